@@ -1,0 +1,73 @@
+//! Captures of ports: begun, asked and ended while the card works.
+
+use std::io;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rtrb::Producer;
+
+use super::Card;
+use crate::capture::{self, Capture, Captured};
+use crate::error::ChangeError;
+
+impl Card {
+    /// Has the frames that come and leave by a port written into a packet trace, so many at most,
+    /// until that is ended ([`Card::end_capture`]) or the card is. Each core begins when it comes
+    /// to look ([`Card::capture_waits_for`]).
+    ///
+    /// # Errors
+    /// [`ChangeError`]; nothing is then captured.
+    pub fn capture(
+        &mut self,
+        number: u16,
+        path: &Path,
+        frames_max: u64,
+    ) -> Result<(), ChangeError> {
+        let (ports, cores) = (self.ports.len(), self.cores.len());
+        let begun_ns = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let begun_ns =
+            (begun_ns.as_nanos() as u64).saturating_sub(self.begun.elapsed().as_nanos() as u64);
+        let missing = ChangeError::Port { port: number, ports };
+        let port = self.ports.get_mut(usize::from(number)).ok_or(missing)?;
+        let is_under_way = port.capture.as_ref().is_some_and(|capture| !capture.is_done());
+        if is_under_way || port.taps.iter().any(Producer::is_full) {
+            return Err(ChangeError::Capturing { port: number });
+        }
+        // What became of the one before is told at the end, where nobody asked.
+        let before = port.capture.take().and_then(|capture| capture.end().err());
+        self.trouble.extend(before.map(|error| format!("capture: {error}")));
+        let failed = |source| ChangeError::Capture { path: path.to_owned(), source };
+        let frame_len_max = self.region.frame_len_max();
+        let (capture, taps) =
+            capture::begin(path, cores, frames_max, frame_len_max, begun_ns).map_err(failed)?;
+        for (to, tap) in port.taps.iter_mut().zip(taps) {
+            // There is room, as was just seen.
+            let _ = to.push(tap);
+        }
+        port.capture = Some(capture);
+        self.wake();
+        Ok(())
+    }
+
+    /// A core that does not take part in the capture of a port yet, for it has not come to look.
+    /// `None` once every frame that comes from now on is captured, and where nothing is.
+    pub fn capture_waits_for(&self, port: u16) -> Option<u32> {
+        let capture = self.ports.get(usize::from(port))?.capture.as_ref()?;
+        capture.waits_for().and_then(|place| self.cores.get(place)).map(|(core, _)| *core)
+    }
+
+    /// What the capture of a port has come to, and whether it goes on; `None` where there is none.
+    pub fn captured(&self, port: u16) -> Option<(Captured, bool)> {
+        let capture = self.ports.get(usize::from(port))?.capture.as_ref()?;
+        Some((capture.so_far(), !capture.is_done()))
+    }
+
+    /// Ends the capture of a port, if there is one: the trace is whole then.
+    ///
+    /// # Errors
+    /// What the system says of the file.
+    pub fn end_capture(&mut self, port: u16) -> io::Result<Option<Captured>> {
+        let capture = self.ports.get_mut(usize::from(port)).and_then(|port| port.capture.take());
+        capture.map(Capture::end).transpose()
+    }
+}

@@ -1,0 +1,86 @@
+//! What a card is made of, and what makes no card.
+
+use niclab_nic::toeplitz::Toeplitz;
+
+use crate::balance::Balance;
+use crate::error::CardError;
+use crate::guests::GuestAt;
+use crate::name::PortName;
+
+/// What a card is made of.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CardConfig<P = PortName> {
+    /// Its ports: one, or an even number.
+    pub ports: Vec<P>,
+    /// Queues of each port, 1 to 256; RSS spreads over them.
+    pub queues: u16,
+    /// The cores it runs on, by their numbers; each has a lane of each port.
+    pub cores: Vec<u32>,
+    /// What they do while no frame comes.
+    pub receive: Receive,
+    /// What is done about a queue that fills; nothing where there is nothing said.
+    pub balance: Option<Balance>,
+    /// Queues that other processes serve.
+    pub guests: Vec<GuestAt>,
+    /// Time that the function takes for each frame beside forwarding it, nanoseconds: to see what a
+    /// card does that is busy.
+    pub work_ns: u32,
+}
+
+impl<P> CardConfig<P> {
+    /// A card that forwards, and whose cores look for frames all the time.
+    pub fn new(ports: Vec<P>, queues: u16, cores: Vec<u32>) -> CardConfig<P> {
+        let (receive, balance, guests) = (Receive::BusyPoll, None, Vec::new());
+        CardConfig { ports, queues, cores, receive, balance, guests, work_ns: 0 }
+    }
+}
+
+/// How a core learns that a frame has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Receive {
+    /// It looks all the time.
+    #[default]
+    BusyPoll,
+    /// It sleeps until the system wakes it.
+    Interrupt,
+}
+
+/// Refuses a card of no use.
+pub(super) fn check<P>(config: &CardConfig<P>, services: usize) -> Result<(), CardError> {
+    let count = config.ports.len();
+    if count == 0 || (count > 1 && !count.is_multiple_of(2)) {
+        return Err(CardError::Ports { count });
+    }
+    if config.cores.is_empty() {
+        return Err(CardError::Cores);
+    }
+    if services > 0 && (services != config.cores.len() || !config.guests.is_empty()) {
+        let (cores, guests) = (config.cores.len(), config.guests.len());
+        return Err(CardError::Services { services, cores, guests });
+    }
+    if let Some(Balance::Keys(keys)) = &config.balance {
+        keys.iter().try_for_each(|key| Toeplitz::new(key).map(drop)).map_err(CardError::Key)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::card::Card;
+
+    #[test]
+    fn a_card_of_no_use_is_refused() {
+        let tap = |at| PortName::Tap(format!("none{at}"));
+        let config = |ports: usize, cores: Vec<u32>| {
+            CardConfig::new((0..ports).map(tap).collect(), 1, cores)
+        };
+        for ports in [0, 3] {
+            let refused = Card::start(&config(ports, vec![0]), "").err().unwrap();
+            assert!(matches!(refused, CardError::Ports { count } if count == ports));
+        }
+        assert!(matches!(Card::start(&config(1, vec![]), ""), Err(CardError::Cores)));
+        let none = CardConfig { queues: 0, ..config(1, vec![0]) };
+        assert!(matches!(Card::start(&none, ""), Err(CardError::Nic(_))));
+    }
+}

@@ -1,0 +1,84 @@
+//! How a card ends, and what is left of it.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+
+use niclab_port::stock::{self, Stock};
+
+use super::Card;
+use crate::counters::{Counters, Shown};
+use crate::items::Told;
+use crate::ports::Port;
+
+/// What is left of a card that has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// What it counted.
+    pub counters: Counters,
+    /// What it did for a store, where it writes items.
+    pub told: Option<Told>,
+    /// Frames of its memory.
+    pub frames: usize,
+    /// Of them, those that did not come back: none, unless a core ended by a fault.
+    pub frames_lost: usize,
+    /// What kept a file from being written whole, such as a disk that is full; which core ended by
+    /// a fault.
+    pub trouble: Vec<String>,
+}
+
+impl Card {
+    /// Whether no frame will come any more by any port, for all are files and read to their end, or
+    /// a core has ended by a fault, which [`Card::end`] tells.
+    pub fn is_over(&self) -> bool {
+        if self.threads.iter().any(JoinHandle::is_finished) {
+            return true;
+        }
+        let is_over = |port: &Port| {
+            let is_ended = |shown: &Arc<Shown>| shown.is_ended.load(Ordering::Acquire);
+            let have_ended = port.shown.iter().all(is_ended);
+            !port.name.comes_back() && have_ended
+        };
+        self.ports.iter().all(is_over)
+    }
+
+    /// Stops the cores, lets what is under way leave, and closes the ports.
+    pub fn end(mut self) -> Ended {
+        let stocks = self.stop();
+        let ends = self.ports.iter_mut().filter_map(|port| port.capture.take());
+        let captures = ends.filter_map(|capture| capture.end().err());
+        self.trouble.extend(captures.map(|error| format!("capture: {error}")));
+        let frames = self.region.frames();
+        let frames_lost = frames - stock::count(stocks);
+        // An interface that went away may have come back; a file was to be whole.
+        let files = self.ports.iter().filter(|port| !port.name.comes_back());
+        let named = |port: &Port| {
+            let name = port.name.to_string();
+            port.trouble().into_iter().map(move |what| format!("{name}: {what}"))
+        };
+        let trouble = files.flat_map(named).chain(self.trouble.drain(..)).collect();
+        let told = self.told();
+        Ended { counters: self.counters(), told, frames, frames_lost, trouble }
+    }
+
+    fn stop(&mut self) -> Vec<Stock> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.wake();
+        let cores = self.cores.iter().map(|(core, _)| core);
+        let ended = self.threads.drain(..).zip(cores).map(|(thread, core)| (core, thread.join()));
+        let mut stocks = Vec::new();
+        for (core, stock) in ended {
+            match stock {
+                Ok(stock) => stocks.push(stock),
+                Err(_) => self.trouble.push(format!("core {core} ended by a fault of niclab")),
+            }
+        }
+        stocks
+    }
+}
+
+impl Drop for Card {
+    fn drop(&mut self) {
+        drop(self.stop());
+    }
+}

@@ -1,0 +1,106 @@
+//! How ports spread frames over queues: it is changed while they flow, by hand or because a queue
+//! fills.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use niclab_nic::rss::{Rss, RssChange};
+
+use super::Card;
+use crate::balance::Decision;
+use crate::counters::Shown;
+use crate::error::ChangeError;
+
+/// What was done about a queue that filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Balanced {
+    /// The port that spreads frames in another way now.
+    pub port: u16,
+    /// How many entries of its table name another queue; `None` where it has another key.
+    pub moved_entries: Option<usize>,
+}
+
+impl Card {
+    /// How a port spreads frames that no rule decides about; `None` where there is no such port.
+    pub fn rss(&self, port: u16) -> Option<&Rss> {
+        self.ports.get(usize::from(port)).map(|port| port.nic.rss())
+    }
+
+    /// Has a port spread frames in another way from now on: another key, hash function, set of
+    /// fields or table, or all of them. No frame is lost for it, and those of a flow keep their
+    /// order: where a flow goes from one core to another, its frames wait until those before them
+    /// have left (up to a limit: [`held_drops`](crate::PortCounters::held_drops)).
+    ///
+    /// # Errors
+    /// [`ChangeError`]; nothing is then changed.
+    pub fn set_rss(&mut self, port: u16, rss: &Rss) -> Result<(), ChangeError> {
+        if let Some(core) = self.waits_for(port)? {
+            return Err(ChangeError::UnderWay { port, core });
+        }
+        let refused = |source| ChangeError::Unfit { port, source };
+        self.ports[usize::from(port)].nic.set_rss(rss).map_err(refused)?;
+        self.wake();
+        Ok(())
+    }
+
+    /// [`Card::set_rss`] with what a change makes of the present state.
+    ///
+    /// # Errors
+    /// As of [`Card::set_rss`].
+    pub fn change_rss(&mut self, port: u16, change: &RssChange) -> Result<(), ChangeError> {
+        let ports = self.ports.len();
+        let of = self.ports.get(usize::from(port)).ok_or(ChangeError::Port { port, ports })?;
+        let rss = of.nic.rss_after(change);
+        self.set_rss(port, &rss.map_err(|source| ChangeError::Unfit { port, source })?)
+    }
+
+    /// A core that has not followed the last change of a port's RSS yet: it has not come to look,
+    /// or holds frames for what others were given before. `None` once the new spread holds for all
+    /// frames.
+    ///
+    /// # Errors
+    /// [`ChangeError::Port`].
+    pub fn waits_for(&self, port: u16) -> Result<Option<u32>, ChangeError> {
+        let ports = self.ports.len();
+        let of = self.ports.get(usize::from(port)).ok_or(ChangeError::Port { port, ports })?;
+        let wanted = of.nic.rss_stamp().state;
+        let lags = |(shown, _): &(&Arc<Shown>, _)| shown.followed.load(Ordering::Acquire) != wanted;
+        Ok(of.shown.iter().zip(&self.cores).find(lags).map(|(_, (core, _))| *core))
+    }
+
+    /// Decides, where that was asked for, whether ports should spread frames in another way, by
+    /// what was counted since the last time, and has them do so ([`Card::set_rss`]); to be called
+    /// some times a second. What was done is returned, by port.
+    pub fn balance(&mut self) -> Vec<Balanced> {
+        (0..self.ports.len() as u16).filter_map(|port| self.balance_port(port)).collect()
+    }
+
+    fn balance_port(&mut self, number: u16) -> Option<Balanced> {
+        let waits = self.waits_for(number);
+        let port = self.ports.get_mut(usize::from(number))?;
+        port.balancer.as_ref()?;
+        let now = port.counted(&self.cores);
+        let seen = now.since(&port.before);
+        port.before = now;
+        if !matches!(waits, Ok(None)) {
+            // Frames of two spreads are in it.
+            return None;
+        }
+        let mut rss = port.nic.rss().clone();
+        let decision = port.balancer.as_mut()?.decide(&seen, &rss.indirection)?;
+        let balanced = match decision {
+            Decision::Key(key) => {
+                rss.key = key;
+                Balanced { port: number, moved_entries: None }
+            }
+            Decision::Table(table) => {
+                let pairs = table.iter().zip(rss.indirection.iter());
+                let moved = pairs.filter(|(new, old)| new != old).count();
+                rss.indirection = table;
+                Balanced { port: number, moved_entries: Some(moved) }
+            }
+        };
+        // What was decided is a table of known queues, or a key that was looked at before.
+        self.set_rss(number, &rss).ok().map(|()| balanced)
+    }
+}

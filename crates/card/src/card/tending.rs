@@ -1,0 +1,72 @@
+//! What is to be done for a card now and then.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use niclab_port::error::PortError;
+
+use super::Card;
+use crate::counters::Shown;
+use crate::programmed::ToCore;
+
+/// Steps of a change that are settled at a time.
+const SETTLE_STEPS: usize = 1 << 16;
+
+impl Card {
+    /// What is to be done now and then, some times a second: changes are settled, ages told, and
+    /// interfaces that are gone opened again where they are back. Why each port that is gone is not
+    /// there is returned.
+    pub fn tend(&mut self) -> Vec<(String, PortError)> {
+        let now_ns = self.begun.elapsed().as_nanos() as u64;
+        let (mut missing, mut is_told) = (Vec::new(), false);
+        self.program.iter_mut().for_each(|program| program.settle(SETTLE_STEPS));
+        self.to_cores.iter_mut().for_each(ToCore::tidy);
+        self.applications.settle(SETTLE_STEPS);
+        for port in &mut self.ports {
+            port.nic.set_time_ns(now_ns);
+            port.nic.settle(SETTLE_STEPS);
+            for door in &mut port.doors {
+                match door.look(&self.region) {
+                    Ok(came) => is_told |= came,
+                    Err(error) => missing.push((
+                        format!("the door of queue {} of {}", door.queue(), port.name),
+                        error,
+                    )),
+                }
+            }
+            let is_gone = |shown: &Arc<Shown>| shown.is_gone.load(Ordering::Acquire);
+            let gone = port.shown.iter().filter(|shown| is_gone(shown)).count();
+            if gone == 0 {
+                continue;
+            }
+            let has_all_closed = gone == port.shown.len();
+            if !has_all_closed {
+                // It is opened again as a whole.
+                port.shown.iter().for_each(|shown| shown.closes.store(true, Ordering::Release));
+                is_told = true;
+            }
+            if !has_all_closed || !port.name.comes_back() {
+                let reason = port.trouble().join("; ");
+                missing.push((port.name.to_string(), PortError::Ended { reason }));
+                continue;
+            }
+            let count = port.lanes.len() as u32;
+            match port.name.open(count, &self.region) {
+                Ok(lanes) => {
+                    for ((to, lane), shown) in port.lanes.iter_mut().zip(lanes).zip(&port.shown) {
+                        shown.closes.store(false, Ordering::Release);
+                        shown.is_gone.store(false, Ordering::Release);
+                        // There is room, for the core has taken the one before.
+                        let _ = to.push(lane);
+                    }
+                    is_told = true;
+                }
+                Err(error) => missing.push((port.name.to_string(), error)),
+            }
+        }
+        if is_told {
+            self.wake();
+        }
+        missing
+    }
+}

@@ -1,0 +1,83 @@
+//! What a core does for applications that have flows of their own.
+
+use niclab_port::wire::Burst;
+
+use super::Engine;
+use super::function::{work, work_on};
+use crate::applications::{NoRoom, Works};
+use crate::leaving::OWN;
+use crate::programmed::Carried;
+use crate::side::Side;
+use crate::steered::Steered;
+
+impl Engine {
+    /// Lets applications work on what waits for them; whether anything did.
+    pub(super) fn host(&mut self) -> bool {
+        let Some(mut host) = self.host.take() else { return false };
+        let worked = host.turns(self);
+        self.host = Some(host);
+        worked
+    }
+
+    /// Does work that sends an application's frames; how many found no room.
+    fn on_behalf(&mut self, whose: usize, work: impl FnOnce(&mut Engine)) -> u64 {
+        let dropped = |sides: &[Side]| sides.iter().map(|side| side.seen.tx_dropped).sum::<u64>();
+        let before = dropped(&self.sides);
+        self.sides.iter_mut().for_each(|side| side.whose = whose);
+        work(self);
+        self.sides.iter_mut().for_each(|side| side.whose = OWN);
+        dropped(&self.sides) - before
+    }
+
+    /// Gives frames that an application steered, which were put by, to the cores of their queues;
+    /// how many found no room.
+    fn give_steered(&mut self, steered: &mut Steered, port: usize) -> u64 {
+        let mut missed = 0;
+        for (core, bound) in self.bound.iter_mut().enumerate() {
+            let queues = &mut self.sides[port].seen.queues;
+            bound.iter().for_each(|desc| queues[usize::from(desc.queue)].add(desc));
+            if core == self.place {
+                self.frames += bound.len() as u64;
+                work(self.work, bound.len());
+                let (sides, seats) = (&mut self.sides, &mut self.seats);
+                work_on(sides, seats, &mut self.stock, &mut self.service, port, bound);
+            } else if !bound.is_empty() {
+                self.gave[core] |= steered.give(core, port, bound) > 0;
+                missed += bound.len() as u64;
+                for desc in bound.drain(..) {
+                    queues[usize::from(desc.queue)].miss(&desc);
+                    self.stock.give(desc);
+                }
+            }
+        }
+        missed
+    }
+}
+
+impl Works for Engine {
+    fn decide(
+        &mut self,
+        whose: usize,
+        carried: &mut Carried,
+        steered: &mut Steered,
+        port: usize,
+        burst: &mut Burst,
+    ) -> NoRoom {
+        let mut lost = NoRoom::default();
+        lost.port = self.on_behalf(whose, |engine| {
+            engine.decide_on(carried, port, burst);
+            lost.queue = engine.give_steered(steered, port);
+        });
+        lost
+    }
+
+    fn serve(&mut self, whose: usize, port: usize, burst: &mut Burst) -> NoRoom {
+        let port = self.on_behalf(whose, |engine| {
+            engine.frames += burst.len() as u64;
+            work(engine.work, burst.len());
+            let (sides, seats) = (&mut engine.sides, &mut engine.seats);
+            work_on(sides, seats, &mut engine.stock, &mut engine.service, port, burst);
+        });
+        NoRoom { queue: 0, port }
+    }
+}

@@ -1,0 +1,119 @@
+//! Who decides about the frames of a burst: rules and the spread, or a program.
+
+use niclab_nic::limits::INDIRECTION_LEN;
+use niclab_port::wire::Burst;
+use niclab_program::Fate;
+
+use super::Engine;
+use crate::programmed::Carried;
+
+impl Engine {
+    /// Takes a burst of a port, has its rules decide, and hands each frame on.
+    pub(super) fn receive(&mut self, port: usize, burst: &mut Burst) -> bool {
+        let side = &mut self.sides[port];
+        if side.lane.is_none() {
+            let Ok(lane) = side.lanes.pop() else { return false };
+            side.lane = Some(lane);
+        }
+        let Some(lane) = &mut side.lane else { return false };
+        let result = lane.receive(&mut self.stock, burst);
+        side.met(result, &mut self.stock);
+        if burst.is_empty() {
+            return false;
+        }
+        side.worker.set_time_ns(self.now_ns);
+        if let Some(tap) = &mut side.tap {
+            burst.iter().for_each(|desc| tap.take(self.stock.region().frame(desc)));
+        }
+        if let Some(host) = &mut self.host {
+            host.take(port, burst, &mut self.stock);
+        }
+        if self.program.carried.is_some() {
+            self.carry(port, burst);
+            return true;
+        }
+        let side = &mut self.sides[port];
+        let decided = side.worker.classify(self.stock.region(), burst);
+        if side.follow() {
+            self.gave.fill(true);
+        }
+        let spread = side.worker.spread_by_port();
+        let moves = if side.moving.is_calm() { 0 } else { spread };
+        for (i, desc) in burst.drain(..).enumerate() {
+            if decided & 1 << i != 0 {
+                match desc.port() {
+                    Some(to) => self.sides[usize::from(to)].leave(desc, &mut self.stock),
+                    None => {
+                        self.sides[port].seen.rule_drops += 1;
+                        self.stock.give(desc);
+                    }
+                }
+                continue;
+            }
+            if spread & 1 << i != 0 {
+                self.sides[port].seen.entries[desc.hash as usize % INDIRECTION_LEN] += 1;
+            }
+            match moves & 1 << i != 0 && self.sides[port].moving.holds(&desc) {
+                true => self.hold(port, desc),
+                false => {
+                    let core = self.core_of(&desc);
+                    self.bound[core].push(desc);
+                }
+            }
+        }
+        self.give(port);
+        true
+    }
+
+    /// Has the program decide about a burst of a port.
+    fn carry(&mut self, port: usize, burst: &mut Burst) {
+        let Some(mut carried) = self.program.carried.take() else { return };
+        self.decide_on(&mut carried, port, burst);
+        let filled = carried.worker.take_filled();
+        if filled != 0 && self.service.is_some() {
+            // Of the card's own program the ring of a number is read by the core of this number.
+            let cores = self.gave.len();
+            (0..64).filter(|ring| filled >> ring & 1 == 1).for_each(|ring| {
+                self.gave[ring % cores] |= ring % cores != self.place;
+            });
+        }
+        self.give(port);
+        let [drops, unfit, outside, ring_full, no_way, told] = carried.lost.take();
+        let seen = &mut self.sides[port].seen;
+        seen.program_drops += drops + no_way;
+        seen.program_told += told;
+        seen.program_faults += unfit + outside;
+        seen.program_ring_full += ring_full;
+        self.program.carried = Some(carried);
+    }
+
+    /// Has a program decide about a burst of a port, and sends each frame on, but for those that go
+    /// to queues: they are put by for the cores that have them.
+    pub(super) fn decide_on(&mut self, carried: &mut Carried, port: usize, burst: &mut Burst) {
+        carried.worker.set_time_ns(self.now_ns);
+        carried.run(port, burst, &mut self.stock);
+        for (to, missed) in carried.missed.iter_mut().enumerate() {
+            self.sides[to].seen.tx_dropped += std::mem::take(missed);
+        }
+        for (to, desc) in carried.copies.drain(..) {
+            self.sides[to].leave(desc, &mut self.stock);
+        }
+        for (i, mut desc) in burst.drain(..).enumerate() {
+            match carried.fate(i) {
+                Fate::Port(to) if carried.owned.has_port(to) => {
+                    self.sides[to as usize].leave(desc, &mut self.stock);
+                }
+                Fate::Queue(queue) if carried.owned.has_queue(queue) => {
+                    desc.queue = queue as u16;
+                    let core = usize::from(desc.queue) % self.bound.len();
+                    self.bound[core].push(desc);
+                }
+                Fate::Back => self.sides[port].leave(desc, &mut self.stock),
+                fate => {
+                    carried.lost.add(fate);
+                    self.stock.give(desc);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! The function that frames come to on the core of their queue.
+
+use std::time::{Duration, Instant};
+
+use niclab_apps::forward::swap_macs;
+use niclab_nic::memory::Desc;
+use niclab_port::stock::Stock;
+use niclab_port::wire::Burst;
+
+use crate::guests::Seat;
+use crate::serving::Serving;
+use crate::side::Side;
+
+/// The port whose lane frames of a port leave by, of so many ports.
+#[inline]
+pub(super) fn way_out(port: usize, ports: usize) -> usize {
+    if ports == 1 { port } else { port ^ 1 }
+}
+
+/// Works for as long as the function is to take for so many frames.
+#[inline]
+pub(super) fn work(each: Duration, frames: usize) {
+    if !each.is_zero() {
+        let until = Instant::now() + each * frames as u32;
+        while Instant::now() < until {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+/// The function where there is no service: out by the other port, or back with the MAC addresses
+/// swapped. A guest gets the frames of its queue instead.
+#[inline]
+fn forward(sides: &mut [Side], seats: &mut [Seat], stock: &mut Stock, port: usize, mut desc: Desc) {
+    let is_its = |seat: &&mut Seat| seat.port == port && seat.queue == desc.queue;
+    if let Some(seat) = seats.iter_mut().find(is_its) {
+        return seat.give(desc, stock);
+    }
+    if sides.len() == 1 {
+        swap_macs(stock.region().frame_mut(&mut desc));
+    }
+    sides[way_out(port, sides.len())].leave(desc, stock);
+}
+
+/// The function on frames that came by a port and are this core's.
+pub(super) fn work_on(
+    sides: &mut [Side],
+    seats: &mut [Seat],
+    stock: &mut Stock,
+    service: &mut Option<Serving>,
+    port: usize,
+    burst: &mut Burst,
+) {
+    match service {
+        Some(serving) if !burst.is_empty() => serving.serve(&mut sides[port], stock, burst),
+        _ => burst.drain(..).for_each(|desc| forward(sides, seats, stock, port, desc)),
+    }
+}

@@ -1,0 +1,119 @@
+//! Frames go to the core of their queue: at once, or when those of their flow have left.
+
+use niclab_nic::memory::Desc;
+use niclab_port::wire::Burst;
+
+use super::Engine;
+use super::function::{way_out, work, work_on};
+use crate::side::Side;
+
+impl Engine {
+    /// Keeps a frame until those of its flow that came before are completed.
+    #[cold]
+    pub(super) fn hold(&mut self, port: usize, desc: Desc) {
+        let side = &mut self.sides[port];
+        if let Some(desc) = side.moving.hold(desc) {
+            side.seen.held_drops += 1;
+            self.stock.give(desc);
+        }
+    }
+
+    /// The core that has the queue of a frame.
+    #[inline]
+    pub(super) fn core_of(&self, desc: &Desc) -> usize {
+        usize::from(desc.queue) % self.bound.len()
+    }
+
+    /// Gives the frames of a burst to the cores of their queues, as far as there is room.
+    pub(super) fn give(&mut self, port: usize) {
+        for (core, bound) in self.bound.iter_mut().enumerate() {
+            let Side { moving, seen, .. } = &mut self.sides[port];
+            bound.iter().for_each(|desc| seen.queues[usize::from(desc.queue)].add(desc));
+            if core == self.place {
+                moving.give(core, bound.len());
+                self.completed.take(core, port, bound.len());
+                self.frames += bound.len() as u64;
+                work(self.work, bound.len());
+                let (sides, seats) = (&mut self.sides, &mut self.seats);
+                work_on(sides, seats, &mut self.stock, &mut self.service, port, bound);
+                continue;
+            }
+            let given = self.crossings[port].give(core, bound);
+            self.gave[core] |= given > 0;
+            moving.give(core, given);
+            for desc in bound.drain(..) {
+                seen.queues[usize::from(desc.queue)].miss(&desc);
+                self.stock.give(desc);
+            }
+        }
+    }
+
+    /// Gives a frame that was held to the core of its queue; back where there is no room.
+    pub(super) fn give_one(&mut self, port: usize, desc: Desc) -> Option<Desc> {
+        let (core, queue) = (self.core_of(&desc), usize::from(desc.queue));
+        let mut seen = self.sides[port].seen.queues[queue];
+        seen.add(&desc);
+        if core == self.place {
+            self.completed.take(core, port, 1);
+            self.frames += 1;
+            work(self.work, 1);
+            let (sides, seats) = (&mut self.sides, &mut self.seats);
+            let mut one = Burst::from_iter([desc]);
+            work_on(sides, seats, &mut self.stock, &mut self.service, port, &mut one);
+        } else if let Some(desc) = self.crossings[port].give_one(core, desc) {
+            return Some(desc);
+        }
+        self.gave[core] |= core != self.place;
+        let side = &mut self.sides[port];
+        side.moving.give(core, 1);
+        side.seen.queues[queue] = seen;
+        None
+    }
+
+    /// Gives on the frames of flows that move, once what came before them is completed; whether
+    /// there was any.
+    #[cold]
+    pub(super) fn give_held(&mut self, port: usize) -> bool {
+        self.sides[port].moving.look();
+        let mut is_busy = false;
+        while self.sides[port].moving.gives() {
+            let Some(desc) = self.sides[port].moving.next() else {
+                self.sides[port].show_followed();
+                break;
+            };
+            let is_own = self.core_of(&desc) == self.place;
+            let waits = match is_own && self.sides[way_out(port, self.sides.len())].is_full() {
+                true => Some(desc),
+                false => self.give_one(port, desc),
+            };
+            if let Some(desc) = waits {
+                self.sides[port].moving.put_back(desc);
+                break;
+            }
+            is_busy = true;
+        }
+        is_busy
+    }
+
+    /// Says what was completed of what this core was given.
+    pub(super) fn complete(&mut self) {
+        let sides = &self.sides;
+        self.completed.tell(&self.progress, |port| sides[way_out(port, sides.len())].leaving.own());
+    }
+
+    /// Takes what other cores have handed over; whether there was any.
+    pub(super) fn take_over(&mut self, burst: &mut Burst) -> bool {
+        let mut is_busy = false;
+        for (port, crossing) in self.crossings.iter_mut().enumerate() {
+            for core in 0..self.bound.len() {
+                is_busy |= crossing.take(core, self.stock.region(), burst);
+                self.completed.take(core, port, burst.len());
+                self.frames += burst.len() as u64;
+                work(self.work, burst.len());
+                let (sides, seats) = (&mut self.sides, &mut self.seats);
+                work_on(sides, seats, &mut self.stock, &mut self.service, port, burst);
+            }
+        }
+        is_busy
+    }
+}
