@@ -8,6 +8,7 @@ mod arguments;
 mod bench;
 mod calm;
 mod compare;
+mod cores;
 mod devices;
 mod doctor;
 mod echo;

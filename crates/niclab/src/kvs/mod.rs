@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use niclab_apps::kvs::server::{Ended, Options, Server, Udp};
 use niclab_apps::kvs::store::Spread;
-use niclab_device::cores::allowed;
 use niclab_lab::words;
 
 use crate::arguments::{KvsArguments, KvsMode, OnOff};
+use crate::cores::cores;
 use crate::failure::Failure;
 use crate::run::stop_flag;
 
@@ -72,22 +72,6 @@ fn address(text: &str) -> Result<SocketAddr, Failure> {
             "--listen {text}: give an address such as 127.0.0.1:{PORT} or [::1]:{PORT}"
         ),
     })
-}
-
-fn cores(wanted: &[u32]) -> Result<Vec<u32>, Failure> {
-    let there = allowed();
-    let cores = match wanted {
-        [] => there.first().copied().into_iter().collect(),
-        cores => cores.to_vec(),
-    };
-    if let Some(&core) = cores.iter().find(|core| !there.contains(core)) {
-        return Err(Failure::Core { core: core as usize, there });
-    }
-    let twice = cores.iter().enumerate().find(|(at, core)| cores[..*at].contains(core));
-    match twice {
-        Some((_, core)) => Err(Failure::Twice { name: format!("core {core}") }),
-        None => Ok(cores),
-    }
 }
 
 fn print(ended: &Ended) -> Result<(), Failure> {

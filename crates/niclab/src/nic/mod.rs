@@ -19,12 +19,12 @@ use niclab_card::{
     ApplicationCounters, Balance, Balanced, Card, CardConfig, CardError, Counters, Decider,
     GuestCounters, PortCounters, PortError, PortName, Runs,
 };
-use niclab_device::cores::allowed;
 use niclab_lab::words;
 use niclab_nic::rule::text::rss_key;
 use serde_json::json;
 
 use crate::arguments::{BalanceBy, NicArguments, NicCommand};
+use crate::cores::cores;
 use crate::failure::Failure;
 use crate::run::stop_flag;
 use crate::{progress, rules};
@@ -50,19 +50,7 @@ pub fn run(arguments: &NicArguments) -> Result<(), Failure> {
 /// Runs a card until it is stopped.
 fn card(arguments: &NicArguments) -> Result<(), Failure> {
     let stop = stop_flag()?;
-    let there = allowed();
-    let cores = match &arguments.cores[..] {
-        [] => there.iter().copied().take(1).collect(),
-        cores => cores.to_vec(),
-    };
-    if let Some(&core) = cores.iter().find(|core| !there.contains(core)) {
-        return Err(Failure::Core { core: core as usize, there });
-    }
-    if let Some(core) =
-        cores.iter().enumerate().find_map(|(i, c)| cores[..i].contains(c).then_some(c))
-    {
-        return Err(Failure::Twice { name: format!("core {core}") });
-    }
+    let cores = cores(&arguments.cores)?;
     let text = arguments.rules.as_deref().map(rules::text).transpose()?.unwrap_or_default();
     let mut control =
         arguments.control.as_deref().map(|path| Control::bind(path, May::Change)).transpose()?;
