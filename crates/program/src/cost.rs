@@ -156,7 +156,7 @@ impl Worst<'_> {
             | Step::Count { .. }
             | Step::Meter { .. } => Cost { array_accesses: 1, ..one },
             Step::Hash(_, _, range) | Step::Rss(_, _, range) => {
-                Cost { hashed_bytes: range.len() as u64, ..one }
+                Cost { hashed_bytes: range.len_bytes() as u64, ..one }
             }
             Step::DmaWrite { .. } | Step::DmaWriteAt { .. } | Step::DmaReadAt { .. } => {
                 Cost { dma_transactions: 1, dma_bytes: self.dma_bytes(step) as u64, ..one }

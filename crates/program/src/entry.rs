@@ -377,7 +377,7 @@ impl Program {
         for ((place, how), part) in fields.iter().zip(key) {
             let wrong =
                 |reason: String| Err(ChangeError::Value { field: self.name_of(place), reason });
-            let len = place.len();
+            let len = place.len_bytes();
             if part.value.len() != len || part.mask.len() != len {
                 return wrong(format!("it has {} bits", place.bits));
             }

@@ -540,14 +540,8 @@ impl Struct {
 impl Place {
     /// Bytes.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub fn len_bytes(&self) -> usize {
         self.bits as usize / 8
-    }
-
-    /// Never: a field has a byte at least.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        false
     }
 
     /// Whether it is kept as a number; else it is bytes, the first first.
@@ -566,14 +560,8 @@ impl Place {
 impl Range {
     /// Bytes of the fields.
     #[must_use]
-    pub fn len(&self) -> usize {
-        self.last.offset + self.last.len() - self.first.offset
-    }
-
-    /// Never: it has a field.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        false
+    pub fn len_bytes(&self) -> usize {
+        self.last.offset + self.last.len_bytes() - self.first.offset
     }
 }
 
@@ -582,7 +570,7 @@ impl Program {
     #[must_use]
     pub fn listed_bytes(&self, list: &[Listed]) -> usize {
         let bytes = |of: &Listed| match of {
-            Listed::Field(place) => place.len(),
+            Listed::Field(place) => place.len_bytes(),
             Listed::Header(header) => self.header_type(*header).len,
             Listed::Payload(_) => 0,
         };

@@ -34,3 +34,4 @@ pub use text::{
     Command, FileError, Problem, Stf, TablesFile, TablesText, TextError, Warning, read_tables,
 };
 pub use trial::{Execution, Failure, Single, SingleError, Verdict, carry_out};
+pub use weight::STEP_NS;

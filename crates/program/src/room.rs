@@ -37,7 +37,7 @@ impl Program {
 
     fn learner(&self, table: &Table) -> usize {
         let Kind::Learner { key, actions, .. } = &table.kind else { return 0 };
-        let key: usize = key.iter().map(Place::len).sum();
+        let key: usize = key.iter().map(Place::len_bytes).sum();
         let arguments = |(action, _): &(usize, Scope)| {
             let of = self.actions[*action].arguments.map(|of| &self.structs[of]);
             of.map_or(0, |of| of.len + 8 * of.fields.len())

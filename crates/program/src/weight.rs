@@ -1,11 +1,15 @@
 //! What an instruction weighs: one, and more where it goes through many bytes or fields.
 //!
-//! Weights are multiples of what an instruction takes that has to do with a few numbers, some 5 ns
-//! on the machines where this was measured.
+//! Weights are multiples of what an instruction takes that has to do with a few numbers
+//! ([`STEP_NS`]).
 
 use crate::cost::Worst;
 use crate::form::{Hash, Kind, Listed, Owner, Range, Step, Struct, Summand};
 use crate::limits::MULTICAST_PORTS;
+
+/// What an instruction takes at most, nanoseconds, that has to do with a few numbers which are
+/// near, on the machines where this was measured: what work is counted in.
+pub const STEP_NS: u64 = 5;
 
 /// Bytes that weigh together.
 const LINE: usize = 64;
@@ -52,7 +56,7 @@ pub(crate) fn key(kind: &Kind) -> u64 {
         Kind::Match { key, .. } => more(key.len()),
         Kind::Learner { key, .. } => more(key.len()),
         Kind::Selector { key, .. } => {
-            let len = key.iter().map(|place| place.len()).sum();
+            let len = key.iter().map(|place| place.len_bytes()).sum();
             more(key.len()) + bytes(len, of_hash(Hash::Crc32c))
         }
     }
@@ -64,7 +68,7 @@ fn hashed(range: &Range, each: usize) -> u64 {
         Owner::Header(_) => 1,
         Owner::Metadata | Owner::Arguments => range.last.field - range.first.field + 1,
     };
-    more(fields) + bytes(range.len(), each)
+    more(fields) + bytes(range.len_bytes(), each)
 }
 
 impl Worst<'_> {
@@ -86,7 +90,7 @@ impl Worst<'_> {
                 let ports = self.site.ports.min(MULTICAST_PORTS);
                 ports * (1 + bytes(self.site.frame_len, COPY))
             }
-            Step::Move(to, _) => bytes(to.len(), COPY),
+            Step::Move(to, _) => bytes(to.len_bytes(), COPY),
             // An argument may be a byte.
             Step::Fill(of, _) => more(program.header_type(*of).len),
             Step::ChecksumAdd(_, Summand::Header(of)) => header(*of, SUM),

@@ -8,6 +8,7 @@ use niclab_nic::limits::BURST;
 use niclab_nic::memory::Desc;
 use niclab_port::stock::Stock;
 use niclab_port::wire::Burst;
+use niclab_program::STEP_NS;
 
 use super::counted::{
     BUSY_NS, DROPS, FAULTS, FRAMES, MISSED, Numbers, OUTSIDE, QUEUE_MISSED, RING_FULL, Shown, TOLD,
@@ -23,11 +24,6 @@ pub(super) const WAITING_MAX: usize = 512;
 /// Time in which each application has a turn, all of them asking for more, nanoseconds for each of
 /// them: some bursts of a fast program, some packets of a slow one.
 pub(super) const TURN_NS: i64 = 10_000;
-
-/// What an instruction takes at most, nanoseconds, that has to do with a few numbers which are
-/// near: what work is counted in. A burst is so short that its worst packets take some turns and
-/// no more.
-const STEP_NS: u64 = 5;
 
 /// An application on a core.
 pub(super) struct Place {
@@ -139,6 +135,7 @@ impl Place {
         self.next = port + 1;
         let usual = self.turn_ns as u64 / self.each_ns;
         let worst = self.program.carried.as_ref().map_or(1, |of| of.worst_work);
+        // A burst is so short that its worst packets take some turns and no more.
         let most = usual.min(4 * TURN_NS as u64 / (worst * STEP_NS).max(1));
         let most = most.clamp(1, BURST as u64) as usize;
         let count = self.waiting[port].len().min(most);

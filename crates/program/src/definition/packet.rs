@@ -114,7 +114,7 @@ impl Packet {
     fn field(&self, place: &Place) -> &[u8] {
         match place.owner {
             Owner::Header(header) => {
-                &self.headers[header].bytes[place.offset..place.offset + place.len()]
+                &self.headers[header].bytes[place.offset..place.offset + place.len_bytes()]
             }
             Owner::Metadata => &self.metadata[place.field],
             Owner::Arguments => &self.arguments[place.field],
@@ -124,7 +124,7 @@ impl Packet {
     fn field_mut(&mut self, place: &Place) -> &mut [u8] {
         match place.owner {
             Owner::Header(header) => {
-                &mut self.headers[header].bytes[place.offset..place.offset + place.len()]
+                &mut self.headers[header].bytes[place.offset..place.offset + place.len_bytes()]
             }
             Owner::Metadata => &mut self.metadata[place.field],
             Owner::Arguments => &mut self.arguments[place.field],
@@ -139,7 +139,7 @@ impl Packet {
     /// Writes a number, of which a narrower field takes the last bits.
     pub(super) fn set(&mut self, place: &Place, value: u64) {
         let cut = if place.is_number() { value & place.mask() } else { value };
-        if let Some(bytes) = from_number(cut, place.len()) {
+        if let Some(bytes) = from_number(cut, place.len_bytes()) {
             self.field_mut(place).copy_from_slice(&bytes);
         }
     }
@@ -173,7 +173,7 @@ impl Packet {
             Owner::Header(header) => {
                 let Taken { bytes, len, .. } = &self.headers[header];
                 let from = range.first.offset;
-                return bytes[from..(from + range.len()).min(*len)].to_vec();
+                return bytes[from..(from + range.len_bytes()).min(*len)].to_vec();
             }
             Owner::Metadata => &self.metadata[first..=last],
             Owner::Arguments => &self.arguments[first..=last],
@@ -289,9 +289,9 @@ impl Packet {
                 crate::form::Operand::Value(value) => self.set(to, *value),
                 crate::form::Operand::Field(from) => {
                     let from = self.field(from).to_vec();
-                    let zeros = vec![0; to.len().saturating_sub(from.len())];
+                    let zeros = vec![0; to.len_bytes().saturating_sub(from.len())];
                     let all = [zeros, from].concat();
-                    self.field_mut(to).copy_from_slice(&all[all.len() - to.len()..]);
+                    self.field_mut(to).copy_from_slice(&all[all.len() - to.len_bytes()..]);
                 }
             },
             Step::MoveHigh(to, from) => {

@@ -403,7 +403,7 @@ impl Layout<'_> {
     fn wide(&self, place: &Place, action: Option<usize>) -> Wide {
         match place.owner {
             Owner::Header(header) => {
-                Wide::Bytes { at: self.headers[header].at + place.offset, len: place.len() }
+                Wide::Bytes { at: self.headers[header].at + place.offset, len: place.len_bytes() }
             }
             Owner::Metadata => self.metadata[place.field],
             // Arguments are named in actions alone.
@@ -435,7 +435,7 @@ impl Layout<'_> {
 
     fn hashed(&self, range: &Range, action: Option<usize>) -> Hashed {
         if let Owner::Header(header) = range.first.owner {
-            let len = range.len();
+            let len = range.len_bytes();
             let (head, from) = (&self.headers[header], range.first.offset);
             let part = match from + len > head.len {
                 true => Part::Rest { header, from },

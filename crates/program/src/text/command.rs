@@ -189,7 +189,7 @@ impl<'a> Words<'a, '_> {
                 return Err(name.unfit(format!("`{}` stands here already", name.text)));
             }
             let (place, how) = &key[field];
-            parts[field] = Some(part(text, place.len(), *how)?);
+            parts[field] = Some(part(text, place.len_bytes(), *how)?);
             at += 1;
         }
         let missing = parts.iter().position(Option::is_none);
@@ -203,8 +203,9 @@ impl<'a> Words<'a, '_> {
                 return Err(self.line.at(at).expected(format!("`{name}:VALUE`")));
             }
         }
-        let any =
-            |(place, _): &(Place, Match)| Part::masked(&vec![0; place.len()], vec![0; place.len()]);
+        let any = |(place, _): &(Place, Match)| {
+            Part::masked(&vec![0; place.len_bytes()], vec![0; place.len_bytes()])
+        };
         let key = parts.into_iter().zip(key).map(|(part, of)| part.unwrap_or_else(|| any(of)));
         Ok((key.collect(), priority, at))
     }

@@ -571,7 +571,7 @@ impl<'a> Scene<'a, '_> {
             return Err(word.unfit(format!("`{}` is in this key already", word.text)));
         }
         key.push(place);
-        let len: usize = key.iter().map(Place::len).sum();
+        let len: usize = key.iter().map(Place::len_bytes).sum();
         match len <= KEY_LEN_MAX {
             true => Ok(()),
             false => Err(word.unfit(format!("a key has {KEY_LEN_MAX} bytes at most"))),

@@ -45,7 +45,7 @@ fn entry(rng: &mut Xoshiro256PlusPlus, program: &Program, table: usize) -> Optio
     let Kind::Match { key, actions } = &program.tables[table].kind else { return None };
     let mut priority = 0;
     let parts = key.iter().map(|(place, how)| {
-        let value = bytes(rng, place.len());
+        let value = bytes(rng, place.len_bytes());
         match how {
             Match::Exact => Part::exact(value),
             Match::Prefix => Part::prefix(&value, rng.random_range(0..=place.bits)),
@@ -53,7 +53,7 @@ fn entry(rng: &mut Xoshiro256PlusPlus, program: &Program, table: usize) -> Optio
                 priority = rng.random_range(0..3);
                 let masks = [0, 0xff, 0x0f, 1];
                 let mask = masks[rng.random_range(0..4)];
-                Part::masked(&value, vec![mask; place.len()])
+                Part::masked(&value, vec![mask; place.len_bytes()])
             }
         }
     });
