@@ -74,7 +74,7 @@ fn scaled(value: f64, unit: &str) -> (f64, String) {
 /// and with two where it has none.
 pub(crate) fn quantity(of: &Quantity, ends: Option<(f64, f64)>) -> (String, String) {
     let (divisor, unit) = scaled(of.value, &of.unit);
-    let text = match is_ratio(of) {
+    let text = match of.is_ratio() {
         true => supported(of.value, of, ends.unwrap_or((0.0, f64::INFINITY))),
         false => number(of.value / divisor),
     };
@@ -84,16 +84,11 @@ pub(crate) fn quantity(of: &Quantity, ends: Option<(f64, f64)>) -> (String, Stri
 /// The interval around a quantity, in the unit and with the digits that [`quantity`] chose.
 pub(crate) fn interval(of: &Quantity, ends: (f64, f64)) -> String {
     let (divisor, unit) = scaled(of.value, &of.unit);
-    let [low, high] = [ends.0, ends.1].map(|end| match is_ratio(of) {
+    let [low, high] = [ends.0, ends.1].map(|end| match of.is_ratio() {
         true => supported(end, of, ends),
         false => number(end / divisor),
     });
     format!("{low} to {high} {unit}").trim_end().to_owned()
-}
-
-/// `true` where the unit says of what it is so many times or so much, or is none.
-fn is_ratio(of: &Quantity) -> bool {
-    of.unit == "1" || of.unit.starts_with("times ") || of.unit.starts_with("of ")
 }
 
 /// A number with the digits of the quantity whose interval has these ends.

@@ -13,13 +13,20 @@ use serde::{Deserialize, Serialize};
 pub const SCHEMA: u32 = 1;
 
 /// A number with its unit: `pps`, `ns`, `B`, `Gbps` (L1 or L2 is said by the metric's name),
-/// `rules`, `1` for ratios.
+/// `rules`. Of a ratio it is `1`, or says of what: `times …`, `of …`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Quantity {
     /// The number; never NaN or infinite.
     pub value: f64,
     /// Its unit.
     pub unit: String,
+}
+
+impl Quantity {
+    /// Whether it is so many times or so much of something, by its unit.
+    pub fn is_ratio(&self) -> bool {
+        self.unit == "1" || self.unit.starts_with("times ") || self.unit.starts_with("of ")
+    }
 }
 
 /// One coordinate of a point: a number or a word.
@@ -397,4 +404,17 @@ pub struct Environment {
     pub facts: Vec<(String, String)>,
     /// What may disturb a measurement here, as `niclab doctor` words it.
     pub noise: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_unit_says_whether_its_number_is_a_ratio() {
+        let is_ratio = |unit: &&str| Quantity { value: 0.5, unit: (*unit).into() }.is_ratio();
+        let units = ["1", "times rss", "of the time with rss", "", "10", "ns", "pps", "times/s"];
+        let ratios: Vec<&str> = units.into_iter().filter(is_ratio).collect();
+        assert_eq!(ratios, ["1", "times rss", "of the time with rss"]);
+    }
 }
