@@ -45,7 +45,7 @@ impl Pipeline {
         let Kind::Match { key: fields, .. } = &self.program().tables[table].kind else {
             return Vec::new();
         };
-        let lens: Vec<usize> = fields.iter().map(|(place, _)| place.len()).collect();
+        let lens: Vec<usize> = fields.iter().map(|(place, _)| place.len_bytes()).collect();
         let content = &self.tables[table];
         let mut ranked: Vec<(Rank, Entry)> = Vec::with_capacity(content.live());
         for mask in content.masks.iter().flatten() {
