@@ -224,7 +224,7 @@ fn tables_become_what_a_file_says_while_frames_flow() {
     let (mut card, world) = at_work(Some(pipeline), Receive::BusyPoll);
     for number in 2..5_000 {
         let of = card.program().unwrap();
-        // One that is wrong in its last table changes nothing.
+        // One that says two things of a table changes nothing.
         let mut wrong = file(&program, number);
         wrong.commands.extend(file(&program, 3).commands.into_iter().skip(1).take(1));
         wrong.commands.extend(file(&program, 5).commands.into_iter().skip(1).take(1));

@@ -236,10 +236,10 @@ pub enum Failure {
         /// What was asked for.
         path: PathBuf,
     },
-    /// A device, an experiment or a directory is named twice.
+    /// A device, an experiment, a directory or a core is named twice.
     #[error("{name} is named twice: name each once")]
     Twice {
-        /// The device, experiment or directory.
+        /// What is named.
         name: String,
     },
     /// A name that is no device's.
@@ -333,7 +333,7 @@ pub enum Failure {
         /// Its directory.
         directory: PathBuf,
     },
-    /// More than one thing went wrong, the worst first.
+    /// More than one thing went wrong, in their order; the first says how it ends.
     #[error("{}", lines(failures))]
     Several {
         /// What they are.

@@ -28,7 +28,7 @@ const COMMAND_LEN_MAX: usize = 64 << 20;
 const OWN_LEN: usize = 4_096;
 
 /// Most bytes of an answer that is made of what tables have, and most that wait to be taken by all
-/// who were answered, if more than one of them has some left: what is asked for can be said again.
+/// who were answered, if more than one of them has some left: who looks for more can ask again.
 pub(super) const ANSWER_LEN_MAX: usize = COMMAND_LEN_MAX;
 
 /// How long the other side of the socket may be silent, how long it may take to say a command, and
@@ -223,12 +223,15 @@ impl Client {
         command: Result<String, String>,
         untaken: &mut usize,
     ) -> bool {
+        // Only what changes nothing can be said again.
+        let can_wait = command.as_ref().is_ok_and(|line| looks(line.trim()));
         let (mut answer, is_end) = match command {
             Ok(line) if may == May::Look && !looks(line.trim()) => (refusal(&only()), false),
             Ok(line) => carry_out(card, line.trim()),
             Err(error) => (refusal(&error), false),
         };
-        if *untaken > 0 && *untaken + answer.len() > ANSWER_LEN_MAX {
+        let is_long = answer.len() > OWN_LEN;
+        if can_wait && is_long && *untaken > 0 && *untaken + answer.len() > ANSWER_LEN_MAX {
             answer = refusal("others have not taken their long answers yet: ask again");
         }
         answer.push('\n');
@@ -269,8 +272,8 @@ fn shared(said: usize) -> usize {
 fn too_long() -> String {
     format!(
         "a command has {COMMAND_LEN_MAX} bytes at most, and so have all long ones together that \
-         are being said: divide it into several, or ask again when others have been answered; \
-         `--tables` has no such limit"
+         are being said: divide it into several (with --replace, by tables), or ask again when \
+         others have been answered; `--tables` has no such limit"
     )
 }
 
@@ -552,6 +555,28 @@ mod tests {
             assert!(said.len() > 1_000_000 && said.ends_with("]}\n"), "{}", said.len());
         }
         assert!(bench.control.clients.is_empty());
+    }
+
+    #[test]
+    fn where_answers_wait_only_what_can_be_asked_again_is_put_off() {
+        let mut bench = bench();
+        let create = |rule: u32| {
+            let pattern = format!("eth / ipv4 src is 10.0.{}.{} / end", rule / 256, rule % 256);
+            format!("flow create 0 ingress pattern {pattern} actions drop / end\n")
+        };
+        let [before, more] = [0..100, 100..400].map(|rules| rules.map(create).collect::<String>());
+        bench.card.apply(&before).unwrap();
+        let mut asked = |command: &str| {
+            let (stream, _other) = UnixStream::pair().unwrap();
+            let mut client = Client::new(stream);
+            let mut untaken = ANSWER_LEN_MAX;
+            client.answer(&mut bench.card, May::Change, Ok(command.to_owned()), &mut untaken);
+            String::from_utf8(client.answer).unwrap()
+        };
+        assert!(asked("flow list 0").contains("ask again"));
+        assert!(asked("counters").contains("\"ports\""), "a short one is no trouble");
+        assert!(asked(&more).contains("rule 399 created"), "what is done is said to be done");
+        assert!(asked("stop").contains("the card ends"));
     }
 
     #[test]

@@ -89,18 +89,20 @@ impl Whose<'_> {
     /// Has another one, or none, take its place, and waits until no frame meets the last any more;
     /// whether none does.
     fn replace(self, card: &mut Card, by: Option<Pipeline>) -> Result<bool, String> {
-        // One before it may not have come to all cores.
-        self.wait(card)?;
-        match (self, by) {
-            (Whose::Card, by) => card.set_program(by).map_err(|error| error.to_string()),
-            (Whose::Application(name), Some(by)) => {
-                card.set_application(name, by).map_err(|error| error.to_string())
-            }
-            (Whose::Application(name), None) => Err(format!(
+        if let (Whose::Application(name), None) = (self, &by) {
+            return Err(format!(
                 "an application has a program as long as the card runs: give {name} another one \
                  (application {name} program load FILE), or end the card (stop) and start it \
                  without this --application"
-            )),
+            ));
+        }
+        // One before it may not have come to all cores.
+        self.wait(card)?;
+        match (self, by) {
+            (Whose::Application(name), Some(by)) => {
+                card.set_application(name, by).map_err(|error| error.to_string())
+            }
+            (_, by) => card.set_program(by).map_err(|error| error.to_string()),
         }?;
         self.wait(card)
     }

@@ -11,8 +11,11 @@ use crate::rules::plural;
 /// Says that a file is wanted, as `table load` takes it, and not lines.
 pub(super) const AS_FILE: &str = "--json";
 
-/// Bytes that an entry takes in an answer at least.
-const ENTRY_LEN_MIN: usize = 32;
+/// Bytes that an entry takes in an answer, of what is usual little.
+const ENTRY_LEN: usize = 32;
+
+/// Bytes of a command that loads a file, beside the file.
+const COMMAND_LEN: usize = 4_096;
 
 /// That what packets have learnt is not among what is shown.
 const LEARNT: &str = "what it has learnt is not shown: each core has its own, where it alone can \
@@ -64,7 +67,13 @@ fn file(
             return Err(too_long(are_all));
         }
     }
-    Ok(text.written())
+    let file = text.written();
+    // As `table load` says it, in quotes.
+    let quoted = file.bytes().filter(|byte| matches!(byte, b'"' | b'\\')).count();
+    match file.len() + quoted + COMMAND_LEN > ANSWER_LEN_MAX {
+        true => Err(too_long(are_all)),
+        false => Ok(file),
+    }
 }
 
 /// That entries of a table are not too many before they are copied.
@@ -73,7 +82,7 @@ fn fits(look: &Look<'_>, number: usize) -> Result<(), String> {
         Kind::Match { .. } => look.entries(number),
         _ => 0,
     };
-    match entries > ANSWER_LEN_MAX / ENTRY_LEN_MIN {
+    match entries > ANSWER_LEN_MAX / ENTRY_LEN {
         true => Err(too_long(false)),
         false => Ok(()),
     }

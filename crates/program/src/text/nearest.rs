@@ -28,7 +28,7 @@ pub(super) fn expected<'n>(
 }
 
 /// The name that a word was meant to be: one that differs in a third of its characters at most, or
-/// that begins or ends where the other does.
+/// one of which is the beginning of the other.
 fn nearest<'n>(word: &str, names: &[&'n str]) -> Option<&'n str> {
     let chars = |text: &str| text.chars().take(COMPARED_MAX + 1).collect::<Vec<char>>();
     let of = chars(word);

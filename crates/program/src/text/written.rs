@@ -178,7 +178,7 @@ impl<'p> TablesText<'p> {
     pub fn written(&self) -> String {
         let mut parts = String::new();
         for (name, part) in [("tables", &self.tables), ("groups", &self.groups)] {
-            if !part.is_empty() {
+            if !part.is_empty() || name == "tables" {
                 next(&mut parts, &format!(r#""{name}":{{{part}}}"#));
             }
         }

@@ -3,9 +3,10 @@
 //! for another port of UDP.
 //!
 //! Bytes in, bytes out, as everywhere in `kvs`: frames come by bursts, answers go as frames, and
-//! nothing is kept from one to the next but counters. What is wrong with a frame is counted and the
-//! frame forgotten. Nothing is answered to an address that more than one host has, or none, nor to
-//! another store: what is answered is up to a thousand times as long as what was asked.
+//! nothing is kept from one to the next but counters, and how much may still be said in a second.
+//! What is wrong with a frame is counted and the frame forgotten. Nothing is answered to an address
+//! that more than one host has, or none, and nothing of the store to another store: what is
+//! answered is up to a thousand times as long as what was asked.
 //!
 //! Facts are from RFC 826 (ARP), 791 (IPv4), 792 (ICMP), 768 (UDP), 9293 (TCP), 1122 (§3.2.1.3,
 //! addresses that are no sender's; §3.2.2 and §4.1.3.1, who is told of a port that cannot be

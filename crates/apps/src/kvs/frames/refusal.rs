@@ -2,7 +2,7 @@
 //! cannot be reached.
 //!
 //! Nobody answers either of them. The second may be longer than what was asked, so that a core says
-//! it only so often; a reset never is.
+//! it only so often; a reset never is, but for what makes a frame as long as the shortest.
 
 use niclab_packet::checksum;
 use niclab_packet::wire::{IpProtocol, ethernet, ipv4, tcp, udp};
