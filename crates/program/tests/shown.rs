@@ -430,3 +430,17 @@ fn tables_become_what_a_file_says_and_stay_where_it_is_refused() {
         assert_eq!(contents(&pipeline), wanted);
     }
 }
+
+#[test]
+fn of_a_group_that_is_said_twice_the_last_counts_also_where_it_is_what_was_there() {
+    for program in programs() {
+        let mut pipeline = Pipeline::new(program.clone()).unwrap();
+        let nine = vec![(3, vec![Member { id: 9, weight: 1 }])];
+        let files = [r#""3": [9]"#, r#""0x3": [5], "3": [9]"#];
+        for groups in files {
+            let text = format!(r#"{{ "groups": {{ "paths": {{ {groups} }} }} }}"#);
+            pipeline.replace(&TablesFile::read(&program, &text).unwrap(), 0).unwrap();
+            assert_eq!(pipeline.groups(5), nine, "{text}");
+        }
+    }
+}

@@ -31,6 +31,10 @@ pub const DATAGRAM_ANSWER_LEN_MAX: usize = VALUE_LEN_MAX + (64 << 10);
 /// Ethernet frame.
 pub const DATAGRAM_LEN_MAX: usize = 1400;
 
+/// How often a core says in a second that a port cannot be reached: often enough for who has the
+/// wrong port, and little beside what it serves.
+pub const UNREACHABLE_PER_S_MAX: u32 = 100;
+
 /// Least memory of a partition, bytes: a few segments and the first buckets of the index.
 pub const PARTITION_BYTES_MIN: usize = 256 << 10;
 

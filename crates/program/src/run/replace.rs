@@ -4,7 +4,7 @@
 //! `wildcard` field their order counts too, among those of one priority: an entry that stands
 //! before the place that the file gives it is taken out and put in again.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::control::Pipeline;
 use crate::entry::{Change, ChangeError, Entry, Key, Member};
@@ -46,7 +46,7 @@ impl Pipeline {
                 Change::Add { table, entry } => said[*table].entries.push(entry),
                 Change::Default { table, .. } => said[*table].default = Some(change),
                 Change::Group { table, group, members } => {
-                    said[*table].groups.push((*group, members));
+                    said[*table].groups.insert(*group, members);
                 }
                 Change::Modify { .. } | Change::Delete { .. } => {}
             }
@@ -133,10 +133,15 @@ impl Pipeline {
         (*becomes != is).then(|| becomes.clone())
     }
 
-    fn groups_become(&self, table: usize, said: &[(u32, &Vec<Member>)], changes: &mut Vec<Change>) {
+    fn groups_become(
+        &self,
+        table: usize,
+        said: &BTreeMap<u32, &Vec<Member>>,
+        changes: &mut Vec<Change>,
+    ) {
         let there: HashMap<u32, Vec<Member>> = self.groups(table).into_iter().collect();
-        let is_said = |group: &u32| said.iter().any(|(of, _)| of == group);
-        let mut gone: Vec<u32> = there.keys().copied().filter(|group| !is_said(group)).collect();
+        let mut gone: Vec<u32> =
+            there.keys().copied().filter(|group| !said.contains_key(group)).collect();
         gone.sort_unstable();
         let empty = |group| Change::Group { table, group, members: Vec::new() };
         changes.extend(gone.into_iter().map(empty));
@@ -154,5 +159,6 @@ impl Pipeline {
 struct Said<'f> {
     entries: Vec<&'f Entry>,
     default: Option<&'f Change>,
-    groups: Vec<(u32, &'f Vec<Member>)>,
+    /// By number: of one that is said twice the last counts, as where they are carried out in turn.
+    groups: BTreeMap<u32, &'f Vec<Member>>,
 }

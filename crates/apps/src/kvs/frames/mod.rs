@@ -28,7 +28,7 @@ use std::net::Ipv4Addr;
 use niclab_nic::limits::BURST;
 use niclab_nic::memory::{Desc, Region};
 use niclab_packet::checksum;
-use niclab_packet::wire::{EtherType, IpProtocol, MacAddress, arp, ethernet, icmp, ipv4, udp};
+use niclab_packet::wire::{EtherType, IpProtocol, MacAddress, arp, ethernet, icmp, ipv4, tcp, udp};
 use niclab_table::prefetch;
 
 pub use counted::{Counted, Shown};
@@ -94,8 +94,8 @@ enum Came<'a> {
     Arp(arp::Repr),
     /// An echo request.
     Echo(Peer, &'a [u8]),
-    /// A segment of TCP.
-    Segment(Peer, &'a [u8]),
+    /// A segment of TCP, by the reset that answers it.
+    Segment(Peer, tcp::Repr),
     /// A datagram to another port, the beginning of its packet.
     Unserved(Peer, &'a [u8]),
     /// Nothing to be answered; it is counted.
@@ -155,7 +155,7 @@ impl Station {
                 }
                 Came::Arp(request) => self.answer_arp(&request, answers),
                 Came::Echo(peer, message) => self.answer_echo(&peer, message, answers),
-                Came::Segment(peer, segment) => self.answer_tcp(&peer, segment, answers),
+                Came::Segment(peer, reset) => self.answer_tcp(&peer, &reset, answers),
                 Came::Unserved(peer, beginning) => {
                     self.answer_unserved(&peer, beginning, context.now, answers);
                 }

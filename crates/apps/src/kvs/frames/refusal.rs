@@ -7,14 +7,11 @@
 use niclab_packet::checksum;
 use niclab_packet::wire::{IpProtocol, ethernet, ipv4, tcp, udp};
 
+use super::super::limits::UNREACHABLE_PER_S_MAX;
 use super::super::time::Moment;
 use super::reply::{self, Peer};
 use super::{Came, IP_AT, Station};
 use crate::service::Answers;
-
-/// How often a core says in a second that a port cannot be reached: often enough for who has the
-/// wrong port, and little beside what it serves.
-pub const UNREACHABLE_PER_S_MAX: u32 = 100;
 
 /// What may still be said in the second that is.
 #[derive(Clone, Copy, Debug)]
@@ -53,8 +50,8 @@ impl Station {
             return self.malformed();
         }
         match tcp::Repr::reset(&segment) {
-            Some(_) if peer.port != 0 && !self.identity.is_no_host(&peer) => {
-                Came::Segment(peer, payload)
+            Some(reset) if peer.port != 0 && !self.identity.is_no_host(&peer) => {
+                Came::Segment(peer, reset)
             }
             _ => self.refused(),
         }
@@ -79,11 +76,9 @@ impl Station {
     }
 
     #[cold]
-    pub(super) fn answer_tcp(&mut self, peer: &Peer, segment: &[u8], answers: &mut dyn Answers) {
-        let segment = tcp::Segment::new_unchecked(segment);
-        let Some(reset) = tcp::Repr::reset(&segment) else { return };
+    pub(super) fn answer_tcp(&mut self, peer: &Peer, reset: &tcp::Repr, answers: &mut dyn Answers) {
         self.counted.resets += 1;
-        let sent = reply::segment(&self.identity, peer, &reset, answers);
+        let sent = reply::segment(&self.identity, peer, reset, answers);
         self.counted.unsent += u64::from(!sent);
     }
 

@@ -2,8 +2,8 @@
 
 use niclab_packet::wire::tcp;
 
+use super::super::limits::UNREACHABLE_PER_S_MAX;
 use super::super::time::Moment;
-use super::refusal::UNREACHABLE_PER_S_MAX;
 use super::tests::{THEM, US, World, datagram, packet};
 use super::*;
 
