@@ -701,6 +701,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "too long under Miri")]
     fn replaced_arrays_go_once_the_readers_have_passed() {
         let (domain, mut table) = growing();
         let mut participant = domain.reader_slot();
@@ -719,6 +720,7 @@ mod tests {
 
     /// The widest entries take the most memory for each insert.
     #[test]
+    #[cfg_attr(miri, ignore = "too long under Miri")]
     fn the_next_array_is_there_and_backed_when_a_table_grows() {
         let domain = Domain::new();
         let mut table = Exact::<17>::new(Config::growing(200_000, 1), &domain).unwrap();
@@ -737,6 +739,7 @@ mod tests {
 
     /// A huge page is more than an insert may wait for, and so are many small ones.
     #[test]
+    #[cfg_attr(miri, ignore = "too long under Miri")]
     fn an_insert_has_the_system_back_a_few_small_pages_at_most() {
         let (_, mut table) = growing();
         let mut before = 0;
@@ -779,7 +782,7 @@ mod tests {
     fn replaced_arrays_go_beside_removals_alone() {
         let (_, mut table) = growing();
         let mut count = 0;
-        while count < 2_000 || table.predecessor.is_none() {
+        while count < if cfg!(miri) { 200 } else { 2_000 } || table.predecessor.is_none() {
             table.insert(&[count, 0], count).unwrap();
             count += 1;
         }
@@ -791,6 +794,7 @@ mod tests {
 
     /// An insert moves one group at most, so no insert copies more than a group's reach.
     #[test]
+    #[cfg_attr(miri, ignore = "too long under Miri")]
     fn an_insert_moves_one_group_at_most() {
         let (_, mut table) = growing();
         let mut growths = 0;

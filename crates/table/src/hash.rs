@@ -176,6 +176,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "too long under Miri")]
     fn spreads_counters_in_any_word() {
         check_structures::<1>();
         check_structures::<2>();

@@ -120,6 +120,7 @@ mod tests {
     use crate::hash::Hasher;
 
     #[test]
+    #[cfg_attr(miri, ignore = "too long under Miri")]
     fn a_key_is_found_in_its_places_and_hardly_elsewhere() {
         let hasher = Hasher::new(1);
         let presence = Presence::new(64_000).unwrap();

@@ -380,6 +380,7 @@ mod tests {
 
     /// Sets of few tables, so that the first common one is anywhere or there is none.
     #[test]
+    #[cfg_attr(miri, ignore = "too long under Miri")]
     fn packets_find_the_same_first_word_with_and_without_vectors() {
         let mut filter =
             Filter::new(config([Bits::ThirtyTwo, Bits::ThirtyTwo, Bits::Sixteen], 700)).unwrap();
@@ -417,6 +418,7 @@ mod tests {
 
     /// Every kind of node, in a group whose words of tables fill one chunk or more.
     #[test]
+    #[cfg_attr(miri, ignore = "too long under Miri")]
     fn packets_take_the_same_steps_with_and_without_vectors() {
         for (seed, tables) in [(1, 60), (2, 250), (3, 700)] {
             let mut filter = Filter::new(config(FIELDS, tables)).unwrap();

@@ -355,6 +355,7 @@ mod tests {
 
     /// Every value against every border, where carries between the parts would show.
     #[test]
+    #[cfg_attr(miri, ignore = "too long under Miri")]
     fn the_range_of_a_value_is_the_first_that_does_not_end_below_it() {
         let ends: [u16; 16] = [
             0, 1, 2, 0xff, 0x100, 0x7ffe, 0x7fff, 0x8000, 0x8001, 0xfefe, 0xff00, 0xfffc, 0xfffd,
