@@ -17,6 +17,7 @@ mod words;
 mod written;
 
 pub use command::Command;
+pub(crate) use error::visible;
 pub use error::{Problem, TextError};
 pub use file::{FileError, TablesFile, read_tables};
 pub use stf::Stf;
