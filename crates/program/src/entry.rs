@@ -2,6 +2,7 @@
 //! groups, rates of meters. The same for the definition and for the fast path.
 
 use crate::form::{Actions, Field, Invocation, Kind, Match, Place, Program, Scope};
+use crate::text::visible;
 
 /// An entry of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,7 +125,7 @@ pub enum Change {
 #[non_exhaustive]
 pub enum ChangeError {
     /// The program has none of this name or number.
-    #[error("no {what} {name}; there are: {}", listed(there))]
+    #[error("no {what} {}; there are: {}", visible(name), listed(there))]
     Unknown {
         /// What kind of thing.
         what: &'static str,

@@ -8,12 +8,12 @@ use niclab_nic::memory::{Desc, MemoryError, Region};
 use niclab_table::CreateError;
 
 use crate::definition::Definition;
-use crate::entry::{Change, ChangeError, Ports, Rates, Session};
+use crate::entry::{Change, ChangeError, Key, Ports, Rates, Session};
 use crate::form::Program;
 use crate::limits::TEST_FRAME_LEN_MAX;
 use crate::outcome::{Copied, Fate, Lost, Outcome};
 use crate::run::{Pipeline, Worker};
-use crate::text::{Checked, Command, Expected, Step, Stf};
+use crate::text::{Checked, Command, Expected, Index, Step, Stf};
 
 /// What carries a program out, packet by packet as far as a test sees.
 pub trait Execution {
@@ -279,6 +279,7 @@ type Given = (usize, usize);
 /// Carries out a test on a fresh execution.
 pub fn carry_out(test: &Stf, execution: &mut impl Execution) -> Verdict {
     let (mut verdict, mut ports, mut now_ns) = (Verdict::default(), ByPort::default(), 0);
+    let mut entries = Entries::default();
     // The line of the last packet, and whether any left for it.
     let mut last = (0, false);
     execution.set_time_ns(now_ns);
@@ -286,10 +287,20 @@ pub fn carry_out(test: &Stf, execution: &mut impl Execution) -> Verdict {
         let line = *line;
         let mut fail = |reason: String| verdict.failures.push(Failure { line, reason });
         match step {
-            Step::Told(command) => {
-                if let Err(error) = execution.tell(command) {
-                    fail(error.to_string());
+            Step::Told(command) => match execution.tell(command) {
+                Ok(()) => entries.note(command),
+                Err(error) => fail(error.to_string()),
+            },
+            Step::RemoveAll => {
+                for command in entries.removal() {
+                    match execution.tell(&command) {
+                        Ok(()) => entries.note(&command),
+                        Err(error) => fail(error.to_string()),
+                    }
                 }
+            }
+            Step::Reset { array, len } => {
+                (0..*len as u64).for_each(|index| execution.set_register(*array, index, 0));
             }
             Step::Packet { port, frame } => {
                 verdict.packets += 1;
@@ -319,7 +330,7 @@ pub fn carry_out(test: &Stf, execution: &mut impl Execution) -> Verdict {
             Step::Window { window, offset, bytes } => {
                 execution.set_window(*window, *offset, bytes);
             }
-            step => match look(step, execution) {
+            step => match look(step, execution, &entries) {
                 None => verdict.met += 1,
                 Some(reason) => fail(reason),
             },
@@ -331,7 +342,7 @@ pub fn carry_out(test: &Stf, execution: &mut impl Execution) -> Verdict {
 }
 
 /// Looks at what a program leaves behind beside packets; what is wrong with it.
-fn look(step: &Step, execution: &mut impl Execution) -> Option<String> {
+fn look(step: &Step, execution: &mut impl Execution, entries: &Entries) -> Option<String> {
     let differs =
         |what: &str, has: Option<Vec<u8>>, expected: &Option<Expected>| match (has, expected) {
             (None, None) => None,
@@ -341,10 +352,18 @@ fn look(step: &Step, execution: &mut impl Execution) -> Option<String> {
         };
     match step {
         Step::Check { name, of, index, is, value } => {
+            let index = match index {
+                Index::Number(index) => *index,
+                Index::Entry { name, table, key, len } => match entries.number(*table, key) {
+                    // As `entryid` says it; arrays have a power of two.
+                    Some(number) => (number as u64 + 1) & (*len as u64 - 1),
+                    None => return Some(format!("there is no entry {name}")),
+                },
+            };
             let has = match of {
-                Checked::Register(array) => execution.register(*array, *index),
-                Checked::Packets(array) => execution.counter(*array, *index).0,
-                Checked::Bytes(array) => execution.counter(*array, *index).1,
+                Checked::Register(array) => execution.register(*array, index),
+                Checked::Packets(array) => execution.counter(*array, index).0,
+                Checked::Bytes(array) => execution.counter(*array, index).1,
             };
             (!is.holds(has, *value)).then(|| format!("{name}({index}) is {has}"))
         }
@@ -357,6 +376,44 @@ fn look(step: &Step, execution: &mut impl Execution) -> Option<String> {
         }
         // Theirs who carry the test out.
         _ => None,
+    }
+}
+
+/// Entries that a test has added, and their numbers.
+#[derive(Default)]
+struct Entries(BTreeMap<usize, BTreeMap<usize, Key>>);
+
+impl Entries {
+    /// Takes note of a command that was carried out.
+    fn note(&mut self, command: &Command) {
+        match command {
+            Command::Change(Change::Add { table, entry }) => {
+                let there = self.0.entry(*table).or_default();
+                // The least that is free.
+                let number = (0..).zip(there.keys()).take_while(|(a, b)| a == *b).count();
+                there.insert(number, entry.key.clone());
+            }
+            Command::Change(Change::Delete { table, key }) => {
+                if let Some(there) = self.0.get_mut(table) {
+                    there.retain(|_, of| of != key);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The number of the entry with this key.
+    fn number(&self, table: usize, key: &Key) -> Option<usize> {
+        self.0.get(&table)?.iter().find(|(_, of)| *of == key).map(|(number, _)| *number)
+    }
+
+    /// The commands that take all out.
+    fn removal(&self) -> Vec<Command> {
+        let entries =
+            self.0.iter().flat_map(|(table, of)| of.values().map(move |key| (table, key)));
+        let delete =
+            |(table, key): (&usize, &Key)| Change::Delete { table: *table, key: key.clone() };
+        entries.map(|of| Command::Change(delete(of))).collect()
     }
 }
 

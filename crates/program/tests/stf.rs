@@ -1,7 +1,7 @@
 //! Packet tests: what they say, what they find wrong, and that both executions find the same.
 
 use niclab_program::definition::Definition;
-use niclab_program::{Program, Single, Stf, Verdict, carry_out};
+use niclab_program::{Command, Fate, Program, Single, Stf, Verdict, carry_out};
 
 const PROGRAM: &str = "
     struct h_t {
@@ -253,9 +253,10 @@ fn what_a_program_has_not_is_not_looked_at() {
         ("expect_digest tell 00", "expected a digest: told"),
         ("check_counter seen(0) frames == 1", "expected `packets`, `bytes`, `==`"),
         ("check_counter sene(0) == 1", "expected a regarray or countarray: next, seen"),
-        ("check_counter seen(4) == 1", "expected an index of `seen` from 0 to 3, found `seen(4)`"),
-        ("check_counter next(1) == 1", "expected an index of `next` from 0 to 0, found `next(1)`"),
-        ("check_counter next(0) bytes == 1", "expected `==`"),
+        ("check_counter seen(4) == 1", "expected an index of `seen` from 0 to 3, found `4`"),
+        ("check_counter next(1) == 1", "expected an index of `next` from 0 to 0, found `1`"),
+        ("check_counter next(0) bytes = 1", "expected `==`"),
+        ("check_counter next($A) == 1", "expected the name that `add … = NAME` gave an entry"),
     ] {
         let error = Stf::read(&program, text).expect_err(text);
         assert!(error.problem().to_string().starts_with(said), "{text}: {error}");
@@ -424,12 +425,287 @@ fn what_cannot_be_read_is_refused_at_its_place() {
         ("expect 0 00 $ 00", 1, "expected hexadecimal digits"),
         ("no_packet 1", 1, "expected the end of the line"),
         ("check_counter count == 1", 1, "expected `ARRAY(INDEX)`"),
-        ("check_counter count(1) ~ 1", 1, "expected `==`"),
+        ("check_counter count(1) ~ 1", 1, "expected `packets`, `bytes`, `==`"),
+        // Without a comparison it would test nothing.
+        ("check_counter count(1)", 1, "expected `packets`, `bytes`, `==`"),
         ("check_counter none(1) == 1", 1, "expected a regarray or countarray: count"),
         ("add to to:1 go()", 1, "the argument `port` is missing"),
     ] {
         let error = Stf::read(&program, text).expect_err(text);
         assert_eq!(error.line(), line, "{text}");
+        assert!(error.problem().to_string().starts_with(said), "{text}: {error}");
+    }
+}
+
+/// A table of each kind of match, with names as p4c's backend for DPDK gives them.
+const KINDS: &str = "
+    struct a_t {
+        bit<8> p
+        bit<32> q
+        bit<48> mac
+    }
+    header a instanceof a_t
+    header vlan_1 instanceof a_t
+    struct m_t {
+        bit<32> port
+        bit<32> id
+        bit<32> colour
+        bit<32> length
+    }
+    metadata instanceof m_t
+    regarray hits size 8 initval 7
+    regarray both_packets size 4 initval 3
+    regarray both_bytes size 4 initval 9
+    metarray rates size 2
+    struct g_t {
+        bit<32> port
+        bit<48> mac
+    }
+    action go args instanceof g_t {
+        mov m.port t.port
+        mov h.a.mac t.mac
+        return
+    }
+    action no args none {
+        drop
+    }
+    table acl {
+        key {
+            h.a.p wildcard
+            h.vlan_1.q wildcard
+        }
+        actions {
+            go
+            no
+        }
+        default_action no args none
+        size 8
+    }
+    table routes {
+        key {
+            h.a.q lpm
+        }
+        actions {
+            go
+            no
+        }
+        default_action no args none
+        size 8
+    }
+    table stations {
+        key {
+            h.a.mac exact
+        }
+        actions {
+            go
+            no
+        }
+        default_action no args none
+        size 8
+    }
+    apply {
+        rx m.port
+        extract h.a
+        table KIND
+        entryid m.id
+        regadd hits m.id 1
+        meter rates 0 m.length 0 m.colour
+        emit h.a
+        multicast 3
+        tx m.port
+    }";
+
+/// What does not hold of a test of a program that asks the table of this name, by both executions.
+fn failures(table: &str, text: &str) -> Vec<String> {
+    let program = Program::read(&KINDS.replace("KIND", table)).unwrap();
+    let test = Stf::read(&program, text).unwrap_or_else(|error| panic!("{text}: {error}"));
+    let defined = carry_out(&test, &mut Definition::new(program.clone()));
+    let fast = carry_out(&test, &mut Single::new(program).unwrap());
+    assert_eq!(defined, fast);
+    assert!(fast.met + fast.failures.len() > 0, "{text}");
+    fast.failures.iter().map(ToString::to_string).collect()
+}
+
+const NONE: [String; 0] = [];
+
+#[test]
+fn of_priorities_the_largest_number_counts_first() {
+    let program = Program::read(include_str!("cases/stf-priority.spec")).unwrap();
+    let test = Stf::read(&program, include_str!("cases/stf-priority.stf")).unwrap();
+    let defined = carry_out(&test, &mut Definition::new(program.clone()));
+    let fast = carry_out(&test, &mut Single::new(program.clone()).unwrap());
+    assert_eq!((&defined, defined.failures.as_slice()), (&fast, &[][..]));
+    assert_eq!(fast.met, 1);
+    // A command means the other order.
+    let mut definition = Definition::new(program.clone());
+    for line in ["add acl 10 p:6 go(port:1)", "add acl 5 p:* go(port:2)"] {
+        match Command::read(&program, line).unwrap() {
+            Command::Change(change) => definition.change(&[change]).unwrap(),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(definition.run(0, &[6]).fate, Fate::Port(2));
+    let packet = "packet 0 01 00000002 000000000003\n";
+    for (text, port) in [
+        // 0 where none is written: the last.
+        ("add acl p:* go(1, 0)\nadd acl 1 p:1 go(2, 0)", 2),
+        ("add acl 4294967295 p:* go(1, 0)\nadd acl 4294967294 p:1 go(2, 0)", 1),
+        // Of equal ones, the first.
+        ("add acl 3 p:* go(1, 0)\nadd acl 3 p:1 go(2, 0)", 1),
+        ("add acl 3 p:* go(1, 0)\nadd acl 2 p:1 go(2, 0)\nmodify acl 4 p:1 go(2, 0)", 2),
+        // Not octal.
+        ("add acl 010 p:* go(1, 0)\nadd acl 9 p:1 go(2, 0)", 1),
+    ] {
+        let text = format!("{text}\n{packet}expect {port}");
+        assert_eq!(failures("acl", &text), NONE, "{text}");
+    }
+}
+
+#[test]
+fn lines_of_the_compilers_of_p4_are_read_as_they_write_them() {
+    let packet = "packet 0 16 0a010203 0000000000aa\n";
+    for (table, add) in [
+        ("acl", "add acl 1 hdr.a.p:0x1* go(port:2, mac:0xbb)"),
+        ("acl", "ADD Main.acl 1 a.p : 0b***10110 Main.go ( port : 2 , mac : 0xbb ) = A # x"),
+        ("acl", r#"add "ingress.acl" 1 "hdr.a.p":0X*6 "ingress.go"("port":0x2,"mac":187)"#),
+        ("acl", "add acl 1 p:0x16 &&& 0xff hdr.vlan[1].q:0x0 go(2, 00:00:00:00:00:bb)=A"),
+        ("acl", "add acl 1 hdr.vlan$1.q:0B* go(0b10,187)"),
+        ("routes", "add routes q:0x0a01**** go(2,0xbb)"),
+        ("routes", "add routes headers.a.q:0xa****** go(2,0xbb)"),
+        ("routes", "add routes q:0b1010************************ go(2,0xbb)"),
+        ("routes", "add routes q:0x0a010000 / 16 go(2,0xbb)"),
+        ("routes", "add routes q:0x0a010000&&&0xffff0000 go(2,0xbb)"),
+        ("routes", "add routes q:* go(2,0xbb)"),
+        ("stations", "add stations hdr.a.mac:0xaa go(2,0xbb)"),
+        ("stations", "setdefault ingress.stations go(2,0xbb)"),
+    ] {
+        let text = format!("{add}\n{packet}expect 2 16 0a010203 0000000000bb$");
+        assert_eq!(failures(table, &text), NONE, "{add}");
+        let other = format!("{add}\npacket 0 27 0b010203 0000000000ab\nno_packet");
+        // Those that are met by any packet.
+        let meets_all = ["vlan$1", "q:*", "setdefault"].iter().any(|of| add.contains(of));
+        assert_eq!(failures(table, &other) == NONE, !meets_all, "{add}");
+    }
+}
+
+#[test]
+fn entries_have_names_and_are_removed_all_at_once() {
+    let text = "add stations mac:1 no() = first
+        add stations mac:2 go(2, 2) = second
+        delete stations mac:1
+        add stations mac:3 go(2, 3) = third
+        packet 0 01 00000000 000000000003
+        expect 2
+        packet 0 01 00000000 000000000003
+        expect 2
+        packet 0 01 00000000 000000000002
+        expect 2
+        check_counter hits($third) packets == 9
+        check_counter hits ( $second ) == 8
+        check_counter hits(2) bytes == 8
+        check_counter both(1) packets == 3
+        check_counter both(1) bytes == 9
+        check_counter ingress.hits(1) != 7
+        remove all
+        packet 0 01 00000000 000000000003
+        no_packet
+        add stations mac:3 go(2, 3)
+        register_reset hits
+        check_counter hits(7) == 0";
+    assert_eq!(failures("stations", text), NONE);
+    let gone = "add stations mac:1 go(2, 2) = A\nremove all\ncheck_counter hits($A) == 7";
+    assert_eq!(failures("stations", gone), ["line 3: there is no entry A"]);
+}
+
+#[test]
+fn groups_of_ports_are_made_of_nodes() {
+    let packet = "packet 0 01 00000000 000000000001\n";
+    let text = format!(
+        "setdefault stations go(9, 0)
+        mc_mgrp_create 3
+        mc_node_create 400 6 7
+        mc_node_create 0 8
+        mc_node_associate 3 0
+        {packet}expect 6\nexpect 7\nexpect 9
+        mc_node_associate 3 1
+        {packet}expect 6\nexpect 7\nexpect 8\nexpect 9
+        mc_node_update 0 5
+        {packet}expect 5\nexpect 8\nexpect 9
+        mirroring_get 5
+        register_read hits 3
+        meter_get_rates rates 1"
+    );
+    assert_eq!(failures("stations", &text), NONE);
+    let program = Program::read(&KINDS.replace("KIND", "stations")).unwrap();
+    let nodes = "mc_mgrp_create 1\nmc_node_create 0 5\nmc_node_create 0 5 6\n";
+    for (text, said) in [
+        (format!("{nodes}mc_mgrp_create 1"), "there is a group 1 already"),
+        (format!("{nodes}mc_node_associate 2 0"), "expected a group that `mc_mgrp_create` made"),
+        (format!("{nodes}mc_node_associate 1 2"), "expected a node that `mc_node_create` made"),
+        (
+            format!("{nodes}mc_node_associate 1 0\nmc_node_associate 1 1"),
+            "not supported: two copies by port 5",
+        ),
+        ("mc_node_create 0 64".to_owned(), "expected a port from 0 to 63"),
+        ("mc_node_create 0 5 | 6".to_owned(), "not supported: groups of links"),
+        ("mirroring_add_mc 1 2".to_owned(), "not supported: `mirroring_add_mc`"),
+        ("mirroring_delete 1".to_owned(), "not supported: `mirroring_delete`"),
+        ("counter_write hits 1 2 3".to_owned(), "not supported: `counter_write`"),
+        ("counter_read hits 8".to_owned(), "expected an index from 0 to 7"),
+        ("remove".to_owned(), "expected `all`"),
+    ] {
+        let error = Stf::read(&program, &text).expect_err(&text);
+        assert!(error.problem().to_string().starts_with(said), "{text}: {error}");
+    }
+}
+
+#[test]
+fn rates_of_the_reference_switch_are_bytes_a_microsecond() {
+    let program = Program::read(&KINDS.replace("KIND", "stations")).unwrap();
+    let read = |text: &str| Stf::read(&program, text).unwrap();
+    assert_eq!(
+        format!("{:?}", read("meter_set_rates rates 1 0.5:1500 1.000001:3000")),
+        format!("{:?}", read("meter_set_rates rates 1 500000 1500 1000001 3000")),
+    );
+    assert_eq!(
+        format!("{:?}", read("meter_array_set_rates rates 2:1 3:4")),
+        format!("{:?}", read("meter_set_rates rates 0 2:1 3:4\nmeter_set_rates rates 1 2:1 3:4"))
+            .replace("(2,", "(1,"),
+    );
+    for (text, said) in [
+        ("meter_set_rates rates 1 2:1 1:4", "expected a peak rate that is no less than"),
+        ("meter_set_rates rates 1 0.0000001:1 1:4", "expected `RATE:BURST`"),
+        ("meter_array_set_rates rates 2:0 3:4", "expected bytes of a burst from 1"),
+        ("meter_array_set_rates rates 2 1 3 4", "expected the end of the line"),
+    ] {
+        let error = Stf::read(&program, text).expect_err(text);
+        assert!(error.problem().to_string().starts_with(said), "{text}: {error}");
+    }
+}
+
+#[test]
+fn keys_that_do_not_fit_their_kind_of_match_are_refused() {
+    let program = Program::read(&KINDS.replace("KIND", "stations")).unwrap();
+    for (text, said) in [
+        ("add routes q:0x**01 no()", "expected a prefix: the field is `lpm`"),
+        ("add routes q:0x1*1* no()", "expected a prefix: the field is `lpm`"),
+        ("add routes q:0xff&&&0xff no()", "expected a prefix: the field is `lpm`"),
+        ("add routes q:12* no()", "expected digits behind `0x` or `0b`"),
+        ("add acl p:12* no()", "expected digits behind `0x` or `0b`"),
+        ("add stations mac:0x1* no()", "expected a whole value of 48 bits: the field is `exact`"),
+        ("add stations mac:* no()", "expected a whole value of 48 bits: the field is `exact`"),
+        ("add acl p:0x100* no()", "expected a value of 8 bits"),
+        ("add acl m.p:1 no()", "expected a field of the key: h.a.p, h.vlan_1.q"),
+        ("add acl hdr.b.p:1 no()", "expected a field of the key: h.a.p, h.vlan_1.q"),
+        ("add acl p:1 go(1)", "the argument `mac` is missing"),
+        ("add acl p:1 go(1,2,3)", "the action has 2 arguments, and this is one more"),
+        ("add acl p:1 go(1,mac:2)", "name all arguments, or none"),
+        ("add acl p:1 go(port:1,2)", "expected `argument:value`"),
+        ("add acl p:1 no() =", "expected a name of the entry"),
+        ("add acl p:1 no() = A B", "expected the end of the line"),
+        ("modify acl p:1 no() = A", "expected the end of the line"),
+    ] {
+        let error = Stf::read(&program, text).expect_err(text);
         assert!(error.problem().to_string().starts_with(said), "{text}: {error}");
     }
 }

@@ -11,8 +11,9 @@ use super::memory::{self, hex};
 use super::patience::wait;
 use super::shown;
 use crate::failure::Failure;
+use crate::input::{self, PROGRAM_LEN_MAX, TABLES_LEN_MAX};
 use crate::program::fits;
-use crate::rules::{self, plural};
+use crate::rules::plural;
 
 const TABLE_COMMANDS: &str = "table show, add, modify, delete, setdefault, group, register_write, \
     meter_set_rates, mirroring_add, multicast_group, transaction or load";
@@ -30,7 +31,7 @@ const DIGESTS_MAX: usize = 1_000;
 
 /// The program of a file.
 pub(super) fn read(path: &Path) -> Result<Program, Failure> {
-    let read = Program::read(&rules::text(path)?);
+    let read = Program::read(&input::text(path, PROGRAM_LEN_MAX)?);
     read.map_err(|error| Failure::Program { path: path.into(), error })
 }
 
@@ -50,7 +51,7 @@ pub(super) fn load(
     let mut pipeline = Pipeline::new(program).map_err(|error| memory(error.into()))?;
     if let Some(path) = tables {
         let refused = |reason: String| Failure::Tables { path: path.into(), reason };
-        let commands = read_tables(pipeline.program(), &rules::text(path)?);
+        let commands = read_tables(pipeline.program(), &input::text(path, TABLES_LEN_MAX)?);
         let commands = commands.map_err(|error| refused(error.to_string()))?;
         pipeline.tell(&commands, 0).map_err(|error| refused(error.to_string()))?;
     }
@@ -128,18 +129,18 @@ pub(super) fn sent(words: &str, prints_json: bool) -> Result<String, Failure> {
         }
         [before @ .., "table", "load", file] if *file != REPLACE && is_whose(before) => {
             let path = Path::new(file);
-            let text = rules::text(path)?;
+            let text = input::text(path, TABLES_LEN_MAX)?;
             is_json(path, &text)?;
             Ok(format!("{}table load {}", behind(before), json!(text)))
         }
         [before @ .., "program", "load", file] if is_whose(before) => {
-            let program = (file, rules::text(Path::new(file))?);
+            let program = (file, input::text(Path::new(file), PROGRAM_LEN_MAX)?);
             Ok(format!("{}program load {}", behind(before), json!([program])))
         }
         [before @ .., "program", "load", file, tables] if is_whose(before) => {
-            let program = (file, rules::text(Path::new(file))?);
+            let program = (file, input::text(Path::new(file), PROGRAM_LEN_MAX)?);
             let path = Path::new(tables);
-            let text = rules::text(path)?;
+            let text = input::text(path, TABLES_LEN_MAX)?;
             is_json(path, &text)?;
             Ok(format!("{}program load {}", behind(before), json!([program, (tables, text)])))
         }

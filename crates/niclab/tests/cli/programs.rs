@@ -124,8 +124,45 @@ fn programs_are_checked_shown_and_tested() {
     let empty = call(&["program", "test", &at("empty.stf"), &program]);
     empty.with(3, &["empty.stf: no packet and no expectation"]);
     fs::write(at("binary.spec"), b"\xff").unwrap();
-    call(&["program", "check", &at("binary.spec")]).with(3, &["a file of rules or a program is"]);
+    call(&["program", "check", &at("binary.spec")]).with(3, &["line 1 is not text in UTF-8"]);
     call(&["program", "dump", "/nowhere/x.spec"]).with(3, &["/nowhere/x.spec"]);
+}
+
+#[test]
+fn files_of_programs_are_read_up_to_a_limit_and_not_waited_for() {
+    let scratch = files();
+    let said = script(
+        scratch.path(),
+        r#"
+        mkfifo nobody.fifo tables.fifo late.fifo
+        "$NICLAB" program check nobody.fifo >check.txt 2>&1 & check=$!
+        "$NICLAB" nic --port pcap:in=in.pcap,out=out.pcap --program program.spec \
+            --tables tables.fifo >tables.txt 2>&1 & tables=$!
+        { sleep 0.5; cat program.spec; } >late.fifo &
+        "$NICLAB" program check late.fifo | head -1
+        cat program.spec | "$NICLAB" program check /dev/stdin | head -1
+        "$NICLAB" program check <(sleep 0.5; cat program.spec) | sed -n 's/.*: 1 headers/1 headers/p'
+        for command in "program check /dev/zero" "program dump /dev/zero" \
+            "program test /dev/zero program.spec"; do
+            "$NICLAB" $command 2>&1; echo "code $?"
+        done
+        wait $check; echo "check $?"; wait $tables; echo "tables $?"
+        cat check.txt tables.txt
+        "#,
+    );
+    let expected = "late.fifo: 1 headers, 1 tables of 4 entries, 2 actions, 1 arrays\n\
+        /dev/stdin: 1 headers, 1 tables of 4 entries, 2 actions, 1 arrays\n\
+        1 headers, 1 tables of 4 entries, 2 actions, 1 arrays\n\
+        niclab: /dev/zero: it has more than 4 MiB, which is the limit; give a file that can be read\n\
+        code 3\n\
+        niclab: /dev/zero: it has more than 4 MiB, which is the limit; give a file that can be read\n\
+        code 3\n\
+        niclab: /dev/zero: it has more than 64 MiB, which is the limit; give a file that can be read\n\
+        code 3\n\
+        check 3\ntables 3\n\
+        niclab: nobody.fifo: it gave nothing for 10 s; give a file that can be read\n\
+        niclab: tables.fifo: it gave nothing for 10 s; give a file that can be read\n";
+    assert_eq!(said, expected);
 }
 
 #[test]

@@ -29,7 +29,7 @@ pub(super) struct Packet {
     pub pass: u32,
     /// Bytes that it had when it came, or came round.
     pub len: usize,
-    /// What the last table said.
+    /// What the last table said, also of a round before.
     pub last: Option<Last>,
     /// The learner that was looked into last, and the key it was asked for.
     pub learning: Option<(usize, Vec<u8>)>,
@@ -75,7 +75,8 @@ impl Packet {
         }
     }
 
-    /// The packet comes in, or comes round: metadata stays, headers are gone.
+    /// The packet comes in, or comes round: headers are gone, and metadata stays, as does what the
+    /// last table said (`__instr_rx_exec` of DPDK's `rte_swx_pipeline.c`).
     pub(super) fn begin(&mut self, program: &Program, pass: u32) {
         let empty = |header: usize| {
             let of = program.header_type(header);
@@ -87,7 +88,7 @@ impl Packet {
         self.emitted.clear();
         self.len = self.frame.len();
         self.mirrored = vec![None; MIRROR_SLOTS as usize];
-        (self.comes_again, self.pass, self.last, self.learning) = (false, pass, None, None);
+        (self.comes_again, self.pass, self.learning) = (false, pass, None);
     }
 
     /// The emitted headers and the rest.

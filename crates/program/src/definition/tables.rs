@@ -173,11 +173,11 @@ impl Tables {
 }
 
 /// How long a timeout of a learner is; a number beyond is taken modulo the next power of two, and
-/// is the last where that is beyond as well.
+/// is the first where that is beyond as well (DPDK's `rte_swx_table_learner.c`).
 pub(crate) fn seconds_ns(program: &Program, table: usize, timeout: u64) -> u64 {
     let Kind::Learner { timeouts, .. } = &program.tables[table].kind else { return 0 };
     let at = timeout as usize & (timeouts.len().next_power_of_two() - 1);
-    let seconds = timeouts.get(at).or(timeouts.last()).copied().unwrap_or(0);
+    let seconds = timeouts.get(at).or(timeouts.first()).copied().unwrap_or(0);
     u64::from(seconds) * 1_000_000_000
 }
 

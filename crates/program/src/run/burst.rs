@@ -25,7 +25,7 @@ pub(super) struct Burst {
     pub lens: Vec<[u16; BURST]>,
     /// Bytes that were taken off in front.
     pub cursor: [u16; BURST],
-    /// What the last table said: a hit,
+    /// What the last table said, also of a round before: a hit,
     pub hit: u64,
     /// the action,
     pub ran: [u16; BURST],
@@ -121,6 +121,7 @@ impl Burst {
     pub(super) fn begin(&mut self, plan: &Plan, packets: u64, is_first: bool) {
         if is_first {
             self.handed = 0;
+            (self.hit, self.ran, self.entry) = (0, [NO_ACTION; BURST], [0; BURST]);
             self.lanes[..plan.metadata_lanes].iter_mut().for_each(|lane| *lane = [0; BURST]);
             for i in bits(packets) {
                 self.store_of(i)[..plan.zeroed].fill(0);
@@ -136,8 +137,7 @@ impl Burst {
                 *lens = [head.len as u16; BURST];
             }
         }
-        (self.cursor, self.hit, self.ran, self.entry) =
-            ([0; BURST], 0, [NO_ACTION; BURST], [0; BURST]);
+        self.cursor = [0; BURST];
         self.emits.clear();
         if self.mirrored != 0 {
             self.sessions = [[0; MIRROR_SLOTS as usize]; BURST];

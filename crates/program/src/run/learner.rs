@@ -107,7 +107,7 @@ impl Learner {
     fn timeout(&self, number: u64) -> u8 {
         let count = self.timeouts_ns.len();
         let at = number as usize & (count.next_power_of_two() - 1);
-        at.min(count.saturating_sub(1)) as u8
+        if at < count { at as u8 } else { 0 }
     }
 
     /// Keeps what a packet asked, or changes the entry it met.

@@ -174,7 +174,7 @@ impl<'a> Instruction<'a, '_> {
     /// A field of at most 64 bits, or a number.
     fn operand(&self, index: usize, owners: Owners) -> Result<Operand, Wrong> {
         let word = self.word(index);
-        if word.text.starts_with(|c: char| c.is_ascii_digit()) {
+        if word.is_number() {
             return word.number().map(Operand::Value);
         }
         match self.scene.field(word)? {
@@ -283,7 +283,7 @@ impl<'a> Instruction<'a, '_> {
                 self.operands(2)?;
                 let to = self.scene.place(self.word(1), Owners::PACKET)?;
                 let word = self.word(2);
-                let from = match word.text.starts_with(|c: char| c.is_ascii_digit()) {
+                let from = match word.is_number() {
                     true => Operand::Value(word.number()?),
                     false => Operand::Field(self.scene.place(word, Owners::ALL)?),
                 };

@@ -15,9 +15,13 @@
 //! A value is a number (decimal, `0x`, `0b`), an IPv4, IPv6 or MAC address. A prefix is
 //! `VALUE/BITS`; a masked value `VALUE&&&MASK`, or digits of `0x` or `0b` with `*` for those that
 //! do not count.
+//!
+//! Words may be written in the ways of P4's compilers (`stf_parser.py` and `bmv2stf.py` of p4c):
+//! verbs in capitals, names in quotation marks or with the names of P4's controls and structs
+//! before them (`hdr.ipv4.dst`), `hdr.vlan[0]` for `h.vlan_0`, blanks around punctuation.
 
 use super::error::{Problem, TextError, Wrong};
-use super::words::{Line, Word, lines};
+use super::words::{Line, Word, commands};
 use crate::entry::{Change, Entry, Key, Member, Part, Ports, Rates, Session};
 use crate::form::{Field, Invocation, Kind, Match, Place, Program};
 use crate::limits::{MIRROR_SESSIONS, MULTICAST_GROUPS, MULTICAST_PORTS};
@@ -62,23 +66,33 @@ pub enum Command {
     },
 }
 
+/// Which priority number counts first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Priorities {
+    /// The lowest, as of entries in DPDK's pipeline: `key_priority` of `rte_swx_table.h`.
+    LowestFirst,
+    /// The highest, as in the STF of P4's compilers: `bmv2stf.py` turns the numbers round.
+    HighestFirst,
+}
+
 /// What stands where a command begins.
 const BEGINNINGS: &str = "`add`, `modify`, `delete`, `setdefault`, `group`, `register_write`, \
     `meter_set_rates`, `mirroring_add` or `multicast_group`";
 
 impl Command {
-    /// Reads a line.
+    /// Reads a line. Of priorities the lowest number counts first, as in DPDK's pipeline.
     ///
     /// # Errors
     /// With the column of what is wrong, and what would do.
     pub fn read(program: &Program, text: &str) -> Result<Command, TextError> {
-        let mut all = lines(text);
+        let mut all = commands(text);
         let (line, more) = (all.next(), all.next());
         if let Some(more) = more {
             let wrong = more.first().expected("one command alone");
             return Err(TextError::new(text, wrong));
         }
-        let read = line.map(|line| read(program, &line)).unwrap_or_else(|| {
+        let read = line.map(|line| read(program, &line, Priorities::LowestFirst));
+        let read = read.unwrap_or_else(|| {
             let problem =
                 Problem::Expected { expected: BEGINNINGS.to_owned(), found: String::new() };
             Err(Wrong { at: super::error::At { line: 1, column: 1, width: 1 }, problem })
@@ -87,15 +101,20 @@ impl Command {
     }
 }
 
-pub(super) fn read(program: &Program, line: &Line<'_>) -> Result<Command, Wrong> {
-    let words = Words { program, line };
-    match line.first().text {
+pub(super) fn read(
+    program: &Program,
+    line: &Line<'_>,
+    priorities: Priorities,
+) -> Result<Command, Wrong> {
+    let words = Words { program, line, priorities };
+    let verb = line.first().text.to_ascii_lowercase();
+    match verb.as_str() {
         "add" | "modify" => {
             let table = words.table(1)?;
             let (key, priority, at) = words.key(table, true)?;
             let does = words.action(table, at)?;
             let entry = Entry { key, priority, does };
-            Ok(Command::Change(match line.first().text {
+            Ok(Command::Change(match verb.as_str() {
                 "add" => Change::Add { table, entry },
                 _ => Change::Modify { table, entry },
             }))
@@ -114,30 +133,58 @@ pub(super) fn read(program: &Program, line: &Line<'_>) -> Result<Command, Wrong>
         "group" => words.group(),
         "register_write" => {
             line.ends_at(4)?;
-            let array =
-                named(line.at(1), "regarray", words.program.registers.iter().map(|a| &a.name))?;
-            let index = index(line.at(2), words.program.registers[array].len)?;
-            Ok(Command::Register { array, index, value: line.at(3).number()? })
+            let (array, index) = register(program, line)?;
+            Ok(Command::Register { array, index, value: line.at(3).plain()? })
         }
         "meter_set_rates" => words.meter(),
         "mirroring_add" => {
             line.ends_at(4)?;
-            let number = line.at(1).number_in("a session", 0, MIRROR_SESSIONS - 1)? as usize;
-            let port = line.at(2).number_in("a port", 0, u64::from(u32::MAX))? as u32;
+            let number = session(line.at(1))?;
+            let port = line.at(2).plain_in("a port", 0, u64::from(u32::MAX))? as u32;
             let len_max = match line.len() {
-                4 => line.at(3).number_in("a length", 1, u64::from(u32::MAX))? as u32,
+                4 => line.at(3).plain_in("a length", 1, u64::from(u32::MAX))? as u32,
                 _ => u32::MAX,
             };
             Ok(Command::Session { number, session: Session { port, len_max } })
         }
         "multicast_group" => {
-            let group = line.at(1).number_in("a group", 0, MULTICAST_GROUPS - 1)? as usize;
-            let port = |at| line.at(at).number_in("a port", 0, MULTICAST_PORTS - 1);
-            let ports = (2..line.len()).try_fold(0, |ports, at| Ok(ports | 1 << port(at)?))?;
+            let group = group_of_ports(line.at(1))?;
+            let ports = (2..line.len()).try_fold(0, |all, at| Ok(all | 1 << port(line.at(at))?))?;
             Ok(Command::Ports { group, ports: Ports(ports) })
         }
         _ => Err(line.first().expected(BEGINNINGS)),
     }
+}
+
+/// A session of mirroring.
+pub(super) fn session(word: Word<'_>) -> Result<usize, Wrong> {
+    word.plain_in("a session", 0, MIRROR_SESSIONS - 1).map(|number| number as usize)
+}
+
+/// A group of ports.
+pub(super) fn group_of_ports(word: Word<'_>) -> Result<usize, Wrong> {
+    word.plain_in("a group", 0, MULTICAST_GROUPS - 1).map(|number| number as usize)
+}
+
+/// A port that can be in a group.
+pub(super) fn port(word: Word<'_>) -> Result<u64, Wrong> {
+    word.plain_in("a port", 0, MULTICAST_PORTS - 1)
+}
+
+/// `ARRAY INDEX` of registers behind the verb.
+pub(super) fn register(program: &Program, line: &Line<'_>) -> Result<(usize, u64), Wrong> {
+    let array = registers(program, line.at(1))?;
+    Ok((array, index(line.at(2), program.registers[array].len)?))
+}
+
+/// The number of an array of registers.
+pub(super) fn registers(program: &Program, word: Word<'_>) -> Result<usize, Wrong> {
+    named(word, "regarray", program.registers.iter().map(|array| &array.name))
+}
+
+/// The number of an array of meters.
+pub(super) fn meters(program: &Program, word: Word<'_>) -> Result<usize, Wrong> {
+    named(word, "metarray", program.meters.iter().map(|array| &array.name))
 }
 
 /// The number of a name among those there are.
@@ -147,7 +194,7 @@ pub(super) fn named<'n>(
     names: impl Iterator<Item = &'n String>,
 ) -> Result<usize, Wrong> {
     let names: Vec<&String> = names.collect();
-    names.iter().position(|name| *name == word.text).ok_or_else(|| {
+    meant(word.unquoted().text, &names).ok_or_else(|| {
         let names: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
         let there = if names.is_empty() { "there is none".to_owned() } else { names.join(", ") };
         let article = if what.starts_with('a') { "an" } else { "a" };
@@ -155,14 +202,33 @@ pub(super) fn named<'n>(
     })
 }
 
+/// The number of the name that is written so, or of the only one that differs by the names of
+/// P4's controls before either, as `ingress.acl` and `acl` do.
+fn meant(written: &str, names: &[&String]) -> Option<usize> {
+    let exact = names.iter().position(|name| *name == written);
+    exact.or_else(|| only(names.iter().map(|name| is_end(name, written) || is_end(written, name))))
+}
+
+/// Whether one name ends by a dot and the other.
+fn is_end(long: &str, short: &str) -> bool {
+    long.strip_suffix(short).is_some_and(|before| before.ends_with('.')) && !short.is_empty()
+}
+
+/// Where the only one is true.
+fn only(mut of: impl Iterator<Item = bool>) -> Option<usize> {
+    let first = of.position(|is| is)?;
+    (!of.any(|is| is)).then_some(first)
+}
+
 /// Which of an array of so many: only a packet's index is taken modulo.
-fn index(word: Word<'_>, len: usize) -> Result<u64, Wrong> {
-    word.number_in("an index", 0, len as u64 - 1)
+pub(super) fn index(word: Word<'_>, len: usize) -> Result<u64, Wrong> {
+    word.plain_in("an index", 0, len as u64 - 1)
 }
 
 struct Words<'a, 'p> {
     program: &'p Program,
     line: &'p Line<'a>,
+    priorities: Priorities,
 }
 
 impl<'a> Words<'a, '_> {
@@ -179,8 +245,12 @@ impl<'a> Words<'a, '_> {
         let (mut at, mut priority) = (2, 0);
         let second = self.line.at(2);
         if may_have_priority && !second.text.contains([':', '(']) {
-            priority = second.number_in("a priority", 0, u64::from(u32::MAX))? as u32;
+            priority = second.plain_in("a priority", 0, u64::from(u32::MAX))? as u32;
             at = 3;
+        }
+        let has_priority = key.iter().any(|(_, how)| *how == Match::Wildcard);
+        if has_priority && self.priorities == Priorities::HighestFirst {
+            priority = u32::MAX - priority;
         }
         let mut parts: Vec<Option<Part>> = vec![None; key.len()];
         while let Some((name, text)) = split(self.line.at(at)) {
@@ -210,15 +280,21 @@ impl<'a> Words<'a, '_> {
         Ok((key.collect(), priority, at))
     }
 
-    /// The field of a key by its name, or by the last part of it.
+    /// The field of a key by its name, by the last parts of it, or with another name of P4 in place
+    /// of `h` or `m`.
     fn key_field(&self, key: &[(Place, Match)], name: Word<'_>) -> Result<usize, Wrong> {
         let names: Vec<String> = key.iter().map(|(place, _)| self.program.name_of(place)).collect();
-        let whole = names.iter().position(|of| of == name.text);
-        let is_last = |of: &String| of.rsplit('.').next() == Some(name.text);
-        let mut short = names.iter().enumerate().filter(|(_, of)| is_last(of));
-        let only = short.next().filter(|_| short.next().is_none()).map(|(at, _)| at);
+        let written = flattened(name.unquoted().text);
+        let whole = names.iter().position(|of| *of == written);
+        let short = || only(names.iter().map(|of| is_end(of, &written)));
+        let renamed = || {
+            let (first, rest) = written.split_once('.')?;
+            let is_other = !matches!(first, "h" | "m" | "t");
+            only(names.iter().map(|of| is_other && of.get(2..) == Some(rest)))
+        };
         whole
-            .or(only)
+            .or_else(short)
+            .or_else(renamed)
             .ok_or_else(|| name.expected(format!("a field of the key: {}", names.join(", "))))
     }
 
@@ -229,31 +305,27 @@ impl<'a> Words<'a, '_> {
         };
         let word = self.line.at(at);
         let wrong = || word.expected("an action with its arguments, as `name(argument:value)`");
-        let (name, first) = word.text.split_once('(').ok_or_else(wrong)?;
+        let from = outside(word.text, '(').ok_or_else(wrong)? + 1;
+        let (name, inner) = (&word.text[..from - 1], &word.text[from..]);
+        let Some(inner) = inner.strip_suffix(')') else {
+            return Err(self.line.at(self.line.len()).expected("`)`"));
+        };
+        self.line.ends_at(at + 1)?;
         let names = actions.of.iter().map(|(action, _)| &self.program.actions[*action].name);
-        let chosen = named(Word { text: name, at: word.at }, "action of this table", names)?;
+        let chosen = named(word.part(0, name), "action of this table", names)?;
         let action = actions.of[chosen].0;
         // The parts between the commas, each where it stands.
-        let mut parts: Vec<Word<'a>> = Vec::new();
-        let rest = (at + 1..self.line.len()).map(|at| self.line.at(at));
-        let first = Word { text: first, at: word.at };
-        let mut is_closed = false;
-        for word in std::iter::once(first).chain(rest) {
-            if is_closed {
-                return Err(word.expected("the end of the line"));
-            }
-            let text = word.text.strip_suffix(')').unwrap_or(word.text);
-            is_closed = text.len() < word.text.len();
-            let pieces = text.split(',').filter(|piece| !piece.is_empty());
-            parts.extend(pieces.map(|piece| Word { text: piece, at: word.at }));
+        let (mut parts, mut at): (Vec<Word<'a>>, usize) = (Vec::new(), from);
+        for piece in inner.split(',') {
+            parts.push(word.part(at, piece));
+            at += piece.len() + 1;
         }
-        if !is_closed {
-            return Err(self.line.at(self.line.len()).expected("`)`"));
-        }
+        parts.retain(|part| !part.text.is_empty());
         let arguments = self.arguments(self.program.arguments(action), &parts, word)?;
         Ok(Invocation { action, arguments })
     }
 
+    /// The values of arguments: all with their names in any order, or all without in theirs.
     fn arguments(
         &self,
         fields: &[Field],
@@ -261,15 +333,35 @@ impl<'a> Words<'a, '_> {
         action: Word<'a>,
     ) -> Result<Vec<Vec<u8>>, Wrong> {
         let mut values: Vec<Option<Vec<u8>>> = vec![None; fields.len()];
-        for word in parts {
-            let (name, text) = split(*word).ok_or_else(|| word.expected("`argument:value`"))?;
-            let field = named(name, "argument", fields.iter().map(|field| &field.name))?;
+        let has_name = |word: &Word<'a>, at: usize| {
+            // An address without a name has colons as well.
+            let is_value = fields.get(at).is_some_and(|of| value_of(*word, of).is_ok());
+            word.text.contains(':') && !is_value
+        };
+        let is_positional = parts.first().is_some_and(|first| !has_name(first, 0));
+        for (at, word) in parts.iter().enumerate() {
+            let (name, text, field) = match (is_positional, has_name(word, at)) {
+                (true, false) if at >= fields.len() => {
+                    let there = fields.len();
+                    let reason = format!("the action has {there} arguments, and this is one more");
+                    return Err(word.unfit(reason));
+                }
+                (true, false) => (*word, *word, at),
+                (false, _) => {
+                    let (name, text) =
+                        split(*word).ok_or_else(|| word.expected("`argument:value`"))?;
+                    let names = fields.iter().map(|field| &field.name);
+                    (name, text, named(name, "argument", names)?)
+                }
+                (true, true) => {
+                    let reason = "name all arguments, or none: this one has a name";
+                    return Err(word.unfit(reason));
+                }
+            };
             if values[field].is_some() {
                 return Err(name.unfit(format!("`{}` stands here already", name.text)));
             }
-            let bytes = value::parse(text.text, fields[field].bits as usize / 8);
-            let wrong = || text.expected(format!("a value of {} bits", fields[field].bits));
-            values[field] = Some(bytes.ok_or_else(wrong)?);
+            values[field] = Some(value_of(text, &fields[field])?);
         }
         let missing = values.iter().position(Option::is_none);
         match missing {
@@ -282,7 +374,7 @@ impl<'a> Words<'a, '_> {
 
     fn group(&self) -> Result<Command, Wrong> {
         let table = self.table(1)?;
-        let group = self.line.at(2).number_in("a group", 0, u64::from(u32::MAX))? as u32;
+        let group = self.line.at(2).plain_in("a group", 0, u64::from(u32::MAX))? as u32;
         let mut members = Vec::new();
         for at in 3..self.line.len() {
             let word = self.line.at(at);
@@ -291,7 +383,7 @@ impl<'a> Words<'a, '_> {
                 None => (word.text, "1"),
             };
             let number = |text: &str| {
-                Word { text, at: word.at }.number_in("a number", 0, u64::from(u32::MAX))
+                Word { text: text.trim(), at: word.at }.plain_in("a number", 0, u64::from(u32::MAX))
             };
             members.push(Member { id: number(id)? as u32, weight: number(weight)? as u32 });
         }
@@ -301,17 +393,16 @@ impl<'a> Words<'a, '_> {
     /// The rates as RFC 2698 wants them (section 2).
     fn meter(&self) -> Result<Command, Wrong> {
         self.line.ends_at(7)?;
-        let names = self.program.meters.iter().map(|array| &array.name);
-        let array = named(self.line.at(1), "metarray", names)?;
+        let array = meters(self.program, self.line.at(1))?;
         let index = index(self.line.at(2), self.program.meters[array].len)?;
         let burst = |at: usize| -> Result<u32, Wrong> {
-            let bytes = self.line.at(at).number_in("bytes of a burst", 1, u64::from(u32::MAX))?;
+            let bytes = self.line.at(at).plain_in("bytes of a burst", 1, u64::from(u32::MAX))?;
             Ok(bytes as u32)
         };
         let rates = Rates {
-            committed: self.line.at(3).number()?,
+            committed: self.line.at(3).plain()?,
             committed_burst: burst(4)?,
-            peak: self.line.at(5).number()?,
+            peak: self.line.at(5).plain()?,
             peak_burst: burst(6)?,
         };
         if rates.peak < rates.committed {
@@ -323,49 +414,103 @@ impl<'a> Words<'a, '_> {
     }
 }
 
+/// The bytes of an argument.
+fn value_of(word: Word<'_>, field: &Field) -> Result<Vec<u8>, Wrong> {
+    let bytes = value::parse(word.text, field.bits as usize / 8);
+    bytes.ok_or_else(|| word.expected(format!("a value of {} bits", field.bits)))
+}
+
+/// A name of P4 with the number of a header of a stack, `vlan[1]` or `vlan$1`, as p4c's backend
+/// for DPDK has it: `vlan_1`.
+fn flattened(name: &str) -> String {
+    name.replace(['[', '$'], "_").replace(']', "")
+}
+
 /// `NAME:VALUE`; the value may have colons, as addresses do.
-fn split(word: Word<'_>) -> Option<(Word<'_>, Word<'_>)> {
-    let (name, text) = word.text.split_once(':').filter(|(name, _)| !name.contains('('))?;
-    let mut at = word.at;
-    at.column += name.chars().count() + 1;
-    at.width = text.chars().count().max(1);
-    let name_at = super::error::At { width: name.chars().count().max(1), ..word.at };
-    Some((Word { text: name, at: name_at }, Word { text, at }))
+pub(super) fn split(word: Word<'_>) -> Option<(Word<'_>, Word<'_>)> {
+    let colon = outside(word.text, ':')?;
+    let is_before = outside(word.text, '(').is_some_and(|at| at < colon);
+    let (name, text) = (&word.text[..colon], &word.text[colon + 1..]);
+    (!is_before).then(|| (word.part(0, name), word.part(colon + 1, text)))
+}
+
+/// Where the first of a character stands that is in no quotation marks.
+fn outside(text: &str, wanted: char) -> Option<usize> {
+    let mut is_quoted = false;
+    let mut is_it = |(_, c): &(usize, char)| {
+        is_quoted ^= *c == '"';
+        !is_quoted && *c == wanted
+    };
+    text.char_indices().find(|of| is_it(of)).map(|(at, _)| at)
 }
 
 /// What an entry wants of a field.
 fn part(word: Word<'_>, len: usize, how: Match) -> Result<Part, Wrong> {
     let value = |text: &str| {
         let wrong = || word.expected(format!("a value of {} bits", 8 * len));
-        value::parse(text, len).ok_or_else(wrong)
+        value::parse(text.trim(), len).ok_or_else(wrong)
     };
-    let bits = |text: &str| {
-        let wrong = || word.expected(format!("a prefix of 0 to {} bits", 8 * len));
-        text.parse::<u32>().ok().filter(|bits| *bits as usize <= 8 * len).ok_or_else(wrong)
-    };
-    match how {
-        Match::Exact => Ok(Part::exact(value(word.text)?)),
-        Match::Prefix | Match::Wildcard if word.text.contains('/') => {
-            let (of, len) = word.text.split_once('/').unwrap_or((word.text, ""));
-            Ok(Part::prefix(&value(of)?, bits(len)?))
-        }
-        Match::Prefix => Ok(Part::exact(value(word.text)?)),
-        Match::Wildcard => match word.text.split_once("&&&") {
+    let masked = || -> Result<Part, Wrong> {
+        match word.text.split_once("&&&") {
             Some((of, mask)) => Ok(Part::masked(&value(of)?, value(mask)?)),
             None if word.text == "*" => Ok(Part::masked(&vec![0; len], vec![0; len])),
-            None if word.text.contains('*') => {
-                let ones = if word.text.starts_with("0b") { "1" } else { "f" };
-                let digits = |of: &str, star: &str| of.replace('*', star);
-                let prefix = word.text.get(..2).unwrap_or_default();
-                let rest = word.text.get(2..).unwrap_or_default();
-                let count = |c: char| if c == '*' { "0" } else { ones };
-                let mask: String = rest.chars().map(count).collect();
-                let of = value(&format!("{prefix}{}", digits(rest, "0")))?;
-                Ok(Part::masked(&of, value(&format!("{prefix}{mask}"))?))
-            }
+            None if word.text.contains('*') => starred(word, len),
             None => Ok(Part::exact(value(word.text)?)),
-        },
+        }
+    };
+    match how {
+        Match::Exact if word.text.contains('*') || word.text.contains("&&&") => {
+            Err(word.expected(format!("a whole value of {} bits: the field is `exact`", 8 * len)))
+        }
+        Match::Exact => Ok(Part::exact(value(word.text)?)),
+        Match::Prefix | Match::Wildcard if word.text.contains('/') => {
+            let (of, bits) = word.text.split_once('/').unwrap_or((word.text, ""));
+            let wrong = || word.expected(format!("a prefix of 0 to {} bits", 8 * len));
+            let bits = value::parse(bits.trim(), 4).ok_or_else(wrong)?;
+            let bits = value::to_number(&bits);
+            if bits > 8 * len as u64 {
+                return Err(wrong());
+            }
+            Ok(Part::prefix(&value(of)?, bits as u32))
+        }
+        Match::Wildcard => masked(),
+        Match::Prefix => {
+            // Digits in front that are left out are zero: a prefix begins at the first bit.
+            let stars = word.text.chars().rev().take_while(|c| *c == '*').count();
+            let digits = word.text.trim_end_matches('*');
+            if word.text != "*" && stars > 0 && !digits.contains('*') {
+                let bits = (8 * len).checked_sub(stars * star_bits(word)?);
+                let wrong = || word.expected(format!("a value of {} bits", 8 * len));
+                let of = value(&format!("{digits}{}", "0".repeat(stars)))?;
+                return Ok(Part::prefix(&of, bits.ok_or_else(wrong)? as u32));
+            }
+            let part = masked()?;
+            let wrong =
+                || word.expected("a prefix: the field is `lpm`, and its last bits are free");
+            part.prefix_len().map(|_| part).ok_or_else(wrong)
+        }
     }
+}
+
+/// Bits that a `*` among the digits of a value stands for.
+fn star_bits(word: Word<'_>) -> Result<usize, Wrong> {
+    match word.text.get(..2) {
+        Some("0x" | "0X") => Ok(4),
+        Some("0b" | "0B") => Ok(1),
+        _ => Err(word.expected("digits behind `0x` or `0b` around the `*`")),
+    }
+}
+
+/// Digits of `0x` or `0b` with `*` for those that do not count; those in front that are left out
+/// do not either.
+fn starred(word: Word<'_>, len: usize) -> Result<Part, Wrong> {
+    let one = if star_bits(word)? == 4 { 'f' } else { '1' };
+    let wrong = || word.expected(format!("a value of {} bits", 8 * len));
+    let value = |text: String| value::parse(&text, len).ok_or_else(wrong);
+    let (prefix, digits) = word.text.split_at(2);
+    let mask: String = digits.chars().map(|c| if c == '*' { '0' } else { one }).collect();
+    let of = value(format!("{prefix}{}", digits.replace('*', "0")))?;
+    Ok(Part::masked(&of, value(format!("{prefix}{mask}"))?))
 }
 
 #[cfg(test)]

@@ -45,7 +45,13 @@ fn value(word: Word<'_>, field: &Field) -> Result<Vec<u8>, Wrong> {
     if let Some(digits) = digits.filter(|digits| digits.len() > 16) {
         return crate::value::from_hex(digits, len).ok_or_else(|| too_wide(word, field));
     }
-    crate::value::from_number(word.number()?, len).ok_or_else(|| too_wide(word, field))
+    let number = word.number()?;
+    // A negative number has ones before it in any width.
+    let cut = match text.starts_with('-') {
+        true => number & u64::MAX.checked_shr(64 - field.bits.min(64)).unwrap_or(0),
+        false => number,
+    };
+    crate::value::from_number(cut, len).ok_or_else(|| too_wide(word, field))
 }
 
 fn too_wide(word: Word<'_>, field: &Field) -> Wrong {

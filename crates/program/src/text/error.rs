@@ -1,4 +1,6 @@
 //! What is wrong with a program's text: where, and what was expected there.
+//!
+//! Characters that leave no mark of their own, such as U+00A0 and ESC, are shown by their number.
 
 use std::fmt;
 
@@ -9,9 +11,11 @@ pub struct TextError(Box<Shown>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Shown {
     at: At,
+    /// What stands around the word.
     text: String,
-    /// Characters of the line before it.
-    before: usize,
+    /// Columns before the word, and of it, as they are shown.
+    indent: usize,
+    carets: usize,
     problem: Problem,
 }
 
@@ -54,10 +58,25 @@ impl fmt::Display for Found<'_> {
             word => {
                 let shown: String = word.chars().take(SHOWN_MAX).collect();
                 let more = if shown.len() < word.len() { "…" } else { "" };
-                write!(f, "`{}{more}`", shown.escape_debug())
+                write!(f, "`{}{more}`", visible(&shown))
             }
         }
     }
+}
+
+/// A text as it can be looked at: what leaves no mark is `<U+00A0>`, and a tab a blank.
+pub(crate) fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        // Quotation marks alone are written otherwise and can be seen.
+        let is_seen = matches!(c, '"' | '\'' | '\\') || c.escape_debug().count() == 1;
+        match c {
+            '\t' => shown.push(' '),
+            c if is_seen => shown.push(c),
+            c => shown += &format!("<U+{:04X}>", u32::from(c)),
+        }
+    }
+    shown
 }
 
 /// A word's place in the text.
@@ -80,7 +99,7 @@ pub(crate) struct Wrong {
 
 impl Wrong {
     pub(crate) fn unfit(at: At, reason: impl Into<String>) -> Wrong {
-        Wrong { at, problem: Problem::Unfit { reason: reason.into() } }
+        Wrong { at, problem: Problem::Unfit { reason: visible(&reason.into()) } }
     }
 
     pub(crate) fn not_supported(at: At, name: impl Into<String>) -> Wrong {
@@ -92,11 +111,16 @@ impl TextError {
     pub(crate) fn new(source: &str, Wrong { at, problem }: Wrong) -> TextError {
         let line = source.lines().nth(at.line.saturating_sub(1)).unwrap_or_default();
         // What stands around the word: a line may have any length.
-        let before = at.column.saturating_sub(1 + BEFORE_MAX);
-        let shown = line.chars().skip(before).take(SHOWN_MAX);
-        // A tab is as wide as anything else to whoever counts columns.
-        let text = shown.map(|c| if c == '\t' { ' ' } else { c }).collect();
-        TextError(Box::new(Shown { at, text, before, problem }))
+        let first = at.column.saturating_sub(1 + BEFORE_MAX);
+        let ahead = at.column.saturating_sub(1 + first);
+        let part = |from: usize, count: usize| -> String {
+            visible(&line.chars().skip(from).take(count).collect::<String>())
+        };
+        let indent = part(first, ahead).chars().count();
+        let width = at.width.clamp(1, SHOWN_MAX - ahead);
+        let carets = part(first + ahead, width).chars().count().max(1);
+        let text = part(first, SHOWN_MAX);
+        TextError(Box::new(Shown { at, text, indent, carets, problem }))
     }
 
     /// Number of the line, from 1.
@@ -120,13 +144,59 @@ impl TextError {
 
 impl fmt::Display for TextError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Shown { at: At { line, column, width }, text, before, problem } = &*self.0;
+        let Shown { at: At { line, column, .. }, text, indent, carets, problem } = &*self.0;
         writeln!(f, "line {line}, column {column}: {problem}")?;
         writeln!(f, "  {text}")?;
-        let indent = column - 1 - before;
-        let carets = (*width).clamp(1, SHOWN_MAX - indent);
-        write!(f, "  {}{}", " ".repeat(indent), "^".repeat(carets))
+        write!(f, "  {}{}", " ".repeat(*indent), "^".repeat(*carets))
     }
 }
 
 impl std::error::Error for TextError {}
+
+#[cfg(test)]
+mod tests {
+    use crate::Program;
+
+    /// What is said of a program that has this line in `apply`, and of its place.
+    fn said(line: &str) -> String {
+        let text = format!(
+            "struct m_t {{\n bit<32> port\n}}\nmetadata instanceof m_t\napply {{\nrx m.port\n\
+             {line}\ntx m.port\n}}"
+        );
+        Program::read(&text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn characters_that_leave_no_mark_are_shown_by_their_number() {
+        let no_break = "line 7, column 1: expected an instruction, perhaps `mov`, found \
+            `mov<U+00A0>m.port`\n  mov<U+00A0>m.port 1\n  ^^^^^^^^^^^^^^^^^";
+        assert_eq!(said("mov\u{a0}m.port 1"), no_break);
+        // Behind one the caret is where it is shown.
+        let behind = "\n  \u{3b1}<U+200B>x : mov m.port 1\n  ^^^^^^^^^^";
+        assert!(said("\u{3b1}\u{200b}x : mov m.port 1").ends_with(behind), "{behind}");
+        let after = said("A<U> : mov m.\u{200b}port 1");
+        assert!(after.ends_with("\n  ^^^^"), "{after}");
+        for (c, shown) in [
+            ('\u{1b}', "<U+001B>"),
+            ('\u{feff}', "<U+FEFF>"),
+            ('\u{200d}', "<U+200D>"),
+            ('\u{2028}', "<U+2028>"),
+            ('\u{3000}', "<U+3000>"),
+            ('\u{202e}', "<U+202E>"),
+            ('\u{85}', "<U+0085>"),
+            ('\u{7f}', "<U+007F>"),
+            ('\0', "<U+0000>"),
+            ('\u{ad}', "<U+00AD>"),
+            ('\u{301}', "<U+0301>"),
+            ('\u{e0041}', "<U+E0041>"),
+        ] {
+            let said = said(&format!("mov{c}e m.port 1"));
+            assert_eq!(said.matches(shown).count(), 2, "{said}");
+            assert!(!said.contains(c), "{said}");
+        }
+        // What can be seen stays as it is.
+        assert!(said("mov m.\u{e9}\"'\\port 1").contains("m.\u{e9}\"'\\port 1"));
+        let bom = Program::read("\u{feff}struct m_t {").unwrap_err().to_string();
+        assert!(bom.contains("found `<U+FEFF>struct`\n  <U+FEFF>struct m_t {\n  ^^^^"), "{bom}");
+    }
+}

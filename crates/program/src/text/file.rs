@@ -28,6 +28,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::command::Command;
+use super::error::visible;
 use crate::form::Program;
 
 /// Why a file is refused: the place in it, as `tables.stations.entries[3]`, and what is wrong
@@ -131,7 +132,7 @@ fn read(program: &Program, text: &str) -> Result<TablesFile, FileError> {
 }
 
 fn wrong(place: impl Into<String>, reason: impl Into<String>) -> FileError {
-    FileError { place: place.into(), reason: reason.into() }
+    FileError { place: visible(&place.into()), reason: visible(&reason.into()) }
 }
 
 fn object<'v>(place: &str, value: &'v Value) -> Result<&'v Object, FileError> {
@@ -159,7 +160,7 @@ fn only(place: &str, of: &Object, fields: &[&str]) -> Result<(), FileError> {
 
 /// That a name in the file is one word of a command.
 fn named(place: &str, name: &str) -> Result<(), FileError> {
-    let is_one = |c: char| !c.is_whitespace() && !"(),;#:/".contains(c);
+    let is_one = |c: char| !c.is_whitespace() && !"(),;#:/\"=<>!".contains(c);
     match !name.is_empty() && name.chars().all(is_one) {
         true => Ok(()),
         false => Err(wrong(place, format!("expected a name, found `{name}`"))),
@@ -187,8 +188,8 @@ fn word(place: &str, value: &Value) -> Result<String, FileError> {
         Value::String(text) => text.clone(),
         _ => return Err(wrong(place, "expected a number or a string")),
     };
-    let is_one =
-        !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || "(),;#".contains(c));
+    let is_one = !text.is_empty()
+        && !text.contains(|c: char| c.is_whitespace() || "(),;#\"=<>!".contains(c));
     match is_one {
         true => Ok(text),
         false => Err(wrong(place, format!("expected a value, found `{text}`"))),

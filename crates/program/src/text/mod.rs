@@ -11,15 +11,17 @@ mod file;
 mod nearest;
 mod resolve;
 mod stf;
+mod switch;
 mod warning;
 mod words;
 mod written;
 
 pub use command::Command;
+pub(crate) use error::visible;
 pub use error::{Problem, TextError};
 pub use file::{FileError, TablesFile, read_tables};
 pub use stf::Stf;
-pub(crate) use stf::{Checked, Expected, Step};
+pub(crate) use stf::{Checked, Expected, Index, Step};
 pub use warning::Warning;
 pub use written::TablesText;
 

@@ -173,8 +173,10 @@ fn learning_of(
     let of = || table.kind.actions().into_iter().flat_map(|actions| &actions.of);
     let mut may = vec![false; program.actions.len()];
     of().for_each(|(action, scope)| may[*action] = *scope != Scope::Default);
-    for ((action, _), line) in of().zip(&block.actions) {
-        let word = line.first();
+    for (action, _) in of() {
+        let name = &program.actions[*action].name;
+        let first = block.actions.iter().map(Line::first).find(|word| word.text == name);
+        let word = first.unwrap_or(block.name);
         for learnt in &learnt[*action] {
             if !matches!(table.kind, Kind::Learner { .. }) {
                 let reason =
@@ -589,10 +591,11 @@ impl<'a> Scene<'a, '_> {
                 _ => return Err(line.at(1).expected("`@tableonly` or `@defaultonly`")),
             };
             let action = self.action(line.first())?;
-            if of.iter().any(|(other, _)| *other == action) {
-                return Err(line.first().unfit("this action stands here already"));
+            // Of one that is listed twice the first counts, as for `table_entry_check` of DPDK's
+            // `rte_swx_ctl.c`.
+            if of.iter().all(|(other, _)| *other != action) {
+                of.push((action, scope));
             }
-            of.push((action, scope));
         }
         let Some(line) = &block.default else {
             let reason = format!("`{}` does not say its `default_action`", block.name.text);

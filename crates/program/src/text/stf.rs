@@ -16,15 +16,26 @@
 //! | `expect_window NAME(OFFSET) HEX …` | its memory is so |
 //! | `wait [SECONDS]` | so much time passes |
 //!
-//! A `*` stands for any hexadecimal digit. What is given to queue N of the host is expected at port
-//! 1000000 + N.
+//! | `remove all` | takes all entries out of all tables |
+//!
+//! and those of P4's reference switch that [`super::switch`] reads. A `*` stands for any hexadecimal
+//! digit. What is given to queue N of the host is expected at port 1000000 + N.
+//!
+//! Of priorities the highest number counts first, as in P4's compilers; everywhere else the lowest
+//! does. `add … = NAME` gives an entry a name: `check_counter ARRAY($NAME)` looks at the place that
+//! `entryid` has for it.
 //!
 //! Packets leave a port in the order of the lines that expect them; one that nobody expects is
-//! wrong, as is one that does not come.
+//! wrong, as is one that does not come. The grammar is that of `tools/stf/stf_parser.py` and
+//! `backends/bmv2/bmv2stf.py` of p4c.
 
-use super::command;
+use std::collections::BTreeMap;
+
+use super::command::{self, Command, Priorities};
 use super::error::{TextError, Wrong};
-use super::words::{Line, Word, lines};
+use super::switch::{self, Multicast};
+use super::words::{Line, Word, commands};
+use crate::entry::{Change, Key};
 use crate::form::Program;
 use crate::limits::TEST_FRAME_LEN_MAX;
 
@@ -37,7 +48,14 @@ pub struct Stf {
 /// A line of a test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    Told(command::Command),
+    Told(Command),
+    /// Takes all entries out.
+    RemoveAll,
+    /// Sets all registers of an array to 0.
+    Reset {
+        array: usize,
+        len: usize,
+    },
     Packet {
         port: u64,
         frame: Vec<u8>,
@@ -50,7 +68,7 @@ pub(crate) enum Step {
     Check {
         name: String,
         of: Checked,
-        index: u64,
+        index: Index,
         is: Comparison,
         value: u64,
     },
@@ -77,6 +95,19 @@ pub(crate) enum Step {
     },
     Wait {
         ns: u64,
+    },
+}
+
+/// Which of an array is looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Index {
+    Number(u64),
+    /// The place of an entry, as `entryid` says it, in an array of so many.
+    Entry {
+        name: String,
+        table: usize,
+        key: Key,
+        len: usize,
     },
 }
 
@@ -110,8 +141,9 @@ pub(crate) enum Comparison {
 /// What stands where a line begins.
 const BEGINNINGS: &str = "`packet`, `expect`, `no_packet`, `check_counter`, `expect_entry`, \
     `no_entry`, `expect_digest`, `no_digest`, `window`, `expect_window`, `wait`, `add`, `modify`, \
-    `delete`, `setdefault`, `group`, `register_write`, `meter_set_rates`, `mirroring_add` or \
-    `multicast_group`";
+    `delete`, `remove all`, `setdefault`, `group`, `register_write`, `register_reset`, \
+    `meter_set_rates`, `meter_array_set_rates`, `mirroring_add`, `multicast_group`, \
+    `mc_mgrp_create`, `mc_node_create`, `mc_node_update` or `mc_node_associate`";
 
 impl Stf {
     /// Reads a test.
@@ -119,15 +151,65 @@ impl Stf {
     /// # Errors
     /// With line and column of what is wrong.
     pub fn read(program: &Program, text: &str) -> Result<Stf, TextError> {
-        let step = |line: Line<'_>| Ok((line.first().at.line, step(program, &line)?));
-        let steps = lines(text).map(step).collect::<Result<_, Wrong>>();
-        steps.map(|steps| Stf { steps }).map_err(|wrong| TextError::new(text, wrong))
+        let mut reader = Reader {
+            program,
+            names: BTreeMap::new(),
+            multicast: Multicast::default(),
+            steps: Vec::new(),
+        };
+        let read = commands(text).try_for_each(|line| reader.take(&line));
+        read.map_err(|wrong| TextError::new(text, wrong))?;
+        Ok(Stf { steps: reader.steps })
     }
 }
 
-fn step(program: &Program, line: &Line<'_>) -> Result<Step, Wrong> {
-    let port = || line.at(1).number_in("a port", 0, u64::from(u32::MAX));
-    match line.first().text {
+/// What the lines before have said.
+struct Reader<'p> {
+    program: &'p Program,
+    /// Table and key of the entries that have a name.
+    names: BTreeMap<String, (usize, Key)>,
+    multicast: Multicast,
+    steps: Vec<(usize, Step)>,
+}
+
+impl Reader<'_> {
+    fn take(&mut self, line: &Line<'_>) -> Result<(), Wrong> {
+        let first = line.first();
+        let verb = first.text.to_ascii_lowercase();
+        let steps = match verb.as_str() {
+            "add" => vec![self.add(line)?],
+            "check_counter" => vec![self.check(line)?],
+            verb if switch::reads(verb, line) => {
+                switch::read(self.program, &mut self.multicast, verb, line)?
+            }
+            verb => vec![step(self.program, verb, line)?],
+        };
+        self.steps.extend(steps.into_iter().map(|step| (first.at.line, step)));
+        Ok(())
+    }
+
+    /// `add … [= NAME]`
+    fn add(&mut self, line: &Line<'_>) -> Result<Step, Wrong> {
+        let named = line.len().checked_sub(2).filter(|at| line.at(*at).text == "=");
+        let name = match named {
+            Some(at) => Some(line.at(at + 1)),
+            None if line.at(line.len() - 1).text == "=" => {
+                return Err(line.at(line.len()).expected("a name of the entry"));
+            }
+            None => None,
+        };
+        let line = named.map_or_else(|| line.clone(), |at| line.before(at));
+        let told = command::read(self.program, &line, Priorities::HighestFirst)?;
+        if let (Some(name), Command::Change(Change::Add { table, entry })) = (name, &told) {
+            self.names.insert(name.name()?.to_owned(), (*table, entry.key.clone()));
+        }
+        Ok(Step::Told(told))
+    }
+}
+
+fn step(program: &Program, verb: &str, line: &Line<'_>) -> Result<Step, Wrong> {
+    let port = || line.at(1).plain_in("a port", 0, u64::from(u32::MAX));
+    match verb {
         "packet" => {
             let port = port()?;
             let frame = data(line, 2)?;
@@ -142,20 +224,23 @@ fn step(program: &Program, line: &Line<'_>) -> Result<Step, Wrong> {
         }
         "expect" => Ok(Step::Expect { port: port()?, frame: data(line, 2)? }),
         "no_packet" => line.ends_at(1).map(|()| Step::NoPacket),
+        "remove" => {
+            line.wants(1, "all")?;
+            line.ends_at(2).map(|()| Step::RemoveAll)
+        }
         "wait" => {
             line.ends_at(2)?;
             let seconds = match line.len() {
                 1 => 0,
-                _ => line.at(1).number_in("seconds", 0, 1_000_000)?,
+                _ => line.at(1).plain_in("seconds", 0, 1_000_000)?,
             };
             Ok(Step::Wait { ns: seconds * 1_000_000_000 })
         }
-        "check_counter" => check(program, line),
         "expect_entry" | "no_entry" | "expect_digest" | "no_digest" | "window"
-        | "expect_window" => memory(program, line),
-        "add" | "modify" | "delete" | "setdefault" | "group" | "register_write"
-        | "meter_set_rates" | "mirroring_add" | "multicast_group" => {
-            command::read(program, line).map(Step::Told)
+        | "expect_window" => memory(program, verb, line),
+        "modify" | "delete" | "setdefault" | "group" | "register_write" | "meter_set_rates"
+        | "mirroring_add" | "multicast_group" => {
+            command::read(program, line, Priorities::HighestFirst).map(Step::Told)
         }
         _ => Err(line.first().expected(BEGINNINGS)),
     }
@@ -186,57 +271,89 @@ fn data(line: &Line<'_>, from: usize) -> Result<Expected, Wrong> {
     Ok(Expected { value: bytes(|digit| digit.0), mask: bytes(|digit| digit.1), is_whole })
 }
 
-/// `NAME(NUMBER)`, in the second word.
-fn indexed<'a>(line: &Line<'a>, form: &str) -> Result<(Word<'a>, u64), Wrong> {
+/// `NAME(PLACE)`, in the second word.
+fn placed<'a>(line: &Line<'a>, form: &str) -> Result<(Word<'a>, Word<'a>), Wrong> {
     let word = line.at(1);
     let parts = word.text.strip_suffix(')').and_then(|text| text.split_once('('));
-    let (name, index) = parts.ok_or_else(|| word.expected(form))?;
-    let part = |text| Word { text, at: word.at };
-    Ok((part(name), part(index).number()?))
+    let (name, place) = parts.ok_or_else(|| word.expected(form))?;
+    Ok((word.part(0, name).unquoted(), word.part(name.len() + 1, place)))
 }
 
-/// `check_counter ARRAY(INDEX) [packets|bytes] == VALUE`
-fn check(program: &Program, line: &Line<'_>) -> Result<Step, Wrong> {
-    let (name, index) = indexed(line, "`ARRAY(INDEX)`")?;
-    let registers = program.registers.iter().map(|array| &array.name);
-    let counters = program.counters.iter().map(|array| &array.name);
-    let place = command::named(name, "regarray or countarray", registers.chain(counters))?;
-    let (of, at) = match (place.checked_sub(program.registers.len()), line.at(2).text) {
-        (Some(counter), "bytes") => (Checked::Bytes(counter), 3),
-        (Some(counter), "packets") => (Checked::Packets(counter), 3),
-        (Some(counter), _) => (Checked::Packets(counter), 2),
-        (None, _) => (Checked::Register(place), 2),
-    };
-    let len = match of {
-        Checked::Register(array) => program.registers[array].len,
-        Checked::Packets(array) | Checked::Bytes(array) => program.counters[array].len,
-    };
-    if index >= len as u64 {
-        let what = format!("an index of `{}` from 0 to {}", name.text, len - 1);
-        return Err(line.at(1).expected(what));
+/// `NAME(NUMBER)`, in the second word.
+fn indexed<'a>(line: &Line<'a>, form: &str) -> Result<(Word<'a>, u64), Wrong> {
+    let (name, place) = placed(line, form)?;
+    Ok((name, place.plain()?))
+}
+
+impl Reader<'_> {
+    /// `check_counter ARRAY(INDEX) [packets|bytes] == VALUE`
+    fn check(&self, line: &Line<'_>) -> Result<Step, Wrong> {
+        let (name, place) = placed(line, "`ARRAY(INDEX)` or `ARRAY($ENTRY)`")?;
+        let what = line.at(2).text.to_ascii_lowercase();
+        let (of, at) = match what.as_str() {
+            "packets" | "bytes" => (self.counter(name, Some(&what))?, 3),
+            _ => (self.counter(name, None)?, 2),
+        };
+        let len = match of {
+            Checked::Register(array) => self.program.registers[array].len,
+            Checked::Packets(array) | Checked::Bytes(array) => self.program.counters[array].len,
+        };
+        let index = self.index(name, place, len)?;
+        let is = match line.at(at).text {
+            "==" => Comparison::Equal,
+            "!=" => Comparison::Different,
+            "<" => Comparison::Less,
+            "<=" => Comparison::AtMost,
+            ">" => Comparison::Greater,
+            ">=" => Comparison::AtLeast,
+            _ => {
+                let counted = if at == 2 { "`packets`, `bytes`, " } else { "" };
+                let what = format!("{counted}`==`, `!=`, `<`, `<=`, `>` or `>=`");
+                return Err(line.at(at).expected(what));
+            }
+        };
+        line.ends_at(at + 2)?;
+        let (name, value) = (name.text.to_owned(), line.at(at + 1).plain()?);
+        Ok(Step::Check { name, of, index, is, value })
     }
-    let is = match line.at(at).text {
-        "==" => Comparison::Equal,
-        "!=" => Comparison::Different,
-        "<" => Comparison::Less,
-        "<=" => Comparison::AtMost,
-        ">" => Comparison::Greater,
-        ">=" => Comparison::AtLeast,
-        _ => {
-            let counted =
-                if matches!(of, Checked::Packets(_)) { "`packets`, `bytes`, " } else { "" };
-            let what = format!("{counted}`==`, `!=`, `<`, `<=`, `>` or `>=`");
-            return Err(line.at(at).expected(what));
+
+    /// What a name counts. P4's counters of packets and bytes are two arrays of registers in a
+    /// program for DPDK, `NAME_packets` and `NAME_bytes`.
+    fn counter(&self, name: Word<'_>, what: Option<&str>) -> Result<Checked, Wrong> {
+        let registers = || self.program.registers.iter().map(|array| &array.name);
+        let counters = || self.program.counters.iter().map(|array| &array.name);
+        let whole = command::named(name, "regarray or countarray", registers().chain(counters()));
+        let place = whole.or_else(|wrong| {
+            let two = what.map(|what| format!("{}_{what}", name.text));
+            registers().position(|of| Some(of) == two.as_ref()).ok_or(wrong)
+        })?;
+        Ok(match (place.checked_sub(self.program.registers.len()), what) {
+            (Some(counter), Some("bytes")) => Checked::Bytes(counter),
+            (Some(counter), _) => Checked::Packets(counter),
+            (None, _) => Checked::Register(place),
+        })
+    }
+
+    fn index(&self, array: Word<'_>, place: Word<'_>, len: usize) -> Result<Index, Wrong> {
+        if let Some(name) = place.text.strip_prefix('$') {
+            let found = self.names.get(name).cloned();
+            let wrong = || place.expected("the name that `add … = NAME` gave an entry");
+            let (table, key) = found.ok_or_else(wrong)?;
+            return Ok(Index::Entry { name: name.to_owned(), table, key, len });
         }
-    };
-    line.ends_at(at + 2)?;
-    let (name, value) = (name.text.to_owned(), line.at(at + 1).number()?);
-    Ok(Step::Check { name, of, index, is, value })
+        let number = place.plain()?;
+        match number < len as u64 {
+            true => Ok(Index::Number(number)),
+            false => {
+                let what = format!("an index of `{}` from 0 to {}", array.text, len - 1);
+                Err(place.expected(what))
+            }
+        }
+    }
 }
 
 /// What has to do with an application's memory, or with the control side.
-fn memory(program: &Program, line: &Line<'_>) -> Result<Step, Wrong> {
-    let first = line.first().text;
+fn memory(program: &Program, first: &str, line: &Line<'_>) -> Result<Step, Wrong> {
     let expected = || match first.starts_with("no_") {
         true => line.ends_at(2).map(|()| None),
         false => data(line, 2).map(Some),

@@ -2,6 +2,7 @@
 //!
 //! Only what holds for every packet, whatever tables have, is told.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use super::blocks::{Blocks, TableBlock, TableKind};
@@ -66,6 +67,15 @@ fn table(number: usize, block: &TableBlock<'_>, program: &Program, found: &mut V
     if !program.apply.steps.contains(&Step::Table(number)) {
         let reason = format!("nothing asks the {what} `{name}`: `table {name}` does");
         found.push(warning(block.name.at, reason));
+    }
+    let mut listed = HashSet::new();
+    for line in &block.actions {
+        let action = line.first();
+        if !listed.insert(action.text) {
+            let reason =
+                format!("`{}` is in this list already, and only the first counts", action.text);
+            found.push(warning(action.at, reason));
+        }
     }
     let of = &program.tables[number];
     let has_key = matches!(&of.kind, Kind::Match { key, .. } if !key.is_empty());
