@@ -27,7 +27,7 @@ use crate::arguments::{Grid, RunArguments};
 use crate::devices::{self, OpenBed};
 use crate::failure::{Failure, STOPPED};
 use crate::progress::{Screen, say};
-use crate::{environment, report, rules, tune};
+use crate::{environment, files, report, rules, tune};
 
 /// Name and version of the program, as results carry it.
 pub const PROGRAM: &str = concat!("niclab ", env!("CARGO_PKG_VERSION"));
@@ -225,8 +225,11 @@ fn resumed(path: &Path) -> Result<Prepared, Failure> {
 fn specs(names: &[String]) -> Result<Vec<Spec>, Failure> {
     let all = || experiment::names().map(str::to_owned).collect();
     let names = if names.is_empty() { all() } else { names.to_vec() };
-    let specs: Vec<Spec> =
-        names.iter().map(|name| experiment::spec(name)).collect::<Result<_, _>>()?;
+    let spec = |name: &String| {
+        files::check(Path::new(name))?;
+        experiment::spec(name).map_err(Failure::from)
+    };
+    let specs: Vec<Spec> = names.iter().map(spec).collect::<Result<_, _>>()?;
     let twice = |at: &usize| specs[..*at].iter().any(|spec| spec.name == specs[*at].name);
     match (0..specs.len()).find(twice) {
         Some(at) => Err(Failure::Twice { name: specs[at].name.clone() }),
@@ -259,7 +262,7 @@ fn overrides(arguments: &RunArguments) -> Result<Overrides, Failure> {
 /// Looks a capture through before anything is measured with it.
 fn trace(path: &Path) -> Result<Trace, Failure> {
     let bad = |reason: String| Failure::Trace { path: path.to_path_buf(), reason };
-    let unreadable = |error: Error| bad(format!("{error}; give a pcap or pcapng file"));
+    let unreadable = |error: Error| bad(files::reason(path, &error, "give a pcap or pcapng file"));
     let file = trace::open(path).map_err(unreadable)?;
     if file.get_ref().metadata().map_err(unreadable)?.len() == 0 {
         return Err(bad("the file is empty; give a pcap or pcapng file".to_owned()));

@@ -93,6 +93,8 @@ pub struct Listed {
 #[derive(Debug, Default)]
 pub struct Session {
     port: u16,
+    /// Names of all ports of the card, where there are several.
+    ports: Vec<String>,
     /// Every rule counts, whether its text says so or not.
     counts_all: bool,
     /// By number.
@@ -131,6 +133,11 @@ impl Session {
     /// A session for the port of this number; without rules, whatever the NIC has.
     pub fn new(port: u16) -> Session {
         Session { port, ..Session::default() }
+    }
+
+    /// The same session, for a card with these ports: a refusal of another number names them.
+    pub fn among(self, ports: Vec<String>) -> Session {
+        Session { ports, ..self }
     }
 
     /// As [`new`](Session::new), but every rule counts what it meets, whether its text says so or
@@ -225,7 +232,7 @@ impl Session {
     ) -> Result<(), Refused> {
         let port = parsed.command.port();
         if let Some(port) = port.filter(|port| *port != self.port) {
-            return Err((Spot::Port, format!("no port {port}: this is port {}", self.port)));
+            return Err((Spot::Port, self.no_port(port)));
         }
         match parsed.command {
             Command::Create { rule, .. } => {
@@ -265,6 +272,20 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// That there is no such port, and which there are.
+    fn no_port(&self, port: u16) -> String {
+        if self.ports.is_empty() {
+            return format!("no port {port}: this is port {}", self.port);
+        }
+        let named = |(number, name): (usize, &String)| format!("{number} ({name})");
+        let there: Vec<String> = self.ports.iter().enumerate().map(named).collect();
+        let [noun, remedy] = match there.len() {
+            1 => ["port", "write its number, or give the card another port (--port)"],
+            _ => ["ports", "write one of these numbers, or give the card another port (--port)"],
+        };
+        format!("no port {port}: the card has {noun} {}: {remedy}", there.join(", "))
     }
 
     fn create(
@@ -378,9 +399,8 @@ impl Session {
         let RuleError::Duplicate { of, .. } = error else { return (spot, reason) };
         let first = self.rules.iter().find(|(_, entry)| entry.id == *of);
         let Some((&rule, _)) = first else { return (spot, reason) };
-        let is_made = |(number, _, before): &&(u32, u64, Option<Entry>)| {
-            *number == rule && before.is_none()
-        };
+        let is_made =
+            |(number, _, before): &&(u32, u64, Option<Entry>)| *number == rule && before.is_none();
         let made = self.undo.iter().rev().find(is_made);
         let place = made.map_or_else(String::new, |(_, line, _)| format!(", of line {line}"));
         (spot, format!("{reason}: it is rule {rule}{place}"))

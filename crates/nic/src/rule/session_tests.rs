@@ -393,7 +393,8 @@ fn a_shape_that_no_rule_has_any_more_is_forgotten() {
     bench.apply("flow destroy 0 rule 0\n").unwrap();
     assert_eq!(shapes(&bench), 1);
     // One that is refused leaves none, and takes none away.
-    let two = format!("flow destroy 0 rule 1\n{}flow destroy 0 rule 9\n", create(3, "count / drop"));
+    let two =
+        format!("flow destroy 0 rule 1\n{}flow destroy 0 rule 9\n", create(3, "count / drop"));
     bench.apply(&two).unwrap_err();
     assert_eq!(shapes(&bench), 1);
     bench.apply("flow update 0 1 actions count / queue index 1 / end\n").unwrap();
