@@ -1,10 +1,12 @@
 //! Frames of a port into a packet trace, while the card runs.
 //!
-//! Each core copies the frames of the port that it receives and sends into frames of the capture's
-//! own, and hands them to a thread that writes them. Where that is behind, frames are not captured,
-//! and counted; the card waits for nothing. Frames of different cores may stand in the trace a
-//! little out of order; their times are right.
+//! Each core copies the frames of the port that it receives and sends into a ring of bytes, and a
+//! thread writes them from there. Where a ring is full the frame is not captured, and counted; the
+//! card waits for nothing. Frames of different cores may be in the trace a little out of order;
+//! their times are right. A capture has its own memory, which goes with it: there can be any number
+//! of them, one after the other.
 
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,26 +14,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use niclab_nic::memory::{Desc, Region};
 use niclab_packet::trace::{LINK_ETHERNET, Record, Writer};
 use niclab_port::error::PortError;
 use niclab_port::output::Output;
 use rtrb::{Consumer, Producer, RingBuffer};
 
-/// Frames of the capture for each core.
-const FRAMES: usize = 2_048;
+/// Bytes that wait to be written, for each core: 2,500 of the longest frames.
+const BYTES: usize = 4 << 20;
+
+/// Bytes before each frame in the ring: its length, and when it came or left in nanoseconds since
+/// the card was started.
+const HEAD: usize = 4 + 8;
 
 /// How long the writer sleeps where there is nothing to write.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// What is captured, and when it came or left, nanoseconds since the card was started.
-type Taken = (Desc, u64);
-
 /// One core's part.
 pub(crate) struct Tap {
-    region: Arc<Region>,
-    free: Consumer<Desc>,
-    full: Producer<Taken>,
+    ring: Producer<u8>,
     shared: Arc<Shared>,
     /// The core's place.
     place: usize,
@@ -57,17 +57,15 @@ impl Tap {
     /// Takes a copy of a frame, where there is room for it.
     #[cold]
     pub(crate) fn take(&mut self, frame: &[u8]) {
-        let Ok(mut desc) = self.free.pop() else {
+        // Only the writer takes something out of the ring: what there is room for now fits.
+        let has_room = self.ring.slots() >= HEAD + frame.len();
+        let head = head(frame.len(), self.now_ns);
+        let is_taken = has_room
+            && self.ring.push_entire_slice(&head).is_ok()
+            && self.ring.push_entire_slice(frame).is_ok();
+        if !is_taken {
             self.shared.missed.fetch_add(1, Ordering::Relaxed);
-            return;
-        };
-        let slot = self.region.slot_mut(&mut desc);
-        // A frame that headers were put in front of may be longer than any that came.
-        let len = frame.len().min(slot.len());
-        slot[..len].copy_from_slice(&frame[..len]);
-        self.region.set_len(&mut desc, len as u16);
-        // There is room for all frames that there are.
-        let _ = self.full.push((desc, self.now_ns));
+        }
     }
 
     /// The core has it, and captures what comes from now on.
@@ -79,6 +77,30 @@ impl Tap {
     pub(crate) fn is_over(&self) -> bool {
         self.shared.is_over.load(Ordering::Relaxed)
     }
+}
+
+fn head(len: usize, at_ns: u64) -> [u8; HEAD] {
+    let mut head = [0; HEAD];
+    head[..4].copy_from_slice(&(len as u32).to_ne_bytes());
+    head[4..].copy_from_slice(&at_ns.to_ne_bytes());
+    head
+}
+
+/// Takes the next frame out of a ring, if all of it is there; when it came or left.
+fn next(ring: &mut Consumer<u8>, frame: &mut Vec<u8>) -> Option<u64> {
+    let (mut len, mut at_ns) = ([0; 4], [0; 8]);
+    let chunk = ring.read_chunk(HEAD).ok()?;
+    let (one, two) = chunk.as_slices();
+    let bytes = one.iter().chain(two);
+    len.iter_mut().chain(&mut at_ns).zip(bytes).for_each(|(to, from)| *to = *from);
+    let len = u32::from_ne_bytes(len) as usize;
+    if ring.slots() < HEAD + len {
+        return None;
+    }
+    ring.read_chunk(HEAD).ok()?.commit_all();
+    frame.resize(len, 0);
+    ring.pop_entire_slice(frame).ok()?;
+    Some(u64::from_ne_bytes(at_ns))
 }
 
 /// What a capture has come to.
@@ -98,37 +120,29 @@ pub(crate) struct Capture {
     shared: Arc<Shared>,
 }
 
-/// Begins a capture into a file, which is begun anew, by so many cores, of `frames_max` frames at
-/// most; `begun_ns` is when the card was started, in nanoseconds since 1970.
+/// Begins a capture into an open file, which is begun anew, by so many cores, of `frames_max`
+/// frames at most; `begun_ns` is when the card was started, in nanoseconds since 1970.
 ///
 /// # Errors
-/// What the system says of the file, the memory or the thread; a file that a port has.
+/// What the system says of the file or the thread; a file that a port has.
 pub(crate) fn begin(
-    path: &Path,
+    (path, file): (&Path, File),
     cores: usize,
     frames_max: u64,
-    frame_len_max: usize,
     begun_ns: u64,
 ) -> io::Result<(Capture, Vec<Tap>)> {
-    let mut writer = Output::open(path).map_err(what_it_says)?.begin()?;
-    let memory = Region::new(cores * FRAMES, frame_len_max);
-    let (region, mut descs) = memory.map_err(io::Error::other)?;
+    let mut writer = Output::of(path, file).map_err(what_it_says)?.begin()?;
     let has_begun = (0..cores).map(|_| AtomicBool::default()).collect();
     let shared = Arc::new(Shared { has_begun, ..Shared::default() });
     let (mut taps, mut ends) = (Vec::new(), Vec::new());
     for place in 0..cores {
-        let (mut free, to_fill) = RingBuffer::new(FRAMES);
-        let (filled, full) = RingBuffer::new(FRAMES);
-        for desc in descs.drain(descs.len() - FRAMES..) {
-            let _ = free.push(desc);
-        }
-        let (region, shared) = (Arc::clone(&region), Arc::clone(&shared));
-        taps.push(Tap { region, free: to_fill, full: filled, shared, place, now_ns: 0 });
-        ends.push((full, free));
+        let (ring, end) = RingBuffer::new(BYTES);
+        taps.push(Tap { ring, shared: Arc::clone(&shared), place, now_ns: 0 });
+        ends.push(end);
     }
     let here = Arc::clone(&shared);
     let work = move || {
-        let written = write(&mut writer, &mut ends, &region, &here, (frames_max, begun_ns));
+        let written = write(&mut writer, &mut ends, &here, (frames_max, begun_ns));
         here.is_over.store(true, Ordering::Relaxed);
         let whole = written.and_then(|()| writer.finish().map_err(io::Error::other)?.flush());
         let trouble = whole.as_ref().err().map(io::Error::to_string);
@@ -151,26 +165,24 @@ fn what_it_says(error: PortError) -> io::Error {
 /// Writes what comes, until it is over and all is written, or there are enough.
 fn write(
     writer: &mut Writer<impl Write>,
-    ends: &mut [(Consumer<Taken>, Producer<Desc>)],
-    region: &Region,
+    ends: &mut [Consumer<u8>],
     shared: &Shared,
     (frames_max, begun_ns): (u64, u64),
 ) -> io::Result<()> {
+    let mut data = Vec::new();
     loop {
         let was_over = shared.is_over.load(Ordering::Relaxed);
         let mut is_idle = true;
-        for (full, free) in &mut *ends {
-            while let Ok((desc, at_ns)) = full.pop() {
+        for ring in &mut *ends {
+            while let Some(at_ns) = next(ring, &mut data) {
                 is_idle = false;
-                let data = region.frame(&desc);
                 let record = Record {
                     timestamp_ns: begun_ns + at_ns,
                     original_len: data.len() as u32,
                     link_type: LINK_ETHERNET,
-                    data,
+                    data: &data,
                 };
                 writer.write(&record).map_err(io::Error::other)?;
-                let _ = free.push(desc);
                 if shared.written.fetch_add(1, Ordering::Relaxed) + 1 >= frames_max {
                     return Ok(());
                 }
@@ -224,5 +236,39 @@ impl Capture {
 impl Drop for Capture {
     fn drop(&mut self) {
         let _ = self.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_leave_a_ring_whole_and_in_their_order() {
+        let (mut ring, mut end) = RingBuffer::new(100);
+        let mut frame = Vec::new();
+        // Lengths that lie across the end of the ring in all ways.
+        for number in 0..1_000_u64 {
+            let bytes = vec![number as u8; (number % 70) as usize];
+            ring.push_entire_slice(&head(bytes.len(), number)).unwrap();
+            if !bytes.is_empty() {
+                assert_eq!(next(&mut end, &mut frame), None, "its bytes are not there yet");
+            }
+            ring.push_entire_slice(&bytes).unwrap();
+            assert_eq!(next(&mut end, &mut frame), Some(number));
+            assert_eq!(frame, bytes);
+            assert_eq!(next(&mut end, &mut frame), None);
+        }
+    }
+
+    #[test]
+    fn there_are_more_captures_than_a_number_of_16_bits_counts() {
+        let file = tempfile::tempfile().unwrap();
+        for number in 0..=u32::from(u16::MAX) + 1 {
+            let file = file.try_clone().unwrap();
+            let begun = begin((Path::new("trace"), file), 1, 1, 0);
+            let (capture, _) = begun.unwrap_or_else(|error| panic!("capture {number}: {error}"));
+            capture.end().unwrap();
+        }
     }
 }

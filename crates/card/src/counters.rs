@@ -56,6 +56,10 @@ pub struct PortCounters {
     pub rx_bytes: u64,
     /// Frames that the port had no room for, as far as it tells.
     pub rx_missed: u64,
+    /// Frames received whose TCP or UDP checksum is not whole: the sender left it to a card. As far
+    /// as the port tells: AF_PACKET does, AF_XDP does not, and a TAP interface has none.
+    #[serde(default)]
+    pub rx_partial_checksums: u64,
     /// Frames sent.
     pub tx_frames: u64,
     /// Their bytes.
@@ -181,7 +185,7 @@ impl QueueSeen {
 }
 
 /// Numbers of a port beside those of its queues, and of a queue.
-const OF_PORT: usize = 12;
+const OF_PORT: usize = 13;
 const OF_QUEUE: usize = 3;
 
 /// Where one core shows what it has seen of one port, and how its lane does. The core alone writes
@@ -224,6 +228,7 @@ impl Shown {
             lane.rx_frames + before.rx_frames,
             lane.rx_bytes + before.rx_bytes,
             lane.rx_missed + before.rx_missed,
+            lane.rx_partial_checksums + before.rx_partial_checksums,
             lane.tx_frames + before.tx_frames,
             lane.tx_bytes + before.tx_bytes,
             lane.tx_dropped + before.tx_dropped + seen.tx_dropped,
@@ -258,6 +263,7 @@ impl Shown {
         add(&mut port.rx_frames);
         add(&mut port.rx_bytes);
         add(&mut port.rx_missed);
+        add(&mut port.rx_partial_checksums);
         add(&mut port.tx_frames);
         add(&mut port.tx_bytes);
         add(&mut port.tx_dropped);
@@ -280,6 +286,7 @@ pub(crate) fn add_lane(sum: &mut LaneCounters, lane: &LaneCounters) {
     sum.rx_frames += lane.rx_frames;
     sum.rx_bytes += lane.rx_bytes;
     sum.rx_missed += lane.rx_missed;
+    sum.rx_partial_checksums += lane.rx_partial_checksums;
     sum.tx_frames += lane.tx_frames;
     sum.tx_bytes += lane.tx_bytes;
     sum.tx_dropped += lane.tx_dropped;
@@ -296,6 +303,7 @@ mod tests {
             rx_frames: 1,
             rx_bytes: 2,
             rx_missed: 3,
+            rx_partial_checksums: 18,
             tx_frames: 4,
             tx_bytes: 5,
             tx_dropped: 6,
@@ -327,6 +335,7 @@ mod tests {
         (0..2).for_each(|_| shown.add_to(&mut port));
         let PortCounters { rx_frames, rx_bytes, rx_missed, tx_frames, tx_bytes, .. } = port;
         assert_eq!([rx_frames, rx_bytes, rx_missed, tx_frames, tx_bytes], [6, 12, 18, 24, 30]);
+        assert_eq!(port.rx_partial_checksums, 4 * 18);
         let PortCounters { tx_dropped, rule_drops, held_drops, .. } = port;
         assert_eq!([tx_dropped, rule_drops, held_drops], [2 * (18 + 7), 22, 24]);
         let PortCounters { program_drops, program_told, .. } = port;

@@ -55,6 +55,16 @@ impl PortName {
         Ok(self.link()?.filter(|link| !link.is_on).map(|link| link.name))
     }
 
+    /// The name of its interface, where that may hand over frames without their TCP or UDP checksums
+    /// and the port cannot tell which these are: a veth pair by AF_XDP.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn hides_checksums(&self) -> io::Result<Option<String>> {
+        let is_xdp = matches!(self, PortName::Xdp(_));
+        Ok(self.link()?.filter(|link| is_xdp && link.is_veth()).map(|link| link.name))
+    }
+
     /// Its interface, where there is one.
     fn link(&self) -> io::Result<Option<Link>> {
         match self {

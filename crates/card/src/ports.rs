@@ -92,7 +92,7 @@ impl Port {
 }
 
 /// Opens a port: its control side, and what each core has of it.
-pub(crate) fn port<P>(
+pub(crate) fn port<P: std::fmt::Display>(
     (number, applications): (u16, usize),
     name: Box<dyn Opens>,
     config: &CardConfig<P>,
@@ -103,7 +103,8 @@ pub(crate) fn port<P>(
     let mut nic = Nic::new(&NicConfig { queues, ports, ..NicConfig::default() })?;
     let refused = |source| CardError::Port { name: name.to_string(), source };
     let lanes = name.open(config.cores.len() as u32, region).map_err(refused)?;
-    let session = Session::new(number);
+    let names = config.ports.iter().map(ToString::to_string).collect();
+    let session = Session::new(number).among(names);
     let (mut shown, mut to, mut taps, mut sides) = (vec![], vec![], vec![], vec![]);
     for (place, lane) in lanes.into_iter().enumerate() {
         let here = Arc::new(Shown::new(queues));

@@ -83,7 +83,7 @@ fn a_capture_has_begun_when_every_core_has_come_to_look() {
     assert_eq!(card.capture_waits_for(0), None, "nothing is captured");
     world.stops.store(true, Ordering::Release);
     until(|| world.stands.load(Ordering::Acquire));
-    card.capture(0, &path, u64::MAX).unwrap();
+    card.capture(0, (&path, fs::File::create(&path).unwrap()), u64::MAX).unwrap();
     until(|| card.capture_waits_for(0) == Some(1));
     thread::sleep(Duration::from_millis(5));
     assert_eq!(card.capture_waits_for(0), Some(1), "it stands still");

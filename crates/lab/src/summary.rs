@@ -283,20 +283,13 @@ fn unmet_warning(rules: &RulesFile) -> Option<String> {
 fn trace_warnings(trace: &Trace) -> Vec<String> {
     let whole = |count: u32| words::whole(count.into());
     let path = trace.path.display();
-    let TraceFrames { frames, frames_cut, frames_padded, .. } = trace.frames;
-    let cut = format!(
-        "{path}: {} of {} frames are cut, shorter in the file than they were: they are sent as \
-         short as that; capture whole frames, for instance with `tcpdump -s 0`.",
-        whole(frames_cut),
-        whole(frames)
-    );
+    let TraceFrames { frames, frames_padded, .. } = trace.frames;
     let padded = format!(
         "{path}: {} of {} frames are too short for Ethernet: they are sent filled up with zeros.",
         whole(frames_padded),
         whole(frames)
     );
-    let said = [(frames_cut, cut), (frames_padded, padded)];
-    said.into_iter().filter(|(count, _)| *count > 0).map(|(_, words)| words).collect()
+    (frames_padded > 0).then_some(padded).into_iter().collect()
 }
 
 /// Why trials of the experiment came to nothing.

@@ -324,7 +324,7 @@ impl Templates {
     /// Takes a table out for good.
     fn remove(&mut self, place: Place) -> Option<Box<Table>> {
         let (generation, table) = self.slots.get_mut(place.slot as usize)?;
-        *generation += 1;
+        *generation = generation.wrapping_add(1);
         self.free.push(place.slot);
         table.take()
     }

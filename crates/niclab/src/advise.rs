@@ -1,7 +1,6 @@
 //! `niclab advise`: a workload on a modelled card.
 
-use std::fs;
-use std::io::{Write, stdout};
+use std::io::{self, Write, stdout};
 use std::path::Path;
 
 use niclab_device::model::profile::Profile;
@@ -9,6 +8,7 @@ use niclab_device::{ControlCore, model};
 use niclab_lab::advise::{Outcome, Way, Workload, advise};
 
 use crate::failure::Failure;
+use crate::files;
 
 /// Devices that there is something to compute of.
 const MODEL: &str = "model:";
@@ -18,8 +18,10 @@ pub fn run(device: &str, file: &Path) -> Result<(), Failure> {
     let Some(name) = device.strip_prefix(MODEL) else {
         return Err(Failure::NotModelled { device: device.to_owned() });
     };
+    files::check(Path::new(name))?;
     let profile = model::read(name)?;
-    let text = fs::read_to_string(file)
+    let text = files::read(file)
+        .and_then(|bytes| String::from_utf8(bytes).map_err(io::Error::other))
         .map_err(|error| Failure::UnreadWorkload { path: file.to_owned(), error })?;
     let workload = Workload::parse(&file.display().to_string(), &text)?;
     let ways = advise(&profile, &workload)?;

@@ -79,10 +79,10 @@ const NIC_EXAMPLES: &str = "\
 Examples:
   niclab nic --port xdp:veth0 --port tap:nic0 --queues 4 --cores 0,1 --rules rules.flow
       veth0 on one side and a new interface nic0 on the other, four queues on two cores
-  niclab nic --port tap:nic0 --control /run/card.sock
+  niclab nic --port tap:nic0 --control /run/niclab/card.sock
       and from another terminal:
-  niclab nic ctl --control /run/card.sock counters
-  niclab nic ctl --control /run/card.sock flow create 0 ingress pattern eth / end actions drop / end
+  niclab nic ctl --control /run/niclab/card.sock counters
+  niclab nic ctl --control /run/niclab/card.sock flow create 0 ingress pattern eth / end actions drop / end
 
 It needs root. The other end of a veth pair must compute checksums: ethtool -K veth1 tx off.";
 
@@ -354,6 +354,9 @@ pub struct KvsArguments {
     /// Socket that `niclab nic ctl` is to ask the card by; for all modes but kernel
     #[arg(long, value_name = "PATH")]
     pub control: Option<PathBuf>,
+    /// Group whose members may use the socket of --control too, by name or number
+    #[arg(long, value_name = "NAME", requires = "control")]
+    pub control_group: Option<String>,
     /// How a core of the card learns that a frame has come, as for `niclab nic`; for all modes but
     /// kernel [default: interrupt]
     #[arg(long, value_name = "HOW", value_parser = card_receives())]
@@ -450,9 +453,12 @@ pub struct NicArguments {
     /// it owns; give one for each
     #[arg(long = "application", value_name = "FILE")]
     pub applications: Vec<PathBuf>,
-    /// Socket that `niclab nic ctl` is to reach the card by
+    /// Socket that `niclab nic ctl` is to reach the card by; only who starts the card may use it
     #[arg(long, value_name = "PATH")]
     pub control: Option<PathBuf>,
+    /// Group whose members may use the socket of --control too, by name or number
+    #[arg(long, value_name = "NAME", requires = "control")]
+    pub control_group: Option<String>,
     /// Stop by itself after so many seconds
     #[arg(long, value_name = "N")]
     pub seconds: Option<u64>,
@@ -468,7 +474,7 @@ fn guest(text: &str) -> Result<GuestAt, &'static str> {
         let (port, queue) = place.split_once('.')?;
         Some(GuestAt { port: port.parse().ok()?, queue: queue.parse().ok()?, path: path.into() })
     };
-    read().ok_or("write PORT.QUEUE=PATH, such as 0.3=/run/queue.sock")
+    read().ok_or("write PORT.QUEUE=PATH, such as 0.3=/run/niclab/queue.sock")
 }
 
 /// What `niclab nic` does about a queue that fills.

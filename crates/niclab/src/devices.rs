@@ -1,9 +1,12 @@
 //! Opening devices by name.
 
+use std::path::Path;
+
 use niclab_device::{About, DeviceError, Testbed};
 use niclab_lab::run::RunDevice;
 
 use crate::failure::Failure;
+use crate::files;
 use crate::progress::say;
 
 /// What a run without `--device` measures: our NIC and devices that are not ours.
@@ -42,6 +45,9 @@ pub fn open(names: &[String]) -> Result<Vec<Opened>, Failure> {
 }
 
 fn open_one(name: &str) -> Result<Opened, Failure> {
+    if let Some(profile) = name.strip_prefix("model:") {
+        files::check(Path::new(profile))?;
+    }
     let name = name.to_owned();
     match niclab_device::open(&name) {
         Ok(bed) => {

@@ -25,7 +25,7 @@ use std::process::ExitCode;
 
 use niclab_apps::kvs::server::ServerError;
 use niclab_bench::BenchError;
-use niclab_card::CardError;
+use niclab_card::{CardError, PortError};
 use niclab_device::DeviceError;
 use niclab_device::echo::EchoError;
 use niclab_device::model::UnreadProfile;
@@ -39,6 +39,8 @@ use niclab_nic::rule::text::ReadError;
 use niclab_program::{SingleError, TextError};
 use niclab_report::ReportError;
 use niclab_result::ResultError;
+
+use crate::files::{reason, who_may};
 
 /// Exit code of a run that was stopped: 128 and SIGINT, as shells count.
 pub const STOPPED: i32 = 130;
@@ -56,7 +58,7 @@ pub enum Failure {
     #[error("{0}")]
     Device(#[from] DeviceError),
     /// The software card could not be started.
-    #[error("{0}")]
+    #[error("{}", of_card(.0))]
     Card(#[from] CardError),
     /// A card gave back fewer frames than it had.
     #[error("{lost} of {frames} frames did not come back: a fault of niclab; please report it")]
@@ -176,7 +178,9 @@ pub enum Failure {
     #[error("{0}")]
     Validation(#[from] ValidationError),
     /// A workload that is not there, or not to be opened.
-    #[error("{}: {error}; give a file that declares a workload", path.display())]
+    #[error(
+        "{}: {}", path.display(), reason(path, error, "give a file that declares a workload")
+    )]
     UnreadWorkload {
         /// The file.
         path: PathBuf,
@@ -295,7 +299,7 @@ pub enum Failure {
     #[error("{0}")]
     Result(#[from] ResultError),
     /// A file of rules, a program or tables that is not there, or not to be opened.
-    #[error("{}: {error}; give a file that can be read", path.display())]
+    #[error("{}: {}", path.display(), reason(path, error, "give a file that can be read"))]
     Unread {
         /// The file.
         path: PathBuf,
@@ -348,6 +352,19 @@ pub enum Failure {
         /// Where the finished measurements are.
         directory: PathBuf,
     },
+}
+
+/// Why a card could not be started; where a right to a file is missing, who has it.
+fn of_card(error: &CardError) -> String {
+    match error {
+        CardError::Guest { source: PortError::File { path, source }, .. }
+        | CardError::Port { source: PortError::File { path, source }, .. }
+            if source.kind() == ErrorKind::PermissionDenied =>
+        {
+            format!("{error}: {}", who_may(path))
+        }
+        error => error.to_string(),
+    }
 }
 
 /// Numbers between commas.

@@ -15,6 +15,7 @@ mod echo;
 mod environment;
 mod export;
 mod failure;
+mod files;
 mod input;
 mod kvs;
 mod list;

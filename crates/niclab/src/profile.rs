@@ -12,6 +12,7 @@ use niclab_lab::validation;
 use niclab_result::Stored;
 
 use crate::failure::Failure;
+use crate::files;
 
 /// What `fit` takes in place of a result directory: a published card.
 const PUBLISHED: &str = "published:";
@@ -20,6 +21,7 @@ const PUBLISHED: &str = "published:";
 pub fn check(profiles: &[String]) -> Result<(), Failure> {
     let mut out = stdout().lock();
     for name in profiles {
+        files::check(Path::new(name))?;
         let profile = model::read(name)?;
         let numbers = profile.sections().filter_map(|(_, part)| match part {
             Part::Known(keys) => Some(keys),
@@ -53,6 +55,7 @@ pub fn keys() -> Result<(), Failure> {
 
 /// Prints a profile as it is written.
 pub fn show(name: &str) -> Result<(), Failure> {
+    files::check(Path::new(name))?;
     let (_, text) = model::text(name).map_err(UnreadProfile::Absent)?;
     Ok(stdout().lock().write_all(text.as_bytes())?)
 }

@@ -1,6 +1,5 @@
 //! `niclab rules`: files of rules.
 
-use std::fs;
 use std::io::{Write, stdout};
 use std::path::Path;
 
@@ -15,6 +14,7 @@ use niclab_nic::{Nic, NicConfig};
 
 use crate::arguments::{CheckArguments, RulesFormat};
 use crate::failure::Failure;
+use crate::files;
 
 /// Rules of a kind that are told one by one, unless all are asked for.
 const SHOWN_MAX: usize = 5;
@@ -102,7 +102,7 @@ pub fn file(path: &Path) -> Result<RulesFile, Failure> {
 
 /// The text of a file.
 pub fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    fs::read(path).map_err(|error| Failure::Unread { path: path.into(), error })
+    files::read(path).map_err(|error| Failure::Unread { path: path.into(), error })
 }
 
 /// The text of a file, which is to be one.

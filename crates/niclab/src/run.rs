@@ -1,7 +1,6 @@
 //! `niclab run`: open the devices, resolve what was typed, measure, report.
 
-use std::fs::File;
-use std::io::{BufReader, Error};
+use std::io::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +17,7 @@ use niclab_lab::run::{Run, RunDevice, Trial, resolve};
 use niclab_lab::runner::{Bed, Ended, execute};
 use niclab_lab::spec::{Assignment, GridName, Overrides, RulesFile, Spec, Trace};
 use niclab_load::TraceFrames;
-use niclab_packet::trace::{self, Incomplete, TraceErrorKind, TraceLimits};
+use niclab_packet::trace::{self, TraceLimits};
 use niclab_result::{Directory, ENVIRONMENT, RULES, ResultError, Sample, Summary};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -28,7 +27,7 @@ use crate::arguments::{Grid, RunArguments};
 use crate::devices::{self, OpenBed};
 use crate::failure::{Failure, STOPPED};
 use crate::progress::{Screen, say};
-use crate::{environment, report, rules, tune};
+use crate::{environment, files, report, rules, tune};
 
 /// Name and version of the program, as results carry it.
 pub const PROGRAM: &str = concat!("niclab ", env!("CARGO_PKG_VERSION"));
@@ -226,8 +225,11 @@ fn resumed(path: &Path) -> Result<Prepared, Failure> {
 fn specs(names: &[String]) -> Result<Vec<Spec>, Failure> {
     let all = || experiment::names().map(str::to_owned).collect();
     let names = if names.is_empty() { all() } else { names.to_vec() };
-    let specs: Vec<Spec> =
-        names.iter().map(|name| experiment::spec(name)).collect::<Result<_, _>>()?;
+    let spec = |name: &String| {
+        files::check(Path::new(name))?;
+        experiment::spec(name).map_err(Failure::from)
+    };
+    let specs: Vec<Spec> = names.iter().map(spec).collect::<Result<_, _>>()?;
     let twice = |at: &usize| specs[..*at].iter().any(|spec| spec.name == specs[*at].name);
     match (0..specs.len()).find(twice) {
         Some(at) => Err(Failure::Twice { name: specs[at].name.clone() }),
@@ -260,40 +262,20 @@ fn overrides(arguments: &RunArguments) -> Result<Overrides, Failure> {
 /// Looks a capture through before anything is measured with it.
 fn trace(path: &Path) -> Result<Trace, Failure> {
     let bad = |reason: String| Failure::Trace { path: path.to_path_buf(), reason };
-    let unreadable = |error: Error| bad(format!("{error}; give a pcap or pcapng file"));
-    let file = File::open(path).map_err(unreadable)?;
-    if file.metadata().map_err(unreadable)?.len() == 0 {
+    let unreadable = |error: Error| bad(files::reason(path, &error, "give a pcap or pcapng file"));
+    let file = trace::open(path).map_err(unreadable)?;
+    if file.get_ref().metadata().map_err(unreadable)?.len() == 0 {
         return Err(bad("the file is empty; give a pcap or pcapng file".to_owned()));
     }
-    let trace = trace::Trace::load(BufReader::new(file), TraceLimits::default())
-        .map_err(|incomplete| bad(incomplete_text(&incomplete)))?;
+    let trace = trace::Trace::load_whole(file, TraceLimits::default())
+        .map_err(|incomplete| bad(incomplete.to_string()))?;
     if trace.is_empty() {
         return Err(bad("it has no frame; give another".to_owned()));
     }
     let frames = TraceFrames::of(path).map_err(|error| bad(error.to_string()))?;
-    if frames.frames_cut == frames.frames {
-        return Err(bad(format!(
-            "all {} frames are cut, shorter in the file than they were; capture whole frames, for \
-             instance with `tcpdump -s 0`, or give another",
-            frames.frames
-        )));
-    }
     // As `run --resume` from another directory will look for it.
     let path = path.canonicalize().map_err(unreadable)?;
     Ok(Trace { path, frames })
-}
-
-/// Why a capture cannot be used. A damaged one is refused, not sent in part.
-fn incomplete_text(incomplete: &Incomplete) -> String {
-    match &incomplete.error.kind {
-        kind @ (TraceErrorKind::Format { .. } | TraceErrorKind::Io(_)) => {
-            format!("{kind}; give a pcap or pcapng file")
-        }
-        TraceErrorKind::Truncated { .. } => {
-            format!("{incomplete}; repair the file, for instance with `editcap`, or give another")
-        }
-        _ => incomplete.to_string(),
-    }
 }
 
 /// Where the results go: as asked for, or a new directory named after the time.

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use niclab_packet::trace::TraceError;
 
+use crate::link::Link;
+
 /// Why a port could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum PortError {
@@ -15,10 +17,10 @@ pub enum PortError {
         name: String,
     },
     /// A right is missing.
-    #[error(
-        "not allowed to {what} {name}: run as root, or with CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF"
-    )]
+    #[error("not allowed to {what} {name}: run as root, or with {}", kind.rights())]
     NotAllowed {
+        /// By which kind of port.
+        kind: Kind,
         /// What was to be done.
         what: &'static str,
         /// To which interface.
@@ -26,10 +28,14 @@ pub enum PortError {
     },
     /// Its frames are longer than one slot of frame memory.
     #[error(
-        "{name} has an MTU of {mtu}: AF_XDP takes frames of an MTU up to {longest} here; say \
-         `ip link set {name} mtu 1500`"
+        "{name} has an MTU of {mtu}: {} takes frames of an MTU up to {longest} here; say \
+         `ip link set {name} mtu {}`",
+        kind.name(),
+        longest.min(&1500)
     )]
     Mtu {
+        /// By which kind of port.
+        kind: Kind,
         /// Of this interface.
         name: String,
         /// Its MTU.
@@ -117,6 +123,14 @@ pub enum PortError {
         /// Queues that were to be opened.
         count: u32,
     },
+    /// There are no TAP interfaces.
+    #[error("/dev/net/tun: {source}: {remedy}")]
+    NoTun {
+        /// What the system said.
+        source: io::Error,
+        /// What to do.
+        remedy: &'static str,
+    },
     /// A file that could not be gone on with.
     #[error("{reason}; frames for it are dropped from here on")]
     Ended {
@@ -182,13 +196,76 @@ fn tap_anew(name: &str, count: u32) -> String {
     format!("ip tuntap del {name} mode tap{old} && ip tuntap add {name} mode tap{new}")
 }
 
+/// A kind of port of an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `packet:`
+    Packet,
+    /// `tap:`
+    Tap,
+    /// `xdp:`
+    Xdp,
+}
+
+impl Kind {
+    /// What the kernel calls it.
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Packet => "AF_PACKET",
+            Kind::Tap => "TAP",
+            Kind::Xdp => "AF_XDP",
+        }
+    }
+
+    /// The rights that it needs.
+    fn rights(self) -> &'static str {
+        match self {
+            Kind::Packet => "CAP_NET_RAW",
+            Kind::Tap => "CAP_NET_ADMIN",
+            Kind::Xdp => "CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF",
+        }
+    }
+}
+
 impl PortError {
+    /// That an interface has an MTU for which frames have no room.
+    pub(crate) fn mtu(kind: Kind, link: &Link, longest: u32) -> PortError {
+        PortError::Mtu { kind, name: link.name.clone(), mtu: link.mtu, longest }
+    }
+
     /// What an error of the kernel means here.
-    pub(crate) fn of(what: &'static str, name: &str, source: io::Error) -> PortError {
+    pub(crate) fn of(kind: Kind, what: &'static str, name: &str, source: io::Error) -> PortError {
         let name = name.to_owned();
         match source.kind() {
-            io::ErrorKind::PermissionDenied => PortError::NotAllowed { what, name },
+            io::ErrorKind::PermissionDenied => PortError::NotAllowed { kind, what, name },
             _ => PortError::System { what, name, source },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_names_the_kind_of_port_and_its_rights() {
+        let name = "va".to_owned();
+        for (kind, has, has_not) in [
+            (Kind::Packet, "AF_PACKET", "XDP"),
+            (Kind::Tap, "TAP", "XDP"),
+            (Kind::Xdp, "AF_XDP", "TAP"),
+        ] {
+            let said = PortError::Mtu { kind, name: name.clone(), mtu: 9_000, longest: 1_774 };
+            let said = said.to_string();
+            assert!(said.contains(has) && !said.contains(has_not), "{said}");
+            assert!(said.ends_with("say `ip link set va mtu 1500`"), "{said}");
+        }
+        let denied = |kind| {
+            let source = io::ErrorKind::PermissionDenied.into();
+            PortError::of(kind, "open a socket on", "va", source).to_string()
+        };
+        assert!(denied(Kind::Packet).ends_with("or with CAP_NET_RAW"));
+        assert!(denied(Kind::Tap).ends_with("or with CAP_NET_ADMIN"));
+        assert!(denied(Kind::Xdp).contains("CAP_BPF"));
     }
 }

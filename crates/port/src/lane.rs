@@ -54,6 +54,9 @@ pub struct LaneCounters {
     pub rx_bytes: u64,
     /// Frames that came and found no room, as far as the port tells.
     pub rx_missed: u64,
+    /// Frames received whose TCP or UDP checksum is not whole: the sender left it to a card
+    /// (`CHECKSUM_PARTIAL`). As far as the port tells.
+    pub rx_partial_checksums: u64,
     /// Frames sent.
     pub tx_frames: u64,
     /// Their bytes.

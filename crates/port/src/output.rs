@@ -87,6 +87,14 @@ impl Output {
     pub fn open(path: &Path) -> Result<Output, PortError> {
         let file = File::options().write(true).create(true).truncate(false).open(path);
         let file = file.map_err(|source| PortError::File { path: path.to_owned(), source })?;
+        Output::of(path, file)
+    }
+
+    /// Takes a file that is open for writing, whatever its name; `path` is what messages call it.
+    ///
+    /// # Errors
+    /// [`PortError::FileTaken`] where this process reads or writes the file.
+    pub fn of(path: &Path, file: File) -> Result<Output, PortError> {
         let claim = Claim::make(path, &file, true)?;
         Ok(Output { file: BufWriter::new(file), _claim: claim })
     }

@@ -1,8 +1,8 @@
 //! Packet traces as a port: frames come from one file, at their recorded times or another speed,
 //! and go to another.
 //!
-//! The file that is read is looked through before the first frame: one that ends in the middle is
-//! refused, and not found out half-way.
+//! The file that is read is looked through before the first frame: one that ends in the middle, or
+//! has frames that cannot be sent as they were, is refused, and not found out half-way.
 
 use std::fs::File;
 use std::io::{self, BufReader};
@@ -11,7 +11,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use niclab_nic::memory::{Desc, Region};
-use niclab_packet::trace::{LINK_ETHERNET, Reader, Record, TraceError, TraceErrorKind, Writer};
+use niclab_packet::trace::{
+    self, LINK_ETHERNET, Reader, Record, TraceError, TraceErrorKind, Writer,
+};
 
 use crate::error::PortError;
 use crate::lane::{Lane, LaneCounters};
@@ -76,7 +78,7 @@ pub fn open(files: &Files, count: u32, region: &Arc<Region>) -> Result<Vec<PcapL
     }
     let input = files.input.as_deref().map(|path| {
         let file = file(path)?;
-        let claim = Claim::to_read(path, &file)?;
+        let claim = Claim::to_read(path, file.get_ref())?;
         look_through(path, region.frame_len_max())?;
         Ok((reader(path, file)?, claim))
     });
@@ -94,38 +96,34 @@ pub fn open(files: &Files, count: u32, region: &Arc<Region>) -> Result<Vec<PcapL
     }])
 }
 
-fn file(path: &Path) -> Result<File, PortError> {
-    File::open(path).map_err(|source| PortError::File { path: path.to_path_buf(), source })
+fn file(path: &Path) -> Result<BufReader<File>, PortError> {
+    trace::open(path).map_err(|source| PortError::File { path: path.to_path_buf(), source })
 }
 
-fn reader(path: &Path, file: File) -> Result<Reader<BufReader<File>>, PortError> {
-    Reader::new(BufReader::new(file)).map_err(|error| trace(path, error))
+fn reader(path: &Path, file: BufReader<File>) -> Result<Reader<BufReader<File>>, PortError> {
+    Reader::new(file).map_err(|error| refused(path, error))
 }
 
-fn trace(path: &Path, error: TraceError) -> PortError {
+fn refused(path: &Path, error: TraceError) -> PortError {
     PortError::Trace { path: path.to_path_buf(), error: Box::new(error) }
 }
 
-/// Reads a file to its end: every frame is whole, of Ethernet, and fits.
+/// Reads a file to its end: every frame can be sent as it was, and fits.
 fn look_through(path: &Path, len_max: usize) -> Result<(), PortError> {
     let mut reader = reader(path, file(path)?)?;
     loop {
         let (number, offset) = (reader.records_count(), reader.offset());
-        let at = |kind| TraceError { record: number, offset, kind };
-        let Some(record) = reader.next_record().map_err(|error| trace(path, error))? else {
+        let Some(frame) = reader.next_frame().map_err(|error| refused(path, error))? else {
             return Ok(());
         };
-        if record.link_type != LINK_ETHERNET {
-            let kind = TraceErrorKind::LinkType { link_type: record.link_type };
-            return Err(trace(path, at(kind)));
-        }
-        if record.original_len as usize > len_max || record.data.len() > len_max {
+        if frame.data.len() > len_max {
             let reason = format!(
                 "a frame of {} B, where {len_max} B fit: capture without the offloads that join \
                  segments (ethtool -K IFACE gro off tso off)",
-                record.original_len
+                frame.data.len()
             );
-            return Err(trace(path, at(TraceErrorKind::Invalid { reason })));
+            let kind = TraceErrorKind::Invalid { reason };
+            return Err(refused(path, TraceError { record: number, offset, kind }));
         }
     }
 }
@@ -152,7 +150,7 @@ impl PcapLane {
     fn read(&mut self, stock: &mut Stock) -> io::Result<Option<(Desc, Instant)>> {
         let Some(reader) = &mut self.input else { return Ok(None) };
         let Some(mut desc) = stock.take() else { return Ok(None) };
-        let record = match reader.next_record() {
+        let record = match reader.next_frame() {
             Ok(Some(record)) => record,
             ended => {
                 let ended = ended.map(|_| None).map_err(io::Error::other);
@@ -161,12 +159,16 @@ impl PcapLane {
                 return ended;
             }
         };
-        let slot = self.region.slot_mut(&mut desc);
-        // What the capture cut off is zeros.
-        let whole = (record.original_len as usize).max(record.data.len()).min(slot.len());
-        let captured = record.data.len().min(whole);
-        slot[..captured].copy_from_slice(&record.data[..captured]);
-        slot[captured..whole].fill(0);
+        let len = record.data.len();
+        let Some(slot) = self.region.slot_mut(&mut desc).get_mut(..len) else {
+            // It was looked through, and somebody has written to it since.
+            self.input = None;
+            stock.give(desc);
+            return Err(io::Error::other(format!(
+                "a frame of {len} B, which was not there before"
+            )));
+        };
+        slot.copy_from_slice(record.data);
         let now = Instant::now();
         let (begun, first_ns) = *self.begun.get_or_insert((now, record.timestamp_ns));
         let after_ns = record.timestamp_ns.saturating_sub(first_ns);
@@ -174,7 +176,7 @@ impl PcapLane {
             Speed::Max => now,
             Speed::Times(times) => begun + Duration::from_secs_f64(after_ns as f64 / 1e9 / times),
         };
-        self.region.set_len(&mut desc, whole as u16);
+        self.region.set_len(&mut desc, len as u16);
         Ok(Some((desc, due)))
     }
 }

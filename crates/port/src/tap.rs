@@ -15,7 +15,7 @@ use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{LinkFlags, LinkMessage};
 use niclab_nic::memory::Region;
 
-use crate::error::PortError;
+use crate::error::{Kind, PortError};
 use crate::lane::{Lane, LaneCounters};
 use crate::link::{self, HEADER_LEN, Link};
 use crate::stock::Stock;
@@ -26,6 +26,9 @@ pub const LANES_MAX: u32 = 256;
 
 /// Frames that a lane holds: none, for the kernel copies within each call.
 pub const FRAMES: usize = 0;
+
+/// The device that TAP interfaces come by.
+const DEVICE: &str = "/dev/net/tun";
 
 /// One queue of a TAP interface.
 pub struct TapLane {
@@ -46,17 +49,20 @@ pub fn open(name: &str, count: u32, region: &Arc<Region>) -> Result<Vec<TapLane>
     if name.is_empty() || name.len() >= libc::IFNAMSIZ || name.contains(['/', ' ', ':', '%']) {
         return Err(PortError::Name { name: name.to_owned() });
     }
-    let look = || link::look(name).map_err(|error| PortError::of("look up", name, error));
+    let look =
+        || link::look(name).map_err(|error| PortError::of(Kind::Tap, "look up", name, error));
     // The kernel says another thing of each case, and lets in who asks for a queue more.
     let is_taken = |link: &Link| link.kind.as_deref() == Some("tun") && link.has_carrier;
     if look()?.is_some_and(|link| is_taken(&link)) {
         return Err(PortError::TapTaken { name: name.to_owned() });
     }
     let queue = |_| {
-        let file = queue(name, count > 1).map_err(|error| match error.raw_os_error() {
+        let file = device()?;
+        let joined = join(&file, name, count > 1);
+        joined.map_err(|error| match error.raw_os_error() {
             Some(libc::EBUSY) => PortError::TapTaken { name: name.to_owned() },
             Some(libc::EINVAL) => PortError::NoTap { name: name.to_owned(), count },
-            _ => PortError::of("open the TAP interface", name, error),
+            _ => PortError::of(Kind::Tap, "open the TAP interface", name, error),
         })?;
         Ok(TapLane { region: Arc::clone(region), file, counters: LaneCounters::default() })
     };
@@ -66,9 +72,9 @@ pub fn open(name: &str, count: u32, region: &Arc<Region>) -> Result<Vec<TapLane>
     // A frame as long as the slot is taken for one that was cut.
     if link.mtu >= longest {
         let longest = longest.saturating_sub(1);
-        return Err(PortError::Mtu { name: name.to_owned(), mtu: link.mtu, longest });
+        return Err(PortError::mtu(Kind::Tap, &link, longest));
     }
-    switch_on(link.index).map_err(|error| PortError::of("switch on", name, error))?;
+    switch_on(link.index).map_err(|error| PortError::of(Kind::Tap, "switch on", name, error))?;
     Ok(lanes)
 }
 
@@ -80,13 +86,31 @@ fn switch_on(index: u32) -> io::Result<()> {
     link::request(RouteNetlinkMessage::SetLink(message), 0).map(|_| ())
 }
 
-/// Opens one queue of an interface, which is made where there is none of this name.
-fn queue(name: &str, is_one_of_many: bool) -> io::Result<File> {
-    let file = File::options()
-        .read(true)
-        .write(true)
-        .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
-        .open("/dev/net/tun")?;
+/// Opens the device that TAP interfaces come by.
+fn device() -> Result<File, PortError> {
+    let mut options = File::options();
+    options.read(true).write(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC);
+    options.open(DEVICE).map_err(no_device)
+}
+
+/// Why there are no TAP interfaces, by what the system says of the device.
+fn no_device(source: io::Error) -> PortError {
+    let remedy = match source.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "run as root, or have root allow it (chmod 0666 /dev/net/tun)"
+        }
+        // No file, or no driver behind it.
+        _ if matches!(source.raw_os_error(), Some(libc::ENOENT | libc::ENODEV | libc::ENXIO)) => {
+            "load the driver (modprobe tun), or give the container the device (--device \
+             /dev/net/tun)"
+        }
+        _ => "see what the system says of it",
+    };
+    PortError::NoTun { source, remedy }
+}
+
+/// Makes an open device a queue of an interface, which is made where there is none of this name.
+fn join(file: &File, name: &str, is_one_of_many: bool) -> io::Result<()> {
     let many = if is_one_of_many { libc::IFF_MULTI_QUEUE } else { 0 };
     // SAFETY: zeros are a valid request.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
@@ -96,7 +120,7 @@ fn queue(name: &str, is_one_of_many: bool) -> io::Result<File> {
     request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | many) as libc::c_short;
     // SAFETY: the request lives through the call and is what this command reads and writes.
     let result = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) };
-    if result == 0 { Ok(file) } else { Err(io::Error::last_os_error()) }
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// What an error of a call means: that nothing is there now, that the interface is switched off, or
@@ -188,6 +212,18 @@ impl Lane for TapLane {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_device_that_cannot_be_opened_is_named_with_the_remedy() {
+        for (code, remedy) in [
+            (libc::ENOENT, "modprobe tun"),
+            (libc::ENODEV, "modprobe tun"),
+            (libc::EACCES, "run as root"),
+        ] {
+            let said = no_device(io::Error::from_raw_os_error(code)).to_string();
+            assert!(said.starts_with("/dev/net/tun: ") && said.contains(remedy), "{said}");
+        }
+    }
 
     #[test]
     fn an_interface_is_there_though_memory_is_short() {

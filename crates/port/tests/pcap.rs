@@ -30,6 +30,23 @@ fn file(directory: &TempDir, lens: &[usize]) -> PathBuf {
     path
 }
 
+/// A file of one frame, wrong in a way that its name says.
+fn input(directory: &TempDir, name: &str) -> PathBuf {
+    let (link, captured_len, original_len) = match name {
+        "headers-only-snaplen34" => (1, 34, 60),
+        "caplen-801-len-785" => (1, 801, 785),
+        "with-fcs" => (0x2400_0001, 64, 64),
+        "cooked" => (113, 60, 60),
+        _ => (1, 0, 0),
+    };
+    let head = [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, link];
+    let words = head.into_iter().chain([1, 2, captured_len, original_len]);
+    let bytes = words.flat_map(u32::to_le_bytes);
+    let path = directory.path().join(name);
+    fs::write(&path, bytes.chain((0..captured_len).map(|_| 7)).collect::<Vec<u8>>()).unwrap();
+    path
+}
+
 fn open(files: &Files, stock: &Stock) -> Result<PcapLane, PortError> {
     Ok(pcap::open(files, 1, stock.region())?.remove(0))
 }
@@ -95,17 +112,49 @@ fn a_file_that_cannot_be_played_whole_is_refused() {
     let whole = fs::read(&path).unwrap();
     fs::write(&path, &whole[..whole.len() - 1]).unwrap();
     let said = refused(path.clone());
-    assert!(said.contains("record 2 at byte"), "{said}");
+    assert!(said.contains("record 3 at byte"), "{said}");
     fs::write(&path, b"no trace at all").unwrap();
     assert!(refused(path).contains("not a pcap or pcapng file"));
     let said = refused(file(&directory, &[60, 9_000]));
-    assert!(said.contains("record 1 at byte") && said.contains("ethtool -K"), "{said}");
+    assert!(said.contains("record 2 at byte") && said.contains("ethtool -K"), "{said}");
     assert!(refused(directory.path().join("none")).contains("none: No such file"));
+    let said = refused("/dev/null".into());
+    assert!(said.contains("write the trace to a file first"), "{said}");
+    for (name, phrases) in [
+        ("headers-only-snaplen34", &["record 1 at byte 24: a frame of 60 B", "first 34 B"][..]),
+        ("cooked", &["link type 113 (Linux cooked capture"]),
+        ("empty-frame", &["record 1", "a frame of 0 B is shorter"]),
+    ] {
+        let said = refused(input(&directory, name));
+        assert!(phrases.iter().all(|phrase| said.contains(phrase)), "{name}: {said}");
+    }
     let unwritable = directory.path().join("no/where");
     let output = Files { input: None, output: Some(unwritable), speed: Speed::Max };
     assert!(matches!(open(&output, &stocks[0]), Err(PortError::File { .. })));
     let two = pcap::open(&output, 2, stocks[0].region());
     assert!(matches!(two, Err(PortError::Lanes { most: 1, .. })));
+}
+
+#[test]
+fn a_frame_is_played_as_it_was_on_the_wire_without_fcs() {
+    let directory = tempdir().unwrap();
+    for (name, len) in [("caplen-801-len-785", 785), ("with-fcs", 60)] {
+        let mut stocks = stocks(1, 64, 1_514).unwrap();
+        let (stock, output) = (&mut stocks[0], directory.path().join("out"));
+        let files = Files {
+            input: Some(input(&directory, name)),
+            output: Some(output.clone()),
+            speed: Speed::Max,
+        };
+        let mut lane = open(&files, stock).unwrap();
+        copy(&mut lane, stock);
+        assert_eq!(lane.counters().rx_bytes, len, "{name}");
+        Box::new(lane).close(stock).unwrap();
+        let trace = Trace::load(fs::File::open(&output).unwrap(), TraceLimits::default()).unwrap();
+        let record = trace.record(0).unwrap();
+        assert_eq!((record.data.len() as u64, record.original_len as u64), (len, len), "{name}");
+        assert!(record.data.iter().all(|byte| *byte == 7));
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Captures of ports: begun, asked and ended while the card works.
 
+use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -10,17 +11,22 @@ use super::Card;
 use crate::capture::{self, Capture, Captured};
 use crate::error::ChangeError;
 
+/// Captures that could not be written and that nobody asked about, at most: these are reported when
+/// the card ends.
+const TROUBLE_MAX: usize = 16;
+
 impl Card {
     /// Has the frames that come and leave by a port written into a packet trace, so many at most,
     /// until that is ended ([`Card::end_capture`]) or the card is. Each core begins when it comes
-    /// to look ([`Card::capture_waits_for`]).
+    /// to look ([`Card::capture_waits_for`]). The file is open for writing and is begun anew;
+    /// `path` is what messages call it.
     ///
     /// # Errors
     /// [`ChangeError`]; nothing is then captured.
     pub fn capture(
         &mut self,
         number: u16,
-        path: &Path,
+        (path, file): (&Path, File),
         frames_max: u64,
     ) -> Result<(), ChangeError> {
         let (ports, cores) = (self.ports.len(), self.cores.len());
@@ -35,11 +41,12 @@ impl Card {
         }
         // What became of the one before is told at the end, where nobody asked.
         let before = port.capture.take().and_then(|capture| capture.end().err());
-        self.trouble.extend(before.map(|error| format!("capture: {error}")));
+        if self.trouble.len() < TROUBLE_MAX {
+            self.trouble.extend(before.map(|error| format!("capture: {error}")));
+        }
         let failed = |source| ChangeError::Capture { path: path.to_owned(), source };
-        let frame_len_max = self.region.frame_len_max();
         let (capture, taps) =
-            capture::begin(path, cores, frames_max, frame_len_max, begun_ns).map_err(failed)?;
+            capture::begin((path, file), cores, frames_max, begun_ns).map_err(failed)?;
         for (to, tap) in port.taps.iter_mut().zip(taps) {
             // There is room, as was just seen.
             let _ = to.push(tap);

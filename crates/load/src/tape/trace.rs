@@ -1,14 +1,12 @@
 //! The records of a capture as a load.
 
 use std::collections::HashSet;
-use std::fs::File;
-use std::io::BufReader;
 use std::path::Path;
 
 use niclab_packet::key::Key;
 use niclab_packet::key::field::{DPORT, DST_HEAD, DST_TAIL, PROTOCOL, SPORT, SRC_HEAD, SRC_TAIL};
 use niclab_packet::size::FCS_LEN;
-use niclab_packet::trace::{Record, Trace, TraceLimits};
+use niclab_packet::trace::{self, Record, Trace, TraceLimits};
 use serde::{Deserialize, Serialize};
 
 use super::{Sizes, Tape};
@@ -34,8 +32,8 @@ impl TraceTape {
     /// Reads a capture. No frame with its stamp may be longer than `size_max` bytes with FCS.
     pub fn open(path: &Path, size_max: u16) -> Result<TraceTape, LoadError> {
         let bad = |reason: String| LoadError::Trace { path: path.display().to_string(), reason };
-        let file = File::open(path).map_err(|error| bad(error.to_string()))?;
-        let trace = Trace::load(BufReader::new(file), TraceLimits::default())
+        let file = trace::open(path).map_err(|error| bad(error.to_string()))?;
+        let trace = Trace::load_whole(file, TraceLimits::default())
             .map_err(|incomplete| bad(incomplete.to_string()))?;
         if trace.is_empty() {
             return Err(bad("it has no frame; give another".to_owned()));
@@ -43,7 +41,8 @@ impl TraceTape {
         let size_of = |(i, record): (usize, Record<'_>)| {
             let size = stamped_len(record.data) + usize::from(FCS_LEN);
             let fits = u16::try_from(size).ok().filter(|&size| size <= size_max);
-            let reason = || format!("record {i}: {size} B with stamp and FCS exceed {size_max} B");
+            let reason =
+                || format!("record {}: {size} B with stamp and FCS exceed {size_max} B", i + 1);
             fits.ok_or_else(|| bad(reason()))
         };
         let sizes = trace.records().enumerate().map(size_of).collect::<Result<_, _>>()?;
@@ -56,8 +55,6 @@ impl TraceTape {
 pub struct TraceFrames {
     /// Frames.
     pub frames: u32,
-    /// Frames of which the file holds the first part only: they are sent as short as that.
-    pub frames_cut: u32,
     /// Frames too short for Ethernet even with their stamp: they are filled up with zeros.
     pub frames_padded: u32,
     /// Flows: different addresses, protocols and ports; those without an IP header are one.
@@ -74,7 +71,7 @@ impl TraceFrames {
     /// Reads a capture through.
     ///
     /// # Errors
-    /// [`LoadError::Trace`]: unreadable, empty, cut short, a frame too long.
+    /// [`LoadError::Trace`]: unreadable, empty, a frame that was cut, that is too long or too short.
     pub fn of(path: &Path) -> Result<TraceFrames, LoadError> {
         let tape = TraceTape::open(path, u16::MAX)?;
         let count = |is: fn(&Record<'_>) -> bool| tape.trace.records().filter(is).count() as u32;
@@ -82,7 +79,6 @@ impl TraceFrames {
         let flows: HashSet<_> = tape.trace.records().map(|record| flow(record.data)).collect();
         Ok(TraceFrames {
             frames: tape.flows(),
-            frames_cut: count(|record| (record.data.len() as u64) < record.original_len.into()),
             frames_padded: count(|record| record.data.len() + STAMP_LEN < FRAME_LEN_MIN),
             flows: flows.len() as u32,
             frame_len_min: lens().min().unwrap_or_default(),
@@ -165,12 +161,11 @@ mod tests {
     #[test]
     fn what_a_trace_offers_is_counted() {
         let path = std::env::temp_dir().join(format!("niclab-trace-{}.pcap", std::process::id()));
-        let file = File::create(&path).unwrap();
+        let file = std::fs::File::create(&path).unwrap();
         let format = Format::Pcap(Endian::Little, Resolution::Nano);
         let mut writer = Writer::new(file, format).unwrap();
-        // Flow, bytes in the file, bytes on the wire.
-        for (flow, len, original_len) in [(0, 42, 42), (1, 100, 100), (0, 60, 1_514), (2, 50, 50)] {
-            let data = &frame(flow, len)[..];
+        for (flow, len) in [(0, 42), (1, 100), (0, 60), (2, 50)] {
+            let (data, original_len) = (&frame(flow, len)[..], len as u32);
             let record = Record { timestamp_ns: 0, original_len, link_type: LINK_ETHERNET, data };
             writer.write(&record).unwrap();
         }
@@ -182,7 +177,6 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         let expected = TraceFrames {
             frames: 5,
-            frames_cut: 1,
             frames_padded: 1,
             flows: 4,
             frame_len_min: 64,

@@ -1,13 +1,15 @@
 //! A session: the `flow` commands of testpmd, carried out on a [`Nic`].
 //!
 //! Rules have the numbers that testpmd would give them: that of a new rule is one more than that of
-//! the newest rule there is, and 0 where there is none. A text is applied whole or not at all: it
-//! is read to its end first, and then carried out as one transaction, which packets meet at one
-//! instant.
+//! the newest rule there is, and 0 where there is none. Where the newest has the greatest number,
+//! the smallest free one is given. A session takes memory for the rules there are, however many
+//! there were. A text is applied whole or not at all: it is read to its end first, and then carried
+//! out as one transaction, which packets meet at one instant.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write;
 use std::io::BufRead;
+use std::sync::Arc;
 
 use super::text::{Command, Commands, FlowRule, Kept, Parsed, Queried, ReadError, Spot, TextError};
 use super::{Action, Rule};
@@ -91,11 +93,12 @@ pub struct Listed {
 #[derive(Debug, Default)]
 pub struct Session {
     port: u16,
+    /// Names of all ports of the card, where there are several.
+    ports: Vec<String>,
     /// Every rule counts, whether its text says so or not.
     counts_all: bool,
-    /// By number; the last one is there.
-    rules: Vec<Option<Entry>>,
-    live: u32,
+    /// By number.
+    rules: BTreeMap<u32, Entry>,
     shapes: Shapes,
     /// What numbers named before the text under way, with the line that changed it, latest last.
     undo: Vec<(u32, u64, Option<Entry>)>,
@@ -106,20 +109,20 @@ pub struct Session {
 }
 
 /// A rule that lives.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Entry {
     id: RuleId,
     group: u32,
     priority: u32,
-    shape: u32,
+    shape: Arc<str>,
     counts: bool,
 }
 
-/// Texts of shapes, each once: a million rules have a few.
+/// Texts of the shapes of rules, each once: a million rules have a few. A shape that no rule has
+/// any more goes.
 #[derive(Debug, Default)]
 struct Shapes {
-    texts: Vec<String>,
-    places: HashMap<String, u32>,
+    texts: HashSet<Arc<str>>,
     buffer: String,
 }
 
@@ -132,6 +135,11 @@ impl Session {
         Session { port, ..Session::default() }
     }
 
+    /// The same session, for a card with these ports: a refusal of another number names them.
+    pub fn among(self, ports: Vec<String>) -> Session {
+        Session { ports, ..self }
+    }
+
     /// As [`new`](Session::new), but every rule counts what it meets, whether its text says so or
     /// not.
     pub fn counting(port: u16) -> Session {
@@ -140,17 +148,18 @@ impl Session {
 
     /// The NIC's names of all rules that text has created and not destroyed.
     pub fn ids(&self) -> impl Iterator<Item = RuleId> {
-        self.rules.iter().flatten().map(|entry| entry.id)
+        self.rules.values().map(|entry| entry.id)
     }
 
     /// How many rules text has created and not destroyed.
     pub fn len(&self) -> u32 {
-        self.live
+        // Their numbers have 32 bits.
+        self.rules.len() as u32
     }
 
     /// Whether there is no such rule.
     pub fn is_empty(&self) -> bool {
-        self.live == 0
+        self.rules.is_empty()
     }
 
     /// The NIC's name of a rule.
@@ -177,7 +186,11 @@ impl Session {
             transaction.commit().map(|()| records).map_err(|error| past_end(&text, &error))
         });
         match &applied {
-            Ok(_) => (self.undo, self.kept) = (Vec::new(), kept),
+            Ok(_) => {
+                self.kept = kept;
+                let undo = std::mem::take(&mut self.undo).into_iter();
+                undo.for_each(|(_, _, before)| self.shapes.let_go(before));
+            }
             Err(_) => self.take_back(),
         }
         applied
@@ -219,7 +232,7 @@ impl Session {
     ) -> Result<(), Refused> {
         let port = parsed.command.port();
         if let Some(port) = port.filter(|port| *port != self.port) {
-            return Err((Spot::Port, format!("no port {port}: this is port {}", self.port)));
+            return Err((Spot::Port, self.no_port(port)));
         }
         match parsed.command {
             Command::Create { rule, .. } => {
@@ -239,11 +252,9 @@ impl Session {
                 }
             }
             Command::Flush { .. } => {
-                let rules_count = self.live;
-                for rule in (0..self.rules.len() as u32).rev() {
-                    if self.entry(rule).is_some() {
-                        self.destroy(transaction, rule, Spot::Command)?;
-                    }
+                let rules_count = self.len();
+                while let Some((&rule, _)) = self.rules.last_key_value() {
+                    self.destroy(transaction, rule, Spot::Command)?;
                 }
                 records.push(Record::Flushed { rules_count });
             }
@@ -263,6 +274,20 @@ impl Session {
         Ok(())
     }
 
+    /// That there is no such port, and which there are.
+    fn no_port(&self, port: u16) -> String {
+        if self.ports.is_empty() {
+            return format!("no port {port}: this is port {}", self.port);
+        }
+        let named = |(number, name): (usize, &String)| format!("{number} ({name})");
+        let there: Vec<String> = self.ports.iter().enumerate().map(named).collect();
+        let [noun, remedy] = match there.len() {
+            1 => ["port", "write its number, or give the card another port (--port)"],
+            _ => ["ports", "write one of these numbers, or give the card another port (--port)"],
+        };
+        format!("no port {port}: the card has {noun} {}: {remedy}", there.join(", "))
+    }
+
     fn create(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -274,9 +299,9 @@ impl Session {
         rule.actions = counting.as_deref().unwrap_or(rule.actions);
         let id =
             transaction.create(&rule).map_err(|error| self.rule_refused(&error, rule.actions))?;
-        let number = self.rules.len() as u32;
+        let number = self.next_number();
         let items = written.items.iter().map(|item| item.item.name());
-        let shape = self.shapes.place(items, rule.actions);
+        let shape = self.shapes.shape(items, rule.actions);
         let counts = rule.actions.contains(&Action::Count);
         let Rule { group, priority, .. } = rule;
         self.set(number, Some(Entry { id, group, priority, shape, counts }));
@@ -311,11 +336,10 @@ impl Session {
         let counting = self.counting_actions(actions);
         let actions = counting.as_deref().unwrap_or(actions);
         transaction.update(entry.id, actions).map_err(|error| refused(&error, actions))?;
-        let items = self.shapes.items(entry.shape);
-        let items: Vec<String> = items.split_whitespace().map(str::to_owned).collect();
-        let shape = self.shapes.place(items.iter().map(String::as_str), actions);
+        let items = entry.shape.split_once("=>").map_or("", |(items, _)| items);
+        let shape = self.shapes.shape(items.split_whitespace(), actions);
         let counts = actions.contains(&Action::Count);
-        self.set(rule, Some(Entry { shape, counts, ..entry }));
+        self.set(rule, Some(Entry { shape, counts, ..entry.clone() }));
         Ok(())
     }
 
@@ -349,8 +373,7 @@ impl Session {
         destroy: bool,
     ) -> Result<Record, Refused> {
         let mut rules = Vec::new();
-        for (rule, entry) in (0..).zip(&self.rules) {
-            let Some(entry) = entry else { continue };
+        for (&rule, entry) in &self.rules {
             let age = transaction.age(entry.id).map_err(|error| refused(&error, &[]))?;
             rules.extend(age.filter(Age::is_aged).map(|_| rule));
         }
@@ -361,12 +384,11 @@ impl Session {
     }
 
     fn list(&self) -> Vec<Listed> {
-        let mut listed: Vec<Listed> = Vec::with_capacity(self.live as usize);
-        for (number, entry) in self.rules.iter().enumerate() {
-            let Some(Entry { group, priority, shape, .. }) = *entry else { continue };
-            let shape = self.shapes.texts[shape as usize].clone();
-            listed.push(Listed { rule: number as u32, group, priority, shape });
-        }
+        let of = |(&rule, entry): (&u32, &Entry)| {
+            let &Entry { group, priority, ref shape, .. } = entry;
+            Listed { rule, group, priority, shape: shape.to_string() }
+        };
+        let mut listed: Vec<Listed> = self.rules.iter().map(of).collect();
         listed.sort_by_key(|rule| (rule.group, rule.priority));
         listed
     }
@@ -375,26 +397,39 @@ impl Session {
     fn rule_refused(&self, error: &RuleError, actions: &[Action]) -> Refused {
         let (spot, reason) = refused(error, actions);
         let RuleError::Duplicate { of, .. } = error else { return (spot, reason) };
-        let is_first = |entry: &Option<Entry>| entry.is_some_and(|entry| entry.id == *of);
-        let Some(rule) = self.rules.iter().position(is_first) else { return (spot, reason) };
-        let is_made = |(number, _, before): &&(u32, u64, Option<Entry>)| {
-            *number as usize == rule && before.is_none()
-        };
+        let first = self.rules.iter().find(|(_, entry)| entry.id == *of);
+        let Some((&rule, _)) = first else { return (spot, reason) };
+        let is_made =
+            |(number, _, before): &&(u32, u64, Option<Entry>)| *number == rule && before.is_none();
         let made = self.undo.iter().rev().find(is_made);
         let place = made.map_or_else(String::new, |(_, line, _)| format!(", of line {line}"));
         (spot, format!("{reason}: it is rule {rule}{place}"))
     }
 
-    fn entry(&self, rule: u32) -> Option<Entry> {
-        self.rules.get(rule as usize).copied().flatten()
+    fn entry(&self, rule: u32) -> Option<&Entry> {
+        self.rules.get(&rule)
+    }
+
+    /// The number of the next rule.
+    fn next_number(&self) -> u32 {
+        match self.rules.last_key_value() {
+            None => 0,
+            Some((&newest, _)) => newest.checked_add(1).unwrap_or_else(|| {
+                let free = (0..).zip(self.rules.keys()).find(|(number, taken)| number != *taken);
+                // The NIC has room for fewer rules than there are numbers.
+                free.map_or(newest, |(number, _)| number)
+            }),
+        }
     }
 
     fn known(&self, rule: u32, spot: Spot) -> Result<Entry, Refused> {
-        let unknown = || match self.rules.len() {
-            0 => format!("no rule {rule}: port {} has none", self.port),
-            len => format!("no rule {rule} on port {}: the newest is {}", self.port, len - 1),
+        let unknown = || match self.rules.last_key_value() {
+            None => format!("no rule {rule}: port {} has none", self.port),
+            Some((newest, _)) => {
+                format!("no rule {rule} on port {}: the newest is {newest}", self.port)
+            }
         };
-        self.entry(rule).ok_or_else(|| (spot, unknown()))
+        self.entry(rule).cloned().ok_or_else(|| (spot, unknown()))
     }
 
     /// Says what a number names, and remembers what it named before.
@@ -404,26 +439,23 @@ impl Session {
     }
 
     fn put(&mut self, rule: u32, entry: Option<Entry>) -> Option<Entry> {
-        let at = rule as usize;
-        if self.rules.len() <= at {
-            self.rules.resize(at + 1, None);
+        match entry {
+            Some(entry) => self.rules.insert(rule, entry),
+            None => self.rules.remove(&rule),
         }
-        let before = std::mem::replace(&mut self.rules[at], entry);
-        self.live = self.live + u32::from(entry.is_some()) - u32::from(before.is_some());
-        while self.rules.pop_if(|last| last.is_none()).is_some() {}
-        before
     }
 
     fn take_back(&mut self) {
         for (rule, _, before) in std::mem::take(&mut self.undo).into_iter().rev() {
-            self.put(rule, before);
+            let undone = self.put(rule, before);
+            self.shapes.let_go(undone);
         }
     }
 }
 
 impl Shapes {
-    /// The place of the shape of a rule with these items, whose names may be in any case.
-    fn place<'a>(&mut self, items: impl Iterator<Item = &'a str>, actions: &[Action]) -> u32 {
+    /// The shape of a rule with these items, whose names may be in any case.
+    fn shape<'a>(&mut self, items: impl Iterator<Item = &'a str>, actions: &[Action]) -> Arc<str> {
         self.buffer.clear();
         for item in items {
             self.buffer.push_str(item);
@@ -438,18 +470,21 @@ impl Shapes {
             self.buffer.truncate(start + name);
         }
         self.buffer.make_ascii_uppercase();
-        if let Some(&place) = self.places.get(&self.buffer) {
-            return place;
+        if let Some(shape) = self.texts.get(self.buffer.as_str()) {
+            return Arc::clone(shape);
         }
-        let place = self.texts.len() as u32;
-        self.texts.push(self.buffer.clone());
-        self.places.insert(self.buffer.clone(), place);
-        place
+        let shape: Arc<str> = self.buffer.as_str().into();
+        self.texts.insert(Arc::clone(&shape));
+        shape
     }
 
-    /// The items of a shape.
-    fn items(&self, place: u32) -> &str {
-        self.texts[place as usize].split_once("=>").map_or("", |(items, _)| items)
+    /// Forgets an entry, and its shape if no other has it.
+    fn let_go(&mut self, entry: Option<Entry>) {
+        let Some(Entry { shape, .. }) = entry else { return };
+        // One is here, one is this.
+        if Arc::strong_count(&shape) == 2 {
+            self.texts.remove(&shape);
+        }
     }
 }
 

@@ -367,3 +367,38 @@ fn the_rule_that_is_one_too_many_for_the_root_is_named() {
     let line = rule(1 << 31).replace("create", "validate");
     assert!(said(&mut bench, &line).contains("group 0 is full"), "{}", said(&mut bench, &line));
 }
+
+#[test]
+fn a_rule_behind_the_greatest_number_gets_the_smallest_free_one() {
+    let mut bench = Bench::new();
+    bench.apply(&create(1, "drop")).unwrap();
+    let newest = bench.session.rules.remove(&0).unwrap();
+    bench.session.rules.insert(u32::MAX, newest);
+    for (port, number) in [(2, 0), (3, 1), (4, 2)] {
+        let records = bench.apply(&create(port, "drop")).unwrap();
+        assert_eq!(records, [Record::Created { rule: number }]);
+    }
+    bench.apply("flow destroy 0 rule 1\n").unwrap();
+    assert_eq!(bench.apply(&create(3, "drop")).unwrap(), [Record::Created { rule: 1 }]);
+    assert_eq!(bench.apply("flow flush 0\n").unwrap(), [Record::Flushed { rules_count: 4 }]);
+    assert_eq!(bench.apply(&create(3, "drop")).unwrap(), [Record::Created { rule: 0 }]);
+}
+
+#[test]
+fn a_shape_that_no_rule_has_any_more_is_forgotten() {
+    let mut bench = Bench::new();
+    let shapes = |bench: &Bench| bench.session.shapes.texts.len();
+    bench.apply(&(create(1, "drop") + &create(2, "drop"))).unwrap();
+    assert_eq!(shapes(&bench), 1);
+    bench.apply("flow destroy 0 rule 0\n").unwrap();
+    assert_eq!(shapes(&bench), 1);
+    // One that is refused leaves none, and takes none away.
+    let two =
+        format!("flow destroy 0 rule 1\n{}flow destroy 0 rule 9\n", create(3, "count / drop"));
+    bench.apply(&two).unwrap_err();
+    assert_eq!(shapes(&bench), 1);
+    bench.apply("flow update 0 1 actions count / queue index 1 / end\n").unwrap();
+    assert_eq!(shapes(&bench), 1);
+    bench.apply("flow destroy 0 rule 1\n").unwrap();
+    assert_eq!(shapes(&bench), 0);
+}

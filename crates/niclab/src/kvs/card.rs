@@ -91,7 +91,9 @@ impl Wanted {
             receive: arguments.receive.unwrap_or(Receive::Interrupt),
             ..CardConfig::new(vec![port], queues, options.cores.clone())
         };
-        let control = arguments.control.as_deref().map(|path| Control::bind(path, May::Look));
+        let group = arguments.control_group.as_deref();
+        let control = arguments.control.as_deref();
+        let control = control.map(|path| Control::bind(path, group, May::Look));
         let (control, mode) = (control.transpose()?, arguments.mode);
         Ok(Some(Wanted { config, mode, ip, network_bits, memory_bytes, control }))
     }

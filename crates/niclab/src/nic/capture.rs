@@ -1,20 +1,25 @@
-//! Frames of a port into a packet trace, as somebody asks for it.
+//! Frames of a port into a packet trace, as somebody asks for it. The file is opened by who asks:
+//! nobody has the card write where he may not write himself.
 
+use std::fs::File;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use niclab_card::{Captured, Card};
 use niclab_lab::words;
+use rustix::fs::{OFlags, fcntl_getfl};
 use serde_json::{Value, json};
 
 use super::patience::wait;
 
-/// Carries out `capture PORT FILE [count N]`, `capture PORT off` or `capture PORT`.
-pub(super) fn answer(card: &mut Card, text: &str) -> Value {
+/// Carries out `capture PORT FILE [count N]`, `capture PORT off` or `capture PORT`; the file came
+/// beside the command.
+pub(super) fn answer(card: &mut Card, text: &str, file: Option<OwnedFd>) -> Value {
     let words: Vec<&str> = text.split_whitespace().skip(1).collect();
-    carried_out(card, &words).unwrap_or_else(|error| json!({ "error": error }))
+    carried_out(card, &words, file).unwrap_or_else(|error| json!({ "error": error }))
 }
 
-fn carried_out(card: &mut Card, words: &[&str]) -> Result<Value, String> {
+fn carried_out(card: &mut Card, words: &[&str], beside: Option<OwnedFd>) -> Result<Value, String> {
     let wrong =
         || "write capture PORT FILE, with count N or without; capture PORT; capture PORT off";
     let (first, rest) = words.split_first().ok_or_else(wrong)?;
@@ -25,23 +30,50 @@ fn carried_out(card: &mut Card, words: &[&str]) -> Result<Value, String> {
             Some(captured) => Ok(told(port, Some((captured, false)))),
             None => Err(format!("port {port}: nothing is captured")),
         },
-        [file] => begun(card, port, file, u64::MAX),
+        [file] => begun(card, port, (file, beside), u64::MAX),
         [file, "count", count] => {
             let count = count.parse().ok().filter(|count| *count > 0);
-            begun(card, port, file, count.ok_or("count: a number of frames from 1 on")?)
+            begun(card, port, (file, beside), count.ok_or("count: a number of frames from 1 on")?)
         }
         _ => Err(wrong().to_owned()),
     }
 }
 
+/// The file that came beside a command, where frames can be written into it.
+fn writable(path: &str, beside: Option<OwnedFd>) -> Result<File, String> {
+    let beside = beside.ok_or_else(|| {
+        format!(
+            "{path}: the card opens no file for a client: send the open file beside the command \
+             (SCM_RIGHTS), as `niclab nic ctl` does"
+        )
+    })?;
+    let flags = fcntl_getfl(&beside).map_err(|error| format!("{path}: {error}"))?;
+    let file = File::from(beside);
+    let about = file.metadata().map_err(|error| format!("{path}: {error}"))?;
+    // The card would wait for who reads a pipe.
+    if !about.is_file() {
+        return Err(format!("{path}: frames are captured into files: give one"));
+    }
+    if flags.intersection(OFlags::ACCMODE) == OFlags::RDONLY {
+        return Err(format!("{path}: the file is open for reading alone: open it for writing"));
+    }
+    Ok(file)
+}
+
 /// Begins, and waits until every frame that comes from then on is captured.
-fn begun(card: &mut Card, port: u16, file: &str, count: u64) -> Result<Value, String> {
-    card.capture(port, Path::new(file), count).map_err(|error| error.to_string())?;
+fn begun(
+    card: &mut Card,
+    port: u16,
+    (path, beside): (&str, Option<OwnedFd>),
+    count: u64,
+) -> Result<Value, String> {
+    let file = writable(path, beside)?;
+    card.capture(port, (Path::new(path), file), count).map_err(|error| error.to_string())?;
     let waits_for = wait(|| Ok::<_, String>(card.capture_waits_for(port)))?;
     let later = waits_for.map_or(String::new(), |core| {
         format!("; those of core {core} do later: it has not come to look yet")
     });
-    let says = format!("port {port}: frames go into {file}{later}");
+    let says = format!("port {port}: frames go into {path}{later}");
     Ok(json!({ "done": [says], "waits_for": waits_for }))
 }
 

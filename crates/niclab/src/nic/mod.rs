@@ -40,9 +40,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// Runs a card, or talks to one.
 pub fn run(arguments: &NicArguments) -> Result<(), Failure> {
     match &arguments.command {
-        Some(NicCommand::Ctl { control, json, words }) => {
-            ctl(control, *json, &programmed::sent(&words.join(" "), *json)?)
-        }
+        Some(NicCommand::Ctl { control, json, words }) => ctl(control, *json, &words.join(" ")),
         None => card(arguments),
     }
 }
@@ -52,8 +50,9 @@ fn card(arguments: &NicArguments) -> Result<(), Failure> {
     let stop = stop_flag()?;
     let cores = cores(&arguments.cores)?;
     let text = arguments.rules.as_deref().map(rules::text).transpose()?.unwrap_or_default();
-    let mut control =
-        arguments.control.as_deref().map(|path| Control::bind(path, May::Change)).transpose()?;
+    let group = arguments.control_group.as_deref();
+    let control = arguments.control.as_deref();
+    let mut control = control.map(|path| Control::bind(path, group, May::Change)).transpose()?;
     let NicArguments { ports, queues, receive, .. } = arguments;
     let (ports, queues, receive) = (ports.clone(), *queues, *receive);
     let balance = arguments.balance.as_ref().map(balance).transpose()?;
@@ -76,6 +75,7 @@ fn card(arguments: &NicArguments) -> Result<(), Failure> {
             (error, _) => error.into(),
         })?;
     say_off(&config.ports);
+    say_hidden(&config.ports);
     let until = arguments.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
     let mut live = Live::new(arguments.json, card.counters());
     let (mut is_told, mut tended_at) = (false, Instant::now());
@@ -115,6 +115,19 @@ pub fn say_off(ports: &[PortName]) {
         if let Ok(Some(name)) = port.switched_off() {
             let remedy = format!("switch it on by `ip link set dev {name} up`");
             progress::say(&format!("niclab: {port}: the interface is down: {remedy}"));
+        }
+    }
+}
+
+/// Says by which ports frames may come without checksums and nobody can tell which.
+fn say_hidden(ports: &[PortName]) {
+    for port in ports {
+        if let Ok(Some(name)) = port.hides_checksums() {
+            progress::say(&format!(
+                "niclab: {port}: {name} is one end of a veth pair, which may hand over TCP and UDP \
+                 frames without whole checksums, and AF_XDP does not tell which: say `ethtool -K \
+                 IFACE tx off` for the other end"
+            ));
         }
     }
 }
@@ -165,7 +178,7 @@ fn balance(by: &BalanceBy) -> Result<Balance, Failure> {
         BalanceBy::Keys(path) => path,
     };
     let refused = |reason: String| Failure::Keys { path: path.clone(), reason };
-    let text = std::fs::read_to_string(path).map_err(|error| refused(error.to_string()))?;
+    let text = rules::text(path)?;
     let mut keys = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
         let line = line.trim();
@@ -196,11 +209,14 @@ struct Live {
     shown_at: Instant,
     /// What stood in the way of the ports that are gone.
     said: Vec<String>,
+    /// By port: it was said that frames come without whole checksums.
+    has_said_partial: Vec<bool>,
 }
 
 impl Live {
     fn new(json: bool, before: Counters) -> Live {
-        Live { json, before, shown_at: Instant::now(), said: Vec::new() }
+        let has_said_partial = vec![false; before.ports.len()];
+        Live { json, before, shown_at: Instant::now(), said: Vec::new(), has_said_partial }
     }
 
     /// Says once what is not there, and why.
@@ -213,6 +229,16 @@ impl Live {
         self.said = reasons;
     }
 
+    /// Says once of each port that frames come by it without whole checksums.
+    fn partial(&mut self, counters: &Counters) {
+        for (port, has_said) in counters.ports.iter().zip(&mut self.has_said_partial) {
+            if port.rx_partial_checksums > 0 && !*has_said {
+                *has_said = true;
+                progress::say(&format!("niclab: {}", partial(&port.name)));
+            }
+        }
+    }
+
     /// Prints what was counted since the last time, where that was a second ago.
     fn show(&mut self, card: &Card) -> io::Result<()> {
         let passed = self.shown_at.elapsed();
@@ -220,6 +246,7 @@ impl Live {
             return Ok(());
         }
         let now = card.counters();
+        self.partial(&now);
         if self.json {
             writeln!(stdout(), "{}", json!(now))?;
         } else if now.ports != self.before.ports {
@@ -233,13 +260,31 @@ impl Live {
     }
 
     /// Prints all that was counted, by rules too.
-    fn end(&self, counters: &Counters, counting: &Counting) -> io::Result<()> {
+    fn end(&mut self, counters: &Counters, counting: &Counting) -> io::Result<()> {
+        self.partial(counters);
         let mut all = json!(counters);
         all["rules"] = counting.json();
         match self.json {
             true => writeln!(stdout(), "{all}"),
             false => write!(stdout(), "{}{}", table(counters), counting.words()),
         }
+    }
+}
+
+/// That frames come by a port without whole checksums, and what to do.
+fn partial(name: &str) -> String {
+    format!(
+        "{name}: TCP or UDP frames come without whole checksums, which their sender leaves to a card \
+         (CHECKSUM_PARTIAL), and leave without them: say `ethtool -K IFACE tx off` for the interface \
+         that sends them"
+    )
+}
+
+/// How many frames came without whole checksums, where there are any.
+fn without_checksums(port: &PortCounters) -> String {
+    match port.rx_partial_checksums {
+        0 => String::new(),
+        count => format!(", {} without whole checksums", words::whole(count as f64)),
     }
 }
 
@@ -290,11 +335,12 @@ fn table(counters: &Counters) -> String {
         // A string takes whatever is written to it.
         let _ = writeln!(
             text,
-            "port {number} {}{state}: in {} frames ({} B), {} missed, {} at queues, {} dropped by \
-             rules, {} while held{}; out {} frames ({} B), {} dropped",
+            "port {number} {}{state}: in {} frames ({} B){}, {} missed, {} at queues, {} dropped \
+             by rules, {} while held{}; out {} frames ({} B), {} dropped",
             port.name,
             whole(port.rx_frames),
             whole(port.rx_bytes),
+            without_checksums(port),
             whole(port.rx_missed),
             whole(at_queues(port)),
             whole(port.rule_drops),

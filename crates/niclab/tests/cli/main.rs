@@ -23,6 +23,7 @@ mod programs;
 mod queues;
 mod refused;
 mod rules;
+mod socket;
 mod stores;
 mod trouble;
 mod tune;

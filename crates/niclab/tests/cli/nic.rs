@@ -209,7 +209,7 @@ fn a_capture_is_played_through_rules_into_another() {
     call(&play).with(3, &["line 1: not UTF-8"]);
     fs::write(&input, cut_short(&capture(40, 100, 1))).unwrap();
     fs::write(&rules_path, "").unwrap();
-    call(&play).with(5, &["record 39 at byte", "the file ends within it"]);
+    call(&play).with(5, &["record 40 at byte", "the file ends within it"]);
     let full = ["nic", "--port", &from.replace("in=", "in=/nowhere"), "--port", &to];
     call(&full).with(5, &["No such file"]);
 }

@@ -3,11 +3,17 @@
 //! A [`Reader`] takes either format in either byte order from any `std::io::Read`; a [`Writer`]
 //! writes both. A file that ends early or turns unreadable gives an error with the record number
 //! and the byte offset, after every record before it; a [`Trace`] then keeps those.
+//!
+//! Whoever sends the frames of a trace reads them by [`Reader::next_frame`] or
+//! [`Trace::load_whole`], which refuse what cannot be sent as it was: frames of another link type
+//! than Ethernet, frames that the capture cut, and frames without a whole header.
 
 mod reader;
 mod writer;
 
-use std::io::Read;
+use std::fs::File;
+use std::io::{self, BufReader, ErrorKind, Read};
+use std::path::Path;
 
 use thiserror::Error;
 
@@ -19,24 +25,56 @@ use crate::limits::{TRACE_LEN_MAX, TRACE_RECORDS_MAX};
 /// Link type of Ethernet frames without FCS (`LINKTYPE_ETHERNET`).
 pub const LINK_ETHERNET: u32 = 1;
 
-/// One frame of a trace.
+/// Bytes of an Ethernet header: two addresses and a type.
+pub const HEADER_LEN: usize = 14;
+
+/// Names of link types that traces have in place of Ethernet, as of the list of tcpdump.org.
+const LINK_NAMES: [(u32, &str); 18] = [
+    (0, "BSD loopback"),
+    (9, "PPP"),
+    (10, "FDDI"),
+    (12, "raw IP"),
+    (14, "raw IP"),
+    (101, "raw IP"),
+    (105, "IEEE 802.11"),
+    (108, "OpenBSD loopback"),
+    (113, "Linux cooked capture, as of `tcpdump -i any`"),
+    (127, "IEEE 802.11 with radiotap"),
+    (189, "USB"),
+    (195, "IEEE 802.15.4"),
+    (220, "USB"),
+    (228, "raw IPv4"),
+    (229, "raw IPv6"),
+    (239, "NFLOG"),
+    (253, "netlink"),
+    (276, "Linux cooked capture, as of `tcpdump -i any`"),
+];
+
+/// The name of a link type in parentheses, with a blank before it; nothing where it has none.
+fn link_name(link_type: u32) -> String {
+    let named = LINK_NAMES.iter().find(|(number, _)| *number == link_type);
+    named.map_or_else(String::new, |(_, name)| format!(" ({name})"))
+}
+
+/// One frame of a trace, without its FCS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
     /// Time of capture in nanoseconds since 1970-01-01 UTC; 0 where the file has none.
     pub timestamp_ns: u64,
-    /// Length on the wire in bytes; at least that of `data`.
+    /// Length on the wire in bytes, without FCS; at least that of `data`.
     pub original_len: u32,
     /// What the data is: [`LINK_ETHERNET`] or another number of the tcpdump.org list.
     pub link_type: u32,
-    /// The bytes captured.
+    /// The bytes captured, without those of the FCS and without what is beyond the original length.
     pub data: &'a [u8],
 }
 
 /// What went wrong in a file, and where.
 #[derive(Debug, Error)]
-#[error("record {record} at byte {offset}: {kind}")]
+#[error("record {} at byte {offset}: {kind}", record + 1)]
 pub struct TraceError {
-    /// Number of the record that could not be read, from 0: as many came before it.
+    /// Number of the record that could not be read, from 0: as many came before it. Messages count
+    /// from 1, as capture tools do.
     pub record: u64,
     /// Offset of the block or record that could not be read, in bytes.
     pub offset: u64,
@@ -48,8 +86,20 @@ pub struct TraceError {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum TraceErrorKind {
+    /// A frame of which the file has the first part only.
+    #[error(
+        "a frame of {original_len} B, of which the file has the first {captured_len} B: capture \
+         whole frames (tcpdump -s 0), or leave out those that were cut (tshark -r IN -Y \
+         'frame.cap_len == frame.len' -w OUT)"
+    )]
+    Cut {
+        /// Bytes in the file.
+        captured_len: usize,
+        /// Bytes on the wire.
+        original_len: u32,
+    },
     /// Neither pcap nor pcapng.
-    #[error("not a pcap or pcapng file (first bytes {first:02x?})")]
+    #[error("not a pcap or pcapng file (first bytes {first:02x?}): give one")]
     Format {
         /// The first four bytes, fewer if there are not so many.
         first: Vec<u8>,
@@ -64,7 +114,10 @@ pub enum TraceErrorKind {
     #[error("{0}")]
     Io(#[from] std::io::Error),
     /// Frames of another link type where Ethernet is needed.
-    #[error("link type {link_type} is not Ethernet (1); convert the file first")]
+    #[error(
+        "link type {link_type}{} is not Ethernet (1): capture at an Ethernet interface",
+        link_name(*link_type)
+    )]
     LinkType {
         /// The type found.
         link_type: u32,
@@ -80,8 +133,17 @@ pub enum TraceErrorKind {
         /// Records it may hold.
         records_max: usize,
     },
+    /// A frame without a whole Ethernet header.
+    #[error("a frame of {len} B is shorter than an Ethernet header ({HEADER_LEN} B): leave it out")]
+    Short {
+        /// Its bytes.
+        len: usize,
+    },
     /// The file ends within a record.
-    #[error("the file ends within it, {available_len} bytes after its start")]
+    #[error(
+        "the file ends within it, {available_len} bytes after its start: repair the file (editcap \
+         IN OUT), or give another"
+    )]
     Truncated {
         /// Bytes of the record that are there.
         available_len: usize,
@@ -122,13 +184,32 @@ pub struct Trace {
 
 /// A trace that could not be read to its end.
 #[derive(Debug, Error)]
-#[error("{error}; {} records before it were read", .trace.len())]
+#[error("{error} ({} records before it were read)", .trace.len())]
 pub struct Incomplete {
     /// What was read until then.
     pub trace: Trace,
     /// What went wrong.
     #[source]
     pub error: TraceError,
+}
+
+/// Which records of a file are read, and which are refused.
+type Next<R> = for<'a> fn(&'a mut Reader<R>) -> Result<Option<Record<'a>>, TraceError>;
+
+/// Opens a trace. A pipe is refused and not waited for: traces are read more than once.
+///
+/// # Errors
+/// What the system says; something else than a file.
+pub fn open(path: &Path) -> io::Result<BufReader<File>> {
+    let about = std::fs::metadata(path)?;
+    if about.is_dir() {
+        return Err(ErrorKind::IsADirectory.into());
+    }
+    if !about.is_file() {
+        let reason = "a pipe or a device, and no file: write the trace to a file first";
+        return Err(io::Error::new(ErrorKind::InvalidInput, reason));
+    }
+    File::open(path).map(BufReader::new)
 }
 
 impl Trace {
@@ -143,25 +224,38 @@ impl Trace {
     /// [`Incomplete`], which holds the records before the one that could not be read: the file
     /// ends early or is unreadable, a record is not Ethernet, a limit is met.
     pub fn load<R: Read>(reader: R, limits: TraceLimits) -> Result<Self, Box<Incomplete>> {
+        Self::read(reader, limits, Reader::next_record)
+    }
+
+    /// Reads all frames of a file that is to be sent.
+    ///
+    /// # Errors
+    /// Those of [`Trace::load`] and of [`Reader::next_frame`].
+    pub fn load_whole<R: Read>(reader: R, limits: TraceLimits) -> Result<Self, Box<Incomplete>> {
+        Self::read(reader, limits, Reader::next_frame)
+    }
+
+    fn read<R: Read>(
+        reader: R,
+        limits: TraceLimits,
+        next: Next<R>,
+    ) -> Result<Self, Box<Incomplete>> {
         let mut trace = Self::new();
-        match Reader::new(reader).and_then(|mut reader| trace.extend(&mut reader, limits)) {
+        match Reader::new(reader).and_then(|mut reader| trace.extend(&mut reader, limits, next)) {
             Ok(()) => Ok(trace),
             Err(error) => Err(Box::new(Incomplete { trace, error })),
         }
     }
 
-    /// Adds the records `reader` still has.
-    ///
-    /// # Errors
-    /// Those of [`Trace::load`]; the records before are in the trace.
-    pub fn extend<R: Read>(
+    fn extend<R: Read>(
         &mut self,
         reader: &mut Reader<R>,
         limits: TraceLimits,
+        next: Next<R>,
     ) -> Result<(), TraceError> {
         loop {
             let (record, offset) = (reader.records_count(), reader.offset());
-            let added = match reader.next_record()? {
+            let added = match next(reader)? {
                 None => return Ok(()),
                 Some(next) => self.push_within(next, limits),
             };

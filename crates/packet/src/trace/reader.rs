@@ -4,13 +4,15 @@ use std::borrow::Cow;
 use std::io::{ErrorKind, Read};
 
 use pcap_file::pcap::{PcapHeader, PcapParser};
+use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketOption;
 use pcap_file::pcapng::blocks::interface_description::{
     InterfaceDescriptionBlock, InterfaceDescriptionOption,
 };
+use pcap_file::pcapng::blocks::packet::PacketOption;
 use pcap_file::pcapng::{Block, PcapNgParser};
 use pcap_file::{Endianness, PcapError, TsResolution};
 
-use super::{Record, TraceError, TraceErrorKind};
+use super::{HEADER_LEN, LINK_ETHERNET, Record, TraceError, TraceErrorKind};
 use crate::limits::RECORD_LEN_MAX;
 
 /// Bytes asked of the reader below at a time.
@@ -28,6 +30,11 @@ const PCAP_MAGICS: [[u8; 4]; 4] = [
 ];
 
 /// Reads the records of a pcap or pcapng file one by one.
+///
+/// A frame is given without its FCS where the file says that frames have one: by the link type of
+/// pcap (`FCS len` and `P`, draft-ietf-opsawg-pcap), by `if_fcslen` or `epb_flags` of pcapng
+/// (draft-ietf-opsawg-pcapng). Of a record that has more bytes than its frame had on the wire, those
+/// beyond the frame are left out.
 ///
 /// Of pcapng, packets of all three kinds of packet block are records; other blocks are skipped.
 /// An interface that states a time zone (`if_tzone`, which capture tools do not write) is taken for
@@ -56,6 +63,8 @@ enum Step {
 struct Packet {
     timestamp_ns: u64,
     original_len: u32,
+    /// Bytes at the end of the frame that are its FCS.
+    fcs_len: u32,
     link_type: u32,
     data_start: usize,
     data_len: usize,
@@ -189,8 +198,9 @@ impl<R: Read> Reader<R> {
             Ok(Some(packet)) => {
                 self.records_count += 1;
                 let Packet { timestamp_ns, link_type, data_start, data_len, .. } = packet;
+                let original_len = packet.original_len.saturating_sub(packet.fcs_len);
+                let data_len = data_len.min(original_len as usize);
                 let data = &self.input.buffer[data_start..data_start + data_len];
-                let original_len = packet.original_len.max(data_len as u32);
                 Ok(Some(Record { timestamp_ns, original_len, link_type, data }))
             }
             Err(kind) => {
@@ -198,6 +208,27 @@ impl<R: Read> Reader<R> {
                 Err(TraceError { record: self.records_count, offset: self.offset(), kind })
             }
         }
+    }
+
+    /// The next frame of a trace that is to be sent, or `None` as [`Reader::next_record`].
+    ///
+    /// # Errors
+    /// Those of [`Reader::next_record`]; a frame that is not of Ethernet, that was cut, or that has
+    /// no whole header.
+    pub fn next_frame(&mut self) -> Result<Option<Record<'_>>, TraceError> {
+        let (number, offset) = (self.records_count, self.offset());
+        let Some(record) = self.next_record()? else { return Ok(None) };
+        let (captured_len, original_len) = (record.data.len(), record.original_len);
+        let kind = if record.link_type != LINK_ETHERNET {
+            TraceErrorKind::LinkType { link_type: record.link_type }
+        } else if captured_len < original_len as usize {
+            TraceErrorKind::Cut { captured_len, original_len }
+        } else if captured_len < HEADER_LEN {
+            TraceErrorKind::Short { len: captured_len }
+        } else {
+            return Ok(Some(record));
+        };
+        Err(TraceError { record: number, offset, kind })
     }
 
     fn next_packet(&mut self) -> Result<Option<Packet>, TraceErrorKind> {
@@ -230,14 +261,23 @@ fn pcap_step(parser: &PcapParser, bytes: &[u8]) -> Result<(usize, Step), PcapErr
     let header = parser.header();
     let (rest, raw) = parser.next_raw_packet(bytes)?;
     let data = borrowed(&raw.data);
+    let link = u32::from(header.datalink);
     let packet = Packet {
         timestamp_ns: u64::from(raw.ts_sec) * 1_000_000_000 + fraction_ns(&header, raw.ts_frac),
         original_len: raw.orig_len,
-        link_type: u32::from(header.datalink) & 0xffff, // the rest is about the FCS
+        fcs_len: fcs_len(link),
+        link_type: link & 0xffff, // the rest is about the FCS
         data_start: position(bytes, data),
         data_len: data.len(),
     };
     Ok((rest.len(), Step::Packet(packet)))
+}
+
+/// Bytes of FCS behind each frame, by the link type of a pcap file: where the bit `P` is set, the
+/// highest four bits count them in words of 16 bits.
+fn fcs_len(link: u32) -> u32 {
+    const P: u32 = 1 << 26;
+    if link & P == 0 { 0 } else { (link >> 28) * 2 }
 }
 
 fn fraction_ns(header: &PcapHeader, fraction: u32) -> u64 {
@@ -278,6 +318,10 @@ fn pcapng_step(parser: &mut PcapNgParser, bytes: &[u8]) -> Result<(usize, Step),
         .interfaces()
         .get(interface_id as usize)
         .ok_or(PcapError::InvalidInterfaceId(interface_id))?;
+    let fcs_len = match flags(&block) >> 5 & 0xf {
+        0 => interface_fcs_len(interface)?,
+        own => own,
+    };
     let mut data_len = data.len();
     if matches!(block, Block::SimplePacket(_)) {
         data_len = simple_len(data_len, original_len, interface.snaplen);
@@ -285,11 +329,42 @@ fn pcapng_step(parser: &mut PcapNgParser, bytes: &[u8]) -> Result<(usize, Step),
     let packet = Packet {
         timestamp_ns: ticks_ns(ticks, interface),
         original_len,
+        fcs_len,
         link_type: interface.linktype.into(),
         data_start: position(bytes, data),
         data_len,
     };
     Ok((rest.len(), Step::Packet(packet)))
+}
+
+/// The word of flags of a packet block, 0 where it has none.
+fn flags(block: &Block<'_>) -> u32 {
+    let flags = match block {
+        Block::EnhancedPacket(block) => block.options.iter().find_map(|option| match option {
+            EnhancedPacketOption::Flags(flags) => Some(*flags),
+            _ => None,
+        }),
+        Block::Packet(block) => block.options.iter().find_map(|option| match option {
+            PacketOption::Flags(flags) => Some(*flags),
+            _ => None,
+        }),
+        _ => None,
+    };
+    flags.unwrap_or(0)
+}
+
+/// Bytes of FCS behind each frame of an interface. The draft counts them in bits and has 4 as its
+/// example, which capture tools take for bytes: an Ethernet FCS is known by either number.
+fn interface_fcs_len(interface: &InterfaceDescriptionBlock<'_>) -> Result<u32, PcapError> {
+    let fcs_len = interface.options.iter().find_map(|option| match option {
+        InterfaceDescriptionOption::IfFcsLen(len) => Some(*len),
+        _ => None,
+    });
+    match fcs_len {
+        None | Some(0) => Ok(0),
+        Some(4 | 32) => Ok(4),
+        Some(_) => Err(PcapError::InvalidField("if_fcslen: an Ethernet FCS has 4 bytes")),
+    }
 }
 
 /// A simple packet block does not say how much was captured: all there was, or the snap length

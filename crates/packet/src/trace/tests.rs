@@ -169,12 +169,12 @@ fn errors_say_where() {
     let incomplete = load(&bytes).unwrap_err();
     assert_eq!(
         incomplete.to_string(),
-        "record 1 at byte 100: the file ends within it, 21 bytes after its start; \
-         1 records before it were read"
+        "record 2 at byte 100: the file ends within it, 21 bytes after its start: repair the file \
+         (editcap IN OUT), or give another (1 records before it were read)"
     );
     assert_eq!(
         load(b"GIF89a").unwrap_err().error.to_string(),
-        "record 0 at byte 0: not a pcap or pcapng file (first bytes [47, 49, 46, 38])"
+        "record 1 at byte 0: not a pcap or pcapng file (first bytes [47, 49, 46, 38]): give one"
     );
     assert!(matches!(load(b"").unwrap_err().error.kind, TraceErrorKind::Format { .. }));
 }
@@ -210,6 +210,133 @@ fn other_link_types_are_told() {
     assert_eq!(reader.next_record().unwrap().unwrap().link_type, 113);
     let error = load(&bytes).unwrap_err().error;
     assert!(matches!(error.kind, TraceErrorKind::LinkType { link_type: 113 }), "{error}");
+}
+
+/// A pcap file of one record with these lengths, and a link type as it is in the file.
+fn pcap(link: u32, captured_len: u32, original_len: u32) -> Vec<u8> {
+    let head = [0xa1b2_c3d4, 0x0004_0002, 0, 0, 65_535, link];
+    let record = [1, 2, captured_len, original_len];
+    let words = head.into_iter().chain(record).flat_map(u32::to_le_bytes);
+    words.chain((0..captured_len).map(|at| at as u8)).collect()
+}
+
+/// A pcapng file of one frame of 64 bytes, as an enhanced packet block with these flags, of an
+/// interface with these options of a byte each.
+fn pcapng(options: &[(u16, u8)], flags: Option<u32>) -> Vec<u8> {
+    let block = |kind: u32, body: &[u8]| {
+        let len = (body.len() as u32 + 12).to_le_bytes();
+        [&kind.to_le_bytes()[..], &len, body, &len].concat()
+    };
+    let section = [&0x1a2b_3c4d_u32.to_le_bytes()[..], &[1, 0, 0, 0], &[0xff; 8]].concat();
+    let mut interface = vec![1, 0, 0, 0, 0, 0, 4, 0];
+    for (code, value) in options {
+        let [low, high] = code.to_le_bytes();
+        interface.extend([low, high, 1, 0, *value, 0, 0, 0]);
+    }
+    if !options.is_empty() {
+        interface.extend([0; 4]);
+    }
+    let mut packet: Vec<u8> =
+        [0_u32, 0, 7, 64, 64].into_iter().flat_map(u32::to_le_bytes).collect();
+    packet.extend(0..64_u8);
+    if let Some(flags) = flags {
+        packet.extend([2, 0, 4, 0]);
+        packet.extend(flags.to_le_bytes());
+        packet.extend([0; 4]);
+    }
+    [block(0x0a0d_0d0a, &section), block(1, &interface), block(6, &packet)].concat()
+}
+
+/// Length of the only frame, as it is to be sent, and as it was.
+fn lens(bytes: &[u8]) -> Result<(usize, u32), String> {
+    let trace = Trace::load_whole(bytes, TraceLimits::default());
+    let trace = trace.map_err(|incomplete| incomplete.error.to_string())?;
+    let record = trace.record(0).unwrap();
+    assert!(record.data.iter().enumerate().all(|(at, byte)| at as u8 == *byte));
+    Ok((record.data.len(), record.original_len))
+}
+
+#[test]
+fn an_fcs_is_no_part_of_a_frame() {
+    for (link, len) in [
+        (1, 64),
+        (0x2400_0001, 60), // two words of 16 bits
+        (0x0400_0001, 64), // none
+        (0x2000_0001, 64), // the bit is not set that says so
+        (0x27ff_0001, 60), // bits that mean nothing
+    ] {
+        assert_eq!(lens(&pcap(link, 64, 64)), Ok((len, len as u32)), "{link:#x}");
+    }
+    let fcs = 4 << 5;
+    for (options, flags, len) in [
+        (&[][..], None, 64),
+        (&[(13, 4)], None, 60),
+        (&[(13, 32)], None, 60),
+        (&[(13, 0)], None, 64),
+        (&[(9, 9), (13, 4)], None, 60),
+        (&[], Some(fcs), 60),
+        (&[(13, 0)], Some(fcs), 60),
+        (&[(13, 4)], Some(1), 60),      // inbound; nothing of the FCS
+        (&[(13, 4)], Some(2 << 5), 62), // that of the frame counts
+        (&[], Some(!(0xf << 5)), 64),
+    ] {
+        let found = lens(&pcapng(options, flags));
+        assert_eq!(found, Ok((len, len as u32)), "{options:?} {flags:?}");
+    }
+    let said = lens(&pcapng(&[(13, 5)], None)).unwrap_err();
+    assert!(said.contains("an Ethernet FCS has 4 bytes"), "{said}");
+    // The cut goes through the FCS, or before it.
+    for (captured_len, cut_len) in [(62, None), (60, None), (50, Some(50))] {
+        match (lens(&pcap(0x2400_0001, captured_len, 64)), cut_len) {
+            (found, None) => assert_eq!(found, Ok((60, 60)), "{captured_len}"),
+            (found, Some(_)) => assert!(found.unwrap_err().contains("has the first 50 B")),
+        }
+    }
+}
+
+#[test]
+fn bytes_beyond_the_original_length_are_no_part_of_a_frame() {
+    assert_eq!(lens(&pcap(1, 801, 785)), Ok((785, 785)));
+    assert_eq!(lens(&pcap(0x2400_0001, 68, 64)), Ok((60, 60)));
+    let mut ng = pcapng(&[], None);
+    let original_at = 28 + 20 + 8 + 16;
+    ng[original_at..original_at + 4].copy_from_slice(&50_u32.to_le_bytes());
+    assert_eq!(lens(&ng), Ok((50, 50)));
+}
+
+#[test]
+fn frames_that_cannot_be_sent_as_they_were_are_refused() {
+    let said = |bytes: &[u8]| lens(bytes).unwrap_err();
+    let cut = said(&pcap(1, 34, 1_514));
+    assert!(cut.starts_with(
+        "record 1 at byte 24: a frame of 1514 B, of which the file has the first 34 B"
+    ));
+    assert!(cut.contains("tcpdump -s 0"), "{cut}");
+    for len in [0, 13] {
+        let short = said(&pcap(1, len, len));
+        assert!(short.contains(&format!("a frame of {len} B is shorter than")), "{short}");
+    }
+    assert!(said(&pcap(1, 60, 0)).contains("a frame of 0 B"));
+    assert_eq!(lens(&pcap(1, 14, 14)), Ok((14, 14)));
+    for (link, name) in [
+        (101, "101 (raw IP)"),
+        (228, "228 (raw IPv4)"),
+        (113, "113 (Linux cooked capture"),
+        (276, "276 (Linux cooked capture"),
+        (0, "0 (BSD loopback)"),
+        (7_777, "7777 is not Ethernet"),
+    ] {
+        let other = said(&pcap(link, 60, 60));
+        assert!(other.contains(&format!("link type {name}")), "{other}");
+    }
+}
+
+#[test]
+fn only_a_file_is_opened() {
+    let said = |path: &str| open(Path::new(path)).err().unwrap().to_string();
+    assert!(said("/").contains("directory"));
+    assert!(said("/dev/null").contains("write the trace to a file first"));
+    assert!(said("/no/trace").contains("No such file"));
 }
 
 /// Gives one byte at a time, is interrupted before each, and fails at the end.

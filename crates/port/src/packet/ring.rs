@@ -223,6 +223,7 @@ impl TxRing {
 pub struct RxRing {
     ring: Ring,
     polled: usize,
+    partial_checksums: u64,
 }
 
 /// What the socket of a receive ring counted since it was last asked.
@@ -243,7 +244,7 @@ impl RxRing {
         let ring = Ring::open(socket, libc::PACKET_RX_RING, slots, frame_len)?;
         bind(ring.socket.as_fd(), link, libc::ETH_P_ALL as u16)?;
         let_all_in(ring.socket.as_fd(), link)?;
-        Ok(RxRing { ring, polled: 0 })
+        Ok(RxRing { ring, polled: 0, partial_checksums: 0 })
     }
 
     /// Shares what arrives with the other rings of a group, by flow: a flow has its frames on one
@@ -280,6 +281,12 @@ impl RxRing {
     /// Frames it holds.
     pub fn slots(&self) -> usize {
         self.ring.slots
+    }
+
+    /// Frames polled so far whose TCP or UDP checksum the sender left to a card
+    /// (`TP_STATUS_CSUMNOTREADY`, packet(7)).
+    pub fn partial_checksums(&self) -> u64 {
+        self.partial_checksums
     }
 
     /// What the socket counted since the last call.
@@ -348,6 +355,7 @@ impl RxRing {
             if status & libc::TP_STATUS_USER == 0 {
                 break;
             }
+            self.partial_checksums += u64::from(status & libc::TP_STATUS_CSUMNOTREADY != 0);
             if status & libc::TP_STATUS_VLAN_VALID != 0 {
                 self.put_tag_back(i);
             }

@@ -1,23 +1,30 @@
 //! The socket that a card is told things by, and who speaks to it.
 //!
 //! The socket takes lines. Each is a command, and is answered by one line: a JSON object that has
-//! `error` where the command was not carried out.
+//! `error` where the command was not carried out. A file that a command names is the client's: it
+//! sends its text, or the open file beside the command. The card opens nothing for a client.
+//!
+//! `door` makes the socket, `client` is one who is connected, `ctl` the other end.
 
-use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write, stdout};
-use std::os::fd::AsFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+mod client;
+mod ctl;
+mod door;
 
-use niclab_card::{Card, Counters};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::time::Duration;
+
+use niclab_card::Card;
 use niclab_nic::rule::session::Record;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
 
-use super::{capture, programmed, rss, table};
+use super::{capture, programmed, rss};
 use crate::failure::Failure;
 use crate::rules;
+use client::Client;
+pub(super) use ctl::ctl;
+use door::Door;
 
 /// Longest command over the socket, bytes, and most that is held of all that are being said: a file
 /// of tables for a million entries.
@@ -31,10 +38,13 @@ const OWN_LEN: usize = 4_096;
 /// who were answered, if more than one of them has some left: who looks for more can ask again.
 pub(super) const ANSWER_LEN_MAX: usize = COMMAND_LEN_MAX;
 
-/// How long the other side of the socket may be silent, how long it may take to say a command, and
-/// how long a card may work on one.
+/// How long a client may be silent, and how long it may take in all before its rate counts.
 const PATIENCE: Duration = Duration::from_secs(5);
-const SAYING: Duration = Duration::from_secs(60);
+
+/// Bytes a second that a client says or takes at least.
+const RATE_MIN: u64 = 1 << 20;
+
+/// How long a client waits for an answer.
 const WORK: Duration = Duration::from_secs(60);
 
 const COMMANDS: &str =
@@ -56,205 +66,74 @@ pub enum May {
     Look,
 }
 
-/// Most that are connected at once; more wait until one of them has gone.
+/// Most that are kept connected. Who comes is heard first: what it says is answered if all of it is
+/// there. Of those that are left, the one that was silent for longest gives way.
 const CLIENTS_MAX: usize = 16;
 
 /// The socket of a card that runs. It goes with this.
 pub struct Control {
-    path: PathBuf,
+    door: Door,
     may: May,
     /// Most that is held of what is being said, bytes.
     room: usize,
-    /// Device and number of the file that was made.
-    file: (u64, u64),
-    listener: UnixListener,
     clients: Vec<Client>,
 }
 
-/// One who is connected, and has not said all of his command, or not taken all of his answer yet.
-struct Client {
-    stream: UnixStream,
-    said: Vec<u8>,
-    /// What is left to be taken of the answer is behind so many bytes.
-    answer: Vec<u8>,
-    taken: usize,
-    /// When it came or was answered, and when something was heard or taken last.
-    came: Instant,
-    since: Instant,
-}
-
-impl Drop for Control {
-    fn drop(&mut self) {
-        // Not what another has put there since.
-        if identity(&self.path).is_ok_and(|now| now == self.file) {
-            let _ = std::fs::remove_file(&self.path);
-        }
-    }
-}
-
-/// Device and number of a file.
-fn identity(path: &Path) -> io::Result<(u64, u64)> {
-    let file = std::fs::symlink_metadata(path)?;
-    Ok((file.dev(), file.ino()))
-}
-
-/// Whether a card that was killed has left its socket there.
-fn is_left(path: &Path) -> bool {
-    let is_socket = |file: std::fs::Metadata| file.file_type().is_socket();
-    std::fs::symlink_metadata(path).is_ok_and(is_socket)
-        && UnixStream::connect(path)
-            .is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
-}
-
 impl Control {
-    /// Listens there. What a killed card left is taken away; one that runs is not disturbed.
-    pub fn bind(path: &Path, may: May) -> Result<Control, Failure> {
-        let refused = |reason: String| Failure::Control { path: path.to_path_buf(), reason };
-        let bind = || UnixListener::bind(path);
-        let listener = match bind() {
-            Err(error) if error.kind() == ErrorKind::AddrInUse => {
-                if !is_left(path) {
-                    let reason = "it is there already: another card, or a file; choose another \
-                                  path for --control";
-                    return Err(refused(reason.to_owned()));
-                }
-                std::fs::remove_file(path).map_err(|error| refused(error.to_string()))?;
-                bind()
-            }
-            bound => bound,
-        };
-        let listener = listener.map_err(|error| {
-            refused(format!("{error}; --control takes the path of a socket to be made"))
-        })?;
-        listener.set_nonblocking(true).map_err(|error| refused(error.to_string()))?;
-        let file = identity(path).map_err(|error| refused(error.to_string()))?;
-        let (path, room, clients) = (path.to_path_buf(), COMMAND_LEN_MAX, Vec::new());
-        Ok(Control { path, may, room, file, listener, clients })
+    /// Listens there, for the owner of this process and those of a group, if one is named. What a
+    /// killed card left is taken away; one that runs is not disturbed.
+    pub fn bind(path: &Path, group: Option<&str>, may: May) -> Result<Control, Failure> {
+        let (door, room, clients) = (Door::open(path, group)?, COMMAND_LEN_MAX, Vec::new());
+        Ok(Control { door, may, room, clients })
     }
 
     /// Answers who says something within so much time; whether the card is to end. Who says
     /// nothing, or takes nothing of a long answer, holds up nobody, and is let go after a while.
     pub fn serve(&mut self, card: &mut Card, patience: Duration) -> bool {
-        let timeout = Timespec { tv_sec: 0, tv_nsec: patience.subsec_nanos().into() };
-        let streams = self.clients.iter().map(|client| (client.stream.as_fd(), client.waits_for()));
-        let is_full = self.clients.len() == CLIENTS_MAX;
-        let door = (!is_full).then(|| (self.listener.as_fd(), PollFlags::IN));
-        let mut asked: Vec<PollFd<'_>> =
-            streams.chain(door).map(|(fd, what)| PollFd::from_borrowed_fd(fd, what)).collect();
-        // Whatever it says, all are looked at.
-        let _ = poll(&mut asked, Some(&timeout));
-        if !is_full && let Ok((stream, _)) = self.listener.accept() {
+        self.wait(patience);
+        for _ in 0..CLIENTS_MAX {
+            let Ok((stream, _)) = self.door.listener.accept() else { break };
             self.clients.push(Client::new(stream));
         }
         let (mut is_end, may) = (false, self.may);
-        let held: usize = self.clients.iter().map(|client| shared(client.said.len())).sum();
-        let mut room = self.room - held;
+        let held: usize = self.clients.iter().map(|client| shared(client.said_len())).sum();
+        let mut room = self.room.saturating_sub(held);
         let mut untaken: usize = self.clients.iter().map(|client| client.untaken()).sum();
+        let mut worked = Duration::ZERO;
         self.clients.retain_mut(|client| {
             if client.untaken() == 0 {
                 match client.listen(&mut room) {
                     Ok(None) => return client.is_awake(),
-                    Ok(Some(command)) => is_end |= client.answer(card, may, command, &mut untaken),
+                    Ok(Some(said)) => {
+                        let (ends, took) = client.answer(card, may, said, &mut untaken);
+                        is_end |= ends;
+                        worked += took;
+                    }
                     Err(_) => return false,
                 }
             }
             // Who goes before it has its answer does not want it.
             client.tell().is_ok() && client.untaken() > 0 && client.is_awake()
         });
-        is_end
-    }
-}
-
-impl Client {
-    fn new(stream: UnixStream) -> Client {
-        let now = Instant::now();
-        Client { stream, said: Vec::new(), answer: Vec::new(), taken: 0, came: now, since: now }
-    }
-
-    /// Bytes of its answer that it has not taken yet.
-    fn untaken(&self) -> usize {
-        self.answer.len() - self.taken
-    }
-
-    fn waits_for(&self) -> PollFlags {
-        if self.untaken() > 0 { PollFlags::OUT } else { PollFlags::IN }
-    }
-
-    /// Whether it has said or taken something in a while, and may go on.
-    fn is_awake(&self) -> bool {
-        self.since.elapsed() < PATIENCE && self.came.elapsed() < SAYING
-    }
-
-    /// The command, once all of it has been said; why it is none, where there is no room for it.
-    fn listen(&mut self, room: &mut usize) -> io::Result<Option<Result<String, String>>> {
-        self.stream.set_nonblocking(true)?;
-        let mut piece = [0; 1 << 16];
-        loop {
-            let count = match self.stream.read(&mut piece) {
-                // It has gone without a whole line.
-                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-                Ok(count) => count,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
-                Err(error) => return Err(error),
-            };
-            let piece = &piece[..count];
-            let end = piece.iter().position(|byte| *byte == b'\n');
-            let own = &piece[..end.unwrap_or(count)];
-            let more = shared(self.said.len() + own.len()) - shared(self.said.len());
-            let Some(left) = room.checked_sub(more) else {
-                return Ok(Some(Err(too_long())));
-            };
-            *room = left;
-            self.said.extend_from_slice(own);
-            self.since = Instant::now();
-            if end.is_some() {
-                *room += shared(self.said.len());
-                let line = String::from_utf8(std::mem::take(&mut self.said));
-                return Ok(Some(line.map_err(|_| "a command is text in UTF-8".to_owned())));
-            }
+        // While the card was at work it heard nobody.
+        self.clients.iter_mut().for_each(|client| client.pardon(worked));
+        while self.clients.len() > CLIENTS_MAX {
+            let idle = |(_, client): &(usize, &Client)| client.silent();
+            let idlest = self.clients.iter().enumerate().max_by_key(idle).map_or(0, |(at, _)| at);
+            self.clients.swap_remove(idlest).let_go("others came, and it was silent for longest");
         }
-    }
-
-    /// Carries out a command and makes its answer; whether the card is to end.
-    fn answer(
-        &mut self,
-        card: &mut Card,
-        may: May,
-        command: Result<String, String>,
-        untaken: &mut usize,
-    ) -> bool {
-        // Only what changes nothing can be said again.
-        let can_wait = command.as_ref().is_ok_and(|line| looks(line.trim()));
-        let (mut answer, is_end) = match command {
-            Ok(line) if may == May::Look && !looks(line.trim()) => (refusal(&only()), false),
-            Ok(line) => carry_out(card, line.trim()),
-            Err(error) => (refusal(&error), false),
-        };
-        let is_long = answer.len() > OWN_LEN;
-        if can_wait && is_long && *untaken > 0 && *untaken + answer.len() > ANSWER_LEN_MAX {
-            answer = refusal("others have not taken their long answers yet: ask again");
-        }
-        answer.push('\n');
-        *untaken += answer.len();
-        (self.answer, self.taken) = (answer.into_bytes(), 0);
-        (self.came, self.since) = (Instant::now(), Instant::now());
         is_end
     }
 
-    /// Tells of its answer as much as it takes now.
-    fn tell(&mut self) -> io::Result<()> {
-        self.stream.set_nonblocking(true)?;
-        while self.untaken() > 0 {
-            // In large pieces: a socket has room for few small ones.
-            match (&self.stream).write(&self.answer[self.taken..]) {
-                Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                Ok(count) => self.taken += count,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                Err(error) => return Err(error),
-            }
-            self.since = Instant::now();
-        }
-        Ok(())
+    /// Waits until somebody comes, says something or takes something.
+    fn wait(&self, patience: Duration) {
+        let timeout = Timespec { tv_sec: 0, tv_nsec: patience.subsec_nanos().into() };
+        let streams = self.clients.iter().map(Client::waits_for);
+        let door = [(self.door.listener.as_fd(), PollFlags::IN)];
+        let mut asked: Vec<PollFd<'_>> =
+            streams.chain(door).map(|(fd, what)| PollFd::from_borrowed_fd(fd, what)).collect();
+        // Whatever it says, all are looked at.
+        let _ = poll(&mut asked, Some(&timeout));
     }
 }
 
@@ -292,8 +171,9 @@ fn only() -> String {
     format!("this card serves a store, which tells it what to do; it can be asked: {LOOKS}")
 }
 
-/// Carries out a command: what came of it, and whether the card is to end.
-fn carry_out(card: &mut Card, line: &str) -> (String, bool) {
+/// Carries out a command, with the file that came beside it: what came of it, and whether the card
+/// is to end.
+fn carry_out(card: &mut Card, line: &str, file: Option<OwnedFd>) -> (String, bool) {
     let answer = match line.split_whitespace().next() {
         Some("counters") if line == "counters" => json!(card.counters()),
         Some("stop") if line == "stop" => {
@@ -301,7 +181,7 @@ fn carry_out(card: &mut Card, line: &str) -> (String, bool) {
         }
         Some(word @ ("counters" | "stop")) => json!({ "error": one_word(word, line) }),
         Some("flow" | "set") => flow(card, line),
-        Some("capture") => capture::answer(card, line),
+        Some("capture") => capture::answer(card, line, file),
         Some("application" | "program" | "table") => {
             return (programmed::answer(card, line), false);
         }
@@ -356,69 +236,16 @@ fn done(record: &Record) -> String {
     }
 }
 
-/// Tells a card that runs a command, and prints what it says.
-pub(super) fn ctl(path: &Path, is_json: bool, command: &str) -> Result<(), Failure> {
-    let refused = |error: io::Error| Failure::Control {
-        path: path.to_path_buf(),
-        reason: format!("{error}; no card listens there: niclab nic --control {}", path.display()),
-    };
-    if command.len() > COMMAND_LEN_MAX {
-        return Err(Failure::Refused { reason: too_long() });
-    }
-    let stream = UnixStream::connect(path).map_err(refused)?;
-    stream.set_read_timeout(Some(WORK)).map_err(refused)?;
-    // Where it has not been heard to its end, the answer says why.
-    let said = writeln!(&stream, "{}", command.replace('\n', " "));
-    let mut line = String::new();
-    let heard = BufReader::new(&stream).read_line(&mut line);
-    if line.is_empty() {
-        said.map_err(refused)?;
-    }
-    heard.map_err(|error| match error.kind() {
-        ErrorKind::WouldBlock => Failure::Control {
-            path: path.to_path_buf(),
-            reason: format!("no answer within {} s: the card is at work", WORK.as_secs()),
-        },
-        _ => refused(error),
-    })?;
-    let odd = || Failure::Control {
-        path: path.to_path_buf(),
-        reason: "what listens there is no card".to_owned(),
-    };
-    let answer: Value = serde_json::from_str(&line).map_err(|_| odd())?;
-    if is_json {
-        write!(stdout(), "{line}")?;
-    }
-    if let Some(reason) = answer["error"].as_str() {
-        return Err(Failure::Refused { reason: reason.to_owned() });
-    }
-    if is_json {
-        return Ok(());
-    }
-    match answer["done"].as_array() {
-        Some(lines) => {
-            for line in lines.iter().filter_map(Value::as_str) {
-                writeln!(stdout(), "{line}")?;
-            }
-        }
-        // What tables have, as a file.
-        None if answer["tables"].is_object() || answer["groups"].is_object() => {
-            write!(stdout(), "{line}")?;
-        }
-        None => {
-            let counters: Counters = serde_json::from_value(answer).map_err(|_| odd())?;
-            write!(stdout(), "{}", table(&counters))?;
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+    use std::path::PathBuf;
+    use std::time::Instant;
 
     use niclab_card::{CardConfig, PortName};
 
+    use super::client::Said;
     use super::*;
 
     /// A socket, a card behind it, and what a client has of it.
@@ -435,7 +262,7 @@ mod tests {
         let port: PortName = format!("pcap:out={}", trace.display()).parse().unwrap();
         let card = Card::start(&CardConfig::new(vec![port], 1, vec![0]), "").unwrap();
         let path = directory.path().join("card");
-        let control = Control::bind(&path, May::Change).unwrap();
+        let control = Control::bind(&path, None, May::Change).unwrap();
         Bench { control, card, path, _directory: directory }
     }
 
@@ -509,7 +336,7 @@ mod tests {
         }
         // One that is not whole has all the room: who says little is answered all the same.
         let waits = says(bench.connected(), vec![b'x'; OWN_LEN + room]);
-        while bench.control.clients.iter().all(|of| of.said.len() < OWN_LEN + room) {
+        while bench.control.clients.iter().all(|of| of.said_len() < OWN_LEN + room) {
             bench.control.serve(&mut bench.card, Duration::from_millis(5));
         }
         let mut client = bench.connected();
@@ -570,8 +397,9 @@ mod tests {
             let (stream, _other) = UnixStream::pair().unwrap();
             let mut client = Client::new(stream);
             let mut untaken = ANSWER_LEN_MAX;
-            client.answer(&mut bench.card, May::Change, Ok(command.to_owned()), &mut untaken);
-            String::from_utf8(client.answer).unwrap()
+            let said = Said { line: Ok(command.to_owned()), file: None };
+            client.answer(&mut bench.card, May::Change, said, &mut untaken);
+            client.answered()
         };
         assert!(asked("flow list 0").contains("ask again"));
         assert!(asked("counters").contains("\"ports\""), "a short one is no trouble");
@@ -610,18 +438,30 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_socket_stays_and_one_of_another_too() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("rules");
-        fs::write(&path, "precious").unwrap();
-        let refused = Control::bind(&path, May::Change).err().unwrap().to_string();
-        assert!(refused.contains("it is there already"), "{refused}");
-        assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
-        // What is put in the place of the socket is not taken away with it.
-        let socket = directory.path().join("card");
-        let control = Control::bind(&socket, May::Change).unwrap();
-        fs::rename(&path, &socket).unwrap();
-        drop(control);
-        assert_eq!(fs::read_to_string(&socket).unwrap(), "precious");
+    fn who_is_slow_gives_way_to_who_comes() {
+        let mut bench = bench();
+        // More than are kept, who say a part of a command now and then.
+        let mut slow: Vec<UnixStream> = (0..3 * CLIENTS_MAX).map(|_| bench.connected()).collect();
+        let until = Instant::now() + Duration::from_millis(500);
+        while Instant::now() < until {
+            for client in &mut slow {
+                let _ = client.write_all(b"x");
+            }
+            bench.control.serve(&mut bench.card, Duration::from_millis(5));
+            assert!(bench.control.clients.len() <= CLIENTS_MAX);
+            let begun = Instant::now();
+            let mut client = bench.connected();
+            client.write_all(b"flow list 0\n").unwrap();
+            assert!(bench.answer(&mut client).contains("done"));
+            assert!(begun.elapsed() < PATIENCE / 5, "{:?}", begun.elapsed());
+        }
+        // Who had to go was told why.
+        let said = slow.iter_mut().filter_map(|client| {
+            client.set_nonblocking(true).unwrap();
+            let mut said = String::new();
+            let _ = client.read_to_string(&mut said);
+            said.contains("silent for longest").then_some(said)
+        });
+        assert!(said.count() >= 2 * CLIENTS_MAX);
     }
 }

@@ -1,0 +1,210 @@
+//! One who is connected to the socket of a card, and has not said all of a command, or not taken all
+//! of its answer yet.
+
+use std::io::{self, ErrorKind, IoSliceMut, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use niclab_card::Card;
+use rustix::event::PollFlags;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+
+use super::{
+    ANSWER_LEN_MAX, May, OWN_LEN, PATIENCE, RATE_MIN, carry_out, looks, only, refusal, shared,
+    too_long,
+};
+
+/// A command, or why it is none; and the open file that came beside it.
+pub(super) struct Said {
+    pub(super) line: Result<String, String>,
+    pub(super) file: Option<OwnedFd>,
+}
+
+/// A client.
+pub(super) struct Client {
+    stream: UnixStream,
+    said: Vec<u8>,
+    /// The last file that came beside what was said.
+    file: Option<OwnedFd>,
+    /// What is left to be taken of the answer is behind so many bytes.
+    answer: Vec<u8>,
+    taken: usize,
+    /// When it came or was answered, and when something was heard or taken last.
+    came: Instant,
+    since: Instant,
+}
+
+impl Client {
+    pub(super) fn new(stream: UnixStream) -> Client {
+        let (came, since) = (Instant::now(), Instant::now());
+        Client { stream, said: vec![], file: None, answer: vec![], taken: 0, came, since }
+    }
+
+    /// Bytes of a command that it has said.
+    pub(super) fn said_len(&self) -> usize {
+        self.said.len()
+    }
+
+    /// Bytes of its answer that it has not taken yet.
+    pub(super) fn untaken(&self) -> usize {
+        self.answer.len() - self.taken
+    }
+
+    /// What it is waited for to do.
+    pub(super) fn waits_for(&self) -> (BorrowedFd<'_>, PollFlags) {
+        let what = if self.untaken() > 0 { PollFlags::OUT } else { PollFlags::IN };
+        (self.stream.as_fd(), what)
+    }
+
+    /// For how long it has said and taken nothing.
+    pub(super) fn silent(&self) -> Duration {
+        self.since.elapsed()
+    }
+
+    /// Whether it has said or taken something in a while, and enough in all, and may go on.
+    pub(super) fn is_awake(&self) -> bool {
+        let moved = (self.said.len() + self.taken) as u64;
+        let together = PATIENCE + Duration::from_millis(moved * 1_000 / RATE_MIN);
+        self.silent() < PATIENCE && self.came.elapsed() < together
+    }
+
+    /// Forgets so much time.
+    pub(super) fn pardon(&mut self, time: Duration) {
+        (self.came, self.since) = (self.came + time, self.since + time);
+    }
+
+    /// Says why it is let go, if it hears that at once and had no other answer.
+    pub(super) fn let_go(self, why: &str) {
+        if self.answer.is_empty() {
+            let reason = format!("the card let this client go: {why}; ask again");
+            let _ = (&self.stream).write(format!("{}\n", refusal(&reason)).as_bytes());
+        }
+    }
+
+    /// Hears a piece of what it says, and takes the file that comes beside it.
+    fn hear(&mut self, piece: &mut [u8]) -> io::Result<usize> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut beside = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+        let heard = recvmsg(&self.stream, &mut [IoSliceMut::new(piece)], &mut beside, flags)?;
+        for message in beside.drain() {
+            if let RecvAncillaryMessage::ScmRights(files) = message {
+                self.file = files.last().or(self.file.take());
+            }
+        }
+        Ok(heard.bytes)
+    }
+
+    /// The command, once all of it has been said; why it is none, where there is no room for it.
+    pub(super) fn listen(&mut self, room: &mut usize) -> io::Result<Option<Said>> {
+        let mut piece = [0; 1 << 16];
+        loop {
+            let count = match self.hear(&mut piece) {
+                // It has gone without a whole line.
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(count) => count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+                Err(error) => return Err(error),
+            };
+            let piece = &piece[..count];
+            let end = piece.iter().position(|byte| *byte == b'\n');
+            let own = &piece[..end.unwrap_or(count)];
+            let more = shared(self.said.len() + own.len()) - shared(self.said.len());
+            let Some(left) = room.checked_sub(more) else {
+                return Ok(Some(Said { line: Err(too_long()), file: None }));
+            };
+            *room = left;
+            self.said.extend_from_slice(own);
+            self.since = Instant::now();
+            if end.is_some() {
+                *room += shared(self.said.len());
+                let line = String::from_utf8(std::mem::take(&mut self.said));
+                let line = line.map_err(|_| "a command is text in UTF-8".to_owned());
+                return Ok(Some(Said { line, file: self.file.take() }));
+            }
+        }
+    }
+
+    /// Carries out a command and makes its answer; whether the card is to end, and how long it
+    /// worked.
+    pub(super) fn answer(
+        &mut self,
+        card: &mut Card,
+        may: May,
+        said: Said,
+        untaken: &mut usize,
+    ) -> (bool, Duration) {
+        let begun = Instant::now();
+        let Said { line, file } = said;
+        // Only what changes nothing can be said again.
+        let can_wait = line.as_ref().is_ok_and(|line| looks(line.trim()));
+        let (mut answer, is_end) = match line {
+            Ok(line) if may == May::Look && !looks(line.trim()) => (refusal(&only()), false),
+            Ok(line) => carry_out(card, line.trim(), file),
+            Err(error) => (refusal(&error), false),
+        };
+        let is_long = answer.len() > OWN_LEN;
+        if can_wait && is_long && *untaken > 0 && *untaken + answer.len() > ANSWER_LEN_MAX {
+            answer = refusal("others have not taken their long answers yet: ask again");
+        }
+        answer.push('\n');
+        *untaken += answer.len();
+        (self.answer, self.taken) = (answer.into_bytes(), 0);
+        (self.came, self.since) = (Instant::now(), Instant::now());
+        (is_end, begun.elapsed())
+    }
+
+    /// Tells of its answer as much as it takes now.
+    pub(super) fn tell(&mut self) -> io::Result<()> {
+        self.stream.set_nonblocking(true)?;
+        while self.untaken() > 0 {
+            // In large pieces: a socket has room for few small ones.
+            match (&self.stream).write(&self.answer[self.taken..]) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(count) => self.taken += count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            }
+            self.since = Instant::now();
+        }
+        Ok(())
+    }
+
+    /// Its answer.
+    #[cfg(test)]
+    pub(super) fn answered(self) -> String {
+        String::from_utf8(self.answer).unwrap()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_says_or_takes_too_little_is_let_go() {
+        let client = |came_s: u64, silent_s: u64, moved: usize| {
+            let (stream, _) = UnixStream::pair().unwrap();
+            let ago = |seconds| Instant::now().checked_sub(Duration::from_secs(seconds)).unwrap();
+            let (said, came, since) = (vec![b'x'; moved], ago(came_s), ago(silent_s));
+            Client { said, came, since, ..Client::new(stream) }
+        };
+        for (came_s, silent_s, moved, is_awake) in [
+            (0, 0, 0, true),
+            (4, 4, 0, true),
+            (6, 6, 0, false),
+            (6, 0, 100, false), // a byte now and then
+            (20, 0, 20 << 20, true),
+            (40, 0, 20 << 20, false),
+            (9, 6, 20 << 20, false), // nothing any more
+        ] {
+            let of = client(came_s, silent_s, moved);
+            assert_eq!(of.is_awake(), is_awake, "{came_s} {silent_s} {moved}");
+        }
+        let mut slow = client(6, 6, 0);
+        slow.pardon(Duration::from_secs(5));
+        assert!(slow.is_awake(), "the card was at work meanwhile");
+    }
+}
