@@ -1,6 +1,5 @@
 //! `niclab advise`: a workload on a modelled card.
 
-use std::fs;
 use std::io::{Write, stdout};
 use std::path::Path;
 
@@ -13,14 +12,17 @@ use crate::failure::Failure;
 /// Devices that there is something to compute of.
 const MODEL: &str = "model:";
 
+/// Longest file of a workload.
+const LEN_MAX: u64 = 1 << 20;
+
 /// Says whether to offload, how, what to expect, and which limit binds first.
 pub fn run(device: &str, file: &Path) -> Result<(), Failure> {
     let Some(name) = device.strip_prefix(MODEL) else {
         return Err(Failure::NotModelled { device: device.to_owned() });
     };
     let profile = model::read(name)?;
-    let text = fs::read_to_string(file)
-        .map_err(|error| Failure::UnreadWorkload { path: file.to_owned(), error })?;
+    let text = niclab_files::text(file, LEN_MAX)
+        .map_err(|error| Failure::UnreadWorkload { path: file.to_owned(), error: error.into() })?;
     let workload = Workload::parse(&file.display().to_string(), &text)?;
     let ways = advise(&profile, &workload)?;
     write(&mut stdout().lock(), device, &profile, &workload, &ways)?;
