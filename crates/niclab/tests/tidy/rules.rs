@@ -215,21 +215,20 @@ const WORDING: &[(&str, &str)] = &[
 /// Crate, and the crates of this workspace it may depend on (tests may use any).
 pub const MAY_KNOW: &[(&str, &[&str])] = &[
     ("files", &[]),
+    ("histogram", &[]),
     ("packet", &[]),
     ("table", &[]),
-    ("result", &["files"]),
+    ("result", &["files", "histogram"]),
     ("nic", &["packet", "table"]),
     ("port", &["nic", "packet"]),
     ("program", &["nic", "table"]),
-    ("load", &["packet"]),
+    ("load", &["histogram", "packet"]),
     ("probe", &["packet"]),
     ("apps", &["nic", "packet", "table"]),
     ("card", &["apps", "nic", "packet", "port", "program"]),
     (
         "device",
-        &[
-            "apps", "card", "files", "load", "nic", "packet", "pairing", "port", "probe", "program",
-        ],
+        &["apps", "card", "files", "load", "nic", "packet", "pairing", "port", "probe", "program"],
     ),
     ("lab", &["device", "files", "load", "packet", "result"]),
     ("report", &["result"]),
