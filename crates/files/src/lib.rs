@@ -15,7 +15,7 @@
 #![forbid(unsafe_code)]
 
 use std::fs::{self, File, FileType};
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind, Read, Seek};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -116,6 +116,11 @@ pub fn open(path: &Path) -> Result<File, FileError> {
 /// [`FileError::TooLong`], after no more than that was read; [`FileError::System`].
 pub fn rest(file: &File, len_max: u64) -> Result<Vec<u8>, FileError> {
     let mut bytes = Vec::new();
+    // A pipe has neither a length nor a place in it.
+    let at = { file }.stream_position().unwrap_or(0);
+    if file.metadata()?.len().saturating_sub(at) > len_max {
+        return Err(FileError::TooLong { len_max });
+    }
     file.take(len_max.saturating_add(1)).read_to_end(&mut bytes)?;
     match bytes.len() as u64 > len_max {
         true => Err(FileError::TooLong { len_max }),
@@ -164,7 +169,11 @@ mod tests {
         assert!(matches!(text(&path, 16), Err(FileError::NotText { line: 3 })));
         let link = directory.path().join("link");
         std::os::unix::fs::symlink(&path, &link).unwrap();
-        assert_eq!(read(&link, 16).unwrap().len(), 9, "a link to a file that was named is followed");
+        assert_eq!(
+            read(&link, 16).unwrap().len(),
+            9,
+            "a link to a file that was named is followed"
+        );
     }
 
     #[test]

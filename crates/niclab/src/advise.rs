@@ -1,6 +1,6 @@
 //! `niclab advise`: a workload on a modelled card.
 
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::path::Path;
 
 use niclab_device::model::profile::Profile;
@@ -8,6 +8,7 @@ use niclab_device::{ControlCore, model};
 use niclab_lab::advise::{Outcome, Way, Workload, advise};
 
 use crate::failure::Failure;
+use crate::output::stdout;
 
 /// Devices that there is something to compute of.
 const MODEL: &str = "model:";
@@ -25,7 +26,7 @@ pub fn run(device: &str, file: &Path) -> Result<(), Failure> {
         .map_err(|error| Failure::UnreadWorkload { path: file.to_owned(), error: error.into() })?;
     let workload = Workload::parse(&file.display().to_string(), &text)?;
     let ways = advise(&profile, &workload)?;
-    write(&mut stdout().lock(), device, &profile, &workload, &ways)?;
+    write(&mut stdout(), device, &profile, &workload, &ways)?;
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 //! The socket takes lines. Each is a command, and is answered by one line: a JSON object that has
 //! `error` where the command was not carried out.
 
-use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write, stdout};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use super::{capture, programmed, rss, table};
 use crate::failure::Failure;
+use crate::output::stdout;
 use crate::rules;
 
 /// Longest command over the socket, bytes, and most that is held of all that are being said: a file

@@ -11,7 +11,7 @@ mod rss;
 mod shown;
 
 use std::fmt::Write as _;
-use std::io::{self, Write, stdout};
+use std::io::{self, Write};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -26,8 +26,9 @@ use serde_json::json;
 use crate::arguments::{BalanceBy, NicArguments, NicCommand};
 use crate::cores::cores;
 use crate::failure::Failure;
+use crate::output::stdout;
 use crate::run::stop_flag;
-use crate::{progress, rules};
+use crate::{output, rules};
 use control::{Control, May, ctl};
 use counting::Counting;
 
@@ -114,7 +115,7 @@ pub fn say_off(ports: &[PortName]) {
     for port in ports {
         if let Ok(Some(name)) = port.switched_off() {
             let remedy = format!("switch it on by `ip link set dev {name} up`");
-            progress::say(&format!("niclab: {port}: the interface is down: {remedy}"));
+            output::say(&format!("niclab: {port}: the interface is down: {remedy}"));
         }
     }
 }
@@ -186,7 +187,7 @@ fn say(balanced: &Balanced) {
         Some(count) => format!("{count} entries of its table name another queue"),
         None => "it has the next key".to_owned(),
     };
-    progress::say(&format!("niclab: port {}: {how}", balanced.port));
+    output::say(&format!("niclab: port {}: {how}", balanced.port));
 }
 
 /// What is printed while a card runs.
@@ -208,7 +209,7 @@ impl Live {
         let reasons: Vec<String> =
             what.into_iter().map(|(name, error)| format!("{name} is not there: {error}")).collect();
         for reason in reasons.iter().filter(|reason| !self.said.contains(reason)) {
-            progress::say(&format!("niclab: {reason}"));
+            output::say(&format!("niclab: {reason}"));
         }
         self.said = reasons;
     }
