@@ -783,7 +783,7 @@ pub struct RunArguments {
 
     /// With --resume: open and run what the directory names besides niclab's own devices (programs,
     /// libraries, interfaces, addresses, files); it is shown without
-    #[arg(long, requires = "resume")]
+    #[arg(long, requires = "resume", conflicts_with_all = ["experiments", "device", "output"])]
     pub trust: bool,
 
     /// Send the frames of this capture (pcap or pcapng) in place of generated ones

@@ -191,17 +191,22 @@ fn unopened(name: &str) -> RunDevice {
     RunDevice { name: name.to_owned(), absent: None, about: About::default() }
 }
 
+/// Refuses a merged run, and one that names more than niclab's own unless it is trusted.
+fn check_resumable(path: &Path, run: &Run, is_trusted: bool) -> Result<(), Failure> {
+    if !run.parts.is_empty() {
+        let of = run.parts.iter().map(|part| part.name.clone()).collect();
+        return Err(Failure::Merged { directory: path.to_path_buf(), of });
+    }
+    trust::check(path, run, is_trusted)
+}
+
 fn resumed(path: &Path, is_trusted: bool) -> Result<Prepared, Failure> {
     // Before anything is changed, and again of what is there behind the lock.
-    trust::check(path, &Run::from_toml(&Stored::open(path)?.run_toml()?)?, is_trusted)?;
+    check_resumable(path, &Run::from_toml(&Stored::open(path)?.run_toml()?)?, is_trusted)?;
     let (mut directory, stored, repairs) = Directory::resume(path)?;
     repairs.iter().for_each(|repair| say(&repair.to_string()));
     let mut run = Run::from_toml(&stored.run_toml()?)?;
-    trust::check(path, &run, is_trusted)?;
-    if !run.parts.is_empty() {
-        let of = run.parts.into_iter().map(|part| part.name).collect();
-        return Err(Failure::Merged { directory: path.to_path_buf(), of });
-    }
+    check_resumable(path, &run, is_trusted)?;
     let traces = run.experiments.iter().flat_map(|experiment| &experiment.loads);
     if let Some(path) = traces.filter_map(|load| load.trace.as_deref()).next() {
         trace(path)?;
