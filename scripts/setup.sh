@@ -136,6 +136,30 @@ want_talkers() {
     install_packages optional "tests with programs that everybody tries first" "${packages[@]}"
 }
 
+# HdrHistogram's own tools, which read latency.hlog in a test: its Python port in a directory of its
+# own, and its C library where the system has it.
+want_histogram_tools() {
+    local place=$target/hdrhistogram packages=()
+    if ! have_header hdr/hdr_histogram_log.h && have apt-cache &&
+        apt-cache show libhdr-histogram-dev >/dev/null 2>&1; then
+        packages+=(libhdr-histogram-dev)
+    fi
+    if [ ! -x "$place/bin/python" ] && ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
+        packages+=(python3 python3-venv)
+    fi
+    install_packages optional "tests with HdrHistogram's own tools" "${packages[@]}" || return 1
+    if [ -x "$place/bin/python" ]; then return 0; fi
+    mkdir -p "$target"
+    if python3 -m venv "$place" &&
+        "$place/bin/pip" install --quiet --disable-pip-version-check --no-deps --require-hashes \
+            -r scripts/hdrhistogram.txt; then
+        return 0
+    fi >"$target/hdrhistogram.log" 2>&1
+    say "HdrHistogram's Python port could not be installed; see $target/hdrhistogram.log"
+    rm -rf "$place"
+    return 1
+}
+
 # On Ubuntu the package is a snap, which containers and CI machines cannot run.
 want_chromium() {
     if have_chromium || ! on_debian; then return 0; fi

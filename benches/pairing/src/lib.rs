@@ -8,10 +8,22 @@
 mod peer;
 mod statistics;
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 pub use peer::Peer;
 pub use statistics::{Interval, median_interval};
+
+/// Where `benches/peers/build` puts the peers of this program: beside its own directory, as
+/// `target/peers` is beside `target/release`. The working directory has no say: what lies in it may
+/// be anybody's.
+pub fn peers() -> PathBuf {
+    let own = std::env::current_exe().unwrap_or_default();
+    // `target/release/niclab`, or a test in `target/debug/deps`.
+    let mut places = own.ancestors().skip(2).take(2).map(|place| place.join("peers"));
+    let nearest = places.next().unwrap_or_default();
+    [nearest.clone()].into_iter().chain(places).find(|place| place.is_dir()).unwrap_or(nearest)
+}
 
 /// Fewest pairs that decide a bar.
 pub const PAIRS_MIN: usize = 30;

@@ -67,7 +67,7 @@ pub struct Bench {
 
 impl Default for Bench {
     fn default() -> Bench {
-        let peers = PathBuf::from("target/peers");
+        let peers = niclab_pairing::peers();
         Bench { core: 1, other: Some(0), pairs: PAIRS_MIN + 1, peers, slice_ms: 25 }
     }
 }

@@ -19,9 +19,6 @@ use crate::processing::{self, COMPARED, Digest, STRETCH};
 use crate::scratch::Scratch;
 use crate::{Load, Observation};
 
-/// Where its program is where nothing else is said.
-const DIRECTORY: &str = "target/peers";
-
 /// Its program.
 const PROGRAM: &str = "spec";
 
@@ -53,9 +50,8 @@ struct Running {
 
 /// Opens the pipeline that a name stands for: `swx`, or `swx:DIRECTORY`.
 pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
-    let directory = name.strip_prefix("swx").unwrap_or_default();
-    let directory = directory.strip_prefix(':').unwrap_or(DIRECTORY);
-    let program = Path::new(directory).join(PROGRAM);
+    let named = name.strip_prefix("swx:").map(PathBuf::from);
+    let program = named.unwrap_or_else(niclab_pairing::peers).join(PROGRAM);
     if !program.is_file() {
         return Err(DeviceError::Absent {
             what: program.display().to_string(),

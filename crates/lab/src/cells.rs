@@ -231,7 +231,7 @@ impl Cell<'_> {
     pub fn latency(&self, latencies: &Latencies) -> Option<Latency> {
         let tags = self.samples.iter().filter_map(|sample| sample.latency_tag.as_ref());
         let found: Vec<Latency> =
-            tags.filter_map(|tag| latencies.get(tag).cloned().map(Latency)).collect();
+            tags.filter_map(|tag| latencies.histogram(tag).map(Latency)).collect();
         (!found.is_empty()).then(|| statistics::merged(&found))
     }
 

@@ -1,6 +1,5 @@
 //! The experiments that are built in, and those that a user brings along.
 
-use std::fs;
 use std::path::Path;
 
 use crate::spec::{Spec, SpecError};
@@ -30,6 +29,9 @@ const EMBEDDED: [(&str, &str); 21] = [
     ("program-cost", include_str!("../../../experiments/program-cost.toml")),
     ("kvs-steering", include_str!("../../../experiments/kvs-steering.toml")),
 ];
+
+/// Longest file of an experiment; those that are built in have some kilobytes.
+const LEN_MAX: u64 = 1 << 20;
 
 /// What `niclab list` says of an experiment.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,8 +69,10 @@ pub fn spec(name: &str) -> Result<Spec, SpecError> {
         let known = names().collect::<Vec<_>>().join(", ");
         return Err(SpecError::Unknown { name: name.to_string(), known });
     }
-    let text = fs::read_to_string(path)
-        .map_err(|source| SpecError::Unreadable { path: path.to_path_buf(), source })?;
+    let text = niclab_files::text(path, LEN_MAX).map_err(|error| SpecError::Unreadable {
+        path: path.to_path_buf(),
+        source: error.into(),
+    })?;
     Spec::parse(name, &text)
 }
 
@@ -79,6 +83,8 @@ pub fn text(name: &str) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

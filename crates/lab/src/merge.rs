@@ -285,10 +285,10 @@ impl Merged {
             sample.device.clone_from(&self.run.devices[place].name);
             sample.order = self.samples.len() as u64;
             if let Some(tag) = sample.latency_tag.take()
-                && let Some(histogram) = part.latencies.get(&tag)
+                && let Some(histogram) = part.latencies.histogram(&tag)
             {
                 let tag = format!("p{at}-{tag}");
-                self.latencies.insert(tag.clone(), histogram.clone());
+                self.latencies.insert(tag.clone(), histogram);
                 sample.latency_tag = Some(tag);
             }
             self.samples.push(sample);

@@ -48,7 +48,7 @@ fn two_results_become_one_that_has_all_of_both() {
         assert_eq!((&sample.metrics, &sample.point), (&from.metrics, &from.point));
         let tag = |sample: &Sample| sample.latency_tag.clone();
         assert_eq!(tag(sample).is_some(), tag(from).is_some());
-        assert!(tag(sample).is_none_or(|tag| merged.latencies.contains_key(&tag)));
+        assert!(tag(sample).is_none_or(|tag| merged.latencies.has(&tag)));
     }
     let again = Run::from_toml(&merged.run.to_toml().unwrap()).unwrap();
     assert_eq!(again, merged.run);

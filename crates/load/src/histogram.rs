@@ -3,7 +3,7 @@
 use std::fmt;
 
 use hdrhistogram::Histogram;
-use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
+use hdrhistogram::serialization::{Serializer, V2Serializer};
 use serde::{Deserialize, Serialize};
 
 /// Highest latency that is kept apart, nanoseconds; longer ones count as this.
@@ -67,10 +67,12 @@ impl<'de> Deserialize<'de> for Latency {
         let digits = |i: usize| hex.get(i..i + 2).and_then(|d| u8::from_str_radix(d, 16).ok());
         let bytes: Option<Vec<u8>> = (0..hex.len()).step_by(2).map(digits).collect();
         let bytes = bytes.ok_or_else(|| D::Error::custom("histogram is not hexadecimal"))?;
-        Deserializer::new()
-            .deserialize(&mut bytes.as_slice())
-            .map(Latency)
-            .map_err(D::Error::custom)
+        let histogram = niclab_histogram::plain(&bytes).map_err(D::Error::custom)?;
+        // Those of one range can be merged; another's would be refused then, in part.
+        match (histogram.low(), histogram.high(), histogram.sigfig()) {
+            (1, LATENCY_NS_MAX, 3) => Ok(Latency(histogram)),
+            _ => Err(D::Error::custom("histogram of another range")),
+        }
     }
 }
 
@@ -87,5 +89,10 @@ mod tests {
         let text = serde_json::to_string(&latency).unwrap();
         assert_eq!(serde_json::from_str::<Latency>(&text).unwrap(), latency);
         assert!(serde_json::from_str::<Latency>("\"0g\"").is_err());
+        // The head of a histogram that claims 4 GiB of counts, and nothing behind it.
+        let claim = text[..2 + 2 * 40].replacen("1c849313", "1c849313ffffffff", 1);
+        let claim = claim[..1 + 2 * 40].to_owned() + "\"";
+        let error = serde_json::from_str::<Latency>(&claim).unwrap_err().to_string();
+        assert!(error.contains("longer or shorter than it says"), "{error}");
     }
 }

@@ -1,6 +1,6 @@
 //! `niclab advise`: a workload on a modelled card.
 
-use std::io::{self, Write, stdout};
+use std::io::Write;
 use std::path::Path;
 
 use niclab_device::model::profile::Profile;
@@ -9,9 +9,13 @@ use niclab_lab::advise::{Outcome, Way, Workload, advise};
 
 use crate::failure::Failure;
 use crate::files;
+use crate::output::stdout;
 
 /// Devices that there is something to compute of.
 const MODEL: &str = "model:";
+
+/// Longest file of a workload.
+const LEN_MAX: u64 = 1 << 20;
 
 /// Says whether to offload, how, what to expect, and which limit binds first.
 pub fn run(device: &str, file: &Path) -> Result<(), Failure> {
@@ -20,12 +24,11 @@ pub fn run(device: &str, file: &Path) -> Result<(), Failure> {
     };
     files::check(Path::new(name))?;
     let profile = model::read(name)?;
-    let text = files::read(file)
-        .and_then(|bytes| String::from_utf8(bytes).map_err(io::Error::other))
-        .map_err(|error| Failure::UnreadWorkload { path: file.to_owned(), error })?;
+    let text = niclab_files::text(file, LEN_MAX)
+        .map_err(|error| Failure::UnreadWorkload { path: file.to_owned(), error: error.into() })?;
     let workload = Workload::parse(&file.display().to_string(), &text)?;
     let ways = advise(&profile, &workload)?;
-    write(&mut stdout().lock(), device, &profile, &workload, &ways)?;
+    write(&mut stdout(), device, &profile, &workload, &ways)?;
     Ok(())
 }
 

@@ -787,6 +787,11 @@ pub struct RunArguments {
     ])]
     pub resume: Option<PathBuf>,
 
+    /// With --resume: open and run what the directory names besides niclab's own devices (programs,
+    /// libraries, interfaces, addresses, files); it is shown without
+    #[arg(long, requires = "resume", conflicts_with_all = ["experiments", "device", "output"])]
+    pub trust: bool,
+
     /// Send the frames of this capture (pcap or pcapng) in place of generated ones
     ///
     /// It brings its own flows and frame sizes, and none of its frames is to match a rule: not with

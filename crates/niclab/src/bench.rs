@@ -1,6 +1,6 @@
 //! `niclab bench`: how fast the software card is here, beside its peers.
 
-use std::io::{self, Write, stdout};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use niclab_bench::{
@@ -13,6 +13,7 @@ use crate::arguments::{BenchArguments, BenchSubject};
 use crate::calm::Watch;
 use crate::environment;
 use crate::failure::Failure;
+use crate::output::stdout;
 use crate::rules::plural;
 
 /// Least width of the first column.
@@ -34,7 +35,7 @@ pub fn run(arguments: &BenchArguments) -> Result<(), Failure> {
     let asked: Vec<Subject> = arguments.subjects.iter().map(|&subject| subject.into()).collect();
     let rows = rows(&arguments.rules);
     let rows = rows.iter().filter(|row| asked.is_empty() || asked.contains(&row.subject));
-    print(&bench, &rows.collect::<Vec<_>>(), &mut stdout().lock())
+    print(&bench, &rows.collect::<Vec<_>>(), &mut stdout())
 }
 
 /// Where the peers are. A directory that was named has to be there; without one rows have no peer.

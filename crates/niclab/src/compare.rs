@@ -2,18 +2,17 @@
 
 mod page;
 
-use std::fs;
-use std::io::stdout;
 use std::path::{Path, PathBuf};
 
 use niclab_lab::compare::alike::Made;
 use niclab_lab::compare::{Side, Terms, compare, contents, measured, metrics, pairs};
 use niclab_lab::run::Run;
-use niclab_result::{ENVIRONMENT, Environment, RULES, ResultError, Stored};
+use niclab_result::{Environment, Stored};
 
 use crate::arguments::CompareArguments;
 use crate::failure::Failure;
-use crate::tables;
+use crate::output::stdout;
+use crate::{stored, tables};
 use page::Page;
 
 /// Prints what differs; a regression is a failure.
@@ -35,7 +34,7 @@ pub fn run(arguments: &CompareArguments) -> Result<(), Failure> {
     }
     let (width, alone) = (tables::width(), alone(&runs));
     let page = Page { width, all: arguments.all, tolerance: terms.tolerance, alone };
-    page.print(&compared, &mut stdout().lock())?;
+    page.print(&compared, &mut stdout())?;
     let regressions: Vec<String> =
         compared.iter().filter_map(|(pair, found)| page.regression(pair, found)).collect();
     match regressions.is_empty() {
@@ -72,15 +71,12 @@ pub fn check_names(directories: &[PathBuf]) -> Result<(), Failure> {
 }
 
 fn load(path: &Path) -> Result<Loaded, Failure> {
-    let stored = Stored::open(path)?;
+    let stored = stored::open(path)?;
     let run = Run::from_toml(&stored.run_toml()?)?;
     if measured(&run, &stored.samples).is_empty() {
         return Err(Failure::Unmeasured { directory: path.to_path_buf() });
     }
-    let machine = path.join(ENVIRONMENT).is_file().then(|| stored.environment()).transpose()?;
-    let file = path.join(RULES);
-    let read = || fs::read(&file).map_err(|error| ResultError::of(&file, error));
-    let rules = file.is_file().then(read).transpose()?;
+    let (machine, rules) = (stored.environment()?, stored.rules()?);
     Ok(Loaded { path: path.to_path_buf(), run, stored, machine, rules })
 }
 

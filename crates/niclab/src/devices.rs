@@ -7,7 +7,7 @@ use niclab_lab::run::RunDevice;
 
 use crate::failure::Failure;
 use crate::files;
-use crate::progress::say;
+use crate::output::say;
 
 /// What a run without `--device` measures: our NIC and devices that are not ours.
 pub const DEFAULT: [&str; 4] = ["soft", "linux:veth", "dpdk:--vdev=net_ring0", "swx"];

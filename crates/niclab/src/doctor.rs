@@ -1,6 +1,6 @@
 //! `niclab doctor`: which devices can be opened, and what would disturb a measurement.
 
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::time::Duration;
 
 use niclab_device::cores::{Pinned, allowed};
@@ -10,13 +10,14 @@ use niclab_load::{StallWatch, Stalls};
 use crate::devices;
 use crate::environment;
 use crate::failure::Failure;
+use crate::output::stdout;
 
 /// How long each core is watched.
 const WATCH: Duration = Duration::from_millis(500);
 
 /// Prints the machine, the gaps of each core, its noise, and which devices can be opened.
 pub fn run() -> Result<(), Failure> {
-    let mut out = stdout().lock();
+    let mut out = stdout();
     let environment = environment::read();
     for (name, value) in &environment.facts {
         writeln!(out, "{name}: {value}")?;
@@ -53,7 +54,7 @@ pub fn run() -> Result<(), Failure> {
 /// What lives in namespaces of a measurement's own, and probes from Linux 6.6 on, go with the
 /// process; of older kernels filters on interfaces stay.
 pub fn clean() -> Result<(), Failure> {
-    let mut out = stdout().lock();
+    let mut out = stdout();
     let cleaned = niclab_device::linux::clean()?;
     for left in &cleaned {
         writeln!(out, "put in order: {left}")?;

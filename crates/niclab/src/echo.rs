@@ -1,6 +1,6 @@
 //! `niclab serve echo` and `niclab measure echo`: messages over the kernel's stack, there and back.
 
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -14,6 +14,7 @@ use serde_json::json;
 
 use crate::arguments::{MeasureEchoArguments, ServeEchoArguments};
 use crate::failure::Failure;
+use crate::output::stdout;
 use crate::run::stop_flag;
 use crate::tune;
 
@@ -160,7 +161,7 @@ fn percentiles(latency: &Latency) -> serde_json::Value {
 }
 
 fn print(name: &str, exchange: &Exchange, seen: &Exchanged) -> Result<(), Failure> {
-    let mut out = stdout().lock();
+    let mut out = stdout();
     let (echo, echoed) = (&exchange.echo, &seen.echoed);
     let pace = match echo.pace {
         Pace::Closed => "closed loop".to_owned(),

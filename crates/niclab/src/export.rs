@@ -1,11 +1,12 @@
 //! `niclab export`: samples in other formats.
 
-use std::io::{self, BufWriter, Write, stdout};
+use std::io::{self, BufWriter, Write};
 
 use niclab_result::{ResultError, write_csv};
 
 use crate::arguments::ExportArguments;
 use crate::failure::Failure;
+use crate::output::{say, stdout};
 
 /// Writes one line a sample to standard output.
 pub fn run(arguments: &ExportArguments) -> Result<(), Failure> {
@@ -13,12 +14,15 @@ pub fn run(arguments: &ExportArguments) -> Result<(), Failure> {
     if !path.exists() {
         return Err(Failure::Result(ResultError::Absent { path: path.clone() }));
     }
-    let mut out = Watched { inner: BufWriter::new(stdout().lock()), failed: None };
+    let mut out = Watched { inner: BufWriter::new(stdout()), failed: None };
     let written = write_csv(path, &mut out);
+    if let Ok(Some(torn)) = &written {
+        say(&torn.to_string());
+    }
     match out.failed {
         // Not the directory's fault: it is the output that ended.
         Some(error) => Err(Failure::Output(error)),
-        None => Ok(written?),
+        None => Ok(written.map(drop)?),
     }
 }
 

@@ -347,10 +347,22 @@ pub enum Failure {
     #[error("{0}")]
     Spec(#[from] SpecError),
     /// The user stopped it.
-    #[error("stopped; go on with: niclab run --resume {}", directory.display())]
+    #[error("stopped; go on with: {command}")]
     Stopped {
-        /// Where the finished measurements are.
+        /// What goes on with it.
+        command: String,
+    },
+    /// A directory would have more opened or run than niclab's own.
+    #[error(
+        "{} names what is not niclab's own:\n  {}\nlook at each; where you trust whoever wrote the \
+         directory: niclab run --resume {} --trust",
+        directory.display(), named.join("\n  "), directory.display()
+    )]
+    Untrusted {
+        /// Its directory.
         directory: PathBuf,
+        /// What it names.
+        named: Vec<String>,
     },
 }
 
@@ -451,7 +463,8 @@ impl Failure {
             | Failure::Merged { .. }
             | Failure::Within { .. }
             | Failure::Result(_)
-            | Failure::Unmeasured { .. } => 4,
+            | Failure::Unmeasured { .. }
+            | Failure::Untrusted { .. } => 4,
             Failure::Device(DeviceError::BadLoad { .. })
             | Failure::Echo(EchoError::Range { .. } | EchoError::NotSupported { .. }) => 3,
             Failure::Device(DeviceError::Absent { .. })

@@ -1,16 +1,17 @@
 //! `niclab list`: what can be measured, on what.
 
-use std::io::{Write, stdout};
+use std::io::Write;
 
 use niclab_lab::experiment;
 use niclab_lab::spec::SpecError;
 
 use crate::devices;
 use crate::failure::Failure;
+use crate::output::stdout;
 
 /// Prints experiments with their axes, and the devices.
 pub fn run() -> Result<(), Failure> {
-    let mut out = stdout().lock();
+    let mut out = stdout();
     writeln!(out, "Experiments (niclab run NAME); without a name, all of them:")?;
     for listing in experiment::list()? {
         writeln!(out, "  {}: {}", listing.name, listing.question)?;
@@ -38,7 +39,7 @@ pub fn toml(name: &str) -> Result<(), Failure> {
         let name = name.to_owned();
         return Err(Failure::Spec(SpecError::Unknown { name, known }));
     };
-    stdout().lock().write_all(text.as_bytes())?;
+    stdout().write_all(text.as_bytes())?;
     Ok(())
 }
 

@@ -21,6 +21,7 @@ mod kvs;
 mod list;
 mod merge;
 mod nic;
+mod output;
 mod profile;
 mod program;
 mod progress;
@@ -28,8 +29,10 @@ mod report;
 mod rules;
 mod run;
 mod show;
+mod stored;
 mod tables;
 mod texts;
+mod trust;
 mod tune;
 
 use std::process::ExitCode;
@@ -42,11 +45,20 @@ use arguments::{
 use failure::Failure;
 
 fn main() -> ExitCode {
-    match command(Arguments::parse().command) {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        // Help and version are our own words.
+        Err(error) if !error.use_stderr() => error.exit(),
+        Err(error) => {
+            output::say(error.render().to_string().trim_end());
+            return ExitCode::from(error.exit_code() as u8);
+        }
+    };
+    match command(arguments.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) if failure.is_closed_pipe() => ExitCode::SUCCESS,
         Err(failure) => {
-            progress::say(format!("niclab: {failure}").trim_end());
+            output::say(format!("niclab: {failure}").trim_end());
             failure.exit_code()
         }
     }

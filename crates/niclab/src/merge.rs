@@ -1,20 +1,20 @@
 //! `niclab merge`: results from different hosts or places, as one.
 
-use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use niclab_lab::merge::{Merged, Part, merge};
 use niclab_lab::run::Run;
-use niclab_result::{Directory, ENVIRONMENT, Environment, ResultError, SCHEMA, Stored};
+use niclab_result::{Directory, Environment, ResultError, SCHEMA};
 
 use crate::arguments::MergeArguments;
 use crate::compare::check_names;
 use crate::environment::HOST;
 use crate::failure::Failure;
-use crate::progress::say;
-use crate::report;
+use crate::output::say;
 use crate::run::PROGRAM;
+use crate::{report, stored};
 
 /// Reads all directories, and writes the merged one; where something is wrong, nothing.
 pub fn run(arguments: &MergeArguments) -> Result<(), Failure> {
@@ -28,17 +28,18 @@ pub fn run(arguments: &MergeArguments) -> Result<(), Failure> {
         say(&format!("left out: {name}: it has no round trips; niclab compare is for it"));
     }
     let environment = environment(&parts, &machines);
-    let part = beside(&arguments.output);
-    let written = write(&part, &merged, &environment).and_then(|()| {
-        let moved = fs::rename(&part, &arguments.output);
+    let part = beside(&arguments.output, &merged)?;
+    let path = part.path().to_path_buf();
+    let written = write(part, &merged, &environment).and_then(|()| {
+        let moved = fs::rename(&path, &arguments.output);
         moved.map_err(|error| ResultError::of(&arguments.output, error).into())
     });
     if let Err(failure) = written {
         // Best effort: what is wrong is told in any case.
-        let _ = fs::remove_dir_all(&part);
+        let _ = fs::remove_dir_all(&path);
         return Err(failure);
     }
-    let (summary, _) = report::summary(&Stored::open(&arguments.output)?)?;
+    let (summary, _) = report::summary(&stored::open(&arguments.output)?)?;
     report::announce(&summary, &arguments.output)
 }
 
@@ -62,22 +63,22 @@ fn check_output(output: &Path, directories: &[PathBuf]) -> Result<(), Failure> {
     }
 }
 
-/// Where the result is written before it takes its place.
-fn beside(output: &Path) -> PathBuf {
-    let mut name = OsString::from(".");
-    name.push(output.file_name().unwrap_or_default());
-    name.push(format!(".{}.part", std::process::id()));
-    output.with_file_name(name)
+/// Makes the directory that the result is written into before it takes its place: a new one beside
+/// it. The histograms' log begins with the earliest sample.
+fn beside(output: &Path, merged: &Merged) -> Result<Directory, Failure> {
+    let name = output.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let parent = output.parent().unwrap_or(Path::new(""));
+    let began_ns = merged.samples.iter().map(|sample| sample.time_unix_ns).min();
+    let began = Duration::from_nanos(began_ns.unwrap_or_default());
+    Ok(Directory::create_fresh(parent, &format!(".{name}.part"), began)?)
 }
 
 fn load(path: &Path) -> Result<(Part, Environment), Failure> {
-    let stored = Stored::open(path)?;
+    let stored = stored::open(path)?;
     let run = Run::from_toml(&stored.run_toml()?)?;
     let latencies = stored.latencies()?;
-    let machine = match path.join(ENVIRONMENT).is_file() {
-        true => stored.environment()?,
-        false => Environment::default(),
-    };
+    latencies.torn.iter().for_each(|torn| say(&torn.to_string()));
+    let machine = stored.environment()?.unwrap_or_default();
     let host = machine.facts.iter().find(|(name, _)| name == HOST);
     let host = host.map(|(_, value)| value.clone());
     let name = path.display().to_string();
@@ -101,15 +102,19 @@ fn environment(parts: &[Part], machines: &[Environment]) -> Environment {
     all
 }
 
-fn write(path: &Path, merged: &Merged, environment: &Environment) -> Result<(), Failure> {
-    let mut directory = Directory::create(path)?;
-    directory.write_run(&merged.run.to_toml()?)?;
+fn write(
+    mut directory: Directory,
+    merged: &Merged,
+    environment: &Environment,
+) -> Result<(), Failure> {
+    let path = directory.path().to_path_buf();
     directory.write_environment(environment)?;
+    directory.write_run(&merged.run.to_toml()?)?;
     for sample in &merged.samples {
-        let latency = sample.latency_tag.as_ref().and_then(|tag| merged.latencies.get(tag));
-        directory.append(sample, latency)?;
+        let latency = sample.latency_tag.as_ref().and_then(|tag| merged.latencies.histogram(tag));
+        directory.append(sample, latency.as_ref())?;
     }
     drop(directory);
-    report::write(path)?;
+    report::write(&path)?;
     Ok(())
 }

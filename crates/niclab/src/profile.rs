@@ -1,6 +1,6 @@
 //! `niclab profile`: profiles of modelled cards.
 
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::path::Path;
 
 use niclab_device::model::profile::{Entry, Part, Profile};
@@ -9,17 +9,17 @@ use niclab_device::model::{self, UnreadProfile};
 use niclab_lab::fit::echoes::ECHOING;
 use niclab_lab::fit::{NoFit, fitted, of_results};
 use niclab_lab::validation;
-use niclab_result::Stored;
 
 use crate::failure::Failure;
-use crate::files;
+use crate::output::stdout;
+use crate::{files, stored};
 
 /// What `fit` takes in place of a result directory: a published card.
 const PUBLISHED: &str = "published:";
 
 /// Reads each profile and says what is known of the card.
 pub fn check(profiles: &[String]) -> Result<(), Failure> {
-    let mut out = stdout().lock();
+    let mut out = stdout();
     for name in profiles {
         files::check(Path::new(name))?;
         let profile = model::read(name)?;
@@ -41,7 +41,7 @@ pub fn check(profiles: &[String]) -> Result<(), Failure> {
 
 /// Lists all sections and keys.
 pub fn keys() -> Result<(), Failure> {
-    let mut out = stdout().lock();
+    let mut out = stdout();
     for section in SECTIONS {
         let none = if section.may_lack { "; may be \"none\"" } else { "" };
         writeln!(out, "[{}]  {}{none}", section.name, section.text)?;
@@ -57,7 +57,7 @@ pub fn keys() -> Result<(), Failure> {
 pub fn show(name: &str) -> Result<(), Failure> {
     files::check(Path::new(name))?;
     let (_, text) = model::text(name).map_err(UnreadProfile::Absent)?;
-    Ok(stdout().lock().write_all(text.as_bytes())?)
+    Ok(stdout().write_all(text.as_bytes())?)
 }
 
 /// Fits a profile and prints it.
@@ -69,11 +69,11 @@ pub fn fit(from: &str, device: Option<&str>) -> Result<(), Failure> {
         },
         None => measured(Path::new(from), device)?,
     };
-    Ok(stdout().lock().write_all(profile.text().as_bytes())?)
+    Ok(stdout().write_all(profile.text().as_bytes())?)
 }
 
 fn measured(directory: &Path, device: Option<&str>) -> Result<Profile, Failure> {
-    let stored = Stored::open(directory)?;
+    let stored = stored::open(directory)?;
     let mut devices: Vec<&str> = stored.samples.iter().map(|one| one.device.as_str()).collect();
     devices.sort_unstable();
     devices.dedup();
@@ -98,5 +98,5 @@ fn measured(directory: &Path, device: Option<&str>) -> Result<Profile, Failure> 
 /// Compares the modelled cards with what was published of them.
 pub fn validate() -> Result<(), Failure> {
     let page = validation::page(&validation::validate()?, &validation::echoes::validate()?);
-    Ok(stdout().lock().write_all(page.as_bytes())?)
+    Ok(stdout().write_all(page.as_bytes())?)
 }

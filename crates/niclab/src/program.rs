@@ -1,6 +1,6 @@
 //! `niclab program`: programs of the card, read, shown and tested.
 
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use niclab_device::cases::{Case, Loaded};
@@ -9,7 +9,8 @@ use niclab_program::{Program, Single, Stf, Verdict, Warning, carry_out};
 
 use crate::failure::Failure;
 use crate::input::{self, PROGRAM_LEN_MAX, TEST_LEN_MAX};
-use crate::{progress, rules};
+use crate::output::stdout;
+use crate::{output, rules};
 
 /// Entries of a table where nobody says how many.
 const ENTRIES_DEFAULT: u32 = 1_024;
@@ -18,14 +19,14 @@ const ENTRIES_DEFAULT: u32 = 1_024;
 /// surely not meant. All are read; of those that are refused the last is the failure, and the
 /// others are said before.
 pub fn check(paths: &[PathBuf]) -> Result<(), Failure> {
-    let mut out = stdout().lock();
+    let mut out = stdout();
     let mut refused: Option<Failure> = None;
     for path in paths {
         let (program, warnings) = match read_with_warnings(path) {
             Ok(read) => read,
             Err(failure) => {
                 if let Some(before) = refused.replace(failure) {
-                    progress::say(&format!("niclab: {before}"));
+                    output::say(&format!("niclab: {before}"));
                 }
                 continue;
             }
@@ -66,7 +67,7 @@ fn write_warnings(out: &mut impl Write, warnings: &[Warning]) -> Result<(), Fail
 
 /// Prints a program as it is understood.
 pub fn dump(path: &Path) -> Result<(), Failure> {
-    write!(stdout().lock(), "{}", read(path)?)?;
+    write!(stdout(), "{}", read(path)?)?;
     Ok(())
 }
 
@@ -80,7 +81,7 @@ pub fn make(name: &str, count: u32, entries: Option<u32>) -> Result<(), Failure>
     let entries = entries.unwrap_or(case.entries_max().min(ENTRIES_DEFAULT));
     let text = Loaded { case, count, entries }.text();
     let text = text.map_err(|error| Failure::Case { reason: error.to_string() })?;
-    write!(stdout().lock(), "{text}")?;
+    write!(stdout(), "{text}")?;
     Ok(())
 }
 
@@ -116,7 +117,7 @@ pub fn test(test: &Path, path: &Path) -> Result<(), Failure> {
     }
     let memory = |error| Failure::ProgramMemory { path: path.into(), error };
     let fast = carry_out(&stf, &mut Single::new(program).map_err(memory)?);
-    let mut out = stdout().lock();
+    let mut out = stdout();
     for (name, Verdict { packets, met, failures }) in
         [("definition", &defined), ("fast path", &fast)]
     {

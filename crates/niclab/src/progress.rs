@@ -1,6 +1,5 @@
 //! What a run shows while it is under way.
 
-use std::io::{IsTerminal, Write, stderr};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,12 +12,8 @@ use niclab_lab::spec::{RulesFile, Trace};
 use niclab_load::TraceFrames;
 use niclab_result::{Outcome, Sample};
 
+use crate::output::{clean, is_terminal, say};
 use crate::rules::plural;
-
-/// Says a line on standard error. A reader that went away must not end a measurement.
-pub fn say(line: &str) {
-    let _ = writeln!(stderr(), "{line}");
-}
 
 /// Steps of the bar: a thousandth each.
 const STEPS: u64 = 1_000;
@@ -64,7 +59,7 @@ impl Screen {
             budget.for_each(|words| say(&format!("{}: {words}", experiment.name)));
         }
         say(&format!("results: {}", directory.display()));
-        let terminal = stderr().is_terminal();
+        let terminal = is_terminal();
         let bar = if terminal { ProgressBar::new(STEPS) } else { ProgressBar::hidden() };
         if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent:>3} %  {wide_msg}") {
             bar.set_style(style);
@@ -84,7 +79,7 @@ impl Screen {
         let (done_ratio, remaining_s) = self.course.of_run(done_ratio, remaining_s);
         let left = duration(remaining_s);
         self.bar.set_position((done_ratio * STEPS as f64) as u64);
-        self.bar.set_message(format!("{left} left  {} {}", sample.device, what(sample)));
+        self.bar.set_message(clean(&format!("{left} left  {} {}", sample.device, what(sample))));
         let tenths = (done_ratio * 10.0) as u64;
         if !self.terminal && tenths > self.announced {
             self.announced = tenths;

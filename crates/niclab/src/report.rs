@@ -1,15 +1,16 @@
 //! `niclab report`, and the end of every run: samples to summary to page.
 
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use niclab_lab::run::Run;
 use niclab_lab::summary::summarize;
 use niclab_report::Options;
-use niclab_result::{Directory, REPORT, Stored, Summary};
+use niclab_result::{REPORT, ReportWriter, Stored, Summary};
 
 use crate::failure::Failure;
-use crate::tables;
+use crate::output::{say, stdout};
+use crate::{stored, tables, trust};
 
 /// Writes the report of a finished or unfinished run anew.
 pub fn run(directory: &Path) -> Result<(), Failure> {
@@ -21,17 +22,22 @@ pub fn run(directory: &Path) -> Result<(), Failure> {
 pub fn summary(stored: &Stored) -> Result<(Summary, String), Failure> {
     let toml = stored.run_toml()?;
     let run = Run::from_toml(&toml)?;
-    Ok((summarize(&run, &stored.samples, &stored.latencies()?), toml))
+    let latencies = stored.latencies()?;
+    latencies.torn.iter().for_each(|torn| say(&torn.to_string()));
+    Ok((summarize(&run, &stored.samples, &latencies), toml))
 }
 
 /// Writes summary and page into a result directory.
 pub fn write(path: &Path) -> Result<Summary, Failure> {
-    let (directory, stored) = Directory::resume(path)?;
+    // A run that writes there keeps everybody else out.
+    let writer = ReportWriter::open(path)?;
+    let stored = stored::open(path)?;
     let (summary, toml) = summary(&stored)?;
     let options = Options { title: title(&summary), command: command(&toml)? };
-    let page = niclab_report::html(&summary, &stored.environment()?, &toml, &options)?;
-    directory.write_summary(&summary)?;
-    directory.write_report(&page)?;
+    let page =
+        niclab_report::html(&summary, &stored.environment()?.unwrap_or_default(), &toml, &options)?;
+    writer.write_summary(&summary)?;
+    writer.write_report(&page)?;
     Ok(summary)
 }
 
@@ -39,7 +45,7 @@ pub fn write(path: &Path) -> Result<Summary, Failure> {
 fn command(toml: &str) -> Result<String, Failure> {
     let run = Run::from_toml(toml)?;
     Ok(match run.parts.is_empty() {
-        true => "niclab run --resume DIRECTORY".to_owned(),
+        true => trust::command(Path::new("DIRECTORY"), &run),
         false => {
             let names: Vec<&str> = run.parts.iter().map(|part| part.name.as_str()).collect();
             format!("niclab merge {} --output DIRECTORY", names.join(" "))
@@ -60,7 +66,7 @@ fn title(summary: &Summary) -> String {
 
 /// Prints what was found, what is wrong with the data, and where the report is.
 pub fn announce(summary: &Summary, directory: &Path) -> Result<(), Failure> {
-    let mut out = stdout().lock();
+    let mut out = stdout();
     let width = tables::width();
     for warning in &summary.warnings {
         writeln!(out, "{}", tables::wrapped(&format!("warning: {warning}"), width))?;

@@ -1,6 +1,6 @@
 //! `niclab rules`: files of rules.
 
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::path::Path;
 
 use niclab_lab::spec::RulesFile;
@@ -15,6 +15,7 @@ use niclab_nic::{Nic, NicConfig};
 use crate::arguments::{CheckArguments, RulesFormat};
 use crate::failure::Failure;
 use crate::files;
+use crate::output::stdout;
 
 /// Rules of a kind that are told one by one, unless all are asked for.
 const SHOWN_MAX: usize = 5;
@@ -46,7 +47,7 @@ pub fn check(arguments: &CheckArguments) -> Result<(), Failure> {
 fn check_file(path: &Path, shown_max: usize) -> Result<bool, Failure> {
     let bad = |error: ReadError| Failure::Rules { path: path.into(), error };
     let (records, report) = checked(&read(path)?).map_err(bad)?;
-    let mut out = stdout().lock();
+    let mut out = stdout();
     writeln!(out, "{}: {}", path.display(), counted(&records))?;
     records.iter().filter_map(told).try_for_each(|line| writeln!(out, "  {line}"))?;
     write_report(&mut out, &report, shown_max)?;
@@ -63,7 +64,7 @@ pub fn convert(from: RulesFormat, path: &Path) -> Result<(), Failure> {
     let bad = |error: ReadError| Failure::Rules { path: path.into(), error };
     let text = text(path)?;
     let converted = convert::convert(format, &text).map_err(|error| bad(error.into()))?;
-    stdout().lock().write_all(converted.as_bytes())?;
+    stdout().write_all(converted.as_bytes())?;
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use niclab_device::About;
 use niclab_device::linux::tune::Tuned;
@@ -18,7 +18,7 @@ use niclab_lab::runner::{Bed, Ended, execute};
 use niclab_lab::spec::{Assignment, GridName, Overrides, RulesFile, Spec, Trace};
 use niclab_load::TraceFrames;
 use niclab_packet::trace::{self, TraceLimits};
-use niclab_result::{Directory, ENVIRONMENT, RULES, ResultError, Sample, Summary};
+use niclab_result::{Directory, ENVIRONMENT, ResultError, Sample, Stored, Summary};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
@@ -26,8 +26,9 @@ use signal_hook::iterator::Signals;
 use crate::arguments::{Grid, RunArguments};
 use crate::devices::{self, OpenBed};
 use crate::failure::{Failure, STOPPED};
-use crate::progress::{Screen, say};
-use crate::{environment, files, report, rules, tune};
+use crate::output::say;
+use crate::progress::Screen;
+use crate::{environment, files, report, rules, trust, tune};
 
 /// Name and version of the program, as results carry it.
 pub const PROGRAM: &str = concat!("niclab ", env!("CARGO_PKG_VERSION"));
@@ -36,7 +37,7 @@ pub const PROGRAM: &str = concat!("niclab ", env!("CARGO_PKG_VERSION"));
 pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let stop = stop_flag()?;
     let Prepared { run, mut beds, tuned, mut directory, done } = match &arguments.resume {
-        Some(path) => resumed(path)?,
+        Some(path) => resumed(path, arguments.trust)?,
         None => started(arguments)?,
     };
     let mut borrowed: Vec<Bed<'_>> = beds.iter_mut().map(bed_of).collect();
@@ -58,12 +59,11 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     match ended {
         Ended::Complete => {}
         Ended::OutOfTime => say(&format!(
-            "the time for this experiment is used up: the last repeats are missing; go on with: \
-             niclab run --resume {}",
-            path.display()
+            "the time for this experiment is used up: the last repeats are missing; go on with: {}",
+            trust::command(&path, &run)
         )),
         Ended::Nothing => return Err(nothing(&written, path)),
-        Ended::Stopped => return Err(Failure::Stopped { directory: path }),
+        Ended::Stopped => return Err(Failure::Stopped { command: trust::command(&path, &run) }),
     }
     Ok(())
 }
@@ -140,9 +140,8 @@ struct Prepared {
 fn started(arguments: &RunArguments) -> Result<Prepared, Failure> {
     // Everything that can be refused without touching the machine comes first.
     let specs = specs(&arguments.experiments)?;
-    let path = output(arguments);
-    if path.exists() {
-        return Err(Failure::Result(ResultError::existing(&path)));
+    if let Some(path) = arguments.output.as_ref().filter(|path| path.symlink_metadata().is_ok()) {
+        return Err(Failure::Result(ResultError::existing(path)));
     }
     let overrides = overrides(arguments)?;
     let names = match arguments.device.is_empty() {
@@ -157,12 +156,13 @@ fn started(arguments: &RunArguments) -> Result<Prepared, Failure> {
     tune::note(&tuned, &mut described);
     let mut run = resolve(PROGRAM, &specs, &overrides, described)?;
     meet(&mut run);
-    let directory = Directory::create(&path)?;
-    directory.write_run(&run.to_toml()?)?;
+    let mut directory = directory(arguments)?;
     directory.write_environment(&environment::read())?;
     if let Some(file) = &run.rules {
         directory.write_rules(&rules::read(&file.path)?)?;
     }
+    // The last of them: where it is, the run can be gone on with.
+    directory.write_run(&run.to_toml()?)?;
     Ok(Prepared { run, beds, tuned, directory, done: Vec::new() })
 }
 
@@ -190,26 +190,37 @@ fn unopened(name: &str) -> RunDevice {
     RunDevice { name: name.to_owned(), absent: None, about: About::default() }
 }
 
-fn resumed(path: &Path) -> Result<Prepared, Failure> {
-    let (directory, stored) = Directory::resume(path)?;
-    let mut run = Run::from_toml(&stored.run_toml()?)?;
+/// Refuses a merged run, and one that names more than niclab's own unless it is trusted.
+fn check_resumable(path: &Path, run: &Run, is_trusted: bool) -> Result<(), Failure> {
     if !run.parts.is_empty() {
-        let of = run.parts.into_iter().map(|part| part.name).collect();
+        let of = run.parts.iter().map(|part| part.name.clone()).collect();
         return Err(Failure::Merged { directory: path.to_path_buf(), of });
     }
+    trust::check(path, run, is_trusted)
+}
+
+fn resumed(path: &Path, is_trusted: bool) -> Result<Prepared, Failure> {
+    // Before anything is changed, and again of what is there behind the lock.
+    check_resumable(path, &Run::from_toml(&Stored::open(path)?.run_toml()?)?, is_trusted)?;
+    let (mut directory, stored, repairs) = Directory::resume(path)?;
+    repairs.iter().for_each(|repair| say(&repair.to_string()));
+    let mut run = Run::from_toml(&stored.run_toml()?)?;
+    check_resumable(path, &run, is_trusted)?;
     let traces = run.experiments.iter().flat_map(|experiment| &experiment.loads);
     if let Some(path) = traces.filter_map(|load| load.trace.as_deref()).next() {
         trace(path)?;
     }
     if let Some(before) = &run.rules {
         let now = RulesFile { rules_met: before.rules_met, ..rules::file(&before.path)? };
-        let kept = directory.path().join(RULES);
-        let same_text = !kept.exists() || rules::read(&kept)? == rules::read(&before.path)?;
-        if now != *before || !same_text {
+        let (kept, text) = (stored.rules()?, rules::read(&before.path)?);
+        if now != *before || kept.as_ref().is_some_and(|kept| *kept != text) {
             return Err(Failure::RulesChanged { path: now.path });
         }
+        if kept.is_none() {
+            directory.write_rules(&text)?;
+        }
     }
-    if !directory.path().join(ENVIRONMENT).exists() {
+    if !directory.has(ENVIRONMENT) {
         // The directory of somebody who has the run alone.
         directory.write_environment(&environment::read())?;
     }
@@ -278,10 +289,16 @@ fn trace(path: &Path) -> Result<Trace, Failure> {
     Ok(Trace { path, frames })
 }
 
-/// Where the results go: as asked for, or a new directory named after the time.
-fn output(arguments: &RunArguments) -> PathBuf {
-    let now = || jiff::Zoned::now().strftime("%Y-%m-%d-%H%M%S").to_string();
-    arguments.output.clone().unwrap_or_else(|| Path::new("results").join(now()))
+/// Makes the directory that the results go to: as asked for, or a new one named after the time.
+fn directory(arguments: &RunArguments) -> Result<Directory, ResultError> {
+    let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    match &arguments.output {
+        Some(path) => Directory::create(path, began),
+        None => {
+            let now = jiff::Zoned::now().strftime("%Y-%m-%d-%H%M%S").to_string();
+            Directory::create_fresh(Path::new("results"), &now, began)
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,13 +1,14 @@
 //! `niclab show`: a run in the terminal.
 
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::path::Path;
 
-use niclab_result::{Figure, Mean, Shape, Stored, Summary};
+use niclab_result::{Figure, Mean, Shape, Summary};
 
 use crate::failure::Failure;
-use crate::report;
+use crate::output::stdout;
 use crate::tables::{self, Grid, wrapped};
+use crate::{report, stored};
 
 /// What is shown of a distribution, and the share of the frames that stays below each.
 const PERCENTILES: [(&str, f64); 5] =
@@ -15,8 +16,8 @@ const PERCENTILES: [(&str, f64); 5] =
 
 /// Prints findings, figures as tables, and tables.
 pub fn run(directory: &Path) -> Result<(), Failure> {
-    let (summary, _) = report::summary(&Stored::open(directory)?)?;
-    let mut out = stdout().lock();
+    let (summary, _) = report::summary(&stored::open(directory)?)?;
+    let mut out = stdout();
     let width = tables::width();
     head(&summary, width, &mut out)?;
     for experiment in &summary.experiments {

@@ -1,18 +1,19 @@
 //! Texts made from the command line's own description: completions, manual page.
 
-use std::io::{self, Write, stdout};
+use std::io::{self, Write};
 
 use clap::CommandFactory;
 use clap_complete::Shell;
 
 use crate::arguments::Arguments;
 use crate::failure::Failure;
+use crate::output::stdout;
 
 /// Prints the completions of a shell.
 pub fn completions(shell: Shell) -> Result<(), Failure> {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "niclab", &mut text);
-    Ok(stdout().lock().write_all(&text)?)
+    Ok(stdout().write_all(&text)?)
 }
 
 /// Prints the manual page: one page, each command a part of it.
@@ -33,7 +34,7 @@ pub fn man() -> Result<(), Failure> {
     top.render_extra_section(&mut notes)?;
     let notes = String::from_utf8_lossy(&notes).replace("\n.SH EXTRA", "\n.SH NOTES");
     page.write_all(notes.as_bytes())?;
-    Ok(stdout().lock().write_all(&page)?)
+    Ok(stdout().write_all(&page)?)
 }
 
 /// One command and those below it: its sections become parts of a section of its own.

@@ -8,7 +8,7 @@ use niclab_device::linux::tune::{self, Tuned};
 use niclab_lab::run::RunDevice;
 
 use crate::failure::Failure;
-use crate::progress::say;
+use crate::output::say;
 
 /// Turns it off at each interface that packets of these devices pass, and says so; dropped, it is
 /// as it was. An interface that is not there is left to the opening of its device to tell.

@@ -7,7 +7,9 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::Path;
 
-use crate::stored::{Line, Lines};
+use crate::folder::Folder;
+use crate::lines::Torn;
+use crate::stored::Lines;
 use crate::{Coordinate, Outcome, ResultError, Sample};
 
 const FIXED: [&str; 9] = [
@@ -22,17 +24,21 @@ const FIXED: [&str; 9] = [
     "marks",
 ];
 
-/// Writes the samples of the result directory `directory` to `out`.
-pub fn write_csv(directory: &Path, out: &mut dyn Write) -> Result<(), ResultError> {
-    let columns = columns(directory)?;
+/// Writes the samples of the result directory `directory` to `out`; the line that was left out
+/// because it is torn.
+pub fn write_csv(directory: &Path, out: &mut dyn Write) -> Result<Option<Torn>, ResultError> {
+    let folder = Folder::open(directory)?;
+    let columns = columns(&folder)?;
     let failed = |e: io::Error| ResultError::of(Path::new("the CSV output"), e);
     let head = FIXED.iter().map(|name| (*name).to_string());
-    let head = head.chain(columns.axes.iter().chain(&columns.metrics).cloned());
-    write_row(out, head).map_err(failed)?;
-    for sample in samples(directory)? {
+    let named = columns.axes.iter().chain(&columns.metrics).map(|name| text(name));
+    write_row(out, head.chain(named)).map_err(failed)?;
+    let mut samples = Lines::of(&folder)?;
+    for sample in &mut samples {
         write_row(out, cells(&sample?, &columns)).map_err(failed)?;
     }
-    out.flush().map_err(failed)
+    out.flush().map_err(failed)?;
+    Ok(samples.torn)
 }
 
 struct Columns {
@@ -40,25 +46,14 @@ struct Columns {
     metrics: BTreeSet<String>,
 }
 
-fn columns(directory: &Path) -> Result<Columns, ResultError> {
+fn columns(folder: &Folder) -> Result<Columns, ResultError> {
     let mut columns = Columns { axes: BTreeSet::new(), metrics: BTreeSet::new() };
-    for sample in samples(directory)? {
+    for sample in Lines::of(folder)? {
         let sample = sample?;
         columns.axes.extend(sample.point.into_keys());
         columns.metrics.extend(sample.metrics.into_keys());
     }
     Ok(columns)
-}
-
-fn samples(
-    directory: &Path,
-) -> Result<impl Iterator<Item = Result<Sample, ResultError>>, ResultError> {
-    let lines = Lines::open(directory)?;
-    Ok(lines.filter_map(|line| match line {
-        Ok(Line::Whole(sample, _)) => Some(Ok(*sample)),
-        Ok(Line::Torn) => None,
-        Err(e) => Some(Err(e)),
-    }))
 }
 
 fn cells(sample: &Sample, columns: &Columns) -> Vec<String> {
@@ -72,36 +67,56 @@ fn cells(sample: &Sample, columns: &Columns) -> Vec<String> {
     let mut cells = vec![
         sample.order.to_string(),
         sample.time_unix_ns.to_string(),
-        sample.experiment.clone(),
-        sample.device.clone(),
-        sample.trial.clone(),
+        text(&sample.experiment),
+        text(&sample.device),
+        text(&sample.trial),
         sample.repeat.to_string(),
         outcome.to_string(),
-        reason.to_string(),
+        text(reason),
         marks.join(" "),
     ];
-    let axis = |name| sample.point.get(name).map(Coordinate::to_string).unwrap_or_default();
+    let axis = |name| match sample.point.get(name) {
+        Some(Coordinate::Number(number)) => number.to_string(),
+        Some(Coordinate::Word(word)) => text(word),
+        None => String::new(),
+    };
     let metric = |name| sample.metrics.get(name).map(|q| q.value.to_string()).unwrap_or_default();
     cells.extend(columns.axes.iter().map(axis));
     cells.extend(columns.metrics.iter().map(metric));
     cells
 }
 
+/// Joins cells that are quoted already.
 fn write_row(out: &mut dyn Write, cells: impl IntoIterator<Item = String>) -> io::Result<()> {
-    let cells: Vec<String> = cells.into_iter().map(quoted).collect();
+    let cells: Vec<String> = cells.into_iter().collect();
     writeln!(out, "{}", cells.join(","))
 }
 
-/// Quotes a cell that a reader would break otherwise.
-fn quoted(cell: String) -> String {
-    if cell.contains(['"', ',', '\n', '\r']) {
-        return format!("\"{}\"", cell.replace('"', "\"\""));
+/// What a spreadsheet takes for the beginning of a formula, full-width forms too (OWASP, "CSV
+/// Injection"). It may look for it behind a tab or a line end.
+const FORMULA: [char; 11] = ['=', '+', '-', '@', '\t', '\r', '\n', '＝', '＋', '－', '＠'];
+
+/// A cell of text: one that a spreadsheet would carry out gets an apostrophe in front, and one that a
+/// reader would break is quoted. A word that is a number stays one.
+fn text(cell: &str) -> String {
+    let is_formula = cell.starts_with(FORMULA) && !is_number(cell);
+    let cell = if is_formula { format!("'{cell}") } else { cell.to_owned() };
+    match is_formula || cell.contains(['"', ',', ';', '\t', '\n', '\r']) {
+        true => format!("\"{}\"", cell.replace('"', "\"\"")),
+        false => cell,
     }
-    cell
+}
+
+/// Whether all of a cell is a decimal number, such as `-1.5` or `-2e-3`.
+fn is_number(cell: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_digit() || matches!(c, '.' | '-' | '+' | 'e' | 'E');
+    cell.chars().all(is_part) && cell.parse::<f64>().is_ok_and(f64::is_finite)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::directory::tests_support::sample;
     use crate::{Directory, Mark, Quantity};
@@ -110,7 +125,7 @@ mod tests {
     fn every_metric_and_axis_has_its_column_and_odd_words_are_quoted() {
         let parent = tempfile::tempdir().unwrap();
         let path = parent.path().join("run");
-        let mut directory = Directory::create(&path).unwrap();
+        let mut directory = Directory::create(&path, Duration::ZERO).unwrap();
         directory.write_run("schema = 1\n").unwrap();
         let mut first = sample(0);
         first.point.insert("rules".into(), Coordinate::Number(65_536.0));
@@ -124,12 +139,39 @@ mod tests {
         second.outcome = Outcome::NotSupported { capability: "rules".into() };
         directory.append(&second, None).unwrap();
         let mut out = Vec::new();
-        write_csv(&path, &mut out).unwrap();
+        assert_eq!(write_csv(&path, &mut out).unwrap(), None);
         let expected = "order,time_unix_ns,experiment,device,trial,repeat,outcome,reason,marks,\
             frame,rules,throughput_pps\n\
             0,1000,occupancy,soft,saturate,0,measured,,disturbed generator-limited,,65536,2.5\n\
             1,1001,occupancy,\"dpdk:--vdev=net_ring0,x=\"\"1\"\"\",saturate,0,not_supported,rules,\
             ,imix,,\n";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_spreadsheet_carries_no_cell_out_and_numbers_stay_numbers() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("run");
+        let mut directory = Directory::create(&path, Duration::ZERO).unwrap();
+        directory.write_run("schema = 1\n").unwrap();
+        let mut one = sample(0);
+        one.device = "=HYPERLINK(\"x\")".into();
+        one.experiment = "\t=1".into();
+        one.trial = "＝1".into();
+        one.outcome = Outcome::NotSupported { capability: "-2+cmd|' /C calc'!A0".into() };
+        let words = [("a", "@SUM(A1)"), ("b", "-1.5"), ("c", "+3e-2"), ("d", "-inf"), ("e", "-")];
+        let words = words.map(|(axis, word)| (axis.into(), Coordinate::Word(word.into())));
+        one.point.extend(words);
+        one.point.insert("f".into(), Coordinate::Number(-1.5));
+        one.metrics.insert("+m".into(), Quantity { value: -2.5e-9, unit: "1".into() });
+        directory.append(&one, None).unwrap();
+        let mut out = Vec::new();
+        assert_eq!(write_csv(&path, &mut out).unwrap(), None);
+        let expected = "order,time_unix_ns,experiment,device,trial,repeat,outcome,reason,marks,\
+            a,b,c,d,e,f,\"'+m\"\n\
+            0,1000,\"'\t=1\",\"'=HYPERLINK(\"\"x\"\")\",\"'＝1\",0,not_supported,\
+            \"'-2+cmd|' /C calc'!A0\",,\
+            \"'@SUM(A1)\",-1.5,+3e-2,\"'-inf\",\"'-\",-1.5,-0.0000000025\n";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
     }
 }

@@ -2,15 +2,19 @@
 //!
 //! Lines are appended and synced; whole documents are written beside their place and renamed into
 //! it, so that a reader never sees half of one. An exclusive lock on `samples.jsonl` keeps a second
-//! run out; the system drops it with the process, however that ends.
+//! run out; the system drops it with the process, however that ends. No link is followed out of the
+//! directory.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fmt;
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
+use crate::folder::Folder;
+use crate::limits::{SAMPLE_LEN_MAX, SAMPLES_LEN_MAX};
 use crate::stored::Stored;
 use crate::{
     ENVIRONMENT, Environment, LATENCY, REPORT, RULES, RUN, ResultError, SAMPLES, SUMMARY, Sample,
@@ -18,56 +22,125 @@ use crate::{
 };
 
 /// A result directory that this process alone writes.
+///
+/// One that was made is removed again with this value, unless its run was written: a directory that
+/// stays can be gone on with.
 #[derive(Debug)]
 pub struct Directory {
-    path: PathBuf,
+    folder: Folder,
     samples: Log,
     latency: Log,
+    /// It has its `run.toml`.
+    is_begun: bool,
 }
 
+/// Something in a directory that a killed run had left unfinished, and that was mended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Repair {
+    /// A torn last line was cut off.
+    Cut {
+        /// The file.
+        path: PathBuf,
+        /// Its length, bytes.
+        len: u64,
+    },
+    /// A whole last line got its end.
+    Ended {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+impl fmt::Display for Repair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Repair::Cut { path, len } => {
+                write!(f, "{}: cut off a torn last line of {len} bytes", path.display())
+            }
+            Repair::Ended { path } => {
+                write!(f, "{}: the last line had no line end, and got one", path.display())
+            }
+        }
+    }
+}
+
+/// How often a name for a new directory is tried before something else must be wrong.
+const FRESH_MAX: u32 = 10_000;
+
 impl Directory {
-    /// Makes `path`, and the directories above it that are missing.
+    /// Makes `path`, and the directories above it that are missing, for a run that begins at this
+    /// time since the Unix epoch.
     ///
     /// Refuses a path that exists, and a place that may not be written to.
-    pub fn create(path: &Path) -> Result<Directory, ResultError> {
+    pub fn create(path: &Path, began: Duration) -> Result<Directory, ResultError> {
         if let Some(parent) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
             fs::create_dir_all(parent).map_err(|e| ResultError::of(parent, e))?;
         }
         fs::create_dir(path).map_err(|e| match e.kind() {
             // Some places take no new directory and call it missing (/proc).
             io::ErrorKind::NotFound => ResultError::ReadOnly { path: path.to_path_buf() },
+            io::ErrorKind::StorageFull => ResultError::NoRoom { path: path.to_path_buf() },
             _ => ResultError::of(path, e),
         })?;
-        let mut directory = Directory::lock(path)?;
-        directory.latency.append(latency::HEADER.as_bytes())?;
+        Directory::begun_in(path, began).map_err(|error| {
+            // Nothing else can be in it yet.
+            [SAMPLES, LATENCY].iter().for_each(|name| drop(fs::remove_file(path.join(name))));
+            let _ = fs::remove_dir(path);
+            of_beginning(error)
+        })
+    }
+
+    /// Makes a directory in `parent` that was not there before: `name`, or `name-2` and so on.
+    pub fn create_fresh(
+        parent: &Path,
+        name: &str,
+        began: Duration,
+    ) -> Result<Directory, ResultError> {
+        let mut last = ResultError::existing(&parent.join(name));
+        for number in 1..=FRESH_MAX {
+            let name = if number == 1 { name.to_owned() } else { format!("{name}-{number}") };
+            let path = parent.join(name);
+            let made = Directory::create(&path, began);
+            match made {
+                Err(error) if error.is_taken() => last = error,
+                other => return other,
+            }
+        }
+        Err(last)
+    }
+
+    fn begun_in(path: &Path, began: Duration) -> Result<Directory, ResultError> {
+        let mut directory = Directory::lock(path, false)?;
+        // Whoever fails from here on removes the directory himself.
+        directory.is_begun = true;
+        directory.latency.append(latency::header(began).as_bytes())?;
+        directory.is_begun = false;
         Ok(directory)
     }
 
-    /// Opens `path` to go on with it, and returns what is finished.
-    ///
-    /// A torn last line, as a killed run leaves it, is cut off.
-    pub fn resume(path: &Path) -> Result<(Directory, Stored), ResultError> {
+    /// Opens `path` to go on with it, and returns what is finished and what had to be mended: a torn
+    /// last line, as a killed run leaves it, is cut off, and a whole one without an end gets one.
+    pub fn resume(path: &Path) -> Result<(Directory, Stored, Vec<Repair>), ResultError> {
         // Looked at before the lock, which makes files that are missing, and read behind it:
         // another run may have ended in between.
         Stored::open(path)?;
-        let mut directory = Directory::lock(path)?;
+        let mut directory = Directory::lock(path, true)?;
         let stored = Stored::open(path)?;
-        directory.samples.cut(stored.samples_len)?;
-        let whole = latency::whole_len(&directory.latency.path)?;
-        directory.latency.cut(whole)?;
-        if directory.latency.len == 0 {
-            directory.latency.append(latency::HEADER.as_bytes())?;
-        }
-        for name in [RUN, RULES, ENVIRONMENT, SUMMARY, REPORT] {
-            // A leaving of a killed run; where there is none there is nothing to do.
-            let _ = fs::remove_file(beside(path, name));
-        }
-        Ok((directory, stored))
+        let log = latency::read(&directory.folder)?;
+        let mut repairs = directory.samples.mend(stored.samples_len, stored.is_open)?;
+        repairs.extend(directory.latency.mend(log.whole_len, log.is_open)?);
+        directory.folder.remove_parts(&[RUN, RULES, ENVIRONMENT, SUMMARY, REPORT])?;
+        Ok((directory, stored, repairs))
     }
 
     /// Where it is.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.folder.path()
+    }
+
+    /// Whether the directory has the file of this name.
+    pub fn has(&self, name: &str) -> bool {
+        self.folder.has(name)
     }
 
     /// Appends one sample and its latency histogram; both are synced when this returns `Ok`.
@@ -84,13 +157,19 @@ impl Directory {
     ) -> Result<(), ResultError> {
         let mut line = to_json(&self.samples.path, sample, serde_json::to_string)?;
         line.push('\n');
+        self.check_room(line.len() as u64)?;
         let latency_len = self.latency.len;
         if let (Some(histogram), Some(tag)) = (histogram, &sample.latency_tag) {
             let start = Duration::from_nanos(sample.time_unix_ns);
-            let line = latency::line(tag, start, histogram).map_err(|reason| {
-                ResultError::Damaged { path: self.latency.path.clone(), line: 0, reason }
+            let line = latency::line(tag, (start, measured(sample)), histogram);
+            let line = line.map_err(|reason| ResultError::Damaged {
+                path: self.latency.path.clone(),
+                line: 0,
+                reason,
             })?;
-            self.latency.append(&line)?;
+            // A log that was missing where the run was gone on with.
+            let head = if latency_len == 0 { latency::header(start) } else { String::new() };
+            self.latency.append((head + &line).as_bytes())?;
         }
         let appended = self.samples.append(line.as_bytes());
         if appended.is_err() {
@@ -100,47 +179,114 @@ impl Directory {
         appended
     }
 
-    /// Writes the resolved run.
-    pub fn write_run(&self, toml: &str) -> Result<(), ResultError> {
-        write_whole(&self.path, RUN, toml.as_bytes())
+    /// Refuses what no reader would take.
+    fn check_room(&self, line_len: u64) -> Result<(), ResultError> {
+        let (path, all) = (self.samples.path.clone(), self.samples.len + line_len);
+        match (line_len > SAMPLE_LEN_MAX, all > SAMPLES_LEN_MAX) {
+            (true, _) => Err(ResultError::Grown { path, len_max: SAMPLE_LEN_MAX }),
+            (_, true) => Err(ResultError::Grown { path, len_max: SAMPLES_LEN_MAX }),
+            (false, false) => Ok(()),
+        }
+    }
+
+    /// Writes the resolved run: from now on the directory stays.
+    pub fn write_run(&mut self, toml: &str) -> Result<(), ResultError> {
+        self.write(RUN, toml.as_bytes())?;
+        self.is_begun = true;
+        Ok(())
     }
 
     /// Writes the rules of a run that has a file of them.
     pub fn write_rules(&self, text: &[u8]) -> Result<(), ResultError> {
-        write_whole(&self.path, RULES, text)
+        self.write(RULES, text)
     }
 
     /// Writes what the machine is.
     pub fn write_environment(&self, environment: &Environment) -> Result<(), ResultError> {
-        let path = self.path.join(ENVIRONMENT);
+        let path = self.folder.place(ENVIRONMENT);
         let text = to_json(&path, environment, serde_json::to_string_pretty)?;
-        write_whole(&self.path, ENVIRONMENT, text.as_bytes())
+        self.write(ENVIRONMENT, text.as_bytes())
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) -> Result<(), ResultError> {
+        let written = self.folder.write_whole(name, bytes);
+        if self.is_begun { written } else { written.map_err(of_beginning) }
+    }
+
+    fn lock(path: &Path, is_begun: bool) -> Result<Directory, ResultError> {
+        let folder = Folder::open(path)?;
+        let samples = Log::open(&folder, SAMPLES)?;
+        locked(path, samples.file.try_lock())?;
+        let latency = Log::open(&folder, LATENCY)?;
+        folder.sync()?;
+        Ok(Directory { folder, samples, latency, is_begun })
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        if !self.is_begun {
+            let names = [ENVIRONMENT, RULES, RUN, LATENCY, SAMPLES];
+            names.iter().for_each(|name| self.folder.remove(name));
+            // What cannot be removed stays, and says for itself that it never began.
+            let _ = fs::remove_dir(self.folder.path());
+        }
+    }
+}
+
+/// Length of the measured part of a sample's trial, as its load says it.
+fn measured(sample: &Sample) -> Duration {
+    let of = |load: &serde_json::Value| load.get("duration_ns")?.as_u64();
+    let below = || sample.load.as_object()?.values().find_map(of);
+    Duration::from_nanos(of(&sample.load).or_else(below).unwrap_or(0))
+}
+
+/// An error while a directory is made: there is nothing yet that could be gone on with.
+fn of_beginning(error: ResultError) -> ResultError {
+    match error {
+        ResultError::Full { path } => ResultError::NoRoom { path },
+        other => other,
+    }
+}
+
+fn locked(path: &Path, lock: Result<(), TryLockError>) -> Result<(), ResultError> {
+    match lock {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => Err(ResultError::Busy { path: path.to_path_buf() }),
+        Err(TryLockError::Error(source)) => Err(ResultError::of(path, source)),
+    }
+}
+
+/// Writes summary and report into a directory that no run writes into meanwhile. Nothing else in it
+/// is changed.
+#[derive(Debug)]
+pub struct ReportWriter {
+    folder: Folder,
+    /// Held as long as this value is there.
+    _samples: Option<File>,
+}
+
+impl ReportWriter {
+    /// Opens `path`.
+    pub fn open(path: &Path) -> Result<ReportWriter, ResultError> {
+        let folder = Folder::open(path)?;
+        let samples = folder.file(SAMPLES)?;
+        if let Some(file) = &samples {
+            locked(path, file.try_lock_shared())?;
+        }
+        Ok(ReportWriter { folder, _samples: samples })
     }
 
     /// Writes what was computed from the samples.
     pub fn write_summary(&self, summary: &Summary) -> Result<(), ResultError> {
-        let path = self.path.join(SUMMARY);
+        let path = self.folder.place(SUMMARY);
         let text = to_json(&path, summary, serde_json::to_string_pretty)?;
-        write_whole(&self.path, SUMMARY, text.as_bytes())
+        self.folder.write_whole(SUMMARY, text.as_bytes())
     }
 
     /// Writes the report.
     pub fn write_report(&self, html: &str) -> Result<(), ResultError> {
-        write_whole(&self.path, REPORT, html.as_bytes())
-    }
-
-    fn lock(path: &Path) -> Result<Directory, ResultError> {
-        let samples = Log::open(path.join(SAMPLES))?;
-        match samples.file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(ResultError::Busy { path: path.to_path_buf() });
-            }
-            Err(TryLockError::Error(source)) => return Err(ResultError::of(path, source)),
-        }
-        let latency = Log::open(path.join(LATENCY))?;
-        sync_directory(path)?;
-        Ok(Directory { path: path.to_path_buf(), samples, latency })
+        self.folder.write_whole(REPORT, html.as_bytes())
     }
 }
 
@@ -153,9 +299,8 @@ struct Log {
 }
 
 impl Log {
-    fn open(path: PathBuf) -> Result<Log, ResultError> {
-        let file = OpenOptions::new().append(true).create(true).open(&path);
-        let file = file.map_err(|e| ResultError::of(&path, e))?;
+    fn open(folder: &Folder, name: &str) -> Result<Log, ResultError> {
+        let (path, file) = (folder.place(name), folder.log(name)?);
         let len = file.metadata().map_err(|e| ResultError::of(&path, e))?.len();
         Ok(Log { path, file, len })
     }
@@ -170,6 +315,20 @@ impl Log {
         }
         self.len += line.len() as u64;
         Ok(())
+    }
+
+    /// Cuts off what comes behind `whole_len`, and ends a last line that has no end.
+    fn mend(&mut self, whole_len: u64, is_open: bool) -> Result<Vec<Repair>, ResultError> {
+        let mut repairs = Vec::new();
+        if let Some(len @ 1..) = self.len.checked_sub(whole_len) {
+            self.cut(whole_len)?;
+            repairs.push(Repair::Cut { path: self.path.clone(), len });
+        }
+        if is_open {
+            self.append(b"\n")?;
+            repairs.push(Repair::Ended { path: self.path.clone() });
+        }
+        Ok(repairs)
     }
 
     fn cut(&mut self, len: u64) -> Result<(), ResultError> {
@@ -193,32 +352,6 @@ fn to_json<T>(
         line: 0,
         reason: e.to_string(),
     })
-}
-
-/// Where a document is written before it takes its place.
-fn beside(directory: &Path, name: &str) -> PathBuf {
-    directory.join(format!(".{name}.part"))
-}
-
-/// Writes `name` so that a reader sees the old document or the new one, never a part.
-fn write_whole(directory: &Path, name: &str, bytes: &[u8]) -> Result<(), ResultError> {
-    let (part, place) = (beside(directory, name), directory.join(name));
-    let write = || {
-        let mut file = File::create(&part)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&part, &place)
-    };
-    write().map_err(|e| {
-        let _ = fs::remove_file(&part);
-        ResultError::of(&place, e)
-    })?;
-    sync_directory(directory)
-}
-
-fn sync_directory(path: &Path) -> Result<(), ResultError> {
-    let sync = File::open(path).and_then(|directory| directory.sync_all());
-    sync.map_err(|e| ResultError::of(path, e))
 }
 
 #[cfg(test)]

@@ -1,10 +1,15 @@
 //! Result directories are written, killed, torn, filled and read back.
 
+use std::fs::OpenOptions;
 use std::io::Read;
 use std::process::{Command, Stdio};
 
 use super::tests_support::sample;
 use super::*;
+use crate::Torn;
+
+/// When the runs of these tests began.
+const BEGAN: Duration = Duration::from_secs(1_700_000_000);
 
 const RUN_TEXT: &str = "schema = 1\nprogram = \"niclab 0.1.0\"\n";
 
@@ -22,7 +27,7 @@ fn append(directory: &mut Directory, order: u64) {
 
 /// A directory with `count` samples.
 fn filled(path: &Path, count: u64) -> Directory {
-    let mut directory = Directory::create(path).unwrap();
+    let mut directory = Directory::create(path, BEGAN).unwrap();
     directory.write_run(RUN_TEXT).unwrap();
     (0..count).for_each(|order| append(&mut directory, order));
     directory
@@ -36,17 +41,19 @@ fn what_is_written_is_read_back() {
     let environment = Environment { schema: 1, noise: vec!["steal".into()], ..Default::default() };
     directory.write_environment(&environment).unwrap();
     let summary = Summary { schema: 1, program: "niclab".into(), ..Default::default() };
-    directory.write_summary(&summary).unwrap();
-    directory.write_report("<html>").unwrap();
+    drop(directory);
+    let writer = ReportWriter::open(&path).unwrap();
+    writer.write_summary(&summary).unwrap();
+    writer.write_report("<html>").unwrap();
     let stored = Stored::open(&path).unwrap();
     let orders: Vec<u64> = stored.samples.iter().map(|s| s.order).collect();
-    assert_eq!((orders, stored.torn), (vec![0, 1, 2], false));
+    assert_eq!((orders, &stored.torn), (vec![0, 1, 2], &None));
     assert_eq!(stored.run_toml().unwrap(), RUN_TEXT);
-    assert_eq!(stored.environment().unwrap(), environment);
-    assert_eq!(stored.summary().unwrap(), summary);
+    assert_eq!(stored.environment().unwrap(), Some(environment));
+    assert_eq!(stored.summary().unwrap(), Some(summary));
     let latencies = stored.latencies().unwrap();
-    assert_eq!(latencies.keys().collect::<Vec<_>>(), ["s0", "s1", "s2"]);
-    assert_eq!(latencies["s2"], histogram(3));
+    assert_eq!(latencies.tags().collect::<Vec<_>>(), ["s0", "s1", "s2"]);
+    assert_eq!(latencies.histogram("s2"), Some(histogram(3)));
     let names = fs::read_dir(&path).unwrap().map(|e| e.unwrap().file_name());
     let hidden = names.filter(|n| n.to_string_lossy().starts_with('.')).count();
     assert_eq!(hidden, 0, "nothing is left behind");
@@ -57,7 +64,7 @@ fn an_existing_directory_is_refused_and_untouched() {
     let parent = tempfile::tempdir().unwrap();
     let path = parent.path().join("run");
     drop(filled(&path, 1));
-    let error = Directory::create(&path).unwrap_err();
+    let error = Directory::create(&path, BEGAN).unwrap_err();
     assert!(matches!(error, ResultError::Exists { .. }), "{error}");
     assert!(error.to_string().contains("--resume"), "{error}");
     assert_eq!(Stored::open(&path).unwrap().samples.len(), 1);
@@ -72,7 +79,7 @@ fn what_is_no_result_directory_is_not_offered_to_be_gone_on_with() {
     fs::write(foreign.join(RUN), RUN_TEXT).unwrap();
     fs::write(&file, "").unwrap();
     for path in [&empty, &foreign, &file, &file.join("below")] {
-        let error = Directory::create(path).unwrap_err();
+        let error = Directory::create(path, BEGAN).unwrap_err();
         let text = error.to_string();
         assert!(matches!(error, ResultError::Occupied { .. }), "{text}");
         assert!(text.contains("is not a result directory") && !text.contains("--resume"), "{text}");
@@ -82,7 +89,7 @@ fn what_is_no_result_directory_is_not_offered_to_be_gone_on_with() {
 #[test]
 fn a_read_only_parent_is_an_error_of_its_own() {
     // sysfs refuses directories even to root.
-    let error = Directory::create(Path::new("/sys/niclab")).unwrap_err();
+    let error = Directory::create(Path::new("/sys/niclab"), BEGAN).unwrap_err();
     assert!(matches!(error, ResultError::ReadOnly { .. }), "{error}");
     let other = ResultError::of(Path::new("x"), std::io::ErrorKind::ReadOnlyFilesystem.into());
     assert!(matches!(other, ResultError::ReadOnly { .. }));
@@ -112,28 +119,233 @@ fn a_second_writer_is_kept_out_until_the_first_has_gone() {
     assert!(Directory::resume(&path).is_ok());
 }
 
+/// `bytes` without their last line.
+fn without_last(bytes: &[u8]) -> usize {
+    bytes[..bytes.len() - 1].iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1)
+}
+
 #[test]
-fn a_line_torn_anywhere_is_dropped_and_the_run_goes_on() {
+fn a_line_torn_anywhere_is_cut_off_by_whoever_goes_on_and_left_out_by_all_others() {
     let parent = tempfile::tempdir().unwrap();
     let path = parent.path().join("run");
     drop(filled(&path, 3));
     let samples = fs::read(path.join(SAMPLES)).unwrap();
     let latency = fs::read(path.join(LATENCY)).unwrap();
-    let last = latency::whole(&samples[..samples.len() - 1]).len();
+    let (last, last_latency) = (without_last(&samples), without_last(&latency));
     for cut in last..=samples.len() {
         fs::write(path.join(SAMPLES), &samples[..cut]).unwrap();
         fs::write(path.join(LATENCY), &latency[..latency.len() - 7]).unwrap();
-        let whole = if cut == samples.len() { 3 } else { 2 };
+        let is_whole = cut + 1 >= samples.len();
+        let whole = if is_whole { 3 } else { 2 };
         let stored = Stored::open(&path).unwrap();
         assert_eq!(stored.samples.len(), whole, "cut at {cut}");
-        assert_eq!(stored.torn, cut != last && cut != samples.len(), "cut at {cut}");
-        let (mut directory, _) = Directory::resume(&path).unwrap();
+        let torn = |name: &str, line| Torn { path: path.join(name), line };
+        let of_samples = (cut != last && !is_whole).then(|| torn(SAMPLES, 3));
+        assert_eq!(stored.torn, of_samples, "cut at {cut}");
+        assert_eq!(stored.latencies().unwrap().torn, Some(torn(LATENCY, 8)));
+        assert_eq!(fs::read(path.join(SAMPLES)).unwrap(), samples[..cut], "a reader wrote");
+        let (mut directory, _, repairs) = Directory::resume(&path).unwrap();
+        let mut expected = Vec::new();
+        let (of_samples, of_latency) = (path.join(SAMPLES), path.join(LATENCY));
+        if cut + 1 == samples.len() {
+            expected.push(Repair::Ended { path: of_samples });
+        } else if cut != last && cut != samples.len() {
+            expected.push(Repair::Cut { path: of_samples, len: (cut - last) as u64 });
+        }
+        let len = (latency.len() - 7 - last_latency) as u64;
+        expected.push(Repair::Cut { path: of_latency, len });
+        assert_eq!(repairs, expected, "cut at {cut}");
         append(&mut directory, 7);
         let stored = Stored::open(&path).unwrap();
         assert_eq!(stored.samples.last().unwrap().order, 7);
-        assert_eq!((stored.samples.len(), stored.torn), (whole + 1, false));
-        assert_eq!(stored.latencies().unwrap()["s7"], histogram(8));
+        assert_eq!((stored.samples.len(), &stored.torn), (whole + 1, &None));
+        assert_eq!(stored.latencies().unwrap().histogram("s7"), Some(histogram(8)));
     }
+}
+
+#[test]
+fn a_whole_last_line_counts_whatever_its_end() {
+    let parent = tempfile::tempdir().unwrap();
+    let path = parent.path().join("run");
+    drop(filled(&path, 2));
+    for name in [SAMPLES, LATENCY] {
+        let text = fs::read_to_string(path.join(name)).unwrap();
+        for end in ["", "\n", "\r\n", "\n\n", "\r"] {
+            fs::write(path.join(name), text.trim_end().to_owned() + end).unwrap();
+            let stored = Stored::open(&path).unwrap();
+            assert_eq!((stored.samples.len(), &stored.torn), (2, &None), "{name} {end:?}");
+            let latencies = stored.latencies().unwrap();
+            assert_eq!(latencies.histogram("s1"), Some(histogram(2)), "{name} {end:?}");
+            let (mut directory, _, repairs) = Directory::resume(&path).unwrap();
+            let is_open = !end.ends_with('\n');
+            let expected = is_open.then(|| Repair::Ended { path: path.join(name) });
+            assert_eq!(repairs, Vec::from_iter(expected), "{name} {end:?}");
+            append(&mut directory, 2);
+            let stored = Stored::open(&path).unwrap();
+            assert_eq!(stored.samples.len(), 3, "{name} {end:?}");
+            assert_eq!(stored.latencies().unwrap().histogram("s2"), Some(histogram(3)));
+            drop(directory);
+            fs::remove_dir_all(&path).unwrap();
+            drop(filled(&path, 2));
+        }
+    }
+}
+
+/// Everything that reads or writes `path`, with what it answers.
+fn all_of(path: &Path) -> Vec<Result<(), ResultError>> {
+    let stored = |read: fn(Stored) -> Result<(), ResultError>| Stored::open(path).and_then(read);
+    vec![
+        stored(|_| Ok(())),
+        stored(|stored| stored.latencies().map(drop)),
+        stored(|stored| stored.environment().map(drop)),
+        stored(|stored| stored.summary().map(drop)),
+        stored(|stored| stored.rules().map(drop)),
+        crate::write_csv(path, &mut Vec::new()).map(drop),
+        ReportWriter::open(path).map(drop),
+        Directory::resume(path).map(drop),
+    ]
+}
+
+/// Puts something into the place of a document.
+type Put = fn(&Path);
+
+#[test]
+fn no_reader_and_no_writer_follows_a_link_or_waits_at_a_pipe() {
+    let parent = tempfile::tempdir().unwrap();
+    let (path, victim) = (parent.path().join("run"), parent.path().join("victim"));
+    let kinds: [(Put, &str); 4] = [
+        (|of| std::os::unix::fs::symlink("../victim", of).unwrap(), "is a symbolic link"),
+        (|of| std::os::unix::fs::symlink("../none", of).unwrap(), "is a symbolic link"),
+        (
+            |of| {
+                let mode = rustix::fs::Mode::from_raw_mode(0o600);
+                let fifo = rustix::fs::FileType::Fifo;
+                rustix::fs::mknodat(rustix::fs::CWD, of, fifo, mode, 0).unwrap();
+            },
+            "is a pipe",
+        ),
+        (|of| fs::create_dir(of).unwrap(), "is a directory"),
+    ];
+    for (name, least) in [(SAMPLES, 7), (LATENCY, 2), (RUN, 6), (ENVIRONMENT, 1), (RULES, 1)] {
+        for (put, said) in kinds {
+            let _ = fs::remove_dir_all(&path);
+            drop(filled(&path, 2));
+            fs::write(&victim, "precious\nlines").unwrap();
+            let _ = fs::remove_file(path.join(name));
+            put(&path.join(name));
+            let refused: Vec<String> = all_of(&path)
+                .into_iter()
+                .filter_map(|done| Some(done.err()?.to_string()))
+                .collect();
+            assert!(refused.len() >= least, "{name} {said}: {refused:?}");
+            let names_it = |text: &String| text.contains(name) && text.contains(said);
+            assert!(refused.iter().all(names_it), "{name} {said}: {refused:?}");
+            assert_eq!(fs::read_to_string(&victim).unwrap(), "precious\nlines", "{name} {said}");
+            assert!(!parent.path().join("none").exists(), "{name} {said}");
+        }
+    }
+}
+
+#[test]
+fn what_is_written_whole_replaces_a_link_and_leaves_its_target_alone() {
+    let parent = tempfile::tempdir().unwrap();
+    let (path, victim) = (parent.path().join("run"), parent.path().join("victim"));
+    drop(filled(&path, 1));
+    fs::write(&victim, "precious").unwrap();
+    let part = path.join(format!(".{REPORT}.part0"));
+    for link in [path.join(REPORT), path.join(SUMMARY), part.clone()] {
+        std::os::unix::fs::symlink(&victim, link).unwrap();
+    }
+    fs::create_dir(path.join(format!(".{REPORT}.part1"))).unwrap();
+    let writer = ReportWriter::open(&path).unwrap();
+    writer.write_report("<html>").unwrap();
+    let summary = Summary { schema: 1, ..Default::default() };
+    writer.write_summary(&summary).unwrap();
+    fs::remove_file(path.join(REPORT)).unwrap();
+    fs::hard_link(&victim, path.join(REPORT)).unwrap();
+    writer.write_report("<html>").unwrap();
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+    assert_eq!(fs::read_to_string(path.join(REPORT)).unwrap(), "<html>");
+    assert!(!fs::symlink_metadata(path.join(SUMMARY)).unwrap().is_symlink());
+    drop(writer);
+    drop(Directory::resume(&path).unwrap());
+    assert!(fs::symlink_metadata(part).is_err(), "what a killed writer left is gone");
+}
+
+#[test]
+fn a_log_that_has_another_name_is_not_gone_on_with() {
+    let parent = tempfile::tempdir().unwrap();
+    let path = parent.path().join("run");
+    drop(filled(&path, 1));
+    fs::hard_link(path.join(SAMPLES), parent.path().join("other")).unwrap();
+    assert!(Stored::open(&path).is_ok(), "to read it does no harm");
+    let error = Directory::resume(&path).unwrap_err();
+    assert!(matches!(error, ResultError::Shared { .. }), "{error}");
+}
+
+#[test]
+fn a_line_that_is_too_long_is_refused_after_no_more_than_its_limit() {
+    let parent = tempfile::tempdir().unwrap();
+    let path = parent.path().join("run");
+    drop(filled(&path, 1));
+    // A file of holes: a tebibyte that takes no room on the disk.
+    for (name, said) in [
+        (SAMPLES, "samples.jsonl, line 2: longer than 16 MiB"),
+        (LATENCY, "latency.hlog, line 7: longer than 1 MiB"),
+        (RUN, "run.toml is longer than 64 MiB"),
+        (ENVIRONMENT, "environment.json is longer than 1 MiB"),
+        (SUMMARY, "summary.json is longer than 64 MiB"),
+        (RULES, "rules.flow is longer than 256 MiB"),
+    ] {
+        let file = path.join(name);
+        let before = fs::read(&file).ok();
+        let options = OpenOptions::new().append(true).create(true).open(&file);
+        options.unwrap().set_len(1 << 40).unwrap();
+        let refused: Vec<String> =
+            all_of(&path).into_iter().filter_map(|done| Some(done.err()?.to_string())).collect();
+        assert!(
+            !refused.is_empty() && refused.iter().all(|text| text.contains(said)),
+            "{refused:?}"
+        );
+        match before {
+            Some(before) => fs::write(&file, before).unwrap(),
+            None => fs::remove_file(&file).unwrap(),
+        }
+    }
+}
+
+#[test]
+fn a_directory_without_its_run_goes_with_its_writer() {
+    let parent = tempfile::tempdir().unwrap();
+    let path = parent.path().join("run");
+    let directory = Directory::create(&path, BEGAN).unwrap();
+    directory.write_environment(&Environment::default()).unwrap();
+    drop(directory);
+    assert!(!path.exists());
+    // Where its writer was killed it says what it is.
+    std::mem::forget(Directory::create(&path, BEGAN).unwrap());
+    for error in [
+        Stored::open(&path).unwrap_err(),
+        Directory::resume(&path).unwrap_err(),
+        Directory::create(&path, BEGAN).unwrap_err(),
+    ] {
+        assert!(matches!(error, ResultError::NotBegun { .. }), "{error}");
+        assert!(error.to_string().contains("remove the directory and begin anew"), "{error}");
+    }
+}
+
+#[test]
+fn directories_of_one_name_get_one_each() {
+    let parent = tempfile::tempdir().unwrap();
+    let made = std::thread::scope(|scope| {
+        let make = || Directory::create_fresh(parent.path(), "now", BEGAN).unwrap();
+        let threads: Vec<_> = (0..8).map(|_| scope.spawn(make)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+    });
+    let mut names: Vec<PathBuf> = made.iter().map(|one| one.path().to_path_buf()).collect();
+    names.sort();
+    let expected = ["now", "now-2", "now-3", "now-4", "now-5", "now-6", "now-7", "now-8"];
+    assert_eq!(names, expected.map(|name| parent.path().join(name)));
 }
 
 #[test]
@@ -219,11 +431,12 @@ fn a_killed_writer_loses_nothing_finished() {
     writer.wait().unwrap();
     out.read_to_string(&mut text).unwrap();
     let said = text.lines().filter(|l| l.starts_with("wrote")).count();
-    let (mut directory, stored) = Directory::resume(&path).unwrap();
+    let (mut directory, stored, _) = Directory::resume(&path).unwrap();
     assert!(stored.samples.len() + 1 >= said && said > 20, "{} of {said}", stored.samples.len());
     let next = stored.samples.len() as u64;
     append(&mut directory, next);
     let stored = Stored::open(&path).unwrap();
     assert!(stored.samples.iter().enumerate().all(|(i, s)| s.order == i as u64));
-    assert_eq!(stored.latencies().unwrap()[&format!("s{next}")], histogram(next + 1));
+    let latencies = stored.latencies().unwrap();
+    assert_eq!(latencies.histogram(&format!("s{next}")), Some(histogram(next + 1)));
 }

@@ -59,6 +59,55 @@ pub enum ResultError {
         /// The document that is missing.
         missing: &'static str,
     },
+    /// A run made the directory and ended before it began to measure.
+    #[error(
+        "{} has no {RUN}: its run ended before it began; remove the directory and begin anew",
+        path.display()
+    )]
+    NotBegun {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// Something else has the name of a document.
+    #[error("{} is {what}, not a file: put the file itself in its place", path.display())]
+    NotFile {
+        /// The document.
+        path: PathBuf,
+        /// What it is.
+        what: &'static str,
+    },
+    /// A file that is to grow has other names, which it would grow under too.
+    #[error(
+        "{} has more than one name (hard links), and all of them would change: put a copy in its \
+         place",
+        path.display()
+    )]
+    Shared {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A document is longer than any that a run writes.
+    #[error(
+        "{} is longer than {}, the most that is read of it: restore the file",
+        path.display(), niclab_files::size(*len_max)
+    )]
+    TooLong {
+        /// The document.
+        path: PathBuf,
+        /// The most, bytes.
+        len_max: u64,
+    },
+    /// The samples of a run have no more room in their file.
+    #[error(
+        "{} may not grow longer than {}: begin anew in another directory",
+        path.display(), niclab_files::size(*len_max)
+    )]
+    Grown {
+        /// The file.
+        path: PathBuf,
+        /// The most, bytes.
+        len_max: u64,
+    },
     /// Another run writes into the directory.
     #[error(
         "another run is writing into {}: wait until it ends, or stop it, or choose another \
@@ -102,6 +151,15 @@ pub enum ResultError {
         /// What could not be written.
         path: PathBuf,
     },
+    /// The disk is full before a run has begun.
+    #[error(
+        "no space left for {}: free some and begin anew; the directory was removed again",
+        path.display()
+    )]
+    NoRoom {
+        /// What could not be written.
+        path: PathBuf,
+    },
     /// Any other failure of the disk.
     #[error("{}: {source}; check the disk, then go on with --resume", path.display())]
     Disk {
@@ -113,13 +171,20 @@ pub enum ResultError {
 }
 
 impl ResultError {
+    /// Whether the path of a new directory is taken.
+    pub fn is_taken(&self) -> bool {
+        use ResultError::{Exists, NotBegun, Occupied};
+        matches!(self, Exists { .. } | NotBegun { .. } | Occupied { .. })
+    }
+
     /// Why no run can be written to `path`, where something is already: only a result directory
     /// can be gone on with.
     pub fn existing(path: &Path) -> ResultError {
         let path = path.to_path_buf();
-        match [RUN, SAMPLES].iter().all(|name| path.join(name).is_file()) {
-            true => ResultError::Exists { path },
-            false => ResultError::Occupied { path },
+        match [RUN, SAMPLES].map(|name| path.join(name).is_file()) {
+            [true, true] => ResultError::Exists { path },
+            [false, true] => ResultError::NotBegun { path },
+            _ => ResultError::Occupied { path },
         }
     }
 
@@ -127,7 +192,9 @@ impl ResultError {
     pub fn of(path: &Path, source: io::Error) -> ResultError {
         let path = path.to_path_buf();
         match source.kind() {
-            io::ErrorKind::AlreadyExists => ResultError::existing(&path),
+            io::ErrorKind::AlreadyExists | io::ErrorKind::DirectoryNotEmpty => {
+                ResultError::existing(&path)
+            }
             io::ErrorKind::NotFound => ResultError::Absent { path },
             io::ErrorKind::NotADirectory => ResultError::NotDirectory { path },
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {

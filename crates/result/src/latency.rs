@@ -1,150 +1,158 @@
 //! The latency histograms of a run: an HdrHistogram V2 interval log, one tagged line a sample.
 //!
-//! Any tool that reads `.hlog` files reads it. Times in it are seconds since the Unix epoch, the
-//! maximum beside each histogram is in nanoseconds. Where a tag stands twice (a run was killed
-//! between the histogram and its sample, and measured that sample again) the later line counts.
+//! Every tool that reads such logs reads it: the payload is compressed (cookie 0x1c849314), as all
+//! writers but Rust's have it (HdrHistogram's `HistogramLogWriter` and ENCODING). Times are seconds
+//! since the Unix epoch, the maximum beside each histogram is in milliseconds. Where a tag stands
+//! twice (a run was killed between the histogram and its sample, and measured that sample again) the
+//! later line counts.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
-use std::path::Path;
+use std::io::BufReader;
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
-use hdrhistogram::serialization::interval_log::{
-    IntervalLogIterator, IntervalLogWriterBuilder, LogEntry, Tag,
-};
-use hdrhistogram::serialization::{Deserializer, V2Serializer};
+use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry, Tag};
+use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
+use niclab_histogram::packed;
 
-use crate::ResultError;
+use crate::folder::Folder;
+use crate::limits::{HISTOGRAM_LEN_MAX, LATENCY_LEN_MAX};
+use crate::lines::{RawLine, RawLines, Torn};
+use crate::{LATENCY, ResultError};
 
-/// First lines of a log.
-pub(crate) const HEADER: &str = "#[niclab latency, ns]\n#[Histogram log format version 1.3]\n\
-    #[BaseTime: 0.000 (seconds since epoch)]\n\
-    \"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"\n";
+/// By what the maximum of a histogram is divided in the log: HdrHistogram's own writers do so.
+const MAX_DIVISOR: f64 = 1e6;
+
+/// First lines of the log of a run that begins at this time since the Unix epoch. Readers leave out
+/// what began before the start that the log names.
+pub(crate) fn header(began: Duration) -> String {
+    let began_s = began.as_secs_f64();
+    format!(
+        "#[niclab latency, ns]\n#[Histogram log format version 1.3]\n\
+         #[StartTime: {began_s:.3} (seconds since epoch)]\n\
+         #[BaseTime: 0.000 (seconds since epoch)]\n\
+         \"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"\n"
+    )
+}
 
 /// The histograms of a run by the tag of their sample, nanoseconds.
-pub type Latencies = BTreeMap<String, Histogram<u64>>;
+///
+/// Those of a file are kept as they stand there, and unpacked one by one: a histogram has 28 thousand
+/// counters, most of which are zero.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Latencies {
+    kept: BTreeMap<String, Kept>,
+    /// The line of their file that a killed run was writing; it is left out.
+    pub torn: Option<Torn>,
+}
 
-/// One line of the log.
+#[derive(Clone, Debug, PartialEq)]
+enum Kept {
+    Histogram(Box<Histogram<u64>>),
+    /// Was unpacked once already, when it was read.
+    Packed(Vec<u8>),
+}
+
+impl Latencies {
+    /// None.
+    pub fn new() -> Latencies {
+        Latencies::default()
+    }
+
+    /// Keeps a histogram under its tag.
+    pub fn insert(&mut self, tag: String, histogram: Histogram<u64>) {
+        self.kept.insert(tag, Kept::Histogram(Box::new(histogram)));
+    }
+
+    /// The histogram of a tag.
+    pub fn histogram(&self, tag: &str) -> Option<Histogram<u64>> {
+        match self.kept.get(tag)? {
+            Kept::Histogram(histogram) => Some((**histogram).clone()),
+            Kept::Packed(bytes) => packed(bytes).ok(),
+        }
+    }
+
+    /// Whether there is a histogram of this tag.
+    pub fn has(&self, tag: &str) -> bool {
+        self.kept.contains_key(tag)
+    }
+
+    /// The tags, in order.
+    pub fn tags(&self) -> impl Iterator<Item = &str> {
+        self.kept.keys().map(String::as_str)
+    }
+}
+
+/// One line of the log: of a measured part of `length` of a trial that began at `start`.
 pub(crate) fn line(
     tag: &str,
-    start: Duration,
+    (start, length): (Duration, Duration),
     histogram: &Histogram<u64>,
-) -> Result<Vec<u8>, String> {
-    let mut bytes = Vec::new();
-    let mut serializer = V2Serializer::new();
+) -> Result<String, String> {
     let tag = Tag::new(tag).ok_or_else(|| format!("`{tag}` cannot tag a histogram"))?;
-    IntervalLogWriterBuilder::new()
-        .begin_log_with(&mut bytes, &mut serializer)
-        .map_err(|e| e.to_string())?
-        .write_histogram(histogram, start, Duration::ZERO, Some(tag))
-        .map_err(|e| e.to_string())?;
-    Ok(bytes)
+    let mut bytes = Vec::new();
+    let packed = V2DeflateSerializer::new().serialize(histogram, &mut bytes);
+    packed.map_err(|error| error.to_string())?;
+    let (start_s, length_s) = (start.as_secs_f64(), length.as_secs_f64());
+    let max_ms = histogram.max() as f64 / MAX_DIVISOR;
+    let text = STANDARD.encode(bytes);
+    Ok(format!("Tag={},{start_s:.3},{length_s:.3},{max_ms:.3},{text}\n", tag.as_str()))
 }
 
-/// Length of the log without a torn last line.
-pub(crate) fn whole_len(path: &Path) -> Result<u64, ResultError> {
-    let bytes = fs::read(path).map_err(|e| ResultError::of(path, e))?;
-    Ok(whole(&bytes).len() as u64)
+/// A log as far as it is whole.
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    /// Its histograms.
+    pub(crate) latencies: Latencies,
+    /// Its length without a torn last line, bytes.
+    pub(crate) whole_len: u64,
+    /// Its last line is whole and has no line end.
+    pub(crate) is_open: bool,
 }
 
-/// Reads a log; a torn last line is left out.
-pub(crate) fn read(path: &Path) -> Result<Latencies, ResultError> {
-    let bytes = match fs::read(path) {
-        Ok(bytes) => bytes,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Latencies::new()),
-        Err(e) => return Err(ResultError::of(path, e)),
-    };
-    let mut latencies = Latencies::new();
-    for (number, line) in whole(&bytes).split_inclusive(|&b| b == b'\n').enumerate() {
-        let entry = entry(line).map_err(|reason| ResultError::Damaged {
-            path: path.to_path_buf(),
-            line: number + 1,
-            reason,
-        })?;
-        latencies.extend(entry);
+/// Reads the log of a directory, which may be missing.
+pub(crate) fn read(folder: &Folder) -> Result<Log, ResultError> {
+    let mut log = Log::default();
+    let Some(file) = folder.file(LATENCY)? else { return Ok(log) };
+    let limits = (LATENCY_LEN_MAX, HISTOGRAM_LEN_MAX);
+    let mut lines = RawLines::new(folder.place(LATENCY), Box::new(BufReader::new(file)), limits);
+    while let Some(RawLine { number, bytes, is_last }) = lines.next_line()? {
+        let has_end = bytes.ends_with(b"\n");
+        match entry(bytes) {
+            Ok(entry) => {
+                log.latencies.kept.extend(entry.map(|(tag, bytes)| (tag, Kept::Packed(bytes))));
+                log.whole_len += bytes.len() as u64;
+                log.is_open = !has_end;
+            }
+            Err(_) if is_last && !has_end => {
+                log.latencies.torn = Some(lines.torn());
+            }
+            Err(reason) => return Err(lines.damaged(number, reason)),
+        }
     }
-    Ok(latencies)
+    Ok(log)
 }
 
-fn entry(line: &[u8]) -> Result<Option<(String, Histogram<u64>)>, String> {
-    if line.starts_with(b"#") || line.starts_with(b"\"") {
+/// Tag and packed histogram of a line; `None` of a head line or an empty one.
+fn entry(line: &[u8]) -> Result<Option<(String, Vec<u8>)>, String> {
+    let line = line.trim_ascii_end();
+    if line.is_empty() || line.starts_with(b"#") || line.starts_with(b"\"") {
         return Ok(None);
     }
-    let entry = IntervalLogIterator::new(line).next();
+    let line = [line, b"\n"].concat();
+    let entry = IntervalLogIterator::new(&line).next();
     let Some(Ok(LogEntry::Interval(interval))) = entry else {
         return Err("not a line of a histogram log".into());
     };
-    let bytes = base64(interval.encoded_histogram()).ok_or("the histogram is not base64")?;
-    let histogram = Deserializer::new().deserialize(&mut bytes.as_slice());
-    let histogram = histogram.map_err(|e| format!("the histogram cannot be read: {e}"))?;
+    let bytes = STANDARD.decode(interval.encoded_histogram());
+    let bytes = bytes.map_err(|_| "the histogram is not base64")?;
+    packed(&bytes).map_err(|error| error.to_string())?;
     let tag = interval.tag().ok_or("the histogram has no tag")?;
-    Ok(Some((tag.as_str().to_string(), histogram)))
-}
-
-/// `bytes` up to its last line end.
-pub(crate) fn whole(bytes: &[u8]) -> &[u8] {
-    let end = bytes.iter().rposition(|&b| b == b'\n').map_or(0, |i| i + 1);
-    &bytes[..end]
-}
-
-/// Decodes RFC 4648 §4.
-fn base64(text: &str) -> Option<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
-    let (mut word, mut bits) = (0u32, 0);
-    for digit in text.trim_end_matches('=').bytes() {
-        let six = match digit {
-            b'A'..=b'Z' => digit - b'A',
-            b'a'..=b'z' => digit - b'a' + 26,
-            b'0'..=b'9' => digit - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            _ => return None,
-        };
-        word = word << 6 | u32::from(six);
-        bits += 6;
-        if bits >= 8 {
-            bits -= 8;
-            bytes.push((word >> bits) as u8);
-            word &= (1 << bits) - 1;
-        }
-    }
-    Some(bytes)
+    Ok(Some((tag.as_str().to_string(), bytes)))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_gives_its_histogram_back() {
-        let mut histogram = Histogram::new_with_bounds(1, 60_000_000_000, 3).unwrap();
-        for ns in [1, 77, 1_000, 59_999_999_999] {
-            histogram.record(ns).unwrap();
-        }
-        let line = line("s12", Duration::from_secs(5), &histogram).unwrap();
-        assert_eq!(entry(&line).unwrap(), Some(("s12".into(), histogram)));
-    }
-
-    #[test]
-    fn the_header_holds_no_histogram_and_is_legal() {
-        assert!(HEADER.lines().all(|l| entry(l.as_bytes()) == Ok(None)));
-        let entries: Vec<_> = IntervalLogIterator::new(HEADER.as_bytes()).collect();
-        assert!(entries.iter().all(Result::is_ok), "{entries:?}");
-    }
-
-    #[test]
-    fn rfc_4648_vectors() {
-        for (text, bytes) in [("", ""), ("Zg==", "f"), ("Zm8=", "fo"), ("Zm9vYmFy", "foobar")] {
-            assert_eq!(base64(text).unwrap(), bytes.as_bytes());
-        }
-        assert_eq!(base64("Zm9*"), None);
-    }
-
-    #[test]
-    fn damage_is_named() {
-        assert!(entry(b"Tag=s1,0.0,0.0,0.0,AAAA\n").unwrap_err().contains("cannot be read"));
-        assert!(entry(b"nonsense\n").unwrap_err().contains("not a line"));
-    }
-}
+#[path = "latency_tests.rs"]
+mod tests;

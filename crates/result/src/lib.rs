@@ -5,11 +5,13 @@
 //! and computes no statistics.
 //!
 //! ```
+//! use std::time::Duration;
+//!
 //! use niclab_result::{Directory, Stored};
 //!
 //! let parent = tempfile::tempdir()?;
 //! let path = parent.path().join("first");
-//! let mut directory = Directory::create(&path)?;
+//! let mut directory = Directory::create(&path, Duration::ZERO)?;
 //! directory.write_run("schema = 1\nprogram = \"niclab 0.1.0\"\n")?;
 //! drop(directory);
 //!
@@ -24,14 +26,18 @@ pub mod digits;
 pub mod directory;
 pub mod document;
 pub mod error;
+mod folder;
 pub mod latency;
+pub mod limits;
+mod lines;
 pub mod stored;
 
 pub use csv::write_csv;
-pub use directory::Directory;
+pub use directory::{Directory, Repair, ReportWriter};
 pub use document::*;
 pub use error::ResultError;
 pub use latency::Latencies;
+pub use lines::Torn;
 pub use stored::Stored;
 
 /// One [`Sample`] a line, in the order of measurement.

@@ -1,89 +1,103 @@
 //! Reading a result directory, finished or cut short.
 
-use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, ErrorKind};
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use crate::folder::Folder;
+use crate::limits::{
+    ENVIRONMENT_LEN_MAX, RULES_LEN_MAX, RUN_LEN_MAX, SAMPLE_LEN_MAX, SAMPLES_LEN_MAX,
+    SUMMARY_LEN_MAX,
+};
+use crate::lines::{RawLine, RawLines, Torn};
 use crate::{
-    ENVIRONMENT, Environment, LATENCY, Latencies, RUN, ResultError, SAMPLES, SCHEMA, SUMMARY,
-    Sample, Summary, latency,
+    ENVIRONMENT, Environment, Latencies, RULES, RUN, ResultError, SAMPLES, SCHEMA, SUMMARY, Sample,
+    Summary, latency,
 };
 
-/// What a run has written so far.
+/// What a run has written so far. Nothing is changed on the disk.
 #[derive(Debug)]
 pub struct Stored {
     /// The directory.
     pub path: PathBuf,
     /// Every finished measurement, in order.
     pub samples: Vec<Sample>,
-    /// `true` where the run was killed while it wrote a line; that line is left out.
-    pub torn: bool,
+    /// The line that a run was writing when it was killed; it is left out.
+    pub torn: Option<Torn>,
     /// Length of `samples.jsonl` without a torn last line, bytes.
     pub(crate) samples_len: u64,
+    /// The last sample is whole, and its line has no end.
+    pub(crate) is_open: bool,
+    folder: Folder,
 }
 
 impl Stored {
     /// Reads the samples of `path`; refuses a directory of a later version.
     pub fn open(path: &Path) -> Result<Stored, ResultError> {
-        if path.exists() && !path.is_dir() {
-            return Err(ResultError::NotDirectory { path: path.to_path_buf() });
+        let folder = Folder::open(path)?;
+        check_run(&folder)?;
+        let mut lines = Lines::of(&folder)?;
+        let mut samples = Vec::new();
+        for sample in &mut lines {
+            samples.push(sample?);
         }
-        if !path.is_dir() {
-            return Err(ResultError::Absent { path: path.to_path_buf() });
-        }
-        check_run(path)?;
-        let mut stored =
-            Stored { path: path.to_path_buf(), samples: Vec::new(), torn: false, samples_len: 0 };
-        for line in Lines::open(path)? {
-            match line? {
-                Line::Whole(sample, len) => {
-                    stored.samples.push(*sample);
-                    stored.samples_len += len as u64;
-                }
-                Line::Torn => stored.torn = true,
-            }
-        }
-        Ok(stored)
+        let Lines { torn, whole_len: samples_len, is_open, .. } = lines;
+        Ok(Stored { path: path.to_path_buf(), samples, torn, samples_len, is_open, folder })
     }
 
     /// The resolved run, as text.
     pub fn run_toml(&self) -> Result<String, ResultError> {
-        read_text(&self.path.join(RUN))
+        run_toml(&self.folder)
     }
 
-    /// The machine of the run.
-    pub fn environment(&self) -> Result<Environment, ResultError> {
-        read_json(&self.path.join(ENVIRONMENT))
+    /// The rules of a run that has a file of them, as the file was.
+    pub fn rules(&self) -> Result<Option<Vec<u8>>, ResultError> {
+        self.folder.read(RULES, RULES_LEN_MAX)
     }
 
-    /// The summary that stands beside the samples.
-    pub fn summary(&self) -> Result<Summary, ResultError> {
-        read_json(&self.path.join(SUMMARY))
+    /// The machine of the run, where it says so.
+    pub fn environment(&self) -> Result<Option<Environment>, ResultError> {
+        self.json(ENVIRONMENT, ENVIRONMENT_LEN_MAX)
+    }
+
+    /// The summary that stands beside the samples, if it was computed.
+    pub fn summary(&self) -> Result<Option<Summary>, ResultError> {
+        self.json(SUMMARY, SUMMARY_LEN_MAX)
     }
 
     /// The latency histograms, by [`Sample::latency_tag`].
     pub fn latencies(&self) -> Result<Latencies, ResultError> {
-        latency::read(&self.path.join(LATENCY))
+        latency::read(&self.folder).map(|log| log.latencies)
+    }
+
+    fn json<T: DeserializeOwned>(&self, name: &str, most: u64) -> Result<Option<T>, ResultError> {
+        let Some(text) = self.folder.text(name, most)? else { return Ok(None) };
+        parse(&self.folder, name, text.as_bytes(), 1).map(Some)
     }
 }
 
+fn run_toml(folder: &Folder) -> Result<String, ResultError> {
+    folder.text(RUN, RUN_LEN_MAX)?.ok_or_else(|| {
+        let path = folder.path().to_path_buf();
+        match folder.has(SAMPLES) {
+            true => ResultError::NotBegun { path },
+            false => ResultError::NotResult { path, missing: RUN },
+        }
+    })
+}
+
 /// Refuses a directory without a run, or with one of a later version.
-fn check_run(directory: &Path) -> Result<(), ResultError> {
-    let path = directory.join(RUN);
-    if !path.is_file() {
-        return Err(ResultError::NotResult { path: directory.to_path_buf(), missing: RUN });
-    }
-    let text = read_text(&path)?;
+fn check_run(folder: &Folder) -> Result<(), ResultError> {
+    let text = run_toml(folder)?;
     let run: toml::Table = text.parse().map_err(|e: toml::de::Error| ResultError::Damaged {
-        path: path.clone(),
+        path: folder.place(RUN),
         line: line_of(&text, e.span().map_or(0, |s| s.start)),
         reason: e.message().to_string(),
     })?;
     let found = run.get("schema").and_then(toml::Value::as_integer).unwrap_or(0);
-    check_schema(&path, u32::try_from(found).unwrap_or(u32::MAX))
+    check_schema(folder, RUN, u32::try_from(found).unwrap_or(u32::MAX))
 }
 
 /// Line of byte `at`, from 1.
@@ -91,23 +105,18 @@ fn line_of(text: &str, at: usize) -> usize {
     text.bytes().take(at).filter(|&b| b == b'\n').count() + 1
 }
 
-fn check_schema(path: &Path, found: u32) -> Result<(), ResultError> {
+fn check_schema(folder: &Folder, name: &str, found: u32) -> Result<(), ResultError> {
     if found <= SCHEMA {
         return Ok(());
     }
-    let program = path.parent().and_then(program_of);
-    let program = program.unwrap_or_else(|| "a newer niclab".into());
-    Err(ResultError::Newer { path: path.to_path_buf(), found, program })
+    let program = program_of(folder).unwrap_or_else(|| "a newer niclab".into());
+    Err(ResultError::Newer { path: folder.place(name), found, program })
 }
 
-/// The program that wrote `directory`, as its run says.
-fn program_of(directory: &Path) -> Option<String> {
-    let run: toml::Table = fs::read_to_string(directory.join(RUN)).ok()?.parse().ok()?;
+/// The program that wrote the directory, as its run says.
+fn program_of(folder: &Folder) -> Option<String> {
+    let run: toml::Table = run_toml(folder).ok()?.parse().ok()?;
     Some(format!("{} or newer", run.get("program")?.as_str()?))
-}
-
-fn read_text(path: &Path) -> Result<String, ResultError> {
-    fs::read_to_string(path).map_err(|e| ResultError::of(path, e))
 }
 
 /// What every document has.
@@ -116,72 +125,80 @@ struct Versioned {
     schema: u32,
 }
 
-fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, ResultError> {
-    let text = read_text(path)?;
-    parse(path, &text, 1)
-}
-
 /// Reads a document, its schema first: a newer one is refused, not misread.
-fn parse<T: DeserializeOwned>(path: &Path, text: &str, line: usize) -> Result<T, ResultError> {
+fn parse<T: DeserializeOwned>(
+    folder: &Folder,
+    name: &str,
+    text: &[u8],
+    line: usize,
+) -> Result<T, ResultError> {
     let damaged = |e: serde_json::Error| ResultError::Damaged {
-        path: path.to_path_buf(),
+        path: folder.place(name),
         line: line + e.line().saturating_sub(1),
         reason: e.to_string(),
     };
-    let versioned: Versioned = serde_json::from_str(text).map_err(damaged)?;
-    check_schema(path, versioned.schema)?;
-    serde_json::from_str(text).map_err(damaged)
+    let versioned: Versioned = serde_json::from_slice(text).map_err(damaged)?;
+    check_schema(folder, name, versioned.schema)?;
+    serde_json::from_slice(text).map_err(damaged)
 }
 
-/// A line of `samples.jsonl`.
-pub(crate) enum Line {
-    /// A sample, and the length of its line in bytes.
-    Whole(Box<Sample>, usize),
-    /// What a killed run left.
-    Torn,
+/// The samples of `samples.jsonl`, one at a time. A last line that is no whole sample is left out
+/// where it has no end: a killed run was writing it.
+pub(crate) struct Lines<'a> {
+    folder: &'a Folder,
+    lines: RawLines,
+    /// The line that was left out.
+    pub(crate) torn: Option<Torn>,
+    /// Length of the lines so far, bytes.
+    whole_len: u64,
+    /// The last sample is whole, and its line has no end.
+    is_open: bool,
 }
 
-/// The lines of `samples.jsonl`, one at a time.
-pub(crate) struct Lines {
-    path: PathBuf,
-    reader: Box<dyn BufRead>,
-    number: usize,
-}
-
-impl Lines {
-    pub(crate) fn open(directory: &Path) -> Result<Lines, ResultError> {
-        let path = directory.join(SAMPLES);
+impl<'a> Lines<'a> {
+    pub(crate) fn of(folder: &'a Folder) -> Result<Lines<'a>, ResultError> {
         // A run without a sample yet is one that begins.
-        let reader: Box<dyn BufRead> = match File::open(&path) {
-            Ok(file) => Box::new(BufReader::new(file)),
-            Err(error) if error.kind() == ErrorKind::NotFound && directory.join(RUN).is_file() => {
-                Box::new(io::empty())
-            }
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                let path = directory.to_path_buf();
+        let reader: Box<dyn std::io::BufRead> = match folder.file(SAMPLES)? {
+            Some(file) => Box::new(BufReader::new(file)),
+            None if folder.has(RUN) => Box::new(std::io::empty()),
+            None => {
+                let path = folder.path().to_path_buf();
                 return Err(ResultError::NotResult { path, missing: SAMPLES });
             }
-            Err(error) => return Err(ResultError::of(&path, error)),
         };
-        Ok(Lines { path, reader, number: 0 })
+        let limits = (SAMPLES_LEN_MAX, SAMPLE_LEN_MAX);
+        let lines = RawLines::new(folder.place(SAMPLES), reader, limits);
+        Ok(Lines { folder, lines, torn: None, whole_len: 0, is_open: false })
     }
 }
 
-impl Iterator for Lines {
-    type Item = Result<Line, ResultError>;
+impl Iterator for Lines<'_> {
+    type Item = Result<Sample, ResultError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let mut bytes = Vec::new();
-        match self.reader.read_until(b'\n', &mut bytes) {
-            Ok(0) => return None,
-            Ok(_) => self.number += 1,
-            Err(e) => return Some(Err(ResultError::of(&self.path, e))),
+        loop {
+            let RawLine { number, bytes, is_last } = match self.lines.next_line() {
+                Ok(line) => line?,
+                Err(error) => return Some(Err(error)),
+            };
+            let (text, is_open) = (bytes.trim_ascii(), !bytes.ends_with(b"\n"));
+            if text.is_empty() {
+                // An editor's, and no sample.
+                self.whole_len += bytes.len() as u64;
+                continue;
+            }
+            match parse(self.folder, SAMPLES, text, number) {
+                Err(ResultError::Damaged { .. }) if is_last && is_open => {
+                    self.torn = Some(self.lines.torn());
+                    return None;
+                }
+                Err(error) => return Some(Err(error)),
+                Ok(sample) => {
+                    self.whole_len += bytes.len() as u64;
+                    self.is_open = is_open;
+                    return Some(Ok(sample));
+                }
+            }
         }
-        if bytes.last() != Some(&b'\n') {
-            return Some(Ok(Line::Torn));
-        }
-        let text = String::from_utf8_lossy(&bytes);
-        let sample = parse(&self.path, text.trim_end(), self.number);
-        Some(sample.map(|sample| Line::Whole(Box::new(sample), bytes.len())))
     }
 }

@@ -21,6 +21,8 @@ mod rules;
 pub mod schema;
 mod trial;
 
+use std::path;
+
 use niclab_load::{Arrivals, Control, Load, Observation, Rate};
 use niclab_nic::rss::{Rss, evenly};
 use niclab_packet::flow::FlowSet;
@@ -60,6 +62,9 @@ const PROFILES: &[(&str, &str)] = &[
     ("stingray-snic", include_str!("../../../../profiles/stingray-snic.toml")),
     ("xl710", include_str!("../../../../profiles/xl710.toml")),
 ];
+
+/// Longest file of a profile; those that come with niclab have some kilobytes.
+const LEN_MAX: u64 = 1 << 20;
 
 /// By how much a trial differs from the next at most where the profile does not say.
 const NOISE: f64 = 0.003;
@@ -110,7 +115,7 @@ pub fn text(name: &str) -> Result<(String, String), NoProfile> {
         return Ok((format!("profiles/{name}.toml"), (*text).to_owned()));
     }
     let known = || names().collect::<Vec<_>>().join(", ");
-    match std::fs::read_to_string(name) {
+    match niclab_files::text(path::Path::new(name), LEN_MAX) {
         Ok(text) => Ok((name.to_owned(), text)),
         Err(error) => {
             Err(NoProfile { name: name.to_owned(), error: error.to_string(), known: known() })

@@ -1,6 +1,6 @@
 //! The card that brings UDP to `niclab kvs`.
 
-use std::io::{self, Write, stdout};
+use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -21,7 +21,8 @@ use crate::arguments::{KvsArguments, KvsMode};
 use crate::failure::Failure;
 use crate::nic::control::{Control, May};
 use crate::nic::say_off;
-use crate::progress;
+use crate::output;
+use crate::output::stdout;
 
 /// How often the card is tended.
 const TEND: Duration = Duration::from_millis(100);
@@ -151,7 +152,7 @@ impl Wanted {
                     missing.iter().map(|(name, error)| format!("{name}: {error}")).collect();
                 let now = reasons.join("; ");
                 if !now.is_empty() && now != said {
-                    progress::say(&format!("niclab: {now}"));
+                    output::say(&format!("niclab: {now}"));
                 }
                 said = now;
             }
@@ -220,7 +221,7 @@ pub fn print(served: &Served) -> Result<(), Failure> {
     let Served { server, card } = served;
     let counted = &server.frames;
     let whole = |count: u64| words::whole(count as f64);
-    let mut out = stdout().lock();
+    let mut out = stdout();
     writeln!(
         out,
         "{} frames by the card: {} datagrams, {} answers; {} ARP, {} echo, {} TCP \

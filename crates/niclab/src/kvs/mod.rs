@@ -3,7 +3,7 @@
 mod card;
 
 use std::fmt;
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -17,6 +17,7 @@ use niclab_lab::words;
 use crate::arguments::{KvsArguments, KvsMode, OnOff};
 use crate::cores::cores;
 use crate::failure::Failure;
+use crate::output::stdout;
 use crate::run::stop_flag;
 
 /// Port of memcached's clients.
@@ -77,7 +78,7 @@ fn address(text: &str) -> Result<SocketAddr, Failure> {
 fn print(ended: &Ended) -> Result<(), Failure> {
     let (standing, counters) = (&ended.standing, &ended.statistics.ever);
     let whole = |count: u64| words::whole(count as f64);
-    let mut out = stdout().lock();
+    let mut out = stdout();
     writeln!(
         out,
         "{} connections, {} refused; {} datagrams; {} bytes in, {} out",

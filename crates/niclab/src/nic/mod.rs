@@ -11,7 +11,7 @@ mod rss;
 mod shown;
 
 use std::fmt::Write as _;
-use std::io::{self, Write, stdout};
+use std::io::{self, Write};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -26,8 +26,9 @@ use serde_json::json;
 use crate::arguments::{BalanceBy, NicArguments, NicCommand};
 use crate::cores::cores;
 use crate::failure::Failure;
+use crate::output::stdout;
 use crate::run::stop_flag;
-use crate::{progress, rules};
+use crate::{output, rules};
 use control::{Control, May, ctl};
 use counting::Counting;
 
@@ -114,7 +115,7 @@ pub fn say_off(ports: &[PortName]) {
     for port in ports {
         if let Ok(Some(name)) = port.switched_off() {
             let remedy = format!("switch it on by `ip link set dev {name} up`");
-            progress::say(&format!("niclab: {port}: the interface is down: {remedy}"));
+            output::say(&format!("niclab: {port}: the interface is down: {remedy}"));
         }
     }
 }
@@ -123,7 +124,7 @@ pub fn say_off(ports: &[PortName]) {
 fn say_hidden(ports: &[PortName]) {
     for port in ports {
         if let Ok(Some(name)) = port.hides_checksums() {
-            progress::say(&format!(
+            output::say(&format!(
                 "niclab: {port}: {name} is one end of a veth pair, which may hand over TCP and UDP \
                  frames without whole checksums, and AF_XDP does not tell which: say `ethtool -K \
                  IFACE tx off` for the other end"
@@ -199,7 +200,7 @@ fn say(balanced: &Balanced) {
         Some(count) => format!("{count} entries of its table name another queue"),
         None => "it has the next key".to_owned(),
     };
-    progress::say(&format!("niclab: port {}: {how}", balanced.port));
+    output::say(&format!("niclab: port {}: {how}", balanced.port));
 }
 
 /// What is printed while a card runs.
@@ -224,7 +225,7 @@ impl Live {
         let reasons: Vec<String> =
             what.into_iter().map(|(name, error)| format!("{name} is not there: {error}")).collect();
         for reason in reasons.iter().filter(|reason| !self.said.contains(reason)) {
-            progress::say(&format!("niclab: {reason}"));
+            output::say(&format!("niclab: {reason}"));
         }
         self.said = reasons;
     }
@@ -234,7 +235,7 @@ impl Live {
         for (port, has_said) in counters.ports.iter().zip(&mut self.has_said_partial) {
             if port.rx_partial_checksums > 0 && !*has_said {
                 *has_said = true;
-                progress::say(&format!("niclab: {}", partial(&port.name)));
+                output::say(&format!("niclab: {}", partial(&port.name)));
             }
         }
     }

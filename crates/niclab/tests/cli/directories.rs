@@ -106,11 +106,17 @@ fn a_torn_last_line_is_left_out_by_every_reader() {
     let log = path.join("samples.jsonl");
     let text = fs::read_to_string(&log).unwrap();
     fs::write(&log, text.trim_end().strip_suffix('}').unwrap()).unwrap();
-    let [show, report, _, export] = readers(&path);
+    let torn = fs::read(&log).unwrap();
+    let left_out =
+        format!("samples.jsonl, line {whole}: torn, as a killed run leaves it: left out");
+    let [show, report, resume, export] = readers(&path);
     let exported = call(&export);
-    exported.with(0, &[]);
+    exported.with(0, &[&left_out]);
     assert_eq!(exported.out.lines().count(), whole);
-    call(&show).with(0, &[]);
-    call(&report).with(0, &[]);
-    assert_eq!(samples(&path).len(), whole - 1);
+    call(&show).with(0, &[&left_out]);
+    call(&report).with(0, &[&left_out]);
+    assert_eq!(fs::read(&log).unwrap(), torn, "a reader mended it");
+    let _cores = cores();
+    call(&resume).with(0, &["samples.jsonl: cut off a torn last line of"]);
+    assert!(samples(&path).len() >= whole);
 }

@@ -9,6 +9,7 @@ mod command;
 mod compare;
 mod directories;
 mod echo;
+mod foreign;
 mod interrupted;
 mod killed;
 mod kvs;

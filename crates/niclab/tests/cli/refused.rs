@@ -162,7 +162,9 @@ fn a_trace_is_measured_and_found_again_from_another_directory() {
     for part in ["frames = 3", "flows = 3", "frame_len_max = 82"] {
         assert!(text.contains(part), "{part} is missing: {text}");
     }
-    let resume = || call(&["run", "--resume", directory.to_str().unwrap()]);
+    let path = directory.to_str().unwrap();
+    call(&["run", "--resume", path]).with(4, &["trace.pcap", "--trust"]);
+    let resume = || call(&["run", "--resume", path, "--trust"]);
     resume().with(0, &["left to measure"]);
     fs::remove_file(scratch.path().join("trace.pcap")).unwrap();
     resume().with(3, &["trace.pcap", "No such file"]);

@@ -21,7 +21,7 @@ const COMMANDS: [&str; 14] = [
     "run",
     "show",
 ];
-const OPTIONS: [&str; 11] = [
+const OPTIONS: [&str; 12] = [
     "--device",
     "--output",
     "--full",
@@ -31,6 +31,7 @@ const OPTIONS: [&str; 11] = [
     "--seed",
     "--resume",
     "--trace",
+    "--trust",
     "--rules",
     "--card",
 ];

@@ -214,24 +214,29 @@ const WORDING: &[(&str, &str)] = &[
 
 /// Crate, and the crates of this workspace it may depend on (tests may use any).
 pub const MAY_KNOW: &[(&str, &[&str])] = &[
+    ("files", &[]),
+    ("histogram", &[]),
     ("packet", &[]),
     ("table", &[]),
-    ("result", &[]),
+    ("result", &["files", "histogram"]),
     ("nic", &["packet", "table"]),
     ("port", &["nic", "packet"]),
     ("program", &["nic", "table"]),
-    ("load", &["packet"]),
+    ("load", &["histogram", "packet"]),
     ("probe", &["packet"]),
     ("apps", &["nic", "packet", "table"]),
     ("card", &["apps", "nic", "packet", "port", "program"]),
-    ("device", &["apps", "card", "load", "nic", "packet", "pairing", "port", "probe", "program"]),
-    ("lab", &["device", "load", "packet", "result"]),
+    (
+        "device",
+        &["apps", "card", "files", "load", "nic", "packet", "pairing", "port", "probe", "program"],
+    ),
+    ("lab", &["device", "files", "load", "packet", "result"]),
     ("report", &["result"]),
     (
         "niclab",
         &[
-            "apps", "bench", "card", "device", "lab", "load", "nic", "packet", "program", "report",
-            "result",
+            "apps", "bench", "card", "device", "files", "lab", "load", "nic", "packet", "program",
+            "report", "result",
         ],
     ),
 ];

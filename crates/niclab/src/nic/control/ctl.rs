@@ -1,7 +1,7 @@
 //! `niclab nic ctl`: tells a card that runs what to do, and prints what it says.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, ErrorKind, IoSlice, Write, stdout};
+use std::io::{self, BufRead, BufReader, ErrorKind, IoSlice, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
@@ -17,6 +17,7 @@ use super::{COMMAND_LEN_MAX, WORK, too_long};
 use crate::failure::Failure;
 use crate::files;
 use crate::nic::{programmed, table};
+use crate::output::stdout;
 
 /// Tells a card that runs a command, and prints what it says. Files that the command names are
 /// opened here, with the rights of who calls.

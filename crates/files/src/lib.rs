@@ -1,0 +1,222 @@
+//! Files that somebody names, read up to a limit: nothing here waits for ever or fills the memory.
+//!
+//! A regular file is read, and so is a pipe that a shell made (`<(…)`, `/dev/stdin`). A directory, a
+//! device, a socket and a named pipe are refused before anything is read from them.
+//!
+//! ```
+//! let directory = tempfile::tempdir()?;
+//! let path = directory.path().join("card.toml");
+//! std::fs::write(&path, "title = \"a card\"")?;
+//! assert_eq!(niclab_files::text(&path, 1 << 20)?, "title = \"a card\"");
+//! let error = niclab_files::text(&path, 4).unwrap_err();
+//! assert_eq!(error.to_string(), "longer than 4 bytes, the most that is read of it");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![forbid(unsafe_code)]
+
+use std::fs::{self, File, FileType};
+use std::io::{self, ErrorKind, Read, Seek};
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags};
+
+/// Why a file is not read. The path is for the caller to add.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// It is something else than a file.
+    #[error("{what}, not a file; give a regular file")]
+    NotFile {
+        /// What it is.
+        what: &'static str,
+    },
+    /// It is not text.
+    #[error("line {line} is not UTF-8; give a text file")]
+    NotText {
+        /// The line, from 1.
+        line: usize,
+    },
+    /// It is longer than its reader takes.
+    #[error("longer than {}, the most that is read of it", size(*len_max))]
+    TooLong {
+        /// The most, bytes.
+        len_max: u64,
+    },
+    /// The system refused.
+    #[error("{0}")]
+    System(#[from] io::Error),
+}
+
+impl From<FileError> for io::Error {
+    fn from(error: FileError) -> io::Error {
+        match error {
+            FileError::System(error) => error,
+            FileError::TooLong { .. } => io::Error::new(ErrorKind::FileTooLarge, error),
+            FileError::NotFile { .. } | FileError::NotText { .. } => {
+                io::Error::new(ErrorKind::InvalidInput, error)
+            }
+        }
+    }
+}
+
+/// A number of bytes as people write it: `64 MiB`.
+pub fn size(bytes: u64) -> String {
+    let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
+    let fits = |(bits, _): &(u32, &str)| bytes >> bits > 0 && bytes.trailing_zeros() >= *bits;
+    match units.into_iter().find(fits) {
+        Some((bits, unit)) => format!("{} {unit}", bytes >> bits),
+        None => format!("{bytes} bytes"),
+    }
+}
+
+/// What something is that is no regular file; `None` where it is one.
+pub fn other_than_file(kind: FileType) -> Option<&'static str> {
+    let kinds = [
+        (kind.is_file(), None),
+        (kind.is_dir(), Some("a directory")),
+        (kind.is_symlink(), Some("a symbolic link")),
+        (kind.is_fifo(), Some("a pipe")),
+        (kind.is_socket(), Some("a socket")),
+    ];
+    let found = kinds.into_iter().find_map(|(is_it, what)| is_it.then_some(what));
+    found.unwrap_or(Some("a device"))
+}
+
+/// Opens a file to be read, or a pipe that a shell made; never waits for a writer.
+///
+/// # Errors
+/// [`FileError::NotFile`], [`FileError::System`].
+pub fn open(path: &Path) -> Result<File, FileError> {
+    let refuse = |kind: FileType| match other_than_file(kind) {
+        Some(what) if !kind.is_fifo() => Err(FileError::NotFile { what }),
+        _ => Ok(()),
+    };
+    // To open a device is to use it already: it is looked at before.
+    refuse(fs::metadata(path)?.file_type())?;
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty()).map_err(io::Error::from)?);
+    let kind = file.metadata()?.file_type();
+    refuse(kind)?;
+    if kind.is_fifo() {
+        // A pipe without a name (proc_pid_fd(5)) has a writer, which is awaited.
+        let name = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+        if !name.to_string_lossy().starts_with("pipe:") {
+            return Err(FileError::NotFile { what: "a named pipe" });
+        }
+        let flags = rustix::fs::fcntl_getfl(file.as_fd()).map_err(io::Error::from)?;
+        rustix::fs::fcntl_setfl(file.as_fd(), flags - OFlags::NONBLOCK).map_err(io::Error::from)?;
+    }
+    Ok(file)
+}
+
+/// Reads what is left of `file`, which may be `len_max` bytes.
+///
+/// # Errors
+/// [`FileError::TooLong`], after no more than that was read; [`FileError::System`].
+pub fn rest(file: &File, len_max: u64) -> Result<Vec<u8>, FileError> {
+    let mut bytes = Vec::new();
+    // A pipe has neither a length nor a place in it.
+    let at = { file }.stream_position().unwrap_or(0);
+    if file.metadata()?.len().saturating_sub(at) > len_max {
+        return Err(FileError::TooLong { len_max });
+    }
+    file.take(len_max.saturating_add(1)).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > len_max {
+        true => Err(FileError::TooLong { len_max }),
+        false => Ok(bytes),
+    }
+}
+
+/// Reads a file of at most `len_max` bytes.
+///
+/// # Errors
+/// [`FileError`], all but [`FileError::NotText`].
+pub fn read(path: &Path, len_max: u64) -> Result<Vec<u8>, FileError> {
+    rest(&open(path)?, len_max)
+}
+
+/// Reads a text of at most `len_max` bytes.
+///
+/// # Errors
+/// [`FileError`].
+pub fn text(path: &Path, len_max: u64) -> Result<String, FileError> {
+    String::from_utf8(read(path, len_max)?).map_err(|error| {
+        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        FileError::NotText { line: valid.iter().filter(|&&byte| byte == b'\n').count() + 1 }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::OwnedFd;
+    use std::path::PathBuf;
+
+    use super::*;
+
+    fn said(path: &Path) -> String {
+        read(path, 8).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_file_is_read_up_to_its_limit() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        fs::write(&path, "12345678").unwrap();
+        assert_eq!(read(&path, 8).unwrap(), b"12345678");
+        assert!(matches!(read(&path, 7), Err(FileError::TooLong { len_max: 7 })));
+        fs::write(&path, b"one\ntwo\n\xff").unwrap();
+        assert!(matches!(text(&path, 16), Err(FileError::NotText { line: 3 })));
+        let link = directory.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        assert_eq!(
+            read(&link, 16).unwrap().len(),
+            9,
+            "a link to a file that was named is followed"
+        );
+    }
+
+    #[test]
+    fn what_is_no_file_is_refused_before_it_is_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let pipe = directory.path().join("pipe");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &pipe,
+            rustix::fs::FileType::Fifo,
+            Mode::from_raw_mode(0o600),
+            0,
+        )
+        .unwrap();
+        assert_eq!(said(&pipe), "a named pipe, not a file; give a regular file");
+        // With a writer that says nothing, too.
+        let _writer = File::options().read(true).write(true).open(&pipe).unwrap();
+        assert_eq!(said(&pipe), "a named pipe, not a file; give a regular file");
+        assert_eq!(said(directory.path()), "a directory, not a file; give a regular file");
+        assert_eq!(said(Path::new("/dev/zero")), "a device, not a file; give a regular file");
+        let socket = directory.path().join("socket");
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        assert_eq!(said(&socket), "a socket, not a file; give a regular file");
+        let none = read(&directory.path().join("none"), 8).unwrap_err();
+        assert_eq!(io::Error::from(none).kind(), ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_pipe_of_a_shell_is_read_when_its_writer_is_late() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        let reader = OwnedFd::from(reader);
+        let path = PathBuf::from(format!("/proc/self/fd/{}", reader.as_raw_fd()));
+        let late = std::thread::spawn(move || {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            io::Write::write_all(&mut writer, b"said")
+        });
+        assert_eq!(read(&path, 4).unwrap(), b"said");
+        late.join().unwrap().unwrap();
+    }
+
+    #[test]
+    fn sizes_read_as_people_write_them() {
+        let sizes = [7, 1 << 10, 1_500, 64 << 20, 3 << 30];
+        assert_eq!(sizes.map(size), ["7 bytes", "1 KiB", "1500 bytes", "64 MiB", "3 GiB"]);
+    }
+}

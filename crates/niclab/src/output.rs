@@ -1,0 +1,149 @@
+//! Everything that is printed passes through here: nothing that a file or a peer says steers the
+//! terminal.
+//!
+//! Names, marks, reasons and lines of files may hold control characters: escape sequences that move
+//! the cursor, hide lines, set the title or answer as if typed, and marks that reverse the order of
+//! letters. They are printed as their numbers, such as `\u{1b}`.
+
+use std::io::{self, IsTerminal, StdoutLock, Write};
+
+/// Standard output.
+pub fn stdout() -> Clean<StdoutLock<'static>> {
+    Clean::new(io::stdout().lock())
+}
+
+/// Says a line on standard error. A reader that went away must not end a measurement.
+pub fn say(line: &str) {
+    let _ = writeln!(Clean::new(io::stderr().lock()), "{line}");
+}
+
+/// Whether standard error is a terminal.
+pub fn is_terminal() -> bool {
+    io::stderr().is_terminal()
+}
+
+/// A text without anything that steers a terminal; it keeps its lines and tabs.
+pub fn clean(text: &str) -> String {
+    let mut out = Vec::new();
+    Clean::new(&mut out).push(text.as_bytes());
+    // What was pushed is text, and so is what came out.
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// Longest character of UTF-8, bytes.
+const CHAR_LEN_MAX: usize = 4;
+
+/// An output to which only what is printable comes.
+pub struct Clean<W: Write> {
+    inner: W,
+    /// The beginning of a character whose rest is still to come.
+    begun: Vec<u8>,
+}
+
+impl<W: Write> Clean<W> {
+    /// Writes to `inner`.
+    pub fn new(inner: W) -> Clean<W> {
+        Clean { inner, begun: Vec::with_capacity(CHAR_LEN_MAX) }
+    }
+
+    /// What of `bytes`, behind what has begun, can be printed now.
+    fn shown(&mut self, bytes: &[u8]) -> String {
+        let all = [&std::mem::take(&mut self.begun), bytes].concat();
+        let mut shown = String::with_capacity(all.len());
+        let mut chunks = all.utf8_chunks().peekable();
+        while let Some(chunk) = chunks.next() {
+            put(chunk.valid(), &mut shown);
+            let invalid = chunk.invalid();
+            // Only at the end a character may be cut short rather than wrong.
+            if chunks.peek().is_none() && is_begun(invalid) {
+                self.begun.extend_from_slice(invalid);
+            } else if !invalid.is_empty() {
+                shown.push(char::REPLACEMENT_CHARACTER);
+            }
+        }
+        shown
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        let shown = self.shown(bytes);
+        // The memory that is written to takes everything.
+        let _ = self.inner.write_all(shown.as_bytes());
+    }
+}
+
+impl<W: Write> Write for Clean<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let shown = self.shown(bytes);
+        self.inner.write_all(shown.as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+/// Whether more bytes could make a character of these.
+fn is_begun(bytes: &[u8]) -> bool {
+    let len = match bytes.first() {
+        Some(0xc2..=0xdf) => 2,
+        Some(0xe0..=0xef) => 3,
+        Some(0xf0..=0xf4) => 4,
+        _ => 0,
+    };
+    bytes.len() < len
+}
+
+fn put(text: &str, shown: &mut String) {
+    let mut chars = text.chars().peekable();
+    while let Some(char) = chars.next() {
+        match char {
+            '\n' | '\t' => shown.push(char),
+            // The line ends of some files.
+            '\r' if chars.peek() == Some(&'\n') => shown.push(char),
+            char if steers(char) => shown.extend(char.escape_unicode()),
+            char => shown.push(char),
+        }
+    }
+}
+
+/// Whether a character does something to a terminal instead of being shown: controls (ECMA-48 C0 and
+/// C1), line and paragraph separators, and marks of direction (UAX #9).
+fn steers(char: char) -> bool {
+    let is_mark = matches!(
+        char,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    );
+    char.is_control() || is_mark
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_steers_a_terminal_is_shown_as_its_number() {
+        for (text, shown) in [
+            ("plain, 12 µs ± 3 %\n\tnext\r\n", "plain, 12 µs ± 3 %\n\tnext\r\n"),
+            ("\x1b[2J\x1b]0;title\x07", "\\u{1b}[2J\\u{1b}]0;title\\u{7}"),
+            ("a\rb\x08\x7f", "a\\u{d}b\\u{8}\\u{7f}"),
+            ("\u{9b}31m", "\\u{9b}31m"),
+            ("abc\u{202e}fed\u{2066}\u{200f}", "abc\\u{202e}fed\\u{2066}\\u{200f}"),
+        ] {
+            assert_eq!(clean(text), shown);
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_and_characters_in_parts_are_no_way_around() {
+        let mut out = Vec::new();
+        let mut clean = Clean::new(&mut out);
+        // A bare C1 byte, a cut character in the middle, and characters byte by byte.
+        clean.write_all(b"\x9b31m \xe2\x82 ").unwrap();
+        for byte in "µ€\u{9b}𝄞".as_bytes() {
+            clean.write_all(&[*byte]).unwrap();
+        }
+        clean.flush().unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "\u{fffd}31m \u{fffd} µ€\\u{9b}𝄞");
+    }
+}

@@ -1,0 +1,91 @@
+//! What a result directory would have this machine open or run: shown, and done only with `--trust`.
+//!
+//! A run that goes on opens what its `run.toml` names. Devices that niclab makes itself are opened at
+//! once. Everything else (a program, a library, a file, an interface, an address) was chosen by
+//! whoever wrote the directory, and it may have come from anybody.
+
+use std::path::Path;
+
+use niclab_device::RuleBlock;
+use niclab_device::model;
+use niclab_lab::run::Run;
+
+use crate::failure::Failure;
+
+/// Devices for which nothing is opened that is not niclab's own or a namespace of its own.
+const OWN: [&str; 6] = [
+    "soft",
+    "linux:veth",
+    "linux-xdp:veth",
+    "dpdk:--vdev=net_ring0",
+    "dpdk:--vdev=net_null0",
+    "swx",
+];
+
+/// Refuses a run that names more than niclab's own devices, unless it is trusted.
+pub fn check(directory: &Path, run: &Run, is_trusted: bool) -> Result<(), Failure> {
+    let named = named(run);
+    match is_trusted || named.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::Untrusted { directory: directory.to_path_buf(), named }),
+    }
+}
+
+/// The command that goes on with a run.
+pub fn command(directory: &Path, run: &Run) -> String {
+    let trust = if named(run).is_empty() { "" } else { " --trust" };
+    format!("niclab run --resume {}{trust}", directory.display())
+}
+
+/// What a run names that is not niclab's own, each once.
+fn named(run: &Run) -> Vec<String> {
+    let devices = run.devices.iter().filter(|device| !is_own(&device.name));
+    let mut named: Vec<String> = devices.map(|device| format!("device {}", device.name)).collect();
+    let loads = run.experiments.iter().flat_map(|experiment| &experiment.loads);
+    let traces = loads.filter_map(|load| load.trace.as_deref());
+    let traces = traces.chain(run.trace.iter().map(|trace| trace.path.as_path()));
+    named.extend(traces.map(|path| format!("trace {}", path.display())));
+    let setups = run.experiments.iter().flat_map(|experiment| &experiment.setups);
+    let files = setups.flat_map(|setup| &setup.rules).filter_map(|block| match block {
+        RuleBlock::File { path, .. } => Some(path.as_path()),
+        RuleBlock::Any { .. } | RuleBlock::Stack { .. } | RuleBlock::FiveTuples { .. } => None,
+    });
+    let files = files.chain(run.rules.iter().map(|rules| rules.path.as_path()));
+    named.extend(files.map(|path| format!("rules {}", path.display())));
+    let mut seen = std::collections::BTreeSet::new();
+    named.retain(|name| seen.insert(name.clone()));
+    named
+}
+
+fn is_own(device: &str) -> bool {
+    let is_known = |profile: &str| model::names().any(|name| name == profile);
+    OWN.contains(&device) || device.strip_prefix("model:").is_some_and(is_known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::devices;
+
+    #[test]
+    fn niclabs_own_devices_need_no_trust_and_all_others_do() {
+        assert!(devices::DEFAULT.into_iter().all(is_own));
+        assert!(is_own("model:connectx-5") && is_own("linux-xdp:veth"));
+        for device in [
+            "swx:",
+            "swx:/tmp/his",
+            "swx:.",
+            "dpdk:--vdev=net_ring0 -d /tmp/his.so",
+            "dpdk:-d/tmp/his.so",
+            "dpdk: --vdev=net_ring0",
+            "linux:eth0,eth1",
+            "model:/tmp/his.toml",
+            "model:connectx-5.toml",
+            "peer:192.0.2.7",
+            "soft ",
+            "",
+        ] {
+            assert!(!is_own(device), "{device}");
+        }
+    }
+}
