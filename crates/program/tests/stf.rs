@@ -582,6 +582,8 @@ fn lines_of_the_compilers_of_p4_are_read_as_they_write_them() {
         ("routes", "add routes q:0x0a010000 / 16 go(2,0xbb)"),
         ("routes", "add routes q:0x0a010000&&&0xffff0000 go(2,0xbb)"),
         ("routes", "add routes q:* go(2,0xbb)"),
+        ("routes", "add routes 1600 q:0x0a01**** go(2,0xbb)"),
+        ("stations", "add stations 600 hdr.a.mac:0xaa go(2,0xbb) = A"),
         ("stations", "add stations hdr.a.mac:0xaa go(2,0xbb)"),
         ("stations", "setdefault ingress.stations go(2,0xbb)"),
     ] {

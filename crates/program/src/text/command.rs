@@ -260,8 +260,9 @@ impl<'a> Words<'a, '_> {
             at = 3;
         }
         let has_priority = key.iter().any(|(_, how)| *how == Match::Wildcard);
-        if has_priority && self.priorities == Priorities::HighestFirst {
-            priority = u32::MAX - priority;
+        if self.priorities == Priorities::HighestFirst {
+            // Of another table it means nothing there, and may be written.
+            priority = if has_priority { u32::MAX - priority } else { 0 };
         }
         let mut parts: Vec<Option<Part>> = vec![None; key.len()];
         while let Some((name, text)) = split(self.line.at(at)) {
