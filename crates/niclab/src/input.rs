@@ -94,6 +94,6 @@ mod tests {
         std::fs::write(&path, b"a\nb\xff").unwrap();
         let said = text(&path, 1 << 20).unwrap_err().to_string();
         assert!(said.contains("line 2 is not text in UTF-8"), "{said}");
-        assert!(text(directory.path(), 1).unwrap_err().to_string().contains("directory"));
+        assert!(text(directory.path(), 1 << 20).unwrap_err().to_string().contains("directory"));
     }
 }

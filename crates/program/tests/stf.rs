@@ -64,9 +64,11 @@ fn a_test_that_holds_says_how_much_was_met() {
          expect 2 12340001 aabb $
          packet 0 1234 00ff
          expect 2 1234 **00
+         packet 0 1234 0000
+         Expect 2 1234 0
          packet 0 9999 0000
          no_packet
-         check_counter count(2) == 2
+         check_counter count(2) == 3
          modify to h.h.to:0x1234 go(port:3)
          packet 0 1234 0000
          expect 3
@@ -78,7 +80,7 @@ fn a_test_that_holds_says_how_much_was_met() {
          expect 1 1234
          wait 3",
     );
-    assert_eq!((said.packets, said.met, said.failures.len()), (6, 7, 0), "{said:?}");
+    assert_eq!((said.packets, said.met, said.failures.len()), (7, 8, 0), "{said:?}");
 }
 
 #[test]
@@ -421,6 +423,7 @@ fn what_cannot_be_read_is_refused_at_its_place() {
         ("packet 0 0", 1, "half a byte is missing"),
         ("packet 0 0*", 1, "expected the bytes of a packet"),
         ("packet 0 00 $", 1, "expected the bytes of a packet"),
+        ("expect 0 0 $", 1, "half a byte is missing"),
         ("expect 0 0g", 1, "expected hexadecimal digits"),
         ("expect 0 00 $ 00", 1, "expected hexadecimal digits"),
         ("no_packet 1", 1, "expected the end of the line"),
@@ -456,6 +459,9 @@ const KINDS: &str = "
     regarray hits size 8 initval 7
     regarray both_packets size 4 initval 3
     regarray both_bytes size 4 initval 9
+    regarray seen_0 size 4 initval 2
+    regarray pair_1_packets size 4 initval 5
+    regarray pair_1_bytes size 4 initval 6
     metarray rates size 2
     struct g_t {
         bit<32> port
@@ -576,6 +582,8 @@ fn lines_of_the_compilers_of_p4_are_read_as_they_write_them() {
         ("routes", "add routes q:0x0a010000 / 16 go(2,0xbb)"),
         ("routes", "add routes q:0x0a010000&&&0xffff0000 go(2,0xbb)"),
         ("routes", "add routes q:* go(2,0xbb)"),
+        ("routes", "add routes 1600 q:0x0a01**** go(2,0xbb)"),
+        ("stations", "add stations 600 hdr.a.mac:0xaa go(2,0xbb) = A"),
         ("stations", "add stations hdr.a.mac:0xaa go(2,0xbb)"),
         ("stations", "setdefault ingress.stations go(2,0xbb)"),
     ] {
@@ -606,6 +614,9 @@ fn entries_have_names_and_are_removed_all_at_once() {
         check_counter both(1) packets == 3
         check_counter both(1) bytes == 9
         check_counter ingress.hits(1) != 7
+        check_counter ingress.seen(1) == 2
+        check_counter pair(1) packets == 5
+        check_counter MyIngress.pair(1) bytes == 6
         remove all
         packet 0 01 00000000 000000000003
         no_packet
@@ -652,6 +663,8 @@ fn groups_of_ports_are_made_of_nodes() {
         ("mirroring_delete 1".to_owned(), "not supported: `mirroring_delete`"),
         ("counter_write hits 1 2 3".to_owned(), "not supported: `counter_write`"),
         ("counter_read hits 8".to_owned(), "expected an index from 0 to 7"),
+        ("check_counter both(1) == 3".to_owned(), "expected a regarray or countarray: hits"),
+        ("register_read see 1".to_owned(), "expected a regarray: hits"),
         ("remove".to_owned(), "expected `all`"),
     ] {
         let error = Stf::read(&program, &text).expect_err(&text);

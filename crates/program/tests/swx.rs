@@ -204,7 +204,7 @@ fn a_member_is_picked_by_its_share_and_none_of_no_group() {
             n_members_per_group_max 4
         }";
     let spec = program(selector, "extract h.a\nmov m.x h.a.x\ntable s\nemit h.a\ntx m.y");
-    // CRC-32C times the sum of the weights, by 2^32. SWX has the lowest bits of it, and other ports.
+    // CRC-32C times the sum of the weights, by 2^32.
     let text = "group s 1 5 6 7
         packet 0 000100\nexpect 5
         packet 0 000101\nexpect 7
@@ -262,7 +262,12 @@ fn a_timeout_past_the_last_is_the_first() {
 fn a_meter_without_rates_leaves_the_colour() {
     let spec = program(
         "metarray meters size 2",
-        "extract h.a\nmov m.x h.a.op\nmeter meters 0 m.port m.x m.y\nmov h.a.op m.y\nemit h.a\ntx 1",
+        "extract h.a
+        mov m.x h.a.op
+        meter meters 0 m.port m.x m.y
+        mov h.a.op m.y
+        emit h.a
+        tx 1",
     );
     for (colour, after) in [("00", "00"), ("01", "01"), ("02", "02"), ("03", "02")] {
         let text = format!("packet 0 0001{colour}\nexpect 1 0001{after} $");

@@ -141,7 +141,8 @@ fn files_of_programs_are_read_up_to_a_limit_and_not_waited_for() {
         { sleep 0.5; cat program.spec; } >late.fifo &
         "$NICLAB" program check late.fifo | head -1
         cat program.spec | "$NICLAB" program check /dev/stdin | head -1
-        "$NICLAB" program check <(sleep 0.5; cat program.spec) | sed -n 's/.*: 1 headers/1 headers/p'
+        "$NICLAB" program check <(sleep 0.5; cat program.spec) |
+            sed -n 's/.*: 1 headers/1 headers/p'
         for command in "program check /dev/zero" "program dump /dev/zero" \
             "program test /dev/zero program.spec"; do
             "$NICLAB" $command 2>&1; echo "code $?"
@@ -153,16 +154,16 @@ fn files_of_programs_are_read_up_to_a_limit_and_not_waited_for() {
     let expected = "late.fifo: 1 headers, 1 tables of 4 entries, 2 actions, 1 arrays\n\
         /dev/stdin: 1 headers, 1 tables of 4 entries, 2 actions, 1 arrays\n\
         1 headers, 1 tables of 4 entries, 2 actions, 1 arrays\n\
-        niclab: /dev/zero: it has more than 4 MiB, which is the limit; give a file that can be read\n\
+        niclab: /dev/zero: it has more than 4 MiB, which is the limit; GIVE\n\
         code 3\n\
-        niclab: /dev/zero: it has more than 4 MiB, which is the limit; give a file that can be read\n\
+        niclab: /dev/zero: it has more than 4 MiB, which is the limit; GIVE\n\
         code 3\n\
-        niclab: /dev/zero: it has more than 64 MiB, which is the limit; give a file that can be read\n\
+        niclab: /dev/zero: it has more than 64 MiB, which is the limit; GIVE\n\
         code 3\n\
         check 3\ntables 3\n\
-        niclab: nobody.fifo: it gave nothing for 10 s; give a file that can be read\n\
-        niclab: tables.fifo: it gave nothing for 10 s; give a file that can be read\n";
-    assert_eq!(said, expected);
+        niclab: nobody.fifo: it gave nothing for 10 s; GIVE\n\
+        niclab: tables.fifo: it gave nothing for 10 s; GIVE\n";
+    assert_eq!(said, expected.replace("GIVE", "give a file that can be read"));
 }
 
 #[test]

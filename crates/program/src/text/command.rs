@@ -202,11 +202,22 @@ pub(super) fn named<'n>(
     })
 }
 
-/// The number of the name that is written so, or of the only one that differs by the names of
-/// P4's controls before either, as `ingress.acl` and `acl` do.
+/// The number of the name that is written so, or of the only one that differs as p4c's backend for
+/// DPDK renames what it has: without the controls before it (`ingress.acl` is `acl`), and with a
+/// number behind it (`acl_0`).
 fn meant(written: &str, names: &[&String]) -> Option<usize> {
     let exact = names.iter().position(|name| *name == written);
-    exact.or_else(|| only(names.iter().map(|name| is_end(name, written) || is_end(written, name))))
+    let shorter = || only(names.iter().map(|name| is_end(name, written) || is_end(written, name)));
+    let numbered = || only(names.iter().map(|name| is_numbered(name, written, "")));
+    exact.or_else(shorter).or_else(numbered)
+}
+
+/// Whether a name is the last part of another, an underscore, a number, and what is behind it.
+pub(super) fn is_numbered(name: &str, written: &str, behind: &str) -> bool {
+    let last = written.rsplit('.').next().unwrap_or(written);
+    let number = name.strip_prefix(last).and_then(|rest| rest.strip_suffix(behind));
+    let digits = number.and_then(|number| number.strip_prefix('_')).unwrap_or_default();
+    !digits.is_empty() && digits.chars().all(|c| c.is_ascii_digit())
 }
 
 /// Whether one name ends by a dot and the other.
@@ -215,7 +226,7 @@ fn is_end(long: &str, short: &str) -> bool {
 }
 
 /// Where the only one is true.
-fn only(mut of: impl Iterator<Item = bool>) -> Option<usize> {
+pub(super) fn only(mut of: impl Iterator<Item = bool>) -> Option<usize> {
     let first = of.position(|is| is)?;
     (!of.any(|is| is)).then_some(first)
 }
@@ -249,8 +260,9 @@ impl<'a> Words<'a, '_> {
             at = 3;
         }
         let has_priority = key.iter().any(|(_, how)| *how == Match::Wildcard);
-        if has_priority && self.priorities == Priorities::HighestFirst {
-            priority = u32::MAX - priority;
+        if self.priorities == Priorities::HighestFirst {
+            // Of another table it means nothing there, and may be written.
+            priority = if has_priority { u32::MAX - priority } else { 0 };
         }
         let mut parts: Vec<Option<Part>> = vec![None; key.len()];
         while let Some((name, text)) = split(self.line.at(at)) {

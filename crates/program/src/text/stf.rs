@@ -18,8 +18,8 @@
 //!
 //! | `remove all` | takes all entries out of all tables |
 //!
-//! and those of P4's reference switch that [`super::switch`] reads. A `*` stands for any hexadecimal
-//! digit. What is given to queue N of the host is expected at port 1000000 + N.
+//! and those of P4's reference switch that [`super::switch`] reads. A `*` stands for any
+//! hexadecimal digit. What is given to queue N of the host is expected at port 1000000 + N.
 //!
 //! Of priorities the highest number counts first, as in P4's compilers; everywhere else the lowest
 //! does. `add … = NAME` gives an entry a name: `check_counter ARRAY($NAME)` looks at the place that
@@ -262,6 +262,10 @@ fn data(line: &Line<'_>, from: usize) -> Result<Expected, Wrong> {
             }
         }
     }
+    // The first digits of a packet that leaves may be any number of them.
+    if digits.len() % 2 == 1 && !is_whole && line.first().text.eq_ignore_ascii_case("expect") {
+        digits.push((0, 0));
+    }
     if digits.len() % 2 == 1 {
         return Err(line.at(line.len() - 1).unfit("half a byte is missing"));
     }
@@ -318,14 +322,18 @@ impl Reader<'_> {
     }
 
     /// What a name counts. P4's counters of packets and bytes are two arrays of registers in a
-    /// program for DPDK, `NAME_packets` and `NAME_bytes`.
+    /// program for DPDK, `NAME_packets` and `NAME_bytes`, or `NAME_0_packets` and `NAME_0_bytes`.
     fn counter(&self, name: Word<'_>, what: Option<&str>) -> Result<Checked, Wrong> {
         let registers = || self.program.registers.iter().map(|array| &array.name);
         let counters = || self.program.counters.iter().map(|array| &array.name);
         let whole = command::named(name, "regarray or countarray", registers().chain(counters()));
         let place = whole.or_else(|wrong| {
-            let two = what.map(|what| format!("{}_{what}", name.text));
-            registers().position(|of| Some(of) == two.as_ref()).ok_or(wrong)
+            let behind = what.map(|what| format!("_{what}")).unwrap_or_default();
+            let is_it = |of: &String| {
+                let exact = of.strip_suffix(&behind) == Some(name.text);
+                exact || command::is_numbered(of, name.text, &behind)
+            };
+            command::only(registers().map(is_it)).filter(|_| what.is_some()).ok_or(wrong)
         })?;
         Ok(match (place.checked_sub(self.program.registers.len()), what) {
             (Some(counter), Some("bytes")) => Checked::Bytes(counter),

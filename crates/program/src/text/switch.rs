@@ -10,7 +10,7 @@
 //! | `meter_set_rates ARRAY INDEX CIR:CBS PIR:PBS` | rates in bytes a microsecond |
 //! | `meter_array_set_rates ARRAY CIR:CBS PIR:PBS` | the same for all meters of an array |
 //! | `register_reset ARRAY` | all registers are 0 |
-//! | `register_read`, `counter_read`, `meter_get_rates`, `mirroring_get` | print, and test nothing |
+//! | `register_read`, `counter_read`, `meter_get_rates`, `mirroring_get` | none: they print |
 //!
 //! Refused by name: `mirroring_add_mc` and `mirroring_delete`, for a session is one port here and
 //! stays; `counter_write`, for each core counts for itself.

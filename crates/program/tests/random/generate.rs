@@ -491,6 +491,9 @@ impl Writer<'_> {
     fn apply(&mut self) {
         self.line("apply {\n\trx m.f0\n\textract h.h0");
         self.labels = 0;
+        if self.one(3) == 0 {
+            self.rounds();
+        }
         let len = 4 + self.one(25);
         self.body(len, None, |writer| {
             Some(match writer.one(12) {
@@ -508,5 +511,17 @@ impl Writer<'_> {
             self.line(format!("\temit h.h{header}"));
         }
         self.line("\ttx m.f0\n}");
+    }
+
+    /// Has packets come round once or twice, and counts what the tables of the round before said.
+    fn rounds(&mut self) {
+        let (hit, ran) = (["h", "nh"][self.one(2)], ["a", "na"][self.one(2)]);
+        let (action, rounds) = (self.one(ACTIONS), 1 + self.one(2));
+        if !self.shape.has_learner {
+            self.line("\tentryid m.f3\n\tregadd r1 m.f3 1");
+        }
+        self.line(format!("\tjmp{hit} HIT\n\tregadd r0 1 1\n\tHIT : jmp{ran} RAN act{action}"));
+        self.line(format!("\tregadd r0 2 1\n\tRAN : recircid m.f3\n\tjmpgt ROUND m.f3 {rounds}"));
+        self.line("\trecirculate\n\tROUND : add m.f2 1");
     }
 }
