@@ -405,7 +405,8 @@ const REFUSED: &[(&str, &str)] = &[
     ("tag data spec 1 data mask 1", "not supported: tag without an index: add `index is`"),
     ("tag data is 1 index is 4", "not supported: tag index 4; 0 to 3"),
     (
-        "eth src is 02:00:00:00:00:02 dst is 02:00:00:00:00:01 / ipv6 src is ::1 dst is ::2 / udp src is 1 \
+        "eth src is 02:00:00:00:00:02 dst is 02:00:00:00:00:01 / ipv6 src is ::1 dst is ::2 / udp \
+         src is 1 \
              / vxlan / eth / ipv4 src is 1.2.3.4 ttl is 64",
         "fields of 11 words of 8 bytes are matched, and 8 can be: name fewer fields",
     ),

@@ -1,4 +1,5 @@
-//! The values and masks of an item's fields, and where those without a mask mean more than they say.
+//! The values and masks of an item's fields, and values without a mask that mean more than they
+//! say.
 
 use std::fmt;
 

@@ -12,6 +12,7 @@ use std::fmt::{Display, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
+use super::LINE_LEN_MAX;
 use super::error::{Problem, TextError};
 use crate::limits::PRIORITY_MAX;
 use crate::rule::item::{Item, ItemMatch};
@@ -33,6 +34,12 @@ pub enum Format {
 /// # Errors
 /// The first rule that is wrong or has no equivalent, with its place.
 pub fn convert(format: Format, text: &str) -> Result<String, TextError> {
+    for (line, text) in (1..).zip(text.lines()) {
+        if text.len() > LINE_LEN_MAX {
+            let reason = format!("the line is longer than {LINE_LEN_MAX} bytes");
+            return Err(TextError::whole(line, reason));
+        }
+    }
     let mut out = String::new();
     let mut rules = Rules { out: &mut out };
     match format {

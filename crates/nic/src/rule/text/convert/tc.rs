@@ -51,6 +51,9 @@ const OPTIONS: &[(&str, usize)] = &[
     ("-brief", 0),
 ];
 
+/// Words of one command at most, over all of its lines.
+const WORDS_MAX: usize = 4_096;
+
 /// The word that is meant: the first that begins with this one, which has a letter at least
 /// (`matches` in iproute2's `lib/utils.c`).
 fn resolve<'w>(word: &str, words: &[&'w str]) -> Option<&'w str> {
@@ -114,6 +117,10 @@ impl<'t> Script<'t> {
         self.words.add(line, text);
         if self.kind == Some(Kind::Batch) {
             self.words.cut_comment();
+        }
+        if self.words.tokens.len() > WORDS_MAX {
+            let reason = format!("a command of more than {WORDS_MAX} words");
+            return Err(self.words.unfit_at(WORDS_MAX, &reason));
         }
         self.words.unquote()?;
         if self.kind == Some(Kind::Script) {
@@ -387,7 +394,8 @@ impl Head {
             Some(name @ ("block" | "estimator")) => return Err(words.not_supported(name)),
             _ => {
                 return Err(words.expected(
-                    "`flower` (other filters have no equivalent), or a word that may stand before it",
+                    "`flower` (other filters have no equivalent), or a word that may stand before \
+                     it",
                 ));
             }
         }

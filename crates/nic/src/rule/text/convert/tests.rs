@@ -178,7 +178,8 @@ fn ethtool_rules_are_converted() {
                  end",
             ),
             (
-                "ethtool -N eth0 flow-type ip4 dst-port 53 dst-port-mask 0x00ff l4proto 17 action 0x10",
+                "ethtool -N eth0 flow-type ip4 dst-port 53 dst-port-mask 0x00ff l4proto 17 action \
+                 0x10",
                 "ipv4 / udp dst spec 0 dst mask 0xff00 / end actions queue index 16 / end",
             ),
             (
@@ -242,8 +243,8 @@ fn ethtool_rules_without_an_equivalent_are_refused() {
         (&add("udp4 dst-port 1 dst-port 2 action 1"), "line 1, column 43: dst-port is given twice"),
         (
             &add("udp4 dst-port 1 src-port-mask 2 action 1"),
-            "line 1, column 43: expected a field of the flow-type, `action`, `queue` or `loc`, found \
-             `src-port-mask`",
+            "line 1, column 43: expected a field of the flow-type, `action`, `queue` or `loc`, \
+             found `src-port-mask`",
         ),
         (
             &add("ether dst-mac 02:00:00:00:00:01"),
@@ -261,6 +262,18 @@ fn ethtool_rules_without_an_equivalent_are_refused() {
         ),
     ];
     refused(Format::Ethtool, &table);
+}
+
+#[test]
+fn lines_and_commands_have_a_length() {
+    let long = format!("\n# {}\n", "x".repeat(LINE_LEN_MAX));
+    for format in [Format::ClassBench, Format::Ethtool, Format::Tc] {
+        let said = "line 2, column 1: the line is longer than 65536 bytes";
+        refused(format, &[(&long, said)]);
+    }
+    let joined = format!("tc filter add \\\n{}", "dev eth0 \\\n".repeat(3_000));
+    let said = "line 2048, column 5: a command of more than 4096 words";
+    refused(Format::Tc, &[(&joined, said)]);
 }
 
 #[test]

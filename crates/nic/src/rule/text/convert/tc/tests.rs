@@ -19,8 +19,8 @@ fn tc_filters_are_converted() {
         (
             "protocol ip prio 1 flower ip_proto udp dst_port 1000-2000 action skbedit \
              queue_mapping 3",
-            "eth type is 0x0800 / ipv4 fragment_offset spec 0 fragment_offset mask 0x3fff / udp dst \
-             is 1000 dst last 2000 / end actions queue index 3 / end",
+            "eth type is 0x0800 / ipv4 fragment_offset spec 0 fragment_offset mask 0x3fff / udp \
+             dst is 1000 dst last 2000 / end actions queue index 3 / end",
         ),
         (
             "protocol 802.1Q prio 2 flower vlan_id 5 vlan_prio 3 vlan_ethtype ipv4 src_ip 1.2.3.4 \
@@ -371,6 +371,24 @@ fn tc_filters_without_an_equivalent_are_refused() {
             add("flower action drop\ntc filter add dev eth1"),
             "another device: convert the filters of one at a time",
         ),
+    ];
+    is_said(&table);
+    let error = convert(Format::Tc, &add("flower \\\n  ct_state +trk action drop")).unwrap_err();
+    assert_eq!((error.line(), error.column()), (2, 3));
+}
+
+/// What is said of each text.
+fn is_said(table: &[(String, &str)]) {
+    for (text, expected) in table {
+        let error = convert(Format::Tc, text).unwrap_err();
+        assert_eq!(error.problem().to_string(), *expected, "{text}");
+    }
+}
+
+#[test]
+fn keys_of_flower_that_no_rule_says_are_refused_with_what_would_do() {
+    let flower = |rest: &str| add(&format!("protocol ip prio 1 flower {rest} action drop"));
+    is_said(&[
         (
             flower("ip_proto icmp type 0"),
             "type is to be 0, which flower finds in all fragments too: add `ip_flags nofrag`",
@@ -416,11 +434,5 @@ fn tc_filters_without_an_equivalent_are_refused() {
             flower("ip_proto icmp type 8/0xf"),
             "expected type: a number from 0 to 255, found `8/0xf`",
         ),
-    ];
-    for (text, expected) in table {
-        let error = convert(Format::Tc, &text).unwrap_err();
-        assert_eq!(error.problem().to_string(), expected, "{text}");
-    }
-    let error = convert(Format::Tc, &add("flower \\\n  ct_state +trk action drop")).unwrap_err();
-    assert_eq!((error.line(), error.column()), (2, 3));
+    ]);
 }
