@@ -110,7 +110,7 @@ fn the_same_values_make_the_same_pattern() {
 
 /// Pattern, and what is said of it.
 const REFUSED: &[(&str, &str)] = &[
-    ("eth src is 2:0:0:0:0:2 src last 2:0:0:0:0:9", "not supported: eth src last"),
+    ("eth src is 02:00:00:00:00:02 src last 02:00:00:00:00:09", "not supported: eth src last"),
     ("ipv6 src is ::1 src last ::9", "not supported: ipv6 src last"),
     ("ipv6 flow is 1 flow last 9", "not supported: ipv6 flow last"),
     ("ipv4 / tcp flags is 1 flags last 3", "not supported: tcp flags last"),

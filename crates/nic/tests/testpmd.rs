@@ -226,6 +226,9 @@ fn damaged() -> Vec<String> {
         "flow create 0 ingress pattern eth / raw relative is 1 search is 0 offset is 12 limit is 0 \
          pattern is abcd / raw offset spec 0xfffffff0 offset mask 0xffffffff pattern_hex spec \
          0x0102 pattern_hex mask f0ff / end actions drop / end",
+        "flow create 0 ingress pattern eth dst is 0200:0000:0001 src is 02:00:00:00:00:01 / ipv4 / \
+         gre k_bit is true c_bit spec no c_bit mask Y / end actions rss queues end / end",
+        "flow create 0 ingress pattern tcp dst is 80 / end actions drop / end",
         "flow destroy 0 rule 1 rule 2",
         "flow query 0 1 count",
         "flow query 0 1 age",
@@ -234,7 +237,8 @@ fn damaged() -> Vec<String> {
         "flow flush 0",
         "flow list 0",
     ];
-    let replacements = ["/", "end", "eth", "frob", "5x", "1.2.3.4", "70000000000"];
+    let replacements =
+        ["/", "end", "eth", "frob", "5x", "1.2.3.4", "70000000000", "true", "0x1", "2:0:0:0:0:1"];
     let mut lines = Vec::new();
     for line in whole {
         let words: Vec<&str> = line.split(' ').collect();

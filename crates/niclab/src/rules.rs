@@ -1,21 +1,25 @@
 //! `niclab rules`: files of rules.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
 
+use niclab_files::FileError;
 use niclab_lab::spec::RulesFile;
-use niclab_nic::limits::QUEUES_MAX;
+use niclab_nic::limits::{PORTS_MAX, QUEUES_MAX};
 use niclab_nic::rule::Action;
 use niclab_nic::rule::overlap::{Astray, Pair, Report, Survey, Unreached};
 use niclab_nic::rule::session::{Record, Session};
 use niclab_nic::rule::text::convert::{self, Format};
-use niclab_nic::rule::text::{Command, Commands, ReadError};
+use niclab_nic::rule::text::{Command, Commands, ReadError, of_port, port_of};
 use niclab_nic::{Nic, NicConfig};
 
 use crate::arguments::{CheckArguments, RulesFormat};
 use crate::failure::Failure;
-use crate::files;
 use crate::output::stdout;
+
+/// Bytes of a file of rules at most: some four million rules.
+const TEXT_LEN_MAX: u64 = 1 << 30;
 
 /// Rules of a kind that are told one by one, unless all are asked for.
 const SHOWN_MAX: usize = 5;
@@ -43,15 +47,30 @@ pub fn check(arguments: &CheckArguments) -> Result<(), Failure> {
     Failure::of(failures)
 }
 
-/// Carries out a file and says what there is to say of it; whether there is nothing to mend.
+/// Carries out a file, each command on the port that it names, and says what there is to say of
+/// it; whether there is nothing to mend.
 fn check_file(path: &Path, shown_max: usize) -> Result<bool, Failure> {
     let bad = |error: ReadError| Failure::Rules { path: path.into(), error };
-    let (records, report) = checked(&read(path)?).map_err(bad)?;
+    let text = text(path)?;
+    let mut named: BTreeSet<u16> =
+        text.lines().filter_map(port_of).filter(|port| *port < PORTS_MAX).collect();
+    if named.is_empty() {
+        named.insert(0);
+    }
+    let mut done = Vec::new();
+    for &port in &named {
+        done.push((port, checked(&of_port(&text, port), port, PORTS_MAX).map_err(bad)?));
+    }
     let mut out = stdout();
-    writeln!(out, "{}: {}", path.display(), counted(&records))?;
-    records.iter().filter_map(told).try_for_each(|line| writeln!(out, "  {line}"))?;
-    write_report(&mut out, &report, shown_max)?;
-    Ok(report.is_clean())
+    let records = done.iter().flat_map(|(_, (records, _))| records);
+    writeln!(out, "{}: {}", path.display(), counted(records))?;
+    for (port, (records, report)) in &done {
+        let port = if named.len() > 1 { format!("port {port}: ") } else { String::new() };
+        let said = records.iter().filter_map(told);
+        said.into_iter().try_for_each(|line| writeln!(out, "  {port}{line}"))?;
+        write_report(&mut out, report, shown_max)?;
+    }
+    Ok(done.iter().all(|(_, (_, report))| report.is_clean()))
 }
 
 /// Writes the rules of a file as `flow create` lines.
@@ -71,8 +90,8 @@ pub fn convert(from: RulesFormat, path: &Path) -> Result<(), Failure> {
 /// Looks a file of rules through before anything is measured with it.
 pub fn file(path: &Path) -> Result<RulesFile, Failure> {
     let bad = |error: ReadError| Failure::Rules { path: path.into(), error };
-    let text = read(path)?;
-    let (records, _) = checked(&text).map_err(bad)?;
+    let text = text(path)?;
+    let (records, _) = checked(&text, 0, 1).map_err(bad)?;
     let rules_count = records.iter().fold(0, |count, record| match record {
         Record::Created { .. } => count + 1,
         Record::Destroyed { .. } => count - 1,
@@ -80,7 +99,7 @@ pub fn file(path: &Path) -> Result<RulesFile, Failure> {
         _ => count,
     });
     let mut queues = 1;
-    let mut commands = Commands::new(&text[..]);
+    let mut commands = Commands::new(text.as_bytes());
     while let Some(next) = commands.next_command() {
         let actions = match next.map_err(bad)?.command {
             Command::Create { rule, .. } | Command::Validate { rule, .. } => rule.actions,
@@ -101,9 +120,10 @@ pub fn file(path: &Path) -> Result<RulesFile, Failure> {
     Ok(RulesFile { path, rules_count, queues, rules_met: None })
 }
 
-/// The text of a file.
+/// The bytes of a file, at most [`TEXT_LEN_MAX`].
 pub fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    files::read(path).map_err(|error| Failure::Unread { path: path.into(), error })
+    let unread = |error: FileError| Failure::Unread { path: path.into(), error: error.into() };
+    niclab_files::read(path, TEXT_LEN_MAX).map_err(unread)
 }
 
 /// The text of a file, which is to be one.
@@ -116,14 +136,15 @@ pub fn text(path: &Path) -> Result<String, Failure> {
     })
 }
 
-/// What a text does to a card with as many queues as there can be, and which of its rules meet.
-fn checked(text: &[u8]) -> Result<(Vec<Record>, Report), ReadError> {
-    let config = NicConfig { queues: QUEUES_MAX, ..NicConfig::default() };
+/// What a text does to a port of a card that has so many of them and as many queues as there can
+/// be, and which of its rules meet.
+fn checked(text: &str, port: u16, ports: u16) -> Result<(Vec<Record>, Report), ReadError> {
+    let config = NicConfig { queues: QUEUES_MAX, ports, ..NicConfig::default() };
     let mut nic = Nic::new(&config).map_err(|error| ReadError::Io(std::io::Error::other(error)))?;
-    let records = Session::new(0).apply(&mut nic, text)?;
+    let records = Session::new(port).apply(&mut nic, text.as_bytes())?;
     drop(nic);
     let mut survey = Survey::default();
-    let mut commands = Commands::new(text);
+    let mut commands = Commands::new(text.as_bytes());
     while let Some(next) = commands.next_command() {
         let parsed = next?;
         survey.add(&parsed);
@@ -132,11 +153,15 @@ fn checked(text: &[u8]) -> Result<(Vec<Record>, Report), ReadError> {
 }
 
 /// How many rules are created or could be, and how many other commands there are.
-fn counted(records: &[Record]) -> String {
-    let is_rule = |record: &&Record| matches!(record, Record::Created { .. } | Record::Validated);
-    let rules_count = records.iter().filter(is_rule).count();
+fn counted<'a>(records: impl Iterator<Item = &'a Record>) -> String {
+    let is_rule = |record: &Record| matches!(record, Record::Created { .. } | Record::Validated);
+    let (mut rules_count, mut others) = (0, 0);
+    records.for_each(|record| match is_rule(record) {
+        true => rules_count += 1,
+        false => others += 1,
+    });
     let rules = plural(rules_count, "rule", "rules");
-    match records.len() - rules_count {
+    match others {
         0 => rules,
         others => format!("{rules}, {}", plural(others, "other command", "other commands")),
     }

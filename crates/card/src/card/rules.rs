@@ -1,7 +1,7 @@
 //! Texts of rules, each command for the port that it names.
 
 use niclab_nic::rule::session::Record;
-use niclab_nic::rule::text::ReadError;
+use niclab_nic::rule::text::{ReadError, of_port, port_of};
 
 use super::Card;
 
@@ -25,34 +25,5 @@ impl Card {
         }
         self.wake();
         Ok(records)
-    }
-}
-
-/// The port that a line is for, which every `flow` command names behind its own word; `None` where
-/// it is for all, or no command.
-fn port_of(line: &str) -> Option<u16> {
-    let mut words = line.split_whitespace();
-    match (words.next(), words.nth(1)) {
-        (Some("flow"), Some(port)) => port.parse().ok(),
-        _ => None,
-    }
-}
-
-/// The lines of a text that are for one port, each in its place; those for all as well.
-fn of_port(text: &str, port: u16) -> String {
-    let own = |line| if port_of(line).is_none_or(|named| named == port) { line } else { "" };
-    text.lines().map(own).collect::<Vec<_>>().join("\n")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn commands_go_to_the_port_they_name_and_keep_their_lines() {
-        let text = "flow flush 1\n# words\nflow create 0 ingress pattern eth / end actions drop / \
-                    end\nflow isolate 1 1\n";
-        assert_eq!(of_port(text, 1), "flow flush 1\n# words\n\nflow isolate 1 1");
-        assert!(of_port(text, 0).starts_with("\n# words\nflow create 0"));
     }
 }

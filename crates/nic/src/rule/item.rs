@@ -70,6 +70,8 @@ pub enum FieldKind {
     Mac,
     /// Decimal, or hexadecimal with `0x`.
     Number,
+    /// `0` or `1`, or as testpmd's users write no and yes: `false`, `true`, `off`, `on` and others.
+    Boolean,
     /// A number that testpmd takes behind `is` alone.
     Index,
     /// A number with a sign, written as the number of 32 bits that it is without.
@@ -168,6 +170,10 @@ const fn number(name: &'static str, bit_offset: usize, bits: usize) -> Field {
     field(name, FieldKind::Number, bit_offset, bits)
 }
 
+const fn boolean(name: &'static str, bit_offset: usize) -> Field {
+    field(name, FieldKind::Boolean, bit_offset, 1)
+}
+
 /// Bit 0 of the byte behind a header.
 const fn flag(name: &'static str, header_len: usize) -> Field {
     number(name, header_len * 8 + 7, 1)
@@ -214,9 +220,9 @@ const UDP: &[Field] = &[number("src", 0, 16), number("dst", 16, 16)];
 const GRE: &[Field] = &[
     number("protocol", 16, 16),
     number("c_rsvd0_ver", 0, 16),
-    number("c_bit", 0, 1),
-    number("k_bit", 2, 1),
-    number("s_bit", 3, 1),
+    boolean("c_bit", 0),
+    boolean("k_bit", 2),
+    boolean("s_bit", 3),
 ];
 const GRE_KEY: &[Field] = &[number("value", 0, 32)];
 const VXLAN: &[Field] = &[number("vni", 32, 24), number("last_rsvd", 56, 8)];
@@ -225,8 +231,8 @@ const GENEVE: &[Field] =
 const META: &[Field] = &[number("data", 0, 32)];
 const TAG: &[Field] = &[number("data", 0, 32), field("index", FieldKind::Index, 32, 8)];
 const RAW: &[Field] = &[
-    number("relative", 0, 1),
-    number("search", 1, 1),
+    boolean("relative", 0),
+    boolean("search", 1),
     field("offset", FieldKind::Signed, 8, 32),
     number("limit", 40, 16),
 ];
@@ -472,7 +478,9 @@ impl fmt::Display for Written<'_> {
                 write!(f, "{value:#06x}")
             }
             FieldKind::Signed if value >> 31 == 1 => write!(f, "{value:#x}"),
-            FieldKind::Number | FieldKind::Index | FieldKind::Signed => value.fmt(f),
+            FieldKind::Boolean | FieldKind::Number | FieldKind::Index | FieldKind::Signed => {
+                value.fmt(f)
+            }
             FieldKind::Mac => {
                 let [.., a, b, c, d, e, g] = value.to_be_bytes();
                 write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")

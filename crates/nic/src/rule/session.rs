@@ -540,7 +540,14 @@ fn refused(error: &RuleError, actions: &[Action]) -> Refused {
         RuleError::GroupFull { .. } | RuleError::MasksTooMany { .. } => Spot::Group,
         _ => Spot::Command,
     };
-    (spot, error.to_string())
+    let reason = match error {
+        RuleError::MeterUnknown { number } => format!(
+            "no meter {number}: a text makes none; a program that embeds the card does \
+             (`Nic::create_meter`), before rules name them"
+        ),
+        error => error.to_string(),
+    };
+    (spot, reason)
 }
 
 /// A refusal of the text as a whole.

@@ -293,7 +293,8 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     (
         "flow create 0 ingress pattern eth / end actions meter mtr_id 9 / drop / end",
-        "line 2, column 62: no meter 9; create it first",
+        "line 2, column 62: no meter 9: a text makes none; a program that embeds the card does \
+         (`Nic::create_meter`), before rules name them",
     ),
     (
         "flow update 0 0 actions drop / queue index 1 / end",

@@ -201,6 +201,89 @@ fn rules_of_others_are_converted_or_shown_where_they_cannot_be() {
     convert("p4", "").with(2, &["p4", "classbench"]);
 }
 
+/// Texts of others, and what a conversion says of them.
+#[test]
+fn texts_of_others_are_converted_as_their_tools_mean_them() {
+    let scratch = scratch();
+    let convert = |format: &str, text: &str| {
+        let path = scratch.path().join(format);
+        fs::write(&path, text).unwrap();
+        call(&["rules".as_ref(), "convert".as_ref(), format.as_ref(), path.as_os_str()])
+    };
+    // The filter without a priority comes last.
+    let prio = "\
+tc filter add dev eth0 ingress protocol ip pref 100 flower dst_ip 10.0.0.0/8 action pass
+tc filter add dev eth0 ingress protocol ip flower dst_ip 10.0.0.1 action drop
+";
+    let ended = convert("tc", prio);
+    ended.with(0, &[]);
+    let [pass, drop] = ["priority 100 ", "priority 49152 "].map(|part| ended.out.contains(part));
+    assert!(pass && drop, "{}", ended.out);
+    let batch = "qdisc add dev eth0 ingress\nfilter add dev eth0 ingress protocol ip pref 1 flower \
+                 dst_mac 02:00:00:00:00:02 action drop\n";
+    let ended = convert("tc", batch);
+    ended.with(0, &[]);
+    let rule = "flow create 0 group 0 priority 1 ingress pattern eth dst is 02:00:00:00:00:02 type \
+                is 0x0800 / end actions drop / end\n";
+    assert_eq!(ended.out, rule);
+    let mirred = "filter protocol ip pref 49152 flower chain 0 \nfilter protocol ip pref 49152 \
+                  flower chain 0 handle 0x1 \n  eth_type ipv4\n  ip_proto tcp\n  dst_port 80\n  \
+                  not_in_hw\n\taction order 1: mirred (Egress Redirect to device veth1) stolen\n \
+                  \tindex 1 ref 1 bind 1\n\n";
+    let ended = convert("tc", mirred);
+    ended.with(3, &["tc: line 7, column 18: not supported: action mirred"]);
+    assert!(!ended.err.contains("shell"), "{}", ended.err);
+    let ipv6 = "@2001:db8::/32\t2001:db8:1::/48\t0 : 65535\t53 : 53\t0x11/0xFF\t0x0000/0x0000\n";
+    let ended = convert("classbench", ipv6);
+    ended.with(0, &[]);
+    assert!(ended.out.contains("ipv6 src spec 2001:db8:: src prefix 32"), "{}", ended.out);
+    let hidden = "ethtool\u{a0}-N eth0 flow-type ip4 action 1\n";
+    convert("ethtool", hidden)
+        .with(3, &["found `ethtool<U+00A0>-N`\nethtool<U+00A0>-N eth0", "\n^^^^^^^^^^^^^^^^^"]);
+}
+
+/// A file for several ports, as `niclab nic --rules` takes it.
+#[test]
+fn a_file_for_several_ports_is_checked_port_by_port() {
+    let scratch = scratch();
+    let path = scratch.path().join("two.flow");
+    let check = |text: &str| {
+        fs::write(&path, text).unwrap();
+        call(&["rules".as_ref(), "check".as_ref(), path.as_os_str()])
+    };
+    let two = "flow create 0 ingress pattern eth / end actions port_id id 1 / end\n\
+               flow create 1 ingress pattern eth / end actions port_id id 0 / end\n";
+    let ended = check(two);
+    ended.with(0, &[]);
+    assert_eq!(ended.out, format!("{}: 2 rules\n", path.display()));
+    let more = format!(
+        "{two}flow create 1 priority 1 ingress pattern ipv4 / end actions drop / end\n\
+                        flow list 1\n"
+    );
+    let ended = check(&more);
+    ended.with(0, &[]);
+    for part in [
+        "3 rules, 1 other command",
+        "  port 1: rule 0: group 0 priority 0: ETH => REPRESENTED_PORT",
+        "line 3 never acts, for the better rule of line 2",
+    ] {
+        assert!(ended.out.contains(part), "{part}: {}", ended.out);
+    }
+    // What is wrong with one port has the line of the file.
+    check(&format!("{two}flow destroy 1 rule 5\n"))
+        .with(3, &["two.flow: line 3, column 21: no rule 5"]);
+    check("flow flush 256\n").with(3, &["line 1, column 12: no port 256"]);
+    // All queues of the port.
+    let all = "flow create 0 ingress pattern eth / ipv4 / udp / end actions rss types ipv4-udp \
+               l3-src-only end key_len 0 queues end / end\n";
+    check(all).with(0, &[]);
+    let hidden = "flow create 0 ingress pattern\u{a0} eth / ipv4 / end actions drop / end\n";
+    let place = " ".repeat(22) + "^^^^^^^^^^^^^^^\n";
+    let found = "column 23: expected `group`, `ingress`, `pattern` or `priority`, found \
+                 `pattern<U+00A0>`\nflow create 0 ingress pattern<U+00A0> eth";
+    check(hidden).with(3, &[found, &place]);
+}
+
 /// A run of a moment with a file of rules.
 fn measured(rules: &str, more: &[&str]) -> (Ended, Vec<Value>) {
     let _cores = cores();

@@ -279,6 +279,11 @@ impl Draft {
     }
 
     fn icmp(&mut self, read: &mut ItemMatch, protocol: u8) -> Result<(), CompileError> {
+        if self.before.is_none() {
+            // Each version of IP has its own.
+            let is_v4 = read.item == Item::Icmp;
+            self.type_is(read.item, if is_v4 { ETHER_IPV4 } else { ETHER_IPV6 })?;
+        }
         self.transport(read.item, protocol)?;
         let fields = [(ICMP_IDENT, extra::HAS_IDENT), (ICMP_SEQ, extra::HAS_SEQ)];
         for (field, bit) in fields {

@@ -38,11 +38,16 @@ pub(super) fn check(items: &[ItemMatch], index: usize) -> Result<(), CompileErro
         return Err(CompileError::Order { index, reason });
     }
     let before = header_before(items, index);
-    // An `eth` that says nothing may be left out.
+    // An `eth` that says nothing may be left out, and so may all headers before a transport header.
     let outer = before.unwrap_or(Item::Eth);
-    let is_first = item == Item::Eth && before.is_none();
+    let may_begin = matches!(item, Item::Eth | Item::Tcp | Item::Udp | Item::Icmp | Item::Icmp6);
+    let is_first = may_begin && before.is_none();
     if !item.is_header() || is_first || behind(item).contains(&outer) {
         return Ok(());
+    }
+    if (item, before) == (Item::Mpls, Some(Item::Mpls)) {
+        let name = "a second mpls: labels behind the first are passed over".to_owned();
+        return Err(CompileError::NotSupported { index, name });
     }
     let stands = match before {
         Some(before) => format!("{name} stands behind {}", before.name()),

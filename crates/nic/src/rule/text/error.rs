@@ -1,7 +1,9 @@
 //! What is wrong with a text: where, and what was expected there.
 
-use std::fmt;
+use std::fmt::{self, Write};
 use std::io;
+
+use super::visible::{self, Excerpt, Marks};
 
 /// Why a line is refused. Its text shows the line with a caret under the word.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,8 +13,7 @@ pub struct TextError(Box<Place>);
 struct Place {
     line: u64,
     column: usize,
-    width: usize,
-    text: String,
+    excerpt: Excerpt,
     problem: Problem,
 }
 
@@ -56,21 +57,8 @@ impl fmt::Display for Found<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             "" => f.write_str("the end of the line"),
-            word => write!(f, "`{}`", Visible(word)),
+            word => write!(f, "`{}`", visible::word(word)),
         }
-    }
-}
-
-/// A word whose control characters, and the mark that some editors begin a file with, are written
-/// as escapes.
-struct Visible<'a>(&'a str);
-
-impl fmt::Display for Visible<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.chars().try_for_each(|c| match c.is_control() || c == '\u{feff}' {
-            true => write!(f, "{}", c.escape_unicode()),
-            false => write!(f, "{c}"),
-        })
     }
 }
 
@@ -83,9 +71,8 @@ impl TextError {
         problem: Problem,
     ) -> Self {
         let column = text[..start].chars().count() + 1;
-        let width = text[start..end].chars().count().max(1);
-        let text = text.trim_end().to_owned();
-        TextError(Box::new(Place { line, column, width, text, problem }))
+        let excerpt = Excerpt::new(text, (start, end));
+        TextError(Box::new(Place { line, column, excerpt, problem }))
     }
 
     /// A problem with a text as a whole, which ends in this line.
@@ -113,12 +100,10 @@ impl std::error::Error for TextError {}
 
 impl fmt::Display for TextError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Place { line, column, width, text, problem } = &*self.0;
-        // A tab would put the caret elsewhere than the word.
-        let shown = text.replace(char::is_control, " ");
-        writeln!(f, "line {line}, column {column}: {problem}")?;
-        writeln!(f, "{shown}")?;
-        write!(f, "{:before$}{:^<width$}", "", "", before = column - 1)
+        let Place { line, column, excerpt, problem } = &*self.0;
+        // Whatever of the text stands in it.
+        write!(Marks(&mut *f), "line {line}, column {column}: {problem}")?;
+        write!(f, "\n{excerpt}")
     }
 }
 

@@ -339,7 +339,8 @@ fn outer(
     };
     let mut address = |name: &'static str| {
         words.keyword(name)?;
-        let bits = mac(words.next()).ok_or_else(|| words.expected("a MAC address"))?;
+        let bits = mac(words.next())
+            .ok_or_else(|| words.expected("a MAC address, such as 02:00:00:00:00:01"))?;
         let [.., a, b, c, d, e, g] = bits.to_be_bytes();
         Ok([a, b, c, d, e, g])
     };

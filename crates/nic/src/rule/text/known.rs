@@ -132,3 +132,12 @@ pub(super) const HASH_TYPES: &[&str] = &[
     "vlan",
     "vxlan",
 ];
+
+/// Whether a line is one of testpmd's commands that make, change, show or delete a meter, its
+/// profile or its policy: a word, then `port meter`.
+pub(super) fn is_meter_command(text: &str) -> bool {
+    let mut words = text.split_ascii_whitespace();
+    let verbs = ["add", "clear", "create", "del", "disable", "enable", "set", "show"];
+    words.next().is_some_and(|word| verbs.contains(&word))
+        && (words.next(), words.next()) == (Some("port"), Some("meter"))
+}

@@ -14,9 +14,11 @@ pub mod convert;
 mod error;
 mod headers;
 mod known;
+mod ports;
 mod raw;
 mod read;
 mod rss;
+mod visible;
 mod words;
 
 use std::fmt;
@@ -24,11 +26,13 @@ use std::fmt;
 pub use bare::Bare;
 pub use error::{Problem, ReadError, TextError};
 pub use headers::{Addresses, Headers, Inside, Outer};
+pub use ports::{of_port, port_of};
 pub use read::{Commands, LINE_LEN_MAX};
 pub use rss::{port_rss, rss_key};
+pub use visible::visible;
 
 use super::compile::{self, CompileError};
-use super::item::{Field, FieldKind, Item, ItemMatch, Written};
+use super::item::{Field, FieldKind, Item, ItemMatch};
 use super::{Action, Pattern};
 use crate::limits::PRIORITY_MAX;
 use action::read_actions;
@@ -53,6 +57,9 @@ const BOOLEANS: &[(&str, bool)] = &[
     ("off", false),
     ("on", true),
 ];
+/// Why no text makes a meter.
+const METERS: &str = "commands for meters of a port: a program that embeds the card makes meters \
+                      (`Nic::create_meter`), and a text names them";
 const PARAMETERS: &[&str] = &["is", "last", "mask", "prefix", "spec"];
 
 /// A rule as it was written.
@@ -345,6 +352,10 @@ impl Parser {
     }
 
     fn read(&mut self, words: &mut Words<'_>) -> Result<Head, TextError> {
+        if known::is_meter_command(words.text) {
+            words.next();
+            return Err(words.not_supported(METERS));
+        }
         match words.next() {
             "flow" => self.flow(words),
             "set" => self.set(words).map(Head::Set),
@@ -584,38 +595,31 @@ fn read_item(
                 return Err(words.unknown(parameters, one_of(parameters)));
             }
             "is" => {
-                put_value(words, field, &mut read, &named)?;
-                field.put(&mut read.mask, field.ones());
-                (named.values, named.masks) = (named.values | 1 << at, named.masks | 1 << at);
+                named.value(words, item, at)?;
+                named.mask(at, field.ones());
             }
-            "spec" => {
-                put_value(words, field, &mut read, &named)?;
-                named.values |= 1 << at;
-            }
+            "spec" => named.value(words, item, at)?,
             "last" => {
                 field.put(&mut last, read_value(words, field)?);
                 has_last = true;
             }
-            "mask" => {
-                field.put(&mut read.mask, read_value(words, field)?);
-                named.masks |= 1 << at;
-            }
-            _ => {
-                field.put(&mut read.mask, words.prefix(field)?);
-                named.masks |= 1 << at;
-            }
+            "mask" => named.mask(at, read_value(words, field)?),
+            _ => named.mask(at, words.prefix(field)?),
         }
     }
-    let has_spec = named.values != 0 || bytes.has_spec;
-    let has_mask = named.masks != 0 || bytes.mask_len.is_some();
+    let has_spec = named.has_values() || bytes.has_spec;
+    let has_mask = named.has_masks() || bytes.mask_len.is_some();
     let unfit = |reason| TextError::new(words.line, words.text, place, Problem::Unfit { reason });
     if (has_mask || has_last) && !has_spec {
+        named.put(words, &mut read)?;
         return Err(unfit(valueless(&read, has_mask)));
     }
-    match has_mask {
-        true if item == Item::Raw => bytes.check(&read).map_err(unfit)?,
-        false if has_spec => read.mask = item.default_mask(),
-        _ => {}
+    if has_spec && !has_mask {
+        read.mask = item.default_mask();
+    }
+    named.put(words, &mut read)?;
+    if has_mask && item == Item::Raw {
+        bytes.check(&read).map_err(unfit)?;
     }
     if item == Item::Raw {
         raw::trim(&mut read);
@@ -638,34 +642,6 @@ fn read_field(
         let expected = format!("a field of {} ({}) or `/`", item.name(), names.join(", "));
         words.unended(&names, expected)
     })
-}
-
-/// Puts the next word, a value of a field, into an item. Another value than was given to the field
-/// before, or one that changes a field of which all bits count, is refused.
-fn put_value(
-    words: &mut Words<'_>,
-    field: &Field,
-    read: &mut ItemMatch,
-    named: &Named,
-) -> Result<(), TextError> {
-    let value = read_value(words, field)?;
-    if named.values == 0 {
-        field.put(&mut read.spec, value);
-        return Ok(());
-    }
-    let (item, before) = (read.item, read.spec);
-    field.put(&mut read.spec, value);
-    let counts = |told: &Field| told == field || told.value(&read.mask) == told.ones();
-    for (at, told) in item.fields().iter().enumerate() {
-        let (first, second) = (told.value(&before), told.value(&read.spec));
-        if named.values >> at & 1 == 1 && first != second && counts(told) {
-            let [first, second] = [first, second].map(|value| Written(told, value));
-            let name = format!("{} {}", item.name(), told.name);
-            let reason = format!("{name} is given twice, as {first} and as {second}");
-            return Err(words.error(Problem::Unfit { reason }));
-        }
-    }
-    Ok(())
 }
 
 /// The next word, a value of a field. Who writes a prefix as others do is told how it is written.

@@ -81,7 +81,7 @@ fn parameters(
                 2 => action.level = Some(RssLevel::Inner),
                 level => return Err(words.not_supported(format!("rss level {level}"))),
             },
-            "queues" => action.queues = queues(words)?,
+            "queues" => action.queues = queues(words, last.is_empty())?,
             "types" => action.types = Some(types(words)?),
             _ if last.is_empty() => return Err(words.unknown(names, one_of(names))),
             _ => return Err(words.unended(names, one_of(names))),
@@ -130,14 +130,13 @@ fn key(words: &mut Words<'_>) -> Result<Vec<u8>, TextError> {
     }
 }
 
-fn queues(words: &mut Words<'_>) -> Result<Vec<u16>, TextError> {
+/// Queues up to `end`; none of them are all queues of the card, for an action as in testpmd.
+fn queues(words: &mut Words<'_>, is_of_port: bool) -> Result<Vec<u16>, TextError> {
     let mut queues = Vec::new();
     loop {
         match words.next() {
-            "end" if queues.is_empty() => {
-                let reason =
-                    "rss has no queue: name some, or leave `queues` out for all".to_owned();
-                return Err(words.error(Problem::Unfit { reason }));
+            "end" if queues.is_empty() && is_of_port => {
+                return Err(unfit(words, "no queue: name those of the table".to_owned()));
             }
             "end" => return Ok(queues),
             word => queues.push(words.number_of(word, "queue", u16::MAX.into())? as u16),
@@ -197,7 +196,7 @@ mod tests {
             ("rss 0 reta (1,2,(3,4)", "expected queue: a number"),
             ("rss 0 reta (512,2)", "512 is too great: entry is 0 to 511"),
             ("rss 0 reta (1;2)", "expected (ENTRY,QUEUE),… without blanks"),
-            ("rss 0 queues end", "rss has no queue"),
+            ("rss 0 queues end", "no queue: name those of the table"),
             ("rss 0 queues 0 1", "expected queue: a number"),
             ("rss 0 que 0 end", "`que` is short for `queues`"),
             ("rss 0 key 6d5a", "a key has 40 to 64 bytes"),

@@ -95,6 +95,24 @@ fn texts_that_say_the_same_read_the_same() {
             "ingress pattern vlan tci spec 0x2005 tci mask 0xefff / end actions end",
         ),
         (
+            "ingress pattern eth src is 0200:0000:0a01 / end actions end",
+            "ingress pattern eth src is 02:00:00:00:0A:01 / end actions end",
+        ),
+        (
+            "ingress pattern ipv4 / gre k_bit is true c_bit spec off c_bit mask on / end actions \
+             end",
+            "ingress pattern ipv4 / gre c_rsvd0_ver spec 0x2000 c_rsvd0_ver mask 0xa000 / end \
+             actions end",
+        ),
+        (
+            "ingress pattern raw relative is true pattern is ab / end actions end",
+            "ingress pattern raw relative is 1 pattern is ab / end actions end",
+        ),
+        (
+            "ingress pattern eth / end actions rss queues end key_len 0 types ipv4-udp end / end",
+            "ingress pattern eth / end actions rss types ipv4-udp end / end",
+        ),
+        (
             "ingress pattern ipv4 src spec 1.2.3.4 / end actions end",
             "ingress pattern ipv4 src is 1.2.3.4 dst is 0.0.0.0 / end actions end",
         ),
@@ -103,6 +121,33 @@ fn texts_that_say_the_same_read_the_same() {
         assert_eq!(create(one), create(other));
         assert!(create(one).starts_with("flow create 0 group "), "{}", create(one));
     }
+}
+
+/// Fields that are parts of each other mean the same in any order.
+#[test]
+fn the_order_of_an_items_fields_does_not_count() {
+    let table = [
+        ("gre", "c_rsvd0_ver is 0x2000", "k_bit is 1"),
+        ("gre", "c_rsvd0_ver spec 0 c_rsvd0_ver mask 0x8000", "k_bit is 1"),
+        ("gre", "c_rsvd0_ver spec 0x2000 c_rsvd0_ver mask 0x8000", "k_bit is 1"),
+        ("gre", "c_rsvd0_ver spec 0x1000 c_rsvd0_ver mask 0x1000", "s_bit is yes k_bit is no"),
+        ("vlan", "tci spec 0x2005 tci mask 0xe000", "vid is 5"),
+        ("vlan", "tci spec 0x2005 tci mask 0xe000", "vid spec 7 vid mask 0xf"),
+        ("vlan", "pcp is 1 dei is 0", "vid is 5"),
+        ("ipv6", "tc is 4", "flow is 9"),
+        ("mpls", "label is 7 s is 1", "tc is 3"),
+    ];
+    for (item, one, other) in table {
+        let text = |fields: String| {
+            read(&format!("flow create 0 ingress pattern {item} {fields} / end actions end"))
+        };
+        let [first, second] = [format!("{one} {other}"), format!("{other} {one}")].map(text);
+        assert_eq!(first, second);
+        assert!(first.starts_with("flow create 0 group"), "{first}");
+    }
+    let both = "flow create 0 ingress pattern ipv4 / gre k_bit is 1 c_rsvd0_ver spec 0 c_rsvd0_ver \
+                mask 0x8000 / end actions end";
+    assert!(read(both).contains("gre c_bit is 0 k_bit is 1 /"), "{}", read(both));
 }
 
 /// Line, and what is said of it.
@@ -133,6 +178,16 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
     ),
     ("sett vxlan", "expected `flow` or `set`, found `sett`"),
     (
+        "add port meter profile srtcm_rfc2697 0 1 1250000 65536 0 0",
+        "not supported: commands for meters of a port: a program that embeds the card makes meters \
+         (`Nic::create_meter`), and a text names them",
+    ),
+    (
+        "set port meter profile 0 1 1",
+        "not supported: commands for meters of a port: a program that embeds the card makes meters \
+         (`Nic::create_meter`), and a text names them",
+    ),
+    (
         "set vlan",
         "expected `nvgre`, `nvgre-with-vlan`, `raw_decap`, `raw_encap`, `vxlan`, `vxlan-tos-ttl` \
          or `vxlan-with-vlan`, found `vlan`",
@@ -146,7 +201,7 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
     ),
     (
         "set nvgre ip-version ipv4 tni 4 ip-src 1.1.1.1 ip-dst 1.1.1.2 eth-src 1",
-        "expected a MAC address, found `1`",
+        "expected a MAC address, such as 02:00:00:00:00:01, found `1`",
     ),
     ("set raw_encap 8 eth / end_set", "8 is too great: index is 0 to 7"),
     ("set raw_encap 1 icmp / end_set", "not supported: icmp among raw headers"),
@@ -217,7 +272,7 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
     ),
     (
         "flow create 0 ingress pattern vlan tci is 5 vid is 6 / end actions end",
-        "vlan tci is given twice, as 5 and as 6",
+        "vlan: tci 5 and vid 6 contradict each other",
     ),
     (
         "flow create 0 ingress pattern udp src eq 1 / end actions end",
@@ -249,7 +304,7 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
     ),
     (
         "flow create 0 ingress pattern eth src is 02:00:00:00:01 / end actions end",
-        "expected src: a MAC address, found `02:00:00:00:01`",
+        "expected src: a MAC address, such as 02:00:00:00:00:01, found `02:00:00:00:01`",
     ),
     (
         "flow create 0 ingress pattern ipv4 src mask 255.0.0.0 / end actions end",
@@ -305,8 +360,31 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
         "not supported: rss types eth",
     ),
     (
-        "flow create 0 ingress pattern eth / end actions rss queues end / end",
-        "rss has no queue: name some, or leave `queues` out for all",
+        "flow create 0 ingress pattern ipv4 / gre k_bit is 0 c_rsvd0_ver is 0x2000 / end actions \
+         end",
+        "gre: c_rsvd0_ver 8192 and k_bit 0 contradict each other",
+    ),
+    (
+        "flow create 0 ingress pattern ipv4 / gre c_rsvd0_ver is 0x2000 k_bit is 0 / end actions \
+         end",
+        "gre: c_rsvd0_ver 8192 and k_bit 0 contradict each other",
+    ),
+    (
+        "flow create 0 ingress pattern ipv4 / gre k_bit is 0x1 / end actions end",
+        "expected k_bit: `0`, `1`, `false` or `true`, found `0x1`",
+    ),
+    (
+        "flow create 0 ingress pattern raw relative is 2 / end actions end",
+        "expected relative: `0`, `1`, `false` or `true`, found `2`",
+    ),
+    ("flow isolate 0 0x1", "expected `0` or `1`, found `0x1`"),
+    (
+        "flow create 0 ingress pattern eth src is 2:0:0:0:0:1 / end actions end",
+        "expected src: a MAC address, such as 02:00:00:00:00:01, found `2:0:0:0:0:1`",
+    ),
+    (
+        "flow create 0 ingress pattern eth src is 0200.0000.0001 / end actions end",
+        "expected src: a MAC address, such as 02:00:00:00:00:01, found `0200.0000.0001`",
     ),
     (
         "flow create 0 ingress pattern eth / end actions rss key 6d5a / end",
@@ -594,6 +672,7 @@ proptest! {
 fn fields_lie_within_the_header() {
     for item in Item::ALL {
         let len = item.header_len() * 8;
+        assert!(item.fields().len() <= 8, "as many as are kept while an item is read");
         let inside = |f: &Field| f.bit_offset + f.bits <= len || f.bit_offset == len + 7;
         assert!(item.fields().iter().all(inside), "{item:?}");
     }

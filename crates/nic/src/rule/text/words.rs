@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use super::BOOLEANS;
 use super::error::{Problem, TextError};
 use crate::rule::item::{Field, FieldKind};
 
@@ -162,6 +163,12 @@ impl<'t> Words<'t> {
                 };
                 Err(self.unfit(format!("testpmd reads no sign: write {text}")))
             }
+            FieldKind::Boolean => {
+                let known = BOOLEANS.iter().find(|(name, _)| *name == word);
+                known.map(|(_, on)| u128::from(*on)).ok_or_else(|| {
+                    self.expected(format!("{}: `0`, `1`, `false` or `true`", field.name))
+                })
+            }
             FieldKind::Number | FieldKind::Index | FieldKind::Signed => {
                 self.number_of(word, field.name, field.ones())
             }
@@ -176,9 +183,10 @@ impl<'t> Words<'t> {
                 Ok(address) => Ok(address.to_bits()),
                 Err(_) => Err(self.expected(format!("{}: an IPv6 address", field.name))),
             },
-            FieldKind::Mac => {
-                mac(word).ok_or_else(|| self.expected(format!("{}: a MAC address", field.name)))
-            }
+            FieldKind::Mac => mac(word).ok_or_else(|| {
+                let name = field.name;
+                self.expected(format!("{name}: a MAC address, such as 02:00:00:00:00:01"))
+            }),
         }
     }
 
@@ -200,14 +208,16 @@ pub(super) fn hex(word: &str) -> Option<Vec<u8>> {
     all.map(|pair| u8::from_str_radix(pair, 16).ok()).collect()
 }
 
-/// Six numbers of one or two hexadecimal digits.
+/// `02:00:00:00:00:01` or `0200:0000:0001`, each number with all its digits, as
+/// `rte_ether_unformat_addr` of DPDK reads them.
 pub(super) fn mac(word: &str) -> Option<u128> {
-    let mut value = 0;
-    let mut parts = word.split(':');
-    for _ in 0..6 {
-        let part = parts.next().filter(|part| (1..=2).contains(&part.len()))?;
-        let is_hex = part.bytes().all(|byte| byte.is_ascii_hexdigit());
-        value = value << 8 | u128::from(u8::from_str_radix(part, 16).ok().filter(|_| is_hex)?);
-    }
-    parts.next().is_none().then_some(value)
+    let parts: Vec<&str> = word.split(':').collect();
+    let len = match parts.len() {
+        6 => 2,
+        3 => 4,
+        _ => return None,
+    };
+    let is_hex = |part: &&str| part.len() == len && part.bytes().all(|it| it.is_ascii_hexdigit());
+    let digits = parts.iter().all(is_hex).then(|| parts.concat())?;
+    u128::from_str_radix(&digits, 16).ok()
 }

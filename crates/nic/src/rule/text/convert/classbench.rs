@@ -2,7 +2,8 @@
 //!
 //! `@SRC/LEN DST/LEN FIRST : LAST FIRST : LAST PROTOCOL/MASK FLAGS/MASK`, the last of which may be
 //! missing. The flags are 16 bits of the transport header, as they lie in memory: the flags of TCP
-//! in the high byte (0x1000 is ACK), or type and code of ICMP.
+//! in the high byte (0x1000 is ACK), or type and code of ICMP. Sets of IPv6, as ClassBench-ng makes
+//! them, have addresses of IPv6 in the same places; one rule has addresses of one version.
 
 use super::{Items, Rules, Tokens, transport};
 use crate::limits::PRIORITY_MAX;
@@ -12,7 +13,7 @@ use crate::rule::text::error::TextError;
 pub(super) fn convert(text: &str, rules: &mut Rules<'_>) -> Result<(), TextError> {
     let mut priority = 0;
     for (line, text) in (1..).zip(text.lines()) {
-        let mut words = Tokens::new();
+        let mut words = Tokens::default();
         words.add(line, text);
         if words.is_at_end() {
             continue;
@@ -33,7 +34,6 @@ pub(super) fn convert(text: &str, rules: &mut Rules<'_>) -> Result<(), TextError
 
 fn rule(words: &mut Tokens<'_>) -> Result<Items, TextError> {
     let mut items = Items::default();
-    items.item(Item::Ipv4, 0);
     match words.tokens.first_mut() {
         Some(first) if first.word.starts_with('@') => {
             first.word = &first.word[1..];
@@ -44,9 +44,10 @@ fn rule(words: &mut Tokens<'_>) -> Result<Items, TextError> {
             return Err(words.expected("`@` and a source prefix"));
         }
     }
+    let ip = if words.peek().contains(':') { Item::Ipv6 } else { Item::Ipv4 };
     for name in ["src", "dst"] {
-        let (value, mask) = words.prefix(Item::Ipv4, name)?;
-        items.set(Item::Ipv4, name, value, mask);
+        let (value, mask) = words.prefix(ip, name)?;
+        items.set(ip, name, value, mask);
     }
     let ports = [range(words, "source port")?, range(words, "destination port")?];
     let (protocol, mask) = masked(words, "protocol", 0xff)?;
@@ -60,7 +61,11 @@ fn rule(words: &mut Tokens<'_>) -> Result<Items, TextError> {
         0xff => Some(protocol),
         _ => return Err(words.not_supported("a part of the protocol")),
     };
-    let header = of.and_then(transport);
+    let header = of.and_then(transport).filter(|header| match header {
+        Item::Icmp => ip == Item::Ipv4,
+        Item::Icmp6 => ip == Item::Ipv6,
+        _ => true,
+    });
     if asks_ports {
         let header = header.filter(|header| matches!(header, Item::Tcp | Item::Udp));
         let header = header.ok_or_else(|| words.not_supported("ports of this protocol"))?;
@@ -74,15 +79,15 @@ fn rule(words: &mut Tokens<'_>) -> Result<Items, TextError> {
         (Some(Item::Tcp), (value, mask)) if mask & 0xff == 0 => {
             items.set(Item::Tcp, "flags", value >> 8, mask >> 8);
         }
-        (Some(Item::Icmp), (value, mask)) => {
-            items.set(Item::Icmp, "type", value >> 8, mask >> 8);
-            items.set(Item::Icmp, "code", value & 0xff, mask & 0xff);
+        (Some(header @ (Item::Icmp | Item::Icmp6)), (value, mask)) => {
+            items.set(header, "type", value >> 8, mask >> 8);
+            items.set(header, "code", value & 0xff, mask & 0xff);
         }
         _ => return Err(words.not_supported("these flags of this protocol")),
     }
     // The protocol is that of all fragments, its header that of the first.
     if let (Some(protocol), 1) = (of, items.0.len()) {
-        items.is(Item::Ipv4, "proto", protocol);
+        items.is(ip, "proto", protocol);
     }
     match words.next() {
         "" => Ok(items),

@@ -1,18 +1,20 @@
 //! `ethtool -N`: rules of receive flow classification, as ethtool(8) has them.
 //!
-//! A mask behind `m` has the bits that do not count. The place `loc` decides which rule acts, the
+//! Words and numbers are read as `rxclass.c` of ethtool 6.1 reads them: numbers as in C (`0x10`,
+//! 010 is 8), each option once, and directly behind it a mask, whose set bits do not count, after
+//! `m` or after the option's name with `-mask`. The place `loc` decides which rule acts, the
 //! lowest first: it becomes the priority. Either all rules have it or none. Without it ethtool
 //! gives each the highest place that is free (`rxclass.c`), unless the driver chooses: the newest
 //! acts first, and they get priorities downwards.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use super::{Items, Rules, Tokens, ones, transport};
+use super::{Items, Rules, Tokens, c_number, ones, transport};
 use crate::rule::item::Item;
 use crate::rule::text::error::TextError;
 
 /// Names of the option that adds a rule.
-const OPTIONS: [&str; 5] = ["-N", "-U", "--config-nfc", "--config-ntuple", "--config-rxnfc"];
+const OPTIONS: [&str; 4] = ["-N", "-U", "--config-nfc", "--config-ntuple"];
 
 const SCTP: u128 = 132;
 
@@ -45,13 +47,17 @@ pub(super) fn convert(text: &str, rules: &mut Rules<'_>) -> Result<(), TextError
     let newer = text.lines().filter(|text| !is_empty(text)).count() as u32;
     let mut seen = Seen { newer, ..Seen::default() };
     for (line, text) in (1..).zip(text.lines()) {
-        let mut words = Tokens::new();
+        let mut words = Tokens::default();
         words.add(line, text);
         if words.is_at_end() {
             continue;
         }
         let (items, action, place) = rule(&mut words, &mut seen.device)?;
         let priority = seen.priority(&words, line, place)?;
+        let action = action.unwrap_or_else(|| {
+            rules.comment(line, "no action: ethtool then means queue 0");
+            "queue index 0".to_owned()
+        });
         rules.rule((0, priority), &items, &action);
     }
     Ok(())
@@ -59,7 +65,7 @@ pub(super) fn convert(text: &str, rules: &mut Rules<'_>) -> Result<(), TextError
 
 /// Whether a line has no rule.
 fn is_empty(text: &str) -> bool {
-    let mut words = Tokens::new();
+    let mut words = Tokens::default();
     words.add(1, text);
     words.is_at_end()
 }
@@ -87,14 +93,14 @@ impl Seen {
 }
 
 /// The items of a rule, its action, and its place.
-type Read = (Items, String, Option<u32>);
+type Read = (Items, Option<String>, Option<u32>);
 
-fn rule(words: &mut Tokens<'_>, device: &mut Option<String>) -> Result<Read, TextError> {
+fn rule<'t>(words: &mut Tokens<'t>, device: &mut Option<String>) -> Result<Read, TextError> {
     if words.peek() == "sudo" {
         words.next();
     }
     if words.next() != "ethtool" {
-        return Err(words.expected("`ethtool`"));
+        return Err(words.expected("`ethtool` (what `ethtool -n` prints is not read)"));
     }
     if !OPTIONS.contains(&words.next()) {
         return Err(words.expected("`-N`"));
@@ -114,27 +120,92 @@ fn rule(words: &mut Tokens<'_>, device: &mut Option<String>) -> Result<Read, Tex
     };
     let mut items = Items::default();
     items.item(ip.unwrap_or(Item::Eth), 0);
-    let header = protocol.and_then(transport);
-    let (mut action, mut place) = (None, None);
+    let mut read = Options::default();
     while !words.is_at_end() {
-        match words.next() {
-            "action" => action = Some(read_action(words)?),
-            "loc" => place = Some(words.number("loc", u32::MAX.into())? as u32),
-            name => field(words, &mut items, name, (ip, protocol))?,
-        }
+        read.option(words, &mut items, (ip, protocol))?;
     }
+    let protocol = read.protocol(words, &mut items, (ip, protocol))?;
     // Of all fragments, where no field asks for the header.
+    let header = protocol.and_then(transport);
     let named = items.0.iter().any(|item| Some(item.item) == header);
     if let (Some(ip), Some(protocol), false) = (ip, protocol, named) {
         items.is(ip, "proto", protocol);
     }
-    let missing = || words.unfit("no action: add `action N`, or `action -1` to drop");
-    Ok((items, action.ok_or_else(missing)?, place))
+    Ok((items, read.action, read.place))
 }
 
+/// Options of a rule while they are read.
+#[derive(Default)]
+struct Options<'t> {
+    seen: HashSet<&'t str>,
+    action: Option<String>,
+    place: Option<u32>,
+    /// Ports of `ip4` and `ip6`, which are those of `l4proto`: field, value, bits that count.
+    ports: Vec<(&'static str, u128, u128)>,
+}
+
+impl<'t> Options<'t> {
+    fn option(
+        &mut self,
+        words: &mut Tokens<'t>,
+        items: &mut Items,
+        (ip, protocol): (Option<Item>, Option<u128>),
+    ) -> Result<(), TextError> {
+        let name = words.next();
+        if !self.seen.insert(name) {
+            return Err(words.unfit(format!("{name} is given twice")));
+        }
+        if matches!(name, "action" | "queue") && self.action.is_some() {
+            return Err(words.unfit("action and queue name the same: give one of them"));
+        }
+        match (name, ip) {
+            ("action", _) => self.action = Some(read_action(words)?),
+            ("queue", _) => self.action = Some(queue(words, name)?),
+            ("loc", _) => self.place = Some(words.c_number("loc", 0, u32::MAX.into())? as u32),
+            ("src-port" | "dst-port", Some(_)) if protocol.is_none() => {
+                let (value, mask) = masked(words, Item::Udp, "src", name)?;
+                let field = if name == "src-port" { "src" } else { "dst" };
+                self.ports.push((field, value, mask));
+            }
+            _ => field(words, items, name, (ip, protocol))?,
+        }
+        Ok(())
+    }
+
+    /// The protocol whose header ports ask for; `ip4` and `ip6` name it by `l4proto`.
+    fn protocol(
+        &self,
+        words: &Tokens<'_>,
+        items: &mut Items,
+        (ip, protocol): (Option<Item>, Option<u128>),
+    ) -> Result<Option<u128>, TextError> {
+        let (Some(ip), false) = (ip, self.ports.is_empty()) else { return Ok(protocol) };
+        let Some(field) = ip.field("proto") else { return Ok(protocol) };
+        let read = items.item(ip, 0);
+        let found = field.value(&read.spec);
+        let header = transport(found).filter(|it| matches!(it, Item::Tcp | Item::Udp));
+        let Some(header) = header.filter(|_| field.value(&read.mask) == field.ones()) else {
+            let reason = "ports of `ip4` and `ip6` need `l4proto 6` or `l4proto 17`";
+            return Err(words.unfit(reason));
+        };
+        field.put(&mut read.spec, 0);
+        field.put(&mut read.mask, 0);
+        for (name, value, mask) in &self.ports {
+            items.set(header, name, *value, *mask);
+        }
+        Ok(Some(found))
+    }
+}
+
+/// -1 and -2 are the greatest numbers of 64 bits (`RX_CLS_FLOW_DISC`, `RX_CLS_FLOW_WAKE`).
 fn read_action(words: &mut Tokens<'_>) -> Result<String, TextError> {
+    let number = c_number(words.peek(), 0);
     match words.peek() {
         "-1" => {
+            words.next();
+            Ok("drop".to_owned())
+        }
+        _ if number == Some(u64::MAX) => {
             words.next();
             Ok("drop".to_owned())
         }
@@ -142,8 +213,12 @@ fn read_action(words: &mut Tokens<'_>) -> Result<String, TextError> {
             words.next();
             Err(words.not_supported("action -2: wake on LAN"))
         }
-        _ => Ok(format!("queue index {}", words.number("action", u16::MAX.into())?)),
+        _ => queue(words, "action"),
     }
+}
+
+fn queue(words: &mut Tokens<'_>, what: &str) -> Result<String, TextError> {
+    Ok(format!("queue index {}", words.c_number(what, 0, u16::MAX.into())?))
 }
 
 fn field(
@@ -156,7 +231,7 @@ fn field(
     let ports = protocol.and_then(transport);
     let (item, field) = match (name, ip) {
         ("src", None) => (Item::Eth, "src"),
-        ("dst", None) | ("dst-mac", _) => (Item::Eth, "dst"),
+        ("dst", None) | ("dst-mac", Some(_)) => (Item::Eth, "dst"),
         ("proto", None) => (Item::Eth, "type"),
         ("vlan", _) => (Item::Vlan, "tci"),
         ("src-ip", Some(ip)) => (ip, "src"),
@@ -169,22 +244,33 @@ fn field(
         }
         ("src-port", Some(_)) => (ports.ok_or_else(|| wrong(words))?, "src"),
         ("dst-port", Some(_)) => (ports.ok_or_else(|| wrong(words))?, "dst"),
-        ("vlan-etype" | "user-def" | "l4data" | "spi" | "context" | "vf" | "queue", _) => {
+        ("vlan-etype" | "user-def" | "l4data" | "spi" | "context" | "vf", _) => {
             return Err(words.not_supported(name));
         }
         ("src" | "dst" | "proto" | "src-ip" | "dst-ip" | "tos" | "tclass" | "l4proto", _)
-        | ("src-port" | "dst-port", None) => return Err(wrong(words)),
-        _ => return Err(words.expected("a field of the flow-type, `action` or `loc`")),
+        | ("src-port" | "dst-port" | "dst-mac", None) => return Err(wrong(words)),
+        _ => return Err(words.expected("a field of the flow-type, `action`, `queue` or `loc`")),
     };
+    let (value, mask) = masked(words, item, field, name)?;
+    items.set(item, field, value, mask);
+    Ok(())
+}
+
+/// The value of an option, and which bits of it count.
+fn masked(
+    words: &mut Tokens<'_>,
+    item: Item,
+    field: &str,
+    name: &str,
+) -> Result<(u128, u128), TextError> {
     let bits = item.field(field).map_or(0, |field| field.bits) as u32;
     let value = value(words, item, field, name)?;
     let mut ignored = 0;
-    if words.peek() == "m" {
+    if words.peek() == "m" || words.peek().strip_suffix("-mask") == Some(name) {
         words.next();
         ignored = self::value(words, item, field, name)?;
     }
-    items.set(item, field, value, ones(bits) & !ignored);
-    Ok(())
+    Ok((value, ones(bits) & !ignored))
 }
 
 /// The next word, a value of a field or the mask behind it.
@@ -197,7 +283,7 @@ fn value(words: &mut Tokens<'_>, item: Item, field: &str, what: &str) -> Result<
         }
         _ => {
             let ones = item.field(field).map_or(0, |field| field.ones());
-            words.number(what, ones)
+            words.c_number(what, 0, ones)
         }
     }
 }

@@ -12,6 +12,7 @@ use std::fmt::{Display, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
+use super::LINE_LEN_MAX;
 use super::error::{Problem, TextError};
 use crate::limits::PRIORITY_MAX;
 use crate::rule::item::{Item, ItemMatch};
@@ -33,6 +34,12 @@ pub enum Format {
 /// # Errors
 /// The first rule that is wrong or has no equivalent, with its place.
 pub fn convert(format: Format, text: &str) -> Result<String, TextError> {
+    for (line, text) in (1..).zip(text.lines()) {
+        if text.len() > LINE_LEN_MAX {
+            let reason = format!("the line is longer than {LINE_LEN_MAX} bytes");
+            return Err(TextError::whole(line, reason));
+        }
+    }
     let mut out = String::new();
     let mut rules = Rules { out: &mut out };
     match format {
@@ -137,17 +144,13 @@ struct Token<'t> {
 }
 
 /// The words of a rule, which may have several lines.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Tokens<'t> {
     tokens: Vec<Token<'t>>,
     at: usize,
 }
 
 impl<'t> Tokens<'t> {
-    fn new() -> Tokens<'t> {
-        Tokens { tokens: Vec::new(), at: 0 }
-    }
-
     /// Adds the words of a line, up to a `#`.
     fn add(&mut self, line: u64, text: &'t str) {
         let mut at = 0;
@@ -162,6 +165,48 @@ impl<'t> Tokens<'t> {
         }
     }
 
+    /// Cuts off what stands behind a `#`, within a word too.
+    fn cut_comment(&mut self) {
+        let Some(at) = self.tokens.iter().position(|token| token.word.contains('#')) else {
+            return;
+        };
+        self.tokens.truncate(at + 1);
+        let token = &mut self.tokens[at];
+        let len = token.word.find('#').unwrap_or_default();
+        (token.word, token.place.1) = (&token.word[..len], token.place.0 + len);
+        self.tokens.pop_if(|token| token.word.is_empty());
+    }
+
+    /// Takes the quotes away that whole words stand in.
+    fn unquote(&mut self) -> Result<(), TextError> {
+        for at in 0..self.tokens.len() {
+            let token = &mut self.tokens[at];
+            let is_quote = |letter: char| matches!(letter, '"' | '\'');
+            let Some(quote) = token.word.chars().next().filter(|first| is_quote(*first)) else {
+                if token.word.contains(is_quote) {
+                    return Err(self.unfit_at(at, "quotes within a word: write it without"));
+                }
+                continue;
+            };
+            let inside =
+                token.word[1..].strip_suffix(quote).filter(|word| !word.contains(is_quote));
+            let Some(inside) = inside else {
+                return Err(self.unfit_at(at, "quotes around more than a word: write one word"));
+            };
+            token.word = inside;
+        }
+        Ok(())
+    }
+
+    /// Takes the `\` away that ends the last line; whether there was one.
+    fn pop_backslash(&mut self) -> bool {
+        let Some(last) = self.tokens.last_mut() else { return false };
+        let Some(word) = last.word.strip_suffix('\\') else { return false };
+        (last.word, last.place.1) = (word, last.place.1 - 1);
+        self.tokens.pop_if(|token| token.word.is_empty());
+        true
+    }
+
     /// The next word; empty at the end.
     fn next(&mut self) -> &'t str {
         let word = self.peek();
@@ -171,6 +216,17 @@ impl<'t> Tokens<'t> {
 
     fn peek(&self) -> &'t str {
         self.tokens.get(self.at).map_or("", |token| token.word)
+    }
+
+    /// The word behind the next one.
+    fn peek_second(&self) -> &'t str {
+        self.tokens.get(self.at + 1).map_or("", |token| token.word)
+    }
+
+    /// The word that was read last.
+    fn last(&self) -> &'t str {
+        let last = self.at.checked_sub(1).and_then(|at| self.tokens.get(at));
+        last.map_or("", |token| token.word)
     }
 
     fn is_at_end(&self) -> bool {
@@ -196,8 +252,7 @@ impl<'t> Tokens<'t> {
     }
 
     fn expected(&self, expected: impl Into<String>) -> TextError {
-        let last = self.at.checked_sub(1).and_then(|at| self.tokens.get(at));
-        let found = last.map_or("", |token| token.word).to_owned();
+        let found = self.last().to_owned();
         self.error(Problem::Expected { expected: expected.into(), found })
     }
 
@@ -224,6 +279,22 @@ impl<'t> Tokens<'t> {
         let number = plain.then(|| u128::from_str_radix(digits, base).ok()).flatten();
         let number = number.filter(|number| *number <= max);
         number.ok_or_else(|| self.expected(format!("{what}: a number from 0 to {max}")))
+    }
+
+    /// The next word, a number up to `max` that C reads to this base; 0 takes that of C's own
+    /// numbers: `0x` is hexadecimal, and a leading 0 octal.
+    fn c_number(&mut self, what: &str, base: u32, max: u128) -> Result<u128, TextError> {
+        let word = self.next();
+        self.c_number_of(word, base, what, max)
+    }
+
+    /// Such a number in the word that was read last.
+    fn c_number_of(&self, text: &str, base: u32, what: &str, max: u128) -> Result<u128, TextError> {
+        let number = c_number(text, base).map(u128::from).filter(|number| *number <= max);
+        number.ok_or_else(|| match base {
+            16 => self.expected(format!("{what}: a hexadecimal number from 0 to {max:x}")),
+            _ => self.expected(format!("{what}: a number from 0 to {max}")),
+        })
     }
 
     /// A problem with the word at this place, or the last one where there is none.
@@ -265,7 +336,7 @@ impl<'t> Tokens<'t> {
     }
 
     fn mac_of(&self, text: &str, what: &str) -> Result<u128, TextError> {
-        super::words::mac(text).ok_or_else(|| self.expected(format!("{what}: a MAC address")))
+        mac(text).ok_or_else(|| self.expected(format!("{what}: a MAC address")))
     }
 
     /// A priority, which the card has fewer of than may be written.
@@ -275,6 +346,32 @@ impl<'t> Tokens<'t> {
             self.unfit(format!("priority {priority}; rules have 0 to {PRIORITY_MAX}"))
         })
     }
+}
+
+/// A number that C's `strtoul` reads to this base, all of it.
+fn c_number(text: &str, base: u32) -> Option<u64> {
+    let text = text.strip_prefix('+').unwrap_or(text);
+    let hex = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
+    let (digits, base) = match (base, hex) {
+        (0 | 16, Some(digits)) => (digits, 16),
+        (0, None) if text.len() > 1 && text.starts_with('0') => (text, 8),
+        (0, None) => (text, 10),
+        (base, _) => (text, base),
+    };
+    let is_digits = !digits.is_empty() && digits.chars().all(|digit| digit.is_digit(base));
+    is_digits.then(|| u64::from_str_radix(digits, base).ok()).flatten()
+}
+
+/// Six numbers of one or two hexadecimal digits.
+fn mac(word: &str) -> Option<u128> {
+    let mut value = 0;
+    let mut parts = word.split(':');
+    for _ in 0..6 {
+        let part = parts.next().filter(|part| (1..=2).contains(&part.len()))?;
+        let is_hex = part.bytes().all(|byte| byte.is_ascii_hexdigit());
+        value = value << 8 | u128::from(u8::from_str_radix(part, 16).ok().filter(|_| is_hex)?);
+    }
+    parts.next().is_none().then_some(value)
 }
 
 /// So many ones, up to 128.

@@ -1,106 +1,301 @@
-//! `tc filter add … flower …` as tc-flower(8) has it, and what `tc filter show` prints.
+//! `tc filter … flower …` as tc-flower(8) has it: in scripts, in files of `tc -batch`, and what
+//! `tc filter show` prints, with statistics or without.
 //!
-//! A chain is a group, and the lowest `prio` acts first, as here. A filter without one gets what
-//! the kernel would give it, as one of `prio 0` does: one below the lowest of its chain, 49152 at
-//! first. `protocol ip` is the type behind the addresses, so it matches no tagged frame; `eth type`
-//! says so.
+//! Words, their abbreviations and their numbers are read as iproute2 6.1 reads them (`tc/tc.c`,
+//! `tc/tc_filter.c`, `tc/f_flower.c`, `tc/m_action.c`); what the kernel makes of them is in
+//! [`kernel`] (which filter acts first) and [`flower`] (which packets a filter matches).
 //!
-//! Of a script of commands those that make or show qdiscs are passed over, and a `\` joins lines.
-//! No shell runs here, so whatever else stands in a script is refused, and so are lines of more
-//! than one command. The name of the device does not count: it may be a variable of a shell.
+//! Commands that make or show qdiscs are passed over, and a `\` joins lines. No shell runs here, so
+//! a line of a script that is more than one tc command is refused. The name of the device does not
+//! count: it may be a variable of a shell.
 
-use std::collections::HashMap;
+mod action;
+mod flower;
+mod kernel;
 
-use super::{Items, Rules, Tokens, ones, transport};
-use crate::rule::item::{Image, Item};
+use super::{Rules, Tokens};
 use crate::rule::text::error::TextError;
+use flower::Filter;
+use kernel::{Change, Kernel};
 
-/// The first priority that the kernel gives by itself.
-const PRIORITY_FIRST: u64 = 0xc000;
-
-const TAG_TYPES: [u128; 2] = [0x8100, 0x88a8];
-const IPV4: u128 = 0x0800;
-const IPV6: u128 = 0x86dd;
-
-/// Keys that say nothing about packets: name, and words behind it.
-const ASIDE: &[(&str, usize)] = &[
-    ("skip_sw", 0),
-    ("skip_hw", 0),
-    ("verbose", 0),
-    ("in_hw", 0),
-    ("not_in_hw", 0),
-    ("in_hw_count", 1),
-    ("handle", 1),
+/// Objects of tc, in the order in which it tries abbreviations.
+const OBJECTS: &[&str] = &["qdisc", "class", "filter", "chain", "actions", "monitor", "exec"];
+/// Commands about qdiscs, in that order.
+const QDISC_COMMANDS: &[&str] =
+    &["add", "change", "replace", "link", "delete", "list", "show", "lst", "help"];
+/// Commands about filters, in that order.
+const FILTER_COMMANDS: &[&str] =
+    &["add", "change", "replace", "delete", "get", "list", "show", "lst", "help"];
+/// Options before the object, in that order, and words behind them.
+const OPTIONS: &[(&str, usize)] = &[
+    ("-stats", 0),
+    ("-statistics", 0),
+    ("-details", 0),
+    ("-raw", 0),
+    ("-pretty", 0),
+    ("-graph", 0),
+    ("-iec", 0),
+    ("-force", 0),
+    ("-batch", 1),
+    ("-netns", 1),
+    ("-Numeric", 0),
+    ("-names", 0),
+    ("-nm", 0),
+    ("-cf", 1),
+    ("-conf", 1),
+    ("-color", 0),
+    ("-timestamp", 0),
+    ("-tshort", 0),
+    ("-json", 0),
+    ("-oneline", 0),
+    ("-brief", 0),
 ];
 
-/// What `tc filter show` prints behind an action that says nothing about packets.
-const PRINTED: &[(&str, usize)] = &[
-    ("index", 1),
-    ("ref", 1),
-    ("bind", 1),
-    ("cookie", 1),
-    ("used_hw_stats", 1),
-    ("no_percpu", 0),
-    ("not_in_hw", 0),
-    ("in_hw", 0),
-    ("in_hw_count", 1),
-];
+/// Words of one command at most, over all of its lines.
+const WORDS_MAX: usize = 4_096;
 
-/// Which bits of which headers a filter matches.
-type Mask = Vec<(Item, Image)>;
-
-/// Lowest priority of each chain, the device, and what filters of each chain and priority match, in
-/// the order of first use.
-#[derive(Default)]
-struct Seen {
-    device: Option<String>,
-    lowest: HashMap<u32, u64>,
-    masks: HashMap<(u32, u32), Vec<Mask>>,
+/// The word that is meant: the first that begins with this one, which has a letter at least
+/// (`matches` in iproute2's `lib/utils.c`).
+fn resolve<'w>(word: &str, words: &[&'w str]) -> Option<&'w str> {
+    words.iter().find(|full| !word.is_empty() && full.starts_with(word)).copied()
 }
 
-/// A filter while it is read.
-#[derive(Default)]
-struct Filter {
-    items: Items,
-    chain: u32,
-    priority: Option<u64>,
-    /// Types in the Ethernet header and in the tags behind it.
-    types: Vec<u128>,
-    protocol: Option<u128>,
-    action: Option<String>,
-    /// The chain that the action goes on in.
-    goto: Option<u32>,
-    /// What has no equivalent and changes nothing.
-    aside: Vec<String>,
+/// Where a command stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// In a script, behind `tc`.
+    Script,
+    /// In a file of `tc -batch`, without `tc`.
+    Batch,
+    /// It is none, but a filter as `tc filter show` prints it.
+    Shown,
 }
 
 pub(super) fn convert(text: &str, rules: &mut Rules<'_>) -> Result<(), TextError> {
-    let mut seen = Seen::default();
-    let mut words = Tokens::new();
-    let mut is_joined = false;
+    let mut script = Script::default();
     for (line, text) in (1..).zip(text.lines()) {
-        // A blank line says as much as a comment.
+        script.line(line, text)?;
+    }
+    script.end()?;
+    script.kernel.write(rules);
+    Ok(())
+}
+
+/// A text while it is read.
+#[derive(Default)]
+struct Script<'t> {
+    kernel: Kernel,
+    device: Option<String>,
+    /// The command under way.
+    words: Tokens<'t>,
+    kind: Option<Kind>,
+    /// The line before ends with a `\`.
+    is_joined: bool,
+    /// Some line was one of `tc -batch`.
+    has_batch: bool,
+}
+
+impl<'t> Script<'t> {
+    fn line(&mut self, line: u64, text: &'t str) -> Result<(), TextError> {
         let first = text.split_ascii_whitespace().next().unwrap_or("#");
-        // What tc prints of a filter has several lines.
-        let goes_on = is_joined
-            || first.starts_with('#')
-            || !words.is_at_end() && !is_qdisc(&words) && text.starts_with([' ', '\t']);
-        if matches!(first, "tc" | "filter" | "sudo") && !is_joined {
-            filter(&mut std::mem::replace(&mut words, Tokens::new()), &mut seen, rules)?;
-        } else if !goes_on {
-            let mut words = Tokens::new();
-            words.add(line, text);
-            words.next();
-            return Err(words.unfit(
+        if first.starts_with('#') {
+            self.is_joined = false;
+            return Ok(());
+        }
+        if !self.is_joined {
+            match begins(text) {
+                Some(kind) => {
+                    self.end()?;
+                    self.kind = Some(kind);
+                    self.has_batch |= kind == Kind::Batch;
+                }
+                // What tc prints of a filter has several lines.
+                None if self.kind == Some(Kind::Shown) && text.starts_with([' ', '\t']) => {}
+                None => return Err(self.no_command(line, text)),
+            }
+        }
+        self.words.add(line, text);
+        if self.kind == Some(Kind::Batch) {
+            self.words.cut_comment();
+        }
+        if self.words.tokens.len() > WORDS_MAX {
+            let reason = format!("a command of more than {WORDS_MAX} words");
+            return Err(self.words.unfit_at(WORDS_MAX, &reason));
+        }
+        self.words.unquote()?;
+        if self.kind == Some(Kind::Script) {
+            check_shell(&self.words)?;
+        }
+        self.is_joined = self.kind != Some(Kind::Shown) && self.words.pop_backslash();
+        Ok(())
+    }
+
+    /// A line that is no command of tc.
+    fn no_command(&self, line: u64, text: &str) -> TextError {
+        let mut words = Tokens::default();
+        words.add(line, text);
+        words.next();
+        match self.has_batch {
+            true => words.expected("an object of tc, such as `filter` or `qdisc`"),
+            false => words.unfit(
                 "no shell runs here: leave this out, or convert what `tc filter show dev DEV \
                  ingress` prints",
-            ));
+            ),
         }
-        words.add(line, text);
-        check_shell(&words)?;
-        is_joined = words.tokens.pop_if(|token| token.word == "\\").is_some();
     }
-    filter(&mut words, &mut seen, rules)
+
+    /// Carries out the command under way, if there is one.
+    fn end(&mut self) -> Result<(), TextError> {
+        let Some(kind) = self.kind.take() else { return Ok(()) };
+        let mut words = std::mem::take(&mut self.words);
+        if kind == Kind::Shown {
+            return match words.next() {
+                "filter" => self.shown(&mut words),
+                _ => Ok(()),
+            };
+        }
+        if kind == Kind::Script && !options(&mut words)? {
+            return Ok(());
+        }
+        match resolve(words.next(), OBJECTS) {
+            Some("qdisc") => self.qdisc(&mut words),
+            Some("filter") => self.filter(&mut words),
+            Some(object) => Err(words.not_supported(format!("tc {object}"))),
+            None => Err(words.expected("`filter` or `qdisc`")),
+        }
+    }
+
+    /// Passes over a command about qdiscs that leaves the filters as they are.
+    fn qdisc(&self, words: &mut Tokens<'_>) -> Result<(), TextError> {
+        match resolve(words.next(), QDISC_COMMANDS) {
+            Some("add" | "replace" | "show" | "list" | "lst") => Ok(()),
+            Some("delete") if self.kernel.is_empty() => Ok(()),
+            Some("delete") => Err(words.unfit(
+                "a qdisc is deleted behind filters, which it may take along: convert what is added \
+                 behind it alone",
+            )),
+            _ => Err(words.unfit(
+                "of `tc qdisc` only `add`, `replace`, `show`, `list` and `delete` are passed over: \
+                 leave this out",
+            )),
+        }
+    }
+
+    fn filter(&mut self, words: &mut Tokens<'_>) -> Result<(), TextError> {
+        let change = match resolve(words.next(), FILTER_COMMANDS) {
+            Some("add") => Change::Add,
+            Some("change") => Change::Change,
+            Some("replace") => Change::Replace,
+            Some("delete") => return self.delete(words),
+            Some("get" | "list" | "show" | "lst") => return Ok(()),
+            _ => return Err(words.expected("`add`, `replace`, `change`, `delete` or `show`")),
+        };
+        let head = Head::read(words, &mut self.device, false)?;
+        head.check(words)?;
+        let mut filter = Filter::new(&head);
+        while !words.is_at_end() {
+            let key = words.next();
+            match resolve(key, flower::KEYS) {
+                Some("action") => filter.actions(words)?,
+                Some(name) => filter.key(words, name)?,
+                None if flower::SHOWN.contains(&key) => {
+                    let reason = format!("tc prints {key} and does not read it: leave it out");
+                    return Err(words.unfit(reason));
+                }
+                None => return Err(words.expected("a key of flower, or `action`")),
+            }
+        }
+        let rule = filter.finish(words)?;
+        self.kernel.put(words, change, &head, rule)
+    }
+
+    /// Takes back filters that were added.
+    fn delete(&mut self, words: &mut Tokens<'_>) -> Result<(), TextError> {
+        let head = Head::read_to(words, &mut self.device, false, true)?;
+        self.kernel.delete(&head);
+        Ok(())
+    }
+
+    /// A filter as tc prints it.
+    fn shown(&mut self, words: &mut Tokens<'_>) -> Result<(), TextError> {
+        let mut head = Head::read(words, &mut self.device, true)?;
+        while matches!(words.peek(), "chain" | "handle") {
+            head.word(words, true)?;
+        }
+        // The line before the filters of a priority.
+        if head.handle.is_none() {
+            return Ok(());
+        }
+        if head.pref.is_none() {
+            return Err(words.unfit("the filter has no `pref`: show all filters of the device"));
+        }
+        let mut filter = Filter::new(&head);
+        while !words.is_at_end() {
+            match words.next() {
+                "action" => filter.shown_actions(words)?,
+                "eth_type" => filter.shown_type(words)?,
+                "icmp_type" => filter.key(words, "type")?,
+                "icmp_code" => filter.key(words, "code")?,
+                key => match flower::KEYS.iter().find(|name| **name == key) {
+                    Some(key) => filter.key(words, key)?,
+                    None if flower::SHOWN.contains(&key) => {
+                        words.at += usize::from(key == "in_hw_count");
+                    }
+                    None => return Err(words.not_supported(key)),
+                },
+            }
+        }
+        let rule = filter.finish(words)?;
+        self.kernel.put(words, Change::Add, &head, rule)
+    }
+}
+
+/// Whether a line begins a command, and where it stands.
+fn begins(text: &str) -> Option<Kind> {
+    let mut words = text.split_ascii_whitespace().peekable();
+    if words.next_if_eq(&"sudo").is_some() || words.peek().is_some_and(|word| is_tc(word)) {
+        return Some(Kind::Script);
+    }
+    let first = words.next()?;
+    let object = resolve(first, OBJECTS)?;
+    let is_command = words.next().is_some_and(|word| {
+        resolve(word, QDISC_COMMANDS).or_else(|| resolve(word, FILTER_COMMANDS)).is_some()
+    });
+    let is_printed = first == object && matches!(object, "qdisc" | "class" | "filter" | "chain");
+    match (is_command, is_printed) {
+        (true, _) => Some(Kind::Batch),
+        (false, true) => Some(Kind::Shown),
+        (false, false) => None,
+    }
+}
+
+fn is_tc(word: &str) -> bool {
+    word == "tc" || word.ends_with("/tc")
+}
+
+/// Passes over `tc` and its options; whether a command follows that does something.
+fn options(words: &mut Tokens<'_>) -> Result<bool, TextError> {
+    if words.peek() == "sudo" {
+        words.next();
+    }
+    if !is_tc(words.next()) {
+        return Err(words.expected("`tc`"));
+    }
+    while words.peek().starts_with('-') {
+        let word = words.next();
+        let found = OPTIONS.iter().find(|(name, _)| word.len() > 1 && name.starts_with(word));
+        match found {
+            Some(("-batch", _)) => {
+                return Err(words.unfit("the commands are in another file: convert that one"));
+            }
+            Some((_, behind)) => words.at += behind,
+            None if ["-Version", "-help"].iter().any(|name| name.starts_with(word)) => {
+                return Ok(false);
+            }
+            None => return Err(words.expected("an option of tc, `filter` or `qdisc`")),
+        }
+    }
+    Ok(!words.is_at_end())
 }
 
 /// Refuses what a shell makes more of than words of one command.
@@ -116,415 +311,107 @@ fn check_shell(words: &Tokens<'_>) -> Result<(), TextError> {
     }
 }
 
-/// Whether a command is about qdiscs, which filters of ingress need and rules do not.
-fn is_qdisc(words: &Tokens<'_>) -> bool {
-    let mut words = words.tokens.iter().map(|token| token.word).skip_while(|word| *word == "sudo");
-    words.next() == Some("tc") && words.next() == Some("qdisc")
+/// What stands before the keys of a filter.
+#[derive(Default)]
+struct Head {
+    /// The line of the command.
+    line: u64,
+    is_ingress: bool,
+    /// A type of Ethernet, or [`ETHER_ALL`](flower::ETHER_ALL).
+    protocol: Option<u16>,
+    pref: Option<u32>,
+    chain: u32,
+    handle: Option<u32>,
 }
 
-/// Passes over a command about qdiscs that leaves the filters as they are.
-fn qdisc(words: &Tokens<'_>, seen: &Seen) -> Result<(), TextError> {
-    let at = words.tokens.iter().take_while(|token| token.word != "qdisc").count() + 1;
-    match words.tokens.get(at).map_or("", |token| token.word) {
-        "add" | "replace" | "show" | "ls" => Ok(()),
-        "del" if seen.lowest.is_empty() => Ok(()),
-        "del" => Err(words.unfit_at(
-            at,
-            "a qdisc is deleted behind filters, which it may take along: convert what is added \
-             behind it alone",
-        )),
-        _ => Err(words.unfit_at(
-            at,
-            "of `tc qdisc` only `add`, `replace`, `show`, `ls` and `del` are passed over: leave \
-             this out",
-        )),
+impl Head {
+    /// Reads the words up to and with `flower`.
+    fn read(
+        words: &mut Tokens<'_>,
+        device: &mut Option<String>,
+        is_shown: bool,
+    ) -> Result<Head, TextError> {
+        Head::read_to(words, device, is_shown, false)
     }
-}
 
-/// Converts the filter whose words these are; there may be none.
-fn filter(words: &mut Tokens<'_>, seen: &mut Seen, rules: &mut Rules<'_>) -> Result<(), TextError> {
-    if words.is_at_end() {
-        return Ok(());
-    }
-    if is_qdisc(words) {
-        return qdisc(words, seen);
-    }
-    let mut filter = Filter::default();
-    let printed = head(words, &mut filter, seen)?;
-    if printed && !words.tokens.iter().any(|token| token.word == "handle") {
-        // The line that `tc filter show` prints before the filters of a priority.
-        return Ok(());
-    }
-    while !words.is_at_end() {
-        match words.next() {
-            "action" => filter.actions(words)?,
-            key => filter.key(words, key)?,
-        }
-    }
-    let missing = || words.unfit("no action: add `action drop`, or another");
-    let action = filter.action.take().ok_or_else(missing)?;
-    filter.finish();
-    let priority = filter.priority.filter(|&given| given > 0).unwrap_or_else(|| {
-        seen.lowest.get(&filter.chain).map_or(PRIORITY_FIRST, |lowest| lowest.saturating_sub(1))
-    });
-    let lowest = seen.lowest.entry(filter.chain).or_insert(priority);
-    *lowest = priority.min(*lowest);
-    let priority = words.priority(priority)?;
-    if filter.goto.is_some_and(|to| to <= filter.chain) {
-        return Err(words.unfit("`goto chain` goes back, or stays: here rules jump forward alone"));
-    }
-    let mask = filter.items.0.iter().map(|item| (item.item, item.mask)).collect();
-    let masks = seen.masks.entry((filter.chain, priority)).or_default();
-    if masks.last() != Some(&mask) {
-        if masks.contains(&mask) {
-            return Err(words.unfit(
-                "tc tries filters of one prio mask by mask: put those with the same keys and masks \
-                 one behind the other",
-            ));
-        }
-        masks.push(mask);
-    }
-    for what in &filter.aside {
-        rules.comment(words.line(), what);
-    }
-    rules.rule((filter.chain, priority), &filter.items, &action);
-    Ok(())
-}
-
-/// The words up to `flower`; whether they are those of `tc filter show`.
-fn head(words: &mut Tokens<'_>, filter: &mut Filter, seen: &mut Seen) -> Result<bool, TextError> {
-    if words.peek() == "sudo" {
-        words.next();
-    }
-    let printed = words.next() == "filter";
-    if !printed && words.next() != "filter" {
-        return Err(words.expected("`tc filter add`, or `filter` as tc prints it"));
-    }
-    if !printed && !matches!(words.next(), "add" | "replace") {
-        return Err(words.expected("`add`"));
-    }
-    loop {
-        match words.next() {
-            "flower" => return Ok(printed),
-            "dev" => {
-                let name = words.next();
-                if seen.device.get_or_insert_with(|| name.to_owned()) != name {
-                    return Err(words.unfit("another device: convert the filters of one at a time"));
+    /// The same, where the kind of the filter may be missing.
+    fn read_to(
+        words: &mut Tokens<'_>,
+        device: &mut Option<String>,
+        is_shown: bool,
+        may_end: bool,
+    ) -> Result<Head, TextError> {
+        let mut head = Head { line: words.line(), ..Head::default() };
+        loop {
+            match words.peek() {
+                "" if may_end => return Ok(head),
+                "flower" => {
+                    words.next();
+                    return Ok(head);
                 }
+                "dev" => {
+                    words.next();
+                    let name = words.next();
+                    if device.get_or_insert_with(|| name.to_owned()) != name {
+                        let reason = "another device: convert the filters of one at a time";
+                        return Err(words.unfit(reason));
+                    }
+                }
+                _ => head.word(words, is_shown)?,
             }
-            "ingress" => {}
-            "parent" => match words.next() {
-                "ffff:" | "ffff:fff2" => {}
+        }
+    }
+
+    fn word(&mut self, words: &mut Tokens<'_>, is_shown: bool) -> Result<(), TextError> {
+        const EXACT: [&str; 6] = ["root", "ingress", "egress", "parent", "handle", "pref"];
+        const SHORT: &[&str] =
+            &["block", "preference", "priority", "protocol", "chain", "estimator", "help"];
+        let word = words.next();
+        let exact = EXACT.into_iter().find(|exact| *exact == word);
+        match exact.or_else(|| resolve(word, SHORT)) {
+            Some("ingress" | "parent") if self.is_ingress => {
+                return Err(words.unfit(format!("{word} is a second parent: name one")));
+            }
+            Some("ingress") => self.is_ingress = true,
+            Some("parent") => match words.next() {
+                "ffff:" | "ffff:0" | "ffff:fff1" | "ffff:fff2" => self.is_ingress = true,
                 _ => return Err(words.not_supported("filters that are not of ingress")),
             },
-            "egress" | "root" | "block" => {
+            Some("egress" | "root") => {
                 return Err(words.not_supported("filters that are not of ingress"));
             }
-            "protocol" => filter.types = ether_type(words)?.into_iter().collect(),
-            "prio" | "pref" | "priority" => {
-                filter.priority = Some(words.number("prio", u16::MAX.into())? as u64);
+            Some("protocol") => self.protocol = Some(flower::ether_type(words, is_shown)?),
+            Some("pref" | "preference" | "priority") => {
+                let pref = words.c_number("pref", 0, u16::MAX.into())? as u32;
+                // 0 is none.
+                self.pref = Some(pref).filter(|pref| *pref > 0);
             }
-            "chain" => filter.chain = words.number("chain", u32::MAX.into())? as u32,
-            "handle" => {
-                words.next();
+            Some("chain") => self.chain = words.c_number("chain", 0, flower::CHAIN_MAX)? as u32,
+            Some("handle") => {
+                let handle = words.c_number("handle", 0, u32::MAX.into())? as u32;
+                self.handle = Some(handle).filter(|handle| *handle > 0);
             }
-            "u32" | "matchall" | "basic" | "bpf" | "fw" | "cgroup" | "flow" | "route" => {
-                return Err(words.expected("`flower`: other filters have no equivalent"));
+            Some(name @ ("block" | "estimator")) => return Err(words.not_supported(name)),
+            _ => {
+                return Err(words.expected(
+                    "`flower` (other filters have no equivalent), or a word that may stand before \
+                     it",
+                ));
             }
-            _ => return Err(words.expected("`flower`, or a word that may stand before it")),
-        }
-    }
-}
-
-/// A type of Ethernet; `None` for all of them.
-fn ether_type(words: &mut Tokens<'_>) -> Result<Option<u128>, TextError> {
-    let word = words.next();
-    Ok(match word.to_ascii_lowercase().as_str() {
-        "all" => None,
-        "ip" | "ipv4" => Some(IPV4),
-        "ipv6" => Some(IPV6),
-        "arp" => Some(0x0806),
-        "802.1q" => Some(0x8100),
-        "802.1ad" => Some(0x88a8),
-        _ => Some(words.number_of(word, 16, "protocol", 0xffff)?),
-    })
-}
-
-impl Filter {
-    fn key(&mut self, words: &mut Tokens<'_>, key: &str) -> Result<(), TextError> {
-        if let Some((name, behind)) = ASIDE.iter().find(|(name, _)| *name == key) {
-            words.at += *behind;
-            if matches!(*name, "skip_sw" | "skip_hw") {
-                self.aside.push(format!("{name} has no equivalent: rules are the card's"));
-            }
-            return Ok(());
-        }
-        match key {
-            "chain" => self.chain = words.number("chain", u32::MAX.into())? as u32,
-            "src_mac" | "dst_mac" => self.mac(words, &key[..3])?,
-            "eth_type" => self.add_type(words, 0)?,
-            "vlan_ethtype" => self.add_type(words, 1)?,
-            "cvlan_ethtype" => self.add_type(words, 2)?,
-            "vlan_id" | "cvlan_id" => self.tag(words, key, "vid", 0xfff)?,
-            "vlan_prio" | "cvlan_prio" => self.tag(words, key, "pcp", 7)?,
-            "ip_proto" => self.ip_proto(words)?,
-            "ip_tos" => {
-                let name = if self.ip(words)? == Item::Ipv6 { "tc" } else { "tos" };
-                self.masked(words, (self.ip(words)?, name), 16, key)?;
-            }
-            "ip_ttl" => {
-                let name = if self.ip(words)? == Item::Ipv6 { "hop" } else { "ttl" };
-                self.masked(words, (self.ip(words)?, name), 10, key)?;
-            }
-            "src_ip" | "dst_ip" => {
-                let ip = self.ip(words)?;
-                let (value, mask) = words.prefix(ip, key)?;
-                self.items.set(ip, &key[..3], value, mask);
-            }
-            "src_port" | "dst_port" => self.port(words, key)?,
-            "tcp_flags" => {
-                let header = self.header(words, &[Item::Tcp], key)?;
-                self.masked(words, (header, "flags"), 16, key)?;
-            }
-            "type" | "code" => {
-                let header = self.header(words, &[Item::Icmp, Item::Icmp6], key)?;
-                self.masked(words, (header, key), 10, key)?;
-            }
-            "" => return Err(words.expected("a key of flower, or `action`")),
-            _ => return Err(words.not_supported(key)),
         }
         Ok(())
     }
 
-    /// The IP version that the types ask for.
-    fn ip(&self, words: &Tokens<'_>) -> Result<Item, TextError> {
-        match self.types.last() {
-            Some(&IPV4) => Ok(Item::Ipv4),
-            Some(&IPV6) => Ok(Item::Ipv6),
-            _ => Err(words.unfit(
-                "neither IPv4 nor IPv6: say `protocol ip` or `ipv6`, or `vlan_ethtype` before it",
+    /// Refuses filters of egress, once all words of it were read.
+    fn check(&self, words: &Tokens<'_>) -> Result<(), TextError> {
+        match self.is_ingress {
+            true => Ok(()),
+            false => Err(words.unfit(
+                "neither `ingress` nor `parent ffff:`: tc adds such a filter where packets leave",
             )),
         }
     }
-
-    /// The transport header that `ip_proto` asks for, one of those that have this key.
-    fn header(&self, words: &Tokens<'_>, have: &[Item], key: &str) -> Result<Item, TextError> {
-        let header = self.protocol.and_then(transport);
-        header.filter(|header| have.contains(header)).ok_or_else(|| {
-            let names: Vec<&str> = have.iter().map(|item| item.name()).collect();
-            words.unfit(format!("{key} needs `ip_proto {}` before it", names.join("` or `")))
-        })
-    }
-
-    /// The type of what follows so many tags; `tc filter show` says again what `protocol` said.
-    fn add_type(&mut self, words: &mut Tokens<'_>, tags: usize) -> Result<(), TextError> {
-        let found = ether_type(words)?;
-        let is_tag = |at: usize| self.types.get(at).is_some_and(|it| TAG_TYPES.contains(it));
-        match found {
-            Some(found) if self.types.get(tags) == Some(&found) => Ok(()),
-            Some(found) if tags == 0 && self.types.last() == Some(&found) => Ok(()),
-            Some(found) if self.types.len() == tags && (0..tags).all(is_tag) => {
-                self.types.push(found);
-                Ok(())
-            }
-            // Behind the tags that `protocol` names, tc prints the type of what they carry.
-            Some(found) if tags == 0 && is_tag(0) => {
-                self.types.push(found);
-                Ok(())
-            }
-            _ => Err(words.unfit("the type does not fit `protocol`")),
-        }
-    }
-
-    fn mac(&mut self, words: &mut Tokens<'_>, name: &str) -> Result<(), TextError> {
-        let word = words.next();
-        let (address, mask) = word.split_once('/').map_or((word, None), |(a, m)| (a, Some(m)));
-        let value = words.mac_of(address, "address")?;
-        let mask = match mask {
-            None => ones(48),
-            Some(mask) if mask.contains(':') => words.mac_of(mask, "mask")?,
-            Some(len) => {
-                let len = words.number_of(len, 10, "mask: bits", 48)? as u32;
-                ones(48) & !ones(48 - len)
-            }
-        };
-        self.items.set(Item::Eth, name, value, mask);
-        Ok(())
-    }
-
-    /// A field of the outer tag, or of the inner one (`cvlan`).
-    fn tag(
-        &mut self,
-        words: &mut Tokens<'_>,
-        key: &str,
-        field: &str,
-        max: u128,
-    ) -> Result<(), TextError> {
-        let place = usize::from(key.starts_with('c'));
-        let value = words.number(key, max)?;
-        if !self.types.get(place).is_some_and(|it| TAG_TYPES.contains(it)) {
-            let before = ["protocol 802.1Q", "vlan_ethtype 802.1Q"][place];
-            return Err(words.unfit(format!("{key} needs `{before}` before it")));
-        }
-        self.items.set_at((Item::Vlan, place), field, value, max);
-        Ok(())
-    }
-
-    fn ip_proto(&mut self, words: &mut Tokens<'_>) -> Result<(), TextError> {
-        self.ip(words)?;
-        let word = words.next();
-        self.protocol = Some(match word {
-            "tcp" => 6,
-            "udp" => 17,
-            "sctp" => 132,
-            "icmp" => 1,
-            "icmpv6" => 58,
-            _ => words.number_of(word, 16, "ip_proto", 0xff)?,
-        });
-        Ok(())
-    }
-
-    fn port(&mut self, words: &mut Tokens<'_>, key: &str) -> Result<(), TextError> {
-        let header = self.header(words, &[Item::Tcp, Item::Udp], key)?;
-        let word = words.next();
-        let port = |text: &str| words.number_of(text, 10, key, u16::MAX.into());
-        match (word.split_once('-'), word.split_once('/')) {
-            (Some((first, last)), _) => {
-                let (first, last) = (port(first)? as u16, port(last)? as u16);
-                if first >= last {
-                    return Err(words.unfit(format!("{key}: the range ends where it begins")));
-                }
-                self.items.range(header, &key[..3], first, last);
-            }
-            (None, Some((value, mask))) => {
-                // tc reads it as hexadecimal; with 0x nobody reads it otherwise.
-                let Some(mask) = mask.strip_prefix("0x") else {
-                    return Err(words.unfit(format!("{key}: write the mask with 0x")));
-                };
-                let mask = words.number_of(mask, 16, key, u16::MAX.into())?;
-                self.items.set(header, &key[..3], port(value)?, mask);
-            }
-            (None, None) => self.items.is(header, &key[..3], port(word)?),
-        }
-        Ok(())
-    }
-
-    /// A value to this base, and behind a slash a mask, which is hexadecimal.
-    fn masked(
-        &mut self,
-        words: &mut Tokens<'_>,
-        (item, name): (Item, &str),
-        base: u32,
-        key: &str,
-    ) -> Result<(), TextError> {
-        let word = words.next();
-        let (value, mask) = word.split_once('/').map_or((word, None), |(v, m)| (v, Some(m)));
-        let max = item.field(name).map_or(0, |field| field.ones());
-        let value = words.number_of(value, base, key, max)?;
-        let mask = mask.map_or(Ok(max), |mask| words.number_of(mask, 16, key, max))?;
-        self.items.set(item, name, value, mask);
-        Ok(())
-    }
-
-    /// One action, `action` was read.
-    fn actions(&mut self, words: &mut Tokens<'_>) -> Result<(), TextError> {
-        if words.peek() == "order" {
-            words.next();
-            words.next();
-        }
-        if words.peek() == "gact" {
-            words.next();
-            if words.peek() == "action" {
-                words.next();
-            }
-        }
-        let action = match words.next() {
-            "drop" | "shot" => "drop".to_owned(),
-            "goto" if words.next() == "chain" => {
-                let to = words.number("chain", u32::MAX.into())? as u32;
-                self.goto = Some(to);
-                format!("jump group {to}")
-            }
-            // To the host, as what no filter matches: testpmd's `rss` spreads so.
-            "pass" | "ok" if self.action.is_none() => "rss".to_owned(),
-            "pass" | "ok" => return self.aside(words),
-            "skbedit" => skbedit(words)?,
-            "mirred" => {
-                let reason = "mirred names an interface, and rules know queues alone";
-                return Err(words.unfit(reason));
-            }
-            "" => return Err(words.expected("an action")),
-            name => return Err(words.not_supported(format!("action {name}"))),
-        };
-        if let Some(first) = self.action.replace(action) {
-            return Err(words.unfit(format!("two fates: `{first}` and this one")));
-        }
-        self.aside(words)
-    }
-
-    /// What may stand behind an action and changes nothing.
-    fn aside(&mut self, words: &mut Tokens<'_>) -> Result<(), TextError> {
-        if words.peek() == "random" {
-            let printed = ["random", "type", "none", "pass", "val", "0"];
-            if !printed.iter().all(|word| words.next() == *word) {
-                return Err(words.not_supported("random actions"));
-            }
-        }
-        while let Some((_, behind)) = PRINTED.iter().find(|(name, _)| *name == words.peek()) {
-            words.at += 1 + *behind;
-        }
-        match words.peek() {
-            "" | "action" => Ok(()),
-            _ => {
-                words.next();
-                Err(words.expected("`action` or the end of the filter"))
-            }
-        }
-    }
-
-    /// Adds the headers that the filter asks for without naming a field of theirs.
-    fn finish(&mut self) {
-        let tags = self.types.iter().take(2).take_while(|it| TAG_TYPES.contains(it)).count();
-        for (at, &found) in self.types.iter().enumerate() {
-            let field = if at == 0 { "type" } else { "inner_type" };
-            match found {
-                _ if at < tags => {
-                    self.items.item(Item::Vlan, at);
-                    let name = if found == TAG_TYPES[0] { "802.1Q" } else { "802.1ad" };
-                    self.aside.push(format!("{name} is any tag here: its type is not compared"));
-                }
-                _ if at == 0 => self.items.is(Item::Eth, field, found),
-                _ => {
-                    let item = (Item::Vlan, at - 1);
-                    self.items.set_at(item, field, found, 0xffff);
-                }
-            }
-        }
-        let ip = match self.types.last() {
-            Some(&IPV4) => Item::Ipv4,
-            Some(&IPV6) => Item::Ipv6,
-            _ if self.items.0.is_empty() => Item::Eth,
-            _ => return,
-        };
-        self.items.item(ip, 0);
-        let header = self.protocol.and_then(transport);
-        let named = self.items.0.iter().any(|item| Some(item.item) == header);
-        if let Some(protocol) = self.protocol.filter(|_| !named) {
-            self.items.is(ip, "proto", protocol);
-        }
-    }
 }
 
-/// `skbedit queue_mapping N`, and how it goes on.
-fn skbedit(words: &mut Tokens<'_>) -> Result<String, TextError> {
-    match words.next() {
-        "queue_mapping" => {}
-        word => return Err(words.not_supported(format!("skbedit {word}"))),
-    }
-    let queue = words.number("queue_mapping", u16::MAX.into())?;
-    match words.peek() {
-        "pipe" | "pass" | "ok" => words.at += 1,
-        _ => {}
-    }
-    Ok(format!("queue index {queue}"))
-}
+#[cfg(test)]
+mod tests;
