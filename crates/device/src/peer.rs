@@ -62,6 +62,7 @@ pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
             place("server", &server.to_string(), None),
         ],
         not_supported: ["rules", "queues", "frames"].map(String::from).into(),
+        lacking: "niclab measures a peer by messages and requests alone".into(),
         in_virtual_time: false,
         port_gbps: None,
     };

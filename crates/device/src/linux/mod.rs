@@ -466,6 +466,7 @@ fn about(
         program_load_ms: 0,
         hosts,
         not_supported: if may_have_rules { Vec::new() } else { vec!["rules".into()] },
+        lacking: "niclab does not do it between Linux interfaces of this kind".into(),
         in_virtual_time: false,
         port_gbps: port_gbps(far).zip(port_gbps(near)).map(|(far, near)| far.min(near)),
     }

@@ -12,6 +12,7 @@ mod echo;
 mod interrupted;
 mod killed;
 mod kvs;
+mod listed;
 mod machine;
 mod measured;
 mod merge;
