@@ -2,6 +2,11 @@
 # What ./run and ./test have in common: the system packages and the build. Sourced, at the root.
 
 target=${CARGO_TARGET_DIR:-target}
+# Settings of the system; a test has its own.
+etc=/etc
+# Servers that are unpacked and not installed: see unpack_servers.
+servers=$target/servers
+PATH=$PATH:$(realpath -m "$servers")/usr/bin
 
 say() { printf 'niclab: %s\n' "$*" >&2; }
 
@@ -35,23 +40,58 @@ need_rust() {
     fi
 }
 
+may_install() { have apt-get && { [ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null; }; }
+
+as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
+
+# Names of the services that start at boot, a line each.
+boot_services() {
+    local path name
+    for path in "$etc"/systemd/system/*.wants/*.service "$etc"/rc[2-5].d/S[0-9][0-9]*; do
+        [ -L "$path" ] || continue
+        name=${path##*/}
+        case $path in */rc?.d/*) name=${name#S[0-9][0-9]} ;; esac
+        printf '%s\n' "${name%.service}"
+    done | sort -u
+}
+
+# quiet_services BEFORE: ends the services that were not among these and start at boot now. Nobody
+# who measures asked for them.
+quiet_services() {
+    local name
+    for name in $(comm -13 <(printf '%s\n' "$1") <(boot_services)); do
+        say "a package brought the service $name: it is stopped and does not start at boot"
+        say "  (to have it: systemctl enable --now $name)"
+        {
+            as_root systemctl disable "$name"
+            as_root update-rc.d "$name" disable
+            as_root systemctl stop "$name" || as_root invoke-rc.d "$name" stop
+        } >>"$target/packages.log" 2>&1 || true
+    done
+}
+
 # install_packages LEVEL PURPOSE PACKAGE...: installs, or says the command to type. Returns 1 where
-# a package is still missing and LEVEL is `optional`; exits with 2 where it is `required`.
+# a package is still missing and LEVEL is `optional`; exits with 2 where it is `required`. A service
+# that comes with a package is turned off.
 install_packages() {
-    local level=$1 purpose=$2 root=()
+    local level=$1 purpose=$2
     shift 2
     local command=(apt-get install -y --no-install-recommends "$@")
     [ $# -gt 0 ] || return 0
     say "missing for $purpose: $*"
-    if [ "$(id -u)" != 0 ]; then root=(sudo); fi
-    if have apt-get && { [ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null; }; then
-        say "installing them: ${root[*]:+sudo }${command[*]}"
-        local log=$target/packages.log
+    if may_install; then
+        if [ "$(id -u)" = 0 ]; then say "installing them: ${command[*]}"; else
+            say "installing them: sudo ${command[*]}"
+        fi
+        local log=$target/packages.log before status=0
         mkdir -p "$target"
+        before=$(boot_services)
         {
-            "${root[@]}" apt-get update -qq || echo "apt-get update failed"
-            "${root[@]}" env DEBIAN_FRONTEND=noninteractive "${command[@]}" -qq
-        } >"$log" 2>&1 </dev/null && return 0
+            as_root apt-get update -qq || echo "apt-get update failed"
+            as_root env DEBIAN_FRONTEND=noninteractive "${command[@]}" -qq
+        } >"$log" 2>&1 </dev/null || status=1
+        quiet_services "$before"
+        [ "$status" != 0 ] || return 0
         say "the installation failed; the end of $log:"
         tail -n 10 "$log" >&2
     elif have apt-get; then
@@ -85,12 +125,57 @@ need_build_packages() {
 # Debian's libdpdk-dev brings the drivers net_null, net_ring and net_pcap with it.
 want_dpdk() { have_dpdk || install_packages optional "the DPDK device" libdpdk-dev; }
 
+# download PACKAGE...: puts packages of Debian into the working directory, for which nobody need be
+# root once apt knows them.
+download() {
+    apt-get download -qq "$@" ||
+        { may_install && as_root apt-get update -qq && apt-get download -qq "$@"; }
+}
+
+# unpack_servers PACKAGE...: unpacks servers into a directory of their own, where niclab finds them.
+# They are not installed: their packages start a service, now and at every boot. Libraries that they
+# lack are installed.
+unpack_servers() {
+    local part=$servers.part log=$target/servers.log libraries=()
+    [ $# -gt 0 ] || return 0
+    say "missing for some experiments on applications: $*"
+    if ! have apt-get || ! have dpkg-deb; then
+        say "no apt-get here; install them by your system's own means"
+        return 1
+    fi
+    say "unpacking them into $servers; they are not installed, and no service starts"
+    rm -rf "$part"
+    mkdir -p "$part/packages"
+    if ! (
+        cd "$part/packages"
+        download "$@" || exit 1
+        for package in *.deb; do dpkg-deb -x "$package" .. || exit 1; done
+    ) >"$log" 2>&1 </dev/null; then
+        say "that failed; the end of $log:"
+        tail -n 5 "$log" >&2
+        rm -rf "$part"
+        return 1
+    fi
+    if ldd "$part"/usr/bin/* 2>/dev/null | grep -q 'not found'; then
+        mapfile -t libraries < <(for package in "$part"/packages/*.deb; do
+            dpkg-deb -f "$package" Depends
+        done | tr ',' '\n' | sed -n 's/^ *\(lib[^ |]*\).*/\1/p' | sort -u)
+        install_packages optional "servers of applications" "${libraries[@]}" || return 1
+    fi
+    rm -rf "$part/packages"
+    mkdir -p "$servers"
+    cp -a "$part/." "$servers"
+    rm -rf "$part"
+}
+
 # What the experiments on applications ask, and what puts features into a path: real servers, and the
 # kernel's own tools. What is missing there is "not supported" here.
 want_applications() {
-    local packages=()
-    have_daemon memcached || packages+=(memcached)
-    have_daemon redis-server || packages+=(redis-server)
+    local packages=() unpacked=()
+    have_daemon memcached || unpacked+=(memcached)
+    # Debian's redis-server is a link to a program of redis-tools.
+    have_daemon redis-server || unpacked+=(redis-server redis-tools)
+    unpack_servers "${unpacked[@]}" || say "going on without ${unpacked[*]}"
     have_daemon tc || packages+=(iproute2)
     have_daemon nft || packages+=(nftables)
     have_daemon ethtool || packages+=(ethtool)
@@ -103,18 +188,20 @@ want_applications() {
 have_daemon() { PATH=$PATH:/usr/sbin:/sbin have "$1"; }
 
 # The server of the experiment `function`, in a directory of its own: nothing of the system's Python
-# is changed.
+# is changed. What pip fetches is pinned by hash in scripts/function.txt.
 want_function() {
-    local place=$target/function
-    if have functions-framework || [ -x "$place/bin/functions-framework" ]; then return 0; fi
+    local place=$target/function pins=scripts/function.txt
+    if have functions-framework || cmp -s "$pins" "$place/function.txt"; then return 0; fi
     if ! { have python3 && python3 -c 'import ensurepip, venv' 2>/dev/null; }; then
         install_packages optional "the experiment function" python3 python3-venv || return 1
     fi
     say "installing functions-framework into $place"
     mkdir -p "$target"
+    rm -rf "$place"
     if python3 -m venv "$place" &&
-        "$place/bin/pip" install --quiet --disable-pip-version-check \
-            "functions-framework>=3.8,<4"; then
+        "$place/bin/pip" install --quiet --disable-pip-version-check --require-hashes \
+            --only-binary :all: --requirement "$pins" &&
+        cp "$pins" "$place/function.txt"; then
         return 0
     fi >"$target/function.log" 2>&1
     say "that failed; the end of $target/function.log:"

@@ -297,14 +297,18 @@ fn refused(name: &str, error: &io::Error) -> DeviceError {
     }
 }
 
-/// Where a program is: among those that `./run` has installed beside this one, or on the path.
+/// Where `./run` puts servers, beside this program.
+const BESIDE: [&str; 2] = ["function/bin", "servers/usr/bin"];
+
+/// Where a program is: among those that `./run` has put beside this one, or on the path.
 pub fn find(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let usual = ["/usr/sbin", "/usr/local/sbin", "/sbin"].map(PathBuf::from);
     let own = std::env::current_exe().unwrap_or_default();
     // `target/release/niclab`, or a test in `target/debug/deps`.
     let above = own.ancestors().skip(1).take(3);
-    let mut places: Vec<PathBuf> = above.map(|place| place.join("function/bin")).collect();
+    let beside = |place: &Path| BESIDE.map(|directory| place.join(directory));
+    let mut places: Vec<PathBuf> = above.flat_map(beside).collect();
     places.extend(std::env::split_paths(&path).chain(usual));
     places.into_iter().map(|place| place.join(name)).find(|path| path.is_file())
 }

@@ -72,6 +72,7 @@ pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
         serving: Vec::new(),
         program_load_ms: LOAD_MS,
         not_supported: ["rules", "queues", "frames"].map(String::from).into(),
+        lacking: "niclab has SWX run programs over packets in memory, and nothing else".into(),
         ..About::default()
     };
     Ok(Box::new(Swx { about, program, core, loaded: Vec::new() }))

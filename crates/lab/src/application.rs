@@ -301,8 +301,11 @@ pub(crate) fn put_application(metrics: &mut Metrics, seen: &Applied) {
     let duration_s = r.duration_ns as f64 / 1e9;
     put(metrics, RATE, r.answered as f64 / duration_s, "requests/s");
     // In an open loop what waits for its turn at the client is not sent yet.
-    let sent_ns = r.service.as_ref().unwrap_or(&r.latency).0.mean();
-    put(metrics, WAITING, r.answered as f64 * sent_ns / r.duration_ns as f64, "requests");
+    let sent = &r.service.as_ref().unwrap_or(&r.latency).0;
+    if !sent.is_empty() {
+        let waiting = r.answered as f64 * sent.mean() / r.duration_ns as f64;
+        put(metrics, WAITING, waiting, "requests");
+    }
     put(metrics, "request_gbps", r.sent_bytes as f64 * 8e-9 / duration_s, "Gbps");
     put(metrics, "answer_gbps", r.received_bytes as f64 * 8e-9 / duration_s, "Gbps");
     quantiles(metrics, "request_ns", &r.latency);
@@ -343,9 +346,10 @@ fn put_use(metrics: &mut Metrics, seen: &Applied) {
     }
     let is_shared = |core: &&CoreUse| seen.client.iter().any(|client| client.core == core.core);
     put(metrics, "shared_cores", seen.server.iter().filter(is_shared).count() as f64, "cores");
-    let duration_s = seen.requested.duration_ns as f64 / 1e9;
+    // What passed and what was consumed is of the time of the looks, not of that of the requests.
+    let watched_s = seen.watched_ns as f64 / 1e9;
     if let Some(link) = seen.link {
-        let [tx, rx] = [link.tx_bytes, link.rx_bytes].map(|bytes| bytes as f64 * 8.0 / duration_s);
+        let [tx, rx] = [link.tx_bytes, link.rx_bytes].map(|bytes| bytes as f64 * 8.0 / watched_s);
         put(metrics, "link_tx_gbps", tx / 1e9, "Gbps");
         put(metrics, "link_rx_gbps", rx / 1e9, "Gbps");
         if let Some(speed) = link.bits_per_s {
@@ -355,7 +359,8 @@ fn put_use(metrics: &mut Metrics, seen: &Applied) {
     if let Energy::Measured { joules, .. } = seen.energy
         && answered > 0.0
     {
-        put(metrics, ENERGY, joules / answered, "J");
+        let part = seen.requested.duration_ns as f64 / seen.watched_ns as f64;
+        put(metrics, ENERGY, joules * part / answered, "J");
     }
 }
 

@@ -107,7 +107,8 @@ impl Testbed for Servers {
             None => Ok(ledger(latency_ns)),
             Some(why) => Err(why.to_owned()),
         });
-        Ok(Applied { requested, client, server, link: None, energy, ledger })
+        let (link, watched_ns) = (None, requested.duration_ns);
+        Ok(Applied { requested, client, server, link, energy, watched_ns, ledger })
     }
 
     fn run(&mut self, _: &Load, _: &Plan) -> Result<Observation, DeviceError> {
@@ -318,4 +319,30 @@ fn values_out_of_range_are_refused_with_what_would_be_right() {
             (Err(error), remedy) => assert!(error.to_string().contains(remedy), "{set}: {error}"),
         }
     }
+}
+
+#[test]
+fn shares_are_of_the_time_that_was_watched_and_of_no_answers_there_are_no_times() {
+    use niclab_device::{Energy, LinkUse};
+
+    // A link of 1 Gbps full for 3 s: the machine stood still behind the second of the requests.
+    let requested = Requested { duration_ns: 1_000_000_000, ..Requested::default() };
+    let link = LinkUse { tx_bytes: 375_000_000, rx_bytes: 0, bits_per_s: Some(1_000_000_000) };
+    let silent = Applied {
+        requested: requested.clone(),
+        link: Some(link),
+        watched_ns: 3_000_000_000,
+        ..Applied::default()
+    };
+    let mut metrics = Metrics::new();
+    put_application(&mut metrics, &silent);
+    assert_eq!(metrics["link_ratio"].value, 1.0);
+    assert_eq!(metrics[RATE].value, 0.0);
+    let times = metrics.keys().filter(|name| name.contains("_ns") || *name == WAITING);
+    assert_eq!(times.count(), 0, "{metrics:?}");
+    let energy = Energy::Measured { joules: 30.0, meters: vec!["one".into()] };
+    let requested = Requested { answered: 10, ..requested };
+    let mut metrics = Metrics::new();
+    put_application(&mut metrics, &Applied { requested, energy, ..silent });
+    assert!((metrics[ENERGY].value - 1.0).abs() < 1e-12, "{metrics:?}");
 }

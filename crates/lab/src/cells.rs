@@ -232,7 +232,7 @@ impl Cell<'_> {
         let tags = self.samples.iter().filter_map(|sample| sample.latency_tag.as_ref());
         let found: Vec<Latency> =
             tags.filter_map(|tag| latencies.histogram(tag).map(Latency)).collect();
-        (!found.is_empty()).then(|| statistics::merged(&found))
+        merged(&found)
     }
 
     /// The call times of the repeats in one histogram, those at `pointer` in what the control side
@@ -240,7 +240,7 @@ impl Cell<'_> {
     pub fn calls(&self, pointer: &str) -> Option<Latency> {
         let of = |sample: &&Sample| Latency::deserialize(sample.control.pointer(pointer)?).ok();
         let found: Vec<Latency> = self.samples.iter().filter_map(of).collect();
-        (!found.is_empty()).then(|| statistics::merged(&found))
+        merged(&found)
     }
 
     /// A box: quartiles of the merged latencies, the interval of the medians of the repeats.
@@ -269,6 +269,11 @@ impl Cell<'_> {
         });
         pairs.unzip()
     }
+}
+
+/// All of these in one; `None` where they have nothing to tell.
+fn merged(found: &[Latency]) -> Option<Latency> {
+    Some(statistics::merged(found)).filter(|all| !all.0.is_empty())
 }
 
 #[cfg(test)]

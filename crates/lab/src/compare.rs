@@ -341,7 +341,7 @@ impl<'a> Two<'a> {
             }
             Some(Outcome::Failed { reason, .. }) => return Why::Failed(reason.clone()),
             Some(Outcome::NotSupported { capability }) => {
-                return Why::NotSupported(capability.clone());
+                return Why::NotSupported(told(side, capability));
             }
             _ => {}
         }
@@ -355,7 +355,10 @@ impl<'a> Two<'a> {
             lacking.filter(|what| !there.clone().any(|it| it == *what)).collect();
         match lacking.is_empty() {
             true => Why::NotMeasured,
-            false => Why::NotSupported(lacking.join(", ")),
+            false => {
+                let told: Vec<String> = lacking.iter().map(|what| told(side, what)).collect();
+                Why::NotSupported(told.join(", "))
+            }
         }
     }
 }
@@ -364,6 +367,12 @@ impl<'a> Two<'a> {
 fn lacks<'a>(side: &'a Side<'_>) -> impl Iterator<Item = &'a str> + Clone {
     let device = side.run.devices.iter().filter(|device| device.name == side.device);
     device.flat_map(|device| device.about.not_supported.iter().map(String::as_str))
+}
+
+/// What the device of a side lacks, with who lacks it.
+fn told(side: &Side<'_>, capability: &str) -> String {
+    let device = side.run.devices.iter().find(|device| device.name == side.device);
+    device.map_or_else(|| capability.to_owned(), |device| device.about.lack(capability))
 }
 
 /// `true` where each repeat of the baseline came to this metric and one of the other side did not,

@@ -48,6 +48,8 @@ fn put_one(metrics: &mut Metrics, of: &str, control: &Control, duration_ns: u64)
             (Some(_), ..) => duration_ns.saturating_sub(begun_ns).max(1),
             (None, ..) => span_ns,
         };
+        // The last calls may end behind the measured part: they had all that time.
+        let span_ns = span_ns.max(control.busy_ns);
         let per_s = operations as f64 * 1e9 / span_ns as f64;
         put(metrics, &name("operations_per_s"), per_s, "operations/s");
         put_ratio(metrics, &name("control_busy_ratio"), control.busy_ns, span_ns);
@@ -153,5 +155,21 @@ mod tests {
         assert_eq!(metrics["operations_per_s"].value, 5e6);
         assert_eq!(metrics["control_busy_ratio"].value, 0.5);
         assert!(!metrics.contains_key("batch_ns"));
+    }
+
+    #[test]
+    fn calls_that_end_behind_the_measured_part_are_no_more_than_all_of_the_time() {
+        // Calls from 5 us on, the last of which ends at 45 us, of 20 us.
+        let control = Control {
+            planned: 100,
+            done: 80,
+            begun_ns: Some(5_000),
+            busy_ns: 40_000,
+            ..Control::default()
+        };
+        let mut metrics = Metrics::new();
+        put_control(&mut metrics, &control, 20_000);
+        assert_eq!(metrics["control_busy_ratio"].value, 1.0);
+        assert_eq!(metrics["operations_per_s"].value, 2e6);
     }
 }

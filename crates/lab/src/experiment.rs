@@ -4,30 +4,40 @@ use std::path::Path;
 
 use crate::spec::{Spec, SpecError};
 
-/// Name and text of every built-in experiment, in the order in which a run without names measures
-/// them all.
-const EMBEDDED: [(&str, &str); 21] = [
-    ("occupancy", include_str!("../../../experiments/occupancy.toml")),
-    ("update-batch", include_str!("../../../experiments/update-batch.toml")),
-    ("update-rate", include_str!("../../../experiments/update-rate.toml")),
-    ("rule-rate", include_str!("../../../experiments/rule-rate.toml")),
-    ("rule-update", include_str!("../../../experiments/rule-update.toml")),
-    ("hash-skew", include_str!("../../../experiments/hash-skew.toml")),
-    ("frame-size", include_str!("../../../experiments/frame-size.toml")),
-    ("queue-scaling", include_str!("../../../experiments/queue-scaling.toml")),
-    ("queue-overhead", include_str!("../../../experiments/queue-overhead.toml")),
-    ("queue-change", include_str!("../../../experiments/queue-change.toml")),
-    ("echo-size", include_str!("../../../experiments/echo-size.toml")),
-    ("echo-batch", include_str!("../../../experiments/echo-batch.toml")),
-    ("echo-features", include_str!("../../../experiments/echo-features.toml")),
-    ("echo-ledger", include_str!("../../../experiments/echo-ledger.toml")),
-    ("stream", include_str!("../../../experiments/stream.toml")),
-    ("memcached", include_str!("../../../experiments/memcached.toml")),
-    ("redis", include_str!("../../../experiments/redis.toml")),
-    ("function", include_str!("../../../experiments/function.toml")),
-    ("core-scaling", include_str!("../../../experiments/core-scaling.toml")),
-    ("program-cost", include_str!("../../../experiments/program-cost.toml")),
-    ("kvs-steering", include_str!("../../../experiments/kvs-steering.toml")),
+/// Kinds of devices, as `README.md` names them.
+const MODEL: &str = "model:…";
+const LINUX: &str = "linux:…";
+const VETH: &str = "linux:veth";
+const DPDK: &str = "dpdk:…";
+const PEER: &str = "peer:…";
+
+/// Kinds on which frames and few rules are measured.
+const CARDS: &[&str] = &["soft", MODEL, LINUX, DPDK];
+
+/// Name and text of every built-in experiment, and the kinds of devices on which something of it is
+/// measured; in the order in which a run without names measures them all.
+const EMBEDDED: [(&str, &str, &[&str]); 21] = [
+    ("occupancy", include_str!("../../../experiments/occupancy.toml"), CARDS),
+    ("update-batch", include_str!("../../../experiments/update-batch.toml"), &["soft", MODEL]),
+    ("update-rate", include_str!("../../../experiments/update-rate.toml"), &["soft", MODEL]),
+    ("rule-rate", include_str!("../../../experiments/rule-rate.toml"), &["soft", MODEL, LINUX]),
+    ("rule-update", include_str!("../../../experiments/rule-update.toml"), &["soft", MODEL]),
+    ("hash-skew", include_str!("../../../experiments/hash-skew.toml"), &["soft", MODEL, LINUX]),
+    ("frame-size", include_str!("../../../experiments/frame-size.toml"), CARDS),
+    ("queue-scaling", include_str!("../../../experiments/queue-scaling.toml"), &["soft", MODEL]),
+    ("queue-overhead", include_str!("../../../experiments/queue-overhead.toml"), &["soft", MODEL]),
+    ("queue-change", include_str!("../../../experiments/queue-change.toml"), &["soft"]),
+    ("echo-size", include_str!("../../../experiments/echo-size.toml"), &[MODEL, VETH, PEER]),
+    ("echo-batch", include_str!("../../../experiments/echo-batch.toml"), &[MODEL, VETH, PEER]),
+    ("echo-features", include_str!("../../../experiments/echo-features.toml"), &[VETH]),
+    ("echo-ledger", include_str!("../../../experiments/echo-ledger.toml"), &[MODEL, VETH, PEER]),
+    ("stream", include_str!("../../../experiments/stream.toml"), &[VETH]),
+    ("memcached", include_str!("../../../experiments/memcached.toml"), &[VETH, PEER]),
+    ("redis", include_str!("../../../experiments/redis.toml"), &[VETH, PEER]),
+    ("function", include_str!("../../../experiments/function.toml"), &[VETH, PEER]),
+    ("core-scaling", include_str!("../../../experiments/core-scaling.toml"), &[VETH]),
+    ("program-cost", include_str!("../../../experiments/program-cost.toml"), &["soft", "swx"]),
+    ("kvs-steering", include_str!("../../../experiments/kvs-steering.toml"), &["soft"]),
 ];
 
 /// Longest file of an experiment; those that are built in have some kilobytes.
@@ -42,26 +52,28 @@ pub struct Listing {
     pub question: String,
     /// Its axes: name and meaning.
     pub axes: Vec<(&'static str, &'static str)>,
+    /// The kinds of devices that it measures something on.
+    pub devices: &'static [&'static str],
 }
 
 /// Names of the built-in experiments: a run without names measures all of them.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    EMBEDDED.iter().map(|(name, _)| *name)
+    EMBEDDED.iter().map(|(name, ..)| *name)
 }
 
 /// The built-in experiments.
 pub fn list() -> Result<Vec<Listing>, SpecError> {
-    let listing = |(name, text): &(&str, &str)| {
+    let listing = |(name, text, devices)| {
         let spec = Spec::parse(name, text)?;
         let axes = spec.kind.axes().to_vec();
-        Ok(Listing { name: spec.name, question: spec.question, axes })
+        Ok(Listing { name: spec.name, question: spec.question, axes, devices })
     };
-    EMBEDDED.iter().map(listing).collect()
+    EMBEDDED.into_iter().map(listing).collect()
 }
 
 /// The experiment called `name`, or the one in the file at the path `name`.
 pub fn spec(name: &str) -> Result<Spec, SpecError> {
-    if let Some((name, text)) = EMBEDDED.iter().find(|(known, _)| *known == name) {
+    if let Some((name, text, _)) = EMBEDDED.iter().find(|(known, ..)| *known == name) {
         return Spec::parse(name, text);
     }
     let path = Path::new(name);
@@ -78,7 +90,7 @@ pub fn spec(name: &str) -> Result<Spec, SpecError> {
 
 /// The text of a built-in experiment, to copy and change.
 pub fn text(name: &str) -> Option<&'static str> {
-    EMBEDDED.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+    EMBEDDED.iter().find(|(known, ..)| *known == name).map(|(_, text, _)| *text)
 }
 
 #[cfg(test)]
@@ -89,7 +101,7 @@ mod tests {
 
     #[test]
     fn every_embedded_experiment_is_legal_and_has_its_name() {
-        for (name, _) in EMBEDDED {
+        for (name, ..) in EMBEDDED {
             assert_eq!(spec(name).unwrap().name, name);
         }
         assert!(list().unwrap().into_iter().map(|listing| listing.name).eq(names()));

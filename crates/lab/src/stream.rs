@@ -153,8 +153,7 @@ impl Resolver<'_> {
 pub(crate) fn put_stream(metrics: &mut Metrics, seen: &Streamed, stream: &Stream) {
     let (sent, received) = (&seen.sent, &seen.received);
     put(metrics, CARRIED, received.bits_per_s(), "bit/s");
-    let sent_bits_per_s = sent.bytes as f64 * 8e9 / sent.duration_ns.max(1) as f64;
-    put(metrics, "sent_bits_per_s", sent_bits_per_s, "bit/s");
+    put(metrics, "sent_bits_per_s", sent.bits_per_s(), "bit/s");
     put(metrics, "sent_messages", sent.messages as f64, "messages");
     if stream.transport == Transport::Udp {
         for (name, count) in [
@@ -188,7 +187,9 @@ fn put_use(metrics: &mut Metrics, seen: &Streamed, stream: &Stream) {
     for (side, cores, time, duration_ns) in sides {
         let had: u64 = cores.iter().map(|core| core.busy_ns() + core.idle_ns).sum();
         let programs: u64 = cores.iter().map(|core| core.user_ns + core.nice_ns).sum();
-        others = others.max(programs.saturating_sub(time.user_ns) as f64 / had.max(1) as f64);
+        if had > 0 {
+            others = others.max(programs.saturating_sub(time.user_ns) as f64 / had as f64);
+        }
         let parts: [(&str, Part); 4] = [
             ("busy", CoreUse::busy_ns),
             ("user", |core| core.user_ns + core.nice_ns),
@@ -201,7 +202,8 @@ fn put_use(metrics: &mut Metrics, seen: &Streamed, stream: &Stream) {
         }
         let all_ns = duration_ns as f64 * f64::from(stream.threads);
         if all_ns > 0.0 {
-            let share = time.total_ns() as f64 / all_ns;
+            // A thread looks at the clock behind its last call, which may end behind the part.
+            let share = (time.total_ns() as f64 / all_ns).min(1.0);
             put(metrics, &format!("{side}_thread_ratio"), share, "1");
         }
         if gigabits > 0.0 {

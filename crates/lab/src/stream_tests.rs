@@ -298,3 +298,25 @@ fn the_host_that_sends_is_an_axis() {
     assert_eq!(all.iter().filter(|asked| asked.client == Host::There).count(), 3);
     assert!(all.iter().all(|asked| asked.stream.check().is_ok()));
 }
+
+#[test]
+fn a_stream_that_ended_before_it_began_has_no_rate_and_no_share() {
+    let sent = Sent { bytes: 1_000, ..Sent::default() };
+    let received = Received { bytes: 1_000, ..Received::default() };
+    let seen = Streamed { sent, received, sender_cores: Vec::new(), receiver_cores: Vec::new() };
+    let stream = Stream {
+        transport: Transport::Tcp,
+        size: 1_000,
+        batch: 1,
+        connections: 1,
+        threads: 1,
+        per_s: None,
+        duration_ns: 1,
+        warmup_ns: 0,
+    };
+    let mut metrics = Metrics::new();
+    put_stream(&mut metrics, &seen, &stream);
+    assert_eq!(metrics[CARRIED].value, 0.0);
+    assert_eq!(metrics["sent_bits_per_s"].value, 0.0);
+    assert!(metrics.values().all(|of| of.unit != "1" || of.value <= 1.0), "{metrics:?}");
+}

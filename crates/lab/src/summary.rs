@@ -213,10 +213,12 @@ fn testbed(device: &str, places: &[Place]) -> TestbedSummary {
 
 fn describe(device: &RunDevice, samples: &[Sample]) -> DeviceSummary {
     let facts = device.about.facts.iter().map(|fact| (fact.name.clone(), fact.value.clone()));
-    let mut not_supported = device.about.not_supported.clone();
+    let about = &device.about;
+    let mut not_supported: Vec<String> =
+        about.not_supported.iter().map(|capability| about.lack(capability)).collect();
     for sample in samples.iter().filter(|sample| sample.device == device.name) {
         if let Outcome::NotSupported { capability } = &sample.outcome {
-            not_supported.push(capability.clone());
+            not_supported.push(about.lack(capability));
         }
     }
     not_supported.sort();
@@ -339,8 +341,9 @@ fn lack_warning(results: &Results<'_>, device: &RunDevice) -> Option<String> {
         .collect();
     lacks.sort_unstable();
     lacks.dedup();
-    (!lacks.is_empty())
-        .then(|| format!("{}: {experiment}: not supported: {}.", device.name, lacks.join("; ")))
+    let told: Vec<String> = lacks.iter().map(|lacking| device.about.lack(lacking)).collect();
+    (!told.is_empty())
+        .then(|| format!("{}: {experiment}: not supported: {}.", device.name, told.join("; ")))
 }
 
 /// Set-ups whose rules did not all find room, where that is not what is asked: points stand at

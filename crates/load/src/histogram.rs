@@ -44,6 +44,9 @@ impl Default for Latency {
 impl fmt::Debug for Latency {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let h = &self.0;
+        if h.is_empty() {
+            return f.write_str("Latency(0 samples)");
+        }
         let (p50, p99) = (h.value_at_quantile(0.5), h.value_at_quantile(0.99));
         write!(f, "Latency({} samples, p50 {p50} ns, p99 {p99} ns, max {} ns)", h.len(), h.max())
     }

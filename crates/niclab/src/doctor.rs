@@ -23,16 +23,7 @@ pub fn run() -> Result<(), Failure> {
         writeln!(out, "{name}: {value}")?;
     }
     for core in allowed() {
-        let stalls = watch(core);
-        let share = stalls.total_ns as f64 / WATCH.as_nanos() as f64 * 100.0;
-        let longest_us = stalls.longest_ns / 1_000;
-        writeln!(
-            out,
-            "core {core}: {} gaps over 10 us in {} ms, {share:.2} % of the time, the longest \
-             {longest_us} us",
-            stalls.count,
-            WATCH.as_millis()
-        )?;
+        writeln!(out, "{}", words(core, watch(core)))?;
     }
     for noise in &environment.noise {
         writeln!(out, "noise: {noise}")?;
@@ -65,17 +56,52 @@ pub fn clean() -> Result<(), Failure> {
     Ok(())
 }
 
+/// What a core did while it was watched.
+#[derive(Clone, Copy, Debug)]
+struct Watched {
+    stalls: Stalls,
+    /// How long that was: longer than asked for where a stall came at its end.
+    passed_ns: u64,
+}
+
+fn words(core: u32, Watched { stalls, passed_ns }: Watched) -> String {
+    format!(
+        "core {core}: {} gaps over 10 us in {} ms, {:.2} % of the time, the longest {} us",
+        stalls.count,
+        passed_ns / 1_000_000,
+        stalls.total_ns as f64 / passed_ns.max(1) as f64 * 100.0,
+        stalls.longest_ns / 1_000
+    )
+}
+
 /// The stalls of a core that does nothing but read the clock.
-fn watch(core: u32) -> Stalls {
+fn watch(core: u32) -> Watched {
     let _pinned = Pinned::to(core);
     let clock = Clock::new();
     let mut stalls = StallWatch::new();
-    let end_ns = clock.now_ns() + WATCH.as_nanos() as u64;
+    let begin_ns = clock.now_ns();
+    stalls.turn(begin_ns, 0);
     loop {
         let now_ns = clock.now_ns();
         stalls.turn(now_ns, 0);
-        if now_ns >= end_ns {
-            return stalls.sum();
+        let passed_ns = now_ns - begin_ns;
+        if passed_ns >= WATCH.as_nanos() as u64 {
+            return Watched { stalls: stalls.sum(), passed_ns };
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_share_of_gaps_is_of_the_time_that_has_passed() {
+        // Stopped for 2 s after 0.3 s of the half second.
+        let stalls = Stalls { count: 1, total_ns: 2_000_000_000, longest_ns: 2_000_000_000 };
+        let said = words(3, Watched { stalls, passed_ns: 2_300_000_000 });
+        let right = "core 3: 1 gaps over 10 us in 2300 ms, 86.96 % of the time, the longest \
+                     2000000 us";
+        assert_eq!(said, right);
     }
 }

@@ -15,6 +15,7 @@ pub fn run() -> Result<(), Failure> {
     writeln!(out, "Experiments (niclab run NAME); without a name, all of them:")?;
     for listing in experiment::list()? {
         writeln!(out, "  {}: {}", listing.name, listing.question)?;
+        writeln!(out, "    on {}", listing.devices.join(", "))?;
         for (axis, meaning) in &listing.axes {
             writeln!(out, "    --set {:<18}{meaning}", format!("{axis}=..."))?;
         }
@@ -44,7 +45,7 @@ pub fn toml(name: &str) -> Result<(), Failure> {
 }
 
 /// The kinds of devices.
-const DEVICES: [(&str, &str); 7] = [
+const DEVICES: [(&str, &str); 8] = [
     ("soft               ", "our software NIC, under a memory wire"),
     (
         "model:PROFILE      ",
@@ -54,5 +55,6 @@ const DEVICES: [(&str, &str); 7] = [
     ("linux:IFACE,IFACE  ", "two interfaces: the tester's and the one under test (needs root)"),
     ("linux-xdp:…        ", "the same, by AF_XDP: linux-xdp:veth, linux-xdp:IFACE,IFACE"),
     ("dpdk:EAL-ARGUMENTS ", "a DPDK port, such as dpdk:--vdev=net_ring0 (needs libdpdk)"),
+    ("peer:ADDRESS       ", "another host, where `niclab serve echo` or a server of requests runs"),
     ("swx                ", "DPDK's SWX pipeline, for programs alone (benches/peers/build)"),
 ];

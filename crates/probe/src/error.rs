@@ -7,9 +7,9 @@ use std::io;
 pub enum ProbeError {
     /// The right is missing; stamps of the sockets (`SO_TIMESTAMPING`) need none.
     #[error(
-        "not allowed to {what}: run as root, or give the program CAP_BPF and CAP_NET_ADMIN \
-         (setcap cap_bpf,cap_net_admin+ep); without them only the sockets' own time stamps are \
-         to be had"
+        "not allowed to {what}: run as root, or give the program CAP_BPF and CAP_NET_ADMIN (setcap \
+         cap_bpf,cap_net_admin+ep, behind chmod 750 and chgrp: every user who may run it has \
+         them); without them only the sockets' own time stamps are to be had"
     )]
     NotAllowed {
         /// What was refused.

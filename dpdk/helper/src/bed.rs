@@ -321,9 +321,16 @@ fn about(open: &Open, dpdk: &Dpdk, arguments: &Arguments, ports: &Ports) -> Resu
         facts.push(fact("ring", format!("{RING_SLOTS} frames")));
     }
     let tester = ports.tester.as_ref().map(Port::info).transpose()?;
-    let lacks: &[&str] = match arguments.wiring {
-        Wiring::Null => &["rules", "queues", "latency", "rate", "frame_size"],
-        Wiring::Rings | Wiring::Cards => &["rules", "queues"],
+    let (lacks, lacking): (&[&str], _) = match arguments.wiring {
+        Wiring::Null => (
+            &["rules", "queues", "latency", "rate", "frame_size"],
+            "net_null makes its own frames, and niclab drives no rte_flow and one queue",
+        ),
+        Wiring::Rings => (&["rules", "queues"], "niclab drives one queue of a ring"),
+        Wiring::Cards => (
+            &["rules", "queues"],
+            "niclab does not drive rte_flow or several queues of DPDK ports, whatever the card has",
+        ),
     };
     Ok(About {
         name: open.name.clone(),
@@ -336,6 +343,7 @@ fn about(open: &Open, dpdk: &Dpdk, arguments: &Arguments, ports: &Ports) -> Resu
         program_load_ms: 0,
         hosts: Vec::new(),
         not_supported: lacks.iter().map(|&capability| capability.into()).collect(),
+        lacking: lacking.into(),
         in_virtual_time: false,
         port_gbps: None,
     })

@@ -38,12 +38,28 @@ pub struct About {
     /// Capabilities it lacks, by the names that
     /// [`DeviceError::NotSupported`](crate::DeviceError::NotSupported) uses.
     pub not_supported: Vec<String>,
+    /// Why it lacks what it does not explain itself: what niclab does not drive, or what the card
+    /// has not. A capability that says so itself has it in parentheses or behind a colon.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub lacking: String,
     /// Its trials take far less time than they tell of.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_virtual_time: bool,
     /// Line rate of a port, Gbps L1; `None` where it has none, or does not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port_gbps: Option<f64>,
+}
+
+impl About {
+    /// A capability that is not supported, with who lacks it: niclab, the card, the kernel or a
+    /// tool.
+    pub fn lack(&self, capability: &str) -> String {
+        let is_explained = capability.contains(" (") || capability.contains(": ");
+        match self.lacking.is_empty() || is_explained {
+            true => capability.to_owned(),
+            false => format!("{capability} ({})", self.lacking),
+        }
+    }
 }
 
 /// One thing a device says about itself.
@@ -68,4 +84,26 @@ pub struct Place {
 
 fn is_none(count: &u32) -> bool {
     *count == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_supported_says_who_lacks_it() {
+        let lacking = "niclab does not drive rte_flow".to_owned();
+        let about = About { lacking, ..About::default() };
+        assert_eq!(about.lack("rules"), "rules (niclab does not drive rte_flow)");
+        for told in ["rules (ntuple: driver veth has none)", "flower: the kernel lacks it"] {
+            assert_eq!(about.lack(told), told);
+        }
+        assert_eq!(About::default().lack("rules"), "rules");
+        for name in ["soft", "model:connectx-5", "peer:192.0.2.7"] {
+            match crate::open(name) {
+                Ok(device) => assert_ne!(device.about().lacking, "", "{name}"),
+                Err(error) => println!("SKIP what_is_not_supported_says_who_lacks_it: {error}"),
+            }
+        }
+    }
 }

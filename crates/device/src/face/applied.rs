@@ -38,6 +38,9 @@ pub struct Applied {
     pub link: Option<LinkUse>,
     /// What the machine consumed meanwhile.
     pub energy: Energy,
+    /// How long cores, interface and meters were watched, nanoseconds: the measured part, and
+    /// longer where the machine stalled.
+    pub watched_ns: u64,
     /// Where the time of a request goes, or why nobody knows; `None` where it was not asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ledger: Option<Result<Ledgered, String>>,

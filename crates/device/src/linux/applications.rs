@@ -1,10 +1,10 @@
 //! Clients on one of the two hosts ask a real server on the other.
 
 use std::net::SocketAddr;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::thread;
-use std::time::Duration;
+use std::thread::{self, ScopedJoinHandle};
+use std::time::{Duration, Instant};
 
 use niclab_load::requests::{self, Pace, Passed, Requested, Requests, RequestsError};
 
@@ -69,10 +69,13 @@ struct Meanwhile {
     server: Vec<CoreUse>,
     link: Option<LinkUse>,
     energy: Energy,
+    /// Time between the two looks.
+    watched_ns: u64,
 }
 
 /// One look at all that is used.
 struct Look {
+    at: Instant,
     client: Vec<CoreUse>,
     server: Vec<CoreUse>,
     link: Option<link::LinkCounters>,
@@ -90,6 +93,7 @@ impl Look {
             None => None,
         };
         Ok(Look {
+            at: Instant::now(),
             client: CoreUse::read(cores.0)?,
             server: CoreUse::read(cores.1)?,
             link: found.map(|link| link.counters),
@@ -111,6 +115,7 @@ impl Look {
                 bits_per_s: None,
             }),
             energy: self.energy.since(&before.energy),
+            watched_ns: self.at.duration_since(before.at).as_nanos() as u64,
         }
     }
 }
@@ -164,8 +169,9 @@ pub fn ask(
     let look = || Look::now(netns, interface, cores);
     let work = |begun: Begun<'_>| all(netns, cores.0, asked, address, begun, None);
     let (requested, meanwhile) = watched(look, asked, cores.0.len(), work)?;
-    let Meanwhile { client, server, link, energy } = meanwhile;
-    Ok(Applied { requested: requested?, client, server, link, energy, ledger: None })
+    let Meanwhile { client, server, link, energy, watched_ns } = meanwhile;
+    let requested = requested?;
+    Ok(Applied { requested, client, server, link, energy, watched_ns, ledger: None })
 }
 
 /// Runs the clients, each on a core of its own, and puts what is known of their requests into
@@ -187,7 +193,7 @@ pub(super) fn all(
             .zip(cores)
             .map(|(share, &core)| {
                 let never = &never;
-                scope.spawn(move || {
+                let ask = move || {
                     let ran = netns.within(|| {
                         let _pinned = Pinned::to(core);
                         let mut passed = Vec::new();
@@ -196,14 +202,21 @@ pub(super) fn all(
                         ran.map_err(broken).map(|requested| (requested, passed))
                     });
                     ran.map_err(|e| super::refused("the client's namespace", &e))?
-                })
+                };
+                let started = thread::Builder::new().name("client".into());
+                let started = started.spawn_scoped(scope, ask);
+                started.inspect_err(|_| never.store(true, Ordering::Relaxed))
             })
             .collect();
         let panicked = || DeviceError::Broken {
             device: "a client".into(),
             reason: "its thread panicked".into(),
         };
-        started.into_iter().map(|one| one.join().unwrap_or_else(|_| Err(panicked()))).collect()
+        let no_thread = |e| super::refused("starting a client's thread", &e);
+        let ended = |one: std::io::Result<ScopedJoinHandle<'_, _>>| {
+            one.map_err(no_thread)?.join().unwrap_or_else(|_| Err(panicked()))
+        };
+        started.into_iter().map(ended).collect()
     });
     let mut sum: Option<Requested> = None;
     for one in seen {
@@ -233,7 +246,7 @@ fn watched<T>(
     let (begun, begins) = channel::<()>();
     let clients = split(asked, clients).len();
     thread::scope(|scope| {
-        let watch = scope.spawn(move || -> std::io::Result<Meanwhile> {
+        let looking = move || -> std::io::Result<Meanwhile> {
             let wait = |ns| begins.recv_timeout(Duration::from_nanos(ns));
             let are_begun = (0..clients).all(|_| begins.recv().is_ok());
             if !are_begun || wait(asked.warmup_ns) != Err(RecvTimeoutError::Timeout) {
@@ -242,7 +255,9 @@ fn watched<T>(
             let before = look()?;
             let _ = wait(asked.duration_ns);
             Ok(look()?.since(&before))
-        });
+        };
+        let watch = thread::Builder::new().name("watch".into()).spawn_scoped(scope, looking);
+        let watch = watch.map_err(|e| super::refused("starting the thread that watches", &e))?;
         // The watch ends before the work where it cannot look.
         let done = work(&|| begun.send(()).unwrap_or_default());
         drop(begun);

@@ -84,8 +84,9 @@ const VETH_QUEUES_MAX: u32 = 16;
 const FRAME_LEN_DEFAULT: u16 = 1518;
 
 /// The remedy for missing rights.
-pub(crate) const RIGHTS: &str = "run it as root (sudo), or give the program the capabilities: \
-    setcap cap_net_raw,cap_net_admin,cap_sys_admin+ep";
+pub(crate) const RIGHTS: &str = "run it as root (sudo); or let one group alone run the program \
+    (chgrp GROUP niclab; chmod 750 niclab), because whoever may run it has its rights, and give it \
+    the capabilities: setcap cap_net_raw,cap_net_admin,cap_sys_admin+ep niclab";
 
 /// One end of the wire.
 struct End {
@@ -465,6 +466,7 @@ fn about(
         program_load_ms: 0,
         hosts,
         not_supported: if may_have_rules { Vec::new() } else { vec!["rules".into()] },
+        lacking: "niclab does not do it between Linux interfaces of this kind".into(),
         in_virtual_time: false,
         port_gbps: port_gbps(far).zip(port_gbps(near)).map(|(far, near)| far.min(near)),
     }

@@ -109,7 +109,7 @@ impl Servers {
         let address = SocketAddr::new(end.address(wire), port);
         let name = which.program.program();
         let path = find(name).ok_or_else(|| DeviceError::NotSupported {
-            capability: format!("{name} (install it: {})", remedy(which.program)),
+            capability: format!("{name} (not found here: {})", remedy(which.program)),
         })?;
         let mut command = Command::new(path);
         let threads = which.cores.len();
@@ -130,9 +130,8 @@ impl Servers {
 
 fn remedy(service: Service) -> &'static str {
     match service {
-        Service::Memcached => "apt-get install memcached",
-        Service::Redis => "apt-get install redis-server",
-        Service::Function => "./run does, into target/function; or pip install functions-framework",
+        Service::Memcached | Service::Redis => "./run unpacks it into target/servers",
+        Service::Function => "./run installs it into target/function",
     }
 }
 

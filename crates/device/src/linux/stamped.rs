@@ -149,15 +149,19 @@ impl Slices {
     ) -> Result<Slices, DeviceError> {
         let mut slices = Slices::default();
         for pair in 0..pairs {
-            let mut medians = [0; 2];
+            let mut medians = [None; 2];
             // Which is first changes, so that what drifts is no price.
             for is_on in [pair % 2 == 0, pair % 2 != 0] {
                 let rtt = slice(is_on, &mut slices)?;
-                medians[usize::from(!is_on)] = rtt.0.value_at_quantile(0.5);
+                medians[usize::from(!is_on)] =
+                    (!rtt.0.is_empty()).then(|| rtt.0.value_at_quantile(0.5));
                 let all = if is_on { &mut slices.with } else { &mut slices.without };
                 all.0 += &rtt.0;
             }
-            slices.pairs.push(medians);
+            // A slice in which nothing came back has no median, and its pair no difference.
+            if let [Some(with), Some(without)] = medians {
+                slices.pairs.push([with, without]);
+            }
         }
         Ok(slices)
     }
@@ -216,7 +220,7 @@ pub(crate) fn in_payload(echo: &Echo) -> bool {
 /// [`DeviceError::NotSupported`]: `stamps`; [`DeviceError::Absent`] where no single interface has
 /// the address.
 pub fn stamps_at(address: SocketAddr) -> Result<Stamps, DeviceError> {
-    let found = super::tune::interface_of(address.ip())?;
+    let found = super::tune::interface_of(address)?;
     let found = found.ok_or_else(|| DeviceError::Absent {
         what: format!("a single interface with {}, which probes must know", address.ip()),
         remedy: "give the address that messages come to".into(),
@@ -352,4 +356,21 @@ fn parts(slices: &Slices) -> Result<PartsShown, DeviceError> {
         parts: parts.parts.iter().map(part).collect(),
         residue_ratio: parts.residue_ratio(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slice_without_an_answer_has_no_median() {
+        let mut slices = 0;
+        let made = Slices::make(3, |_, _| {
+            slices += 1;
+            let mut rtt = Latency::new();
+            rtt.record_n(1_000, u64::from(slices != 4));
+            Ok(rtt)
+        });
+        assert_eq!(made.unwrap().pairs, [[1_000, 1_000]; 2]);
+    }
 }

@@ -238,6 +238,7 @@ fn about(name: &str, profile: &Profile) -> About {
         program_load_ms: 0,
         hosts: echoes::hosts(profile),
         not_supported: lacking.into_iter().collect(),
+        lacking: "the modelled card has none, or nothing is published of it".into(),
         in_virtual_time: true,
         port_gbps: rate,
     }

@@ -201,6 +201,7 @@ fn about(placement: Placement, seats: Seats) -> About {
         program_load_ms: 0,
         hosts: Vec::new(),
         not_supported: Vec::new(),
+        lacking: "niclab's software NIC has none".into(),
         in_virtual_time: false,
         port_gbps: None,
     }

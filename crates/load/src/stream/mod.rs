@@ -209,6 +209,11 @@ impl Sent {
         }
         all
     }
+
+    /// Payload that the kernel took, bits a second.
+    pub fn bits_per_s(&self) -> f64 {
+        per_s(self.bytes, self.duration_ns)
+    }
 }
 
 impl Received {
@@ -230,6 +235,11 @@ impl Received {
 
     /// Payload that was carried, bits a second.
     pub fn bits_per_s(&self) -> f64 {
-        self.bytes as f64 * 8e9 / self.duration_ns.max(1) as f64
+        per_s(self.bytes, self.duration_ns)
     }
+}
+
+/// Bits a second of so many bytes; none of a part that ended before it began.
+fn per_s(bytes: u64, duration_ns: u64) -> f64 {
+    if duration_ns == 0 { 0.0 } else { bytes as f64 * 8e9 / duration_ns as f64 }
 }

@@ -1,8 +1,11 @@
 //! Machines that are too small, and users who may not.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
 
 use niclab_device::cores::allowed;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::command::{QUICK, cores, niclab, run, scratch};
 
@@ -59,6 +62,24 @@ fn a_veth_pair_needs_rights() {
         return;
     };
     command.args(["run", "--device", "linux:veth", "-o"]).arg(scratch.path().join("run"));
-    run(command).with(5, &["needs more rights", "run it as root", "setcap"]);
+    run(command).with(5, &["needs more rights", "run it as root", "setcap", "chmod 750"]);
     assert!(!scratch.path().join("run").exists());
+}
+
+/// The half second that it looks at a core may take much longer: then the gaps are of that time.
+#[test]
+fn a_doctor_that_was_stopped_finds_no_more_than_all_of_the_time() {
+    let mut command = niclab(&["doctor"]);
+    let doctor = command.stdout(Stdio::piped()).spawn().unwrap();
+    let pid = Pid::from_child(&doctor);
+    sleep(Duration::from_millis(300));
+    kill_process(pid, Signal::STOP).unwrap();
+    sleep(Duration::from_secs(2));
+    kill_process(pid, Signal::CONT).unwrap();
+    let out = String::from_utf8(doctor.wait_with_output().unwrap().stdout).unwrap();
+    let shares = out.lines().filter_map(|line| line.split_once(" % of the time"));
+    let shares = shares.map(|(before, _)| before.rsplit(' ').next().unwrap().parse::<f64>());
+    let shares: Vec<f64> = shares.map(Result::unwrap).collect();
+    assert!(!shares.is_empty(), "{out}");
+    assert!(shares.iter().all(|share| (0.0..=100.0).contains(share)), "{out}");
 }

@@ -7,12 +7,14 @@
 mod changing;
 mod command;
 mod compare;
+mod crowded;
 mod directories;
 mod echo;
 mod foreign;
 mod interrupted;
 mod killed;
 mod kvs;
+mod listed;
 mod machine;
 mod measured;
 mod merge;

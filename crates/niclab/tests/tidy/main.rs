@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod rules;
+mod setup;
 mod source;
 
 use std::process::Command;

@@ -131,6 +131,29 @@ pub const RULES: &[Rule] = &[
         bad: &[("crates/nic/Cargo.toml", "[dev-dependencies]\nproptest = \"1\"\n")],
         good: &[("crates/nic/Cargo.toml", "[dev-dependencies]\nproptest.workspace = true\n")],
     },
+    Rule {
+        name: "setcap",
+        remedy: "say beside it who may run the file: `chgrp GROUP FILE`, `chmod 750 FILE`",
+        find: lone_setcap,
+        bad: &[("docs/a.md", "setcap cap_net_raw+ep niclab\n")],
+        good: &[("docs/a.md", "chgrp lab niclab\nchmod 750 niclab\nsetcap cap_net_raw+ep\n")],
+    },
+    Rule {
+        name: "locked",
+        remedy: "build what Cargo.lock and package-lock.json say: `cargo … --locked`, `npm ci`",
+        find: unlocked_builds,
+        bad: &[
+            ("run", "cargo build --release\n"),
+            (".ci/run", "check clippy cargo clippy \\\n    -- -D warnings\n"),
+            ("scripts/setup.sh", "npm install\n"),
+            ("test", "cargo test --workspace -- --locked\n"),
+        ],
+        good: &[
+            ("run", "# cargo build\ncargo build --locked --release\nhave cargo\n"),
+            (".ci/run", "cargo install --quiet \\\n    --locked x\ncargo fmt --all\nnpm ci\n"),
+            ("test", "cargo deny --version >/dev/null\n"),
+        ],
+    },
 ];
 
 /// Where unsafe code may stand, and what for; a path that ends in `/` stands for all below it.
@@ -436,6 +459,53 @@ fn local_versions(files: &[File]) -> Vec<Offence> {
             let workspace = text.replace(' ', "").contains("workspace=true");
             if !workspace {
                 found.push(manifest_offence(home, line, text.to_owned()));
+            }
+        }
+    }
+    found
+}
+
+/// Advice to give a program capabilities that does not say who may run it then.
+fn lone_setcap(files: &[File]) -> Vec<Offence> {
+    let mut found = Vec::new();
+    for file in files.iter().filter(|file| !is_this(file)) {
+        let advice = |line: &Line| line.raw.contains("setcap ");
+        for (at, line) in file.lines.iter().enumerate().filter(|(_, line)| advice(line)) {
+            let near = file.lines[at.saturating_sub(3)..].iter().take(7);
+            if !near.clone().any(|line| line.raw.contains("chmod 750")) {
+                let text = line.raw.trim().to_owned();
+                found.push(Offence { path: file.path.clone(), line: at + 1, text });
+            }
+        }
+    }
+    found
+}
+
+/// Calls of cargo and npm in scripts that may build something else than the lock files say.
+fn unlocked_builds(files: &[File]) -> Vec<Offence> {
+    const RESOLVING: [&str; 9] =
+        ["bench", "build", "check", "clippy", "deny", "doc", "install", "run", "test"];
+    let is_script = |path: &str| {
+        ["run", "test", ".ci/run", "benches/peers/build"].contains(&path) || path.ends_with(".sh")
+    };
+    let mut found = Vec::new();
+    for file in files.iter().filter(|file| is_script(&file.path)) {
+        let mut command = String::new();
+        for (at, line) in file.lines.iter().enumerate() {
+            command += line.raw.trim_end_matches('\\');
+            if line.raw.ends_with('\\') {
+                continue;
+            }
+            let said = std::mem::take(&mut command);
+            let code = said.split(" -- ").next().unwrap_or_default();
+            let words: Vec<&str> = code.split_whitespace().collect();
+            let calls = |tool: &str, with: &[&str]| {
+                words.windows(2).any(|two| two[0] == tool && with.contains(&two[1]))
+            };
+            let is_bare = calls("cargo", &RESOLVING)
+                && !words.iter().any(|word| ["--locked", "--version"].contains(word));
+            if !code.trim_start().starts_with('#') && (is_bare || calls("npm", &["install", "i"])) {
+                found.push(Offence { path: file.path.clone(), line: at + 1, text: said });
             }
         }
     }

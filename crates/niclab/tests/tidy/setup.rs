@@ -1,0 +1,133 @@
+//! `scripts/setup.sh` as `./run` and `./test` use it, on a machine made of a few files.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::process::Command;
+
+use crate::root;
+
+/// Every program that it may call, as a script that notes the call.
+const NOTES: &str = "#!/bin/sh\necho \"$(basename \"$0\") $*\" >>\"$CALLS\"\n";
+
+/// `apt-get` of a machine: it downloads a file for each package, and the package `with-service`
+/// starts a service at boot.
+const APT_GET: &str = r#"
+command=$1; shift
+case "$command" in
+download) for one; do case $one in -*) ;; *) : >"$one.deb" ;; esac; done ;;
+install) case " $* " in *" with-service "*)
+    ln -s /lib/loud.service "$ETC/systemd/system/multi-user.target.wants/loud.service"
+    ln -s ../init.d/loud "$ETC/rc2.d/S01loud" ;;
+esac ;;
+esac
+"#;
+
+/// `dpkg-deb -x FILE DIRECTORY` unpacks a program of the package's name; `-f` knows a library.
+const DPKG_DEB: &str = r#"
+name=$(basename "$2" .deb)
+case "$1" in
+-x) mkdir -p "$3/usr/bin"; echo '#!/bin/sh' >"$3/usr/bin/$name"; chmod +x "$3/usr/bin/$name" ;;
+-f) echo "libc6 (>= 2.36), libevent-2.1-7 | libevent, perl" ;;
+esac
+"#;
+
+/// A machine whose `/etc` has one service that starts at boot.
+struct Machine(tempfile::TempDir);
+
+impl Machine {
+    fn new() -> Machine {
+        let machine = Machine(tempfile::tempdir().unwrap());
+        let wants = machine.path("etc/systemd/system/multi-user.target.wants");
+        for directory in [wants.as_str(), &machine.path("etc/rc2.d"), &machine.path("bin")] {
+            fs::create_dir_all(directory).unwrap();
+        }
+        symlink("/lib/systemd/system/old.service", format!("{wants}/old.service")).unwrap();
+        machine.program("apt-get", APT_GET);
+        machine.program("dpkg-deb", DPKG_DEB);
+        for name in ["systemctl", "update-rc.d", "invoke-rc.d"] {
+            machine.program(name, "");
+        }
+        machine.program("id", "echo 0\n");
+        machine.program("ldd", "echo 'libevent-2.1.so.7 => not found'\n");
+        machine
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.path().join(name).display().to_string()
+    }
+
+    fn program(&self, name: &str, does: &str) {
+        let path = self.path(&format!("bin/{name}"));
+        fs::write(&path, format!("{NOTES}{does}")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    /// Carries a line out behind the script; what it said and which programs it called.
+    fn does(&self, line: &str) -> (String, Vec<String>) {
+        let mut bash = Command::new("bash");
+        let script = format!("set -euo pipefail\n. scripts/setup.sh\netc=$ETC\n{line}");
+        bash.arg("-c").arg(script).current_dir(root());
+        bash.env("PATH", format!("{}:/usr/bin:/bin", self.path("bin")));
+        bash.env("CALLS", self.path("calls")).env("ETC", self.path("etc"));
+        bash.env("CARGO_TARGET_DIR", self.path("target"));
+        let output = bash.output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{line}: {said}");
+        let calls = fs::read_to_string(self.path("calls")).unwrap_or_default();
+        (said, calls.lines().map(str::to_owned).collect())
+    }
+}
+
+#[test]
+fn servers_are_unpacked_and_never_installed() {
+    let machine = Machine::new();
+    let (said, calls) = machine.does(
+        "have_daemon() { false; }; want_function() { :; }\n\
+                                      want_applications",
+    );
+    assert!(said.contains("they are not installed, and no service starts"), "{said}");
+    let installed = |name: &str| {
+        let is_of = |call: &&String| call.split(' ').any(|word| word == name);
+        calls.iter().filter(|call| call.starts_with("apt-get install")).any(|c| is_of(&c))
+    };
+    for server in ["memcached", "redis-server", "redis-tools"] {
+        assert!(!installed(server), "{calls:#?}");
+        let program = machine.path(&format!("target/servers/usr/bin/{server}"));
+        assert!(Path::new(&program).is_file(), "{program}: {calls:#?}");
+    }
+    // What they lack is a library, which starts nothing.
+    assert!(installed("libevent-2.1-7") && !installed("perl"), "{calls:#?}");
+    assert!(!Path::new(&machine.path("target/servers.part")).exists());
+    let (_, calls) = machine.does("have_daemon memcached && have_daemon redis-server");
+    assert!(!calls.is_empty());
+}
+
+#[test]
+fn a_service_that_a_package_brings_is_turned_off_and_others_are_left_alone() {
+    let machine = Machine::new();
+    let (said, calls) = machine.does("install_packages optional 'a test' with-service");
+    assert!(said.contains("brought the service loud: it is stopped and does not start"), "{said}");
+    for call in ["systemctl disable loud", "update-rc.d loud disable", "systemctl stop loud"] {
+        assert!(calls.iter().any(|made| made == call), "`{call}` is missing: {calls:#?}");
+    }
+    assert!(!calls.iter().any(|call| call.contains("old")), "{calls:#?}");
+    assert!(!said.contains("old"), "{said}");
+}
+
+#[test]
+fn the_function_is_pinned_by_hash_with_all_that_it_needs() {
+    let pins = fs::read_to_string(root().join("scripts/function.txt")).unwrap();
+    let text = pins.replace("\\\n", " ");
+    let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
+    let mut names = Vec::new();
+    for line in lines.filter(|line| !line.trim().is_empty()) {
+        assert!(line.contains("==") && line.contains("--hash=sha256:"), "not pinned: {line}");
+        names.push(line.split("==").next().unwrap().to_owned());
+    }
+    for name in ["functions-framework", "flask", "gunicorn", "uvicorn", "werkzeug"] {
+        assert!(names.iter().any(|found| found == name), "{name} is missing in {names:?}");
+    }
+    let script = fs::read_to_string(root().join("scripts/setup.sh")).unwrap();
+    assert!(script.contains("--require-hashes"));
+}
