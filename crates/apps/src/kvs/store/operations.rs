@@ -318,7 +318,7 @@ impl Partition {
             self.change(place, |header| header.cas = cas);
         } else {
             let (flags, expiry) = (header.flags, header.expiry);
-            let marks = header.marks | mark::FETCHED | mark::RECENT;
+            let marks = header.marks | mark::FETCHED;
             stored =
                 self.put(&count.key, New { flags, expiry, cas, marks }, Value::Whole(text), now);
         }

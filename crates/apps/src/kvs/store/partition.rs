@@ -10,7 +10,8 @@ use super::cleaning::{Cleaning, WALK_RATIO};
 use super::counters::{Counters, Statistics};
 use super::index::{CHUNK_BYTES, Index};
 use super::item::{
-    HEADER_LEN, Header, Item, bump_at, expiry_at, hash_at, is_bumped, is_of, item_len, mark,
+    HEADER_LEN, Header, Item, Uses, bump_at, drawn, expiry_at, hash_at, is_bumped, is_of, item_len,
+    mark, write_uses,
 };
 use super::loan::Lent;
 use super::log::{Log, Place};
@@ -236,13 +237,13 @@ impl Partition {
         self.unlink(place);
     }
 
-    /// The item under a key, as of [`find`](Partition::find), which is read from now on: it stays
-    /// when room is made, once.
+    /// The item under a key, as of [`find`](Partition::find), which is read from now on.
     #[inline]
     pub fn find_read(&mut self, key: &Key<'_>, now: Moment) -> Option<Place> {
         self.flush_when_due(now);
+        let drawn = self.draw();
         let (place, item) = self.seek(key)?;
-        let (is_past, is_known) = (expiry_at(item).is_past(now), is_bumped(item, now));
+        let (is_past, is_known) = (expiry_at(item).is_past(now), is_bumped(item, now, drawn));
         if is_past {
             self.expire(place);
             return None;
@@ -295,10 +296,17 @@ impl Partition {
         header.write(bytes);
     }
 
-    /// It is read: it stays when room is made, once.
+    /// It is read: the more often that happens, the longer it stays when room is made.
     #[inline]
     pub fn bump(&mut self, place: Place, now: Moment) {
-        bump_at(self.log.at_mut(place), now);
+        let drawn = self.draw();
+        bump_at(self.log.at_mut(place), now, drawn);
+    }
+
+    /// A number that is like one drawn by chance, by what was counted so far.
+    #[inline]
+    fn draw(&self) -> u64 {
+        drawn(self.counters.cmd_get + self.counters.cmd_touch)
     }
 
     /// The value of an item, to be written over.
@@ -360,6 +368,7 @@ impl Partition {
             value_len: value_len as u32,
             key_len: key.bytes.len() as u8,
             marks: new.marks,
+            uses: Uses::default(),
         };
         let target = self.log.at_mut(place);
         header.write(target);
@@ -388,6 +397,8 @@ impl Partition {
     ) -> Result<Place, Unstored> {
         if let Some(old) = old {
             let before = Header::read(self.log.at(old));
+            // It is the key that is used, whatever its value.
+            write_uses(self.log.at_mut(place), before.uses);
             self.index.replace(header.hash, old, place);
             self.bury(old, &before);
         } else if self.index.insert(header.hash, place).is_err() {
