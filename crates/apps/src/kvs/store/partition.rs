@@ -8,6 +8,7 @@ use super::super::limits::{PARTITION_BYTES_MIN, VALUE_LEN_MAX};
 use super::super::time::{Expiry, Moment};
 use super::cleaning::{Cleaning, WALK_RATIO};
 use super::counters::{Counters, Statistics};
+use super::detail::{Asked, Detail};
 use super::index::{CHUNK_BYTES, Index};
 use super::item::{
     HEADER_LEN, Header, Item, Uses, bump_at, drawn, expiry_at, hash_at, is_bumped, is_of, item_len,
@@ -101,6 +102,8 @@ pub struct Partition {
     /// When the last flush that was put off was due: what a card wrote before that and tells later
     /// is not there.
     flushed_at: Moment,
+    /// What was asked for by prefix.
+    pub(super) detail: Detail,
     /// What it has of a card.
     pub(super) lent: Option<Box<Lent>>,
 }
@@ -121,6 +124,7 @@ impl Partition {
             cas_step: shape.count as u64,
             flush_at: None,
             flushed_at: Moment(0),
+            detail: Detail::default(),
             lent: None,
         }
     }
@@ -148,6 +152,7 @@ impl Partition {
             bytes: self.log.live() as u64,
             memory_bytes: (self.log.bytes() + self.index.bytes()) as u64,
             hash_bytes: self.index.bytes() as u64,
+            segments: self.log.segments() as u64,
             limit_maxbytes: self.budget_bytes as u64,
             stored: self.stored(),
             unfit: self.unfit(),
@@ -159,6 +164,13 @@ impl Partition {
     pub fn reset_counters(&mut self) {
         self.before.add(&self.counters);
         self.counters = Counters::default();
+        self.detail.prefixes.clear();
+    }
+
+    /// Counts what was asked for by its prefix, where that is wanted.
+    #[inline]
+    pub fn record(&mut self, key: &Key<'_>, asked: Asked) {
+        self.detail.record(key.bytes, asked);
     }
 
     /// Its counters, for those who count what they do.
