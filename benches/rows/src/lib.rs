@@ -32,6 +32,7 @@ pub mod sockperf;
 pub mod stores;
 pub mod stream;
 mod times;
+pub mod traces;
 pub mod update;
 
 use std::path::PathBuf;

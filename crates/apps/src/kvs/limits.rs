@@ -16,8 +16,8 @@ pub const OPAQUE_LEN_MAX: usize = 32;
 /// Words of a classic command that are looked at; the longest, `cas`, has seven.
 pub const WORDS_MAX: usize = 8;
 
-/// Flags of a meta command, as many as memcached takes.
-pub const META_FLAGS_MAX: usize = 20;
+/// Words of a meta command: memcached refuses so many and more.
+pub const META_WORDS_END: usize = 20;
 
 /// Answers of one connection that wait to be sent, bytes, beyond which no further request of it is
 /// carried out. One value more may stand behind.

@@ -2,6 +2,7 @@
 //!
 //! - `store`: items in partitions, each a log and an index to it, within a limit of memory.
 //! - `text`, `binary`, `datagram`: memcached's protocols, from bytes to bytes.
+//! - `number`: numbers, as memcached reads them.
 //! - `session`: what one connection has said so far.
 //! - `bulk`: datagrams that came together, served together.
 //! - `event`: what a card tells of requests that it has looked at.
@@ -18,6 +19,7 @@ pub mod event;
 pub mod frames;
 pub mod hash;
 pub mod limits;
+mod number;
 pub mod server;
 pub mod session;
 mod standing;

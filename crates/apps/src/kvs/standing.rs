@@ -1,5 +1,7 @@
 //! What `stats` tells, under memcached's names: of the store and of who serves it.
 
+use std::net::IpAddr;
+
 use super::VERSION;
 use super::limits::{KEY_LEN_MAX, VALUE_LEN_MAX};
 use super::session::Context;
@@ -20,6 +22,18 @@ pub struct Standing {
     pub curr_connections: u64,
     /// Connections that there were.
     pub total_connections: u64,
+    /// New connections are taken.
+    pub is_accepting: bool,
+    /// Times that none could be taken, for the system had no descriptor for it.
+    pub listen_disabled: u64,
+    /// How long that was in all, microseconds.
+    pub listen_disabled_us: u64,
+    /// Times that a connection with more to do gave way to others.
+    pub conn_yields: u64,
+    /// Time of the process in its own code, microseconds.
+    pub user_us: u64,
+    /// And in the kernel.
+    pub system_us: u64,
     /// Connections that were refused: there were too many.
     pub rejected_connections: u64,
     /// Connections that were ended: they said nothing for too long.
@@ -36,6 +50,10 @@ pub struct Standing {
     pub threads: u64,
     /// Seconds since it began.
     pub uptime_s: u64,
+    /// Address that it listens at, where it does.
+    pub address: Option<IpAddr>,
+    /// Connections that may wait to be accepted.
+    pub backlog: u64,
     /// Port that it listens at.
     pub port: u16,
     /// It serves UDP at that port, too.
@@ -54,6 +72,8 @@ pub fn general(context: &Context<'_>, each: Each<'_>) {
     each("pid", &std::process::id().to_string());
     each("version", VERSION);
     each("pointer_size", &usize::BITS.to_string());
+    each("rusage_user", &seconds(standing.user_us));
+    each("rusage_system", &seconds(standing.system_us));
     let mut number = |name: &str, value: u64| each(name, &value.to_string());
     number("uptime", standing.uptime_s);
     number("time", context.now.0.into());
@@ -63,12 +83,78 @@ pub fn general(context: &Context<'_>, each: Each<'_>) {
     number("rejected_connections", standing.rejected_connections);
     number("idle_kicks", standing.idle_kicks);
     number("overrun_kicks", standing.overrun_kicks);
+    number("accepting_conns", standing.is_accepting.into());
+    number("listen_disabled_num", standing.listen_disabled);
+    number("time_in_listen_disabled_us", standing.listen_disabled_us);
+    number("conn_yields", standing.conn_yields);
     number("bytes_read", standing.bytes_read);
     number("bytes_written", standing.bytes_written);
     number("datagrams", standing.datagrams);
     number("threads", standing.threads);
     number("cmd_flush", context.store.flushes());
     of_store(&store, &mut number);
+}
+
+/// Microseconds as seconds with six decimals.
+fn seconds(us: u64) -> String {
+    format!("{}.{:06}", us / 1_000_000, us % 1_000_000)
+}
+
+/// What `stats items` tells. There are no slabs, and so but one class of items, as `me` has it.
+pub fn items(context: &Context<'_>, each: Each<'_>) {
+    let store = context.store.statistics();
+    if store.curr_items == 0 {
+        return;
+    }
+    let of = &store.counters;
+    for (name, value) in [
+        ("number", store.curr_items),
+        ("mem_requested", store.bytes),
+        ("evicted", of.evictions),
+        ("outofmemory", of.store_no_memory),
+        ("reclaimed", of.reclaimed),
+        ("expired_unfetched", of.expired_unfetched),
+        ("evicted_unfetched", of.evicted_unfetched),
+        ("evicted_active", of.evicted_active),
+    ] {
+        each(&format!("items:1:{name}"), &value.to_string());
+    }
+}
+
+/// What `stats slabs` tells: of the one class of items, whose pages are the log's segments.
+pub fn slabs(context: &Context<'_>, each: Each<'_>) {
+    let store = context.store.statistics();
+    let of = &store.counters;
+    let class = [
+        ("total_pages", store.segments),
+        ("mem_requested", store.bytes),
+        ("get_hits", of.get_hits),
+        ("cmd_set", of.cmd_set),
+        ("delete_hits", of.delete_hits),
+        ("incr_hits", of.incr_hits),
+        ("decr_hits", of.decr_hits),
+        ("cas_hits", of.cas_hits),
+        ("cas_badval", of.cas_badval),
+        ("touch_hits", of.touch_hits),
+    ];
+    let is_used = store.segments > 0;
+    for (name, value) in class.into_iter().filter(|_| is_used) {
+        each(&format!("1:{name}"), &value.to_string());
+    }
+    each("active_slabs", if is_used { "1" } else { "0" });
+    each("total_malloced", &(store.memory_bytes - store.hash_bytes).to_string());
+}
+
+/// Adds what `stats detail dump` tells: what was asked for, by prefix of the key.
+pub fn prefixes(context: &Context<'_>, out: &mut Vec<u8>) {
+    for (prefix, of) in context.store.prefixes() {
+        out.extend_from_slice(b"PREFIX ");
+        out.extend_from_slice(&prefix);
+        let (gets, hits, sets, deletes) = (of.gets, of.hits, of.sets, of.deletes);
+        let line = format!(" get {gets} hit {hits} set {sets} del {deletes}\r\n");
+        out.extend_from_slice(line.as_bytes());
+    }
+    out.extend_from_slice(b"END\r\n");
 }
 
 fn of_store(store: &Statistics, number: &mut dyn FnMut(&str, u64)) {
@@ -86,14 +172,36 @@ fn of_store(store: &Statistics, number: &mut dyn FnMut(&str, u64)) {
 pub fn settings(context: &Context<'_>, each: Each<'_>) {
     let store = context.store.statistics();
     let standing = context.host.standing(&store);
-    each("evictions", "on");
-    each("cas_enabled", "yes");
-    each("flush_enabled", "yes");
-    each("auth_enabled_sasl", "no");
-    each("binding_protocol", "auto-negotiate");
+    let inter = standing.address.map_or_else(|| "NULL".to_owned(), |ip| ip.to_string());
+    each("inter", &inter);
+    each("detail_enabled", if context.store.is_detailed() { "yes" } else { "no" });
+    for (name, value) in [
+        ("evictions", "on"),
+        // It listens at addresses alone.
+        ("domain_socket", "NULL"),
+        ("shutdown_command", "no"),
+        ("stat_key_prefix", ":"),
+        ("cas_enabled", "yes"),
+        ("flush_enabled", "yes"),
+        ("dump_enabled", "no"),
+        ("auth_enabled_sasl", "no"),
+        ("auth_enabled_ascii", "no"),
+        ("binding_protocol", "auto-negotiate"),
+        // Who comes when there are too many is told so at once.
+        ("maxconns_fast", "yes"),
+        ("slab_reassign", "no"),
+        ("lru_crawler", "no"),
+        ("lru_maintainer_thread", "no"),
+        ("lru_segmented", "no"),
+        ("track_sizes", "no"),
+    ] {
+        each(name, value);
+    }
     let mut number = |name: &str, value: u64| each(name, &value.to_string());
     number("maxbytes", store.limit_maxbytes);
     number("maxconns", standing.max_connections);
+    number("verbosity", context.store.verbosity().into());
+    number("tcp_backlog", standing.backlog);
     number("tcpport", standing.port.into());
     number("udpport", if standing.is_udp { standing.port.into() } else { 0 });
     number("num_threads", standing.threads);

@@ -13,6 +13,8 @@ use niclab_apps::kvs::server::{Ended, Options, Server, Udp};
 use niclab_apps::kvs::store::Spread;
 use niclab_device::address;
 use niclab_lab::words;
+use signal_hook::consts::SIGHUP;
+use signal_hook::flag;
 
 use crate::arguments::{KvsArguments, KvsMode, OnOff};
 use crate::cores::cores;
@@ -26,6 +28,8 @@ const PORT: u16 = 11211;
 /// Serves until it is stopped, then says what it did.
 pub fn run(arguments: &KvsArguments) -> Result<(), Failure> {
     let stop: Arc<AtomicBool> = stop_flag()?;
+    // As memcached: whoever started it may log out.
+    flag::register(SIGHUP, Arc::new(AtomicBool::new(false)))?;
     let listen = address::read(&arguments.listen, PORT).map_err(Failure::address("--listen"))?;
     let udp = match arguments.udp {
         None => Udp::OnLoopback,

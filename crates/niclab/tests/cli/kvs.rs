@@ -328,6 +328,65 @@ fn memcached_answers_the_same_to_frames() {
     }
 }
 
+/// A hang-up ends neither: whoever has started it may log out.
+#[test]
+fn it_goes_on_when_who_started_it_hangs_up() {
+    let server = Server::start(&[]);
+    kill_process(Pid::from_child(&server.child), Signal::HUP).unwrap();
+    assert_eq!(server.answer(b"set a 0 0 1\r\nx"), "STORED\r\nMN\r\n");
+    let told = server.stop(Signal::TERM);
+    assert!(told.contains("1 stored"), "{told}");
+}
+
+/// Names that `stats` and `stats settings` tell, each with a value of its kind: what the exporter
+/// of Prometheus reads and has a meaning here, and what its other readers ask for.
+const TOLD: [&str; 24] = [
+    "pid", "uptime", "time", "version", "pointer_size", "rusage_user", "rusage_system",
+    "max_connections", "curr_connections", "total_connections", "rejected_connections", "cmd_get",
+    "cmd_set", "cmd_flush", "cmd_touch", "cmd_meta", "accepting_conns", "listen_disabled_num",
+    "time_in_listen_disabled_us", "conn_yields", "limit_maxbytes", "bytes", "evictions", "reclaimed",
+];
+
+#[test]
+fn statistics_are_those_of_the_process() {
+    let server = Server::start(&["--memory", "8MiB", "--connections", "9"]);
+    let figure = |said: &str, name: &str| {
+        let line = format!("STAT {name} ");
+        let value = said.lines().find_map(|told| told.strip_prefix(&line[..]));
+        value.unwrap_or_else(|| panic!("no {name} in {said}")).to_owned()
+    };
+    // A long talk, of which the rest waits until others had their turn, takes time.
+    let busy = ["set a 0 0 50000\r\n", &"v".repeat(50_000), "\r\n"].concat();
+    let busy = [busy, "get a\r\n".repeat(2_000)].concat();
+    assert!(server.answer(busy.as_bytes()).len() > 100_000_000);
+    let said = server.answer(b"set b 0 0 1\r\nx\r\nget b\r\nmg b v\r\nstats");
+    TOLD.iter().for_each(|name| assert!(!figure(&said, name).is_empty()));
+    assert_eq!(figure(&said, "accepting_conns"), "1");
+    assert_eq!((figure(&said, "cmd_get"), figure(&said, "cmd_meta")), ("2002".into(), "1".into()));
+    assert_ne!(figure(&said, "conn_yields"), "0");
+    let seconds = |name| figure(&said, name).parse::<f64>().unwrap();
+    assert!(seconds("rusage_user") + seconds("rusage_system") > 0.0, "{said}");
+    assert_eq!(figure(&said, "rusage_user").split_once('.').unwrap().1.len(), 6);
+    let said = server.answer(b"verbosity 9\r\nstats detail on\r\nstats settings");
+    for (name, value) in [
+        ("verbosity", "2"),
+        ("detail_enabled", "yes"),
+        ("domain_socket", "NULL"),
+        ("inter", "127.0.0.1"),
+        ("maxconns", "9"),
+        ("maxbytes", "8388608"),
+    ] {
+        assert_eq!(figure(&said, name), value);
+    }
+    let lines = said.lines().filter(|line| line.starts_with("STAT "));
+    assert!(lines.clone().count() > 20);
+    // Readers split a line at its spaces.
+    assert!(lines.clone().all(|line| line.split(' ').count() == 3), "{said}");
+    let said = server.answer(b"stats items\r\nstats slabs");
+    assert_eq!(figure(&said, "items:1:number"), "2");
+    assert_eq!((figure(&said, "1:cmd_set"), figure(&said, "active_slabs")), ("2".into(), "1".into()));
+}
+
 /// What memcached answers to it, `MN` being the question behind.
 const MALFORMED: [(&[u8], &str); 14] = [
     (b"bogus", "ERROR\r\nMN\r\n"),

@@ -39,10 +39,12 @@ pub mod opcode {
     pub const STAT: u8 = 0x10;
     pub const SETQ: u8 = 0x11;
     pub const PREPENDQ: u8 = 0x1a;
-    pub const VERBOSITY: u8 = 0x1b;
     pub const TOUCH: u8 = 0x1c;
     pub const GAT: u8 = 0x1d;
     pub const GATQ: u8 = 0x1e;
+    pub const SASL_LIST: u8 = 0x20;
+    pub const SASL_AUTH: u8 = 0x21;
+    pub const SASL_STEP: u8 = 0x22;
     pub const GATK: u8 = 0x23;
     pub const GATKQ: u8 = 0x24;
 

@@ -161,11 +161,14 @@ fn form(loud: u8) -> Option<Form> {
         opcode::GET | opcode::GETK | opcode::DELETE => of(&[0], Key::Always, false),
         opcode::SET | opcode::ADD | opcode::REPLACE => of(&[8], Key::Always, true),
         opcode::INCREMENT | opcode::DECREMENT => of(&[20], Key::Always, false),
-        opcode::APPEND | opcode::PREPEND => of(&[0], Key::Always, true),
+        opcode::APPEND | opcode::PREPEND | opcode::SASL_AUTH | opcode::SASL_STEP => {
+            of(&[0], Key::Always, true)
+        }
         opcode::TOUCH | opcode::GAT | opcode::GATK => of(&[4], Key::Always, false),
-        opcode::QUIT | opcode::NOOP | opcode::VERSION => of(&[0], Key::Never, false),
+        opcode::QUIT | opcode::NOOP | opcode::VERSION | opcode::SASL_LIST => {
+            of(&[0], Key::Never, false)
+        }
         opcode::FLUSH => of(&[0, 4], Key::Never, false),
-        opcode::VERBOSITY => of(&[4], Key::Never, false),
         opcode::STAT => of(&[0], Key::Perhaps, false),
         _ => None,
     }

@@ -4,7 +4,9 @@ use super::super::VERSION;
 use super::super::hash::Key;
 use super::super::session::Context;
 use super::super::standing;
-use super::super::store::{Count, CountWay, Counted, Deleted, Mode, Partition, Write, Written};
+use super::super::store::{
+    Asked, Count, CountWay, Counted, Deleted, Mode, Partition, Write, Written,
+};
 use super::super::text::flush_time;
 use super::super::time::{Expiry, Moment};
 use super::frame::{Answer, DONE, Request, Status, answer, number, opcode, refuse};
@@ -28,8 +30,8 @@ pub fn carry_out(request: &Request<'_>, out: &mut Vec<u8>, context: &Context<'_>
             done(request, 0, out);
             return false;
         }
-        // Nothing is written whatever the verbosity is.
-        opcode::NOOP | opcode::VERBOSITY => done(request, 0, out),
+        opcode::NOOP => done(request, 0, out),
+        opcode::SASL_LIST => refuse(&request.head, Status::Unknown, out),
         _ => {
             let key = context.store.key(request.key);
             keyed(request, key, &mut context.store.partition(&key), out, context.now);
@@ -56,6 +58,7 @@ pub fn keyed(
         opcode::DELETE => delete(request, key, partition, out, now),
         opcode::INCREMENT => count(request, key, CountWay::Up, partition, out, now),
         opcode::DECREMENT => count(request, key, CountWay::Down, partition, out, now),
+        opcode::SASL_AUTH | opcode::SASL_STEP => refuse(&request.head, Status::Unknown, out),
         _ => get(request, key, partition, out, now),
     }
 }
@@ -82,6 +85,7 @@ fn get(
         }
         false => partition.get(&key, now),
     };
+    partition.record(&key, Asked::Get { is_hit: found.is_some() });
     let with_key = matches!(request.loud, opcode::GETK | opcode::GATK);
     let name = if with_key { request.key } else { b"" };
     let Some(place) = found else {
@@ -127,6 +131,7 @@ fn store(
         vivify: None,
         is_binary_key: false,
     };
+    partition.record(&key, Asked::Set);
     let status = match partition.write(&write, now) {
         Written::Stored { cas, .. } => return done(request, cas, out),
         Written::Exists => Status::Exists,
@@ -146,7 +151,9 @@ fn store(
 pub fn refuse_large(request: &Request<'_>, out: &mut Vec<u8>, context: &Context<'_>) {
     let key = context.store.key(request.key);
     let mode = if request.loud == opcode::SET { Mode::Set } else { Mode::Add };
-    context.store.partition(&key).refuse_large(&key, mode, context.now);
+    let mut partition = context.store.partition(&key);
+    partition.record(&key, Asked::Set);
+    partition.refuse_large(&key, mode, context.now);
     refuse(&request.head, Status::TooLarge, out);
 }
 
@@ -158,6 +165,7 @@ fn delete(
     now: Moment,
 ) {
     let compare = (request.head.cas != 0).then_some(request.head.cas);
+    partition.record(&key, Asked::Delete);
     match partition.delete(&key, compare, now) {
         Deleted::Done => done(request, 0, out),
         Deleted::NotFound => refuse(&request.head, Status::NotFound, out),
@@ -185,7 +193,7 @@ fn count(
         initial: (time != NEVER_MADE).then_some(initial),
     };
     let status = match partition.count(&count, now) {
-        Counted::Now { value, place } => {
+        Counted::Now { value, place, .. } => {
             let cas = partition.item(place).header.cas;
             if !request.is_quiet {
                 let value = &value.to_be_bytes();
@@ -206,12 +214,26 @@ fn statistics(request: &Request<'_>, out: &mut Vec<u8>, context: &Context<'_>) {
         let (key, value) = (name.as_bytes(), value.as_bytes());
         answer(&request.head, &Answer { key, value, ..DONE }, out);
     };
+    // As memcached does, which compares beginnings of some.
     match request.key {
         b"" => standing::general(context, &mut each),
-        b"settings" => standing::settings(context, &mut each),
-        b"items" | b"slabs" => {}
+        [b's', b'e', b't', b't', b'i', b'n', b'g', b's', ..] => {
+            standing::settings(context, &mut each);
+        }
+        [b'r', b'e', b's', b'e', b't', ..] => context.store.reset_counters(),
+        [b'd', b'e', b't', b'a', b'i', b'l', b' ', what @ ..] => match what {
+            [b'o', b'n', ..] => context.store.set_detailed(true),
+            [b'o', b'f', b'f', ..] => context.store.set_detailed(false),
+            [b'd', b'u', b'm', b'p', ..] => {
+                let mut value = Vec::new();
+                standing::prefixes(context, &mut value);
+                answer(&request.head, &Answer { key: b"detailed", value: &value, ..DONE }, out);
+            }
+            _ => return refuse(&request.head, Status::NotFound, out),
+        },
+        b"items" => standing::items(context, &mut each),
+        b"slabs" => standing::slabs(context, &mut each),
         b"sizes" => each("sizes_status", "disabled"),
-        b"reset" => context.store.reset_counters(),
         _ => return refuse(&request.head, Status::NotFound, out),
     }
     // An answer without a name is the last.

@@ -232,11 +232,12 @@ fn what_asks_for_no_item_is_answered() {
             get(0x0b, ""),
             frame(0x08, 0, &[0, 0, 0, 0], "", b""),
             frame(0x1b, 0, &[0, 0, 0, 1], "", b""),
+            frame(0x1b, 0, &[], "", b""),
             get(0x10, "bogus"),
             get(0x10, "reset"),
             get(0x10, "items"),
         ],
-        &[(0x0b, 0), (8, 0), (0x1b, 0), (0x10, 1), (0x10, 0), (0x10, 0)],
+        &[(0x0b, 0), (8, 0), (0x1b, 0x81), (0x1b, 0x81), (0x10, 1), (0x10, 0), (0x10, 0)],
     );
     assert_eq!(said[0].value, b"1.6.18-niclab");
     let (told, _) = answers(&get(0x10, ""), 1000);

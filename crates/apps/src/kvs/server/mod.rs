@@ -23,6 +23,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use rustix::param::clock_ticks_per_second;
 
 use super::frames::{Counted, Identity};
 use super::limits::DATAGRAM_LEN_MAX;
@@ -168,7 +169,12 @@ pub struct Shared {
 
 impl Host for Shared {
     fn standing(&self, store: &Statistics) -> Standing {
+        let (user_us, system_us) = cpu_us();
         Standing {
+            user_us,
+            system_us,
+            address: Some(self.options.listen.ip()),
+            backlog: sockets::BACKLOG as u64,
             max_connections: self.options.connections_max as u64,
             threads: self.options.cores.len() as u64,
             uptime_s: self.start.elapsed().as_secs(),
@@ -300,6 +306,7 @@ fn accept(
     stop: &AtomicBool,
 ) -> Result<(), ServerError> {
     let mut turn = inboxes.iter().cycle();
+    shared.tally.is_accepting.store(true, Ordering::Relaxed);
     while !stop.load(Ordering::Relaxed) {
         let timeout = timespec(TURN);
         match poll(&mut [PollFd::from_borrowed_fd(tcp.as_fd(), PollFlags::IN)], Some(&timeout)) {
@@ -313,15 +320,44 @@ fn accept(
                     welcome(stream, inbox, shared);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // One that was gone before it was taken, or a moment without descriptors.
-                Err(_) => {
-                    thread::sleep(Duration::from_millis(1));
+                Err(error) => {
+                    pause(&error, shared);
                     break;
                 }
             }
         }
     }
+    shared.tally.is_accepting.store(false, Ordering::Relaxed);
     Ok(())
+}
+
+/// A connection could not be taken: it was gone before, or the system has no descriptor for it at
+/// the moment.
+fn pause(error: &io::Error, shared: &Shared) {
+    let (tally, start) = (&shared.tally, Instant::now());
+    let is_full = Errno::from_io_error(error).is_some_and(|errno| {
+        [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM].contains(&errno)
+    });
+    tally.is_accepting.store(!is_full, Ordering::Relaxed);
+    thread::sleep(Duration::from_millis(1));
+    if is_full {
+        tally::add(&tally.listen_disabled, 1);
+        tally::add(&tally.listen_disabled_us, start.elapsed().as_micros() as u64);
+        tally.is_accepting.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Time that the process took in its own code and in the kernel, microseconds, as /proc has it.
+fn cpu_us() -> (u64, u64) {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The name may have anything in it; behind it, from the third field on (proc_pid_stat(5)).
+    let fields = stat.rsplit(')').next().unwrap_or_default();
+    let ticks = |at: usize| {
+        let field = fields.split_whitespace().nth(at - 3);
+        field.and_then(|ticks| ticks.parse::<u64>().ok()).unwrap_or(0)
+    };
+    let us = |ticks: u64| ticks * 1_000_000 / clock_ticks_per_second().max(1);
+    (us(ticks(14)), us(ticks(15)))
 }
 
 fn welcome(mut stream: TcpStream, inbox: &Inbox, shared: &Shared) {

@@ -13,7 +13,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use super::ServerError;
 
 /// Connections that may wait to be accepted: a burst of clients is not turned away.
-const BACKLOG: i32 = 4096;
+pub const BACKLOG: i32 = 4096;
 
 /// Descriptors beside those of connections: the listener, standard streams, what the rest of the
 /// process has.

@@ -1,6 +1,6 @@
 //! What the threads of a server count together.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use super::super::frames::{Counted, Shown};
 use super::super::store::Stored;
@@ -12,6 +12,11 @@ pub struct Tally {
     connections: AtomicUsize,
     connections_total: AtomicU64,
     rejected: AtomicU64,
+    /// New connections are taken.
+    pub is_accepting: AtomicBool,
+    pub listen_disabled: AtomicU64,
+    pub listen_disabled_us: AtomicU64,
+    pub conn_yields: AtomicU64,
     pub idle_kicks: AtomicU64,
     pub overrun_kicks: AtomicU64,
     pub bytes_read: AtomicU64,
@@ -56,6 +61,10 @@ impl Tally {
             curr_connections: self.connections.load(Ordering::Relaxed) as u64,
             total_connections: of(&self.connections_total),
             rejected_connections: of(&self.rejected),
+            is_accepting: self.is_accepting.load(Ordering::Relaxed),
+            listen_disabled: of(&self.listen_disabled),
+            listen_disabled_us: of(&self.listen_disabled_us),
+            conn_yields: of(&self.conn_yields),
             idle_kicks: of(&self.idle_kicks),
             overrun_kicks: of(&self.overrun_kicks),
             bytes_read: of(&self.bytes_read) + frames.datagram_bytes + stored.bytes_in,

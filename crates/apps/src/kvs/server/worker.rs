@@ -178,7 +178,10 @@ impl<'a> Worker<'a> {
         }
         match wait {
             Wait::End => self.close(number),
-            Wait::Turn => self.waiting.push(number),
+            Wait::Turn => {
+                add(&self.shared.tally.conn_yields, 1);
+                self.waiting.push(number);
+            }
             Wait::Input | Wait::Room => {}
         }
     }

@@ -2,13 +2,15 @@
 //!
 //! Where much of the log is no longer in use, the segment with the least in use is taken and all
 //! that is good in it moves to the head: nothing is lost. Where nearly all is in use, the oldest
-//! segment is taken; what was read since it was written or moved stays (CLOCK), the rest goes.
+//! segment is taken: what costs little to keep, being short or often used, moves to the head, up to
+//! about half of the segment, and the rest goes. Segcache (Yang et al., NSDI'21) merges segments so,
+//! by how often items are used and how long they are.
 //!
 //! Of the segments that a card lends one is to be empty for it; all that lives in the one with the
 //! least in use moves to the head of the log, where it has its turn with the others.
 
 use super::super::time::Moment;
-use super::item::{Header, mark};
+use super::item::{Header, Uses, drawn, mark};
 use super::log::Place;
 use super::partition::{Partition, Unstored};
 
@@ -19,15 +21,22 @@ const EMPTY_KEPT: usize = 2;
 /// least a quarter of itself back: four would do, and some are lost at the ends of segments.
 pub(super) const WALK_RATIO: usize = 8;
 
+/// One part of so many stays of a segment out of which items have to go. More would leave less room
+/// for those that come, less what has proved its worth.
+const KEPT_DIVISOR: u64 = 2;
+
+/// Eighths of a segment that stay at most, where it has more than others of what is cheap.
+const EIGHTHS_KEPT_MAX: usize = 5;
+
 /// Part of the full segments in use, in quarters, up to which nothing has to go.
 const QUARTERS_KEPT: usize = 3;
 
-/// What becomes of items that nobody has read.
+/// What becomes of items that are in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     /// All move.
     Compact,
-    /// They go, and those that were read move.
+    /// Those that are dear go, the others move.
     Evict,
 }
 
@@ -40,6 +49,62 @@ struct Victim {
     way: Way,
     /// Bytes of it that were moved.
     moved: usize,
+    /// Items of this cost and more are too dear to stay.
+    cost_end: usize,
+}
+
+/// Costs of items that are told apart.
+const COSTS: usize = 320;
+
+/// The cost of an item of one byte that was used but once.
+const COST_OF_ONE: usize = 2 * Uses::MAX as usize;
+
+/// Quarter octaves by which an item that nobody has read is dearer than one that was used once: it
+/// is not worth nothing, for nobody knows yet.
+const UNREAD: usize = 4;
+
+/// Bytes of items that were walked over, by what it costs to keep them. What came before the last
+/// few segments hardly counts.
+#[derive(Debug)]
+struct Costs([u64; COSTS]);
+
+impl Default for Costs {
+    fn default() -> Costs {
+        Costs([0; COSTS])
+    }
+}
+
+impl Costs {
+    /// What it costs to keep an item, in quarter octaves: its length to the power of 3/4, over how
+    /// often it was used. By the whole length most keys would be there when they are asked for, by
+    /// none of it most bytes (GreedyDual-Size-Frequency: Cherkasova, HPL-98-69R1, 1998); so fewer
+    /// of both are missing than with memcached (`cargo bench -p niclab-bench --bench traces`).
+    fn of(len: usize, uses: Uses) -> usize {
+        let octaves = len.max(4).ilog2() as usize;
+        let quarters = 4 * octaves + (len >> (octaves - 2) & 3);
+        let unread = if uses <= Uses::default() { UNREAD } else { 0 };
+        let dear = COST_OF_ONE + quarters * 3 / 4 + unread;
+        dear.saturating_add_signed(-2 * isize::from(uses.0)).min(COSTS - 1)
+    }
+
+    fn add(&mut self, len: usize, uses: Uses) {
+        self.0[Costs::of(len, uses)] += len as u64;
+    }
+
+    /// Where the items begin that are too dear: those below have half of the bytes, or less.
+    fn end(&self) -> usize {
+        let quota = self.0.iter().sum::<u64>() / KEPT_DIVISOR;
+        let mut sum = 0;
+        let is_within = |bytes: &&u64| {
+            sum += **bytes;
+            sum <= quota
+        };
+        self.0.iter().take_while(is_within).count()
+    }
+
+    fn fade(&mut self) {
+        self.0.iter_mut().for_each(|bytes| *bytes /= 2);
+    }
 }
 
 /// How far the cleaning is.
@@ -48,6 +113,7 @@ pub struct Cleaning {
     victim: Option<Victim>,
     /// The lent segment that is being emptied, and how far it was walked over, bytes.
     lent: Option<(usize, usize)>,
+    costs: Costs,
 }
 
 impl Partition {
@@ -113,7 +179,9 @@ impl Partition {
                 Way::Compact => self.log.take_emptiest()?,
                 Way::Evict => self.log.take_oldest()?,
             };
-            self.cleaning.victim = Some(Victim { segment, at: 0, way, moved: 0 });
+            let cost_end = self.cleaning.costs.end();
+            self.cleaning.costs.fade();
+            self.cleaning.victim = Some(Victim { segment, at: 0, way, moved: 0, cost_end });
         }
         self.cleaning.victim
     }
@@ -130,6 +198,7 @@ impl Partition {
         let mut next = Victim { at: victim.at + len, ..victim };
         if !header.has(mark::DEAD) {
             let is_over = header.expiry.is_past(now);
+            self.cleaning.costs.add(len, header.uses);
             if !is_over && self.is_kept(&victim, &header) && self.relocate(place, &header) {
                 next.moved += len;
             } else {
@@ -140,11 +209,12 @@ impl Partition {
         len
     }
 
-    /// An item is to stay. At most half of a segment does, or nothing would be won.
+    /// An item is to stay. So much of a segment goes at least, or nothing would be won.
     fn is_kept(&self, victim: &Victim, header: &Header) -> bool {
-        let is_recent = header.has(mark::RECENT);
-        let has_room = 2 * (victim.moved + header.item_len()) <= self.log.segment_len();
-        victim.way == Way::Compact || is_recent && has_room
+        let len = header.item_len();
+        let is_cheap = Costs::of(len, header.uses) < victim.cost_end;
+        let has_room = 8 * (victim.moved + len) <= EIGHTHS_KEPT_MAX * self.log.segment_len();
+        victim.way == Way::Compact || is_cheap && has_room
     }
 
     /// Moves an item to the head; `false` where there is no room.
@@ -156,9 +226,10 @@ impl Partition {
         };
         let Some(new) = new else { return false };
         self.move_to(place, new, header);
-        // It has had its turn: unless it is read again, it goes next time.
+        // A round of the log has passed.
         if matches!(self.cleaning.victim, Some(Victim { way: Way::Evict, .. })) {
-            self.change(new, |header| header.marks &= !mark::RECENT);
+            let drawn = drawn(self.counters.items_moved);
+            self.change(new, |header| header.uses = header.uses.faded(drawn));
         }
         true
     }
@@ -213,7 +284,7 @@ impl Partition {
         } else {
             self.counters.evictions += 1;
             self.counters.evicted_unfetched += is_unfetched;
-            self.counters.evicted_active += u64::from(header.has(mark::RECENT));
+            self.counters.evicted_active += u64::from(header.uses > Uses::default());
         }
     }
 }

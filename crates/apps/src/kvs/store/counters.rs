@@ -30,6 +30,8 @@ counters! {
     cmd_set,
     /// Requests to give an item another end.
     cmd_touch,
+    /// Meta commands.
+    cmd_meta,
     /// Keys that were found.
     get_hits,
     /// Keys that were not found.
@@ -68,7 +70,7 @@ counters! {
     evictions,
     /// Of these, items that nobody had read.
     evicted_unfetched,
-    /// Of these, items that had been read since they were last moved.
+    /// Of these, items that had been read, and of late.
     evicted_active,
     /// Items that were over and whose room was taken back.
     reclaimed,
@@ -121,6 +123,8 @@ pub struct Statistics {
     pub memory_bytes: u64,
     /// Of this, the index's.
     pub hash_bytes: u64,
+    /// Segments of the log.
+    pub segments: u64,
     /// Most memory that they may have, bytes.
     pub limit_maxbytes: u64,
     /// Items that a card has stored and answered, and datagrams that brought them.
@@ -142,6 +146,7 @@ impl Statistics {
         self.bytes += other.bytes;
         self.memory_bytes += other.memory_bytes;
         self.hash_bytes += other.hash_bytes;
+        self.segments += other.segments;
         self.limit_maxbytes += other.limit_maxbytes;
         self.stored.add(&other.stored);
         self.unfit += other.unfit;

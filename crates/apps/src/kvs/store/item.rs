@@ -24,14 +24,13 @@ mod field {
     pub const VALUE_LEN: Range<usize> = 32..36;
     pub const KEY_LEN: usize = 36;
     pub const MARKS: usize = 37;
+    pub const USES: usize = 38;
 }
 
 /// What is marked on an item, a bit each.
 pub mod mark {
     /// It was read since it was stored.
     pub const FETCHED: u8 = 1;
-    /// It was read since it was stored or last moved: it is kept once more.
-    pub const RECENT: u8 = 2;
     /// A client has declared it stale.
     pub const STALE: u8 = 4;
     /// A client has been told to fetch it anew.
@@ -63,6 +62,49 @@ pub struct Header {
     pub key_len: u8,
     /// Bits of [`mark`].
     pub marks: u8,
+    /// How often it was used of late.
+    pub uses: Uses,
+}
+
+/// How often an item was used of late, on a scale of half octaves: 1, 2, 3, 4, 6, 8, 12, 16, … uses.
+/// 0 is none, and each step below it that the item has been there the longer without one.
+///
+/// It goes up by chance, the more seldom the higher it is (Morris, "Counting large numbers of events
+/// in small registers", 1978): so it fits into a byte, and what is read all the time is hardly ever
+/// written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Uses(pub i8);
+
+impl Uses {
+    /// Nothing is counted beyond it, a thousand million uses, nor below its negative.
+    pub const MAX: i8 = 60;
+
+    /// Whether one more use is counted, by a number drawn for it.
+    #[inline]
+    fn rises(self, drawn: u64) -> bool {
+        let exponent = self.0.max(2) / 2 - 1;
+        self.0 < Uses::MAX && drawn.leading_zeros() >= exponent as u32
+    }
+
+    /// After one more use that is counted.
+    #[inline]
+    fn risen(self) -> Uses {
+        Uses(self.0.max(0) + 1)
+    }
+
+    /// After a round of the log: a half octave less in one of eight, by a number drawn for it. So
+    /// something is known of the last twenty rounds: an item that is read once in ten is told from
+    /// one that nobody reads.
+    pub fn faded(self, drawn: u64) -> Uses {
+        const ZEROS: u32 = 3;
+        Uses((self.0 - i8::from(drawn.leading_zeros() >= ZEROS)).max(-Uses::MAX))
+    }
+}
+
+/// The number at a place of a Weyl sequence, which is like one that was drawn by chance.
+#[inline]
+pub fn drawn(at: u64) -> u64 {
+    at.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 impl Header {
@@ -80,6 +122,7 @@ impl Header {
             value_len: u32_at(bytes, field::VALUE_LEN.start),
             key_len: bytes[field::KEY_LEN],
             marks: bytes[field::MARKS],
+            uses: Uses(bytes[field::USES] as i8),
         }
     }
 
@@ -95,7 +138,8 @@ impl Header {
         bytes[field::VALUE_LEN].copy_from_slice(&self.value_len.to_le_bytes());
         bytes[field::KEY_LEN] = self.key_len;
         bytes[field::MARKS] = self.marks;
-        bytes[field::MARKS + 1..HEADER_LEN].fill(0);
+        bytes[field::USES] = self.uses.0 as u8;
+        bytes[field::USES + 1..HEADER_LEN].fill(0);
     }
 
     /// Bytes of the whole item in the log.
@@ -137,21 +181,34 @@ pub fn expiry_at(bytes: &[u8]) -> Expiry {
     Expiry::from_bits(u32_at(bytes, field::EXPIRY.start))
 }
 
-/// Whether it is known of the item that begins where these bytes do that it was read now.
+/// Whether nothing has to be written of the item that begins where these bytes do, which is read
+/// now: that is known, and this use is none of those that are counted. `drawn` is a number that was
+/// drawn for it.
 #[inline]
-pub fn is_bumped(bytes: &[u8], now: Moment) -> bool {
-    const READ: u8 = mark::FETCHED | mark::RECENT;
-    bytes[field::MARKS] & READ == READ && u32_at(bytes, field::ACCESSED.start) == now.0
+pub fn is_bumped(bytes: &[u8], now: Moment, drawn: u64) -> bool {
+    bytes[field::MARKS] & mark::FETCHED != 0
+        && u32_at(bytes, field::ACCESSED.start) == now.0
+        && !Uses(bytes[field::USES] as i8).rises(drawn)
 }
 
 /// Writes that the item that begins where these bytes do was read; nothing is written where it was
 /// known: a line that is only read stays with every core that reads it.
 #[inline]
-pub fn bump_at(bytes: &mut [u8], now: Moment) {
-    if !is_bumped(bytes, now) {
-        bytes[field::MARKS] |= mark::FETCHED | mark::RECENT;
+pub fn bump_at(bytes: &mut [u8], now: Moment, drawn: u64) {
+    if !is_bumped(bytes, now, drawn) {
+        bytes[field::MARKS] |= mark::FETCHED;
         bytes[field::ACCESSED].copy_from_slice(&now.0.to_le_bytes());
+        let uses = Uses(bytes[field::USES] as i8);
+        if uses.rises(drawn) {
+            write_uses(bytes, uses.risen());
+        }
     }
+}
+
+/// Writes how often the item that begins where these bytes do was used.
+#[inline]
+pub fn write_uses(bytes: &mut [u8], uses: Uses) {
+    bytes[field::USES] = uses.0 as u8;
 }
 
 /// Hash and marks alone, for whoever walks over many.
@@ -217,6 +274,7 @@ mod tests {
             value_len: 3,
             key_len: 2,
             marks: mark::STALE | mark::DEAD,
+            uses: Uses(5),
         };
         let mut bytes = vec![0xaa; header.item_len()];
         header.write(&mut bytes);

@@ -163,6 +163,11 @@ impl Log {
         own * self.segment_len + self.lent.count * LENT_BYTES
     }
 
+    /// Segments that it has.
+    pub fn segments(&self) -> usize {
+        self.segments.len() - self.vacant.len()
+    }
+
     /// Bytes of items that are in the index.
     pub fn live(&self) -> usize {
         self.live

@@ -6,6 +6,7 @@
 mod bucket;
 mod cleaning;
 mod counters;
+mod detail;
 mod index;
 mod item;
 mod lent;
@@ -22,11 +23,13 @@ mod sync;
 mod tests;
 mod turns;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Instant;
 
 pub use counters::{Counters, Statistics, Stored};
+pub(super) use detail::Asked;
+pub use detail::{Prefixed, Prefixes};
 pub use item::item_len;
 pub(super) use item::{Header, Item, mark};
 pub use lent::{LENT_LEN, Loan, Next};
@@ -97,6 +100,8 @@ pub struct Store {
     seed: u64,
     spread: Spread,
     flushes: AtomicU64,
+    verbosity: AtomicU32,
+    is_detailed: AtomicBool,
 }
 
 impl Store {
@@ -120,7 +125,8 @@ impl Store {
         };
         let partitions = (0..partitions).map(locked).collect();
         let spread = Spread::default();
-        Ok(Store { partitions, seed, spread, flushes: AtomicU64::new(0) })
+        let (flushes, verbosity, is_detailed) = Default::default();
+        Ok(Store { partitions, seed, spread, flushes, verbosity, is_detailed })
     }
 
     /// The same, empty, with its keys spread in this way.
@@ -249,6 +255,36 @@ impl Store {
     /// Times that it was to be emptied.
     pub fn flushes(&self) -> u64 {
         self.flushes.load(Ordering::Relaxed)
+    }
+
+    /// How much a client wants to be written: nothing is, but what was set is told.
+    pub fn verbosity(&self) -> u32 {
+        self.verbosity.load(Ordering::Relaxed)
+    }
+
+    /// Sets it.
+    pub fn set_verbosity(&self, verbosity: u32) {
+        self.verbosity.store(verbosity, Ordering::Relaxed);
+    }
+
+    /// Whether it is counted by prefix what is asked for.
+    pub fn is_detailed(&self) -> bool {
+        self.is_detailed.load(Ordering::Relaxed)
+    }
+
+    /// Has it counted from now on, or not any more.
+    pub fn set_detailed(&self, is_detailed: bool) {
+        self.is_detailed.store(is_detailed, Ordering::Relaxed);
+        for locked in &self.partitions {
+            locked.lock().detail.is_on = is_detailed;
+        }
+    }
+
+    /// What was counted by prefix.
+    pub fn prefixes(&self) -> Prefixes {
+        let mut all = Prefixes::new();
+        self.partitions.iter().for_each(|locked| locked.lock().detail.add_to(&mut all));
+        all
     }
 
     /// What all partitions have and have counted.

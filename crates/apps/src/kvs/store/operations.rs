@@ -4,6 +4,7 @@
 
 use super::super::hash::Key;
 use super::super::limits::VALUE_LEN_MAX;
+use super::super::number::unsigned;
 use super::super::time::{Expiry, Moment};
 use super::item::mark;
 use super::log::Place;
@@ -109,6 +110,8 @@ pub enum Counted {
         value: u64,
         /// Where the item is.
         place: Place,
+        /// It was made for that.
+        is_made: bool,
     },
     /// The value is no number.
     NotNumeric,
@@ -204,7 +207,9 @@ impl Partition {
                 Value::Whole(write.value)
             }
             (Mode::Set | Mode::Replace, Some(false)) => {
-                if !(write.stale_allowed && write.compare.is_some_and(|cas| cas < header.cas)) {
+                // A 0 compares with nothing, and so is not older than anything.
+                let is_older = write.compare.is_some_and(|cas| cas != 0 && cas < header.cas);
+                if !(write.stale_allowed && is_older) {
                     self.counters.cas_badval += 1;
                     return Written::Exists;
                 }
@@ -213,14 +218,17 @@ impl Partition {
                 marks |= mark::STALE | header.marks & mark::WON;
                 Value::Whole(write.value)
             }
-            (Mode::Append | Mode::Prepend, Some(false)) => return Written::Exists,
+            (Mode::Append | Mode::Prepend, Some(false)) if write.compare != Some(0) => {
+                return Written::Exists;
+            }
             (Mode::Append, _) => Value::Behind(write.value),
             (Mode::Prepend, _) => Value::Before(write.value),
         };
         let mut flags = write.flags;
         if !matches!(value, Value::Whole(_)) {
+            // As memcached says it, whose room for both is not to be had.
             if self.item(place).value.len() + write.value.len() > VALUE_LEN_MAX {
-                return Written::TooLarge;
+                return Written::NotStored;
             }
             (flags, expiry) = (header.flags, header.expiry);
         }
@@ -293,10 +301,13 @@ impl Partition {
     pub fn count(&mut self, count: &Count<'_>, now: Moment) -> Counted {
         let Some(place) = self.find(&count.key, now) else { return self.count_new(count, now) };
         let item = self.item(place);
+        if item.value.is_empty() {
+            return Counted::NotNumeric;
+        }
         if count.compare.is_some_and(|cas| cas != item.header.cas) {
             return Counted::Exists;
         }
-        let Some(before) = number(item.value) else { return Counted::NotNumeric };
+        let Some(before) = unsigned(item.value) else { return Counted::NotNumeric };
         let (header, old_len) = (item.header, item.value.len());
         let value = match count.way {
             CountWay::Up => before.wrapping_add(count.delta),
@@ -318,11 +329,12 @@ impl Partition {
             self.change(place, |header| header.cas = cas);
         } else {
             let (flags, expiry) = (header.flags, header.expiry);
-            let marks = header.marks | mark::FETCHED | mark::RECENT;
+            let marks = header.marks | mark::FETCHED;
             stored =
                 self.put(&count.key, New { flags, expiry, cas, marks }, Value::Whole(text), now);
         }
-        stored.map_or(Counted::NoMemory, |place| Counted::Now { value, place })
+        let is_made = false;
+        stored.map_or(Counted::NoMemory, |place| Counted::Now { value, place, is_made })
     }
 
     fn count_new(&mut self, count: &Count<'_>, now: Moment) -> Counted {
@@ -337,22 +349,13 @@ impl Partition {
         let mut digits = [0; DIGITS_MAX];
         let text = Value::Whole(decimal(value, &mut digits));
         let stored = self.put(&count.key, New { flags: 0, expiry, cas, marks: 0 }, text, now);
-        stored.map_or(Counted::NoMemory, |place| Counted::Now { value, place })
+        let is_made = true;
+        stored.map_or(Counted::NoMemory, |place| Counted::Now { value, place, is_made })
     }
 }
 
 fn binary_key(write: &Write<'_>) -> u8 {
     if write.is_binary_key { mark::BINARY_KEY } else { 0 }
-}
-
-/// A value as a number: digits, perhaps with spaces behind that a shorter number has left.
-fn number(value: &[u8]) -> Option<u64> {
-    let end = value.iter().rposition(|byte| *byte != b' ')? + 1;
-    let add = |sum: u64, byte: &u8| {
-        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
-        sum.checked_mul(10)?.checked_add(digit)
-    };
-    value[..end].iter().try_fold(0, add)
 }
 
 /// The digits of a number, written to the end of `room`.
@@ -373,16 +376,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_read_and_written() {
+    fn numbers_are_written_and_read_again() {
         for value in [0, 7, 10, 12_345, u64::MAX] {
             let mut room = [0; DIGITS_MAX];
             let text = decimal(value, &mut room).to_vec();
             assert_eq!(text, value.to_string().as_bytes());
-            assert_eq!(number(&text), Some(value));
-            assert_eq!(number(&[&text[..], b"  "].concat()), Some(value));
-        }
-        for text in ["", " ", " 1", "1 1", "-1", "1x", "18446744073709551616"] {
-            assert_eq!(number(text.as_bytes()), None, "{text}");
+            assert_eq!(unsigned(&text), Some(value));
         }
     }
 }

@@ -8,9 +8,11 @@ use super::super::limits::{PARTITION_BYTES_MIN, VALUE_LEN_MAX};
 use super::super::time::{Expiry, Moment};
 use super::cleaning::{Cleaning, WALK_RATIO};
 use super::counters::{Counters, Statistics};
+use super::detail::{Asked, Detail};
 use super::index::{CHUNK_BYTES, Index};
 use super::item::{
-    HEADER_LEN, Header, Item, bump_at, expiry_at, hash_at, is_bumped, is_of, item_len, mark,
+    HEADER_LEN, Header, Item, Uses, bump_at, drawn, expiry_at, hash_at, is_bumped, is_of, item_len,
+    mark, write_uses,
 };
 use super::loan::Lent;
 use super::log::{Log, Place};
@@ -100,6 +102,8 @@ pub struct Partition {
     /// When the last flush that was put off was due: what a card wrote before that and tells later
     /// is not there.
     flushed_at: Moment,
+    /// What was asked for by prefix.
+    pub(super) detail: Detail,
     /// What it has of a card.
     pub(super) lent: Option<Box<Lent>>,
 }
@@ -120,6 +124,7 @@ impl Partition {
             cas_step: shape.count as u64,
             flush_at: None,
             flushed_at: Moment(0),
+            detail: Detail::default(),
             lent: None,
         }
     }
@@ -147,6 +152,7 @@ impl Partition {
             bytes: self.log.live() as u64,
             memory_bytes: (self.log.bytes() + self.index.bytes()) as u64,
             hash_bytes: self.index.bytes() as u64,
+            segments: self.log.segments() as u64,
             limit_maxbytes: self.budget_bytes as u64,
             stored: self.stored(),
             unfit: self.unfit(),
@@ -158,6 +164,13 @@ impl Partition {
     pub fn reset_counters(&mut self) {
         self.before.add(&self.counters);
         self.counters = Counters::default();
+        self.detail.prefixes.clear();
+    }
+
+    /// Counts what was asked for by its prefix, where that is wanted.
+    #[inline]
+    pub fn record(&mut self, key: &Key<'_>, asked: Asked) {
+        self.detail.record(key.bytes, asked);
     }
 
     /// Its counters, for those who count what they do.
@@ -236,13 +249,13 @@ impl Partition {
         self.unlink(place);
     }
 
-    /// The item under a key, as of [`find`](Partition::find), which is read from now on: it stays
-    /// when room is made, once.
+    /// The item under a key, as of [`find`](Partition::find), which is read from now on.
     #[inline]
     pub fn find_read(&mut self, key: &Key<'_>, now: Moment) -> Option<Place> {
         self.flush_when_due(now);
+        let drawn = self.draw();
         let (place, item) = self.seek(key)?;
-        let (is_past, is_known) = (expiry_at(item).is_past(now), is_bumped(item, now));
+        let (is_past, is_known) = (expiry_at(item).is_past(now), is_bumped(item, now, drawn));
         if is_past {
             self.expire(place);
             return None;
@@ -295,10 +308,17 @@ impl Partition {
         header.write(bytes);
     }
 
-    /// It is read: it stays when room is made, once.
+    /// It is read: the more often that happens, the longer it stays when room is made.
     #[inline]
     pub fn bump(&mut self, place: Place, now: Moment) {
-        bump_at(self.log.at_mut(place), now);
+        let drawn = self.draw();
+        bump_at(self.log.at_mut(place), now, drawn);
+    }
+
+    /// A number that is like one drawn by chance, by what was counted so far.
+    #[inline]
+    fn draw(&self) -> u64 {
+        drawn(self.counters.cmd_get + self.counters.cmd_touch)
     }
 
     /// The value of an item, to be written over.
@@ -360,6 +380,7 @@ impl Partition {
             value_len: value_len as u32,
             key_len: key.bytes.len() as u8,
             marks: new.marks,
+            uses: Uses::default(),
         };
         let target = self.log.at_mut(place);
         header.write(target);
@@ -388,6 +409,8 @@ impl Partition {
     ) -> Result<Place, Unstored> {
         if let Some(old) = old {
             let before = Header::read(self.log.at(old));
+            // It is the key that is used, whatever its value.
+            write_uses(self.log.at_mut(place), before.uses);
             self.index.replace(header.hash, old, place);
             self.bury(old, &before);
         } else if self.index.insert(header.hash, place).is_err() {

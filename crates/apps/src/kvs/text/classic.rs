@@ -2,11 +2,11 @@
 
 use super::super::VERSION;
 use super::super::limits::KEY_LEN_MAX;
+use super::super::number::{signed_32, unsigned, unsigned_32};
 use super::super::session::{Context, Step};
 use super::super::standing;
-use super::super::store::{Count, CountWay, Counted, Deleted};
+use super::super::store::{Asked, Count, CountWay, Counted, Deleted};
 use super::super::time::{Expiry, Moment};
-use super::words::{signed, unsigned, unsigned_32};
 use super::{BAD_FORMAT, Line, UNKNOWN, answer};
 
 const BAD_TIME: &[u8] = b"CLIENT_ERROR invalid exptime argument\r\n";
@@ -14,10 +14,6 @@ const BAD_TIME: &[u8] = b"CLIENT_ERROR invalid exptime argument\r\n";
 /// Carries out a command and answers it.
 pub fn command(line: &Line<'_>, out: &mut Vec<u8>, context: &Context<'_>) -> Step {
     let words = &line.words;
-    // A browser, or a script in one, that was led here: nothing that it sends is meant for us.
-    if words.last.starts_with(b"HTTP/") {
-        return Step::Close;
-    }
     let is_quiet = words.is_noreply();
     match (words.at(0), words.count) {
         (b"delete", 2..=4) => delete(line, out, context),
@@ -25,9 +21,10 @@ pub fn command(line: &Line<'_>, out: &mut Vec<u8>, context: &Context<'_>) -> Ste
         (b"decr", 3..=4) => count(line, CountWay::Down, out, context),
         (b"touch", 3..=4) => touch(line, out, context),
         (b"flush_all", 1..=3) => answer::say(out, is_quiet, flush(line, context)),
-        (b"verbosity", 2..) => {
-            let is_number = is_quiet || unsigned_32(words.at(1)).is_some();
-            answer::say(out, is_quiet, if is_number { b"OK\r\n" } else { BAD_FORMAT });
+        (b"verbosity", 2..=3) => {
+            let level = unsigned_32(words.at(1));
+            level.into_iter().for_each(|level| context.store.set_verbosity(level.min(LOUDEST)));
+            answer::say(out, is_quiet, if level.is_some() { b"OK\r\n" } else { BAD_FORMAT });
         }
         (b"version", _) => {
             for part in ["VERSION ", VERSION, "\r\n"] {
@@ -35,13 +32,29 @@ pub fn command(line: &Line<'_>, out: &mut Vec<u8>, context: &Context<'_>) -> Ste
             }
         }
         (b"stats", _) => statistics(line, out, context),
-        _ => answer::say(out, is_quiet, UNKNOWN),
+        (b"shutdown", _) => out.extend_from_slice(b"ERROR: shutdown not enabled\r\n"),
+        // A browser, or a script in one, that was led here: nothing that it sends is meant for us.
+        (name, _) if words.last.starts_with(b"HTTP/") && is_foreign(name) => return Step::Close,
+        _ => out.extend_from_slice(UNKNOWN),
     }
     Step::Done(line.next)
 }
 
+/// Whether no command of memcached begins as this one does: only then it looks for HTTP.
+fn is_foreign(name: &[u8]) -> bool {
+    const KNOWN: [&[u8]; 5] = [b"flush_all", b"lru", b"lru_crawler", b"verbosity", b"watch"];
+    let is_begun = matches!(name, [b'g' | b's' | b'a' | b'c' | b'i' | b'd' | b't', _, ..]);
+    let is_meta = matches!(name, [b'm', _]);
+    name.len() > 1 && !is_begun && !is_meta && !KNOWN.contains(&name)
+}
+
+/// Highest verbosity that memcached knows.
+const LOUDEST: u32 = 2;
+
 fn delete(line: &Line<'_>, out: &mut Vec<u8>, context: &Context<'_>) {
-    let (words, is_quiet) = (&line.words, line.words.is_noreply());
+    let words = &line.words;
+    // A key may be called that.
+    let is_quiet = words.count > 2 && words.is_noreply();
     // Once there was a time behind the key; a 0 is still what some clients send.
     let is_plain = words.count == 2
         || words.count == 3 && (is_quiet || words.at(2) == b"0")
@@ -54,7 +67,9 @@ fn delete(line: &Line<'_>, out: &mut Vec<u8>, context: &Context<'_>) {
         return answer::say(out, is_quiet, BAD_FORMAT);
     }
     let key = context.store.key(words.at(1));
-    let text: &[u8] = match context.store.partition(&key).delete(&key, None, context.now) {
+    let mut partition = context.store.partition(&key);
+    partition.record(&key, Asked::Delete);
+    let text: &[u8] = match partition.delete(&key, None, context.now) {
         Deleted::Done => b"DELETED\r\n",
         Deleted::NotFound | Deleted::Exists => b"NOT_FOUND\r\n",
     };
@@ -93,8 +108,8 @@ fn touch(line: &Line<'_>, out: &mut Vec<u8>, context: &Context<'_>) {
     if words.at(1).len() > KEY_LEN_MAX {
         return answer::say(out, is_quiet, BAD_FORMAT);
     }
-    let Some(time) = signed(words.at(2)) else { return answer::say(out, is_quiet, BAD_TIME) };
-    let (key, expiry) = (context.store.key(words.at(1)), Expiry::of(time, context.now));
+    let Some(time) = signed_32(words.at(2)) else { return answer::say(out, is_quiet, BAD_TIME) };
+    let (key, expiry) = (context.store.key(words.at(1)), Expiry::of(time.into(), context.now));
     let found = context.store.partition(&key).touch(&key, expiry, context.now).is_some();
     answer::say(out, is_quiet, if found { b"TOUCHED\r\n" } else { b"NOT_FOUND\r\n" });
 }
@@ -102,10 +117,10 @@ fn touch(line: &Line<'_>, out: &mut Vec<u8>, context: &Context<'_>) {
 fn flush(line: &Line<'_>, context: &Context<'_>) -> &'static [u8] {
     let words = &line.words;
     let has_time = words.count > 1 + usize::from(words.is_noreply());
-    let Some(time) = (if has_time { signed(words.at(1)) } else { Some(0) }) else {
+    let Some(time) = (if has_time { signed_32(words.at(1)) } else { Some(0) }) else {
         return BAD_TIME;
     };
-    context.store.flush(flush_time(time, context.now), context.now);
+    context.store.flush(flush_time(time.into(), context.now), context.now);
     b"OK\r\n"
 }
 
@@ -119,9 +134,10 @@ fn statistics(line: &Line<'_>, out: &mut Vec<u8>, context: &Context<'_>) {
     match line.words.at(1) {
         b"" => standing::general(context, &mut each),
         b"settings" => standing::settings(context, &mut each),
-        // There are no slabs here, and so none of which anything could be told.
-        b"items" | b"slabs" => {}
+        b"items" => standing::items(context, &mut each),
+        b"slabs" => standing::slabs(context, &mut each),
         b"sizes" => each("sizes_status", "disabled"),
+        b"detail" => return detail(line.words.at(2), out, context),
         b"reset" => {
             context.store.reset_counters();
             return out.extend_from_slice(b"RESET\r\n");
@@ -129,4 +145,13 @@ fn statistics(line: &Line<'_>, out: &mut Vec<u8>, context: &Context<'_>) {
         _ => return out.extend_from_slice(UNKNOWN),
     }
     out.extend_from_slice(b"END\r\n");
+}
+
+fn detail(what: &[u8], out: &mut Vec<u8>, context: &Context<'_>) {
+    match what {
+        b"on" | b"off" => context.store.set_detailed(what == b"on"),
+        b"dump" => return standing::prefixes(context, out),
+        _ => return out.extend_from_slice(b"CLIENT_ERROR usage: stats detail on|off|dump\r\n"),
+    }
+    out.extend_from_slice(b"OK\r\n");
 }

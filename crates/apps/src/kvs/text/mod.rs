@@ -56,6 +56,8 @@ struct Line<'a> {
     input: &'a [u8],
     /// Where in it the next line or the value begins.
     next: usize,
+    /// A NUL stands in it: for memcached, whose lines are C's strings, it ends there.
+    has_nul: bool,
 }
 
 /// Does what the bytes at the start of `input` ask for.
@@ -89,11 +91,14 @@ pub fn step(state: &mut State, input: &[u8], out: &mut Vec<u8>, context: &Contex
 
 fn line(state: &mut State, input: &[u8], out: &mut Vec<u8>, context: &Context<'_>) -> Step {
     let Some(end) = memchr(b'\n', input) else { return unfinished(state, input) };
-    let text = trimmed(&input[..end]);
-    let line = Line { words: Words::of(text), text, input, next: end + 1 };
+    let whole = trimmed(&input[..end]);
+    let nul = memchr(0, whole);
+    let text = &whole[..nul.unwrap_or(whole.len())];
+    let (words, has_nul) = (Words::of(text), nul.is_some());
+    let line = Line { words, text, input, next: end + 1, has_nul };
     let storage = |mode| storage::classic(&line, mode);
     match line.words.at(0) {
-        b"get" | b"gets" | b"gat" | b"gats" => reading::begin(state, &line, out, context),
+        b"get" | b"gets" | b"gat" | b"gats" | b"bget" => reading::begin(state, &line, out, context),
         b"set" => storage(Mode::Set).run(state, out, context),
         b"add" => storage(Mode::Add).run(state, out, context),
         b"replace" => storage(Mode::Replace).run(state, out, context),
@@ -125,6 +130,6 @@ fn unfinished(state: &mut State, input: &[u8]) -> Step {
     if spaces > SPACES_MAX {
         return Step::Close;
     }
-    *state = State::Keys(Keys { cas, touch: None });
+    *state = State::Keys(Keys { cas, touch: None, has_nul: true });
     Step::Done(spaces + if cas { 4 } else { 3 })
 }

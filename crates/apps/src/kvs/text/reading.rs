@@ -3,12 +3,14 @@
 //! Keys are taken as they come: neither a line of a million keys nor the answers to it are ever in
 //! memory as a whole.
 
-use memchr::memchr2;
+use memchr::{memchr, memchr2};
 
 use super::super::limits::KEY_LEN_MAX;
+use super::super::number::signed_32;
 use super::super::session::{Context, Step};
+use super::super::store::Asked;
 use super::super::time::Expiry;
-use super::words::{behind, each, signed, trimmed};
+use super::words::{behind, each, trimmed};
 use super::{BAD_FORMAT, Line, State, UNKNOWN, answer};
 
 /// How the keys of a line are read.
@@ -18,6 +20,8 @@ pub struct Keys {
     pub cas: bool,
     /// Each item gets this end.
     pub touch: Option<Expiry>,
+    /// There may be a NUL in the line, which ends it for memcached.
+    pub has_nul: bool,
 }
 
 /// Begins with a whole line. If one of its keys is too long, none is answered.
@@ -25,24 +29,24 @@ pub fn begin(state: &mut State, line: &Line<'_>, out: &mut Vec<u8>, context: &Co
     let words = &line.words;
     let is_touch = matches!(words.at(0), b"gat" | b"gats");
     let before_keys = if is_touch { 2 } else { 1 };
-    if words.count <= before_keys {
+    if words.count < 2 {
         out.extend_from_slice(UNKNOWN);
         return Step::Done(line.next);
     }
     let mut touch = None;
     if is_touch {
-        let Some(time) = signed(words.at(1)) else {
+        let Some(time) = signed_32(words.at(1)) else {
             out.extend_from_slice(b"CLIENT_ERROR invalid exptime argument\r\n");
             return Step::Done(line.next);
         };
-        touch = Some(Expiry::of(time, context.now));
+        touch = Some(Expiry::of(time.into(), context.now));
     }
     if each(line.text).skip(before_keys).any(|key| key.len() > KEY_LEN_MAX) {
         out.extend_from_slice(BAD_FORMAT);
         return Step::Done(line.next);
     }
     let cas = matches!(words.at(0), b"gets" | b"gats");
-    *state = State::Keys(Keys { cas, touch });
+    *state = State::Keys(Keys { cas, touch, has_nul: line.has_nul });
     Step::Done(behind(line.text, before_keys))
 }
 
@@ -68,17 +72,21 @@ impl Keys {
         let is_last = rest[end] == b'\n';
         let key = if is_last { trimmed(&rest[..end]) } else { &rest[..end] };
         let used = Step::Done(spaces + end + usize::from(is_last));
+        let nul = if self.has_nul { memchr(0, key) } else { None };
+        let key = &key[..nul.unwrap_or(key.len())];
+        let behind = if is_last { State::Line } else { State::SkipLine };
         if key.len() > KEY_LEN_MAX {
             out.extend_from_slice(BAD_FORMAT);
-            return (used, Some(if is_last { State::Line } else { State::SkipLine }));
+            return (used, Some(behind));
         }
         if !key.is_empty() {
             self.answer(key, out, context);
         }
-        if is_last {
-            out.extend_from_slice(b"END\r\n");
+        if !is_last && nul.is_none() {
+            return (used, None);
         }
-        (used, is_last.then_some(State::Line))
+        out.extend_from_slice(b"END\r\n");
+        (used, Some(behind))
     }
 
     fn answer(&self, key: &[u8], out: &mut Vec<u8>, context: &Context<'_>) {
@@ -88,6 +96,7 @@ impl Keys {
             Some(expiry) => partition.touch(&key, expiry, context.now),
             None => partition.get(&key, context.now),
         };
+        partition.record(&key, Asked::Get { is_hit: found.is_some() });
         if let Some(place) = found {
             answer::item(out, &partition.item(place), self.cas);
         }

@@ -1,10 +1,10 @@
 //! `set`, `add`, `replace`, `append`, `prepend`, `cas`: a line and a value.
 
 use super::super::limits::{KEY_LEN_MAX, VALUE_LEN_MAX};
+use super::super::number::{signed_32, unsigned, unsigned_32};
 use super::super::session::{Context, Step};
-use super::super::store::{Mode, Write, Written};
+use super::super::store::{Asked, Mode, Write, Written};
 use super::super::time::Expiry;
-use super::words::{signed, unsigned, unsigned_32};
 use super::{BAD_CHUNK, BAD_FORMAT, Line, NO_MEMORY, State, TOO_LARGE, UNKNOWN, answer};
 
 /// A line that a value follows, or a complaint about it.
@@ -19,7 +19,7 @@ struct Request<'a> {
     key: &'a [u8],
     mode: Mode,
     flags: u32,
-    time: i64,
+    time: i32,
     value_len: usize,
     compare: Option<u64>,
 }
@@ -49,7 +49,7 @@ fn request<'a>(
     compare: Option<u64>,
 ) -> Result<Request<'a>, &'static [u8]> {
     let words = &line.words;
-    let (key, flags, time) = (words.at(1), unsigned_32(words.at(2)), signed(words.at(3)));
+    let (key, flags, time) = (words.at(1), unsigned_32(words.at(2)), signed_32(words.at(3)));
     let value_len = value_len(words.at(4));
     match (flags, time, value_len) {
         (Some(flags), Some(time), Some(value_len)) if key.len() <= KEY_LEN_MAX => {
@@ -61,7 +61,7 @@ fn request<'a>(
 
 /// Length of a value, up to what memcached would wait for: the value and its end by 31 bits.
 pub fn value_len(word: &[u8]) -> Option<usize> {
-    let len = unsigned(word).filter(|len| *len <= i32::MAX as u64 - 2)?;
+    let len = signed_32(word).filter(|len| *len <= i32::MAX - 2)?;
     usize::try_from(len).ok()
 }
 
@@ -92,13 +92,17 @@ impl Storage<'_> {
         let request = match self.request {
             Ok(request) => request,
             Err(complaint) => {
-                answer::say(out, is_quiet, complaint);
+                // How many words there are comes before what the last of them says.
+                answer::say(out, is_quiet && complaint != UNKNOWN, complaint);
                 return Step::Done(self.line.next);
             }
         };
         let key = context.store.key(request.key);
         if request.value_len > VALUE_LEN_MAX {
-            context.store.partition(&key).refuse_large(&key, request.mode, context.now);
+            let mut partition = context.store.partition(&key);
+            partition.record(&key, Asked::Set);
+            partition.refuse_large(&key, request.mode, context.now);
+            drop(partition);
             answer::say(out, is_quiet, TOO_LARGE);
             *state = State::Skip(request.value_len + 2);
             return Step::Done(self.line.next);
@@ -115,7 +119,7 @@ impl Storage<'_> {
             key,
             mode: request.mode,
             flags: request.flags,
-            expiry: Expiry::of(request.time, context.now),
+            expiry: Expiry::of(request.time.into(), context.now),
             value,
             compare: request.compare,
             cas: None,
@@ -123,7 +127,10 @@ impl Storage<'_> {
             vivify: None,
             is_binary_key: false,
         };
-        let written = context.store.partition(&key).write(&write, context.now);
+        let mut partition = context.store.partition(&key);
+        partition.record(&key, Asked::Set);
+        let written = partition.write(&write, context.now);
+        drop(partition);
         answer::say(out, is_quiet, words(written));
         Step::Done(next)
     }

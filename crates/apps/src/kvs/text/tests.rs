@@ -157,7 +157,7 @@ fn commands_of_one_line_are_answered() {
     check("verbosity 1|verbosity 1 2|version|mn|mn x", "OK|OK|VERSION 1.6.18-niclab|MN|MN");
     check(
         "stats items|stats slabs|stats reset|stats sizes",
-        "END|END|RESET|STAT sizes_status disabled|END",
+        "END|STAT active_slabs 0|STAT total_malloced 0|END|RESET|STAT sizes_status disabled|END",
     );
     assert_eq!(answers(b"quit\r\nget a\r\n"), "<end>");
     assert_eq!(answers(b"get a\nversion\n"), "END\r\nVERSION 1.6.18-niclab\r\n");
@@ -180,7 +180,7 @@ fn without_reply_nothing_is_said() {
         "MN",
     );
     check("set a x 0 1 noreply|get b", "END");
-    check("bogus noreply|mn", "MN");
+    check("bogus noreply|set a noreply|mn", "ERROR|ERROR|MN");
 }
 
 #[test]
@@ -212,10 +212,10 @@ fn malformed_lines_get_the_error_that_memcached_gives() {
         "cache_memlimit",
         "watch",
         "slabs reassign 1 2",
-        "shutdown",
     ] {
         check(line, "ERROR");
     }
+    check("shutdown|shutdown graceful", "ERROR: shutdown not enabled|ERROR: shutdown not enabled");
     for line in [
         "set a x 0 1",
         "set a 0 x 1",
@@ -224,20 +224,17 @@ fn malformed_lines_get_the_error_that_memcached_gives() {
         "set a -1 0 1",
         "set a 0 0 2147483647",
         "set a 0 0 99999999999999999999",
-        "set a 4294967296 0 1",
         "cas a 0 0 1 x",
         "cas a 0 0 1 -1",
         "verbosity x",
-        "mg",
         "ms a",
         "ms a x",
         "ms a -1",
-        "md",
-        "ma",
         "me",
     ] {
         check(line, BAD);
     }
+    check("mg|ms|md|ma", "ERROR|ERROR|ERROR|ERROR");
 }
 
 #[test]
@@ -282,7 +279,7 @@ fn keys_have_a_length() {
         );
     }
     check(&format!("set {longer} 0 0 1"), BAD);
-    check(&format!("ms {longer} 1|x|mn"), &format!("{BAD}|MN"));
+    check(&format!("ms {longer} 1|x|mn"), &format!("{BAD}|ERROR|MN"));
 }
 
 #[test]
@@ -408,8 +405,8 @@ fn ms_stores_as_its_mode_says() {
     );
     check(
         "ms a 2 MX|hi|ms a 2 M|hi|ms a 2 Fx|hi|ms a 2 v v|hi|mn",
-        "CLIENT_ERROR invalid mode for ms M token|CLIENT_ERROR invalid mode for ms M token|\
-         CLIENT_ERROR bad token in command line format|CLIENT_ERROR duplicate flag|MN",
+        "CLIENT_ERROR invalid mode for ms M token|CLIENT_ERROR incorrect length for M token|\
+         CLIENT_ERROR bad command line format|CLIENT_ERROR duplicate flag|MN",
     );
 }
 
@@ -432,8 +429,8 @@ fn md_takes_out_and_ma_counts() {
     );
     check(
         "ma n MX|ma n Dx|ma n Jx|ma n MD D1 N0 J5 v|ma n MD D300 v",
-        "CLIENT_ERROR invalid mode for ma M token|CLIENT_ERROR invalid numeric delta value|\
-         CLIENT_ERROR invalid numeric initial value|VA 1|5|VA 1|0",
+        "CLIENT_ERROR invalid mode for ma M token|CLIENT_ERROR invalid or duplicate flag|\
+         CLIENT_ERROR invalid or duplicate flag|VA 1|5|VA 1|0",
     );
     check(
         "set a 0 50 1|x|me a|mg a|me a|me none",

@@ -1,4 +1,4 @@
-//! The words of a line and the numbers among them.
+//! The words of a line.
 
 use super::super::limits::WORDS_MAX;
 
@@ -57,28 +57,6 @@ pub fn trimmed(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// A number of 64 bits without a sign.
-pub fn unsigned(word: &[u8]) -> Option<u64> {
-    let add = |sum: u64, byte: &u8| {
-        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
-        sum.checked_mul(10)?.checked_add(digit)
-    };
-    if word.is_empty() { None } else { word.iter().try_fold(0, add) }
-}
-
-/// A number that may have a minus before it.
-pub fn signed(word: &[u8]) -> Option<i64> {
-    match word.strip_prefix(b"-") {
-        Some(digits) => unsigned(digits).and_then(|n| i64::try_from(n).ok()).map(|n| -n),
-        None => unsigned(word).and_then(|n| i64::try_from(n).ok()),
-    }
-}
-
-/// A number of 32 bits without a sign.
-pub fn unsigned_32(word: &[u8]) -> Option<u32> {
-    unsigned(word).and_then(|n| u32::try_from(n).ok())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,20 +75,6 @@ mod tests {
         assert_eq!(
             (behind(b" get  a b", 1), behind(b" get  a b", 2), behind(b"get", 2)),
             (4, 7, 3)
-        );
-    }
-
-    #[test]
-    fn numbers_are_digits_and_nothing_else() {
-        assert_eq!(unsigned(b"18446744073709551615"), Some(u64::MAX));
-        for wrong in ["", "18446744073709551616", "-1", "+1", "1 ", "0x1", "1.5"] {
-            assert_eq!(unsigned(wrong.as_bytes()), None, "{wrong}");
-        }
-        assert_eq!((signed(b"-1"), signed(b"1"), signed(b"--1")), (Some(-1), Some(1), None));
-        assert_eq!(signed(b"9223372036854775808"), None);
-        assert_eq!(
-            (unsigned_32(b"4294967295"), unsigned_32(b"4294967296")),
-            (Some(u32::MAX), None)
         );
     }
 }

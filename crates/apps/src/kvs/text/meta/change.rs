@@ -12,6 +12,7 @@ use super::{Command, Done, figure, time_left};
 pub fn delete(command: &Command<'_>, out: &mut Vec<u8>, context: &Context<'_>) -> Done {
     let flags = &command.flags;
     let mut partition = context.store.partition(&command.key);
+    partition.counters_mut().cmd_meta += 1;
     let code: &[u8] = match flags.is_stale || flags.without_value {
         true => spoil(command, &mut partition, context)?,
         false => match partition.delete(&command.key, flags.compare, context.now) {
@@ -68,26 +69,28 @@ fn spoil(
 pub fn count(command: &Command<'_>, out: &mut Vec<u8>, context: &Context<'_>) -> Done {
     let (flags, now) = (&command.flags, context.now);
     let way = match flags.mode {
-        None | Some(b'I' | b'i' | b'+') => CountWay::Up,
-        Some(b'D' | b'd' | b'-') => CountWay::Down,
+        None | Some(b'I' | b'+') => CountWay::Up,
+        Some(b'D' | b'-') => CountWay::Down,
         Some(_) => return Err(b"CLIENT_ERROR invalid mode for ma M token\r\n"),
     };
     let count = Count {
         key: command.key,
         way,
         delta: flags.delta,
-        compare: flags.compare,
+        // A 0 compares with nothing.
+        compare: flags.compare.filter(|cas| *cas != 0),
         cas: flags.cas,
-        initial: flags.vivify.map(|time| (flags.initial, Expiry::of(time, now))),
+        initial: flags.vivify.map(|_| (flags.initial, Expiry::NEVER)),
     };
     let mut partition = context.store.partition(&command.key);
+    partition.counters_mut().cmd_meta += 1;
     let code: &[u8] = match partition.count(&count, now) {
-        Counted::Now { value, place } => {
-            if let Some(time) = flags.time {
-                partition.change(place, |header| header.expiry = Expiry::of(time, now));
-            }
-            if !flags.is_quiet {
-                counted(command, value, place, &partition, out, context);
+        Counted::Now { value, place, is_made } => {
+            let start = out.len();
+            let expiry = counted(command, value, (place, is_made), &partition, out, context);
+            partition.change(place, |header| header.expiry = expiry);
+            if flags.is_quiet && !is_made {
+                out.truncate(start);
             }
             return Ok(());
         }
@@ -104,19 +107,22 @@ pub fn count(command: &Command<'_>, out: &mut Vec<u8>, context: &Context<'_>) ->
     Ok(())
 }
 
-/// Answers a count that was made.
+/// Answers a count that was made, of an item that was made for it or was there, flag by flag; when
+/// the item ends then.
 fn counted(
     command: &Command<'_>,
     value: u64,
-    place: Place,
+    (place, is_made): (Place, bool),
     partition: &Partition,
     out: &mut Vec<u8>,
     context: &Context<'_>,
-) {
+) -> Expiry {
     let header = partition.item(place).header;
+    let (flags, mut expiry) = (&command.flags, header.expiry);
+    let of = |time: Option<i64>| Expiry::of(time.unwrap_or(0), context.now);
     let mut digits = Vec::with_capacity(20);
     answer::number(&mut digits, value);
-    match command.flags.with_value {
+    match flags.with_value {
         true => {
             out.extend_from_slice(b"VA ");
             answer::number(out, digits.len() as u64);
@@ -126,13 +132,16 @@ fn counted(
     for word in command.flag_words(2) {
         match word[0] {
             b'c' => figure(out, b'c', header.cas),
-            b't' => time_left(out, header.expiry.left_s(context.now)),
-            _ => command.echo_one(word, command.flags.is_binary, out),
+            b't' => time_left(out, expiry.left_s(context.now)),
+            b'T' => expiry = of(flags.time),
+            b'N' if is_made => expiry = of(flags.vivify),
+            _ => command.echo_one(word, flags.is_binary, out),
         }
     }
     out.extend_from_slice(b"\r\n");
-    if command.flags.with_value {
+    if flags.with_value {
         out.extend_from_slice(&digits);
         out.extend_from_slice(b"\r\n");
     }
+    expiry
 }

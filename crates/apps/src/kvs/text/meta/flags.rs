@@ -1,13 +1,19 @@
 //! The flags behind a meta command: a letter each, some with a token.
 
 use super::super::super::hash::Key;
-use super::super::super::limits::{KEY_LEN_MAX, META_FLAGS_MAX, OPAQUE_LEN_MAX};
+use super::super::super::limits::{KEY_LEN_MAX, META_WORDS_END, OPAQUE_LEN_MAX};
+use super::super::super::number::{signed_32, unsigned, unsigned_32};
 use super::super::super::session::Context;
-use super::super::words::{each, signed, unsigned, unsigned_32};
+use super::super::words::each;
 use super::super::{BAD_FORMAT, Line};
 use super::base64;
 
 const BAD_TOKEN: &[u8] = b"CLIENT_ERROR bad token in command line format\r\n";
+const UNKNOWN_FLAG: &[u8] = b"CLIENT_ERROR invalid flag\r\n";
+/// What `mg` says to more flags than there may be, and what the others say.
+pub const TOO_MANY: &[u8] = b"CLIENT_ERROR options flags are too long\r\n";
+pub const TOO_LONG: &[u8] = b"CLIENT_ERROR options flags too long\r\n";
+pub const OPAQUE_LONG: &[u8] = b"CLIENT_ERROR opaque token too long\r\n";
 
 /// What the flags of a command say, whichever command it is.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +48,8 @@ pub struct Flags {
     pub initial: u64,
     /// `D`: by how much.
     pub delta: u64,
+    /// `O`: longer than it may be.
+    pub is_opaque_long: bool,
 }
 
 const NONE: Flags = Flags {
@@ -60,6 +68,7 @@ const NONE: Flags = Flags {
     mode: None,
     initial: 0,
     delta: 1,
+    is_opaque_long: false,
 };
 
 impl Flags {
@@ -67,25 +76,40 @@ impl Flags {
     ///
     /// # Errors
     /// What the client is to be answered.
-    pub fn read(line: &Line<'_>, before: usize) -> Result<Flags, &'static [u8]> {
-        if line.words.count > META_FLAGS_MAX {
-            return Err(b"CLIENT_ERROR options flags are too long\r\n");
+    pub fn read(
+        line: &Line<'_>,
+        before: usize,
+        too_many: &'static [u8],
+    ) -> Result<Flags, &'static [u8]> {
+        if line.words.count >= META_WORDS_END {
+            return Err(too_many);
         }
-        let (mut flags, mut seen) = (NONE, 0u128);
+        let (mut flags, mut seen, mut complaint) = (NONE, 0u128, None);
         for word in each(line.text).skip(before) {
             let (letter, token) = (word[0], &word[1..]);
             let bit = 1u128.checked_shl(letter.into()).unwrap_or(0);
-            if bit == 0 || seen & bit != 0 {
+            if letter >= 127 || seen & bit != 0 {
                 return Err(b"CLIENT_ERROR duplicate flag\r\n");
             }
             seen |= bit;
-            flags.take(letter, token)?;
+            match flags.take(letter, token) {
+                Ok(()) => {}
+                Err(UNKNOWN_FLAG) => return Err(UNKNOWN_FLAG),
+                // The last one is told; flags of the client's have no words of their own.
+                Err(BAD_FORMAT) => complaint = complaint.or(Some(BAD_FORMAT)),
+                Err(told) => complaint = Some(told),
+            }
         }
-        Ok(flags)
+        complaint.map_or(Ok(flags), Err)
+    }
+
+    /// No flags, but perhaps `b`.
+    pub fn binary(is_binary: bool) -> Flags {
+        Flags { is_binary, ..NONE }
     }
 
     fn take(&mut self, letter: u8, token: &[u8]) -> Result<(), &'static [u8]> {
-        let time = || signed(token).map(Some).ok_or(BAD_TOKEN);
+        let time = || signed_32(token).map(|time| Some(time.into())).ok_or(BAD_TOKEN);
         let number = |complaint| unsigned(token).ok_or(complaint);
         match letter {
             b'b' => self.is_binary = true,
@@ -97,20 +121,21 @@ impl Flags {
             b'N' => self.vivify = time()?,
             b'T' => self.time = time()?,
             b'R' => self.recache = time()?,
-            b'F' => self.flags = unsigned_32(token).ok_or(BAD_TOKEN)?,
+            b'F' => self.flags = unsigned_32(token).ok_or(BAD_FORMAT)?,
             b'C' => self.compare = Some(number(BAD_TOKEN)?),
             b'E' => self.cas = Some(number(BAD_TOKEN)?),
             b'J' => {
                 self.initial = number(b"CLIENT_ERROR invalid numeric initial value\r\n")?;
             }
             b'D' => self.delta = number(b"CLIENT_ERROR invalid numeric delta value\r\n")?,
-            b'M' => self.mode = Some(token.first().copied().unwrap_or(b' ')),
-            b'O' if token.len() >= OPAQUE_LEN_MAX => {
-                return Err(b"CLIENT_ERROR opaque token too long\r\n");
-            }
+            b'M' => match *token {
+                [mode] => self.mode = Some(mode),
+                _ => return Err(b"CLIENT_ERROR incorrect length for M token\r\n"),
+            },
+            b'O' if token.len() >= OPAQUE_LEN_MAX => self.is_opaque_long = true,
             // Those that only ask for an answer, and hints to proxies, which we are none of.
             b'O' | b'P' | b'L' | b'c' | b'f' | b'h' | b'k' | b'l' | b's' | b't' => {}
-            _ => return Err(b"CLIENT_ERROR invalid flag\r\n"),
+            _ => return Err(UNKNOWN_FLAG),
         }
         Ok(())
     }

@@ -15,6 +15,7 @@ struct Answered {
 /// `mg`.
 pub fn get(command: &Command<'_>, out: &mut Vec<u8>, context: &Context<'_>) -> Done {
     let mut partition = context.store.partition(&command.key);
+    partition.counters_mut().cmd_meta += 1;
     let Some(answered) = find(command, &mut partition, context) else {
         if !command.flags.is_quiet {
             out.extend_from_slice(b"EN");
@@ -73,10 +74,11 @@ fn find(
     if let Some(place) = found {
         return Some(Answered { place, is_made: false });
     }
-    let expiry = Expiry::of(command.flags.vivify?, context.now);
+    command.flags.vivify?;
     let cas = command.flags.cas.unwrap_or_else(|| partition.next_cas());
     let marks = if command.flags.is_binary { mark::BINARY_KEY } else { 0 };
-    let new = New { flags: 0, expiry, cas, marks };
+    // Its end it gets when its flag has its turn.
+    let new = New { flags: 0, expiry: Expiry::NEVER, cas, marks };
     let made = partition.put(&command.key, new, Value::Whole(b""), context.now);
     Some(Answered { place: made.ok()?, is_made: true })
 }
@@ -96,7 +98,10 @@ fn tell(
                 let time = command.flags.time.unwrap_or(0);
                 after.expiry = Expiry::of(time, now);
             }
-            b'N' => has_won |= answered.is_made,
+            b'N' if answered.is_made => {
+                after.expiry = Expiry::of(command.flags.vivify.unwrap_or(0), now);
+                has_won = true;
+            }
             b'R' => {
                 let limit = Expiry::of(command.flags.recache.unwrap_or(0), now);
                 let is_due = after.expiry.is_before(limit);
@@ -128,13 +133,14 @@ fn tell(
 /// `me`.
 pub fn debug(command: &Command<'_>, out: &mut Vec<u8>, context: &Context<'_>) -> Done {
     let mut partition = context.store.partition(&command.key);
+    partition.counters_mut().cmd_meta += 1;
     let Some(place) = partition.find(&command.key, context.now) else {
         out.extend_from_slice(b"EN\r\n");
         return Ok(());
     };
     let item = partition.item(place);
     out.extend_from_slice(b"ME ");
-    match command.flags.is_binary {
+    match item.header.has(mark::BINARY_KEY) {
         true => base64::encode(item.key, out),
         false => out.extend_from_slice(item.key),
     }

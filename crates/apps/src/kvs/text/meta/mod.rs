@@ -12,8 +12,8 @@ use super::super::hash::Key;
 use super::super::limits::KEY_LEN_MAX;
 use super::super::session::Context;
 use super::words::each;
-use super::{Line, UNKNOWN};
-use flags::Flags;
+use super::{BAD_FORMAT, Line, UNKNOWN};
+use flags::{Flags, OPAQUE_LONG, TOO_LONG, TOO_MANY};
 pub use set::set;
 
 /// A command whose flags and key are known.
@@ -25,25 +25,61 @@ struct Command<'a> {
 
 /// Carries out a command of one line.
 pub fn command(line: &Line<'_>, out: &mut Vec<u8>, context: &Context<'_>) {
-    let run = match line.words.at(0) {
+    let (run, is_plain): (Run, bool) = match line.words.at(0) {
         b"mn" => return out.extend_from_slice(b"MN\r\n"),
-        b"mg" => get::get,
-        b"md" => change::delete,
-        b"ma" => change::count,
-        b"me" => get::debug,
+        b"mg" => (get::get, false),
+        b"md" => (change::delete, true),
+        b"ma" => (change::count, true),
+        b"me" => (get::debug, true),
         _ => return out.extend_from_slice(UNKNOWN),
     };
+    let is_debug = line.words.at(0) == b"me";
+    if line.words.count < 2 {
+        return out.extend_from_slice(if is_debug { BAD_FORMAT } else { UNKNOWN });
+    }
     let mut room = [0; KEY_LEN_MAX];
-    let read = Flags::read(line, 2)
-        .and_then(|flags| Ok((flags, flags.key(line.words.at(1), &mut room, context)?)));
     let start = out.len();
-    let done = match read {
-        Ok((flags, key)) => run(&Command { line, flags, key }, out, context),
-        Err(complaint) => Err(complaint),
-    };
+    let done = read(line, is_debug, &mut room, context)
+        .map_err(|complaint| if is_plain { plain(complaint, is_debug) } else { complaint })
+        .and_then(|(flags, key)| run(&Command { line, flags, key }, out, context));
     if let Err(complaint) = done {
         out.truncate(start);
         out.extend_from_slice(complaint);
+    }
+}
+
+/// What carries a command out.
+type Run = fn(&Command<'_>, &mut Vec<u8>, &Context<'_>) -> Done;
+
+/// Flags and key of a command of one line; of `me` no flag is looked at but a `b` in the first
+/// place.
+fn read<'a>(
+    line: &Line<'a>,
+    is_debug: bool,
+    room: &'a mut [u8; KEY_LEN_MAX],
+    context: &Context<'_>,
+) -> Result<(Flags, Key<'a>), &'static [u8]> {
+    let word = line.words.at(1);
+    if word.len() > KEY_LEN_MAX {
+        return Err(BAD_FORMAT);
+    }
+    let flags = match is_debug {
+        true => Flags::binary(line.words.at(2) == b"b"),
+        false => {
+            let is_get = line.words.at(0) == b"mg";
+            Flags::read(line, 2, if is_get { TOO_MANY } else { TOO_LONG })?
+        }
+    };
+    let key = flags.key(word, room, context)?;
+    if flags.is_opaque_long { Err(OPAQUE_LONG) } else { Ok((flags, key)) }
+}
+
+/// What commands say that do not tell which flag was wrong.
+fn plain(complaint: &'static [u8], is_debug: bool) -> &'static [u8] {
+    match complaint {
+        BAD_FORMAT | TOO_LONG | OPAQUE_LONG => complaint,
+        _ if is_debug => BAD_FORMAT,
+        _ => b"CLIENT_ERROR invalid or duplicate flag\r\n",
     }
 }
 

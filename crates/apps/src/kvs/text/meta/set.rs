@@ -1,29 +1,33 @@
 //! `ms`: storing a value.
 
-use super::super::super::limits::{KEY_LEN_MAX, VALUE_LEN_MAX};
+use super::super::super::limits::{KEY_LEN_MAX, META_WORDS_END, VALUE_LEN_MAX};
 use super::super::super::session::{Context, Step};
 use super::super::super::store::{Mode, Write, Written};
 use super::super::super::time::Expiry;
 use super::super::storage::{Data, data, value_len};
-use super::super::{BAD_CHUNK, BAD_FORMAT, Line, NO_MEMORY, State, TOO_LARGE};
-use super::flags::Flags;
+use super::super::{BAD_CHUNK, BAD_FORMAT, Line, NO_MEMORY, State, TOO_LARGE, UNKNOWN};
+use super::flags::{Flags, OPAQUE_LONG, TOO_LONG};
 use super::{Command, figure};
 
 /// Stores the value behind the line, once it is there.
 pub fn set(state: &mut State, line: &Line<'_>, out: &mut Vec<u8>, context: &Context<'_>) -> Step {
-    let len = value_len(line.words.at(2));
-    let (Some(value_len), 3..) = (len, line.words.count) else {
-        out.extend_from_slice(BAD_FORMAT);
-        return Step::Done(line.next);
+    let value_len = match begun(line) {
+        Ok(value_len) => value_len,
+        Err(complaint) => {
+            out.extend_from_slice(complaint);
+            return Step::Done(line.next);
+        }
     };
     let mut room = [0; KEY_LEN_MAX];
-    let read = Flags::read(line, 3).and_then(|flags| {
+    let read = Flags::read(line, 3, TOO_LONG).and_then(|flags| {
         let key = flags.key(line.words.at(1), &mut room, context)?;
-        Ok((flags, key, mode(flags.mode)?))
+        let mode = mode(flags.mode)?;
+        if flags.is_opaque_long { Err(OPAQUE_LONG) } else { Ok((flags, key, mode)) }
     });
     let (flags, key, mode) = match read {
-        Ok((_, key, mode)) if value_len > VALUE_LEN_MAX => {
-            context.store.partition(&key).refuse_large(&key, mode, context.now);
+        Ok((_, key, _)) if value_len > VALUE_LEN_MAX => {
+            // Whatever the mode is, what is there goes.
+            context.store.partition(&key).refuse_large(&key, Mode::Set, context.now);
             return skip(state, line, value_len, TOO_LARGE, out);
         }
         Ok(read) => read,
@@ -42,6 +46,18 @@ pub fn set(state: &mut State, line: &Line<'_>, out: &mut Vec<u8>, context: &Cont
     }
 }
 
+/// How long the value behind the line is. Where that cannot be said, the next line is one of its
+/// own.
+fn begun(line: &Line<'_>) -> Result<usize, &'static [u8]> {
+    match line.words.count {
+        ..2 => Err(UNKNOWN),
+        _ if line.words.at(1).len() > KEY_LEN_MAX => Err(BAD_FORMAT),
+        2 => Err(BAD_FORMAT),
+        META_WORDS_END.. => Err(TOO_LONG),
+        _ => value_len(line.words.at(2)).ok_or(BAD_FORMAT),
+    }
+}
+
 /// The value that follows is of no use.
 fn skip(
     state: &mut State,
@@ -57,11 +73,11 @@ fn skip(
 
 fn mode(letter: Option<u8>) -> Result<Mode, &'static [u8]> {
     match letter {
-        None | Some(b'S' | b's') => Ok(Mode::Set),
-        Some(b'E' | b'e') => Ok(Mode::Add),
-        Some(b'A' | b'a') => Ok(Mode::Append),
-        Some(b'P' | b'p') => Ok(Mode::Prepend),
-        Some(b'R' | b'r') => Ok(Mode::Replace),
+        None | Some(b'S') => Ok(Mode::Set),
+        Some(b'E') => Ok(Mode::Add),
+        Some(b'A') => Ok(Mode::Append),
+        Some(b'P') => Ok(Mode::Prepend),
+        Some(b'R') => Ok(Mode::Replace),
         Some(_) => Err(b"CLIENT_ERROR invalid mode for ms M token\r\n"),
     }
 }
@@ -86,7 +102,10 @@ fn store(
         vivify: flags.vivify.map(|time| Expiry::of(time, context.now)),
         is_binary_key: flags.is_binary,
     };
-    let written = context.store.partition(&command.key).write(&write, context.now);
+    let mut partition = context.store.partition(&command.key);
+    partition.counters_mut().cmd_meta += 1;
+    let written = partition.write(&write, context.now);
+    drop(partition);
     let code: &[u8] = match written {
         Written::Stored { .. } if flags.is_quiet => return,
         Written::Stored { .. } => b"HD",
