@@ -1,9 +1,9 @@
 //! Writing a result directory: what is finished is on the disk before the next trial starts.
 //!
 //! Lines are appended and synced; whole documents are written beside their place and renamed into
-//! it, so that a reader never sees half of one. An exclusive lock on `samples.jsonl` keeps a second
-//! run out; the system drops it with the process, however that ends. No link is followed out of the
-//! directory.
+//! it, so that a reader never sees half of one. An exclusive lock on `samples.jsonl` keeps a
+//! second run out; the system drops it with the process, however that ends. No link is followed
+//! out of the directory.
 
 use std::fmt;
 use std::fs::{self, File, TryLockError};
@@ -23,8 +23,8 @@ use crate::{
 
 /// A result directory that this process alone writes.
 ///
-/// One that was made is removed again with this value, unless its run was written: a directory that
-/// stays can be gone on with.
+/// One that was made is removed again with this value, unless its run was written: a directory
+/// that stays can be gone on with.
 #[derive(Debug)]
 pub struct Directory {
     folder: Folder,
@@ -118,8 +118,9 @@ impl Directory {
         Ok(directory)
     }
 
-    /// Opens `path` to go on with it, and returns what is finished and what had to be mended: a torn
-    /// last line, as a killed run leaves it, is cut off, and a whole one without an end gets one.
+    /// Opens `path` to go on with it, and returns what is finished and what had to be mended: a
+    /// torn last line, as a killed run leaves it, is cut off, and a whole one without an end gets
+    /// one.
     pub fn resume(path: &Path) -> Result<(Directory, Stored, Vec<Repair>), ResultError> {
         // Looked at before the lock, which makes files that are missing, and read behind it:
         // another run may have ended in between.
@@ -148,8 +149,8 @@ impl Directory {
     /// The histogram goes first, under the sample's `latency_tag`: a sample that is there has its
     /// histogram. On failure both files are cut back to what they held. A disk so broken that it
     /// refuses even that keeps what it took: [`Directory::resume`] cuts off a torn line, a whole
-    /// sample counts as finished, and a histogram without a sample gives way to the next one of its
-    /// tag.
+    /// sample counts as finished, and a histogram without a sample gives way to the next one of
+    /// its tag.
     pub fn append(
         &mut self,
         sample: &Sample,
@@ -257,8 +258,8 @@ fn locked(path: &Path, lock: Result<(), TryLockError>) -> Result<(), ResultError
     }
 }
 
-/// Writes summary and report into a directory that no run writes into meanwhile. Nothing else in it
-/// is changed.
+/// Writes summary and report into a directory that no run writes into meanwhile. Nothing else in
+/// it is changed.
 #[derive(Debug)]
 pub struct ReportWriter {
     folder: Folder,

@@ -292,7 +292,7 @@ fn a_line_that_is_too_long_is_refused_after_no_more_than_its_limit() {
     for (name, said) in [
         (SAMPLES, "samples.jsonl, line 2: longer than 16 MiB"),
         (LATENCY, "latency.hlog, line 7: longer than 1 MiB"),
-        (RUN, "run.toml is longer than 64 MiB"),
+        (RUN, "run.toml is longer than 16 MiB"),
         (ENVIRONMENT, "environment.json is longer than 1 MiB"),
         (SUMMARY, "summary.json is longer than 64 MiB"),
         (RULES, "rules.flow is longer than 256 MiB"),
