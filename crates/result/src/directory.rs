@@ -14,7 +14,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 
 use crate::folder::Folder;
-use crate::limits::{SAMPLE_LEN_MAX, SAMPLES_LEN_MAX};
+use crate::limits::{HISTOGRAM_LEN_MAX, LATENCY_LEN_MAX, SAMPLE_LEN_MAX, SAMPLES_LEN_MAX};
 use crate::stored::Stored;
 use crate::{
     ENVIRONMENT, Environment, LATENCY, REPORT, RULES, RUN, ResultError, SAMPLES, SUMMARY, Sample,
@@ -158,7 +158,7 @@ impl Directory {
     ) -> Result<(), ResultError> {
         let mut line = to_json(&self.samples.path, sample, serde_json::to_string)?;
         line.push('\n');
-        self.check_room(line.len() as u64)?;
+        self.samples.check_room(line.len() as u64, SAMPLE_LEN_MAX, SAMPLES_LEN_MAX)?;
         let latency_len = self.latency.len;
         if let (Some(histogram), Some(tag)) = (histogram, &sample.latency_tag) {
             let start = Duration::from_nanos(sample.time_unix_ns);
@@ -170,6 +170,7 @@ impl Directory {
             })?;
             // A log that was missing where the run was gone on with.
             let head = if latency_len == 0 { latency::header(start) } else { String::new() };
+            self.latency.check_room(line.len() as u64, HISTOGRAM_LEN_MAX, LATENCY_LEN_MAX)?;
             self.latency.append((head + &line).as_bytes())?;
         }
         let appended = self.samples.append(line.as_bytes());
@@ -178,16 +179,6 @@ impl Directory {
             let _ = self.latency.cut(latency_len);
         }
         appended
-    }
-
-    /// Refuses what no reader would take.
-    fn check_room(&self, line_len: u64) -> Result<(), ResultError> {
-        let (path, all) = (self.samples.path.clone(), self.samples.len + line_len);
-        match (line_len > SAMPLE_LEN_MAX, all > SAMPLES_LEN_MAX) {
-            (true, _) => Err(ResultError::Grown { path, len_max: SAMPLE_LEN_MAX }),
-            (_, true) => Err(ResultError::Grown { path, len_max: SAMPLES_LEN_MAX }),
-            (false, false) => Ok(()),
-        }
     }
 
     /// Writes the resolved run: from now on the directory stays.
@@ -316,6 +307,17 @@ impl Log {
         }
         self.len += line.len() as u64;
         Ok(())
+    }
+
+    /// Refuses a line that no reader would take: a longer one than that, or one with which the file
+    /// would be longer.
+    fn check_room(&self, line_len: u64, line_max: u64, len_max: u64) -> Result<(), ResultError> {
+        let path = || self.path.clone();
+        match (line_len > line_max, self.len + line_len > len_max) {
+            (true, _) => Err(ResultError::LongLine { path: path(), len_max: line_max }),
+            (_, true) => Err(ResultError::Grown { path: path(), len_max }),
+            (false, false) => Ok(()),
+        }
     }
 
     /// Cuts off what comes behind `whole_len`, and ends a last line that has no end.
