@@ -1,7 +1,7 @@
 //! Files that somebody names, read up to a limit: nothing here waits for ever or fills the memory.
 //!
-//! A regular file is read, and so is a pipe that a shell made (`<(…)`, `/dev/stdin`). A directory, a
-//! device, a socket and a named pipe are refused before anything is read from them.
+//! A regular file is read, and so is a pipe that a shell made (`<(…)`, `/dev/stdin`). A directory,
+//! a device, a socket and a named pipe are refused before anything is read from them.
 //!
 //! ```
 //! let directory = tempfile::tempdir()?;

@@ -18,8 +18,8 @@ const PLAIN: u32 = 0x1c84_9313;
 const PACKED: u32 = 0x1c84_9314;
 /// Bytes before the compressed part: cookie and length.
 const PACKED_HEAD: usize = 8;
-/// Bytes before the counts of a plain one: cookie, length, offset, digits, lowest and highest value,
-/// ratio.
+/// Bytes before the counts of a plain one: cookie, length, offset, digits, lowest and highest
+/// value, ratio.
 const PLAIN_HEAD: usize = 40;
 /// Longest plain form: nine bytes a counter.
 const PLAIN_LEN_MAX: u64 = PLAIN_HEAD as u64 + 9 * COUNTERS_MAX;
@@ -109,16 +109,16 @@ fn word(bytes: &[u8], at: usize) -> Result<u32, HistogramError> {
 /// No histogram of this precision and highest value has more counters; a lowest value above 1 only
 /// makes them fewer.
 fn counters_max(digits: u32, highest: u64) -> u64 {
-    // Sub-buckets: twice ten to the digits, up to the next power of two; one bucket of them for each
-    // doubling from there to the highest value, of which half is new.
+    // Sub-buckets: twice ten to the digits, up to the next power of two; one bucket of them for
+    // each doubling from there to the highest value, of which half is new.
     let sub_buckets = 2u64.saturating_mul(10u64.saturating_pow(digits)).checked_next_power_of_two();
     let Some(sub_buckets) = sub_buckets else { return u64::MAX };
     let doublings = (highest / sub_buckets).checked_ilog2().map_or(0, |log| log + 1);
     (u64::from(doublings) + 2).saturating_mul(sub_buckets / 2)
 }
 
-/// Walks through the counts (ZigZag LEB128 of up to nine bytes; below zero is a run of zeros): they
-/// end with the bytes, stay within the counters, and add up to what a word holds.
+/// Walks through the counts (ZigZag LEB128 of up to nine bytes; below zero is a run of zeros):
+/// they end with the bytes, stay within the counters, and add up to what a word holds.
 fn check_counts(mut bytes: &[u8], counters: u64) -> Result<(), HistogramError> {
     let (mut at, mut total) = (0u64, 0u64);
     while !bytes.is_empty() {

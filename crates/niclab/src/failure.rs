@@ -433,10 +433,12 @@ impl Failure {
 
     /// The exit code of the process.
     pub fn exit_code(&self) -> ExitCode {
-        ExitCode::from(match self {
-            Failure::Several { failures } => {
-                return failures.first().map_or(ExitCode::FAILURE, Failure::exit_code);
-            }
+        ExitCode::from(self.code())
+    }
+
+    fn code(&self) -> u8 {
+        match self {
+            Failure::Several { failures } => failures.first().map_or(1, Failure::code),
             Failure::Bench(_)
             | Failure::FramesLost { .. }
             | Failure::Output(_)
@@ -501,6 +503,6 @@ impl Failure {
             Failure::Regression { .. } => 8,
             Failure::Untrue { .. } => 10,
             Failure::Stopped { .. } => STOPPED as u8,
-        })
+        }
     }
 }

@@ -1,9 +1,10 @@
 //! Everything that is printed passes through here: nothing that a file or a peer says steers the
 //! terminal.
 //!
-//! Names, marks, reasons and lines of files may hold control characters: escape sequences that move
-//! the cursor, hide lines, set the title or answer as if typed, and marks that reverse the order of
-//! letters. They are printed as their numbers, such as `\u{1b}`.
+//! Names, marks, reasons and lines of files may hold control characters: escape sequences that
+//! move the cursor, hide lines, set the title or answer as if typed, and marks that reverse the
+//! order of letters. They are printed as their numbers, such as `\u001b`, which JSON and TOML read
+//! as the same character.
 
 use std::io::{self, IsTerminal, StdoutLock, Write};
 
@@ -101,14 +102,15 @@ fn put(text: &str, shown: &mut String) {
             '\n' | '\t' => shown.push(char),
             // The line ends of some files.
             '\r' if chars.peek() == Some(&'\n') => shown.push(char),
-            char if steers(char) => shown.extend(char.escape_unicode()),
+            // All of them are below U+10000.
+            char if steers(char) => shown.push_str(&format!("\\u{:04x}", u32::from(char))),
             char => shown.push(char),
         }
     }
 }
 
-/// Whether a character does something to a terminal instead of being shown: controls (ECMA-48 C0 and
-/// C1), line and paragraph separators, and marks of direction (UAX #9).
+/// Whether a character does something to a terminal instead of being shown: controls (ECMA-48 C0
+/// and C1), line and paragraph separators, and marks of direction (UAX #9).
 fn steers(char: char) -> bool {
     let is_mark = matches!(
         char,
@@ -125,10 +127,10 @@ mod tests {
     fn what_steers_a_terminal_is_shown_as_its_number() {
         for (text, shown) in [
             ("plain, 12 µs ± 3 %\n\tnext\r\n", "plain, 12 µs ± 3 %\n\tnext\r\n"),
-            ("\x1b[2J\x1b]0;title\x07", "\\u{1b}[2J\\u{1b}]0;title\\u{7}"),
-            ("a\rb\x08\x7f", "a\\u{d}b\\u{8}\\u{7f}"),
-            ("\u{9b}31m", "\\u{9b}31m"),
-            ("abc\u{202e}fed\u{2066}\u{200f}", "abc\\u{202e}fed\\u{2066}\\u{200f}"),
+            ("\x1b[2J\x1b]0;title\x07", "\\u001b[2J\\u001b]0;title\\u0007"),
+            ("a\rb\x08\x7f", "a\\u000db\\u0008\\u007f"),
+            ("\u{9b}31m", "\\u009b31m"),
+            ("abc\u{202e}fed\u{2066}\u{200f}", "abc\\u202efed\\u2066\\u200f"),
         ] {
             assert_eq!(clean(text), shown);
         }
@@ -144,6 +146,6 @@ mod tests {
             clean.write_all(&[*byte]).unwrap();
         }
         clean.flush().unwrap();
-        assert_eq!(String::from_utf8(out).unwrap(), "\u{fffd}31m \u{fffd} µ€\\u{9b}𝄞");
+        assert_eq!(String::from_utf8(out).unwrap(), "\u{fffd}31m \u{fffd} µ€\\u009b𝄞");
     }
 }

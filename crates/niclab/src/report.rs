@@ -47,10 +47,19 @@ fn command(toml: &str) -> Result<String, Failure> {
     Ok(match run.parts.is_empty() {
         true => trust::command(Path::new("DIRECTORY"), &run),
         false => {
-            let names: Vec<&str> = run.parts.iter().map(|part| part.name.as_str()).collect();
+            let names: Vec<String> = run.parts.iter().map(|part| quoted(&part.name)).collect();
             format!("niclab merge {} --output DIRECTORY", names.join(" "))
         }
     })
+}
+
+/// A word as a shell takes it for one: whoever copies the command runs nothing that a name says.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=@%+,".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
 }
 
 /// Most experiments that a title names.
@@ -78,4 +87,16 @@ pub fn announce(summary: &Summary, directory: &Path) -> Result<(), Failure> {
     let report = report.canonicalize().unwrap_or(report);
     writeln!(out, "report: {}", report.display())?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_one_word_of_a_shell() {
+        let words = ["results/a-1", "", "a b", "x; rm -r ~", "it's", "$(x)"].map(quoted);
+        let expected = ["results/a-1", "''", "'a b'", "'x; rm -r ~'", r"'it'\''s'", "'$(x)'"];
+        assert_eq!(words, expected);
+    }
 }

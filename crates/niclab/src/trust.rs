@@ -1,7 +1,8 @@
-//! What a result directory would have this machine open or run: shown, and done only with `--trust`.
+//! What a result directory would have this machine open or run: shown, and done only with
+//! `--trust`.
 //!
-//! A run that goes on opens what its `run.toml` names. Devices that niclab makes itself are opened at
-//! once. Everything else (a program, a library, a file, an interface, an address) was chosen by
+//! A run that goes on opens what its `run.toml` names. Devices that niclab makes itself are opened
+//! at once. Everything else (a program, a library, a file, an interface, an address) was chosen by
 //! whoever wrote the directory, and it may have come from anybody.
 
 use std::path::Path;

@@ -96,8 +96,8 @@ fn write_row(out: &mut dyn Write, cells: impl IntoIterator<Item = String>) -> io
 /// Injection"). It may look for it behind a tab or a line end.
 const FORMULA: [char; 11] = ['=', '+', '-', '@', '\t', '\r', '\n', '＝', '＋', '－', '＠'];
 
-/// A cell of text: one that a spreadsheet would carry out gets an apostrophe in front, and one that a
-/// reader would break is quoted. A word that is a number stays one.
+/// A cell of text: one that a spreadsheet would carry out gets an apostrophe in front, and one
+/// that a reader would break is quoted. A word that is a number stays one.
 fn text(cell: &str) -> String {
     let is_formula = cell.starts_with(FORMULA) && !is_number(cell);
     let cell = if is_formula { format!("'{cell}") } else { cell.to_owned() };

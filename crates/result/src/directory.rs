@@ -1,9 +1,9 @@
 //! Writing a result directory: what is finished is on the disk before the next trial starts.
 //!
 //! Lines are appended and synced; whole documents are written beside their place and renamed into
-//! it, so that a reader never sees half of one. An exclusive lock on `samples.jsonl` keeps a second
-//! run out; the system drops it with the process, however that ends. No link is followed out of the
-//! directory.
+//! it, so that a reader never sees half of one. An exclusive lock on `samples.jsonl` keeps a
+//! second run out; the system drops it with the process, however that ends. No link is followed
+//! out of the directory.
 
 use std::fmt;
 use std::fs::{self, File, TryLockError};
@@ -14,7 +14,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 
 use crate::folder::Folder;
-use crate::limits::{SAMPLE_LEN_MAX, SAMPLES_LEN_MAX};
+use crate::limits::{HISTOGRAM_LEN_MAX, LATENCY_LEN_MAX, SAMPLE_LEN_MAX, SAMPLES_LEN_MAX};
 use crate::stored::Stored;
 use crate::{
     ENVIRONMENT, Environment, LATENCY, REPORT, RULES, RUN, ResultError, SAMPLES, SUMMARY, Sample,
@@ -23,8 +23,8 @@ use crate::{
 
 /// A result directory that this process alone writes.
 ///
-/// One that was made is removed again with this value, unless its run was written: a directory that
-/// stays can be gone on with.
+/// One that was made is removed again with this value, unless its run was written: a directory
+/// that stays can be gone on with.
 #[derive(Debug)]
 pub struct Directory {
     folder: Folder,
@@ -118,8 +118,9 @@ impl Directory {
         Ok(directory)
     }
 
-    /// Opens `path` to go on with it, and returns what is finished and what had to be mended: a torn
-    /// last line, as a killed run leaves it, is cut off, and a whole one without an end gets one.
+    /// Opens `path` to go on with it, and returns what is finished and what had to be mended: a
+    /// torn last line, as a killed run leaves it, is cut off, and a whole one without an end gets
+    /// one.
     pub fn resume(path: &Path) -> Result<(Directory, Stored, Vec<Repair>), ResultError> {
         // Looked at before the lock, which makes files that are missing, and read behind it:
         // another run may have ended in between.
@@ -148,8 +149,8 @@ impl Directory {
     /// The histogram goes first, under the sample's `latency_tag`: a sample that is there has its
     /// histogram. On failure both files are cut back to what they held. A disk so broken that it
     /// refuses even that keeps what it took: [`Directory::resume`] cuts off a torn line, a whole
-    /// sample counts as finished, and a histogram without a sample gives way to the next one of its
-    /// tag.
+    /// sample counts as finished, and a histogram without a sample gives way to the next one of
+    /// its tag.
     pub fn append(
         &mut self,
         sample: &Sample,
@@ -157,7 +158,7 @@ impl Directory {
     ) -> Result<(), ResultError> {
         let mut line = to_json(&self.samples.path, sample, serde_json::to_string)?;
         line.push('\n');
-        self.check_room(line.len() as u64)?;
+        self.samples.check_room(line.len() as u64, SAMPLE_LEN_MAX, SAMPLES_LEN_MAX)?;
         let latency_len = self.latency.len;
         if let (Some(histogram), Some(tag)) = (histogram, &sample.latency_tag) {
             let start = Duration::from_nanos(sample.time_unix_ns);
@@ -169,6 +170,7 @@ impl Directory {
             })?;
             // A log that was missing where the run was gone on with.
             let head = if latency_len == 0 { latency::header(start) } else { String::new() };
+            self.latency.check_room(line.len() as u64, HISTOGRAM_LEN_MAX, LATENCY_LEN_MAX)?;
             self.latency.append((head + &line).as_bytes())?;
         }
         let appended = self.samples.append(line.as_bytes());
@@ -177,16 +179,6 @@ impl Directory {
             let _ = self.latency.cut(latency_len);
         }
         appended
-    }
-
-    /// Refuses what no reader would take.
-    fn check_room(&self, line_len: u64) -> Result<(), ResultError> {
-        let (path, all) = (self.samples.path.clone(), self.samples.len + line_len);
-        match (line_len > SAMPLE_LEN_MAX, all > SAMPLES_LEN_MAX) {
-            (true, _) => Err(ResultError::Grown { path, len_max: SAMPLE_LEN_MAX }),
-            (_, true) => Err(ResultError::Grown { path, len_max: SAMPLES_LEN_MAX }),
-            (false, false) => Ok(()),
-        }
     }
 
     /// Writes the resolved run: from now on the directory stays.
@@ -257,8 +249,8 @@ fn locked(path: &Path, lock: Result<(), TryLockError>) -> Result<(), ResultError
     }
 }
 
-/// Writes summary and report into a directory that no run writes into meanwhile. Nothing else in it
-/// is changed.
+/// Writes summary and report into a directory that no run writes into meanwhile. Nothing else in
+/// it is changed.
 #[derive(Debug)]
 pub struct ReportWriter {
     folder: Folder,
@@ -315,6 +307,17 @@ impl Log {
         }
         self.len += line.len() as u64;
         Ok(())
+    }
+
+    /// Refuses a line that no reader would take: a longer one than that, or one with which the file
+    /// would be longer.
+    fn check_room(&self, line_len: u64, line_max: u64, len_max: u64) -> Result<(), ResultError> {
+        let path = || self.path.clone();
+        match (line_len > line_max, self.len + line_len > len_max) {
+            (true, _) => Err(ResultError::LongLine { path: path(), len_max: line_max }),
+            (_, true) => Err(ResultError::Grown { path: path(), len_max }),
+            (false, false) => Ok(()),
+        }
     }
 
     /// Cuts off what comes behind `whole_len`, and ends a last line that has no end.

@@ -292,7 +292,7 @@ fn a_line_that_is_too_long_is_refused_after_no_more_than_its_limit() {
     for (name, said) in [
         (SAMPLES, "samples.jsonl, line 2: longer than 16 MiB"),
         (LATENCY, "latency.hlog, line 7: longer than 1 MiB"),
-        (RUN, "run.toml is longer than 64 MiB"),
+        (RUN, "run.toml is longer than 16 MiB"),
         (ENVIRONMENT, "environment.json is longer than 1 MiB"),
         (SUMMARY, "summary.json is longer than 64 MiB"),
         (RULES, "rules.flow is longer than 256 MiB"),
@@ -312,6 +312,22 @@ fn a_line_that_is_too_long_is_refused_after_no_more_than_its_limit() {
             None => fs::remove_file(&file).unwrap(),
         }
     }
+}
+
+#[test]
+fn what_no_reader_would_take_is_not_written() {
+    let parent = tempfile::tempdir().unwrap();
+    let path = parent.path().join("run");
+    let mut directory = filled(&path, 1);
+    let before = [SAMPLES, LATENCY].map(|name| fs::read(path.join(name)).unwrap());
+    let mut long = sample(1);
+    long.device = "x".repeat(16 << 20);
+    let error = directory.append(&long, None).unwrap_err();
+    assert!(matches!(error, ResultError::LongLine { .. }), "{error}");
+    directory.samples.len = crate::limits::SAMPLES_LEN_MAX - 10;
+    let error = directory.append(&sample(1), None).unwrap_err();
+    assert!(matches!(error, ResultError::Grown { .. }), "{error}");
+    assert_eq!([SAMPLES, LATENCY].map(|name| fs::read(path.join(name)).unwrap()), before);
 }
 
 #[test]

@@ -97,6 +97,17 @@ pub enum ResultError {
         /// The most, bytes.
         len_max: u64,
     },
+    /// A line is longer than a reader takes.
+    #[error(
+        "a line of {} may not be longer than {}: measure less in one trial",
+        path.display(), niclab_files::size(*len_max)
+    )]
+    LongLine {
+        /// The file.
+        path: PathBuf,
+        /// The most, bytes.
+        len_max: u64,
+    },
     /// The samples of a run have no more room in their file.
     #[error(
         "{} may not grow longer than {}: begin anew in another directory",

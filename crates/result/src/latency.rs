@@ -1,10 +1,10 @@
 //! The latency histograms of a run: an HdrHistogram V2 interval log, one tagged line a sample.
 //!
 //! Every tool that reads such logs reads it: the payload is compressed (cookie 0x1c849314), as all
-//! writers but Rust's have it (HdrHistogram's `HistogramLogWriter` and ENCODING). Times are seconds
-//! since the Unix epoch, the maximum beside each histogram is in milliseconds. Where a tag stands
-//! twice (a run was killed between the histogram and its sample, and measured that sample again) the
-//! later line counts.
+//! writers but Rust's have it (HdrHistogram's `HistogramLogWriter` and ENCODING). Times are
+//! seconds since the Unix epoch, the maximum beside each histogram is in milliseconds. Where a tag
+//! stands twice (a run was killed between the histogram and its sample, and measured that sample
+//! again) the later line counts.
 
 use std::collections::BTreeMap;
 use std::io::BufReader;
@@ -25,22 +25,23 @@ use crate::{LATENCY, ResultError};
 /// By what the maximum of a histogram is divided in the log: HdrHistogram's own writers do so.
 const MAX_DIVISOR: f64 = 1e6;
 
-/// First lines of the log of a run that begins at this time since the Unix epoch. Readers leave out
-/// what began before the start that the log names.
+/// First lines of the log of a run that begins at this time since the Unix epoch. Readers leave
+/// out what began before the start that the log names.
 pub(crate) fn header(began: Duration) -> String {
     let began_s = began.as_secs_f64();
     format!(
         "#[niclab latency, ns]\n#[Histogram log format version 1.3]\n\
          #[StartTime: {began_s:.3} (seconds since epoch)]\n\
          #[BaseTime: 0.000 (seconds since epoch)]\n\
-         \"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"\n"
+         \"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\
+         \"Interval_Compressed_Histogram\"\n"
     )
 }
 
 /// The histograms of a run by the tag of their sample, nanoseconds.
 ///
-/// Those of a file are kept as they stand there, and unpacked one by one: a histogram has 28 thousand
-/// counters, most of which are zero.
+/// Those of a file are kept as they stand there, and unpacked one by one: a histogram has 28
+/// thousand counters, most of which are zero.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Latencies {
     kept: BTreeMap<String, Kept>,

@@ -1,3 +1,5 @@
+//! Lines of the log of histograms: what is written, what is read back, what is refused.
+
 use super::*;
 
 fn histogram(values: &[u64]) -> Histogram<u64> {

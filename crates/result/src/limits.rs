@@ -1,10 +1,11 @@
 //! The longest files that are read from a result directory; what a run writes stays far below.
 //!
 //! A directory may come from anybody. A reader takes no more memory than its files allow it to: a
-//! sample at most some thirty times its line, a histogram no more than [`niclab_histogram::COUNTERS_MAX`] counters.
+//! sample at most some thirty times its line, a histogram no more than
+//! [`niclab_histogram::COUNTERS_MAX`] counters.
 
-/// `run.toml`: every trial of all experiments takes some megabytes.
-pub const RUN_LEN_MAX: u64 = 64 << 20;
+/// `run.toml`: all experiments on their full grids take half a megabyte.
+pub const RUN_LEN_MAX: u64 = 16 << 20;
 /// `rules.flow`: a million rules take half of this.
 pub const RULES_LEN_MAX: u64 = 256 << 20;
 /// `environment.json`: a few kilobytes.

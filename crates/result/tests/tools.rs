@@ -7,8 +7,8 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use niclab_result::{Directory, LATENCY, Outcome, SCHEMA, Sample};
 
-/// When the samples' trials began, milliseconds since the Unix epoch; as in a merged result they are
-/// not in order.
+/// When the samples' trials began, milliseconds since the Unix epoch; as in a merged result they
+/// are not in order.
 const STARTS_MS: [u64; 3] = [1_700_000_100_250, 1_700_000_050_000, 1_700_000_000_125];
 
 /// Latencies of each, nanoseconds: a few, one, and many over seven decades.

@@ -1,5 +1,5 @@
-//! Result directories and files that come from anybody: what they name is not opened, what they hold
-//! does not fill the memory, and what they say does not steer the terminal.
+//! Result directories and files that come from anybody: what they name is not opened, what they
+//! hold does not fill the memory, and what they say does not steer the terminal.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -193,7 +193,8 @@ fn traces_and_rules_that_a_directory_names_need_trust() {
     }
 }
 
-/// Escape sequences: the screen is cleared, a title set, lines go, in C0 and C1; letters turn round.
+/// Escape sequences: the screen is cleared, a title set, lines go, in C0 and C1; letters turn
+/// round.
 const STEERING: &str = "\u{1b}[2J\u{1b}]0;x\u{7}\u{9b}31m\r\u{8}\u{202e}";
 
 /// Nothing that was printed steers a terminal.

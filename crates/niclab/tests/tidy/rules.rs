@@ -90,6 +90,22 @@ pub const RULES: &[Rule] = &[
         good: &[("crates/nic/src/a.rs", "pub struct Ring {\n// a RingManager\n")],
     },
     Rule {
+        name: "printing",
+        remedy: "print by output::stdout() and output::say(): nothing there steers a terminal",
+        find: direct_printing,
+        bad: &[
+            ("crates/niclab/src/a.rs", "use std::io::{Write, stdout};\n"),
+            ("crates/niclab/src/a.rs", "fn f() { println!(\"x\") }\n"),
+            ("crates/niclab/src/nic/a.rs", "let out = std::io::stderr();\n"),
+            ("crates/niclab/src/a.rs", "let out = io::stdout().lock();\n"),
+        ],
+        good: &[
+            ("crates/niclab/src/output.rs", "use std::io::{Write, stdout};\n"),
+            ("crates/niclab/src/a.rs", "use std::io::Write;\nuse crate::output::{say, stdout};\n"),
+            ("crates/lab/src/a.rs", "use std::io::stdout;\n"),
+        ],
+    },
+    Rule {
         name: "wording",
         remedy: "see WORDING for the plain word",
         find: bad_wording,
@@ -361,6 +377,17 @@ fn banned_code(files: &[File]) -> Vec<Offence> {
         found.extend(hits.into_iter().map(|o| o.with_remedy(instead)));
     }
     found
+}
+
+/// Lines of the command line that reach the terminal past the one place that all text passes.
+fn direct_printing(files: &[File]) -> Vec<Offence> {
+    const PLACE: &str = "crates/niclab/src/output.rs";
+    offences(rust(files).filter(|file| file.path != PLACE), |file, line| {
+        let names_stream = line.code.contains("stdout") || line.code.contains("stderr");
+        let of_io = line.code.contains("std::io") || line.code.contains("io::std");
+        let prints = line.code.contains("print!(") || line.code.contains("println!(");
+        in_scope(Scope::Crate("niclab"), file, line) && (names_stream && of_io || prints)
+    })
 }
 
 fn vague_type_names(files: &[File]) -> Vec<Offence> {
