@@ -55,14 +55,15 @@ impl PortName {
         Ok(self.link()?.filter(|link| !link.is_on).map(|link| link.name))
     }
 
-    /// The name of its interface, where that may hand over frames without their TCP or UDP checksums
-    /// and the port cannot tell which these are: a veth pair by AF_XDP.
+    /// The name of its interface, where that may hand over frames without whole TCP or UDP
+    /// checksums and the port cannot tell which these are: a veth pair by AF_XDP, unless its other
+    /// end is here and computes them.
     ///
     /// # Errors
     /// What the kernel says.
     pub fn hides_checksums(&self) -> io::Result<Option<String>> {
         let is_xdp = matches!(self, PortName::Xdp(_));
-        Ok(self.link()?.filter(|link| is_xdp && link.is_veth()).map(|link| link.name))
+        Ok(self.link()?.filter(|link| is_xdp && xdp::hides_checksums(link)).map(|link| link.name))
     }
 
     /// Its interface, where there is one.

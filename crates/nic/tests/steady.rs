@@ -22,7 +22,7 @@ fn change(nic: &mut Nic, session: &mut Session, changes: u32) {
     for _ in 0..changes {
         let [a, b] = (number as u16).to_be_bytes();
         let text = format!(
-            "flow create 0 ingress pattern eth / ipv4 src is 10.0.{a}.{b} / end actions drop / end\n\
+            "flow create 0 ingress pattern ipv4 src is 10.0.{a}.{b} / end actions drop / end\n\
              flow destroy 0 rule {number}\n"
         );
         session.apply(nic, text.as_bytes()).unwrap();

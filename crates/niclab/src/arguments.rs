@@ -79,10 +79,11 @@ const NIC_EXAMPLES: &str = "\
 Examples:
   niclab nic --port xdp:veth0 --port tap:nic0 --queues 4 --cores 0,1 --rules rules.flow
       veth0 on one side and a new interface nic0 on the other, four queues on two cores
-  niclab nic --port tap:nic0 --control /run/niclab/card.sock
-      and from another terminal:
-  niclab nic ctl --control /run/niclab/card.sock counters
-  niclab nic ctl --control /run/niclab/card.sock flow create 0 ingress pattern eth / end actions drop / end
+  niclab nic --port tap:nic0 --control /run/niclab/card
+      and from another terminal (only who started the card may; a group by --control-group):
+  niclab nic ctl --control /run/niclab/card counters
+  niclab nic ctl --control /run/niclab/card flow create 0 ingress pattern ipv4 / end actions \
+      drop / end
 
 It needs root. The other end of a veth pair must compute checksums: ethtool -K veth1 tx off.";
 

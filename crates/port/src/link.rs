@@ -32,6 +32,9 @@ pub struct Link {
     pub mtu: u32,
     /// Kind of a virtual interface, such as `veth`; `None` for a physical one.
     pub kind: Option<String>,
+    /// Number of the interface behind it, such as the other end of a veth pair, where that is in
+    /// the same namespace.
+    pub peer: Option<u32>,
     /// Its Ethernet address, where it has one.
     pub mac: Option<MacAddress>,
     /// Counters.
@@ -112,13 +115,17 @@ impl Link {
             has_carrier: false,
             mtu: 0,
             kind: None,
+            peer: None,
             mac: None,
             counters: LinkCounters::default(),
         };
+        let mut is_apart = false;
         for attribute in &message.attributes {
             match attribute {
                 LinkAttribute::Carrier(carrier) => link.has_carrier = *carrier != 0,
                 LinkAttribute::Mtu(mtu) => link.mtu = *mtu,
+                LinkAttribute::Link(index) => link.peer = Some(*index),
+                LinkAttribute::LinkNetNsId(_) => is_apart = true,
                 LinkAttribute::Stats64(stats) => link.counters = LinkCounters::from(stats),
                 LinkAttribute::Address(bytes) => {
                     link.mac = bytes.as_slice().try_into().ok().map(MacAddress);
@@ -127,6 +134,7 @@ impl Link {
                 _ => {}
             }
         }
+        link.peer = link.peer.filter(|_| !is_apart);
         link
     }
 }

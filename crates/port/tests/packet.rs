@@ -18,6 +18,7 @@ use niclab_port::link;
 use niclab_port::packet::{self, PacketLane, RxRing};
 use niclab_port::stock::{Stock, count, stocks};
 use niclab_port::wire::Burst;
+use niclab_port::xdp;
 use space::{apart, ip};
 
 /// A pair of interfaces, switched on, on which nobody else speaks.
@@ -233,7 +234,7 @@ fn is_whole(frame: &[u8]) -> bool {
 
 /// Lets the kernel send datagrams by `va`; how many came by `vb`, of which how many had no whole
 /// checksum, and how many the lane says had none.
-fn datagrams(lane: &mut PacketLane, stock: &mut Stock, region: &Region) -> (u32, u32, u64) {
+fn partial(lane: &mut PacketLane, stock: &mut Stock, region: &Region) -> (u32, u32, u64) {
     let before = lane.counters().rx_partial_checksums;
     let socket = UdpSocket::bind("10.5.0.1:0").unwrap();
     (0..10).for_each(|number| drop(socket.send_to(&[number; 40], "10.5.0.2:9").unwrap()));
@@ -262,10 +263,25 @@ fn frames_without_whole_checksums_are_counted() {
         let mut stocks = stocks(1, 256, 1_514).unwrap();
         let (region, stock) = (Arc::clone(stocks[0].region()), &mut stocks[0]);
         let mut lane = open("vb", &region);
-        assert_eq!(datagrams(&mut lane, stock, &region), (10, 10, 10), "a veth pair leaves them");
+        assert_eq!(partial(&mut lane, stock, &region), (10, 10, 10), "a veth pair leaves them");
+        // AF_XDP does not mark them: the other end is asked.
+        let hides = || xdp::hides_checksums(&link::look("vb").unwrap().unwrap());
+        assert!(hides());
         let off = Command::new("ethtool").args(["-K", "va", "tx", "off"]).output();
         if off.is_ok_and(|ended| ended.status.success()) {
-            assert_eq!(datagrams(&mut lane, stock, &region), (10, 0, 0), "tx off");
+            assert_eq!(partial(&mut lane, stock, &region), (10, 0, 0), "tx off");
+            assert!(!hides());
+            // Out of sight it may leave them again.
+            let mut away = Command::new("unshare").args(["--net", "sleep", "60"]).spawn().unwrap();
+            let own = fs::read_link("/proc/self/ns/net").unwrap();
+            let theirs = || fs::read_link(format!("/proc/{}/ns/net", away.id())).unwrap();
+            while theirs() == own {
+                thread::sleep(Duration::from_millis(1));
+            }
+            ip(&format!("link set va netns {}", away.id()));
+            assert!(hides());
+            away.kill().unwrap();
+            away.wait().unwrap();
         } else {
             println!("SKIP frames_without_whole_checksums_are_counted: no ethtool for its remedy");
         }

@@ -71,7 +71,7 @@ impl TraceFrames {
     /// Reads a capture through.
     ///
     /// # Errors
-    /// [`LoadError::Trace`]: unreadable, empty, a frame that was cut, that is too long or too short.
+    /// [`LoadError::Trace`]: unreadable, empty, or a frame that was cut, is too long or too short.
     pub fn of(path: &Path) -> Result<TraceFrames, LoadError> {
         let tape = TraceTape::open(path, u16::MAX)?;
         let count = |is: fn(&Record<'_>) -> bool| tape.trace.records().filter(is).count() as u32;

@@ -275,9 +275,9 @@ impl Live {
 /// That frames come by a port without whole checksums, and what to do.
 fn partial(name: &str) -> String {
     format!(
-        "{name}: TCP or UDP frames come without whole checksums, which their sender leaves to a card \
-         (CHECKSUM_PARTIAL), and leave without them: say `ethtool -K IFACE tx off` for the interface \
-         that sends them"
+        "{name}: TCP or UDP frames come without whole checksums, which their sender leaves to a \
+         card (CHECKSUM_PARTIAL), and leave without them: say `ethtool -K IFACE tx off` for the \
+         interface that sends them"
     )
 }
 

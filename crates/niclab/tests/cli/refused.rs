@@ -123,7 +123,7 @@ fn a_trace_that_cannot_be_read_whole_is_refused() {
     refuse(&cut(3, 100, 2), &["record 3", "a frame of 100 B", "the first 46 B", "tcpdump -s 0"]);
     refuse(&[], &["the file is empty"]);
     let place = scratch.path().to_str().unwrap();
-    refused(&["--device", "soft", "--trace", place], 3, &["Is a directory", "give a pcap"]);
+    refused(&["--device", "soft", "--trace", place], 3, &["is a directory", "give a pcap"]);
     refused(&["--device", "soft", "--trace", "/no.pcap"], 3, &["No such file", "give a pcap"]);
 }
 

@@ -33,7 +33,7 @@ const PCAP_MAGICS: [[u8; 4]; 4] = [
 ///
 /// A frame is given without its FCS where the file says that frames have one: by the link type of
 /// pcap (`FCS len` and `P`, draft-ietf-opsawg-pcap), by `if_fcslen` or `epb_flags` of pcapng
-/// (draft-ietf-opsawg-pcapng). Of a record that has more bytes than its frame had on the wire, those
+/// (draft-ietf-opsawg-pcapng). Of a record with more bytes than its frame had on the wire, those
 /// beyond the frame are left out.
 ///
 /// Of pcapng, packets of all three kinds of packet block are records; other blocks are skipped.

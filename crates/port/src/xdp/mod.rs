@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use niclab_nic::limits::BURST;
 use niclab_nic::memory::{Desc, Region};
+use rustix::net::netdevice::index_to_name;
 use rustix::net::sockopt::{
     set_xdp_rx_ring_size, set_xdp_tx_ring_size, set_xdp_umem_completion_ring_size,
     set_xdp_umem_fill_ring_size, set_xdp_umem_reg, socket_error, xdp_mmap_offsets, xdp_statistics,
@@ -33,11 +34,11 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::error::{Kind, PortError};
 use crate::lane::{Lane, LaneCounters};
-use crate::link::{self, HEADER_LEN};
+use crate::link::{self, HEADER_LEN, Link};
 use crate::packet::promiscuous;
 use crate::stock::Stock;
 use crate::wire::Burst;
-use queues::{Receiving, receiving};
+use queues::{Receiving, leaves_checksums, receiving};
 use redirect::Redirect;
 use ring::{FromKernel, ToKernel};
 
@@ -94,6 +95,19 @@ struct Interface {
     redirect: Redirect,
     /// The filter of a card lets in what is addressed to others.
     _promiscuous: OwnedFd,
+}
+
+/// Whether an interface of the calling thread's network namespace may hand over frames without
+/// whole TCP or UDP checksums, which AF_XDP does not mark: one end of a veth pair whose other end
+/// leaves them to it, or is out of sight.
+pub fn hides_checksums(link: &Link) -> bool {
+    let other_end = || {
+        let socket =
+            socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None).ok()?;
+        let name = index_to_name(&socket, link.peer?).ok()?;
+        leaves_checksums(&name).ok()
+    };
+    link.is_veth() && other_end().unwrap_or(true)
 }
 
 /// Opens all queues of an interface of the calling thread's network namespace, `count` of them, for

@@ -1,8 +1,10 @@
-//! How many queues an interface receives by, as its driver says (`ETHTOOL_GCHANNELS`).
+//! What the driver of an interface says: how many queues it receives by (`ETHTOOL_GCHANNELS`), and
+//! whether checksums of what it sends are left to it (`ETHTOOL_GTXCSUM`).
 #![allow(unsafe_code)]
 
 use std::io;
 use std::os::fd::AsRawFd;
+use std::ptr;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
@@ -11,6 +13,7 @@ const SIOCETHTOOL: u32 = 0x8946;
 
 /// linux/ethtool.h
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
+const ETHTOOL_GTXCSUM: u32 = 0x16;
 
 /// `struct ethtool_channels`.
 #[repr(C)]
@@ -27,6 +30,13 @@ struct Channels {
     combined_count: u32,
 }
 
+/// `struct ethtool_value`.
+#[repr(C)]
+struct Value {
+    cmd: u32,
+    data: u32,
+}
+
 /// Queues that an interface receives by, and the word by which ethtool sets their number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Receiving {
@@ -34,13 +44,35 @@ pub struct Receiving {
     pub word: &'static str,
 }
 
-/// Asks an interface of the calling thread's network namespace.
+/// Asks an interface of the calling thread's network namespace by how many queues it receives.
 ///
 /// # Errors
 /// What the kernel says; `EOPNOTSUPP` where the driver does not tell.
 pub fn receiving(name: &str) -> io::Result<Receiving> {
-    let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
     let mut channels = Channels { cmd: ETHTOOL_GCHANNELS, ..Channels::default() };
+    ask(name, &mut channels)?;
+    let word = if channels.combined_count > 0 { "combined" } else { "rx" };
+    Ok(Receiving { queues: channels.rx_count + channels.combined_count, word })
+}
+
+/// Asks an interface of the calling thread's network namespace whether the kernel leaves checksums
+/// of what it sends to it.
+///
+/// # Errors
+/// What the kernel says.
+pub fn leaves_checksums(name: &str) -> io::Result<bool> {
+    let mut value = Value { cmd: ETHTOOL_GTXCSUM, data: 0 };
+    ask(name, &mut value)?;
+    Ok(value.data != 0)
+}
+
+/// A request of ethtool's: plain C values that begin with a command.
+trait Asked {}
+impl Asked for Channels {}
+impl Asked for Value {}
+
+fn ask<T: Asked>(name: &str, asked: &mut T) -> io::Result<()> {
+    let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
     // SAFETY: zeros are a valid request.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     let room = request.ifr_name.len() - 1;
@@ -50,13 +82,9 @@ pub fn receiving(name: &str) -> io::Result<Receiving> {
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
         *to = from as libc::c_char;
     }
-    request.ifr_ifru.ifru_data = (&raw mut channels).cast();
-    // SAFETY: the request and the channels that it points to live through the call, and this
-    // command reads and writes one `struct ethtool_channels`.
+    request.ifr_ifru.ifru_data = ptr::from_mut(asked).cast();
+    // SAFETY: the request and the value that it points to live through the call, and the command
+    // that the value begins with reads and writes one value of its type.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL.into(), &raw mut request) };
-    if result < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let word = if channels.combined_count > 0 { "combined" } else { "rx" };
-    Ok(Receiving { queues: channels.rx_count + channels.combined_count, word })
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

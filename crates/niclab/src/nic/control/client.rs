@@ -1,5 +1,4 @@
-//! One who is connected to the socket of a card, and has not said all of a command, or not taken all
-//! of its answer yet.
+//! A client of the socket of a card, from when it connects until it has its answer.
 
 use std::io::{self, ErrorKind, IoSliceMut, Write};
 use std::mem::MaybeUninit;

@@ -1,8 +1,8 @@
 //! The socket that a card listens at: nobody but its owner, and a group that is named, may connect.
 //!
-//! The file has its mode from the moment it is there, whatever the umask: it gets that of the socket
-//! (`unix_bind_bsd` in net/unix/af_unix.c), which has no name before. Nobody can connect before it
-//! listens, and it listens once its group is set.
+//! The file has its mode from the moment it exists, whatever the umask: `bind` gives it the mode of
+//! the socket (`unix_bind_bsd` in net/unix/af_unix.c), which has no name before. Nobody can connect
+//! before the socket listens, and it listens once its group is set.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
