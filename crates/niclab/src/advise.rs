@@ -22,7 +22,7 @@ pub fn run(device: &str, file: &Path) -> Result<(), Failure> {
     let Some(name) = device.strip_prefix(MODEL) else {
         return Err(Failure::NotModelled { device: device.to_owned() });
     };
-    files::check(Path::new(name))?;
+    files::check_right(Path::new(name))?;
     let profile = model::read(name)?;
     let text = niclab_files::text(file, LEN_MAX)
         .map_err(|error| Failure::UnreadWorkload { path: file.to_owned(), error: error.into() })?;

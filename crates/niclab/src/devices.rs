@@ -46,7 +46,7 @@ pub fn open(names: &[String]) -> Result<Vec<Opened>, Failure> {
 
 fn open_one(name: &str) -> Result<Opened, Failure> {
     if let Some(profile) = name.strip_prefix("model:") {
-        files::check(Path::new(profile))?;
+        files::check_right(Path::new(profile))?;
     }
     let name = name.to_owned();
     match niclab_device::open(&name) {

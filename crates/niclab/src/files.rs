@@ -1,109 +1,66 @@
-//! Files that a command names: read whole, within limits, and who may read one that is refused.
+//! Files that a command names: how long each kind may be, and who may read one that is refused.
 
-use std::fs::{File, Metadata};
-use std::io::{Error, ErrorKind, Read, Result};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::fs::Metadata;
+use std::io::{Error, ErrorKind};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
-use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{Access, OFlags, access};
+use niclab_files::FileError;
+use rustix::fs::{Access, access};
 use rustix::process::geteuid;
 
 use crate::failure::Failure;
 
-/// Bytes of the longest file of rules, of a program or of tables: two million rules.
-pub const FILE_LEN_MAX: u64 = 256 << 20;
+/// Bytes of a program's text, and of an application's.
+pub const PROGRAM_LEN_MAX: u64 = 4 << 20;
+/// Bytes of a packet test: a hundred thousand packets.
+pub const TEST_LEN_MAX: u64 = 64 << 20;
+/// Bytes of a file of tables: some ten million entries.
+pub const TABLES_LEN_MAX: u64 = 1 << 30;
+/// Bytes of a file of rules: some four million rules.
+pub const RULES_LEN_MAX: u64 = 1 << 30;
 
-/// How long a pipe may be silent, and how long all of it may take.
-const SILENCE: Duration = Duration::from_secs(10);
-const TOGETHER: Duration = Duration::from_secs(60);
-
-/// Reads a file, or a pipe until its end. A pipe that nobody writes to is not waited for without
-/// end, and no more than [`FILE_LEN_MAX`] is kept.
+/// The bytes of a file.
 ///
 /// # Errors
-/// What the system says; a directory; a file that is too long; a pipe that is silent.
-pub fn read(path: &Path) -> Result<Vec<u8>> {
-    let nonblocking = OFlags::NONBLOCK.bits() as i32;
-    let mut file = File::options().read(true).custom_flags(nonblocking).open(path)?;
-    let about = file.metadata()?;
-    if about.is_dir() {
-        return Err(ErrorKind::IsADirectory.into());
-    }
-    if about.len() > FILE_LEN_MAX {
-        return Err(too_long());
-    }
-    let mut bytes = Vec::new();
-    if about.is_file() {
-        (&mut file).take(FILE_LEN_MAX + 1).read_to_end(&mut bytes)?;
-    } else {
-        read_pipe(&mut file, &mut bytes)?;
-    }
-    if bytes.len() as u64 > FILE_LEN_MAX { Err(too_long()) } else { Ok(bytes) }
+/// [`Failure::Unread`]
+pub fn read(path: &Path, len_max: u64) -> Result<Vec<u8>, Failure> {
+    niclab_files::read(path, len_max).map_err(|error| unread(path, error))
 }
 
-fn too_long() -> Error {
-    let reason = format!("longer than {} MiB: divide it into several", FILE_LEN_MAX >> 20);
-    Error::new(ErrorKind::FileTooLarge, reason)
+/// The text of a file.
+///
+/// # Errors
+/// [`Failure::Unread`]
+pub fn text(path: &Path, len_max: u64) -> Result<String, Failure> {
+    niclab_files::text(path, len_max).map_err(|error| unread(path, error))
 }
 
-/// Reads until the end, or until there is more than a file may have.
-fn read_pipe(file: &mut File, bytes: &mut Vec<u8>) -> Result<()> {
-    let until = Instant::now() + TOGETHER;
-    let mut piece = [0; 1 << 16];
-    while bytes.len() as u64 <= FILE_LEN_MAX {
-        let rest = SILENCE.min(until.saturating_duration_since(Instant::now()));
-        let timeout = Timespec { tv_sec: rest.as_secs() as i64, tv_nsec: 0 };
-        if poll(&mut [PollFd::new(&*file, PollFlags::IN)], Some(&timeout))? == 0 {
-            let reason = format!(
-                "a pipe that nobody wrote to for {} s, or that had no end after {} s: write to it, \
-                 or give a file",
-                SILENCE.as_secs(),
-                TOGETHER.as_secs()
-            );
-            return Err(Error::new(ErrorKind::TimedOut, reason));
+/// Refuses a file that this user has no right to read, before a library opens it.
+///
+/// # Errors
+/// [`Failure::Unread`]
+pub fn check_right(path: &Path) -> Result<(), Failure> {
+    match niclab_files::open(path) {
+        Err(FileError::System(error)) if error.kind() == ErrorKind::PermissionDenied => {
+            Err(Failure::Unread { path: path.into(), error })
         }
-        match file.read(&mut piece) {
-            Ok(0) => return Ok(()),
-            Ok(count) => bytes.extend_from_slice(&piece[..count]),
-            Err(error)
-                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-            Err(error) => return Err(error),
-        }
+        _ => Ok(()),
     }
-    Ok(())
+}
+
+fn unread(path: &Path, error: FileError) -> Failure {
+    Failure::Unread { path: path.into(), error: error.into() }
 }
 
 /// Why a file cannot be used, and what to do: where a right is missing, who has it.
 pub fn reason(path: &Path, error: &Error, otherwise: &str) -> String {
     match error.kind() {
         ErrorKind::PermissionDenied => format!("{error}: {}", who_may(path)),
-        ErrorKind::FileTooLarge | ErrorKind::TimedOut => error.to_string(),
+        // They name the remedy themselves.
+        ErrorKind::FileTooLarge | ErrorKind::InvalidInput => error.to_string(),
         _ => format!("{error}; {otherwise}"),
     }
-}
-
-/// Refuses a file that others read whole, where it cannot be: no right, a pipe, too long. One that
-/// is not there is for them to name.
-pub fn check(path: &Path) -> std::result::Result<(), Failure> {
-    let refused = |error: Error| Err(Failure::Unread { path: path.into(), error });
-    let about = match std::fs::metadata(path) {
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => return refused(error),
-        Err(_) => return Ok(()),
-        Ok(about) => about,
-    };
-    if about.is_dir() {
-        return Ok(());
-    }
-    if !about.is_file() {
-        let reason = "a pipe or a device, and no file";
-        return refused(Error::new(ErrorKind::InvalidInput, reason));
-    }
-    if about.len() > FILE_LEN_MAX {
-        return refused(too_long());
-    }
-    File::open(path).map(drop).or_else(refused)
 }
 
 /// Whose something is, and what the owner can do, for who may not use it.
@@ -187,45 +144,10 @@ pub fn group(name: &str) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
     use std::io::Write;
-    use std::process::{Command, Stdio};
 
     use super::*;
-
-    #[test]
-    fn a_file_is_read_and_no_more_than_its_limit() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("rules");
-        std::fs::write(&path, "flow flush 0\n").unwrap();
-        assert_eq!(read(&path).unwrap(), b"flow flush 0\n");
-        File::create(&path).unwrap().set_len(1 << 30).unwrap();
-        assert!(read(&path).unwrap_err().to_string().contains("longer than 256 MiB"));
-        let endless = read(Path::new("/dev/zero")).unwrap_err();
-        assert!(endless.to_string().contains("longer than 256 MiB"), "{endless}");
-        assert_eq!(read(Path::new("/dev/null")).unwrap(), b"");
-        let error = read(directory.path()).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::IsADirectory);
-    }
-
-    #[test]
-    fn a_pipe_is_read_to_its_end_and_not_waited_for_without_one() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("pipe");
-        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
-        let begun = Instant::now();
-        let silent = read(&path).unwrap_err().to_string();
-        assert!(silent.contains("nobody wrote to for 10 s"), "{silent}");
-        assert!(begun.elapsed() < 2 * SILENCE);
-        // As `<(…)` of a shell.
-        let mut echo = Command::new("sh")
-            .args(["-c", "sleep 0.2; echo one; sleep 0.2; echo two"])
-            .stdout(Stdio::from(File::options().read(true).write(true).open(&path).unwrap()))
-            .spawn()
-            .unwrap();
-        std::thread::sleep(Duration::from_millis(50));
-        assert_eq!(read(&path).unwrap(), b"one\ntwo\n");
-        echo.wait().unwrap();
-    }
 
     #[test]
     fn who_may_is_named() {

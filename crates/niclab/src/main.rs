@@ -16,7 +16,6 @@ mod environment;
 mod export;
 mod failure;
 mod files;
-mod input;
 mod kvs;
 mod list;
 mod merge;

@@ -8,7 +8,7 @@ use niclab_program::definition::Definition;
 use niclab_program::{Program, Single, Stf, Verdict, Warning, carry_out};
 
 use crate::failure::Failure;
-use crate::input::{self, PROGRAM_LEN_MAX, TEST_LEN_MAX};
+use crate::files::{self, PROGRAM_LEN_MAX, TEST_LEN_MAX};
 use crate::output::stdout;
 use crate::{output, rules};
 
@@ -108,7 +108,7 @@ pub fn fits(program: &Program) -> Result<(), String> {
 pub fn test(test: &Path, path: &Path) -> Result<(), Failure> {
     let program = read(path)?;
     fits(&program).map_err(|reason| Failure::Case { reason })?;
-    let stf = Stf::read(&program, &input::text(test, TEST_LEN_MAX)?)
+    let stf = Stf::read(&program, &files::text(test, TEST_LEN_MAX)?)
         .map_err(|error| Failure::Program { path: test.into(), error })?;
     let defined = carry_out(&stf, &mut Definition::new(program.clone()));
     if defined.packets + defined.met + defined.failures.len() == 0 {
@@ -138,6 +138,6 @@ fn read(path: &Path) -> Result<Program, Failure> {
 
 /// The program in a file, and what there is to say of it.
 fn read_with_warnings(path: &Path) -> Result<(Program, Vec<Warning>), Failure> {
-    Program::read_with_warnings(&input::text(path, PROGRAM_LEN_MAX)?)
+    Program::read_with_warnings(&files::text(path, PROGRAM_LEN_MAX)?)
         .map_err(|error| Failure::Program { path: path.into(), error })
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
 
-use niclab_files::FileError;
 use niclab_lab::spec::RulesFile;
 use niclab_nic::limits::{PORTS_MAX, QUEUES_MAX};
 use niclab_nic::rule::Action;
@@ -16,10 +15,8 @@ use niclab_nic::{Nic, NicConfig};
 
 use crate::arguments::{CheckArguments, RulesFormat};
 use crate::failure::Failure;
+use crate::files::{self, RULES_LEN_MAX};
 use crate::output::stdout;
-
-/// Bytes of a file of rules at most: some four million rules.
-const TEXT_LEN_MAX: u64 = 1 << 30;
 
 /// Rules of a kind that are told one by one, unless all are asked for.
 const SHOWN_MAX: usize = 5;
@@ -120,10 +117,9 @@ pub fn file(path: &Path) -> Result<RulesFile, Failure> {
     Ok(RulesFile { path, rules_count, queues, rules_met: None })
 }
 
-/// The bytes of a file, at most [`TEXT_LEN_MAX`].
+/// The bytes of a file, at most [`RULES_LEN_MAX`].
 pub fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    let unread = |error: FileError| Failure::Unread { path: path.into(), error: error.into() };
-    niclab_files::read(path, TEXT_LEN_MAX).map_err(unread)
+    files::read(path, RULES_LEN_MAX)
 }
 
 /// The text of a file, which is to be one.

@@ -237,7 +237,7 @@ fn specs(names: &[String]) -> Result<Vec<Spec>, Failure> {
     let all = || experiment::names().map(str::to_owned).collect();
     let names = if names.is_empty() { all() } else { names.to_vec() };
     let spec = |name: &String| {
-        files::check(Path::new(name))?;
+        files::check_right(Path::new(name))?;
         experiment::spec(name).map_err(Failure::from)
     };
     let specs: Vec<Spec> = names.iter().map(spec).collect::<Result<_, _>>()?;

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::programmed;
 use crate::failure::Failure;
-use crate::input::{self, PROGRAM_LEN_MAX};
+use crate::files::{self, PROGRAM_LEN_MAX};
 
 /// What a file says of an application.
 #[derive(Debug, Deserialize)]
@@ -49,7 +49,7 @@ fn one() -> u32 {
 /// [`Failure`]: what cannot be read, or a program that asks for more than the application has.
 pub(super) fn open(path: &Path, ports: usize, cores: usize) -> Result<Application, Failure> {
     let refused = |reason: String| Failure::Application { path: path.into(), reason };
-    let text = input::text(path, PROGRAM_LEN_MAX)?;
+    let text = files::text(path, PROGRAM_LEN_MAX)?;
     let said: Said = serde_json::from_str(&text).map_err(|error| refused(error.to_string()))?;
     let beside = |file: &Path| path.parent().unwrap_or(Path::new("")).join(file);
     let stem = || path.file_stem().map(|stem| stem.to_string_lossy().into_owned());

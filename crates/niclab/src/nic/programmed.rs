@@ -11,7 +11,7 @@ use super::memory::{self, hex};
 use super::patience::wait;
 use super::shown;
 use crate::failure::Failure;
-use crate::input::{self, PROGRAM_LEN_MAX, TABLES_LEN_MAX};
+use crate::files::{self, PROGRAM_LEN_MAX, TABLES_LEN_MAX};
 use crate::program::fits;
 use crate::rules::plural;
 
@@ -31,7 +31,7 @@ const DIGESTS_MAX: usize = 1_000;
 
 /// The program of a file.
 pub(super) fn read(path: &Path) -> Result<Program, Failure> {
-    let read = Program::read(&input::text(path, PROGRAM_LEN_MAX)?);
+    let read = Program::read(&files::text(path, PROGRAM_LEN_MAX)?);
     read.map_err(|error| Failure::Program { path: path.into(), error })
 }
 
@@ -51,7 +51,7 @@ pub(super) fn load(
     let mut pipeline = Pipeline::new(program).map_err(|error| memory(error.into()))?;
     if let Some(path) = tables {
         let refused = |reason: String| Failure::Tables { path: path.into(), reason };
-        let commands = read_tables(pipeline.program(), &input::text(path, TABLES_LEN_MAX)?);
+        let commands = read_tables(pipeline.program(), &files::text(path, TABLES_LEN_MAX)?);
         let commands = commands.map_err(|error| refused(error.to_string()))?;
         pipeline.tell(&commands, 0).map_err(|error| refused(error.to_string()))?;
     }
@@ -129,18 +129,18 @@ pub(super) fn sent(words: &str, prints_json: bool) -> Result<String, Failure> {
         }
         [before @ .., "table", "load", file] if *file != REPLACE && is_whose(before) => {
             let path = Path::new(file);
-            let text = input::text(path, TABLES_LEN_MAX)?;
+            let text = files::text(path, TABLES_LEN_MAX)?;
             is_json(path, &text)?;
             Ok(format!("{}table load {}", behind(before), json!(text)))
         }
         [before @ .., "program", "load", file] if is_whose(before) => {
-            let program = (file, input::text(Path::new(file), PROGRAM_LEN_MAX)?);
+            let program = (file, files::text(Path::new(file), PROGRAM_LEN_MAX)?);
             Ok(format!("{}program load {}", behind(before), json!([program])))
         }
         [before @ .., "program", "load", file, tables] if is_whose(before) => {
-            let program = (file, input::text(Path::new(file), PROGRAM_LEN_MAX)?);
+            let program = (file, files::text(Path::new(file), PROGRAM_LEN_MAX)?);
             let path = Path::new(tables);
-            let text = input::text(path, TABLES_LEN_MAX)?;
+            let text = files::text(path, TABLES_LEN_MAX)?;
             is_json(path, &text)?;
             Ok(format!("{}program load {}", behind(before), json!([program, (tables, text)])))
         }

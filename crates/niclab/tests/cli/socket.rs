@@ -230,18 +230,20 @@ fn files_that_are_pipes_or_too_long_are_refused_at_once() {
     let [trace, pipe, long] = ["in.pcap", "pipe", "long"].map(|name| scratch.path().join(name));
     fs::write(&trace, capture(3, 60, 1)).unwrap();
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    File::create(&long).unwrap().set_len(1 << 30).unwrap();
+    File::create(&long).unwrap().set_len(2 << 30).unwrap();
     let port = format!("pcap:in={},speed=max", trace.display());
     let [pipe, long] = [&pipe, &long].map(|path| path.to_str().unwrap());
     let nic = |options: &[&str]| call(&[&["nic", "--port", &port], options].concat());
-    for option in ["--rules", "--program", "--application"] {
-        nic(&[option, long]).with(3, &["longer than 256 MiB"]);
+    for (option, limit) in
+        [("--rules", "1 GiB"), ("--program", "4 MiB"), ("--application", "4 MiB")]
+    {
+        nic(&[option, long]).with(3, &[&format!("longer than {limit}")]);
     }
-    nic(&["--balance", &format!("keys={long}")]).with(3, &["longer than 256 MiB"]);
-    nic(&["--rules", pipe]).with(3, &["a pipe that nobody wrote to for 10 s"]);
+    nic(&["--balance", &format!("keys={long}")]).with(3, &["longer than 1 GiB"]);
+    nic(&["--rules", pipe]).with(3, &["a named pipe, not a file"]);
     let from_pipe = ["nic", "--port", &format!("pcap:in={pipe}")].map(str::to_owned);
     call(&from_pipe).with(5, &["write the trace to a file first"]);
-    call(&["rules", "check", long]).with(3, &["longer than 256 MiB"]);
+    call(&["rules", "check", long]).with(3, &["longer than 1 GiB"]);
     // What a shell writes into a pipe is read.
     let mut command = Command::new("bash");
     let rule = "flow create 0 ingress pattern eth / end actions drop / end";
