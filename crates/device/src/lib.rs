@@ -4,6 +4,7 @@
 //! [`Plan`], and returns one [`Observation`]. All four cross process borders as JSON, because a
 //! testbed may live in another process or on another host.
 
+pub mod address;
 pub mod cases;
 pub mod cores;
 pub mod dpdk;

@@ -2,13 +2,14 @@
 //!
 //! The client is here. For the other direction both commands change sides.
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 
 use niclab_load::echo::{self, Echoed, Passages};
 use niclab_load::requests::Protocol;
 use niclab_packet::echo::{Passage, Place as PacketPlace};
 
+use crate::address::{self, AddressError};
 use crate::cores::{Pinned, take};
 use crate::face::{
     About, Application, Applied, DeviceError, Exchange, Exchanged, Fact, Family, Host, Ledgered,
@@ -36,9 +37,7 @@ struct Peer {
 
 /// Opens the peer that a name such as `peer:192.0.2.7` or `peer:[2001:db8::7]:17007` stands for.
 pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
-    let bad = |reason: String| DeviceError::BadName { text: name.to_owned(), reason };
-    let text = name.strip_prefix("peer:").unwrap_or_default();
-    let server = address(text).map_err(bad)?;
+    let server = of_device(name)?;
     let core = take(name, 1)?[0];
     let fact = |name: &str, value: String| Fact { name: name.into(), value };
     let place =
@@ -69,27 +68,19 @@ pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
     Ok(Box::new(Peer { about, server, core, run: std::process::id() }))
 }
 
-/// An address with its port, or without one; or the name of a host.
+/// The server of a device of that name.
+pub(crate) fn of_device(name: &str) -> Result<SocketAddr, DeviceError> {
+    let read = address(name.strip_prefix("peer:").unwrap_or_default());
+    let bad = |e: AddressError| DeviceError::BadName { text: name.into(), reason: e.to_string() };
+    read.map_err(bad)
+}
+
+/// The address of an echo server, where its port may be left out.
 ///
 /// # Errors
-/// What would be right, in words.
-pub fn address(text: &str) -> Result<SocketAddr, String> {
-    if let Ok(address) = text.parse() {
-        return Ok(address);
-    }
-    if let Ok(ip) = text.trim_start_matches('[').trim_end_matches(']').parse() {
-        return Ok(SocketAddr::new(ip, PORT));
-    }
-    let has_port = text.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-    let found = match has_port {
-        true => text.to_socket_addrs(),
-        false => (text, PORT).to_socket_addrs(),
-    };
-    found.ok().and_then(|mut all| all.next()).ok_or_else(|| {
-        format!(
-            "`{text}` is no address: give one such as 192.0.2.7, [2001:db8::7]:{PORT} or a name"
-        )
-    })
+/// [`AddressError`].
+pub fn address(text: &str) -> Result<SocketAddr, AddressError> {
+    address::read(text, PORT)
 }
 
 /// Stamps of a message by probes of this host: where it leaves and where it comes back.
@@ -216,17 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_has_a_port_or_the_usual_one() {
-        for (text, address) in [
-            ("192.0.2.7", "192.0.2.7:17007"),
-            ("192.0.2.7:9", "192.0.2.7:9"),
-            ("2001:db8::7", "[2001:db8::7]:17007"),
-            ("[2001:db8::7]", "[2001:db8::7]:17007"),
-            ("[2001:db8::7]:9", "[2001:db8::7]:9"),
-        ] {
-            assert_eq!(super::address(text).unwrap().to_string(), address);
-        }
-        assert!(super::address("").unwrap_err().contains("is no address"));
+    fn a_peer_has_an_address() {
         assert!(open("peer:").is_err_and(|e| matches!(e, DeviceError::BadName { .. })));
     }
 }

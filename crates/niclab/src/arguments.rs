@@ -30,7 +30,7 @@ Exit codes:
   3    an experiment, a value, a trace, a program, its test or a file of rules cannot be used
   4    a result directory cannot be used
   5    a device is unknown, none could be opened, or a port of `nic` could not be
-  6    a run came to its end and has measured nothing
+  6    a run or `measure` came to its end and has measured nothing
   7    `rules check --strict` has found something to mend, and every file could be used
   8    `compare` has found a regression
   9    `serve` or `kvs` cannot have its address, or the server of `measure` or the card of `nic ctl`
@@ -259,7 +259,8 @@ pub enum ServeCommand {
 /// What `niclab measure echo` takes.
 #[derive(Args, Debug)]
 pub struct MeasureEchoArguments {
-    /// Where `niclab serve echo` runs; the port may be left out
+    /// Where `niclab serve echo` runs, such as 192.0.2.7, `[2001:db8::7]:17007`, fe80::7%eth0 or a
+    /// name; the port may be left out
     #[arg(long, value_name = "ADDRESS")]
     pub server: Option<String>,
     /// udp or tcp
@@ -308,7 +309,8 @@ pub struct MeasureEchoArguments {
 /// What `niclab serve echo` takes.
 #[derive(Args, Debug)]
 pub struct ServeEchoArguments {
-    /// Address to listen at; 0.0.0.0 or `[::]` stand for all; the port may be left out
+    /// Address to listen at; 0.0.0.0 or `[::]` stand for all; the port may be left out; a
+    /// link-local address names its interface, as in fe80::7%eth0
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     pub bind: String,
     /// udp or tcp alone [default: both]
@@ -321,6 +323,10 @@ pub struct ServeEchoArguments {
     /// How to wait for what comes: blocking, busy-poll, epoll, or io-uring
     #[arg(long, value_name = "WAY", default_value = "blocking")]
     pub receive: Receive,
+    /// Close connections on which nothing has moved for so many seconds
+    #[arg(long, value_name = "SECONDS", default_value = "60",
+          value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub idle_timeout: u64,
     /// Core of the server
     #[arg(long, value_name = "N")]
     pub core: Option<u32>,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use niclab_device::cores::{Pinned, allowed};
-use niclab_device::echo::{Echo, Echoed, Pace, Serve, Server, Transport};
+use niclab_device::echo::{Echo, Echoed, Pace, SIZE_MAX, Serve, Server, Transport};
 use niclab_device::linux::stamps_at;
 use niclab_device::realtime::RealTime;
 use niclab_device::{DeviceError, Exchange, Exchanged, Family, Feature, Host, Latency, peer};
@@ -24,14 +24,15 @@ const PERCENTILES: [(&str, f64); 6] =
 /// Serves until it is stopped, then says what it did.
 pub fn serve(arguments: &ServeEchoArguments) -> Result<(), Failure> {
     let stop: Arc<AtomicBool> = stop_flag()?;
-    let address = peer::address(&arguments.bind).map_err(|reason| Failure::Address { reason })?;
+    let address = peer::address(&arguments.bind).map_err(Failure::address("--bind"))?;
     let transport = arguments.transport;
     let (receive, batch) = (arguments.receive, arguments.batch);
     let _pinned = pinned(arguments.core)?;
     let _real_time = real_time(arguments.fifo)?;
-    let serve = Serve { transport, receive, batch, size_max: niclab_device::echo::SIZE_MAX };
+    let idle_ns = arguments.idle_timeout * 1_000_000_000;
+    let serve = Serve { transport, receive, batch, size_max: SIZE_MAX, idle_ns };
     let server = Server::bind(address, serve)?;
-    let tuned = arguments.tune.then(|| tune::address(address.ip())).transpose()?.flatten();
+    let tuned = arguments.tune.then(|| tune::address(address)).transpose()?.flatten();
     let protocols = match transport {
         None => "UDP and TCP",
         Some(Transport::Udp) => "UDP",
@@ -45,13 +46,18 @@ pub fn serve(arguments: &ServeEchoArguments) -> Result<(), Failure> {
     tune::end(tuned);
     ran?;
     let done = server.served();
+    let whole = |count: u64| words::whole(count as f64);
+    let closed = match done.closed {
+        0 => String::new(),
+        closed => format!(", {} of them closed by the server", whole(closed)),
+    };
     writeln!(
         stdout(),
-        "{} requests, {} answered; {} that were no requests; {} connections",
-        words::whole(done.received as f64),
-        words::whole(done.answered as f64),
-        words::whole(done.foreign as f64),
-        words::whole(done.connections as f64)
+        "{} requests, {} answered; {} that were no requests; {} connections{closed}",
+        whole(done.received),
+        whole(done.answered),
+        whole(done.foreign),
+        whole(done.connections)
     )?;
     Ok(())
 }
@@ -92,7 +98,7 @@ pub fn measure(arguments: &MeasureEchoArguments) -> Result<(), Failure> {
     let (name, family) = match &arguments.server {
         None => ("linux:veth".to_owned(), Family::V4),
         Some(server) => {
-            let address = peer::address(server).map_err(|reason| Failure::Address { reason })?;
+            let address = peer::address(server).map_err(Failure::address("--server"))?;
             let family = if address.is_ipv4() { Family::V4 } else { Family::V6 };
             (format!("peer:{address}"), family)
         }
@@ -115,13 +121,23 @@ pub fn measure(arguments: &MeasureEchoArguments) -> Result<(), Failure> {
     let mut bed = niclab_device::open(&name)?;
     let seen = bed.exchange(&exchange);
     tune::end(tuned);
-    let seen = seen?;
+    let seen = seen.map_err(|error| match error {
+        DeviceError::NotSupported { capability } => {
+            DeviceError::NotSupported { capability: bed.about().lack(&capability) }
+        }
+        error => error,
+    })?;
     match arguments.json {
         true => writeln!(stdout(), "{:#}", document(&exchange, &seen))?,
         false => print(&name, &exchange, &seen)?,
     }
-    match seen.echoed.ended {
+    let echoed = seen.echoed;
+    match echoed.ended {
         Some(reason) => Err(Failure::Lost { reason }),
+        None if echoed.rtt.0.is_empty() => {
+            let duration_ms = arguments.duration_ms;
+            Err(Failure::NoAnswer { sent: echoed.sent, duration_ms })
+        }
         None => Ok(()),
     }
 }
@@ -149,7 +165,11 @@ fn document(exchange: &Exchange, seen: &Exchanged) -> serde_json::Value {
     })
 }
 
+/// `null` of no latency at all.
 fn percentiles(latency: &Latency) -> serde_json::Value {
+    if latency.0.is_empty() {
+        return serde_json::Value::Null;
+    }
     let at =
         |(name, share): (&str, f64)| (name.to_owned(), json!(latency.0.value_at_quantile(share)));
     let mut all: serde_json::Map<_, _> = PERCENTILES.into_iter().map(at).collect();
@@ -172,6 +192,9 @@ fn print(name: &str, exchange: &Exchange, seen: &Exchanged) -> Result<(), Failur
         echo.size, echo.transport, echo.batch, echo.receive
     )?;
     let mut line = |name: &str, latency: &Latency| -> std::io::Result<()> {
+        if latency.0.is_empty() {
+            return Ok(());
+        }
         let at = |(name, share): (&str, f64)| {
             format!("{name} {}", words::time(latency.0.value_at_quantile(share) as f64))
         };

@@ -9,7 +9,7 @@
 //! |   | rules cannot be used |
 //! | 4 | a result directory cannot be used |
 //! | 5 | a device is unknown, none could be opened, or a port of `nic` could not be |
-//! | 6 | a run came to its end and has measured nothing |
+//! | 6 | a run, or `measure`, came to its end and has measured nothing |
 //! | 7 | `rules check --strict` has found something to mend |
 //! | 8 | `compare` has found a regression |
 //! | 9 | `serve`, `kvs` cannot have the address; `measure`'s server or `ctl`'s card is not there |
@@ -27,6 +27,7 @@ use niclab_apps::kvs::server::ServerError;
 use niclab_bench::BenchError;
 use niclab_card::CardError;
 use niclab_device::DeviceError;
+use niclab_device::address::AddressError;
 use niclab_device::echo::EchoError;
 use niclab_device::model::UnreadProfile;
 use niclab_lab::advise::WorkloadError;
@@ -282,6 +283,20 @@ pub enum Failure {
     /// A name that is no published card's.
     #[error("{0}")]
     UnknownCard(#[from] UnknownCard),
+    /// A measurement of messages none of which came back.
+    #[error(
+        "nothing was measured: {} in {duration_ms} ms; measure for longer with --duration-ms",
+        match sent {
+            0 => "no message was sent".to_owned(),
+            sent => format!("none of {sent} messages came back"),
+        }
+    )]
+    NoAnswer {
+        /// Messages of the measured part.
+        sent: u64,
+        /// How long that was to be.
+        duration_ms: u64,
+    },
     /// Something got worse.
     #[error("regression: {}", regressions.join("\n  "))]
     Regression {
@@ -368,6 +383,11 @@ fn lines(failures: &[Failure]) -> String {
 }
 
 impl Failure {
+    /// An address that cannot be read, and the option that has it.
+    pub fn address(option: &'static str) -> impl Fn(AddressError) -> Failure {
+        move |error| Failure::Address { reason: format!("{option}: {error}") }
+    }
+
     /// All that went wrong, where anything did; the first one says how the process ends.
     pub fn of(mut failures: Vec<Failure>) -> Result<(), Failure> {
         match failures.len() {
@@ -446,7 +466,7 @@ impl Failure {
             | Failure::Device(_)
             | Failure::NoDevice { .. }
             | Failure::UnknownDevice(_) => 5,
-            Failure::Nothing { .. } => 6,
+            Failure::NoAnswer { .. } | Failure::Nothing { .. } => 6,
             Failure::Amiss { .. } => 7,
             Failure::Regression { .. } => 8,
             Failure::Untrue { .. } => 10,

@@ -1,7 +1,7 @@
 //! `--tune`: interrupt coalescing off while something is measured, and as it was behind it.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
+use std::net::SocketAddr;
 
 use niclab_device::DeviceError;
 use niclab_device::linux::tune::{self, Tuned};
@@ -29,11 +29,12 @@ pub fn devices(names: &[String]) -> Result<Vec<Tuned>, Failure> {
 }
 
 /// Turns it off at the interface that has an address.
-pub fn address(address: IpAddr) -> Result<Option<Tuned>, Failure> {
+pub fn address(address: SocketAddr) -> Result<Option<Tuned>, Failure> {
     let interface = tune::interface_of(address)?.ok_or_else(|| {
         let reason = format!(
-            "no single interface has {address}, and --tune must know one; give the address that \
-             messages come to"
+            "no single interface has {}, and --tune must know one; give the address that messages \
+             come to",
+            address.ip()
         );
         Failure::Address { reason }
     })?;

@@ -14,7 +14,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use niclab_load::echo::{self, EchoError, Echoed, Passages, Serve, Server};
+use niclab_load::echo::{self, EchoError, Echoed, IDLE_NS, Passages, Serve, Server};
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 
 use super::features;
@@ -170,6 +170,7 @@ impl Hosts {
             receive: asked.receive,
             batch: asked.batch,
             size_max: asked.size,
+            idle_ns: IDLE_NS,
         };
         let address = SocketAddr::new(server.address(Wire::of(exchange)?), 0);
         let bound = server.netns.within(|| Server::bind(address, serve));
@@ -186,11 +187,13 @@ impl Hosts {
         let (_, host) = self.ends(exchange);
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {
-            let serving = scope.spawn(|| {
+            let serve = || {
                 let _pinned = Pinned::to(host.core);
                 let _real_time = real_time(exchange.fifo)?;
                 server.run(&stop).map_err(broken)
-            });
+            };
+            let serving = thread::Builder::new().name("server".into()).spawn_scoped(scope, serve);
+            let serving = serving.map_err(|source| broken(EchoError::NoThread { source }))?;
             let done = work();
             stop.store(true, Ordering::Relaxed);
             let served = serving.join().map_err(|_| DeviceError::Broken {

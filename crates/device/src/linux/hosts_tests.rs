@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use niclab_load::echo::{Echo, Pace, Receive, SIZE_MAX, Serve, Server, Transport};
+use niclab_load::echo::{Echo, IDLE_NS, Pace, Receive, SIZE_MAX, Serve, Server, Transport};
 
 use crate::cores::{Cores, Pinned};
 use crate::face::{DeviceError, Exchange, Family, Host, Testbed};
@@ -228,8 +228,13 @@ fn a_ledger_with_a_peer_has_what_travels_and_refuses_the_rest() {
     let hosts = Hosts::with(Cores::choose("test").unwrap(), &Feature::None).unwrap();
     let (here, there) = hosts.sides(Host::Here);
     let address = SocketAddr::new(there.address(Wire::Plain), 0);
-    let serve =
-        Serve { transport: None, receive: Receive::Blocking, batch: 16, size_max: SIZE_MAX };
+    let serve = Serve {
+        transport: None,
+        receive: Receive::Blocking,
+        batch: 16,
+        size_max: SIZE_MAX,
+        idle_ns: IDLE_NS,
+    };
     let server = there.netns.within(|| Server::bind(address, serve)).unwrap().unwrap();
     let probes = there.netns.within(|| stamps_at(server.address())).unwrap();
     let probes = match probes {

@@ -220,7 +220,7 @@ pub(crate) fn in_payload(echo: &Echo) -> bool {
 /// [`DeviceError::NotSupported`]: `stamps`; [`DeviceError::Absent`] where no single interface has
 /// the address.
 pub fn stamps_at(address: SocketAddr) -> Result<Stamps, DeviceError> {
-    let found = super::tune::interface_of(address.ip())?;
+    let found = super::tune::interface_of(address)?;
     let found = found.ok_or_else(|| DeviceError::Absent {
         what: format!("a single interface with {}, which probes must know", address.ip()),
         remedy: "give the address that messages come to".into(),

@@ -1,7 +1,7 @@
 //! Bulk data between the two hosts.
 
-use std::sync::atomic::AtomicBool;
-use std::thread;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
 use niclab_load::stream::{
@@ -84,32 +84,52 @@ fn carry(
     thread::scope(|scope| {
         let receiving = receivers.into_iter().enumerate().map(|(at, part)| {
             let core = receiver_cores.get(at);
-            scope.spawn(move || {
+            let work = move || {
                 let _pinned = pinned(core);
                 part.run(window, stop)
-            })
+            };
+            started(thread::Builder::new().name("receiver".into()).spawn_scoped(scope, work), stop)
         });
         let receiving: Vec<_> = receiving.collect();
         let sending = senders.into_iter().enumerate().map(|(at, part)| {
             let core = sender_cores.get(at);
-            scope.spawn(move || {
+            let work = move || {
                 let _pinned = pinned(core);
                 part.run(window, stop)
-            })
+            };
+            started(thread::Builder::new().name("sender".into()).spawn_scoped(scope, work), stop)
         });
         let sending: Vec<_> = sending.collect();
         let read = || Ok((CoreUse::read(sender_cores)?, CoreUse::read(receiver_cores)?));
         window.wait_begin();
         let before = read();
-        let gone = || Sent { ended: Some("a thread panicked".into()), ..Sent::default() };
-        let sent = sending.into_iter().map(|part| part.join().unwrap_or_else(|_| gone()));
+        let gone = |why| Sent { ended: Some(why), ..Sent::default() };
+        let sent = sending.into_iter().map(|part| ended(part).unwrap_or_else(gone));
         let sent = Sent::of(sent.collect());
         let after = read();
-        let gone = || Received { ended: Some("a thread panicked".into()), ..Received::default() };
-        let received = receiving.into_iter().map(|part| part.join().unwrap_or_else(|_| gone()));
+        let gone = |why| Received { ended: Some(why), ..Received::default() };
+        let received = receiving.into_iter().map(|part| ended(part).unwrap_or_else(gone));
         let received = Received::of(received.collect());
         (sent, received, passed(before, after))
     })
+}
+
+/// A thread, or why there is none; the others end then.
+type Started<'scope, T> = Result<ScopedJoinHandle<'scope, T>, String>;
+
+fn started<'scope, T>(
+    thread: std::io::Result<ScopedJoinHandle<'scope, T>>,
+    stop: &AtomicBool,
+) -> Started<'scope, T> {
+    thread.map_err(|error| {
+        stop.store(true, Ordering::Relaxed);
+        format!("no thread for it ({error}): raise the limit with `ulimit -u`")
+    })
+}
+
+/// What a thread saw, or why it saw nothing.
+fn ended<T>(thread: Started<'_, T>) -> Result<T, String> {
+    thread?.join().map_err(|_| "a thread panicked".to_owned())
 }
 
 /// What was added between two readings.

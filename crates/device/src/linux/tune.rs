@@ -11,7 +11,7 @@ use super::name::{Ends, Name};
 use super::note::{Kind, Note, Said};
 use super::refused;
 use crate::face::{DeviceError, Fact};
-use crate::peer;
+use crate::{address, peer};
 
 /// Notes of it.
 const NOTES: Kind<Coalescing> = Kind::new("coalescing");
@@ -67,10 +67,8 @@ impl Drop for Tuned {
 /// # Errors
 /// [`DeviceError::BadName`]; [`DeviceError::Absent`] where there is no way to the peer.
 pub fn interfaces(device: &str) -> Result<Vec<String>, DeviceError> {
-    if let Some(text) = device.strip_prefix("peer:") {
-        let server = peer::address(text)
-            .map_err(|reason| DeviceError::BadName { text: device.to_owned(), reason })?;
-        return Ok(toward(server)?.into_iter().collect());
+    if device.starts_with("peer:") {
+        return Ok(toward(peer::of_device(device)?)?.into_iter().collect());
     }
     let name = Name::is_one(device).then(|| Name::parse(device)).transpose()?;
     match name.map(|name| name.ends) {
@@ -79,12 +77,19 @@ pub fn interfaces(device: &str) -> Result<Vec<String>, DeviceError> {
     }
 }
 
-/// The interface that has this address; `None` where none has, or all are meant.
+/// The interface that has this address; `None` where none has, or all are meant. A link-local
+/// address names it itself.
 ///
 /// # Errors
 /// What the kernel says against looking.
-pub fn interface_of(address: IpAddr) -> Result<Option<String>, DeviceError> {
-    link::of_address(address).map_err(|e| refused("looking for the interface of an address", &e))
+pub fn interface_of(address: SocketAddr) -> Result<Option<String>, DeviceError> {
+    if let SocketAddr::V6(of_link) = address
+        && let Some(name) = address::interface(of_link.scope_id())
+    {
+        return Ok(Some(name));
+    }
+    let found = link::of_address(address.ip());
+    found.map_err(|e| refused("looking for the interface of an address", &e))
 }
 
 /// The interface that packets to a server leave by.
@@ -99,7 +104,7 @@ pub(crate) fn toward(server: SocketAddr) -> Result<Option<String>, DeviceError> 
         what: format!("a way to {server} ({e})"),
         remedy: format!("`ip route get {}` says what is missing", server.ip()),
     })?;
-    interface_of(local.ip())
+    interface_of(local)
 }
 
 /// What an interface of the process's namespace does, as a fact about a device; `None` where it

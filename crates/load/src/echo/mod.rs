@@ -6,7 +6,9 @@
 //! then. All times are those of `CLOCK_MONOTONIC`, which probes in the kernel read too.
 
 mod client;
+mod connections;
 mod datagrams;
+mod event_loop;
 mod poll;
 mod server;
 pub(crate) mod socket;
@@ -26,7 +28,7 @@ use serde::{Deserialize, Serialize};
 
 pub use client::run;
 pub(crate) use datagrams::{is_empty, is_full};
-pub use server::{Logged, Serve, Served, Server};
+pub use server::{IDLE_NS, Logged, Serve, Served, Server};
 pub use stamping::realtime_ahead_ns;
 
 use crate::histogram::Latency;
@@ -182,6 +184,12 @@ pub enum EchoError {
     )]
     NoRing {
         /// What the kernel said.
+        source: std::io::Error,
+    },
+    /// The system lets this user have no more threads.
+    #[error("no thread for the server ({source}): raise the limit with `ulimit -u`")]
+    NoThread {
+        /// What it said.
         source: std::io::Error,
     },
     /// Not built.

@@ -59,12 +59,20 @@ const EMPTY: epoll::EventData = epoll::EventData::new_u64(0);
 
 /// Sleeps until the socket has room or something to be received, or `until_ns` has come.
 pub fn wait_for_either(socket: impl AsFd, until_ns: u64) -> io::Result<()> {
+    sleep_until(socket, PollFlags::IN | PollFlags::OUT, until_ns)
+}
+
+/// Sleeps until the socket has room, or `until_ns` has come.
+pub fn wait_for_room(socket: impl AsFd, until_ns: u64) -> io::Result<()> {
+    sleep_until(socket, PollFlags::OUT, until_ns)
+}
+
+fn sleep_until(socket: impl AsFd, flags: PollFlags, until_ns: u64) -> io::Result<()> {
     let left_ns = until_ns.saturating_sub(now_ns());
     let timeout = Timespec {
         tv_sec: (left_ns / 1_000_000_000) as i64,
         tv_nsec: (left_ns % 1_000_000_000) as i64,
     };
-    let flags = PollFlags::IN | PollFlags::OUT;
     match poll(&mut [PollFd::new(&socket, flags)], Some(&timeout)) {
         Ok(_) | Err(Errno::INTR) => Ok(()),
         Err(error) => Err(error.into()),

@@ -1,7 +1,7 @@
 //! The server: sends every request back, and nothing else.
 
-use std::io::{self, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::io;
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -12,15 +12,12 @@ use serde::{Deserialize, Serialize};
 use super::datagrams::{is_empty, is_full};
 use super::poll::Waiter;
 use super::stamping::{self, Stamped};
-use super::stream::{Inflow, READ_LEN, each_of};
-use super::uring::{self, DatagramRing, StreamRing};
+use super::stream::each_of;
+use super::uring::{self, DatagramRing};
 use super::{
     EchoError, PASSAGES_MAX, Receive, Transport, check_by_socket, core_now, now_ns, socket,
 };
 use crate::mmsg::{Incoming, Outgoing, Patience};
-
-/// Connections that a server holds at once; further ones are closed.
-const CONNECTIONS_MAX: u64 = 1_024;
 
 /// How a server serves.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,7 +30,12 @@ pub struct Serve {
     pub batch: u16,
     /// Longest message that it sends back, bytes; longer ones are none of its.
     pub size_max: u16,
+    /// It closes a connection on which nothing has moved for so long, nanoseconds.
+    pub idle_ns: u64,
 }
+
+/// How long a connection may be idle, where nobody chooses another time, nanoseconds.
+pub const IDLE_NS: u64 = 60_000_000_000;
 
 /// What a server has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,6 +48,8 @@ pub struct Served {
     pub foreign: u64,
     /// Connections that were made.
     pub connections: u64,
+    /// Of these, those that the server closed: idle for too long, or in the way of new ones.
+    pub closed: u64,
 }
 
 /// When a server had a request and when it called to send it back: of messages that have no room
@@ -70,7 +74,7 @@ struct Counters {
     answered: AtomicU64,
     foreign: AtomicU64,
     connections: AtomicU64,
-    connected: AtomicU64,
+    closed: AtomicU64,
 }
 
 /// Sockets on one address: UDP and TCP.
@@ -155,7 +159,7 @@ impl Server {
     }
 
     /// Now and here, where messages are stamped.
-    fn stamp_now(&self) -> Option<Stamp> {
+    pub(super) fn stamp_now(&self) -> Option<Stamp> {
         let is_on = self.stamps.load(Ordering::Relaxed);
         is_on.then(|| Stamp { time_ns: now_ns(), core: core_now() })
     }
@@ -168,18 +172,22 @@ impl Server {
             answered: of(&self.counters.answered),
             foreign: of(&self.counters.foreign),
             connections: of(&self.counters.connections),
+            closed: of(&self.counters.closed),
         }
     }
 
-    /// Serves until `stop` is set. UDP runs on the calling thread, each connection on one of its
-    /// own that is allowed where this one is.
+    /// Serves until `stop` is set. UDP runs on the calling thread, connections on threads that are
+    /// allowed where this one is.
     ///
     /// # Errors
-    /// [`EchoError::Socket`]: a socket broke.
+    /// [`EchoError::Socket`]: a socket broke; [`EchoError::NoThread`].
     pub fn run(&self, stop: &AtomicBool) -> Result<(), EchoError> {
         match (&self.udp, &self.tcp) {
             (Some(udp), Some(tcp)) => thread::scope(|scope| {
-                let accepting = scope.spawn(|| self.connections(tcp, stop));
+                let accepting = thread::Builder::new()
+                    .name("echo-tcp".to_owned())
+                    .spawn_scoped(scope, || self.connections(tcp, stop))
+                    .map_err(|source| EchoError::NoThread { source })?;
                 let served = self.datagrams(udp, stop);
                 stop.store(true, Ordering::Relaxed);
                 let accepted = accepting.join().unwrap_or(Ok(()));
@@ -189,45 +197,6 @@ impl Server {
             (None, Some(tcp)) => self.connections(tcp, stop),
             (None, None) => Ok(()),
         }
-    }
-
-    /// A thread for each connection, until the server ends.
-    fn connections(&self, tcp: &TcpListener, stop: &AtomicBool) -> Result<(), EchoError> {
-        thread::scope(|scope| {
-            let accepted = self.accept(tcp, stop, |stream| {
-                scope.spawn(move || self.connection(stream, stop));
-            });
-            if accepted.is_err() {
-                stop.store(true, Ordering::Relaxed);
-            }
-            accepted
-        })
-    }
-
-    fn accept(
-        &self,
-        tcp: &TcpListener,
-        stop: &AtomicBool,
-        mut each: impl FnMut(TcpStream),
-    ) -> Result<(), EchoError> {
-        let waiter = Waiter::new(Receive::Blocking, tcp)?;
-        while !stop.load(Ordering::Relaxed) {
-            let until_ns = now_ns() + socket::TURN.as_nanos() as u64;
-            waiter.wait(tcp, until_ns).map_err(EchoError::of("accept"))?;
-            match tcp.accept() {
-                Ok((stream, _)) => {
-                    if self.counters.connected.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX {
-                        self.counters.connected.fetch_sub(1, Ordering::Relaxed);
-                        continue;
-                    }
-                    self.counters.connections.fetch_add(1, Ordering::Relaxed);
-                    each(stream);
-                }
-                // One that was gone before it was taken, or a moment without descriptors.
-                Err(_) => thread::yield_now(),
-            }
-        }
-        Ok(())
     }
 
     fn datagrams(&self, udp: &UdpSocket, stop: &AtomicBool) -> Result<(), EchoError> {
@@ -385,7 +354,7 @@ impl Server {
         answered
     }
 
-    fn count(&self, received: u64, answered: u64, foreign: u64) {
+    pub(super) fn count(&self, received: u64, answered: u64, foreign: u64) {
         self.counters.received.fetch_add(received, Ordering::Relaxed);
         self.counters.answered.fetch_add(answered, Ordering::Relaxed);
         if foreign > 0 {
@@ -393,63 +362,26 @@ impl Server {
         }
     }
 
-    /// Serves one connection until it is closed, breaks, or something else than requests comes.
-    fn connection(&self, stream: TcpStream, stop: &AtomicBool) {
-        if let Err(error) = self.converse(stream, stop)
-            && error.kind() == io::ErrorKind::InvalidData
-        {
-            self.count(0, 0, 1);
-        }
-        self.counters.connected.fetch_sub(1, Ordering::Relaxed);
+    pub(super) fn count_connection(&self) {
+        self.counters.connections.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn converse(&self, mut stream: TcpStream, stop: &AtomicBool) -> io::Result<()> {
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(socket::TURN))?;
-        stream.set_write_timeout(Some(socket::TURN))?;
-        if self.serve.receive == Receive::IoUring {
-            return self.converse_by_ring(&stream, stop);
-        }
-        stream.set_nonblocking(self.serve.receive != Receive::Blocking)?;
-        socket::tell(&stream, self.serve.receive);
-        let waiter = Waiter::new(self.serve.receive, &stream).map_err(io::Error::other)?;
-        let mut inflow = Inflow::new();
-        while !stop.load(Ordering::Relaxed) {
-            if self.serve.receive == Receive::Epoll {
-                waiter.wait(&stream, now_ns() + socket::TURN.as_nanos() as u64)?;
-            }
-            match inflow.read(&mut stream) {
-                Err(e) if is_empty(&e) => continue,
-                read => read?,
-            }
-            let received = self.stamp_now();
-            let messages = inflow.messages()?;
-            let count = self.turn_all(messages, received)?;
-            self.write_all(&mut stream, messages, stop)?;
-            self.count(count, count, 0);
-        }
-        Ok(())
+    pub(super) fn count_closed(&self) {
+        self.counters.closed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The same through a ring: answers go with the call that waits for the next requests.
-    fn converse_by_ring(&self, stream: &TcpStream, stop: &AtomicBool) -> io::Result<()> {
-        let mut ring = StreamRing::new(stream, READ_LEN).map_err(io::Error::other)?;
-        while !stop.load(Ordering::Relaxed) {
-            if !ring.receive(now_ns() + socket::TURN.as_nanos() as u64)? {
-                continue;
-            }
-            let received = self.stamp_now();
-            let (messages, pending) = ring.messages()?;
-            let count = self.turn_all(messages, received)?;
-            pending.extend_from_slice(messages);
-            self.count(count, count, 0);
-        }
-        Ok(())
+    /// Its way to wait for what comes.
+    pub(super) fn receive(&self) -> Receive {
+        self.serve.receive
+    }
+
+    pub(super) fn idle_ns(&self) -> u64 {
+        self.serve.idle_ns
     }
 
     /// Makes answers of the requests that came at `received`, and stamps them where that is wanted;
     /// how many they are.
-    fn turn_all(&self, messages: &mut [u8], received: Option<Stamp>) -> io::Result<u64> {
+    pub(super) fn turn_all(&self, messages: &mut [u8], received: Option<Stamp>) -> io::Result<u64> {
         let mut are_requests = true;
         let count = each_of(messages, &mut |message| {
             are_requests &= matches!(Head::read(message), Ok(Head { kind: Kind::Request, .. }));
@@ -462,23 +394,5 @@ impl Server {
             each_of(messages, &mut |message| self.put_stamps(message, received, sent));
         }
         Ok(count as u64)
-    }
-
-    /// Writes everything, however long the other side takes to read it, unless `stop` is set.
-    fn write_all(
-        &self,
-        stream: &mut TcpStream,
-        mut bytes: &[u8],
-        stop: &AtomicBool,
-    ) -> io::Result<()> {
-        while !bytes.is_empty() {
-            match stream.write(bytes) {
-                Ok(count) => bytes = &bytes[count..],
-                Err(e) if is_empty(&e) && stop.load(Ordering::Relaxed) => return Err(e),
-                Err(e) if is_empty(&e) => thread::yield_now(),
-                Err(e) => return Err(e),
-            }
-        }
-        Ok(())
     }
 }

@@ -14,7 +14,8 @@ use super::{Echo, EchoError, Receive, SILENCE_NS, socket};
 /// Bytes that are read in one call: two of the longest messages.
 pub const READ_LEN: usize = 2 * (MESSAGE_LEN_MAX + 1);
 
-/// What has come of a stream and was not used yet.
+/// What has come of a stream and was not used yet. Its memory comes with the first call for room.
+#[derive(Debug, Default)]
 pub struct Inflow {
     bytes: Vec<u8>,
     start: usize,
@@ -29,11 +30,21 @@ impl Inflow {
 
     /// Where to put what comes: behind what has come. Never empty.
     pub fn room(&mut self) -> &mut [u8] {
+        if self.bytes.is_empty() {
+            self.bytes = vec![0; READ_LEN];
+        }
         if self.bytes.len() - self.end < MESSAGE_LEN_MAX {
             self.bytes.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
         }
         &mut self.bytes[self.end..]
+    }
+
+    /// Gives the memory back where nothing waits in it.
+    pub fn shrink(&mut self) {
+        if self.start == self.end {
+            *self = Inflow::default();
+        }
     }
 
     /// So many bytes of the room hold what has come.

@@ -4,7 +4,6 @@ mod card;
 
 use std::fmt;
 use std::io::{Write, stdout};
-use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -12,6 +11,7 @@ use std::time::Duration;
 
 use niclab_apps::kvs::server::{Ended, Options, Server, Udp};
 use niclab_apps::kvs::store::Spread;
+use niclab_device::address;
 use niclab_lab::words;
 
 use crate::arguments::{KvsArguments, KvsMode, OnOff};
@@ -25,7 +25,7 @@ const PORT: u16 = 11211;
 /// Serves until it is stopped, then says what it did.
 pub fn run(arguments: &KvsArguments) -> Result<(), Failure> {
     let stop: Arc<AtomicBool> = stop_flag()?;
-    let listen = address(&arguments.listen)?;
+    let listen = address::read(&arguments.listen, PORT).map_err(Failure::address("--listen"))?;
     let udp = match arguments.udp {
         None => Udp::OnLoopback,
         Some(OnOff::On) => Udp::On,
@@ -62,16 +62,6 @@ pub fn run(arguments: &KvsArguments) -> Result<(), Failure> {
     let served = wanted.serve(server, &banner, &stop)?;
     print(&served.server)?;
     card::print(&served)
-}
-
-fn address(text: &str) -> Result<SocketAddr, Failure> {
-    let bare = || text.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-    let read = text.parse().or_else(|_| bare().map(|ip| SocketAddr::new(ip, PORT)));
-    read.map_err(|_| Failure::Address {
-        reason: format!(
-            "--listen {text}: give an address such as 127.0.0.1:{PORT} or [::1]:{PORT}"
-        ),
-    })
 }
 
 fn print(ended: &Ended) -> Result<(), Failure> {
@@ -151,14 +141,5 @@ mod tests {
         for wrong in ["", "MiB", "64MB", "-1", "1.5GiB", "64 MiB", "99999999999GiB"] {
             assert!(read(wrong).unwrap_err().contains("give one such as 64MiB"), "{wrong}");
         }
-    }
-
-    #[test]
-    fn addresses_may_leave_the_port_out() {
-        let read = |text: &str| address(text).map(|address| address.to_string()).ok();
-        assert_eq!(read("127.0.0.1").as_deref(), Some("127.0.0.1:11211"));
-        assert_eq!(read("[::1]:5").as_deref(), Some("[::1]:5"));
-        assert_eq!(read("::1").as_deref(), Some("[::1]:11211"));
-        assert!(read("nowhere").is_none() && read("").is_none());
     }
 }

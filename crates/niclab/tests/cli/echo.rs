@@ -6,21 +6,27 @@ use std::net::UdpSocket;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
 
 use crate::command::{cores, niclab, run, samples, scratch};
 
 /// A server on a free port of the loopback, killed with its value.
-struct Server {
-    child: Child,
+pub struct Server {
+    pub child: Child,
     out: BufReader<ChildStdout>,
-    address: String,
+    pub address: String,
 }
 
 impl Server {
     fn start(options: &[&str]) -> Server {
         let mut command = niclab(&["serve", "echo", "--bind", "127.0.0.1:0"]);
-        command.args(options).stdout(Stdio::piped());
-        let mut child = command.spawn().unwrap();
+        command.args(options);
+        Server::of(command)
+    }
+
+    /// Starts it by this command.
+    pub fn of(mut command: Command) -> Server {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut out = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         out.read_line(&mut line).unwrap();
@@ -29,7 +35,7 @@ impl Server {
     }
 
     /// Stops it as Ctrl-C does; what it said last.
-    fn stop(mut self) -> String {
+    pub fn stop(mut self) -> String {
         kill_process(Pid::from_child(&self.child), Signal::INT).unwrap();
         let mut rest = String::new();
         self.out.read_to_string(&mut rest).unwrap();
@@ -45,9 +51,9 @@ impl Drop for Server {
     }
 }
 
-fn measure(server: &str, options: &[&str]) -> Command {
+pub fn measure(server: &str, options: &[&str]) -> Command {
     let mut command = niclab(&["measure", "echo", "--server", server]);
-    command.args(["--duration-ms", "50", "--warmup-ms", "10"]).args(options);
+    command.args(["--duration-ms", "200", "--warmup-ms", "10"]).args(options);
     command
 }
 
@@ -71,7 +77,7 @@ fn a_server_is_measured_over_both_protocols_and_says_what_it_did() {
     }
     let ended = run(measure(&server.address, &["--rate", "1000", "--batch", "2"]));
     ended.with(0, &[]);
-    for phrase in ["round trip", "service", "left late", "50 sent, 0 lost"] {
+    for phrase in ["round trip", "service", "left late", "200 sent, 0 lost"] {
         assert!(ended.out.contains(phrase), "`{phrase}` is missing in:\n{}", ended.out);
     }
     let said = server.stop();
@@ -168,7 +174,7 @@ fn two_hosts_in_this_machine_are_measured_and_gone() {
         return;
     }
     let _cores = cores();
-    let options = ["--duration-ms", "50", "--ipv6", "--reverse", "--transport", "tcp"];
+    let options = ["--duration-ms", "200", "--ipv6", "--reverse", "--transport", "tcp"];
     let mut command = niclab(&["measure", "echo"]);
     command.args(options);
     run(command).with(0, &[]);
@@ -176,4 +182,120 @@ fn two_hosts_in_this_machine_are_measured_and_gone() {
     let left = links
         .filter(|link| link.as_ref().unwrap().file_name().to_string_lossy().starts_with("niclab-"));
     assert_eq!(left.count(), 0);
+}
+
+#[test]
+fn messages_that_nobody_answers_have_no_quantiles_and_an_exit_code() {
+    let _cores = cores();
+    // It takes all messages and answers none.
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap().to_string();
+    let none = "none of 200 messages came back in 200 ms";
+    for (options, what) in [
+        // The one of the warm-up is still waited for.
+        (&[][..], "no message was sent in 200 ms"),
+        (&["--rate", "1000"], none),
+    ] {
+        let ended = run(measure(&address, options));
+        ended.with(6, &["nothing was measured: ", what, "--duration-ms"]);
+        for number in ["round trip", "service", "NaN", "inf"] {
+            assert!(!ended.out.contains(number), "`{number}` of no message: {}", ended.out);
+        }
+        let mut command = measure(&address, options);
+        command.arg("--json");
+        let ended = run(command);
+        ended.with(6, &[]);
+        let seen: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
+        assert_eq!((&seen["rtt_ns"], &seen["answered"]), (&json!(null), &json!(0)), "{seen:#}");
+    }
+}
+
+/// Two namespaces, joined by a pair of interfaces that have link-local addresses alone.
+struct Joined(String);
+
+impl Joined {
+    fn new() -> Option<Joined> {
+        let joined = Joined(format!("niclab-ll-{}", std::process::id()));
+        let (a, b) = (joined.name("a"), joined.name("b"));
+        let is_made = [
+            format!("netns add {a}"),
+            format!("netns add {b}"),
+            format!("-n {a} link add lla type veth peer name llb netns {b}"),
+            format!("-n {a} address add fe80::a/64 dev lla nodad"),
+            format!("-n {b} address add fe80::b/64 dev llb nodad"),
+            format!("-n {a} link set lla up"),
+            format!("-n {b} link set llb up"),
+        ]
+        .iter()
+        .all(|line| {
+            let made = Command::new("ip").args(line.split(' ')).stderr(Stdio::null()).status();
+            made.is_ok_and(|status| status.success())
+        });
+        is_made.then_some(joined)
+    }
+
+    fn name(&self, end: &str) -> String {
+        format!("{}-{end}", self.0)
+    }
+
+    /// A command of niclab in one of the namespaces.
+    fn niclab(&self, end: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.name(end)]);
+        command.arg(niclab(arguments).get_program()).args(arguments);
+        command
+    }
+}
+
+impl Drop for Joined {
+    fn drop(&mut self) {
+        for end in ["a", "b"] {
+            let deleted = Command::new("ip").args(["netns", "delete", &self.name(end)]).output();
+            drop(deleted);
+        }
+    }
+}
+
+#[test]
+fn a_link_local_address_names_its_interface() {
+    let test = "a_link_local_address_names_its_interface";
+    if !rustix::process::geteuid().is_root() {
+        println!("SKIP {test}: needs root");
+        return;
+    }
+    let Some(joined) = Joined::new() else {
+        println!("SKIP {test}: no namespaces of `ip` here");
+        return;
+    };
+    let _cores = cores();
+    let server = Server::of(joined.niclab("a", &["serve", "echo", "--bind", "fe80::a%lla"]));
+    let mut listing = Command::new("ip");
+    listing.args(["-n", &joined.name("b"), "-o", "link", "show", "llb"]);
+    let listing = String::from_utf8(listing.output().unwrap().stdout).unwrap();
+    let index = listing.split(':').next().unwrap();
+    let measure = |to: &str| {
+        let arguments = ["measure", "echo", "--duration-ms", "200", "--warmup-ms", "10"];
+        run(joined.niclab("b", &[&arguments[..], &["--server", to]].concat()))
+    };
+    for to in ["fe80::a%llb", "[fe80::a%llb]", "[fe80::a%llb]:17007", "[fe80::a%25llb]:17007"] {
+        measure(to).with(0, &[]);
+    }
+    measure(&format!("fe80::a%{index}")).with(0, &[]);
+    measure(&format!("[fe80::a%{index}]:17007")).with(0, &[]);
+    measure("fe80::a%nowhere").with(2, &["--server", "no interface nowhere here", "ip link"]);
+    measure("fe80::a").with(2, &["--server", "name its interface, as in fe80::a%eth0"]);
+    let scratch = scratch();
+    let run_at = |device: &str| {
+        let out = scratch.path().join("run");
+        let arguments = ["run", "echo-size", "--device", device, "--repeats", "1", "-o"];
+        let mut command = joined.niclab("b", &[&arguments[..], &[out.to_str().unwrap()]].concat());
+        command.args(["--set", "size=64", "--set", "duration_ms=20", "--set", "family=ipv6"]);
+        run(command)
+    };
+    run_at("peer:[fe80::a%llb]:17007").with(0, &[]);
+    assert!(server.stop().contains(" 0 that were no requests"));
+    let listen = |address: &str| run(joined.niclab("a", &["kvs", "--listen", address]));
+    listen("[fe80::a%nowhere]:11211").with(2, &["--listen", "no interface nowhere here"]);
+    listen("fe80::a").with(2, &["--listen", "name its interface"]);
+    listen("fe80::77%lla").with(9, &["is not an address of this machine"]);
 }

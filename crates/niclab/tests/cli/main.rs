@@ -7,6 +7,7 @@
 mod changing;
 mod command;
 mod compare;
+mod crowded;
 mod directories;
 mod echo;
 mod interrupted;

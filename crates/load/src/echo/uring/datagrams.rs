@@ -186,7 +186,7 @@ impl DatagramRing {
 
 impl Drop for DatagramRing {
     fn drop(&mut self) {
-        if self.operations.take_back() {
+        if self.operations.take_back(|_, _| ()) {
             // SAFETY: no operation refers to the memory any more, and nobody uses it behind this.
             unsafe {
                 ManuallyDrop::drop(&mut self.incoming);

@@ -100,10 +100,11 @@ impl Operations {
         self.ring.submit_and_wait(1).map(drop)
     }
 
-    /// Cancels what the kernel still has; `true` where it has nothing any more.
+    /// Cancels what the kernel still has, and calls `each` as [`Operations::reap`] does; `true`
+    /// where it has nothing any more.
     #[must_use]
-    fn take_back(&mut self) -> bool {
-        self.reap(|_, _| ());
+    fn take_back(&mut self, mut each: impl FnMut(u64, i32)) -> bool {
+        self.reap(&mut each);
         if self.outstanding > 0 {
             // What was pushed and never handed over is handed over now, to be cancelled with the
             // rest.
@@ -115,7 +116,7 @@ impl Operations {
                 if self.wait(now_ns() + 10_000_000).is_err() {
                     break;
                 }
-                self.reap(|_, _| ());
+                self.reap(&mut each);
             }
         }
         self.outstanding == 0

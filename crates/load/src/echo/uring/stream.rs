@@ -60,6 +60,34 @@ impl StreamRing {
         })
     }
 
+    /// What has come of the stream before the ring had it. To be called before anything else.
+    pub fn with(mut self, inflow: Inflow) -> StreamRing {
+        *self.inflow = inflow;
+        self
+    }
+
+    /// Takes everything back from the kernel: what has come and was not used, and what did not go.
+    /// `None` where the kernel keeps some of it.
+    pub fn end(mut self) -> Option<(Inflow, Vec<u8>)> {
+        if let Some(count @ 1..) = self.received.take() {
+            self.inflow.filled(count as usize);
+        }
+        let (mut came, mut went) = (0, 0);
+        let is_back = self.operations.take_back(|number, result| match (number, result) {
+            (RECEIVED, 1..) => came = result as usize,
+            (SENT, 1..) => went = result as usize,
+            _ => {}
+        });
+        if !is_back {
+            return None;
+        }
+        let mut inflow = std::mem::take(&mut *self.inflow);
+        inflow.filled(came);
+        let mut rest = self.sending.split_off(self.sent + went);
+        rest.append(&mut self.pending);
+        Some((inflow, rest))
+    }
+
     /// The whole messages that have come since the last call, and behind what to write what is to
     /// be sent. They are ours until the next [`StreamRing::receive`].
     ///
@@ -161,7 +189,7 @@ fn is_again(result: i32) -> bool {
 
 impl Drop for StreamRing {
     fn drop(&mut self) {
-        if self.operations.take_back() {
+        if self.operations.take_back(|_, _| ()) {
             // SAFETY: no operation refers to the memory any more, and nobody uses it behind this.
             unsafe {
                 ManuallyDrop::drop(&mut self.inflow);

@@ -1,0 +1,354 @@
+//! Connections of the echo server: those that ask have a thread each, the others share event loops.
+//!
+//! A thread that sleeps in the call that receives answers sooner than one that asks epoll first.
+//! So a new connection, and one on which requests come, has a thread of its own, as long as there
+//! are some, and waits there as [`Receive`] says. A connection that asks nothing, and one whose
+//! client reads no answers, waits in an event loop, where it has neither a thread nor time.
+
+use std::io::{self, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, Scope};
+
+use super::datagrams::is_empty;
+use super::event_loop::EventLoop;
+use super::poll::{Waiter, wait_for_room};
+use super::server::Server;
+use super::stream::{Inflow, READ_LEN};
+use super::uring::StreamRing;
+use super::{EchoError, Receive, now_ns, socket};
+
+/// Connections that have a thread of their own at once.
+const THREADS_MAX: usize = 16;
+
+/// Event loops at most, however many cores there are.
+const LOOPS_MAX: usize = 16;
+
+/// A connection on which nothing has moved for so long is quiet: it has no thread of its own.
+pub(super) const QUIET_NS: u64 = 1_000_000_000;
+
+/// How long no further thread is tried for where the system allowed none.
+const NO_THREAD_NS: u64 = 1_000_000_000;
+
+/// Reads that find nothing between two looks at the clock, of a thread that never sleeps.
+const READS: u32 = 1_024;
+
+/// One connection, wherever it is served.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub stream: TcpStream,
+    inflow: Inflow,
+    /// Answers that the kernel has no room for yet.
+    unsent: Vec<u8>,
+    /// How many answers end in `unsent`.
+    unanswered: u64,
+    /// When bytes last came or went.
+    pub moved_ns: u64,
+    /// A request has come.
+    pub has_asked: bool,
+}
+
+impl Connection {
+    /// A connection that was just accepted.
+    pub fn new(stream: TcpStream) -> io::Result<Connection> {
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(socket::TURN))?;
+        stream.set_write_timeout(Some(socket::TURN))?;
+        Ok(Connection {
+            stream,
+            inflow: Inflow::default(),
+            unsent: Vec::new(),
+            unanswered: 0,
+            moved_ns: now_ns(),
+            has_asked: false,
+        })
+    }
+
+    /// The kernel has not taken all answers yet.
+    pub fn is_behind(&self) -> bool {
+        !self.unsent.is_empty()
+    }
+
+    /// Quiet for so long that a new connection may have its place; at once where it never asked.
+    pub fn may_go(&self, now_ns: u64) -> bool {
+        !self.has_asked || now_ns.saturating_sub(self.moved_ns) >= QUIET_NS
+    }
+
+    /// Reads what is there by one call, answers it, and keeps what the kernel does not take; how
+    /// many requests there were.
+    pub fn serve_once(&mut self, server: &Server) -> io::Result<u64> {
+        let Connection { stream, inflow, unsent, .. } = self;
+        inflow.read(stream)?;
+        let received = server.stamp_now();
+        let messages = inflow.messages()?;
+        let count = server.turn_all(messages, received)?;
+        let mut sent = 0;
+        while sent < messages.len() {
+            match stream.write(&messages[sent..]) {
+                Ok(more) => sent += more,
+                Err(e) if is_empty(&e) => break,
+                Err(e) => return Err(e),
+            }
+        }
+        unsent.extend_from_slice(&messages[sent..]);
+        match unsent.is_empty() {
+            true => server.count(count, count, 0),
+            false => {
+                server.count(count, 0, 0);
+                self.unanswered = count;
+            }
+        }
+        Ok(count)
+    }
+
+    /// Sends what the kernel did not take, as far as it does now; `true` where bytes went.
+    pub fn catch_up(&mut self, server: &Server) -> io::Result<bool> {
+        let mut sent = 0;
+        while sent < self.unsent.len() {
+            match self.stream.write(&self.unsent[sent..]) {
+                Ok(more) => sent += more,
+                Err(e) if is_empty(&e) => break,
+                Err(e) => return Err(e),
+            }
+        }
+        self.unsent.drain(..sent);
+        if !self.is_behind() {
+            self.unsent = Vec::new();
+            server.count(0, std::mem::take(&mut self.unanswered), 0);
+        }
+        Ok(sent > 0)
+    }
+
+    /// Makes it fit for an event loop, which keeps no memory for those that say nothing.
+    fn rest(mut self) -> io::Result<Connection> {
+        self.stream.set_nonblocking(true)?;
+        self.inflow.shrink();
+        Ok(self)
+    }
+}
+
+/// Tells when nothing has moved for too long. It reads the clock only while nothing moves.
+#[derive(Default)]
+struct Quiet {
+    since_ns: Option<u64>,
+}
+
+impl Quiet {
+    /// Nothing moved just now; `true` where that has been so for [`QUIET_NS`].
+    fn is_over(&mut self) -> bool {
+        let now_ns = now_ns();
+        now_ns.saturating_sub(*self.since_ns.get_or_insert(now_ns)) >= QUIET_NS
+    }
+}
+
+/// What the threads of a server's connections share.
+pub(super) struct Pool<'a> {
+    pub server: &'a Server,
+    pub stop: &'a AtomicBool,
+    loops: &'a [EventLoop],
+    /// The first so many loops have a thread.
+    running: AtomicUsize,
+    /// Connections that have a thread of their own.
+    threads: AtomicUsize,
+    /// Until then no thread is tried for.
+    no_thread_until_ns: AtomicU64,
+}
+
+impl Server {
+    /// Accepts connections and serves them until `stop` is set, or accepting fails.
+    pub(super) fn connections(
+        &self,
+        tcp: &TcpListener,
+        stop: &AtomicBool,
+    ) -> Result<(), EchoError> {
+        let cores = thread::available_parallelism().map_or(1, usize::from).min(LOOPS_MAX);
+        let mut loops = vec![EventLoop::new().map_err(EchoError::of("epoll"))?];
+        // Where descriptors are scarce there are fewer.
+        loops.extend((1..cores).map_while(|_| EventLoop::new().ok()));
+        let (running, threads) = (AtomicUsize::new(1), AtomicUsize::new(0));
+        let no_thread_until_ns = AtomicU64::new(0);
+        let pool = Pool { server: self, stop, loops: &loops, running, threads, no_thread_until_ns };
+        thread::scope(|scope| {
+            for own in &loops[1..] {
+                let serve = || pool.run_loop(scope, own, None);
+                let started = thread::Builder::new().name("echo-loop".into());
+                if started.spawn_scoped(scope, serve).is_err() {
+                    break;
+                }
+                pool.running.fetch_add(1, Ordering::Relaxed);
+            }
+            let served = pool.run_loop(scope, &loops[0], Some(tcp));
+            if served.is_err() {
+                stop.store(true, Ordering::Relaxed);
+            }
+            served
+        })
+    }
+}
+
+impl<'a> Pool<'a> {
+    fn run_loop<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        own: &EventLoop,
+        tcp: Option<&TcpListener>,
+    ) -> Result<(), EchoError> {
+        own.run(self, tcp, &mut |connection| self.give_thread(scope, connection))
+            .map_err(EchoError::of("epoll"))
+    }
+
+    /// How many connections each loop may hold.
+    pub fn share(&self) -> usize {
+        super::event_loop::CONNECTIONS_MAX / self.running.load(Ordering::Relaxed)
+    }
+
+    /// Gives a connection to the loop that has the fewest.
+    pub fn give_loop(&self, connection: Connection) {
+        let running = &self.loops[..self.running.load(Ordering::Relaxed)];
+        if let Some(least) = running.iter().min_by_key(|one| one.load()) {
+            least.give(connection);
+        }
+    }
+
+    /// A thread may be tried for.
+    pub fn may_have_thread(&self) -> bool {
+        self.threads.load(Ordering::Relaxed) < THREADS_MAX
+            && now_ns() >= self.no_thread_until_ns.load(Ordering::Relaxed)
+    }
+
+    /// Serves a connection on a thread of its own; gives it back where there is none.
+    fn give_thread<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        connection: Connection,
+    ) -> Option<Connection> {
+        if self.threads.fetch_update(Ordering::Relaxed, Ordering::Relaxed, below_max).is_err() {
+            return Some(connection);
+        }
+        // A thread that cannot be started drops its closure, but not this.
+        let place = Arc::new(Mutex::new(Some(connection)));
+        let theirs = Arc::clone(&place);
+        let work = move || {
+            let taken = theirs.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let left = taken.and_then(|connection| self.converse(connection));
+            self.threads.fetch_sub(1, Ordering::Relaxed);
+            if let Some(connection) = left {
+                self.give_loop(connection);
+            }
+        };
+        let started = thread::Builder::new().name("echo-one".into()).spawn_scoped(scope, work);
+        if started.is_ok() {
+            return None;
+        }
+        self.threads.fetch_sub(1, Ordering::Relaxed);
+        self.no_thread_until_ns.store(now_ns() + NO_THREAD_NS, Ordering::Relaxed);
+        place.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Serves a connection on the calling thread until it is quiet: it goes back to a loop then.
+    /// `None` where it was closed, broke, or something else than requests came.
+    fn converse(&self, connection: Connection) -> Option<Connection> {
+        let served = match self.server.receive() {
+            Receive::IoUring => self.converse_by_ring(connection),
+            _ => self.converse_by_calls(connection),
+        };
+        self.keep(served)
+    }
+
+    /// What is left of a connection that was served; counts what was no request.
+    pub fn keep(&self, served: io::Result<Connection>) -> Option<Connection> {
+        if served.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::InvalidData) {
+            self.server.count(0, 0, 1);
+        }
+        served.ok()
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn converse_by_calls(&self, mut connection: Connection) -> io::Result<Connection> {
+        let receive = self.server.receive();
+        socket::tell(&connection.stream, receive);
+        // Without a descriptor to wait by, the loop that has one serves it.
+        let Ok(waiter) = Waiter::new(receive, &connection.stream) else { return connection.rest() };
+        connection.stream.set_nonblocking(receive != Receive::Blocking)?;
+        let (mut quiet, mut reads) = (Quiet::default(), 0_u32);
+        while !self.is_stopped() {
+            if receive == Receive::Epoll {
+                waiter.wait(&connection.stream, now_ns() + socket::TURN.as_nanos() as u64)?;
+            }
+            match connection.serve_once(self.server) {
+                Ok(1..) => {
+                    connection.has_asked = true;
+                    quiet = Quiet::default();
+                }
+                // A part of a message: whoever sends so little is as good as quiet.
+                Ok(0) if quiet.is_over() => break,
+                Ok(0) => {}
+                Err(e) if is_empty(&e) => {
+                    reads = reads.wrapping_add(1);
+                    let is_time = receive != Receive::BusyPoll || reads.is_multiple_of(READS);
+                    if is_time && quiet.is_over() {
+                        break;
+                    }
+                }
+                Err(e) => return Err(e),
+            }
+            if connection.is_behind() && !self.catch_up(&mut connection)? {
+                break;
+            }
+        }
+        connection.moved_ns = now_ns();
+        connection.rest()
+    }
+
+    /// Waits for the client to read its answers; `false` where it is quiet before it has.
+    fn catch_up(&self, connection: &mut Connection) -> io::Result<bool> {
+        let mut quiet = Quiet::default();
+        while connection.is_behind() {
+            wait_for_room(&connection.stream, now_ns() + socket::TURN.as_nanos() as u64)?;
+            match connection.catch_up(self.server)? {
+                true => quiet = Quiet::default(),
+                false if quiet.is_over() || self.is_stopped() => return Ok(false),
+                false => {}
+            }
+        }
+        Ok(true)
+    }
+
+    /// The same through a ring: answers go with the call that waits for the next requests.
+    fn converse_by_ring(&self, mut connection: Connection) -> io::Result<Connection> {
+        let Ok(ring) = StreamRing::new(&connection.stream, READ_LEN) else {
+            return connection.rest();
+        };
+        connection.stream.set_nonblocking(false)?;
+        let mut ring = ring.with(std::mem::take(&mut connection.inflow));
+        let mut quiet = Quiet::default();
+        while !self.is_stopped() {
+            if !ring.receive(now_ns() + socket::TURN.as_nanos() as u64)? {
+                if quiet.is_over() {
+                    break;
+                }
+                continue;
+            }
+            quiet = Quiet::default();
+            connection.has_asked = true;
+            let received = self.server.stamp_now();
+            let (messages, pending) = ring.messages()?;
+            let count = self.server.turn_all(messages, received)?;
+            pending.extend_from_slice(messages);
+            self.server.count(count, count, 0);
+        }
+        let (inflow, unsent) = ring.end().ok_or(io::ErrorKind::BrokenPipe)?;
+        (connection.inflow, connection.unsent) = (inflow, unsent);
+        connection.moved_ns = now_ns();
+        connection.rest()
+    }
+}
+
+/// One more, unless there are as many as there may be.
+fn below_max(count: usize) -> Option<usize> {
+    (count < THREADS_MAX).then_some(count + 1)
+}

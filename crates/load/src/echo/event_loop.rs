@@ -1,0 +1,283 @@
+//! An event loop of the echo server: connections that ask nothing, or read no answers, wait here.
+
+use std::io;
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
+use rustix::io::Errno;
+
+use super::connections::{Connection, Pool};
+use super::datagrams::is_empty;
+use super::{now_ns, socket};
+
+/// Connections that all loops hold at once. A new one takes the place of the one that has been
+/// quiet for longest.
+pub(super) const CONNECTIONS_MAX: usize = 1_024;
+
+/// Events of one call.
+const EVENTS: usize = 64;
+
+/// Connections that are accepted before the others have their turn.
+const ACCEPTS: usize = 64;
+
+/// How long nothing is accepted where the system has no room for a connection, nanoseconds.
+const BACK_OFF_NS: u64 = 50_000_000;
+
+/// How often idle connections are looked for, at most, nanoseconds.
+const SWEEP_NS: u64 = 250_000_000;
+
+/// Marks the listener's events and those of the bell; connections have their places.
+const LISTENER: u64 = u64::MAX;
+const BELL: u64 = u64::MAX - 1;
+
+const NOTHING: epoll::Event =
+    epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) };
+
+/// The part of a loop that other threads see.
+#[derive(Debug)]
+pub(super) struct EventLoop {
+    epoll: OwnedFd,
+    /// Rings when something is in `given`.
+    bell: OwnedFd,
+    given: Mutex<Vec<Connection>>,
+    /// Connections that it has or was given.
+    load: AtomicUsize,
+}
+
+/// Serves a connection elsewhere, or gives it back.
+type Elsewhere<'a> = dyn FnMut(Connection) -> Option<Connection> + 'a;
+
+impl EventLoop {
+    pub fn new() -> io::Result<EventLoop> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        epoll::add(&epoll, &bell, epoll::EventData::new_u64(BELL), epoll::EventFlags::IN)?;
+        Ok(EventLoop { epoll, bell, given: Mutex::default(), load: AtomicUsize::new(0) })
+    }
+
+    /// How many connections it has.
+    pub fn load(&self) -> usize {
+        self.load.load(Ordering::Relaxed)
+    }
+
+    /// Gives it a connection. May be called by any thread.
+    pub fn give(&self, connection: Connection) {
+        self.load.fetch_add(1, Ordering::Relaxed);
+        self.given.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+        // A bell that rings already needs no more.
+        let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+    }
+
+    /// Serves what it is given until the pool stops. The loop with the listener accepts for all.
+    pub fn run(
+        &self,
+        pool: &Pool<'_>,
+        tcp: Option<&TcpListener>,
+        elsewhere: &mut Elsewhere<'_>,
+    ) -> io::Result<()> {
+        let mut held =
+            Held { own: self, pool, places: Vec::new(), free: Vec::new(), accept_at_ns: Some(0) };
+        let mut events = [NOTHING; EVENTS];
+        let (turn, mut swept_ns) = (socket::TURN.as_nanos() as u64, now_ns());
+        while !pool.stop.load(Ordering::Relaxed) {
+            if let Some(tcp) = tcp {
+                held.listen_again(tcp)?;
+            }
+            let timeout = Timespec { tv_sec: 0, tv_nsec: turn as _ };
+            let count = match epoll::wait(&self.epoll, &mut events[..], Some(&timeout)) {
+                Ok(count) => count,
+                Err(Errno::INTR) => 0,
+                Err(error) => return Err(error.into()),
+            };
+            for event in &events[..count] {
+                match (event.data.u64(), tcp) {
+                    (LISTENER, Some(tcp)) => held.accept(tcp, elsewhere)?,
+                    (BELL, _) => held.take_given(),
+                    (place, _) => held.serve(place as usize, elsewhere),
+                }
+            }
+            if now_ns() >= swept_ns + SWEEP_NS {
+                swept_ns = now_ns();
+                held.close_idle(swept_ns);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The part of a loop that its thread alone sees.
+struct Held<'a> {
+    own: &'a EventLoop,
+    pool: &'a Pool<'a>,
+    places: Vec<Option<Connection>>,
+    free: Vec<usize>,
+    /// When the listener is to be waited for again, where it is not.
+    accept_at_ns: Option<u64>,
+}
+
+impl Held<'_> {
+    /// Waits for the listener again once the time has come.
+    fn listen_again(&mut self, tcp: &TcpListener) -> io::Result<()> {
+        if self.accept_at_ns.is_some_and(|at_ns| now_ns() >= at_ns) {
+            let data = epoll::EventData::new_u64(LISTENER);
+            epoll::add(&self.own.epoll, tcp, data, epoll::EventFlags::IN)?;
+            self.accept_at_ns = None;
+        }
+        Ok(())
+    }
+
+    /// Accepts what waits, each for a thread of its own where there is one. Where the system has no
+    /// room for it, the connection that has been quiet for longest makes some; where there is none,
+    /// nothing is accepted for a while.
+    fn accept(&mut self, tcp: &TcpListener, elsewhere: &mut Elsewhere<'_>) -> io::Result<()> {
+        for _ in 0..ACCEPTS {
+            match tcp.accept() {
+                Ok((stream, _)) => {
+                    self.pool.server.count_connection();
+                    // One that broke meanwhile is gone.
+                    if let Ok(connection) = Connection::new(stream)
+                        && connection.stream.set_nonblocking(true).is_ok()
+                    {
+                        let left = match self.pool.may_have_thread() {
+                            true => elsewhere(connection),
+                            false => Some(connection),
+                        };
+                        left.into_iter().for_each(|one| self.pool.give_loop(one));
+                    }
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(e) if is_empty(&e) || e.kind() == io::ErrorKind::ConnectionAborted => {}
+                Err(_) if self.make_room() => {}
+                Err(_) => {
+                    epoll::delete(&self.own.epoll, tcp)?;
+                    self.accept_at_ns = Some(now_ns() + BACK_OFF_NS);
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Closes one that may go, if need be one of those that were accepted just now.
+    fn make_room(&mut self) -> bool {
+        self.displace() || {
+            self.take_given();
+            self.displace()
+        }
+    }
+
+    /// Takes in what other threads have given.
+    fn take_given(&mut self) {
+        let mut count = [0; 8];
+        let _ = rustix::io::read(&self.own.bell, &mut count);
+        let given =
+            std::mem::take(&mut *self.own.given.lock().unwrap_or_else(PoisonError::into_inner));
+        for connection in given {
+            let is_full = self.places.len() - self.free.len() >= self.pool.share();
+            if is_full && !self.displace() {
+                self.own.load.fetch_sub(1, Ordering::Relaxed);
+                self.pool.server.count_closed();
+                continue;
+            }
+            self.put(connection);
+        }
+    }
+
+    /// Waits for a connection: for room while answers wait for it, and otherwise for requests.
+    fn put(&mut self, connection: Connection) {
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.places.push(None);
+            self.places.len() - 1
+        });
+        let data = epoll::EventData::new_u64(place as u64);
+        match epoll::add(&self.own.epoll, &connection.stream, data, flags(&connection)) {
+            Ok(()) => self.places[place] = Some(connection),
+            Err(_) => {
+                self.free.push(place);
+                self.own.load.fetch_sub(1, Ordering::Relaxed);
+                self.pool.server.count_closed();
+            }
+        }
+    }
+
+    /// Takes a connection out, which is waited for no longer.
+    fn take(&mut self, place: usize) -> Option<Connection> {
+        let connection = self.places.get_mut(place)?.take()?;
+        let _ = epoll::delete(&self.own.epoll, &connection.stream);
+        self.free.push(place);
+        self.own.load.fetch_sub(1, Ordering::Relaxed);
+        Some(connection)
+    }
+
+    /// Serves a connection that can go on.
+    fn serve(&mut self, place: usize, elsewhere: &mut Elsewhere<'_>) {
+        // An event of a connection that has gone, whose place may be another's by now.
+        let Some(Some(connection)) = self.places.get_mut(place) else { return };
+        let was_behind = connection.is_behind();
+        let served = match was_behind {
+            true => connection.catch_up(self.pool.server).map(u64::from),
+            false => connection.serve_once(self.pool.server),
+        };
+        match served {
+            Ok(moved) => {
+                if moved > 0 || !was_behind {
+                    connection.moved_ns = now_ns();
+                }
+                connection.has_asked |= moved > 0;
+                if connection.is_behind() != was_behind {
+                    let data = epoll::EventData::new_u64(place as u64);
+                    let flags = flags(connection);
+                    if epoll::modify(&self.own.epoll, &connection.stream, data, flags).is_err() {
+                        drop(self.take(place));
+                    }
+                } else if !was_behind
+                    && moved > 0
+                    && self.pool.may_have_thread()
+                    && let Some(connection) = self.take(place)
+                    && let Some(left) = elsewhere(connection)
+                {
+                    self.own.load.fetch_add(1, Ordering::Relaxed);
+                    self.put(left);
+                }
+            }
+            Err(e) if is_empty(&e) => {}
+            Err(e) => drop(self.take(place).and_then(|_| self.pool.keep(Err(e)))),
+        }
+    }
+
+    /// Closes the connection that has been quiet for longest, if one may go; `true` where it did.
+    fn displace(&mut self) -> bool {
+        let now_ns = now_ns();
+        let held = self.places.iter().enumerate();
+        let may_go = held.filter_map(|(place, held)| Some((held.as_ref()?, place)));
+        let longest = may_go
+            .filter(|(connection, _)| connection.may_go(now_ns))
+            .min_by_key(|(connection, _)| connection.moved_ns);
+        let Some((_, place)) = longest else { return false };
+        drop(self.take(place));
+        self.pool.server.count_closed();
+        true
+    }
+
+    /// Closes those on which nothing has moved for too long.
+    fn close_idle(&mut self, now_ns: u64) {
+        let idle_ns = self.pool.server.idle_ns();
+        for place in 0..self.places.len() {
+            let held = self.places[place].as_ref();
+            if held.is_some_and(|one| now_ns.saturating_sub(one.moved_ns) >= idle_ns) {
+                drop(self.take(place));
+                self.pool.server.count_closed();
+            }
+        }
+    }
+}
+
+fn flags(connection: &Connection) -> epoll::EventFlags {
+    match connection.is_behind() {
+        true => epoll::EventFlags::OUT,
+        false => epoll::EventFlags::IN,
+    }
+}
