@@ -122,7 +122,12 @@ pub fn measure(arguments: &MeasureEchoArguments) -> Result<(), Failure> {
     let mut bed = niclab_device::open(&name)?;
     let seen = bed.exchange(&exchange);
     tune::end(tuned);
-    let seen = seen?;
+    let seen = seen.map_err(|error| match error {
+        DeviceError::NotSupported { capability } => {
+            DeviceError::NotSupported { capability: bed.about().lack(&capability) }
+        }
+        error => error,
+    })?;
     match arguments.json {
         true => writeln!(stdout(), "{:#}", document(&exchange, &seen))?,
         false => print(&name, &exchange, &seen)?,

@@ -1,9 +1,9 @@
 //! Connections of the echo server: those that ask have a thread each, the others share event loops.
 //!
 //! A thread that sleeps in the call that receives answers sooner than one that asks epoll first.
-//! So a connection on which requests come has a thread of its own, as long as there are some, and
-//! waits there as [`Receive`] says. A connection that asks nothing, and one whose client reads no
-//! answers, waits in an event loop, where it has neither a thread nor time.
+//! So a new connection, and one on which requests come, has a thread of its own, as long as there
+//! are some, and waits there as [`Receive`] says. A connection that asks nothing, and one whose
+//! client reads no answers, waits in an event loop, where it has neither a thread nor time.
 
 use std::io::{self, Write};
 use std::net::{TcpListener, TcpStream};
@@ -280,7 +280,10 @@ impl<'a> Pool<'a> {
                 waiter.wait(&connection.stream, now_ns() + socket::TURN.as_nanos() as u64)?;
             }
             match connection.serve_once(self.server) {
-                Ok(1..) => quiet = Quiet::default(),
+                Ok(1..) => {
+                    connection.has_asked = true;
+                    quiet = Quiet::default();
+                }
                 // A part of a message: whoever sends so little is as good as quiet.
                 Ok(0) if quiet.is_over() => break,
                 Ok(0) => {}
@@ -331,6 +334,7 @@ impl<'a> Pool<'a> {
                 continue;
             }
             quiet = Quiet::default();
+            connection.has_asked = true;
             let received = self.server.stamp_now();
             let (messages, pending) = ring.messages()?;
             let count = self.server.turn_all(messages, received)?;

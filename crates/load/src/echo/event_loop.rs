@@ -94,7 +94,7 @@ impl EventLoop {
             };
             for event in &events[..count] {
                 match (event.data.u64(), tcp) {
-                    (LISTENER, Some(tcp)) => held.accept(tcp)?,
+                    (LISTENER, Some(tcp)) => held.accept(tcp, elsewhere)?,
                     (BELL, _) => held.take_given(),
                     (place, _) => held.serve(place as usize, elsewhere),
                 }
@@ -129,9 +129,10 @@ impl Held<'_> {
         Ok(())
     }
 
-    /// Accepts what waits. Where the system has no room for it, the connection that has been quiet
-    /// for longest makes some; where there is none, nothing is accepted for a while.
-    fn accept(&mut self, tcp: &TcpListener) -> io::Result<()> {
+    /// Accepts what waits, each for a thread of its own where there is one. Where the system has no
+    /// room for it, the connection that has been quiet for longest makes some; where there is none,
+    /// nothing is accepted for a while.
+    fn accept(&mut self, tcp: &TcpListener, elsewhere: &mut Elsewhere<'_>) -> io::Result<()> {
         for _ in 0..ACCEPTS {
             match tcp.accept() {
                 Ok((stream, _)) => {
@@ -140,7 +141,11 @@ impl Held<'_> {
                     if let Ok(connection) = Connection::new(stream)
                         && connection.stream.set_nonblocking(true).is_ok()
                     {
-                        self.pool.give_loop(connection);
+                        let left = match self.pool.may_have_thread() {
+                            true => elsewhere(connection),
+                            false => Some(connection),
+                        };
+                        left.into_iter().for_each(|one| self.pool.give_loop(one));
                     }
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
