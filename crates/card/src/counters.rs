@@ -335,7 +335,7 @@ mod tests {
         (0..2).for_each(|_| shown.add_to(&mut port));
         let PortCounters { rx_frames, rx_bytes, rx_missed, tx_frames, tx_bytes, .. } = port;
         assert_eq!([rx_frames, rx_bytes, rx_missed, tx_frames, tx_bytes], [6, 12, 18, 24, 30]);
-        assert_eq!(port.rx_partial_checksums, 4 * 18);
+        assert_eq!(port.rx_partial_checksums, 6 * 18);
         let PortCounters { tx_dropped, rule_drops, held_drops, .. } = port;
         assert_eq!([tx_dropped, rule_drops, held_drops], [2 * (18 + 7), 22, 24]);
         let PortCounters { program_drops, program_told, .. } = port;

@@ -237,7 +237,9 @@ fn is_whole(frame: &[u8]) -> bool {
 fn partial(lane: &mut PacketLane, stock: &mut Stock, region: &Region) -> (u32, u32, u64) {
     let before = lane.counters().rx_partial_checksums;
     let socket = UdpSocket::bind("10.5.0.1:0").unwrap();
-    (0..10).for_each(|number| drop(socket.send_to(&[number; 40], "10.5.0.2:9").unwrap()));
+    for number in 0..10 {
+        socket.send_to(&[number; 40], "10.5.0.2:9").unwrap();
+    }
     let (mut came, mut partial, mut burst) = (0, 0, Burst::new());
     let until = Instant::now() + Duration::from_secs(5);
     while came < 10 && Instant::now() < until {

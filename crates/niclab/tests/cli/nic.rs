@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::command::{call, capture, cores, run, scratch};
+use crate::command::{call, capture, cores, cut, run, scratch};
 
 const SCRIPT: &str = r#"
 set -u
@@ -212,6 +212,29 @@ fn a_capture_is_played_through_rules_into_another() {
     call(&play).with(5, &["record 40 at byte", "the file ends within it"]);
     let full = ["nic", "--port", &from.replace("in=", "in=/nowhere"), "--port", &to];
     call(&full).with(5, &["No such file"]);
+}
+
+#[test]
+fn a_trace_is_played_as_it_was_or_refused() {
+    let scratch = scratch();
+    let [input, rules] = ["in.pcap", "rules"].map(|name| scratch.path().join(name));
+    let port = format!("pcap:in={},speed=max", input.display());
+    // Zeros in place of the missing bytes would be the port 0.
+    let rule = "flow create 0 ingress pattern eth / ipv4 / udp dst is 0 / end actions drop / end";
+    fs::write(&rules, rule).unwrap();
+    fs::write(&input, cut(4, 60, 1)).unwrap();
+    let play = ["nic", "--port", &port, "--rules", rules.to_str().unwrap()];
+    let said = "record 2 at byte 100: a frame of 60 B, of which the file has the first 46 B";
+    call(&play).with(5, &[said, "tcpdump -s 0"]);
+    // Two words of 16 bits behind each frame are its FCS.
+    fs::write(&input, capture(3, 64, 0x2400_0001)).unwrap();
+    let ended = call(&play);
+    ended.with(0, &[]);
+    assert!(ended.out.contains(": in 3 frames (180 B)"), "{ended:?}");
+    for (link_type, name) in [(101, "raw IP"), (113, "Linux cooked capture")] {
+        fs::write(&input, capture(3, 60, link_type)).unwrap();
+        call(&play).with(5, &[&format!("record 1 at byte 24: link type {link_type} ({name}")]);
+    }
 }
 
 /// A file without its last byte.

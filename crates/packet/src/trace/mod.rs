@@ -124,8 +124,8 @@ pub enum TraceErrorKind {
     },
     /// More than a [`Trace`] may hold.
     #[error(
-        "over the limit of {len_max} bytes or {records_max} records; raise the limit or cut \
-             the file"
+        "over the limit of {len_max} bytes of frames or {records_max} records: divide the file \
+         (editcap -c N IN OUT)"
     )]
     Limit {
         /// Bytes of frames it may hold.

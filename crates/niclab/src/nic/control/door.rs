@@ -78,16 +78,17 @@ impl Door {
                 refused(format!("{error}; --control takes the path of a socket to be made"))
             }
         })?;
-        let file = share(path, group).map_err(|error| match (error, group) {
+        let said = |error: Errno| refused(io::Error::from(error).to_string());
+        let file = identity(&lstat(path).map_err(said)?);
+        let door = Door { listener: UnixListener::from(socket), path: path.to_path_buf(), file };
+        share(path, file, group).map_err(|error| match (error, group) {
             (Errno::PERM, Some(_)) => refused(
                 "--control-group: only root, and a member of the group, may give it the socket"
                     .to_owned(),
             ),
-            (error, _) => refused(io::Error::from(error).to_string()),
+            (error, _) => said(error),
         })?;
-        let door = Door { listener: UnixListener::from(socket), path: path.to_path_buf(), file };
-        listen(&door.listener, WAITING_MAX)
-            .map_err(|error| refused(io::Error::from(error).to_string()))?;
+        listen(&door.listener, WAITING_MAX).map_err(said)?;
         Ok(door)
     }
 }
@@ -116,14 +117,15 @@ fn named(path: &Path) -> Result<OwnedFd, Errno> {
     Ok(socket)
 }
 
-/// Gives the socket at a path its mode and its group; which file it is. The file is held while that
-/// is done: what another puts in its place meanwhile is not touched.
-fn share(path: &Path, group: Option<Gid>) -> Result<(u64, u64), Errno> {
+/// Gives the socket at a path its mode and its group. The file is held while that is done: what
+/// another puts in its place meanwhile is not touched.
+fn share(path: &Path, made: (u64, u64), group: Option<Gid>) -> Result<(), Errno> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = openat(CWD, path, flags, Mode::empty())?;
     let about = fstat(&file)?;
     let is_ours = FileType::from_raw_mode(about.st_mode) == FileType::Socket
-        && about.st_uid == geteuid().as_raw();
+        && about.st_uid == geteuid().as_raw()
+        && identity(&about) == made;
     if !is_ours {
         return Err(Errno::ADDRINUSE);
     }
@@ -136,7 +138,7 @@ fn share(path: &Path, group: Option<Gid>) -> Result<(u64, u64), Errno> {
         let held = format!("/proc/self/fd/{}", file.as_raw_fd());
         chmodat(CWD, held, mode, AtFlags::empty())?;
     }
-    Ok(identity(&about))
+    Ok(())
 }
 
 #[cfg(test)]
