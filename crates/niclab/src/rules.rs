@@ -49,14 +49,24 @@ pub fn check(arguments: &CheckArguments) -> Result<(), Failure> {
 fn check_file(path: &Path, shown_max: usize) -> Result<bool, Failure> {
     let bad = |error: ReadError| Failure::Rules { path: path.into(), error };
     let text = text(path)?;
-    let mut named: BTreeSet<u16> =
-        text.lines().filter_map(port_of).filter(|port| *port < PORTS_MAX).collect();
+    let mut named: BTreeSet<u16> = text.lines().filter_map(port_of).collect();
     if named.is_empty() {
         named.insert(0);
     }
-    let mut done = Vec::new();
+    let (mut done, mut first_wrong) = (Vec::new(), None);
     for &port in &named {
-        done.push((port, checked(&of_port(&text, port), port, PORTS_MAX).map_err(bad)?));
+        // A port that no card has is refused by the first.
+        let on = if port < PORTS_MAX { port } else { 0 };
+        match checked(&of_port(&text, port), on, PORTS_MAX) {
+            Ok(found) => done.push((port, found)),
+            Err(error) => {
+                let is_first = first_wrong.as_ref().is_none_or(|it| line_of(&error) < line_of(it));
+                first_wrong = if is_first { Some(error) } else { first_wrong };
+            }
+        }
+    }
+    if let Some(error) = first_wrong {
+        return Err(bad(error));
     }
     let mut out = stdout();
     let records = done.iter().flat_map(|(_, (records, _))| records);
@@ -68,6 +78,15 @@ fn check_file(path: &Path, shown_max: usize) -> Result<bool, Failure> {
         write_report(&mut out, report, shown_max)?;
     }
     Ok(done.iter().all(|(_, (_, report))| report.is_clean()))
+}
+
+/// The line that an error is about.
+fn line_of(error: &ReadError) -> u64 {
+    match error {
+        ReadError::Io(_) => 0,
+        ReadError::NotText { line } | ReadError::TooLong { line } => *line,
+        ReadError::Text(error) => error.line(),
+    }
 }
 
 /// Writes the rules of a file as `flow create` lines.

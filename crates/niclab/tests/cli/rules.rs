@@ -272,6 +272,9 @@ fn a_file_for_several_ports_is_checked_port_by_port() {
     // What is wrong with one port has the line of the file.
     check(&format!("{two}flow destroy 1 rule 5\n"))
         .with(3, &["two.flow: line 3, column 21: no rule 5"]);
+    // The first line that is wrong, whichever port it is for.
+    let wrong = "flow destroy 1 rule 0\nflow destroy 0 rule 0\n";
+    check(wrong).with(3, &["line 1, column 21: no rule 0: port 1 has none"]);
     check("flow flush 256\n").with(3, &["line 1, column 12: no port 256"]);
     // All queues of the port.
     let all = "flow create 0 ingress pattern eth / ipv4 / udp / end actions rss types ipv4-udp \

@@ -16,7 +16,7 @@ mod kernel;
 use super::{Rules, Tokens};
 use crate::rule::text::error::TextError;
 use flower::Filter;
-use kernel::{Change, Kernel};
+use kernel::{Edit, Kernel};
 
 /// Objects of tc, in the order in which it tries abbreviations.
 const OBJECTS: &[&str] = &["qdisc", "class", "filter", "chain", "actions", "monitor", "exec"];
@@ -182,10 +182,10 @@ impl<'t> Script<'t> {
     }
 
     fn filter(&mut self, words: &mut Tokens<'_>) -> Result<(), TextError> {
-        let change = match resolve(words.next(), FILTER_COMMANDS) {
-            Some("add") => Change::Add,
-            Some("change") => Change::Change,
-            Some("replace") => Change::Replace,
+        let edit = match resolve(words.next(), FILTER_COMMANDS) {
+            Some("add") => Edit::Add,
+            Some("change") => Edit::Change,
+            Some("replace") => Edit::Replace,
             Some("delete") => return self.delete(words),
             Some("get" | "list" | "show" | "lst") => return Ok(()),
             _ => return Err(words.expected("`add`, `replace`, `change`, `delete` or `show`")),
@@ -206,7 +206,7 @@ impl<'t> Script<'t> {
             }
         }
         let rule = filter.finish(words)?;
-        self.kernel.put(words, change, &head, rule)
+        self.kernel.put(words, edit, &head, rule)
     }
 
     /// Takes back filters that were added.
@@ -246,7 +246,7 @@ impl<'t> Script<'t> {
             }
         }
         let rule = filter.finish(words)?;
-        self.kernel.put(words, Change::Add, &head, rule)
+        self.kernel.put(words, Edit::Add, &head, rule)
     }
 }
 

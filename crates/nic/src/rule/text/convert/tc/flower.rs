@@ -497,7 +497,7 @@ impl Filter {
         }
         let is_address = |key: &&str| matches!(*key, "src_ip" | "dst_ip");
         if let Some((key, at)) = self.places.iter().find(|(key, _)| is_address(key))
-            && !self.keys.keys().any(|key| is_address(&key))
+            && !self.keys.keys().any(is_address)
         {
             let reason =
                 format!("{key} of which no bit counts: flower matches nothing; leave it out");

@@ -18,7 +18,7 @@ const AUTO_LAST: u32 = 0x8000;
 
 /// What a command does with a filter.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Change {
+pub(super) enum Edit {
     /// Make one that is not there.
     Add,
     /// Put one in the place of that of the same handle.
@@ -68,13 +68,13 @@ impl Kernel {
     pub(super) fn put(
         &mut self,
         words: &Tokens<'_>,
-        change: Change,
+        edit: Edit,
         head: &Head,
         rule: Rule,
     ) -> Result<(), TextError> {
         let pref = match head.pref {
             Some(pref) => pref,
-            None if change == Change::Change => {
+            None if edit == Edit::Change => {
                 return Err(words.unfit("`change` without `pref`: the kernel changes no filter"));
             }
             None => self.free_pref(words, head.chain)?,
@@ -89,13 +89,13 @@ impl Kernel {
                      protocol for each"
                 )));
             }
-            None if change == Change::Change => {
+            None if edit == Edit::Change => {
                 return Err(words.unfit(format!("no filter of pref {pref} is there to change")));
             }
             _ => {}
         }
         let there = self.priorities.entry(place);
-        there.or_insert_with(|| Priority::new(protocol, head.line)).put(words, change, head, rule)
+        there.or_insert_with(|| Priority::new(protocol, head.line)).put(words, edit, head, rule)
     }
 
     /// The priority of a filter that has none.
@@ -172,19 +172,19 @@ impl Priority {
     fn put(
         &mut self,
         words: &Tokens<'_>,
-        change: Change,
+        edit: Edit,
         head: &Head,
         rule: Rule,
     ) -> Result<(), TextError> {
         let there = head.handle.and_then(|handle| self.by_handle.get(&handle).copied());
         let same = self.by_keys.get(&rule.keys).copied();
         match (there, same) {
-            (Some(there), _) if change == Change::Add => {
+            (Some(there), _) if edit == Edit::Add => {
                 let line = self.line_of(there);
                 let reason = format!("this handle is that of line {line}: use `replace`");
                 return Err(words.unfit(reason));
             }
-            (None, _) if change == Change::Change => {
+            (None, _) if edit == Edit::Change => {
                 let reason = "no filter of this handle is there to change: use `add`";
                 return Err(words.unfit(reason));
             }
