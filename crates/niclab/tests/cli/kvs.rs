@@ -404,10 +404,8 @@ fn statistics_are_those_of_the_process() {
     assert!(lines.clone().all(|line| line.split(' ').count() == 3), "{said}");
     let said = server.answer(b"stats items\r\nstats slabs");
     assert_eq!(figure(&said, "items:1:number"), "2");
-    assert_eq!(
-        (figure(&said, "1:cmd_set"), figure(&said, "active_slabs")),
-        ("2".into(), "1".into())
-    );
+    assert_eq!(figure(&said, "1:cmd_set"), "2");
+    assert_eq!(figure(&said, "active_slabs"), "1");
 }
 
 /// What memcached answers to it, `MN` being the question behind.

@@ -3,8 +3,8 @@
 //! Where much of the log is no longer in use, the segment with the least in use is taken and all
 //! that is good in it moves to the head: nothing is lost. Where nearly all is in use, the oldest
 //! segment is taken: what costs little to keep, being short or often used, moves to the head, up to
-//! about half of the segment, and the rest goes. Segcache (Yang et al., NSDI'21) merges segments so,
-//! by how often items are used and how long they are.
+//! about half of the segment, and the rest goes. Segcache (Yang et al., NSDI'21) merges segments
+//! so, by how often items are used and how long they are.
 //!
 //! Of the segments that a card lends one is to be empty for it; all that lives in the one with the
 //! least in use moves to the head of the log, where it has its turn with the others.

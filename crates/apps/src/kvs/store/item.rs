@@ -66,12 +66,12 @@ pub struct Header {
     pub uses: Uses,
 }
 
-/// How often an item was used of late, on a scale of half octaves: 1, 2, 3, 4, 6, 8, 12, 16, … uses.
-/// 0 is none, and each step below it that the item has been there the longer without one.
+/// How often an item was used of late, on a scale of half octaves: 1, 2, 3, 4, 6, 8, 12, 16, …
+/// uses. 0 is none, and each step below it that the item has been there the longer without one.
 ///
-/// It goes up by chance, the more seldom the higher it is (Morris, "Counting large numbers of events
-/// in small registers", 1978): so it fits into a byte, and what is read all the time is hardly ever
-/// written.
+/// It goes up by chance, the more seldom the higher it is (Morris, "Counting large numbers of
+/// events in small registers", 1978): so it fits into a byte, and what is read all the time is
+/// hardly ever written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Uses(pub i8);
 
