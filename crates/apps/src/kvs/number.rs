@@ -2,8 +2,8 @@
 //!
 //! The rules are those of `safe_strtoull` and its siblings in memcached 1.6.18's util.c, so of C's
 //! `strtoull`, base 10: blanks before the number, and one sign; behind it the end, a NUL or a
-//! blank, and then anything. A minus goes for a number without a sign, too, as long as the result is
-//! below 2^63: `-18446744073709551615` is 1. Numbers of 32 bits are read as those of 64, and lose
+//! blank, and then anything. A minus goes for a number without a sign, too, if the result is below
+//! 2^63: `-18446744073709551615` is 1. Numbers of 32 bits are read as those of 64, and lose
 //! the bits above.
 
 /// What stands before the end, a NUL or a blank: whether there is a minus, and the digits' number,
