@@ -2,7 +2,7 @@
 //! groups, rates of meters. The same for the definition and for the fast path.
 
 use crate::form::{Actions, Field, Invocation, Kind, Match, Place, Program, Scope};
-use crate::text::visible;
+use niclab_nic::rule::text::visible;
 
 /// An entry of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]

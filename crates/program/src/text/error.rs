@@ -4,6 +4,8 @@
 
 use std::fmt;
 
+use niclab_nic::rule::text::visible;
+
 /// Why a program is refused. Its text shows the line with a caret under the word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextError(Box<Shown>);
@@ -62,21 +64,6 @@ impl fmt::Display for Found<'_> {
             }
         }
     }
-}
-
-/// A text as it can be looked at: what leaves no mark is `<U+00A0>`, and a tab a blank.
-pub(crate) fn visible(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        // Quotation marks alone are written otherwise and can be seen.
-        let is_seen = matches!(c, '"' | '\'' | '\\') || c.escape_debug().count() == 1;
-        match c {
-            '\t' => shown.push(' '),
-            c if is_seen => shown.push(c),
-            c => shown += &format!("<U+{:04X}>", u32::from(c)),
-        }
-    }
-    shown
 }
 
 /// A word's place in the text.

@@ -28,8 +28,8 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::command::Command;
-use super::error::visible;
 use crate::form::Program;
+use niclab_nic::rule::text::visible;
 
 /// Why a file is refused: the place in it, as `tables.stations.entries[3]`, and what is wrong
 /// there.

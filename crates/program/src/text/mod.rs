@@ -17,7 +17,6 @@ mod words;
 mod written;
 
 pub use command::Command;
-pub(crate) use error::visible;
 pub use error::{Problem, TextError};
 pub use file::{FileError, TablesFile, read_tables};
 pub use stf::Stf;
