@@ -324,12 +324,12 @@ fn a_capture_that_cannot_be_offered_is_refused_with_the_record() {
     let whole = capture();
     assert_eq!(refusal(&whole, size), "");
     let reason = refusal(&whole, size - 1);
-    let want = format!("record 1: {size} B with stamp and FCS exceed {} B", size - 1);
+    let want = format!("record 2: {size} B with stamp and FCS exceed {} B", size - 1);
     assert!(reason.ends_with(&want), "{reason}");
     let reason = refusal(&whole[..whole.len() - 1], size);
-    assert!(reason.contains("record 5 at byte") && reason.contains("ends within"), "{reason}");
+    assert!(reason.contains("record 6 at byte") && reason.contains("ends within"), "{reason}");
     let reason = refusal(b"no capture at all", size);
-    assert!(reason.contains("record 0 at byte 0: not a pcap"), "{reason}");
+    assert!(reason.contains("record 1 at byte 0: not a pcap"), "{reason}");
     assert!(refusal(&whole[..24], size).contains("no frame"));
     fs::remove_file(&path).unwrap();
     let missing = trace_load(&path, Rate::Saturate);
