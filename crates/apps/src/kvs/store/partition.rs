@@ -124,7 +124,7 @@ impl Partition {
             cas_step: shape.count as u64,
             flush_at: None,
             flushed_at: Moment(0),
-            detail: Detail::default(),
+            detail: Detail::new(shape.count),
             lent: None,
         }
     }
@@ -164,7 +164,7 @@ impl Partition {
     pub fn reset_counters(&mut self) {
         self.before.add(&self.counters);
         self.counters = Counters::default();
-        self.detail.prefixes.clear();
+        self.detail.clear();
     }
 
     /// Counts what was asked for by its prefix, where that is wanted.
