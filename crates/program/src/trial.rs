@@ -302,6 +302,9 @@ pub fn carry_out(test: &Stf, execution: &mut impl Execution) -> Verdict {
             Step::Reset { array, len } => {
                 (0..*len as u64).for_each(|index| execution.set_register(*array, index, 0));
             }
+            Step::Rates { array, len, rates } => {
+                (0..*len as u64).for_each(|index| execution.set_meter(*array, index, *rates));
+            }
             Step::Packet { port, frame } => {
                 verdict.packets += 1;
                 let outcome = execution.run(*port, frame);
