@@ -16,8 +16,8 @@ pub const OPAQUE_LEN_MAX: usize = 32;
 /// Words of a classic command that are looked at; the longest, `cas`, has seven.
 pub const WORDS_MAX: usize = 8;
 
-/// Words of a meta command: memcached refuses so many and more.
-pub const META_WORDS_END: usize = 20;
+/// Most words of a meta command: memcached refuses more.
+pub const META_WORDS_MAX: usize = 19;
 
 /// Answers of one connection that wait to be sent, bytes, beyond which no further request of it is
 /// carried out. One value more may stand behind.
