@@ -53,7 +53,7 @@ fn begun(line: &Line<'_>) -> Result<usize, &'static [u8]> {
         ..2 => Err(UNKNOWN),
         _ if line.words.at(1).len() > KEY_LEN_MAX => Err(BAD_FORMAT),
         2 => Err(BAD_FORMAT),
-        ..=META_WORDS_MAX => value_len(line.words.at(2)).ok_or(BAD_FORMAT),
+        3..=META_WORDS_MAX => value_len(line.words.at(2)).ok_or(BAD_FORMAT),
         _ => Err(TOO_LONG),
     }
 }
