@@ -1,6 +1,6 @@
 //! Packet tests carried out, by either execution.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fmt;
 
 use niclab_nic::dma::Reader;
@@ -302,6 +302,9 @@ pub fn carry_out(test: &Stf, execution: &mut impl Execution) -> Verdict {
             Step::Reset { array, len } => {
                 (0..*len as u64).for_each(|index| execution.set_register(*array, index, 0));
             }
+            Step::Rates { array, len, rates } => {
+                (0..*len as u64).for_each(|index| execution.set_meter(*array, index, *rates));
+            }
             Step::Packet { port, frame } => {
                 verdict.packets += 1;
                 let outcome = execution.run(*port, frame);
@@ -379,24 +382,51 @@ fn look(step: &Step, execution: &mut impl Execution, entries: &Entries) -> Optio
     }
 }
 
-/// Entries that a test has added, and their numbers.
+/// Entries that a test has added, by table.
 #[derive(Default)]
-struct Entries(BTreeMap<usize, BTreeMap<usize, Key>>);
+struct Entries(BTreeMap<usize, Numbers>);
+
+/// Entries of a table, and their numbers.
+#[derive(Default)]
+struct Numbers {
+    there: HashMap<Key, usize>,
+    /// Numbers below [`Numbers::end`] that no entry has.
+    free: BTreeSet<usize>,
+    /// No entry has had this number or a higher one.
+    end: usize,
+}
+
+impl Numbers {
+    /// Gives an entry the least number that is free.
+    fn add(&mut self, key: &Key) {
+        let number = self.free.pop_first().unwrap_or_else(|| {
+            self.end += 1;
+            self.end - 1
+        });
+        self.there.insert(key.clone(), number);
+    }
+
+    fn delete(&mut self, key: &Key) {
+        self.free.extend(self.there.remove(key));
+    }
+
+    /// Keys in the order of their numbers.
+    fn keys(&self) -> Vec<&Key> {
+        let mut all: Vec<_> = self.there.iter().collect();
+        all.sort_unstable_by_key(|(_, number)| **number);
+        all.into_iter().map(|(key, _)| key).collect()
+    }
+}
 
 impl Entries {
     /// Takes note of a command that was carried out.
     fn note(&mut self, command: &Command) {
         match command {
             Command::Change(Change::Add { table, entry }) => {
-                let there = self.0.entry(*table).or_default();
-                // The least that is free.
-                let number = (0..).zip(there.keys()).take_while(|(a, b)| a == *b).count();
-                there.insert(number, entry.key.clone());
+                self.0.entry(*table).or_default().add(&entry.key);
             }
             Command::Change(Change::Delete { table, key }) => {
-                if let Some(there) = self.0.get_mut(table) {
-                    there.retain(|_, of| of != key);
-                }
+                self.0.entry(*table).or_default().delete(key);
             }
             _ => {}
         }
@@ -404,13 +434,15 @@ impl Entries {
 
     /// The number of the entry with this key.
     fn number(&self, table: usize, key: &Key) -> Option<usize> {
-        self.0.get(&table)?.iter().find(|(_, of)| *of == key).map(|(number, _)| *number)
+        self.0.get(&table)?.there.get(key).copied()
     }
 
     /// The commands that take all out.
     fn removal(&self) -> Vec<Command> {
-        let entries =
-            self.0.iter().flat_map(|(table, of)| of.values().map(move |key| (table, key)));
+        let entries = self
+            .0
+            .iter()
+            .flat_map(|(table, of)| of.keys().into_iter().map(move |key| (table, key)));
         let delete =
             |(table, key): (&usize, &Key)| Change::Delete { table: *table, key: key.clone() };
         entries.map(|of| Command::Change(delete(of))).collect()
@@ -495,5 +527,49 @@ impl ByPort<'_> {
             }
             verdict.failures.push(Failure { line, reason });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::entry::Part;
+
+    fn key(number: u32) -> Key {
+        vec![Part { value: number.to_be_bytes().to_vec(), mask: vec![0xff; 4] }]
+    }
+
+    #[test]
+    fn an_entry_gets_the_least_number_that_is_free() {
+        let (mut numbers, mut expected) = (Numbers::default(), BTreeMap::new());
+        let mut seed = 1_u32;
+        for _ in 0..10_000 {
+            // Numerical Recipes' generator.
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let of = seed >> 24;
+            if expected.values().any(|there| *there == key(of)) {
+                numbers.delete(&key(of));
+                expected.retain(|_, there| *there != key(of));
+            } else {
+                let number = (0..).find(|number| !expected.contains_key(number)).unwrap();
+                numbers.add(&key(of));
+                expected.insert(number, key(of));
+            }
+            assert_eq!(numbers.keys(), expected.values().collect::<Vec<_>>());
+        }
+        numbers.delete(&key(1 << 30));
+        assert_eq!(numbers.keys().len(), expected.len());
+    }
+
+    #[test]
+    fn many_entries_are_added_and_deleted_in_a_moment() {
+        let (mut numbers, start) = (Numbers::default(), Instant::now());
+        (0..400_000).for_each(|number| numbers.add(&key(number)));
+        (0..400_000).rev().for_each(|number| numbers.delete(&key(number)));
+        // Some tenths of a second; minutes where each walks over all that are there.
+        assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
+        assert!(numbers.there.is_empty() && numbers.free.len() == 400_000);
     }
 }

@@ -4,7 +4,7 @@
 //! is not whole yet waits, and is looked at again when as much has come as it needs.
 
 use super::binary;
-pub use super::standing::{Host, Standing};
+pub use super::standing::{CpuTime, Host, Standing};
 use super::store::Store;
 use super::text;
 use super::time::Moment;

@@ -11,6 +11,20 @@ use super::store::Statistics;
 pub trait Host {
     /// How he is, with such a store.
     fn standing(&self, store: &Statistics) -> Standing;
+
+    /// Time that the process took; zero where nobody measures it.
+    fn cpu_time(&self) -> CpuTime {
+        CpuTime::default()
+    }
+}
+
+/// Time of a process on its cores.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuTime {
+    /// In its own code, microseconds.
+    pub user_us: u64,
+    /// In the kernel, microseconds.
+    pub system_us: u64,
 }
 
 /// What a server has and has counted beside the store's own.
@@ -30,10 +44,6 @@ pub struct Standing {
     pub listen_disabled_us: u64,
     /// Times that a connection with more to do gave way to others.
     pub conn_yields: u64,
-    /// Time of the process in its own code, microseconds.
-    pub user_us: u64,
-    /// And in the kernel.
-    pub system_us: u64,
     /// Connections that were refused: there were too many.
     pub rejected_connections: u64,
     /// Connections that were ended: they said nothing for too long.
@@ -68,12 +78,12 @@ pub type Each<'a> = &'a mut dyn FnMut(&str, &str);
 /// What `stats` alone tells.
 pub fn general(context: &Context<'_>, each: Each<'_>) {
     let store = context.store.statistics();
-    let standing = context.host.standing(&store);
+    let (standing, cpu) = (context.host.standing(&store), context.host.cpu_time());
     each("pid", &std::process::id().to_string());
     each("version", VERSION);
     each("pointer_size", &usize::BITS.to_string());
-    each("rusage_user", &seconds(standing.user_us));
-    each("rusage_system", &seconds(standing.system_us));
+    each("rusage_user", &seconds(cpu.user_us));
+    each("rusage_system", &seconds(cpu.system_us));
     let mut number = |name: &str, value: u64| each(name, &value.to_string());
     number("uptime", standing.uptime_s);
     number("time", context.now.0.into());
@@ -208,4 +218,42 @@ pub fn settings(context: &Context<'_>, each: Each<'_>) {
     number("idle_timeout", standing.idle_timeout_s);
     number("item_size_max", VALUE_LEN_MAX as u64);
     number("key_size_max", KEY_LEN_MAX as u64);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::super::store::Store;
+    use super::super::time::Moment;
+    use super::*;
+
+    /// Counts how often somebody asks for the time of the process.
+    #[derive(Default)]
+    struct Asked(Cell<u32>);
+
+    impl Host for Asked {
+        fn standing(&self, _: &Statistics) -> Standing {
+            Standing::default()
+        }
+
+        fn cpu_time(&self) -> CpuTime {
+            self.0.set(self.0.get() + 1);
+            CpuTime { user_us: 2_000_001, system_us: 30_000 }
+        }
+    }
+
+    #[test]
+    fn only_stats_alone_asks_for_the_time_of_the_process() {
+        let (store, host) = (Store::new(32 << 20, 1, 7).unwrap(), Asked::default());
+        let context = Context { store: &store, now: Moment(9), host: &host };
+        let mut told = String::new();
+        for of in [settings, items, slabs] {
+            of(&context, &mut |name, value| told += &format!("{name} {value}\n"));
+        }
+        assert!(host.0.get() == 0 && told.contains("item_size_max 1048576\n"), "{told}");
+        general(&context, &mut |name, value| told += &format!("{name} {value}\n"));
+        assert_eq!(host.0.get(), 1);
+        assert!(told.contains("rusage_user 2.000001\nrusage_system 0.030000\n"), "{told}");
+    }
 }

@@ -35,7 +35,7 @@ use super::command::{self, Command, Priorities};
 use super::error::{TextError, Wrong};
 use super::switch::{self, Multicast};
 use super::words::{Line, Word, commands};
-use crate::entry::{Change, Key};
+use crate::entry::{Change, Key, Rates};
 use crate::form::Program;
 use crate::limits::TEST_FRAME_LEN_MAX;
 
@@ -55,6 +55,12 @@ pub(crate) enum Step {
     Reset {
         array: usize,
         len: usize,
+    },
+    /// Gives all meters of an array the same rates.
+    Rates {
+        array: usize,
+        len: usize,
+        rates: Rates,
     },
     Packet {
         port: u64,

@@ -103,12 +103,9 @@ pub(super) fn read(
 fn meters(program: &Program, verb: &str, line: &Line<'_>) -> Result<Vec<Step>, Wrong> {
     let array = command::meters(program, line.at(1))?;
     let len = program.meters[array].len;
-    let (all, at) = match verb {
-        "meter_array_set_rates" => (0..len as u64, 2),
-        _ => {
-            let index = command::index(line.at(2), len)?;
-            (index..index + 1, 3)
-        }
+    let (index, at) = match verb {
+        "meter_array_set_rates" => (None, 2),
+        _ => (Some(command::index(line.at(2), len)?), 3),
     };
     if verb == "meter_get_rates" {
         return line.ends_at(3).map(|()| Vec::new());
@@ -121,7 +118,11 @@ fn meters(program: &Program, verb: &str, line: &Line<'_>) -> Result<Vec<Step>, W
         return Err(line.at(at + 1).expected(what));
     }
     let rates = Rates { committed, committed_burst, peak, peak_burst };
-    Ok(all.map(|index| Step::Told(Command::Meter { array, index, rates })).collect())
+    Ok(vec![match index {
+        Some(index) => Step::Told(Command::Meter { array, index, rates }),
+        // One step, however many meters there are.
+        None => Step::Rates { array, len, rates },
+    }])
 }
 
 /// `RATE:BURST`: bytes a microsecond, and bytes; as bytes a second, and bytes.

@@ -217,24 +217,21 @@ fn statistics(request: &Request<'_>, out: &mut Vec<u8>, context: &Context<'_>) {
     // As memcached does, which compares beginnings of some.
     match request.key {
         b"" => standing::general(context, &mut each),
-        [b's', b'e', b't', b't', b'i', b'n', b'g', b's', ..] => {
-            standing::settings(context, &mut each);
-        }
-        [b'r', b'e', b's', b'e', b't', ..] => context.store.reset_counters(),
-        [b'd', b'e', b't', b'a', b'i', b'l', b' ', what @ ..] => match what {
-            [b'o', b'n', ..] => context.store.set_detailed(true),
-            [b'o', b'f', b'f', ..] => context.store.set_detailed(false),
-            [b'd', b'u', b'm', b'p', ..] => {
+        b"items" => standing::items(context, &mut each),
+        b"slabs" => standing::slabs(context, &mut each),
+        b"sizes" => each("sizes_status", "disabled"),
+        key if key.starts_with(b"settings") => standing::settings(context, &mut each),
+        key if key.starts_with(b"reset") => context.store.reset_counters(),
+        key => match key.strip_prefix(b"detail ") {
+            Some(what) if what.starts_with(b"on") => context.store.set_detailed(true),
+            Some(what) if what.starts_with(b"off") => context.store.set_detailed(false),
+            Some(what) if what.starts_with(b"dump") => {
                 let mut value = Vec::new();
                 standing::prefixes(context, &mut value);
                 answer(&request.head, &Answer { key: b"detailed", value: &value, ..DONE }, out);
             }
             _ => return refuse(&request.head, Status::NotFound, out),
         },
-        b"items" => standing::items(context, &mut each),
-        b"slabs" => standing::slabs(context, &mut each),
-        b"sizes" => each("sizes_status", "disabled"),
-        _ => return refuse(&request.head, Status::NotFound, out),
     }
     // An answer without a name is the last.
     answer(&request.head, &DONE, out);

@@ -5,6 +5,7 @@
 //! clients.
 
 mod connection;
+mod cpu;
 mod datagrams;
 mod queues;
 mod sockets;
@@ -23,14 +24,14 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::param::clock_ticks_per_second;
 
 use super::frames::{Counted, Identity};
 use super::limits::DATAGRAM_LEN_MAX;
-use super::session::{Host, Standing};
+use super::session::{CpuTime, Host, Standing};
 use super::store::{Loan, Spread, Statistics, Store, StoreError};
 use super::time::Moment;
 use crate::service::Service;
+use cpu::Cpu;
 use queues::Queues;
 use tally::Tally;
 use worker::{Inbox, Worker};
@@ -161,6 +162,7 @@ pub struct Server {
 pub struct Shared {
     store: Store,
     tally: Tally,
+    cpu: Cpu,
     options: Options,
     start: Instant,
     port: u16,
@@ -169,10 +171,7 @@ pub struct Shared {
 
 impl Host for Shared {
     fn standing(&self, store: &Statistics) -> Standing {
-        let (user_us, system_us) = cpu_us();
         Standing {
-            user_us,
-            system_us,
             address: Some(self.options.listen.ip()),
             backlog: sockets::BACKLOG as u64,
             max_connections: self.options.connections_max as u64,
@@ -183,6 +182,10 @@ impl Host for Shared {
             idle_timeout_s: self.options.idle_timeout.map_or(0, |time| time.as_secs()),
             ..self.tally.standing(&store.stored)
         }
+    }
+
+    fn cpu_time(&self) -> CpuTime {
+        self.cpu.time(Instant::now())
     }
 }
 
@@ -230,8 +233,9 @@ impl Server {
         let address = tcp
             .local_addr()
             .map_err(|source| ServerError::System { call: "getsockname", source })?;
-        let (port, start, tally) = (address.port(), Instant::now(), Tally::default());
-        let shared = Arc::new(Shared { store, tally, options, start, port, is_udp });
+        let (port, start) = (address.port(), Instant::now());
+        let (tally, cpu) = Default::default();
+        let shared = Arc::new(Shared { store, tally, cpu, options, start, port, is_udp });
         Ok(Server { tcp, udp, address, shared })
     }
 
@@ -345,19 +349,6 @@ fn pause(error: &io::Error, shared: &Shared) {
         tally::add(&tally.listen_disabled_us, start.elapsed().as_micros() as u64);
         tally.is_accepting.store(true, Ordering::Relaxed);
     }
-}
-
-/// Time that the process took in its own code and in the kernel, microseconds, as /proc has it.
-fn cpu_us() -> (u64, u64) {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The name may have anything in it; behind it, from the third field on (proc_pid_stat(5)).
-    let fields = stat.rsplit(')').next().unwrap_or_default();
-    let ticks = |at: usize| {
-        let field = fields.split_whitespace().nth(at - 3);
-        field.and_then(|ticks| ticks.parse::<u64>().ok()).unwrap_or(0)
-    };
-    let us = |ticks: u64| ticks * 1_000_000 / clock_ticks_per_second().max(1);
-    (us(ticks(14)), us(ticks(15)))
 }
 
 fn welcome(mut stream: TcpStream, inbox: &Inbox, shared: &Shared) {

@@ -10,7 +10,7 @@
 //! least in use moves to the head of the log, where it has its turn with the others.
 
 use super::super::time::Moment;
-use super::item::{Header, Uses, drawn, mark};
+use super::item::{Header, UseCount, drawn, mark};
 use super::log::Place;
 use super::partition::{Partition, Unstored};
 
@@ -56,12 +56,14 @@ struct Victim {
 /// Costs of items that are told apart.
 const COSTS: usize = 320;
 
-/// The cost of an item of one byte that was used but once.
-const COST_OF_ONE: usize = 2 * Uses::MAX as usize;
+/// Cost at a count of 0, without what the length and [`UNREAD_EXTRA`] add. It is so high that no
+/// count brings a cost below 0.
+const COST_UNREAD_BASE: usize = 2 * UseCount::MAX as usize;
 
-/// Quarter octaves by which an item that nobody has read is dearer than one that was used once: it
-/// is not worth nothing, for nobody knows yet.
-const UNREAD: usize = 4;
+/// Quarter octaves that an item costs more while its count is 0 or less: nobody has read it, or not
+/// for about eight rounds per step of its count. One read takes these off, and two more for the
+/// first step: six quarter octaves, a factor of 2.8.
+const UNREAD_EXTRA: usize = 4;
 
 /// Bytes of items that were walked over, by what it costs to keep them. What came before the last
 /// few segments hardly counts.
@@ -79,15 +81,15 @@ impl Costs {
     /// often it was used. By the whole length most keys would be there when they are asked for, by
     /// none of it most bytes (GreedyDual-Size-Frequency: Cherkasova, HPL-98-69R1, 1998); so fewer
     /// of both are missing than with memcached (`cargo bench -p niclab-bench --bench traces`).
-    fn of(len: usize, uses: Uses) -> usize {
+    fn of(len: usize, uses: UseCount) -> usize {
         let octaves = len.max(4).ilog2() as usize;
         let quarters = 4 * octaves + (len >> (octaves - 2) & 3);
-        let unread = if uses <= Uses::default() { UNREAD } else { 0 };
-        let dear = COST_OF_ONE + quarters * 3 / 4 + unread;
+        let unread = if uses <= UseCount::default() { UNREAD_EXTRA } else { 0 };
+        let dear = COST_UNREAD_BASE + quarters * 3 / 4 + unread;
         dear.saturating_add_signed(-2 * isize::from(uses.0)).min(COSTS - 1)
     }
 
-    fn add(&mut self, len: usize, uses: Uses) {
+    fn add(&mut self, len: usize, uses: UseCount) {
         self.0[Costs::of(len, uses)] += len as u64;
     }
 
@@ -284,7 +286,61 @@ impl Partition {
         } else {
             self.counters.evictions += 1;
             self.counters.evicted_unfetched += is_unfetched;
-            self.counters.evicted_active += u64::from(header.uses > Uses::default());
+            self.counters.evicted_active += u64::from(header.uses > UseCount::default());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A difference of costs as a factor.
+    fn factor(quarter_octaves: usize) -> f64 {
+        (quarter_octaves as f64 / 4.0).exp2()
+    }
+
+    #[test]
+    fn an_item_costs_2_8_times_as_much_until_it_is_read() {
+        for len in [48, 1024, 1_048_616] {
+            let of = |steps| Costs::of(len, UseCount(steps));
+            let ratio = factor(of(0) - of(1));
+            assert!((2.8..2.85).contains(&ratio), "{ratio} at {len} B");
+            // Each step of the count is half an octave.
+            assert_eq!([of(1) - of(2), of(5) - of(6), of(-1) - of(0)], [2, 2, 2], "{len} B");
+        }
+        assert_eq!((Costs::of(1024, UseCount(0)), Costs::of(1024, UseCount(1))), (154, 148));
+    }
+
+    #[test]
+    fn the_cost_goes_by_the_length_to_the_power_of_three_quarters() {
+        for len in [64, 1000, 65_536] {
+            let ratio = factor(
+                Costs::of(16 * len, UseCount::default()) - Costs::of(len, UseCount::default()),
+            );
+            assert_eq!(ratio, 8.0, "16 times {len} B");
+        }
+        // The ends of the scale are told apart.
+        let (dearest, cheapest) = (UseCount(-UseCount::MAX), UseCount(UseCount::MAX));
+        assert!(Costs::of(1 << 21, dearest) < COSTS - 1);
+        assert!(Costs::of(1, cheapest) < Costs::of(48, cheapest));
+    }
+
+    #[test]
+    fn what_stays_is_the_cheaper_half_at_most() {
+        let mut costs = Costs::default();
+        assert_eq!(costs.end(), COSTS, "nothing was seen: nothing is too dear");
+        for steps in 1..=10 {
+            costs.add(1000, UseCount(steps));
+        }
+        let is_kept = |costs: &Costs, steps| Costs::of(1000, UseCount(steps)) < costs.end();
+        let kept = |costs: &Costs| (1..=10).filter(|steps| is_kept(costs, *steps)).count();
+        assert_eq!(kept(&costs), 5);
+        assert!(is_kept(&costs, 10) && is_kept(&costs, 6) && !is_kept(&costs, 5));
+        // A single cost that has more than half is too dear as a whole.
+        costs.add(100_000, UseCount(30));
+        assert_eq!(kept(&costs), 0);
+        costs.fade();
+        assert_eq!(costs.0.iter().sum::<u64>(), 55_000);
     }
 }

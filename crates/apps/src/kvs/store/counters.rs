@@ -70,7 +70,7 @@ counters! {
     evictions,
     /// Of these, items that nobody had read.
     evicted_unfetched,
-    /// Of these, items that had been read, and of late.
+    /// Of these, items read since they last faded to zero.
     evicted_active,
     /// Items that were over and whose room was taken back.
     reclaimed,

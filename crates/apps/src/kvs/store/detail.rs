@@ -5,11 +5,10 @@
 
 use std::collections::BTreeMap;
 
+use super::super::limits::{PREFIX_BYTES, PREFIXES_BYTES_MAX};
+
 /// What stands behind a prefix.
 const DELIMITER: u8 = b':';
-
-/// Prefixes that a partition counts, at most: who makes up ever new ones does not fill the memory.
-const PREFIXES_MAX: usize = 10_000;
 
 /// Something that was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,13 +41,29 @@ pub struct Prefixed {
 pub type Prefixes = BTreeMap<Vec<u8>, Prefixed>;
 
 /// A partition's counts.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Detail {
     pub is_on: bool,
-    pub prefixes: Prefixes,
+    prefixes: Prefixes,
+    /// Memory for further prefixes, bytes.
+    room_bytes: usize,
+    /// Memory for all prefixes, bytes.
+    bytes_max: usize,
 }
 
 impl Detail {
+    /// One of so many partitions, which share the memory for prefixes.
+    pub fn new(partitions: usize) -> Detail {
+        let bytes_max = PREFIXES_BYTES_MAX / partitions;
+        Detail { is_on: false, prefixes: Prefixes::new(), room_bytes: bytes_max, bytes_max }
+    }
+
+    /// Forgets what was counted.
+    pub fn clear(&mut self) {
+        self.prefixes.clear();
+        self.room_bytes = self.bytes_max;
+    }
+
     /// Counts, where that is wanted.
     #[inline]
     pub fn record(&mut self, key: &[u8], asked: Asked) {
@@ -60,19 +75,16 @@ impl Detail {
     #[cold]
     fn count(&mut self, key: &[u8], asked: Asked) {
         let Some(end) = key.iter().position(|byte| *byte == DELIMITER) else { return };
-        let is_new = !self.prefixes.contains_key(&key[..end]);
-        if is_new && self.prefixes.len() >= PREFIXES_MAX {
+        let prefix = &key[..end];
+        if let Some(prefixed) = self.prefixes.get_mut(prefix) {
+            return prefixed.add(asked);
+        }
+        let bytes = prefix.len() + PREFIX_BYTES;
+        if bytes > self.room_bytes || !prefix.iter().copied().all(is_shown) {
             return;
         }
-        let prefixed = self.prefixes.entry(key[..end].to_vec()).or_default();
-        match asked {
-            Asked::Get { is_hit } => {
-                prefixed.gets += 1;
-                prefixed.hits += u64::from(is_hit);
-            }
-            Asked::Set => prefixed.sets += 1,
-            Asked::Delete => prefixed.deletes += 1,
-        }
+        self.room_bytes -= bytes;
+        self.prefixes.entry(prefix.to_vec()).or_default().add(asked);
     }
 
     /// Adds what was counted here.
@@ -87,13 +99,32 @@ impl Detail {
     }
 }
 
+impl Prefixed {
+    fn add(&mut self, asked: Asked) {
+        match asked {
+            Asked::Get { is_hit } => {
+                self.gets += 1;
+                self.hits += u64::from(is_hit);
+            }
+            Asked::Set => self.sets += 1,
+            Asked::Delete => self.deletes += 1,
+        }
+    }
+}
+
+/// Whether a byte of a prefix can be shown in a line: keys of the binary protocol have any.
+fn is_shown(byte: u8) -> bool {
+    byte > b' ' && byte != 0x7f
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::super::limits::PARTITIONS_MAX;
     use super::*;
 
     #[test]
     fn what_is_asked_for_counts_under_what_stands_before_the_first_colon() {
-        let mut detail = Detail::default();
+        let mut detail = Detail::new(1);
         detail.record(b"a:1", Asked::Set);
         assert!(detail.prefixes.is_empty(), "nobody wants to know");
         detail.is_on = true;
@@ -111,9 +142,42 @@ mod tests {
         let a = Prefixed { gets: 2, hits: 1, sets: 1, deletes: 0 };
         let empty = Prefixed { deletes: 1, ..Prefixed::default() };
         assert_eq!(all, Prefixes::from([(b"a".to_vec(), a), (Vec::new(), empty)]));
-        for number in 0..2 * PREFIXES_MAX {
-            detail.record(format!("{number}:").as_bytes(), Asked::Set);
+    }
+
+    #[test]
+    fn prefixes_take_no_more_memory_than_they_may() {
+        for partitions in [1, 16, PARTITIONS_MAX] {
+            let mut detail = Detail::new(partitions);
+            detail.is_on = true;
+            let counted = |detail: &Detail| {
+                let bytes = |prefix: &Vec<u8>| prefix.len() + PREFIX_BYTES;
+                detail.prefixes.keys().map(bytes).sum::<usize>()
+            };
+            for round in 0..2 {
+                let long = "p".repeat(200);
+                for number in 0..20_000 {
+                    detail.record(format!("{long}{number}:").as_bytes(), Asked::Set);
+                }
+                let (bytes, bytes_max) = (counted(&detail), PREFIXES_BYTES_MAX / partitions);
+                assert!(bytes <= bytes_max && bytes > bytes_max - 400, "{bytes} of {bytes_max}");
+                // What is there is counted on.
+                detail.record(format!("{long}0:").as_bytes(), Asked::Set);
+                let first = detail.prefixes[format!("{long}0").as_bytes()];
+                assert_eq!(first.sets, 2, "{partitions} partitions, round {round}");
+                detail.clear();
+            }
         }
-        assert_eq!(detail.prefixes.len(), PREFIXES_MAX);
+    }
+
+    #[test]
+    fn prefixes_that_no_line_can_show_are_not_counted() {
+        let mut detail = Detail::new(1);
+        detail.is_on = true;
+        for byte in (0..=u8::MAX).filter(|byte| *byte != DELIMITER) {
+            detail.record(&[b'a', byte, DELIMITER], Asked::Set);
+        }
+        let shown = |byte: &u8| !(*byte <= 0x20 || *byte == 0x7f || *byte == DELIMITER);
+        let expected: Vec<_> = (0..=u8::MAX).filter(shown).map(|byte| vec![b'a', byte]).collect();
+        assert_eq!(detail.prefixes.into_keys().collect::<Vec<_>>(), expected);
     }
 }

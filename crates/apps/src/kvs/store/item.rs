@@ -63,19 +63,19 @@ pub struct Header {
     /// Bits of [`mark`].
     pub marks: u8,
     /// How often it was used of late.
-    pub uses: Uses,
+    pub uses: UseCount,
 }
 
-/// How often an item was used of late, on a scale of half octaves: 1, 2, 3, 4, 6, 8, 12, 16, …
-/// uses. 0 is none, and each step below it that the item has been there the longer without one.
+/// Recent reads on a logarithmic scale: step n stands for about 2^(n/2) reads. Below 0: rounds
+/// without a read.
 ///
 /// It goes up by chance, the more seldom the higher it is (Morris, "Counting large numbers of
 /// events in small registers", 1978): so it fits into a byte, and what is read all the time is
 /// hardly ever written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Uses(pub i8);
+pub struct UseCount(pub i8);
 
-impl Uses {
+impl UseCount {
     /// Nothing is counted beyond it, a thousand million uses, nor below its negative.
     pub const MAX: i8 = 60;
 
@@ -83,21 +83,21 @@ impl Uses {
     #[inline]
     fn rises(self, drawn: u64) -> bool {
         let exponent = self.0.max(2) / 2 - 1;
-        self.0 < Uses::MAX && drawn.leading_zeros() >= exponent as u32
+        self.0 < UseCount::MAX && drawn.leading_zeros() >= exponent as u32
     }
 
     /// After one more use that is counted.
     #[inline]
-    fn risen(self) -> Uses {
-        Uses(self.0.max(0) + 1)
+    fn risen(self) -> UseCount {
+        UseCount(self.0.max(0) + 1)
     }
 
     /// After a round of the log: a half octave less in one of eight, by a number drawn for it. So
     /// something is known of the last twenty rounds: an item that is read once in ten is told from
     /// one that nobody reads.
-    pub fn faded(self, drawn: u64) -> Uses {
+    pub fn faded(self, drawn: u64) -> UseCount {
         const ZEROS: u32 = 3;
-        Uses((self.0 - i8::from(drawn.leading_zeros() >= ZEROS)).max(-Uses::MAX))
+        UseCount((self.0 - i8::from(drawn.leading_zeros() >= ZEROS)).max(-UseCount::MAX))
     }
 }
 
@@ -122,7 +122,7 @@ impl Header {
             value_len: u32_at(bytes, field::VALUE_LEN.start),
             key_len: bytes[field::KEY_LEN],
             marks: bytes[field::MARKS],
-            uses: Uses(bytes[field::USES] as i8),
+            uses: UseCount(bytes[field::USES] as i8),
         }
     }
 
@@ -188,7 +188,7 @@ pub fn expiry_at(bytes: &[u8]) -> Expiry {
 pub fn is_bumped(bytes: &[u8], now: Moment, drawn: u64) -> bool {
     bytes[field::MARKS] & mark::FETCHED != 0
         && u32_at(bytes, field::ACCESSED.start) == now.0
-        && !Uses(bytes[field::USES] as i8).rises(drawn)
+        && !UseCount(bytes[field::USES] as i8).rises(drawn)
 }
 
 /// Writes that the item that begins where these bytes do was read; nothing is written where it was
@@ -198,7 +198,7 @@ pub fn bump_at(bytes: &mut [u8], now: Moment, drawn: u64) {
     if !is_bumped(bytes, now, drawn) {
         bytes[field::MARKS] |= mark::FETCHED;
         bytes[field::ACCESSED].copy_from_slice(&now.0.to_le_bytes());
-        let uses = Uses(bytes[field::USES] as i8);
+        let uses = UseCount(bytes[field::USES] as i8);
         if uses.rises(drawn) {
             write_uses(bytes, uses.risen());
         }
@@ -207,7 +207,7 @@ pub fn bump_at(bytes: &mut [u8], now: Moment, drawn: u64) {
 
 /// Writes how often the item that begins where these bytes do was used.
 #[inline]
-pub fn write_uses(bytes: &mut [u8], uses: Uses) {
+pub fn write_uses(bytes: &mut [u8], uses: UseCount) {
     bytes[field::USES] = uses.0 as u8;
 }
 
@@ -274,7 +274,7 @@ mod tests {
             value_len: 3,
             key_len: 2,
             marks: mark::STALE | mark::DEAD,
-            uses: Uses(5),
+            uses: UseCount(5),
         };
         let mut bytes = vec![0xaa; header.item_len()];
         header.write(&mut bytes);
@@ -284,5 +284,79 @@ mod tests {
         assert_eq!((item.header, item.key, item.value), (header, &b"ky"[..], &b"val"[..]));
         assert_eq!(hash_at(&bytes), header.hash);
         assert!(header.has(mark::STALE) && !header.has(mark::STALE | mark::WON));
+    }
+
+    /// Numbers that may be drawn, evenly over all there are.
+    fn all_drawn() -> impl Iterator<Item = u64> {
+        (0..1 << 16).map(|high| high << 48)
+    }
+
+    #[test]
+    fn steps_of_the_count_stand_for_1_2_3_4_6_8_12_reads() {
+        let (mut count, mut reads) = (UseCount::default(), 0.0);
+        for expected in [1, 2, 3, 4, 6, 8, 12, 16, 24, 32] {
+            // As many reads as it takes on average until one is counted.
+            let counted = all_drawn().filter(|drawn| count.rises(*drawn)).count();
+            reads += all_drawn().count() as f64 / counted as f64;
+            count = count.risen();
+            assert_eq!(reads, f64::from(expected), "{count:?}");
+        }
+        let max = UseCount(UseCount::MAX);
+        assert!(all_drawn().all(|drawn| !max.rises(drawn)), "nothing is counted beyond it");
+        // The first read is always counted, and rounds without one are forgotten.
+        for faded in [-UseCount::MAX, -5, 0] {
+            assert!(all_drawn().all(|drawn| UseCount(faded).rises(drawn)), "{faded}");
+            assert_eq!(UseCount(faded).risen(), UseCount(1));
+        }
+    }
+
+    #[test]
+    fn one_count_of_eight_fades_by_a_step_in_a_round() {
+        for steps in [-UseCount::MAX + 1, -1, 0, 1, 7, UseCount::MAX] {
+            let fades = |drawn: &u64| UseCount(steps).faded(*drawn) == UseCount(steps - 1);
+            let stays = |drawn: &u64| UseCount(steps).faded(*drawn) == UseCount(steps);
+            let all = all_drawn().count();
+            assert_eq!(all_drawn().filter(fades).count() * 8, all, "{steps}");
+            assert_eq!(all_drawn().filter(stays).count() * 8, all * 7, "{steps}");
+        }
+        let least = UseCount(-UseCount::MAX);
+        assert!(all_drawn().all(|drawn| least.faded(drawn) == least));
+    }
+
+    #[test]
+    fn nothing_is_written_of_a_read_that_changes_nothing() {
+        // A number by which no count of more than 3 rises, and one by which all do.
+        const HIGH: u64 = u64::MAX;
+        const LOW: u64 = 0;
+        let (now, before) = (Moment(100), Moment(99));
+        let header = Header {
+            hash: 1,
+            cas: 1,
+            flags: 0,
+            expiry: Expiry::NEVER,
+            written: before,
+            accessed: now,
+            value_len: 0,
+            key_len: 0,
+            marks: mark::FETCHED,
+            uses: UseCount(4),
+        };
+        for (header, drawn, is_known) in [
+            (header, HIGH, true),
+            (header, LOW, false),
+            (Header { marks: 0, ..header }, HIGH, false),
+            (Header { accessed: before, ..header }, HIGH, false),
+            (Header { uses: UseCount(3), ..header }, HIGH, false),
+            (Header { uses: UseCount(UseCount::MAX), ..header }, LOW, true),
+        ] {
+            let mut bytes = [0; HEADER_LEN];
+            header.write(&mut bytes);
+            assert_eq!(is_bumped(&bytes, now, drawn), is_known, "{header:?}");
+            bump_at(&mut bytes, now, drawn);
+            let rises = header.uses.rises(drawn);
+            let uses = if rises { header.uses.risen() } else { header.uses };
+            let bumped = Header { marks: mark::FETCHED, accessed: now, uses, ..header };
+            assert_eq!(Header::read(&bytes), bumped);
+        }
     }
 }

@@ -253,7 +253,7 @@ impl Piece {
 #[cfg(test)]
 pub(in super::super) mod tests {
     use super::super::super::time::Expiry;
-    use super::super::item::Uses;
+    use super::super::item::UseCount;
     use super::*;
 
     /// A window of so many segments, and its memory for whoever plays the card.
@@ -287,7 +287,7 @@ pub(in super::super) mod tests {
             value_len: value.len() as u32,
             key_len: key.len() as u8,
             marks: 0,
-            uses: Uses::default(),
+            uses: UseCount::default(),
         };
         let mut bytes = vec![0; header.item_len()];
         header.write(&mut bytes);

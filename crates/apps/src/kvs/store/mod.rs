@@ -35,7 +35,9 @@ pub(super) use item::{Header, Item, mark};
 pub use lent::{LENT_LEN, Loan, Next};
 pub use loan::{LENT_PARTITION_BYTES_MIN, segments_of};
 pub(super) use log::Place;
-pub(super) use operations::{Count, CountWay, Counted, Deleted, Mode, Write, Written, decimal};
+pub(super) use operations::{
+    Count, CountWay, Counted, DIGITS_MAX, Deleted, Mode, Write, Written, decimal,
+};
 use partition::Shape;
 pub use partition::{New, Unstored, Value};
 // What it hands out leads to memory that a card writes (`lent`).
@@ -257,7 +259,7 @@ impl Store {
         self.flushes.load(Ordering::Relaxed)
     }
 
-    /// How much a client wants to be written: nothing is, but what was set is told.
+    /// Verbosity as a client set it. It only shows in `stats settings`.
     pub fn verbosity(&self) -> u32 {
         self.verbosity.load(Ordering::Relaxed)
     }

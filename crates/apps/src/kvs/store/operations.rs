@@ -11,7 +11,7 @@ use super::log::Place;
 use super::partition::{New, Partition, Unstored, Value};
 
 /// Digits of the longest number of 64 bits.
-const DIGITS_MAX: usize = 20;
+pub const DIGITS_MAX: usize = 20;
 
 /// Under which condition a value is stored, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,8 +11,8 @@ use super::counters::{Counters, Statistics};
 use super::detail::{Asked, Detail};
 use super::index::{CHUNK_BYTES, Index};
 use super::item::{
-    HEADER_LEN, Header, Item, Uses, bump_at, drawn, expiry_at, hash_at, is_bumped, is_of, item_len,
-    mark, write_uses,
+    HEADER_LEN, Header, Item, UseCount, bump_at, drawn, expiry_at, hash_at, is_bumped, is_of,
+    item_len, mark, write_uses,
 };
 use super::loan::Lent;
 use super::log::{Log, Place};
@@ -124,7 +124,7 @@ impl Partition {
             cas_step: shape.count as u64,
             flush_at: None,
             flushed_at: Moment(0),
-            detail: Detail::default(),
+            detail: Detail::new(shape.count),
             lent: None,
         }
     }
@@ -164,7 +164,7 @@ impl Partition {
     pub fn reset_counters(&mut self) {
         self.before.add(&self.counters);
         self.counters = Counters::default();
-        self.detail.prefixes.clear();
+        self.detail.clear();
     }
 
     /// Counts what was asked for by its prefix, where that is wanted.
@@ -380,7 +380,7 @@ impl Partition {
             value_len: value_len as u32,
             key_len: key.bytes.len() as u8,
             marks: new.marks,
-            uses: Uses::default(),
+            uses: UseCount::default(),
         };
         let target = self.log.at_mut(place);
         header.write(target);

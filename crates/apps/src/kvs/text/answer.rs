@@ -1,11 +1,11 @@
 //! Writing answers: numbers and items as text.
 
-use super::super::store::{Item, decimal};
+use super::super::store::{DIGITS_MAX, Item, decimal};
 
 /// Adds a number.
 #[inline]
 pub fn number(out: &mut Vec<u8>, value: u64) {
-    out.extend_from_slice(decimal(value, &mut [0; 20]));
+    out.extend_from_slice(decimal(value, &mut [0; DIGITS_MAX]));
 }
 
 /// Adds an answer, where one is wanted.

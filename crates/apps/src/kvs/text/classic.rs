@@ -23,7 +23,9 @@ pub fn command(line: &Line<'_>, out: &mut Vec<u8>, context: &Context<'_>) -> Ste
         (b"flush_all", 1..=3) => answer::say(out, is_quiet, flush(line, context)),
         (b"verbosity", 2..=3) => {
             let level = unsigned_32(words.at(1));
-            level.into_iter().for_each(|level| context.store.set_verbosity(level.min(LOUDEST)));
+            level
+                .into_iter()
+                .for_each(|level| context.store.set_verbosity(level.min(VERBOSITY_MAX)));
             answer::say(out, is_quiet, if level.is_some() { b"OK\r\n" } else { BAD_FORMAT });
         }
         (b"version", _) => {
@@ -49,7 +51,7 @@ fn is_foreign(name: &[u8]) -> bool {
 }
 
 /// Highest verbosity that memcached knows.
-const LOUDEST: u32 = 2;
+const VERBOSITY_MAX: u32 = 2;
 
 fn delete(line: &Line<'_>, out: &mut Vec<u8>, context: &Context<'_>) {
     let words = &line.words;

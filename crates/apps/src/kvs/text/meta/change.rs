@@ -2,7 +2,7 @@
 
 use super::super::super::session::Context;
 use super::super::super::store::{
-    Count, CountWay, Counted, Deleted, New, Partition, Place, Value, mark,
+    Count, CountWay, Counted, DIGITS_MAX, Deleted, New, Partition, Place, Value, decimal, mark,
 };
 use super::super::super::time::Expiry;
 use super::super::answer;
@@ -88,7 +88,9 @@ pub fn count(command: &Command<'_>, out: &mut Vec<u8>, context: &Context<'_>) ->
         Counted::Now { value, place, is_made } => {
             let start = out.len();
             let expiry = counted(command, value, (place, is_made), &partition, out, context);
-            partition.change(place, |header| header.expiry = expiry);
+            if partition.item(place).header.expiry != expiry {
+                partition.change(place, |header| header.expiry = expiry);
+            }
             if flags.is_quiet && !is_made {
                 out.truncate(start);
             }
@@ -107,8 +109,7 @@ pub fn count(command: &Command<'_>, out: &mut Vec<u8>, context: &Context<'_>) ->
     Ok(())
 }
 
-/// Answers a count that was made, of an item that was made for it or was there, flag by flag; when
-/// the item ends then.
+/// Writes the answer of a count and returns the item's new expiry.
 fn counted(
     command: &Command<'_>,
     value: u64,
@@ -120,8 +121,8 @@ fn counted(
     let header = partition.item(place).header;
     let (flags, mut expiry) = (&command.flags, header.expiry);
     let of = |time: Option<i64>| Expiry::of(time.unwrap_or(0), context.now);
-    let mut digits = Vec::with_capacity(20);
-    answer::number(&mut digits, value);
+    let mut room = [0; DIGITS_MAX];
+    let digits = decimal(value, &mut room);
     match flags.with_value {
         true => {
             out.extend_from_slice(b"VA ");
@@ -140,7 +141,7 @@ fn counted(
     }
     out.extend_from_slice(b"\r\n");
     if flags.with_value {
-        out.extend_from_slice(&digits);
+        out.extend_from_slice(digits);
         out.extend_from_slice(b"\r\n");
     }
     expiry

@@ -1,7 +1,7 @@
 //! The flags behind a meta command: a letter each, some with a token.
 
 use super::super::super::hash::Key;
-use super::super::super::limits::{KEY_LEN_MAX, META_WORDS_END, OPAQUE_LEN_MAX};
+use super::super::super::limits::{KEY_LEN_MAX, META_WORDS_MAX, OPAQUE_LEN_MAX};
 use super::super::super::number::{signed_32, unsigned, unsigned_32};
 use super::super::super::session::Context;
 use super::super::words::each;
@@ -81,7 +81,7 @@ impl Flags {
         before: usize,
         too_many: &'static [u8],
     ) -> Result<Flags, &'static [u8]> {
-        if line.words.count >= META_WORDS_END {
+        if line.words.count > META_WORDS_MAX {
             return Err(too_many);
         }
         let (mut flags, mut seen, mut complaint) = (NONE, 0u128, None);

@@ -1,6 +1,6 @@
 //! `ms`: storing a value.
 
-use super::super::super::limits::{KEY_LEN_MAX, META_WORDS_END, VALUE_LEN_MAX};
+use super::super::super::limits::{KEY_LEN_MAX, META_WORDS_MAX, VALUE_LEN_MAX};
 use super::super::super::session::{Context, Step};
 use super::super::super::store::{Mode, Write, Written};
 use super::super::super::time::Expiry;
@@ -53,8 +53,8 @@ fn begun(line: &Line<'_>) -> Result<usize, &'static [u8]> {
         ..2 => Err(UNKNOWN),
         _ if line.words.at(1).len() > KEY_LEN_MAX => Err(BAD_FORMAT),
         2 => Err(BAD_FORMAT),
-        META_WORDS_END.. => Err(TOO_LONG),
-        _ => value_len(line.words.at(2)).ok_or(BAD_FORMAT),
+        3..=META_WORDS_MAX => value_len(line.words.at(2)).ok_or(BAD_FORMAT),
+        _ => Err(TOO_LONG),
     }
 }
 
