@@ -136,7 +136,7 @@ download() {
 # They are not installed: their packages start a service, now and at every boot. Libraries that they
 # lack are installed.
 unpack_servers() {
-    local part=$servers.part log=$target/servers.log libraries=()
+    local part=$servers.part log=$target/servers.log libraries=() linked
     [ $# -gt 0 ] || return 0
     say "missing for some experiments on applications: $*"
     if ! have apt-get || ! have dpkg-deb; then
@@ -156,11 +156,16 @@ unpack_servers() {
         rm -rf "$part"
         return 1
     fi
-    if ldd "$part"/usr/bin/* 2>/dev/null | grep -q 'not found'; then
+    # ldd fails where one of the files is a script.
+    linked=$(ldd "$part"/usr/bin/* 2>/dev/null || true)
+    if [[ $linked == *'not found'* ]]; then
         mapfile -t libraries < <(for package in "$part"/packages/*.deb; do
             dpkg-deb -f "$package" Depends
         done | tr ',' '\n' | sed -n 's/^ *\(lib[^ |]*\).*/\1/p' | sort -u)
-        install_packages optional "servers of applications" "${libraries[@]}" || return 1
+        if ! install_packages optional "servers of applications" "${libraries[@]}"; then
+            rm -rf "$part"
+            return 1
+        fi
     fi
     rm -rf "$part/packages"
     mkdir -p "$servers"

@@ -32,6 +32,15 @@ case "$1" in
 esac
 "#;
 
+/// `ldd FILE...` says of the first file that a library is missing, and much of the others. It ends
+/// with an error, because one of them is a script.
+const LDD: &str = r#"
+echo "$1: libevent-2.1.so.7 => not found"
+shift
+for one; do printf "$one: libc.so.6 => /lib/libc.so.6\n%.0s" $(seq 5000); done
+exit 1
+"#;
+
 /// A machine whose `/etc` has one service that starts at boot.
 struct Machine(tempfile::TempDir);
 
@@ -49,7 +58,7 @@ impl Machine {
             machine.program(name, "");
         }
         machine.program("id", "echo 0\n");
-        machine.program("ldd", "echo 'libevent-2.1.so.7 => not found'\n");
+        machine.program("ldd", LDD);
         machine
     }
 
@@ -99,8 +108,20 @@ fn servers_are_unpacked_and_never_installed() {
     // What they lack is a library, which starts nothing.
     assert!(installed("libevent-2.1-7") && !installed("perl"), "{calls:#?}");
     assert!(!Path::new(&machine.path("target/servers.part")).exists());
-    let (_, calls) = machine.does("have_daemon memcached && have_daemon redis-server");
-    assert!(!calls.is_empty());
+    // They are found there.
+    machine.does("[[ :$PATH: == *:\"$(realpath \"$servers\")\"/usr/bin:* ]]");
+}
+
+#[test]
+fn servers_whose_libraries_cannot_be_had_leave_nothing_behind() {
+    let machine = Machine::new();
+    machine.program("apt-get", &format!("[ \"$1\" != install ] || exit 1\n{APT_GET}"));
+    let (said, calls) = machine.does("! unpack_servers memcached");
+    assert!(calls.iter().any(|call| call.starts_with("apt-get install")), "{calls:#?}");
+    assert!(said.contains("the installation failed"), "{said}");
+    for left in ["target/servers.part", "target/servers"] {
+        assert!(!Path::new(&machine.path(left)).exists(), "{left} is left: {said}");
+    }
 }
 
 #[test]
