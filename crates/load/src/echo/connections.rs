@@ -75,16 +75,22 @@ impl Connection {
         !self.has_asked || now_ns.saturating_sub(self.moved_ns) >= QUIET_NS
     }
 
-    /// Reads what is there by one call, answers it, and keeps what the kernel does not take; how
-    /// many requests there were.
+    /// Reads what is there by one call and answers it; how many requests there were.
     pub fn serve_once(&mut self, server: &Server) -> io::Result<u64> {
+        self.inflow.read(&mut self.stream)?;
+        self.answer(server)
+    }
+
+    /// Answers the whole requests that it holds, and keeps the answers that the kernel does not
+    /// take; how many requests there were.
+    fn answer(&mut self, server: &Server) -> io::Result<u64> {
         let Connection { stream, inflow, unsent, .. } = self;
-        inflow.read(stream)?;
         let received = server.stamp_now();
         let messages = inflow.messages()?;
         let count = server.turn_all(messages, received)?;
         let mut sent = 0;
-        while sent < messages.len() {
+        // Answers that wait for room go first.
+        while unsent.is_empty() && sent < messages.len() {
             match stream.write(&messages[sent..]) {
                 Ok(more) => sent += more,
                 Err(e) if is_empty(&e) => break,
@@ -96,7 +102,7 @@ impl Connection {
             true => server.count(count, count, 0),
             false => {
                 server.count(count, 0, 0);
-                self.unanswered = count;
+                self.unanswered += count;
             }
         }
         Ok(count)
@@ -120,9 +126,12 @@ impl Connection {
         Ok(sent > 0)
     }
 
-    /// Makes it fit for an event loop, which keeps no memory for those that say nothing.
-    fn rest(mut self) -> io::Result<Connection> {
+    /// Makes it fit for an event loop. The loop waits for further bytes, so whole requests that a
+    /// ring had received are answered here.
+    fn rest(mut self, server: &Server) -> io::Result<Connection> {
         self.stream.set_nonblocking(true)?;
+        self.catch_up(server)?;
+        self.has_asked |= self.answer(server)? > 0;
         self.inflow.shrink();
         Ok(self)
     }
@@ -272,7 +281,7 @@ impl<'a> Pool<'a> {
         let receive = self.server.receive();
         socket::tell(&connection.stream, receive);
         // Without a descriptor to wait by, the loop that has one serves it.
-        let Ok(waiter) = Waiter::new(receive, &connection.stream) else { return connection.rest() };
+        let Ok(waiter) = Waiter::new(receive, &connection.stream) else { return connection.rest(self.server) };
         connection.stream.set_nonblocking(receive != Receive::Blocking)?;
         let (mut quiet, mut reads) = (Quiet::default(), 0_u32);
         while !self.is_stopped() {
@@ -301,7 +310,7 @@ impl<'a> Pool<'a> {
             }
         }
         connection.moved_ns = now_ns();
-        connection.rest()
+        connection.rest(self.server)
     }
 
     /// Waits for the client to read its answers; `false` where it is quiet before it has.
@@ -321,7 +330,7 @@ impl<'a> Pool<'a> {
     /// The same through a ring: answers go with the call that waits for the next requests.
     fn converse_by_ring(&self, mut connection: Connection) -> io::Result<Connection> {
         let Ok(ring) = StreamRing::new(&connection.stream, READ_LEN) else {
-            return connection.rest();
+            return connection.rest(self.server);
         };
         connection.stream.set_nonblocking(false)?;
         let mut ring = ring.with(std::mem::take(&mut connection.inflow));
@@ -344,7 +353,7 @@ impl<'a> Pool<'a> {
         let (inflow, unsent) = ring.end().ok_or(io::ErrorKind::BrokenPipe)?;
         (connection.inflow, connection.unsent) = (inflow, unsent);
         connection.moved_ns = now_ns();
-        connection.rest()
+        connection.rest(self.server)
     }
 }
 
@@ -352,3 +361,7 @@ impl<'a> Pool<'a> {
 fn below_max(count: usize) -> Option<usize> {
     (count < THREADS_MAX).then_some(count + 1)
 }
+
+#[cfg(test)]
+#[path = "connections_tests.rs"]
+mod tests;

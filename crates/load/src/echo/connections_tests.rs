@@ -1,0 +1,61 @@
+//! Connections between a thread of their own and an event loop.
+
+use std::io::Read;
+use std::time::Duration;
+
+use niclab_packet::echo::{Head, Kind};
+
+use super::*;
+use crate::echo::{IDLE_NS, SIZE_MAX, Serve};
+
+fn server() -> Server {
+    let serve = Serve {
+        transport: None,
+        receive: Receive::Blocking,
+        batch: 1,
+        size_max: SIZE_MAX,
+        idle_ns: IDLE_NS,
+    };
+    Server::bind("127.0.0.1:0".parse().unwrap(), serve).unwrap()
+}
+
+/// A connection of a server, and the client's end.
+fn connected() -> (Connection, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    (Connection::new(listener.accept().unwrap().0).unwrap(), client)
+}
+
+fn request(number: u32) -> Vec<u8> {
+    let mut bytes = vec![0; 40];
+    Head { kind: Kind::Request, len: 40, run: 1, number }.write(&mut bytes);
+    bytes
+}
+
+fn reply(number: u32) -> Vec<u8> {
+    let mut bytes = request(number);
+    niclab_packet::echo::turn(&mut bytes);
+    bytes
+}
+
+#[test]
+fn requests_that_a_ring_had_received_are_answered_behind_its_answers() {
+    let (server, (mut connection, mut client)) = (server(), connected());
+    // As a ring may leave it: an answer that did not go, a whole request and a part of one.
+    connection.unsent = reply(1);
+    connection.unanswered = 1;
+    let held = [request(2), request(3)[..10].to_vec()].concat();
+    connection.inflow.read(&mut held.as_slice()).unwrap();
+    let mut connection = connection.rest(&server).unwrap();
+    let mut came = [0; 80];
+    client.read_exact(&mut came).unwrap();
+    assert_eq!(came.to_vec(), [reply(1), reply(2)].concat());
+    assert!(connection.has_asked && !connection.is_behind());
+    client.write_all(&request(3)[10..]).unwrap();
+    while connection.serve_once(&server).is_err_and(|error| is_empty(&error)) {}
+    client.read_exact(&mut came[..40]).unwrap();
+    assert_eq!(came[..40], reply(3));
+    let done = server.served();
+    assert_eq!((done.received, done.answered), (2, 3), "the first was counted before: {done:?}");
+}
