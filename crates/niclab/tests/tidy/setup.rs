@@ -41,6 +41,13 @@ for one; do printf "$one: libc.so.6 => /lib/libc.so.6\n%.0s" $(seq 5000); done
 exit 1
 "#;
 
+/// `python3 -m venv DIRECTORY` makes a place with a Python and a pip.
+const PYTHON: &str = r#"
+case "$1 $2" in
+"-m venv") mkdir -p "$3/bin"; for name in python pip; do cp "$0" "$3/bin/$name"; done ;;
+esac
+"#;
+
 /// A machine whose `/etc` has one service that starts at boot.
 struct Machine(tempfile::TempDir);
 
@@ -149,6 +156,37 @@ fn the_function_is_pinned_by_hash_with_all_that_it_needs() {
     for name in ["functions-framework", "flask", "gunicorn", "uvicorn", "werkzeug"] {
         assert!(names.iter().any(|found| found == name), "{name} is missing in {names:?}");
     }
-    let script = fs::read_to_string(root().join("scripts/setup.sh")).unwrap();
-    assert!(script.contains("--require-hashes"));
+}
+
+#[test]
+fn python_places_are_of_pinned_wheels_and_made_anew_when_the_pins_change() {
+    let machine = Machine::new();
+    machine.program("python3", PYTHON);
+    machine.program("apt-cache", "exit 1\n");
+    let installs = || {
+        let (_, calls) = machine.does("python_place function 'a test'; want_histogram_tools");
+        let of_pip = calls.into_iter().filter(|call| call.starts_with("pip "));
+        of_pip.collect::<Vec<String>>()
+    };
+    let first = installs();
+    for (call, pins) in first.iter().zip(["function", "hdrhistogram"]) {
+        for option in ["--require-hashes", "--only-binary :all:", &format!("scripts/{pins}.txt")] {
+            assert!(call.contains(option), "`{option}` is missing: {call}");
+        }
+    }
+    assert_eq!(first.len(), 2, "{first:#?}");
+    assert_eq!(installs(), first, "what is complete is left alone");
+    fs::remove_file(machine.path("target/function/function.txt")).unwrap();
+    assert_eq!(installs().len(), 3, "a place that is half made");
+    fs::write(machine.path("target/hdrhistogram/hdrhistogram.txt"), "hdrhistogram==0.1\n").unwrap();
+    assert_eq!(installs().len(), 4, "a place of other pins");
+    // Without a wheel there is none, and the reason is said.
+    fs::remove_file(machine.path("target/hdrhistogram/hdrhistogram.txt")).unwrap();
+    machine.program(
+        "python3",
+        &format!("case $0 in */pip) echo 'no wheel'; exit 1 ;; esac\n{PYTHON}"),
+    );
+    let (said, _) = machine.does("! want_histogram_tools");
+    assert!(said.contains("no wheel\n") && said.contains("going on without tests"), "{said}");
+    assert!(!Path::new(&machine.path("target/hdrhistogram")).exists());
 }
