@@ -9,6 +9,7 @@ use std::thread;
 use niclab_packet::echo::{Head, Kind, MESSAGE_LEN_MAX, Place, Stamp, is_stamped, put_stamp, turn};
 use serde::{Deserialize, Serialize};
 
+use super::connections::{Ending, ended};
 use super::datagrams::{is_empty, is_full};
 use super::poll::Waiter;
 use super::stamping::{self, Stamped};
@@ -186,12 +187,14 @@ impl Server {
             (Some(udp), Some(tcp)) => thread::scope(|scope| {
                 let accepting = thread::Builder::new()
                     .name("echo-tcp".to_owned())
-                    .spawn_scoped(scope, || self.connections(tcp, stop))
+                    .spawn_scoped(scope, || {
+                        let _ending = Ending(stop);
+                        self.connections(tcp, stop)
+                    })
                     .map_err(|source| EchoError::NoThread { source })?;
                 let served = self.datagrams(udp, stop);
                 stop.store(true, Ordering::Relaxed);
-                let accepted = accepting.join().unwrap_or(Ok(()));
-                served.and(accepted)
+                served.and(ended(accepting))
             }),
             (Some(udp), None) => self.datagrams(udp, stop),
             (None, Some(tcp)) => self.connections(tcp, stop),
