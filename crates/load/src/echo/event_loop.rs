@@ -75,7 +75,7 @@ impl EventLoop {
         self.load.load(Ordering::Relaxed)
     }
 
-    /// Gives it a connection for which `tries` loops have made no room. May be called by any thread.
+    /// Gives it a connection for which `tries` loops have made no room. Any thread may call it.
     pub fn give(&self, connection: Connection, tries: usize) {
         self.load.fetch_add(1, Ordering::Relaxed);
         self.given.lock().unwrap_or_else(PoisonError::into_inner).push((connection, tries));
