@@ -136,7 +136,7 @@ download() {
 # They are not installed: their packages start a service, now and at every boot. Libraries that they
 # lack are installed.
 unpack_servers() {
-    local part=$servers.part log=$target/servers.log libraries=()
+    local part=$servers.part log=$target/servers.log libraries=() linked
     [ $# -gt 0 ] || return 0
     say "missing for some experiments on applications: $*"
     if ! have apt-get || ! have dpkg-deb; then
@@ -156,11 +156,16 @@ unpack_servers() {
         rm -rf "$part"
         return 1
     fi
-    if ldd "$part"/usr/bin/* 2>/dev/null | grep -q 'not found'; then
+    # ldd fails where one of the files is a script.
+    linked=$(ldd "$part"/usr/bin/* 2>/dev/null || true)
+    if [[ $linked == *'not found'* ]]; then
         mapfile -t libraries < <(for package in "$part"/packages/*.deb; do
             dpkg-deb -f "$package" Depends
         done | tr ',' '\n' | sed -n 's/^ *\(lib[^ |]*\).*/\1/p' | sort -u)
-        install_packages optional "servers of applications" "${libraries[@]}" || return 1
+        if ! install_packages optional "servers of applications" "${libraries[@]}"; then
+            rm -rf "$part"
+            return 1
+        fi
     fi
     rm -rf "$part/packages"
     mkdir -p "$servers"
@@ -187,28 +192,35 @@ want_applications() {
 # A program, in a directory of the administrator's, too.
 have_daemon() { PATH=$PATH:/usr/sbin:/sbin have "$1"; }
 
-# The server of the experiment `function`, in a directory of its own: nothing of the system's Python
-# is changed. What pip fetches is pinned by hash in scripts/function.txt.
-want_function() {
-    local place=$target/function pins=scripts/function.txt
-    if have functions-framework || cmp -s "$pins" "$place/function.txt"; then return 0; fi
+# python_place NAME PURPOSE [OPTION...]: installs scripts/NAME.txt into $target/NAME, a Python
+# environment of its own. Nothing of the system's Python is changed. Every file that pip fetches is a
+# wheel pinned by hash, so that nothing of it runs while it is installed. OPTIONs are pip's.
+python_place() {
+    local name=$1 purpose=$2 place=$target/$1 pins=scripts/$1.txt log=$target/$1.log
+    shift 2
+    # The pins are copied last. A place without them is half made, one with others is out of date.
+    if cmp -s "$pins" "$place/$name.txt" && "$place/bin/python" -c '' 2>/dev/null; then return 0; fi
     if ! { have python3 && python3 -c 'import ensurepip, venv' 2>/dev/null; }; then
-        install_packages optional "the experiment function" python3 python3-venv || return 1
+        install_packages optional "$purpose" python3 python3-venv || return 1
     fi
-    say "installing functions-framework into $place"
+    say "installing $pins into $place"
     mkdir -p "$target"
     rm -rf "$place"
     if python3 -m venv "$place" &&
         "$place/bin/pip" install --quiet --disable-pip-version-check --require-hashes \
-            --only-binary :all: --requirement "$pins" &&
-        cp "$pins" "$place/function.txt"; then
+            --only-binary :all: "$@" --requirement "$pins" &&
+        cp "$pins" "$place/$name.txt"; then
         return 0
-    fi >"$target/function.log" 2>&1
-    say "that failed; the end of $target/function.log:"
-    tail -n 5 "$target/function.log" >&2
+    fi >"$log" 2>&1
+    say "that failed; perhaps $pins has no wheel for this Python; the end of $log:"
+    tail -n 5 "$log" >&2
+    say "going on without $purpose"
     rm -rf "$place"
     return 1
 }
+
+# The server of the experiment `function`.
+want_function() { have functions-framework || python_place function "the experiment function"; }
 
 # Who talks through the card and with `niclab kvs` in a test: the programs that everybody tries
 # first.
@@ -223,28 +235,17 @@ want_talkers() {
     install_packages optional "tests with programs that everybody tries first" "${packages[@]}"
 }
 
-# HdrHistogram's own tools, which read latency.hlog in a test: its Python port in a directory of its
-# own, and its C library where the system has it.
+# HdrHistogram's own tools, which read latency.hlog in a test: its Python port, and its C library
+# where the system has it.
 want_histogram_tools() {
-    local place=$target/hdrhistogram packages=()
+    local purpose="tests with HdrHistogram's own tools" status=0
     if ! have_header hdr/hdr_histogram_log.h && have apt-cache &&
         apt-cache show libhdr-histogram-dev >/dev/null 2>&1; then
-        packages+=(libhdr-histogram-dev)
+        install_packages optional "$purpose" libhdr-histogram-dev || status=1
     fi
-    if [ ! -x "$place/bin/python" ] && ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
-        packages+=(python3 python3-venv)
-    fi
-    install_packages optional "tests with HdrHistogram's own tools" "${packages[@]}" || return 1
-    if [ -x "$place/bin/python" ]; then return 0; fi
-    mkdir -p "$target"
-    if python3 -m venv "$place" &&
-        "$place/bin/pip" install --quiet --disable-pip-version-check --no-deps --require-hashes \
-            -r scripts/hdrhistogram.txt; then
-        return 0
-    fi >"$target/hdrhistogram.log" 2>&1
-    say "HdrHistogram's Python port could not be installed; see $target/hdrhistogram.log"
-    rm -rf "$place"
-    return 1
+    # It names a package that only its build needs.
+    python_place hdrhistogram "$purpose" --no-deps || status=1
+    return "$status"
 }
 
 # On Ubuntu the package is a snap, which containers and CI machines cannot run.

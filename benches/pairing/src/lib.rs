@@ -8,7 +8,7 @@
 mod peer;
 mod statistics;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 pub use peer::Peer;
@@ -16,13 +16,19 @@ pub use statistics::{Interval, median_interval};
 
 /// Where `benches/peers/build` puts the peers of this program: beside its own directory, as
 /// `target/peers` is beside `target/release`. The working directory has no say: what lies in it may
-/// be anybody's.
+/// be anybody's. So may what lies above a program in `/tmp`: a directory that somebody else may
+/// have put there is none of them.
 pub fn peers() -> PathBuf {
-    let own = std::env::current_exe().unwrap_or_default();
+    peers_of(&std::env::current_exe().unwrap_or_default())
+}
+
+fn peers_of(own: &Path) -> PathBuf {
     // `target/release/niclab`, or a test in `target/debug/deps`.
-    let mut places = own.ancestors().skip(2).take(2).map(|place| place.join("peers"));
-    let nearest = places.next().unwrap_or_default();
-    [nearest.clone()].into_iter().chain(places).find(|place| place.is_dir()).unwrap_or(nearest)
+    let places = || own.ancestors().skip(2).take(2).map(|place| place.join("peers"));
+    let found = places().find(|place| place.is_dir() && niclab_files::is_trusted(place));
+    // Where there are none: nobody can put anything below a program.
+    let none = || places().find(|place| !place.exists()).unwrap_or_else(|| own.join("peers"));
+    found.unwrap_or_else(none)
 }
 
 /// Fewest pairs that decide a bar.
@@ -162,6 +168,21 @@ pub fn pin(core: usize) -> Result<(), PairingError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn peers_that_somebody_else_may_have_put_there_are_none() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let directory = tempfile::tempdir().unwrap();
+        let (target, own) = (directory.path(), directory.path().join("release/niclab"));
+        let place = target.join("peers");
+        assert_eq!(peers_of(&own), place, "where they would be");
+        std::fs::create_dir(&place).unwrap();
+        assert_eq!(peers_of(&own), place);
+        let wide = std::fs::Permissions::from_mode(0o777);
+        std::fs::set_permissions(&place, wide).unwrap();
+        assert_ne!(peers_of(&own), place);
+    }
 
     fn answer<E>(ops: u64) -> Result<Answer, E> {
         Ok(Answer { ops, ns: 1_000_000_000, rest: Vec::new() })

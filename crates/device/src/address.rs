@@ -25,7 +25,9 @@ pub enum AddressError {
         zone: String,
     },
     /// Every interface has link-local addresses: one must be named.
-    #[error("`{text}` is of one link: name its interface, as in {ip}%eth0 or [{ip}%eth0]:{port}")]
+    #[error(
+        "`{text}` is link-local: add its interface, for instance {ip}%eth0 or [{ip}%eth0]:{port}"
+    )]
     NoZone {
         /// The text.
         text: String,
@@ -204,7 +206,8 @@ mod tests {
             assert!(error.starts_with(&right), "{error}");
         }
         let error = read_as("[fe80::7]:9").unwrap_err();
-        assert!(error.contains("of one link: name its interface, as in fe80::7%eth0"), "{error}");
+        let remedy = "is link-local: add its interface, for instance fe80::7%eth0";
+        assert!(error.contains(remedy), "{error}");
         for text in ["[2001:db8::7%lo]:9", "::%lo", "192.0.2.7%lo", "192.0.2.7%lo:9"] {
             let error = read_as(text).unwrap_err();
             assert!(error.contains("only link-local addresses have; leave %lo"), "{error}");

@@ -304,13 +304,18 @@ const BESIDE: [&str; 2] = ["function/bin", "servers/usr/bin"];
 pub fn find(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let usual = ["/usr/sbin", "/usr/local/sbin", "/sbin"].map(PathBuf::from);
+    let mut places = std::env::split_paths(&path).chain(usual).map(|place| place.join(name));
     let own = std::env::current_exe().unwrap_or_default();
+    beside(&own, name).or_else(|| places.find(|path| path.is_file()))
+}
+
+/// Where a program is that `./run` has put beside the program `own`. One that somebody else may
+/// have put there, as above a program in `/tmp`, is none of these.
+fn beside(own: &Path, name: &str) -> Option<PathBuf> {
     // `target/release/niclab`, or a test in `target/debug/deps`.
     let above = own.ancestors().skip(1).take(3);
-    let beside = |place: &Path| BESIDE.map(|directory| place.join(directory));
-    let mut places: Vec<PathBuf> = above.flat_map(beside).collect();
-    places.extend(std::env::split_paths(&path).chain(usual));
-    places.into_iter().map(|place| place.join(name)).find(|path| path.is_file())
+    let mut found = above.flat_map(|place| BESIDE.map(|one| place.join(one).join(name)));
+    found.find(|path| path.is_file() && niclab_files::is_trusted(path))
 }
 
 #[cfg(test)]

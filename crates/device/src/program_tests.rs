@@ -88,6 +88,25 @@ fn what_is_wrong_is_said_with_its_own_words() {
 }
 
 #[test]
+fn a_server_that_somebody_else_may_have_put_there_is_not_found() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let directory = tempfile::tempdir().unwrap();
+    let own = directory.path().join("release/niclab");
+    let place = directory.path().join("servers/usr/bin");
+    std::fs::create_dir_all(&place).unwrap();
+    std::fs::write(place.join("memcached"), "").unwrap();
+    let mode = |mode| {
+        let permissions = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(directory.path().join("servers"), permissions).unwrap();
+    };
+    mode(0o755);
+    assert_eq!(beside(&own, "memcached"), Some(place.join("memcached")));
+    mode(0o777);
+    assert_eq!(beside(&own, "memcached"), None);
+}
+
+#[test]
 fn a_port_is_taken_when_a_program_has_it() {
     let table = "  sl  local_address rem_address   st\n 1231: 020012C6:2B67 00000000:0000 07\n";
     assert!(is_taken(table, 11111));

@@ -17,7 +17,7 @@
 use std::fs::{self, File, FileType};
 use std::io::{self, ErrorKind, Read, Seek};
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
@@ -147,6 +147,33 @@ pub fn text(path: &Path, len_max: u64) -> Result<String, FileError> {
     })
 }
 
+/// `true` where nobody else can have put or changed this program or directory: it and all
+/// directories above it belong to root, to this user or to the owner of the running program, and
+/// others may not write to them. Others may write to a directory such as `/tmp`, which lets nobody
+/// rename what belongs to another (its sticky bit).
+pub fn is_trusted(path: &Path) -> bool {
+    let own = rustix::process::geteuid().as_raw();
+    // Whoever could change the running program needs no other one.
+    let owner = fs::metadata("/proc/self/exe").map_or(own, |program| program.uid());
+    is_of(path, &[0, own, owner])
+}
+
+/// A path and what it leads to belong to these users alone.
+fn is_of(path: &Path, users: &[u32]) -> bool {
+    let Ok(real) = path.canonicalize() else { return false };
+    let parts = path.ancestors().chain(real.ancestors());
+    parts.filter(|part| !part.as_os_str().is_empty()).all(|part| {
+        fs::symlink_metadata(part).is_ok_and(|found| {
+            let (mode, uid, gid) = (found.mode(), found.uid(), found.gid());
+            // A group of the user's own has his number.
+            let by_group = mode & 0o020 != 0 && gid != uid;
+            let by_others = by_group || mode & 0o002 != 0;
+            let is_sticky = found.is_dir() && mode & 0o1000 != 0;
+            users.contains(&uid) && (found.is_symlink() || !by_others || is_sticky)
+        })
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::fd::OwnedFd;
@@ -174,6 +201,52 @@ mod tests {
             9,
             "a link to a file that was named is followed"
         );
+    }
+
+    #[test]
+    fn a_program_is_trusted_where_nobody_else_can_have_put_it() {
+        use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
+
+        let root = tempfile::tempdir().unwrap();
+        let (place, mode) = (root.path().join("servers"), |path: &Path, mode| {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        });
+        let program = place.join("memcached");
+        fs::create_dir(&place).unwrap();
+        fs::write(&program, "").unwrap();
+        mode(&place, 0o755);
+        mode(&program, 0o755);
+        assert!(is_trusted(&program), "below a directory with a sticky bit");
+        assert!(!is_trusted(&place.join("absent")));
+        for (path, is_wide) in [(&program, 0o757), (&place, 0o757), (&place, 0o777)] {
+            mode(path, is_wide);
+            assert!(!is_trusted(&program), "{} {is_wide:o}", path.display());
+            mode(path, 0o755);
+        }
+        mode(&place, 0o1777);
+        assert!(is_trusted(&program));
+        mode(&place, 0o755);
+        if !rustix::process::geteuid().is_root() {
+            return println!("SKIP a_program_is_trusted: needs root for files of others");
+        }
+        const OTHER: u32 = 64_917;
+        for path in [&program, &place] {
+            chown(path, Some(OTHER), Some(OTHER)).unwrap();
+            assert!(!is_trusted(&program), "{} is another's", path.display());
+            assert!(is_of(&program, &[0, OTHER]));
+            // A group of one's own is nobody else.
+            mode(path, 0o775);
+            assert!(is_of(&program, &[0, OTHER]));
+            chown(path, Some(0), Some(OTHER)).unwrap();
+            assert!(!is_trusted(&program), "{}: a group may write", path.display());
+            chown(path, Some(0), Some(0)).unwrap();
+            mode(path, 0o755);
+        }
+        let link = root.path().join("link");
+        symlink(&place, &link).unwrap();
+        assert!(is_trusted(&link.join("memcached")));
+        lchown(&link, Some(OTHER), Some(OTHER)).unwrap();
+        assert!(!is_trusted(&link.join("memcached")), "another's link");
     }
 
     #[test]

@@ -346,7 +346,8 @@ fn put_use(metrics: &mut Metrics, seen: &Applied) {
     }
     let is_shared = |core: &&CoreUse| seen.client.iter().any(|client| client.core == core.core);
     put(metrics, "shared_cores", seen.server.iter().filter(is_shared).count() as f64, "cores");
-    // What passed and what was consumed is of the time of the looks, not of that of the requests.
+    // Link bytes and energy cover the time between the two readings, which is longer than that of
+    // the requests if the machine stalled.
     let watched_s = seen.watched_ns as f64 / 1e9;
     if let Some(link) = seen.link {
         let [tx, rx] = [link.tx_bytes, link.rx_bytes].map(|bytes| bytes as f64 * 8.0 / watched_s);

@@ -289,10 +289,15 @@ pub enum Failure {
     UnknownCard(#[from] UnknownCard),
     /// A measurement of messages none of which came back.
     #[error(
-        "nothing was measured: {} in {duration_ms} ms; measure for longer with --duration-ms",
+        "nothing was measured: {}",
         match sent {
-            0 => "no message was sent".to_owned(),
-            sent => format!("none of {sent} messages came back"),
+            0 => format!(
+                "no message was sent in {duration_ms} ms; measure for longer with --duration-ms"
+            ),
+            sent => format!(
+                "none of {sent} messages came back in {duration_ms} ms; check that a server runs \
+                 there and that no firewall drops its answers"
+            ),
         }
     )]
     NoAnswer {

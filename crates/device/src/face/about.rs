@@ -38,8 +38,8 @@ pub struct About {
     /// Capabilities it lacks, by the names that
     /// [`DeviceError::NotSupported`](crate::DeviceError::NotSupported) uses.
     pub not_supported: Vec<String>,
-    /// Why it lacks what it does not explain itself: what niclab does not drive, or what the card
-    /// has not. A capability that says so itself has it in parentheses or behind a colon.
+    /// Reason for capabilities that name none: niclab does not drive it, or the card lacks it.
+    /// A capability that says so itself has it in parentheses or behind a colon.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub lacking: String,
     /// Its trials take far less time than they tell of.

@@ -7,9 +7,10 @@
 
 use std::io::{self, Write};
 use std::net::{TcpListener, TcpStream};
+use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, Scope};
+use std::thread::{self, Scope, ScopedJoinHandle};
 
 use super::datagrams::is_empty;
 use super::event_loop::EventLoop;
@@ -21,6 +22,10 @@ use super::{EchoError, Receive, now_ns, socket};
 
 /// Connections that have a thread of their own at once.
 const THREADS_MAX: usize = 16;
+
+/// Connections that all loops hold at once. A new one takes the place of the longest quiet one of
+/// the first loop that has one.
+const CONNECTIONS_MAX: usize = 1_024;
 
 /// Event loops at most, however many cores there are.
 const LOOPS_MAX: usize = 16;
@@ -41,7 +46,7 @@ pub(super) struct Connection {
     inflow: Inflow,
     /// Answers that the kernel has no room for yet.
     unsent: Vec<u8>,
-    /// How many answers end in `unsent`.
+    /// Answers that count as soon as the kernel has all of them.
     unanswered: u64,
     /// When bytes last came or went.
     pub moved_ns: u64,
@@ -75,16 +80,22 @@ impl Connection {
         !self.has_asked || now_ns.saturating_sub(self.moved_ns) >= QUIET_NS
     }
 
-    /// Reads what is there by one call, answers it, and keeps what the kernel does not take; how
-    /// many requests there were.
+    /// Reads what is there by one call and answers it; how many requests there were.
     pub fn serve_once(&mut self, server: &Server) -> io::Result<u64> {
+        self.inflow.read(&mut self.stream)?;
+        self.answer(server)
+    }
+
+    /// Answers the whole requests that it holds, and keeps the answers that the kernel does not
+    /// take; how many requests there were.
+    fn answer(&mut self, server: &Server) -> io::Result<u64> {
         let Connection { stream, inflow, unsent, .. } = self;
-        inflow.read(stream)?;
         let received = server.stamp_now();
         let messages = inflow.messages()?;
         let count = server.turn_all(messages, received)?;
         let mut sent = 0;
-        while sent < messages.len() {
+        // Answers that wait for room go first.
+        while unsent.is_empty() && sent < messages.len() {
             match stream.write(&messages[sent..]) {
                 Ok(more) => sent += more,
                 Err(e) if is_empty(&e) => break,
@@ -96,7 +107,7 @@ impl Connection {
             true => server.count(count, count, 0),
             false => {
                 server.count(count, 0, 0);
-                self.unanswered = count;
+                self.unanswered += count;
             }
         }
         Ok(count)
@@ -115,16 +126,35 @@ impl Connection {
         self.unsent.drain(..sent);
         if !self.is_behind() {
             self.unsent = Vec::new();
-            server.count(0, std::mem::take(&mut self.unanswered), 0);
+            self.count_answered(server);
         }
         Ok(sent > 0)
     }
 
-    /// Makes it fit for an event loop, which keeps no memory for those that say nothing.
-    fn rest(mut self) -> io::Result<Connection> {
+    /// Counts the answers that the kernel has taken.
+    fn count_answered(&mut self, server: &Server) {
+        server.count(0, std::mem::take(&mut self.unanswered), 0);
+    }
+
+    /// Makes it fit for an event loop. The loop waits for further bytes, so whole requests that a
+    /// ring had received are answered here.
+    fn rest(mut self, server: &Server) -> io::Result<Connection> {
         self.stream.set_nonblocking(true)?;
-        self.inflow.shrink();
+        self.catch_up(server)?;
+        self.has_asked |= self.answer(server)? > 0;
+        self.shrink();
         Ok(self)
+    }
+
+    /// Gives memory back that holds nothing.
+    pub fn shrink(&mut self) {
+        self.inflow.shrink();
+    }
+
+    /// How many bytes of memory it has for requests.
+    #[cfg(test)]
+    pub fn memory(&self) -> usize {
+        self.inflow.memory()
     }
 }
 
@@ -146,8 +176,10 @@ impl Quiet {
 pub(super) struct Pool<'a> {
     pub server: &'a Server,
     pub stop: &'a AtomicBool,
+    /// Connections that all loops hold at once.
+    connections_max: usize,
     loops: &'a [EventLoop],
-    /// The first so many loops have a thread.
+    /// Number of loops that have a thread; they come first.
     running: AtomicUsize,
     /// Connections that have a thread of their own.
     threads: AtomicUsize,
@@ -166,49 +198,128 @@ impl Server {
         let mut loops = vec![EventLoop::new().map_err(EchoError::of("epoll"))?];
         // Where descriptors are scarce there are fewer.
         loops.extend((1..cores).map_while(|_| EventLoop::new().ok()));
-        let (running, threads) = (AtomicUsize::new(1), AtomicUsize::new(0));
-        let no_thread_until_ns = AtomicU64::new(0);
-        let pool = Pool { server: self, stop, loops: &loops, running, threads, no_thread_until_ns };
+        self.run_loops(&loops, tcp, stop)
+    }
+
+    /// Serves by these event loops, until `stop` is set or one of them ends.
+    fn run_loops(
+        &self,
+        loops: &[EventLoop],
+        tcp: &TcpListener,
+        stop: &AtomicBool,
+    ) -> Result<(), EchoError> {
+        let pool = Pool::new(self, loops, stop);
         thread::scope(|scope| {
+            let mut others = Vec::new();
             for own in &loops[1..] {
                 let serve = || pool.run_loop(scope, own, None);
                 let started = thread::Builder::new().name("echo-loop".into());
-                if started.spawn_scoped(scope, serve).is_err() {
-                    break;
-                }
+                let Ok(other) = started.spawn_scoped(scope, serve) else { break };
+                others.push(other);
                 pool.running.fetch_add(1, Ordering::Relaxed);
             }
             let served = pool.run_loop(scope, &loops[0], Some(tcp));
-            if served.is_err() {
-                stop.store(true, Ordering::Relaxed);
-            }
-            served
+            others.into_iter().map(ended).fold(served, Result::and)
         })
     }
 }
 
+/// What a thread of the server ended with.
+pub(super) fn ended(thread: ScopedJoinHandle<'_, Result<(), EchoError>>) -> Result<(), EchoError> {
+    let panicked = |_| Err(EchoError::of("thread")(io::Error::other("it panicked")));
+    thread.join().unwrap_or_else(panicked)
+}
+
+/// Ends the server when it goes: when a thread of it ends, by a panic too.
+pub(super) struct Ending<'a>(pub &'a AtomicBool);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 impl<'a> Pool<'a> {
+    /// One thread serves, and no connection has its own.
+    pub fn new(server: &'a Server, loops: &'a [EventLoop], stop: &'a AtomicBool) -> Pool<'a> {
+        Pool {
+            server,
+            stop,
+            connections_max: CONNECTIONS_MAX,
+            loops,
+            running: AtomicUsize::new(1),
+            threads: AtomicUsize::new(0),
+            no_thread_until_ns: AtomicU64::new(0),
+        }
+    }
+
+    /// A pool for tests: each of its loops counts as one with a thread.
+    #[cfg(test)]
+    pub fn of(
+        server: &'a Server,
+        loops: &'a [EventLoop],
+        stop: &'a AtomicBool,
+        connections_max: usize,
+    ) -> Pool<'a> {
+        let pool = Pool { connections_max, ..Pool::new(server, loops, stop) };
+        pool.running.store(loops.len(), Ordering::Relaxed);
+        pool
+    }
+
     fn run_loop<'scope>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
         own: &EventLoop,
         tcp: Option<&TcpListener>,
     ) -> Result<(), EchoError> {
-        own.run(self, tcp, &mut |connection| self.give_thread(scope, connection))
+        let _ending = Ending(self.stop);
+        own.run(self, tcp, &mut |connection| self.dispatch_to_thread(scope, connection))
             .map_err(EchoError::of("epoll"))
     }
 
-    /// How many connections each loop may hold.
-    pub fn share(&self) -> usize {
-        super::event_loop::CONNECTIONS_MAX / self.running.load(Ordering::Relaxed)
+    /// Gives a connection to the event loop that has the fewest.
+    pub fn dispatch_to_loop(&self, connection: Connection) {
+        if let Some(least) = self.running().iter().min_by_key(|one| one.load()) {
+            least.give(connection, 0);
+        }
     }
 
-    /// Gives a connection to the loop that has the fewest.
-    pub fn give_loop(&self, connection: Connection) {
-        let running = &self.loops[..self.running.load(Ordering::Relaxed)];
-        if let Some(least) = running.iter().min_by_key(|one| one.load()) {
-            least.give(connection);
+    /// The event loops that have a thread.
+    fn running(&self) -> &'a [EventLoop] {
+        &self.loops[..self.running.load(Ordering::Relaxed)]
+    }
+
+    /// The event loops hold more connections than they may.
+    pub fn is_full(&self) -> bool {
+        self.running().iter().map(EventLoop::load).sum::<usize>() > self.connections_max
+    }
+
+    /// Gives a connection, for which `tries` event loops have made no room, to the loop behind
+    /// `own`; gives it back where each has been tried.
+    pub fn pass_on(
+        &self,
+        own: &EventLoop,
+        connection: Connection,
+        tries: usize,
+    ) -> Option<Connection> {
+        let running = self.running();
+        if tries >= running.len() {
+            return Some(connection);
         }
+        let place = running.iter().position(|one| ptr::eq(one, own)).unwrap_or(0);
+        running[(place + 1) % running.len()].give(connection, tries);
+        None
+    }
+
+    /// Has each other event loop close a connection that may go.
+    pub fn ask_for_room(&self, own: &EventLoop) {
+        self.running().iter().filter(|one| !ptr::eq(*one, own)).for_each(EventLoop::ask_for_room);
+    }
+
+    /// The system has no room for one more thread, or for what it waits by: for a while none is
+    /// tried for.
+    fn try_no_thread(&self) {
+        self.no_thread_until_ns.store(now_ns() + NO_THREAD_NS, Ordering::Relaxed);
     }
 
     /// A thread may be tried for.
@@ -218,7 +329,7 @@ impl<'a> Pool<'a> {
     }
 
     /// Serves a connection on a thread of its own; gives it back where there is none.
-    fn give_thread<'scope>(
+    fn dispatch_to_thread<'scope>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
         connection: Connection,
@@ -234,7 +345,7 @@ impl<'a> Pool<'a> {
             let left = taken.and_then(|connection| self.converse(connection));
             self.threads.fetch_sub(1, Ordering::Relaxed);
             if let Some(connection) = left {
-                self.give_loop(connection);
+                self.dispatch_to_loop(connection);
             }
         };
         let started = thread::Builder::new().name("echo-one".into()).spawn_scoped(scope, work);
@@ -242,7 +353,7 @@ impl<'a> Pool<'a> {
             return None;
         }
         self.threads.fetch_sub(1, Ordering::Relaxed);
-        self.no_thread_until_ns.store(now_ns() + NO_THREAD_NS, Ordering::Relaxed);
+        self.try_no_thread();
         place.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
@@ -272,7 +383,10 @@ impl<'a> Pool<'a> {
         let receive = self.server.receive();
         socket::tell(&connection.stream, receive);
         // Without a descriptor to wait by, the loop that has one serves it.
-        let Ok(waiter) = Waiter::new(receive, &connection.stream) else { return connection.rest() };
+        let Ok(waiter) = Waiter::new(receive, &connection.stream) else {
+            self.try_no_thread();
+            return connection.rest(self.server);
+        };
         connection.stream.set_nonblocking(receive != Receive::Blocking)?;
         let (mut quiet, mut reads) = (Quiet::default(), 0_u32);
         while !self.is_stopped() {
@@ -301,7 +415,7 @@ impl<'a> Pool<'a> {
             }
         }
         connection.moved_ns = now_ns();
-        connection.rest()
+        connection.rest(self.server)
     }
 
     /// Waits for the client to read its answers; `false` where it is quiet before it has.
@@ -321,13 +435,18 @@ impl<'a> Pool<'a> {
     /// The same through a ring: answers go with the call that waits for the next requests.
     fn converse_by_ring(&self, mut connection: Connection) -> io::Result<Connection> {
         let Ok(ring) = StreamRing::new(&connection.stream, READ_LEN) else {
-            return connection.rest();
+            self.try_no_thread();
+            return connection.rest(self.server);
         };
         connection.stream.set_nonblocking(false)?;
         let mut ring = ring.with(std::mem::take(&mut connection.inflow));
         let mut quiet = Quiet::default();
         while !self.is_stopped() {
-            if !ring.receive(now_ns() + socket::TURN.as_nanos() as u64)? {
+            let came = ring.receive(now_ns() + socket::TURN.as_nanos() as u64);
+            if !ring.is_behind() {
+                connection.count_answered(self.server);
+            }
+            if !came? {
                 if quiet.is_over() {
                     break;
                 }
@@ -339,12 +458,13 @@ impl<'a> Pool<'a> {
             let (messages, pending) = ring.messages()?;
             let count = self.server.turn_all(messages, received)?;
             pending.extend_from_slice(messages);
-            self.server.count(count, count, 0);
+            self.server.count(count, 0, 0);
+            connection.unanswered += count;
         }
         let (inflow, unsent) = ring.end().ok_or(io::ErrorKind::BrokenPipe)?;
         (connection.inflow, connection.unsent) = (inflow, unsent);
         connection.moved_ns = now_ns();
-        connection.rest()
+        connection.rest(self.server)
     }
 }
 
@@ -352,3 +472,7 @@ impl<'a> Pool<'a> {
 fn below_max(count: usize) -> Option<usize> {
     (count < THREADS_MAX).then_some(count + 1)
 }
+
+#[cfg(test)]
+#[path = "connections_tests.rs"]
+pub(super) mod tests;

@@ -3,19 +3,15 @@
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use rustix::io::Errno;
 
-use super::connections::{Connection, Pool};
+use super::connections::{Connection, Pool, QUIET_NS};
 use super::datagrams::is_empty;
 use super::{now_ns, socket};
-
-/// Connections that all loops hold at once. A new one takes the place of the one that has been
-/// quiet for longest.
-pub(super) const CONNECTIONS_MAX: usize = 1_024;
 
 /// Events of one call.
 const EVENTS: usize = 64;
@@ -29,9 +25,9 @@ const BACK_OFF_NS: u64 = 50_000_000;
 /// How often idle connections are looked for, at most, nanoseconds.
 const SWEEP_NS: u64 = 250_000_000;
 
-/// Marks the listener's events and those of the bell; connections have their places.
+/// Marks the listener's events and those of the wakeup; connections have their places.
 const LISTENER: u64 = u64::MAX;
-const BELL: u64 = u64::MAX - 1;
+const WAKEUP: u64 = u64::MAX - 1;
 
 const NOTHING: epoll::Event =
     epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) };
@@ -40,9 +36,12 @@ const NOTHING: epoll::Event =
 #[derive(Debug)]
 pub(super) struct EventLoop {
     epoll: OwnedFd,
-    /// Rings when something is in `given`.
-    bell: OwnedFd,
-    given: Mutex<Vec<Connection>>,
+    /// Wakes the loop when another thread has given it something, or asks for room.
+    wakeup: OwnedFd,
+    /// Connections, each with the number of loops that have made no room for it.
+    given: Mutex<Vec<(Connection, usize)>>,
+    /// It is to close a connection that may go.
+    is_asked_for_room: AtomicBool,
     /// Connections that it has or was given.
     load: AtomicUsize,
 }
@@ -53,9 +52,22 @@ type Elsewhere<'a> = dyn FnMut(Connection) -> Option<Connection> + 'a;
 impl EventLoop {
     pub fn new() -> io::Result<EventLoop> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        epoll::add(&epoll, &bell, epoll::EventData::new_u64(BELL), epoll::EventFlags::IN)?;
-        Ok(EventLoop { epoll, bell, given: Mutex::default(), load: AtomicUsize::new(0) })
+        let wakeup = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        epoll::add(&epoll, &wakeup, epoll::EventData::new_u64(WAKEUP), epoll::EventFlags::IN)?;
+        Ok(EventLoop {
+            epoll,
+            wakeup,
+            given: Mutex::default(),
+            is_asked_for_room: AtomicBool::new(false),
+            load: AtomicUsize::new(0),
+        })
+    }
+
+    /// One that cannot wait.
+    #[cfg(test)]
+    pub fn broken() -> EventLoop {
+        let epoll = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
+        EventLoop { epoll, ..EventLoop::new().unwrap() }
     }
 
     /// How many connections it has.
@@ -63,12 +75,22 @@ impl EventLoop {
         self.load.load(Ordering::Relaxed)
     }
 
-    /// Gives it a connection. May be called by any thread.
-    pub fn give(&self, connection: Connection) {
+    /// Gives it a connection for which `tries` loops have made no room. Any thread may call it.
+    pub fn give(&self, connection: Connection, tries: usize) {
         self.load.fetch_add(1, Ordering::Relaxed);
-        self.given.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
-        // A bell that rings already needs no more.
-        let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+        self.given.lock().unwrap_or_else(PoisonError::into_inner).push((connection, tries));
+        self.wake();
+    }
+
+    /// Has it close a connection that may go. May be called by any thread.
+    pub fn ask_for_room(&self) {
+        self.is_asked_for_room.store(true, Ordering::Relaxed);
+        self.wake();
+    }
+
+    fn wake(&self) {
+        // The call fails only where so many wakeups wait already that no more can be counted.
+        let _ = rustix::io::write(&self.wakeup, &1_u64.to_ne_bytes());
     }
 
     /// Serves what it is given until the pool stops. The loop with the listener accepts for all.
@@ -78,8 +100,7 @@ impl EventLoop {
         tcp: Option<&TcpListener>,
         elsewhere: &mut Elsewhere<'_>,
     ) -> io::Result<()> {
-        let mut held =
-            Held { own: self, pool, places: Vec::new(), free: Vec::new(), accept_at_ns: Some(0) };
+        let mut held = Held::new(self, pool);
         let mut events = [NOTHING; EVENTS];
         let (turn, mut swept_ns) = (socket::TURN.as_nanos() as u64, now_ns());
         while !pool.stop.load(Ordering::Relaxed) {
@@ -95,7 +116,7 @@ impl EventLoop {
             for event in &events[..count] {
                 match (event.data.u64(), tcp) {
                     (LISTENER, Some(tcp)) => held.accept(tcp, elsewhere)?,
-                    (BELL, _) => held.take_given(),
+                    (WAKEUP, _) => held.take_given(),
                     (place, _) => held.serve(place as usize, elsewhere),
                 }
             }
@@ -118,7 +139,11 @@ struct Held<'a> {
     accept_at_ns: Option<u64>,
 }
 
-impl Held<'_> {
+impl<'a> Held<'a> {
+    fn new(own: &'a EventLoop, pool: &'a Pool<'a>) -> Held<'a> {
+        Held { own, pool, places: Vec::new(), free: Vec::new(), accept_at_ns: Some(0) }
+    }
+
     /// Waits for the listener again once the time has come.
     fn listen_again(&mut self, tcp: &TcpListener) -> io::Result<()> {
         if self.accept_at_ns.is_some_and(|at_ns| now_ns() >= at_ns) {
@@ -130,8 +155,8 @@ impl Held<'_> {
     }
 
     /// Accepts what waits, each for a thread of its own where there is one. Where the system has no
-    /// room for it, the connection that has been quiet for longest makes some; where there is none,
-    /// nothing is accepted for a while.
+    /// room for it, the connection that has been quiet for longest makes some. Where this loop has
+    /// none that may go, the others are asked, and nothing is accepted for a while.
     fn accept(&mut self, tcp: &TcpListener, elsewhere: &mut Elsewhere<'_>) -> io::Result<()> {
         for _ in 0..ACCEPTS {
             match tcp.accept() {
@@ -145,13 +170,15 @@ impl Held<'_> {
                             true => elsewhere(connection),
                             false => Some(connection),
                         };
-                        left.into_iter().for_each(|one| self.pool.give_loop(one));
+                        left.into_iter().for_each(|one| self.pool.dispatch_to_loop(one));
                     }
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(e) if is_empty(&e) || e.kind() == io::ErrorKind::ConnectionAborted => {}
+                Err(e) if is_of_the_network(&e) => {}
+                Err(e) if !is_lack_of_room(&e) => return Err(e),
                 Err(_) if self.make_room() => {}
                 Err(_) => {
+                    self.pool.ask_for_room(self.own);
                     epoll::delete(&self.own.epoll, tcp)?;
                     self.accept_at_ns = Some(now_ns() + BACK_OFF_NS);
                     return Ok(());
@@ -169,20 +196,24 @@ impl Held<'_> {
         }
     }
 
-    /// Takes in what other threads have given.
+    /// Takes in what other threads have given, and makes room where one has asked for it.
     fn take_given(&mut self) {
         let mut count = [0; 8];
-        let _ = rustix::io::read(&self.own.bell, &mut count);
+        let _ = rustix::io::read(&self.own.wakeup, &mut count);
         let given =
             std::mem::take(&mut *self.own.given.lock().unwrap_or_else(PoisonError::into_inner));
-        for connection in given {
-            let is_full = self.places.len() - self.free.len() >= self.pool.share();
-            if is_full && !self.displace() {
-                self.own.load.fetch_sub(1, Ordering::Relaxed);
-                self.pool.server.count_closed();
+        for (connection, tries) in given {
+            if !self.pool.is_full() || self.displace() {
+                self.put(connection);
                 continue;
             }
-            self.put(connection);
+            self.own.load.fetch_sub(1, Ordering::Relaxed);
+            if self.pool.pass_on(self.own, connection, tries + 1).is_some() {
+                self.pool.server.count_closed();
+            }
+        }
+        if self.own.is_asked_for_room.swap(false, Ordering::Relaxed) {
+            self.displace();
         }
     }
 
@@ -262,12 +293,17 @@ impl Held<'_> {
         true
     }
 
-    /// Closes those on which nothing has moved for too long.
+    /// Closes those on which nothing has moved for too long, and keeps no memory for those that are
+    /// quiet.
     fn close_idle(&mut self, now_ns: u64) {
         let idle_ns = self.pool.server.idle_ns();
         for place in 0..self.places.len() {
-            let held = self.places[place].as_ref();
-            if held.is_some_and(|one| now_ns.saturating_sub(one.moved_ns) >= idle_ns) {
+            let Some(held) = self.places[place].as_mut() else { continue };
+            let quiet_ns = now_ns.saturating_sub(held.moved_ns);
+            if quiet_ns >= QUIET_NS {
+                held.shrink();
+            }
+            if quiet_ns >= idle_ns {
                 drop(self.take(place));
                 self.pool.server.count_closed();
             }
@@ -281,3 +317,32 @@ fn flags(connection: &Connection) -> epoll::EventFlags {
         false => epoll::EventFlags::IN,
     }
 }
+
+/// What ended a new connection before it was accepted, or kept it out: the next one may be had at
+/// once (accept(2)).
+fn is_of_the_network(error: &io::Error) -> bool {
+    const OF_NETWORK: [Errno; 11] = [
+        Errno::CONNABORTED,
+        Errno::NETDOWN,
+        Errno::PROTO,
+        Errno::NOPROTOOPT,
+        Errno::HOSTDOWN,
+        Errno::NONET,
+        Errno::HOSTUNREACH,
+        Errno::OPNOTSUPP,
+        Errno::NETUNREACH,
+        Errno::PERM,
+        Errno::INTR,
+    ];
+    Errno::from_io_error(error).is_some_and(|number| OF_NETWORK.contains(&number))
+}
+
+/// The process or the system has no descriptor or no memory for a new connection.
+fn is_lack_of_room(error: &io::Error) -> bool {
+    const LACKS: [Errno; 4] = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+    Errno::from_io_error(error).is_some_and(|number| LACKS.contains(&number))
+}
+
+#[cfg(test)]
+#[path = "event_loop_tests.rs"]
+mod tests;

@@ -9,6 +9,7 @@ use std::thread;
 use niclab_packet::echo::{Head, Kind, MESSAGE_LEN_MAX, Place, Stamp, is_stamped, put_stamp, turn};
 use serde::{Deserialize, Serialize};
 
+use super::connections::{Ending, ended};
 use super::datagrams::{is_empty, is_full};
 use super::poll::Waiter;
 use super::stamping::{self, Stamped};
@@ -28,7 +29,7 @@ pub struct Serve {
     pub receive: Receive,
     /// Messages that it takes in one call at most: 1 to [`BATCH_MAX`](super::BATCH_MAX).
     pub batch: u16,
-    /// Longest message that it sends back, bytes; longer ones are none of its.
+    /// Longest message that is answered, bytes; a longer one counts as foreign.
     pub size_max: u16,
     /// It closes a connection on which nothing has moved for so long, nanoseconds.
     pub idle_ns: u64,
@@ -186,12 +187,14 @@ impl Server {
             (Some(udp), Some(tcp)) => thread::scope(|scope| {
                 let accepting = thread::Builder::new()
                     .name("echo-tcp".to_owned())
-                    .spawn_scoped(scope, || self.connections(tcp, stop))
+                    .spawn_scoped(scope, || {
+                        let _ending = Ending(stop);
+                        self.connections(tcp, stop)
+                    })
                     .map_err(|source| EchoError::NoThread { source })?;
                 let served = self.datagrams(udp, stop);
                 stop.store(true, Ordering::Relaxed);
-                let accepted = accepting.join().unwrap_or(Ok(()));
-                served.and(accepted)
+                served.and(ended(accepting))
             }),
             (Some(udp), None) => self.datagrams(udp, stop),
             (None, Some(tcp)) => self.connections(tcp, stop),
@@ -230,7 +233,7 @@ impl Server {
             let received = self.stamp_now();
             for at in 0..count {
                 let message = incoming.message(at);
-                if matches!(Head::of_datagram(message), Ok(Head { kind: Kind::Request, .. })) {
+                if Head::of_datagram(message).is_ok_and(|head| self.answers(&head)) {
                     turn(message);
                     kept.push(at);
                 }
@@ -268,7 +271,7 @@ impl Server {
             let received = Stamp { time_ns: now_ns(), core: core_now() };
             let message = &mut room[..came.len];
             let head = match Head::of_datagram(message) {
-                Ok(head) if head.kind == Kind::Request && head.len <= self.serve.size_max => head,
+                Ok(head) if self.answers(&head) => head,
                 _ => {
                     self.count(0, 0, 1);
                     continue;
@@ -313,7 +316,7 @@ impl Server {
             for place in 0..count {
                 let at = ring.came()[place];
                 let message = ring.message(at);
-                if matches!(Head::of_datagram(message), Ok(Head { kind: Kind::Request, .. })) {
+                if Head::of_datagram(message).is_ok_and(|head| self.answers(&head)) {
                     turn(message);
                     kept.push(at);
                 }
@@ -379,12 +382,17 @@ impl Server {
         self.serve.idle_ns
     }
 
+    /// It is a request, and not too long.
+    fn answers(&self, head: &Head) -> bool {
+        head.kind == Kind::Request && head.len <= self.serve.size_max
+    }
+
     /// Makes answers of the requests that came at `received`, and stamps them where that is wanted;
     /// how many they are.
     pub(super) fn turn_all(&self, messages: &mut [u8], received: Option<Stamp>) -> io::Result<u64> {
         let mut are_requests = true;
         let count = each_of(messages, &mut |message| {
-            are_requests &= matches!(Head::read(message), Ok(Head { kind: Kind::Request, .. }));
+            are_requests &= Head::read(message).is_ok_and(|head| self.answers(&head));
             turn(message);
         });
         if !are_requests {

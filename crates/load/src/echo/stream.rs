@@ -30,8 +30,10 @@ impl Inflow {
 
     /// Where to put what comes: behind what has come. Never empty.
     pub fn room(&mut self) -> &mut [u8] {
-        if self.bytes.is_empty() {
-            self.bytes = vec![0; READ_LEN];
+        if self.bytes.len() < READ_LEN {
+            let mut bytes = vec![0; READ_LEN];
+            bytes[..self.bytes.len()].copy_from_slice(&self.bytes);
+            self.bytes = bytes;
         }
         if self.bytes.len() - self.end < MESSAGE_LEN_MAX {
             self.bytes.copy_within(self.start..self.end, 0);
@@ -40,11 +42,18 @@ impl Inflow {
         &mut self.bytes[self.end..]
     }
 
-    /// Gives the memory back where nothing waits in it.
+    /// Gives the memory back in which nothing waits.
     pub fn shrink(&mut self) {
-        if self.start == self.end {
-            *self = Inflow::default();
+        if self.bytes.len() > self.end - self.start {
+            let bytes = self.bytes[self.start..self.end].to_vec();
+            *self = Inflow { start: 0, end: bytes.len(), bytes };
         }
+    }
+
+    /// How many bytes of memory it has.
+    #[cfg(test)]
+    pub fn memory(&self) -> usize {
+        self.bytes.capacity()
     }
 
     /// So many bytes of the room hold what has come.

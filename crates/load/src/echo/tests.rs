@@ -294,6 +294,38 @@ fn the_server_answers_no_more_than_it_got_and_only_requests() {
 }
 
 #[test]
+fn longer_messages_than_the_server_takes_are_foreign() {
+    let message = |len: u16| {
+        let mut bytes = vec![0; len.into()];
+        Head { kind: Kind::Request, len, run: 1, number: 0 }.write(&mut bytes);
+        bytes
+    };
+    for (transport, receive) in ways() {
+        let serve = Serve { transport: Some(transport), receive, size_max: 100, ..SERVE };
+        let ((), done) = served("127.0.0.1", serve, |to| {
+            let mut bytes = [0; 200];
+            if transport == Transport::Tcp {
+                let mut stream = TcpStream::connect(to).unwrap();
+                stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+                stream.write_all(&message(100)).unwrap();
+                stream.read_exact(&mut bytes[..100]).unwrap();
+                stream.write_all(&message(101)).unwrap();
+                assert!(matches!(stream.read(&mut bytes), Ok(0)), "{receive:?}: it is answered");
+                return;
+            }
+            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+            socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+            for len in [101, 102, 100] {
+                socket.send_to(&message(len), to).unwrap();
+            }
+            assert_eq!(socket.recv(&mut bytes).unwrap(), 100, "{receive:?}");
+        });
+        let foreign = if transport == Transport::Tcp { 1 } else { 2 };
+        assert_eq!((done.received, done.foreign), (1, foreign), "{transport:?} {receive:?}");
+    }
+}
+
+#[test]
 fn programs_stamp_before_and_after_their_calls() {
     const TAKEN: [Place; 4] =
         [Place::ClientSend, Place::ServerReceive, Place::ServerSend, Place::ClientReceive];
@@ -494,6 +526,8 @@ fn a_client_that_reads_no_answers_is_held_up_and_nobody_else() {
             assert!(go(&echo(Transport::Tcp), to).answered > 0);
         });
         assert_eq!(done.foreign, 0, "{done:?}");
+        // The kernel has not taken the last answers to the deaf client.
+        assert!(done.answered < done.received, "{receive:?}: {done:?}");
     }
 }
 

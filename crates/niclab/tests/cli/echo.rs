@@ -191,13 +191,13 @@ fn messages_that_nobody_answers_have_no_quantiles_and_an_exit_code() {
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap().to_string();
     let none = "none of 200 messages came back in 200 ms";
-    for (options, what) in [
+    for (options, what, remedy) in [
         // The one of the warm-up is still waited for.
-        (&[][..], "no message was sent in 200 ms"),
-        (&["--rate", "1000"], none),
+        (&[][..], "no message was sent in 200 ms", "longer with --duration-ms"),
+        (&["--rate", "1000"], none, "check that a server runs there and that no firewall"),
     ] {
         let ended = run(measure(&address, options));
-        ended.with(6, &["nothing was measured: ", what, "--duration-ms"]);
+        ended.with(6, &["nothing was measured: ", what, remedy]);
         for number in ["round trip", "service", "NaN", "inf"] {
             assert!(!ended.out.contains(number), "`{number}` of no message: {}", ended.out);
         }
@@ -283,7 +283,7 @@ fn a_link_local_address_names_its_interface() {
     measure(&format!("fe80::a%{index}")).with(0, &[]);
     measure(&format!("[fe80::a%{index}]:17007")).with(0, &[]);
     measure("fe80::a%nowhere").with(2, &["--server", "no interface nowhere here", "ip link"]);
-    measure("fe80::a").with(2, &["--server", "name its interface, as in fe80::a%eth0"]);
+    measure("fe80::a").with(2, &["--server", "add its interface, for instance fe80::a%eth0"]);
     let scratch = scratch();
     let run_at = |device: &str| {
         let out = scratch.path().join("run");
@@ -296,6 +296,6 @@ fn a_link_local_address_names_its_interface() {
     assert!(server.stop().contains(" 0 that were no requests"));
     let listen = |address: &str| run(joined.niclab("a", &["kvs", "--listen", address]));
     listen("[fe80::a%nowhere]:11211").with(2, &["--listen", "no interface nowhere here"]);
-    listen("fe80::a").with(2, &["--listen", "name its interface"]);
+    listen("fe80::a").with(2, &["--listen", "add its interface"]);
     listen("fe80::77%lla").with(9, &["is not an address of this machine"]);
 }

@@ -98,6 +98,9 @@ pub const RULES: &[Rule] = &[
             ("crates/niclab/src/a.rs", "fn f() { println!(\"x\") }\n"),
             ("crates/niclab/src/nic/a.rs", "let out = std::io::stderr();\n"),
             ("crates/niclab/src/a.rs", "let out = io::stdout().lock();\n"),
+            ("crates/niclab/src/a.rs", "use std::io::{\n    Write,\n    stdout,\n};\n"),
+            ("crates/niclab/src/a.rs", "use std::{\n    io::{Write, stderr},\n};\n"),
+            ("crates/niclab/src/a.rs", "pub(crate) use std::{fs, io::stdout as out};\n"),
         ],
         good: &[
             ("crates/niclab/src/output.rs", "use std::io::{Write, stdout};\n"),
@@ -379,15 +382,37 @@ fn banned_code(files: &[File]) -> Vec<Offence> {
     found
 }
 
-/// Lines of the command line that reach the terminal past the one place that all text passes.
+/// Lines of the command line that reach the terminal past the one place that all text passes. A
+/// `use` may be of several lines.
 fn direct_printing(files: &[File]) -> Vec<Offence> {
     const PLACE: &str = "crates/niclab/src/output.rs";
-    offences(rust(files).filter(|file| file.path != PLACE), |file, line| {
+    let of_line = |line: &Line| {
         let names_stream = line.code.contains("stdout") || line.code.contains("stderr");
         let of_io = line.code.contains("std::io") || line.code.contains("io::std");
         let prints = line.code.contains("print!(") || line.code.contains("println!(");
-        in_scope(Scope::Crate("niclab"), file, line) && (names_stream && of_io || prints)
-    })
+        names_stream && of_io || prints
+    };
+    let of_use = |file: &File, start: usize| {
+        let mut first = words(&file.lines[start].code).filter(|w| !["pub", "crate"].contains(w));
+        if first.next() != Some("use") {
+            return false;
+        }
+        let lines = &file.lines[start..=item_end(&file.lines, start)];
+        let names = |name: &str| lines.iter().flat_map(|l| words(&l.code)).any(|word| word == name);
+        names("io") && (names("stdout") || names("stderr"))
+    };
+    let mut found = Vec::new();
+    for file in rust(files).filter(|file| file.path != PLACE) {
+        for (index, line) in file.lines.iter().enumerate() {
+            if in_scope(Scope::Crate("niclab"), file, line)
+                && (of_line(line) || of_use(file, index))
+            {
+                let text = line.raw.trim().to_owned();
+                found.push(Offence { path: file.path.clone(), line: index + 1, text });
+            }
+        }
+    }
+    found
 }
 
 fn vague_type_names(files: &[File]) -> Vec<Offence> {

@@ -32,6 +32,22 @@ case "$1" in
 esac
 "#;
 
+/// `ldd FILE...` says of the first file that a library is missing, and much of the others. It ends
+/// with an error, because one of them is a script.
+const LDD: &str = r#"
+echo "$1: libevent-2.1.so.7 => not found"
+shift
+for one; do printf "$one: libc.so.6 => /lib/libc.so.6\n%.0s" $(seq 5000); done
+exit 1
+"#;
+
+/// `python3 -m venv DIRECTORY` makes a place with a Python and a pip.
+const PYTHON: &str = r#"
+case "$1 $2" in
+"-m venv") mkdir -p "$3/bin"; for name in python pip; do cp "$0" "$3/bin/$name"; done ;;
+esac
+"#;
+
 /// A machine whose `/etc` has one service that starts at boot.
 struct Machine(tempfile::TempDir);
 
@@ -49,7 +65,7 @@ impl Machine {
             machine.program(name, "");
         }
         machine.program("id", "echo 0\n");
-        machine.program("ldd", "echo 'libevent-2.1.so.7 => not found'\n");
+        machine.program("ldd", LDD);
         machine
     }
 
@@ -99,8 +115,20 @@ fn servers_are_unpacked_and_never_installed() {
     // What they lack is a library, which starts nothing.
     assert!(installed("libevent-2.1-7") && !installed("perl"), "{calls:#?}");
     assert!(!Path::new(&machine.path("target/servers.part")).exists());
-    let (_, calls) = machine.does("have_daemon memcached && have_daemon redis-server");
-    assert!(!calls.is_empty());
+    // They are found there.
+    machine.does("[[ :$PATH: == *:\"$(realpath \"$servers\")\"/usr/bin:* ]]");
+}
+
+#[test]
+fn servers_whose_libraries_cannot_be_had_leave_nothing_behind() {
+    let machine = Machine::new();
+    machine.program("apt-get", &format!("[ \"$1\" != install ] || exit 1\n{APT_GET}"));
+    let (said, calls) = machine.does("! unpack_servers memcached");
+    assert!(calls.iter().any(|call| call.starts_with("apt-get install")), "{calls:#?}");
+    assert!(said.contains("the installation failed"), "{said}");
+    for left in ["target/servers.part", "target/servers"] {
+        assert!(!Path::new(&machine.path(left)).exists(), "{left} is left: {said}");
+    }
 }
 
 #[test]
@@ -128,6 +156,37 @@ fn the_function_is_pinned_by_hash_with_all_that_it_needs() {
     for name in ["functions-framework", "flask", "gunicorn", "uvicorn", "werkzeug"] {
         assert!(names.iter().any(|found| found == name), "{name} is missing in {names:?}");
     }
-    let script = fs::read_to_string(root().join("scripts/setup.sh")).unwrap();
-    assert!(script.contains("--require-hashes"));
+}
+
+#[test]
+fn python_places_are_of_pinned_wheels_and_made_anew_when_the_pins_change() {
+    let machine = Machine::new();
+    machine.program("python3", PYTHON);
+    machine.program("apt-cache", "exit 1\n");
+    let installs = || {
+        let (_, calls) = machine.does("python_place function 'a test'; want_histogram_tools");
+        let of_pip = calls.into_iter().filter(|call| call.starts_with("pip "));
+        of_pip.collect::<Vec<String>>()
+    };
+    let first = installs();
+    for (call, pins) in first.iter().zip(["function", "hdrhistogram"]) {
+        for option in ["--require-hashes", "--only-binary :all:", &format!("scripts/{pins}.txt")] {
+            assert!(call.contains(option), "`{option}` is missing: {call}");
+        }
+    }
+    assert_eq!(first.len(), 2, "{first:#?}");
+    assert_eq!(installs(), first, "what is complete is left alone");
+    fs::remove_file(machine.path("target/function/function.txt")).unwrap();
+    assert_eq!(installs().len(), 3, "a place that is half made");
+    fs::write(machine.path("target/hdrhistogram/hdrhistogram.txt"), "hdrhistogram==0.1\n").unwrap();
+    assert_eq!(installs().len(), 4, "a place of other pins");
+    // Without a wheel there is none, and the reason is said.
+    fs::remove_file(machine.path("target/hdrhistogram/hdrhistogram.txt")).unwrap();
+    machine.program(
+        "python3",
+        &format!("case $0 in */pip) echo 'no wheel'; exit 1 ;; esac\n{PYTHON}"),
+    );
+    let (said, _) = machine.does("! want_histogram_tools");
+    assert!(said.contains("no wheel\n") && said.contains("going on without tests"), "{said}");
+    assert!(!Path::new(&machine.path("target/hdrhistogram")).exists());
 }

@@ -103,6 +103,11 @@ impl StreamRing {
         &mut self.pending
     }
 
+    /// The kernel has not taken all that was to be sent.
+    pub fn is_behind(&self) -> bool {
+        self.sent < self.sending.len() || !self.pending.is_empty()
+    }
+
     /// Sends what is pending, and receives, by one call that waits for something to come until
     /// `until_ns` at most; `true` where something has.
     ///
