@@ -36,7 +36,11 @@ pub struct Stored {
 impl Stored {
     /// Reads the samples of `path`; refuses a directory of a later version.
     pub fn open(path: &Path) -> Result<Stored, ResultError> {
-        let folder = Folder::open(path)?;
+        Stored::of(Folder::open(path)?)
+    }
+
+    /// The same of a directory that is open.
+    pub(crate) fn of(folder: Folder) -> Result<Stored, ResultError> {
         check_run(&folder)?;
         let mut lines = Lines::of(&folder)?;
         let mut samples = Vec::new();
@@ -44,7 +48,8 @@ impl Stored {
             samples.push(sample?);
         }
         let Lines { torn, whole_len: samples_len, is_open, .. } = lines;
-        Ok(Stored { path: path.to_path_buf(), samples, torn, samples_len, is_open, folder })
+        let path = folder.path().to_path_buf();
+        Ok(Stored { path, samples, torn, samples_len, is_open, folder })
     }
 
     /// The resolved run, as text.
