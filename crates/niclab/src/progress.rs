@@ -12,7 +12,7 @@ use niclab_lab::spec::{RulesFile, Trace};
 use niclab_load::TraceFrames;
 use niclab_result::{Outcome, Sample};
 
-use crate::output::{clean, is_terminal, say};
+use crate::output::{is_terminal, one_line, say};
 use crate::rules::plural;
 
 /// Steps of the bar: a thousandth each.
@@ -79,7 +79,7 @@ impl Screen {
         let (done_ratio, remaining_s) = self.course.of_run(done_ratio, remaining_s);
         let left = duration(remaining_s);
         self.bar.set_position((done_ratio * STEPS as f64) as u64);
-        self.bar.set_message(clean(&format!("{left} left  {} {}", sample.device, what(sample))));
+        self.bar.set_message(one_line(&format!("{left} left  {} {}", sample.device, what(sample))));
         let tenths = (done_ratio * 10.0) as u64;
         if !self.terminal && tenths > self.announced {
             self.announced = tenths;
