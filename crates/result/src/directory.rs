@@ -75,6 +75,11 @@ impl Directory {
     /// time since the Unix epoch.
     ///
     /// Refuses a path that exists, and a place that may not be written to.
+    ///
+    /// # Errors
+    /// [`ResultError::Exists`], [`ResultError::NotBegun`] and [`ResultError::Occupied`] for a path
+    /// that is taken; [`ResultError::ReadOnly`], [`ResultError::NoRoom`],
+    /// [`ResultError::NotDirectory`], [`ResultError::Disk`].
     pub fn create(path: &Path, began: Duration) -> Result<Directory, ResultError> {
         if let Some(parent) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
             fs::create_dir_all(parent).map_err(|e| ResultError::of(parent, e))?;
@@ -94,6 +99,9 @@ impl Directory {
     }
 
     /// Makes a directory in `parent` that was not there before: `name`, or `name-2` and so on.
+    ///
+    /// # Errors
+    /// Those of [`Directory::create`]; that the path is taken only where all names are.
     pub fn create_fresh(
         parent: &Path,
         name: &str,
@@ -124,6 +132,11 @@ impl Directory {
     /// Opens `path` to go on with it, and returns what is finished and what had to be mended: a
     /// torn last line, as a killed run leaves it, is cut off, and a whole one without an end gets
     /// one.
+    ///
+    /// # Errors
+    /// Those of [`Stored::open`]; [`ResultError::Busy`] while another run writes there,
+    /// [`ResultError::Shared`] for a log with another name, [`ResultError::ReadOnly`],
+    /// [`ResultError::Full`].
     pub fn resume(path: &Path) -> Result<(Directory, Stored, Vec<Repair>), ResultError> {
         // Looked at before the lock, which makes files that are missing, and read behind it:
         // another run may have ended in between.
@@ -155,6 +168,11 @@ impl Directory {
     /// refuses even that keeps what it took: [`Directory::resume`] cuts off a torn line, a whole
     /// sample counts as finished, and a histogram without a sample gives way to the next one of
     /// its tag.
+    ///
+    /// # Errors
+    /// [`ResultError::LongLine`] and [`ResultError::Grown`] for more than a reader takes;
+    /// [`ResultError::Full`], [`ResultError::Disk`]; [`ResultError::Damaged`] for a value that has
+    /// no text.
     pub fn append(
         &mut self,
         sample: &Sample,
@@ -186,6 +204,11 @@ impl Directory {
     }
 
     /// Writes the resolved run: from now on the directory stays.
+    ///
+    /// # Errors
+    /// [`ResultError::TooLong`] for more than a reader takes; [`ResultError::NoRoom`] before the
+    /// run is written and [`ResultError::Full`] after it; [`ResultError::ReadOnly`],
+    /// [`ResultError::Disk`].
     pub fn write_run(&mut self, toml: &str) -> Result<(), ResultError> {
         self.write(RUN, toml.as_bytes(), RUN_LEN_MAX)?;
         self.is_begun = true;
@@ -193,11 +216,17 @@ impl Directory {
     }
 
     /// Writes the rules of a run that has a file of them.
+    ///
+    /// # Errors
+    /// Those of [`Directory::write_run`].
     pub fn write_rules(&self, text: &[u8]) -> Result<(), ResultError> {
         self.write(RULES, text, RULES_LEN_MAX)
     }
 
     /// Writes what the machine is.
+    ///
+    /// # Errors
+    /// Those of [`Directory::write_run`].
     pub fn write_environment(&self, environment: &Environment) -> Result<(), ResultError> {
         let path = self.folder.place(ENVIRONMENT);
         let text = to_json(&path, environment, serde_json::to_string_pretty)?;
@@ -263,6 +292,10 @@ pub struct ReportWriter {
 
 impl ReportWriter {
     /// Opens `path`.
+    ///
+    /// # Errors
+    /// [`ResultError::Busy`] while a run writes there; [`ResultError::Absent`],
+    /// [`ResultError::NotDirectory`], [`ResultError::NotFile`], [`ResultError::Disk`].
     pub fn open(path: &Path) -> Result<ReportWriter, ResultError> {
         let folder = Folder::open(path)?;
         let samples = folder.file(SAMPLES)?;
@@ -273,6 +306,10 @@ impl ReportWriter {
     }
 
     /// Writes what was computed from the samples.
+    ///
+    /// # Errors
+    /// [`ResultError::TooLong`] for more than a reader takes; [`ResultError::Full`],
+    /// [`ResultError::ReadOnly`], [`ResultError::Disk`].
     pub fn write_summary(&self, summary: &Summary) -> Result<(), ResultError> {
         let path = self.folder.place(SUMMARY);
         let text = to_json(&path, summary, serde_json::to_string_pretty)?;
@@ -280,6 +317,9 @@ impl ReportWriter {
     }
 
     /// Writes the report.
+    ///
+    /// # Errors
+    /// [`ResultError::Full`], [`ResultError::ReadOnly`], [`ResultError::Disk`].
     pub fn write_report(&self, html: &str) -> Result<(), ResultError> {
         // Nothing of niclab reads it.
         self.folder.write_whole(REPORT, html.as_bytes(), u64::MAX)
