@@ -40,7 +40,7 @@ pub enum FileError {
         line: usize,
     },
     /// It is longer than its reader takes.
-    #[error("longer than {}, the most that is read of it", size(*len_max))]
+    #[error("longer than {}, the limit for such a file; shorten it", size(*len_max))]
     TooLong {
         /// The most, bytes.
         len_max: u64,

@@ -5,7 +5,7 @@ use niclab_lab::run::RunDevice;
 
 use crate::failure::Failure;
 use crate::files;
-use crate::output::say;
+use crate::output::{one_line, say};
 
 /// What a run without `--device` measures: our NIC and devices that are not ours.
 pub const DEFAULT: [&str; 4] = ["soft", "linux:veth", "dpdk:--vdev=net_ring0", "swx"];
@@ -36,7 +36,7 @@ pub fn open(names: &[String]) -> Result<Vec<Opened>, Failure> {
     }
     for (device, bed) in &opened {
         if let Err(reason) = bed {
-            say(&format!("left out: {}: {reason}", device.name));
+            say(&format!("left out: {}: {reason}", one_line(&device.name)));
         }
     }
     Ok(opened)

@@ -45,7 +45,8 @@ impl Screen {
             0 => format!("about {estimate}"),
             _ => format!("about {estimate} in all, {done} samples are there"),
         };
-        say(&format!("{} on {}: {estimate}", names.join(", "), devices.join(", ")));
+        let [names, devices] = [names, devices].map(|all| one_line(&all.join(", ")));
+        say(&format!("{names} on {devices}: {estimate}"));
         run.trace.iter().for_each(|trace| say(&trace_words(trace)));
         if let Some(RulesFile { path, rules_count, queues, rules_met }) = &run.rules {
             let rules = plural(*rules_count as usize, "rule", "rules");
@@ -56,7 +57,7 @@ impl Screen {
         }
         for experiment in &run.experiments {
             let budget = experiment.plan_words().into_iter();
-            budget.for_each(|words| say(&format!("{}: {words}", experiment.name)));
+            budget.for_each(|words| say(&one_line(&format!("{}: {words}", experiment.name))));
         }
         say(&format!("results: {}", directory.display()));
         let terminal = is_terminal();
@@ -165,7 +166,7 @@ impl Host for Screen {
                 self.stored(sample, done_ratio, remaining_s);
             }
             Event::Dropped { device, reason } => {
-                self.bar.suspend(|| say(&format!("left out: {device}: {reason}")));
+                self.bar.suspend(|| say(&format!("left out: {}: {reason}", one_line(device))));
             }
         }
     }

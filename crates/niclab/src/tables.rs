@@ -27,8 +27,8 @@ pub fn width() -> usize {
     width.unwrap_or(WIDTH_DEFAULT).max(WIDTH_MIN)
 }
 
-/// A paragraph in lines of at most `width`, the second and all further indented. Line ends in it are
-/// shown as their numbers.
+/// A paragraph in lines of at most `width`, the second and all further indented. Line ends in it
+/// are shown as their numbers.
 pub fn wrapped(text: &str, width: usize) -> String {
     let mut lines = vec![String::new()];
     for word in one_line(text).split(' ') {

@@ -239,7 +239,7 @@ fn what_files_say_never_steers_the_terminal() {
     for arguments in &all {
         let ended = call(arguments);
         is_plain(&ended);
-        let is_forged = |line: &str| line.trim_start().starts_with(FORGED);
+        let is_forged = |line: &str| line.trim() == FORGED;
         // The cells of CSV may have several lines (RFC 4180).
         let said = if arguments[0] == "export" { "" } else { &ended.out };
         let forged = said.lines().chain(ended.err.lines()).find(|line| is_forged(line));
