@@ -53,6 +53,7 @@ fn open_one(name: &str) -> Result<Opened, Failure> {
             let profile = text.strip_prefix("model:").filter(|profile| !profile.is_empty());
             let absent = profile.and_then(|profile| model::text(profile).err());
             let reason = absent.map_or(reason, |absent| files::reason_of_profile(&absent));
+            let text = one_line(&text);
             Err(Failure::UnknownDevice(DeviceError::BadName { text, reason }))
         }
         Err(error) => {

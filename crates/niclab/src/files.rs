@@ -11,6 +11,7 @@ use rustix::fs::{Access, access};
 use rustix::process::geteuid;
 
 use crate::failure::Failure;
+use crate::output::one_line;
 
 /// Bytes of a program's text, and of an application's.
 pub const PROGRAM_LEN_MAX: u64 = 4 << 20;
@@ -64,7 +65,7 @@ pub fn reason_of_system(path: &Path, error: &Error, otherwise: &str) -> String {
 pub fn reason_of_profile(absent: &NoProfile) -> String {
     let NoProfile { name, error, known } = absent;
     let reason = reason(Path::new(name), error, &format!("give a file, or one of {known}"));
-    format!("profile `{name}`: {reason}")
+    format!("profile `{}`: {reason}", one_line(name))
 }
 
 /// Whose something is, and what the owner can do, for who may not use it.

@@ -205,7 +205,10 @@ fn rules_that_a_result_directory_cannot_keep_are_refused_before_a_run() {
     refused(&["occupancy", "--device", "soft", "--rules", path.to_str().unwrap()], 3, &[said]);
     // No rules at all.
     let output = scratch.path().join("run");
-    run(quick(&output, &["--rules", "/dev/null"])).with(0, &[]);
+    let mut command = niclab(&["run", "occupancy", "--device", "soft", "--rules", "/dev/null"]);
+    command.args(["--set", "duration_ms=5", "--set", "warmup_ms=1", "--repeats", "1", "-o"]);
+    command.arg(&output);
+    run(command).with(0, &[]);
     assert_eq!(fs::read(output.join("rules.flow")).unwrap(), b"");
 }
 
