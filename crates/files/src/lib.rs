@@ -1,7 +1,9 @@
-//! Files that somebody names, read up to a limit: nothing here waits for ever or fills the memory.
+//! Files that somebody names, read up to a limit: no file fills the memory.
 //!
-//! A regular file is read, and so is a pipe that a shell made (`<(…)`, `/dev/stdin`). A directory,
-//! a device, a socket and a named pipe are refused before anything is read from them.
+//! A regular file is read, and so is a pipe that a shell made (`<(…)`, `/dev/stdin`). A pipe of the
+//! shell is read to its end, however long its writer takes; nothing else is waited for. `/dev/null`
+//! is an empty file. A directory, another device, a socket and a named pipe are refused before
+//! anything is read from them.
 //!
 //! ```
 //! let directory = tempfile::tempdir()?;
@@ -9,12 +11,12 @@
 //! std::fs::write(&path, "title = \"a card\"")?;
 //! assert_eq!(niclab_files::text(&path, 1 << 20)?, "title = \"a card\"");
 //! let error = niclab_files::text(&path, 4).unwrap_err();
-//! assert_eq!(error.to_string(), "longer than 4 bytes, the most that is read of it");
+//! assert_eq!(error.to_string(), "longer than 4 bytes, the limit for such a file; shorten it");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![forbid(unsafe_code)]
 
-use std::fs::{self, File, FileType};
+use std::fs::{self, File, FileType, Metadata};
 use std::io::{self, ErrorKind, Read, Seek};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -38,7 +40,7 @@ pub enum FileError {
         line: usize,
     },
     /// It is longer than its reader takes.
-    #[error("longer than {}, the most that is read of it", size(*len_max))]
+    #[error("longer than {}, the limit for such a file; shorten it", size(*len_max))]
     TooLong {
         /// The most, bytes.
         len_max: u64,
@@ -70,7 +72,7 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
-/// What something is that is no regular file; `None` where it is one.
+/// Name of a file type other than a regular file.
 pub fn other_than_file(kind: FileType) -> Option<&'static str> {
     let kinds = [
         (kind.is_file(), None),
@@ -83,22 +85,29 @@ pub fn other_than_file(kind: FileType) -> Option<&'static str> {
     found.unwrap_or(Some("a device"))
 }
 
-/// Opens a file to be read, or a pipe that a shell made; never waits for a writer.
+/// Whether it is `/dev/null` (null(4)).
+fn is_null(about: &Metadata) -> bool {
+    about.file_type().is_char_device() && about.rdev() == rustix::fs::makedev(1, 3)
+}
+
+/// Opens a file to be read, `/dev/null` or a pipe that a shell made. Opening waits for nothing.
 ///
 /// # Errors
 /// [`FileError::NotFile`], [`FileError::System`].
 pub fn open(path: &Path) -> Result<File, FileError> {
-    let refuse = |kind: FileType| match other_than_file(kind) {
-        Some(what) if !kind.is_fifo() => Err(FileError::NotFile { what }),
+    let refuse = |about: &Metadata| match other_than_file(about.file_type()) {
+        Some(what) if !about.file_type().is_fifo() && !is_null(about) => {
+            Err(FileError::NotFile { what })
+        }
         _ => Ok(()),
     };
     // To open a device is to use it already: it is looked at before.
-    refuse(fs::metadata(path)?.file_type())?;
+    refuse(&fs::metadata(path)?)?;
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty()).map_err(io::Error::from)?);
-    let kind = file.metadata()?.file_type();
-    refuse(kind)?;
-    if kind.is_fifo() {
+    let about = file.metadata()?;
+    refuse(&about)?;
+    if about.file_type().is_fifo() {
         // A pipe without a name (proc_pid_fd(5)) has a writer, which is awaited.
         let name = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
         if !name.to_string_lossy().starts_with("pipe:") {
@@ -267,6 +276,7 @@ mod tests {
         assert_eq!(said(&pipe), "a named pipe, not a file; give a regular file");
         assert_eq!(said(directory.path()), "a directory, not a file; give a regular file");
         assert_eq!(said(Path::new("/dev/zero")), "a device, not a file; give a regular file");
+        assert_eq!(read(Path::new("/dev/null"), 8).unwrap(), b"", "it stands for no file");
         let socket = directory.path().join("socket");
         let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
         assert_eq!(said(&socket), "a socket, not a file; give a regular file");

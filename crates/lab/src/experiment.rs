@@ -81,10 +81,8 @@ pub fn spec(name: &str) -> Result<Spec, SpecError> {
         let known = names().collect::<Vec<_>>().join(", ");
         return Err(SpecError::Unknown { name: name.to_string(), known });
     }
-    let text = niclab_files::text(path, LEN_MAX).map_err(|error| SpecError::Unreadable {
-        path: path.to_path_buf(),
-        source: error.into(),
-    })?;
+    let text = niclab_files::text(path, LEN_MAX)
+        .map_err(|error| SpecError::Unreadable { path: path.to_path_buf(), source: error })?;
     Spec::parse(name, &text)
 }
 

@@ -8,7 +8,6 @@ use niclab_device::{ControlCore, model};
 use niclab_lab::advise::{Outcome, Way, Workload, advise};
 
 use crate::failure::Failure;
-use crate::files;
 use crate::output::stdout;
 
 /// Devices that there is something to compute of.
@@ -22,10 +21,9 @@ pub fn run(device: &str, file: &Path) -> Result<(), Failure> {
     let Some(name) = device.strip_prefix(MODEL) else {
         return Err(Failure::NotModelled { device: device.to_owned() });
     };
-    files::check_right(Path::new(name))?;
     let profile = model::read(name)?;
     let text = niclab_files::text(file, LEN_MAX)
-        .map_err(|error| Failure::UnreadWorkload { path: file.to_owned(), error: error.into() })?;
+        .map_err(|error| Failure::UnreadWorkload { path: file.to_owned(), error })?;
     let workload = Workload::parse(&file.display().to_string(), &text)?;
     let ways = advise(&profile, &workload)?;
     write(&mut stdout(), device, &profile, &workload, &ways)?;

@@ -11,7 +11,7 @@ use niclab_result::{Environment, Stored};
 
 use crate::arguments::CompareArguments;
 use crate::failure::Failure;
-use crate::output::stdout;
+use crate::output::{one_line, stdout};
 use crate::{stored, tables};
 use page::Page;
 
@@ -171,6 +171,7 @@ fn alone(runs: &[Loaded]) -> Vec<String> {
 
 /// Two sides without anything in common.
 fn apart(base: (&str, Vec<String>), other: (&str, Vec<String>)) -> Failure {
-    let has = |(name, lines): (&str, Vec<String>)| format!("{name} has {}", lines.join("; "));
+    let has =
+        |(name, lines): (&str, Vec<String>)| one_line(&format!("{name} has {}", lines.join("; ")));
     Failure::Apart { base: has(base), other: has(other) }
 }

@@ -1,13 +1,11 @@
 //! Opening devices by name.
 
-use std::path::Path;
-
-use niclab_device::{About, DeviceError, Testbed};
+use niclab_device::{About, DeviceError, Testbed, model};
 use niclab_lab::run::RunDevice;
 
 use crate::failure::Failure;
 use crate::files;
-use crate::output::say;
+use crate::output::{one_line, say};
 
 /// What a run without `--device` measures: our NIC and devices that are not ours.
 pub const DEFAULT: [&str; 4] = ["soft", "linux:veth", "dpdk:--vdev=net_ring0", "swx"];
@@ -38,23 +36,26 @@ pub fn open(names: &[String]) -> Result<Vec<Opened>, Failure> {
     }
     for (device, bed) in &opened {
         if let Err(reason) = bed {
-            say(&format!("left out: {}: {reason}", device.name));
+            say(&format!("left out: {}: {reason}", one_line(&device.name)));
         }
     }
     Ok(opened)
 }
 
 fn open_one(name: &str) -> Result<Opened, Failure> {
-    if let Some(profile) = name.strip_prefix("model:") {
-        files::check_right(Path::new(profile))?;
-    }
     let name = name.to_owned();
     match niclab_device::open(&name) {
         Ok(bed) => {
             let about = bed.about().clone();
             Ok((RunDevice { name, absent: None, about }, Ok(bed)))
         }
-        Err(error @ DeviceError::BadName { .. }) => Err(Failure::UnknownDevice(error)),
+        Err(DeviceError::BadName { text, reason }) => {
+            let profile = text.strip_prefix("model:").filter(|profile| !profile.is_empty());
+            let absent = profile.and_then(|profile| model::text(profile).err());
+            let reason = absent.map_or(reason, |absent| files::reason_of_profile(&absent));
+            let text = one_line(&text);
+            Err(Failure::UnknownDevice(DeviceError::BadName { text, reason }))
+        }
         Err(error) => {
             let about = About { name: name.clone(), ..About::default() };
             let reason = error.to_string();

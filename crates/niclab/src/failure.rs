@@ -20,7 +20,7 @@
 //! `run` at once, with 130. All other commands end by the signal, as if niclab knew nothing of it.
 
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use niclab_apps::kvs::server::ServerError;
@@ -30,6 +30,7 @@ use niclab_device::DeviceError;
 use niclab_device::address::AddressError;
 use niclab_device::echo::EchoError;
 use niclab_device::model::UnreadProfile;
+use niclab_files::FileError;
 use niclab_lab::advise::WorkloadError;
 use niclab_lab::fit::NoFit;
 use niclab_lab::merge::MergeError;
@@ -41,7 +42,8 @@ use niclab_program::{SingleError, TextError};
 use niclab_report::ReportError;
 use niclab_result::ResultError;
 
-use crate::files::{reason, who_may};
+use crate::files::{reason, reason_of_profile, who_may};
+use crate::output::{one_line, quoted};
 
 /// Exit code of a run that was stopped: 128 and SIGINT, as shells count.
 pub const STOPPED: i32 = 130;
@@ -144,7 +146,7 @@ pub enum Failure {
     /// A single run of a single device is to be compared.
     #[error(
         "{} has one device, {device}: give a second directory, or a run of several devices",
-        directory.display()
+        directory.display(), device = one_line(device)
     )]
     Alone {
         /// Its directory.
@@ -185,8 +187,8 @@ pub enum Failure {
     UnreadWorkload {
         /// The file.
         path: PathBuf,
-        /// What the system said.
-        error: std::io::Error,
+        /// Why not.
+        error: FileError,
     },
     /// A workload that cannot be used.
     #[error("{0}")]
@@ -203,12 +205,12 @@ pub enum Failure {
         there: Vec<u32>,
     },
     /// Results that cannot be merged.
-    #[error("{0}")]
+    #[error("{}", one_line(&.0.to_string()))]
     Merge(#[from] MergeError),
     /// A merged result is to be gone on with.
     #[error(
         "{} was merged of {}: go on with those, and merge them again",
-        directory.display(), of.join(", ")
+        directory.display(), one_line(&of.join(", "))
     )]
     Merged {
         /// Its directory.
@@ -266,7 +268,7 @@ pub enum Failure {
     },
     /// A run came to its end, and no device could do what was asked.
     #[error(
-        "nothing was measured; `niclab show {}` says what was tried{}", directory.display(),
+        "nothing was measured; `niclab show {}` says what was tried{}", word(directory),
         reasons.iter().map(|reason| format!("\n  {reason}")).collect::<String>()
     )]
     Nothing {
@@ -279,10 +281,10 @@ pub enum Failure {
     #[error("output: {0}")]
     Output(#[from] std::io::Error),
     /// A profile that is not there, or cannot be used.
-    #[error("{0}")]
+    #[error("{}", of_profile(.0))]
     Profile(#[from] UnreadProfile),
     /// What was measured is not enough for a profile.
-    #[error("{0}")]
+    #[error("{}", one_line(&.0.to_string()))]
     NoFit(#[from] NoFit),
     /// A name that is no published card's.
     #[error("{0}")]
@@ -307,7 +309,7 @@ pub enum Failure {
         duration_ms: u64,
     },
     /// Something got worse.
-    #[error("regression: {}", regressions.join("\n  "))]
+    #[error("regression: {}", inner_lines(regressions))]
     Regression {
         /// Where, and how much.
         regressions: Vec<String>,
@@ -323,8 +325,8 @@ pub enum Failure {
     Unread {
         /// The file.
         path: PathBuf,
-        /// What the system said.
-        error: std::io::Error,
+        /// Why not.
+        error: FileError,
     },
     /// A file of RSS keys that cannot be used.
     #[error("{}: {reason}", path.display())]
@@ -351,7 +353,7 @@ pub enum Failure {
     /// A run without a finished measurement is to be compared.
     #[error(
         "{} has no finished measurement: go on with it: niclab run --resume {}",
-        directory.display(), directory.display()
+        directory.display(), word(directory)
     )]
     Unmeasured {
         /// Its directory.
@@ -364,7 +366,7 @@ pub enum Failure {
         failures: Vec<Failure>,
     },
     /// What was asked for makes no run.
-    #[error("{0}")]
+    #[error("{}", of_spec(.0))]
     Spec(#[from] SpecError),
     /// The user stopped it.
     #[error("stopped; go on with: {command}")]
@@ -376,7 +378,7 @@ pub enum Failure {
     #[error(
         "{} names what is not niclab's own:\n  {}\nlook at each; where you trust whoever wrote the \
          directory: niclab run --resume {} --trust",
-        directory.display(), named.join("\n  "), directory.display()
+        directory.display(), named.join("\n  "), word(directory)
     )]
     Untrusted {
         /// Its directory.
@@ -399,9 +401,38 @@ fn of_card(error: &CardError) -> String {
     }
 }
 
+/// Why a profile cannot be used; where a right to its file is missing, who has it.
+fn of_profile(error: &UnreadProfile) -> String {
+    match error {
+        UnreadProfile::Absent(absent) => reason_of_profile(absent),
+        UnreadProfile::Bad(error) => error.to_string(),
+    }
+}
+
+/// The same of an experiment.
+fn of_spec(error: &SpecError) -> String {
+    match error {
+        SpecError::Unreadable { path, source } => {
+            let reason = reason(path, source, "give the path of an experiment's TOML file");
+            format!("{}: {reason}", path.display())
+        }
+        error => error.to_string(),
+    }
+}
+
+/// A path as a word of a command.
+fn word(path: &Path) -> String {
+    quoted(&path.display().to_string())
+}
+
 /// Numbers between commas.
 fn listed(cores: &[u32]) -> String {
     cores.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// Lines below each other; none of them can pass for two.
+fn inner_lines(all: &[String]) -> String {
+    all.iter().map(|line| one_line(line)).collect::<Vec<_>>().join("\n  ")
 }
 
 /// Paths between commas.

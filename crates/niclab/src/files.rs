@@ -5,11 +5,13 @@ use std::io::{Error, ErrorKind};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
+use niclab_device::model::NoProfile;
 use niclab_files::FileError;
 use rustix::fs::{Access, access};
 use rustix::process::geteuid;
 
 use crate::failure::Failure;
+use crate::output::one_line;
 
 /// Bytes of a program's text, and of an application's.
 pub const PROGRAM_LEN_MAX: u64 = 4 << 20;
@@ -36,31 +38,34 @@ pub fn text(path: &Path, len_max: u64) -> Result<String, Failure> {
     niclab_files::text(path, len_max).map_err(|error| unread(path, error))
 }
 
-/// Refuses a file that this user has no right to read, before a library opens it.
-///
-/// # Errors
-/// [`Failure::Unread`]
-pub fn check_right(path: &Path) -> Result<(), Failure> {
-    match niclab_files::open(path) {
-        Err(FileError::System(error)) if error.kind() == ErrorKind::PermissionDenied => {
-            Err(Failure::Unread { path: path.into(), error })
-        }
-        _ => Ok(()),
-    }
-}
-
 fn unread(path: &Path, error: FileError) -> Failure {
-    Failure::Unread { path: path.into(), error: error.into() }
+    Failure::Unread { path: path.into(), error }
 }
 
 /// Why a file cannot be used, and what to do: where a right is missing, who has it.
-pub fn reason(path: &Path, error: &Error, otherwise: &str) -> String {
+pub fn reason(path: &Path, error: &FileError, otherwise: &str) -> String {
+    match error {
+        FileError::System(error) => reason_of_system(path, error, otherwise),
+        // They name the remedy themselves.
+        FileError::NotFile { .. } | FileError::NotText { .. } | FileError::TooLong { .. } => {
+            error.to_string()
+        }
+    }
+}
+
+/// The same of a file about which the system said something.
+pub fn reason_of_system(path: &Path, error: &Error, otherwise: &str) -> String {
     match error.kind() {
         ErrorKind::PermissionDenied => format!("{error}: {}", who_may(path)),
-        // They name the remedy themselves.
-        ErrorKind::FileTooLarge | ErrorKind::InvalidInput => error.to_string(),
         _ => format!("{error}; {otherwise}"),
     }
+}
+
+/// Why there is no such profile.
+pub fn reason_of_profile(absent: &NoProfile) -> String {
+    let NoProfile { name, error, known } = absent;
+    let reason = reason(Path::new(name), error, &format!("give a file, or one of {known}"));
+    format!("profile `{}`: {reason}", one_line(name))
 }
 
 /// Whose something is, and what the owner can do, for who may not use it.
@@ -101,8 +106,9 @@ fn directory_of(path: &Path) -> &Path {
 
 /// Whose the directory is that cannot be entered.
 fn who_may_enter(path: &Path) -> String {
+    // Of a closed working directory `.` tells nothing; its path does.
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let closed = path.ancestors().skip(1).find_map(|above| {
-        let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
         let about = std::fs::metadata(above).ok()?;
         access(above, Access::EXEC_OK).is_err().then(|| (above.to_owned(), about))
     });
@@ -139,7 +145,8 @@ pub fn group(name: &str) -> Option<u32> {
     let text = std::fs::read_to_string("/etc/group").unwrap_or_default();
     let named = text.lines().find(|line| line.split(':').next() == Some(name));
     let number = named.and_then(|line| line.split(':').nth(2)).unwrap_or(name);
-    number.parse().ok()
+    // chown(2) takes the last one for no change.
+    number.parse().ok().filter(|&number| number != u32::MAX)
 }
 
 #[cfg(test)]
@@ -157,12 +164,16 @@ mod tests {
         file.write_all(b"x").unwrap();
         std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600))
             .unwrap();
-        let said = reason(&path, &ErrorKind::PermissionDenied.into(), "give another");
+        let of = |kind: ErrorKind| reason(&path, &FileError::System(kind.into()), "give another");
+        let said = of(ErrorKind::PermissionDenied);
         assert!(said.contains("with mode 0600") && !said.contains("give another"), "{said}");
-        let said = reason(&path, &ErrorKind::NotFound.into(), "give another");
+        let said = of(ErrorKind::NotFound);
         assert!(said.ends_with("; give another"), "{said}");
+        let said = reason(&path, &FileError::TooLong { len_max: 1 << 20 }, "give another");
+        assert_eq!(said, "longer than 1 MiB, the limit for such a file; shorten it");
         assert_eq!(name_of("/etc/passwd", 0), "root");
         assert_eq!(name_of("/etc/passwd", 4_000_000_000), "4000000000");
         assert_eq!((group("root"), group("12"), group("no such group")), (Some(0), Some(12), None));
+        assert_eq!((group("4294967294"), group("4294967295")), (Some(u32::MAX - 1), None));
     }
 }

@@ -31,6 +31,27 @@ pub fn clean(text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
+/// The same on one line: a name of a file cannot pass for another line of what is printed.
+pub fn one_line(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for char in clean(text).chars() {
+        match char.is_control() {
+            true => push_number(char, &mut shown),
+            false => shown.push(char),
+        }
+    }
+    shown
+}
+
+/// A word as a shell takes it for one: whoever copies a command runs nothing that a name says.
+pub fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=@%+,".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", one_line(word).replace('\'', r"'\''")),
+    }
+}
+
 /// Longest character of UTF-8, bytes.
 const CHAR_LEN_MAX: usize = 4;
 
@@ -84,6 +105,15 @@ impl<W: Write> Write for Clean<W> {
     }
 }
 
+impl<W: Write> Drop for Clean<W> {
+    fn drop(&mut self) {
+        if !self.begun.is_empty() {
+            // The output ends within a character. Nobody is left to hear that it cannot be written.
+            let _ = write!(self.inner, "{}", char::REPLACEMENT_CHARACTER);
+        }
+    }
+}
+
 /// Whether more bytes could make a character of these.
 fn is_begun(bytes: &[u8]) -> bool {
     let len = match bytes.first() {
@@ -102,11 +132,15 @@ fn put(text: &str, shown: &mut String) {
             '\n' | '\t' => shown.push(char),
             // The line ends of some files.
             '\r' if chars.peek() == Some(&'\n') => shown.push(char),
-            // All of them are below U+10000.
-            char if steers(char) => shown.push_str(&format!("\\u{:04x}", u32::from(char))),
+            char if steers(char) => push_number(char, shown),
             char => shown.push(char),
         }
     }
+}
+
+/// Pushes the number of a character; all that have theirs shown are below U+10000.
+fn push_number(char: char, shown: &mut String) {
+    shown.push_str(&format!("\\u{:04x}", u32::from(char)));
 }
 
 /// Whether a character does something to a terminal instead of being shown: controls (ECMA-48 C0
@@ -137,6 +171,18 @@ mod tests {
     }
 
     #[test]
+    fn a_name_stays_on_its_line_and_one_word_of_a_shell() {
+        assert_eq!(
+            one_line("a\n\r\n\tb\x1b\u{2028}"),
+            "a\\u000a\\u000d\\u000a\\u0009b\\u001b\\u2028"
+        );
+        assert_eq!(quoted("results/a-1"), "results/a-1");
+        assert_eq!(quoted("a b'; rm"), r"'a b'\''; rm'");
+        assert_eq!(quoted("a\nb"), r"'a\u000ab'");
+        assert_eq!(quoted(""), "''");
+    }
+
+    #[test]
     fn bytes_that_are_no_text_and_characters_in_parts_are_no_way_around() {
         let mut out = Vec::new();
         let mut clean = Clean::new(&mut out);
@@ -146,6 +192,10 @@ mod tests {
             clean.write_all(&[*byte]).unwrap();
         }
         clean.flush().unwrap();
-        assert_eq!(String::from_utf8(out).unwrap(), "\u{fffd}31m \u{fffd} µ€\\u009b𝄞");
+        // Its rest never comes.
+        clean.write_all(b"\xe2\x82").unwrap();
+        drop(clean);
+        assert_eq!(super::clean("a"), "a");
+        assert_eq!(String::from_utf8(out).unwrap(), "\u{fffd}31m \u{fffd} µ€\\u009b𝄞\u{fffd}");
     }
 }

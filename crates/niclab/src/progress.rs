@@ -12,7 +12,7 @@ use niclab_lab::spec::{RulesFile, Trace};
 use niclab_load::TraceFrames;
 use niclab_result::{Outcome, Sample};
 
-use crate::output::{clean, is_terminal, say};
+use crate::output::{is_terminal, one_line, say};
 use crate::rules::plural;
 
 /// Steps of the bar: a thousandth each.
@@ -45,7 +45,8 @@ impl Screen {
             0 => format!("about {estimate}"),
             _ => format!("about {estimate} in all, {done} samples are there"),
         };
-        say(&format!("{} on {}: {estimate}", names.join(", "), devices.join(", ")));
+        let [names, devices] = [names, devices].map(|all| one_line(&all.join(", ")));
+        say(&format!("{names} on {devices}: {estimate}"));
         run.trace.iter().for_each(|trace| say(&trace_words(trace)));
         if let Some(RulesFile { path, rules_count, queues, rules_met }) = &run.rules {
             let rules = plural(*rules_count as usize, "rule", "rules");
@@ -56,7 +57,7 @@ impl Screen {
         }
         for experiment in &run.experiments {
             let budget = experiment.plan_words().into_iter();
-            budget.for_each(|words| say(&format!("{}: {words}", experiment.name)));
+            budget.for_each(|words| say(&one_line(&format!("{}: {words}", experiment.name))));
         }
         say(&format!("results: {}", directory.display()));
         let terminal = is_terminal();
@@ -79,7 +80,7 @@ impl Screen {
         let (done_ratio, remaining_s) = self.course.of_run(done_ratio, remaining_s);
         let left = duration(remaining_s);
         self.bar.set_position((done_ratio * STEPS as f64) as u64);
-        self.bar.set_message(clean(&format!("{left} left  {} {}", sample.device, what(sample))));
+        self.bar.set_message(one_line(&format!("{left} left  {} {}", sample.device, what(sample))));
         let tenths = (done_ratio * 10.0) as u64;
         if !self.terminal && tenths > self.announced {
             self.announced = tenths;
@@ -165,7 +166,7 @@ impl Host for Screen {
                 self.stored(sample, done_ratio, remaining_s);
             }
             Event::Dropped { device, reason } => {
-                self.bar.suspend(|| say(&format!("left out: {device}: {reason}")));
+                self.bar.suspend(|| say(&format!("left out: {}: {reason}", one_line(device))));
             }
         }
     }

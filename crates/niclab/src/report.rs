@@ -9,7 +9,7 @@ use niclab_report::Options;
 use niclab_result::{REPORT, ReportWriter, Stored, Summary};
 
 use crate::failure::Failure;
-use crate::output::{say, stdout};
+use crate::output::{quoted, say, stdout};
 use crate::{stored, tables, trust};
 
 /// Writes the report of a finished or unfinished run anew.
@@ -51,15 +51,6 @@ fn command(toml: &str) -> Result<String, Failure> {
             format!("niclab merge {} --output DIRECTORY", names.join(" "))
         }
     })
-}
-
-/// A word as a shell takes it for one: whoever copies the command runs nothing that a name says.
-fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=@%+,".contains(c);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
-    }
 }
 
 /// Most experiments that a title names.

@@ -106,7 +106,7 @@ pub fn convert(from: RulesFormat, path: &Path) -> Result<(), Failure> {
 /// Looks a file of rules through before anything is measured with it.
 pub fn file(path: &Path) -> Result<RulesFile, Failure> {
     let bad = |error: ReadError| Failure::Rules { path: path.into(), error };
-    let text = text(path)?;
+    let text = utf8(path, read(path)?)?;
     let (records, _) = checked(&text, 0, 1).map_err(bad)?;
     let rules_count = records.iter().fold(0, |count, record| match record {
         Record::Created { .. } => count + 1,
@@ -136,14 +136,19 @@ pub fn file(path: &Path) -> Result<RulesFile, Failure> {
     Ok(RulesFile { path, rules_count, queues, rules_met: None })
 }
 
-/// The bytes of a file, at most [`RULES_LEN_MAX`].
+/// The bytes of a file that a run is to keep: no more than a result directory holds.
 pub fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    files::read(path, RULES_LEN_MAX)
+    files::read(path, niclab_result::limits::RULES_LEN_MAX)
 }
 
-/// The text of a file, which is to be one.
+/// The text of a file of at most [`RULES_LEN_MAX`] bytes.
 pub fn text(path: &Path) -> Result<String, Failure> {
-    String::from_utf8(read(path)?).map_err(|error| {
+    utf8(path, files::read(path, RULES_LEN_MAX)?)
+}
+
+/// The text that the bytes of a file are to be.
+fn utf8(path: &Path, bytes: Vec<u8>) -> Result<String, Failure> {
+    String::from_utf8(bytes).map_err(|error| {
         let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let before = valid.iter().filter(|&&byte| byte == b'\n').count();
         let error = ReadError::NotText { line: before as u64 + 1 };

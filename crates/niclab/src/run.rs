@@ -1,6 +1,5 @@
 //! `niclab run`: open the devices, resolve what was typed, measure, report.
 
-use std::io::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,6 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use niclab_device::About;
 use niclab_device::linux::tune::Tuned;
 use niclab_device::soft::rules_met;
+use niclab_files::FileError;
 use niclab_lab::experiment;
 use niclab_lab::left::{Left, left};
 use niclab_lab::placement::Placement;
@@ -26,7 +26,7 @@ use signal_hook::iterator::Signals;
 use crate::arguments::{Grid, RunArguments};
 use crate::devices::{self, OpenBed};
 use crate::failure::{Failure, STOPPED};
-use crate::output::say;
+use crate::output::{one_line, say};
 use crate::progress::Screen;
 use crate::{environment, files, report, rules, trust, tune};
 
@@ -91,7 +91,8 @@ fn nothing(summary: &Summary, directory: PathBuf) -> Failure {
     let lacking = summary.devices.iter().filter(|device| !device.not_supported.is_empty());
     let reasons =
         lacking.map(|of| format!("{}: not supported: {}", of.device, of.not_supported.join(", ")));
-    Failure::Nothing { directory, reasons: reasons.collect() }
+    let reasons = reasons.map(|reason| one_line(&reason)).collect();
+    Failure::Nothing { directory, reasons }
 }
 
 /// Signals that come together are one: a terminal and a program that started this one may both
@@ -236,11 +237,8 @@ fn resumed(path: &Path, is_trusted: bool) -> Result<Prepared, Failure> {
 fn specs(names: &[String]) -> Result<Vec<Spec>, Failure> {
     let all = || experiment::names().map(str::to_owned).collect();
     let names = if names.is_empty() { all() } else { names.to_vec() };
-    let spec = |name: &String| {
-        files::check_right(Path::new(name))?;
-        experiment::spec(name).map_err(Failure::from)
-    };
-    let specs: Vec<Spec> = names.iter().map(spec).collect::<Result<_, _>>()?;
+    let specs: Vec<Spec> =
+        names.iter().map(|name| experiment::spec(name)).collect::<Result<_, _>>()?;
     let twice = |at: &usize| specs[..*at].iter().any(|spec| spec.name == specs[*at].name);
     match (0..specs.len()).find(twice) {
         Some(at) => Err(Failure::Twice { name: specs[at].name.clone() }),
@@ -273,9 +271,10 @@ fn overrides(arguments: &RunArguments) -> Result<Overrides, Failure> {
 /// Looks a capture through before anything is measured with it.
 fn trace(path: &Path) -> Result<Trace, Failure> {
     let bad = |reason: String| Failure::Trace { path: path.to_path_buf(), reason };
-    let unreadable = |error: Error| bad(files::reason(path, &error, "give a pcap or pcapng file"));
+    let unreadable =
+        |error: FileError| bad(files::reason(path, &error, "give a pcap or pcapng file"));
     let file = trace::open(path).map_err(unreadable)?;
-    if file.get_ref().metadata().map_err(unreadable)?.len() == 0 {
+    if file.get_ref().metadata().map_err(|error| unreadable(error.into()))?.len() == 0 {
         return Err(bad("the file is empty; give a pcap or pcapng file".to_owned()));
     }
     let trace = trace::Trace::load_whole(file, TraceLimits::default())
@@ -285,7 +284,7 @@ fn trace(path: &Path) -> Result<Trace, Failure> {
     }
     let frames = TraceFrames::of(path).map_err(|error| bad(error.to_string()))?;
     // As `run --resume` from another directory will look for it.
-    let path = path.canonicalize().map_err(unreadable)?;
+    let path = path.canonicalize().map_err(|error| unreadable(error.into()))?;
     Ok(Trace { path, frames })
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use niclab_result::{Figure, Mean, Shape, Summary};
 
 use crate::failure::Failure;
-use crate::output::stdout;
+use crate::output::{one_line, stdout};
 use crate::tables::{self, Grid, wrapped};
 use crate::{report, stored};
 
@@ -24,7 +24,7 @@ pub fn run(directory: &Path) -> Result<(), Failure> {
         let question = format!("{}: {}", experiment.name, experiment.question);
         writeln!(out, "\n{}", wrapped(&question, width))?;
         for figure in &experiment.figures {
-            writeln!(out, "\n{}", figure.title)?;
+            writeln!(out, "\n{}", one_line(&figure.title))?;
             let is_distribution = figure.series.iter().all(|series| series.shape == Shape::Cdf);
             let grid = if is_distribution { percentiles(figure) } else { curves(figure) };
             grid.print(width, &mut out)?;
@@ -35,11 +35,12 @@ pub fn run(directory: &Path) -> Result<(), Failure> {
                 } else {
                     "".into()
                 };
-                writeln!(out, "knee on {}, {} at {x}{or}", knee.device, knee.label)?;
+                let text = format!("knee on {}, {} at {x}{or}", knee.device, knee.label);
+                writeln!(out, "{}", one_line(&text))?;
             }
         }
         for table in &experiment.tables {
-            writeln!(out, "\n{}", table.title)?;
+            writeln!(out, "\n{}", one_line(&table.title))?;
             let (columns, rows) = (table.columns.clone(), table.rows.clone());
             Grid { columns, rows }.folded(width, &mut out)?.print(width, &mut out)?;
         }
@@ -48,7 +49,8 @@ pub fn run(directory: &Path) -> Result<(), Failure> {
 }
 
 fn head(summary: &Summary, width: usize, out: &mut impl Write) -> Result<(), Failure> {
-    writeln!(out, "{}, started {}, {:.0} s", summary.program, summary.started, summary.duration_s)?;
+    let Summary { program, started, duration_s, .. } = summary;
+    writeln!(out, "{}", one_line(&format!("{program}, started {started}, {duration_s:.0} s")))?;
     if !summary.placement.is_empty() {
         writeln!(out, "{}", wrapped(&summary.placement, width))?;
     }
@@ -59,7 +61,9 @@ fn head(summary: &Summary, width: usize, out: &mut impl Write) -> Result<(), Fai
         writeln!(out, "{}", wrapped(&format!("warning: {warning}"), width))?;
     }
     for device in summary.devices.iter().filter(|device| !device.not_supported.is_empty()) {
-        writeln!(out, "{}: not supported: {}", device.device, device.not_supported.join(", "))?;
+        let lacking = device.not_supported.join(", ");
+        let text = format!("{}: not supported: {lacking}", device.device);
+        writeln!(out, "{}", one_line(&text))?;
     }
     for finding in &summary.findings {
         let text = format!("- {} {}", finding.sentence, finding.implication);

@@ -9,6 +9,8 @@ use comfy_table::{
     CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, Width, presets,
 };
 
+use crate::output::one_line;
+
 /// Width where there is no terminal.
 const WIDTH_DEFAULT: usize = 100;
 /// Narrower than this nothing can be read.
@@ -25,10 +27,11 @@ pub fn width() -> usize {
     width.unwrap_or(WIDTH_DEFAULT).max(WIDTH_MIN)
 }
 
-/// A paragraph in lines of at most `width`, the second and all further indented.
+/// A paragraph in lines of at most `width`, the second and all further indented. Line ends in it
+/// are shown as their numbers.
 pub fn wrapped(text: &str, width: usize) -> String {
     let mut lines = vec![String::new()];
-    for word in text.split(' ') {
+    for word in one_line(text).split(' ') {
         let line = lines.last().map_or(0, |line| line.chars().count());
         if line > 0 && line + 1 + word.chars().count() > width {
             lines.push(format!("  {word}"));
@@ -83,7 +86,7 @@ impl Grid {
 
     /// The columns `chosen`, in that order.
     fn only(&self, chosen: &[usize]) -> Grid {
-        let of = |cells: &Vec<String>| chosen.iter().map(|&at| cells[at].clone()).collect();
+        let of = |cells: &Vec<String>| chosen.iter().map(|&at| one_line(&cells[at])).collect();
         Grid { columns: of(&self.columns), rows: self.rows.iter().map(of).collect() }
     }
 

@@ -1,5 +1,4 @@
-//! What a result directory would have this machine open or run: shown, and done only with
-//! `--trust`.
+//! Lists what a resumed run would open or execute; `--trust` allows it.
 //!
 //! A run that goes on opens what its `run.toml` names. Devices that niclab makes itself are opened
 //! at once. Everything else (a program, a library, a file, an interface, an address) was chosen by
@@ -12,6 +11,7 @@ use niclab_device::model;
 use niclab_lab::run::Run;
 
 use crate::failure::Failure;
+use crate::output::{one_line, quoted};
 
 /// Devices for which nothing is opened that is not niclab's own or a namespace of its own.
 const OWN: [&str; 6] = [
@@ -35,7 +35,7 @@ pub fn check(directory: &Path, run: &Run, is_trusted: bool) -> Result<(), Failur
 /// The command that goes on with a run.
 pub fn command(directory: &Path, run: &Run) -> String {
     let trust = if named(run).is_empty() { "" } else { " --trust" };
-    format!("niclab run --resume {}{trust}", directory.display())
+    format!("niclab run --resume {}{trust}", quoted(&directory.display().to_string()))
 }
 
 /// What a run names that is not niclab's own, each once.
@@ -53,6 +53,8 @@ fn named(run: &Run) -> Vec<String> {
     });
     let files = files.chain(run.rules.iter().map(|rules| rules.path.as_path()));
     named.extend(files.map(|path| format!("rules {}", path.display())));
+    // A name cannot pass for a line of the list.
+    named.iter_mut().for_each(|name| *name = one_line(name));
     let mut seen = std::collections::BTreeSet::new();
     named.retain(|name| seen.insert(name.clone()));
     named

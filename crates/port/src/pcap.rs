@@ -97,7 +97,8 @@ pub fn open(files: &Files, count: u32, region: &Arc<Region>) -> Result<Vec<PcapL
 }
 
 fn file(path: &Path) -> Result<BufReader<File>, PortError> {
-    trace::open(path).map_err(|source| PortError::File { path: path.to_path_buf(), source })
+    trace::open(path)
+        .map_err(|error| PortError::File { path: path.to_path_buf(), source: error.into() })
 }
 
 fn reader(path: &Path, file: BufReader<File>) -> Result<Reader<BufReader<File>>, PortError> {

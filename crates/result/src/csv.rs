@@ -26,6 +26,10 @@ const FIXED: [&str; 9] = [
 
 /// Writes the samples of the result directory `directory` to `out`; the line that was left out
 /// because it is torn.
+///
+/// # Errors
+/// Those of [`Stored::open`](crate::Stored::open); [`ResultError::of`] an output that cannot be
+/// written.
 pub fn write_csv(directory: &Path, out: &mut dyn Write) -> Result<Option<Torn>, ResultError> {
     let folder = Folder::open(directory)?;
     let columns = columns(&folder)?;

@@ -14,7 +14,10 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 
 use crate::folder::Folder;
-use crate::limits::{HISTOGRAM_LEN_MAX, LATENCY_LEN_MAX, SAMPLE_LEN_MAX, SAMPLES_LEN_MAX};
+use crate::limits::{
+    ENVIRONMENT_LEN_MAX, HISTOGRAM_LEN_MAX, LATENCY_LEN_MAX, RULES_LEN_MAX, RUN_LEN_MAX,
+    SAMPLE_LEN_MAX, SAMPLES_LEN_MAX, SUMMARY_LEN_MAX,
+};
 use crate::stored::Stored;
 use crate::{
     ENVIRONMENT, Environment, LATENCY, REPORT, RULES, RUN, ResultError, SAMPLES, SUMMARY, Sample,
@@ -23,8 +26,8 @@ use crate::{
 
 /// A result directory that this process alone writes.
 ///
-/// One that was made is removed again with this value, unless its run was written: a directory
-/// that stays can be gone on with.
+/// Dropping it before [`Directory::write_run`] removes the directory; after that the run can be
+/// resumed.
 #[derive(Debug)]
 pub struct Directory {
     folder: Folder,
@@ -72,6 +75,11 @@ impl Directory {
     /// time since the Unix epoch.
     ///
     /// Refuses a path that exists, and a place that may not be written to.
+    ///
+    /// # Errors
+    /// [`ResultError::Exists`], [`ResultError::NotBegun`] and [`ResultError::Occupied`] for a path
+    /// that is taken; [`ResultError::ReadOnly`], [`ResultError::NoRoom`],
+    /// [`ResultError::NotDirectory`], [`ResultError::Disk`].
     pub fn create(path: &Path, began: Duration) -> Result<Directory, ResultError> {
         if let Some(parent) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
             fs::create_dir_all(parent).map_err(|e| ResultError::of(parent, e))?;
@@ -91,6 +99,9 @@ impl Directory {
     }
 
     /// Makes a directory in `parent` that was not there before: `name`, or `name-2` and so on.
+    ///
+    /// # Errors
+    /// Those of [`Directory::create`]; that the path is taken only where all names are.
     pub fn create_fresh(
         parent: &Path,
         name: &str,
@@ -110,7 +121,7 @@ impl Directory {
     }
 
     fn begun_in(path: &Path, began: Duration) -> Result<Directory, ResultError> {
-        let mut directory = Directory::lock(path, false)?;
+        let mut directory = Directory::lock(Folder::open(path)?, false)?;
         // Whoever fails from here on removes the directory himself.
         directory.is_begun = true;
         directory.latency.append(latency::header(began).as_bytes())?;
@@ -121,12 +132,18 @@ impl Directory {
     /// Opens `path` to go on with it, and returns what is finished and what had to be mended: a
     /// torn last line, as a killed run leaves it, is cut off, and a whole one without an end gets
     /// one.
+    ///
+    /// # Errors
+    /// Those of [`Stored::open`]; [`ResultError::Busy`] while another run writes there,
+    /// [`ResultError::Shared`] for a log with another name, [`ResultError::ReadOnly`],
+    /// [`ResultError::Full`].
     pub fn resume(path: &Path) -> Result<(Directory, Stored, Vec<Repair>), ResultError> {
         // Looked at before the lock, which makes files that are missing, and read behind it:
         // another run may have ended in between.
-        Stored::open(path)?;
-        let mut directory = Directory::lock(path, true)?;
-        let stored = Stored::open(path)?;
+        let folder = Folder::open(path)?;
+        Stored::of(folder.again()?)?;
+        let mut directory = Directory::lock(folder.again()?, true)?;
+        let stored = Stored::of(folder)?;
         let log = latency::read(&directory.folder)?;
         let mut repairs = directory.samples.mend(stored.samples_len, stored.is_open)?;
         repairs.extend(directory.latency.mend(log.whole_len, log.is_open)?);
@@ -151,6 +168,11 @@ impl Directory {
     /// refuses even that keeps what it took: [`Directory::resume`] cuts off a torn line, a whole
     /// sample counts as finished, and a histogram without a sample gives way to the next one of
     /// its tag.
+    ///
+    /// # Errors
+    /// [`ResultError::LongLine`] and [`ResultError::Grown`] for more than a reader takes;
+    /// [`ResultError::Full`], [`ResultError::Disk`]; [`ResultError::Damaged`] for a value that has
+    /// no text.
     pub fn append(
         &mut self,
         sample: &Sample,
@@ -182,33 +204,43 @@ impl Directory {
     }
 
     /// Writes the resolved run: from now on the directory stays.
+    ///
+    /// # Errors
+    /// [`ResultError::TooLong`] for more than a reader takes; [`ResultError::NoRoom`] before the
+    /// run is written and [`ResultError::Full`] after it; [`ResultError::ReadOnly`],
+    /// [`ResultError::Disk`].
     pub fn write_run(&mut self, toml: &str) -> Result<(), ResultError> {
-        self.write(RUN, toml.as_bytes())?;
+        self.write(RUN, toml.as_bytes(), RUN_LEN_MAX)?;
         self.is_begun = true;
         Ok(())
     }
 
     /// Writes the rules of a run that has a file of them.
+    ///
+    /// # Errors
+    /// Those of [`Directory::write_run`].
     pub fn write_rules(&self, text: &[u8]) -> Result<(), ResultError> {
-        self.write(RULES, text)
+        self.write(RULES, text, RULES_LEN_MAX)
     }
 
     /// Writes what the machine is.
+    ///
+    /// # Errors
+    /// Those of [`Directory::write_run`].
     pub fn write_environment(&self, environment: &Environment) -> Result<(), ResultError> {
         let path = self.folder.place(ENVIRONMENT);
         let text = to_json(&path, environment, serde_json::to_string_pretty)?;
-        self.write(ENVIRONMENT, text.as_bytes())
+        self.write(ENVIRONMENT, text.as_bytes(), ENVIRONMENT_LEN_MAX)
     }
 
-    fn write(&self, name: &str, bytes: &[u8]) -> Result<(), ResultError> {
-        let written = self.folder.write_whole(name, bytes);
+    fn write(&self, name: &str, bytes: &[u8], len_max: u64) -> Result<(), ResultError> {
+        let written = self.folder.write_whole(name, bytes, len_max);
         if self.is_begun { written } else { written.map_err(of_beginning) }
     }
 
-    fn lock(path: &Path, is_begun: bool) -> Result<Directory, ResultError> {
-        let folder = Folder::open(path)?;
+    fn lock(folder: Folder, is_begun: bool) -> Result<Directory, ResultError> {
         let samples = Log::open(&folder, SAMPLES)?;
-        locked(path, samples.file.try_lock())?;
+        locked(folder.path(), samples.file.try_lock())?;
         let latency = Log::open(&folder, LATENCY)?;
         folder.sync()?;
         Ok(Directory { folder, samples, latency, is_begun })
@@ -260,6 +292,10 @@ pub struct ReportWriter {
 
 impl ReportWriter {
     /// Opens `path`.
+    ///
+    /// # Errors
+    /// [`ResultError::Busy`] while a run writes there; [`ResultError::Absent`],
+    /// [`ResultError::NotDirectory`], [`ResultError::NotFile`], [`ResultError::Disk`].
     pub fn open(path: &Path) -> Result<ReportWriter, ResultError> {
         let folder = Folder::open(path)?;
         let samples = folder.file(SAMPLES)?;
@@ -270,15 +306,23 @@ impl ReportWriter {
     }
 
     /// Writes what was computed from the samples.
+    ///
+    /// # Errors
+    /// [`ResultError::TooLong`] for more than a reader takes; [`ResultError::Full`],
+    /// [`ResultError::ReadOnly`], [`ResultError::Disk`].
     pub fn write_summary(&self, summary: &Summary) -> Result<(), ResultError> {
         let path = self.folder.place(SUMMARY);
         let text = to_json(&path, summary, serde_json::to_string_pretty)?;
-        self.folder.write_whole(SUMMARY, text.as_bytes())
+        self.folder.write_whole(SUMMARY, text.as_bytes(), SUMMARY_LEN_MAX)
     }
 
     /// Writes the report.
+    ///
+    /// # Errors
+    /// [`ResultError::Full`], [`ResultError::ReadOnly`], [`ResultError::Disk`].
     pub fn write_report(&self, html: &str) -> Result<(), ResultError> {
-        self.folder.write_whole(REPORT, html.as_bytes())
+        // Nothing of niclab reads it.
+        self.folder.write_whole(REPORT, html.as_bytes(), u64::MAX)
     }
 }
 

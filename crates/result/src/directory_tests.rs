@@ -268,8 +268,11 @@ fn what_is_written_whole_replaces_a_link_and_leaves_its_target_alone() {
     assert_eq!(fs::read_to_string(path.join(REPORT)).unwrap(), "<html>");
     assert!(!fs::symlink_metadata(path.join(SUMMARY)).unwrap().is_symlink());
     drop(writer);
+    let others = [".part", ".party", ".part1.txt"].map(|end| path.join(format!(".{REPORT}{end}")));
+    others.iter().for_each(|other| fs::write(other, "mine").unwrap());
     drop(Directory::resume(&path).unwrap());
     assert!(fs::symlink_metadata(part).is_err(), "what a killed writer left is gone");
+    assert!(others.iter().all(|other| other.exists()), "niclab writes no part of these names");
 }
 
 #[test]
@@ -292,10 +295,10 @@ fn a_line_that_is_too_long_is_refused_after_no_more_than_its_limit() {
     for (name, said) in [
         (SAMPLES, "samples.jsonl, line 2: longer than 16 MiB"),
         (LATENCY, "latency.hlog, line 7: longer than 1 MiB"),
-        (RUN, "run.toml is longer than 16 MiB"),
-        (ENVIRONMENT, "environment.json is longer than 1 MiB"),
-        (SUMMARY, "summary.json is longer than 64 MiB"),
-        (RULES, "rules.flow is longer than 256 MiB"),
+        (RUN, "run.toml may not be longer than 16 MiB"),
+        (ENVIRONMENT, "environment.json may not be longer than 1 MiB"),
+        (SUMMARY, "summary.json may not be longer than 64 MiB"),
+        (RULES, "rules.flow may not be longer than 256 MiB"),
     ] {
         let file = path.join(name);
         let before = fs::read(&file).ok();
@@ -328,6 +331,27 @@ fn what_no_reader_would_take_is_not_written() {
     let error = directory.append(&sample(1), None).unwrap_err();
     assert!(matches!(error, ResultError::Grown { .. }), "{error}");
     assert_eq!([SAMPLES, LATENCY].map(|name| fs::read(path.join(name)).unwrap()), before);
+    let refused = |written: Result<(), ResultError>, name: &str| {
+        let error = written.unwrap_err();
+        let said = format!("{name} may not be longer than");
+        assert!(error.to_string().contains(&said), "{error}");
+    };
+    let run = fs::read(path.join(RUN)).unwrap();
+    refused(directory.write_run(&"#".repeat((16 << 20) + 1)), RUN);
+    assert_eq!(fs::read(path.join(RUN)).unwrap(), run);
+    refused(directory.write_rules(&vec![b'#'; (256 << 20) + 1]), RULES);
+    let noise = vec!["x".repeat(1 << 20)];
+    refused(
+        directory.write_environment(&Environment { noise, ..Environment::default() }),
+        ENVIRONMENT,
+    );
+    drop(directory);
+    let program = "x".repeat(64 << 20);
+    let writer = ReportWriter::open(&path).unwrap();
+    refused(writer.write_summary(&Summary { program, ..Summary::default() }), SUMMARY);
+    for name in [RULES, ENVIRONMENT, SUMMARY] {
+        assert!(!path.join(name).exists(), "{name} is there");
+    }
 }
 
 #[test]

@@ -86,9 +86,9 @@ pub enum ResultError {
         /// The file.
         path: PathBuf,
     },
-    /// A document is longer than any that a run writes.
+    /// A document is longer than any that a run writes, or was to be.
     #[error(
-        "{} is longer than {}, the most that is read of it: restore the file",
+        "{} may not be longer than {}: restore the file, or measure less in one run",
         path.display(), niclab_files::size(*len_max)
     )]
     TooLong {

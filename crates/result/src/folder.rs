@@ -33,6 +33,12 @@ impl Folder {
         Ok(Folder { path: path.to_path_buf(), handle: handle.into() })
     }
 
+    /// The same directory once more, whatever has its path by now.
+    pub(crate) fn again(&self) -> Result<Folder, ResultError> {
+        let handle = self.handle.try_clone().map_err(|e| ResultError::of(&self.path, e))?;
+        Ok(Folder { path: self.path.clone(), handle })
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -84,8 +90,17 @@ impl Folder {
     }
 
     /// Writes `name` so that a reader sees the old document or the new one, never a part. What had
-    /// the name before, a link too, is replaced and not followed.
-    pub(crate) fn write_whole(&self, name: &str, bytes: &[u8]) -> Result<(), ResultError> {
+    /// the name before, a link too, is replaced and not followed. A document is no longer than its
+    /// reader takes.
+    pub(crate) fn write_whole(
+        &self,
+        name: &str,
+        bytes: &[u8],
+        len_max: u64,
+    ) -> Result<(), ResultError> {
+        if bytes.len() as u64 > len_max {
+            return Err(ResultError::TooLong { path: self.place(name), len_max });
+        }
         let of = |error: io::Error| ResultError::of(&self.place(name), error);
         let (part, mut file) = self.part(name).map_err(of)?;
         let mut write = || {
@@ -121,7 +136,7 @@ impl Folder {
         for entry in Dir::read_from(&self.handle).map_err(of)? {
             let entry = entry.map_err(of)?;
             let found = entry.file_name().to_string_lossy();
-            if names.iter().any(|name| found.starts_with(&part_of(name))) {
+            if names.iter().any(|name| is_part_of(name, &found)) {
                 self.remove(&found);
             }
         }
@@ -186,7 +201,13 @@ fn named(kind: rustix::fs::FileType) -> Option<&'static str> {
     }
 }
 
-/// How the name begins that a document has before it takes its place.
+/// Whether `found` is the temporary file that a writer of the document makes.
+fn is_part_of(name: &str, found: &str) -> bool {
+    let number = found.strip_prefix(&part_of(name)).unwrap_or_default();
+    !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Prefix of the temporary file for a document.
 fn part_of(name: &str) -> String {
     format!(".{name}.part")
 }

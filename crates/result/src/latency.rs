@@ -22,7 +22,7 @@ use crate::limits::{HISTOGRAM_LEN_MAX, LATENCY_LEN_MAX};
 use crate::lines::{RawLine, RawLines, Torn};
 use crate::{LATENCY, ResultError};
 
-/// By what the maximum of a histogram is divided in the log: HdrHistogram's own writers do so.
+/// Nanoseconds per unit of the log's maximum column, which is in milliseconds.
 const MAX_DIVISOR: f64 = 1e6;
 
 /// First lines of the log of a run that begins at this time since the Unix epoch. Readers leave

@@ -12,8 +12,9 @@ pub const RULES_LEN_MAX: u64 = 256 << 20;
 pub const ENVIRONMENT_LEN_MAX: u64 = 1 << 20;
 /// `summary.json`: figures and tables of all experiments take some megabytes.
 pub const SUMMARY_LEN_MAX: u64 = 64 << 20;
-/// `samples.jsonl`: a sample takes some ten kilobytes.
-pub const SAMPLES_LEN_MAX: u64 = 1 << 30;
+/// `samples.jsonl`: a sample takes some four kilobytes, and the longest published run, of 5,471
+/// samples, a twelfth of this.
+pub const SAMPLES_LEN_MAX: u64 = 256 << 20;
 /// A line of it: a search of many trials takes a megabyte.
 pub const SAMPLE_LEN_MAX: u64 = 16 << 20;
 /// `latency.hlog`: a histogram takes some kilobytes.

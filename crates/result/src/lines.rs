@@ -8,7 +8,7 @@ use niclab_files::size;
 
 use crate::ResultError;
 
-/// The line that a run was writing when it was killed. Readers leave it out.
+/// The line that a run was writing when it was killed, or is writing now. Readers leave it out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Torn {
     /// The file.
@@ -20,7 +20,11 @@ pub struct Torn {
 impl fmt::Display for Torn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Torn { path, line } = self;
-        write!(f, "{}, line {line}: torn, as a killed run leaves it: left out", path.display())
+        write!(
+            f,
+            "{}, line {line}: torn, as a killed run leaves it or a running one writes it: left out",
+            path.display()
+        )
     }
 }
 

@@ -35,8 +35,18 @@ pub struct Stored {
 
 impl Stored {
     /// Reads the samples of `path`; refuses a directory of a later version.
+    ///
+    /// # Errors
+    /// [`ResultError::Absent`], [`ResultError::NotDirectory`], [`ResultError::NotResult`] and
+    /// [`ResultError::NotBegun`] where there is no run; [`ResultError::NotFile`],
+    /// [`ResultError::TooLong`], [`ResultError::Damaged`], [`ResultError::Newer`] for a document
+    /// that cannot be used; [`ResultError::Disk`].
     pub fn open(path: &Path) -> Result<Stored, ResultError> {
-        let folder = Folder::open(path)?;
+        Stored::of(Folder::open(path)?)
+    }
+
+    /// The same of a directory that is open.
+    pub(crate) fn of(folder: Folder) -> Result<Stored, ResultError> {
         check_run(&folder)?;
         let mut lines = Lines::of(&folder)?;
         let mut samples = Vec::new();
@@ -44,30 +54,51 @@ impl Stored {
             samples.push(sample?);
         }
         let Lines { torn, whole_len: samples_len, is_open, .. } = lines;
-        Ok(Stored { path: path.to_path_buf(), samples, torn, samples_len, is_open, folder })
+        let path = folder.path().to_path_buf();
+        Ok(Stored { path, samples, torn, samples_len, is_open, folder })
     }
 
     /// The resolved run, as text.
+    ///
+    /// # Errors
+    /// [`ResultError::NotBegun`] and [`ResultError::NotResult`] where it is gone;
+    /// [`ResultError::NotFile`], [`ResultError::TooLong`], [`ResultError::Damaged`],
+    /// [`ResultError::Disk`].
     pub fn run_toml(&self) -> Result<String, ResultError> {
         run_toml(&self.folder)
     }
 
     /// The rules of a run that has a file of them, as the file was.
+    ///
+    /// # Errors
+    /// [`ResultError::NotFile`], [`ResultError::TooLong`], [`ResultError::Disk`].
     pub fn rules(&self) -> Result<Option<Vec<u8>>, ResultError> {
         self.folder.read(RULES, RULES_LEN_MAX)
     }
 
     /// The machine of the run, where it says so.
+    ///
+    /// # Errors
+    /// [`ResultError::NotFile`], [`ResultError::TooLong`], [`ResultError::Damaged`],
+    /// [`ResultError::Newer`], [`ResultError::Disk`].
     pub fn environment(&self) -> Result<Option<Environment>, ResultError> {
         self.json(ENVIRONMENT, ENVIRONMENT_LEN_MAX)
     }
 
     /// The summary that stands beside the samples, if it was computed.
+    ///
+    /// # Errors
+    /// [`ResultError::NotFile`], [`ResultError::TooLong`], [`ResultError::Damaged`],
+    /// [`ResultError::Newer`], [`ResultError::Disk`].
     pub fn summary(&self) -> Result<Option<Summary>, ResultError> {
         self.json(SUMMARY, SUMMARY_LEN_MAX)
     }
 
     /// The latency histograms, by [`Sample::latency_tag`].
+    ///
+    /// # Errors
+    /// [`ResultError::NotFile`], [`ResultError::TooLong`], [`ResultError::Damaged`],
+    /// [`ResultError::Disk`].
     pub fn latencies(&self) -> Result<Latencies, ResultError> {
         latency::read(&self.folder).map(|log| log.latencies)
     }

@@ -117,26 +117,24 @@ pub fn text(name: &str) -> Result<(String, String), NoProfile> {
     let known = || names().collect::<Vec<_>>().join(", ");
     match niclab_files::text(path::Path::new(name), LEN_MAX) {
         Ok(text) => Ok((name.to_owned(), text)),
-        Err(error) => {
-            Err(NoProfile { name: name.to_owned(), error: error.to_string(), known: known() })
-        }
+        Err(error) => Err(NoProfile { name: name.to_owned(), error, known: known() }),
     }
 }
 
 /// There is no such profile.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 #[error("profile `{name}`: {error}; give a file, or one of {known}")]
 pub struct NoProfile {
     /// What was given.
     pub name: String,
-    /// What the system said.
-    pub error: String,
+    /// Why its file cannot be read.
+    pub error: niclab_files::FileError,
     /// What there is.
     pub known: String,
 }
 
 /// Why a profile cannot be had.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 pub enum UnreadProfile {
     /// It is not there.
     #[error(transparent)]

@@ -20,8 +20,8 @@ pub enum SpecError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
+        /// Why not.
+        source: niclab_files::FileError,
     },
     /// The file is not an experiment.
     #[error("{origin}: {source}")]

@@ -9,6 +9,7 @@ use niclab_lab::compare::{
 use niclab_result::Point;
 
 use super::Pair;
+use crate::output::one_line;
 use crate::rules::plural;
 use crate::tables::{Grid, wrapped};
 
@@ -118,7 +119,7 @@ impl Page {
         experiments.dedup();
         for (at, experiment) in experiments.iter().enumerate() {
             if !experiments[..at].contains(experiment) {
-                writeln!(out, "\n{experiment}")?;
+                writeln!(out, "\n{}", one_line(experiment))?;
                 counted(compared, experiment).print(self.width, out)?;
             }
         }

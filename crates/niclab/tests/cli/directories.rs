@@ -107,8 +107,10 @@ fn a_torn_last_line_is_left_out_by_every_reader() {
     let text = fs::read_to_string(&log).unwrap();
     fs::write(&log, text.trim_end().strip_suffix('}').unwrap()).unwrap();
     let torn = fs::read(&log).unwrap();
-    let left_out =
-        format!("samples.jsonl, line {whole}: torn, as a killed run leaves it: left out");
+    let left_out = format!(
+        "samples.jsonl, line {whole}: torn, as a killed run leaves it or a running one writes it: \
+         left out"
+    );
     let [show, report, resume, export] = readers(&path);
     let exported = call(&export);
     exported.with(0, &[&left_out]);

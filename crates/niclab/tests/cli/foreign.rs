@@ -147,6 +147,9 @@ fn what_a_directory_names_is_shown_and_opened_only_where_it_is_trusted() {
         ended.with(4, &["names what is not niclab's own", &format!("device {device}"), "--trust"]);
         assert!(!note.exists(), "{device} was run");
     }
+    let name = format!("linux:x,y\\n\\n{FORGED}\\n  device soft");
+    let listed = resumed(scratch.path(), &text, &name, &[]);
+    listed.with(4, &[&format!("\n  device linux:x,y\\u000a\\u000a{FORGED}\\u000a  device soft\n")]);
     // The working directory is nobody's.
     let bare = resumed(scratch.path(), &text, "swx", &[]);
     assert!(!note.exists(), "{bare:?}");
@@ -197,6 +200,9 @@ fn traces_and_rules_that_a_directory_names_need_trust() {
 /// round.
 const STEERING: &str = "\u{1b}[2J\u{1b}]0;x\u{7}\u{9b}31m\r\u{8}\u{202e}";
 
+/// Comes behind a line end in a name.
+const FORGED: &str = "(nothing else; all verified)";
+
 /// Nothing that was printed steers a terminal.
 #[track_caller]
 fn is_plain(ended: &Ended) {
@@ -218,7 +224,7 @@ fn what_files_say_never_steers_the_terminal() {
     }
     let json: String =
         STEERING.chars().map(|c| format!("\\u{:04x}", c as u32)).collect::<Vec<_>>().concat();
-    let name = format!("soft{json}</script><b>");
+    let name = format!("soft{json}</script><b>\\n\\n{FORGED}\\n device soft");
     for file in ["run.toml", "samples.jsonl", "environment.json"] {
         let text = fs::read_to_string(path.join(file)).unwrap();
         let named = text
@@ -233,6 +239,11 @@ fn what_files_say_never_steers_the_terminal() {
     for arguments in &all {
         let ended = call(arguments);
         is_plain(&ended);
+        let is_forged = |line: &str| line.trim() == FORGED;
+        // The cells of CSV may have several lines (RFC 4180).
+        let said = if arguments[0] == "export" { "" } else { &ended.out };
+        let forged = said.lines().chain(ended.err.lines()).find(|line| is_forged(line));
+        assert_eq!(forged, None, "a name made a line of its own: {ended:?}");
         assert!(ended.out.len() + ended.err.len() > 0, "{arguments:?}");
     }
     call(&["report".as_ref(), path.as_os_str()]).with(0, &[]);

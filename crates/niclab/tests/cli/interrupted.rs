@@ -174,10 +174,10 @@ fn a_killed_run_goes_on_where_it_was() {
     let mut torn = fs::read(&log).unwrap();
     torn.extend_from_slice(b"{\"schema\":1,\"order\":99,\"time_un");
     fs::write(&log, torn).unwrap();
-    fs::write(path.join(".summary.json.part"), "{").unwrap();
+    fs::write(path.join(".summary.json.part0"), "{").unwrap();
     call(&["show", path.to_str().unwrap()]).with(0, &[]);
     resume_completes(&path);
-    assert!(!path.join(".summary.json.part").exists());
+    assert!(!path.join(".summary.json.part0").exists());
     assert!(!fs::read_to_string(&log).unwrap().contains("\"time_un{"), "the torn line is there");
 }
 

@@ -154,7 +154,7 @@ fn files_of_programs_are_read_up_to_a_limit_and_not_waited_for() {
         niclab: /dev/zero: a device, not a file; give a regular file\ncode 3\n\
         niclab: nobody.fifo: a named pipe, not a file; give a regular file\ncode 3\n\
         niclab: nobody.fifo: a named pipe, not a file; give a regular file\ncode 3\n\
-        niclab: long.spec: longer than 4 MiB, the most that is read of it\ncode 3\n";
+        niclab: long.spec: longer than 4 MiB, the limit for such a file; shorten it\ncode 3\n";
     assert_eq!(said, expected);
 }
 

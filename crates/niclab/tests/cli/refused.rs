@@ -1,11 +1,14 @@
 //! What cannot be measured is refused before anything is made, with a word on what would be right.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
 
 use niclab_device::cores::allowed;
 
-use crate::command::{call, capture, cores, cut, niclab, quick, run, samples, scratch};
+use crate::command::{Ended, call, capture, cores, cut, niclab, quick, run, samples, scratch};
+use crate::socket::{OTHER, has_others};
 
 /// Runs `niclab run` with these arguments: the code, the phrases, and no result directory.
 #[track_caller]
@@ -123,7 +126,7 @@ fn a_trace_that_cannot_be_read_whole_is_refused() {
     refuse(&cut(3, 100, 2), &["record 3", "a frame of 100 B", "the first 46 B", "tcpdump -s 0"]);
     refuse(&[], &["the file is empty"]);
     let place = scratch.path().to_str().unwrap();
-    refused(&["--device", "soft", "--trace", place], 3, &["is a directory", "give a pcap"]);
+    refused(&["--device", "soft", "--trace", place], 3, &["a directory, not a file"]);
     refused(&["--device", "soft", "--trace", "/no.pcap"], 3, &["No such file", "give a pcap"]);
 }
 
@@ -191,4 +194,67 @@ fn a_file_of_rules_is_counted_or_shown_where_it_is_wrong() {
     check("\nflow create 0 ingress pattern eth / udp / end actions drop / end\n")
         .with(3, &["line 2, column 37: udp stands behind eth; put ipv4 or ipv6 between", "^^^"]);
     call(&["rules", "check", "none.flow"]).with(3, &["none.flow", "No such file"]);
+}
+
+#[test]
+fn rules_that_a_result_directory_cannot_keep_are_refused_before_a_run() {
+    let scratch = scratch();
+    let path = scratch.path().join("long.flow");
+    fs::File::create(&path).unwrap().set_len((256 << 20) + 1).unwrap();
+    let said = "long.flow: longer than 256 MiB, the limit for such a file; shorten it";
+    refused(&["occupancy", "--device", "soft", "--rules", path.to_str().unwrap()], 3, &[said]);
+    // No rules at all.
+    let output = scratch.path().join("run");
+    let mut command = niclab(&["run", "occupancy", "--device", "soft", "--rules", "/dev/null"]);
+    command.args(["--set", "duration_ms=5", "--set", "warmup_ms=1", "--repeats", "1", "-o"]);
+    command.arg(&output);
+    run(command).with(0, &[]);
+    assert_eq!(fs::read(output.join("rules.flow")).unwrap(), b"");
+}
+
+/// What another user is told who starts `niclab` in a directory.
+fn others(directory: &Path, arguments: &[&str]) -> Ended {
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", OTHER, "--regid", OTHER, "--clear-groups"]);
+    command.arg(env!("CARGO_BIN_EXE_niclab")).args(arguments).current_dir(directory);
+    run(command)
+}
+
+#[test]
+fn a_built_in_name_is_no_path_and_of_a_path_without_a_right_it_says_who_may() {
+    let name = "a_built_in_name_is_no_path_and_of_a_path_without_a_right_it_says_who_may";
+    if !has_others(name) {
+        return;
+    }
+    let mode = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    let (closed, open, output) = (scratch(), scratch(), scratch());
+    mode(closed.path(), 0o700);
+    mode(open.path(), 0o755);
+    mode(output.path(), 0o777);
+    for file in ["occupancy", "connectx-5", "mine.toml"] {
+        fs::write(open.path().join(file), "not for others").unwrap();
+        mode(&open.path().join(file), 0o600);
+    }
+    for (at, directory) in [closed.path(), open.path()].into_iter().enumerate() {
+        let to = output.path().join(at.to_string());
+        let mut run = vec!["run", "occupancy", "--device", "model:connectx-5", "--repeats", "1"];
+        run.extend(["--set", "rules=0", "-o", to.to_str().unwrap()]);
+        others(directory, &run).with(0, &[]);
+        others(directory, &["profile", "check", "connectx-5"]).with(0, &[]);
+        others(directory, &["profile", "show", "connectx-5"]).with(0, &[]);
+    }
+    for (arguments, code) in [
+        (&["run", "mine.toml"][..], 3),
+        (&["run", "occupancy", "--device", "model:mine.toml"], 5),
+        (&["profile", "check", "mine.toml"], 3),
+        (&["profile", "show", "mine.toml"], 3),
+        (&["advise", "--device", "model:mine.toml", "--workload", "mine.toml"], 3),
+        (&["advise", "--device", "model:connectx-5", "--workload", "mine.toml"], 3),
+        (&["rules", "check", "mine.toml"], 3),
+    ] {
+        let whose = "owned by root, group root, with mode 0600";
+        others(open.path(), arguments).with(code, &["mine.toml", whose]);
+        let whose = "is owned by root, group root, with mode 0700";
+        others(closed.path(), arguments).with(code, &["mine.toml", whose]);
+    }
 }

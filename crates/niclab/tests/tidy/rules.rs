@@ -258,7 +258,7 @@ const WORDING: &[(&str, &str)] = &[
 pub const MAY_KNOW: &[(&str, &[&str])] = &[
     ("files", &[]),
     ("histogram", &[]),
-    ("packet", &[]),
+    ("packet", &["files"]),
     ("table", &[]),
     ("result", &["files", "histogram"]),
     ("nic", &["packet", "table"]),

@@ -12,9 +12,10 @@ mod reader;
 mod writer;
 
 use std::fs::File;
-use std::io::{self, BufReader, ErrorKind, Read};
+use std::io::{BufReader, Read};
 use std::path::Path;
 
+use niclab_files::FileError;
 use thiserror::Error;
 
 pub use reader::Reader;
@@ -199,17 +200,13 @@ type Next<R> = for<'a> fn(&'a mut Reader<R>) -> Result<Option<Record<'a>>, Trace
 /// Opens a trace. A pipe is refused and not waited for: traces are read more than once.
 ///
 /// # Errors
-/// What the system says; something else than a file.
-pub fn open(path: &Path) -> io::Result<BufReader<File>> {
-    let about = std::fs::metadata(path)?;
-    if about.is_dir() {
-        return Err(ErrorKind::IsADirectory.into());
+/// [`FileError::NotFile`], [`FileError::System`].
+pub fn open(path: &Path) -> Result<BufReader<File>, FileError> {
+    let file = niclab_files::open(path)?;
+    match niclab_files::other_than_file(file.metadata()?.file_type()) {
+        Some(what) => Err(FileError::NotFile { what }),
+        None => Ok(BufReader::new(file)),
     }
-    if !about.is_file() {
-        let reason = "a pipe or a device, and no file: write the trace to a file first";
-        return Err(io::Error::new(ErrorKind::InvalidInput, reason));
-    }
-    File::open(path).map(BufReader::new)
 }
 
 impl Trace {

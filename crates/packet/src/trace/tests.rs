@@ -334,8 +334,12 @@ fn frames_that_cannot_be_sent_as_they_were_are_refused() {
 #[test]
 fn only_a_file_is_opened() {
     let said = |path: &str| open(Path::new(path)).err().unwrap().to_string();
-    assert!(said("/").contains("directory"));
-    assert!(said("/dev/null").contains("write the trace to a file first"));
+    assert_eq!(said("/"), "a directory, not a file; give a regular file");
+    assert_eq!(said("/dev/null"), "a device, not a file; give a regular file");
+    // A shell's pipe cannot be read twice.
+    let (pipe, _writer) = std::io::pipe().unwrap();
+    let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&pipe));
+    assert_eq!(said(&path), "a pipe, not a file; give a regular file");
     assert!(said("/no/trace").contains("No such file"));
 }
 

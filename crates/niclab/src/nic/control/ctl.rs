@@ -135,7 +135,7 @@ impl Into {
         let path = PathBuf::from(file);
         let (file, is_new) = Into::open(&path).map_err(|error| {
             let otherwise = "give the path of a file to be written";
-            let reason = files::reason(&path, &error, otherwise);
+            let reason = files::reason_of_system(&path, &error, otherwise);
             Failure::Refused { reason: format!("{}: {reason}", path.display()) }
         })?;
         Ok(Some(Into { file, path, is_new }))
