@@ -124,7 +124,7 @@ fn programs_are_checked_shown_and_tested() {
     let empty = call(&["program", "test", &at("empty.stf"), &program]);
     empty.with(3, &["empty.stf: no packet and no expectation"]);
     fs::write(at("binary.spec"), b"\xff").unwrap();
-    call(&["program", "check", &at("binary.spec")]).with(3, &["line 1 is not text in UTF-8"]);
+    call(&["program", "check", &at("binary.spec")]).with(3, &["line 1 is not UTF-8"]);
     call(&["program", "dump", "/nowhere/x.spec"]).with(3, &["/nowhere/x.spec"]);
 }
 

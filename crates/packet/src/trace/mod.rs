@@ -135,7 +135,8 @@ pub enum TraceErrorKind {
     },
     /// A frame without a whole Ethernet header.
     #[error(
-        "a frame of {len} B is shorter than an Ethernet header ({ETHERNET_HEADER_LEN} B): leave it out"
+        "a frame of {len} B is shorter than an Ethernet header ({ETHERNET_HEADER_LEN} B): \
+         leave it out"
     )]
     Short {
         /// Its bytes.
