@@ -19,7 +19,7 @@ use niclab_port::error::PortError;
 use niclab_port::output::Output;
 use rtrb::{Consumer, Producer, RingBuffer};
 
-/// Bytes that wait to be written, for each core: 2,500 of the longest frames.
+/// Bytes that wait to be written, for each core: 2,709 of the longest frames.
 const BYTES: usize = 4 << 20;
 
 /// Bytes before each frame in the ring: its length, and when it came or left in nanoseconds since
@@ -28,6 +28,9 @@ const HEAD: usize = 4 + 8;
 
 /// How long the writer sleeps where there is nothing to write.
 const PAUSE: Duration = Duration::from_millis(1);
+
+/// Most frames that are written from a core's ring before those of the other cores are.
+const ROUND: usize = 256;
 
 /// One core's part.
 pub(crate) struct Tap {
@@ -131,7 +134,7 @@ pub(crate) fn begin(
     frames_max: u64,
     begun_ns: u64,
 ) -> io::Result<(Capture, Vec<Tap>)> {
-    let mut writer = Output::of(path, file).map_err(what_it_says)?.begin()?;
+    let output = Output::of(path, file).map_err(what_it_says)?;
     let has_begun = (0..cores).map(|_| AtomicBool::default()).collect();
     let shared = Arc::new(Shared { has_begun, ..Shared::default() });
     let (mut taps, mut ends) = (Vec::new(), Vec::new());
@@ -142,9 +145,11 @@ pub(crate) fn begin(
     }
     let here = Arc::clone(&shared);
     let work = move || {
-        let written = write(&mut writer, &mut ends, &here, (frames_max, begun_ns));
+        let written = output.begin().and_then(|mut writer| {
+            write(&mut writer, &mut ends, &here, (frames_max, begun_ns)).map(|()| writer)
+        });
         here.is_over.store(true, Ordering::Relaxed);
-        let whole = written.and_then(|()| writer.finish().map_err(io::Error::other)?.flush());
+        let whole = written.and_then(|writer| writer.finish().map_err(io::Error::other)?.flush());
         let trouble = whole.as_ref().err().map(io::Error::to_string);
         *here.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
         here.is_done.store(true, Ordering::Release);
@@ -174,7 +179,8 @@ fn write(
         let was_over = shared.is_over.load(Ordering::Relaxed);
         let mut is_idle = true;
         for ring in &mut *ends {
-            while let Some(at_ns) = next(ring, &mut data) {
+            for _ in 0..ROUND {
+                let Some(at_ns) = next(ring, &mut data) else { break };
                 is_idle = false;
                 let record = Record {
                     timestamp_ns: begun_ns + at_ns,
@@ -217,6 +223,11 @@ impl Capture {
         self.shared.is_done.load(Ordering::Acquire)
     }
 
+    /// Captures no more frames, and waits for nothing: [`Capture::is_done`] once all is written.
+    pub(crate) fn request_end(&self) {
+        self.shared.is_over.store(true, Ordering::Relaxed);
+    }
+
     /// Ends it, once all that was captured is written.
     ///
     /// # Errors
@@ -227,7 +238,7 @@ impl Capture {
     }
 
     fn stop(&mut self) -> io::Result<()> {
-        self.shared.is_over.store(true, Ordering::Relaxed);
+        self.request_end();
         let Some(writer) = self.writer.take() else { return Ok(()) };
         writer.join().map_err(|_| io::Error::other("the writer of the capture ended by a fault"))?
     }
@@ -241,6 +252,8 @@ impl Drop for Capture {
 
 #[cfg(test)]
 mod tests {
+    use niclab_packet::trace::{Endian, Format, Resolution};
+
     use super::*;
 
     #[test]
@@ -262,13 +275,76 @@ mod tests {
     }
 
     #[test]
-    fn there_are_more_captures_than_a_number_of_16_bits_counts() {
+    fn a_capture_leaves_nothing_behind_however_many_there_were() {
         let file = tempfile::tempfile().unwrap();
-        for number in 0..=u32::from(u16::MAX) + 1 {
+        let mut ended = Vec::new();
+        // More than a number of 8 bits counts.
+        for number in 0..300 {
             let file = file.try_clone().unwrap();
             let begun = begin((Path::new("trace"), file), 1, 1, 0);
             let (capture, _) = begun.unwrap_or_else(|error| panic!("capture {number}: {error}"));
+            ended.push(Arc::downgrade(&capture.shared));
             capture.end().unwrap();
         }
+        assert!(ended.iter().all(|shared| shared.upgrade().is_none()));
+    }
+
+    #[test]
+    fn a_frame_without_room_in_the_ring_is_counted_as_missed() {
+        let (ring, mut end) = RingBuffer::new(HEAD + 64 + HEAD + 63);
+        let shared = Arc::new(Shared::default());
+        let mut tap = Tap { ring, shared: Arc::clone(&shared), place: 0, now_ns: 5 };
+        let mut frame = Vec::new();
+        for _ in 0..3 {
+            shared.missed.store(0, Ordering::Relaxed);
+            // The second has no room, of which the third takes all; the fourth has none.
+            for len in [64, 64, 63, 0] {
+                tap.take(&vec![len as u8; len]);
+            }
+            assert_eq!(shared.missed.load(Ordering::Relaxed), 2);
+            for len in [64, 63] {
+                assert_eq!(next(&mut end, &mut frame), Some(5));
+                assert_eq!(frame, vec![len as u8; len]);
+            }
+            assert_eq!(next(&mut end, &mut frame), None);
+        }
+    }
+
+    /// Puts another frame into a ring whenever something is written.
+    struct Refill {
+        ring: Producer<u8>,
+        written: Vec<u8>,
+    }
+
+    impl Write for Refill {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.written.extend_from_slice(bytes);
+            let _ = self.ring.push_entire_slice(&with_head(0xaa));
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// A frame of 20 such bytes, as it is in a ring.
+    fn with_head(byte: u8) -> Vec<u8> {
+        [&head(20, 0)[..], &[byte; 20]].concat()
+    }
+
+    #[test]
+    fn a_ring_that_is_never_empty_does_not_hold_up_the_others() {
+        let (ring, busy) = RingBuffer::new(1_000);
+        let (mut other, quiet) = RingBuffer::new(1_000);
+        other.push_entire_slice(&with_head(0x55)).unwrap();
+        let format = Format::Pcap(Endian::Little, Resolution::Nano);
+        // Its first bytes fill the ring for the first time.
+        let mut writer = Writer::new(Refill { ring, written: Vec::new() }, format).unwrap();
+        let frames_max = 4 * ROUND as u64;
+        write(&mut writer, &mut [busy, quiet], &Shared::default(), (frames_max, 0)).unwrap();
+        let written = writer.finish().unwrap().written;
+        let count = |byte| written.windows(20).filter(|frame| **frame == [byte; 20]).count();
+        assert_eq!((count(0xaa), count(0x55)), (4 * ROUND - 1, 1));
     }
 }

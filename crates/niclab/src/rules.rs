@@ -10,7 +10,7 @@ use niclab_nic::rule::Action;
 use niclab_nic::rule::overlap::{Astray, Pair, Report, Survey, Unreached};
 use niclab_nic::rule::session::{Record, Session};
 use niclab_nic::rule::text::convert::{self, Format};
-use niclab_nic::rule::text::{Command, Commands, ReadError, of_port, port_of};
+use niclab_nic::rule::text::{Command, Commands, ReadError, by_port, port_of};
 use niclab_nic::{Nic, NicConfig};
 
 use crate::arguments::{CheckArguments, RulesFormat};
@@ -49,15 +49,23 @@ pub fn check(arguments: &CheckArguments) -> Result<(), Failure> {
 fn check_file(path: &Path, shown_max: usize) -> Result<bool, Failure> {
     let bad = |error: ReadError| Failure::Rules { path: path.into(), error };
     let text = text(path)?;
-    let mut named: BTreeSet<u16> = text.lines().filter_map(port_of).collect();
+    let (mut named, mut unknown) = (BTreeSet::new(), None);
+    for port in text.lines().filter_map(port_of) {
+        // A port that no card has is refused by the first, and so is the first such line.
+        if port < PORTS_MAX {
+            named.insert(port);
+        } else {
+            unknown.get_or_insert(port);
+        }
+    }
+    named.extend(unknown);
     if named.is_empty() {
         named.insert(0);
     }
     let (mut done, mut first_wrong) = (Vec::new(), None);
-    for &port in &named {
-        // A port that no card has is refused by the first.
+    for (port, text) in by_port(&text, named.iter().copied()) {
         let on = if port < PORTS_MAX { port } else { 0 };
-        match checked(&of_port(&text, port), on, PORTS_MAX) {
+        match checked(&text, on, PORTS_MAX) {
             Ok(found) => done.push((port, found)),
             Err(error) => {
                 let is_first = first_wrong.as_ref().is_none_or(|it| line_of(&error) < line_of(it));

@@ -19,7 +19,7 @@ pub enum PortError {
     /// A right is missing.
     #[error("not allowed to {what} {name}: run as root, or with {}", kind.rights())]
     NotAllowed {
-        /// By which kind of port.
+        /// Kind of the port.
         kind: Kind,
         /// What was to be done.
         what: &'static str,
@@ -34,7 +34,7 @@ pub enum PortError {
         longest.min(&1500)
     )]
     Mtu {
-        /// By which kind of port.
+        /// Kind of the port.
         kind: Kind,
         /// Of this interface.
         name: String,

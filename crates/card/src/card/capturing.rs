@@ -56,8 +56,8 @@ impl Card {
         Ok(())
     }
 
-    /// A core that does not take part in the capture of a port yet, for it has not come to look.
-    /// `None` once every frame that comes from now on is captured, and where nothing is.
+    /// A core that has not started to capture yet, if any. `None` once every frame that comes from
+    /// now on is captured, and where nothing is.
     pub fn capture_waits_for(&self, port: u16) -> Option<u32> {
         let capture = self.ports.get(usize::from(port))?.capture.as_ref()?;
         capture.waits_for().and_then(|place| self.cores.get(place)).map(|(core, _)| *core)
@@ -69,7 +69,16 @@ impl Card {
         Some((capture.so_far(), !capture.is_done()))
     }
 
-    /// Ends the capture of a port, if there is one: the trace is whole then.
+    /// Captures no more frames of a port, and waits for nothing; whether there is a capture. The
+    /// trace is whole once [`Card::captured`] says that it does not go on: end it then.
+    pub fn stop_capture(&self, port: u16) -> bool {
+        let port = self.ports.get(usize::from(port));
+        let capture = port.and_then(|port| port.capture.as_ref());
+        capture.inspect(|capture| capture.request_end()).is_some()
+    }
+
+    /// Ends the capture of a port, if there is one: the trace is whole then. This waits until the
+    /// file has taken all of it.
     ///
     /// # Errors
     /// What the system says of the file.

@@ -1,7 +1,7 @@
 //! Texts of rules, each command for the port that it names.
 
 use niclab_nic::rule::session::Record;
-use niclab_nic::rule::text::{ReadError, of_port, port_of};
+use niclab_nic::rule::text::{ReadError, by_port, port_of};
 
 use super::Card;
 
@@ -16,10 +16,12 @@ impl Card {
         let is_unknown = |port: u16| usize::from(port) >= self.ports.len();
         let unknown = text.lines().filter_map(port_of).any(is_unknown);
         let now_ns = self.begun.elapsed().as_nanos() as u64;
-        let mut records = Vec::new();
+        let (ports, mut records) = (self.ports.len() as u16, Vec::new());
+        let mut texts = by_port(text, 0..if unknown { 0 } else { ports });
         for (number, port) in (0..).zip(&mut self.ports) {
             port.nic.set_time_ns(now_ns);
-            let own = if unknown { text.to_owned() } else { of_port(text, number) };
+            let own = texts.remove(&number);
+            let own = own.as_deref().unwrap_or(text);
             let done = port.session.apply(&mut port.nic, own.as_bytes())?;
             records.extend(done.into_iter().map(|record| (number, record)));
         }

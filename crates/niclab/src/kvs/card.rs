@@ -19,7 +19,7 @@ use niclab_packet::wire::MacAddress;
 
 use crate::arguments::{KvsArguments, KvsMode};
 use crate::failure::Failure;
-use crate::nic::control::{Control, May};
+use crate::nic::control::{Access, Control};
 use crate::nic::say_off;
 use crate::output;
 use crate::output::stdout;
@@ -94,7 +94,7 @@ impl Wanted {
         };
         let group = arguments.control_group.as_deref();
         let control = arguments.control.as_deref();
-        let control = control.map(|path| Control::bind(path, group, May::Look));
+        let control = control.map(|path| Control::bind(path, group, Access::ReadOnly));
         let (control, mode) = (control.transpose()?, arguments.mode);
         Ok(Some(Wanted { config, mode, ip, network_bits, memory_bytes, control }))
     }

@@ -26,10 +26,7 @@ fn carried_out(card: &mut Card, words: &[&str], beside: Option<OwnedFd>) -> Resu
     let port: u16 = first.parse().map_err(|_| format!("`{first}` is no port; {}", wrong()))?;
     match *rest {
         [] => Ok(told(port, card.captured(port))),
-        ["off"] => match card.end_capture(port).map_err(|error| error.to_string())? {
-            Some(captured) => Ok(told(port, Some((captured, false)))),
-            None => Err(format!("port {port}: nothing is captured")),
-        },
+        ["off"] => ended(card, port),
         [file] => begun(card, port, (file, beside), u64::MAX),
         [file, "count", count] => {
             let count = count.parse().ok().filter(|count| *count > 0);
@@ -77,6 +74,22 @@ fn begun(
     Ok(json!({ "done": [says], "waits_for": waits_for }))
 }
 
+/// Ends a capture once its file has taken all of it. The client chose the file: where that takes
+/// long, the card does not wait for it.
+fn ended(card: &mut Card, port: u16) -> Result<Value, String> {
+    if !card.stop_capture(port) {
+        return Err(format!("port {port}: nothing is captured"));
+    }
+    let is_written = |card: &Card| card.captured(port).is_none_or(|(_, goes_on)| !goes_on);
+    if wait(|| Ok::<_, String>((!is_written(card)).then_some(())))?.is_some() {
+        return Err(format!(
+            "port {port}: the trace is still being written: say `capture {port} off` again"
+        ));
+    }
+    let captured = card.end_capture(port).map_err(|error| error.to_string())?;
+    Ok(told(port, captured.map(|captured| (captured, false))))
+}
+
 fn told(port: u16, captured: Option<(Captured, bool)>) -> Value {
     let Some((Captured { frames, missed, trouble }, goes_on)) = captured else {
         return json!({ "done": [format!("port {port}: nothing is captured")] });
@@ -90,4 +103,42 @@ fn told(port: u16, captured: Option<(Captured, bool)>) -> Value {
     let so_far = if goes_on { "so far" } else { "in all" };
     let says = format!("port {port}: {count} frames captured {so_far}, {behind} missed");
     json!({ "done": [says], "frames": frames, "missed": missed, "goes_on": goes_on })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+    use std::thread;
+    use std::time::Duration;
+
+    use niclab_card::{CardConfig, PortName};
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_takes_nothing_does_not_hold_up_the_card() {
+        let directory = tempfile::tempdir().unwrap();
+        let trace = directory.path().join("out.pcap");
+        let port: PortName = format!("pcap:out={}", trace.display()).parse().unwrap();
+        let mut card = Card::start(&CardConfig::new(vec![port], 1, vec![0]), "").unwrap();
+        let (mut there, mut full) = UnixStream::pair().unwrap();
+        full.set_nonblocking(true).unwrap();
+        while full.write(&[0; 4_096]).is_ok() {}
+        full.set_nonblocking(false).unwrap();
+        let file = File::from(OwnedFd::from(full));
+        card.capture(0, (Path::new("full"), file), u64::MAX).unwrap();
+        // A card that waited would answer when it is read.
+        let reader = thread::spawn(move || {
+            thread::sleep(Duration::from_secs(5));
+            there.read_to_end(&mut Vec::new()).unwrap();
+        });
+        let answer = super::answer(&mut card, "capture 0 off", None).to_string();
+        assert!(answer.contains("still being written: say `capture 0 off` again"), "{answer}");
+        reader.join().unwrap();
+        let answer = super::answer(&mut card, "capture 0 off", None).to_string();
+        assert!(answer.contains("0 frames captured in all"), "{answer}");
+        let answer = super::answer(&mut card, "capture 0 off", None).to_string();
+        assert!(answer.contains("nothing is captured"), "{answer}");
+    }
 }

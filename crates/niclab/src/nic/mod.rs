@@ -29,7 +29,7 @@ use crate::failure::Failure;
 use crate::output::stdout;
 use crate::run::stop_flag;
 use crate::{output, rules};
-use control::{Control, May, ctl};
+use control::{Access, Control, ctl};
 use counting::Counting;
 
 /// How often the card is tended and the stop flag looked at.
@@ -53,7 +53,7 @@ fn card(arguments: &NicArguments) -> Result<(), Failure> {
     let text = arguments.rules.as_deref().map(rules::text).transpose()?.unwrap_or_default();
     let group = arguments.control_group.as_deref();
     let control = arguments.control.as_deref();
-    let mut control = control.map(|path| Control::bind(path, group, May::Change)).transpose()?;
+    let mut control = control.map(|path| Control::bind(path, group, Access::Full)).transpose()?;
     let NicArguments { ports, queues, receive, .. } = arguments;
     let (ports, queues, receive) = (ports.clone(), *queues, *receive);
     let balance = arguments.balance.as_ref().map(balance).transpose()?;
@@ -125,9 +125,8 @@ fn say_hidden(ports: &[PortName]) {
     for port in ports {
         if let Ok(Some(name)) = port.hides_checksums() {
             output::say(&format!(
-                "niclab: {port}: {name} is one end of a veth pair, which may hand over TCP and UDP \
-                 frames without whole checksums, and AF_XDP does not tell which: say `ethtool -K \
-                 IFACE tx off` for the other end"
+                "niclab: {port}: {name} is a veth end: TCP/UDP frames may lack checksums and \
+                 AF_XDP does not mark them; run `ethtool -K PEER tx off`"
             ));
         }
     }
@@ -275,9 +274,8 @@ impl Live {
 /// That frames come by a port without whole checksums, and what to do.
 fn partial(name: &str) -> String {
     format!(
-        "{name}: TCP or UDP frames come without whole checksums, which their sender leaves to a \
-         card (CHECKSUM_PARTIAL), and leave without them: say `ethtool -K IFACE tx off` for the \
-         interface that sends them"
+        "{name}: TCP or UDP frames arrive with incomplete checksums (CHECKSUM_PARTIAL) and leave \
+         so; run `ethtool -K IFACE tx off` on the sender."
     )
 }
 

@@ -27,7 +27,7 @@ use crate::limits::{TRACE_LEN_MAX, TRACE_RECORDS_MAX};
 pub const LINK_ETHERNET: u32 = 1;
 
 /// Bytes of an Ethernet header: two addresses and a type.
-pub const HEADER_LEN: usize = 14;
+pub const ETHERNET_HEADER_LEN: usize = 14;
 
 /// Names of link types that traces have in place of Ethernet, as of the list of tcpdump.org.
 const LINK_NAMES: [(u32, &str); 18] = [
@@ -135,7 +135,10 @@ pub enum TraceErrorKind {
         records_max: usize,
     },
     /// A frame without a whole Ethernet header.
-    #[error("a frame of {len} B is shorter than an Ethernet header ({HEADER_LEN} B): leave it out")]
+    #[error(
+        "a frame of {len} B is shorter than an Ethernet header ({ETHERNET_HEADER_LEN} B): \
+         leave it out"
+    )]
     Short {
         /// Its bytes.
         len: usize,

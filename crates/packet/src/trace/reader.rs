@@ -12,7 +12,7 @@ use pcap_file::pcapng::blocks::packet::PacketOption;
 use pcap_file::pcapng::{Block, PcapNgParser};
 use pcap_file::{Endianness, PcapError, TsResolution};
 
-use super::{HEADER_LEN, LINK_ETHERNET, Record, TraceError, TraceErrorKind};
+use super::{ETHERNET_HEADER_LEN, LINK_ETHERNET, Record, TraceError, TraceErrorKind};
 use crate::limits::RECORD_LEN_MAX;
 
 /// Bytes asked of the reader below at a time.
@@ -223,7 +223,7 @@ impl<R: Read> Reader<R> {
             TraceErrorKind::LinkType { link_type: record.link_type }
         } else if captured_len < original_len as usize {
             TraceErrorKind::Cut { captured_len, original_len }
-        } else if captured_len < HEADER_LEN {
+        } else if captured_len < ETHERNET_HEADER_LEN {
             TraceErrorKind::Short { len: captured_len }
         } else {
             return Ok(Some(record));
@@ -356,6 +356,9 @@ fn flags(block: &Block<'_>) -> u32 {
 /// Bytes of FCS behind each frame of an interface. The draft counts them in bits and has 4 as its
 /// example, which capture tools take for bytes: an Ethernet FCS is known by either number.
 fn interface_fcs_len(interface: &InterfaceDescriptionBlock<'_>) -> Result<u32, PcapError> {
+    if u32::from(interface.linktype) != LINK_ETHERNET {
+        return Ok(0);
+    }
     let fcs_len = interface.options.iter().find_map(|option| match option {
         InterfaceDescriptionOption::IfFcsLen(len) => Some(*len),
         _ => None,

@@ -285,6 +285,11 @@ fn an_fcs_is_no_part_of_a_frame() {
     }
     let said = lens(&pcapng(&[(13, 5)], None)).unwrap_err();
     assert!(said.contains("an Ethernet FCS has 4 bytes"), "{said}");
+    // It says nothing of another link type, which is what is wrong then.
+    let mut cooked = pcapng(&[(13, 5)], None);
+    cooked[36] = 113;
+    let error = load(&cooked).unwrap_err().error;
+    assert!(matches!(error.kind, TraceErrorKind::LinkType { link_type: 113 }), "{error}");
     // The cut goes through the FCS, or before it.
     for (captured_len, cut_len) in [(62, None), (60, None), (50, Some(50))] {
         match (lens(&pcap(0x2400_0001, captured_len, 64)), cut_len) {

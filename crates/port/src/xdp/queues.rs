@@ -66,10 +66,18 @@ pub fn leaves_checksums(name: &str) -> io::Result<bool> {
     Ok(value.data != 0)
 }
 
-/// A request of ethtool's: plain C values that begin with a command.
-trait Asked {}
-impl Asked for Channels {}
-impl Asked for Value {}
+/// A request of ethtool's.
+///
+/// # Safety
+/// It is a `repr(C)` type of integers that begins with a command, and for each command that this
+/// module gives it, the kernel reads and writes no more than one value of the type.
+unsafe trait Asked {}
+
+// SAFETY: `struct ethtool_channels`, which `ETHTOOL_GCHANNELS` reads and writes.
+unsafe impl Asked for Channels {}
+
+// SAFETY: `struct ethtool_value`, which `ETHTOOL_GTXCSUM` reads and writes.
+unsafe impl Asked for Value {}
 
 fn ask<T: Asked>(name: &str, asked: &mut T) -> io::Result<()> {
     let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
@@ -84,7 +92,7 @@ fn ask<T: Asked>(name: &str, asked: &mut T) -> io::Result<()> {
     }
     request.ifr_ifru.ifru_data = ptr::from_mut(asked).cast();
     // SAFETY: the request and the value that it points to live through the call, and the command
-    // that the value begins with reads and writes one value of its type.
+    // that the value begins with reads and writes one value of its type (`Asked`).
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL.into(), &raw mut request) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -69,7 +69,7 @@ impl Named {
     pub(super) fn put(&self, words: &Words<'_>, read: &mut ItemMatch) -> Result<(), TextError> {
         let (fields, default) = (read.item.fields(), read.mask);
         let has_masks = self.has_masks();
-        // Those that take effect in the end stand above the others.
+        // Later writes override: fields with a mask are written last.
         for (field, value) in fields.iter().zip(self.values) {
             let Some((value, _)) = value else { continue };
             let before = field.value(&read.spec);

@@ -26,7 +26,7 @@ use std::fmt;
 pub use bare::Bare;
 pub use error::{Problem, ReadError, TextError};
 pub use headers::{Addresses, Headers, Inside, Outer};
-pub use ports::{of_port, port_of};
+pub use ports::{by_port, port_of};
 pub use read::{Commands, LINE_LEN_MAX};
 pub use rss::{port_rss, rss_key};
 pub use visible::visible;

@@ -11,8 +11,8 @@ use rustix::event::PollFlags;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
 use super::{
-    ANSWER_LEN_MAX, May, OWN_LEN, PATIENCE, RATE_MIN, carry_out, looks, only, refusal, shared,
-    too_long,
+    ANSWER_LEN_MAX, Access, OWN_LEN, PATIENCE, RATE_MIN, carry_out, is_read_only, only, refusal,
+    shared, too_long,
 };
 
 /// A command, or why it is none; and the open file that came beside it.
@@ -27,7 +27,7 @@ pub(super) struct Client {
     said: Vec<u8>,
     /// The last file that came beside what was said.
     file: Option<OwnedFd>,
-    /// What is left to be taken of the answer is behind so many bytes.
+    /// Answer, and how many of its bytes were sent.
     answer: Vec<u8>,
     taken: usize,
     /// When it came or was answered, and when something was heard or taken last.
@@ -70,12 +70,12 @@ impl Client {
     }
 
     /// Forgets so much time.
-    pub(super) fn pardon(&mut self, time: Duration) {
+    pub(super) fn extend_deadline(&mut self, time: Duration) {
         (self.came, self.since) = (self.came + time, self.since + time);
     }
 
     /// Says why it is let go, if it hears that at once and had no other answer.
-    pub(super) fn let_go(self, why: &str) {
+    pub(super) fn disconnect(self, why: &str) {
         if self.answer.is_empty() {
             let reason = format!("the card let this client go: {why}; ask again");
             let _ = (&self.stream).write(format!("{}\n", refusal(&reason)).as_bytes());
@@ -131,16 +131,18 @@ impl Client {
     pub(super) fn answer(
         &mut self,
         card: &mut Card,
-        may: May,
+        access: Access,
         said: Said,
         untaken: &mut usize,
     ) -> (bool, Duration) {
         let begun = Instant::now();
         let Said { line, file } = said;
         // Only what changes nothing can be said again.
-        let can_wait = line.as_ref().is_ok_and(|line| looks(line.trim()));
+        let can_wait = line.as_ref().is_ok_and(|line| is_read_only(line.trim()));
         let (mut answer, is_end) = match line {
-            Ok(line) if may == May::Look && !looks(line.trim()) => (refusal(&only()), false),
+            Ok(line) if access == Access::ReadOnly && !is_read_only(line.trim()) => {
+                (refusal(&only()), false)
+            }
             Ok(line) => carry_out(card, line.trim(), file),
             Err(error) => (refusal(&error), false),
         };
@@ -203,7 +205,7 @@ mod tests {
             assert_eq!(of.is_awake(), is_awake, "{came_s} {silent_s} {moved}");
         }
         let mut slow = client(6, 6, 0);
-        slow.pardon(Duration::from_secs(5));
+        slow.extend_deadline(Duration::from_secs(5));
         assert!(slow.is_awake(), "the card was at work meanwhile");
     }
 }

@@ -1,10 +1,10 @@
 //! `niclab nic ctl`: tells a card that runs what to do, and prints what it says.
 
-use std::fs::File;
+use std::fs::{self, File, Metadata};
 use std::io::{self, BufRead, BufReader, ErrorKind, IoSlice, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
@@ -28,9 +28,9 @@ pub(in crate::nic) fn ctl(path: &Path, is_json: bool, words: &str) -> Result<(),
     }
     let stream = UnixStream::connect(path).map_err(|error| no_card(path, &error))?;
     stream.set_read_timeout(Some(WORK))?;
-    let into = Into::of(words)?;
+    let capture = CaptureFile::of(words)?;
     // Where it has not been heard to its end, the answer says why.
-    let said = say(&stream, &command.replace('\n', " "), into.as_ref());
+    let said = say(&stream, &command.replace('\n', " "), capture.as_ref());
     let line = match heard(path, &stream) {
         Ok(line) if line.is_empty() => {
             said.map_err(|error| no_card(path, &error))?;
@@ -39,16 +39,16 @@ pub(in crate::nic) fn ctl(path: &Path, is_json: bool, words: &str) -> Result<(),
         heard => heard?,
     };
     let answer: Value = serde_json::from_str(&line).map_err(|_| odd(path))?;
-    if let (true, Some(into)) = (answer["error"].is_string(), into) {
-        into.forget();
+    if let (false, Some(capture)) = (answer["error"].is_string(), capture) {
+        capture.keep();
     }
     print(path, is_json, &line, answer)
 }
 
 /// Sends a command, and beside it the file that it names.
-fn say(stream: &UnixStream, command: &str, into: Option<&Into>) -> io::Result<()> {
-    let Some(into) = into else { return writeln!(&*stream, "{command}") };
-    let files = [into.file.as_fd()];
+fn say(stream: &UnixStream, command: &str, capture: Option<&CaptureFile>) -> io::Result<()> {
+    let Some(capture) = capture else { return writeln!(&*stream, "{command}") };
+    let files = [capture.file.as_fd()];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut beside = SendAncillaryBuffer::new(&mut space);
     beside.push(SendAncillaryMessage::ScmRights(&files));
@@ -114,17 +114,18 @@ fn print(path: &Path, is_json: bool, line: &str, answer: Value) -> Result<(), Fa
     Ok(())
 }
 
-/// A file that frames are to be captured into. What is in it stays until the card begins.
-struct Into {
+/// A file that frames are to be captured into. What is in it stays until the card begins. A file
+/// that was made for it goes with this, unless the card took it.
+struct CaptureFile {
     file: File,
     path: PathBuf,
     /// It was not there before.
     is_new: bool,
 }
 
-impl Into {
+impl CaptureFile {
     /// Opens the file of a `capture PORT FILE`; `None` for another command.
-    fn of(words: &str) -> Result<Option<Into>, Failure> {
+    fn of(words: &str) -> Result<Option<CaptureFile>, Failure> {
         let words: Vec<&str> = words.split_whitespace().collect();
         let (["capture", port, file] | ["capture", port, file, "count", _]) = words[..] else {
             return Ok(None);
@@ -133,12 +134,12 @@ impl Into {
             return Ok(None);
         }
         let path = PathBuf::from(file);
-        let (file, is_new) = Into::open(&path).map_err(|error| {
+        let (file, is_new) = CaptureFile::open(&path).map_err(|error| {
             let otherwise = "give the path of a file to be written";
             let reason = files::reason_of_system(&path, &error, otherwise);
             Failure::Refused { reason: format!("{}: {reason}", path.display()) }
         })?;
-        Ok(Some(Into { file, path, is_new }))
+        Ok(Some(CaptureFile { file, path, is_new }))
     }
 
     fn open(path: &Path) -> io::Result<(File, bool)> {
@@ -154,10 +155,60 @@ impl Into {
         }
     }
 
-    /// The card did not take it.
-    fn forget(self) {
-        if self.is_new {
-            let _ = std::fs::remove_file(self.path);
+    /// The card took it.
+    fn keep(mut self) {
+        self.is_new = false;
+    }
+}
+
+impl Drop for CaptureFile {
+    fn drop(&mut self) {
+        let identity = |about: Metadata| (about.dev(), about.ino());
+        let there = fs::symlink_metadata(&self.path).map(identity).ok();
+        // Not what another has put there since.
+        if self.is_new && there.is_some() && there == self.file.metadata().map(identity).ok() {
+            let _ = fs::remove_file(&self.path);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_the_card_does_not_take_does_not_stay() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("seen.pcap");
+        let words = format!("capture 0 {}", path.display());
+        let made = || CaptureFile::of(&words).unwrap().unwrap();
+        drop(made());
+        assert!(!path.exists());
+        // Another file in its place stays.
+        let capture = made();
+        fs::rename(&path, directory.path().join("moved")).unwrap();
+        fs::write(&path, "precious").unwrap();
+        drop(capture);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+        // One that was there before does, too.
+        drop(made());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+        fs::remove_file(&path).unwrap();
+        made().keep();
+        assert!(path.exists());
+        fs::remove_file(&path).unwrap();
+
+        let socket = directory.path().join("card");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let card = thread::spawn(move || {
+            let (stream, _) = listener.accept().unwrap();
+            BufReader::new(stream).read_line(&mut String::new()).unwrap();
+        });
+        ctl(&socket, false, &words).unwrap_err();
+        card.join().unwrap();
+        assert!(!path.exists(), "the card gave no answer");
     }
 }

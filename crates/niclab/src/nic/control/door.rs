@@ -30,14 +30,14 @@ const OWN: Mode = Mode::RUSR.union(Mode::WUSR);
 const SHARED: Mode = OWN.union(Mode::RGRP).union(Mode::WGRP);
 
 /// A socket with a name, which goes with this.
-pub(super) struct Door {
+pub(super) struct ListeningSocket {
     pub(super) listener: UnixListener,
     path: PathBuf,
     /// Device and number of the file that was made.
     file: (u64, u64),
 }
 
-impl Drop for Door {
+impl Drop for ListeningSocket {
     fn drop(&mut self) {
         // Not what another has put there since.
         if lstat(&self.path).is_ok_and(|now| identity(&now) == self.file) {
@@ -50,10 +50,10 @@ fn identity(file: &Stat) -> (u64, u64) {
     (file.st_dev, file.st_ino)
 }
 
-impl Door {
+impl ListeningSocket {
     /// Listens at a path. What a killed card left is taken away; one that runs is not disturbed,
     /// and what is no socket, such as a symbolic link, stays.
-    pub(super) fn open(path: &Path, group: Option<&str>) -> Result<Door, Failure> {
+    pub(super) fn open(path: &Path, group: Option<&str>) -> Result<ListeningSocket, Failure> {
         let refused = |reason: String| Failure::Control { path: path.to_path_buf(), reason };
         let group = group.map(|name| {
             let unknown = || {
@@ -80,7 +80,8 @@ impl Door {
         })?;
         let said = |error: Errno| refused(io::Error::from(error).to_string());
         let file = identity(&lstat(path).map_err(said)?);
-        let door = Door { listener: UnixListener::from(socket), path: path.to_path_buf(), file };
+        let listener = UnixListener::from(socket);
+        let socket = ListeningSocket { listener, path: path.to_path_buf(), file };
         share(path, file, group).map_err(|error| match (error, group) {
             (Errno::PERM, Some(_)) => refused(
                 "--control-group: only root, and a member of the group, may give it the socket"
@@ -88,8 +89,8 @@ impl Door {
             ),
             (error, _) => said(error),
         })?;
-        listen(&door.listener, WAITING_MAX).map_err(said)?;
-        Ok(door)
+        listen(&socket.listener, WAITING_MAX).map_err(said)?;
+        Ok(socket)
     }
 }
 
@@ -154,14 +155,14 @@ mod tests {
     }
 
     fn refusal(path: &Path, group: Option<&str>) -> String {
-        Door::open(path, group).err().unwrap().to_string()
+        ListeningSocket::open(path, group).err().unwrap().to_string()
     }
 
     #[test]
     fn the_socket_is_its_owners_and_a_groups_that_is_named() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("card");
-        let door = Door::open(&path, None).unwrap();
+        let door = ListeningSocket::open(&path, None).unwrap();
         assert_eq!(mode(&path), 0o600);
         drop(door);
         assert!(!path.exists());
@@ -178,7 +179,7 @@ mod tests {
                 rustix::process::getegid().as_raw(),
             ),
         };
-        let _door = Door::open(&path, Some(&group)).unwrap();
+        let _door = ListeningSocket::open(&path, Some(&group)).unwrap();
         assert_eq!((mode(&path), fs::metadata(&path).unwrap().gid()), (0o660, number));
         UnixStream::connect(&path).unwrap();
     }
@@ -214,7 +215,7 @@ mod tests {
         refusal(&left, None);
         assert!(fs::symlink_metadata(&socket).is_ok());
         // What it left itself is taken away, and one that listens is not.
-        let door = Door::open(&socket, None).unwrap();
+        let door = ListeningSocket::open(&socket, None).unwrap();
         refusal(&socket, None);
         // What is put in the place of the socket is not taken away with it.
         fs::rename(&rules, &socket).unwrap();

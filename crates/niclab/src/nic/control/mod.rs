@@ -24,18 +24,16 @@ use crate::failure::Failure;
 use crate::rules;
 use client::Client;
 pub(super) use ctl::ctl;
-use door::Door;
+use door::ListeningSocket;
 
 /// Longest command over the socket, bytes, and most that is held of all that are being said: a file
 /// of tables for a million entries.
 const COMMAND_LEN_MAX: usize = 64 << 20;
 
-/// Bytes of a command that need no room of all: however slowly somebody says a long one, others are
-/// answered.
+/// Part of a command that does not count towards the shared limit, bytes.
 const OWN_LEN: usize = 4_096;
 
-/// Most bytes of an answer that is made of what tables have, and most that wait to be taken by all
-/// who were answered, if more than one of them has some left: who looks for more can ask again.
+/// Largest answer made from tables, and limit of all answers not yet read, bytes.
 pub(super) const ANSWER_LEN_MAX: usize = COMMAND_LEN_MAX;
 
 /// How long a client may be silent, and how long it may take in all before its rate counts.
@@ -53,17 +51,17 @@ const COMMANDS: &str =
 /// Letters of a word that are shown in an answer which refuses it.
 const WORD_SHOWN: usize = 40;
 
-/// What a card can be asked that others change.
-const LOOKS: &str = "counters; capture PORT …; rss PORT; flow list or query; program show, \
-    register, counter or window; table show; stop";
+/// Commands allowed on a card that another program controls.
+const READ_ONLY_COMMANDS: &str = "counters; capture PORT …; rss PORT; flow list or query; \
+    program show, register, counter or window; table show; stop";
 
 /// What may be asked by a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum May {
+pub enum Access {
     /// Everything.
-    Change,
+    Full,
     /// What changes nothing: rules, tables and the program are somebody else's.
-    Look,
+    ReadOnly,
 }
 
 /// Most that are kept connected. Who comes is heard first: what it says is answered if all of it is
@@ -72,8 +70,8 @@ const CLIENTS_MAX: usize = 16;
 
 /// The socket of a card that runs. It goes with this.
 pub struct Control {
-    door: Door,
-    may: May,
+    socket: ListeningSocket,
+    access: Access,
     /// Most that is held of what is being said, bytes.
     room: usize,
     clients: Vec<Client>,
@@ -82,9 +80,9 @@ pub struct Control {
 impl Control {
     /// Listens there, for the owner of this process and those of a group, if one is named. What a
     /// killed card left is taken away; one that runs is not disturbed.
-    pub fn bind(path: &Path, group: Option<&str>, may: May) -> Result<Control, Failure> {
-        let (door, room, clients) = (Door::open(path, group)?, COMMAND_LEN_MAX, Vec::new());
-        Ok(Control { door, may, room, clients })
+    pub fn bind(path: &Path, group: Option<&str>, access: Access) -> Result<Control, Failure> {
+        let socket = ListeningSocket::open(path, group)?;
+        Ok(Control { socket, access, room: COMMAND_LEN_MAX, clients: Vec::new() })
     }
 
     /// Answers who says something within so much time; whether the card is to end. Who says
@@ -92,10 +90,10 @@ impl Control {
     pub fn serve(&mut self, card: &mut Card, patience: Duration) -> bool {
         self.wait(patience);
         for _ in 0..CLIENTS_MAX {
-            let Ok((stream, _)) = self.door.listener.accept() else { break };
+            let Ok((stream, _)) = self.socket.listener.accept() else { break };
             self.clients.push(Client::new(stream));
         }
-        let (mut is_end, may) = (false, self.may);
+        let (mut is_end, access) = (false, self.access);
         let held: usize = self.clients.iter().map(|client| shared(client.said_len())).sum();
         let mut room = self.room.saturating_sub(held);
         let mut untaken: usize = self.clients.iter().map(|client| client.untaken()).sum();
@@ -105,7 +103,7 @@ impl Control {
                 match client.listen(&mut room) {
                     Ok(None) => return client.is_awake(),
                     Ok(Some(said)) => {
-                        let (ends, took) = client.answer(card, may, said, &mut untaken);
+                        let (ends, took) = client.answer(card, access, said, &mut untaken);
                         is_end |= ends;
                         worked += took;
                     }
@@ -116,22 +114,25 @@ impl Control {
             client.tell().is_ok() && client.untaken() > 0 && client.is_awake()
         });
         // While the card was at work it heard nobody.
-        self.clients.iter_mut().for_each(|client| client.pardon(worked));
+        self.clients.iter_mut().for_each(|client| client.extend_deadline(worked));
         while self.clients.len() > CLIENTS_MAX {
             let idle = |(_, client): &(usize, &Client)| client.silent();
             let idlest = self.clients.iter().enumerate().max_by_key(idle).map_or(0, |(at, _)| at);
-            self.clients.swap_remove(idlest).let_go("others came, and it was silent for longest");
+            self.clients
+                .swap_remove(idlest)
+                .disconnect("others came, and it was silent for longest");
         }
         is_end
     }
 
     /// Waits until somebody comes, says something or takes something.
     fn wait(&self, patience: Duration) {
-        let timeout = Timespec { tv_sec: 0, tv_nsec: patience.subsec_nanos().into() };
+        let (tv_sec, tv_nsec) = (patience.as_secs() as i64, patience.subsec_nanos().into());
+        let timeout = Timespec { tv_sec, tv_nsec };
         let streams = self.clients.iter().map(Client::waits_for);
-        let door = [(self.door.listener.as_fd(), PollFlags::IN)];
+        let new = [(self.socket.listener.as_fd(), PollFlags::IN)];
         let mut asked: Vec<PollFd<'_>> =
-            streams.chain(door).map(|(fd, what)| PollFd::from_borrowed_fd(fd, what)).collect();
+            streams.chain(new).map(|(fd, what)| PollFd::from_borrowed_fd(fd, what)).collect();
         // Whatever it says, all are looked at.
         let _ = poll(&mut asked, Some(&timeout));
     }
@@ -150,14 +151,14 @@ fn shared(said: usize) -> usize {
 /// That a command finds no room, and what to do then.
 fn too_long() -> String {
     format!(
-        "a command has {COMMAND_LEN_MAX} bytes at most, and so have all long ones together that \
-         are being said: divide it into several (with --replace, by tables), or ask again when \
-         others have been answered; `--tables` has no such limit"
+        "command too long: a command, and all pending ones together, have at most {} MiB; split \
+         it, or retry when others are done",
+        COMMAND_LEN_MAX >> 20
     )
 }
 
 /// Whether a command changes nothing about how frames are decided.
-fn looks(line: &str) -> bool {
+fn is_read_only(line: &str) -> bool {
     let words: Vec<&str> = line.split_whitespace().take(3).collect();
     match words[..] {
         ["counters" | "stop" | "capture", ..] | ["rss", _] | ["flow", "list" | "query", ..] => true,
@@ -168,7 +169,9 @@ fn looks(line: &str) -> bool {
 }
 
 fn only() -> String {
-    format!("this card serves a store, which tells it what to do; it can be asked: {LOOKS}")
+    format!(
+        "this card serves a store, which tells it what to do; it can be asked: {READ_ONLY_COMMANDS}"
+    )
 }
 
 /// Carries out a command, with the file that came beside it: what came of it, and whether the card
@@ -262,7 +265,7 @@ mod tests {
         let port: PortName = format!("pcap:out={}", trace.display()).parse().unwrap();
         let card = Card::start(&CardConfig::new(vec![port], 1, vec![0]), "").unwrap();
         let path = directory.path().join("card");
-        let control = Control::bind(&path, None, May::Change).unwrap();
+        let control = Control::bind(&path, None, Access::Full).unwrap();
         Bench { control, card, path, _directory: directory }
     }
 
@@ -296,6 +299,14 @@ mod tests {
     }
 
     #[test]
+    fn the_socket_is_waited_at_for_whole_seconds_too() {
+        let mut bench = bench();
+        let begun = Instant::now();
+        bench.control.serve(&mut bench.card, Duration::from_millis(1_010));
+        assert!(begun.elapsed() >= Duration::from_secs(1));
+    }
+
+    #[test]
     fn a_command_is_carried_out_once_its_line_is_whole_and_not_before() {
         let mut bench = bench();
         let create = b"flow create 0 ingress pattern eth / end actions drop / end\n";
@@ -325,7 +336,8 @@ mod tests {
             })
         };
         // As long as can be, twice, for it does not add up; and a byte longer.
-        for (more, answer) in [(0, "is no command"), (0, "is no command"), (1, "bytes at most")] {
+        for (more, answer) in [(0, "is no command"), (0, "is no command"), (1, "command too long")]
+        {
             let mut text = vec![b'x'; OWN_LEN + room + more];
             text.push(b'\n');
             let said = says(bench.connected(), text);
@@ -346,7 +358,7 @@ mod tests {
         long.push(b'\n');
         let mut client = bench.connected();
         client.write_all(&long).unwrap();
-        assert!(bench.answer(&mut client).contains("and so have all long ones"));
+        assert!(bench.answer(&mut client).contains("and all pending ones together"));
         drop(waits.join().unwrap());
         bench.control.serve(&mut bench.card, Duration::from_millis(5));
         let mut client = bench.connected();
@@ -398,7 +410,7 @@ mod tests {
             let mut client = Client::new(stream);
             let mut untaken = ANSWER_LEN_MAX;
             let said = Said { line: Ok(command.to_owned()), file: None };
-            client.answer(&mut bench.card, May::Change, said, &mut untaken);
+            client.answer(&mut bench.card, Access::Full, said, &mut untaken);
             client.answered()
         };
         assert!(asked("flow list 0").contains("ask again"));
@@ -410,7 +422,7 @@ mod tests {
     #[test]
     fn a_card_that_serves_is_asked_and_not_changed() {
         let mut bench = bench();
-        bench.control.may = May::Look;
+        bench.control.access = Access::ReadOnly;
         for (command, answer) in [
             ("counters", "\"ports\""),
             ("rss 0", "entries of the table"),

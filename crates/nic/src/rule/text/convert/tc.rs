@@ -212,6 +212,8 @@ impl<'t> Script<'t> {
     /// Takes back filters that were added.
     fn delete(&mut self, words: &mut Tokens<'_>) -> Result<(), TextError> {
         let head = Head::read_to(words, &mut self.device, false, true)?;
+        head.check(words)?;
+        head.check_delete(words)?;
         self.kernel.delete(&head);
         Ok(())
     }
@@ -322,6 +324,10 @@ struct Head {
     pref: Option<u32>,
     chain: u32,
     handle: Option<u32>,
+    /// A handle is given, if only 0.
+    has_handle: bool,
+    /// The kind of the filter is given.
+    has_kind: bool,
 }
 
 impl Head {
@@ -347,6 +353,7 @@ impl Head {
                 "" if may_end => return Ok(head),
                 "flower" => {
                     words.next();
+                    head.has_kind = true;
                     return Ok(head);
                 }
                 "dev" => {
@@ -390,6 +397,7 @@ impl Head {
             Some("handle") => {
                 let handle = words.c_number("handle", 0, u32::MAX.into())? as u32;
                 self.handle = Some(handle).filter(|handle| *handle > 0);
+                self.has_handle = true;
             }
             Some(name @ ("block" | "estimator")) => return Err(words.not_supported(name)),
             _ => {
@@ -407,8 +415,30 @@ impl Head {
         match self.is_ingress {
             true => Ok(()),
             false => Err(words.unfit(
-                "neither `ingress` nor `parent ffff:`: tc adds such a filter where packets leave",
+                "neither `ingress` nor `parent ffff:`: tc means the filters of the root qdisc, \
+                 where packets leave",
             )),
+        }
+    }
+
+    /// Refuses what tc (`tc_filter_modify`) or the kernel (`tc_del_tfilter`) does not delete.
+    fn check_delete(&self, words: &Tokens<'_>) -> Result<(), TextError> {
+        if self.has_handle && !self.has_kind {
+            return Err(
+                words.unfit("`handle` without `flower`: tc deletes no filter; add `flower`")
+            );
+        }
+        let given = [
+            (self.protocol.is_some_and(|protocol| protocol != 0), "protocol"),
+            (self.handle.is_some(), "handle"),
+            (self.has_kind, "flower"),
+        ];
+        match given.into_iter().find(|(is_given, _)| *is_given) {
+            Some((_, name)) if self.pref.is_none() => Err(words.unfit(format!(
+                "`delete` with `{name}` and without `pref`: the kernel deletes no filter; add \
+                 `pref`"
+            ))),
+            _ => Ok(()),
         }
     }
 }

@@ -164,7 +164,7 @@ pub(super) struct Rule {
     pub(super) action: String,
     /// What it matches, as the kernel compares filters.
     pub(super) keys: Keys,
-    /// What has no equivalent and changes nothing.
+    /// Options without effect here, shown as comments.
     pub(super) aside: Vec<String>,
 }
 

@@ -137,7 +137,7 @@ impl Kernel {
         priorities.sort_by_key(|(_, priority)| priority.line);
         for (place, priority) in priorities {
             let mut entries: Vec<_> = priority.filters.iter().flatten().collect();
-            entries.sort_by_key(|entry| priority.masks.get(&mask_of(&entry.rule.keys)));
+            entries.sort_by_cached_key(|entry| priority.masks.get(&mask_of(&entry.rule.keys)));
             for Entry { line, rule, .. } in entries {
                 rule.aside.iter().for_each(|what| rules.comment(*line, what));
                 rules.rule(*place, &rule.items, &rule.action);

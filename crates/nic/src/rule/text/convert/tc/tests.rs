@@ -180,6 +180,44 @@ fn filters_are_replaced_and_deleted_as_the_kernel_does() {
     assert_eq!(out.lines().count(), 2, "{out}");
 }
 
+#[test]
+fn a_delete_that_tc_or_the_kernel_refuses_is_refused() {
+    let first = "tc filter add dev eth0 ingress protocol ip pref 10 flower action drop\n";
+    let root = "neither `ingress` nor `parent ffff:`";
+    let kind = "`handle` without `flower`: tc deletes no filter";
+    for (rest, said) in [
+        ("", root),
+        ("pref 10", root),
+        ("pref 10 protocol ip handle 1 flower", root),
+        ("root", "not supported: filters that are not of ingress"),
+        ("ingress handle 1", kind),
+        ("ingress handle 0", kind),
+        ("ingress pref 10 handle 1", kind),
+        ("ingress pref 10 protocol ip handle 1", kind),
+        ("ingress protocol ip", "`delete` with `protocol` and without `pref`"),
+        ("ingress protocol all", "`delete` with `protocol` and without `pref`"),
+        ("ingress pref 0 protocol ip", "`delete` with `protocol` and without `pref`"),
+        ("ingress handle 1 flower", "`delete` with `handle` and without `pref`"),
+        ("ingress flower", "`delete` with `flower` and without `pref`"),
+        ("parent ffff: chain 0 flower", "`delete` with `flower` and without `pref`"),
+    ] {
+        let text = format!("{first}tc filter del dev eth0 {rest}");
+        let error = convert(Format::Tc, &text).unwrap_err().to_string();
+        assert!(error.contains(said), "{rest}: {error}");
+    }
+    for rest in [
+        "ingress",
+        "parent ffff: chain 0",
+        "ingress pref 10",
+        "ingress pref 10 protocol ip",
+        "ingress pref 10 flower",
+        "ingress pref 10 handle 1 flower",
+    ] {
+        let out = lines(Format::Tc, &format!("{first}tc filter del dev eth0 {rest}"));
+        assert_eq!(out, "# line 2: deletes 1 of the filters before it\n", "{rest}");
+    }
+}
+
 /// Two filters in the form of `tc filter show`, before the first of which stands its priority.
 const SHOWN: &str = "\
 filter protocol ip pref 10 flower chain 0 
@@ -364,7 +402,8 @@ fn tc_filters_without_an_equivalent_are_refused() {
         ("tc filter add dev eth0 egress".into(), "not supported: filters that are not of ingress"),
         (
             "tc filter add dev eth0 protocol ip flower action drop".into(),
-            "neither `ingress` nor `parent ffff:`: tc adds such a filter where packets leave",
+            "neither `ingress` nor `parent ffff:`: tc means the filters of the root qdisc, where \
+             packets leave",
         ),
         ("tc class add".into(), "not supported: tc class"),
         (
