@@ -25,11 +25,11 @@
 
 use std::collections::BTreeSet;
 
+use niclab_nic::rule::text::visible;
 use serde_json::{Map, Value};
 
 use super::command::Command;
 use crate::form::Program;
-use niclab_nic::rule::text::visible;
 
 /// Why a file is refused: the place in it, as `tables.stations.entries[3]`, and what is wrong
 /// there.
