@@ -18,6 +18,7 @@ use niclab_packet::trace::{LINK_ETHERNET, Record, Writer};
 use niclab_port::error::PortError;
 use niclab_port::output::Output;
 use rtrb::{Consumer, Producer, RingBuffer};
+use rustix::fs::{OFlags, fcntl_getfl};
 
 /// Bytes that wait to be written, for each core: 2,709 of the longest frames.
 const BYTES: usize = 4 << 20;
@@ -134,6 +135,9 @@ pub(crate) fn begin(
     frames_max: u64,
     begun_ns: u64,
 ) -> io::Result<(Capture, Vec<Tap>)> {
+    if fcntl_getfl(&file)?.intersection(OFlags::ACCMODE) == OFlags::RDONLY {
+        return Err(io::Error::other("the file is open for reading alone: open it for writing"));
+    }
     let output = Output::of(path, file).map_err(what_it_says)?;
     let has_begun = (0..cores).map(|_| AtomicBool::default()).collect();
     let shared = Arc::new(Shared { has_begun, ..Shared::default() });

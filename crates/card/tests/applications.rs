@@ -302,7 +302,9 @@ fn who_steers_more_than_a_core_takes_loses_its_own_frames_alone_and_pays_for_the
     let [greedy, modest] = &counters[..] else { panic!("{counters:?}") };
     assert_eq!([modest.queue_missed, modest.tx_dropped, modest.missed], [0; 3], "{modest:?}");
     assert_eq!([load(&other.left[1]); 2], [load(&world.made[1]), modest.frames]);
-    assert_eq!(greedy.frames - greedy.queue_missed, load(&other.left[0]), "{greedy:?}");
+    // On a busy machine the other core's transmit ring may fill, too.
+    let left = greedy.frames - greedy.queue_missed - greedy.tx_dropped;
+    assert_eq!(left, load(&other.left[0]), "{greedy:?}");
     // The other core works on it: what the system took of that is nobody's.
     assert!(greedy.busy_ns > load(&other.left[0]) * u64::from(work_ns) / 2, "{greedy:?}");
 }

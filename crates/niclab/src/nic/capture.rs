@@ -7,7 +7,6 @@ use std::path::Path;
 
 use niclab_card::{Captured, Card};
 use niclab_lab::words;
-use rustix::fs::{OFlags, fcntl_getfl};
 use serde_json::{Value, json};
 
 use super::patience::wait;
@@ -44,15 +43,11 @@ fn writable(path: &str, beside: Option<OwnedFd>) -> Result<File, String> {
              (SCM_RIGHTS), as `niclab nic ctl` does"
         )
     })?;
-    let flags = fcntl_getfl(&beside).map_err(|error| format!("{path}: {error}"))?;
     let file = File::from(beside);
     let about = file.metadata().map_err(|error| format!("{path}: {error}"))?;
     // The card would wait for who reads a pipe.
     if !about.is_file() {
         return Err(format!("{path}: frames are captured into files: give one"));
-    }
-    if flags.intersection(OFlags::ACCMODE) == OFlags::RDONLY {
-        return Err(format!("{path}: the file is open for reading alone: open it for writing"));
     }
     Ok(file)
 }
