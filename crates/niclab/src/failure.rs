@@ -226,6 +226,20 @@ pub enum Failure {
         /// The directory that is to stay as it is.
         of: PathBuf,
     },
+    /// The place of a merged result is taken.
+    #[error("{} exists already: choose another directory with -o", path.display())]
+    Taken {
+        /// What was asked for.
+        path: PathBuf,
+    },
+    /// The disk is full, and a merged result was to be written.
+    #[error(
+        "no space left for {}: nothing was written; the parts are unchanged", path.display()
+    )]
+    Unmerged {
+        /// What was asked for.
+        path: PathBuf,
+    },
     /// A metric that cannot be compared.
     #[error("--metric {name}: choose one of {}", known.join(", "))]
     Metric {
@@ -318,7 +332,7 @@ pub enum Failure {
     #[error("report: {0}")]
     Report(#[from] ReportError),
     /// The result directory cannot be used.
-    #[error("{0}")]
+    #[error("{}", of_result(.0))]
     Result(#[from] ResultError),
     /// A file of rules, a program or tables that is not there, or not to be opened.
     #[error("{}: {}", path.display(), reason(path, error, "give a file that can be read"))]
@@ -397,6 +411,14 @@ fn of_card(error: &CardError) -> String {
         {
             format!("{error}: {}", who_may(path))
         }
+        error => error.to_string(),
+    }
+}
+
+/// Why a result directory cannot be used; where a right to read is missing, who has it.
+fn of_result(error: &ResultError) -> String {
+    match error {
+        ResultError::Unreadable { path } => format!("{error}: {}", who_may(path)),
         error => error.to_string(),
     }
 }
@@ -521,6 +543,8 @@ impl Failure {
             | Failure::Merged { .. }
             | Failure::Within { .. }
             | Failure::Result(_)
+            | Failure::Taken { .. }
+            | Failure::Unmerged { .. }
             | Failure::Unmeasured { .. }
             | Failure::Untrusted { .. } => 4,
             Failure::Device(DeviceError::BadLoad { .. })

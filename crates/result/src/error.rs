@@ -103,6 +103,14 @@ pub enum ResultError {
         /// The file.
         path: PathBuf,
     },
+    /// The file of the run says no run.
+    #[error("{}: {reason}; restore the file from a copy", path.display())]
+    BadRun {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// Something else has the name of a document.
     #[error("{} is {what}, not a file: put the file itself in its place", path.display())]
     NotFile {

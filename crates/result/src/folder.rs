@@ -103,7 +103,11 @@ impl Folder {
         }
         let of = |error: io::Error| match error.kind() {
             io::ErrorKind::IsADirectory => ResultError::InTheWay { path: self.place(name) },
-            _ => ResultError::of_writing(&self.place(name), error),
+            // A new file takes its place: it is the directory that must be writable.
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                ResultError::of_writing(&self.path, error)
+            }
+            _ => ResultError::of(&self.place(name), error),
         };
         let (part, mut file) = self.part(name).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => {
@@ -187,7 +191,9 @@ impl Folder {
         let file = File::from(opened.map_err(|error| match error {
             rustix::io::Errno::LOOP => not_file("a symbolic link"),
             other if flags.contains(OFlags::CREATE) => {
-                ResultError::of_writing(&path, other.into())
+                // A file that is missing is made in the directory.
+                let path = if kind.is_some() { &path } else { &self.path };
+                ResultError::of_writing(path, other.into())
             }
             other => ResultError::of_reading(&path, other.into()),
         })?);

@@ -87,7 +87,9 @@ fn an_empty_directory_is_filled_and_one_that_is_not_empty_is_kept() {
     fs::create_dir(&output).unwrap();
     merge(&[&host, &snic], &output).with(0, &[]);
     let before = contents(&output);
-    merge(&[&host, &snic], &output).with(4, &["both exists already", "choose another directory"]);
+    let ended = merge(&[&host, &snic], &output);
+    ended.with(4, &["both exists already: choose another directory with -o"]);
+    assert!(!ended.err.contains("--resume"), "{ended:?}");
     assert_eq!(contents(&output), before);
     let file = scratch.path().join("file");
     fs::write(&file, "mine").unwrap();
