@@ -226,19 +226,13 @@ pub enum Failure {
         /// The directory that is to stay as it is.
         of: PathBuf,
     },
-    /// The place of a merged result is taken.
-    #[error("{} exists already: choose another directory with -o", path.display())]
-    Taken {
+    /// A merged result cannot be written where it was to be.
+    #[error("{} {reason}", path.display())]
+    Unwritten {
         /// What was asked for.
         path: PathBuf,
-    },
-    /// The disk is full, and a merged result was to be written.
-    #[error(
-        "no space left for {}: nothing was written; the parts are unchanged", path.display()
-    )]
-    Unmerged {
-        /// What was asked for.
-        path: PathBuf,
+        /// Why not, and what to do.
+        reason: &'static str,
     },
     /// A metric that cannot be compared.
     #[error("--metric {name}: choose one of {}", known.join(", "))]
@@ -543,8 +537,7 @@ impl Failure {
             | Failure::Merged { .. }
             | Failure::Within { .. }
             | Failure::Result(_)
-            | Failure::Taken { .. }
-            | Failure::Unmerged { .. }
+            | Failure::Unwritten { .. }
             | Failure::Unmeasured { .. }
             | Failure::Untrusted { .. } => 4,
             Failure::Device(DeviceError::BadLoad { .. })

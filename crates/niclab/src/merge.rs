@@ -68,10 +68,12 @@ fn of_writing(output: &Path, failure: Failure) -> Failure {
     let path = output.to_path_buf();
     match failure {
         Failure::Result(ResultError::Exists { .. } | ResultError::NotBegun { .. }) => {
-            Failure::Taken { path }
+            let reason = "exists already: choose another directory with -o";
+            Failure::Unwritten { path, reason }
         }
         Failure::Result(ResultError::Full { .. } | ResultError::NoRoom { .. }) => {
-            Failure::Unmerged { path }
+            let reason = "has no space left: nothing was written; the parts are unchanged";
+            Failure::Unwritten { path, reason }
         }
         other => other,
     }
