@@ -107,16 +107,58 @@ pub fn open(path: &Path) -> Result<File, FileError> {
     let file = File::from(rustix::fs::open(path, flags, Mode::empty()).map_err(io::Error::from)?);
     let about = file.metadata()?;
     refuse(&about)?;
-    if about.file_type().is_fifo() {
-        // A pipe without a name (proc_pid_fd(5)) has a writer, which is awaited.
-        let name = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
-        if !name.to_string_lossy().starts_with("pipe:") {
-            return Err(FileError::NotFile { what: "a named pipe" });
-        }
-        let flags = rustix::fs::fcntl_getfl(file.as_fd()).map_err(io::Error::from)?;
-        rustix::fs::fcntl_setfl(file.as_fd(), flags - OFlags::NONBLOCK).map_err(io::Error::from)?;
-    }
+    refuse_named_pipe(&file, &about)?;
+    wait_again(&file)?;
     Ok(file)
+}
+
+/// Opens a file to be written, or makes it where there is none: what is in it stays. A character
+/// device such as `/dev/null` and a pipe that a shell made (`>(…)`, `/dev/stdout`) are opened too.
+/// Opening waits for nothing.
+///
+/// # Errors
+/// [`FileError::NotFile`], [`FileError::System`].
+pub fn create(path: &Path) -> Result<File, FileError> {
+    let refuse = |about: &Metadata| match other_than_file(about.file_type()) {
+        Some(_) if about.file_type().is_fifo() || about.file_type().is_char_device() => Ok(()),
+        Some(what) => Err(FileError::NotFile { what }),
+        None => Ok(()),
+    };
+    // To open a device is to use it already: it is looked at before.
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    if let Ok(place) = rustix::fs::open(path, flags, Mode::empty()).map(File::from) {
+        let about = place.metadata()?;
+        refuse(&about)?;
+        refuse_named_pipe(&place, &about)?;
+    }
+    let flags =
+        OFlags::WRONLY | OFlags::CREATE | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+    let opened = rustix::fs::open(path, flags, Mode::from_raw_mode(0o666));
+    let file = File::from(opened.map_err(io::Error::from)?);
+    let about = file.metadata()?;
+    refuse(&about)?;
+    refuse_named_pipe(&file, &about)?;
+    wait_again(&file)?;
+    Ok(file)
+}
+
+/// Refuses a pipe with a name: its other end may never come.
+fn refuse_named_pipe(file: &File, about: &Metadata) -> Result<(), FileError> {
+    if !about.file_type().is_fifo() {
+        return Ok(());
+    }
+    // A pipe without a name (proc_pid_fd(5)) has another end, which is awaited.
+    let name = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+    match name.to_string_lossy().starts_with("pipe:") {
+        true => Ok(()),
+        false => Err(FileError::NotFile { what: "a named pipe" }),
+    }
+}
+
+/// Reading and writing wait again, as opening did not.
+fn wait_again(file: &File) -> io::Result<()> {
+    let flags = rustix::fs::fcntl_getfl(file.as_fd())?;
+    Ok(rustix::fs::fcntl_setfl(file.as_fd(), flags - OFlags::NONBLOCK)?)
 }
 
 /// Reads what is left of `file`, which may be `len_max` bytes.
@@ -282,6 +324,45 @@ mod tests {
         assert_eq!(said(&socket), "a socket, not a file; give a regular file");
         let none = read(&directory.path().join("none"), 8).unwrap_err();
         assert_eq!(io::Error::from(none).kind(), ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn what_is_no_file_is_refused_before_it_is_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let named = |name| directory.path().join(name);
+        let refused = |path: &Path| create(path).unwrap_err().to_string();
+        let pipe = named("pipe");
+        let (kind, mode) = (rustix::fs::FileType::Fifo, Mode::from_raw_mode(0o600));
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, kind, mode, 0).unwrap();
+        assert_eq!(refused(&pipe), "a named pipe, not a file; give a regular file");
+        // With a reader, too.
+        let _reader = File::options().read(true).write(true).open(&pipe).unwrap();
+        assert_eq!(refused(&pipe), "a named pipe, not a file; give a regular file");
+        assert_eq!(refused(directory.path()), "a directory, not a file; give a regular file");
+        let socket = named("socket");
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        assert_eq!(refused(&socket), "a socket, not a file; give a regular file");
+        let none = io::Error::from(create(&named("none/file")).unwrap_err());
+        assert_eq!(none.kind(), ErrorKind::NotFound);
+        for path in ["/dev/null", "/dev/full"] {
+            create(Path::new(path)).unwrap();
+        }
+        let (mut reader, writer) = io::pipe().unwrap();
+        let writer = OwnedFd::from(writer);
+        let path = PathBuf::from(format!("/proc/self/fd/{}", writer.as_raw_fd()));
+        let mut shell = create(&path).unwrap();
+        drop(writer);
+        assert!(!rustix::fs::fcntl_getfl(&shell).unwrap().contains(OFlags::NONBLOCK));
+        io::Write::write_all(&mut shell, b"said").unwrap();
+        drop(shell);
+        let mut said = String::new();
+        reader.read_to_string(&mut said).unwrap();
+        assert_eq!(said, "said");
+        let file = named("file");
+        drop(create(&file).unwrap());
+        fs::write(&file, "kept").unwrap();
+        drop(create(&file).unwrap());
+        assert_eq!(fs::read(&file).unwrap(), b"kept");
     }
 
     #[test]

@@ -72,7 +72,7 @@ pub fn check_names(directories: &[PathBuf]) -> Result<(), Failure> {
 
 fn load(path: &Path) -> Result<Loaded, Failure> {
     let stored = stored::open(path)?;
-    let run = Run::from_toml(&stored.run_toml()?)?;
+    let run = stored::run(path, &stored.run_toml()?)?;
     if measured(&run, &stored.samples).is_empty() {
         return Err(Failure::Unmeasured { directory: path.to_path_buf() });
     }

@@ -226,6 +226,14 @@ pub enum Failure {
         /// The directory that is to stay as it is.
         of: PathBuf,
     },
+    /// A merged result cannot be written where it was to be.
+    #[error("{} {reason}", path.display())]
+    Unwritten {
+        /// What was asked for.
+        path: PathBuf,
+        /// Why not, and what to do.
+        reason: &'static str,
+    },
     /// A metric that cannot be compared.
     #[error("--metric {name}: choose one of {}", known.join(", "))]
     Metric {
@@ -318,7 +326,7 @@ pub enum Failure {
     #[error("report: {0}")]
     Report(#[from] ReportError),
     /// The result directory cannot be used.
-    #[error("{0}")]
+    #[error("{}", of_result(.0))]
     Result(#[from] ResultError),
     /// A file of rules, a program or tables that is not there, or not to be opened.
     #[error("{}: {}", path.display(), reason(path, error, "give a file that can be read"))]
@@ -397,6 +405,14 @@ fn of_card(error: &CardError) -> String {
         {
             format!("{error}: {}", who_may(path))
         }
+        error => error.to_string(),
+    }
+}
+
+/// Why a result directory cannot be used; where a right to read is missing, who has it.
+fn of_result(error: &ResultError) -> String {
+    match error {
+        ResultError::Unreadable { path } => format!("{error}: {}", who_may(path)),
         error => error.to_string(),
     }
 }
@@ -521,6 +537,7 @@ impl Failure {
             | Failure::Merged { .. }
             | Failure::Within { .. }
             | Failure::Result(_)
+            | Failure::Unwritten { .. }
             | Failure::Unmeasured { .. }
             | Failure::Untrusted { .. } => 4,
             Failure::Device(DeviceError::BadLoad { .. })

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use niclab_lab::merge::{Merged, Part, merge};
-use niclab_lab::run::Run;
 use niclab_result::{Directory, Environment, ResultError, SCHEMA};
 
 use crate::arguments::MergeArguments;
@@ -28,7 +27,8 @@ pub fn run(arguments: &MergeArguments) -> Result<(), Failure> {
         say(&format!("left out: {name}: it has no round trips; niclab compare is for it"));
     }
     let environment = environment(&parts, &machines);
-    let part = beside(&arguments.output, &merged)?;
+    let of_output = |failure| of_writing(&arguments.output, failure);
+    let part = beside(&arguments.output, &merged).map_err(of_output)?;
     let path = part.path().to_path_buf();
     let written = write(part, &merged, &environment).and_then(|()| {
         let moved = fs::rename(&path, &arguments.output);
@@ -37,7 +37,7 @@ pub fn run(arguments: &MergeArguments) -> Result<(), Failure> {
     if let Err(failure) = written {
         // Best effort: what is wrong is told in any case.
         let _ = fs::remove_dir_all(&path);
-        return Err(failure);
+        return Err(of_output(failure));
     }
     let (summary, _) = report::summary(&stored::open(&arguments.output)?)?;
     report::announce(&summary, &arguments.output)
@@ -47,7 +47,7 @@ pub fn run(arguments: &MergeArguments) -> Result<(), Failure> {
 fn check_output(output: &Path, directories: &[PathBuf]) -> Result<(), Failure> {
     let is_empty = output.read_dir().is_ok_and(|mut entries| entries.next().is_none());
     if fs::symlink_metadata(output).is_ok() && !is_empty {
-        return Err(ResultError::existing(output).into());
+        return Err(of_writing(output, ResultError::existing(output).into()));
     }
     let above = output.ancestors().skip(1).find_map(|path| {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
@@ -63,6 +63,22 @@ fn check_output(output: &Path, directories: &[PathBuf]) -> Result<(), Failure> {
     }
 }
 
+/// The same failure as a merge has it, which nobody can go on with.
+fn of_writing(output: &Path, failure: Failure) -> Failure {
+    let path = output.to_path_buf();
+    match failure {
+        Failure::Result(ResultError::Exists { .. } | ResultError::NotBegun { .. }) => {
+            let reason = "exists already: choose another directory with -o";
+            Failure::Unwritten { path, reason }
+        }
+        Failure::Result(ResultError::Full { .. } | ResultError::NoRoom { .. }) => {
+            let reason = "has no space left: nothing was written; the parts are unchanged";
+            Failure::Unwritten { path, reason }
+        }
+        other => other,
+    }
+}
+
 /// Makes the directory that the result is written into before it takes its place: a new one beside
 /// it. The histograms' log begins with the earliest sample.
 fn beside(output: &Path, merged: &Merged) -> Result<Directory, Failure> {
@@ -75,9 +91,8 @@ fn beside(output: &Path, merged: &Merged) -> Result<Directory, Failure> {
 
 fn load(path: &Path) -> Result<(Part, Environment), Failure> {
     let stored = stored::open(path)?;
-    let run = Run::from_toml(&stored.run_toml()?)?;
-    let latencies = stored.latencies()?;
-    latencies.torn.iter().for_each(|torn| say(&torn.to_string()));
+    let run = stored::run(path, &stored.run_toml()?)?;
+    let latencies = stored::latencies(&stored)?;
     let machine = stored.environment()?.unwrap_or_default();
     let host = machine.facts.iter().find(|(name, _)| name == HOST);
     let host = host.map(|(_, value)| value.clone());

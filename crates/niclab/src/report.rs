@@ -9,7 +9,7 @@ use niclab_report::Options;
 use niclab_result::{REPORT, ReportWriter, Stored, Summary};
 
 use crate::failure::Failure;
-use crate::output::{quoted, say, stdout};
+use crate::output::{quoted, stdout};
 use crate::{stored, tables, trust};
 
 /// Writes the report of a finished or unfinished run anew.
@@ -21,9 +21,8 @@ pub fn run(directory: &Path) -> Result<(), Failure> {
 /// Computes the summary of a result directory from its samples.
 pub fn summary(stored: &Stored) -> Result<(Summary, String), Failure> {
     let toml = stored.run_toml()?;
-    let run = Run::from_toml(&toml)?;
-    let latencies = stored.latencies()?;
-    latencies.torn.iter().for_each(|torn| say(&torn.to_string()));
+    let run = stored::run(&stored.path, &toml)?;
+    let latencies = stored::latencies(stored)?;
     Ok((summarize(&run, &stored.samples, &latencies), toml))
 }
 

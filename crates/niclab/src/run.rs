@@ -28,7 +28,7 @@ use crate::devices::{self, OpenBed};
 use crate::failure::{Failure, STOPPED};
 use crate::output::{one_line, say};
 use crate::progress::Screen;
-use crate::{environment, files, report, rules, trust, tune};
+use crate::{environment, files, report, rules, stored, trust, tune};
 
 /// Name and version of the program, as results carry it.
 pub const PROGRAM: &str = concat!("niclab ", env!("CARGO_PKG_VERSION"));
@@ -202,10 +202,10 @@ fn check_resumable(path: &Path, run: &Run, is_trusted: bool) -> Result<(), Failu
 
 fn resumed(path: &Path, is_trusted: bool) -> Result<Prepared, Failure> {
     // Before anything is changed, and again of what is there behind the lock.
-    check_resumable(path, &Run::from_toml(&Stored::open(path)?.run_toml()?)?, is_trusted)?;
+    check_resumable(path, &stored::run(path, &Stored::open(path)?.run_toml()?)?, is_trusted)?;
     let (mut directory, stored, repairs) = Directory::resume(path)?;
     repairs.iter().for_each(|repair| say(&repair.to_string()));
-    let mut run = Run::from_toml(&stored.run_toml()?)?;
+    let mut run = stored::run(path, &stored.run_toml()?)?;
     check_resumable(path, &run, is_trusted)?;
     let traces = run.experiments.iter().flat_map(|experiment| &experiment.loads);
     if let Some(path) = traces.filter_map(|load| load.trace.as_deref()).next() {

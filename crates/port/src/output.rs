@@ -80,13 +80,14 @@ pub struct Output {
 }
 
 impl Output {
-    /// Opens a file, or makes it where there is none. What is in it stays for now.
+    /// Opens a file, or makes it where there is none. What is in it stays for now. A directory, a
+    /// socket and a named pipe are refused at once.
     ///
     /// # Errors
     /// [`PortError::File`]; [`PortError::FileTaken`] where this process reads or writes the file.
     pub fn open(path: &Path) -> Result<Output, PortError> {
-        let file = File::options().write(true).create(true).truncate(false).open(path);
-        let file = file.map_err(|source| PortError::File { path: path.to_owned(), source })?;
+        let file = niclab_files::create(path)
+            .map_err(|error| PortError::File { path: path.to_owned(), source: error.into() })?;
         Output::of(path, file)
     }
 

@@ -1,9 +1,10 @@
 //! Samples as comma-separated values (RFC 4180), for spreadsheets and statistics programs.
 //!
-//! One row a sample, one column an axis and a metric; the unit stands in the metric's name. The
-//! samples are read twice, first for the columns, so that a run of any length takes no memory.
+//! One row a measurement, one column an axis and a metric; the unit stands in the metric's name. Of
+//! two samples of one measurement the later one is written. The samples are read twice, first for
+//! the columns and for which samples count, so that a run of any length takes little memory.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -38,8 +39,11 @@ pub fn write_csv(directory: &Path, out: &mut dyn Write) -> Result<Option<Torn>, 
     let named = columns.axes.iter().chain(&columns.metrics).map(|name| text(name));
     write_row(out, head.chain(named)).map_err(failed)?;
     let mut samples = Lines::of(&folder)?;
-    for sample in &mut samples {
-        write_row(out, cells(&sample?, &columns)).map_err(failed)?;
+    for (place, sample) in samples.by_ref().enumerate() {
+        let sample = sample?;
+        if columns.counts.contains(&place) {
+            write_row(out, cells(&sample, &columns)).map_err(failed)?;
+        }
     }
     out.flush().map_err(failed)?;
     Ok(samples.torn)
@@ -48,16 +52,28 @@ pub fn write_csv(directory: &Path, out: &mut dyn Write) -> Result<Option<Torn>, 
 struct Columns {
     axes: BTreeSet<String>,
     metrics: BTreeSet<String>,
+    /// Places of the samples that count.
+    counts: BTreeSet<usize>,
 }
 
 fn columns(folder: &Folder) -> Result<Columns, ResultError> {
-    let mut columns = Columns { axes: BTreeSet::new(), metrics: BTreeSet::new() };
-    for sample in Lines::of(folder)? {
+    let (mut axes, mut metrics) = (BTreeSet::new(), BTreeSet::new());
+    let mut latest = BTreeMap::new();
+    for (place, sample) in Lines::of(folder)?.enumerate() {
         let sample = sample?;
-        columns.axes.extend(sample.point.into_keys());
-        columns.metrics.extend(sample.metrics.into_keys());
+        let at: String = sample.point.iter().map(|(axis, at)| format!("{axis}={at} ")).collect();
+        let key = (sample.experiment, sample.device, sample.trial, sample.repeat, at);
+        // A device that went away has made no measurement again.
+        let is_gone = matches!(sample.outcome, Outcome::Failed { dropped: true, .. });
+        match latest.get(&key) {
+            Some((_, false)) if is_gone => {}
+            _ => drop(latest.insert(key, (place, is_gone))),
+        }
+        axes.extend(sample.point.into_keys());
+        metrics.extend(sample.metrics.into_keys());
     }
-    Ok(columns)
+    let counts = latest.into_values().map(|(place, _)| place).collect();
+    Ok(Columns { axes, metrics, counts })
 }
 
 fn cells(sample: &Sample, columns: &Columns) -> Vec<String> {
@@ -150,6 +166,29 @@ mod tests {
             1,1001,occupancy,\"dpdk:--vdev=net_ring0,x=\"\"1\"\"\",saturate,0,not_supported,rules,\
             ,imix,,\n";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn of_two_samples_of_one_measurement_the_later_one_is_written() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("run");
+        let mut directory = Directory::create(&path, Duration::ZERO).unwrap();
+        directory.write_run("schema = 1\n").unwrap();
+        let failed = |dropped| Outcome::Failed { reason: "down".into(), dropped };
+        let mut first = sample(0);
+        first.outcome = failed(false);
+        let mut gone = sample(2);
+        gone.outcome = failed(true);
+        let mut other = sample(3);
+        other.repeat = 1;
+        for one in [&first, &sample(1), &gone, &other] {
+            directory.append(one, None).unwrap();
+        }
+        let mut out = Vec::new();
+        assert_eq!(write_csv(&path, &mut out).unwrap(), None);
+        let out = String::from_utf8(out).unwrap();
+        let rows: Vec<&str> = out.lines().skip(1).map(|row| &row[..1]).collect();
+        assert_eq!(rows, ["1", "3"], "{out}");
     }
 
     #[test]

@@ -32,6 +32,35 @@ pub enum ResultError {
         /// What could not be made or opened.
         path: PathBuf,
     },
+    /// A directory that is there already may not be written to.
+    #[error("{} is read-only for this user: make it writable, or copy it", path.display())]
+    Fixed {
+        /// What could not be written.
+        path: PathBuf,
+    },
+    /// A directory or a document may not be read.
+    #[error("{} may not be read by this user", path.display())]
+    Unreadable {
+        /// What could not be opened.
+        path: PathBuf,
+    },
+    /// All names of temporary files for a document are taken.
+    #[error(
+        "{} cannot be written, its temporary names are all taken: remove the files {}*",
+        path.display(), part.display()
+    )]
+    Parts {
+        /// The document.
+        path: PathBuf,
+        /// What their names begin with.
+        part: PathBuf,
+    },
+    /// A directory has the name of a document that is to be written.
+    #[error("{} is a directory: remove it", path.display())]
+    InTheWay {
+        /// The document.
+        path: PathBuf,
+    },
     /// There is no such directory.
     #[error(
         "{} does not exist: give the directory that a run printed as its result",
@@ -67,6 +96,20 @@ pub enum ResultError {
     NotBegun {
         /// The directory.
         path: PathBuf,
+    },
+    /// The file of the run has nothing in it.
+    #[error("{} is empty: restore the file from a copy", path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file of the run says no run.
+    #[error("{}: {reason}; restore the file from a copy", path.display())]
+    BadRun {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
     },
     /// Something else has the name of a document.
     #[error("{} is {what}, not a file: put the file itself in its place", path.display())]
@@ -196,6 +239,22 @@ impl ResultError {
             [true, true] => ResultError::Exists { path },
             [false, true] => ResultError::NotBegun { path },
             _ => ResultError::Occupied { path },
+        }
+    }
+
+    /// The error that the system's answer means where something was to be read.
+    pub(crate) fn of_reading(path: &Path, source: io::Error) -> ResultError {
+        match ResultError::of(path, source) {
+            ResultError::ReadOnly { path } => ResultError::Unreadable { path },
+            other => other,
+        }
+    }
+
+    /// The same where something in a directory was to be written that is there already.
+    pub(crate) fn of_writing(path: &Path, source: io::Error) -> ResultError {
+        match ResultError::of(path, source) {
+            ResultError::ReadOnly { path } => ResultError::Fixed { path },
+            other => other,
         }
     }
 

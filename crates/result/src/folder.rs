@@ -29,7 +29,7 @@ impl Folder {
     pub(crate) fn open(path: &Path) -> Result<Folder, ResultError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let opened = rustix::fs::open(path, flags, Mode::empty());
-        let handle = opened.map_err(|e| ResultError::of(path, e.into()))?;
+        let handle = opened.map_err(|e| ResultError::of_reading(path, e.into()))?;
         Ok(Folder { path: path.to_path_buf(), handle: handle.into() })
     }
 
@@ -101,8 +101,20 @@ impl Folder {
         if bytes.len() as u64 > len_max {
             return Err(ResultError::TooLong { path: self.place(name), len_max });
         }
-        let of = |error: io::Error| ResultError::of(&self.place(name), error);
-        let (part, mut file) = self.part(name).map_err(of)?;
+        let of = |error: io::Error| match error.kind() {
+            io::ErrorKind::IsADirectory => ResultError::InTheWay { path: self.place(name) },
+            // A new file takes its place: it is the directory that must be writable.
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                ResultError::of_writing(&self.path, error)
+            }
+            _ => ResultError::of(&self.place(name), error),
+        };
+        let (part, mut file) = self.part(name).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => {
+                ResultError::Parts { path: self.place(name), part: self.place(&part_of(name)) }
+            }
+            _ => of(error),
+        })?;
         let mut write = || {
             file.write_all(bytes)?;
             file.sync_all()?;
@@ -178,7 +190,12 @@ impl Folder {
         let opened = openat(self.handle.as_fd(), name, flags, Mode::from_raw_mode(0o666));
         let file = File::from(opened.map_err(|error| match error {
             rustix::io::Errno::LOOP => not_file("a symbolic link"),
-            other => ResultError::of(&path, other.into()),
+            other if flags.contains(OFlags::CREATE) => {
+                // A file that is missing is made in the directory.
+                let path = if kind.is_some() { &path } else { &self.path };
+                ResultError::of_writing(path, other.into())
+            }
+            other => ResultError::of_reading(&path, other.into()),
         })?);
         let metadata = file.metadata().map_err(|e| ResultError::of(&path, e))?;
         match other_than_file(metadata.file_type()) {

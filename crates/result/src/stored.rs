@@ -103,6 +103,12 @@ impl Stored {
         latency::read(&self.folder).map(|log| log.latencies)
     }
 
+    /// How many samples name a histogram that is not in `latencies`.
+    pub fn without_histogram(&self, latencies: &Latencies) -> usize {
+        let tags = self.samples.iter().filter_map(|sample| sample.latency_tag.as_ref());
+        tags.filter(|tag| !latencies.has(tag)).count()
+    }
+
     fn json<T: DeserializeOwned>(&self, name: &str, most: u64) -> Result<Option<T>, ResultError> {
         let Some(text) = self.folder.text(name, most)? else { return Ok(None) };
         parse(&self.folder, name, text.as_bytes(), 1).map(Some)
@@ -110,7 +116,11 @@ impl Stored {
 }
 
 fn run_toml(folder: &Folder) -> Result<String, ResultError> {
-    folder.text(RUN, RUN_LEN_MAX)?.ok_or_else(|| {
+    let text = folder.text(RUN, RUN_LEN_MAX)?;
+    if text.as_ref().is_some_and(|text| text.trim().is_empty()) {
+        return Err(ResultError::Empty { path: folder.place(RUN) });
+    }
+    text.ok_or_else(|| {
         let path = folder.path().to_path_buf();
         match folder.has(SAMPLES) {
             true => ResultError::NotBegun { path },

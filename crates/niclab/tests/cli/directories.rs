@@ -1,7 +1,9 @@
 //! Result directories that cannot be used, or were spoilt.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
 
 use crate::command::{call, copied, cores, quick, run, samples, scratch, shared};
 
@@ -121,4 +123,112 @@ fn a_torn_last_line_is_left_out_by_every_reader() {
     let _cores = cores();
     call(&resume).with(0, &["samples.jsonl: cut off a torn last line of"]);
     assert!(samples(&path).len() >= whole);
+}
+
+#[test]
+fn histograms_that_are_missing_are_said_once() {
+    let (_scratch, path) = copied();
+    let log = path.join("latency.hlog");
+    let [show, report, resume, _] = readers(&path);
+    call(&show).with(0, &[]);
+    let _cores = cores();
+    for is_empty in [false, true] {
+        for reader in [&show, &report, &resume] {
+            match is_empty {
+                true => fs::write(&log, "").unwrap(),
+                false => drop(fs::remove_file(&log)),
+            }
+            // One that failed on a busy machine is measured again by the resumed run.
+            let tagged = samples(&path).iter().filter(|one| one["latency_tag"].is_string()).count();
+            assert!(tagged > 1, "{tagged}");
+            let ended = call(reader);
+            ended.with(
+                0,
+                &[
+                    &format!("{tagged} samples name a histogram that latency.hlog does not have"),
+                    "their latency is left out",
+                ],
+            );
+            assert_eq!(ended.err.matches("name a histogram").count(), 1, "{ended:?}");
+        }
+    }
+}
+
+#[test]
+fn the_later_of_two_lines_of_one_measurement_is_exported() {
+    let (_scratch, path) = copied();
+    let [.., export] = readers(&path);
+    let before = call(&export).out;
+    let log = path.join("samples.jsonl");
+    let text = fs::read_to_string(&log).unwrap();
+    fs::write(&log, format!("{text}{}\n", text.lines().next().unwrap())).unwrap();
+    let after = call(&export).out;
+    let sorted = |text: &str| {
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    assert_eq!(sorted(&before), sorted(&after));
+}
+
+#[test]
+fn a_run_that_is_no_run_is_a_fault_of_its_directory() {
+    let (_scratch, path) = copied();
+    for (text, said) in [("", "run.toml is empty"), ("schema = 1\n", "missing field")] {
+        fs::write(path.join("run.toml"), text).unwrap();
+        for reader in &readers(&path)[..3] {
+            let ended = call(reader);
+            ended.with(4, &[said, "restore the file", path.to_str().unwrap()]);
+            assert!(!ended.err.contains("new run"), "{ended:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_in_the_way_of_a_report_is_named() {
+    let (_scratch, path) = copied();
+    let report = &readers(&path)[1];
+    for number in 0..1_000 {
+        fs::write(path.join(format!(".summary.json.part{number}")), "").unwrap();
+    }
+    call(report).with(4, &["remove the files", ".summary.json.part*"]);
+    fs::remove_file(path.join(".summary.json.part0")).unwrap();
+    fs::remove_file(path.join("summary.json")).unwrap();
+    fs::create_dir(path.join("summary.json")).unwrap();
+    let ended = call(report);
+    ended.with(4, &["summary.json is a directory: remove it"]);
+    assert!(!ended.err.contains("--resume"), "{ended:?}");
+}
+
+#[test]
+fn rights_that_are_missing_are_named_as_they_are() {
+    if !rustix::process::geteuid().is_root() {
+        println!("SKIP rights_that_are_missing_are_named_as_they_are: needs root for another user");
+        return;
+    }
+    let (scratch, path) = copied();
+    let mode = |path: &Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    mode(scratch.path(), 0o755);
+    let other = |arguments: &[&str]| {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=64917", "--regid=64917", "--clear-groups"]);
+        run({
+            command.arg(env!("CARGO_BIN_EXE_niclab")).args(arguments);
+            command
+        })
+    };
+    let [show, report, resume, export] = readers(&path);
+    for reader in [&report, &resume] {
+        let ended = other(reader);
+        ended.with(4, &["is read-only for this user: make it writable, or copy it"]);
+        assert!(!ended.err.contains(" -o"), "{ended:?}");
+    }
+    mode(&path.join("samples.jsonl"), 0o000);
+    for reader in [&show, &export] {
+        let ended = other(reader);
+        ended.with(4, &["samples.jsonl may not be read by this user: it is owned by root"]);
+        assert!(!ended.err.contains(" -o"), "{ended:?}");
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use niclab_result::{Environment, Summary};
 use tempfile::TempDir;
@@ -15,7 +16,7 @@ fn card(directory: &Path, device: &str, labels: &[&str]) {
     run(command_into(command, directory)).with(0, &[]);
 }
 
-fn command_into(mut command: std::process::Command, directory: &Path) -> std::process::Command {
+fn command_into(mut command: Command, directory: &Path) -> Command {
     command.arg("-o").arg(directory);
     command
 }
@@ -87,7 +88,9 @@ fn an_empty_directory_is_filled_and_one_that_is_not_empty_is_kept() {
     fs::create_dir(&output).unwrap();
     merge(&[&host, &snic], &output).with(0, &[]);
     let before = contents(&output);
-    merge(&[&host, &snic], &output).with(4, &["both exists already", "choose another directory"]);
+    let ended = merge(&[&host, &snic], &output);
+    ended.with(4, &["both exists already: choose another directory with -o"]);
+    assert!(!ended.err.contains("--resume"), "{ended:?}");
     assert_eq!(contents(&output), before);
     let file = scratch.path().join("file");
     fs::write(&file, "mine").unwrap();
@@ -149,4 +152,35 @@ fn experiments_without_round_trips_are_left_out_and_it_is_said() {
     command.args(["--set", "size=64", "--set", "transport=tcp"]);
     run(command_into(command, &none)).with(6, &[]);
     merge(&[&host, &none], &scratch.path().join("more")).with(4, &["no finished round trip"]);
+}
+
+/// A disk of 1 MiB of which 16 KiB are left; the program, its parts and the disk are arguments.
+const FULL: &str = r#"
+disk=$1
+mount -t tmpfs -o size=1m tmpfs "$disk" || exit 77
+head -c $((1008 * 1024)) /dev/zero > "$disk/fill"
+"$2" merge "$3" "$4" --output "$disk/both"
+code=$?
+ls -A "$disk"
+exit $code
+"#;
+
+#[test]
+fn a_merge_onto_a_full_disk_writes_nothing() {
+    let (scratch, host, snic) = two();
+    let disk = scratch.path().join("disk");
+    fs::create_dir(&disk).unwrap();
+    let mut command = Command::new("unshare");
+    command.args(["-r", "-m", "sh", "-c", FULL, "sh"]).arg(&disk);
+    command.arg(env!("CARGO_BIN_EXE_niclab")).args([&host, &snic]);
+    let before = [&host, &snic].map(|path| contents(path));
+    let ended = run(command);
+    if ended.err.contains("unshare") || ended.code == Some(77) {
+        println!("SKIP a_merge_onto_a_full_disk_writes_nothing: `unshare -r -m` may not mount");
+        return;
+    }
+    ended.with(4, &["both has no space left: nothing was written; the parts are unchanged"]);
+    assert!(!ended.err.contains("--resume"), "{ended:?}");
+    assert_eq!(ended.out, "fill\n");
+    assert_eq!([&host, &snic].map(|path| contents(path)), before);
 }

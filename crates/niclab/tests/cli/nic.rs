@@ -214,6 +214,24 @@ fn a_capture_is_played_through_rules_into_another() {
     call(&full).with(5, &["No such file"]);
 }
 
+/// Opening a named pipe to write waits for its reader, and a signal does not end that.
+#[test]
+fn a_port_does_not_wait_for_the_reader_of_its_output() {
+    let scratch = scratch();
+    let [input, pipe] = ["in.pcap", "pipe"].map(|name| scratch.path().join(name));
+    fs::write(&input, capture(40, 100, 1)).unwrap();
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let play = |output: &str| {
+        call(&["nic", "--port", &format!("pcap:in={},out={output},speed=max", input.display())])
+    };
+    let said = "a named pipe, not a file; give a regular file";
+    play(pipe.to_str().unwrap()).with(5, &[said]);
+    play(scratch.path().to_str().unwrap()).with(5, &["a directory, not a file"]);
+    for output in ["/dev/null", "/dev/stdout"] {
+        play(output).with(0, &[]);
+    }
+}
+
 #[test]
 fn a_trace_is_played_as_it_was_or_refused() {
     let scratch = scratch();

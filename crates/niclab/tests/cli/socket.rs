@@ -134,6 +134,9 @@ fn a_group_that_is_named_may_use_the_card_with_rights_of_its_own() {
     let port = ["nic", "--port", "pcap:out=/dev/null", "--control", "/dev/null/card"];
     call(&[&port[..], &["--control-group", "no-such-group"]].concat())
         .with(9, &["--control-group no-such-group: no such group"]);
+    // chown(2) takes this number for no change.
+    call(&[&port[..], &["--control-group", "4294967295"]].concat())
+        .with(9, &["--control-group 4294967295: no such group"]);
 }
 
 /// Says a line, with a file beside it; what is answered.
@@ -178,7 +181,7 @@ fn the_card_opens_no_file_for_a_client() {
     let pipe = card.path("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let begun = Instant::now();
-    card.ctl(&["capture", "0", pipe.to_str().unwrap()]).with(3, &["pipe: "]);
+    card.ctl(&["capture", "0", pipe.to_str().unwrap()]).with(3, &["a named pipe, not a file"]);
     assert!(begun.elapsed() < Duration::from_secs(5));
     card.end();
 }

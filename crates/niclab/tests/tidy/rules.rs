@@ -262,7 +262,7 @@ pub const MAY_KNOW: &[(&str, &[&str])] = &[
     ("table", &[]),
     ("result", &["files", "histogram"]),
     ("nic", &["packet", "table"]),
-    ("port", &["nic", "packet"]),
+    ("port", &["files", "nic", "packet"]),
     ("program", &["nic", "table"]),
     ("load", &["histogram", "packet"]),
     ("probe", &["packet"]),

@@ -4,12 +4,12 @@ use std::fs::{self, File, Metadata};
 use std::io::{self, BufRead, BufReader, ErrorKind, IoSlice, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use niclab_card::Counters;
-use rustix::fs::OFlags;
+use niclab_files::FileError;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use serde_json::Value;
 
@@ -136,22 +136,19 @@ impl CaptureFile {
         let path = PathBuf::from(file);
         let (file, is_new) = CaptureFile::open(&path).map_err(|error| {
             let otherwise = "give the path of a file to be written";
-            let reason = files::reason_of_system(&path, &error, otherwise);
+            let reason = files::reason(&path, &error, otherwise);
             Failure::Refused { reason: format!("{}: {reason}", path.display()) }
         })?;
         Ok(Some(CaptureFile { file, path, is_new }))
     }
 
-    fn open(path: &Path) -> io::Result<(File, bool)> {
-        // A pipe that nobody reads is not waited for.
-        let mut options = File::options();
-        options.write(true).custom_flags(OFlags::NONBLOCK.bits() as i32);
-        match options.clone().create_new(true).open(path) {
+    fn open(path: &Path) -> Result<(File, bool), FileError> {
+        match File::options().write(true).create_new(true).open(path) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 // A link to a file that is not there yet makes it.
-                options.create(true).truncate(false).open(path).map(|file| (file, false))
+                Ok((niclab_files::create(path)?, false))
             }
-            made => made.map(|file| (file, true)),
+            made => Ok((made?, true)),
         }
     }
 
