@@ -16,6 +16,22 @@ pub enum AddressError {
         /// A port that would do.
         port: u16,
     },
+    /// It is a name, and nobody knows its address.
+    #[error(
+        "the name {name} cannot be resolved: {why}; mend it, or give an address such as 192.0.2.7"
+    )]
+    NoName {
+        /// The name.
+        name: String,
+        /// What the resolver said.
+        why: String,
+    },
+    /// A percent sign with nothing behind it.
+    #[error("`{text}`: name the interface behind %; `ip link` lists those that are here")]
+    EmptyZone {
+        /// The text.
+        text: String,
+    },
     /// The zone is no interface of this machine.
     #[error("`{text}`: no interface {zone} here; `ip link` lists those that are")]
     NoInterface {
@@ -70,11 +86,39 @@ pub fn read(text: &str, port: u16) -> Result<SocketAddr, AddressError> {
         (Err(_), Some(_)) => return Err(no_address()),
         (Err(_), None) if text.starts_with('[') => return Err(no_address()),
         (Err(_), None) => {
-            let found = (host, given).to_socket_addrs().ok();
-            return found.and_then(|mut all| all.next()).ok_or_else(no_address);
+            let found = (host, given).to_socket_addrs();
+            let why = match found.map(|mut all| all.next()) {
+                Ok(Some(address)) => return Ok(address),
+                Ok(None) => "it has no address".to_owned(),
+                Err(error) => error.to_string(),
+            };
+            let no_name = AddressError::NoName { name: host.to_owned(), why };
+            return Err(if is_name(host) { no_name } else { no_address() });
         }
     };
     Ok(SocketAddr::new(ip, given))
+}
+
+/// `true` of what can be the name of a host: words between dots, of which the last is no number
+/// (RFC 1123, section 2.1).
+fn is_name(host: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    let mut words = host.strip_suffix('.').unwrap_or(host).split('.');
+    let is_number = |word: &str| word.chars().all(|c| c.is_ascii_digit());
+    words.clone().all(|word| !word.is_empty() && word.chars().all(is_part))
+        && words.next_back().is_some_and(|last| !is_number(last))
+}
+
+/// An address as a user types it: its zone is the name of the interface, not its number.
+pub fn shown(address: SocketAddr) -> String {
+    let name = match address {
+        SocketAddr::V6(of) if of.scope_id() != 0 => interface(of.scope_id()),
+        _ => None,
+    };
+    match name {
+        Some(name) => format!("[{}%{name}]:{}", address.ip(), address.port()),
+        None => address.to_string(),
+    }
 }
 
 /// The host and the port, where there is one. An address of IPv6 has a port in brackets alone.
@@ -108,6 +152,7 @@ fn of_v6(
         Some(zone) if !is_of_link => {
             return Err(AddressError::ZoneOfNone { text: text(), zone: zone.to_owned() });
         }
+        Some("") => return Err(AddressError::EmptyZone { text: text() }),
         Some(zone) => index_of(zone)
             .or_else(|| index_of(zone.strip_prefix("25").filter(|_| text().starts_with('['))?))
             .ok_or_else(|| AddressError::NoInterface { text: text(), zone: zone.to_owned() })?,
@@ -177,10 +222,20 @@ mod tests {
             "[no such host]:9",
             "no such host",
             "nobody%lo:9",
+            "192.0.2.300",
+            "a..b",
         ];
         for text in none {
             let error = read_as(text).unwrap_err();
             assert!(error.contains(&format!("`{text}` is no address: give one")), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_nobody_knows_is_a_name() {
+        for text in ["nosuch.invalid", "nosuch.invalid:9"] {
+            let error = read_as(text).unwrap_err();
+            assert!(error.starts_with("the name nosuch.invalid cannot be resolved: "), "{error}");
         }
     }
 
@@ -199,7 +254,12 @@ mod tests {
         ] {
             assert_eq!(read_as(text).as_deref(), Ok(address));
         }
-        for zone in ["", "nowhere", "0", "4294967295", "4294967296", "-1", "lo%lo", "25lo"] {
+        let empty = read_as("[fe80::7%]:9").unwrap_err();
+        assert!(empty.starts_with("`[fe80::7%]:9`: name the interface behind %"), "{empty}");
+        for address in ["[fe80::7%lo]:9", "[2001:db8::7]:9", "192.0.2.7:9"] {
+            assert_eq!(shown(read(address, 9).unwrap()), address);
+        }
+        for zone in ["nowhere", "0", "4294967295", "4294967296", "-1", "lo%lo", "25lo"] {
             let text = format!("fe80::7%{zone}");
             let error = read_as(&text).unwrap_err();
             let right = format!("`{text}`: no interface {zone} here; `ip link` lists");

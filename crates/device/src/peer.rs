@@ -9,7 +9,7 @@ use niclab_load::echo::{self, Echoed, Passages};
 use niclab_load::requests::Protocol;
 use niclab_packet::echo::{Passage, Place as PacketPlace};
 
-use crate::address::{self, AddressError};
+use crate::address::{self, AddressError, shown};
 use crate::cores::{Pinned, take};
 use crate::face::{
     About, Application, Applied, DeviceError, Exchange, Exchanged, Fact, Family, Host, Ledgered,
@@ -42,8 +42,7 @@ pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
     let fact = |name: &str, value: String| Fact { name: name.into(), value };
     let place =
         |role: &str, label: &str, core| Place { role: role.into(), label: label.into(), core };
-    let mut facts =
-        vec![fact("server", server.to_string()), fact("client's core", core.to_string())];
+    let mut facts = vec![fact("server", shown(server)), fact("client's core", core.to_string())];
     // Without a way there are none; the first exchange says what is wrong.
     facts.extend(tune::interfaces(name).iter().flatten().filter_map(|of| tune::fact(of)));
     let about = About {
@@ -58,7 +57,7 @@ pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
         hosts: vec![
             place("client", "program, kernel", Some(core)),
             place("wire", "network", None),
-            place("server", &server.to_string(), None),
+            place("server", &shown(server), None),
         ],
         not_supported: ["rules", "queues", "frames"].map(String::from).into(),
         lacking: "niclab measures a peer by messages and requests alone".into(),

@@ -215,6 +215,13 @@ pub(crate) fn put_exchange(metrics: &mut Metrics, seen: &Exchanged, echo: &Echo)
     }
 }
 
+/// Why an exchange speaks for nothing: it ended before its time, or none of its messages left.
+pub(crate) fn ended(echoed: &Echoed) -> Option<String> {
+    let nothing = "no message was sent in the measured part: measure longer with \
+                   --set duration_ms=1000";
+    echoed.ended.clone().or_else(|| (echoed.sent == 0).then(|| nothing.to_owned()))
+}
+
 /// The warnings that belong to an exchange.
 pub(crate) fn marks(echoed: &Echoed) -> Vec<Mark> {
     let mut marks = Vec::new();

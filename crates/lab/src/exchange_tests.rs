@@ -214,6 +214,15 @@ fn what_was_due_and_never_left_is_the_clients_limit() {
 }
 
 #[test]
+fn an_exchange_that_sent_nothing_speaks_for_nothing() {
+    let sent = Echoed { sent: 2, lost: 2, planned: 2, ..Echoed::default() };
+    assert_eq!(ended(&sent), None, "losses are a result");
+    assert!(ended(&Echoed::default()).is_some_and(|why| why.contains("no message was sent")));
+    let gone = Echoed { ended: Some("gone".into()), ..Echoed::default() };
+    assert_eq!(ended(&gone).as_deref(), Some("gone"));
+}
+
+#[test]
 fn what_stands_in_the_path_costs_what_it_does() {
     let measured = measured(&mut Hosts::new(), "echo-features", &[]);
     let (sentence, value) = said(&measured, "echo-features-rule");

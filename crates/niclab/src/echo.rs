@@ -4,6 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use niclab_device::address::shown;
 use niclab_device::cores::{Pinned, allowed};
 use niclab_device::echo::{Echo, Echoed, Pace, SIZE_MAX, Serve, Server, Transport};
 use niclab_device::linux::stamps_at;
@@ -42,7 +43,11 @@ pub fn serve(arguments: &ServeEchoArguments) -> Result<(), Failure> {
     let probes = arguments.stamps.then(|| stamps_at(server.address())).transpose()?;
     server.stamp(probes.is_some());
     let stamped = if probes.is_some() { "; stamps are taken" } else { "" };
-    writeln!(stdout(), "echo of {protocols} at {}{stamped}; Ctrl-C ends it", server.address())?;
+    writeln!(
+        stdout(),
+        "echo of {protocols} at {}{stamped}; Ctrl-C ends it",
+        shown(server.address())
+    )?;
     let ran = server.run(&stop);
     tune::end(tuned);
     ran?;
@@ -101,7 +106,7 @@ pub fn measure(arguments: &MeasureEchoArguments) -> Result<(), Failure> {
         Some(server) => {
             let address = peer::address(server).map_err(Failure::address("--server"))?;
             let family = if address.is_ipv4() { Family::V4 } else { Family::V6 };
-            (format!("peer:{address}"), family)
+            (format!("peer:{}", shown(address)), family)
         }
     };
     let family = if arguments.ipv6 { Family::V6 } else { family };

@@ -542,7 +542,11 @@ impl Failure {
             | Failure::Untrusted { .. } => 4,
             Failure::Device(DeviceError::BadLoad { .. })
             | Failure::Echo(EchoError::Range { .. } | EchoError::NotSupported { .. }) => 3,
-            Failure::Device(DeviceError::Absent { .. })
+            Failure::Device(
+                DeviceError::Absent { .. }
+                | DeviceError::NoServer { .. }
+                | DeviceError::Silent { .. },
+            )
             | Failure::Echo(_)
             | Failure::Control { .. }
             | Failure::Kvs(_)

@@ -28,6 +28,18 @@ pub enum DeviceError {
         /// What to do.
         remedy: String,
     },
+    /// Nobody listens where a server is to answer, or nothing can be sent there.
+    #[error("{reason}")]
+    NoServer {
+        /// Where, and what to do.
+        reason: String,
+    },
+    /// The server answered none of a trial's messages; it may answer others.
+    #[error("{reason}")]
+    Silent {
+        /// Where, and what to do.
+        reason: String,
+    },
     /// The user may not do this.
     #[error("{what} needs more rights: {remedy}")]
     Rights {

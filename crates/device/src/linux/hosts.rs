@@ -20,6 +20,7 @@ use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use super::features;
 use super::link;
 use super::netns::NetNs;
+use crate::address::shown;
 use crate::cores::{Cores, Pinned};
 use crate::face::{DeviceError, Exchange, Exchanged, Family, Host};
 use crate::feature::Feature;
@@ -326,12 +327,18 @@ pub fn broken(error: EchoError) -> DeviceError {
             DeviceError::NotSupported { capability: what.to_owned() }
         }
         EchoError::Range { .. } => DeviceError::BadLoad { reason: error.to_string() },
-        EchoError::Nobody { server } => DeviceError::Absent {
-            what: format!("an echo server at {server}"),
-            remedy: "start `niclab serve echo` there, and let its port through the firewall".into(),
-        },
+        EchoError::Silent { server } => DeviceError::Silent { reason: named(&error, server) },
+        EchoError::Nobody { server } | EchoError::Unreachable { server, .. } => {
+            DeviceError::NoServer { reason: named(&error, server) }
+        }
         _ => DeviceError::Broken { device: "echo".into(), reason: error.to_string() },
     }
+}
+
+/// What is wrong with a server. The kernel numbers the interface of its address; users know it by
+/// its name.
+fn named(error: &EchoError, server: SocketAddr) -> String {
+    error.to_string().replace(&server.to_string(), &shown(server))
 }
 
 #[cfg(test)]

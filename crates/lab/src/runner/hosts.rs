@@ -24,7 +24,7 @@ impl Runner<'_> {
             put_exchange(&mut sample.metrics, &seen, &exchange.echo);
             sample.marks = exchange::marks(&seen.echoed);
             sample.counters = serde_json::json!({ "server": json(&seen.served) });
-            sample.outcome = ended(seen.echoed.ended);
+            sample.outcome = ended(exchange::ended(&seen.echoed));
             Some(seen.echoed.rtt)
         })
     }

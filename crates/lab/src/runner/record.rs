@@ -55,7 +55,9 @@ impl Runner<'_> {
     ) -> Result<(), ResultError> {
         let outcome = match error {
             DeviceError::NotSupported { capability } => Outcome::NotSupported { capability },
-            DeviceError::BadLoad { .. } | DeviceError::BadPlan { .. } => failed(error.to_string()),
+            DeviceError::BadLoad { .. }
+            | DeviceError::BadPlan { .. }
+            | DeviceError::Silent { .. } => failed(error.to_string()),
             _ => {
                 let Place { device, trial, repeat, point } = place;
                 return self.drop_device(*device, error.to_string(), trial, *repeat, point);

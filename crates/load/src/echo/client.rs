@@ -57,6 +57,8 @@ pub fn run(
     let now_ns = now_ns();
     let has_answers = client.tally.has_answers();
     let ended = match ended {
+        // What answers nothing is no server, however short the time was.
+        Ok(()) if !has_answers => return Err(EchoError::Silent { server }),
         Ok(()) => None,
         Err(_) if !has_answers => return Err(EchoError::Nobody { server }),
         Err(error) => Some(words(&error, now_ns.saturating_sub(start_ns))),

@@ -158,12 +158,32 @@ pub enum EchoError {
     },
     /// Nobody listens there.
     #[error(
-        "nobody answers at {server}: start `niclab serve echo` there, and let its address and port \
-         through the firewall"
+        "{server} answered nothing: start `niclab serve echo` there, and let its port through the \
+         firewall"
     )]
     Nobody {
         /// Where.
         server: SocketAddr,
+    },
+    /// Messages went there until the time was over, and none came back.
+    #[error(
+        "{server} answered nothing: start `niclab serve echo` there, and let its port through the \
+         firewall"
+    )]
+    Silent {
+        /// Where.
+        server: SocketAddr,
+    },
+    /// The kernel sends nothing there.
+    #[error(
+        "{server} cannot be reached ({source}): give the address of one host, to which \
+         `ip route get {}` finds a way", server.ip()
+    )]
+    Unreachable {
+        /// Where.
+        server: SocketAddr,
+        /// What it said.
+        source: std::io::Error,
     },
     /// Somebody else has the address.
     #[error("{address} is in use: stop what listens there, or choose another port with --bind")]

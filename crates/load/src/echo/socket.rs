@@ -29,19 +29,29 @@ pub fn udp_client(server: SocketAddr) -> Result<UdpSocket, EchoError> {
         SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
     let socket = UdpSocket::bind((any, 0)).map_err(EchoError::of("bind"))?;
-    socket.connect(server).map_err(EchoError::of("connect"))?;
+    socket.connect(server).map_err(|source| unconnected(server, source))?;
     Ok(socket)
+}
+
+/// Why nothing can be sent to `server`: connect(2) refuses an address of many hosts (EACCES), and
+/// those without a route or that no host has.
+fn unconnected(server: SocketAddr, source: io::Error) -> EchoError {
+    match source.kind() {
+        io::ErrorKind::ConnectionRefused | io::ErrorKind::TimedOut => EchoError::Nobody { server },
+        io::ErrorKind::NetworkUnreachable
+        | io::ErrorKind::HostUnreachable
+        | io::ErrorKind::NetworkDown
+        | io::ErrorKind::AddrNotAvailable
+        | io::ErrorKind::PermissionDenied
+        | io::ErrorKind::InvalidInput => EchoError::Unreachable { server, source },
+        _ => EchoError::Socket { call: "connect", source },
+    }
 }
 
 /// A connection to `server`.
 pub fn tcp_client(server: SocketAddr, patience: Duration) -> Result<TcpStream, EchoError> {
-    let stream =
-        TcpStream::connect_timeout(&server, patience).map_err(|source| match source.kind() {
-            io::ErrorKind::ConnectionRefused | io::ErrorKind::TimedOut => {
-                EchoError::Nobody { server }
-            }
-            _ => EchoError::Socket { call: "connect", source },
-        })?;
+    let connected = TcpStream::connect_timeout(&server, patience);
+    let stream = connected.map_err(|source| unconnected(server, source))?;
     stream.set_nodelay(true).map_err(EchoError::of("TCP_NODELAY"))?;
     Ok(stream)
 }

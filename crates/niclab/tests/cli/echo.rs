@@ -6,7 +6,6 @@ use std::net::UdpSocket;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::json;
 
 use crate::command::{cores, niclab, run, samples, scratch};
 
@@ -184,30 +183,67 @@ fn two_hosts_in_this_machine_are_measured_and_gone() {
     assert_eq!(left.count(), 0);
 }
 
+/// A socket that takes all messages and answers none, and its address.
+fn silent() -> (UdpSocket, String) {
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap().to_string();
+    (silent, address)
+}
+
 #[test]
 fn messages_that_nobody_answers_have_no_quantiles_and_an_exit_code() {
     let _cores = cores();
-    // It takes all messages and answers none.
-    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let address = silent.local_addr().unwrap().to_string();
-    let none = "none of 200 messages came back in 200 ms";
-    for (options, what, remedy) in [
+    let (_silent, udp) = silent();
+    // The kernel makes the connections; nobody takes them.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let tcp = listener.local_addr().unwrap().to_string();
+    for (address, options) in [
         // The one of the warm-up is still waited for.
-        (&[][..], "no message was sent in 200 ms", "longer with --duration-ms"),
-        (&["--rate", "1000"], none, "check that a server runs there and that no firewall"),
+        (&udp, &[][..]),
+        (&udp, &["--duration-ms", "1000"]),
+        (&udp, &["--duration-ms", "4000"]),
+        (&udp, &["--rate", "1000"]),
+        (&udp, &["--rate", "1000", "--json"]),
+        (&tcp, &["--transport", "tcp"]),
     ] {
-        let ended = run(measure(&address, options));
-        ended.with(6, &["nothing was measured: ", what, remedy]);
-        for number in ["round trip", "service", "NaN", "inf"] {
-            assert!(!ended.out.contains(number), "`{number}` of no message: {}", ended.out);
+        let mut command = niclab(&["measure", "echo", "--server", address, "--warmup-ms", "10"]);
+        if !options.contains(&"--duration-ms") {
+            command.args(["--duration-ms", "200"]);
         }
-        let mut command = measure(&address, options);
-        command.arg("--json");
+        command.args(options);
         let ended = run(command);
-        ended.with(6, &[]);
-        let seen: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
-        assert_eq!((&seen["rtt_ns"], &seen["answered"]), (&json!(null), &json!(0)), "{seen:#}");
+        ended.with(9, &[&format!("{address} answered nothing: start `niclab serve echo` there")]);
+        assert_eq!(ended.out, "", "{options:?}");
     }
+}
+
+#[test]
+fn trials_that_nobody_answers_are_failed() {
+    let _cores = cores();
+    let (_silent, address) = silent();
+    let scratch = scratch();
+    let path = scratch.path().join("run");
+    let device = format!("peer:{address}");
+    let mut command = niclab(&["run", "echo-size", "--device", &device, "--repeats", "1"]);
+    command.args(["--set", "size=64", "--set", "duration_ms=20", "-o"]).arg(&path);
+    run(command).with(6, &["nothing was measured", "answered nothing: start `niclab serve echo`"]);
+    let samples = samples(&path);
+    assert!(!samples.is_empty());
+    for sample in samples.iter().filter(|sample| sample["trial"] != "setup") {
+        let outcome = sample["outcome"].as_str().unwrap();
+        assert!(["failed", "not_supported"].contains(&outcome), "{sample:#}");
+    }
+}
+
+#[test]
+fn addresses_that_cannot_be_reached_have_the_exit_code_of_absent_servers() {
+    let _cores = cores();
+    for transport in ["udp", "tcp"] {
+        let ended = run(measure("255.255.255.255", &["--transport", transport]));
+        ended.with(9, &["255.255.255.255:17007 cannot be reached (", "`ip route get 255"]);
+    }
+    run(measure("nosuch.invalid", &[])).with(2, &["the name nosuch.invalid cannot be resolved: "]);
+    run(measure("fe80::1%", &[])).with(2, &["`fe80::1%`: name the interface behind %"]);
 }
 
 /// Two namespaces, joined by a pair of interfaces that have link-local addresses alone.
@@ -269,6 +305,7 @@ fn a_link_local_address_names_its_interface() {
     };
     let _cores = cores();
     let server = Server::of(joined.niclab("a", &["serve", "echo", "--bind", "fe80::a%lla"]));
+    assert_eq!(server.address, "[fe80::a%lla]:17007");
     let mut listing = Command::new("ip");
     listing.args(["-n", &joined.name("b"), "-o", "link", "show", "llb"]);
     let listing = String::from_utf8(listing.output().unwrap().stdout).unwrap();
@@ -278,8 +315,11 @@ fn a_link_local_address_names_its_interface() {
         run(joined.niclab("b", &[&arguments[..], &["--server", to]].concat()))
     };
     for to in ["fe80::a%llb", "[fe80::a%llb]", "[fe80::a%llb]:17007", "[fe80::a%25llb]:17007"] {
-        measure(to).with(0, &[]);
+        let ended = measure(to);
+        ended.with(0, &[]);
+        assert!(ended.out.starts_with("peer:[fe80::a%llb]:17007: "), "{}", ended.out);
     }
+    measure("fe80::dead%llb").with(9, &["[fe80::dead%llb]:17007 answered nothing: start"]);
     measure(&format!("fe80::a%{index}")).with(0, &[]);
     measure(&format!("[fe80::a%{index}]:17007")).with(0, &[]);
     measure("fe80::a%nowhere").with(2, &["--server", "no interface nowhere here", "ip link"]);

@@ -465,7 +465,7 @@ fn what_cannot_be_served_is_refused_by_name() {
     let of = |options: &[&str]| call(&[&["kvs"], options].concat());
     of(&["--listen", &taken]).with(9, &[&taken, "is in use: choose another port with --listen"]);
     of(&["--listen", "192.0.2.1"]).with(9, &["192.0.2.1:11211 is not an address of this machine"]);
-    of(&["--listen", "nowhere"]).with(2, &["--listen: `nowhere` is no address: give one"]);
+    of(&["--listen", "nowhere"]).with(2, &["--listen: the name nowhere cannot be resolved: "]);
     of(&["--cores", "4095"]).with(3, &["core 4095: choose one of the cores"]);
     of(&["--cores", "0,0"]).with(3, &["core 0 is named twice"]);
     of(&["--memory", "1KiB"]).with(3, &["--memory 1024: use at least 262144 bytes"]);
