@@ -2,7 +2,8 @@
 //!
 //! Words and numbers are read as `rxclass.c` of ethtool 6.1 reads them: numbers as in C (`0x10`,
 //! 010 is 8), each option once, and directly behind it a mask, whose set bits do not count, after
-//! `m` or after the option's name with `-mask`. The place `loc` decides which rule acts, the
+//! `m` or after the option's name with `-mask`. A field of which no bit counts asks for nothing, its
+//! header included: ethtool hands the driver a mask of 0, as for a field that is not named. The place `loc` decides which rule acts, the
 //! lowest first: it becomes the priority. Either all rules have it or none. Without it ethtool
 //! gives each the highest place that is free (`rxclass.c`), unless the driver chooses: the newest
 //! acts first, and they get priorities downwards.
@@ -165,7 +166,9 @@ impl<'t> Options<'t> {
             ("src-port" | "dst-port", Some(_)) if protocol.is_none() => {
                 let (value, mask) = masked(words, Item::Udp, "src", name)?;
                 let field = if name == "src-port" { "src" } else { "dst" };
-                self.ports.push((field, value, mask));
+                if mask != 0 {
+                    self.ports.push((field, value, mask));
+                }
             }
             _ => field(words, items, name, (ip, protocol))?,
         }
@@ -218,7 +221,8 @@ fn read_action(words: &mut Tokens<'_>) -> Result<String, TextError> {
 }
 
 fn queue(words: &mut Tokens<'_>, what: &str) -> Result<String, TextError> {
-    Ok(format!("queue index {}", words.c_number(what, 0, u16::MAX.into())?))
+    let number = words.c_number(what, 0, u64::MAX.into())?;
+    words.queue(number)
 }
 
 fn field(
@@ -252,7 +256,9 @@ fn field(
         _ => return Err(words.expected("a field of the flow-type, `action`, `queue` or `loc`")),
     };
     let (value, mask) = masked(words, item, field, name)?;
-    items.set(item, field, value, mask);
+    if mask != 0 {
+        items.set(item, field, value, mask);
+    }
     Ok(())
 }
 

@@ -14,7 +14,7 @@ use std::str::FromStr;
 
 use super::LINE_LEN_MAX;
 use super::error::{Problem, TextError};
-use crate::limits::PRIORITY_MAX;
+use crate::limits::{PRIORITY_MAX, QUEUES_MAX};
 use crate::rule::item::{Item, ItemMatch};
 
 /// How rules are written.
@@ -337,6 +337,15 @@ impl<'t> Tokens<'t> {
 
     fn mac_of(&self, text: &str, what: &str) -> Result<u128, TextError> {
         mac(text).ok_or_else(|| self.expected(format!("{what}: a MAC address")))
+    }
+
+    /// The action of a queue, which the card has fewer of than may be written.
+    fn queue(&self, queue: u128) -> Result<String, TextError> {
+        match queue < QUEUES_MAX.into() {
+            true => Ok(format!("queue index {queue}")),
+            false => Err(self
+                .unfit(format!("no queue {queue}; this NIC has queues 0 to {}", QUEUES_MAX - 1))),
+        }
     }
 
     /// A priority, which the card has fewer of than may be written.
