@@ -10,7 +10,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Items, Rules, Tokens, c_number, ones, transport};
+use super::{Items, Rules, Settings, Tokens, c_number, ones, setting, transport};
 use crate::rule::item::Item;
 use crate::rule::text::error::TextError;
 
@@ -47,10 +47,11 @@ struct Seen {
 pub(super) fn convert(text: &str, rules: &mut Rules<'_>) -> Result<(), TextError> {
     let newer = text.lines().filter(|text| !is_empty(text)).count() as u32;
     let mut seen = Seen { newer, ..Seen::default() };
+    let mut settings = Settings::default();
     for (line, text) in (1..).zip(text.lines()) {
         let mut words = Tokens::default();
         words.add(line, text);
-        if words.is_at_end() {
+        if words.is_at_end() || settings.take(line, text)? {
             continue;
         }
         let (items, action, place) = rule(&mut words, &mut seen.device)?;
@@ -68,7 +69,7 @@ pub(super) fn convert(text: &str, rules: &mut Rules<'_>) -> Result<(), TextError
 fn is_empty(text: &str) -> bool {
     let mut words = Tokens::default();
     words.add(1, text);
-    words.is_at_end()
+    words.is_at_end() || setting(&words).is_some()
 }
 
 impl Seen {

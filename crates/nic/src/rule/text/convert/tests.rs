@@ -213,7 +213,7 @@ fn fields_that_ethtool_ignores_whole_ask_for_nothing() {
         ("ip4 tos 1 m 0xff src-ip 1.2.3.4 m 255.255.255.255", "ipv4"),
         ("ip6 tclass 1 m 0xff dst-ip ::1 m ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "ipv6"),
         ("ether vlan 5 m 0xffff", "eth"),
-        ("ether vlan 5 m 0xfffe", "eth / vlan tci spec 1 tci mask 1"),
+        ("ether vlan 5 m 0xfffe", "eth / vlan tci spec 1 tci mask 0x1"),
         ("ether proto 0x800 m 0xffff dst 02:00:00:00:00:01 m ff:ff:ff:ff:ff:ff", "eth"),
         ("ether src 02:00:00:00:00:01 src-mask ff:ff:ff:ff:ff:ff", "eth"),
         ("ip4 dst-mac 02:00:00:00:00:01 m ff:ff:ff:ff:ff:ff", "ipv4"),
@@ -231,12 +231,12 @@ fn queues_that_the_card_has_not_are_refused() {
     let add = |action: &str| format!("ethtool -N eth0 flow-type tcp4 dst-port 80 {action}");
     let place = "no queue 256; this NIC has queues 0 to 255";
     let (action, queue) =
-        (format!("line 1, column 52: {place}"), format!("line 1, column 51: {place}"));
+        (format!("line 1, column 51: {place}"), format!("line 1, column 50: {place}"));
     refused(
         Format::Ethtool,
         &[(&add("action 256"), action.as_str()), (&add("queue 0x100"), queue.as_str())],
     );
-    let vf = "line 1, column 52: no queue 4294967296; this NIC has queues 0 to 255";
+    let vf = "line 1, column 51: no queue 4294967296; this NIC has queues 0 to 255";
     refused(Format::Ethtool, &[(&add("action 0x100000000"), vf)]);
     assert!(lines(Format::Ethtool, &add("action 255")).contains("queue index 255"));
     let tc = "tc filter add dev eth0 ingress protocol ip flower action skbedit queue_mapping 256";
@@ -317,6 +317,25 @@ fn lines_and_commands_have_a_length() {
     let joined = format!("tc filter add \\\n{}", "dev eth0 \\\n".repeat(3_000));
     let said = "line 2048, column 5: a command of more than 4096 words";
     refused(Format::Tc, &[(&joined, said)]);
+}
+
+#[test]
+fn a_text_with_a_byte_order_mark_is_refused_by_its_name() {
+    let said = "line 1, column 1: the file begins with a byte order mark (U+FEFF): remove it";
+    for (format, text) in [
+        (Format::ClassBench, "@1.2.3.4/32 5.6.7.8/32 0 : 65535 53 : 53 0x11/0xFF"),
+        (Format::Ethtool, "ethtool -N eth0 flow-type ip4 action 1"),
+        (Format::Tc, "tc filter add dev eth0 ingress flower action drop"),
+        (Format::Tc, "# a comment"),
+        (Format::Tc, ""),
+    ] {
+        assert!(convert(format, text).is_ok());
+        refused(format, &[(&format!("\u{feff}{text}"), said)]);
+    }
+    for text in ["flow list 0", "# a comment", ""] {
+        let error = Parser::default().parse(1, &format!("\u{feff}{text}")).unwrap_err();
+        assert_eq!(error.to_string().lines().next(), Some(said));
+    }
 }
 
 #[test]
