@@ -251,7 +251,7 @@ fn what_a_program_has_not_is_not_looked_at() {
         ("expect_entry log 00", "expected `RING(INDEX)`"),
         ("no_entry log(0) 00", "expected the end of the line"),
         ("expect_window kept(15) 0000", "the window has 16 bytes"),
-        ("window kept(0) 0*", "expected bytes"),
+        ("window kept(0) 0*", "only `expect_window` takes `*`"),
         ("expect_digest tell 00", "expected a digest: told"),
         ("check_counter seen(0) frames == 1", "expected `packets`, `bytes`, `==`"),
         ("check_counter sene(0) == 1", "expected a regarray or countarray: next, seen"),
@@ -421,8 +421,12 @@ fn what_cannot_be_read_is_refused_at_its_place() {
         ("packet x 00", 1, "expected a number"),
         ("packet 0", 1, "expected the bytes of a packet"),
         ("packet 0 0", 1, "half a byte is missing"),
-        ("packet 0 0*", 1, "expected the bytes of a packet"),
-        ("packet 0 00 $", 1, "expected the bytes of a packet"),
+        ("packet 0 0*", 1, "only `expect` takes `*`"),
+        ("packet 0 00 $", 1, "only `expect` takes `$`"),
+        ("packet 0 00$", 1, "only `expect` takes `$`"),
+        ("packet 0 0g", 1, "expected hexadecimal digits, found `0g`"),
+        ("\u{feff}packet 0 00", 1, "the file begins with a byte order mark (U+FEFF): remove it"),
+        ("p\u{430}cket 0 00", 1, "expected `packet`"),
         ("expect 0 0 $", 1, "half a byte is missing"),
         ("expect 0 0g", 1, "expected hexadecimal digits"),
         ("expect 0 00 $ 00", 1, "expected hexadecimal digits"),
@@ -437,6 +441,24 @@ fn what_cannot_be_read_is_refused_at_its_place() {
         let error = Stf::read(&program, text).expect_err(text);
         assert_eq!(error.line(), line, "{text}");
         assert!(error.problem().to_string().starts_with(said), "{text}: {error}");
+    }
+}
+
+#[test]
+fn the_caret_stands_under_what_a_packet_does_not_take() {
+    let program = Program::read(PROGRAM).unwrap();
+    for (text, column, said) in [
+        ("packet 0 020000000001 abcd $", 28, "only `expect` takes `$`"),
+        ("packet 0 020000000001 ab**", 25, "only `expect` takes `*`"),
+        ("packet 0 020000000001 abcx", 23, "expected hexadecimal digits, found `abcx`"),
+        (
+            "expect 0 020000000001 abcx",
+            23,
+            "expected hexadecimal digits, `*` for any, or `$` for the end, found `abcx`",
+        ),
+    ] {
+        let error = Stf::read(&program, text).expect_err(text);
+        assert_eq!((error.column(), error.problem().to_string().as_str()), (column, said));
     }
 }
 

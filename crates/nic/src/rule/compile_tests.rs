@@ -371,7 +371,10 @@ fn a_pattern_is_that_of_its_text() {
 const REFUSED: &[(&str, &str)] = &[
     ("eth / udp", "udp stands behind eth; put ipv4 or ipv6 between"),
     ("gre", "gre stands first; put ipv4 or ipv6 before it"),
-    ("eth / mpls / mpls", "not supported: a second mpls: labels behind the first are passed over"),
+    (
+        "eth / mpls / mpls",
+        "not supported: a second mpls: niclab reads one label, and passes over those behind it",
+    ),
     ("ipv4 / vlan", "vlan stands behind ipv4; it belongs behind eth or vlan"),
     (
         "ipv4 / eth",

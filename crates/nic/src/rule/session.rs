@@ -17,6 +17,7 @@ use crate::age::Age;
 use crate::control::{Nic, RuleId};
 use crate::counters::Counts;
 use crate::error::RuleError;
+use crate::limits::PORTS_MAX;
 use crate::transaction::Transaction;
 
 /// What a command did. Counts are those from before the text that the command stands in.
@@ -277,7 +278,10 @@ impl Session {
     /// That there is no such port, and which there are.
     fn no_port(&self, port: u16) -> String {
         if self.ports.is_empty() {
-            return format!("no port {port}: this is port {}", self.port);
+            return match port < PORTS_MAX {
+                true => format!("no port {port}: this is port {}", self.port),
+                false => format!("no port {port}: ports are 0 to {}", PORTS_MAX - 1),
+            };
         }
         let named = |(number, name): (usize, &String)| format!("{number} ({name})");
         let there: Vec<String> = self.ports.iter().enumerate().map(named).collect();

@@ -311,6 +311,7 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     ("flow query 0 0 count", "line 2, column 14: rule 0 has no `count` among its actions"),
     ("flow flush 3", "line 2, column 12: no port 3: this is port 0"),
+    ("flow flush 256", "line 2, column 12: no port 256: ports are 0 to 255"),
     (
         "flow create 0 ingress pattern ipv4 / tcp / udp / end actions drop / end",
         "line 2, column 44: udp stands behind tcp; it belongs behind ipv4 or ipv6",

@@ -1,10 +1,11 @@
 //! What is wrong with a program's text: where, and what was expected there.
 //!
-//! Characters that leave no mark of their own, such as U+00A0 and ESC, are shown by their number.
+//! Characters that leave no mark of their own, such as U+00A0 and ESC, are shown by their number, and
+//! so are all outside ASCII of a word that was not expected.
 
 use std::fmt;
 
-use niclab_nic::rule::text::visible;
+use niclab_nic::rule::text::{visible, visible_word};
 
 /// Why a program is refused. Its text shows the line with a caret under the word.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,11 +58,7 @@ impl fmt::Display for Found<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             "" => f.write_str("the end of the line"),
-            word => {
-                let shown: String = word.chars().take(SHOWN_MAX).collect();
-                let more = if shown.len() < word.len() { "…" } else { "" };
-                write!(f, "`{}{more}`", visible(&shown))
-            }
+            word => write!(f, "`{}`", visible_word(word)),
         }
     }
 }
@@ -82,6 +79,15 @@ pub(crate) struct At {
 pub(crate) struct Wrong {
     pub at: At,
     pub problem: Problem,
+}
+
+/// Refuses a text that begins with a byte order mark.
+pub(super) fn check_mark(text: &str) -> Result<(), Wrong> {
+    let at = At { line: 1, column: 1, width: 1 };
+    match text.starts_with('\u{feff}') {
+        true => Err(Wrong::unfit(at, "the file begins with a byte order mark (U+FEFF): remove it")),
+        false => Ok(()),
+    }
 }
 
 impl Wrong {
@@ -181,9 +187,13 @@ mod tests {
             assert_eq!(said.matches(shown).count(), 2, "{said}");
             assert!(!said.contains(c), "{said}");
         }
+        let alike = said("m\u{43e}v m.port 1");
+        assert!(alike.contains("found `m<U+043E>v`\n  m\u{43e}v m.port 1\n"), "{alike}");
         // What can be seen stays as it is.
         assert!(said("mov m.\u{e9}\"'\\port 1").contains("m.\u{e9}\"'\\port 1"));
         let bom = Program::read("\u{feff}struct m_t {").unwrap_err().to_string();
-        assert!(bom.contains("found `<U+FEFF>struct`\n  <U+FEFF>struct m_t {\n  ^^^^"), "{bom}");
+        let said = "line 1, column 1: the file begins with a byte order mark (U+FEFF): remove it\n  \
+                    <U+FEFF>struct m_t {\n  ^^^^^^^^";
+        assert_eq!(bom, said);
     }
 }

@@ -72,6 +72,9 @@ pub fn read_tables(program: &Program, text: &str) -> Result<Vec<Command>, FileEr
 }
 
 fn read(program: &Program, text: &str) -> Result<TablesFile, FileError> {
+    if text.starts_with('\u{feff}') {
+        return Err(wrong("the file", "it begins with a byte order mark (U+FEFF): remove it"));
+    }
     let value: Value = serde_json::from_str(text)
         .map_err(|error| wrong("the file", format!("it is no JSON: {error}")))?;
     let root = object("the file", &value)?;

@@ -56,6 +56,7 @@ impl Program {
                 let at = At { line: 1, column: 1, width: 1 };
                 return Err(Wrong::unfit(at, "the text of a program has at most 4 MiB"));
             }
+            error::check_mark(source)?;
             let blocks = blocks::read(&mut words::lines(source))?;
             Ok((resolve::resolve(&blocks)?, blocks))
         };

@@ -32,7 +32,7 @@
 use std::collections::BTreeMap;
 
 use super::command::{self, Command, Priorities};
-use super::error::{TextError, Wrong};
+use super::error::{TextError, Wrong, check_mark};
 use super::switch::{self, Multicast};
 use super::words::{Line, Word, commands};
 use crate::entry::{Change, Key, Rates};
@@ -163,7 +163,8 @@ impl Stf {
             multicast: Multicast::default(),
             steps: Vec::new(),
         };
-        let read = commands(text).try_for_each(|line| reader.take(&line));
+        let read =
+            check_mark(text).and_then(|()| commands(text).try_for_each(|line| reader.take(&line)));
         read.map_err(|wrong| TextError::new(text, wrong))?;
         Ok(Stf { steps: reader.steps })
     }
@@ -218,14 +219,14 @@ fn step(program: &Program, verb: &str, line: &Line<'_>) -> Result<Step, Wrong> {
     match verb {
         "packet" => {
             let port = port()?;
-            let frame = data(line, 2)?;
-            match frame.mask.iter().all(|mask| *mask == 0xff) && !frame.is_whole {
-                true if frame.value.len() > TEST_FRAME_LEN_MAX => {
+            let frame = data(line, 2)?.value;
+            match frame.len() {
+                0 => Err(line.at(2).expected("the bytes of a packet, as hexadecimal digits")),
+                1..=TEST_FRAME_LEN_MAX => Ok(Step::Packet { port, frame }),
+                _ => {
                     let reason = format!("a packet has {TEST_FRAME_LEN_MAX} bytes at most");
                     Err(line.at(2).unfit(reason))
                 }
-                true if !frame.value.is_empty() => Ok(Step::Packet { port, frame: frame.value }),
-                _ => Err(line.at(2).expected("the bytes of a packet, as hexadecimal digits")),
             }
         }
         "expect" => Ok(Step::Expect { port: port()?, frame: data(line, 2)? }),
@@ -252,15 +253,30 @@ fn step(program: &Program, verb: &str, line: &Line<'_>) -> Result<Step, Wrong> {
     }
 }
 
-/// Hexadecimal digits from a word on, with `*` and `$`.
+/// Hexadecimal digits from a word on, of what is expected with `*` and `$`.
 fn data(line: &Line<'_>, from: usize) -> Result<Expected, Wrong> {
     let (mut digits, mut is_whole) = (Vec::new(), false);
+    // Bytes that are sent are told whole; the command beside it takes more.
+    let verb = line.first().text.to_ascii_lowercase();
+    let beside = match verb.as_str() {
+        "packet" => Some("expect"),
+        "window" => Some("expect_window"),
+        _ => None,
+    };
     for at in from..line.len() {
         let word = line.at(at);
-        let wrong = || word.expected("hexadecimal digits, `*` for any, or `$` for the end");
-        for c in word.text.chars() {
+        let wrong = || match beside {
+            None => word.expected("hexadecimal digits, `*` for any, or `$` for the end"),
+            Some(_) => word.expected("hexadecimal digits"),
+        };
+        for (place, c) in word.text.char_indices() {
             match (c, c.to_digit(16)) {
                 _ if is_whole => return Err(wrong()),
+                ('$' | '*', _) if beside.is_some() => {
+                    let part = word.part(place, &word.text[place..=place]);
+                    let other = beside.unwrap_or_default();
+                    return Err(part.unfit(format!("only `{other}` takes `{c}`")));
+                }
                 ('$', _) => is_whole = true,
                 ('*', _) => digits.push((0, 0)),
                 (_, Some(digit)) => digits.push((digit as u8, 0xf)),
@@ -269,7 +285,7 @@ fn data(line: &Line<'_>, from: usize) -> Result<Expected, Wrong> {
         }
     }
     // The first digits of a packet that leaves may be any number of them.
-    if digits.len() % 2 == 1 && !is_whole && line.first().text.eq_ignore_ascii_case("expect") {
+    if digits.len() % 2 == 1 && !is_whole && verb == "expect" {
         digits.push((0, 0));
     }
     if digits.len() % 2 == 1 {
@@ -400,9 +416,6 @@ fn memory(program: &Program, first: &str, line: &Line<'_>) -> Result<Step, Wrong
             let offset = offset as usize;
             match first {
                 "expect_window" => Ok(Step::ExpectWindow { window, offset, expected: bytes }),
-                _ if bytes.is_whole || bytes.mask.iter().any(|mask| *mask != 0xff) => {
-                    Err(line.at(2).expected("bytes, as hexadecimal digits"))
-                }
                 _ => Ok(Step::Window { window, offset, bytes: bytes.value }),
             }
         }

@@ -46,7 +46,8 @@ pub(super) fn check(items: &[ItemMatch], index: usize) -> Result<(), CompileErro
         return Ok(());
     }
     if (item, before) == (Item::Mpls, Some(Item::Mpls)) {
-        let name = "a second mpls: labels behind the first are passed over".to_owned();
+        let name =
+            "a second mpls: niclab reads one label, and passes over those behind it".to_owned();
         return Err(CompileError::NotSupported { index, name });
     }
     let stands = match before {

@@ -57,7 +57,7 @@ impl fmt::Display for Found<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             "" => f.write_str("the end of the line"),
-            word => write!(f, "`{}`", visible::word(word)),
+            word => write!(f, "`{}`", visible::visible_word(word)),
         }
     }
 }
@@ -94,6 +94,18 @@ impl TextError {
     pub fn problem(&self) -> &Problem {
         &self.0.problem
     }
+}
+
+/// Refuses a text that begins with a byte order mark.
+pub(super) fn check_mark(line: u64, text: &str) -> Result<(), TextError> {
+    const REASON: &str = "the file begins with a byte order mark (U+FEFF): remove it";
+    if line > 1 || !text.starts_with('\u{feff}') {
+        return Ok(());
+    }
+    let first = text.lines().next().unwrap_or_default();
+    let first: String = first.chars().take(super::LINE_LEN_MAX).collect();
+    let problem = Problem::Unfit { reason: REASON.to_owned() };
+    Err(TextError::new(line, &first, (0, '\u{feff}'.len_utf8()), problem))
 }
 
 impl std::error::Error for TextError {}

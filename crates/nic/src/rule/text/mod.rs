@@ -29,7 +29,7 @@ pub use headers::{Addresses, Headers, Inside, Outer};
 pub use ports::{by_port, port_of};
 pub use read::{Commands, LINE_LEN_MAX};
 pub use rss::{port_rss, rss_key};
-pub use visible::visible;
+pub use visible::{visible, visible_word};
 
 use super::compile::{self, CompileError};
 use super::item::{Field, FieldKind, Item, ItemMatch};
@@ -352,6 +352,7 @@ impl Parser {
     }
 
     fn read(&mut self, words: &mut Words<'_>) -> Result<Head, TextError> {
+        error::check_mark(words.line, words.text)?;
         if known::is_meter_command(words.text) {
             words.next();
             return Err(words.not_supported(METERS));

@@ -38,9 +38,17 @@ fn has_mark(c: char) -> bool {
     matches!(c, '"' | '\'' | '\\') || c.escape_debug().count() == 1
 }
 
-/// A word, of which no more is shown than can be read.
-pub(super) fn word(text: &str) -> String {
-    let mut shown = visible(&text.chars().take(WORD_MAX).collect::<String>());
+/// A word that was not expected, of which no more is shown than can be read. All that is not ASCII
+/// is shown by its number: a letter of another script may look like the one that was meant.
+pub fn visible_word(text: &str) -> String {
+    let mut shown = String::new();
+    for c in text.chars().take(WORD_MAX) {
+        // Writing to a string cannot fail.
+        let _ = match c.is_ascii() {
+            true => Marks(&mut shown).write_char(c),
+            false => write!(shown, "<U+{:04X}>", u32::from(c)),
+        };
+    }
     if text.chars().nth(WORD_MAX).is_some() {
         shown.push('…');
     }
@@ -122,6 +130,19 @@ mod tests {
         ] {
             assert_eq!(visible(text), shown);
         }
+    }
+
+    #[test]
+    fn a_word_that_was_not_expected_is_shown_in_ascii() {
+        for (word, shown) in [
+            ("\u{456}pv4", "<U+0456>pv4"),
+            ("tc\u{440}", "tc<U+0440>"),
+            ("a\u{2212}b\u{a0}\t", "a<U+2212>b<U+00A0> "),
+            ("ipv4", "ipv4"),
+        ] {
+            assert_eq!(visible_word(word), shown);
+        }
+        assert_eq!(visible_word(&"x".repeat(101)), format!("{}…", "x".repeat(100)));
     }
 
     #[test]

@@ -2,14 +2,15 @@
 //!
 //! Words and numbers are read as `rxclass.c` of ethtool 6.1 reads them: numbers as in C (`0x10`,
 //! 010 is 8), each option once, and directly behind it a mask, whose set bits do not count, after
-//! `m` or after the option's name with `-mask`. The place `loc` decides which rule acts, the
+//! `m` or after the option's name with `-mask`. A field of which no bit counts asks for nothing, its
+//! header included: ethtool hands the driver a mask of 0, as for a field that is not named. The place `loc` decides which rule acts, the
 //! lowest first: it becomes the priority. Either all rules have it or none. Without it ethtool
 //! gives each the highest place that is free (`rxclass.c`), unless the driver chooses: the newest
 //! acts first, and they get priorities downwards.
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Items, Rules, Tokens, c_number, ones, transport};
+use super::{Items, Rules, Settings, Tokens, c_number, ones, setting, transport};
 use crate::rule::item::Item;
 use crate::rule::text::error::TextError;
 
@@ -46,10 +47,11 @@ struct Seen {
 pub(super) fn convert(text: &str, rules: &mut Rules<'_>) -> Result<(), TextError> {
     let newer = text.lines().filter(|text| !is_empty(text)).count() as u32;
     let mut seen = Seen { newer, ..Seen::default() };
+    let mut settings = Settings::default();
     for (line, text) in (1..).zip(text.lines()) {
         let mut words = Tokens::default();
         words.add(line, text);
-        if words.is_at_end() {
+        if words.is_at_end() || settings.take(line, text)? {
             continue;
         }
         let (items, action, place) = rule(&mut words, &mut seen.device)?;
@@ -67,7 +69,7 @@ pub(super) fn convert(text: &str, rules: &mut Rules<'_>) -> Result<(), TextError
 fn is_empty(text: &str) -> bool {
     let mut words = Tokens::default();
     words.add(1, text);
-    words.is_at_end()
+    words.is_at_end() || setting(&words).is_some()
 }
 
 impl Seen {
@@ -165,7 +167,9 @@ impl<'t> Options<'t> {
             ("src-port" | "dst-port", Some(_)) if protocol.is_none() => {
                 let (value, mask) = masked(words, Item::Udp, "src", name)?;
                 let field = if name == "src-port" { "src" } else { "dst" };
-                self.ports.push((field, value, mask));
+                if mask != 0 {
+                    self.ports.push((field, value, mask));
+                }
             }
             _ => field(words, items, name, (ip, protocol))?,
         }
@@ -218,7 +222,8 @@ fn read_action(words: &mut Tokens<'_>) -> Result<String, TextError> {
 }
 
 fn queue(words: &mut Tokens<'_>, what: &str) -> Result<String, TextError> {
-    Ok(format!("queue index {}", words.c_number(what, 0, u16::MAX.into())?))
+    let number = words.c_number(what, 0, u64::MAX.into())?;
+    words.queue(number)
 }
 
 fn field(
@@ -252,7 +257,9 @@ fn field(
         _ => return Err(words.expected("a field of the flow-type, `action`, `queue` or `loc`")),
     };
     let (value, mask) = masked(words, item, field, name)?;
-    items.set(item, field, value, mask);
+    if mask != 0 {
+        items.set(item, field, value, mask);
+    }
     Ok(())
 }
 

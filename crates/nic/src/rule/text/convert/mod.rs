@@ -8,13 +8,14 @@ mod classbench;
 mod ethtool;
 mod tc;
 
+use std::collections::HashSet;
 use std::fmt::{Display, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 use super::LINE_LEN_MAX;
-use super::error::{Problem, TextError};
-use crate::limits::PRIORITY_MAX;
+use super::error::{Problem, TextError, check_mark};
+use crate::limits::{PRIORITY_MAX, QUEUES_MAX};
 use crate::rule::item::{Item, ItemMatch};
 
 /// How rules are written.
@@ -34,6 +35,7 @@ pub enum Format {
 /// # Errors
 /// The first rule that is wrong or has no equivalent, with its place.
 pub fn convert(format: Format, text: &str) -> Result<String, TextError> {
+    check_mark(1, text)?;
     for (line, text) in (1..).zip(text.lines()) {
         if text.len() > LINE_LEN_MAX {
             let reason = format!("the line is longer than {LINE_LEN_MAX} bytes");
@@ -133,6 +135,49 @@ impl Items {
     }
 }
 
+/// Lines of a shell's script that change no rule: `NAME=value`, once a name, and `set -e`.
+#[derive(Default)]
+struct Settings<'t>(HashSet<&'t str>);
+
+impl<'t> Settings<'t> {
+    /// Whether this line is one.
+    fn take(&mut self, line: u64, text: &'t str) -> Result<bool, TextError> {
+        let mut words = Tokens::default();
+        words.add(line, text);
+        let Some(name) = setting(&words) else { return Ok(false) };
+        if name != "set" && !self.0.insert(name) {
+            words.next();
+            let reason = format!("a second value of {name}: convert what uses each by itself");
+            return Err(words.unfit(reason));
+        }
+        Ok(true)
+    }
+}
+
+/// The name that a line of a script gives a plain value, or `set` where it sets options of the
+/// shell that leave the commands as they are.
+fn setting<'t>(words: &Tokens<'t>) -> Option<&'t str> {
+    const OPTIONS: [&str; 5] = ["errexit", "nounset", "pipefail", "verbose", "xtrace"];
+    let (first, rest) = words.tokens.split_first()?;
+    let is_option = |word: &str| {
+        let letters = word.strip_prefix(['-', '+']).unwrap_or_default();
+        let is_letters = !letters.is_empty() && letters.bytes().all(|it| b"eEufovx".contains(&it));
+        is_letters || OPTIONS.contains(&word)
+    };
+    if first.word == "set" {
+        let is_plain = !rest.is_empty() && rest.iter().all(|token| is_option(token.word));
+        return is_plain.then_some("set");
+    }
+    let (name, value) = first.word.split_once('=').filter(|_| rest.is_empty())?;
+    let quote = value.chars().next().filter(|first| matches!(first, '"' | '\''));
+    let inside = quote.map_or(Some(value), |quote| value[1..].strip_suffix(quote))?;
+    let of_name = |it: u8| it.is_ascii_alphanumeric() || it == b'_';
+    let of_value = |it: u8| of_name(it) || b".:/@%+,-${}".contains(&it);
+    let is_name = name.bytes().all(of_name) && !name.starts_with(|it: char| it.is_ascii_digit());
+    let is_plain = !inside.is_empty() && inside.bytes().all(of_value);
+    (is_name && is_plain && !name.is_empty()).then_some(name)
+}
+
 /// A word, and where it stands.
 #[derive(Clone, Copy, Debug)]
 struct Token<'t> {
@@ -199,12 +244,22 @@ impl<'t> Tokens<'t> {
     }
 
     /// Takes the `\` away that ends the last line; whether there was one.
-    fn pop_backslash(&mut self) -> bool {
-        let Some(last) = self.tokens.last_mut() else { return false };
-        let Some(word) = last.word.strip_suffix('\\') else { return false };
+    fn pop_backslash(&mut self) -> Result<bool, TextError> {
+        let Some(last) = self.tokens.last_mut() else { return Ok(false) };
+        let Some(word) = last.word.strip_suffix('\\') else { return Ok(false) };
+        if last.place.1 < last.text.len() {
+            let reason = "a blank behind the `\\`: it joins lines at the very end alone; remove it";
+            return Err(self.unfit_at(self.tokens.len() - 1, reason));
+        }
         (last.word, last.place.1) = (word, last.place.1 - 1);
         self.tokens.pop_if(|token| token.word.is_empty());
-        true
+        Ok(true)
+    }
+
+    /// Whether the word before this place ends where a `\` that ended its line stood.
+    fn is_cut(&self, at: usize) -> bool {
+        let before = at.checked_sub(1).and_then(|at| self.tokens.get(at));
+        before.is_some_and(|token| token.place.1 + 1 == token.text.len())
     }
 
     /// The next word; empty at the end.
@@ -337,6 +392,15 @@ impl<'t> Tokens<'t> {
 
     fn mac_of(&self, text: &str, what: &str) -> Result<u128, TextError> {
         mac(text).ok_or_else(|| self.expected(format!("{what}: a MAC address")))
+    }
+
+    /// The action of a queue, which the card has fewer of than may be written.
+    fn queue(&self, queue: u128) -> Result<String, TextError> {
+        match queue < QUEUES_MAX.into() {
+            true => Ok(format!("queue index {queue}")),
+            false => Err(self
+                .unfit(format!("no queue {queue}; this NIC has queues 0 to {}", QUEUES_MAX - 1))),
+        }
     }
 
     /// A priority, which the card has fewer of than may be written.

@@ -7,13 +7,13 @@
 //!
 //! Commands that make or show qdiscs are passed over, and a `\` joins lines. No shell runs here, so
 //! a line of a script that is more than one tc command is refused. The name of the device does not
-//! count: it may be a variable of a shell.
+//! count: it may be a variable of a shell, and lines that give it a value are passed over.
 
 mod action;
 mod flower;
 mod kernel;
 
-use super::{Rules, Tokens};
+use super::{Rules, Settings, Tokens};
 use crate::rule::text::error::TextError;
 use flower::Filter;
 use kernel::{Edit, Kernel};
@@ -86,6 +86,7 @@ pub(super) fn convert(text: &str, rules: &mut Rules<'_>) -> Result<(), TextError
 struct Script<'t> {
     kernel: Kernel,
     device: Option<String>,
+    settings: Settings<'t>,
     /// The command under way.
     words: Tokens<'t>,
     kind: Option<Kind>,
@@ -111,10 +112,19 @@ impl<'t> Script<'t> {
                 }
                 // What tc prints of a filter has several lines.
                 None if self.kind == Some(Kind::Shown) && text.starts_with([' ', '\t']) => {}
+                None if !self.has_batch && self.settings.take(line, text)? => {
+                    return self.end();
+                }
                 None => return Err(self.no_command(line, text)),
             }
         }
+        let joined = self.words.tokens.len();
         self.words.add(line, text);
+        let is_blank = |it: char| it.is_ascii_whitespace();
+        if self.is_joined && self.words.is_cut(joined) && !text.starts_with(is_blank) {
+            let reason = "the `\\` before joins this to the word in front: put a blank between";
+            return Err(self.words.unfit_at(joined, reason));
+        }
         if self.kind == Some(Kind::Batch) {
             self.words.cut_comment();
         }
@@ -126,7 +136,7 @@ impl<'t> Script<'t> {
         if self.kind == Some(Kind::Script) {
             check_shell(&self.words)?;
         }
-        self.is_joined = self.kind != Some(Kind::Shown) && self.words.pop_backslash();
+        self.is_joined = self.kind != Some(Kind::Shown) && self.words.pop_backslash()?;
         Ok(())
     }
 

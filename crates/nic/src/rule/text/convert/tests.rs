@@ -202,6 +202,49 @@ fn ethtool_rules_are_converted() {
 }
 
 #[test]
+fn fields_that_ethtool_ignores_whole_ask_for_nothing() {
+    let ignored = [
+        ("tcp4 src-port 65535 m 65535", "ipv4 proto is 6"),
+        ("tcp4 dst-port 80 m 0xffff src-port 1 src-port-mask 0xffff", "ipv4 proto is 6"),
+        ("udp6 dst-port 53 m 0xffff", "ipv6 proto is 17"),
+        ("udp4 src-port 1 m 0xffff dst-port 53", "ipv4 / udp dst is 53"),
+        ("ip4 l4proto 6 dst-port 80 m 0xffff", "ipv4 proto is 6"),
+        ("ip6 l4proto 17 m 0xff", "ipv6"),
+        ("ip4 tos 1 m 0xff src-ip 1.2.3.4 m 255.255.255.255", "ipv4"),
+        ("ip6 tclass 1 m 0xff dst-ip ::1 m ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "ipv6"),
+        ("ether vlan 5 m 0xffff", "eth"),
+        ("ether vlan 5 m 0xfffe", "eth / vlan tci spec 1 tci mask 0x1"),
+        ("ether proto 0x800 m 0xffff dst 02:00:00:00:00:01 m ff:ff:ff:ff:ff:ff", "eth"),
+        ("ether src 02:00:00:00:00:01 src-mask ff:ff:ff:ff:ff:ff", "eth"),
+        ("ip4 dst-mac 02:00:00:00:00:01 m ff:ff:ff:ff:ff:ff", "ipv4"),
+        ("sctp4 vlan 5 m 0xffff", "ipv4 proto is 132"),
+    ];
+    for (fields, pattern) in ignored {
+        let rule = format!("ethtool -N eth0 flow-type {fields} action 1");
+        let expected = format!("{pattern} / end actions queue index 1 / end");
+        check(Format::Ethtool, &[(rule.as_str(), expected.as_str())]);
+    }
+}
+
+#[test]
+fn queues_that_the_card_has_not_are_refused() {
+    let add = |action: &str| format!("ethtool -N eth0 flow-type tcp4 dst-port 80 {action}");
+    let place = "no queue 256; this NIC has queues 0 to 255";
+    let (action, queue) =
+        (format!("line 1, column 51: {place}"), format!("line 1, column 50: {place}"));
+    refused(
+        Format::Ethtool,
+        &[(&add("action 256"), action.as_str()), (&add("queue 0x100"), queue.as_str())],
+    );
+    let vf = "line 1, column 51: no queue 4294967296; this NIC has queues 0 to 255";
+    refused(Format::Ethtool, &[(&add("action 0x100000000"), vf)]);
+    assert!(lines(Format::Ethtool, &add("action 255")).contains("queue index 255"));
+    let tc = "tc filter add dev eth0 ingress protocol ip flower action skbedit queue_mapping 256";
+    let said = format!("line 1, column 80: {place}");
+    refused(Format::Tc, &[(tc, &said)]);
+}
+
+#[test]
 fn ethtool_rules_without_an_equivalent_are_refused() {
     let add = |rest: &str| format!("ethtool -N eth0 flow-type {rest}");
     let both = format!("{}\n{}", add("ip4 action 1 loc 3"), add("ip6 action 1 loc 3"));
@@ -274,6 +317,25 @@ fn lines_and_commands_have_a_length() {
     let joined = format!("tc filter add \\\n{}", "dev eth0 \\\n".repeat(3_000));
     let said = "line 2048, column 5: a command of more than 4096 words";
     refused(Format::Tc, &[(&joined, said)]);
+}
+
+#[test]
+fn a_text_with_a_byte_order_mark_is_refused_by_its_name() {
+    let said = "line 1, column 1: the file begins with a byte order mark (U+FEFF): remove it";
+    for (format, text) in [
+        (Format::ClassBench, "@1.2.3.4/32 5.6.7.8/32 0 : 65535 53 : 53 0x11/0xFF"),
+        (Format::Ethtool, "ethtool -N eth0 flow-type ip4 action 1"),
+        (Format::Tc, "tc filter add dev eth0 ingress flower action drop"),
+        (Format::Tc, "# a comment"),
+        (Format::Tc, ""),
+    ] {
+        assert!(convert(format, text).is_ok());
+        refused(format, &[(&format!("\u{feff}{text}"), said)]);
+    }
+    for text in ["flow list 0", "# a comment", ""] {
+        let error = Parser::default().parse(1, &format!("\u{feff}{text}")).unwrap_err();
+        assert_eq!(error.to_string().lines().next(), Some(said));
+    }
 }
 
 #[test]

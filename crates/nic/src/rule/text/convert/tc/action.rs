@@ -132,6 +132,7 @@ fn skbedit(words: &mut Tokens<'_>) -> Result<String, TextError> {
         None => return Err(words.expected("`queue_mapping`")),
     }
     let queue = words.c_number("queue_mapping", 10, u16::MAX.into())?;
+    let action = words.queue(queue)?;
     match resolve(words.peek(), WHAT).or_else(|| resolve(words.peek(), CONTROLS)) {
         None => {}
         Some("pipe" | "pass" | "ok") => words.at += 1,
@@ -140,5 +141,5 @@ fn skbedit(words: &mut Tokens<'_>) -> Result<String, TextError> {
             return Err(words.not_supported(format!("skbedit with {what}")));
         }
     }
-    Ok(format!("queue index {queue}"))
+    Ok(action)
 }

@@ -322,6 +322,13 @@ impl Filter {
             Some(mask) if mask.contains(':') => words.mac_of(mask, "mask")?,
             Some(len) => {
                 let len = words.c_number_of(len, 10, "mask: bits", 48)? as u32;
+                if len == 0 {
+                    let reason = format!(
+                        "{key} of 0 bits: tc 6.1 makes the mask 00:00:ff:ff:ff:ff of it; leave it \
+                         out"
+                    );
+                    return Err(words.unfit(reason));
+                }
                 ones(48) & !ones(48 - len)
             }
         };
@@ -407,13 +414,18 @@ impl Filter {
         };
         let mask = match len {
             None => ones(bits),
-            Some(mask) if mask.contains(['.', ':']) => match ip {
-                Item::Ipv6 => words.ip(ip, mask, "mask")?,
-                _ => ipv4(mask).ok_or_else(|| words.expected("an IPv4 mask"))?.into(),
-            },
             Some(len) => {
-                let len = words.c_number_of(len, 0, &format!("{key}: length"), bits.into())?;
-                ones(bits) & !ones(bits).checked_shr(len as u32).unwrap_or(0)
+                let len = match len.contains(['.', ':']) {
+                    true => ipv4(len).and_then(prefix_len).ok_or_else(|| {
+                        let what = "a length, or an IPv4 mask of leading ones: tc takes no other";
+                        words.expected(format!("{key}: {what}"))
+                    })?,
+                    false => {
+                        let what = format!("{key}: length");
+                        words.c_number_of(len, 0, &what, bits.into())? as u32
+                    }
+                };
+                ones(bits) & !ones(bits).checked_shr(len).unwrap_or(0)
             }
         };
         self.set(key, value, mask);
@@ -681,6 +693,12 @@ impl Filter {
             items.set_at(place, field, *value, *mask);
         }
     }
+}
+
+/// The length of a mask of leading ones (`mask2bits` in iproute2's `lib/utils.c`), which tc counts
+/// for IPv6 too.
+fn prefix_len(mask: u32) -> Option<u32> {
+    (mask.leading_ones() == mask.count_ones()).then_some(mask.count_ones())
 }
 
 /// An IPv4 address of one to four numbers, each decimal, octal or hexadecimal; what is left out is

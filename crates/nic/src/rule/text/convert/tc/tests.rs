@@ -315,7 +315,10 @@ tc qdisc show dev eth0
     let shell = "no shell runs here: leave this out, or convert what `tc filter show dev DEV \
                  ingress` prints";
     for (text, place) in [
-        ("DEV=eth0\n", "line 1, column 1"),
+        ("DEV=$(lan)\n", "line 1, column 1"),
+        ("A=1 B=2\n", "line 1, column 1"),
+        ("set -n\n", "line 1, column 1"),
+        ("set\n", "line 1, column 1"),
         ("  for port in 80 443; do\n", "line 1, column 3"),
         (&format!("{script}\ndone\n"), "line 12, column 1"),
     ] {
@@ -368,7 +371,7 @@ fn commands_about_qdiscs_are_passed_over_where_they_leave_the_filters() {
     refused(Format::Tc, &[("tc qdisc change dev eth0 root", said)]);
     let shell = "line 2, column 3: no shell runs here: leave this out, or convert what `tc filter \
                  show dev DEV ingress` prints";
-    refused(Format::Tc, &[("tc qdisc add dev eth0 clsact\n  DEV=eth1", shell)]);
+    refused(Format::Tc, &[("tc qdisc add dev eth0 clsact\n  exit 1", shell)]);
 }
 
 #[test]
@@ -414,6 +417,87 @@ fn tc_filters_without_an_equivalent_are_refused() {
     is_said(&table);
     let error = convert(Format::Tc, &add("flower \\\n  ct_state +trk action drop")).unwrap_err();
     assert_eq!((error.line(), error.column()), (2, 3));
+}
+
+#[test]
+fn plain_values_and_options_of_the_shell_are_passed_over() {
+    let filter = "tc filter add dev $DEV ingress flower action drop";
+    let of_shell = "DEV=eth0\nset -e\nset -euo pipefail # all\nset +x\n_A1='x.y' # why\n";
+    let script = format!("{of_shell}tc qdisc add dev $DEV clsact\nB=\"${{DEV}}\"\n{filter}\nC=1\n");
+    let out = lines(Format::Tc, &script);
+    assert_eq!(out, lines(Format::Tc, filter));
+    assert_eq!(out.lines().count(), 1, "{out}");
+    let rule = "ethtool -N $DEV flow-type ip4 action 1\n";
+    let out = lines(Format::Ethtool, &format!("{of_shell}{rule}"));
+    assert_eq!(out, lines(Format::Ethtool, rule));
+    assert!(out.starts_with("flow create 0 group 0 priority 0 "), "{out}");
+    let said = "line 3, column 1: a second value of DEV: convert what uses each by itself";
+    let twice = |rule: &str| format!("DEV=eth0\n{rule}\nDEV=eth1\n{rule}");
+    refused(Format::Tc, &[(&twice(filter), said)]);
+    refused(Format::Ethtool, &[(&twice(rule.trim_end()), said)]);
+    // tc itself knows neither.
+    let batch = "qdisc add dev eth0 clsact\nDEV=eth0\n";
+    let said = "line 2, column 1: expected an object of tc, such as `filter` or `qdisc`, found \
+                `DEV=eth0`";
+    refused(Format::Tc, &[(batch, said)]);
+}
+
+#[test]
+fn a_backslash_joins_lines_at_the_very_end_alone() {
+    let said = "a blank behind the `\\`: it joins lines at the very end alone; remove it";
+    for end in ["\\ ", "\\\t", "drop\\ ", "\\ # why"] {
+        for tc in ["tc ", ""] {
+            let text = format!("{tc}filter add dev eth0 ingress flower {end}\n action drop\n");
+            let error = convert(Format::Tc, &text).unwrap_err();
+            assert_eq!((error.line(), error.problem().to_string().as_str()), (1, said), "{text}");
+        }
+    }
+    let said = "line 2, column 1: the `\\` before joins this to the word in front: put a blank \
+                between";
+    let cut = "tc filter add dev eth0 ingress flower action dr\\\nop";
+    refused(Format::Tc, &[(cut, said)]);
+    let apart = "tc filter add dev eth0 ingress flower action\\\n drop";
+    assert_eq!(lines(Format::Tc, apart).lines().count(), 1);
+    let text = "tc filter add dev eth0 ingress flower \\\r\n action drop\r\n";
+    assert_eq!(lines(Format::Tc, text).lines().count(), 1);
+}
+
+#[test]
+fn masks_that_tc_takes_otherwise_or_not_are_refused() {
+    let flower = |rest: &str| add(&format!("protocol ip prio 1 flower {rest} action drop"));
+    let v6 = |rest: &str| add(&format!("protocol ipv6 prio 1 flower {rest} action drop"));
+    let no_bits = |key: &str| {
+        format!("{key} of 0 bits: tc 6.1 makes the mask 00:00:ff:ff:ff:ff of it; leave it out")
+    };
+    let holes = |key: &str, word: &str| {
+        format!(
+            "expected {key}: a length, or an IPv4 mask of leading ones: tc takes no other, found \
+             `{word}`"
+        )
+    };
+    for (text, said) in [
+        (flower("dst_mac 02:00:00:00:00:01/0"), no_bits("dst_mac")),
+        (flower("src_mac 02:00:00:00:00:01/0"), no_bits("src_mac")),
+        (flower("src_ip 10.0.0.1/0.0.0.255"), holes("src_ip", "10.0.0.1/0.0.0.255")),
+        (flower("dst_ip 10.0.0.1/255.255.0.255"), holes("dst_ip", "10.0.0.1/255.255.0.255")),
+        (flower("src_ip 10.0.0.1/8.0"), holes("src_ip", "10.0.0.1/8.0")),
+        (
+            flower("src_ip 10.0.0.1/255"),
+            "expected src_ip: length: a number from 0 to 32, found `10.0.0.1/255`".to_owned(),
+        ),
+        (v6("dst_ip 2001:db8::/ffff:ffff::"), holes("dst_ip", "2001:db8::/ffff:ffff::")),
+        (v6("dst_ip 2001:db8::/0.0.0.1"), holes("dst_ip", "2001:db8::/0.0.0.1")),
+    ] {
+        is_said(&[(text, &said)]);
+    }
+    for (text, part) in [
+        (flower("src_ip 10.0.0.1/255.255.254.0"), "ipv4 src spec 10.0.0.0 src prefix 23 /"),
+        (flower("src_ip 10.0.0.1/255.0"), "ipv4 src spec 10.0.0.0 src prefix 8 /"),
+        (v6("dst_ip 2001:db8::/255.255.0.0"), "ipv6 dst spec 2001:: dst prefix 16 /"),
+    ] {
+        let out = lines(Format::Tc, &text);
+        assert!(out.contains(part), "{text}: {out}");
+    }
 }
 
 /// What is said of each text.
