@@ -127,7 +127,6 @@ fn what_is_wrong_is_said_at_its_place() {
     }
     for (text, place, said) in [
         ("{", "the file", "it is no JSON"),
-        ("\u{feff}{}", "the file", "it begins with a byte order mark (U+FEFF): remove it"),
         ("[]", "the file", "expected an object"),
         (r#"{"table": {}}"#, "the file", "unknown field `table`"),
         (r#"{"tables": []}"#, "tables", "expected an object"),
