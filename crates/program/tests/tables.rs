@@ -206,3 +206,9 @@ fn an_empty_part_has_the_name_of_something() {
     let empty = r#"{"tables": {"stations": {"entries": []}}, "registers": {"count": {}}}"#;
     assert_eq!(read_tables(&program, empty).unwrap(), []);
 }
+
+#[test]
+fn a_file_that_begins_with_a_byte_order_mark_is_refused_by_its_name() {
+    let error = read_tables(&program(), "\u{feff}{}").unwrap_err();
+    assert_eq!(error.reason, "it begins with a byte order mark (U+FEFF): remove it");
+}
