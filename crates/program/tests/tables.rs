@@ -127,7 +127,6 @@ fn what_is_wrong_is_said_at_its_place() {
     }
     for (text, place, said) in [
         ("{", "the file", "it is no JSON"),
-        ("\u{feff}{}", "the file", "it begins with a byte order mark (U+FEFF): remove it"),
         ("[]", "the file", "expected an object"),
         (r#"{"table": {}}"#, "the file", "unknown field `table`"),
         (r#"{"tables": []}"#, "tables", "expected an object"),
@@ -206,4 +205,10 @@ fn an_empty_part_has_the_name_of_something() {
     }
     let empty = r#"{"tables": {"stations": {"entries": []}}, "registers": {"count": {}}}"#;
     assert_eq!(read_tables(&program, empty).unwrap(), []);
+}
+
+#[test]
+fn a_file_that_begins_with_a_byte_order_mark_is_refused_by_its_name() {
+    let error = read_tables(&program(), "\u{feff}{}").unwrap_err();
+    assert_eq!(error.reason, "it begins with a byte order mark (U+FEFF): remove it");
 }

@@ -1,7 +1,7 @@
 //! What is wrong with a program's text: where, and what was expected there.
 //!
-//! Characters that leave no mark of their own, such as U+00A0 and ESC, are shown by their number, and
-//! so are all outside ASCII of a word that was not expected.
+//! Characters that leave no mark of their own, such as U+00A0 and ESC, are shown by their number,
+//! and so are all outside ASCII of a word that was not expected.
 
 use std::fmt;
 
@@ -192,8 +192,8 @@ mod tests {
         // What can be seen stays as it is.
         assert!(said("mov m.\u{e9}\"'\\port 1").contains("m.\u{e9}\"'\\port 1"));
         let bom = Program::read("\u{feff}struct m_t {").unwrap_err().to_string();
-        let said = "line 1, column 1: the file begins with a byte order mark (U+FEFF): remove it\n  \
-                    <U+FEFF>struct m_t {\n  ^^^^^^^^";
+        let said = "line 1, column 1: the file begins with a byte order mark (U+FEFF): remove \
+                    it\n  <U+FEFF>struct m_t {\n  ^^^^^^^^";
         assert_eq!(bom, said);
     }
 }

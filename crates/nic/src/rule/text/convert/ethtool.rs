@@ -2,8 +2,9 @@
 //!
 //! Words and numbers are read as `rxclass.c` of ethtool 6.1 reads them: numbers as in C (`0x10`,
 //! 010 is 8), each option once, and directly behind it a mask, whose set bits do not count, after
-//! `m` or after the option's name with `-mask`. A field of which no bit counts asks for nothing, its
-//! header included: ethtool hands the driver a mask of 0, as for a field that is not named. The place `loc` decides which rule acts, the
+//! `m` or after the option's name with `-mask`. A field of which no bit counts asks for nothing,
+//! its header included: ethtool hands the driver a mask of 0, as for a field that is not named.
+//! The place `loc` decides which rule acts, the
 //! lowest first: it becomes the priority. Either all rules have it or none. Without it ethtool
 //! gives each the highest place that is free (`rxclass.c`), unless the driver chooses: the newest
 //! acts first, and they get priorities downwards.
