@@ -28,6 +28,16 @@ pub struct Cell<'a> {
     pub samples: Vec<&'a Sample>,
 }
 
+impl<'a> Cell<'a> {
+    /// Takes in one more sample: of two of one repeat the later one counts.
+    fn take(&mut self, sample: &'a Sample) {
+        match self.samples.iter_mut().find(|taken| taken.repeat == sample.repeat) {
+            Some(taken) => *taken = sample,
+            None => self.samples.push(sample),
+        }
+    }
+}
+
 /// All cells of an experiment.
 #[derive(Debug, Default)]
 pub struct Cells<'a> {
@@ -44,7 +54,7 @@ impl<'a> Cells<'a> {
                 c.device == sample.device && c.trial == sample.trial && *c.point == sample.point
             };
             match cells.iter_mut().find(|cell| same(cell)) {
-                Some(cell) => cell.samples.push(sample),
+                Some(cell) => cell.take(sample),
                 None => cells.push(Cell {
                     device: &sample.device,
                     trial: &sample.trial,
@@ -292,20 +302,40 @@ mod tests {
     fn check_mark(mark: Mark, trial: &str, repeats: &[(f64, bool)], expected: bool) {
         let mut bench = Bench::new(vec![Nature::default()], &["groups=0", "rules=0"], 1);
         bench.execute();
-        let of = |(value, limited): &(f64, bool)| {
+        let of = |(repeat, (value, limited)): (usize, &(f64, bool))| {
             let mut sample = bench.store.samples[0].clone();
             sample.trial = trial.into();
+            sample.repeat = repeat as u32;
             let quantity = Quantity { value: *value, unit: "pps".into() };
             sample.metrics.insert("throughput_pps".into(), quantity);
             sample.marks = if *limited { vec![mark] } else { Vec::new() };
             sample
         };
-        let samples: Vec<Sample> = repeats.iter().map(of).collect();
+        let samples: Vec<Sample> = repeats.iter().enumerate().map(of).collect();
         let cells = Cells::new("occupancy", &samples);
         let cell = &cells.all()[0];
         let is_marked = cell.marks("throughput_pps").contains(&mark);
         assert_eq!(is_marked, expected, "{mark}, {trial}: {repeats:?}");
         assert!(!cell.marks(DEVICE_TIME).contains(&mark), "{mark}: the device's own time");
+    }
+
+    #[test]
+    fn of_two_samples_of_one_repeat_the_later_one_counts() {
+        let mut bench = Bench::new(vec![Nature::default()], &["groups=0", "rules=0"], 2);
+        bench.execute();
+        let mut samples = bench.store.samples.clone();
+        let counted = |samples: &[Sample]| -> usize {
+            Cells::new("occupancy", samples).all().iter().map(|cell| cell.samples.len()).sum()
+        };
+        let before = counted(&samples);
+        let mut again = samples[0].clone();
+        again.time_unix_ns += 1;
+        samples.push(again.clone());
+        assert_eq!(counted(&samples), before);
+        let cells = Cells::new("occupancy", &samples);
+        let times =
+            |cell: &Cell<'_>| cell.samples.iter().any(|s| s.time_unix_ns == again.time_unix_ns);
+        assert!(cells.all().iter().any(times), "the earlier one counts");
     }
 
     #[test]
