@@ -540,26 +540,32 @@ impl Failure {
             | Failure::Unwritten { .. }
             | Failure::Unmeasured { .. }
             | Failure::Untrusted { .. } => 4,
-            Failure::Device(DeviceError::BadLoad { .. })
-            | Failure::Echo(EchoError::Range { .. } | EchoError::NotSupported { .. }) => 3,
-            Failure::Device(
-                DeviceError::Absent { .. }
-                | DeviceError::NoServer { .. }
-                | DeviceError::Silent { .. },
-            )
-            | Failure::Echo(_)
-            | Failure::Control { .. }
-            | Failure::Kvs(_)
-            | Failure::Lost { .. } => 9,
-            Failure::Card(_)
-            | Failure::Device(_)
-            | Failure::NoDevice { .. }
-            | Failure::UnknownDevice(_) => 5,
+            Failure::Device(error) => of_device(error),
+            Failure::Echo(error) => of_echo(error),
+            Failure::Control { .. } | Failure::Kvs(_) | Failure::Lost { .. } => 9,
+            Failure::Card(_) | Failure::NoDevice { .. } | Failure::UnknownDevice(_) => 5,
             Failure::NoAnswer { .. } | Failure::Nothing { .. } => 6,
             Failure::Amiss { .. } => 7,
             Failure::Regression { .. } => 8,
             Failure::Untrue { .. } => 10,
             Failure::Stopped { .. } => STOPPED as u8,
         }
+    }
+}
+
+/// Exit code where a device of `measure` failed.
+fn of_device(error: &DeviceError) -> u8 {
+    match error {
+        DeviceError::BadLoad { .. } => 3,
+        DeviceError::Absent { .. } | DeviceError::NoServer { .. } | DeviceError::Silent { .. } => 9,
+        _ => 5,
+    }
+}
+
+/// Exit code where an echo server or its client failed.
+fn of_echo(error: &EchoError) -> u8 {
+    match error {
+        EchoError::Range { .. } | EchoError::NotSupported { .. } => 3,
+        _ => 9,
     }
 }
