@@ -238,7 +238,10 @@ fn nobody_there_is_told_with_the_remedy() {
     for transport in [Transport::Udp, Transport::Tcp] {
         let error = run(&echo(transport), free, 1, &AtomicBool::new(false), None).unwrap_err();
         let words = error.to_string();
-        assert!(words.contains("nobody answers") && words.contains("niclab serve echo"), "{words}");
+        assert!(
+            words.contains("answered nothing") && words.contains("niclab serve echo"),
+            "{words}"
+        );
     }
 }
 
