@@ -285,6 +285,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "too long under Miri")]
     fn memory_goes_back_piece_by_piece() {
         for (pages, piece) in [(Pages::Small, RELEASE_SMALL_BYTES), (Pages::Huge, RELEASE_BYTES)] {
             let mut memory = Memory::zeroed((5 << 20) / 8, pages).unwrap();
