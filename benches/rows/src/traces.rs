@@ -47,7 +47,7 @@ pub enum Sizes {
 /// A row of requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trace {
-    /// What it is called.
+    /// Name in the output.
     pub name: &'static str,
     /// Keys that are asked for time and again, by Zipf's law.
     pub keys: usize,
@@ -59,7 +59,7 @@ pub struct Trace {
     pub once_percent: u64,
     /// Half-way other keys come, whose values are of other lengths.
     pub then: Option<Sizes>,
-    /// What it is drawn from.
+    /// Seed of the random numbers.
     pub seed: u64,
 }
 
@@ -90,11 +90,11 @@ const BASE: Trace = Trace {
 /// Numbers of keys from here on are those of other keys.
 const OTHERS: u64 = 50_000_000;
 
-/// What a request asks for: the key's number, and how long its value is.
+/// A request: the number of its key, and the length of its value in bytes.
 type Request = (u64, usize);
 
 impl Trace {
-    /// The same with so many times fewer keys and requests.
+    /// The same trace with its keys and requests divided by `by`.
     pub fn scaled(&self, by: usize) -> Trace {
         Trace { keys: self.keys / by, requests: self.requests / by, ..*self }
     }
@@ -140,7 +140,7 @@ fn mixed(number: u64) -> u64 {
     number ^ number >> 31
 }
 
-/// Whoever is asked.
+/// A store that is asked.
 pub trait Cache {
     /// Whether a key is there.
     ///
@@ -158,9 +158,9 @@ pub trait Cache {
 /// Shares of the second half that missed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Missed {
-    /// Of all requests.
+    /// Misses per request.
     pub requests: f64,
-    /// Of the bytes of all values that were asked for.
+    /// Bytes of the values that missed, per byte asked for.
     pub bytes: f64,
 }
 
@@ -206,7 +206,7 @@ impl Host for Nobody {
     }
 }
 
-/// What our store said that it never should.
+/// An answer that our store never gives.
 fn said(said: String) -> BenchError {
     BenchError::Program { program: "the store", said }
 }
