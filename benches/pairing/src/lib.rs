@@ -15,9 +15,8 @@ pub use peer::Peer;
 pub use statistics::{Interval, median_interval};
 
 /// Where `benches/peers/build` puts the peers of this program: beside its own directory, as
-/// `target/peers` is beside `target/release`. The working directory has no say: what lies in it may
-/// be anybody's. So may what lies above a program in `/tmp`: a directory that somebody else may
-/// have put there is none of them.
+/// `target/peers` is beside `target/release`. This ignores the working directory, which may be
+/// anybody's, and every directory that another user may have made, such as one below `/tmp`.
 pub fn peers() -> PathBuf {
     peers_of(&std::env::current_exe().unwrap_or_default())
 }

@@ -25,7 +25,7 @@ fn main() -> Result<(), BenchError> {
     Ok(())
 }
 
-/// What memcached misses; `None` where there is none.
+/// Misses of memcached; `None` if it is not installed.
 fn beside(trace: &Trace) -> Result<Option<Missed>, BenchError> {
     let directory = tempfile::tempdir().map_err(BenchError::Temporary)?;
     // memcached gives root's rights up, and makes its socket afterwards.

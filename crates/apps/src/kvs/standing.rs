@@ -110,7 +110,7 @@ fn seconds(us: u64) -> String {
     format!("{}.{:06}", us / 1_000_000, us % 1_000_000)
 }
 
-/// What `stats items` tells. There are no slabs, and so but one class of items, as `me` has it.
+/// Lines of `stats items`. Without slabs there is one class of items, as in `me`.
 pub fn items(context: &Context<'_>, each: Each<'_>) {
     let store = context.store.statistics();
     if store.curr_items == 0 {
@@ -131,7 +131,7 @@ pub fn items(context: &Context<'_>, each: Each<'_>) {
     }
 }
 
-/// What `stats slabs` tells: of the one class of items, whose pages are the log's segments.
+/// Lines of `stats slabs`: one class of items, whose pages are the segments of the log.
 pub fn slabs(context: &Context<'_>, each: Each<'_>) {
     let store = context.store.statistics();
     let of = &store.counters;
@@ -197,7 +197,7 @@ pub fn settings(context: &Context<'_>, each: Each<'_>) {
         ("auth_enabled_sasl", "no"),
         ("auth_enabled_ascii", "no"),
         ("binding_protocol", "auto-negotiate"),
-        // Who comes when there are too many is told so at once.
+        // A client beyond the limit gets an error at once.
         ("maxconns_fast", "yes"),
         ("slab_reassign", "no"),
         ("lru_crawler", "no"),

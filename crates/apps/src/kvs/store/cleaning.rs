@@ -21,8 +21,8 @@ const EMPTY_KEPT: usize = 2;
 /// least a quarter of itself back: four would do, and some are lost at the ends of segments.
 pub(super) const WALK_RATIO: usize = 8;
 
-/// One part of so many stays of a segment out of which items have to go. More would leave less room
-/// for those that come, less what has proved its worth.
+/// A cleaned segment keeps at most its bytes divided by this. Keeping more leaves less room for new
+/// items; keeping less drops items that are in use.
 const KEPT_DIVISOR: u64 = 2;
 
 /// Eighths of a segment that stay at most, where it has more than others of what is cheap.
@@ -31,7 +31,7 @@ const EIGHTHS_KEPT_MAX: usize = 5;
 /// Part of the full segments in use, in quarters, up to which nothing has to go.
 const QUARTERS_KEPT: usize = 3;
 
-/// What becomes of items that are in use.
+/// How cleaning treats items that are in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     /// All move.
@@ -53,7 +53,7 @@ struct Victim {
     cost_end: usize,
 }
 
-/// Costs of items that are told apart.
+/// Number of distinct costs of an item.
 const COSTS: usize = 320;
 
 /// Cost at a count of 0, without what the length and [`UNREAD_EXTRA`] add. It is so high that no
@@ -77,7 +77,7 @@ impl Default for Costs {
 }
 
 impl Costs {
-    /// What it costs to keep an item, in quarter octaves: its length to the power of 3/4, over how
+    /// Cost of keeping an item, in quarter octaves: its length to the power of 3/4, divided by how
     /// often it was used. By the whole length most keys would be there when they are asked for, by
     /// none of it most bytes (GreedyDual-Size-Frequency: Cherkasova, HPL-98-69R1, 1998); so fewer
     /// of both are missing than with memcached (`cargo bench -p niclab-bench --bench traces`).
@@ -320,7 +320,7 @@ mod tests {
             );
             assert_eq!(ratio, 8.0, "16 times {len} B");
         }
-        // The ends of the scale are told apart.
+        // The scale distinguishes its ends.
         let (dearest, cheapest) = (UseCount(-UseCount::MAX), UseCount(UseCount::MAX));
         assert!(Costs::of(1 << 21, dearest) < COSTS - 1);
         assert!(Costs::of(1, cheapest) < Costs::of(48, cheapest));
