@@ -52,9 +52,6 @@ const UNSENT_MAX: f64 = 0.005;
 /// A core is taken to have nothing left from here on.
 pub(crate) const BUSY: f64 = 0.95;
 
-/// What cannot serve applications says that it lacks this.
-pub(crate) const APPLICATIONS: &str = "applications";
-
 /// Requests answered a second.
 pub(crate) const RATE: &str = "requests_per_s";
 /// Requests that waited for an answer at once, on average.

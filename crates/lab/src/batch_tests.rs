@@ -306,7 +306,7 @@ fn prefixes_alone_are_refused_where_a_trace_is_sent() {
         set: vec!["work=failover".parse().unwrap()],
         ..Default::default()
     };
-    let spec = crate::experiment::spec("update-batch").unwrap();
+    let spec = crate::experiments::spec("update-batch").unwrap();
     let devices = Bench::of("update-batch", vec![Nature::default()], &[], 1).run.devices;
     let error = crate::run::resolve("x", &[spec], &overrides, devices).unwrap_err().to_string();
     assert!(
@@ -326,7 +326,7 @@ fn what_was_not_done_whole_is_no_finding() {
 
 #[test]
 fn values_out_of_range_are_refused_with_what_would_be_right() {
-    let sweep = crate::experiment::spec("update-batch").unwrap().reduced.batch[0].clone();
+    let sweep = crate::experiments::spec("update-batch").unwrap().reduced.batch[0].clone();
     let refused = |change: fn(&mut BatchSweep), reason: &str| {
         let mut sweep = sweep.clone();
         change(&mut sweep);

@@ -371,7 +371,7 @@ fn searched(nature: Nature) -> Bench {
     let grid = GridName::Full;
     let overrides = Overrides { set: set.into(), repeats: Some(1), grid, ..Overrides::default() };
     let devices = bench.devices.iter().map(Simulated::described).collect();
-    let spec = crate::experiment::spec("occupancy").unwrap();
+    let spec = crate::experiments::spec("occupancy").unwrap();
     bench.run = resolve("x", &[spec], &overrides, devices).unwrap();
     bench.execute();
     bench

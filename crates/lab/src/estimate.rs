@@ -3,20 +3,14 @@
 //! The figures are those of a small cloud machine, on the careful side; a run also watches the time
 //! it really takes.
 
-use niclab_device::cases::Loaded;
-use niclab_device::echo::Echo;
-use niclab_device::linux::stamped_requests;
-use niclab_device::{
-    Application, Exchange, Plan, Processing, RuleBlock, Serving, Setup, Streaming, Work,
-};
+use niclab_device::{Plan, RuleBlock, Setup, Work};
 
-use crate::ledger::{PAIRS, PROBES_S};
 use crate::run::{ExperimentRun, Knee, RunDevice, Task, Trial, Visit, can_make, is_able};
-use crate::spec::{KneeKind, TrialKind};
+use crate::spec::KneeKind;
 use crate::throughput::Search;
 
 /// Rules installed and taken out again, a second.
-const RULES_PER_S: f64 = 1_000_000.0;
+pub(crate) const RULES_PER_S: f64 = 1_000_000.0;
 /// Rules of a file read and installed, a second: under many masks far fewer than under one.
 const FILE_RULES_PER_S: f64 = 100_000.0;
 /// Bringing a device into a state, without its rules.
@@ -24,17 +18,9 @@ const SETUP_S: f64 = 0.05;
 /// Starting, draining and storing a trial, beside its own duration.
 const TRIAL_S: f64 = 0.05;
 /// Starting a server, and waiting for its end.
-const SERVER_S: f64 = 0.05;
+pub(crate) const SERVER_S: f64 = 0.05;
 /// Flows made a second.
 const FLOWS_PER_S: f64 = 5_000_000.0;
-
-/// Making the requests that lie in memory in front of a store.
-const REQUESTS_S: f64 = 0.1;
-/// Items that are put into a store, a second.
-const ITEMS_PER_S: f64 = 1_500_000.0;
-
-/// Flows whose hashes are computed a second, once by the lab and once by a model.
-const SHARES_PER_S: f64 = 2_000_000.0;
 
 /// Of the time that a trial tells of, what a model takes to compute it.
 const VIRTUAL_PACE: f64 = 0.02;
@@ -50,10 +36,10 @@ pub fn seconds(run: &ExperimentRun, devices: &[RunDevice]) -> f64 {
         let setup = visit_setup_s(run, visit);
         let trials = || visit.trials.iter().map(|&at| &run.trials[at]);
         let made = trials().map(|trial| trial_s(run, trial)).sum::<f64>();
-        let shares = trials().map(|trial| shares_s(run, trial)).sum::<f64>();
+        let reckoned = trials().map(|trial| reckoned_s(run, trial)).sum::<f64>();
         let device = devices.get(visit.device);
         let load = |device| trials().map(|trial| load_s(run, trial, device)).sum::<f64>();
-        device.map_or(1.0, pace) * (setup + made) + shares + device.map_or(0.0, load)
+        device.map_or(1.0, pace) * (setup + made) + reckoned + device.map_or(0.0, load)
     });
     let searches = devices.iter().flat_map(|device| {
         let able = |knee: &&Knee| is_able(device, &knee.place.with_rules(1).setup(knee.seed, 64));
@@ -114,64 +100,17 @@ pub fn trial_s(run: &ExperimentRun, trial: &Trial) -> f64 {
     let plan = trial.plan().and_then(|at| run.plans.get(at));
     let plan_s =
         plan.zip(run.setups.get(trial.setup)).map_or(0.0, |(plan, setup)| plan_s(plan, setup));
-    let task_s = match trial.task {
-        Task::Offer { load, .. } => return plan_s + offered_s(run, load),
-        Task::Operate { .. } => Some(plan_s),
-        Task::Exchange { exchange } => {
-            run.exchanges.get(exchange).map(|exchange| exchange_s(exchange, trial.kind))
-        }
-        Task::Apply { application } => run.applications.get(application).map(application_s),
-        Task::Stream { stream } => run.streams.get(stream).map(stream_s),
-        Task::Process { processing } => run.processings.get(processing).map(program_s),
-        Task::Serve { serving } => run.servings.get(serving).map(store_s),
-    };
-    task_s.unwrap_or(0.0) + TRIAL_S
-}
-
-fn exchange_s(exchange: &Exchange, kind: TrialKind) -> f64 {
-    let Echo { duration_ns, warmup_ns, .. } = exchange.echo;
-    let each_s = (duration_ns + warmup_ns) as f64 / 1e9;
-    match kind {
-        TrialKind::Ledger => SERVER_S + f64::from(PAIRS) * (2.0 * each_s + PROBES_S),
-        _ => SERVER_S + each_s,
+    match trial.task {
+        Task::Offer { load, .. } => plan_s + offered_s(run, load),
+        Task::Operate { .. } => plan_s + TRIAL_S,
+        _ => run.kind.of().asked_s(run, trial).unwrap_or(0.0) + TRIAL_S,
     }
 }
 
-fn application_s(application: &Application) -> f64 {
-    let asked = &application.requests;
-    let slice_s = stamped_requests::slice_ns(asked) as f64 / 1e9;
-    let pair_s = 2.0 * slice_s + PROBES_S;
-    let ledger_s = match application.stamps {
-        true => f64::from(stamped_requests::PAIRS) * pair_s,
-        false => 0.0,
-    };
-    SERVER_S + (asked.duration_ns + asked.warmup_ns) as f64 / 1e9 + ledger_s
-}
-
-fn stream_s(streaming: &Streaming) -> f64 {
-    let stream = &streaming.stream;
-    SERVER_S + (stream.duration_ns + stream.warmup_ns) as f64 / 1e9
-}
-
-fn program_s(of: &Processing) -> f64 {
-    let Loaded { count, entries, .. } = of.program;
-    // Packets are put back before each pass, which takes as long as a short program.
-    2.0 * (of.duration_ns + of.warmup_ns) as f64 / 1e9
-        + f64::from(count) * f64::from(entries) / RULES_PER_S
-}
-
-fn store_s(of: &Serving) -> f64 {
-    // Passes that are watched take a part of the measured time again.
-    1.5 * (of.duration_ns + of.warmup_ns) as f64 / 1e9
-        + REQUESTS_S
-        + f64::from(of.asked.count) / ITEMS_PER_S
-}
-
-/// Seconds to compute what each flow of a trial comes to by its hash, whatever the device.
-pub fn shares_s(run: &ExperimentRun, trial: &Trial) -> f64 {
+/// Seconds that the lab itself computes for a trial, whatever the device.
+pub fn reckoned_s(run: &ExperimentRun, trial: &Trial) -> f64 {
     let load = trial.load().and_then(|at| run.loads.get(at));
-    let load = load.filter(|_| trial.kind == TrialKind::Spread);
-    load.map_or(0.0, |load| f64::from(load.flows.count) / SHARES_PER_S)
+    load.map_or(0.0, |load| run.kind.of().reckoned_s(load))
 }
 
 /// Seconds that loading a program takes a device, of the first time the share of each repeat.

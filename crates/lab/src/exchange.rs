@@ -44,9 +44,6 @@ const PER_S_MAX: f64 = 1e9;
 /// Share of the messages due that a client may leave unsent before a trial is marked.
 const UNSENT_MAX: f64 = 0.005;
 
-/// What cannot exchange messages says that it lacks this.
-pub(crate) const ECHO: &str = "echo";
-
 /// Median of the round trip.
 pub(crate) const RTT: &str = "rtt_ns_p50";
 /// Its tail.

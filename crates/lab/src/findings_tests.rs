@@ -53,7 +53,7 @@ fn a_knee_of_hits_has_a_sentence_of_its_own_and_stands_in_no_figure_of_misses() 
     let found = |knee_rules, generator_pps| {
         let nature = Nature { knee_rules, generator_pps, noise: 0.01, ..Nature::default() };
         let mut bench = Bench::new(vec![nature], &[], 3);
-        let mut spec = crate::experiment::spec("occupancy").unwrap();
+        let mut spec = crate::experiments::spec("occupancy").unwrap();
         spec.reduced.knee = spec.full.knee.clone();
         spec.reduced.knee.retain(|knee| knee.groups == 0);
         let overrides = Overrides { repeats: Some(3), ..Default::default() };
@@ -227,10 +227,10 @@ fn findings_of_every_experiment_name_figures_and_those_that_they_name_are_there(
 /// The experiments on rules: the device that is known has one queue, and no hosts.
 fn of_rules() -> impl Iterator<Item = &'static str> {
     let has_rules = |name: &&str| {
-        let axes = crate::experiment::spec(name).unwrap().kind.axes();
+        let axes = crate::experiments::spec(name).unwrap().kind.of().axes();
         axes.iter().any(|(axis, _)| *axis == "rules")
     };
-    crate::experiment::names().filter(has_rules)
+    crate::experiments::names().filter(has_rules)
 }
 
 /// A run of this experiment on a known device, small enough for every finding there is.
@@ -317,7 +317,7 @@ fn full_groups_and_chains_have_sentences_of_their_own_for_traffic_on_rules() {
         "flows=10k",
     ];
     let nature = Nature { noise: 0.0, ..Nature::default() };
-    let mut spec = crate::experiment::spec("occupancy").unwrap();
+    let mut spec = crate::experiments::spec("occupancy").unwrap();
     let mut bench = Bench::new(vec![nature], &[], 6);
     spec.reduced.sweep.retain(|sweep| sweep.hits == crate::spec::Hits::Rules);
     let set = set.iter().filter(|text| !text.starts_with("hits")).map(|text| text.parse().unwrap());

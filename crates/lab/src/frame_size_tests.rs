@@ -119,7 +119,7 @@ fn a_place_has_no_more_cores_than_queues_and_a_goal_is_needed() {
     assert_eq!(of, [(1, 1), (1, 1), (4, 2), (4, 4)]);
     let error = resolved_goals(Mode::Mlrsearch, &sweep.goal).unwrap_err().to_string();
     assert!(error.starts_with("goal = none: a search needs one"), "{error}");
-    let text = crate::experiment::text("frame-size").unwrap();
+    let text = crate::experiments::text("frame-size").unwrap();
     let strange = text.replace("kind = \"frame_size\"", "kind = \"hash_skew\"");
     let error = crate::spec::Spec::parse("mine", &strange).unwrap_err().to_string();
     assert!(error.contains("reduced.size = 2 of them"), "{error}");

@@ -127,7 +127,7 @@ fn an_effect_at_a_rate_that_was_not_kept_or_of_some_of_the_rules_is_no_finding()
 
 #[test]
 fn the_published_grid_draws_the_actions_of_the_stack_that_it_measures() {
-    let mut spec = crate::experiment::spec("rule-rate").unwrap();
+    let mut spec = crate::experiments::spec("rule-rate").unwrap();
     let mut bench =
         Bench::of("rule-rate", vec![Nature { noise: 0.0, ..Nature::default() }], &[], 3);
     spec.reduced = spec.published.clone();
@@ -244,7 +244,7 @@ fn a_device_without_rules_says_so_once() {
 
 #[test]
 fn values_out_of_range_are_refused_with_what_would_be_right() {
-    let sweep = crate::experiment::spec("rule-rate").unwrap().reduced.insertion[0].clone();
+    let sweep = crate::experiments::spec("rule-rate").unwrap().reduced.insertion[0].clone();
     let refused = |change: fn(&mut InsertionSweep), reason: &str| {
         let mut sweep = sweep.clone();
         change(&mut sweep);
@@ -261,7 +261,7 @@ fn values_out_of_range_are_refused_with_what_would_be_right() {
         |s| s.actions = Values::parse("drop").unwrap(),
         "actions = drop: use one of queue, mark+queue, mark+set_meta+queue, mark+set_meta+set_",
     );
-    let effect = crate::experiment::spec("rule-rate").unwrap().reduced.effect[0].clone();
+    let effect = crate::experiments::spec("rule-rate").unwrap().reduced.effect[0].clone();
     let many = EffectSweep { rules: Values::number(5_000), ..effect };
     assert_eq!(effects(&many).unwrap_err().to_string(), "rules = 5000: use 1 to 4096");
 }

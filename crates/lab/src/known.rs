@@ -8,14 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use niclab_device::Plan;
 use niclab_result::{Mark, Outcome, Point, Sample};
 
-use crate::exchange::ECHO;
-use crate::ledger::STAMPS;
 use crate::run::{
-    ExperimentRun, FRAMES, PlannedRate, RunDevice, Task, Trial, lacks_named, lacks_rules,
+    ECHO, ExperimentRun, FRAMES, PlannedRate, RunDevice, STAMPS, STREAM, Task, Trial, lacks_named,
+    lacks_rules,
 };
 use crate::runner::SETUP;
-use crate::spec::TrialKind;
-use crate::stream::STREAM;
 
 /// What is kept of a sample.
 #[derive(Clone, Debug)]
@@ -125,15 +122,15 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// A trial of a plan, an exchange, an application, a stream, a program, a store or of cores: of
-    /// one that a device cannot carry out, another one may do.
+    /// A trial with a plan or of one question, or one of an experiment that says so: where a device
+    /// cannot make it, it may be able to make another one.
     fn is_particular(&self, sample: &Sample) -> bool {
         let is_of =
             |trial: &&Trial| trial.kind.name() == sample.trial && trial.point == sample.point;
         let found = self.experiment.trials.iter().find(is_of);
         found.is_some_and(|trial| {
             let is_plain = matches!(trial.task, Task::Offer { plan: None, .. });
-            !is_plain || trial.kind == TrialKind::Scaling
+            !is_plain || self.experiment.kind.of().lacks_by_point()
         })
     }
 

@@ -7,7 +7,7 @@
 use niclab_device::soft::kvs::{Asked, Build, KEYS_MAX, Keys};
 use niclab_device::soft::staged::CORES_MAX;
 use niclab_device::{Answered, Serving};
-use niclab_result::{Coordinate, Mark, Point, Sample};
+use niclab_result::{Coordinate, Mark, Point};
 
 use crate::axes::{at_axes, name_of, numbers, words};
 use crate::bus::ways;
@@ -16,9 +16,6 @@ use crate::occupancy::Place;
 use crate::run::{PlannedRate, Resolver, Task, Trial, index_of};
 use crate::spec::{Hits, ServingSweep, SpecError, TrialKind};
 use crate::statistics;
-
-/// What has no store says that it lacks this.
-pub(crate) const STORE: &str = "key-value store";
 
 /// Requests a second of all cores together.
 pub(crate) const ANSWERED: &str = "answered_per_s";
@@ -201,10 +198,8 @@ pub(crate) fn failure(seen: &Answered) -> Option<String> {
 }
 
 /// Whether the machine took a core away in the passes that count.
-pub(crate) fn mark(sample: &mut Sample, seen: &Answered) {
-    if seen.is_disturbed {
-        sample.marks.push(Mark::Disturbed);
-    }
+pub(crate) fn marks(seen: &Answered) -> Vec<Mark> {
+    seen.is_disturbed.then_some(Mark::Disturbed).into_iter().collect()
 }
 
 #[cfg(test)]

@@ -8,6 +8,8 @@ use niclab_device::{
 };
 use niclab_result::{Origin, Outcome};
 
+use niclab_result::Sample;
+
 use super::*;
 use crate::simulated::cell_at;
 use crate::spec::GridName;

@@ -12,9 +12,6 @@ use crate::statistics::{self, Estimate};
 /// Pairs of slices of a trial, one with probes and one without.
 pub const PAIRS: u32 = 6;
 
-/// What a device lacks that has no stamps of any message.
-pub(crate) const STAMPS: &str = "stamps";
-
 /// Seconds that it takes to attach the probes, to take them away and to read what they left.
 pub(crate) const PROBES_S: f64 = 0.1;
 

@@ -6,6 +6,7 @@ use niclab_device::{
 };
 
 use super::*;
+use crate::run::STAMPS;
 use crate::simulated::cell_at;
 use crate::spec::GridName;
 use crate::validation::{Measured, measure};

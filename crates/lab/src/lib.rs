@@ -17,7 +17,7 @@ pub mod compare;
 pub mod control;
 pub mod estimate;
 pub mod exchange;
-pub mod experiment;
+pub mod experiments;
 mod findings;
 pub mod fit;
 pub mod flows;

@@ -159,7 +159,7 @@ fn check_schemas(parts: &[Part]) -> Result<(), MergeError> {
 
 /// A finished round trip of a device.
 fn is_round_trip(part: &Part, sample: &Sample) -> bool {
-    let has_messages = |run: &ExperimentRun| run.kind.has_messages();
+    let has_messages = |run: &ExperimentRun| run.kind.of().has_messages();
     sample.outcome == Outcome::Measured
         && part.run.experiments.iter().any(|run| run.name == sample.experiment && has_messages(run))
 }
@@ -191,7 +191,7 @@ impl Merged {
             false => self.run.parts.extend(part.run.parts.iter().cloned()),
         }
         for experiment in &part.run.experiments {
-            match experiment.kind.has_messages() {
+            match experiment.kind.of().has_messages() {
                 true => self.add_experiment(part, experiment, &places)?,
                 false if self.left_out.contains(&experiment.name) => {}
                 false => self.left_out.push(experiment.name.clone()),
@@ -278,7 +278,8 @@ impl Merged {
             let device = part.run.devices.iter().position(|device| device.name == sample.device);
             let place = device.and_then(|device| places.get(device).copied().flatten());
             let of = part.run.experiments.iter().find(|run| run.name == sample.experiment);
-            let (Some(place), Some(true)) = (place, of.map(|run| run.kind.has_messages())) else {
+            let (Some(place), Some(true)) = (place, of.map(|run| run.kind.of().has_messages()))
+            else {
                 continue;
             };
             let mut sample = sample.clone();

@@ -156,7 +156,7 @@ fn what_cannot_be_told_apart_or_has_nothing_is_refused() {
     assert_eq!(error(&[one.clone(), empty]), MergeError::NoRoundTrip { name: "two".to_owned() });
 
     let mut kind = two;
-    kind.run.experiments[0].kind = crate::spec::Kind::Ledger;
+    kind.run.experiments[0].kind = crate::spec::Kind::named("ledger").unwrap();
     assert!(matches!(error(&[one, kind]), MergeError::Kinds { .. }));
 }
 

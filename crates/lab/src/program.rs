@@ -15,9 +15,6 @@ use crate::run::{PlannedRate, Resolver, Task, Trial, index_of};
 use crate::spec::{Hits, ProgramSweep, SpecError, TrialKind};
 use crate::statistics;
 
-/// What has no programs says that it lacks this.
-pub(crate) const PROGRAMS: &str = "programs";
-
 /// Time of a core for a packet.
 pub(crate) const PACKET: &str = "packet_ns";
 

@@ -13,7 +13,7 @@ use crate::axes::{at_axes, name_of, numbers, words};
 use crate::flows;
 use crate::measure::{Metrics, put};
 use crate::occupancy::Place;
-use crate::run::{PlannedRate, Resolver, Task, Trial, index_of};
+use crate::run::{PlannedRate, Resolver, Task, Trial, index_of, step};
 use crate::spec::{Hits, RespreadSweep, SpecError, TrialKind};
 use crate::spread::{QUEUES_MAX, cores, exponents};
 
@@ -128,11 +128,6 @@ pub fn places(sweep: &RespreadSweep) -> Result<Vec<Respread>, SpecError> {
         }
     }
     Ok(all)
-}
-
-/// Beginning and end of the step in a measured part of this length, nanoseconds.
-pub(crate) fn step(duration_ns: u64) -> (u64, u64) {
-    (duration_ns / 3, 2 * duration_ns / 3)
 }
 
 /// The plan of a repeat, where it is one of the spread: each draws changes and keys of its own.

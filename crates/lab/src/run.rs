@@ -17,10 +17,14 @@ use niclab_device::{
 use niclab_result::SCHEMA;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::able::{FRAMES, can_make, is_able, lacks, lacks_named, lacks_rules};
+pub(crate) use self::able::{
+    APPLICATIONS, ECHO, FRAMES, PROGRAMS, STAMPS, STORE, STREAM, can_make, is_able, lacks,
+    lacks_named, lacks_rules,
+};
 use self::order::order;
 pub use self::resolver::resolve;
 pub(crate) use self::resolver::{Resolver, index_of, no_trial, number};
+pub(crate) use self::trial::step;
 pub use self::trial::{Knee, PlannedRate, Task, Trial, Visit};
 use crate::estimate;
 use crate::merge::RunPart;

@@ -6,7 +6,7 @@ use niclab_load::TraceFrames;
 use niclab_result::{Coordinate, Point};
 
 use super::*;
-use crate::experiment;
+use crate::experiments;
 use crate::spec::{Overrides, Spec};
 use crate::statistics::INTERVAL_REPEATS_MIN;
 
@@ -21,7 +21,7 @@ fn three() -> Vec<RunDevice> {
 }
 
 fn resolved(overrides: &Overrides, devices: Vec<RunDevice>) -> Run {
-    let specs = [experiment::spec("occupancy").unwrap()];
+    let specs = [experiments::spec("occupancy").unwrap()];
     resolve("niclab 0.1.0", &specs, overrides, devices).unwrap()
 }
 
@@ -115,7 +115,7 @@ fn a_run_of_everything_fits_a_quarter_of_an_hour_and_full_ninety_minutes() {
     assert!(reduced.estimate_s() < 200.0, "{} s", reduced.estimate_s());
     assert_eq!(reduced.experiments[0].repeats, 6, "enough for an interval");
     let specs: Vec<Spec> =
-        experiment::names().map(|name| experiment::spec(name).unwrap()).collect();
+        experiments::names().map(|name| experiments::spec(name).unwrap()).collect();
     let all = resolve("x", &specs, &Overrides::default(), three()).unwrap();
     for run in &all.experiments {
         assert_eq!(run.repeats, 6, "{}: {:?}", run.name, run.taken_back);
@@ -154,7 +154,7 @@ fn the_published_places_are_all_in_the_published_grid() {
 
 #[test]
 fn too_long_a_plan_is_cut_to_its_budget() {
-    let mut spec = experiment::spec("occupancy").unwrap();
+    let mut spec = experiments::spec("occupancy").unwrap();
     spec.reduced.budget_s = Some(40);
     spec.reduced.repeats_min = 1;
     let run = resolve("x", &[spec.clone()], &Overrides::default(), three()).unwrap();
@@ -172,7 +172,7 @@ fn too_long_a_plan_is_cut_to_its_budget() {
 #[test]
 fn repeats_are_kept_to_their_floor_and_what_does_not_fit_then_says_so() {
     let full = Overrides { grid: GridName::Full, ..Default::default() };
-    let mut spec = experiment::spec("occupancy").unwrap();
+    let mut spec = experiments::spec("occupancy").unwrap();
     assert!(spec.full.repeats_min as usize >= INTERVAL_REPEATS_MIN, "--full keeps its intervals");
     spec.full.repeats_min = 5;
     let mut with = |budget_s| {
@@ -199,7 +199,7 @@ fn repeats_are_kept_to_their_floor_and_what_does_not_fit_then_says_so() {
 
 #[test]
 fn a_device_that_joins_late_takes_its_time_and_the_budget_says_so() {
-    let mut spec = experiment::spec("occupancy").unwrap();
+    let mut spec = experiments::spec("occupancy").unwrap();
     spec.reduced.repeats_min = spec.reduced.repeats;
     let mut devices = three();
     devices.truncate(2);
@@ -246,7 +246,7 @@ fn a_trace_brings_its_own_flows_and_frames() {
     assert!(run.trials.iter().all(|trial| trial.point["flows"] == flows));
     for set in ["flows=1", "frame=64", "match_percent=50"] {
         let overrides = Overrides { trace: trace.clone(), ..with(&[set]) };
-        let specs = [experiment::spec("occupancy").unwrap()];
+        let specs = [experiments::spec("occupancy").unwrap()];
         let error = resolve("x", &specs, &overrides, three()).unwrap_err();
         assert!(matches!(error, SpecError::OfTrace { .. }), "{error}");
     }
@@ -258,10 +258,10 @@ fn rules_of_a_file_bring_the_rules_of_occupancy_and_stand_beside_those_of_the_ot
     let rules = Some(RulesFile { path, rules_count: 9, queues: 1, rules_met: None });
     let overrides = Overrides { rules, ..with(&["rules=7"]) };
     for (name, is_allowed) in [("occupancy", false), ("update-rate", true), ("rule-rate", true)] {
-        let found = resolve("x", &[experiment::spec(name).unwrap()], &overrides, three());
+        let found = resolve("x", &[experiments::spec(name).unwrap()], &overrides, three());
         assert_eq!(found.is_ok(), is_allowed, "{name}");
     }
-    let spread = [experiment::spec("hash-skew").unwrap()];
+    let spread = [experiments::spec("hash-skew").unwrap()];
     let error = resolve("x", &spread, &Overrides { set: vec![], ..overrides }, three());
     let error = error.unwrap_err().to_string();
     assert!(error.starts_with("--rules: hash-skew measures what"), "{error}");
@@ -272,7 +272,7 @@ fn a_trace_is_spread_over_each_number_of_queues_as_popular_as_it_is() {
     let frames = TraceFrames { flows: 3, frame_len_max: 4_000, ..TraceFrames::default() };
     let trace = Some(Trace { path: "a.pcap".into(), frames });
     let overrides = Overrides { trace, ..with(&["queues=2,4", "cores=1,each"]) };
-    let spread = [experiment::spec("hash-skew").unwrap()];
+    let spread = [experiments::spec("hash-skew").unwrap()];
     let run = resolve("x", &spread, &overrides, three()).unwrap().experiments.remove(0);
     let at = |trial: &Trial, axis: &str| trial.point[axis].to_string();
     let place = |trial: &Trial| ["queues", "cores", "flows", "zipf"].map(|axis| at(trial, axis));
@@ -284,7 +284,7 @@ fn a_trace_is_spread_over_each_number_of_queues_as_popular_as_it_is() {
 
 #[test]
 fn values_out_of_range_are_refused_before_anything_runs() {
-    let specs = [experiment::spec("occupancy").unwrap()];
+    let specs = [experiments::spec("occupancy").unwrap()];
     let refused =
         |text: &str| resolve("x", &specs, &with(&[text]), three()).unwrap_err().to_string();
     assert!(refused("frame=63").contains("64 to 9000"));
@@ -292,7 +292,7 @@ fn values_out_of_range_are_refused_before_anything_runs() {
     assert!(refused("match_percent=101").contains("0 to 100"));
     let known = [("occupancy", "saturate, latency, light"), ("update-rate", "saturate, latency")];
     for (name, known) in known {
-        let mut spec = experiment::spec(name).unwrap();
+        let mut spec = experiments::spec(name).unwrap();
         spec.reduced.sweep.iter_mut().for_each(|sweep| sweep.trials = vec![TrialKind::Batch]);
         spec.reduced.renewal.iter_mut().for_each(|sweep| sweep.trials = vec![TrialKind::Batch]);
         let error = resolve("x", &[spec], &Overrides::default(), three()).unwrap_err().to_string();
@@ -305,7 +305,7 @@ fn values_out_of_range_are_refused_before_anything_runs() {
 #[test]
 fn what_goes_with_nothing_that_was_asked_for_is_told() {
     let said = |name: &str, set: &[&str]| {
-        let run = resolve("x", &[experiment::spec(name).unwrap()], &with(set), three()).unwrap();
+        let run = resolve("x", &[experiments::spec(name).unwrap()], &with(set), three()).unwrap();
         let words = run.experiments[0].plan_words().into_iter();
         words.filter(|words| !words.contains("to fit the budget")).collect::<Vec<String>>()
     };

@@ -5,8 +5,6 @@
 //! not measured again. A device that breaks is recorded and left out, the others go on.
 
 mod ask;
-mod hosts;
-mod memory;
 mod offer;
 mod record;
 pub(crate) mod search;
@@ -21,7 +19,6 @@ use crate::estimate;
 use crate::known::Known;
 use crate::measure;
 use crate::run::{ExperimentRun, Run, Task, Trial, Visit};
-use crate::spec::TrialKind;
 
 /// Name of the sample that says how the rules went in.
 pub const SETUP: &str = "setup";
@@ -259,11 +256,11 @@ impl<'a> Runner<'a> {
                 repeat,
                 point: &trial.point,
             };
-            let shares_s = estimate::shares_s(experiment, trial);
+            let reckoned_s = estimate::reckoned_s(experiment, trial);
             let of_device = self.run.devices.get(visit.device);
             let load_s =
                 of_device.map_or(0.0, |device| estimate::load_s(experiment, trial, device));
-            let trial_s = pace * estimate::trial_s(experiment, trial) + shares_s + load_s;
+            let trial_s = pace * estimate::trial_s(experiment, trial) + reckoned_s + load_s;
             if self.is_done(&place) {
                 self.past_s += trial_s;
                 continue;
@@ -348,18 +345,7 @@ impl<'a> Runner<'a> {
                 self.offer_at_rate(beds, trial, (&experiment.loads[load], plan), place)
             }
             Task::Operate { plan } => self.operate(beds, &experiment.plans[plan], place),
-            Task::Exchange { exchange } => match trial.kind {
-                TrialKind::Ledger => self.ledger(beds, &experiment.exchanges[exchange], place),
-                _ => self.exchange(beds, &experiment.exchanges[exchange], place),
-            },
-            Task::Apply { application } => {
-                self.apply(beds, &experiment.applications[application], place)
-            }
-            Task::Stream { stream } => self.stream(beds, &experiment.streams[stream], place),
-            Task::Process { processing } => {
-                self.process(beds, &experiment.processings[processing], place)
-            }
-            Task::Serve { serving } => self.serve(beds, &experiment.servings[serving], place),
+            _ => self.ask(beds, trial, place),
         }
     }
 }

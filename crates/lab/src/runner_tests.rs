@@ -6,7 +6,7 @@ use niclab_load::{Load, Rate, TraceFrames};
 use niclab_result::{Coordinate, Mark};
 
 use super::*;
-use crate::experiment;
+use crate::experiments;
 use crate::knee::Found;
 use crate::run::resolve;
 use crate::runner::search::{CAPACITY, PLATEAU, PROBE, bracket, is_taken};
@@ -163,7 +163,7 @@ fn a_device_that_finds_out_late_that_it_has_no_rules_is_not_asked_again() {
     let natures = vec![Nature { not_supported: vec!["rules"], ..Nature::default() }];
     let mut bench = Bench::new(natures, &["groups=0,2", "rules=0,1,100", "frame=64"], 2);
     bench.run.devices[0].about.not_supported.clear();
-    let specs = [experiment::spec("occupancy").unwrap()];
+    let specs = [experiments::spec("occupancy").unwrap()];
     let overrides = Overrides { repeats: Some(2), ..Default::default() };
     bench.run = resolve("x", &specs, &overrides, bench.run.devices.clone()).unwrap();
     assert_eq!(bench.execute(), Ended::Complete);
@@ -270,7 +270,7 @@ fn absent_at_first() -> Bench {
     let natures = vec![Nature::default(), Nature { name: "late", ..Nature::default() }];
     let mut bench = Bench::new(natures, &["frame=64"], 1);
     bench.run.devices[1].absent = Some(ABSENT.into());
-    let specs = [experiment::spec("occupancy").unwrap()];
+    let specs = [experiments::spec("occupancy").unwrap()];
     let overrides = Overrides { repeats: Some(1), ..Default::default() };
     bench.run = resolve("x", &specs, &overrides, bench.run.devices.clone()).unwrap();
     assert_eq!(bench.execute_without(1), Ended::Complete);
@@ -455,7 +455,7 @@ fn knees_are_found_where_they_are() {
 #[test]
 fn knees_of_a_trace_are_searched_in_set_ups_that_take_its_frames() {
     let mut bench = Bench::new(vec![Nature::default()], &[], 1);
-    let specs = [experiment::spec("occupancy").unwrap()];
+    let specs = [experiments::spec("occupancy").unwrap()];
     let frames = TraceFrames { frames: 9, flows: 3, frame_len_max: 4_000, ..Default::default() };
     let trace = Some(Trace { path: "a.pcap".into(), frames });
     let overrides = Overrides { trace, repeats: Some(1), ..Default::default() };
@@ -470,7 +470,7 @@ fn knees_of_a_trace_are_searched_in_set_ups_that_take_its_frames() {
 #[test]
 fn the_traffic_of_a_knee_of_hits_has_a_flow_for_each_rule() {
     let mut bench = Bench::new(vec![Nature::default()], &[], 1);
-    let mut spec = experiment::spec("occupancy").unwrap();
+    let mut spec = experiments::spec("occupancy").unwrap();
     spec.reduced.knee = spec.full.knee.clone();
     spec.reduced.knee.retain(|knee| knee.match_percent > 0);
     let overrides = Overrides { repeats: Some(1), ..Default::default() };

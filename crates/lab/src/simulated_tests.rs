@@ -14,7 +14,7 @@ use niclab_result::{Sample, Summary, Table};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::experiment;
+use crate::experiments;
 use crate::run::{Run, RunDevice, resolve};
 use crate::runner::{Bed, Ended, Event, Host, execute};
 use crate::spec::Overrides;
@@ -595,7 +595,7 @@ impl Bench {
         let described: Vec<RunDevice> = devices.iter().map(Simulated::described).collect();
         let set = set.iter().map(|text| text.parse().unwrap()).collect();
         let overrides = Overrides { set, repeats: Some(repeats), ..Default::default() };
-        let spec = experiment::spec(name).unwrap();
+        let spec = experiments::spec(name).unwrap();
         let run = resolve("niclab 0.1.0", &[spec], &overrides, described).unwrap();
         Bench { run, devices, host, store: Memory::default() }
     }

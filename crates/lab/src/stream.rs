@@ -14,9 +14,6 @@ use crate::run::{PlannedRate, Resolver, Task, Trial, index_of};
 use crate::spec::{Hits, SpecError, StreamSweep, TrialKind};
 use crate::values::Values;
 
-/// What cannot carry bulk data says that it lacks this.
-pub(crate) const STREAM: &str = "stream";
-
 /// Stands for as much as goes among rates.
 pub(crate) const FULL: &str = "full";
 

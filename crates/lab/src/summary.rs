@@ -20,29 +20,31 @@ pub(crate) mod respreads;
 pub(crate) mod scalings;
 pub(crate) mod spreads;
 pub(crate) mod streams;
-mod tables;
+pub(crate) mod tables;
 pub(crate) mod throughput;
 
-use niclab_device::{About, Place};
+use niclab_device::Place;
 use niclab_load::TraceFrames;
 use niclab_result::{
     DeviceSummary, ExperimentSummary, Latencies, Mark, Outcome, SCHEMA, Sample, Summary,
     TestbedBox, TestbedSummary,
 };
 
-use crate::application::{APPLICATIONS, RATE};
+use crate::application::RATE;
 use crate::cells::{Cell, Cells};
-use crate::exchange::{ECHO, RTT};
+use crate::exchange::RTT;
 use crate::findings;
 use crate::known::Known;
-use crate::kvs::{ANSWERED, REQUEST, STORE};
+use crate::kvs::{ANSWERED, REQUEST};
 use crate::merge::RunPart;
-use crate::program::{PACKET, PROGRAMS};
-use crate::run::{ExperimentRun, Run, RunDevice, Visit};
+use crate::program::PACKET;
+use crate::run::{
+    APPLICATIONS, ECHO, ExperimentRun, PROGRAMS, Run, RunDevice, STORE, STREAM, Visit,
+};
 use crate::runner::{SETUP, search, throughput as searches};
-use crate::spec::{Kind, RulesFile, Trace};
+use crate::spec::{RulesFile, Trace};
 use crate::spread::BUSIEST;
-use crate::stream::{CARRIED, STREAM};
+use crate::stream::CARRIED;
 use crate::words;
 
 pub(crate) use knees::{FoundKnee, found as found_knees};
@@ -95,23 +97,7 @@ pub fn summarize(run: &Run, samples: &[Sample], latencies: &Latencies) -> Summar
         summary.experiments.push(draw(&results));
         summary.warnings.extend(warnings(&results));
         let results = Results { cells: results.cells.balanced(), ..results };
-        summary.findings.extend(match experiment.kind {
-            Kind::Occupancy => findings::occupancy::findings(&results),
-            Kind::UpdateBatch => findings::batches::findings(&results),
-            Kind::UpdateRate => findings::renewals::findings(&results),
-            Kind::RuleRate => findings::insertions::findings(&results),
-            Kind::RuleUpdate => findings::changes::findings(&results),
-            Kind::HashSkew => findings::spreads::findings(&results),
-            Kind::FrameSize => findings::frame_sizes::findings(&results),
-            Kind::QueueScaling => findings::scalings::findings(&results),
-            Kind::QueueChange => findings::respreads::findings(&results),
-            Kind::Echo => findings::exchanges::findings(&results),
-            Kind::Ledger => findings::ledgers::findings(&results),
-            Kind::Application => findings::applications::findings(&results),
-            Kind::Stream => findings::streams::findings(&results),
-            Kind::ProgramCost => findings::programs::findings(&results),
-            Kind::KvsSteering => findings::kvs::findings(&results),
-        });
+        summary.findings.extend(experiment.kind.of().findings(&results));
     }
     if !run.parts.is_empty()
         && let Some(side_by_side) = placements::summary(run, samples)
@@ -145,60 +131,16 @@ fn duration_s(part: &RunPart, samples: &[Sample]) -> f64 {
 }
 
 fn draw(results: &Results<'_>) -> ExperimentSummary {
-    let kind = results.experiment.kind;
-    let is_echo = matches!(kind, Kind::Echo | Kind::Ledger | Kind::Application | Kind::Stream);
-    let places = |device: &RunDevice| {
-        let About { places, hosts, staged, carded, programmed, serving, .. } = &device.about;
-        match kind {
-            _ if is_echo => hosts,
-            Kind::ProgramCost => programmed,
-            Kind::KvsSteering => serving,
-            Kind::QueueScaling if !staged.is_empty() => staged,
-            Kind::QueueChange if !carded.is_empty() => carded,
-            _ => places,
-        }
-        .clone()
-    };
+    let of = results.experiment.kind.of();
+    let places = |device: &RunDevice| of.places(&device.about).to_vec();
     let measured = |device: &&RunDevice| device.absent.is_none() && !places(device).is_empty();
     let testbed = |device: &RunDevice| testbed(&device.name, &places(device));
     ExperimentSummary {
         name: results.experiment.name.clone(),
         question: results.experiment.question.clone(),
         testbeds: results.run.devices.iter().filter(measured).map(testbed).collect(),
-        figures: match results.experiment.kind {
-            Kind::Occupancy => figures::figures(results),
-            Kind::UpdateBatch => batches::figures(results),
-            Kind::UpdateRate => renewals::figures(results),
-            Kind::RuleRate => insertions::figures(results),
-            Kind::RuleUpdate => changes::figures(results),
-            Kind::HashSkew => spreads::figures(results),
-            Kind::FrameSize => frame_sizes::figures(results),
-            Kind::QueueScaling => scalings::figures(results),
-            Kind::QueueChange => respreads::figures(results),
-            Kind::Echo => exchanges::figures(results),
-            Kind::Ledger => ledgers::figures(results),
-            Kind::Application => applications::figures(results),
-            Kind::Stream => streams::figures(results),
-            Kind::ProgramCost => programs::figures(results),
-            Kind::KvsSteering => kvs::figures(results),
-        },
-        tables: match results.experiment.kind {
-            Kind::Occupancy => tables::tables(results),
-            Kind::UpdateBatch => batches::tables(results),
-            Kind::UpdateRate => renewals::tables(results),
-            Kind::RuleRate => insertions::tables(results),
-            Kind::RuleUpdate => changes::tables(results),
-            Kind::HashSkew => spreads::tables(results),
-            Kind::FrameSize => frame_sizes::tables(results),
-            Kind::QueueScaling => scalings::tables(results),
-            Kind::QueueChange => respreads::tables(results),
-            Kind::Echo => exchanges::tables(results),
-            Kind::Ledger => ledgers::tables(results),
-            Kind::Application => applications::tables(results),
-            Kind::Stream => streams::tables(results),
-            Kind::ProgramCost => programs::tables(results),
-            Kind::KvsSteering => kvs::tables(results),
-        },
+        figures: of.figures(results),
+        tables: of.tables(results),
     }
 }
 
@@ -257,7 +199,7 @@ fn warnings(results: &Results<'_>) -> Vec<String> {
         warnings.extend(refusal_warning(results, &device.name));
         warnings.extend(mark_warnings(results, &device.name));
     }
-    warnings.extend(programs::unlike(results));
+    warnings.extend(experiment.kind.of().warnings(results));
     warnings
 }
 
@@ -350,7 +292,7 @@ fn lack_warning(results: &Results<'_>, device: &RunDevice) -> Option<String> {
 /// more rules than there are.
 fn refusal_warning(results: &Results<'_>, device: &str) -> Option<String> {
     let experiment = &results.experiment;
-    if experiment.kind == Kind::Occupancy {
+    if experiment.kind.of().asks_for_refusals() {
         return None;
     }
     let mut of = results.samples.iter().filter(|sample| {
@@ -381,68 +323,22 @@ fn is_made_good(failed: &Sample, later: &[Sample]) -> bool {
         .any(|s| has_gone || is_same(s))
 }
 
-/// The trials at full load that are there to be shown: elsewhere they are there for a rate to take
-/// a share of.
-fn saturating(kind: Kind) -> &'static [&'static str] {
-    match kind {
-        Kind::Occupancy | Kind::UpdateRate | Kind::FrameSize => &["saturate"],
-        Kind::UpdateBatch
-        | Kind::RuleRate
-        | Kind::RuleUpdate
-        | Kind::HashSkew
-        | Kind::QueueScaling
-        | Kind::QueueChange
-        | Kind::Echo
-        | Kind::Ledger
-        | Kind::Application
-        | Kind::Stream
-        | Kind::ProgramCost
-        | Kind::KvsSteering => &[],
-    }
-}
-
 /// How many points of the device carry a mark, and which of their figures not to trust.
 fn mark_warnings(results: &Results<'_>, device: &str) -> Vec<String> {
     let of = |trials: &[&str]| -> Vec<Vec<Mark>> {
         let cells = trials.iter().flat_map(|trial| results.cells.of(device, trial));
         cells.map(marks_of_trial).collect()
     };
-    let kinds = [
-        ("throughput", of(saturating(results.experiment.kind))),
-        ("spread", of(&["spread"])),
-        ("scaling", of(&["scaling"])),
-        ("spread-change", of(&["respread"])),
-        ("echo", of(&["echo", "ledger"])),
-        ("application", of(&["application"])),
-        ("stream", of(&["stream"])),
-        ("program", of(&["process"])),
-        ("store", of(&["serve"])),
-        ("latency", of(&["latency", "light", "fixed"])),
-        ("batch", of(&["rest", "batch"])),
-        ("insertion", of(&["insert"])),
-        ("change", of(&["change"])),
-        ("effect", of(&["effect"])),
-        ("search", of(&["mlrsearch", "rfc2544"])),
-    ];
-    let disturbed = match results.experiment.kind {
-        Kind::KvsSteering => {
-            "had a core taken away by the machine in all passes of half of their repeats or more: \
-             do not trust what they answer and what a request takes; measure them again on a \
-             calmer machine"
-        }
-        _ => {
-            "had stalls of the machine in more than four fifths of their slices, or in all in \
-             which a frame was dealt with: do not trust their throughput, loss and tails of \
-             latency; measure them again on a calmer machine"
-        }
-    };
+    let experiment = results.experiment.kind.of();
+    let kinds: Vec<(&str, Vec<Vec<Mark>>)> =
+        experiment.points().iter().map(|(points, trials)| (*points, of(trials))).collect();
     let sentences = [
         (
             Mark::GeneratorLimited,
             "show the generator's limit: read their throughput as \"at least\", and do not \
              trust their latency",
         ),
-        (Mark::Disturbed, disturbed),
+        (Mark::Disturbed, experiment.disturbed_words()),
         (Mark::Unbalanced, "have counters that do not add up: do not trust any of their figures"),
         (
             Mark::FewSamples,

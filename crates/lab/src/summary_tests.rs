@@ -100,7 +100,7 @@ fn boxes_are_of_merged_histograms() {
 
 #[test]
 fn the_words_of_a_rate_are_those_of_the_experiment() {
-    let mut spec = crate::experiment::spec("occupancy").unwrap();
+    let mut spec = crate::experiments::spec("occupancy").unwrap();
     (spec.latency_share, spec.light_share) = (0.45, 0.125);
     let mut bench = Bench::new(vec![Nature::default()], &[], 3);
     let devices = bench.run.devices.clone();
@@ -287,7 +287,7 @@ fn a_run_of_a_trace_tells_of_the_trace_and_not_of_64_bytes() {
     let devices = bench.run.devices.clone();
     let overrides =
         Overrides { trace: trace(frames.clone()), repeats: Some(3), ..Default::default() };
-    let specs = [crate::experiment::spec("occupancy").unwrap()];
+    let specs = [crate::experiments::spec("occupancy").unwrap()];
     bench.run = crate::run::resolve("x", &specs, &overrides, devices).unwrap();
     bench.execute();
     let summary = summarize(&bench.run, &bench.store.samples, &bench.store.latencies);

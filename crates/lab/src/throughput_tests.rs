@@ -2,7 +2,7 @@
 
 use niclab_result::{Mark, Sample, Summary, Table};
 
-use crate::experiment;
+use crate::experiments;
 use crate::mlr::{Regularity, SearchGoal};
 use crate::run::{PlannedRate, Run, resolve};
 use crate::runner::Ended;
@@ -14,7 +14,7 @@ use crate::throughput::{Mode, Search};
 
 /// A bench whose run is the full grid of the occupancy experiment, narrowed.
 fn bench(nature: Nature, set: &[&str]) -> Bench {
-    let spec = experiment::spec("occupancy").unwrap();
+    let spec = experiments::spec("occupancy").unwrap();
     let mut bench = Bench::new(vec![nature], &[], 1);
     bench.run = resolved(&bench, &spec, set);
     bench
@@ -64,7 +64,7 @@ fn a_search_is_resolved_with_the_trial_that_says_where_to_search() {
 
 #[test]
 fn goals_that_cannot_be_searched_are_refused() {
-    let text = experiment::text("occupancy").unwrap();
+    let text = experiments::text("occupancy").unwrap();
     let refused = |from: &str, to: &str, part: &str| {
         assert!(text.contains(from), "{from}");
         let spec = Spec::parse("mine", &text.replacen(from, to, 1)).unwrap();
@@ -254,7 +254,7 @@ fn a_fixed_rate_is_offered_and_its_loss_and_latency_told() {
     let fixed = table.rows.iter().filter(|row| row.contains(&"fixed".to_string()));
     let asked: Vec<&str> = fixed.map(|row| row[at].as_str()).collect();
     assert_eq!(asked, ["4,000,000", "16,000,000"]);
-    let spec = experiment::spec("occupancy").unwrap();
+    let spec = experiments::spec("occupancy").unwrap();
     for bad in ["rate=0", "rate=fast", "rate=2000M"] {
         let overrides = Overrides { set: vec![bad.parse().unwrap()], ..Overrides::default() };
         let devices = bench.devices.iter().map(Simulated::described).collect();

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use niclab_lab::experiment;
+use niclab_lab::experiments;
 use niclab_lab::spec::SpecError;
 
 use crate::devices;
@@ -13,7 +13,7 @@ use crate::output::stdout;
 pub fn run() -> Result<(), Failure> {
     let mut out = stdout();
     writeln!(out, "Experiments (niclab run NAME); without a name, all of them:")?;
-    for listing in experiment::list()? {
+    for listing in experiments::list()? {
         writeln!(out, "  {}: {}", listing.name, listing.question)?;
         writeln!(out, "    on {}", listing.devices.join(", "))?;
         for (axis, meaning) in &listing.axes {
@@ -35,8 +35,8 @@ pub fn run() -> Result<(), Failure> {
 
 /// Prints the TOML of a built-in experiment.
 pub fn toml(name: &str) -> Result<(), Failure> {
-    let Some(text) = experiment::text(name) else {
-        let known = experiment::names().collect::<Vec<_>>().join(", ");
+    let Some(text) = experiments::text(name) else {
+        let known = experiments::names().collect::<Vec<_>>().join(", ");
         let name = name.to_owned();
         return Err(Failure::Spec(SpecError::Unknown { name, known }));
     };

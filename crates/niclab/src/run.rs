@@ -10,7 +10,7 @@ use niclab_device::About;
 use niclab_device::linux::tune::Tuned;
 use niclab_device::soft::rules_met;
 use niclab_files::FileError;
-use niclab_lab::experiment;
+use niclab_lab::experiments;
 use niclab_lab::left::{Left, left};
 use niclab_lab::placement::Placement;
 use niclab_lab::run::{Run, RunDevice, Trial, resolve};
@@ -235,10 +235,10 @@ fn resumed(path: &Path, is_trusted: bool) -> Result<Prepared, Failure> {
 }
 
 fn specs(names: &[String]) -> Result<Vec<Spec>, Failure> {
-    let all = || experiment::names().map(str::to_owned).collect();
+    let all = || experiments::names().map(str::to_owned).collect();
     let names = if names.is_empty() { all() } else { names.to_vec() };
     let specs: Vec<Spec> =
-        names.iter().map(|name| experiment::spec(name)).collect::<Result<_, _>>()?;
+        names.iter().map(|name| experiments::spec(name)).collect::<Result<_, _>>()?;
     let twice = |at: &usize| specs[..*at].iter().any(|spec| spec.name == specs[*at].name);
     match (0..specs.len()).find(twice) {
         Some(at) => Err(Failure::Twice { name: specs[at].name.clone() }),

@@ -3,11 +3,6 @@
 use niclab_device::Setup;
 
 use super::{ExperimentRun, RunDevice, Task};
-use crate::application::APPLICATIONS;
-use crate::exchange::ECHO;
-use crate::kvs::STORE;
-use crate::program::PROGRAMS;
-use crate::stream::STREAM;
 
 /// `false` where a device said beforehand that it cannot be brought into this state.
 pub(crate) fn is_able(device: &RunDevice, setup: &Setup) -> bool {
@@ -41,6 +36,18 @@ pub(crate) fn lacks(device: &RunDevice, run: &ExperimentRun, trial: usize) -> Op
 
 /// What a device that takes no frames of a generator says that it lacks.
 pub(crate) const FRAMES: &str = "frames";
+/// The same of one that cannot exchange messages.
+pub(crate) const ECHO: &str = "echo";
+/// Of one that has no stamps of any message.
+pub(crate) const STAMPS: &str = "stamps";
+/// Of one that cannot serve applications.
+pub(crate) const APPLICATIONS: &str = "applications";
+/// Of one that cannot carry bulk data.
+pub(crate) const STREAM: &str = "stream";
+/// Of one that runs no programs.
+pub(crate) const PROGRAMS: &str = "programs";
+/// Of one that has no store.
+pub(crate) const STORE: &str = "key-value store";
 
 /// `true` where a device said beforehand that it has no rules.
 pub(crate) fn lacks_rules(device: &RunDevice) -> bool {

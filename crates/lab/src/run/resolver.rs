@@ -7,7 +7,7 @@ use niclab_result::{Coordinate, SCHEMA};
 
 use super::{ExperimentRun, Run, RunDevice, Trial};
 use crate::occupancy::{self, Place};
-use crate::spec::{Assignment, Grid, Kind, Overrides, RulesFile, Spec, SpecError, TrialKind};
+use crate::spec::{Assignment, Grid, Overrides, RulesFile, Spec, SpecError, TrialKind};
 use crate::values::Values;
 
 /// Seed where none is given.
@@ -59,45 +59,12 @@ fn experiment(
     seed: u64,
     devices: &[RunDevice],
 ) -> Result<ExperimentRun, SpecError> {
-    let has_rules = !matches!(
-        spec.kind,
-        Kind::HashSkew
-            | Kind::FrameSize
-            | Kind::QueueScaling
-            | Kind::QueueChange
-            | Kind::Echo
-            | Kind::Ledger
-            | Kind::Application
-            | Kind::Stream
-            | Kind::ProgramCost
-            | Kind::KvsSteering
-    );
-    if !has_rules && overrides.rules.is_some() {
+    if !spec.kind.of().takes_rules() && overrides.rules.is_some() {
         return Err(SpecError::NoRules { experiment: spec.name.clone() });
     }
     let grid = overrides.applied(spec.kind, spec.grid(overrides.grid))?;
     let mut resolver = Resolver::new(spec, overrides, &grid, seed);
-    match spec.kind {
-        Kind::Occupancy => {
-            resolver.add_sweeps()?;
-            resolver.add_knees()?;
-            resolver.add_searches()?;
-        }
-        Kind::UpdateBatch => resolver.add_batches()?,
-        Kind::UpdateRate => resolver.add_renewals()?,
-        Kind::RuleRate => resolver.add_insertions()?,
-        Kind::RuleUpdate => resolver.add_changes()?,
-        Kind::HashSkew => resolver.add_spreads()?,
-        Kind::FrameSize => resolver.add_sizes()?,
-        Kind::QueueScaling => resolver.add_scalings()?,
-        Kind::QueueChange => resolver.add_respreads()?,
-        Kind::Echo => resolver.add_exchanges(&grid.echo, TrialKind::Echo)?,
-        Kind::Ledger => resolver.add_exchanges(&grid.ledger, TrialKind::Ledger)?,
-        Kind::Application => resolver.add_applications(&grid.application)?,
-        Kind::Stream => resolver.add_streams(&grid.stream)?,
-        Kind::ProgramCost => resolver.add_programs(&grid.program)?,
-        Kind::KvsSteering => resolver.add_servings(&grid.serving)?,
-    }
+    spec.kind.of().plan(&mut resolver)?;
     let mut run = resolver.finish(devices);
     run.left_out.extend(left_out(&run, &overrides.set));
     Ok(run)
@@ -110,7 +77,7 @@ const CHOICES: [&str; 8] =
 /// What of `set` no trial has.
 fn left_out(run: &ExperimentRun, set: &[Assignment]) -> Vec<String> {
     let is_axis = |name: &str| {
-        CHOICES.contains(&name) && run.kind.axes().iter().any(|(axis, _)| *axis == name)
+        CHOICES.contains(&name) && run.kind.of().axes().iter().any(|(axis, _)| *axis == name)
     };
     let of = set.iter().filter(|set| is_axis(&set.name));
     let values = of.flat_map(|set| set.values.0.iter().map(|value| (&set.name, value)));

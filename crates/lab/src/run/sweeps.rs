@@ -12,7 +12,7 @@ use crate::values::Values;
 const FLOWS_DEFAULT: u32 = 10_000;
 
 impl Resolver<'_> {
-    pub(super) fn add_sweeps(&mut self) -> Result<(), SpecError> {
+    pub(crate) fn add_sweeps(&mut self) -> Result<(), SpecError> {
         for sweep in &self.grid.sweep {
             for place in places(&self.narrowed(sweep))? {
                 place.check()?;
@@ -68,7 +68,7 @@ impl Resolver<'_> {
         Ok(of)
     }
 
-    pub(super) fn add_knees(&mut self) -> Result<(), SpecError> {
+    pub(crate) fn add_knees(&mut self) -> Result<(), SpecError> {
         let of_trace = self.overrides.trace.as_ref().map(|trace| trace.frames.flows);
         let flows = of_trace.unwrap_or(FLOWS_DEFAULT);
         // The frames of a trace are no hits.

@@ -41,7 +41,7 @@ impl Resolver<'_> {
     }
 
     /// A search at each of its places, with the trial whose throughput says where to search.
-    pub(super) fn add_searches(&mut self) -> Result<(), SpecError> {
+    pub(crate) fn add_searches(&mut self) -> Result<(), SpecError> {
         for spec in &self.grid.search {
             let (sweep, goals) = (self.narrowed(&spec.sweep()), spec.goals()?);
             for place in places(&sweep)? {

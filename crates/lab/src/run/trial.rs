@@ -128,6 +128,11 @@ pub enum PlannedRate {
     },
 }
 
+/// Beginning and end of the step in a measured part of this length, nanoseconds.
+pub(crate) fn step(duration_ns: u64) -> (u64, u64) {
+    (duration_ns / 3, 2 * duration_ns / 3)
+}
+
 /// A search for a knee.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Knee {

@@ -1,23 +1,17 @@
 //! Trials with a load, with a plan or with both: at which rate, and what is stored of them.
 
-use niclab_device::{Control, Load, Observation, Plan, Rate};
+use niclab_device::{Control, Load, Plan, Rate};
 use niclab_result::ResultError;
 
 use super::record::{NOTHING_DUE, failed, json, outcome};
 use super::{Bed, Place, Runner};
-use crate::change::put_met;
 use crate::control::put_control;
-use crate::frame_size::put_limits;
-use crate::insertion::put_effects;
+use crate::experiments::Offered;
 use crate::known::Seen;
-use crate::measure::{self, Judged, Metrics};
-use crate::respread::{self, put_respread};
-use crate::run::{PlannedRate, Trial};
-use crate::scaling::put_scaling;
-use crate::spec::{Kind, TrialKind};
-use crate::spread::{HASH_SHARES, hash_shares, put_spread};
+use crate::measure::{self, Judged};
+use crate::run::{PlannedRate, Trial, step};
+use crate::spec::TrialKind;
 use crate::statistics;
-use crate::windows;
 
 impl Runner<'_> {
     /// Offers a load at the rate of its trial.
@@ -28,7 +22,7 @@ impl Runner<'_> {
         (load, plan): (&Load, &Plan),
         place: &Place<'_>,
     ) -> Result<(), ResultError> {
-        let of_repeat = respread::of_repeat(plan, place.repeat);
+        let of_repeat = self.experiment.kind.of().plan_of_repeat(plan, place.repeat);
         let plan = of_repeat.as_ref().unwrap_or(plan);
         let Some(rate) = self.rate(place.device, trial, load) else {
             let reason = "no frame was dealt with in the `saturate` trials of this point, \
@@ -70,7 +64,7 @@ impl Runner<'_> {
             PlannedRate::Saturate => return Some(Rate::Saturate),
             PlannedRate::Pps(pps) => return Some(Rate::Pps(pps)),
             PlannedRate::Step { low_pps, high_pps } => {
-                let (from_ns, until_ns) = respread::step(load.duration_ns);
+                let (from_ns, until_ns) = step(load.duration_ns);
                 return Some(Rate::Step { low_pps, high_pps, from_ns, until_ns });
             }
             PlannedRate::ShareOf { of, share } => (of, share),
@@ -116,16 +110,6 @@ impl Runner<'_> {
                 sample.metrics = measure::metrics(&observation);
                 let over_time = [TrialKind::Rest, TrialKind::Batch, TrialKind::Change];
                 let is_over_time = over_time.map(TrialKind::name).contains(&place.trial);
-                if is_over_time {
-                    windows::put_windows(&mut sample.metrics, &observation);
-                    if self.run.rules.is_none() && load.trace.is_none() {
-                        put_met(&mut sample.metrics, &observation);
-                    }
-                }
-                if place.trial == TrialKind::Effect.name() {
-                    put_effects(&mut sample.metrics, &observation);
-                }
-                self.put_limits(&mut sample.metrics, &observation, place);
                 if let Some(control) = &observation.control {
                     put_control(&mut sample.metrics, control, observation.duration_ns);
                 }
@@ -135,10 +119,6 @@ impl Runner<'_> {
                     .as_ref()
                     .map(|control| Control { each_begun_ns: Vec::new(), ..control.clone() });
                 sample.control = json(&control);
-                if let Some(seen) = &observation.respread {
-                    put_respread(&mut sample.metrics, &observation, seen);
-                    sample.control = json(seen);
-                }
                 let judged = if is_over_time { Judged::Undisturbed } else { Judged::Whole };
                 sample.marks = measure::marks(&observation, judged);
                 sample.load = json(load);
@@ -147,14 +127,16 @@ impl Runner<'_> {
                     "device": json(&observation.device),
                     "sink": json(&observation.sink),
                 });
-                if place.trial == TrialKind::Spread.name() {
-                    let state = &self.states[place.device];
-                    let told = state.rss.as_ref().zip(state.setup.as_ref());
-                    let shares = told.and_then(|(rss, setup)| hash_shares(rss, setup, load));
-                    let shares = shares.unwrap_or_default();
-                    put_spread(&mut sample.metrics, &observation, load, &shares);
-                    sample.counters[HASH_SHARES] = json(&shares);
-                }
+                let state = &self.states[place.device];
+                let offered = Offered {
+                    trial: place.trial,
+                    load,
+                    observation: &observation,
+                    setup: state.setup.as_ref(),
+                    rss: state.rss.as_ref(),
+                    is_generated: self.run.rules.is_none() && load.trace.is_none(),
+                };
+                self.experiment.kind.of().offered(&offered, &mut sample);
                 sample.honesty = json(&observation.honesty);
                 sample.slices = measure::slices(&observation);
                 let latency = observation.latency.as_ref().filter(|latency| !latency.0.is_empty());
@@ -162,17 +144,6 @@ impl Runner<'_> {
                 let throughput_pps = sample.metrics.get("throughput_pps").map(|q| q.value);
                 self.keep(place.device, sample, latency).map(|()| throughput_pps)
             }
-        }
-    }
-
-    /// Adds what shows which part of a device binds, and what each core did.
-    fn put_limits(&self, metrics: &mut Metrics, observation: &Observation, place: &Place<'_>) {
-        if self.experiment.kind == Kind::FrameSize {
-            put_limits(metrics, observation);
-        }
-        if place.trial == TrialKind::Scaling.name() {
-            let setup = self.states[place.device].setup.as_ref();
-            put_scaling(metrics, observation, setup.map_or(1, |setup| setup.cores));
         }
     }
 }

@@ -10,7 +10,6 @@
 
 mod error;
 mod grid;
-mod kind;
 mod knee;
 mod overrides;
 mod ranges;
@@ -19,18 +18,23 @@ mod trial;
 
 use serde::Deserialize;
 
+pub use crate::experiments::Kind;
 pub use error::SpecError;
 pub use grid::{Grid, GridName};
-pub use kind::Kind;
 pub use knee::{KneeKind, KneeSpec};
+pub(crate) use overrides::single;
 pub use overrides::{Assignment, Overrides, RulesFile, Trace};
-pub(crate) use ranges::{DURATION_MS_MAX, in_range};
+pub(crate) use ranges::{DURATION_MS_MAX, Wrong, in_knee, in_range, whole};
+pub(crate) use sweeps::{
+    APPLICATION_AXES, BATCH_AXES, CHANGE_AXES, ECHO_AXES, OCCUPANCY_AXES, PROGRAM_AXES,
+    RENEWAL_AXES, RESPREAD_AXES, RULE_AXES, SCALING_AXES, SERVING_AXES, SIZE_AXES, SPREAD_AXES,
+    STREAM_AXES, flows_default, frame_default, zero,
+};
 pub use sweeps::{
     ApplicationSweep, BatchSweep, ChangeSweep, EchoSweep, EffectSweep, InsertionSweep,
     ProgramSweep, RenewalSweep, RespreadSweep, ScalingSweep, ServingSweep, SizeSweep, SpreadSweep,
     StreamSweep, Sweep,
 };
-pub(crate) use sweeps::{flows_default, frame_default, zero};
 pub use trial::{Hits, TrialKind};
 
 /// An experiment as its file declares it.

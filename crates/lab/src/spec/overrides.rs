@@ -84,37 +84,26 @@ impl std::str::FromStr for Assignment {
 impl Overrides {
     /// `grid` with what was set on the command line.
     pub(crate) fn applied(&self, kind: Kind, grid: &Grid) -> Result<Grid, SpecError> {
-        let mut grid = grid.clone();
+        let (of, mut grid) = (kind.of(), grid.clone());
         for Assignment { name, values } in &self.set {
             match name.as_str() {
                 "match_percent" | "flows" | "zipf" | "frame" if self.trace.is_some() => {
                     return Err(SpecError::OfTrace { name: name.clone() });
                 }
-                // The rules of the other experiments stand beside those of the file.
-                "groups" | "rules" | "match_percent"
-                    if self.rules.is_some() && kind == Kind::Occupancy =>
-                {
-                    return Err(SpecError::OfRules { name: name.clone() });
+                name if self.rules.is_some() && of.axes_of_rules().contains(&name) => {
+                    return Err(SpecError::OfRules { name: name.to_owned() });
                 }
                 "duration_ms" => {
                     grid.duration_ms = single("duration_ms", values)?;
-                    grid.respread.iter_mut().for_each(|sweep| sweep.duration_ms = None);
+                    of.set(&mut grid, name, values)?;
                 }
                 "warmup_ms" => grid.warmup_ms = single("warmup_ms", values)?,
-                _ => set_axis(kind, &mut grid, name, values)?,
+                _ => of.set(&mut grid, name, values)?,
             }
         }
-        let batches = grid.batch.iter().map(|batch| (batch.before_ms, batch.after_ms));
-        let changes = grid.change.iter().map(|change| (change.before_ms, change.after_ms));
-        for (before_ms, after_ms) in batches.chain(changes) {
-            in_range("before_ms", before_ms, 20..=DURATION_MS_MAX)?;
-            in_range("after_ms", after_ms, 20..=DURATION_MS_MAX)?;
-        }
+        of.overridden(&mut grid, self)?;
         in_range("duration_ms", grid.duration_ms, 1..=DURATION_MS_MAX)?;
         in_range("warmup_ms", grid.warmup_ms, 0..=DURATION_MS_MAX)?;
-        if self.sets_place() || self.rules.is_some() {
-            grid.knee.clear();
-        }
         grid.repeats = self.repeats.unwrap_or(grid.repeats);
         Ok(grid)
     }
@@ -122,7 +111,7 @@ impl Overrides {
     /// Refuses what is an axis of none of the experiments.
     pub(crate) fn check_axes(&self, specs: &[Spec]) -> Result<(), SpecError> {
         let mut known: Vec<&str> = Vec::new();
-        for (name, _) in specs.iter().flat_map(|spec| spec.kind.axes()) {
+        for (name, _) in specs.iter().flat_map(|spec| spec.kind.of().axes()) {
             if !known.contains(name) {
                 known.push(name);
             }
@@ -134,68 +123,10 @@ impl Overrides {
             }
         }
     }
-
-    /// `true` where the user chose the places to measure; he did not ask for knees elsewhere then.
-    fn sets_place(&self) -> bool {
-        self.set.iter().any(|set| matches!(set.name.as_str(), "groups" | "rules"))
-    }
 }
 
-/// Sets an axis of all sweeps of this kind that have it.
-fn set_axis(kind: Kind, grid: &mut Grid, name: &str, values: &Values) -> Result<(), SpecError> {
-    let milliseconds = |axis| single(axis, values);
-    let axes: Vec<&mut Values> = match kind {
-        Kind::Occupancy => {
-            let sweeps = grid.sweep.iter_mut().filter_map(|sweep| sweep.axis(name));
-            let searches = grid.search.iter_mut().filter_map(|search| search.axis(name));
-            sweeps.chain(searches).collect()
-        }
-        Kind::UpdateBatch => {
-            for batch in &mut grid.batch {
-                match name {
-                    "before_ms" => batch.before_ms = milliseconds("before_ms")?,
-                    "after_ms" => batch.after_ms = milliseconds("after_ms")?,
-                    _ => {}
-                }
-            }
-            grid.batch.iter_mut().filter_map(|batch| batch.axis(name)).collect()
-        }
-        Kind::RuleUpdate => {
-            for change in &mut grid.change {
-                match name {
-                    "before_ms" => change.before_ms = milliseconds("before_ms")?,
-                    "after_ms" => change.after_ms = milliseconds("after_ms")?,
-                    _ => {}
-                }
-            }
-            grid.change.iter_mut().filter_map(|change| change.axis(name)).collect()
-        }
-        Kind::RuleRate => {
-            let insertions = grid.insertion.iter_mut().filter_map(|sweep| sweep.axis(name));
-            let effects = grid.effect.iter_mut().filter_map(|sweep| sweep.axis(name));
-            insertions.chain(effects).collect()
-        }
-        Kind::UpdateRate => {
-            grid.renewal.iter_mut().filter_map(|renewal| renewal.axis(name)).collect()
-        }
-        Kind::HashSkew => grid.spread.iter_mut().filter_map(|spread| spread.axis(name)).collect(),
-        Kind::FrameSize => grid.size.iter_mut().filter_map(|size| size.axis(name)).collect(),
-        Kind::QueueScaling => grid.scaling.iter_mut().filter_map(|of| of.axis(name)).collect(),
-        Kind::QueueChange => grid.respread.iter_mut().filter_map(|of| of.axis(name)).collect(),
-        Kind::Echo => grid.echo.iter_mut().filter_map(|echo| echo.axis(name)).collect(),
-        Kind::Ledger => grid.ledger.iter_mut().filter_map(|echo| echo.axis(name)).collect(),
-        Kind::Stream => grid.stream.iter_mut().filter_map(|sweep| sweep.axis(name)).collect(),
-        Kind::ProgramCost => grid.program.iter_mut().filter_map(|of| of.axis(name)).collect(),
-        Kind::KvsSteering => grid.serving.iter_mut().filter_map(|of| of.axis(name)).collect(),
-        Kind::Application => {
-            grid.application.iter_mut().filter_map(|sweep| sweep.axis(name)).collect()
-        }
-    };
-    axes.into_iter().for_each(|axis| *axis = values.clone());
-    Ok(())
-}
-
-fn single(axis: &'static str, values: &Values) -> Result<u64, SpecError> {
+/// The one number of an axis.
+pub(crate) fn single(axis: &'static str, values: &Values) -> Result<u64, SpecError> {
     match values.0.as_slice() {
         [niclab_result::Coordinate::Number(number)] => Ok(*number as u64),
         _ => Err(SpecError::OutOfRange {
@@ -222,7 +153,7 @@ mod tests {
 
     #[test]
     fn what_is_set_replaces_the_axis_and_an_unknown_axis_is_refused() {
-        let spec = crate::experiment::spec("occupancy").unwrap();
+        let spec = crate::experiments::spec("occupancy").unwrap();
         let set = |text: &str| Overrides {
             set: vec![text.parse().unwrap()],
             repeats: Some(2),
@@ -234,7 +165,7 @@ mod tests {
         let grid = set("flows=7").applied(spec.kind, &spec.reduced).unwrap();
         assert_eq!(grid.knee, spec.reduced.knee);
         assert_eq!(set("duration_ms=9").applied(spec.kind, &spec.reduced).unwrap().duration_ms, 9);
-        let batches = crate::experiment::spec("update-batch").unwrap();
+        let batches = crate::experiments::spec("update-batch").unwrap();
         let both = [spec.clone(), batches.clone()];
         let error = set("rulez=7").check_axes(&both).unwrap_err().to_string();
         assert!(error.contains("groups, rules, match_percent"), "{error}");

@@ -23,7 +23,7 @@ pub(crate) fn in_range(
 }
 
 /// A number that cannot be: field, what is there, what would be right.
-type Wrong = (String, String, String);
+pub(crate) type Wrong = (String, String, String);
 
 impl Spec {
     /// Refuses the first number of the file `origin` that cannot be.
@@ -33,7 +33,7 @@ impl Spec {
         let found = self
             .shares()
             .and_then(|()| grids.iter().try_for_each(|grid| self.parts(grid)))
-            .and_then(|()| grids.iter().try_for_each(in_grid));
+            .and_then(|()| grids.iter().try_for_each(|grid| self.numbers(grid)));
         found.map_err(|(field, value, remedy)| SpecError::Field {
             origin: origin.to_owned(),
             field,
@@ -44,32 +44,21 @@ impl Spec {
 
     /// A part of a grid that its experiment knows nothing of would not be measured.
     fn parts(&self, (name, grid): &(&str, &Grid)) -> Result<(), Wrong> {
-        let parts = [
-            ("sweep", grid.sweep.len(), Kind::Occupancy),
-            ("knee", grid.knee.len(), Kind::Occupancy),
-            ("search", grid.search.len(), Kind::Occupancy),
-            ("batch", grid.batch.len(), Kind::UpdateBatch),
-            ("renewal", grid.renewal.len(), Kind::UpdateRate),
-            ("insertion", grid.insertion.len(), Kind::RuleRate),
-            ("effect", grid.effect.len(), Kind::RuleRate),
-            ("change", grid.change.len(), Kind::RuleUpdate),
-            ("spread", grid.spread.len(), Kind::HashSkew),
-            ("size", grid.size.len(), Kind::FrameSize),
-            ("scaling", grid.scaling.len(), Kind::QueueScaling),
-            ("respread", grid.respread.len(), Kind::QueueChange),
-            ("echo", grid.echo.len(), Kind::Echo),
-            ("ledger", grid.ledger.len(), Kind::Ledger),
-            ("application", grid.application.len(), Kind::Application),
-            ("stream", grid.stream.len(), Kind::Stream),
-            ("program", grid.program.len(), Kind::ProgramCost),
-            ("serving", grid.serving.len(), Kind::KvsSteering),
-        ];
-        let strange = parts.iter().find(|(_, count, kind)| *count > 0 && *kind != self.kind);
+        let all = Kind::all().flat_map(|kind| {
+            kind.of().parts(grid).into_iter().map(move |(part, count)| (part, count, kind))
+        });
+        let strange = all.clone().find(|(_, count, kind)| *count > 0 && *kind != self.kind);
         let Some((part, count, _)) = strange else { return Ok(()) };
-        let known = parts.iter().filter(|(.., kind)| *kind == self.kind).map(|(part, ..)| *part);
-        let known: Vec<&str> = known.collect();
+        let known = self.kind.of().parts(grid);
+        let known: Vec<&str> = known.into_iter().map(|(part, _)| part).collect();
         let remedy = format!("an experiment of this kind has {}", known.join(", "));
         Err((format!("{name}.{part}"), format!("{count} of them"), remedy))
+    }
+
+    fn numbers(&self, of: &(&str, &Grid)) -> Result<(), Wrong> {
+        in_grid(of)?;
+        let (name, grid) = of;
+        self.kind.of().check(name, grid)
     }
 
     fn shares(&self) -> Result<(), Wrong> {
@@ -91,7 +80,7 @@ fn share(field: &str, value: f64) -> Result<(), Wrong> {
     }
 }
 
-fn whole(field: String, value: u64, least: u64, most: u64) -> Result<(), Wrong> {
+pub(crate) fn whole(field: String, value: u64, least: u64, most: u64) -> Result<(), Wrong> {
     match (least..=most).contains(&value) {
         true => Ok(()),
         false => Err((field, value.to_string(), format!("use {least} to {most}"))),
@@ -107,13 +96,10 @@ fn in_grid((name, grid): &(&str, &Grid)) -> Result<(), Wrong> {
     if grid.budget_s == Some(0) {
         return Err((format!("{name}.budget_s"), "0".into(), "use 1 or more seconds".into()));
     }
-    for duration_ms in grid.respread.iter().filter_map(|sweep| sweep.duration_ms) {
-        self::whole(format!("{name}.respread.duration_ms"), duration_ms, 1, DURATION_MS_MAX)?;
-    }
-    grid.knee.iter().try_for_each(|knee| in_knee(name, knee))
+    Ok(())
 }
 
-fn in_knee(grid: &str, knee: &KneeSpec) -> Result<(), Wrong> {
+pub(crate) fn in_knee(grid: &str, knee: &KneeSpec) -> Result<(), Wrong> {
     let field = |field: &str| format!("{grid}.knee.{field}");
     share(&field("share"), knee.share)?;
     if !(0.0..1.0).contains(&knee.width) {

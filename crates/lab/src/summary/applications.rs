@@ -105,7 +105,7 @@ pub(crate) fn bound(cell: &Cell<'_>) -> &'static str {
 }
 
 /// All tables, empty ones left out.
-pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
+pub(crate) fn tables(results: &Results<'_>) -> Vec<Table> {
     let mut tables =
         vec![requests(results), used(results), ledgers(results), beside_published(results)];
     tables.retain(|table| !table.rows.is_empty());
@@ -335,7 +335,7 @@ pub(crate) fn figure_of(results: &Results<'_>, what: &str, x: &str) -> String {
 }
 
 /// Requests a second and latency over what is asked at once, over size, and over cores.
-pub(super) fn figures(results: &Results<'_>) -> Vec<Figure> {
+pub(crate) fn figures(results: &Results<'_>) -> Vec<Figure> {
     let mut figures = vec![
         rate(results, "parallel"),
         latency(results, "parallel"),

@@ -127,7 +127,7 @@ const COLUMNS: [&str; 26] = [
 ];
 
 /// The table of all batches.
-pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
+pub(crate) fn tables(results: &Results<'_>) -> Vec<Table> {
     let mut rows = Vec::new();
     for cell in results.devices().flat_map(|device| cells(results, device)) {
         let number = |axis| cell.number(axis).map(words::whole).unwrap_or_default();
@@ -181,7 +181,7 @@ pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
 }
 
 /// Throughput over time, a figure for each group, core and way to call.
-pub(super) fn figures(results: &Results<'_>) -> Vec<Figure> {
+pub(crate) fn figures(results: &Results<'_>) -> Vec<Figure> {
     let mut figures: Vec<Figure> = Vec::new();
     for cell in results.devices().flat_map(|device| cells(results, device)) {
         let id = figure_id(cell);

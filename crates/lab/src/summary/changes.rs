@@ -59,7 +59,7 @@ pub(crate) fn change_words(cell: &Cell<'_>) -> &'static str {
 }
 
 /// Changes without packets, and beside them; empty tables left out.
-pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
+pub(crate) fn tables(results: &Results<'_>) -> Vec<Table> {
     let mut tables = vec![alone(results), beside(results)];
     tables.retain(|table| !table.rows.is_empty());
     tables
@@ -154,7 +154,7 @@ fn beside(results: &Results<'_>) -> Table {
 }
 
 /// Changes a second over the number of rules, a figure a group and traffic.
-pub(super) fn figures(results: &Results<'_>) -> Vec<Figure> {
+pub(crate) fn figures(results: &Results<'_>) -> Vec<Figure> {
     let mut figures = Vec::new();
     for group in [0.0, 1.0] {
         figures.push(figure(results, group, false));

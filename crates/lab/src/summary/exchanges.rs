@@ -43,7 +43,7 @@ pub(crate) fn words_at(cell: &Cell<'_>, axis: &str) -> String {
 }
 
 /// All tables, empty ones left out.
-pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
+pub(crate) fn tables(results: &Results<'_>) -> Vec<Table> {
     let mut tables =
         vec![features::table(results), round_trips(results), beside_published(results)];
     tables.retain(|table| !table.rows.is_empty());
@@ -161,7 +161,7 @@ pub(crate) fn rtt_figure(results: &Results<'_>, axis: &str) -> String {
 }
 
 /// Round trips over length and batch, and messages a second over the batch.
-pub(super) fn figures(results: &Results<'_>) -> Vec<Figure> {
+pub(crate) fn figures(results: &Results<'_>) -> Vec<Figure> {
     let mut figures = match features::are_compared(results) {
         true => vec![features::figure(results)],
         false => vec![rtt(results, "size"), rtt(results, "batch"), rate(results)],

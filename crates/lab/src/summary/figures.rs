@@ -17,7 +17,7 @@ const CDF_POINTS: usize = 120;
 const CDF_SHARES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 
 /// All figures, those without a measured point left out.
-pub(super) fn figures(results: &Results<'_>) -> Vec<Figure> {
+pub(crate) fn figures(results: &Results<'_>) -> Vec<Figure> {
     let mut figures = match results.run.rules {
         None => over_rules(results),
         // A file is one set of rules: there is no curve over them.

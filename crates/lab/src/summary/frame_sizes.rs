@@ -155,7 +155,7 @@ pub(crate) fn part_words(part: Part) -> &'static str {
 }
 
 /// The table, left out where it is empty.
-pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
+pub(crate) fn tables(results: &Results<'_>) -> Vec<Table> {
     let mut rows = Vec::new();
     for of in sized(results) {
         for (size, part) in of.sizes.iter().zip(&of.parts) {
@@ -223,7 +223,7 @@ fn row(of: &Sized<'_>, size: &Size<'_>, part: Option<Part>) -> Vec<String> {
 }
 
 /// Frames a second over their length, and bits a second.
-pub(super) fn figures(results: &Results<'_>) -> Vec<Figure> {
+pub(crate) fn figures(results: &Results<'_>) -> Vec<Figure> {
     let all = sized(results);
     let mut figures = vec![frames(&all), bits(&all)];
     figures.retain(|figure| {

@@ -32,7 +32,7 @@ pub(crate) fn cells<'a>(results: &'a Results<'_>, device: &str) -> Vec<&'a Cell<
 }
 
 /// All tables, empty ones left out.
-pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
+pub(crate) fn tables(results: &Results<'_>) -> Vec<Table> {
     let mut tables = vec![insertions(results), effects(results)];
     tables.retain(|table| !table.rows.is_empty());
     tables
@@ -138,7 +138,7 @@ fn effects(results: &Results<'_>) -> Table {
 }
 
 /// Insertions over the number of rules.
-pub(super) fn figures(results: &Results<'_>) -> Vec<Figure> {
+pub(crate) fn figures(results: &Results<'_>) -> Vec<Figure> {
     let mut figures = Vec::new();
     let all = cells_of_all(results);
     for group in [0.0, 1.0] {

@@ -154,7 +154,7 @@ pub(crate) fn ports_limit(results: &Results<'_>, cell: &Cell<'_>) -> Option<Limi
 }
 
 /// The tables.
-pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
+pub(crate) fn tables(results: &Results<'_>) -> Vec<Table> {
     let mut tables = vec![published(results), served(results), steps(results), bus(results)];
     tables.retain(|table| !table.rows.is_empty());
     tables
@@ -403,7 +403,7 @@ pub(crate) fn modelled_gain(results: &Results<'_>, cell: &Cell<'_>) -> Option<f6
 }
 
 /// All figures, those without a measured point left out.
-pub(super) fn figures(results: &Results<'_>) -> Vec<Figure> {
+pub(crate) fn figures(results: &Results<'_>) -> Vec<Figure> {
     let mut figures = vec![requests(results), gains(results), over_steps(results)];
     figures.extend(results.devices().map(|device| over_cores(results, device)));
     figures.retain(|figure| {

@@ -48,7 +48,7 @@ fn us_words(us: Option<f64>) -> String {
 }
 
 /// All tables, empty ones left out.
-pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
+pub(crate) fn tables(results: &Results<'_>) -> Vec<Table> {
     let mut tables = vec![ledgers(results), breakdown(results), parts(results), prices(results)];
     tables.retain(|table| !table.rows.is_empty());
     tables
@@ -210,7 +210,7 @@ fn prices(results: &Results<'_>) -> Table {
 }
 
 /// The terms over the length of the message, one figure a protocol.
-pub(super) fn figures(results: &Results<'_>) -> Vec<Figure> {
+pub(crate) fn figures(results: &Results<'_>) -> Vec<Figure> {
     let mut figures: Vec<Figure> = Vec::new();
     for device in results.devices() {
         for transport in ["udp", "tcp"] {

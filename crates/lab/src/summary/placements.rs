@@ -206,7 +206,7 @@ fn measured(run: &Run, samples: &[Sample]) -> Vec<Placed> {
     let cells: Vec<Cells<'_>> = run
         .experiments
         .iter()
-        .filter(|experiment| experiment.kind.has_messages())
+        .filter(|experiment| experiment.kind.of().has_messages())
         .map(|experiment| Cells::new(&experiment.name, samples).balanced())
         .collect();
     let of = |device: &crate::run::RunDevice| {

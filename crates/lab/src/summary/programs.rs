@@ -124,7 +124,7 @@ fn at_place<'a>(results: &'a Results<'_>, cell: &Cell<'_>, device: &str) -> Opti
 }
 
 /// The tables: programs that are used, then those that grow.
-pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
+pub(crate) fn tables(results: &Results<'_>) -> Vec<Table> {
     let used = "What a packet takes of a core in a program";
     let grown = "What a packet takes of a core in programs of which one thing grows";
     let mut tables = vec![rows_of(results, "used", used), rows_of(results, "grown", grown)];
@@ -192,7 +192,7 @@ pub(crate) fn figure_id(results: &Results<'_>, what: &str) -> String {
 }
 
 /// Programs side by side, then what headers, tables, entries and instructions add.
-pub(super) fn figures(results: &Results<'_>) -> Vec<Figure> {
+pub(crate) fn figures(results: &Results<'_>) -> Vec<Figure> {
     let grown = [
         ("headers", "count", of_headers as Of, "Headers", Scale::Linear),
         ("tables", "count", of_tables, "Tables in a row", Scale::Linear),
@@ -264,7 +264,7 @@ fn digest(cell: &Cell<'_>) -> Option<String> {
 }
 
 /// Programs of which two devices send different packets: what they take is not comparable.
-pub(super) fn unlike(results: &Results<'_>) -> Vec<String> {
+pub(crate) fn unlike(results: &Results<'_>) -> Vec<String> {
     let devices: Vec<&str> = results.devices().collect();
     let mut warnings = Vec::new();
     for (at, device) in devices.iter().enumerate() {

@@ -116,7 +116,7 @@ fn marks_of_both(rated: &Rated<'_>) -> String {
 }
 
 /// The table of all rates.
-pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
+pub(crate) fn tables(results: &Results<'_>) -> Vec<Table> {
     let mut rows = Vec::new();
     for rated in results.devices().flat_map(|device| rated(results, device)) {
         let cell = rated.full;
@@ -187,7 +187,7 @@ pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
 }
 
 /// Throughput and latency over the rate, a figure for each group and frame size.
-pub(super) fn figures(results: &Results<'_>) -> Vec<Figure> {
+pub(crate) fn figures(results: &Results<'_>) -> Vec<Figure> {
     let mut places: Vec<(f64, String)> = Vec::new();
     for cell in results.cells.all().iter().filter(|cell| cell.trial == "saturate") {
         let place = (cell.number("group").unwrap_or(0.0), cell.word("frame"));

@@ -51,7 +51,7 @@ pub(crate) fn sum(cell: &Cell<'_>, metric: &str) -> f64 {
     cell.values(metric).iter().sum()
 }
 
-pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
+pub(crate) fn tables(results: &Results<'_>) -> Vec<Table> {
     let mut tables = vec![changed(results), answered(results)];
     tables.retain(|table| !table.rows.is_empty());
     tables
@@ -182,7 +182,7 @@ fn answered(results: &Results<'_>) -> Table {
     table("queue-change-answers", title, &columns, rows)
 }
 
-pub(super) fn figures(results: &Results<'_>) -> Vec<Figure> {
+pub(crate) fn figures(results: &Results<'_>) -> Vec<Figure> {
     let of = |device| {
         [(USED, "Cores in use"), (CPU, "Processor time of all cores")]
             .map(|(id, title)| over_time(results, device, (id, title)))

@@ -91,7 +91,7 @@ pub(crate) fn beside_ns(alone: &Cell<'_>, beside: &Cell<'_>) -> Vec<f64> {
 }
 
 /// The table, left out where it is empty.
-pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
+pub(crate) fn tables(results: &Results<'_>) -> Vec<Table> {
     let mut rows = Vec::new();
     for device in results.devices() {
         for cell in cells(results, device) {
@@ -139,7 +139,7 @@ pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
 }
 
 /// All together and per core, over cores; and over queues of the same cores.
-pub(super) fn figures(results: &Results<'_>) -> Vec<Figure> {
+pub(crate) fn figures(results: &Results<'_>) -> Vec<Figure> {
     let of = |device| {
         [
             over_cores(results, device, (AGGREGATE, "throughput_pps", 1.0)),

@@ -64,7 +64,7 @@ pub(crate) fn cores(cell: &Cell<'_>) -> String {
 }
 
 /// All tables, empty ones left out.
-pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
+pub(crate) fn tables(results: &Results<'_>) -> Vec<Table> {
     let mut tables = vec![spreads(results), by_queue(results)];
     tables.retain(|table| !table.rows.is_empty());
     tables
@@ -184,7 +184,7 @@ pub(crate) const POPULARITY: &str = "hash-skew-popularity";
 
 /// The busiest queue over the flows, for each number of queues, and over their popularity; and how
 /// much each queue gets.
-pub(super) fn figures(results: &Results<'_>) -> Vec<Figure> {
+pub(crate) fn figures(results: &Results<'_>) -> Vec<Figure> {
     let mut figures: Vec<Figure> = Vec::new();
     for device in results.devices() {
         let all = cells(results, device).into_iter();

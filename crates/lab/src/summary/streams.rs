@@ -108,7 +108,7 @@ impl Bound {
 }
 
 /// The one table, or none.
-pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
+pub(crate) fn tables(results: &Results<'_>) -> Vec<Table> {
     let all: Vec<&Cell<'_>> = results.devices().flat_map(|device| cells(results, device)).collect();
     // What is the same in every row stands above them.
     let differs = |axis: &&str| all.iter().any(|cell| cell.word(axis) != all[0].word(axis));
@@ -168,7 +168,7 @@ pub(crate) fn figure_of(results: &Results<'_>, what: &str, x: &str) -> String {
 }
 
 /// What arrived over size, batch, connections and cores, and the time of cores over size.
-pub(super) fn figures(results: &Results<'_>) -> Vec<Figure> {
+pub(crate) fn figures(results: &Results<'_>) -> Vec<Figure> {
     let mut figures = vec![
         carried(results, "size"),
         carried(results, "batch"),

@@ -11,7 +11,7 @@ use crate::statistics::{self, Ends, Estimate};
 use crate::words;
 
 /// All tables, empty ones left out.
-pub(super) fn tables(results: &Results<'_>) -> Vec<Table> {
+pub(crate) fn tables(results: &Results<'_>) -> Vec<Table> {
     let mut tables = vec![
         throughput(results),
         searched(results),

@@ -4,7 +4,7 @@ use niclab_device::{Latency, Testbed};
 use niclab_result::{Latencies, ResultError, Sample, Summary};
 
 use super::ValidationError;
-use crate::experiment;
+use crate::experiments;
 use crate::run::{Run, RunDevice, resolve};
 use crate::runner::{Bed, Event, Host, Store, execute};
 use crate::spec::{GridName, Overrides, SpecError};
@@ -64,7 +64,7 @@ pub(crate) fn measure_beside(
     });
     let described = described.collect();
     let program = concat!("niclab ", env!("CARGO_PKG_VERSION"));
-    let run = resolve(program, &[experiment::spec(name)?], &overrides, described)?;
+    let run = resolve(program, &[experiments::spec(name)?], &overrides, described)?;
     let mut store = Memory::default();
     let mut beds: Vec<Bed<'_>> = devices.into_iter().map(Ok).collect();
     execute(&run, &mut beds, &[], &mut store, &mut Clock(0))?;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use niclab_lab::experiment;
+use niclab_lab::experiments;
 
 use crate::command::{niclab, run, samples, scratch};
 
@@ -31,14 +31,14 @@ fn of_readme() -> BTreeMap<String, BTreeSet<String>> {
 
 #[test]
 fn the_readme_names_the_devices_that_the_experiments_have() {
-    let listed: BTreeMap<String, BTreeSet<String>> = experiment::list()
+    let listed: BTreeMap<String, BTreeSet<String>> = experiments::list()
         .unwrap()
         .into_iter()
         .map(|of| (of.name, of.devices.iter().map(ToString::to_string).collect()))
         .collect();
     assert_eq!(of_readme(), listed);
     let said = run(niclab(&["list"]));
-    for (name, devices) in experiment::list().unwrap().into_iter().map(|of| (of.name, of.devices)) {
+    for (name, devices) in experiments::list().unwrap().into_iter().map(|of| (of.name, of.devices)) {
         let part = said.out.split(&format!("\n  {name}: ")).nth(1).unwrap();
         let on = format!("    on {}", devices.join(", "));
         assert_eq!(part.lines().nth(1), Some(on.as_str()), "{name}");

@@ -41,7 +41,7 @@ pub struct EchoSweep {
 }
 
 impl EchoSweep {
-    pub(in crate::spec) fn axis(&mut self, name: &str) -> Option<&mut Values> {
+    pub(crate) fn axis(&mut self, name: &str) -> Option<&mut Values> {
         match name {
             "transport" => Some(&mut self.transport),
             "family" => Some(&mut self.family),
@@ -70,8 +70,8 @@ fn probes() -> Values {
     word("probes")
 }
 
-/// Axes of [`Kind::Echo`](crate::spec::Kind::Echo).
-pub(in crate::spec) const ECHO_AXES: &[(&str, &str)] = &[
+/// Axes of `echo`.
+pub(crate) const ECHO_AXES: &[(&str, &str)] = &[
     ("transport", "udp or tcp"),
     ("family", "ipv4 or ipv6"),
     ("client", "the host of the client: here or there"),
@@ -127,7 +127,7 @@ pub struct ApplicationSweep {
 }
 
 impl ApplicationSweep {
-    pub(in crate::spec) fn axis(&mut self, name: &str) -> Option<&mut Values> {
+    pub(crate) fn axis(&mut self, name: &str) -> Option<&mut Values> {
         match name {
             "protocol" => Some(&mut self.protocol),
             "family" => Some(&mut self.family),
@@ -154,8 +154,8 @@ fn keys_default() -> Values {
     Values(vec![niclab_result::Coordinate::Number(10_000.0)])
 }
 
-/// Axes of [`Kind::Application`](crate::spec::Kind::Application).
-pub(in crate::spec) const APPLICATION_AXES: &[(&str, &str)] = &[
+/// Axes of `application`.
+pub(crate) const APPLICATION_AXES: &[(&str, &str)] = &[
     ("protocol", "memcached-tcp, memcached-udp, redis or http"),
     ("family", "ipv4 or ipv6"),
     ("client", "the host of the clients: here or there"),
@@ -198,7 +198,7 @@ pub struct StreamSweep {
 }
 
 impl StreamSweep {
-    pub(in crate::spec) fn axis(&mut self, name: &str) -> Option<&mut Values> {
+    pub(crate) fn axis(&mut self, name: &str) -> Option<&mut Values> {
         match name {
             "transport" => Some(&mut self.transport),
             "client" => Some(&mut self.client),
@@ -216,8 +216,8 @@ fn full() -> Values {
     word("full")
 }
 
-/// Axes of [`Kind::Stream`](crate::spec::Kind::Stream).
-pub(in crate::spec) const STREAM_AXES: &[(&str, &str)] = &[
+/// Axes of `stream`.
+pub(crate) const STREAM_AXES: &[(&str, &str)] = &[
     ("transport", "tcp or udp"),
     ("client", "the host that sends: here or there"),
     ("size", "bytes given to the kernel at once: 1 to 1048576 of a write, 16 to 65507 over UDP"),

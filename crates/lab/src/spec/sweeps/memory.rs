@@ -20,7 +20,7 @@ pub struct ProgramSweep {
 }
 
 impl ProgramSweep {
-    pub(in crate::spec) fn axis(&mut self, name: &str) -> Option<&mut Values> {
+    pub(crate) fn axis(&mut self, name: &str) -> Option<&mut Values> {
         match name {
             "program" => Some(&mut self.program),
             "count" => Some(&mut self.count),
@@ -30,8 +30,8 @@ impl ProgramSweep {
     }
 }
 
-/// Axes of [`Kind::ProgramCost`](crate::spec::Kind::ProgramCost).
-pub(in crate::spec) const PROGRAM_AXES: &[(&str, &str)] = &[
+/// Axes of `program-cost`.
+pub(crate) const PROGRAM_AXES: &[(&str, &str)] = &[
     ("program", "which: l2-switch, l3-router, …, router; headers, exact, lpm, wildcard; moves, …"),
     ("count", "headers, tables in a row, or instructions"),
     ("entries", "entries of a table, where there is one to be filled"),
@@ -58,7 +58,7 @@ pub struct ServingSweep {
 }
 
 impl ServingSweep {
-    pub(in crate::spec) fn axis(&mut self, name: &str) -> Option<&mut Values> {
+    pub(crate) fn axis(&mut self, name: &str) -> Option<&mut Values> {
         match name {
             "mode" => Some(&mut self.mode),
             "keys" => Some(&mut self.keys),
@@ -71,8 +71,8 @@ impl ServingSweep {
     }
 }
 
-/// Axes of [`Kind::KvsSteering`](crate::spec::Kind::KvsSteering).
-pub(in crate::spec) const SERVING_AXES: &[(&str, &str)] = &[
+/// Axes of `kvs-steering`.
+pub(crate) const SERVING_AXES: &[(&str, &str)] = &[
     ("mode", "what the card does: rss, steer, dma"),
     ("keys", "how often each is asked for: uniform, zipf"),
     ("count", "keys"),

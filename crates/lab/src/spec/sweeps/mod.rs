@@ -10,13 +10,13 @@ mod rules;
 
 use crate::values::Values;
 
-pub(super) use hosts::{APPLICATION_AXES, ECHO_AXES, STREAM_AXES};
+pub(crate) use hosts::{APPLICATION_AXES, ECHO_AXES, STREAM_AXES};
 pub use hosts::{ApplicationSweep, EchoSweep, StreamSweep};
-pub(super) use memory::{PROGRAM_AXES, SERVING_AXES};
+pub(crate) use memory::{PROGRAM_AXES, SERVING_AXES};
 pub use memory::{ProgramSweep, ServingSweep};
-pub(super) use queues::{RESPREAD_AXES, SCALING_AXES, SIZE_AXES, SPREAD_AXES};
+pub(crate) use queues::{RESPREAD_AXES, SCALING_AXES, SIZE_AXES, SPREAD_AXES};
 pub use queues::{RespreadSweep, ScalingSweep, SizeSweep, SpreadSweep};
-pub(super) use rules::{BATCH_AXES, CHANGE_AXES, OCCUPANCY_AXES, RENEWAL_AXES, RULE_AXES};
+pub(crate) use rules::{BATCH_AXES, CHANGE_AXES, OCCUPANCY_AXES, RENEWAL_AXES, RULE_AXES};
 pub use rules::{BatchSweep, ChangeSweep, EffectSweep, InsertionSweep, RenewalSweep, Sweep};
 
 fn word(word: &str) -> Values {

@@ -24,7 +24,7 @@ pub struct SpreadSweep {
 }
 
 impl SpreadSweep {
-    pub(in crate::spec) fn axis(&mut self, name: &str) -> Option<&mut Values> {
+    pub(crate) fn axis(&mut self, name: &str) -> Option<&mut Values> {
         match name {
             "queues" => Some(&mut self.queues),
             "cores" => Some(&mut self.cores),
@@ -36,8 +36,8 @@ impl SpreadSweep {
     }
 }
 
-/// Axes of [`Kind::HashSkew`](crate::spec::Kind::HashSkew).
-pub(in crate::spec) const SPREAD_AXES: &[(&str, &str)] = &[
+/// Axes of `hash-skew`.
+pub(crate) const SPREAD_AXES: &[(&str, &str)] = &[
     ("queues", "receive queues"),
     ("cores", "cores that poll them, never more than queues; each: one a queue"),
     ("flows", "flows of the traffic"),
@@ -67,7 +67,7 @@ pub struct SizeSweep {
 }
 
 impl SizeSweep {
-    pub(in crate::spec) fn axis(&mut self, name: &str) -> Option<&mut Values> {
+    pub(crate) fn axis(&mut self, name: &str) -> Option<&mut Values> {
         match name {
             "queues" => Some(&mut self.queues),
             "cores" => Some(&mut self.cores),
@@ -78,8 +78,8 @@ impl SizeSweep {
     }
 }
 
-/// Axes of [`Kind::FrameSize`](crate::spec::Kind::FrameSize).
-pub(in crate::spec) const SIZE_AXES: &[(&str, &str)] = &[
+/// Axes of `frame-size`.
+pub(crate) const SIZE_AXES: &[(&str, &str)] = &[
     ("queues", "receive queues"),
     ("cores", "cores that poll them, never more than queues; each: one a queue"),
     ("flows", "flows of the traffic"),
@@ -111,7 +111,7 @@ pub struct ScalingSweep {
 }
 
 impl ScalingSweep {
-    pub(in crate::spec) fn axis(&mut self, name: &str) -> Option<&mut Values> {
+    pub(crate) fn axis(&mut self, name: &str) -> Option<&mut Values> {
         match name {
             "receive" => Some(&mut self.receive),
             "ports" => Some(&mut self.ports),
@@ -128,8 +128,8 @@ fn multi_queue() -> Values {
     word("multi-queue")
 }
 
-/// Axes of [`Kind::QueueScaling`](crate::spec::Kind::QueueScaling).
-pub(in crate::spec) const SCALING_AXES: &[(&str, &str)] = &[
+/// Axes of `queue-scaling`.
+pub(crate) const SCALING_AXES: &[(&str, &str)] = &[
     ("receive", "which cores receive: multi-queue, all of them; serial, one for all"),
     ("ports", "ports that share the queues evenly"),
     ("queues", "receive queues of all ports"),
@@ -180,7 +180,7 @@ pub struct RespreadSweep {
 }
 
 impl RespreadSweep {
-    pub(in crate::spec) fn axis(&mut self, name: &str) -> Option<&mut Values> {
+    pub(crate) fn axis(&mut self, name: &str) -> Option<&mut Values> {
         match name {
             "change" => Some(&mut self.change),
             "per_s" => Some(&mut self.per_s),
@@ -202,8 +202,8 @@ fn respreads_default() -> Values {
     Values::number(100)
 }
 
-/// Axes of [`Kind::QueueChange`](crate::spec::Kind::QueueChange).
-pub(in crate::spec) const RESPREAD_AXES: &[(&str, &str)] = &[
+/// Axes of `queue-change`.
+pub(crate) const RESPREAD_AXES: &[(&str, &str)] = &[
     ("change", "what is changed: none, entries, queues, key, function, fields, any"),
     ("per_s", "changes a second"),
     ("answer", "what the device does about a queue that fills: none, moves, save-cores, keys"),

@@ -34,7 +34,7 @@ pub struct Sweep {
 }
 
 impl Sweep {
-    pub(in crate::spec) fn axis(&mut self, name: &str) -> Option<&mut Values> {
+    pub(crate) fn axis(&mut self, name: &str) -> Option<&mut Values> {
         match name {
             "groups" => Some(&mut self.groups),
             "rules" => Some(&mut self.rules),
@@ -47,8 +47,8 @@ impl Sweep {
     }
 }
 
-/// Axes of [`Kind::Occupancy`](crate::spec::Kind::Occupancy).
-pub(in crate::spec) const OCCUPANCY_AXES: &[(&str, &str)] = &[
+/// Axes of `occupancy`.
+pub(crate) const OCCUPANCY_AXES: &[(&str, &str)] = &[
     ("groups", "non-root groups the rules are spread over; 0: all in group 0"),
     ("rules", "rules in these groups, the default rule of each included"),
     ("match_percent", "share of the traffic that matches an installed rule, percent"),
@@ -90,7 +90,7 @@ pub struct BatchSweep {
 }
 
 impl BatchSweep {
-    pub(in crate::spec) fn axis(&mut self, name: &str) -> Option<&mut Values> {
+    pub(crate) fn axis(&mut self, name: &str) -> Option<&mut Values> {
         match name {
             "work" => Some(&mut self.work),
             "group" => Some(&mut self.group),
@@ -109,8 +109,8 @@ fn create() -> Values {
     word("create")
 }
 
-/// Axes of [`Kind::UpdateBatch`](crate::spec::Kind::UpdateBatch).
-pub(in crate::spec) const BATCH_AXES: &[(&str, &str)] = &[
+/// Axes of `update-batch`.
+pub(crate) const BATCH_AXES: &[(&str, &str)] = &[
     ("work", "create: rules are; failover: as many IPv4 prefixes are re-pointed"),
     ("group", "the group of the rules: 0 or 1"),
     ("batch", "rules that are created, or prefixes that are re-pointed"),
@@ -154,7 +154,7 @@ pub struct RenewalSweep {
 }
 
 impl RenewalSweep {
-    pub(in crate::spec) fn axis(&mut self, name: &str) -> Option<&mut Values> {
+    pub(crate) fn axis(&mut self, name: &str) -> Option<&mut Values> {
         match name {
             "group" => Some(&mut self.group),
             "rules" => Some(&mut self.rules),
@@ -169,8 +169,8 @@ impl RenewalSweep {
     }
 }
 
-/// Axes of [`Kind::UpdateRate`](crate::spec::Kind::UpdateRate).
-pub(in crate::spec) const RENEWAL_AXES: &[(&str, &str)] = &[
+/// Axes of `update-rate`.
+pub(crate) const RENEWAL_AXES: &[(&str, &str)] = &[
     ("group", "the group that the rules stand in: 0 or 1"),
     ("rules", "rules that stand there, the default rule included"),
     ("per_s", "rules renewed a second, 0: none; hadoop, cache_follower, web_server"),
@@ -204,7 +204,7 @@ pub struct InsertionSweep {
 }
 
 impl InsertionSweep {
-    pub(in crate::spec) fn axis(&mut self, name: &str) -> Option<&mut Values> {
+    pub(crate) fn axis(&mut self, name: &str) -> Option<&mut Values> {
         match name {
             "group" => Some(&mut self.group),
             "rules" => Some(&mut self.rules),
@@ -238,7 +238,7 @@ pub struct EffectSweep {
 
 impl EffectSweep {
     /// Those of the rules that are probed; how many they are is not meant by `rules`.
-    pub(in crate::spec) fn axis(&mut self, name: &str) -> Option<&mut Values> {
+    pub(crate) fn axis(&mut self, name: &str) -> Option<&mut Values> {
         match name {
             "group" => Some(&mut self.group),
             "per_s" => Some(&mut self.per_s),
@@ -249,8 +249,8 @@ impl EffectSweep {
     }
 }
 
-/// Axes of [`Kind::RuleRate`](crate::spec::Kind::RuleRate).
-pub(in crate::spec) const RULE_AXES: &[(&str, &str)] = &[
+/// Axes of `rule-rate`.
+pub(crate) const RULE_AXES: &[(&str, &str)] = &[
     ("group", "the group that the rules go to: 0 or 1"),
     ("rules", "rules that are created and destroyed"),
     ("stack", "what they match: eth, eth/ipv4, eth/ipv4/tcp, vxlan/ipv4/udp, …"),
@@ -292,7 +292,7 @@ pub struct ChangeSweep {
 }
 
 impl ChangeSweep {
-    pub(in crate::spec) fn axis(&mut self, name: &str) -> Option<&mut Values> {
+    pub(crate) fn axis(&mut self, name: &str) -> Option<&mut Values> {
         match name {
             "group" => Some(&mut self.group),
             "rules" => Some(&mut self.rules),
@@ -307,8 +307,8 @@ impl ChangeSweep {
     }
 }
 
-/// Axes of [`Kind::RuleUpdate`](crate::spec::Kind::RuleUpdate).
-pub(in crate::spec) const CHANGE_AXES: &[(&str, &str)] = &[
+/// Axes of `rule-update`.
+pub(crate) const CHANGE_AXES: &[(&str, &str)] = &[
     ("group", "the group that the rules stand in: 0 or 1"),
     ("rules", "rules, all of which are changed"),
     ("change", "what of them: actions, values, mask, priority, or anew"),

@@ -74,8 +74,8 @@ fn every_value_that_a_built_in_experiment_declares_is_measured() {
         }
     };
     for name in SWEPT {
-        let spec = crate::experiment::spec(name).unwrap();
-        let axes: Vec<&str> = spec.kind.axes().iter().map(|(name, _)| *name).collect();
+        let spec = crate::experiments::spec(name).unwrap();
+        let axes: Vec<&str> = spec.kind.of().axes().iter().map(|(name, _)| *name).collect();
         for grid in [&spec.reduced, &spec.full, &spec.published] {
             // Every sweep of a part, as if it were the only one there is.
             macro_rules! check_part {
@@ -152,7 +152,7 @@ fn a_value_out_of_the_range_of_its_axis_is_refused_in_every_experiment() {
         ("echo-batch", "rate=open", "rate = open: use 1 to 1000M messages a second, or closed"),
     ];
     for (name, set, words) in refused {
-        let spec = crate::experiment::spec(name).unwrap();
+        let spec = crate::experiments::spec(name).unwrap();
         let overrides = Overrides { set: vec![set.parse().unwrap()], ..Default::default() };
         let error = resolved(spec, &overrides).unwrap_err().to_string();
         assert!(error.starts_with(&format!("{name}: {words}")), "{name}, {set}: {error}");
@@ -160,7 +160,7 @@ fn a_value_out_of_the_range_of_its_axis_is_refused_in_every_experiment() {
     let of = |name: &str, set: &[&str]| {
         let set = set.iter().map(|text| text.parse().unwrap()).collect();
         let overrides = Overrides { set, ..Default::default() };
-        resolved(crate::experiment::spec(name).unwrap(), &overrides).unwrap_err().to_string()
+        resolved(crate::experiments::spec(name).unwrap(), &overrides).unwrap_err().to_string()
     };
     assert_eq!(
         of("rule-rate", &["threads=2", "calls=single,transaction"]),
@@ -199,7 +199,7 @@ fn a_frame_size_and_cores_that_cannot_be_are_refused() {
         ("queue-overhead", "frame=63", "frame = 63: use 64 to 9000"),
     ];
     for (name, set, words) in refused {
-        let spec = crate::experiment::spec(name).unwrap();
+        let spec = crate::experiments::spec(name).unwrap();
         let overrides = Overrides { set: vec![set.parse().unwrap()], ..Default::default() };
         let error = resolved(spec, &overrides).unwrap_err().to_string();
         assert!(error.starts_with(&format!("{name}: {words}")), "{name}, {set}: {error}");
@@ -221,7 +221,7 @@ fn a_value_that_a_stream_cannot_have_is_refused() {
         ("rate=0", "rate = 0: use 1 to 1000M datagrams a second, or full"),
     ];
     for (set, words) in refused {
-        let spec = crate::experiment::spec("stream").unwrap();
+        let spec = crate::experiments::spec("stream").unwrap();
         let overrides = Overrides { set: vec![set.parse().unwrap()], ..Default::default() };
         let error = resolved(spec, &overrides).unwrap_err().to_string();
         assert!(error.starts_with(&format!("stream: {words}")), "{set}: {error}");

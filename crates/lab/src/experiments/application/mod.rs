@@ -1,0 +1,115 @@
+//! `memcached`, `redis`, `function` and `core-scaling`: what real servers answer, and how soon.
+
+use niclab_device::linux::stamped_requests;
+use niclab_device::{About, DeviceError, Place, Testbed};
+use niclab_result::{Figure, Finding, Table};
+
+use super::{Answer, Axes, BuiltIn, Experiment, PEER, VETH, built_in, set_all, strange};
+use crate::application::{counters, marks, put_application};
+use crate::estimate::SERVER_S;
+use crate::ledger::PROBES_S;
+use crate::measure::Metrics;
+use crate::run::{ExperimentRun, Resolver, Task, Trial};
+use crate::runner::json;
+use crate::spec::{Grid, SpecError};
+use crate::summary::Results;
+use crate::values::Values;
+
+/// See the module.
+pub(crate) struct Application;
+
+impl Experiment for Application {
+    fn name(&self) -> &'static str {
+        "application"
+    }
+
+    fn built_in(&self) -> &'static [BuiltIn] {
+        const ALL: &[BuiltIn] = &[
+            built_in!("memcached", "applications", &[VETH, PEER]),
+            built_in!("redis", "applications", &[VETH, PEER]),
+            built_in!("function", "applications", &[VETH, PEER]),
+            built_in!("core-scaling", "applications", &[VETH]),
+        ];
+        ALL
+    }
+
+    fn axes(&self) -> Axes {
+        crate::spec::APPLICATION_AXES
+    }
+
+    fn parts(&self, grid: &Grid) -> Vec<(&'static str, usize)> {
+        vec![("application", grid.application.len())]
+    }
+
+    fn set(&self, grid: &mut Grid, axis: &str, values: &Values) -> Result<(), SpecError> {
+        set_all(grid.application.iter_mut().filter_map(|sweep| sweep.axis(axis)), values);
+        Ok(())
+    }
+
+    fn asked_s(&self, run: &ExperimentRun, trial: &Trial) -> Option<f64> {
+        let Task::Apply { application } = trial.task else { return None };
+        run.applications.get(application).map(application_s)
+    }
+
+    fn ask(
+        &self,
+        bed: &mut dyn Testbed,
+        run: &ExperimentRun,
+        trial: &Trial,
+    ) -> Result<Answer, DeviceError> {
+        let Task::Apply { application } = trial.task else { return Err(strange(trial)) };
+        let application = &run.applications[application];
+        let seen = bed.apply(application)?;
+        let mut metrics = Metrics::new();
+        put_application(&mut metrics, &seen);
+        Ok(Answer {
+            question: json(application),
+            metrics,
+            marks: marks(&seen),
+            counters: counters(&seen),
+            ended: seen.requested.ended,
+            latency: Some(seen.requested.latency),
+        })
+    }
+
+    fn has_messages(&self) -> bool {
+        true
+    }
+
+    fn places<'a>(&self, about: &'a About) -> &'a [Place] {
+        &about.hosts
+    }
+
+    fn plan(&self, resolver: &mut Resolver<'_>) -> Result<(), SpecError> {
+        let sweeps = &resolver.grid.application;
+        resolver.add_applications(sweeps)
+    }
+
+    fn points(&self) -> &'static [(&'static str, &'static [&'static str])] {
+        &[("application", &["application"])]
+    }
+
+    fn findings(&self, results: &Results<'_>) -> Vec<Finding> {
+        crate::findings::applications::findings(results)
+    }
+
+    fn figures(&self, results: &Results<'_>) -> Vec<Figure> {
+        crate::summary::applications::figures(results)
+    }
+
+    fn tables(&self, results: &Results<'_>) -> Vec<Table> {
+        crate::summary::applications::tables(results)
+    }
+}
+
+/// Seconds that clients ask, and that a ledger of their requests takes.
+fn application_s(application: &niclab_device::Application) -> f64 {
+    let asked = &application.requests;
+    let slice_s = stamped_requests::slice_ns(asked) as f64 / 1e9;
+    let pair_s = 2.0 * slice_s + PROBES_S;
+    let ledger_s = match application.stamps {
+        true => f64::from(stamped_requests::PAIRS) * pair_s,
+        false => 0.0,
+    };
+    SERVER_S + (asked.duration_ns + asked.warmup_ns) as f64 / 1e9 + ledger_s
+}

@@ -1,0 +1,102 @@
+//! `echo-size`, `echo-batch` and `echo-features`: round trips of messages through the kernel's stack.
+
+use niclab_device::echo::Echo as Messages;
+use niclab_device::{About, DeviceError, Place, Testbed};
+use niclab_result::{Figure, Finding, Table};
+
+use super::{Answer, Axes, BuiltIn, Experiment, MODEL, PEER, VETH, built_in, set_all, strange};
+use crate::estimate::SERVER_S;
+use crate::exchange::{ended, marks, put_exchange};
+use crate::measure::Metrics;
+use crate::run::{ExperimentRun, Resolver, Task, Trial};
+use crate::runner::json;
+use crate::spec::{Grid, SpecError, TrialKind};
+use crate::summary::Results;
+use crate::values::Values;
+
+/// See the module.
+pub(crate) struct Echo;
+
+impl Experiment for Echo {
+    fn name(&self) -> &'static str {
+        "echo"
+    }
+
+    fn built_in(&self) -> &'static [BuiltIn] {
+        const ALL: &[BuiltIn] = &[
+            built_in!("echo-size", "echo", &[MODEL, VETH, PEER]),
+            built_in!("echo-batch", "echo", &[MODEL, VETH, PEER]),
+            built_in!("echo-features", "echo", &[VETH]),
+        ];
+        ALL
+    }
+
+    fn axes(&self) -> Axes {
+        crate::spec::ECHO_AXES
+    }
+
+    fn parts(&self, grid: &Grid) -> Vec<(&'static str, usize)> {
+        vec![("echo", grid.echo.len())]
+    }
+
+    fn set(&self, grid: &mut Grid, axis: &str, values: &Values) -> Result<(), SpecError> {
+        set_all(grid.echo.iter_mut().filter_map(|sweep| sweep.axis(axis)), values);
+        Ok(())
+    }
+
+    fn asked_s(&self, run: &ExperimentRun, trial: &Trial) -> Option<f64> {
+        let Task::Exchange { exchange } = trial.task else { return None };
+        let Messages { duration_ns, warmup_ns, .. } = run.exchanges.get(exchange)?.echo;
+        Some(SERVER_S + (duration_ns + warmup_ns) as f64 / 1e9)
+    }
+
+    fn ask(
+        &self,
+        bed: &mut dyn Testbed,
+        run: &ExperimentRun,
+        trial: &Trial,
+    ) -> Result<Answer, DeviceError> {
+        let Task::Exchange { exchange } = trial.task else { return Err(strange(trial)) };
+        let exchange = &run.exchanges[exchange];
+        let seen = bed.exchange(exchange)?;
+        let mut metrics = Metrics::new();
+        put_exchange(&mut metrics, &seen, &exchange.echo);
+        Ok(Answer {
+            question: json(exchange),
+            metrics,
+            marks: marks(&seen.echoed),
+            counters: serde_json::json!({ "server": json(&seen.served) }),
+            ended: ended(&seen.echoed),
+            latency: Some(seen.echoed.rtt),
+        })
+    }
+
+    fn has_messages(&self) -> bool {
+        true
+    }
+
+    fn places<'a>(&self, about: &'a About) -> &'a [Place] {
+        &about.hosts
+    }
+
+    fn plan(&self, resolver: &mut Resolver<'_>) -> Result<(), SpecError> {
+        let sweeps = &resolver.grid.echo;
+        resolver.add_exchanges(sweeps, TrialKind::Echo)
+    }
+
+    fn points(&self) -> &'static [(&'static str, &'static [&'static str])] {
+        &[("echo", &["echo"])]
+    }
+
+    fn findings(&self, results: &Results<'_>) -> Vec<Finding> {
+        crate::findings::exchanges::findings(results)
+    }
+
+    fn figures(&self, results: &Results<'_>) -> Vec<Figure> {
+        crate::summary::exchanges::figures(results)
+    }
+
+    fn tables(&self, results: &Results<'_>) -> Vec<Table> {
+        crate::summary::exchanges::tables(results)
+    }
+}

@@ -1,0 +1,100 @@
+//! `echo-ledger`: where the time of a round trip goes.
+
+use niclab_device::echo::Echo as Messages;
+use niclab_device::{About, DeviceError, Place, Testbed};
+use niclab_result::{Figure, Finding, Table};
+
+use super::{Answer, Axes, BuiltIn, Experiment, MODEL, PEER, VETH, built_in, set_all, strange};
+use crate::estimate::SERVER_S;
+use crate::ledger::{PAIRS, PROBES_S, put_ledger};
+use crate::measure::Metrics;
+use crate::run::{ExperimentRun, Resolver, Task, Trial};
+use crate::runner::json;
+use crate::spec::{Grid, SpecError, TrialKind};
+use crate::summary::Results;
+use crate::values::Values;
+
+/// See the module.
+pub(crate) struct EchoLedger;
+
+impl Experiment for EchoLedger {
+    fn name(&self) -> &'static str {
+        "ledger"
+    }
+
+    fn built_in(&self) -> &'static [BuiltIn] {
+        const ALL: &[BuiltIn] = &[built_in!("echo-ledger", "echo-ledger", &[MODEL, VETH, PEER])];
+        ALL
+    }
+
+    fn axes(&self) -> Axes {
+        crate::spec::ECHO_AXES
+    }
+
+    fn parts(&self, grid: &Grid) -> Vec<(&'static str, usize)> {
+        vec![("ledger", grid.ledger.len())]
+    }
+
+    fn set(&self, grid: &mut Grid, axis: &str, values: &Values) -> Result<(), SpecError> {
+        set_all(grid.ledger.iter_mut().filter_map(|sweep| sweep.axis(axis)), values);
+        Ok(())
+    }
+
+    fn asked_s(&self, run: &ExperimentRun, trial: &Trial) -> Option<f64> {
+        let Task::Exchange { exchange } = trial.task else { return None };
+        let Messages { duration_ns, warmup_ns, .. } = run.exchanges.get(exchange)?.echo;
+        let each_s = (duration_ns + warmup_ns) as f64 / 1e9;
+        Some(SERVER_S + f64::from(PAIRS) * (2.0 * each_s + PROBES_S))
+    }
+
+    fn ask(
+        &self,
+        bed: &mut dyn Testbed,
+        run: &ExperimentRun,
+        trial: &Trial,
+    ) -> Result<Answer, DeviceError> {
+        let Task::Exchange { exchange } = trial.task else { return Err(strange(trial)) };
+        let exchange = &run.exchanges[exchange];
+        let seen = bed.ledger(exchange, PAIRS)?;
+        let mut metrics = Metrics::new();
+        put_ledger(&mut metrics, &seen);
+        let counters = serde_json::json!({
+            "terms": json(&seen.terms),
+            "pairs": json(&seen.pairs),
+            "stamps": seen.stamps,
+            "in_payload": seen.in_payload,
+            "by_sockets": seen.by_sockets,
+        });
+        let (question, latency) = (json(exchange), Some(seen.with));
+        Ok(Answer { question, metrics, counters, latency, ..Answer::default() })
+    }
+
+    fn has_messages(&self) -> bool {
+        true
+    }
+
+    fn places<'a>(&self, about: &'a About) -> &'a [Place] {
+        &about.hosts
+    }
+
+    fn plan(&self, resolver: &mut Resolver<'_>) -> Result<(), SpecError> {
+        let sweeps = &resolver.grid.ledger;
+        resolver.add_exchanges(sweeps, TrialKind::Ledger)
+    }
+
+    fn points(&self) -> &'static [(&'static str, &'static [&'static str])] {
+        &[("echo", &["ledger"])]
+    }
+
+    fn findings(&self, results: &Results<'_>) -> Vec<Finding> {
+        crate::findings::ledgers::findings(results)
+    }
+
+    fn figures(&self, results: &Results<'_>) -> Vec<Figure> {
+        crate::summary::ledgers::figures(results)
+    }
+
+    fn tables(&self, results: &Results<'_>) -> Vec<Table> {
+        crate::summary::ledgers::tables(results)
+    }
+}

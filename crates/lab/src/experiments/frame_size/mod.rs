@@ -1,0 +1,61 @@
+//! `frame-size`: throughput over the length of frames, and which part of a device limits it.
+
+use niclab_result::{Figure, Finding, Sample, Table};
+
+use super::{Axes, BuiltIn, CARDS, Experiment, Offered, built_in, set_all};
+use crate::frame_size::put_limits;
+use crate::run::Resolver;
+use crate::spec::{Grid, SpecError};
+use crate::summary::Results;
+use crate::values::Values;
+
+/// See the module.
+pub(crate) struct FrameSize;
+
+impl Experiment for FrameSize {
+    fn name(&self) -> &'static str {
+        "frame_size"
+    }
+
+    fn built_in(&self) -> &'static [BuiltIn] {
+        const ALL: &[BuiltIn] = &[built_in!("frame-size", "frame-size", CARDS)];
+        ALL
+    }
+
+    fn axes(&self) -> Axes {
+        crate::spec::SIZE_AXES
+    }
+
+    fn parts(&self, grid: &Grid) -> Vec<(&'static str, usize)> {
+        vec![("size", grid.size.len())]
+    }
+
+    fn set(&self, grid: &mut Grid, axis: &str, values: &Values) -> Result<(), SpecError> {
+        set_all(grid.size.iter_mut().filter_map(|sweep| sweep.axis(axis)), values);
+        Ok(())
+    }
+
+    fn offered(&self, offered: &Offered<'_>, sample: &mut Sample) {
+        put_limits(&mut sample.metrics, offered.observation);
+    }
+
+    fn plan(&self, resolver: &mut Resolver<'_>) -> Result<(), SpecError> {
+        resolver.add_sizes()
+    }
+
+    fn points(&self) -> &'static [(&'static str, &'static [&'static str])] {
+        &[("throughput", &["saturate"]), ("search", &["mlrsearch", "rfc2544"])]
+    }
+
+    fn findings(&self, results: &Results<'_>) -> Vec<Finding> {
+        crate::findings::frame_sizes::findings(results)
+    }
+
+    fn figures(&self, results: &Results<'_>) -> Vec<Figure> {
+        crate::summary::frame_sizes::figures(results)
+    }
+
+    fn tables(&self, results: &Results<'_>) -> Vec<Table> {
+        crate::summary::frame_sizes::tables(results)
+    }
+}

@@ -1,0 +1,75 @@
+//! `hash-skew`: how evenly RSS spreads flows over queues.
+
+use niclab_device::Load;
+use niclab_result::{Figure, Finding, Sample, Table};
+
+use super::{Axes, BuiltIn, Experiment, LINUX, MODEL, Offered, built_in, set_all};
+use crate::run::Resolver;
+use crate::runner::json;
+use crate::spec::{Grid, SpecError};
+use crate::spread::{HASH_SHARES, hash_shares, put_spread};
+use crate::summary::Results;
+use crate::values::Values;
+
+/// Flows whose hashes are computed a second, once by the lab and once by a model.
+const SHARES_PER_S: f64 = 2_000_000.0;
+
+/// See the module.
+pub(crate) struct HashSkew;
+
+impl Experiment for HashSkew {
+    fn name(&self) -> &'static str {
+        "hash_skew"
+    }
+
+    fn built_in(&self) -> &'static [BuiltIn] {
+        const ALL: &[BuiltIn] = &[built_in!("hash-skew", "hash-skew", &["soft", MODEL, LINUX])];
+        ALL
+    }
+
+    fn axes(&self) -> Axes {
+        crate::spec::SPREAD_AXES
+    }
+
+    fn parts(&self, grid: &Grid) -> Vec<(&'static str, usize)> {
+        vec![("spread", grid.spread.len())]
+    }
+
+    fn set(&self, grid: &mut Grid, axis: &str, values: &Values) -> Result<(), SpecError> {
+        set_all(grid.spread.iter_mut().filter_map(|sweep| sweep.axis(axis)), values);
+        Ok(())
+    }
+
+    fn reckoned_s(&self, load: &Load) -> f64 {
+        f64::from(load.flows.count) / SHARES_PER_S
+    }
+
+    fn offered(&self, offered: &Offered<'_>, sample: &mut Sample) {
+        let Offered { load, observation, .. } = *offered;
+        let told = offered.rss.zip(offered.setup);
+        let shares = told.and_then(|(rss, setup)| hash_shares(rss, setup, load));
+        let shares = shares.unwrap_or_default();
+        put_spread(&mut sample.metrics, observation, load, &shares);
+        sample.counters[HASH_SHARES] = json(&shares);
+    }
+
+    fn plan(&self, resolver: &mut Resolver<'_>) -> Result<(), SpecError> {
+        resolver.add_spreads()
+    }
+
+    fn points(&self) -> &'static [(&'static str, &'static [&'static str])] {
+        &[("spread", &["spread"])]
+    }
+
+    fn findings(&self, results: &Results<'_>) -> Vec<Finding> {
+        crate::findings::spreads::findings(results)
+    }
+
+    fn figures(&self, results: &Results<'_>) -> Vec<Figure> {
+        crate::summary::spreads::figures(results)
+    }
+
+    fn tables(&self, results: &Results<'_>) -> Vec<Table> {
+        crate::summary::spreads::tables(results)
+    }
+}

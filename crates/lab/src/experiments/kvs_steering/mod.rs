@@ -1,0 +1,105 @@
+//! `kvs-steering`: how much faster is a key-value store when the card steers requests?
+
+use niclab_device::{About, DeviceError, Place, Testbed};
+use niclab_result::{Figure, Finding, Table};
+
+use super::{Answer, Axes, BuiltIn, Experiment, built_in, set_all, strange};
+use crate::kvs::{failure, marks, put_answered};
+use crate::measure::Metrics;
+use crate::run::{ExperimentRun, Resolver, Task, Trial};
+use crate::runner::json;
+use crate::spec::{Grid, SpecError};
+use crate::summary::Results;
+use crate::values::Values;
+
+/// Making the requests that lie in memory in front of a store, seconds.
+const REQUESTS_S: f64 = 0.1;
+/// Items that are put into a store, a second.
+const ITEMS_PER_S: f64 = 1_500_000.0;
+
+/// See the module.
+pub(crate) struct KvsSteering;
+
+impl Experiment for KvsSteering {
+    fn name(&self) -> &'static str {
+        "kvs_steering"
+    }
+
+    fn built_in(&self) -> &'static [BuiltIn] {
+        const ALL: &[BuiltIn] = &[built_in!("kvs-steering", "kvs-steering", &["soft"])];
+        ALL
+    }
+
+    fn axes(&self) -> Axes {
+        crate::spec::SERVING_AXES
+    }
+
+    fn parts(&self, grid: &Grid) -> Vec<(&'static str, usize)> {
+        vec![("serving", grid.serving.len())]
+    }
+
+    fn set(&self, grid: &mut Grid, axis: &str, values: &Values) -> Result<(), SpecError> {
+        set_all(grid.serving.iter_mut().filter_map(|sweep| sweep.axis(axis)), values);
+        Ok(())
+    }
+
+    fn asked_s(&self, run: &ExperimentRun, trial: &Trial) -> Option<f64> {
+        let Task::Serve { serving } = trial.task else { return None };
+        let of = run.servings.get(serving)?;
+        // Passes that are watched take a part of the measured time again.
+        let passes_s = 1.5 * (of.duration_ns + of.warmup_ns) as f64 / 1e9;
+        Some(passes_s + REQUESTS_S + f64::from(of.asked.count) / ITEMS_PER_S)
+    }
+
+    fn ask(
+        &self,
+        bed: &mut dyn Testbed,
+        run: &ExperimentRun,
+        trial: &Trial,
+    ) -> Result<Answer, DeviceError> {
+        let Task::Serve { serving } = trial.task else { return Err(strange(trial)) };
+        let serving = &run.servings[serving];
+        let seen = bed.serve(serving)?;
+        let mut metrics = Metrics::new();
+        put_answered(&mut metrics, &seen);
+        Ok(Answer {
+            question: json(serving),
+            metrics,
+            marks: marks(&seen),
+            counters: json(&seen),
+            ended: failure(&seen),
+            latency: None,
+        })
+    }
+
+    fn disturbed_words(&self) -> &'static str {
+        "had a core taken away by the machine in all passes of half of their repeats or more: do \
+         not trust what they answer and what a request takes; measure them again on a calmer \
+         machine"
+    }
+
+    fn places<'a>(&self, about: &'a About) -> &'a [Place] {
+        &about.serving
+    }
+
+    fn plan(&self, resolver: &mut Resolver<'_>) -> Result<(), SpecError> {
+        let sweeps = &resolver.grid.serving;
+        resolver.add_servings(sweeps)
+    }
+
+    fn points(&self) -> &'static [(&'static str, &'static [&'static str])] {
+        &[("store", &["serve"])]
+    }
+
+    fn findings(&self, results: &Results<'_>) -> Vec<Finding> {
+        crate::findings::kvs::findings(results)
+    }
+
+    fn figures(&self, results: &Results<'_>) -> Vec<Figure> {
+        crate::summary::kvs::figures(results)
+    }
+
+    fn tables(&self, results: &Results<'_>) -> Vec<Table> {
+        crate::summary::kvs::tables(results)
+    }
+}

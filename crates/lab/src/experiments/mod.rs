@@ -1,0 +1,356 @@
+//! Experiments: one folder each, what the rest of the lab knows of one, and the list of them all.
+//!
+//! [`Experiment`] is all that runner, summary, compare, estimate and the command line know of an
+//! experiment. [`ALL`] is the one place that names them. A folder that serves several built-in
+//! experiments, such as [`echo`], has one implementation, and an experiment for each of its files
+//! in `experiments/`.
+
+mod application;
+mod echo;
+mod echo_ledger;
+mod frame_size;
+mod hash_skew;
+mod kind;
+mod kvs_steering;
+mod occupancy;
+mod program_cost;
+mod queue_change;
+mod queue_scaling;
+mod rule_rate;
+mod rule_update;
+mod stream;
+mod update_batch;
+mod update_rate;
+
+use std::path::Path;
+
+use niclab_device::{
+    About, DeviceError, Latency, Load, Observation, Place, Plan, Rss, Setup, Testbed,
+};
+use niclab_result::{Figure, Finding, Mark, Sample, Table};
+
+use crate::measure::Metrics;
+use crate::run::{ExperimentRun, Resolver, Trial};
+use crate::spec::{Grid, Overrides, Spec, SpecError, Wrong};
+use crate::summary::Results;
+use crate::values::Values;
+
+pub use kind::Kind;
+
+/// The registry, a line for each implementation; their experiments follow one another in the order
+/// in which a run without names measures them.
+static ALL: [&dyn Experiment; 15] = [
+    &occupancy::Occupancy,
+    &update_batch::UpdateBatch,
+    &update_rate::UpdateRate,
+    &rule_rate::RuleRate,
+    &rule_update::RuleUpdate,
+    &hash_skew::HashSkew,
+    &frame_size::FrameSize,
+    &queue_scaling::QueueScaling,
+    &queue_change::QueueChange,
+    &echo::Echo,
+    &echo_ledger::EchoLedger,
+    &stream::Stream,
+    &application::Application,
+    &program_cost::ProgramCost,
+    &kvs_steering::KvsSteering,
+];
+
+/// Names that `--set` knows, and what each means.
+pub(crate) type Axes = &'static [(&'static str, &'static str)];
+
+/// What the lab knows of an experiment.
+pub(crate) trait Experiment: Sync {
+    /// What files call it: `update_rate`.
+    fn name(&self) -> &'static str;
+
+    /// The built-in experiments that it implements, in the order of the default run.
+    fn built_in(&self) -> &'static [BuiltIn];
+
+    /// Names that `--set` knows, and what each means.
+    fn axes(&self) -> Axes;
+
+    /// The parts of a grid that it has, and how many of each there are.
+    fn parts(&self, grid: &Grid) -> Vec<(&'static str, usize)>;
+
+    /// Sets an axis of all sweeps that have it.
+    fn set(&self, grid: &mut Grid, axis: &str, values: &Values) -> Result<(), SpecError>;
+
+    /// Refuses the first number of a grid that cannot be: the field, what is there, what would be
+    /// right.
+    fn check(&self, _name: &str, _grid: &Grid) -> Result<(), Wrong> {
+        Ok(())
+    }
+
+    /// What else the command line changes in a grid whose axes are set.
+    fn overridden(&self, _grid: &mut Grid, _overrides: &Overrides) -> Result<(), SpecError> {
+        Ok(())
+    }
+
+    /// `true` where rules of a file may stand in the device.
+    fn takes_rules(&self) -> bool {
+        false
+    }
+
+    /// Axes that have no meaning where the rules of a file stand in the device.
+    fn axes_of_rules(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Adds all trials and searches of the resolver's grid.
+    fn plan(&self, resolver: &mut Resolver<'_>) -> Result<(), SpecError>;
+
+    /// The plan of a repeat, where each has one of its own.
+    fn plan_of_repeat(&self, _plan: &Plan, _repeat: u32) -> Option<Plan> {
+        None
+    }
+
+    /// Seconds that the lab itself computes for a trial with this load.
+    fn reckoned_s(&self, _load: &Load) -> f64 {
+        0.0
+    }
+
+    /// Seconds that a device takes for a trial that is one question; `None` for other trials.
+    fn asked_s(&self, _run: &ExperimentRun, _trial: &Trial) -> Option<f64> {
+        None
+    }
+
+    /// Has a device make a trial that is one question.
+    ///
+    /// # Errors
+    /// Those of the device; [`DeviceError::BadPlan`] for a trial that is none of this experiment.
+    fn ask(
+        &self,
+        _bed: &mut dyn Testbed,
+        _run: &ExperimentRun,
+        trial: &Trial,
+    ) -> Result<Answer, DeviceError> {
+        Err(strange(trial))
+    }
+
+    /// Adds to the sample of a trial with a load what this experiment reads from it.
+    fn offered(&self, _offered: &Offered<'_>, _sample: &mut Sample) {}
+
+    /// `true` where a device that cannot make a trial may be able to make it at another point,
+    /// though it has no plan.
+    fn lacks_by_point(&self) -> bool {
+        false
+    }
+
+    /// Names of its trials that are shown, by what a warning calls their points. Trials at full
+    /// load that are there for others to take a share of stand not among them.
+    fn points(&self) -> &'static [(&'static str, &'static [&'static str])];
+
+    /// Messages go to a server that answers them, over the stack of the kernel.
+    fn has_messages(&self) -> bool {
+        false
+    }
+
+    /// Rules that a device refuses are what is asked for, no flaw of a set-up.
+    fn asks_for_refusals(&self) -> bool {
+        false
+    }
+
+    /// Why points that the machine disturbed are not to be trusted.
+    fn disturbed_words(&self) -> &'static str {
+        "had stalls of the machine in more than four fifths of their slices, or in all in which a \
+         frame was dealt with: do not trust their throughput, loss and tails of latency; measure \
+         them again on a calmer machine"
+    }
+
+    /// Where the parts of a testbed ran.
+    fn places<'a>(&self, about: &'a About) -> &'a [Place] {
+        &about.places
+    }
+
+    /// What a reader must know of the data beside what holds for every experiment.
+    fn warnings(&self, _results: &Results<'_>) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// The sentences that the data support.
+    fn findings(&self, results: &Results<'_>) -> Vec<Finding>;
+
+    /// The plots of the report.
+    fn figures(&self, results: &Results<'_>) -> Vec<Figure>;
+
+    /// The tables of the report.
+    fn tables(&self, results: &Results<'_>) -> Vec<Table>;
+}
+
+/// A trial that is none of the experiment that was to make it.
+fn strange(trial: &Trial) -> DeviceError {
+    let reason = format!("no trial of this experiment: {:?}", trial.task);
+    DeviceError::BadPlan { reason }
+}
+
+/// Sets each of these axes.
+fn set_all<'a>(axes: impl IntoIterator<Item = &'a mut Values>, values: &Values) {
+    axes.into_iter().for_each(|axis| *axis = values.clone());
+}
+
+/// An experiment that is built in.
+pub(crate) struct BuiltIn {
+    /// Its name.
+    pub name: &'static str,
+    /// The text of its file.
+    pub text: &'static str,
+    /// Its page in `docs/`, without the ending.
+    pub page: &'static str,
+    /// The kinds of devices on which something of it is measured.
+    pub devices: &'static [&'static str],
+}
+
+/// The built-in experiment of this name, with its page and its devices.
+macro_rules! built_in {
+    ($name:literal, $page:literal, $devices:expr) => {
+        $crate::experiments::BuiltIn {
+            name: $name,
+            text: include_str!(concat!(
+                env!("CARGO_MANIFEST_DIR"),
+                "/../../experiments/",
+                $name,
+                ".toml"
+            )),
+            page: $page,
+            devices: $devices,
+        }
+    };
+}
+use built_in;
+
+/// Kinds of devices, as `README.md` names them.
+const MODEL: &str = "model:…";
+const LINUX: &str = "linux:…";
+const VETH: &str = "linux:veth";
+const DPDK: &str = "dpdk:…";
+const PEER: &str = "peer:…";
+
+/// Kinds on which frames and few rules are measured.
+const CARDS: &[&str] = &["soft", MODEL, LINUX, DPDK];
+
+/// A trial with a load, as it was made and what came of it.
+pub(crate) struct Offered<'a> {
+    /// Its name.
+    pub trial: &'a str,
+    /// What was offered.
+    pub load: &'a Load,
+    /// What was seen.
+    pub observation: &'a Observation,
+    /// The state of the device, where it was brought into one.
+    pub setup: Option<&'a Setup>,
+    /// How it says that it spreads frames over its queues then.
+    pub rss: Option<&'a Rss>,
+    /// No frame is of a trace, and no rule of a file.
+    pub is_generated: bool,
+}
+
+/// What a device answered to a trial that is one question.
+#[derive(Default)]
+pub(crate) struct Answer {
+    /// What it was asked.
+    pub question: serde_json::Value,
+    /// What it comes to.
+    pub metrics: Metrics,
+    /// The warnings that belong to it.
+    pub marks: Vec<Mark>,
+    /// What else it said.
+    pub counters: serde_json::Value,
+    /// Why it speaks for nothing.
+    pub ended: Option<String>,
+    /// The latencies to be kept beside it.
+    pub latency: Option<Latency>,
+}
+
+/// Longest file of an experiment; those that are built in have some kilobytes.
+const LEN_MAX: u64 = 1 << 20;
+
+/// What `niclab list` says of an experiment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Listing {
+    /// Its name.
+    pub name: String,
+    /// The question it asks.
+    pub question: String,
+    /// Its axes: name and meaning.
+    pub axes: Vec<(&'static str, &'static str)>,
+    /// The kinds of devices that it measures something on.
+    pub devices: &'static [&'static str],
+    /// Its page in `docs/`, without the ending.
+    pub page: &'static str,
+}
+
+/// The built-in experiments, in the order in which a run without names measures them all, each with
+/// its implementation.
+fn registered() -> impl Iterator<Item = (&'static dyn Experiment, &'static BuiltIn)> {
+    ALL.into_iter().flat_map(|of| of.built_in().iter().map(move |one| (of, one)))
+}
+
+/// Names of the built-in experiments: a run without names measures all of them.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    registered().map(|(_, one)| one.name)
+}
+
+/// The built-in experiments.
+pub fn list() -> Result<Vec<Listing>, SpecError> {
+    let listing = |(of, one): (&dyn Experiment, &'static BuiltIn)| {
+        let spec = Spec::parse(one.name, one.text)?;
+        let BuiltIn { devices, page, .. } = *one;
+        let axes = of.axes().to_vec();
+        Ok(Listing { name: spec.name, question: spec.question, axes, devices, page })
+    };
+    registered().map(listing).collect()
+}
+
+/// The experiment called `name`, or the one in the file at the path `name`.
+pub fn spec(name: &str) -> Result<Spec, SpecError> {
+    if let Some(text) = text(name) {
+        return Spec::parse(name, text);
+    }
+    let path = Path::new(name);
+    if path.extension().is_none_or(|extension| extension != "toml") && !path.exists() {
+        let known = names().collect::<Vec<_>>().join(", ");
+        return Err(SpecError::Unknown { name: name.to_string(), known });
+    }
+    let text = niclab_files::text(path, LEN_MAX)
+        .map_err(|error| SpecError::Unreadable { path: path.to_path_buf(), source: error })?;
+    Spec::parse(name, &text)
+}
+
+/// The text of a built-in experiment, to copy and change.
+pub fn text(name: &str) -> Option<&'static str> {
+    registered().find(|(_, one)| one.name == name).map(|(_, one)| one.text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn every_embedded_experiment_is_legal_and_has_its_name() {
+        for (of, one) in registered() {
+            let spec = spec(one.name).unwrap();
+            assert_eq!((spec.name.as_str(), spec.kind.of().name()), (one.name, of.name()));
+        }
+        assert!(list().unwrap().into_iter().map(|listing| listing.name).eq(names()));
+    }
+
+    #[test]
+    fn a_file_is_an_experiment_too_and_an_unknown_name_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("mine.toml");
+        fs::write(
+            &path,
+            text("occupancy").unwrap().replace("\"occupancy\"\nkind", "\"mine\"\nkind"),
+        )
+        .unwrap();
+        assert_eq!(spec(&path.to_string_lossy()).unwrap().name, "mine");
+        let error = spec("ocupancy").unwrap_err().to_string();
+        assert!(error.contains("no experiment `ocupancy`: there are occupancy"), "{error}");
+        let error = spec("none.toml").unwrap_err();
+        assert!(matches!(error, SpecError::Unreadable { .. }), "{error}");
+    }
+}

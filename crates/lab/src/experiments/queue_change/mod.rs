@@ -1,0 +1,87 @@
+//! `queue-change`: does changing RSS lose or reorder frames?
+
+use niclab_device::{About, Place, Plan};
+use niclab_result::{Figure, Finding, Sample, Table};
+
+use super::{Axes, BuiltIn, Experiment, Offered, Wrong, built_in, set_all};
+use crate::respread::{of_repeat, put_respread};
+use crate::run::Resolver;
+use crate::runner::json;
+use crate::spec::{DURATION_MS_MAX, Grid, SpecError, whole};
+use crate::summary::Results;
+use crate::values::Values;
+
+/// See the module.
+pub(crate) struct QueueChange;
+
+impl Experiment for QueueChange {
+    fn name(&self) -> &'static str {
+        "queue_change"
+    }
+
+    fn built_in(&self) -> &'static [BuiltIn] {
+        const ALL: &[BuiltIn] = &[built_in!("queue-change", "queue-change", &["soft"])];
+        ALL
+    }
+
+    fn axes(&self) -> Axes {
+        crate::spec::RESPREAD_AXES
+    }
+
+    fn parts(&self, grid: &Grid) -> Vec<(&'static str, usize)> {
+        vec![("respread", grid.respread.len())]
+    }
+
+    fn set(&self, grid: &mut Grid, axis: &str, values: &Values) -> Result<(), SpecError> {
+        for sweep in &mut grid.respread {
+            match axis {
+                // What is typed holds for all sweeps.
+                "duration_ms" => sweep.duration_ms = None,
+                _ => set_all(sweep.axis(axis), values),
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self, name: &str, grid: &Grid) -> Result<(), Wrong> {
+        let own = grid.respread.iter().filter_map(|sweep| sweep.duration_ms);
+        own.into_iter().try_for_each(|duration_ms| {
+            whole(format!("{name}.respread.duration_ms"), duration_ms, 1, DURATION_MS_MAX)
+        })
+    }
+
+    fn plan_of_repeat(&self, plan: &Plan, repeat: u32) -> Option<Plan> {
+        of_repeat(plan, repeat)
+    }
+
+    fn offered(&self, offered: &Offered<'_>, sample: &mut Sample) {
+        if let Some(seen) = &offered.observation.respread {
+            put_respread(&mut sample.metrics, offered.observation, seen);
+            sample.control = json(seen);
+        }
+    }
+
+    fn places<'a>(&self, about: &'a About) -> &'a [Place] {
+        if about.carded.is_empty() { &about.places } else { &about.carded }
+    }
+
+    fn plan(&self, resolver: &mut Resolver<'_>) -> Result<(), SpecError> {
+        resolver.add_respreads()
+    }
+
+    fn points(&self) -> &'static [(&'static str, &'static [&'static str])] {
+        &[("spread-change", &["respread"])]
+    }
+
+    fn findings(&self, results: &Results<'_>) -> Vec<Finding> {
+        crate::findings::respreads::findings(results)
+    }
+
+    fn figures(&self, results: &Results<'_>) -> Vec<Figure> {
+        crate::summary::respreads::figures(results)
+    }
+
+    fn tables(&self, results: &Results<'_>) -> Vec<Table> {
+        crate::summary::respreads::tables(results)
+    }
+}

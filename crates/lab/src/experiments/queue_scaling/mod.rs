@@ -1,0 +1,75 @@
+//! `queue-scaling` and `queue-overhead`: throughput over cores, queues and ports.
+
+use niclab_device::{About, Place};
+use niclab_result::{Figure, Finding, Sample, Table};
+
+use super::{Axes, BuiltIn, Experiment, MODEL, Offered, built_in, set_all};
+use crate::run::Resolver;
+use crate::scaling::put_scaling;
+use crate::spec::{Grid, SpecError};
+use crate::summary::Results;
+use crate::values::Values;
+
+/// See the module.
+pub(crate) struct QueueScaling;
+
+impl Experiment for QueueScaling {
+    fn name(&self) -> &'static str {
+        "queue_scaling"
+    }
+
+    fn built_in(&self) -> &'static [BuiltIn] {
+        const ALL: &[BuiltIn] = &[
+            built_in!("queue-scaling", "queue-scaling", &["soft", MODEL]),
+            built_in!("queue-overhead", "queue-scaling", &["soft", MODEL]),
+        ];
+        ALL
+    }
+
+    fn axes(&self) -> Axes {
+        crate::spec::SCALING_AXES
+    }
+
+    fn parts(&self, grid: &Grid) -> Vec<(&'static str, usize)> {
+        vec![("scaling", grid.scaling.len())]
+    }
+
+    fn set(&self, grid: &mut Grid, axis: &str, values: &Values) -> Result<(), SpecError> {
+        set_all(grid.scaling.iter_mut().filter_map(|sweep| sweep.axis(axis)), values);
+        Ok(())
+    }
+
+    fn offered(&self, offered: &Offered<'_>, sample: &mut Sample) {
+        let cores = offered.setup.map_or(1, |setup| setup.cores);
+        put_scaling(&mut sample.metrics, offered.observation, cores);
+    }
+
+    /// A device may have fewer cores or queues than some points ask for.
+    fn lacks_by_point(&self) -> bool {
+        true
+    }
+
+    fn places<'a>(&self, about: &'a About) -> &'a [Place] {
+        if about.staged.is_empty() { &about.places } else { &about.staged }
+    }
+
+    fn plan(&self, resolver: &mut Resolver<'_>) -> Result<(), SpecError> {
+        resolver.add_scalings()
+    }
+
+    fn points(&self) -> &'static [(&'static str, &'static [&'static str])] {
+        &[("scaling", &["scaling"])]
+    }
+
+    fn findings(&self, results: &Results<'_>) -> Vec<Finding> {
+        crate::findings::scalings::findings(results)
+    }
+
+    fn figures(&self, results: &Results<'_>) -> Vec<Figure> {
+        crate::summary::scalings::figures(results)
+    }
+
+    fn tables(&self, results: &Results<'_>) -> Vec<Table> {
+        crate::summary::scalings::tables(results)
+    }
+}

@@ -1,0 +1,85 @@
+//! `rule-update`: how fast rules are changed in place, and which rules packets match meanwhile.
+
+use niclab_result::{Figure, Finding, Sample, Table};
+
+use super::{Axes, BuiltIn, Experiment, MODEL, Offered, built_in, set_all};
+use crate::change::put_met;
+use crate::run::Resolver;
+use crate::spec::{DURATION_MS_MAX, Grid, Overrides, SpecError, in_range, single};
+use crate::summary::Results;
+use crate::values::Values;
+use crate::windows;
+
+/// See the module.
+pub(crate) struct RuleUpdate;
+
+impl Experiment for RuleUpdate {
+    fn name(&self) -> &'static str {
+        "rule_update"
+    }
+
+    fn built_in(&self) -> &'static [BuiltIn] {
+        const ALL: &[BuiltIn] = &[built_in!("rule-update", "rule-update", &["soft", MODEL])];
+        ALL
+    }
+
+    fn axes(&self) -> Axes {
+        crate::spec::CHANGE_AXES
+    }
+
+    fn parts(&self, grid: &Grid) -> Vec<(&'static str, usize)> {
+        vec![("change", grid.change.len())]
+    }
+
+    fn set(&self, grid: &mut Grid, axis: &str, values: &Values) -> Result<(), SpecError> {
+        for sweep in &mut grid.change {
+            match axis {
+                "before_ms" => sweep.before_ms = single("before_ms", values)?,
+                "after_ms" => sweep.after_ms = single("after_ms", values)?,
+                _ => set_all(sweep.axis(axis), values),
+            }
+        }
+        Ok(())
+    }
+
+    fn overridden(&self, grid: &mut Grid, _: &Overrides) -> Result<(), SpecError> {
+        for sweep in &grid.change {
+            in_range("before_ms", sweep.before_ms, 20..=DURATION_MS_MAX)?;
+            in_range("after_ms", sweep.after_ms, 20..=DURATION_MS_MAX)?;
+        }
+        Ok(())
+    }
+
+    fn offered(&self, offered: &Offered<'_>, sample: &mut Sample) {
+        if offered.trial == "change" {
+            windows::put_windows(&mut sample.metrics, offered.observation);
+            if offered.is_generated {
+                put_met(&mut sample.metrics, offered.observation);
+            }
+        }
+    }
+
+    fn takes_rules(&self) -> bool {
+        true
+    }
+
+    fn plan(&self, resolver: &mut Resolver<'_>) -> Result<(), SpecError> {
+        resolver.add_changes()
+    }
+
+    fn points(&self) -> &'static [(&'static str, &'static [&'static str])] {
+        &[("change", &["change"])]
+    }
+
+    fn findings(&self, results: &Results<'_>) -> Vec<Finding> {
+        crate::findings::changes::findings(results)
+    }
+
+    fn figures(&self, results: &Results<'_>) -> Vec<Figure> {
+        crate::summary::changes::figures(results)
+    }
+
+    fn tables(&self, results: &Results<'_>) -> Vec<Table> {
+        crate::summary::changes::tables(results)
+    }
+}

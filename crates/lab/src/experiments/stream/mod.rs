@@ -1,0 +1,93 @@
+//! `stream`: how much data the kernel's stack carries from one host to another.
+
+use niclab_device::{About, DeviceError, Place, Testbed};
+use niclab_result::{Figure, Finding, Table};
+
+use super::{Answer, Axes, BuiltIn, Experiment, VETH, built_in, set_all, strange};
+use crate::estimate::SERVER_S;
+use crate::measure::Metrics;
+use crate::run::{ExperimentRun, Resolver, Task, Trial};
+use crate::runner::json;
+use crate::spec::{Grid, SpecError};
+use crate::stream::{ended, marks, put_stream};
+use crate::summary::Results;
+use crate::values::Values;
+
+/// See the module.
+pub(crate) struct Stream;
+
+impl Experiment for Stream {
+    fn name(&self) -> &'static str {
+        "stream"
+    }
+
+    fn built_in(&self) -> &'static [BuiltIn] {
+        const ALL: &[BuiltIn] = &[built_in!("stream", "stream", &[VETH])];
+        ALL
+    }
+
+    fn axes(&self) -> Axes {
+        crate::spec::STREAM_AXES
+    }
+
+    fn parts(&self, grid: &Grid) -> Vec<(&'static str, usize)> {
+        vec![("stream", grid.stream.len())]
+    }
+
+    fn set(&self, grid: &mut Grid, axis: &str, values: &Values) -> Result<(), SpecError> {
+        set_all(grid.stream.iter_mut().filter_map(|sweep| sweep.axis(axis)), values);
+        Ok(())
+    }
+
+    fn asked_s(&self, run: &ExperimentRun, trial: &Trial) -> Option<f64> {
+        let Task::Stream { stream } = trial.task else { return None };
+        let stream = &run.streams.get(stream)?.stream;
+        Some(SERVER_S + (stream.duration_ns + stream.warmup_ns) as f64 / 1e9)
+    }
+
+    fn ask(
+        &self,
+        bed: &mut dyn Testbed,
+        run: &ExperimentRun,
+        trial: &Trial,
+    ) -> Result<Answer, DeviceError> {
+        let Task::Stream { stream } = trial.task else { return Err(strange(trial)) };
+        let streaming = &run.streams[stream];
+        let seen = bed.stream(streaming)?;
+        let mut metrics = Metrics::new();
+        put_stream(&mut metrics, &seen, &streaming.stream);
+        Ok(Answer {
+            question: json(streaming),
+            metrics,
+            marks: marks(&seen),
+            counters: json(&seen),
+            ended: ended(&seen),
+            latency: None,
+        })
+    }
+
+    fn places<'a>(&self, about: &'a About) -> &'a [Place] {
+        &about.hosts
+    }
+
+    fn plan(&self, resolver: &mut Resolver<'_>) -> Result<(), SpecError> {
+        let sweeps = &resolver.grid.stream;
+        resolver.add_streams(sweeps)
+    }
+
+    fn points(&self) -> &'static [(&'static str, &'static [&'static str])] {
+        &[("stream", &["stream"])]
+    }
+
+    fn findings(&self, results: &Results<'_>) -> Vec<Finding> {
+        crate::findings::streams::findings(results)
+    }
+
+    fn figures(&self, results: &Results<'_>) -> Vec<Figure> {
+        crate::summary::streams::figures(results)
+    }
+
+    fn tables(&self, results: &Results<'_>) -> Vec<Table> {
+        crate::summary::streams::tables(results)
+    }
+}
