@@ -1,9 +1,10 @@
 //! Axes that several experiments have: how their values are read, and how they are written down.
 
 use niclab_device::{Calls, ControlCore};
+use niclab_packet::flow::EXPONENT_MAX;
 use niclab_result::{Coordinate, Point};
 
-use crate::occupancy::Place;
+use crate::place::Place;
 use crate::run::number;
 use crate::spec::{Hits, SpecError};
 use crate::values::Values;
@@ -81,4 +82,30 @@ pub(crate) fn slice_at(slice: Option<u32>) -> Coordinate {
 /// A place by its axes.
 pub(crate) fn at_axes(axes: impl IntoIterator<Item = (&'static str, Coordinate)>) -> Point {
     axes.into_iter().map(|(axis, at)| (axis.to_owned(), at)).collect()
+}
+
+/// Most queues: those that any device here has.
+pub(crate) const QUEUES_MAX: u32 = 256;
+
+/// Cores of so many queues: no more than these.
+pub(crate) fn cores(values: &Values, queues: u32) -> Result<Vec<u32>, SpecError> {
+    let one = |value: &Coordinate| match value {
+        Coordinate::Word(word) if word == "each" => Ok(queues),
+        Coordinate::Number(cores) if (1.0..=f64::from(QUEUES_MAX)).contains(cores) => {
+            Ok((*cores as u32).min(queues))
+        }
+        _ => Err(refused("cores", value, format!("use 1 to {QUEUES_MAX}, or each"))),
+    };
+    values.0.iter().map(one).collect()
+}
+
+/// Exponents have digits behind the point: as typed they are words.
+pub(crate) fn exponents(values: &Values) -> Result<Vec<f64>, SpecError> {
+    let one = |value: &Coordinate| {
+        let number = value.to_string().parse::<f64>().ok();
+        number
+            .filter(|number| (0.0..=EXPONENT_MAX).contains(number))
+            .ok_or_else(|| refused("zipf", value, format!("use 0 to {EXPONENT_MAX}")))
+    };
+    values.0.iter().map(one).collect()
 }

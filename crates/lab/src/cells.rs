@@ -4,8 +4,8 @@ use niclab_device::Latency;
 use niclab_result::{Coordinate, Latencies, Mark, Mean, Outcome, Point, Sample};
 use serde::Deserialize;
 
+use crate::experiments::hash_skew::metrics::{BUSIEST, HASHED_BUSIEST};
 use crate::measure::DEVICE_TIME;
-use crate::spread::{BUSIEST, HASHED_BUSIEST};
 use crate::statistics::{self, Ends, Estimate};
 
 /// How much a median may hang on repeats that show the generator's limit, or stalls.

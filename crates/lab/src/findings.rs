@@ -5,23 +5,7 @@
 //! for it could come out too good. There the time that the device's core was busy tells what a
 //! frame costs, where the device tells it.
 
-pub(crate) mod applications;
-pub(crate) mod batches;
-pub(crate) mod changes;
-pub(crate) mod exchanges;
-pub(crate) mod features;
-pub(crate) mod frame_sizes;
-pub(crate) mod insertions;
-pub(crate) mod kvs;
-pub(crate) mod ledgers;
-pub(crate) mod occupancy;
 pub(crate) mod placements;
-pub(crate) mod programs;
-pub(crate) mod renewals;
-pub(crate) mod respreads;
-pub(crate) mod scalings;
-pub(crate) mod spreads;
-pub(crate) mod streams;
 
 use niclab_result::{Finding, Quantity};
 
@@ -30,7 +14,7 @@ use crate::statistics::{self, Ends, Estimate};
 
 /// A sentence about a device, with its number: the median of an estimate and its interval, unless
 /// that has no width and is known exactly.
-fn told(
+pub(crate) fn told(
     device: &str,
     id: String,
     (e, unit): (&Estimate, &str),
@@ -49,17 +33,18 @@ fn told(
 }
 
 /// A ratio whose interval lies within this distance of 1 shows that there is no cost worth naming.
-const NO_COST: f64 = 0.1;
+pub(crate) const NO_COST: f64 = 0.1;
 
 /// What follows where an interval includes no difference.
-const MORE_REPEATS: &str = " Whether there is a difference takes more repeats or a calmer machine.";
+pub(crate) const MORE_REPEATS: &str =
+    " Whether there is a difference takes more repeats or a calmer machine.";
 
 /// Fewest repeats from which anything is concluded.
-const REPEATS_MIN: usize = 3;
+pub(crate) const REPEATS_MIN: usize = 3;
 
 /// What follows from an estimate; nothing where it has no interval: a few repeats may all lie on
 /// one side by chance.
-fn follows(estimate: &Estimate, implication: &str) -> String {
+pub(crate) fn follows(estimate: &Estimate, implication: &str) -> String {
     match estimate.ends {
         Ends::Interval => implication.to_owned(),
         Ends::Range => {
@@ -71,14 +56,14 @@ fn follows(estimate: &Estimate, implication: &str) -> String {
 
 /// What a ratio shows, as far as it shows anything.
 #[derive(Debug, PartialEq)]
-enum Verdict {
+pub(crate) enum Verdict {
     /// The interval lies close around 1.
     NoCost,
     /// The interval does not hold 1.
     Differs,
 }
 
-fn verdict(ratio: &Estimate) -> Option<Verdict> {
+pub(crate) fn verdict(ratio: &Estimate) -> Option<Verdict> {
     if ratio.repeats < REPEATS_MIN {
         return None;
     }
@@ -89,7 +74,7 @@ fn verdict(ratio: &Estimate) -> Option<Verdict> {
 }
 
 /// What follows from the time that a transaction takes, by that of single calls.
-fn of_transaction(ratio: &Estimate) -> Option<&'static str> {
+pub(crate) fn of_transaction(ratio: &Estimate) -> Option<&'static str> {
     Some(match (verdict(ratio)?, ratio.median > 1.0) {
         (Verdict::NoCost, _) => "That no packet meets half of a change costs hardly anything.",
         (Verdict::Differs, true) => "This is the price of no packet meeting half of a change.",
@@ -98,7 +83,7 @@ fn of_transaction(ratio: &Estimate) -> Option<&'static str> {
 }
 
 /// `the core that forwards`, or `another core`.
-fn core_words(cell: &Cell<'_>) -> &'static str {
+pub(crate) fn core_words(cell: &Cell<'_>) -> &'static str {
     match cell.word("core").as_str() {
         "same" => "the core that forwards",
         _ => "another core",

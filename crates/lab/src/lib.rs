@@ -7,49 +7,39 @@
 #![forbid(unsafe_code)]
 
 pub mod advise;
-pub mod application;
 mod axes;
-pub mod batch;
+mod breakdown;
 mod bus;
 mod cells;
-pub mod change;
 pub mod compare;
 pub mod control;
 pub mod estimate;
-pub mod exchange;
 pub mod experiments;
 mod findings;
 pub mod fit;
 pub mod flows;
-pub mod frame_size;
-pub mod insertion;
+mod hosts;
 pub mod knee;
 mod known;
-pub mod kvs;
-pub mod ledger;
 pub mod left;
 pub mod loss;
+mod matched;
 pub mod measure;
 pub mod merge;
 pub mod mlr;
-pub mod occupancy;
+pub mod place;
 pub mod placement;
-pub mod program;
 pub mod published;
-pub mod renewal;
-pub mod respread;
 pub mod run;
 pub mod runner;
-pub mod scaling;
 pub mod spec;
-pub mod spread;
 pub mod statistics;
-pub mod stream;
 pub mod summary;
 pub mod throughput;
 pub mod validation;
 pub mod values;
 mod windows;
+mod wire;
 pub mod words;
 
 #[cfg(test)]

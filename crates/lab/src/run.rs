@@ -7,8 +7,6 @@ mod able;
 mod budget;
 mod order;
 mod resolver;
-mod sweeps;
-mod throughput;
 mod trial;
 
 use niclab_device::{

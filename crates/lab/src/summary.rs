@@ -1,27 +1,13 @@
 //! Everything the report shows, computed from the samples: whoever distrusts it computes it again.
 
-pub(crate) mod applications;
-pub(crate) mod batches;
-pub(crate) mod changes;
-mod curves;
-pub(crate) mod exchanges;
-pub(crate) mod features;
-pub(crate) mod figures;
-pub(crate) mod frame_sizes;
-pub(crate) mod insertions;
-mod knees;
-pub(crate) mod kvs;
-pub(crate) mod ledgers;
-pub(crate) mod parts;
+pub(crate) mod curves;
+pub(crate) mod frames;
+pub(crate) mod knees;
 pub(crate) mod placements;
-pub(crate) mod programs;
-pub(crate) mod renewals;
-pub(crate) mod respreads;
-pub(crate) mod scalings;
-pub(crate) mod spreads;
-pub(crate) mod streams;
+pub(crate) mod queues;
 pub(crate) mod tables;
 pub(crate) mod throughput;
+pub(crate) mod updates;
 
 use niclab_device::Place;
 use niclab_load::TraceFrames;
@@ -30,22 +16,21 @@ use niclab_result::{
     TestbedBox, TestbedSummary,
 };
 
-use crate::application::RATE;
 use crate::cells::{Cell, Cells};
-use crate::exchange::RTT;
-use crate::findings;
+use crate::experiments::application::metrics::RATE;
+use crate::experiments::hash_skew::metrics::BUSIEST;
+use crate::experiments::kvs_steering::metrics::{ANSWERED, REQUEST};
+use crate::experiments::program_cost::metrics::PACKET;
+use crate::experiments::stream::metrics::CARRIED;
+use crate::hosts::RTT;
 use crate::known::Known;
-use crate::kvs::{ANSWERED, REQUEST};
 use crate::merge::RunPart;
-use crate::program::PACKET;
 use crate::run::{
     APPLICATIONS, ECHO, ExperimentRun, PROGRAMS, Run, RunDevice, STORE, STREAM, Visit,
 };
 use crate::runner::{SETUP, search, throughput as searches};
 use crate::spec::{RulesFile, Trace};
-use crate::spread::BUSIEST;
-use crate::stream::CARRIED;
-use crate::words;
+use crate::{findings, words};
 
 pub(crate) use knees::{FoundKnee, found as found_knees};
 

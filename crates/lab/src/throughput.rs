@@ -2,10 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::experiments::occupancy::spec::Sweep;
 use crate::mlr::{ControllerInput, SearchGoal};
-use crate::spec::{
-    Hits, SpecError, Sweep, TrialKind, flows_default, frame_default, in_range, zero,
-};
+use crate::spec::{Hits, SpecError, TrialKind, flows_default, frame_default, in_range, zero};
 use crate::values::Values;
 
 /// Max Load, by the saturating throughput of the place: more than any repeat of it, so that an

@@ -10,8 +10,8 @@ use niclab_result::Coordinate;
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::insertion::ACTIONS;
-use crate::occupancy;
+use crate::experiments::rule_rate::trials::ACTIONS;
+use crate::place;
 
 /// What an application asks of a card.
 #[derive(Clone, Debug, PartialEq)]
@@ -88,7 +88,7 @@ impl Workload {
             };
             reader.error(span, key.unwrap_or("workload").trim(), message.clone())
         })?;
-        let frame = occupancy::frame(written.frame.get_ref())
+        let frame = place::frame(written.frame.get_ref())
             .map_err(|error| reader.error(written.frame.span(), "frame", error.to_string()))?;
         let stack = reader.one_of(&written.stack, "match", &Stack::ALL)?;
         let actions = reader.one_of(&written.actions, "actions", &ACTIONS)?;

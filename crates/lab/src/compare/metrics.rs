@@ -3,18 +3,19 @@
 //! A trial that a new experiment brings has its line in `HEADLINES`; one without a line is
 //! compared by those of `ELSEWHERE` that it has.
 
-use crate::application::{LATENCY, LATENCY_TAIL, RATE, SERVER_TIME};
+use crate::breakdown::PLAIN_RTT;
 use crate::cells::Cell;
-use crate::exchange::{ANSWERED, RTT, RTT_TAIL};
-use crate::kvs;
-use crate::ledger::PLAIN_RTT;
+use crate::experiments::application::metrics::{LATENCY, LATENCY_TAIL, RATE, SERVER_TIME};
+use crate::experiments::echo::metrics::ANSWERED;
+use crate::experiments::hash_skew::metrics::{BUSIEST, FASTEST, FULL, MISPLACED};
+use crate::experiments::kvs_steering::metrics as kvs;
+use crate::experiments::program_cost::metrics::PACKET;
+use crate::experiments::stream::metrics::{CARRIED, CPU};
+use crate::hosts::{RTT, RTT_TAIL};
 use crate::measure::DEVICE_TIME;
-use crate::program::PACKET;
 use crate::runner::SETUP;
 use crate::runner::search::{CAPACITY, PLATEAU, PROBE};
-use crate::spread::{BUSIEST, FASTEST, FULL, MISPLACED};
 use crate::statistics;
-use crate::stream::{CARRIED, CPU};
 use crate::throughput::Mode;
 
 /// Which way a metric is better.

@@ -5,22 +5,22 @@
 //! experiments, such as [`echo`], has one implementation, and an experiment for each of its files
 //! in `experiments/`.
 
-mod application;
-mod echo;
-mod echo_ledger;
-mod frame_size;
-mod hash_skew;
+pub(crate) mod application;
+pub(crate) mod echo;
+pub(crate) mod echo_ledger;
+pub(crate) mod frame_size;
+pub(crate) mod hash_skew;
 mod kind;
-mod kvs_steering;
-mod occupancy;
-mod program_cost;
-mod queue_change;
-mod queue_scaling;
-mod rule_rate;
-mod rule_update;
-mod stream;
-mod update_batch;
-mod update_rate;
+pub(crate) mod kvs_steering;
+pub(crate) mod occupancy;
+pub(crate) mod program_cost;
+pub(crate) mod queue_change;
+pub(crate) mod queue_scaling;
+pub(crate) mod rule_rate;
+pub(crate) mod rule_update;
+pub(crate) mod stream;
+pub(crate) mod update_batch;
+pub(crate) mod update_rate;
 
 use std::path::Path;
 
@@ -354,3 +354,6 @@ mod tests {
         assert!(matches!(error, SpecError::Unreadable { .. }), "{error}");
     }
 }
+
+#[cfg(test)]
+mod sweeps_tests;

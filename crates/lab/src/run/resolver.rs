@@ -6,7 +6,7 @@ use niclab_packet::size::FrameSizes;
 use niclab_result::{Coordinate, SCHEMA};
 
 use super::{ExperimentRun, Run, RunDevice, Trial};
-use crate::occupancy::{self, Place};
+use crate::place::{self, Place};
 use crate::spec::{Assignment, Grid, Overrides, RulesFile, Spec, SpecError, TrialKind};
 use crate::values::Values;
 
@@ -143,7 +143,7 @@ impl<'a> Resolver<'a> {
         let trace = self.overrides.trace.as_ref().map(|trace| trace.path.clone());
         let (flows, sizes) = match trace {
             Some(_) => (FlowSpec::default(), FrameSizes::default()),
-            None => (flows, occupancy::frame(frame)?),
+            None => (flows, place::frame(frame)?),
         };
         let load = Load {
             flows,

@@ -3,7 +3,7 @@
 use niclab_result::Point;
 use serde::{Deserialize, Serialize};
 
-use crate::occupancy::Place;
+use crate::place::Place;
 use crate::spec::{KneeSpec, TrialKind};
 
 /// One thing to measure.

@@ -232,7 +232,7 @@ pub(crate) fn is_taken(outcome: &Outcome) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::occupancy::Place;
+    use crate::place::Place;
     use crate::spec::{Hits, KneeKind};
 
     #[test]

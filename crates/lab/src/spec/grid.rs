@@ -3,11 +3,20 @@
 use serde::{Deserialize, Serialize};
 
 use super::knee::KneeSpec;
-use super::sweeps::{
-    ApplicationSweep, BatchSweep, ChangeSweep, EchoSweep, EffectSweep, InsertionSweep,
-    ProgramSweep, RenewalSweep, RespreadSweep, ScalingSweep, ServingSweep, SizeSweep, SpreadSweep,
-    StreamSweep, Sweep,
-};
+use crate::experiments::application::spec::ApplicationSweep;
+use crate::experiments::echo::spec::EchoSweep;
+use crate::experiments::frame_size::spec::SizeSweep;
+use crate::experiments::hash_skew::spec::SpreadSweep;
+use crate::experiments::kvs_steering::spec::ServingSweep;
+use crate::experiments::occupancy::spec::Sweep;
+use crate::experiments::program_cost::spec::ProgramSweep;
+use crate::experiments::queue_change::spec::RespreadSweep;
+use crate::experiments::queue_scaling::spec::ScalingSweep;
+use crate::experiments::rule_rate::spec::{EffectSweep, InsertionSweep};
+use crate::experiments::rule_update::spec::ChangeSweep;
+use crate::experiments::stream::spec::StreamSweep;
+use crate::experiments::update_batch::spec::BatchSweep;
+use crate::experiments::update_rate::spec::RenewalSweep;
 use crate::throughput::SearchSpec;
 
 /// Which grid of an experiment.

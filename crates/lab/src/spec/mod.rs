@@ -4,37 +4,28 @@
 //! command line says. [`crate::run::resolve`] makes a [`crate::run::Run`] of both.
 //!
 //! A file is of one [`Kind`] and has three grids ([`Grid`]). A grid says how thoroughly is measured
-//! and where: its sweeps (`sweeps`) are products of axes, its trials ([`TrialKind`]) what is asked
+//! and where: its sweeps are products of axes, its trials ([`TrialKind`]) what is asked
 //! at each point, its knees ([`KneeSpec`]) where something breaks. Numbers that cannot be are
 //! refused with their place in the file (`ranges`).
 
+pub(crate) mod defaults;
 mod error;
 mod grid;
 mod knee;
 mod overrides;
 mod ranges;
-mod sweeps;
 mod trial;
 
 use serde::Deserialize;
 
 pub use crate::experiments::Kind;
+pub(crate) use defaults::{flows_default, frame_default, zero};
 pub use error::SpecError;
 pub use grid::{Grid, GridName};
 pub use knee::{KneeKind, KneeSpec};
 pub(crate) use overrides::single;
 pub use overrides::{Assignment, Overrides, RulesFile, Trace};
 pub(crate) use ranges::{DURATION_MS_MAX, Wrong, in_knee, in_range, whole};
-pub(crate) use sweeps::{
-    APPLICATION_AXES, BATCH_AXES, CHANGE_AXES, ECHO_AXES, OCCUPANCY_AXES, PROGRAM_AXES,
-    RENEWAL_AXES, RESPREAD_AXES, RULE_AXES, SCALING_AXES, SERVING_AXES, SIZE_AXES, SPREAD_AXES,
-    STREAM_AXES, flows_default, frame_default, zero,
-};
-pub use sweeps::{
-    ApplicationSweep, BatchSweep, ChangeSweep, EchoSweep, EffectSweep, InsertionSweep,
-    ProgramSweep, RenewalSweep, RespreadSweep, ScalingSweep, ServingSweep, SizeSweep, SpreadSweep,
-    StreamSweep, Sweep,
-};
 pub use trial::{Hits, TrialKind};
 
 /// An experiment as its file declares it.

@@ -1,7 +1,7 @@
 //! Ranges of the numbers that stand in an experiment's file.
 
 use super::{Grid, Kind, KneeSpec, Spec, SpecError};
-use crate::occupancy::RULES_MAX;
+use crate::place::RULES_MAX;
 
 /// Most repeats, and most pairs behind a decision.
 const REPEATS_MAX: u32 = 1_000;

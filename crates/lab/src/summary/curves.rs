@@ -1,13 +1,12 @@
 //! Curves of a metric over an axis, a curve for all that is the same but for that axis.
 
-use niclab_result::{Axis, Scale, Series};
+use niclab_result::{Axis, Mean, Origin, Scale, Series, Shape};
 
-use super::Results;
-use super::figures::add_point;
 use crate::cells::Cell;
+use crate::summary::Results;
 
 /// Cells by their axes: which there are, and what is said of a place on one.
-pub(super) struct Axes {
+pub(crate) struct Axes {
     /// All of them, in the order in which they are named.
     pub axes: &'static [&'static str],
     /// The cells of a device, in reading order.
@@ -58,6 +57,39 @@ impl Axes {
 }
 
 /// An axis of a figure.
-pub(super) fn axis(label: &str, unit: &str, scale: Scale) -> Axis {
+pub(crate) fn axis(label: &str, unit: &str, scale: Scale) -> Axis {
     Axis { label: label.into(), unit: unit.into(), scale }
+}
+
+/// Adds a measured point to the line of this name.
+pub(crate) fn add_point(series: &mut Vec<Series>, name: String, device: &str, point: Mean) {
+    add(series, Origin::Measured, name, device, point);
+}
+
+/// Adds a point that was computed, `y` at `x`, to the line of this name.
+pub(crate) fn add_computed(
+    series: &mut Vec<Series>,
+    name: String,
+    device: &str,
+    (x, y): (f64, f64),
+) {
+    let point = Mean { x, y, repeats: 1, ..Mean::default() };
+    add(series, Origin::Computed, name, device, point);
+}
+
+/// Adds a point to the line of this name, which is begun where it is new.
+pub(crate) fn add(
+    series: &mut Vec<Series>,
+    origin: Origin,
+    name: String,
+    device: &str,
+    point: Mean,
+) {
+    match series.iter_mut().find(|series| series.name == name) {
+        Some(series) => series.points.push(point),
+        None => {
+            let (device, shape) = (device.to_string(), Shape::Line);
+            series.push(Series { name, device, origin, shape, hue: None, points: vec![point] });
+        }
+    }
 }

@@ -7,19 +7,19 @@
 
 use niclab_result::{ExperimentSummary, Sample, Table};
 
-use super::applications::{is_back_to_back, published_name};
-use super::exchanges::is_plain;
-use super::ledgers::{self, is_published_place};
-use super::parts::is_deep;
 use super::tables::table;
-use crate::application::LATENCY;
 use crate::cells::{Cell, Cells};
-use crate::exchange::RTT;
+use crate::experiments::application::analysis::{is_back_to_back, published_name};
+use crate::experiments::application::metrics::LATENCY;
+use crate::experiments::echo::analysis::is_plain;
+use crate::experiments::echo_ledger::analysis::{
+    is_deep, is_published_place, software_and_hardware,
+};
+use crate::hosts::RTT;
 use crate::placement::{Cpu, Way};
 use crate::published::apsys22;
 use crate::run::Run;
-use crate::statistics;
-use crate::words;
+use crate::{statistics, words};
 
 /// The applications of the study: by their names in its table, and in ours.
 pub(crate) const APPLICATIONS: [(&str, &str); 4] = [
@@ -264,7 +264,7 @@ fn splits(cells: &[Cells<'_>], device: &str) -> Vec<Split> {
     let of_all: Vec<&Cell<'_>> = of_all.by_ref().filter(is_it).collect();
     let of = |(client, side): (&str, Side)| {
         let cell = of_all.iter().find(|cell| cell.word("client") == client)?;
-        let [client, server, hardware] = ledgers::software_and_hardware(cell);
+        let [client, server, hardware] = software_and_hardware(cell);
         Some(Split { side, client: client?, server: server?, hardware: hardware? })
     };
     CLIENTS.into_iter().filter_map(of).collect()

@@ -2,35 +2,19 @@
 
 use niclab_result::{Mark, Table};
 
-use super::Results;
-use super::throughput::searched;
 use crate::cells::Cell;
-use crate::knee::{self, Found};
-use crate::runner::SETUP;
-use crate::statistics::{self, Ends, Estimate};
-use crate::words;
+use crate::statistics::{Ends, Estimate};
+use crate::summary::Results;
+use crate::{statistics, words};
 
-/// All tables, empty ones left out.
-pub(crate) fn tables(results: &Results<'_>) -> Vec<Table> {
-    let mut tables = vec![
-        throughput(results),
-        searched(results),
-        latency(results),
-        rules(results),
-        knees(results),
-    ];
-    tables.retain(|table| !table.rows.is_empty());
-    tables
-}
-
-pub(super) fn table(id: &str, title: &str, columns: &[&str], mut rows: Vec<Vec<String>>) -> Table {
+pub(crate) fn table(id: &str, title: &str, columns: &[&str], mut rows: Vec<Vec<String>>) -> Table {
     rows.dedup();
     let columns = columns.iter().map(|column| column.to_string()).collect();
     Table { id: id.into(), title: title.into(), columns, rows }
 }
 
 /// Cells in reading order: device, then place.
-pub(super) fn ordered<'a>(results: &'a Results<'_>, trials: &[&str]) -> Vec<&'a Cell<'a>> {
+pub(crate) fn ordered<'a>(results: &'a Results<'_>, trials: &[&str]) -> Vec<&'a Cell<'a>> {
     let of = |device| trials.iter().flat_map(move |trial| results.cells.of(device, trial));
     let mut cells = Vec::new();
     for device in results.devices() {
@@ -55,7 +39,7 @@ fn axes(results: &Results<'_>) -> Vec<(&'static str, &'static str)> {
 }
 
 /// The columns of a point's place, and those behind it.
-pub(super) fn columns<'a>(
+pub(crate) fn columns<'a>(
     results: &Results<'_>,
     load: &[&'a str],
     rest: &[&'a str],
@@ -66,7 +50,7 @@ pub(super) fn columns<'a>(
 }
 
 /// What stands in the columns of a point's place.
-pub(super) fn place(results: &Results<'_>, cell: &Cell<'_>, load: &[&str]) -> Vec<String> {
+pub(crate) fn place(results: &Results<'_>, cell: &Cell<'_>, load: &[&str]) -> Vec<String> {
     let number = |axis: &str| match cell.number(axis).filter(|_| axis != "frame") {
         Some(number) => words::whole(number),
         None => cell.word(axis),
@@ -76,7 +60,7 @@ pub(super) fn place(results: &Results<'_>, cell: &Cell<'_>, load: &[&str]) -> Ve
 }
 
 /// A median and where it lies, which is no interval where there are too few repeats for one.
-pub(super) fn worded(estimate: Option<Estimate>, word: fn(f64) -> String) -> String {
+pub(crate) fn worded(estimate: Option<Estimate>, word: fn(f64) -> String) -> String {
     let Some(e) = estimate else { return "-".into() };
     let (median, low, high) = (word(e.median), word(e.low), word(e.high));
     match e.ends {
@@ -87,7 +71,7 @@ pub(super) fn worded(estimate: Option<Estimate>, word: fn(f64) -> String) -> Str
 }
 
 /// A count of windows in all repeats; a dash where none was undisturbed.
-pub(super) fn of_windows(cell: &Cell<'_>, metric: &str) -> String {
+pub(crate) fn of_windows(cell: &Cell<'_>, metric: &str) -> String {
     let sum = |metric: &str| cell.values(metric).iter().sum::<f64>();
     match sum("undisturbed_windows") > 0.0 {
         true => words::whole(sum(metric)),
@@ -97,7 +81,7 @@ pub(super) fn of_windows(cell: &Cell<'_>, metric: &str) -> String {
 
 /// From the first operation to the end of the last; a repeat whose trial ended first has none, and
 /// what was refused whole never was.
-pub(super) fn took(cell: &Cell<'_>) -> String {
+pub(crate) fn took(cell: &Cell<'_>) -> String {
     if cell.values("operations_done").iter().all(|done| *done == 0.0)
         && cell.values("operations_refused").iter().all(|refused| *refused > 0.0)
     {
@@ -112,13 +96,13 @@ pub(super) fn took(cell: &Cell<'_>) -> String {
     }
 }
 
-pub(super) fn median(cell: &Cell<'_>, metric: &str, word: fn(f64) -> String) -> String {
+pub(crate) fn median(cell: &Cell<'_>, metric: &str, word: fn(f64) -> String) -> String {
     cell.estimate(metric).map_or("-".into(), |estimate| word(estimate.median))
 }
 
 /// Median of a latency at full load, of the repeats in which the ring was full: not of those that
 /// show the generator's limit, and of none where the point does.
-fn full_ring(cell: &Cell<'_>, metric: &str) -> String {
+pub(crate) fn full_ring(cell: &Cell<'_>, metric: &str) -> String {
     let full = cell.samples.iter().filter(|s| !s.marks.contains(&Mark::GeneratorLimited));
     let of: Vec<f64> = full.filter_map(|s| Some(s.metrics.get(metric)?.value)).collect();
     let known = statistics::median(&of).filter(|_| !cell.is_generator_limited());
@@ -127,7 +111,7 @@ fn full_ring(cell: &Cell<'_>, metric: &str) -> String {
 
 /// Median, tails and maximum of the times of calls of all repeats, those at `pointer` of what the
 /// control side did.
-pub(super) fn times(cell: &Cell<'_>, pointer: &str) -> [String; 4] {
+pub(crate) fn times(cell: &Cell<'_>, pointer: &str) -> [String; 4] {
     let Some(calls) = cell.calls(pointer).filter(|calls| !calls.0.is_empty()) else {
         return ["-"; 4].map(str::to_owned);
     };
@@ -135,119 +119,15 @@ pub(super) fn times(cell: &Cell<'_>, pointer: &str) -> [String; 4] {
     [p50, p99, p999, calls.0.max()].map(|ns| words::time(ns as f64))
 }
 
-pub(super) fn marks(cell: &Cell<'_>) -> String {
+pub(crate) fn marks(cell: &Cell<'_>) -> String {
     marks_of(cell, super::main_metric(cell.trial))
 }
 
 /// What is to be said of a metric of a cell.
-pub(super) fn marks_of(cell: &Cell<'_>, metric: &str) -> String {
+pub(crate) fn marks_of(cell: &Cell<'_>, metric: &str) -> String {
     let marks = cell.marks(metric);
     marks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// Axes of a point's load, which are the heads of their columns too.
-pub(super) const LOAD: [&str; 2] = ["flows", "frame"];
-
-fn throughput(results: &Results<'_>) -> Table {
-    let cells = ordered(results, &["saturate"]);
-    let drops = cells.iter().any(|c| c.values("dropped_ratio").iter().any(|ratio| *ratio > 0.0));
-    let rows = cells.into_iter().map(|cell| {
-        let mut row = place(results, cell, &LOAD);
-        row.push(worded(cell.estimate("throughput_pps"), words::pps));
-        row.push(median(cell, "throughput_gbps_l1", words::significant));
-        row.push(median(cell, "throughput_all_pps", words::pps));
-        row.push(median(cell, "disturbed_ratio", words::percent));
-        row.push(median(cell, crate::measure::DEVICE_TIME, words::time));
-        if drops {
-            row.push(median(cell, "dropped_ratio", words::percent));
-        }
-        row.push(median(cell, "loss_ratio", words::percent));
-        row.push(full_ring(cell, "latency_ns_p50"));
-        row.push(full_ring(cell, "latency_ns_p99"));
-        row.push(marks(cell));
-        row
-    });
-    let mut heads = vec![
-        "throughput (interval)",
-        "Gbps L1",
-        "stalls included",
-        "slices with stalls",
-        "device time a frame",
-    ];
-    if drops {
-        heads.push("dropped as told");
-    }
-    heads.extend(["loss", "p50 at full load", "p99 at full load", "marks"]);
-    let title = match drops {
-        false => "Saturating load: throughput without stalls, and latency where the ring was full",
-        true => {
-            "Saturating load: throughput without stalls, dropped frames included; latency where \
-             the ring was full"
-        }
-    };
-    table("occupancy-throughput", title, &columns(results, &LOAD, &heads), rows.collect())
-}
-
-fn latency(results: &Results<'_>) -> Table {
-    let cells = ordered(results, &["latency", "light", "fixed"]);
-    // The rate that was asked for, of trials that have one.
-    let rate = if cells.iter().any(|cell| cell.trial == "fixed") { &["rate"][..] } else { &[] };
-    let load = [&LOAD[..], rate].concat();
-    let rows = cells.into_iter().map(|cell| {
-        let mut row = place(results, cell, &load);
-        row.push(cell.trial.to_string());
-        row.push(median(cell, "offered_pps", words::pps));
-        row.push(worded(cell.estimate("latency_ns_p50"), words::time));
-        let ends = ["p1", "p25", "p75", "p99", "p999", "mean", "max"];
-        let of = |end| median(cell, &format!("latency_ns_{end}"), words::time);
-        row.extend(ends.map(of));
-        row.push(median(cell, "loss_ratio", words::percent));
-        row.push(marks(cell));
-        row
-    });
-    let heads = ["trial", "offered", "p50 (interval)", "p1", "p25", "p75", "p99", "p99.9", "mean"];
-    let heads = [&heads[..], &["maximum", "loss", "marks"]].concat();
-    let title = "Open loop: latency from the planned departure, medians of the repeats";
-    table("occupancy-latency", title, &columns(results, &load, &heads), rows.collect())
-}
-
-fn rules(results: &Results<'_>) -> Table {
-    let rows = ordered(results, &[SETUP]).into_iter().map(|cell| {
-        let mut row = place(results, cell, &[]);
-        row.push(median(cell, "rules_installed", words::whole));
-        row.push(median(cell, "rules_refused", words::whole));
-        row.push(worded(cell.estimate("install_rules_per_s"), words::significant));
-        row.push(median(cell, "rule_bytes", words::bytes));
-        row.push(median(cell, "rule_bytes_per_rule", words::significant));
-        row
-    });
-    let heads = ["installed", "refused", "rules/s (interval)", "memory", "bytes per rule"];
-    let columns = columns(results, &[], &heads);
-    table("occupancy-rules", "Rules: installation and memory", &columns, rows.collect())
-}
-
-fn knees(results: &Results<'_>) -> Table {
-    let rows = results.knees.iter().map(|knee| {
-        let found = match knee.found {
-            // Neighbours: the last number in front of the knee is known exactly.
-            Found::Bracket { low, high } if high - low == 1 => words::whole(low.into()),
-            Found::Bracket { .. } => {
-                let (x, width) = knee.found.middle_and_width().unwrap_or_default();
-                format!("{} ± {}", words::whole(x), words::significant(width))
-            }
-            Found::None { high } => format!("none up to {}", words::whole(high.into())),
-            Found::Below { low } => format!("below {}", words::whole(low.into())),
-            Found::Stopped => "not finished".into(),
-        };
-        let limited = if knee.is_generator_limited { "generator-limited" } else { "" };
-        vec![
-            knee.device.clone(),
-            words::whole(knee.knee.spec.groups.into()),
-            knee::label(&knee.knee.spec),
-            found,
-            limited.into(),
-        ]
-    });
-    let columns = ["device", "groups", "knee", "rules", "marks"];
-    table("occupancy-knees", "Knees, by bisection", &columns, rows.collect())
-}
+pub(crate) const LOAD: [&str; 2] = ["flows", "frame"];

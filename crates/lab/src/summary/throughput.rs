@@ -76,7 +76,7 @@ fn of_cell<'a>(
 }
 
 /// The table of all searches: a row a goal.
-pub(super) fn searched(results: &Results<'_>) -> Table {
+pub(crate) fn searched(results: &Results<'_>) -> Table {
     let all = found(results);
     let rows = all.iter().flat_map(|of| {
         of.goals().map(|goal| {

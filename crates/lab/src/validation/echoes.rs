@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 use niclab_device::model::{self, Model};
 
 use super::{ValidationError, measure, percent};
-use crate::exchange::RTT;
 use crate::fit::echoes::ECHOING;
 use crate::fit::results::{medians, metric, number, word};
+use crate::hosts::RTT;
 use crate::published::apsys22::{RoundTrips, round_trips};
 use crate::spec::GridName;
 use crate::statistics;

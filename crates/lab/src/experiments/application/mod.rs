@@ -1,13 +1,20 @@
 //! `memcached`, `redis`, `function` and `core-scaling`: what real servers answer, and how soon.
 
+pub(crate) mod analysis;
+pub(crate) mod figures;
+pub(crate) mod findings;
+pub(crate) mod metrics;
+pub(crate) mod spec;
+pub(crate) mod trials;
+
 use niclab_device::linux::stamped_requests;
 use niclab_device::{About, DeviceError, Place, Testbed};
 use niclab_result::{Figure, Finding, Table};
 
+use self::metrics::{counters, marks, put_application};
 use super::{Answer, Axes, BuiltIn, Experiment, PEER, VETH, built_in, set_all, strange};
-use crate::application::{counters, marks, put_application};
+use crate::breakdown::PROBES_S;
 use crate::estimate::SERVER_S;
-use crate::ledger::PROBES_S;
 use crate::measure::Metrics;
 use crate::run::{ExperimentRun, Resolver, Task, Trial};
 use crate::runner::json;
@@ -34,7 +41,7 @@ impl Experiment for Application {
     }
 
     fn axes(&self) -> Axes {
-        crate::spec::APPLICATION_AXES
+        spec::AXES
     }
 
     fn parts(&self, grid: &Grid) -> Vec<(&'static str, usize)> {
@@ -90,15 +97,15 @@ impl Experiment for Application {
     }
 
     fn findings(&self, results: &Results<'_>) -> Vec<Finding> {
-        crate::findings::applications::findings(results)
+        findings::findings(results)
     }
 
     fn figures(&self, results: &Results<'_>) -> Vec<Figure> {
-        crate::summary::applications::figures(results)
+        figures::figures(results)
     }
 
     fn tables(&self, results: &Results<'_>) -> Vec<Table> {
-        crate::summary::applications::tables(results)
+        figures::tables(results)
     }
 }
 

@@ -1,12 +1,21 @@
 //! `echo-size`, `echo-batch` and `echo-features`: round trips of messages through the kernel's stack.
 
+pub(crate) mod analysis;
+pub(crate) mod feature_figures;
+pub(crate) mod feature_findings;
+pub(crate) mod figures;
+pub(crate) mod findings;
+pub(crate) mod metrics;
+pub(crate) mod spec;
+pub(crate) mod trials;
+
 use niclab_device::echo::Echo as Messages;
 use niclab_device::{About, DeviceError, Place, Testbed};
 use niclab_result::{Figure, Finding, Table};
 
+use self::metrics::{ended, marks, put_exchange};
 use super::{Answer, Axes, BuiltIn, Experiment, MODEL, PEER, VETH, built_in, set_all, strange};
 use crate::estimate::SERVER_S;
-use crate::exchange::{ended, marks, put_exchange};
 use crate::measure::Metrics;
 use crate::run::{ExperimentRun, Resolver, Task, Trial};
 use crate::runner::json;
@@ -32,7 +41,7 @@ impl Experiment for Echo {
     }
 
     fn axes(&self) -> Axes {
-        crate::spec::ECHO_AXES
+        spec::AXES
     }
 
     fn parts(&self, grid: &Grid) -> Vec<(&'static str, usize)> {
@@ -89,14 +98,14 @@ impl Experiment for Echo {
     }
 
     fn findings(&self, results: &Results<'_>) -> Vec<Finding> {
-        crate::findings::exchanges::findings(results)
+        findings::findings(results)
     }
 
     fn figures(&self, results: &Results<'_>) -> Vec<Figure> {
-        crate::summary::exchanges::figures(results)
+        figures::figures(results)
     }
 
     fn tables(&self, results: &Results<'_>) -> Vec<Table> {
-        crate::summary::exchanges::tables(results)
+        figures::tables(results)
     }
 }

@@ -1,12 +1,19 @@
 //! `echo-ledger`: where the time of a round trip goes.
 
+pub(crate) mod analysis;
+pub(crate) mod figures;
+pub(crate) mod findings;
+pub(crate) mod parts;
+pub(crate) mod trials;
+
 use niclab_device::echo::Echo as Messages;
 use niclab_device::{About, DeviceError, Place, Testbed};
 use niclab_result::{Figure, Finding, Table};
 
+use self::trials::PAIRS;
 use super::{Answer, Axes, BuiltIn, Experiment, MODEL, PEER, VETH, built_in, set_all, strange};
+use crate::breakdown::{PROBES_S, put_ledger};
 use crate::estimate::SERVER_S;
-use crate::ledger::{PAIRS, PROBES_S, put_ledger};
 use crate::measure::Metrics;
 use crate::run::{ExperimentRun, Resolver, Task, Trial};
 use crate::runner::json;
@@ -28,7 +35,7 @@ impl Experiment for EchoLedger {
     }
 
     fn axes(&self) -> Axes {
-        crate::spec::ECHO_AXES
+        super::echo::spec::AXES
     }
 
     fn parts(&self, grid: &Grid) -> Vec<(&'static str, usize)> {
@@ -87,14 +94,14 @@ impl Experiment for EchoLedger {
     }
 
     fn findings(&self, results: &Results<'_>) -> Vec<Finding> {
-        crate::findings::ledgers::findings(results)
+        findings::findings(results)
     }
 
     fn figures(&self, results: &Results<'_>) -> Vec<Figure> {
-        crate::summary::ledgers::figures(results)
+        figures::figures(results)
     }
 
     fn tables(&self, results: &Results<'_>) -> Vec<Table> {
-        crate::summary::ledgers::tables(results)
+        figures::tables(results)
     }
 }

@@ -1,9 +1,16 @@
 //! `frame-size`: throughput over the length of frames, and which part of a device limits it.
 
+pub(crate) mod analysis;
+pub(crate) mod figures;
+pub(crate) mod findings;
+pub(crate) mod metrics;
+pub(crate) mod spec;
+pub(crate) mod trials;
+
 use niclab_result::{Figure, Finding, Sample, Table};
 
+use self::metrics::put_limits;
 use super::{Axes, BuiltIn, CARDS, Experiment, Offered, built_in, set_all};
-use crate::frame_size::put_limits;
 use crate::run::Resolver;
 use crate::spec::{Grid, SpecError};
 use crate::summary::Results;
@@ -23,7 +30,7 @@ impl Experiment for FrameSize {
     }
 
     fn axes(&self) -> Axes {
-        crate::spec::SIZE_AXES
+        spec::AXES
     }
 
     fn parts(&self, grid: &Grid) -> Vec<(&'static str, usize)> {
@@ -48,14 +55,14 @@ impl Experiment for FrameSize {
     }
 
     fn findings(&self, results: &Results<'_>) -> Vec<Finding> {
-        crate::findings::frame_sizes::findings(results)
+        findings::findings(results)
     }
 
     fn figures(&self, results: &Results<'_>) -> Vec<Figure> {
-        crate::summary::frame_sizes::figures(results)
+        figures::figures(results)
     }
 
     fn tables(&self, results: &Results<'_>) -> Vec<Table> {
-        crate::summary::frame_sizes::tables(results)
+        figures::tables(results)
     }
 }

@@ -1,13 +1,20 @@
 //! `hash-skew`: how evenly RSS spreads flows over queues.
 
+pub(crate) mod analysis;
+pub(crate) mod figures;
+pub(crate) mod findings;
+pub(crate) mod metrics;
+pub(crate) mod spec;
+pub(crate) mod trials;
+
 use niclab_device::Load;
 use niclab_result::{Figure, Finding, Sample, Table};
 
+use self::metrics::{HASH_SHARES, hash_shares, put_spread};
 use super::{Axes, BuiltIn, Experiment, LINUX, MODEL, Offered, built_in, set_all};
 use crate::run::Resolver;
 use crate::runner::json;
 use crate::spec::{Grid, SpecError};
-use crate::spread::{HASH_SHARES, hash_shares, put_spread};
 use crate::summary::Results;
 use crate::values::Values;
 
@@ -28,7 +35,7 @@ impl Experiment for HashSkew {
     }
 
     fn axes(&self) -> Axes {
-        crate::spec::SPREAD_AXES
+        spec::AXES
     }
 
     fn parts(&self, grid: &Grid) -> Vec<(&'static str, usize)> {
@@ -62,14 +69,14 @@ impl Experiment for HashSkew {
     }
 
     fn findings(&self, results: &Results<'_>) -> Vec<Finding> {
-        crate::findings::spreads::findings(results)
+        findings::findings(results)
     }
 
     fn figures(&self, results: &Results<'_>) -> Vec<Figure> {
-        crate::summary::spreads::figures(results)
+        figures::figures(results)
     }
 
     fn tables(&self, results: &Results<'_>) -> Vec<Table> {
-        crate::summary::spreads::tables(results)
+        figures::tables(results)
     }
 }

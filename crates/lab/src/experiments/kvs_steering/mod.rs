@@ -1,10 +1,17 @@
 //! `kvs-steering`: how much faster is a key-value store when the card steers requests?
 
+pub(crate) mod analysis;
+pub(crate) mod figures;
+pub(crate) mod findings;
+pub(crate) mod metrics;
+pub(crate) mod spec;
+pub(crate) mod trials;
+
 use niclab_device::{About, DeviceError, Place, Testbed};
 use niclab_result::{Figure, Finding, Table};
 
+use self::metrics::{failure, marks, put_answered};
 use super::{Answer, Axes, BuiltIn, Experiment, built_in, set_all, strange};
-use crate::kvs::{failure, marks, put_answered};
 use crate::measure::Metrics;
 use crate::run::{ExperimentRun, Resolver, Task, Trial};
 use crate::runner::json;
@@ -31,7 +38,7 @@ impl Experiment for KvsSteering {
     }
 
     fn axes(&self) -> Axes {
-        crate::spec::SERVING_AXES
+        spec::AXES
     }
 
     fn parts(&self, grid: &Grid) -> Vec<(&'static str, usize)> {
@@ -92,14 +99,14 @@ impl Experiment for KvsSteering {
     }
 
     fn findings(&self, results: &Results<'_>) -> Vec<Finding> {
-        crate::findings::kvs::findings(results)
+        findings::findings(results)
     }
 
     fn figures(&self, results: &Results<'_>) -> Vec<Figure> {
-        crate::summary::kvs::figures(results)
+        figures::figures(results)
     }
 
     fn tables(&self, results: &Results<'_>) -> Vec<Table> {
-        crate::summary::kvs::tables(results)
+        figures::tables(results)
     }
 }

@@ -1,5 +1,12 @@
 //! `occupancy`: throughput and latency over the number of rules and groups.
 
+pub(crate) mod analysis;
+pub(crate) mod figures;
+pub(crate) mod findings;
+pub(crate) mod spec;
+pub(crate) mod tables;
+pub(crate) mod trials;
+
 use niclab_result::{Figure, Finding, Table};
 
 use super::{Axes, BuiltIn, CARDS, Experiment, Wrong, built_in, set_all};
@@ -22,7 +29,7 @@ impl Experiment for Occupancy {
     }
 
     fn axes(&self) -> Axes {
-        crate::spec::OCCUPANCY_AXES
+        spec::AXES
     }
 
     fn parts(&self, grid: &Grid) -> Vec<(&'static str, usize)> {
@@ -78,14 +85,14 @@ impl Experiment for Occupancy {
     }
 
     fn findings(&self, results: &Results<'_>) -> Vec<Finding> {
-        crate::findings::occupancy::findings(results)
+        findings::findings(results)
     }
 
     fn figures(&self, results: &Results<'_>) -> Vec<Figure> {
-        crate::summary::figures::figures(results)
+        figures::figures(results)
     }
 
     fn tables(&self, results: &Results<'_>) -> Vec<Table> {
-        crate::summary::tables::tables(results)
+        tables::tables(results)
     }
 }

@@ -1,13 +1,20 @@
 //! `program-cost`: what match+action programs cost a core, packet by packet.
 
+pub(crate) mod analysis;
+pub(crate) mod figures;
+pub(crate) mod findings;
+pub(crate) mod metrics;
+pub(crate) mod spec;
+pub(crate) mod trials;
+
 use niclab_device::cases::Loaded;
 use niclab_device::{About, DeviceError, Place, Testbed};
 use niclab_result::{Figure, Finding, Table};
 
+use self::metrics::{failure, put_processed};
 use super::{Answer, Axes, BuiltIn, Experiment, built_in, set_all, strange};
 use crate::estimate::RULES_PER_S;
 use crate::measure::Metrics;
-use crate::program::{failure, put_processed};
 use crate::run::{ExperimentRun, Resolver, Task, Trial};
 use crate::runner::json;
 use crate::spec::{Grid, SpecError};
@@ -28,7 +35,7 @@ impl Experiment for ProgramCost {
     }
 
     fn axes(&self) -> Axes {
-        crate::spec::PROGRAM_AXES
+        spec::AXES
     }
 
     fn parts(&self, grid: &Grid) -> Vec<(&'static str, usize)> {
@@ -69,7 +76,7 @@ impl Experiment for ProgramCost {
     }
 
     fn warnings(&self, results: &Results<'_>) -> Vec<String> {
-        crate::summary::programs::unlike(results)
+        analysis::unlike(results)
     }
 
     fn plan(&self, resolver: &mut Resolver<'_>) -> Result<(), SpecError> {
@@ -82,14 +89,14 @@ impl Experiment for ProgramCost {
     }
 
     fn findings(&self, results: &Results<'_>) -> Vec<Finding> {
-        crate::findings::programs::findings(results)
+        findings::findings(results)
     }
 
     fn figures(&self, results: &Results<'_>) -> Vec<Figure> {
-        crate::summary::programs::figures(results)
+        figures::figures(results)
     }
 
     fn tables(&self, results: &Results<'_>) -> Vec<Table> {
-        crate::summary::programs::tables(results)
+        figures::tables(results)
     }
 }

@@ -1,10 +1,18 @@
 //! `queue-change`: does changing RSS lose or reorder frames?
 
+pub(crate) mod analysis;
+pub(crate) mod figures;
+pub(crate) mod findings;
+pub(crate) mod metrics;
+pub(crate) mod spec;
+pub(crate) mod trials;
+
 use niclab_device::{About, Place, Plan};
 use niclab_result::{Figure, Finding, Sample, Table};
 
+use self::metrics::put_respread;
+use self::trials::of_repeat;
 use super::{Axes, BuiltIn, Experiment, Offered, Wrong, built_in, set_all};
-use crate::respread::{of_repeat, put_respread};
 use crate::run::Resolver;
 use crate::runner::json;
 use crate::spec::{DURATION_MS_MAX, Grid, SpecError, whole};
@@ -25,7 +33,7 @@ impl Experiment for QueueChange {
     }
 
     fn axes(&self) -> Axes {
-        crate::spec::RESPREAD_AXES
+        spec::AXES
     }
 
     fn parts(&self, grid: &Grid) -> Vec<(&'static str, usize)> {
@@ -74,14 +82,14 @@ impl Experiment for QueueChange {
     }
 
     fn findings(&self, results: &Results<'_>) -> Vec<Finding> {
-        crate::findings::respreads::findings(results)
+        findings::findings(results)
     }
 
     fn figures(&self, results: &Results<'_>) -> Vec<Figure> {
-        crate::summary::respreads::figures(results)
+        figures::figures(results)
     }
 
     fn tables(&self, results: &Results<'_>) -> Vec<Table> {
-        crate::summary::respreads::tables(results)
+        figures::tables(results)
     }
 }

@@ -1,11 +1,18 @@
 //! `queue-scaling` and `queue-overhead`: throughput over cores, queues and ports.
 
+pub(crate) mod analysis;
+pub(crate) mod figures;
+pub(crate) mod findings;
+pub(crate) mod metrics;
+pub(crate) mod spec;
+pub(crate) mod trials;
+
 use niclab_device::{About, Place};
 use niclab_result::{Figure, Finding, Sample, Table};
 
+use self::metrics::put_scaling;
 use super::{Axes, BuiltIn, Experiment, MODEL, Offered, built_in, set_all};
 use crate::run::Resolver;
-use crate::scaling::put_scaling;
 use crate::spec::{Grid, SpecError};
 use crate::summary::Results;
 use crate::values::Values;
@@ -27,7 +34,7 @@ impl Experiment for QueueScaling {
     }
 
     fn axes(&self) -> Axes {
-        crate::spec::SCALING_AXES
+        spec::AXES
     }
 
     fn parts(&self, grid: &Grid) -> Vec<(&'static str, usize)> {
@@ -62,14 +69,14 @@ impl Experiment for QueueScaling {
     }
 
     fn findings(&self, results: &Results<'_>) -> Vec<Finding> {
-        crate::findings::scalings::findings(results)
+        findings::findings(results)
     }
 
     fn figures(&self, results: &Results<'_>) -> Vec<Figure> {
-        crate::summary::scalings::figures(results)
+        figures::figures(results)
     }
 
     fn tables(&self, results: &Results<'_>) -> Vec<Table> {
-        crate::summary::scalings::tables(results)
+        figures::tables(results)
     }
 }

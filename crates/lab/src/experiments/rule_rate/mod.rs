@@ -1,9 +1,16 @@
 //! `rule-rate`: how fast rules are created and destroyed, and when they take effect.
 
+pub(crate) mod analysis;
+pub(crate) mod figures;
+pub(crate) mod findings;
+pub(crate) mod metrics;
+pub(crate) mod spec;
+pub(crate) mod trials;
+
 use niclab_result::{Figure, Finding, Sample, Table};
 
+use self::metrics::put_effects;
 use super::{Axes, BuiltIn, Experiment, LINUX, MODEL, Offered, built_in, set_all};
-use crate::insertion::put_effects;
 use crate::run::Resolver;
 use crate::spec::{Grid, SpecError};
 use crate::summary::Results;
@@ -23,7 +30,7 @@ impl Experiment for RuleRate {
     }
 
     fn axes(&self) -> Axes {
-        crate::spec::RULE_AXES
+        spec::AXES
     }
 
     fn parts(&self, grid: &Grid) -> Vec<(&'static str, usize)> {
@@ -55,14 +62,14 @@ impl Experiment for RuleRate {
     }
 
     fn findings(&self, results: &Results<'_>) -> Vec<Finding> {
-        crate::findings::insertions::findings(results)
+        findings::findings(results)
     }
 
     fn figures(&self, results: &Results<'_>) -> Vec<Figure> {
-        crate::summary::insertions::figures(results)
+        figures::figures(results)
     }
 
     fn tables(&self, results: &Results<'_>) -> Vec<Table> {
-        crate::summary::insertions::tables(results)
+        figures::tables(results)
     }
 }

@@ -1,9 +1,15 @@
 //! `rule-update`: how fast rules are changed in place, and which rules packets match meanwhile.
 
+pub(crate) mod analysis;
+pub(crate) mod figures;
+pub(crate) mod findings;
+pub(crate) mod spec;
+pub(crate) mod trials;
+
 use niclab_result::{Figure, Finding, Sample, Table};
 
 use super::{Axes, BuiltIn, Experiment, MODEL, Offered, built_in, set_all};
-use crate::change::put_met;
+use crate::matched::put_met;
 use crate::run::Resolver;
 use crate::spec::{DURATION_MS_MAX, Grid, Overrides, SpecError, in_range, single};
 use crate::summary::Results;
@@ -24,7 +30,7 @@ impl Experiment for RuleUpdate {
     }
 
     fn axes(&self) -> Axes {
-        crate::spec::CHANGE_AXES
+        spec::AXES
     }
 
     fn parts(&self, grid: &Grid) -> Vec<(&'static str, usize)> {
@@ -72,14 +78,14 @@ impl Experiment for RuleUpdate {
     }
 
     fn findings(&self, results: &Results<'_>) -> Vec<Finding> {
-        crate::findings::changes::findings(results)
+        findings::findings(results)
     }
 
     fn figures(&self, results: &Results<'_>) -> Vec<Figure> {
-        crate::summary::changes::figures(results)
+        figures::figures(results)
     }
 
     fn tables(&self, results: &Results<'_>) -> Vec<Table> {
-        crate::summary::changes::tables(results)
+        figures::tables(results)
     }
 }

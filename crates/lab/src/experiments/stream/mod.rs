@@ -1,15 +1,22 @@
 //! `stream`: how much data the kernel's stack carries from one host to another.
 
+pub(crate) mod analysis;
+pub(crate) mod figures;
+pub(crate) mod findings;
+pub(crate) mod metrics;
+pub(crate) mod spec;
+pub(crate) mod trials;
+
 use niclab_device::{About, DeviceError, Place, Testbed};
 use niclab_result::{Figure, Finding, Table};
 
+use self::metrics::{ended, marks, put_stream};
 use super::{Answer, Axes, BuiltIn, Experiment, VETH, built_in, set_all, strange};
 use crate::estimate::SERVER_S;
 use crate::measure::Metrics;
 use crate::run::{ExperimentRun, Resolver, Task, Trial};
 use crate::runner::json;
 use crate::spec::{Grid, SpecError};
-use crate::stream::{ended, marks, put_stream};
 use crate::summary::Results;
 use crate::values::Values;
 
@@ -27,7 +34,7 @@ impl Experiment for Stream {
     }
 
     fn axes(&self) -> Axes {
-        crate::spec::STREAM_AXES
+        spec::AXES
     }
 
     fn parts(&self, grid: &Grid) -> Vec<(&'static str, usize)> {
@@ -80,14 +87,14 @@ impl Experiment for Stream {
     }
 
     fn findings(&self, results: &Results<'_>) -> Vec<Finding> {
-        crate::findings::streams::findings(results)
+        findings::findings(results)
     }
 
     fn figures(&self, results: &Results<'_>) -> Vec<Figure> {
-        crate::summary::streams::figures(results)
+        figures::figures(results)
     }
 
     fn tables(&self, results: &Results<'_>) -> Vec<Table> {
-        crate::summary::streams::tables(results)
+        figures::tables(results)
     }
 }

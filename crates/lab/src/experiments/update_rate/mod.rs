@@ -1,5 +1,11 @@
 //! `update-rate`: throughput and latency while rules are created and destroyed at a rate.
 
+pub(crate) mod analysis;
+pub(crate) mod figures;
+pub(crate) mod findings;
+pub(crate) mod spec;
+pub(crate) mod trials;
+
 use niclab_result::{Figure, Finding, Table};
 
 use super::{Axes, BuiltIn, Experiment, MODEL, built_in, set_all};
@@ -22,7 +28,7 @@ impl Experiment for UpdateRate {
     }
 
     fn axes(&self) -> Axes {
-        crate::spec::RENEWAL_AXES
+        spec::AXES
     }
 
     fn parts(&self, grid: &Grid) -> Vec<(&'static str, usize)> {
@@ -47,14 +53,14 @@ impl Experiment for UpdateRate {
     }
 
     fn findings(&self, results: &Results<'_>) -> Vec<Finding> {
-        crate::findings::renewals::findings(results)
+        findings::findings(results)
     }
 
     fn figures(&self, results: &Results<'_>) -> Vec<Figure> {
-        crate::summary::renewals::figures(results)
+        figures::figures(results)
     }
 
     fn tables(&self, results: &Results<'_>) -> Vec<Table> {
-        crate::summary::renewals::tables(results)
+        figures::tables(results)
     }
 }

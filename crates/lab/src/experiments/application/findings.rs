@@ -1,0 +1,224 @@
+//! The findings of the experiments on applications.
+
+use niclab_result::Finding;
+
+use super::analysis::{
+    TERMS, bound, cells, figure_of, is_back_to_back, parallel, protocol, words_at,
+};
+use super::metrics::{LATENCY, LATENCY_TAIL, RATE, SERVER_BUSY, SERVER_TIME, WAITING};
+use crate::breakdown::RESIDUE;
+use crate::cells::{Cell, paired};
+use crate::findings::{REPEATS_MIN, told};
+use crate::hosts::RTT;
+use crate::statistics::Estimate;
+use crate::summary::Results;
+use crate::words;
+
+/// Axes whose values another cell may share.
+const AXES: [&str; 11] = [
+    "protocol",
+    "family",
+    "client",
+    "path",
+    "gets",
+    "size",
+    "keys",
+    "rate",
+    "connections",
+    "depth",
+    "cores",
+];
+
+/// Device by device and application by application: one request, the most requests and what bounds
+/// them, and what cores bring.
+pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for device in results.devices() {
+        let all = cells(results, device);
+        let mut protocols: Vec<String> = all.iter().map(|cell| cell.word("protocol")).collect();
+        protocols.dedup();
+        for name in protocols {
+            let of: Vec<&Cell<'_>> =
+                all.iter().filter(|cell| cell.word("protocol") == name).copied().collect();
+            findings.extend(alone(results, &of));
+            findings.extend(inside(results, &of));
+            match scaling(results, &of) {
+                Some(finding) => findings.push(finding),
+                None => findings.extend(most(results, &of)),
+            }
+        }
+    }
+    findings
+}
+
+/// The name of a finding: several applications and experiments tell of the same.
+fn id(results: &Results<'_>, cell: &Cell<'_>, what: &str) -> String {
+    format!("{}-{}-{what}", results.experiment.name, cell.word("protocol"))
+}
+
+fn enough(estimate: Option<Estimate>) -> Option<Estimate> {
+    estimate.filter(|estimate| estimate.repeats >= REPEATS_MIN)
+}
+
+/// What is asked, more than one of it.
+fn requests(cell: &Cell<'_>) -> String {
+    match cell.word("protocol").as_str() {
+        "http" => "calls".to_owned(),
+        _ => words_at(cell, "gets"),
+    }
+}
+
+/// How long one request takes that waits for no other.
+fn alone(results: &Results<'_>, of: &[&Cell<'_>]) -> Option<Finding> {
+    let is_it = |cell: &&&Cell<'_>| is_back_to_back(cell) && cell.word("client") == "here";
+    let size = |cell: &Cell<'_>| cell.number("size").unwrap_or(f64::MAX);
+    let cell = of.iter().filter(is_it).min_by(|a, b| size(a).total_cmp(&size(b)))?;
+    let latency = enough(cell.estimate(LATENCY))?;
+    let tail = cell.estimate(LATENCY_TAIL)?;
+    let requests = requests(cell);
+    let sentence = format!(
+        "A {} of {} takes {} with {} on {}; one in a hundred takes {} or more{}.",
+        requests.trim_end_matches('s'),
+        words_at(cell, "size"),
+        words::time(latency.median),
+        protocol(cell),
+        cell.device,
+        words::time(tail.median),
+        words::few(&latency)
+    );
+    let implication = "Beside the round trip of a message of the same size (echo-size), the rest \
+                       is the application's.";
+    let figure = Some(figure_of(results, "latency", "parallel"));
+    let id = id(results, cell, "alone");
+    Some(told(cell.device, id, (&latency, "ns"), (sentence, implication), figure))
+}
+
+/// Where the time of one request goes.
+fn inside(results: &Results<'_>, of: &[&Cell<'_>]) -> Option<Finding> {
+    let is_it = |cell: &&&Cell<'_>| is_back_to_back(cell) && cell.estimate(RESIDUE).is_some();
+    let size = |cell: &Cell<'_>| cell.number("size").unwrap_or(f64::MAX);
+    let cell = of.iter().filter(is_it).min_by(|a, b| size(a).total_cmp(&size(b)))?;
+    let term = |name: &str| enough(cell.estimate(&format!("{name}_ns")));
+    let terms: Vec<Estimate> =
+        TERMS.into_iter().map(|(name, _)| term(name)).collect::<Option<_>>()?;
+    let [transmit, server, receive, wire] = terms.as_slice() else { return None };
+    let rtt = enough(cell.estimate(RTT))?;
+    let share = server.median / terms.iter().map(|term| term.median).sum::<f64>();
+    let requests = requests(cell);
+    let sentence = format!(
+        "Of the {} of a {} of {} with {} on {}, {} ({}) pass at the server, in its stack and its \
+         program; {} are client transmit, {} client receive, {} hardware and wire{}.",
+        words::time(rtt.median),
+        requests.trim_end_matches('s'),
+        words_at(cell, "size"),
+        protocol(cell),
+        cell.device,
+        words::time(server.median),
+        words::percent(share),
+        words::time(transmit.median),
+        words::time(receive.median),
+        words::time(wire.median),
+        words::few(server)
+    );
+    let implication = match share > 0.5 {
+        true => "Most is the server's: a faster card or client saves less than its program does.",
+        false => "Most is not the server's: a faster program saves less than the way there does.",
+    };
+    let id = id(results, cell, "inside");
+    Some(told(cell.device, id, (server, "ns"), (sentence, implication), None))
+}
+
+/// The most requests a second on one core, and what bounds them.
+fn most(results: &Results<'_>, of: &[&Cell<'_>]) -> Option<Finding> {
+    let one_core = of.iter().filter(|cell| cell.is_at(&[("cores", 1.0)]));
+    let rate = |cell: &Cell<'_>| cell.estimate(RATE).map_or(0.0, |rate| rate.median);
+    let cell = one_core.max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
+    let at_once = parallel(cell).filter(|count| *count > 1.0)?;
+    let answered = enough(cell.estimate(RATE))?;
+    let busy = cell.estimate(SERVER_BUSY).map(|busy| busy.median);
+    let time = cell.estimate(SERVER_TIME).map(|time| time.median);
+    let used = match (busy, time) {
+        (Some(busy), Some(time)) => format!(
+            " The server's core works {} of the time, {} a request.",
+            words::percent(busy),
+            words::time(time)
+        ),
+        _ => String::new(),
+    };
+    // What is lost waits for nobody's answer.
+    let waiting = cell.estimate(WAITING).map(|waiting| waiting.median);
+    let waiting = waiting.filter(|waiting| *waiting < 0.8 * at_once).map(|waiting| {
+        format!(", of which {} wait on average and others are lost", words::significant(waiting))
+    });
+    let sentence = format!(
+        "At most {} requests a second are answered by {} on one core of {} ({}, {}, {} at \
+         once{}), bound by {}{}.{used}",
+        words::whole(answered.median),
+        protocol(cell),
+        cell.device,
+        requests(cell),
+        words_at(cell, "size"),
+        words::whole(at_once),
+        waiting.unwrap_or_default(),
+        bound(cell),
+        words::few(&answered)
+    );
+    let implication = match bound(cell) {
+        "the server's cores" => {
+            "More cores for the server, or less work for each request, bring more requests; a \
+             faster link does not."
+        }
+        "the clients' cores" => {
+            "The server could do more: give the clients more cores, or measure from another host."
+        }
+        "waiting" => "Nobody is busy all the time: more requests at once bring more.",
+        _ => "What bounds it is what to change first.",
+    };
+    let figure = Some(figure_of(results, "rate", "parallel"));
+    let id = id(results, cell, "most");
+    Some(told(cell.device, id, (&answered, "1/s"), (sentence, implication), figure))
+}
+
+/// What all cores bring beside one.
+fn scaling(results: &Results<'_>, of: &[&Cell<'_>]) -> Option<Finding> {
+    let cores = |cell: &Cell<'_>| cell.number("cores").unwrap_or(0.0);
+    let many = of.iter().max_by(|a, b| cores(a).total_cmp(&cores(b)))?;
+    // As many connections for each core, or as many in all.
+    let is_base = |cell: &&&Cell<'_>| {
+        cores(cell) == 1.0
+            && AXES.iter().all(|axis| {
+                ["cores", "connections"].contains(axis) || cell.word(axis) == many.word(axis)
+            })
+    };
+    let per_core = |cell: &Cell<'_>| parallel(cell).unwrap_or(0.0) / cores(cell).max(1.0);
+    let one = of.iter().filter(is_base).find(|cell| per_core(cell) == per_core(many))?;
+    if cores(many) <= 1.0 {
+        return None;
+    }
+    let gain = enough(paired(many, one, RATE))?;
+    let shares = many.estimate("shared_cores").is_some_and(|shared| shared.median > 0.0);
+    let sentence = format!(
+        "On {} {} answers {} times as many requests as on one core of {} (bound by {}{}){}.",
+        words_at(many, "cores").replace("server ", ""),
+        protocol(many),
+        words::significant(gain.median),
+        many.device,
+        bound(many),
+        if shares { "; the clients share one of its cores" } else { "" },
+        words::few(&gain)
+    );
+    let implication = match shares {
+        true => {
+            "Clients on the server's own cores take from what they measure: the figure is a lower \
+             bound. Measure from another host, or leave the clients a core."
+        }
+        false if many.word("protocol") == "redis" => {
+            "Redis carries commands out on one thread; other cores read and write for it. Several \
+             of it, each with keys of its own, take several cores."
+        }
+        false => "What is missing to as many times as there are cores is what they wait for.",
+    };
+    let figure = Some(figure_of(results, "rate", "cores"));
+    let id = id(results, many, "scaling");
+    Some(told(many.device, id, (&gain, "1"), (sentence, implication), figure))
+}

@@ -1,0 +1,181 @@
+//! What the trials of the experiments on applications measure.
+
+use niclab_device::{Applied, CoreUse, Energy};
+use niclab_result::Mark;
+
+use crate::breakdown::put_ledger;
+use crate::measure::{Metrics, put, put_ratio, quantiles};
+use crate::runner::json;
+
+/// Share of the requests due that clients may leave unsent before a trial is marked.
+const UNSENT_MAX: f64 = 0.005;
+
+/// A core is taken to have nothing left from here on.
+pub(crate) const BUSY: f64 = 0.95;
+
+/// Requests answered a second.
+pub(crate) const RATE: &str = "requests_per_s";
+
+/// Requests that waited for an answer at once, on average.
+pub(crate) const WAITING: &str = "waiting_requests";
+
+/// Median of the latency.
+pub(crate) const LATENCY: &str = "request_ns_p50";
+
+/// Its tail.
+pub(crate) const LATENCY_TAIL: &str = "request_ns_p99";
+
+/// Share of the time in which the server's cores worked.
+pub(crate) const SERVER_BUSY: &str = "server_busy_ratio";
+
+/// The same of the clients'.
+pub(crate) const CLIENT_BUSY: &str = "client_busy_ratio";
+
+/// Time of the server's cores for a request.
+pub(crate) const SERVER_TIME: &str = "server_ns_per_request";
+
+/// Energy of the machine for a request.
+pub(crate) const ENERGY: &str = "joules_per_request";
+
+/// The metrics of an application.
+///
+/// | metric | meaning |
+/// |---|---|
+/// | `planned_requests` … `unsent_requests` | were due, were sent, were answered, were not |
+/// | `refused_requests`, `miss_ratio` | answers that are errors; gets that found nothing, by gets |
+/// | `foreign_requests`, `duplicated_requests`, `late_requests` | as they came |
+/// | `loss_ratio` | lost by sent |
+/// | `requests_per_s` | answered |
+/// | `waiting_requests` | that were answered waited at once, on average (Little's law) |
+/// | `request_gbps`, `answer_gbps` | bytes of the application there and back |
+/// | `request_ns_…` | from when a request was due to its answer; in a closed loop from the call |
+/// | `service_ns_…`, `lateness_ns_…` | of an open loop: from the call; how late it left |
+/// | `server_user_ratio`, `…_system_…`, `…_softirq_…`, `…_busy_…` | use of the server's cores |
+/// | `client_busy_ratio` | use of the clients' |
+/// | `server_ns_per_request` | time of the server's cores by requests answered |
+/// | `shared_cores` | cores that both have |
+/// | `link_tx_gbps`, `link_rx_gbps`, `link_ratio` | frames; by the link's speed where it has one |
+/// | `joules_per_request` | energy of the machine by requests answered, where it has a meter |
+/// | `client_transmit_ns`, `server_ns` … | a term of the ledger ([`put_ledger`]) |
+/// | `rtt_ns_…`, `residue_ratio` … | latency with probes, and what else a ledger tells |
+pub(crate) fn put_application(metrics: &mut Metrics, seen: &Applied) {
+    let r = &seen.requested;
+    for (name, count) in [
+        ("planned_requests", r.planned),
+        ("sent_requests", r.sent),
+        ("unsent_requests", r.unsent),
+        ("answered_requests", r.answered),
+        ("lost_requests", r.lost),
+        ("late_requests", r.late),
+        ("refused_requests", r.refused),
+        ("duplicated_requests", r.duplicated),
+        ("foreign_requests", r.foreign),
+    ] {
+        put(metrics, name, count as f64, "requests");
+    }
+    put_ratio(metrics, "loss_ratio", r.lost, r.sent);
+    put_ratio(metrics, "miss_ratio", r.misses, r.hits + r.misses);
+    let duration_s = r.duration_ns as f64 / 1e9;
+    put(metrics, RATE, r.answered as f64 / duration_s, "requests/s");
+    // In an open loop what waits for its turn at the client is not sent yet.
+    let sent = &r.service.as_ref().unwrap_or(&r.latency).0;
+    if !sent.is_empty() {
+        let waiting = r.answered as f64 * sent.mean() / r.duration_ns as f64;
+        put(metrics, WAITING, waiting, "requests");
+    }
+    put(metrics, "request_gbps", r.sent_bytes as f64 * 8e-9 / duration_s, "Gbps");
+    put(metrics, "answer_gbps", r.received_bytes as f64 * 8e-9 / duration_s, "Gbps");
+    quantiles(metrics, "request_ns", &r.latency);
+    if let Some(service) = &r.service {
+        quantiles(metrics, "service_ns", service);
+    }
+    if let Some(lateness) = &r.lateness {
+        quantiles(metrics, "lateness_ns", lateness);
+    }
+    put_use(metrics, seen);
+    if let Some(Ok(ledger)) = &seen.ledger {
+        put_ledger(metrics, ledger);
+    }
+}
+
+fn put_use(metrics: &mut Metrics, seen: &Applied) {
+    let share = |cores: &[CoreUse], of: fn(&CoreUse) -> u64| {
+        let had: u64 = cores.iter().map(|core| core.busy_ns() + core.idle_ns).sum();
+        (had > 0).then(|| cores.iter().map(of).sum::<u64>() as f64 / had as f64)
+    };
+    let shares = [
+        ("server_user_ratio", share(&seen.server, |core| core.user_ns + core.nice_ns)),
+        ("server_system_ratio", share(&seen.server, |core| core.system_ns)),
+        ("server_softirq_ratio", share(&seen.server, |core| core.softirq_ns + core.irq_ns)),
+        (SERVER_BUSY, share(&seen.server, CoreUse::busy_ns)),
+        (CLIENT_BUSY, share(&seen.client, CoreUse::busy_ns)),
+    ];
+    for (name, share) in shares {
+        if let Some(share) = share {
+            put(metrics, name, share, "1");
+        }
+    }
+    let answered = seen.requested.answered as f64;
+    // The share is of a time that is not to the nanosecond that of the requests.
+    if let Some(busy) = share(&seen.server, CoreUse::busy_ns).filter(|_| answered > 0.0) {
+        let had_ns = seen.requested.duration_ns as f64 * seen.server.len() as f64;
+        put(metrics, SERVER_TIME, busy * had_ns / answered, "ns");
+    }
+    let is_shared = |core: &&CoreUse| seen.client.iter().any(|client| client.core == core.core);
+    put(metrics, "shared_cores", seen.server.iter().filter(is_shared).count() as f64, "cores");
+    // Link bytes and energy cover the time between the two readings, which is longer than that of
+    // the requests if the machine stalled.
+    let watched_s = seen.watched_ns as f64 / 1e9;
+    if let Some(link) = seen.link {
+        let [tx, rx] = [link.tx_bytes, link.rx_bytes].map(|bytes| bytes as f64 * 8.0 / watched_s);
+        put(metrics, "link_tx_gbps", tx / 1e9, "Gbps");
+        put(metrics, "link_rx_gbps", rx / 1e9, "Gbps");
+        if let Some(speed) = link.bits_per_s {
+            put(metrics, "link_ratio", tx.max(rx) / speed as f64, "1");
+        }
+    }
+    if let Energy::Measured { joules, .. } = seen.energy
+        && answered > 0.0
+    {
+        let part = seen.requested.duration_ns as f64 / seen.watched_ns as f64;
+        put(metrics, ENERGY, joules * part / answered, "J");
+    }
+}
+
+/// What stands beside the metrics of a sample.
+pub(crate) fn counters(seen: &Applied) -> serde_json::Value {
+    let mut counters = serde_json::json!({
+        "server": json(&seen.server),
+        "client": json(&seen.client),
+        "link": json(&seen.link),
+        "energy": json(&seen.energy),
+    });
+    match &seen.ledger {
+        Some(Ok(ledger)) => {
+            counters["terms"] = json(&ledger.terms);
+            counters["pairs"] = json(&ledger.pairs);
+            counters["stamps"] = ledger.stamps.into();
+        }
+        Some(Err(why)) => counters["no_ledger"] = why.as_str().into(),
+        None => {}
+    }
+    counters
+}
+
+/// The warnings that belong to an application.
+pub(crate) fn marks(seen: &Applied) -> Vec<Mark> {
+    let requested = &seen.requested;
+    let mut marks = Vec::new();
+    let busy =
+        |cores: &[CoreUse]| !cores.is_empty() && cores.iter().all(|core| core.busy_ratio() >= BUSY);
+    let is_unsent = requested.unsent as f64 > UNSENT_MAX * requested.planned as f64;
+    if busy(&seen.client) && !busy(&seen.server) || is_unsent && busy(&seen.client) {
+        marks.push(Mark::GeneratorLimited);
+    }
+    if requested.sent != requested.answered + requested.lost
+        || requested.planned != requested.sent + requested.unsent
+    {
+        marks.push(Mark::Unbalanced);
+    }
+    marks
+}

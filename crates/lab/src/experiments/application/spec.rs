@@ -1,0 +1,92 @@
+//! The axes of the experiments on applications: what can be typed.
+
+use serde::Deserialize;
+
+use crate::spec::defaults::{closed, here, ipv4, no, one, word, zero};
+use crate::values::Values;
+
+/// A product of axes of what clients ask of a server.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ApplicationSweep {
+    /// `memcached-tcp`, `memcached-udp`, `redis`, `http`.
+    pub protocol: Values,
+    /// `ipv4`, `ipv6`.
+    #[serde(default = "ipv4")]
+    pub family: Values,
+    /// The host of the clients: `here`, `there`.
+    #[serde(default = "here")]
+    pub client: Values,
+    /// What is asked for over HTTP.
+    #[serde(default = "root")]
+    pub path: Values,
+    /// Percent of the requests that are gets.
+    #[serde(default = "zero")]
+    pub gets: Values,
+    /// Bytes of a value, or `etc`.
+    pub size: Values,
+    /// How many keys there are.
+    #[serde(default = "keys_default")]
+    pub keys: Values,
+    /// Requests a second whatever comes back, or `closed`.
+    #[serde(default = "closed")]
+    pub rate: Values,
+    /// Connections, or so many for each core of the server: `100/core`.
+    #[serde(default = "one")]
+    pub connections: Values,
+    /// Requests that wait on each connection.
+    #[serde(default = "one")]
+    pub depth: Values,
+    /// Cores of the server, or `to-all`.
+    #[serde(default = "one")]
+    pub cores: Values,
+    /// Whether there is a ledger of the requests, too: `no` or `yes`.
+    #[serde(default = "no")]
+    pub stamps: Values,
+}
+
+impl ApplicationSweep {
+    pub(crate) fn axis(&mut self, name: &str) -> Option<&mut Values> {
+        match name {
+            "protocol" => Some(&mut self.protocol),
+            "family" => Some(&mut self.family),
+            "client" => Some(&mut self.client),
+            "path" => Some(&mut self.path),
+            "gets" => Some(&mut self.gets),
+            "size" => Some(&mut self.size),
+            "keys" => Some(&mut self.keys),
+            "rate" => Some(&mut self.rate),
+            "connections" => Some(&mut self.connections),
+            "depth" => Some(&mut self.depth),
+            "cores" => Some(&mut self.cores),
+            "stamps" => Some(&mut self.stamps),
+            _ => None,
+        }
+    }
+}
+
+fn root() -> Values {
+    word("/")
+}
+
+fn keys_default() -> Values {
+    Values(vec![niclab_result::Coordinate::Number(10_000.0)])
+}
+
+/// Axes of `application`.
+pub(crate) const AXES: &[(&str, &str)] = &[
+    ("protocol", "memcached-tcp, memcached-udp, redis or http"),
+    ("family", "ipv4 or ipv6"),
+    ("client", "the host of the clients: here or there"),
+    ("path", "what is asked for over http: /"),
+    ("gets", "percent of the requests that are gets; the others are sets"),
+    ("size", "bytes of a value, or etc: lengths and order of keys as measured at Facebook"),
+    ("keys", "how many there are"),
+    ("rate", "requests a second whatever comes back, or closed: one when another is answered"),
+    ("connections", "1 to 10000, or so many for each core of the server: 100/core"),
+    ("depth", "requests that wait on each connection"),
+    ("cores", "of the server; to-all: 1, 2, 4 and so on, and all there are"),
+    ("stamps", "where the time of a request goes, too, over TCP: no, yes"),
+    ("duration_ms", "measured part of a trial, one value"),
+    ("warmup_ms", "part before it that is never counted, one value"),
+];

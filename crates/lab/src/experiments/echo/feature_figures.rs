@@ -1,0 +1,89 @@
+//! What stands in the path of messages: the table of its costs, and their figure.
+
+use niclab_result::{Figure, Scale, Series, Table};
+
+use super::analysis::{PASSES, cells, cost, figure_id, id, rules, without, words_at};
+use crate::hosts::{RTT, RTT_TAIL};
+use crate::summary::Results;
+use crate::summary::curves::{add_point, axis};
+use crate::summary::tables::{marks_of, median, table as sheet, worded};
+use crate::words;
+
+/// What it costs, feature by feature; empty where nothing is compared.
+pub(super) fn table(results: &Results<'_>) -> Table {
+    let mut rows = Vec::new();
+    for device in results.devices() {
+        let all = cells(results, device);
+        for cell in &all {
+            let Some(base) = without(&all, cell) else { continue };
+            let more = cost(cell, base);
+            let each = rules(cell).filter(|rules| *rules > 0.0).and_then(|rules| {
+                let more = more?.median / PASSES / rules;
+                Some(format!("{} ns", words::significant(more)))
+            });
+            rows.push(vec![
+                device.to_owned(),
+                cell.word("feature"),
+                words_at(cell, "transport"),
+                cell.word("receive"),
+                cell.number("size").map(words::whole).unwrap_or_default(),
+                worded(base.estimate(RTT), words::time),
+                worded(cell.estimate(RTT), words::time),
+                median(cell, RTT_TAIL, words::time),
+                worded(more, signed),
+                each.unwrap_or_else(|| "-".to_owned()),
+                marks_of(cell, RTT),
+            ]);
+        }
+    }
+    let columns = [
+        "device",
+        "in the path",
+        "protocol",
+        "receive",
+        "bytes",
+        "without it",
+        "with it",
+        "p99 with it",
+        "it costs",
+        "each rule, one way",
+        "marks",
+    ];
+    let title = "What stands in the path at both hosts, and what it adds to a round trip (repeat \
+                 by repeat, interval)";
+    sheet(&id(results, "-costs"), title, &columns, rows)
+}
+
+/// A time that may be below nothing.
+fn signed(ns: f64) -> String {
+    match ns < 0.0 {
+        true => format!("-{}", words::time(-ns)),
+        false => words::time(ns),
+    }
+}
+
+/// Round trips over the rules of a packet filter.
+pub(super) fn figure(results: &Results<'_>) -> Figure {
+    let mut series: Vec<Series> = Vec::new();
+    for device in results.devices() {
+        for cell in cells(results, device) {
+            let Some(rules) = rules(cell) else { continue };
+            let words = ["transport", "receive", "size"].map(|axis| words_at(cell, axis));
+            let name = format!("{device}, {}", words.join(", "));
+            if let Some(point) = cell.mean(RTT, 1e-3, rules) {
+                add_point(&mut series, name, device, point);
+            }
+        }
+    }
+    Figure {
+        id: figure_id(results),
+        title: "Round trip over the rules of a packet filter".into(),
+        caption: "Rules of nftables that every packet is held against and none matches, in one \
+                  chain of each host."
+            .into(),
+        x: axis("rules", "", Scale::Linear),
+        y: axis("round trip", "us", Scale::Log),
+        series,
+        knees: Vec::new(),
+    }
+}

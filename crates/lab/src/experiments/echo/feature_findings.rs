@@ -1,0 +1,99 @@
+//! What stands in the path of messages, and what it costs them.
+
+use niclab_result::Finding;
+
+use super::analysis::{PASSES, cost, figure_id, rules, without, words_at};
+use super::findings::{enough, id};
+use crate::cells::Cell;
+use crate::findings::told;
+use crate::hosts::RTT;
+use crate::statistics::Estimate;
+use crate::summary::Results;
+use crate::{statistics, words};
+
+/// A finding for rules, for the tunnel, and for the queueing disciplines together, of the shortest
+/// message.
+pub(crate) fn findings(results: &Results<'_>, all: &[&Cell<'_>]) -> Vec<Finding> {
+    let size = |cell: &Cell<'_>| cell.number("size").unwrap_or(f64::MAX);
+    let mut with: Vec<(&Cell<'_>, &Cell<'_>)> =
+        all.iter().filter_map(|cell| Some((*cell, without(all, cell)?))).collect();
+    let shortest = with.iter().map(|(cell, _)| size(cell)).fold(f64::MAX, f64::min);
+    with.retain(|(cell, _)| size(cell) == shortest);
+    let found = [filter(results, &with), tunnel(results, &with), queueing(results, &with)];
+    found.into_iter().flatten().collect()
+}
+
+/// What a rule costs: by the longest table against the empty one.
+fn filter(results: &Results<'_>, with: &[(&Cell<'_>, &Cell<'_>)]) -> Option<Finding> {
+    let most = with.iter().filter(|(cell, _)| rules(cell) > Some(0.0));
+    let number = |cell: &Cell<'_>| rules(cell).unwrap_or(0.0);
+    let (cell, base) = most.max_by(|a, b| number(a.0).total_cmp(&number(b.0)))?;
+    let count = number(cell);
+    let empty =
+        with.iter().find(|(other, same)| rules(other) == Some(0.0) && std::ptr::eq(*same, *base));
+    let empty = empty.map_or(base, |(empty, _)| empty);
+    let (long, short) = cell.paired(empty, RTT);
+    let each: Vec<f64> =
+        long.iter().zip(&short).map(|(long, short)| (long - short) / PASSES / count).collect();
+    let each = enough(statistics::estimate(&each))?;
+    let more = cost(cell, base)?;
+    let sentence = format!(
+        "A rule of nftables that does not match costs a packet {} ns on {}: {} of them make a \
+         round trip of {} {} longer{}.",
+        words::significant(each.median),
+        cell.device,
+        words::whole(count),
+        words_at(cell, "size"),
+        words::time(more.median.max(0.0)),
+        words::few(&each)
+    );
+    let implication = "A chain is gone through rule by rule: put many addresses in a set or a map, \
+                       and what matches most in front.";
+    let figure = Some(figure_id(results));
+    Some(told(cell.device, id(results, "rule"), (&each, "ns"), (sentence, implication), figure))
+}
+
+fn tunnel(results: &Results<'_>, with: &[(&Cell<'_>, &Cell<'_>)]) -> Option<Finding> {
+    let (cell, base) = with.iter().find(|(cell, _)| cell.word("feature") == "vxlan")?;
+    let more = enough(cost(cell, base))?;
+    let sentence = format!(
+        "A VXLAN tunnel makes a round trip of {} {} {} on {}{}.",
+        words_at(cell, "size"),
+        words::time(more.median.abs()),
+        if more.median < 0.0 { "shorter" } else { "longer" },
+        cell.device,
+        words::few(&more)
+    );
+    let implication = "Each packet goes through the stack once more, and loses 50 bytes of its \
+                       frame: this is what a card that takes tunnels off can save.";
+    Some(told(cell.device, id(results, "vxlan"), (&more, "ns"), (sentence, implication), None))
+}
+
+/// The cheapest and the dearest discipline.
+fn queueing(results: &Results<'_>, with: &[(&Cell<'_>, &Cell<'_>)]) -> Option<Finding> {
+    let is_qdisc = |cell: &Cell<'_>| rules(cell).is_none() && cell.word("feature") != "vxlan";
+    let mut costs: Vec<(&Cell<'_>, Estimate)> = Vec::new();
+    for (cell, base) in with.iter().filter(|(cell, _)| is_qdisc(cell)) {
+        costs.extend(enough(cost(cell, base)).map(|cost| (*cell, cost)));
+    }
+    costs.sort_by(|a, b| a.1.median.total_cmp(&b.1.median));
+    let [(least, low), .., (most, high)] = costs.as_slice() else { return None };
+    let name = |cell: &Cell<'_>| cell.word("feature");
+    let said = |estimate: &Estimate| match estimate.low <= 0.0 {
+        true => "nothing that can be told from its scatter".to_owned(),
+        false => words::time(estimate.median),
+    };
+    let sentence = format!(
+        "Of the queueing disciplines on {}, {} costs a round trip of {} {}, {} {}{}.",
+        least.device,
+        name(least),
+        words_at(least, "size"),
+        said(low),
+        name(most),
+        said(high),
+        words::few(high)
+    );
+    let implication = "This is the price of the discipline itself: nothing waits here. What it \
+                       saves those who wait for others is another question.";
+    Some(told(most.device, id(results, "qdisc"), (high, "ns"), (sentence, implication), None))
+}

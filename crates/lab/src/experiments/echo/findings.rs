@@ -1,0 +1,207 @@
+//! The findings of the experiments on the echo.
+
+use niclab_result::Finding;
+
+use super::analysis::{cells, is_plain, rtt_figure, words_at};
+use super::feature_findings;
+use super::metrics::ANSWERED;
+use crate::cells::{Cell, paired};
+use crate::findings::{NO_COST, REPEATS_MIN, told};
+use crate::hosts::{CLOSED, RTT, RTT_TAIL};
+use crate::statistics::Estimate;
+use crate::summary::Results;
+use crate::words;
+
+/// Axes whose values another cell may share.
+pub(super) const AXES: [&str; 8] =
+    ["transport", "family", "client", "receive", "rate", "size", "batch", "feature"];
+
+/// Device by device: how long a message takes, and what length, protocol, waiting, direction and
+/// batches make of it.
+pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for device in results.devices() {
+        let all = cells(results, device);
+        findings.extend(base(results, &all));
+        findings.extend(length(results, &all));
+        findings.extend(compared(results, &all));
+        findings.extend(batches(results, &all));
+        findings.extend(feature_findings::findings(results, &all));
+    }
+    findings
+}
+
+/// The name of a finding: two experiments may tell of the same.
+pub(crate) fn id(results: &Results<'_>, what: &str) -> String {
+    format!("{}-{what}", results.experiment.name)
+}
+
+pub(crate) fn enough(estimate: Option<Estimate>) -> Option<Estimate> {
+    estimate.filter(|estimate| estimate.repeats >= REPEATS_MIN)
+}
+
+/// The shortest message of which one at a time goes from here over UDP.
+fn shortest<'a>(all: &[&'a Cell<'a>]) -> Option<&'a Cell<'a>> {
+    let plain = all.iter().copied().filter(|cell| is_plain(cell) && cell.word("client") == "here");
+    let short = plain.filter(|cell| cell.number("size") >= Some(64.0));
+    short.min_by(|a, b| {
+        let size = |cell: &Cell<'_>| cell.number("size").unwrap_or(f64::MAX);
+        size(a).total_cmp(&size(b))
+    })
+}
+
+/// The cell that differs from another one by this value alone.
+fn beside<'a>(
+    all: &[&'a Cell<'a>],
+    cell: &Cell<'_>,
+    axis: &str,
+    word: &str,
+) -> Option<&'a Cell<'a>> {
+    let is_it = |other: &&Cell<'_>| {
+        AXES.iter().all(|at| {
+            let wanted = if *at == axis { word.to_owned() } else { cell.word(at) };
+            other.word(at) == wanted
+        })
+    };
+    all.iter().copied().find(is_it)
+}
+
+fn base(results: &Results<'_>, all: &[&Cell<'_>]) -> Option<Finding> {
+    let cell = shortest(all)?;
+    let rtt = enough(cell.estimate(RTT))?;
+    let tail = cell.estimate(RTT_TAIL)?;
+    let sentence = format!(
+        "A message of {} over UDP takes {} there and back on {}; one in a hundred takes {} or \
+         more{}.",
+        words_at(cell, "size"),
+        words::time(rtt.median),
+        cell.device,
+        words::time(tail.median),
+        words::few(&rtt)
+    );
+    let implication = "This is what two kernels, two wake-ups and what lies between them take: no \
+                       application over sockets answers sooner.";
+    let figure = Some(rtt_figure(results, "size"));
+    Some(told(cell.device, id(results, "rtt"), (&rtt, "ns"), (sentence, implication), figure))
+}
+
+/// What a message that fills a frame takes, and the longest one.
+fn length(results: &Results<'_>, all: &[&Cell<'_>]) -> Option<Finding> {
+    let short = shortest(all)?;
+    let same = all.iter().copied().filter(|cell| {
+        AXES.iter().all(|axis| *axis == "size" || cell.word(axis) == short.word(axis))
+    });
+    let size = |cell: &Cell<'_>| cell.number("size").unwrap_or(0.0);
+    let long = same.max_by(|a, b| size(a).total_cmp(&size(b)))?;
+    let more_kb = (size(long) - size(short)) / 1e3;
+    if more_kb < 1.0 {
+        return None;
+    }
+    let (with, without) = long.paired(short, RTT);
+    let each: Vec<f64> =
+        with.iter().zip(&without).map(|(with, without)| (with - without) / more_kb).collect();
+    let per_kb = enough(crate::statistics::estimate(&each))?;
+    let sentence = format!(
+        "Each 1000 B more take {} there and back on {}, from {} to {} over UDP{}.",
+        words::time(per_kb.median.max(0.0)),
+        short.device,
+        words_at(short, "size"),
+        words_at(long, "size"),
+        words::few(&per_kb)
+    );
+    let implication = "Copies, checksums and the frames that a long message is cut into: of short \
+                       messages the length hardly counts.";
+    let figure = Some(rtt_figure(results, "size"));
+    let id = id(results, "length");
+    Some(told(short.device, id, (&per_kb, "ns"), (sentence, implication), figure))
+}
+
+/// What another protocol, another way to wait and the other direction make of a round trip.
+fn compared(results: &Results<'_>, all: &[&Cell<'_>]) -> Vec<Finding> {
+    let asked = [
+        (
+            "transport",
+            "tcp",
+            "Over TCP",
+            "over UDP",
+            "Connections cost what this says beside datagrams, where both carry one message.",
+        ),
+        (
+            "receive",
+            "busy-poll",
+            "Between programs that never sleep",
+            "between those that do",
+            "The difference is two wake-ups. A core that polls is busy all the time for it.",
+        ),
+        (
+            "client",
+            "there",
+            "From the other host",
+            "from this one",
+            "What differs by direction is what the two hosts, or their cores, differ by.",
+        ),
+    ];
+    let Some(cell) = shortest(all) else { return Vec::new() };
+    let mut findings = Vec::new();
+    for (axis, word, with, without, implication) in asked {
+        let Some(other) = beside(all, cell, axis, word) else { continue };
+        let Some(ratio) = enough(paired(other, cell, RTT)) else { continue };
+        let same = (1.0 - ratio.low).max(ratio.high - 1.0) <= NO_COST;
+        let what = match (ratio.low > 1.0 || ratio.high < 1.0, same) {
+            (true, _) => format!("{} times as long as", words::significant(ratio.median)),
+            (_, true) => "as long as".to_owned(),
+            _ => format!(
+                "{} to {} times as long as",
+                words::significant(ratio.low),
+                words::significant(ratio.high)
+            ),
+        };
+        let sentence = format!(
+            "{with} a message of {} takes {what} {without} on {}{}.",
+            words_at(cell, "size"),
+            cell.device,
+            words::few(&ratio)
+        );
+        let figure = Some(rtt_figure(results, "size"));
+        let id = id(results, word);
+        findings.push(told(cell.device, id, (&ratio, "1"), (sentence, implication), figure));
+    }
+    findings
+}
+
+/// What batches bring in a closed loop.
+fn batches(results: &Results<'_>, all: &[&Cell<'_>]) -> Option<Finding> {
+    let is_loop = |cell: &&&Cell<'_>| {
+        let at = |axis: &str, word: &str| cell.word(axis) == word;
+        at("transport", "udp") && at("client", "here") && at("rate", CLOSED)
+    };
+    let single = all.iter().filter(is_loop).find(|cell| cell.is_at(&[("batch", 1.0)]))?;
+    let same = all.iter().filter(is_loop).filter(|cell| {
+        AXES.iter().all(|axis| *axis == "batch" || cell.word(axis) == single.word(axis))
+    });
+    let rate = |cell: &Cell<'_>| cell.estimate(ANSWERED).map_or(0.0, |rate| rate.median);
+    let best = same.copied().max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
+    if best.is_at(&[("batch", 1.0)]) {
+        return None;
+    }
+    let gain = enough(paired(best, single, ANSWERED))?;
+    let (fast, slow) = (best.estimate(RTT)?, single.estimate(RTT)?);
+    let sentence = format!(
+        "Sent in {}, {} times as many messages of {} come back a second on {} ({} in place of \
+         {}), and each takes {} in place of {}{}.",
+        words_at(best, "batch"),
+        words::significant(gain.median),
+        words_at(single, "size"),
+        single.device,
+        words::whole(rate(best)),
+        words::whole(rate(single)),
+        words::time(fast.median),
+        words::time(slow.median),
+        words::few(&gain)
+    );
+    let implication = "Calls and wake-ups are shared by a batch; what is left is the price of each \
+                       message. Who needs its answer soon sends alone.";
+    let figure = Some(rtt_figure(results, "batch"));
+    let id = id(results, "best");
+    Some(told(single.device, id, (&gain, "1"), (sentence, implication), figure))
+}

@@ -1,0 +1,74 @@
+//! What the trials of the echo experiments measure.
+
+use niclab_device::Exchanged;
+use niclab_device::echo::{Echo, Echoed};
+use niclab_result::Mark;
+
+use crate::measure::{Metrics, put, put_ratio, quantiles};
+
+/// Share of the messages due that a client may leave unsent before a trial is marked.
+const UNSENT_MAX: f64 = 0.005;
+
+/// Messages answered a second.
+pub(crate) const ANSWERED: &str = "answered_per_s";
+
+/// The metrics of an exchange.
+///
+/// | metric | meaning |
+/// |---|---|
+/// | `planned_messages` … `unsent_messages` | were due, were sent, came back, did not |
+/// | `late_messages` | of the lost, those whose answer came when nobody waited for it any more |
+/// | `reordered_messages`, `duplicated_messages`, `foreign_messages` | as they came back |
+/// | `loss_ratio` | lost by sent |
+/// | `answered_per_s`, `payload_gbps` | what came back, and its bytes, in one direction |
+/// | `rtt_ns_…` | from when a message was due to its answer; in a closed loop from the call |
+/// | `service_ns_…` | of an open loop: from the call that sent it |
+/// | `lateness_ns_…` | of an open loop: how late it left |
+pub(crate) fn put_exchange(metrics: &mut Metrics, seen: &Exchanged, echo: &Echo) {
+    let e = &seen.echoed;
+    for (name, count) in [
+        ("planned_messages", e.planned),
+        ("sent_messages", e.sent),
+        ("unsent_messages", e.unsent),
+        ("answered_messages", e.answered),
+        ("lost_messages", e.lost),
+        ("late_messages", e.late),
+        ("reordered_messages", e.reordered),
+        ("duplicated_messages", e.duplicated),
+        ("foreign_messages", e.foreign),
+    ] {
+        put(metrics, name, count as f64, "messages");
+    }
+    put_ratio(metrics, "loss_ratio", e.lost, e.sent);
+    let duration_s = e.duration_ns as f64 / 1e9;
+    let per_s = e.answered as f64 / duration_s;
+    put(metrics, ANSWERED, per_s, "messages/s");
+    put(metrics, "payload_gbps", per_s * f64::from(echo.size) * 8.0 / 1e9, "Gbps");
+    quantiles(metrics, "rtt_ns", &e.rtt);
+    if let Some(service) = &e.service {
+        quantiles(metrics, "service_ns", service);
+    }
+    if let Some(lateness) = &e.lateness {
+        quantiles(metrics, "lateness_ns", lateness);
+    }
+}
+
+/// Why an exchange speaks for nothing: it ended before its time, or none of its messages left.
+pub(crate) fn ended(echoed: &Echoed) -> Option<String> {
+    let nothing = "no message was sent in the measured part: measure longer with \
+                   --set duration_ms=1000";
+    echoed.ended.clone().or_else(|| (echoed.sent == 0).then(|| nothing.to_owned()))
+}
+
+/// The warnings that belong to an exchange.
+pub(crate) fn marks(echoed: &Echoed) -> Vec<Mark> {
+    let mut marks = Vec::new();
+    if echoed.unsent as f64 > UNSENT_MAX * echoed.planned as f64 {
+        marks.push(Mark::GeneratorLimited);
+    }
+    if echoed.sent != echoed.answered + echoed.lost || echoed.planned != echoed.sent + echoed.unsent
+    {
+        marks.push(Mark::Unbalanced);
+    }
+    marks
+}

@@ -1,0 +1,252 @@
+//! Two hosts whose round trips are known, and what is made of them.
+
+use niclab_device::echo::{Echoed, Served, Transport};
+use niclab_device::{
+    About, DeviceError, Exchanged, Family, Host, Latency, Load, Observation, Place as Seat, Plan,
+    Setup, SetupReport, Testbed,
+};
+use niclab_result::{Mark, Origin, Outcome};
+
+use super::*;
+use crate::experiments::echo::metrics::{ended, marks};
+use crate::hosts::RTT;
+use crate::simulated::{Bench, Nature, cell_at};
+use crate::spec::GridName;
+use crate::validation::{Measured, measure};
+
+/// Messages take 20 us, and 1 us for each 1000 bytes; over TCP a fifth more, between programs that
+/// poll half, from there a third more, a microsecond for each other message of a batch, and what is
+/// in the path costs what stands in [`rtt_ns`].
+struct Hosts {
+    about: About,
+    /// Exchanges after which the server is gone.
+    exchanges_max: u32,
+    exchanges: u32,
+    /// What it cannot do.
+    lacks: Option<(Family, &'static str)>,
+}
+
+impl Hosts {
+    fn new() -> Hosts {
+        let seat = |role: &str| Seat { role: role.into(), label: "a host".into(), core: None };
+        let hosts = ["client", "wire", "server"].map(seat).into();
+        let about = About { name: "known".into(), hosts, ..About::default() };
+        Hosts { about, exchanges_max: u32::MAX, exchanges: 0, lacks: None }
+    }
+}
+
+fn rtt_ns(exchange: &Exchange) -> f64 {
+    let echo = &exchange.echo;
+    let base = 20_000.0 + f64::from(echo.size) + 1_000.0 * f64::from(echo.batch - 1);
+    let transport = if echo.transport == Transport::Tcp { 1.2 } else { 1.0 };
+    let receive = if echo.receive == Receive::BusyPoll { 0.5 } else { 1.0 };
+    let client = if exchange.client == Host::There { 4.0 / 3.0 } else { 1.0 };
+    let feature = match &exchange.feature {
+        Feature::None => 0.0,
+        Feature::Nft { rules } => 500.0 + 6.0 * f64::from(*rules),
+        Feature::Vxlan => 2_500.0,
+        Feature::Qdisc { name } => 100.0 * name.len() as f64,
+    };
+    base * transport * receive * client + feature
+}
+
+impl Testbed for Hosts {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn setup(&mut self, setup: &Setup) -> Result<SetupReport, DeviceError> {
+        assert!(setup.rules.is_empty(), "an exchange needs no rules");
+        Ok(SetupReport::default())
+    }
+
+    fn exchange(&mut self, exchange: &Exchange) -> Result<Exchanged, DeviceError> {
+        if let Some((family, capability)) = self.lacks
+            && family == exchange.family
+        {
+            return Err(DeviceError::NotSupported { capability: capability.into() });
+        }
+        self.exchanges += 1;
+        if self.exchanges > self.exchanges_max {
+            let (device, reason) = ("known".into(), "nobody answers".into());
+            return Err(DeviceError::Broken { device, reason });
+        }
+        let (echo, rtt_ns) = (&exchange.echo, rtt_ns(exchange));
+        let per_s = match echo.pace {
+            Pace::Closed => f64::from(echo.batch) / rtt_ns * 1e9,
+            Pace::Open { per_s } => per_s,
+        };
+        let planned = (per_s * echo.duration_ns as f64 / 1e9) as u64;
+        let (sent, mut rtt) = (planned.min(1_000_000), Latency::new());
+        rtt.record_n(rtt_ns as u64, sent);
+        let ended = (self.exchanges == self.exchanges_max).then(|| "it went".to_owned());
+        let echoed = Echoed {
+            duration_ns: echo.duration_ns,
+            planned,
+            sent,
+            unsent: planned - sent,
+            answered: sent,
+            rtt,
+            ended,
+            ..Echoed::default()
+        };
+        Ok(Exchanged { echoed, served: Some(Served::default()) })
+    }
+
+    fn run(&mut self, _: &Load, _: &Plan) -> Result<Observation, DeviceError> {
+        Err(DeviceError::NotSupported { capability: "frames".into() })
+    }
+}
+
+fn measured(hosts: &mut Hosts, name: &str, set: &[&str]) -> Measured {
+    measure(hosts, name, GridName::Reduced, set, Some(6)).unwrap()
+}
+
+fn said(measured: &Measured, id: &str) -> (String, f64) {
+    let findings = measured.summary().findings;
+    let found = findings.iter().find(|finding| finding.id == format!("known-{id}"));
+    let found = found.unwrap_or_else(|| panic!("no {id} among {findings:#?}"));
+    (found.sentence.clone(), found.value.value)
+}
+
+/// `true` within a thousandth: what a histogram keeps.
+fn near(value: f64, wanted: f64) -> bool {
+    (value / wanted - 1.0).abs() < 2e-3
+}
+
+#[test]
+fn what_length_protocol_waiting_and_direction_cost_is_found_as_it_is() {
+    let measured = measured(&mut Hosts::new(), "echo-size", &[]);
+    assert!(!measured.summary().partial);
+    let (sentence, value) = said(&measured, "echo-size-rtt");
+    assert!(sentence.starts_with("A message of 64 B over UDP takes 20.1 us"), "{sentence}");
+    assert!(near(value, 20_064.0), "{value}");
+    let (sentence, value) = said(&measured, "echo-size-length");
+    assert!(sentence.contains("from 64 B to 65,507 B"), "{sentence}");
+    assert!(near(value, 1_000.0), "{value}");
+    for (id, words, ratio) in [
+        ("echo-size-tcp", "Over TCP a message of 64 B takes 1.20 times as long as over UDP", 1.2),
+        ("echo-size-busy-poll", "takes 0.500 times as long as between those that do", 0.5),
+        ("echo-size-there", "From the other host a message of 64 B takes 1.33 times", 4.0 / 3.0),
+    ] {
+        let (sentence, value) = said(&measured, id);
+        assert!(sentence.contains(words), "{sentence}");
+        assert!(near(value, ratio), "{value}");
+    }
+}
+
+#[test]
+fn the_best_batch_is_found_and_what_a_message_takes_in_it() {
+    let measured = measured(&mut Hosts::new(), "echo-batch", &[]);
+    let (sentence, value) = said(&measured, "echo-batch-best");
+    // 1024 in 21.472 + 1023 us, against one in 21.472 us.
+    let gain = 1024.0 * 21_472.0 / (21_472.0 + 1_023_000.0);
+    assert!(near(value, gain), "{value} for {gain}");
+    assert!(sentence.starts_with("Sent in batches of 1,024, 21.1 times as many"), "{sentence}");
+    let summary = measured.summary();
+    let ids: Vec<&str> =
+        summary.experiments[0].figures.iter().map(|figure| figure.id.as_str()).collect();
+    assert_eq!(ids, ["echo-batch-rtt-batch", "echo-batch-rate-batch"]);
+    let table = &summary.experiments[0].tables[0];
+    let open = [("rate", "20,000/s"), ("batch", "16")];
+    assert_eq!(cell_at(table, &open, "answered/s"), "20,000");
+}
+
+#[test]
+fn ours_stands_beside_the_published_table_in_both_directions() {
+    let measured = measured(&mut Hosts::new(), "echo-size", &[]);
+    let summary = measured.summary();
+    let table = &summary.experiments[0].tables[1];
+    let at = |host: &str, column: &str| cell_at(table, &[("host", host)], column);
+    assert_eq!(at("known", "64 B, us"), "20.08 (26.77)");
+    assert_eq!(at("CX-4Lx, host", "1024 B, us"), "23.28 (22.42)");
+    let figure = &summary.experiments[0].figures[0];
+    let published =
+        figure.series.iter().filter(|series| series.origin == Origin::Published).count();
+    assert_eq!(published, 7);
+}
+
+#[test]
+fn a_server_that_goes_leaves_what_was_measured_and_ends_the_device() {
+    let mut hosts = Hosts { exchanges_max: 10, ..Hosts::new() };
+    let measured = measured(&mut hosts, "echo-size", &[]);
+    let outcomes: Vec<&Outcome> = measured.samples.iter().map(|sample| &sample.outcome).collect();
+    assert_eq!(outcomes.len(), 11);
+    let (whole, rest) = outcomes.split_at(9);
+    assert!(whole.iter().all(|outcome| **outcome == Outcome::Measured));
+    assert!(matches!(rest[0], Outcome::Failed { reason, dropped: false } if reason == "it went"));
+    assert!(matches!(rest[1], Outcome::Failed { dropped: true, .. }), "{rest:?}");
+    let kept = &measured.samples[9];
+    assert!(kept.metrics.contains_key(RTT) && kept.latency_tag.is_some());
+    assert!(measured.summary().warnings.iter().any(|words| words.contains("it went")));
+}
+
+#[test]
+fn what_a_host_lacks_bars_what_needs_it_and_nothing_else() {
+    let mut hosts = Hosts { lacks: Some((Family::V6, "IPv6")), ..Hosts::new() };
+    let set = ["family=ipv4,ipv6", "size=64", "receive=blocking", "client=here"];
+    let measured = measured(&mut hosts, "echo-size", &set);
+    let count = |outcome: fn(&Outcome) -> bool| {
+        measured.samples.iter().filter(|sample| outcome(&sample.outcome)).count()
+    };
+    // UDP and TCP over IPv4, six repeats each; over IPv6 they are asked for once.
+    assert_eq!(count(|outcome| *outcome == Outcome::Measured), 12);
+    assert_eq!(count(|outcome| matches!(outcome, Outcome::NotSupported { .. })), 2);
+    assert!(!measured.summary().partial);
+}
+
+#[test]
+fn a_device_without_hosts_is_told_once_and_never_asked() {
+    let mut bench = Bench::of("echo-size", vec![Nature::default()], &[], 6);
+    bench.execute();
+    let outcomes: Vec<&Outcome> =
+        bench.store.samples.iter().map(|sample| &sample.outcome).collect();
+    assert_eq!(outcomes, [&Outcome::NotSupported { capability: "echo".into() }]);
+    assert!(bench.devices[0].setups == 0 && bench.devices[0].trials == 0);
+}
+
+#[test]
+fn what_was_due_and_never_left_is_the_clients_limit() {
+    let mut hosts = Hosts::new();
+    let set = ["rate=1000M", "size=64", "transport=udp", "client=here", "receive=blocking"];
+    let measured = measured(&mut hosts, "echo-size", &set);
+    assert!(measured.samples.iter().all(|s| s.marks.contains(&Mark::GeneratorLimited)));
+    let unbalanced = Echoed { sent: 10, answered: 8, lost: 1, planned: 10, ..Echoed::default() };
+    assert_eq!(marks(&unbalanced), [Mark::Unbalanced]);
+}
+
+#[test]
+fn an_exchange_that_sent_nothing_speaks_for_nothing() {
+    let sent = Echoed { sent: 2, lost: 2, planned: 2, ..Echoed::default() };
+    assert_eq!(ended(&sent), None, "losses are a result");
+    assert!(ended(&Echoed::default()).is_some_and(|why| why.contains("no message was sent")));
+    let gone = Echoed { ended: Some("gone".into()), ..Echoed::default() };
+    assert_eq!(ended(&gone).as_deref(), Some("gone"));
+}
+
+#[test]
+fn what_stands_in_the_path_costs_what_it_does() {
+    let measured = measured(&mut Hosts::new(), "echo-features", &[]);
+    let (sentence, value) = said(&measured, "echo-features-rule");
+    assert!(
+        sentence.starts_with("A rule of nftables that does not match costs a packet 3"),
+        "{sentence}"
+    );
+    assert!((value - 3.0).abs() < 0.05, "{value}");
+    let (sentence, value) = said(&measured, "echo-features-vxlan");
+    assert!(
+        sentence.contains("round trip of 64 B 2.5") && sentence.contains("longer"),
+        "{sentence}"
+    );
+    assert!((value - 2_500.0).abs() < 60.0, "{value}");
+    let (sentence, _) = said(&measured, "echo-features-qdisc");
+    assert!(sentence.contains("fq costs") && sentence.contains("pfifo_fast 1"), "{sentence}");
+    let experiment = measured.summary().experiments.remove(0);
+    let tables = experiment.tables;
+    let costs = tables.iter().find(|table| table.id == "echo-features-costs").unwrap();
+    // Four beside nothing at each of two lengths, and seven disciplines at one.
+    assert_eq!(costs.rows.len(), 2 * 4 + 7);
+    assert!(costs.rows.iter().all(|row| row[1] != "none"));
+    let figures: Vec<String> = experiment.figures.into_iter().map(|f| f.id).collect();
+    assert!(figures.contains(&"echo-features-rtt-rules".to_owned()), "{figures:?}");
+}

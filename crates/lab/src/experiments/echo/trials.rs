@@ -1,0 +1,135 @@
+//! The experiments on the echo: where they measure, and what an exchange of messages shows.
+
+use niclab_device::echo::{BATCH_MAX, Echo, Pace, Receive, SIZE_MAX, SIZE_MIN};
+use niclab_device::{Exchange, Feature};
+use niclab_result::{Coordinate, Point};
+
+use super::spec::EchoSweep;
+use crate::axes::{at_axes, name_of, numbers, refused, words};
+use crate::hosts::{CLOSED, FAMILIES, HOSTS, TRANSPORTS, paces, product};
+use crate::place::Place;
+use crate::run::{PlannedRate, Resolver, Task, Trial, index_of};
+use crate::spec::{Hits, SpecError, TrialKind};
+use crate::values::Values;
+
+/// Ways to wait, by name.
+const RECEIVES: [(&str, Receive); 4] = [
+    ("blocking", Receive::Blocking),
+    ("busy-poll", Receive::BusyPoll),
+    ("epoll", Receive::Epoll),
+    ("io-uring", Receive::IoUring),
+];
+
+/// Whether a ledger stamps inside the stacks, by name.
+const DEEP: [(&str, bool); 2] = [("no", false), ("yes", true)];
+
+/// Whose stamps a ledger has, by name.
+const STAMPS: [(&str, bool); 2] = [("probes", false), ("sockets", true)];
+
+/// All exchanges of a sweep, the product of its axes; of one length each.
+pub fn exchanges(
+    sweep: &EchoSweep,
+    duration_ms: u64,
+    warmup_ms: u64,
+) -> Result<Vec<Exchange>, SpecError> {
+    let sizes = numbers("size", &sweep.size, SIZE_MIN.into(), SIZE_MAX.into())?;
+    let batches = numbers("batch", &sweep.batch, 1, BATCH_MAX.into())?;
+    let receives = words("receive", &sweep.receive, &RECEIVES)?;
+    let paces = paces(&sweep.rate)?;
+    let hosts = words("client", &sweep.client, &HOSTS)?;
+    let families = words("family", &sweep.family, &FAMILIES)?;
+    let features = features(&sweep.feature)?;
+    let deeps = words("deep", &sweep.deep, &DEEP)?;
+    let stamps = words("stamps", &sweep.stamps, &STAMPS)?;
+    let deeps: Vec<(bool, bool)> =
+        product(&stamps, &deeps).map(|(&sockets, &deep)| (deep, sockets)).collect();
+    let milliseconds = |ms: u64| ms * 1_000_000;
+    let mut all = Vec::new();
+    for transport in words("transport", &sweep.transport, &TRANSPORTS)? {
+        for (&family, &client) in product(&families, &hosts) {
+            for (&receive, &pace) in product(&receives, &paces) {
+                for ((feature, &(deep, sockets)), (&size, &batch)) in product(&features, &deeps)
+                    .flat_map(|one| product(&sizes, &batches).map(move |at| (one, at)))
+                {
+                    let echo = Echo {
+                        transport,
+                        size: size as u16,
+                        batch: batch as u16,
+                        receive,
+                        pace,
+                        duration_ns: milliseconds(duration_ms),
+                        warmup_ns: milliseconds(warmup_ms),
+                    };
+                    let feature = feature.clone();
+                    all.push(Exchange { client, family, fifo: None, feature, deep, sockets, echo });
+                }
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn features(values: &Values) -> Result<Vec<Feature>, SpecError> {
+    let one = |value: &Coordinate| {
+        value.to_string().parse().map_err(|remedy| refused("feature", value, remedy))
+    };
+    values.0.iter().map(one).collect()
+}
+
+/// Where an exchange stands.
+fn point(exchange: &Exchange) -> Point {
+    let word = |word: &str| Coordinate::Word(word.to_owned());
+    let number = |number: u16| Coordinate::Number(number.into());
+    let echo = &exchange.echo;
+    let rate = match echo.pace {
+        Pace::Closed => word(CLOSED),
+        Pace::Open { per_s } => Coordinate::Number(per_s),
+    };
+    at_axes([
+        ("transport", word(name_of(&TRANSPORTS, echo.transport))),
+        ("family", word(name_of(&FAMILIES, exchange.family))),
+        ("client", word(name_of(&HOSTS, exchange.client))),
+        ("receive", word(name_of(&RECEIVES, echo.receive))),
+        ("rate", rate),
+        ("size", number(echo.size)),
+        ("batch", number(echo.batch)),
+        ("feature", word(&exchange.feature.to_string())),
+        ("deep", word(name_of(&DEEP, exchange.deep))),
+        ("stamps", word(name_of(&STAMPS, exchange.sockets))),
+    ])
+}
+
+impl Resolver<'_> {
+    /// A trial for each exchange. They have no set-up but that nothing is set up.
+    pub fn add_exchanges(
+        &mut self,
+        sweeps: &[EchoSweep],
+        kind: TrialKind,
+    ) -> Result<(), SpecError> {
+        let (groups, rules, match_percent, hits, flows) = (0, 0, 0, Hits::Flows, 1);
+        let nothing = Place { groups, rules, match_percent, hits, flows }.setup(self.seed, 64);
+        let setup = index_of(&mut self.run.setups, nothing);
+        for sweep in sweeps {
+            for asked in exchanges(sweep, self.grid.duration_ms, self.grid.warmup_ms)? {
+                for (is_asked, axis, value) in
+                    [(asked.deep, "deep", "yes"), (asked.sockets, "stamps", "sockets")]
+                {
+                    if is_asked && kind != TrialKind::Ledger {
+                        let value = Coordinate::Word(value.to_owned());
+                        let remedy = "a ledger has it: echo-ledger".to_owned();
+                        return Err(refused(axis, &value, remedy));
+                    }
+                }
+                let point = point(&asked);
+                let exchange = index_of(&mut self.run.exchanges, asked);
+                let rate = PlannedRate::Saturate;
+                self.trial(Trial { kind, setup, task: Task::Exchange { exchange }, rate, point });
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

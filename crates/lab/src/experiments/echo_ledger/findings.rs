@@ -1,0 +1,163 @@
+//! The findings of the experiment `echo-ledger`.
+
+use niclab_result::Finding;
+
+use super::analysis::{cells, figure_id, is_deep, plain};
+use crate::breakdown::{DIRECTIONS, PARTS, RESIDUE, TERMS, parts_name, price, rtt};
+use crate::cells::Cell;
+use crate::experiments::echo::analysis::words_at;
+use crate::findings::{REPEATS_MIN, told};
+use crate::statistics::Estimate;
+use crate::summary::Results;
+use crate::words;
+
+/// A residue from here on is named as one.
+const RESIDUE_MAX: f64 = 0.01;
+
+/// Device by device: the greatest term, the software's part, what the probes cost, and whether the
+/// terms add up.
+pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for device in results.devices() {
+        let all = plain(results, device);
+        let is_it = |cell: &&&Cell<'_>| {
+            cell.is_at(&[("size", 1024.0), ("batch", 1.0)])
+                && cell.word("transport") == "udp"
+                && cell.word("client") == "here"
+        };
+        let sleeps = |cell: &&&Cell<'_>| is_it(cell) && cell.word("receive") == "blocking";
+        let usual = all.iter().find(sleeps).or_else(|| all.iter().find(is_it));
+        if let Some(cell) = usual.or(all.first()) {
+            findings.extend(greatest(cell));
+            // Wake-ups scatter by more than stamps cost: between programs that do not sleep these
+            // are seen.
+            let polls = |other: &&&Cell<'_>| is_it(other) && other.word("receive") == "busy-poll";
+            findings.extend(probes(all.iter().find(polls).unwrap_or(cell)));
+        }
+        findings.extend(residue(&all));
+        let deep: Vec<&Cell<'_>> = cells(results, device).into_iter().filter(is_deep).collect();
+        let sleeps = |cell: &&&Cell<'_>| cell.word("receive") == "blocking";
+        if let Some(cell) = deep.iter().find(sleeps).or(deep.first()) {
+            findings.extend(inside(cell));
+        }
+    }
+    findings
+}
+
+fn enough(estimate: Option<Estimate>) -> Option<Estimate> {
+    estimate.filter(|estimate| estimate.repeats >= REPEATS_MIN)
+}
+
+fn figure(cell: &Cell<'_>) -> Option<String> {
+    Some(figure_id(cell.device, &cell.word("transport")))
+}
+
+/// What most of a round trip goes to.
+fn greatest(cell: &Cell<'_>) -> Option<Finding> {
+    let rtt = rtt(cell)?;
+    let term = |(name, head): (&str, &'static str)| {
+        Some((head, enough(cell.estimate(&format!("{name}_ns")))?))
+    };
+    let terms: Vec<(&str, Estimate)> = TERMS.into_iter().map(term).collect::<Option<_>>()?;
+    let (head, most) = terms.iter().max_by(|(_, a), (_, b)| a.median.total_cmp(&b.median))?;
+    let software: f64 = terms[..5].iter().map(|(_, term)| term.median).sum();
+    let all: f64 = terms.iter().map(|(_, term)| term.median).sum();
+    let sentence = format!(
+        "Of the {} that a message of {} takes there and back over {} on {}, {} are {head}, the \
+         greatest of six terms; the software of both sides takes {}{}.",
+        words::time(rtt.median),
+        words_at(cell, "size"),
+        words_at(cell, "transport"),
+        cell.device,
+        words::time(most.median),
+        words::percent(software / all),
+        words::few(most)
+    );
+    let implication = match *head {
+        "client receive" | "server receive" => {
+            "To receive is to be woken up: where that is the greatest part, polling saves more \
+             than a faster card."
+        }
+        "hardware and wire" => {
+            "This lies between the two interfaces: drivers, cards and cable, or, where there are \
+             none, interrupting another core that sleeps."
+        }
+        _ => "Here a shorter way down the stack saves most.",
+    };
+    let id = "echo-ledger-greatest".to_owned();
+    Some(told(cell.device, id, (most, "ns"), (sentence, implication), figure(cell)))
+}
+
+/// Which parts of the stacks take most, of both directions together.
+fn inside(cell: &Cell<'_>) -> Option<Finding> {
+    let part = |(name, words): (&str, &'static str)| {
+        let both = DIRECTIONS.map(|side| enough(cell.estimate(&parts_name(side, name))));
+        let [request, reply] = both;
+        Some((words, request?.median + reply?.median))
+    };
+    let mut parts: Vec<(&str, f64)> = PARTS.into_iter().map(part).collect::<Option<_>>()?;
+    parts.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+    let rtt = enough(rtt(cell))?;
+    let told_of: Vec<String> =
+        parts[..4].iter().map(|(words, ns)| format!("{} are {words}", words::time(*ns))).collect();
+    let sentence = format!(
+        "Inside the stacks of {}, of the {} of a round trip with all stamps ({}, {}), both ways \
+         together: {}.",
+        cell.device,
+        words::time(rtt.median),
+        words_at(cell, "size"),
+        words_at(cell, "receive"),
+        told_of.join("; ")
+    );
+    let implication = "A faster card shortens what is the card's and the wire's; the other parts \
+                       are the kernel's and the program's, whatever card there is.";
+    let id = "echo-ledger-inside".to_owned();
+    Some(told(cell.device, id, (&rtt, "ns"), (sentence, implication), None))
+}
+
+/// What it costs to look.
+fn probes(cell: &Cell<'_>) -> Option<Finding> {
+    let price = enough(price(cell))?;
+    let sentence = format!(
+        "A stamp costs {:.0} ns on {}, by how much longer a message of {} over {} ({}) takes with \
+         all stamps than without{}.",
+        price.median,
+        cell.device,
+        words_at(cell, "size"),
+        words_at(cell, "transport"),
+        words_at(cell, "receive"),
+        words::few(&price)
+    );
+    let implication = "The terms are longer by that than without anybody looking: subtract it from \
+                       short ones.";
+    let id = "echo-ledger-price".to_owned();
+    Some(told(cell.device, id, (&price, "ns"), (sentence, implication), None))
+}
+
+/// How well the terms add up, at the place where they do worst.
+fn residue(all: &[&Cell<'_>]) -> Option<Finding> {
+    let of = |cell: &&&Cell<'_>| cell.estimate(RESIDUE).map_or(0.0, |ratio| ratio.median.abs());
+    // Of what nobody stamped, all terms are computed: they cannot but add up.
+    let is_stamped = |cell: &&&Cell<'_>| {
+        let stamps =
+            cell.samples.first().and_then(|sample| sample.counters.get("stamps")?.as_u64());
+        stamps.is_some_and(|stamps| stamps > 0)
+    };
+    let worst = all.iter().filter(is_stamped).max_by(|a, b| of(a).total_cmp(&of(b)))?;
+    let ratio = enough(worst.estimate(RESIDUE))?;
+    let implication = match ratio.median.abs() <= RESIDUE_MAX {
+        true => "Nothing of the time is unaccounted for.",
+        false => "Some of the time is unaccounted for: round trips scatter too much.",
+    };
+    let sentence = format!(
+        "The terms add up to the round trip on {}: what is left over is {} of it at most ({} over \
+         {}){}.",
+        worst.device,
+        words::percent(ratio.median.abs()),
+        words_at(worst, "size"),
+        words_at(worst, "transport"),
+        words::few(&ratio)
+    );
+    let id = "echo-ledger-residue".to_owned();
+    Some(told(worst.device, id, (&ratio, "1"), (sentence, implication), None))
+}

@@ -1,0 +1,226 @@
+//! Ledgers whose terms are known, and what is made of them.
+
+use niclab_device::{
+    About, DeviceError, Exchange, Latency, Ledgered, Load, Observation, PartsShown, Place, Plan,
+    Setup, SetupReport, TermShown, Testbed,
+};
+
+use crate::breakdown::{DIRECTIONS, PARTS, TERMS};
+use crate::run::STAMPS;
+use crate::simulated::cell_at;
+use crate::spec::GridName;
+use crate::validation::{Measured, measure};
+
+/// Terms of 1, 10, 0.1, 2, 8 and 20 us, the last of which the direction doubles; a stamp costs
+/// 100 ns, and what is left over is a share of the round trip.
+struct Hosts {
+    about: About,
+    residue_ratio: f64,
+    lacks: Option<&'static str>,
+    /// Why the stamps are those of sockets.
+    no_probes: Option<&'static str>,
+}
+
+const TIMES_NS: [f64; 6] = [1_000.0, 10_000.0, 100.0, 2_000.0, 8_000.0, 20_000.0];
+
+impl Hosts {
+    fn new() -> Hosts {
+        let seat = |role: &str| Place { role: role.into(), label: "a host".into(), core: None };
+        let hosts = ["client", "wire", "server"].map(seat).into();
+        let about = About { name: "known".into(), hosts, ..About::default() };
+        Hosts { about, residue_ratio: 0.0, lacks: None, no_probes: None }
+    }
+}
+
+impl Testbed for Hosts {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn setup(&mut self, _: &Setup) -> Result<SetupReport, DeviceError> {
+        Ok(SetupReport::default())
+    }
+
+    fn ledger(&mut self, exchange: &Exchange, pairs: u32) -> Result<Ledgered, DeviceError> {
+        if let (Some(capability), true) = (self.lacks, exchange.deep || self.lacks == Some(STAMPS))
+        {
+            return Err(DeviceError::NotSupported { capability: capability.into() });
+        }
+        let there = exchange.client == niclab_device::Host::There;
+        let term = |((name, _), time): ((&str, &str), f64)| TermShown {
+            name: name.to_owned(),
+            mean_ns: if there && name == "hardware" { 2.0 * time } else { time },
+            core: (name != "hardware").then_some(1),
+            core_share: 1.0,
+            ..TermShown::default()
+        };
+        let terms: Vec<TermShown> = TERMS.into_iter().zip(TIMES_NS).map(term).collect();
+        let sum: f64 = terms.iter().map(|term| term.mean_ns).sum();
+        let rtt_ns = sum / (1.0 - self.residue_ratio);
+        let [mut with, mut without] = [Latency::new(), Latency::new()];
+        with.record_n(rtt_ns as u64, 1_000);
+        without.record_n(rtt_ns as u64 - 600, 1_000);
+        let pair = [rtt_ns as u64, rtt_ns as u64 - 600];
+        // Parts of 100, 200, … ns, those of the reply 10 ns longer.
+        let part = |(side, name): (usize, &str)| TermShown {
+            name: format!("{}_{name}", DIRECTIONS[side]),
+            mean_ns: 100.0 * (1 + PARTS.iter().position(|(it, _)| *it == name).unwrap()) as f64
+                + 10.0 * side as f64,
+            ..TermShown::default()
+        };
+        let names = [0, 1].into_iter().flat_map(|side| PARTS.map(|(name, _)| (side, name)));
+        let parts = exchange.deep.then(|| PartsShown {
+            messages: 980,
+            incomplete: 20,
+            parts: names.map(part).collect(),
+            residue_ratio: 0.001,
+        });
+        Ok(Ledgered {
+            messages: 990,
+            incomplete: 10,
+            rtt_ns,
+            residue_ratio: self.residue_ratio,
+            terms,
+            parts,
+            with,
+            without,
+            pairs: vec![pair; pairs as usize],
+            stamps: if exchange.deep { 20 } else { 6 },
+            in_payload: true,
+            by_sockets: if exchange.sockets { Some("asked for") } else { self.no_probes }
+                .map(String::from),
+        })
+    }
+
+    fn run(&mut self, _: &Load, _: &Plan) -> Result<Observation, DeviceError> {
+        Err(DeviceError::NotSupported { capability: "frames".into() })
+    }
+}
+
+fn measured(hosts: &mut Hosts) -> Measured {
+    measure(hosts, "echo-ledger", GridName::Reduced, &[], Some(6)).unwrap()
+}
+
+fn said(measured: &Measured, id: &str) -> (String, f64) {
+    let findings = measured.summary().findings;
+    let found = findings.iter().find(|finding| finding.id == format!("known-echo-ledger-{id}"));
+    let found = found.unwrap_or_else(|| panic!("no {id} among {findings:#?}"));
+    (found.sentence.clone() + " " + &found.implication, found.value.value)
+}
+
+#[test]
+fn the_greatest_term_and_the_price_of_a_stamp_are_found() {
+    let measured = measured(&mut Hosts::new());
+    let (words, value) = said(&measured, "greatest");
+    assert_eq!(value, 20_000.0);
+    assert!(words.contains("20.0 us are hardware and wire, the greatest of six"), "{words}");
+    assert!(words.contains("software of both sides takes 51.3 %"), "{words}");
+    assert!(words.contains("between the two interfaces"), "{words}");
+    let (words, value) = said(&measured, "price");
+    assert_eq!(value, 100.0);
+    assert!(words.starts_with("A stamp costs 100 ns on known"), "{words}");
+    let (words, value) = said(&measured, "residue");
+    assert_eq!(value, 0.0);
+    assert!(words.ends_with("Nothing of the time is unaccounted for."), "{words}");
+}
+
+#[test]
+fn parts_inside_the_stacks_have_a_table_and_a_finding() {
+    let measured = measured(&mut Hosts::new());
+    let (words, _) = said(&measured, "inside");
+    assert!(
+        words.contains("1.81 us are socket, to the return of the call; 1.61 us are"),
+        "{words}"
+    );
+    let summary = measured.summary();
+    let table = summary.experiments[0].tables.iter().find(|it| it.id == "echo-ledger-parts");
+    let rows = &table.unwrap().rows;
+    let qdisc = rows.iter().find(|row| row[2] == "queueing discipline").unwrap();
+    assert_eq!(qdisc[1], "IPv4, client here, blocking, 1,024 B");
+    assert_eq!(qdisc[3..], ["200 ns", "210 ns"]);
+    assert!(rows.iter().any(|row| row[2] == "left over" && row[3] == "0.100 %"), "{rows:?}");
+    // The ledger and the study's table are told without these stamps.
+    let ledger = summary.experiments[0].tables.iter().find(|it| it.id == "echo-ledger").unwrap();
+    let deep = measured.samples.iter().filter(|sample| sample.point["deep"] == word("yes"));
+    assert!(deep.count() > 0 && ledger.rows.len() == 9, "{ledger:?}");
+}
+
+fn word(word: &str) -> niclab_result::Coordinate {
+    niclab_result::Coordinate::Word(word.into())
+}
+
+#[test]
+fn what_is_left_over_is_named() {
+    let measured = measured(&mut Hosts { residue_ratio: -0.02, ..Hosts::new() });
+    let (words, value) = said(&measured, "residue");
+    assert_eq!(value, -0.02);
+    assert!(words.contains("2.00 % of it at most") && words.contains("scatter"), "{words}");
+}
+
+#[test]
+fn the_tables_are_those_of_the_study_with_ours_on_top() {
+    let measured = measured(&mut Hosts::new());
+    let summary = measured.summary();
+    let tables = &summary.experiments[0].tables;
+    let ledger =
+        [("client", "here"), ("protocol", "UDP"), ("bytes", "64 B"), ("receive", "blocking")];
+    assert_eq!(cell_at(&tables[0], &ledger, "server receive"), "10.0 us (core 1)");
+    assert_eq!(cell_at(&tables[0], &ledger, "hardware and wire"), "20.0 us");
+    let ours = |side: &str, column: &str| {
+        cell_at(&tables[1], &[("host", "known"), ("side", side)], column)
+    };
+    assert_eq!(ours("client here", "client, us"), "9.0");
+    assert_eq!(ours("client here", "server, us"), "12.1");
+    assert_eq!(ours("client there", "hardware, us"), "40.0");
+    let card = [("host", "BlueField2, SNIC"), ("side", "client here")];
+    assert_eq!(cell_at(&tables[1], &card, "hardware, us"), "22.5");
+    let price = cell_at(&tables[3], &ledger, "a stamp (interval)");
+    assert_eq!(price, "100 ns (100 ns to 100 ns)");
+    // Each curve stands on the one below it.
+    let figure = &summary.experiments[0].figures[0];
+    let tops: Vec<f64> = figure.series.iter().map(|series| series.points[0].y).collect();
+    assert_eq!(tops, [1.0, 11.0, 11.1, 13.1, 21.1, 41.1]);
+}
+
+#[test]
+fn stamps_of_sockets_stand_beside_the_others_and_by_their_name() {
+    let table = |hosts: &mut Hosts| {
+        let mut tables = measured(hosts).summary().experiments.remove(0).tables;
+        tables.remove(0)
+    };
+    let by_sockets = |rows: &[Vec<String>]| {
+        rows.iter().filter(|row| row[4].ends_with(", stamps of sockets")).count()
+    };
+    let both = table(&mut Hosts::new());
+    assert_eq!((by_sockets(&both.rows), both.rows.len()), (1, 9), "{both:?}");
+    assert!(!both.title.contains("No probes"), "{}", both.title);
+    let alone = table(&mut Hosts { no_probes: Some("stamps: no BPF"), ..Hosts::new() });
+    assert_eq!((by_sockets(&alone.rows), alone.rows.len()), (9, 9), "{alone:?}");
+    assert!(alone.title.ends_with(". No probes: not supported: stamps: no BPF"), "{alone:?}");
+    let asked = |name, set: &str| {
+        let error = measure(&mut Hosts::new(), name, GridName::Reduced, &[set], Some(6));
+        error.err().unwrap().to_string()
+    };
+    assert!(asked("echo-ledger", "stamps=all").contains("use one of probes, sockets"));
+    assert!(asked("echo-size", "stamps=sockets").contains("a ledger has it: echo-ledger"));
+}
+
+#[test]
+fn what_stamps_are_lacking_at_one_point_are_looked_for_at_others() {
+    let lacks = Some("stamps inside the stack over TCP (a stream has no numbers)");
+    let mut hosts = Hosts { lacks, ..Hosts::new() };
+    let measured = measure(&mut hosts, "echo-ledger", GridName::Reduced, &[], Some(6)).unwrap();
+    let (_, value) = said(&measured, "greatest");
+    assert_eq!(value, 20_000.0);
+    let summary = measured.summary();
+    assert_eq!(summary.experiments[0].tables[0].rows.len(), 9, "all but those inside");
+    assert!(summary.warnings.iter().any(|words| words.contains("inside the stack over TCP")));
+}
+
+#[test]
+fn a_device_without_stamps_says_so_and_nothing_is_missing() {
+    let measured = measured(&mut Hosts { lacks: Some("stamps"), ..Hosts::new() });
+    let summary = measured.summary();
+    assert!(!summary.partial && summary.findings.is_empty());
+    assert!(summary.warnings.iter().any(|words| words.contains("not supported: stamps")));
+}

@@ -1,0 +1,205 @@
+//! The findings of the experiment `frame-size`.
+
+use niclab_result::{Finding, Quantity};
+
+use super::analysis::{FRAMES, PORTS_GBPS, Part, Shown, Sized, filled_from, part_words, sized};
+use crate::findings::REPEATS_MIN;
+use crate::summary::Results;
+use crate::summary::frames::frame_words;
+use crate::wire::wire_ns;
+use crate::words;
+
+/// Device by device, and by its queues: which part binds, and from which length on frames fill a
+/// port.
+pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let is_calm = |of: &Sized<'_>| !of.sizes.iter().any(|size| size.cell.is_disturbed());
+    for of in sized(results).into_iter().filter(is_calm) {
+        findings.extend(bound(&of));
+        findings.extend(match of.port_gbps {
+            Some(gbps) => own_port(&of, gbps),
+            None => any_port(&of),
+        });
+    }
+    findings
+}
+
+fn finding(of: &Sized<'_>, id: &str, number: (f64, &str), said: (String, &str)) -> Finding {
+    let cell = of.cell();
+    let [queues, cores, flows] = ["queues", "cores", "flows"].map(|axis| cell.word(axis));
+    let (value, unit) = number;
+    Finding {
+        id: format!("{}-{id}-{queues}-{cores}-{flows}", of.device),
+        sentence: said.0,
+        value: Quantity { value, unit: unit.into() },
+        // The bounds of searches, and lengths between those measured, are no interval of
+        // confidence: they stand in the table.
+        interval: None,
+        implication: said.1.into(),
+        figure: Some(FRAMES.to_owned()),
+        device: of.device.to_owned(),
+    }
+}
+
+/// What shows that a part binds with frames of these lengths.
+fn evidence(part: Part, run: &[Shown]) -> &'static str {
+    let [are_full, are_busy] =
+        [Shown::is_ring_full, Shown::is_busy].map(|is_so| run.iter().all(is_so));
+    match part {
+        Part::Port => "the wire is full",
+        Part::FrameRate if run.len() == 1 => "frames are lost before they come to a queue",
+        Part::FrameRate => {
+            "frames are lost before they come to a queue, as many a second however \
+                            long they are"
+        }
+        Part::Bytes => {
+            "frames are lost before they come to a queue, and take longer the longer \
+                        they are"
+        }
+        Part::Cores => match (are_full, are_busy) {
+            (true, true) => "rings are full, and the core that empties them is hardly ever idle",
+            (true, false) => "frames find the ring of their queue full",
+            (false, true) => "the core is hardly ever idle",
+            (false, false) => "rings are full, or the core that empties them is hardly ever idle",
+        },
+        Part::Generator => "it sent no more",
+    }
+}
+
+/// Lengths next to each other with which the same part binds, and that part: with lengths in
+/// between of which nobody knows they are not one range.
+fn runs(of: &Sized<'_>) -> Vec<(Vec<(String, Shown)>, Part)> {
+    let plain = of.sizes.iter().zip(&of.parts);
+    let all: Vec<(String, Shown, Option<Part>)> = plain
+        .filter(|(size, _)| size.cell.number("frame").is_some())
+        .map(|(size, part)| (size.cell.word("frame"), size.shown, *part))
+        .collect();
+    let known = all.chunk_by(|a, b| a.2 == b.2).filter_map(|run| {
+        let lengths = run.iter().map(|(frame, shown, _)| (frame.clone(), *shown)).collect();
+        Some((lengths, run[0].2?))
+    });
+    known.collect()
+}
+
+/// Which part binds from which length to which.
+fn bound(of: &Sized<'_>) -> Option<Finding> {
+    if of.sizes.iter().any(|size| size.cell.values("throughput_pps").len() < REPEATS_MIN) {
+        return None;
+    }
+    let known = runs(of);
+    let said: Vec<String> = known
+        .iter()
+        .map(|(run, part)| {
+            let (first, last) = (&run[0].0, &run[run.len() - 1].0);
+            let sizes = match run.len() {
+                1 => frame_words(first),
+                _ => format!("{first} to {}", frame_words(last)),
+            };
+            let shown: Vec<Shown> = run.iter().map(|(_, shown)| *shown).collect();
+            format!("{} with {sizes} ({})", part_words(*part), evidence(*part, &shown))
+        })
+        .collect();
+    let (shortest, part) = known.first().map(|(run, part)| (&run[0].0, part))?;
+    let implication = match part {
+        Part::Cores => "More cores, or a cheaper function on them, forward more short frames.",
+        Part::FrameRate => "More cores forward no more short frames: the card has no more.",
+        Part::Bytes => "Neither cores nor a faster port forward more.",
+        Part::Port => "The device is as fast as its port.",
+        Part::Generator => "Take a faster generator to see the device's own limit.",
+    };
+    let sentence =
+        format!("By {} {} is bound by {}.", of.place(), of.device, said.join(", then by "));
+    let at = of.sizes.iter().find(|size| size.cell.word("frame") == *shortest)?;
+    Some(finding(of, "bound", (at.shown.pps, "pps"), (sentence, implication)))
+}
+
+/// `at least `, where a search or a generator ended before the device did.
+fn at_least(is_bound: bool) -> &'static str {
+    if is_bound { "at least " } else { "" }
+}
+
+/// From which length on frames fill the device's own port.
+fn own_port(of: &Sized<'_>, gbps: f64) -> Option<Finding> {
+    let rates = of.rates(|size| size.shown.pps);
+    let (shortest, pps) = *rates.first()?;
+    let is_bound = of.parts.first() == Some(&Some(Part::Generator));
+    let (length, unit) = (filled_from(&rates, gbps, Some(gbps)), "B");
+    let rate = format!("{}{} in {shortest} B frames", at_least(is_bound), words::pps(pps));
+    let place = of.place();
+    let (value, sentence, implication) = match length {
+        Some(length) if length <= shortest => (
+            length,
+            format!("{} fills its {gbps} Gbps with {shortest} B frames by {place}.", of.device),
+            "No traffic has shorter ones: the port is all that limits it.",
+        ),
+        Some(length) => (
+            length,
+            format!(
+                "By {place} {} deals with {rate}: frames of {} B on average (with FCS) fill its \
+                 {gbps} Gbps, shorter ones do not{}.",
+                of.device,
+                words::significant(length),
+                searched(of, gbps)
+            ),
+            "Compare it with the mean length of your traffic: where that is longer, the port \
+             limits.",
+        ),
+        None => {
+            let (longest, pps) = *rates.last()?;
+            let share = pps * wire_ns(longest, gbps) / 1e9;
+            (
+                longest,
+                format!(
+                    "By {place} {} deals with {rate}, and does not fill its {gbps} Gbps with \
+                     {longest} B frames either: {} of them.",
+                    of.device,
+                    words::percent(share)
+                ),
+                "The port is faster than what stands behind it.",
+            )
+        }
+    };
+    Some(finding(of, "line-rate", (value, unit), (sentence, implication)))
+}
+
+/// `; with 0.5 % of them lost at most, frames of 90.4 B`; empty where a length was not searched.
+fn searched(of: &Sized<'_>, gbps: f64) -> String {
+    let goal = of.sizes.iter().find_map(|size| size.headline());
+    let length = of.searched().and_then(|rates| filled_from(&rates, gbps, Some(gbps)));
+    goal.zip(length).map_or(String::new(), |(goal, length)| {
+        let loss = words::percent_asked(goal.goal.loss_ratio);
+        format!("; with {loss} of them lost at most, frames of {} B", words::significant(length))
+    })
+}
+
+/// From which length on frames would fill ports of usual speeds: the device has none of its own.
+fn any_port(of: &Sized<'_>) -> Option<Finding> {
+    let rates = of.searched().unwrap_or_else(|| of.rates(|size| size.shown.pps));
+    let ((shortest, pps), (longest, _)) = (*rates.first()?, *rates.last()?);
+    let is_bound = of.sizes.iter().any(|size| size.is_at_least());
+    let filled = PORTS_GBPS.into_iter().filter_map(|gbps| {
+        let length = filled_from(&rates, gbps, None)?;
+        Some(format!("{gbps} Gbps from {} B on", words::significant(length)))
+    });
+    let mut filled: Vec<String> = filled.collect();
+    if filled.len() < PORTS_GBPS.len() {
+        let none = PORTS_GBPS[filled.len()];
+        filled.push(format!("{none} Gbps at no length of up to {longest} B"));
+    }
+    let bound = match is_bound {
+        true => " The generator set some of its rates: shorter frames may do.",
+        false => "",
+    };
+    let sentence = format!(
+        "{} has no line rate. By {} it deals with {}{} in {shortest} B frames; its frames would \
+         fill a port of {}.{bound}",
+        of.device,
+        of.place(),
+        at_least(is_bound),
+        words::pps(pps),
+        filled.join(", ")
+    );
+    let implication = "Behind such a port longer frames than these leave the device time to spare, \
+                       shorter ones are lost.";
+    Some(finding(of, "line-rate", (pps, "pps"), (sentence, implication)))
+}

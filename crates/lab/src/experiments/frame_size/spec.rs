@@ -1,0 +1,48 @@
+//! The axes of `frame-size`: what can be typed.
+
+use serde::Deserialize;
+
+use crate::spec::defaults::{flows_default, one};
+use crate::throughput::GoalSpec;
+use crate::values::Values;
+
+/// A product of axes of frame sizes, with what is searched at each.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SizeSweep {
+    /// Receive queues.
+    #[serde(default = "one")]
+    pub queues: Values,
+    /// Cores that poll them, never more than queues; `each`: one a queue.
+    #[serde(default = "one")]
+    pub cores: Values,
+    /// Flows of the traffic.
+    #[serde(default = "flows_default")]
+    pub flows: Values,
+    /// Frame size in bytes with FCS, or `imix`.
+    pub frame: Values,
+    /// What is searched.
+    pub goal: Vec<GoalSpec>,
+}
+
+impl SizeSweep {
+    pub(crate) fn axis(&mut self, name: &str) -> Option<&mut Values> {
+        match name {
+            "queues" => Some(&mut self.queues),
+            "cores" => Some(&mut self.cores),
+            "flows" => Some(&mut self.flows),
+            "frame" => Some(&mut self.frame),
+            _ => None,
+        }
+    }
+}
+
+/// Axes of `frame-size`.
+pub(crate) const AXES: &[(&str, &str)] = &[
+    ("queues", "receive queues"),
+    ("cores", "cores that poll them, never more than queues; each: one a queue"),
+    ("flows", "flows of the traffic"),
+    ("frame", "frame size in bytes with FCS, or imix"),
+    ("duration_ms", "measured part of a saturating trial, one value"),
+    ("warmup_ms", "part before it that is never counted, one value"),
+];

@@ -1,0 +1,86 @@
+//! The experiment `frame-size`: where it measures, and which part of a device binds there.
+//!
+//! No rule decides about a frame. Each place has saturating trials, and a search for the throughput
+//! at each goal. A port carries so many bits a second, a card deals with so many frames: which of
+//! the two binds hangs on how long frames are.
+
+use niclab_device::Setup;
+use niclab_result::{Coordinate, Point};
+
+use super::spec::SizeSweep;
+use crate::axes::{QUEUES_MAX, at_axes, cores, numbers};
+use crate::flows;
+use crate::place::Place;
+use crate::run::{PlannedRate, Resolver, Task, Trial, index_of};
+use crate::spec::{Hits, SpecError, TrialKind};
+use crate::throughput::{Mode, Search, resolved_goals};
+
+/// Queues, and the cores that poll them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Polled {
+    /// Receive queues.
+    pub queues: u32,
+    /// Cores, at most as many.
+    pub cores: u32,
+    /// Flows of the traffic.
+    pub flows: u32,
+}
+
+/// All places of a sweep but for the frame sizes: the product of its axes.
+pub fn places(sweep: &SizeSweep) -> Result<Vec<Polled>, SpecError> {
+    let mut all = Vec::new();
+    for queues in numbers("queues", &sweep.queues, 1, QUEUES_MAX)? {
+        for cores in cores(&sweep.cores, queues)? {
+            for flows in numbers("flows", &sweep.flows, 1, niclab_packet::limits::FLOWS_MAX)? {
+                all.push(Polled { queues, cores, flows });
+            }
+        }
+    }
+    Ok(all)
+}
+
+impl Polled {
+    fn point(&self, frame: &Coordinate) -> Point {
+        let number = |value: u32| Coordinate::Number(f64::from(value));
+        at_axes([
+            ("queues", number(self.queues)),
+            ("cores", number(self.cores)),
+            ("flows", number(self.flows)),
+            ("frame", frame.clone()),
+        ])
+    }
+}
+
+impl Resolver<'_> {
+    /// Saturating trials and a search at each place. A trace brings its own frames.
+    pub fn add_sizes(&mut self) -> Result<(), SpecError> {
+        let of_trace = self.overrides.trace.as_ref().map(|trace| trace.frames.flows);
+        for sweep in &self.grid.size {
+            let goals = resolved_goals(Mode::Mlrsearch, &sweep.goal)?;
+            for polled in places(sweep)? {
+                let polled = Polled { flows: of_trace.unwrap_or(polled.flows), ..polled };
+                for frame in self.frames(&sweep.frame) {
+                    let of = self.add_size(&polled, &frame)?;
+                    let search = Search { mode: Mode::Mlrsearch, of, goals: goals.clone() };
+                    search.add_to(&mut self.run.searches)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn add_size(&mut self, polled: &Polled, frame: &Coordinate) -> Result<usize, SpecError> {
+        let (groups, rules, match_percent, hits) = (0, 0, 0, Hits::Flows);
+        let place = Place { groups, rules, match_percent, hits, flows: polled.flows };
+        let (queues, cores) = (polled.queues as u16, polled.cores as u16);
+        let plain = place.setup(self.seed, self.frame_len_max(frame));
+        let setup = index_of(&mut self.run.setups, Setup { queues, cores, ..plain });
+        let task = Task::offer(self.load_of(flows::sent(polled.flows, self.seed), frame)?);
+        let (point, rate) = (polled.point(frame), PlannedRate::Saturate);
+        Ok(self.trial(Trial { kind: TrialKind::Saturate, setup, task, rate, point }))
+    }
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

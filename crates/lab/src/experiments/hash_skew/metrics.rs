@@ -1,0 +1,121 @@
+//! What the trials of `hash-skew` measure.
+
+use niclab_device::{Load, Observation, QueueCounters, Rss, Setup};
+use niclab_packet::flow::FlowSet;
+use serde::Deserialize;
+
+use crate::measure::{Metrics, put};
+
+/// A queue that missed more than this share of what came to it takes no more than it did: a stall
+/// makes one miss less.
+const FULL_MIN: f64 = 0.05;
+
+/// What came to the busiest queue, in even shares.
+pub(crate) const BUSIEST: &str = "busiest_queue_ratio";
+
+/// The same by the hash.
+pub(crate) const HASHED_BUSIEST: &str = "hashed_busiest_queue_ratio";
+
+/// Share of the frames that came to other queues than their hash says.
+pub(crate) const MISPLACED: &str = "misplaced_ratio";
+
+/// What that is by chance, on average.
+pub(crate) const BY_CHANCE: &str = "misplaced_by_chance_ratio";
+
+/// Least that a full queue took.
+pub(crate) const FULL: &str = "full_queue_pps";
+
+/// Most that a queue took.
+pub(crate) const FASTEST: &str = "fastest_queue_pps";
+
+/// Where the shares by the hash stand in the counters of a sample.
+pub(crate) const HASH_SHARES: &str = "hash_shares";
+
+/// Share of the frames of a load that each queue of a set-up is to get by what the device says of
+/// its hash; `None` of a trace, whose flows nobody knows.
+pub(crate) fn hash_shares(rss: &Rss, setup: &Setup, load: &Load) -> Option<Vec<f64>> {
+    let flows = FlowSet::new(&load.flows).ok().filter(|_| load.trace.is_none())?;
+    rss.shares(&flows, setup.queues).ok()
+}
+
+/// What came to each queue of a device, and what it took, frames of the whole trial.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub(crate) struct Queue {
+    /// Frames that it took.
+    #[serde(rename = "rx_frames")]
+    pub taken: u64,
+    /// Frames for which it had no room.
+    #[serde(rename = "rx_missed", default)]
+    pub missed: u64,
+}
+
+impl Queue {
+    /// Frames that came to it.
+    pub fn came(&self) -> u64 {
+        self.taken + self.missed
+    }
+
+    /// It missed so much that it takes no more than it did.
+    pub fn is_full(&self) -> bool {
+        self.missed as f64 > FULL_MIN * self.came() as f64
+    }
+}
+
+impl From<&QueueCounters> for Queue {
+    fn from(counters: &QueueCounters) -> Queue {
+        Queue { taken: counters.rx_frames, missed: counters.rx_missed }
+    }
+}
+
+/// Adds what the queues of a device show, of the whole trial, its warm-up and what comes back
+/// behind its end included. `shares` is what each is to get by the hash, and of no queue where
+/// nobody can tell.
+///
+/// | metric | meaning |
+/// |---|---|
+/// | `busiest_queue_ratio` | what came to the busiest queue, in even shares: 1 is even |
+/// | `hashed_busiest_queue_ratio` | the same by the hash |
+/// | `misplaced_ratio` | share of the frames that came to other queues than their hash says |
+/// | `misplaced_by_chance_ratio` | what that is on average, for flows are drawn frame by frame |
+/// | `full_queue_pps` | least that a queue took which missed more than 5 % of what came to it |
+/// | `fastest_queue_pps` | most that a queue took |
+///
+/// Rates are of warm-up and measured part: frames that wait in a ring when the load ends are too
+/// many, which only very short trials of very slow queues show.
+pub(crate) fn put_spread(metrics: &mut Metrics, o: &Observation, load: &Load, shares: &[f64]) {
+    let Some(device) = &o.device else { return };
+    let queues: Vec<Queue> = device.queues.iter().map(Queue::from).collect();
+    let all: u64 = queues.iter().map(Queue::came).sum();
+    if all == 0 {
+        return;
+    }
+    let (all, count) = (all as f64, queues.len() as f64);
+    let busiest = queues.iter().map(Queue::came).max().unwrap_or(0);
+    put(metrics, BUSIEST, busiest as f64 * count / all, "1");
+    if shares.len() == queues.len() {
+        let most = shares.iter().copied().fold(0.0, f64::max);
+        put(metrics, HASHED_BUSIEST, most * count, "1");
+        let too_many =
+            |(queue, share): (&Queue, &f64)| (queue.came() as f64 / all - share).max(0.0);
+        let misplaced: f64 = queues.iter().zip(shares).map(too_many).sum();
+        put(metrics, MISPLACED, misplaced, "1");
+        put(metrics, BY_CHANCE, by_chance(shares, all), "1");
+    }
+    let whole_s = (load.warmup_ns + load.duration_ns) as f64 / 1e9;
+    let pps = |queue: &Queue| queue.taken as f64 / whole_s;
+    if let Some(fastest) = queues.iter().map(pps).max_by(f64::total_cmp) {
+        put(metrics, FASTEST, fastest, "pps");
+    }
+    if let Some(least) = queues.iter().filter(|q| q.is_full()).map(pps).min_by(f64::total_cmp) {
+        put(metrics, FULL, least, "pps");
+    }
+}
+
+/// Share of so many frames that chance alone takes to other queues than those of their shares, on
+/// average: half of the sum over the queues of the mean distance of a binomial count from its mean,
+/// which is 0.8 standard deviations.
+fn by_chance(shares: &[f64], frames: f64) -> f64 {
+    // A share of all may be a rounding above 1.
+    let distance = |share: &f64| (share * (1.0 - share) / frames).max(0.0).sqrt();
+    shares.iter().map(distance).sum::<f64>() / (2.0 * std::f64::consts::PI).sqrt()
+}

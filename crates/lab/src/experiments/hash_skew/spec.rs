@@ -1,0 +1,47 @@
+//! The axes of `hash-skew`: what can be typed.
+
+use serde::Deserialize;
+
+use crate::spec::defaults::frame_default;
+use crate::values::Values;
+
+/// A product of axes of queues, and of flows that the hash spreads over them.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SpreadSweep {
+    /// Receive queues.
+    pub queues: Values,
+    /// Cores that poll them, never more than queues; `each`: one a queue.
+    pub cores: Values,
+    /// Flows of the traffic.
+    pub flows: Values,
+    /// Exponent of their popularity by Zipf's law; 0: all equally often.
+    pub zipf: Values,
+    /// Frame size in bytes with FCS, or `imix`.
+    #[serde(default = "frame_default")]
+    pub frame: Values,
+}
+
+impl SpreadSweep {
+    pub(crate) fn axis(&mut self, name: &str) -> Option<&mut Values> {
+        match name {
+            "queues" => Some(&mut self.queues),
+            "cores" => Some(&mut self.cores),
+            "flows" => Some(&mut self.flows),
+            "zipf" => Some(&mut self.zipf),
+            "frame" => Some(&mut self.frame),
+            _ => None,
+        }
+    }
+}
+
+/// Axes of `hash-skew`.
+pub(crate) const AXES: &[(&str, &str)] = &[
+    ("queues", "receive queues"),
+    ("cores", "cores that poll them, never more than queues; each: one a queue"),
+    ("flows", "flows of the traffic"),
+    ("zipf", "exponent of their popularity by Zipf's law, 0: all equally often"),
+    ("frame", "frame size in bytes with FCS, or imix"),
+    ("duration_ms", "measured part of a trial, one value"),
+    ("warmup_ms", "part before it that is never counted, one value"),
+];

@@ -1,0 +1,108 @@
+//! The experiment `hash-skew`: where it measures, and what the counters of a device's queues say.
+//!
+//! No rule decides about a frame: the device spreads all of them by their hash. Where it tells key,
+//! function, types and table, the share of each queue is computed flow by flow ([`Rss::shares`]),
+//! and what was counted is compared with that.
+//!
+//! What came to a queue is what it took and what it missed. Frames that the device lost before it
+//! chose a queue came to none.
+
+use niclab_device::Setup;
+use niclab_packet::flow::{FlowSpec, Popularity};
+use niclab_packet::limits::FLOWS_MAX;
+use niclab_result::{Coordinate, Point};
+
+use super::spec::SpreadSweep;
+use crate::axes::{QUEUES_MAX, at_axes, cores, exponents, numbers};
+use crate::flows;
+use crate::place::Place;
+use crate::run::{PlannedRate, Resolver, Task, Trial, index_of};
+use crate::spec::{Hits, SpecError, TrialKind};
+
+/// What stands for the popularity of a trace's flows, which nobody knows.
+pub(crate) const TRACE: &str = "trace";
+
+/// Queues, and the flows that are spread over them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spread {
+    /// Receive queues.
+    pub queues: u32,
+    /// Cores that poll them, at most as many.
+    pub cores: u32,
+    /// Flows of the traffic.
+    pub flows: u32,
+    /// Exponent of their popularity by Zipf's law; 0: all equally often; none: that of a trace.
+    pub zipf: Option<f64>,
+}
+
+/// All places of a sweep: the product of its axes.
+pub fn places(sweep: &SpreadSweep) -> Result<Vec<Spread>, SpecError> {
+    let mut all = Vec::new();
+    for queues in numbers("queues", &sweep.queues, 1, QUEUES_MAX)? {
+        for cores in cores(&sweep.cores, queues)? {
+            for flows in numbers("flows", &sweep.flows, 1, FLOWS_MAX)? {
+                for zipf in exponents(&sweep.zipf)? {
+                    all.push(Spread { queues, cores, flows, zipf: Some(zipf) });
+                }
+            }
+        }
+    }
+    Ok(all)
+}
+
+impl Spread {
+    fn point(&self) -> Point {
+        let number = |value: u32| Coordinate::Number(f64::from(value));
+        at_axes([
+            ("queues", number(self.queues)),
+            ("cores", number(self.cores)),
+            ("flows", number(self.flows)),
+            ("zipf", self.zipf.map_or(Coordinate::Word(TRACE.into()), Coordinate::Number)),
+        ])
+    }
+
+    fn traffic(&self, seed: u64) -> FlowSpec {
+        let popularity = match self.zipf {
+            Some(exponent) if exponent > 0.0 => Popularity::Zipf { exponent },
+            _ => Popularity::Uniform,
+        };
+        FlowSpec { popularity, ..flows::sent(self.flows, seed) }
+    }
+}
+
+impl Resolver<'_> {
+    /// A trial at full load at each place. A trace brings its own flows.
+    pub fn add_spreads(&mut self) -> Result<(), SpecError> {
+        let of_trace = self.overrides.trace.as_ref().map(|trace| trace.frames.flows);
+        for sweep in &self.grid.spread {
+            for spread in places(sweep)? {
+                let spread = match of_trace {
+                    Some(flows) => Spread { flows, zipf: None, ..spread },
+                    None => spread,
+                };
+                for frame in self.frames(&sweep.frame) {
+                    self.add_spread(&spread, &frame)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn add_spread(&mut self, spread: &Spread, frame: &Coordinate) -> Result<(), SpecError> {
+        let (groups, rules, match_percent, hits) = (0, 0, 0, Hits::Flows);
+        let place = Place { groups, rules, match_percent, hits, flows: spread.flows };
+        let (queues, cores) = (spread.queues as u16, spread.cores as u16);
+        let plain = place.setup(self.seed, self.frame_len_max(frame));
+        let setup = index_of(&mut self.run.setups, Setup { queues, cores, ..plain });
+        let task = Task::offer(self.load_of(spread.traffic(self.seed), frame)?);
+        let mut point = spread.point();
+        point.insert("frame".into(), frame.clone());
+        let (kind, rate) = (TrialKind::Spread, PlannedRate::Saturate);
+        self.trial(Trial { kind, setup, task, rate, point });
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

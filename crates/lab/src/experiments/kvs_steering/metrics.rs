@@ -1,0 +1,83 @@
+//! What the trials of `kvs-steering` measure.
+
+use niclab_device::Answered;
+use niclab_result::Mark;
+
+use crate::bus::ways;
+use crate::measure::{Metrics, put};
+use crate::statistics;
+
+/// Requests a second of all cores together.
+pub(crate) const ANSWERED: &str = "answered_per_s";
+
+/// Time of a core for a request, those that it waits in included.
+pub(crate) const REQUEST: &str = "request_ns";
+
+/// Time of a core for the card's work on a request.
+pub(crate) const CARD: &str = "card_ns";
+
+/// What goes over the bus for a request.
+pub(crate) const BUS: [[&str; 2]; 2] =
+    [["to_host_transactions", "to_host_bytes"], ["from_host_transactions", "from_host_bytes"]];
+
+/// The steps of a request, and what they are called in a column.
+pub(crate) const STEPS: [(&str, &str); 7] = [
+    ("receive", "receive, check"),
+    ("parse", "parse"),
+    ("hash", "hash"),
+    ("lock", "lock"),
+    ("look_up", "look-up"),
+    ("carry_out", "carry out, copy"),
+    ("reply", "reply"),
+];
+
+/// The metric of a step.
+pub(crate) fn step_metric(name: &str) -> String {
+    format!("{name}_ns")
+}
+
+/// The metrics of a store.
+///
+/// | metric | meaning |
+/// |---|---|
+/// | `answered_per_s` | requests a second of all cores together: the median of the passes |
+/// | `request_ns` | time of a core for a request, waiting for other cores' locks included |
+/// | `receive_ns` … `reply_ns` | where it goes, watched in passes of their own |
+/// | `card_ns` | time of a core for the card's work, which is in none of these |
+/// | `busiest_ratio` | requests of the core that has most, of the mean |
+/// | `to_host_…`, `from_host_…` | what crosses the bus for a request, computed |
+pub(crate) fn put_answered(metrics: &mut Metrics, seen: &Answered) {
+    let (requests, timed) = (seen.requests.max(1) as f64, seen.timed.max(1) as f64);
+    let median = |all: &[u64]| {
+        let all: Vec<f64> = all.iter().map(|ns| *ns as f64).collect();
+        statistics::median(&all).filter(|ns| *ns > 0.0)
+    };
+    if let Some(pass_ns) = median(&seen.passes_ns) {
+        put(metrics, ANSWERED, timed * 1e9 / pass_ns, "1/s");
+    }
+    if let Some(worked_ns) = median(&seen.worked_ns) {
+        put(metrics, REQUEST, worked_ns / timed, "ns");
+    }
+    for step in &seen.steps {
+        put(metrics, &step_metric(&step.name), step.request_ns, "ns");
+    }
+    put(metrics, CARD, seen.card_ns, "ns");
+    let busiest = seen.cores.iter().max().map_or(0.0, |most| *most as f64);
+    put(metrics, "busiest_ratio", busiest * seen.cores.len() as f64 / requests, "1");
+    put(metrics, "passes", seen.passes_ns.len() as f64, "passes");
+    for (way, [transactions, bytes]) in ways(&seen.crossed).iter().zip(BUS) {
+        put(metrics, transactions, way.transactions, "transactions");
+        put(metrics, bytes, way.bytes, "B");
+    }
+}
+
+/// Why a trial speaks for nothing: what is answered wrong may be answered sooner.
+pub(crate) fn failure(seen: &Answered) -> Option<String> {
+    (seen.wrong > 0)
+        .then(|| format!("{} of {} requests were not answered right", seen.wrong, seen.requests))
+}
+
+/// Whether the machine took a core away in the passes that count.
+pub(crate) fn marks(seen: &Answered) -> Vec<Mark> {
+    seen.is_disturbed.then_some(Mark::Disturbed).into_iter().collect()
+}

@@ -1,0 +1,49 @@
+//! The axes of `kvs-steering`: what can be typed.
+
+use serde::Deserialize;
+
+use crate::values::Values;
+
+/// A product of axes of requests for a key-value store, and of who serves them.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServingSweep {
+    /// What the card does: `rss`, `steer`, `dma`.
+    pub mode: Values,
+    /// How often each key is asked for: `uniform`, `zipf`.
+    pub keys: Values,
+    /// Keys.
+    pub count: Values,
+    /// Percent of the requests that are gets.
+    pub gets: Values,
+    /// Cores that serve.
+    pub cores: Values,
+    /// Requests that are served together.
+    pub burst: Values,
+}
+
+impl ServingSweep {
+    pub(crate) fn axis(&mut self, name: &str) -> Option<&mut Values> {
+        match name {
+            "mode" => Some(&mut self.mode),
+            "keys" => Some(&mut self.keys),
+            "count" => Some(&mut self.count),
+            "gets" => Some(&mut self.gets),
+            "cores" => Some(&mut self.cores),
+            "burst" => Some(&mut self.burst),
+            _ => None,
+        }
+    }
+}
+
+/// Axes of `kvs-steering`.
+pub(crate) const AXES: &[(&str, &str)] = &[
+    ("mode", "what the card does: rss, steer, dma"),
+    ("keys", "how often each is asked for: uniform, zipf"),
+    ("count", "keys"),
+    ("gets", "percent of the requests that are gets"),
+    ("cores", "cores that serve"),
+    ("burst", "requests that are served together"),
+    ("duration_ms", "measured part of a trial, one value"),
+    ("warmup_ms", "part before it that is never counted, one value"),
+];

@@ -1,0 +1,281 @@
+//! The findings of the experiment on occupancy, on rules and groups.
+
+use niclab_result::{Finding, Quantity};
+
+use self::costs::share;
+use super::analysis::{flows_common, rate_words};
+use crate::cells::{Cell, paired};
+use crate::findings::{Verdict, verdict};
+use crate::spec::TrialKind;
+use crate::summary::Results;
+use crate::summary::frames::frame_words;
+use crate::words;
+
+mod chains;
+mod costs;
+mod knees;
+mod tables;
+mod throughput;
+
+/// The findings of the occupancy experiment, device by device.
+pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
+    let about: [fn(&Subject<'_>) -> Option<Finding>; 15] = [
+        maximum,
+        throughput::searched,
+        knees::usable_share,
+        knees::usable_share_hit,
+        knees::capacity,
+        tables::full_table,
+        tables::full_table_hit,
+        tables::full_group,
+        chains::chain,
+        chains::chain_hits,
+        latency_p50,
+        latency_p99,
+        rule_memory,
+        tables::matching,
+        frame_size,
+    ];
+    let mut findings = Vec::new();
+    for device in results.devices() {
+        let subject = Subject { results, device, flows: flows_common(results) };
+        findings.extend(about.iter().filter_map(|find| find(&subject)));
+    }
+    findings
+}
+
+/// A device, and where its data are.
+pub(crate) struct Subject<'a> {
+    results: &'a Results<'a>,
+    device: &'a str,
+    flows: f64,
+}
+
+/// What a finding says.
+pub(crate) struct Said {
+    id: &'static str,
+    sentence: String,
+    value: f64,
+    unit: &'static str,
+    interval: Option<(f64, f64)>,
+    implication: String,
+    figure: Option<String>,
+}
+
+impl<'a> Subject<'a> {
+    fn finding(&self, said: Said) -> Finding {
+        Finding {
+            id: format!("{}-{}", self.device, said.id),
+            sentence: said.sentence,
+            value: Quantity { value: said.value, unit: said.unit.into() },
+            // What has no width is known exactly.
+            interval: said.interval.filter(|(low, high)| low < high),
+            implication: said.implication,
+            figure: said.figure,
+            device: self.device.to_string(),
+        }
+    }
+
+    /// Cells of the sweep over rules: the published case, small frames.
+    fn sweep(&self, trial: &'a str, groups: f64) -> Vec<&'a Cell<'a>> {
+        let place = [("groups", groups), ("match_percent", 0.0), ("flows", self.flows)];
+        let mut cells: Vec<&Cell<'_>> = self
+            .results
+            .cells
+            .of(self.device, trial)
+            .filter(|cell| cell.is_at(&place) && cell.word("frame") == self.frame())
+            .filter(|cell| !cell.is_refused())
+            .collect();
+        cells.sort_by(|a, b| f64::total_cmp(&rules(a), &rules(b)));
+        cells
+    }
+
+    /// Cells whose traffic hits all rules equally often, by rules.
+    fn hits(&self, trial: &'a str) -> Vec<&'a Cell<'a>> {
+        let cells = self.results.cells.of(self.device, trial).filter(|cell| {
+            cell.is_at(&[("match_percent", 100.0)])
+                && cell.word("hits") == "rules"
+                && cell.word("frame") == self.frame()
+                && !cell.is_refused()
+        });
+        let mut cells: Vec<&Cell<'_>> = cells.collect();
+        cells.sort_by(|a, b| f64::total_cmp(&rules(a), &rules(b)));
+        cells
+    }
+
+    /// 64 B where they were measured, else what was.
+    fn frame(&self) -> String {
+        let frames = self.results.experiment.trials.iter().filter_map(|t| t.point.get("frame"));
+        let mut frames: Vec<String> = frames.map(ToString::to_string).collect();
+        frames.sort_by_key(|frame| frame != "64");
+        frames.into_iter().next().unwrap_or_default()
+    }
+
+    /// The emptiest and the fullest cell of the sweep.
+    fn ends(&self, trial: &'a str, groups: f64) -> Option<(&'a Cell<'a>, &'a Cell<'a>)> {
+        let cells = self.sweep(trial, groups);
+        let (first, last) = (*cells.first()?, *cells.last()?);
+        (rules(last) > rules(first)).then_some((first, last))
+    }
+}
+
+pub(crate) fn rules(cell: &Cell<'_>) -> f64 {
+    cell.number("rules").unwrap_or(0.0)
+}
+
+pub(crate) fn rules_words(cell: &Cell<'_>) -> String {
+    match rules(cell) {
+        0.0 => "no rule".into(),
+        1.0 => "one rule".into(),
+        rules => words::rules(rules),
+    }
+}
+
+/// Throughput of the emptiest table, or with the rules of a file.
+fn maximum(s: &Subject<'_>) -> Option<Finding> {
+    let cell = s.sweep("saturate", 0.0).first().copied().filter(|cell| !cell.is_disturbed())?;
+    let e = cell.estimate("throughput_pps")?;
+    let of_file = s.results.run.rules.as_ref();
+    let place = match of_file {
+        None => rules_words(cell),
+        Some(file) => {
+            let name = file.path.file_name().unwrap_or_default().to_string_lossy();
+            format!("the {} of {name}, {} flows", words::rules(rules(cell)), words::whole(s.flows))
+        }
+    };
+    let dropped = cell.estimate("dropped_ratio").map_or(0.0, |ratio| ratio.median);
+    let (verb, rest) = match dropped > 0.0 {
+        false => ("forwards", String::new()),
+        true => {
+            ("deals with", format!(" It drops {} of the frames, as told.", words::percent(dropped)))
+        }
+    };
+    let (bound, implication) = if cell.is_generator_limited() {
+        (" at least", "The generator was the limit; the device can do more or as much.")
+    } else if of_file.is_some() {
+        ("", "Compare it with what the same traffic costs without rules.")
+    } else {
+        ("", "This is what all shares below are shares of.")
+    };
+    Some(s.finding(Said {
+        id: "maximum",
+        sentence: format!(
+            "{} {verb}{bound} {} in {} with {place}{}.{rest}",
+            s.device,
+            words::pps(e.median),
+            frame_words(&s.frame()),
+            words::few(&e)
+        ),
+        value: e.median,
+        unit: "pps",
+        interval: e.interval(),
+        implication: implication.into(),
+        // A file is one set of rules: there is no curve over them.
+        figure: of_file.is_none().then(|| figure_of(s, "throughput-group0")).flatten(),
+    }))
+}
+
+pub(crate) fn figure_of(s: &Subject<'_>, name: &str) -> Option<String> {
+    Some(format!("occupancy-{name}-{}", s.frame()))
+}
+
+fn latency_p50(s: &Subject<'_>) -> Option<Finding> {
+    latency(s, "latency_ns_p50", "latency-p50", "median latency")
+}
+
+fn latency_p99(s: &Subject<'_>) -> Option<Finding> {
+    latency(s, "latency_ns_p99", "latency-p99", "99th percentile of the latency")
+}
+
+/// Latency of the full group 0 against the empty one, each at the same share of its own maximum.
+fn latency(s: &Subject<'_>, metric: &str, id: &'static str, words: &str) -> Option<Finding> {
+    let (empty, full) = s.ends("latency", 0.0)?;
+    if [empty, full].iter().any(|cell| cell.is_generator_limited() || cell.is_disturbed()) {
+        return None;
+    }
+    let ratio = paired(full, empty, metric)?;
+    let verdict = verdict(&ratio)?;
+    let (here, there) = (full.estimate(metric)?, empty.estimate(metric)?);
+    let implication = match verdict {
+        Verdict::NoCost => "The number of rules does not show in the latency.",
+        Verdict::Differs if ratio.median > 1.0 => "Leave room for it in a latency budget.",
+        Verdict::Differs => "A full table is no slower here.",
+    };
+    Some(s.finding(Said {
+        id,
+        sentence: format!(
+            "At {}, the {words} of {} is {} with {} in group 0 and {} with {}{}.",
+            rate_words(s.results, TrialKind::Latency),
+            s.device,
+            words::time(here.median),
+            rules_words(full),
+            words::time(there.median),
+            rules_words(empty),
+            words::few(&ratio)
+        ),
+        value: here.median,
+        unit: "ns",
+        interval: here.interval(),
+        implication: implication.into(),
+        figure: Some("occupancy-latency-group0".into()),
+    }))
+}
+
+/// Memory of a rule in the fullest set-up.
+fn rule_memory(s: &Subject<'_>) -> Option<Finding> {
+    if s.results.run.rules.is_some() {
+        // What a file's rules take is no figure of one kind of rule.
+        return None;
+    }
+    let setups = s.results.cells.of(s.device, crate::runner::SETUP);
+    let known =
+        setups.filter(|cell| !cell.is_refused() && !cell.values("rule_bytes_per_rule").is_empty());
+    let cell = known.max_by(|a, b| f64::total_cmp(&rules(a), &rules(b)))?;
+    let e = cell.estimate("rule_bytes_per_rule")?;
+    Some(s.finding(Said {
+        id: "rule-memory",
+        sentence: format!(
+            "A five-tuple rule takes {} B of memory on {} ({} installed).",
+            words::significant(e.median),
+            s.device,
+            rules_words(cell)
+        ),
+        value: e.median,
+        unit: "B",
+        interval: e.interval(),
+        implication: "Where the tables outgrow the cache, look-ups wait for memory.".into(),
+        figure: None,
+    }))
+}
+
+/// Large frames against small ones, frames a second.
+fn frame_size(s: &Subject<'_>) -> Option<Finding> {
+    let of = |frame: &str| {
+        let place = [("groups", 0.0), ("match_percent", 0.0), ("flows", s.flows)];
+        let cells = s.results.cells.of(s.device, "saturate");
+        let cells = cells.filter(|cell| cell.is_at(&place) && cell.word("frame") == frame);
+        cells.min_by(|a, b| f64::total_cmp(&rules(a), &rules(b)))
+    };
+    let (large, small) = (of("1500")?, of("64")?);
+    let (ratio, verdict) = share(large, small).filter(|_| rules(large) == rules(small))?;
+    let gbps = large.estimate("throughput_gbps_l2")?;
+    let implication = match verdict {
+        Verdict::NoCost => "The cost is by the frame: small frames are what to size for.",
+        Verdict::Differs => "Bytes cost too: measure with the sizes of your own traffic.",
+    };
+    Some(s.finding(Said {
+        id: "frame-size",
+        sentence: format!(
+            "Of 1500 B frames {} forwards {} as many as of 64 B frames: {} Gbps (L2){}.",
+            s.device,
+            words::percent(ratio.median),
+            words::significant(gbps.median),
+            words::few(&ratio)
+        ),
+        value: ratio.median,
+        unit: "1",
+        interval: ratio.interval(),
+        implication: implication.into(),
+        figure: Some("occupancy-throughput-group0-1500".into()),
+    }))
+}

@@ -1,0 +1,145 @@
+//! What a place costs against another: a share of the throughput, or time of the device's core.
+
+use niclab_result::Finding;
+
+use super::{Said, Subject};
+use crate::cells::{Cell, paired};
+use crate::findings::{MORE_REPEATS, REPEATS_MIN, Verdict, verdict};
+use crate::measure::DEVICE_TIME;
+use crate::statistics::Estimate;
+use crate::summary::frames::a_frame;
+use crate::{statistics, words};
+
+/// A ratio of times from here on is told as a factor, below as a percentage.
+const FACTOR_MIN: f64 = 2.0;
+
+/// A throughput as a share of another one; nothing where a limit of the generator, or stalls, could
+/// have made the share what it is.
+pub(crate) fn share(cell: &Cell<'_>, base: &Cell<'_>) -> Option<(Estimate, Verdict)> {
+    if [cell, base].iter().any(|cell| cell.is_generator_limited() || cell.is_disturbed()) {
+        return None;
+    }
+    let ratio = paired(cell, base, "throughput_pps")?;
+    let verdict = verdict(&ratio)?;
+    Some((ratio, verdict))
+}
+
+/// A share of a throughput in a sentence.
+pub(crate) struct ShareOf {
+    pub id: &'static str,
+    /// What stands in front of the share, and behind it.
+    pub around: (String, String),
+    /// What follows where there is no cost, a cost, a gain.
+    pub follows: [&'static str; 3],
+    pub figure: Option<String>,
+}
+
+impl ShareOf {
+    pub(super) fn finding(
+        self,
+        s: &Subject<'_>,
+        (cell, base): (&Cell<'_>, &Cell<'_>),
+    ) -> Option<Finding> {
+        let (ratio, verdict) = share(cell, base)?;
+        let [none, cost, gain] = self.follows;
+        let implication = match verdict {
+            Verdict::NoCost => none,
+            Verdict::Differs if ratio.median < 1.0 => cost,
+            Verdict::Differs => gain,
+        };
+        let (share, few) = (words::percent(ratio.median), words::few(&ratio));
+        Some(s.finding(Said {
+            id: self.id,
+            sentence: format!("{} {share} of {}{few}.", self.around.0, self.around.1),
+            value: ratio.median,
+            unit: "1",
+            interval: ratio.interval(),
+            implication: implication.into(),
+            figure: self.figure,
+        }))
+    }
+}
+
+/// What a frame costs the device's core, against another place.
+pub(crate) struct Cost {
+    here_ns: f64,
+    /// By the time at the other place, pair by pair.
+    ratio: Estimate,
+}
+
+impl Cost {
+    /// `None` where the throughput itself tells, and where there is too little of the time.
+    pub(super) fn of(cell: &Cell<'_>, base: &Cell<'_>) -> Option<Cost> {
+        if !cell.is_generator_limited() && !base.is_generator_limited() {
+            return None;
+        }
+        let ratio = paired(cell, base, DEVICE_TIME)?;
+        if ratio.repeats < REPEATS_MIN {
+            return None;
+        }
+        // Of the same repeats as the ratio.
+        let (here, _) = cell.paired(base, DEVICE_TIME);
+        Some(Cost { here_ns: statistics::median(&here)?, ratio })
+    }
+
+    /// The interval holds a ratio of 1.
+    pub(super) fn is_undecided(&self) -> bool {
+        self.ratio.low <= 1.0 && self.ratio.high >= 1.0
+    }
+
+    /// As a factor where that reads better than a percentage.
+    fn is_factor(&self) -> bool {
+        self.ratio.median >= FACTOR_MIN
+    }
+
+    /// The time and its change against `base`. Pairs stand side by side in time, so the median of
+    /// their changes differs from the change of the medians where the machine's speed changed.
+    pub(super) fn finding(&self, s: &Subject<'_>, about: &CostOf<'_>) -> Finding {
+        let (sign, change) = (self.percent() < 0.0, words::significant(self.percent().abs()));
+        let change = match (self.is_factor(), sign) {
+            (true, _) => format!("{} times as much as", words::significant(self.ratio.median)),
+            (false, false) => format!("{change} % more than"),
+            (false, true) => format!("{change} % less than"),
+        };
+        let (undecided, more) = match self.is_undecided() {
+            true => ("; the interval includes no difference", MORE_REPEATS),
+            false => ("", ""),
+        };
+        let scaled = |ratio: f64| if self.is_factor() { ratio } else { (ratio - 1.0) * 100.0 };
+        s.finding(Said {
+            id: about.id,
+            sentence: format!(
+                "{}, {} spends {} of its core on {}, {change} {} (median of pairs){}{undecided}.",
+                about.place,
+                s.device,
+                words::time(self.here_ns),
+                a_frame(&s.frame()),
+                about.base,
+                words::few(&self.ratio)
+            ),
+            value: scaled(self.ratio.median),
+            unit: if self.is_factor() { "1" } else { "%" },
+            interval: self.ratio.interval().map(|(low, high)| (scaled(low), scaled(high))),
+            implication: format!(
+                "A core of it would carry about {}, or more: the bursts of a core that is \
+                 partly idle are not full, and cost more a frame.{more}",
+                words::pps(1e9 / self.here_ns)
+            ),
+            figure: about.figure.map(Into::into),
+        })
+    }
+
+    fn percent(&self) -> f64 {
+        (self.ratio.median - 1.0) * 100.0
+    }
+}
+
+/// What a [`Cost`] is of.
+pub(crate) struct CostOf<'a> {
+    pub id: &'static str,
+    /// Where, such as `With 65,536 rules in group 0`.
+    pub place: String,
+    /// Against what, such as `with no rule`.
+    pub base: &'a str,
+    pub figure: Option<&'static str>,
+}

@@ -1,0 +1,141 @@
+//! What searches for knees say: how many rules group 0 takes, and how many at full throughput.
+
+use niclab_result::Finding;
+
+use super::{Said, Subject};
+use crate::experiments::occupancy::analysis::knee_figure;
+use crate::knee::Found;
+use crate::spec::KneeKind;
+use crate::summary::FoundKnee;
+use crate::{knee, words};
+
+/// The knee of group 0 of this kind, searched with traffic of misses or of hits.
+fn knee_group0<'a>(s: &Subject<'a>, kind: KneeKind, is_of_misses: bool) -> Option<&'a FoundKnee> {
+    s.results.knees.iter().filter(|knee| knee.device == s.device).find(|knee| {
+        let spec = &knee.knee.spec;
+        spec.kind == kind && spec.groups == 0 && knee.is_of_misses() == is_of_misses
+    })
+}
+
+/// Throughput knee of group 0, as a share of what it holds.
+pub(super) fn usable_share(s: &Subject<'_>) -> Option<Finding> {
+    let knee = knee_group0(s, KneeKind::Throughput, true).filter(|knee| knee.doubt.is_none())?;
+    let share = words::percent(knee.knee.spec.share);
+    let figure = Some(knee_figure(knee));
+    match knee.found {
+        Found::Bracket { .. } => {
+            let (x, width) = knee.found.middle_and_width()?;
+            let capacity =
+                knee_group0(s, KneeKind::Capacity, true).and_then(|knee| match knee.found {
+                    Found::Bracket { low, .. } => Some(f64::from(low)),
+                    _ => None,
+                });
+            let usable = capacity.map_or(String::new(), |capacity| {
+                format!(
+                    ", {} of the {} it holds",
+                    words::percent(x / capacity),
+                    words::whole(capacity)
+                )
+            });
+            // Where the generator set the plateau, the device's own is higher and its knee earlier.
+            let bound = if knee.is_generator_limited { "at most " } else { "" };
+            Some(s.finding(Said {
+                id: "knee-group0",
+                sentence: format!(
+                    "{} falls below {share} of its throughput at {bound}{} ± {} rules in group \
+                     0{usable}.",
+                    s.device,
+                    words::whole(x),
+                    words::significant(width)
+                ),
+                value: x,
+                unit: "rules",
+                // The width of a bisection is no interval of confidence: it stands in the sentence.
+                interval: None,
+                implication:
+                    "Keep group 0 below this number, or move rules into other groups.".into(),
+                figure,
+            }))
+        }
+        // Where the generator was the limit a knee may hide behind it.
+        Found::None { high } if !knee.is_generator_limited => Some(s.finding(Said {
+            id: "knee-group0",
+            sentence: format!(
+                "{} keeps more than {share} of its throughput up to {} rules in group 0: no knee.",
+                s.device,
+                words::whole(high.into())
+            ),
+            value: high.into(),
+            unit: "rules",
+            interval: None,
+            implication: "All of group 0 may be used.".into(),
+            figure,
+        })),
+        _ => None,
+    }
+}
+
+/// Throughput knee of group 0 whose rules the traffic hits, against the fewest rules of its search.
+pub(super) fn usable_share_hit(s: &Subject<'_>) -> Option<Finding> {
+    let knee = knee_group0(s, KneeKind::Throughput, false).filter(|knee| knee.doubt.is_none())?;
+    let (spec, limited) = (&knee.knee.spec, knee.is_generator_limited);
+    let (share, plateau) = (words::percent(spec.share), knee::rules_min(spec));
+    let of = format!("{share} of its throughput at {} rules", words::whole(plateau.into()));
+    let (said, value, implication) = match knee.found {
+        Found::Bracket { .. } => {
+            let (x, width) = knee.found.middle_and_width()?;
+            let bound = if limited { "at most " } else { "" };
+            let place = format!("{} ± {}", words::whole(x), words::significant(width));
+            let said = format!("falls below {of} at {bound}{place} rules in group 0");
+            (
+                said,
+                x,
+                "Traffic that hits more rules than this is slower: keep fewer of them in use.",
+            )
+        }
+        // Where the generator was the limit a knee may hide behind it.
+        Found::None { high } if !limited => {
+            let high_words = words::whole(high.into());
+            let said = format!("keeps more than {of} up to {high_words} rules in group 0: no knee");
+            (said, high.into(), "All rules of group 0 may be in use.")
+        }
+        _ => return None,
+    };
+    let percent = spec.match_percent;
+    Some(s.finding(Said {
+        id: "knee-group0-hits",
+        sentence: format!("With {percent} % of the traffic on rules, {} {said}.", s.device),
+        value,
+        unit: "rules",
+        interval: None,
+        implication: implication.into(),
+        figure: None,
+    }))
+}
+
+/// How many rules group 0 takes.
+pub(super) fn capacity(s: &Subject<'_>) -> Option<Finding> {
+    let knee = knee_group0(s, KneeKind::Capacity, true)?;
+    let (low, words) = match knee.found {
+        Found::Bracket { low, high } if high - low == 1 => {
+            (low, format!("takes {} rules", words::whole(low.into())))
+        }
+        Found::Bracket { low, high } => {
+            let (low_words, high_words) = (words::whole(low.into()), words::whole(high.into()));
+            (low, format!("takes {low_words} rules and refuses {high_words}"))
+        }
+        Found::None { high } => {
+            (high, format!("takes all {} rules asked for", words::whole(high.into())))
+        }
+        Found::Below { .. } | Found::Stopped => return None,
+    };
+    Some(s.finding(Said {
+        id: "capacity-group0",
+        sentence: format!("Group 0 of {} {words}.", s.device),
+        value: low.into(),
+        unit: "rules",
+        interval: None,
+        implication: "A rule beyond it is refused: put the rest into non-root groups.".into(),
+        figure: Some(knee_figure(knee)),
+    }))
+}

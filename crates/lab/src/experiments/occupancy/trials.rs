@@ -1,0 +1,165 @@
+//! Sweeps over rules and flows, and searches for knees among them, put into a run.
+
+use niclab_result::Coordinate;
+
+use super::spec::Sweep;
+use crate::place::Place;
+use crate::run::{Knee, PlannedRate, Resolver, Task, Trial, no_trial, number};
+use crate::spec::{Hits, SpecError, TrialKind};
+use crate::throughput::Search;
+use crate::values::Values;
+
+/// Flows of the trials of a knee.
+const FLOWS_DEFAULT: u32 = 10_000;
+
+impl Resolver<'_> {
+    pub(crate) fn add_sweeps(&mut self) -> Result<(), SpecError> {
+        for sweep in &self.grid.sweep {
+            for place in places(&self.narrowed(sweep))? {
+                place.check()?;
+                for frame in self.frames(&sweep.frame) {
+                    self.add_trials(&place, &frame, &sweep.trials)?;
+                    self.add_fixed(&place, &frame, &sweep.rate)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A trace brings its own flows and frames, a file of rules its own groups and rules: these
+    /// axes have no meaning then. Which traffic a file's rules match is not known.
+    pub(super) fn narrowed(&self, sweep: &Sweep) -> Sweep {
+        let mut sweep = sweep.clone();
+        if let Some(trace) = &self.overrides.trace {
+            sweep.flows = Values::number(trace.frames.flows.into());
+            sweep.match_percent = Values::number(0);
+        }
+        if let Some(rules) = &self.overrides.rules {
+            sweep.groups = Values::number(0);
+            sweep.rules = Values::number(rules.rules_count.into());
+            sweep.match_percent = Values::number(0);
+        }
+        sweep
+    }
+
+    pub(super) fn add_trials(
+        &mut self,
+        place: &Place,
+        frame: &Coordinate,
+        kinds: &[TrialKind],
+    ) -> Result<usize, SpecError> {
+        let task = Task::offer(self.load(place, frame)?);
+        let mut point = place.point();
+        point.insert("frame".into(), frame.clone());
+        let setup = self.setup(place, frame);
+        let trial = |kind, rate| {
+            let point = point.clone();
+            Trial { kind, setup, task, rate, point }
+        };
+        let of = self.trial(trial(TrialKind::Saturate, PlannedRate::Saturate));
+        for kind in kinds {
+            let share = match kind {
+                TrialKind::Saturate => continue,
+                TrialKind::Latency => self.spec.latency_share,
+                TrialKind::Light => self.spec.light_share,
+                _ => return Err(no_trial(*kind, "saturate, latency, light")),
+            };
+            self.trial(trial(*kind, PlannedRate::ShareOf { of, share }));
+        }
+        Ok(of)
+    }
+
+    pub(crate) fn add_knees(&mut self) -> Result<(), SpecError> {
+        let of_trace = self.overrides.trace.as_ref().map(|trace| trace.frames.flows);
+        let flows = of_trace.unwrap_or(FLOWS_DEFAULT);
+        // The frames of a trace are no hits.
+        let can_hit = of_trace.is_none();
+        for spec in self.grid.knee.iter().filter(|spec| can_hit || spec.match_percent == 0) {
+            let place = Place {
+                groups: spec.groups,
+                rules: 0,
+                match_percent: spec.match_percent,
+                hits: if spec.match_percent > 0 { Hits::Rules } else { Hits::Flows },
+                flows,
+            };
+            let frame = Coordinate::Number(64.0);
+            let longest = place.with_rules(spec.rules_max);
+            longest.check()?;
+            let load = self.load(&longest, &frame)?;
+            let (seed, frame_len_max) = (self.seed, self.frame_len_max(&frame));
+            self.run.knees.push(Knee { spec: spec.clone(), load, place, seed, frame_len_max });
+        }
+        Ok(())
+    }
+}
+
+/// All places of a sweep: the product of its axes.
+pub(super) fn places(sweep: &Sweep) -> Result<Vec<Place>, SpecError> {
+    let numbers = |axis: &'static str, values: &Values| {
+        values.0.iter().map(|value| number(axis, value)).collect::<Result<Vec<u32>, _>>()
+    };
+    let groups = numbers("groups", &sweep.groups)?;
+    let rules = numbers("rules", &sweep.rules)?;
+    let percents = numbers("match_percent", &sweep.match_percent)?;
+    let flows = numbers("flows", &sweep.flows)?;
+    let mut places = Vec::new();
+    for &groups in &groups {
+        for &rules in &rules {
+            for &match_percent in &percents {
+                let hits = sweep.hits;
+                let place =
+                    |flows: &u32| Place { groups, rules, match_percent, hits, flows: *flows };
+                places.extend(flows.iter().map(place));
+            }
+        }
+    }
+    Ok(places)
+}
+
+/// Highest rate that a generator can be asked for, frames a second.
+const RATE_PPS_MAX: f64 = 1e9;
+
+impl Resolver<'_> {
+    /// A trial at each rate; `max` is that of the saturating trial, which is there anyway.
+    pub(super) fn add_fixed(
+        &mut self,
+        place: &Place,
+        frame: &Coordinate,
+        rates: &Values,
+    ) -> Result<(), SpecError> {
+        for rate in rates.0.iter().filter(|rate| **rate != Coordinate::Word("max".into())) {
+            let pps = f64::from(number("rate", rate)?);
+            if !(1.0..=RATE_PPS_MAX).contains(&pps) {
+                let remedy = "use 1 to 1000M frames a second, or max".into();
+                return Err(SpecError::OutOfRange {
+                    axis: "rate",
+                    value: rate.to_string(),
+                    remedy,
+                });
+            }
+            let (setup, load) = (self.setup(place, frame), self.load(place, frame)?);
+            let mut point = place.point();
+            point.insert("frame".into(), frame.clone());
+            point.insert("rate".into(), rate.clone());
+            let (kind, rate) = (TrialKind::Fixed, PlannedRate::Pps(pps));
+            self.trial(Trial { kind, setup, task: Task::offer(load), rate, point });
+        }
+        Ok(())
+    }
+
+    /// A search at each of its places, with the trial whose throughput says where to search.
+    pub(crate) fn add_searches(&mut self) -> Result<(), SpecError> {
+        for spec in &self.grid.search {
+            let (sweep, goals) = (self.narrowed(&spec.sweep()), spec.goals()?);
+            for place in places(&sweep)? {
+                place.check()?;
+                for frame in self.frames(&sweep.frame) {
+                    let of = self.add_trials(&place, &frame, &sweep.trials)?;
+                    let search = Search { mode: spec.mode, of, goals: goals.clone() };
+                    search.add_to(&mut self.run.searches)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,296 @@
+//! The findings of the experiment `program-cost`.
+
+use std::collections::BTreeMap;
+
+use niclab_result::Finding;
+
+use super::analysis::{
+    Growth, LINE_RATE_PPS, beside, cells, figure_id, growth, largest, program_words, words_at,
+};
+use super::metrics::PACKET;
+use crate::cells::{Cell, paired};
+use crate::findings::{REPEATS_MIN, follows, told};
+use crate::statistics::Estimate;
+use crate::summary::Results;
+use crate::{statistics, words};
+
+/// Device by device: which program is dearest, which reach line rate, what a header, a look-up and
+/// an instruction take, and how the device stands to the others.
+pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let devices: Vec<&str> = results.devices().collect();
+    for (at, device) in devices.iter().enumerate() {
+        findings.extend(dearest(results, device));
+        findings.extend(line_rate(results, device));
+        findings.extend(devices[at + 1..].iter().filter_map(|to| compared(results, device, to)));
+        let all = cells(results, device);
+        for curve in curves(&all, "count") {
+            findings.extend(slope(results, &curve));
+        }
+        for curve in curves(&all, "entries") {
+            findings.extend(entries(results, &curve));
+        }
+    }
+    findings
+}
+
+/// Cells that differ by this axis alone, two or more of them, by its order.
+fn curves<'a>(all: &[&'a Cell<'a>], axis: &str) -> Vec<Vec<&'a Cell<'a>>> {
+    let mut curves: BTreeMap<(usize, u64), Vec<&Cell<'_>>> = BTreeMap::new();
+    for cell in all.iter().copied().filter(|cell| growth(cell) != Growth::Nothing) {
+        let other = if axis == "count" { "entries" } else { "count" };
+        // In the order in which programs are named, and by number.
+        let first = all.iter().position(|of| of.word("program") == cell.word("program"));
+        let number = cell.number(other).unwrap_or(0.0) as u64;
+        curves.entry((first.unwrap_or(0), number)).or_default().push(cell);
+    }
+    let at = |cell: &Cell<'_>| cell.number(axis).unwrap_or(0.0);
+    let mut found: Vec<Vec<&Cell<'_>>> = curves.into_values().collect();
+    found.iter_mut().for_each(|curve| curve.sort_by(|a, b| at(a).total_cmp(&at(b))));
+    found.retain(|curve| curve.len() > 1);
+    found
+}
+
+fn packet(cell: &Cell<'_>) -> Option<Estimate> {
+    cell.estimate(PACKET).filter(|estimate| estimate.repeats >= REPEATS_MIN)
+}
+
+/// What a packet costs at worst, by the text of the program.
+fn worst(cell: &Cell<'_>) -> String {
+    let of = |metric| words::whole(cell.estimate(metric).map_or(0.0, |of| of.median));
+    format!(
+        "{} instructions, {} look-ups of {} key bits and {} B of headers at worst",
+        of("worst_instructions"),
+        of("worst_lookups"),
+        of("worst_key_bits"),
+        of("worst_header_bytes")
+    )
+}
+
+/// The program that takes most of a core, beside the one that takes least.
+fn dearest(results: &Results<'_>, device: &str) -> Option<Finding> {
+    let mut all: Vec<(&Cell<'_>, Estimate)> = largest(results, device)
+        .into_iter()
+        .filter_map(|cell| Some((cell, packet(cell)?)))
+        .collect();
+    all.sort_by(|(_, a), (_, b)| a.median.total_cmp(&b.median));
+    let ((least, least_ns), (most, most_ns)) = (all.first()?, all.last()?);
+    if all.len() < 2 {
+        return None;
+    }
+    let sentence = format!(
+        "Of {} programs {} takes {device} most: {} of a core for a packet, {} on one core; by its \
+         text {}. Least takes {}: {}, {}.",
+        all.len(),
+        program_words(most),
+        words::time(most_ns.median),
+        words::pps(1e9 / most_ns.median),
+        worst(most),
+        program_words(least),
+        words::time(least_ns.median),
+        worst(least)
+    );
+    let implication = most_of(most, &all);
+    let figure = Some(figure_id(results, "used"));
+    Some(told(device, "dearest".to_owned(), (most_ns, "ns"), (sentence, &implication), figure))
+}
+
+/// What the text of a program has the most of among others: why it may be dear.
+fn most_of(cell: &Cell<'_>, all: &[(&Cell<'_>, Estimate)]) -> String {
+    let of = |cell: &Cell<'_>, metric: &str| cell.estimate(metric).map_or(0.0, |of| of.median);
+    let names = [
+        ("instructions", "worst_instructions"),
+        ("look-ups", "worst_lookups"),
+        ("key bits", "worst_key_bits"),
+        ("bytes of headers", "worst_header_bytes"),
+        ("accesses of registers and meters", "worst_array_accesses"),
+    ];
+    let is_most = |metric: &str| {
+        let mut others = all.iter().filter(|(other, _)| other.point != cell.point);
+        others.all(|(other, _)| of(other, metric) < of(cell, metric))
+    };
+    let most = names.iter().filter(|(_, metric)| is_most(metric)).map(|(name, _)| *name);
+    let most: Vec<&str> = most.collect();
+    match most.is_empty() {
+        true => "Its text has the most of nothing: what it takes is not told by counting.".into(),
+        false => format!("Its text has the most {} of all.", most.join(", ")),
+    }
+}
+
+/// Which programs one core runs as fast as a port of 10 Gbps brings packets.
+fn line_rate(results: &Results<'_>, device: &str) -> Option<Finding> {
+    let all: Vec<(&Cell<'_>, Estimate)> = largest(results, device)
+        .into_iter()
+        .filter_map(|cell| Some((cell, packet(cell)?)))
+        .collect();
+    let most = all.iter().map(|(_, ns)| ns).max_by(|a, b| a.median.total_cmp(&b.median))?;
+    let line_ns = 1e9 / LINE_RATE_PPS;
+    let reach = all.iter().filter(|(_, ns)| ns.median <= line_ns);
+    let names: Vec<String> = reach.map(|(cell, _)| cell.word("program")).collect();
+    let cores = most.scaled(1.0 / line_ns);
+    let sentence = format!(
+        "Line rate of 10 Gbps is {} of 64 B, {} for each: on one core of {device} {} {} cores, if \
+         they scale.",
+        words::pps(LINE_RATE_PPS),
+        words::time(line_ns),
+        reaching(&all, &names),
+        words::significant(cores.median)
+    );
+    let implication = "Where a port is faster than a core, spread its packets over cores by RSS, \
+                       and keep the program short.";
+    let figure = Some(figure_id(results, "used"));
+    Some(told(device, "line-rate".to_owned(), (&cores, "cores"), (sentence, implication), figure))
+}
+
+/// Which of all programs reach line rate, up to the cores that the dearest needs.
+fn reaching(all: &[(&Cell<'_>, Estimate)], names: &[String]) -> String {
+    match (all, names) {
+        ([(only, _)], []) => format!("{} does not reach it; it needs", only.word("program")),
+        ([_], [only, ..]) => format!("{only} reaches it; it needs"),
+        (_, []) => format!("none of {} programs reaches it; the dearest needs", all.len()),
+        (_, [one]) => format!("{one} of {} programs reaches it; the dearest needs", all.len()),
+        _ => {
+            let listed = names.join(", ");
+            format!("{listed} of {} programs reach it; the dearest needs", all.len())
+        }
+    }
+}
+
+/// The slope of the line through the cells of a curve, repeat by repeat, by least squares.
+fn slopes(curve: &[&Cell<'_>]) -> Vec<f64> {
+    let first = curve.first().map_or(&[][..], |cell| &cell.samples[..]);
+    let of_repeat = |repeat: u32| {
+        let points: Option<Vec<(f64, f64)>> = curve
+            .iter()
+            .map(|cell| {
+                let sample = cell.samples.iter().find(|sample| sample.repeat == repeat)?;
+                Some((cell.number("count")?, sample.metrics.get(PACKET)?.value))
+            })
+            .collect();
+        fitted(&points?)
+    };
+    first.iter().filter_map(|sample| of_repeat(sample.repeat)).collect()
+}
+
+fn fitted(points: &[(f64, f64)]) -> Option<f64> {
+    let count = points.len() as f64;
+    let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
+    let (x, y) = (mean(|point| point.0), mean(|point| point.1));
+    let square: f64 = points.iter().map(|point| (point.0 - x).powi(2)).sum();
+    let product: f64 = points.iter().map(|point| (point.0 - x) * (point.1 - y)).sum();
+    (square > 0.0).then(|| product / square)
+}
+
+/// What one more of what grows takes.
+fn slope(results: &Results<'_>, curve: &[&Cell<'_>]) -> Option<Finding> {
+    let (first, last) = (curve.first()?, curve.last()?);
+    let slope = statistics::estimate(&slopes(curve)).filter(|of| of.repeats >= REPEATS_MIN)?;
+    let (program, device, entries) =
+        (first.word("program"), first.device, words_at(first, "entries"));
+    let of = match growth(first) {
+        Growth::Nothing => return None,
+        Growth::Headers => "header, taken off, looked at and put on,".to_owned(),
+        Growth::Tables => format!("look-up, {program} among {entries},"),
+        Growth::Instructions => format!("instruction of kind `{program}`"),
+    };
+    let sentence = format!(
+        "One more {of} takes {device} {} a packet, from {} to {}{}.",
+        words::time(slope.median),
+        words::whole(first.number("count")?),
+        words::whole(last.number("count")?),
+        words::few(&slope)
+    );
+    let (id, figure) = match growth(first) {
+        Growth::Headers => ("header".to_owned(), "headers"),
+        Growth::Tables => (format!("lookup-{program}-{}", first.word("entries")), "tables"),
+        _ => (format!("instruction-{program}"), "instructions"),
+    };
+    let fit = 1e9 / LINE_RATE_PPS / slope.median;
+    let implication = match slope.low > 0.0 {
+        true if fit < 1.0 => {
+            "One alone takes longer than line rate of 10 Gbps leaves a core.".into()
+        }
+        true => format!(
+            "Line rate of 10 Gbps leaves one core time for {} of them, and for nothing else.",
+            words::significant(fit)
+        ),
+        false => "What it takes cannot be told from nothing here.".to_owned(),
+    };
+    let figure = Some(figure_id(results, figure));
+    let implication = follows(&slope, &implication);
+    Some(told(device, id, (&slope, "ns"), (sentence, &implication), figure))
+}
+
+/// What more entries of a table cost.
+fn entries(results: &Results<'_>, curve: &[&Cell<'_>]) -> Option<Finding> {
+    let (few, many) = (curve.first()?, curve.last()?);
+    let ratio = paired(many, few, PACKET).filter(|ratio| ratio.repeats >= REPEATS_MIN)?;
+    // One look-up tells more of it than several beside each other.
+    if few.number("count") != Some(1.0) {
+        return None;
+    }
+    let (program, device) = (few.word("program"), few.device);
+    let sentence = format!(
+        "A packet that is matched {program} takes {device} {} times as long among {} as among \
+         {}{}.",
+        words::significant(ratio.median),
+        words_at(many, "entries"),
+        words_at(few, "entries"),
+        words::few(&ratio)
+    );
+    let implication = match ratio.low > 1.0 {
+        true => "The table has outgrown a cache, or its masks are more: look-ups wait for memory.",
+        false => "The table may grow: its size costs a packet nothing that can be told here.",
+    };
+    let implication = follows(&ratio, implication);
+    let figure = Some(figure_id(results, "entries"));
+    let words = (sentence, implication.as_str());
+    Some(told(device, format!("entries-{program}"), (&ratio, "1"), words, figure))
+}
+
+/// How a device stands to another in the programs that both take.
+fn compared(results: &Results<'_>, device: &str, other: &str) -> Option<Finding> {
+    let pairs: Vec<(&Cell<'_>, &Cell<'_>)> = cells(results, device)
+        .into_iter()
+        .filter_map(|cell| Some((cell, beside(results, cell, other)?)))
+        .collect();
+    let ratios: Vec<Estimate> =
+        pairs.iter().filter_map(|(ours, theirs)| paired(ours, theirs, PACKET)).collect();
+    let mean = statistics::estimate(&means(&pairs)).filter(|of| of.repeats >= REPEATS_MIN)?;
+    let less = ratios.iter().filter(|ratio| ratio.high < 1.0).count();
+    let more = ratios.iter().filter(|ratio| ratio.low > 1.0).count();
+    let sentence = format!(
+        "In {less} of {} programs that both take, a packet takes {device} less time than {other}, \
+         in {more} more; the geometric mean of all is {} of {other}'s time{}.",
+        ratios.len(),
+        words::significant(mean.median),
+        words::few(&mean)
+    );
+    let implication = match (mean.high < 1.0, mean.low > 1.0) {
+        (true, _) => "The same text needs fewer cores here.",
+        (_, true) => "The same text needs more cores here.",
+        _ => "On the whole neither needs fewer cores.",
+    };
+    let implication = follows(&mean, implication);
+    let figure = Some(figure_id(results, "used"));
+    let words = (sentence, implication.as_str());
+    Some(told(device, format!("beside-{other}"), (&mean, "1"), words, figure))
+}
+
+/// The geometric mean of all ratios of a repeat, for each repeat that all pairs have.
+fn means(pairs: &[(&Cell<'_>, &Cell<'_>)]) -> Vec<f64> {
+    let of = |cell: &Cell<'_>, repeat: u32| {
+        let sample = cell.samples.iter().find(|sample| sample.repeat == repeat)?;
+        Some(sample.metrics.get(PACKET)?.value)
+    };
+    let first = pairs.first().map_or(&[][..], |(ours, _)| &ours.samples[..]);
+    let mean = |repeat: u32| {
+        let logs: Option<Vec<f64>> = pairs
+            .iter()
+            .map(|(ours, theirs)| Some((of(ours, repeat)? / of(theirs, repeat)?).ln()))
+            .collect();
+        let logs = logs?;
+        Some((logs.iter().sum::<f64>() / logs.len() as f64).exp())
+    };
+    first.iter().filter_map(|sample| mean(sample.repeat)).collect()
+}

@@ -1,0 +1,43 @@
+//! What the trials of `program-cost` measure.
+
+use niclab_device::Processed;
+
+use crate::measure::{Metrics, put};
+use crate::statistics;
+
+/// Time of a core for a packet.
+pub(crate) const PACKET: &str = "packet_ns";
+
+/// The metrics of a program.
+///
+/// | metric | meaning |
+/// |---|---|
+/// | `packet_ns` | time of a core for a packet: the median of the stretches |
+/// | `throughput_pps` | packets a second of a core that does nothing else |
+/// | `stretches` | stretches of packets that were timed |
+/// | `worst_…` | what a packet costs at worst by the program's text |
+pub(crate) fn put_processed(metrics: &mut Metrics, seen: &Processed) {
+    let stretches: Vec<f64> = seen.stretches_ns.iter().map(|ns| *ns as f64).collect();
+    let packets = seen.stretch.max(1) as f64;
+    if let Some(stretch_ns) = statistics::median(&stretches).filter(|ns| *ns > 0.0) {
+        put(metrics, PACKET, stretch_ns / packets, "ns");
+        put(metrics, "throughput_pps", packets * 1e9 / stretch_ns, "pps");
+    }
+    put(metrics, "stretches", stretches.len() as f64, "stretches");
+    for (name, count, unit) in [
+        ("worst_instructions", seen.worst.instructions, "instructions"),
+        ("worst_lookups", seen.worst.lookups, "look-ups"),
+        ("worst_key_bits", seen.worst.key_bits, "bit"),
+        ("worst_array_accesses", seen.worst.array_accesses, "accesses"),
+        ("worst_header_bytes", seen.worst.header_bytes, "B"),
+    ] {
+        put(metrics, name, count as f64, unit);
+    }
+}
+
+/// Why a trial speaks for nothing: packets that are lost on the way cost less than others.
+pub(crate) fn failure(seen: &Processed) -> Option<String> {
+    (seen.lost > 0).then(|| {
+        format!("{} of {} packets did not come through the program", seen.lost, seen.packets)
+    })
+}

@@ -1,0 +1,40 @@
+//! The axes of `program-cost`: what can be typed.
+
+use serde::Deserialize;
+
+use crate::spec::defaults::{one, zero};
+use crate::values::Values;
+
+/// A product of axes of programs with their tables filled.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProgramSweep {
+    /// Which: names of [`Case`](niclab_device::cases::Case).
+    pub program: Values,
+    /// Headers, tables in a row or instructions; of what does not grow there is one.
+    #[serde(default = "one")]
+    pub count: Values,
+    /// Entries of a table, where there is one to be filled.
+    #[serde(default = "zero")]
+    pub entries: Values,
+}
+
+impl ProgramSweep {
+    pub(crate) fn axis(&mut self, name: &str) -> Option<&mut Values> {
+        match name {
+            "program" => Some(&mut self.program),
+            "count" => Some(&mut self.count),
+            "entries" => Some(&mut self.entries),
+            _ => None,
+        }
+    }
+}
+
+/// Axes of `program-cost`.
+pub(crate) const AXES: &[(&str, &str)] = &[
+    ("program", "which: l2-switch, l3-router, …, router; headers, exact, lpm, wildcard; moves, …"),
+    ("count", "headers, tables in a row, or instructions"),
+    ("entries", "entries of a table, where there is one to be filled"),
+    ("duration_ms", "measured part of a trial, one value"),
+    ("warmup_ms", "part before it that is never counted, one value"),
+];

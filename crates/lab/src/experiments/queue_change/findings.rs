@@ -1,0 +1,205 @@
+//! The findings of the experiment `queue-change`.
+
+use niclab_result::Finding;
+
+use super::analysis::{LOAD, USED, answers, changes, figure_id, sum};
+use super::metrics::{LOOK, REACTION, REACTION_LAST, SETTLED};
+use crate::cells::Cell;
+use crate::findings::{REPEATS_MIN, told};
+use crate::summary::Results;
+use crate::summary::frames::frame_words;
+use crate::summary::queues::{cores, number, popularity};
+use crate::{statistics, words};
+
+/// Device by device: what changes cost frames that flow; and what each way to answer a load that
+/// steps is worth.
+pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for device in results.devices() {
+        let all = changes(results, device);
+        let is_like = |a: &&Cell<'_>, b: &&Cell<'_>| loads(a) == loads(b);
+        let of_changes: Vec<&Cell<'_>> =
+            all.iter().copied().filter(|cell| cell.word("change") != "none").collect();
+        findings.extend(all.chunk_by(is_like).filter_map(|cells| changed(cells, &of_changes)));
+        // Of those that are changed from outside as well the table tells.
+        let mut all = answers(results, device);
+        all.retain(|cell| cell.word("change") == "none");
+        findings.extend(all.iter().filter_map(|cell| answered(cell, &all)));
+        findings.extend(all.iter().filter_map(|cell| saved(cell, &all)));
+    }
+    findings
+}
+
+/// Where a cell stands but for what is done.
+fn loads(cell: &Cell<'_>) -> [String; LOAD.len()] {
+    LOAD.map(|axis| cell.word(axis))
+}
+
+/// What an identifier says of a load: the axes in which those of `all` differ.
+fn place(cell: &Cell<'_>, all: &[&Cell<'_>]) -> String {
+    let differs = |axis: &&&str| all.iter().any(|other| other.word(axis) != cell.word(axis));
+    let of = |axis: &&str| format!("-{axis}-{}", cell.word(axis));
+    LOAD.iter().filter(differs).map(of).collect()
+}
+
+/// `200,000 64 B frames a second of 1,000 flows (all equally often), by 8 queues on 2 cores`.
+fn load(cell: &Cell<'_>) -> String {
+    let work = match number(cell, "work_ns") {
+        0.0 => String::new(),
+        ns => format!(", {} of work each", words::time(ns)),
+    };
+    format!(
+        "{} {} a second of {} flows ({}){work}, by {} queues on {}",
+        words::whole(number(cell, "pps")),
+        frame_words(&cell.word("frame")),
+        words::whole(number(cell, "flows")),
+        popularity(cell),
+        words::whole(number(cell, "queues")),
+        cores(cell)
+    )
+}
+
+/// Frames of all repeats: those offered, and those lost behind the receive ring. What found that
+/// full was lost in front of the device, where a stall keeps it.
+fn lost(cells: &[&Cell<'_>]) -> (f64, f64) {
+    let of = |metric| cells.iter().map(|cell| sum(cell, metric)).sum::<f64>();
+    (of("offered_frames"), of("lost_frames") - of("rx_missed_frames"))
+}
+
+fn count(count: f64) -> String {
+    match count {
+        0.0 => "none".to_owned(),
+        count => words::whole(count),
+    }
+}
+
+/// What all kinds of changes cost frames of one load, beside what becomes of them without any.
+fn changed(like: &[&Cell<'_>], all: &[&Cell<'_>]) -> Option<Finding> {
+    let calm = like.iter().copied().filter(|cell| !cell.is_disturbed());
+    let (without, cells): (Vec<&Cell<'_>>, Vec<&Cell<'_>>) =
+        calm.partition(|cell| cell.word("change") == "none");
+    let first = *cells.first()?;
+    let values = |metric| cells.iter().flat_map(|cell| cell.values(metric)).collect::<Vec<f64>>();
+    let holds = statistics::estimate(&values(SETTLED)).filter(|e| e.repeats >= REPEATS_MIN)?;
+    let longest = values("settled_ns_max").into_iter().fold(0.0, f64::max);
+    let look = statistics::median(&values(LOOK))?;
+    let of = |metric| cells.iter().map(|cell| sum(cell, metric)).sum::<f64>();
+    let ((frames, gone), reordered) = (lost(&cells), of("reordered_frames"));
+    let (frames_without, gone_without) = lost(&without);
+    let beside = match without.is_empty() {
+        true => String::new(),
+        false => format!(
+            " (without a change: {} of {})",
+            count(gone_without),
+            words::whole(frames_without)
+        ),
+    };
+    let sentence = format!(
+        "While {} forwarded {} frames ({}), {} changes of their spread over queues, at most {} a \
+         second, lost {} of them behind its receive ring{beside} and let {} pass another of its \
+         flow; a new spread was seen to hold after {} (the longest after {}), looked for each {}.",
+        first.device,
+        words::whole(frames),
+        load(first),
+        words::whole(of("respreads")),
+        words::whole(number(first, "per_s")),
+        count(gone),
+        count(reordered),
+        words::time(holds.median),
+        words::time(longest),
+        words::time(look)
+    );
+    let is_none_the_more = gone * frames_without <= gone_without * frames;
+    let implication = match reordered == 0.0 {
+        true if gone == 0.0 => "Its spread can be changed while it works.",
+        true if is_none_the_more => {
+            "Its spread can be changed while it works: without a change as many are lost."
+        }
+        _ => "Change its spread where loss and order do not matter, or while it rests.",
+    };
+    let (id, words) = (format!("spread-changes{}", place(first, all)), (sentence, implication));
+    Some(told(first.device, id, (&holds, "ns"), words, None))
+}
+
+/// The cell of the same load with another answer.
+fn with<'a>(cell: &Cell<'_>, all: &[&'a Cell<'a>], answer: &str) -> Option<&'a Cell<'a>> {
+    let is_it = |of: &&&Cell<'_>| of.word("answer") == answer && loads(of) == loads(cell);
+    all.iter().find(is_it).copied()
+}
+
+/// When a device answers a step, and by when it is done.
+fn reaction(cell: &Cell<'_>) -> String {
+    let [first, last] = [REACTION, REACTION_LAST].map(|metric| cell.estimate(metric));
+    let repeats = cell.samples.len();
+    match first.zip(last) {
+        Some((first, last)) => format!(
+            "it first answers {} after the step and has settled by {} ({} of {repeats} repeats)",
+            words::time(first.median),
+            words::time(last.median),
+            first.repeats
+        ),
+        None => format!("it answers the step in none of {repeats} repeats"),
+    }
+}
+
+/// What an answer to a load that steps is worth.
+fn answered(cell: &Cell<'_>, all: &[&Cell<'_>]) -> Option<Finding> {
+    let answer = cell.word("answer");
+    let without = with(cell, all, "none").filter(|_| answer != "none")?;
+    let [lost, before] = [cell, without].map(|cell| cell.estimate("loss_ratio"));
+    let (lost, before) = (lost?, before?);
+    if number(cell, "step") == 1.0 || lost.repeats < REPEATS_MIN {
+        return None;
+    }
+    let [p99, p99_before] = [cell, without].map(|cell| {
+        let p99 = cell.estimate("latency_ns_p99");
+        p99.map_or("-".to_owned(), |p99| words::time(p99.median))
+    });
+    let sentence = format!(
+        "{}, and {} times as many in the middle third, answered by {answer} on {}: {} of \
+         the frames are lost, where {} are without an answer; {}, and the p99 of latency \
+         is {p99} (without: {p99_before}).",
+        load(cell),
+        words::whole(number(cell, "step")),
+        cell.device,
+        words::percent(lost.median),
+        words::percent(before.median),
+        reaction(cell)
+    );
+    let implication = match (lost.high < before.low, lost.low > before.high) {
+        (true, _) => "Let the device answer by itself where flows are skewed and load steps.",
+        (_, true) => "This answer costs more frames than it saves at this load.",
+        _ => "At this load the answer changes little.",
+    };
+    let id = format!("answer-{answer}{}", place(cell, all));
+    let figure = Some(figure_id(USED, cell.device));
+    Some(told(cell.device, id, (&lost, "1"), (sentence, implication), figure))
+}
+
+/// What saving cores saves.
+fn saved(cell: &Cell<'_>, all: &[&Cell<'_>]) -> Option<Finding> {
+    let used =
+        cell.estimate("used_cores_before").filter(|_| cell.word("answer") == "save-cores")?;
+    let in_step = cell.estimate("used_cores_step")?;
+    if number(cell, "step") <= 1.0 || used.repeats < REPEATS_MIN {
+        return None;
+    }
+    let cores = number(cell, "cores");
+    let sentence = format!(
+        "Where cores are saved, {} uses {} of {} before load steps and {} while it is {} times as \
+         high ({}).",
+        cell.device,
+        words::significant(used.median),
+        words::whole(cores),
+        words::significant(in_step.median),
+        words::whole(number(cell, "step")),
+        load(cell)
+    );
+    let implication = match used.median < 0.9 * cores {
+        true => "The cores that are not in use can do other work.",
+        false => "At this load no core can be saved.",
+    };
+    let id = format!("saved-cores{}", place(cell, all));
+    let figure = Some(figure_id(USED, cell.device));
+    Some(told(cell.device, id, (&used, "cores"), (sentence, implication), figure))
+}

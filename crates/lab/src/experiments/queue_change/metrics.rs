@@ -1,0 +1,78 @@
+//! What the trials of `queue-change` measure.
+
+use niclab_device::Observation;
+use niclab_load::{Answer, Respread as Seen};
+
+use crate::measure::{Metrics, put};
+use crate::run::step;
+
+/// From a change until it was seen to hold for every frame, median.
+pub(crate) const SETTLED: &str = "settled_ns_p50";
+
+/// Time between two looks at whether it does.
+pub(crate) const LOOK: &str = "look_ns";
+
+/// From the step up until the first thing that the device did then.
+pub(crate) const REACTION: &str = "reaction_ns";
+
+/// From the step up until the last thing that it did before the step down.
+pub(crate) const REACTION_LAST: &str = "reaction_ns_last";
+
+/// The thirds of a trial in which load steps.
+pub(crate) const THIRDS: [&str; 3] = ["before", "step", "behind"];
+
+/// A core that deals with a smaller share of the frames is not in use: some come by rings that
+/// others emptied late.
+const IN_USE_MIN: f64 = 0.01;
+
+/// Adds what became of a spread.
+///
+/// | metric | meaning |
+/// |---|---|
+/// | `respreads` | changes carried out |
+/// | `settled_ns_p50`, `_p99`, `_max` | from a call until the new spread was seen to hold |
+/// | `look_ns` | time between two looks at that, on average |
+/// | `held_drop_frames` | frames dropped while they waited, of the whole trial |
+/// | `answers` | what the device changed by itself |
+/// | `reaction_ns`, `_last` | from the step up to the first answer, and to the last in the step |
+/// | `used_cores_before`, `_step`, `_behind` | cores in use in each third, on average |
+/// | `cpu_cores_before`, `_step`, `_behind` | processor time of all cores, by time |
+pub(crate) fn put_respread(metrics: &mut Metrics, o: &Observation, seen: &Seen) {
+    put(metrics, "respreads", seen.changes as f64, "changes");
+    put(metrics, "held_drop_frames", seen.held_drops as f64, "frames");
+    put(metrics, "answers", seen.answers.len() as f64, "changes");
+    if let Some(settled) = seen.settled.as_ref().filter(|settled| !settled.0.is_empty()) {
+        for (name, quantile) in [(SETTLED, 0.5), ("settled_ns_p99", 0.99)] {
+            put(metrics, name, settled.0.value_at_quantile(quantile) as f64, "ns");
+        }
+        put(metrics, "settled_ns_max", settled.0.max() as f64, "ns");
+        put(metrics, LOOK, seen.look_ns as f64, "ns");
+    }
+    let (from_ns, until_ns) = step(o.duration_ns);
+    let is_in_step = |answer: &&Answer| (from_ns..until_ns).contains(&answer.at_ns);
+    let ends = [
+        (REACTION, seen.answers.iter().find(is_in_step)),
+        (REACTION_LAST, seen.answers.iter().rfind(is_in_step)),
+    ];
+    for (name, answer) in ends {
+        answer.iter().for_each(|of| put(metrics, name, (of.at_ns - from_ns) as f64, "ns"));
+    }
+    let stretches = seen.cpu_ns.first().map_or(0, Vec::len);
+    let third = |at: usize| at * stretches / THIRDS.len()..(at + 1) * stretches / THIRDS.len();
+    for (at, name) in THIRDS.iter().enumerate().filter(|_| stretches >= THIRDS.len()) {
+        let all = third(at);
+        let count = all.len() as f64;
+        let cpu_ns: u64 = seen.cpu_ns.iter().flat_map(|of| &of[all.clone()]).sum();
+        let used: usize = all.map(|stretch| used_cores(seen, stretch)).sum();
+        let busy = cpu_ns as f64 / (count * seen.stretch_ns as f64);
+        put(metrics, &format!("cpu_cores_{name}"), busy, "cores");
+        put(metrics, &format!("used_cores_{name}"), used as f64 / count, "cores");
+    }
+}
+
+/// Cores that dealt with frames in a stretch.
+pub(crate) fn used_cores(seen: &Seen, stretch: usize) -> usize {
+    let of = |frames: &Vec<u64>| frames.get(stretch).copied().unwrap_or(0) as f64;
+    let all: f64 = seen.frames.iter().map(of).sum();
+    seen.frames.iter().filter(|frames| of(frames) > IN_USE_MIN * all).count()
+}

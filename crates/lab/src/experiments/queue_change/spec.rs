@@ -1,0 +1,85 @@
+//! The axes of `queue-change`: what can be typed.
+
+use serde::Deserialize;
+
+use crate::spec::defaults::{flows_default, frame_default, none, one, zero};
+use crate::values::Values;
+
+/// A product of axes of changes to how frames are spread over queues while they flow.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RespreadSweep {
+    /// What is changed: `none`, `entries`, `queues`, `key`, `function`, `fields`, `any`.
+    #[serde(default = "none")]
+    pub change: Values,
+    /// Changes a second.
+    #[serde(default = "respreads_default")]
+    pub per_s: Values,
+    /// What the device does about a queue that fills: `none`, `moves`, `save-cores`, `keys`.
+    #[serde(default = "none")]
+    pub answer: Values,
+    /// Frames a second.
+    pub pps: Values,
+    /// So many times as many in the middle third of the measured part.
+    #[serde(default = "one")]
+    pub step: Values,
+    /// Time that the function takes for each frame beside forwarding it, nanoseconds.
+    #[serde(default = "zero")]
+    pub work_ns: Values,
+    /// Receive queues.
+    pub queues: Values,
+    /// Cores that poll them, never more than queues; `each`: one a queue.
+    pub cores: Values,
+    /// Flows of the traffic.
+    #[serde(default = "flows_default")]
+    pub flows: Values,
+    /// Exponent of their popularity by Zipf's law; 0: all equally often.
+    #[serde(default = "zero")]
+    pub zipf: Values,
+    /// Frame size in bytes with FCS, or `imix`.
+    #[serde(default = "frame_default")]
+    pub frame: Values,
+    /// Measured part of its trials, where that is another one than of others.
+    #[serde(default)]
+    pub duration_ms: Option<u64>,
+}
+
+impl RespreadSweep {
+    pub(crate) fn axis(&mut self, name: &str) -> Option<&mut Values> {
+        match name {
+            "change" => Some(&mut self.change),
+            "per_s" => Some(&mut self.per_s),
+            "answer" => Some(&mut self.answer),
+            "pps" => Some(&mut self.pps),
+            "step" => Some(&mut self.step),
+            "work_ns" => Some(&mut self.work_ns),
+            "queues" => Some(&mut self.queues),
+            "cores" => Some(&mut self.cores),
+            "flows" => Some(&mut self.flows),
+            "zipf" => Some(&mut self.zipf),
+            "frame" => Some(&mut self.frame),
+            _ => None,
+        }
+    }
+}
+
+fn respreads_default() -> Values {
+    Values::number(100)
+}
+
+/// Axes of `queue-change`.
+pub(crate) const AXES: &[(&str, &str)] = &[
+    ("change", "what is changed: none, entries, queues, key, function, fields, any"),
+    ("per_s", "changes a second"),
+    ("answer", "what the device does about a queue that fills: none, moves, save-cores, keys"),
+    ("pps", "frames a second"),
+    ("step", "so many times as many in the middle third"),
+    ("work_ns", "time the function takes for a frame beside forwarding it, nanoseconds"),
+    ("queues", "receive queues"),
+    ("cores", "cores that poll them, never more than queues; each: one a queue"),
+    ("flows", "flows of the traffic"),
+    ("zipf", "exponent of their popularity by Zipf's law, 0: all equally often"),
+    ("frame", "frame size in bytes with FCS, or imix"),
+    ("duration_ms", "measured part of a trial, one value"),
+    ("warmup_ms", "part before it that is never counted, one value"),
+];

@@ -1,0 +1,208 @@
+//! Figures and tables of the experiments `queue-scaling` and `queue-overhead`.
+
+use niclab_result::{Figure, Origin, Scale, Series, Table};
+
+use super::analysis::{
+    AGGREGATE, EACH, QUEUES, at_cores, beside_ns, cells, curve, figure_id, first, ideal,
+    modelled_pps, name, ports,
+};
+use super::metrics::{CORE_NS, CROSSED, PER_CORE, is_staged};
+use crate::cells::Cell;
+use crate::published::presto10;
+use crate::summary::Results;
+use crate::summary::curves::{add_computed, add_point, axis};
+use crate::summary::frames::frame_words;
+use crate::summary::queues::number;
+use crate::summary::tables::{marks_of, median, table, worded};
+use crate::words;
+
+/// Cores up to which a curve is continued by computation.
+const MODELLED_CORES_MAX: u32 = 16;
+
+/// The table, left out where it is empty.
+pub(crate) fn tables(results: &Results<'_>) -> Vec<Table> {
+    let mut rows = Vec::new();
+    for device in results.devices() {
+        for cell in cells(results, device) {
+            let count = |axis: &str| cell.number(axis).map(words::whole).unwrap_or_default();
+            let pps = cell.estimate("throughput_pps");
+            let of_ideal = ideal(results, cell).zip(pps).map(|(ideal, e)| e.median / ideal);
+            let is_staged = cell.samples.iter().any(|sample| is_staged(sample));
+            rows.push(vec![
+                device.to_owned(),
+                cell.word("receive"),
+                count("ports"),
+                count("queues"),
+                count("cores"),
+                count("flows"),
+                cell.word("frame"),
+                worded(pps, words::pps),
+                median(cell, PER_CORE, words::pps),
+                of_ideal.map_or("-".into(), words::percent),
+                median(cell, CORE_NS, words::time),
+                median(cell, CROSSED, words::percent),
+                if is_staged { "staged".into() } else { String::new() },
+                marks_of(cell, "throughput_pps"),
+            ]);
+        }
+    }
+    let columns = [
+        "device",
+        "receive",
+        "ports",
+        "queues",
+        "cores",
+        "flows",
+        "frame",
+        "throughput (interval)",
+        "per core",
+        "of ideal",
+        "core time a frame",
+        "changed cores",
+        "how",
+        "marks",
+    ];
+    let title = "What cores, queues and ports forward at full load, of what an ideal card would";
+    let table = table(&results.experiment.name, title, &columns, rows);
+    if table.rows.is_empty() { Vec::new() } else { vec![table] }
+}
+
+/// All together and per core, over cores; and over queues of the same cores.
+pub(crate) fn figures(results: &Results<'_>) -> Vec<Figure> {
+    let of = |device| {
+        [
+            over_cores(results, device, (AGGREGATE, "throughput_pps", 1.0)),
+            over_cores(results, device, (EACH, PER_CORE, 0.0)),
+        ]
+    };
+    let mut figures: Vec<Figure> = results.devices().flat_map(of).collect();
+    figures.push(over_queues(results));
+    figures.retain(|figure| {
+        figure
+            .series
+            .iter()
+            .any(|series| series.origin != Origin::Published && series.points.len() > 1)
+    });
+    figures
+}
+
+/// The curves of a device; `power` of the number of cores is what a rate of all is divided by to
+/// the first and multiplied with again: 1 for all together, 0 for each.
+fn curves(results: &Results<'_>, device: &str, metric: &str, power: f64) -> Vec<Series> {
+    let mut series = Vec::new();
+    let Some(like) = first(results, device) else { return series };
+    let drawn = |pps: f64, cores: f64| pps / 1e6 * cores.powf(power - 1.0);
+    for ports in ports(results, device) {
+        let name = name(device, ports);
+        let measured = curve(results, device, ("multi-queue", ports), like);
+        for cell in &measured {
+            if let Some(point) = cell.mean(metric, 1e-6, number(cell, "cores")) {
+                add_point(&mut series, name.clone(), device, point);
+            }
+        }
+        for cell in curve(results, device, ("serial", ports), like) {
+            if let Some(point) = cell.mean(metric, 1e-6, number(cell, "cores")) {
+                add_point(&mut series, format!("{name}, serial"), device, point);
+            }
+        }
+        for cell in &measured {
+            let Some(pps) = ideal(results, cell) else { continue };
+            let x = number(cell, "cores");
+            add_computed(&mut series, format!("{name}, ideal"), device, (x, drawn(pps, x)));
+        }
+        for (x, pps) in modelled(&measured) {
+            add_computed(&mut series, format!("{name}, modelled"), device, (x, drawn(pps, x)));
+        }
+    }
+    series
+}
+
+/// The curve beyond the cores measured, as if frames that change cores took all that a frame takes
+/// more beside others: cores, and frames a second.
+pub(crate) fn modelled(measured: &[&Cell<'_>]) -> Vec<(f64, f64)> {
+    let (Some(alone), Some(most)) = (measured.first(), measured.last()) else { return Vec::new() };
+    let one_ns = alone.estimate(CORE_NS).map(|estimate| estimate.median);
+    let more_ns = crate::statistics::median(&beside_ns(alone, most));
+    let share = most.estimate(CROSSED).map(|share| share.median).filter(|share| *share > 0.0);
+    let Some(((one_ns, more_ns), share)) = one_ns.zip(more_ns).zip(share) else {
+        return Vec::new();
+    };
+    // What stalls may have set is not continued.
+    if number(alone, "cores") != 1.0 || alone.is_disturbed() || most.is_disturbed() {
+        return Vec::new();
+    }
+    let from = number(most, "cores") as u32;
+    let cores = std::iter::successors(Some(from), |cores| Some(cores * 2));
+    let cores = cores.take_while(|cores| *cores <= MODELLED_CORES_MAX).map(f64::from);
+    cores.map(|cores| (cores, modelled_pps(one_ns, more_ns / share, cores))).collect()
+}
+
+const CURVES: &str = "Ideal: what one core forwards times their number, as far as ports carry it. \
+    Serial: one core receives and hands each frame to another. Modelled: computed beyond \
+    the cores measured from the time of a frame on one core and what it takes more beside others, \
+    as if that grew with the share of frames that change cores; what else cores share, caches, \
+    memory and cores of two threads, is not told apart from it. What is staged is forwarded from \
+    memory. \
+    Published: 82599, PRESTO 2010.";
+
+fn over_cores(results: &Results<'_>, device: &str, of: (&str, &str, f64)) -> Figure {
+    let (id, metric, power) = of;
+    let mut series = curves(results, device, metric, power);
+    series.extend(presto10::scaling(power));
+    let frame = first(results, device).map(|cell| frame_words(&cell.word("frame")));
+    let frame = frame.unwrap_or_default();
+    let (title, y) = match id {
+        EACH => ("Each core", "throughput of each core"),
+        _ => ("All cores together", "throughput"),
+    };
+    Figure {
+        id: figure_id(results, id, device),
+        title: format!("{title}, over their number: {device}"),
+        caption: format!("A queue for each core, full load of {frame}. {CURVES}"),
+        x: axis("cores", "", Scale::Log),
+        y: axis(y, "Mpps", Scale::Linear),
+        series,
+        knees: Vec::new(),
+    }
+}
+
+fn over_queues(results: &Results<'_>) -> Figure {
+    let mut series = Vec::new();
+    let all = |axis: &str| -> Vec<String> {
+        let cells = results.devices().flat_map(|device| at_cores(results, device)).flatten();
+        let mut words: Vec<String> = cells.map(|cell| cell.word(axis)).collect();
+        words.sort_unstable();
+        words.dedup();
+        words
+    };
+    let [differs_frame, differs_flows] = ["frame", "flows"].map(|axis| all(axis).len() > 1);
+    for device in results.devices() {
+        for cells in at_cores(results, device) {
+            let (ports, cores) = (number(cells[0], "ports"), number(cells[0], "cores"));
+            let noun = if cores == 1.0 { "core" } else { "cores" };
+            let mut name = format!("{}, {cores} {noun}", name(device, ports));
+            if differs_frame {
+                name += &format!(", {}", frame_words(&cells[0].word("frame")));
+            }
+            if differs_flows {
+                name += &format!(", {} flows", words::whole(number(cells[0], "flows")));
+            }
+            for cell in cells {
+                if let Some(point) = cell.mean("throughput_pps", 1e-6, number(cell, "queues")) {
+                    add_point(&mut series, name.clone(), device, point);
+                }
+            }
+        }
+    }
+    Figure {
+        id: figure_id(results, QUEUES, "all"),
+        title: "More queues for the same cores".into(),
+        caption: "Full load; the cores poll their queues in turn. What is staged is forwarded \
+                  from memory."
+            .into(),
+        x: axis("queues of all ports", "", Scale::Log),
+        y: axis("throughput", "Mpps", Scale::Linear),
+        series,
+        knees: Vec::new(),
+    }
+}

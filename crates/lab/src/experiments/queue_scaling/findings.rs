@@ -1,0 +1,249 @@
+//! The findings of the experiments `queue-scaling` and `queue-overhead`.
+
+use niclab_result::Finding;
+
+use super::analysis::{
+    AGGREGATE, EACH, QUEUES, at_cores, beside_ns, curve, figure_id, first, ideal, ports,
+};
+use super::metrics::{CORE_NS, CROSSED, is_staged};
+use crate::cells::Cell;
+use crate::findings::{REPEATS_MIN, Verdict, follows, told, verdict};
+use crate::statistics::Estimate;
+use crate::summary::Results;
+use crate::summary::frames::frame_words;
+use crate::summary::queues::number;
+use crate::{cells, statistics, words};
+
+/// Device by device: what more cores bring, with queues of their own and without; what a frame
+/// takes of a core beside others; and what queues and ports cost the same cores.
+pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for device in results.devices() {
+        let Some(like) = first(results, device) else { continue };
+        for ports in ports(results, device) {
+            let cells = curve(results, device, ("multi-queue", ports), like);
+            findings.extend(scaling(results, &cells));
+            let serial = curve(results, device, ("serial", ports), like);
+            findings.extend(serial_of(results, &cells, &serial));
+            findings.extend(beside(results, &cells));
+        }
+        findings.extend(ports_of(results, device, like));
+        findings
+            .extend(at_cores(results, device).iter().filter_map(|cells| overhead(results, cells)));
+    }
+    findings
+}
+
+/// How a metric of one cell stands to that of another; nothing where stalls may have set either.
+fn paired(with: &Cell<'_>, without: &Cell<'_>, metric: &str) -> Option<Estimate> {
+    let is_disturbed = with.is_disturbed() || without.is_disturbed();
+    cells::paired(with, without, metric).filter(|_| !is_disturbed)
+}
+
+/// `2 cores`, `one core`.
+fn cores(cell: &Cell<'_>) -> String {
+    match number(cell, "cores") {
+        1.0 => "one core".to_owned(),
+        cores => format!("{} cores", words::whole(cores)),
+    }
+}
+
+/// ` by 2 ports`; empty of one.
+fn by_ports(cell: &Cell<'_>) -> String {
+    match number(cell, "ports") {
+        1.0 => String::new(),
+        ports => format!(" by {} ports", words::whole(ports)),
+    }
+}
+
+/// `, staged`, where frames stood in memory.
+fn staged(cell: &Cell<'_>) -> &'static str {
+    let is_so = cell.samples.iter().any(|sample| is_staged(sample));
+    if is_so { " (staged: from memory)" } else { "" }
+}
+
+fn id(results: &Results<'_>, name: &str, cell: &Cell<'_>) -> String {
+    let [ports, queues, cores] = ["ports", "queues", "cores"].map(|axis| cell.word(axis));
+    format!("{}-{name}-{ports}-{queues}-{cores}", results.experiment.name)
+}
+
+/// What the most cores forward, of the ideal.
+fn scaling(results: &Results<'_>, cells: &[&Cell<'_>]) -> Option<Finding> {
+    let (few, most) = (*cells.first()?, *cells.last()?);
+    let (few_cores, cores_count) = (number(few, "cores"), number(most, "cores"));
+    let ratio = paired(most, few, "throughput_pps").filter(|ratio| ratio.repeats >= REPEATS_MIN)?;
+    if cores_count <= few_cores {
+        return None;
+    }
+    let pps = most.estimate("throughput_pps")?.median;
+    let of_ideal = pps / ideal(results, most)?;
+    let sentence = format!(
+        "{} of {}, a queue each, forward {} of {}{}{}, {} times what {} {}: {} of the ideal{}.",
+        cores(most),
+        most.device,
+        words::pps(pps),
+        frame_words(&most.word("frame")),
+        by_ports(most),
+        staged(most),
+        words::significant(ratio.median),
+        cores(few),
+        if few_cores == 1.0 { "does" } else { "do" },
+        words::percent(of_ideal),
+        words::few(&ratio)
+    );
+    let implication = match of_ideal {
+        share if share >= 0.95 => "More cores bring as much as they are.",
+        share if share >= 0.75 => "Plan with this share of what one core forwards.",
+        _ => "More cores do not bring what they are: look at what binds instead of them.",
+    };
+    let words = (sentence, implication);
+    Some(told(
+        most.device,
+        id(results, "cores", most),
+        (&ratio, "1"),
+        words,
+        Some(figure_id(results, AGGREGATE, most.device)),
+    ))
+}
+
+/// What the most cores forward where one receives for all, by what they forward otherwise.
+fn serial_of(results: &Results<'_>, cells: &[&Cell<'_>], serial: &[&Cell<'_>]) -> Option<Finding> {
+    let most = serial.iter().rev().find_map(|serial| {
+        let same = cells.iter().find(|cell| number(cell, "cores") == number(serial, "cores"));
+        same.map(|cell| (*serial, *cell)).filter(|(of, _)| number(of, "cores") > 1.0)
+    });
+    let (serial, cell) = most?;
+    let ratio = paired(serial, cell, "throughput_pps").filter(|r| r.repeats >= REPEATS_MIN)?;
+    let pps = serial.estimate("throughput_pps")?.median;
+    let sentence = format!(
+        "Where one of {} of {} receives for all{}{}, they forward {}: {} of what they do with a \
+         queue each{}.",
+        cores(serial),
+        serial.device,
+        by_ports(serial),
+        staged(serial),
+        words::pps(pps),
+        words::percent(ratio.median),
+        words::few(&ratio)
+    );
+    let implication = match ratio.high < 1.0 {
+        true => "Queues of its own for each core are worth more than cores behind one queue.",
+        false => "A single queue is no limit at so few cores.",
+    };
+    let implication = follows(&ratio, implication);
+    let words = (sentence, implication.as_str());
+    Some(told(
+        serial.device,
+        id(results, "serial", serial),
+        (&ratio, "1"),
+        words,
+        Some(figure_id(results, EACH, serial.device)),
+    ))
+}
+
+/// What a frame takes of a core beside others, above what it takes of one alone.
+fn beside(results: &Results<'_>, cells: &[&Cell<'_>]) -> Option<Finding> {
+    let (alone, most) = (*cells.first()?, *cells.last()?);
+    let crossed = most.estimate(CROSSED).filter(|share| share.median > 0.0)?;
+    let (one_ns, more) = (alone.estimate(CORE_NS)?, statistics::estimate(&beside_ns(alone, most))?);
+    let is_disturbed = alone.is_disturbed() || most.is_disturbed();
+    if number(alone, "cores") != 1.0 || more.repeats < REPEATS_MIN || is_disturbed {
+        return None;
+    }
+    let sentence = format!(
+        "A frame takes {} ns of one core of {}, and {} ns more of each of {}{}{}, where {} of the \
+         frames change cores between hash and function{}.",
+        words::significant(one_ns.median),
+        most.device,
+        words::significant(more.median),
+        cores(most),
+        by_ports(most),
+        staged(most),
+        words::percent(crossed.median),
+        words::few(&more)
+    );
+    let implication = "Count with this time on several cores. How much of it is the change, and \
+                       how much that cores share caches, memory or a core of two threads, these \
+                       trials do not tell.";
+    let words = (sentence, implication);
+    Some(told(
+        most.device,
+        id(results, "beside", most),
+        (&more, "ns"),
+        words,
+        Some(figure_id(results, EACH, most.device)),
+    ))
+}
+
+/// What the same queues and cores forward by one port, and by the most.
+fn ports_of(results: &Results<'_>, device: &str, like: &Cell<'_>) -> Option<Finding> {
+    let (fewest, most) = (*ports(results, device).first()?, *ports(results, device).last()?);
+    if fewest != 1.0 {
+        return None;
+    }
+    let [one, many] =
+        [fewest, most].map(|ports| curve(results, device, ("multi-queue", ports), like));
+    let pair = many.iter().rev().find_map(|many| {
+        let same = one.iter().find(|one| number(one, "queues") == number(many, "queues"));
+        same.map(|one| (*one, *many))
+    });
+    let (one, many) = pair.filter(|_| most > fewest)?;
+    let ratio = paired(one, many, "throughput_pps")?;
+    let found = verdict(&ratio)?;
+    let queues = words::whole(number(one, "queues"));
+    let sentence = format!(
+        "{queues} queues on as many cores of {device}{} forward by one port {} of what they do by \
+         {}{}.",
+        staged(one),
+        words::percent(ratio.median),
+        words::whole(most),
+        words::few(&ratio)
+    );
+    let implication = match (found, ratio.median < 1.0) {
+        (Verdict::Differs, true) => "Spread the queues over ports.",
+        _ => "How queues are spread over ports hardly matters.",
+    };
+    let words = (sentence, implication);
+    Some(told(
+        device,
+        id(results, "ports", one),
+        (&ratio, "1"),
+        words,
+        Some(figure_id(results, AGGREGATE, device)),
+    ))
+}
+
+/// What the most queues of a port cost the same cores, by the fewest.
+fn overhead(results: &Results<'_>, cells: &[&Cell<'_>]) -> Option<Finding> {
+    let (few, most) = (*cells.first()?, *cells.last()?);
+    let ratio = paired(most, few, "throughput_pps")?;
+    let found = verdict(&ratio)?;
+    let queues = |cell: &Cell<'_>| match number(cell, "queues") {
+        1.0 => "one queue".to_owned(),
+        queues => format!("{} queues", words::whole(queues)),
+    };
+    let sentence = format!(
+        "{} of {}{}{} forward {} of what they do with {} where they have {}{}.",
+        cores(most),
+        most.device,
+        by_ports(most),
+        staged(most),
+        words::percent(ratio.median),
+        queues(few),
+        queues(most),
+        words::few(&ratio)
+    );
+    let implication = match (found, ratio.median < 1.0) {
+        (Verdict::NoCost, _) => "So many queues cost hardly anything.",
+        (Verdict::Differs, true) => "Do not ask for more queues than there are cores.",
+        (Verdict::Differs, false) => "More queues help these cores.",
+    };
+    let words = (sentence, implication);
+    Some(told(
+        most.device,
+        id(results, "queues", most),
+        (&ratio, "1"),
+        words,
+        Some(figure_id(results, QUEUES, "all")),
+    ))
+}

@@ -1,0 +1,34 @@
+//! What the trials of `queue-scaling` and `queue-overhead` measure.
+
+use niclab_device::Observation;
+use niclab_result::Sample;
+
+use crate::measure::{Metrics, put, put_ratio};
+
+/// Frames a second of each core, on average.
+pub(crate) const PER_CORE: &str = "core_pps";
+
+/// Time of a core for a frame, those that it waits in included.
+pub(crate) const CORE_NS: &str = "core_ns_per_frame";
+
+/// Share of the frames that one core received and another forwarded.
+pub(crate) const CROSSED: &str = "crossed_ratio";
+
+/// Adds what so many cores did, each for itself.
+pub(crate) fn put_scaling(metrics: &mut Metrics, o: &Observation, cores: u16) {
+    let Some(pps) = metrics.get("throughput_pps").map(|pps| pps.value) else { return };
+    let cores = f64::from(cores.max(1));
+    put(metrics, PER_CORE, pps / cores, "pps");
+    if pps > 0.0 {
+        put(metrics, CORE_NS, cores * 1e9 / pps, "ns");
+    }
+    if let Some(staged) = o.staged {
+        put_ratio(metrics, CROSSED, staged.crossed, o.received);
+        put(metrics, "staged_passes", staged.passes as f64, "passes");
+    }
+}
+
+/// `true` where frames stood in memory.
+pub(crate) fn is_staged(sample: &Sample) -> bool {
+    sample.metrics.contains_key("staged_passes")
+}

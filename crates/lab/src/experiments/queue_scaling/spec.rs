@@ -1,0 +1,58 @@
+//! The axes of `queue-scaling` and `queue-overhead`: what can be typed.
+
+use serde::Deserialize;
+
+use crate::spec::defaults::{flows_default, frame_default, one, word};
+use crate::values::Values;
+
+/// A product of axes of cores, and of queues and ports that bring them frames.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScalingSweep {
+    /// Which cores receive: `multi-queue`, `serial`.
+    #[serde(default = "multi_queue")]
+    pub receive: Values,
+    /// Ports; a number of queues that they cannot share evenly is left out.
+    #[serde(default = "one")]
+    pub ports: Values,
+    /// Receive queues of all ports.
+    pub queues: Values,
+    /// Cores that poll them, never more than queues; `each`: one a queue.
+    pub cores: Values,
+    /// Flows of the traffic.
+    #[serde(default = "flows_default")]
+    pub flows: Values,
+    /// Frame size in bytes with FCS, or `imix`.
+    #[serde(default = "frame_default")]
+    pub frame: Values,
+}
+
+impl ScalingSweep {
+    pub(crate) fn axis(&mut self, name: &str) -> Option<&mut Values> {
+        match name {
+            "receive" => Some(&mut self.receive),
+            "ports" => Some(&mut self.ports),
+            "queues" => Some(&mut self.queues),
+            "cores" => Some(&mut self.cores),
+            "flows" => Some(&mut self.flows),
+            "frame" => Some(&mut self.frame),
+            _ => None,
+        }
+    }
+}
+
+fn multi_queue() -> Values {
+    word("multi-queue")
+}
+
+/// Axes of `queue-scaling`.
+pub(crate) const AXES: &[(&str, &str)] = &[
+    ("receive", "which cores receive: multi-queue, all of them; serial, one for all"),
+    ("ports", "ports that share the queues evenly"),
+    ("queues", "receive queues of all ports"),
+    ("cores", "cores that poll them, never more than queues; each: one a queue"),
+    ("flows", "flows of the traffic"),
+    ("frame", "frame size in bytes with FCS, or imix"),
+    ("duration_ms", "measured part of a trial, one value"),
+    ("warmup_ms", "part before it that is never counted, one value"),
+];

@@ -1,0 +1,350 @@
+//! The findings of the experiment `rule-rate`.
+
+use niclab_result::Finding;
+
+use super::analysis::{PLAIN, STACK, acted_stack, cells, figure_id};
+use crate::cells::{Cell, paired};
+use crate::findings::{REPEATS_MIN, Verdict, core_words, told, verdict};
+use crate::statistics::Estimate;
+use crate::summary::Results;
+use crate::words;
+
+/// Device by device and group by group.
+pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for device in results.devices() {
+        let all = cells(results, device);
+        for group in [0.0, 1.0] {
+            let subject = Subject { all: &all, device, group };
+            findings.extend(subject.rate());
+            findings.extend(subject.filling());
+            findings.extend(subject.of_stacks("ipv6", ("eth/ipv6/tcp", "eth/ipv4/tcp")));
+            findings.extend(subject.of_stacks("vlan", ("eth/vlan/ipv4/tcp", "eth/ipv4/tcp")));
+            findings.extend(subject.of_stacks("vxlan", ("vxlan/ipv4/udp", "eth/ipv4/tcp")));
+            for (id, tunnel) in TUNNELS {
+                findings.extend(subject.of_stacks(id, (tunnel, "eth/vlan/ipv4/tcp")));
+            }
+            findings.extend(subject.actions());
+            findings.extend(subject.deletion());
+            findings.extend(subject.queue());
+            findings.extend(subject.threads());
+        }
+        findings.extend(root_against_group(&all, device));
+        for core in ["same", "distinct"] {
+            findings.extend(effect(results, device, core));
+        }
+    }
+    findings
+}
+
+/// What is compared with a VLAN.
+const TUNNELS: [(&str, &str); 3] = [
+    ("gre-vlan", "gre/ipv4/tcp"),
+    ("vxlan-vlan", "vxlan/ipv4/udp"),
+    ("geneve-vlan", "geneve/ipv4/udp"),
+];
+
+struct Subject<'a> {
+    all: &'a [&'a Cell<'a>],
+    device: &'a str,
+    group: f64,
+}
+
+/// What is compared: stack, actions, calls.
+type Kind<'a> = (&'a str, &'a str, &'a str);
+
+const SINGLE: Kind<'static> = (STACK, PLAIN, "single");
+
+impl<'a> Subject<'a> {
+    /// The cells of a kind by their number of rules, none with refusals.
+    fn of(&self, kind: Kind<'_>) -> Vec<&'a Cell<'a>> {
+        self.of_threads(kind, None)
+    }
+
+    fn of_threads(
+        &self,
+        (stack, actions, calls): Kind<'_>,
+        threads: Option<f64>,
+    ) -> Vec<&'a Cell<'a>> {
+        let is_of = |cell: &&&Cell<'_>| {
+            cell.is_at(&[("group", self.group)])
+                && cell.word("stack") == stack
+                && cell.word("actions") == actions
+                && cell.word("calls") == calls
+                && cell.number("threads") == threads
+                && cell.values("operations_refused").iter().all(|refused| *refused == 0.0)
+        };
+        self.all.iter().filter(is_of).copied().collect()
+    }
+
+    fn largest(&self, kind: Kind<'_>) -> Option<&'a Cell<'a>> {
+        self.of(kind).into_iter().max_by(|a, b| rules(a).total_cmp(&rules(b)))
+    }
+
+    /// The largest number of rules that both kinds have.
+    fn both(&self, one: Kind<'_>, other: Kind<'_>) -> Option<(&'a Cell<'a>, &'a Cell<'a>)> {
+        most(&self.of(one), &self.of(other))
+    }
+
+    fn finding(
+        &self,
+        id: &str,
+        number: (&Estimate, &str),
+        words: (String, &str),
+        what: &str,
+    ) -> Finding {
+        let figure = Some(figure_id(self.group, what));
+        told(self.device, format!("{id}-group{}", self.group), number, words, figure)
+    }
+
+    fn group_words(&self) -> String {
+        format!("group {}", self.group)
+    }
+
+    /// How fast rules go in.
+    fn rate(&self) -> Option<Finding> {
+        let cell = self.largest(SINGLE)?;
+        let per_s = cell.estimate("operations_per_s").filter(|e| e.repeats >= REPEATS_MIN)?;
+        let calls = cell.calls("/calls")?;
+        let sentence = format!(
+            "{} takes {} rules a second into {} ({} of {STACK}), half of the calls within {}, \
+             99 % within {}, 99.9 % within {}{}.",
+            self.device,
+            words::significant(per_s.median),
+            self.group_words(),
+            words::whole(rules(cell)),
+            words::time(calls.0.value_at_quantile(0.5) as f64),
+            words::time(calls.0.value_at_quantile(0.99) as f64),
+            words::time(calls.0.value_at_quantile(0.999) as f64),
+            words::few(&per_s)
+        );
+        let implication = "New flows that come faster than this have to wait for their rules.";
+        Some(self.finding("insert-rate", (&per_s, "rules/s"), (sentence, implication), "stacks"))
+    }
+
+    /// What it costs that many rules stand there already.
+    fn filling(&self) -> Option<Finding> {
+        let of = self.of(SINGLE);
+        let (few, many) = (of.first()?, of.last()?);
+        // A handful is no rate.
+        let few = of.iter().find(|cell| rules(cell) >= 1_000.0).unwrap_or(few);
+        let ratio = ratio(many, few)?;
+        let sentence = format!(
+            "Into {}, {} creates {} at {} times the rate of {}{}.",
+            self.group_words(),
+            self.device,
+            words::rules(rules(many)),
+            words::significant(ratio.median),
+            words::rules(rules(few)),
+            words::few(&ratio)
+        );
+        let implication = match verdict(&ratio)? {
+            Verdict::NoCost => "A filled group takes rules as fast as an empty one.",
+            Verdict::Differs if ratio.median < 1.0 => {
+                "Plan for the rate of a filled group, not of an empty one."
+            }
+            Verdict::Differs => "A filled group takes rules faster than an empty one.",
+        };
+        let is_worth = rules(many) >= 4.0 * rules(few);
+        is_worth.then(|| self.finding("filling", (&ratio, "1"), (sentence, implication), "stacks"))
+    }
+
+    /// What it costs to match other headers.
+    fn of_stacks(&self, id: &str, (stack, plain): (&str, &str)) -> Option<Finding> {
+        let (one, other) = self.both((stack, PLAIN, "single"), (plain, PLAIN, "single"))?;
+        let ratio = ratio(one, other)?;
+        let sentence = format!(
+            "Rules of {stack} go into {} of {} at {} times the rate of rules of {plain} ({}){}.",
+            self.group_words(),
+            self.device,
+            words::significant(ratio.median),
+            words::rules(rules(one)),
+            words::few(&ratio)
+        );
+        let implication = match verdict(&ratio)? {
+            Verdict::NoCost => "Which of these headers a rule matches costs nothing here.",
+            Verdict::Differs => "What a rule matches sets how fast it goes in.",
+        };
+        let what = if stack.starts_with("eth/ip") { "stacks" } else { "tunnels" };
+        Some(self.finding(id, (&ratio, "1"), (sentence, implication), what))
+    }
+
+    /// What more actions cost.
+    fn actions(&self) -> Option<Finding> {
+        let most = crate::experiments::rule_rate::trials::ACTIONS[3].0;
+        let stack = acted_stack(self.all, self.group);
+        let (one, other) = self.both((&stack, most, "single"), (&stack, PLAIN, "single"))?;
+        let ratio = ratio(one, other)?;
+        let sentence = format!(
+            "With four actions ({most}) rules of {stack} go into {} of {} at {} times the rate of \
+             rules with one ({}){}.",
+            self.group_words(),
+            self.device,
+            words::significant(ratio.median),
+            words::rules(rules(one)),
+            words::few(&ratio)
+        );
+        let implication = match verdict(&ratio)? {
+            Verdict::NoCost => "More actions cost nothing when a rule goes in.",
+            Verdict::Differs => "The number of actions sets how fast a rule goes in.",
+        };
+        Some(self.finding("actions", (&ratio, "1"), (sentence, implication), "actions"))
+    }
+
+    /// Deletion against insertion.
+    fn deletion(&self) -> Option<Finding> {
+        let cell = self.largest(SINGLE)?;
+        let (insert, delete) =
+            (cell.values("operations_per_s"), cell.values("destroy_operations_per_s"));
+        let ratio = crate::statistics::paired_ratio(&delete, &insert)
+            .filter(|e| e.repeats >= REPEATS_MIN && delete.len() == insert.len())?;
+        let sentence = format!(
+            "Rules leave {} of {} at {} times the rate at which they go in ({}){}.",
+            self.group_words(),
+            self.device,
+            words::significant(ratio.median),
+            words::rules(rules(cell)),
+            words::few(&ratio)
+        );
+        let implication = match verdict(&ratio)? {
+            Verdict::Differs if ratio.median < 1.0 => {
+                "Who renews rules waits for the old ones to go."
+            }
+            _ => "Taking rules out is not what limits a change of rules.",
+        };
+        Some(self.finding("deletion", (&ratio, "1"), (sentence, implication), "stacks"))
+    }
+
+    /// What more threads gain, the most there are.
+    fn threads(&self) -> Option<Finding> {
+        const QUEUE: Kind<'static> = (STACK, PLAIN, "queue");
+        let threads = self.all.iter().filter_map(|cell| cell.number("threads"));
+        let threads = threads.max_by(f64::total_cmp).filter(|threads| *threads > 1.0)?;
+        let of = |threads| self.of_threads(QUEUE, Some(threads));
+        let (one, other) = most(&of(threads), &of(1.0))?;
+        let ratio = ratio(one, other)?;
+        let sentence = format!(
+            "{} control threads, each with an operation queue, create rules in {} of {} at {} \
+             times the rate of one ({}){}.",
+            words::whole(threads),
+            self.group_words(),
+            self.device,
+            words::significant(ratio.median),
+            words::rules(rules(one)),
+            words::few(&ratio)
+        );
+        let implication = match verdict(&ratio)? {
+            Verdict::Differs if ratio.median > 1.0 => "More control threads create more rules.",
+            _ => "More control threads gain nothing here.",
+        };
+        Some(self.finding("threads", (&ratio, "1"), (sentence, implication), "calls"))
+    }
+
+    /// What the operation queue gains.
+    fn queue(&self) -> Option<Finding> {
+        let (one, other) = self.both((STACK, PLAIN, "queue"), SINGLE)?;
+        let ratio = ratio(one, other)?;
+        let sentence = format!(
+            "Through the operation queue rules go into {} of {} at {} times the rate of single \
+             calls ({}){}.",
+            self.group_words(),
+            self.device,
+            words::significant(ratio.median),
+            words::rules(rules(one)),
+            words::few(&ratio)
+        );
+        let implication = match verdict(&ratio)? {
+            Verdict::Differs if ratio.median > 1.0 => {
+                "Who creates many rules at a time uses the queue."
+            }
+            _ => "The queue is for other threads, not for speed.",
+        };
+        Some(self.finding("insert-queue", (&ratio, "1"), (sentence, implication), "calls"))
+    }
+}
+
+/// The cells of the largest number of rules that both kinds have.
+fn most<'a>(one: &[&'a Cell<'a>], other: &[&'a Cell<'a>]) -> Option<(&'a Cell<'a>, &'a Cell<'a>)> {
+    let pairs = one.iter().filter_map(|a| {
+        let b = other.iter().find(|b| rules(b) == rules(a))?;
+        Some((*a, *b))
+    });
+    pairs.max_by(|(a, _), (b, _)| rules(a).total_cmp(&rules(b)))
+}
+
+fn rules(cell: &Cell<'_>) -> f64 {
+    cell.number("rules").unwrap_or(0.0)
+}
+
+/// Rates of insertion, pair by pair of repeats, of enough of them.
+fn ratio(one: &Cell<'_>, other: &Cell<'_>) -> Option<Estimate> {
+    paired(one, other, "operations_per_s").filter(|e| e.repeats >= REPEATS_MIN)
+}
+
+/// The root group against another one, both as full as the root can be.
+fn root_against_group(all: &[&Cell<'_>], device: &str) -> Option<Finding> {
+    let root = Subject { all, device, group: 0.0 };
+    let group = Subject { all, device, group: 1.0 };
+    let full = root.largest(SINGLE)?;
+    let same = group.of(SINGLE).into_iter().find(|cell| rules(cell) == rules(full))?;
+    let ratio = ratio(full, same)?;
+    let sentence = format!(
+        "{} go into group 0 of {device} at {} times the rate of group 1{}.",
+        words::rules(rules(full)),
+        words::significant(ratio.median),
+        words::few(&ratio)
+    );
+    let implication = match verdict(&ratio)? {
+        Verdict::NoCost => "It does not matter for the rate in which group rules stand.",
+        Verdict::Differs if ratio.median < 1.0 => {
+            "Rules that change often belong into a group other than 0."
+        }
+        Verdict::Differs => "Group 0 takes rules faster than others.",
+    };
+    Some(root.finding("root-insert", (&ratio, "1"), (sentence, implication), "stacks"))
+}
+
+/// A rate is kept where rules come at this share of it at least.
+const KEPT_MIN: f64 = 0.95;
+
+/// When rules take effect.
+fn effect(results: &Results<'_>, device: &str, core: &str) -> Option<Finding> {
+    let cells = results.cells.of(device, "effect").filter(|cell| cell.word("core") == core);
+    let place = |cell: &Cell<'_>| ["group", "per_s"].map(|axis| cell.number(axis).unwrap_or(0.0));
+    let order = |a: &&Cell<'_>, b: &&Cell<'_>| place(a).partial_cmp(&place(b));
+    let cell = cells.max_by(|a, b| order(a, b).unwrap_or(std::cmp::Ordering::Equal))?;
+    let all = |metric, wanted: f64| cell.values(metric).iter().all(|count| *count == wanted);
+    let (rules, per_s) = (cell.number("flows")?, cell.number("per_s")?);
+    // All of them in effect, each seen, at the rate that was asked for.
+    let is_whole = all("operations_done", rules) && all("effects", rules);
+    let is_kept = cell.values("operations_per_s").iter().all(|rate| *rate >= KEPT_MIN * per_s);
+    if !is_whole || !all("effects_missing", 0.0) || (rules > 1.0 && !is_kept) {
+        return None;
+    }
+    let effect = cell.estimate("effect_ns_p99").filter(|e| e.repeats >= REPEATS_MIN)?;
+    let resolution = cell.estimate("effect_resolution_ns")?;
+    if cell.is_generator_limited() || cell.is_disturbed() {
+        return None;
+    }
+    let from = match effect.median == 0.0 {
+        true => "since the call began".to_owned(),
+        false => format!("{} after the call began, or later", words::time(effect.median)),
+    };
+    let sentence = format!(
+        "Of rules that {} creates in group {} of {device}, {} a second, 99 % meet every frame \
+         that left {from} (frames of a flow leave {} apart){}.",
+        core_words(cell),
+        words::whole(cell.number("group").unwrap_or(0.0)),
+        words::whole(per_s),
+        words::time(resolution.median),
+        words::few(&effect)
+    );
+    // A frame that left behind the call and did not meet the rule shows that it was not there yet.
+    let call_ns = cell.estimate("call_ns_p99").map_or(0.0, |call| call.median);
+    let implication = match effect.median <= call_ns {
+        true => "A rule is in effect when its call returns, as far as this can be seen.",
+        false => "A rule is in effect some time after its call: wait before relying on it.",
+    };
+    let (number, words) = ((&effect, "ns"), (sentence, implication));
+    Some(told(device, format!("effect-{core}"), number, words, None))
+}

@@ -1,0 +1,44 @@
+//! What the trials of `rule-rate` measure.
+
+use niclab_device::Observation;
+use niclab_result::Quantity;
+
+use crate::measure::{Metrics, put, quantiles};
+
+/// A flow whose last frame left so many frames of its own before the end of the load, or fewer, met
+/// no rule to the end.
+const LAST_FRAMES: f64 = 4.0;
+
+/// Adds when the rules of a trial took effect: how long after the call for each began the last
+/// frame left that did not meet it, 0 where none did. Where the last frames of a flow before the
+/// end of the load did not meet its rule, it never took effect as far as was seen.
+///
+/// | metric | meaning |
+/// |---|---|
+/// | `effect_ns_…` | that time |
+/// | `effect_resolution_ns` | mean time between two frames of a flow: nothing finer is seen |
+/// | `effects`, `effects_missing` | rules of which it was seen, and that did not take effect |
+pub fn put_effects(metrics: &mut Metrics, o: &Observation) {
+    let Some(control) = &o.control else { return };
+    let gap_ns = o.duration_ns as f64 * o.latest_ns.len() as f64 / o.offered.max(1) as f64;
+    let last_ns = o.duration_ns.saturating_sub((LAST_FRAMES * gap_ns) as u64);
+    let (mut times, mut missing) = (niclab_device::Latency::new(), 0);
+    for (begun_ns, latest_ns) in control.each_begun_ns.iter().zip(&o.latest_ns) {
+        match latest_ns {
+            Some(latest_ns) if *latest_ns >= last_ns => missing += 1,
+            Some(latest_ns) => times.record(latest_ns.saturating_sub(*begun_ns)),
+            None => {}
+        }
+    }
+    put(metrics, "effects_missing", f64::from(missing), "rules");
+    put(metrics, "effects", times.0.len() as f64, "rules");
+    quantiles(metrics, "effect_ns", &times);
+    // The shortest time that a histogram has stands for none.
+    let none = |(name, metric): &(&String, &mut Quantity)| {
+        name.starts_with("effect_ns") && metric.value <= 1.0
+    };
+    metrics.iter_mut().filter(none).for_each(|(_, metric)| metric.value = 0.0);
+    if o.offered > 0 {
+        put(metrics, "effect_resolution_ns", gap_ns, "ns");
+    }
+}

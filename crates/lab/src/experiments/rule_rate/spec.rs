@@ -1,0 +1,87 @@
+//! The axes of `rule-rate`: what can be typed.
+
+use serde::Deserialize;
+
+use crate::spec::defaults::{frame_default, no_values};
+use crate::values::Values;
+
+/// A product of axes of rules that are created, and destroyed again, without packets.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InsertionSweep {
+    /// The group that they go to, empty before.
+    pub group: Values,
+    /// Rules.
+    pub rules: Values,
+    /// What they match: names of [`Stack`](niclab_device::Stack).
+    pub stack: Values,
+    /// What they do: names of [`ACTIONS`](crate::experiments::rule_rate::trials::ACTIONS).
+    pub actions: Values,
+    /// How: `single` calls, through an operation `queue`, or in one `transaction`.
+    pub calls: Values,
+    /// Control threads, each with an operation `queue` of its own; where nothing is said, the
+    /// thread that has the card does everything.
+    #[serde(default = "no_values")]
+    pub threads: Values,
+}
+
+impl InsertionSweep {
+    pub(crate) fn axis(&mut self, name: &str) -> Option<&mut Values> {
+        match name {
+            "group" => Some(&mut self.group),
+            "rules" => Some(&mut self.rules),
+            "stack" => Some(&mut self.stack),
+            "actions" => Some(&mut self.actions),
+            "calls" => Some(&mut self.calls),
+            "threads" => Some(&mut self.threads),
+            _ => None,
+        }
+    }
+}
+
+/// A product of axes of rules that are created one by one while packets probe them.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EffectSweep {
+    /// The group that they go to, 0 or 1.
+    pub group: Values,
+    /// Rules, each of a flow of the traffic; at most [`FLOWS_PROBED_MAX`].
+    ///
+    /// [`FLOWS_PROBED_MAX`]: niclab_device::FLOWS_PROBED_MAX
+    pub rules: Values,
+    /// Rules created a second.
+    pub per_s: Values,
+    /// The core that creates them: `same` or `distinct`.
+    pub core: Values,
+    /// Frame size in bytes with FCS, or `imix`.
+    #[serde(default = "frame_default")]
+    pub frame: Values,
+}
+
+impl EffectSweep {
+    /// Those of the rules that are probed; how many they are is not meant by `rules`.
+    pub(crate) fn axis(&mut self, name: &str) -> Option<&mut Values> {
+        match name {
+            "group" => Some(&mut self.group),
+            "per_s" => Some(&mut self.per_s),
+            "core" => Some(&mut self.core),
+            "frame" => Some(&mut self.frame),
+            _ => None,
+        }
+    }
+}
+
+/// Axes of `rule-rate`.
+pub(crate) const AXES: &[(&str, &str)] = &[
+    ("group", "the group that the rules go to: 0 or 1"),
+    ("rules", "rules that are created and destroyed"),
+    ("stack", "what they match: eth, eth/ipv4, eth/ipv4/tcp, vxlan/ipv4/udp, …"),
+    ("actions", "what they do: queue, mark+queue, mark+set_meta+queue, …"),
+    ("calls", "how: single, queue or transaction"),
+    ("threads", "control threads, each with an operation queue of its own"),
+    ("per_s", "rules created a second while packets probe them"),
+    ("core", "the core that creates those: same or distinct"),
+    ("frame", "frame size of the probes in bytes with FCS, or imix"),
+    ("duration_ms", "measured part of a saturating trial, one value"),
+    ("warmup_ms", "part before it that is never counted, one value"),
+];

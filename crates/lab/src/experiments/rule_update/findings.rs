@@ -1,0 +1,169 @@
+//! The findings of the experiment `rule-update`.
+
+use niclab_result::Finding;
+
+use super::analysis::{against_anew, cells, change_words, figure_id, is_beside};
+use crate::cells::{Cell, paired};
+use crate::findings::{REPEATS_MIN, Verdict, core_words, of_transaction, told, verdict};
+use crate::statistics::Estimate;
+use crate::summary::Results;
+use crate::summary::updates::length;
+use crate::words;
+
+/// Device by device and group by group.
+pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for device in results.devices() {
+        let all = cells(results, device);
+        for group in [0.0, 1.0] {
+            // Where no packets flow there is no core to share.
+            let of = |change: &str, calls: &str, core: &str| {
+                let is_of = |cell: &&&Cell<'_>| {
+                    cell.is_at(&[("group", group)])
+                        && cell.word("change") == change
+                        && cell.word("calls") == calls
+                        && cell.word("core") == core
+                        && is_whole(cell)
+                };
+                let largest = all.iter().filter(is_of).copied();
+                largest.max_by(|a, b| rules(a).total_cmp(&rules(b)))
+            };
+            findings.extend(of("actions", "single", "").and_then(|cell| rate(results, cell)));
+            for change in ["actions", "values", "mask", "priority"] {
+                let cell = of(change, "single", "");
+                findings.extend(cell.and_then(|cell| in_place(results, cell)));
+            }
+            let pair = of("actions", "transaction", "").zip(of("actions", "single", ""));
+            findings.extend(pair.and_then(|(whole, one)| transaction(whole, one)));
+            for core in ["same", "distinct"] {
+                findings.extend(of("actions", "single", core).and_then(met));
+                findings.extend(of("anew", "single", core).and_then(met));
+            }
+        }
+    }
+    findings
+}
+
+fn rules(cell: &Cell<'_>) -> f64 {
+    cell.number("rules").unwrap_or(0.0)
+}
+
+/// All of the rules changed, in each repeat.
+fn is_whole(cell: &Cell<'_>) -> bool {
+    cell.values("operations_done").iter().all(|done| *done == rules(cell))
+}
+
+fn finding(
+    (id, cell): (&str, &Cell<'_>),
+    number: (&Estimate, &str),
+    words: (String, &str),
+) -> Finding {
+    let group = cell.number("group").unwrap_or(0.0);
+    let figure = Some(figure_id(group, is_beside(cell)));
+    told(cell.device, format!("{id}-group{group}"), number, words, figure)
+}
+
+fn group_words(cell: &Cell<'_>) -> String {
+    format!("group {} of {}", words::whole(cell.number("group").unwrap_or(0.0)), cell.device)
+}
+
+/// How fast rules get new actions in place.
+fn rate(results: &Results<'_>, cell: &Cell<'_>) -> Option<Finding> {
+    let per_s = cell.estimate("operations_per_s").filter(|e| e.repeats >= REPEATS_MIN)?;
+    let gain = against_anew(results, cell);
+    let pays = gain.as_ref().is_some_and(is_faster);
+    let sentence = format!(
+        "{} rules a second of {} get new actions in place ({}){}.",
+        words::significant(per_s.median),
+        group_words(cell),
+        words::rules(rules(cell)),
+        words::few(&per_s)
+    );
+    let implication = match pays {
+        true => "Change a rule's actions rather than replace the rule.",
+        false => "New flows' decisions can be changed at this rate.",
+    };
+    Some(finding(("update-rate", cell), (&per_s, "rules/s"), (sentence, implication)))
+}
+
+/// `true` where a ratio of rates shows the first to be higher.
+fn is_faster(ratio: &Estimate) -> bool {
+    verdict(ratio) == Some(Verdict::Differs) && ratio.median > 1.0
+}
+
+/// What a change in place gains over destroying and creating.
+fn in_place(results: &Results<'_>, cell: &Cell<'_>) -> Option<Finding> {
+    let gain = against_anew(results, cell)?;
+    let implication = match (verdict(&gain)?, gain.median > 1.0) {
+        (Verdict::NoCost, _) => "Changing such rules in place is as fast as replacing them.",
+        (Verdict::Differs, true) => "Changing such rules in place is faster than replacing them.",
+        (Verdict::Differs, false) => "Replacing such rules is faster than changing them in place.",
+    };
+    let sentence = format!(
+        "{} of {} are changed ({}) at {} times the rate at which they are destroyed and created{}.",
+        words::rules(rules(cell)),
+        group_words(cell),
+        change_words(cell),
+        words::significant(gain.median),
+        words::few(&gain)
+    );
+    let said = (sentence, implication);
+    let id = format!("in-place-{}", cell.word("change"));
+    Some(finding((&id, cell), (&gain, "1"), said))
+}
+
+/// What it costs that all changes become visible at one instant.
+fn transaction(whole: &Cell<'_>, one: &Cell<'_>) -> Option<Finding> {
+    if rules(whole) != rules(one) {
+        return None;
+    }
+    let ratio = paired(whole, one, "control_ns_per_operation")?;
+    let implication = of_transaction(&ratio)?;
+    let sentence = format!(
+        "New actions for {} of {} take {} times the time of single calls in one transaction, \
+         visible at one instant{}.",
+        words::rules(rules(whole)),
+        group_words(whole),
+        words::significant(ratio.median),
+        words::few(&ratio)
+    );
+    let said = (sentence, implication);
+    Some(finding(("update-transaction", whole), (&ratio, "1"), said))
+}
+
+/// What packets meet in trials in which rules are changed.
+fn met(cell: &Cell<'_>) -> Option<Finding> {
+    let sum = |metric: &str| cell.values(metric).iter().sum::<f64>();
+    if cell.values("met_none_frames").len() < REPEATS_MIN || cell.is_disturbed() {
+        return None;
+    }
+    let none = sum("met_none_frames");
+    let all = sum("met_old_frames") + sum("met_new_frames") + sum("met_none_frames");
+    let what = match cell.word("change").as_str() {
+        "anew" => "destroyed and created anew",
+        _ => "given new actions in place",
+    };
+    // All packets of a trial were counted, and the change takes a part of it.
+    let took = cell.estimate("batch_ns")?;
+    let sentence = format!(
+        "{} of the {} packets of trials in which {} of {} are {what} by {}, which takes {} of {}, \
+         meet neither the old nor the new rule.",
+        words::whole(none),
+        words::whole(all),
+        words::rules(rules(cell)),
+        group_words(cell),
+        core_words(cell),
+        words::time(took.median),
+        words::time(length(cell)? as f64)
+    );
+    let implication = match (none, cell.word("change").as_str()) {
+        (0.0, _) => "No packet was seen to fall through while rules were changed this way.",
+        (_, "anew") => "Packets fall through to other rules in the gap between the two.",
+        _ => "Packets fall through to other rules while rules are changed this way.",
+    };
+    // Packets of all repeats were counted: there is no interval.
+    let counted =
+        Estimate { median: none, low: none, high: none, ..cell.estimate("met_none_frames")? };
+    let id = format!("met-{}-{}", cell.word("change"), cell.word("core"));
+    Some(finding((&id, cell), (&counted, "frames"), (sentence, implication)))
+}

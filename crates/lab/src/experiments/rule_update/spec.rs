@@ -1,0 +1,65 @@
+//! The axes of `rule-update`: what can be typed.
+
+use serde::Deserialize;
+
+use crate::spec::defaults::frame_default;
+use crate::values::Values;
+
+/// A product of axes of rules that are changed, all of them once.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChangeSweep {
+    /// The group that they stand in, 0 or 1.
+    pub group: Values,
+    /// Rules, each of a flow of the traffic.
+    pub rules: Values,
+    /// What is done to them: names of [`CHANGES`](crate::experiments::rule_update::trials::CHANGES).
+    pub change: Values,
+    /// How: `single` calls, through an operation `queue`, or in one `transaction`.
+    pub calls: Values,
+    /// `none`: without packets; `load`: while packets meet the rules.
+    pub traffic: Values,
+    /// The core that changes them while packets flow: `same` or `distinct`.
+    pub core: Values,
+    /// Changes between two bursts of packets; `all`: they are one call, and packets wait.
+    pub slice: Values,
+    /// Frame size in bytes with FCS, or `imix`.
+    #[serde(default = "frame_default")]
+    pub frame: Values,
+    /// Measured part in front of the first change, milliseconds.
+    pub before_ms: u64,
+    /// Measured part from there on, milliseconds.
+    pub after_ms: u64,
+}
+
+impl ChangeSweep {
+    pub(crate) fn axis(&mut self, name: &str) -> Option<&mut Values> {
+        match name {
+            "group" => Some(&mut self.group),
+            "rules" => Some(&mut self.rules),
+            "change" => Some(&mut self.change),
+            "calls" => Some(&mut self.calls),
+            "traffic" => Some(&mut self.traffic),
+            "core" => Some(&mut self.core),
+            "slice" => Some(&mut self.slice),
+            "frame" => Some(&mut self.frame),
+            _ => None,
+        }
+    }
+}
+
+/// Axes of `rule-update`.
+pub(crate) const AXES: &[(&str, &str)] = &[
+    ("group", "the group that the rules stand in: 0 or 1"),
+    ("rules", "rules, all of which are changed"),
+    ("change", "what of them: actions, values, mask, priority, or anew"),
+    ("calls", "how: single, queue or transaction"),
+    ("traffic", "none, or load: packets that meet the rules meanwhile"),
+    ("core", "the core that changes them then: same or distinct"),
+    ("slice", "changes between two bursts of packets, or all"),
+    ("frame", "frame size in bytes with FCS, or imix"),
+    ("before_ms", "measured part in front of the first change, one value"),
+    ("after_ms", "measured part from there on, one value"),
+    ("duration_ms", "measured part of a saturating trial, one value"),
+    ("warmup_ms", "part before it that is never counted, one value"),
+];

@@ -1,0 +1,220 @@
+//! The findings of the experiment on bulk data.
+
+use niclab_result::Finding;
+
+use super::analysis::{AXES, Bound, bandwidth, bound, cells, figure_of, words_at};
+use super::metrics::{CARRIED, CPU, RECEIVER_BUSY, SENDER_BUSY};
+use super::trials::FULL;
+use crate::cells::{Cell, paired};
+use crate::findings::{NO_COST, REPEATS_MIN, follows, told};
+use crate::statistics::Estimate;
+use crate::summary::Results;
+use crate::words;
+
+/// Share of the best bandwidth that is called reached.
+const REACHED: f64 = 0.9;
+
+/// Device by device: what arrives at most and what bounds it, from which size on, TCP beside UDP,
+/// and what connections and batches bring.
+pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for device in results.devices() {
+        let all = cells(results, device);
+        for transport in ["tcp", "udp"] {
+            findings.extend(most(results, &all, transport));
+            findings.extend(size(results, &all, transport));
+        }
+        findings.extend(beside(results, &all));
+        findings.extend(brought(results, &all, ("connections", "tcp")));
+        findings.extend(brought(results, &all, ("batch", "udp")));
+    }
+    findings
+}
+
+fn enough(estimate: Option<Estimate>) -> Option<Estimate> {
+    estimate.filter(|estimate| estimate.repeats >= REPEATS_MIN)
+}
+
+fn carried(cell: &Cell<'_>) -> f64 {
+    cell.estimate(CARRIED).map_or(0.0, |carried| carried.median)
+}
+
+/// Cells of a protocol that send from here as much as goes.
+fn of<'a>(all: &[&'a Cell<'a>], transport: &str) -> Vec<&'a Cell<'a>> {
+    let is_it = |cell: &&&Cell<'_>| {
+        let at = |axis: &str, word: &str| cell.word(axis) == word;
+        at("transport", transport) && at("client", "here") && at("rate", FULL)
+    };
+    all.iter().filter(is_it).copied().collect()
+}
+
+fn best<'a>(cells: &[&'a Cell<'a>]) -> Option<&'a Cell<'a>> {
+    cells.iter().copied().max_by(|a, b| carried(a).total_cmp(&carried(b)))
+}
+
+/// Those that differ from a cell by this axis alone, itself included, in its order.
+fn along<'a>(cells: &[&'a Cell<'a>], cell: &Cell<'_>, axis: &str) -> Vec<&'a Cell<'a>> {
+    let is_it =
+        |other: &&&Cell<'_>| AXES.iter().all(|at| *at == axis || other.word(at) == cell.word(at));
+    let mut found: Vec<&Cell<'_>> = cells.iter().filter(is_it).copied().collect();
+    let at = |cell: &Cell<'_>| cell.number(axis).unwrap_or(0.0);
+    found.sort_by(|a, b| at(a).total_cmp(&at(b)));
+    found
+}
+
+/// How a cell sends, in words.
+fn manner(cell: &Cell<'_>) -> String {
+    let over = words_at(cell, "connections");
+    let batch = cell.number("batch").unwrap_or(1.0);
+    match cell.word("transport").as_str() {
+        "tcp" => format!("by writes of {} over {over}", words_at(cell, "size")),
+        _ if batch > 1.0 => format!(
+            "in datagrams of {}, {} in a call, over {over}",
+            words_at(cell, "size"),
+            words::whole(batch)
+        ),
+        _ => format!("in datagrams of {} over {over}", words_at(cell, "size")),
+    }
+}
+
+/// What arrives at most, and what bounds it.
+fn most(results: &Results<'_>, all: &[&Cell<'_>], transport: &str) -> Option<Finding> {
+    let cell = best(&of(all, transport))?;
+    let bits = enough(cell.estimate(CARRIED))?;
+    let busy = |metric: &str| cell.estimate(metric).map_or(0.0, |share| share.median.min(1.0));
+    let shares = format!(
+        "the sender's core works {} of the time, the receiver's {}",
+        words::percent(busy(SENDER_BUSY)),
+        words::percent(busy(RECEIVER_BUSY))
+    );
+    let sentence = format!(
+        "Over {} {} of payload arrive on {}, {}; {shares}{}.",
+        transport.to_uppercase(),
+        bandwidth(bits.median),
+        cell.device,
+        manner(cell),
+        words::few(&bits)
+    );
+    let implication = match bound(cell) {
+        Bound::Both => "Both cores bound it: sender and receiver cost about the same.",
+        Bound::Sender => "The sender's core bounds it: a faster wire would bring nothing.",
+        Bound::Receiver => {
+            "The receiver's core bounds it: what more is sent over UDP is lost, over TCP it waits."
+        }
+        Bound::Others => {
+            "Other programs had a part of the cores: what bounds it takes a calmer machine to say."
+        }
+        Bound::Rate | Bound::Neither => {
+            "Neither core is busy all the time: the wire, the window or turns between the two \
+             bound it."
+        }
+    };
+    let figure = Some(figure_of(results, "carried", "size"));
+    let id = format!("{}-{transport}", results.experiment.name);
+    Some(told(cell.device, id, (&bits, "bit/s"), (sentence, implication), figure))
+}
+
+/// The size from which on nearly as much arrives as with the best.
+fn size(results: &Results<'_>, all: &[&Cell<'_>], transport: &str) -> Option<Finding> {
+    let cells = of(all, transport);
+    // Of the most sizes that differ in nothing else.
+    let swept = cells.iter().map(|cell| along(&cells, cell, "size")).max_by_key(Vec::len)?;
+    let top = best(&swept)?;
+    if swept.len() < 3 || carried(top) == 0.0 {
+        return None;
+    }
+    let reaches = |cell: &&Cell<'_>| carried(cell) >= REACHED * carried(top);
+    let first = swept.iter().position(reaches)?;
+    let from = swept[first];
+    let share = enough(paired(from, top, CARRIED))?;
+    let smallest = swept[0];
+    let sentence = format!(
+        "Over {} on {} nine tenths of the best are reached {}; at {} {} of it arrive{}.",
+        transport.to_uppercase(),
+        cells[0].device,
+        match swept[first..].iter().all(reaches) {
+            true if first == 0 => "at every size".to_owned(),
+            true => format!("from messages of {} on", words_at(from, "size")),
+            false => format!("with messages of {}, not with all longer", words_at(from, "size")),
+        },
+        words_at(smallest, "size"),
+        words::percent(carried(smallest) / carried(top)),
+        words::few(&share)
+    );
+    let implication = "Below that the price of a call, or of a packet, counts and not that of \
+                       bytes: programs gain by gathering what they send.";
+    let bytes = from.number("size").unwrap_or(0.0);
+    let known = Estimate { median: bytes, low: bytes, high: bytes, ..share };
+    let figure = Some(figure_of(results, "carried", "size"));
+    let id = format!("{}-{transport}-size", results.experiment.name);
+    Some(told(cells[0].device, id, (&known, "B"), (sentence, implication), figure))
+}
+
+/// The best of TCP beside the best of UDP.
+fn beside(results: &Results<'_>, all: &[&Cell<'_>]) -> Option<Finding> {
+    let (tcp, udp) = (best(&of(all, "tcp"))?, best(&of(all, "udp"))?);
+    let ratio = enough(paired(tcp, udp, CARRIED))?;
+    let cpu = |cell: &Cell<'_>| {
+        cell.estimate(CPU).map_or("an unknown time".to_owned(), |cpu| words::time(cpu.median))
+    };
+    let sentence = format!(
+        "At its best TCP carries {} times as much as UDP on {}, for {} of both sides' cores a \
+         gigabit in place of {}{}.",
+        words::significant(ratio.median),
+        tcp.device,
+        cpu(tcp),
+        cpu(udp),
+        words::few(&ratio)
+    );
+    let implication = "The kernel hands segments of a stream through its layers many at a time, \
+                       where every datagram goes through them alone.";
+    let figure = Some(figure_of(results, "cpu", "size"));
+    let id = format!("{}-tcp-udp", results.experiment.name);
+    Some(told(tcp.device, id, (&ratio, "1"), (sentence, implication), figure))
+}
+
+/// What more connections, or larger batches, bring beside one.
+fn brought(
+    results: &Results<'_>,
+    all: &[&Cell<'_>],
+    (axis, transport): (&str, &str),
+) -> Option<Finding> {
+    let cells = of(all, transport);
+    let swept = cells.iter().map(|cell| along(&cells, cell, axis)).max_by_key(Vec::len)?;
+    let (single, more) = swept.split_first().filter(|(one, _)| one.is_at(&[(axis, 1.0)]))?;
+    let best = best(more)?;
+    let gain = enough(paired(best, single, CARRIED))?;
+    let what = match axis {
+        "batch" => format!("{} datagrams in a call", words_at(best, axis).replace(" a call", "")),
+        _ => words_at(best, axis),
+    };
+    let is_same = gain.low > 1.0 - NO_COST && gain.high < 1.0 + NO_COST;
+    let carry = match is_same {
+        true => "as much as".to_owned(),
+        false => format!("{} times as much as", words::significant(gain.median)),
+    };
+    let sentence = format!(
+        "Over {} on {} {what} carry {carry} one, of {}: {} in place of {}{}.",
+        transport.to_uppercase(),
+        single.device,
+        words_at(single, "size"),
+        bandwidth(carried(best)),
+        bandwidth(carried(single)),
+        words::few(&gain)
+    );
+    let implication = match (axis, gain.high < 1.0 || is_same) {
+        ("connections", true) => {
+            "One connection has all that there is: others share the same cores with it."
+        }
+        ("connections", false) => {
+            "One connection alone waits for its window or its turns; where cores are left, more \
+             of them use these."
+        }
+        (_, true) => "What a call costs does not count beside what a datagram costs.",
+        (_, false) => "Calls are shared by a batch; what is left is the price of each datagram.",
+    };
+    let figure = Some(figure_of(results, "carried", axis));
+    let id = format!("{}-{axis}", results.experiment.name);
+    let implication = follows(&gain, implication);
+    Some(told(single.device, id, (&gain, "1"), (sentence, &implication), figure))
+}

@@ -1,0 +1,121 @@
+//! What the trials of `stream` measure.
+
+use niclab_device::stream::{Stream, Transport};
+use niclab_device::{CoreUse, Streamed};
+use niclab_result::Mark;
+
+use crate::measure::{Metrics, put, put_ratio};
+
+/// Share of the datagrams due that a sender may leave unsent before a trial is marked.
+const UNSENT_MAX: f64 = 0.005;
+
+/// Payload that arrived, bits a second.
+pub(crate) const CARRIED: &str = "carried_bits_per_s";
+
+/// Time of both sides' cores for what arrived.
+pub(crate) const CPU: &str = "cpu_ns_per_gigabit";
+
+/// Share of the time in which the sender's cores worked.
+pub(crate) const SENDER_BUSY: &str = "sender_busy_ratio";
+
+/// The same of the receiver's.
+pub(crate) const RECEIVER_BUSY: &str = "receiver_busy_ratio";
+
+/// Share of a side's cores that programs of others had, the greater of both.
+pub(crate) const OTHERS: &str = "others_ratio";
+
+/// The metrics of a stream.
+///
+/// | metric | meaning |
+/// |---|---|
+/// | `carried_bits_per_s` | payload that the receiver got |
+/// | `sent_bits_per_s` | payload that the sender's kernel took |
+/// | `sent_messages`, `unsent_messages` | writes or datagrams; due by a rate and never left |
+/// | `received_messages`, `lost_messages` | datagrams that came, and whose numbers are missing |
+/// | `reordered_messages`, `foreign_messages` | as they came |
+/// | `loss_ratio` | lost by lost and received, over UDP |
+/// | `retransmitted_segments` | sent again by TCP |
+/// | `cpu_ns_per_gigabit` | time of both sides' cores, of all work, by what was carried |
+/// | `sender_…`, `receiver_cpu_ns_per_gigabit` | of one side's |
+/// | `sender_…`, `receiver_busy_ratio` | share of the time in which its cores worked |
+/// | `…_user_ratio`, `…_system_ratio`, `…_softirq_ratio` | its parts; interrupts with softirqs |
+/// | `…_thread_ratio` | share in which its threads were on a core |
+/// | `others_ratio` | time of programs that was not of these threads, of the side that had more |
+pub(crate) fn put_stream(metrics: &mut Metrics, seen: &Streamed, stream: &Stream) {
+    let (sent, received) = (&seen.sent, &seen.received);
+    put(metrics, CARRIED, received.bits_per_s(), "bit/s");
+    put(metrics, "sent_bits_per_s", sent.bits_per_s(), "bit/s");
+    put(metrics, "sent_messages", sent.messages as f64, "messages");
+    if stream.transport == Transport::Udp {
+        for (name, count) in [
+            ("unsent_messages", sent.unsent),
+            ("received_messages", received.messages),
+            ("lost_messages", received.lost),
+            ("reordered_messages", received.reordered),
+            ("foreign_messages", received.foreign),
+        ] {
+            put(metrics, name, count as f64, "messages");
+        }
+        put_ratio(metrics, "loss_ratio", received.lost, received.lost + received.messages);
+    }
+    if let Some(segments) = sent.retransmits {
+        put(metrics, "retransmitted_segments", segments as f64, "segments");
+    }
+    put_use(metrics, seen, stream);
+}
+
+/// A part of a core's time.
+type Part = fn(&CoreUse) -> u64;
+
+fn put_use(metrics: &mut Metrics, seen: &Streamed, stream: &Stream) {
+    let gigabits = seen.received.bytes as f64 * 8e-9;
+    let busy = |cores: &[CoreUse]| cores.iter().map(CoreUse::busy_ns).sum::<u64>() as f64;
+    let sides = [
+        ("sender", &seen.sender_cores, seen.sent.time, seen.sent.duration_ns),
+        ("receiver", &seen.receiver_cores, seen.received.time, seen.received.duration_ns),
+    ];
+    let mut others: f64 = 0.0;
+    for (side, cores, time, duration_ns) in sides {
+        let had: u64 = cores.iter().map(|core| core.busy_ns() + core.idle_ns).sum();
+        let programs: u64 = cores.iter().map(|core| core.user_ns + core.nice_ns).sum();
+        if had > 0 {
+            others = others.max(programs.saturating_sub(time.user_ns) as f64 / had as f64);
+        }
+        let parts: [(&str, Part); 4] = [
+            ("busy", CoreUse::busy_ns),
+            ("user", |core| core.user_ns + core.nice_ns),
+            ("system", |core| core.system_ns),
+            ("softirq", |core| core.softirq_ns + core.irq_ns),
+        ];
+        for (part, of) in parts.into_iter().filter(|_| had > 0) {
+            let share = cores.iter().map(of).sum::<u64>() as f64 / had as f64;
+            put(metrics, &format!("{side}_{part}_ratio"), share, "1");
+        }
+        let all_ns = duration_ns as f64 * f64::from(stream.threads);
+        if all_ns > 0.0 {
+            // A thread looks at the clock behind its last call, which may end behind the part.
+            let share = (time.total_ns() as f64 / all_ns).min(1.0);
+            put(metrics, &format!("{side}_thread_ratio"), share, "1");
+        }
+        if gigabits > 0.0 {
+            put(metrics, &format!("{side}_cpu_ns_per_gigabit"), busy(cores) / gigabits, "ns");
+        }
+    }
+    put(metrics, OTHERS, others, "1");
+    if gigabits > 0.0 {
+        let both = busy(&seen.sender_cores) + busy(&seen.receiver_cores);
+        put(metrics, CPU, both / gigabits, "ns");
+    }
+}
+
+/// Why a stream ended before its time; the receiver has the last word.
+pub(crate) fn ended(seen: &Streamed) -> Option<String> {
+    seen.received.ended.clone().or(seen.sent.ended.clone())
+}
+
+/// The warnings that belong to a stream.
+pub(crate) fn marks(seen: &Streamed) -> Vec<Mark> {
+    let due = seen.sent.messages + seen.sent.unsent;
+    let is_limited = seen.sent.unsent as f64 > UNSENT_MAX * due as f64;
+    if is_limited { vec![Mark::GeneratorLimited] } else { Vec::new() }
+}

@@ -1,0 +1,63 @@
+//! The axes of `stream`: what can be typed.
+
+use serde::Deserialize;
+
+use crate::spec::defaults::{here, one, word};
+use crate::values::Values;
+
+/// A product of axes of bulk data from one host to another.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StreamSweep {
+    /// `udp`, `tcp`.
+    pub transport: Values,
+    /// The host that sends: `here`, `there`.
+    #[serde(default = "here")]
+    pub client: Values,
+    /// Bytes given to the kernel at once.
+    pub size: Values,
+    /// Datagrams sent by one call.
+    #[serde(default = "one")]
+    pub batch: Values,
+    /// Connections, or pairs of sockets.
+    #[serde(default = "one")]
+    pub connections: Values,
+    /// Cores of each side, a thread on each.
+    #[serde(default = "one")]
+    pub cores: Values,
+    /// Datagrams a second, or `full`.
+    #[serde(default = "full")]
+    pub rate: Values,
+}
+
+impl StreamSweep {
+    pub(crate) fn axis(&mut self, name: &str) -> Option<&mut Values> {
+        match name {
+            "transport" => Some(&mut self.transport),
+            "client" => Some(&mut self.client),
+            "size" => Some(&mut self.size),
+            "batch" => Some(&mut self.batch),
+            "connections" => Some(&mut self.connections),
+            "cores" => Some(&mut self.cores),
+            "rate" => Some(&mut self.rate),
+            _ => None,
+        }
+    }
+}
+
+fn full() -> Values {
+    word("full")
+}
+
+/// Axes of `stream`.
+pub(crate) const AXES: &[(&str, &str)] = &[
+    ("transport", "tcp or udp"),
+    ("client", "the host that sends: here or there"),
+    ("size", "bytes given to the kernel at once: 1 to 1048576 of a write, 16 to 65507 over UDP"),
+    ("batch", "datagrams sent by one call, 1 to 1024 (UDP alone)"),
+    ("connections", "connections, or pairs of sockets, 1 to 256"),
+    ("cores", "cores of each side, a thread on each"),
+    ("rate", "datagrams a second (UDP alone), or full: as fast as they go"),
+    ("duration_ms", "measured part of a trial, one value"),
+    ("warmup_ms", "part before it that is never counted, one value"),
+];

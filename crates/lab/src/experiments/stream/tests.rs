@@ -1,0 +1,325 @@
+//! Two hosts whose bandwidth is known, and what is made of it.
+
+use niclab_device::stream::{Received, Sent, ThreadTime};
+use niclab_device::{
+    About, CoreUse, DeviceError, Host, Load, Observation, Place as Seat, Plan, Setup, SetupReport,
+    Streamed, Testbed,
+};
+use niclab_result::{Mark, Outcome};
+
+use super::*;
+use crate::experiments::stream::metrics::{CARRIED, put_stream};
+use crate::measure::Metrics;
+use crate::simulated::{Bench, Nature, cell_at};
+use crate::spec::GridName;
+use crate::validation::{Measured, measure};
+
+/// A write takes 100 ns and 0.1 ns a byte, a datagram 500 ns, 0.1 ns a byte and its share of 2 us
+/// for the call; several connections carry half as much again as one. The sender's core works all
+/// the time, the receiver's half of it.
+struct Hosts {
+    about: About,
+    /// Streams after which the receiver is gone.
+    streams_max: u32,
+    streams: u32,
+    cores_max: u16,
+    /// Use of both sides' cores.
+    busy: [f64; 2],
+    /// What other programs had of them.
+    others: f64,
+}
+
+impl Hosts {
+    fn new() -> Hosts {
+        let seat = |role: &str| Seat { role: role.into(), label: "a host".into(), core: None };
+        let hosts = ["client", "wire", "server"].map(seat).into();
+        let about = About { name: "known".into(), hosts, ..About::default() };
+        Hosts {
+            about,
+            streams_max: u32::MAX,
+            streams: 0,
+            cores_max: 1,
+            busy: [1.0, 0.5],
+            others: 0.0,
+        }
+    }
+}
+
+/// Bits a nanosecond.
+fn gbps(stream: &Stream) -> f64 {
+    let size = f64::from(stream.size);
+    let message_ns = match stream.transport {
+        Transport::Tcp => 100.0 + 0.1 * size,
+        Transport::Udp => 500.0 + 2_000.0 / f64::from(stream.batch) + 0.1 * size,
+    };
+    let share = if stream.connections > 1 { 1.5 } else { 1.0 };
+    share * 8.0 * size / message_ns
+}
+
+fn used(ns: u64, share: f64, others: f64) -> Vec<CoreUse> {
+    let [busy_ns, user_ns] = [share, others].map(|share| (ns as f64 * share) as u64);
+    let softirq_ns = busy_ns / 4;
+    vec![CoreUse {
+        user_ns,
+        system_ns: busy_ns - softirq_ns - user_ns,
+        softirq_ns,
+        idle_ns: ns - busy_ns,
+        ..CoreUse::default()
+    }]
+}
+
+impl Testbed for Hosts {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn setup(&mut self, setup: &Setup) -> Result<SetupReport, DeviceError> {
+        assert!(setup.rules.is_empty(), "a stream needs no rules");
+        Ok(SetupReport::default())
+    }
+
+    fn stream(&mut self, streaming: &Streaming) -> Result<Streamed, DeviceError> {
+        let stream = &streaming.stream;
+        stream.check().unwrap();
+        if stream.threads > self.cores_max {
+            let capability = format!("{} cores", 2 * stream.threads);
+            return Err(DeviceError::NotSupported { capability });
+        }
+        self.streams += 1;
+        let ns = stream.duration_ns;
+        let bytes = (gbps(stream) * ns as f64 / 8.0) as u64;
+        let messages = bytes / u64::from(stream.size);
+        let is_udp = stream.transport == Transport::Udp;
+        let due = stream.per_s.map_or(0, |per_s| (per_s * ns as f64 / 1e9) as u64);
+        let time = ThreadTime { user_ns: 0, system_ns: ns / 2 };
+        let sent = Sent {
+            duration_ns: ns,
+            bytes: 2 * bytes,
+            messages: 2 * messages,
+            unsent: due.saturating_sub(2 * messages),
+            retransmits: (!is_udp).then_some(3),
+            time,
+            ended: None,
+        };
+        let received = Received {
+            duration_ns: ns,
+            bytes,
+            messages: if is_udp { messages } else { 0 },
+            lost: if is_udp { messages } else { 0 },
+            time,
+            ended: (self.streams == self.streams_max).then(|| "it went".to_owned()),
+            ..Received::default()
+        };
+        let [sender_cores, receiver_cores] = self.busy.map(|share| used(ns, share, self.others));
+        Ok(Streamed { sent, received, sender_cores, receiver_cores })
+    }
+
+    fn run(&mut self, _: &Load, _: &Plan) -> Result<Observation, DeviceError> {
+        Err(DeviceError::NotSupported { capability: "frames".into() })
+    }
+}
+
+fn measured(hosts: &mut Hosts, set: &[&str]) -> Measured {
+    measure(hosts, "stream", GridName::Reduced, set, Some(6)).unwrap()
+}
+
+fn said(measured: &Measured, id: &str) -> (String, f64) {
+    let findings = measured.summary().findings;
+    let found = findings.iter().find(|finding| finding.id == format!("known-stream-{id}"));
+    let found = found.unwrap_or_else(|| panic!("no {id} among {findings:#?}"));
+    (format!("{} {}", found.sentence, found.implication), found.value.value)
+}
+
+fn near(value: f64, wanted: f64) -> bool {
+    (value / wanted - 1.0).abs() < 1e-3
+}
+
+#[test]
+fn what_arrives_at_most_and_what_bounds_it_is_found_as_it_is() {
+    let measured = measured(&mut Hosts::new(), &[]);
+    assert!(!measured.summary().partial);
+    let tcp = 1.5 * 8.0 * 131_072.0 / (100.0 + 13_107.2);
+    let (words, value) = said(&measured, "tcp");
+    assert!(near(value, tcp * 1e9), "{value} for {tcp}");
+    assert!(words.starts_with("Over TCP 119 Gbps of payload arrive on known"), "{words}");
+    assert!(words.contains("the sender's core works 100 % of the time, the receiver's 50.0 %"));
+    assert!(words.contains("The sender's core bounds it"), "{words}");
+    let udp = 8.0 * 16_000.0 / (531.25 + 1_600.0);
+    let (words, value) = said(&measured, "udp");
+    assert!(near(value, udp * 1e9), "{value} for {udp}");
+    assert!(words.contains("in datagrams of 16,000 B, 64 in a call, over 1 connection"), "{words}");
+    let (words, value) = said(&measured, "tcp-udp");
+    assert!(near(value, tcp / udp), "{value}");
+    assert!(
+        words.contains("TCP carries 1.98 times as much as UDP on known, for 12.6 ms"),
+        "{words}"
+    );
+    for (busy, bound) in [
+        ([0.5, 1.0], "The receiver's core bounds it"),
+        ([0.96, 1.0], "Both cores bound it"),
+        ([0.5, 0.9], "Neither core is busy all the time"),
+    ] {
+        let measured = self::measured(&mut Hosts { busy, ..Hosts::new() }, &[]);
+        let (words, _) = said(&measured, "tcp");
+        assert!(words.contains(bound), "{words}");
+    }
+}
+
+#[test]
+fn what_others_had_of_the_cores_is_no_bound_of_the_stack() {
+    let measured = measured(&mut Hosts { others: 0.2, ..Hosts::new() }, &[]);
+    let (words, _) = said(&measured, "tcp");
+    assert!(words.contains("Other programs had a part of the cores"), "{words}");
+    let table = &measured.summary().experiments[0].tables[0];
+    assert_eq!(
+        cell_at(table, &[("protocol", "UDP"), ("bytes", "64")], "bound by"),
+        "other programs"
+    );
+}
+
+#[test]
+fn the_size_that_suffices_and_what_connections_and_batches_bring_is_found() {
+    let measured = measured(&mut Hosts::new(), &[]);
+    // 79.4 Gbps of one connection at 131,072 B, 71.1 at 8,000 B, 77.6 at 32,000 B.
+    let (words, value) = said(&measured, "tcp-size");
+    assert_eq!(value, 32_000.0);
+    assert!(words.contains("reached from messages of 32,000 B on; at 64 B 6.06 %"), "{words}");
+    let (words, value) = said(&measured, "udp-size");
+    assert_eq!(value, 16_000.0, "{words}");
+    let (words, value) = said(&measured, "connections");
+    assert!(near(value, 1.5), "{value}");
+    assert!(words.contains("connections carry 1.50 times as much as one"), "{words}");
+    let (words, value) = said(&measured, "batch");
+    let gain = (500.0 + 2_000.0 + 147.2) / (500.0 + 31.25 + 147.2);
+    assert!(near(value, gain), "{value} for {gain}");
+    assert!(words.starts_with("Over UDP on known 64 datagrams in a call carry 3.90"), "{words}");
+}
+
+#[test]
+fn figures_and_table_show_what_was_measured() {
+    let measured = measured(&mut Hosts::new(), &[]);
+    let summary = measured.summary();
+    let experiment = &summary.experiments[0];
+    let ids: Vec<&str> = experiment.figures.iter().map(|figure| figure.id.as_str()).collect();
+    let expected = [
+        "stream-carried-size",
+        "stream-carried-batch",
+        "stream-carried-connections",
+        "stream-cpu-size",
+    ];
+    assert_eq!(ids, expected);
+    let figure = &experiment.figures[1];
+    assert!(figure.caption.contains("UDP, from here to there, as fast as it goes"), "{figure:?}");
+    let names: Vec<&str> =
+        experiment.figures[0].series.iter().map(|series| series.name.as_str()).collect();
+    assert_eq!(names, ["known, TCP", "known, UDP, 64 a call"]);
+    let table = &experiment.tables[0];
+    let at = [("protocol", "UDP"), ("bytes", "1,472"), ("a call", "64")];
+    assert_eq!(cell_at(table, &at, "arrived (interval)"), "17.4 Gbps (17.4 Gbps to 17.4 Gbps)");
+    assert_eq!(cell_at(table, &at, "loss"), "50.0 %");
+    assert_eq!(cell_at(table, &at, "receiver: user / system / softirq"), "0 % / 37.5 % / 12.5 %");
+    assert_eq!(cell_at(table, &at, "bound by"), "the sender's core");
+    let tcp = [("protocol", "TCP"), ("bytes", "1,448")];
+    assert_eq!(cell_at(table, &tcp, "sent again"), "3");
+    // One and a half cores for 47.3 Gbps.
+    assert_eq!(cell_at(table, &tcp, "CPU a gigabit"), "31.7 ms");
+}
+
+#[test]
+fn a_stream_over_tcp_has_neither_batches_nor_a_rate() {
+    let set = ["batch=1,8", "rate=1k", "size=1448", "connections=1"];
+    let measured = measured(&mut Hosts::new(), &set);
+    let points: Vec<String> = measured
+        .samples
+        .iter()
+        .filter(|sample| sample.repeat == 0)
+        .map(|s| ["transport", "batch", "rate"].map(|axis| s.point[axis].to_string()).join(" "))
+        .collect();
+    let mut points = points;
+    points.sort();
+    assert_eq!(points, ["tcp 1 full", "udp 1 1000", "udp 8 1000"]);
+}
+
+#[test]
+fn what_was_due_and_never_left_is_the_senders_limit() {
+    let set = ["transport=udp", "size=16k", "rate=1000M"];
+    let measured = measured(&mut Hosts::new(), &set);
+    assert!(measured.samples.iter().all(|s| s.marks.contains(&Mark::GeneratorLimited)));
+}
+
+#[test]
+fn cores_that_are_not_there_bar_what_needs_them_and_nothing_else() {
+    let set = ["cores=1,2", "connections=2", "transport=tcp", "size=1448"];
+    let measured = measured(&mut Hosts::new(), &set);
+    let count = |outcome: fn(&Outcome) -> bool| {
+        measured.samples.iter().filter(|sample| outcome(&sample.outcome)).count()
+    };
+    assert_eq!(count(|outcome| *outcome == Outcome::Measured), 6);
+    // It is asked for once.
+    assert_eq!(count(|outcome| matches!(outcome, Outcome::NotSupported { .. })), 1);
+    assert!(!measured.summary().partial);
+}
+
+#[test]
+fn a_receiver_that_goes_leaves_what_was_measured() {
+    let mut hosts = Hosts { streams_max: 10, ..Hosts::new() };
+    let measured = measured(&mut hosts, &[]);
+    let is_kept = |outcome: &Outcome| match outcome {
+        Outcome::Failed { reason, dropped: false } => reason == "it went",
+        _ => false,
+    };
+    let failed: Vec<_> = measured.samples.iter().filter(|s| is_kept(&s.outcome)).collect();
+    assert_eq!(failed.len(), 1);
+    assert!(failed[0].metrics.contains_key(CARRIED));
+    assert!(measured.summary().warnings.iter().any(|words| words.contains("it went")));
+}
+
+#[test]
+fn a_device_without_hosts_is_told_once_and_never_asked() {
+    let mut bench = Bench::of("stream", vec![Nature::default()], &[], 6);
+    bench.execute();
+    let outcomes: Vec<&Outcome> =
+        bench.store.samples.iter().map(|sample| &sample.outcome).collect();
+    assert_eq!(outcomes, [&Outcome::NotSupported { capability: "stream".into() }]);
+    assert!(bench.devices[0].setups == 0 && bench.devices[0].trials == 0);
+}
+
+#[test]
+fn the_host_that_sends_is_an_axis() {
+    let sweep = StreamSweep {
+        transport: Values::parse("tcp").unwrap(),
+        client: Values::parse("here,there").unwrap(),
+        size: Values::number(64),
+        batch: Values::number(1),
+        connections: Values::parse("1,4").unwrap(),
+        cores: Values::parse("1,2").unwrap(),
+        rate: Values::parse("full").unwrap(),
+    };
+    let all = streams(&sweep, 10, 1).unwrap();
+    // Two cores go with four connections alone.
+    assert_eq!(all.len(), 6);
+    assert_eq!(all.iter().filter(|asked| asked.client == Host::There).count(), 3);
+    assert!(all.iter().all(|asked| asked.stream.check().is_ok()));
+}
+
+#[test]
+fn a_stream_that_ended_before_it_began_has_no_rate_and_no_share() {
+    let sent = Sent { bytes: 1_000, ..Sent::default() };
+    let received = Received { bytes: 1_000, ..Received::default() };
+    let seen = Streamed { sent, received, sender_cores: Vec::new(), receiver_cores: Vec::new() };
+    let stream = Stream {
+        transport: Transport::Tcp,
+        size: 1_000,
+        batch: 1,
+        connections: 1,
+        threads: 1,
+        per_s: None,
+        duration_ns: 1,
+        warmup_ns: 0,
+    };
+    let mut metrics = Metrics::new();
+    put_stream(&mut metrics, &seen, &stream);
+    assert_eq!(metrics[CARRIED].value, 0.0);
+    assert_eq!(metrics["sent_bits_per_s"].value, 0.0);
+    assert!(metrics.values().all(|of| of.unit != "1" || of.value <= 1.0), "{metrics:?}");
+}

@@ -1,0 +1,72 @@
+//! The axes of `update-batch`: what can be typed.
+
+use serde::Deserialize;
+
+use crate::spec::defaults::{flows_default, frame_default, word};
+use crate::values::Values;
+
+/// A product of axes of batches: rules that are created while packets flow.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BatchSweep {
+    /// What a batch is: names of [`WORKS`](crate::experiments::update_batch::trials::WORKS).
+    #[serde(default = "create")]
+    pub work: Values,
+    /// The group of the rules, 0 or 1; packets meet its default rule, or the rules that are
+    /// changed.
+    pub group: Values,
+    /// Rules of the batch.
+    pub batch: Values,
+    /// The core that creates or changes them: `same` or `distinct`.
+    pub core: Values,
+    /// How: `single` calls, through an operation `queue`, or in one `transaction`.
+    pub calls: Values,
+    /// Operations between two bursts of packets; `all`: the batch is one call, and packets wait.
+    pub slice: Values,
+    /// Flows of the traffic.
+    #[serde(default = "flows_default")]
+    pub flows: Values,
+    /// Frame size in bytes with FCS, or `imix`.
+    #[serde(default = "frame_default")]
+    pub frame: Values,
+    /// Measured part in front of the batch, milliseconds.
+    pub before_ms: u64,
+    /// Measured part from the start of the batch on, milliseconds.
+    pub after_ms: u64,
+}
+
+impl BatchSweep {
+    pub(crate) fn axis(&mut self, name: &str) -> Option<&mut Values> {
+        match name {
+            "work" => Some(&mut self.work),
+            "group" => Some(&mut self.group),
+            "batch" => Some(&mut self.batch),
+            "core" => Some(&mut self.core),
+            "calls" => Some(&mut self.calls),
+            "slice" => Some(&mut self.slice),
+            "flows" => Some(&mut self.flows),
+            "frame" => Some(&mut self.frame),
+            _ => None,
+        }
+    }
+}
+
+fn create() -> Values {
+    word("create")
+}
+
+/// Axes of `update-batch`.
+pub(crate) const AXES: &[(&str, &str)] = &[
+    ("work", "create: rules are; failover: as many IPv4 prefixes are re-pointed"),
+    ("group", "the group of the rules: 0 or 1"),
+    ("batch", "rules that are created, or prefixes that are re-pointed"),
+    ("core", "the core that does it: same or distinct"),
+    ("calls", "how: single, queue or transaction"),
+    ("slice", "operations between two bursts of packets, or all"),
+    ("flows", "flows of the traffic"),
+    ("frame", "frame size in bytes with FCS, or imix"),
+    ("before_ms", "measured part in front of the batch, one value"),
+    ("after_ms", "measured part from the start of the batch on, one value"),
+    ("duration_ms", "measured part of a saturating trial, one value"),
+    ("warmup_ms", "part before it that is never counted, one value"),
+];

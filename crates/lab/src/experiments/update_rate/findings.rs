@@ -1,0 +1,238 @@
+//! The findings of the experiment `update-rate`.
+
+use niclab_result::Finding;
+
+use super::analysis::{Rated, done_per_s, latency_id, per_s, rated, throughput_id, way_words};
+use crate::cells::{Cell, paired};
+use crate::findings::{REPEATS_MIN, Verdict, told, verdict};
+use crate::statistics::Estimate;
+use crate::summary::Results;
+use crate::summary::frames::frame_words;
+use crate::words;
+
+/// A rate is kept where at least this share of the operations was done.
+const KEPT_MIN: f64 = 0.95;
+
+/// Device by device and group by group: what the highest rate that is kept costs, on the core that
+/// forwards and on another one.
+pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for device in results.devices() {
+        let all = rated(results, device);
+        for group in [0.0, 1.0] {
+            for core in ["same", "distinct"] {
+                let of = |rated: &&Rated<'_>| {
+                    let cell = rated.full;
+                    cell.is_at(&[("group", group)])
+                        && cell.word("core") == core
+                        && per_s(cell) > 0.0
+                };
+                let here: Vec<&Rated<'_>> = all.iter().filter(of).collect();
+                findings.extend(fastest(&here).and_then(|rated| throughput(rated, &here)));
+                findings.extend(fastest(&here).and_then(latency));
+                findings.extend(fastest(&here).and_then(hand_over));
+                findings.extend(ceiling(&here));
+            }
+        }
+    }
+    findings
+}
+
+/// `true` where the renewals that were due were done.
+fn is_kept(cell: &Cell<'_>) -> bool {
+    let of = |metric: &str| cell.estimate(metric).map_or(0.0, |count| count.median);
+    let planned = of("operations_planned");
+    planned > 0.0 && of("operations_done") / planned >= KEPT_MIN
+}
+
+/// `true` where neither generator nor stalls may have set the figures.
+fn is_sound(cell: &Cell<'_>) -> bool {
+    !cell.is_generator_limited() && !cell.is_disturbed()
+}
+
+/// `true` where a renewal was refused.
+fn refuses(cell: &Cell<'_>) -> bool {
+    cell.values("operations_refused").iter().any(|refused| *refused > 0.0)
+}
+
+/// The highest rate of those that were kept without a refusal and at which the generator set
+/// nothing: of the smallest frames, of the most rules.
+fn fastest<'a>(all: &[&'a Rated<'a>]) -> Option<&'a Rated<'a>> {
+    let is_fit = |rated: &&&Rated<'_>| {
+        let cell = rated.full;
+        is_kept(cell) && !refuses(cell) && is_sound(cell)
+    };
+    let place = |rated: &Rated<'_>| {
+        let frame = rated.full.number("frame").unwrap_or(f64::MAX);
+        [per_s(rated.full), -frame, rated.full.number("rules").unwrap_or(0.0)]
+    };
+    let order = |a: &Rated<'_>, b: &Rated<'_>| {
+        place(a).partial_cmp(&place(b)).unwrap_or(std::cmp::Ordering::Equal)
+    };
+    all.iter().filter(is_fit).copied().max_by(|a, b| order(a, b))
+}
+
+/// `500,000 rules a second of 65,536 in group 1 are renewed (same core, single calls, at once)`.
+fn work(cell: &Cell<'_>) -> String {
+    format!(
+        "{} a second of {} in group {} are renewed ({})",
+        words::rules(per_s(cell)),
+        words::whole(cell.number("rules").unwrap_or(0.0)),
+        words::whole(cell.number("group").unwrap_or(0.0)),
+        way_words(cell)
+    )
+}
+
+fn finding(
+    (id, cell): (&str, &Cell<'_>),
+    number: (&Estimate, &str),
+    words: (String, &str),
+    figure: String,
+) -> Finding {
+    let group = cell.number("group").unwrap_or(0.0);
+    let id = format!("{id}-{}-group{group}", cell.word("core"));
+    told(cell.device, id, number, words, Some(figure))
+}
+
+/// A share of the throughput without renewals.
+struct Kept {
+    ratio: Estimate,
+    /// Without renewals the generator was the limit: it is less than this.
+    at_most: bool,
+}
+
+impl Kept {
+    fn of(rated: &Rated<'_>) -> Option<Kept> {
+        let (cell, rest) = (rated.full, rated.rest);
+        if let Some(ratio) = rated.against_rest().filter(|_| !rest.is_disturbed()) {
+            return Some(Kept { ratio, at_most: false });
+        }
+        let ratio = paired(cell, rest, "throughput_pps")?;
+        let is_bound = rest.is_generator_limited() && !rest.is_disturbed() && is_sound(cell);
+        let is_less = ratio.repeats >= REPEATS_MIN && ratio.high < 1.0;
+        (is_bound && is_less).then_some(Kept { ratio, at_most: true })
+    }
+
+    fn words(&self) -> String {
+        let at_most = if self.at_most { "at most " } else { "" };
+        format!("{at_most}{}", words::percent(self.ratio.median))
+    }
+}
+
+/// What is left of the throughput.
+fn throughput(rated: &Rated<'_>, all: &[&Rated<'_>]) -> Option<Finding> {
+    let (cell, kept) = (rated.full, Kept::of(rated)?);
+    let ratio = &kept.ratio;
+    let verdict = verdict(ratio)?;
+    let sentence = format!(
+        "While {}, {} keeps {}{} of its throughput of {}{} without that, at full load of {}{}.",
+        work(cell),
+        cell.device,
+        kept.words(),
+        slower(cell, all),
+        if kept.at_most { "at least " } else { "" },
+        words::pps(rated.rest.estimate("throughput_pps")?.median),
+        frame_words(&cell.word("frame")),
+        words::few(ratio)
+    );
+    let implication = match (verdict, cell.word("core").as_str()) {
+        (Verdict::NoCost, _) if kept.at_most => "What rules cost beside traffic is not seen whole.",
+        (Verdict::NoCost, _) => "Rules can be renewed at this rate beside traffic.",
+        _ if ratio.median > 1.0 => "Forwarding does not suffer from renewals at this rate.",
+        (_, "same") => "What the core does for rules it cannot do for packets.",
+        _ => "Changes by another core cost forwarding something.",
+    };
+    Some(finding(("renewal", cell), (ratio, "1"), (sentence, implication), throughput_id(cell)))
+}
+
+/// ` (97 % at 500,000 rules a second)`, for lower rates at the place of `cell`; empty without them.
+fn slower(cell: &Cell<'_>, all: &[&Rated<'_>]) -> String {
+    let is_slower = |other: &&&Rated<'_>| {
+        let mut point = other.full.point.clone();
+        point.insert("per_s".into(), cell.point["per_s"].clone());
+        let other = other.full;
+        point == *cell.point
+            && per_s(other) < per_s(cell)
+            && is_kept(other)
+            && !refuses(other)
+            && !other.is_disturbed()
+    };
+    let slower = all.iter().filter(is_slower).filter_map(|other| {
+        let kept = Kept::of(other).filter(|kept| kept.ratio.repeats >= REPEATS_MIN)?;
+        Some(format!("{} at {} a second", kept.words(), words::rules(per_s(other.full))))
+    });
+    let slower: Vec<String> = slower.collect();
+    if slower.is_empty() { String::new() } else { format!(" ({})", slower.join(", ")) }
+}
+
+/// What becomes of the latency.
+fn latency(rated: &Rated<'_>) -> Option<Finding> {
+    let cell = rated.latency.filter(|cell| is_sound(cell))?;
+    let ratio = rated.latency_against_rest()?;
+    let verdict = verdict(&ratio)?;
+    let sentence = format!(
+        "While {}, the median latency of {} is {}, {} times that without, at {} of {}{}.",
+        work(cell),
+        cell.device,
+        words::time(cell.estimate("latency_ns_p50")?.median),
+        words::significant(ratio.median),
+        words::pps(cell.estimate("offered_pps")?.median),
+        frame_words(&cell.word("frame")),
+        words::few(&ratio)
+    );
+    let implication = match verdict {
+        Verdict::NoCost => "Packets do not wait for rules at this rate.",
+        Verdict::Differs if ratio.median < 1.0 => "Packets wait no longer beside renewals.",
+        Verdict::Differs => "Packets wait while rules are changed.",
+    };
+    Some(finding(
+        ("renewal-latency", cell),
+        (&ratio, "1"),
+        (sentence, implication),
+        latency_id(cell),
+    ))
+}
+
+/// How long it takes until a call is done that the core that forwards asks another one for.
+fn hand_over(rated: &Rated<'_>) -> Option<Finding> {
+    let cell = rated.latency.filter(|cell| is_sound(cell))?;
+    let done = cell.estimate("late_ns_p50").filter(|e| e.repeats >= REPEATS_MIN)?;
+    let (taken, tail) = (cell.estimate("waited_ns_p50")?, cell.estimate("late_ns_p99")?);
+    let sentence = format!(
+        "While {}, a renewal that the core that forwards asks for is taken up after {} and done \
+         after {} (99 % of them after {}) on {}, at {} of {}{}.",
+        work(cell),
+        words::time(taken.median),
+        words::time(done.median),
+        words::time(tail.median),
+        cell.device,
+        words::pps(cell.estimate("offered_pps")?.median),
+        frame_words(&cell.word("frame")),
+        words::few(&done)
+    );
+    let implication = "Then the call for a new flow's rule has returned; when packets meet the \
+                       rule the experiment rule-rate shows.";
+    Some(finding(("hand-over", cell), (&done, "ns"), (sentence, implication), latency_id(cell)))
+}
+
+/// The highest rate that is reached, where more is asked for and nothing but the device keeps it
+/// from more; none where a rate as high was kept.
+fn ceiling(all: &[&Rated<'_>]) -> Option<Finding> {
+    let done = all.iter().filter_map(|rated| Some((rated.full, done_per_s(rated.full)?)));
+    let (cell, done) = done.max_by(|(_, a), (_, b)| a.median.total_cmp(&b.median))?;
+    let is_bound = !is_kept(cell) && !refuses(cell) && is_sound(cell);
+    let is_above = |rated: &&Rated<'_>| is_kept(rated.full) && per_s(rated.full) >= done.median;
+    if !is_bound || all.iter().any(is_above) || done.repeats < REPEATS_MIN {
+        return None;
+    }
+    let sentence = format!(
+        "Where {}, {} renews {}{}.",
+        work(cell).replace(" are renewed", " are to be renewed"),
+        cell.device,
+        words::whole(done.median),
+        words::few(&done)
+    );
+    let implication = "Asked in this way beside a saturating load, it does no more.";
+    let of = (&done, "rules/s");
+    Some(finding(("renewal-ceiling", cell), of, (sentence, implication), throughput_id(cell)))
+}

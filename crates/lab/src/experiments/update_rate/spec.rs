@@ -1,0 +1,65 @@
+//! The axes of `update-rate`: what can be typed.
+
+use serde::Deserialize;
+
+use crate::spec::TrialKind;
+use crate::spec::defaults::{flows_default, frame_default};
+use crate::values::Values;
+
+/// A product of axes of renewals: the oldest of the rules goes and a new one comes, so many a
+/// second, while packets flow.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RenewalSweep {
+    /// The group that the rules stand in, 0 or 1; packets meet its default rule.
+    pub group: Values,
+    /// Rules that stand there, the default rule included.
+    pub rules: Values,
+    /// Rules renewed a second: a number, or a name of [`PRESETS`](crate::experiments::update_rate::trials::PRESETS); 0:
+    /// none.
+    pub per_s: Values,
+    /// The core that does it: `same` or `distinct`.
+    pub core: Values,
+    /// How: `single` calls, or through an operation `queue`.
+    pub calls: Values,
+    /// Renewals between two bursts of packets at most; `all`: all that are due.
+    pub slice: Values,
+    /// Flows of the traffic.
+    #[serde(default = "flows_default")]
+    pub flows: Values,
+    /// Frame size in bytes with FCS, or `imix`.
+    #[serde(default = "frame_default")]
+    pub frame: Values,
+    /// Which trials are made at each point beside `saturate`: `latency`.
+    pub trials: Vec<TrialKind>,
+}
+
+impl RenewalSweep {
+    pub(crate) fn axis(&mut self, name: &str) -> Option<&mut Values> {
+        match name {
+            "group" => Some(&mut self.group),
+            "rules" => Some(&mut self.rules),
+            "per_s" => Some(&mut self.per_s),
+            "core" => Some(&mut self.core),
+            "calls" => Some(&mut self.calls),
+            "slice" => Some(&mut self.slice),
+            "flows" => Some(&mut self.flows),
+            "frame" => Some(&mut self.frame),
+            _ => None,
+        }
+    }
+}
+
+/// Axes of `update-rate`.
+pub(crate) const AXES: &[(&str, &str)] = &[
+    ("group", "the group that the rules stand in: 0 or 1"),
+    ("rules", "rules that stand there, the default rule included"),
+    ("per_s", "rules renewed a second, 0: none; hadoop, cache_follower, web_server"),
+    ("core", "the core that renews them: same or distinct"),
+    ("calls", "how: single or queue"),
+    ("slice", "renewals between two bursts of packets at most, all, or tick"),
+    ("flows", "flows of the traffic"),
+    ("frame", "frame size in bytes with FCS, or imix"),
+    ("duration_ms", "measured part of a trial, one value"),
+    ("warmup_ms", "part before it that is never counted, one value"),
+];

@@ -1,0 +1,248 @@
+//! The places of the experiment `update-rate`: rules that are renewed at a rate while packets flow.
+
+use niclab_device::{
+    Action, Calls, ControlCore, OPERATIONS_PER_S_MAX, Plan, RuleBlock, RulesPlan, Work,
+};
+use niclab_packet::limits::FLOWS_MAX;
+use niclab_result::{Coordinate, Point};
+
+use super::spec::RenewalSweep;
+use crate::axes::{
+    CALLS, CORES, at_axes, name_of, numbers, refused, slice_at, slices, standing, words,
+};
+use crate::flows;
+use crate::place::{PRIORITY_RULES, Place, RULES_MAX};
+use crate::run::{PlannedRate, Resolver, Task, Trial, index_of, no_trial, number};
+use crate::spec::{SpecError, Trace, TrialKind};
+use crate::values::Values;
+
+/// Rates by name, in rules a second: what a card is asked for where each new flow of such a service
+/// gets a rule. Orders of magnitude, not measurements of ours.
+pub const PRESETS: [(&str, u32); 3] =
+    [("hadoop", 4_000), ("cache_follower", 36_000), ("web_server", 338_000)];
+
+/// Fewest renewals of a trial: of fewer there is no rate.
+const RENEWALS_MIN: u64 = 10;
+
+/// One rate of renewal.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Renewal {
+    /// The state of the device without the rules that are renewed, and its traffic.
+    pub place: Place,
+    /// Rules that are renewed, in the last group of the place.
+    pub rules: u32,
+    /// Rules a second; 0: none.
+    pub per_s: u32,
+    /// On which core.
+    pub core: ControlCore,
+    /// How.
+    pub calls: Calls,
+    /// Renewals between two bursts at most.
+    pub slice: Slice,
+}
+
+/// How the renewals are shared out over time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slice {
+    /// So many between two bursts of packets at most; none: all that are due.
+    Of(Option<u32>),
+    /// Those of a millisecond in a row, and a millisecond for packets behind them, however late the
+    /// next are: what the study's generator did (`nic-live.npf` of
+    /// github.com/nic-bench/experiments).
+    Tick,
+}
+
+/// Length of a tick.
+const TICK_NS: u64 = 1_000_000;
+
+impl Slice {
+    /// What is written for it.
+    fn coordinate(self) -> Coordinate {
+        match self {
+            Slice::Of(slice) => slice_at(slice),
+            Slice::Tick => Coordinate::Word("tick".to_owned()),
+        }
+    }
+
+    /// Renewals in a row, and the pause behind them, nanoseconds.
+    fn plan(self, per_s: u32) -> (Option<u32>, Option<u64>) {
+        match self {
+            Slice::Of(slice) => (slice, None),
+            Slice::Tick => {
+                let in_tick = (u64::from(per_s) * TICK_NS).div_ceil(1_000_000_000);
+                (Some(in_tick.max(1) as u32), Some(TICK_NS))
+            }
+        }
+    }
+}
+
+fn slices_or_ticks(values: &Values) -> Result<Vec<Slice>, SpecError> {
+    let one = |value: &Coordinate| match value {
+        Coordinate::Word(word) if word == "tick" => Ok(Slice::Tick),
+        Coordinate::Word(word) if word != "all" => {
+            Err(refused("slice", value, "give a number from 1, all, or tick".to_owned()))
+        }
+        _ => Ok(Slice::Of(slices(&Values(vec![value.clone()]))?[0])),
+    };
+    values.0.iter().map(one).collect()
+}
+
+/// All rates of a sweep: the product of its axes. A trace brings its own flows.
+pub fn places(sweep: &RenewalSweep, trace: Option<&Trace>) -> Result<Vec<Renewal>, SpecError> {
+    let flows = match trace {
+        Some(trace) => Values::number(trace.frames.flows.into()),
+        None => sweep.flows.clone(),
+    };
+    let mut all = Vec::new();
+    for group in numbers("group", &sweep.group, 0, 1)? {
+        for rules in numbers("rules", &sweep.rules, 2, RULES_MAX / 2)? {
+            for per_s in rates(&sweep.per_s)? {
+                for core in words("core", &sweep.core, &CORES)? {
+                    // The last, a transaction, has no end here.
+                    for calls in words("calls", &sweep.calls, &CALLS[..2])? {
+                        for slice in slices_or_ticks(&sweep.slice)? {
+                            for flows in numbers("flows", &flows, 1, FLOWS_MAX)? {
+                                let place = standing(group, flows);
+                                let rules = rules - 1;
+                                all.push(Renewal { place, rules, per_s, core, calls, slice });
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn rates(values: &Values) -> Result<Vec<u32>, SpecError> {
+    let one = |value: &Coordinate| {
+        let preset = PRESETS.iter().find(|(name, _)| *name == value.to_string());
+        match (preset, value) {
+            (Some((_, per_s)), _) => Ok(*per_s),
+            (None, Coordinate::Word(_)) => {
+                let names = PRESETS.map(|(name, _)| name).join(", ");
+                Err(refused("per_s", value, format!("give a number, or one of {names}")))
+            }
+            (None, Coordinate::Number(_)) => match number("per_s", value)? {
+                per_s if per_s <= OPERATIONS_PER_S_MAX => Ok(per_s),
+                _ => Err(refused("per_s", value, format!("use 0 to {OPERATIONS_PER_S_MAX}"))),
+            },
+        }
+    };
+    values.0.iter().map(one).collect()
+}
+
+/// Refuses a rate at which too few renewals fall into a trial.
+fn enough(per_s: u32, duration_ms: u64) -> Result<(), SpecError> {
+    if per_s == 0 || u64::from(per_s) * duration_ms >= RENEWALS_MIN * 1_000 {
+        return Ok(());
+    }
+    let least_ms = (RENEWALS_MIN * 1_000).div_ceil(per_s.into());
+    let remedy = format!(
+        "fewer than {RENEWALS_MIN} in a trial of {duration_ms} ms: use --set duration_ms={least_ms}"
+    );
+    Err(SpecError::OutOfRange { axis: "per_s", value: per_s.to_string(), remedy })
+}
+
+impl Renewal {
+    /// The coordinates, those of the frame size excepted. Where nothing is renewed, nobody does it.
+    pub fn point(&self) -> Point {
+        let number = |value: u32| Coordinate::Number(f64::from(value));
+        let word = |word: &str| Coordinate::Word(word.to_owned());
+        let mut point = vec![
+            ("group", number(self.place.groups)),
+            ("rules", number(self.rules + 1)),
+            ("flows", number(self.place.flows)),
+            ("per_s", number(self.per_s)),
+        ];
+        if self.per_s > 0 {
+            point.push(("core", word(name_of(&CORES, self.core))));
+            point.push(("calls", word(name_of(&CALLS, self.calls))));
+            point.push(("slice", self.slice.coordinate()));
+        }
+        at_axes(point)
+    }
+
+    /// The rules that are renewed. They are of flows that are never sent: no packet is decided by
+    /// them, which keeps the cost of changes apart from that of rules.
+    fn block(&self, seed: u64) -> RuleBlock {
+        RuleBlock::FiveTuples {
+            group: self.place.groups,
+            priority: PRIORITY_RULES,
+            flows: flows::never_sent(2 * self.rules, seed),
+            first: 0,
+            count: self.rules,
+            actions: vec![Action::Queue(0)],
+        }
+    }
+
+    fn plan(&self, block: usize) -> Option<Plan> {
+        let Renewal { per_s, core, calls, slice, .. } = *self;
+        let (slice, pause_ns) = slice.plan(per_s);
+        let plan = RulesPlan {
+            core,
+            start_ns: 0,
+            work: Work::Renew { block },
+            calls,
+            slice,
+            threads: None,
+            per_s: Some(per_s),
+            pause_ns,
+        };
+        (per_s > 0).then(|| Plan::Rules(Box::new(plan)))
+    }
+}
+
+impl Resolver<'_> {
+    /// Each rate beside none, at full load, and at one rate of packets for the latency.
+    pub fn add_renewals(&mut self) -> Result<(), SpecError> {
+        for sweep in &self.grid.renewal {
+            for renewal in places(sweep, self.overrides.trace.as_ref())? {
+                enough(renewal.per_s, self.grid.duration_ms)?;
+                for frame in self.frames(&sweep.frame) {
+                    self.add_renewal(&renewal, &frame, &sweep.trials)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn add_renewal(
+        &mut self,
+        renewal: &Renewal,
+        frame: &Coordinate,
+        kinds: &[TrialKind],
+    ) -> Result<(), SpecError> {
+        let load = self.load(&renewal.place, frame)?;
+        let block = renewal.block(self.seed);
+        let (setup, block) = self.setup_with(&renewal.place, frame, block);
+        let latency_share = self.spec.latency_share;
+        let mut trial = |renewal: &Renewal, kind, rate| {
+            let mut point = renewal.point();
+            point.insert("frame".into(), frame.clone());
+            let plan = renewal.plan(block).map(|plan| index_of(&mut self.run.plans, plan));
+            self.trial(Trial { kind, setup, task: Task::Offer { load, plan }, rate, point })
+        };
+        let rest = Renewal { per_s: 0, ..*renewal };
+        let of = trial(&rest, TrialKind::Saturate, PlannedRate::Saturate);
+        for renewal in [&rest, renewal] {
+            trial(renewal, TrialKind::Saturate, PlannedRate::Saturate);
+            for kind in kinds {
+                match kind {
+                    TrialKind::Saturate => {}
+                    TrialKind::Latency => {
+                        let rate = PlannedRate::ShareOf { of, share: latency_share };
+                        trial(renewal, *kind, rate);
+                    }
+                    _ => return Err(no_trial(*kind, "saturate, latency")),
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;
