@@ -354,7 +354,7 @@ fn prefix_rows() -> [Row; 2] {
 fn scaling_row() -> Row {
     Row {
         subject: Subject::Scaling,
-        what: "two cores, 64 B, staged".to_owned(),
+        what: "two cores, 64 B".to_owned(),
         peer: "one core",
         goal: Goal { ratio: 1.9, floor: 0.0 },
         measure: Box::new(scaling::two_cores),

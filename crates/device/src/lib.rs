@@ -35,7 +35,7 @@ pub use face::{
 pub use feature::Feature;
 pub use niclab_load::{
     Arrivals, Control, FLOWS_PROBED_MAX, Honesty, Latency, Load, Observation, PortCounters,
-    QueueCounters, Rate, Slice, StagedPasses, Stalls,
+    QueueCounters, Rate, Slice, Stalls,
 };
 pub use niclab_load::{echo, requests, stream};
 pub use niclab_nic::rss::Rss;

@@ -49,7 +49,7 @@ pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
         name: name.to_owned(),
         facts,
         places: Vec::new(),
-        staged: Vec::new(),
+        clocked: Vec::new(),
         carded: Vec::new(),
         programmed: Vec::new(),
         serving: Vec::new(),

@@ -10,7 +10,7 @@ use crate::observation::{Honesty, Observation, PortCounters, Slice};
 use crate::sink::{Counted, Sink};
 use crate::spec::{Load, Rate};
 use crate::stall::StallWatch;
-use crate::tape::{FlowTape, SmallestTape, Tape, TraceTape};
+use crate::tape::{FlowTape, Picks, SmallestTape, Tape, TraceTape};
 
 /// Length of a slice of the time series, nanoseconds.
 pub const SLICE_NS: u64 = 1_000_000;
@@ -86,6 +86,32 @@ pub fn drive(
     inlet: &mut impl Inlet,
     window: &mut impl Window,
 ) -> Result<Observation, LoadError> {
+    let size_max = outlet.frame_len_max().saturating_add(FCS_LEN);
+    check(load, size_max)?;
+    if let Some(path) = &load.trace {
+        let tape = TraceTape::open(path, size_max)?;
+        return Ok(Trial::new(load, depth, tape).run(outlet, inlet, window));
+    }
+    let set = FlowSet::new(&load.flows)?;
+    let picks = Picks::Drawn(set.picker(load.seed));
+    Ok(match load.flows.version {
+        IpVersion::V4 if SmallestTape::fits(load) => {
+            Trial::new(load, depth, SmallestTape::new(&set, picks)?).run(outlet, inlet, window)
+        }
+        IpVersion::V4 => {
+            let tape = FlowTape::<12>::new(load, &set, picks)?;
+            Trial::new(load, depth, tape).run(outlet, inlet, window)
+        }
+        IpVersion::V6 => {
+            let tape = FlowTape::<36>::new(load, &set, picks)?;
+            Trial::new(load, depth, tape).run(outlet, inlet, window)
+        }
+    })
+}
+
+/// Refuses a load that cannot be offered to a device whose longest frame has `size_max` bytes with
+/// FCS. A capture is checked when it is read.
+pub(crate) fn check(load: &Load, size_max: u16) -> Result<(), LoadError> {
     let rates = match load.rate {
         Rate::Saturate => [None, None],
         Rate::Pps(pps) => [Some(pps), None],
@@ -98,27 +124,11 @@ pub fn drive(
     if load.duration_ns == 0 {
         return Err(LoadError::NoDuration);
     }
-    let size_max = outlet.frame_len_max().saturating_add(FCS_LEN);
-    if let Some(path) = &load.trace {
-        let tape = TraceTape::open(path, size_max)?;
-        return Ok(Trial::new(load, depth, tape).run(outlet, inlet, window));
-    }
     let size = load.sizes.max();
-    if size > size_max {
+    if load.trace.is_none() && size > size_max {
         return Err(LoadError::FrameTooLong { size, size_max });
     }
-    let set = FlowSet::new(&load.flows)?;
-    Ok(match load.flows.version {
-        IpVersion::V4 => match SmallestTape::new(load, &set)? {
-            Some(tape) => Trial::new(load, depth, tape).run(outlet, inlet, window),
-            None => {
-                Trial::new(load, depth, FlowTape::<12>::new(load, &set)?).run(outlet, inlet, window)
-            }
-        },
-        IpVersion::V6 => {
-            Trial::new(load, depth, FlowTape::<36>::new(load, &set)?).run(outlet, inlet, window)
-        }
-    })
+    Ok(())
 }
 
 /// A trial under way. Times are nanoseconds from its start.
@@ -290,7 +300,7 @@ impl<T: Tape> Trial<T> {
             slices: self.slices,
             latest_ns,
             control: None,
-            staged: None,
+            crossed: None,
             respread: None,
             honesty,
         }
@@ -301,7 +311,7 @@ impl<T: Tape> Trial<T> {
 /// pace of the best slice, to empty it, and half a slice at most. (The pace of the whole trial is
 /// no measure: the longer the machine was away, the lower it is, and the more a ring seems to
 /// cover.)
-fn covered_ns(depth: u32, filled_ns: u64, slices: &[Slice]) -> u64 {
+pub(crate) fn covered_ns(depth: u32, filled_ns: u64, slices: &[Slice]) -> u64 {
     // A device whose rules drop frames takes more than come back.
     let taken = |slice: &Slice| slice.received.max(slice.offered.saturating_sub(slice.rx_missed));
     let best = slices.iter().map(taken).max().unwrap_or(0);
@@ -311,14 +321,19 @@ fn covered_ns(depth: u32, filled_ns: u64, slices: &[Slice]) -> u64 {
 
 /// The slice that holds a time of the trial.
 #[inline]
-fn slice_at(slices: &mut [Slice], counted: Counted, now_ns: u64) -> Option<&mut Slice> {
+pub(crate) fn slice_at(slices: &mut [Slice], counted: Counted, now_ns: u64) -> Option<&mut Slice> {
     let since_ns = now_ns.checked_sub(counted.from_ns)?;
     slices.get_mut((since_ns / SLICE_NS) as usize)
 }
 
 /// Marks the slices into which a stall longer than `covered_ns` fell. Times are relative to the
 /// start of the trial.
-fn mark_disturbed(slices: &mut [Slice], counted: Counted, stalls: &[(u64, u64)], covered_ns: u64) {
+pub(crate) fn mark_disturbed(
+    slices: &mut [Slice],
+    counted: Counted,
+    stalls: &[(u64, u64)],
+    covered_ns: u64,
+) {
     for &(start_ns, length_ns) in stalls.iter().filter(|&&(_, length)| length > covered_ns) {
         let end_ns = start_ns + length_ns;
         let Some(end) = end_ns.checked_sub(counted.from_ns) else { continue };

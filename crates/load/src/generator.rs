@@ -103,6 +103,8 @@ pub struct Generator<T> {
     /// A frame that is later than this is not offered any more: as long as the ring would have
     /// covered.
     late_ns_max: u64,
+    /// Frames bear their due time and no lateness, whenever they are written.
+    is_on_time: bool,
     /// Frames and bytes offered in the whole trial, warm-up and frames that found the ring full
     /// included.
     pub counters: QueueCounters,
@@ -134,12 +136,20 @@ impl<T: Tape> Generator<T> {
             schedule,
             counted,
             late_ns_max,
+            is_on_time: false,
             counters: QueueCounters::default(),
             missed_all: 0,
             departure_error: Latency::new(),
             deadlines_missed: 0,
             lens: [0; BURST],
         }
+    }
+
+    /// A generator whose frames come by the clock: none is ever late, and what is due is written or
+    /// missed whenever the device looks.
+    pub fn on_time(load: &Load, tape: T, counted: Counted) -> Generator<T> {
+        let generator = Generator::new(load, tape, counted, 0);
+        Generator { late_ns_max: u64::MAX, is_on_time: true, ..generator }
     }
 
     /// How long a stall the ring covers, nanoseconds; `u64::MAX` under saturation, where no frame
@@ -240,7 +250,8 @@ impl<T: Tape> Generator<T> {
                 break;
             }
             schedule.step();
-            let len = self.tape.write(outlet.slot(count), due_ns, now_ns - due_ns);
+            let late_ns = if self.is_on_time { 0 } else { now_ns - due_ns };
+            let len = self.tape.write(outlet.slot(count), due_ns, late_ns);
             self.lens[count] = len;
             count += 1;
             if self.counted.holds(due_ns) {
@@ -248,7 +259,7 @@ impl<T: Tape> Generator<T> {
                 tally.offered_bytes += u64::from(len + FCS_LEN);
             }
         }
-        if first_counts {
+        if first_counts && !self.is_on_time {
             self.departure_error.record(first_late_ns);
         }
         let (_, refused) = self.commit(outlet, count);

@@ -2,6 +2,7 @@
 #![deny(unsafe_code)]
 
 pub mod clock;
+pub mod clocked;
 pub mod drive;
 pub mod echo;
 mod generator;
@@ -20,8 +21,7 @@ mod tape;
 pub use drive::{LoadError, drive};
 pub use histogram::Latency;
 pub use observation::{
-    Answer, Control, Honesty, Observation, PortCounters, QueueCounters, Respread, Slice,
-    StagedPasses, Stalls,
+    Answer, Control, Honesty, Observation, PortCounters, QueueCounters, Respread, Slice, Stalls,
 };
 pub use sink::FLOWS_PROBED_MAX;
 pub use spec::{Arrivals, Load, Rate};

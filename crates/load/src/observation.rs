@@ -74,10 +74,10 @@ pub struct Observation {
     /// What the control side did; `None` where it rested.
     #[serde(default)]
     pub control: Option<Control>,
-    /// What it was made of where no generator offered the frames: they stood in memory, nothing has
-    /// a latency, and nothing can be lost.
+    /// Frames of the whole trial that one core received and another one forwarded; `None` where
+    /// nobody counted them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub staged: Option<StagedPasses>,
+    pub crossed: Option<u64>,
     /// What became of how the device spreads frames, where that changed or may have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub respread: Option<Respread>,
@@ -116,18 +116,6 @@ pub struct Answer {
     pub at_ns: u64,
     /// Entries of its table that name another queue from then on; `None` where it took another key.
     pub moved_entries: Option<u64>,
-}
-
-/// Passes over frames in memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StagedPasses {
-    /// How many; the duration of the observation is so many times the median of those in which no
-    /// core was taken away.
-    pub passes: u64,
-    /// Those in which one was, where hardly any other was left; 0 elsewhere.
-    pub disturbed: u64,
-    /// Frames that one core received and another one forwarded.
-    pub crossed: u64,
 }
 
 impl Observation {

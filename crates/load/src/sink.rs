@@ -184,6 +184,24 @@ impl Sink {
         self.last.1 += 1;
     }
 
+    /// Adds what another sink of the same trial saw, but for its counters and the flows' latest
+    /// frames: those are of each sink.
+    pub fn add(&mut self, other: &Sink) {
+        self.received += other.received;
+        self.received_bytes += other.received_bytes;
+        self.reordered += other.reordered;
+        self.duplicated += other.duplicated;
+        self.checked += other.checked;
+        self.damaged += other.damaged;
+        self.foreign += other.foreign;
+        for (sum, of_other) in
+            [(&mut self.latency, &other.latency), (&mut self.service, &other.service)]
+        {
+            // They are made with the same bounds.
+            let _ = sum.0.add(&of_other.0);
+        }
+    }
+
     /// Planned departure of the latest counted frame of each flow, after the first that counts;
     /// empty where flows are many.
     pub fn latest(&self) -> Vec<Option<u64>> {
@@ -229,7 +247,7 @@ mod tests {
 
     use super::*;
     use crate::spec::{Arrivals, Load, Rate};
-    use crate::tape::{FlowTape, Tape};
+    use crate::tape::{FlowTape, Picks, Tape};
 
     /// A burst that lies there.
     struct Polled(Vec<Vec<u8>>);
@@ -259,7 +277,8 @@ mod tests {
             trace: None,
         };
         let set = FlowSet::new(&load.flows).unwrap();
-        let mut tape = FlowTape::<12>::new(&load, &set).unwrap();
+        let picks = Picks::Drawn(set.picker(load.seed));
+        let mut tape = FlowTape::<12>::new(&load, &set, picks).unwrap();
         let mut frame = |k: usize| {
             let mut slot = vec![0; 128];
             let len = tape.write(&mut slot, k as u64, 0);

@@ -108,6 +108,20 @@ pub enum Rate {
     Saturate,
 }
 
+impl Rate {
+    /// The same with so many times the frames a second.
+    #[must_use]
+    pub fn scaled(self, by: f64) -> Rate {
+        match self {
+            Rate::Pps(pps) => Rate::Pps(by * pps),
+            Rate::Step { low_pps, high_pps, from_ns, until_ns } => {
+                Rate::Step { low_pps: by * low_pps, high_pps: by * high_pps, from_ns, until_ns }
+            }
+            Rate::Saturate => Rate::Saturate,
+        }
+    }
+}
+
 /// How departures are spaced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -336,7 +336,7 @@ fn about(open: &Open, dpdk: &Dpdk, arguments: &Arguments, ports: &Ports) -> Resu
         name: open.name.clone(),
         facts,
         places: places(open.cores, arguments.wiring, tester.as_ref(), &device),
-        staged: Vec::new(),
+        clocked: Vec::new(),
         carded: Vec::new(),
         programmed: Vec::new(),
         serving: Vec::new(),

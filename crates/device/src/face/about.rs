@@ -11,12 +11,11 @@ pub struct About {
     pub facts: Vec<Fact>,
     /// What stands along the packets' way, from the generator to the sink.
     pub places: Vec<Place>,
-    /// What stands there where frames come from memory
-    /// ([`Placement::Staged`](crate::Placement::Staged)); empty where they never do.
+    /// The same where a card runs as a program does ([`Placement::Card`](crate::Placement::Card))
+    /// and its frames come by the clock; empty where none ever does.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub staged: Vec<Place>,
-    /// What stands there where a card runs as a program does
-    /// ([`Placement::Card`](crate::Placement::Card)); empty where none ever does.
+    pub clocked: Vec<Place>,
+    /// The same where a generator sends its frames, because its RSS changes meanwhile.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub carded: Vec<Place>,
     /// What stands there where packets in memory go through a program

@@ -179,11 +179,8 @@ pub enum Placement {
     Inline,
     /// On a core of its own.
     Engine,
-    /// On all cores, with frames that were prepared in memory: shows what a frame takes and how
-    /// that scales, and neither latency nor loss.
-    Staged,
-    /// On cores of its own as `niclab nic` runs it, which hand each other frames: for plans that
-    /// change how these are spread.
+    /// On as many cores as the set-up says, as `niclab nic` runs it. Frames come by the clock, so
+    /// that no core is needed for a generator; where RSS changes meanwhile a generator sends them.
     Card,
 }
 

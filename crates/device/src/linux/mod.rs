@@ -459,7 +459,7 @@ fn about(
             place("function", Function::Forward.label(), Some(cores.device)),
             place("sink", &near.name, Some(cores.tester)),
         ],
-        staged: Vec::new(),
+        clocked: Vec::new(),
         carded: Vec::new(),
         programmed: Vec::new(),
         serving: Vec::new(),

@@ -229,7 +229,7 @@ fn about(name: &str, profile: &Profile) -> About {
             place("wire", &wire),
             place("sink", "sink, virtual"),
         ],
-        staged: Vec::new(),
+        clocked: Vec::new(),
         carded: Vec::new(),
         programmed: Vec::new(),
         serving: Vec::new(),

@@ -16,22 +16,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use niclab_card::{Balance, Card, CardConfig, Counters, Ended, Opens, PortError, Receive};
+use niclab_card::{Balance, Card, CardConfig, Counters, Opens, PortError, Receive};
 use niclab_load::clock::Clock;
 use niclab_load::lane::{BURST, Inlet, Outlet, Window};
-use niclab_load::{
-    Answer, Latency, Load, Observation, PortCounters, QueueCounters, Respread, drive,
-};
+use niclab_load::{Answer, Latency, Load, Observation, Respread, drive};
 use niclab_nic::limits::INDIRECTION_LEN;
 use niclab_nic::memory::{Desc, Region};
 use niclab_nic::rss::{HashFunction, HashTypes, Rss, evenly};
-use niclab_packet::size::FCS_LEN;
 use niclab_port::lane::Lane;
 use niclab_port::memory::{FarLane, lanes};
 use niclab_port::wire::Burst;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use super::clocked::enter;
 use super::{WIRE_DEPTH, bad_load, broken};
 use crate::cores::Pinned;
 use crate::face::DeviceError;
@@ -405,7 +403,8 @@ impl Beside {
         let is_settled = self.asked_ns.is_none();
         let ended = self.card.end();
         let mut seen = driven?;
-        enter(&mut seen, &ended);
+        let queues = ended.counters.ports.first().map_or(0, |port| port.queues.len() as u16);
+        enter(&mut seen, &ended, &(0..queues).map(|queue| (0, queue)).collect::<Vec<_>>());
         let reasons = &mut seen.honesty.reasons;
         if self.shares {
             reasons
@@ -418,40 +417,6 @@ impl Beside {
         seen.respread = Some(Respread { settled, held_drops, ..self.seen });
         Ok(seen)
     }
-}
-
-/// Lays what the card counted beside what generator and sink did.
-fn enter(seen: &mut Observation, ended: &Ended) {
-    let Some(port) = ended.counters.ports.first() else { return };
-    let with_fcs = |bytes: u64, frames: u64| bytes + frames * u64::from(FCS_LEN);
-    let queue = |queue: &niclab_card::QueueCounters| QueueCounters {
-        rx_frames: queue.rx_frames,
-        rx_bytes: with_fcs(queue.rx_bytes, queue.rx_frames),
-        rx_missed: queue.rx_missed,
-        ..QueueCounters::default()
-    };
-    let queues: Vec<QueueCounters> = port.queues.iter().map(queue).collect();
-    let taken: u64 = queues.iter().map(|queue| queue.rx_frames).sum();
-    let missed: u64 = queues.iter().map(|queue| queue.rx_missed).sum();
-    let at_wires = seen.generator.rx_missed;
-    let sent = seen.generator.total().tx_frames - at_wires;
-    let dropped = missed + port.held_drops + port.rule_drops;
-    let equal = [
-        ("frames offered and at the card", (sent, port.rx_frames)),
-        ("frames at the card and spread or dropped", (port.rx_frames, taken + dropped)),
-        ("frames spread and sent back", (taken, port.tx_frames + port.tx_dropped)),
-        ("frames sent back and at the sink", (port.tx_frames, seen.sink.total().rx_frames)),
-        (
-            "frames that the card ended with and had",
-            ((ended.frames - ended.frames_lost) as u64, ended.frames as u64),
-        ),
-    ];
-    seen.honesty.balanced = equal.iter().all(|(_, (a, b))| a == b);
-    let unequal = equal.iter().filter(|(_, (a, b))| a != b);
-    let reason = |(what, (a, b)): &(&str, (u64, u64))| format!("{what}: {a} against {b}");
-    seen.honesty.reasons.extend(unequal.map(reason));
-    let (rx_missed, tx_dropped) = (at_wires + missed, port.tx_dropped);
-    seen.device = Some(PortCounters { queues, rx_missed, tx_dropped, ..PortCounters::default() });
 }
 
 /// A spread of which something was changed by chance.

@@ -2,18 +2,18 @@
 //!
 //! The calling thread generates and counts. With placement `inline` the NIC and the network
 //! function share a core of their own (the core that polls the queue runs the pipeline); with
-//! `engine` each has one, and queues lie between them; with `staged` there is no wire, and all
-//! cores work on frames in memory; with `card` it runs as `niclab nic` does, on several cores.
+//! `engine` each has one, and queues lie between them; with `card` it runs as `niclab nic` does, on
+//! several cores: under a clocked wire, or, where its RSS changes, under a generator.
 
 mod asking;
 mod carded;
+pub mod clocked;
 mod control;
 #[cfg(test)]
 mod engine_tests;
 pub mod kvs;
 mod lanes;
 mod programs;
-pub mod staged;
 mod stages;
 mod steps;
 mod threads;
@@ -44,7 +44,6 @@ use crate::plan::{ControlCore, Plan, RulesPlan, Work, no_spread};
 use crate::serving::{Answered, Serving};
 use control::Carrier;
 use lanes::lanes;
-use staged::Staged;
 use stages::{Engine, Function, Inline};
 
 /// Frames each ring of the wire holds, as a usual receive ring.
@@ -87,7 +86,7 @@ struct Seats {
 impl Seats {
     /// The first cores this process may use, as many as a placement takes.
     fn choose(placement: Placement) -> Result<Seats, DeviceError> {
-        if matches!(placement, Placement::Staged | Placement::Card) {
+        if placement == Placement::Card {
             return Ok(Seats::default());
         }
         let engine = placement == Placement::Engine;
@@ -106,10 +105,8 @@ struct State {
     seats: Seats,
     /// Longest frame, without FCS.
     frame_len_max: u16,
-    /// What was asked for, where it is staged.
-    staged: Option<Setup>,
-    /// Cores that the card is to run on.
-    cores: u16,
+    /// What was asked for.
+    setup: Setup,
     /// The rules of each block of the set-up that were created one by one, and their actions.
     blocks: Vec<Installed>,
 }
@@ -168,11 +165,6 @@ fn about(placement: Placement, seats: Seats) -> About {
         Placement::Engine => {
             ("software NIC, engine", seats.engine, "engine: the NIC has a core of its own")
         }
-        Placement::Staged => (
-            "software NIC, staged",
-            None,
-            "staged: frames in memory, NIC and function on all cores",
-        ),
         Placement::Card => {
             ("software NIC as a program", None, "card: the NIC runs as `niclab nic` does")
         }
@@ -194,7 +186,7 @@ fn about(placement: Placement, seats: Seats) -> About {
             place("wire", &wire, None),
             place("sink", "sink", seats.tester),
         ],
-        staged: staged_places(),
+        clocked: clocked_places(),
         carded: carded_places(&wire),
         programmed: programs::places(),
         serving: kvs::places(),
@@ -207,21 +199,17 @@ fn about(placement: Placement, seats: Seats) -> About {
     }
 }
 
-/// What stands where frames come from memory.
-fn staged_places() -> Vec<Place> {
-    let place = |role: &str, label: &str| Place {
-        role: role.to_owned(),
-        label: label.to_owned(),
-        core: None,
-    };
+/// What stands where frames come to the card by the clock.
+fn clocked_places() -> Vec<Place> {
+    let place = |role: &str, label: String| Place { role: role.to_owned(), label, core: None };
     vec![
-        place("memory", "frames of all flows, for each core"),
-        place("device", "software NIC, staged, on all cores"),
-        place("function", face::Function::Forward.label()),
+        place("wire", format!("clocked wire, {WIRE_DEPTH} descriptors, for each core")),
+        place("device", "software NIC as a program, on all cores of the set-up".to_owned()),
+        place("function", face::Function::Forward.label().to_owned()),
     ]
 }
 
-/// What stands where the card runs as a program does.
+/// What stands where a generator sends frames to the card.
 fn carded_places(wire: &str) -> Vec<Place> {
     let place = |role: &str, label: &str| Place {
         role: role.to_owned(),
@@ -262,10 +250,8 @@ impl Testbed for Soft {
         let worker = nic.worker();
         let frame_len_max = setup.frame_len_max.saturating_sub(FCS_LEN);
         self.about = about(placement, seats);
-        let staged = (placement == Placement::Staged).then(|| setup.clone());
-        let cores = setup.cores;
-        self.state =
-            Some(State { nic, worker, placement, seats, frame_len_max, staged, cores, blocks });
+        let setup = setup.clone();
+        self.state = Some(State { nic, worker, placement, seats, frame_len_max, setup, blocks });
         Ok(report)
     }
 
@@ -300,7 +286,6 @@ impl Testbed for Soft {
             Placement::Card => return state.run_carded(load, plan, pinned),
             Placement::Inline => state.run_inline(load, plan),
             Placement::Engine => state.run_engine(load, plan),
-            Placement::Staged => return state.run_staged(load, plan, pinned),
         };
         if matches!(seen, Err(DeviceError::Broken { .. })) {
             // Whatever rules it has now are not those of the set-up.
@@ -315,20 +300,20 @@ impl Testbed for Soft {
 /// Refuses more cores than there are, and several where one does all the work.
 fn check_cores(setup: &Setup) -> Result<(), DeviceError> {
     let lacks = |capability: String| Err(DeviceError::NotSupported { capability });
-    let there = cores::allowed().len().min(staged::CORES_MAX);
+    let there = cores::allowed().len();
     match setup.placement {
-        Placement::Staged | Placement::Card if usize::from(setup.cores) > there => {
+        Placement::Card if usize::from(setup.cores) > there => {
             lacks(format!("{} cores: there are {there}", setup.cores))
         }
-        Placement::Staged if !setup.rules.is_empty() => {
-            lacks("rules with placement staged".to_owned())
-        }
-        Placement::Staged => Ok(()),
         Placement::Card if setup.frame_len_max > CARD_FRAME_LEN_MAX => lacks(format!(
             "frames of {} B with placement card: it has room for {CARD_FRAME_LEN_MAX} B",
             setup.frame_len_max
         )),
         Placement::Card if !setup.rules.is_empty() => lacks("rules with placement card".to_owned()),
+        Placement::Card if setup.ports > 1 && !setup.ports.is_multiple_of(2) => {
+            lacks(format!("{} ports: a card has one, or an even number", setup.ports))
+        }
+        Placement::Card => Ok(()),
         Placement::Inline | Placement::Engine if setup.cores > 1 => {
             lacks("several cores for queues".to_owned())
         }
@@ -353,9 +338,8 @@ pub fn rules_met(setup: &Setup, load: &Load) -> Result<u32, DeviceError> {
     let (placement, seats) = (Placement::Inline, Seats::default());
     let frame_len_max = setup.frame_len_max.saturating_sub(FCS_LEN);
     let blocks = Vec::new();
-    let staged = None;
-    let cores = 1;
-    let mut state = State { nic, worker, placement, seats, frame_len_max, staged, cores, blocks };
+    let setup = setup.clone();
+    let mut state = State { nic, worker, placement, seats, frame_len_max, setup, blocks };
     let load = Load { rate: Rate::Saturate, duration_ns: MEETING_NS, warmup_ns: 0, ..load.clone() };
     state.run_inline(&load, &Plan::Rest)?;
     let is_met = |id: &RuleId| state.nic.query(*id).is_ok_and(|counts| counts.packets > 0);
@@ -456,38 +440,26 @@ impl State {
             let capability = format!("{what} with placement card");
             Err(DeviceError::NotSupported { capability })
         };
-        let Plan::Spread(plan) = plan else { return lacks("plans but of the spread") };
+        let (mut cores, count) = (cores::allowed(), usize::from(self.setup.cores.max(1)));
+        let plan = match plan {
+            Plan::Spread(plan) => {
+                self.setup.check_plain()?;
+                plan
+            }
+            Plan::Rules(_) => return lacks("operations on rules"),
+            Plan::Rest => {
+                cores.truncate(count);
+                return clocked::run(load, &self.setup, cores);
+            }
+        };
         // The tester may share a core, and would be what sets the rate.
         if load.rate == Rate::Saturate {
-            return lacks("a saturating load");
+            return lacks("changes of RSS under a saturating load");
         }
-        let (mut cores, count) = (cores::allowed(), usize::from(self.cores));
         let tester = (cores.len() > count).then(|| cores.remove(0)).filter(|_| pinned);
         cores.truncate(count);
         let shape = (self.nic.queues(), self.frame_len_max);
         carded::run((load, *plan), shape, (cores, tester))
-    }
-
-    /// On as many of the cores that there are as the set-up says.
-    fn run_staged(
-        &mut self,
-        load: &Load,
-        plan: &Plan,
-        pinned: bool,
-    ) -> Result<Observation, DeviceError> {
-        let lacks = |capability: String| DeviceError::NotSupported { capability };
-        let setup = self.staged.as_ref().ok_or_else(|| broken("staged before set-up"))?;
-        if *plan != Plan::Rest {
-            return Err(lacks("plans with placement staged".to_owned()));
-        }
-        if load.rate != Rate::Saturate {
-            return Err(lacks("a rate with placement staged".to_owned()));
-        }
-        let seat = |core: u32| Some(core).filter(|_| pinned);
-        let cores = cores::allowed().into_iter().take(setup.cores.max(1).into()).map(seat);
-        // What it held may be reused: other workers do its work.
-        self.worker.offline();
-        Staged::new(&mut self.nic, setup, load, cores.collect())?.run(load)
     }
 
     fn run_engine(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {

@@ -25,9 +25,8 @@ pub enum Judged {
 pub fn marks(observation: &Observation, judged: Judged) -> Vec<Mark> {
     let o = observation;
     let mut marks = Vec::new();
-    let is_staged_spoilt = o.staged.is_some_and(|staged| staged.disturbed > 0);
     let has_stalls = o.slices.iter().any(|slice| slice.disturbed);
-    if is_staged_spoilt || has_stalls && Calm::of(o).is_none() {
+    if has_stalls && Calm::of(o).is_none() {
         marks.push(Mark::Disturbed);
     }
     if o.honesty.tester_limited || unsent_ratio(o, judged) > UNSENT_MAX {

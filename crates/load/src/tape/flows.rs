@@ -5,12 +5,44 @@ use niclab_packet::flow::Picker;
 /// Flows that are fetched together.
 const STAGED: usize = 64;
 
+/// Where the flows of the next frames come from.
+pub enum Picks {
+    /// They are drawn.
+    Drawn(Picker),
+    /// They are those of a list that is never empty, in its order and over again.
+    Listed {
+        /// Numbers of flows.
+        list: Box<[u32]>,
+        /// The one that is next.
+        at: usize,
+    },
+}
+
+impl Picks {
+    /// The flows of a list, over again.
+    pub fn listed(list: Vec<u32>) -> Picks {
+        Picks::Listed { list: list.into(), at: 0 }
+    }
+
+    #[inline]
+    fn fill(&mut self, flows: &mut [u32]) {
+        match self {
+            Picks::Drawn(picker) => picker.fill(flows),
+            Picks::Listed { list, at } => flows.fill_with(|| {
+                let flow = list[*at];
+                *at = if *at + 1 == list.len() { 0 } else { *at + 1 };
+                flow
+            }),
+        }
+    }
+}
+
 /// The flows of a load with what a frame takes of each.
 pub(super) struct Flows<H> {
     /// What a frame takes of each flow, and the number of its next frame: side by side, so that one
     /// cache line is waited for, not two.
     all: Vec<(H, u32)>,
-    picker: Picker,
+    picks: Picks,
     staged: [Next<H>; STAGED],
     at: usize,
 }
@@ -24,10 +56,10 @@ pub(super) struct Next<H> {
 }
 
 impl<H: Copy + Default> Flows<H> {
-    pub(super) fn new(heads: Vec<H>, picker: Picker) -> Flows<H> {
+    pub(super) fn new(heads: Vec<H>, picks: Picks) -> Flows<H> {
         let none = Next { head: H::default(), flow: 0, sequence: 0 };
         let all = heads.into_iter().map(|head| (head, 0)).collect();
-        Flows { all, picker, staged: [none; STAGED], at: STAGED }
+        Flows { all, picks, staged: [none; STAGED], at: STAGED }
     }
 
     pub(super) fn len(&self) -> u32 {
@@ -50,7 +82,7 @@ impl<H: Copy + Default> Flows<H> {
     /// from 27 to 51 Mpps through generator, software NIC and sink (`device_rate`, Zen 5).
     fn stage(&mut self) {
         let mut flows = [0; STAGED];
-        self.picker.fill(&mut flows);
+        self.picks.fill(&mut flows);
         for (next, &flow) in self.staged.iter_mut().zip(&flows) {
             let (head, sequence) = &mut self.all[flow as usize];
             *next = Next { head: *head, flow, sequence: *sequence };

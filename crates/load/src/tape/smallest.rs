@@ -11,7 +11,7 @@ use niclab_packet::flow::{FlowSet, IpVersion, Transport};
 use niclab_packet::size::{FCS_LEN, FRAME_LEN_MIN, FrameSizes};
 
 use super::Tape;
-use super::flows::Flows;
+use super::flows::{Flows, Picks};
 use super::generated::{Head, Template, finish};
 use crate::drive::LoadError;
 use crate::spec::Load;
@@ -41,17 +41,18 @@ struct Pair {
 }
 
 impl SmallestTape {
-    /// A tape of the load's flows; `None` where its frames are others than these.
+    /// Whether it can write the frames of a load.
+    pub fn fits(load: &Load) -> bool {
+        load.sizes == FrameSizes::Fixed(FRAME_LEN_MIN)
+            && load.flows.version == IpVersion::V4
+            && load.flows.proto == Transport::Udp
+    }
+
+    /// A tape of the flows of a load whose frames it can write ([`SmallestTape::fits`]).
     ///
     /// # Errors
     /// Those of building the template.
-    pub fn new(load: &Load, set: &FlowSet) -> Result<Option<SmallestTape>, LoadError> {
-        let ours = load.sizes == FrameSizes::Fixed(FRAME_LEN_MIN)
-            && load.flows.version == IpVersion::V4
-            && load.flows.proto == Transport::Udp;
-        if !ours {
-            return Ok(None);
-        }
+    pub fn new(set: &FlowSet, picks: Picks) -> Result<SmallestTape, LoadError> {
         let template = Template::new(FRAME_LEN_MIN, IpVersion::V4, Transport::Udp)?;
         let none = Stamp { flow: 0, sequence: 0, planned_ns: 0, late_ns: 0 };
         let mut frame = template.bytes.clone();
@@ -63,7 +64,7 @@ impl SmallestTape {
         };
         let heads = set.tuples().map(pair).collect();
         let constant = std::array::from_fn(|i| word(&template.bytes, i));
-        Ok(Some(SmallestTape { constant, flows: Flows::new(heads, set.picker(load.seed)) }))
+        Ok(SmallestTape { constant, flows: Flows::new(heads, picks) })
     }
 }
 

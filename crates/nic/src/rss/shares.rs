@@ -17,16 +17,26 @@ impl Rss {
     /// # Errors
     /// A key that is none.
     pub fn shares(&self, flows: &FlowSet, queues: u16) -> Result<Vec<f64>, ToeplitzError> {
-        let toeplitz = Toeplitz::new(&self.key)?;
+        let queue_of = self.queues_of()?;
         let mut shares = vec![0.0; usize::from(queues)];
         for (flow, tuple) in (0..).zip(flows.tuples()) {
-            let hash = toeplitz.hash(&self.input(&tuple));
-            let queue = self.indirection[hash as usize % self.indirection.len()];
-            if let Some(share) = shares.get_mut(usize::from(queue)) {
+            if let Some(share) = shares.get_mut(usize::from(queue_of(&tuple))) {
                 *share += flows.share(flow);
             }
         }
         Ok(shares)
+    }
+
+    /// What says of a flow to which queue its packets go: whole ones outside tunnels.
+    ///
+    /// # Errors
+    /// A key that is none.
+    pub fn queues_of(&self) -> Result<impl Fn(&FiveTuple) -> u16 + '_, ToeplitzError> {
+        let toeplitz = Toeplitz::new(&self.key)?;
+        Ok(move |tuple: &FiveTuple| {
+            let hash = toeplitz.hash(&self.input(tuple));
+            self.indirection[hash as usize % self.indirection.len()]
+        })
     }
 
     /// What the hash of a flow's packets is taken over; nothing where no type names them.

@@ -17,6 +17,7 @@ mod told;
 pub use load::{Asked, FRAMES, KEY_LEN, KEYS_MAX, Keys, VALUE_LEN};
 pub use pass::{Judged, Pass, Staged};
 use serde::{Deserialize, Serialize};
+pub use serve::CORES_MAX;
 pub(super) use serve::{places, serve};
 
 /// What the card does for the store.

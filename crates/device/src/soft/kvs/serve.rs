@@ -5,13 +5,15 @@ use std::time::Instant;
 use niclab_apps::kvs::bulk::{STEPS, Step};
 use niclab_nic::limits::BURST;
 
-use super::super::staged::CORES_MAX;
 use super::load::KEYS_MAX;
 use super::pass::{Pass, Staged};
 use super::{Build, FRAMES};
 use crate::cores::{self, Pinned};
 use crate::face::{DeviceError, Place};
 use crate::serving::{Answered, Crossed, Serving, StepShown};
+
+/// Most cores of a store.
+pub const CORES_MAX: usize = 64;
 
 /// The steps by name.
 const NAMES: [(Step, &str); STEPS] = [

@@ -5,8 +5,7 @@
 //! all of them at one place stand one behind the other.
 
 use niclab_device::Serving;
-use niclab_device::soft::kvs::{Asked, Build, KEYS_MAX, Keys};
-use niclab_device::soft::staged::CORES_MAX;
+use niclab_device::soft::kvs::{Asked, Build, CORES_MAX, KEYS_MAX, Keys};
 use niclab_result::{Coordinate, Point};
 
 use super::spec::ServingSweep;

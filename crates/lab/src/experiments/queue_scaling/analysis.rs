@@ -1,6 +1,6 @@
 //! What the data of `queue-scaling` and `queue-overhead` show, before it is worded or drawn.
 
-use super::metrics::{CORE_NS, PER_CORE};
+use super::metrics::PER_CORE;
 use crate::cells::Cell;
 use crate::summary::Results;
 use crate::summary::queues::number;
@@ -84,14 +84,6 @@ pub(crate) fn ideal(results: &Results<'_>, cell: &Cell<'_>) -> Option<f64> {
     let frame_len = cell.point.get("frame").and_then(mean_len)?;
     let frame = (frame_len, port_gbps(results, cell.device));
     Some(ideal_pps(one_pps, number(cell, "cores"), number(cell, "ports"), frame))
-}
-
-/// Time that a frame takes more of a core beside others than of one alone, nanoseconds, repeat by
-/// repeat. What frames take that change cores is in it, and whatever else cores share: caches,
-/// memory, a core of two threads.
-pub(crate) fn beside_ns(alone: &Cell<'_>, beside: &Cell<'_>) -> Vec<f64> {
-    let (with, without) = beside.paired(alone, CORE_NS);
-    with.into_iter().zip(without).map(|(with, without)| with - without).collect()
 }
 
 /// What cores forward together, over their number.

@@ -3,11 +3,9 @@
 use niclab_result::{Figure, Origin, Scale, Series, Table};
 
 use super::analysis::{
-    AGGREGATE, EACH, QUEUES, at_cores, beside_ns, cells, curve, figure_id, first, ideal,
-    modelled_pps, name, ports,
+    AGGREGATE, EACH, QUEUES, at_cores, cells, curve, figure_id, first, ideal, name, ports,
 };
-use super::metrics::{CORE_NS, CROSSED, PER_CORE, is_staged};
-use crate::cells::Cell;
+use super::metrics::{CORE_NS, CROSSED, PER_CORE};
 use crate::published::presto10;
 use crate::summary::Results;
 use crate::summary::curves::{add_computed, add_point, axis};
@@ -15,9 +13,6 @@ use crate::summary::frames::frame_words;
 use crate::summary::queues::number;
 use crate::summary::tables::{marks_of, median, table, worded};
 use crate::words;
-
-/// Cores up to which a curve is continued by computation.
-const MODELLED_CORES_MAX: u32 = 16;
 
 /// The table, left out where it is empty.
 pub(crate) fn tables(results: &Results<'_>) -> Vec<Table> {
@@ -27,7 +22,6 @@ pub(crate) fn tables(results: &Results<'_>) -> Vec<Table> {
             let count = |axis: &str| cell.number(axis).map(words::whole).unwrap_or_default();
             let pps = cell.estimate("throughput_pps");
             let of_ideal = ideal(results, cell).zip(pps).map(|(ideal, e)| e.median / ideal);
-            let is_staged = cell.samples.iter().any(|sample| is_staged(sample));
             rows.push(vec![
                 device.to_owned(),
                 cell.word("receive"),
@@ -41,7 +35,6 @@ pub(crate) fn tables(results: &Results<'_>) -> Vec<Table> {
                 of_ideal.map_or("-".into(), words::percent),
                 median(cell, CORE_NS, words::time),
                 median(cell, CROSSED, words::percent),
-                if is_staged { "staged".into() } else { String::new() },
                 marks_of(cell, "throughput_pps"),
             ]);
         }
@@ -59,7 +52,6 @@ pub(crate) fn tables(results: &Results<'_>) -> Vec<Table> {
         "of ideal",
         "core time a frame",
         "changed cores",
-        "how",
         "marks",
     ];
     let title = "What cores, queues and ports forward at full load, of what an ideal card would";
@@ -110,40 +102,12 @@ fn curves(results: &Results<'_>, device: &str, metric: &str, power: f64) -> Vec<
             let x = number(cell, "cores");
             add_computed(&mut series, format!("{name}, ideal"), device, (x, drawn(pps, x)));
         }
-        for (x, pps) in modelled(&measured) {
-            add_computed(&mut series, format!("{name}, modelled"), device, (x, drawn(pps, x)));
-        }
     }
     series
 }
 
-/// The curve beyond the cores measured, as if frames that change cores took all that a frame takes
-/// more beside others: cores, and frames a second.
-pub(crate) fn modelled(measured: &[&Cell<'_>]) -> Vec<(f64, f64)> {
-    let (Some(alone), Some(most)) = (measured.first(), measured.last()) else { return Vec::new() };
-    let one_ns = alone.estimate(CORE_NS).map(|estimate| estimate.median);
-    let more_ns = crate::statistics::median(&beside_ns(alone, most));
-    let share = most.estimate(CROSSED).map(|share| share.median).filter(|share| *share > 0.0);
-    let Some(((one_ns, more_ns), share)) = one_ns.zip(more_ns).zip(share) else {
-        return Vec::new();
-    };
-    // What stalls may have set is not continued.
-    if number(alone, "cores") != 1.0 || alone.is_disturbed() || most.is_disturbed() {
-        return Vec::new();
-    }
-    let from = number(most, "cores") as u32;
-    let cores = std::iter::successors(Some(from), |cores| Some(cores * 2));
-    let cores = cores.take_while(|cores| *cores <= MODELLED_CORES_MAX).map(f64::from);
-    cores.map(|cores| (cores, modelled_pps(one_ns, more_ns / share, cores))).collect()
-}
-
 const CURVES: &str = "Ideal: what one core forwards times their number, as far as ports carry it. \
-    Serial: one core receives and hands each frame to another. Modelled: computed beyond \
-    the cores measured from the time of a frame on one core and what it takes more beside others, \
-    as if that grew with the share of frames that change cores; what else cores share, caches, \
-    memory and cores of two threads, is not told apart from it. What is staged is forwarded from \
-    memory. \
-    Published: 82599, PRESTO 2010.";
+    Serial: one core receives and hands each frame to another. Published: 82599, PRESTO 2010.";
 
 fn over_cores(results: &Results<'_>, device: &str, of: (&str, &str, f64)) -> Figure {
     let (id, metric, power) = of;
@@ -197,9 +161,7 @@ fn over_queues(results: &Results<'_>) -> Figure {
     Figure {
         id: figure_id(results, QUEUES, "all"),
         title: "More queues for the same cores".into(),
-        caption: "Full load; the cores poll their queues in turn. What is staged is forwarded \
-                  from memory."
-            .into(),
+        caption: "Full load; the cores poll their queues in turn.".into(),
         x: axis("queues of all ports", "", Scale::Log),
         y: axis("throughput", "Mpps", Scale::Linear),
         series,

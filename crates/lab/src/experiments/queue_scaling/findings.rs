@@ -2,20 +2,17 @@
 
 use niclab_result::Finding;
 
-use super::analysis::{
-    AGGREGATE, EACH, QUEUES, at_cores, beside_ns, curve, figure_id, first, ideal, ports,
-};
-use super::metrics::{CORE_NS, CROSSED, is_staged};
+use super::analysis::{AGGREGATE, EACH, QUEUES, at_cores, curve, figure_id, first, ideal, ports};
 use crate::cells::Cell;
 use crate::findings::{REPEATS_MIN, Verdict, follows, told, verdict};
 use crate::statistics::Estimate;
 use crate::summary::Results;
 use crate::summary::frames::frame_words;
 use crate::summary::queues::number;
-use crate::{cells, statistics, words};
+use crate::{cells, words};
 
-/// Device by device: what more cores bring, with queues of their own and without; what a frame
-/// takes of a core beside others; and what queues and ports cost the same cores.
+/// Device by device: what more cores bring, with queues of their own and without; and what queues
+/// and ports cost the same cores.
 pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for device in results.devices() {
@@ -25,7 +22,6 @@ pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
             findings.extend(scaling(results, &cells));
             let serial = curve(results, device, ("serial", ports), like);
             findings.extend(serial_of(results, &cells, &serial));
-            findings.extend(beside(results, &cells));
         }
         findings.extend(ports_of(results, device, like));
         findings
@@ -56,12 +52,6 @@ fn by_ports(cell: &Cell<'_>) -> String {
     }
 }
 
-/// `, staged`, where frames stood in memory.
-fn staged(cell: &Cell<'_>) -> &'static str {
-    let is_so = cell.samples.iter().any(|sample| is_staged(sample));
-    if is_so { " (staged: from memory)" } else { "" }
-}
-
 fn id(results: &Results<'_>, name: &str, cell: &Cell<'_>) -> String {
     let [ports, queues, cores] = ["ports", "queues", "cores"].map(|axis| cell.word(axis));
     format!("{}-{name}-{ports}-{queues}-{cores}", results.experiment.name)
@@ -78,13 +68,12 @@ fn scaling(results: &Results<'_>, cells: &[&Cell<'_>]) -> Option<Finding> {
     let pps = most.estimate("throughput_pps")?.median;
     let of_ideal = pps / ideal(results, most)?;
     let sentence = format!(
-        "{} of {}, a queue each, forward {} of {}{}{}, {} times what {} {}: {} of the ideal{}.",
+        "{} of {}, a queue each, forward {} of {}{}, {} times what {} {}: {} of the ideal{}.",
         cores(most),
         most.device,
         words::pps(pps),
         frame_words(&most.word("frame")),
         by_ports(most),
-        staged(most),
         words::significant(ratio.median),
         cores(few),
         if few_cores == 1.0 { "does" } else { "do" },
@@ -116,12 +105,11 @@ fn serial_of(results: &Results<'_>, cells: &[&Cell<'_>], serial: &[&Cell<'_>]) -
     let ratio = paired(serial, cell, "throughput_pps").filter(|r| r.repeats >= REPEATS_MIN)?;
     let pps = serial.estimate("throughput_pps")?.median;
     let sentence = format!(
-        "Where one of {} of {} receives for all{}{}, they forward {}: {} of what they do with a \
+        "Where one of {} of {} receives for all{}, they forward {}: {} of what they do with a \
          queue each{}.",
         cores(serial),
         serial.device,
         by_ports(serial),
-        staged(serial),
         words::pps(pps),
         words::percent(ratio.median),
         words::few(&ratio)
@@ -138,40 +126,6 @@ fn serial_of(results: &Results<'_>, cells: &[&Cell<'_>], serial: &[&Cell<'_>]) -
         (&ratio, "1"),
         words,
         Some(figure_id(results, EACH, serial.device)),
-    ))
-}
-
-/// What a frame takes of a core beside others, above what it takes of one alone.
-fn beside(results: &Results<'_>, cells: &[&Cell<'_>]) -> Option<Finding> {
-    let (alone, most) = (*cells.first()?, *cells.last()?);
-    let crossed = most.estimate(CROSSED).filter(|share| share.median > 0.0)?;
-    let (one_ns, more) = (alone.estimate(CORE_NS)?, statistics::estimate(&beside_ns(alone, most))?);
-    let is_disturbed = alone.is_disturbed() || most.is_disturbed();
-    if number(alone, "cores") != 1.0 || more.repeats < REPEATS_MIN || is_disturbed {
-        return None;
-    }
-    let sentence = format!(
-        "A frame takes {} ns of one core of {}, and {} ns more of each of {}{}{}, where {} of the \
-         frames change cores between hash and function{}.",
-        words::significant(one_ns.median),
-        most.device,
-        words::significant(more.median),
-        cores(most),
-        by_ports(most),
-        staged(most),
-        words::percent(crossed.median),
-        words::few(&more)
-    );
-    let implication = "Count with this time on several cores. How much of it is the change, and \
-                       how much that cores share caches, memory or a core of two threads, these \
-                       trials do not tell.";
-    let words = (sentence, implication);
-    Some(told(
-        most.device,
-        id(results, "beside", most),
-        (&more, "ns"),
-        words,
-        Some(figure_id(results, EACH, most.device)),
     ))
 }
 
@@ -192,9 +146,8 @@ fn ports_of(results: &Results<'_>, device: &str, like: &Cell<'_>) -> Option<Find
     let found = verdict(&ratio)?;
     let queues = words::whole(number(one, "queues"));
     let sentence = format!(
-        "{queues} queues on as many cores of {device}{} forward by one port {} of what they do by \
+        "{queues} queues on as many cores of {device} forward by one port {} of what they do by \
          {}{}.",
-        staged(one),
         words::percent(ratio.median),
         words::whole(most),
         words::few(&ratio)
@@ -223,11 +176,10 @@ fn overhead(results: &Results<'_>, cells: &[&Cell<'_>]) -> Option<Finding> {
         queues => format!("{} queues", words::whole(queues)),
     };
     let sentence = format!(
-        "{} of {}{}{} forward {} of what they do with {} where they have {}{}.",
+        "{} of {}{} forward {} of what they do with {} where they have {}{}.",
         cores(most),
         most.device,
         by_ports(most),
-        staged(most),
         words::percent(ratio.median),
         queues(few),
         queues(most),

@@ -1,7 +1,6 @@
 //! What the trials of `queue-scaling` and `queue-overhead` measure.
 
 use niclab_device::Observation;
-use niclab_result::Sample;
 
 use crate::measure::{Metrics, put, put_ratio};
 
@@ -22,13 +21,8 @@ pub(crate) fn put_scaling(metrics: &mut Metrics, o: &Observation, cores: u16) {
     if pps > 0.0 {
         put(metrics, CORE_NS, cores * 1e9 / pps, "ns");
     }
-    if let Some(staged) = o.staged {
-        put_ratio(metrics, CROSSED, staged.crossed, o.received);
-        put(metrics, "staged_passes", staged.passes as f64, "passes");
+    if let Some(crossed) = o.crossed {
+        let received = o.device.as_ref().map_or(0, |device| device.total().rx_frames);
+        put_ratio(metrics, CROSSED, crossed, received);
     }
-}
-
-/// `true` where frames stood in memory.
-pub(crate) fn is_staged(sample: &Sample) -> bool {
-    sample.metrics.contains_key("staged_passes")
 }

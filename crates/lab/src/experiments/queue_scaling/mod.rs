@@ -57,7 +57,7 @@ impl Experiment for QueueScaling {
     }
 
     fn places<'a>(&self, about: &'a About) -> &'a [Place] {
-        if about.staged.is_empty() { &about.places } else { &about.staged }
+        if about.clocked.is_empty() { &about.places } else { &about.clocked }
     }
 
     fn plan(&self, resolver: &mut Resolver<'_>) -> Result<(), SpecError> {

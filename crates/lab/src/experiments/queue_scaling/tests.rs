@@ -3,7 +3,8 @@
 use niclab_device::model::profile::Profile;
 use niclab_device::model::{Model, read};
 use niclab_device::{
-    About, DeviceError, Fact, Load, Observation, Plan, SetupReport, StagedPasses, Testbed,
+    About, DeviceError, Fact, Load, Observation, Plan, PortCounters, QueueCounters, SetupReport,
+    Testbed,
 };
 use niclab_result::{Origin, Quantity, Summary};
 
@@ -55,12 +56,14 @@ fn ports_share_queues_evenly_and_one_core_that_receives_needs_no_queue_for_each(
 fn each_core_has_its_part_of_what_all_forward() {
     let mut metrics = Metrics::new();
     metrics.insert("throughput_pps".into(), Quantity { value: 40e6, unit: "pps".into() });
-    let staged = Some(StagedPasses { passes: 9, disturbed: 0, crossed: 300 });
-    let seen = Observation { received: 1_000, staged, ..Observation::default() };
+    let queues = [600, 400].map(|rx_frames| QueueCounters { rx_frames, ..Default::default() });
+    let device = PortCounters { queues: queues.into(), ..PortCounters::default() };
+    let (device, crossed) = (Some(device), Some(300));
+    let seen = Observation { received: 900, device, crossed, ..Observation::default() };
     put_scaling(&mut metrics, &seen, 4);
     let value = |name: &str| metrics[name].value;
     assert_eq!([value(PER_CORE), value(CORE_NS)], [10e6, 100.0]);
-    assert_eq!([value(CROSSED), value("staged_passes")], [0.3, 9.0]);
+    assert_eq!(value(CROSSED), 0.3);
     let mut none = Metrics::new();
     put_scaling(&mut none, &seen, 4);
     assert!(none.is_empty());
@@ -188,8 +191,7 @@ fn two_experiments_of_a_run_have_figures_and_findings_of_their_own() {
     assert!(overhead.findings.iter().all(|finding| finding.figure.is_some()));
 }
 
-/// A card whose frames take 100 ns of one core, and 60 ns more of each of several; of these all but
-/// one's share change cores.
+/// A card whose frames take 100 ns of one core, and 60 ns more of each of several.
 struct Slower(About);
 
 impl Testbed for Slower {
@@ -208,13 +210,11 @@ impl Testbed for Slower {
         let is_long = load.sizes.max() > 64;
         let frame_ns = if cores > 1 { 160 } else { 100 } * if is_long { 2 } else { 1 };
         let frames = cores * 16_000;
-        let crossed = frames - frames / cores;
         let mut o = Observation {
             planned: frames,
             offered: frames,
             received: frames,
             duration_ns: frames * frame_ns / cores,
-            staged: Some(StagedPasses { passes: 1, disturbed: 0, crossed }),
             ..Observation::default()
         };
         o.honesty.balanced = true;
@@ -225,22 +225,6 @@ impl Testbed for Slower {
 fn slower(name: &str, set: &[&str]) -> Summary {
     let mut card = Slower(About { name: "card".into(), ..About::default() });
     measure(&mut card, name, GridName::Reduced, set, Some(6)).unwrap().summary()
-}
-
-#[test]
-fn what_a_frame_takes_more_beside_other_cores_is_told_as_that() {
-    let set = ["receive=multi-queue", "ports=1", "queues=1,2", "cores=each", "frame=64"];
-    let summary = slower("queue-scaling", &set);
-    let (sentence, more_ns) = said(&summary, "beside-1-2-2");
-    assert!((more_ns - 60.0).abs() < 1e-6, "{sentence}");
-    let words = "A frame takes 100 ns of one core of card, and 60.0 ns more of each of 2 cores";
-    assert!(sentence.starts_with(words), "{sentence}");
-    assert!(sentence.contains("where 50.0 % of the frames change cores"), "{sentence}");
-    let figures = &summary.experiments[0].figures;
-    let series = figures[0].series.iter().find(|series| series.name == "card, modelled").unwrap();
-    // Of four cores three quarters of the frames change: 100 ns and 90 more.
-    let four = series.points.iter().find(|point| point.x == 4.0).unwrap();
-    assert!((four.y - 4e3 / 190.0).abs() < 1e-6, "{}", four.y);
 }
 
 #[test]

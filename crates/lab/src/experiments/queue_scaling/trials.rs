@@ -106,7 +106,7 @@ impl Resolver<'_> {
             cores: of.cores as u16,
             ports: of.ports as u16,
             receive: of.receive,
-            placement: Placement::Staged,
+            placement: Placement::Card,
             ..place.setup(self.seed, self.frame_len_max(frame))
         };
         let setup = index_of(&mut self.run.setups, setup);

@@ -1,0 +1,405 @@
+//! The card under a clocked wire: frames come to its cores by the clock, and no thread sends them.
+//!
+//! The ports of the card are memory queues ([`niclab_load::clocked`]), one for each core, as a card
+//! has receive queues: a flow comes by the queue that the card's own hash names. So every core of
+//! the process can be a core of the card, and whatever rate is asked for is offered.
+//!
+//! With [`Receive::Serial`] all frames come by the queue of the first core, which hands each to
+//! another.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use niclab_card::{Card, CardConfig, Ended, Opens, PortError};
+use niclab_load::clock::Clock;
+use niclab_load::clocked::{Clocked, observe};
+use niclab_load::lane::{Inlet, Outlet};
+use niclab_load::{Load, Observation, PortCounters, QueueCounters};
+use niclab_nic::memory::{Desc, Region};
+use niclab_nic::rss::{Rss, evenly};
+use niclab_packet::flow::FiveTuple;
+use niclab_packet::size::FCS_LEN;
+use niclab_port::lane::{Lane, LaneCounters};
+use niclab_port::stock::Stock;
+use niclab_port::wire::Burst;
+
+use super::{WIRE_DEPTH, bad_load, broken};
+use crate::face::{DeviceError, Receive, Setup};
+
+/// Frames come so long after the card is ready.
+const LEAD_NS: u64 = 1_000_000;
+
+/// How long a core may take to follow a change of RSS before frames come.
+const SETTLE: Duration = Duration::from_secs(10);
+
+/// How long the cores may take for what waits when the last frame has come.
+const DRAIN: Duration = Duration::from_secs(2);
+
+/// One port, whose queues the lanes open.
+#[derive(Clone)]
+struct Wires(Arc<Shared>);
+
+/// What a trial and the lanes of a port share.
+struct Shared {
+    /// The place of the port's first queue among all.
+    first: usize,
+    /// By core; taken by the lanes that open.
+    wires: Mutex<Vec<Clocked>>,
+    trial: Arc<Trial>,
+}
+
+/// What a trial and all lanes share.
+#[derive(Default)]
+struct Trial {
+    /// When it begins, by the process's clock; 0: not yet.
+    start_ns: AtomicU64,
+    /// Lanes by which no frame will come any more.
+    drained: AtomicUsize,
+    /// The wires of lanes that have ended, and their places.
+    ended: Mutex<Vec<(usize, Clocked)>>,
+}
+
+impl fmt::Display for Wires {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("clocked wire")
+    }
+}
+
+impl Opens for Wires {
+    fn lane_frames(&self) -> usize {
+        WIRE_DEPTH as usize
+    }
+
+    fn open(&self, _: u32, region: &Arc<Region>) -> Result<Vec<Box<dyn Lane>>, PortError> {
+        let Wires(shared) = self;
+        let mut wires = shared.wires.lock().unwrap_or_else(PoisonError::into_inner);
+        let lane = |(place, wire)| -> Box<dyn Lane> {
+            Box::new(ClockedLane {
+                place,
+                wire,
+                ring: VecDeque::with_capacity(WIRE_DEPTH as usize),
+                reserved: Burst::new(),
+                region: Arc::clone(region),
+                clock: Clock::new(),
+                start_ns: 0,
+                is_drained: false,
+                trial: Arc::clone(&shared.trial),
+                counters: LaneCounters::default(),
+            })
+        };
+        Ok((shared.first..).zip(wires.drain(..)).map(lane).collect())
+    }
+
+    fn comes_back(&self) -> bool {
+        false
+    }
+}
+
+/// One receive queue of a port, and the transmit queue of its core.
+struct ClockedLane {
+    place: usize,
+    wire: Clocked,
+    /// Frames that wait for the core.
+    ring: VecDeque<Desc>,
+    /// Frames that are being written.
+    reserved: Burst,
+    region: Arc<Region>,
+    clock: Clock,
+    /// 0: it is not known yet.
+    start_ns: u64,
+    is_drained: bool,
+    trial: Arc<Trial>,
+    counters: LaneCounters,
+}
+
+impl ClockedLane {
+    /// Time since the trial began; `None` before it.
+    #[inline]
+    fn now_ns(&mut self) -> Option<u64> {
+        if self.start_ns == 0 {
+            self.start_ns = self.trial.start_ns.load(Ordering::Acquire);
+            if self.start_ns == 0 {
+                return None;
+            }
+        }
+        self.clock.now_ns().checked_sub(self.start_ns)
+    }
+}
+
+impl Lane for ClockedLane {
+    fn receive(&mut self, stock: &mut Stock, into: &mut Burst) -> io::Result<()> {
+        let Some(now_ns) = self.now_ns() else { return Ok(()) };
+        let ClockedLane { wire, ring, reserved, region, .. } = self;
+        wire.turn(&mut Ring { ring, reserved, stock, region }, now_ns);
+        let count = self.ring.len().min(into.remaining_capacity());
+        for desc in self.ring.drain(..count) {
+            self.region.prefetch(&desc);
+            self.counters.rx_frames += 1;
+            self.counters.rx_bytes += u64::from(desc.len());
+            into.push(desc);
+        }
+        self.wire.took(count);
+        if !self.is_drained && self.ring.is_empty() && now_ns >= self.wire.end_ns() {
+            self.is_drained = true;
+            self.trial.drained.fetch_add(1, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, stock: &mut Stock, burst: &mut Burst) -> io::Result<()> {
+        if burst.is_empty() {
+            return Ok(());
+        }
+        if let Some(now_ns) = self.now_ns() {
+            let sent = Sent { region: &self.region, burst };
+            self.wire.complete(&sent, burst.len(), now_ns);
+        }
+        self.counters.tx_frames += burst.len() as u64;
+        self.counters.tx_bytes += burst.iter().map(|desc| u64::from(desc.len())).sum::<u64>();
+        stock.give_all(burst);
+        Ok(())
+    }
+
+    fn counters(&self) -> LaneCounters {
+        self.counters
+    }
+
+    fn close(self: Box<Self>, stock: &mut Stock) -> io::Result<LaneCounters> {
+        let ClockedLane { place, wire, ring, trial, counters, .. } = *self;
+        ring.into_iter().for_each(|desc| stock.give(desc));
+        trial.ended.lock().unwrap_or_else(PoisonError::into_inner).push((place, wire));
+        Ok(counters)
+    }
+}
+
+/// The ring of a receive queue, as a wire fills it.
+struct Ring<'a> {
+    ring: &'a mut VecDeque<Desc>,
+    reserved: &'a mut Burst,
+    stock: &'a mut Stock,
+    region: &'a Region,
+}
+
+impl Outlet for Ring<'_> {
+    fn frame_len_max(&self) -> u16 {
+        self.region.frame_len_max() as u16
+    }
+
+    #[inline]
+    fn reserve(&mut self, want: usize) -> usize {
+        let room = want.min(WIRE_DEPTH as usize - self.ring.len());
+        while self.reserved.len() < room {
+            let Some(desc) = self.stock.take() else { break };
+            self.reserved.push(desc);
+        }
+        self.reserved.len().min(room)
+    }
+
+    #[inline]
+    fn slot(&mut self, i: usize) -> &mut [u8] {
+        self.region.slot_mut(&mut self.reserved[i])
+    }
+
+    #[inline]
+    fn commit(&mut self, lens: &[u16]) -> usize {
+        for (mut desc, len) in self.reserved.drain(..lens.len()).zip(lens) {
+            self.region.set_len(&mut desc, *len);
+            self.ring.push_back(desc);
+        }
+        // The rest is not needed for now.
+        self.stock.give_all(self.reserved);
+        lens.len()
+    }
+}
+
+/// Frames that leave.
+struct Sent<'a> {
+    region: &'a Region,
+    burst: &'a Burst,
+}
+
+impl Inlet for Sent<'_> {
+    fn poll(&mut self) -> usize {
+        self.burst.len()
+    }
+
+    #[inline]
+    fn frame(&self, i: usize) -> &[u8] {
+        self.region.frame(&self.burst[i])
+    }
+
+    fn release(&mut self) {}
+}
+
+/// The queues of a port, by their numbers at the card: the card runs queue `n` on core `n` modulo
+/// its cores.
+fn numbers(setup: &Setup, port: u16, cores: usize) -> Result<Vec<u16>, DeviceError> {
+    let all = u32::from(setup.ports) * u32::from(setup.queues);
+    let cores = cores as u32;
+    let number = |queue: u32| match (setup.receive, cores) {
+        (Receive::Serial, 2..) => queue / (cores - 1) * cores + 1 + queue % (cores - 1),
+        _ => queue,
+    };
+    let first = u32::from(port) * u32::from(setup.queues);
+    let numbers = (first..first + u32::from(setup.queues)).map(number);
+    // RSS of the card knows no higher ones.
+    let fits = all > 0 && number(all - 1) < niclab_nic::limits::QUEUES_MAX.into();
+    match fits {
+        true => Ok(numbers.map(|number| number as u16).collect()),
+        false => {
+            let capability = format!("{all} queues of all ports on {cores} cores");
+            Err(DeviceError::NotSupported { capability })
+        }
+    }
+}
+
+/// The wires of a port whose RSS names these queues, one for each of so many cores.
+fn wires(
+    load: &Load,
+    setup: &Setup,
+    (port, rss): (u16, &Rss),
+    cores: usize,
+    trial: &Arc<Trial>,
+) -> Result<Wires, DeviceError> {
+    let queue_of = rss.queues_of().map_err(broken)?;
+    let is_serial = setup.receive == Receive::Serial;
+    let core_of = |flow: &FiveTuple| match is_serial {
+        true => 0,
+        false => usize::from(queue_of(flow)) % cores,
+    };
+    let load = Load {
+        rate: load.rate.scaled(1.0 / f64::from(setup.ports)),
+        seed: load.seed.wrapping_add(u64::from(port) << 32),
+        ..load.clone()
+    };
+    let made = Clocked::several(&load, WIRE_DEPTH, setup.frame_len_max, cores, core_of);
+    let wires = Mutex::new(made.map_err(bad_load)?);
+    let first = usize::from(port) * cores;
+    Ok(Wires(Arc::new(Shared { first, wires, trial: Arc::clone(trial) })))
+}
+
+/// Offers a load to a card without rules that runs on these cores, whatever those of the calling
+/// thread are. Of `setup` the queues, the ports, the longest frame and how frames are received
+/// count.
+///
+/// # Errors
+/// [`DeviceError`].
+pub fn run(load: &Load, setup: &Setup, cores: Vec<u32>) -> Result<Observation, DeviceError> {
+    let (count, trial) = (cores.len(), Arc::new(Trial::default()));
+    let of_port = (0..setup.ports).map(|port| numbers(setup, port, count));
+    let of_port = of_port.collect::<Result<Vec<Vec<u16>>, DeviceError>>()?;
+    let rss = |numbers: &Vec<u16>| {
+        let indirection = evenly(numbers.iter().copied());
+        Rss { indirection, ..Rss::default() }
+    };
+    let rss: Vec<Rss> = of_port.iter().map(rss).collect();
+    let ports = (0..).zip(&rss).map(|(port, rss)| wires(load, setup, (port, rss), count, &trial));
+    let ports = ports.collect::<Result<Vec<Wires>, DeviceError>>()?;
+    let queues = of_port.iter().flatten().max().map_or(1, |most| most + 1);
+    let mut card = Card::start(&CardConfig::new(ports, queues, cores), "").map_err(broken)?;
+    for (port, rss) in (0..).zip(&rss) {
+        settle(&mut card, port)?;
+        card.set_rss(port, rss).map_err(broken)?;
+        settle(&mut card, port)?;
+    }
+    trial.run(load, usize::from(setup.ports) * count);
+    let ended = card.end();
+    if let Some(trouble) = ended.trouble.first() {
+        return Err(broken(trouble));
+    }
+    let mut seen = observe(trial.wires());
+    let queues = (0..).zip(&of_port).flat_map(|(port, of)| of.iter().map(move |of| (port, *of)));
+    enter(&mut seen, &ended, &queues.collect::<Vec<_>>());
+    seen.crossed = Some(crossed(&seen, &ended, count));
+    Ok(seen)
+}
+
+/// Waits until all cores spread the frames of a port as they were told last.
+fn settle(card: &mut Card, port: u16) -> Result<(), DeviceError> {
+    let until = Instant::now() + SETTLE;
+    while let Some(core) = card.waits_for(port).map_err(broken)? {
+        if Instant::now() > until {
+            return Err(broken(format!("core {core} of the card does not run")));
+        }
+        thread::yield_now();
+    }
+    Ok(())
+}
+
+impl Trial {
+    /// Begins, and waits until so many lanes are empty behind the last frame.
+    fn run(&self, load: &Load, lanes: usize) {
+        self.start_ns.store(Clock::new().now_ns() + LEAD_NS, Ordering::Release);
+        thread::sleep(Duration::from_nanos(LEAD_NS + load.warmup_ns + load.duration_ns));
+        let until = Instant::now() + DRAIN;
+        while self.drained.load(Ordering::Acquire) < lanes && Instant::now() < until {
+            thread::yield_now();
+        }
+    }
+
+    /// The wires of all lanes, which have ended, in their order.
+    fn wires(&self) -> Vec<Clocked> {
+        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        ended.sort_by_key(|(place, _)| *place);
+        ended.drain(..).map(|(_, wire)| wire).collect()
+    }
+}
+
+/// Frames that one core received and another one forwarded.
+fn crossed(seen: &Observation, ended: &Ended, cores: usize) -> u64 {
+    let forwarded = ended.counters.cores.iter().map(|core| core.frames);
+    let more = forwarded.enumerate().map(|(core, forwarded)| {
+        let of_core = seen.generator.queues.iter().skip(core).step_by(cores);
+        let received: u64 = of_core.map(|queue| queue.tx_frames - queue.rx_missed).sum();
+        forwarded.saturating_sub(received)
+    });
+    more.sum()
+}
+
+/// Lays what the card counted beside what generator and sink did. `queues` are those of the card
+/// that frames could come to: port and number.
+pub(super) fn enter(seen: &mut Observation, ended: &Ended, queues: &[(usize, u16)]) {
+    let ports = &ended.counters.ports;
+    let sum = |of: fn(&niclab_card::PortCounters) -> u64| ports.iter().map(of).sum::<u64>();
+    let with_fcs = |bytes: u64, frames: u64| bytes + frames * u64::from(FCS_LEN);
+    let queue = |(port, number): &(usize, u16)| {
+        let queue = ports.get(*port).and_then(|port| port.queues.get(usize::from(*number)));
+        let queue = queue.copied().unwrap_or_default();
+        QueueCounters {
+            rx_frames: queue.rx_frames,
+            rx_bytes: with_fcs(queue.rx_bytes, queue.rx_frames),
+            rx_missed: queue.rx_missed,
+            ..QueueCounters::default()
+        }
+    };
+    let queues: Vec<QueueCounters> = queues.iter().map(queue).collect();
+    let taken: u64 = queues.iter().map(|queue| queue.rx_frames).sum();
+    let missed: u64 = queues.iter().map(|queue| queue.rx_missed).sum();
+    let at_wires = seen.generator.rx_missed;
+    let offered = seen.generator.total().tx_frames - at_wires;
+    let (received, sent) = (sum(|port| port.rx_frames), sum(|port| port.tx_frames));
+    let tx_dropped = sum(|port| port.tx_dropped);
+    let dropped = missed + sum(|port| port.held_drops) + sum(|port| port.rule_drops);
+    let came_back = seen.sink.total().rx_frames;
+    let equal = [
+        ("frames offered and at the card", (offered, received)),
+        ("frames at the card and spread or dropped", (received, taken + dropped)),
+        ("frames spread and sent back", (taken, sent + tx_dropped)),
+        ("frames sent back and at the sink", (sent, came_back)),
+        (
+            "frames that the card ended with and had",
+            ((ended.frames - ended.frames_lost) as u64, ended.frames as u64),
+        ),
+    ];
+    seen.honesty.balanced = equal.iter().all(|(_, (a, b))| a == b);
+    let unequal = equal.iter().filter(|(_, (a, b))| a != b);
+    let reason = |(what, (a, b)): &(&str, (u64, u64))| format!("{what}: {a} against {b}");
+    seen.honesty.reasons.extend(unequal.map(reason));
+    let rx_missed = at_wires + missed;
+    seen.device = Some(PortCounters { queues, rx_missed, tx_dropped, ..PortCounters::default() });
+}
