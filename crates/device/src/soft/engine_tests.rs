@@ -104,11 +104,15 @@ fn rules_drop_on_the_nics_core() {
         let share = dropped as f64 / frames as f64;
         (share - 0.2).abs() < 5.0 * (0.2 * 0.8 / frames as f64).sqrt()
     };
-    let (drops, frames) = (device.rule_drops, device.total().rx_frames);
+    // A queue that was full lost only frames that no rule had dropped.
+    let at_queues: u64 = device.queues.iter().map(|queue| queue.rx_missed).sum();
+    let (drops, frames) = (device.rule_drops, device.total().rx_frames + at_queues);
     assert!(is_a_fifth(drops, frames), "{drops} of {frames} dropped");
-    // What the wire had no room for met no rule.
-    let (drops, frames) = (seen.dropped, seen.offered - seen.lost);
-    assert!(is_a_fifth(drops, frames), "{drops} of {frames} of the measured part dropped");
+    if at_queues == 0 {
+        // The rules did not see the frames that the wire had no room for.
+        let (drops, frames) = (seen.dropped, seen.offered - seen.lost);
+        assert!(is_a_fifth(drops, frames), "{drops} of {frames} of the measured part dropped");
+    }
     assert_eq!(seen.lost, seen.rx_missed, "what a rule drops is no loss");
     assert_eq!(device.queues[0].tx_frames, 0);
 }
