@@ -68,6 +68,8 @@ pub(crate) struct Engine {
     pub(crate) now_ns: u64,
     /// Time of turns with something to do.
     pub(crate) busy_ns: u64,
+    /// Frames that came by its ports in this turn.
+    pub(crate) came: usize,
     /// Frames that the function here has had.
     pub(crate) frames: u64,
     /// Where that is shown.
@@ -85,39 +87,80 @@ pub(crate) struct Engine {
     pub(crate) gave: Box<[bool]>,
 }
 
-impl Engine {
+/// A core of a card, which works turn by turn.
+///
+/// The threads of a card have one each. [`Card::driven`](crate::Card::driven) gives it to the
+/// caller.
+pub struct Core {
+    engine: Engine,
+    burst: Burst,
+    /// Turns in a row that had nothing to do.
+    idle: u32,
+    /// Turns since counters were shown, and when that was.
+    turns: u32,
+    shown_ns: u64,
+}
+
+impl Core {
+    pub(crate) fn new(engine: Engine) -> Core {
+        Core { engine, burst: Burst::new(), idle: 1, turns: 0, shown_ns: 0 }
+    }
+
+    /// Takes the frames that have come by its ports, a burst of each, and those of other cores, and
+    /// sends what is to leave. Returns how many came by its ports.
+    #[inline]
+    pub fn turn(&mut self) -> usize {
+        let Core { engine, burst, idle, turns, shown_ns } = self;
+        let (was_busy, before_ns) = (*idle == 0, engine.now_ns);
+        engine.now_ns = engine.begun.elapsed().as_nanos() as u64;
+        engine.busy_ns += if was_busy { engine.now_ns - before_ns } else { 0 };
+        engine.came = 0;
+        let is_busy = engine.turn(burst);
+        *idle = if is_busy { 0 } else { *idle + 1 };
+        *turns += 1;
+        // Where one port has frames all the time another may have none.
+        let is_time = *turns == SHOWN_EVERY || engine.now_ns - *shown_ns > SHOWN_EVERY_NS;
+        let is_told = engine.told.load(Ordering::Relaxed) != engine.has_heard;
+        if *idle >= IDLE_TURNS || is_time || is_told {
+            engine.refresh();
+        }
+        // While it sleeps nobody would show them.
+        if *idle == IDLE_TURNS || is_time || self.sleeps() {
+            self.engine.show();
+            (self.turns, self.shown_ns) = (0, self.engine.now_ns);
+        }
+        self.engine.came
+    }
+
+    /// Whether others may have the core: there is nothing to do.
+    fn is_idle(&self) -> bool {
+        self.idle >= IDLE_TURNS
+    }
+
+    fn sleeps(&self) -> bool {
+        self.is_idle() && self.engine.receive == Receive::Interrupt
+    }
+
     /// Works until it is told to stop, and gives back its frames.
     pub(crate) fn run(mut self) -> Stock {
-        // Turns without a frame, and those since counters were shown.
-        let (mut burst, mut idle, mut turns, mut shown_ns) = (Burst::new(), 1, 0, 0);
-        while !self.stop.load(Ordering::Relaxed) {
-            let was_busy = idle == 0;
-            let before_ns =
-                std::mem::replace(&mut self.now_ns, self.begun.elapsed().as_nanos() as u64);
-            self.busy_ns += if was_busy { self.now_ns - before_ns } else { 0 };
-            let is_busy = self.turn(&mut burst);
-            (idle, turns) = (if is_busy { 0 } else { idle + 1 }, turns + 1);
-            // Where one port has frames all the time another may have none.
-            let is_time = turns == SHOWN_EVERY || self.now_ns - shown_ns > SHOWN_EVERY_NS;
-            let is_told = self.told.load(Ordering::Relaxed) != self.has_heard;
-            if idle >= IDLE_TURNS || is_time || is_told {
-                self.refresh();
-            }
-            let sleeps = idle >= IDLE_TURNS && self.receive == Receive::Interrupt;
-            // While it sleeps nobody would show them.
-            if idle == IDLE_TURNS || is_time || sleeps {
-                self.show();
-                (turns, shown_ns) = (0, self.now_ns);
-            }
-            match sleeps {
-                true => self.sleep(),
-                false if idle >= IDLE_TURNS => std::thread::yield_now(),
+        while !self.engine.stop.load(Ordering::Relaxed) {
+            self.turn();
+            match self.sleeps() {
+                true => self.engine.sleep(),
+                false if self.is_idle() => std::thread::yield_now(),
                 false => {}
             }
         }
-        self.end(burst)
+        self.end()
     }
 
+    /// Lets what is under way leave, and gives back every frame.
+    pub(crate) fn end(self) -> Stock {
+        self.engine.end(self.burst)
+    }
+}
+
+impl Engine {
     fn refresh(&mut self) {
         self.has_heard = self.told.load(Ordering::Acquire);
         self.program.follow();

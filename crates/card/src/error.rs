@@ -23,6 +23,22 @@ pub enum CardError {
     /// Nothing to run on.
     #[error("no core: give at least one")]
     Cores,
+    /// Rules of another number of queues than the card's.
+    #[error("rules of port {port} for {has} queues on a card with {queues}: make them for as many")]
+    Control {
+        /// The port.
+        port: u16,
+        /// Queues that they are for.
+        has: u16,
+        /// Queues of the card.
+        queues: u16,
+    },
+    /// Several cores that are to work by turns of one thread.
+    #[error("{cores} cores in one thread: a card whose owner lets it work has one")]
+    Driven {
+        /// How many were asked for.
+        cores: usize,
+    },
     /// A program that comes with the card.
     #[error("the program of the card: {reason}")]
     Program {

@@ -30,6 +30,7 @@ pub use balance::Balance;
 pub use capture::Captured;
 pub use card::{Balanced, Card, CardConfig, Ended, Receive};
 pub use counters::{CoreCounters, Counters, GuestCounters, PortCounters, QueueCounters};
+pub use engine::Core;
 pub use error::{CardError, ChangeError};
 pub use guests::GuestAt;
 pub use look::Look;

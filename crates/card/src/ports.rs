@@ -94,13 +94,17 @@ impl Port {
 /// Opens a port: its control side, and what each core has of it.
 pub(crate) fn port<P: std::fmt::Display>(
     (number, applications): (u16, usize),
-    name: Box<dyn Opens>,
+    (name, control): (Box<dyn Opens>, Option<Nic>),
     config: &CardConfig<P>,
     region: &Arc<Region>,
     progress: &Arc<Progress>,
 ) -> Result<(Port, Vec<Side>), CardError> {
     let (queues, ports) = (config.queues, config.ports.len() as u16);
-    let mut nic = Nic::new(&NicConfig { queues, ports, ..NicConfig::default() })?;
+    let mut nic = match control {
+        Some(nic) if nic.queues() == queues => nic,
+        Some(nic) => return Err(CardError::Control { port: number, has: nic.queues(), queues }),
+        None => Nic::new(&NicConfig { queues, ports, ..NicConfig::default() })?,
+    };
     let refused = |source| CardError::Port { name: name.to_string(), source };
     let lanes = name.open(config.cores.len() as u32, region).map_err(refused)?;
     let names = config.ports.iter().map(ToString::to_string).collect();

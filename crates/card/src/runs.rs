@@ -1,6 +1,7 @@
 //! What a card runs: rules or a program, applications, services.
 
 use niclab_apps::service::Service;
+use niclab_nic::Nic;
 use niclab_program::Pipeline;
 
 use crate::applications::Application;
@@ -62,4 +63,7 @@ pub struct Runs<'a> {
     /// What answers the frames of its queues on each core, in the order of the cores; where there
     /// is none the card forwards. Guests are for cards that forward.
     pub services: Vec<Box<dyn Service>>,
+    /// Rules and RSS of each port, as they are, in the order of the ports; empty: each port gets new
+    /// ones. Their queues are as many as the card's, their ports too.
+    pub controls: Vec<Nic>,
 }

@@ -7,7 +7,7 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::thread::{self, Builder, Scope, ScopedJoinHandle};
 use std::time::Duration;
 
@@ -57,24 +57,6 @@ pub trait Side: Send {
     fn missed(&mut self) -> u64 {
         0
     }
-
-    /// The measured part has begun, at this time of the process's clock.
-    fn opened(&mut self, _at_ns: u64) {}
-
-    /// Time of the last turn that went into something else than frames, nanoseconds: no stall.
-    #[inline]
-    fn other_ns(&self) -> u64 {
-        0
-    }
-}
-
-/// Work that the tester's core does beside generating and counting.
-pub trait Beside {
-    /// The measured part has begun, at this time of the process's clock.
-    fn opened(&mut self, at_ns: u64);
-
-    /// Called once a turn; how long it took, nanoseconds.
-    fn turn(&mut self) -> u64;
 }
 
 impl<S: Side> Side for &mut S {
@@ -99,15 +81,6 @@ impl<S: Side> Side for &mut S {
 
     fn missed(&mut self) -> u64 {
         (**self).missed()
-    }
-
-    fn opened(&mut self, at_ns: u64) {
-        (**self).opened(at_ns);
-    }
-
-    #[inline]
-    fn other_ns(&self) -> u64 {
-        (**self).other_ns()
     }
 }
 
@@ -145,23 +118,13 @@ impl Trial<'_> {
     /// balanced: see [`Observation::balance`].
     pub fn run(
         &self,
-        lanes: (&mut impl Outlet, &mut impl Inlet),
-        stages: Vec<Stage<'_>>,
-    ) -> Result<Observation, DeviceError> {
-        self.run_beside(lanes, stages, None)
-    }
-
-    /// As [`run`](Trial::run), with other work on the calling thread beside it.
-    pub fn run_beside(
-        &self,
         (outlet, inlet): (&mut impl Outlet, &mut impl Inlet),
         stages: Vec<Stage<'_>>,
-        beside: Option<&mut dyn Beside>,
     ) -> Result<Observation, DeviceError> {
         let phase = Phase::default();
         let outcome = thread::scope(|scope| {
             let _end = EndOnDrop(&phase);
-            let mut edges = Edges::start(scope, &phase, stages, beside)?;
+            let mut edges = Edges::start(scope, &phase, stages)?;
             let _pinned = self.core.map(Pinned::to);
             edges.wait();
             let driven = catch_unwind(AssertUnwindSafe(|| {
@@ -189,7 +152,7 @@ impl Trial<'_> {
         let phase = Phase::default();
         let seen = thread::scope(|scope| {
             let _end = EndOnDrop(&phase);
-            let mut edges = Edges::start(scope, &phase, vec![stage], None)?;
+            let mut edges = Edges::start(scope, &phase, vec![stage])?;
             edges.wait();
             thread::sleep(Duration::from_nanos(self.load.warmup_ns));
             edges.opened(Clock::new().now_ns());
@@ -294,8 +257,6 @@ struct Phase {
     ready: AtomicUsize,
     /// 0 while the warm-up lasts, then one of these.
     now: AtomicU8,
-    /// When the measured part began; written before `now` says that it has.
-    opened_ns: AtomicU64,
 }
 
 const MEASURED: u8 = 1;
@@ -312,21 +273,19 @@ impl Drop for EndOnDrop<'_> {
 }
 
 /// The tester's hold on the stages' threads.
-struct Edges<'scope, 'beside> {
+struct Edges<'scope> {
     phase: &'scope Phase,
-    beside: Option<&'beside mut dyn Beside>,
     stages: Vec<ScopedJoinHandle<'scope, Seen>>,
     /// What all of them saw, when they have ended.
     seen: Option<Seen>,
 }
 
-impl<'scope, 'beside> Edges<'scope, 'beside> {
+impl<'scope> Edges<'scope> {
     fn start(
         scope: &'scope Scope<'scope, '_>,
         phase: &'scope Phase,
         stages: Vec<Stage<'scope>>,
-        beside: Option<&'beside mut dyn Beside>,
-    ) -> std::io::Result<Edges<'scope, 'beside>> {
+    ) -> std::io::Result<Edges<'scope>> {
         let spawn = |Stage { name, core, work }: Stage<'scope>| {
             Builder::new().name(name.to_owned()).spawn_scoped(scope, move || {
                 let _pinned = core.map(Pinned::to);
@@ -334,7 +293,7 @@ impl<'scope, 'beside> Edges<'scope, 'beside> {
             })
         };
         let stages = stages.into_iter().map(spawn).collect::<Result<_, _>>()?;
-        Ok(Edges { phase, beside, stages, seen: None })
+        Ok(Edges { phase, stages, seen: None })
     }
 
     /// Waits until all stages poll, or one has ended.
@@ -357,18 +316,9 @@ impl<'scope, 'beside> Edges<'scope, 'beside> {
     }
 }
 
-impl Window for Edges<'_, '_> {
-    fn opened(&mut self, at_ns: u64) {
-        self.phase.opened_ns.store(at_ns, Ordering::Relaxed);
+impl Window for Edges<'_> {
+    fn opened(&mut self, _: u64) {
         self.phase.now.store(MEASURED, Ordering::Release);
-        if let Some(beside) = &mut self.beside {
-            beside.opened(at_ns);
-        }
-    }
-
-    #[inline]
-    fn turn(&mut self) -> u64 {
-        self.beside.as_mut().map_or(0, |beside| beside.turn())
     }
 
     fn closed(&mut self) {
@@ -466,7 +416,6 @@ fn serve<S: Side>(mut side: S, phase: &Phase) -> Seen {
         if now >= MEASURED && seen.opened.is_none() {
             seen.opened = seen.mark(clock.now_ns());
             seen.missed_before = side.missed();
-            side.opened(phase.opened_ns.load(Ordering::Relaxed));
         }
         if now >= DRAIN && seen.closed.is_none() {
             seen.closed = seen.mark(clock.now_ns());
@@ -475,11 +424,10 @@ fn serve<S: Side>(mut side: S, phase: &Phase) -> Seen {
             break;
         }
         let frames = side.turn(&mut seen.counters);
-        let other_ns = side.other_ns();
-        let work_ns = frames as u64 * S::FRAME_NS + other_ns;
+        let work_ns = frames as u64 * S::FRAME_NS;
         let turn_ns = seen.stalls.turn(clock.now_ns(), work_ns);
         if now == MEASURED && turn_ns <= STALL_NS + work_ns {
-            let is_idle = frames == 0 && other_ns == 0;
+            let is_idle = frames == 0;
             let time_ns = if is_idle { &mut seen.idle_ns } else { &mut seen.busy_ns };
             *time_ns += turn_ns;
         }

@@ -129,8 +129,8 @@ pub struct RulesPlan {
 pub enum ControlCore {
     /// The one that polls the device's queues.
     Same,
-    /// Another one. On the soft device it is that of generator and sink; where each operation is
-    /// due at its own moment, the core that polls asks it for that operation then.
+    /// Another one. Where each operation is due at its own moment, the core that polls asks it for
+    /// that operation then.
     Distinct,
 }
 

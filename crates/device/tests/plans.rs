@@ -478,15 +478,6 @@ fn a_plan_that_cannot_be_carried_out_is_refused_with_the_reason() {
     refused(plan(Work::Renew { block: 0 }), "rules are renewed at a rate, and there is none");
     let endless = RulesPlan { calls: Calls::Transaction, ..renew(5) };
     refused(endless, "a transaction has an end: use single calls or a queue");
-    let engine = Setup { placement: Placement::Engine, ..setup(vec![all_to(0, 1)]) };
-    match soft.setup(&engine) {
-        Err(error) => println!("SKIP placement engine: {error}"),
-        Ok(_) => {
-            let error = soft.run(&load(), &Plan::Rules(Box::new(plan(create())))).unwrap_err();
-            let capability = "plans with placement engine".to_owned();
-            assert_eq!(error, DeviceError::NotSupported { capability });
-        }
-    }
 }
 
 #[test]

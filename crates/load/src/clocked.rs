@@ -204,6 +204,13 @@ impl Clocked {
         with!(&mut self.0, wire => wire.works(frames));
     }
 
+    /// The core worked so long at something else than frames since the last poll, nanoseconds: that
+    /// is no stall.
+    #[inline]
+    pub fn paused(&mut self, for_ns: u64) {
+        with!(&mut self.0, wire => wire.other_ns += for_ns);
+    }
+
     /// The first `count` frames of `sent` are complete at `now_ns`, at most [`BURST`] of them.
     #[inline]
     pub fn complete(&mut self, sent: &impl Inlet, count: usize, now_ns: u64) {
@@ -241,6 +248,8 @@ struct Wire<T> {
     stalls: StallWatch,
     /// What the core may have to do since the last poll, nanoseconds.
     work_ns: u64,
+    /// What it did else.
+    other_ns: u64,
     has_worked: bool,
     busy_ns: u64,
     idle_ns: u64,
@@ -271,6 +280,7 @@ impl<T: Tape> Wire<T> {
             slices: (0..load.duration_ns.div_ceil(SLICE_NS)).map(slice).collect(),
             stalls: StallWatch::new(),
             work_ns: 0,
+            other_ns: 0,
             has_worked: false,
             busy_ns: 0,
             idle_ns: 0,
@@ -279,14 +289,15 @@ impl<T: Tape> Wire<T> {
 
     #[inline]
     fn turn(&mut self, ring: &mut impl Outlet, now_ns: u64) {
-        let gap_ns = self.stalls.turn(now_ns, self.work_ns);
-        if self.counted.holds(now_ns) && gap_ns <= STALL_NS + self.work_ns {
-            match self.has_worked {
+        let may_take_ns = self.work_ns + self.other_ns;
+        let gap_ns = self.stalls.turn(now_ns, may_take_ns);
+        if self.counted.holds(now_ns) && gap_ns <= STALL_NS + may_take_ns {
+            match self.has_worked || self.other_ns > 0 {
                 true => self.busy_ns += gap_ns,
                 false => self.idle_ns += gap_ns,
             }
         }
-        (self.work_ns, self.has_worked) = (0, false);
+        (self.work_ns, self.other_ns, self.has_worked) = (0, 0, false);
         let Some(generator) = &mut self.generator else { return };
         loop {
             let before = generator.counters.tx_frames;

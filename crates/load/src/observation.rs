@@ -167,16 +167,28 @@ impl Observation {
         if honesty.balanced && !is_even(&bytes[0]) {
             honesty.reasons.push("frames agree: rules changed the length of some".to_owned());
         }
-        if frames_agree && device.tx_dropped == 0 && sink_missed == 0 {
-            let others = (self.rx_missed + self.late).min(self.lost);
-            self.dropped = (self.lost - others).min(device.rule_drops);
-            self.lost -= self.dropped;
+        if frames_agree && sink_missed == 0 {
+            self.count_dropped();
         }
         if sink_missed > 0 {
+            let honesty = &mut self.honesty;
             honesty.tester_limited = true;
             let reason = format!("{sink_missed} frames came back and found the sink's ring full");
             honesty.reasons.push(reason);
         }
+    }
+}
+
+impl Observation {
+    /// Counts frames of the measured part that did not come back as dropped by a rule, as many as
+    /// the device's rules dropped, unless something else can have taken them.
+    pub fn count_dropped(&mut self) {
+        let Some(device) = self.device.as_ref().filter(|device| device.tx_dropped == 0) else {
+            return;
+        };
+        let others = (self.rx_missed + self.late).min(self.lost);
+        self.dropped = (self.lost - others).min(device.rule_drops);
+        self.lost -= self.dropped;
     }
 }
 

@@ -10,7 +10,6 @@ pub mod memory;
 pub mod output;
 pub mod packet;
 pub mod pcap;
-pub mod queues;
 pub mod stock;
 mod sync;
 pub mod tap;

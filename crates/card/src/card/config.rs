@@ -7,6 +7,8 @@ use crate::error::CardError;
 use crate::guests::GuestAt;
 use crate::name::PortName;
 
+use super::FRAME_LEN_MAX;
+
 /// What a card is made of.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CardConfig<P = PortName> {
@@ -25,13 +27,17 @@ pub struct CardConfig<P = PortName> {
     /// Time that the function takes for each frame beside forwarding it, nanoseconds: to see what a
     /// card does that is busy.
     pub work_ns: u32,
+    /// Longest frame that it has room for, bytes without FCS: 1,536, or more where no program
+    /// decides about frames.
+    pub frame_len_max: usize,
 }
 
 impl<P> CardConfig<P> {
     /// A card that forwards, and whose cores look for frames all the time.
     pub fn new(ports: Vec<P>, queues: u16, cores: Vec<u32>) -> CardConfig<P> {
         let (receive, balance, guests) = (Receive::BusyPoll, None, Vec::new());
-        CardConfig { ports, queues, cores, receive, balance, guests, work_ns: 0 }
+        let (work_ns, frame_len_max) = (0, FRAME_LEN_MAX);
+        CardConfig { ports, queues, cores, receive, balance, guests, work_ns, frame_len_max }
     }
 }
 

@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
+use niclab_nic::Nic;
 use niclab_port::stock::{self, Stock};
 
 use super::Card;
 use crate::counters::{Counters, Shown};
+use crate::engine::Core;
 use crate::items::Told;
 use crate::ports::Port;
 
@@ -45,6 +47,17 @@ impl Card {
     /// Stops the cores, lets what is under way leave, and closes the ports.
     pub fn end(mut self) -> Ended {
         let stocks = self.stop();
+        self.ended(stocks)
+    }
+
+    /// The same with the core of a card that has no thread of its own; gives back rules and RSS of
+    /// each port, for another card.
+    pub fn end_driven(mut self, core: Core) -> (Ended, Vec<Nic>) {
+        let ended = self.ended(vec![core.end()]);
+        (ended, self.ports.drain(..).map(|port| port.nic).collect())
+    }
+
+    fn ended(&mut self, stocks: Vec<Stock>) -> Ended {
         let ends = self.ports.iter_mut().filter_map(|port| port.capture.take());
         let captures = ends.filter_map(|capture| capture.end().err());
         self.trouble.extend(captures.map(|error| format!("capture: {error}")));

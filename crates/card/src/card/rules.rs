@@ -1,11 +1,18 @@
 //! Texts of rules, each command for the port that it names.
 
+use niclab_nic::Nic;
 use niclab_nic::rule::session::Record;
 use niclab_nic::rule::text::{ReadError, by_port, port_of};
 
 use super::Card;
 
 impl Card {
+    /// Rules and RSS of a port, to be changed by calls in place of texts. The ids of rules that are
+    /// made so are not those of texts.
+    pub fn control(&mut self, port: u16) -> Option<&mut Nic> {
+        self.ports.get_mut(usize::from(port)).map(|port| &mut port.nic)
+    }
+
     /// Carries out a text of `flow` commands, each for the port that it names. What is for one port
     /// is applied whole or not at all, port by port.
     ///

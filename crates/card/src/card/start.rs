@@ -12,10 +12,10 @@ use niclab_port::wire::Burst;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::config::check;
-use super::{Card, CardConfig, FRAME_LEN_MAX, Receive};
+use super::{Card, CardConfig, FRAME_LEN_MAX};
 use crate::applications::Applications;
 use crate::counters::CoreShown;
-use crate::engine::Engine;
+use crate::engine::{Core, Engine};
 use crate::error::CardError;
 use crate::guests::Seat;
 use crate::leaving;
@@ -66,7 +66,36 @@ impl Card {
         config: &CardConfig<P>,
         runs: Runs<'_>,
     ) -> Result<Card, CardError> {
-        let Runs { rules, program, applications, services } = runs;
+        let (mut card, engines) = Card::made(config, runs)?;
+        // Those that are not started are gone before the card is: a core that ends waits for the
+        // other ends of its crossings.
+        config.cores.iter().zip(engines).try_for_each(|(core, engine)| card.run(*core, engine))?;
+        Ok(card)
+    }
+
+    /// A card of one core that has no thread of its own: the core works whenever its owner lets it
+    /// ([`Core::turn`]), between whatever else that one does. [`Card::end_driven`] ends both.
+    ///
+    /// # Errors
+    /// [`CardError`]: of several cores too. Nothing stays open.
+    pub fn driven<P: Opens + Clone + 'static>(
+        config: &CardConfig<P>,
+        runs: Runs<'_>,
+    ) -> Result<(Card, Core), CardError> {
+        let cores = config.cores.len();
+        let (card, mut engines) = Card::made(config, runs)?;
+        match engines.pop().filter(|_| cores == 1) {
+            Some(engine) => Ok((card, Core::new(engine))),
+            None => Err(CardError::Driven { cores }),
+        }
+    }
+
+    /// A card whose ports are open, and its cores, which do not work yet.
+    fn made<P: Opens + Clone + 'static>(
+        config: &CardConfig<P>,
+        runs: Runs<'_>,
+    ) -> Result<(Card, Vec<Engine>), CardError> {
+        let Runs { rules, program, applications, services, controls } = runs;
         check(config, services.len())?;
         program.iter().try_for_each(|program| program.fits(config.cores.len()))?;
         let (count, cores) = (config.ports.len(), config.cores.len());
@@ -74,18 +103,20 @@ impl Card {
         let hosted = applications.len();
         let applications = Applications::new(applications, (count, cores), config.queues)?;
         let waiting = Applications::frames(hosted, cores) + leaving::frames_max(hosted, count);
-        let under_way = count * (cores * ring_of(cores) + HELD_MAX) + waiting + IN_HAND;
-        let stocks = stocks(cores, cores * (held + under_way), FRAME_LEN_MAX)?;
+        let crossing = (cores - 1) * ring_of(cores);
+        let under_way = count * (crossing + HELD_MAX) + waiting + IN_HAND;
+        let frame_len = config.frame_len_max.max(FRAME_LEN_MAX);
+        let stocks = stocks(cores, cores * (held + under_way), frame_len)?;
         let region = Arc::clone(stocks[0].region());
         let (stop, begun) = (Arc::new(AtomicBool::new(false)), Instant::now());
         let crossings = by_core(cores, count, || Crossing::between(cores, ring_of(cores)));
         let steered = by_core(cores, hosted, || Steered::between(cores, &region));
         let progress = Progress::new(cores, count);
         let mut sides: Vec<Vec<Side>> = (0..cores).map(|_| Vec::new()).collect();
-        let mut ports = Vec::new();
+        let (mut ports, mut controls) = (Vec::new(), controls.into_iter());
         for (number, name) in (0..).zip(&config.ports) {
-            let name = Box::new(name.clone());
-            let (port, made) = port((number, hosted), name, config, &region, &progress)?;
+            let opened = (Box::new(name.clone()) as Box<dyn Opens>, controls.next());
+            let (port, made) = port((number, hosted), opened, config, &region, &progress)?;
             ports.push(port);
             sides.iter_mut().zip(made).for_each(|(sides, side)| sides.push(side));
         }
@@ -113,8 +144,6 @@ impl Card {
             trouble: Vec::new(),
         };
         card.apply(rules)?;
-        // Those that are not taken are gone before the card is: a core that ends waits for the
-        // other ends of its crossings.
         let rings = crossings.into_iter().zip(steered).zip(seats);
         let parts = sides.into_iter().zip(stocks).zip(rings).zip(services);
         let parts = parts.map(|(((sides, stock), ((crossings, steered), seats)), service)| Parts {
@@ -126,28 +155,21 @@ impl Card {
             service,
             progress: Arc::clone(&progress),
         });
-        config.cores.iter().zip(parts).try_for_each(|(core, parts)| {
-            card.engage(config.receive, config.work_ns, *core, config.cores.len(), parts)
-        })?;
-        Ok(card)
+        let engines = config.cores.iter().zip(parts);
+        let engines = engines.map(|(core, parts)| card.engine(config, *core, parts)).collect();
+        Ok((card, engines))
     }
 
-    /// Makes the next core of so many, and starts it.
-    fn engage(
-        &mut self,
-        receive: Receive,
-        work_ns: u32,
-        core: u32,
-        cores: usize,
-        parts: Parts,
-    ) -> Result<(), CardError> {
-        let (place, begun) = (self.cores.len(), self.begun);
+    /// The next core.
+    fn engine<P>(&mut self, config: &CardConfig<P>, core: u32, parts: Parts) -> Engine {
+        let (place, begun, cores) = (self.cores.len(), self.begun, config.cores.len());
         let (to_core, program) = way(self.carried(place));
         self.to_cores.push(to_core);
         let Parts { sides, stock, crossings, steered, seats, service, progress } = parts;
         let host = self.applications.core(steered);
-        let ports = sides.len();
-        self.run(core, |card, shown| Engine {
+        let (ports, shown) = (sides.len(), Arc::new(CoreShown::default()));
+        self.cores.push((core, Arc::clone(&shown)));
+        Engine {
             place,
             sides,
             crossings,
@@ -159,40 +181,34 @@ impl Card {
             host,
             progress,
             completed: Completed::new(place, cores, ports),
-            stop: Arc::clone(&card.stop),
+            stop: Arc::clone(&self.stop),
             begun,
             now_ns: 0,
             busy_ns: 0,
+            came: 0,
             frames: 0,
             shown,
-            receive,
-            work: Duration::from_nanos(work_ns.into()),
-            bells: Arc::clone(&card.bells),
-            told: Arc::clone(&card.told),
+            receive: config.receive,
+            work: Duration::from_nanos(config.work_ns.into()),
+            bells: Arc::clone(&self.bells),
+            told: Arc::clone(&self.told),
             has_heard: 0,
             gave: vec![false; cores].into(),
-        })
+        }
     }
 
     /// Starts a core.
-    fn run(
-        &mut self,
-        core: u32,
-        engine: impl FnOnce(&Card, Arc<CoreShown>) -> Engine,
-    ) -> Result<(), CardError> {
-        let shown = Arc::new(CoreShown::default());
-        let engine = engine(self, Arc::clone(&shown));
+    fn run(&mut self, core: u32, engine: Engine) -> Result<(), CardError> {
         let run = move || {
             let mut only = CpuSet::new();
             only.set(core as usize);
             // Where that is not allowed it runs where there is room.
             let _ = sched_setaffinity(None, &only);
-            engine.run()
+            Core::new(engine).run()
         };
         let thread = thread::Builder::new().name(format!("card-{core}")).spawn(run);
         // What was started ends with the card.
         self.threads.push(thread.map_err(|source| CardError::Thread { core, source })?);
-        self.cores.push((core, shown));
         Ok(())
     }
 }

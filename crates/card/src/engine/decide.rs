@@ -21,6 +21,7 @@ impl Engine {
         if burst.is_empty() {
             return false;
         }
+        self.came += burst.len();
         side.worker.set_time_ns(self.now_ns);
         if let Some(tap) = &mut side.tap {
             burst.iter().for_each(|desc| tap.take(self.stock.region().frame(desc)));

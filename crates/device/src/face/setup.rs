@@ -174,11 +174,9 @@ impl Function {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Placement {
-    /// On the core that polls the queue.
+    /// On one core, which polls the queues.
     #[default]
     Inline,
-    /// On a core of its own.
-    Engine,
     /// On as many cores as the set-up says, as `niclab nic` runs it. Frames come by the clock, so
     /// that no core is needed for a generator; where RSS changes meanwhile a generator sends them.
     Card,

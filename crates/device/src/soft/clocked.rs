@@ -42,7 +42,7 @@ const DRAIN: Duration = Duration::from_secs(2);
 
 /// One port, whose queues the lanes open.
 #[derive(Clone)]
-struct Wires(Arc<Shared>);
+pub(super) struct Wires(Arc<Shared>);
 
 /// What a trial and the lanes of a port share.
 struct Shared {
@@ -55,13 +55,25 @@ struct Shared {
 
 /// What a trial and all lanes share.
 #[derive(Default)]
-struct Trial {
+pub(super) struct Trial {
     /// When it begins, by the process's clock; 0: not yet.
     start_ns: AtomicU64,
+    /// Time that the only core has had for something else than frames since its last poll,
+    /// nanoseconds.
+    other_ns: AtomicU64,
     /// Lanes by which no frame will come any more.
     drained: AtomicUsize,
     /// The wires of lanes that have ended, and their places.
     ended: Mutex<Vec<(usize, Clocked)>>,
+}
+
+impl Wires {
+    /// The port of a trial that has one, with one queue.
+    pub(super) fn one(wire: Clocked) -> (Arc<Trial>, Wires) {
+        let trial = Arc::new(Trial::default());
+        let shared = Shared { first: 0, wires: Mutex::new(vec![wire]), trial: Arc::clone(&trial) };
+        (trial, Wires(Arc::new(shared)))
+    }
 }
 
 impl fmt::Display for Wires {
@@ -134,6 +146,9 @@ impl ClockedLane {
 impl Lane for ClockedLane {
     fn receive(&mut self, stock: &mut Stock, into: &mut Burst) -> io::Result<()> {
         let Some(now_ns) = self.now_ns() else { return Ok(()) };
+        if self.trial.other_ns.load(Ordering::Relaxed) > 0 {
+            self.wire.paused(self.trial.other_ns.swap(0, Ordering::Relaxed));
+        }
         let ClockedLane { wire, ring, reserved, region, .. } = self;
         wire.turn(&mut Ring { ring, reserved, stock, region }, now_ns);
         let count = self.ring.len().min(into.remaining_capacity());
@@ -307,7 +322,9 @@ pub fn run(load: &Load, setup: &Setup, cores: Vec<u32>) -> Result<Observation, D
         card.set_rss(port, rss).map_err(broken)?;
         settle(&mut card, port)?;
     }
-    trial.run(load, usize::from(setup.ports) * count);
+    trial.begin();
+    thread::sleep(Duration::from_nanos(LEAD_NS + load.warmup_ns + load.duration_ns));
+    trial.drain(usize::from(setup.ports) * count);
     let ended = card.end();
     if let Some(trouble) = ended.trouble.first() {
         return Err(broken(trouble));
@@ -332,10 +349,29 @@ fn settle(card: &mut Card, port: u16) -> Result<(), DeviceError> {
 }
 
 impl Trial {
-    /// Begins, and waits until so many lanes are empty behind the last frame.
-    fn run(&self, load: &Load, lanes: usize) {
-        self.start_ns.store(Clock::new().now_ns() + LEAD_NS, Ordering::Release);
-        thread::sleep(Duration::from_nanos(LEAD_NS + load.warmup_ns + load.duration_ns));
+    /// Has the frames come from a moment on that is near; when that is, by the process's clock.
+    pub(super) fn begin(&self) -> u64 {
+        let start_ns = Clock::new().now_ns() + LEAD_NS;
+        self.start_ns.store(start_ns, Ordering::Release);
+        start_ns
+    }
+
+    /// The only core has had so much time for something else than frames.
+    #[inline]
+    pub(super) fn other(&self, ns: u64) {
+        if ns > 0 {
+            self.other_ns.fetch_add(ns, Ordering::Relaxed);
+        }
+    }
+
+    /// When the frames come, by the process's clock; `None` where nobody has said it yet.
+    #[inline]
+    pub(super) fn begun_ns(&self) -> Option<u64> {
+        Some(self.start_ns.load(Ordering::Acquire)).filter(|start_ns| *start_ns > 0)
+    }
+
+    /// Waits until so many lanes are empty behind the last frame.
+    pub(super) fn drain(&self, lanes: usize) {
         let until = Instant::now() + DRAIN;
         while self.drained.load(Ordering::Acquire) < lanes && Instant::now() < until {
             thread::yield_now();
@@ -343,7 +379,7 @@ impl Trial {
     }
 
     /// The wires of all lanes, which have ended, in their order.
-    fn wires(&self) -> Vec<Clocked> {
+    pub(super) fn wires(&self) -> Vec<Clocked> {
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         ended.sort_by_key(|(place, _)| *place);
         ended.drain(..).map(|(_, wire)| wire).collect()
@@ -378,18 +414,16 @@ pub(super) fn enter(seen: &mut Observation, ended: &Ended, queues: &[(usize, u16
         }
     };
     let queues: Vec<QueueCounters> = queues.iter().map(queue).collect();
-    let taken: u64 = queues.iter().map(|queue| queue.rx_frames).sum();
     let missed: u64 = queues.iter().map(|queue| queue.rx_missed).sum();
     let at_wires = seen.generator.rx_missed;
     let offered = seen.generator.total().tx_frames - at_wires;
     let (received, sent) = (sum(|port| port.rx_frames), sum(|port| port.tx_frames));
-    let tx_dropped = sum(|port| port.tx_dropped);
-    let dropped = missed + sum(|port| port.held_drops) + sum(|port| port.rule_drops);
+    let (rule_drops, tx_dropped) = (sum(|port| port.rule_drops), sum(|port| port.tx_dropped));
+    let dropped = missed + sum(|port| port.held_drops) + rule_drops;
     let came_back = seen.sink.total().rx_frames;
     let equal = [
         ("frames offered and at the card", (offered, received)),
-        ("frames at the card and spread or dropped", (received, taken + dropped)),
-        ("frames spread and sent back", (taken, sent + tx_dropped)),
+        ("frames at the card and sent back or dropped", (received, sent + tx_dropped + dropped)),
         ("frames sent back and at the sink", (sent, came_back)),
         (
             "frames that the card ended with and had",
@@ -401,5 +435,10 @@ pub(super) fn enter(seen: &mut Observation, ended: &Ended, queues: &[(usize, u16
     let reason = |(what, (a, b)): &(&str, (u64, u64))| format!("{what}: {a} against {b}");
     seen.honesty.reasons.extend(unequal.map(reason));
     let rx_missed = at_wires + missed;
-    seen.device = Some(PortCounters { queues, rx_missed, tx_dropped, ..PortCounters::default() });
+    let device =
+        PortCounters { queues, rx_missed, tx_dropped, rule_drops, ..PortCounters::default() };
+    seen.device = Some(device);
+    if seen.honesty.balanced {
+        seen.count_dropped();
+    }
 }

@@ -12,7 +12,6 @@ use super::asking::{Asker, asking};
 use super::steps::{Step, Steps, Tables};
 use super::{Installed, broken};
 use crate::face::DeviceError;
-use crate::pair::Beside;
 use crate::plan::{Calls, RulesPlan};
 
 /// Operations that are handed over at a time: as many as an application has room for in a burst's
@@ -191,16 +190,6 @@ impl<'a> Carrier<'a> {
         if let Some((waited, asked_ns)) = self.control.waited.as_mut().zip(asked_ns) {
             waited.record(now_ns.saturating_sub(asked_ns));
         }
-    }
-
-    /// A turn without operations.
-    pub(super) fn pass(&mut self) {
-        self.turn_ns = 0;
-    }
-
-    /// Time of the last turn.
-    pub(super) fn turn_ns(&self) -> u64 {
-        self.turn_ns
     }
 
     /// Carries everything out at once, without packets. Time runs in calls alone: making the
@@ -418,13 +407,15 @@ impl<'a> Carrier<'a> {
     }
 }
 
-impl Beside for Carrier<'_> {
-    fn opened(&mut self, at_ns: u64) {
+impl Carrier<'_> {
+    /// The measured part has begun, at this time of the process's clock.
+    pub(super) fn opened(&mut self, at_ns: u64) {
         self.opened_ns = Some(at_ns);
     }
 
+    /// Carries out what is due; how long that took, nanoseconds.
     #[inline]
-    fn turn(&mut self) -> u64 {
+    pub(super) fn turn(&mut self) -> u64 {
         self.turn_ns = 0;
         let Some(opened_ns) = self.opened_ns.filter(|_| self.control.ended_ns.is_none()) else {
             return 0;

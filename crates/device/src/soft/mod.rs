@@ -1,60 +1,43 @@
 //! `soft`: the software NIC under a memory wire.
 //!
-//! The calling thread generates and counts. With placement `inline` the NIC and the network
-//! function share a core of their own (the core that polls the queue runs the pipeline); with
-//! `engine` each has one, and queues lie between them; with `card` it runs as `niclab nic` does, on
-//! several cores: under a clocked wire, or, where its RSS changes, under a generator.
+//! It runs the card that `niclab nic` runs ([`niclab_card::Card`]): on one core (`driven`), whose
+//! rules may change while frames come, or on several (`clocked`). Frames come by the clock, so that
+//! no core generates them; where RSS changes meanwhile (`carded`), a generator sends them.
 
 mod asking;
 mod carded;
 pub mod clocked;
 mod control;
-#[cfg(test)]
-mod engine_tests;
+mod driven;
 pub mod kvs;
-mod lanes;
 mod programs;
-mod stages;
 mod steps;
 mod threads;
 
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Instant;
 
 use niclab_load::{Control, Load, LoadError, Observation, Rate};
-use niclab_nic::limits::BURST;
 use niclab_nic::rule::session::Session;
 use niclab_nic::rule::{Action, Pattern, Rule};
-use niclab_nic::{Nic, NicConfig, RuleError, RuleId, Worker};
+use niclab_nic::{Nic, NicConfig, RuleError, RuleId};
 use niclab_packet::size::FCS_LEN;
-use niclab_port::queues::queues;
-use niclab_port::wire::wire;
 
 use crate::cores::{self, Pinned};
 use crate::face::{
     self, About, DeviceError, Fact, Place, Placement, Processed, Processing, RuleBlock, Setup,
     SetupReport, Testbed,
 };
-use crate::pair::{Beside, Stage, Trial};
 use crate::patterns::Patterns;
 use crate::plan::{ControlCore, Plan, RulesPlan, Work, no_spread};
 use crate::serving::{Answered, Serving};
 use control::Carrier;
-use lanes::lanes;
-use stages::{Engine, Function, Inline};
+use driven::{Done, Offer};
 
 /// Frames each ring of the wire holds, as a usual receive ring.
 const WIRE_DEPTH: u32 = 1_024;
-
-/// Frames the ring of a queue holds where the NIC has a core of its own: as the wire, but less
-/// where many queues would take up the memory.
-const QUEUE_DEPTH_MAX: usize = 1_024;
-
-/// Frames that all queues hold together, unless a burst for each takes more.
-const QUEUES_DEPTH_MAX: usize = 8_192;
 
 /// Longest frame that the card as a program has room for, bytes with FCS: it would cut others.
 const CARD_FRAME_LEN_MAX: u16 = 1_536 + FCS_LEN;
@@ -65,7 +48,7 @@ const SETTLE_STEPS: usize = 1 << 16;
 /// How long the traffic is offered that shows which rules it meets.
 const MEETING_NS: u64 = 200_000_000;
 
-/// The software NIC with its generator and sink.
+/// The software NIC under a clocked wire.
 pub struct Soft {
     about: About,
     /// Threads keep to cores of their own. Without it figures mean nothing, but frames are counted
@@ -79,8 +62,6 @@ pub struct Soft {
 struct Seats {
     tester: Option<u32>,
     function: Option<u32>,
-    /// The NIC's own, with placement `engine`.
-    engine: Option<u32>,
 }
 
 impl Seats {
@@ -89,22 +70,15 @@ impl Seats {
         if placement == Placement::Card {
             return Ok(Seats::default());
         }
-        let engine = placement == Placement::Engine;
-        let (name, needed) = if engine { ("soft, placement engine,", 3) } else { ("soft", 2) };
-        let cores = cores::take(name, needed)?;
-        let seat = |i: usize| cores.get(i).copied();
-        Ok(Seats { tester: seat(0), function: seat(1), engine: seat(2) })
+        let cores = cores::take("soft", 2)?;
+        Ok(Seats { tester: cores.first().copied(), function: cores.get(1).copied() })
     }
 }
 
 /// What a set-up made.
 struct State {
     nic: Nic,
-    worker: Worker,
-    placement: Placement,
     seats: Seats,
-    /// Longest frame, without FCS.
-    frame_len_max: u16,
     /// What was asked for.
     setup: Setup,
     /// The rules of each block of the set-up that were created one by one, and their actions.
@@ -158,13 +132,10 @@ fn about(placement: Placement, seats: Seats) -> About {
     let wire = format!("memory wire, {WIRE_DEPTH} descriptors");
     let (device, core, placed) = match placement {
         Placement::Inline => (
-            "software NIC, inline",
+            "software NIC, on one core",
             seats.function,
             "inline: the core that polls the queue runs the NIC",
         ),
-        Placement::Engine => {
-            ("software NIC, engine", seats.engine, "engine: the NIC has a core of its own")
-        }
         Placement::Card => {
             ("software NIC as a program", None, "card: the NIC runs as `niclab nic` does")
         }
@@ -179,12 +150,9 @@ fn about(placement: Placement, seats: Seats) -> About {
             fact("clock", niclab_load::clock::Clock::new().source().to_owned()),
         ],
         places: vec![
-            place("generator", "generator", seats.tester),
-            place("wire", &wire, None),
+            place("wire", &clocked_wire(), None),
             place("device", device, core),
             place("function", face::Function::Forward.label(), seats.function),
-            place("wire", &wire, None),
-            place("sink", "sink", seats.tester),
         ],
         clocked: clocked_places(),
         carded: carded_places(&wire),
@@ -199,11 +167,15 @@ fn about(placement: Placement, seats: Seats) -> About {
     }
 }
 
+fn clocked_wire() -> String {
+    format!("clocked wire, {WIRE_DEPTH} descriptors")
+}
+
 /// What stands where frames come to the card by the clock.
 fn clocked_places() -> Vec<Place> {
     let place = |role: &str, label: String| Place { role: role.to_owned(), label, core: None };
     vec![
-        place("wire", format!("clocked wire, {WIRE_DEPTH} descriptors, for each core")),
+        place("wire", format!("{}, for each core", clocked_wire())),
         place("device", "software NIC as a program, on all cores of the set-up".to_owned()),
         place("function", face::Function::Forward.label().to_owned()),
     ]
@@ -247,11 +219,8 @@ impl Testbed for Soft {
         report.rules_installed = u64::from(nic.len());
         report.rule_bytes = Some((nic.rule_bytes() - before) as u64);
         report.rss = Some(nic.rss().clone());
-        let worker = nic.worker();
-        let frame_len_max = setup.frame_len_max.saturating_sub(FCS_LEN);
         self.about = about(placement, seats);
-        let setup = setup.clone();
-        self.state = Some(State { nic, worker, placement, seats, frame_len_max, setup, blocks });
+        self.state = Some(State { nic, seats, setup: setup.clone(), blocks });
         Ok(report)
     }
 
@@ -259,11 +228,7 @@ impl Testbed for Soft {
         let state = self.state.as_mut().ok_or_else(|| broken("operate before set-up"))?;
         let done = match plan.threads {
             None => state.operate(plan),
-            Some(threads) => {
-                // No packets: there is no burst to wait for before memory is used again.
-                state.worker.offline();
-                threads::operate(&mut state.nic, plan, threads, self.pinned)
-            }
+            Some(threads) => threads::operate(&mut state.nic, plan, threads, self.pinned),
         };
         if matches!(done, Err(DeviceError::Broken { .. })) {
             self.state = None;
@@ -280,20 +245,16 @@ impl Testbed for Soft {
     }
 
     fn run(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {
-        let pinned = self.pinned;
-        let state = self.state.as_mut().ok_or_else(|| broken("run before set-up"))?;
-        let seen = match state.placement {
-            Placement::Card => return state.run_carded(load, plan, pinned),
-            Placement::Inline => state.run_inline(load, plan),
-            Placement::Engine => state.run_engine(load, plan),
-        };
-        if matches!(seen, Err(DeviceError::Broken { .. })) {
-            // Whatever rules it has now are not those of the set-up.
-            self.state = None;
+        let state = self.state.take().ok_or_else(|| broken("run before set-up"))?;
+        if state.setup.placement == Placement::Card {
+            let seen = state.run_carded(load, plan, self.pinned);
+            self.state = Some(state);
+            return seen;
         }
-        let mut observation = seen?;
-        observation.balance(0);
-        Ok(observation)
+        // Where the card broke, whatever rules there were are gone.
+        let (state, seen) = state.run_driven(load, plan);
+        self.state = state;
+        seen
     }
 }
 
@@ -314,9 +275,7 @@ fn check_cores(setup: &Setup) -> Result<(), DeviceError> {
             lacks(format!("{} ports: a card has one, or an even number", setup.ports))
         }
         Placement::Card => Ok(()),
-        Placement::Inline | Placement::Engine if setup.cores > 1 => {
-            lacks("several cores for queues".to_owned())
-        }
+        Placement::Inline if setup.cores > 1 => lacks("several cores for queues".to_owned()),
         _ => setup.check_plain(),
     }
 }
@@ -334,55 +293,49 @@ pub fn rules_met(setup: &Setup, load: &Load) -> Result<u32, DeviceError> {
         }
     }
     while !nic.settle(SETTLE_STEPS) {}
-    let worker = nic.worker();
-    let (placement, seats) = (Placement::Inline, Seats::default());
-    let frame_len_max = setup.frame_len_max.saturating_sub(FCS_LEN);
-    let blocks = Vec::new();
-    let setup = setup.clone();
-    let mut state = State { nic, worker, placement, seats, frame_len_max, setup, blocks };
     let load = Load { rate: Rate::Saturate, duration_ns: MEETING_NS, warmup_ns: 0, ..load.clone() };
-    state.run_inline(&load, &Plan::Rest)?;
+    let (blocks, seats) = (Vec::new(), Seats::default());
+    let state = State { nic, seats, setup: setup.clone(), blocks };
+    let (state, seen) = state.run_driven(&load, &Plan::Rest);
+    seen?;
+    let state = state.ok_or_else(|| broken("the card is gone"))?;
     let is_met = |id: &RuleId| state.nic.query(*id).is_ok_and(|counts| counts.packets > 0);
     Ok(session.ids().filter(is_met).count() as u32)
 }
 
 impl State {
-    fn trial<'a>(&self, load: &'a Load) -> Trial<'a> {
-        Trial { device: "soft", load, depth: WIRE_DEPTH, core: self.seats.tester }
+    /// Offers a load to a card of one core. The state is gone where the card broke.
+    fn run_driven(
+        mut self,
+        load: &Load,
+        plan: &Plan,
+    ) -> (Option<State>, Result<Observation, DeviceError>) {
+        let rules = match plan {
+            Plan::Rest => None,
+            Plan::Rules(plan) => Some(&**plan),
+            Plan::Spread(_) => return (Some(self), no_spread()),
+        };
+        let State { nic, seats, setup, blocks } = self;
+        let of_rules = rules.map(|plan| (plan, &blocks[..]));
+        let offer = Offer { load, setup: &setup, seats, plan: of_rules };
+        let (nic, seen) = offer.run(nic);
+        let Some(nic) = nic else { return (None, seen.map(|(seen, _)| seen)) };
+        self = State { nic, seats, setup, blocks };
+        let seen = seen.and_then(|(seen, done)| self.enter(rules, seen, done));
+        let is_broken = matches!(seen, Err(DeviceError::Broken { .. }));
+        (Some(self).filter(|_| !is_broken), seen)
     }
 
-    fn run_inline(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {
-        let frame_len = usize::from(self.frame_len_max);
-        let (far, near) = wire(WIRE_DEPTH as usize, 0, frame_len).map_err(broken)?;
-        let (mut out, mut back) = lanes(far, self.frame_len_max);
-        let trial = self.trial(load);
-        let queues = self.nic.queues();
-        let mut control = match plan {
-            Plan::Rest => None,
-            Plan::Spread(_) => return no_spread(),
-            Plan::Rules(plan) => {
-                let control = Carrier::new(plan, &mut self.nic, &self.blocks, load.duration_ns)?;
-                Some((plan, control))
-            }
-        };
-        let (same, asker, beside) = match &mut control {
-            None => (None, None, None),
-            Some((plan, control)) => match plan.core {
-                ControlCore::Same => (Some(control), None, None),
-                ControlCore::Distinct => {
-                    let asker = control.asked_by();
-                    (None, asker, Some(control as &mut dyn Beside))
-                }
-            },
-        };
-        let inline = Inline::new(stages::Nic::new(&mut self.worker, near, queues), same, asker);
-        let stage = Stage::new("function", self.seats.function, inline);
-        let seen = trial.run_beside((&mut out, &mut back), vec![stage], beside);
-        let ended = control.map(|(plan, control)| (plan, control.end()));
-        let Some((plan, (record, ids))) = ended else { return seen };
-        let undone = self.undo(plan, ids).map_err(broken);
-        let observation = seen?;
-        undone.map(|()| Observation { control: Some(record), ..observation })
+    /// Takes back what a plan did, and enters it into what was seen.
+    fn enter(
+        &mut self,
+        plan: Option<&RulesPlan>,
+        seen: Observation,
+        done: Option<Done>,
+    ) -> Result<Observation, DeviceError> {
+        let Some((plan, (record, ids))) = plan.zip(done) else { return Ok(seen) };
+        self.undo(plan, ids).map_err(broken)?;
+        Ok(Observation { control: Some(record), ..seen })
     }
 
     /// Leaves the rules of the set-up, as they were; `ids` are those that stand where the plan
@@ -409,8 +362,6 @@ impl State {
             ControlCore::Same => self.seats.function.map(Pinned::to),
             ControlCore::Distinct => self.seats.tester.map(Pinned::to),
         };
-        // No packets: there is no burst to wait for before memory is used again.
-        self.worker.offline();
         let plan = &RulesPlan { start_ns: 0, per_s: None, ..plan.clone() };
         if let Work::Renew { .. } = plan.work {
             let reason = "rules are renewed as long as a load lasts, and there is none".to_owned();
@@ -431,7 +382,7 @@ impl State {
 
     /// The card on as many cores as the set-up says: behind the tester's, where there are enough.
     fn run_carded(
-        &mut self,
+        &self,
         load: &Load,
         plan: &Plan,
         pinned: bool,
@@ -458,31 +409,9 @@ impl State {
         }
         let tester = (cores.len() > count).then(|| cores.remove(0)).filter(|_| pinned);
         cores.truncate(count);
-        let shape = (self.nic.queues(), self.frame_len_max);
+        let frame_len_max = self.setup.frame_len_max.saturating_sub(FCS_LEN);
+        let shape = (self.nic.queues(), frame_len_max);
         carded::run((load, *plan), shape, (cores, tester))
-    }
-
-    fn run_engine(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {
-        if *plan != Plan::Rest {
-            let capability = "plans with placement engine".to_owned();
-            return Err(DeviceError::NotSupported { capability });
-        }
-        let count = self.nic.queues();
-        let depth = (QUEUES_DEPTH_MAX / usize::from(count)).clamp(BURST, QUEUE_DEPTH_MAX);
-        // All queues full, the transmit ring as full as one of them, a burst in each hand.
-        let behind = (usize::from(count) + 1) * depth + 2 * BURST;
-        let frame_len = usize::from(self.frame_len_max);
-        let (far, near) = wire(WIRE_DEPTH as usize, behind, frame_len).map_err(broken)?;
-        let (mut out, mut back) = lanes(far, self.frame_len_max);
-        let (nic_side, function_side) = queues(count, depth, near.frames());
-        let trial = self.trial(load);
-        let function = Function::new(Arc::clone(near.region()), function_side, count);
-        let engine = Engine::new(stages::Nic::new(&mut self.worker, near, count), nic_side);
-        let stages = vec![
-            Stage::new("engine", self.seats.engine, engine),
-            Stage::new("function", self.seats.function, function),
-        ];
-        trial.run((&mut out, &mut back), stages)
     }
 }
 
