@@ -2,7 +2,7 @@
 //! a store.
 
 use niclab_apps::kvs::frames::Identity;
-use niclab_apps::kvs::hash::{STEERED, owner};
+use niclab_apps::kvs::protocol::hash::{STEERED, owner};
 use niclab_program::{Change, Entry, Invocation, Part, Pipeline, Program};
 
 use crate::CardError;
@@ -69,7 +69,7 @@ pub(crate) fn broken(error: &dyn std::fmt::Display) -> CardError {
 
 #[cfg(test)]
 mod tests {
-    use niclab_apps::kvs::hash::steered;
+    use niclab_apps::kvs::protocol::hash::steered;
     use niclab_nic::limits::BURST;
     use niclab_nic::memory::Region;
     use niclab_packet::stack::{Layer, build};

@@ -6,12 +6,12 @@
 #![allow(dead_code)]
 
 use niclab_apps::kvs::datagram;
-use niclab_apps::kvs::limits::{
-    DATAGRAM_ANSWER_LEN_MAX, LINE_LEN_MAX, PARTITION_BYTES_MIN, VALUE_LEN_MAX,
-};
+use niclab_apps::kvs::protocol::datagram::parts;
+use niclab_apps::kvs::protocol::limits::{DATAGRAM_ANSWER_LEN_MAX, LINE_LEN_MAX, VALUE_LEN_MAX};
+use niclab_apps::kvs::protocol::time::Moment;
 use niclab_apps::kvs::session::{Context, Host, Next, Session, Standing};
+use niclab_apps::kvs::store::limits::PARTITION_BYTES_MIN;
 use niclab_apps::kvs::store::{Statistics, Store};
-use niclab_apps::kvs::time::Moment;
 
 /// Room for answers at a time: small, so that talks often have to wait for it.
 const ROOM: usize = 200;
@@ -81,7 +81,7 @@ pub fn datagrams(mut said: &[u8]) {
         let Some(id) = datagram::serve(datagram, &mut out, &context) else { continue };
         assert!(out.len() <= DATAGRAM_ANSWER_LEN_MAX + VALUE_LEN_MAX + 8192);
         let mut whole = Vec::new();
-        datagram::parts(id, &out).for_each(|(_, part)| whole.extend_from_slice(part));
+        parts(id, &out).for_each(|(_, part)| whole.extend_from_slice(part));
         assert_eq!(whole, out);
     }
 }

@@ -15,12 +15,12 @@ use std::sync::MutexGuard;
 
 use niclab_nic::limits::BURST;
 
-use super::binary::keyed;
-use super::datagram;
-use super::hash::Key;
-use super::limits::{ANSWERS_LEN_MAX, DATAGRAM_ANSWER_LEN_MAX};
-use super::session::Context;
-use super::store::{Partition, Store};
+use crate::kvs::binary::keyed;
+use crate::kvs::datagram;
+use crate::kvs::protocol::hash::Key;
+use crate::kvs::protocol::limits::{ANSWERS_LEN_MAX, DATAGRAM_ANSWER_LEN_MAX};
+use crate::kvs::session::Context;
+use crate::kvs::store::{Partition, Store};
 
 /// What is done with a burst, step by step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -270,11 +270,11 @@ fn send(
 
 #[cfg(test)]
 mod tests {
-    use super::super::hash::{owner, steered};
-    use super::super::session::{Host, Standing};
-    use super::super::store::{Spread, Statistics};
-    use super::super::time::Moment;
     use super::*;
+    use crate::kvs::protocol::hash::{owner, steered};
+    use crate::kvs::protocol::time::Moment;
+    use crate::kvs::session::{Host, Standing};
+    use crate::kvs::store::{Spread, Statistics};
 
     struct Nobody;
 

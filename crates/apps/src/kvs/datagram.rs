@@ -1,25 +1,19 @@
-//! The frame of memcached's UDP: eight bytes before each request and each part of an answer.
+//! Requests in a datagram of memcached's UDP, and their answer.
 //!
-//! From its protocol.txt, "UDP protocol": request id, number of the datagram, how many there are,
-//! and two bytes that are 0, all big-endian. Requests of several datagrams are refused, as
-//! memcached does.
+//! A request in several datagrams is refused, as memcached does.
 
-use super::binary;
-use super::limits::{DATAGRAM_ANSWER_LEN_MAX, DATAGRAM_LEN_MAX};
-use super::session::{Context, Next, Session};
-
-/// Bytes of the frame header.
-pub const FRAME_LEN: usize = 8;
-
-/// Bytes of an answer that a datagram has at most.
-const PART_LEN_MAX: usize = DATAGRAM_LEN_MAX - FRAME_LEN;
+use crate::kvs::binary;
+use crate::kvs::protocol::datagram::FRAME_LEN;
+use crate::kvs::protocol::limits::DATAGRAM_ANSWER_LEN_MAX;
+use crate::kvs::session::{Context, Next, Session};
 
 const SEVERAL: &[u8] = b"SERVER_ERROR multi-packet request not supported\r\n";
 const INCOMPLETE: &[u8] = b"SERVER_ERROR incomplete request in a datagram\r\n";
 const TOO_LONG: &[u8] = b"SERVER_ERROR answer too long for UDP\r\n";
 
-/// Serves the requests in a datagram and leaves the answer in `out`, to be sent by [`parts`]; the
-/// request id. What has no frame header gets no answer: `None`.
+/// Serves the requests in a datagram and returns its request id; the answer is in `out`, which
+/// [`parts`](crate::kvs::protocol::datagram::parts) cuts into datagrams. A datagram without a frame
+/// header gets no answer: `None`.
 pub fn serve(datagram: &[u8], out: &mut Vec<u8>, context: &Context<'_>) -> Option<u16> {
     out.clear();
     let (frame, requests) = datagram.split_at_checked(FRAME_LEN)?;
@@ -46,18 +40,6 @@ pub fn serve(datagram: &[u8], out: &mut Vec<u8>, context: &Context<'_>) -> Optio
     Some(id)
 }
 
-/// Frame header and content of each datagram of an answer.
-#[inline]
-pub fn parts(id: u16, answer: &[u8]) -> impl Iterator<Item = ([u8; FRAME_LEN], &[u8])> {
-    let count = answer.len().div_ceil(PART_LEN_MAX) as u16;
-    answer.chunks(PART_LEN_MAX).enumerate().map(move |(number, part)| {
-        let words = [id, number as u16, count, 0].map(u16::to_be_bytes);
-        let mut frame = [0; FRAME_LEN];
-        frame.copy_from_slice(words.as_flattened());
-        (frame, part)
-    })
-}
-
 /// The request id of a datagram, the one request of the binary protocol that it has, and its key,
 /// where that is all of it and has a key: what a burst can be served together of.
 #[inline]
@@ -69,11 +51,12 @@ pub fn single(datagram: &[u8]) -> Option<(u16, &[u8], &[u8])> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::limits::VALUE_LEN_MAX;
-    use super::super::session::{Host, Standing};
-    use super::super::store::{Statistics, Store};
-    use super::super::time::Moment;
     use super::*;
+    use crate::kvs::protocol::datagram::parts;
+    use crate::kvs::protocol::limits::{DATAGRAM_LEN_MAX, VALUE_LEN_MAX};
+    use crate::kvs::protocol::time::Moment;
+    use crate::kvs::session::{Host, Standing};
+    use crate::kvs::store::{Statistics, Store};
 
     struct Nobody;
 
@@ -160,13 +143,13 @@ mod tests {
         let store = Store::new(32 << 20, 1, 7).unwrap();
         let key = store.key(b"k");
         let value = vec![1; VALUE_LEN_MAX];
-        let new = super::super::store::New {
+        let new = crate::kvs::store::New {
             flags: 0,
-            expiry: super::super::time::Expiry::NEVER,
+            expiry: crate::kvs::protocol::time::Expiry::NEVER,
             cas: 1,
             marks: 0,
         };
-        let whole = super::super::store::Value::Whole(&value);
+        let whole = crate::kvs::store::Value::Whole(&value);
         store.partition(&key).put(&key, new, whole, Moment(1000)).unwrap();
         let once = ask(&store, &framed([1, 0, 1, 0], b"get k\r\n")).unwrap();
         assert!(once.len() > VALUE_LEN_MAX && once.ends_with(b"END\r\n"));

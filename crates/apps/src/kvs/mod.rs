@@ -1,11 +1,10 @@
 //! A key-value store that speaks memcached's protocols.
 //!
+//! - `protocol`: requests, answers and events as bytes and types.
 //! - `store`: items in partitions, each a log and an index to it, within a limit of memory.
 //! - `text`, `binary`, `datagram`: memcached's protocols, from bytes to bytes.
-//! - `number`: numbers, as memcached reads them.
 //! - `session`: what one connection has said so far.
 //! - `bulk`: datagrams that came together, served together.
-//! - `event`: what a card tells of requests that it has looked at.
 //! - `frames`: a host made of frames, for a card's queues.
 //! - `server`: sockets of the kernel, and a thread for each core.
 //!
@@ -15,17 +14,10 @@
 pub mod binary;
 pub mod bulk;
 pub mod datagram;
-pub mod event;
 pub mod frames;
-pub mod hash;
-pub mod limits;
-mod number;
+pub mod protocol;
 pub mod server;
 pub mod session;
 mod standing;
 pub mod store;
 pub mod text;
-pub mod time;
-
-/// What `version` answers: whose protocol it is, up to which of its releases, and who speaks.
-pub const VERSION: &str = "1.6.18-niclab";

@@ -3,14 +3,11 @@
 //! Bytes in, bytes out: no socket, no clock. Requests are read where the bytes lie; a request that
 //! is not whole yet waits, and is looked at again when as much has come as it needs.
 
-use super::binary;
-pub use super::standing::{CpuTime, Host, Standing};
-use super::store::Store;
-use super::text;
-use super::time::Moment;
-
-/// First byte of a connection that speaks the binary protocol.
-pub const BINARY_MAGIC: u8 = 0x80;
+use crate::kvs::protocol::binary::BINARY_MAGIC;
+use crate::kvs::protocol::time::Moment;
+pub use crate::kvs::standing::{CpuTime, Host, Standing};
+use crate::kvs::store::Store;
+use crate::kvs::{binary, text};
 
 /// What is there to serve a request with.
 #[derive(Clone, Copy)]

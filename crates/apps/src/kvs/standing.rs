@@ -2,10 +2,11 @@
 
 use std::net::IpAddr;
 
-use super::VERSION;
-use super::limits::{KEY_LEN_MAX, VALUE_LEN_MAX};
-use super::session::Context;
-use super::store::Statistics;
+use crate::kvs::protocol::VERSION;
+use crate::kvs::protocol::limits::{DATAGRAM_ANSWER_LEN_MAX, KEY_LEN_MAX, VALUE_LEN_MAX};
+use crate::kvs::session::Context;
+use crate::kvs::store::Statistics;
+use crate::kvs::store::limits::PREFIXES_BYTES_MAX;
 
 /// Who serves.
 pub trait Host {
@@ -155,6 +156,11 @@ pub fn slabs(context: &Context<'_>, each: Each<'_>) {
     each("total_malloced", &(store.memory_bytes - store.hash_bytes).to_string());
 }
 
+const _: () = assert!(
+    PREFIXES_BYTES_MAX < DATAGRAM_ANSWER_LEN_MAX,
+    "all prefixes fit into the answer to a datagram"
+);
+
 /// Adds what `stats detail dump` tells: what was asked for, by prefix of the key.
 pub fn prefixes(context: &Context<'_>, out: &mut Vec<u8>) {
     for (prefix, of) in context.store.prefixes() {
@@ -224,9 +230,9 @@ pub fn settings(context: &Context<'_>, each: Each<'_>) {
 mod tests {
     use std::cell::Cell;
 
-    use super::super::store::Store;
-    use super::super::time::Moment;
     use super::*;
+    use crate::kvs::protocol::time::Moment;
+    use crate::kvs::store::Store;
 
     /// Counts how often somebody asks for the time of the process.
     #[derive(Default)]

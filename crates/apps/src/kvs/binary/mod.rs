@@ -3,20 +3,20 @@
 //! From its doc/protocol-binary.txt, and where that is silent or memcached does otherwise, from
 //! what memcached does. There is no SASL here: its requests are answered as by a memcached without.
 
-mod frame;
 #[cfg(test)]
 mod malformed;
 mod requests;
 #[cfg(test)]
 mod tests;
 
-use super::hash::Key as HashedKey;
-use super::limits::{KEY_LEN_MAX, VALUE_LEN_MAX};
-use super::session::{BINARY_MAGIC, Context, Step};
-use super::store::{Header, Item, Partition};
-use super::time::Moment;
-pub use frame::HEAD_LEN;
-use frame::{Head, Status, opcode, refuse};
+use crate::kvs::protocol::binary::{
+    self, BINARY_MAGIC, FOUND_LEN, HEAD_LEN, Head, Status, opcode, refuse,
+};
+use crate::kvs::protocol::hash::Key as HashedKey;
+use crate::kvs::protocol::limits::{KEY_LEN_MAX, VALUE_LEN_MAX};
+use crate::kvs::protocol::time::Moment;
+use crate::kvs::session::{Context, Step};
+use crate::kvs::store::{Header, Item, Partition};
 
 /// Longest body that is waited for or passed over, as in memcached: beyond it the client is lost.
 const BODY_LEN_MAX: usize = 1 << 30;
@@ -78,13 +78,10 @@ pub fn keyed(
     }
 }
 
-/// Bytes of the answer to a get before the value.
-pub const FOUND_LEN: usize = frame::FOUND_LEN;
-
 /// The answer to a get that has found an item, before the value.
 #[inline]
 pub fn found(opaque: [u8; 4], header: &Header) -> [u8; FOUND_LEN] {
-    frame::found(opaque, header.cas, header.flags, header.value_len)
+    binary::found(opaque, header.cas, header.flags, header.value_len)
 }
 
 /// Adds the answer to a get that has found this, or nothing.

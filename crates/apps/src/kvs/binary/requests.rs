@@ -1,15 +1,14 @@
 //! What each request of the binary protocol does, and its answer.
 
-use super::super::VERSION;
-use super::super::hash::Key;
-use super::super::session::Context;
-use super::super::standing;
-use super::super::store::{
-    Asked, Count, CountWay, Counted, Deleted, Mode, Partition, Write, Written,
-};
-use super::super::text::flush_time;
-use super::super::time::{Expiry, Moment};
-use super::frame::{Answer, DONE, Request, Status, answer, number, opcode, refuse};
+use crate::kvs::protocol::VERSION;
+use crate::kvs::protocol::answer::{Deleted, Written};
+use crate::kvs::protocol::binary::{Answer, DONE, Request, Status, answer, number, opcode, refuse};
+use crate::kvs::protocol::hash::Key;
+use crate::kvs::protocol::request::{Count, CountWay, Mode, Write};
+use crate::kvs::protocol::time::{Expiry, Moment, flush_time};
+use crate::kvs::session::Context;
+use crate::kvs::standing;
+use crate::kvs::store::{Asked, Counted, Partition};
 
 /// As the time of a count: where there is no item, none is made.
 const NEVER_MADE: u64 = 0xffff_ffff;

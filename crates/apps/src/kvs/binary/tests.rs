@@ -1,11 +1,11 @@
 //! Frames of the binary protocol: what is asked, and what is answered.
 
-use super::super::limits::VALUE_LEN_MAX;
-use super::super::session::{Host, Next, Session, Standing};
-use super::super::store::{Statistics, Store};
-use super::super::time::Moment;
 use super::*;
-use frame::number;
+use crate::kvs::protocol::binary::number;
+use crate::kvs::protocol::limits::VALUE_LEN_MAX;
+use crate::kvs::protocol::time::Moment;
+use crate::kvs::session::{Host, Next, Session, Standing};
+use crate::kvs::store::{Statistics, Store};
 
 struct Nobody;
 

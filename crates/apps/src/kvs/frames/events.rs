@@ -4,14 +4,14 @@
 //! then all carried out in their order, while the items of the next are asked for. The partition's
 //! lock is held meanwhile.
 
-use super::super::binary::{found, got};
-use super::super::bulk::{AHEAD, Bulk, Step, Watch};
-use super::super::event::{Client, GET_LEN, Told, Written};
-use super::super::hash::Key;
-use super::super::session::Context;
-use super::super::store::{Item, Partition, Place};
 use super::reply::{self, Peer, SHORT_LEN_MAX, Template};
 use super::{BURST, Counted, Station};
+use crate::kvs::binary::{found, got};
+use crate::kvs::bulk::{AHEAD, Bulk, Step, Watch};
+use crate::kvs::protocol::event::{Client, GET_LEN, Told, Written};
+use crate::kvs::protocol::hash::Key;
+use crate::kvs::session::Context;
+use crate::kvs::store::{Item, Partition, Place};
 use crate::service::Answers;
 
 /// What is to be done about an event.

@@ -3,14 +3,15 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::super::event::Client;
-use super::super::event::tests::asked;
-use super::super::hash::Key;
-use super::super::store::played_tests::{CORES, Card, Random, lent, set_of};
-use super::super::store::{Deleted, Spread, Store, Written};
-use super::super::time::{Expiry, Moment};
 use super::tests::{Nobody, Sent, US};
 use super::*;
+use crate::kvs::protocol::answer::{Deleted, Written};
+use crate::kvs::protocol::event::Client;
+use crate::kvs::protocol::event::tests::asked;
+use crate::kvs::protocol::hash::Key;
+use crate::kvs::protocol::time::{Expiry, Moment};
+use crate::kvs::store::played_tests::{CORES, Card, Random, lent, set_of};
+use crate::kvs::store::{Spread, Store};
 
 const SEED: u64 = 7;
 

@@ -7,10 +7,10 @@
 use niclab_packet::checksum;
 use niclab_packet::wire::{IpProtocol, ethernet, ipv4, tcp, udp};
 
-use super::super::limits::UNREACHABLE_PER_S_MAX;
-use super::super::time::Moment;
 use super::reply::{self, Peer};
 use super::{Came, IP_AT, Station};
+use crate::kvs::protocol::limits::UNREACHABLE_PER_S_MAX;
+use crate::kvs::protocol::time::Moment;
 use crate::service::Answers;
 
 /// What may still be said in the second that is.

@@ -2,10 +2,10 @@
 
 use niclab_packet::wire::tcp;
 
-use super::super::limits::UNREACHABLE_PER_S_MAX;
-use super::super::time::Moment;
 use super::tests::{THEM, US, World, datagram, packet};
 use super::*;
+use crate::kvs::protocol::limits::UNREACHABLE_PER_S_MAX;
+use crate::kvs::protocol::time::Moment;
 
 /// A segment of TCP to the store's port.
 fn segment_of(peer: &Peer, flags: tcp::Flags, content: &[u8]) -> Vec<u8> {

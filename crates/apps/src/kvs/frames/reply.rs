@@ -7,10 +7,10 @@ use niclab_packet::wire::{
     EtherType, IpProtocol, MacAddress, arp as arp_wire, ethernet, icmp, ipv4, tcp, udp,
 };
 
-use super::super::binary::FOUND_LEN;
-use super::super::datagram::{FRAME_LEN, parts};
-use super::super::limits::DATAGRAM_LEN_MAX;
 use super::{Counted, Identity};
+use crate::kvs::protocol::binary::FOUND_LEN;
+use crate::kvs::protocol::datagram::{FRAME_LEN, parts};
+use crate::kvs::protocol::limits::DATAGRAM_LEN_MAX;
 use crate::service::Answers;
 
 /// Bytes of all headers before a datagram's content.

@@ -3,11 +3,11 @@
 use niclab_nic::memory::Region;
 use niclab_packet::wire::udp::ChecksumMode;
 
-use super::super::bulk::Step;
-use super::super::session::{Host, Standing};
-use super::super::store::{Spread, Statistics, Store};
-use super::super::time::Moment;
 use super::*;
+use crate::kvs::bulk::Step;
+use crate::kvs::protocol::time::Moment;
+use crate::kvs::session::{Host, Standing};
+use crate::kvs::store::{Spread, Statistics, Store};
 
 pub(super) const US: Identity = Identity {
     mac: MacAddress([2, 0, 10, 9, 0, 2]),
@@ -156,13 +156,13 @@ fn a_long_answer_goes_in_parts_and_what_finds_no_frame_is_counted() {
     let mut world = World::new();
     let key = world.store.key(b"k");
     let value = vec![b'v'; 100 << 10];
-    let new = super::super::store::New {
+    let new = crate::kvs::store::New {
         flags: 0,
-        expiry: super::super::time::Expiry::NEVER,
+        expiry: crate::kvs::protocol::time::Expiry::NEVER,
         cas: 1,
         marks: 0,
     };
-    let whole = super::super::store::Value::Whole(&value);
+    let whole = crate::kvs::store::Value::Whole(&value);
     world.store.partition(&key).put(&key, new, whole, Moment(1000)).unwrap();
     let sent = world.ask(request(b"get k\r\n"));
     let mut all = Vec::new();
@@ -301,7 +301,8 @@ fn what_a_card_has_steered_is_served_as_what_it_has_not() {
         head.extend_from_slice(&[0; 12]);
         request(&[&head[..], extras, key, value].concat())
     };
-    let owner = |key: &[u8]| super::super::hash::owner(super::super::hash::steered(key), 2);
+    let owner =
+        |key: &[u8]| crate::kvs::protocol::hash::owner(crate::kvs::protocol::hash::steered(key), 2);
     for number in 0..40 {
         let key = format!("key {number}").into_bytes();
         for frame in [binary(1, &[0; 8], &key, b"value"), binary(0, b"", &key, b"")] {

@@ -6,10 +6,10 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 
-use super::super::limits::ANSWERS_LEN_MAX;
-use super::super::session::{Context, Next, Session};
 use super::Shared;
 use super::tally::add;
+use crate::kvs::protocol::limits::ANSWERS_LEN_MAX;
+use crate::kvs::session::{Context, Next, Session};
 
 /// Times that answers are written in one turn, before others have theirs.
 const ROUNDS_MAX: usize = 8;

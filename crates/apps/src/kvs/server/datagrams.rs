@@ -3,11 +3,12 @@
 use std::io::ErrorKind;
 use std::net::UdpSocket;
 
-use super::super::datagram::{FRAME_LEN, parts, serve};
-use super::super::session::Context;
 use super::Shared;
 use super::connection::Scratch;
 use super::tally::add;
+use crate::kvs::datagram::serve;
+use crate::kvs::protocol::datagram::{FRAME_LEN, parts};
+use crate::kvs::session::Context;
 
 /// Datagrams that are served in one turn, before connections have theirs.
 const BATCH: usize = 64;

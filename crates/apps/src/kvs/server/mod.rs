@@ -25,11 +25,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-use super::frames::{Counted, Identity};
-use super::limits::DATAGRAM_LEN_MAX;
-use super::session::{CpuTime, Host, Standing};
-use super::store::{Loan, Spread, Statistics, Store, StoreError};
-use super::time::Moment;
+use crate::kvs::frames::{Counted, Identity};
+use crate::kvs::protocol::limits::DATAGRAM_LEN_MAX;
+use crate::kvs::protocol::time::Moment;
+use crate::kvs::session::{CpuTime, Host, Standing};
+use crate::kvs::store::{Loan, Spread, Statistics, Store, StoreError};
 use crate::service::Service;
 use cpu::Cpu;
 use queues::Queues;
@@ -252,7 +252,7 @@ impl Server {
     /// What serves the same items to frames, for each core's queues of a card. Where keys are
     /// spread as cards tell them apart ([`Spread::Steered`]), the queue of a core's number has
     /// requests of its own partition alone, of which the card has looked at all headers
-    /// ([`Station::serve`](super::frames::Station::serve)); other queues have anything.
+    /// ([`Station::serve`](crate::kvs::frames::Station::serve)); other queues have anything.
     ///
     /// Where the card lends segments for items and tells events, a loan for each core, in their
     /// order, nothing of that kind comes by queues.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use niclab_nic::limits::BURST;
 use niclab_nic::memory::{Desc, Region};
 
-use super::super::frames::{Identity, Station};
-use super::super::session::Context;
-use super::super::store::Spread;
 use super::{Shared, moment};
+use crate::kvs::frames::{Identity, Station};
+use crate::kvs::session::Context;
+use crate::kvs::store::Spread;
 use crate::service::{Answers, Service};
 
 /// Frames after which a core tells what it has counted, where all its bursts are full.

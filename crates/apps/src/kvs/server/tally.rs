@@ -2,9 +2,10 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use super::super::frames::{Counted, Shown};
-use super::super::store::Stored;
 use super::Standing;
+use crate::kvs::frames::{Counted, Shown};
+use crate::kvs::protocol::event::{SET_ANSWER_LEN, SET_LEN};
+use crate::kvs::store::Stored;
 
 /// Counters of connections, bytes and buffers.
 #[derive(Debug, Default)]
@@ -57,6 +58,8 @@ impl Tally {
     pub fn standing(&self, stored: &Stored) -> Standing {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let frames: Counted = self.frames.all();
+        let stored_in = stored.items * SET_LEN as u64 + stored.content_bytes;
+        let stored_out = stored.items * SET_ANSWER_LEN as u64;
         Standing {
             curr_connections: self.connections.load(Ordering::Relaxed) as u64,
             total_connections: of(&self.connections_total),
@@ -67,8 +70,8 @@ impl Tally {
             conn_yields: of(&self.conn_yields),
             idle_kicks: of(&self.idle_kicks),
             overrun_kicks: of(&self.overrun_kicks),
-            bytes_read: of(&self.bytes_read) + frames.datagram_bytes + stored.bytes_in,
-            bytes_written: of(&self.bytes_written) + frames.answer_bytes + stored.bytes_out,
+            bytes_read: of(&self.bytes_read) + frames.datagram_bytes + stored_in,
+            bytes_written: of(&self.bytes_written) + frames.answer_bytes + stored_out,
             datagrams: of(&self.datagrams) + frames.datagrams + frames.asked + stored.items,
             ..Standing::default()
         }

@@ -11,11 +11,11 @@ use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::io::{Errno, read, write};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use super::super::limits::ANSWERS_LEN_MAX;
-use super::super::session::Context;
 use super::connection::{Connection, Scratch, Wait};
 use super::tally::add;
 use super::{READ_LEN, ServerError, Shared, TURN, datagrams, moment, timespec};
+use crate::kvs::protocol::limits::ANSWERS_LEN_MAX;
+use crate::kvs::session::Context;
 
 /// Events that are taken from the kernel by one call.
 const EVENTS_MAX: usize = 256;

@@ -9,10 +9,10 @@
 //! Of the segments that a card lends one is to be empty for it; all that lives in the one with the
 //! least in use moves to the head of the log, where it has its turn with the others.
 
-use super::super::time::Moment;
 use super::item::{Header, UseCount, drawn, mark};
 use super::log::Place;
 use super::partition::{Partition, Unstored};
+use crate::kvs::protocol::time::Moment;
 
 /// Empty segments that are kept, so that a new head is there while the next segment is emptied.
 const EMPTY_KEPT: usize = 2;

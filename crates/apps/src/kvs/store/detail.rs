@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::limits::{PREFIX_BYTES, PREFIXES_BYTES_MAX};
+use super::limits::{PREFIX_BYTES, PREFIXES_BYTES_MAX};
 
 /// What stands behind a prefix.
 const DELIMITER: u8 = b':';
@@ -119,7 +119,7 @@ fn is_shown(byte: u8) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::limits::PARTITIONS_MAX;
+    use super::super::limits::PARTITIONS_MAX;
     use super::*;
 
     #[test]

@@ -311,8 +311,8 @@ impl Index {
 mod tests {
     use std::collections::HashMap;
 
-    use super::super::super::hash::hash;
     use super::*;
+    use crate::kvs::protocol::hash::hash;
 
     fn hash_of(place: Place) -> u64 {
         hash(&place.0.to_le_bytes(), 3)

@@ -31,11 +31,11 @@ use niclab_nic::dma::Reader;
 use niclab_nic::shared::{Ordering, Shared, WORD};
 use niclab_table::prefetch;
 
-use super::super::event;
-use super::super::limits::KEY_LEN_MAX;
-use super::super::time::Moment;
 use super::item::{ALIGN, HEADER_LEN, Header, item_len, mark};
 use super::turns::Turns;
+use crate::kvs::protocol::event;
+use crate::kvs::protocol::limits::KEY_LEN_MAX;
+use crate::kvs::protocol::time::Moment;
 
 /// Bytes of a segment that is lent.
 pub const LENT_LEN: usize = 1 << 20;
@@ -252,9 +252,9 @@ impl Piece {
 
 #[cfg(test)]
 pub(in super::super) mod tests {
-    use super::super::super::time::Expiry;
     use super::super::item::UseCount;
     use super::*;
+    use crate::kvs::protocol::time::Expiry;
 
     /// A window of so many segments, and its memory for whoever plays the card.
     pub fn window(segments: usize) -> (Window, Arc<Shared>) {

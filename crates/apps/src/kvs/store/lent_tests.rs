@@ -3,14 +3,16 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::super::event::tests::{asked, stored};
-use super::super::event::{Client, Event, Told};
-use super::super::hash::Key;
-use super::super::time::{Expiry, Moment};
 use super::lent::tests::image;
 use super::lent::{LENT_BYTES, LENT_LEN};
 use super::played_tests::{CORES, Card, Random, Under, lent, set_of};
 use super::*;
+use crate::kvs::protocol::answer::{Deleted, Written};
+use crate::kvs::protocol::event::tests::{asked, stored};
+use crate::kvs::protocol::event::{Client, Event, Told};
+use crate::kvs::protocol::hash::Key;
+use crate::kvs::protocol::request::{Mode, Write};
+use crate::kvs::protocol::time::{Expiry, Moment};
 
 const START: Moment = Moment(1_000_000);
 const SEED: u64 = 7;

@@ -21,16 +21,16 @@
 //! that no older one can be behind, and what it took is linked. Why a core that rests has not to be
 //! waited for stands in `turns`.
 
-use super::super::event::{Event, SET_ANSWER_LEN, SET_LEN, Told, Written};
-use super::super::hash::hash;
-use super::super::limits::PARTITION_BYTES_MIN;
-use super::super::time::Moment;
 use super::cleaning::WALK_RATIO;
 use super::counters::Stored;
 use super::item::{HEADER_LEN, Header, is_of, write_hash};
 use super::lent::{LENT_BYTES, LENT_LEN, Loan, Piece, SEGMENT_SHIFT};
+use super::limits::PARTITION_BYTES_MIN;
 use super::log::Place;
 use super::partition::Partition;
+use crate::kvs::protocol::event::{Event, Told, Written};
+use crate::kvs::protocol::hash::hash;
+use crate::kvs::protocol::time::Moment;
 
 /// How many segments a card lends each of so many partitions, of a window that has so many: half of
 /// the memory, as far as they go. `None` where it is too little for two, without which the card has
@@ -292,7 +292,7 @@ impl Partition {
         self.counters.cmd_set += 1;
         if let Some(lent) = &mut self.lent {
             let content_len = usize::from(header.key_len) + header.value_len as usize;
-            lent.stored.count(SET_LEN + content_len, SET_ANSWER_LEN);
+            lent.stored.count(content_len);
         }
         if self.is_flushed(header.written) {
             return self.bury(place, &header);

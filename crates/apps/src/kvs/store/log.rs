@@ -10,9 +10,9 @@ use std::collections::VecDeque;
 
 use niclab_table::prefetch;
 
-use super::super::time::Moment;
 use super::item::{ALIGN, Header};
 use super::lent::{LENT_BYTES, LENT_LEN, Piece};
+use crate::kvs::protocol::time::Moment;
 
 /// Bytes of a cache line.
 const LINE: usize = 64;

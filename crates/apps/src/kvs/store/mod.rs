@@ -12,6 +12,7 @@ mod item;
 mod lent;
 #[cfg(test)]
 mod lent_tests;
+pub mod limits;
 mod loan;
 mod log;
 mod operations;
@@ -35,18 +36,16 @@ pub(super) use item::{Header, Item, mark};
 pub use lent::{LENT_LEN, Loan, Next};
 pub use loan::{LENT_PARTITION_BYTES_MIN, segments_of};
 pub(super) use log::Place;
-pub(super) use operations::{
-    Count, CountWay, Counted, DIGITS_MAX, Deleted, Mode, Write, Written, decimal,
-};
+pub(super) use operations::Counted;
 use partition::Shape;
 pub use partition::{New, Unstored, Value};
 // What it hands out leads to memory that a card writes (`lent`).
 pub(super) use partition::Partition;
 pub use turns::Turns;
 
-use super::hash::{Key, owner, steered};
-use super::limits::{PARTITION_BYTES_MIN, PARTITIONS_MAX};
-use super::time::Moment;
+use crate::kvs::protocol::hash::{Key, owner, steered};
+use crate::kvs::protocol::time::Moment;
+use limits::{PARTITION_BYTES_MIN, PARTITIONS_MAX};
 
 /// A store cannot be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

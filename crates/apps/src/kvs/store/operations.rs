@@ -2,104 +2,15 @@
 //!
 //! The rules are memcached's: its protocol.txt says them, and where that is silent its tests do.
 
-use super::super::hash::Key;
-use super::super::limits::VALUE_LEN_MAX;
-use super::super::number::unsigned;
-use super::super::time::{Expiry, Moment};
 use super::item::mark;
 use super::log::Place;
 use super::partition::{New, Partition, Unstored, Value};
-
-/// Digits of the longest number of 64 bits.
-pub const DIGITS_MAX: usize = 20;
-
-/// Under which condition a value is stored, and how.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// Always.
-    Set,
-    /// Where there is none.
-    Add,
-    /// Where there is one.
-    Replace,
-    /// Behind the one that is there.
-    Append,
-    /// Before the one that is there.
-    Prepend,
-}
-
-/// A request to store.
-#[derive(Clone, Copy, Debug)]
-pub struct Write<'a> {
-    /// Under this key.
-    pub key: Key<'a>,
-    /// On this condition.
-    pub mode: Mode,
-    /// What the client keeps beside the value.
-    pub flags: u32,
-    /// When it ends.
-    pub expiry: Expiry,
-    /// The value.
-    pub value: &'a [u8],
-    /// Only where the item has this number.
-    pub compare: Option<u64>,
-    /// The number that it gets; `None`: one of ours.
-    pub cas: Option<u64>,
-    /// An item with a higher number than `compare` is replaced, too, by one that is stale.
-    pub stale_allowed: bool,
-    /// Where nothing is there to be appended to, the value is stored until then.
-    pub vivify: Option<Expiry>,
-    /// The key came in base64.
-    pub is_binary_key: bool,
-}
-
-/// What became of a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Written {
-    /// It is stored.
-    Stored {
-        /// Number of the item.
-        cas: u64,
-        /// Bytes of its value.
-        value_len: usize,
-    },
-    /// The condition does not hold.
-    NotStored,
-    /// The item has another number.
-    Exists,
-    /// There is no item whose number could be compared.
-    NotFound,
-    /// It is longer than any value may be.
-    TooLarge,
-    /// There is no room for it.
-    NoMemory,
-}
-
-/// A request to count.
-#[derive(Clone, Copy, Debug)]
-pub struct Count<'a> {
-    /// The item with this key.
-    pub key: Key<'a>,
-    /// Up or down.
-    pub way: CountWay,
-    /// By this much.
-    pub delta: u64,
-    /// Only where the item has this number.
-    pub compare: Option<u64>,
-    /// The number that it gets; `None`: one of ours.
-    pub cas: Option<u64>,
-    /// Where there is no item, one with this value is made, until then.
-    pub initial: Option<(u64, Expiry)>,
-}
-
-/// Which way is counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CountWay {
-    /// Beyond the highest number it goes on with 0.
-    Up,
-    /// It ends at 0.
-    Down,
-}
+use crate::kvs::protocol::answer::{Deleted, Written};
+use crate::kvs::protocol::hash::Key;
+use crate::kvs::protocol::limits::VALUE_LEN_MAX;
+use crate::kvs::protocol::number::{DIGITS_MAX, decimal, unsigned};
+use crate::kvs::protocol::request::{Count, CountWay, Mode, Write};
+use crate::kvs::protocol::time::{Expiry, Moment};
 
 /// What became of a count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,17 +32,6 @@ pub enum Counted {
     Exists,
     /// There is no room for the longer number.
     NoMemory,
-}
-
-/// What became of a deletion.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deleted {
-    /// It is gone.
-    Done,
-    /// There was none.
-    NotFound,
-    /// The item has another number.
-    Exists,
 }
 
 impl Partition {
@@ -356,32 +256,4 @@ impl Partition {
 
 fn binary_key(write: &Write<'_>) -> u8 {
     if write.is_binary_key { mark::BINARY_KEY } else { 0 }
-}
-
-/// The digits of a number, written to the end of `room`.
-pub fn decimal(mut value: u64, room: &mut [u8; DIGITS_MAX]) -> &[u8] {
-    let mut at = DIGITS_MAX;
-    loop {
-        at -= 1;
-        room[at] = b'0' + (value % 10) as u8;
-        value /= 10;
-        if value == 0 {
-            return &room[at..];
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_written_and_read_again() {
-        for value in [0, 7, 10, 12_345, u64::MAX] {
-            let mut room = [0; DIGITS_MAX];
-            let text = decimal(value, &mut room).to_vec();
-            assert_eq!(text, value.to_string().as_bytes());
-            assert_eq!(unsigned(&text), Some(value));
-        }
-    }
 }

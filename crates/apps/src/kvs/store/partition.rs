@@ -3,9 +3,6 @@
 //! It reads no clock and takes no lock: it is told the time, and whoever calls has it alone. What
 //! commands mean is not known here but in `operations`; room is made in `cleaning`.
 
-use super::super::hash::Key;
-use super::super::limits::{PARTITION_BYTES_MIN, VALUE_LEN_MAX};
-use super::super::time::{Expiry, Moment};
 use super::cleaning::{Cleaning, WALK_RATIO};
 use super::counters::{Counters, Statistics};
 use super::detail::{Asked, Detail};
@@ -14,8 +11,12 @@ use super::item::{
     HEADER_LEN, Header, Item, UseCount, bump_at, drawn, expiry_at, hash_at, is_bumped, is_of,
     item_len, mark, write_uses,
 };
+use super::limits::PARTITION_BYTES_MIN;
 use super::loan::Lent;
 use super::log::{Log, Place};
+use crate::kvs::protocol::hash::Key;
+use crate::kvs::protocol::limits::VALUE_LEN_MAX;
+use crate::kvs::protocol::time::{Expiry, Moment};
 
 /// Segments of a partition, at least: fewer would waste much of it by what is kept free.
 const SEGMENTS_MIN: usize = 8;

@@ -7,12 +7,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use niclab_nic::dma::{self, Filler, ring};
 use niclab_nic::shared::Shared;
 
-use super::super::event::tests::stored;
-use super::super::hash::Key;
-use super::super::time::{Expiry, Moment};
 use super::lent::LENT_LEN;
 use super::lent::tests::image;
-use super::{Loan, Mode, Next, Turns, Write};
+use super::{Loan, Next, Turns};
+use crate::kvs::protocol::event::tests::stored;
+use crate::kvs::protocol::hash::Key;
+use crate::kvs::protocol::request::{Mode, Write};
+use crate::kvs::protocol::time::{Expiry, Moment};
 
 /// Cores that the card has.
 pub const CORES: usize = 2;

@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::super::hash::Key;
-use super::super::limits::{PARTITION_BYTES_MIN, VALUE_LEN_MAX};
-use super::super::number::unsigned;
-use super::super::time::{Expiry, Moment};
+use super::limits::PARTITION_BYTES_MIN;
 use super::played_tests::set_of;
 use super::*;
+use crate::kvs::protocol::answer::{Deleted, Written};
+use crate::kvs::protocol::hash::Key;
+use crate::kvs::protocol::limits::VALUE_LEN_MAX;
+use crate::kvs::protocol::number::unsigned;
+use crate::kvs::protocol::request::{Count, CountWay, Mode, Write};
+use crate::kvs::protocol::time::{Expiry, Moment};
 
 const START: Moment = Moment(1_000_000);
 

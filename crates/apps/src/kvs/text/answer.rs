@@ -1,6 +1,7 @@
 //! Writing answers: numbers and items as text.
 
-use super::super::store::{DIGITS_MAX, Item, decimal};
+use crate::kvs::protocol::number::{DIGITS_MAX, decimal};
+use crate::kvs::store::Item;
 
 /// Adds a number.
 #[inline]

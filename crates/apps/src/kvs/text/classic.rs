@@ -1,13 +1,15 @@
 //! The commands of one line: `delete`, `incr`, `decr`, `touch`, `flush_all`, `stats`, …
 
-use super::super::VERSION;
-use super::super::limits::KEY_LEN_MAX;
-use super::super::number::{signed_32, unsigned, unsigned_32};
-use super::super::session::{Context, Step};
-use super::super::standing;
-use super::super::store::{Asked, Count, CountWay, Counted, Deleted};
-use super::super::time::{Expiry, Moment};
 use super::{BAD_FORMAT, Line, UNKNOWN, answer};
+use crate::kvs::protocol::VERSION;
+use crate::kvs::protocol::answer::Deleted;
+use crate::kvs::protocol::limits::KEY_LEN_MAX;
+use crate::kvs::protocol::number::{signed_32, unsigned, unsigned_32};
+use crate::kvs::protocol::request::{Count, CountWay};
+use crate::kvs::protocol::time::{Expiry, flush_time};
+use crate::kvs::session::{Context, Step};
+use crate::kvs::standing;
+use crate::kvs::store::{Asked, Counted};
 
 const BAD_TIME: &[u8] = b"CLIENT_ERROR invalid exptime argument\r\n";
 
@@ -124,11 +126,6 @@ fn flush(line: &Line<'_>, context: &Context<'_>) -> &'static [u8] {
     };
     context.store.flush(flush_time(time.into(), context.now), context.now);
     b"OK\r\n"
-}
-
-/// When everything goes that is stored before: times that have passed mean now.
-pub fn flush_time(time: i64, now: Moment) -> Moment {
-    if time <= 0 { now } else { Moment(Expiry::of(time, now).bits().max(now.0)) }
 }
 
 fn statistics(line: &Line<'_>, out: &mut Vec<u8>, context: &Context<'_>) {

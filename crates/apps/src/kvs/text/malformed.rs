@@ -1,7 +1,7 @@
 //! Malformed forms of every command: each is an error, changes nothing and ends no talk.
 
-use super::super::limits::KEY_LEN_MAX;
 use super::tests::answers;
+use crate::kvs::protocol::limits::KEY_LEN_MAX;
 
 /// Commands, what each of their words is, and the value that follows.
 const COMMANDS: [(&str, &[Word], &str); 20] = [

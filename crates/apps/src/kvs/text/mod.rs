@@ -16,10 +16,9 @@ mod words;
 
 use memchr::memchr;
 
-use super::limits::LINE_LEN_MAX;
-use super::session::{Context, Step};
-use super::store::Mode;
-pub use classic::flush_time;
+use crate::kvs::protocol::limits::LINE_LEN_MAX;
+use crate::kvs::protocol::request::Mode;
+use crate::kvs::session::{Context, Step};
 use reading::Keys;
 use words::{Words, trimmed};
 

@@ -5,13 +5,13 @@
 
 use memchr::{memchr, memchr2};
 
-use super::super::limits::KEY_LEN_MAX;
-use super::super::number::signed_32;
-use super::super::session::{Context, Step};
-use super::super::store::Asked;
-use super::super::time::Expiry;
 use super::words::{behind, each, trimmed};
 use super::{BAD_FORMAT, Line, State, UNKNOWN, answer};
+use crate::kvs::protocol::limits::KEY_LEN_MAX;
+use crate::kvs::protocol::number::signed_32;
+use crate::kvs::protocol::time::Expiry;
+use crate::kvs::session::{Context, Step};
+use crate::kvs::store::Asked;
 
 /// How the keys of a line are read.
 #[derive(Clone, Copy, Debug)]

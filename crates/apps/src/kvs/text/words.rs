@@ -1,6 +1,6 @@
 //! The words of a line.
 
-use super::super::limits::WORDS_MAX;
+use crate::kvs::protocol::limits::WORDS_MAX;
 
 /// The first words of a line, and how many there are.
 #[derive(Clone, Copy, Debug)]

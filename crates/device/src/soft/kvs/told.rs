@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use niclab_apps::kvs::event::{HEAD_LEN, PLACE_LEN};
+use niclab_apps::kvs::protocol::event::{HEAD_LEN, PLACE_LEN};
 use niclab_apps::kvs::store::{Store, item_len};
 use niclab_card::items::{Items, Staged};
 use niclab_nic::limits::BURST;

@@ -1,6 +1,6 @@
 //! Base64 of keys: the usual alphabet, with `=` at the end (RFC 4648 §4).
 
-use super::super::super::limits::KEY_LEN_MAX;
+use crate::kvs::protocol::limits::KEY_LEN_MAX;
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 

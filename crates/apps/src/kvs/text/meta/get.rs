@@ -1,10 +1,10 @@
 //! `mg` and `me`: reading an item, and what there is to be told of it.
 
-use super::super::super::session::Context;
-use super::super::super::store::{Header, New, Partition, Place, Value, mark};
-use super::super::super::time::Expiry;
-use super::super::answer;
 use super::{Command, Done, base64, figure, time_left};
+use crate::kvs::protocol::time::Expiry;
+use crate::kvs::session::Context;
+use crate::kvs::store::{Header, New, Partition, Place, Value, mark};
+use crate::kvs::text::answer;
 
 /// The item that is answered.
 struct Answered {

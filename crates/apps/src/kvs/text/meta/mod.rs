@@ -8,11 +8,11 @@ mod flags;
 mod get;
 mod set;
 
-use super::super::hash::Key;
-use super::super::limits::KEY_LEN_MAX;
-use super::super::session::Context;
 use super::words::each;
 use super::{BAD_FORMAT, Line, UNKNOWN};
+use crate::kvs::protocol::hash::Key;
+use crate::kvs::protocol::limits::KEY_LEN_MAX;
+use crate::kvs::session::Context;
 use flags::{Flags, OPAQUE_LONG, TOO_LONG, TOO_MANY};
 pub use set::set;
 

@@ -1,13 +1,14 @@
 //! `ms`: storing a value.
 
-use super::super::super::limits::{KEY_LEN_MAX, META_WORDS_MAX, VALUE_LEN_MAX};
-use super::super::super::session::{Context, Step};
-use super::super::super::store::{Mode, Write, Written};
-use super::super::super::time::Expiry;
-use super::super::storage::{Data, data, value_len};
-use super::super::{BAD_CHUNK, BAD_FORMAT, Line, NO_MEMORY, State, TOO_LARGE, UNKNOWN};
 use super::flags::{Flags, OPAQUE_LONG, TOO_LONG};
 use super::{Command, figure};
+use crate::kvs::protocol::answer::Written;
+use crate::kvs::protocol::limits::{KEY_LEN_MAX, META_WORDS_MAX, VALUE_LEN_MAX};
+use crate::kvs::protocol::request::{Mode, Write};
+use crate::kvs::protocol::time::Expiry;
+use crate::kvs::session::{Context, Step};
+use crate::kvs::text::storage::{Data, data, value_len};
+use crate::kvs::text::{BAD_CHUNK, BAD_FORMAT, Line, NO_MEMORY, State, TOO_LARGE, UNKNOWN};
 
 /// Stores the value behind the line, once it is there.
 pub fn set(state: &mut State, line: &Line<'_>, out: &mut Vec<u8>, context: &Context<'_>) -> Step {

@@ -56,6 +56,11 @@ impl Expiry {
     }
 }
 
+/// When everything goes that is stored before: times that have passed mean now.
+pub fn flush_time(time: i64, now: Moment) -> Moment {
+    if time <= 0 { now } else { Moment(Expiry::of(time, now).bits().max(now.0)) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

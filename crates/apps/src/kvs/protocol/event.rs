@@ -22,7 +22,7 @@ pub const EVENT_KEY_LEN_MAX: usize = 64;
 pub const EVENT_LEN_MAX: usize = HEAD_LEN + EVENT_KEY_LEN_MAX;
 
 /// Bytes that are copied, whole words: an entry of a ring has as many at least.
-pub(super) const COPIED_LEN: usize = EVENT_LEN_MAX.next_multiple_of(WORD);
+pub(in crate::kvs) const COPIED_LEN: usize = EVENT_LEN_MAX.next_multiple_of(WORD);
 
 /// Kinds of events.
 const ASKED: u8 = 1;
@@ -33,9 +33,9 @@ pub const PLACE_LEN: usize = 12;
 
 /// Bytes of the datagrams that the card takes, without the key and the value: a get, a set, with
 /// flags and end; and of its answer to a set.
-pub(super) const GET_LEN: usize = FRAME_LEN + HEAD_OF_REQUEST_LEN;
-pub(super) const SET_LEN: usize = GET_LEN + 8;
-pub(super) const SET_ANSWER_LEN: usize = GET_LEN;
+pub(in crate::kvs) const GET_LEN: usize = FRAME_LEN + HEAD_OF_REQUEST_LEN;
+pub(in crate::kvs) const SET_LEN: usize = GET_LEN + 8;
+pub(in crate::kvs) const SET_ANSWER_LEN: usize = GET_LEN;
 
 /// One event, copied out of the ring.
 #[derive(Clone, Copy, Debug)]
@@ -149,7 +149,7 @@ impl Event {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(in crate::kvs) mod tests {
     use super::*;
 
     /// An event that an item is asked for, as the card writes it.

@@ -56,6 +56,22 @@ pub fn signed_32(text: &[u8]) -> Option<i32> {
     Some(number as i32)
 }
 
+/// Digits of the longest number of 64 bits.
+pub const DIGITS_MAX: usize = 20;
+
+/// The digits of a number, written to the end of `room`.
+pub fn decimal(mut value: u64, room: &mut [u8; DIGITS_MAX]) -> &[u8] {
+    let mut at = DIGITS_MAX;
+    loop {
+        at -= 1;
+        room[at] = b'0' + (value % 10) as u8;
+        value /= 10;
+        if value == 0 {
+            return &room[at..];
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -117,6 +133,16 @@ mod tests {
             let ends = is_end.then_some(5);
             let goes_on = byte.is_ascii_digit().then(|| u64::from(50 + byte - b'0'));
             assert_eq!(unsigned(&[b'5', byte]), ends.or(goes_on), "{byte}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_written_and_read_again() {
+        for value in [0, 7, 10, 12_345, u64::MAX] {
+            let mut room = [0; DIGITS_MAX];
+            let text = decimal(value, &mut room).to_vec();
+            assert_eq!(text, value.to_string().as_bytes());
+            assert_eq!(unsigned(&text), Some(value));
         }
     }
 }

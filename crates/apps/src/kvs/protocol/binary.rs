@@ -3,6 +3,9 @@
 /// Bytes of a header.
 pub const HEAD_LEN: usize = 24;
 
+/// First byte of each request of the binary protocol.
+pub const BINARY_MAGIC: u8 = 0x80;
+
 /// First byte of an answer.
 const ANSWER_MAGIC: u8 = 0x81;
 
@@ -123,14 +126,14 @@ pub struct Head {
 /// A request that is whole.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    pub(super) head: Head,
+    pub head: Head,
     /// The request without its quietness.
-    pub(super) loud: u8,
-    pub(super) is_quiet: bool,
-    pub(super) extras: &'a [u8],
+    pub loud: u8,
+    pub is_quiet: bool,
+    pub extras: &'a [u8],
     /// The key.
     pub key: &'a [u8],
-    pub(super) value: &'a [u8],
+    pub value: &'a [u8],
 }
 
 impl Head {

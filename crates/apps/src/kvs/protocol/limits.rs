@@ -1,4 +1,4 @@
-//! Limits of the key-value store, each with its reason.
+//! Limits of requests and answers, each with its reason.
 
 /// Longest key, bytes: memcached's, whose clients check it themselves.
 pub const KEY_LEN_MAX: usize = 250;
@@ -35,29 +35,7 @@ pub const DATAGRAM_LEN_MAX: usize = 1400;
 /// wrong port, and little beside what it serves.
 pub const UNREACHABLE_PER_S_MAX: u32 = 100;
 
-/// Memory for counts by prefix (`stats detail`), bytes, of all partitions together: any client may
-/// turn these on and make up prefixes, and `--memory` does not count them.
-pub const PREFIXES_BYTES_MAX: usize = 1 << 20;
-
-/// Memory that a prefix takes beside its own bytes, bytes: its counts, and the node and the block
-/// that it is kept in. Its line in the answer to `stats detail dump` has no more bytes.
-pub const PREFIX_BYTES: usize = 128;
-
-/// Least memory of a partition, bytes: a few segments and the first buckets of the index.
-pub const PARTITION_BYTES_MIN: usize = 256 << 10;
-
-/// Most partitions of a store: no machine has more cores that would gain by it.
-pub const PARTITIONS_MAX: usize = 256;
-
 const _: () = assert!(KEY_LEN_MAX <= u8::MAX as usize, "an item keeps the length in a byte");
-const _: () = assert!(
-    PARTITIONS_MAX <= super::hash::STEERED,
-    "each partition has a part of the keys that a card can tell apart"
-);
-const _: () = assert!(
-    PREFIXES_BYTES_MAX < DATAGRAM_ANSWER_LEN_MAX,
-    "all prefixes fit into the answer to a datagram"
-);
 const _: () = assert!(LINE_LEN_MAX > 2 * KEY_LEN_MAX, "each command with its key fits");
 const _: () = assert!(
     DATAGRAM_ANSWER_LEN_MAX / DATAGRAM_LEN_MAX < u16::MAX as usize,
