@@ -5,10 +5,10 @@
 //!
 //! Staged: this shows time and throughput, no latency and no loss.
 
-use niclab_apps::kvs::bulk::{STEPS, Step};
+use niclab_apps::kvs::codec::datagram::bulk::{STEPS, Step};
+use niclab_device::soft::kvs::{Asked, Staged};
 pub use niclab_device::soft::kvs::Build;
 pub use niclab_device::soft::kvs::Keys;
-use niclab_device::soft::kvs::{Asked, Staged};
 use niclab_nic::limits::BURST;
 use niclab_pairing::{Answer, alternate};
 

@@ -20,8 +20,9 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use niclab_apps::kvs::codec::context::{Context, Host, Standing};
+use niclab_apps::kvs::codec::session::{Next, Session};
 use niclab_apps::kvs::protocol::time::Moment;
-use niclab_apps::kvs::session::{Context, Host, Next, Session, Standing};
 use niclab_apps::kvs::store::{Statistics, Store};
 
 use crate::BenchError;

@@ -11,8 +11,9 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use niclab_apps::kvs::codec::context::{Context, Host, Standing};
+use niclab_apps::kvs::codec::session::{Next, Session};
 use niclab_apps::kvs::protocol::time::Moment;
-use niclab_apps::kvs::session::{Context, Host, Next, Session, Standing};
 use niclab_apps::kvs::store::{Statistics, Store};
 
 /// A memcached with a socket in a directory of its own; both go with its value.

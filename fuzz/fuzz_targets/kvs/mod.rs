@@ -5,11 +5,12 @@
 
 #![allow(dead_code)]
 
-use niclab_apps::kvs::datagram;
+use niclab_apps::kvs::codec::context::{Context, Host, Standing};
+use niclab_apps::kvs::codec::datagram;
+use niclab_apps::kvs::codec::session::{Next, Session};
 use niclab_apps::kvs::protocol::datagram::parts;
 use niclab_apps::kvs::protocol::limits::{DATAGRAM_ANSWER_LEN_MAX, LINE_LEN_MAX, VALUE_LEN_MAX};
 use niclab_apps::kvs::protocol::time::Moment;
-use niclab_apps::kvs::session::{Context, Host, Next, Session, Standing};
 use niclab_apps::kvs::store::limits::PARTITION_BYTES_MIN;
 use niclab_apps::kvs::store::{Statistics, Store};
 

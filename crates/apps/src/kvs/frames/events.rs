@@ -6,11 +6,11 @@
 
 use super::reply::{self, Peer, SHORT_LEN_MAX, Template};
 use super::{BURST, Counted, Station};
-use crate::kvs::binary::{found, got};
-use crate::kvs::bulk::{AHEAD, Bulk, Step, Watch};
+use crate::kvs::codec::binary::{found, got};
+use crate::kvs::codec::context::Context;
+use crate::kvs::codec::datagram::bulk::{AHEAD, Bulk, Step, Watch};
 use crate::kvs::protocol::event::{Client, GET_LEN, Told, Written};
 use crate::kvs::protocol::hash::Key;
-use crate::kvs::session::Context;
 use crate::kvs::store::{Item, Partition, Place};
 use crate::service::Answers;
 

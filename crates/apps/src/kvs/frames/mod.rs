@@ -35,9 +35,9 @@ pub use counted::{Counted, Shown};
 use refusal::Allowance;
 use reply::{Peer, Template};
 
-use crate::kvs::bulk::{Asked, Bulk, Step, Watch};
+use crate::kvs::codec::context::Context;
+use crate::kvs::codec::datagram::bulk::{Asked, Bulk, Step, Watch};
 use crate::kvs::protocol::event::Event;
-use crate::kvs::session::Context;
 use crate::service::Answers;
 
 /// Bytes of a cache line.

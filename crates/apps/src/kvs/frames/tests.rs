@@ -4,9 +4,9 @@ use niclab_nic::memory::Region;
 use niclab_packet::wire::udp::ChecksumMode;
 
 use super::*;
-use crate::kvs::bulk::Step;
+use crate::kvs::codec::context::{Host, Standing};
+use crate::kvs::codec::datagram::bulk::Step;
 use crate::kvs::protocol::time::Moment;
-use crate::kvs::session::{Host, Standing};
 use crate::kvs::store::{Spread, Statistics, Store};
 
 pub(super) const US: Identity = Identity {

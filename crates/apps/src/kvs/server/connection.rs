@@ -8,8 +8,9 @@ use std::net::TcpStream;
 
 use super::Shared;
 use super::tally::add;
+use crate::kvs::codec::context::Context;
+use crate::kvs::codec::session::{Next, Session};
 use crate::kvs::protocol::limits::ANSWERS_LEN_MAX;
-use crate::kvs::session::{Context, Next, Session};
 
 /// Times that answers are written in one turn, before others have theirs.
 const ROUNDS_MAX: usize = 8;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustix::param::clock_ticks_per_second;
 
-use crate::kvs::standing::CpuTime;
+use crate::kvs::codec::context::CpuTime;
 
 /// A reading is kept so long: any client may ask, and a reading opens and parses a file.
 const KEPT: Duration = Duration::from_millis(100);

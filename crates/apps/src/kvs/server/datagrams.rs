@@ -6,9 +6,9 @@ use std::net::UdpSocket;
 use super::Shared;
 use super::connection::Scratch;
 use super::tally::add;
-use crate::kvs::datagram::serve;
+use crate::kvs::codec::context::Context;
+use crate::kvs::codec::datagram::serve;
 use crate::kvs::protocol::datagram::{FRAME_LEN, parts};
-use crate::kvs::session::Context;
 
 /// Datagrams that are served in one turn, before connections have theirs.
 const BATCH: usize = 64;

@@ -25,10 +25,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
+use crate::kvs::codec::context::{CpuTime, Host, Standing};
 use crate::kvs::frames::{Counted, Identity};
 use crate::kvs::protocol::limits::DATAGRAM_LEN_MAX;
 use crate::kvs::protocol::time::Moment;
-use crate::kvs::session::{CpuTime, Host, Standing};
 use crate::kvs::store::{Loan, Spread, Statistics, Store, StoreError};
 use crate::service::Service;
 use cpu::Cpu;

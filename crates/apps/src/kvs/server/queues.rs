@@ -6,8 +6,8 @@ use niclab_nic::limits::BURST;
 use niclab_nic::memory::{Desc, Region};
 
 use super::{Shared, moment};
+use crate::kvs::codec::context::Context;
 use crate::kvs::frames::{Identity, Station};
-use crate::kvs::session::Context;
 use crate::kvs::store::Spread;
 use crate::service::{Answers, Service};
 

@@ -14,8 +14,8 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use super::connection::{Connection, Scratch, Wait};
 use super::tally::add;
 use super::{READ_LEN, ServerError, Shared, TURN, datagrams, moment, timespec};
+use crate::kvs::codec::context::Context;
 use crate::kvs::protocol::limits::ANSWERS_LEN_MAX;
-use crate::kvs::session::Context;
 
 /// Events that are taken from the kernel by one call.
 const EVENTS_MAX: usize = 256;

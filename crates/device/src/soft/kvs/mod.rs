@@ -47,7 +47,7 @@ impl Build {
 
 #[cfg(test)]
 mod tests {
-    use niclab_apps::kvs::bulk::Step;
+    use niclab_apps::kvs::codec::datagram::bulk::Step;
 
     use super::*;
 

@@ -1,14 +1,14 @@
 //! Passes over frames that lie in memory, on all cores at once.
 
+use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::fs;
 use std::thread;
 
-use niclab_apps::kvs::bulk::{STEPS, Step, Watch};
+use niclab_apps::kvs::codec::context::{Context, Host, Standing};
+use niclab_apps::kvs::codec::datagram::bulk::{STEPS, Step, Watch};
 use niclab_apps::kvs::frames::Station;
 use niclab_apps::kvs::protocol::time::{Expiry, Moment};
-use niclab_apps::kvs::session::{Context, Host, Standing};
 use niclab_apps::kvs::store::{New, Spread, Statistics, Store, Value};
 use niclab_apps::service::Answers;
 use niclab_card::steering;

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use niclab_apps::kvs::bulk::{STEPS, Step};
+use niclab_apps::kvs::codec::datagram::bulk::{STEPS, Step};
 use niclab_nic::limits::BURST;
 
 use super::super::staged::CORES_MAX;

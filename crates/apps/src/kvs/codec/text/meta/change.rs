@@ -1,13 +1,13 @@
 //! `md` and `ma`: taking an item out or making it stale, and counting.
 
 use super::{Command, Done, figure, time_left};
+use crate::kvs::codec::context::Context;
+use crate::kvs::codec::text::answer;
 use crate::kvs::protocol::answer::Deleted;
 use crate::kvs::protocol::number::{DIGITS_MAX, decimal};
 use crate::kvs::protocol::request::{Count, CountWay};
 use crate::kvs::protocol::time::Expiry;
-use crate::kvs::session::Context;
 use crate::kvs::store::{Counted, New, Partition, Place, Value, mark};
-use crate::kvs::text::answer;
 
 /// `md`.
 pub fn delete(command: &Command<'_>, out: &mut Vec<u8>, context: &Context<'_>) -> Done {

@@ -9,13 +9,13 @@ mod requests;
 #[cfg(test)]
 mod tests;
 
+use super::context::{Context, Step};
 use crate::kvs::protocol::binary::{
     self, BINARY_MAGIC, FOUND_LEN, HEAD_LEN, Head, Status, opcode, refuse,
 };
 use crate::kvs::protocol::hash::Key as HashedKey;
 use crate::kvs::protocol::limits::{KEY_LEN_MAX, VALUE_LEN_MAX};
 use crate::kvs::protocol::time::Moment;
-use crate::kvs::session::{Context, Step};
 use crate::kvs::store::{Header, Item, Partition};
 
 /// Longest body that is waited for or passed over, as in memcached: beyond it the client is lost.

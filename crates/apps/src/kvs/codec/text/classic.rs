@@ -1,14 +1,14 @@
 //! The commands of one line: `delete`, `incr`, `decr`, `touch`, `flush_all`, `stats`, …
 
 use super::{BAD_FORMAT, Line, UNKNOWN, answer};
+use crate::kvs::codec::context::{Context, Step};
+use crate::kvs::codec::standing;
 use crate::kvs::protocol::VERSION;
 use crate::kvs::protocol::answer::Deleted;
 use crate::kvs::protocol::limits::KEY_LEN_MAX;
 use crate::kvs::protocol::number::{signed_32, unsigned, unsigned_32};
 use crate::kvs::protocol::request::{Count, CountWay};
 use crate::kvs::protocol::time::{Expiry, flush_time};
-use crate::kvs::session::{Context, Step};
-use crate::kvs::standing;
 use crate::kvs::store::{Asked, Counted};
 
 const BAD_TIME: &[u8] = b"CLIENT_ERROR invalid exptime argument\r\n";

@@ -1,10 +1,11 @@
 //! Frames of every code with lengths of every kind: at most an answer each, and whoever is told
 //! that something is wrong with his frame has changed nothing.
 
+use crate::kvs::codec::context::{Context, Host, Standing};
+use crate::kvs::codec::session::{Next, Session};
 use crate::kvs::protocol::binary::{BINARY_MAGIC, HEAD_LEN, Head, opcode};
 use crate::kvs::protocol::limits::VALUE_LEN_MAX;
 use crate::kvs::protocol::time::Moment;
-use crate::kvs::session::{Context, Host, Next, Session, Standing};
 use crate::kvs::store::{Statistics, Store};
 
 struct Nobody;

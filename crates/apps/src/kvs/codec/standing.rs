@@ -1,77 +1,10 @@
 //! What `stats` tells, under memcached's names: of the store and of who serves it.
 
-use std::net::IpAddr;
-
+use super::context::Context;
 use crate::kvs::protocol::VERSION;
 use crate::kvs::protocol::limits::{DATAGRAM_ANSWER_LEN_MAX, KEY_LEN_MAX, VALUE_LEN_MAX};
-use crate::kvs::session::Context;
 use crate::kvs::store::Statistics;
 use crate::kvs::store::limits::PREFIXES_BYTES_MAX;
-
-/// Who serves.
-pub trait Host {
-    /// How he is, with such a store.
-    fn standing(&self, store: &Statistics) -> Standing;
-
-    /// Time that the process took; zero where nobody measures it.
-    fn cpu_time(&self) -> CpuTime {
-        CpuTime::default()
-    }
-}
-
-/// Time of a process on its cores.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CpuTime {
-    /// In its own code, microseconds.
-    pub user_us: u64,
-    /// In the kernel, microseconds.
-    pub system_us: u64,
-}
-
-/// What a server has and has counted beside the store's own.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
-    /// Connections that it serves at once.
-    pub max_connections: u64,
-    /// Connections that there are.
-    pub curr_connections: u64,
-    /// Connections that there were.
-    pub total_connections: u64,
-    /// New connections are taken.
-    pub is_accepting: bool,
-    /// Times that none could be taken, for the system had no descriptor for it.
-    pub listen_disabled: u64,
-    /// How long that was in all, microseconds.
-    pub listen_disabled_us: u64,
-    /// Times that a connection with more to do gave way to others.
-    pub conn_yields: u64,
-    /// Connections that were refused: there were too many.
-    pub rejected_connections: u64,
-    /// Connections that were ended: they said nothing for too long.
-    pub idle_kicks: u64,
-    /// Connections that were ended: too much waited to be sent or to become whole.
-    pub overrun_kicks: u64,
-    /// Bytes that came.
-    pub bytes_read: u64,
-    /// Bytes that went.
-    pub bytes_written: u64,
-    /// Datagrams that came.
-    pub datagrams: u64,
-    /// Threads.
-    pub threads: u64,
-    /// Seconds since it began.
-    pub uptime_s: u64,
-    /// Address that it listens at, where it does.
-    pub address: Option<IpAddr>,
-    /// Connections that may wait to be accepted.
-    pub backlog: u64,
-    /// Port that it listens at.
-    pub port: u16,
-    /// It serves UDP at that port, too.
-    pub is_udp: bool,
-    /// After so many seconds without a word a connection is ended; 0: never.
-    pub idle_timeout_s: u64,
-}
 
 /// Takes a name and a value.
 pub type Each<'a> = &'a mut dyn FnMut(&str, &str);
@@ -231,6 +164,7 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
+    use crate::kvs::codec::context::{CpuTime, Host, Standing};
     use crate::kvs::protocol::time::Moment;
     use crate::kvs::store::Store;
 

@@ -10,9 +10,9 @@ mod set;
 
 use super::words::each;
 use super::{BAD_FORMAT, Line, UNKNOWN};
+use crate::kvs::codec::context::Context;
 use crate::kvs::protocol::hash::Key;
 use crate::kvs::protocol::limits::KEY_LEN_MAX;
-use crate::kvs::session::Context;
 use flags::{Flags, OPAQUE_LONG, TOO_LONG, TOO_MANY};
 pub use set::set;
 

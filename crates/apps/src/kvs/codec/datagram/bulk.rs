@@ -15,11 +15,11 @@ use std::sync::MutexGuard;
 
 use niclab_nic::limits::BURST;
 
-use crate::kvs::binary::keyed;
-use crate::kvs::datagram;
+use crate::kvs::codec::binary::keyed;
+use crate::kvs::codec::context::Context;
+use crate::kvs::codec::datagram;
 use crate::kvs::protocol::hash::Key;
 use crate::kvs::protocol::limits::{ANSWERS_LEN_MAX, DATAGRAM_ANSWER_LEN_MAX};
-use crate::kvs::session::Context;
 use crate::kvs::store::{Partition, Store};
 
 /// What is done with a burst, step by step.
@@ -47,7 +47,7 @@ pub const STEPS: usize = Step::Reply as usize + 1;
 /// Requests whose items are asked for while as many before them are carried out: time enough for
 /// memory to bring them, and no more lines than a core can have on their way. One, two and four
 /// were slower by 3 to 12 ns a request (`cargo bench -p niclab-bench --bench kvs`).
-pub(super) const AHEAD: usize = 8;
+pub(in crate::kvs) const AHEAD: usize = 8;
 
 /// Who is told what was just done: whoever wants to know how long it took.
 pub trait Watch {
@@ -271,9 +271,9 @@ fn send(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kvs::codec::context::{Host, Standing};
     use crate::kvs::protocol::hash::{owner, steered};
     use crate::kvs::protocol::time::Moment;
-    use crate::kvs::session::{Host, Standing};
     use crate::kvs::store::{Spread, Statistics};
 
     struct Nobody;

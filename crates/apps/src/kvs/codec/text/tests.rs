@@ -3,9 +3,10 @@
 //! Every talk is also held in pieces: however it is cut, the answers are the same. Answers that
 //! memcached 1.6.18 gives otherwise are marked.
 
+use crate::kvs::codec::context::{Context, Host, Standing};
+use crate::kvs::codec::session::{Next, Session};
 use crate::kvs::protocol::limits::{ANSWERS_LEN_MAX, KEY_LEN_MAX, VALUE_LEN_MAX};
 use crate::kvs::protocol::time::Moment;
-use crate::kvs::session::{Context, Host, Next, Session, Standing};
 use crate::kvs::store::{Statistics, Store};
 
 const NOW: Moment = Moment(1_700_000_000);

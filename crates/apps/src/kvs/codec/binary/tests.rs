@@ -1,10 +1,11 @@
 //! Frames of the binary protocol: what is asked, and what is answered.
 
 use super::*;
+use crate::kvs::codec::context::{Host, Standing};
+use crate::kvs::codec::session::{Next, Session};
 use crate::kvs::protocol::binary::number;
 use crate::kvs::protocol::limits::VALUE_LEN_MAX;
 use crate::kvs::protocol::time::Moment;
-use crate::kvs::session::{Host, Next, Session, Standing};
 use crate::kvs::store::{Statistics, Store};
 
 struct Nobody;

@@ -1,12 +1,12 @@
 //! `set`, `add`, `replace`, `append`, `prepend`, `cas`: a line and a value.
 
 use super::{BAD_CHUNK, BAD_FORMAT, Line, NO_MEMORY, State, TOO_LARGE, UNKNOWN, answer};
+use crate::kvs::codec::context::{Context, Step};
 use crate::kvs::protocol::answer::Written;
 use crate::kvs::protocol::limits::{KEY_LEN_MAX, VALUE_LEN_MAX};
 use crate::kvs::protocol::number::{signed_32, unsigned, unsigned_32};
 use crate::kvs::protocol::request::{Mode, Write};
 use crate::kvs::protocol::time::Expiry;
-use crate::kvs::session::{Context, Step};
 use crate::kvs::store::Asked;
 
 /// A line that a value follows, or a complaint about it.

@@ -1,10 +1,10 @@
 //! `mg` and `me`: reading an item, and what there is to be told of it.
 
 use super::{Command, Done, base64, figure, time_left};
+use crate::kvs::codec::context::Context;
+use crate::kvs::codec::text::answer;
 use crate::kvs::protocol::time::Expiry;
-use crate::kvs::session::Context;
 use crate::kvs::store::{Header, New, Partition, Place, Value, mark};
-use crate::kvs::text::answer;
 
 /// The item that is answered.
 struct Answered {

@@ -1,13 +1,13 @@
 //! What each request of the binary protocol does, and its answer.
 
+use crate::kvs::codec::context::Context;
+use crate::kvs::codec::standing;
 use crate::kvs::protocol::VERSION;
 use crate::kvs::protocol::answer::{Deleted, Written};
 use crate::kvs::protocol::binary::{Answer, DONE, Request, Status, answer, number, opcode, refuse};
 use crate::kvs::protocol::hash::Key;
 use crate::kvs::protocol::request::{Count, CountWay, Mode, Write};
 use crate::kvs::protocol::time::{Expiry, Moment, flush_time};
-use crate::kvs::session::Context;
-use crate::kvs::standing;
 use crate::kvs::store::{Asked, Counted, Partition};
 
 /// As the time of a count: where there is no item, none is made.

@@ -16,9 +16,9 @@ mod words;
 
 use memchr::memchr;
 
+use super::context::{Context, Step};
 use crate::kvs::protocol::limits::LINE_LEN_MAX;
 use crate::kvs::protocol::request::Mode;
-use crate::kvs::session::{Context, Step};
 use reading::Keys;
 use words::{Words, trimmed};
 

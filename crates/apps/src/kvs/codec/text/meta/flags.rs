@@ -1,12 +1,12 @@
 //! The flags behind a meta command: a letter each, some with a token.
 
 use super::base64;
+use crate::kvs::codec::context::Context;
+use crate::kvs::codec::text::words::each;
+use crate::kvs::codec::text::{BAD_FORMAT, Line};
 use crate::kvs::protocol::hash::Key;
 use crate::kvs::protocol::limits::{KEY_LEN_MAX, META_WORDS_MAX, OPAQUE_LEN_MAX};
 use crate::kvs::protocol::number::{signed_32, unsigned, unsigned_32};
-use crate::kvs::session::Context;
-use crate::kvs::text::words::each;
-use crate::kvs::text::{BAD_FORMAT, Line};
 
 const BAD_TOKEN: &[u8] = b"CLIENT_ERROR bad token in command line format\r\n";
 const UNKNOWN_FLAG: &[u8] = b"CLIENT_ERROR invalid flag\r\n";

@@ -7,10 +7,10 @@ use memchr::{memchr, memchr2};
 
 use super::words::{behind, each, trimmed};
 use super::{BAD_FORMAT, Line, State, UNKNOWN, answer};
+use crate::kvs::codec::context::{Context, Step};
 use crate::kvs::protocol::limits::KEY_LEN_MAX;
 use crate::kvs::protocol::number::signed_32;
 use crate::kvs::protocol::time::Expiry;
-use crate::kvs::session::{Context, Step};
 use crate::kvs::store::Asked;
 
 /// How the keys of a line are read.

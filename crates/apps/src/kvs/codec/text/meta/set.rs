@@ -2,13 +2,13 @@
 
 use super::flags::{Flags, OPAQUE_LONG, TOO_LONG};
 use super::{Command, figure};
+use crate::kvs::codec::context::{Context, Step};
+use crate::kvs::codec::text::storage::{Data, data, value_len};
+use crate::kvs::codec::text::{BAD_CHUNK, BAD_FORMAT, Line, NO_MEMORY, State, TOO_LARGE, UNKNOWN};
 use crate::kvs::protocol::answer::Written;
 use crate::kvs::protocol::limits::{KEY_LEN_MAX, META_WORDS_MAX, VALUE_LEN_MAX};
 use crate::kvs::protocol::request::{Mode, Write};
 use crate::kvs::protocol::time::Expiry;
-use crate::kvs::session::{Context, Step};
-use crate::kvs::text::storage::{Data, data, value_len};
-use crate::kvs::text::{BAD_CHUNK, BAD_FORMAT, Line, NO_MEMORY, State, TOO_LARGE, UNKNOWN};
 
 /// Stores the value behind the line, once it is there.
 pub fn set(state: &mut State, line: &Line<'_>, out: &mut Vec<u8>, context: &Context<'_>) -> Step {

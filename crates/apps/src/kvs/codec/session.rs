@@ -3,33 +3,9 @@
 //! Bytes in, bytes out: no socket, no clock. Requests are read where the bytes lie; a request that
 //! is not whole yet waits, and is looked at again when as much has come as it needs.
 
+use super::context::{Context, Step};
+use super::{binary, text};
 use crate::kvs::protocol::binary::BINARY_MAGIC;
-use crate::kvs::protocol::time::Moment;
-pub use crate::kvs::standing::{CpuTime, Host, Standing};
-use crate::kvs::store::Store;
-use crate::kvs::{binary, text};
-
-/// What is there to serve a request with.
-#[derive(Clone, Copy)]
-pub struct Context<'a> {
-    /// The items.
-    pub store: &'a Store,
-    /// What time it is.
-    pub now: Moment,
-    /// Who serves, for statistics.
-    pub host: &'a dyn Host,
-}
-
-/// What was done with some bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// So many bytes are done with.
-    Done(usize),
-    /// Nothing can be done before there are so many bytes in all.
-    More(usize),
-    /// The connection is to end after what was answered.
-    Close,
-}
 
 /// What is needed to go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

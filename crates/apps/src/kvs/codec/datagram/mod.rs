@@ -2,10 +2,13 @@
 //!
 //! A request in several datagrams is refused, as memcached does.
 
-use crate::kvs::binary;
+pub mod bulk;
+
+use super::binary;
+use super::context::Context;
+use super::session::{Next, Session};
 use crate::kvs::protocol::datagram::FRAME_LEN;
 use crate::kvs::protocol::limits::DATAGRAM_ANSWER_LEN_MAX;
-use crate::kvs::session::{Context, Next, Session};
 
 const SEVERAL: &[u8] = b"SERVER_ERROR multi-packet request not supported\r\n";
 const INCOMPLETE: &[u8] = b"SERVER_ERROR incomplete request in a datagram\r\n";
@@ -51,11 +54,11 @@ pub fn single(datagram: &[u8]) -> Option<(u16, &[u8], &[u8])> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::context::{Host, Standing};
     use super::*;
     use crate::kvs::protocol::datagram::parts;
     use crate::kvs::protocol::limits::{DATAGRAM_LEN_MAX, VALUE_LEN_MAX};
     use crate::kvs::protocol::time::Moment;
-    use crate::kvs::session::{Host, Standing};
     use crate::kvs::store::{Statistics, Store};
 
     struct Nobody;
