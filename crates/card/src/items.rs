@@ -10,9 +10,9 @@
 
 use std::sync::Arc;
 
-use niclab_apps::kvs::frames::Identity;
 use niclab_apps::kvs::protocol::time::Moment;
 use niclab_apps::kvs::store::{LENT_LEN, Loan, Next, Turns, segments_of};
+use niclab_apps::kvs::transport::card::Identity;
 use niclab_nic::memory::{Desc, Region};
 use niclab_program::{Fate, Pipeline, Program, SharedRegisters, Worker};
 

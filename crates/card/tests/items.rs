@@ -13,9 +13,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use made::Made;
-use niclab_apps::kvs::frames::Identity;
-use niclab_apps::kvs::server::{Ended, Options, Server, Udp, moment};
 use niclab_apps::kvs::store::{LENT_PARTITION_BYTES_MIN, Spread};
+use niclab_apps::kvs::transport::card::Identity;
+use niclab_apps::kvs::transport::{Ended, Options, Server, Udp, moment};
 use niclab_apps::service::{Answers, Service};
 use niclab_card::items::{Items, Staged, Told};
 use niclab_card::{Card, CardConfig, CardError, Receive, Runs, steering};

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use niclab_apps::kvs::server::{Ended, Options, Server, Udp};
 use niclab_apps::kvs::store::Spread;
+use niclab_apps::kvs::transport::{Ended, Options, Server, Udp};
 use niclab_device::address;
 use niclab_lab::words;
 use signal_hook::consts::SIGHUP;

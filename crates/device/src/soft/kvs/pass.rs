@@ -7,9 +7,9 @@ use std::thread;
 
 use niclab_apps::kvs::codec::context::{Context, Host, Standing};
 use niclab_apps::kvs::codec::datagram::bulk::{STEPS, Step, Watch};
-use niclab_apps::kvs::frames::Station;
 use niclab_apps::kvs::protocol::time::{Expiry, Moment};
 use niclab_apps::kvs::store::{New, Spread, Statistics, Store, Value};
+use niclab_apps::kvs::transport::card::Station;
 use niclab_apps::service::Answers;
 use niclab_card::steering;
 use niclab_load::clock::Clock;

@@ -7,10 +7,11 @@ use niclab_packet::wire::{
     EtherType, IpProtocol, MacAddress, arp as arp_wire, ethernet, icmp, ipv4, tcp, udp,
 };
 
-use super::{Counted, Identity};
+use super::Identity;
 use crate::kvs::protocol::binary::FOUND_LEN;
 use crate::kvs::protocol::datagram::{FRAME_LEN, parts};
 use crate::kvs::protocol::limits::DATAGRAM_LEN_MAX;
+use crate::kvs::transport::shared::counted::Counted;
 use crate::service::Answers;
 
 /// Bytes of all headers before a datagram's content.

@@ -10,10 +10,8 @@ use rustix::net::{
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::ServerError;
-
-/// Connections that may wait to be accepted: a burst of clients is not turned away.
-pub const BACKLOG: i32 = 4096;
+use crate::kvs::transport::shared::BACKLOG;
+use crate::kvs::transport::shared::error::ServerError;
 
 /// Descriptors beside those of connections: the listener, standard streams, what the rest of the
 /// process has.

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use super::Standing;
-use crate::kvs::frames::{Counted, Shown};
+use super::counted::{Counted, Shown};
+use crate::kvs::codec::context::Standing;
 use crate::kvs::protocol::event::{SET_ANSWER_LEN, SET_LEN};
 use crate::kvs::store::Stored;
 

@@ -12,10 +12,10 @@
 //! addresses that are no sender's; §3.2.2 and §4.1.3.1, who is told of a port that cannot be
 //! reached) and 6864 (§4.1: what is not to be broken up needs no identification).
 
-mod counted;
 mod events;
 #[cfg(test)]
 mod events_tests;
+mod queues;
 mod refusal;
 #[cfg(test)]
 mod refusal_tests;
@@ -31,13 +31,14 @@ use niclab_packet::checksum;
 use niclab_packet::wire::{EtherType, IpProtocol, MacAddress, arp, ethernet, icmp, ipv4, tcp, udp};
 use niclab_table::prefetch;
 
-pub use counted::{Counted, Shown};
+pub(super) use queues::Queues;
 use refusal::Allowance;
 use reply::{Peer, Template};
 
 use crate::kvs::codec::context::Context;
 use crate::kvs::codec::datagram::bulk::{Asked, Bulk, Step, Watch};
 use crate::kvs::protocol::event::Event;
+use crate::kvs::transport::shared::counted::Counted;
 use crate::service::Answers;
 
 /// Bytes of a cache line.

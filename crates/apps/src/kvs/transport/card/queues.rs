@@ -5,10 +5,10 @@ use std::sync::Arc;
 use niclab_nic::limits::BURST;
 use niclab_nic::memory::{Desc, Region};
 
-use super::{Shared, moment};
+use super::{Identity, Station};
 use crate::kvs::codec::context::Context;
-use crate::kvs::frames::{Identity, Station};
 use crate::kvs::store::Spread;
+use crate::kvs::transport::shared::{Shared, moment};
 use crate::service::{Answers, Service};
 
 /// Frames after which a core tells what it has counted, where all its bursts are full.

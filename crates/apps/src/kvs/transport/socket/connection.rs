@@ -6,11 +6,11 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 
-use super::Shared;
-use super::tally::add;
 use crate::kvs::codec::context::Context;
 use crate::kvs::codec::session::{Next, Session};
 use crate::kvs::protocol::limits::ANSWERS_LEN_MAX;
+use crate::kvs::transport::shared::Shared;
+use crate::kvs::transport::shared::tally::add;
 
 /// Times that answers are written in one turn, before others have theirs.
 const ROUNDS_MAX: usize = 8;

@@ -4,10 +4,12 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use rustix::thread::sched_getaffinity;
 
 use super::*;
+use crate::kvs::transport::shared::Udp;
 
 /// Far more than any answer takes, on any machine.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -4,15 +4,17 @@
 //! then all carried out in their order, while the items of the next are asked for. The partition's
 //! lock is held meanwhile.
 
+use super::Station;
 use super::reply::{self, Peer, SHORT_LEN_MAX, Template};
-use super::{BURST, Counted, Station};
 use crate::kvs::codec::binary::{found, got};
 use crate::kvs::codec::context::Context;
 use crate::kvs::codec::datagram::bulk::{AHEAD, Bulk, Step, Watch};
 use crate::kvs::protocol::event::{Client, GET_LEN, Told, Written};
 use crate::kvs::protocol::hash::Key;
 use crate::kvs::store::{Item, Partition, Place};
+use crate::kvs::transport::shared::counted::Counted;
 use crate::service::Answers;
+use niclab_nic::limits::BURST;
 
 /// What is to be done about an event.
 #[derive(Clone, Copy)]

@@ -3,12 +3,12 @@
 use std::io::ErrorKind;
 use std::net::UdpSocket;
 
-use super::Shared;
 use super::connection::Scratch;
-use super::tally::add;
 use crate::kvs::codec::context::Context;
 use crate::kvs::codec::datagram::serve;
 use crate::kvs::protocol::datagram::{FRAME_LEN, parts};
+use crate::kvs::transport::shared::Shared;
+use crate::kvs::transport::shared::tally::add;
 
 /// Datagrams that are served in one turn, before connections have theirs.
 const BATCH: usize = 64;

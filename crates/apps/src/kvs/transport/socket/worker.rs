@@ -12,10 +12,12 @@ use rustix::io::{Errno, read, write};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::connection::{Connection, Scratch, Wait};
-use super::tally::add;
-use super::{READ_LEN, ServerError, Shared, TURN, datagrams, moment, timespec};
+use super::{READ_LEN, TURN, datagrams, timespec};
 use crate::kvs::codec::context::Context;
 use crate::kvs::protocol::limits::ANSWERS_LEN_MAX;
+use crate::kvs::transport::shared::error::ServerError;
+use crate::kvs::transport::shared::tally::add;
+use crate::kvs::transport::shared::{Shared, moment};
 
 /// Events that are taken from the kernel by one call.
 const EVENTS_MAX: usize = 256;
