@@ -4,6 +4,7 @@
 
 use std::path::Path;
 
+use crate::layers::upward_names;
 use crate::source::{File, Line, contains_token, declares_function, file, item_end, words};
 
 /// A line that breaks a rule.
@@ -135,6 +136,13 @@ pub const RULES: &[Rule] = &[
             "crates/nic/Cargo.toml",
             "[dependencies]\nniclab-table.workspace = true\n[dev-dependencies]\nniclab-lab = {}\n",
         )],
+    },
+    Rule {
+        name: "layers",
+        remedy: "LAYERS says which module stands on which: name those below alone, by crate::",
+        find: upward_names,
+        bad: &[("crates/apps/src/kvs/store/a.rs", "use crate::kvs::codec::text;\n")],
+        good: &[("crates/apps/src/kvs/codec/session.rs", "use crate::kvs::store::Store;\n")],
     },
     Rule {
         name: "confined",

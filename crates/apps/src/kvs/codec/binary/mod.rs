@@ -3,11 +3,7 @@
 //! From its doc/protocol-binary.txt, and where that is silent or memcached does otherwise, from
 //! what memcached does. There is no SASL here: its requests are answered as by a memcached without.
 
-#[cfg(test)]
-mod malformed;
 mod requests;
-#[cfg(test)]
-mod tests;
 
 use super::context::{Context, Step};
 use crate::kvs::protocol::binary::{

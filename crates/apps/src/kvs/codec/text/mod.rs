@@ -5,13 +5,9 @@
 
 mod answer;
 mod classic;
-#[cfg(test)]
-mod malformed;
 mod meta;
 mod reading;
 mod storage;
-#[cfg(test)]
-mod tests;
 mod words;
 
 use memchr::memchr;

@@ -92,8 +92,8 @@ impl Server {
 
     /// What serves the same items to frames, for each core's queues of a card. Where keys are
     /// spread as cards tell them apart ([`Spread::Steered`]), the queue of a core's number has
-    /// requests of its own partition alone, of which the card has looked at all headers
-    /// ([`Station::serve`](crate::kvs::transport::card::Station::serve)); other queues have anything.
+    /// requests of its own partition alone, of which the card has looked at all headers (see
+    /// [`Station`](crate::kvs::transport::card::Station::serve)); other queues have anything.
     ///
     /// Where the card lends segments for items and tells events, a loan for each core, in their
     /// order, nothing of that kind comes by queues.

@@ -1,9 +1,8 @@
 //! Frames of the binary protocol: what is asked, and what is answered.
 
-use super::*;
-use crate::kvs::codec::context::{Host, Standing};
+use crate::kvs::codec::context::{Context, Host, Standing};
 use crate::kvs::codec::session::{Next, Session};
-use crate::kvs::protocol::binary::number;
+use crate::kvs::protocol::binary::{BINARY_MAGIC, HEAD_LEN, Head, number};
 use crate::kvs::protocol::limits::VALUE_LEN_MAX;
 use crate::kvs::protocol::time::Moment;
 use crate::kvs::store::{Statistics, Store};

@@ -3,6 +3,9 @@
 //! Bytes in, bytes out: no socket, no clock. Requests are read where the bytes lie; a request that
 //! is not whole yet waits, and is looked at again when as much has come as it needs.
 
+#[cfg(test)]
+mod tests;
+
 use super::context::{Context, Step};
 use super::{binary, text};
 use crate::kvs::protocol::binary::BINARY_MAGIC;

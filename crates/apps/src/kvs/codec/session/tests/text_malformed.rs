@@ -1,6 +1,6 @@
 //! Malformed forms of every command: each is an error, changes nothing and ends no talk.
 
-use super::tests::answers;
+use super::text::answers;
 use crate::kvs::protocol::limits::KEY_LEN_MAX;
 
 /// Commands, what each of their words is, and the value that follows.
