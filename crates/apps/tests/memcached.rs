@@ -465,6 +465,79 @@ fn odd_forms_are_answered_as_memcached_does() {
     assert!(told.is_empty(), "{}", told.replace(&value, "W"));
 }
 
+/// Flags of meta commands: right ones, tokens that are wrong, and letters that are no flag.
+const FLAGS: [&str; 42] = [
+    "b",
+    "f",
+    "h",
+    "k",
+    "l",
+    "q",
+    "t",
+    "u",
+    "v",
+    "I",
+    "O1",
+    "O12345678901234567890123456789012",
+    "T30",
+    "T",
+    "Tx",
+    "N30",
+    "N",
+    "Nx",
+    "R60",
+    "R-",
+    "Rx",
+    "F1",
+    "F",
+    "F-1",
+    "C999999999999",
+    "C",
+    "C-1",
+    "D3",
+    "D-1",
+    "Dx",
+    "J7",
+    "J-1",
+    "Jx",
+    "MS",
+    "M+",
+    "MZ",
+    "M",
+    "MSS",
+    "P",
+    "L",
+    "!",
+    "é",
+];
+
+#[test]
+fn flags_are_checked_in_the_order_in_which_memcached_checks_them() {
+    let test = "flags_are_checked_in_the_order_in_which_memcached_checks_them";
+    let Some(memcached) = Memcached::start(test) else { return };
+    let mut talks = Vec::new();
+    for command in ["mg", "md", "ma", "ms"] {
+        let (len, value) = if command == "ms" { (" 1", "|6") } else { ("", "") };
+        // A key, one in base64, and one that is not.
+        for key in ["a", "YQ==", "!!"] {
+            for (first, second) in
+                FLAGS.iter().flat_map(|first| FLAGS.map(|second| (first, second)))
+            {
+                talks.push(format!(
+                    "set a 0 0 1|5|{command} {key}{len} {first} {second}{value}|mg a t v"
+                ));
+            }
+        }
+    }
+    let told = differences(&memcached, talks.into_iter());
+    assert!(
+        told.is_empty(),
+        "{} of them: {}",
+        told.lines().count() / 3,
+        &told[..told.len().min(6_000)]
+    );
+}
+
 /// The next of a row of numbers (SplitMix64).
 fn draw(seed: &mut u64) -> u64 {
     *seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);

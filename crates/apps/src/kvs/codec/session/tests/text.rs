@@ -258,6 +258,55 @@ fn malformed_numbers_and_usage_have_errors_of_their_own() {
     assert_eq!(answers(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"), "<end>");
 }
 
+/// memcached's `_meta_flag_preparse` checks them from left to right, and a key in base64 when the
+/// turn of its `b` comes. `md` and `ma` do not say what is wrong.
+#[test]
+fn wrong_flags_of_meta_commands_get_the_error_that_memcached_gives() {
+    const WHICH: &str = "invalid or duplicate flag";
+    for (said, error) in [
+        ("mg a F-1", "bad command line format"),
+        ("mg a F-1 Tx", "bad token in command line format"),
+        ("mg a Tx F-1", "bad token in command line format"),
+        ("mg a D-1", "invalid numeric delta value"),
+        ("mg a D-1 Jx", "invalid numeric initial value"),
+        ("mg a Jx D-1", "invalid numeric delta value"),
+        ("mg a Jx !", "invalid flag"),
+        ("mg a Jx k k", "duplicate flag"),
+        ("mg !! b", "error decoding key"),
+        ("mg !! b Tx", "bad token in command line format"),
+        ("mg !! Tx b", "error decoding key"),
+        ("mg !! F-1 b", "error decoding key"),
+        ("mg !! b F-1", "error decoding key"),
+        ("mg !! b !", "invalid flag"),
+        ("md a F-1", WHICH),
+        ("md a D-1", WHICH),
+        ("md !! b", WHICH),
+        ("ma a F-1", WHICH),
+        ("ma a !", WHICH),
+        ("ma a k k", WHICH),
+    ] {
+        check(&format!("{said}|mn"), &format!("CLIENT_ERROR {error}|MN"));
+    }
+}
+
+/// As in memcached, which looks at the token when it repeats it.
+#[test]
+fn what_was_done_before_a_token_was_found_too_long_stays() {
+    let long = format!("O{}", "2".repeat(32));
+    let error = "CLIENT_ERROR opaque token too long";
+    for (said, answered) in [
+        ("set n 0 0 1|5|ma n LONG|get n", "STORED|ERROR|VALUE n 0 1|6|END"),
+        ("ma z LONG|ma z q LONG", "ERROR|ERROR"),
+        ("set a 0 0 1|x|mg a T30 LONG|mg a t", "STORED|ERROR|HD t30"),
+        ("set a 0 0 1|x|mg a LONG T30|mg a t", "STORED|ERROR|HD t-1"),
+        ("mg z N30 LONG|mg z v t", "ERROR|VA 0 t30|"),
+        ("set a 0 0 1|x|md a LONG|get a", "STORED|ERROR|VALUE a 0 1|x|END"),
+        ("ms a 1 LONG|x|get a", "ERROR|END"),
+    ] {
+        check(&said.replace("LONG", &long), &answered.replace("ERROR", error));
+    }
+}
+
 #[test]
 fn keys_have_a_length() {
     let (long, longer) = ("k".repeat(KEY_LEN_MAX), "k".repeat(KEY_LEN_MAX + 1));

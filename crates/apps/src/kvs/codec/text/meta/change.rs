@@ -1,5 +1,6 @@
 //! `md` and `ma`: taking an item out or making it stale, and counting.
 
+use super::flags::OPAQUE_LONG;
 use super::{Command, Done, figure, time_left};
 use crate::kvs::codec::context::Context;
 use crate::kvs::codec::text::answer;
@@ -12,6 +13,9 @@ use crate::kvs::store::{Counted, New, Partition, Place, Value, mark};
 /// `md`.
 pub fn delete(command: &Command<'_>, out: &mut Vec<u8>, context: &Context<'_>) -> Done {
     let flags = &command.flags;
+    if flags.is_opaque_long {
+        return Err(OPAQUE_LONG);
+    }
     let mut partition = context.store.partition(&command.key);
     partition.counters_mut().cmd_meta += 1;
     let code: &[u8] = match flags.is_stale || flags.without_value {
@@ -88,10 +92,12 @@ pub fn count(command: &Command<'_>, out: &mut Vec<u8>, context: &Context<'_>) ->
     let code: &[u8] = match partition.count(&count, now) {
         Counted::Now { value, place, is_made } => {
             let start = out.len();
-            let expiry = counted(command, value, (place, is_made), &partition, out, context);
+            let (expiry, told) =
+                counted(command, value, (place, is_made), &partition, out, context);
             if partition.item(place).header.expiry != expiry {
                 partition.change(place, |header| header.expiry = expiry);
             }
+            told?;
             if flags.is_quiet && !is_made {
                 out.truncate(start);
             }
@@ -101,6 +107,7 @@ pub fn count(command: &Command<'_>, out: &mut Vec<u8>, context: &Context<'_>) ->
             return Err(b"CLIENT_ERROR cannot increment or decrement non-numeric value\r\n");
         }
         Counted::NoMemory => return Err(b"SERVER_ERROR out of memory\r\n"),
+        Counted::NotFound | Counted::Exists if flags.is_opaque_long => return Err(OPAQUE_LONG),
         Counted::NotFound => b"NF",
         Counted::Exists => b"EX",
     };
@@ -110,7 +117,8 @@ pub fn count(command: &Command<'_>, out: &mut Vec<u8>, context: &Context<'_>) ->
     Ok(())
 }
 
-/// Writes the answer of a count and returns the item's new expiry.
+/// Writes the answer of a count and returns the item's new expiry. As in memcached, a token that is
+/// too long is found when its turn comes to be repeated: what was counted stays.
 fn counted(
     command: &Command<'_>,
     value: u64,
@@ -118,7 +126,7 @@ fn counted(
     partition: &Partition,
     out: &mut Vec<u8>,
     context: &Context<'_>,
-) -> Expiry {
+) -> (Expiry, Done) {
     let header = partition.item(place).header;
     let (flags, mut expiry) = (&command.flags, header.expiry);
     let of = |time: Option<i64>| Expiry::of(time.unwrap_or(0), context.now);
@@ -137,6 +145,7 @@ fn counted(
             b't' => time_left(out, expiry.left_s(context.now)),
             b'T' => expiry = of(flags.time),
             b'N' if is_made => expiry = of(flags.vivify),
+            b'O' if flags.is_opaque_long => return (expiry, Err(OPAQUE_LONG)),
             _ => command.echo_one(word, flags.is_binary, out),
         }
     }
@@ -145,5 +154,5 @@ fn counted(
         out.extend_from_slice(digits);
         out.extend_from_slice(b"\r\n");
     }
-    expiry
+    (expiry, Ok(()))
 }

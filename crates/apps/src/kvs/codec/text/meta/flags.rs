@@ -1,14 +1,13 @@
 //! The flags behind a meta command: a letter each, some with a token.
 
 use super::base64;
-use crate::kvs::codec::context::Context;
 use crate::kvs::codec::text::words::each;
 use crate::kvs::codec::text::{BAD_FORMAT, Line};
-use crate::kvs::protocol::hash::Key;
-use crate::kvs::protocol::limits::{KEY_LEN_MAX, META_WORDS_MAX, OPAQUE_LEN_MAX};
+use crate::kvs::protocol::limits::{KEY_LEN_MAX, OPAQUE_LEN_MAX};
 use crate::kvs::protocol::number::{signed_32, unsigned, unsigned_32};
 
 const BAD_TOKEN: &[u8] = b"CLIENT_ERROR bad token in command line format\r\n";
+const BAD_KEY: &[u8] = b"CLIENT_ERROR error decoding key\r\n";
 const UNKNOWN_FLAG: &[u8] = b"CLIENT_ERROR invalid flag\r\n";
 /// What `mg` says to more flags than there may be, and what the others say.
 pub const TOO_MANY: &[u8] = b"CLIENT_ERROR options flags are too long\r\n";
@@ -72,19 +71,23 @@ const NONE: Flags = Flags {
 };
 
 impl Flags {
-    /// The flags behind the first `before` words of a line.
+    /// The flags behind the first `before` words of a line, and the bytes of the key, which is
+    /// decoded into `room` where it is in base64.
+    ///
+    /// A letter that is no flag, or comes a second time, ends it at once. Of other errors the last
+    /// one is told, be it in a flag or in the key, whose turn is that of its `b`; but a number of
+    /// the client's own (`F`) is told only where nothing else is wrong.
     ///
     /// # Errors
     /// What the client is to be answered.
-    pub fn read(
-        line: &Line<'_>,
+    pub fn read<'a>(
+        line: &Line<'a>,
         before: usize,
-        too_many: &'static [u8],
-    ) -> Result<Flags, &'static [u8]> {
-        if line.words.count > META_WORDS_MAX {
-            return Err(too_many);
-        }
-        let (mut flags, mut seen, mut complaint) = (NONE, 0u128, None);
+        room: &'a mut [u8; KEY_LEN_MAX],
+    ) -> Result<(Flags, &'a [u8]), &'static [u8]> {
+        let key = line.words.at(1);
+        let (mut flags, mut decoded_len) = (NONE, 0);
+        let (mut seen, mut complaint) = (0u128, None);
         for word in each(line.text).skip(before) {
             let (letter, token) = (word[0], &word[1..]);
             let bit = 1u128.checked_shl(letter.into()).unwrap_or(0);
@@ -92,15 +95,21 @@ impl Flags {
                 return Err(b"CLIENT_ERROR duplicate flag\r\n");
             }
             seen |= bit;
+            if letter == b'b' {
+                match base64::decode(key, room) {
+                    Some(bytes) => decoded_len = bytes.len(),
+                    None => complaint = Some(BAD_KEY),
+                }
+            }
             match flags.take(letter, token) {
                 Ok(()) => {}
                 Err(UNKNOWN_FLAG) => return Err(UNKNOWN_FLAG),
-                // The last one is told; flags of the client's have no words of their own.
                 Err(BAD_FORMAT) => complaint = complaint.or(Some(BAD_FORMAT)),
                 Err(told) => complaint = Some(told),
             }
         }
-        complaint.map_or(Ok(flags), Err)
+        let bytes = if flags.is_binary { &room[..decoded_len] } else { key };
+        complaint.map_or(Ok((flags, bytes)), Err)
     }
 
     /// No flags, but perhaps `b`.
@@ -138,27 +147,5 @@ impl Flags {
             _ => return Err(UNKNOWN_FLAG),
         }
         Ok(())
-    }
-
-    /// The key of a command, decoded where it is in base64.
-    ///
-    /// # Errors
-    /// What the client is to be answered.
-    pub fn key<'a>(
-        &self,
-        word: &'a [u8],
-        room: &'a mut [u8; KEY_LEN_MAX],
-        context: &Context<'_>,
-    ) -> Result<Key<'a>, &'static [u8]> {
-        if word.is_empty() || word.len() > KEY_LEN_MAX {
-            return Err(BAD_FORMAT);
-        }
-        let bytes = match self.is_binary {
-            true => {
-                base64::decode(word, room).ok_or(&b"CLIENT_ERROR error decoding key\r\n"[..])?
-            }
-            false => word,
-        };
-        Ok(context.store.key(bytes))
     }
 }

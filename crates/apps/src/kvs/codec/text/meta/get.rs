@@ -1,5 +1,6 @@
 //! `mg` and `me`: reading an item, and what there is to be told of it.
 
+use super::flags::OPAQUE_LONG;
 use super::{Command, Done, base64, figure, time_left};
 use crate::kvs::codec::context::Context;
 use crate::kvs::codec::text::answer;
@@ -17,6 +18,9 @@ pub fn get(command: &Command<'_>, out: &mut Vec<u8>, context: &Context<'_>) -> D
     let mut partition = context.store.partition(&command.key);
     partition.counters_mut().cmd_meta += 1;
     let Some(answered) = find(command, &mut partition, context) else {
+        if command.flags.is_opaque_long {
+            return Err(OPAQUE_LONG);
+        }
         if !command.flags.is_quiet {
             out.extend_from_slice(b"EN");
             command.echo(2, out);
@@ -34,11 +38,12 @@ pub fn get(command: &Command<'_>, out: &mut Vec<u8>, context: &Context<'_>) -> D
         }
         false => out.extend_from_slice(b"HD"),
     }
-    let after = tell(command, &answered, before, out, context);
+    let (after, told) = tell(command, &answered, before, out, context);
     partition.change(answered.place, |header| {
         header.expiry = after.expiry;
         header.marks = after.marks;
     });
+    told?;
     if !command.flags.is_idle {
         partition.bump(answered.place, context.now);
     }
@@ -83,14 +88,15 @@ fn find(
     Some(Answered { place: made.ok()?, is_made: true })
 }
 
-/// Adds what the flags ask for; what is known of the item afterwards.
+/// Adds what the flags ask for and returns the item's new header. As in memcached, a token that is
+/// too long is found when its turn comes: what the flags before it have changed stays.
 fn tell(
     command: &Command<'_>,
     answered: &Answered,
     before: Header,
     out: &mut Vec<u8>,
     context: &Context<'_>,
-) -> Header {
+) -> (Header, Done) {
     let (now, mut after, mut has_won) = (context.now, before, false);
     for word in command.flag_words(2) {
         match word[0] {
@@ -113,6 +119,7 @@ fn tell(
             b'f' => figure(out, b'f', before.flags.into()),
             b'l' => figure(out, b'l', now.0.saturating_sub(before.accessed.0).into()),
             b'h' => figure(out, b'h', before.has(mark::FETCHED).into()),
+            b'O' if command.flags.is_opaque_long => return (after, Err(OPAQUE_LONG)),
             _ => command.echo_one(word, before.has(mark::BINARY_KEY), out),
         }
     }
@@ -127,7 +134,7 @@ fn tell(
         out.extend_from_slice(b" W");
         after.marks |= mark::WON;
     }
-    after
+    (after, Ok(()))
 }
 
 /// `me`.

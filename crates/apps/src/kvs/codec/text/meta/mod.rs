@@ -12,8 +12,8 @@ use super::words::each;
 use super::{BAD_FORMAT, Line, UNKNOWN};
 use crate::kvs::codec::context::Context;
 use crate::kvs::protocol::hash::Key;
-use crate::kvs::protocol::limits::KEY_LEN_MAX;
-use flags::{Flags, OPAQUE_LONG, TOO_LONG, TOO_MANY};
+use crate::kvs::protocol::limits::{KEY_LEN_MAX, META_WORDS_MAX};
+use flags::{Flags, TOO_LONG, TOO_MANY};
 pub use set::set;
 
 /// A command whose flags and key are known.
@@ -25,23 +25,22 @@ struct Command<'a> {
 
 /// Carries out a command of one line.
 pub fn command(line: &Line<'_>, out: &mut Vec<u8>, context: &Context<'_>) {
-    let (run, is_plain): (Run, bool) = match line.words.at(0) {
+    let (read, run): (Read, Run) = match line.words.at(0) {
         b"mn" => return out.extend_from_slice(b"MN\r\n"),
-        b"mg" => (get::get, false),
-        b"md" => (change::delete, true),
-        b"ma" => (change::count, true),
-        b"me" => (get::debug, true),
+        b"me" if line.words.count < 2 => return out.extend_from_slice(BAD_FORMAT),
+        _ if line.words.count < 2 => return out.extend_from_slice(UNKNOWN),
+        b"mg" => (read_get, get::get),
+        b"md" => (read_change, change::delete),
+        b"ma" => (read_change, change::count),
+        b"me" => (read_debug, get::debug),
         _ => return out.extend_from_slice(UNKNOWN),
     };
-    let is_debug = line.words.at(0) == b"me";
-    if line.words.count < 2 {
-        return out.extend_from_slice(if is_debug { BAD_FORMAT } else { UNKNOWN });
-    }
     let mut room = [0; KEY_LEN_MAX];
     let start = out.len();
-    let done = read(line, is_debug, &mut room, context)
-        .map_err(|complaint| if is_plain { plain(complaint, is_debug) } else { complaint })
-        .and_then(|(flags, key)| run(&Command { line, flags, key }, out, context));
+    let known = if line.words.at(1).len() > KEY_LEN_MAX { Err(BAD_FORMAT) } else { Ok(()) };
+    let done = known.and_then(|()| read(line, &mut room)).and_then(|(flags, bytes)| {
+        run(&Command { line, flags, key: context.store.key(bytes) }, out, context)
+    });
     if let Err(complaint) = done {
         out.truncate(start);
         out.extend_from_slice(complaint);
@@ -51,36 +50,45 @@ pub fn command(line: &Line<'_>, out: &mut Vec<u8>, context: &Context<'_>) {
 /// What carries a command out.
 type Run = fn(&Command<'_>, &mut Vec<u8>, &Context<'_>) -> Done;
 
-/// Flags and key of a command of one line; of `me` no flag is looked at but a `b` in the first
-/// place.
-fn read<'a>(
+/// What reads the flags of a command and the bytes of its key, which are in the room where the key
+/// came in base64.
+type Read =
+    for<'a> fn(&Line<'a>, &'a mut [u8; KEY_LEN_MAX]) -> Result<(Flags, &'a [u8]), Complaint>;
+
+/// What a client is answered in place of anything else.
+type Complaint = &'static [u8];
+
+/// `mg` says which flag is wrong.
+fn read_get<'a>(
     line: &Line<'a>,
-    is_debug: bool,
     room: &'a mut [u8; KEY_LEN_MAX],
-    context: &Context<'_>,
-) -> Result<(Flags, Key<'a>), &'static [u8]> {
-    let word = line.words.at(1);
-    if word.len() > KEY_LEN_MAX {
-        return Err(BAD_FORMAT);
+) -> Result<(Flags, &'a [u8]), Complaint> {
+    match line.words.count {
+        ..=META_WORDS_MAX => Flags::read(line, 2, room),
+        _ => Err(TOO_MANY),
     }
-    let flags = match is_debug {
-        true => Flags::binary(line.words.at(2) == b"b"),
-        false => {
-            let is_get = line.words.at(0) == b"mg";
-            Flags::read(line, 2, if is_get { TOO_MANY } else { TOO_LONG })?
-        }
-    };
-    let key = flags.key(word, room, context)?;
-    if flags.is_opaque_long { Err(OPAQUE_LONG) } else { Ok((flags, key)) }
 }
 
-/// What commands say that do not tell which flag was wrong.
-fn plain(complaint: &'static [u8], is_debug: bool) -> &'static [u8] {
-    match complaint {
-        BAD_FORMAT | TOO_LONG | OPAQUE_LONG => complaint,
-        _ if is_debug => BAD_FORMAT,
-        _ => b"CLIENT_ERROR invalid or duplicate flag\r\n",
+/// `md` and `ma` say only that one is.
+fn read_change<'a>(
+    line: &Line<'a>,
+    room: &'a mut [u8; KEY_LEN_MAX],
+) -> Result<(Flags, &'a [u8]), Complaint> {
+    match line.words.count {
+        ..=META_WORDS_MAX => Flags::read(line, 2, room)
+            .map_err(|_| &b"CLIENT_ERROR invalid or duplicate flag\r\n"[..]),
+        _ => Err(TOO_LONG),
     }
+}
+
+/// `me` knows one flag, a `b` in the first place, and does not look at others.
+fn read_debug<'a>(
+    line: &Line<'a>,
+    room: &'a mut [u8; KEY_LEN_MAX],
+) -> Result<(Flags, &'a [u8]), Complaint> {
+    let (word, is_binary) = (line.words.at(1), line.words.at(2) == b"b");
+    let bytes = if is_binary { base64::decode(word, room).ok_or(BAD_FORMAT)? } else { word };
+    Ok((Flags::binary(is_binary), bytes))
 }
 
 impl Command<'_> {
@@ -135,4 +143,4 @@ fn time_left(out: &mut Vec<u8>, left_s: Option<u32>) {
 }
 
 /// Whether the command went as it usually does, or what the client is to be told.
-type Done = Result<(), &'static [u8]>;
+type Done = Result<(), Complaint>;

@@ -20,9 +20,8 @@ pub fn set(state: &mut State, line: &Line<'_>, out: &mut Vec<u8>, context: &Cont
         }
     };
     let mut room = [0; KEY_LEN_MAX];
-    let read = Flags::read(line, 3, TOO_LONG).and_then(|flags| {
-        let key = flags.key(line.words.at(1), &mut room, context)?;
-        let mode = mode(flags.mode)?;
+    let read = Flags::read(line, 3, &mut room).and_then(|(flags, bytes)| {
+        let (key, mode) = (context.store.key(bytes), mode(flags.mode)?);
         if flags.is_opaque_long { Err(OPAQUE_LONG) } else { Ok((flags, key, mode)) }
     });
     let (flags, key, mode) = match read {
