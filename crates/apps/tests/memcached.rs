@@ -4,6 +4,7 @@
 //! Left out is what hangs on numbers that each gives by itself (`gets`, the flag `c`), on slabs
 //! (`me`), and what docs/kvs.md lists as different.
 
+use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
@@ -536,6 +537,43 @@ fn flags_are_checked_in_the_order_in_which_memcached_checks_them() {
         told.lines().count() / 3,
         &told[..told.len().min(6_000)]
     );
+}
+
+/// Names of settings that an answer to `stats settings` has.
+fn settings(answer: &[u8]) -> BTreeSet<String> {
+    let text = String::from_utf8_lossy(answer).into_owned();
+    let names = text.lines().filter_map(|line| line.strip_prefix("STAT ")?.split(' ').next());
+    names.map(str::to_owned).collect()
+}
+
+/// Names in the first column of the table in docs/kvs.md whose head begins so.
+fn documented(head: &str) -> BTreeSet<String> {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/kvs.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let rows = page.lines().skip_while(|line| !line.starts_with(head)).skip(2);
+    let rows = rows.take_while(|line| line.starts_with('|'));
+    let names = rows.flat_map(|row| row.split('|').nth(1).unwrap().split('`').skip(1).step_by(2));
+    names.map(str::to_owned).collect()
+}
+
+#[test]
+fn settings_of_memcached_are_answered_or_listed_as_without_a_meaning() {
+    let test = "settings_of_memcached_are_answered_or_listed_as_without_a_meaning";
+    let listed = documented("| setting of memcached |");
+    let ours = settings(&ours(b"stats settings\r\n").0);
+    assert!(ours.len() > 20 && listed.len() > 20, "{ours:?}, {listed:?}");
+    assert!(ours.is_disjoint(&listed), "answered and listed: {:?}", &ours & &listed);
+    let Some(memcached) = Memcached::start(test) else { return };
+    let theirs = settings(&memcached.answer(b"stats settings\r\n"));
+    // How memcached was built decides which of these it has.
+    let is_built_in = |name: &&String| {
+        ["ext_", "ssl_", "proxy_"].iter().any(|start| name.starts_with(start))
+            || ["slab_automove_freeratio", "drop_privileges"].contains(&name.as_str())
+    };
+    let missing = &(&theirs - &ours) - &listed;
+    assert!(missing.is_empty(), "neither answered nor listed: {missing:?}");
+    let gone: Vec<_> = listed.difference(&theirs).filter(|name| !is_built_in(name)).collect();
+    assert!(gone.is_empty(), "listed, and no setting of memcached: {gone:?}");
 }
 
 /// The next of a row of numbers (SplitMix64).
