@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use made::Made;
-use niclab_apps::kvs::store::{LENT_PARTITION_BYTES_MIN, Spread};
+use niclab_apps::kvs::store::{DMA_PARTITION_BYTES_MIN, Spread};
 use niclab_apps::kvs::transport::card::Identity;
 use niclab_apps::kvs::transport::{Ended, Options, Server, Udp, moment};
 use niclab_apps::service::{Answers, Service};
@@ -425,7 +425,7 @@ const SETS: u64 = 12_000;
 #[test]
 fn segments_go_round_whether_cores_sleep_or_not() {
     for receive in [Receive::BusyPoll, Receive::Interrupt] {
-        let memory_bytes = CORES * LENT_PARTITION_BYTES_MIN;
+        let memory_bytes = CORES * DMA_PARTITION_BYTES_MIN;
         let server = server(memory_bytes);
         let (items, loans) = Items::new(&US, CORES, memory_bytes, None).unwrap();
         let services = server.services(US, loans);
@@ -471,8 +471,8 @@ fn items_for_another_number_of_cores_are_refused() {
 #[test]
 fn too_little_memory_or_too_many_cores_are_refused() {
     let refused = |cores, bytes| Items::new(&US, cores, bytes, None).err().map(|e| e.to_string());
-    assert_eq!(refused(CORES, CORES * LENT_PARTITION_BYTES_MIN), None);
-    let said = refused(CORES, CORES * LENT_PARTITION_BYTES_MIN - CORES).unwrap();
+    assert_eq!(refused(CORES, CORES * DMA_PARTITION_BYTES_MIN), None);
+    let said = refused(CORES, CORES * DMA_PARTITION_BYTES_MIN - CORES).unwrap();
     assert!(said.contains("too little memory"), "{said}");
     assert!(refused(17, 1 << 40).is_some());
 }

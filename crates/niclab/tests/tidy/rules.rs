@@ -185,7 +185,7 @@ pub const RULES: &[Rule] = &[
 
 /// Where unsafe code may stand, and what for; a path that ends in `/` stands for all below it.
 pub const UNSAFE: &[(&str, &str)] = &[
-    ("crates/apps/src/kvs/store/lent.rs", "items in memory that a card writes"),
+    ("crates/apps/src/kvs/store/dma_segment.rs", "items in memory that a card writes"),
     ("crates/card/src/items.rs", "lends a store the memory that a program writes items into"),
     ("crates/device/src/linux/ethtool/call.rs", "asks the driver of an interface"),
     ("crates/device/src/linux/netns.rs", "leaves the network namespace of the process"),

@@ -12,7 +12,7 @@ use super::item::{
     item_len, mark, write_uses,
 };
 use super::limits::PARTITION_BYTES_MIN;
-use super::loan::Lent;
+use super::dma::DmaState;
 use super::log::{Log, Place};
 use crate::kvs::protocol::hash::Key;
 use crate::kvs::protocol::limits::VALUE_LEN_MAX;
@@ -106,7 +106,7 @@ pub struct Partition {
     /// What was asked for by prefix.
     pub(super) detail: Detail,
     /// What it has of a card.
-    pub(super) lent: Option<Box<Lent>>,
+    pub(super) dma: Option<Box<DmaState>>,
 }
 
 impl Partition {
@@ -126,13 +126,13 @@ impl Partition {
             flush_at: None,
             flushed_at: Moment(0),
             detail: Detail::new(shape.count),
-            lent: None,
+            dma: None,
         }
     }
 
     /// Shares the memory anew: so much of it is taken by segments that are not its own. Nothing has
     /// been stored.
-    pub(super) fn make_room_for_lent(&mut self, bytes: usize) {
+    pub(super) fn make_room_for_dma(&mut self, bytes: usize) {
         let own = self.budget_bytes.saturating_sub(bytes + self.index.bytes());
         self.log = Log::new(segment_len(own.max(PARTITION_BYTES_MIN - self.index.bytes())));
     }
@@ -186,8 +186,8 @@ impl Partition {
 
     /// A number that no item of any partition has had.
     pub fn next_cas(&mut self) -> u64 {
-        if let Some(lent) = &self.lent {
-            return lent.number();
+        if let Some(dma) = &self.dma {
+            return dma.number();
         }
         self.cas_last += self.cas_step;
         self.cas_last
@@ -367,7 +367,7 @@ impl Partition {
         };
         let value_len = old_len + bytes.len();
         let len = item_len(key.bytes.len(), value_len);
-        self.clean_lent(len * WALK_RATIO, now);
+        self.clean_dma(len * WALK_RATIO, now);
         let place = self.room_for(len, now)?;
         // Whatever was known of the old item before may have moved or gone.
         let old = self.seek(key).map(|(place, _)| place);

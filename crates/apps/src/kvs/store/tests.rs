@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::limits::PARTITION_BYTES_MIN;
-use super::played_tests::set_of;
+use super::simulated_card_tests::set_of;
 use super::*;
 use crate::kvs::protocol::answer::{Deleted, Written};
 use crate::kvs::protocol::hash::Key;

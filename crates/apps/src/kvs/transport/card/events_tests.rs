@@ -10,7 +10,7 @@ use crate::kvs::protocol::event::Client;
 use crate::kvs::protocol::event::tests::asked;
 use crate::kvs::protocol::hash::Key;
 use crate::kvs::protocol::time::{Expiry, Moment};
-use crate::kvs::store::played_tests::{CORES, Card, Random, lent, set_of};
+use crate::kvs::store::simulated_card_tests::{CORES, Card, Random, dma_segments, set_of};
 use crate::kvs::store::{Spread, Store};
 
 const SEED: u64 = 7;
@@ -48,9 +48,9 @@ struct World {
 
 impl World {
     fn new(seed: u64, segments: usize) -> World {
-        let (loan, card) = lent(segments);
+        let (dma, card) = dma_segments(segments);
         let store = Store::new(8 << 20, 1, SEED).unwrap().spread_by(Spread::Steered);
-        store.lend(std::iter::once(loan));
+        store.attach_dma(std::iter::once(dma));
         let (start, random) = (Moment(1_000_000), Random(seed * 0x9e37_79b9 + 1));
         World {
             store,

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use crate::kvs::codec::context::{Host, Standing};
-use crate::kvs::store::{Loan, Spread, Statistics, Store};
+use crate::kvs::store::{DmaSegments, Spread, Statistics, Store};
 use crate::kvs::transport::card::{Identity, Queues};
 use crate::kvs::transport::shared::counted::Counted;
 use crate::kvs::transport::shared::error::ServerError;
@@ -95,15 +95,19 @@ impl Server {
     /// requests of its own partition alone, of which the card has looked at all headers (see
     /// [`Station`](crate::kvs::transport::card::Station::serve)); other queues have anything.
     ///
-    /// Where the card lends segments for items and tells events, a loan for each core, in their
-    /// order, nothing of that kind comes by queues.
+    /// `segments` has DMA segments for each core, in their order, where the card writes items and
+    /// reports events. Then requests of that kind do not come by queues.
     ///
     /// # Panics
-    /// If there are loans, and not one for each core ([`Store::lend`]).
-    pub fn services(&self, identity: Identity, loans: Vec<Loan>) -> Vec<Box<dyn Service>> {
-        let is_told = !loans.is_empty();
+    /// If some cores have DMA segments and others have none ([`Store::attach_dma`]).
+    pub fn services(
+        &self,
+        identity: Identity,
+        segments: Vec<DmaSegments>,
+    ) -> Vec<Box<dyn Service>> {
+        let is_told = !segments.is_empty();
         if is_told {
-            self.shared.store.lend(loans.into_iter());
+            self.shared.store.attach_dma(segments.into_iter());
         }
         let of = |place| -> Box<dyn Service> {
             Box::new(Queues::new(Arc::clone(&self.shared), identity, place, is_told))

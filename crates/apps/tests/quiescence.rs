@@ -1,7 +1,7 @@
-//! Turns of a card's cores in every order that threads can have with up to four preemptions, as
-//! the memory model allows them.
+//! Quiescence counters of a card's cores, in every order of threads with up to four preemptions
+//! that the memory model allows.
 //!
-//! The very file, over what is the model checker's instead of the system's.
+//! The file is the store's own; the atomics are the model checker's in place of the system's.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -16,10 +16,10 @@ mod sync {
     pub use loom::sync::atomic::{AtomicU64, Ordering, fence};
 }
 #[allow(dead_code)]
-#[path = "../src/kvs/store/turns.rs"]
-mod turns;
+#[path = "../src/kvs/store/quiescence.rs"]
+mod quiescence;
 
-use turns::Turns;
+use quiescence::QuiescenceCounters;
 
 /// Who has looked so often, and let the other threads run each time, looks for ever: they take
 /// fewer steps than that.
@@ -45,7 +45,7 @@ fn model(body: impl Fn() + Send + Sync + 'static) {
 
 /// A card's memory, as far as a segment that is full has to do with it.
 struct World {
-    turns: Turns,
+    turns: QuiescenceCounters,
     /// Where items go: an even number is the old segment, an odd one the next.
     next: AtomicU64,
     /// The bytes of an item in the old segment: two who have them at once are found.
@@ -62,7 +62,7 @@ impl World {
     #[allow(clippy::arc_with_non_send_sync)]
     fn new(cores: usize) -> Arc<World> {
         Arc::new(World {
-            turns: Turns::new(cores),
+            turns: QuiescenceCounters::new(cores),
             next: AtomicU64::new(0),
             item: UnsafeCell::new(()),
             is_written: AtomicBool::new(false),

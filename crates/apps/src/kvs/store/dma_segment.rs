@@ -1,19 +1,19 @@
-//! Segments of the log that a network card writes items into.
+//! DMA segments: segments of the log that a network card writes items into.
 //!
 //! # Why it is sound
 //! A segment lies in a window, memory that cores of the card write by atomics while the core that
 //! owns the partition reads it as plain bytes. What is read so are the bytes of one item, never
 //! what is behind it, and only between two moments:
-//! - **From when it was published.** The card writes an item, and then that it did into a ring,
-//!   with release; the store reads this with acquire and only then calls [`Piece::publish`]. Nobody
-//!   writes to the bytes of an item a second time: each has a place of its own, by an addition to
-//!   a register that no two cores see the same value of.
+//! - **From when it was published.** The card writes an item, and then an event into a ring, with
+//!   release; the store reads the event with acquire and only then calls [`DmaSegment::publish`].
+//!   Nobody writes to the bytes of an item a second time: each has a place of its own, by an
+//!   addition to a register that no two cores see the same value of.
 //! - **Until the segment is handed back**, by a register that is written with release, and read
 //!   with acquire by who writes to it again. The log does so when nothing in it is in the index,
 //!   and nobody who was given a place in it before can still be writing there or tell of it: of
-//!   that `loan` has the argument, by the turns of all cores.
+//!   that `dma` has the argument, by the quiescence counters of all cores.
 //!
-//! What the card has to do for it is what [`Loan::new`] asks for. There is no other way to a
+//! What the card has to do for it is what [`DmaSegments::new`] asks for. There is no other way to a
 //! window, nor to a segment of one; and no partition, place or event is handed out of `kvs`, so
 //! that nobody else can ask for an item that is not published, or not any more.
 //!
@@ -32,19 +32,19 @@ use niclab_nic::shared::{Ordering, Shared, WORD};
 use niclab_table::prefetch;
 
 use super::item::{ALIGN, HEADER_LEN, Header, item_len, mark};
-use super::turns::Turns;
+use super::quiescence::QuiescenceCounters;
 use crate::kvs::protocol::event;
 use crate::kvs::protocol::limits::KEY_LEN_MAX;
 use crate::kvs::protocol::time::Moment;
 
-/// Bytes of a segment that is lent.
-pub const LENT_LEN: usize = 1 << 20;
+/// Bytes of a DMA segment.
+pub const DMA_SEGMENT_LEN: usize = 1 << 20;
 
 /// Bytes of what is known of one beside it: a bit for each place where an item can begin.
-const BEGINS_LEN: usize = LENT_LEN / ALIGN / 8;
+const BEGINS_LEN: usize = DMA_SEGMENT_LEN / ALIGN / 8;
 
 /// Memory that a segment takes, all told.
-pub const LENT_BYTES: usize = LENT_LEN + BEGINS_LEN;
+pub const DMA_SEGMENT_BYTES: usize = DMA_SEGMENT_LEN + BEGINS_LEN;
 
 /// Where in a header the word with both lengths stands.
 const LENGTHS_AT: usize = 32;
@@ -59,7 +59,7 @@ const _: () = assert!(ALIGN == WORD && HEADER_LEN > LENGTHS_AT + WORD - 1);
 pub(super) const SEGMENT_SHIFT: u32 = 40;
 
 /// The registers that say where the card appends next, and which number an item gets.
-pub trait Next: Debug + Send {
+pub trait AppendRegisters: Debug + Send {
     /// Where the card appends.
     fn read(&self) -> u64;
     /// Has it append somewhere else.
@@ -69,9 +69,9 @@ pub trait Next: Debug + Send {
     fn number(&self) -> u64;
 }
 
-/// What a card lends a partition.
+/// What a card shares with a partition: memory, events and registers.
 #[derive(Debug)]
-pub struct Loan {
+pub struct DmaSegments {
     /// The card's window for items.
     pub(super) window: Window,
     /// The numbers of this partition's segments in it.
@@ -79,18 +79,18 @@ pub struct Loan {
     /// The ring of this partition's events.
     pub(super) events: Reader,
     /// Where the card appends.
-    pub(super) next: Box<dyn Next>,
-    /// The turns of all cores of the card.
-    pub(super) turns: Arc<Turns>,
+    pub(super) next: Box<dyn AppendRegisters>,
+    /// The quiescence counters of the card's cores.
+    pub(super) turns: Arc<QuiescenceCounters>,
 }
 
-impl Loan {
-    /// Segments of these numbers, of [`LENT_LEN`] bytes each, of a card's memory; with the ring
-    /// that tells of what is written there, the register that says where, and the turns of the
-    /// card's cores.
+impl DmaSegments {
+    /// Segments of these numbers, of [`DMA_SEGMENT_LEN`] bytes each, of a card's memory; the ring
+    /// that reports items written there, the register that says where the next one goes, and the
+    /// quiescence counters of the card's cores.
     ///
     /// # Safety
-    /// As long as the loan or anything made of it is there:
+    /// As long as this or anything made of it is there:
     /// - Nobody writes to these segments but cores of the card, at places that they were given by
     ///   an addition to the register behind `next`, with acquire, each once: the number of a
     ///   segment from bit 40 on, and the place in it below. What would not fit into the segment is
@@ -103,7 +103,7 @@ impl Loan {
     /// - In `turns` each core that may be given a place counts for itself, and nobody else does; it
     ///   ends a turn, and rests, only with nothing under way: whatever it was given a place for is
     ///   written, or never will be, and every slot of the ring that it took is filled.
-    /// - Nobody else is lent these segments.
+    /// - Nobody else is given these segments.
     ///
     /// # Panics
     /// If entries of the ring are shorter than what is copied of an event.
@@ -111,11 +111,11 @@ impl Loan {
         memory: Arc<Shared>,
         segments: Range<usize>,
         events: Reader,
-        next: Box<dyn Next>,
-        turns: Arc<Turns>,
-    ) -> Loan {
+        next: Box<dyn AppendRegisters>,
+        turns: Arc<QuiescenceCounters>,
+    ) -> DmaSegments {
         assert!(events.shape().stride() >= WORD + event::COPIED_LEN, "entries too short");
-        Loan { window: Window(memory), segments, events, next, turns }
+        DmaSegments { window: Window(memory), segments, events, next, turns }
     }
 }
 
@@ -136,13 +136,13 @@ impl Window {
 
     /// Segments that it has.
     pub fn segments(&self) -> usize {
-        self.0.len_bytes() / LENT_LEN
+        self.0.len_bytes() / DMA_SEGMENT_LEN
     }
 }
 
 /// One segment, as the partition has it that it is of.
 #[derive(Debug)]
-pub struct Piece {
+pub struct DmaSegment {
     window: Window,
     /// Where it begins in the window.
     start: usize,
@@ -150,20 +150,20 @@ pub struct Piece {
     begins: Box<[u64]>,
 }
 
-impl Piece {
-    /// The segment of a number, which is lent to the caller alone.
+impl DmaSegment {
+    /// The segment of a number, which is given to the caller alone.
     ///
     /// # Panics
     /// If the window has none of this number.
-    pub(super) fn new(window: &Window, number: usize) -> Piece {
+    pub(super) fn new(window: &Window, number: usize) -> DmaSegment {
         assert!(number < window.segments(), "segment {number} of a window");
         let begins = vec![0; BEGINS_LEN / WORD].into_boxed_slice();
-        Piece { window: window.clone(), start: number * LENT_LEN, begins }
+        DmaSegment { window: window.clone(), start: number * DMA_SEGMENT_LEN, begins }
     }
 
     /// Its number in the window.
     pub fn number(&self) -> usize {
-        self.start / LENT_LEN
+        self.start / DMA_SEGMENT_LEN
     }
 
     /// Bytes of the item at a place, as its header says.
@@ -177,7 +177,7 @@ impl Piece {
 
     /// When the item at a place was written, as its header says; `None` where no item can be.
     pub fn written(&self, at: usize) -> Option<Moment> {
-        let is_there = at.is_multiple_of(ALIGN) && at <= LENT_LEN - HEADER_LEN;
+        let is_there = at.is_multiple_of(ALIGN) && at <= DMA_SEGMENT_LEN - HEADER_LEN;
         let word = is_there.then(|| self.window.0.word(self.start + at + WRITTEN_AT))?;
         let [t0, t1, t2, t3, ..] = word.load(Ordering::Relaxed).to_ne_bytes();
         Some(Moment(u32::from_le_bytes([t0, t1, t2, t3])))
@@ -186,14 +186,14 @@ impl Piece {
     /// Bytes of the item at a place, no more than there are.
     #[inline]
     fn len_at(&self, at: usize) -> usize {
-        self.said(at).min(LENT_LEN - at)
+        self.said(at).min(DMA_SEGMENT_LEN - at)
     }
 
     /// Takes notice of an item that the card has written there, of so many bytes; its header.
     /// `None` where no item can be so: nothing has changed then.
     pub fn publish(&mut self, at: usize, len: usize) -> Option<Header> {
-        let is_there = at.is_multiple_of(ALIGN) && (HEADER_LEN..=LENT_LEN).contains(&len);
-        if !is_there || at > LENT_LEN - len || self.said(at) != len {
+        let is_there = at.is_multiple_of(ALIGN) && (HEADER_LEN..=DMA_SEGMENT_LEN).contains(&len);
+        if !is_there || at > DMA_SEGMENT_LEN - len || self.said(at) != len {
             return None;
         }
         let (word, bit) = (at / ALIGN / 64, 1 << (at / ALIGN % 64));
@@ -258,21 +258,21 @@ pub(in super::super) mod tests {
 
     /// A window of so many segments, and its memory for whoever plays the card.
     pub fn window(segments: usize) -> (Window, Arc<Shared>) {
-        let (shared, _) = Shared::make(segments * LENT_LEN).unwrap();
+        let (shared, _) = Shared::make(segments * DMA_SEGMENT_LEN).unwrap();
         let shared = Arc::new(shared);
         (Window(Arc::clone(&shared)), shared)
     }
 
-    /// So many segments, lent, and their memory for whoever plays the card: on one thread, so that
+    /// So many DMA segments, and their memory for whoever plays the card: on one thread, so that
     /// nothing is written while somebody reads.
-    pub fn lent(
+    pub fn dma_segments(
         segments: usize,
-        (events, next, turns): (Reader, Box<dyn Next>, Arc<Turns>),
-    ) -> (Loan, Arc<Shared>) {
+        (events, next, turns): (Reader, Box<dyn AppendRegisters>, Arc<QuiescenceCounters>),
+    ) -> (DmaSegments, Arc<Shared>) {
         let (_, memory) = window(segments);
         // SAFETY: nobody else has the memory; tests write as a card does, to places that they have
         // not published.
-        (unsafe { Loan::new(Arc::clone(&memory), 0..segments, events, next, turns) }, memory)
+        (unsafe { DmaSegments::new(Arc::clone(&memory), 0..segments, events, next, turns) }, memory)
     }
 
     /// An item as a card writes it.
@@ -299,34 +299,37 @@ pub(in super::super) mod tests {
     #[test]
     fn what_was_published_is_there_and_nothing_else() {
         let (window, memory) = window(2);
-        let mut piece = Piece::new(&window, 1);
-        assert_eq!((piece.number(), piece.next(0)), (1, None));
+        let mut segment = DmaSegment::new(&window, 1);
+        assert_eq!((segment.number(), segment.next(0)), (1, None));
         let (one, other) = (image(b"a", b"value", 1, Moment(5)), image(b"key", b"", 2, Moment(5)));
-        let last = LENT_LEN - other.len();
-        memory.write(LENT_LEN + 64, &one);
-        memory.write(LENT_LEN + last, &other);
-        assert_eq!(piece.next(0), None, "written, and not published");
-        assert_eq!(piece.publish(last, other.len()).map(|header| header.cas), Some(2));
-        assert_eq!(piece.publish(64, one.len()).map(|header| header.cas), Some(1));
-        assert_eq!((piece.written(64), piece.written(last)), (Some(Moment(5)), Some(Moment(5))));
-        assert_eq!((piece.written(65), piece.written(LENT_LEN - 8)), (None, None));
-        assert_eq!((piece.item(64), piece.item(last)), (&one[..], &other[..]));
-        assert_eq!((piece.next(0), piece.next(64)), (Some(64), Some(64)));
+        let last = DMA_SEGMENT_LEN - other.len();
+        memory.write(DMA_SEGMENT_LEN + 64, &one);
+        memory.write(DMA_SEGMENT_LEN + last, &other);
+        assert_eq!(segment.next(0), None, "written, and not published");
+        assert_eq!(segment.publish(last, other.len()).map(|header| header.cas), Some(2));
+        assert_eq!(segment.publish(64, one.len()).map(|header| header.cas), Some(1));
         assert_eq!(
-            (piece.next(72), piece.next(last), piece.next(last + 8)),
+            (segment.written(64), segment.written(last)),
+            (Some(Moment(5)), Some(Moment(5)))
+        );
+        assert_eq!((segment.written(65), segment.written(DMA_SEGMENT_LEN - 8)), (None, None));
+        assert_eq!((segment.item(64), segment.item(last)), (&one[..], &other[..]));
+        assert_eq!((segment.next(0), segment.next(64)), (Some(64), Some(64)));
+        assert_eq!(
+            (segment.next(72), segment.next(last), segment.next(last + 8)),
             (Some(last), Some(last), None)
         );
-        assert_eq!(piece.next(LENT_LEN), None);
-        piece.item_mut(64)[0] = 7;
-        assert_eq!((piece.item(64)[0], piece.item(64).len()), (7, one.len()));
-        piece.clear();
-        assert_eq!(piece.next(0), None);
+        assert_eq!(segment.next(DMA_SEGMENT_LEN), None);
+        segment.item_mut(64)[0] = 7;
+        assert_eq!((segment.item(64)[0], segment.item(64).len()), (7, one.len()));
+        segment.clear();
+        assert_eq!(segment.next(0), None);
     }
 
     #[test]
     fn what_does_not_fit_is_refused() {
         let (window, memory) = window(1);
-        let mut piece = Piece::new(&window, 0);
+        let mut segment = DmaSegment::new(&window, 0);
         let one = image(b"a", b"value", 1, Moment(5));
         memory.write(64, &one);
         let wrong = [
@@ -335,29 +338,29 @@ pub(in super::super) mod tests {
             (64, one.len() - 8),
             (72, one.len()),
             (64, 0),
-            (LENT_LEN, one.len()),
-            (LENT_LEN - 8, one.len()),
+            (DMA_SEGMENT_LEN, one.len()),
+            (DMA_SEGMENT_LEN - 8, one.len()),
             (usize::MAX - 7, one.len()),
             (64, usize::MAX),
         ];
         for (at, len) in wrong {
-            assert_eq!(piece.publish(at, len), None, "{at} {len}");
+            assert_eq!(segment.publish(at, len), None, "{at} {len}");
         }
         // Without a key, and one that is out of use.
         memory.write(1024, &image(b"", b"value", 1, Moment(5)));
-        assert_eq!(piece.publish(1024, 48), None);
+        assert_eq!(segment.publish(1024, 48), None);
         let mut dead = one.clone();
         dead[37] = mark::DEAD;
         memory.write(2048, &dead);
-        assert_eq!(piece.publish(2048, dead.len()), None);
+        assert_eq!(segment.publish(2048, dead.len()), None);
         // Lengths that lead out of the segment.
         let mut long = one.clone();
         long[32..36].copy_from_slice(&u32::MAX.to_le_bytes());
-        let at = LENT_LEN - 64;
+        let at = DMA_SEGMENT_LEN - 64;
         memory.write(at, &long);
-        assert_eq!(piece.publish(at, one.len()), None);
-        assert_eq!(piece.publish(at, 64), None, "it would be longer than there is room");
-        assert!(piece.publish(64, one.len()).is_some());
-        assert_eq!(piece.publish(64, one.len()), None, "a second time");
+        assert_eq!(segment.publish(at, one.len()), None);
+        assert_eq!(segment.publish(at, 64), None, "it would be longer than there is room");
+        assert!(segment.publish(64, one.len()).is_some());
+        assert_eq!(segment.publish(64, one.len()), None, "a second time");
     }
 }

@@ -1,11 +1,11 @@
-//! A partition to which a card lends segments, beside a plain map.
+//! A partition with DMA segments, beside a plain map.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::lent::tests::image;
-use super::lent::{LENT_BYTES, LENT_LEN};
-use super::played_tests::{CORES, Card, Random, Under, lent, set_of};
+use super::dma_segment::tests::image;
+use super::dma_segment::{DMA_SEGMENT_BYTES, DMA_SEGMENT_LEN};
+use super::simulated_card_tests::{CORES, Card, Random, Under, dma_segments, set_of};
 use super::*;
 use crate::kvs::protocol::answer::{Deleted, Written};
 use crate::kvs::protocol::event::tests::{asked, stored};
@@ -17,11 +17,11 @@ use crate::kvs::protocol::time::{Expiry, Moment};
 const START: Moment = Moment(1_000_000);
 const SEED: u64 = 7;
 
-/// A partition with so much memory and so many lent segments, and its card.
+/// A partition with so much memory and so many DMA segments, and its card.
 fn made(budget_bytes: usize, segments: usize) -> (Partition, Card) {
-    let (loan, card) = lent(segments);
+    let (dma, card) = dma_segments(segments);
     let mut partition = Partition::new(Shape { budget_bytes, number: 0, count: 1 });
-    partition.lend(loan, SEED);
+    partition.attach_dma(dma, SEED);
     (partition, card)
 }
 
@@ -308,7 +308,7 @@ fn what_card_and_requests_store_is_what_a_map_has() {
 #[test]
 fn a_full_log_forgets_and_is_never_wrong() {
     for seed in 0..3 {
-        let budget = 2 * LENT_BYTES + (1 << 20) + (seed as usize) * (1 << 19);
+        let budget = 2 * DMA_SEGMENT_BYTES + (1 << 20) + (seed as usize) * (1 << 19);
         let mut world = World::new(100 + seed, 9_000, budget, 2, false);
         world.run(60_000);
         let counters = world.partition.statistics().counters;
@@ -397,7 +397,7 @@ fn a_segment_is_not_given_back_while_somebody_may_write_to_it() {
     for _ in 0..3 * stored {
         fill(&mut card, &mut partition, b"same");
     }
-    assert_eq!(partition.log.lent_state(), (true, 0), "it waits for the core that has begun");
+    assert_eq!(partition.log.dma_state(), (true, 0), "it waits for the core that has begun");
     let second = card.next.read() >> 40;
     assert_ne!(first, second);
     assert_eq!(card.finish(1, false), Some((b"late".to_vec(), b"late".to_vec())));
@@ -466,11 +466,11 @@ fn a_segment_is_not_sealed_on_a_look_that_was_too_early() {
         (0..CORES).for_each(|core| card.turn(core));
         turn(&mut partition, START);
     }
-    assert_eq!(partition.log.lent_state(), (false, 1), "the first one is sealed");
+    assert_eq!(partition.log.dma_state(), (false, 1), "the first one is sealed");
     // An item of the second one, which becomes full.
     assert!(card.begin(0, b"late", b"late", START));
     fill(&mut card, &mut partition, 1);
-    assert_eq!(partition.log.lent_state(), (true, 0));
+    assert_eq!(partition.log.dma_state(), (true, 0));
     // All that is in the first segment is dead: the next item to be linked finds it empty.
     assert!(card.begin(1, b"next", b"next", START));
     card.finish(1, false);
@@ -494,7 +494,7 @@ fn a_segment_is_not_sealed_on_a_look_that_was_too_early() {
     }
     let place = partition.find(&Key::new(b"late", SEED), START).expect("it was answered");
     assert_eq!(partition.item(place).value, b"late");
-    assert_eq!((partition.unfit(), partition.log.lent_state()), (0, (false, 1)));
+    assert_eq!((partition.unfit(), partition.log.dma_state()), (0, (false, 1)));
 }
 
 /// A flush that was put off comes before what the card wrote since, and none of what it wrote
@@ -551,11 +551,11 @@ fn what_cannot_be_is_not_linked_and_counted() {
     let (mut partition, card) = made(8 << 20, 2);
     let one = image(b"a", b"value", 1, START);
     card.memory.write(0, &one);
-    card.memory.write(LENT_LEN, &one);
+    card.memory.write(DMA_SEGMENT_LEN, &one);
     let len = one.len() as u32;
     // Another segment, beyond the window, another length, between two places.
     for (at, len) in
-        [(LENT_LEN as u64, len), (u64::MAX, len), (2 << 40, len), (0, len + 8), (4, len)]
+        [(DMA_SEGMENT_LEN as u64, len), (u64::MAX, len), (2 << 40, len), (0, len + 8), (4, len)]
     {
         assert!(card.tell(&stored(1, at, len)));
     }
@@ -567,28 +567,28 @@ fn what_cannot_be_is_not_linked_and_counted() {
 }
 
 #[test]
-fn so_much_is_lent_as_there_is() {
-    let least = LENT_PARTITION_BYTES_MIN;
-    assert_eq!(segments_of(least, 1, 64), Some(2));
-    assert_eq!(segments_of(least - 1, 1, 64), None);
-    assert_eq!(segments_of(2 * least, 2, 64), Some(2));
-    assert_eq!(segments_of(64 << 20, 2, 64), Some(15));
-    assert_eq!(segments_of(1 << 30, 2, 64), Some(32));
-    assert_eq!(segments_of(1 << 30, 16, 64), Some(4));
-    assert_eq!(segments_of(1 << 40, 33, 64), None);
-    assert_eq!(segments_of(1 << 40, 32, 64), Some(2));
+fn as_many_dma_segments_are_given_as_fit() {
+    let least = DMA_PARTITION_BYTES_MIN;
+    assert_eq!(dma_segments_of(least, 1, 64), Some(2));
+    assert_eq!(dma_segments_of(least - 1, 1, 64), None);
+    assert_eq!(dma_segments_of(2 * least, 2, 64), Some(2));
+    assert_eq!(dma_segments_of(64 << 20, 2, 64), Some(15));
+    assert_eq!(dma_segments_of(1 << 30, 2, 64), Some(32));
+    assert_eq!(dma_segments_of(1 << 30, 16, 64), Some(4));
+    assert_eq!(dma_segments_of(1 << 40, 33, 64), None);
+    assert_eq!(dma_segments_of(1 << 40, 32, 64), Some(2));
 }
 
 #[test]
-#[should_panic = "a loan for each partition"]
-fn fewer_loans_than_partitions_are_refused() {
+#[should_panic = "DMA segments for each partition"]
+fn fewer_dma_segments_than_partitions_are_refused() {
     let store = Store::new(16 << 20, 2, SEED).unwrap().spread_by(Spread::Steered);
-    store.lend(std::iter::once(lent(2).0));
+    store.attach_dma(std::iter::once(dma_segments(2).0));
 }
 
 #[test]
-#[should_panic = "a store that it steers"]
-fn a_store_that_no_card_steers_takes_no_loan() {
+#[should_panic = "a store with DMA segments is steered"]
+fn a_store_that_no_card_steers_takes_no_dma_segments() {
     let store = Store::new(16 << 20, 1, SEED).unwrap();
-    store.lend(std::iter::once(lent(2).0));
+    store.attach_dma(std::iter::once(dma_segments(2).0));
 }

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use niclab_nic::dma::{self, Filler, ring};
 use niclab_nic::shared::Shared;
 
-use super::lent::LENT_LEN;
-use super::lent::tests::image;
-use super::{Loan, Next, Turns};
+use super::dma_segment::DMA_SEGMENT_LEN;
+use super::dma_segment::tests::image;
+use super::{AppendRegisters, DmaSegments, QuiescenceCounters};
 use crate::kvs::protocol::event::tests::stored;
 use crate::kvs::protocol::hash::Key;
 use crate::kvs::protocol::request::{Mode, Write};
@@ -24,7 +24,7 @@ const RING: dma::Shape = dma::Shape { entries: 128, entry_len: 88 };
 #[derive(Clone, Debug)]
 pub struct Register(pub Arc<AtomicU64>, Arc<AtomicU64>);
 
-impl Next for Register {
+impl AppendRegisters for Register {
     fn read(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -79,20 +79,22 @@ pub struct Card {
     pub memory: Arc<Shared>,
     pub ring: Arc<Filler>,
     pub next: Register,
-    pub turns: Arc<Turns>,
+    pub turns: Arc<QuiescenceCounters>,
     pub under_way: [Option<Under>; CORES],
 }
 
-/// So many segments, lent, and their card.
-pub fn lent(segments: usize) -> (Loan, Card) {
+/// So many DMA segments, and their card.
+pub fn dma_segments(segments: usize) -> (DmaSegments, Card) {
     let rings = Arc::new(Shared::make(RING.bytes()).unwrap().0);
     let (filler, events) = ring(&rings, RING);
-    let next = Register(Arc::new(AtomicU64::new(LENT_LEN as u64)), Arc::default());
-    let turns = Arc::new(Turns::new(CORES));
-    let (loan, memory) =
-        super::lent::tests::lent(segments, (events, Box::new(next.clone()), Arc::clone(&turns)));
+    let next = Register(Arc::new(AtomicU64::new(DMA_SEGMENT_LEN as u64)), Arc::default());
+    let turns = Arc::new(QuiescenceCounters::new(CORES));
+    let (dma, memory) = super::dma_segment::tests::dma_segments(
+        segments,
+        (events, Box::new(next.clone()), Arc::clone(&turns)),
+    );
     let (ring, under_way) = (Arc::new(filler), [None, None]);
-    (loan, Card { memory, ring, next, turns, under_way })
+    (dma, Card { memory, ring, next, turns, under_way })
 }
 
 impl Card {
@@ -100,15 +102,15 @@ impl Card {
     pub fn begin(&mut self, core: usize, key: &[u8], value: &[u8], now: Moment) -> bool {
         let image = image(key, value, self.next.number(), now);
         let within = (1_u64 << 40) - 1;
-        if self.next.read() & within > LENT_LEN as u64 {
+        if self.next.read() & within > DMA_SEGMENT_LEN as u64 {
             return false;
         }
         let place = self.next.0.fetch_add(image.len() as u64, Ordering::Relaxed);
         let (segment, at) = (place >> 40, place & within);
-        if at + image.len() as u64 > LENT_LEN as u64 {
+        if at + image.len() as u64 > DMA_SEGMENT_LEN as u64 {
             return false;
         }
-        let at = segment * LENT_LEN as u64 + at;
+        let at = segment * DMA_SEGMENT_LEN as u64 + at;
         self.memory.write(at as usize, &image);
         let (key, value) = (key.to_vec(), value.to_vec());
         self.under_way[core] = Some(Under { written: now, key, value, at, len: image.len() });

@@ -1,30 +1,34 @@
-//! What a partition has of a network card: segments that the card writes items into, and the ring
-//! by which it says so.
+//! What a partition has of a network card: DMA segments that the card writes items into, and the
+//! ring of events by which the card reports them.
 //!
-//! An item that the card has written, and answered, is there for whoever comes next, by whatever
-//! way: who takes the partition's lock first links all items that the ring tells of
-//! ([`Partition::catch_up`]). The core that answers what is asked for takes the events themselves
-//! ([`Partition::take_events`]), in their order, and passes over items that are linked.
+//! Once the card has answered a set, everybody finds the item, whichever way he comes: the next one
+//! to take the partition's lock links all items that the ring reports ([`Partition::catch_up`]).
+//! The core that serves the ring takes the events themselves ([`Partition::take_events`]), in their
+//! order, and passes over items that are linked already.
 //!
-//! **Places of the ring that are not filled yet.** A core of the card takes a place of the ring and
-//! then fills it; others may fill places behind it meanwhile, and answer. So who links looks behind
-//! such a place, too. A core takes one at a time: behind as many empty places as there are cores
-//! nothing was told to anybody. What is then linked before its turn came is known by a bit. The
-//! item of an empty place, whose client has no answer yet, is linked when that is filled, over
-//! those of the same key that were linked meanwhile.
+//! **Slots of the ring that are not filled yet.** A core of the card takes a slot of the ring,
+//! fills it, and then answers. Other cores may meanwhile fill slots behind it, and answer. So
+//! [`Partition::catch_up`] looks behind an empty slot, too. Each core has one slot at a time:
+//! behind as many empty slots as there are cores, nobody has an answer yet. A bit marks each event
+//! that was linked before its turn. The item of an empty slot, whose client has no answer yet, is
+//! linked when the slot is filled, over items of the same key that were linked meanwhile.
 //!
-//! **When a segment is sealed.** A core of the card that was given a place in a segment may still
-//! be writing there when another one finds it full. So the store waits, in this order, until every
-//! core of the card has ended a turn since the segment was seen to be full: all items are written
-//! and their events too; until every core has ended one more: all events before these are whole;
-//! and until a look that began after that has come to an event that is not there yet, or so far
-//! that no older one can be behind, and what it took is linked. Why a core that rests has not to be
-//! waited for stands in `turns`.
+//! **When a segment is sealed.** A core of the card may still be writing to a segment when another
+//! core finds it full. So the store waits for three things, one after the other:
+//! 1. Every core of the card has ended a turn since the segment was full: all items are written,
+//!    and their events too.
+//! 2. Every core has ended one more turn: all events before these are whole.
+//! 3. A look at the ring that began after that has come to an empty slot, or so far that no older
+//!    event can be behind, and all that it took is linked.
+//!
+//! `quiescence` says why the store does not wait for a core that rests.
 
 use super::cleaning::WALK_RATIO;
 use super::counters::Stored;
+use super::dma_segment::{
+    DMA_SEGMENT_BYTES, DMA_SEGMENT_LEN, DmaSegment, DmaSegments, SEGMENT_SHIFT,
+};
 use super::item::{HEADER_LEN, Header, is_of, write_hash};
-use super::lent::{LENT_BYTES, LENT_LEN, Loan, Piece, SEGMENT_SHIFT};
 use super::limits::PARTITION_BYTES_MIN;
 use super::log::Place;
 use super::partition::Partition;
@@ -32,18 +36,19 @@ use crate::kvs::protocol::event::{Event, Told, Written};
 use crate::kvs::protocol::hash::hash;
 use crate::kvs::protocol::time::Moment;
 
-/// How many segments a card lends each of so many partitions, of a window that has so many: half of
-/// the memory, as far as they go. `None` where it is too little for two, without which the card has
-/// none while one is emptied.
-pub fn segments_of(bytes: usize, partitions: usize, window: usize) -> Option<usize> {
+/// DMA segments of each of so many partitions, of a window that has `window` of them: half of the
+/// memory, as far as they go. `None` where the memory is too little for two: with one, the card
+/// would have none while that is emptied.
+pub fn dma_segments_of(bytes: usize, partitions: usize, window: usize) -> Option<usize> {
     let budget = bytes / partitions;
-    let count = (budget / 2 / LENT_BYTES).min(window / partitions).max(2);
-    let fits = count * LENT_BYTES + PARTITION_BYTES_MIN <= budget && count * partitions <= window;
+    let count = (budget / 2 / DMA_SEGMENT_BYTES).min(window / partitions).max(2);
+    let fits =
+        count * DMA_SEGMENT_BYTES + PARTITION_BYTES_MIN <= budget && count * partitions <= window;
     fits.then_some(count)
 }
 
-/// Least memory of a partition to which a card lends segments, bytes.
-pub const LENT_PARTITION_BYTES_MIN: usize = 2 * LENT_BYTES + PARTITION_BYTES_MIN;
+/// Least memory of a partition with DMA segments, bytes.
+pub const DMA_PARTITION_BYTES_MIN: usize = 2 * DMA_SEGMENT_BYTES + PARTITION_BYTES_MIN;
 
 /// How far the last full segment is on its way to be sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,10 +65,10 @@ enum Draining {
     Taken,
 }
 
-/// A loan as a partition has it.
+/// What a card shares with a partition, and how far the partition has come with it.
 #[derive(Debug)]
-pub(super) struct Lent {
-    loan: Loan,
+pub(super) struct DmaState {
+    card: DmaSegments,
     seed: u64,
     /// Events, since the start, all of which were linked or taken.
     linked: u64,
@@ -79,25 +84,25 @@ pub(super) struct Lent {
     unfit: u64,
 }
 
-impl Lent {
-    /// Every core has ended a turn since [`Lent::begin`], or rested then.
+impl DmaState {
+    /// Every core has ended a turn since [`DmaState::begin`], or rested then.
     fn has_turned(&self) -> bool {
-        self.loan.turns.have_ended(&self.since)
+        self.card.turns.have_ended(&self.since)
     }
 
     fn begin(&mut self, draining: Draining) {
         self.draining = draining;
-        self.loan.turns.look(&mut self.since);
+        self.card.turns.look(&mut self.since);
     }
 
     /// The word and the bit of an event among those that were linked before their turn.
     #[inline]
     fn bit(&self, number: u64) -> (usize, u64) {
-        let at = (number & u64::from(self.loan.events.shape().entries - 1)) as usize;
+        let at = (number & u64::from(self.card.events.shape().entries - 1)) as usize;
         (at / 64, 1 << (at % 64))
     }
 
-    /// Whether an event behind [`Lent::linked`] was linked.
+    /// Whether an event behind [`DmaState::linked`] was linked.
     #[inline]
     fn is_early(&self, number: u64) -> bool {
         let (word, bit) = self.bit(number);
@@ -140,72 +145,73 @@ impl Lent {
 
     /// Takes a number for an item, of those that the card gives.
     pub(super) fn number(&self) -> u64 {
-        self.loan.next.number()
+        self.card.next.number()
     }
 
     /// The card has no room in the segment that it appends to.
     fn is_full(&self) -> bool {
-        self.loan.next.read() & ((1 << SEGMENT_SHIFT) - 1) >= LENT_LEN as u64
+        self.card.next.read() & ((1 << SEGMENT_SHIFT) - 1) >= DMA_SEGMENT_LEN as u64
     }
 }
 
 impl Partition {
     /// Takes segments of a card over, before anything was stored; `seed` is that of the keys'
     /// hashes.
-    pub fn lend(&mut self, loan: Loan, seed: u64) {
-        let pieces = loan.segments.clone().map(|number| Piece::new(&loan.window, number));
-        self.make_room_for_lent(loan.segments.len() * LENT_BYTES);
-        self.log.lend(pieces);
-        let since = vec![0; loan.turns.cores()].into();
-        let (linked, draining, stored) = (loan.events.taken(), Draining::Not, Stored::default());
-        let early = vec![0; (loan.events.shape().entries as usize).div_ceil(64)].into();
+    pub fn attach_dma(&mut self, card: DmaSegments, seed: u64) {
+        let segments = card.segments.clone().map(|number| DmaSegment::new(&card.window, number));
+        self.make_room_for_dma(card.segments.len() * DMA_SEGMENT_BYTES);
+        self.log.add_dma(segments);
+        let since = vec![0; card.turns.cores()].into();
+        let (linked, draining, stored) = (card.events.taken(), Draining::Not, Stored::default());
+        let early = vec![0; (card.events.shape().entries as usize).div_ceil(64)].into();
         let (early_count, unfit) = (0, 0);
-        let lent = Lent { loan, seed, linked, early, early_count, draining, since, stored, unfit };
-        self.lent = Some(Box::new(lent));
+        let dma =
+            DmaState { card, seed, linked, early, early_count, draining, since, stored, unfit };
+        self.dma = Some(Box::new(dma));
         self.settle();
     }
 
     /// Items of the card that were linked; counted since the start.
     pub fn stored(&self) -> Stored {
-        self.lent.as_ref().map_or(Stored::default(), |lent| lent.stored)
+        self.dma.as_ref().map_or(Stored::default(), |dma| dma.stored)
     }
 
     /// Items of the card that could not be; counted since the start.
     pub fn unfit(&self) -> u64 {
-        self.lent.as_ref().map_or(0, |lent| lent.unfit)
+        self.dma.as_ref().map_or(0, |dma| dma.unfit)
     }
 
     /// Whether the card has told something that nobody has taken.
     pub fn has_events(&self) -> bool {
-        self.lent.as_ref().is_some_and(|lent| lent.loan.events.look(0, |_, _| ()).is_some())
+        self.dma.as_ref().is_some_and(|dma| dma.card.events.look(0, |_, _| ()).is_some())
     }
 
     /// Links every item that the card has told of so far.
     #[inline]
     pub fn catch_up(&mut self) {
-        if self.lent.is_some() {
+        if self.dma.is_some() {
             self.link_all();
         }
     }
 
     fn link_all(&mut self) {
-        let Some(lent) = &self.lent else { return };
-        let (mut number, mut gaps) = (lent.linked, lent.loan.turns.cores());
+        let Some(dma) = &self.dma else { return };
+        let (mut number, mut gaps) = (dma.linked, dma.card.turns.cores());
         while gaps > 0 {
-            let Some(lent) = &mut self.lent else { return };
+            let Some(dma) = &mut self.dma else { return };
             // Where an empty place was filled, all up to the next one is known.
-            number = number.max(lent.linked);
-            if lent.is_early(number) {
+            number = number.max(dma.linked);
+            if dma.is_early(number) {
                 number += 1;
                 continue;
             }
-            let written = Event::written(&lent.loan.events, number - lent.loan.events.taken());
+            let written = Event::written(&dma.card.events, number - dma.card.events.taken());
             match written {
-                Some(_) => lent.pass(number),
+                Some(_) => dma.pass(number),
                 None => {
                     gaps -= 1;
-                    if number == lent.linked {
-                        lent.looked(true);
+                    if number == dma.linked {
+                        dma.looked(true);
                     }
                 }
             }
@@ -225,20 +231,20 @@ impl Partition {
     #[inline]
     pub fn take_events(&mut self, room: &mut [Event], now: Moment) -> (usize, u64) {
         self.flush_when_due(now);
-        let Some(lent) = &mut self.lent else { return (0, 0) };
-        let (first, mut count, mut known) = (lent.loan.events.taken(), 0, 0);
+        let Some(dma) = &mut self.dma else { return (0, 0) };
+        let (first, mut count, mut known) = (dma.card.events.taken(), 0, 0);
         // As many as there are bits to say what is known of them.
         let most = room.len().min(u64::BITS as usize);
         let room = &mut room[..most];
-        while count < room.len() && room[count].take(&mut lent.loan.events) {
+        while count < room.len() && room[count].take(&mut dma.card.events) {
             let number = first + count as u64;
-            known |= u64::from(number < lent.linked || lent.is_early(number)) << count;
+            known |= u64::from(number < dma.linked || dma.is_early(number)) << count;
             count += 1;
         }
-        lent.pass_to(lent.loan.events.taken());
-        lent.looked(count < room.len());
+        dma.pass_to(dma.card.events.taken());
+        dma.looked(count < room.len());
         // The next ones come while these are served.
-        (0..count as u64).for_each(|ahead| lent.loan.events.ask(ahead));
+        (0..count as u64).for_each(|ahead| dma.card.events.ask(ahead));
         if self.is_flush_ahead() {
             for (at, event) in room[..count].iter().enumerate() {
                 if known >> at & 1 == 0
@@ -265,8 +271,8 @@ impl Partition {
     /// Asks for an item that the card says it has written, ahead of its use.
     #[inline]
     pub fn ask_written(&self, written: &Written) {
-        if let Some(lent) = &self.lent {
-            lent.loan.window.ask(written.at, 2);
+        if let Some(dma) = &self.dma {
+            dma.card.window.ask(written.at, 2);
         }
     }
 
@@ -274,13 +280,13 @@ impl Partition {
     /// hash of its key. What cannot be is counted.
     pub fn publish(&mut self, written: &Written) -> Option<(Place, u64)> {
         let published = self.log.publish(written.at, written.len);
-        let lent = self.lent.as_mut()?;
+        let dma = self.dma.as_mut()?;
         let Some((place, header)) = published else {
-            lent.unfit += 1;
+            dma.unfit += 1;
             return None;
         };
         let bytes = self.log.at_mut(place);
-        let hash = hash(&bytes[HEADER_LEN..header.value_start()], lent.seed);
+        let hash = hash(&bytes[HEADER_LEN..header.value_start()], dma.seed);
         write_hash(bytes, hash);
         Some((place, hash))
     }
@@ -290,9 +296,9 @@ impl Partition {
     pub fn link_written(&mut self, place: Place) {
         let header = Header::read(self.log.at(place));
         self.counters.cmd_set += 1;
-        if let Some(lent) = &mut self.lent {
+        if let Some(dma) = &mut self.dma {
             let content_len = usize::from(header.key_len) + header.value_len as usize;
-            lent.stored.count(content_len);
+            dma.stored.count(content_len);
         }
         if self.is_flushed(header.written) {
             return self.bury(place, &header);
@@ -307,22 +313,22 @@ impl Partition {
             // The client was told that it is stored: as if it had to go at once.
             self.counters.evictions += 1;
         }
-        self.clean_lent(header.item_len() * WALK_RATIO, now);
+        self.clean_dma(header.item_len() * WALK_RATIO, now);
     }
 
     /// Seals a segment, and gives the card the next one, where it is time; all items that were
     /// published are linked.
     pub fn settle(&mut self) {
-        let Some(lent) = &mut self.lent else { return };
-        match lent.draining {
-            Draining::Written if lent.has_turned() => lent.begin(Draining::Told),
-            Draining::Told if lent.has_turned() => {
-                let entries = u64::from(lent.loan.events.shape().entries);
-                lent.draining = Draining::Linked(lent.loan.events.taken() + entries);
+        let Some(dma) = &mut self.dma else { return };
+        match dma.draining {
+            Draining::Written if dma.has_turned() => dma.begin(Draining::Told),
+            Draining::Told if dma.has_turned() => {
+                let entries = u64::from(dma.card.events.shape().entries);
+                dma.draining = Draining::Linked(dma.card.events.taken() + entries);
             }
             Draining::Taken => {
-                self.log.seal_lent();
-                lent.draining = Draining::Not;
+                self.log.seal_dma();
+                dma.draining = Draining::Not;
             }
             _ => {}
         }
@@ -331,14 +337,14 @@ impl Partition {
 
     /// Gives the card the next segment, where it is time.
     pub(super) fn give(&mut self) {
-        let Some(lent) = &mut self.lent else { return };
-        if lent.draining != Draining::Not || self.log.is_lent_scarce() || !lent.is_full() {
+        let Some(dma) = &mut self.dma else { return };
+        if dma.draining != Draining::Not || self.log.is_dma_scarce() || !dma.is_full() {
             return;
         }
-        if let Some((number, had_another)) = self.log.give_lent() {
-            lent.loan.next.write((number as u64) << SEGMENT_SHIFT);
+        if let Some((number, had_another)) = self.log.give_dma() {
+            dma.card.next.write((number as u64) << SEGMENT_SHIFT);
             if had_another {
-                lent.begin(Draining::Written);
+                dma.begin(Draining::Written);
             }
         }
     }
