@@ -2,7 +2,7 @@
 //!
 //! A request in several datagrams is refused, as memcached does.
 
-pub mod bulk;
+pub mod batch;
 
 use super::binary;
 use super::context::Context;

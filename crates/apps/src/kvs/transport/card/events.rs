@@ -1,6 +1,6 @@
 //! Events of a card, served together: what is asked for is answered, what was stored is linked.
 //!
-//! Step by step, as in `bulk`: all taken out of the ring, all keys hashed, all places asked for;
+//! Step by step, as in `batch`: all taken out of the ring, all keys hashed, all places asked for;
 //! then all carried out in their order, while the items of the next are asked for. The partition's
 //! lock is held meanwhile.
 
@@ -8,7 +8,7 @@ use super::Station;
 use super::reply::{self, Peer, SHORT_LEN_MAX, Template};
 use crate::kvs::codec::binary::{found, got};
 use crate::kvs::codec::context::Context;
-use crate::kvs::codec::datagram::bulk::{AHEAD, Bulk, Step, Watch};
+use crate::kvs::codec::datagram::batch::{AHEAD, Batch, BatchStep, Watch};
 use crate::kvs::protocol::event::{Client, GET_LEN, Told, Written};
 use crate::kvs::protocol::hash::Key;
 use crate::kvs::store::{Item, Partition, Place};
@@ -39,11 +39,11 @@ impl Station {
         answers: &mut dyn Answers,
     ) -> usize {
         let mut partition = context.store.own(place);
-        watch.done(Step::Lock);
+        watch.done(BatchStep::Lock);
         let most = most.min(BURST);
         let (count, known) = partition.take_events(&mut self.events[..most], context.now);
         if count > 0 {
-            watch.done(Step::Receive);
+            watch.done(BatchStep::Receive);
             self.serve_events((count, known), &mut partition, context, watch, answers);
         }
         partition.settle();
@@ -59,7 +59,7 @@ impl Station {
         watch: &mut W,
         answers: &mut dyn Answers,
     ) {
-        let Station { identity, template, bulk, events, counted, .. } = self;
+        let Station { identity, template, batch, events, counted, .. } = self;
         let events = &events[..count];
         let mut tasks = [Task::Nothing; BURST];
         for (at, (event, task)) in events.iter().zip(&mut tasks).enumerate() {
@@ -79,14 +79,14 @@ impl Station {
                 Told::Stored(_) | Told::Nothing => {}
             }
         }
-        watch.done(Step::Hash);
+        watch.done(BatchStep::Hash);
         publish(&mut tasks[..count], partition);
         ask_items(&tasks[..count.min(AHEAD)], partition);
         for (at, (task, event)) in tasks[..count].iter().zip(events).enumerate() {
             if at % AHEAD == 0 {
                 let next = (at + AHEAD).min(count);
                 ask_items(&tasks[next..(next + AHEAD).min(count)], partition);
-                watch.done(Step::LookUp);
+                watch.done(BatchStep::LookUp);
             }
             match task {
                 Task::Link(place, _) => {
@@ -98,13 +98,13 @@ impl Station {
                         counted.datagram_bytes += (GET_LEN + bytes.len()) as u64;
                         let place = partition.get(&Key { bytes, hash: *hash }, context.now);
                         let item = place.map(|place| partition.item(place));
-                        answer(item, &client, (&*template, &mut *bulk, &mut *counted), answers);
+                        answer(item, &client, (&*template, &mut *batch, &mut *counted), answers);
                     }
                 }
                 Task::Nothing | Task::Publish(_) => {}
             }
             if at % AHEAD == AHEAD - 1 || at + 1 == count {
-                watch.done(Step::CarryOut);
+                watch.done(BatchStep::CarryOut);
             }
         }
     }
@@ -141,7 +141,7 @@ fn ask_items(tasks: &[Task], partition: &Partition) {
 fn answer(
     item: Option<Item<'_>>,
     client: &Client,
-    (template, bulk, counted): (&Template, &mut Bulk, &mut Counted),
+    (template, batch, counted): (&Template, &mut Batch, &mut Counted),
     answers: &mut dyn Answers,
 ) {
     let (peer, id) = (Peer::of(client), client.id);
@@ -151,7 +151,7 @@ fn answer(
             reply::found(template, &peer, id, &head, item.value, counted, answers);
         }
         _ => {
-            let out = bulk.room();
+            let out = batch.room();
             out.clear();
             got(client.opaque, item.as_ref(), out);
             reply::send(template, &peer, id, out, counted, answers);

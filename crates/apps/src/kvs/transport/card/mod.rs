@@ -36,7 +36,7 @@ use refusal::Allowance;
 use reply::{Peer, Template};
 
 use crate::kvs::codec::context::Context;
-use crate::kvs::codec::datagram::bulk::{Asked, Bulk, Step, Watch};
+use crate::kvs::codec::datagram::batch::{Batch, BatchDatagram, BatchStep, Watch};
 use crate::kvs::protocol::event::Event;
 use crate::kvs::transport::shared::counted::Counted;
 use crate::service::Answers;
@@ -108,7 +108,7 @@ enum Came<'a> {
 pub struct Station {
     identity: Identity,
     template: Template,
-    bulk: Bulk,
+    batch: Batch,
     /// Events of a card that are served together.
     events: Box<[Event; BURST]>,
     allowance: Allowance,
@@ -119,10 +119,10 @@ pub struct Station {
 impl Station {
     /// A host with these addresses.
     pub fn new(identity: Identity) -> Station {
-        let (template, bulk) = (Template::new(&identity), Bulk::default());
+        let (template, batch) = (Template::new(&identity), Batch::default());
         let events = Box::new([Event::default(); BURST]);
         let (allowance, counted) = (Allowance::default(), Counted::default());
-        Station { identity, template, bulk, events, allowance, counted }
+        Station { identity, template, batch, events, allowance, counted }
     }
 
     /// Serves a burst of frames. `owner` says of a queue the partition that its requests are of,
@@ -141,7 +141,7 @@ impl Station {
         for desc in frames {
             region.frame(desc).iter().step_by(LINE).take(ASKED_LINES).for_each(prefetch);
         }
-        let mut asked = [Asked { datagram: &[], owner: None }; BURST];
+        let mut asked = [BatchDatagram { datagram: &[], owner: None }; BURST];
         let (mut peers, mut count) = ([Peer::default(); BURST], 0);
         for desc in frames {
             let (frame, owner) = (region.frame(desc), owner(desc.queue));
@@ -151,7 +151,7 @@ impl Station {
             };
             match came {
                 Came::Datagram(peer, datagram) => {
-                    (asked[count], peers[count]) = (Asked { datagram, owner }, peer);
+                    (asked[count], peers[count]) = (BatchDatagram { datagram, owner }, peer);
                     count += 1;
                 }
                 Came::Arp(request) => self.answer_arp(&request, answers),
@@ -163,13 +163,13 @@ impl Station {
                 Came::Nothing => {}
             }
         }
-        watch.done(Step::Receive);
-        let Station { template, bulk, counted, .. } = self;
+        watch.done(BatchStep::Receive);
+        let Station { template, batch, counted, .. } = self;
         counted.frames += frames.len() as u64;
         counted.datagrams += count as u64;
         counted.datagram_bytes +=
             asked[..count].iter().map(|of| of.datagram.len() as u64).sum::<u64>();
-        bulk.serve(&asked[..count], context, watch, |i, id, answer| {
+        batch.serve(&asked[..count], context, watch, |i, id, answer| {
             reply::send(template, &peers[i], id, answer, counted, answers);
         });
     }

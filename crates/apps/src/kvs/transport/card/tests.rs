@@ -5,7 +5,7 @@ use niclab_packet::wire::udp::ChecksumMode;
 
 use super::*;
 use crate::kvs::codec::context::{Host, Standing};
-use crate::kvs::codec::datagram::bulk::Step;
+use crate::kvs::codec::datagram::batch::BatchStep;
 use crate::kvs::protocol::time::Moment;
 use crate::kvs::store::{Spread, Statistics, Store};
 
@@ -327,9 +327,9 @@ fn what_a_card_has_steered_is_served_as_what_it_has_not() {
 #[test]
 fn each_step_of_a_burst_is_told() {
     #[derive(Default)]
-    struct Told(Vec<Step>);
+    struct Told(Vec<BatchStep>);
     impl Watch for Told {
-        fn done(&mut self, step: Step) {
+        fn done(&mut self, step: BatchStep) {
             self.0.push(step);
         }
     }
@@ -338,5 +338,5 @@ fn each_step_of_a_burst_is_told() {
     let context = Context { store: &world.store, now: Moment(1000), host: &Nobody };
     let (mut told, mut sent) = (Told::default(), Sent { frames: Vec::new(), room: 0 });
     world.station.serve(&region, &descs, |_| None, &context, &mut told, &mut sent);
-    assert_eq!(told.0, [Step::Receive, Step::Parse, Step::Hash, Step::Reply]);
+    assert_eq!(told.0, [BatchStep::Receive, BatchStep::Parse, BatchStep::Hash, BatchStep::Reply]);
 }

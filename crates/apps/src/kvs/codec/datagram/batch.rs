@@ -1,15 +1,17 @@
-//! Datagrams that came together, served together.
+//! A batch: datagrams that came together are served together.
 //!
-//! Those that are one request of the binary protocol with a key, the many small ones, go step by
-//! step: all taken apart, all keys hashed; then, partition by partition, its lock taken once, all
-//! places asked for, and some carried out while the items of the next are asked for; then all
-//! answered. So what memory takes is hardly waited for, and a lock is taken for a group and not for
-//! a request.
-//! Which partition comes first hangs on which is free: who finds one taken goes on with another.
-//! Everything else is served behind them, one by one.
+//! Most datagrams have one request of the binary protocol with a key. These go step by step:
+//! 1. All are parsed, and all keys hashed.
+//! 2. Partition by partition, its lock is taken once and all buckets are prefetched. Requests are
+//!    carried out while the items of the next [`AHEAD`] are prefetched.
+//! 3. All are answered.
 //!
-//! Requests for one key are carried out in the order in which they came, as long as they are of the
-//! first kind; others may be overtaken, as datagrams may be anywhere.
+//! So a core hardly waits for memory, and takes a lock for a group of requests instead of for each.
+//! Where another thread has a partition, its turn comes later. All other datagrams are served
+//! behind, one by one.
+//!
+//! Requests of the first kind for one key are carried out in the order in which they came. They may
+//! overtake others, as datagrams may anywhere.
 
 use std::sync::MutexGuard;
 
@@ -24,7 +26,7 @@ use crate::kvs::store::{Partition, Store};
 
 /// What is done with a burst, step by step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum BatchStep {
     /// Headers read and checked.
     Receive,
     /// Requests taken apart and checked.
@@ -33,7 +35,7 @@ pub enum Step {
     Hash,
     /// A partition's lock taken.
     Lock,
-    /// Places and items asked for.
+    /// Buckets and items prefetched.
     LookUp,
     /// Carried out: found, copied or stored.
     CarryOut,
@@ -42,37 +44,37 @@ pub enum Step {
 }
 
 /// How many steps there are.
-pub const STEPS: usize = Step::Reply as usize + 1;
+pub const BATCH_STEPS: usize = BatchStep::Reply as usize + 1;
 
-/// Requests whose items are asked for while as many before them are carried out: time enough for
-/// memory to bring them, and no more lines than a core can have on their way. One, two and four
-/// were slower by 3 to 12 ns a request (`cargo bench -p niclab-bench --bench kvs`).
+/// Requests whose items are prefetched while as many before them are carried out. Memory has time
+/// enough to bring them, and a core can have so many lines on their way. One, two and four were
+/// slower by 3 to 12 ns a request (`cargo bench -p niclab-bench --bench kvs`).
 pub(in crate::kvs) const AHEAD: usize = 8;
 
-/// Who is told what was just done: whoever wants to know how long it took.
+/// Hears of each step when it is done: whoever wants to know how long it took.
 pub trait Watch {
     /// This step was done, for as much of the burst as there was.
-    fn done(&mut self, step: Step);
+    fn done(&mut self, step: BatchStep);
 }
 
 /// Nobody.
 impl Watch for () {
     #[inline(always)]
-    fn done(&mut self, _: Step) {}
+    fn done(&mut self, _: BatchStep) {}
 }
 
 /// A datagram that came.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct BatchDatagram<'a> {
     /// Its content, from the frame header on.
     pub datagram: &'a [u8],
-    /// The partition of its key, where a card has told it.
+    /// The partition of its key, where a card has reported it.
     pub owner: Option<usize>,
 }
 
 /// A request that goes step by step.
 #[derive(Clone, Copy, Default)]
-struct Quick<'a> {
+struct SingleRequest<'a> {
     id: u16,
     bytes: &'a [u8],
     key: Key<'a>,
@@ -119,23 +121,23 @@ impl Groups {
     }
 }
 
-/// Room that is used again for each burst.
+/// Buffers for answers, used again for each batch.
 #[derive(Debug)]
-pub struct Bulk {
+pub struct Batch {
     /// Answers, one behind the other.
     out: Vec<u8>,
     /// An answer of those that are served one by one.
     other: Vec<u8>,
 }
 
-impl Default for Bulk {
-    fn default() -> Bulk {
+impl Default for Batch {
+    fn default() -> Batch {
         let room = || Vec::with_capacity(ANSWERS_LEN_MAX + DATAGRAM_ANSWER_LEN_MAX);
-        Bulk { out: room(), other: room() }
+        Batch { out: room(), other: room() }
     }
 }
 
-impl Bulk {
+impl Batch {
     /// Room for one answer.
     pub fn room(&mut self) -> &mut Vec<u8> {
         &mut self.other
@@ -145,50 +147,50 @@ impl Bulk {
     /// request id and what is to be sent for it, where that is anything.
     pub fn serve<W: Watch>(
         &mut self,
-        asked: &[Asked<'_>],
+        asked: &[BatchDatagram<'_>],
         context: &Context<'_>,
         watch: &mut W,
         mut answer: impl FnMut(usize, u16, &[u8]),
     ) {
-        let Bulk { out, other } = self;
-        let mut quick = [Quick::default(); BURST];
+        let Batch { out, other } = self;
+        let mut requests = [SingleRequest::default(); BURST];
         let (mut all, mut others) = (0_u64, 0_u64);
         for (i, asked) in asked.iter().enumerate().take(BURST) {
             match datagram::single(asked.datagram) {
                 Some((id, bytes, key)) => {
                     let key = Key { bytes: key, hash: 0 };
-                    quick[i] = Quick { id, bytes, key, answer: (0, 0) };
+                    requests[i] = SingleRequest { id, bytes, key, answer: (0, 0) };
                     all |= 1 << i;
                 }
                 None => others |= 1 << i,
             }
         }
-        watch.done(Step::Parse);
+        watch.done(BatchStep::Parse);
         let mut owners = [0; BURST];
         for i in each(all) {
-            let key = context.store.key(quick[i].key.bytes);
+            let key = context.store.key(requests[i].key.bytes);
             let owner = asked[i].owner.unwrap_or_else(|| context.store.partition_of(&key));
-            (quick[i].key, owners[i]) = (key, owner as u16);
+            (requests[i].key, owners[i]) = (key, owner as u16);
         }
         let mut groups = Groups::new(all, &owners);
-        watch.done(Step::Hash);
+        watch.done(BatchStep::Hash);
         out.clear();
         let mut waiting = 0;
         while let Some((owner, group, mut partition)) = groups.take(context.store) {
-            watch.done(Step::Lock);
-            let done = carry_out(&mut partition, &mut quick, group, out, context, watch);
+            watch.done(BatchStep::Lock);
+            let done = carry_out(&mut partition, &mut requests, group, out, context, watch);
             drop(partition);
             waiting |= done;
             // Where long values are asked for, those that are there leave first.
             if out.len() >= ANSWERS_LEN_MAX {
-                send(&quick, std::mem::take(&mut waiting), out, &mut answer);
+                send(&requests, std::mem::take(&mut waiting), out, &mut answer);
                 out.clear();
             }
             if done != group {
                 groups.put(owner, group & !done);
             }
         }
-        send(&quick, waiting, out, &mut answer);
+        send(&requests, waiting, out, &mut answer);
         for i in each(others) {
             if let Some(id) = datagram::serve(asked[i].datagram, other, context)
                 && !other.is_empty()
@@ -196,7 +198,7 @@ impl Bulk {
                 answer(i, id, other);
             }
         }
-        watch.done(Step::Reply);
+        watch.done(BatchStep::Reply);
     }
 }
 
@@ -215,31 +217,31 @@ fn each(mut bits: u64) -> impl Iterator<Item = usize> {
 #[inline]
 fn carry_out<W: Watch>(
     partition: &mut Partition,
-    quick: &mut [Quick<'_>; BURST],
+    requests: &mut [SingleRequest<'_>; BURST],
     group: u64,
     out: &mut Vec<u8>,
     context: &Context<'_>,
     watch: &mut W,
 ) -> u64 {
     let mut done = 0;
-    each(group).for_each(|i| partition.ask(quick[i].key.hash));
+    each(group).for_each(|i| partition.ask(requests[i].key.hash));
     let (mut some, mut rest) = first(group);
-    each(some).for_each(|i| partition.ask_item(quick[i].key.hash));
+    each(some).for_each(|i| partition.ask_item(requests[i].key.hash));
     while some != 0 {
         let (next, behind) = first(rest);
-        each(next).for_each(|i| partition.ask_item(quick[i].key.hash));
-        watch.done(Step::LookUp);
+        each(next).for_each(|i| partition.ask_item(requests[i].key.hash));
+        watch.done(BatchStep::LookUp);
         for i in each(some) {
             let start = out.len();
-            keyed(quick[i].bytes, quick[i].key, partition, out, context.now);
-            quick[i].answer = (start, out.len());
+            keyed(requests[i].bytes, requests[i].key, partition, out, context.now);
+            requests[i].answer = (start, out.len());
             done |= 1 << i;
             if out.len() >= ANSWERS_LEN_MAX {
-                watch.done(Step::CarryOut);
+                watch.done(BatchStep::CarryOut);
                 return done;
             }
         }
-        watch.done(Step::CarryOut);
+        watch.done(BatchStep::CarryOut);
         (some, rest) = (next, behind);
     }
     done
@@ -255,13 +257,13 @@ fn first(bits: u64) -> (u64, u64) {
 /// Has answers sent that are there.
 #[inline]
 fn send(
-    quick: &[Quick<'_>; BURST],
+    requests: &[SingleRequest<'_>; BURST],
     waiting: u64,
     out: &[u8],
     answer: &mut impl FnMut(usize, u16, &[u8]),
 ) {
     for i in each(waiting) {
-        let Quick { id, answer: (start, end), .. } = quick[i];
+        let SingleRequest { id, answer: (start, end), .. } = requests[i];
         if start < end {
             answer(i, id, &out[start..end]);
         }
@@ -305,10 +307,12 @@ mod tests {
             let (_, _, key) = datagram::single(datagram)?;
             is_told.then(|| owner(steered(key), store.partitions()))
         };
-        let asked: Vec<Asked<'_>> =
-            datagrams.iter().map(|datagram| Asked { datagram, owner: told(datagram) }).collect();
+        let asked: Vec<BatchDatagram<'_>> = datagrams
+            .iter()
+            .map(|datagram| BatchDatagram { datagram, owner: told(datagram) })
+            .collect();
         let mut given = Vec::new();
-        Bulk::default().serve(&asked, &context, &mut (), |i, id, answer| {
+        Batch::default().serve(&asked, &context, &mut (), |i, id, answer| {
             assert_eq!(datagrams[i][..2], id.to_be_bytes());
             given.push((id, answer.to_vec()));
         });
@@ -394,14 +398,15 @@ mod tests {
         let long = request(0, 0x01, &[0; 8], b"long", &value);
         assert_eq!(serve(&store, &[long], false).len(), 1);
         let gets: Vec<_> = (0..64).map(|id| request(id, 0x00, b"", b"long", b"")).collect();
-        let asked: Vec<_> = gets.iter().map(|of| Asked { datagram: of, owner: None }).collect();
+        let asked: Vec<_> =
+            gets.iter().map(|of| BatchDatagram { datagram: of, owner: None }).collect();
         let context = Context { store: &store, now: Moment(1000), host: &Nobody };
-        let (mut bulk, mut given) = (Bulk::default(), 0);
-        bulk.serve(&asked, &context, &mut (), |i, _, answer| {
+        let (mut batch, mut given) = (Batch::default(), 0);
+        batch.serve(&asked, &context, &mut (), |i, _, answer| {
             assert_eq!((i, answer.len()), (given, 24 + 4 + value.len()));
             given += 1;
         });
         assert_eq!(given, 64);
-        assert!(bulk.out.capacity() < 2 << 20);
+        assert!(batch.out.capacity() < 2 << 20);
     }
 }
