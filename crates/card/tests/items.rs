@@ -261,7 +261,7 @@ fn both_cards_lead_to_the_same_answers() {
         assert_eq!((told.statistics.unfit, one.evictions), (0, 0));
         // All that the card took is counted, whoever came first.
         assert_eq!((told.statistics.stored.items, told.frames.asked), (said.stored, said.asked));
-        let (one, other) = (told.standing, steered.standing);
+        let (one, other) = (told.server, steered.server);
         assert_eq!((one.datagrams, one.bytes_read), (other.datagrams, other.bytes_read));
         assert_eq!(one.bytes_written, other.bytes_written);
     }
@@ -452,7 +452,7 @@ fn segments_go_round_whether_cores_sleep_or_not() {
         let missed = ended.counters.ports[0].queues.iter().map(|queue| queue.rx_missed);
         let (served, left) = (over(server), told.left - missed.sum::<u64>());
         assert_eq!((served.statistics.stored.items, served.frames.datagrams), (told.stored, left));
-        assert_eq!(served.standing.datagrams, told.stored + left);
+        assert_eq!(served.server.datagrams, told.stored + left);
     }
 }
 

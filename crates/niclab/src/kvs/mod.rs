@@ -70,7 +70,7 @@ pub fn run(arguments: &KvsArguments) -> Result<(), Failure> {
 }
 
 fn print(ended: &Ended) -> Result<(), Failure> {
-    let (standing, counters) = (&ended.standing, &ended.statistics.ever);
+    let (standing, counters) = (&ended.server, &ended.statistics.ever);
     let whole = |count: u64| words::whole(count as f64);
     let mut out = stdout();
     writeln!(

@@ -18,7 +18,7 @@ pub const LAYERS: &[Layers] = &[
     },
     Layers {
         folder: "crates/apps/src/kvs/codec",
-        levels: &[&["context"], &["standing"], &["binary", "text"], &["session"], &["datagram"]],
+        levels: &[&["context"], &["statistics"], &["binary", "text"], &["session"], &["datagram"]],
     },
     Layers {
         folder: "crates/apps/src/kvs/transport",

@@ -27,14 +27,21 @@ pub enum Step {
     Close,
 }
 
-/// Who serves.
+/// Who serves, for `stats`.
 pub trait Host {
-    /// How he is, with such a store.
-    fn standing(&self, store: &Statistics) -> Standing;
+    /// Statistics of the server with such a store.
+    fn statistics(&self, store: &Statistics) -> ServerStatistics;
 
     /// Time that the process took; zero where nobody measures it.
     fn cpu_time(&self) -> CpuTime {
         CpuTime::default()
+    }
+}
+
+/// Nobody serves: there are no connections to count.
+impl Host for () {
+    fn statistics(&self, _: &Statistics) -> ServerStatistics {
+        ServerStatistics::default()
     }
 }
 
@@ -49,7 +56,7 @@ pub struct CpuTime {
 
 /// What a server has and has counted beside the store's own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct ServerStatistics {
     /// Connections that it serves at once.
     pub max_connections: u64,
     /// Connections that there are.

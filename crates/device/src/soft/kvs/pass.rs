@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use niclab_apps::kvs::codec::context::{Context, Host, Standing};
+use niclab_apps::kvs::codec::context::Context;
 use niclab_apps::kvs::codec::datagram::batch::{BATCH_STEPS, BatchStep, Watch};
 use niclab_apps::kvs::protocol::time::{Expiry, Moment};
-use niclab_apps::kvs::store::{New, Spread, Statistics, Store, Value};
+use niclab_apps::kvs::store::{New, Spread, Store, Value};
 use niclab_apps::kvs::transport::card::Station;
 use niclab_apps::service::Answers;
 use niclab_card::steering;
@@ -154,15 +154,6 @@ impl Answers for Judge<'_> {
         self.is_open = true;
         self.bytes += len as u64;
         self.sink.frame(len)
-    }
-}
-
-/// Whose statistics nobody asks for.
-struct Nobody;
-
-impl Host for Nobody {
-    fn standing(&self, _: &Statistics) -> Standing {
-        Standing::default()
     }
 }
 
@@ -431,7 +422,7 @@ impl Work<'_> {
     }
 
     fn context(&self) -> Context<'_> {
-        Context { store: self.store, now: NOW, host: &Nobody }
+        Context { store: self.store, now: NOW, host: &() }
     }
 
     /// So many events, by bursts.

@@ -1,7 +1,7 @@
 //! What each request of the binary protocol does, and its answer.
 
 use crate::kvs::codec::context::Context;
-use crate::kvs::codec::standing;
+use crate::kvs::codec::statistics;
 use crate::kvs::protocol::VERSION;
 use crate::kvs::protocol::answer::{Deleted, Written};
 use crate::kvs::protocol::binary::{Answer, DONE, Request, Status, answer, number, opcode, refuse};
@@ -215,18 +215,18 @@ fn statistics(request: &Request<'_>, out: &mut Vec<u8>, context: &Context<'_>) {
     };
     // As memcached does, which compares beginnings of some.
     match request.key {
-        b"" => standing::general(context, &mut each),
-        b"items" => standing::items(context, &mut each),
-        b"slabs" => standing::slabs(context, &mut each),
+        b"" => statistics::general(context, &mut each),
+        b"items" => statistics::items(context, &mut each),
+        b"slabs" => statistics::slabs(context, &mut each),
         b"sizes" => each("sizes_status", "disabled"),
-        key if key.starts_with(b"settings") => standing::settings(context, &mut each),
+        key if key.starts_with(b"settings") => statistics::settings(context, &mut each),
         key if key.starts_with(b"reset") => context.store.reset_counters(),
         key => match key.strip_prefix(b"detail ") {
             Some(what) if what.starts_with(b"on") => context.store.set_detailed(true),
             Some(what) if what.starts_with(b"off") => context.store.set_detailed(false),
             Some(what) if what.starts_with(b"dump") => {
                 let mut value = Vec::new();
-                standing::prefixes(context, &mut value);
+                statistics::prefixes(context, &mut value);
                 answer(&request.head, &Answer { key: b"detailed", value: &value, ..DONE }, out);
             }
             _ => return refuse(&request.head, Status::NotFound, out),

@@ -273,18 +273,9 @@ fn send(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kvs::codec::context::{Host, Standing};
     use crate::kvs::protocol::hash::{owner, steered};
     use crate::kvs::protocol::time::Moment;
-    use crate::kvs::store::{Spread, Statistics};
-
-    struct Nobody;
-
-    impl Host for Nobody {
-        fn standing(&self, _: &Statistics) -> Standing {
-            Standing::default()
-        }
-    }
+    use crate::kvs::store::Spread;
 
     /// A datagram with a request of the binary protocol.
     fn request(id: u16, code: u8, extras: &[u8], key: &[u8], value: &[u8]) -> Vec<u8> {
@@ -302,7 +293,7 @@ mod tests {
 
     /// Answers by request id, in the order in which they were given.
     fn serve(store: &Store, datagrams: &[Vec<u8>], is_told: bool) -> Vec<(u16, Vec<u8>)> {
-        let context = Context { store, now: Moment(1000), host: &Nobody };
+        let context = Context { store, now: Moment(1000), host: &() };
         let told = |datagram: &[u8]| {
             let (_, _, key) = datagram::single(datagram)?;
             is_told.then(|| owner(steered(key), store.partitions()))
@@ -321,7 +312,7 @@ mod tests {
 
     /// One by one, as a socket's thread serves them.
     fn one_by_one(store: &Store, datagrams: &[Vec<u8>]) -> Vec<(u16, Vec<u8>)> {
-        let context = Context { store, now: Moment(1000), host: &Nobody };
+        let context = Context { store, now: Moment(1000), host: &() };
         let serve = |datagram: &Vec<u8>| {
             let mut out = Vec::new();
             let id = datagram::serve(datagram, &mut out, &context)?;
@@ -400,7 +391,7 @@ mod tests {
         let gets: Vec<_> = (0..64).map(|id| request(id, 0x00, b"", b"long", b"")).collect();
         let asked: Vec<_> =
             gets.iter().map(|of| BatchDatagram { datagram: of, owner: None }).collect();
-        let context = Context { store: &store, now: Moment(1000), host: &Nobody };
+        let context = Context { store: &store, now: Moment(1000), host: &() };
         let (mut batch, mut given) = (Batch::default(), 0);
         batch.serve(&asked, &context, &mut (), |i, _, answer| {
             assert_eq!((i, answer.len()), (given, 24 + 4 + value.len()));

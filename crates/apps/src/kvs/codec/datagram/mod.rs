@@ -54,20 +54,11 @@ pub fn single(datagram: &[u8]) -> Option<(u16, &[u8], &[u8])> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::context::{Host, Standing};
     use super::*;
     use crate::kvs::protocol::datagram::parts;
     use crate::kvs::protocol::limits::{DATAGRAM_LEN_MAX, VALUE_LEN_MAX};
     use crate::kvs::protocol::time::Moment;
-    use crate::kvs::store::{Statistics, Store};
-
-    struct Nobody;
-
-    impl Host for Nobody {
-        fn standing(&self, _: &Statistics) -> Standing {
-            Standing::default()
-        }
-    }
+    use crate::kvs::store::Store;
 
     fn framed(words: [u16; 4], request: &[u8]) -> Vec<u8> {
         let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
@@ -77,7 +68,7 @@ mod tests {
 
     /// The answer to a request, put together of its datagrams.
     fn ask(store: &Store, datagram: &[u8]) -> Option<Vec<u8>> {
-        let context = Context { store, now: Moment(1000), host: &Nobody };
+        let context = Context { store, now: Moment(1000), host: &() };
         let (mut out, mut whole, mut sent) = (b"before".to_vec(), Vec::new(), Vec::new());
         let id = serve(datagram, &mut out, &context)?;
         sent.extend(parts(id, &out).map(|(frame, part)| [&frame[..], part].concat()));

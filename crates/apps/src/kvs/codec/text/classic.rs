@@ -2,7 +2,7 @@
 
 use super::{BAD_FORMAT, Line, UNKNOWN, answer};
 use crate::kvs::codec::context::{Context, Step};
-use crate::kvs::codec::standing;
+use crate::kvs::codec::statistics;
 use crate::kvs::protocol::VERSION;
 use crate::kvs::protocol::answer::Deleted;
 use crate::kvs::protocol::limits::KEY_LEN_MAX;
@@ -131,10 +131,10 @@ fn flush(line: &Line<'_>, context: &Context<'_>) -> &'static [u8] {
 fn statistics(line: &Line<'_>, out: &mut Vec<u8>, context: &Context<'_>) {
     let mut each = |name: &str, value: &str| answer::statistic(out, name, value);
     match line.words.at(1) {
-        b"" => standing::general(context, &mut each),
-        b"settings" => standing::settings(context, &mut each),
-        b"items" => standing::items(context, &mut each),
-        b"slabs" => standing::slabs(context, &mut each),
+        b"" => statistics::general(context, &mut each),
+        b"settings" => statistics::settings(context, &mut each),
+        b"items" => statistics::items(context, &mut each),
+        b"slabs" => statistics::slabs(context, &mut each),
         b"sizes" => each("sizes_status", "disabled"),
         b"detail" => return detail(line.words.at(2), out, context),
         b"reset" => {
@@ -149,7 +149,7 @@ fn statistics(line: &Line<'_>, out: &mut Vec<u8>, context: &Context<'_>) {
 fn detail(what: &[u8], out: &mut Vec<u8>, context: &Context<'_>) {
     match what {
         b"on" | b"off" => context.store.set_detailed(what == b"on"),
-        b"dump" => return standing::prefixes(context, out),
+        b"dump" => return statistics::prefixes(context, out),
         _ => return out.extend_from_slice(b"CLIENT_ERROR usage: stats detail on|off|dump\r\n"),
     }
     out.extend_from_slice(b"OK\r\n");

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::tests::{Nobody, Sent, US};
+use super::tests::{Sent, US};
 use super::*;
 use crate::kvs::protocol::answer::{Deleted, Written};
 use crate::kvs::protocol::event::Client;
@@ -155,7 +155,7 @@ impl World {
 
     /// The core's turn; how many events there were.
     fn turn(&mut self, most: usize) -> usize {
-        let context = Context { store: &self.store, now: self.now, host: &Nobody };
+        let context = Context { store: &self.store, now: self.now, host: &() };
         let mut sent = Sent { frames: Vec::new(), room: usize::MAX };
         let count = self.station.turn(0, most, &context, &mut (), &mut sent);
         self.counts[4] += usize::from(count == BURST);

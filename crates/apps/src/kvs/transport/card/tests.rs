@@ -4,10 +4,9 @@ use niclab_nic::memory::Region;
 use niclab_packet::wire::udp::ChecksumMode;
 
 use super::*;
-use crate::kvs::codec::context::{Host, Standing};
 use crate::kvs::codec::datagram::batch::BatchStep;
 use crate::kvs::protocol::time::Moment;
-use crate::kvs::store::{Spread, Statistics, Store};
+use crate::kvs::store::{Spread, Store};
 
 pub(super) const US: Identity = Identity {
     mac: MacAddress([2, 0, 10, 9, 0, 2]),
@@ -17,14 +16,6 @@ pub(super) const US: Identity = Identity {
 };
 pub(super) const THEM: Peer =
     Peer { mac: MacAddress([2, 0, 0, 0, 0, 7]), ip: Ipv4Addr::new(10, 9, 0, 1), port: 4000 };
-
-pub(super) struct Nobody;
-
-impl Host for Nobody {
-    fn standing(&self, _: &Statistics) -> Standing {
-        Standing::default()
-    }
-}
 
 /// Frames that were sent; there is room for so many.
 pub(super) struct Sent {
@@ -63,7 +54,7 @@ impl World {
             region.slot_mut(desc)[..frame.len()].copy_from_slice(frame);
             region.set_len(desc, frame.len() as u16);
         }
-        let context = Context { store: &self.store, now: self.now, host: &Nobody };
+        let context = Context { store: &self.store, now: self.now, host: &() };
         let mut sent = Sent { frames: Vec::new(), room: self.room };
         self.station.serve(&region, &descs, |_| owner, &context, &mut (), &mut sent);
         sent.frames
@@ -335,7 +326,7 @@ fn each_step_of_a_burst_is_told() {
     }
     let mut world = World::new();
     let (region, descs) = Region::new(1, 1536).unwrap();
-    let context = Context { store: &world.store, now: Moment(1000), host: &Nobody };
+    let context = Context { store: &world.store, now: Moment(1000), host: &() };
     let (mut told, mut sent) = (Told::default(), Sent { frames: Vec::new(), room: 0 });
     world.station.serve(&region, &descs, |_| None, &context, &mut told, &mut sent);
     assert_eq!(told.0, [BatchStep::Receive, BatchStep::Parse, BatchStep::Hash, BatchStep::Reply]);

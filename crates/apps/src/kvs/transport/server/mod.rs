@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use crate::kvs::codec::context::{Host, Standing};
+use crate::kvs::codec::context::{Host, ServerStatistics};
 use crate::kvs::store::{DmaSegments, Spread, Statistics, Store};
 use crate::kvs::transport::card::{Identity, Queues};
 use crate::kvs::transport::shared::counted::Counted;
@@ -36,7 +36,7 @@ pub struct Server {
 #[derive(Clone, Debug)]
 pub struct Ended {
     /// Of its connections.
-    pub standing: Standing,
+    pub server: ServerStatistics,
     /// Of its frames, where a card brought any.
     pub frames: Counted,
     /// Of its items.
@@ -51,8 +51,8 @@ impl Finished {
     /// What it has done.
     pub fn ended(&self) -> Ended {
         let statistics = self.0.store.statistics();
-        let standing = self.0.standing(&statistics);
-        Ended { standing, frames: self.0.tally.frames.all(), statistics }
+        let server = self.0.statistics(&statistics);
+        Ended { server, frames: self.0.tally.frames.all(), statistics }
     }
 }
 

@@ -132,8 +132,8 @@ fn requests_are_answered_whole_half_and_many_at_once() {
     one.write_all(b"quit\r\n").unwrap();
     assert_eq!(one.read(&mut answer).unwrap(), 0);
     let ended = server.end();
-    assert_eq!(ended.standing.total_connections, 3);
-    assert_eq!(ended.standing.curr_connections, 0);
+    assert_eq!(ended.server.total_connections, 3);
+    assert_eq!(ended.server.curr_connections, 0);
     assert_eq!(ended.statistics.counters.cmd_set, 3);
 }
 
@@ -162,7 +162,7 @@ fn who_does_not_read_his_answers_is_not_served_and_others_are() {
     for _ in 0..30 {
         slow.read_exact(&mut read).unwrap();
     }
-    assert_eq!(server.end().standing.overrun_kicks, 0);
+    assert_eq!(server.end().server.overrun_kicks, 0);
 }
 
 #[test]
@@ -263,7 +263,7 @@ fn one_connection_too_many_is_told_so() {
         matches!(stream.read(&mut first), Ok(1)) && first == *b"M"
     });
     assert_eq!(ask(&mut second, b"mn\r\n", b"\r\n"), "MN\r\n");
-    assert!(server.end().standing.rejected_connections >= 1);
+    assert!(server.end().server.rejected_connections >= 1);
 }
 
 #[test]
@@ -279,7 +279,7 @@ fn who_says_nothing_for_too_long_is_disconnected() {
         is_over = matches!(silent.read(&mut [0]), Ok(0));
     }
     assert!(start.elapsed() >= Duration::from_secs(1));
-    assert_eq!(server.end().standing.idle_kicks, 1);
+    assert_eq!(server.end().server.idle_kicks, 1);
 }
 
 #[test]

@@ -8,7 +8,7 @@ pub mod tally;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::kvs::codec::context::{CpuTime, Host, Standing};
+use crate::kvs::codec::context::{CpuTime, Host, ServerStatistics};
 use crate::kvs::protocol::time::Moment;
 use crate::kvs::store::{Spread, Statistics, Store};
 use cpu::Cpu;
@@ -88,8 +88,8 @@ impl Shared {
 }
 
 impl Host for Shared {
-    fn standing(&self, store: &Statistics) -> Standing {
-        Standing {
+    fn statistics(&self, store: &Statistics) -> ServerStatistics {
+        ServerStatistics {
             address: Some(self.options.listen.ip()),
             backlog: BACKLOG as u64,
             max_connections: self.options.connections_max as u64,
@@ -98,7 +98,7 @@ impl Host for Shared {
             port: self.port,
             is_udp: self.is_udp,
             idle_timeout_s: self.options.idle_timeout.map_or(0, |time| time.as_secs()),
-            ..self.tally.standing(&store.stored)
+            ..self.tally.statistics(&store.stored)
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use super::counted::{Counted, Shown};
-use crate::kvs::codec::context::Standing;
+use crate::kvs::codec::context::ServerStatistics;
 use crate::kvs::protocol::event::{SET_ANSWER_LEN, SET_LEN};
 use crate::kvs::store::Stored;
 
@@ -55,12 +55,12 @@ impl Tally {
     }
 
     /// What is told of it, and of what came to a card that stored it.
-    pub fn standing(&self, stored: &Stored) -> Standing {
+    pub fn statistics(&self, stored: &Stored) -> ServerStatistics {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let frames: Counted = self.frames.all();
         let stored_in = stored.items * SET_LEN as u64 + stored.content_bytes;
         let stored_out = stored.items * SET_ANSWER_LEN as u64;
-        Standing {
+        ServerStatistics {
             curr_connections: self.connections.load(Ordering::Relaxed) as u64,
             total_connections: of(&self.connections_total),
             rejected_connections: of(&self.rejected),
@@ -73,7 +73,7 @@ impl Tally {
             bytes_read: of(&self.bytes_read) + frames.datagram_bytes + stored_in,
             bytes_written: of(&self.bytes_written) + frames.answer_bytes + stored_out,
             datagrams: of(&self.datagrams) + frames.datagrams + frames.asked + stored.items,
-            ..Standing::default()
+            ..ServerStatistics::default()
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Every talk is also held in pieces: however it is cut, the answers are the same. Answers that
 //! memcached 1.6.18 gives otherwise are marked.
 
-use crate::kvs::codec::context::{Context, Host, Standing};
+use crate::kvs::codec::context::{Context, Host, ServerStatistics};
 use crate::kvs::codec::session::{Next, Session};
 use crate::kvs::protocol::limits::{ANSWERS_LEN_MAX, KEY_LEN_MAX, VALUE_LEN_MAX};
 use crate::kvs::protocol::time::Moment;
@@ -11,11 +11,11 @@ use crate::kvs::store::{Statistics, Store};
 
 const NOW: Moment = Moment(1_700_000_000);
 
-struct Nobody;
+struct OneThread;
 
-impl Host for Nobody {
-    fn standing(&self, _: &Statistics) -> Standing {
-        Standing { threads: 1, port: 11211, ..Standing::default() }
+impl Host for OneThread {
+    fn statistics(&self, _: &Statistics) -> ServerStatistics {
+        ServerStatistics { threads: 1, port: 11211, ..ServerStatistics::default() }
     }
 }
 
@@ -42,7 +42,7 @@ impl Talk {
         self.kept.extend_from_slice(bytes);
         while !self.is_over && self.kept.len() >= self.needed {
             let mut out = Vec::new();
-            let context = Context { store: &self.store, now: self.now, host: &Nobody };
+            let context = Context { store: &self.store, now: self.now, host: &OneThread };
             let progress = self.session.serve(&self.kept, &mut out, ANSWERS_LEN_MAX, &context);
             self.kept.drain(..progress.used);
             all.extend_from_slice(&out);
@@ -379,7 +379,7 @@ fn answers_wait_for_room_and_none_is_lost() {
     talk.say(&[b"set k 0 0 40000\r\n", &value[..], b"\r\n"].concat());
     let line = format!("get {}\r\nmn\r\n", "k ".repeat(100));
     let mut out = Vec::new();
-    let context = Context { store: &talk.store, now: NOW, host: &Nobody };
+    let context = Context { store: &talk.store, now: NOW, host: &OneThread };
     let progress = talk.session.serve(line.as_bytes(), &mut out, ANSWERS_LEN_MAX, &context);
     assert_eq!(progress.next, Next::Room);
     assert!((ANSWERS_LEN_MAX..ANSWERS_LEN_MAX + 50_000).contains(&out.len()), "{}", out.len());

@@ -12,29 +12,29 @@ pub type Each<'a> = &'a mut dyn FnMut(&str, &str);
 /// What `stats` alone tells.
 pub fn general(context: &Context<'_>, each: Each<'_>) {
     let store = context.store.statistics();
-    let (standing, cpu) = (context.host.standing(&store), context.host.cpu_time());
+    let (server, cpu) = (context.host.statistics(&store), context.host.cpu_time());
     each("pid", &std::process::id().to_string());
     each("version", VERSION);
     each("pointer_size", &usize::BITS.to_string());
     each("rusage_user", &seconds(cpu.user_us));
     each("rusage_system", &seconds(cpu.system_us));
     let mut number = |name: &str, value: u64| each(name, &value.to_string());
-    number("uptime", standing.uptime_s);
+    number("uptime", server.uptime_s);
     number("time", context.now.0.into());
-    number("max_connections", standing.max_connections);
-    number("curr_connections", standing.curr_connections);
-    number("total_connections", standing.total_connections);
-    number("rejected_connections", standing.rejected_connections);
-    number("idle_kicks", standing.idle_kicks);
-    number("overrun_kicks", standing.overrun_kicks);
-    number("accepting_conns", standing.is_accepting.into());
-    number("listen_disabled_num", standing.listen_disabled);
-    number("time_in_listen_disabled_us", standing.listen_disabled_us);
-    number("conn_yields", standing.conn_yields);
-    number("bytes_read", standing.bytes_read);
-    number("bytes_written", standing.bytes_written);
-    number("datagrams", standing.datagrams);
-    number("threads", standing.threads);
+    number("max_connections", server.max_connections);
+    number("curr_connections", server.curr_connections);
+    number("total_connections", server.total_connections);
+    number("rejected_connections", server.rejected_connections);
+    number("idle_kicks", server.idle_kicks);
+    number("overrun_kicks", server.overrun_kicks);
+    number("accepting_conns", server.is_accepting.into());
+    number("listen_disabled_num", server.listen_disabled);
+    number("time_in_listen_disabled_us", server.listen_disabled_us);
+    number("conn_yields", server.conn_yields);
+    number("bytes_read", server.bytes_read);
+    number("bytes_written", server.bytes_written);
+    number("datagrams", server.datagrams);
+    number("threads", server.threads);
     number("cmd_flush", context.store.flushes());
     of_store(&store, &mut number);
 }
@@ -120,8 +120,8 @@ fn of_store(store: &Statistics, number: &mut dyn FnMut(&str, u64)) {
 /// What `stats settings` tells.
 pub fn settings(context: &Context<'_>, each: Each<'_>) {
     let store = context.store.statistics();
-    let standing = context.host.standing(&store);
-    let inter = standing.address.map_or_else(|| "NULL".to_owned(), |ip| ip.to_string());
+    let server = context.host.statistics(&store);
+    let inter = server.address.map_or_else(|| "NULL".to_owned(), |ip| ip.to_string());
     each("inter", &inter);
     each("detail_enabled", if context.store.is_detailed() { "yes" } else { "no" });
     for (name, value) in [
@@ -148,13 +148,13 @@ pub fn settings(context: &Context<'_>, each: Each<'_>) {
     }
     let mut number = |name: &str, value: u64| each(name, &value.to_string());
     number("maxbytes", store.limit_maxbytes);
-    number("maxconns", standing.max_connections);
+    number("maxconns", server.max_connections);
     number("verbosity", context.store.verbosity().into());
-    number("tcp_backlog", standing.backlog);
-    number("tcpport", standing.port.into());
-    number("udpport", if standing.is_udp { standing.port.into() } else { 0 });
-    number("num_threads", standing.threads);
-    number("idle_timeout", standing.idle_timeout_s);
+    number("tcp_backlog", server.backlog);
+    number("tcpport", server.port.into());
+    number("udpport", if server.is_udp { server.port.into() } else { 0 });
+    number("num_threads", server.threads);
+    number("idle_timeout", server.idle_timeout_s);
     number("item_size_max", VALUE_LEN_MAX as u64);
     number("key_size_max", KEY_LEN_MAX as u64);
 }
@@ -164,7 +164,7 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
-    use crate::kvs::codec::context::{CpuTime, Host, Standing};
+    use crate::kvs::codec::context::{CpuTime, Host, ServerStatistics};
     use crate::kvs::protocol::time::Moment;
     use crate::kvs::store::Store;
 
@@ -173,8 +173,8 @@ mod tests {
     struct Asked(Cell<u32>);
 
     impl Host for Asked {
-        fn standing(&self, _: &Statistics) -> Standing {
-            Standing::default()
+        fn statistics(&self, _: &Statistics) -> ServerStatistics {
+            ServerStatistics::default()
         }
 
         fn cpu_time(&self) -> CpuTime {
