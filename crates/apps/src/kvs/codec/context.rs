@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use crate::kvs::protocol::time::Moment;
 use crate::kvs::store::{Statistics, Store};
 
-/// What is there to serve a request with.
+/// What a request is served with.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
     /// The items.
@@ -16,7 +16,7 @@ pub struct Context<'a> {
     pub host: &'a dyn Host,
 }
 
-/// What was done with some bytes.
+/// How far a codec came with some bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// So many bytes are done with.

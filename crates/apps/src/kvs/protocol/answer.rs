@@ -1,9 +1,9 @@
-//! What a request that changes an item led to. What a count led to is in `store`: it says where the
+//! Outcomes of requests that change an item. That of a count is in `store`, for it says where the
 //! item is.
 
 /// What became of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Written {
+pub enum StoreOutcome {
     /// It is stored.
     Stored {
         /// Number of the item.
@@ -25,7 +25,7 @@ pub enum Written {
 
 /// What became of a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deleted {
+pub enum DeleteOutcome {
     /// It is gone.
     Done,
     /// There was none.

@@ -1,7 +1,7 @@
-//! What a card tells the core that owns a key: that it has written an item, or that one is asked
-//! for.
+//! Events: a card reports to the core that owns a key that it has written an item, or that a client
+//! asks for one.
 //!
-//! An event is an entry of a ring of the program `kvs-items`, whose README says what stands where.
+//! An event is an entry of a ring of the program `kvs-items`; the README of that has its layout.
 
 use std::net::Ipv4Addr;
 
@@ -12,13 +12,13 @@ use niclab_packet::wire::MacAddress;
 use super::binary::HEAD_LEN as HEAD_OF_REQUEST_LEN;
 use super::datagram::FRAME_LEN;
 
-/// Bytes of an event before what is told.
+/// Bytes of an event before the key or the address of the item.
 pub const HEAD_LEN: usize = 22;
 
 /// Longest key that an event has, bytes.
 pub const EVENT_KEY_LEN_MAX: usize = 64;
 
-/// Bytes of an event that mean something, at most.
+/// Longest event, bytes.
 pub const EVENT_LEN_MAX: usize = HEAD_LEN + EVENT_KEY_LEN_MAX;
 
 /// Bytes that are copied, whole words: an entry of a ring has as many at least.
@@ -31,8 +31,8 @@ const STORED: u8 = 2;
 /// Bytes that say where an item is.
 pub const PLACE_LEN: usize = 12;
 
-/// Bytes of the datagrams that the card takes, without the key and the value: a get, a set, with
-/// flags and end; and of its answer to a set.
+/// Bytes of datagrams without key and value: of a get and of a set that the card takes, and of its
+/// answer to a set.
 pub(in crate::kvs) const GET_LEN: usize = FRAME_LEN + HEAD_OF_REQUEST_LEN;
 pub(in crate::kvs) const SET_LEN: usize = GET_LEN + 8;
 pub(in crate::kvs) const SET_ANSWER_LEN: usize = GET_LEN;
@@ -43,27 +43,27 @@ pub struct Event {
     bytes: [u8; COPIED_LEN],
 }
 
-/// What an event tells.
+/// What an event reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told<'a> {
-    /// The item of this key is asked for, by this client.
+pub enum EventKind<'a> {
+    /// This client asks for the item of this key.
     Asked(&'a [u8], Client),
-    /// An item was written, its client has its answer.
-    Stored(Written),
-    /// Nothing that a card tells.
+    /// The card has written an item and answered its client.
+    Stored(WrittenItem),
+    /// No event that a card reports.
     Nothing,
 }
 
 /// Where the card has written an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct WrittenItem {
     /// Where it begins in the window.
     pub at: u64,
     /// Bytes that it has there.
     pub len: usize,
 }
 
-/// Who asked, and what an answer has to say again.
+/// Who asked, and what an answer repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Client {
     /// Its Ethernet address.
@@ -91,45 +91,45 @@ impl Event {
         ring.take(|shared, at| self.copy(shared, at)).is_some()
     }
 
-    /// Copies all of it, whole words, without a look at what it is: sooner done than to find out.
+    /// Copies all of it, whole words: that is faster than to look first how long it is.
     #[inline]
     fn copy(&mut self, shared: &Shared, at: usize) {
         shared.copy_out(at, &mut self.bytes);
     }
 
-    /// Where an item was written, of the event that so many others come before; the first `None`
-    /// says that there is no event yet, the other one that it tells something else.
-    pub fn written(ring: &Reader, ahead: u64) -> Option<Option<Written>> {
+    /// Where an item was written, of the event behind `ahead` others. `None`: there is no event
+    /// yet; `Some(None)`: the event reports something else.
+    pub fn written(ring: &Reader, ahead: u64) -> Option<Option<WrittenItem>> {
         ring.look(ahead, |shared, at| {
             let mut event = Event::default();
             event.copy(shared, at);
-            match event.told() {
-                Told::Stored(written) => Some(written),
+            match event.kind() {
+                EventKind::Stored(written) => Some(written),
                 _ => None,
             }
         })
     }
 
-    /// What it tells.
+    /// What it reports.
     #[inline]
-    pub fn told(&self) -> Told<'_> {
+    pub fn kind(&self) -> EventKind<'_> {
         let bytes = &self.bytes;
         let rest = &bytes[HEAD_LEN..];
         match bytes[0] {
             ASKED => {
                 let key_len = usize::from(bytes[1]);
                 if !(1..=EVENT_KEY_LEN_MAX).contains(&key_len) {
-                    return Told::Nothing;
+                    return EventKind::Nothing;
                 }
-                Told::Asked(&rest[..key_len], self.client())
+                EventKind::Asked(&rest[..key_len], self.client())
             }
             STORED => {
                 let mut at = [0; 8];
                 at.copy_from_slice(&rest[..8]);
                 let len = u32::from_le_bytes([rest[8], rest[9], rest[10], rest[11]]);
-                Told::Stored(Written { at: u64::from_le_bytes(at), len: len as usize })
+                EventKind::Stored(WrittenItem { at: u64::from_le_bytes(at), len: len as usize })
             }
-            _ => Told::Nothing,
+            _ => EventKind::Nothing,
         }
     }
 
@@ -189,17 +189,17 @@ pub(in crate::kvs) mod tests {
             event.bytes[..bytes.len()].copy_from_slice(bytes);
             event
         };
-        assert_eq!(event(&bytes).told(), Told::Asked(b"a", client));
+        assert_eq!(event(&bytes).kind(), EventKind::Asked(b"a", client));
         let long = asked(&client, &[7; EVENT_KEY_LEN_MAX]);
-        assert_eq!(event(&long).told(), Told::Asked(&[7; EVENT_KEY_LEN_MAX], client));
-        let written = Written { at: 0x0020_0008, len: 48 };
-        assert_eq!(event(&stored(1, 0x0020_0008, 48)).told(), Told::Stored(written));
-        assert_eq!(event(&[0]).told(), Told::Nothing);
-        assert_eq!(event(&[3, 1]).told(), Told::Nothing);
+        assert_eq!(event(&long).kind(), EventKind::Asked(&[7; EVENT_KEY_LEN_MAX], client));
+        let written = WrittenItem { at: 0x0020_0008, len: 48 };
+        assert_eq!(event(&stored(1, 0x0020_0008, 48)).kind(), EventKind::Stored(written));
+        assert_eq!(event(&[0]).kind(), EventKind::Nothing);
+        assert_eq!(event(&[3, 1]).kind(), EventKind::Nothing);
         for key_len in [0, 65, 255] {
             let mut wrong = bytes.clone();
             wrong[1] = key_len;
-            assert_eq!(event(&wrong).told(), Told::Nothing);
+            assert_eq!(event(&wrong).kind(), EventKind::Nothing);
         }
     }
 }

@@ -1,8 +1,8 @@
-//! The hash of a key: seeded, eight bytes at a time; and the one that a network card takes of it.
+//! The two hashes of a key: the store's, which is seeded, and the network card's.
 //!
-//! Clients choose the keys, so the seed is secret: who does not know it cannot make keys that fall
-//! into one bucket. The card's hash has no secret: by it keys are spread over partitions, and who
-//! makes keys for one of them keeps one core busy, no more.
+//! Clients choose the keys. The seed is secret, so that no client can make keys that fall into one
+//! bucket. The card's hash has no secret and only chooses the partition: a client that makes keys
+//! for one partition keeps one core busy, no more.
 
 /// An odd constant with as many ones as zeros: the golden ratio's.
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -55,7 +55,7 @@ pub fn hash(bytes: &[u8], seed: u64) -> u64 {
     fold(state ^ seed, MULTIPLIER)
 }
 
-/// Parts of the keys that a card can tell apart: the lowest byte of [`steering`].
+/// Parts of the keys that a card distinguishes: the lowest byte of [`steering`].
 pub const STEERED: usize = 256;
 
 /// The part of the keys that a card steers by: of [`STEERED`].
@@ -64,14 +64,14 @@ pub fn steered(bytes: &[u8]) -> usize {
     steering(bytes) as usize % STEERED
 }
 
-/// The partition of each part, of so many partitions: what a card is told, and what the store goes
-/// by where a card steers.
+/// The partition of a part of the keys, of so many partitions. The card is set up with it, and the
+/// store goes by it where a card steers.
 #[inline]
 pub fn owner(part: usize, partitions: usize) -> usize {
     part * partitions / STEERED
 }
 
-/// What a byte adds to a CRC-32C that so many bytes stand behind.
+/// What a byte adds to a CRC-32C when so many bytes follow it.
 static CRC32C: [[u32; 256]; 8] = {
     let mut tables = [[0; 256]; 8];
     let mut byte = 0;

@@ -1,13 +1,15 @@
-//! Numbers as memcached reads them, wherever they stand: in a line, in a flag, or as a value.
+//! Decimal numbers, as memcached 1.6.18 reads them in lines, in flags and in values.
 //!
-//! The rules are those of `safe_strtoull` and its siblings in memcached 1.6.18's util.c, so of C's
-//! `strtoull`, base 10: blanks before the number, and one sign; behind it the end, a NUL or a
-//! blank, and then anything. A minus goes for a number without a sign, too, if the result is below
-//! 2^63: `-18446744073709551615` is 1. Numbers of 32 bits are read as those of 64, and lose
-//! the bits above.
+//! The rules are those of `safe_strtoull` and its siblings in its util.c, which call C's
+//! `strtoull`:
+//! - Blanks and one sign may come before the digits.
+//! - The digits end with the text, a NUL or a blank. After a NUL or a blank comes anything.
+//! - An unsigned number may have a minus if the result, modulo 2^64, is below 2^63:
+//!   `-18446744073709551615` is 1.
+//! - A number of 32 bits is read as one of 64, and its upper half is dropped: `4294967297` is 1.
 
-/// What stands before the end, a NUL or a blank: whether there is a minus, and the digits' number,
-/// `None` beyond 64 bits.
+/// Whether there is a minus, and the number of the digits, `None` beyond 64 bits. `None` in place
+/// of both where the text is no number.
 #[inline]
 fn scan(text: &[u8]) -> Option<(bool, Option<u64>)> {
     let blanks = text.iter().take_while(|byte| is_blank(**byte)).count();

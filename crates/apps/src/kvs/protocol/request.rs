@@ -5,7 +5,7 @@ use super::time::Expiry;
 
 /// Under which condition a value is stored, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub enum StoreMode {
     /// Always.
     Set,
     /// Where there is none.
@@ -20,11 +20,11 @@ pub enum Mode {
 
 /// A request to store.
 #[derive(Clone, Copy, Debug)]
-pub struct Write<'a> {
+pub struct StoreRequest<'a> {
     /// Under this key.
     pub key: Key<'a>,
     /// On this condition.
-    pub mode: Mode,
+    pub mode: StoreMode,
     /// What the client keeps beside the value.
     pub flags: u32,
     /// When it ends.
@@ -45,7 +45,7 @@ pub struct Write<'a> {
 
 /// A request to count.
 #[derive(Clone, Copy, Debug)]
-pub struct Count<'a> {
+pub struct CountRequest<'a> {
     /// The item with this key.
     pub key: Key<'a>,
     /// Up or down.

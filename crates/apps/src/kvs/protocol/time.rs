@@ -1,6 +1,6 @@
-//! Time as the store is told it: whole seconds, and when an item ends.
+//! Times: whole seconds of the day, and when an item expires.
 
-/// Seconds since 1970. Nothing here reads a clock: whoever serves says what time it is.
+/// Seconds since 1970. Only transports read a clock; all else gets the time as an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment(pub u32);
 

@@ -10,7 +10,7 @@
 //! least in use moves to the head of the log, where it has its turn with the others.
 
 use super::item::{Header, UseCount, drawn, mark};
-use super::log::Place;
+use super::log::LogAddress;
 use super::partition::{Partition, Unstored};
 use crate::kvs::protocol::time::Moment;
 
@@ -120,7 +120,7 @@ pub struct Cleaning {
 
 impl Partition {
     /// Room at the head for an item so long; what is in the way makes room.
-    pub(super) fn room_for(&mut self, len: usize, now: Moment) -> Result<Place, Unstored> {
+    pub(super) fn room_for(&mut self, len: usize, now: Moment) -> Result<LogAddress, Unstored> {
         if len > self.item_len_max() {
             return Err(Unstored::NoMemory);
         }
@@ -220,7 +220,7 @@ impl Partition {
     }
 
     /// Moves an item to the head; `false` where there is no room.
-    fn relocate(&mut self, place: Place, header: &Header) -> bool {
+    fn relocate(&mut self, place: LogAddress, header: &Header) -> bool {
         let len = header.item_len();
         let new = match self.log.append(len) {
             None if self.open() => self.log.append(len),
@@ -236,7 +236,7 @@ impl Partition {
         true
     }
 
-    fn move_to(&mut self, place: Place, new: Place, header: &Header) {
+    fn move_to(&mut self, place: LogAddress, new: LogAddress, header: &Header) {
         self.log.copy((place, 0), (new, 0), header.item_len());
         self.index.replace(header.hash, place, new);
         self.bury(place, header);
@@ -259,7 +259,7 @@ impl Partition {
         let Some((place, at)) = self.log.dma_item_of(segment, at) else {
             self.log.release(segment);
             self.cleaning.dma = None;
-            // Nothing else that `settle` does: a burst of events may be half linked.
+            // Nothing else that `rotate_segments` does: a burst of events may be half linked.
             self.give();
             return 0;
         };
@@ -277,7 +277,7 @@ impl Partition {
         len
     }
 
-    fn drop_item(&mut self, place: Place, header: &Header, is_over: bool) {
+    fn drop_item(&mut self, place: LogAddress, header: &Header, is_over: bool) {
         self.unlink(place);
         let is_unfetched = u64::from(!header.has(mark::FETCHED));
         if is_over {

@@ -30,9 +30,9 @@ use super::dma_segment::{
 };
 use super::item::{HEADER_LEN, Header, is_of, write_hash};
 use super::limits::PARTITION_BYTES_MIN;
-use super::log::Place;
+use super::log::LogAddress;
 use super::partition::Partition;
-use crate::kvs::protocol::event::{Event, Told, Written};
+use crate::kvs::protocol::event::{Event, EventKind, WrittenItem};
 use crate::kvs::protocol::hash::hash;
 use crate::kvs::protocol::time::Moment;
 
@@ -58,7 +58,7 @@ enum Draining {
     /// Some core has not ended a turn since.
     Written,
     /// Or has not ended another one.
-    Told,
+    Reported,
     /// The events up to this number are to be taken, or all that are there.
     Linked(u64),
     /// They were; it is sealed once the last of them is linked.
@@ -168,7 +168,7 @@ impl Partition {
         let dma =
             DmaState { card, seed, linked, early, early_count, draining, since, stored, unfit };
         self.dma = Some(Box::new(dma));
-        self.settle();
+        self.rotate_segments();
     }
 
     /// Items of the card that were linked; counted since the start.
@@ -222,12 +222,12 @@ impl Partition {
                 self.link_written(place);
             }
         }
-        self.settle();
+        self.rotate_segments();
     }
 
     /// Takes events, as many as there is room for, at most 64; how many, and by bits which of them
-    /// were looked at already: their items are linked. [`Partition::settle`] is to follow once the
-    /// others are; until then nothing is flushed that is due at `now`, for it was here.
+    /// were looked at already: their items are linked. [`Partition::rotate_segments`] is to follow
+    /// once the others are; until then nothing is flushed that is due at `now`, for it was here.
     #[inline]
     pub fn take_events(&mut self, room: &mut [Event], now: Moment) -> (usize, u64) {
         self.flush_when_due(now);
@@ -248,7 +248,7 @@ impl Partition {
         if self.is_flush_ahead() {
             for (at, event) in room[..count].iter().enumerate() {
                 if known >> at & 1 == 0
-                    && let Told::Stored(written) = event.told()
+                    && let EventKind::Stored(written) = event.kind()
                 {
                     self.flush_before(&written);
                 }
@@ -260,7 +260,7 @@ impl Partition {
     /// Flushes what the card stored before a flush that was due when it wrote this item, the time
     /// of which is the card's. Never once an item was published that is not linked: the flush would
     /// forget its bytes, and the index lead there all the same.
-    fn flush_before(&mut self, written: &Written) {
+    fn flush_before(&mut self, written: &WrittenItem) {
         if self.is_flush_ahead()
             && let Some(time) = self.log.written(written.at)
         {
@@ -268,17 +268,17 @@ impl Partition {
         }
     }
 
-    /// Asks for an item that the card says it has written, ahead of its use.
+    /// Prefetches an item that the card has written.
     #[inline]
-    pub fn ask_written(&self, written: &Written) {
+    pub fn prefetch_written(&self, written: &WrittenItem) {
         if let Some(dma) = &self.dma {
-            dma.card.window.ask(written.at, 2);
+            dma.card.window.prefetch(written.at, 2);
         }
     }
 
     /// Takes notice of an item that the card has written, to be linked next; where it is, and the
     /// hash of its key. What cannot be is counted.
-    pub fn publish(&mut self, written: &Written) -> Option<(Place, u64)> {
+    pub fn publish(&mut self, written: &WrittenItem) -> Option<(LogAddress, u64)> {
         let published = self.log.publish(written.at, written.len);
         let dma = self.dma.as_mut()?;
         let Some((place, header)) = published else {
@@ -293,7 +293,7 @@ impl Partition {
 
     /// Has the index lead to an item that was published, in place of the one of its key that is
     /// there.
-    pub fn link_written(&mut self, place: Place) {
+    pub fn link_written(&mut self, place: LogAddress) {
         let header = Header::read(self.log.at(place));
         self.counters.cmd_set += 1;
         if let Some(dma) = &mut self.dma {
@@ -318,11 +318,11 @@ impl Partition {
 
     /// Seals a segment, and gives the card the next one, where it is time; all items that were
     /// published are linked.
-    pub fn settle(&mut self) {
+    pub fn rotate_segments(&mut self) {
         let Some(dma) = &mut self.dma else { return };
         match dma.draining {
-            Draining::Written if dma.has_turned() => dma.begin(Draining::Told),
-            Draining::Told if dma.has_turned() => {
+            Draining::Written if dma.has_turned() => dma.begin(Draining::Reported),
+            Draining::Reported if dma.has_turned() => {
                 let entries = u64::from(dma.card.events.shape().entries);
                 dma.draining = Draining::Linked(dma.card.events.taken() + entries);
             }

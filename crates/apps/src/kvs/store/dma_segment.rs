@@ -124,9 +124,9 @@ impl DmaSegments {
 pub(super) struct Window(Arc<Shared>);
 
 impl Window {
-    /// Asks for some lines at a place of it, ahead of their use.
+    /// Prefetches some lines at a place of it.
     #[inline]
-    pub fn ask(&self, at: u64, lines: usize) {
+    pub fn prefetch(&self, at: u64, lines: usize) {
         let last = self.0.len_bytes() - WORD;
         for line in 0..lines {
             let at = usize::try_from(at).unwrap_or(last).saturating_add(64 * line).min(last);
@@ -228,10 +228,10 @@ impl DmaSegment {
         self.window.0.base().as_ptr().cast::<u8>().wrapping_add(self.start + at)
     }
 
-    /// Asks for some lines from a place on, ahead of their use.
+    /// Prefetches some lines from a place on.
     #[inline]
-    pub fn ask(&self, at: usize, lines: usize) {
-        self.window.ask((self.start + at) as u64, lines);
+    pub fn prefetch(&self, at: usize, lines: usize) {
+        self.window.prefetch((self.start + at) as u64, lines);
     }
 
     /// Where the first item at or behind a place begins.

@@ -7,11 +7,11 @@ use super::dma_segment::tests::image;
 use super::dma_segment::{DMA_SEGMENT_BYTES, DMA_SEGMENT_LEN};
 use super::simulated_card_tests::{CORES, Card, Random, Under, dma_segments, set_of};
 use super::*;
-use crate::kvs::protocol::answer::{Deleted, Written};
+use crate::kvs::protocol::answer::{DeleteOutcome, StoreOutcome};
 use crate::kvs::protocol::event::tests::{asked, stored};
-use crate::kvs::protocol::event::{Client, Event, Told};
+use crate::kvs::protocol::event::{Client, Event, EventKind};
 use crate::kvs::protocol::hash::Key;
-use crate::kvs::protocol::request::{Mode, Write};
+use crate::kvs::protocol::request::{StoreMode, StoreRequest};
 use crate::kvs::protocol::time::{Expiry, Moment};
 
 const START: Moment = Moment(1_000_000);
@@ -40,7 +40,7 @@ fn turn(partition: &mut Partition, now: Moment) -> Vec<(u16, Option<Vec<u8>>)> {
     let mut room = [Event::default(); 16];
     let (count, known) = partition.take_events(&mut room, now);
     let answers = serve(partition, &room[..count], known, now);
-    partition.settle();
+    partition.rotate_segments();
     answers
 }
 
@@ -52,8 +52,8 @@ fn serve(
     known: u64,
     now: Moment,
 ) -> Vec<(u16, Option<Vec<u8>>)> {
-    let publish = |(at, event): (usize, &Event)| match event.told() {
-        Told::Stored(written) if known >> at & 1 == 0 => {
+    let publish = |(at, event): (usize, &Event)| match event.kind() {
+        EventKind::Stored(written) if known >> at & 1 == 0 => {
             Some(partition.publish(&written).expect("the card writes what can be").0)
         }
         _ => None,
@@ -61,7 +61,7 @@ fn serve(
     let places: Vec<_> = events.iter().enumerate().map(publish).collect();
     let mut answers = Vec::new();
     for (event, place) in events.iter().zip(places) {
-        if let Told::Asked(key, client) = event.told() {
+        if let EventKind::Asked(key, client) = event.kind() {
             let place = partition.get(&Key::new(key, SEED), now);
             answers.push((client.id, place.map(|place| partition.item(place).value.to_vec())));
         }
@@ -70,7 +70,7 @@ fn serve(
     answers
 }
 
-fn write<'a>(key: &'a [u8], value: &'a [u8], expiry: Expiry) -> Write<'a> {
+fn write<'a>(key: &'a [u8], value: &'a [u8], expiry: Expiry) -> StoreRequest<'a> {
     set_of(Key::new(key, SEED), value, expiry)
 }
 
@@ -142,25 +142,26 @@ impl World {
                     _ => Expiry::NEVER,
                 };
                 let written = self.partition.write(&write(&key, &value, expiry), now);
-                assert!(matches!(written, Written::Stored { .. }), "{written:?}");
+                assert!(matches!(written, StoreOutcome::Stored { .. }), "{written:?}");
                 self.counts[1] += 1;
                 self.keep(key, value, expiry);
             }
             5 => {
                 let deleted = self.partition.delete(&Key::new(&key, SEED), None, now);
                 let kept = self.model.remove(&key).filter(|kept| !kept.expiry.is_past(now));
-                let is_right = (deleted == Deleted::Done) == kept.is_some();
-                assert!(is_right || !self.is_ample && deleted == Deleted::NotFound);
+                let is_right = (deleted == DeleteOutcome::Done) == kept.is_some();
+                assert!(is_right || !self.is_ample && deleted == DeleteOutcome::NotFound);
             }
             6 => {
                 let tail = b"tail";
-                let append = Write { mode: Mode::Append, ..write(&key, tail, Expiry::NEVER) };
+                let append =
+                    StoreRequest { mode: StoreMode::Append, ..write(&key, tail, Expiry::NEVER) };
                 let written = self.partition.write(&append, now);
                 let kept = self.model.get_mut(&key).filter(|kept| !kept.expiry.is_past(now));
                 match (written, kept) {
-                    (Written::Stored { .. }, Some(kept)) => kept.value.extend_from_slice(tail),
-                    (Written::NotStored, None) => {}
-                    (Written::NotStored, Some(_)) => {
+                    (StoreOutcome::Stored { .. }, Some(kept)) => kept.value.extend_from_slice(tail),
+                    (StoreOutcome::NotStored, None) => {}
+                    (StoreOutcome::NotStored, Some(_)) => {
                         assert!(!self.is_ample);
                         self.model.remove(&key);
                     }
@@ -223,7 +224,7 @@ impl World {
                         self.partition.catch_up();
                         let of = write(&key, &value, Expiry::NEVER);
                         let written = self.partition.write(&of, self.now);
-                        assert!(matches!(written, Written::Stored { .. }), "{written:?}");
+                        assert!(matches!(written, StoreOutcome::Stored { .. }), "{written:?}");
                         self.counts[1] += 1;
                         self.keep(key, value, Expiry::NEVER);
                     }
@@ -331,7 +332,7 @@ fn what_was_answered_is_there_whoever_comes() {
     partition.catch_up();
     let place = partition.find(&key(b"a"), START).unwrap();
     assert_eq!(partition.item(place).value, b"one");
-    assert_eq!(partition.delete(&key(b"a"), None, START), Deleted::Done);
+    assert_eq!(partition.delete(&key(b"a"), None, START), DeleteOutcome::Done);
     assert!(partition.has_events(), "its core takes it yet");
     assert_eq!(turn(&mut partition, START), []);
     assert_eq!(partition.find(&key(b"a"), START), None, "it was deleted since");
@@ -362,7 +363,7 @@ fn what_was_answered_is_there_though_a_place_before_it_is_empty() {
         assert_eq!(value(&mut partition, b"a").as_deref(), Some(&b"one"[..]));
         // What a request stores then is not written over by what was answered before it.
         let written = partition.write(&write(b"b", b"two", Expiry::NEVER), START);
-        assert!(matches!(written, Written::Stored { .. }));
+        assert!(matches!(written, StoreOutcome::Stored { .. }));
         partition.catch_up();
         assert_eq!(turn(&mut partition, START), [], "events are taken in their order");
         shared.copy_in(at, &stored(1, first, len as u32));
@@ -479,7 +480,7 @@ fn a_segment_is_not_sealed_on_a_look_that_was_too_early() {
     // Core 1 is in its next turn, and has the next place of the ring.
     assert!(ring.fill(|shared, at| {
         card.finish(0, false);
-        partition.settle();
+        partition.rotate_segments();
         taken = partition.take_events(&mut room, START);
         shared.copy_in(at, &asked(&client(1), b"other"));
     }));
@@ -487,7 +488,7 @@ fn a_segment_is_not_sealed_on_a_look_that_was_too_early() {
     assert_eq!(count, 1);
     (0..CORES).for_each(|core| card.turn(core));
     serve(&mut partition, &room[..count], known, START);
-    partition.settle();
+    partition.rotate_segments();
     for _ in 0..4 {
         (0..CORES).for_each(|core| card.turn(core));
         turn(&mut partition, START);

@@ -10,8 +10,8 @@ use std::collections::VecDeque;
 
 use niclab_table::prefetch;
 
-use super::item::{ALIGN, Header};
 use super::dma_segment::{DMA_SEGMENT_BYTES, DMA_SEGMENT_LEN, DmaSegment};
+use super::item::{ALIGN, Header};
 use crate::kvs::protocol::time::Moment;
 
 /// Bytes of a cache line.
@@ -19,9 +19,9 @@ const LINE: usize = 64;
 
 /// Where an item begins: never 0, so that 0 is free to mean none; 40 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place(pub u64);
+pub struct LogAddress(pub u64);
 
-impl Place {
+impl LogAddress {
     /// Bits of a place.
     pub const BITS: u32 = 40;
 }
@@ -198,12 +198,12 @@ impl Log {
         }
     }
 
-    fn place(&self, number: usize, at: usize) -> Place {
-        Place(((number << self.within_bits) | (at / ALIGN)) as u64 + 1)
+    fn place(&self, number: usize, at: usize) -> LogAddress {
+        LogAddress(((number << self.within_bits) | (at / ALIGN)) as u64 + 1)
     }
 
     #[inline]
-    fn position(&self, place: Place) -> (usize, usize) {
+    fn position(&self, place: LogAddress) -> (usize, usize) {
         let place = (place.0 - 1) as usize;
         let within = place & ((1 << self.within_bits) - 1);
         (place >> self.within_bits, within * ALIGN)
@@ -236,7 +236,7 @@ impl Log {
 
     /// Room for so many bytes at the head, which is in use from now on; `None` where the head is
     /// full.
-    pub fn append(&mut self, len: usize) -> Option<Place> {
+    pub fn append(&mut self, len: usize) -> Option<LogAddress> {
         let head = self.head?;
         let segment_len = self.segment_len;
         let segment = self.segment_mut(head);
@@ -261,32 +261,32 @@ impl Log {
 
     /// The item at a place, and perhaps more behind it.
     #[inline]
-    pub fn at(&self, place: Place) -> &[u8] {
+    pub fn at(&self, place: LogAddress) -> &[u8] {
         let (number, at) = self.position(place);
         self.segment(number).at(at)
     }
 
-    /// Asks for the first lines at a place, ahead of their use.
+    /// Prefetches the first lines at a place.
     #[inline]
-    pub fn ask(&self, place: Place, lines: usize) {
+    pub fn prefetch(&self, place: LogAddress, lines: usize) {
         let (number, at) = self.position(place);
         match &self.segment(number).memory {
             Memory::Own(bytes) => {
                 bytes[at..].iter().step_by(LINE).take(lines).for_each(prefetch);
             }
-            Memory::Dma(dma) => dma.ask(at, lines),
+            Memory::Dma(dma) => dma.prefetch(at, lines),
         }
     }
 
     /// The same, to be written.
     #[inline]
-    pub fn at_mut(&mut self, place: Place) -> &mut [u8] {
+    pub fn at_mut(&mut self, place: LogAddress) -> &mut [u8] {
         let (number, at) = self.position(place);
         self.segment_mut(number).at_mut(at)
     }
 
     /// Copies bytes from `skip` behind one place to `gap` behind another; they do not overlap.
-    pub fn copy(&mut self, from: (Place, usize), to: (Place, usize), len: usize) {
+    pub fn copy(&mut self, from: (LogAddress, usize), to: (LogAddress, usize), len: usize) {
         let ((source, start), (target, end)) = (self.position(from.0), self.position(to.0));
         if source == target {
             let (first, other) = (start.min(end), start.abs_diff(end));
@@ -304,7 +304,7 @@ impl Log {
     }
 
     /// So many bytes at a place are no longer in use.
-    pub fn forget(&mut self, place: Place, len: usize) {
+    pub fn forget(&mut self, place: LogAddress, len: usize) {
         let (number, _) = self.position(place);
         self.segment_mut(number).live -= len;
         self.live -= len;
@@ -344,7 +344,7 @@ impl Log {
 
     /// Takes notice of an item that the card says it has written at a place of its window: it is in
     /// use from now on. `None` where there can be none.
-    pub fn publish(&mut self, at: u64, len: usize) -> Option<(Place, Header)> {
+    pub fn publish(&mut self, at: u64, len: usize) -> Option<(LogAddress, Header)> {
         let number = self.written_to(at)?;
         let at = at as usize % DMA_SEGMENT_LEN;
         let place = self.place(number, at);
@@ -394,14 +394,14 @@ impl Log {
     }
 
     /// Where the item at `at` of a segment that is being emptied is; `None` behind the last.
-    pub fn item_of(&self, number: usize, at: usize) -> Option<Place> {
+    pub fn item_of(&self, number: usize, at: usize) -> Option<LogAddress> {
         let segment = self.segment(number);
         (at < segment.used && segment.live > 0).then(|| self.place(number, at))
     }
 
     /// Where the first item at or behind `at` of a DMA segment that is being emptied is, and how
     /// far from its start; `None` behind the last.
-    pub fn dma_item_of(&self, number: usize, at: usize) -> Option<(Place, usize)> {
+    pub fn dma_item_of(&self, number: usize, at: usize) -> Option<(LogAddress, usize)> {
         let segment = self.segment(number);
         let Memory::Dma(dma) = &segment.memory else { return None };
         let at = dma.next(at).filter(|_| segment.live > 0)?;
@@ -457,13 +457,13 @@ mod tests {
         assert_eq!(log.bytes(), 64);
         log.add_segment();
         assert!(log.open());
-        assert_eq!(log.append(8), Some(Place(1)), "its number is used again");
+        assert_eq!(log.append(8), Some(LogAddress(1)), "its number is used again");
     }
 
     #[test]
     fn the_oldest_and_the_emptiest_are_found() {
         let mut log = Log::new(16);
-        let places: Vec<Place> = (0..4)
+        let places: Vec<LogAddress> = (0..4)
             .map(|_| {
                 log.add_segment();
                 log.open();

@@ -29,14 +29,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Instant;
 
 pub use counters::{Counters, Statistics, Stored};
-pub(super) use detail::Asked;
+pub(super) use detail::PrefixRequest;
 pub use detail::{Prefixed, Prefixes};
 pub use dma::{DMA_PARTITION_BYTES_MIN, dma_segments_of};
 pub use dma_segment::{AppendRegisters, DMA_SEGMENT_LEN, DmaSegments};
 pub use item::item_len;
 pub(super) use item::{Header, Item, mark};
-pub(super) use log::Place;
-pub(super) use operations::Counted;
+pub(super) use log::LogAddress;
+pub(super) use operations::CountOutcome;
 use partition::Shape;
 pub use partition::{New, Unstored, Value};
 // What it hands out leads to memory that a card writes (`dma_segment`).

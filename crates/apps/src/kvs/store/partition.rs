@@ -5,15 +5,15 @@
 
 use super::cleaning::{Cleaning, WALK_RATIO};
 use super::counters::{Counters, Statistics};
-use super::detail::{Asked, Detail};
+use super::detail::{Detail, PrefixRequest};
+use super::dma::DmaState;
 use super::index::{CHUNK_BYTES, Index};
 use super::item::{
     HEADER_LEN, Header, Item, UseCount, bump_at, drawn, expiry_at, hash_at, is_bumped, is_of,
     item_len, mark, write_uses,
 };
 use super::limits::PARTITION_BYTES_MIN;
-use super::dma::DmaState;
-use super::log::{Log, Place};
+use super::log::{Log, LogAddress};
 use crate::kvs::protocol::hash::Key;
 use crate::kvs::protocol::limits::VALUE_LEN_MAX;
 use crate::kvs::protocol::time::{Expiry, Moment};
@@ -25,7 +25,7 @@ const SEGMENTS_MIN: usize = 8;
 const SEGMENT_LEN_MAX: usize = 2 * (VALUE_LEN_MAX + PAGE);
 
 /// Lines of an item that are asked for: one of an average size has no more.
-const ASKED_LINES: usize = 3;
+const PREFETCHED_LINES: usize = 3;
 
 /// Segments begin on pages.
 const PAGE: usize = 4096;
@@ -170,7 +170,7 @@ impl Partition {
 
     /// Counts what was asked for by its prefix, where that is wanted.
     #[inline]
-    pub fn record(&mut self, key: &Key<'_>, asked: Asked) {
+    pub fn record(&mut self, key: &Key<'_>, asked: PrefixRequest) {
         self.detail.record(key.bytes, asked);
     }
 
@@ -231,7 +231,7 @@ impl Partition {
 
     /// The item under a key. What is over is not there.
     #[inline]
-    pub fn find(&mut self, key: &Key<'_>, now: Moment) -> Option<Place> {
+    pub fn find(&mut self, key: &Key<'_>, now: Moment) -> Option<LogAddress> {
         self.flush_when_due(now);
         let (place, item) = self.seek(key)?;
         if expiry_at(item).is_past(now) {
@@ -243,7 +243,7 @@ impl Partition {
 
     /// An item is over.
     #[cold]
-    fn expire(&mut self, place: Place) {
+    fn expire(&mut self, place: LogAddress) {
         let header = Header::read(self.log.at(place));
         self.counters.expired_unfetched += u64::from(!header.has(mark::FETCHED));
         self.counters.reclaimed += 1;
@@ -252,7 +252,7 @@ impl Partition {
 
     /// The item under a key, as of [`find`](Partition::find), which is read from now on.
     #[inline]
-    pub fn find_read(&mut self, key: &Key<'_>, now: Moment) -> Option<Place> {
+    pub fn find_read(&mut self, key: &Key<'_>, now: Moment) -> Option<LogAddress> {
         self.flush_when_due(now);
         let drawn = self.draw();
         let (place, item) = self.seek(key)?;
@@ -267,23 +267,24 @@ impl Partition {
         Some(place)
     }
 
-    /// Asks for where the place of an item with this hash stands, ahead of its use.
+    /// Prefetches the bucket of this hash.
     #[inline]
-    pub fn ask(&self, hash: u64) {
-        self.index.ask(hash);
+    pub fn prefetch_bucket(&self, hash: u64) {
+        self.index.prefetch_bucket(hash);
     }
 
-    /// Asks for the item that is likely meant by this hash; [`ask`](Partition::ask) came before.
+    /// Prefetches the item that is likely meant by this hash, after
+    /// [`prefetch_bucket`](Partition::prefetch_bucket).
     #[inline]
-    pub fn ask_item(&self, hash: u64) {
+    pub fn prefetch_item(&self, hash: u64) {
         if let Some(place) = self.index.find(hash, |_| true) {
-            self.log.ask(place, ASKED_LINES);
+            self.log.prefetch(place, PREFETCHED_LINES);
         }
     }
 
     /// The item under a key, over or not: where it is, and its bytes, perhaps more behind them.
     #[inline(always)]
-    fn seek(&self, key: &Key<'_>) -> Option<(Place, &[u8])> {
+    fn seek(&self, key: &Key<'_>) -> Option<(LogAddress, &[u8])> {
         self.index.first(key.hash, |place| {
             let item = self.log.at(place);
             is_of(item, key.hash, key.bytes).then_some((place, item))
@@ -293,13 +294,13 @@ impl Partition {
     /// The item at a place that [`find`](Partition::find) or [`put`](Partition::put) has given and
     /// after which nothing was stored.
     #[inline(always)]
-    pub fn item(&self, place: Place) -> Item<'_> {
+    pub fn item(&self, place: LogAddress) -> Item<'_> {
         Item::read(self.log.at(place))
     }
 
     /// Changes what is known of an item beside its key and value.
     #[inline]
-    pub fn change(&mut self, place: Place, change: impl FnOnce(&mut Header)) {
+    pub fn change(&mut self, place: LogAddress, change: impl FnOnce(&mut Header)) {
         let bytes = self.log.at_mut(place);
         let before = Header::read(bytes);
         let mut header = before;
@@ -311,7 +312,7 @@ impl Partition {
 
     /// It is read: the more often that happens, the longer it stays when room is made.
     #[inline]
-    pub fn bump(&mut self, place: Place, now: Moment) {
+    pub fn bump(&mut self, place: LogAddress, now: Moment) {
         let drawn = self.draw();
         bump_at(self.log.at_mut(place), now, drawn);
     }
@@ -323,21 +324,21 @@ impl Partition {
     }
 
     /// The value of an item, to be written over.
-    pub fn value_mut(&mut self, place: Place) -> &mut [u8] {
+    pub fn value_mut(&mut self, place: LogAddress) -> &mut [u8] {
         let bytes = self.log.at_mut(place);
         let header = Header::read(bytes);
         &mut bytes[header.value_start()..][..header.value_len as usize]
     }
 
     /// Takes an item out.
-    pub fn unlink(&mut self, place: Place) {
+    pub fn unlink(&mut self, place: LogAddress) {
         let header = Header::read(self.log.at(place));
         self.index.remove(header.hash, place);
         self.bury(place, &header);
     }
 
     /// The bytes of an item that the index no longer points to are to be had.
-    pub(super) fn bury(&mut self, place: Place, header: &Header) {
+    pub(super) fn bury(&mut self, place: LogAddress, header: &Header) {
         let dead = Header { marks: header.marks | mark::DEAD, ..*header };
         dead.write(self.log.at_mut(place));
         self.log.forget(place, header.item_len());
@@ -353,7 +354,7 @@ impl Partition {
         new: New,
         value: Value<'_>,
         now: Moment,
-    ) -> Result<Place, Unstored> {
+    ) -> Result<LogAddress, Unstored> {
         let (bytes, is_joined) = match value {
             Value::Whole(bytes) => (bytes, false),
             Value::Behind(bytes) | Value::Before(bytes) => (bytes, true),
@@ -404,10 +405,10 @@ impl Partition {
     /// Has the index point to a new item instead of the old one of its key.
     pub(super) fn link(
         &mut self,
-        old: Option<Place>,
-        place: Place,
+        old: Option<LogAddress>,
+        place: LogAddress,
         header: &Header,
-    ) -> Result<Place, Unstored> {
+    ) -> Result<LogAddress, Unstored> {
         if let Some(old) = old {
             let before = Header::read(self.log.at(old));
             // It is the key that is used, whatever its value.

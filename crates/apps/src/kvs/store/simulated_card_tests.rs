@@ -12,7 +12,7 @@ use super::dma_segment::tests::image;
 use super::{AppendRegisters, DmaSegments, QuiescenceCounters};
 use crate::kvs::protocol::event::tests::stored;
 use crate::kvs::protocol::hash::Key;
-use crate::kvs::protocol::request::{Mode, Write};
+use crate::kvs::protocol::request::{StoreMode, StoreRequest};
 use crate::kvs::protocol::time::{Expiry, Moment};
 
 /// Cores that the card has.
@@ -51,10 +51,10 @@ impl Random {
 }
 
 /// A request to store under a key, whatever is there.
-pub fn set_of<'a>(key: Key<'a>, value: &'a [u8], expiry: Expiry) -> Write<'a> {
-    Write {
+pub fn set_of<'a>(key: Key<'a>, value: &'a [u8], expiry: Expiry) -> StoreRequest<'a> {
+    StoreRequest {
         key,
-        mode: Mode::Set,
+        mode: StoreMode::Set,
         flags: 0,
         expiry,
         value,

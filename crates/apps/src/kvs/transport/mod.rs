@@ -10,6 +10,6 @@ mod shared;
 mod socket;
 
 pub use server::{Ended, Finished, Server};
-pub use shared::counted::Counted;
 pub use shared::error::ServerError;
+pub use shared::frame_counters::FrameCounters;
 pub use shared::{CONNECTIONS_MAX, Options, Udp, moment};

@@ -3,12 +3,12 @@
 use crate::kvs::codec::context::Context;
 use crate::kvs::codec::statistics;
 use crate::kvs::protocol::VERSION;
-use crate::kvs::protocol::answer::{Deleted, Written};
+use crate::kvs::protocol::answer::{DeleteOutcome, StoreOutcome};
 use crate::kvs::protocol::binary::{Answer, DONE, Request, Status, answer, number, opcode, refuse};
 use crate::kvs::protocol::hash::Key;
-use crate::kvs::protocol::request::{Count, CountWay, Mode, Write};
+use crate::kvs::protocol::request::{CountRequest, CountWay, StoreMode, StoreRequest};
 use crate::kvs::protocol::time::{Expiry, Moment, flush_time};
-use crate::kvs::store::{Asked, Counted, Partition};
+use crate::kvs::store::{CountOutcome, Partition, PrefixRequest};
 
 /// As the time of a count: where there is no item, none is made.
 const NEVER_MADE: u64 = 0xffff_ffff;
@@ -49,11 +49,11 @@ pub fn keyed(
     now: Moment,
 ) {
     match request.loud {
-        opcode::SET => store(request, key, Mode::Set, partition, out, now),
-        opcode::ADD => store(request, key, Mode::Add, partition, out, now),
-        opcode::REPLACE => store(request, key, Mode::Replace, partition, out, now),
-        opcode::APPEND => store(request, key, Mode::Append, partition, out, now),
-        opcode::PREPEND => store(request, key, Mode::Prepend, partition, out, now),
+        opcode::SET => store(request, key, StoreMode::Set, partition, out, now),
+        opcode::ADD => store(request, key, StoreMode::Add, partition, out, now),
+        opcode::REPLACE => store(request, key, StoreMode::Replace, partition, out, now),
+        opcode::APPEND => store(request, key, StoreMode::Append, partition, out, now),
+        opcode::PREPEND => store(request, key, StoreMode::Prepend, partition, out, now),
         opcode::DELETE => delete(request, key, partition, out, now),
         opcode::INCREMENT => count(request, key, CountWay::Up, partition, out, now),
         opcode::DECREMENT => count(request, key, CountWay::Down, partition, out, now),
@@ -84,7 +84,7 @@ fn get(
         }
         false => partition.get(&key, now),
     };
-    partition.record(&key, Asked::Get { is_hit: found.is_some() });
+    partition.record(&key, PrefixRequest::Get { is_hit: found.is_some() });
     let with_key = matches!(request.loud, opcode::GETK | opcode::GATK);
     let name = if with_key { request.key } else { b"" };
     let Some(place) = found else {
@@ -106,21 +106,21 @@ fn get(
 fn store(
     request: &Request<'_>,
     key: Key<'_>,
-    mode: Mode,
+    mode: StoreMode,
     partition: &mut Partition,
     out: &mut Vec<u8>,
     now: Moment,
 ) {
-    let is_joined = matches!(mode, Mode::Append | Mode::Prepend);
+    let is_joined = matches!(mode, StoreMode::Append | StoreMode::Prepend);
     let compare = (request.head.cas != 0).then_some(request.head.cas);
     let (flags, time) = match request.extras {
         [flags @ .., _, _, _, _] => (number(flags), number(&request.extras[4..])),
         _ => (0, 0),
     };
-    let write = Write {
+    let write = StoreRequest {
         key,
         // A comparison says all that `add` and `replace` would.
-        mode: if compare.is_some() && !is_joined { Mode::Set } else { mode },
+        mode: if compare.is_some() && !is_joined { StoreMode::Set } else { mode },
         flags: flags as u32,
         expiry: Expiry::of(time as i64, now),
         value: request.value,
@@ -130,16 +130,16 @@ fn store(
         vivify: None,
         is_binary_key: false,
     };
-    partition.record(&key, Asked::Set);
+    partition.record(&key, PrefixRequest::Set);
     let status = match partition.write(&write, now) {
-        Written::Stored { cas, .. } => return done(request, cas, out),
-        Written::Exists => Status::Exists,
-        Written::NotFound => Status::NotFound,
-        Written::TooLarge => Status::TooLarge,
-        Written::NoMemory => Status::NoMemory,
-        Written::NotStored => match mode {
-            Mode::Add => Status::Exists,
-            Mode::Replace => Status::NotFound,
+        StoreOutcome::Stored { cas, .. } => return done(request, cas, out),
+        StoreOutcome::Exists => Status::Exists,
+        StoreOutcome::NotFound => Status::NotFound,
+        StoreOutcome::TooLarge => Status::TooLarge,
+        StoreOutcome::NoMemory => Status::NoMemory,
+        StoreOutcome::NotStored => match mode {
+            StoreMode::Add => Status::Exists,
+            StoreMode::Replace => Status::NotFound,
             _ => Status::NotStored,
         },
     };
@@ -149,9 +149,9 @@ fn store(
 /// The value is too long to be read at all.
 pub fn refuse_large(request: &Request<'_>, out: &mut Vec<u8>, context: &Context<'_>) {
     let key = context.store.key(request.key);
-    let mode = if request.loud == opcode::SET { Mode::Set } else { Mode::Add };
+    let mode = if request.loud == opcode::SET { StoreMode::Set } else { StoreMode::Add };
     let mut partition = context.store.partition(&key);
-    partition.record(&key, Asked::Set);
+    partition.record(&key, PrefixRequest::Set);
     partition.refuse_large(&key, mode, context.now);
     refuse(&request.head, Status::TooLarge, out);
 }
@@ -164,11 +164,11 @@ fn delete(
     now: Moment,
 ) {
     let compare = (request.head.cas != 0).then_some(request.head.cas);
-    partition.record(&key, Asked::Delete);
+    partition.record(&key, PrefixRequest::Delete);
     match partition.delete(&key, compare, now) {
-        Deleted::Done => done(request, 0, out),
-        Deleted::NotFound => refuse(&request.head, Status::NotFound, out),
-        Deleted::Exists => refuse(&request.head, Status::Exists, out),
+        DeleteOutcome::Done => done(request, 0, out),
+        DeleteOutcome::NotFound => refuse(&request.head, Status::NotFound, out),
+        DeleteOutcome::Exists => refuse(&request.head, Status::Exists, out),
     }
 }
 
@@ -183,7 +183,7 @@ fn count(
     let (numbers, time) = request.extras.split_at(16);
     let time = number(time);
     let initial = (number(&numbers[8..]), Expiry::of(time as i64, now));
-    let count = Count {
+    let count = CountRequest {
         key,
         way,
         delta: number(&numbers[..8]),
@@ -192,7 +192,7 @@ fn count(
         initial: (time != NEVER_MADE).then_some(initial),
     };
     let status = match partition.count(&count, now) {
-        Counted::Now { value, place, .. } => {
+        CountOutcome::Now { value, place, .. } => {
             let cas = partition.item(place).header.cas;
             if !request.is_quiet {
                 let value = &value.to_be_bytes();
@@ -200,10 +200,10 @@ fn count(
             }
             return;
         }
-        Counted::NotNumeric => Status::NotNumeric,
-        Counted::NotFound => Status::NotFound,
-        Counted::Exists => Status::Exists,
-        Counted::NoMemory => Status::NoMemory,
+        CountOutcome::NotNumeric => Status::NotNumeric,
+        CountOutcome::NotFound => Status::NotFound,
+        CountOutcome::Exists => Status::Exists,
+        CountOutcome::NoMemory => Status::NoMemory,
     };
     refuse(&request.head, status, out);
 }

@@ -3,7 +3,7 @@
 //! Most datagrams have one request of the binary protocol with a key. These go step by step:
 //! 1. All are parsed, and all keys hashed.
 //! 2. Partition by partition, its lock is taken once and all buckets are prefetched. Requests are
-//!    carried out while the items of the next [`AHEAD`] are prefetched.
+//!    carried out while the items of the next eight are prefetched.
 //! 3. All are answered.
 //!
 //! So a core hardly waits for memory, and takes a lock for a group of requests instead of for each.
@@ -224,12 +224,12 @@ fn carry_out<W: Watch>(
     watch: &mut W,
 ) -> u64 {
     let mut done = 0;
-    each(group).for_each(|i| partition.ask(requests[i].key.hash));
+    each(group).for_each(|i| partition.prefetch_bucket(requests[i].key.hash));
     let (mut some, mut rest) = first(group);
-    each(some).for_each(|i| partition.ask_item(requests[i].key.hash));
+    each(some).for_each(|i| partition.prefetch_item(requests[i].key.hash));
     while some != 0 {
         let (next, behind) = first(rest);
-        each(next).for_each(|i| partition.ask_item(requests[i].key.hash));
+        each(next).for_each(|i| partition.prefetch_item(requests[i].key.hash));
         watch.done(BatchStep::LookUp);
         for i in each(some) {
             let start = out.len();

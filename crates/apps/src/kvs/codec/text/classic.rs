@@ -4,12 +4,12 @@ use super::{BAD_FORMAT, Line, UNKNOWN, answer};
 use crate::kvs::codec::context::{Context, Step};
 use crate::kvs::codec::statistics;
 use crate::kvs::protocol::VERSION;
-use crate::kvs::protocol::answer::Deleted;
+use crate::kvs::protocol::answer::DeleteOutcome;
 use crate::kvs::protocol::limits::KEY_LEN_MAX;
 use crate::kvs::protocol::number::{signed_32, unsigned, unsigned_32};
-use crate::kvs::protocol::request::{Count, CountWay};
+use crate::kvs::protocol::request::{CountRequest, CountWay};
 use crate::kvs::protocol::time::{Expiry, flush_time};
-use crate::kvs::store::{Asked, Counted};
+use crate::kvs::store::{CountOutcome, PrefixRequest};
 
 const BAD_TIME: &[u8] = b"CLIENT_ERROR invalid exptime argument\r\n";
 
@@ -72,10 +72,10 @@ fn delete(line: &Line<'_>, out: &mut Vec<u8>, context: &Context<'_>) {
     }
     let key = context.store.key(words.at(1));
     let mut partition = context.store.partition(&key);
-    partition.record(&key, Asked::Delete);
+    partition.record(&key, PrefixRequest::Delete);
     let text: &[u8] = match partition.delete(&key, None, context.now) {
-        Deleted::Done => b"DELETED\r\n",
-        Deleted::NotFound | Deleted::Exists => b"NOT_FOUND\r\n",
+        DeleteOutcome::Done => b"DELETED\r\n",
+        DeleteOutcome::NotFound | DeleteOutcome::Exists => b"NOT_FOUND\r\n",
     };
     answer::say(out, is_quiet, text);
 }
@@ -89,21 +89,23 @@ fn count(line: &Line<'_>, way: CountWay, out: &mut Vec<u8>, context: &Context<'_
         return answer::say(out, is_quiet, b"CLIENT_ERROR invalid numeric delta argument\r\n");
     };
     let key = context.store.key(words.at(1));
-    let count = Count { key, way, delta, compare: None, cas: None, initial: None };
+    let count = CountRequest { key, way, delta, compare: None, cas: None, initial: None };
     let counted = context.store.partition(&key).count(&count, context.now);
     match counted {
-        Counted::Now { value, .. } if !is_quiet => {
+        CountOutcome::Now { value, .. } if !is_quiet => {
             answer::number(out, value);
             out.extend_from_slice(b"\r\n");
         }
-        Counted::Now { .. } => {}
-        Counted::NotNumeric => answer::say(
+        CountOutcome::Now { .. } => {}
+        CountOutcome::NotNumeric => answer::say(
             out,
             is_quiet,
             b"CLIENT_ERROR cannot increment or decrement non-numeric value\r\n",
         ),
-        Counted::NotFound | Counted::Exists => answer::say(out, is_quiet, b"NOT_FOUND\r\n"),
-        Counted::NoMemory => answer::say(out, is_quiet, b"SERVER_ERROR out of memory\r\n"),
+        CountOutcome::NotFound | CountOutcome::Exists => {
+            answer::say(out, is_quiet, b"NOT_FOUND\r\n")
+        }
+        CountOutcome::NoMemory => answer::say(out, is_quiet, b"SERVER_ERROR out of memory\r\n"),
     }
 }
 

@@ -14,7 +14,7 @@ use memchr::memchr;
 
 use super::context::{Context, Step};
 use crate::kvs::protocol::limits::LINE_LEN_MAX;
-use crate::kvs::protocol::request::Mode;
+use crate::kvs::protocol::request::StoreMode;
 use reading::Keys;
 use words::{Words, trimmed};
 
@@ -94,11 +94,11 @@ fn line(state: &mut State, input: &[u8], out: &mut Vec<u8>, context: &Context<'_
     let storage = |mode| storage::classic(&line, mode);
     match line.words.at(0) {
         b"get" | b"gets" | b"gat" | b"gats" | b"bget" => reading::begin(state, &line, out, context),
-        b"set" => storage(Mode::Set).run(state, out, context),
-        b"add" => storage(Mode::Add).run(state, out, context),
-        b"replace" => storage(Mode::Replace).run(state, out, context),
-        b"append" => storage(Mode::Append).run(state, out, context),
-        b"prepend" => storage(Mode::Prepend).run(state, out, context),
+        b"set" => storage(StoreMode::Set).run(state, out, context),
+        b"add" => storage(StoreMode::Add).run(state, out, context),
+        b"replace" => storage(StoreMode::Replace).run(state, out, context),
+        b"append" => storage(StoreMode::Append).run(state, out, context),
+        b"prepend" => storage(StoreMode::Prepend).run(state, out, context),
         b"cas" => storage::compared(&line).run(state, out, context),
         b"ms" => meta::set(state, &line, out, context),
         b"mg" | b"md" | b"ma" | b"me" | b"mn" => {

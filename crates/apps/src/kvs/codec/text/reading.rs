@@ -11,7 +11,7 @@ use crate::kvs::codec::context::{Context, Step};
 use crate::kvs::protocol::limits::KEY_LEN_MAX;
 use crate::kvs::protocol::number::signed_32;
 use crate::kvs::protocol::time::Expiry;
-use crate::kvs::store::Asked;
+use crate::kvs::store::PrefixRequest;
 
 /// How the keys of a line are read.
 #[derive(Clone, Copy, Debug)]
@@ -96,7 +96,7 @@ impl Keys {
             Some(expiry) => partition.touch(&key, expiry, context.now),
             None => partition.get(&key, context.now),
         };
-        partition.record(&key, Asked::Get { is_hit: found.is_some() });
+        partition.record(&key, PrefixRequest::Get { is_hit: found.is_some() });
         if let Some(place) = found {
             answer::item(out, &partition.item(place), self.cas);
         }

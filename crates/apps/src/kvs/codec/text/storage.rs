@@ -2,12 +2,12 @@
 
 use super::{BAD_CHUNK, BAD_FORMAT, Line, NO_MEMORY, State, TOO_LARGE, UNKNOWN, answer};
 use crate::kvs::codec::context::{Context, Step};
-use crate::kvs::protocol::answer::Written;
+use crate::kvs::protocol::answer::StoreOutcome;
 use crate::kvs::protocol::limits::{KEY_LEN_MAX, VALUE_LEN_MAX};
 use crate::kvs::protocol::number::{signed_32, unsigned, unsigned_32};
-use crate::kvs::protocol::request::{Mode, Write};
+use crate::kvs::protocol::request::{StoreMode, StoreRequest};
 use crate::kvs::protocol::time::Expiry;
-use crate::kvs::store::Asked;
+use crate::kvs::store::PrefixRequest;
 
 /// A line that a value follows, or a complaint about it.
 pub struct Storage<'a> {
@@ -19,7 +19,7 @@ pub struct Storage<'a> {
 #[derive(Clone, Copy)]
 struct Request<'a> {
     key: &'a [u8],
-    mode: Mode,
+    mode: StoreMode,
     flags: u32,
     time: i32,
     value_len: usize,
@@ -27,7 +27,7 @@ struct Request<'a> {
 }
 
 /// All but `cas`.
-pub fn classic<'a>(line: &Line<'a>, mode: Mode) -> Storage<'a> {
+pub fn classic<'a>(line: &Line<'a>, mode: StoreMode) -> Storage<'a> {
     let request = match line.words.count {
         5 | 6 => request(line, mode, None),
         _ => Err(UNKNOWN),
@@ -38,7 +38,7 @@ pub fn classic<'a>(line: &Line<'a>, mode: Mode) -> Storage<'a> {
 /// `cas`.
 pub fn compared<'a>(line: &Line<'a>) -> Storage<'a> {
     let request = match (line.words.count, unsigned(line.words.at(5))) {
-        (6 | 7, Some(cas)) => request(line, Mode::Set, Some(cas)),
+        (6 | 7, Some(cas)) => request(line, StoreMode::Set, Some(cas)),
         (6 | 7, None) => Err(BAD_FORMAT),
         _ => Err(UNKNOWN),
     };
@@ -47,7 +47,7 @@ pub fn compared<'a>(line: &Line<'a>) -> Storage<'a> {
 
 fn request<'a>(
     line: &Line<'a>,
-    mode: Mode,
+    mode: StoreMode,
     compare: Option<u64>,
 ) -> Result<Request<'a>, &'static [u8]> {
     let words = &line.words;
@@ -102,7 +102,7 @@ impl Storage<'_> {
         let key = context.store.key(request.key);
         if request.value_len > VALUE_LEN_MAX {
             let mut partition = context.store.partition(&key);
-            partition.record(&key, Asked::Set);
+            partition.record(&key, PrefixRequest::Set);
             partition.refuse_large(&key, request.mode, context.now);
             drop(partition);
             answer::say(out, is_quiet, TOO_LARGE);
@@ -117,7 +117,7 @@ impl Storage<'_> {
             }
             Data::Whole(value, next) => (value, next),
         };
-        let write = Write {
+        let write = StoreRequest {
             key,
             mode: request.mode,
             flags: request.flags,
@@ -130,7 +130,7 @@ impl Storage<'_> {
             is_binary_key: false,
         };
         let mut partition = context.store.partition(&key);
-        partition.record(&key, Asked::Set);
+        partition.record(&key, PrefixRequest::Set);
         let written = partition.write(&write, context.now);
         drop(partition);
         answer::say(out, is_quiet, words(written));
@@ -138,13 +138,13 @@ impl Storage<'_> {
     }
 }
 
-fn words(written: Written) -> &'static [u8] {
+fn words(written: StoreOutcome) -> &'static [u8] {
     match written {
-        Written::Stored { .. } => b"STORED\r\n",
-        Written::NotStored => b"NOT_STORED\r\n",
-        Written::Exists => b"EXISTS\r\n",
-        Written::NotFound => b"NOT_FOUND\r\n",
-        Written::TooLarge => TOO_LARGE,
-        Written::NoMemory => NO_MEMORY,
+        StoreOutcome::Stored { .. } => b"STORED\r\n",
+        StoreOutcome::NotStored => b"NOT_STORED\r\n",
+        StoreOutcome::Exists => b"EXISTS\r\n",
+        StoreOutcome::NotFound => b"NOT_FOUND\r\n",
+        StoreOutcome::TooLarge => TOO_LARGE,
+        StoreOutcome::NoMemory => NO_MEMORY,
     }
 }

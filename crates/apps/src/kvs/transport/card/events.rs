@@ -9,10 +9,10 @@ use super::reply::{self, Peer, SHORT_LEN_MAX, Template};
 use crate::kvs::codec::binary::{found, got};
 use crate::kvs::codec::context::Context;
 use crate::kvs::codec::datagram::batch::{AHEAD, Batch, BatchStep, Watch};
-use crate::kvs::protocol::event::{Client, GET_LEN, Told, Written};
+use crate::kvs::protocol::event::{Client, EventKind, GET_LEN, WrittenItem};
 use crate::kvs::protocol::hash::Key;
-use crate::kvs::store::{Item, Partition, Place};
-use crate::kvs::transport::shared::counted::Counted;
+use crate::kvs::store::{Item, LogAddress, Partition};
+use crate::kvs::transport::shared::frame_counters::FrameCounters;
 use crate::service::Answers;
 use niclab_nic::limits::BURST;
 
@@ -22,9 +22,9 @@ enum Task {
     Nothing,
     /// An item is asked for whose key has this hash.
     Answer(u64),
-    Publish(Written),
+    Publish(WrittenItem),
     /// An item that was published, and the hash of its key.
-    Link(Place, u64),
+    Link(LogAddress, u64),
 }
 
 impl Station {
@@ -46,7 +46,7 @@ impl Station {
             watch.done(BatchStep::Receive);
             self.serve_events((count, known), &mut partition, context, watch, answers);
         }
-        partition.settle();
+        partition.rotate_segments();
         count
     }
 
@@ -63,20 +63,20 @@ impl Station {
         let events = &events[..count];
         let mut tasks = [Task::Nothing; BURST];
         for (at, (event, task)) in events.iter().zip(&mut tasks).enumerate() {
-            match event.told() {
-                Told::Asked(_, client) if identity.refuses(&Peer::of(&client)) => {
+            match event.kind() {
+                EventKind::Asked(_, client) if identity.refuses(&Peer::of(&client)) => {
                     counted.refused += 1;
                 }
-                Told::Asked(key, _) => {
+                EventKind::Asked(key, _) => {
                     let hash = context.store.key(key).hash;
-                    partition.ask(hash);
+                    partition.prefetch_bucket(hash);
                     *task = Task::Answer(hash);
                 }
-                Told::Stored(written) if known >> at & 1 == 0 => {
-                    partition.ask_written(&written);
+                EventKind::Stored(written) if known >> at & 1 == 0 => {
+                    partition.prefetch_written(&written);
                     *task = Task::Publish(written);
                 }
-                Told::Stored(_) | Told::Nothing => {}
+                EventKind::Stored(_) | EventKind::Nothing => {}
             }
         }
         watch.done(BatchStep::Hash);
@@ -94,7 +94,7 @@ impl Station {
                 }
                 Task::Answer(hash) => {
                     counted.asked += 1;
-                    if let Told::Asked(bytes, client) = event.told() {
+                    if let EventKind::Asked(bytes, client) = event.kind() {
                         counted.datagram_bytes += (GET_LEN + bytes.len()) as u64;
                         let place = partition.get(&Key { bytes, hash: *hash }, context.now);
                         let item = place.map(|place| partition.item(place));
@@ -117,7 +117,7 @@ fn publish(tasks: &mut [Task], partition: &mut Partition) {
         if let Task::Publish(written) = task {
             *task = match partition.publish(written) {
                 Some((place, hash)) => {
-                    partition.ask(hash);
+                    partition.prefetch_bucket(hash);
                     Task::Link(place, hash)
                 }
                 None => Task::Nothing,
@@ -131,7 +131,7 @@ fn publish(tasks: &mut [Task], partition: &mut Partition) {
 fn ask_items(tasks: &[Task], partition: &Partition) {
     for task in tasks {
         if let Task::Answer(hash) | Task::Link(_, hash) = task {
-            partition.ask_item(*hash);
+            partition.prefetch_item(*hash);
         }
     }
 }
@@ -141,7 +141,7 @@ fn ask_items(tasks: &[Task], partition: &Partition) {
 fn answer(
     item: Option<Item<'_>>,
     client: &Client,
-    (template, batch, counted): (&Template, &mut Batch, &mut Counted),
+    (template, batch, counted): (&Template, &mut Batch, &mut FrameCounters),
     answers: &mut dyn Answers,
 ) {
     let (peer, id) = (Peer::of(client), client.id);

@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 
 use super::tests::{Sent, US};
 use super::*;
-use crate::kvs::protocol::answer::{Deleted, Written};
+use crate::kvs::protocol::answer::{DeleteOutcome, StoreOutcome};
 use crate::kvs::protocol::event::Client;
 use crate::kvs::protocol::event::tests::asked;
 use crate::kvs::protocol::hash::Key;
@@ -128,7 +128,7 @@ impl World {
     fn write(&mut self, key: &[u8], value: &[u8]) {
         let of = set_of(Key::new(key, SEED), value, Expiry::NEVER);
         let written = self.store.locked(0).write(&of, self.now);
-        assert!(matches!(written, Written::Stored { .. }), "{written:?}");
+        assert!(matches!(written, StoreOutcome::Stored { .. }), "{written:?}");
         self.keep(key, Some((value.to_vec(), self.now)));
     }
 
@@ -139,7 +139,7 @@ impl World {
             0 => self.write(&key, b"by a request"),
             1 => {
                 let deleted = self.store.locked(0).delete(&hashed, None, self.now);
-                assert_eq!(deleted == Deleted::Done, self.model.contains_key(&key));
+                assert_eq!(deleted == DeleteOutcome::Done, self.model.contains_key(&key));
                 self.keep(&key, None);
             }
             _ => self.look(&key),

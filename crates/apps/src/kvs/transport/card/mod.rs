@@ -38,14 +38,14 @@ use reply::{Peer, Template};
 use crate::kvs::codec::context::Context;
 use crate::kvs::codec::datagram::batch::{Batch, BatchDatagram, BatchStep, Watch};
 use crate::kvs::protocol::event::Event;
-use crate::kvs::transport::shared::counted::Counted;
+use crate::kvs::transport::shared::frame_counters::FrameCounters;
 use crate::service::Answers;
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
 /// Lines of a frame that are asked for before it is read: those of most requests.
-const ASKED_LINES: usize = 3;
+const PREFETCHED_LINES: usize = 3;
 
 /// Where in a frame the IPv4 packet begins, and where UDP where that has no options.
 const IP_AT: usize = ethernet::HEADER_LEN;
@@ -113,7 +113,7 @@ pub struct Station {
     events: Box<[Event; BURST]>,
     allowance: Allowance,
     /// What it has counted; whoever takes it leaves zeros.
-    pub counted: Counted,
+    pub counted: FrameCounters,
 }
 
 impl Station {
@@ -121,7 +121,7 @@ impl Station {
     pub fn new(identity: Identity) -> Station {
         let (template, batch) = (Template::new(&identity), Batch::default());
         let events = Box::new([Event::default(); BURST]);
-        let (allowance, counted) = (Allowance::default(), Counted::default());
+        let (allowance, counted) = (Allowance::default(), FrameCounters::default());
         Station { identity, template, batch, events, allowance, counted }
     }
 
@@ -139,7 +139,7 @@ impl Station {
     ) {
         let frames = &frames[..frames.len().min(BURST)];
         for desc in frames {
-            region.frame(desc).iter().step_by(LINE).take(ASKED_LINES).for_each(prefetch);
+            region.frame(desc).iter().step_by(LINE).take(PREFETCHED_LINES).for_each(prefetch);
         }
         let mut asked = [BatchDatagram { datagram: &[], owner: None }; BURST];
         let (mut peers, mut count) = ([Peer::default(); BURST], 0);

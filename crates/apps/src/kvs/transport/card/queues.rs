@@ -11,8 +11,8 @@ use crate::kvs::store::Spread;
 use crate::kvs::transport::shared::{Shared, moment};
 use crate::service::{Answers, Service};
 
-/// Frames after which a core tells what it has counted, where all its bursts are full.
-const TOLD_EVERY: u64 = 1 << 10;
+/// Frames after which a core adds its counters to the server's, where all its bursts are full.
+const ADDED_EVERY: u64 = 1 << 10;
 
 /// Bursts of events that are served before frames have their turn.
 const BURSTS: usize = 4;
@@ -23,36 +23,36 @@ pub struct Queues {
     station: Station,
     /// The number of the core, its partition, and the queue of requests for that.
     place: usize,
-    /// The card tells events.
-    is_told: bool,
+    /// The card writes items and reports events.
+    has_dma: bool,
 }
 
 impl Queues {
-    pub fn new(shared: Arc<Shared>, identity: Identity, place: usize, is_told: bool) -> Queues {
-        Queues { shared, station: Station::new(identity), place, is_told }
+    pub fn new(shared: Arc<Shared>, identity: Identity, place: usize, has_dma: bool) -> Queues {
+        Queues { shared, station: Station::new(identity), place, has_dma }
     }
 
-    fn tell(&mut self) {
+    fn add_counters(&mut self) {
         self.shared.tally.frames.add(&std::mem::take(&mut self.station.counted));
     }
 }
 
 impl Service for Queues {
     fn serve(&mut self, region: &Region, frames: &[Desc], answers: &mut dyn Answers) {
-        let Queues { shared, station, place, is_told } = self;
+        let Queues { shared, station, place, has_dma } = self;
         let context = Context { store: &shared.store, now: moment(), host: &**shared };
-        // A card that tells events has nothing come to a queue that is of a partition alone.
-        let is_steered = shared.options.spread == Spread::Steered && !*is_told;
+        // With DMA segments nothing comes to the queue of a partition.
+        let is_steered = shared.options.spread == Spread::Steered && !*has_dma;
         let place = *place;
         let owner = |queue| (is_steered && usize::from(queue) == place).then_some(place);
         station.serve(region, frames, owner, &context, &mut (), answers);
-        if station.counted.frames >= TOLD_EVERY || frames.len() < BURST {
-            self.tell();
+        if station.counted.frames >= ADDED_EVERY || frames.len() < BURST {
+            self.add_counters();
         }
     }
 
     fn turn(&mut self, answers: &mut dyn Answers) -> bool {
-        let Queues { shared, station, place, is_told: true } = self else { return false };
+        let Queues { shared, station, place, has_dma: true } = self else { return false };
         let context = Context { store: &shared.store, now: moment(), host: &**shared };
         let mut count = 0;
         for _ in 0..BURSTS {
@@ -63,18 +63,18 @@ impl Service for Queues {
             }
         }
         if count > 0 {
-            self.tell();
+            self.add_counters();
         }
         count > 0
     }
 
     fn has_work(&self) -> bool {
-        self.is_told && self.shared.store.own(self.place).has_events()
+        self.has_dma && self.shared.store.own(self.place).has_events()
     }
 }
 
 impl Drop for Queues {
     fn drop(&mut self) {
-        self.tell();
+        self.add_counters();
     }
 }

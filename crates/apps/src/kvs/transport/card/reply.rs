@@ -11,7 +11,7 @@ use super::Identity;
 use crate::kvs::protocol::binary::FOUND_LEN;
 use crate::kvs::protocol::datagram::{FRAME_LEN, parts};
 use crate::kvs::protocol::limits::DATAGRAM_LEN_MAX;
-use crate::kvs::transport::shared::counted::Counted;
+use crate::kvs::transport::shared::frame_counters::FrameCounters;
 use crate::service::Answers;
 
 /// Bytes of all headers before a datagram's content.
@@ -96,7 +96,7 @@ pub fn send(
     peer: &Peer,
     id: u16,
     answer: &[u8],
-    counted: &mut Counted,
+    counted: &mut FrameCounters,
     answers: &mut dyn Answers,
 ) {
     for (frame, part) in parts(id, answer) {
@@ -127,7 +127,7 @@ pub fn found(
     id: u16,
     head: &[u8; FOUND_LEN],
     value: &[u8],
-    counted: &mut Counted,
+    counted: &mut FrameCounters,
     answers: &mut dyn Answers,
 ) {
     const BEFORE: usize = FRAME_LEN + FOUND_LEN;

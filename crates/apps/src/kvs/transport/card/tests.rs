@@ -66,7 +66,7 @@ impl World {
 
     /// Nothing is answered, and it is counted where it belongs.
     #[track_caller]
-    pub fn ignores(&mut self, frame: Vec<u8>, counted: impl Fn(&Counted) -> u64) {
+    pub fn ignores(&mut self, frame: Vec<u8>, counted: impl Fn(&FrameCounters) -> u64) {
         let before = counted(&self.station.counted);
         assert_eq!(self.ask(frame), Vec::<Vec<u8>>::new());
         assert_eq!(counted(&self.station.counted), before + 1, "{:?}", self.station.counted);

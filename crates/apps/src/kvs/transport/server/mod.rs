@@ -15,8 +15,8 @@ use std::thread;
 use crate::kvs::codec::context::{Host, ServerStatistics};
 use crate::kvs::store::{DmaSegments, Spread, Statistics, Store};
 use crate::kvs::transport::card::{Identity, Queues};
-use crate::kvs::transport::shared::counted::Counted;
 use crate::kvs::transport::shared::error::ServerError;
+use crate::kvs::transport::shared::frame_counters::FrameCounters;
 use crate::kvs::transport::shared::{Options, Shared};
 use crate::kvs::transport::socket::accept::accept;
 use crate::kvs::transport::socket::sockets;
@@ -38,7 +38,7 @@ pub struct Ended {
     /// Of its connections.
     pub server: ServerStatistics,
     /// Of its frames, where a card brought any.
-    pub frames: Counted,
+    pub frames: FrameCounters,
     /// Of its items.
     pub statistics: Statistics,
 }
@@ -105,12 +105,12 @@ impl Server {
         identity: Identity,
         segments: Vec<DmaSegments>,
     ) -> Vec<Box<dyn Service>> {
-        let is_told = !segments.is_empty();
-        if is_told {
+        let has_dma = !segments.is_empty();
+        if has_dma {
             self.shared.store.attach_dma(segments.into_iter());
         }
         let of = |place| -> Box<dyn Service> {
-            Box::new(Queues::new(Arc::clone(&self.shared), identity, place, is_told))
+            Box::new(Queues::new(Arc::clone(&self.shared), identity, place, has_dma))
         };
         (0..self.shared.options.cores.len()).map(of).collect()
     }

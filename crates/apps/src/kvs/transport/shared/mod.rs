@@ -1,8 +1,8 @@
 //! What the threads of a server share, whatever they serve: its items, options and counters.
 
-pub mod counted;
 mod cpu;
 pub mod error;
+pub mod frame_counters;
 pub mod tally;
 
 use std::net::{IpAddr, SocketAddr};

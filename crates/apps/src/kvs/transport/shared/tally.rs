@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use super::counted::{Counted, Shown};
+use super::frame_counters::{FrameCounters, SharedFrameCounters};
 use crate::kvs::codec::context::ServerStatistics;
 use crate::kvs::protocol::event::{SET_ANSWER_LEN, SET_LEN};
 use crate::kvs::store::Stored;
@@ -24,7 +24,7 @@ pub struct Tally {
     pub bytes_written: AtomicU64,
     pub datagrams: AtomicU64,
     /// What cores have counted of frames.
-    pub frames: Shown,
+    pub frames: SharedFrameCounters,
     /// Bytes of requests that are not whole and of answers that are not sent.
     buffers_bytes: AtomicUsize,
 }
@@ -57,7 +57,7 @@ impl Tally {
     /// What is told of it, and of what came to a card that stored it.
     pub fn statistics(&self, stored: &Stored) -> ServerStatistics {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let frames: Counted = self.frames.all();
+        let frames: FrameCounters = self.frames.all();
         let stored_in = stored.items * SET_LEN as u64 + stored.content_bytes;
         let stored_out = stored.items * SET_ANSWER_LEN as u64;
         ServerStatistics {

@@ -4,11 +4,11 @@ use super::flags::OPAQUE_LONG;
 use super::{Command, Done, figure, time_left};
 use crate::kvs::codec::context::Context;
 use crate::kvs::codec::text::answer;
-use crate::kvs::protocol::answer::Deleted;
+use crate::kvs::protocol::answer::DeleteOutcome;
 use crate::kvs::protocol::number::{DIGITS_MAX, decimal};
-use crate::kvs::protocol::request::{Count, CountWay};
+use crate::kvs::protocol::request::{CountRequest, CountWay};
 use crate::kvs::protocol::time::Expiry;
-use crate::kvs::store::{Counted, New, Partition, Place, Value, mark};
+use crate::kvs::store::{CountOutcome, LogAddress, New, Partition, Value, mark};
 
 /// `md`.
 pub fn delete(command: &Command<'_>, out: &mut Vec<u8>, context: &Context<'_>) -> Done {
@@ -21,9 +21,9 @@ pub fn delete(command: &Command<'_>, out: &mut Vec<u8>, context: &Context<'_>) -
     let code: &[u8] = match flags.is_stale || flags.without_value {
         true => spoil(command, &mut partition, context)?,
         false => match partition.delete(&command.key, flags.compare, context.now) {
-            Deleted::Done => b"HD",
-            Deleted::NotFound => b"NF",
-            Deleted::Exists => b"EX",
+            DeleteOutcome::Done => b"HD",
+            DeleteOutcome::NotFound => b"NF",
+            DeleteOutcome::Exists => b"EX",
         },
     };
     if !(flags.is_quiet && code == b"HD") {
@@ -78,7 +78,7 @@ pub fn count(command: &Command<'_>, out: &mut Vec<u8>, context: &Context<'_>) ->
         Some(b'D' | b'-') => CountWay::Down,
         Some(_) => return Err(b"CLIENT_ERROR invalid mode for ma M token\r\n"),
     };
-    let count = Count {
+    let count = CountRequest {
         key: command.key,
         way,
         delta: flags.delta,
@@ -90,7 +90,7 @@ pub fn count(command: &Command<'_>, out: &mut Vec<u8>, context: &Context<'_>) ->
     let mut partition = context.store.partition(&command.key);
     partition.counters_mut().cmd_meta += 1;
     let code: &[u8] = match partition.count(&count, now) {
-        Counted::Now { value, place, is_made } => {
+        CountOutcome::Now { value, place, is_made } => {
             let start = out.len();
             let (expiry, told) =
                 counted(command, value, (place, is_made), &partition, out, context);
@@ -103,13 +103,15 @@ pub fn count(command: &Command<'_>, out: &mut Vec<u8>, context: &Context<'_>) ->
             }
             return Ok(());
         }
-        Counted::NotNumeric => {
+        CountOutcome::NotNumeric => {
             return Err(b"CLIENT_ERROR cannot increment or decrement non-numeric value\r\n");
         }
-        Counted::NoMemory => return Err(b"SERVER_ERROR out of memory\r\n"),
-        Counted::NotFound | Counted::Exists if flags.is_opaque_long => return Err(OPAQUE_LONG),
-        Counted::NotFound => b"NF",
-        Counted::Exists => b"EX",
+        CountOutcome::NoMemory => return Err(b"SERVER_ERROR out of memory\r\n"),
+        CountOutcome::NotFound | CountOutcome::Exists if flags.is_opaque_long => {
+            return Err(OPAQUE_LONG);
+        }
+        CountOutcome::NotFound => b"NF",
+        CountOutcome::Exists => b"EX",
     };
     out.extend_from_slice(code);
     command.echo(2, out);
@@ -122,7 +124,7 @@ pub fn count(command: &Command<'_>, out: &mut Vec<u8>, context: &Context<'_>) ->
 fn counted(
     command: &Command<'_>,
     value: u64,
-    (place, is_made): (Place, bool),
+    (place, is_made): (LogAddress, bool),
     partition: &Partition,
     out: &mut Vec<u8>,
     context: &Context<'_>,

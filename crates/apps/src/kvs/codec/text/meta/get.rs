@@ -5,11 +5,11 @@ use super::{Command, Done, base64, figure, time_left};
 use crate::kvs::codec::context::Context;
 use crate::kvs::codec::text::answer;
 use crate::kvs::protocol::time::Expiry;
-use crate::kvs::store::{Header, New, Partition, Place, Value, mark};
+use crate::kvs::store::{Header, LogAddress, New, Partition, Value, mark};
 
 /// The item that is answered.
 struct Answered {
-    place: Place,
+    place: LogAddress,
     is_made: bool,
 }
 

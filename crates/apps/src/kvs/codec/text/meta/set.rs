@@ -5,9 +5,9 @@ use super::{Command, figure};
 use crate::kvs::codec::context::{Context, Step};
 use crate::kvs::codec::text::storage::{Data, data, value_len};
 use crate::kvs::codec::text::{BAD_CHUNK, BAD_FORMAT, Line, NO_MEMORY, State, TOO_LARGE, UNKNOWN};
-use crate::kvs::protocol::answer::Written;
+use crate::kvs::protocol::answer::StoreOutcome;
 use crate::kvs::protocol::limits::{KEY_LEN_MAX, META_WORDS_MAX, VALUE_LEN_MAX};
-use crate::kvs::protocol::request::{Mode, Write};
+use crate::kvs::protocol::request::{StoreMode, StoreRequest};
 use crate::kvs::protocol::time::Expiry;
 
 /// Stores the value behind the line, once it is there.
@@ -27,7 +27,7 @@ pub fn set(state: &mut State, line: &Line<'_>, out: &mut Vec<u8>, context: &Cont
     let (flags, key, mode) = match read {
         Ok((_, key, _)) if value_len > VALUE_LEN_MAX => {
             // Whatever the mode is, what is there goes.
-            context.store.partition(&key).refuse_large(&key, Mode::Set, context.now);
+            context.store.partition(&key).refuse_large(&key, StoreMode::Set, context.now);
             return skip(state, line, value_len, TOO_LARGE, out);
         }
         Ok(read) => read,
@@ -71,26 +71,26 @@ fn skip(
     Step::Done(line.next)
 }
 
-fn mode(letter: Option<u8>) -> Result<Mode, &'static [u8]> {
+fn mode(letter: Option<u8>) -> Result<StoreMode, &'static [u8]> {
     match letter {
-        None | Some(b'S') => Ok(Mode::Set),
-        Some(b'E') => Ok(Mode::Add),
-        Some(b'A') => Ok(Mode::Append),
-        Some(b'P') => Ok(Mode::Prepend),
-        Some(b'R') => Ok(Mode::Replace),
+        None | Some(b'S') => Ok(StoreMode::Set),
+        Some(b'E') => Ok(StoreMode::Add),
+        Some(b'A') => Ok(StoreMode::Append),
+        Some(b'P') => Ok(StoreMode::Prepend),
+        Some(b'R') => Ok(StoreMode::Replace),
         Some(_) => Err(b"CLIENT_ERROR invalid mode for ms M token\r\n"),
     }
 }
 
 fn store(
     command: &Command<'_>,
-    mode: Mode,
+    mode: StoreMode,
     value: &[u8],
     out: &mut Vec<u8>,
     context: &Context<'_>,
 ) {
     let flags = &command.flags;
-    let write = Write {
+    let write = StoreRequest {
         key: command.key,
         mode,
         flags: flags.flags,
@@ -107,16 +107,16 @@ fn store(
     let written = partition.write(&write, context.now);
     drop(partition);
     let code: &[u8] = match written {
-        Written::Stored { .. } if flags.is_quiet => return,
-        Written::Stored { .. } => b"HD",
-        Written::NotStored => b"NS",
-        Written::Exists => b"EX",
-        Written::NotFound => b"NF",
-        Written::TooLarge => return out.extend_from_slice(TOO_LARGE),
-        Written::NoMemory => return out.extend_from_slice(NO_MEMORY),
+        StoreOutcome::Stored { .. } if flags.is_quiet => return,
+        StoreOutcome::Stored { .. } => b"HD",
+        StoreOutcome::NotStored => b"NS",
+        StoreOutcome::Exists => b"EX",
+        StoreOutcome::NotFound => b"NF",
+        StoreOutcome::TooLarge => return out.extend_from_slice(TOO_LARGE),
+        StoreOutcome::NoMemory => return out.extend_from_slice(NO_MEMORY),
     };
     let (cas, value_len) = match written {
-        Written::Stored { cas, value_len } => (cas, value_len),
+        StoreOutcome::Stored { cas, value_len } => (cas, value_len),
         _ => (0, value.len()),
     };
     out.extend_from_slice(code);

@@ -1,4 +1,4 @@
-//! What a host made of frames counts.
+//! Counters of frames that come by a card's queues.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,27 +7,27 @@ macro_rules! counted {
     ($($(#[$doc:meta])* $name:ident,)*) => {
         /// Counters of frames.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub struct Counted {
+        pub struct FrameCounters {
             $($(#[$doc])* pub $name: u64,)*
         }
 
         /// What several cores have counted together.
         #[derive(Debug, Default)]
-        pub struct Shown {
+        pub struct SharedFrameCounters {
             $($name: AtomicU64,)*
         }
 
-        impl Shown {
+        impl SharedFrameCounters {
             /// Adds what a core has counted.
-            pub fn add(&self, counted: &Counted) {
+            pub fn add(&self, counted: &FrameCounters) {
                 $(if counted.$name > 0 {
                     self.$name.fetch_add(counted.$name, Ordering::Relaxed);
                 })*
             }
 
-            /// What all have told so far.
-            pub fn all(&self) -> Counted {
-                Counted { $($name: self.$name.load(Ordering::Relaxed),)* }
+            /// What all have added so far.
+            pub fn all(&self) -> FrameCounters {
+                FrameCounters { $($name: self.$name.load(Ordering::Relaxed),)* }
             }
         }
     };
