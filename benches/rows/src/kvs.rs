@@ -5,7 +5,7 @@
 //!
 //! Staged: this shows time and throughput, no latency and no loss.
 
-use niclab_apps::kvs::bulk::{STEPS, Step};
+use niclab_apps::kvs::codec::datagram::batch::{BATCH_STEPS, BatchStep};
 pub use niclab_device::soft::kvs::Build;
 pub use niclab_device::soft::kvs::Keys;
 use niclab_device::soft::kvs::{Asked, Staged};
@@ -127,7 +127,7 @@ fn slice(staged: &mut Staged, bench: &Bench, figure: Figure) -> Result<Answer, B
 
 /// Where the time of a request goes: medians over passes that were watched.
 fn said(staged: &mut Staged) -> Result<String, BenchError> {
-    let mut of: [Vec<f64>; STEPS] = Default::default();
+    let mut of: [Vec<f64>; BATCH_STEPS] = Default::default();
     for _ in 0..WATCHED {
         let pass = staged.watched()?;
         for (of, ns) in of.iter_mut().zip(pass.steps_ns) {
@@ -135,15 +135,15 @@ fn said(staged: &mut Staged) -> Result<String, BenchError> {
         }
     }
     let names = [
-        (Step::Receive, "receive and check"),
-        (Step::Parse, "parse"),
-        (Step::Hash, "hash"),
-        (Step::Lock, "lock"),
-        (Step::LookUp, "look-up"),
-        (Step::CarryOut, "carry out and copy"),
-        (Step::Reply, "reply"),
+        (BatchStep::Receive, "receive and check"),
+        (BatchStep::Parse, "parse"),
+        (BatchStep::Hash, "hash"),
+        (BatchStep::Lock, "lock"),
+        (BatchStep::LookUp, "look-up"),
+        (BatchStep::CarryOut, "carry out and copy"),
+        (BatchStep::Reply, "reply"),
     ];
-    let part = |(step, name): (Step, &str)| {
+    let part = |(step, name): (BatchStep, &str)| {
         format!("{name} {:.1}", median(&of[step as usize]).unwrap_or(0.0))
     };
     let parts: Vec<String> = names.map(part).into();

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use niclab_apps::kvs::server::{self, Options, ServerError, Udp};
 use niclab_apps::kvs::store::Spread;
+use niclab_apps::kvs::transport::{self, Options, ServerError, Udp};
 use niclab_load::requests::{
     KeyLength, Keys, Order, Pace, Protocol, Requested, Requests, Values, fill, run,
 };
@@ -87,7 +87,7 @@ impl Ours {
             buffers_bytes_max: 64 << 20,
         };
         let failed = |error: ServerError| BenchError::Requests(error.to_string());
-        let server = server::Server::bind(options).map_err(failed)?;
+        let server = transport::Server::bind(options).map_err(failed)?;
         let (address, stop) = (server.address(), Arc::new(AtomicBool::new(false)));
         let serving = thread::spawn({
             let stop = Arc::clone(&stop);

@@ -20,9 +20,10 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use niclab_apps::kvs::session::{Context, Host, Next, Session, Standing};
-use niclab_apps::kvs::store::{Statistics, Store};
-use niclab_apps::kvs::time::Moment;
+use niclab_apps::kvs::codec::context::Context;
+use niclab_apps::kvs::codec::session::{Next, Session};
+use niclab_apps::kvs::protocol::time::Moment;
+use niclab_apps::kvs::store::Store;
 
 use crate::BenchError;
 
@@ -197,15 +198,6 @@ pub struct Ours {
     asked: u32,
 }
 
-/// Nobody serves: there are no connections to count.
-struct Nobody;
-
-impl Host for Nobody {
-    fn standing(&self, _: &Statistics) -> Standing {
-        Standing::default()
-    }
-}
-
 /// An answer that our store never gives.
 fn said(said: String) -> BenchError {
     BenchError::Program { program: "the store", said }
@@ -225,7 +217,7 @@ impl Ours {
     fn serve(&mut self) -> Result<(), BenchError> {
         self.out.clear();
         let now = Moment(1_000_000 + self.asked / 1_000_000);
-        let context = Context { store: &self.store, now, host: &Nobody };
+        let context = Context { store: &self.store, now, host: &() };
         let progress = self.session.serve(&self.said, &mut self.out, usize::MAX, &context);
         match progress.next == Next::Input(1) && progress.used == self.said.len() {
             true => Ok(()),

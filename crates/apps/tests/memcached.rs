@@ -4,6 +4,7 @@
 //! Left out is what hangs on numbers that each gives by itself (`gets`, the flag `c`), on slabs
 //! (`me`), and what docs/kvs.md lists as different.
 
+use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
@@ -11,9 +12,10 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use niclab_apps::kvs::session::{Context, Host, Next, Session, Standing};
-use niclab_apps::kvs::store::{Statistics, Store};
-use niclab_apps::kvs::time::Moment;
+use niclab_apps::kvs::codec::context::Context;
+use niclab_apps::kvs::codec::session::{Next, Session};
+use niclab_apps::kvs::protocol::time::Moment;
+use niclab_apps::kvs::store::Store;
 
 /// A memcached with a socket in a directory of its own; both go with its value.
 struct Memcached {
@@ -94,19 +96,11 @@ impl Drop for Memcached {
     }
 }
 
-struct Nobody;
-
-impl Host for Nobody {
-    fn standing(&self, _: &Statistics) -> Standing {
-        Standing::default()
-    }
-}
-
 /// What an empty store answers to these bytes, and whether it ends the connection then.
 fn ours(said: &[u8]) -> (Vec<u8>, bool) {
     let store = Store::new(32 << 20, 1, 7).unwrap();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
-    let context = Context { store: &store, now: Moment(now as u32), host: &Nobody };
+    let context = Context { store: &store, now: Moment(now as u32), host: &() };
     let (mut session, mut used, mut out) = (Session::default(), 0, Vec::new());
     loop {
         let room = out.len() + (1 << 20);
@@ -462,6 +456,116 @@ fn odd_forms_are_answered_as_memcached_does() {
     let value = "w".repeat(600_000);
     let told = differences(&memcached, TALKS.iter().map(|talk| talk.replace('W', &value)));
     assert!(told.is_empty(), "{}", told.replace(&value, "W"));
+}
+
+/// Flags of meta commands: right ones, tokens that are wrong, and letters that are no flag.
+const FLAGS: [&str; 42] = [
+    "b",
+    "f",
+    "h",
+    "k",
+    "l",
+    "q",
+    "t",
+    "u",
+    "v",
+    "I",
+    "O1",
+    "O12345678901234567890123456789012",
+    "T30",
+    "T",
+    "Tx",
+    "N30",
+    "N",
+    "Nx",
+    "R60",
+    "R-",
+    "Rx",
+    "F1",
+    "F",
+    "F-1",
+    "C999999999999",
+    "C",
+    "C-1",
+    "D3",
+    "D-1",
+    "Dx",
+    "J7",
+    "J-1",
+    "Jx",
+    "MS",
+    "M+",
+    "MZ",
+    "M",
+    "MSS",
+    "P",
+    "L",
+    "!",
+    "é",
+];
+
+#[test]
+fn flags_are_checked_in_the_order_in_which_memcached_checks_them() {
+    let test = "flags_are_checked_in_the_order_in_which_memcached_checks_them";
+    let Some(memcached) = Memcached::start(test) else { return };
+    let mut talks = Vec::new();
+    for command in ["mg", "md", "ma", "ms"] {
+        let (len, value) = if command == "ms" { (" 1", "|6") } else { ("", "") };
+        // A key, one in base64, and one that is not.
+        for key in ["a", "YQ==", "!!"] {
+            for (first, second) in
+                FLAGS.iter().flat_map(|first| FLAGS.map(|second| (first, second)))
+            {
+                talks.push(format!(
+                    "set a 0 0 1|5|{command} {key}{len} {first} {second}{value}|mg a t v"
+                ));
+            }
+        }
+    }
+    let told = differences(&memcached, talks.into_iter());
+    assert!(
+        told.is_empty(),
+        "{} of them: {}",
+        told.lines().count() / 3,
+        &told[..told.len().min(6_000)]
+    );
+}
+
+/// Names of settings that an answer to `stats settings` has.
+fn settings(answer: &[u8]) -> BTreeSet<String> {
+    let text = String::from_utf8_lossy(answer).into_owned();
+    let names = text.lines().filter_map(|line| line.strip_prefix("STAT ")?.split(' ').next());
+    names.map(str::to_owned).collect()
+}
+
+/// Names in the first column of the table in docs/kvs.md whose head begins so.
+fn documented(head: &str) -> BTreeSet<String> {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/kvs.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let rows = page.lines().skip_while(|line| !line.starts_with(head)).skip(2);
+    let rows = rows.take_while(|line| line.starts_with('|'));
+    let names = rows.flat_map(|row| row.split('|').nth(1).unwrap().split('`').skip(1).step_by(2));
+    names.map(str::to_owned).collect()
+}
+
+#[test]
+fn settings_of_memcached_are_answered_or_listed_as_without_a_meaning() {
+    let test = "settings_of_memcached_are_answered_or_listed_as_without_a_meaning";
+    let listed = documented("| setting of memcached |");
+    let ours = settings(&ours(b"stats settings\r\n").0);
+    assert!(ours.len() > 20 && listed.len() > 20, "{ours:?}, {listed:?}");
+    assert!(ours.is_disjoint(&listed), "answered and listed: {:?}", &ours & &listed);
+    let Some(memcached) = Memcached::start(test) else { return };
+    let theirs = settings(&memcached.answer(b"stats settings\r\n"));
+    // How memcached was built decides which of these it has.
+    let is_built_in = |name: &&String| {
+        ["ext_", "ssl_", "proxy_"].iter().any(|start| name.starts_with(start))
+            || ["slab_automove_freeratio", "drop_privileges"].contains(&name.as_str())
+    };
+    let missing = &(&theirs - &ours) - &listed;
+    assert!(missing.is_empty(), "neither answered nor listed: {missing:?}");
+    let gone: Vec<_> = listed.difference(&theirs).filter(|name| !is_built_in(name)).collect();
+    assert!(gone.is_empty(), "listed, and no setting of memcached: {gone:?}");
 }
 
 /// The next of a row of numbers (SplitMix64).

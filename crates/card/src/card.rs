@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use niclab_apps::kvs::time::Moment;
+use niclab_apps::kvs::protocol::time::Moment;
 use niclab_nic::memory::Region;
 use niclab_port::stock::Stock;
 use niclab_port::wake::Bell;

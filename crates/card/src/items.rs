@@ -2,17 +2,19 @@
 //! asked for, filled for a store; and what a card with it lends the store.
 //!
 //! # Why it is sound
-//! The store reads what the program has written as plain bytes, and [`Loan::new`] says what that
-//! takes. So nobody has the program's memory, its registers or what runs it but this crate:
+//! The store reads what the program has written as plain bytes, and [`DmaSegments::new`] says what
+//! that takes. So nobody has the program's memory, its registers or what runs it but this crate:
 //! [`Items`] goes into one card ([`Card`](crate::Card)), each core of which says between two bursts
 //! that it has nothing under way, or into [`Staged`], where one thread runs it, burst by burst.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
 
-use niclab_apps::kvs::frames::Identity;
-use niclab_apps::kvs::store::{LENT_LEN, Loan, Next, Turns, segments_of};
-use niclab_apps::kvs::time::Moment;
+use niclab_apps::kvs::protocol::time::Moment;
+use niclab_apps::kvs::store::{
+    AppendRegisters, DMA_SEGMENT_LEN, DmaSegments, QuiescenceCounters, dma_segments_of,
+};
+use niclab_apps::kvs::transport::card::Identity;
 use niclab_nic::memory::{Desc, Region};
 use niclab_program::{Fate, Pipeline, Program, SharedRegisters, Worker};
 
@@ -47,7 +49,7 @@ struct NextOf {
     owner: u64,
 }
 
-impl Next for NextOf {
+impl AppendRegisters for NextOf {
     fn read(&self) -> u64 {
         self.places.read(self.owner)
     }
@@ -66,7 +68,7 @@ impl Next for NextOf {
 #[derive(Debug)]
 pub struct Items {
     pipeline: Pipeline,
-    turns: Arc<Turns>,
+    turns: Arc<QuiescenceCounters>,
     /// Numbers of its registers: where items go, which numbers they get, and what time it is.
     next: usize,
     numbers: usize,
@@ -86,22 +88,22 @@ impl Items {
         cores: usize,
         memory_bytes: usize,
         entries: Option<u32>,
-    ) -> Result<(Items, Vec<Loan>), CardError> {
+    ) -> Result<(Items, Vec<DmaSegments>), CardError> {
         let mut program = Program::read(PROGRAM).map_err(|error| broken(&error))?;
         let [next, numbers, clock] = ["next", "numbers", "clock"].map(|name| array(&program, name));
         let (next, numbers, clock) = (next?, numbers?, clock?);
         let ([window], [rings]) = (&mut program.windows[..], &mut program.rings[..]) else {
             return Err(broken(&"another window or other rings"));
         };
-        let lent = segments_of(memory_bytes, cores, window.len / LENT_LEN);
+        let lent = dma_segments_of(memory_bytes, cores, window.len / DMA_SEGMENT_LEN);
         let lent = lent.filter(|_| cores <= CORES_MAX && cores <= rings.count);
         let lent = lent.ok_or_else(|| broken(&"too many cores, or too little memory for them"))?;
         // No more memory is taken than what is lent.
-        (window.len, rings.count) = (lent * cores * LENT_LEN, cores);
+        (window.len, rings.count) = (lent * cores * DMA_SEGMENT_LEN, cores);
         rings.shape.entries = entries.unwrap_or(rings.shape.entries);
         let mut pipeline = Pipeline::new(program).map_err(|error| broken(&error))?;
         fill(&mut pipeline, identity, cores, 0)?;
-        let turns = Arc::new(Turns::new(cores));
+        let turns = Arc::new(QuiescenceCounters::new(cores));
         let mut items = Items { pipeline, turns, next, numbers, clock };
         let loans = (0..cores).map(|core| items.loan(core, lent));
         let loans = loans.collect::<Option<Vec<_>>>().ok_or_else(|| broken(&"no window"))?;
@@ -109,7 +111,7 @@ impl Items {
     }
 
     /// What an owner is lent, so many segments; once.
-    fn loan(&mut self, core: usize, lent: usize) -> Option<Loan> {
+    fn loan(&mut self, core: usize, lent: usize) -> Option<DmaSegments> {
         let memory = self.pipeline.window(0)?;
         let places = self.pipeline.registers(self.next)?;
         let numbers = self.pipeline.registers(self.numbers)?;
@@ -123,7 +125,7 @@ impl Items {
         // or turns: `Items` gives nothing of them away, but to the cores of a card of as many cores
         // and to `Staged`, which count turns between bursts. The ring's reader is had once, so no
         // second loan has these segments.
-        Some(unsafe { Loan::new(memory, segments, events, next, turns) })
+        Some(unsafe { DmaSegments::new(memory, segments, events, next, turns) })
     }
 
     /// Cores that it is for.
@@ -159,7 +161,7 @@ impl Items {
     }
 
     /// Where cores say that they have nothing under way.
-    pub(crate) fn turns(&self) -> &Arc<Turns> {
+    pub(crate) fn turns(&self) -> &Arc<QuiescenceCounters> {
         &self.turns
     }
 
@@ -191,7 +193,7 @@ impl Staged {
     /// Bytes of items that the segment has room for that the program fills for an owner.
     pub fn room(&self, owner: usize) -> usize {
         let at = self.items.pipeline.register(self.items.next, owner as u64).unwrap_or(u64::MAX);
-        LENT_LEN.saturating_sub((at & WITHIN) as usize)
+        DMA_SEGMENT_LEN.saturating_sub((at & WITHIN) as usize)
     }
 
     /// Takes the segment that the program fills for an owner for full.
@@ -199,9 +201,9 @@ impl Staged {
         let Items { pipeline, next, .. } = &mut self.items;
         // By an addition, as the program's: no place is given twice.
         if let Some(places) = pipeline.registers(*next)
-            && places.read(owner as u64) & WITHIN < LENT_LEN as u64
+            && places.read(owner as u64) & WITHIN < DMA_SEGMENT_LEN as u64
         {
-            places.add(owner as u64, LENT_LEN as u64);
+            places.add(owner as u64, DMA_SEGMENT_LEN as u64);
         }
     }
 

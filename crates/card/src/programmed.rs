@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use niclab_apps::kvs::store::Turns;
+use niclab_apps::kvs::store::QuiescenceCounters;
 use niclab_nic::limits::BURST;
 use niclab_nic::memory::Desc;
 use niclab_port::stock::Stock;
@@ -44,7 +44,7 @@ pub(crate) struct Carried {
     pub(crate) lost: Losses,
     /// Where this core, of that number, says that it has nothing under way, where a store waits for
     /// it.
-    turns: Option<(Arc<Turns>, usize)>,
+    turns: Option<(Arc<QuiescenceCounters>, usize)>,
 }
 
 impl Carried {
@@ -59,7 +59,11 @@ impl Carried {
     }
 
     /// The same on the core of this number, which says where it has nothing under way.
-    pub(crate) fn waited_for(self: Box<Carried>, turns: &Arc<Turns>, core: usize) -> Box<Carried> {
+    pub(crate) fn waited_for(
+        self: Box<Carried>,
+        turns: &Arc<QuiescenceCounters>,
+        core: usize,
+    ) -> Box<Carried> {
         Box::new(Carried { turns: Some((Arc::clone(turns), core)), ..*self })
     }
 

@@ -1,8 +1,8 @@
 //! The program that gives requests for a key-value store to the core that owns the key, filled for
 //! a store.
 
-use niclab_apps::kvs::frames::Identity;
-use niclab_apps::kvs::hash::{STEERED, owner};
+use niclab_apps::kvs::protocol::hash::{STEERED, owner};
+use niclab_apps::kvs::transport::card::Identity;
 use niclab_program::{Change, Entry, Invocation, Part, Pipeline, Program};
 
 use crate::CardError;
@@ -69,7 +69,7 @@ pub(crate) fn broken(error: &dyn std::fmt::Display) -> CardError {
 
 #[cfg(test)]
 mod tests {
-    use niclab_apps::kvs::hash::steered;
+    use niclab_apps::kvs::protocol::hash::steered;
     use niclab_nic::limits::BURST;
     use niclab_nic::memory::Region;
     use niclab_packet::stack::{Layer, build};

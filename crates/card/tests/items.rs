@@ -13,9 +13,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use made::Made;
-use niclab_apps::kvs::frames::Identity;
-use niclab_apps::kvs::server::{Ended, Options, Server, Udp, moment};
-use niclab_apps::kvs::store::{LENT_PARTITION_BYTES_MIN, Spread};
+use niclab_apps::kvs::store::{DMA_PARTITION_BYTES_MIN, Spread};
+use niclab_apps::kvs::transport::card::Identity;
+use niclab_apps::kvs::transport::{Ended, Options, Server, Udp, moment};
 use niclab_apps::service::{Answers, Service};
 use niclab_card::items::{Items, Staged, Told};
 use niclab_card::{Card, CardConfig, CardError, Receive, Runs, steering};
@@ -261,7 +261,7 @@ fn both_cards_lead_to_the_same_answers() {
         assert_eq!((told.statistics.unfit, one.evictions), (0, 0));
         // All that the card took is counted, whoever came first.
         assert_eq!((told.statistics.stored.items, told.frames.asked), (said.stored, said.asked));
-        let (one, other) = (told.standing, steered.standing);
+        let (one, other) = (told.server, steered.server);
         assert_eq!((one.datagrams, one.bytes_read), (other.datagrams, other.bytes_read));
         assert_eq!(one.bytes_written, other.bytes_written);
     }
@@ -425,7 +425,7 @@ const SETS: u64 = 12_000;
 #[test]
 fn segments_go_round_whether_cores_sleep_or_not() {
     for receive in [Receive::BusyPoll, Receive::Interrupt] {
-        let memory_bytes = CORES * LENT_PARTITION_BYTES_MIN;
+        let memory_bytes = CORES * DMA_PARTITION_BYTES_MIN;
         let server = server(memory_bytes);
         let (items, loans) = Items::new(&US, CORES, memory_bytes, None).unwrap();
         let services = server.services(US, loans);
@@ -452,7 +452,7 @@ fn segments_go_round_whether_cores_sleep_or_not() {
         let missed = ended.counters.ports[0].queues.iter().map(|queue| queue.rx_missed);
         let (served, left) = (over(server), told.left - missed.sum::<u64>());
         assert_eq!((served.statistics.stored.items, served.frames.datagrams), (told.stored, left));
-        assert_eq!(served.standing.datagrams, told.stored + left);
+        assert_eq!(served.server.datagrams, told.stored + left);
     }
 }
 
@@ -471,8 +471,8 @@ fn items_for_another_number_of_cores_are_refused() {
 #[test]
 fn too_little_memory_or_too_many_cores_are_refused() {
     let refused = |cores, bytes| Items::new(&US, cores, bytes, None).err().map(|e| e.to_string());
-    assert_eq!(refused(CORES, CORES * LENT_PARTITION_BYTES_MIN), None);
-    let said = refused(CORES, CORES * LENT_PARTITION_BYTES_MIN - CORES).unwrap();
+    assert_eq!(refused(CORES, CORES * DMA_PARTITION_BYTES_MIN), None);
+    let said = refused(CORES, CORES * DMA_PARTITION_BYTES_MIN - CORES).unwrap();
     assert!(said.contains("too little memory"), "{said}");
     assert!(refused(17, 1 << 40).is_some());
 }

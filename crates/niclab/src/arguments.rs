@@ -855,7 +855,7 @@ fn card_receives() -> impl TypedValueParser<Value = niclab_card::Receive> {
 
 /// How many connections `niclab kvs` may be asked to serve.
 fn connections() -> impl TypedValueParser<Value = usize> {
-    let most = niclab_apps::kvs::server::CONNECTIONS_MAX as i64;
+    let most = niclab_apps::kvs::transport::CONNECTIONS_MAX as i64;
     clap::value_parser!(u32).range(1..=most).map(|count| count as usize)
 }
 

@@ -23,7 +23,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use niclab_apps::kvs::server::ServerError;
+use niclab_apps::kvs::transport::ServerError;
 use niclab_bench::BenchError;
 use niclab_card::{CardError, PortError};
 use niclab_device::DeviceError;

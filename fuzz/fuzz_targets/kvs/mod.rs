@@ -5,24 +5,17 @@
 
 #![allow(dead_code)]
 
-use niclab_apps::kvs::datagram;
-use niclab_apps::kvs::limits::{
-    DATAGRAM_ANSWER_LEN_MAX, LINE_LEN_MAX, PARTITION_BYTES_MIN, VALUE_LEN_MAX,
-};
-use niclab_apps::kvs::session::{Context, Host, Next, Session, Standing};
-use niclab_apps::kvs::store::{Statistics, Store};
-use niclab_apps::kvs::time::Moment;
+use niclab_apps::kvs::codec::context::Context;
+use niclab_apps::kvs::codec::datagram;
+use niclab_apps::kvs::codec::session::{Next, Session};
+use niclab_apps::kvs::protocol::datagram::parts;
+use niclab_apps::kvs::protocol::limits::{DATAGRAM_ANSWER_LEN_MAX, LINE_LEN_MAX, VALUE_LEN_MAX};
+use niclab_apps::kvs::protocol::time::Moment;
+use niclab_apps::kvs::store::Store;
+use niclab_apps::kvs::store::limits::PARTITION_BYTES_MIN;
 
 /// Room for answers at a time: small, so that talks often have to wait for it.
 const ROOM: usize = 200;
-
-struct Nobody;
-
-impl Host for Nobody {
-    fn standing(&self, _: &Statistics) -> Standing {
-        Standing::default()
-    }
-}
 
 fn store() -> Option<Store> {
     Store::new(PARTITION_BYTES_MIN, 1, 7).ok()
@@ -40,7 +33,7 @@ pub fn talk(first: &[u8], bytes: &[u8]) {
 /// All that is answered, and whether the talk has ended.
 fn held(said: &[u8], piece: usize) -> (Vec<u8>, bool) {
     let Some(store) = store() else { return Default::default() };
-    let context = Context { store: &store, now: Moment(1_700_000_000), host: &Nobody };
+    let context = Context { store: &store, now: Moment(1_700_000_000), host: &() };
     let (mut session, mut kept, mut all) = (Session::default(), Vec::new(), Vec::new());
     let mut needed = 1;
     for bytes in said.chunks(piece.max(1)) {
@@ -73,7 +66,7 @@ fn held(said: &[u8], piece: usize) -> (Vec<u8>, bool) {
 /// Datagrams, each with its length before it.
 pub fn datagrams(mut said: &[u8]) {
     let Some(store) = store() else { return };
-    let context = Context { store: &store, now: Moment(1_700_000_000), host: &Nobody };
+    let context = Context { store: &store, now: Moment(1_700_000_000), host: &() };
     let mut out = Vec::new();
     while let Some((len, rest)) = said.split_first() {
         let (datagram, rest) = rest.split_at(rest.len().min(usize::from(*len)));
@@ -81,7 +74,7 @@ pub fn datagrams(mut said: &[u8]) {
         let Some(id) = datagram::serve(datagram, &mut out, &context) else { continue };
         assert!(out.len() <= DATAGRAM_ANSWER_LEN_MAX + VALUE_LEN_MAX + 8192);
         let mut whole = Vec::new();
-        datagram::parts(id, &out).for_each(|(_, part)| whole.extend_from_slice(part));
+        parts(id, &out).for_each(|(_, part)| whole.extend_from_slice(part));
         assert_eq!(whole, out);
     }
 }

@@ -1,31 +1,16 @@
 //! A key-value store that speaks memcached's protocols.
 //!
+//! - `protocol`: requests, answers and events as bytes and types.
 //! - `store`: items in partitions, each a log and an index to it, within a limit of memory.
-//! - `text`, `binary`, `datagram`: memcached's protocols, from bytes to bytes.
-//! - `number`: numbers, as memcached reads them.
-//! - `session`: what one connection has said so far.
-//! - `bulk`: datagrams that came together, served together.
-//! - `event`: what a card tells of requests that it has looked at.
-//! - `frames`: a host made of frames, for a card's queues.
-//! - `server`: sockets of the kernel, and a thread for each core.
+//! - `codec`: memcached's protocols, from bytes to bytes.
+//! - `transport`: how requests come and answers leave, by sockets of the kernel or a card's queues.
+//!
+//! Each of these knows those above it in this list alone (`tidy` holds it).
 //!
 //! Facts of the protocols are from memcached's doc/protocol.txt and doc/protocol-binary.txt, and
 //! from what memcached 1.6.18 answers.
 
-pub mod binary;
-pub mod bulk;
-pub mod datagram;
-pub mod event;
-pub mod frames;
-pub mod hash;
-pub mod limits;
-mod number;
-pub mod server;
-pub mod session;
-mod standing;
+pub mod codec;
+pub mod protocol;
 pub mod store;
-pub mod text;
-pub mod time;
-
-/// What `version` answers: whose protocol it is, up to which of its releases, and who speaks.
-pub const VERSION: &str = "1.6.18-niclab";
+pub mod transport;

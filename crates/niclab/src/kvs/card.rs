@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use niclab_apps::kvs::frames::Identity;
-use niclab_apps::kvs::limits::PARTITIONS_MAX;
-use niclab_apps::kvs::server::{Ended, Options, Server, ServerError, moment};
-use niclab_apps::kvs::store::{LENT_PARTITION_BYTES_MIN, StoreError};
+use niclab_apps::kvs::store::limits::PARTITIONS_MAX;
+use niclab_apps::kvs::store::{DMA_PARTITION_BYTES_MIN, StoreError};
+use niclab_apps::kvs::transport::card::Identity;
+use niclab_apps::kvs::transport::{Ended, Options, Server, ServerError, moment};
 use niclab_card::items::{self, Items};
 use niclab_card::{
     self as card, Card, CardConfig, CardError, PortError, PortName, Receive, Runs, steering,
@@ -179,7 +179,7 @@ fn check(cores: usize, bytes: usize) -> Result<(), Failure> {
         let reason = format!("--mode dma: {cores} cores: the card writes for {most} at most");
         return Err(Failure::Address { reason });
     }
-    let least = cores * LENT_PARTITION_BYTES_MIN;
+    let least = cores * DMA_PARTITION_BYTES_MIN;
     if bytes < least {
         let error = StoreError::Memory { bytes, least, partitions: cores };
         return Err(ServerError::Store(error).into());

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use niclab_apps::kvs::server::{Ended, Options, Server, Udp};
 use niclab_apps::kvs::store::Spread;
+use niclab_apps::kvs::transport::{Ended, Options, Server, Udp};
 use niclab_device::address;
 use niclab_lab::words;
 use signal_hook::consts::SIGHUP;
@@ -70,7 +70,7 @@ pub fn run(arguments: &KvsArguments) -> Result<(), Failure> {
 }
 
 fn print(ended: &Ended) -> Result<(), Failure> {
-    let (standing, counters) = (&ended.standing, &ended.statistics.ever);
+    let (standing, counters) = (&ended.server, &ended.statistics.ever);
     let whole = |count: u64| words::whole(count as f64);
     let mut out = stdout();
     writeln!(

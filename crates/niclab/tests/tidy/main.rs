@@ -1,9 +1,10 @@
 //! The house rules, enforced over the files of the repository.
 //!
-//! `rules` says what they are, `source` how files are read. What may break a rule all the same
-//! stands in `EXCEPTIONS`, with the reason.
+//! `rules` says what they are, `layers` which module may name which, `source` how files are read.
+//! What may break a rule all the same is in `EXCEPTIONS`, with the reason.
 #![forbid(unsafe_code)]
 
+mod layers;
 mod rules;
 mod setup;
 mod source;

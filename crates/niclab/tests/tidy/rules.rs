@@ -4,6 +4,7 @@
 
 use std::path::Path;
 
+use crate::layers::upward_names;
 use crate::source::{File, Line, contains_token, declares_function, file, item_end, words};
 
 /// A line that breaks a rule.
@@ -137,6 +138,13 @@ pub const RULES: &[Rule] = &[
         )],
     },
     Rule {
+        name: "layers",
+        remedy: "LAYERS says which module stands on which: name those below alone, by crate::",
+        find: upward_names,
+        bad: &[("crates/apps/src/kvs/store/a.rs", "use crate::kvs::codec::text;\n")],
+        good: &[("crates/apps/src/kvs/codec/session.rs", "use crate::kvs::store::Store;\n")],
+    },
+    Rule {
         name: "confined",
         remedy: "only the crates that CONFINED names may depend on this",
         find: strayed_dependencies,
@@ -177,7 +185,7 @@ pub const RULES: &[Rule] = &[
 
 /// Where unsafe code may stand, and what for; a path that ends in `/` stands for all below it.
 pub const UNSAFE: &[(&str, &str)] = &[
-    ("crates/apps/src/kvs/store/lent.rs", "items in memory that a card writes"),
+    ("crates/apps/src/kvs/store/dma_segment.rs", "items in memory that a card writes"),
     ("crates/card/src/items.rs", "lends a store the memory that a program writes items into"),
     ("crates/device/src/linux/ethtool/call.rs", "asks the driver of an interface"),
     ("crates/device/src/linux/netns.rs", "leaves the network namespace of the process"),

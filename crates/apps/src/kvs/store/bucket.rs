@@ -4,7 +4,7 @@
 //! without a look at the item. All tags are compared at once, for nobody can say beforehand in
 //! which slot an entry is, and a branch for each would be guessed wrong about once a look.
 
-use super::log::Place;
+use super::log::LogAddress;
 
 /// Entries of a bucket: with the link they fill one cache line.
 pub const SLOTS: usize = 8;
@@ -41,7 +41,7 @@ pub struct Bucket {
 }
 
 // A bucket is what one miss of the cache brings, and has room for all bits of a place.
-const _: () = assert!(size_of::<Bucket>() == 64 && Place::BITS == u32::BITS + u8::BITS);
+const _: () = assert!(size_of::<Bucket>() == 64 && LogAddress::BITS == u32::BITS + u8::BITS);
 
 /// A bucket without entries.
 pub const EMPTY: Bucket =
@@ -78,8 +78,8 @@ impl Bucket {
 
     /// The place in a slot.
     #[inline]
-    pub fn place(&self, slot: usize) -> Place {
-        Place(
+    pub fn place(&self, slot: usize) -> LogAddress {
+        LogAddress(
             u64::from(self.upper[slot % SLOTS]) << u32::BITS | u64::from(self.lower[slot % SLOTS]),
         )
     }
@@ -91,7 +91,7 @@ impl Bucket {
 
     /// Fills a slot.
     #[inline]
-    pub fn set(&mut self, slot: usize, tag: u16, place: Place) {
+    pub fn set(&mut self, slot: usize, tag: u16, place: LogAddress) {
         (self.lower[slot], self.upper[slot]) = (place.0 as u32, (place.0 >> u32::BITS) as u8);
         let (word, shift) = (slot / LANES, slot % LANES * LANE_BITS);
         self.tags[word] =
@@ -100,7 +100,7 @@ impl Bucket {
 
     /// Frees a slot.
     pub fn clear(&mut self, slot: usize) {
-        self.set(slot, FREE, Place(0));
+        self.set(slot, FREE, LogAddress(0));
     }
 }
 
@@ -131,7 +131,7 @@ mod tests {
         // Tags that differ by one, by the highest bit, and not at all.
         let tags = [1, 2, 0x8001, 0x8000, 0xffff, 1, 0x7fff, 2];
         for (slot, tag) in tags.into_iter().enumerate() {
-            bucket.set(slot, tag, Place((1 << 39) + (slot as u64) * 0x1_0000_0001));
+            bucket.set(slot, tag, LogAddress((1 << 39) + (slot as u64) * 0x1_0000_0001));
         }
         let found = |bucket: &Bucket, tag| {
             let mut slots: Vec<usize> = bucket.tagged(tag).collect();
@@ -141,7 +141,7 @@ mod tests {
         for (slot, tag) in tags.into_iter().enumerate() {
             let all: Vec<usize> = (0..SLOTS).filter(|at| tags[*at] == tag).collect();
             assert_eq!((found(&bucket, tag), bucket.tag(slot)), (all, tag));
-            assert_eq!(bucket.place(slot), Place((1 << 39) + (slot as u64) * 0x1_0000_0001));
+            assert_eq!(bucket.place(slot), LogAddress((1 << 39) + (slot as u64) * 0x1_0000_0001));
         }
         assert_eq!((found(&bucket, 3), bucket.free().count()), (vec![], 0));
         bucket.clear(5);

@@ -6,13 +6,13 @@
 //! about half of the segment, and the rest goes. Segcache (Yang et al., NSDI'21) merges segments
 //! so, by how often items are used and how long they are.
 //!
-//! Of the segments that a card lends one is to be empty for it; all that lives in the one with the
+//! One of the DMA segments is to be empty for the card; all that lives in the one with the
 //! least in use moves to the head of the log, where it has its turn with the others.
 
-use super::super::time::Moment;
 use super::item::{Header, UseCount, drawn, mark};
-use super::log::Place;
+use super::log::LogAddress;
 use super::partition::{Partition, Unstored};
+use crate::kvs::protocol::time::Moment;
 
 /// Empty segments that are kept, so that a new head is there while the next segment is emptied.
 const EMPTY_KEPT: usize = 2;
@@ -113,14 +113,14 @@ impl Costs {
 #[derive(Debug, Default)]
 pub struct Cleaning {
     victim: Option<Victim>,
-    /// The lent segment that is being emptied, and how far it was walked over, bytes.
-    lent: Option<(usize, usize)>,
+    /// The DMA segment that is being emptied, and how far it was walked over, bytes.
+    dma: Option<(usize, usize)>,
     costs: Costs,
 }
 
 impl Partition {
     /// Room at the head for an item so long; what is in the way makes room.
-    pub(super) fn room_for(&mut self, len: usize, now: Moment) -> Result<Place, Unstored> {
+    pub(super) fn room_for(&mut self, len: usize, now: Moment) -> Result<LogAddress, Unstored> {
         if len > self.item_len_max() {
             return Err(Unstored::NoMemory);
         }
@@ -220,7 +220,7 @@ impl Partition {
     }
 
     /// Moves an item to the head; `false` where there is no room.
-    fn relocate(&mut self, place: Place, header: &Header) -> bool {
+    fn relocate(&mut self, place: LogAddress, header: &Header) -> bool {
         let len = header.item_len();
         let new = match self.log.append(len) {
             None if self.open() => self.log.append(len),
@@ -236,36 +236,36 @@ impl Partition {
         true
     }
 
-    fn move_to(&mut self, place: Place, new: Place, header: &Header) {
+    fn move_to(&mut self, place: LogAddress, new: LogAddress, header: &Header) {
         self.log.copy((place, 0), (new, 0), header.item_len());
         self.index.replace(header.hash, place, new);
         self.bury(place, header);
         self.counters.items_moved += 1;
     }
 
-    /// Walks over so many bytes of segments that are lent, where none of them is empty.
-    pub(super) fn clean_lent(&mut self, bytes: usize, now: Moment) {
+    /// Walks over so many bytes of DMA segments, where none of them is empty.
+    pub(super) fn clean_dma(&mut self, bytes: usize, now: Moment) {
         let mut left = bytes;
-        while left > 0 && (self.cleaning.lent.is_some() || self.log.is_lent_scarce()) {
-            let victim = self.cleaning.lent.or_else(|| Some((self.log.take_lent()?, 0)));
+        while left > 0 && (self.cleaning.dma.is_some() || self.log.is_dma_scarce()) {
+            let victim = self.cleaning.dma.or_else(|| Some((self.log.take_dma()?, 0)));
             let Some(victim) = victim else { return };
-            let walked = self.step_lent(victim, now);
+            let walked = self.step_dma(victim, now);
             left = left.saturating_sub(walked);
         }
     }
 
-    /// One item of the lent segment that is being emptied; how many bytes that was.
-    fn step_lent(&mut self, (segment, at): (usize, usize), now: Moment) -> usize {
-        let Some((place, at)) = self.log.lent_item_of(segment, at) else {
+    /// One item of the DMA segment that is being emptied; how many bytes that was.
+    fn step_dma(&mut self, (segment, at): (usize, usize), now: Moment) -> usize {
+        let Some((place, at)) = self.log.dma_item_of(segment, at) else {
             self.log.release(segment);
-            self.cleaning.lent = None;
-            // Nothing else that `settle` does: a burst of events may be half linked.
+            self.cleaning.dma = None;
+            // Nothing else that `rotate_segments` does: a burst of events may be half linked.
             self.give();
             return 0;
         };
         let header = Header::read(self.log.at(place));
         let len = header.item_len();
-        self.cleaning.lent = Some((segment, at + len));
+        self.cleaning.dma = Some((segment, at + len));
         if header.has(mark::DEAD) {
             return len;
         }
@@ -277,7 +277,7 @@ impl Partition {
         len
     }
 
-    fn drop_item(&mut self, place: Place, header: &Header, is_over: bool) {
+    fn drop_item(&mut self, place: LogAddress, header: &Header, is_over: bool) {
         self.unlink(place);
         let is_unfetched = u64::from(!header.has(mark::FETCHED));
         if is_over {

@@ -80,31 +80,27 @@ counters! {
     items_moved,
 }
 
-/// What a card has stored, each item by a datagram that it has answered, as far as its items could
+/// What a card has stored, each item by a request that it has answered, as far as its items could
 /// be. `stats reset` leaves it as it is, as all that is counted of datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stored {
-    /// Items, and datagrams.
+    /// Items, and requests.
     pub items: u64,
-    /// Bytes of these datagrams.
-    pub bytes_in: u64,
-    /// Bytes of the answers.
-    pub bytes_out: u64,
+    /// Bytes of their keys and values.
+    pub content_bytes: u64,
 }
 
 impl Stored {
-    /// Counts one more, by a datagram of so many bytes.
-    pub(super) fn count(&mut self, bytes_in: usize, bytes_out: usize) {
+    /// Counts one more, whose key and value have so many bytes.
+    pub(super) fn count(&mut self, content_len: usize) {
         self.items += 1;
-        self.bytes_in += bytes_in as u64;
-        self.bytes_out += bytes_out as u64;
+        self.content_bytes += content_len as u64;
     }
 
     /// Adds what another partition has.
     pub fn add(&mut self, other: &Stored) {
         self.items += other.items;
-        self.bytes_in += other.bytes_in;
-        self.bytes_out += other.bytes_out;
+        self.content_bytes += other.content_bytes;
     }
 }
 
@@ -127,7 +123,7 @@ pub struct Statistics {
     pub segments: u64,
     /// Most memory that they may have, bytes.
     pub limit_maxbytes: u64,
-    /// Items that a card has stored and answered, and datagrams that brought them.
+    /// Items that a card has stored, and has answered the requests for.
     pub stored: Stored,
     /// Items of a card that could not be, and were not linked.
     pub unfit: u64,

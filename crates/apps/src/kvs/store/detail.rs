@@ -5,14 +5,14 @@
 
 use std::collections::BTreeMap;
 
-use super::super::limits::{PREFIX_BYTES, PREFIXES_BYTES_MAX};
+use super::limits::{PREFIX_BYTES, PREFIXES_BYTES_MAX};
 
 /// What stands behind a prefix.
 const DELIMITER: u8 = b':';
 
 /// Something that was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum PrefixRequest {
     /// A value, which was there or not.
     Get {
         /// It was there.
@@ -66,14 +66,14 @@ impl Detail {
 
     /// Counts, where that is wanted.
     #[inline]
-    pub fn record(&mut self, key: &[u8], asked: Asked) {
+    pub fn record(&mut self, key: &[u8], asked: PrefixRequest) {
         if self.is_on {
             self.count(key, asked);
         }
     }
 
     #[cold]
-    fn count(&mut self, key: &[u8], asked: Asked) {
+    fn count(&mut self, key: &[u8], asked: PrefixRequest) {
         let Some(end) = key.iter().position(|byte| *byte == DELIMITER) else { return };
         let prefix = &key[..end];
         if let Some(prefixed) = self.prefixes.get_mut(prefix) {
@@ -100,14 +100,14 @@ impl Detail {
 }
 
 impl Prefixed {
-    fn add(&mut self, asked: Asked) {
+    fn add(&mut self, asked: PrefixRequest) {
         match asked {
-            Asked::Get { is_hit } => {
+            PrefixRequest::Get { is_hit } => {
                 self.gets += 1;
                 self.hits += u64::from(is_hit);
             }
-            Asked::Set => self.sets += 1,
-            Asked::Delete => self.deletes += 1,
+            PrefixRequest::Set => self.sets += 1,
+            PrefixRequest::Delete => self.deletes += 1,
         }
     }
 }
@@ -119,21 +119,21 @@ fn is_shown(byte: u8) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::limits::PARTITIONS_MAX;
+    use super::super::limits::PARTITIONS_MAX;
     use super::*;
 
     #[test]
     fn what_is_asked_for_counts_under_what_stands_before_the_first_colon() {
         let mut detail = Detail::new(1);
-        detail.record(b"a:1", Asked::Set);
+        detail.record(b"a:1", PrefixRequest::Set);
         assert!(detail.prefixes.is_empty(), "nobody wants to know");
         detail.is_on = true;
         for (key, asked) in [
-            (&b"a:1"[..], Asked::Get { is_hit: true }),
-            (b"a:2:3", Asked::Get { is_hit: false }),
-            (b"a:", Asked::Set),
-            (b":a", Asked::Delete),
-            (b"none", Asked::Set),
+            (&b"a:1"[..], PrefixRequest::Get { is_hit: true }),
+            (b"a:2:3", PrefixRequest::Get { is_hit: false }),
+            (b"a:", PrefixRequest::Set),
+            (b":a", PrefixRequest::Delete),
+            (b"none", PrefixRequest::Set),
         ] {
             detail.record(key, asked);
         }
@@ -156,12 +156,12 @@ mod tests {
             for round in 0..2 {
                 let long = "p".repeat(200);
                 for number in 0..20_000 {
-                    detail.record(format!("{long}{number}:").as_bytes(), Asked::Set);
+                    detail.record(format!("{long}{number}:").as_bytes(), PrefixRequest::Set);
                 }
                 let (bytes, bytes_max) = (counted(&detail), PREFIXES_BYTES_MAX / partitions);
                 assert!(bytes <= bytes_max && bytes > bytes_max - 400, "{bytes} of {bytes_max}");
                 // What is there is counted on.
-                detail.record(format!("{long}0:").as_bytes(), Asked::Set);
+                detail.record(format!("{long}0:").as_bytes(), PrefixRequest::Set);
                 let first = detail.prefixes[format!("{long}0").as_bytes()];
                 assert_eq!(first.sets, 2, "{partitions} partitions, round {round}");
                 detail.clear();
@@ -174,7 +174,7 @@ mod tests {
         let mut detail = Detail::new(1);
         detail.is_on = true;
         for byte in (0..=u8::MAX).filter(|byte| *byte != DELIMITER) {
-            detail.record(&[b'a', byte, DELIMITER], Asked::Set);
+            detail.record(&[b'a', byte, DELIMITER], PrefixRequest::Set);
         }
         let shown = |byte: &u8| !(*byte <= 0x20 || *byte == 0x7f || *byte == DELIMITER);
         let expected: Vec<_> = (0..=u8::MAX).filter(shown).map(|byte| vec![b'a', byte]).collect();

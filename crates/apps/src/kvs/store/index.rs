@@ -7,7 +7,7 @@
 use niclab_table::prefetch;
 
 use super::bucket::{Bucket, EMPTY, SLOTS, tag_of};
-use super::log::Place;
+use super::log::LogAddress;
 
 /// Entries a bucket holds on average before the table grows: as long as not all buckets of a round
 /// have been split, those that wait hold up to twice as many.
@@ -133,21 +133,21 @@ impl Index {
         (next != 0).then_some(At::Spare(next))
     }
 
-    /// Asks for the bucket of a hash ahead of its use.
+    /// Prefetches the bucket of a hash.
     #[inline]
-    pub fn ask(&self, hash: u64) {
+    pub fn prefetch_bucket(&self, hash: u64) {
         prefetch(self.main.at(self.bucket_of(hash)));
     }
 
     /// The first entry with this hash's tag of which `is_it` holds.
     #[inline]
-    pub fn find(&self, hash: u64, mut is_it: impl FnMut(Place) -> bool) -> Option<Place> {
+    pub fn find(&self, hash: u64, mut is_it: impl FnMut(LogAddress) -> bool) -> Option<LogAddress> {
         self.first(hash, |place| is_it(place).then_some(place))
     }
 
     /// What `look` makes of the first entry with this hash's tag of which it makes anything.
     #[inline(always)]
-    pub fn first<T>(&self, hash: u64, mut look: impl FnMut(Place) -> Option<T>) -> Option<T> {
+    pub fn first<T>(&self, hash: u64, mut look: impl FnMut(LogAddress) -> Option<T>) -> Option<T> {
         let mut at = Some(At::Main(self.bucket_of(hash)));
         while let Some(here) = at {
             let bucket = self.bucket(here);
@@ -161,7 +161,7 @@ impl Index {
     }
 
     /// Where the entry of this very place is, the bucket before it, and its slot.
-    fn seek(&self, hash: u64, wanted: Place) -> Option<(Option<At>, At, usize)> {
+    fn seek(&self, hash: u64, wanted: LogAddress) -> Option<(Option<At>, At, usize)> {
         let (mut before, mut at) = (None, At::Main(self.bucket_of(hash)));
         loop {
             let bucket = self.bucket(at);
@@ -177,14 +177,14 @@ impl Index {
     ///
     /// # Errors
     /// [`NoBucket`]: nothing has changed.
-    pub fn insert(&mut self, hash: u64, place: Place) -> Result<(), NoBucket> {
+    pub fn insert(&mut self, hash: u64, place: LogAddress) -> Result<(), NoBucket> {
         self.put(self.bucket_of(hash), tag_of(hash), place)?;
         self.entries += 1;
         Ok(())
     }
 
     /// Puts an entry into the chain of a bucket.
-    fn put(&mut self, bucket: usize, tag: u16, place: Place) -> Result<(), NoBucket> {
+    fn put(&mut self, bucket: usize, tag: u16, place: LogAddress) -> Result<(), NoBucket> {
         let mut at = At::Main(bucket);
         loop {
             let bucket = self.bucket_mut(at);
@@ -219,7 +219,7 @@ impl Index {
     }
 
     /// Takes an entry out; `false` where there was none.
-    pub fn remove(&mut self, hash: u64, place: Place) -> bool {
+    pub fn remove(&mut self, hash: u64, place: LogAddress) -> bool {
         let Some((before, at, slot)) = self.seek(hash, place) else { return false };
         self.bucket_mut(at).clear(slot);
         self.entries -= 1;
@@ -238,7 +238,7 @@ impl Index {
     }
 
     /// Lets an entry point to another place; `false` where there was none.
-    pub fn replace(&mut self, hash: u64, old: Place, new: Place) -> bool {
+    pub fn replace(&mut self, hash: u64, old: LogAddress, new: LogAddress) -> bool {
         let Some((_, at, slot)) = self.seek(hash, old) else { return false };
         self.bucket_mut(at).set(slot, tag_of(hash), new);
         true
@@ -254,12 +254,12 @@ impl Index {
     ///
     /// # Errors
     /// [`NoBucket`]: nothing has changed; the table goes on with longer chains.
-    pub fn grow(&mut self, hash_of: impl Fn(Place) -> u64) -> Result<(), NoBucket> {
+    pub fn grow(&mut self, hash_of: impl Fn(LogAddress) -> u64) -> Result<(), NoBucket> {
         if self.main.is_full() {
             return Err(NoBucket);
         }
         let (from, into) = (self.main.used - self.round, self.main.used);
-        let belongs = |place: Place, round: usize| hash_of(place) as usize & round != 0;
+        let belongs = |place: LogAddress, round: usize| hash_of(place) as usize & round != 0;
         let mut moving = 0;
         let mut at = Some(At::Main(from));
         while let Some(here) = at {
@@ -311,22 +311,22 @@ impl Index {
 mod tests {
     use std::collections::HashMap;
 
-    use super::super::super::hash::hash;
     use super::*;
+    use crate::kvs::protocol::hash::hash;
 
-    fn hash_of(place: Place) -> u64 {
+    fn hash_of(place: LogAddress) -> u64 {
         hash(&place.0.to_le_bytes(), 3)
     }
 
     /// Inserts with all that may be needed.
-    fn insert(index: &mut Index, hash: u64, place: Place) {
+    fn insert(index: &mut Index, hash: u64, place: LogAddress) {
         if index.insert(hash, place).is_err() {
             index.add_spare();
             index.insert(hash, place).unwrap();
         }
     }
 
-    fn grow(index: &mut Index, hash_of: impl Fn(Place) -> u64) {
+    fn grow(index: &mut Index, hash_of: impl Fn(LogAddress) -> u64) {
         // It lacks a bucket of the table, or one that goes on with a full one, and does not say.
         for add in [Index::add_main, Index::add_spare] {
             if index.is_due() && index.grow(&hash_of).is_err() {
@@ -340,19 +340,19 @@ mod tests {
     fn what_was_put_in_is_found_while_it_grows_and_gone_when_removed() {
         let mut index = Index::new();
         for number in 1..=20_000 {
-            insert(&mut index, hash_of(Place(number)), Place(number));
+            insert(&mut index, hash_of(LogAddress(number)), LogAddress(number));
             grow(&mut index, hash_of);
-            let early = Place(number.div_ceil(2));
+            let early = LogAddress(number.div_ceil(2));
             assert_eq!(index.find(hash_of(early), |p| p == early), Some(early));
         }
         assert_eq!(index.len(), 20_000);
         assert!(index.main.used >= 5_000 && index.bytes() < 20_000 * 28, "{}", index.bytes());
         for number in (1..=20_000).step_by(2) {
-            assert!(index.remove(hash_of(Place(number)), Place(number)));
-            assert!(!index.remove(hash_of(Place(number)), Place(number)));
+            assert!(index.remove(hash_of(LogAddress(number)), LogAddress(number)));
+            assert!(!index.remove(hash_of(LogAddress(number)), LogAddress(number)));
         }
         for number in 1..=20_000 {
-            let is_there = index.find(hash_of(Place(number)), |p| p.0 == number).is_some();
+            let is_there = index.find(hash_of(LogAddress(number)), |p| p.0 == number).is_some();
             assert_eq!(is_there, number % 2 == 0, "{number}");
         }
     }
@@ -363,7 +363,7 @@ mod tests {
         // Two buckets, so that the two hashes have chains of their own.
         index.grow(hash_of).unwrap();
         for number in 1..=1700 {
-            insert(&mut index, 5, Place(number));
+            insert(&mut index, 5, LogAddress(number));
         }
         let mut seen = Vec::new();
         assert_eq!(
@@ -374,15 +374,15 @@ mod tests {
             None
         );
         assert_eq!(seen.len(), 1700);
-        assert!(index.replace(5, Place(7), Place(9000)));
-        assert!(!index.replace(5, Place(7), Place(9001)));
-        assert!(index.remove(5, Place(9000)));
+        assert!(index.replace(5, LogAddress(7), LogAddress(9000)));
+        assert!(!index.replace(5, LogAddress(7), LogAddress(9001)));
+        assert!(index.remove(5, LogAddress(9000)));
         for number in (1..=1700).filter(|n| *n != 7) {
-            assert!(index.remove(5, Place(number)));
+            assert!(index.remove(5, LogAddress(number)));
         }
         let bytes = index.bytes();
         for number in 1..=1700 {
-            index.insert(6, Place(number)).unwrap();
+            index.insert(6, LogAddress(number)).unwrap();
         }
         assert_eq!((index.len(), index.bytes()), (1700, bytes), "no bucket was lost");
     }
@@ -390,9 +390,9 @@ mod tests {
     #[test]
     fn without_memory_it_says_so_and_has_not_changed() {
         let mut index = Index::new();
-        let full = (1..).find(|n| index.insert(5, Place(*n)).is_err()).unwrap();
+        let full = (1..).find(|n| index.insert(5, LogAddress(*n)).is_err()).unwrap();
         assert_eq!(index.len(), full as usize - 1);
-        assert_eq!(index.insert(5, Place(full)), Err(NoBucket));
+        assert_eq!(index.insert(5, LogAddress(full)), Err(NoBucket));
         assert!((1..full).all(|n| index.find(5, |p| p.0 == n).is_some()));
     }
 
@@ -400,8 +400,8 @@ mod tests {
     fn a_split_without_spare_buckets_changes_nothing() {
         // All belong into the new bucket, which alone cannot hold them.
         let mut index = Index::new();
-        let hash_of = |_: Place| 1;
-        let full = (1..).find(|n| index.insert(1, Place(*n)).is_err()).unwrap();
+        let hash_of = |_: LogAddress| 1;
+        let full = (1..).find(|n| index.insert(1, LogAddress(*n)).is_err()).unwrap();
         assert_eq!(index.grow(hash_of), Err(NoBucket));
         assert!((1..full).all(|n| index.find(1, |p| p.0 == n).is_some()));
         index.add_spare();

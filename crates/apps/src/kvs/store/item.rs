@@ -3,7 +3,7 @@
 //! The image is all that there is of an item: whoever writes one into the log, a core or a network
 //! card, has the store only link it.
 
-use super::super::time::{Expiry, Moment};
+use crate::kvs::protocol::time::{Expiry, Moment};
 
 /// Bytes of a header.
 pub const HEADER_LEN: usize = 40;

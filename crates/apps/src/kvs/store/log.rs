@@ -2,7 +2,7 @@
 //!
 //! It knows where bytes are and how many of a segment's are in use; it knows nothing of keys.
 //!
-//! Segments of a card's window may be among them ([`Log::lend`]). They go round apart from the
+//! Segments of a card's window may be among them ([`Log::add_dma`]). They go round apart from the
 //! others: an empty one is given to the card, which appends to it; when it is full the next one is;
 //! once nobody can still be writing to it, it is sealed, and emptied in its turn.
 
@@ -10,18 +10,18 @@ use std::collections::VecDeque;
 
 use niclab_table::prefetch;
 
-use super::super::time::Moment;
+use super::dma_segment::{DMA_SEGMENT_BYTES, DMA_SEGMENT_LEN, DmaSegment};
 use super::item::{ALIGN, Header};
-use super::lent::{LENT_BYTES, LENT_LEN, Piece};
+use crate::kvs::protocol::time::Moment;
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
 /// Where an item begins: never 0, so that 0 is free to mean none; 40 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place(pub u64);
+pub struct LogAddress(pub u64);
 
-impl Place {
+impl LogAddress {
     /// Bits of a place.
     pub const BITS: u32 = 40;
 }
@@ -41,7 +41,7 @@ struct Segment {
 enum Memory {
     Own(Box<[u8]>),
     /// The card's.
-    Lent(Piece),
+    Dma(DmaSegment),
 }
 
 impl Segment {
@@ -50,7 +50,7 @@ impl Segment {
     fn at(&self, at: usize) -> &[u8] {
         match &self.memory {
             Memory::Own(bytes) => &bytes[at..],
-            Memory::Lent(piece) => piece.item(at),
+            Memory::Dma(dma) => dma.item(at),
         }
     }
 
@@ -58,14 +58,14 @@ impl Segment {
     fn at_mut(&mut self, at: usize) -> &mut [u8] {
         match &mut self.memory {
             Memory::Own(bytes) => &mut bytes[at..],
-            Memory::Lent(piece) => piece.item_mut(at),
+            Memory::Dma(dma) => dma.item_mut(at),
         }
     }
 }
 
-/// What becomes of segments that are lent, by their numbers.
+/// What becomes of DMA segments, by their numbers.
 #[derive(Debug, Default)]
-struct Lent {
+struct DmaLists {
     /// The first so many of all segments.
     count: usize,
     /// Bytes of items in them that are in the index.
@@ -96,7 +96,7 @@ pub struct Log {
     /// The one that is appended to.
     head: Option<usize>,
     live: usize,
-    lent: Lent,
+    dma: DmaLists,
 }
 
 impl Log {
@@ -104,9 +104,9 @@ impl Log {
     pub fn new(segment_len: usize) -> Log {
         debug_assert!(segment_len > 0 && segment_len.is_multiple_of(ALIGN));
         let (segments, empty, vacant, sealed) = Default::default();
-        let (head, live, lent) = Default::default();
+        let (head, live, dma) = Default::default();
         let mut log =
-            Log { segment_len, within_bits: 0, segments, empty, vacant, sealed, head, live, lent };
+            Log { segment_len, within_bits: 0, segments, empty, vacant, sealed, head, live, dma };
         log.set_within_bits(segment_len);
         log
     }
@@ -117,33 +117,33 @@ impl Log {
     }
 
     /// Takes segments of a card's window over, all empty; nothing has been stored so far.
-    pub fn lend(&mut self, pieces: impl Iterator<Item = Piece>) {
+    pub fn add_dma(&mut self, segments: impl Iterator<Item = DmaSegment>) {
         debug_assert!(self.segments.is_empty(), "places that were given would be other ones");
-        let segment = |piece| Some(Segment { memory: Memory::Lent(piece), used: 0, live: 0 });
-        self.segments.extend(pieces.map(segment));
-        self.set_within_bits(self.segment_len.max(LENT_LEN));
+        let segment = |dma| Some(Segment { memory: Memory::Dma(dma), used: 0, live: 0 });
+        self.segments.extend(segments.map(segment));
+        self.set_within_bits(self.segment_len.max(DMA_SEGMENT_LEN));
         let count = self.segments.len();
         // The first is the first to be filled.
         let empty = (0..count).rev().collect();
         let sealed = Vec::with_capacity(count);
-        self.lent = Lent { count, empty, sealed, ..Lent::default() };
+        self.dma = DmaLists { count, empty, sealed, ..DmaLists::default() };
     }
 
     /// Forgets all items. What the card has it keeps.
     pub fn clear(&mut self) {
-        let Lent { count, filling, draining, .. } = self.lent;
+        let DmaLists { count, filling, draining, .. } = self.dma;
         self.segments.truncate(count);
-        self.lent.live = 0;
-        self.lent.empty.clear();
-        self.lent.sealed.clear();
+        self.dma.live = 0;
+        self.dma.empty.clear();
+        self.dma.sealed.clear();
         for number in (0..count).rev() {
             let segment = self.segment_mut(number);
             segment.live = 0;
-            if let Memory::Lent(piece) = &mut segment.memory {
-                piece.clear();
+            if let Memory::Dma(dma) = &mut segment.memory {
+                dma.clear();
             }
             if filling != Some(number) && draining != Some(number) {
-                self.lent.empty.push(number);
+                self.dma.empty.push(number);
             }
         }
         self.empty.clear();
@@ -159,8 +159,8 @@ impl Log {
 
     /// Memory that it has, bytes.
     pub fn bytes(&self) -> usize {
-        let own = self.segments.len() - self.vacant.len() - self.lent.count;
-        own * self.segment_len + self.lent.count * LENT_BYTES
+        let own = self.segments.len() - self.vacant.len() - self.dma.count;
+        own * self.segment_len + self.dma.count * DMA_SEGMENT_BYTES
     }
 
     /// Segments that it has.
@@ -181,7 +181,7 @@ impl Log {
     /// Full segments of our own memory, and the bytes in use of all of them.
     pub fn sealed(&self) -> (usize, usize) {
         let live_in_head = self.head.map_or(0, |head| self.segment(head).live);
-        (self.sealed.len(), self.live - self.lent.live - live_in_head)
+        (self.sealed.len(), self.live - self.dma.live - live_in_head)
     }
 
     fn segment(&self, number: usize) -> &Segment {
@@ -198,12 +198,12 @@ impl Log {
         }
     }
 
-    fn place(&self, number: usize, at: usize) -> Place {
-        Place(((number << self.within_bits) | (at / ALIGN)) as u64 + 1)
+    fn place(&self, number: usize, at: usize) -> LogAddress {
+        LogAddress(((number << self.within_bits) | (at / ALIGN)) as u64 + 1)
     }
 
     #[inline]
-    fn position(&self, place: Place) -> (usize, usize) {
+    fn position(&self, place: LogAddress) -> (usize, usize) {
         let place = (place.0 - 1) as usize;
         let within = place & ((1 << self.within_bits) - 1);
         (place >> self.within_bits, within * ALIGN)
@@ -236,7 +236,7 @@ impl Log {
 
     /// Room for so many bytes at the head, which is in use from now on; `None` where the head is
     /// full.
-    pub fn append(&mut self, len: usize) -> Option<Place> {
+    pub fn append(&mut self, len: usize) -> Option<LogAddress> {
         let head = self.head?;
         let segment_len = self.segment_len;
         let segment = self.segment_mut(head);
@@ -261,32 +261,32 @@ impl Log {
 
     /// The item at a place, and perhaps more behind it.
     #[inline]
-    pub fn at(&self, place: Place) -> &[u8] {
+    pub fn at(&self, place: LogAddress) -> &[u8] {
         let (number, at) = self.position(place);
         self.segment(number).at(at)
     }
 
-    /// Asks for the first lines at a place, ahead of their use.
+    /// Prefetches the first lines at a place.
     #[inline]
-    pub fn ask(&self, place: Place, lines: usize) {
+    pub fn prefetch(&self, place: LogAddress, lines: usize) {
         let (number, at) = self.position(place);
         match &self.segment(number).memory {
             Memory::Own(bytes) => {
                 bytes[at..].iter().step_by(LINE).take(lines).for_each(prefetch);
             }
-            Memory::Lent(piece) => piece.ask(at, lines),
+            Memory::Dma(dma) => dma.prefetch(at, lines),
         }
     }
 
     /// The same, to be written.
     #[inline]
-    pub fn at_mut(&mut self, place: Place) -> &mut [u8] {
+    pub fn at_mut(&mut self, place: LogAddress) -> &mut [u8] {
         let (number, at) = self.position(place);
         self.segment_mut(number).at_mut(at)
     }
 
     /// Copies bytes from `skip` behind one place to `gap` behind another; they do not overlap.
-    pub fn copy(&mut self, from: (Place, usize), to: (Place, usize), len: usize) {
+    pub fn copy(&mut self, from: (LogAddress, usize), to: (LogAddress, usize), len: usize) {
         let ((source, start), (target, end)) = (self.position(from.0), self.position(to.0));
         if source == target {
             let (first, other) = (start.min(end), start.abs_diff(end));
@@ -304,81 +304,81 @@ impl Log {
     }
 
     /// So many bytes at a place are no longer in use.
-    pub fn forget(&mut self, place: Place, len: usize) {
+    pub fn forget(&mut self, place: LogAddress, len: usize) {
         let (number, _) = self.position(place);
         self.segment_mut(number).live -= len;
         self.live -= len;
-        if number < self.lent.count {
-            self.lent.live -= len;
+        if number < self.dma.count {
+            self.dma.live -= len;
         }
     }
 
     /// There is none of them that could be given to the card.
-    pub fn is_lent_scarce(&self) -> bool {
-        self.lent.empty.is_empty()
+    pub fn is_dma_scarce(&self) -> bool {
+        self.dma.empty.is_empty()
     }
 
     /// Gives the card an empty segment in place of the one that it has filled: the number of the
     /// new one in the window, and whether there was one before. `None` where there is none, or
     /// where the last one that was filled is not sealed yet.
-    pub fn give_lent(&mut self) -> Option<(usize, bool)> {
-        if self.lent.draining.is_some() {
+    pub fn give_dma(&mut self) -> Option<(usize, bool)> {
+        if self.dma.draining.is_some() {
             return None;
         }
-        let number = self.lent.empty.pop()?;
-        self.lent.draining = self.lent.filling.replace(number);
-        let Memory::Lent(piece) = &self.segment(number).memory else { return None };
-        Some((piece.number(), self.lent.draining.is_some()))
+        let number = self.dma.empty.pop()?;
+        self.dma.draining = self.dma.filling.replace(number);
+        let Memory::Dma(dma) = &self.segment(number).memory else { return None };
+        Some((dma.number(), self.dma.draining.is_some()))
     }
 
     /// Nobody will publish anything more in the segment that was filled last.
-    pub fn seal_lent(&mut self) {
-        self.lent.sealed.extend(self.lent.draining.take());
+    pub fn seal_dma(&mut self) {
+        self.dma.sealed.extend(self.dma.draining.take());
     }
 
     /// Whether a segment that was filled is not sealed yet, and how many are empty.
     #[cfg(test)]
-    pub fn lent_state(&self) -> (bool, usize) {
-        (self.lent.draining.is_some(), self.lent.empty.len())
+    pub fn dma_state(&self) -> (bool, usize) {
+        (self.dma.draining.is_some(), self.dma.empty.len())
     }
 
     /// Takes notice of an item that the card says it has written at a place of its window: it is in
     /// use from now on. `None` where there can be none.
-    pub fn publish(&mut self, at: u64, len: usize) -> Option<(Place, Header)> {
+    pub fn publish(&mut self, at: u64, len: usize) -> Option<(LogAddress, Header)> {
         let number = self.written_to(at)?;
-        let at = at as usize % LENT_LEN;
+        let at = at as usize % DMA_SEGMENT_LEN;
         let place = self.place(number, at);
         let segment = self.segment_mut(number);
-        let Memory::Lent(piece) = &mut segment.memory else { return None };
-        let header = piece.publish(at, len)?;
+        let Memory::Dma(dma) = &mut segment.memory else { return None };
+        let header = dma.publish(at, len)?;
         segment.live += len;
         self.live += len;
-        self.lent.live += len;
+        self.dma.live += len;
         Some((place, header))
     }
 
-    /// The lent segment that has this place of the window, of those that the card may write to.
+    /// The DMA segment that has this place of the window, of those that the card may write to.
     fn written_to(&self, at: u64) -> Option<usize> {
-        let wanted = at as usize / LENT_LEN;
+        let wanted = at as usize / DMA_SEGMENT_LEN;
         let is_it = |number: &usize| match &self.segment(*number).memory {
-            Memory::Lent(piece) => piece.number() == wanted,
+            Memory::Dma(dma) => dma.number() == wanted,
             Memory::Own(_) => false,
         };
-        [self.lent.filling, self.lent.draining].into_iter().flatten().find(is_it)
+        [self.dma.filling, self.dma.draining].into_iter().flatten().find(is_it)
     }
 
     /// When the card wrote the item that it says is at a place of its window, by its own clock.
     pub fn written(&self, at: u64) -> Option<Moment> {
-        let Memory::Lent(piece) = &self.segment(self.written_to(at)?).memory else { return None };
-        piece.written(at as usize % LENT_LEN)
+        let Memory::Dma(dma) = &self.segment(self.written_to(at)?).memory else { return None };
+        dma.written(at as usize % DMA_SEGMENT_LEN)
     }
 
-    /// Takes the lent segment with the fewest bytes in use out of those that are sealed, to be
+    /// Takes the DMA segment with the fewest bytes in use out of those that are sealed, to be
     /// emptied.
-    pub fn take_lent(&mut self) -> Option<usize> {
-        let live = |at: &usize| self.segment(self.lent.sealed[*at]).live;
-        let at = (0..self.lent.sealed.len()).min_by_key(live)?;
-        Some(self.lent.sealed.swap_remove(at))
+    pub fn take_dma(&mut self) -> Option<usize> {
+        let live = |at: &usize| self.segment(self.dma.sealed[*at]).live;
+        let at = (0..self.dma.sealed.len()).min_by_key(live)?;
+        Some(self.dma.sealed.swap_remove(at))
     }
 
     /// Takes the oldest full segment out of the row, to be emptied.
@@ -394,17 +394,17 @@ impl Log {
     }
 
     /// Where the item at `at` of a segment that is being emptied is; `None` behind the last.
-    pub fn item_of(&self, number: usize, at: usize) -> Option<Place> {
+    pub fn item_of(&self, number: usize, at: usize) -> Option<LogAddress> {
         let segment = self.segment(number);
         (at < segment.used && segment.live > 0).then(|| self.place(number, at))
     }
 
-    /// Where the first item at or behind `at` of a lent segment that is being emptied is, and how
+    /// Where the first item at or behind `at` of a DMA segment that is being emptied is, and how
     /// far from its start; `None` behind the last.
-    pub fn lent_item_of(&self, number: usize, at: usize) -> Option<(Place, usize)> {
+    pub fn dma_item_of(&self, number: usize, at: usize) -> Option<(LogAddress, usize)> {
         let segment = self.segment(number);
-        let Memory::Lent(piece) = &segment.memory else { return None };
-        let at = piece.next(at).filter(|_| segment.live > 0)?;
+        let Memory::Dma(dma) = &segment.memory else { return None };
+        let at = dma.next(at).filter(|_| segment.live > 0)?;
         Some((self.place(number, at), at))
     }
 
@@ -415,9 +415,9 @@ impl Log {
         segment.used = 0;
         match &mut segment.memory {
             Memory::Own(_) => self.empty.push(number),
-            Memory::Lent(piece) => {
-                piece.clear();
-                self.lent.empty.push(number);
+            Memory::Dma(dma) => {
+                dma.clear();
+                self.dma.empty.push(number);
             }
         }
     }
@@ -457,13 +457,13 @@ mod tests {
         assert_eq!(log.bytes(), 64);
         log.add_segment();
         assert!(log.open());
-        assert_eq!(log.append(8), Some(Place(1)), "its number is used again");
+        assert_eq!(log.append(8), Some(LogAddress(1)), "its number is used again");
     }
 
     #[test]
     fn the_oldest_and_the_emptiest_are_found() {
         let mut log = Log::new(16);
-        let places: Vec<Place> = (0..4)
+        let places: Vec<LogAddress> = (0..4)
             .map(|_| {
                 log.add_segment();
                 log.open();

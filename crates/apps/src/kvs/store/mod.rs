@@ -7,46 +7,45 @@ mod bucket;
 mod cleaning;
 mod counters;
 mod detail;
+mod dma;
+mod dma_segment;
+#[cfg(test)]
+mod dma_tests;
 mod index;
 mod item;
-mod lent;
-#[cfg(test)]
-mod lent_tests;
-mod loan;
+pub mod limits;
 mod log;
 mod operations;
 mod partition;
+mod quiescence;
 #[cfg(test)]
-pub(super) mod played_tests;
+pub(super) mod simulated_card_tests;
 mod sync;
 #[cfg(test)]
 mod tests;
-mod turns;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Instant;
 
 pub use counters::{Counters, Statistics, Stored};
-pub(super) use detail::Asked;
+pub(super) use detail::PrefixRequest;
 pub use detail::{Prefixed, Prefixes};
+pub use dma::{DMA_PARTITION_BYTES_MIN, dma_segments_of};
+pub use dma_segment::{AppendRegisters, DMA_SEGMENT_LEN, DmaSegments};
 pub use item::item_len;
 pub(super) use item::{Header, Item, mark};
-pub use lent::{LENT_LEN, Loan, Next};
-pub use loan::{LENT_PARTITION_BYTES_MIN, segments_of};
-pub(super) use log::Place;
-pub(super) use operations::{
-    Count, CountWay, Counted, DIGITS_MAX, Deleted, Mode, Write, Written, decimal,
-};
+pub(super) use log::LogAddress;
+pub(super) use operations::CountOutcome;
 use partition::Shape;
 pub use partition::{New, Unstored, Value};
-// What it hands out leads to memory that a card writes (`lent`).
+// What it hands out leads to memory that a card writes (`dma_segment`).
 pub(super) use partition::Partition;
-pub use turns::Turns;
+pub use quiescence::QuiescenceCounters;
 
-use super::hash::{Key, owner, steered};
-use super::limits::{PARTITION_BYTES_MIN, PARTITIONS_MAX};
-use super::time::Moment;
+use crate::kvs::protocol::hash::{Key, owner, steered};
+use crate::kvs::protocol::time::Moment;
+use limits::{PARTITION_BYTES_MIN, PARTITIONS_MAX};
 
 /// A store cannot be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -195,17 +194,17 @@ impl Store {
         drop(self.locked(number));
     }
 
-    /// Lends each partition what a card has for it, in their order, before anything is stored. Keys
-    /// are spread as the card spreads them.
+    /// Gives each partition its DMA segments, in their order, before anything is stored. The card
+    /// and the store spread keys in the same way.
     ///
     /// # Panics
-    /// If keys are not spread so ([`Spread::Steered`]), or loans are more or fewer than partitions:
-    /// items would be linked where nobody looks for them.
-    pub fn lend(&self, loans: impl ExactSizeIterator<Item = Loan>) {
-        assert_eq!(self.spread, Spread::Steered, "a card lends to a store that it steers");
-        assert_eq!(loans.len(), self.partitions.len(), "a loan for each partition");
-        for (locked, loan) in self.partitions.iter().zip(loans) {
-            locked.lock().lend(loan, self.seed);
+    /// If keys are not spread so ([`Spread::Steered`]), or not every partition gets segments: items
+    /// would be linked where nobody looks for them.
+    pub fn attach_dma(&self, segments: impl ExactSizeIterator<Item = DmaSegments>) {
+        assert_eq!(self.spread, Spread::Steered, "a store with DMA segments is steered");
+        assert_eq!(segments.len(), self.partitions.len(), "DMA segments for each partition");
+        for (locked, dma) in self.partitions.iter().zip(segments) {
+            locked.lock().attach_dma(dma, self.seed);
         }
     }
 

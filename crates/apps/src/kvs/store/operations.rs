@@ -2,114 +2,25 @@
 //!
 //! The rules are memcached's: its protocol.txt says them, and where that is silent its tests do.
 
-use super::super::hash::Key;
-use super::super::limits::VALUE_LEN_MAX;
-use super::super::number::unsigned;
-use super::super::time::{Expiry, Moment};
 use super::item::mark;
-use super::log::Place;
+use super::log::LogAddress;
 use super::partition::{New, Partition, Unstored, Value};
-
-/// Digits of the longest number of 64 bits.
-pub const DIGITS_MAX: usize = 20;
-
-/// Under which condition a value is stored, and how.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// Always.
-    Set,
-    /// Where there is none.
-    Add,
-    /// Where there is one.
-    Replace,
-    /// Behind the one that is there.
-    Append,
-    /// Before the one that is there.
-    Prepend,
-}
-
-/// A request to store.
-#[derive(Clone, Copy, Debug)]
-pub struct Write<'a> {
-    /// Under this key.
-    pub key: Key<'a>,
-    /// On this condition.
-    pub mode: Mode,
-    /// What the client keeps beside the value.
-    pub flags: u32,
-    /// When it ends.
-    pub expiry: Expiry,
-    /// The value.
-    pub value: &'a [u8],
-    /// Only where the item has this number.
-    pub compare: Option<u64>,
-    /// The number that it gets; `None`: one of ours.
-    pub cas: Option<u64>,
-    /// An item with a higher number than `compare` is replaced, too, by one that is stale.
-    pub stale_allowed: bool,
-    /// Where nothing is there to be appended to, the value is stored until then.
-    pub vivify: Option<Expiry>,
-    /// The key came in base64.
-    pub is_binary_key: bool,
-}
-
-/// What became of a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Written {
-    /// It is stored.
-    Stored {
-        /// Number of the item.
-        cas: u64,
-        /// Bytes of its value.
-        value_len: usize,
-    },
-    /// The condition does not hold.
-    NotStored,
-    /// The item has another number.
-    Exists,
-    /// There is no item whose number could be compared.
-    NotFound,
-    /// It is longer than any value may be.
-    TooLarge,
-    /// There is no room for it.
-    NoMemory,
-}
-
-/// A request to count.
-#[derive(Clone, Copy, Debug)]
-pub struct Count<'a> {
-    /// The item with this key.
-    pub key: Key<'a>,
-    /// Up or down.
-    pub way: CountWay,
-    /// By this much.
-    pub delta: u64,
-    /// Only where the item has this number.
-    pub compare: Option<u64>,
-    /// The number that it gets; `None`: one of ours.
-    pub cas: Option<u64>,
-    /// Where there is no item, one with this value is made, until then.
-    pub initial: Option<(u64, Expiry)>,
-}
-
-/// Which way is counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CountWay {
-    /// Beyond the highest number it goes on with 0.
-    Up,
-    /// It ends at 0.
-    Down,
-}
+use crate::kvs::protocol::answer::{DeleteOutcome, StoreOutcome};
+use crate::kvs::protocol::hash::Key;
+use crate::kvs::protocol::limits::VALUE_LEN_MAX;
+use crate::kvs::protocol::number::{DIGITS_MAX, decimal, unsigned};
+use crate::kvs::protocol::request::{CountRequest, CountWay, StoreMode, StoreRequest};
+use crate::kvs::protocol::time::{Expiry, Moment};
 
 /// What became of a count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Counted {
+pub enum CountOutcome {
     /// The item has this value now.
     Now {
         /// The number.
         value: u64,
         /// Where the item is.
-        place: Place,
+        place: LogAddress,
         /// It was made for that.
         is_made: bool,
     },
@@ -123,21 +34,10 @@ pub enum Counted {
     NoMemory,
 }
 
-/// What became of a deletion.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deleted {
-    /// It is gone.
-    Done,
-    /// There was none.
-    NotFound,
-    /// The item has another number.
-    Exists,
-}
-
 impl Partition {
     /// Reads an item: counted, and the item is in use.
     #[inline]
-    pub fn get(&mut self, key: &Key<'_>, now: Moment) -> Option<Place> {
+    pub fn get(&mut self, key: &Key<'_>, now: Moment) -> Option<LogAddress> {
         let before = self.counters.reclaimed;
         let found = self.find_read(key, now);
         self.counters.get_expired += self.counters.reclaimed - before;
@@ -149,7 +49,7 @@ impl Partition {
 
     /// Finds an item, and counts one that was over.
     #[inline]
-    pub fn find_counted(&mut self, key: &Key<'_>, now: Moment) -> Option<Place> {
+    pub fn find_counted(&mut self, key: &Key<'_>, now: Moment) -> Option<LogAddress> {
         let before = self.counters.reclaimed;
         let found = self.find(key, now);
         self.counters.get_expired += self.counters.reclaimed - before;
@@ -157,7 +57,7 @@ impl Partition {
     }
 
     /// Gives an item another end.
-    pub fn touch(&mut self, key: &Key<'_>, expiry: Expiry, now: Moment) -> Option<Place> {
+    pub fn touch(&mut self, key: &Key<'_>, expiry: Expiry, now: Moment) -> Option<LogAddress> {
         self.counters.cmd_touch += 1;
         let found = self.find_counted(key, now);
         match found {
@@ -172,21 +72,21 @@ impl Partition {
     }
 
     /// Takes an item out.
-    pub fn delete(&mut self, key: &Key<'_>, compare: Option<u64>, now: Moment) -> Deleted {
+    pub fn delete(&mut self, key: &Key<'_>, compare: Option<u64>, now: Moment) -> DeleteOutcome {
         let Some(place) = self.find(key, now) else {
             self.counters.delete_misses += 1;
-            return Deleted::NotFound;
+            return DeleteOutcome::NotFound;
         };
         if compare.is_some_and(|cas| cas != self.item(place).header.cas) {
-            return Deleted::Exists;
+            return DeleteOutcome::Exists;
         }
         self.counters.delete_hits += 1;
         self.unlink(place);
-        Deleted::Done
+        DeleteOutcome::Done
     }
 
     /// Stores a value.
-    pub fn write(&mut self, write: &Write<'_>, now: Moment) -> Written {
+    pub fn write(&mut self, write: &StoreRequest<'_>, now: Moment) -> StoreOutcome {
         self.counters.cmd_set += 1;
         let found = self.find(&write.key, now);
         if write.value.len() > VALUE_LEN_MAX {
@@ -197,38 +97,38 @@ impl Partition {
         let is_same = write.compare.map(|cas| cas == header.cas);
         let (mut expiry, mut marks) = (write.expiry, binary_key(write));
         let value = match (write.mode, is_same) {
-            (Mode::Add, _) => {
+            (StoreMode::Add, _) => {
                 self.bump(place, now);
-                return Written::NotStored;
+                return StoreOutcome::NotStored;
             }
-            (Mode::Set | Mode::Replace, None) => Value::Whole(write.value),
-            (Mode::Set | Mode::Replace, Some(true)) => {
+            (StoreMode::Set | StoreMode::Replace, None) => Value::Whole(write.value),
+            (StoreMode::Set | StoreMode::Replace, Some(true)) => {
                 self.counters.cas_hits += 1;
                 Value::Whole(write.value)
             }
-            (Mode::Set | Mode::Replace, Some(false)) => {
+            (StoreMode::Set | StoreMode::Replace, Some(false)) => {
                 // A 0 compares with nothing, and so is not older than anything.
                 let is_older = write.compare.is_some_and(|cas| cas != 0 && cas < header.cas);
                 if !(write.stale_allowed && is_older) {
                     self.counters.cas_badval += 1;
-                    return Written::Exists;
+                    return StoreOutcome::Exists;
                 }
                 self.counters.cas_hits += 1;
                 expiry = header.expiry;
                 marks |= mark::STALE | header.marks & mark::WON;
                 Value::Whole(write.value)
             }
-            (Mode::Append | Mode::Prepend, Some(false)) if write.compare != Some(0) => {
-                return Written::Exists;
+            (StoreMode::Append | StoreMode::Prepend, Some(false)) if write.compare != Some(0) => {
+                return StoreOutcome::Exists;
             }
-            (Mode::Append, _) => Value::Behind(write.value),
-            (Mode::Prepend, _) => Value::Before(write.value),
+            (StoreMode::Append, _) => Value::Behind(write.value),
+            (StoreMode::Prepend, _) => Value::Before(write.value),
         };
         let mut flags = write.flags;
         if !matches!(value, Value::Whole(_)) {
             // As memcached says it, whose room for both is not to be had.
             if self.item(place).value.len() + write.value.len() > VALUE_LEN_MAX {
-                return Written::NotStored;
+                return StoreOutcome::NotStored;
             }
             (flags, expiry) = (header.flags, header.expiry);
         }
@@ -238,16 +138,16 @@ impl Partition {
     }
 
     /// Stores a value under a key that has none.
-    fn write_new(&mut self, write: &Write<'_>, now: Moment) -> Written {
-        let is_joined = matches!(write.mode, Mode::Append | Mode::Prepend);
+    fn write_new(&mut self, write: &StoreRequest<'_>, now: Moment) -> StoreOutcome {
+        let is_joined = matches!(write.mode, StoreMode::Append | StoreMode::Prepend);
         let expiry = match (write.mode, write.vivify) {
-            (Mode::Set | Mode::Replace, _) if write.compare.is_some() => {
+            (StoreMode::Set | StoreMode::Replace, _) if write.compare.is_some() => {
                 self.counters.cas_misses += 1;
-                return Written::NotFound;
+                return StoreOutcome::NotFound;
             }
-            (Mode::Set | Mode::Add, _) => write.expiry,
-            (Mode::Append | Mode::Prepend, Some(expiry)) => expiry,
-            _ => return Written::NotStored,
+            (StoreMode::Set | StoreMode::Add, _) => write.expiry,
+            (StoreMode::Append | StoreMode::Prepend, Some(expiry)) => expiry,
+            _ => return StoreOutcome::NotStored,
         };
         debug_assert!(!is_joined || write.vivify.is_some());
         let cas = write.cas.unwrap_or_else(|| self.next_cas());
@@ -258,56 +158,56 @@ impl Partition {
 
     fn written(
         &mut self,
-        write: &Write<'_>,
-        stored: Result<Place, Unstored>,
+        write: &StoreRequest<'_>,
+        stored: Result<LogAddress, Unstored>,
         now: Moment,
-    ) -> Written {
+    ) -> StoreOutcome {
         match stored {
             Ok(place) => {
                 let item = self.item(place);
-                Written::Stored { cas: item.header.cas, value_len: item.value.len() }
+                StoreOutcome::Stored { cas: item.header.cas, value_len: item.value.len() }
             }
-            Err(Unstored::Gone) => Written::NotStored,
+            Err(Unstored::Gone) => StoreOutcome::NotStored,
             Err(Unstored::NoMemory) => {
                 self.counters.store_no_memory += 1;
                 // Whoever reads must not find what was to be replaced.
-                if write.mode == Mode::Set
+                if write.mode == StoreMode::Set
                     && let Some(place) = self.find(&write.key, now)
                 {
                     self.unlink(place);
                 }
-                Written::NoMemory
+                StoreOutcome::NoMemory
             }
         }
     }
 
-    fn too_large(&mut self, write: &Write<'_>, found: Option<Place>) -> Written {
+    fn too_large(&mut self, write: &StoreRequest<'_>, found: Option<LogAddress>) -> StoreOutcome {
         self.counters.store_too_large += 1;
-        if let (Mode::Set, Some(place)) = (write.mode, found) {
+        if let (StoreMode::Set, Some(place)) = (write.mode, found) {
             self.unlink(place);
         }
-        Written::TooLarge
+        StoreOutcome::TooLarge
     }
 
     /// A value so long will never come: what it was to replace goes now.
-    pub fn refuse_large(&mut self, key: &Key<'_>, mode: Mode, now: Moment) {
+    pub fn refuse_large(&mut self, key: &Key<'_>, mode: StoreMode, now: Moment) {
         self.counters.store_too_large += 1;
-        if let (Mode::Set, Some(place)) = (mode, self.find(key, now)) {
+        if let (StoreMode::Set, Some(place)) = (mode, self.find(key, now)) {
             self.unlink(place);
         }
     }
 
     /// Counts up or down.
-    pub fn count(&mut self, count: &Count<'_>, now: Moment) -> Counted {
+    pub fn count(&mut self, count: &CountRequest<'_>, now: Moment) -> CountOutcome {
         let Some(place) = self.find(&count.key, now) else { return self.count_new(count, now) };
         let item = self.item(place);
         if item.value.is_empty() {
-            return Counted::NotNumeric;
+            return CountOutcome::NotNumeric;
         }
         if count.compare.is_some_and(|cas| cas != item.header.cas) {
-            return Counted::Exists;
+            return CountOutcome::Exists;
         }
-        let Some(before) = unsigned(item.value) else { return Counted::NotNumeric };
+        let Some(before) = unsigned(item.value) else { return CountOutcome::NotNumeric };
         let (header, old_len) = (item.header, item.value.len());
         let value = match count.way {
             CountWay::Up => before.wrapping_add(count.delta),
@@ -334,54 +234,26 @@ impl Partition {
                 self.put(&count.key, New { flags, expiry, cas, marks }, Value::Whole(text), now);
         }
         let is_made = false;
-        stored.map_or(Counted::NoMemory, |place| Counted::Now { value, place, is_made })
+        stored.map_or(CountOutcome::NoMemory, |place| CountOutcome::Now { value, place, is_made })
     }
 
-    fn count_new(&mut self, count: &Count<'_>, now: Moment) -> Counted {
+    fn count_new(&mut self, count: &CountRequest<'_>, now: Moment) -> CountOutcome {
         let Some((value, expiry)) = count.initial else {
             match count.way {
                 CountWay::Up => self.counters.incr_misses += 1,
                 CountWay::Down => self.counters.decr_misses += 1,
             }
-            return Counted::NotFound;
+            return CountOutcome::NotFound;
         };
         let cas = count.cas.unwrap_or_else(|| self.next_cas());
         let mut digits = [0; DIGITS_MAX];
         let text = Value::Whole(decimal(value, &mut digits));
         let stored = self.put(&count.key, New { flags: 0, expiry, cas, marks: 0 }, text, now);
         let is_made = true;
-        stored.map_or(Counted::NoMemory, |place| Counted::Now { value, place, is_made })
+        stored.map_or(CountOutcome::NoMemory, |place| CountOutcome::Now { value, place, is_made })
     }
 }
 
-fn binary_key(write: &Write<'_>) -> u8 {
+fn binary_key(write: &StoreRequest<'_>) -> u8 {
     if write.is_binary_key { mark::BINARY_KEY } else { 0 }
-}
-
-/// The digits of a number, written to the end of `room`.
-pub fn decimal(mut value: u64, room: &mut [u8; DIGITS_MAX]) -> &[u8] {
-    let mut at = DIGITS_MAX;
-    loop {
-        at -= 1;
-        room[at] = b'0' + (value % 10) as u8;
-        value /= 10;
-        if value == 0 {
-            return &room[at..];
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_written_and_read_again() {
-        for value in [0, 7, 10, 12_345, u64::MAX] {
-            let mut room = [0; DIGITS_MAX];
-            let text = decimal(value, &mut room).to_vec();
-            assert_eq!(text, value.to_string().as_bytes());
-            assert_eq!(unsigned(&text), Some(value));
-        }
-    }
 }

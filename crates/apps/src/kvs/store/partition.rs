@@ -3,19 +3,20 @@
 //! It reads no clock and takes no lock: it is told the time, and whoever calls has it alone. What
 //! commands mean is not known here but in `operations`; room is made in `cleaning`.
 
-use super::super::hash::Key;
-use super::super::limits::{PARTITION_BYTES_MIN, VALUE_LEN_MAX};
-use super::super::time::{Expiry, Moment};
 use super::cleaning::{Cleaning, WALK_RATIO};
 use super::counters::{Counters, Statistics};
-use super::detail::{Asked, Detail};
+use super::detail::{Detail, PrefixRequest};
+use super::dma::DmaState;
 use super::index::{CHUNK_BYTES, Index};
 use super::item::{
     HEADER_LEN, Header, Item, UseCount, bump_at, drawn, expiry_at, hash_at, is_bumped, is_of,
     item_len, mark, write_uses,
 };
-use super::loan::Lent;
-use super::log::{Log, Place};
+use super::limits::PARTITION_BYTES_MIN;
+use super::log::{Log, LogAddress};
+use crate::kvs::protocol::hash::Key;
+use crate::kvs::protocol::limits::VALUE_LEN_MAX;
+use crate::kvs::protocol::time::{Expiry, Moment};
 
 /// Segments of a partition, at least: fewer would waste much of it by what is kept free.
 const SEGMENTS_MIN: usize = 8;
@@ -24,7 +25,7 @@ const SEGMENTS_MIN: usize = 8;
 const SEGMENT_LEN_MAX: usize = 2 * (VALUE_LEN_MAX + PAGE);
 
 /// Lines of an item that are asked for: one of an average size has no more.
-const ASKED_LINES: usize = 3;
+const PREFETCHED_LINES: usize = 3;
 
 /// Segments begin on pages.
 const PAGE: usize = 4096;
@@ -105,7 +106,7 @@ pub struct Partition {
     /// What was asked for by prefix.
     pub(super) detail: Detail,
     /// What it has of a card.
-    pub(super) lent: Option<Box<Lent>>,
+    pub(super) dma: Option<Box<DmaState>>,
 }
 
 impl Partition {
@@ -125,13 +126,13 @@ impl Partition {
             flush_at: None,
             flushed_at: Moment(0),
             detail: Detail::new(shape.count),
-            lent: None,
+            dma: None,
         }
     }
 
     /// Shares the memory anew: so much of it is taken by segments that are not its own. Nothing has
     /// been stored.
-    pub(super) fn make_room_for_lent(&mut self, bytes: usize) {
+    pub(super) fn make_room_for_dma(&mut self, bytes: usize) {
         let own = self.budget_bytes.saturating_sub(bytes + self.index.bytes());
         self.log = Log::new(segment_len(own.max(PARTITION_BYTES_MIN - self.index.bytes())));
     }
@@ -169,7 +170,7 @@ impl Partition {
 
     /// Counts what was asked for by its prefix, where that is wanted.
     #[inline]
-    pub fn record(&mut self, key: &Key<'_>, asked: Asked) {
+    pub fn record(&mut self, key: &Key<'_>, asked: PrefixRequest) {
         self.detail.record(key.bytes, asked);
     }
 
@@ -185,8 +186,8 @@ impl Partition {
 
     /// A number that no item of any partition has had.
     pub fn next_cas(&mut self) -> u64 {
-        if let Some(lent) = &self.lent {
-            return lent.number();
+        if let Some(dma) = &self.dma {
+            return dma.number();
         }
         self.cas_last += self.cas_step;
         self.cas_last
@@ -230,7 +231,7 @@ impl Partition {
 
     /// The item under a key. What is over is not there.
     #[inline]
-    pub fn find(&mut self, key: &Key<'_>, now: Moment) -> Option<Place> {
+    pub fn find(&mut self, key: &Key<'_>, now: Moment) -> Option<LogAddress> {
         self.flush_when_due(now);
         let (place, item) = self.seek(key)?;
         if expiry_at(item).is_past(now) {
@@ -242,7 +243,7 @@ impl Partition {
 
     /// An item is over.
     #[cold]
-    fn expire(&mut self, place: Place) {
+    fn expire(&mut self, place: LogAddress) {
         let header = Header::read(self.log.at(place));
         self.counters.expired_unfetched += u64::from(!header.has(mark::FETCHED));
         self.counters.reclaimed += 1;
@@ -251,7 +252,7 @@ impl Partition {
 
     /// The item under a key, as of [`find`](Partition::find), which is read from now on.
     #[inline]
-    pub fn find_read(&mut self, key: &Key<'_>, now: Moment) -> Option<Place> {
+    pub fn find_read(&mut self, key: &Key<'_>, now: Moment) -> Option<LogAddress> {
         self.flush_when_due(now);
         let drawn = self.draw();
         let (place, item) = self.seek(key)?;
@@ -266,23 +267,24 @@ impl Partition {
         Some(place)
     }
 
-    /// Asks for where the place of an item with this hash stands, ahead of its use.
+    /// Prefetches the bucket of this hash.
     #[inline]
-    pub fn ask(&self, hash: u64) {
-        self.index.ask(hash);
+    pub fn prefetch_bucket(&self, hash: u64) {
+        self.index.prefetch_bucket(hash);
     }
 
-    /// Asks for the item that is likely meant by this hash; [`ask`](Partition::ask) came before.
+    /// Prefetches the item that is likely meant by this hash, after
+    /// [`prefetch_bucket`](Partition::prefetch_bucket).
     #[inline]
-    pub fn ask_item(&self, hash: u64) {
+    pub fn prefetch_item(&self, hash: u64) {
         if let Some(place) = self.index.find(hash, |_| true) {
-            self.log.ask(place, ASKED_LINES);
+            self.log.prefetch(place, PREFETCHED_LINES);
         }
     }
 
     /// The item under a key, over or not: where it is, and its bytes, perhaps more behind them.
     #[inline(always)]
-    fn seek(&self, key: &Key<'_>) -> Option<(Place, &[u8])> {
+    fn seek(&self, key: &Key<'_>) -> Option<(LogAddress, &[u8])> {
         self.index.first(key.hash, |place| {
             let item = self.log.at(place);
             is_of(item, key.hash, key.bytes).then_some((place, item))
@@ -292,13 +294,13 @@ impl Partition {
     /// The item at a place that [`find`](Partition::find) or [`put`](Partition::put) has given and
     /// after which nothing was stored.
     #[inline(always)]
-    pub fn item(&self, place: Place) -> Item<'_> {
+    pub fn item(&self, place: LogAddress) -> Item<'_> {
         Item::read(self.log.at(place))
     }
 
     /// Changes what is known of an item beside its key and value.
     #[inline]
-    pub fn change(&mut self, place: Place, change: impl FnOnce(&mut Header)) {
+    pub fn change(&mut self, place: LogAddress, change: impl FnOnce(&mut Header)) {
         let bytes = self.log.at_mut(place);
         let before = Header::read(bytes);
         let mut header = before;
@@ -310,7 +312,7 @@ impl Partition {
 
     /// It is read: the more often that happens, the longer it stays when room is made.
     #[inline]
-    pub fn bump(&mut self, place: Place, now: Moment) {
+    pub fn bump(&mut self, place: LogAddress, now: Moment) {
         let drawn = self.draw();
         bump_at(self.log.at_mut(place), now, drawn);
     }
@@ -322,21 +324,21 @@ impl Partition {
     }
 
     /// The value of an item, to be written over.
-    pub fn value_mut(&mut self, place: Place) -> &mut [u8] {
+    pub fn value_mut(&mut self, place: LogAddress) -> &mut [u8] {
         let bytes = self.log.at_mut(place);
         let header = Header::read(bytes);
         &mut bytes[header.value_start()..][..header.value_len as usize]
     }
 
     /// Takes an item out.
-    pub fn unlink(&mut self, place: Place) {
+    pub fn unlink(&mut self, place: LogAddress) {
         let header = Header::read(self.log.at(place));
         self.index.remove(header.hash, place);
         self.bury(place, &header);
     }
 
     /// The bytes of an item that the index no longer points to are to be had.
-    pub(super) fn bury(&mut self, place: Place, header: &Header) {
+    pub(super) fn bury(&mut self, place: LogAddress, header: &Header) {
         let dead = Header { marks: header.marks | mark::DEAD, ..*header };
         dead.write(self.log.at_mut(place));
         self.log.forget(place, header.item_len());
@@ -352,7 +354,7 @@ impl Partition {
         new: New,
         value: Value<'_>,
         now: Moment,
-    ) -> Result<Place, Unstored> {
+    ) -> Result<LogAddress, Unstored> {
         let (bytes, is_joined) = match value {
             Value::Whole(bytes) => (bytes, false),
             Value::Behind(bytes) | Value::Before(bytes) => (bytes, true),
@@ -366,7 +368,7 @@ impl Partition {
         };
         let value_len = old_len + bytes.len();
         let len = item_len(key.bytes.len(), value_len);
-        self.clean_lent(len * WALK_RATIO, now);
+        self.clean_dma(len * WALK_RATIO, now);
         let place = self.room_for(len, now)?;
         // Whatever was known of the old item before may have moved or gone.
         let old = self.seek(key).map(|(place, _)| place);
@@ -403,10 +405,10 @@ impl Partition {
     /// Has the index point to a new item instead of the old one of its key.
     pub(super) fn link(
         &mut self,
-        old: Option<Place>,
-        place: Place,
+        old: Option<LogAddress>,
+        place: LogAddress,
         header: &Header,
-    ) -> Result<Place, Unstored> {
+    ) -> Result<LogAddress, Unstored> {
         if let Some(old) = old {
             let before = Header::read(self.log.at(old));
             // It is the key that is used, whatever its value.

@@ -1,3 +1,3 @@
-//! What turns are counted by; `tests/turns.rs` has loom's, to try every order of threads.
+//! Atomics of the quiescence counters. `tests/quiescence.rs` puts those of loom in their place.
 
 pub(super) use std::sync::atomic::{AtomicU64, Ordering, fence};

@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::super::hash::Key;
-use super::super::limits::{PARTITION_BYTES_MIN, VALUE_LEN_MAX};
-use super::super::number::unsigned;
-use super::super::time::{Expiry, Moment};
-use super::played_tests::set_of;
+use super::limits::PARTITION_BYTES_MIN;
+use super::simulated_card_tests::set_of;
 use super::*;
+use crate::kvs::protocol::answer::{DeleteOutcome, StoreOutcome};
+use crate::kvs::protocol::hash::Key;
+use crate::kvs::protocol::limits::VALUE_LEN_MAX;
+use crate::kvs::protocol::number::unsigned;
+use crate::kvs::protocol::request::{CountRequest, CountWay, StoreMode, StoreRequest};
+use crate::kvs::protocol::time::{Expiry, Moment};
 
 const START: Moment = Moment(1_000_000);
 
@@ -21,14 +24,14 @@ fn key(bytes: &[u8]) -> Key<'_> {
     Key::new(bytes, 1)
 }
 
-fn write<'a>(key: &'a [u8], value: &'a [u8]) -> Write<'a> {
+fn write<'a>(key: &'a [u8], value: &'a [u8]) -> StoreRequest<'a> {
     set_of(Key::new(key, 1), value, Expiry::NEVER)
 }
 
 #[track_caller]
 fn set(store: &mut Partition, key: &[u8], value: &[u8]) {
     let written = store.write(&write(key, value), START);
-    assert!(matches!(written, Written::Stored { .. }), "{written:?}");
+    assert!(matches!(written, StoreOutcome::Stored { .. }), "{written:?}");
     check_memory(store);
 }
 
@@ -55,7 +58,7 @@ struct Kept {
 
 #[derive(Clone, Debug)]
 enum Step {
-    Write { key: u8, mode: u8, len: u8, time: i64, compare: u8 },
+    Put { key: u8, mode: u8, len: u8, time: i64, compare: u8 },
     Delete { key: u8, compare: u8 },
     Touch { key: u8, time: i64 },
     Count { key: u8, up: bool, delta: u64, initial: bool },
@@ -73,7 +76,7 @@ fn step() -> impl Strategy<Value = Step> {
     let delete = (key.clone(), 0..6u8);
     prop_oneof![
         8 => write.prop_map(|(key, mode, len, time, compare)| {
-            Step::Write { key, mode, len, time, compare }
+            Step::Put { key, mode, len, time, compare }
         }),
         2 => delete.prop_map(|(key, compare)| Step::Delete { key, compare }),
         2 => (key.clone(), time).prop_map(|(key, time)| Step::Touch { key, time }),
@@ -122,11 +125,12 @@ fn content(len: u8, seed: usize) -> Vec<u8> {
     }
 }
 
-const MODES: [Mode; 5] = [Mode::Set, Mode::Add, Mode::Replace, Mode::Append, Mode::Prepend];
+const MODES: [StoreMode; 5] =
+    [StoreMode::Set, StoreMode::Add, StoreMode::Replace, StoreMode::Append, StoreMode::Prepend];
 
 /// What the model says to a write, without the number that the item gets.
-fn model_write(model: &mut Model, key: u8, write: &Write<'_>) -> Written {
-    let stored = |cas, kept: &Kept| Written::Stored { cas, value_len: kept.value.len() };
+fn model_write(model: &mut Model, key: u8, write: &StoreRequest<'_>) -> StoreOutcome {
+    let stored = |cas, kept: &Kept| StoreOutcome::Stored { cas, value_len: kept.value.len() };
     let fresh =
         Kept { value: write.value.to_vec(), flags: write.flags, expiry: write.expiry, cas: 0 };
     let old = model.map.get(&key).cloned();
@@ -135,14 +139,18 @@ fn model_write(model: &mut Model, key: u8, write: &Write<'_>) -> Written {
         ..old.clone()
     };
     let new = match (write.mode, old) {
-        (Mode::Add, Some(_)) => return Written::NotStored,
-        (Mode::Set | Mode::Replace, None) if write.compare.is_some() => return Written::NotFound,
-        (Mode::Replace | Mode::Append | Mode::Prepend, None) => return Written::NotStored,
-        (_, Some(old)) if write.compare.is_some_and(|cas| cas != old.cas) => {
-            return Written::Exists;
+        (StoreMode::Add, Some(_)) => return StoreOutcome::NotStored,
+        (StoreMode::Set | StoreMode::Replace, None) if write.compare.is_some() => {
+            return StoreOutcome::NotFound;
         }
-        (Mode::Append, Some(old)) => joined(&old.value, write.value, &old),
-        (Mode::Prepend, Some(old)) => joined(write.value, &old.value, &old),
+        (StoreMode::Replace | StoreMode::Append | StoreMode::Prepend, None) => {
+            return StoreOutcome::NotStored;
+        }
+        (_, Some(old)) if write.compare.is_some_and(|cas| cas != old.cas) => {
+            return StoreOutcome::Exists;
+        }
+        (StoreMode::Append, Some(old)) => joined(&old.value, write.value, &old),
+        (StoreMode::Prepend, Some(old)) => joined(write.value, &old.value, &old),
         _ => fresh,
     };
     let written = stored(0, &new);
@@ -150,7 +158,7 @@ fn model_write(model: &mut Model, key: u8, write: &Write<'_>) -> Written {
     written
 }
 
-fn model_count(model: &mut Model, key: u8, count: &Count<'_>) -> Option<Result<u64, ()>> {
+fn model_count(model: &mut Model, key: u8, count: &CountRequest<'_>) -> Option<Result<u64, ()>> {
     let Some(kept) = model.map.get_mut(&key) else {
         let (value, expiry) = count.initial?;
         let kept = Kept { value: value.to_string().into_bytes(), flags: 0, expiry, cas: 0 };
@@ -180,9 +188,9 @@ fn take(store: &mut Partition, model: &mut Model, step: &Step, at: usize) {
     model.pass();
     let now = model.now;
     match *step {
-        Step::Write { key: of, mode, len, time, compare } => {
+        Step::Put { key: of, mode, len, time, compare } => {
             let (name, content) = (name(of), content(len, at));
-            let write = Write {
+            let write = StoreRequest {
                 mode: MODES[usize::from(mode)],
                 flags: at as u32,
                 expiry: Expiry::of(time, now),
@@ -191,7 +199,9 @@ fn take(store: &mut Partition, model: &mut Model, step: &Step, at: usize) {
             };
             let expected = model_write(model, of, &write);
             let written = match store.write(&write, now) {
-                Written::Stored { value_len, .. } => Written::Stored { cas: 0, value_len },
+                StoreOutcome::Stored { value_len, .. } => {
+                    StoreOutcome::Stored { cas: 0, value_len }
+                }
                 other => other,
             };
             assert_eq!(written, expected, "{step:?}");
@@ -200,11 +210,11 @@ fn take(store: &mut Partition, model: &mut Model, step: &Step, at: usize) {
         Step::Delete { key: of, compare } => {
             let compare = model.compare(of, compare);
             let expected = match model.map.get(&of) {
-                None => Deleted::NotFound,
-                Some(kept) if compare.is_some_and(|cas| cas != kept.cas) => Deleted::Exists,
-                Some(_) => Deleted::Done,
+                None => DeleteOutcome::NotFound,
+                Some(kept) if compare.is_some_and(|cas| cas != kept.cas) => DeleteOutcome::Exists,
+                Some(_) => DeleteOutcome::Done,
             };
-            if expected == Deleted::Done {
+            if expected == DeleteOutcome::Done {
                 model.map.remove(&of);
             }
             assert_eq!(store.delete(&key(&name(of)), compare, now), expected);
@@ -218,11 +228,12 @@ fn take(store: &mut Partition, model: &mut Model, step: &Step, at: usize) {
         Step::Count { key: of, up, delta, initial } => {
             let (name, way) = (name(of), if up { CountWay::Up } else { CountWay::Down });
             let initial = initial.then_some((9, Expiry::NEVER));
-            let count = Count { key: key(&name), way, delta, compare: None, cas: None, initial };
+            let count =
+                CountRequest { key: key(&name), way, delta, compare: None, cas: None, initial };
             let counted = match store.count(&count, now) {
-                Counted::Now { value, .. } => Some(Ok(value)),
-                Counted::NotNumeric => Some(Err(())),
-                Counted::NotFound => None,
+                CountOutcome::Now { value, .. } => Some(Ok(value)),
+                CountOutcome::NotNumeric => Some(Err(())),
+                CountOutcome::NotFound => None,
                 other => panic!("{other:?}"),
             };
             assert_eq!(counted, model_count(model, of, &count), "{step:?}");
@@ -351,15 +362,15 @@ fn an_item_of_1_mib_is_stored_where_it_fits_and_refused_where_not() {
     assert_eq!(value(&mut roomy, b"large19"), Some(large.clone()));
     let mut small = partition(PARTITION_BYTES_MIN);
     set(&mut small, b"large", b"before");
-    assert_eq!(small.write(&write(b"large", &large), START), Written::NoMemory);
+    assert_eq!(small.write(&write(b"large", &large), START), StoreOutcome::NoMemory);
     assert_eq!(value(&mut small, b"large"), None, "whoever reads must not find the old value");
     assert_eq!(small.statistics().counters.store_no_memory, 1);
     let longer = vec![5; VALUE_LEN_MAX + 1];
     set(&mut roomy, b"longer", b"before");
-    assert_eq!(roomy.write(&write(b"longer", &longer), START), Written::TooLarge);
+    assert_eq!(roomy.write(&write(b"longer", &longer), START), StoreOutcome::TooLarge);
     assert_eq!(value(&mut roomy, b"longer"), None);
-    let append = Write { mode: Mode::Append, ..write(b"large19", b"x") };
-    assert_eq!(roomy.write(&append, START), Written::NotStored);
+    let append = StoreRequest { mode: StoreMode::Append, ..write(b"large19", b"x") };
+    assert_eq!(roomy.write(&append, START), StoreOutcome::NotStored);
     assert_eq!(value(&mut roomy, b"large19"), Some(large), "it stays as it was");
 }
 
@@ -382,7 +393,8 @@ fn what_is_over_makes_room_where_it_lies() {
     let mut store = partition(PARTITION_BYTES_MIN);
     for number in 0..600u32 {
         let name = format!("brief{number}");
-        let brief = Write { expiry: Expiry::of(1, START), ..write(name.as_bytes(), &[2; 50]) };
+        let brief =
+            StoreRequest { expiry: Expiry::of(1, START), ..write(name.as_bytes(), &[2; 50]) };
         store.write(&brief, START);
     }
     for number in 0..600u32 {
@@ -404,16 +416,16 @@ fn what_is_over_makes_room_where_it_lies() {
 #[test]
 fn a_stale_item_may_replace_a_newer_one_only_where_it_is_allowed() {
     let mut store = partition(PARTITION_BYTES_MIN);
-    let numbered = |cas| Write { cas: Some(cas), ..write(b"k", b"new") };
+    let numbered = |cas| StoreRequest { cas: Some(cas), ..write(b"k", b"new") };
     store.write(&numbered(100), START);
-    let older = Write { compare: Some(50), ..write(b"k", b"old") };
-    assert_eq!(store.write(&older, START), Written::Exists);
-    let allowed = Write { stale_allowed: true, ..older };
-    assert!(matches!(store.write(&allowed, START), Written::Stored { .. }));
+    let older = StoreRequest { compare: Some(50), ..write(b"k", b"old") };
+    assert_eq!(store.write(&older, START), StoreOutcome::Exists);
+    let allowed = StoreRequest { stale_allowed: true, ..older };
+    assert!(matches!(store.write(&allowed, START), StoreOutcome::Stored { .. }));
     let place = store.find(&key(b"k"), START).unwrap();
     assert!(store.item(place).header.has(mark::STALE));
-    let higher = Write { compare: Some(1000), stale_allowed: true, ..write(b"k", b"x") };
-    assert_eq!(store.write(&higher, START), Written::Exists);
+    let higher = StoreRequest { compare: Some(1000), stale_allowed: true, ..write(b"k", b"x") };
+    assert_eq!(store.write(&higher, START), StoreOutcome::Exists);
 }
 
 #[test]
@@ -426,8 +438,9 @@ fn partitions_share_the_memory_and_their_numbers_differ() {
     for number in 0..1000u32 {
         let name = number.to_le_bytes();
         let key = store.key(&name);
-        let written = store.partition(&key).write(&Write { key, ..write(&name, b"v") }, START);
-        let Written::Stored { cas, .. } = written else { panic!("{written:?}") };
+        let written =
+            store.partition(&key).write(&StoreRequest { key, ..write(&name, b"v") }, START);
+        let StoreOutcome::Stored { cas, .. } = written else { panic!("{written:?}") };
         assert!(seen.insert(cas), "{cas} was given twice");
     }
     let all = store.statistics();

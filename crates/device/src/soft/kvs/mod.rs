@@ -48,7 +48,7 @@ impl Build {
 
 #[cfg(test)]
 mod tests {
-    use niclab_apps::kvs::bulk::Step;
+    use niclab_apps::kvs::codec::datagram::batch::BatchStep;
 
     use super::*;
 
@@ -69,7 +69,7 @@ mod tests {
                 for pass in [staged.pass().unwrap(), staged.watched().unwrap()] {
                     assert!((24_000..25_000).contains(&pass.requests), "three of four are timed");
                     assert!(pass.ns > 0 && pass.worked_ns > 0);
-                    assert_eq!(pass.steps_ns[Step::Hash as usize] > 0, pass.is_watched);
+                    assert_eq!(pass.steps_ns[BatchStep::Hash as usize] > 0, pass.is_watched);
                 }
                 assert_eq!(staged.judged().unwrap().wrong, 0, "{build:?}");
                 assert!(staged.card_ns().unwrap() > 0);

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use niclab_apps::kvs::bulk::{STEPS, Step, Watch};
-use niclab_apps::kvs::frames::Station;
-use niclab_apps::kvs::session::{Context, Host, Standing};
-use niclab_apps::kvs::store::{New, Spread, Statistics, Store, Value};
-use niclab_apps::kvs::time::{Expiry, Moment};
+use niclab_apps::kvs::codec::context::Context;
+use niclab_apps::kvs::codec::datagram::batch::{BATCH_STEPS, BatchStep, Watch};
+use niclab_apps::kvs::protocol::time::{Expiry, Moment};
+use niclab_apps::kvs::store::{New, Spread, Store, Value};
+use niclab_apps::kvs::transport::card::Station;
 use niclab_apps::service::Answers;
 use niclab_card::steering;
 use niclab_load::clock::Clock;
@@ -60,8 +60,8 @@ pub struct Pass {
     pub is_disturbed: bool,
     /// Steps were timed.
     pub is_watched: bool,
-    /// Time of all cores by [`Step`], where they were timed.
-    pub steps_ns: [u64; STEPS],
+    /// Time of all cores by [`BatchStep`], where they were timed.
+    pub steps_ns: [u64; BATCH_STEPS],
 }
 
 /// A store, and the requests for it.
@@ -157,25 +157,16 @@ impl Answers for Judge<'_> {
     }
 }
 
-/// Whose statistics nobody asks for.
-struct Nobody;
-
-impl Host for Nobody {
-    fn standing(&self, _: &Statistics) -> Standing {
-        Standing::default()
-    }
-}
-
 /// Times each step of a burst.
 struct Stopwatch {
     clock: Clock,
     last_ns: u64,
-    steps_ns: [u64; STEPS],
+    steps_ns: [u64; BATCH_STEPS],
 }
 
 impl Watch for Stopwatch {
     #[inline]
-    fn done(&mut self, step: Step) {
+    fn done(&mut self, step: BatchStep) {
         let now_ns = self.clock.now_ns();
         self.steps_ns[step as usize] += now_ns - self.last_ns;
         self.last_ns = now_ns;
@@ -292,7 +283,7 @@ impl Staged {
     /// # Errors
     /// Where not every request was answered.
     pub fn pass(&mut self) -> Result<Pass, DeviceError> {
-        self.run(|_| (), |()| [0; STEPS], false)
+        self.run(|_| (), |()| [0; BATCH_STEPS], false)
     }
 
     /// The same, with each step of a burst timed.
@@ -301,14 +292,14 @@ impl Staged {
     /// As of [`Staged::pass`].
     pub fn watched(&mut self) -> Result<Pass, DeviceError> {
         let watch =
-            |clock: Clock| Stopwatch { clock, last_ns: clock.now_ns(), steps_ns: [0; STEPS] };
+            |clock: Clock| Stopwatch { clock, last_ns: clock.now_ns(), steps_ns: [0; BATCH_STEPS] };
         self.run(watch, |watch| watch.steps_ns, true)
     }
 
     fn run<W: Watch>(
         &mut self,
         watch: impl Fn(Clock) -> W + Sync,
-        steps: impl Fn(W) -> [u64; STEPS] + Sync,
+        steps: impl Fn(W) -> [u64; BATCH_STEPS] + Sync,
         is_watched: bool,
     ) -> Result<Pass, DeviceError> {
         self.stage()?;
@@ -431,7 +422,7 @@ impl Work<'_> {
     }
 
     fn context(&self) -> Context<'_> {
-        Context { store: self.store, now: NOW, host: &Nobody }
+        Context { store: self.store, now: NOW, host: &() }
     }
 
     /// So many events, by bursts.

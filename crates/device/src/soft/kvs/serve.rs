@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use niclab_apps::kvs::bulk::{STEPS, Step};
+use niclab_apps::kvs::codec::datagram::batch::{BATCH_STEPS, BatchStep};
 use niclab_nic::limits::BURST;
 
 use super::load::KEYS_MAX;
@@ -16,14 +16,14 @@ use crate::serving::{Answered, Crossed, Serving, StepShown};
 pub const CORES_MAX: usize = 64;
 
 /// The steps by name.
-const NAMES: [(Step, &str); STEPS] = [
-    (Step::Receive, "receive"),
-    (Step::Parse, "parse"),
-    (Step::Hash, "hash"),
-    (Step::Lock, "lock"),
-    (Step::LookUp, "look_up"),
-    (Step::CarryOut, "carry_out"),
-    (Step::Reply, "reply"),
+const NAMES: [(BatchStep, &str); BATCH_STEPS] = [
+    (BatchStep::Receive, "receive"),
+    (BatchStep::Parse, "parse"),
+    (BatchStep::Hash, "hash"),
+    (BatchStep::Lock, "lock"),
+    (BatchStep::LookUp, "look_up"),
+    (BatchStep::CarryOut, "carry_out"),
+    (BatchStep::Reply, "reply"),
 ];
 
 /// Fewest passes that say where the time goes, and what the card's work takes.
@@ -129,7 +129,7 @@ fn passes(
 /// What each step takes for a request: the median of the passes.
 fn steps(watched: &[Pass]) -> Vec<StepShown> {
     let requests = watched.first().map_or(0, |pass| pass.requests).max(1);
-    let of = |(step, name): (Step, &str)| {
+    let of = |(step, name): (BatchStep, &str)| {
         let all = watched.iter().map(|pass| pass.steps_ns[step as usize]).collect();
         StepShown { name: name.to_owned(), request_ns: median(all) as f64 / requests as f64 }
     };

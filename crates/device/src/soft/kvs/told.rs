@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use niclab_apps::kvs::event::{HEAD_LEN, PLACE_LEN};
+use niclab_apps::kvs::protocol::event::{HEAD_LEN, PLACE_LEN};
 use niclab_apps::kvs::store::{Store, item_len};
 use niclab_card::items::{Items, Staged};
 use niclab_nic::limits::BURST;
@@ -54,7 +54,7 @@ impl Told {
         // All of a pass are told before any is taken.
         let made = Items::new(&STORE, cores, bytes, Some(FRAMES as u32));
         let (items, loans) = made.map_err(broken)?;
-        store.lend(loans.into_iter());
+        store.attach_dma(loans.into_iter());
         let room =
             Region::new(BURST, frames.iter().map(Vec::len).max().unwrap_or(0)).map_err(broken)?;
         Ok(Told { card: items.staged(), room, frames })

@@ -1,0 +1,100 @@
+//! What a codec is given, and what it says of the bytes that it has read.
+
+use std::net::IpAddr;
+
+use crate::kvs::protocol::time::Moment;
+use crate::kvs::store::{Statistics, Store};
+
+/// What a request is served with.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    /// The items.
+    pub store: &'a Store,
+    /// What time it is.
+    pub now: Moment,
+    /// Who serves, for statistics.
+    pub host: &'a dyn Host,
+}
+
+/// How far a codec came with some bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// So many bytes are done with.
+    Done(usize),
+    /// Nothing can be done before there are so many bytes in all.
+    More(usize),
+    /// The connection is to end after what was answered.
+    Close,
+}
+
+/// Who serves, for `stats`.
+pub trait Host {
+    /// Statistics of the server with such a store.
+    fn statistics(&self, store: &Statistics) -> ServerStatistics;
+
+    /// Time that the process took; zero where nobody measures it.
+    fn cpu_time(&self) -> CpuTime {
+        CpuTime::default()
+    }
+}
+
+/// Nobody serves: there are no connections to count.
+impl Host for () {
+    fn statistics(&self, _: &Statistics) -> ServerStatistics {
+        ServerStatistics::default()
+    }
+}
+
+/// Time of a process on its cores.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuTime {
+    /// In its own code, microseconds.
+    pub user_us: u64,
+    /// In the kernel, microseconds.
+    pub system_us: u64,
+}
+
+/// What a server has and has counted beside the store's own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServerStatistics {
+    /// Connections that it serves at once.
+    pub max_connections: u64,
+    /// Connections that there are.
+    pub curr_connections: u64,
+    /// Connections that there were.
+    pub total_connections: u64,
+    /// New connections are taken.
+    pub is_accepting: bool,
+    /// Times that none could be taken, for the system had no descriptor for it.
+    pub listen_disabled: u64,
+    /// How long that was in all, microseconds.
+    pub listen_disabled_us: u64,
+    /// Times that a connection with more to do gave way to others.
+    pub conn_yields: u64,
+    /// Connections that were refused: there were too many.
+    pub rejected_connections: u64,
+    /// Connections that were ended: they said nothing for too long.
+    pub idle_kicks: u64,
+    /// Connections that were ended: too much waited to be sent or to become whole.
+    pub overrun_kicks: u64,
+    /// Bytes that came.
+    pub bytes_read: u64,
+    /// Bytes that went.
+    pub bytes_written: u64,
+    /// Datagrams that came.
+    pub datagrams: u64,
+    /// Threads.
+    pub threads: u64,
+    /// Seconds since it began.
+    pub uptime_s: u64,
+    /// Address that it listens at, where it does.
+    pub address: Option<IpAddr>,
+    /// Connections that may wait to be accepted.
+    pub backlog: u64,
+    /// Port that it listens at.
+    pub port: u16,
+    /// It serves UDP at that port, too.
+    pub is_udp: bool,
+    /// After so many seconds without a word a connection is ended; 0: never.
+    pub idle_timeout_s: u64,
+}

@@ -1,0 +1,83 @@
+//! What one connection has said so far, and what it is answered.
+//!
+//! Bytes in, bytes out: no socket, no clock. Requests are read where the bytes lie; a request that
+//! is not whole yet waits, and is looked at again when as much has come as it needs.
+
+#[cfg(test)]
+mod tests;
+
+use super::context::{Context, Step};
+use super::{binary, text};
+use crate::kvs::protocol::binary::BINARY_MAGIC;
+
+/// What is needed to go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// So many bytes in all, those that were not used included.
+    Input(usize),
+    /// Room for answers.
+    Room,
+    /// Nothing: the connection is to end after what was answered.
+    Close,
+}
+
+/// How far it came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes that are done with.
+    pub used: usize,
+    /// What is needed to go on.
+    pub next: Next,
+}
+
+/// Which protocol a connection speaks; its first byte says it.
+#[derive(Debug, Default)]
+enum Protocol {
+    #[default]
+    Unknown,
+    Text(text::State),
+    Binary(binary::State),
+}
+
+/// One connection's side of the talk.
+#[derive(Debug, Default)]
+pub struct Session {
+    protocol: Protocol,
+}
+
+impl Session {
+    /// Serves the requests at the start of `input`, as long as less than `room` bytes of answers
+    /// wait in `out`: the last one may go beyond.
+    pub fn serve(
+        &mut self,
+        input: &[u8],
+        out: &mut Vec<u8>,
+        room: usize,
+        context: &Context<'_>,
+    ) -> Progress {
+        let mut used = 0;
+        loop {
+            let rest = &input[used..];
+            if out.len() >= room {
+                return Progress { used, next: Next::Room };
+            }
+            let step = match (&mut self.protocol, rest.first()) {
+                (_, None) => return Progress { used, next: Next::Input(1) },
+                (Protocol::Unknown, Some(&first)) => {
+                    self.protocol = match first {
+                        BINARY_MAGIC => Protocol::Binary(binary::State::default()),
+                        _ => Protocol::Text(text::State::default()),
+                    };
+                    continue;
+                }
+                (Protocol::Text(state), _) => text::step(state, rest, out, context),
+                (Protocol::Binary(state), _) => binary::step(state, rest, out, context),
+            };
+            match step {
+                Step::Done(count) => used += count,
+                Step::More(count) => return Progress { used, next: Next::Input(count) },
+                Step::Close => return Progress { used, next: Next::Close },
+            }
+        }
+    }
+}

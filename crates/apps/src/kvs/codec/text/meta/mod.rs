@@ -1,0 +1,146 @@
+//! The meta commands: `mg`, `ms`, `md`, `ma`, `me`, `mn`.
+//!
+//! Each answers what its flags ask for, in their order.
+
+mod base64;
+mod change;
+mod flags;
+mod get;
+mod set;
+
+use super::words::each;
+use super::{BAD_FORMAT, Line, UNKNOWN};
+use crate::kvs::codec::context::Context;
+use crate::kvs::protocol::hash::Key;
+use crate::kvs::protocol::limits::{KEY_LEN_MAX, META_WORDS_MAX};
+use flags::{Flags, TOO_LONG, TOO_MANY};
+pub use set::set;
+
+/// A command whose flags and key are known.
+struct Command<'a> {
+    line: &'a Line<'a>,
+    flags: Flags,
+    key: Key<'a>,
+}
+
+/// Carries out a command of one line.
+pub fn command(line: &Line<'_>, out: &mut Vec<u8>, context: &Context<'_>) {
+    let (read, run): (Read, Run) = match line.words.at(0) {
+        b"mn" => return out.extend_from_slice(b"MN\r\n"),
+        b"me" if line.words.count < 2 => return out.extend_from_slice(BAD_FORMAT),
+        _ if line.words.count < 2 => return out.extend_from_slice(UNKNOWN),
+        b"mg" => (read_get, get::get),
+        b"md" => (read_change, change::delete),
+        b"ma" => (read_change, change::count),
+        b"me" => (read_debug, get::debug),
+        _ => return out.extend_from_slice(UNKNOWN),
+    };
+    let mut room = [0; KEY_LEN_MAX];
+    let start = out.len();
+    let known = if line.words.at(1).len() > KEY_LEN_MAX { Err(BAD_FORMAT) } else { Ok(()) };
+    let done = known.and_then(|()| read(line, &mut room)).and_then(|(flags, bytes)| {
+        run(&Command { line, flags, key: context.store.key(bytes) }, out, context)
+    });
+    if let Err(complaint) = done {
+        out.truncate(start);
+        out.extend_from_slice(complaint);
+    }
+}
+
+/// What carries a command out.
+type Run = fn(&Command<'_>, &mut Vec<u8>, &Context<'_>) -> Done;
+
+/// What reads the flags of a command and the bytes of its key, which are in the room where the key
+/// came in base64.
+type Read =
+    for<'a> fn(&Line<'a>, &'a mut [u8; KEY_LEN_MAX]) -> Result<(Flags, &'a [u8]), Complaint>;
+
+/// What a client is answered in place of anything else.
+type Complaint = &'static [u8];
+
+/// `mg` says which flag is wrong.
+fn read_get<'a>(
+    line: &Line<'a>,
+    room: &'a mut [u8; KEY_LEN_MAX],
+) -> Result<(Flags, &'a [u8]), Complaint> {
+    match line.words.count {
+        ..=META_WORDS_MAX => Flags::read(line, 2, room),
+        _ => Err(TOO_MANY),
+    }
+}
+
+/// `md` and `ma` say only that one is.
+fn read_change<'a>(
+    line: &Line<'a>,
+    room: &'a mut [u8; KEY_LEN_MAX],
+) -> Result<(Flags, &'a [u8]), Complaint> {
+    match line.words.count {
+        ..=META_WORDS_MAX => Flags::read(line, 2, room)
+            .map_err(|_| &b"CLIENT_ERROR invalid or duplicate flag\r\n"[..]),
+        _ => Err(TOO_LONG),
+    }
+}
+
+/// `me` knows one flag, a `b` in the first place, and does not look at others.
+fn read_debug<'a>(
+    line: &Line<'a>,
+    room: &'a mut [u8; KEY_LEN_MAX],
+) -> Result<(Flags, &'a [u8]), Complaint> {
+    let (word, is_binary) = (line.words.at(1), line.words.at(2) == b"b");
+    let bytes = if is_binary { base64::decode(word, room).ok_or(BAD_FORMAT)? } else { word };
+    Ok((Flags::binary(is_binary), bytes))
+}
+
+impl Command<'_> {
+    /// The words of the flags, in their order.
+    fn flag_words(&self, before: usize) -> impl Iterator<Item = &[u8]> {
+        each(self.line.text).skip(before)
+    }
+
+    /// Adds what the flags `O` and `k` ask for, whatever becomes of the command.
+    fn echo(&self, before: usize, out: &mut Vec<u8>) {
+        for word in self.flag_words(before) {
+            self.echo_one(word, self.flags.is_binary, out);
+        }
+    }
+
+    fn echo_one(&self, word: &[u8], is_binary: bool, out: &mut Vec<u8>) {
+        match word[0] {
+            b'O' => {
+                out.push(b' ');
+                out.extend_from_slice(word);
+            }
+            b'k' => key(self.key.bytes, is_binary, out),
+            _ => {}
+        }
+    }
+}
+
+/// Adds a key that is asked for.
+fn key(bytes: &[u8], is_binary: bool, out: &mut Vec<u8>) {
+    out.extend_from_slice(b" k");
+    match is_binary {
+        true => {
+            base64::encode(bytes, out);
+            out.extend_from_slice(b" b");
+        }
+        false => out.extend_from_slice(bytes),
+    }
+}
+
+/// Adds a letter and a number.
+fn figure(out: &mut Vec<u8>, letter: u8, value: u64) {
+    out.extend_from_slice(&[b' ', letter]);
+    super::answer::number(out, value);
+}
+
+/// Adds the seconds that are left, -1 where there is no end.
+fn time_left(out: &mut Vec<u8>, left_s: Option<u32>) {
+    match left_s {
+        Some(left_s) => figure(out, b't', left_s.into()),
+        None => out.extend_from_slice(b" t-1"),
+    }
+}
+
+/// Whether the command went as it usually does, or what the client is to be told.
+type Done = Result<(), Complaint>;

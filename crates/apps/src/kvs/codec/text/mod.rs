@@ -1,0 +1,130 @@
+//! memcached's text protocol: a line, and behind some lines a value.
+//!
+//! What is answered, word for word, is in memcached's protocol.txt; which of two errors a malformed
+//! line gets was seen of memcached 1.6.18.
+
+mod answer;
+mod classic;
+mod meta;
+mod reading;
+mod storage;
+mod words;
+
+use memchr::memchr;
+
+use super::context::{Context, Step};
+use crate::kvs::protocol::limits::LINE_LEN_MAX;
+use crate::kvs::protocol::request::StoreMode;
+use reading::Keys;
+use words::{Words, trimmed};
+
+/// Spaces before a line of many keys that are put up with.
+const SPACES_MAX: usize = 100;
+
+const BAD_FORMAT: &[u8] = b"CLIENT_ERROR bad command line format\r\n";
+const BAD_CHUNK: &[u8] = b"CLIENT_ERROR bad data chunk\r\n";
+const UNKNOWN: &[u8] = b"ERROR\r\n";
+const TOO_LARGE: &[u8] = b"SERVER_ERROR object too large for cache\r\n";
+const NO_MEMORY: &[u8] = b"SERVER_ERROR out of memory storing object\r\n";
+
+/// Where in the text a connection is.
+#[derive(Debug, Default)]
+pub enum State {
+    /// At the start of a line.
+    #[default]
+    Line,
+    /// Within a line of keys that are read one by one.
+    Keys(Keys),
+    /// Within a value that is of no use, which has so many bytes more.
+    Skip(usize),
+    /// Within a line that is of no use.
+    SkipLine,
+}
+
+/// A line that is whole.
+#[derive(Clone, Copy)]
+struct Line<'a> {
+    words: Words<'a>,
+    /// The line itself, without its end.
+    text: &'a [u8],
+    /// All that has come, from the start of the line on.
+    input: &'a [u8],
+    /// Where in it the next line or the value begins.
+    next: usize,
+    /// A NUL stands in it: for memcached, whose lines are C's strings, it ends there.
+    has_nul: bool,
+}
+
+/// Does what the bytes at the start of `input` ask for.
+pub fn step(state: &mut State, input: &[u8], out: &mut Vec<u8>, context: &Context<'_>) -> Step {
+    match state {
+        State::Line => line(state, input, out, context),
+        State::Keys(keys) => match keys.step(input, out, context) {
+            (step, None) => step,
+            (step, Some(next)) => {
+                *state = next;
+                step
+            }
+        },
+        State::Skip(left) => {
+            let count = input.len().min(*left);
+            *left -= count;
+            if *left == 0 {
+                *state = State::Line;
+            }
+            Step::Done(count)
+        }
+        State::SkipLine => match memchr(b'\n', input) {
+            Some(end) => {
+                *state = State::Line;
+                Step::Done(end + 1)
+            }
+            None => Step::Done(input.len()),
+        },
+    }
+}
+
+fn line(state: &mut State, input: &[u8], out: &mut Vec<u8>, context: &Context<'_>) -> Step {
+    let Some(end) = memchr(b'\n', input) else { return unfinished(state, input) };
+    let whole = trimmed(&input[..end]);
+    let nul = memchr(0, whole);
+    let text = &whole[..nul.unwrap_or(whole.len())];
+    let (words, has_nul) = (Words::of(text), nul.is_some());
+    let line = Line { words, text, input, next: end + 1, has_nul };
+    let storage = |mode| storage::classic(&line, mode);
+    match line.words.at(0) {
+        b"get" | b"gets" | b"gat" | b"gats" | b"bget" => reading::begin(state, &line, out, context),
+        b"set" => storage(StoreMode::Set).run(state, out, context),
+        b"add" => storage(StoreMode::Add).run(state, out, context),
+        b"replace" => storage(StoreMode::Replace).run(state, out, context),
+        b"append" => storage(StoreMode::Append).run(state, out, context),
+        b"prepend" => storage(StoreMode::Prepend).run(state, out, context),
+        b"cas" => storage::compared(&line).run(state, out, context),
+        b"ms" => meta::set(state, &line, out, context),
+        b"mg" | b"md" | b"ma" | b"me" | b"mn" => {
+            meta::command(&line, out, context);
+            Step::Done(line.next)
+        }
+        b"quit" => Step::Close,
+        _ => classic::command(&line, out, context),
+    }
+}
+
+/// A line whose end has not come: it may take its time, but not all memory.
+fn unfinished(state: &mut State, input: &[u8]) -> Step {
+    if input.len() <= LINE_LEN_MAX {
+        return Step::More(input.len() + 1);
+    }
+    let spaces = input.iter().take_while(|byte| **byte == b' ').count();
+    let words = &input[spaces..];
+    let cas = match words {
+        [b'g', b'e', b't', b' ', ..] => false,
+        [b'g', b'e', b't', b's', b' ', ..] => true,
+        _ => return Step::Close,
+    };
+    if spaces > SPACES_MAX {
+        return Step::Close;
+    }
+    *state = State::Keys(Keys { cas, touch: None, has_nul: true });
+    Step::Done(spaces + if cas { 4 } else { 3 })
+}

@@ -1,0 +1,150 @@
+//! `set`, `add`, `replace`, `append`, `prepend`, `cas`: a line and a value.
+
+use super::{BAD_CHUNK, BAD_FORMAT, Line, NO_MEMORY, State, TOO_LARGE, UNKNOWN, answer};
+use crate::kvs::codec::context::{Context, Step};
+use crate::kvs::protocol::answer::StoreOutcome;
+use crate::kvs::protocol::limits::{KEY_LEN_MAX, VALUE_LEN_MAX};
+use crate::kvs::protocol::number::{signed_32, unsigned, unsigned_32};
+use crate::kvs::protocol::request::{StoreMode, StoreRequest};
+use crate::kvs::protocol::time::Expiry;
+use crate::kvs::store::PrefixRequest;
+
+/// A line that a value follows, or a complaint about it.
+pub struct Storage<'a> {
+    line: Line<'a>,
+    request: Result<Request<'a>, &'static [u8]>,
+}
+
+/// What such a line says.
+#[derive(Clone, Copy)]
+struct Request<'a> {
+    key: &'a [u8],
+    mode: StoreMode,
+    flags: u32,
+    time: i32,
+    value_len: usize,
+    compare: Option<u64>,
+}
+
+/// All but `cas`.
+pub fn classic<'a>(line: &Line<'a>, mode: StoreMode) -> Storage<'a> {
+    let request = match line.words.count {
+        5 | 6 => request(line, mode, None),
+        _ => Err(UNKNOWN),
+    };
+    Storage { line: *line, request }
+}
+
+/// `cas`.
+pub fn compared<'a>(line: &Line<'a>) -> Storage<'a> {
+    let request = match (line.words.count, unsigned(line.words.at(5))) {
+        (6 | 7, Some(cas)) => request(line, StoreMode::Set, Some(cas)),
+        (6 | 7, None) => Err(BAD_FORMAT),
+        _ => Err(UNKNOWN),
+    };
+    Storage { line: *line, request }
+}
+
+fn request<'a>(
+    line: &Line<'a>,
+    mode: StoreMode,
+    compare: Option<u64>,
+) -> Result<Request<'a>, &'static [u8]> {
+    let words = &line.words;
+    let (key, flags, time) = (words.at(1), unsigned_32(words.at(2)), signed_32(words.at(3)));
+    let value_len = value_len(words.at(4));
+    match (flags, time, value_len) {
+        (Some(flags), Some(time), Some(value_len)) if key.len() <= KEY_LEN_MAX => {
+            Ok(Request { key, mode, flags, time, value_len, compare })
+        }
+        _ => Err(BAD_FORMAT),
+    }
+}
+
+/// Length of a value, up to what memcached would wait for: the value and its end by 31 bits.
+pub fn value_len(word: &[u8]) -> Option<usize> {
+    let len = signed_32(word).filter(|len| *len <= i32::MAX - 2)?;
+    usize::try_from(len).ok()
+}
+
+/// The value behind a line, once it has come as a whole.
+pub enum Data<'a> {
+    /// It is here, and the next line begins there.
+    Whole(&'a [u8], usize),
+    /// It does not end where it should; what follows is a line again there.
+    Broken(usize),
+    /// There have to be so many bytes in all.
+    More(usize),
+}
+
+/// Looks for a value of this length behind a line.
+pub fn data<'a>(line: &Line<'a>, value_len: usize) -> Data<'a> {
+    let (start, end) = (line.next, line.next + value_len);
+    match line.input.get(start..end + 2) {
+        None => Data::More(end + 2),
+        Some([value @ .., b'\r', b'\n']) => Data::Whole(value, end + 2),
+        Some(_) => Data::Broken(end + 2),
+    }
+}
+
+impl Storage<'_> {
+    /// Stores the value, once it is there.
+    pub fn run(&self, state: &mut State, out: &mut Vec<u8>, context: &Context<'_>) -> Step {
+        let is_quiet = self.line.words.is_noreply();
+        let request = match self.request {
+            Ok(request) => request,
+            Err(complaint) => {
+                // How many words there are comes before what the last of them says.
+                answer::say(out, is_quiet && complaint != UNKNOWN, complaint);
+                return Step::Done(self.line.next);
+            }
+        };
+        let key = context.store.key(request.key);
+        if request.value_len > VALUE_LEN_MAX {
+            let mut partition = context.store.partition(&key);
+            partition.record(&key, PrefixRequest::Set);
+            partition.refuse_large(&key, request.mode, context.now);
+            drop(partition);
+            answer::say(out, is_quiet, TOO_LARGE);
+            *state = State::Skip(request.value_len + 2);
+            return Step::Done(self.line.next);
+        }
+        let (value, next) = match data(&self.line, request.value_len) {
+            Data::More(count) => return Step::More(count),
+            Data::Broken(next) => {
+                answer::say(out, is_quiet, BAD_CHUNK);
+                return Step::Done(next);
+            }
+            Data::Whole(value, next) => (value, next),
+        };
+        let write = StoreRequest {
+            key,
+            mode: request.mode,
+            flags: request.flags,
+            expiry: Expiry::of(request.time.into(), context.now),
+            value,
+            compare: request.compare,
+            cas: None,
+            stale_allowed: false,
+            vivify: None,
+            is_binary_key: false,
+        };
+        let mut partition = context.store.partition(&key);
+        partition.record(&key, PrefixRequest::Set);
+        let written = partition.write(&write, context.now);
+        drop(partition);
+        answer::say(out, is_quiet, words(written));
+        Step::Done(next)
+    }
+}
+
+fn words(written: StoreOutcome) -> &'static [u8] {
+    match written {
+        StoreOutcome::Stored { .. } => b"STORED\r\n",
+        StoreOutcome::NotStored => b"NOT_STORED\r\n",
+        StoreOutcome::Exists => b"EXISTS\r\n",
+        StoreOutcome::NotFound => b"NOT_FOUND\r\n",
+        StoreOutcome::TooLarge => TOO_LARGE,
+        StoreOutcome::NoMemory => NO_MEMORY,
+    }
+}

@@ -1,0 +1,20 @@
+//! Requests, answers and events as bytes and types: what all other folders of `kvs` agree on.
+//!
+//! - `request`, `answer`: requests that change an item, and what they led to.
+//! - `hash`, `time`, `number`: keys with their hashes, times and numbers, as memcached reads them.
+//! - `binary`, `datagram`: the bytes of memcached's binary protocol and of its UDP.
+//! - `event`: what a card reports of requests that it has looked at.
+//! - `limits`: how long all of these may be.
+
+pub(super) mod answer;
+pub(super) mod binary;
+pub mod datagram;
+pub mod event;
+pub mod hash;
+pub mod limits;
+pub(super) mod number;
+pub(super) mod request;
+pub mod time;
+
+/// What `version` answers: whose protocol it is, up to which of its releases, and who speaks.
+pub const VERSION: &str = "1.6.18-niclab";

@@ -1,0 +1,167 @@
+//! Events of a card, served together: what is asked for is answered, what was stored is linked.
+//!
+//! Step by step, as in `batch`: all taken out of the ring, all keys hashed, all places asked for;
+//! then all carried out in their order, while the items of the next are asked for. The partition's
+//! lock is held meanwhile.
+
+use super::Station;
+use super::reply::{self, Peer, SHORT_LEN_MAX, Template};
+use crate::kvs::codec::binary::{found, got};
+use crate::kvs::codec::context::Context;
+use crate::kvs::codec::datagram::batch::{AHEAD, Batch, BatchStep, Watch};
+use crate::kvs::protocol::event::{Client, EventKind, GET_LEN, WrittenItem};
+use crate::kvs::protocol::hash::Key;
+use crate::kvs::store::{Item, LogAddress, Partition};
+use crate::kvs::transport::shared::frame_counters::FrameCounters;
+use crate::service::Answers;
+use niclab_nic::limits::BURST;
+
+/// What is to be done about an event.
+#[derive(Clone, Copy)]
+enum Task {
+    Nothing,
+    /// An item is asked for whose key has this hash.
+    Answer(u64),
+    Publish(WrittenItem),
+    /// An item that was published, and the hash of its key.
+    Link(LogAddress, u64),
+}
+
+impl Station {
+    /// Serves events of a card about keys of a partition, so many at most, and at most a burst;
+    /// how many there were.
+    pub fn turn<W: Watch>(
+        &mut self,
+        place: usize,
+        most: usize,
+        context: &Context<'_>,
+        watch: &mut W,
+        answers: &mut dyn Answers,
+    ) -> usize {
+        let mut partition = context.store.own(place);
+        watch.done(BatchStep::Lock);
+        let most = most.min(BURST);
+        let (count, known) = partition.take_events(&mut self.events[..most], context.now);
+        if count > 0 {
+            watch.done(BatchStep::Receive);
+            self.serve_events((count, known), &mut partition, context, watch, answers);
+        }
+        partition.rotate_segments();
+        count
+    }
+
+    /// Serves so many events, of which some, by bits, were looked at already.
+    fn serve_events<W: Watch>(
+        &mut self,
+        (count, known): (usize, u64),
+        partition: &mut Partition,
+        context: &Context<'_>,
+        watch: &mut W,
+        answers: &mut dyn Answers,
+    ) {
+        let Station { identity, template, batch, events, counted, .. } = self;
+        let events = &events[..count];
+        let mut tasks = [Task::Nothing; BURST];
+        for (at, (event, task)) in events.iter().zip(&mut tasks).enumerate() {
+            match event.kind() {
+                EventKind::Asked(_, client) if identity.refuses(&Peer::of(&client)) => {
+                    counted.refused += 1;
+                }
+                EventKind::Asked(key, _) => {
+                    let hash = context.store.key(key).hash;
+                    partition.prefetch_bucket(hash);
+                    *task = Task::Answer(hash);
+                }
+                EventKind::Stored(written) if known >> at & 1 == 0 => {
+                    partition.prefetch_written(&written);
+                    *task = Task::Publish(written);
+                }
+                EventKind::Stored(_) | EventKind::Nothing => {}
+            }
+        }
+        watch.done(BatchStep::Hash);
+        publish(&mut tasks[..count], partition);
+        ask_items(&tasks[..count.min(AHEAD)], partition);
+        for (at, (task, event)) in tasks[..count].iter().zip(events).enumerate() {
+            if at % AHEAD == 0 {
+                let next = (at + AHEAD).min(count);
+                ask_items(&tasks[next..(next + AHEAD).min(count)], partition);
+                watch.done(BatchStep::LookUp);
+            }
+            match task {
+                Task::Link(place, _) => {
+                    partition.link_written(*place);
+                }
+                Task::Answer(hash) => {
+                    counted.asked += 1;
+                    if let EventKind::Asked(bytes, client) = event.kind() {
+                        counted.datagram_bytes += (GET_LEN + bytes.len()) as u64;
+                        let place = partition.get(&Key { bytes, hash: *hash }, context.now);
+                        let item = place.map(|place| partition.item(place));
+                        answer(item, &client, (&*template, &mut *batch, &mut *counted), answers);
+                    }
+                }
+                Task::Nothing | Task::Publish(_) => {}
+            }
+            if at % AHEAD == AHEAD - 1 || at + 1 == count {
+                watch.done(BatchStep::CarryOut);
+            }
+        }
+    }
+}
+
+/// Takes notice of items that were written, and asks for where their keys stand.
+#[inline]
+fn publish(tasks: &mut [Task], partition: &mut Partition) {
+    for task in tasks {
+        if let Task::Publish(written) = task {
+            *task = match partition.publish(written) {
+                Some((place, hash)) => {
+                    partition.prefetch_bucket(hash);
+                    Task::Link(place, hash)
+                }
+                None => Task::Nothing,
+            };
+        }
+    }
+}
+
+/// Asks for items that are meant: those that are asked for, and those whose place others take.
+#[inline]
+fn ask_items(tasks: &[Task], partition: &Partition) {
+    for task in tasks {
+        if let Task::Answer(hash) | Task::Link(_, hash) = task {
+            partition.prefetch_item(*hash);
+        }
+    }
+}
+
+/// Answers a get that has found this item, or none.
+#[inline(always)]
+fn answer(
+    item: Option<Item<'_>>,
+    client: &Client,
+    (template, batch, counted): (&Template, &mut Batch, &mut FrameCounters),
+    answers: &mut dyn Answers,
+) {
+    let (peer, id) = (Peer::of(client), client.id);
+    match &item {
+        Some(item) if item.value.len() <= SHORT_LEN_MAX => {
+            let head = found(client.opaque, &item.header);
+            reply::found(template, &peer, id, &head, item.value, counted, answers);
+        }
+        _ => {
+            let out = batch.room();
+            out.clear();
+            got(client.opaque, item.as_ref(), out);
+            reply::send(template, &peer, id, out, counted, answers);
+        }
+    }
+}
+
+impl Peer {
+    /// Who asked by an event.
+    fn of(client: &Client) -> Peer {
+        Peer { mac: client.mac, ip: client.ip, port: client.port }
+    }
+}

@@ -1,0 +1,319 @@
+//! A host made of frames: it has an Ethernet and an IPv4 address and serves a store at one port of
+//! UDP; for the rest of the world it answers ARP and echo requests, and refuses who asks for TCP or
+//! for another port of UDP.
+//!
+//! Bytes in, bytes out, as everywhere in `kvs`: frames come by bursts, answers go as frames, and
+//! nothing is kept from one to the next but counters, and how much may still be said in a second.
+//! What is wrong with a frame is counted and the frame forgotten. Nothing is answered to an address
+//! that more than one host has, or none, and nothing of the store to another store: what is
+//! answered is up to a thousand times as long as what was asked.
+//!
+//! Facts are from RFC 826 (ARP), 791 (IPv4), 792 (ICMP), 768 (UDP), 9293 (TCP), 1122 (§3.2.1.3,
+//! addresses that are no sender's; §3.2.2 and §4.1.3.1, who is told of a port that cannot be
+//! reached) and 6864 (§4.1: what is not to be broken up needs no identification).
+
+mod events;
+#[cfg(test)]
+mod events_tests;
+mod queues;
+mod refusal;
+#[cfg(test)]
+mod refusal_tests;
+mod reply;
+#[cfg(test)]
+mod tests;
+
+use std::net::Ipv4Addr;
+
+use niclab_nic::limits::BURST;
+use niclab_nic::memory::{Desc, Region};
+use niclab_packet::checksum;
+use niclab_packet::wire::{EtherType, IpProtocol, MacAddress, arp, ethernet, icmp, ipv4, tcp, udp};
+use niclab_table::prefetch;
+
+pub(super) use queues::Queues;
+use refusal::Allowance;
+use reply::{Peer, Template};
+
+use crate::kvs::codec::context::Context;
+use crate::kvs::codec::datagram::batch::{Batch, BatchDatagram, BatchStep, Watch};
+use crate::kvs::protocol::event::Event;
+use crate::kvs::transport::shared::frame_counters::FrameCounters;
+use crate::service::Answers;
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
+/// Lines of a frame that are asked for before it is read: those of most requests.
+const PREFETCHED_LINES: usize = 3;
+
+/// Where in a frame the IPv4 packet begins, and where UDP where that has no options.
+const IP_AT: usize = ethernet::HEADER_LEN;
+const UDP_AT: usize = ipv4::HEADER_LEN;
+
+/// Who it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Its Ethernet address.
+    pub mac: MacAddress,
+    /// Its IPv4 address.
+    pub ip: Ipv4Addr,
+    /// Bits of it that are its network's, at most 32.
+    pub network_bits: u8,
+    /// The port of UDP.
+    pub port: u16,
+}
+
+impl Identity {
+    /// Whether nobody sends from this address: it is a group's, all hosts', this one's or no one's.
+    fn is_no_sender(&self, ip: Ipv4Addr) -> bool {
+        let host = u32::MAX.checked_shr(self.network_bits.into()).unwrap_or(0);
+        let (own, other) = (u32::from(self.ip), u32::from(ip));
+        // Networks of two hosts have no address for all of them (RFC 3021).
+        let is_of_all =
+            host > 1 && (own ^ other) & !host == 0 && [0, host].contains(&(other & host));
+        let first = ip.octets()[0];
+        is_of_all || other == own || first == 0 || first == 127 || first >= 224
+    }
+
+    /// Whether there is nobody, or more than one, at these addresses.
+    fn is_no_host(&self, peer: &Peer) -> bool {
+        peer.mac.is_multicast() || self.is_no_sender(peer.ip)
+    }
+
+    /// Whether this one gets no answer of the store: at another store's port it would be a request.
+    fn refuses(&self, peer: &Peer) -> bool {
+        peer.port == 0 || peer.port == self.port || self.is_no_host(peer)
+    }
+}
+
+/// What a frame is.
+enum Came<'a> {
+    /// A datagram for the store.
+    Datagram(Peer, &'a [u8]),
+    /// An ARP request for our address.
+    Arp(arp::Repr),
+    /// An echo request.
+    Echo(Peer, &'a [u8]),
+    /// A segment of TCP, by the reset that answers it.
+    Segment(Peer, tcp::Repr),
+    /// A datagram to another port, the beginning of its packet.
+    Unserved(Peer, &'a [u8]),
+    /// Nothing to be answered; it is counted.
+    Nothing,
+}
+
+/// The host on one core.
+#[derive(Debug)]
+pub struct Station {
+    identity: Identity,
+    template: Template,
+    batch: Batch,
+    /// Events of a card that are served together.
+    events: Box<[Event; BURST]>,
+    allowance: Allowance,
+    /// What it has counted; whoever takes it leaves zeros.
+    pub counted: FrameCounters,
+}
+
+impl Station {
+    /// A host with these addresses.
+    pub fn new(identity: Identity) -> Station {
+        let (template, batch) = (Template::new(&identity), Batch::default());
+        let events = Box::new([Event::default(); BURST]);
+        let (allowance, counted) = (Allowance::default(), FrameCounters::default());
+        Station { identity, template, batch, events, allowance, counted }
+    }
+
+    /// Serves a burst of frames. `owner` says of a queue the partition that its requests are of,
+    /// where a card has told them apart: it has checked Ethernet, IPv4 but for its end, and the
+    /// lengths of UDP and of the request then, and what it looked at is not looked at again.
+    pub fn serve<W: Watch>(
+        &mut self,
+        region: &Region,
+        frames: &[Desc],
+        owner: impl Fn(u16) -> Option<usize>,
+        context: &Context<'_>,
+        watch: &mut W,
+        answers: &mut dyn Answers,
+    ) {
+        let frames = &frames[..frames.len().min(BURST)];
+        for desc in frames {
+            region.frame(desc).iter().step_by(LINE).take(PREFETCHED_LINES).for_each(prefetch);
+        }
+        let mut asked = [BatchDatagram { datagram: &[], owner: None }; BURST];
+        let (mut peers, mut count) = ([Peer::default(); BURST], 0);
+        for desc in frames {
+            let (frame, owner) = (region.frame(desc), owner(desc.queue));
+            let came = match owner {
+                Some(_) => self.steered(frame),
+                None => self.read(frame),
+            };
+            match came {
+                Came::Datagram(peer, datagram) => {
+                    (asked[count], peers[count]) = (BatchDatagram { datagram, owner }, peer);
+                    count += 1;
+                }
+                Came::Arp(request) => self.answer_arp(&request, answers),
+                Came::Echo(peer, message) => self.answer_echo(&peer, message, answers),
+                Came::Segment(peer, reset) => self.answer_tcp(&peer, &reset, answers),
+                Came::Unserved(peer, beginning) => {
+                    self.answer_unserved(&peer, beginning, context.now, answers);
+                }
+                Came::Nothing => {}
+            }
+        }
+        watch.done(BatchStep::Receive);
+        let Station { template, batch, counted, .. } = self;
+        counted.frames += frames.len() as u64;
+        counted.datagrams += count as u64;
+        counted.datagram_bytes +=
+            asked[..count].iter().map(|of| of.datagram.len() as u64).sum::<u64>();
+        batch.serve(&asked[..count], context, watch, |i, id, answer| {
+            reply::send(template, &peers[i], id, answer, counted, answers);
+        });
+    }
+
+    /// What a frame is of which a card has looked at all headers.
+    #[inline]
+    fn steered<'a>(&mut self, frame: &'a [u8]) -> Came<'a> {
+        let whole = || {
+            let packet = frame.get(IP_AT..)?;
+            let len = usize::from(u16::from_be_bytes(*packet.get(2..)?.first_chunk()?));
+            let datagram = packet.get(UDP_AT..len)?;
+            (datagram.len() >= udp::HEADER_LEN).then_some(datagram)
+        };
+        match whole() {
+            Some(datagram) => self.checked(frame, datagram),
+            None => self.malformed(),
+        }
+    }
+
+    /// A datagram for the store whose headers are right.
+    #[inline]
+    fn checked<'a>(&mut self, frame: &'a [u8], datagram: &'a [u8]) -> Came<'a> {
+        let frame = ethernet::Frame::new_unchecked(frame);
+        let packet = ipv4::Packet::new_unchecked(frame.payload());
+        let (src, dst) = (packet.src(), packet.dst());
+        let peer_mac = frame.src();
+        let datagram = udp::Datagram::new_unchecked(datagram);
+        let len = datagram.length();
+        let pseudo = checksum::pseudo_ipv4(src, dst, IpProtocol::UDP, len as u16);
+        if !datagram.is_checksum_valid(pseudo) {
+            return self.malformed();
+        }
+        let peer = Peer { mac: peer_mac, ip: src, port: datagram.src_port() };
+        if self.identity.refuses(&peer) {
+            return self.refused();
+        }
+        let datagram = datagram.into_inner();
+        Came::Datagram(peer, &datagram[udp::HEADER_LEN..len.min(datagram.len())])
+    }
+
+    #[cold]
+    fn refused<'a>(&mut self) -> Came<'a> {
+        self.counted.refused += 1;
+        Came::Nothing
+    }
+
+    #[cold]
+    fn malformed<'a>(&mut self) -> Came<'a> {
+        self.counted.malformed += 1;
+        Came::Nothing
+    }
+
+    #[cold]
+    fn strange<'a>(&mut self) -> Came<'a> {
+        self.counted.strange += 1;
+        Came::Nothing
+    }
+
+    /// What a frame is.
+    fn read<'a>(&mut self, bytes: &'a [u8]) -> Came<'a> {
+        let Ok(frame) = ethernet::Frame::new_checked(bytes) else { return self.malformed() };
+        let is_for_us = frame.dst() == self.identity.mac;
+        match frame.ether_type() {
+            EtherType::IPV4 if is_for_us => self.read_ip(bytes),
+            EtherType::ARP if is_for_us || frame.dst() == MacAddress::BROADCAST => {
+                self.read_arp(&bytes[IP_AT..])
+            }
+            _ => self.strange(),
+        }
+    }
+
+    fn read_arp<'a>(&mut self, bytes: &'a [u8]) -> Came<'a> {
+        let Ok(packet) = arp::Packet::new_checked(bytes) else { return self.malformed() };
+        match arp::Repr::parse(&packet) {
+            Ok(request) if request.operation != arp::REQUEST => self.strange(),
+            Ok(request) if request.dst_ip != self.identity.ip => self.strange(),
+            // One that looks whether the address is taken (RFC 5227) has none of its own yet.
+            Ok(request) if request.src_mac.is_multicast() => self.refused(),
+            Ok(request) => Came::Arp(request),
+            Err(_) => self.malformed(),
+        }
+    }
+
+    fn read_ip<'a>(&mut self, bytes: &'a [u8]) -> Came<'a> {
+        let packet = ipv4::Packet::new_unchecked(&bytes[IP_AT..]);
+        if packet.check_whole().is_err() || !packet.is_checksum_valid() {
+            return self.malformed();
+        }
+        if packet.dst() != self.identity.ip {
+            return self.strange();
+        }
+        if packet.is_fragment() {
+            self.counted.fragments += 1;
+            return Came::Nothing;
+        }
+        let start = IP_AT + packet.header_len();
+        let payload = &bytes[start..IP_AT + packet.total_len()];
+        match packet.protocol() {
+            IpProtocol::UDP => {
+                let Ok(datagram) = udp::Datagram::new_checked(payload) else {
+                    return self.malformed();
+                };
+                if datagram.check_whole().is_err() {
+                    return self.malformed();
+                }
+                match datagram.dst_port() == self.identity.port {
+                    true => self.checked(bytes, &payload[..datagram.length()]),
+                    false => self.read_unserved(bytes, &payload[..datagram.length()]),
+                }
+            }
+            IpProtocol::TCP => self.read_tcp(bytes, payload),
+            IpProtocol::ICMP => self.read_icmp(bytes, payload),
+            _ => self.strange(),
+        }
+    }
+
+    fn read_icmp<'a>(&mut self, bytes: &'a [u8], message: &'a [u8]) -> Came<'a> {
+        let Ok(view) = icmp::Message::new_checked(message) else { return self.malformed() };
+        if !view.is_checksum_valid() {
+            return self.malformed();
+        }
+        if view.message_type() != icmp::MessageType::ECHO_REQUEST || view.code() != 0 {
+            return self.strange();
+        }
+        let frame = ethernet::Frame::new_unchecked(bytes);
+        let ip = ipv4::Packet::new_unchecked(&bytes[IP_AT..]).src();
+        let peer = Peer { mac: frame.src(), ip, port: 0 };
+        if self.identity.is_no_host(&peer) {
+            return self.refused();
+        }
+        Came::Echo(peer, message)
+    }
+
+    #[cold]
+    fn answer_arp(&mut self, request: &arp::Repr, answers: &mut dyn Answers) {
+        self.counted.arp += 1;
+        let sent = reply::arp(&self.identity, request, answers);
+        self.counted.unsent += u64::from(!sent);
+    }
+
+    #[cold]
+    fn answer_echo(&mut self, peer: &Peer, message: &[u8], answers: &mut dyn Answers) {
+        self.counted.echoes += 1;
+        let sent = reply::echo(&self.identity, peer, message, answers);
+        self.counted.unsent += u64::from(!sent);
+    }
+}

@@ -1,0 +1,107 @@
+//! What is said to who asks here for what is not served: a reset of TCP, and that a port of UDP
+//! cannot be reached.
+//!
+//! Nobody answers either of them. The second may be longer than what was asked, so that a core says
+//! it only so often; a reset never is, but for what makes a frame as long as the shortest.
+
+use niclab_packet::checksum;
+use niclab_packet::wire::{IpProtocol, ethernet, ipv4, tcp, udp};
+
+use super::reply::{self, Peer};
+use super::{Came, IP_AT, Station};
+use crate::kvs::protocol::limits::UNREACHABLE_PER_S_MAX;
+use crate::kvs::protocol::time::Moment;
+use crate::service::Answers;
+
+/// What may still be said in the second that is.
+#[derive(Clone, Copy, Debug)]
+pub struct Allowance {
+    second: Moment,
+    left: u32,
+}
+
+impl Default for Allowance {
+    fn default() -> Allowance {
+        Allowance { second: Moment(0), left: UNREACHABLE_PER_S_MAX }
+    }
+}
+
+impl Allowance {
+    /// Takes one, if there is one left now.
+    fn take(&mut self, now: Moment) -> bool {
+        if self.second != now {
+            *self = Allowance { second: now, ..Allowance::default() };
+        }
+        let is_left = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        is_left
+    }
+}
+
+impl Station {
+    /// What a segment of TCP to our address is.
+    #[cold]
+    pub(super) fn read_tcp<'a>(&mut self, bytes: &'a [u8], payload: &'a [u8]) -> Came<'a> {
+        let Ok(segment) = tcp::Segment::new_checked(payload) else { return self.malformed() };
+        let peer = sender(bytes, segment.src_port());
+        let (own, len) = (self.identity.ip, payload.len() as u16);
+        let pseudo = checksum::pseudo_ipv4(peer.ip, own, IpProtocol::TCP, len);
+        if !segment.is_checksum_valid(pseudo) {
+            return self.malformed();
+        }
+        match tcp::Repr::reset(&segment) {
+            Some(reset) if peer.port != 0 && !self.identity.is_no_host(&peer) => {
+                Came::Segment(peer, reset)
+            }
+            _ => self.refused(),
+        }
+    }
+
+    /// What a whole datagram to another port of our address is.
+    #[cold]
+    pub(super) fn read_unserved<'a>(&mut self, bytes: &'a [u8], payload: &'a [u8]) -> Came<'a> {
+        let datagram = udp::Datagram::new_unchecked(payload);
+        let peer = sender(bytes, datagram.src_port());
+        let (own, len) = (self.identity.ip, datagram.length() as u16);
+        let pseudo = checksum::pseudo_ipv4(peer.ip, own, IpProtocol::UDP, len);
+        if !datagram.is_checksum_valid(pseudo) {
+            return self.malformed();
+        }
+        if peer.port == 0 || self.identity.is_no_host(&peer) {
+            return self.refused();
+        }
+        // Its header and 64 bits of what follows (RFC 792), which are UDP's header.
+        let header_len = ipv4::Packet::new_unchecked(&bytes[IP_AT..]).header_len();
+        Came::Unserved(peer, &bytes[IP_AT..][..header_len + udp::HEADER_LEN])
+    }
+
+    #[cold]
+    pub(super) fn answer_tcp(&mut self, peer: &Peer, reset: &tcp::Repr, answers: &mut dyn Answers) {
+        self.counted.resets += 1;
+        let sent = reply::segment(&self.identity, peer, reset, answers);
+        self.counted.unsent += u64::from(!sent);
+    }
+
+    #[cold]
+    pub(super) fn answer_unserved(
+        &mut self,
+        peer: &Peer,
+        beginning: &[u8],
+        now: Moment,
+        answers: &mut dyn Answers,
+    ) {
+        if !self.allowance.take(now) {
+            self.strange();
+            return;
+        }
+        self.counted.unreachable += 1;
+        let sent = reply::unreachable(&self.identity, peer, beginning, answers);
+        self.counted.unsent += u64::from(!sent);
+    }
+}
+
+/// Who sent this packet from that port.
+fn sender(bytes: &[u8], port: u16) -> Peer {
+    let ip = ipv4::Packet::new_unchecked(&bytes[IP_AT..]).src();
+    Peer { mac: ethernet::Frame::new_unchecked(bytes).src(), ip, port }
+}

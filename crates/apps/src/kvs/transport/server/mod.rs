@@ -1,0 +1,154 @@
+//! A server from start to end: a thread for each core, any of which serves any key.
+//!
+//! The calling thread accepts connections and hands them to the workers in turn. Each worker waits
+//! with epoll on its connections and on a UDP socket of its own, among which the kernel spreads
+//! clients.
+
+#[cfg(test)]
+mod tests;
+
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use crate::kvs::codec::context::{Host, ServerStatistics};
+use crate::kvs::store::{DmaSegments, Spread, Statistics, Store};
+use crate::kvs::transport::card::{Identity, Queues};
+use crate::kvs::transport::shared::error::ServerError;
+use crate::kvs::transport::shared::frame_counters::FrameCounters;
+use crate::kvs::transport::shared::{Options, Shared};
+use crate::kvs::transport::socket::accept::accept;
+use crate::kvs::transport::socket::sockets;
+use crate::kvs::transport::socket::worker::{Inbox, Worker};
+use crate::service::Service;
+
+/// Sockets and items, ready to be served.
+#[derive(Debug)]
+pub struct Server {
+    tcp: TcpListener,
+    udp: Vec<UdpSocket>,
+    address: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+/// What a server has done, when it is over.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// Of its connections.
+    pub server: ServerStatistics,
+    /// Of its frames, where a card brought any.
+    pub frames: FrameCounters,
+    /// Of its items.
+    pub statistics: Statistics,
+}
+
+/// A server that has finished. Where a card brings frames this goes on until the card has ended.
+#[derive(Debug)]
+pub struct Finished(Arc<Shared>);
+
+impl Finished {
+    /// What it has done.
+    pub fn ended(&self) -> Ended {
+        let statistics = self.0.store.statistics();
+        let server = self.0.statistics(&statistics);
+        Ended { server, frames: self.0.tally.frames.all(), statistics }
+    }
+}
+
+impl Server {
+    /// Takes address and descriptors; items take memory when they come.
+    ///
+    /// # Errors
+    /// [`ServerError`].
+    pub fn bind(options: Options) -> Result<Server, ServerError> {
+        sockets::allow_descriptors(options.connections_max, options.cores.len())?;
+        let partitions = match options.spread {
+            Spread::Secret => options.partitions,
+            // Each core has one.
+            Spread::Steered => options.cores.len(),
+        };
+        let store = Store::new(options.memory_bytes, partitions, random())?;
+        let store = store.spread_by(options.spread);
+        let is_udp = options.udp.is_on(options.listen.ip());
+        let udp_count = if is_udp { options.cores.len() } else { 0 };
+        let (tcp, udp) = sockets::listen(options.listen, udp_count)?;
+        let address = tcp
+            .local_addr()
+            .map_err(|source| ServerError::System { call: "getsockname", source })?;
+        let shared = Arc::new(Shared::new(store, options, address.port(), is_udp));
+        Ok(Server { tcp, udp, address, shared })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// It serves UDP at the same port.
+    pub fn is_udp(&self) -> bool {
+        self.shared.is_udp
+    }
+
+    /// What serves the same items to frames, for each core's queues of a card. Where keys are
+    /// spread as cards tell them apart ([`Spread::Steered`]), the queue of a core's number has
+    /// requests of its own partition alone, of which the card has looked at all headers (see
+    /// [`Station`](crate::kvs::transport::card::Station::serve)); other queues have anything.
+    ///
+    /// `segments` has DMA segments for each core, in their order, where the card writes items and
+    /// reports events. Then requests of that kind do not come by queues.
+    ///
+    /// # Panics
+    /// If some cores have DMA segments and others have none ([`Store::attach_dma`]).
+    pub fn services(
+        &self,
+        identity: Identity,
+        segments: Vec<DmaSegments>,
+    ) -> Vec<Box<dyn Service>> {
+        let has_dma = !segments.is_empty();
+        if has_dma {
+            self.shared.store.attach_dma(segments.into_iter());
+        }
+        let of = |place| -> Box<dyn Service> {
+            Box::new(Queues::new(Arc::clone(&self.shared), identity, place, has_dma))
+        };
+        (0..self.shared.options.cores.len()).map(of).collect()
+    }
+
+    /// Serves until `stop` is set.
+    ///
+    /// # Errors
+    /// [`ServerError`]: what breaks one thread ends all.
+    pub fn run(self, stop: &AtomicBool) -> Result<Finished, ServerError> {
+        let Server { tcp, udp, shared, .. } = self;
+        let mut udp: Vec<Option<UdpSocket>> = udp.into_iter().map(Some).collect();
+        udp.resize_with(shared.options.cores.len(), || None);
+        let inboxes: Vec<Inbox> =
+            udp.iter().map(|_| Inbox::new()).collect::<Result<_, ServerError>>()?;
+        thread::scope(|scope| {
+            let workers: Vec<_> = (shared.options.cores.iter().zip(&inboxes).zip(udp))
+                .map(|((&core, inbox), udp)| {
+                    let shared = &*shared;
+                    scope.spawn(move || {
+                        let served = Worker::new(shared, inbox, udp)
+                            .and_then(|mut worker| worker.run(core, stop));
+                        // One that breaks must not leave the others waiting.
+                        stop.store(true, Ordering::Relaxed);
+                        served
+                    })
+                })
+                .collect();
+            let accepted = accept(&tcp, &inboxes, &shared, stop);
+            stop.store(true, Ordering::Relaxed);
+            let joined = workers.into_iter().map(|worker| worker.join().unwrap_or(Ok(())));
+            joined.fold(accepted, |all, served| all.and(served))
+        })?;
+        Ok(Finished(shared))
+    }
+}
+
+/// A number that nobody outside can guess.
+fn random() -> u64 {
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    RandomState::new().build_hasher().finish()
+}

@@ -1,0 +1,114 @@
+//! What the threads of a server share, whatever they serve: its items, options and counters.
+
+mod cpu;
+pub mod error;
+pub mod frame_counters;
+pub mod tally;
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use crate::kvs::codec::context::{CpuTime, Host, ServerStatistics};
+use crate::kvs::protocol::time::Moment;
+use crate::kvs::store::{Spread, Statistics, Store};
+use cpu::Cpu;
+use tally::Tally;
+
+/// Most connections that may be asked for: beyond a million, ports of one address are used up.
+pub const CONNECTIONS_MAX: usize = 1 << 20;
+
+/// Connections that may wait to be accepted: a burst of clients is not turned away.
+pub const BACKLOG: i32 = 4096;
+
+/// What is to be served, where and by whom.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Address of both protocols; port 0 stands for any that is free.
+    pub listen: SocketAddr,
+    /// UDP, too.
+    pub udp: Udp,
+    /// A thread on each of these cores.
+    pub cores: Vec<u32>,
+    /// Partitions, where no core has one of its own ([`Spread::Steered`]).
+    pub partitions: usize,
+    /// By what keys are spread over these.
+    pub spread: Spread,
+    /// Memory of items and index, bytes.
+    pub memory_bytes: usize,
+    /// Connections that are served at once.
+    pub connections_max: usize,
+    /// A connection without a word for so long is ended; `None`: never.
+    pub idle_timeout: Option<Duration>,
+    /// Memory for requests that are not whole and answers that are not sent, bytes, of all
+    /// connections together.
+    pub buffers_bytes_max: usize,
+}
+
+/// Whether UDP is served. An answer may be a thousand times as long as its request, and who asks
+/// can name somebody else as sender: so it is not offered to a network unless somebody wants it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Udp {
+    /// Where only this machine can ask.
+    OnLoopback,
+    /// Yes.
+    On,
+    /// No.
+    Off,
+}
+
+impl Udp {
+    /// Whether it is served at this address.
+    pub fn is_on(self, address: IpAddr) -> bool {
+        match self {
+            Udp::OnLoopback => address.is_loopback(),
+            Udp::On => true,
+            Udp::Off => false,
+        }
+    }
+}
+
+/// What all threads have in common.
+#[derive(Debug)]
+pub struct Shared {
+    pub(super) store: Store,
+    pub(super) tally: Tally,
+    cpu: Cpu,
+    pub(super) options: Options,
+    pub(super) start: Instant,
+    port: u16,
+    pub(super) is_udp: bool,
+}
+
+impl Shared {
+    /// What a server begins with.
+    pub fn new(store: Store, options: Options, port: u16, is_udp: bool) -> Shared {
+        let (tally, cpu) = Default::default();
+        Shared { store, tally, cpu, options, start: Instant::now(), port, is_udp }
+    }
+}
+
+impl Host for Shared {
+    fn statistics(&self, store: &Statistics) -> ServerStatistics {
+        ServerStatistics {
+            address: Some(self.options.listen.ip()),
+            backlog: BACKLOG as u64,
+            max_connections: self.options.connections_max as u64,
+            threads: self.options.cores.len() as u64,
+            uptime_s: self.start.elapsed().as_secs(),
+            port: self.port,
+            is_udp: self.is_udp,
+            idle_timeout_s: self.options.idle_timeout.map_or(0, |time| time.as_secs()),
+            ..self.tally.statistics(&store.stored)
+        }
+    }
+
+    fn cpu_time(&self) -> CpuTime {
+        self.cpu.time(Instant::now())
+    }
+}
+
+/// The time of day, as the store is told it.
+pub fn moment() -> Moment {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Moment(u32::try_from(since.as_secs()).unwrap_or(u32::MAX))
+}

@@ -1,0 +1,224 @@
+//! Modules that stand on top of each other: a file names its own module and those below it.
+
+use crate::rules::Offence;
+use crate::source::{File, Line};
+
+/// Modules of a folder, from the bottom up. Those of one level do not name each other. `mod.rs` of
+/// the folder itself may name all; nobody else names what it re-exports.
+pub struct Layers {
+    pub folder: &'static str,
+    pub levels: &'static [&'static [&'static str]],
+}
+
+/// Every module of such a folder is here.
+pub const LAYERS: &[Layers] = &[
+    Layers {
+        folder: "crates/apps/src/kvs",
+        levels: &[&["protocol"], &["store"], &["codec"], &["transport"]],
+    },
+    Layers {
+        folder: "crates/apps/src/kvs/codec",
+        levels: &[&["context"], &["statistics"], &["binary", "text"], &["session"], &["datagram"]],
+    },
+    Layers {
+        folder: "crates/apps/src/kvs/transport",
+        levels: &[&["shared"], &["card", "socket"], &["server"]],
+    },
+];
+
+/// Folder, a module below it that it does not name all the same, and why.
+const NOT_NAMED: &[(&str, &str, &str)] = &[
+    ("crates/apps/src/kvs/store", "kvs::protocol::binary", "a store knows no bytes of the wire"),
+    ("crates/apps/src/kvs/store", "kvs::protocol::datagram", "a store knows no bytes of the wire"),
+];
+
+pub fn upward_names(files: &[File]) -> Vec<Offence> {
+    let mut found = Vec::new();
+    for file in files.iter().filter(|file| file.path.ends_with(".rs")) {
+        let layers = LAYERS.iter().filter_map(|of| Some((of, below(of.folder, &file.path)?)));
+        let layers: Vec<(&Layers, &str)> = layers.collect();
+        if layers.is_empty() {
+            continue;
+        }
+        let mut report = |line: usize, text: String| {
+            found.push(Offence { path: file.path.clone(), line: line + 1, text });
+        };
+        for (of, own) in &layers {
+            if level(of, own).is_none() {
+                report(0, format!("LAYERS has no {own} in {}", of.folder));
+            }
+        }
+        for (line, path) in named_paths(file) {
+            let layers = layers.iter().filter(|(of, own)| !may_name(of, own, &path));
+            layers.for_each(|(_, own)| report(line, format!("{own} names {}", path.join("::"))));
+            for (folder, module, why) in NOT_NAMED {
+                let module: Vec<&str> = module.split("::").collect();
+                if below(folder, &file.path).is_some() && path.starts_with(&module) {
+                    report(line, format!("{}: {why}", path.join("::")));
+                }
+            }
+        }
+    }
+    found
+}
+
+/// The module of a folder that a file is of; `None` for the folder's own `mod.rs`, and elsewhere.
+fn below<'a>(folder: &str, path: &'a str) -> Option<&'a str> {
+    let rest = path.strip_prefix(folder)?.strip_prefix('/')?;
+    let module = rest.split('/').next()?;
+    let module = module.strip_suffix(".rs").unwrap_or(module);
+    (module != "mod").then_some(module)
+}
+
+fn level(layers: &Layers, module: &str) -> Option<usize> {
+    layers.levels.iter().position(|level| level.contains(&module))
+}
+
+fn may_name(layers: &Layers, own: &str, path: &[&str]) -> bool {
+    let Some(rest) = path.strip_prefix(&module_of(layers.folder)[..]) else { return true };
+    let Some(named) = rest.first() else { return false };
+    *named == own || level(layers, named) < level(layers, own) && level(layers, named).is_some()
+}
+
+/// The module that a file or folder is, from the root of its crate.
+fn module_of(path: &str) -> Vec<&str> {
+    let inside = path.split_once("/src/").map_or("", |(_, inside)| inside);
+    let mut module: Vec<&str> = inside.trim_end_matches(".rs").split('/').collect();
+    if module.last().is_some_and(|last| ["mod", "lib", "main"].contains(last)) {
+        module.pop();
+    }
+    module
+}
+
+/// What braces hold.
+enum Scope<'a> {
+    Block,
+    Module(&'a str),
+    /// The group of a `use`, and what stands before it.
+    Group(Vec<&'a str>),
+}
+
+/// Paths that begin with `crate`, `self` or `super`, with their lines, from the root of the crate.
+fn named_paths(file: &File) -> Vec<(usize, Vec<&str>)> {
+    let tokens = tokens(&file.lines);
+    let token = |at: usize| tokens.get(at).map_or("", |(_, token)| *token);
+    let (mut scopes, mut found, mut at) = (Vec::new(), Vec::new(), 0);
+    while at < tokens.len() {
+        match token(at) {
+            "{" => scopes.push(Scope::Block),
+            "}" => drop(scopes.pop()),
+            "mod" if token(at + 2) == "{" => {
+                scopes.push(Scope::Module(token(at + 1)));
+                at += 2;
+            }
+            word if is_word(word) => {
+                let mut path = match scopes.last() {
+                    Some(Scope::Group(before)) => before.clone(),
+                    _ => Vec::new(),
+                };
+                let line = tokens[at].0;
+                // `pub(in crate::…)` says who may name it, and names nothing.
+                let is_visibility = at > 1 && token(at - 1) == "in" && token(at - 2) == "(";
+                path.push(word);
+                while token(at + 1) == "::" && is_word(token(at + 2)) {
+                    at += 2;
+                    path.push(token(at));
+                }
+                if token(at + 1) == "::" && token(at + 2) == "{" {
+                    at += 2;
+                    scopes.push(Scope::Group(path));
+                } else if !is_visibility {
+                    found.extend(resolved(&file.path, &scopes, &path).map(|path| (line, path)));
+                }
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    found
+}
+
+fn resolved<'a>(file: &'a str, scopes: &[Scope<'a>], path: &[&'a str]) -> Option<Vec<&'a str>> {
+    if !["crate", "self", "super"].contains(path.first()?) || path.len() == 1 {
+        return None;
+    }
+    let mut module = module_of(file);
+    module.extend(scopes.iter().filter_map(|scope| match scope {
+        Scope::Module(name) => Some(*name),
+        _ => None,
+    }));
+    for part in path {
+        match *part {
+            "crate" => module.clear(),
+            "self" => {}
+            "super" => drop(module.pop()),
+            name => module.push(name),
+        }
+    }
+    Some(module)
+}
+
+fn is_word(token: &str) -> bool {
+    token.starts_with(|c: char| c.is_alphabetic() || c == '_' || c == '*')
+}
+
+/// Words, `::`, and all other characters one by one, each with its line.
+fn tokens(lines: &[Line]) -> Vec<(usize, &str)> {
+    let mut found = Vec::new();
+    for (number, line) in lines.iter().enumerate() {
+        let mut rest = line.code.trim_start();
+        while let Some(first) = rest.chars().next() {
+            let is_part = |c: char| c.is_alphanumeric() || c == '_';
+            let len = match first {
+                _ if is_part(first) => rest.find(|c| !is_part(c)).unwrap_or(rest.len()),
+                ':' if rest.starts_with("::") => 2,
+                _ => first.len_utf8(),
+            };
+            found.push((number, &rest[..len]));
+            rest = rest[len..].trim_start();
+        }
+    }
+    found
+}
+
+#[test]
+fn names_that_lead_upwards_are_found_however_they_are_written() {
+    let offences = |path: &str, text: &str| {
+        let found = upward_names(&[crate::source::file(path, text)]);
+        found.into_iter().map(|of| (of.line, of.text)).collect::<Vec<_>>()
+    };
+    let store = "crates/apps/src/kvs/store/log.rs";
+    for text in [
+        "use crate::kvs::codec::text;",
+        "use crate::kvs::{codec::text, protocol};",
+        "use crate::{kvs::{protocol::{time, hash}, transport}, service};",
+        "use super::super::codec;",
+        "fn f() { super::super::codec::f() }",
+        "mod a {\n    use super::super::super::codec;\n}",
+        "use crate::kvs::protocol::binary::Head;",
+        "use crate::kvs::*;",
+        "use crate::kvs as all;",
+    ] {
+        let found = offences(store, text);
+        assert_eq!(found.len(), 1, "{text}: {found:?}");
+    }
+    let told = offences(store, "//\nuse super::super::{codec::{self, text}, protocol};");
+    assert_eq!(
+        told,
+        [(2, "store names kvs::codec".to_owned()), (2, "store names kvs::codec::text".to_owned()),]
+    );
+    for text in [
+        "use crate::kvs::{protocol::{time, hash}, store::item};",
+        "use super::item;\nmod tests {\n    use super::super::item;\n    use super::*;\n}",
+        "use crate::service;\nuse std::codec;",
+        "// crate::kvs::codec",
+        "pub(in crate::kvs) fn f() {}",
+    ] {
+        assert_eq!(offences(store, text), [], "{text}");
+    }
+    let text = "crates/apps/src/kvs/codec/text/mod.rs";
+    assert_eq!(offences(text, "use super::binary;").len(), 1);
+    assert_eq!(offences(text, "use super::context;\nuse crate::kvs::store;"), []);
+    assert_eq!(offences("crates/apps/src/kvs/mod.rs", "use self::codec;"), []);
+    assert_eq!(offences("crates/apps/src/kvs/other.rs", "").len(), 1);
+}
