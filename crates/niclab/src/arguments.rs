@@ -109,8 +109,6 @@ pub enum Command {
         #[arg(long, value_name = "FILE")]
         workload: PathBuf,
     },
-    /// Measure how fast the software card is here, beside the peers of benches/peers
-    Bench(BenchArguments),
     /// Say what differs between runs or devices, the first one being the baseline
     #[command(after_long_help = COMPARE_EXAMPLES)]
     Compare(CompareArguments),
@@ -661,74 +659,6 @@ fn share(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
     let share = number.map(|percent| percent / 100.0).filter(|share| (0.0..1.0).contains(share));
     share.ok_or_else(|| "give a percentage below 100, such as 5%".to_owned())
-}
-
-/// What `niclab bench` takes.
-#[derive(Args, Debug)]
-pub struct BenchArguments {
-    /// What to measure [default: all]
-    #[arg(value_enum, value_name = "WHAT")]
-    pub subjects: Vec<BenchSubject>,
-    /// Sets of rules for `acl`, as ClassBench writes them [default: generated ones]
-    #[arg(long, value_name = "FILE", num_args = 1..)]
-    pub rules: Vec<PathBuf>,
-    /// Pairs of slices, ours and the peer's; fewer than 30 decide nothing, fewer than 6 have no
-    /// interval [default: 31]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub pairs: Option<u32>,
-    /// Where benches/peers/build put the peers [default: target/peers]
-    #[arg(long, value_name = "DIR")]
-    pub peers: Option<PathBuf>,
-    /// The core that both take in turn; of two hosts, the client's [default: 1, if there is one]
-    #[arg(long, value_name = "N")]
-    pub core: Option<usize>,
-}
-
-/// What can be measured.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum BenchSubject {
-    /// Ternary rules in the root group
-    Acl,
-    /// Forwarding while the same core changes rules
-    Beside,
-    /// Sixteen groups one behind the other, against one
-    Chain,
-    /// Round trips over the stack of the kernel, against sockperf
-    Echo,
-    /// Look-ups in the exact-match table
-    Exact,
-    /// Frames over AF_XDP, there and back, beside testpmd
-    Forward,
-    /// Generated packets
-    Generator,
-    /// Pages of an HTTP server, beside wrk
-    Http,
-    /// New keys and new rules
-    Insert,
-    /// The key-value store behind the card's queues: steered by key, beside RSS
-    Kvs,
-    /// The same over sockets of the kernel, beside memcached
-    KvsSockets,
-    /// Gets and sets of memcached, beside memcaslap
-    Memcached,
-    /// All that happens to a packet
-    Pipeline,
-    /// Longest prefixes of routing tables
-    Prefixes,
-    /// Programs of the card, beside DPDK's SWX pipeline
-    Program,
-    /// Entries of a program's tables that change, beside DPDK's SWX pipeline
-    ProgramUpdate,
-    /// Sets of Redis, beside redis-benchmark
-    Redis,
-    /// Receive-side scaling hashes
-    Rss,
-    /// The software card on two cores, against one
-    Scaling,
-    /// Bulk data over the stack of the kernel, against iperf3
-    Stream,
-    /// Rules that change beside a reader
-    Update,
 }
 
 /// What `niclab export` takes.

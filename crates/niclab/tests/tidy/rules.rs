@@ -259,6 +259,7 @@ pub const MAY_KNOW: &[(&str, &[&str])] = &[
     ("files", &[]),
     ("histogram", &[]),
     ("packet", &["files"]),
+    ("peer", &["files"]),
     ("table", &[]),
     ("result", &["files", "histogram"]),
     ("nic", &["packet", "table"]),
@@ -270,15 +271,15 @@ pub const MAY_KNOW: &[(&str, &[&str])] = &[
     ("card", &["apps", "nic", "packet", "port", "program"]),
     (
         "device",
-        &["apps", "card", "files", "load", "nic", "packet", "pairing", "port", "probe", "program"],
+        &["apps", "card", "files", "load", "nic", "packet", "peer", "port", "probe", "program"],
     ),
     ("lab", &["device", "files", "load", "packet", "result"]),
     ("report", &["result"]),
     (
         "niclab",
         &[
-            "apps", "bench", "card", "device", "files", "lab", "load", "nic", "packet", "program",
-            "report", "result",
+            "apps", "card", "device", "files", "lab", "load", "nic", "packet", "program", "report",
+            "result",
         ],
     ),
 ];
