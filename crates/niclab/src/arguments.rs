@@ -1,5 +1,7 @@
 //! What can be typed.
 
+mod ctl;
+
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -12,6 +14,7 @@ use niclab_lab::placement::{Cpu, UnknownLabel, Way};
 use niclab_lab::published::Card;
 
 use crate::kvs::Bytes;
+pub use ctl::{CtlArguments, CtlCommand, OfApplication, OfProgram, OfTables, TableWords};
 
 /// Tells the truth about a network card, and gives you one you can program.
 #[derive(Debug, Parser)]
@@ -510,36 +513,10 @@ impl FromStr for BalanceBy {
 /// The commands of `niclab nic`.
 #[derive(Debug, Subcommand)]
 pub enum NicCommand {
-    /// Tell a card that runs what to do, or ask it
+    /// Ask a card that runs, or have it do something
     ///
-    /// `counters` asks what it has counted, `stop` ends it, a `flow` command is carried out on the
-    /// port that it names, as testpmd writes it, and `rss PORT` says how a port spreads frames, or
-    /// changes it: `rss 0 queues 0 1 end`, `rss 0 reta (0,1),(7,0)`, `rss 0 key … types ip end`.
-    /// `capture PORT FILE` writes what comes and leaves by a port into a trace of packets, with
-    /// `count N` no more than so many, and `capture PORT off` ends that. `program load FILE
-    /// [TABLES]` has another program decide about frames, with a file of its tables, and `program
-    /// none` none; `program show` says how many entries its tables have, `program register ARRAY
-    /// INDEX` what a register has, `program counter ARRAY INDEX` a counter, and `program digests
-    /// NAME` what it has told since. `table add`, `modify`, `delete` and `setdefault` change tables
-    /// as packet tests write it, `table transaction` several at once, with `;` between them, and
-    /// `table load FILE` a file of them; with `--replace` before the file, the tables that it names
-    /// have nothing else afterwards.
-    /// `table show` says how much each table has, `table show TABLE` what, and with `--json` either
-    /// is a file that `table load` takes.
-    /// `application` says which applications there are and what they own. With `application NAME`
-    /// before it, what begins with `program` or `table` is for the program of an application;
-    /// `program ring NAME INDEX` and `program window NAME OFFSET BYTES` show its memory.
-    Ctl {
-        /// Its socket, as `niclab nic --control` was given it
-        #[arg(long, value_name = "PATH")]
-        control: PathBuf,
-        /// Print the answer as the card gives it: a JSON object
-        #[arg(long)]
-        json: bool,
-        /// The command, in one word or several
-        #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
-        words: Vec<String>,
-    },
+    /// Each command has help of its own, as in `niclab nic ctl capture --help`.
+    Ctl(CtlArguments),
 }
 
 /// The commands of `niclab profile`.

@@ -256,6 +256,7 @@ const WORDING: &[(&str, &str)] = &[
 
 /// Crate, and the crates of this workspace it may depend on (tests may use any).
 pub const MAY_KNOW: &[(&str, &[&str])] = &[
+    ("control", &[]),
     ("files", &[]),
     ("histogram", &[]),
     ("packet", &["files"]),
@@ -278,8 +279,8 @@ pub const MAY_KNOW: &[(&str, &[&str])] = &[
     (
         "niclab",
         &[
-            "apps", "card", "device", "files", "lab", "load", "nic", "packet", "program", "report",
-            "result",
+            "apps", "card", "control", "device", "files", "lab", "load", "nic", "packet",
+            "program", "report", "result",
         ],
     ),
 ];
