@@ -5,30 +5,13 @@
 
 #![forbid(unsafe_code)]
 
-mod peer;
 mod statistics;
 
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-pub use peer::Peer;
+use niclab_peer::{Answer, PeerError};
+
 pub use statistics::{Interval, median_interval};
-
-/// Where `benches/peers/build` puts the peers of this program: beside its own directory, as
-/// `target/peers` is beside `target/release`. This ignores the working directory, which may be
-/// anybody's, and every directory that another user may have made, such as one below `/tmp`.
-pub fn peers() -> PathBuf {
-    peers_of(&std::env::current_exe().unwrap_or_default())
-}
-
-fn peers_of(own: &Path) -> PathBuf {
-    // `target/release/niclab`, or a test in `target/debug/deps`.
-    let places = || own.ancestors().skip(2).take(2).map(|place| place.join("peers"));
-    let found = places().find(|place| place.is_dir() && niclab_files::is_trusted(place));
-    // Where there are none: nobody can put anything below a program.
-    let none = || places().find(|place| !place.exists()).unwrap_or_else(|| own.join("peers"));
-    found.unwrap_or_else(none)
-}
 
 /// Fewest pairs that decide a bar.
 pub const PAIRS_MIN: usize = 30;
@@ -36,38 +19,10 @@ pub const PAIRS_MIN: usize = 30;
 /// Longest slice of a pair, in milliseconds.
 pub const SLICE_MS_MAX: u64 = 50;
 
-/// What one side did in a slice, or a peer answered.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Answer {
-    /// Operations done.
-    pub ops: u64,
-    /// Nanoseconds they took.
-    pub ns: u64,
-    /// What else the peer said, such as a checksum.
-    pub rest: Vec<u64>,
-}
-
-impl Answer {
-    /// Returns operations per second.
-    pub fn rate(&self) -> f64 {
-        self.ops as f64 * 1e9 / self.ns.max(1) as f64
-    }
-}
-
 /// Why a paired benchmark could not be run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PairingError {
-    /// The peer's answer is not `ops ns ...`, or it is an error.
-    #[error("peer {peer} answered {answer:?} to {command:?}")]
-    Answer {
-        /// The program.
-        peer: String,
-        /// What it was told.
-        command: String,
-        /// What it said.
-        answer: String,
-    },
     /// Both sides must give the same results for their speeds to be compared.
     #[error("peer {peer} computed {theirs:#018x} where we have {ours:#018x}: not the same work")]
     Checksum {
@@ -78,12 +33,15 @@ pub enum PairingError {
         /// The peer's checksum.
         theirs: u64,
     },
-    /// A pipe or a system call failed.
-    #[error("{what}: {source}")]
-    Io {
-        /// What was tried.
-        what: String,
-        /// Why it failed.
+    /// A peer failed.
+    #[error(transparent)]
+    Peer(#[from] PeerError),
+    /// This thread cannot be kept on a core.
+    #[error("pin to core {core}: {source}")]
+    Pin {
+        /// The core.
+        core: usize,
+        /// Why not.
         source: std::io::Error,
     },
 }
@@ -158,30 +116,13 @@ pub fn slice(ms: u64, mut work: impl FnMut() -> u64) -> Answer {
 pub fn pin(core: usize) -> Result<(), PairingError> {
     let mut cores = rustix::thread::CpuSet::new();
     cores.set(core);
-    rustix::thread::sched_setaffinity(None, &cores).map_err(|error| PairingError::Io {
-        what: format!("pin to core {core}"),
-        source: error.into(),
-    })
+    rustix::thread::sched_setaffinity(None, &cores)
+        .map_err(|error| PairingError::Pin { core, source: error.into() })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn peers_that_somebody_else_may_have_put_there_are_none() {
-        use std::os::unix::fs::PermissionsExt;
-
-        let directory = tempfile::tempdir().unwrap();
-        let (target, own) = (directory.path(), directory.path().join("release/niclab"));
-        let place = target.join("peers");
-        assert_eq!(peers_of(&own), place, "where they would be");
-        std::fs::create_dir(&place).unwrap();
-        assert_eq!(peers_of(&own), place);
-        let wide = std::fs::Permissions::from_mode(0o777);
-        std::fs::set_permissions(&place, wide).unwrap();
-        assert_ne!(peers_of(&own), place);
-    }
 
     fn answer<E>(ops: u64) -> Result<Answer, E> {
         Ok(Answer { ops, ns: 1_000_000_000, rest: Vec::new() })

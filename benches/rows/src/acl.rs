@@ -12,7 +12,7 @@ use niclab_nic::rule::{Action, Pattern, Rule as NicRule};
 use niclab_nic::{Nic, NicConfig, Operation, RuleError, RuleId, Worker};
 use niclab_packet::key::{Depth, Key, field};
 use niclab_packet::wire::IpProtocol;
-use niclab_pairing::{PairingError, Peer};
+use niclab_peer::{Peer, PeerError};
 use niclab_table::Span;
 
 use crate::frames::Frames;
@@ -201,7 +201,7 @@ pub(crate) fn agree(found: &[u32], peer: &mut Peer) -> Result<(), BenchError> {
     let theirs: Vec<u32> = theirs.collect();
     if theirs.len() != found.len() {
         let (command, answer) = ("match".to_owned(), format!("{} rules", theirs.len()));
-        return Err(PairingError::Answer { peer: peer.name().to_owned(), command, answer }.into());
+        return Err(PeerError::Answer { peer: peer.name().to_owned(), command, answer }.into());
     }
     for (packet, (&ours, &theirs)) in found.iter().zip(&theirs).enumerate() {
         if ours != theirs {

@@ -14,7 +14,8 @@ use niclab_apps::forward::swap_macs;
 use niclab_nic::limits::BURST;
 use niclab_nic::rule::{Action, Pattern, Rule};
 use niclab_nic::{Nic, NicConfig, Operation, RuleError, RuleId, TemplateTable, Worker};
-use niclab_pairing::{Answer, alternate};
+use niclab_pairing::alternate;
+use niclab_peer::Answer;
 
 use crate::frames::Frames;
 use crate::insert::{self, line, pattern, tuple};

@@ -8,7 +8,8 @@ use niclab_nic::limits::BURST;
 use niclab_nic::rule::{Action, Pattern, Rule};
 use niclab_nic::{Nic, NicConfig, Operation, Worker};
 use niclab_packet::key::{Key, field};
-use niclab_pairing::{Answer, alternate, slice};
+use niclab_pairing::{alternate, slice};
+use niclab_peer::Answer;
 
 use crate::frames::Frames;
 use crate::insert::{pattern, tuple};

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use niclab_nic::memory::Region;
-use niclab_pairing::{Answer, Peer};
+use niclab_peer::{Answer, Peer};
 use niclab_program::{Change, Entry, Invocation, Key, Part, Pipeline, Program, Worker};
 
 use crate::keys::mix;

@@ -2,7 +2,8 @@
 
 use std::hint::black_box;
 
-use niclab_pairing::{Answer, Peer, slice};
+use niclab_pairing::slice;
+use niclab_peer::{Answer, Peer};
 use niclab_table::{BURST_MAX, Config, Domain, Exact, Pages, Participant, Reader};
 
 use crate::keys::{self, PROBES};

@@ -8,7 +8,8 @@ use niclab_nic::limits::BURST;
 use niclab_nic::memory::{Desc, Region};
 use niclab_packet::stack::{Layer, build_with_len};
 use niclab_packet::wire::{IpProtocol, ethernet, ipv4, tcp, udp};
-use niclab_pairing::{Answer, slice};
+use niclab_pairing::slice;
+use niclab_peer::Answer;
 
 use crate::BenchError;
 use crate::sets::Packet;

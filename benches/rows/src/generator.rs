@@ -7,7 +7,7 @@ use niclab_load::lane::{BURST, Inlet, Outlet};
 use niclab_load::{Arrivals, Load, Rate, drive};
 use niclab_packet::flow::FlowSpec;
 use niclab_packet::size::FrameSizes;
-use niclab_pairing::Answer;
+use niclab_peer::Answer;
 
 use crate::{Bench, BenchError, Measured};
 

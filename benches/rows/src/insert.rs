@@ -9,7 +9,7 @@ use std::time::Instant;
 use niclab_nic::rule::{Action, Pattern, Rule};
 use niclab_nic::{Nic, NicConfig, Operation, RuleError, Template, TemplateAction, TemplateTable};
 use niclab_packet::key::Key;
-use niclab_pairing::Answer;
+use niclab_peer::Answer;
 use niclab_table::{Domain, Exact, Pages};
 
 use crate::exact::{config, start};

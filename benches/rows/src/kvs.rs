@@ -10,7 +10,8 @@ pub use niclab_device::soft::kvs::Build;
 pub use niclab_device::soft::kvs::Keys;
 use niclab_device::soft::kvs::{Asked, Staged};
 use niclab_nic::limits::BURST;
-use niclab_pairing::{Answer, alternate};
+use niclab_pairing::alternate;
+use niclab_peer::Answer;
 
 use crate::{Bench, BenchError, Measured, Slices, median};
 

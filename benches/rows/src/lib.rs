@@ -4,12 +4,14 @@
 //! of slices in turn (`niclab-pairing`): met where the whole interval of the median ratio reaches
 //! the goal and our median rate reaches the floor. The peer of some rows is the same code without
 //! what the row is about. Where the peer is not built our rate is measured alone, and nothing is
-//! decided; a row that has no peer is decided by its floor. This crate prints nothing.
+//! decided; a row that has no peer is decided by its floor. `command` alone prints.
 #![forbid(unsafe_code)]
 
 pub mod acl;
 pub mod beside;
+mod calm;
 pub mod chain;
+pub mod command;
 pub mod echo;
 pub mod entries;
 pub mod exact;
@@ -28,6 +30,7 @@ pub mod rss;
 pub mod scaling;
 pub mod servers;
 pub mod sets;
+pub mod sheet;
 pub mod sockperf;
 pub mod stores;
 pub mod stream;
@@ -44,7 +47,8 @@ use niclab_nic::toeplitz::ToeplitzError;
 use niclab_nic::{NicError, RuleError};
 use niclab_packet::BuildError;
 use niclab_packet::trace::TraceError;
-use niclab_pairing::{Answer, Interval, PAIRS_MIN, PairingError, Peer, alternate, median_interval};
+use niclab_pairing::{Interval, PAIRS_MIN, PairingError, alternate, median_interval};
+use niclab_peer::{Answer, Peer, PeerError};
 use niclab_table::{CreateError, InsertError};
 
 pub use niclab_pairing::Pairs;
@@ -68,7 +72,7 @@ pub struct Bench {
 
 impl Default for Bench {
     fn default() -> Bench {
-        let peers = niclab_pairing::peers();
+        let peers = niclab_peer::peers();
         Bench { core: 1, other: Some(0), pairs: PAIRS_MIN + 1, peers, slice_ms: 25 }
     }
 }
@@ -252,9 +256,12 @@ pub enum BenchError {
         /// What has it.
         package: &'static str,
     },
-    /// The peer failed, or disagrees.
+    /// The peer disagrees, or a pair could not be run.
     #[error(transparent)]
     Pairing(#[from] PairingError),
+    /// The peer failed.
+    #[error(transparent)]
+    Peer(#[from] PeerError),
     /// A program of others failed.
     #[error("{program}: {said}")]
     Program {

@@ -18,7 +18,8 @@ use niclab_nic::rule::{Action, Pattern, Rule};
 use niclab_nic::{Nic, NicConfig, NicError, RuleError, RuleId, Worker};
 use niclab_packet::key::{Key, field};
 use niclab_packet::trace::{Endian, Format, LINK_ETHERNET, Record, Resolution, Writer};
-use niclab_pairing::{Answer, PairingError, Peer, slice};
+use niclab_pairing::slice;
+use niclab_peer::{Answer, Peer, PeerError};
 
 use crate::frames::Frames;
 use crate::keys::{indices, mix};
@@ -85,7 +86,7 @@ fn agree(counts: &[u64], peer: &mut Peer) -> Result<(), BenchError> {
     let theirs: Vec<u64> = answer.split(' ').filter_map(|word| word.parse().ok()).collect();
     if theirs.len() != counts.len() {
         let (command, answer) = ("count".to_owned(), format!("{} counts", theirs.len()));
-        return Err(PairingError::Answer { peer: peer.name().to_owned(), command, answer }.into());
+        return Err(PeerError::Answer { peer: peer.name().to_owned(), command, answer }.into());
     }
     for (rule, (&ours, &theirs)) in counts.iter().zip(&theirs).enumerate() {
         if ours != theirs {

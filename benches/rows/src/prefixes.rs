@@ -16,7 +16,7 @@ use niclab_packet::BuildError;
 use niclab_packet::key::{Key, field};
 use niclab_packet::stack::{Layer, build_with_len};
 use niclab_packet::wire::{IpProtocol, ethernet, ipv4, ipv6, udp};
-use niclab_pairing::Peer;
+use niclab_peer::Peer;
 
 use crate::acl::{PACKETS, agree, built, peer_built};
 use crate::frames::Frames;

@@ -12,7 +12,8 @@ use std::path::Path;
 use niclab_device::cases::ROUTER;
 use niclab_nic::limits::BURST;
 use niclab_packet::trace::{Endian, Format, LINK_ETHERNET, Record, Resolution, Writer};
-use niclab_pairing::{Answer, PairingError, Peer, slice};
+use niclab_pairing::slice;
+use niclab_peer::{Answer, Peer, PeerError};
 use niclab_program::{Change, Entry, Fate, Invocation, Lost, Part, Pipeline, Program, Worker};
 
 use crate::frames::Frames;
@@ -146,7 +147,7 @@ fn agree(peer: &mut Peer, directory: &Path, router: &mut Router) -> Result<(), B
         false => {
             let answer = format!("{} lines for {} frames", said.lines().count(), ours.len());
             let command = "send".to_owned();
-            Err(PairingError::Answer { peer: peer.name().to_owned(), command, answer }.into())
+            Err(PeerError::Answer { peer: peer.name().to_owned(), command, answer }.into())
         }
     }
 }

@@ -11,7 +11,8 @@ use std::time::Duration;
 use niclab_load::requests::{
     KeyLength, Keys, Order, Pace, Protocol, Requested, Requests, Values, fill, run,
 };
-use niclab_pairing::{Answer, alternate};
+use niclab_pairing::alternate;
+use niclab_peer::Answer;
 use tempfile::TempDir;
 
 use crate::servers::{Program, Server, Service};

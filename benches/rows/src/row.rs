@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::ValueEnum;
 use niclab_nic::limits::BURST;
 
 use crate::chain::{Finds, Masks};
@@ -19,49 +20,49 @@ use crate::{
 };
 
 /// What can be asked for by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Subject {
-    /// Ternary rules in the root group.
+    /// Ternary rules in the root group
     Acl,
-    /// Forwarding while the same core changes rules.
+    /// Forwarding while the same core changes rules
     Beside,
-    /// Groups one behind the other.
+    /// Sixteen groups one behind the other, against one
     Chain,
-    /// Round trips over the stack of the kernel.
+    /// Round trips over the stack of the kernel, against sockperf
     Echo,
-    /// Look-ups in the exact-match table.
+    /// Look-ups in the exact-match table
     Exact,
-    /// Frames over AF_XDP, there and back.
+    /// Frames over AF_XDP, there and back, beside testpmd
     Forward,
-    /// The generator.
+    /// Generated packets
     Generator,
-    /// Pages of an HTTP server.
+    /// Pages of an HTTP server, beside wrk
     Http,
-    /// New keys and new rules.
+    /// New keys and new rules
     Insert,
-    /// The key-value store behind the card's queues.
+    /// The key-value store behind the card's queues: steered by key, beside RSS
     Kvs,
-    /// The same over sockets of the kernel.
+    /// The same over sockets of the kernel, beside memcached
     KvsSockets,
-    /// Gets and sets of memcached.
+    /// Gets and sets of memcached, beside memcaslap
     Memcached,
-    /// All that happens to a packet.
+    /// All that happens to a packet
     Pipeline,
-    /// Longest prefixes of routing tables.
+    /// Longest prefixes of routing tables
     Prefixes,
-    /// Programs of the card.
+    /// Programs of the card, beside DPDK's SWX pipeline
     Program,
-    /// Entries of a program's tables that change.
+    /// Entries of a program's tables that change, beside DPDK's SWX pipeline
     ProgramUpdate,
-    /// Sets of Redis.
+    /// Sets of Redis, beside redis-benchmark
     Redis,
-    /// Receive-side scaling.
+    /// Receive-side scaling hashes
     Rss,
-    /// More cores for the same card.
+    /// The software card on two cores, against one
     Scaling,
-    /// Bulk data over the stack of the kernel.
+    /// Bulk data over the stack of the kernel, against iperf3
     Stream,
-    /// Rules that change beside a reader.
+    /// Rules that change beside a reader
     Update,
 }
 

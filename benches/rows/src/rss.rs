@@ -6,7 +6,8 @@
 use std::hint::black_box;
 
 use niclab_nic::toeplitz::{HashPath, MICROSOFT_KEY, Toeplitz};
-use niclab_pairing::{Answer, PairingError, Peer, slice};
+use niclab_pairing::{PairingError, slice};
+use niclab_peer::{Answer, Peer};
 
 use crate::keys::mix;
 use crate::{Bench, BenchError, Measured};

@@ -8,7 +8,8 @@ use niclab_device::soft::clocked;
 use niclab_device::{Arrivals, Function, Load, Placement, Rate, Receive, Setup};
 use niclab_packet::flow::FlowSpec;
 use niclab_packet::size::FrameSizes;
-use niclab_pairing::{Answer, alternate};
+use niclab_pairing::alternate;
+use niclab_peer::Answer;
 
 use crate::{Bench, BenchError, Measured, Slices, median};
 

@@ -15,7 +15,8 @@ use niclab_apps::kvs::transport::{self, Options, ServerError, Udp};
 use niclab_load::requests::{
     KeyLength, Keys, Order, Pace, Protocol, Requested, Requests, Values, fill, run,
 };
-use niclab_pairing::{Answer, alternate, in_turn, pin};
+use niclab_pairing::{alternate, in_turn, pin};
+use niclab_peer::Answer;
 
 use crate::servers::{Server, Service};
 use crate::{Bar, Bench, BenchError, Measured, Slices, Times, alone, median};

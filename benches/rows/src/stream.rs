@@ -7,7 +7,8 @@ use niclab_device::linux::{Hosts, Wire};
 use niclab_device::program::{Program, Sockets};
 use niclab_device::stream::{Stream, Transport};
 use niclab_device::{DeviceError, Host, Streaming};
-use niclab_pairing::{Answer, alternate};
+use niclab_pairing::alternate;
+use niclab_peer::Answer;
 use serde::Deserialize;
 
 use crate::echo::{command, hosts, or_not_supported};

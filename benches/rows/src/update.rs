@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use niclab_nic::limits::BURST;
 use niclab_nic::rule::{Action, Rule};
 use niclab_nic::{Nic, NicConfig, Operation, RuleError, RuleId, TemplateTable, Worker};
-use niclab_pairing::{Answer, Pairs, alternate, pin};
+use niclab_pairing::{Pairs, alternate, pin};
+use niclab_peer::Answer;
 
 use crate::frames::Frames;
 use crate::insert::{self, line, pattern, tuple};

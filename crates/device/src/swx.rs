@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use niclab_packet::trace::{Endian, Format, LINK_ETHERNET, Record, Resolution, Writer};
-use niclab_pairing::{PairingError, Peer};
+use niclab_peer::{Peer, PeerError};
 use niclab_program::{Change, Command, Entry, Invocation, Kind, Match, Member, Part, Program};
 
 use crate::cases::{Loaded, Prepared};
@@ -51,7 +51,7 @@ struct Running {
 /// Opens the pipeline that a name stands for: `swx`, or `swx:DIRECTORY`.
 pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
     let named = name.strip_prefix("swx:").map(PathBuf::from);
-    let program = named.unwrap_or_else(niclab_pairing::peers).join(PROGRAM);
+    let program = named.unwrap_or_else(niclab_peer::peers).join(PROGRAM);
     if !program.is_file() {
         return Err(DeviceError::Absent {
             what: program.display().to_string(),
@@ -129,7 +129,7 @@ fn measure(
     peer: &mut Peer,
     mut seen: Processed,
     processing: &Processing,
-) -> Result<Processed, PairingError> {
+) -> Result<Processed, PeerError> {
     let pass = format!("pass {STRETCH}");
     let mut warm_ns = 0;
     while warm_ns < processing.warmup_ns {
@@ -205,8 +205,8 @@ impl Swx {
 }
 
 /// What is said of a program that the pipeline does not take.
-fn refused(of: Loaded, scratch: &Scratch, error: PairingError) -> DeviceError {
-    let PairingError::Answer { answer, .. } = &error else { return broken(error) };
+fn refused(of: Loaded, scratch: &Scratch, error: PeerError) -> DeviceError {
+    let PeerError::Answer { answer, .. } = &error else { return broken(error) };
     let said = answer.trim_start_matches("error ");
     let said = said.replace(&scratch.path().join("program.spec").display().to_string(), "");
     let said = said.trim_start_matches([':', ' ', '0']);
@@ -214,7 +214,7 @@ fn refused(of: Loaded, scratch: &Scratch, error: PairingError) -> DeviceError {
 }
 
 /// A peer that was built before it knew passes.
-fn unknown_pass(program: &Path, error: PairingError) -> DeviceError {
+fn unknown_pass(program: &Path, error: PeerError) -> DeviceError {
     broken(format!("{}: {error}; build it again with benches/peers/build", program.display()))
 }
 

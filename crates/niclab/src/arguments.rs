@@ -1,5 +1,7 @@
 //! What can be typed.
 
+mod ctl;
+
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -12,6 +14,7 @@ use niclab_lab::placement::{Cpu, UnknownLabel, Way};
 use niclab_lab::published::Card;
 
 use crate::kvs::Bytes;
+pub use ctl::{CtlArguments, CtlCommand, OfApplication, OfProgram, OfTables, TableWords};
 
 /// Tells the truth about a network card, and gives you one you can program.
 #[derive(Debug, Parser)]
@@ -109,8 +112,6 @@ pub enum Command {
         #[arg(long, value_name = "FILE")]
         workload: PathBuf,
     },
-    /// Measure how fast the software card is here, beside the peers of benches/peers
-    Bench(BenchArguments),
     /// Say what differs between runs or devices, the first one being the baseline
     #[command(after_long_help = COMPARE_EXAMPLES)]
     Compare(CompareArguments),
@@ -512,36 +513,10 @@ impl FromStr for BalanceBy {
 /// The commands of `niclab nic`.
 #[derive(Debug, Subcommand)]
 pub enum NicCommand {
-    /// Tell a card that runs what to do, or ask it
+    /// Ask a card that runs, or have it do something
     ///
-    /// `counters` asks what it has counted, `stop` ends it, a `flow` command is carried out on the
-    /// port that it names, as testpmd writes it, and `rss PORT` says how a port spreads frames, or
-    /// changes it: `rss 0 queues 0 1 end`, `rss 0 reta (0,1),(7,0)`, `rss 0 key … types ip end`.
-    /// `capture PORT FILE` writes what comes and leaves by a port into a trace of packets, with
-    /// `count N` no more than so many, and `capture PORT off` ends that. `program load FILE
-    /// [TABLES]` has another program decide about frames, with a file of its tables, and `program
-    /// none` none; `program show` says how many entries its tables have, `program register ARRAY
-    /// INDEX` what a register has, `program counter ARRAY INDEX` a counter, and `program digests
-    /// NAME` what it has told since. `table add`, `modify`, `delete` and `setdefault` change tables
-    /// as packet tests write it, `table transaction` several at once, with `;` between them, and
-    /// `table load FILE` a file of them; with `--replace` before the file, the tables that it names
-    /// have nothing else afterwards.
-    /// `table show` says how much each table has, `table show TABLE` what, and with `--json` either
-    /// is a file that `table load` takes.
-    /// `application` says which applications there are and what they own. With `application NAME`
-    /// before it, what begins with `program` or `table` is for the program of an application;
-    /// `program ring NAME INDEX` and `program window NAME OFFSET BYTES` show its memory.
-    Ctl {
-        /// Its socket, as `niclab nic --control` was given it
-        #[arg(long, value_name = "PATH")]
-        control: PathBuf,
-        /// Print the answer as the card gives it: a JSON object
-        #[arg(long)]
-        json: bool,
-        /// The command, in one word or several
-        #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
-        words: Vec<String>,
-    },
+    /// Each command has help of its own, as in `niclab nic ctl capture --help`.
+    Ctl(CtlArguments),
 }
 
 /// The commands of `niclab profile`.
@@ -661,74 +636,6 @@ fn share(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
     let share = number.map(|percent| percent / 100.0).filter(|share| (0.0..1.0).contains(share));
     share.ok_or_else(|| "give a percentage below 100, such as 5%".to_owned())
-}
-
-/// What `niclab bench` takes.
-#[derive(Args, Debug)]
-pub struct BenchArguments {
-    /// What to measure [default: all]
-    #[arg(value_enum, value_name = "WHAT")]
-    pub subjects: Vec<BenchSubject>,
-    /// Sets of rules for `acl`, as ClassBench writes them [default: generated ones]
-    #[arg(long, value_name = "FILE", num_args = 1..)]
-    pub rules: Vec<PathBuf>,
-    /// Pairs of slices, ours and the peer's; fewer than 30 decide nothing, fewer than 6 have no
-    /// interval [default: 31]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub pairs: Option<u32>,
-    /// Where benches/peers/build put the peers [default: target/peers]
-    #[arg(long, value_name = "DIR")]
-    pub peers: Option<PathBuf>,
-    /// The core that both take in turn; of two hosts, the client's [default: 1, if there is one]
-    #[arg(long, value_name = "N")]
-    pub core: Option<usize>,
-}
-
-/// What can be measured.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum BenchSubject {
-    /// Ternary rules in the root group
-    Acl,
-    /// Forwarding while the same core changes rules
-    Beside,
-    /// Sixteen groups one behind the other, against one
-    Chain,
-    /// Round trips over the stack of the kernel, against sockperf
-    Echo,
-    /// Look-ups in the exact-match table
-    Exact,
-    /// Frames over AF_XDP, there and back, beside testpmd
-    Forward,
-    /// Generated packets
-    Generator,
-    /// Pages of an HTTP server, beside wrk
-    Http,
-    /// New keys and new rules
-    Insert,
-    /// The key-value store behind the card's queues: steered by key, beside RSS
-    Kvs,
-    /// The same over sockets of the kernel, beside memcached
-    KvsSockets,
-    /// Gets and sets of memcached, beside memcaslap
-    Memcached,
-    /// All that happens to a packet
-    Pipeline,
-    /// Longest prefixes of routing tables
-    Prefixes,
-    /// Programs of the card, beside DPDK's SWX pipeline
-    Program,
-    /// Entries of a program's tables that change, beside DPDK's SWX pipeline
-    ProgramUpdate,
-    /// Sets of Redis, beside redis-benchmark
-    Redis,
-    /// Receive-side scaling hashes
-    Rss,
-    /// The software card on two cores, against one
-    Scaling,
-    /// Bulk data over the stack of the kernel, against iperf3
-    Stream,
-    /// Rules that change beside a reader
-    Update,
 }
 
 /// What `niclab export` takes.

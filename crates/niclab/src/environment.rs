@@ -33,7 +33,7 @@ const GOVERNOR: &str = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor";
 const CMDLINE: &str = "/proc/cmdline";
 
 /// The processor's name.
-pub fn cpu() -> Option<String> {
+fn cpu() -> Option<String> {
     line(CPU, "model name").or_else(|| line(CPU, "CPU part"))
 }
 

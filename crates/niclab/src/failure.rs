@@ -24,7 +24,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use niclab_apps::kvs::transport::ServerError;
-use niclab_bench::BenchError;
 use niclab_card::{CardError, PortError};
 use niclab_device::DeviceError;
 use niclab_device::address::AddressError;
@@ -193,9 +192,6 @@ pub enum Failure {
     /// A workload that cannot be used.
     #[error("{0}")]
     Workload(#[from] WorkloadError),
-    /// A row of the bar could not be measured.
-    #[error("{0}")]
-    Bench(#[from] BenchError),
     /// A core that is not there, or that this process may not use.
     #[error("core {core}: choose one of the cores this process may use: {}", listed(there))]
     Core {
@@ -241,15 +237,6 @@ pub enum Failure {
         name: String,
         /// What can be compared.
         known: Vec<String>,
-    },
-    /// A directory of peers that is not there.
-    #[error(
-        "--peers {}: no such directory; benches/peers/build makes target/peers",
-        path.display()
-    )]
-    NoPeers {
-        /// What was asked for.
-        path: PathBuf,
     },
     /// A device, an experiment, a directory or a core is named twice.
     #[error("{name} is named twice: name each once")]
@@ -491,8 +478,7 @@ impl Failure {
     fn code(&self) -> u8 {
         match self {
             Failure::Several { failures } => failures.first().map_or(1, Failure::code),
-            Failure::Bench(_)
-            | Failure::FramesLost { .. }
+            Failure::FramesLost { .. }
             | Failure::Output(_)
             | Failure::ProgramMemory { .. }
             | Failure::Report(_)
@@ -501,7 +487,6 @@ impl Failure {
             Failure::Address { .. }
             | Failure::Card(CardError::Ports { .. } | CardError::Cores)
             | Failure::Metric { .. }
-            | Failure::NoPeers { .. }
             | Failure::NotModelled { .. }
             | Failure::Spec(SpecError::OfTrace { .. } | SpecError::OfRules { .. }) => 2,
             Failure::NoFit(_)

@@ -5,8 +5,6 @@
 
 mod advise;
 mod arguments;
-mod bench;
-mod calm;
 mod compare;
 mod cores;
 mod devices;
@@ -66,7 +64,6 @@ fn main() -> ExitCode {
 fn command(command: Command) -> Result<(), Failure> {
     match command {
         Command::Advise { device, workload } => advise::run(&device, &workload),
-        Command::Bench(arguments) => bench::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Completions { shell } => texts::completions(shell),
         Command::Doctor { clean: false } => doctor::run(),

@@ -4,14 +4,15 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
 
+use niclab_control::{FlowDone, ListedRule};
 use niclab_lab::spec::RulesFile;
 use niclab_nic::limits::{PORTS_MAX, QUEUES_MAX};
 use niclab_nic::rule::Action;
 use niclab_nic::rule::overlap::{Astray, Pair, Report, Survey, Unreached};
-use niclab_nic::rule::session::{Record, Session};
+use niclab_nic::rule::session::{Listed, Record, Session};
 use niclab_nic::rule::text::convert::{self, Format};
 use niclab_nic::rule::text::{Command, Commands, ReadError, by_port, port_of};
-use niclab_nic::{Nic, NicConfig};
+use niclab_nic::{Age, Counts, Nic, NicConfig};
 
 use crate::arguments::{CheckArguments, RulesFormat};
 use crate::failure::Failure;
@@ -81,7 +82,7 @@ fn check_file(path: &Path, shown_max: usize) -> Result<bool, Failure> {
     writeln!(out, "{}: {}", path.display(), counted(records))?;
     for (port, (records, report)) in &done {
         let port = if named.len() > 1 { format!("port {port}: ") } else { String::new() };
-        let said = records.iter().filter_map(told);
+        let said = records.iter().filter_map(|record| told(&self::done(0, record.clone())));
         said.into_iter().try_for_each(|line| writeln!(out, "  {port}{line}"))?;
         write_report(&mut out, report, shown_max)?;
     }
@@ -200,46 +201,75 @@ pub fn plural(count: usize, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-/// What a command says, if it is asked to say something.
-pub fn told(record: &Record) -> Option<String> {
+/// What a command did at a port, as the control socket says it.
+pub fn done(port: u16, record: Record) -> FlowDone {
     match record {
-        Record::Age { rule, age } => {
-            let (idle_s, timeout_s) = (age.idle_ns / 1_000_000_000, age.timeout_s);
-            Some(format!("rule {rule}: {idle_s} s without a packet; it ages after {timeout_s}"))
+        Record::Age { rule, age: Age { idle_ns, timeout_s } } => {
+            FlowDone::Age { port, rule, idle_ns, timeout_s }
         }
-        Record::Aged { rules, destroyed } => {
+        Record::Aged { rules, destroyed } => FlowDone::Aged { port, rules, destroyed },
+        Record::Counted { rule, counts: Counts { packets, bytes } } => {
+            FlowDone::Counted { port, rule, packets, bytes }
+        }
+        Record::Created { rule } => FlowDone::Created { port, rule },
+        Record::Destroyed { rule } => FlowDone::Destroyed { port, rule },
+        Record::Flushed { rules_count } => FlowDone::Flushed { port, rules_count },
+        Record::Isolated { on } => FlowDone::Isolated { port, on },
+        Record::Listed(rules) => {
+            let rule = |Listed { rule, group, priority, shape }| ListedRule {
+                rule,
+                group,
+                priority,
+                shape,
+            };
+            FlowDone::Listed { port, rules: rules.into_iter().map(rule).collect() }
+        }
+        Record::Set => FlowDone::Set { port },
+        Record::Updated { rule } => FlowDone::Updated { port, rule },
+        Record::Validated => FlowDone::Validated { port },
+    }
+}
+
+/// What a command says, if it is asked to say something.
+pub fn told(done: &FlowDone) -> Option<String> {
+    Some(match done {
+        FlowDone::Age { rule, idle_ns, timeout_s, .. } => {
+            let idle_s = idle_ns / 1_000_000_000;
+            format!("rule {rule}: {idle_s} s without a packet; it ages after {timeout_s}")
+        }
+        FlowDone::Aged { rules, destroyed, .. } => {
             let count = plural(rules.len(), "rule", "rules");
             let numbers: String = rules.iter().map(|rule| format!(" {rule}")).collect();
-            Some(match destroyed {
+            match destroyed {
                 true => format!("{count} aged, and destroyed:{numbers}"),
                 false => format!("{count} aged:{numbers}"),
-            })
+            }
         }
-        Record::Counted { rule, counts } => {
-            let packets = plural(counts.packets as usize, "packet", "packets");
-            Some(format!("rule {rule}: {packets}, {} bytes with FCS", counts.bytes))
+        FlowDone::Counted { rule, packets, bytes, .. } => {
+            let packets = plural(*packets as usize, "packet", "packets");
+            format!("rule {rule}: {packets}, {bytes} bytes with FCS")
         }
-        Record::Flushed { rules_count } => {
-            Some(format!("flushed {}", plural(*rules_count as usize, "rule", "rules")))
+        FlowDone::Flushed { rules_count, .. } => {
+            format!("flushed {}", plural(*rules_count as usize, "rule", "rules"))
         }
-        Record::Listed(rules) if rules.is_empty() => Some("no rules".to_owned()),
-        Record::Listed(rules) => {
-            let line = |rule: &niclab_nic::rule::session::Listed| {
+        FlowDone::Isolated { on, .. } => {
+            let what = if *on { "dropped" } else { "spread by RSS" };
+            format!("packets that no rule matches are {what}")
+        }
+        FlowDone::Listed { rules, .. } if rules.is_empty() => "no rules".to_owned(),
+        FlowDone::Listed { rules, .. } => {
+            let line = |rule: &ListedRule| {
                 let (group, priority) = (rule.group, rule.priority);
                 format!("rule {}: group {group} priority {priority}: {}", rule.rule, rule.shape)
             };
-            Some(rules.iter().map(line).collect::<Vec<_>>().join("\n  "))
+            rules.iter().map(line).collect::<Vec<_>>().join("\n  ")
         }
-        Record::Isolated { on } => Some(format!(
-            "packets that no rule matches are {}",
-            if *on { "dropped" } else { "spread by RSS" }
-        )),
-        Record::Created { .. }
-        | Record::Destroyed { .. }
-        | Record::Set
-        | Record::Updated { .. }
-        | Record::Validated => None,
-    }
+        FlowDone::Created { .. }
+        | FlowDone::Destroyed { .. }
+        | FlowDone::Set { .. }
+        | FlowDone::Updated { .. }
+        | FlowDone::Validated { .. } => return None,
+    })
 }
 
 fn write_report(out: &mut impl Write, report: &Report, shown_max: usize) -> Result<(), Failure> {

@@ -94,8 +94,8 @@ fn word(frame: &[u8], i: usize) -> u64 {
 }
 
 impl Tape for SmallestTape {
-    // Left to itself the compiler calls it in larger programs (`niclab bench generator`: 162 Mpps,
-    // inlined 209).
+    // Left to itself the compiler calls it in larger programs (the row `generator` of
+    // benches/rows: 162 Mpps, inlined 209).
     #[inline(always)]
     fn write(&mut self, slot: &mut [u8], planned_ns: u64, late_ns: u64) -> u16 {
         let next = self.flows.next();

@@ -31,8 +31,8 @@ const TEND: Duration = Duration::from_millis(100);
 const PARTITION_BYTES: usize = 9 << 20;
 
 /// How many partitions a store has in a mode: as many as cores; where all cores share all of them
-/// by bursts, twice as many, so that one is free (`niclab bench kvs`), as long as the longest
-/// values fit.
+/// by bursts, twice as many, so that one is free (the row `kvs` of benches/rows), as long as the
+/// longest values fit.
 pub fn partitions(mode: KvsMode, options: &Options) -> usize {
     let cores = options.cores.len();
     let twice = mode == KvsMode::Rss && options.memory_bytes >= 2 * cores * PARTITION_BYTES;

@@ -6,36 +6,12 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use niclab_card::{Captured, Card};
+use niclab_control::{CaptureState, Response};
 use niclab_lab::words;
-use serde_json::{Value, json};
 
 use super::patience::wait;
 
-/// Carries out `capture PORT FILE [count N]`, `capture PORT off` or `capture PORT`; the file came
-/// beside the command.
-pub(super) fn answer(card: &mut Card, text: &str, file: Option<OwnedFd>) -> Value {
-    let words: Vec<&str> = text.split_whitespace().skip(1).collect();
-    carried_out(card, &words, file).unwrap_or_else(|error| json!({ "error": error }))
-}
-
-fn carried_out(card: &mut Card, words: &[&str], beside: Option<OwnedFd>) -> Result<Value, String> {
-    let wrong =
-        || "write capture PORT FILE, with count N or without; capture PORT; capture PORT off";
-    let (first, rest) = words.split_first().ok_or_else(wrong)?;
-    let port: u16 = first.parse().map_err(|_| format!("`{first}` is no port; {}", wrong()))?;
-    match *rest {
-        [] => Ok(told(port, card.captured(port))),
-        ["off"] => ended(card, port),
-        [file] => begun(card, port, (file, beside), u64::MAX),
-        [file, "count", count] => {
-            let count = count.parse().ok().filter(|count| *count > 0);
-            begun(card, port, (file, beside), count.ok_or("count: a number of frames from 1 on")?)
-        }
-        _ => Err(wrong().to_owned()),
-    }
-}
-
-/// The file that came beside a command, where frames can be written into it.
+/// The file that came beside a request, where frames can be written into it.
 fn writable(path: &str, beside: Option<OwnedFd>) -> Result<File, String> {
     let beside = beside.ok_or_else(|| {
         format!(
@@ -52,26 +28,31 @@ fn writable(path: &str, beside: Option<OwnedFd>) -> Result<File, String> {
     Ok(file)
 }
 
-/// Begins, and waits until every frame that comes from then on is captured.
-fn begun(
+/// Begins, and waits until every frame that comes from then on is captured. The file, which
+/// messages call `path`, came beside the request; so many frames go into it at most.
+pub(super) fn begin(
     card: &mut Card,
     port: u16,
     (path, beside): (&str, Option<OwnedFd>),
-    count: u64,
-) -> Result<Value, String> {
-    let file = writable(path, beside)?;
+    count: Option<u64>,
+) -> Result<Response, String> {
+    if count == Some(0) {
+        return Err("count: a number of frames from 1 on".to_owned());
+    }
+    let (file, count) = (writable(path, beside)?, count.unwrap_or(u64::MAX));
     card.capture(port, (Path::new(path), file), count).map_err(|error| error.to_string())?;
     let waits_for = wait(|| Ok::<_, String>(card.capture_waits_for(port)))?;
-    let later = waits_for.map_or(String::new(), |core| {
-        format!("; those of core {core} do later: it has not come to look yet")
-    });
-    let says = format!("port {port}: frames go into {path}{later}");
-    Ok(json!({ "done": [says], "waits_for": waits_for }))
+    Ok(Response::CaptureBegun { port, waits_for })
+}
+
+/// How far the capture of a port is.
+pub(super) fn state(card: &Card, port: u16) -> Result<Response, String> {
+    reported(port, card.captured(port))
 }
 
 /// Ends a capture once its file has taken all of it. The client chose the file: where that takes
 /// long, the card does not wait for it.
-fn ended(card: &mut Card, port: u16) -> Result<Value, String> {
+pub(super) fn end(card: &mut Card, port: u16) -> Result<Response, String> {
     if !card.stop_capture(port) {
         return Err(format!("port {port}: nothing is captured"));
     }
@@ -82,22 +63,18 @@ fn ended(card: &mut Card, port: u16) -> Result<Value, String> {
         ));
     }
     let captured = card.end_capture(port).map_err(|error| error.to_string())?;
-    Ok(told(port, captured.map(|captured| (captured, false))))
+    reported(port, captured.map(|captured| (captured, false)))
 }
 
-fn told(port: u16, captured: Option<(Captured, bool)>) -> Value {
+fn reported(port: u16, captured: Option<(Captured, bool)>) -> Result<Response, String> {
     let Some((Captured { frames, missed, trouble }, goes_on)) = captured else {
-        return json!({ "done": [format!("port {port}: nothing is captured")] });
+        return Ok(Response::Capture { port, capture: None });
     };
     if let Some(trouble) = trouble {
         let kept = words::whole(frames as f64);
-        let says = format!("port {port}: capture ended after {kept} frames: {trouble}");
-        return json!({ "error": says });
+        return Err(format!("port {port}: capture ended after {kept} frames: {trouble}"));
     }
-    let [count, behind] = [frames, missed].map(|count| words::whole(count as f64));
-    let so_far = if goes_on { "so far" } else { "in all" };
-    let says = format!("port {port}: {count} frames captured {so_far}, {behind} missed");
-    json!({ "done": [says], "frames": frames, "missed": missed, "goes_on": goes_on })
+    Ok(Response::Capture { port, capture: Some(CaptureState { frames, missed, goes_on }) })
 }
 
 #[cfg(test)]
@@ -128,12 +105,11 @@ mod tests {
             thread::sleep(Duration::from_secs(5));
             there.read_to_end(&mut Vec::new()).unwrap();
         });
-        let answer = super::answer(&mut card, "capture 0 off", None).to_string();
+        let answer = end(&mut card, 0).unwrap_err();
         assert!(answer.contains("still being written: say `capture 0 off` again"), "{answer}");
         reader.join().unwrap();
-        let answer = super::answer(&mut card, "capture 0 off", None).to_string();
-        assert!(answer.contains("0 frames captured in all"), "{answer}");
-        let answer = super::answer(&mut card, "capture 0 off", None).to_string();
-        assert!(answer.contains("nothing is captured"), "{answer}");
+        let capture = Some(CaptureState { frames: 0, missed: 0, goes_on: false });
+        assert_eq!(end(&mut card, 0), Ok(Response::Capture { port: 0, capture }));
+        assert_eq!(end(&mut card, 0), Err("port 0: nothing is captured".to_owned()));
     }
 }

@@ -1,6 +1,7 @@
 //! What the rules of a card have counted, told at its end.
 
 use niclab_card::Card;
+use niclab_control::FlowDone;
 use niclab_nic::rule::session::Record;
 use serde_json::{Value, json};
 
@@ -10,7 +11,7 @@ use crate::rules;
 const SHOWN_MAX: usize = 100;
 
 /// What each rule has counted that has the action `count`, by port; none where a program decides.
-pub(super) struct Counting(Vec<(u16, Record)>);
+pub(super) struct Counting(Vec<FlowDone>);
 
 impl Counting {
     /// Asks a card of so many ports. What cannot be told is left out: it is no trouble of the card.
@@ -29,14 +30,14 @@ impl Counting {
             _ => String::new(),
         };
         let queries: String = listed.iter().map(asked).collect();
-        Counting(card.apply(&queries).unwrap_or_default())
+        let counted = card.apply(&queries).unwrap_or_default();
+        Counting(counted.into_iter().map(|(port, record)| rules::done(port, record)).collect())
     }
 
     /// In words, a line each.
     pub(super) fn words(&self) -> String {
-        let told = |(port, record): &(u16, Record)| {
-            Some(format!("port {port}: {}\n", rules::told(record)?))
-        };
+        let told =
+            |done: &FlowDone| Some(format!("port {}: {}\n", done.port(), rules::told(done)?));
         let shown: String = self.0.iter().take(SHOWN_MAX).filter_map(told).collect();
         match self.0.len().saturating_sub(SHOWN_MAX) {
             0 => shown,
@@ -46,9 +47,9 @@ impl Counting {
 
     /// As JSON: port, rule, packets, and bytes with FCS.
     pub(super) fn json(&self) -> Value {
-        let told = |(port, record): &(u16, Record)| match record {
-            Record::Counted { rule, counts } => Some(json!({
-                "port": port, "rule": rule, "packets": counts.packets, "bytes": counts.bytes
+        let told = |done: &FlowDone| match done {
+            FlowDone::Counted { port, rule, packets, bytes } => Some(json!({
+                "port": port, "rule": rule, "packets": packets, "bytes": bytes
             })),
             _ => None,
         };

@@ -3,7 +3,9 @@
 mod applications;
 mod capture;
 pub mod control;
+mod counted;
 mod counting;
+mod ctl;
 mod memory;
 mod patience;
 mod programmed;
@@ -16,9 +18,9 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use niclab_card::{
-    ApplicationCounters, Balance, Balanced, Card, CardConfig, CardError, Counters, Decider,
-    GuestCounters, PortCounters, PortError, PortName, Runs,
+    Balance, Balanced, Card, CardConfig, CardError, Decider, PortError, PortName, Runs,
 };
+use niclab_control::{ApplicationCounters, Counters, GuestCounters, PortCounters};
 use niclab_lab::words;
 use niclab_nic::rule::text::rss_key;
 use serde_json::json;
@@ -29,7 +31,8 @@ use crate::failure::Failure;
 use crate::output::stdout;
 use crate::run::stop_flag;
 use crate::{output, rules};
-use control::{Access, Control, ctl};
+use control::{Access, Control};
+use counted::counted;
 use counting::Counting;
 
 /// How often the card is tended and the stop flag looked at.
@@ -41,7 +44,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// Runs a card, or talks to one.
 pub fn run(arguments: &NicArguments) -> Result<(), Failure> {
     match &arguments.command {
-        Some(NicCommand::Ctl { control, json, words }) => ctl(control, *json, &words.join(" ")),
+        Some(NicCommand::Ctl(arguments)) => ctl::run(arguments),
         None => card(arguments),
     }
 }
@@ -78,7 +81,7 @@ fn card(arguments: &NicArguments) -> Result<(), Failure> {
     say_off(&config.ports);
     say_hidden(&config.ports);
     let until = arguments.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
-    let mut live = Live::new(arguments.json, card.counters());
+    let mut live = Live::new(arguments.json, counted(card.counters()));
     let (mut is_told, mut tended_at) = (false, Instant::now());
     while !stop.load(Ordering::Relaxed)
         && !is_told
@@ -101,7 +104,7 @@ fn card(arguments: &NicArguments) -> Result<(), Failure> {
     }
     let counting = Counting::of(&mut card, config.ports.len());
     let ended = card.end();
-    live.end(&ended.counters, &counting)?;
+    live.end(&counted(ended.counters), &counting)?;
     match (ended.frames_lost, ended.trouble.is_empty()) {
         (0, true) => Ok(()),
         (0, false) => Err(Failure::Output(io::Error::other(ended.trouble.join("; ")))),
@@ -245,7 +248,7 @@ impl Live {
         if passed < INTERVAL {
             return Ok(());
         }
-        let now = card.counters();
+        let now = counted(card.counters());
         self.partial(&now);
         if self.json {
             writeln!(stdout(), "{}", json!(now))?;

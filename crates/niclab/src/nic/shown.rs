@@ -1,79 +1,64 @@
 //! What the tables of a card's program have, for who asks.
 
 use niclab_card::Look;
+use niclab_control::{DefaultAction, LINE_LEN_MAX, Response, TableEntries, TableState};
 use niclab_program::{Change, Kind, TablesText};
-use serde_json::json;
 
-use super::control::ANSWER_LEN_MAX;
 use super::programmed::named;
-use crate::rules::plural;
-
-/// Says that a file is wanted, as `table load` takes it, and not lines.
-pub(super) const AS_FILE: &str = "--json";
 
 /// Bytes that an entry takes in an answer, of what is usual little.
 const ENTRY_LEN: usize = 32;
 
-/// Bytes of a command that loads a file, beside the file.
-const COMMAND_LEN: usize = 4_096;
+/// Bytes of a line beside the texts in it.
+const LINE_LEN: usize = 4_096;
 
-/// That what packets have learnt is not among what is shown.
-const LEARNT: &str = "what it has learnt is not shown: each core has its own, where it alone can \
-    read, and would have to leave its packets waiting to copy it";
-
-/// The line that answers `table show`, behind which these words stand: of one table all that it
-/// has, of all how much; or a file of what one or all have.
-pub(super) fn answer(look: &Look<'_>, words: &[&str]) -> Result<String, String> {
-    let all = &look.program().tables;
-    let is_file = words.contains(&AS_FILE);
-    let names: Vec<&str> = words.iter().copied().filter(|word| *word != AS_FILE).collect();
-    let only = match names[..] {
-        [] => None,
-        [name] => Some(named("table", name, all.iter().map(|of| &of.name))?),
-        _ => return Err("one table at a time: table show TABLE, or table show".to_owned()),
-    };
-    let numbers = only.map_or(0..all.len(), |number| number..number + 1);
-    if is_file {
-        return file(look, numbers, only.is_none());
+/// How much all tables have, or all that one has.
+pub(super) fn show(look: &Look<'_>, table: Option<&str>) -> Result<Response, String> {
+    let Some(name) = table else { return Ok(Response::Tables { tables: states(look) }) };
+    let number = of_name(look, name)?;
+    fits(look, number)?;
+    let content = look.content(number);
+    let said = content.iter().filter(|change| !matches!(change, Change::Default { .. }));
+    let entries: Vec<String> = said.map(|change| change.written(look.program())).collect();
+    let quoted: usize = entries.iter().map(|entry| quoted(entry) + r#","""#.len()).sum();
+    match quoted + LINE_LEN > LINE_LEN_MAX {
+        true => Err(too_long(false)),
+        false => Ok(Response::Table { table: state(look, number), entries }),
     }
-    let mut lines: Vec<String> = numbers.map(|number| header(look, number)).collect();
-    if let Some(number) = only {
-        fits(look, number)?;
-        if let Kind::Learner { .. } = all[number].kind {
-            lines.push(LEARNT.to_owned());
-        }
-        let content = look.content(number);
-        let said = content.iter().filter(|change| !matches!(change, Change::Default { .. }));
-        lines.extend(said.map(|change| change.written(look.program())));
-    }
-    let answer = json!({ "done": lines }).to_string();
-    if answer.len() > ANSWER_LEN_MAX {
-        return Err(too_long(false));
-    }
-    Ok(answer)
 }
 
-/// What these tables have, as a file of tables.
-fn file(
-    look: &Look<'_>,
-    numbers: impl Iterator<Item = usize>,
-    are_all: bool,
-) -> Result<String, String> {
+/// How much each table has.
+pub(super) fn states(look: &Look<'_>) -> Vec<TableState> {
+    (0..look.program().tables.len()).map(|number| state(look, number)).collect()
+}
+
+/// What one or all tables have, as a file of tables.
+pub(super) fn file(look: &Look<'_>, table: Option<&str>) -> Result<Response, String> {
+    let all = 0..look.program().tables.len();
+    let only = table.map(|name| of_name(look, name)).transpose()?;
+    let numbers = only.map_or(all, |number| number..number + 1);
     let mut text = TablesText::new(look.program());
     for number in numbers {
         fits(look, number)?;
         text.push(number, &look.content(number));
-        if text.len() > ANSWER_LEN_MAX {
-            return Err(too_long(are_all));
+        if text.len() > LINE_LEN_MAX {
+            return Err(too_long(only.is_none()));
         }
     }
-    let file = text.written();
-    // As `table load` says it, in quotes.
-    let quoted = file.bytes().filter(|byte| matches!(byte, b'"' | b'\\')).count();
-    match file.len() + quoted + COMMAND_LEN > ANSWER_LEN_MAX {
-        true => Err(too_long(are_all)),
-        false => Ok(file),
+    let text = text.written();
+    match quoted(&text) + LINE_LEN > LINE_LEN_MAX {
+        true => Err(too_long(only.is_none())),
+        false => Ok(Response::TablesFile { text }),
     }
+}
+
+fn of_name(look: &Look<'_>, name: &str) -> Result<usize, String> {
+    named("table", name, look.program().tables.iter().map(|of| &of.name))
+}
+
+/// Bytes of a text in quotes.
+fn quoted(text: &str) -> usize {
+    text.len() + text.bytes().filter(|byte| matches!(byte, b'"' | b'\\')).count()
 }
 
 /// That entries of a table are not too many before they are copied.
@@ -82,7 +67,7 @@ fn fits(look: &Look<'_>, number: usize) -> Result<(), String> {
         Kind::Match { .. } => look.entries(number),
         _ => 0,
     };
-    match entries > ANSWER_LEN_MAX / ENTRY_LEN {
+    match entries > LINE_LEN_MAX / ENTRY_LEN {
         true => Err(too_long(false)),
         false => Ok(()),
     }
@@ -93,39 +78,27 @@ fn too_long(are_several: bool) -> String {
         true => "ask for one table at a time, table show TABLE",
         false => "the table has too many entries to be shown",
     };
-    format!("an answer has {ANSWER_LEN_MAX} bytes at most: {remedy}")
+    format!("an answer has {LINE_LEN_MAX} bytes at most: {remedy}")
 }
 
 /// How much a table has, and what it does without an entry.
-fn header(look: &Look<'_>, number: usize) -> String {
-    let line = line(look, number);
-    let constant = match look.program().tables[number].kind.actions() {
-        Some(actions) if actions.is_default_const => "constant ",
-        _ => "",
-    };
-    match look.default_of(number) {
-        Some(does) => {
-            format!("{line}, {constant}default {}", look.program().invocation_written(&does))
-        }
-        None => line,
-    }
-}
-
-/// How much a table has.
-pub(super) fn line(look: &Look<'_>, number: usize) -> String {
+fn state(look: &Look<'_>, number: usize) -> TableState {
     let table = &look.program().tables[number];
-    let (name, size) = (&table.name, table.size);
-    match &table.kind {
-        Kind::Learner { .. } => {
-            let entries = plural(look.entries(number), "entry", "entries");
-            format!("{name}: {entries} on all cores, each with room for {size}")
-        }
-        Kind::Selector { groups_max, members_max, .. } => {
-            let groups = look.groups(number);
-            let members = plural(*members_max, "member", "members");
-            format!("{name}: {groups} of {groups_max} groups, each of {members} at most")
-        }
-        Kind::Match { key, .. } if key.is_empty() => format!("{name}: no key"),
-        Kind::Match { .. } => format!("{name}: {} of {size} entries", look.entries(number)),
-    }
+    let (entries, size) = (look.entries(number) as u64, table.size as u64);
+    let entries = match &table.kind {
+        Kind::Learner { .. } => TableEntries::Learner { entries, size },
+        Kind::Selector { groups_max, members_max, .. } => TableEntries::Selector {
+            groups: look.groups(number) as u64,
+            groups_max: *groups_max as u64,
+            members_max: *members_max as u64,
+        },
+        Kind::Match { key, .. } if key.is_empty() => TableEntries::NoKey {},
+        Kind::Match { .. } => TableEntries::Match { entries, size },
+    };
+    let is_constant = table.kind.actions().is_some_and(|actions| actions.is_default_const);
+    let default = look.default_of(number).map(|does| {
+        let action = look.program().invocation_written(&does);
+        DefaultAction { action, is_constant }
+    });
+    TableState { name: table.name.clone(), entries, default }
 }

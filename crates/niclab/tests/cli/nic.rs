@@ -32,7 +32,7 @@ for _ in $(seq 400); do ctl counters | grep -q ' in [1-9]' && break; sleep 0.05;
 ctl counters
 ctl --json counters
 ctl flow create 0 ingress pattern eth / ipv4 / udp / end actions count / queue index 1 / end
-ctl 'flow list 0'
+ctl flow list 0
 ctl flow query 0 1 count
 ctl flow destroy 0 rule 0
 ctl flow create 0 ingress pattern eth / end actions queue index 7 / end; echo "no queue: $?"
@@ -46,13 +46,13 @@ sleep 0.3
 ctl capture 0 off
 ctl capture 0 off; echo "no capture: $?"
 ctl capture 0 /nowhere/few.pcap
-ctl capture 0 few.pcap count 1
-ctl capture x; ctl capture 7 some; ctl capture 0 a count 0
+ctl capture 0 few.pcap --count 1
+ctl capture x; ctl capture 7 some; ctl capture 0 a --count 0
 ping -c 3 -i 0.05 -W 0.05 10.7.0.2 >/dev/null 2>&1
 "$NICLAB" nic --port pcap:in=some.pcap,speed=max --port pcap:out=again.pcap | grep "port 0"
 ctl rss 0
 ctl rss 0 queues 1 end func symmetric_toeplitz
-ctl 'rss 0 reta (3,0),(4,0)'
+ctl rss 0 reta '(3,0),(4,0)'
 ctl --json rss 0 types ip end
 ctl rss 0
 ctl rss 0 queues 7 end; echo "no such queue: $?"
@@ -102,7 +102,7 @@ const SAID: &[&str] = &[
     "no queue: 3",
     "no port 3",
     "no port: 3",
-    "`jump` is no command: application, capture, counters, program, rss, stop, table",
+    "unrecognized subcommand 'jump'",
     "port 0: frames go into some.pcap\n",
     "port 0: a capture is under way; end it first",
     "captures already: 3",
@@ -111,9 +111,9 @@ const SAID: &[&str] = &[
     "port 0: nothing is captured",
     "no capture: 3",
     "/nowhere/few.pcap: No such file",
-    "`x` is no port; write capture PORT FILE",
+    "invalid value 'x' for '<PORT>'",
     "no port 7",
-    "count: a number of frames from 1 on",
+    "invalid value '0' for '--count <N>'",
     "port 0 pcap:in=some.pcap,speed=max: in ",
     "port 0: entries of the table: queue 0 256, queue 1 256",
     "port 0: 256 entries of the table changed; the new spread holds after ",
@@ -128,7 +128,7 @@ const SAID: &[&str] = &[
     "no port 1: 3",
     "expected `func`, `key`, `key_len`, `level`, `queues`, `reta` or `types`",
     "no word: 3",
-    "no command: 3",
+    "no command: 2",
     "card: it is there already",
     "socket in use: 9",
     "a file: 9, 1 line",

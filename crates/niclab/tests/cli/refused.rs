@@ -5,8 +5,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use niclab_device::cores::allowed;
-
 use crate::command::{Ended, call, capture, cores, cut, niclab, quick, run, samples, scratch};
 use crate::socket::{OTHER, has_others};
 
@@ -95,15 +93,6 @@ fn options_that_cannot_be_understood_end_with_code_2() {
     call(&["mesure"]).with(2, &["unrecognized subcommand 'mesure'"]);
     call::<&str>(&[]).with(2, &["Usage: niclab <COMMAND>"]);
     call(&["export", "x"]).with(2, &["--csv"]);
-}
-
-#[test]
-fn a_core_that_is_not_there_is_refused_with_those_that_are() {
-    let there: Vec<String> = allowed().iter().map(u32::to_string).collect();
-    let said = format!("choose one of the cores this process may use: {}", there.join(", "));
-    for core in ["1024", "18446744073709551615"] {
-        call(&["bench", "--core", core]).with(3, &[&format!("core {core}: {said}")]);
-    }
 }
 
 #[test]

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
 use crate::command::{Ended, Running, call, capture, niclab, run, scratch, slow_capture, start};
+use crate::pages::{blocks, missing};
 
 /// A user and a group that own nothing here.
 pub const OTHER: &str = "65534";
@@ -163,18 +164,18 @@ fn raw(socket: &Path, line: &str, file: Option<&File>) -> String {
 fn the_card_opens_no_file_for_a_client() {
     let card = card("");
     let path = card.path("frames");
-    let line = format!("capture 0 {}", path.display());
-    let answer = raw(&card.socket, &line, None);
+    let line = r#"{"request":"capture_begin","port":0,"file":"frames"}"#;
+    let answer = raw(&card.socket, line, None);
     assert!(answer.contains("the card opens no file for a client"), "{answer}");
     assert!(!path.exists());
     let file = File::create(&path).unwrap();
-    let answer = raw(&card.socket, "capture 0 frames", Some(&File::open(&path).unwrap()));
+    let answer = raw(&card.socket, line, Some(&File::open(&path).unwrap()));
     assert!(answer.contains("open for reading alone"), "{answer}");
     let null = File::options().write(true).open("/dev/null").unwrap();
-    let answer = raw(&card.socket, "capture 0 frames", Some(&null));
+    let answer = raw(&card.socket, line, Some(&null));
     assert!(answer.contains("frames are captured into files"), "{answer}");
-    let answer = raw(&card.socket, "capture 0 frames", Some(&file));
-    assert!(answer.contains("frames go into frames"), "{answer}");
+    let answer = raw(&card.socket, line, Some(&file));
+    assert!(answer.contains("capture_begun"), "{answer}");
     card.ctl(&["capture", "0", "off"]).with(0, &[]);
     assert_eq!(fs::metadata(&path).unwrap().len(), 24, "the head of a trace");
     // Nobody reads the pipe, and nobody waits.
@@ -186,13 +187,60 @@ fn the_card_opens_no_file_for_a_client() {
     card.end();
 }
 
+/// The programs of the page that describes the socket, as they are written.
+#[test]
+fn the_page_speaks_with_a_card_in_python() {
+    let test = "the_page_speaks_with_a_card_in_python";
+    if let Some(reason) = missing(&["python3"]) {
+        println!("SKIP {test}: {reason}");
+        return;
+    }
+    let card = card("");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/nic.md");
+    let said: Vec<Ended> = blocks(&fs::read_to_string(page).unwrap())
+        .into_iter()
+        .filter(|(language, _)| language == "python")
+        .map(|(_, text)| {
+            let text = text.replace("/run/niclab/card.sock", "card");
+            let mut command = Command::new("python3");
+            command.args(["-c", &text]).current_dir(card.scratch.path());
+            run(command)
+        })
+        .collect();
+    let [asked, captured] = &said[..] else { panic!("{said:?}") };
+    assert_eq!(asked.out, "rule 0 on pcap:in=slow.pcap\n", "{asked:?}");
+    assert!(captured.out.starts_with(r#"{"response":"capture_begun","port":0"#), "{captured:?}");
+    card.ctl(&["capture", "0", "off"]).with(0, &[]);
+    assert_eq!(fs::metadata(card.path("seen.pcap")).unwrap().len(), 24, "the head of a trace");
+    let listed = card.ctl(&["flow", "list", "0"]);
+    assert!(listed.out.contains("ETH IPV4 => COUNT DROP"), "{listed:?}");
+    card.end();
+}
+
+#[test]
+fn each_command_has_help_of_its_own() {
+    let socket = ["nic", "ctl", "--control", "card"];
+    for (words, says) in [
+        (&["--help"][..], "capture"),
+        (&["flow", "--help"], "as testpmd writes it"),
+        (&["capture", "--help"], "--count <N>"),
+        (&["table", "load", "--help"], "--replace"),
+        (&["program", "window", "--help"], "hexadecimal behind `0x`"),
+        (&["application", "--help"], "[NAME]"),
+    ] {
+        let ended = call(&[&socket, words].concat());
+        ended.with(0, &[]);
+        assert!(ended.out.contains(says), "{words:?}: {ended:?}");
+    }
+}
+
 #[test]
 fn slow_clients_hold_up_nobody() {
     let card = card("");
     let mut slow: Vec<UnixStream> = Vec::new();
     for _ in 0..40 {
         let mut client = UnixStream::connect(&card.socket).unwrap();
-        client.write_all(b"counters").unwrap();
+        client.write_all(b"{\"request\":").unwrap();
         slow.push(client);
     }
     for _ in 0..5 {

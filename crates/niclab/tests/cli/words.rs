@@ -5,8 +5,7 @@ use std::process::{Command, Stdio};
 
 use crate::command::{call, cores, niclab, quick, run, scratch, shared};
 
-const COMMANDS: [&str; 14] = [
-    "bench",
+const COMMANDS: [&str; 13] = [
     "compare",
     "completions",
     "doctor",

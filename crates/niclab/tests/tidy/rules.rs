@@ -264,9 +264,11 @@ const WORDING: &[(&str, &str)] = &[
 
 /// Crate, and the crates of this workspace it may depend on (tests may use any).
 pub const MAY_KNOW: &[(&str, &[&str])] = &[
+    ("control", &[]),
     ("files", &[]),
     ("histogram", &[]),
     ("packet", &["files"]),
+    ("peer", &["files"]),
     ("table", &[]),
     ("result", &["files", "histogram"]),
     ("nic", &["packet", "table"]),
@@ -278,15 +280,15 @@ pub const MAY_KNOW: &[(&str, &[&str])] = &[
     ("card", &["apps", "nic", "packet", "port", "program"]),
     (
         "device",
-        &["apps", "card", "files", "load", "nic", "packet", "pairing", "port", "probe", "program"],
+        &["apps", "card", "files", "load", "nic", "packet", "peer", "port", "probe", "program"],
     ),
     ("lab", &["device", "files", "load", "packet", "result"]),
     ("report", &["result"]),
     (
         "niclab",
         &[
-            "apps", "bench", "card", "device", "files", "lab", "load", "nic", "packet", "program",
-            "report", "result",
+            "apps", "card", "control", "device", "files", "lab", "load", "nic", "packet",
+            "program", "report", "result",
         ],
     ),
 ];

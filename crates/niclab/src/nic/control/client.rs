@@ -7,17 +7,16 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use niclab_card::Card;
+use niclab_control::{ControlError, Request, Response};
 use rustix::event::PollFlags;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
-use super::{
-    ANSWER_LEN_MAX, Access, OWN_LEN, PATIENCE, RATE_MIN, carry_out, is_read_only, only, refusal,
-    shared, too_long,
-};
+use super::answer::{carry_out, is_read_only, refused};
+use super::{Access, OWN_LEN, PATIENCE, RATE_MIN, UNTAKEN_MAX, shared};
 
-/// A command, or why it is none; and the open file that came beside it.
+/// A request, or why it is none; and the open file that came beside it.
 pub(super) struct Said {
-    pub(super) line: Result<String, String>,
+    pub(super) request: Result<Request, ControlError>,
     pub(super) file: Option<OwnedFd>,
 }
 
@@ -41,7 +40,7 @@ impl Client {
         Client { stream, said: vec![], file: None, answer: vec![], taken: 0, came, since }
     }
 
-    /// Bytes of a command that it has said.
+    /// Bytes of a request that it has said.
     pub(super) fn said_len(&self) -> usize {
         self.said.len()
     }
@@ -78,7 +77,7 @@ impl Client {
     pub(super) fn disconnect(self, why: &str) {
         if self.answer.is_empty() {
             let reason = format!("the card let this client go: {why}; ask again");
-            let _ = (&self.stream).write(format!("{}\n", refusal(&reason)).as_bytes());
+            let _ = (&self.stream).write((Response::error(reason).line() + "\n").as_bytes());
         }
     }
 
@@ -96,7 +95,7 @@ impl Client {
         Ok(heard.bytes)
     }
 
-    /// The command, once all of it has been said; why it is none, where there is no room for it.
+    /// The request, once all of it has been said; why it is none, where there is no room for it.
     pub(super) fn listen(&mut self, room: &mut usize) -> io::Result<Option<Said>> {
         let mut piece = [0; 1 << 16];
         loop {
@@ -112,21 +111,20 @@ impl Client {
             let own = &piece[..end.unwrap_or(count)];
             let more = shared(self.said.len() + own.len()) - shared(self.said.len());
             let Some(left) = room.checked_sub(more) else {
-                return Ok(Some(Said { line: Err(too_long()), file: None }));
+                return Ok(Some(Said { request: Err(ControlError::TooLong), file: None }));
             };
             *room = left;
             self.said.extend_from_slice(own);
             self.since = Instant::now();
             if end.is_some() {
                 *room += shared(self.said.len());
-                let line = String::from_utf8(std::mem::take(&mut self.said));
-                let line = line.map_err(|_| "a command is text in UTF-8".to_owned());
-                return Ok(Some(Said { line, file: self.file.take() }));
+                let request = read(&std::mem::take(&mut self.said));
+                return Ok(Some(Said { request, file: self.file.take() }));
             }
         }
     }
 
-    /// Carries out a command and makes its answer; whether the card is to end, and how long it
+    /// Carries out a request and makes its answer; whether the card is to end, and how long it
     /// worked.
     pub(super) fn answer(
         &mut self,
@@ -136,19 +134,21 @@ impl Client {
         untaken: &mut usize,
     ) -> (bool, Duration) {
         let begun = Instant::now();
-        let Said { line, file } = said;
+        let Said { request, file } = said;
         // Only what changes nothing can be said again.
-        let can_wait = line.as_ref().is_ok_and(|line| is_read_only(line.trim()));
-        let (mut answer, is_end) = match line {
-            Ok(line) if access == Access::ReadOnly && !is_read_only(line.trim()) => {
-                (refusal(&only()), false)
+        let can_wait = request.as_ref().is_ok_and(is_read_only);
+        let answer = match &request {
+            Ok(request) => {
+                refused(request, access).unwrap_or_else(|| carry_out(card, request, file))
             }
-            Ok(line) => carry_out(card, line.trim(), file),
-            Err(error) => (refusal(&error), false),
+            Err(error) => Response::error(error),
         };
+        let is_end = answer == Response::Stopping {};
+        let mut answer = answer.line();
         let is_long = answer.len() > OWN_LEN;
-        if can_wait && is_long && *untaken > 0 && *untaken + answer.len() > ANSWER_LEN_MAX {
-            answer = refusal("others have not taken their long answers yet: ask again");
+        if can_wait && is_long && *untaken > 0 && *untaken + answer.len() > UNTAKEN_MAX {
+            let reason = "others have not taken their long answers yet: ask again";
+            answer = Response::error(reason).line();
         }
         answer.push('\n');
         *untaken += answer.len();
@@ -178,6 +178,12 @@ impl Client {
     pub(super) fn answered(self) -> String {
         String::from_utf8(self.answer).unwrap()
     }
+}
+
+/// The request that a line is.
+fn read(line: &[u8]) -> Result<Request, ControlError> {
+    let text = str::from_utf8(line);
+    Request::read(text.map_err(|_| ControlError::NotText)?)
 }
 
 #[cfg(test)]

@@ -1,59 +1,38 @@
-//! The socket that a card is told things by, and who speaks to it.
+//! The card's side of the control socket, whose requests and answers are those of `niclab-control`.
 //!
-//! The socket takes lines. Each is a command, and is answered by one line: a JSON object that has
-//! `error` where the command was not carried out. A file that a command names is the client's: it
-//! sends its text, or the open file beside the command. The card opens nothing for a client.
+//! A client sends one request and gets one answer, a line each. A file that a request names is the
+//! client's: it sends its text, or the open file beside the request. The card opens no file for a
+//! client.
 //!
-//! `door` makes the socket, `client` is one who is connected, `ctl` the other end.
+//! `door` makes the socket, `client` is one who is connected, `answer` does what it asks.
 
+mod answer;
 mod client;
-mod ctl;
 mod door;
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 
 use niclab_card::Card;
-use niclab_nic::rule::session::Record;
+use niclab_control::LINE_LEN_MAX;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use serde_json::{Value, json};
 
-use super::{capture, programmed, rss};
 use crate::failure::Failure;
-use crate::rules;
 use client::Client;
-pub(super) use ctl::ctl;
 use door::ListeningSocket;
 
-/// Longest command over the socket, bytes, and most that is held of all that are being said: a file
-/// of tables for a million entries.
-const COMMAND_LEN_MAX: usize = 64 << 20;
-
-/// Part of a command that does not count towards the shared limit, bytes.
+/// Part of a request that does not count towards the shared limit, bytes.
 const OWN_LEN: usize = 4_096;
 
-/// Largest answer made from tables, and limit of all answers not yet read, bytes.
-pub(super) const ANSWER_LEN_MAX: usize = COMMAND_LEN_MAX;
+/// Limit of all answers not yet read, bytes.
+const UNTAKEN_MAX: usize = LINE_LEN_MAX;
 
 /// How long a client may be silent, and how long it may take in all before its rate counts.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Bytes a second that a client says or takes at least.
 const RATE_MIN: u64 = 1 << 20;
-
-/// How long a client waits for an answer.
-const WORK: Duration = Duration::from_secs(60);
-
-const COMMANDS: &str =
-    "application, capture, counters, program, rss, stop, table, or a flow command";
-
-/// Letters of a word that are shown in an answer which refuses it.
-const WORD_SHOWN: usize = 40;
-
-/// Commands allowed on a card that another program controls.
-const READ_ONLY_COMMANDS: &str = "counters; capture PORT …; rss PORT; flow list or query; \
-    program show, register, counter or window; table show; stop";
 
 /// What may be asked by a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +61,7 @@ impl Control {
     /// killed card left is taken away; one that runs is not disturbed.
     pub fn bind(path: &Path, group: Option<&str>, access: Access) -> Result<Control, Failure> {
         let socket = ListeningSocket::open(path, group)?;
-        Ok(Control { socket, access, room: COMMAND_LEN_MAX, clients: Vec::new() })
+        Ok(Control { socket, access, room: LINE_LEN_MAX, clients: Vec::new() })
     }
 
     /// Answers who says something within so much time; whether the card is to end. Who says
@@ -138,105 +117,9 @@ impl Control {
     }
 }
 
-/// An answer that says why a command was not carried out.
-fn refusal(reason: &str) -> String {
-    json!({ "error": reason }).to_string()
-}
-
 /// Bytes of what has been said that take room of all.
 fn shared(said: usize) -> usize {
     said.saturating_sub(OWN_LEN)
-}
-
-/// That a command finds no room, and what to do then.
-fn too_long() -> String {
-    format!(
-        "command too long: a command, and all pending ones together, have at most {} MiB; split \
-         it, or retry when others are done",
-        COMMAND_LEN_MAX >> 20
-    )
-}
-
-/// Whether a command changes nothing about how frames are decided.
-fn is_read_only(line: &str) -> bool {
-    let words: Vec<&str> = line.split_whitespace().take(3).collect();
-    match words[..] {
-        ["counters" | "stop" | "capture", ..] | ["rss", _] | ["flow", "list" | "query", ..] => true,
-        ["table", "show", ..] => true,
-        ["program", what, ..] => ["show", "register", "counter", "window"].contains(&what),
-        _ => false,
-    }
-}
-
-fn only() -> String {
-    format!(
-        "this card serves a store, which tells it what to do; it can be asked: {READ_ONLY_COMMANDS}"
-    )
-}
-
-/// Carries out a command, with the file that came beside it: what came of it, and whether the card
-/// is to end.
-fn carry_out(card: &mut Card, line: &str, file: Option<OwnedFd>) -> (String, bool) {
-    let answer = match line.split_whitespace().next() {
-        Some("counters") if line == "counters" => json!(card.counters()),
-        Some("stop") if line == "stop" => {
-            return (json!({ "done": ["the card ends"] }).to_string(), true);
-        }
-        Some(word @ ("counters" | "stop")) => json!({ "error": one_word(word, line) }),
-        Some("flow" | "set") => flow(card, line),
-        Some("capture") => capture::answer(card, line, file),
-        Some("application" | "program" | "table") => {
-            return (programmed::answer(card, line), false);
-        }
-        Some("rss") => rss::answer(card, line),
-        Some(word) => {
-            let begins: String = word.chars().take(WORD_SHOWN).collect();
-            json!({ "error": format!("`{begins}` is no command: {COMMANDS}") })
-        }
-        None => json!({ "error": format!("no command: {COMMANDS}") }),
-    };
-    (answer.to_string(), false)
-}
-
-/// That a command has no words behind it.
-fn one_word(word: &str, line: &str) -> String {
-    let option = match line.contains(" --") {
-        true => "; options of `ctl` come before the command, as in `ctl --json counters`",
-        false => "",
-    };
-    format!("`{word}` is a command of one word: say nothing behind it{option}")
-}
-
-/// That rules are there and decide about nothing.
-const IDLE: &str = "a program decides about frames: rules are idle until `program none`";
-
-fn flow(card: &mut Card, text: &str) -> Value {
-    match card.apply(text) {
-        Err(error) => json!({ "error": error.to_string() }),
-        Ok(records) => {
-            let says = |(port, record): &(u16, Record)| {
-                let told = rules::told(record).unwrap_or_else(|| done(record));
-                format!("port {port}: {told}")
-            };
-            let mut done: Vec<String> = records.iter().map(says).collect();
-            let is_create = |(_, record): &(u16, Record)| matches!(record, Record::Created { .. });
-            if card.program().is_some() && records.iter().any(is_create) {
-                done.push(IDLE.to_owned());
-            }
-            json!({ "done": done })
-        }
-    }
-}
-
-/// What was done by a command that says nothing else.
-fn done(record: &Record) -> String {
-    match record {
-        Record::Created { rule } => format!("rule {rule} created"),
-        Record::Destroyed { rule } => format!("rule {rule} destroyed"),
-        Record::Updated { rule } => format!("rule {rule} updated"),
-        Record::Validated => "the rule can be created".to_owned(),
-        _ => "done".to_owned(),
-    }
 }
 
 #[cfg(test)]
@@ -247,9 +130,18 @@ mod tests {
     use std::time::Instant;
 
     use niclab_card::{CardConfig, PortName};
+    use niclab_control::Request;
 
     use super::client::Said;
     use super::*;
+
+    const COUNTERS: &[u8] = b"{\"request\":\"counters\"}\n";
+    const LIST: &[u8] = b"{\"request\":\"flow\",\"command\":\"flow list 0\"}\n";
+
+    /// A request with commands of the rule language.
+    fn flow(command: &str) -> Request {
+        Request::Flow { command: command.to_owned() }
+    }
 
     /// A socket, a card behind it, and what a client has of it.
     struct Bench {
@@ -293,8 +185,8 @@ mod tests {
         let mut bench = bench();
         let _silent: Vec<UnixStream> = (0..3).map(|_| bench.connected()).collect();
         let mut client = bench.connected();
-        client.write_all(b"flow list 0\n").unwrap();
-        assert!(bench.answer(&mut client).contains("done"));
+        client.write_all(LIST).unwrap();
+        assert!(bench.answer(&mut client).contains("listed"));
         assert_eq!(bench.control.clients.len(), 3);
     }
 
@@ -309,19 +201,20 @@ mod tests {
     #[test]
     fn a_command_is_carried_out_once_its_line_is_whole_and_not_before() {
         let mut bench = bench();
-        let create = b"flow create 0 ingress pattern eth / end actions drop / end\n";
+        let create = flow("flow create 0 ingress pattern eth / end actions drop / end").line();
+        let create = format!("{create}\n").into_bytes();
         let mut client = bench.connected();
         client.write_all(&create[..20]).unwrap();
         bench.control.serve(&mut bench.card, Duration::from_millis(5));
         client.write_all(&create[20..]).unwrap();
-        assert!(bench.answer(&mut client).contains("rule 0 created"));
+        assert!(bench.answer(&mut client).contains(r#"{"did":"created","port":0,"rule":0}"#));
         // Without its end it is no command, whole as it looks.
         let mut gone = bench.connected();
-        gone.write_all(b"flow flush 0").unwrap();
+        gone.write_all(flow("flow flush 0").line().as_bytes()).unwrap();
         drop(gone);
         let mut client = bench.connected();
-        client.write_all(b"flow list 0\n").unwrap();
-        assert!(bench.answer(&mut client).contains("rule 0"), "it is still there");
+        client.write_all(LIST).unwrap();
+        assert!(bench.answer(&mut client).contains("\"rule\":0"), "it is still there");
     }
 
     #[test]
@@ -336,8 +229,7 @@ mod tests {
             })
         };
         // As long as can be, twice, for it does not add up; and a byte longer.
-        for (more, answer) in [(0, "is no command"), (0, "is no command"), (1, "command too long")]
-        {
+        for (more, answer) in [(0, "no request"), (0, "no request"), (1, "command too long")] {
             let mut text = vec![b'x'; OWN_LEN + room + more];
             text.push(b'\n');
             let said = says(bench.connected(), text);
@@ -352,7 +244,7 @@ mod tests {
             bench.control.serve(&mut bench.card, Duration::from_millis(5));
         }
         let mut client = bench.connected();
-        client.write_all(b"counters\n").unwrap();
+        client.write_all(COUNTERS).unwrap();
         assert!(bench.answer(&mut client).contains("ports"));
         let mut long = vec![b'x'; OWN_LEN + 1];
         long.push(b'\n');
@@ -362,7 +254,7 @@ mod tests {
         drop(waits.join().unwrap());
         bench.control.serve(&mut bench.card, Duration::from_millis(5));
         let mut client = bench.connected();
-        client.write_all(b"counters\n").unwrap();
+        client.write_all(COUNTERS).unwrap();
         assert!(bench.answer(&mut client).contains("ports"));
     }
 
@@ -376,7 +268,7 @@ mod tests {
         }
         let ask = |bench: &Bench| {
             let mut client = bench.connected();
-            client.write_all(b"flow list 0\n").unwrap();
+            client.write_all(LIST).unwrap();
             client
         };
         let mut slow: Vec<UnixStream> = (0..2).map(|_| ask(&bench)).collect();
@@ -386,12 +278,12 @@ mod tests {
             assert!(began.elapsed() < PATIENCE / 2, "it waits for who takes nothing");
         }
         let mut client = bench.connected();
-        client.write_all(b"counters\n").unwrap();
+        client.write_all(COUNTERS).unwrap();
         assert!(bench.answer(&mut client).contains("ports"));
         // They have all of it once they take it.
         for client in &mut slow {
             let said = bench.answer(client);
-            assert!(said.len() > 1_000_000 && said.ends_with("]}\n"), "{}", said.len());
+            assert!(said.len() > 1_000_000 && said.ends_with("}\n"), "{}", said.len());
         }
         assert!(bench.control.clients.is_empty());
     }
@@ -405,47 +297,67 @@ mod tests {
         };
         let [before, more] = [0..100, 100..400].map(|rules| rules.map(create).collect::<String>());
         bench.card.apply(&before).unwrap();
-        let mut asked = |command: &str| {
+        let mut asked = |request: Request| {
             let (stream, _other) = UnixStream::pair().unwrap();
             let mut client = Client::new(stream);
-            let mut untaken = ANSWER_LEN_MAX;
-            let said = Said { line: Ok(command.to_owned()), file: None };
+            let mut untaken = UNTAKEN_MAX;
+            let said = Said { request: Ok(request), file: None };
             client.answer(&mut bench.card, Access::Full, said, &mut untaken);
             client.answered()
         };
-        assert!(asked("flow list 0").contains("ask again"));
-        assert!(asked("counters").contains("\"ports\""), "a short one is no trouble");
-        assert!(asked(&more).contains("rule 399 created"), "what is done is said to be done");
-        assert!(asked("stop").contains("the card ends"));
+        assert!(asked(flow("flow list 0")).contains("ask again"));
+        assert!(asked(Request::Counters {}).contains("\"ports\""), "a short one is no trouble");
+        assert!(asked(flow(&more)).contains("\"rule\":399}"), "what is done is said to be done");
+        assert!(asked(Request::Stop {}).contains("stopping"));
     }
 
     #[test]
     fn a_card_that_serves_is_asked_and_not_changed() {
         let mut bench = bench();
         bench.control.access = Access::ReadOnly;
-        for (command, answer) in [
-            ("counters", "\"ports\""),
-            ("rss 0", "entries of the table"),
-            ("flow list 0", "port 0: no rules"),
-            ("stop now", "`stop` is a command of one word"),
-            ("capture 0", "nothing is captured"),
-            ("program show", "no program"),
-            ("program register a 0", "has no program"),
-            ("table show a", "has no program"),
-            ("table show --json", "has no program"),
-            ("application a table show", "it can be asked"),
-            ("rss 0 queues 0 end", "it can be asked: counters"),
-            ("flow flush 0", "it can be asked"),
-            ("program none", "it can be asked"),
-            ("program digests a", "it can be asked"),
-            ("table register_write a 0 1", "it can be asked"),
-            ("application a table delete b", "it can be asked"),
-            ("", "it can be asked"),
+        for (request, answer) in [
+            (r#""counters""#, "\"ports\""),
+            (r#""rss","port":0"#, "\"indirection\""),
+            (r#""flow","command":"flow list 0""#, "listed"),
+            (r#""flow","command":"flow list 0\nflow flush 0""#, "it can be asked"),
+            (r#""stop","now":true"#, "unknown field `now`"),
+            (r#""capture_state","port":0"#, "\"capture\":null"),
+            (r#""program_show""#, "\"tables\":null"),
+            (r#""program_register","array":"a","index":0"#, "has no program"),
+            (r#""table_show","table":"a""#, "has no program"),
+            (r#""table_file""#, "has no program"),
+            (r#""table_show","application":"a""#, "it can be asked"),
+            (r#""rss","port":0,"change":"queues 0 end""#, "it can be asked: counters"),
+            (r#""flow","command":"flow flush 0""#, "it can be asked"),
+            (r#""flow","command":"""#, "it can be asked"),
+            (r#""program_none""#, "it can be asked"),
+            (r#""program_digests","digest":"a""#, "it can be asked"),
+            (r#""table_command","command":"register_write a 0 1""#, "it can be asked"),
+            (r#""table_command","application":"a","command":"delete b""#, "it can be asked"),
         ] {
             let mut client = bench.connected();
-            client.write_all(format!("{command}\n").as_bytes()).unwrap();
+            client.write_all(format!("{{\"request\":{request}}}\n").as_bytes()).unwrap();
             let said = bench.answer(&mut client);
-            assert!(said.contains(answer), "{command}: {said}");
+            assert!(said.contains(answer), "{request}: {said}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_request_is_answered_with_what_is_wrong() {
+        let mut bench = bench();
+        for (line, answer) in [
+            (&b"counters\n"[..], "no request: expected a JSON object"),
+            (b"\n", "no request: expected a JSON object"),
+            (b"{\"request\":\"fly\"}\n", "unknown variant `fly`, expected one of `applications`"),
+            (b"{\"request\":\"flow\"}\n", "missing field `command`"),
+            (b"{\"request\":\"counters\"\n", "EOF while parsing"),
+            (b"{\"request\":\"\xff\"}\n", "a command is text in UTF-8"),
+        ] {
+            let mut client = bench.connected();
+            client.write_all(line).unwrap();
+            let said = bench.answer(&mut client);
+            assert!(said.starts_with("{\"response\":\"error\",\"reason\":\""), "{said}");
+            assert!(said.contains(answer), "{said}");
         }
     }
 
@@ -463,8 +375,8 @@ mod tests {
             assert!(bench.control.clients.len() <= CLIENTS_MAX);
             let begun = Instant::now();
             let mut client = bench.connected();
-            client.write_all(b"flow list 0\n").unwrap();
-            assert!(bench.answer(&mut client).contains("done"));
+            client.write_all(LIST).unwrap();
+            assert!(bench.answer(&mut client).contains("listed"));
             assert!(begun.elapsed() < PATIENCE / 5, "{:?}", begun.elapsed());
         }
         // Who had to go was told why.

@@ -1,64 +1,33 @@
-//! `niclab bench`: how fast the software card is here, beside its peers.
+//! The rows as they are printed: a line each, as soon as it is decided.
 
+use std::fs;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
 
-use niclab_bench::{
-    ACL_GOAL, Bar, Bench, BenchError, Figures, Goal, Pairs, Row, Slices, Subject, Times, Verdict,
-    geomean, median, rows,
-};
-use niclab_device::cores::allowed;
-
-use crate::arguments::{BenchArguments, BenchSubject};
 use crate::calm::Watch;
-use crate::environment;
-use crate::failure::Failure;
-use crate::output::stdout;
-use crate::rules::plural;
+use crate::{
+    ACL_GOAL, Bar, Bench, BenchError, Figures, Goal, Pairs, Row, Slices, Subject, Times, Verdict,
+    geomean, median,
+};
 
 /// Least width of the first column.
 const WHAT_MIN: usize = 27;
 
-/// Measures the rows that were asked for and prints each as soon as it is decided.
-pub fn run(arguments: &BenchArguments) -> Result<(), Failure> {
-    let defaults = Bench::default();
-    let there = allowed();
-    let core = core(arguments.core, &there)?;
-    let bench = Bench {
-        core,
-        other: there.iter().map(|&one| one as usize).find(|&one| one != core),
-        pairs: arguments.pairs.map_or(defaults.pairs, |pairs| pairs as usize),
-        peers: peers(arguments.peers.as_deref(), defaults.peers)?,
-        ..defaults
-    };
-    bench.pin()?;
-    let asked: Vec<Subject> = arguments.subjects.iter().map(|&subject| subject.into()).collect();
-    let rows = rows(&arguments.rules);
-    let rows = rows.iter().filter(|row| asked.is_empty() || asked.contains(&row.subject));
-    print(&bench, &rows.collect::<Vec<_>>(), &mut stdout())
+/// Why the rows were not printed to the last one.
+#[derive(Debug, thiserror::Error)]
+pub enum SheetError {
+    /// A row could not be measured.
+    #[error(transparent)]
+    Row(#[from] BenchError),
+    /// What they are printed to is gone or full.
+    #[error("output: {0}")]
+    Output(#[from] io::Error),
 }
 
-/// Where the peers are. A directory that was named has to be there; without one rows have no peer.
-fn peers(asked: Option<&Path>, default: PathBuf) -> Result<PathBuf, Failure> {
-    match asked {
-        Some(path) if !path.is_dir() => Err(Failure::NoPeers { path: path.into() }),
-        Some(path) => Ok(path.into()),
-        None => Ok(default),
-    }
-}
-
-/// The core that was asked for, else the second of those `there`, or the only one.
-fn core(asked: Option<usize>, there: &[u32]) -> Result<usize, Failure> {
-    let default = there.get(1).or(there.first()).map_or(0, |&core| core as usize);
-    match asked {
-        Some(core) if !there.iter().any(|&one| one as usize == core) => {
-            Err(Failure::Core { core, there: there.to_vec() })
-        }
-        asked => Ok(asked.unwrap_or(default)),
-    }
-}
-
-fn print(bench: &Bench, rows: &[&Row], out: &mut impl Write) -> Result<(), Failure> {
+/// Measures rows and prints each as soon as it is decided.
+///
+/// # Errors
+/// [`SheetError`]: a row that cannot be measured, which ends it, or an output that takes nothing.
+pub fn print(bench: &Bench, rows: &[&Row], out: &mut impl Write) -> Result<(), SheetError> {
     let names = rows.iter().map(|row| row.what.chars().count());
     let mut sheet = Sheet { what: names.fold(WHAT_MIN, usize::max), out };
     sheet.head(bench)?;
@@ -102,10 +71,13 @@ struct Sheet<'a, W> {
 
 impl<W: Write> Sheet<'_, W> {
     fn head(&mut self, bench: &Bench) -> io::Result<()> {
-        let (cpu, core) = (environment::cpu().unwrap_or("an unnamed processor".into()), bench.core);
-        let pairs = plural(bench.pairs, "pair", "pairs");
-        let ms = bench.slice_ms;
-        writeln!(self.out, "{cpu}\n{pairs} of slices of {ms} ms at most, in turn on core {core}")?;
+        let cpu = cpu().unwrap_or("an unnamed processor".into());
+        let Bench { core, pairs, slice_ms: ms, .. } = bench;
+        let word = if *pairs == 1 { "pair" } else { "pairs" };
+        writeln!(
+            self.out,
+            "{cpu}\n{pairs} {word} of slices of {ms} ms at most, in turn on core {core}"
+        )?;
         writeln!(self.out, "rates: median, million a second; times: median, microseconds")?;
         writeln!(self.out, "ratio: median [its 95 % interval]\n")?;
         self.line(["what", "ours", "peer", "", "ratio", "goal", "verdict"])
@@ -236,37 +208,21 @@ fn number(value: f64) -> String {
     }
 }
 
-impl From<BenchSubject> for Subject {
-    fn from(subject: BenchSubject) -> Subject {
-        match subject {
-            BenchSubject::Acl => Subject::Acl,
-            BenchSubject::Beside => Subject::Beside,
-            BenchSubject::Chain => Subject::Chain,
-            BenchSubject::Echo => Subject::Echo,
-            BenchSubject::Exact => Subject::Exact,
-            BenchSubject::Forward => Subject::Forward,
-            BenchSubject::Generator => Subject::Generator,
-            BenchSubject::Http => Subject::Http,
-            BenchSubject::Insert => Subject::Insert,
-            BenchSubject::Kvs => Subject::Kvs,
-            BenchSubject::KvsSockets => Subject::KvsSockets,
-            BenchSubject::Memcached => Subject::Memcached,
-            BenchSubject::Pipeline => Subject::Pipeline,
-            BenchSubject::Prefixes => Subject::Prefixes,
-            BenchSubject::Program => Subject::Program,
-            BenchSubject::ProgramUpdate => Subject::ProgramUpdate,
-            BenchSubject::Redis => Subject::Redis,
-            BenchSubject::Rss => Subject::Rss,
-            BenchSubject::Scaling => Subject::Scaling,
-            BenchSubject::Stream => Subject::Stream,
-            BenchSubject::Update => Subject::Update,
-        }
-    }
+/// The processor's name.
+fn cpu() -> Option<String> {
+    let text = fs::read_to_string("/proc/cpuinfo").ok()?;
+    let value = |line: &str, of: &str| {
+        let (name, value) = line.split_once(':')?;
+        (name.trim() == of).then(|| value.trim().to_owned())
+    };
+    let named = |of: &str| text.lines().find_map(|line| value(line, of));
+    named("model name").or_else(|| named("CPU part"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rows;
 
     fn decided_text(row: &Row, ours: f64, count: usize) -> String {
         let pairs = Pairs { ours: vec![ours; count], theirs: vec![20e6; count] };
@@ -338,17 +294,6 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_of_peers_that_is_named_has_to_be_there() {
-        let default = || PathBuf::from("target/peers");
-        assert_eq!(peers(None, default()).unwrap(), default());
-        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-        assert_eq!(peers(Some(here), default()).unwrap(), here);
-        let absent = peers(Some(Path::new("no/such")), default()).unwrap_err();
-        let said = "--peers no/such: no such directory; benches/peers/build makes target/peers";
-        assert_eq!(absent.to_string(), said);
-    }
-
-    #[test]
     fn a_row_without_its_peer_has_our_figure_and_the_reason() {
         let peers = "no/such/directory".into();
         let bench = Bench { core: 0, other: None, pairs: 6, peers, slice_ms: 1 };
@@ -388,17 +333,5 @@ mod tests {
         let figures = "20.0 rte_acl 5.00 4.00 [4.00, 4.00] 2 x, 9 M/s";
         assert_eq!(text(2), format!("acl, geomean of 2 of 2 sets {figures} met"));
         assert_eq!(text(3), format!("acl, geomean of 2 of 3 sets {figures} missed"));
-    }
-
-    #[test]
-    fn the_core_is_one_of_those_there() {
-        let ok = |asked, there: &[u32]| core(asked, there).unwrap();
-        assert_eq!((ok(None, &[0, 1, 2]), ok(None, &[3]), ok(None, &[4, 7])), (1, 3, 7));
-        assert_eq!((ok(Some(0), &[0, 1]), ok(Some(7), &[4, 7])), (0, 7));
-        let said = |asked, there: &[u32]| core(Some(asked), there).unwrap_err().to_string();
-        assert_eq!(
-            said(99, &[0, 1]),
-            "core 99: choose one of the cores this process may use: 0, 1"
-        );
     }
 }

@@ -125,7 +125,7 @@ mod tests {
             return;
         }
         let core = niclab_device::cores::allowed().first().map_or(0, |&core| core as usize);
-        let pin = || niclab_bench::Bench { core, ..Default::default() }.pin().unwrap();
+        let pin = || crate::Bench { core, ..Default::default() }.pin().unwrap();
         let over = AtomicBool::new(false);
         let told = thread::scope(|scope| {
             let spin = || {

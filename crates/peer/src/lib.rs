@@ -3,12 +3,57 @@
 //! The protocol: the peer says `ok ...` once it is ready; then one command per line is answered by
 //! one line, `ops ns ...` (unsigned integers), `ok ...` or `error ...`. A command may bring lines
 //! of data behind its own.
+#![forbid(unsafe_code)]
+
+mod place;
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use super::{Answer, PairingError};
+pub use place::peers;
+
+/// What one side did in a slice, or a peer answered.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Answer {
+    /// Operations done.
+    pub ops: u64,
+    /// Nanoseconds they took.
+    pub ns: u64,
+    /// What else the peer said, such as a checksum.
+    pub rest: Vec<u64>,
+}
+
+impl Answer {
+    /// Returns operations per second.
+    pub fn rate(&self) -> f64 {
+        self.ops as f64 * 1e9 / self.ns.max(1) as f64
+    }
+}
+
+/// Why a peer was no help.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PeerError {
+    /// The peer's answer is not `ops ns ...`, or it is an error.
+    #[error("peer {peer} answered {answer:?} to {command:?}")]
+    Answer {
+        /// The program.
+        peer: String,
+        /// What it was told.
+        command: String,
+        /// What it said.
+        answer: String,
+    },
+    /// The peer could not be started, or a pipe failed.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was tried.
+        what: String,
+        /// Why it failed.
+        source: std::io::Error,
+    },
+}
 
 /// A running peer program. It ends when this is dropped.
 #[derive(Debug)]
@@ -22,10 +67,10 @@ pub struct Peer {
 
 impl Peer {
     /// Starts `program` and waits until it says that it is ready.
-    pub fn spawn(program: &Path, arguments: &[&str]) -> Result<Self, PairingError> {
+    pub fn spawn(program: &Path, arguments: &[&str]) -> Result<Self, PeerError> {
         let stem = program.file_stem().unwrap_or(program.as_os_str());
         let name = [&[&*stem.to_string_lossy()], arguments].concat().join(" ");
-        let fail = |source| PairingError::Io { what: format!("start {name}"), source };
+        let fail = |source| PeerError::Io { what: format!("start {name}"), source };
         let mut child = Command::new(program)
             .args(arguments)
             .stdin(Stdio::piped())
@@ -53,44 +98,43 @@ impl Peer {
     }
 
     /// Sends `command` and returns its figures.
-    pub fn ask(&mut self, command: &str) -> Result<Answer, PairingError> {
+    pub fn ask(&mut self, command: &str) -> Result<Answer, PeerError> {
         let line = self.send(command)?;
         parse(&line).ok_or_else(|| self.refusal(command, line))
     }
 
     /// Sends `command` and returns what follows the `ok` of its answer.
-    pub fn tell(&mut self, command: &str) -> Result<String, PairingError> {
+    pub fn tell(&mut self, command: &str) -> Result<String, PeerError> {
         let line = self.send(command)?;
         self.ok(command, line)
     }
 
-    fn send(&mut self, command: &str) -> Result<String, PairingError> {
+    fn send(&mut self, command: &str) -> Result<String, PeerError> {
         writeln!(self.commands, "{command}").and_then(|()| self.commands.flush()).map_err(
-            |source| PairingError::Io { what: format!("tell {} {command:?}", self.name), source },
+            |source| PeerError::Io { what: format!("tell {} {command:?}", self.name), source },
         )?;
         self.line()
     }
 
-    fn line(&mut self) -> Result<String, PairingError> {
+    fn line(&mut self) -> Result<String, PeerError> {
         let mut line = String::new();
-        self.answers.read_line(&mut line).map_err(|source| PairingError::Io {
-            what: format!("read from {}", self.name),
-            source,
-        })?;
+        self.answers
+            .read_line(&mut line)
+            .map_err(|source| PeerError::Io { what: format!("read from {}", self.name), source })?;
         Ok(line.trim_end().to_owned())
     }
 
-    fn ok(&self, command: &str, line: String) -> Result<String, PairingError> {
+    fn ok(&self, command: &str, line: String) -> Result<String, PeerError> {
         match line.strip_prefix("ok") {
             Some(rest) => Ok(rest.trim_start().to_owned()),
             None => Err(self.refusal(command, line)),
         }
     }
 
-    fn refusal(&self, command: &str, answer: String) -> PairingError {
+    fn refusal(&self, command: &str, answer: String) -> PeerError {
         // A command may bring thousands of lines.
         let command = command.lines().next().unwrap_or_default().to_owned();
-        PairingError::Answer { peer: self.name.clone(), command, answer }
+        PeerError::Answer { peer: self.name.clone(), command, answer }
     }
 }
 
@@ -118,7 +162,7 @@ mod tests {
 
     const ECHO: &str = "echo ok echo 1; while read -r a b c; do echo \"$b $c\"; done";
 
-    fn shell(script: &str) -> Result<Peer, PairingError> {
+    fn shell(script: &str) -> Result<Peer, PeerError> {
         Peer::spawn(Path::new("/bin/sh"), &["-c", script])
     }
 

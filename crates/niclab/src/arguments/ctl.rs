@@ -1,0 +1,240 @@
+//! What can be typed behind `niclab nic ctl`.
+
+use std::path::PathBuf;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Subcommand};
+use niclab_control::Width;
+
+/// What `niclab nic ctl` takes.
+#[derive(Args, Debug)]
+pub struct CtlArguments {
+    /// Its socket, as `niclab nic --control` was given it
+    #[arg(long, value_name = "PATH")]
+    pub control: PathBuf,
+    /// Print the answer as the card gives it: a JSON object
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// What to ask it
+    #[command(subcommand)]
+    pub command: CtlCommand,
+}
+
+/// The commands of `niclab nic ctl`.
+#[derive(Debug, Subcommand)]
+pub enum CtlCommand {
+    /// List the applications and what they own, or ask one of them
+    ///
+    /// With `program` or `table` behind its name, these are for the program of the application.
+    Application {
+        /// Its name
+        name: Option<String>,
+        /// What to ask it
+        #[command(subcommand)]
+        command: Option<OfApplication>,
+    },
+    /// Capture what comes and leaves by a port, or say how many frames were captured
+    ///
+    /// The file is opened here, with the rights of who calls, and becomes a packet trace (pcap).
+    Capture {
+        /// The port, from 0
+        port: u16,
+        /// The file to write, or `off` to end the capture, after which its file is whole
+        file: Option<String>,
+        /// Capture no more than so many frames
+        #[arg(long, value_name = "N", requires = "file",
+              value_parser = clap::value_parser!(u64).range(1..))]
+        count: Option<u64>,
+    },
+    /// Say what ports, queues, cores and applications have counted
+    Counters,
+    /// Create, destroy, update, list or query rules, as testpmd writes it
+    ///
+    /// Such as `flow create 0 ingress pattern eth / ipv4 / end actions drop / end`, `flow list 0`,
+    /// `flow query 0 RULE count` and `flow destroy 0 rule RULE`; the number is the port's.
+    Flow {
+        /// The command
+        #[arg(required = true, trailing_var_arg = true, value_name = "WORD")]
+        words: Vec<String>,
+    },
+    /// Replace the program that decides about frames, or ask it
+    Program {
+        /// What to do
+        #[command(subcommand)]
+        command: OfProgram,
+    },
+    /// Say how a port spreads frames over its queues, or change that
+    ///
+    /// Changes are parameters of the action `rss`, such as `rss 0 queues 0 1 end` and `rss 0 key …
+    /// types ip end`, or name queues for entries of the table: `rss 0 reta '(0,1),(7,0)'`.
+    Rss {
+        /// The port, from 0
+        port: u16,
+        /// The change
+        #[arg(trailing_var_arg = true, value_name = "WORD")]
+        change: Vec<String>,
+    },
+    /// Set the headers of actions to come, as testpmd writes it
+    Set {
+        /// The command
+        #[arg(required = true, trailing_var_arg = true, value_name = "WORD")]
+        words: Vec<String>,
+    },
+    /// End the card
+    Stop,
+    /// Show or change what the tables of the program have
+    Table {
+        /// What to do
+        #[command(subcommand)]
+        command: OfTables,
+    },
+}
+
+/// What an application can be asked.
+#[derive(Debug, Subcommand)]
+pub enum OfApplication {
+    /// Replace its program, or ask it
+    Program {
+        /// What to do
+        #[command(subcommand)]
+        command: OfProgram,
+    },
+    /// Show or change what its tables have
+    Table {
+        /// What to do
+        #[command(subcommand)]
+        command: OfTables,
+    },
+}
+
+/// What a program can be asked.
+#[derive(Debug, Subcommand)]
+pub enum OfProgram {
+    /// Say what a counter has
+    Counter {
+        /// Name of the countarray
+        array: String,
+        /// Which of them, from 0
+        #[arg(value_parser = number)]
+        index: u64,
+    },
+    /// Print the records that the program has reported since the last time
+    Digests {
+        /// Name of the digest
+        digest: String,
+    },
+    /// Replace the program, without losing a frame
+    Load {
+        /// File of the program
+        program: PathBuf,
+        /// File of its tables, in JSON [default: they are empty]
+        tables: Option<PathBuf>,
+    },
+    /// Remove the program: rules and RSS decide about frames again
+    None,
+    /// Say what a register has
+    Register {
+        /// Name of the regarray
+        array: String,
+        /// Which of them, from 0
+        #[arg(value_parser = number)]
+        index: u64,
+    },
+    /// Show the entries that wait in a ring; they stay there
+    Ring {
+        /// Name of the ring
+        ring: String,
+        /// Which of them, from 0
+        #[arg(value_parser = number)]
+        index: u64,
+    },
+    /// Say how many entries its tables have
+    Show,
+    /// Show a part of a window
+    Window {
+        /// Name of the window
+        window: String,
+        /// First byte, from 0; decimal, or hexadecimal behind `0x`
+        #[arg(value_parser = number)]
+        offset: u64,
+        /// Bytes, or numbers where a width is given
+        #[arg(value_parser = number)]
+        count: u64,
+        /// Show numbers of so many bits, the last byte first, in place of bytes
+        #[arg(value_parser = widths())]
+        width: Option<Width>,
+    },
+}
+
+/// What can be done to tables.
+#[derive(Debug, Subcommand)]
+pub enum OfTables {
+    /// Add an entry: `add TABLE [PRIORITY] FIELD:VALUE … ACTION(ARGUMENT:VALUE …)`
+    Add(TableWords),
+    /// Delete an entry: `delete TABLE FIELD:VALUE …`
+    Delete(TableWords),
+    /// Set the members of a selector's group: `group SELECTOR GROUP MEMBER[:WEIGHT] …`
+    Group(TableWords),
+    /// Carry out a file of tables, in JSON; it adds to what they have
+    Load {
+        /// The file
+        file: PathBuf,
+        /// The tables that the file names have nothing else afterwards
+        #[arg(long)]
+        replace: bool,
+    },
+    /// Set the rates of a meter
+    #[command(name = "meter_set_rates")]
+    MeterSetRates(TableWords),
+    /// Set a mirroring session
+    #[command(name = "mirroring_add")]
+    MirroringAdd(TableWords),
+    /// Change an entry: `modify TABLE [PRIORITY] FIELD:VALUE … ACTION(ARGUMENT:VALUE …)`
+    Modify(TableWords),
+    /// Set the ports of a multicast group
+    #[command(name = "multicast_group")]
+    MulticastGroup(TableWords),
+    /// Write a register: `register_write ARRAY INDEX VALUE`
+    #[command(name = "register_write")]
+    RegisterWrite(TableWords),
+    /// Change what packets do that no entry matches: `setdefault TABLE ACTION(ARGUMENT:VALUE …)`
+    Setdefault(TableWords),
+    /// Say how much each table has, or all that one has; with --json, as a file for `table load`
+    Show {
+        /// The table
+        table: Option<String>,
+    },
+    /// Carry out several commands together or none, such as 'add …; delete …'
+    Transaction {
+        /// The commands, with `;` between them
+        #[arg(required = true, trailing_var_arg = true, value_name = "COMMANDS")]
+        words: Vec<String>,
+    },
+}
+
+/// The words of a command on a table, as packet tests write them.
+#[derive(Args, Debug)]
+pub struct TableWords {
+    /// The rest of the command
+    #[arg(required = true, trailing_var_arg = true, value_name = "WORD")]
+    pub words: Vec<String>,
+}
+
+/// A number, decimal or behind `0x`.
+fn number(text: &str) -> Result<u64, &'static str> {
+    let read = match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    read.map_err(|_| "write a number, decimal or hexadecimal behind 0x")
+}
+
+/// How wide the numbers of a window may be.
+fn widths() -> impl TypedValueParser<Value = Width> {
+    PossibleValuesParser::new(["u8", "u16", "u32", "u64"]).map(|name| match name.as_str() {
+        "u8" => Width::U8,
+        "u16" => Width::U16,
+        "u32" => Width::U32,
+        _ => Width::U64,
+    })
+}

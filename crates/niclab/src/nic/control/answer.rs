@@ -1,0 +1,140 @@
+//! What a card does for a request, and what it answers.
+
+use std::os::fd::OwnedFd;
+
+use niclab_card::Card;
+use niclab_control::{FlowDone, Request, Response};
+
+use super::Access;
+use crate::nic::counted::counted;
+use crate::nic::programmed::{self, Whose};
+use crate::nic::{capture, memory, rss, shown};
+use crate::rules;
+
+/// Requests allowed on a card that another program controls, as `niclab nic ctl` calls them.
+const READ_ONLY: &str = "counters; capture PORT …; rss PORT; flow list or query; program show, \
+    register, counter or window; table show; stop";
+
+/// Whether a request changes nothing about how frames are decided.
+pub(super) fn is_read_only(request: &Request) -> bool {
+    match request {
+        Request::CaptureBegin { .. }
+        | Request::CaptureEnd { .. }
+        | Request::CaptureState { .. }
+        | Request::Counters {}
+        | Request::Rss { change: None, .. }
+        | Request::Stop {} => true,
+        Request::Flow { command } => asks_only(command),
+        Request::ProgramCounter { application, .. }
+        | Request::ProgramRegister { application, .. }
+        | Request::ProgramShow { application }
+        | Request::ProgramWindow { application, .. }
+        | Request::TableFile { application, .. }
+        | Request::TableShow { application, .. } => application.is_none(),
+        _ => false,
+    }
+}
+
+/// Whether every command in this text asks for something, and there is one.
+fn asks_only(text: &str) -> bool {
+    let asks = |line: &str| {
+        let mut words = line.split_whitespace();
+        words.next() == Some("flow") && matches!(words.next(), Some("list" | "query"))
+    };
+    !text.is_empty() && text.lines().all(asks)
+}
+
+/// That a request may not be made here, where it may not.
+pub(super) fn refused(request: &Request, access: Access) -> Option<Response> {
+    let is_allowed = access == Access::Full || is_read_only(request);
+    (!is_allowed).then(|| {
+        let whose = "this card serves a store, which tells it what to do";
+        Response::error(format!("{whose}; it can be asked: {READ_ONLY}"))
+    })
+}
+
+/// Carries out a request, with the file that came beside it.
+pub(super) fn carry_out(card: &mut Card, request: &Request, file: Option<OwnedFd>) -> Response {
+    done(card, request, file).unwrap_or_else(Response::error)
+}
+
+fn done(card: &mut Card, request: &Request, file: Option<OwnedFd>) -> Result<Response, String> {
+    match request {
+        Request::Applications { name } => programmed::applications(card, name.as_deref()),
+        Request::CaptureBegin { port, file: name, count } => {
+            capture::begin(card, *port, (name.as_str(), file), *count)
+        }
+        Request::CaptureEnd { port } => capture::end(card, *port),
+        Request::CaptureState { port } => capture::state(card, *port),
+        Request::Counters {} => Ok(Response::Counters(counted(card.counters()))),
+        Request::Flow { command } => flow(card, command),
+        Request::ProgramCounter { application, array, index } => {
+            programmed::counter(&Whose::of(application).look(card)?, array, *index)
+        }
+        Request::ProgramDigests { application, digest } => {
+            programmed::digests(Whose::of(application).pipeline(card)?, digest)
+        }
+        Request::ProgramLoad { application, program, tables } => {
+            programmed::load_another(card, Whose::of(application), program, tables.as_ref())
+        }
+        Request::ProgramNone { application } => programmed::remove(card, Whose::of(application)),
+        Request::ProgramRegister { application, array, index } => {
+            programmed::register(&Whose::of(application).look(card)?, array, *index)
+        }
+        Request::ProgramRing { application, ring, index } => {
+            memory::ring(Whose::of(application).pipeline(card)?, ring, *index)
+        }
+        Request::ProgramShow { application } => programmed::show(card, Whose::of(application)),
+        Request::ProgramWindow { application, window, offset, count, width } => {
+            let look = Whose::of(application).look(card)?;
+            memory::window(&look, window, (*offset, *count), *width)
+        }
+        Request::Rss { port, change } => rss::answer(card, *port, change.as_deref()),
+        Request::Stop {} => Ok(Response::Stopping {}),
+        Request::TableCommand { application, command } => {
+            programmed::command(card, Whose::of(application), command)
+        }
+        Request::TableFile { application, table } => {
+            shown::file(&Whose::of(application).look(card)?, table.as_deref())
+        }
+        Request::TableLoad { application, tables, replace } => {
+            programmed::load_tables(card, Whose::of(application), tables, *replace)
+        }
+        Request::TableShow { application, table } => {
+            shown::show(&Whose::of(application).look(card)?, table.as_deref())
+        }
+        Request::TableTransaction { application, commands } => {
+            programmed::transaction(card, Whose::of(application), commands)
+        }
+    }
+}
+
+fn flow(card: &mut Card, text: &str) -> Result<Response, String> {
+    let records = card.apply(text).map_err(|error| error.to_string())?;
+    let done = records.into_iter().map(|(port, record)| rules::done(port, record));
+    let done: Vec<FlowDone> = done.collect();
+    let is_created = |done: &FlowDone| matches!(done, FlowDone::Created { .. });
+    let is_idle = done.iter().any(is_created) && card.program().is_some();
+    Ok(Response::Flow { done, is_idle })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_that_only_asks_has_no_other_command_in_it() {
+        for (text, asks) in [
+            ("flow list 0", true),
+            (" flow  query 0 0 count", true),
+            ("flow list 0\nflow list 1\n", true),
+            ("", false),
+            ("flow", false),
+            ("flow flush 0", false),
+            ("flow list 0\nflow flush 0", false),
+            ("set raw_encap 0 eth / end_set", false),
+        ] {
+            assert_eq!(asks_only(text), asks, "{text}");
+        }
+    }
+}

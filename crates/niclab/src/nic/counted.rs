@@ -1,0 +1,109 @@
+//! What a card has counted, as the control socket says it.
+
+use niclab_card as card;
+use niclab_control::{
+    ApplicationCounters, CoreCounters, Counters, GuestCounters, PortCounters, QueueCounters,
+};
+
+/// The counters of a card. What is new there has to be named here.
+pub(super) fn counted(counters: card::Counters) -> Counters {
+    let card::Counters { ports, cores, applications } = counters;
+    Counters {
+        ports: ports.into_iter().map(port).collect(),
+        cores: cores.into_iter().map(core).collect(),
+        applications: applications.into_iter().map(application).collect(),
+    }
+}
+
+fn core(counters: card::CoreCounters) -> CoreCounters {
+    let card::CoreCounters { core, frames, cpu_ns, busy_ns } = counters;
+    CoreCounters { core, frames, cpu_ns, busy_ns }
+}
+
+fn port(counters: card::PortCounters) -> PortCounters {
+    let card::PortCounters {
+        name,
+        is_up,
+        rx_frames,
+        rx_bytes,
+        rx_missed,
+        rx_partial_checksums,
+        tx_frames,
+        tx_bytes,
+        tx_dropped,
+        rule_drops,
+        program_drops,
+        program_told,
+        program_faults,
+        program_ring_full,
+        held_drops,
+        queues,
+        guests,
+    } = counters;
+    PortCounters {
+        name,
+        is_up,
+        rx_frames,
+        rx_bytes,
+        rx_missed,
+        rx_partial_checksums,
+        tx_frames,
+        tx_bytes,
+        tx_dropped,
+        rule_drops,
+        program_drops,
+        program_told,
+        program_faults,
+        program_ring_full,
+        held_drops,
+        queues: queues.into_iter().map(queue).collect(),
+        guests: guests.into_iter().map(guest).collect(),
+    }
+}
+
+fn queue(counters: card::QueueCounters) -> QueueCounters {
+    let card::QueueCounters { core, rx_frames, rx_bytes, rx_missed } = counters;
+    QueueCounters { core, rx_frames, rx_bytes, rx_missed }
+}
+
+fn guest(counters: card::GuestCounters) -> GuestCounters {
+    let card::GuestCounters {
+        queue,
+        is_there,
+        given_frames,
+        dropped,
+        taken_frames,
+        refused,
+        ended,
+    } = counters;
+    GuestCounters { queue, is_there, given_frames, dropped, taken_frames, refused, ended }
+}
+
+fn application(counters: card::ApplicationCounters) -> ApplicationCounters {
+    let card::ApplicationCounters {
+        name,
+        frames,
+        missed,
+        drops,
+        told,
+        faults,
+        outside,
+        ring_full,
+        queue_missed,
+        tx_dropped,
+        busy_ns,
+    } = counters;
+    ApplicationCounters {
+        name,
+        frames,
+        missed,
+        drops,
+        told,
+        faults,
+        outside,
+        ring_full,
+        queue_missed,
+        tx_dropped,
+        busy_ns,
+    }
+}
