@@ -12,9 +12,10 @@
 use std::ops::Range;
 
 use crate::grid::{Entry, Grid};
+use crate::hash::LiveHash;
 use crate::limits::BURST_MAX;
 use crate::shared::View;
-use crate::tags::{Common, Compare, tag_of};
+use crate::tags::{Common, Compare};
 
 /// Keys of a chunk: far enough apart that a line has come when the next stage wants it. Zen 3,
 /// 64 k and 1 M entries, in turn with `rte_hash`: 2.2 and 1.7 times its rate with 8, 2.3 and 2.2
@@ -27,13 +28,13 @@ const CHUNK: usize = 16;
 pub(crate) fn bulk<const W: usize>(
     view: &View<'_, W>,
     keys: &[[u64; W]],
-    hash_of: impl Fn(usize, &[u64; W]) -> u64,
+    hash_of: impl Fn(usize, &[u64; W]) -> LiveHash,
     values: &mut [u64],
 ) -> u64 {
     match *view {
         View::Settled(grid) => settled(grid, keys, hash_of, values),
         View::Growing { .. } => {
-            let mut hashes = [0; BURST_MAX];
+            let mut hashes = [LiveHash::ZERO; BURST_MAX];
             for (index, (hash, key)) in hashes.iter_mut().zip(keys).enumerate() {
                 *hash = hash_of(index, key);
             }
@@ -46,7 +47,7 @@ pub(crate) fn bulk<const W: usize>(
 fn settled<const W: usize>(
     grid: Grid<'_, W>,
     keys: &[[u64; W]],
-    hash_of: impl Fn(usize, &[u64; W]) -> u64,
+    hash_of: impl Fn(usize, &[u64; W]) -> LiveHash,
     values: &mut [u64],
 ) -> u64 {
     #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
@@ -63,7 +64,7 @@ fn settled_avx2<const W: usize>(
     wide: crate::tags::avx2::Avx2,
     grid: Grid<'_, W>,
     keys: &[[u64; W]],
-    hash_of: impl Fn(usize, &[u64; W]) -> u64,
+    hash_of: impl Fn(usize, &[u64; W]) -> LiveHash,
     values: &mut [u64],
 ) -> u64 {
     settled_by(wide, grid, keys, hash_of, values)
@@ -74,14 +75,14 @@ fn settled_by<C: Compare, const W: usize>(
     compare: C,
     grid: Grid<'_, W>,
     keys: &[[u64; W]],
-    hash_of: impl Fn(usize, &[u64; W]) -> u64,
+    hash_of: impl Fn(usize, &[u64; W]) -> LiveHash,
     values: &mut [u64],
 ) -> u64 {
     // One length for all, so that one bounds check covers an index.
     let count = keys.len().min(BURST_MAX);
     let (keys, values) = (&keys[..count], &mut values[..count]);
-    let likely = [grid.entry(0); BURST_MAX];
-    let hashes = [0; BURST_MAX];
+    let likely = [grid.first(); BURST_MAX];
+    let hashes = [LiveHash::ZERO; BURST_MAX];
     let mut burst = Burst { grid, keys, hashes, values, likely, doubtful: false };
     let chunk = |at: usize| (at * CHUNK).min(count)..((at + 1) * CHUNK).min(count);
     let (mut found, mut absent) = (0, 0);
@@ -115,7 +116,7 @@ fn bits(range: Range<usize>) -> u64 {
 struct Burst<'a, 'g, const W: usize> {
     grid: Grid<'g, W>,
     keys: &'a [[u64; W]],
-    hashes: [u64; BURST_MAX],
+    hashes: [LiveHash; BURST_MAX],
     values: &'a mut [u64],
     /// The likely entry of each key.
     likely: [Entry<'g, W>; BURST_MAX],
@@ -126,11 +127,11 @@ struct Burst<'a, 'g, const W: usize> {
 impl<const W: usize> Burst<'_, '_, W> {
     /// Hashes a range of keys and prefetches the tags of their homes.
     #[inline(always)]
-    fn hash(&mut self, hash_of: impl Fn(usize, &[u64; W]) -> u64, range: Range<usize>) {
+    fn hash(&mut self, hash_of: impl Fn(usize, &[u64; W]) -> LiveHash, range: Range<usize>) {
         for index in range {
             let hash = hash_of(index, &self.keys[index]);
             self.hashes[index % BURST_MAX] = hash;
-            self.grid.prefetch_line(self.grid.home(hash));
+            self.grid.prefetch_home(hash.word());
         }
     }
 
@@ -141,7 +142,7 @@ impl<const W: usize> Burst<'_, '_, W> {
         let mut absent = 0;
         for index in range {
             let hash = self.hashes[index % BURST_MAX];
-            match self.grid.candidate(compare, self.grid.home(hash), tag_of(hash)) {
+            match self.grid.candidate(compare, hash) {
                 Some(entry) => {
                     entry.prefetch();
                     self.likely[index % BURST_MAX] = entry;
@@ -183,10 +184,9 @@ impl<const W: usize> Burst<'_, '_, W> {
     fn search(&mut self, range: Range<usize>) -> u64 {
         let mut found = 0;
         for index in range {
-            if let Some(position) =
-                self.grid.find(self.hashes[index % BURST_MAX], &self.keys[index])
-            {
-                self.values[index] = self.grid.value(position);
+            let hash = self.hashes[index % BURST_MAX].word();
+            if let Some(slot) = self.grid.find(hash, &self.keys[index]) {
+                self.values[index] = slot.value();
                 found |= 1 << index;
             }
         }
@@ -200,24 +200,22 @@ impl<const W: usize> Burst<'_, '_, W> {
 fn growing<const W: usize>(
     view: &View<'_, W>,
     keys: &[[u64; W]],
-    hashes: &[u64],
+    hashes: &[LiveHash],
     values: &mut [u64],
 ) -> u64 {
     let hashes = &hashes[..keys.len()];
     for hash in hashes {
-        let grid = view.first(*hash);
-        grid.prefetch_line(grid.home(*hash));
+        view.first(hash.word()).prefetch_home(hash.word());
     }
     for hash in hashes {
-        let grid = view.first(*hash);
-        if let Some(entry) = grid.candidate(Common, grid.home(*hash), tag_of(*hash)) {
+        if let Some(entry) = view.first(hash.word()).candidate(Common, *hash) {
             entry.prefetch();
         }
     }
     let mut hits = 0;
     for (index, (hash, key)) in hashes.iter().zip(keys).enumerate() {
-        if let Some((grid, position)) = view.find(*hash, key) {
-            values[index] = grid.value(position);
+        if let Some(slot) = view.find(hash.word(), key) {
+            values[index] = slot.value();
             hits |= 1 << index;
         }
     }
@@ -227,9 +225,10 @@ fn growing<const W: usize>(
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::array::Array;
     use crate::hash::Hasher;
     use crate::memory::Pages;
+    use crate::shared::Array;
+    use crate::tags::tag_of;
 
     /// Two keys of one tag; in a table of one group they share the home as well.
     fn twins(hasher: &Hasher) -> [[u64; 1]; 2] {
@@ -249,16 +248,16 @@ mod tests {
         let place = |key, value| assert!(grid.place(hasher.hash(key), key, value).is_some());
         let take = |key: &[u64; 1]| {
             let hash = hasher.hash(key);
-            grid.take(hash, grid.find(hash, key).unwrap());
+            grid.find(hash, key).unwrap().take(hash);
         };
         place(&other, 1);
         place(&key, 2);
         let mut values = [0; 2];
-        let likely = [grid.entry(0); BURST_MAX];
-        let hashes = [0; BURST_MAX];
+        let likely = [grid.first(); BURST_MAX];
+        let hashes = [LiveHash::ZERO; BURST_MAX];
         let mut burst =
             Burst { grid, keys: &keys, hashes, values: &mut values, likely, doubtful: false };
-        burst.hash(|_, key| hasher.hash(key), 0..2);
+        burst.hash(|_, key| hasher.live(key), 0..2);
         assert_eq!(burst.choose(Common, 0..1), 0, "the other's entry, whose tag is the same");
         take(&other);
         assert_eq!(burst.choose(Common, 1..2), 0, "the key's own");

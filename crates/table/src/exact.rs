@@ -6,23 +6,19 @@
 //! replaced array, and has the system back at most one piece of the next one: a table that has
 //! used three quarters of what it grows at makes it, so that no growth waits for memory.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
-
-use crate::array::Array;
-use crate::domain::{Domain, Stamp};
+use crate::domain::Domain;
 use crate::error::{CreateError, InsertError};
-use crate::grid::{Grid, Position};
+use crate::grid::{Grid, Position, Slot};
 use crate::hash::Hasher;
 use crate::limbo::Limbo;
 use crate::limits::{
     CAPACITY_LIMIT, GROW_QUARTERS, HUGE_BYTES, MAKESHIFT_BYTES_MAX, MOVE_GROUPS, PAGE_BYTES,
-    RESERVE_PER_GROUP, SLOTS, TURN,
+    RESERVE_PER_GROUP, TURN,
 };
 use crate::memory::{OutOfMemory, Pages};
 use crate::reader::Reader;
-use crate::shared::{Shared, View};
-use crate::sync::{Acquire, Relaxed, Release};
+use crate::shared::{Array, Arrays};
+use crate::sync::{Relaxed, Release};
 
 /// What a table is made from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,21 +62,16 @@ pub struct Spot {
 /// An exact-match table from keys of `W` words (1 to 17) to 64-bit values: the writing end.
 #[derive(Debug)]
 pub struct Exact<const W: usize> {
-    shared: Arc<Shared<W>>,
-    current: Arc<Array<W>>,
-    /// Its number, from 1 on.
+    arrays: Arrays<W>,
+    /// The number of the current one, from 1 on.
     number: u32,
-    /// What `current` grows from.
-    predecessor: Option<Arc<Array<W>>>,
-    /// Replaced arrays that readers may still hold, oldest first.
-    retired: VecDeque<(Stamp, Arc<Array<W>>)>,
     limbo: Limbo,
     len: usize,
-    /// Used slots (live or in limbo) at which `current` is too full.
+    /// Used slots (live or in limbo) at which the current array is too full.
     grow_at: usize,
-    /// What it is to grow to, made ahead, with twice the memory of `current`; kept until the table
-    /// grows, also where it has fewer entries again. Or, as large as `current`, what a table at
-    /// rest is to move to.
+    /// What it is to grow to, made ahead, with twice the memory of the current array; kept until
+    /// the table grows, also where it has fewer entries again. Or, as large as the current one,
+    /// what a table at rest is to move to.
     next: Option<Array<W>>,
     /// Used slots from which on an insert has that to do.
     prepare_at: usize,
@@ -105,19 +96,15 @@ impl<const W: usize> Exact<W> {
         let mut array = Array::new(groups_for(reserve), pages)
             .map_err(|OutOfMemory { bytes }| CreateError::OutOfMemory { bytes })?;
         if reserve > 0 {
-            array.memory.populate(usize::MAX);
+            array.populate(usize::MAX);
         }
-        let current = Arc::new(array);
         Ok(Self {
-            shared: Arc::new(Shared::new(&current, Hasher::new(seed), domain.clone())),
-            grow_at: grow_at(current.groups()),
+            grow_at: grow_at(array.groups()),
             next: None,
-            prepare_at: prepare_at(current.groups()),
+            prepare_at: prepare_at(array.groups()),
             attended: 0,
-            current,
+            arrays: Arrays::new(array, Hasher::new(seed), domain.clone()),
             number: 1,
-            predecessor: None,
-            retired: VecDeque::new(),
             limbo: Limbo::default(),
             len: 0,
             config,
@@ -127,7 +114,7 @@ impl<const W: usize> Exact<W> {
     /// A reading end.
     #[must_use]
     pub fn reader(&self) -> Reader<W> {
-        Reader::new(&self.shared)
+        Reader::new(self.arrays.shared())
     }
 
     /// Adds an entry; where it is.
@@ -143,14 +130,14 @@ impl<const W: usize> Exact<W> {
     /// The hash function, for whoever takes hashes without the table.
     #[must_use]
     pub fn hasher(&self) -> Hasher {
-        self.shared.hasher.clone()
+        self.secrets().clone()
     }
 
     /// The hash of a key: of one seed, the same in every table.
     #[inline]
     #[must_use]
     pub fn hash(&self, key: &[u64; W]) -> u64 {
-        self.shared.hasher.hash(key)
+        self.secrets().hash(key)
     }
 
     /// [`insert`](Self::insert) for a key whose [`hash`](Self::hash) is known. With another hash
@@ -165,8 +152,8 @@ impl<const W: usize> Exact<W> {
         key: &[u64; W],
         value: u64,
     ) -> Result<Spot, InsertError> {
-        if let Some((grid, position)) = self.view().find(hash, key) {
-            return Err(InsertError::Duplicate { value: grid.value(position) });
+        if let Some(slot) = self.arrays.view().find(hash, key) {
+            return Err(InsertError::Duplicate { value: slot.value() });
         }
         if self.len >= self.config.capacity_max {
             return Err(InsertError::Full { capacity_max: self.config.capacity_max });
@@ -174,7 +161,8 @@ impl<const W: usize> Exact<W> {
         if self.is_busy() || self.len + self.limbo.len() >= self.prepare_at {
             self.make_room()?;
         }
-        let position = match self.current.grid().place(hash, key, value) {
+        let placed = self.grid().place(hash, key, value).map(Slot::position);
+        let position = match placed {
             Some(position) => position,
             None => self.place_crowded(hash, key, value)?,
         };
@@ -185,8 +173,8 @@ impl<const W: usize> Exact<W> {
     /// Where a key is, for the writer.
     #[must_use]
     pub fn spot_of(&self, key: &[u64; W]) -> Option<Spot> {
-        let position = self.current.grid().find(self.shared.hasher.hash(key), key)?;
-        Some(self.spot(position))
+        let slot = self.grid().find(self.hash(key), key)?;
+        Some(self.spot(slot.position()))
     }
 
     /// Whether entries are still where their spots say; if the table has grown since, or grows, the
@@ -194,38 +182,41 @@ impl<const W: usize> Exact<W> {
     #[inline]
     #[must_use]
     pub fn knows(&self, spot: Spot) -> bool {
-        // A spot of another table may lie beyond the end.
-        let inside = (spot.position as usize) < self.current.groups() * SLOTS;
-        spot.array == self.number && self.predecessor.is_none() && inside
+        self.slot_at(spot).is_some()
+    }
+
+    /// The slot of a spot that the table knows. (A spot of another table may lie beyond the end.)
+    #[inline]
+    fn slot_at(&self, spot: Spot) -> Option<Slot<'_, W>> {
+        let is_of_this = spot.array == self.number && self.arrays.predecessor().is_none();
+        if is_of_this { self.grid().slot(spot.position) } else { None }
     }
 
     /// The value of the entry at a spot, which lives; `None` where the table does not know it.
     #[inline]
     #[must_use]
     pub fn at(&self, spot: Spot) -> Option<u64> {
-        self.knows(spot).then(|| self.current.grid().value(spot.position))
+        self.slot_at(spot).map(Slot::value)
     }
 
     /// Gives the entry at a spot, which lives, another value by one store. False where the table
     /// does not know the spot.
     #[inline]
     pub fn set_at(&mut self, spot: Spot, value: u64) -> bool {
-        let knows = self.knows(spot);
-        if knows {
-            self.current.grid().set_value(spot.position, value);
+        let slot = self.slot_at(spot);
+        if let Some(slot) = slot {
+            slot.set_value(value);
         }
-        knows
+        slot.is_some()
     }
 
     /// Takes the entry at a spot, which lives, out; its last value. `None` where the table does not
     /// know the spot. Its slot is used again after a grace period.
     #[inline]
     pub fn remove_at(&mut self, spot: Spot) -> Option<u64> {
-        if !self.knows(spot) {
-            return None;
-        }
-        let hash = self.shared.hasher.hash(&self.current.grid().key(spot.position));
-        let value = self.take(hash, spot.position);
+        let slot = self.slot_at(spot)?;
+        let value = slot.take(self.hash(&slot.key()));
+        self.taken(spot.position);
         self.len -= 1;
         if self.is_busy() {
             self.attend();
@@ -236,16 +227,16 @@ impl<const W: usize> Exact<W> {
     /// Asks for the entry at a spot.
     #[inline]
     pub fn prefetch_at(&self, spot: Spot) {
-        if self.knows(spot) {
-            self.current.grid().entry(spot.position).prefetch_to_write();
+        if let Some(slot) = self.slot_at(spot) {
+            slot.prefetch_to_write();
         }
     }
 
     /// Asks for what [`remove_at`](Self::remove_at) looks at beside the entry.
     #[inline]
     pub fn prefetch_tags_at(&self, spot: Spot) {
-        if self.knows(spot) {
-            self.current.grid().prefetch_line_to_write(spot.position as usize / SLOTS);
+        if let Some(slot) = self.slot_at(spot) {
+            slot.prefetch_tags_to_write();
         }
     }
 
@@ -256,14 +247,18 @@ impl<const W: usize> Exact<W> {
     /// Takes an entry out; its last value. Its slot is used again after a grace period.
     #[inline]
     pub fn remove(&mut self, key: &[u64; W]) -> Option<u64> {
-        let hash = self.shared.hasher.hash(key);
+        let hash = self.hash(key);
+        let take = |grid: Grid<'_, W>| {
+            let slot = grid.find(hash, key)?;
+            Some((slot.position(), slot.take(hash)))
+        };
         // The old copy first: see `shared`.
-        let old = self.predecessor.as_ref().and_then(|old| {
-            let position = old.grid().find(hash, key)?;
-            Some(old.grid().take(hash, position))
-        });
-        let new = self.current.grid().find(hash, key).map(|position| self.take(hash, position));
-        let value = new.or(old)?;
+        let old = self.arrays.predecessor().and_then(|old| take(old.grid()));
+        let new = take(self.grid());
+        if let Some((position, _)) = new {
+            self.taken(position);
+        }
+        let (_, value) = new.or(old)?;
         self.len -= 1;
         if self.is_busy() {
             self.attend();
@@ -275,21 +270,13 @@ impl<const W: usize> Exact<W> {
     /// between which two threads may differ.
     #[inline]
     pub fn update(&mut self, key: &[u64; W], value: u64) -> Option<u64> {
-        let hash = self.shared.hasher.hash(key);
-        let old = self.predecessor.as_ref().map(|old| old.grid());
-        let find = |grid: Grid<'_, W>| grid.find(hash, key);
-        let at = (find(self.current.grid()), old.and_then(find));
-        let before = match at {
-            (Some(new), _) => self.current.grid().value(new),
-            (None, Some(position)) => old?.value(position),
-            (None, None) => return None,
-        };
+        let hash = self.hash(key);
+        let new = self.grid().find(hash, key);
+        let old = self.arrays.predecessor().and_then(|old| old.grid().find(hash, key));
+        let before = new.or(old)?.value();
         // The new copy first: see `shared`.
-        if let Some(position) = at.0 {
-            self.current.grid().set_value(position, value);
-        }
-        if let (Some(grid), Some(position)) = (old, at.1) {
-            grid.set_value(position, value);
+        for copy in [new, old].into_iter().flatten() {
+            copy.set_value(value);
         }
         Some(before)
     }
@@ -298,18 +285,17 @@ impl<const W: usize> Exact<W> {
     /// [`prefetch_entry`](Self::prefetch_entry) when it has come, and then the operation.
     #[inline]
     pub fn prefetch_tags(&self, hash: u64) {
-        let ask = |grid: Grid<'_, W>| grid.prefetch_line_to_write(grid.home(hash));
-        ask(self.current.grid());
-        if let Some(old) = &self.predecessor {
-            ask(old.grid());
+        self.grid().prefetch_home_to_write(hash);
+        if let Some(old) = self.arrays.predecessor() {
+            old.grid().prefetch_home_to_write(hash);
         }
     }
 
     /// Asks for the entry that an operation on a key of this hash will most likely look at.
     #[inline]
     pub fn prefetch_entry(&self, hash: u64) {
-        self.current.grid().prefetch_entry(hash);
-        if let Some(old) = &self.predecessor {
+        self.grid().prefetch_entry(hash);
+        if let Some(old) = self.arrays.predecessor() {
             old.grid().prefetch_entry(hash);
         }
     }
@@ -318,8 +304,7 @@ impl<const W: usize> Exact<W> {
     #[inline]
     #[must_use]
     pub fn get(&self, key: &[u64; W]) -> Option<u64> {
-        let (grid, position) = self.view().find(self.shared.hasher.hash(key), key)?;
-        Some(grid.value(position))
+        Some(self.arrays.view().find(self.hash(key), key)?.value())
     }
 
     /// Live entries.
@@ -343,18 +328,14 @@ impl<const W: usize> Exact<W> {
     /// Memory of the entries and tags, with arrays that still wait for readers.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        let retired = self.retired.iter().map(|(_, array)| array);
-        let arrays = retired.chain(&self.predecessor).chain([&self.current]);
-        let next = self.next.iter().map(|array| array.memory.bytes());
-        arrays.map(|array| array.memory.bytes()).chain(next).sum()
+        self.arrays.bytes() + self.next.as_ref().map_or(0, |next| next.memory().bytes())
     }
 
     /// All entries, in no order.
     pub fn iter(&self) -> impl Iterator<Item = ([u64; W], u64)> + '_ {
-        let new = entries(&self.current);
-        let old = self.predecessor.iter().flat_map(|old| entries(old));
-        let moved =
-            |key: &[u64; W]| self.current.grid().find(self.shared.hasher.hash(key), key).is_some();
+        let new = entries(self.arrays.current());
+        let old = self.arrays.predecessor().into_iter().flat_map(entries);
+        let moved = |key: &[u64; W]| self.grid().find(self.hash(key), key).is_some();
         new.chain(old.filter(move |(key, _)| !moved(key)))
     }
 
@@ -362,22 +343,20 @@ impl<const W: usize> Exact<W> {
     /// grows, when they are in two.
     #[must_use]
     pub fn array(&self) -> Option<(u32, usize)> {
-        self.predecessor.is_none().then(|| (self.number, self.current.groups()))
+        let grows = self.arrays.predecessor().is_some();
+        (!grows).then(|| (self.number, self.arrays.current().groups()))
     }
 
     /// The entries of a group of that array, for who goes through a table part by part: all groups
     /// of one array have all entries that were there from the first to the last of them.
     pub fn group(&self, group: usize) -> impl Iterator<Item = ([u64; W], u64)> + '_ {
-        let grid = self.current.grid();
-        let live = (group < self.current.groups()).then(|| grid.live(group));
-        let positions = live.into_iter().flatten();
-        positions.map(move |position| (grid.key(position), grid.value(position)))
+        self.grid().live(group).map(|slot| (slot.key(), slot.value()))
     }
 
     /// Moves up to `groups` groups of a growing table; whether it grows no more.
     pub fn advance(&mut self, groups: usize) -> bool {
         self.tend(groups);
-        self.predecessor.is_none()
+        self.arrays.predecessor().is_none()
     }
 
     /// Does housekeeping in idle time: moves up to `groups` groups of a growing table, frees
@@ -386,10 +365,10 @@ impl<const W: usize> Exact<W> {
     ///
     /// Nobody has to call it, but a table that stopped growing half-way looks up in two places.
     pub fn settle(&mut self, groups: usize) -> bool {
-        self.limbo.close(&self.shared.domain);
+        self.limbo.close(&self.arrays.shared().domain);
         self.reclaim();
         let rests = self.rest(groups);
-        self.release();
+        self.arrays.release();
         rests && !self.is_busy() && self.limbo.len() == 0
     }
 
@@ -398,24 +377,25 @@ impl<const W: usize> Exact<W> {
     /// system back one. True when nothing is left to do. Waits for no reader.
     pub fn rest(&mut self, groups: usize) -> bool {
         self.tend(groups);
-        if self.predecessor.is_some() {
+        if self.arrays.predecessor().is_some() {
             return false;
         }
-        if self.config.pages == Pages::Small || !self.current.memory.lacks_huge() {
+        if self.config.pages == Pages::Small || !self.arrays.current().memory().lacks_huge() {
             return true;
         }
         // One that is to grow soon does so now.
-        let soon = self.len + self.limbo.len() >= prepare_at(self.current.groups());
-        let largest = self.current.groups() >= self.groups_max();
-        let wanted = if soon && !largest { self.groups_next() } else { self.current.groups() };
-        let fits = |next: &Array<W>| next.groups() == wanted && !next.memory.lacks_huge();
+        let groups = self.arrays.current().groups();
+        let soon = self.len + self.limbo.len() >= prepare_at(groups);
+        let largest = groups >= self.groups_max();
+        let wanted = if soon && !largest { self.groups_next() } else { groups };
+        let fits = |next: &Array<W>| next.groups() == wanted && !next.memory().lacks_huge();
         if !self.next.as_ref().is_some_and(fits) {
             let Ok(array) = Array::new(wanted, self.config.pages) else {
                 return true;
             };
             self.replace_next(Some(array));
         }
-        let backed = |next: &mut Array<W>| next.memory.populate(HUGE_BYTES);
+        let backed = |next: &mut Array<W>| next.populate(HUGE_BYTES);
         if self.next.as_mut().is_some_and(backed) {
             return self.grow().is_err();
         }
@@ -424,37 +404,40 @@ impl<const W: usize> Exact<W> {
 
     /// Takes another array to grow to; the one there was is given back piece by piece.
     fn replace_next(&mut self, array: Option<Array<W>>) {
-        let unused = std::mem::replace(&mut self.next, array);
-        self.retired.extend(unused.map(|array| (Stamp::FIRST, Arc::new(array))));
-        self.prepare_at = prepare_at(self.current.groups());
+        if let Some(unused) = std::mem::replace(&mut self.next, array) {
+            self.arrays.discard(unused);
+        }
+        self.prepare_at = prepare_at(self.arrays.current().groups());
     }
 
-    fn view(&self) -> View<'_, W> {
-        match &self.predecessor {
-            None => View::Settled(self.current.grid()),
-            Some(old) => {
-                let moved = self.current.moved.load(Acquire);
-                View::Growing { old: old.grid(), new: self.current.grid(), moved }
-            }
-        }
+    /// What is in the current array.
+    #[inline]
+    fn grid(&self) -> Grid<'_, W> {
+        self.arrays.current().grid()
+    }
+
+    #[inline]
+    fn secrets(&self) -> &Hasher {
+        &self.arrays.shared().hasher
     }
 
     #[inline]
     fn is_busy(&self) -> bool {
-        self.predecessor.is_some() || !self.retired.is_empty()
+        self.arrays.predecessor().is_some() || self.arrays.has_retired()
     }
 
-    fn take(&mut self, hash: u64, position: Position) -> u64 {
-        let value = self.current.grid().take(hash, position);
-        if self.limbo.push(position, &self.shared.domain) {
+    /// An entry of the current array was taken out: its slot waits for the readers.
+    fn taken(&mut self, position: Position) {
+        if self.limbo.push(position, &self.arrays.shared().domain) {
             self.reclaim();
         }
-        value
     }
 
     fn reclaim(&mut self) {
-        let current = self.current.grid();
-        self.limbo.reclaim(&self.shared.domain, |position| current.reuse(position));
+        // Positions of the current array, for growth forgets all: `None` of others.
+        let current = self.arrays.current().grid();
+        let reuse = |position| current.slot(position).into_iter().for_each(Slot::reuse);
+        self.limbo.reclaim(&self.arrays.shared().domain, reuse);
     }
 
     /// Moves on with growth or begins it where the array is too full.
@@ -463,7 +446,7 @@ impl<const W: usize> Exact<W> {
     fn make_room(&mut self) -> Result<(), InsertError> {
         let is_turn = self.attend();
         let used = |table: &Self| table.len + table.limbo.len();
-        if self.predecessor.is_some() || used(self) < self.prepare_at {
+        if self.arrays.predecessor().is_some() || used(self) < self.prepare_at {
             return Ok(());
         }
         if used(self) < self.grow_at {
@@ -471,7 +454,7 @@ impl<const W: usize> Exact<W> {
             return Ok(());
         }
         self.reclaim();
-        if used(self) >= self.grow_at && self.current.groups() < self.groups_max() {
+        if used(self) >= self.grow_at && self.arrays.current().groups() < self.groups_max() {
             self.grow()?;
         }
         Ok(())
@@ -487,15 +470,16 @@ impl<const W: usize> Exact<W> {
         key: &[u64; W],
         value: u64,
     ) -> Result<Position, InsertError> {
-        self.limbo.close(&self.shared.domain);
+        self.limbo.close(&self.arrays.shared().domain);
         self.reclaim();
-        if let Some(position) = self.current.grid().place(hash, key, value) {
-            return Ok(position);
+        if let Some(slot) = self.grid().place(hash, key, value) {
+            return Ok(slot.position());
         }
-        if self.predecessor.is_none() && self.current.groups() < 2 * self.groups_max() {
+        let is_small = self.arrays.current().groups() < 2 * self.groups_max();
+        if self.arrays.predecessor().is_none() && is_small {
             self.grow()?;
-            if let Some(position) = self.current.grid().place(hash, key, value) {
-                return Ok(position);
+            if let Some(slot) = self.grid().place(hash, key, value) {
+                return Ok(slot.position());
             }
         }
         Err(InsertError::Crowded { len: self.len, waiting: self.limbo.len() })
@@ -507,21 +491,22 @@ impl<const W: usize> Exact<W> {
 
     /// Groups of the next array: twice as many where `capacity_max` allows.
     fn groups_next(&self) -> usize {
-        let groups = self.current.groups();
+        let groups = self.arrays.current().groups();
         (2 * groups).min(self.groups_max()).max(groups + groups / 4 + 1)
     }
 
     /// Makes the array to grow into, or has the system back a piece of it. Without memory nothing
     /// is lost: growth asks again.
     fn prepare(&mut self, is_turn: bool) {
-        let is_largest = self.current.groups() >= self.groups_max();
-        let turns = (self.grow_at - prepare_at(self.current.groups())) / TURN;
+        let groups = self.arrays.current().groups();
+        let is_largest = groups >= self.groups_max();
+        let turns = (self.grow_at - prepare_at(groups)) / TURN;
         let is_done = match &mut self.next {
             _ if is_largest => true,
-            Some(next) if next.groups() > self.current.groups() => {
+            Some(next) if next.groups() > groups => {
                 // As many bytes as have it backed when it is needed, and a page.
-                let bytes = next.memory.bytes() / turns.max(1) + PAGE_BYTES;
-                is_turn && next.memory.populate(bytes)
+                let bytes = next.memory().bytes() / turns.max(1) + PAGE_BYTES;
+                is_turn && next.populate(bytes)
             }
             // None, or one to rest in.
             _ => {
@@ -552,10 +537,7 @@ impl<const W: usize> Exact<W> {
                 .map_err(|OutOfMemory { bytes }| InsertError::OutOfMemory { bytes })?,
         };
         let groups = array.groups();
-        array.predecessor.store(Arc::as_ptr(&self.current).cast_mut(), Relaxed);
-        let array = Arc::new(array);
-        self.shared.publish(&array);
-        self.predecessor = Some(std::mem::replace(&mut self.current, array));
+        self.arrays.grow(array);
         self.number += 1;
         (self.grow_at, self.prepare_at) = (grow_at(groups), prepare_at(groups));
         // The old array takes no more entries, so its slots need not become usable.
@@ -569,32 +551,28 @@ impl<const W: usize> Exact<W> {
         self.attended = self.attended.wrapping_add(1);
         let is_turn = self.attended.is_multiple_of(TURN);
         if is_turn {
-            self.release();
+            self.arrays.release();
         }
         is_turn
     }
 
     /// Moves up to `groups` groups of a growing table.
     fn tend(&mut self, groups: usize) {
-        if let Some(old) = self.predecessor.take() {
-            if self.move_groups(&old, groups) {
-                self.current.predecessor.store(std::ptr::null_mut(), Release);
-                self.retired.push_back((self.shared.domain.stamp(), old));
-            } else {
-                self.predecessor = Some(old);
-            }
+        if self.arrays.predecessor().is_some_and(|old| self.move_groups(old, groups)) {
+            self.arrays.end_growth();
         }
     }
 
     /// True when all groups of `old` have been moved.
     fn move_groups(&self, old: &Array<W>, groups: usize) -> bool {
-        let moved = self.current.moved.load(Relaxed);
+        let current = self.arrays.current();
+        let moved = current.moved.load(Relaxed);
         let end = old.groups().min(moved.saturating_add(groups));
         for home in moved..end {
             if !self.move_home(old.grid(), home) {
                 return false;
             }
-            self.current.moved.store(home + 1, Release);
+            current.moved.store(home + 1, Release);
         }
         end == old.groups()
     }
@@ -602,36 +580,14 @@ impl<const W: usize> Exact<W> {
     /// Copies the keys whose home in `old` is `home`. False when one found no room, which the
     /// hash makes next to impossible; the home is then tried again later.
     fn move_home(&self, old: Grid<'_, W>, home: usize) -> bool {
-        let hasher = &self.shared.hasher;
-        old.reach(home).flat_map(|group| old.live(group)).all(|position| {
-            let key = old.key(position);
-            let hash = hasher.hash(&key);
+        let new = self.grid();
+        old.live_from(home).all(|slot| {
+            let key = slot.key();
+            let hash = self.hash(&key);
             old.home(hash) != home
-                || self.current.grid().find(hash, &key).is_some()
-                || self.current.grid().place(hash, &key, old.value(position)).is_some()
+                || new.find(hash, &key).is_some()
+                || new.place(hash, &key, slot.value()).is_some()
         })
-    }
-
-    /// Gives a piece of the oldest replaced array back once no reader can hold it.
-    fn release(&mut self) {
-        let Some((stamp, array)) = self.retired.front_mut() else {
-            return;
-        };
-        if *stamp > self.shared.domain.passed() {
-            return;
-        }
-        let done = Arc::get_mut(array).is_none_or(|it| it.memory.release());
-        if done {
-            self.retired.pop_front();
-        }
-    }
-}
-
-impl<const W: usize> Drop for Exact<W> {
-    fn drop(&mut self) {
-        let retired = self.retired.drain(..).map(|(_, array)| array);
-        let rest = self.predecessor.take().into_iter().chain([Arc::clone(&self.current)]);
-        self.shared.keep(retired.chain(rest));
     }
 }
 
@@ -649,8 +605,8 @@ fn prepare_at(groups: usize) -> usize {
 
 fn entries<const W: usize>(array: &Array<W>) -> impl Iterator<Item = ([u64; W], u64)> + '_ {
     let grid = array.grid();
-    let positions = (0..array.groups()).flat_map(move |group| grid.live(group));
-    positions.map(move |position| (grid.key(position), grid.value(position)))
+    let slots = (0..array.groups()).flat_map(move |group| grid.live(group));
+    slots.map(|slot| (slot.key(), slot.value()))
 }
 
 #[cfg(all(test, not(loom)))]
@@ -711,11 +667,11 @@ mod tests {
         for _ in 0..10_000 {
             table.settle(100);
         }
-        assert!(!table.retired.is_empty(), "a reader may still look at them");
+        assert!(table.arrays.has_retired(), "a reader may still look at them");
         participant.quiescent();
         assert!((0..1000).any(|_| table.settle(100)));
-        let next = table.next.as_ref().map_or(0, |next| next.memory.bytes());
-        assert_eq!(table.bytes(), table.current.memory.bytes() + next);
+        let next = table.next.as_ref().map_or(0, |next| next.memory().bytes());
+        assert_eq!(table.bytes(), table.arrays.current().memory().bytes() + next);
     }
 
     /// The widest entries take the most memory for each insert.
@@ -726,10 +682,10 @@ mod tests {
         let mut table = Exact::<17>::new(Config::growing(200_000, 1), &domain).unwrap();
         let mut growths = 0;
         for id in 0..100_000 {
-            let is_last = table.predecessor.is_none() && table.len == table.grow_at;
+            let is_last = table.arrays.predecessor().is_none() && table.len == table.grow_at;
             if is_last && table.len > 1_000 {
                 let next = table.next.as_mut().unwrap();
-                assert!(next.memory.populate(0), "at {id}");
+                assert!(next.populate(0), "at {id}");
                 growths += 1;
             }
             table.insert(&[id; 17], id).unwrap();
@@ -745,11 +701,11 @@ mod tests {
         let mut before = 0;
         for id in 0..100_000 {
             table.insert(&[id, 0], id).unwrap();
-            let backed = table.next.as_ref().map_or(0, |next| next.memory.backed());
+            let backed = table.next.as_ref().map_or(0, |next| next.memory().backed());
             assert!(backed <= before + 16 * PAGE_BYTES, "{} at {id}", backed - before);
             before = backed;
-            let arrays = table.next.iter().map(|next| &next.memory);
-            let mut arrays = arrays.chain([&table.current.memory]);
+            let arrays = table.next.iter().map(|next| next.memory());
+            let mut arrays = arrays.chain([table.arrays.current().memory()]);
             let is_small = |memory: &Memory| memory.bytes() < HUGE_BYTES || memory.lacks_huge();
             assert!(cfg!(any(miri, not(target_os = "linux"))) || arrays.all(is_small), "{id}");
         }
@@ -765,10 +721,11 @@ mod tests {
             for id in 0..part {
                 table.insert(&[id, 0], id).unwrap();
             }
-            assert!(table.current.memory.lacks_huge(), "{part}");
+            assert!(table.arrays.current().memory().lacks_huge(), "{part}");
             assert!(!table.rest(1), "{part}");
             assert!((0..100_000).any(|_| table.rest(100)), "{part}");
-            assert!(!table.current.memory.lacks_huge() && table.predecessor.is_none(), "{part}");
+            assert!(!table.arrays.current().memory().lacks_huge(), "{part}");
+            assert!(table.arrays.predecessor().is_none(), "{part}");
             assert!(table.len() < table.prepare_at, "{part}");
             for id in part..100_000 {
                 table.insert(&[id, 0], id).unwrap();
@@ -782,14 +739,14 @@ mod tests {
     fn replaced_arrays_go_beside_removals_alone() {
         let (_, mut table) = growing();
         let mut count = 0;
-        while count < if cfg!(miri) { 200 } else { 2_000 } || table.predecessor.is_none() {
+        while count < if cfg!(miri) { 200 } else { 2_000 } || table.arrays.predecessor().is_none() {
             table.insert(&[count, 0], count).unwrap();
             count += 1;
         }
         for id in 0..count {
             assert_eq!(table.remove(&[id, 0]), Some(id));
         }
-        assert!(table.predecessor.is_none() && table.retired.is_empty());
+        assert!(table.arrays.predecessor().is_none() && !table.arrays.has_retired());
     }
 
     /// An insert moves one group at most, so no insert copies more than a group's reach.
@@ -799,12 +756,12 @@ mod tests {
         let (_, mut table) = growing();
         let mut growths = 0;
         for id in 0..50_000 {
-            let before = table.current.moved.load(Relaxed);
-            let was_growing = table.predecessor.is_some();
+            let before = table.arrays.current().moved.load(Relaxed);
+            let was_growing = table.arrays.predecessor().is_some();
             table.insert(&[id, 0], id).unwrap();
-            growths += u64::from(!was_growing && table.predecessor.is_some());
+            growths += u64::from(!was_growing && table.arrays.predecessor().is_some());
             if was_growing {
-                assert!(table.current.moved.load(Relaxed) <= before + MOVE_GROUPS);
+                assert!(table.arrays.current().moved.load(Relaxed) <= before + MOVE_GROUPS);
             }
         }
         assert!(growths > 8, "{growths}");

@@ -18,12 +18,16 @@
 //! Order of stores: key and value (Relaxed), then the tag (Release). Who sees the tag
 //! (Acquire) sees the entry, and a slot is written again only after a grace period.
 //!
-//! One of the modules that may use `unsafe`: unchecked indexing on the look-up path.
+//! One of the modules that may use `unsafe`: unchecked indexing on the look-up path. It rests on
+//! types that are made here alone: a [`Group`] is below the number of groups, a [`Slot`] and an
+//! [`Entry`] are inside of the grid they came from. Numbers from elsewhere are checked before they
+//! become one of these.
 
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;
 
+use crate::hash::LiveHash;
 use crate::limits::{PROBE_GROUPS_MAX, SLOTS};
 use crate::memory::Memory;
 use crate::prefetch::{prefetch_at, prefetch_to_write};
@@ -35,6 +39,11 @@ pub(crate) type Position = u32;
 
 /// The most groups there can be: positions stay below `u32::MAX`.
 pub(crate) const GROUPS_LIMIT: usize = (u32::MAX as usize - 1) / SLOTS;
+
+/// The number of a group of one grid, below its number of groups. It stays in the method that asked
+/// for it, so it never meets another grid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Group(usize);
 
 /// Three registers: where the tags are, where the entries are, how many groups there are.
 ///
@@ -71,107 +80,108 @@ impl<'a, const W: usize> Grid<'a, W> {
         (groups * LINE_WORDS).next_multiple_of(16)
     }
 
-    /// The grid in `memory`, which was made of `words(groups)` zeros for it.
+    /// The grid of `groups` groups in `memory`.
+    ///
+    /// # Safety
+    /// There is a group, and `memory` has `words(groups)` words at least.
     #[inline(always)]
-    pub(crate) fn new(memory: &'a Memory, groups: usize) -> Self {
+    pub(crate) unsafe fn new(memory: &'a Memory, groups: usize) -> Self {
         let words = memory.words();
-        debug_assert_eq!(words.len(), Self::words(groups));
+        debug_assert!(groups > 0 && words.len() >= Self::words(groups));
         let tags = words.as_ptr();
         let entries = tags.wrapping_add(Self::first_entry(groups));
         Self { tags: tags.cast(), entries, groups, memory: PhantomData }
     }
 
-    /// The home group of a hash: its high bits, scaled, so that any number of groups will do.
+    /// The number of the home group of a hash.
     #[inline(always)]
     pub(crate) fn home(&self, hash: u64) -> usize {
-        ((u128::from(hash) * self.groups as u128) >> 64) as usize
+        self.home_group(hash).0
+    }
+
+    /// The home group of a hash: its high bits, scaled, so that any number of groups will do.
+    #[inline(always)]
+    fn home_group(&self, hash: u64) -> Group {
+        Group(((u128::from(hash) * self.groups as u128) >> 64) as usize)
     }
 
     #[inline(always)]
-    fn next(&self, group: usize) -> usize {
-        if group + 1 == self.groups { 0 } else { group + 1 }
+    fn next(&self, Group(group): Group) -> Group {
+        Group(if group + 1 == self.groups { 0 } else { group + 1 })
     }
 
-    /// The tags of `group`, which is below `groups`: a home or the next of a group.
+    /// The group of a number, where there is one.
+    fn group(&self, number: usize) -> Option<Group> {
+        (number < self.groups).then_some(Group(number))
+    }
+
+    /// The tags of a group.
     #[inline(always)]
-    pub(crate) fn line(&self, group: usize) -> &'a Line {
+    fn line(&self, Group(group): Group) -> &'a Line {
         debug_assert!(group < self.groups);
-        // SAFETY: homes and their successors are below `groups` (`home` scales a 64-bit hash by
-        // `groups / 2^64`), and the memory, borrowed for 'a, has a line for each group.
+        // SAFETY: a `Group` is below `groups`: `home_group` scales a 64-bit hash by that / 2^64,
+        // `next` wraps, `group` checks, and `Slot::place` divides a checked position by SLOTS. The
+        // memory, borrowed for 'a, has a line for each group (`new`).
         unsafe { &*self.tags.add(group) }
     }
 
-    /// The entry at `position`.
+    /// An entry, whatever is in it: something to fill places of an array with.
     #[inline(always)]
-    pub(crate) fn entry(&self, position: Position) -> Entry<'a, W> {
-        debug_assert!((position as usize) < self.groups * SLOTS);
-        self.entry_at(position as usize * Self::ENTRY_BYTES)
+    pub(crate) fn first(&self) -> Entry<'a, W> {
+        Entry { words: self.entries, memory: PhantomData }
     }
 
-    /// The entry that starts `offset` bytes behind the first.
+    /// The slot at a position, where there is one.
     #[inline(always)]
-    fn entry_at(&self, offset: usize) -> Entry<'a, W> {
-        debug_assert!(offset < self.groups * SLOTS * Self::ENTRY_BYTES);
-        Entry { words: self.entries.wrapping_byte_add(offset), memory: PhantomData }
+    pub(crate) fn slot(&self, position: Position) -> Option<Slot<'a, W>> {
+        let is_there = (position as usize) < self.groups * SLOTS;
+        is_there.then_some(Slot { grid: *self, position })
     }
 
     #[inline(always)]
-    pub(crate) fn prefetch_line(&self, group: usize) {
-        prefetch_at(self.tags.wrapping_add(group));
+    fn slot_of(&self, Group(group): Group, slot: usize) -> Slot<'a, W> {
+        debug_assert!(group < self.groups && slot < SLOTS);
+        Slot { grid: *self, position: (group * SLOTS + slot) as Position }
     }
 
-    /// [`Grid::prefetch_line`] for the writer.
+    /// Asks for the tags of the home of a hash.
     #[inline(always)]
-    pub(crate) fn prefetch_line_to_write(&self, group: usize) {
-        prefetch_to_write(self.tags.wrapping_add(group));
+    pub(crate) fn prefetch_home(&self, hash: u64) {
+        prefetch_at(self.tags.wrapping_add(self.home(hash)));
+    }
+
+    /// [`Grid::prefetch_home`] for the writer.
+    #[inline(always)]
+    pub(crate) fn prefetch_home_to_write(&self, hash: u64) {
+        prefetch_to_write(self.tags.wrapping_add(self.home(hash)));
     }
 
     /// Prefetches the entry that an operation on a key of this hash will most likely look at: the
     /// first whose tag fits, else the one it would be placed at.
     pub(crate) fn prefetch_entry(&self, hash: u64) {
-        let home = self.home(hash);
+        let home = self.home_group(hash);
         let line = self.line(home);
         let fits = tags::matches(line, tag_of(hash));
         let slots = if fits == 0 { tags::matches(line, EMPTY) } else { fits };
         if slots != 0 {
-            self.entry(position_of(home, slots.trailing_zeros() as usize)).prefetch_to_write();
+            self.slot_of(home, slots.trailing_zeros() as usize).prefetch_to_write();
         }
     }
 
-    #[inline(always)]
-    pub(crate) fn value(&self, position: Position) -> u64 {
-        self.entry(position).value()
-    }
-
-    /// The one store by which an entry changes its value.
-    #[inline(always)]
-    pub(crate) fn set_value(&self, position: Position, value: u64) {
-        self.entry(position).words()[W].store(value, Release);
-    }
-
-    pub(crate) fn key(&self, position: Position) -> [u64; W] {
-        let entry = self.entry(position).words();
-        std::array::from_fn(|word| entry[word].load(Relaxed))
-    }
-
-    /// The first entry on the way from `home` whose tag fits.
+    /// The first entry on the way of a hash whose tag fits.
     ///
     /// `None` says that no key with this hash is here; an entry must still be compared.
     #[inline(always)]
-    pub(crate) fn candidate<C: Compare>(
-        &self,
-        compare: C,
-        home: usize,
-        tag: u16,
-    ) -> Option<Entry<'a, W>> {
+    pub(crate) fn candidate<C: Compare>(&self, compare: C, hash: LiveHash) -> Option<Entry<'a, W>> {
+        let home = self.home_group(hash.word());
         let line = self.line(home);
-        let mask = compare.matches(line, tag);
+        let mask = compare.matches(line, hash.tag());
         if mask != 0 {
             return Some(self.likely::<C>(home, mask));
         }
         match tags::overflow(line) {
             0 => None,
-            _ => self.candidate_beyond(compare, home, tag),
+            _ => self.candidate_beyond(compare, home, hash.tag()),
         }
     }
 
@@ -179,7 +189,7 @@ impl<'a, const W: usize> Grid<'a, W> {
     fn candidate_beyond<C: Compare>(
         &self,
         compare: C,
-        home: usize,
+        home: Group,
         tag: u16,
     ) -> Option<Entry<'a, W>> {
         let mut group = home;
@@ -197,24 +207,34 @@ impl<'a, const W: usize> Grid<'a, W> {
         None
     }
 
-    /// The entry of the first slot in a mask of `group`.
+    /// The entry of the first slot in a mask of `group`, which has one: the lane behind the last
+    /// slot is a count below LIVE_MIN (`tags::add_overflow`), which no tag of a live hash equals.
     #[inline(always)]
-    fn likely<C: Compare>(&self, group: usize, mask: u32) -> Entry<'a, W> {
-        self.entry_at(group * (SLOTS * Self::ENTRY_BYTES) + C::scaled_slot(mask, Self::ENTRY_BYTES))
+    fn likely<C: Compare>(&self, Group(group): Group, mask: u32) -> Entry<'a, W> {
+        let slot = C::scaled_slot(mask, Self::ENTRY_BYTES);
+        debug_assert!(slot < SLOTS * Self::ENTRY_BYTES);
+        self.entry_at(group * (SLOTS * Self::ENTRY_BYTES) + slot)
     }
 
-    /// The position of `key`.
+    /// The entry that starts `offset` bytes behind the first.
+    #[inline(always)]
+    fn entry_at(&self, offset: usize) -> Entry<'a, W> {
+        debug_assert!(offset < self.groups * SLOTS * Self::ENTRY_BYTES);
+        Entry { words: self.entries.wrapping_byte_add(offset), memory: PhantomData }
+    }
+
+    /// Where `key` is.
     #[inline]
-    pub(crate) fn find(&self, hash: u64, key: &[u64; W]) -> Option<Position> {
+    pub(crate) fn find(&self, hash: u64, key: &[u64; W]) -> Option<Slot<'a, W>> {
         let tag = tag_of(hash);
-        let mut group = self.home(hash);
+        let mut group = self.home_group(hash);
         for _ in 0..PROBE_GROUPS_MAX {
             let line = self.line(group);
             let mut mask = tags::matches(line, tag);
             while mask != 0 {
-                let position = position_of(group, mask.trailing_zeros() as usize);
-                if self.entry(position).holds(key) {
-                    return Some(position);
+                let slot = self.slot_of(group, mask.trailing_zeros() as usize);
+                if slot.entry().holds(key) {
+                    return Some(slot);
                 }
                 mask &= mask - 1;
             }
@@ -226,21 +246,22 @@ impl<'a, const W: usize> Grid<'a, W> {
         None
     }
 
-    /// Writes a new entry into the first empty slot on its way; false when there is none.
+    /// Writes a new entry into the first empty slot on its way; `None` when there is none.
     ///
     /// The key must not be here. For the writer only.
     #[inline(always)]
-    pub(crate) fn place(&self, hash: u64, key: &[u64; W], value: u64) -> Option<Position> {
-        let home = self.home(hash);
+    pub(crate) fn place(&self, hash: u64, key: &[u64; W], value: u64) -> Option<Slot<'a, W>> {
+        let home = self.home_group(hash);
         let mut group = home;
         for _ in 0..PROBE_GROUPS_MAX.min(self.groups) {
             let empty = tags::matches(self.line(group), EMPTY);
             if empty != 0 {
-                let slot = empty.trailing_zeros() as usize;
+                let number = empty.trailing_zeros() as usize;
+                let slot = self.slot_of(group, number);
                 self.count_passed(home, group, true);
-                self.write(position_of(group, slot), key, value);
-                tags::set_tag(self.line(group), slot, tag_of(hash));
-                return Some(position_of(group, slot));
+                slot.write(key, value);
+                tags::set_tag(self.line(group), number, tag_of(hash));
+                return Some(slot);
             }
             group = self.next(group);
         }
@@ -248,33 +269,7 @@ impl<'a, const W: usize> Grid<'a, W> {
     }
 
     #[inline(always)]
-    fn write(&self, position: Position, key: &[u64; W], value: u64) {
-        let entry = self.entry(position).words();
-        for (word, content) in entry.iter().zip(key) {
-            word.store(*content, Relaxed);
-        }
-        entry[W].store(value, Relaxed);
-    }
-
-    /// Takes an entry out; its slot stays unusable until [`Array::reuse`]. For the writer only.
-    ///
-    /// The tag goes first: a look-up that still finds the counts merely looks further.
-    pub(crate) fn take(&self, hash: u64, position: Position) -> u64 {
-        let (group, slot) = place_of(position);
-        tags::set_tag(self.line(group), slot, RETIRED);
-        self.count_passed(self.home(hash), group, false);
-        self.value(position)
-    }
-
-    /// Makes the slot of a taken entry usable; its grace period is over. For the writer only.
-    pub(crate) fn reuse(&self, position: Position) {
-        let (group, slot) = place_of(position);
-        debug_assert_eq!(tags::tag(self.line(group), slot), RETIRED);
-        tags::set_tag(self.line(group), slot, EMPTY);
-    }
-
-    #[inline(always)]
-    fn count_passed(&self, home: usize, end: usize, more: bool) {
+    fn count_passed(&self, home: Group, end: Group, more: bool) {
         let mut group = home;
         while group != end {
             tags::add_overflow(self.line(group), more);
@@ -282,21 +277,110 @@ impl<'a, const W: usize> Grid<'a, W> {
         }
     }
 
-    /// Positions of live entries in one group.
-    pub(crate) fn live(self, group: usize) -> impl Iterator<Item = Position> + 'a {
+    /// The live entries of the group of a number; none where there is no such group.
+    pub(crate) fn live(self, number: usize) -> impl Iterator<Item = Slot<'a, W>> {
+        self.group(number).into_iter().flat_map(move |group| self.live_in(group))
+    }
+
+    fn live_in(self, group: Group) -> impl Iterator<Item = Slot<'a, W>> {
         let line = self.line(group);
         (0..SLOTS)
             .filter(|slot| tags::tag(line, *slot) >= LIVE_MIN)
-            .map(move |slot| position_of(group, slot))
+            .map(move |slot| self.slot_of(group, slot))
     }
 
-    /// The groups that may hold keys of the home `group`: it and those its full ones point to.
-    pub(crate) fn reach(self, group: usize) -> impl Iterator<Item = usize> + 'a {
-        let next = move |group: &usize| {
+    /// The live entries of the groups that may hold keys of the home of a number: it and those that
+    /// its full ones point to.
+    pub(crate) fn live_from(self, home: usize) -> impl Iterator<Item = Slot<'a, W>> {
+        let next = move |group: &Group| {
             (tags::overflow(self.line(*group)) != 0).then(|| self.next(*group))
         };
         let limit = PROBE_GROUPS_MAX.min(self.groups);
-        std::iter::successors(Some(group), next).take(limit)
+        let groups = std::iter::successors(self.group(home), next).take(limit);
+        groups.flat_map(move |group| self.live_in(group))
+    }
+}
+
+/// A slot of a grid, and the entry in it: two places of one number, which is below the end.
+///
+/// It says nothing of what is in the slot: that another entry has been put there since is for the
+/// writer to know.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Slot<'a, const W: usize> {
+    grid: Grid<'a, W>,
+    position: Position,
+}
+
+impl<'a, const W: usize> Slot<'a, W> {
+    /// Its number, by which [`Grid::slot`] finds it again.
+    #[inline(always)]
+    pub(crate) fn position(self) -> Position {
+        self.position
+    }
+
+    #[inline(always)]
+    fn place(self) -> (Group, usize) {
+        (Group(self.position as usize / SLOTS), self.position as usize % SLOTS)
+    }
+
+    #[inline(always)]
+    fn entry(self) -> Entry<'a, W> {
+        self.grid.entry_at(self.position as usize * Grid::<W>::ENTRY_BYTES)
+    }
+
+    #[inline(always)]
+    pub(crate) fn value(self) -> u64 {
+        self.entry().value()
+    }
+
+    /// The one store by which an entry changes its value.
+    #[inline(always)]
+    pub(crate) fn set_value(self, value: u64) {
+        self.entry().words()[W].store(value, Release);
+    }
+
+    pub(crate) fn key(self) -> [u64; W] {
+        let entry = self.entry().words();
+        std::array::from_fn(|word| entry[word].load(Relaxed))
+    }
+
+    #[inline(always)]
+    fn write(self, key: &[u64; W], value: u64) {
+        let entry = self.entry().words();
+        for (word, content) in entry.iter().zip(key) {
+            word.store(*content, Relaxed);
+        }
+        entry[W].store(value, Relaxed);
+    }
+
+    /// Asks for the entry, for the writer.
+    #[inline(always)]
+    pub(crate) fn prefetch_to_write(self) {
+        self.entry().prefetch_to_write();
+    }
+
+    /// Asks for the tags of its group, for the writer.
+    #[inline(always)]
+    pub(crate) fn prefetch_tags_to_write(self) {
+        prefetch_to_write(self.grid.tags.wrapping_add(self.place().0.0));
+    }
+
+    /// Takes the entry out, whose key has this hash; its last value. The slot stays unusable until
+    /// [`Slot::reuse`]. For the writer only.
+    ///
+    /// The tag goes first: a look-up that still finds the counts merely looks further.
+    pub(crate) fn take(self, hash: u64) -> u64 {
+        let (group, slot) = self.place();
+        tags::set_tag(self.grid.line(group), slot, RETIRED);
+        self.grid.count_passed(self.grid.home_group(hash), group, false);
+        self.value()
+    }
+
+    /// Makes the slot of a taken entry usable; its grace period is over. For the writer only.
+    pub(crate) fn reuse(self) {
+        let (group, slot) = self.place();
+        debug_assert_eq!(tags::tag(self.grid.line(group), slot), RETIRED);
+        tags::set_tag(self.grid.line(group), slot, EMPTY);
     }
 }
 
@@ -311,9 +395,9 @@ impl<'a, const W: usize> Entry<'a, W> {
     /// Its words: key, value, spare.
     #[inline(always)]
     fn words(self) -> &'a [AtomicU64] {
-        // SAFETY: entries come from `entry_at` with the offset of a group below `groups` and a
-        // slot below SLOTS (the lane behind the last slot is a count below LIVE_MIN, see `limits`,
-        // which no tag equals); the memory, borrowed for 'a, has STRIDE words for each.
+        // SAFETY: an entry is the first of a grid, which has one, that of a `Slot`, whose position
+        // is below the end, or the likely one of a group below `groups`, in a slot below SLOTS
+        // (`likely`). The memory, borrowed for 'a, has STRIDE words for each (`Grid::new`).
         unsafe { std::slice::from_raw_parts(self.words, Grid::<W>::STRIDE) }
     }
 
@@ -327,13 +411,14 @@ impl<'a, const W: usize> Entry<'a, W> {
 
     /// [`Entry::prefetch`] for the writer.
     #[inline(always)]
-    pub(crate) fn prefetch_to_write(self) {
+    fn prefetch_to_write(self) {
         prefetch_to_write(self.words);
         if Grid::<W>::STRIDE > 8 {
             prefetch_to_write(self.words.wrapping_add(8));
         }
     }
 
+    /// Whether its key is this one.
     #[inline(always)]
     pub(crate) fn holds(self, key: &[u64; W]) -> bool {
         let words = self.words();
@@ -345,14 +430,4 @@ impl<'a, const W: usize> Entry<'a, W> {
     pub(crate) fn value(self) -> u64 {
         self.words()[W].load(Acquire)
     }
-}
-
-#[inline(always)]
-fn position_of(group: usize, slot: usize) -> Position {
-    (group * SLOTS + slot) as Position
-}
-
-#[inline(always)]
-fn place_of(position: Position) -> (usize, usize) {
-    (position as usize / SLOTS, position as usize % SLOTS)
 }

@@ -8,7 +8,7 @@
 use std::hash::{BuildHasher, RandomState};
 
 use crate::limits::KEY_WORDS_MAX;
-use crate::tags::LIVE_MIN;
+use crate::tags::{LIVE_MIN, tag_of};
 
 /// The hash function of a table, made from its seed: 19 secret words. A copy of its own keeps
 /// nothing of the table.
@@ -34,6 +34,12 @@ impl Hasher {
     #[inline(always)]
     #[must_use]
     pub fn hash<const W: usize>(&self, key: &[u64; W]) -> u64 {
+        self.live(key).word()
+    }
+
+    /// [`Hasher::hash`], as look-ups need it.
+    #[inline(always)]
+    pub(crate) fn live<const W: usize>(&self, key: &[u64; W]) -> LiveHash {
         let mut folded = 0u64;
         let mut word = 0;
         while word < W {
@@ -45,14 +51,33 @@ impl Hasher {
             folded = folded.rotate_left(23) ^ fold(left, right);
             word += 2;
         }
-        live(fold(folded ^ self.last[0], self.last[1]))
+        LiveHash::of(fold(folded ^ self.last[0], self.last[1]))
     }
 }
 
-/// `hash` with the bit that every tag has.
-#[inline(always)]
-pub(crate) fn live(hash: u64) -> u64 {
-    hash | u64::from(LIVE_MIN)
+/// A hash whose tag is that of a live entry, whoever made the hash.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LiveHash(u64);
+
+impl LiveHash {
+    /// That of zero, to fill places of an array with.
+    pub(crate) const ZERO: Self = Self(LIVE_MIN as u64);
+
+    /// `hash` with the bit that every tag has.
+    #[inline(always)]
+    pub(crate) fn of(hash: u64) -> Self {
+        Self(hash | u64::from(LIVE_MIN))
+    }
+
+    #[inline(always)]
+    pub(crate) fn word(self) -> u64 {
+        self.0
+    }
+
+    #[inline(always)]
+    pub(crate) fn tag(self) -> u16 {
+        tag_of(self.0)
+    }
 }
 
 /// Both halves of the 128-bit product, xored.

@@ -1,7 +1,6 @@
 #![doc = include_str!("../README.md")]
 #![deny(unsafe_code)]
 
-mod array;
 mod bulk;
 mod chunks;
 mod domain;

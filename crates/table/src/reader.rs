@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use crate::bulk::bulk;
 use crate::domain::Participant;
-use crate::hash::live;
+use crate::hash::LiveHash;
 use crate::limits::BURST_MAX;
 use crate::shared::Shared;
-use crate::tags::{Common, tag_of};
+use crate::tags::Common;
 
 /// A reading end of an [`Exact`](crate::Exact) table. Clone it into any number of threads.
 ///
@@ -42,22 +42,20 @@ impl<const W: usize> Reader<W> {
     #[must_use]
     pub fn lookup(&self, participant: &Participant, key: &[u64; W]) -> Option<u64> {
         let view = self.shared.view(participant);
-        let (grid, position) = view.find(self.hash(key), key)?;
-        Some(grid.value(position))
+        Some(view.find(self.hash(key), key)?.value())
     }
 
     /// Asks for the memory that the look-up of a key with this hash looks at first.
     #[inline]
     pub fn prefetch_tags(&self, participant: &Participant, hash: u64) {
-        let grid = self.shared.view(participant).first(hash);
-        grid.prefetch_line(grid.home(hash));
+        self.shared.view(participant).first(hash).prefetch_home(hash);
     }
 
     /// Asks for what it looks at then; to be called when that has come.
     #[inline]
     pub fn prefetch_entry(&self, participant: &Participant, hash: u64) {
         let grid = self.shared.view(participant).first(hash);
-        if let Some(entry) = grid.candidate(Common, grid.home(hash), tag_of(hash)) {
+        if let Some(entry) = grid.candidate(Common, LiveHash::of(hash)) {
             entry.prefetch();
         }
     }
@@ -75,7 +73,7 @@ impl<const W: usize> Reader<W> {
         values: &mut [u64],
     ) -> u64 {
         assert!(keys.len() <= BURST_MAX && keys.len() <= values.len(), "burst too long");
-        bulk(&self.shared.view(participant), keys, |_, key| self.hash(key), values)
+        bulk(&self.shared.view(participant), keys, |_, key| self.shared.hasher.live(key), values)
     }
 
     /// [`lookup_bulk`](Self::lookup_bulk) with hashes from [`hash`](Self::hash); a wrong hash
@@ -94,6 +92,6 @@ impl<const W: usize> Reader<W> {
     ) -> u64 {
         assert!(keys.len() <= BURST_MAX && keys.len() <= values.len(), "burst too long");
         assert_eq!(keys.len(), hashes.len(), "one hash for each key");
-        bulk(&self.shared.view(participant), keys, |index, _| live(hashes[index]), values)
+        bulk(&self.shared.view(participant), keys, |index, _| LiveHash::of(hashes[index]), values)
     }
 }

@@ -28,21 +28,192 @@
 //! When all groups are copied `predecessor` becomes null (Release; who sees null sees every
 //! copy) and the old array is retired.
 //!
-//! One of the modules that may use `unsafe`: the published pointers are followed here alone.
+//! One of the modules that may use `unsafe`: the published pointers are set and followed here
+//! alone. [`Arrays`] owns what they point at, and lets an array go only when no reader can hold it.
 
 #![allow(unsafe_code)]
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::array::Array;
-use crate::domain::{Domain, Participant};
-use crate::grid::{Grid, Position};
+use crate::domain::{Domain, Participant, Stamp};
+use crate::grid::{GROUPS_LIMIT, Grid, Slot};
 use crate::hash::Hasher;
-use crate::sync::{Acquire, AtomicPtr, Mutex, Release};
+use crate::memory::{Memory, OutOfMemory, Pages};
+use crate::sync::{Acquire, AtomicPtr, AtomicUsize, Mutex, Relaxed, Release};
+
+/// A fixed number of groups with the entries of `W`-word keys: one array of a table.
+#[derive(Debug)]
+pub(crate) struct Array<const W: usize> {
+    /// Of `Grid::words(groups)` words, as long as the array is there.
+    memory: Memory,
+    /// At least one.
+    groups: usize,
+    /// The array whose entries are being moved here; null when there is none.
+    predecessor: AtomicPtr<Array<W>>,
+    /// Home groups of the predecessor, from the first, whose entries are all here.
+    pub(crate) moved: AtomicUsize,
+}
+
+impl<const W: usize> Array<W> {
+    /// An empty one of `groups` groups.
+    pub(crate) fn new(groups: usize, pages: Pages) -> Result<Self, OutOfMemory> {
+        if groups == 0 || groups > GROUPS_LIMIT {
+            return Err(OutOfMemory { bytes: usize::MAX });
+        }
+        Ok(Self {
+            memory: Memory::zeroed(Grid::<W>::words(groups), pages)?,
+            groups,
+            predecessor: AtomicPtr::new(std::ptr::null_mut()),
+            moved: AtomicUsize::new(0),
+        })
+    }
+
+    pub(crate) fn groups(&self) -> usize {
+        self.groups
+    }
+
+    /// Its memory, to ask about.
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// [`Memory::populate`] of its memory.
+    pub(crate) fn populate(&mut self, bytes: usize) -> bool {
+        self.memory.populate(bytes)
+    }
+
+    /// What is in it.
+    #[inline(always)]
+    pub(crate) fn grid(&self) -> Grid<'_, W> {
+        // SAFETY: `new` made a group at least and the words for all of them, and nobody else
+        // reaches the memory to shorten it.
+        unsafe { Grid::new(&self.memory, self.groups) }
+    }
+}
+
+/// The arrays of a table, for its writer: the current one, what it grows from, and those that
+/// readers may still hold.
+#[derive(Debug)]
+pub(crate) struct Arrays<const W: usize> {
+    shared: Arc<Shared<W>>,
+    current: Arc<Array<W>>,
+    /// What `current` grows from.
+    predecessor: Option<Arc<Array<W>>>,
+    /// Replaced arrays that readers may still hold, oldest first.
+    retired: VecDeque<(Stamp, Arc<Array<W>>)>,
+    /// Memory of an array that no reader holds, on its way to the system.
+    leaving: Option<Memory>,
+}
+
+impl<const W: usize> Arrays<W> {
+    /// A first array, and what readers see of it.
+    pub(crate) fn new(array: Array<W>, hasher: Hasher, domain: Domain) -> Self {
+        let current = Arc::new(array);
+        let pointer = AtomicPtr::new(Arc::as_ptr(&current).cast_mut());
+        let shared = Shared { current: pointer, hasher, domain, kept: Mutex::new(Vec::new()) };
+        let (predecessor, retired, leaving) = (None, VecDeque::new(), None);
+        Self { shared: Arc::new(shared), current, predecessor, retired, leaving }
+    }
+
+    /// What readers hold.
+    #[inline]
+    pub(crate) fn shared(&self) -> &Arc<Shared<W>> {
+        &self.shared
+    }
+
+    /// The array that new entries go into.
+    #[inline]
+    pub(crate) fn current(&self) -> &Array<W> {
+        &self.current
+    }
+
+    /// The array that it grows from.
+    #[inline]
+    pub(crate) fn predecessor(&self) -> Option<&Array<W>> {
+        self.predecessor.as_deref()
+    }
+
+    /// Whether an array waits for readers, or to be given back.
+    #[inline]
+    pub(crate) fn has_retired(&self) -> bool {
+        !self.retired.is_empty() || self.leaving.is_some()
+    }
+
+    /// The arrays as a call of the writer sees them.
+    #[inline]
+    pub(crate) fn view(&self) -> View<'_, W> {
+        let new = self.current.grid();
+        match &self.predecessor {
+            None => View::Settled(new),
+            Some(old) => {
+                View::Growing { old: old.grid(), new, moved: self.current.moved.load(Acquire) }
+            }
+        }
+    }
+
+    /// Makes `array` current, which grows from what was current before.
+    ///
+    /// # Panics
+    /// If the table grows already.
+    pub(crate) fn grow(&mut self, array: Array<W>) {
+        assert!(self.predecessor.is_none(), "a table grows from one array at a time");
+        array.predecessor.store(Arc::as_ptr(&self.current).cast_mut(), Relaxed);
+        let array = Arc::new(array);
+        self.shared.current.store(Arc::as_ptr(&array).cast_mut(), Release);
+        self.predecessor = Some(std::mem::replace(&mut self.current, array));
+    }
+
+    /// Ends growth: all entries of the predecessor are in the current array.
+    pub(crate) fn end_growth(&mut self) {
+        if let Some(old) = self.predecessor.take() {
+            self.current.predecessor.store(std::ptr::null_mut(), Release);
+            self.retired.push_back((self.shared.domain.stamp(), old));
+        }
+    }
+
+    /// Gives an array that nobody has seen back, piece by piece.
+    pub(crate) fn discard(&mut self, array: Array<W>) {
+        self.retired.push_back((Stamp::FIRST, Arc::new(array)));
+    }
+
+    /// Gives a piece of the oldest replaced array back once no reader can hold it.
+    pub(crate) fn release(&mut self) {
+        if self.leaving.is_none() {
+            let has_passed = |(stamp, _): &mut (Stamp, _)| *stamp <= self.shared.domain.passed();
+            let Some((_, array)) = self.retired.pop_front_if(has_passed) else {
+                return;
+            };
+            self.leaving = Arc::into_inner(array).map(|array| array.memory);
+        }
+        if self.leaving.as_mut().is_some_and(Memory::release) {
+            self.leaving = None;
+        }
+    }
+
+    /// Memory of all of them.
+    pub(crate) fn bytes(&self) -> usize {
+        let retired = self.retired.iter().map(|(_, array)| array);
+        let arrays = retired.chain(&self.predecessor).chain([&self.current]);
+        let leaving = self.leaving.as_ref().map_or(0, Memory::bytes);
+        arrays.map(|array| array.memory.bytes()).sum::<usize>() + leaving
+    }
+}
+
+impl<const W: usize> Drop for Arrays<W> {
+    /// Readers may go on: the last of them lets the arrays go.
+    fn drop(&mut self) {
+        let retired = self.retired.drain(..).map(|(_, array)| array);
+        let rest = self.predecessor.take().into_iter().chain([Arc::clone(&self.current)]);
+        let mut kept = self.shared.kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        kept.extend(retired.chain(rest));
+    }
+}
 
 /// The side of a table that its writer and all its readers hold.
 #[derive(Debug)]
 pub(crate) struct Shared<const W: usize> {
+    /// An array that lives until the grace period after its replacement is over (`Arrays`).
     current: AtomicPtr<Array<W>>,
     pub(crate) hasher: Hasher,
     pub(crate) domain: Domain,
@@ -63,23 +234,6 @@ pub(crate) enum View<'a, const W: usize> {
 }
 
 impl<const W: usize> Shared<W> {
-    pub(crate) fn new(array: &Arc<Array<W>>, hasher: Hasher, domain: Domain) -> Self {
-        let current = AtomicPtr::new(Arc::as_ptr(array).cast_mut());
-        Self { current, hasher, domain, kept: Mutex::new(Vec::new()) }
-    }
-
-    /// Makes `array` current. The writer keeps it, and what it replaces, alive: until the grace
-    /// period after its successor was published is over, or by `keep`.
-    pub(crate) fn publish(&self, array: &Arc<Array<W>>) {
-        self.current.store(Arc::as_ptr(array).cast_mut(), Release);
-    }
-
-    /// Keeps arrays until the last reader is gone.
-    pub(crate) fn keep(&self, arrays: impl Iterator<Item = Arc<Array<W>>>) {
-        let mut kept = self.kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        kept.extend(arrays);
-    }
-
     /// The arrays, for as long as the participant is borrowed.
     ///
     /// # Panics
@@ -90,8 +244,9 @@ impl<const W: usize> Shared<W> {
             wrong_participant();
         }
         // SAFETY: `current` always points at an array that lives until the grace period after
-        // its replacement is over. The participant is online in the same domain and cannot pass
-        // a quiescent state or go offline while it is borrowed, so that period outlasts 'a.
+        // its replacement is over: `Arrays` alone sets it, keeps what it points at, and stamps what
+        // it replaces. The participant is online in the same domain and cannot pass a quiescent
+        // state or go offline while it is borrowed, so that period outlasts 'a.
         let new = unsafe { &*self.current.load(Acquire) };
         let predecessor = new.predecessor.load(Acquire);
         if predecessor.is_null() {
@@ -112,12 +267,11 @@ fn wrong_participant() -> ! {
 impl<'a, const W: usize> View<'a, W> {
     /// Where a key is; of two copies the one that is to be believed.
     #[inline(always)]
-    pub(crate) fn find(&self, hash: u64, key: &[u64; W]) -> Option<(Grid<'a, W>, Position)> {
-        let settled = |grid: Grid<'a, W>| Some((grid, grid.find(hash, key)?));
+    pub(crate) fn find(&self, hash: u64, key: &[u64; W]) -> Option<Slot<'a, W>> {
         match *self {
-            Self::Settled(grid) => settled(grid),
-            Self::Growing { old, new, moved } if old.home(hash) < moved => settled(new),
-            Self::Growing { old, new, .. } => settled(old).or_else(|| settled(new)),
+            Self::Settled(grid) => grid.find(hash, key),
+            Self::Growing { old, new, moved } if old.home(hash) < moved => new.find(hash, key),
+            Self::Growing { old, new, .. } => old.find(hash, key).or_else(|| new.find(hash, key)),
         }
     }
 

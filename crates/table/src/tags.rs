@@ -110,9 +110,13 @@ pub(crate) fn set_tag(line: &Line, slot: usize, tag: u16) {
 }
 
 /// Counts one more (or one less) key that passed this group.
+///
+/// The count stays between zero and LIVE_MIN, so that no compare takes it for a tag, also where
+/// somebody takes a key out by another hash than it was put in by.
 pub(crate) fn add_overflow(line: &Line, more: bool) {
     let count = overflow(line);
-    set_lane(line, OVERFLOW_LANE, if more { count + 1 } else { count - 1 });
+    let next = if more { (count + 1).min(LIVE_MIN - 1) } else { count.saturating_sub(1) };
+    set_lane(line, OVERFLOW_LANE, next);
 }
 
 #[inline(always)]
@@ -292,5 +296,15 @@ mod tests {
         assert_eq!(overflow(&line), 6);
         add_overflow(&line, false);
         assert_eq!((overflow(&line), matches(&line, 5)), (5, 0x7fff));
+    }
+
+    #[test]
+    fn an_overflow_count_is_never_taken_for_a_tag() {
+        let line = line_of(&[0; 16]);
+        add_overflow(&line, false);
+        assert_eq!(overflow(&line), 0);
+        set_lane(&line, OVERFLOW_LANE, LIVE_MIN - 1);
+        add_overflow(&line, true);
+        assert_eq!(overflow(&line), LIVE_MIN - 1);
     }
 }

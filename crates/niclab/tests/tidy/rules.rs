@@ -211,7 +211,7 @@ pub const UNSAFE: &[(&str, &str)] = &[
     ("crates/table/src/prefetch.rs", "the prefetch instruction"),
     ("crates/table/src/prune/sixteen.rs", "takes packets through the filter by SIMD"),
     ("crates/table/src/prune/vectors.rs", "compares ranges and joins sets by SIMD"),
-    ("crates/table/src/shared.rs", "pointers published to readers"),
+    ("crates/table/src/shared.rs", "arrays published to readers, by pointers"),
     ("crates/table/src/tags.rs", "compares the tags of a bucket by SIMD"),
     ("dpdk/helper/src/shim.rs", "calls the C shim over libdpdk"),
 ];
