@@ -30,6 +30,7 @@ use niclab_device::{
 use niclab_result::{Figure, Finding, Mark, Sample, Table};
 
 use crate::measure::Metrics;
+use crate::metrics::{Metric, SETUP, TrialMetrics};
 use crate::run::{ExperimentRun, Resolver, Trial};
 use crate::spec::{Grid, Overrides, Spec, SpecError, Wrong};
 use crate::summary::Results;
@@ -138,9 +139,14 @@ pub(crate) trait Experiment: Sync {
         false
     }
 
-    /// Names of its trials that are shown, by what a warning calls their points. Trials at full
-    /// load that are there for others to take a share of stand not among them.
-    fn points(&self) -> &'static [(&'static str, &'static [&'static str])];
+    /// Its trials in the order in which they are compared, and what each measures.
+    fn trials(&self) -> &'static [TrialMetrics];
+
+    /// What the trials of this name measure; set-ups are trials too.
+    fn trial(&self, name: &str) -> Option<&'static TrialMetrics> {
+        let of_setup = (name == SETUP.trial).then_some(&SETUP);
+        self.trials().iter().find(|of| of.trial == name).or(of_setup)
+    }
 
     /// Messages go to a server that answers them, over the stack of the kernel.
     fn has_messages(&self) -> bool {
@@ -177,6 +183,24 @@ pub(crate) trait Experiment: Sync {
 
     /// The tables of the report.
     fn tables(&self, results: &Results<'_>) -> Vec<Table>;
+}
+
+/// What the trials of this name measure, in the first experiment that has them.
+pub(crate) fn trial(name: &str) -> Option<&'static TrialMetrics> {
+    ALL.iter().find_map(|of| of.trial(name))
+}
+
+/// The tables of all experiments, by the names of those that have them.
+pub(crate) fn tables() -> impl Iterator<Item = (String, &'static [TrialMetrics])> {
+    ALL.into_iter().map(|of| {
+        let names = of.built_in().iter().map(|one| format!("`{}`", one.name));
+        (names.collect::<Vec<_>>().join(", "), of.trials())
+    })
+}
+
+/// The first metric of this name that any trial has.
+pub(crate) fn metric(name: &str) -> Option<&'static Metric> {
+    ALL.iter().flat_map(|of| of.trials()).chain([&SETUP]).find_map(|of| of.metric(name))
 }
 
 /// A trial that is none of the experiment that was to make it.
@@ -330,11 +354,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_embedded_experiment_is_legal_and_has_its_name() {
-        for (of, one) in registered() {
-            let spec = spec(one.name).unwrap();
-            assert_eq!((spec.name.as_str(), spec.kind.of().name()), (one.name, of.name()));
-        }
+    fn every_embedded_experiment_is_listed() {
         assert!(list().unwrap().into_iter().map(|listing| listing.name).eq(names()));
     }
 
@@ -354,6 +374,9 @@ mod tests {
         assert!(matches!(error, SpecError::Unreadable { .. }), "{error}");
     }
 }
+
+#[cfg(test)]
+mod registry_tests;
 
 #[cfg(test)]
 mod sweeps_tests;

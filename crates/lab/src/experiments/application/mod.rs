@@ -16,6 +16,7 @@ use super::{Answer, Axes, BuiltIn, Experiment, PEER, VETH, built_in, set_all, st
 use crate::breakdown::PROBES_S;
 use crate::estimate::SERVER_S;
 use crate::measure::Metrics;
+use crate::metrics::TrialMetrics;
 use crate::run::{ExperimentRun, Resolver, Task, Trial};
 use crate::runner::json;
 use crate::spec::{Grid, SpecError};
@@ -92,8 +93,8 @@ impl Experiment for Application {
         resolver.add_applications(sweeps)
     }
 
-    fn points(&self) -> &'static [(&'static str, &'static [&'static str])] {
-        &[("application", &["application"])]
+    fn trials(&self) -> &'static [TrialMetrics] {
+        metrics::TRIALS
     }
 
     fn findings(&self, results: &Results<'_>) -> Vec<Finding> {

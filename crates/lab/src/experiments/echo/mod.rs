@@ -1,4 +1,4 @@
-//! `echo-size`, `echo-batch` and `echo-features`: round trips of messages through the kernel's stack.
+//! `echo-size`, `echo-batch` and `echo-features`: round trips through the stack of the kernel.
 
 pub(crate) mod analysis;
 pub(crate) mod feature_figures;
@@ -17,6 +17,7 @@ use self::metrics::{ended, marks, put_exchange};
 use super::{Answer, Axes, BuiltIn, Experiment, MODEL, PEER, VETH, built_in, set_all, strange};
 use crate::estimate::SERVER_S;
 use crate::measure::Metrics;
+use crate::metrics::TrialMetrics;
 use crate::run::{ExperimentRun, Resolver, Task, Trial};
 use crate::runner::json;
 use crate::spec::{Grid, SpecError, TrialKind};
@@ -93,8 +94,8 @@ impl Experiment for Echo {
         resolver.add_exchanges(sweeps, TrialKind::Echo)
     }
 
-    fn points(&self) -> &'static [(&'static str, &'static [&'static str])] {
-        &[("echo", &["echo"])]
+    fn trials(&self) -> &'static [TrialMetrics] {
+        metrics::TRIALS
     }
 
     fn findings(&self, results: &Results<'_>) -> Vec<Finding> {

@@ -3,6 +3,7 @@
 pub(crate) mod analysis;
 pub(crate) mod figures;
 pub(crate) mod findings;
+pub(crate) mod metrics;
 pub(crate) mod parts;
 pub(crate) mod trials;
 
@@ -15,6 +16,7 @@ use super::{Answer, Axes, BuiltIn, Experiment, MODEL, PEER, VETH, built_in, set_
 use crate::breakdown::{PROBES_S, put_ledger};
 use crate::estimate::SERVER_S;
 use crate::measure::Metrics;
+use crate::metrics::TrialMetrics;
 use crate::run::{ExperimentRun, Resolver, Task, Trial};
 use crate::runner::json;
 use crate::spec::{Grid, SpecError, TrialKind};
@@ -89,8 +91,8 @@ impl Experiment for EchoLedger {
         resolver.add_exchanges(sweeps, TrialKind::Ledger)
     }
 
-    fn points(&self) -> &'static [(&'static str, &'static [&'static str])] {
-        &[("echo", &["ledger"])]
+    fn trials(&self) -> &'static [TrialMetrics] {
+        metrics::TRIALS
     }
 
     fn findings(&self, results: &Results<'_>) -> Vec<Finding> {

@@ -11,6 +11,7 @@ use niclab_result::{Figure, Finding, Sample, Table};
 
 use self::metrics::put_limits;
 use super::{Axes, BuiltIn, CARDS, Experiment, Offered, built_in, set_all};
+use crate::metrics::TrialMetrics;
 use crate::run::Resolver;
 use crate::spec::{Grid, SpecError};
 use crate::summary::Results;
@@ -50,8 +51,8 @@ impl Experiment for FrameSize {
         resolver.add_sizes()
     }
 
-    fn points(&self) -> &'static [(&'static str, &'static [&'static str])] {
-        &[("throughput", &["saturate"]), ("search", &["mlrsearch", "rfc2544"])]
+    fn trials(&self) -> &'static [TrialMetrics] {
+        metrics::TRIALS
     }
 
     fn findings(&self, results: &Results<'_>) -> Vec<Finding> {

@@ -12,6 +12,7 @@ use niclab_result::{Figure, Finding, Sample, Table};
 
 use self::metrics::{HASH_SHARES, hash_shares, put_spread};
 use super::{Axes, BuiltIn, Experiment, LINUX, MODEL, Offered, built_in, set_all};
+use crate::metrics::TrialMetrics;
 use crate::run::Resolver;
 use crate::runner::json;
 use crate::spec::{Grid, SpecError};
@@ -64,8 +65,8 @@ impl Experiment for HashSkew {
         resolver.add_spreads()
     }
 
-    fn points(&self) -> &'static [(&'static str, &'static [&'static str])] {
-        &[("spread", &["spread"])]
+    fn trials(&self) -> &'static [TrialMetrics] {
+        metrics::TRIALS
     }
 
     fn findings(&self, results: &Results<'_>) -> Vec<Finding> {

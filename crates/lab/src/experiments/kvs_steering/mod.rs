@@ -13,6 +13,7 @@ use niclab_result::{Figure, Finding, Table};
 use self::metrics::{failure, marks, put_answered};
 use super::{Answer, Axes, BuiltIn, Experiment, built_in, set_all, strange};
 use crate::measure::Metrics;
+use crate::metrics::TrialMetrics;
 use crate::run::{ExperimentRun, Resolver, Task, Trial};
 use crate::runner::json;
 use crate::spec::{Grid, SpecError};
@@ -94,8 +95,8 @@ impl Experiment for KvsSteering {
         resolver.add_servings(sweeps)
     }
 
-    fn points(&self) -> &'static [(&'static str, &'static [&'static str])] {
-        &[("store", &["serve"])]
+    fn trials(&self) -> &'static [TrialMetrics] {
+        metrics::TRIALS
     }
 
     fn findings(&self, results: &Results<'_>) -> Vec<Finding> {

@@ -3,6 +3,7 @@
 pub(crate) mod analysis;
 pub(crate) mod figures;
 pub(crate) mod findings;
+pub(crate) mod metrics;
 pub(crate) mod spec;
 pub(crate) mod tables;
 pub(crate) mod trials;
@@ -10,6 +11,7 @@ pub(crate) mod trials;
 use niclab_result::{Figure, Finding, Table};
 
 use super::{Axes, BuiltIn, CARDS, Experiment, Wrong, built_in, set_all};
+use crate::metrics::TrialMetrics;
 use crate::run::Resolver;
 use crate::spec::{Assignment, Grid, Overrides, SpecError, in_knee};
 use crate::summary::Results;
@@ -76,12 +78,8 @@ impl Experiment for Occupancy {
         resolver.add_searches()
     }
 
-    fn points(&self) -> &'static [(&'static str, &'static [&'static str])] {
-        &[
-            ("throughput", &["saturate"]),
-            ("latency", &["latency", "light", "fixed"]),
-            ("search", &["mlrsearch", "rfc2544"]),
-        ]
+    fn trials(&self) -> &'static [TrialMetrics] {
+        metrics::TRIALS
     }
 
     fn findings(&self, results: &Results<'_>) -> Vec<Finding> {

@@ -15,6 +15,7 @@ use self::metrics::{failure, put_processed};
 use super::{Answer, Axes, BuiltIn, Experiment, built_in, set_all, strange};
 use crate::estimate::RULES_PER_S;
 use crate::measure::Metrics;
+use crate::metrics::TrialMetrics;
 use crate::run::{ExperimentRun, Resolver, Task, Trial};
 use crate::runner::json;
 use crate::spec::{Grid, SpecError};
@@ -84,8 +85,8 @@ impl Experiment for ProgramCost {
         resolver.add_programs(sweeps)
     }
 
-    fn points(&self) -> &'static [(&'static str, &'static [&'static str])] {
-        &[("program", &["process"])]
+    fn trials(&self) -> &'static [TrialMetrics] {
+        metrics::TRIALS
     }
 
     fn findings(&self, results: &Results<'_>) -> Vec<Finding> {

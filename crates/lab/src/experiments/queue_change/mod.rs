@@ -13,6 +13,7 @@ use niclab_result::{Figure, Finding, Sample, Table};
 use self::metrics::put_respread;
 use self::trials::of_repeat;
 use super::{Axes, BuiltIn, Experiment, Offered, Wrong, built_in, set_all};
+use crate::metrics::TrialMetrics;
 use crate::run::Resolver;
 use crate::runner::json;
 use crate::spec::{DURATION_MS_MAX, Grid, SpecError, whole};
@@ -77,8 +78,8 @@ impl Experiment for QueueChange {
         resolver.add_respreads()
     }
 
-    fn points(&self) -> &'static [(&'static str, &'static [&'static str])] {
-        &[("spread-change", &["respread"])]
+    fn trials(&self) -> &'static [TrialMetrics] {
+        metrics::TRIALS
     }
 
     fn findings(&self, results: &Results<'_>) -> Vec<Finding> {

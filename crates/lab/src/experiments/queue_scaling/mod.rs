@@ -12,6 +12,7 @@ use niclab_result::{Figure, Finding, Sample, Table};
 
 use self::metrics::put_scaling;
 use super::{Axes, BuiltIn, Experiment, MODEL, Offered, built_in, set_all};
+use crate::metrics::TrialMetrics;
 use crate::run::Resolver;
 use crate::spec::{Grid, SpecError};
 use crate::summary::Results;
@@ -64,8 +65,8 @@ impl Experiment for QueueScaling {
         resolver.add_scalings()
     }
 
-    fn points(&self) -> &'static [(&'static str, &'static [&'static str])] {
-        &[("scaling", &["scaling"])]
+    fn trials(&self) -> &'static [TrialMetrics] {
+        metrics::TRIALS
     }
 
     fn findings(&self, results: &Results<'_>) -> Vec<Finding> {

@@ -11,6 +11,7 @@ use niclab_result::{Figure, Finding, Sample, Table};
 
 use self::metrics::put_effects;
 use super::{Axes, BuiltIn, Experiment, LINUX, MODEL, Offered, built_in, set_all};
+use crate::metrics::TrialMetrics;
 use crate::run::Resolver;
 use crate::spec::{Grid, SpecError};
 use crate::summary::Results;
@@ -57,8 +58,8 @@ impl Experiment for RuleRate {
         resolver.add_insertions()
     }
 
-    fn points(&self) -> &'static [(&'static str, &'static [&'static str])] {
-        &[("insertion", &["insert"]), ("effect", &["effect"])]
+    fn trials(&self) -> &'static [TrialMetrics] {
+        metrics::TRIALS
     }
 
     fn findings(&self, results: &Results<'_>) -> Vec<Finding> {

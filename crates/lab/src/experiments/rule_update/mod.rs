@@ -3,6 +3,7 @@
 pub(crate) mod analysis;
 pub(crate) mod figures;
 pub(crate) mod findings;
+pub(crate) mod metrics;
 pub(crate) mod spec;
 pub(crate) mod trials;
 
@@ -10,6 +11,7 @@ use niclab_result::{Figure, Finding, Sample, Table};
 
 use super::{Axes, BuiltIn, Experiment, MODEL, Offered, built_in, set_all};
 use crate::matched::put_met;
+use crate::metrics::TrialMetrics;
 use crate::run::Resolver;
 use crate::spec::{DURATION_MS_MAX, Grid, Overrides, SpecError, in_range, single};
 use crate::summary::Results;
@@ -73,8 +75,8 @@ impl Experiment for RuleUpdate {
         resolver.add_changes()
     }
 
-    fn points(&self) -> &'static [(&'static str, &'static [&'static str])] {
-        &[("change", &["change"])]
+    fn trials(&self) -> &'static [TrialMetrics] {
+        metrics::TRIALS
     }
 
     fn findings(&self, results: &Results<'_>) -> Vec<Finding> {

@@ -13,7 +13,7 @@ pub struct ChangeSweep {
     pub group: Values,
     /// Rules, each of a flow of the traffic.
     pub rules: Values,
-    /// What is done to them: names of [`CHANGES`](crate::experiments::rule_update::trials::CHANGES).
+    /// What is done to them: names of [`CHANGES`](super::trials::CHANGES).
     pub change: Values,
     /// How: `single` calls, through an operation `queue`, or in one `transaction`.
     pub calls: Values,

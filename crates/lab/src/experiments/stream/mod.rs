@@ -14,6 +14,7 @@ use self::metrics::{ended, marks, put_stream};
 use super::{Answer, Axes, BuiltIn, Experiment, VETH, built_in, set_all, strange};
 use crate::estimate::SERVER_S;
 use crate::measure::Metrics;
+use crate::metrics::TrialMetrics;
 use crate::run::{ExperimentRun, Resolver, Task, Trial};
 use crate::runner::json;
 use crate::spec::{Grid, SpecError};
@@ -82,8 +83,8 @@ impl Experiment for Stream {
         resolver.add_streams(sweeps)
     }
 
-    fn points(&self) -> &'static [(&'static str, &'static [&'static str])] {
-        &[("stream", &["stream"])]
+    fn trials(&self) -> &'static [TrialMetrics] {
+        metrics::TRIALS
     }
 
     fn findings(&self, results: &Results<'_>) -> Vec<Finding> {

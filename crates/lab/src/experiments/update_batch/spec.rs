@@ -9,7 +9,7 @@ use crate::values::Values;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BatchSweep {
-    /// What a batch is: names of [`WORKS`](crate::experiments::update_batch::trials::WORKS).
+    /// What a batch is: names of [`WORKS`](super::trials::WORKS).
     #[serde(default = "create")]
     pub work: Values,
     /// The group of the rules, 0 or 1; packets meet its default rule, or the rules that are

@@ -3,12 +3,14 @@
 pub(crate) mod analysis;
 pub(crate) mod figures;
 pub(crate) mod findings;
+pub(crate) mod metrics;
 pub(crate) mod spec;
 pub(crate) mod trials;
 
 use niclab_result::{Figure, Finding, Table};
 
 use super::{Axes, BuiltIn, Experiment, MODEL, built_in, set_all};
+use crate::metrics::TrialMetrics;
 use crate::run::Resolver;
 use crate::spec::{Grid, SpecError};
 use crate::summary::Results;
@@ -48,8 +50,8 @@ impl Experiment for UpdateRate {
         resolver.add_renewals()
     }
 
-    fn points(&self) -> &'static [(&'static str, &'static [&'static str])] {
-        &[("throughput", &["saturate"]), ("latency", &["latency"])]
+    fn trials(&self) -> &'static [TrialMetrics] {
+        metrics::TRIALS
     }
 
     fn findings(&self, results: &Results<'_>) -> Vec<Finding> {

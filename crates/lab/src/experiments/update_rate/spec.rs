@@ -15,7 +15,7 @@ pub struct RenewalSweep {
     pub group: Values,
     /// Rules that stand there, the default rule included.
     pub rules: Values,
-    /// Rules renewed a second: a number, or a name of [`PRESETS`](crate::experiments::update_rate::trials::PRESETS); 0:
+    /// Rules renewed a second: a number, or a name of [`PRESETS`](super::trials::PRESETS); 0:
     /// none.
     pub per_s: Values,
     /// The core that does it: `same` or `distinct`.

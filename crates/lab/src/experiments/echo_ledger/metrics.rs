@@ -1,0 +1,17 @@
+//! What the trials of `echo-ledger` measure.
+
+use crate::breakdown::{BREAKDOWN, PLAIN_RTT};
+use crate::hosts::RTT;
+use crate::measure::Judged;
+use crate::metrics::TrialMetrics;
+
+/// Its trials, and what each is made for.
+pub(crate) const TRIALS: &[TrialMetrics] = &[TrialMetrics {
+    trial: "ledger",
+    points: Some("echo"),
+    judged_by: &[RTT],
+    headlines: &[PLAIN_RTT, "client_receive_ns", "server_receive_ns"],
+    metrics: &[BREAKDOWN],
+    is_throughput: false,
+    judged: Judged::Whole,
+}];
