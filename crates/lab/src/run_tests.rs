@@ -7,6 +7,7 @@ use niclab_result::{Coordinate, Point};
 
 use super::*;
 use crate::experiments;
+use crate::experiments::{occupancy::spec as occupancy, update_rate::spec as update_rate};
 use crate::spec::{Overrides, Spec};
 use crate::statistics::INTERVAL_REPEATS_MIN;
 
@@ -293,8 +294,11 @@ fn values_out_of_range_are_refused_before_anything_runs() {
     let known = [("occupancy", "saturate, latency, light"), ("update-rate", "saturate, latency")];
     for (name, known) in known {
         let mut spec = experiments::spec(name).unwrap();
-        spec.reduced.sweep.iter_mut().for_each(|sweep| sweep.trials = vec![TrialKind::Batch]);
-        spec.reduced.renewal.iter_mut().for_each(|sweep| sweep.trials = vec![TrialKind::Batch]);
+        let batch = vec![TrialKind::Batch];
+        match name {
+            "occupancy" => spec.reduced.of_mut::<occupancy::Parts>().sweep[0].trials = batch,
+            _ => spec.reduced.of_mut::<update_rate::Parts>().renewal[0].trials = batch,
+        }
         let error = resolve("x", &[spec], &Overrides::default(), three()).unwrap_err().to_string();
         assert_eq!(error, format!("{name}: trials = batch: use {known}"));
     }

@@ -31,10 +31,9 @@ use niclab_result::{Figure, Finding, Mark, Sample, Table};
 
 use crate::measure::Metrics;
 use crate::metrics::{Metric, SETUP, TrialMetrics};
-use crate::run::{ExperimentRun, Resolver, Trial};
-use crate::spec::{Grid, Overrides, Spec, SpecError, Wrong};
+use crate::run::{ExperimentRun, Trial};
+use crate::spec::{Spec, SpecError};
 use crate::summary::Results;
-use crate::values::Values;
 
 pub use kind::Kind;
 
@@ -72,22 +71,11 @@ pub(crate) trait Experiment: Sync {
     /// Names that `--set` knows, and what each means.
     fn axes(&self) -> Axes;
 
-    /// The parts of a grid that it has, and how many of each there are.
-    fn parts(&self, grid: &Grid) -> Vec<(&'static str, usize)>;
-
-    /// Sets an axis of all sweeps that have it.
-    fn set(&self, grid: &mut Grid, axis: &str, values: &Values) -> Result<(), SpecError>;
-
-    /// Refuses the first number of a grid that cannot be: the field, what is there, what would be
-    /// right.
-    fn check(&self, _name: &str, _grid: &Grid) -> Result<(), Wrong> {
-        Ok(())
-    }
-
-    /// What else the command line changes in a grid whose axes are set.
-    fn overridden(&self, _grid: &mut Grid, _overrides: &Overrides) -> Result<(), SpecError> {
-        Ok(())
-    }
+    /// Reads a file of this kind.
+    ///
+    /// # Errors
+    /// Line, column and what may stand there.
+    fn read(&self, text: &str) -> Result<Spec, toml::de::Error>;
 
     /// `true` where rules of a file may stand in the device.
     fn takes_rules(&self) -> bool {
@@ -98,9 +86,6 @@ pub(crate) trait Experiment: Sync {
     fn axes_of_rules(&self) -> &'static [&'static str] {
         &[]
     }
-
-    /// Adds all trials and searches of the resolver's grid.
-    fn plan(&self, resolver: &mut Resolver<'_>) -> Result<(), SpecError>;
 
     /// The plan of a repeat, where each has one of its own.
     fn plan_of_repeat(&self, _plan: &Plan, _repeat: u32) -> Option<Plan> {
@@ -207,11 +192,6 @@ pub(crate) fn metric(name: &str) -> Option<&'static Metric> {
 fn strange(trial: &Trial) -> DeviceError {
     let reason = format!("no trial of this experiment: {:?}", trial.task);
     DeviceError::BadPlan { reason }
-}
-
-/// Sets each of these axes.
-fn set_all<'a>(axes: impl IntoIterator<Item = &'a mut Values>, values: &Values) {
-    axes.into_iter().for_each(|axis| *axis = values.clone());
 }
 
 /// An experiment that is built in.

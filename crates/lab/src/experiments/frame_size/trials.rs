@@ -53,9 +53,9 @@ impl Polled {
 
 impl Resolver<'_> {
     /// Saturating trials and a search at each place. A trace brings its own frames.
-    pub fn add_sizes(&mut self) -> Result<(), SpecError> {
+    pub fn add_sizes(&mut self, sweeps: &[SizeSweep]) -> Result<(), SpecError> {
         let of_trace = self.overrides.trace.as_ref().map(|trace| trace.frames.flows);
-        for sweep in &self.grid.size {
+        for sweep in sweeps {
             let goals = resolved_goals(Mode::Mlrsearch, &sweep.goal)?;
             for polled in places(sweep)? {
                 let polled = Polled { flows: of_trace.unwrap_or(polled.flows), ..polled };

@@ -72,9 +72,9 @@ impl Spread {
 
 impl Resolver<'_> {
     /// A trial at full load at each place. A trace brings its own flows.
-    pub fn add_spreads(&mut self) -> Result<(), SpecError> {
+    pub fn add_spreads(&mut self, sweeps: &[SpreadSweep]) -> Result<(), SpecError> {
         let of_trace = self.overrides.trace.as_ref().map(|trace| trace.frames.flows);
-        for sweep in &self.grid.spread {
+        for sweep in sweeps {
             for spread in places(sweep)? {
                 let spread = match of_trace {
                     Some(flows) => Spread { flows, zipf: None, ..spread },

@@ -156,8 +156,8 @@ impl Respread {
 
 impl Resolver<'_> {
     /// A trial at its rate at each place.
-    pub fn add_respreads(&mut self) -> Result<(), SpecError> {
-        for sweep in &self.grid.respread {
+    pub fn add_respreads(&mut self, sweeps: &[RespreadSweep]) -> Result<(), SpecError> {
+        for sweep in sweeps {
             let duration_ns = sweep.duration_ms.unwrap_or(self.grid.duration_ms) * 1_000_000;
             for respread in places(sweep)? {
                 for frame in self.frames(&sweep.frame) {

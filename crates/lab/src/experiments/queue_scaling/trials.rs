@@ -87,8 +87,8 @@ impl Scaling {
 
 impl Resolver<'_> {
     /// A trial at full load at each place.
-    pub fn add_scalings(&mut self) -> Result<(), SpecError> {
-        for sweep in &self.grid.scaling {
+    pub fn add_scalings(&mut self, sweeps: &[ScalingSweep]) -> Result<(), SpecError> {
+        for sweep in sweeps {
             for scaling in places(sweep)? {
                 for frame in self.frames(&sweep.frame) {
                     self.add_scaling(&scaling, &frame)?;

@@ -244,7 +244,12 @@ fn a_device_without_rules_says_so_once() {
 
 #[test]
 fn values_out_of_range_are_refused_with_what_would_be_right() {
-    let sweep = crate::experiments::spec("rule-rate").unwrap().reduced.insertion[0].clone();
+    let sweep = crate::experiments::spec("rule-rate")
+        .unwrap()
+        .reduced
+        .of::<crate::experiments::rule_rate::spec::Parts>()
+        .insertion[0]
+        .clone();
     let refused = |change: fn(&mut InsertionSweep), reason: &str| {
         let mut sweep = sweep.clone();
         change(&mut sweep);
@@ -261,7 +266,12 @@ fn values_out_of_range_are_refused_with_what_would_be_right() {
         |s| s.actions = Values::parse("drop").unwrap(),
         "actions = drop: use one of queue, mark+queue, mark+set_meta+queue, mark+set_meta+set_",
     );
-    let effect = crate::experiments::spec("rule-rate").unwrap().reduced.effect[0].clone();
+    let effect = crate::experiments::spec("rule-rate")
+        .unwrap()
+        .reduced
+        .of::<crate::experiments::rule_rate::spec::Parts>()
+        .effect[0]
+        .clone();
     let many = EffectSweep { rules: Values::number(5_000), ..effect };
     assert_eq!(effects(&many).unwrap_err().to_string(), "rules = 5000: use 1 to 4096");
 }

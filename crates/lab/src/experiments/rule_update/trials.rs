@@ -158,8 +158,8 @@ impl Change {
 
 impl Resolver<'_> {
     /// Each change, without packets or at a share of the maximum of the rules as they stand.
-    pub fn add_changes(&mut self) -> Result<(), SpecError> {
-        for sweep in &self.grid.change {
+    pub fn add_changes(&mut self, sweeps: &[ChangeSweep]) -> Result<(), SpecError> {
+        for sweep in sweeps {
             let before_ns = sweep.before_ms * 1_000_000;
             let duration_ns = before_ns + sweep.after_ms * 1_000_000;
             for change in places(sweep)? {
@@ -173,9 +173,9 @@ impl Resolver<'_> {
                 }
             }
         }
-        if self.run.trials.is_empty() && !self.grid.change.is_empty() {
+        if let (true, Some(first)) = (self.run.trials.is_empty(), sweeps.first()) {
             let remedy = "a queue knows changes of actions and anew: use calls=single".to_owned();
-            let value = self.grid.change[0].calls.to_string();
+            let value = first.calls.to_string();
             return Err(SpecError::OutOfRange { axis: "calls", value, remedy });
         }
         Ok(())

@@ -326,7 +326,12 @@ fn what_was_not_done_whole_is_no_finding() {
 
 #[test]
 fn values_out_of_range_are_refused_with_what_would_be_right() {
-    let sweep = crate::experiments::spec("update-batch").unwrap().reduced.batch[0].clone();
+    let sweep = crate::experiments::spec("update-batch")
+        .unwrap()
+        .reduced
+        .of::<crate::experiments::update_batch::spec::Parts>()
+        .batch[0]
+        .clone();
     let refused = |change: fn(&mut BatchSweep), reason: &str| {
         let mut sweep = sweep.clone();
         change(&mut sweep);

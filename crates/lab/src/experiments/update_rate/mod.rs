@@ -9,12 +9,10 @@ pub(crate) mod trials;
 
 use niclab_result::{Figure, Finding, Table};
 
-use super::{Axes, BuiltIn, Experiment, MODEL, built_in, set_all};
+use super::{Axes, BuiltIn, Experiment, MODEL, built_in};
 use crate::metrics::TrialMetrics;
-use crate::run::Resolver;
-use crate::spec::{Grid, SpecError};
+use crate::spec::{Spec, read};
 use crate::summary::Results;
-use crate::values::Values;
 
 /// See the module.
 pub(crate) struct UpdateRate;
@@ -33,21 +31,12 @@ impl Experiment for UpdateRate {
         spec::AXES
     }
 
-    fn parts(&self, grid: &Grid) -> Vec<(&'static str, usize)> {
-        vec![("renewal", grid.renewal.len())]
-    }
-
-    fn set(&self, grid: &mut Grid, axis: &str, values: &Values) -> Result<(), SpecError> {
-        set_all(grid.renewal.iter_mut().filter_map(|sweep| sweep.axis(axis)), values);
-        Ok(())
-    }
-
     fn takes_rules(&self) -> bool {
         true
     }
 
-    fn plan(&self, resolver: &mut Resolver<'_>) -> Result<(), SpecError> {
-        resolver.add_renewals()
+    fn read(&self, text: &str) -> Result<Spec, toml::de::Error> {
+        read::<spec::Parts>(text)
     }
 
     fn trials(&self) -> &'static [TrialMetrics] {

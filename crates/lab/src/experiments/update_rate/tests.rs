@@ -193,7 +193,12 @@ fn times_of_the_hand_over_are_of_the_trial_for_the_latency() {
 
 #[test]
 fn values_out_of_range_are_refused_with_what_would_be_right() {
-    let sweep = crate::experiments::spec("update-rate").unwrap().reduced.renewal[0].clone();
+    let sweep = crate::experiments::spec("update-rate")
+        .unwrap()
+        .reduced
+        .of::<crate::experiments::update_rate::spec::Parts>()
+        .renewal[0]
+        .clone();
     let refused = |change: fn(&mut RenewalSweep), reason: &str| {
         let mut sweep = sweep.clone();
         change(&mut sweep);

@@ -196,8 +196,8 @@ impl Renewal {
 
 impl Resolver<'_> {
     /// Each rate beside none, at full load, and at one rate of packets for the latency.
-    pub fn add_renewals(&mut self) -> Result<(), SpecError> {
-        for sweep in &self.grid.renewal {
+    pub fn add_renewals(&mut self, sweeps: &[RenewalSweep]) -> Result<(), SpecError> {
+        for sweep in sweeps {
             for renewal in places(sweep, self.overrides.trace.as_ref())? {
                 enough(renewal.per_s, self.grid.duration_ms)?;
                 for frame in self.frames(&sweep.frame) {
