@@ -118,7 +118,7 @@ impl SearchSpec {
             flows: self.flows.clone(),
             frame: self.frame.clone(),
             rate: Values(Vec::new()),
-            trials: vec![TrialKind::Saturate],
+            trials: vec![TrialKind::SATURATE],
         }
     }
 

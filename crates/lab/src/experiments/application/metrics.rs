@@ -7,10 +7,14 @@ use crate::breakdown::{BREAKDOWN, put_ledger};
 use crate::measure::{Judged, Metrics, put, put_ratio, quantiles};
 use crate::metrics::{Metric, TrialMetrics, higher, lower, neither};
 use crate::runner::json;
+use crate::spec::TrialKind;
+
+/// Clients ask a server.
+pub(crate) const APPLICATION: TrialKind = TrialKind::new("application");
 
 /// Its trials, and what each is made for.
 pub(crate) const TRIALS: &[TrialMetrics] = &[TrialMetrics {
-    trial: "application",
+    trial: APPLICATION.name(),
     points: Some("application"),
     judged_by: &[RATE],
     headlines: &[RATE, LATENCY, LATENCY_TAIL, SERVER_TIME],

@@ -7,10 +7,14 @@ use niclab_result::Mark;
 use crate::hosts::{RTT, RTT_TAIL};
 use crate::measure::{Judged, Metrics, put, put_ratio, quantiles};
 use crate::metrics::{Metric, TrialMetrics, higher, lower, neither};
+use crate::spec::TrialKind;
+
+/// Messages go to a server and back.
+pub(crate) const ECHO: TrialKind = TrialKind::new("echo");
 
 /// Its trials, and what each is made for.
 pub(crate) const TRIALS: &[TrialMetrics] = &[TrialMetrics {
-    trial: "echo",
+    trial: ECHO.name(),
     points: Some("echo"),
     judged_by: &[RTT],
     headlines: &[RTT, RTT_TAIL, ANSWERED],

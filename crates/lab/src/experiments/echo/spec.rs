@@ -2,9 +2,10 @@
 
 use serde::Deserialize;
 
+use super::metrics::ECHO;
 use crate::run::Resolver;
 use crate::spec::defaults::{closed, here, ipv4, no, none, one, word};
-use crate::spec::{SpecError, TrialKind, parts, set_all};
+use crate::spec::{SpecError, parts, set_all};
 use crate::values::Values;
 
 /// A product of axes of messages that go to an echo server and back.
@@ -101,6 +102,6 @@ parts! {
     }
 
     fn plan(&self, resolver: &mut Resolver<'_>) -> Result<(), SpecError> {
-        resolver.add_exchanges(&self.echo, TrialKind::Echo)
+        resolver.add_exchanges(&self.echo, ECHO)
     }
 }

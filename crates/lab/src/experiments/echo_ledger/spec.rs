@@ -1,8 +1,9 @@
 //! The axes of `echo-ledger`, which are those of the echo: what can be typed.
 
+use super::metrics::LEDGER;
 use crate::experiments::echo::spec::EchoSweep;
 use crate::run::Resolver;
-use crate::spec::{SpecError, TrialKind, parts, set_all};
+use crate::spec::{SpecError, parts, set_all};
 use crate::values::Values;
 
 parts! {
@@ -18,6 +19,6 @@ parts! {
     }
 
     fn plan(&self, resolver: &mut Resolver<'_>) -> Result<(), SpecError> {
-        resolver.add_exchanges(&self.ledger, TrialKind::Ledger)
+        resolver.add_exchanges(&self.ledger, LEDGER)
     }
 }

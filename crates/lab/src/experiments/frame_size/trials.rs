@@ -77,7 +77,7 @@ impl Resolver<'_> {
         let setup = index_of(&mut self.run.setups, Setup { queues, cores, ..plain });
         let task = Task::offer(self.load_of(flows::sent(polled.flows, self.seed), frame)?);
         let (point, rate) = (polled.point(frame), PlannedRate::Saturate);
-        Ok(self.trial(Trial { kind: TrialKind::Saturate, setup, task, rate, point }))
+        Ok(self.trial(Trial { kind: TrialKind::SATURATE, setup, task, rate, point }))
     }
 }
 

@@ -6,10 +6,14 @@ use serde::Deserialize;
 
 use crate::measure::{Judged, Metrics, put};
 use crate::metrics::{LOAD, Metric, TrialMetrics, higher, lower, neither};
+use crate::spec::TrialKind;
+
+/// As much as the device takes, over several queues: what comes to each.
+pub(crate) const SPREAD: TrialKind = TrialKind::new("spread");
 
 /// Its trials, and what each is made for.
 pub(crate) const TRIALS: &[TrialMetrics] = &[TrialMetrics {
-    trial: "spread",
+    trial: SPREAD.name(),
     points: Some("spread"),
     judged_by: &[BUSIEST],
     headlines: &[BUSIEST, MISPLACED, FULL],

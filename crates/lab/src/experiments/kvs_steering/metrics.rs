@@ -6,11 +6,15 @@ use niclab_result::Mark;
 use crate::bus::ways;
 use crate::measure::{Judged, Metrics, put};
 use crate::metrics::{Metric, TrialMetrics, higher, lower, neither};
+use crate::spec::TrialKind;
 use crate::statistics;
+
+/// Requests in memory are served by a key-value store.
+pub(crate) const SERVE: TrialKind = TrialKind::new("serve");
 
 /// Its trials, and what each is made for.
 pub(crate) const TRIALS: &[TrialMetrics] = &[TrialMetrics {
-    trial: "serve",
+    trial: SERVE.name(),
     points: Some("store"),
     judged_by: &[REQUEST, ANSWERED],
     headlines: &[ANSWERED, REQUEST, CARD],

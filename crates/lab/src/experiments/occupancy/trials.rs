@@ -56,12 +56,12 @@ impl Resolver<'_> {
             let point = point.clone();
             Trial { kind, setup, task, rate, point }
         };
-        let of = self.trial(trial(TrialKind::Saturate, PlannedRate::Saturate));
+        let of = self.trial(trial(TrialKind::SATURATE, PlannedRate::Saturate));
         for kind in kinds {
-            let share = match kind {
-                TrialKind::Saturate => continue,
-                TrialKind::Latency => self.spec.latency_share,
-                TrialKind::Light => self.spec.light_share,
+            let share = match *kind {
+                TrialKind::SATURATE => continue,
+                TrialKind::LATENCY => self.spec.latency_share,
+                TrialKind::LIGHT => self.spec.light_share,
                 _ => return Err(no_trial(*kind, "saturate, latency, light")),
             };
             self.trial(trial(*kind, PlannedRate::ShareOf { of, share }));
@@ -141,7 +141,7 @@ impl Resolver<'_> {
             let mut point = place.point();
             point.insert("frame".into(), frame.clone());
             point.insert("rate".into(), rate.clone());
-            let (kind, rate) = (TrialKind::Fixed, PlannedRate::Pps(pps));
+            let (kind, rate) = (TrialKind::FIXED, PlannedRate::Pps(pps));
             self.trial(Trial { kind, setup, task: Task::offer(load), rate, point });
         }
         Ok(())

@@ -4,11 +4,15 @@ use niclab_device::Processed;
 
 use crate::measure::{Judged, Metrics, put};
 use crate::metrics::{Metric, TrialMetrics, higher, lower, neither};
+use crate::spec::TrialKind;
 use crate::statistics;
+
+/// Packets in memory go through a program.
+pub(crate) const PROCESS: TrialKind = TrialKind::new("process");
 
 /// Its trials, and what each is made for.
 pub(crate) const TRIALS: &[TrialMetrics] = &[TrialMetrics {
-    trial: "process",
+    trial: PROCESS.name(),
     points: Some("program"),
     judged_by: &[PACKET],
     headlines: &[PACKET],

@@ -6,10 +6,14 @@ use niclab_load::{Answer, Respread as Seen};
 use crate::measure::{Judged, Metrics, put};
 use crate::metrics::{LOAD, Metric, TrialMetrics, lower, neither};
 use crate::run::step;
+use crate::spec::TrialKind;
+
+/// Frames flow while RSS changes.
+pub(crate) const RESPREAD: TrialKind = TrialKind::new("respread");
 
 /// Its trials, and what each is made for.
 pub(crate) const TRIALS: &[TrialMetrics] = &[TrialMetrics {
-    trial: "respread",
+    trial: RESPREAD.name(),
     points: Some("spread-change"),
     // Not every point has changes that settle.
     judged_by: &["loss_ratio"],

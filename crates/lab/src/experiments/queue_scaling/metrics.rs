@@ -5,10 +5,14 @@ use niclab_result::Sample;
 
 use crate::measure::{Judged, Metrics, put, put_ratio};
 use crate::metrics::{LOAD, Metric, TrialMetrics, higher, lower, neither};
+use crate::spec::TrialKind;
+
+/// As much as the device takes, by so many cores.
+pub(crate) const SCALING: TrialKind = TrialKind::new("scaling");
 
 /// Its trials, and what each is made for.
 pub(crate) const TRIALS: &[TrialMetrics] = &[TrialMetrics {
-    trial: "scaling",
+    trial: SCALING.name(),
     points: Some("scaling"),
     judged_by: &["throughput_pps"],
     headlines: &["throughput_pps", "device_ns_per_frame"],

@@ -8,13 +8,20 @@ use crate::metrics::{
     CONTROL, DESTROY_RATE, DESTROYED, LOAD, Metric, SATURATE_BASE, TrialMetrics, higher, lower,
     neither,
 };
+use crate::spec::TrialKind;
+
+/// Rules are created and destroyed without packets.
+pub(crate) const INSERT: TrialKind = TrialKind::new("insert");
+
+/// Rules are created one by one while frames of their flows probe whether they are there.
+pub(crate) const EFFECT: TrialKind = TrialKind::new("effect");
 
 /// Its trials, and what each is made for.
-pub(crate) const TRIALS: &[TrialMetrics] = &[SATURATE_BASE, INSERT, EFFECT];
+pub(crate) const TRIALS: &[TrialMetrics] = &[SATURATE_BASE, INSERT_TRIAL, EFFECT_TRIAL];
 
 /// Rules that are created and destroyed without packets.
-const INSERT: TrialMetrics = TrialMetrics {
-    trial: "insert",
+const INSERT_TRIAL: TrialMetrics = TrialMetrics {
+    trial: INSERT.name(),
     points: Some("insertion"),
     judged_by: &["operations_per_s"],
     headlines: &["operations_per_s", "operations_done", "destroy_operations_per_s", "call_ns_p99"],
@@ -24,13 +31,13 @@ const INSERT: TrialMetrics = TrialMetrics {
 };
 
 /// Rules that are created one by one while packets probe whether they are there.
-const EFFECT: TrialMetrics = TrialMetrics {
-    trial: "effect",
+const EFFECT_TRIAL: TrialMetrics = TrialMetrics {
+    trial: EFFECT.name(),
     points: Some("effect"),
     judged_by: &["effect_ns_p50"],
     headlines: &["effect_ns_p50", "effect_ns_p99", "effects"],
     metrics: &[LOAD, CONTROL, EFFECTS],
-    ..INSERT
+    ..INSERT_TRIAL
 };
 
 /// When rules take effect.

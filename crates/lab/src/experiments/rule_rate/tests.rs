@@ -3,6 +3,7 @@
 use niclab_result::{Origin, Outcome, Summary};
 
 use super::*;
+use crate::experiments::rule_rate::metrics::INSERT;
 use crate::simulated::{Bench, Nature, cell_at as cell, finding_value as value};
 use crate::summary::summarize;
 use crate::values::Values;
@@ -159,9 +160,10 @@ fn what_more_threads_gain_on_a_known_device_is_found() {
     assert_eq!(cell(table, &at("queue", "1"), "p50"), "1.00 us");
     assert_eq!(table.rows.len(), 2 * 2, "groups and threads");
     assert!((value(&summary, "threads-group1") - 1.5).abs() < 0.01, "{:?}", summary.findings);
-    let other = bench.run.experiments[0].trials.iter().filter(|trial| {
-        trial.kind == TrialKind::Insert && trial.point["calls"].to_string() != "queue"
-    });
+    let other = bench.run.experiments[0]
+        .trials
+        .iter()
+        .filter(|trial| trial.kind == INSERT && trial.point["calls"].to_string() != "queue");
     assert_eq!(other.count(), 0, "threads have queues");
 }
 

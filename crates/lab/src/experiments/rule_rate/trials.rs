@@ -7,6 +7,7 @@ use niclab_device::{
 };
 use niclab_result::{Coordinate, Point};
 
+use super::metrics::{EFFECT, INSERT};
 use super::spec::{EffectSweep, InsertionSweep};
 use crate::axes::{CALLS, CORES, at_axes, name_of, numbers, standing, words};
 use crate::flows;
@@ -192,7 +193,7 @@ impl Resolver<'_> {
             for insertion in insertion? {
                 let setup = self.setup(&NOTHING, &Coordinate::Number(64.0));
                 let plan = index_of(&mut self.run.plans, insertion.plan());
-                let (kind, rate) = (TrialKind::Insert, PlannedRate::Saturate);
+                let (kind, rate) = (INSERT, PlannedRate::Saturate);
                 let point = insertion.point();
                 self.trial(Trial { kind, setup, task: Task::Operate { plan }, rate, point });
             }
@@ -227,14 +228,14 @@ impl Resolver<'_> {
         let setup = self.setup(&effect.place, frame);
         let plan = Some(index_of(&mut self.run.plans, effect.plan(self.seed)));
         let of = self.trial(Trial {
-            kind: TrialKind::Saturate,
+            kind: TrialKind::SATURATE,
             setup,
             task: Task::offer(saturating),
             rate: PlannedRate::Saturate,
             point: effect.base_point(frame),
         });
         self.trial(Trial {
-            kind: TrialKind::Effect,
+            kind: EFFECT,
             setup,
             task: Task::Offer { load: probing, plan },
             rate: PlannedRate::ShareOf { of, share: self.spec.effect_share },

@@ -14,6 +14,7 @@ use niclab_device::{
 use niclab_packet::limits::FLOWS_MAX;
 use niclab_result::{Coordinate, Point};
 
+use super::metrics::CHANGE;
 use super::spec::ChangeSweep;
 use crate::axes::{CALLS, CORES, at_axes, name_of, numbers, slice_at, slices, standing, words};
 use crate::flows;
@@ -186,7 +187,7 @@ impl Resolver<'_> {
         let (setup, block) = change.setup(self.seed, FRAME_LEN_COMMON, file);
         let setup = index_of(&mut self.run.setups, setup);
         let plan = index_of(&mut self.run.plans, change.plan(block, 0));
-        let (kind, rate, point) = (TrialKind::Change, PlannedRate::Saturate, change.point());
+        let (kind, rate, point) = (CHANGE, PlannedRate::Saturate, change.point());
         self.trial(Trial { kind, setup, task: Task::Operate { plan }, rate, point });
     }
 
@@ -208,14 +209,14 @@ impl Resolver<'_> {
             point
         };
         let of = self.trial(Trial {
-            kind: TrialKind::Saturate,
+            kind: TrialKind::SATURATE,
             setup,
             task: Task::offer(saturating),
             rate: PlannedRate::Saturate,
             point: at(change.base_point()),
         });
         let rate = PlannedRate::ShareOf { of, share: self.spec.batch_share };
-        let (kind, point) = (TrialKind::Change, at(change.point()));
+        let (kind, point) = (CHANGE, at(change.point()));
         self.trial(Trial { kind, setup, task: Task::Offer { load, plan }, rate, point });
         Ok(())
     }

@@ -6,10 +6,14 @@ use niclab_result::Mark;
 
 use crate::measure::{Judged, Metrics, put, put_ratio};
 use crate::metrics::{Metric, TrialMetrics, higher, lower, neither};
+use crate::spec::TrialKind;
+
+/// One host sends to another as much as goes.
+pub(crate) const STREAM: TrialKind = TrialKind::new("stream");
 
 /// Its trials, and what each is made for.
 pub(crate) const TRIALS: &[TrialMetrics] = &[TrialMetrics {
-    trial: "stream",
+    trial: STREAM.name(),
     points: Some("stream"),
     judged_by: &[CARRIED],
     headlines: &[CARRIED, CPU],

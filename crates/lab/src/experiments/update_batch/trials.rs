@@ -6,6 +6,7 @@ use niclab_device::{
 use niclab_packet::limits::FLOWS_MAX;
 use niclab_result::{Coordinate, Point};
 
+use super::metrics::{BATCH, REST};
 use super::spec::BatchSweep;
 use crate::axes::{CALLS, CORES, at_axes, name_of, numbers, slice_at, slices, standing, words};
 use crate::flows;
@@ -196,7 +197,7 @@ impl Resolver<'_> {
             point
         };
         let saturate = Trial {
-            kind: TrialKind::Saturate,
+            kind: TrialKind::SATURATE,
             setup,
             task: Task::offer(saturating),
             rate: PlannedRate::Saturate,
@@ -213,8 +214,8 @@ impl Resolver<'_> {
             rate,
             point,
         };
-        self.trial(trial(TrialKind::Rest, None, at(rest_point)));
-        self.trial(trial(TrialKind::Batch, plan, at(batch.point())));
+        self.trial(trial(REST, None, at(rest_point)));
+        self.trial(trial(BATCH, plan, at(batch.point())));
         Ok(())
     }
 }

@@ -39,9 +39,9 @@ fn each_rate_stands_beside_none_at_full_load_and_for_the_latency() {
     let (bench, _) = measured(&["group=1", "rules=1k", "per_s=100k,200k", "core=same"]);
     let run = &bench.run.experiments[0];
     let of = |kind| run.trials.iter().filter(move |trial| trial.kind == kind);
-    assert_eq!((of(TrialKind::Saturate).count(), of(TrialKind::Latency).count()), (3, 3));
+    assert_eq!((of(TrialKind::SATURATE).count(), of(TrialKind::LATENCY).count()), (3, 3));
     assert_eq!((run.plans.len(), run.setups.len()), (2, 1));
-    for trial in of(TrialKind::Latency) {
+    for trial in of(TrialKind::LATENCY) {
         let PlannedRate::ShareOf { of, share } = trial.rate else { panic!("{trial:?}") };
         assert_eq!((run.trials[of].plan(), share), (None, 0.6), "all latencies at one rate");
     }

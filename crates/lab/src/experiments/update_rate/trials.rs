@@ -225,13 +225,13 @@ impl Resolver<'_> {
             self.trial(Trial { kind, setup, task: Task::Offer { load, plan }, rate, point })
         };
         let rest = Renewal { per_s: 0, ..*renewal };
-        let of = trial(&rest, TrialKind::Saturate, PlannedRate::Saturate);
+        let of = trial(&rest, TrialKind::SATURATE, PlannedRate::Saturate);
         for renewal in [&rest, renewal] {
-            trial(renewal, TrialKind::Saturate, PlannedRate::Saturate);
+            trial(renewal, TrialKind::SATURATE, PlannedRate::Saturate);
             for kind in kinds {
-                match kind {
-                    TrialKind::Saturate => {}
-                    TrialKind::Latency => {
+                match *kind {
+                    TrialKind::SATURATE => {}
+                    TrialKind::LATENCY => {
                         let rate = PlannedRate::ShareOf { of, share: latency_share };
                         trial(renewal, *kind, rate);
                     }
