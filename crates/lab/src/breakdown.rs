@@ -7,6 +7,7 @@ use serde::Deserialize;
 use crate::cells::Cell;
 use crate::hosts::RTT;
 use crate::measure::{Metrics, put, put_ratio, quantiles};
+use crate::metrics::{Metric, lower, neither};
 use crate::statistics::Estimate;
 use crate::summary::tables::median;
 use crate::{statistics, words};
@@ -53,6 +54,23 @@ pub(crate) const RESIDUE: &str = "residue_ratio";
 
 /// What of it no part inside the stacks has.
 pub(crate) const PARTS_RESIDUE: &str = "parts_residue_ratio";
+
+/// What stamps of messages show.
+pub(crate) const BREAKDOWN: &[Metric] = &[
+    lower("plain_rtt_ns_…", "ns", "round trips of the slices without stamps"),
+    lower("rtt_ns_…", "ns", "round trips of the slices with them"),
+    neither(RESIDUE, "1", "share of the median round trip that no term has"),
+    neither("stamped_ratio", "1", "messages with all their stamps"),
+    neither(PARTS_RESIDUE, "1", "as above, of the parts inside the stacks"),
+    neither("parts_stamped_ratio", "1", "as above, of these"),
+    lower("request_…_ns…", "ns", "a part inside the stacks on the way there"),
+    lower("reply_…_ns…", "ns", "a part inside the stacks on the way back"),
+    lower("client_…_ns…", "ns", "a term of the client: mean of the middle tenth, median, tail"),
+    lower("server_…_ns…", "ns", "the same of the server"),
+    lower("server_ns…", "ns", "the server as a whole"),
+    lower("application_ns…", "ns", "its program"),
+    lower("hardware_ns…", "ns", "cards and wire"),
+];
 
 /// The metrics of a ledger.
 ///

@@ -4,7 +4,7 @@ use niclab_device::Latency;
 use niclab_result::{Coordinate, Latencies, Mark, Mean, Outcome, Point, Sample};
 use serde::Deserialize;
 
-use crate::experiments::hash_skew::metrics::{BUSIEST, HASHED_BUSIEST};
+use crate::experiments;
 use crate::measure::DEVICE_TIME;
 use crate::statistics::{self, Ends, Estimate};
 
@@ -145,9 +145,8 @@ impl Cell<'_> {
             self.samples.iter().flat_map(|sample| sample.marks.iter().copied()).collect();
         let values = self.values(metric);
         marks.retain(|mark| !matches!(mark, Mark::Disturbed | Mark::GeneratorLimited));
-        // The time of the device does not hang on the generator, and is not taken from trials of
-        // stalls; where frames go does not hang on how many there are.
-        let of_load = ![DEVICE_TIME, BUSIEST, HASHED_BUSIEST].contains(&metric);
+        let known = experiments::trial(self.trial).and_then(|of| of.metric(metric));
+        let of_load = known.is_none_or(|known| known.hangs_on_load);
         let shapes = [
             (Mark::Disturbed, of_load && self.is_disturbed()),
             (Mark::GeneratorLimited, of_load && self.is_generator_limited()),
@@ -206,19 +205,7 @@ impl Cell<'_> {
 
     /// Made to measure throughput, at full load or beside operations; not latency, and no search.
     fn is_throughput(&self) -> bool {
-        !matches!(
-            self.trial,
-            "application"
-                | "echo"
-                | "ledger"
-                | "latency"
-                | "light"
-                | "fixed"
-                | "mlrsearch"
-                | "rfc2544"
-                | "serve"
-                | "stream"
-        )
+        experiments::trial(self.trial).is_none_or(|of| of.is_throughput)
     }
 
     /// A point of a curve: the median of `metric` times `scale`, at `x`.

@@ -247,8 +247,16 @@ impl<'a> Two<'a> {
                 trials.push(cell.trial);
             }
         }
-        trials.sort_by_key(|trial| metrics::rank(trial));
+        let kind = self.runs().next().map(|run| run.kind);
+        trials.sort_by_key(|trial| metrics::rank(kind, trial));
         trials
+    }
+
+    /// The experiment as both sides have planned it.
+    fn runs(&self) -> impl Iterator<Item = &'a ExperimentRun> {
+        let name = self.name;
+        let all = self.sides.into_iter().flat_map(|side| &side.run.experiments);
+        all.filter(move |run| run.name == name)
     }
 
     /// The cells of a side.
@@ -266,7 +274,8 @@ impl<'a> Two<'a> {
     fn add(&self, trial: &str, comparison: &mut Comparison) {
         let cells: Vec<&Cell<'_>> =
             (0..2).flat_map(|side| self.of(side)).filter(|cell| cell.trial == trial).collect();
-        let wanted = metrics::of(trial, &self.terms.metrics, &cells);
+        let table = metrics::table(self.name, self.runs(), trial);
+        let wanted = metrics::of(trial, table, &self.terms.metrics, &cells);
         let has = |cell: &Cell<'_>| wanted.iter().any(|name| !cell.values(name).is_empty());
         let mut both = Vec::new();
         for cell in self.of(0).filter(|cell| cell.trial == trial && has(cell)) {
@@ -284,7 +293,7 @@ impl<'a> Two<'a> {
             }
         }
         for metric in wanted {
-            let Some(better) = metrics::better(&metric) else { continue };
+            let Some(better) = metrics::better(table, &metric) else { continue };
             let mut rows = Vec::new();
             for (base, other) in &both {
                 let there = [base, other].map(|cell| !cell.values(&metric).is_empty());
@@ -512,7 +521,8 @@ pub fn contents(side: &Side<'_>) -> Vec<String> {
         let cells = Cells::new(&experiment.name, side.samples);
         let mut trials: BTreeMap<&str, BTreeMap<&str, Vec<&Coordinate>>> = BTreeMap::new();
         for cell in cells.all().iter().filter(|cell| cell.device == side.device) {
-            if metrics::of(cell.trial, &[], &[cell]).is_empty() {
+            let table = experiment.kind.of().trial(cell.trial);
+            if metrics::of(cell.trial, table, &[], &[cell]).is_empty() {
                 continue;
             }
             let axes = trials.entry(cell.trial).or_default();

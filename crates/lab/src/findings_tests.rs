@@ -4,6 +4,7 @@ use niclab_device::model::{Model, read};
 use niclab_result::Mark;
 
 use super::*;
+use crate::experiments::occupancy::spec::Parts;
 use crate::run::resolve;
 use crate::simulated::{Bench, Nature};
 use crate::spec::{GridName, Overrides};
@@ -54,8 +55,9 @@ fn a_knee_of_hits_has_a_sentence_of_its_own_and_stands_in_no_figure_of_misses() 
         let nature = Nature { knee_rules, generator_pps, noise: 0.01, ..Nature::default() };
         let mut bench = Bench::new(vec![nature], &[], 3);
         let mut spec = crate::experiments::spec("occupancy").unwrap();
-        spec.reduced.knee = spec.full.knee.clone();
-        spec.reduced.knee.retain(|knee| knee.groups == 0);
+        let knees = spec.full.of::<Parts>().knee.clone();
+        spec.reduced.of_mut::<Parts>().knee = knees;
+        spec.reduced.of_mut::<Parts>().knee.retain(|knee| knee.groups == 0);
         let overrides = Overrides { repeats: Some(3), ..Default::default() };
         bench.run = resolve("x", &[spec], &overrides, bench.run.devices.clone()).unwrap();
         bench.execute();
@@ -319,7 +321,7 @@ fn full_groups_and_chains_have_sentences_of_their_own_for_traffic_on_rules() {
     let nature = Nature { noise: 0.0, ..Nature::default() };
     let mut spec = crate::experiments::spec("occupancy").unwrap();
     let mut bench = Bench::new(vec![nature], &[], 6);
-    spec.reduced.sweep.retain(|sweep| sweep.hits == crate::spec::Hits::Rules);
+    spec.reduced.of_mut::<Parts>().sweep.retain(|sweep| sweep.hits == crate::spec::Hits::Rules);
     let set = set.iter().filter(|text| !text.starts_with("hits")).map(|text| text.parse().unwrap());
     let overrides = Overrides { repeats: Some(6), set: set.collect(), ..Default::default() };
     bench.run = resolve("x", &[spec], &overrides, bench.run.devices.clone()).unwrap();

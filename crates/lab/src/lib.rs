@@ -26,6 +26,7 @@ pub mod loss;
 mod matched;
 pub mod measure;
 pub mod merge;
+pub mod metrics;
 pub mod mlr;
 pub mod place;
 pub mod placement;

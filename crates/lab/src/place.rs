@@ -1,4 +1,5 @@
-//! Where rules and traffic are measured: what stands in the device's groups and what is sent through them.
+//! Where rules and traffic are measured: what stands in the device's groups and what is sent
+//! through them.
 //!
 //! Rules are counted with the default rule of each group, so that a table of 65,536 rules is full.
 //!

@@ -7,6 +7,8 @@ use niclab_result::{Coordinate, Point};
 
 use super::*;
 use crate::experiments;
+use crate::experiments::update_batch::metrics::BATCH;
+use crate::experiments::{occupancy::spec as occupancy, update_rate::spec as update_rate};
 use crate::spec::{Overrides, Spec};
 use crate::statistics::INTERVAL_REPEATS_MIN;
 
@@ -76,7 +78,7 @@ fn every_trial_stands_once_in_every_repeat_and_maxima_come_first() {
             );
             if let PlannedRate::ShareOf { of, .. } = run.trials[at].rate {
                 assert!(visit.trials[..place].contains(&of), "the maximum comes first");
-                assert_eq!(run.trials[of].kind, TrialKind::Saturate);
+                assert_eq!(run.trials[of].kind, TrialKind::SATURATE);
                 assert_eq!(run.trials[of].point, run.trials[at].point);
             }
         }
@@ -293,8 +295,11 @@ fn values_out_of_range_are_refused_before_anything_runs() {
     let known = [("occupancy", "saturate, latency, light"), ("update-rate", "saturate, latency")];
     for (name, known) in known {
         let mut spec = experiments::spec(name).unwrap();
-        spec.reduced.sweep.iter_mut().for_each(|sweep| sweep.trials = vec![TrialKind::Batch]);
-        spec.reduced.renewal.iter_mut().for_each(|sweep| sweep.trials = vec![TrialKind::Batch]);
+        let batch = vec![BATCH];
+        match name {
+            "occupancy" => spec.reduced.of_mut::<occupancy::Parts>().sweep[0].trials = batch,
+            _ => spec.reduced.of_mut::<update_rate::Parts>().renewal[0].trials = batch,
+        }
         let error = resolve("x", &[spec], &Overrides::default(), three()).unwrap_err().to_string();
         assert_eq!(error, format!("{name}: trials = batch: use {known}"));
     }
@@ -363,7 +368,7 @@ fn a_stored_trial_has_one_task() {
     ];
     for (text, task) in tasks {
         assert_eq!(read(text), Ok(task));
-        let (kind, rate, point) = (TrialKind::Saturate, PlannedRate::Saturate, Point::new());
+        let (kind, rate, point) = (TrialKind::SATURATE, PlannedRate::Saturate, Point::new());
         let stored = toml::to_string(&Trial { kind, setup: 0, task, rate, point }).unwrap();
         assert!(stored.contains(text), "{stored}");
     }

@@ -7,6 +7,7 @@ use niclab_result::{Coordinate, Mark};
 
 use super::*;
 use crate::experiments;
+use crate::experiments::occupancy::spec::Parts;
 use crate::knee::Found;
 use crate::run::resolve;
 use crate::runner::search::{CAPACITY, PLATEAU, PROBE, bracket, is_taken};
@@ -471,8 +472,9 @@ fn knees_of_a_trace_are_searched_in_set_ups_that_take_its_frames() {
 fn the_traffic_of_a_knee_of_hits_has_a_flow_for_each_rule() {
     let mut bench = Bench::new(vec![Nature::default()], &[], 1);
     let mut spec = experiments::spec("occupancy").unwrap();
-    spec.reduced.knee = spec.full.knee.clone();
-    spec.reduced.knee.retain(|knee| knee.match_percent > 0);
+    let knees = spec.full.of::<Parts>().knee.clone();
+    spec.reduced.of_mut::<Parts>().knee = knees;
+    spec.reduced.of_mut::<Parts>().knee.retain(|knee| knee.match_percent > 0);
     let overrides = Overrides { repeats: Some(1), ..Default::default() };
     bench.run = resolve("x", &[spec.clone()], &overrides, bench.run.devices.clone()).unwrap();
     bench.run.experiments[0].order.clear();
@@ -483,9 +485,9 @@ fn the_traffic_of_a_knee_of_hits_has_a_flow_for_each_rule() {
         assert_eq!((number(sample, "match_percent"), number(sample, "frame")), (100.0, 64.0));
         assert_eq!(flows(sample), number(sample, "rules") - 1.0, "less the default rule");
     }
-    let low = spec.reduced.knee[0].rules_min;
+    let low = spec.reduced.of::<Parts>().knee[0].rules_min;
     assert!(bench.samples(PLATEAU).iter().all(|sample| flows(sample) == f64::from(low - 1)));
-    spec.reduced.knee[0].match_percent = 101;
+    spec.reduced.of_mut::<Parts>().knee[0].match_percent = 101;
     let refused = resolve("x", &[spec], &overrides, bench.run.devices.clone()).unwrap_err();
     assert!(refused.to_string().contains("match_percent = 101: use 0 to 100"), "{refused}");
 }

@@ -17,20 +17,15 @@ use niclab_result::{
 };
 
 use crate::cells::{Cell, Cells};
-use crate::experiments::application::metrics::RATE;
-use crate::experiments::hash_skew::metrics::BUSIEST;
-use crate::experiments::kvs_steering::metrics::{ANSWERED, REQUEST};
-use crate::experiments::program_cost::metrics::PACKET;
-use crate::experiments::stream::metrics::CARRIED;
-use crate::hosts::RTT;
 use crate::known::Known;
 use crate::merge::RunPart;
+use crate::metrics::TrialMetrics;
 use crate::run::{
     APPLICATIONS, ECHO, ExperimentRun, PROGRAMS, Run, RunDevice, STORE, STREAM, Visit,
 };
 use crate::runner::{SETUP, search, throughput as searches};
 use crate::spec::{RulesFile, Trace};
-use crate::{findings, words};
+use crate::{experiments, findings, words};
 
 pub(crate) use knees::{FoundKnee, found as found_knees};
 
@@ -310,13 +305,16 @@ fn is_made_good(failed: &Sample, later: &[Sample]) -> bool {
 
 /// How many points of the device carry a mark, and which of their figures not to trust.
 fn mark_warnings(results: &Results<'_>, device: &str) -> Vec<String> {
-    let of = |trials: &[&str]| -> Vec<Vec<Mark>> {
-        let cells = trials.iter().flat_map(|trial| results.cells.of(device, trial));
-        cells.map(marks_of_trial).collect()
-    };
     let experiment = results.experiment.kind.of();
-    let kinds: Vec<(&str, Vec<Vec<Mark>>)> =
-        experiment.points().iter().map(|(points, trials)| (*points, of(trials))).collect();
+    let mut kinds: Vec<(&str, Vec<Vec<Mark>>)> = Vec::new();
+    for of in experiment.trials() {
+        let Some(points) = of.points else { continue };
+        let marks = results.cells.of(device, of.trial).map(|cell| marks_of_trial(of, cell));
+        match kinds.iter_mut().find(|(known, _)| *known == points) {
+            Some((_, all)) => all.extend(marks),
+            None => kinds.push((points, marks.collect())),
+        }
+    }
     let sentences = [
         (
             Mark::GeneratorLimited,
@@ -349,33 +347,15 @@ fn mark_warnings(results: &Results<'_>, device: &str) -> Vec<String> {
     sentences.iter().filter_map(worded).collect()
 }
 
-/// What repeats of a cell show by the metric that its trial is made for; of a store by both that
-/// its findings are of.
-fn marks_of_trial(cell: &Cell<'_>) -> Vec<Mark> {
-    let mut marks = cell.marks(main_metric(cell.trial));
-    if cell.trial == "serve" {
-        marks.extend(cell.marks(ANSWERED));
-    }
-    marks
+/// What repeats of a cell show by the metrics that its trial is judged by.
+fn marks_of_trial(of: &TrialMetrics, cell: &Cell<'_>) -> Vec<Mark> {
+    of.judged_by.iter().flat_map(|metric| cell.marks(metric)).collect()
 }
 
 /// The metric that a trial is made for.
 pub(crate) fn main_metric(trial: &str) -> &'static str {
-    match trial {
-        "saturate" | "scaling" => "throughput_pps",
-        "rest" | "batch" => "throughput_all_pps",
-        "insert" | "change" => "operations_per_s",
-        "effect" => "effect_ns_p50",
-        "spread" => BUSIEST,
-        // Not every cell has changes that settle.
-        "respread" => "loss_ratio",
-        "echo" | "ledger" => RTT,
-        "application" => RATE,
-        "stream" => CARRIED,
-        "process" => PACKET,
-        "serve" => REQUEST,
-        _ => "latency_ns_p50",
-    }
+    let of = experiments::trial(trial);
+    of.and_then(|of| of.judged_by.first().copied()).unwrap_or("latency_ns_p50")
 }
 
 #[cfg(test)]

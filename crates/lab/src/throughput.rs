@@ -56,7 +56,7 @@ pub enum Mode {
 
 impl Mode {
     /// Its name in samples.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Mode::Mlrsearch => "mlrsearch",
             Mode::Rfc2544 => "rfc2544",
@@ -118,7 +118,7 @@ impl SearchSpec {
             flows: self.flows.clone(),
             frame: self.frame.clone(),
             rate: Values(Vec::new()),
-            trials: vec![TrialKind::Saturate],
+            trials: vec![TrialKind::SATURATE],
         }
     }
 

@@ -51,7 +51,7 @@ fn a_search_is_resolved_with_the_trial_that_says_where_to_search() {
     assert_eq!(modes, ["mlrsearch", "rfc2544"], "equal places are searched once");
     for search in &experiment.searches {
         let trial = &experiment.trials[search.of];
-        assert_eq!((trial.kind, trial.rate), (TrialKind::Saturate, PlannedRate::Saturate));
+        assert_eq!((trial.kind, trial.rate), (TrialKind::SATURATE, PlannedRate::Saturate));
     }
     let [mlrsearch, rfc2544] = &experiment.searches[..] else { panic!("two") };
     assert_eq!(mlrsearch.goals.iter().map(|g| g.loss_ratio).collect::<Vec<_>>(), [0.0, 0.005]);

@@ -1,57 +1,22 @@
-//! What is compared of a trial, and which way of it is better.
+//! What is compared of a trial, and which way of it is better: by the tables of the experiments.
 //!
-//! A trial that a new experiment brings has its line in `HEADLINES`; one without a line is
-//! compared by those of `ELSEWHERE` that it has.
+//! A trial that its experiment has no table of is compared by those of `ELSEWHERE` that it has.
 
-use crate::breakdown::PLAIN_RTT;
 use crate::cells::Cell;
-use crate::experiments::application::metrics::{LATENCY, LATENCY_TAIL, RATE, SERVER_TIME};
-use crate::experiments::echo::metrics::ANSWERED;
-use crate::experiments::hash_skew::metrics::{BUSIEST, FASTEST, FULL, MISPLACED};
-use crate::experiments::kvs_steering::metrics as kvs;
-use crate::experiments::program_cost::metrics::PACKET;
-use crate::experiments::stream::metrics::{CARRIED, CPU};
-use crate::hosts::{RTT, RTT_TAIL};
+use crate::experiments::{self, Kind};
 use crate::measure::DEVICE_TIME;
+use crate::metrics::TrialMetrics;
+use crate::run::ExperimentRun;
 use crate::runner::SETUP;
 use crate::runner::search::{CAPACITY, PLATEAU, PROBE};
 use crate::statistics;
-use crate::throughput::Mode;
 
-/// Which way a metric is better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Better {
-    /// More is better, such as of throughput.
-    Higher,
-    /// Less is better, such as of latency.
-    Lower,
-}
+pub use crate::metrics::Better;
 
 /// The name under which knees are compared: rules in front of one.
 pub const KNEE: &str = "knee_rules";
 
-/// Trial, and the metrics that it is made for.
-const HEADLINES: [(&str, &[&str]); 16] = [
-    ("saturate", &["throughput_pps", "device_ns_per_frame", "operations_per_s", "operations_done"]),
-    ("latency", &["latency_ns_p50", "latency_ns_p99"]),
-    ("light", &["latency_ns_p50", "latency_ns_p99"]),
-    ("batch", &["batch_ns", "operations_per_s", "operations_done", "blocked_ns"]),
-    ("insert", &["operations_per_s", "operations_done", "destroy_operations_per_s", "call_ns_p99"]),
-    ("change", &["operations_per_s", "operations_done", "call_ns_p99", "blocked_ns"]),
-    ("effect", &["effect_ns_p50", "effect_ns_p99", "effects"]),
-    ("spread", &[BUSIEST, MISPLACED, FULL]),
-    ("echo", &[RTT, RTT_TAIL, ANSWERED]),
-    ("ledger", &[PLAIN_RTT, "client_receive_ns", "server_receive_ns"]),
-    ("stream", &[CARRIED, CPU]),
-    ("process", &[PACKET]),
-    ("serve", &[kvs::ANSWERED, kvs::REQUEST, kvs::CARD]),
-    ("application", &[RATE, LATENCY, LATENCY_TAIL, SERVER_TIME]),
-    // Without a batch: there to compare `batch` with, beside it in each repeat.
-    ("rest", &[]),
-    (SETUP, &["install_rules_per_s", "rule_bytes_per_rule"]),
-];
-
-/// The metrics of a trial that has no line.
+/// The metrics of a trial that has no table.
 const ELSEWHERE: [&str; 7] = [
     "throughput_pps",
     "device_ns_per_frame",
@@ -72,52 +37,69 @@ const BLOCKED_NS_MIN: f64 = 1e6;
 /// compared as knees.
 const SEARCHES: [&str; 3] = [CAPACITY, PLATEAU, PROBE];
 
+/// What the trials of one name measure in an experiment of these runs.
+pub(super) fn table<'a>(
+    name: &str,
+    runs: impl IntoIterator<Item = &'a ExperimentRun>,
+    trial: &str,
+) -> Option<&'static TrialMetrics> {
+    let run = runs.into_iter().find(|run| run.name == name)?;
+    run.kind.of().trial(trial)
+}
+
 /// The metrics to compare of a trial whose cells are these: those that are wanted, or where none
 /// are, its own.
-pub(super) fn of(trial: &str, wanted: &[String], cells: &[&Cell<'_>]) -> Vec<String> {
+pub(super) fn of(
+    trial: &str,
+    table: Option<&TrialMetrics>,
+    wanted: &[String],
+    cells: &[&Cell<'_>],
+) -> Vec<String> {
     if SEARCHES.contains(&trial) {
         return Vec::new();
     }
     if !wanted.is_empty() {
         return wanted.to_vec();
     }
-    if [Mode::Mlrsearch, Mode::Rfc2544].iter().any(|mode| mode.name() == trial) {
-        let samples = cells.iter().flat_map(|cell| &cell.samples);
-        let names = samples.flat_map(|sample| sample.metrics.keys());
-        let mut names: Vec<String> = names.filter(|name| goal(name).is_some()).cloned().collect();
-        names.sort();
-        names.dedup();
-        return names;
-    }
-    let own = HEADLINES.iter().find(|(name, _)| *name == trial);
-    own.map_or(&ELSEWHERE[..], |(_, own)| own).iter().map(|name| name.to_string()).collect()
+    let own = table.map_or(&ELSEWHERE[..], |table| table.headlines);
+    own.iter().flat_map(|headline| named(headline, cells)).collect()
 }
 
-/// Where a trial stands among the others; those without a line stand behind them, set-ups last.
-pub(super) fn rank(trial: &str) -> usize {
-    let at = HEADLINES.iter().position(|(name, _)| *name == trial);
-    at.map_or(HEADLINES.len(), |at| if trial == SETUP { at + 2 } else { at })
+/// The metrics that a trial is compared by where nothing else is asked, as its table names them.
+#[cfg(test)]
+pub(crate) fn compared(kind: Kind, trial: &str) -> Vec<&'static str> {
+    let headlines = kind.of().trial(trial).map_or(&ELSEWHERE[..], |table| table.headlines);
+    let is_compared =
+        |name: &&str| !SEARCHES.contains(&trial) && better(kind.of().trial(trial), name).is_some();
+    headlines.iter().copied().filter(is_compared).collect()
 }
 
-/// Which way of a metric is better, by its name, in which the unit stands last; `None` where
-/// neither is, as of what was offered.
-pub fn better(metric: &str) -> Option<Better> {
-    let ends = |end: &str| metric.ends_with(end);
-    let is_rate = ends("_pps") || ends("_per_s") || metric.contains("_gbps_");
-    let is_time = ends("_ns") || metric.contains("_ns_");
-    let is_loss = ends("loss_ratio") || ends("undelivered_ratio") || metric.contains("rx_missed");
-    match metric {
-        // The busiest queue is the fastest too.
-        "offered_pps" | "planned_pps" | FASTEST => None,
-        BUSIEST | MISPLACED => Some(Better::Lower),
-        "dealt_ratio" | "lowest_ratio" | "operations_done" | "effects" | KNEE => {
-            Some(Better::Higher)
-        }
-        _ if is_rate => Some(Better::Higher),
-        "rule_bytes" | "rule_bytes_per_rule" => Some(Better::Lower),
-        _ if is_time || is_loss => Some(Better::Lower),
-        _ => None,
+/// The metrics of these cells that a headline stands for.
+fn named(headline: &str, cells: &[&Cell<'_>]) -> Vec<String> {
+    let Some(end) = headline.strip_prefix('…') else { return vec![headline.to_owned()] };
+    let samples = cells.iter().flat_map(|cell| &cell.samples);
+    let names = samples.flat_map(|sample| sample.metrics.keys());
+    let mut names: Vec<String> = names.filter(|name| name.ends_with(end)).cloned().collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// Where a trial stands among the others of its experiment; those without a table stand behind
+/// them, set-ups last.
+pub(super) fn rank(kind: Option<Kind>, trial: &str) -> usize {
+    let trials = kind.map_or(&[][..], |kind| kind.of().trials());
+    let at = trials.iter().position(|of| of.trial == trial);
+    at.unwrap_or(if trial == SETUP { usize::MAX } else { trials.len() })
+}
+
+/// Which way of a metric is better; `None` where neither is, as of what was offered.
+pub(super) fn better(table: Option<&TrialMetrics>, metric: &str) -> Option<Better> {
+    if metric == KNEE {
+        return Some(Better::Higher);
     }
+    let of_trial = table.and_then(|table| table.metric(metric));
+    of_trial.or_else(|| experiments::metric(metric)).and_then(|known| known.better)
 }
 
 /// `true` for what a device does with all that it is given: generator and stalls can only make it
@@ -151,9 +133,12 @@ pub(super) fn resolution(metric: &str, cells: [&Cell<'_>; 2]) -> f64 {
 
 /// All metrics of these samples that can be compared, by name.
 pub fn known<'a>(samples: impl IntoIterator<Item = &'a niclab_result::Sample>) -> Vec<&'a str> {
-    let names = samples.into_iter().flat_map(|sample| sample.metrics.keys());
-    let mut names: Vec<&str> =
-        names.map(String::as_str).filter(|name| better(name).is_some()).collect();
+    let names = samples.into_iter().flat_map(|sample| {
+        let table = experiments::trial(&sample.trial);
+        let names = sample.metrics.keys().map(String::as_str);
+        names.filter(move |name| better(table, name).is_some())
+    });
+    let mut names: Vec<&str> = names.collect();
     names.sort_unstable();
     names.dedup();
     names
@@ -164,15 +149,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_metric_that_a_trial_is_made_for_has_a_better_way() {
-        let all = HEADLINES.iter().flat_map(|(_, metrics)| metrics.iter()).chain(&ELSEWHERE);
-        assert!(all.into_iter().all(|metric| better(metric).is_some()));
-    }
-
-    #[test]
     fn rates_are_better_high_times_and_losses_low_and_counts_neither_way() {
         let check = |expected, names: &[&str]| {
-            names.iter().for_each(|name| assert_eq!(better(name), expected, "{name}"));
+            names.iter().for_each(|name| assert_eq!(better(None, name), expected, "{name}"));
         };
         let high = [
             "dealt_ratio",
@@ -195,11 +174,12 @@ mod tests {
 
     #[test]
     fn a_trial_that_is_not_known_is_compared_by_what_it_has_and_a_search_is_not() {
-        let of = |trial: &str, wanted: &[String]| of(trial, wanted, &[]);
+        let of = |trial: &str, wanted: &[String]| of(trial, experiments::trial(trial), wanted, &[]);
         assert!(of("soak", &[]).contains(&"throughput_pps".to_string()));
         assert_eq!(of("serve", &[]), ["answered_per_s", "request_ns", "card_ns"]);
         assert!(of("rest", &[]).is_empty() && of(PROBE, &["throughput_pps".into()]).is_empty());
         assert_eq!(of("rest", &["loss_ratio".into()]), ["loss_ratio"]);
+        let rank = |trial| rank(Kind::named("update_batch"), trial);
         assert!(rank("saturate") < rank("batch") && rank("batch") < rank("soak"));
         assert!(rank("soak") < rank(SETUP));
     }

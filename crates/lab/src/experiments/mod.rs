@@ -30,10 +30,10 @@ use niclab_device::{
 use niclab_result::{Figure, Finding, Mark, Sample, Table};
 
 use crate::measure::Metrics;
-use crate::run::{ExperimentRun, Resolver, Trial};
-use crate::spec::{Grid, Overrides, Spec, SpecError, Wrong};
+use crate::metrics::{Metric, SETUP, TrialMetrics};
+use crate::run::{ExperimentRun, Trial};
+use crate::spec::{Spec, SpecError};
 use crate::summary::Results;
-use crate::values::Values;
 
 pub use kind::Kind;
 
@@ -71,22 +71,11 @@ pub(crate) trait Experiment: Sync {
     /// Names that `--set` knows, and what each means.
     fn axes(&self) -> Axes;
 
-    /// The parts of a grid that it has, and how many of each there are.
-    fn parts(&self, grid: &Grid) -> Vec<(&'static str, usize)>;
-
-    /// Sets an axis of all sweeps that have it.
-    fn set(&self, grid: &mut Grid, axis: &str, values: &Values) -> Result<(), SpecError>;
-
-    /// Refuses the first number of a grid that cannot be: the field, what is there, what would be
-    /// right.
-    fn check(&self, _name: &str, _grid: &Grid) -> Result<(), Wrong> {
-        Ok(())
-    }
-
-    /// What else the command line changes in a grid whose axes are set.
-    fn overridden(&self, _grid: &mut Grid, _overrides: &Overrides) -> Result<(), SpecError> {
-        Ok(())
-    }
+    /// Reads a file of this kind.
+    ///
+    /// # Errors
+    /// Line, column and what may stand there.
+    fn read(&self, text: &str) -> Result<Spec, toml::de::Error>;
 
     /// `true` where rules of a file may stand in the device.
     fn takes_rules(&self) -> bool {
@@ -97,9 +86,6 @@ pub(crate) trait Experiment: Sync {
     fn axes_of_rules(&self) -> &'static [&'static str] {
         &[]
     }
-
-    /// Adds all trials and searches of the resolver's grid.
-    fn plan(&self, resolver: &mut Resolver<'_>) -> Result<(), SpecError>;
 
     /// The plan of a repeat, where each has one of its own.
     fn plan_of_repeat(&self, _plan: &Plan, _repeat: u32) -> Option<Plan> {
@@ -138,9 +124,14 @@ pub(crate) trait Experiment: Sync {
         false
     }
 
-    /// Names of its trials that are shown, by what a warning calls their points. Trials at full
-    /// load that are there for others to take a share of stand not among them.
-    fn points(&self) -> &'static [(&'static str, &'static [&'static str])];
+    /// Its trials in the order in which they are compared, and what each measures.
+    fn trials(&self) -> &'static [TrialMetrics];
+
+    /// What the trials of this name measure; set-ups are trials too.
+    fn trial(&self, name: &str) -> Option<&'static TrialMetrics> {
+        let of_setup = (name == SETUP.trial).then_some(&SETUP);
+        self.trials().iter().find(|of| of.trial == name).or(of_setup)
+    }
 
     /// Messages go to a server that answers them, over the stack of the kernel.
     fn has_messages(&self) -> bool {
@@ -179,15 +170,28 @@ pub(crate) trait Experiment: Sync {
     fn tables(&self, results: &Results<'_>) -> Vec<Table>;
 }
 
+/// What the trials of this name measure, in the first experiment that has them.
+pub(crate) fn trial(name: &str) -> Option<&'static TrialMetrics> {
+    ALL.iter().find_map(|of| of.trial(name))
+}
+
+/// The tables of all experiments, by the names of those that have them.
+pub(crate) fn tables() -> impl Iterator<Item = (String, &'static [TrialMetrics])> {
+    ALL.into_iter().map(|of| {
+        let names = of.built_in().iter().map(|one| format!("`{}`", one.name));
+        (names.collect::<Vec<_>>().join(", "), of.trials())
+    })
+}
+
+/// The first metric of this name that any trial has.
+pub(crate) fn metric(name: &str) -> Option<&'static Metric> {
+    ALL.iter().flat_map(|of| of.trials()).chain([&SETUP]).find_map(|of| of.metric(name))
+}
+
 /// A trial that is none of the experiment that was to make it.
 fn strange(trial: &Trial) -> DeviceError {
     let reason = format!("no trial of this experiment: {:?}", trial.task);
     DeviceError::BadPlan { reason }
-}
-
-/// Sets each of these axes.
-fn set_all<'a>(axes: impl IntoIterator<Item = &'a mut Values>, values: &Values) {
-    axes.into_iter().for_each(|axis| *axis = values.clone());
 }
 
 /// An experiment that is built in.
@@ -330,11 +334,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_embedded_experiment_is_legal_and_has_its_name() {
-        for (of, one) in registered() {
-            let spec = spec(one.name).unwrap();
-            assert_eq!((spec.name.as_str(), spec.kind.of().name()), (one.name, of.name()));
-        }
+    fn every_embedded_experiment_is_listed() {
         assert!(list().unwrap().into_iter().map(|listing| listing.name).eq(names()));
     }
 
@@ -354,6 +354,9 @@ mod tests {
         assert!(matches!(error, SpecError::Unreadable { .. }), "{error}");
     }
 }
+
+#[cfg(test)]
+mod registry_tests;
 
 #[cfg(test)]
 mod sweeps_tests;

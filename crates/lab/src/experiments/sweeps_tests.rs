@@ -1,5 +1,12 @@
 //! What the sweeps of experiments declare is measured, and what cannot be is refused.
 
+use crate::experiments::{
+    echo::spec as echo, echo_ledger::spec as echo_ledger, frame_size::spec as frame_size,
+    hash_skew::spec as hash_skew, kvs_steering::spec as kvs_steering,
+    program_cost::spec as program_cost, queue_change::spec as queue_change,
+    queue_scaling::spec as queue_scaling, rule_rate::spec as rule_rate, stream::spec as stream,
+    update_batch::spec as update_batch, update_rate::spec as update_rate,
+};
 use crate::spec::{Grid, Overrides, Spec, SpecError};
 use crate::values::Values;
 
@@ -43,25 +50,6 @@ const SWEPT: [&str; 19] = [
 
 #[test]
 fn every_value_that_a_built_in_experiment_declares_is_measured() {
-    let emptied = |grid: &mut Grid| {
-        grid.sweep.clear();
-        grid.batch.clear();
-        grid.renewal.clear();
-        grid.insertion.clear();
-        grid.effect.clear();
-        grid.change.clear();
-        grid.spread.clear();
-        grid.size.clear();
-        grid.scaling.clear();
-        grid.respread.clear();
-        grid.echo.clear();
-        grid.ledger.clear();
-        grid.stream.clear();
-        grid.program.clear();
-        grid.serving.clear();
-        grid.knee.clear();
-        grid.search.clear();
-    };
     let check = |points: &[niclab_result::Point], name: &str, axis: Option<&mut Values>| {
         for value in axis.into_iter().flat_map(|values| &values.0) {
             // A rate has a name, `each` is a number, and that rules are created goes without
@@ -78,29 +66,34 @@ fn every_value_that_a_built_in_experiment_declares_is_measured() {
         let axes: Vec<&str> = spec.kind.of().axes().iter().map(|(name, _)| *name).collect();
         for grid in [&spec.reduced, &spec.full, &spec.published] {
             // Every sweep of a part, as if it were the only one there is.
-            macro_rules! check_part {
-                ($part:ident) => {
-                    for mut sweep in grid.$part.clone() {
-                        let of = points(&spec, |grid| {
-                            emptied(grid);
-                            grid.$part.push(sweep.clone());
-                        });
-                        axes.iter().for_each(|name| check(&of, name, sweep.axis(name)));
-                    }
+            macro_rules! check_parts {
+                ($($kind:literal is $experiment:ident of $($part:ident)+;)*) => {
+                    $(if spec.kind.of().name() == $kind {
+                        $(for mut sweep in grid.of::<$experiment::Parts>().$part.clone() {
+                            let of = points(&spec, |grid| {
+                                let parts: &mut $experiment::Parts = grid.of_mut();
+                                *parts = Default::default();
+                                parts.$part.push(sweep.clone());
+                            });
+                            axes.iter().for_each(|name| check(&of, name, sweep.axis(name)));
+                        })+
+                    })*
                 };
             }
-            check_part!(batch);
-            check_part!(renewal);
-            check_part!(insertion);
-            check_part!(spread);
-            check_part!(size);
-            check_part!(scaling);
-            check_part!(respread);
-            check_part!(echo);
-            check_part!(ledger);
-            check_part!(stream);
-            check_part!(program);
-            check_part!(serving);
+            check_parts! {
+                "update_batch" is update_batch of batch;
+                "update_rate" is update_rate of renewal;
+                "rule_rate" is rule_rate of insertion;
+                "hash_skew" is hash_skew of spread;
+                "frame_size" is frame_size of size;
+                "queue_scaling" is queue_scaling of scaling;
+                "queue_change" is queue_change of respread;
+                "echo" is echo of echo;
+                "ledger" is echo_ledger of ledger;
+                "stream" is stream of stream;
+                "program_cost" is program_cost of program;
+                "kvs_steering" is kvs_steering of serving;
+            }
         }
     }
 }

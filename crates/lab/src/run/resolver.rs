@@ -64,7 +64,7 @@ fn experiment(
     }
     let grid = overrides.applied(spec.kind, spec.grid(overrides.grid))?;
     let mut resolver = Resolver::new(spec, overrides, &grid, seed);
-    spec.kind.of().plan(&mut resolver)?;
+    grid.sweeps.plan(&mut resolver)?;
     let mut run = resolver.finish(devices);
     run.left_out.extend(left_out(&run, &overrides.set));
     Ok(run)

@@ -7,8 +7,8 @@ use super::{Bed, Place, Runner};
 use crate::run::Trial;
 
 impl Runner<'_> {
-    /// Has the device of a place asked, and stores what it answered. What was measured until a trial
-    /// ended before its time is kept, and speaks for nothing.
+    /// Has the device of a place asked, and stores what it answered. What was measured until a
+    /// trial ended before its time is kept, and speaks for nothing.
     pub(super) fn ask(
         &mut self,
         beds: &mut [Bed<'_>],

@@ -10,7 +10,6 @@ use crate::experiments::Offered;
 use crate::known::Seen;
 use crate::measure::{self, Judged};
 use crate::run::{PlannedRate, Trial, step};
-use crate::spec::TrialKind;
 use crate::statistics;
 
 impl Runner<'_> {
@@ -108,8 +107,6 @@ impl Runner<'_> {
             }
             Ok(observation) => {
                 sample.metrics = measure::metrics(&observation);
-                let over_time = [TrialKind::Rest, TrialKind::Batch, TrialKind::Change];
-                let is_over_time = over_time.map(TrialKind::name).contains(&place.trial);
                 if let Some(control) = &observation.control {
                     put_control(&mut sample.metrics, control, observation.duration_ns);
                 }
@@ -119,7 +116,8 @@ impl Runner<'_> {
                     .as_ref()
                     .map(|control| Control { each_begun_ns: Vec::new(), ..control.clone() });
                 sample.control = json(&control);
-                let judged = if is_over_time { Judged::Undisturbed } else { Judged::Whole };
+                let of = self.experiment.kind.of().trial(place.trial);
+                let judged = of.map_or(Judged::Whole, |of| of.judged);
                 sample.marks = measure::marks(&observation, judged);
                 sample.load = json(load);
                 sample.counters = serde_json::json!({

@@ -113,6 +113,8 @@ impl Runner<'_> {
         sample: Sample,
         latency: Option<&Latency>,
     ) -> Result<(), ResultError> {
+        #[cfg(test)]
+        crate::metrics::check(self.experiment.kind.of(), &sample);
         self.store.append(&sample, latency)?;
         self.order += 1;
         self.has_measured |= measures(&sample);

@@ -237,7 +237,8 @@ mod tests {
 
     #[test]
     fn the_median_of_the_pairs_decides_on_which_side_of_a_knee_a_number_is() {
-        let spec = crate::experiments::spec("occupancy").unwrap().reduced.knee;
+        let spec = crate::experiments::spec("occupancy").unwrap().reduced;
+        let spec = spec.of::<crate::experiments::occupancy::spec::Parts>().knee.clone();
         let spec = spec.into_iter().find(|spec| spec.kind == KneeKind::Throughput).unwrap();
         let (hits, flows) = (Hits::Flows, 1);
         let place = Place { groups: 0, rules: 0, match_percent: 0, hits, flows };

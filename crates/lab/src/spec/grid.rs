@@ -1,23 +1,15 @@
 //! A grid: one set of places to measure, and how thoroughly.
 
+use std::any::Any;
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
-use super::knee::KneeSpec;
-use crate::experiments::application::spec::ApplicationSweep;
-use crate::experiments::echo::spec::EchoSweep;
-use crate::experiments::frame_size::spec::SizeSweep;
-use crate::experiments::hash_skew::spec::SpreadSweep;
-use crate::experiments::kvs_steering::spec::ServingSweep;
-use crate::experiments::occupancy::spec::Sweep;
-use crate::experiments::program_cost::spec::ProgramSweep;
-use crate::experiments::queue_change::spec::RespreadSweep;
-use crate::experiments::queue_scaling::spec::ScalingSweep;
-use crate::experiments::rule_rate::spec::{EffectSweep, InsertionSweep};
-use crate::experiments::rule_update::spec::ChangeSweep;
-use crate::experiments::stream::spec::StreamSweep;
-use crate::experiments::update_batch::spec::BatchSweep;
-use crate::experiments::update_rate::spec::RenewalSweep;
-use crate::throughput::SearchSpec;
+use super::{Overrides, SpecError, Wrong};
+use crate::run::Resolver;
+use crate::values::Values;
 
 /// Which grid of an experiment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,13 +25,11 @@ pub enum GridName {
 }
 
 /// One set of places to measure, and how thoroughly.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug)]
 pub struct Grid {
     /// How often each trial is repeated.
     pub repeats: u32,
     /// Fewest repeats that are left where more do not fit the budget, at least 1.
-    #[serde(default = "repeats_min_default")]
     pub repeats_min: u32,
     /// Measured part of a trial.
     pub duration_ms: u64,
@@ -48,62 +38,175 @@ pub struct Grid {
     /// Longest time it should take in all, seconds: repeats are taken back down to `repeats_min`,
     /// then durations halved, until it fits. Without it there is no limit.
     pub budget_s: Option<u64>,
-    /// Where to measure: each sweep is a full product of its axes.
-    #[serde(default)]
-    pub sweep: Vec<Sweep>,
-    /// Which batches to measure: each is a full product of its axes.
-    #[serde(default)]
-    pub batch: Vec<BatchSweep>,
-    /// Which rates of renewal to measure: each is a full product of its axes.
-    #[serde(default)]
-    pub renewal: Vec<RenewalSweep>,
-    /// Which rules to create and destroy: each is a full product of its axes.
-    #[serde(default)]
-    pub insertion: Vec<InsertionSweep>,
-    /// Which changes to measure: each is a full product of its axes.
-    #[serde(default)]
-    pub change: Vec<ChangeSweep>,
-    /// When rules take effect: each is a full product of its axes.
-    #[serde(default)]
-    pub effect: Vec<EffectSweep>,
-    /// Over how many queues flows are spread: each is a full product of its axes.
-    #[serde(default)]
-    pub spread: Vec<SpreadSweep>,
-    /// Which frame sizes to measure: each is a full product of its axes.
-    #[serde(default)]
-    pub size: Vec<SizeSweep>,
-    /// Which cores, queues and ports to measure: each is a full product of its axes.
-    #[serde(default)]
-    pub scaling: Vec<ScalingSweep>,
-    /// What of a spread changes while frames flow: each is a full product of its axes.
-    #[serde(default)]
-    pub respread: Vec<RespreadSweep>,
-    /// Which messages to exchange: each is a full product of its axes.
-    #[serde(default)]
-    pub echo: Vec<EchoSweep>,
-    /// Of which messages a ledger is made: each is a full product of its axes.
-    #[serde(default)]
-    pub ledger: Vec<EchoSweep>,
-    /// What to ask of which servers: each is a full product of its axes.
-    #[serde(default)]
-    pub application: Vec<ApplicationSweep>,
-    /// Which bulk data to send: each is a full product of its axes.
-    #[serde(default)]
-    pub stream: Vec<StreamSweep>,
-    /// Which programs to measure: each is a full product of its axes.
-    #[serde(default)]
-    pub program: Vec<ProgramSweep>,
-    /// Which requests a key-value store is to serve: each is a full product of its axes.
-    #[serde(default)]
-    pub serving: Vec<ServingSweep>,
-    /// Which knees to search.
-    #[serde(default)]
-    pub knee: Vec<KneeSpec>,
-    /// Which throughputs to search, and where.
-    #[serde(default)]
-    pub search: Vec<SearchSpec>,
+    /// Where to measure: what its experiment alone has.
+    pub(crate) sweeps: Box<dyn Sweeps>,
 }
 
-fn repeats_min_default() -> u32 {
-    1
+/// What a grid has of its experiment: lists of sweeps, each a full product of its axes.
+pub(crate) trait Sweeps: Any + fmt::Debug + Send + Sync {
+    /// The same again.
+    fn copy(&self) -> Box<dyn Sweeps>;
+
+    /// Sets an axis of all sweeps that have it.
+    fn set(&mut self, axis: &str, values: &Values) -> Result<(), SpecError>;
+
+    /// Refuses the first number that cannot be, of the grid of this name.
+    fn check(&self, _grid: &str) -> Result<(), Wrong> {
+        Ok(())
+    }
+
+    /// What else the command line changes where axes are set.
+    fn overridden(&mut self, _overrides: &Overrides) -> Result<(), SpecError> {
+        Ok(())
+    }
+
+    /// Adds all trials and searches.
+    fn plan(&self, resolver: &mut Resolver<'_>) -> Result<(), SpecError>;
+}
+
+impl Clone for Box<dyn Sweeps> {
+    fn clone(&self) -> Box<dyn Sweeps> {
+        (**self).copy()
+    }
+}
+
+/// Sets each of these axes.
+pub(crate) fn set_all<'a>(axes: impl IntoIterator<Item = &'a mut Values>, values: &Values) {
+    axes.into_iter().for_each(|axis| *axis = values.clone());
+}
+
+/// Sweeps as they are read from a file.
+pub(crate) trait Parts: Sweeps + Default {
+    /// What its lists are called.
+    const NAMES: &'static [&'static str];
+
+    /// Reads the list of this name.
+    fn read<'de, A: MapAccess<'de>>(&mut self, name: &str, map: &mut A) -> Result<(), A::Error>;
+}
+
+/// The lists of sweeps that the grids of an experiment have.
+macro_rules! parts {
+    ($(#[$doc:meta])* $visible:vis struct $name:ident {
+        $($(#[$field_doc:meta])* $field:ident: $sweep:ty,)*
+    } $($methods:item)*) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, Default, PartialEq)]
+        $visible struct $name {
+            $($(#[$field_doc])* pub $field: Vec<$sweep>,)*
+        }
+
+        impl $crate::spec::grid::Parts for $name {
+            const NAMES: &'static [&'static str] = &[$(stringify!($field)),*];
+
+            fn read<'de, A: serde::de::MapAccess<'de>>(
+                &mut self,
+                name: &str,
+                map: &mut A,
+            ) -> Result<(), A::Error> {
+                $(if name == stringify!($field) {
+                    self.$field = map.next_value()?;
+                })*
+                Ok(())
+            }
+        }
+
+        impl $crate::spec::grid::Sweeps for $name {
+            fn copy(&self) -> Box<dyn $crate::spec::grid::Sweeps> {
+                Box::new(self.clone())
+            }
+
+            $($methods)*
+        }
+    };
+}
+pub(crate) use parts;
+
+/// A grid as the files of an experiment write it.
+pub(super) struct Written<P>(pub Grid, PhantomData<P>);
+
+/// What every grid has.
+const COMMON: [&str; 5] = ["repeats", "repeats_min", "duration_ms", "warmup_ms", "budget_s"];
+
+impl<'de, P: Parts> Deserialize<'de> for Written<P> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Written<P>, D::Error> {
+        deserializer.deserialize_map(Lists(PhantomData))
+    }
+}
+
+struct Lists<P>(PhantomData<P>);
+
+impl<'de, P: Parts> Visitor<'de> for Lists<P> {
+    type Value = Written<P>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a grid")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Written<P>, A::Error> {
+        let (mut repeats, mut repeats_min, mut budget_s) = (None, 1, None);
+        let (mut duration_ms, mut warmup_ms, mut sweeps) = (None, None, P::default());
+        while let Some(name) = map.next_key_seed(Field(P::NAMES))? {
+            match name.as_str() {
+                "repeats" => repeats = Some(map.next_value()?),
+                "repeats_min" => repeats_min = map.next_value()?,
+                "duration_ms" => duration_ms = Some(map.next_value()?),
+                "warmup_ms" => warmup_ms = Some(map.next_value()?),
+                "budget_s" => budget_s = Some(map.next_value()?),
+                list => sweeps.read(list, &mut map)?,
+            }
+        }
+        let missing = <A::Error as de::Error>::missing_field;
+        let grid = Grid {
+            repeats: repeats.ok_or_else(|| missing("repeats"))?,
+            repeats_min,
+            duration_ms: duration_ms.ok_or_else(|| missing("duration_ms"))?,
+            warmup_ms: warmup_ms.ok_or_else(|| missing("warmup_ms"))?,
+            budget_s,
+            sweeps: Box::new(sweeps),
+        };
+        Ok(Written(grid, PhantomData))
+    }
+}
+
+/// The name of a field of a grid, or of one of these lists.
+struct Field(&'static [&'static str]);
+
+impl<'de> DeserializeSeed<'de> for Field {
+    type Value = String;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<String, D::Error> {
+        deserializer.deserialize_identifier(self)
+    }
+}
+
+impl Visitor<'_> for Field {
+    type Value = String;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the name of a field")
+    }
+
+    fn visit_str<E: de::Error>(self, name: &str) -> Result<String, E> {
+        let mut all = COMMON.iter().chain(self.0);
+        if all.clone().any(|known| *known == name) {
+            return Ok(name.to_owned());
+        }
+        let known: Vec<String> = all.by_ref().map(|known| format!("`{known}`")).collect();
+        Err(E::custom(format!("unknown field `{name}`, expected one of {}", known.join(", "))))
+    }
+}
+
+#[cfg(test)]
+impl Grid {
+    /// Its sweeps, which are those of this experiment.
+    pub(crate) fn of<P: Parts>(&self) -> &P {
+        let sweeps: &dyn Any = &*self.sweeps;
+        sweeps.downcast_ref().unwrap()
+    }
+
+    /// The same, to change.
+    pub(crate) fn of_mut<P: Parts>(&mut self) -> &mut P {
+        let sweeps: &mut dyn Any = &mut *self.sweeps;
+        sweeps.downcast_mut().unwrap()
+    }
 }

@@ -10,7 +10,7 @@
 
 pub(crate) mod defaults;
 mod error;
-mod grid;
+pub(crate) mod grid;
 mod knee;
 mod overrides;
 mod ranges;
@@ -22,6 +22,7 @@ pub use crate::experiments::Kind;
 pub(crate) use defaults::{flows_default, frame_default, zero};
 pub use error::SpecError;
 pub use grid::{Grid, GridName};
+pub(crate) use grid::{Parts, parts, set_all};
 pub use knee::{KneeKind, KneeSpec};
 pub(crate) use overrides::single;
 pub use overrides::{Assignment, Overrides, RulesFile, Trace};
@@ -29,8 +30,7 @@ pub(crate) use ranges::{DURATION_MS_MAX, Wrong, in_knee, in_range, whole};
 pub use trial::{Hits, TrialKind};
 
 /// An experiment as its file declares it.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug)]
 pub struct Spec {
     /// Its name, such as `occupancy`.
     pub name: String,
@@ -39,17 +39,13 @@ pub struct Spec {
     /// One sentence: the question it asks.
     pub question: String,
     /// Rate of the `latency` trial, as a share of the measured maximum of its point.
-    #[serde(default = "latency_share_default")]
     pub latency_share: f64,
     /// Rate of the `light` trial, as a share of the measured maximum of its point.
-    #[serde(default = "light_share_default")]
     pub light_share: f64,
     /// Rate of the `effect` trials, as a share of the measured maximum of their point.
-    #[serde(default = "effect_share_default")]
     pub effect_share: f64,
     /// Rate of the `rest`, `batch` and `change` trials, as a share of the measured maximum of their
     /// point.
-    #[serde(default = "batch_share_default")]
     pub batch_share: f64,
     /// What is measured where nothing else is asked for.
     pub reduced: Grid,
@@ -57,6 +53,49 @@ pub struct Spec {
     pub full: Grid,
     /// What `--grid published` measures: the places of the published figures.
     pub published: Grid,
+}
+
+/// The file of an experiment whose grids have these lists.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, bound = "P: Parts")]
+struct Written<P> {
+    name: String,
+    kind: Kind,
+    question: String,
+    #[serde(default = "latency_share_default")]
+    latency_share: f64,
+    #[serde(default = "light_share_default")]
+    light_share: f64,
+    #[serde(default = "effect_share_default")]
+    effect_share: f64,
+    #[serde(default = "batch_share_default")]
+    batch_share: f64,
+    reduced: grid::Written<P>,
+    full: grid::Written<P>,
+    published: grid::Written<P>,
+}
+
+/// What says which lists the grids of a file have.
+#[derive(Deserialize)]
+struct Head {
+    kind: Kind,
+}
+
+/// Reads the file of an experiment whose grids have these lists.
+pub(crate) fn read<P: Parts>(text: &str) -> Result<Spec, toml::de::Error> {
+    let written: Written<P> = toml::from_str(text)?;
+    Ok(Spec {
+        name: written.name,
+        kind: written.kind,
+        question: written.question,
+        latency_share: written.latency_share,
+        light_share: written.light_share,
+        effect_share: written.effect_share,
+        batch_share: written.batch_share,
+        reduced: written.reduced.0,
+        full: written.full.0,
+        published: written.published.0,
+    })
 }
 
 fn latency_share_default() -> f64 {
@@ -81,7 +120,9 @@ impl Spec {
     /// # Errors
     /// [`SpecError::Syntax`], [`SpecError::Field`].
     pub fn parse(origin: &str, text: &str) -> Result<Spec, SpecError> {
-        let spec: Spec = toml::from_str(text).map_err(|source| SpecError::Syntax {
+        let head: Result<Head, toml::de::Error> = toml::from_str(text);
+        let spec = head.and_then(|head| head.kind.of().read(text));
+        let spec = spec.map_err(|source| SpecError::Syntax {
             origin: origin.to_string(),
             source: Box::new(source),
         })?;

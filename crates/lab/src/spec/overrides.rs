@@ -95,13 +95,13 @@ impl Overrides {
                 }
                 "duration_ms" => {
                     grid.duration_ms = single("duration_ms", values)?;
-                    of.set(&mut grid, name, values)?;
+                    grid.sweeps.set(name, values)?;
                 }
                 "warmup_ms" => grid.warmup_ms = single("warmup_ms", values)?,
-                _ => of.set(&mut grid, name, values)?,
+                _ => grid.sweeps.set(name, values)?,
             }
         }
-        of.overridden(&mut grid, self)?;
+        grid.sweeps.overridden(self)?;
         in_range("duration_ms", grid.duration_ms, 1..=DURATION_MS_MAX)?;
         in_range("warmup_ms", grid.warmup_ms, 0..=DURATION_MS_MAX)?;
         grid.repeats = self.repeats.unwrap_or(grid.repeats);
@@ -140,6 +140,8 @@ pub(crate) fn single(axis: &'static str, values: &Values) -> Result<u64, SpecErr
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiments::occupancy::spec::Parts;
+    use crate::experiments::update_batch::spec::Parts as Batches;
 
     #[test]
     fn an_assignment_is_read_or_refused_with_the_right_form() {
@@ -160,10 +162,10 @@ mod tests {
             ..Default::default()
         };
         let grid = set("rules=7").applied(spec.kind, &spec.reduced).unwrap();
-        assert!(grid.sweep.iter().all(|sweep| sweep.rules == Values::number(7)));
-        assert_eq!((grid.repeats, grid.knee.len()), (2, 0));
+        assert!(grid.of::<Parts>().sweep.iter().all(|sweep| sweep.rules == Values::number(7)));
+        assert_eq!((grid.repeats, grid.of::<Parts>().knee.len()), (2, 0));
         let grid = set("flows=7").applied(spec.kind, &spec.reduced).unwrap();
-        assert_eq!(grid.knee, spec.reduced.knee);
+        assert_eq!(grid.of::<Parts>().knee, spec.reduced.of::<Parts>().knee);
         assert_eq!(set("duration_ms=9").applied(spec.kind, &spec.reduced).unwrap().duration_ms, 9);
         let batches = crate::experiments::spec("update-batch").unwrap();
         let both = [spec.clone(), batches.clone()];
@@ -175,11 +177,11 @@ mod tests {
         );
         assert!(set("batch=7").check_axes(&both[..1]).is_err());
         assert_eq!(
-            set("batch=7").applied(spec.kind, &spec.reduced).unwrap().sweep,
-            spec.reduced.sweep
+            set("batch=7").applied(spec.kind, &spec.reduced).unwrap().of::<Parts>().sweep,
+            spec.reduced.of::<Parts>().sweep
         );
         let grid = set("batch=7").applied(batches.kind, &batches.reduced).unwrap();
-        assert!(grid.batch.iter().all(|batch| batch.batch == Values::number(7)));
+        assert!(grid.of::<Batches>().batch.iter().all(|batch| batch.batch == Values::number(7)));
         let error =
             set("after_ms=3").applied(batches.kind, &batches.reduced).unwrap_err().to_string();
         assert!(error.contains("after_ms = 3: use 20 to 600000 milliseconds"), "{error}");

@@ -1,6 +1,6 @@
 //! Ranges of the numbers that stand in an experiment's file.
 
-use super::{Grid, Kind, KneeSpec, Spec, SpecError};
+use super::{Grid, KneeSpec, Spec, SpecError};
 use crate::place::RULES_MAX;
 
 /// Most repeats, and most pairs behind a decision.
@@ -30,35 +30,13 @@ impl Spec {
     pub(super) fn check(&self, origin: &str) -> Result<(), SpecError> {
         let grids =
             [("reduced", &self.reduced), ("full", &self.full), ("published", &self.published)];
-        let found = self
-            .shares()
-            .and_then(|()| grids.iter().try_for_each(|grid| self.parts(grid)))
-            .and_then(|()| grids.iter().try_for_each(|grid| self.numbers(grid)));
+        let found = self.shares().and_then(|()| grids.iter().try_for_each(in_grid));
         found.map_err(|(field, value, remedy)| SpecError::Field {
             origin: origin.to_owned(),
             field,
             value,
             remedy,
         })
-    }
-
-    /// A part of a grid that its experiment knows nothing of would not be measured.
-    fn parts(&self, (name, grid): &(&str, &Grid)) -> Result<(), Wrong> {
-        let all = Kind::all().flat_map(|kind| {
-            kind.of().parts(grid).into_iter().map(move |(part, count)| (part, count, kind))
-        });
-        let strange = all.clone().find(|(_, count, kind)| *count > 0 && *kind != self.kind);
-        let Some((part, count, _)) = strange else { return Ok(()) };
-        let known = self.kind.of().parts(grid);
-        let known: Vec<&str> = known.into_iter().map(|(part, _)| part).collect();
-        let remedy = format!("an experiment of this kind has {}", known.join(", "));
-        Err((format!("{name}.{part}"), format!("{count} of them"), remedy))
-    }
-
-    fn numbers(&self, of: &(&str, &Grid)) -> Result<(), Wrong> {
-        in_grid(of)?;
-        let (name, grid) = of;
-        self.kind.of().check(name, grid)
     }
 
     fn shares(&self) -> Result<(), Wrong> {
@@ -96,7 +74,7 @@ fn in_grid((name, grid): &(&str, &Grid)) -> Result<(), Wrong> {
     if grid.budget_s == Some(0) {
         return Err((format!("{name}.budget_s"), "0".into(), "use 1 or more seconds".into()));
     }
-    Ok(())
+    grid.sweeps.check(name)
 }
 
 pub(crate) fn in_knee(grid: &str, knee: &KneeSpec) -> Result<(), Wrong> {
@@ -144,11 +122,11 @@ mod tests {
         refused("rule-rate", (from, to), &format!("effect_share = NaN{of_share}"));
         let (from, to) = ("latency_share = 0.6", "latency_share = inf");
         refused("update-rate", (from, to), &format!("latency_share = inf{of_share}"));
-        refused(
-            "update-batch",
-            ("kind = \"update_batch\"", "kind = \"update_rate\""),
-            "reduced.batch = 3 of them: an experiment of this kind has renewal",
-        );
+        let other = text("update-batch").replace("\"update_batch\"", "\"update_rate\"");
+        let error = Spec::parse("my.toml", &other).unwrap_err().to_string();
+        for part in ["my.toml", "column 8", "unknown field `batch`", "`renewal`"] {
+            assert!(error.contains(part), "{part} is missing in: {error}");
+        }
         for value in ["0", "600001", "18446744073709"] {
             let to = format!("duration_ms = {value}");
             let words = format!("reduced.respread.duration_ms = {value}: use 1 to 600000");

@@ -1,72 +1,41 @@
 //! What is asked of a point.
 
+use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize};
 
-/// What is asked of a point.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TrialKind {
-    /// As much as the device takes: throughput, and the latency of a full ring.
-    Saturate,
-    /// Latency, open loop, at a share of the maximum.
-    Latency,
-    /// Latency of an almost idle device.
-    Light,
-    /// Loss and latency, open loop, at a rate that was asked for.
-    Fixed,
-    /// Throughput over time while nothing changes: what `batch` is compared with.
-    Rest,
-    /// Throughput over time while a batch of rules is created.
-    Batch,
-    /// Rules are created and destroyed without packets.
-    Insert,
-    /// Rules are changed, without packets or while these meet them.
-    Change,
-    /// Rules are created one by one while frames of their flows probe whether they are there.
-    Effect,
-    /// As much as the device takes, over several queues: what comes to each.
-    Spread,
-    /// As much as the device takes, by so many cores.
-    Scaling,
-    /// Frames flow while their spread over queues changes.
-    Respread,
-    /// Messages go to a server and back.
-    Echo,
-    /// The same with stamps and without, in turn.
-    Ledger,
-    /// Clients ask a server.
-    Application,
-    /// One host sends to another as much as goes.
-    Stream,
-    /// Packets in memory go through a program.
-    Process,
-    /// Requests in memory are served by a key-value store.
-    Serve,
-}
+use crate::experiments;
+
+/// What is asked of a point: the name of a trial, which has a table in its experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct TrialKind(&'static str);
 
 impl TrialKind {
+    /// As much as the device takes: throughput, and the latency of a full ring.
+    pub const SATURATE: TrialKind = TrialKind("saturate");
+    /// Latency, open loop, at a share of the maximum.
+    pub const LATENCY: TrialKind = TrialKind("latency");
+    /// Latency of an almost idle device.
+    pub const LIGHT: TrialKind = TrialKind("light");
+    /// Loss and latency, open loop, at a rate that was asked for.
+    pub const FIXED: TrialKind = TrialKind("fixed");
+
+    /// The trial that an experiment has a table of.
+    pub(crate) const fn new(name: &'static str) -> TrialKind {
+        TrialKind(name)
+    }
+
     /// Its name in samples.
-    pub fn name(self) -> &'static str {
-        match self {
-            TrialKind::Saturate => "saturate",
-            TrialKind::Latency => "latency",
-            TrialKind::Light => "light",
-            TrialKind::Fixed => "fixed",
-            TrialKind::Rest => "rest",
-            TrialKind::Batch => "batch",
-            TrialKind::Insert => "insert",
-            TrialKind::Change => "change",
-            TrialKind::Effect => "effect",
-            TrialKind::Spread => "spread",
-            TrialKind::Scaling => "scaling",
-            TrialKind::Respread => "respread",
-            TrialKind::Echo => "echo",
-            TrialKind::Ledger => "ledger",
-            TrialKind::Application => "application",
-            TrialKind::Stream => "stream",
-            TrialKind::Process => "process",
-            TrialKind::Serve => "serve",
-        }
+    pub const fn name(self) -> &'static str {
+        self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for TrialKind {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<TrialKind, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let known = experiments::trial(&name).map(|table| TrialKind(table.trial));
+        known.ok_or_else(|| de::Error::custom(format!("unknown trial `{name}`")))
     }
 }
 

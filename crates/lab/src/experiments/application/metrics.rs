@@ -3,9 +3,54 @@
 use niclab_device::{Applied, CoreUse, Energy};
 use niclab_result::Mark;
 
-use crate::breakdown::put_ledger;
-use crate::measure::{Metrics, put, put_ratio, quantiles};
+use crate::breakdown::{BREAKDOWN, put_ledger};
+use crate::measure::{Judged, Metrics, put, put_ratio, quantiles};
+use crate::metrics::{Metric, TrialMetrics, higher, lower, neither};
 use crate::runner::json;
+use crate::spec::TrialKind;
+
+/// Clients ask a server.
+pub(crate) const APPLICATION: TrialKind = TrialKind::new("application");
+
+/// Its trials, and what each is made for.
+pub(crate) const TRIALS: &[TrialMetrics] = &[TrialMetrics {
+    trial: APPLICATION.name(),
+    points: Some("application"),
+    judged_by: &[RATE],
+    headlines: &[RATE, LATENCY, LATENCY_TAIL, SERVER_TIME],
+    metrics: &[REQUESTS, BREAKDOWN],
+    is_throughput: false,
+    judged: Judged::Whole,
+}];
+
+/// What becomes of requests.
+const REQUESTS: &[Metric] = &[
+    neither("planned_requests", "requests", "were due"),
+    neither("sent_requests", "requests", "were sent"),
+    neither("unsent_requests", "requests", "were due and never sent"),
+    neither("answered_requests", "requests", "were answered"),
+    neither("lost_requests", "requests", "were not"),
+    neither("late_requests", "requests", "of these, when nobody waited any more"),
+    neither("refused_requests", "requests", "answered with an error"),
+    neither("duplicated_requests", "requests", "answered again"),
+    neither("foreign_requests", "requests", "answers that are none of ours"),
+    lower("loss_ratio", "1", "lost by sent"),
+    neither("miss_ratio", "1", "gets that found nothing, by gets"),
+    higher(RATE, "requests/s", "answered"),
+    neither(WAITING, "requests", "that waited for an answer at once, on average"),
+    neither("request_gbps", "Gbps", "bytes of the application there"),
+    neither("answer_gbps", "Gbps", "bytes of the application back"),
+    lower("request_ns_…", "ns", "from when a request was due to its answer; closed: from the call"),
+    lower("service_ns_…", "ns", "of an open loop: from the call that sent it"),
+    lower("lateness_ns_…", "ns", "of an open loop: how late it left"),
+    neither("server_…_ratio", "1", "use of the server's cores"),
+    neither(CLIENT_BUSY, "1", "share of the time in which the clients' cores worked"),
+    lower(SERVER_TIME, "ns", "time of the server's cores for a request"),
+    neither("shared_cores", "cores", "that both have"),
+    neither("link_…_gbps", "Gbps", "frames on the link, each way"),
+    neither("link_ratio", "1", "these by the link's speed"),
+    neither(ENERGY, "J", "energy of the machine for a request"),
+];
 
 /// Share of the requests due that clients may leave unsent before a trial is marked.
 const UNSENT_MAX: f64 = 0.005;

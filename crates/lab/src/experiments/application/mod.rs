@@ -12,15 +12,15 @@ use niclab_device::{About, DeviceError, Place, Testbed};
 use niclab_result::{Figure, Finding, Table};
 
 use self::metrics::{counters, marks, put_application};
-use super::{Answer, Axes, BuiltIn, Experiment, PEER, VETH, built_in, set_all, strange};
+use super::{Answer, Axes, BuiltIn, Experiment, PEER, VETH, built_in, strange};
 use crate::breakdown::PROBES_S;
 use crate::estimate::SERVER_S;
 use crate::measure::Metrics;
-use crate::run::{ExperimentRun, Resolver, Task, Trial};
+use crate::metrics::TrialMetrics;
+use crate::run::{ExperimentRun, Task, Trial};
 use crate::runner::json;
-use crate::spec::{Grid, SpecError};
+use crate::spec::{Spec, read};
 use crate::summary::Results;
-use crate::values::Values;
 
 /// See the module.
 pub(crate) struct Application;
@@ -42,15 +42,6 @@ impl Experiment for Application {
 
     fn axes(&self) -> Axes {
         spec::AXES
-    }
-
-    fn parts(&self, grid: &Grid) -> Vec<(&'static str, usize)> {
-        vec![("application", grid.application.len())]
-    }
-
-    fn set(&self, grid: &mut Grid, axis: &str, values: &Values) -> Result<(), SpecError> {
-        set_all(grid.application.iter_mut().filter_map(|sweep| sweep.axis(axis)), values);
-        Ok(())
     }
 
     fn asked_s(&self, run: &ExperimentRun, trial: &Trial) -> Option<f64> {
@@ -87,13 +78,12 @@ impl Experiment for Application {
         &about.hosts
     }
 
-    fn plan(&self, resolver: &mut Resolver<'_>) -> Result<(), SpecError> {
-        let sweeps = &resolver.grid.application;
-        resolver.add_applications(sweeps)
+    fn read(&self, text: &str) -> Result<Spec, toml::de::Error> {
+        read::<spec::Parts>(text)
     }
 
-    fn points(&self) -> &'static [(&'static str, &'static [&'static str])] {
-        &[("application", &["application"])]
+    fn trials(&self) -> &'static [TrialMetrics] {
+        metrics::TRIALS
     }
 
     fn findings(&self, results: &Results<'_>) -> Vec<Finding> {

@@ -8,12 +8,13 @@ use niclab_device::requests::{
 };
 use niclab_result::{Coordinate, Point};
 
+use super::metrics::APPLICATION;
 use super::spec::ApplicationSweep;
 use crate::axes::{at_axes, name_of, numbers, refused, words};
 use crate::hosts::{CLOSED, FAMILIES, HOSTS, paces, product};
 use crate::place::Place;
 use crate::run::{PlannedRate, Resolver, Task, Trial, index_of};
-use crate::spec::{Hits, SpecError, TrialKind};
+use crate::spec::{Hits, SpecError};
 use crate::values::Values;
 
 /// Protocols, by name.
@@ -223,7 +224,7 @@ impl Resolver<'_> {
             for asked in applications(sweep, times, self.seed)? {
                 let point = point(&asked);
                 let application = index_of(&mut self.run.applications, asked);
-                let (kind, rate) = (TrialKind::Application, PlannedRate::Saturate);
+                let (kind, rate) = (APPLICATION, PlannedRate::Saturate);
                 self.trial(Trial { kind, setup, task: Task::Apply { application }, rate, point });
             }
         }

@@ -4,7 +4,47 @@ use niclab_device::Exchanged;
 use niclab_device::echo::{Echo, Echoed};
 use niclab_result::Mark;
 
-use crate::measure::{Metrics, put, put_ratio, quantiles};
+use crate::hosts::{RTT, RTT_TAIL};
+use crate::measure::{Judged, Metrics, put, put_ratio, quantiles};
+use crate::metrics::{Metric, TrialMetrics, higher, lower, neither};
+use crate::spec::TrialKind;
+
+/// Messages go to a server and back.
+pub(crate) const ECHO: TrialKind = TrialKind::new("echo");
+
+/// Its trials, and what each is made for.
+pub(crate) const TRIALS: &[TrialMetrics] = &[TrialMetrics {
+    trial: ECHO.name(),
+    points: Some("echo"),
+    judged_by: &[RTT],
+    headlines: &[RTT, RTT_TAIL, ANSWERED],
+    metrics: &[MESSAGES],
+    is_throughput: false,
+    judged: Judged::Whole,
+}];
+
+/// What becomes of messages.
+const MESSAGES: &[Metric] = &[
+    neither("planned_messages", "messages", "were due"),
+    neither("sent_messages", "messages", "were sent"),
+    neither("unsent_messages", "messages", "were due and never sent"),
+    neither("answered_messages", "messages", "came back"),
+    neither("lost_messages", "messages", "did not come back"),
+    neither("late_messages", "messages", "of these, came back when nobody waited any more"),
+    neither("reordered_messages", "messages", "came back behind a later one"),
+    neither("duplicated_messages", "messages", "came back again"),
+    neither("foreign_messages", "messages", "are none of ours"),
+    lower("loss_ratio", "1", "lost by sent"),
+    higher(ANSWERED, "messages/s", "came back, a second"),
+    neither("payload_gbps", "Gbps", "their bytes, in one direction"),
+    lower(
+        "rtt_ns_…",
+        "ns",
+        "from when a message was due to its answer; closed loop: from the call",
+    ),
+    lower("service_ns_…", "ns", "of an open loop: from the call that sent it"),
+    lower("lateness_ns_…", "ns", "of an open loop: how late it left"),
+];
 
 /// Share of the messages due that a client may leave unsent before a trial is marked.
 const UNSENT_MAX: f64 = 0.005;

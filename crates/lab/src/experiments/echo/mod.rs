@@ -1,4 +1,4 @@
-//! `echo-size`, `echo-batch` and `echo-features`: round trips of messages through the kernel's stack.
+//! `echo-size`, `echo-batch` and `echo-features`: round trips through the stack of the kernel.
 
 pub(crate) mod analysis;
 pub(crate) mod feature_figures;
@@ -14,14 +14,14 @@ use niclab_device::{About, DeviceError, Place, Testbed};
 use niclab_result::{Figure, Finding, Table};
 
 use self::metrics::{ended, marks, put_exchange};
-use super::{Answer, Axes, BuiltIn, Experiment, MODEL, PEER, VETH, built_in, set_all, strange};
+use super::{Answer, Axes, BuiltIn, Experiment, MODEL, PEER, VETH, built_in, strange};
 use crate::estimate::SERVER_S;
 use crate::measure::Metrics;
-use crate::run::{ExperimentRun, Resolver, Task, Trial};
+use crate::metrics::TrialMetrics;
+use crate::run::{ExperimentRun, Task, Trial};
 use crate::runner::json;
-use crate::spec::{Grid, SpecError, TrialKind};
+use crate::spec::{Spec, read};
 use crate::summary::Results;
-use crate::values::Values;
 
 /// See the module.
 pub(crate) struct Echo;
@@ -42,15 +42,6 @@ impl Experiment for Echo {
 
     fn axes(&self) -> Axes {
         spec::AXES
-    }
-
-    fn parts(&self, grid: &Grid) -> Vec<(&'static str, usize)> {
-        vec![("echo", grid.echo.len())]
-    }
-
-    fn set(&self, grid: &mut Grid, axis: &str, values: &Values) -> Result<(), SpecError> {
-        set_all(grid.echo.iter_mut().filter_map(|sweep| sweep.axis(axis)), values);
-        Ok(())
     }
 
     fn asked_s(&self, run: &ExperimentRun, trial: &Trial) -> Option<f64> {
@@ -88,13 +79,12 @@ impl Experiment for Echo {
         &about.hosts
     }
 
-    fn plan(&self, resolver: &mut Resolver<'_>) -> Result<(), SpecError> {
-        let sweeps = &resolver.grid.echo;
-        resolver.add_exchanges(sweeps, TrialKind::Echo)
+    fn read(&self, text: &str) -> Result<Spec, toml::de::Error> {
+        read::<spec::Parts>(text)
     }
 
-    fn points(&self) -> &'static [(&'static str, &'static [&'static str])] {
-        &[("echo", &["echo"])]
+    fn trials(&self) -> &'static [TrialMetrics] {
+        metrics::TRIALS
     }
 
     fn findings(&self, results: &Results<'_>) -> Vec<Finding> {

@@ -2,7 +2,10 @@
 
 use serde::Deserialize;
 
+use super::metrics::ECHO;
+use crate::run::Resolver;
 use crate::spec::defaults::{closed, here, ipv4, no, none, one, word};
+use crate::spec::{SpecError, parts, set_all};
 use crate::values::Values;
 
 /// A product of axes of messages that go to an echo server and back.
@@ -85,3 +88,20 @@ pub(crate) const AXES: &[(&str, &str)] = &[
     ("duration_ms", "measured part of a trial, one value"),
     ("warmup_ms", "part before it that is never counted, one value"),
 ];
+
+parts! {
+    /// What its grids have.
+    pub(crate) struct Parts {
+        /// Which messages go there and back.
+        echo: EchoSweep,
+    }
+
+    fn set(&mut self, axis: &str, values: &Values) -> Result<(), SpecError> {
+        set_all(self.echo.iter_mut().filter_map(|sweep| sweep.axis(axis)), values);
+        Ok(())
+    }
+
+    fn plan(&self, resolver: &mut Resolver<'_>) -> Result<(), SpecError> {
+        resolver.add_exchanges(&self.echo, ECHO)
+    }
+}

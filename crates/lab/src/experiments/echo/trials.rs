@@ -6,6 +6,7 @@ use niclab_result::{Coordinate, Point};
 
 use super::spec::EchoSweep;
 use crate::axes::{at_axes, name_of, numbers, refused, words};
+use crate::experiments::echo_ledger::metrics::LEDGER;
 use crate::hosts::{CLOSED, FAMILIES, HOSTS, TRANSPORTS, paces, product};
 use crate::place::Place;
 use crate::run::{PlannedRate, Resolver, Task, Trial, index_of};
@@ -114,7 +115,7 @@ impl Resolver<'_> {
                 for (is_asked, axis, value) in
                     [(asked.deep, "deep", "yes"), (asked.sockets, "stamps", "sockets")]
                 {
-                    if is_asked && kind != TrialKind::Ledger {
+                    if is_asked && kind != LEDGER {
                         let value = Coordinate::Word(value.to_owned());
                         let remedy = "a ledger has it: echo-ledger".to_owned();
                         return Err(refused(axis, &value, remedy));

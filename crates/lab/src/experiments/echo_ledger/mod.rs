@@ -3,7 +3,9 @@
 pub(crate) mod analysis;
 pub(crate) mod figures;
 pub(crate) mod findings;
+pub(crate) mod metrics;
 pub(crate) mod parts;
+pub(crate) mod spec;
 pub(crate) mod trials;
 
 use niclab_device::echo::Echo as Messages;
@@ -11,15 +13,15 @@ use niclab_device::{About, DeviceError, Place, Testbed};
 use niclab_result::{Figure, Finding, Table};
 
 use self::trials::PAIRS;
-use super::{Answer, Axes, BuiltIn, Experiment, MODEL, PEER, VETH, built_in, set_all, strange};
+use super::{Answer, Axes, BuiltIn, Experiment, MODEL, PEER, VETH, built_in, strange};
 use crate::breakdown::{PROBES_S, put_ledger};
 use crate::estimate::SERVER_S;
 use crate::measure::Metrics;
-use crate::run::{ExperimentRun, Resolver, Task, Trial};
+use crate::metrics::TrialMetrics;
+use crate::run::{ExperimentRun, Task, Trial};
 use crate::runner::json;
-use crate::spec::{Grid, SpecError, TrialKind};
+use crate::spec::{Spec, read};
 use crate::summary::Results;
-use crate::values::Values;
 
 /// See the module.
 pub(crate) struct EchoLedger;
@@ -36,15 +38,6 @@ impl Experiment for EchoLedger {
 
     fn axes(&self) -> Axes {
         super::echo::spec::AXES
-    }
-
-    fn parts(&self, grid: &Grid) -> Vec<(&'static str, usize)> {
-        vec![("ledger", grid.ledger.len())]
-    }
-
-    fn set(&self, grid: &mut Grid, axis: &str, values: &Values) -> Result<(), SpecError> {
-        set_all(grid.ledger.iter_mut().filter_map(|sweep| sweep.axis(axis)), values);
-        Ok(())
     }
 
     fn asked_s(&self, run: &ExperimentRun, trial: &Trial) -> Option<f64> {
@@ -84,13 +77,12 @@ impl Experiment for EchoLedger {
         &about.hosts
     }
 
-    fn plan(&self, resolver: &mut Resolver<'_>) -> Result<(), SpecError> {
-        let sweeps = &resolver.grid.ledger;
-        resolver.add_exchanges(sweeps, TrialKind::Ledger)
+    fn read(&self, text: &str) -> Result<Spec, toml::de::Error> {
+        read::<spec::Parts>(text)
     }
 
-    fn points(&self) -> &'static [(&'static str, &'static [&'static str])] {
-        &[("echo", &["ledger"])]
+    fn trials(&self) -> &'static [TrialMetrics] {
+        metrics::TRIALS
     }
 
     fn findings(&self, results: &Results<'_>) -> Vec<Finding> {

@@ -3,6 +3,23 @@
 use niclab_device::{Observation, PortCounters};
 
 use crate::measure::{Metrics, put, put_ratio};
+use crate::metrics::{LOAD, Metric, SATURATE, TrialMetrics, neither, search};
+use crate::throughput::Mode;
+
+/// Its trials, and what each is made for.
+pub(crate) const TRIALS: &[TrialMetrics] =
+    &[TrialMetrics { metrics: &[LOAD, LIMITS], ..SATURATE }, search(Mode::Mlrsearch)];
+
+/// Where frames are lost.
+const LIMITS: &[Metric] = &[
+    neither(IDLE, "1", "share of its time in which the device's core had nothing to do"),
+    neither(
+        RING_MISSED,
+        "1",
+        "share of the frames offered that found the ring of their queue full",
+    ),
+    neither(EARLY_MISSED, "1", "share of them that was lost in front of the queues"),
+];
 
 /// Share of the frames offered that found the ring of their queue full.
 pub(crate) const RING_MISSED: &str = "ring_missed_ratio";

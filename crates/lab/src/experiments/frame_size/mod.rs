@@ -10,11 +10,10 @@ pub(crate) mod trials;
 use niclab_result::{Figure, Finding, Sample, Table};
 
 use self::metrics::put_limits;
-use super::{Axes, BuiltIn, CARDS, Experiment, Offered, built_in, set_all};
-use crate::run::Resolver;
-use crate::spec::{Grid, SpecError};
+use super::{Axes, BuiltIn, CARDS, Experiment, Offered, built_in};
+use crate::metrics::TrialMetrics;
+use crate::spec::{Spec, read};
 use crate::summary::Results;
-use crate::values::Values;
 
 /// See the module.
 pub(crate) struct FrameSize;
@@ -33,25 +32,16 @@ impl Experiment for FrameSize {
         spec::AXES
     }
 
-    fn parts(&self, grid: &Grid) -> Vec<(&'static str, usize)> {
-        vec![("size", grid.size.len())]
-    }
-
-    fn set(&self, grid: &mut Grid, axis: &str, values: &Values) -> Result<(), SpecError> {
-        set_all(grid.size.iter_mut().filter_map(|sweep| sweep.axis(axis)), values);
-        Ok(())
-    }
-
     fn offered(&self, offered: &Offered<'_>, sample: &mut Sample) {
         put_limits(&mut sample.metrics, offered.observation);
     }
 
-    fn plan(&self, resolver: &mut Resolver<'_>) -> Result<(), SpecError> {
-        resolver.add_sizes()
+    fn read(&self, text: &str) -> Result<Spec, toml::de::Error> {
+        read::<spec::Parts>(text)
     }
 
-    fn points(&self) -> &'static [(&'static str, &'static [&'static str])] {
-        &[("throughput", &["saturate"]), ("search", &["mlrsearch", "rfc2544"])]
+    fn trials(&self) -> &'static [TrialMetrics] {
+        metrics::TRIALS
     }
 
     fn findings(&self, results: &Results<'_>) -> Vec<Finding> {

@@ -2,7 +2,9 @@
 
 use serde::Deserialize;
 
+use crate::run::Resolver;
 use crate::spec::defaults::{flows_default, one};
+use crate::spec::{SpecError, parts, set_all};
 use crate::throughput::GoalSpec;
 use crate::values::Values;
 
@@ -46,3 +48,20 @@ pub(crate) const AXES: &[(&str, &str)] = &[
     ("duration_ms", "measured part of a saturating trial, one value"),
     ("warmup_ms", "part before it that is never counted, one value"),
 ];
+
+parts! {
+    /// What its grids have.
+    pub(crate) struct Parts {
+        /// Which frame sizes to measure.
+        size: SizeSweep,
+    }
+
+    fn set(&mut self, axis: &str, values: &Values) -> Result<(), SpecError> {
+        set_all(self.size.iter_mut().filter_map(|sweep| sweep.axis(axis)), values);
+        Ok(())
+    }
+
+    fn plan(&self, resolver: &mut Resolver<'_>) -> Result<(), SpecError> {
+        resolver.add_sizes(&self.size)
+    }
+}

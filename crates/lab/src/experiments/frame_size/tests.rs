@@ -127,7 +127,7 @@ fn a_place_has_no_more_cores_than_queues_and_a_goal_is_needed() {
     let text = crate::experiments::text("frame-size").unwrap();
     let strange = text.replace("kind = \"frame_size\"", "kind = \"hash_skew\"");
     let error = crate::spec::Spec::parse("mine", &strange).unwrap_err().to_string();
-    assert!(error.contains("reduced.size = 2 of them"), "{error}");
+    assert!(error.contains("unknown field `size`, expected one of `repeats`"), "{error}");
 }
 
 /// A card with numbers of a section, those of its other sections as in its profile.

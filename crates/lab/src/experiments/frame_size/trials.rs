@@ -53,9 +53,9 @@ impl Polled {
 
 impl Resolver<'_> {
     /// Saturating trials and a search at each place. A trace brings its own frames.
-    pub fn add_sizes(&mut self) -> Result<(), SpecError> {
+    pub fn add_sizes(&mut self, sweeps: &[SizeSweep]) -> Result<(), SpecError> {
         let of_trace = self.overrides.trace.as_ref().map(|trace| trace.frames.flows);
-        for sweep in &self.grid.size {
+        for sweep in sweeps {
             let goals = resolved_goals(Mode::Mlrsearch, &sweep.goal)?;
             for polled in places(sweep)? {
                 let polled = Polled { flows: of_trace.unwrap_or(polled.flows), ..polled };
@@ -77,7 +77,7 @@ impl Resolver<'_> {
         let setup = index_of(&mut self.run.setups, Setup { queues, cores, ..plain });
         let task = Task::offer(self.load_of(flows::sent(polled.flows, self.seed), frame)?);
         let (point, rate) = (polled.point(frame), PlannedRate::Saturate);
-        Ok(self.trial(Trial { kind: TrialKind::Saturate, setup, task, rate, point }))
+        Ok(self.trial(Trial { kind: TrialKind::SATURATE, setup, task, rate, point }))
     }
 }
 

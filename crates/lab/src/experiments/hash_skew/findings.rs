@@ -3,9 +3,8 @@
 use niclab_packet::flow::{FlowSet, FlowSpec, Popularity};
 use niclab_result::Finding;
 
-use super::analysis::queues_of;
 use super::analysis::{
-    POPULARITY, cells, few, figure_id, hash_shares, many, place_words, queues, varied,
+    POPULARITY, cells, few, figure_id, hash_shares, many, place_words, queues, queues_of, varied,
 };
 use super::metrics::{BUSIEST, BY_CHANCE, FASTEST, FULL, HASHED_BUSIEST, MISPLACED, Queue};
 use crate::cells::Cell;

@@ -4,7 +4,33 @@ use niclab_device::{Load, Observation, QueueCounters, Rss, Setup};
 use niclab_packet::flow::FlowSet;
 use serde::Deserialize;
 
-use crate::measure::{Metrics, put};
+use crate::measure::{Judged, Metrics, put};
+use crate::metrics::{LOAD, Metric, TrialMetrics, higher, lower, neither};
+use crate::spec::TrialKind;
+
+/// As much as the device takes, over several queues: what comes to each.
+pub(crate) const SPREAD: TrialKind = TrialKind::new("spread");
+
+/// Its trials, and what each is made for.
+pub(crate) const TRIALS: &[TrialMetrics] = &[TrialMetrics {
+    trial: SPREAD.name(),
+    points: Some("spread"),
+    judged_by: &[BUSIEST],
+    headlines: &[BUSIEST, MISPLACED, FULL],
+    metrics: &[LOAD, QUEUES],
+    is_throughput: true,
+    judged: Judged::Whole,
+}];
+
+/// What came to the queues.
+const QUEUES: &[Metric] = &[
+    lower(BUSIEST, "1", "what came to the busiest queue, in even shares").whatever_load(),
+    neither(HASHED_BUSIEST, "1", "the same by the hash").whatever_load(),
+    lower(MISPLACED, "1", "share of the frames that came to other queues than their hash says"),
+    neither(BY_CHANCE, "1", "what that is by chance, on average"),
+    higher(FULL, "pps", "least that a queue took which missed more than 5 %"),
+    neither(FASTEST, "pps", "most that a queue took"),
+];
 
 /// A queue that missed more than this share of what came to it takes no more than it did: a stall
 /// makes one miss less.

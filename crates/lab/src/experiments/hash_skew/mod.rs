@@ -11,12 +11,11 @@ use niclab_device::Load;
 use niclab_result::{Figure, Finding, Sample, Table};
 
 use self::metrics::{HASH_SHARES, hash_shares, put_spread};
-use super::{Axes, BuiltIn, Experiment, LINUX, MODEL, Offered, built_in, set_all};
-use crate::run::Resolver;
+use super::{Axes, BuiltIn, Experiment, LINUX, MODEL, Offered, built_in};
+use crate::metrics::TrialMetrics;
 use crate::runner::json;
-use crate::spec::{Grid, SpecError};
+use crate::spec::{Spec, read};
 use crate::summary::Results;
-use crate::values::Values;
 
 /// Flows whose hashes are computed a second, once by the lab and once by a model.
 const SHARES_PER_S: f64 = 2_000_000.0;
@@ -38,15 +37,6 @@ impl Experiment for HashSkew {
         spec::AXES
     }
 
-    fn parts(&self, grid: &Grid) -> Vec<(&'static str, usize)> {
-        vec![("spread", grid.spread.len())]
-    }
-
-    fn set(&self, grid: &mut Grid, axis: &str, values: &Values) -> Result<(), SpecError> {
-        set_all(grid.spread.iter_mut().filter_map(|sweep| sweep.axis(axis)), values);
-        Ok(())
-    }
-
     fn reckoned_s(&self, load: &Load) -> f64 {
         f64::from(load.flows.count) / SHARES_PER_S
     }
@@ -60,12 +50,12 @@ impl Experiment for HashSkew {
         sample.counters[HASH_SHARES] = json(&shares);
     }
 
-    fn plan(&self, resolver: &mut Resolver<'_>) -> Result<(), SpecError> {
-        resolver.add_spreads()
+    fn read(&self, text: &str) -> Result<Spec, toml::de::Error> {
+        read::<spec::Parts>(text)
     }
 
-    fn points(&self) -> &'static [(&'static str, &'static [&'static str])] {
-        &[("spread", &["spread"])]
+    fn trials(&self) -> &'static [TrialMetrics] {
+        metrics::TRIALS
     }
 
     fn findings(&self, results: &Results<'_>) -> Vec<Finding> {

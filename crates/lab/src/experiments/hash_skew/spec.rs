@@ -2,7 +2,9 @@
 
 use serde::Deserialize;
 
+use crate::run::Resolver;
 use crate::spec::defaults::frame_default;
+use crate::spec::{SpecError, parts, set_all};
 use crate::values::Values;
 
 /// A product of axes of queues, and of flows that the hash spreads over them.
@@ -45,3 +47,20 @@ pub(crate) const AXES: &[(&str, &str)] = &[
     ("duration_ms", "measured part of a trial, one value"),
     ("warmup_ms", "part before it that is never counted, one value"),
 ];
+
+parts! {
+    /// What its grids have.
+    pub(crate) struct Parts {
+        /// Over how many queues flows are spread.
+        spread: SpreadSweep,
+    }
+
+    fn set(&mut self, axis: &str, values: &Values) -> Result<(), SpecError> {
+        set_all(self.spread.iter_mut().filter_map(|sweep| sweep.axis(axis)), values);
+        Ok(())
+    }
+
+    fn plan(&self, resolver: &mut Resolver<'_>) -> Result<(), SpecError> {
+        resolver.add_spreads(&self.spread)
+    }
+}

@@ -12,12 +12,13 @@ use niclab_packet::flow::{FlowSpec, Popularity};
 use niclab_packet::limits::FLOWS_MAX;
 use niclab_result::{Coordinate, Point};
 
+use super::metrics::SPREAD;
 use super::spec::SpreadSweep;
 use crate::axes::{QUEUES_MAX, at_axes, cores, exponents, numbers};
 use crate::flows;
 use crate::place::Place;
 use crate::run::{PlannedRate, Resolver, Task, Trial, index_of};
-use crate::spec::{Hits, SpecError, TrialKind};
+use crate::spec::{Hits, SpecError};
 
 /// What stands for the popularity of a trace's flows, which nobody knows.
 pub(crate) const TRACE: &str = "trace";
@@ -72,9 +73,9 @@ impl Spread {
 
 impl Resolver<'_> {
     /// A trial at full load at each place. A trace brings its own flows.
-    pub fn add_spreads(&mut self) -> Result<(), SpecError> {
+    pub fn add_spreads(&mut self, sweeps: &[SpreadSweep]) -> Result<(), SpecError> {
         let of_trace = self.overrides.trace.as_ref().map(|trace| trace.frames.flows);
-        for sweep in &self.grid.spread {
+        for sweep in sweeps {
             for spread in places(sweep)? {
                 let spread = match of_trace {
                     Some(flows) => Spread { flows, zipf: None, ..spread },
@@ -97,7 +98,7 @@ impl Resolver<'_> {
         let task = Task::offer(self.load_of(spread.traffic(self.seed), frame)?);
         let mut point = spread.point();
         point.insert("frame".into(), frame.clone());
-        let (kind, rate) = (TrialKind::Spread, PlannedRate::Saturate);
+        let (kind, rate) = (SPREAD, PlannedRate::Saturate);
         self.trial(Trial { kind, setup, task, rate, point });
         Ok(())
     }

@@ -4,8 +4,36 @@ use niclab_device::Answered;
 use niclab_result::Mark;
 
 use crate::bus::ways;
-use crate::measure::{Metrics, put};
+use crate::measure::{Judged, Metrics, put};
+use crate::metrics::{Metric, TrialMetrics, higher, lower, neither};
+use crate::spec::TrialKind;
 use crate::statistics;
+
+/// Requests in memory are served by a key-value store.
+pub(crate) const SERVE: TrialKind = TrialKind::new("serve");
+
+/// Its trials, and what each is made for.
+pub(crate) const TRIALS: &[TrialMetrics] = &[TrialMetrics {
+    trial: SERVE.name(),
+    points: Some("store"),
+    judged_by: &[REQUEST, ANSWERED],
+    headlines: &[ANSWERED, REQUEST, CARD],
+    metrics: &[SERVED],
+    is_throughput: false,
+    judged: Judged::Whole,
+}];
+
+/// What a request costs.
+const SERVED: &[Metric] = &[
+    higher(ANSWERED, "1/s", "requests a second of all cores: the median of the passes"),
+    lower(REQUEST, "ns", "time of a core for a request, waiting for locks included"),
+    lower(CARD, "ns", "time of a core for the card's work on a request, in none of the others"),
+    neither("busiest_ratio", "1", "requests of the core that has most, by the mean"),
+    neither("passes", "passes", "over the requests"),
+    neither("…_host_transactions", "transactions", "over the bus for a request, computed"),
+    neither("…_host_bytes", "B", "over the bus for a request, computed"),
+    lower("…_ns", "ns", "a step of a request, watched in passes of their own"),
+];
 
 /// Requests a second of all cores together.
 pub(crate) const ANSWERED: &str = "answered_per_s";

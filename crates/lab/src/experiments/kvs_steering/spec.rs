@@ -2,6 +2,8 @@
 
 use serde::Deserialize;
 
+use crate::run::Resolver;
+use crate::spec::{SpecError, parts, set_all};
 use crate::values::Values;
 
 /// A product of axes of requests for a key-value store, and of who serves them.
@@ -47,3 +49,20 @@ pub(crate) const AXES: &[(&str, &str)] = &[
     ("duration_ms", "measured part of a trial, one value"),
     ("warmup_ms", "part before it that is never counted, one value"),
 ];
+
+parts! {
+    /// What its grids have.
+    pub(crate) struct Parts {
+        /// Which requests a key-value store is to serve.
+        serving: ServingSweep,
+    }
+
+    fn set(&mut self, axis: &str, values: &Values) -> Result<(), SpecError> {
+        set_all(self.serving.iter_mut().filter_map(|sweep| sweep.axis(axis)), values);
+        Ok(())
+    }
+
+    fn plan(&self, resolver: &mut Resolver<'_>) -> Result<(), SpecError> {
+        resolver.add_servings(&self.serving)
+    }
+}

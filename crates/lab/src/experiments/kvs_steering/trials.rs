@@ -8,11 +8,12 @@ use niclab_device::Serving;
 use niclab_device::soft::kvs::{Asked, Build, CORES_MAX, KEYS_MAX, Keys};
 use niclab_result::{Coordinate, Point};
 
+use super::metrics::SERVE;
 use super::spec::ServingSweep;
 use crate::axes::{at_axes, name_of, numbers, words};
 use crate::place::Place;
 use crate::run::{PlannedRate, Resolver, Task, Trial, index_of};
-use crate::spec::{Hits, SpecError, TrialKind};
+use crate::spec::{Hits, SpecError};
 
 /// What the card does, as it is named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,7 +119,7 @@ impl Resolver<'_> {
                     warmup_ns,
                 };
                 let serving = index_of(&mut self.run.servings, asked);
-                let (kind, rate) = (TrialKind::Serve, PlannedRate::Saturate);
+                let (kind, rate) = (SERVE, PlannedRate::Saturate);
                 let (task, point) = (Task::Serve { serving }, of.point());
                 self.trial(Trial { kind, setup, task, rate, point });
             }

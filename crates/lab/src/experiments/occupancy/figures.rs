@@ -299,7 +299,7 @@ fn latency_root(results: &Results<'_>) -> Figure {
     let place = [("groups", 0.0), ("match_percent", 0.0), ("flows", flows)];
     let mut series = Vec::new();
     for device in results.devices() {
-        for kind in [TrialKind::Latency, TrialKind::Light] {
+        for kind in [TrialKind::LATENCY, TrialKind::LIGHT] {
             let cells = results.cells.of(device, kind.name());
             let cells = cells.filter(|c| c.is_at(&place) && c.word("frame") == first(results));
             let name = format!("{device}, {}", rate_words(results, kind));
@@ -353,7 +353,7 @@ fn latency_groups(results: &Results<'_>) -> Figure {
         title: "Latency over rules in non-root groups".into(),
         caption: format!(
             "From the planned departure to the sink, open loop at {} of each point. {SAME_RATE}{}",
-            rate_words(results, TrialKind::Latency),
+            rate_words(results, TrialKind::LATENCY),
             published_latency(results.run.card)
         ),
         x: axis("rules over all non-root groups", "", Scale::Symlog),
@@ -395,7 +395,7 @@ fn latency_cdf(results: &Results<'_>) -> Figure {
         title: title.into(),
         caption: format!(
             "Open loop at {} of each point; all repeats together. {SAME_RATE}",
-            rate_words(results, TrialKind::Latency)
+            rate_words(results, TrialKind::LATENCY)
         ),
         x: axis("latency", "us", Scale::Log),
         y: axis("share of the frames", "", Scale::Linear),

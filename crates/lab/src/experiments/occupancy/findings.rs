@@ -205,7 +205,7 @@ fn latency(s: &Subject<'_>, metric: &str, id: &'static str, words: &str) -> Opti
         id,
         sentence: format!(
             "At {}, the {words} of {} is {} with {} in group 0 and {} with {}{}.",
-            rate_words(s.results, TrialKind::Latency),
+            rate_words(s.results, TrialKind::LATENCY),
             s.device,
             words::time(here.median),
             rules_words(full),

@@ -2,8 +2,12 @@
 
 use serde::Deserialize;
 
+use crate::run::Resolver;
 use crate::spec::defaults::{flows_default, frame_default, no_values, zero};
-use crate::spec::{Hits, TrialKind};
+use crate::spec::{
+    Assignment, Hits, KneeSpec, Overrides, SpecError, TrialKind, Wrong, in_knee, parts, set_all,
+};
+use crate::throughput::SearchSpec;
 use crate::values::Values;
 
 /// A product of axes.
@@ -58,3 +62,40 @@ pub(crate) const AXES: &[(&str, &str)] = &[
     ("duration_ms", "measured part of a trial, one value"),
     ("warmup_ms", "part before it that is never counted, one value"),
 ];
+
+parts! {
+    /// What its grids have.
+    pub(crate) struct Parts {
+        /// Over rules, groups and what is sent through them.
+        sweep: Sweep,
+        /// Which knees to search.
+        knee: KneeSpec,
+        /// Which throughputs to search, and where.
+        search: SearchSpec,
+    }
+
+    fn set(&mut self, axis: &str, values: &Values) -> Result<(), SpecError> {
+        set_all(self.sweep.iter_mut().filter_map(|sweep| sweep.axis(axis)), values);
+        set_all(self.search.iter_mut().filter_map(|search| search.axis(axis)), values);
+        Ok(())
+    }
+
+    fn check(&self, grid: &str) -> Result<(), Wrong> {
+        self.knee.iter().try_for_each(|knee| in_knee(grid, knee))
+    }
+
+    /// Who chose the places to measure did not ask for knees elsewhere.
+    fn overridden(&mut self, overrides: &Overrides) -> Result<(), SpecError> {
+        let is_place = |set: &Assignment| matches!(set.name.as_str(), "groups" | "rules");
+        if overrides.set.iter().any(is_place) || overrides.rules.is_some() {
+            self.knee.clear();
+        }
+        Ok(())
+    }
+
+    fn plan(&self, resolver: &mut Resolver<'_>) -> Result<(), SpecError> {
+        resolver.add_sweeps(&self.sweep)?;
+        resolver.add_knees(&self.knee)?;
+        resolver.add_searches(&self.search)
+    }
+}

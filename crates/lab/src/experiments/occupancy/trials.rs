@@ -5,16 +5,16 @@ use niclab_result::Coordinate;
 use super::spec::Sweep;
 use crate::place::Place;
 use crate::run::{Knee, PlannedRate, Resolver, Task, Trial, no_trial, number};
-use crate::spec::{Hits, SpecError, TrialKind};
-use crate::throughput::Search;
+use crate::spec::{Hits, KneeSpec, SpecError, TrialKind};
+use crate::throughput::{Search, SearchSpec};
 use crate::values::Values;
 
 /// Flows of the trials of a knee.
 const FLOWS_DEFAULT: u32 = 10_000;
 
 impl Resolver<'_> {
-    pub(crate) fn add_sweeps(&mut self) -> Result<(), SpecError> {
-        for sweep in &self.grid.sweep {
+    pub(crate) fn add_sweeps(&mut self, sweeps: &[Sweep]) -> Result<(), SpecError> {
+        for sweep in sweeps {
             for place in places(&self.narrowed(sweep))? {
                 place.check()?;
                 for frame in self.frames(&sweep.frame) {
@@ -56,12 +56,12 @@ impl Resolver<'_> {
             let point = point.clone();
             Trial { kind, setup, task, rate, point }
         };
-        let of = self.trial(trial(TrialKind::Saturate, PlannedRate::Saturate));
+        let of = self.trial(trial(TrialKind::SATURATE, PlannedRate::Saturate));
         for kind in kinds {
-            let share = match kind {
-                TrialKind::Saturate => continue,
-                TrialKind::Latency => self.spec.latency_share,
-                TrialKind::Light => self.spec.light_share,
+            let share = match *kind {
+                TrialKind::SATURATE => continue,
+                TrialKind::LATENCY => self.spec.latency_share,
+                TrialKind::LIGHT => self.spec.light_share,
                 _ => return Err(no_trial(*kind, "saturate, latency, light")),
             };
             self.trial(trial(*kind, PlannedRate::ShareOf { of, share }));
@@ -69,12 +69,12 @@ impl Resolver<'_> {
         Ok(of)
     }
 
-    pub(crate) fn add_knees(&mut self) -> Result<(), SpecError> {
+    pub(crate) fn add_knees(&mut self, knees: &[KneeSpec]) -> Result<(), SpecError> {
         let of_trace = self.overrides.trace.as_ref().map(|trace| trace.frames.flows);
         let flows = of_trace.unwrap_or(FLOWS_DEFAULT);
         // The frames of a trace are no hits.
         let can_hit = of_trace.is_none();
-        for spec in self.grid.knee.iter().filter(|spec| can_hit || spec.match_percent == 0) {
+        for spec in knees.iter().filter(|spec| can_hit || spec.match_percent == 0) {
             let place = Place {
                 groups: spec.groups,
                 rules: 0,
@@ -141,15 +141,15 @@ impl Resolver<'_> {
             let mut point = place.point();
             point.insert("frame".into(), frame.clone());
             point.insert("rate".into(), rate.clone());
-            let (kind, rate) = (TrialKind::Fixed, PlannedRate::Pps(pps));
+            let (kind, rate) = (TrialKind::FIXED, PlannedRate::Pps(pps));
             self.trial(Trial { kind, setup, task: Task::offer(load), rate, point });
         }
         Ok(())
     }
 
     /// A search at each of its places, with the trial whose throughput says where to search.
-    pub(crate) fn add_searches(&mut self) -> Result<(), SpecError> {
-        for spec in &self.grid.search {
+    pub(crate) fn add_searches(&mut self, searches: &[SearchSpec]) -> Result<(), SpecError> {
+        for spec in searches {
             let (sweep, goals) = (self.narrowed(&spec.sweep()), spec.goals()?);
             for place in places(&sweep)? {
                 place.check()?;

@@ -2,8 +2,36 @@
 
 use niclab_device::Processed;
 
-use crate::measure::{Metrics, put};
+use crate::measure::{Judged, Metrics, put};
+use crate::metrics::{Metric, TrialMetrics, higher, lower, neither};
+use crate::spec::TrialKind;
 use crate::statistics;
+
+/// Packets in memory go through a program.
+pub(crate) const PROCESS: TrialKind = TrialKind::new("process");
+
+/// Its trials, and what each is made for.
+pub(crate) const TRIALS: &[TrialMetrics] = &[TrialMetrics {
+    trial: PROCESS.name(),
+    points: Some("program"),
+    judged_by: &[PACKET],
+    headlines: &[PACKET],
+    metrics: &[COSTS],
+    is_throughput: true,
+    judged: Judged::Whole,
+}];
+
+/// What a packet costs.
+const COSTS: &[Metric] = &[
+    lower(PACKET, "ns", "time of a core for a packet: the median of the stretches"),
+    higher("throughput_pps", "pps", "packets a second of a core that does nothing else"),
+    neither("stretches", "stretches", "of packets that were timed"),
+    neither("worst_instructions", "instructions", "at worst, by the program's text"),
+    neither("worst_lookups", "look-ups", "at worst, by the program's text"),
+    neither("worst_key_bits", "bit", "at worst, by the program's text"),
+    neither("worst_array_accesses", "accesses", "at worst, by the program's text"),
+    neither("worst_header_bytes", "B", "at worst, by the program's text"),
+];
 
 /// Time of a core for a packet.
 pub(crate) const PACKET: &str = "packet_ns";

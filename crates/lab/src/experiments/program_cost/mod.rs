@@ -12,14 +12,14 @@ use niclab_device::{About, DeviceError, Place, Testbed};
 use niclab_result::{Figure, Finding, Table};
 
 use self::metrics::{failure, put_processed};
-use super::{Answer, Axes, BuiltIn, Experiment, built_in, set_all, strange};
+use super::{Answer, Axes, BuiltIn, Experiment, built_in, strange};
 use crate::estimate::RULES_PER_S;
 use crate::measure::Metrics;
-use crate::run::{ExperimentRun, Resolver, Task, Trial};
+use crate::metrics::TrialMetrics;
+use crate::run::{ExperimentRun, Task, Trial};
 use crate::runner::json;
-use crate::spec::{Grid, SpecError};
+use crate::spec::{Spec, read};
 use crate::summary::Results;
-use crate::values::Values;
 
 /// See the module.
 pub(crate) struct ProgramCost;
@@ -36,15 +36,6 @@ impl Experiment for ProgramCost {
 
     fn axes(&self) -> Axes {
         spec::AXES
-    }
-
-    fn parts(&self, grid: &Grid) -> Vec<(&'static str, usize)> {
-        vec![("program", grid.program.len())]
-    }
-
-    fn set(&self, grid: &mut Grid, axis: &str, values: &Values) -> Result<(), SpecError> {
-        set_all(grid.program.iter_mut().filter_map(|sweep| sweep.axis(axis)), values);
-        Ok(())
     }
 
     fn asked_s(&self, run: &ExperimentRun, trial: &Trial) -> Option<f64> {
@@ -79,13 +70,12 @@ impl Experiment for ProgramCost {
         analysis::unlike(results)
     }
 
-    fn plan(&self, resolver: &mut Resolver<'_>) -> Result<(), SpecError> {
-        let sweeps = &resolver.grid.program;
-        resolver.add_programs(sweeps)
+    fn read(&self, text: &str) -> Result<Spec, toml::de::Error> {
+        read::<spec::Parts>(text)
     }
 
-    fn points(&self) -> &'static [(&'static str, &'static [&'static str])] {
-        &[("program", &["process"])]
+    fn trials(&self) -> &'static [TrialMetrics] {
+        metrics::TRIALS
     }
 
     fn findings(&self, results: &Results<'_>) -> Vec<Finding> {

@@ -8,11 +8,12 @@ use niclab_device::Processing;
 use niclab_device::cases::{Case, CaseError, ENTRIES_MAX, INSTRUCTIONS_MAX, Loaded};
 use niclab_result::{Coordinate, Point};
 
+use super::metrics::PROCESS;
 use super::spec::ProgramSweep;
 use crate::axes::{at_axes, numbers, refused, words};
 use crate::place::Place;
 use crate::run::{PlannedRate, Resolver, Task, Trial, index_of};
-use crate::spec::{Hits, SpecError, TrialKind};
+use crate::spec::{Hits, SpecError};
 
 /// All programs of a sweep, the product of its axes as far as they go together: of what does not
 /// grow there is one, what has no table has no entries, and numbers that a program does not have
@@ -84,7 +85,7 @@ impl Resolver<'_> {
                 let (duration_ns, warmup_ns) = (ns(self.grid.duration_ms), ns(self.grid.warmup_ms));
                 let asked = Processing { program, duration_ns, warmup_ns };
                 let processing = index_of(&mut self.run.processings, asked);
-                let (kind, rate) = (TrialKind::Process, PlannedRate::Saturate);
+                let (kind, rate) = (PROCESS, PlannedRate::Saturate);
                 let (task, point) = (Task::Process { processing }, point(program));
                 self.trial(Trial { kind, setup, task, rate, point });
             }

@@ -3,8 +3,39 @@
 use niclab_device::Observation;
 use niclab_load::{Answer, Respread as Seen};
 
-use crate::measure::{Metrics, put};
+use crate::measure::{Judged, Metrics, put};
+use crate::metrics::{LOAD, Metric, TrialMetrics, lower, neither};
 use crate::run::step;
+use crate::spec::TrialKind;
+
+/// Frames flow while RSS changes.
+pub(crate) const RESPREAD: TrialKind = TrialKind::new("respread");
+
+/// Its trials, and what each is made for.
+pub(crate) const TRIALS: &[TrialMetrics] = &[TrialMetrics {
+    trial: RESPREAD.name(),
+    points: Some("spread-change"),
+    // Not every point has changes that settle.
+    judged_by: &["loss_ratio"],
+    headlines: &["loss_ratio", "reordered_frames", SETTLED, REACTION],
+    metrics: &[CHANGED, LOAD],
+    is_throughput: true,
+    judged: Judged::Whole,
+}];
+
+/// What changes of RSS do.
+const CHANGED: &[Metric] = &[
+    lower("reordered_frames", "frames", "came back behind a later one of their flow"),
+    neither("respreads", "changes", "that were carried out"),
+    neither("held_drop_frames", "frames", "dropped while they waited, in the whole trial"),
+    neither("answers", "changes", "that the device made by itself"),
+    lower("settled_ns_…", "ns", "from a call until the change was seen to hold"),
+    lower(LOOK, "ns", "time between two looks at that, on average"),
+    lower(REACTION, "ns", "from the step of the load until the first thing that the device did"),
+    lower(REACTION_LAST, "ns", "from there until the last thing that it did within the step"),
+    neither("cpu_cores_…", "cores", "processor time of all cores, by time, in each third"),
+    neither("used_cores_…", "cores", "cores in use in each third, on average"),
+];
 
 /// From a change until it was seen to hold for every frame, median.
 pub(crate) const SETTLED: &str = "settled_ns_p50";

@@ -12,12 +12,11 @@ use niclab_result::{Figure, Finding, Sample, Table};
 
 use self::metrics::put_respread;
 use self::trials::of_repeat;
-use super::{Axes, BuiltIn, Experiment, Offered, Wrong, built_in, set_all};
-use crate::run::Resolver;
+use super::{Axes, BuiltIn, Experiment, Offered, built_in};
+use crate::metrics::TrialMetrics;
 use crate::runner::json;
-use crate::spec::{DURATION_MS_MAX, Grid, SpecError, whole};
+use crate::spec::{Spec, read};
 use crate::summary::Results;
-use crate::values::Values;
 
 /// See the module.
 pub(crate) struct QueueChange;
@@ -36,28 +35,6 @@ impl Experiment for QueueChange {
         spec::AXES
     }
 
-    fn parts(&self, grid: &Grid) -> Vec<(&'static str, usize)> {
-        vec![("respread", grid.respread.len())]
-    }
-
-    fn set(&self, grid: &mut Grid, axis: &str, values: &Values) -> Result<(), SpecError> {
-        for sweep in &mut grid.respread {
-            match axis {
-                // What is typed holds for all sweeps.
-                "duration_ms" => sweep.duration_ms = None,
-                _ => set_all(sweep.axis(axis), values),
-            }
-        }
-        Ok(())
-    }
-
-    fn check(&self, name: &str, grid: &Grid) -> Result<(), Wrong> {
-        let own = grid.respread.iter().filter_map(|sweep| sweep.duration_ms);
-        own.into_iter().try_for_each(|duration_ms| {
-            whole(format!("{name}.respread.duration_ms"), duration_ms, 1, DURATION_MS_MAX)
-        })
-    }
-
     fn plan_of_repeat(&self, plan: &Plan, repeat: u32) -> Option<Plan> {
         of_repeat(plan, repeat)
     }
@@ -73,12 +50,12 @@ impl Experiment for QueueChange {
         if about.carded.is_empty() { &about.places } else { &about.carded }
     }
 
-    fn plan(&self, resolver: &mut Resolver<'_>) -> Result<(), SpecError> {
-        resolver.add_respreads()
+    fn read(&self, text: &str) -> Result<Spec, toml::de::Error> {
+        read::<spec::Parts>(text)
     }
 
-    fn points(&self) -> &'static [(&'static str, &'static [&'static str])] {
-        &[("spread-change", &["respread"])]
+    fn trials(&self) -> &'static [TrialMetrics] {
+        metrics::TRIALS
     }
 
     fn findings(&self, results: &Results<'_>) -> Vec<Finding> {

@@ -2,7 +2,9 @@
 
 use serde::Deserialize;
 
+use crate::run::Resolver;
 use crate::spec::defaults::{flows_default, frame_default, none, one, zero};
+use crate::spec::{DURATION_MS_MAX, SpecError, Wrong, parts, set_all, whole};
 use crate::values::Values;
 
 /// A product of axes of changes to how frames are spread over queues while they flow.
@@ -83,3 +85,33 @@ pub(crate) const AXES: &[(&str, &str)] = &[
     ("duration_ms", "measured part of a trial, one value"),
     ("warmup_ms", "part before it that is never counted, one value"),
 ];
+
+parts! {
+    /// What its grids have.
+    pub(crate) struct Parts {
+        /// What of RSS changes while frames flow.
+        respread: RespreadSweep,
+    }
+
+    fn set(&mut self, axis: &str, values: &Values) -> Result<(), SpecError> {
+        for sweep in &mut self.respread {
+            match axis {
+                // What is typed holds for all sweeps.
+                "duration_ms" => sweep.duration_ms = None,
+                _ => set_all(sweep.axis(axis), values),
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self, grid: &str) -> Result<(), Wrong> {
+        let own = self.respread.iter().filter_map(|sweep| sweep.duration_ms);
+        own.into_iter().try_for_each(|duration_ms| {
+            whole(format!("{grid}.respread.duration_ms"), duration_ms, 1, DURATION_MS_MAX)
+        })
+    }
+
+    fn plan(&self, resolver: &mut Resolver<'_>) -> Result<(), SpecError> {
+        resolver.add_respreads(&self.respread)
+    }
+}

@@ -8,12 +8,13 @@ use niclab_packet::flow::{FlowSpec, Popularity};
 use niclab_packet::limits::FLOWS_MAX;
 use niclab_result::{Coordinate, Point};
 
+use super::metrics::RESPREAD;
 use super::spec::RespreadSweep;
 use crate::axes::{QUEUES_MAX, at_axes, cores, exponents, name_of, numbers, words};
 use crate::flows;
 use crate::place::Place;
 use crate::run::{PlannedRate, Resolver, Task, Trial, index_of};
-use crate::spec::{Hits, SpecError, TrialKind};
+use crate::spec::{Hits, SpecError};
 
 /// Most changes a second, frames a second, times of a step, and nanoseconds of work.
 const PER_S_MAX: u32 = niclab_device::RESPREADS_PER_S_MAX;
@@ -156,8 +157,8 @@ impl Respread {
 
 impl Resolver<'_> {
     /// A trial at its rate at each place.
-    pub fn add_respreads(&mut self) -> Result<(), SpecError> {
-        for sweep in &self.grid.respread {
+    pub fn add_respreads(&mut self, sweeps: &[RespreadSweep]) -> Result<(), SpecError> {
+        for sweep in sweeps {
             let duration_ns = sweep.duration_ms.unwrap_or(self.grid.duration_ms) * 1_000_000;
             for respread in places(sweep)? {
                 for frame in self.frames(&sweep.frame) {
@@ -194,7 +195,7 @@ impl Resolver<'_> {
             seed: self.seed,
         });
         let plan = Some(index_of(&mut self.run.plans, plan));
-        let (kind, rate, point) = (TrialKind::Respread, of.rate(), of.point(frame));
+        let (kind, rate, point) = (RESPREAD, of.rate(), of.point(frame));
         self.trial(Trial { kind, setup, task: Task::Offer { load, plan }, rate, point });
         Ok(())
     }

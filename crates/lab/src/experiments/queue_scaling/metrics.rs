@@ -2,7 +2,31 @@
 
 use niclab_device::Observation;
 
-use crate::measure::{Metrics, put, put_ratio};
+use crate::measure::{Judged, Metrics, put, put_ratio};
+use crate::metrics::{LOAD, Metric, TrialMetrics, higher, lower, neither};
+use crate::spec::TrialKind;
+
+/// As much as the device takes, by so many cores.
+pub(crate) const SCALING: TrialKind = TrialKind::new("scaling");
+
+/// Its trials, and what each is made for.
+pub(crate) const TRIALS: &[TrialMetrics] = &[TrialMetrics {
+    trial: SCALING.name(),
+    points: Some("scaling"),
+    judged_by: &["throughput_pps"],
+    headlines: &["throughput_pps", "device_ns_per_frame"],
+    metrics: &[LOAD, CORES],
+    is_throughput: true,
+    judged: Judged::Whole,
+}];
+
+/// What each core does.
+const CORES: &[Metric] = &[
+    higher(PER_CORE, "pps", "frames a second of each core, on average"),
+    lower(CORE_NS, "ns", "time of a core for a frame, those that it waits in included"),
+    neither(CROSSED, "1", "share of the frames that one core received and another forwarded"),
+    neither("staged_passes", "passes", "over frames that stood in memory"),
+];
 
 /// Frames a second of each core, on average.
 pub(crate) const PER_CORE: &str = "core_pps";

@@ -11,11 +11,10 @@ use niclab_device::{About, Place};
 use niclab_result::{Figure, Finding, Sample, Table};
 
 use self::metrics::put_scaling;
-use super::{Axes, BuiltIn, Experiment, MODEL, Offered, built_in, set_all};
-use crate::run::Resolver;
-use crate::spec::{Grid, SpecError};
+use super::{Axes, BuiltIn, Experiment, MODEL, Offered, built_in};
+use crate::metrics::TrialMetrics;
+use crate::spec::{Spec, read};
 use crate::summary::Results;
-use crate::values::Values;
 
 /// See the module.
 pub(crate) struct QueueScaling;
@@ -37,15 +36,6 @@ impl Experiment for QueueScaling {
         spec::AXES
     }
 
-    fn parts(&self, grid: &Grid) -> Vec<(&'static str, usize)> {
-        vec![("scaling", grid.scaling.len())]
-    }
-
-    fn set(&self, grid: &mut Grid, axis: &str, values: &Values) -> Result<(), SpecError> {
-        set_all(grid.scaling.iter_mut().filter_map(|sweep| sweep.axis(axis)), values);
-        Ok(())
-    }
-
     fn offered(&self, offered: &Offered<'_>, sample: &mut Sample) {
         let cores = offered.setup.map_or(1, |setup| setup.cores);
         put_scaling(&mut sample.metrics, offered.observation, cores);
@@ -60,12 +50,12 @@ impl Experiment for QueueScaling {
         if about.clocked.is_empty() { &about.places } else { &about.clocked }
     }
 
-    fn plan(&self, resolver: &mut Resolver<'_>) -> Result<(), SpecError> {
-        resolver.add_scalings()
+    fn read(&self, text: &str) -> Result<Spec, toml::de::Error> {
+        read::<spec::Parts>(text)
     }
 
-    fn points(&self) -> &'static [(&'static str, &'static [&'static str])] {
-        &[("scaling", &["scaling"])]
+    fn trials(&self) -> &'static [TrialMetrics] {
+        metrics::TRIALS
     }
 
     fn findings(&self, results: &Results<'_>) -> Vec<Finding> {

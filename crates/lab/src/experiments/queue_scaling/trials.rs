@@ -8,12 +8,13 @@ use niclab_device::{Placement, Receive, Setup};
 use niclab_packet::limits::FLOWS_MAX;
 use niclab_result::{Coordinate, Point};
 
+use super::metrics::SCALING;
 use super::spec::ScalingSweep;
 use crate::axes::{QUEUES_MAX, at_axes, name_of, numbers, words};
 use crate::flows;
 use crate::place::Place;
 use crate::run::{PlannedRate, Resolver, Task, Trial, index_of};
-use crate::spec::{Hits, SpecError, TrialKind};
+use crate::spec::{Hits, SpecError};
 use crate::values::Values;
 
 /// Most ports.
@@ -87,8 +88,8 @@ impl Scaling {
 
 impl Resolver<'_> {
     /// A trial at full load at each place.
-    pub fn add_scalings(&mut self) -> Result<(), SpecError> {
-        for sweep in &self.grid.scaling {
+    pub fn add_scalings(&mut self, sweeps: &[ScalingSweep]) -> Result<(), SpecError> {
+        for sweep in sweeps {
             for scaling in places(sweep)? {
                 for frame in self.frames(&sweep.frame) {
                     self.add_scaling(&scaling, &frame)?;
@@ -112,7 +113,7 @@ impl Resolver<'_> {
         let setup = index_of(&mut self.run.setups, setup);
         let task = Task::offer(self.load_of(flows::sent(of.flows, self.seed), frame)?);
         let (rate, point) = (PlannedRate::Saturate, of.point(frame));
-        self.trial(Trial { kind: TrialKind::Scaling, setup, task, rate, point });
+        self.trial(Trial { kind: SCALING, setup, task, rate, point });
         Ok(())
     }
 }

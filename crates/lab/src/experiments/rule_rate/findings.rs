@@ -171,7 +171,7 @@ impl<'a> Subject<'a> {
 
     /// What more actions cost.
     fn actions(&self) -> Option<Finding> {
-        let most = crate::experiments::rule_rate::trials::ACTIONS[3].0;
+        let most = super::trials::ACTIONS[3].0;
         let stack = acted_stack(self.all, self.group);
         let (one, other) = self.both((&stack, most, "single"), (&stack, PLAIN, "single"))?;
         let ratio = ratio(one, other)?;

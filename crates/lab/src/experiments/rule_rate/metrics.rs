@@ -3,7 +3,50 @@
 use niclab_device::Observation;
 use niclab_result::Quantity;
 
-use crate::measure::{Metrics, put, quantiles};
+use crate::measure::{Judged, Metrics, put, quantiles};
+use crate::metrics::{
+    CONTROL, DESTROY_RATE, DESTROYED, LOAD, Metric, SATURATE_BASE, TrialMetrics, higher, lower,
+    neither,
+};
+use crate::spec::TrialKind;
+
+/// Rules are created and destroyed without packets.
+pub(crate) const INSERT: TrialKind = TrialKind::new("insert");
+
+/// Rules are created one by one while frames of their flows probe whether they are there.
+pub(crate) const EFFECT: TrialKind = TrialKind::new("effect");
+
+/// Its trials, and what each is made for.
+pub(crate) const TRIALS: &[TrialMetrics] = &[SATURATE_BASE, INSERT_TRIAL, EFFECT_TRIAL];
+
+/// Rules that are created and destroyed without packets.
+const INSERT_TRIAL: TrialMetrics = TrialMetrics {
+    trial: INSERT.name(),
+    points: Some("insertion"),
+    judged_by: &["operations_per_s"],
+    headlines: &["operations_per_s", "operations_done", "destroy_operations_per_s", "call_ns_p99"],
+    metrics: &[CONTROL, DESTROY_RATE, DESTROYED],
+    is_throughput: true,
+    judged: Judged::Whole,
+};
+
+/// Rules that are created one by one while packets probe whether they are there.
+const EFFECT_TRIAL: TrialMetrics = TrialMetrics {
+    trial: EFFECT.name(),
+    points: Some("effect"),
+    judged_by: &["effect_ns_p50"],
+    headlines: &["effect_ns_p50", "effect_ns_p99", "effects"],
+    metrics: &[LOAD, CONTROL, EFFECTS],
+    ..INSERT_TRIAL
+};
+
+/// When rules take effect.
+const EFFECTS: &[Metric] = &[
+    lower("effect_ns_…", "ns", "from the call for a rule until the last frame left without it"),
+    lower("effect_resolution_ns", "ns", "time between two frames of a flow: nothing finer is seen"),
+    higher("effects", "rules", "of which it was seen when they took effect"),
+    neither("effects_missing", "rules", "that did not take effect"),
+];
 
 /// A flow whose last frame left so many frames of its own before the end of the load, or fewer, met
 /// no rule to the end.

@@ -10,11 +10,10 @@ pub(crate) mod trials;
 use niclab_result::{Figure, Finding, Sample, Table};
 
 use self::metrics::put_effects;
-use super::{Axes, BuiltIn, Experiment, LINUX, MODEL, Offered, built_in, set_all};
-use crate::run::Resolver;
-use crate::spec::{Grid, SpecError};
+use super::{Axes, BuiltIn, Experiment, LINUX, MODEL, Offered, built_in};
+use crate::metrics::TrialMetrics;
+use crate::spec::{Spec, read};
 use crate::summary::Results;
-use crate::values::Values;
 
 /// See the module.
 pub(crate) struct RuleRate;
@@ -33,16 +32,6 @@ impl Experiment for RuleRate {
         spec::AXES
     }
 
-    fn parts(&self, grid: &Grid) -> Vec<(&'static str, usize)> {
-        vec![("insertion", grid.insertion.len()), ("effect", grid.effect.len())]
-    }
-
-    fn set(&self, grid: &mut Grid, axis: &str, values: &Values) -> Result<(), SpecError> {
-        set_all(grid.insertion.iter_mut().filter_map(|sweep| sweep.axis(axis)), values);
-        set_all(grid.effect.iter_mut().filter_map(|sweep| sweep.axis(axis)), values);
-        Ok(())
-    }
-
     fn offered(&self, offered: &Offered<'_>, sample: &mut Sample) {
         if offered.trial == "effect" {
             put_effects(&mut sample.metrics, offered.observation);
@@ -53,12 +42,12 @@ impl Experiment for RuleRate {
         true
     }
 
-    fn plan(&self, resolver: &mut Resolver<'_>) -> Result<(), SpecError> {
-        resolver.add_insertions()
+    fn read(&self, text: &str) -> Result<Spec, toml::de::Error> {
+        read::<spec::Parts>(text)
     }
 
-    fn points(&self) -> &'static [(&'static str, &'static [&'static str])] {
-        &[("insertion", &["insert"]), ("effect", &["effect"])]
+    fn trials(&self) -> &'static [TrialMetrics] {
+        metrics::TRIALS
     }
 
     fn findings(&self, results: &Results<'_>) -> Vec<Finding> {

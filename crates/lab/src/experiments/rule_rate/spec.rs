@@ -2,7 +2,9 @@
 
 use serde::Deserialize;
 
+use crate::run::Resolver;
 use crate::spec::defaults::{frame_default, no_values};
+use crate::spec::{SpecError, parts, set_all};
 use crate::values::Values;
 
 /// A product of axes of rules that are created, and destroyed again, without packets.
@@ -15,7 +17,7 @@ pub struct InsertionSweep {
     pub rules: Values,
     /// What they match: names of [`Stack`](niclab_device::Stack).
     pub stack: Values,
-    /// What they do: names of [`ACTIONS`](crate::experiments::rule_rate::trials::ACTIONS).
+    /// What they do: names of [`ACTIONS`](super::trials::ACTIONS).
     pub actions: Values,
     /// How: `single` calls, through an operation `queue`, or in one `transaction`.
     pub calls: Values,
@@ -85,3 +87,24 @@ pub(crate) const AXES: &[(&str, &str)] = &[
     ("duration_ms", "measured part of a saturating trial, one value"),
     ("warmup_ms", "part before it that is never counted, one value"),
 ];
+
+parts! {
+    /// What its grids have.
+    pub(crate) struct Parts {
+        /// Which rules to create and destroy.
+        insertion: InsertionSweep,
+        /// When rules take effect.
+        effect: EffectSweep,
+    }
+
+    fn set(&mut self, axis: &str, values: &Values) -> Result<(), SpecError> {
+        set_all(self.insertion.iter_mut().filter_map(|sweep| sweep.axis(axis)), values);
+        set_all(self.effect.iter_mut().filter_map(|sweep| sweep.axis(axis)), values);
+        Ok(())
+    }
+
+    fn plan(&self, resolver: &mut Resolver<'_>) -> Result<(), SpecError> {
+        resolver.add_insertions(&self.insertion)?;
+        resolver.add_effects(&self.effect)
+    }
+}

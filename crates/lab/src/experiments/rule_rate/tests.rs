@@ -3,6 +3,7 @@
 use niclab_result::{Origin, Outcome, Summary};
 
 use super::*;
+use crate::experiments::rule_rate::metrics::INSERT;
 use crate::simulated::{Bench, Nature, cell_at as cell, finding_value as value};
 use crate::summary::summarize;
 use crate::values::Values;
@@ -159,9 +160,10 @@ fn what_more_threads_gain_on_a_known_device_is_found() {
     assert_eq!(cell(table, &at("queue", "1"), "p50"), "1.00 us");
     assert_eq!(table.rows.len(), 2 * 2, "groups and threads");
     assert!((value(&summary, "threads-group1") - 1.5).abs() < 0.01, "{:?}", summary.findings);
-    let other = bench.run.experiments[0].trials.iter().filter(|trial| {
-        trial.kind == TrialKind::Insert && trial.point["calls"].to_string() != "queue"
-    });
+    let other = bench.run.experiments[0]
+        .trials
+        .iter()
+        .filter(|trial| trial.kind == INSERT && trial.point["calls"].to_string() != "queue");
     assert_eq!(other.count(), 0, "threads have queues");
 }
 
@@ -244,7 +246,12 @@ fn a_device_without_rules_says_so_once() {
 
 #[test]
 fn values_out_of_range_are_refused_with_what_would_be_right() {
-    let sweep = crate::experiments::spec("rule-rate").unwrap().reduced.insertion[0].clone();
+    let sweep = crate::experiments::spec("rule-rate")
+        .unwrap()
+        .reduced
+        .of::<crate::experiments::rule_rate::spec::Parts>()
+        .insertion[0]
+        .clone();
     let refused = |change: fn(&mut InsertionSweep), reason: &str| {
         let mut sweep = sweep.clone();
         change(&mut sweep);
@@ -261,7 +268,12 @@ fn values_out_of_range_are_refused_with_what_would_be_right() {
         |s| s.actions = Values::parse("drop").unwrap(),
         "actions = drop: use one of queue, mark+queue, mark+set_meta+queue, mark+set_meta+set_",
     );
-    let effect = crate::experiments::spec("rule-rate").unwrap().reduced.effect[0].clone();
+    let effect = crate::experiments::spec("rule-rate")
+        .unwrap()
+        .reduced
+        .of::<crate::experiments::rule_rate::spec::Parts>()
+        .effect[0]
+        .clone();
     let many = EffectSweep { rules: Values::number(5_000), ..effect };
     assert_eq!(effects(&many).unwrap_err().to_string(), "rules = 5000: use 1 to 4096");
 }

@@ -7,6 +7,7 @@ use niclab_device::{
 };
 use niclab_result::{Coordinate, Point};
 
+use super::metrics::{EFFECT, INSERT};
 use super::spec::{EffectSweep, InsertionSweep};
 use crate::axes::{CALLS, CORES, at_axes, name_of, numbers, standing, words};
 use crate::flows;
@@ -186,25 +187,30 @@ impl Effect {
 }
 
 impl Resolver<'_> {
-    /// The rules that are created and destroyed, then those that are probed.
-    pub fn add_insertions(&mut self) -> Result<(), SpecError> {
-        for insertion in self.grid.insertion.iter().map(places) {
+    /// The rules that are created and destroyed.
+    pub fn add_insertions(&mut self, sweeps: &[InsertionSweep]) -> Result<(), SpecError> {
+        for insertion in sweeps.iter().map(places) {
             for insertion in insertion? {
                 let setup = self.setup(&NOTHING, &Coordinate::Number(64.0));
                 let plan = index_of(&mut self.run.plans, insertion.plan());
-                let (kind, rate) = (TrialKind::Insert, PlannedRate::Saturate);
+                let (kind, rate) = (INSERT, PlannedRate::Saturate);
                 let point = insertion.point();
                 self.trial(Trial { kind, setup, task: Task::Operate { plan }, rate, point });
             }
         }
-        if self.run.trials.is_empty() && !self.grid.insertion.is_empty() {
+        if let (true, Some(first)) = (self.run.trials.is_empty(), sweeps.first()) {
             let remedy = "control threads have a queue each: use calls=queue".to_owned();
-            let value = self.grid.insertion[0].calls.to_string();
+            let value = first.calls.to_string();
             return Err(SpecError::OutOfRange { axis: "calls", value, remedy });
         }
-        // The frames of a trace are of no flow that a rule could be made for.
+        Ok(())
+    }
+
+    /// The rules that are probed. The frames of a trace are of no flow that a rule could be made
+    /// for.
+    pub fn add_effects(&mut self, sweeps: &[EffectSweep]) -> Result<(), SpecError> {
         let can_probe = self.overrides.trace.is_none();
-        for sweep in self.grid.effect.iter().filter(|_| can_probe) {
+        for sweep in sweeps.iter().filter(|_| can_probe) {
             for effect in effects(sweep)? {
                 for frame in &sweep.frame.0 {
                     self.add_effect(&effect, frame)?;
@@ -222,14 +228,14 @@ impl Resolver<'_> {
         let setup = self.setup(&effect.place, frame);
         let plan = Some(index_of(&mut self.run.plans, effect.plan(self.seed)));
         let of = self.trial(Trial {
-            kind: TrialKind::Saturate,
+            kind: TrialKind::SATURATE,
             setup,
             task: Task::offer(saturating),
             rate: PlannedRate::Saturate,
             point: effect.base_point(frame),
         });
         self.trial(Trial {
-            kind: TrialKind::Effect,
+            kind: EFFECT,
             setup,
             task: Task::Offer { load: probing, plan },
             rate: PlannedRate::ShareOf { of, share: self.spec.effect_share },

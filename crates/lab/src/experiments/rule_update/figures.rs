@@ -3,7 +3,7 @@
 use niclab_result::{Axis, Figure, Origin, Scale, Series, Table};
 
 use super::analysis::{against_anew, beside, cells, change_words, figure_id, is_beside, place};
-use crate::spec::TrialKind;
+use super::metrics::CHANGE;
 use crate::summary::Results;
 use crate::summary::curves::add_point;
 use crate::summary::frames::frame_words;
@@ -82,7 +82,7 @@ fn figure(results: &Results<'_>, group: f64, beside: bool) -> Figure {
             add_point(&mut series, name, device, point);
         }
     }
-    let share = results.experiment.share(TrialKind::Change).unwrap_or(0.0);
+    let share = results.experiment.share(CHANGE).unwrap_or(0.0);
     let load = match beside {
         true => format!("packets that meet these rules, {}", words::of_maximum(share)),
         false => "no packets".to_owned(),

@@ -2,7 +2,9 @@
 
 use serde::Deserialize;
 
+use crate::run::Resolver;
 use crate::spec::defaults::frame_default;
+use crate::spec::{DURATION_MS_MAX, Overrides, SpecError, in_range, parts, set_all, single};
 use crate::values::Values;
 
 /// A product of axes of rules that are changed, all of them once.
@@ -13,7 +15,7 @@ pub struct ChangeSweep {
     pub group: Values,
     /// Rules, each of a flow of the traffic.
     pub rules: Values,
-    /// What is done to them: names of [`CHANGES`](crate::experiments::rule_update::trials::CHANGES).
+    /// What is done to them: names of [`CHANGES`](super::trials::CHANGES).
     pub change: Values,
     /// How: `single` calls, through an operation `queue`, or in one `transaction`.
     pub calls: Values,
@@ -63,3 +65,34 @@ pub(crate) const AXES: &[(&str, &str)] = &[
     ("duration_ms", "measured part of a saturating trial, one value"),
     ("warmup_ms", "part before it that is never counted, one value"),
 ];
+
+parts! {
+    /// What its grids have.
+    pub(crate) struct Parts {
+        /// Which changes to measure.
+        change: ChangeSweep,
+    }
+
+    fn set(&mut self, axis: &str, values: &Values) -> Result<(), SpecError> {
+        for sweep in &mut self.change {
+            match axis {
+                "before_ms" => sweep.before_ms = single("before_ms", values)?,
+                "after_ms" => sweep.after_ms = single("after_ms", values)?,
+                _ => set_all(sweep.axis(axis), values),
+            }
+        }
+        Ok(())
+    }
+
+    fn overridden(&mut self, _: &Overrides) -> Result<(), SpecError> {
+        for sweep in &self.change {
+            in_range("before_ms", sweep.before_ms, 20..=DURATION_MS_MAX)?;
+            in_range("after_ms", sweep.after_ms, 20..=DURATION_MS_MAX)?;
+        }
+        Ok(())
+    }
+
+    fn plan(&self, resolver: &mut Resolver<'_>) -> Result<(), SpecError> {
+        resolver.add_changes(&self.change)
+    }
+}

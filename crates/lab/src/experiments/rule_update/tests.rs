@@ -124,7 +124,12 @@ fn the_set_up_tells_old_new_and_none_apart() {
 
 #[test]
 fn values_out_of_range_are_refused_with_what_would_be_right() {
-    let sweep = crate::experiments::spec("rule-update").unwrap().reduced.change[0].clone();
+    let sweep = crate::experiments::spec("rule-update")
+        .unwrap()
+        .reduced
+        .of::<crate::experiments::rule_update::spec::Parts>()
+        .change[0]
+        .clone();
     let refused = |edit: fn(&mut ChangeSweep), reason: &str| {
         let mut sweep = sweep.clone();
         edit(&mut sweep);

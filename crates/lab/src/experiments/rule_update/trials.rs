@@ -14,6 +14,7 @@ use niclab_device::{
 use niclab_packet::limits::FLOWS_MAX;
 use niclab_result::{Coordinate, Point};
 
+use super::metrics::CHANGE;
 use super::spec::ChangeSweep;
 use crate::axes::{CALLS, CORES, at_axes, name_of, numbers, slice_at, slices, standing, words};
 use crate::flows;
@@ -158,8 +159,8 @@ impl Change {
 
 impl Resolver<'_> {
     /// Each change, without packets or at a share of the maximum of the rules as they stand.
-    pub fn add_changes(&mut self) -> Result<(), SpecError> {
-        for sweep in &self.grid.change {
+    pub fn add_changes(&mut self, sweeps: &[ChangeSweep]) -> Result<(), SpecError> {
+        for sweep in sweeps {
             let before_ns = sweep.before_ms * 1_000_000;
             let duration_ns = before_ns + sweep.after_ms * 1_000_000;
             for change in places(sweep)? {
@@ -173,9 +174,9 @@ impl Resolver<'_> {
                 }
             }
         }
-        if self.run.trials.is_empty() && !self.grid.change.is_empty() {
+        if let (true, Some(first)) = (self.run.trials.is_empty(), sweeps.first()) {
             let remedy = "a queue knows changes of actions and anew: use calls=single".to_owned();
-            let value = self.grid.change[0].calls.to_string();
+            let value = first.calls.to_string();
             return Err(SpecError::OutOfRange { axis: "calls", value, remedy });
         }
         Ok(())
@@ -186,7 +187,7 @@ impl Resolver<'_> {
         let (setup, block) = change.setup(self.seed, FRAME_LEN_COMMON, file);
         let setup = index_of(&mut self.run.setups, setup);
         let plan = index_of(&mut self.run.plans, change.plan(block, 0));
-        let (kind, rate, point) = (TrialKind::Change, PlannedRate::Saturate, change.point());
+        let (kind, rate, point) = (CHANGE, PlannedRate::Saturate, change.point());
         self.trial(Trial { kind, setup, task: Task::Operate { plan }, rate, point });
     }
 
@@ -208,14 +209,14 @@ impl Resolver<'_> {
             point
         };
         let of = self.trial(Trial {
-            kind: TrialKind::Saturate,
+            kind: TrialKind::SATURATE,
             setup,
             task: Task::offer(saturating),
             rate: PlannedRate::Saturate,
             point: at(change.base_point()),
         });
         let rate = PlannedRate::ShareOf { of, share: self.spec.batch_share };
-        let (kind, point) = (TrialKind::Change, at(change.point()));
+        let (kind, point) = (CHANGE, at(change.point()));
         self.trial(Trial { kind, setup, task: Task::Offer { load, plan }, rate, point });
         Ok(())
     }

@@ -4,7 +4,44 @@ use niclab_device::stream::{Stream, Transport};
 use niclab_device::{CoreUse, Streamed};
 use niclab_result::Mark;
 
-use crate::measure::{Metrics, put, put_ratio};
+use crate::measure::{Judged, Metrics, put, put_ratio};
+use crate::metrics::{Metric, TrialMetrics, higher, lower, neither};
+use crate::spec::TrialKind;
+
+/// One host sends to another as much as goes.
+pub(crate) const STREAM: TrialKind = TrialKind::new("stream");
+
+/// Its trials, and what each is made for.
+pub(crate) const TRIALS: &[TrialMetrics] = &[TrialMetrics {
+    trial: STREAM.name(),
+    points: Some("stream"),
+    judged_by: &[CARRIED],
+    headlines: &[CARRIED, CPU],
+    metrics: &[DATA],
+    is_throughput: false,
+    judged: Judged::Whole,
+}];
+
+/// What becomes of bulk data.
+const DATA: &[Metric] = &[
+    higher(CARRIED, "bit/s", "payload that the receiver got"),
+    higher("sent_bits_per_s", "bit/s", "payload that the sender's kernel took"),
+    neither("sent_messages", "messages", "writes, or datagrams"),
+    neither("unsent_messages", "messages", "were due by a rate and never left"),
+    neither("received_messages", "messages", "datagrams that came"),
+    neither("lost_messages", "messages", "datagrams whose numbers are missing"),
+    neither("reordered_messages", "messages", "came behind a later one"),
+    neither("foreign_messages", "messages", "are none of ours"),
+    lower("loss_ratio", "1", "lost by lost and received, over UDP"),
+    neither("retransmitted_segments", "segments", "sent again by TCP"),
+    lower("…cpu_ns_per_gigabit", "ns", "time of the cores, of both sides or of one, by what came"),
+    neither("…_busy_ratio", "1", "share of the time in which a side's cores worked"),
+    neither("…_user_ratio", "1", "of this, in programs"),
+    neither("…_system_ratio", "1", "of this, in the kernel"),
+    neither("…_softirq_ratio", "1", "of this, in softirqs and interrupts"),
+    neither("…_thread_ratio", "1", "share in which the threads of a side were on a core"),
+    neither(OTHERS, "1", "time of other programs, of the side that had more"),
+];
 
 /// Share of the datagrams due that a sender may leave unsent before a trial is marked.
 const UNSENT_MAX: f64 = 0.005;

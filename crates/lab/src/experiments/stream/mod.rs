@@ -11,14 +11,14 @@ use niclab_device::{About, DeviceError, Place, Testbed};
 use niclab_result::{Figure, Finding, Table};
 
 use self::metrics::{ended, marks, put_stream};
-use super::{Answer, Axes, BuiltIn, Experiment, VETH, built_in, set_all, strange};
+use super::{Answer, Axes, BuiltIn, Experiment, VETH, built_in, strange};
 use crate::estimate::SERVER_S;
 use crate::measure::Metrics;
-use crate::run::{ExperimentRun, Resolver, Task, Trial};
+use crate::metrics::TrialMetrics;
+use crate::run::{ExperimentRun, Task, Trial};
 use crate::runner::json;
-use crate::spec::{Grid, SpecError};
+use crate::spec::{Spec, read};
 use crate::summary::Results;
-use crate::values::Values;
 
 /// See the module.
 pub(crate) struct Stream;
@@ -35,15 +35,6 @@ impl Experiment for Stream {
 
     fn axes(&self) -> Axes {
         spec::AXES
-    }
-
-    fn parts(&self, grid: &Grid) -> Vec<(&'static str, usize)> {
-        vec![("stream", grid.stream.len())]
-    }
-
-    fn set(&self, grid: &mut Grid, axis: &str, values: &Values) -> Result<(), SpecError> {
-        set_all(grid.stream.iter_mut().filter_map(|sweep| sweep.axis(axis)), values);
-        Ok(())
     }
 
     fn asked_s(&self, run: &ExperimentRun, trial: &Trial) -> Option<f64> {
@@ -77,13 +68,12 @@ impl Experiment for Stream {
         &about.hosts
     }
 
-    fn plan(&self, resolver: &mut Resolver<'_>) -> Result<(), SpecError> {
-        let sweeps = &resolver.grid.stream;
-        resolver.add_streams(sweeps)
+    fn read(&self, text: &str) -> Result<Spec, toml::de::Error> {
+        read::<spec::Parts>(text)
     }
 
-    fn points(&self) -> &'static [(&'static str, &'static [&'static str])] {
-        &[("stream", &["stream"])]
+    fn trials(&self) -> &'static [TrialMetrics] {
+        metrics::TRIALS
     }
 
     fn findings(&self, results: &Results<'_>) -> Vec<Finding> {

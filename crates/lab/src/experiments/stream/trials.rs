@@ -6,12 +6,13 @@ use niclab_device::stream::{
 };
 use niclab_result::{Coordinate, Point};
 
+use super::metrics::STREAM;
 use super::spec::StreamSweep;
 use crate::axes::{at_axes, name_of, numbers, refused, words};
 use crate::hosts::{HOSTS, TRANSPORTS, product};
 use crate::place::Place;
 use crate::run::{PlannedRate, Resolver, Task, Trial, index_of};
-use crate::spec::{Hits, SpecError, TrialKind};
+use crate::spec::{Hits, SpecError};
 use crate::values::Values;
 
 /// Stands for as much as goes among rates.
@@ -107,7 +108,7 @@ impl Resolver<'_> {
             for asked in streams(sweep, self.grid.duration_ms, self.grid.warmup_ms)? {
                 let point = point(&asked);
                 let stream = index_of(&mut self.run.streams, asked);
-                let (kind, rate) = (TrialKind::Stream, PlannedRate::Saturate);
+                let (kind, rate) = (STREAM, PlannedRate::Saturate);
                 self.trial(Trial { kind, setup, task: Task::Stream { stream }, rate, point });
             }
         }

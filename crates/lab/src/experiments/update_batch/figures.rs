@@ -6,6 +6,7 @@ use niclab_result::{Axis, Figure, Mean, Origin, Sample, Scale, Series, Shape, Ta
 use serde_json::Value;
 
 use super::analysis::{cells, figure_id, is_failover};
+use super::metrics::BATCH;
 use super::trials::{BatchWork, WORKS};
 use crate::axes::name_of;
 use crate::cells::Cell;
@@ -185,7 +186,7 @@ fn figure(results: &Results<'_>, cell: &Cell<'_>, id: String) -> Figure {
         "same" => "by the core that polls the queues",
         _ => "by another core",
     };
-    let share = results.experiment.share(crate::spec::TrialKind::Batch).unwrap_or(0.0);
+    let share = results.experiment.share(BATCH).unwrap_or(0.0);
     let which = match (group.as_str(), cell.word("core").as_str()) {
         ("0", "same") => published::Batch::RootSame,
         ("0", _) => published::Batch::RootDistinct,

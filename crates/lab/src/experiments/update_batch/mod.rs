@@ -3,17 +3,17 @@
 pub(crate) mod analysis;
 pub(crate) mod figures;
 pub(crate) mod findings;
+pub(crate) mod metrics;
 pub(crate) mod spec;
 pub(crate) mod trials;
 
 use niclab_result::{Figure, Finding, Sample, Table};
 
-use super::{Axes, BuiltIn, Experiment, MODEL, Offered, built_in, set_all};
+use super::{Axes, BuiltIn, Experiment, MODEL, Offered, built_in};
 use crate::matched::put_met;
-use crate::run::Resolver;
-use crate::spec::{DURATION_MS_MAX, Grid, Overrides, SpecError, in_range, single};
+use crate::metrics::TrialMetrics;
+use crate::spec::{Spec, read};
 use crate::summary::Results;
-use crate::values::Values;
 use crate::windows;
 
 /// See the module.
@@ -33,29 +33,6 @@ impl Experiment for UpdateBatch {
         spec::AXES
     }
 
-    fn parts(&self, grid: &Grid) -> Vec<(&'static str, usize)> {
-        vec![("batch", grid.batch.len())]
-    }
-
-    fn set(&self, grid: &mut Grid, axis: &str, values: &Values) -> Result<(), SpecError> {
-        for sweep in &mut grid.batch {
-            match axis {
-                "before_ms" => sweep.before_ms = single("before_ms", values)?,
-                "after_ms" => sweep.after_ms = single("after_ms", values)?,
-                _ => set_all(sweep.axis(axis), values),
-            }
-        }
-        Ok(())
-    }
-
-    fn overridden(&self, grid: &mut Grid, _: &Overrides) -> Result<(), SpecError> {
-        for sweep in &grid.batch {
-            in_range("before_ms", sweep.before_ms, 20..=DURATION_MS_MAX)?;
-            in_range("after_ms", sweep.after_ms, 20..=DURATION_MS_MAX)?;
-        }
-        Ok(())
-    }
-
     fn offered(&self, offered: &Offered<'_>, sample: &mut Sample) {
         if ["rest", "batch"].contains(&offered.trial) {
             windows::put_windows(&mut sample.metrics, offered.observation);
@@ -69,12 +46,12 @@ impl Experiment for UpdateBatch {
         true
     }
 
-    fn plan(&self, resolver: &mut Resolver<'_>) -> Result<(), SpecError> {
-        resolver.add_batches()
+    fn read(&self, text: &str) -> Result<Spec, toml::de::Error> {
+        read::<spec::Parts>(text)
     }
 
-    fn points(&self) -> &'static [(&'static str, &'static [&'static str])] {
-        &[("batch", &["rest", "batch"])]
+    fn trials(&self) -> &'static [TrialMetrics] {
+        metrics::TRIALS
     }
 
     fn findings(&self, results: &Results<'_>) -> Vec<Finding> {

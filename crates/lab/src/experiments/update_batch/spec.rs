@@ -2,14 +2,16 @@
 
 use serde::Deserialize;
 
+use crate::run::Resolver;
 use crate::spec::defaults::{flows_default, frame_default, word};
+use crate::spec::{DURATION_MS_MAX, Overrides, SpecError, in_range, parts, set_all, single};
 use crate::values::Values;
 
 /// A product of axes of batches: rules that are created while packets flow.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BatchSweep {
-    /// What a batch is: names of [`WORKS`](crate::experiments::update_batch::trials::WORKS).
+    /// What a batch is: names of [`WORKS`](super::trials::WORKS).
     #[serde(default = "create")]
     pub work: Values,
     /// The group of the rules, 0 or 1; packets meet its default rule, or the rules that are
@@ -70,3 +72,34 @@ pub(crate) const AXES: &[(&str, &str)] = &[
     ("duration_ms", "measured part of a saturating trial, one value"),
     ("warmup_ms", "part before it that is never counted, one value"),
 ];
+
+parts! {
+    /// What its grids have.
+    pub(crate) struct Parts {
+        /// Which batches to measure.
+        batch: BatchSweep,
+    }
+
+    fn set(&mut self, axis: &str, values: &Values) -> Result<(), SpecError> {
+        for sweep in &mut self.batch {
+            match axis {
+                "before_ms" => sweep.before_ms = single("before_ms", values)?,
+                "after_ms" => sweep.after_ms = single("after_ms", values)?,
+                _ => set_all(sweep.axis(axis), values),
+            }
+        }
+        Ok(())
+    }
+
+    fn overridden(&mut self, _: &Overrides) -> Result<(), SpecError> {
+        for sweep in &self.batch {
+            in_range("before_ms", sweep.before_ms, 20..=DURATION_MS_MAX)?;
+            in_range("after_ms", sweep.after_ms, 20..=DURATION_MS_MAX)?;
+        }
+        Ok(())
+    }
+
+    fn plan(&self, resolver: &mut Resolver<'_>) -> Result<(), SpecError> {
+        resolver.add_batches(&self.batch)
+    }
+}

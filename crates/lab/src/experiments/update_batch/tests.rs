@@ -3,6 +3,8 @@
 use niclab_result::{Origin, Summary};
 
 use super::*;
+use crate::experiments::update_batch::metrics::BATCH;
+use crate::experiments::update_batch::metrics::REST;
 use crate::run::PlannedRate;
 use crate::simulated::{Bench, Nature, cell_of as cell};
 use crate::spec::TrialKind;
@@ -24,16 +26,16 @@ fn each_batch_stands_beside_the_same_load_without_it() {
     let (bench, _) = measured(&set);
     let run = &bench.run.experiments[0];
     let of = |kind| run.trials.iter().filter(move |trial| trial.kind == kind);
-    assert_eq!(of(TrialKind::Batch).count(), 16);
-    assert_eq!(of(TrialKind::Saturate).count(), 4, "a maximum a group and frame size");
+    assert_eq!(of(BATCH).count(), 16);
+    assert_eq!(of(TrialKind::SATURATE).count(), 4, "a maximum a group and frame size");
     // The second grid of the reduced run has another length until it is set.
-    assert_eq!(of(TrialKind::Rest).count(), 4);
+    assert_eq!(of(REST).count(), 4);
     assert_eq!(run.plans.len(), 8);
-    for trial in of(TrialKind::Batch).chain(of(TrialKind::Rest)) {
+    for trial in of(BATCH).chain(of(REST)) {
         let PlannedRate::ShareOf { of, share } = trial.rate else { panic!("{trial:?}") };
-        assert_eq!((run.trials[of].kind, share), (TrialKind::Saturate, 0.5));
+        assert_eq!((run.trials[of].kind, share), (TrialKind::SATURATE, 0.5));
         assert_eq!(run.loads[trial.load().unwrap()].duration_ns, 200_000_000);
-        assert_eq!(trial.plan().is_some(), trial.kind == TrialKind::Batch);
+        assert_eq!(trial.plan().is_some(), trial.kind == BATCH);
     }
     for plan in &run.plans {
         let Plan::Rules(plan) = plan else { panic!("a plan that rests") };
@@ -135,7 +137,7 @@ fn prefixes_that_are_re_pointed_are_met_by_the_traffic_and_told_by_how_long_it_t
     let set = ["work=failover", "group=1", "core=same,distinct", "slice=32", "calls=single"];
     let (bench, summary) = measured(&set);
     let run = &bench.run.experiments[0];
-    let trial = run.trials.iter().find(|trial| trial.kind == TrialKind::Batch).unwrap();
+    let trial = run.trials.iter().find(|trial| trial.kind == BATCH).unwrap();
     let setup = &run.setups[trial.setup];
     let Some(RuleBlock::Stack { stack: Stack::Ipv4Prefix, count: 20_000, actions, .. }) =
         setup.rules.get(1)
@@ -284,7 +286,7 @@ fn of_sweeps_that_meet_the_one_with_most_time_is_measured() {
             let of = run.trials.iter().filter(move |trial| trial.kind == kind);
             of.map(|trial| run.loads[trial.load().unwrap()].duration_ns / 1_000_000).collect()
         };
-        let both: [Vec<u64>; 2] = [TrialKind::Batch, TrialKind::Rest].map(times);
+        let both: [Vec<u64>; 2] = [BATCH, REST].map(times);
         both
     };
     let set = ["work=create", "batch=100k", "group=1", "core=same", "calls=single", "slice=all"];
@@ -326,7 +328,12 @@ fn what_was_not_done_whole_is_no_finding() {
 
 #[test]
 fn values_out_of_range_are_refused_with_what_would_be_right() {
-    let sweep = crate::experiments::spec("update-batch").unwrap().reduced.batch[0].clone();
+    let sweep = crate::experiments::spec("update-batch")
+        .unwrap()
+        .reduced
+        .of::<crate::experiments::update_batch::spec::Parts>()
+        .batch[0]
+        .clone();
     let refused = |change: fn(&mut BatchSweep), reason: &str| {
         let mut sweep = sweep.clone();
         change(&mut sweep);

@@ -6,6 +6,7 @@ use niclab_device::{
 use niclab_packet::limits::FLOWS_MAX;
 use niclab_result::{Coordinate, Point};
 
+use super::metrics::{BATCH, REST};
 use super::spec::BatchSweep;
 use crate::axes::{CALLS, CORES, at_axes, name_of, numbers, slice_at, slices, standing, words};
 use crate::flows;
@@ -137,9 +138,9 @@ impl Batch {
 
 impl Resolver<'_> {
     /// Each batch beside a trial in which nothing changes, both at a share of the maximum.
-    pub fn add_batches(&mut self) -> Result<(), SpecError> {
+    pub fn add_batches(&mut self, sweeps: &[BatchSweep]) -> Result<(), SpecError> {
         let mut all: Vec<(Batch, Coordinate, (u64, u64))> = Vec::new();
-        for sweep in &self.grid.batch {
+        for sweep in sweeps {
             let before_ns = sweep.before_ms * 1_000_000;
             let duration_ns = before_ns + sweep.after_ms * 1_000_000;
             for batch in places(sweep, self.overrides.trace.as_ref())? {
@@ -156,7 +157,7 @@ impl Resolver<'_> {
                 }
             }
         }
-        if all.is_empty() && !self.grid.batch.is_empty() {
+        if all.is_empty() && !sweeps.is_empty() {
             let remedy = "the frames of a trace meet no prefixes: use work=create".to_owned();
             return Err(SpecError::OutOfRange { axis: "work", value: "failover".into(), remedy });
         }
@@ -196,7 +197,7 @@ impl Resolver<'_> {
             point
         };
         let saturate = Trial {
-            kind: TrialKind::Saturate,
+            kind: TrialKind::SATURATE,
             setup,
             task: Task::offer(saturating),
             rate: PlannedRate::Saturate,
@@ -213,8 +214,8 @@ impl Resolver<'_> {
             rate,
             point,
         };
-        self.trial(trial(TrialKind::Rest, None, at(rest_point)));
-        self.trial(trial(TrialKind::Batch, plan, at(batch.point())));
+        self.trial(trial(REST, None, at(rest_point)));
+        self.trial(trial(BATCH, plan, at(batch.point())));
         Ok(())
     }
 }

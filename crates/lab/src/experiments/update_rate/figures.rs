@@ -185,7 +185,7 @@ fn latency(results: &Results<'_>, group: f64, frame: &str) -> Figure {
         rated.latency?.mean("latency_ns_p50", 1e-3, per_s(rated.full))
     });
     series.extend(published::rate_latency(group == 0.0, results.run.card, 1.0));
-    let share = results.experiment.share(TrialKind::Latency).unwrap_or(0.0);
+    let share = results.experiment.share(TrialKind::LATENCY).unwrap_or(0.0);
     Figure {
         id: id("latency", group, frame),
         title: format!(

@@ -2,8 +2,9 @@
 
 use serde::Deserialize;
 
-use crate::spec::TrialKind;
+use crate::run::Resolver;
 use crate::spec::defaults::{flows_default, frame_default};
+use crate::spec::{SpecError, TrialKind, parts, set_all};
 use crate::values::Values;
 
 /// A product of axes of renewals: the oldest of the rules goes and a new one comes, so many a
@@ -15,7 +16,7 @@ pub struct RenewalSweep {
     pub group: Values,
     /// Rules that stand there, the default rule included.
     pub rules: Values,
-    /// Rules renewed a second: a number, or a name of [`PRESETS`](crate::experiments::update_rate::trials::PRESETS); 0:
+    /// Rules renewed a second: a number, or a name of [`PRESETS`](super::trials::PRESETS); 0:
     /// none.
     pub per_s: Values,
     /// The core that does it: `same` or `distinct`.
@@ -63,3 +64,20 @@ pub(crate) const AXES: &[(&str, &str)] = &[
     ("duration_ms", "measured part of a trial, one value"),
     ("warmup_ms", "part before it that is never counted, one value"),
 ];
+
+parts! {
+    /// What its grids have.
+    pub(crate) struct Parts {
+        /// Which rates of renewal to measure.
+        renewal: RenewalSweep,
+    }
+
+    fn set(&mut self, axis: &str, values: &Values) -> Result<(), SpecError> {
+        set_all(self.renewal.iter_mut().filter_map(|sweep| sweep.axis(axis)), values);
+        Ok(())
+    }
+
+    fn plan(&self, resolver: &mut Resolver<'_>) -> Result<(), SpecError> {
+        resolver.add_renewals(&self.renewal)
+    }
+}

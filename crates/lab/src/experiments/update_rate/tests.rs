@@ -39,9 +39,9 @@ fn each_rate_stands_beside_none_at_full_load_and_for_the_latency() {
     let (bench, _) = measured(&["group=1", "rules=1k", "per_s=100k,200k", "core=same"]);
     let run = &bench.run.experiments[0];
     let of = |kind| run.trials.iter().filter(move |trial| trial.kind == kind);
-    assert_eq!((of(TrialKind::Saturate).count(), of(TrialKind::Latency).count()), (3, 3));
+    assert_eq!((of(TrialKind::SATURATE).count(), of(TrialKind::LATENCY).count()), (3, 3));
     assert_eq!((run.plans.len(), run.setups.len()), (2, 1));
-    for trial in of(TrialKind::Latency) {
+    for trial in of(TrialKind::LATENCY) {
         let PlannedRate::ShareOf { of, share } = trial.rate else { panic!("{trial:?}") };
         assert_eq!((run.trials[of].plan(), share), (None, 0.6), "all latencies at one rate");
     }
@@ -193,7 +193,12 @@ fn times_of_the_hand_over_are_of_the_trial_for_the_latency() {
 
 #[test]
 fn values_out_of_range_are_refused_with_what_would_be_right() {
-    let sweep = crate::experiments::spec("update-rate").unwrap().reduced.renewal[0].clone();
+    let sweep = crate::experiments::spec("update-rate")
+        .unwrap()
+        .reduced
+        .of::<crate::experiments::update_rate::spec::Parts>()
+        .renewal[0]
+        .clone();
     let refused = |change: fn(&mut RenewalSweep), reason: &str| {
         let mut sweep = sweep.clone();
         change(&mut sweep);

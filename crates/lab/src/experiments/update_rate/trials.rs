@@ -196,8 +196,8 @@ impl Renewal {
 
 impl Resolver<'_> {
     /// Each rate beside none, at full load, and at one rate of packets for the latency.
-    pub fn add_renewals(&mut self) -> Result<(), SpecError> {
-        for sweep in &self.grid.renewal {
+    pub fn add_renewals(&mut self, sweeps: &[RenewalSweep]) -> Result<(), SpecError> {
+        for sweep in sweeps {
             for renewal in places(sweep, self.overrides.trace.as_ref())? {
                 enough(renewal.per_s, self.grid.duration_ms)?;
                 for frame in self.frames(&sweep.frame) {
@@ -225,13 +225,13 @@ impl Resolver<'_> {
             self.trial(Trial { kind, setup, task: Task::Offer { load, plan }, rate, point })
         };
         let rest = Renewal { per_s: 0, ..*renewal };
-        let of = trial(&rest, TrialKind::Saturate, PlannedRate::Saturate);
+        let of = trial(&rest, TrialKind::SATURATE, PlannedRate::Saturate);
         for renewal in [&rest, renewal] {
-            trial(renewal, TrialKind::Saturate, PlannedRate::Saturate);
+            trial(renewal, TrialKind::SATURATE, PlannedRate::Saturate);
             for kind in kinds {
-                match kind {
-                    TrialKind::Saturate => {}
-                    TrialKind::Latency => {
+                match *kind {
+                    TrialKind::SATURATE => {}
+                    TrialKind::LATENCY => {
                         let rate = PlannedRate::ShareOf { of, share: latency_share };
                         trial(renewal, *kind, rate);
                     }
