@@ -61,7 +61,7 @@ fn card(arguments: &NicArguments) -> Result<(), Failure> {
     let (ports, queues, receive) = (ports.clone(), *queues, *receive);
     let balance = arguments.balance.as_ref().map(balance).transpose()?;
     let guests = arguments.guests.clone();
-    let config = CardConfig { ports, queues, cores, receive, balance, guests, work_ns: 0 };
+    let config = CardConfig { receive, balance, guests, ..CardConfig::new(ports, queues, cores) };
     let program = arguments.program.as_deref();
     let program = program.map(|path| programmed::open(path, arguments.tables.as_deref()));
     let applications = arguments.applications.iter();
