@@ -1,8 +1,8 @@
-//! Which requests miss in a store that is full: seeded traces, asked of ours and of memcached.
+//! Miss ratios of a full store: seeded traces of requests, for our store and for memcached.
 //!
-//! A client looks aside: it asks for a key, and where that is missing it stores the value. Misses
-//! count in the second half of a trace, when each store has long been full. A trace is the same
-//! whenever it is drawn and whoever is asked.
+//! The client uses the store as a look-aside cache: it reads a key, and stores the value when the
+//! key is missing. Misses count in the second half of a trace, when the store has long been full. A
+//! trace depends on its seed alone, so that both stores get the same requests.
 //!
 //! ```
 //! use niclab_bench::traces::{ALL, Ours, replay};
@@ -33,10 +33,10 @@ pub const MEMORY_BYTES: usize = 64 << 20;
 /// Exponent of Zipf's law: the key of rank k is asked for in proportion to `1 / k^EXPONENT`.
 const EXPONENT: f64 = 0.99;
 
-/// A store has so long to begin to listen.
+/// Time that a store has until it listens.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How long values are.
+/// The distribution of value lengths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sizes {
     /// The logarithm is uniform, from 1 B to 64 KiB.
@@ -45,20 +45,20 @@ pub enum Sizes {
     Uniform,
 }
 
-/// A row of requests.
+/// A sequence of requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trace {
     /// Name in the output.
     pub name: &'static str,
-    /// Keys that are asked for time and again, by Zipf's law.
+    /// Keys that are requested again and again, by Zipf's law.
     pub keys: usize,
     /// Requests.
     pub requests: usize,
-    /// Lengths of values; a key's is always the same.
+    /// Lengths of values. All values of a key have the same length.
     pub sizes: Sizes,
-    /// Requests of a hundred whose key nobody asks for again.
+    /// Percentage of requests whose key is requested once.
     pub once_percent: u64,
-    /// Half-way other keys come, whose values are of other lengths.
+    /// In the second half, other keys are requested, with these lengths of values.
     pub then: Option<Sizes>,
     /// Seed of the random numbers.
     pub seed: u64,
@@ -88,7 +88,7 @@ const BASE: Trace = Trace {
     seed: 1,
 };
 
-/// Numbers of keys from here on are those of other keys.
+/// Number of the first of the other keys.
 const OTHERS: u64 = 50_000_000;
 
 /// A request: the number of its key, and the length of its value in bytes.
@@ -141,31 +141,31 @@ fn mixed(number: u64) -> u64 {
     number ^ number >> 31
 }
 
-/// A store that is asked.
+/// A store under test.
 pub trait Cache {
     /// Whether a key is there.
     ///
     /// # Errors
-    /// [`BenchError`]: it does not answer, or not as memcached does.
+    /// [`BenchError`]: the store does not answer, or answers otherwise than memcached.
     fn get(&mut self, key: &str) -> Result<bool, BenchError>;
 
-    /// Stores a value so long.
+    /// Stores a value of this length.
     ///
     /// # Errors
     /// As of [`get`](Cache::get).
     fn set(&mut self, key: &str, len: usize) -> Result<(), BenchError>;
 }
 
-/// Shares of the second half that missed.
+/// Miss ratios of the second half.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Missed {
     /// Misses per request.
     pub requests: f64,
-    /// Bytes of the values that missed, per byte asked for.
+    /// Bytes of the values that missed, per byte requested.
     pub bytes: f64,
 }
 
-/// Asks a store for all of a trace.
+/// Sends all requests of a trace to a store.
 ///
 /// # Errors
 /// As of [`Cache`].
@@ -188,7 +188,8 @@ pub fn replay(trace: &Trace, cache: &mut impl Cache) -> Result<Missed, BenchErro
     Ok(Missed { requests: share(missed.0, asked.0), bytes: share(missed.1, asked.1) })
 }
 
-/// Our store, in this process, by its text protocol; a second passes with each million requests.
+/// Our store, in this process, over its text protocol. Its clock goes on by a second with each
+/// million requests.
 #[derive(Debug)]
 pub struct Ours {
     store: Store,
@@ -249,7 +250,7 @@ fn set_to(said: &mut Vec<u8>, key: &str, len: usize) {
     said.extend_from_slice(b"\r\n");
 }
 
-/// A memcached of this machine, by a Unix socket, with its default settings; killed with its value.
+/// A memcached with default settings over a Unix socket. It is killed when the value is dropped.
 #[derive(Debug)]
 pub struct Memcached {
     child: Child,
@@ -259,10 +260,11 @@ pub struct Memcached {
 }
 
 impl Memcached {
-    /// Starts one of so many MiB whose socket is in this directory; `None` where none is installed.
+    /// Starts memcached with so many MiB and its socket in this directory; `None` where memcached
+    /// is not installed.
     ///
     /// # Errors
-    /// [`BenchError`]: it does not begin.
+    /// [`BenchError`]: memcached does not start.
     pub fn start(directory: &Path, memory_mib: usize) -> Result<Option<Memcached>, BenchError> {
         let socket = directory.join("memcached");
         let mut command = Command::new("memcached");
@@ -334,11 +336,11 @@ impl Cache for Memcached {
 mod tests {
     use super::*;
 
-    /// Traces and memory by so much smaller than those of the bar.
+    /// Traces and memory are smaller than those of the bar by this factor.
     const SCALE: usize = 20;
 
-    /// Percents of requests and bytes that may miss at most. While the length of an item counted
-    /// for nothing, 29, 24, 49 and 48 % of the requests missed.
+    /// Highest percentages of requests and bytes that may miss. An eviction that ignored the length
+    /// of items missed 29, 24, 49 and 48 % of the requests.
     const MOST: [(&str, f64, f64); 4] = [
         ("log-uniform sizes", 13.0, 27.5),
         ("uniform sizes", 21.0, 22.5),
@@ -388,7 +390,7 @@ mod tests {
             println!("SKIP memcached_is_asked_the_same: needs memcached (apt-get install it)");
             return;
         };
-        // Nothing has to go: what misses is what was never asked for before.
+        // Nothing is evicted: only the first request for a key misses.
         let trace = ALL[1].scaled(200);
         let theirs = replay(&trace, &mut memcached).unwrap();
         assert_eq!(theirs, replay(&trace, &mut Ours::new(64 << 20).unwrap()).unwrap());

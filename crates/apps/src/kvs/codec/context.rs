@@ -1,4 +1,4 @@
-//! What a codec is given, and what it says of the bytes that it has read.
+//! What a codec is given, and how far it came.
 
 use std::net::IpAddr;
 

@@ -1,9 +1,9 @@
 //! memcached's protocols, from bytes to bytes: no socket, no clock.
 //!
-//! - `context`: what a codec is given, and what it says of the bytes that it has read.
-//! - `statistics`: what `stats` tells.
+//! - `context`: what a codec is given, and how far it came.
+//! - `statistics`: the answers to `stats`.
 //! - `text`, `binary`: requests of a connection; neither knows the other.
-//! - `session`: what one connection has said so far.
+//! - `session`: one connection, from its bytes to the answers.
 //! - `datagram`: requests in a datagram, one by one and a burst together.
 
 pub mod binary;

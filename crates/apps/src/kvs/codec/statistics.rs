@@ -1,4 +1,4 @@
-//! What `stats` tells, under memcached's names: of the store and of who serves it.
+//! The answers to `stats`, under memcached's names: statistics of the store and of the server.
 
 use super::context::Context;
 use crate::kvs::protocol::VERSION;

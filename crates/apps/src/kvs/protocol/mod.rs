@@ -3,7 +3,7 @@
 //! - `request`, `answer`: requests that change an item, and what they led to.
 //! - `hash`, `time`, `number`: keys with their hashes, times and numbers, as memcached reads them.
 //! - `binary`, `datagram`: the bytes of memcached's binary protocol and of its UDP.
-//! - `event`: what a card reports of requests that it has looked at.
+//! - `event`: what a card reports to the core that owns a key.
 //! - `limits`: how long all of these may be.
 
 pub(super) mod answer;

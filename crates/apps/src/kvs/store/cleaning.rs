@@ -1,20 +1,21 @@
-//! Making room in the log, a little with every item that is stored.
+//! Cleaning and eviction: each item that is stored makes a little room in the log.
 //!
-//! Where much of the log is no longer in use, the segment with the least in use is taken and all
-//! that is good in it moves to the head: nothing is lost. Where nearly all is in use, the oldest
-//! segment is taken: what costs little to keep, being short or often used, moves to the head, up to
-//! about half of the segment, and the rest goes. Segcache (Yang et al., NSDI'21) merges segments
-//! so, by how often items are used and how long they are.
+//! While much of the log is dead, the store empties the segment with the fewest live bytes. All its
+//! live items move to the head, and nothing is evicted.
 //!
-//! One of the DMA segments is to be empty for the card; all that lives in the one with the
-//! least in use moves to the head of the log, where it has its turn with the others.
+//! While nearly all of the log is live, the store empties the oldest segment. Items that cost
+//! little to keep, short or often used ones, move to the head, up to about half of the segment. The
+//! others are evicted. Segcache (Yang et al., NSDI'21) merges segments in this way.
+//!
+//! The card needs one empty DMA segment. To get it, the store moves the live items of the DMA
+//! segment with the fewest live bytes to the head of the log.
 
 use super::item::{Header, UseCount, drawn, mark};
 use super::log::LogAddress;
 use super::partition::{Partition, Unstored};
 use crate::kvs::protocol::time::Moment;
 
-/// Empty segments that are kept, so that a new head is there while the next segment is emptied.
+/// Empty segments that are kept: one is the next head while another segment is being emptied.
 const EMPTY_KEPT: usize = 2;
 
 /// Bytes that are walked over for each byte that is stored. A segment that is emptied gives at

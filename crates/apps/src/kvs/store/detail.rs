@@ -1,7 +1,7 @@
-//! What was asked for by the prefixes of keys, as far as somebody wants to know (`stats detail`).
+//! Counts of requests by the prefix of their key, while `stats detail` is on.
 //!
-//! As memcached has it: a prefix is what stands before the first colon, a key without one counts
-//! nowhere, and what was counted stays when counting ends.
+//! As in memcached, the prefix of a key is the part before its first colon, and a key without a
+//! colon is not counted. Counts stay when counting is turned off.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::limits::{PREFIX_BYTES, PREFIXES_BYTES_MAX};
 /// What stands behind a prefix.
 const DELIMITER: u8 = b':';
 
-/// Something that was asked for.
+/// A request, as far as it is counted by prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PrefixRequest {
     /// A value, which was there or not.

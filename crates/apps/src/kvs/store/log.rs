@@ -1,10 +1,11 @@
-//! The log: segments of memory that items are appended to, and that are emptied one at a time.
+//! The log: segments of memory. Items are appended to one of them; another one is emptied at a
+//! time.
 //!
-//! It knows where bytes are and how many of a segment's are in use; it knows nothing of keys.
+//! The log knows where bytes are and how many of each segment are live. It knows nothing of keys.
 //!
-//! Segments of a card's window may be among them ([`Log::add_dma`]). They go round apart from the
-//! others: an empty one is given to the card, which appends to it; when it is full the next one is;
-//! once nobody can still be writing to it, it is sealed, and emptied in its turn.
+//! DMA segments ([`Log::add_dma`]) have a cycle of their own. The card appends to one of them. When
+//! that is full, the card gets the next empty one. The full one is sealed when nobody can still be
+//! writing to it, and emptied later.
 
 use std::collections::VecDeque;
 
@@ -17,12 +18,12 @@ use crate::kvs::protocol::time::Moment;
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// Where an item begins: never 0, so that 0 is free to mean none; 40 bits.
+/// Where an item begins in the log: 40 bits, never 0, so that 0 can mean none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogAddress(pub u64);
 
 impl LogAddress {
-    /// Bits of a place.
+    /// Bits of an address.
     pub const BITS: u32 = 40;
 }
 

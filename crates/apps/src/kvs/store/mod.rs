@@ -1,7 +1,7 @@
 //! The store: partitions of items, each behind a lock of its own.
 //!
-//! Any thread may serve any key; who has to wait for a partition is counted, with how long it took.
-//! The only clock that is read here is the one that measures this waiting.
+//! Any thread may serve any key. The store counts how often threads waited for a partition, and how
+//! long; only for that it reads a clock.
 
 mod bucket;
 mod cleaning;

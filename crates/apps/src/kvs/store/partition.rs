@@ -1,7 +1,7 @@
 //! A partition: a log of items and the index to them, within a limit of memory.
 //!
-//! It reads no clock and takes no lock: it is told the time, and whoever calls has it alone. What
-//! commands mean is not known here but in `operations`; room is made in `cleaning`.
+//! It reads no clock and takes no lock: the caller gives the time and holds the partition alone.
+//! `operations` has the commands, `cleaning` makes room.
 
 use super::cleaning::{Cleaning, WALK_RATIO};
 use super::counters::{Counters, Statistics};
@@ -85,8 +85,8 @@ fn segment_len(bytes: usize) -> usize {
     (bytes / SEGMENTS_MIN / PAGE * PAGE).min(SEGMENT_LEN_MAX)
 }
 
-/// Items under their keys. It begins with a cache line: who looks whether its lock is free does not
-/// take the line from whoever has it.
+/// Items by key. It begins on a cache line of its own: a thread that looks whether the lock is free
+/// does not take the line from the thread that holds it.
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct Partition {

@@ -1,7 +1,7 @@
-//! What one connection has said so far, and what it is answered.
+//! A session: one connection, from its bytes to the answers.
 //!
-//! Bytes in, bytes out: no socket, no clock. Requests are read where the bytes lie; a request that
-//! is not whole yet waits, and is looked at again when as much has come as it needs.
+//! It opens no socket and reads no clock. Requests are parsed where their bytes lie. A request that
+//! is not whole says how many bytes it needs, and is parsed again when these have come.
 
 #[cfg(test)]
 mod tests;

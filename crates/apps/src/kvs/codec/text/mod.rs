@@ -1,7 +1,7 @@
 //! memcached's text protocol: a line, and behind some lines a value.
 //!
-//! What is answered, word for word, is in memcached's protocol.txt; which of two errors a malformed
-//! line gets was seen of memcached 1.6.18.
+//! The answers are those of memcached's protocol.txt. Where a malformed line has several errors,
+//! the answer is the one that memcached 1.6.18 gives.
 
 mod answer;
 mod classic;

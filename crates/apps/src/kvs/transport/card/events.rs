@@ -1,8 +1,8 @@
-//! Events of a card, served together: what is asked for is answered, what was stored is linked.
+//! Serves events of a card as a batch: it answers gets, and links items that the card has stored.
 //!
-//! Step by step, as in `batch`: all taken out of the ring, all keys hashed, all places asked for;
-//! then all carried out in their order, while the items of the next are asked for. The partition's
-//! lock is held meanwhile.
+//! The core takes a batch out of the ring, hashes all keys and prefetches all buckets. Then it
+//! carries the events out in their order, while the items of the next ones are prefetched. It holds
+//! the partition's lock meanwhile.
 
 use super::Station;
 use super::reply::{self, Peer, SHORT_LEN_MAX, Template};

@@ -1,12 +1,11 @@
-//! A host made of frames: it has an Ethernet and an IPv4 address and serves a store at one port of
-//! UDP; for the rest of the world it answers ARP and echo requests, and refuses who asks for TCP or
-//! for another port of UDP.
+//! The queues of a card: a host made of frames. It has an Ethernet and an IPv4 address and serves a
+//! store at one UDP port. It answers ARP and echo requests, and refuses TCP and other UDP ports.
 //!
-//! Bytes in, bytes out, as everywhere in `kvs`: frames come by bursts, answers go as frames, and
-//! nothing is kept from one to the next but counters, and how much may still be said in a second.
-//! What is wrong with a frame is counted and the frame forgotten. Nothing is answered to an address
-//! that more than one host has, or none, and nothing of the store to another store: what is
-//! answered is up to a thousand times as long as what was asked.
+//! Frames come in bursts, and answers leave as frames. The host keeps nothing from one burst to the
+//! next but counters and an allowance of refusals per second. It counts and drops a wrong frame.
+//!
+//! Reflection protection: the host sends nothing to group addresses, and no answer of the store to
+//! another store, for an answer may be a thousand times as long as its request.
 //!
 //! Facts are from RFC 826 (ARP), 791 (IPv4), 792 (ICMP), 768 (UDP), 9293 (TCP), 1122 (§3.2.1.3,
 //! addresses that are no sender's; §3.2.2 and §4.1.3.1, who is told of a port that cannot be
@@ -51,7 +50,7 @@ const PREFETCHED_LINES: usize = 3;
 const IP_AT: usize = ethernet::HEADER_LEN;
 const UDP_AT: usize = ipv4::HEADER_LEN;
 
-/// Who it is.
+/// Addresses of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// Its Ethernet address.
@@ -65,7 +64,8 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Whether nobody sends from this address: it is a group's, all hosts', this one's or no one's.
+    /// Whether this is the address of no other host: a group's, the broadcast address, our own, or
+    /// a reserved one.
     fn is_no_sender(&self, ip: Ipv4Addr) -> bool {
         let host = u32::MAX.checked_shr(self.network_bits.into()).unwrap_or(0);
         let (own, other) = (u32::from(self.ip), u32::from(ip));
@@ -76,19 +76,20 @@ impl Identity {
         is_of_all || other == own || first == 0 || first == 127 || first >= 224
     }
 
-    /// Whether there is nobody, or more than one, at these addresses.
+    /// Whether these are not the addresses of one other host.
     fn is_no_host(&self, peer: &Peer) -> bool {
         peer.mac.is_multicast() || self.is_no_sender(peer.ip)
     }
 
-    /// Whether this one gets no answer of the store: at another store's port it would be a request.
+    /// Whether this peer gets no answer of the store. At the port of another store, the answer
+    /// would be a request.
     fn refuses(&self, peer: &Peer) -> bool {
         peer.port == 0 || peer.port == self.port || self.is_no_host(peer)
     }
 }
 
-/// What a frame is.
-enum Came<'a> {
+/// A frame by what it asks for.
+enum Received<'a> {
     /// A datagram for the store.
     Datagram(Peer, &'a [u8]),
     /// An ARP request for our address.
@@ -150,17 +151,17 @@ impl Station {
                 None => self.read(frame),
             };
             match came {
-                Came::Datagram(peer, datagram) => {
+                Received::Datagram(peer, datagram) => {
                     (asked[count], peers[count]) = (BatchDatagram { datagram, owner }, peer);
                     count += 1;
                 }
-                Came::Arp(request) => self.answer_arp(&request, answers),
-                Came::Echo(peer, message) => self.answer_echo(&peer, message, answers),
-                Came::Segment(peer, reset) => self.answer_tcp(&peer, &reset, answers),
-                Came::Unserved(peer, beginning) => {
+                Received::Arp(request) => self.answer_arp(&request, answers),
+                Received::Echo(peer, message) => self.answer_echo(&peer, message, answers),
+                Received::Segment(peer, reset) => self.answer_tcp(&peer, &reset, answers),
+                Received::Unserved(peer, beginning) => {
                     self.answer_unserved(&peer, beginning, context.now, answers);
                 }
-                Came::Nothing => {}
+                Received::Nothing => {}
             }
         }
         watch.done(BatchStep::Receive);
@@ -176,7 +177,7 @@ impl Station {
 
     /// What a frame is of which a card has looked at all headers.
     #[inline]
-    fn steered<'a>(&mut self, frame: &'a [u8]) -> Came<'a> {
+    fn steered<'a>(&mut self, frame: &'a [u8]) -> Received<'a> {
         let whole = || {
             let packet = frame.get(IP_AT..)?;
             let len = usize::from(u16::from_be_bytes(*packet.get(2..)?.first_chunk()?));
@@ -191,7 +192,7 @@ impl Station {
 
     /// A datagram for the store whose headers are right.
     #[inline]
-    fn checked<'a>(&mut self, frame: &'a [u8], datagram: &'a [u8]) -> Came<'a> {
+    fn checked<'a>(&mut self, frame: &'a [u8], datagram: &'a [u8]) -> Received<'a> {
         let frame = ethernet::Frame::new_unchecked(frame);
         let packet = ipv4::Packet::new_unchecked(frame.payload());
         let (src, dst) = (packet.src(), packet.dst());
@@ -207,29 +208,29 @@ impl Station {
             return self.refused();
         }
         let datagram = datagram.into_inner();
-        Came::Datagram(peer, &datagram[udp::HEADER_LEN..len.min(datagram.len())])
+        Received::Datagram(peer, &datagram[udp::HEADER_LEN..len.min(datagram.len())])
     }
 
     #[cold]
-    fn refused<'a>(&mut self) -> Came<'a> {
+    fn refused<'a>(&mut self) -> Received<'a> {
         self.counted.refused += 1;
-        Came::Nothing
+        Received::Nothing
     }
 
     #[cold]
-    fn malformed<'a>(&mut self) -> Came<'a> {
+    fn malformed<'a>(&mut self) -> Received<'a> {
         self.counted.malformed += 1;
-        Came::Nothing
+        Received::Nothing
     }
 
     #[cold]
-    fn strange<'a>(&mut self) -> Came<'a> {
+    fn strange<'a>(&mut self) -> Received<'a> {
         self.counted.strange += 1;
-        Came::Nothing
+        Received::Nothing
     }
 
     /// What a frame is.
-    fn read<'a>(&mut self, bytes: &'a [u8]) -> Came<'a> {
+    fn read<'a>(&mut self, bytes: &'a [u8]) -> Received<'a> {
         let Ok(frame) = ethernet::Frame::new_checked(bytes) else { return self.malformed() };
         let is_for_us = frame.dst() == self.identity.mac;
         match frame.ether_type() {
@@ -241,19 +242,19 @@ impl Station {
         }
     }
 
-    fn read_arp<'a>(&mut self, bytes: &'a [u8]) -> Came<'a> {
+    fn read_arp<'a>(&mut self, bytes: &'a [u8]) -> Received<'a> {
         let Ok(packet) = arp::Packet::new_checked(bytes) else { return self.malformed() };
         match arp::Repr::parse(&packet) {
             Ok(request) if request.operation != arp::REQUEST => self.strange(),
             Ok(request) if request.dst_ip != self.identity.ip => self.strange(),
             // One that looks whether the address is taken (RFC 5227) has none of its own yet.
             Ok(request) if request.src_mac.is_multicast() => self.refused(),
-            Ok(request) => Came::Arp(request),
+            Ok(request) => Received::Arp(request),
             Err(_) => self.malformed(),
         }
     }
 
-    fn read_ip<'a>(&mut self, bytes: &'a [u8]) -> Came<'a> {
+    fn read_ip<'a>(&mut self, bytes: &'a [u8]) -> Received<'a> {
         let packet = ipv4::Packet::new_unchecked(&bytes[IP_AT..]);
         if packet.check_whole().is_err() || !packet.is_checksum_valid() {
             return self.malformed();
@@ -263,7 +264,7 @@ impl Station {
         }
         if packet.is_fragment() {
             self.counted.fragments += 1;
-            return Came::Nothing;
+            return Received::Nothing;
         }
         let start = IP_AT + packet.header_len();
         let payload = &bytes[start..IP_AT + packet.total_len()];
@@ -286,7 +287,7 @@ impl Station {
         }
     }
 
-    fn read_icmp<'a>(&mut self, bytes: &'a [u8], message: &'a [u8]) -> Came<'a> {
+    fn read_icmp<'a>(&mut self, bytes: &'a [u8], message: &'a [u8]) -> Received<'a> {
         let Ok(view) = icmp::Message::new_checked(message) else { return self.malformed() };
         if !view.is_checksum_valid() {
             return self.malformed();
@@ -300,7 +301,7 @@ impl Station {
         if self.identity.is_no_host(&peer) {
             return self.refused();
         }
-        Came::Echo(peer, message)
+        Received::Echo(peer, message)
     }
 
     #[cold]

@@ -1,14 +1,14 @@
-//! What is said to who asks here for what is not served: a reset of TCP, and that a port of UDP
-//! cannot be reached.
+//! Refusals: a TCP reset, and ICMP "port unreachable" for other UDP ports.
 //!
-//! Nobody answers either of them. The second may be longer than what was asked, so that a core says
-//! it only so often; a reset never is, but for what makes a frame as long as the shortest.
+//! Neither of them is ever answered. An ICMP message may be longer than the datagram it refuses, so
+//! each core sends a limited number in a second. A reset is never longer than its segment, apart
+//! from padding to the shortest frame.
 
 use niclab_packet::checksum;
 use niclab_packet::wire::{IpProtocol, ethernet, ipv4, tcp, udp};
 
 use super::reply::{self, Peer};
-use super::{Came, IP_AT, Station};
+use super::{IP_AT, Received, Station};
 use crate::kvs::protocol::limits::UNREACHABLE_PER_S_MAX;
 use crate::kvs::protocol::time::Moment;
 use crate::service::Answers;
@@ -41,7 +41,7 @@ impl Allowance {
 impl Station {
     /// What a segment of TCP to our address is.
     #[cold]
-    pub(super) fn read_tcp<'a>(&mut self, bytes: &'a [u8], payload: &'a [u8]) -> Came<'a> {
+    pub(super) fn read_tcp<'a>(&mut self, bytes: &'a [u8], payload: &'a [u8]) -> Received<'a> {
         let Ok(segment) = tcp::Segment::new_checked(payload) else { return self.malformed() };
         let peer = sender(bytes, segment.src_port());
         let (own, len) = (self.identity.ip, payload.len() as u16);
@@ -51,7 +51,7 @@ impl Station {
         }
         match tcp::Repr::reset(&segment) {
             Some(reset) if peer.port != 0 && !self.identity.is_no_host(&peer) => {
-                Came::Segment(peer, reset)
+                Received::Segment(peer, reset)
             }
             _ => self.refused(),
         }
@@ -59,7 +59,7 @@ impl Station {
 
     /// What a whole datagram to another port of our address is.
     #[cold]
-    pub(super) fn read_unserved<'a>(&mut self, bytes: &'a [u8], payload: &'a [u8]) -> Came<'a> {
+    pub(super) fn read_unserved<'a>(&mut self, bytes: &'a [u8], payload: &'a [u8]) -> Received<'a> {
         let datagram = udp::Datagram::new_unchecked(payload);
         let peer = sender(bytes, datagram.src_port());
         let (own, len) = (self.identity.ip, datagram.length() as u16);
@@ -72,7 +72,7 @@ impl Station {
         }
         // Its header and 64 bits of what follows (RFC 792), which are UDP's header.
         let header_len = ipv4::Packet::new_unchecked(&bytes[IP_AT..]).header_len();
-        Came::Unserved(peer, &bytes[IP_AT..][..header_len + udp::HEADER_LEN])
+        Received::Unserved(peer, &bytes[IP_AT..][..header_len + udp::HEADER_LEN])
     }
 
     #[cold]
