@@ -196,6 +196,7 @@ pub const UNSAFE: &[(&str, &str)] = &[
     ("crates/port/src/xdp/redirect.rs", "makes links by libbpf's own function"),
     ("crates/port/src/xdp/ring.rs", "rings shared with the kernel"),
     ("crates/probe/src/tcx.rs", "makes links by libbpf's own function"),
+    ("crates/port/src/xdp/socket.rs", "maps the rings of a socket that it made"),
     ("crates/probe/tests/stamps/system.rs", "namespaces, raw frames and offloads of the tests"),
     ("crates/table/src/bulk.rs", "calls the path the CPU has"),
     ("crates/table/src/grid.rs", "entries viewed as cache lines"),
