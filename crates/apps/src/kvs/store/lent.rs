@@ -15,7 +15,9 @@
 //!
 //! What the card has to do for it is what [`Loan::new`] asks for. There is no other way to a
 //! window, nor to a segment of one; and no partition, place or event is handed out of `kvs`, so
-//! that nobody else can ask for an item that is not published, or not any more.
+//! that nobody else can ask for an item that is not published, or not any more. What asks promises
+//! so: [`Piece::publish`], [`Piece::item`] and [`Piece::item_mut`] are `unsafe`, and `log`, which
+//! has the pieces, says why its places are right.
 //!
 //! Whoever has the partition's lock is the only one that reads, or writes marks, meanwhile; `&self`
 //! and `&mut self` say which. The length of an item is what its header says, which the store alone
@@ -191,13 +193,18 @@ impl Piece {
 
     /// Takes notice of an item that the card has written there, of so many bytes; its header.
     /// `None` where no item can be so: nothing has changed then.
-    pub fn publish(&mut self, at: usize, len: usize) -> Option<Header> {
+    ///
+    /// # Safety
+    /// The card has said so in the ring of this segment's owner, and the segment has not been
+    /// handed back since: nobody writes to these bytes any more.
+    pub unsafe fn publish(&mut self, at: usize, len: usize) -> Option<Header> {
         let is_there = at.is_multiple_of(ALIGN) && (HEADER_LEN..=LENT_LEN).contains(&len);
         if !is_there || at > LENT_LEN - len || self.said(at) != len {
             return None;
         }
         let (word, bit) = (at / ALIGN / 64, 1 << (at / ALIGN % 64));
-        let header = Header::read(self.item(at));
+        // SAFETY: written, as the caller promises, and of this length, as was just checked.
+        let header = Header::read(unsafe { self.item(at) });
         let is_key_right = (1..=KEY_LEN_MAX).contains(&header.key_len.into());
         if !is_key_right || header.has(mark::DEAD) || self.begins[word] & bit != 0 {
             return None;
@@ -207,17 +214,23 @@ impl Piece {
     }
 
     /// The item that was published at this place.
+    ///
+    /// # Safety
+    /// An item was published there, and the segment has not been cleared since.
     #[inline]
-    pub fn item(&self, at: usize) -> &[u8] {
+    pub unsafe fn item(&self, at: usize) -> &[u8] {
         let len = self.len_at(at);
-        // SAFETY: within the mapping, which is there as long as the window; the bytes of one item,
-        // which nobody else writes (see above).
+        // SAFETY: within the mapping, which is there as long as the window; the bytes of one item
+        // that was published, as the caller promises, which nobody else writes (see above).
         unsafe { slice::from_raw_parts(self.at(at), len) }
     }
 
     /// The same, to be written.
+    ///
+    /// # Safety
+    /// As for [`Piece::item`].
     #[inline]
-    pub fn item_mut(&mut self, at: usize) -> &mut [u8] {
+    pub unsafe fn item_mut(&mut self, at: usize) -> &mut [u8] {
         let len = self.len_at(at);
         // SAFETY: as above, and nobody else reads it either, for the partition is this caller's.
         unsafe { slice::from_raw_parts_mut(self.at(at), len) }
@@ -275,6 +288,12 @@ pub(in super::super) mod tests {
         (unsafe { Loan::new(Arc::clone(&memory), 0..segments, events, next, turns) }, memory)
     }
 
+    /// [`Piece::publish`] of what tests have written.
+    fn publish(piece: &mut Piece, at: usize, len: usize) -> Option<Header> {
+        // SAFETY: the tests' one thread writes to nothing that it has published.
+        unsafe { piece.publish(at, len) }
+    }
+
     /// An item as a card writes it.
     pub fn image(key: &[u8], value: &[u8], cas: u64, now: Moment) -> Vec<u8> {
         let header = Header {
@@ -306,19 +325,23 @@ pub(in super::super) mod tests {
         memory.write(LENT_LEN + 64, &one);
         memory.write(LENT_LEN + last, &other);
         assert_eq!(piece.next(0), None, "written, and not published");
-        assert_eq!(piece.publish(last, other.len()).map(|header| header.cas), Some(2));
-        assert_eq!(piece.publish(64, one.len()).map(|header| header.cas), Some(1));
+        assert_eq!(publish(&mut piece, last, other.len()).map(|header| header.cas), Some(2));
+        assert_eq!(publish(&mut piece, 64, one.len()).map(|header| header.cas), Some(1));
         assert_eq!((piece.written(64), piece.written(last)), (Some(Moment(5)), Some(Moment(5))));
         assert_eq!((piece.written(65), piece.written(LENT_LEN - 8)), (None, None));
-        assert_eq!((piece.item(64), piece.item(last)), (&one[..], &other[..]));
+        // SAFETY: both were published.
+        let items = unsafe { (piece.item(64), piece.item(last)) };
+        assert_eq!(items, (&one[..], &other[..]));
         assert_eq!((piece.next(0), piece.next(64)), (Some(64), Some(64)));
         assert_eq!(
             (piece.next(72), piece.next(last), piece.next(last + 8)),
             (Some(last), Some(last), None)
         );
         assert_eq!(piece.next(LENT_LEN), None);
-        piece.item_mut(64)[0] = 7;
-        assert_eq!((piece.item(64)[0], piece.item(64).len()), (7, one.len()));
+        // SAFETY: it was published.
+        let item = unsafe { piece.item_mut(64) };
+        item[0] = 7;
+        assert_eq!((item[0], item.len()), (7, one.len()));
         piece.clear();
         assert_eq!(piece.next(0), None);
     }
@@ -341,23 +364,23 @@ pub(in super::super) mod tests {
             (64, usize::MAX),
         ];
         for (at, len) in wrong {
-            assert_eq!(piece.publish(at, len), None, "{at} {len}");
+            assert_eq!(publish(&mut piece, at, len), None, "{at} {len}");
         }
         // Without a key, and one that is out of use.
         memory.write(1024, &image(b"", b"value", 1, Moment(5)));
-        assert_eq!(piece.publish(1024, 48), None);
+        assert_eq!(publish(&mut piece, 1024, 48), None);
         let mut dead = one.clone();
         dead[37] = mark::DEAD;
         memory.write(2048, &dead);
-        assert_eq!(piece.publish(2048, dead.len()), None);
+        assert_eq!(publish(&mut piece, 2048, dead.len()), None);
         // Lengths that lead out of the segment.
         let mut long = one.clone();
         long[32..36].copy_from_slice(&u32::MAX.to_le_bytes());
         let at = LENT_LEN - 64;
         memory.write(at, &long);
-        assert_eq!(piece.publish(at, one.len()), None);
-        assert_eq!(piece.publish(at, 64), None, "it would be longer than there is room");
-        assert!(piece.publish(64, one.len()).is_some());
-        assert_eq!(piece.publish(64, one.len()), None, "a second time");
+        assert_eq!(publish(&mut piece, at, one.len()), None);
+        assert_eq!(publish(&mut piece, at, 64), None, "it would be longer than there is room");
+        assert!(publish(&mut piece, 64, one.len()).is_some());
+        assert_eq!(publish(&mut piece, 64, one.len()), None, "a second time");
     }
 }

@@ -5,6 +5,13 @@
 //! Segments of a card's window may be among them ([`Log::lend`]). They go round apart from the
 //! others: an empty one is given to the card, which appends to it; when it is full the next one is;
 //! once nobody can still be writing to it, it is sealed, and emptied in its turn.
+//!
+//! One of the modules that may use `unsafe`: it asks for the items of lent segments. Places of them
+//! come from [`Log::publish`] and [`Log::lent_item_of`], which have what was published, and whoever
+//! is given a place keeps it until [`Log::forget`]. A segment is cleared by [`Log::release`] alone,
+//! which checks that all of its items were forgotten, and by [`Log::clear`], with which the
+//! partition empties its index.
+#![allow(unsafe_code)]
 
 use std::collections::VecDeque;
 
@@ -50,7 +57,8 @@ impl Segment {
     fn at(&self, at: usize) -> &[u8] {
         match &self.memory {
             Memory::Own(bytes) => &bytes[at..],
-            Memory::Lent(piece) => piece.item(at),
+            // SAFETY: the place is that of an item in use, which was published (see above).
+            Memory::Lent(piece) => unsafe { piece.item(at) },
         }
     }
 
@@ -58,7 +66,8 @@ impl Segment {
     fn at_mut(&mut self, at: usize) -> &mut [u8] {
         match &mut self.memory {
             Memory::Own(bytes) => &mut bytes[at..],
-            Memory::Lent(piece) => piece.item_mut(at),
+            // SAFETY: as above.
+            Memory::Lent(piece) => unsafe { piece.item_mut(at) },
         }
     }
 }
@@ -342,15 +351,17 @@ impl Log {
         (self.lent.draining.is_some(), self.lent.empty.len())
     }
 
-    /// Takes notice of an item that the card says it has written at a place of its window: it is in
-    /// use from now on. `None` where there can be none.
+    /// Takes notice of an item that the card says, in the ring of this partition's events, it has
+    /// written at a place of its window: it is in use from now on. `None` where there can be none.
     pub fn publish(&mut self, at: u64, len: usize) -> Option<(Place, Header)> {
         let number = self.written_to(at)?;
         let at = at as usize % LENT_LEN;
         let place = self.place(number, at);
         let segment = self.segment_mut(number);
         let Memory::Lent(piece) = &mut segment.memory else { return None };
-        let header = piece.publish(at, len)?;
+        // SAFETY: the caller has it from the ring, and of the segments that the card may write to
+        // none has been handed back.
+        let header = unsafe { piece.publish(at, len) }?;
         segment.live += len;
         self.live += len;
         self.lent.live += len;
@@ -411,7 +422,7 @@ impl Log {
     /// A segment has been emptied.
     pub fn release(&mut self, number: usize) {
         let segment = self.segment_mut(number);
-        debug_assert_eq!(segment.live, 0, "an item would be lost without a word");
+        assert_eq!(segment.live, 0, "an item would be lost without a word");
         segment.used = 0;
         match &mut segment.memory {
             Memory::Own(_) => self.empty.push(number),
