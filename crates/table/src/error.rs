@@ -80,6 +80,14 @@ pub enum InsertError {
         /// The value it has.
         value: u64,
     },
+    /// A key of bytes is longer than the table takes.
+    #[error("a key of {len} bytes is longer than {limit}; make a table of more words")]
+    KeyTooLong {
+        /// Its length.
+        len: usize,
+        /// The longest possible.
+        limit: usize,
+    },
     /// The table holds as many entries as it may.
     #[error("the table is full: {capacity_max} entries; remove some or make a larger table")]
     Full {

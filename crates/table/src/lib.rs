@@ -25,7 +25,7 @@ pub use chunks::{Chunks, Fifo};
 pub use domain::{Domain, Participant, Stamp};
 pub use error::{CreateError, FilterError, InsertError};
 pub use exact::{Config, Exact, Spot};
-pub use hash::{Hasher, pack_key};
+pub use hash::{Hasher, key_bytes_max, pack_bytes, pack_key};
 pub use limits::{ADD_VISITS_MAX, BURST_MAX, CAPACITY_LIMIT, KEY_WORDS_MAX, TABLES_LIMIT};
 pub use memory::Pages;
 pub use prefetch::prefetch;
