@@ -26,6 +26,8 @@ pub enum Patience {
 /// Memory for messages, which never moves.
 struct Slots {
     bytes: Vec<u8>,
+    /// Bytes of a message, at most.
+    len: usize,
     stride: usize,
     vectors: Vec<iovec>,
 }
@@ -37,7 +39,7 @@ impl Slots {
         let vector =
             |message: &mut [u8]| iovec { iov_base: message.as_mut_ptr().cast(), iov_len: len };
         let vectors = bytes.chunks_exact_mut(stride).map(vector).collect();
-        Slots { bytes, stride, vectors }
+        Slots { bytes, len, stride, vectors }
     }
 
     #[inline]
@@ -188,9 +190,9 @@ impl Incoming {
         &mut self.headers[at].msg_hdr
     }
 
-    /// A message is there, so long.
+    /// A message is there, so long; no longer than there is room for.
     pub fn set_len(&mut self, at: usize, len: usize) {
-        self.lens[at] = len;
+        self.lens[at] = len.min(self.slots.len);
     }
 
     /// What the kernel reads to send the message at this place of [`Incoming::turn`] back.

@@ -191,10 +191,8 @@ impl Region {
             .into_iter()
             .find(fits)
             .ok_or(MemoryError::FrameTooLong { frame_len, frame_len_max: SLOT_LARGE - reserved })?;
-        let len = frames * slot_len;
-        if len > REGION_LEN_MAX {
-            return Err(MemoryError::TooLarge { frames, slot_len });
-        }
+        let len = frames.checked_mul(slot_len).filter(|len| *len <= REGION_LEN_MAX);
+        let len = len.ok_or(MemoryError::TooLarge { frames, slot_len })?;
         let next = |id: u16| id.checked_add(1);
         let last = LAST_ID.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok();
         let id = last.and_then(next).and_then(NonZeroU16::new);
@@ -236,6 +234,15 @@ impl Region {
     #[inline]
     pub fn slot_at(&self, address: u64) -> usize {
         (address >> self.slot_len.trailing_zeros()) as usize
+    }
+
+    /// Number of the slot of a frame of this region; of a frame of another one, a number that no
+    /// slot has.
+    #[inline]
+    pub fn slot_of(&self, desc: &Desc) -> usize {
+        // The number of the region goes from the word, or leaves other bits above all addresses.
+        let len = u64::from(u16::MAX) << LEN_SHIFT;
+        self.slot_at((desc.place.get() ^ self.id.get()) & !len)
     }
 
     /// Moves a frame within its slot, where somebody has put other bytes: it begins at `address` of
@@ -532,6 +539,17 @@ mod tests {
         assert!(Region::new(2, 8_996).unwrap().0.frame_len_max() >= 8_996);
         assert!(matches!(Region::new(2, 20_000), Err(MemoryError::FrameTooLong { .. })));
         assert!(matches!(Region::new(1 << 20, 9_000), Err(MemoryError::TooLarge { .. })));
+    }
+
+    #[test]
+    fn a_slot_has_the_number_of_its_frame_and_none_of_another_regions() {
+        let (region, descs) = Region::new(64, 1_514).unwrap();
+        for (number, desc) in descs.iter().enumerate() {
+            assert_eq!(region.slot_of(desc), number);
+        }
+        let (other, _) = Region::new(64, 1_514).unwrap();
+        assert!(descs.iter().all(|desc| other.slot_of(desc) >= 1 << 32));
+        assert!(matches!(Region::new(1 << 60, 64), Err(MemoryError::TooLarge { .. })));
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Memory that another process writes too, and that stays as long as it is whatever that does.
 //!
-//! Every access is atomic, a word at a time: the other process may write any word at any moment,
-//! so that what is read may be torn and no two loads of it need agree, and that is all it can do.
+//! Every access is atomic, a whole word at a time, so that no two accesses of this process differ
+//! in size. That goes for an index as well, which is half a word to the other process. The other
+//! process may write any word at any moment, so that what is read may be torn and no two loads of
+//! it need agree, and that is all it can do.
 //! Whoever reads takes a copy first and looks at the copy alone. The file has seals against another
 //! length, for access behind the end of a shorter one would end this process (SIGBUS); once the
 //! other process has mapped it, against giving pages back as well ([`settle`]), for this one would
@@ -13,7 +15,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::{self, NonNull};
 use std::slice;
-pub use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+pub use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use rustix::fs::{
     MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create,
@@ -87,16 +89,26 @@ impl Shared {
         &self.words()[at / WORD]
     }
 
-    /// The half word at an offset, which is a multiple of [`WORD`]: the index of a ring, never
-    /// touched as a whole word.
+    /// The index at an offset, which is a multiple of [`WORD`]: the first half of a word, whose
+    /// other half says nothing.
     ///
     /// # Panics
     /// Outside of the memory.
     #[inline]
-    pub fn half_word(&self, at: usize) -> &AtomicU32 {
-        let word: *const AtomicU64 = self.word(at);
-        // SAFETY: the first half of a word of the mapping, for as long as `self`.
-        unsafe { &*word.cast::<AtomicU32>() }
+    pub fn index(&self, at: usize, order: Ordering) -> u32 {
+        let [b0, b1, b2, b3, ..] = self.word(at).load(order).to_ne_bytes();
+        u32::from_ne_bytes([b0, b1, b2, b3])
+    }
+
+    /// Stores the index at an offset, which is a multiple of [`WORD`]; the half word behind it
+    /// becomes zero.
+    ///
+    /// # Panics
+    /// Outside of the memory.
+    #[inline]
+    pub fn set_index(&self, at: usize, index: u32, order: Ordering) {
+        let [b0, b1, b2, b3] = index.to_ne_bytes();
+        self.word(at).store(u64::from_ne_bytes([b0, b1, b2, b3, 0, 0, 0, 0]), order);
     }
 
     /// Copies `bytes` to an offset, which is a multiple of [`WORD`]; what is behind them up to a

@@ -39,7 +39,10 @@
 #define NICLAB_GUEST_WAKE 'w'
 #define NICLAB_GUEST_END 'e'
 
-/* Offsets in the memory, bytes: of the two indices (uint32_t), and of the first entry. */
+/*
+ * Offsets in the memory, bytes: of the two indices (uint32_t; keep nothing in the four bytes behind
+ * one), and of the first entry.
+ */
 struct niclab_guest_ring_at {
 	uint64_t producer;
 	uint64_t consumer;

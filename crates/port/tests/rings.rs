@@ -16,7 +16,7 @@ mod ring;
 /// Memory of the model checker's, with the face of the mapping.
 mod shared {
     pub use loom::sync::atomic::fence;
-    use loom::sync::atomic::{AtomicU32, AtomicU64};
+    use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
     pub const WORD: usize = 8;
 
@@ -33,8 +33,12 @@ mod shared {
             }
         }
 
-        pub fn half_word(&self, at: usize) -> &AtomicU32 {
-            &self.indices[at / WORD]
+        pub fn index(&self, at: usize, order: Ordering) -> u32 {
+            self.indices[at / WORD].load(order)
+        }
+
+        pub fn set_index(&self, at: usize, index: u32, order: Ordering) {
+            self.indices[at / WORD].store(index, order);
         }
 
         pub fn word(&self, at: usize) -> &AtomicU64 {
@@ -125,7 +129,7 @@ fn a_guest_that_goes_to_sleep_is_seen_or_sees() {
             found_asleep(&there, ASLEEP)
         });
         let guest = thread::spawn(move || {
-            shared.half_word(ASLEEP).store(1, Ordering::Relaxed);
+            shared.set_index(ASLEEP, 1, Ordering::Relaxed);
             fence(Ordering::SeqCst);
             consumer.available(&shared, 1).unwrap() > 0
         });

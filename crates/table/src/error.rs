@@ -80,6 +80,14 @@ pub enum InsertError {
         /// The value it has.
         value: u64,
     },
+    /// A key of bytes is longer than the table takes.
+    #[error("a key of {len} bytes is longer than {limit}; make a table of more words")]
+    KeyTooLong {
+        /// Its length.
+        len: usize,
+        /// The longest possible.
+        limit: usize,
+    },
     /// The table holds as many entries as it may.
     #[error("the table is full: {capacity_max} entries; remove some or make a larger table")]
     Full {
@@ -91,5 +99,59 @@ pub enum InsertError {
     OutOfMemory {
         /// Size of the array that was asked for.
         bytes: usize,
+    },
+}
+
+/// Why a ternary table was not made or not changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum TernaryError {
+    /// `capacity_max` is zero or above half of [`CAPACITY_LIMIT`](crate::CAPACITY_LIMIT).
+    #[error("capacity {capacity_max} is outside 1..={limit}; choose one inside")]
+    Capacity {
+        /// What was asked for.
+        capacity_max: usize,
+        /// The largest possible.
+        limit: usize,
+    },
+    /// So many places were changed by transactions that there is no room for another.
+    #[error("too many places wait for readers; let them pass quiescent states and try again")]
+    Changes,
+    /// The table of a mask could not be made.
+    #[error(transparent)]
+    Create(#[from] CreateError),
+    /// There is the same rule already: key, mask, priority and value.
+    #[error("the rule exists already; update it instead")]
+    Duplicate,
+    /// A field does not lie within the keys, or there is none.
+    #[error("field {field} is not within keys of {words} words; move it, or make keys longer")]
+    Field {
+        /// Its number, from 0 on.
+        field: usize,
+        /// Words of a key.
+        words: usize,
+    },
+    /// The table holds as many rules as it may.
+    #[error("the table is full: {capacity_max} rules; remove some or make a larger table")]
+    Full {
+        /// The most the table may hold.
+        capacity_max: usize,
+    },
+    /// The rule did not find room in the table of its mask.
+    #[error(transparent)]
+    Insert(#[from] InsertError),
+    /// The rules have as many different masks as there can be.
+    #[error("the rules have {limit} different masks already; give this one a mask of theirs")]
+    Masks {
+        /// The most possible.
+        limit: usize,
+    },
+    /// The value of a rule is too large.
+    #[error("value {value} is above {limit}; number what it stands for")]
+    Value {
+        /// What was given.
+        value: u32,
+        /// The largest possible.
+        limit: u32,
     },
 }

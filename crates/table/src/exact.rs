@@ -9,7 +9,7 @@
 use crate::domain::Domain;
 use crate::error::{CreateError, InsertError};
 use crate::grid::{Grid, Position, Slot};
-use crate::hash::Hasher;
+use crate::hash::{Hasher, key_bytes_max, pack_bytes};
 use crate::limbo::Limbo;
 use crate::limits::{
     CAPACITY_LIMIT, GROW_QUARTERS, HUGE_BYTES, MAKESHIFT_BYTES_MAX, MOVE_GROUPS, PAGE_BYTES,
@@ -305,6 +305,33 @@ impl<const W: usize> Exact<W> {
     #[must_use]
     pub fn get(&self, key: &[u64; W]) -> Option<u64> {
         Some(self.arrays.view().find(self.hash(key), key)?.value())
+    }
+
+    /// [`insert`](Self::insert) with a key of bytes, of any length up to
+    /// [`key_bytes_max`]`(W)`, packed by [`pack_bytes`]. Keys of words are others: a table takes
+    /// one kind.
+    ///
+    /// # Errors
+    /// As `insert`, and [`InsertError::KeyTooLong`].
+    pub fn insert_bytes(&mut self, key: &[u8], value: u64) -> Result<Spot, InsertError> {
+        let too_long = InsertError::KeyTooLong { len: key.len(), limit: key_bytes_max(W) };
+        self.insert(&pack_bytes(key).ok_or(too_long)?, value)
+    }
+
+    /// [`remove`](Self::remove) with a key of bytes; `None` of one that is too long.
+    pub fn remove_bytes(&mut self, key: &[u8]) -> Option<u64> {
+        self.remove(&pack_bytes(key)?)
+    }
+
+    /// [`update`](Self::update) with a key of bytes; `None` of one that is too long.
+    pub fn update_bytes(&mut self, key: &[u8], value: u64) -> Option<u64> {
+        self.update(&pack_bytes(key)?, value)
+    }
+
+    /// [`get`](Self::get) with a key of bytes; `None` of one that is too long.
+    #[must_use]
+    pub fn get_bytes(&self, key: &[u8]) -> Option<u64> {
+        self.get(&pack_bytes(key)?)
     }
 
     /// Live entries.

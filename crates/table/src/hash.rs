@@ -147,10 +147,11 @@ fn splitmix(state: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// Packs bytes into the words of a key, little end first, padded with zeros.
+/// Packs bytes into the words of a key, little end first, padded with zeros: byte `n` is bits
+/// `8 * (n % 8)` to `8 * (n % 8) + 7` of word `n / 8`.
 ///
 /// `None` when `bytes` are more than `8 * W`. Padding makes `[1]` and `[1, 0]` the same key, so
-/// one table takes keys of one length only.
+/// one table takes keys of one length only; [`pack_bytes`] is for keys of any length.
 ///
 /// ```
 /// assert_eq!(niclab_table::pack_key(&[1, 2, 0, 0, 0, 0, 0, 0, 3]), Some([0x201, 3]));
@@ -167,6 +168,37 @@ pub fn pack_key<const W: usize>(bytes: &[u8]) -> Option<[u64; W]> {
         padded[..chunk.len()].copy_from_slice(chunk);
         *word = u64::from_le_bytes(padded);
     }
+    Some(key)
+}
+
+/// The most bytes that [`pack_bytes`] packs into `words` words: one less than they have.
+#[must_use]
+pub const fn key_bytes_max(words: usize) -> usize {
+    8 * words - 1
+}
+
+/// Packs bytes of any length up to [`key_bytes_max`] into the words of a key: as [`pack_key`] does,
+/// with the length in the last byte of the last word. So keys of different lengths differ, also
+/// where the longer one ends with zeros.
+///
+/// `None` when there are more.
+///
+/// ```
+/// use niclab_table::pack_bytes;
+///
+/// assert_eq!(pack_bytes(b"ab"), Some([0x0200_0000_0000_6261]));
+/// assert_ne!(pack_bytes::<1>(&[1]), pack_bytes::<1>(&[1, 0]));
+/// assert_eq!(pack_bytes::<1>(&[0; 8]), None);
+/// ```
+#[inline]
+#[must_use]
+pub fn pack_bytes<const W: usize>(bytes: &[u8]) -> Option<[u64; W]> {
+    if W == 0 || bytes.len() > key_bytes_max(W) {
+        return None;
+    }
+    let mut key = pack_key(bytes)?;
+    // 135 at most: see KEY_WORDS_MAX.
+    key[W - 1] |= (bytes.len() as u64) << 56;
     Some(key)
 }
 
@@ -231,5 +263,16 @@ mod tests {
         assert_eq!(pack_key(&[0xff; 4]), Some([0xffff_ffff]));
         assert_eq!(pack_key(&[1; 13]), Some([0x0101_0101_0101_0101, 0x01_0101_0101]));
         assert_eq!(pack_key::<2>(&[0; 17]), None);
+    }
+
+    #[test]
+    fn keys_of_all_lengths_differ() {
+        let zeros = [0; 8 * KEY_WORDS_MAX];
+        let keys = (0..=key_bytes_max(KEY_WORDS_MAX)).map(|len| pack_bytes(&zeros[..len]));
+        let keys: Vec<[u64; KEY_WORDS_MAX]> = keys.collect::<Option<_>>().unwrap();
+        let distinct: std::collections::HashSet<_> = keys.iter().collect();
+        assert_eq!((keys.len(), distinct.len()), (136, 136));
+        assert_eq!(pack_bytes::<KEY_WORDS_MAX>(&zeros), None);
+        assert_eq!(pack_bytes::<2>(&[0xff; 15]), Some([u64::MAX, u64::MAX >> 8 | 15 << 56]));
     }
 }

@@ -19,13 +19,14 @@ mod segments;
 mod shared;
 mod sync;
 mod tags;
+mod ternary;
 mod versions;
 
 pub use chunks::{Chunks, Fifo};
 pub use domain::{Domain, Participant, Stamp};
-pub use error::{CreateError, FilterError, InsertError};
+pub use error::{CreateError, FilterError, InsertError, TernaryError};
 pub use exact::{Config, Exact, Spot};
-pub use hash::{Hasher, pack_key};
+pub use hash::{Hasher, key_bytes_max, pack_bytes, pack_key};
 pub use limits::{ADD_VISITS_MAX, BURST_MAX, CAPACITY_LIMIT, KEY_WORDS_MAX, TABLES_LIMIT};
 pub use memory::Pages;
 pub use prefetch::prefetch;
@@ -36,4 +37,5 @@ pub use prune::{
 };
 pub use reader::Reader;
 pub use segments::Segments;
+pub use ternary::{Field, Hit, Ternary, TernaryConfig, TernaryReader, TernaryRule, TernaryScan};
 pub use versions::{CellId, Changes, Generation, Placed, Versions, is_reference};

@@ -93,6 +93,7 @@ pub(crate) const SIXTEEN_TREE_WORDS: usize = 256 * 192;
 
 const _: () = assert!(SLOTS * 16 + 16 == 256);
 const _: () = assert!(4 * RESERVE_PER_GROUP < GROW_QUARTERS && GROW_QUARTERS < 4 * SLOTS);
+const _: () = assert!(8 * KEY_WORDS_MAX - 1 <= u8::MAX as usize, "lengths in the last byte");
 const _: () = assert!(BURST_MAX == u64::BITS as usize);
 // The overflow count of a group counts keys that live in the next groups of a probe run. It is
 // never taken for a tag: a slot beyond the last of a grid would be read.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::bulk::bulk;
 use crate::domain::Participant;
-use crate::hash::LiveHash;
+use crate::hash::{LiveHash, pack_bytes};
 use crate::limits::BURST_MAX;
 use crate::shared::Shared;
 use crate::tags::Common;
@@ -43,6 +43,14 @@ impl<const W: usize> Reader<W> {
     pub fn lookup(&self, participant: &Participant, key: &[u64; W]) -> Option<u64> {
         let view = self.shared.view(participant);
         Some(view.find(self.hash(key), key)?.value())
+    }
+
+    /// The value of a key of bytes, packed by [`pack_bytes`]: in a table whose keys were put in so.
+    /// `None` also of one that is too long.
+    #[inline]
+    #[must_use]
+    pub fn lookup_bytes(&self, participant: &Participant, key: &[u8]) -> Option<u64> {
+        self.lookup(participant, &pack_bytes(key)?)
     }
 
     /// Asks for the memory that the look-up of a key with this hash looks at first.

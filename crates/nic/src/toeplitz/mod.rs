@@ -221,10 +221,12 @@ impl Toeplitz {
         match self.path {
             #[cfg(target_arch = "x86_64")]
             HashPath::Avx2 | HashPath::Avx2Gfni | HashPath::Avx512 | HashPath::Avx512Gfni => {
-                x86::hash_bulk(self.path, &self.tables, tuples, out);
+                // SAFETY: `with_path` saw that the path is available; `N` was just checked.
+                unsafe { x86::hash_bulk(self.path, &self.tables, tuples, out) }
             }
             #[cfg(target_arch = "aarch64")]
-            HashPath::Neon => neon::hash_bulk(&self.tables, tuples, out),
+            // SAFETY: as above.
+            HashPath::Neon => unsafe { neon::hash_bulk(&self.tables, tuples, out) },
             _ => scalar::hash_bulk(&self.tables.bytes, tuples, out),
         }
     }

@@ -5,11 +5,18 @@ use std::arch::aarch64::*;
 use super::groups::{GROUP, by_groups};
 use super::tables::{LANES, Nibbles, Tables};
 
-/// Hashes `tuples` into `out`, which is as long, on a processor with NEON; `N` is at least 8,
-/// divides by 4 and is within the key's reach.
-pub(super) fn hash_bulk<const N: usize>(tables: &Tables, tuples: &[[u8; N]], out: &mut [u32]) {
+/// Hashes `tuples` into `out`, which is as long; `N` is within the key's reach.
+///
+/// # Safety
+///
+/// The processor has NEON; `N` divides by 4.
+pub(super) unsafe fn hash_bulk<const N: usize>(
+    tables: &Tables,
+    tuples: &[[u8; N]],
+    out: &mut [u32],
+) {
     by_groups(tuples, out, |tuples, out| {
-        // SAFETY: `by_groups` promises what `hash_16` asks for, and the caller has seen NEON.
+        // SAFETY: `by_groups` promises 16 tuples and room for 16 hashes, the caller the rest.
         unsafe { hash_16(&tables.nibbles, tuples, out) }
     });
 }
@@ -18,7 +25,7 @@ pub(super) fn hash_bulk<const N: usize>(tables: &Tables, tuples: &[[u8; N]], out
 ///
 /// # Safety
 ///
-/// `tuples` points to 16 tuples that may be read, `out` to room for 16 hashes.
+/// `tuples` points to 16 tuples that may be read, `out` to room for 16 hashes; `N` divides by 4.
 #[inline]
 #[target_feature(enable = "neon")]
 unsafe fn hash_16<const N: usize>(nibbles: &[Nibbles], tuples: *const [u8; N], out: *mut u32) {

@@ -186,6 +186,7 @@ pub const RULES: &[Rule] = &[
 /// Where unsafe code may stand, and what for; a path that ends in `/` stands for all below it.
 pub const UNSAFE: &[(&str, &str)] = &[
     ("crates/apps/src/kvs/store/dma_segment.rs", "items in memory that a card writes"),
+    ("crates/apps/src/kvs/store/log.rs", "asks for items that were published"),
     ("crates/card/src/items.rs", "lends a store the memory that a program writes items into"),
     ("crates/device/src/linux/ethtool/call.rs", "asks the driver of an interface"),
     ("crates/device/src/linux/netns.rs", "leaves the network namespace of the process"),
@@ -203,6 +204,7 @@ pub const UNSAFE: &[(&str, &str)] = &[
     ("crates/port/src/xdp/queues.rs", "asks the driver of an interface"),
     ("crates/port/src/xdp/redirect.rs", "makes links by libbpf's own function"),
     ("crates/port/src/xdp/ring.rs", "rings shared with the kernel"),
+    ("crates/port/src/xdp/socket.rs", "maps the rings of a socket that it made"),
     ("crates/probe/src/tcx.rs", "makes links by libbpf's own function"),
     ("crates/probe/tests/stamps/system.rs", "namespaces, raw frames and offloads of the tests"),
     ("crates/table/src/bulk.rs", "calls the path the CPU has"),

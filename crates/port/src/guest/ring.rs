@@ -88,7 +88,7 @@ impl<const WORDS: usize> Producer<WORDS> {
     pub fn room(&mut self, shared: &Shared, want: u32) -> Result<u32, Jump> {
         let waiting = self.produced.wrapping_sub(self.consumed);
         if self.at.count - waiting < want {
-            let to = shared.half_word(self.at.consumer).load(Ordering::Acquire);
+            let to = shared.index(self.at.consumer, Ordering::Acquire);
             self.consumed = seen(self.at.name, (self.consumed, to), waiting)?;
         }
         Ok(self.at.count - self.produced.wrapping_sub(self.consumed))
@@ -108,7 +108,7 @@ impl<const WORDS: usize> Producer<WORDS> {
     /// Shows the other end what was put in.
     #[inline]
     pub fn publish(&self, shared: &Shared) {
-        shared.half_word(self.at.producer).store(self.produced, Ordering::Release);
+        shared.set_index(self.at.producer, self.produced, Ordering::Release);
     }
 }
 
@@ -133,7 +133,7 @@ impl<const WORDS: usize> Consumer<WORDS> {
     pub fn available(&mut self, shared: &Shared, want: u32) -> Result<u32, Jump> {
         let known = self.produced.wrapping_sub(self.consumed);
         if known < want {
-            let to = shared.half_word(self.at.producer).load(Ordering::Acquire);
+            let to = shared.index(self.at.producer, Ordering::Acquire);
             self.produced = seen(self.at.name, (self.produced, to), self.at.count - known)?;
         }
         Ok(self.produced.wrapping_sub(self.consumed))
@@ -151,7 +151,7 @@ impl<const WORDS: usize> Consumer<WORDS> {
     /// Gives the places of what was taken back.
     #[inline]
     pub fn release(&self, shared: &Shared) {
-        shared.half_word(self.at.consumer).store(self.consumed, Ordering::Release);
+        shared.set_index(self.at.consumer, self.consumed, Ordering::Release);
     }
 }
 
@@ -160,10 +160,9 @@ impl<const WORDS: usize> Consumer<WORDS> {
 #[inline]
 pub fn found_asleep(shared: &Shared, asleep: usize) -> bool {
     fence(Ordering::SeqCst);
-    let word = shared.half_word(asleep);
-    let is_asleep = word.load(Ordering::Relaxed) != 0;
+    let is_asleep = shared.index(asleep, Ordering::Relaxed) != 0;
     if is_asleep {
-        word.store(0, Ordering::Relaxed);
+        shared.set_index(asleep, 0, Ordering::Relaxed);
     }
     is_asleep
 }
@@ -171,5 +170,5 @@ pub fn found_asleep(shared: &Shared, asleep: usize) -> bool {
 /// Takes back that the guest was found asleep, for it could not be woken.
 #[cold]
 pub fn leave_asleep(shared: &Shared, asleep: usize) {
-    shared.half_word(asleep).store(1, Ordering::Relaxed);
+    shared.set_index(asleep, 1, Ordering::Relaxed);
 }

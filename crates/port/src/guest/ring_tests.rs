@@ -27,7 +27,7 @@ fn layout() -> Layout {
 fn ends(shared: &Shared, layout: &Layout, start: u32) -> (Producer<2>, Consumer<2>) {
     let at = layout.transmit;
     for index in [at.producer, at.consumer] {
-        shared.half_word(index).store(start, Ordering::Relaxed);
+        shared.set_index(index, start, Ordering::Relaxed);
     }
     (Producer::new(at, start), Consumer::new(at, start))
 }
@@ -82,7 +82,7 @@ fn an_index_moves_forward_and_no_further_than_there_are_entries() {
     let at = layout.transmit;
     for start in [0, 1_000, u32::MAX - 20] {
         let move_to = |index: usize, by: i64| {
-            there.half_word(index).store((i64::from(start) + by) as u32, Ordering::Release);
+            there.set_index(index, (i64::from(start) + by) as u32, Ordering::Release);
         };
         for (by, room) in [(0, Some(44)), (7, Some(51)), (20, Some(64)), (21, None), (-1, None)] {
             let (mut producer, _) = ends(&here, &layout, start);
@@ -124,7 +124,7 @@ fn who_looks_is_found_asleep_or_finds_the_entry() {
         let mut slept = 0;
         for _ in 0..turns {
             while consumer.available(&there, 1).unwrap() == 0 {
-                there.half_word(asleep).store(1, Ordering::Relaxed);
+                there.set_index(asleep, 1, Ordering::Relaxed);
                 fence(Ordering::SeqCst);
                 if consumer.available(&there, 1).unwrap() == 0 {
                     let rung = bell.recv_timeout(Duration::from_secs(10));

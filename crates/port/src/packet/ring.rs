@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use niclab_nic::limits::BURST;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socket_with};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::link::Link;
 
@@ -51,6 +52,38 @@ const TAG_LEN: usize = 4;
 const _: () = assert!(size_of::<libc::tpacket2_hdr>() == 32 && TX_FRAME_AT == 32);
 const _: () = assert!(TX_SLOTS >= BURST && RING_LEN_MAX >> 17 >= BURST);
 
+/// `struct tpacket_req`.
+#[repr(C)]
+#[derive(Immutable, IntoBytes)]
+struct Request {
+    block_len: u32,
+    blocks: u32,
+    slot_len: u32,
+    slots: u32,
+}
+
+/// `struct tpacket_stats`.
+#[repr(C)]
+#[derive(Default, FromBytes, IntoBytes)]
+struct Statistics {
+    packets: u32,
+    drops: u32,
+}
+
+/// `struct packet_mreq`.
+#[repr(C)]
+#[derive(Immutable, IntoBytes)]
+struct Membership {
+    interface: c_int,
+    kind: u16,
+    address_len: u16,
+    address: [u8; 8],
+}
+
+const _: () = assert!(size_of::<Request>() == size_of::<libc::tpacket_req>());
+const _: () = assert!(size_of::<Statistics>() == size_of::<libc::tpacket_stats>());
+const _: () = assert!(size_of::<Membership>() == size_of::<libc::packet_mreq>());
+
 /// A ring of slots in memory shared with the kernel, and the socket it belongs to.
 struct Ring {
     socket: OwnedFd,
@@ -72,11 +105,11 @@ impl Ring {
         let slot_len = (frame_len + SLOT_OVERHEAD).next_power_of_two();
         let slots = slots.min(RING_LEN_MAX / slot_len);
         let block_len = BLOCK_LEN.max(slot_len);
-        let request = libc::tpacket_req {
-            tp_block_size: block_len as u32,
-            tp_block_nr: (slots * slot_len / block_len) as u32,
-            tp_frame_size: slot_len as u32,
-            tp_frame_nr: slots as u32,
+        let request = Request {
+            block_len: block_len as u32,
+            blocks: (slots * slot_len / block_len) as u32,
+            slot_len: slot_len as u32,
+            slots: slots as u32,
         };
         let version = libc::tpacket_versions::TPACKET_V2 as c_int;
         set_option(socket.as_fd(), libc::PACKET_VERSION, &version)?;
@@ -291,9 +324,9 @@ impl RxRing {
 
     /// What the socket counted since the last call.
     pub fn counters(&self) -> io::Result<RxCounters> {
-        let mut stats = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
+        let mut stats = Statistics::default();
         option(self.ring.socket.as_fd(), libc::PACKET_STATISTICS, &mut stats)?;
-        Ok(RxCounters { frames: stats.tp_packets.into(), dropped: stats.tp_drops.into() })
+        Ok(RxCounters { frames: stats.packets.into(), dropped: stats.drops.into() })
     }
 
     /// Throws away what has arrived so far and forgets what was counted.
@@ -399,11 +432,11 @@ pub fn promiscuous(link: &Link) -> io::Result<OwnedFd> {
 
 /// Ends with the socket, and the interface's own setting stays as it is.
 fn let_all_in(socket: BorrowedFd<'_>, link: &Link) -> io::Result<()> {
-    let all = libc::packet_mreq {
-        mr_ifindex: link.index as c_int,
-        mr_type: libc::PACKET_MR_PROMISC as u16,
-        mr_alen: 0,
-        mr_address: [0; 8],
+    let all = Membership {
+        interface: link.index as c_int,
+        kind: libc::PACKET_MR_PROMISC as u16,
+        address_len: 0,
+        address: [0; 8],
     };
     set_option(socket, libc::PACKET_ADD_MEMBERSHIP, &all)
 }
@@ -425,8 +458,12 @@ fn bind(socket: BorrowedFd<'_>, link: &Link, protocol: u16) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Sets an option of the packet layer to a plain C value.
-fn set_option<T: Copy>(socket: BorrowedFd<'_>, option: c_int, value: &T) -> io::Result<()> {
+/// Sets an option of the packet layer to a value whose bytes are all written.
+fn set_option<T: Immutable + IntoBytes>(
+    socket: BorrowedFd<'_>,
+    option: c_int,
+    value: &T,
+) -> io::Result<()> {
     let length = size_of::<T>() as libc::socklen_t;
     let value = ptr::from_ref(value).cast();
     // SAFETY: the value lives through the call and the length is its own; the kernel only reads it.
@@ -435,12 +472,16 @@ fn set_option<T: Copy>(socket: BorrowedFd<'_>, option: c_int, value: &T) -> io::
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Reads an option of the packet layer, a plain C value of integers.
-fn option<T: Copy>(socket: BorrowedFd<'_>, option: c_int, value: &mut T) -> io::Result<()> {
+/// Reads an option of the packet layer, a value that any bytes make.
+fn option<T: FromBytes + IntoBytes>(
+    socket: BorrowedFd<'_>,
+    option: c_int,
+    value: &mut T,
+) -> io::Result<()> {
     let mut length = size_of::<T>() as libc::socklen_t;
     let value = ptr::from_mut(value).cast();
     // SAFETY: both pointers are to values that live through the call; the length is the value's,
-    // any bytes make integers.
+    // which any bytes make (`FromBytes`).
     let result = unsafe {
         libc::getsockopt(socket.as_raw_fd(), libc::SOL_PACKET, option, value, &raw mut length)
     };

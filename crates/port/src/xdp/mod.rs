@@ -11,6 +11,7 @@
 mod queues;
 mod redirect;
 mod ring;
+mod socket;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -18,17 +19,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use niclab_nic::limits::BURST;
-use niclab_nic::memory::{Desc, Region};
+use niclab_nic::memory::Region;
 use rustix::net::netdevice::index_to_name;
-use rustix::net::sockopt::{
-    set_xdp_rx_ring_size, set_xdp_tx_ring_size, set_xdp_umem_completion_ring_size,
-    set_xdp_umem_fill_ring_size, set_xdp_umem_reg, socket_error, xdp_mmap_offsets, xdp_statistics,
-};
-use rustix::net::xdp::{
-    SocketAddrXdp, SocketAddrXdpFlags, XDP_PGOFF_RX_RING, XDP_PGOFF_TX_RING,
-    XDP_UMEM_PGOFF_COMPLETION_RING, XDP_UMEM_PGOFF_FILL_RING, XdpDesc, XdpDescOptions, XdpUmemReg,
-    XdpUmemRegFlags,
-};
+use rustix::net::sockopt::{socket_error, xdp_statistics};
+use rustix::net::xdp::{SocketAddrXdp, SocketAddrXdpFlags};
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, bind, send, socket_with};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -40,7 +34,7 @@ use crate::stock::Stock;
 use crate::wire::Burst;
 use queues::{Receiving, leaves_checksums, receiving};
 use redirect::Redirect;
-use ring::{FromKernel, ToKernel};
+use socket::Xsk;
 
 /// Entries of each ring; a power of two.
 const RING: u32 = 2_048;
@@ -71,17 +65,10 @@ const BIND_PAUSE: Duration = Duration::from_millis(10);
 
 /// One queue of an interface.
 pub struct XdpLane {
-    region: Arc<Region>,
-    /// Dropped in this order: the socket, then its rings, then the program.
-    socket: OwnedFd,
-    rx: FromKernel<XdpDesc>,
-    fill: ToKernel<u64>,
-    tx: ToKernel<XdpDesc>,
-    sent: FromKernel<u64>,
+    /// Dropped in this order: the socket, then the program.
+    socket: Xsk,
     _interface: Arc<Interface>,
-    /// Descriptors of the frames that the kernel has, by their slot.
-    lent: Vec<Option<Desc>>,
-    /// Of them, those to be filled.
+    /// Of the frames that the kernel has, those to be filled.
     filling: u32,
     /// And those to be sent, which count as sent already, with their bytes.
     sending: (u64, u64),
@@ -171,37 +158,9 @@ pub fn open_first(name: &str, count: u32, region: &Arc<Region>) -> Result<Vec<Xd
 impl XdpLane {
     /// A lane of no queue yet.
     fn open(region: &Arc<Region>, interface: &Arc<Interface>) -> io::Result<XdpLane> {
-        let (family, kind) = (AddressFamily::XDP, SocketType::RAW);
-        let socket = socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
-        let (base, len) = region.extent();
-        let memory = XdpUmemReg {
-            addr: base.as_ptr() as u64,
-            len: len as u64,
-            chunk_size: region.slot_len() as u32,
-            headroom: 0,
-            flags: XdpUmemRegFlags::empty(),
-            tx_metadata_len: 0,
-        };
-        set_xdp_umem_reg(&socket, memory)?;
-        set_xdp_umem_fill_ring_size(&socket, RING)?;
-        set_xdp_umem_completion_ring_size(&socket, RING)?;
-        set_xdp_rx_ring_size(&socket, RING)?;
-        set_xdp_tx_ring_size(&socket, RING)?;
-        let at = xdp_mmap_offsets(&socket)?;
-        let fd = socket.as_fd();
-        let rx = FromKernel::map(fd, XDP_PGOFF_RX_RING, &at.rx, RING)?;
-        let tx = ToKernel::map(fd, XDP_PGOFF_TX_RING, &at.tx, RING)?;
-        let fill = ToKernel::map(fd, XDP_UMEM_PGOFF_FILL_RING, &at.fr, RING)?;
-        let sent = FromKernel::map(fd, XDP_UMEM_PGOFF_COMPLETION_RING, &at.cr, RING)?;
         Ok(XdpLane {
-            region: Arc::clone(region),
-            socket,
-            rx,
-            fill,
-            tx,
-            sent,
+            socket: Xsk::open(region)?,
             _interface: Arc::clone(interface),
-            lent: std::iter::repeat_with(|| None).take(region.frames()).collect(),
             filling: 0,
             sending: (0, 0),
             counters: LaneCounters::default(),
@@ -224,14 +183,6 @@ impl XdpLane {
         Ok(bind(&self.socket, &address)?)
     }
 
-    /// The descriptor of a frame that the kernel gives back: one that it was lent, unless it is at
-    /// fault.
-    #[inline]
-    fn returned(&mut self, address: u64) -> io::Result<Desc> {
-        let slot = self.region.slot_at(address);
-        self.lent.get_mut(slot).and_then(Option::take).ok_or_else(foreign)
-    }
-
     /// Lends the kernel frames to be filled, once a burst of them is missing.
     #[inline]
     fn refill(&mut self, stock: &mut Stock) {
@@ -239,19 +190,9 @@ impl XdpLane {
         if missing < BURST as u32 {
             return;
         }
-        let room = self.fill.room(missing).min(missing);
-        let mut put = 0;
-        while put < room
-            && let Some(desc) = stock.take()
-        {
-            let address = u64::from(desc.address());
-            self.fill.put(address);
-            self.lent[self.region.slot_at(address)] = Some(desc);
-            put += 1;
-        }
+        let put = self.socket.fill(missing, || stock.take());
         self.filling += put;
-        self.fill.publish();
-        if put > 0 && self.fill.needs_wakeup() {
+        if put > 0 && self.socket.fill_needs_wakeup() {
             // The driver sleeps for want of frames; what it says shows with the next frames.
             let _ = rustix::net::recv(&self.socket, &mut [0_u8; 0][..], wakeup());
         }
@@ -260,18 +201,12 @@ impl XdpLane {
     /// Gives frames that were sent to the stock.
     #[inline]
     fn reclaim(&mut self, stock: &mut Stock) -> io::Result<()> {
-        let available = self.sent.available();
-        for _ in 0..available {
-            let address = self.sent.take();
-            let desc = self.returned(address)?;
-            let (frames, bytes) = self.sending;
-            self.sending = (frames.saturating_sub(1), bytes.saturating_sub(u64::from(desc.len())));
+        let (frames, bytes) = &mut self.sending;
+        self.socket.sent(|desc| {
+            *frames = frames.saturating_sub(1);
+            *bytes = bytes.saturating_sub(u64::from(desc.len()));
             stock.give(desc);
-        }
-        if available > 0 {
-            self.sent.release();
-        }
-        Ok(())
+        })
     }
 
     /// Whether the interface is gone, which the kernel says once; asked now and then.
@@ -301,7 +236,7 @@ impl XdpLane {
     /// Has the kernel send what waits.
     fn kick(&mut self) -> io::Result<()> {
         for _ in 0..KICKS_MAX {
-            if !self.tx.needs_wakeup() || self.tx.waiting() == 0 {
+            if !self.socket.needs_kick() {
                 return Ok(());
             }
             match send(&self.socket, &[], SendFlags::DONTWAIT) {
@@ -318,12 +253,6 @@ impl XdpLane {
     }
 }
 
-/// The kernel named what it was not lent.
-#[cold]
-fn foreign() -> io::Error {
-    io::Error::other("the kernel gave back a frame that it was not lent")
-}
-
 /// The time by the clock that costs least to read, a few milliseconds coarse.
 fn now_ms() -> i64 {
     let now = clock_gettime(ClockId::MonotonicCoarse);
@@ -337,20 +266,13 @@ fn wakeup() -> rustix::net::RecvFlags {
 impl Lane for XdpLane {
     #[inline]
     fn receive(&mut self, stock: &mut Stock, into: &mut Burst) -> io::Result<()> {
-        let count = self.rx.available().min(into.remaining_capacity() as u32);
-        for _ in 0..count {
-            let XdpDesc { addr, len, .. } = self.rx.take();
-            let mut desc = self.returned(addr)?;
-            self.filling -= 1;
-            if !self.region.set_extent(&mut desc, addr, len) {
-                stock.give(desc);
-                return Err(foreign());
-            }
-            self.counters.rx_bytes += u64::from(len);
+        let (filling, counters) = (&mut self.filling, &mut self.counters);
+        let count = self.socket.receive(into.remaining_capacity() as u32, |desc| {
+            *filling -= 1;
+            counters.rx_bytes += u64::from(desc.len());
             into.push(desc);
-        }
+        })?;
         if count > 0 {
-            self.rx.release();
             self.counters.rx_frames += u64::from(count);
         }
         self.refill(stock);
@@ -360,19 +282,13 @@ impl Lane for XdpLane {
     #[inline]
     fn send(&mut self, stock: &mut Stock, burst: &mut Burst) -> io::Result<()> {
         self.reclaim(stock)?;
-        let count = self.tx.room(burst.len() as u32).min(burst.len() as u32);
-        for desc in burst.drain(..count as usize) {
-            let (addr, len) = (u64::from(desc.address()), u32::from(desc.len()));
-            self.tx.put(XdpDesc { addr, len, options: XdpDescOptions::empty() });
-            self.counters.tx_bytes += u64::from(len);
-            self.sending.1 += u64::from(len);
-            self.lent[self.region.slot_at(addr)] = Some(desc);
-        }
+        let (sending, counters) = (&mut self.sending, &mut self.counters);
+        let count = self.socket.send(burst, |len| {
+            counters.tx_bytes += u64::from(len);
+            sending.1 += u64::from(len);
+        });
         self.counters.tx_frames += u64::from(count);
         self.sending.0 += u64::from(count);
-        if count > 0 {
-            self.tx.publish();
-        }
         self.kick()
     }
 
@@ -398,11 +314,7 @@ impl Lane for XdpLane {
         counters.tx_bytes -= bytes;
         // What the kernel counts as dropped it does not give back either.
         counters.tx_dropped = counters.tx_dropped.max(frames);
-        let XdpLane { socket, lent, .. } = *self;
-        // From here on the kernel takes no frame and fills none; one that is on its way out of a
-        // card in zero-copy mode may go with other bytes, but goes nowhere else.
-        drop(socket);
-        lent.into_iter().flatten().for_each(|desc| stock.give(desc));
+        self.socket.close().for_each(|desc| stock.give(desc));
         Ok(counters)
     }
 }

@@ -82,11 +82,11 @@ impl Peer {
     }
 
     pub fn index(&self, at: u64) -> u32 {
-        self.memory.half_word(at as usize).load(Ordering::SeqCst)
+        self.memory.index(at as usize, Ordering::SeqCst)
     }
 
     pub fn set_index(&self, at: u64, value: u32) {
-        self.memory.half_word(at as usize).store(value, Ordering::SeqCst);
+        self.memory.set_index(at as usize, value, Ordering::SeqCst);
     }
 
     /// Writes bytes anywhere, by words.

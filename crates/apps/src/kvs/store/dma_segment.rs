@@ -15,7 +15,9 @@
 //!
 //! What the card has to do for it is what [`DmaSegments::new`] asks for. There is no other way to a
 //! window, nor to a segment of one; and no partition, place or event is handed out of `kvs`, so
-//! that nobody else can ask for an item that is not published, or not any more.
+//! that nobody else can ask for an item that is not published, or not any more. What asks promises
+//! so: [`DmaSegment::publish`], [`DmaSegment::item`] and [`DmaSegment::item_mut`] are `unsafe`, and `log`, which
+//! has the segments, says why its addresses are right.
 //!
 //! Whoever has the partition's lock is the only one that reads, or writes marks, meanwhile; `&self`
 //! and `&mut self` say which. The length of an item is what its header says, which the store alone
@@ -191,13 +193,18 @@ impl DmaSegment {
 
     /// Takes notice of an item that the card has written there, of so many bytes; its header.
     /// `None` where no item can be so: nothing has changed then.
-    pub fn publish(&mut self, at: usize, len: usize) -> Option<Header> {
+    ///
+    /// # Safety
+    /// The card has said so in the ring of this segment's owner, and the segment has not been
+    /// handed back since: nobody writes to these bytes any more.
+    pub unsafe fn publish(&mut self, at: usize, len: usize) -> Option<Header> {
         let is_there = at.is_multiple_of(ALIGN) && (HEADER_LEN..=DMA_SEGMENT_LEN).contains(&len);
         if !is_there || at > DMA_SEGMENT_LEN - len || self.said(at) != len {
             return None;
         }
         let (word, bit) = (at / ALIGN / 64, 1 << (at / ALIGN % 64));
-        let header = Header::read(self.item(at));
+        // SAFETY: written, as the caller promises, and of this length, as was just checked.
+        let header = Header::read(unsafe { self.item(at) });
         let is_key_right = (1..=KEY_LEN_MAX).contains(&header.key_len.into());
         if !is_key_right || header.has(mark::DEAD) || self.begins[word] & bit != 0 {
             return None;
@@ -207,17 +214,23 @@ impl DmaSegment {
     }
 
     /// The item that was published at this place.
+    ///
+    /// # Safety
+    /// An item was published there, and the segment has not been cleared since.
     #[inline]
-    pub fn item(&self, at: usize) -> &[u8] {
+    pub unsafe fn item(&self, at: usize) -> &[u8] {
         let len = self.len_at(at);
-        // SAFETY: within the mapping, which is there as long as the window; the bytes of one item,
-        // which nobody else writes (see above).
+        // SAFETY: within the mapping, which is there as long as the window; the bytes of one item
+        // that was published, as the caller promises, which nobody else writes (see above).
         unsafe { slice::from_raw_parts(self.at(at), len) }
     }
 
     /// The same, to be written.
+    ///
+    /// # Safety
+    /// As for [`DmaSegment::item`].
     #[inline]
-    pub fn item_mut(&mut self, at: usize) -> &mut [u8] {
+    pub unsafe fn item_mut(&mut self, at: usize) -> &mut [u8] {
         let len = self.len_at(at);
         // SAFETY: as above, and nobody else reads it either, for the partition is this caller's.
         unsafe { slice::from_raw_parts_mut(self.at(at), len) }
@@ -275,6 +288,12 @@ pub(in super::super) mod tests {
         (unsafe { DmaSegments::new(Arc::clone(&memory), 0..segments, events, next, turns) }, memory)
     }
 
+    /// [`DmaSegment::publish`] of what tests have written.
+    fn publish(segment: &mut DmaSegment, at: usize, len: usize) -> Option<Header> {
+        // SAFETY: the tests' one thread writes to nothing that it has published.
+        unsafe { segment.publish(at, len) }
+    }
+
     /// An item as a card writes it.
     pub fn image(key: &[u8], value: &[u8], cas: u64, now: Moment) -> Vec<u8> {
         let header = Header {
@@ -306,22 +325,26 @@ pub(in super::super) mod tests {
         memory.write(DMA_SEGMENT_LEN + 64, &one);
         memory.write(DMA_SEGMENT_LEN + last, &other);
         assert_eq!(segment.next(0), None, "written, and not published");
-        assert_eq!(segment.publish(last, other.len()).map(|header| header.cas), Some(2));
-        assert_eq!(segment.publish(64, one.len()).map(|header| header.cas), Some(1));
+        assert_eq!(publish(&mut segment, last, other.len()).map(|header| header.cas), Some(2));
+        assert_eq!(publish(&mut segment, 64, one.len()).map(|header| header.cas), Some(1));
         assert_eq!(
             (segment.written(64), segment.written(last)),
             (Some(Moment(5)), Some(Moment(5)))
         );
         assert_eq!((segment.written(65), segment.written(DMA_SEGMENT_LEN - 8)), (None, None));
-        assert_eq!((segment.item(64), segment.item(last)), (&one[..], &other[..]));
+        // SAFETY: both were published.
+        let items = unsafe { (segment.item(64), segment.item(last)) };
+        assert_eq!(items, (&one[..], &other[..]));
         assert_eq!((segment.next(0), segment.next(64)), (Some(64), Some(64)));
         assert_eq!(
             (segment.next(72), segment.next(last), segment.next(last + 8)),
             (Some(last), Some(last), None)
         );
         assert_eq!(segment.next(DMA_SEGMENT_LEN), None);
-        segment.item_mut(64)[0] = 7;
-        assert_eq!((segment.item(64)[0], segment.item(64).len()), (7, one.len()));
+        // SAFETY: it was published.
+        let item = unsafe { segment.item_mut(64) };
+        item[0] = 7;
+        assert_eq!((item[0], item.len()), (7, one.len()));
         segment.clear();
         assert_eq!(segment.next(0), None);
     }
@@ -344,23 +367,23 @@ pub(in super::super) mod tests {
             (64, usize::MAX),
         ];
         for (at, len) in wrong {
-            assert_eq!(segment.publish(at, len), None, "{at} {len}");
+            assert_eq!(publish(&mut segment, at, len), None, "{at} {len}");
         }
         // Without a key, and one that is out of use.
         memory.write(1024, &image(b"", b"value", 1, Moment(5)));
-        assert_eq!(segment.publish(1024, 48), None);
+        assert_eq!(publish(&mut segment, 1024, 48), None);
         let mut dead = one.clone();
         dead[37] = mark::DEAD;
         memory.write(2048, &dead);
-        assert_eq!(segment.publish(2048, dead.len()), None);
+        assert_eq!(publish(&mut segment, 2048, dead.len()), None);
         // Lengths that lead out of the segment.
         let mut long = one.clone();
         long[32..36].copy_from_slice(&u32::MAX.to_le_bytes());
         let at = DMA_SEGMENT_LEN - 64;
         memory.write(at, &long);
-        assert_eq!(segment.publish(at, one.len()), None);
-        assert_eq!(segment.publish(at, 64), None, "it would be longer than there is room");
-        assert!(segment.publish(64, one.len()).is_some());
-        assert_eq!(segment.publish(64, one.len()), None, "a second time");
+        assert_eq!(publish(&mut segment, at, one.len()), None);
+        assert_eq!(publish(&mut segment, at, 64), None, "it would be longer than there is room");
+        assert!(publish(&mut segment, 64, one.len()).is_some());
+        assert_eq!(publish(&mut segment, 64, one.len()), None, "a second time");
     }
 }

@@ -6,6 +6,13 @@
 //! DMA segments ([`Log::add_dma`]) have a cycle of their own. The card appends to one of them. When
 //! that is full, the card gets the next empty one. The full one is sealed when nobody can still be
 //! writing to it, and emptied later.
+//!
+//! One of the modules that may use `unsafe`: it asks for the items of DMA segments. Their addresses
+//! come from [`Log::publish`] and [`Log::dma_item_of`], which have what was published. Whoever is
+//! given an address keeps it until [`Log::forget`]. A segment is cleared by [`Log::release`] alone,
+//! which checks that all of its items were forgotten, and by [`Log::clear`], with which the
+//! partition empties its index.
+#![allow(unsafe_code)]
 
 use std::collections::VecDeque;
 
@@ -51,7 +58,8 @@ impl Segment {
     fn at(&self, at: usize) -> &[u8] {
         match &self.memory {
             Memory::Own(bytes) => &bytes[at..],
-            Memory::Dma(dma) => dma.item(at),
+            // SAFETY: the place is that of an item in use, which was published (see above).
+            Memory::Dma(dma) => unsafe { dma.item(at) },
         }
     }
 
@@ -59,7 +67,8 @@ impl Segment {
     fn at_mut(&mut self, at: usize) -> &mut [u8] {
         match &mut self.memory {
             Memory::Own(bytes) => &mut bytes[at..],
-            Memory::Dma(dma) => dma.item_mut(at),
+            // SAFETY: as above.
+            Memory::Dma(dma) => unsafe { dma.item_mut(at) },
         }
     }
 }
@@ -343,15 +352,17 @@ impl Log {
         (self.dma.draining.is_some(), self.dma.empty.len())
     }
 
-    /// Takes notice of an item that the card says it has written at a place of its window: it is in
-    /// use from now on. `None` where there can be none.
+    /// Takes notice of an item that the card says, in the ring of this partition's events, it has
+    /// written at a place of its window: it is in use from now on. `None` where there can be none.
     pub fn publish(&mut self, at: u64, len: usize) -> Option<(LogAddress, Header)> {
         let number = self.written_to(at)?;
         let at = at as usize % DMA_SEGMENT_LEN;
         let place = self.place(number, at);
         let segment = self.segment_mut(number);
         let Memory::Dma(dma) = &mut segment.memory else { return None };
-        let header = dma.publish(at, len)?;
+        // SAFETY: the caller has it from the ring, and of the segments that the card may write to
+        // none has been handed back.
+        let header = unsafe { dma.publish(at, len) }?;
         segment.live += len;
         self.live += len;
         self.dma.live += len;
@@ -412,7 +423,7 @@ impl Log {
     /// A segment has been emptied.
     pub fn release(&mut self, number: usize) {
         let segment = self.segment_mut(number);
-        debug_assert_eq!(segment.live, 0, "an item would be lost without a word");
+        assert_eq!(segment.live, 0, "an item would be lost without a word");
         segment.used = 0;
         match &mut segment.memory {
             Memory::Own(_) => self.empty.push(number),

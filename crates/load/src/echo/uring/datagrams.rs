@@ -38,6 +38,9 @@ pub struct DatagramRing {
     sent: Vec<(usize, i32)>,
     /// Slots of the last call that received.
     came: Vec<usize>,
+    /// Messages that the kernel was given to send and has not reported: none between two calls, but
+    /// where the ring itself has failed.
+    sending: usize,
 }
 
 impl DatagramRing {
@@ -58,6 +61,7 @@ impl DatagramRing {
             ready: VecDeque::with_capacity(slots.len()),
             came: Vec::with_capacity(slots.len()),
             sent: Vec::with_capacity(slots.len()),
+            sending: 0,
             slots,
             incoming: ManuallyDrop::new(incoming),
             outgoing: ManuallyDrop::new(outgoing),
@@ -65,7 +69,11 @@ impl DatagramRing {
     }
 
     /// The messages to be sent: none is the kernel's between two calls.
+    ///
+    /// # Panics
+    /// If a call that sends has failed before all were sent.
     pub fn outgoing(&mut self) -> &mut Outgoing {
+        assert_eq!(self.sending, 0, "the kernel still reads what was to be sent");
         &mut self.outgoing
     }
 
@@ -76,15 +84,22 @@ impl DatagramRing {
     }
 
     /// The bytes of a message that came.
+    ///
+    /// # Panics
+    /// If the kernel has the place, or has not sent all that went before.
     pub fn message(&mut self, at: usize) -> &mut [u8] {
+        assert!(self.slots[at] != Slot::Armed && self.sending == 0, "message {at} is the kernel's");
         self.incoming.message(at)
     }
 
     /// Hands an operation over with the next call.
-    fn push(&mut self, entry: &squeue::Entry) -> io::Result<()> {
-        // SAFETY: what the operation refers to (headers, vectors, bytes and addresses of `incoming`
-        // and `outgoing`) lives as long as this value, does not move, and is not touched until it
-        // has completed; `drop` waits for that or leaves it where it is.
+    ///
+    /// # Safety
+    /// It refers to memory of `incoming` or `outgoing` alone (headers, vectors, bytes, addresses),
+    /// which is not touched until the operation has completed.
+    unsafe fn push(&mut self, entry: &squeue::Entry) -> io::Result<()> {
+        // SAFETY: not touched, as the caller promises; both live as long as this value and do not
+        // move; `drop` waits for the operation or leaves them where they are.
         unsafe { self.operations.push(entry) }
     }
 
@@ -108,7 +123,9 @@ impl DatagramRing {
             if self.slots[at] == Slot::Idle {
                 let fd = self.operations.fd();
                 let entry = opcode::RecvMsg::new(fd, self.incoming.arm(at)).build();
-                self.push(&entry.user_data(at as u64))?;
+                // SAFETY: of `incoming`; `message` asks whether the place is armed, and `arm` is
+                // called for places that are not.
+                unsafe { self.push(&entry.user_data(at as u64)) }?;
                 self.slots[at] = Slot::Armed;
             }
         }
@@ -159,24 +176,25 @@ impl DatagramRing {
     ) -> io::Result<u64> {
         let push = |ring: &mut DatagramRing, at: usize| {
             let entry = opcode::SendMsg::new(ring.operations.fd(), header(ring, at)).build();
-            ring.push(&entry.user_data(SENT | at as u64))
+            // SAFETY: `header` has it of `incoming` or `outgoing`; `sending` keeps both from being
+            // touched until all have completed.
+            unsafe { ring.push(&entry.user_data(SENT | at as u64)) }?;
+            ring.sending += 1;
+            Ok::<_, io::Error>(())
         };
         (0..count).try_for_each(|at| push(self, at))?;
-        let (mut under_way, mut went, mut failed) = (count, 0, Ok(()));
-        while under_way > 0 {
+        let (mut went, mut failed) = (0, Ok(()));
+        while self.sending > 0 {
             self.operations.submit_and_wait()?;
             self.reap();
             while let Some((at, result)) = self.sent.pop() {
+                self.sending -= 1;
                 match -result {
                     libc::EAGAIN | libc::ENOBUFS | libc::EINTR => push(self, at)?,
                     error if error > 0 => {
                         failed = Err(io::Error::from_raw_os_error(error));
-                        under_way -= 1;
                     }
-                    _ => {
-                        went += 1;
-                        under_way -= 1;
-                    }
+                    _ => went += 1,
                 }
             }
         }

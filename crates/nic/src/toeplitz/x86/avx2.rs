@@ -7,23 +7,35 @@ use super::super::tables::{LANES, Matrices, Nibbles};
 use super::{BYTES_FROM_WORDS, COLUMN, WORDS_FROM_BYTES, column_of};
 
 /// Hashes `tuples` into `out`, which is as long.
+///
+/// # Safety
+///
+/// `N` is at least 8 and divides by 4.
 #[target_feature(enable = "avx2")]
-pub(super) fn hash_bulk<const N: usize>(nibbles: &[Nibbles], tuples: &[[u8; N]], out: &mut [u32]) {
+pub(super) unsafe fn hash_bulk<const N: usize>(
+    nibbles: &[Nibbles],
+    tuples: &[[u8; N]],
+    out: &mut [u32],
+) {
     by_groups(tuples, out, |tuples, out| {
-        // SAFETY: `by_groups` promises what `nibbles_16` asks for.
+        // SAFETY: `by_groups` promises tuples and room for 16, the caller what `N` is.
         unsafe { nibbles_16(nibbles, tuples, out) }
     });
 }
 
 /// Hashes `tuples` into `out`, which is as long.
+///
+/// # Safety
+///
+/// `N` is at least 8 and divides by 4.
 #[target_feature(enable = "avx2,gfni")]
-pub(super) fn hash_bulk_gfni<const N: usize>(
+pub(super) unsafe fn hash_bulk_gfni<const N: usize>(
     matrices: &[Matrices],
     tuples: &[[u8; N]],
     out: &mut [u32],
 ) {
     by_groups(tuples, out, |tuples, out| {
-        // SAFETY: `by_groups` promises what `gfni_16` asks for.
+        // SAFETY: `by_groups` promises tuples and room for 16, the caller what `N` is.
         unsafe { gfni_16(matrices, tuples, out) }
     });
 }
@@ -32,7 +44,8 @@ pub(super) fn hash_bulk_gfni<const N: usize>(
 ///
 /// # Safety
 ///
-/// `tuples` points to 16 tuples that may be read, `out` to room for 16 hashes.
+/// `tuples` points to 16 tuples that may be read, `out` to room for 16 hashes; `N` is at least 8
+/// and divides by 4.
 #[inline]
 #[target_feature(enable = "avx2,gfni")]
 unsafe fn gfni_16<const N: usize>(matrices: &[Matrices], tuples: *const [u8; N], out: *mut u32) {
@@ -59,7 +72,8 @@ unsafe fn gfni_16<const N: usize>(matrices: &[Matrices], tuples: *const [u8; N],
 ///
 /// # Safety
 ///
-/// `tuples` points to 16 tuples that may be read, `out` to room for 16 hashes.
+/// `tuples` points to 16 tuples that may be read, `out` to room for 16 hashes; `N` is at least 8
+/// and divides by 4.
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn nibbles_16<const N: usize>(nibbles: &[Nibbles], tuples: *const [u8; N], out: *mut u32) {
@@ -127,7 +141,8 @@ unsafe fn store_hashes([bytes_01, bytes_23]: [__m256i; 2], out: *mut u32) {
 ///
 /// # Safety
 ///
-/// `tuples` points to 16 tuples that may be read; `FIRST` is 0 or 8.
+/// `tuples` points to 16 tuples that may be read; `FIRST` is 0 or 8; `N` is at least 8 and divides
+/// by 4.
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn words<const N: usize, const FIRST: usize>(

@@ -11,27 +11,35 @@ use super::super::tables::{LANES, Matrices, Nibbles};
 use super::{BYTES_FROM_WORDS, COLUMN, WORDS_FROM_BYTES, column_of};
 
 /// Hashes `tuples` into `out`, which is as long.
+///
+/// # Safety
+///
+/// `N` is at least 8 and divides by 4.
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
-pub(super) fn hash_bulk_gfni<const N: usize>(
+pub(super) unsafe fn hash_bulk_gfni<const N: usize>(
     matrices: &[Matrices],
     tuples: &[[u8; N]],
     out: &mut [u32],
 ) {
     by_groups(tuples, out, |tuples, out| {
-        // SAFETY: `by_groups` promises what `gfni_16` asks for, and room for 16 hashes.
+        // SAFETY: `by_groups` promises tuples and room for 16, the caller what `N` is.
         unsafe { _mm512_storeu_si512(out.cast(), gfni_16::<N>(matrices, tuples)) }
     });
 }
 
 /// Hashes `tuples` into `out`, which is as long.
+///
+/// # Safety
+///
+/// `N` is at least 8 and divides by 4.
 #[target_feature(enable = "avx512f,avx512bw")]
-pub(super) fn hash_bulk_bw<const N: usize>(
+pub(super) unsafe fn hash_bulk_bw<const N: usize>(
     nibbles: &[Nibbles],
     tuples: &[[u8; N]],
     out: &mut [u32],
 ) {
     by_groups(tuples, out, |tuples, out| {
-        // SAFETY: `by_groups` promises what `nibbles_16` asks for, and room for 16 hashes.
+        // SAFETY: `by_groups` promises tuples and room for 16, the caller what `N` is.
         unsafe { _mm512_storeu_si512(out.cast(), nibbles_16::<N>(nibbles, tuples)) }
     });
 }
@@ -40,7 +48,7 @@ pub(super) fn hash_bulk_bw<const N: usize>(
 ///
 /// # Safety
 ///
-/// `tuples` points to 16 tuples that may be read.
+/// `tuples` points to 16 tuples that may be read; `N` is at least 8 and divides by 4.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,gfni")]
 unsafe fn gfni_16<const N: usize>(matrices: &[Matrices], tuples: *const [u8; N]) -> __m512i {
@@ -62,7 +70,7 @@ unsafe fn gfni_16<const N: usize>(matrices: &[Matrices], tuples: *const [u8; N])
 ///
 /// # Safety
 ///
-/// `tuples` points to 16 tuples that may be read.
+/// `tuples` points to 16 tuples that may be read; `N` is at least 8 and divides by 4.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 unsafe fn nibbles_16<const N: usize>(nibbles: &[Nibbles], tuples: *const [u8; N]) -> __m512i {
@@ -105,7 +113,7 @@ fn gather_lanes(acc: [__m512i; LANES]) -> __m512i {
 ///
 /// # Safety
 ///
-/// `tuples` points to 16 tuples that may be read.
+/// `tuples` points to 16 tuples that may be read; `N` is at least 8 and divides by 4.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 unsafe fn rows_vbmi<const N: usize>(tuples: *const [u8; N], column: usize) -> [__m512i; COLUMN] {
@@ -136,7 +144,7 @@ unsafe fn rows_vbmi<const N: usize>(tuples: *const [u8; N], column: usize) -> [_
 ///
 /// # Safety
 ///
-/// `tuples` points to 16 tuples that may be read.
+/// `tuples` points to 16 tuples that may be read; `N` is at least 8 and divides by 4.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 unsafe fn words<const N: usize>(tuples: *const [u8; N], column: usize) -> [__m512i; COLUMN] {
@@ -166,7 +174,8 @@ unsafe fn words<const N: usize>(tuples: *const [u8; N], column: usize) -> [__m51
 ///
 /// # Safety
 ///
-/// `tuples` points to 16 tuples that may be read; `first` is at most 3.
+/// `tuples` points to 16 tuples that may be read; `first` is at most 3; `N` is at least 8 and
+/// divides by 4.
 #[inline]
 #[target_feature(enable = "avx512f")]
 unsafe fn quad<const N: usize>(tuples: *const [u8; N], column: usize, first: usize) -> __m512i {

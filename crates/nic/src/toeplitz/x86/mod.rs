@@ -25,9 +25,13 @@ pub(super) fn has_avx512_gfni() -> bool {
         && std::is_x86_feature_detected!("gfni")
 }
 
-/// Hashes `tuples` into `out`, which is as long, on a path that is available; `N` is at least 8,
-/// divides by 4 and is within the key's reach.
-pub(super) fn hash_bulk<const N: usize>(
+/// Hashes `tuples` into `out`, which is as long; `N` is within the key's reach.
+///
+/// # Safety
+///
+/// This processor can run the path ([`HashPath::is_available`]); `N` is at least 8 and divides by
+/// 4.
+pub(super) unsafe fn hash_bulk<const N: usize>(
     path: HashPath,
     tables: &Tables,
     tuples: &[[u8; N]],
@@ -35,13 +39,13 @@ pub(super) fn hash_bulk<const N: usize>(
 ) {
     debug_assert!(path.is_available());
     match path {
-        // SAFETY: the caller's path is available, so the processor has GFNI, VBMI, BW and F.
+        // SAFETY: `N` as promised; the path is available: the processor has GFNI, VBMI, BW and F.
         HashPath::Avx512Gfni => unsafe { avx512::hash_bulk_gfni(&tables.matrices, tuples, out) },
-        // SAFETY: the caller's path is available, so the processor has AVX-512 BW and F.
+        // SAFETY: `N` as promised; the path is available: the processor has AVX-512 BW and F.
         HashPath::Avx512 => unsafe { avx512::hash_bulk_bw(&tables.nibbles, tuples, out) },
-        // SAFETY: the caller's path is available, so the processor has GFNI and AVX2.
+        // SAFETY: `N` as promised; the path is available: the processor has GFNI and AVX2.
         HashPath::Avx2Gfni => unsafe { avx2::hash_bulk_gfni(&tables.matrices, tuples, out) },
-        // SAFETY: the caller's path is available, so the processor has AVX2.
+        // SAFETY: `N` as promised; the path is available: the processor has AVX2.
         _ => unsafe { avx2::hash_bulk(&tables.nibbles, tuples, out) },
     }
 }
