@@ -38,7 +38,8 @@ fn the_readme_names_the_devices_that_the_experiments_have() {
         .collect();
     assert_eq!(of_readme(), listed);
     let said = run(niclab(&["list"]));
-    for (name, devices) in experiments::list().unwrap().into_iter().map(|of| (of.name, of.devices)) {
+    for (name, devices) in experiments::list().unwrap().into_iter().map(|of| (of.name, of.devices))
+    {
         let part = said.out.split(&format!("\n  {name}: ")).nth(1).unwrap();
         let on = format!("    on {}", devices.join(", "));
         assert_eq!(part.lines().nth(1), Some(on.as_str()), "{name}");
