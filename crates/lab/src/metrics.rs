@@ -1,7 +1,7 @@
 //! The metrics of trials, as tables: what each is called, its unit, which way of it is better, and
 //! what it says.
 //!
-//! An experiment has a table for each of its trials ([`TrialMetrics`]). Summary, `compare` and the
+//! An experiment has a table for each of its trials (`TrialMetrics`). Summary, `compare` and the
 //! docs take from it what they need to know of a metric. Tests hold every sample of a simulated
 //! device to the tables. This file has what the trials of several experiments measure.
 

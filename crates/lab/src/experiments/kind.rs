@@ -19,7 +19,7 @@ impl Kind {
 
     /// All kinds, in the order of the registry.
     pub(crate) fn all() -> impl Iterator<Item = Kind> + Clone {
-        ALL.into_iter().map(Kind)
+        ALL.iter().copied().map(Kind)
     }
 
     /// What the lab knows of it.

@@ -1,8 +1,8 @@
 //! Experiments: one folder each, what the rest of the lab knows of one, and the list of them all.
 //!
-//! [`Experiment`] is all that runner, summary, compare, estimate and the command line know of an
-//! experiment. [`ALL`] is the one place that names them. A folder that serves several built-in
-//! experiments, such as [`echo`], has one implementation, and an experiment for each of its files
+//! `Experiment` is all that runner, summary, compare, estimate and the command line know of an
+//! experiment. `ALL` is the one place that names them. A folder that serves several built-in
+//! experiments, such as `echo`, has one implementation, and an experiment for each of its files
 //! in `experiments/`.
 
 pub(crate) mod application;
@@ -39,7 +39,7 @@ pub use kind::Kind;
 
 /// The registry, a line for each implementation; their experiments follow one another in the order
 /// in which a run without names measures them.
-static ALL: [&dyn Experiment; 15] = [
+static ALL: &[&dyn Experiment] = &[
     &occupancy::Occupancy,
     &update_batch::UpdateBatch,
     &update_rate::UpdateRate,
@@ -177,7 +177,7 @@ pub(crate) fn trial(name: &str) -> Option<&'static TrialMetrics> {
 
 /// The tables of all experiments, by the names of those that have them.
 pub(crate) fn tables() -> impl Iterator<Item = (String, &'static [TrialMetrics])> {
-    ALL.into_iter().map(|of| {
+    ALL.iter().map(|of| {
         let names = of.built_in().iter().map(|one| format!("`{}`", one.name));
         (names.collect::<Vec<_>>().join(", "), of.trials())
     })
@@ -288,7 +288,7 @@ pub struct Listing {
 /// The built-in experiments, in the order in which a run without names measures them all, each with
 /// its implementation.
 fn registered() -> impl Iterator<Item = (&'static dyn Experiment, &'static BuiltIn)> {
-    ALL.into_iter().flat_map(|of| of.built_in().iter().map(move |one| (of, one)))
+    ALL.iter().flat_map(|of| of.built_in().iter().map(move |one| (*of, one)))
 }
 
 /// Names of the built-in experiments: a run without names measures all of them.

@@ -33,11 +33,11 @@ pub(crate) struct Shown {
     pub pps: f64,
     /// The generator set it.
     pub is_generator_limited: bool,
-    /// [`RING_MISSED`], 0 where nobody counts.
+    /// `RING_MISSED`, 0 where nobody counts.
     pub ring_missed: f64,
-    /// [`EARLY_MISSED`], 0 where nobody counts.
+    /// `EARLY_MISSED`, 0 where nobody counts.
     pub early_missed: f64,
-    /// [`IDLE`], where it is known.
+    /// `IDLE`, where it is known.
     pub idle: Option<f64>,
 }
 

@@ -10,7 +10,7 @@ pub(crate) mod trials;
 use niclab_device::Load;
 use niclab_result::{Figure, Finding, Sample, Table};
 
-use self::metrics::{HASH_SHARES, hash_shares, put_spread};
+use self::metrics::{HASH_SHARES, hash_shares, put_queues};
 use super::{Axes, BuiltIn, Experiment, LINUX, MODEL, Offered, built_in};
 use crate::metrics::TrialMetrics;
 use crate::runner::json;
@@ -20,7 +20,7 @@ use crate::summary::Results;
 /// Flows whose hashes are computed a second, once by the lab and once by a model.
 const SHARES_PER_S: f64 = 2_000_000.0;
 
-/// See the module.
+/// What the lab knows of it.
 pub(crate) struct HashSkew;
 
 impl Experiment for HashSkew {
@@ -46,7 +46,7 @@ impl Experiment for HashSkew {
         let told = offered.rss.zip(offered.setup);
         let shares = told.and_then(|(rss, setup)| hash_shares(rss, setup, load));
         let shares = shares.unwrap_or_default();
-        put_spread(&mut sample.metrics, observation, load, &shares);
+        put_queues(&mut sample.metrics, observation, load, &shares);
         sample.counters[HASH_SHARES] = json(&shares);
     }
 

@@ -10,7 +10,7 @@ use crate::values::Values;
 /// A product of axes of queues, and of flows that the hash spreads over them.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct SpreadSweep {
+pub struct RssSweep {
     /// Receive queues.
     pub queues: Values,
     /// Cores that poll them, never more than queues; `each`: one a queue.
@@ -24,7 +24,7 @@ pub struct SpreadSweep {
     pub frame: Values,
 }
 
-impl SpreadSweep {
+impl RssSweep {
     pub(crate) fn axis(&mut self, name: &str) -> Option<&mut Values> {
         match name {
             "queues" => Some(&mut self.queues),
@@ -52,7 +52,7 @@ parts! {
     /// What its grids have.
     pub(crate) struct Parts {
         /// Over how many queues flows are spread.
-        spread: SpreadSweep,
+        spread: RssSweep,
     }
 
     fn set(&mut self, axis: &str, values: &Values) -> Result<(), SpecError> {
@@ -61,6 +61,6 @@ parts! {
     }
 
     fn plan(&self, resolver: &mut Resolver<'_>) -> Result<(), SpecError> {
-        resolver.add_spreads(&self.spread)
+        resolver.add_rss(&self.spread)
     }
 }

@@ -7,7 +7,7 @@ use niclab_packet::size::FrameSizes;
 use niclab_result::{Finding, Summary};
 
 use super::*;
-use crate::experiments::hash_skew::metrics::{hash_shares, put_spread};
+use crate::experiments::hash_skew::metrics::{hash_shares, put_queues};
 use crate::measure::Metrics;
 use crate::spec::GridName;
 use crate::validation::measure;
@@ -36,7 +36,7 @@ fn metrics(queues: &[(u64, u64)], hashed: &[f64]) -> Vec<(String, f64)> {
     let queues = queues.iter().map(of).collect();
     let device = Some(PortCounters { queues, ..PortCounters::default() });
     let mut metrics = Metrics::new();
-    put_spread(&mut metrics, &Observation { device, ..Observation::default() }, &load(), hashed);
+    put_queues(&mut metrics, &Observation { device, ..Observation::default() }, &load(), hashed);
     metrics.into_iter().map(|(name, quantity)| (name, quantity.value)).collect()
 }
 
@@ -79,7 +79,7 @@ fn what_nobody_can_tell_is_not_told() {
     assert_eq!(metrics(&[(500, 0)], &[]), single);
     assert_eq!(metrics(&[(0, 0), (0, 0)], &[0.5, 0.5]), []);
     let mut none = Metrics::new();
-    put_spread(&mut none, &Observation::default(), &load(), &[0.5, 0.5]);
+    put_queues(&mut none, &Observation::default(), &load(), &[0.5, 0.5]);
     assert!(none.is_empty());
 }
 
@@ -93,10 +93,10 @@ fn the_flows_of_a_trace_nobody_knows() {
     assert_eq!(hash_shares(&rss, &setup, &trace), None);
 }
 
-fn sweep(queues: &str, cores: &str, zipf: &str) -> SpreadSweep {
+fn sweep(queues: &str, cores: &str, zipf: &str) -> RssSweep {
     let [queues, cores, flows, zipf, frame] =
         [queues, cores, "10", zipf, "64"].map(|text| Values::parse(text).unwrap());
-    SpreadSweep { queues, cores, flows, zipf, frame }
+    RssSweep { queues, cores, flows, zipf, frame }
 }
 
 #[test]

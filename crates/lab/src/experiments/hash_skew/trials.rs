@@ -13,7 +13,7 @@ use niclab_packet::limits::FLOWS_MAX;
 use niclab_result::{Coordinate, Point};
 
 use super::metrics::SPREAD;
-use super::spec::SpreadSweep;
+use super::spec::RssSweep;
 use crate::axes::{QUEUES_MAX, at_axes, cores, exponents, numbers};
 use crate::flows;
 use crate::place::Place;
@@ -25,7 +25,7 @@ pub(crate) const TRACE: &str = "trace";
 
 /// Queues, and the flows that are spread over them.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Spread {
+pub struct RssPoint {
     /// Receive queues.
     pub queues: u32,
     /// Cores that poll them, at most as many.
@@ -37,13 +37,13 @@ pub struct Spread {
 }
 
 /// All places of a sweep: the product of its axes.
-pub fn places(sweep: &SpreadSweep) -> Result<Vec<Spread>, SpecError> {
+pub fn places(sweep: &RssSweep) -> Result<Vec<RssPoint>, SpecError> {
     let mut all = Vec::new();
     for queues in numbers("queues", &sweep.queues, 1, QUEUES_MAX)? {
         for cores in cores(&sweep.cores, queues)? {
             for flows in numbers("flows", &sweep.flows, 1, FLOWS_MAX)? {
                 for zipf in exponents(&sweep.zipf)? {
-                    all.push(Spread { queues, cores, flows, zipf: Some(zipf) });
+                    all.push(RssPoint { queues, cores, flows, zipf: Some(zipf) });
                 }
             }
         }
@@ -51,7 +51,7 @@ pub fn places(sweep: &SpreadSweep) -> Result<Vec<Spread>, SpecError> {
     Ok(all)
 }
 
-impl Spread {
+impl RssPoint {
     fn point(&self) -> Point {
         let number = |value: u32| Coordinate::Number(f64::from(value));
         at_axes([
@@ -73,23 +73,23 @@ impl Spread {
 
 impl Resolver<'_> {
     /// A trial at full load at each place. A trace brings its own flows.
-    pub fn add_spreads(&mut self, sweeps: &[SpreadSweep]) -> Result<(), SpecError> {
+    pub fn add_rss(&mut self, sweeps: &[RssSweep]) -> Result<(), SpecError> {
         let of_trace = self.overrides.trace.as_ref().map(|trace| trace.frames.flows);
         for sweep in sweeps {
             for spread in places(sweep)? {
                 let spread = match of_trace {
-                    Some(flows) => Spread { flows, zipf: None, ..spread },
+                    Some(flows) => RssPoint { flows, zipf: None, ..spread },
                     None => spread,
                 };
                 for frame in self.frames(&sweep.frame) {
-                    self.add_spread(&spread, &frame)?;
+                    self.add_place(&spread, &frame)?;
                 }
             }
         }
         Ok(())
     }
 
-    fn add_spread(&mut self, spread: &Spread, frame: &Coordinate) -> Result<(), SpecError> {
+    fn add_place(&mut self, spread: &RssPoint, frame: &Coordinate) -> Result<(), SpecError> {
         let (groups, rules, match_percent, hits) = (0, 0, 0, Hits::Flows);
         let place = Place { groups, rules, match_percent, hits, flows: spread.flows };
         let (queues, cores) = (spread.queues as u16, spread.cores as u16);

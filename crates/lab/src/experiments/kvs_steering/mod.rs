@@ -24,7 +24,7 @@ const REQUESTS_S: f64 = 0.1;
 /// Items that are put into a store, a second.
 const ITEMS_PER_S: f64 = 1_500_000.0;
 
-/// See the module.
+/// What the lab knows of it.
 pub(crate) struct KvsSteering;
 
 impl Experiment for KvsSteering {

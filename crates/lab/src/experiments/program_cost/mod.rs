@@ -21,7 +21,7 @@ use crate::runner::json;
 use crate::spec::{Spec, read};
 use crate::summary::Results;
 
-/// See the module.
+/// What the lab knows of it.
 pub(crate) struct ProgramCost;
 
 impl Experiment for ProgramCost {

@@ -68,7 +68,7 @@ const IN_USE_MIN: f64 = 0.01;
 /// | `reaction_ns`, `_last` | from the step up to the first answer, and to the last in the step |
 /// | `used_cores_before`, `_step`, `_behind` | cores in use in each third, on average |
 /// | `cpu_cores_before`, `_step`, `_behind` | processor time of all cores, by time |
-pub(crate) fn put_respread(metrics: &mut Metrics, o: &Observation, seen: &Seen) {
+pub(crate) fn put_rss_change(metrics: &mut Metrics, o: &Observation, seen: &Seen) {
     put(metrics, "respreads", seen.changes as f64, "changes");
     put(metrics, "held_drop_frames", seen.held_drops as f64, "frames");
     put(metrics, "answers", seen.answers.len() as f64, "changes");

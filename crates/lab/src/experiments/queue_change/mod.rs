@@ -10,7 +10,7 @@ pub(crate) mod trials;
 use niclab_device::{About, Place, Plan};
 use niclab_result::{Figure, Finding, Sample, Table};
 
-use self::metrics::put_respread;
+use self::metrics::put_rss_change;
 use self::trials::of_repeat;
 use super::{Axes, BuiltIn, Experiment, Offered, built_in};
 use crate::metrics::TrialMetrics;
@@ -18,7 +18,7 @@ use crate::runner::json;
 use crate::spec::{Spec, read};
 use crate::summary::Results;
 
-/// See the module.
+/// What the lab knows of it.
 pub(crate) struct QueueChange;
 
 impl Experiment for QueueChange {
@@ -41,7 +41,7 @@ impl Experiment for QueueChange {
 
     fn offered(&self, offered: &Offered<'_>, sample: &mut Sample) {
         if let Some(seen) = &offered.observation.respread {
-            put_respread(&mut sample.metrics, offered.observation, seen);
+            put_rss_change(&mut sample.metrics, offered.observation, seen);
             sample.control = json(seen);
         }
     }

@@ -10,12 +10,12 @@ use crate::values::Values;
 /// A product of axes of changes to how frames are spread over queues while they flow.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct RespreadSweep {
+pub struct RssChangeSweep {
     /// What is changed: `none`, `entries`, `queues`, `key`, `function`, `fields`, `any`.
     #[serde(default = "none")]
     pub change: Values,
     /// Changes a second.
-    #[serde(default = "respreads_default")]
+    #[serde(default = "changes_per_s")]
     pub per_s: Values,
     /// What the device does about a queue that fills: `none`, `moves`, `save-cores`, `keys`.
     #[serde(default = "none")]
@@ -46,7 +46,7 @@ pub struct RespreadSweep {
     pub duration_ms: Option<u64>,
 }
 
-impl RespreadSweep {
+impl RssChangeSweep {
     pub(crate) fn axis(&mut self, name: &str) -> Option<&mut Values> {
         match name {
             "change" => Some(&mut self.change),
@@ -65,7 +65,7 @@ impl RespreadSweep {
     }
 }
 
-fn respreads_default() -> Values {
+fn changes_per_s() -> Values {
     Values::number(100)
 }
 
@@ -90,7 +90,7 @@ parts! {
     /// What its grids have.
     pub(crate) struct Parts {
         /// What of RSS changes while frames flow.
-        respread: RespreadSweep,
+        respread: RssChangeSweep,
     }
 
     fn set(&mut self, axis: &str, values: &Values) -> Result<(), SpecError> {
@@ -112,6 +112,6 @@ parts! {
     }
 
     fn plan(&self, resolver: &mut Resolver<'_>) -> Result<(), SpecError> {
-        resolver.add_respreads(&self.respread)
+        resolver.add_rss_changes(&self.respread)
     }
 }

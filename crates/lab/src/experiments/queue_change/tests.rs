@@ -6,7 +6,7 @@ use niclab_result::Summary;
 
 use super::*;
 use crate::experiments::queue_change::metrics::{
-    LOOK, REACTION, REACTION_LAST, SETTLED, THIRDS, put_respread,
+    LOOK, REACTION, REACTION_LAST, SETTLED, THIRDS, put_rss_change,
 };
 use crate::run::step;
 use crate::simulated::cell_at;
@@ -37,7 +37,7 @@ fn seen() -> Seen {
 fn a_sample_tells_of_each_third_and_of_the_answers_to_the_step() {
     let mut metrics = measure::Metrics::new();
     let o = Observation { duration_ns: 900, ..Observation::default() };
-    put_respread(&mut metrics, &o, &seen());
+    put_rss_change(&mut metrics, &o, &seen());
     let value = |name: &str| metrics[name].value;
     assert_eq!(
         (value("respreads"), value("held_drop_frames"), value("answers")),
@@ -57,20 +57,20 @@ fn a_sample_tells_of_each_third_and_of_the_answers_to_the_step() {
 fn without_changes_and_answers_there_is_neither_time_nor_reaction() {
     let mut metrics = measure::Metrics::new();
     let o = Observation { duration_ns: 900, ..Observation::default() };
-    put_respread(&mut metrics, &o, &Seen::default());
+    put_rss_change(&mut metrics, &o, &Seen::default());
     assert!(!metrics.contains_key(SETTLED) && !metrics.contains_key(REACTION));
     assert!(!metrics.contains_key("cpu_cores_step"), "no stretch was seen");
     let mut late = seen();
     late.answers.retain(|answer| answer.at_ns < 300 || answer.at_ns >= 600);
     let mut metrics = measure::Metrics::new();
-    put_respread(&mut metrics, &o, &late);
+    put_rss_change(&mut metrics, &o, &late);
     assert!(!metrics.contains_key(REACTION), "no answer fell into the step");
 }
 
 #[test]
 fn a_step_is_the_middle_third() {
     assert_eq!(step(900), (300, 600));
-    let place = |step| Respread {
+    let place = |step| RssChange {
         change: None,
         per_s: 1,
         answer: None,

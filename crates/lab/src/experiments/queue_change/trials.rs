@@ -9,7 +9,7 @@ use niclab_packet::limits::FLOWS_MAX;
 use niclab_result::{Coordinate, Point};
 
 use super::metrics::RESPREAD;
-use super::spec::RespreadSweep;
+use super::spec::RssChangeSweep;
 use crate::axes::{QUEUES_MAX, at_axes, cores, exponents, name_of, numbers, words};
 use crate::flows;
 use crate::place::Place;
@@ -44,7 +44,7 @@ pub(crate) const ANSWERS: [(&str, Option<Answering>); 4] = [
 
 /// What is changed, or answered, under which load.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Respread {
+pub struct RssChange {
     /// What is changed.
     pub change: Option<Respreading>,
     /// Changes a second.
@@ -68,7 +68,7 @@ pub struct Respread {
 }
 
 /// All places of a sweep: the product of its axes.
-pub fn places(sweep: &RespreadSweep) -> Result<Vec<Respread>, SpecError> {
+pub fn places(sweep: &RssChangeSweep) -> Result<Vec<RssChange>, SpecError> {
     let queues = numbers("queues", &sweep.queues, 1, QUEUES_MAX)?;
     let mut shapes = Vec::new();
     for queues in queues {
@@ -91,7 +91,7 @@ pub fn places(sweep: &RespreadSweep) -> Result<Vec<Respread>, SpecError> {
         for per_s in numbers("per_s", &sweep.per_s, 1, PER_S_MAX)? {
             for answer in words("answer", &sweep.answer, &ANSWERS)? {
                 for (pps, step, work_ns) in loads.iter().copied() {
-                    let of = |(queues, cores, flows, zipf)| Respread {
+                    let of = |(queues, cores, flows, zipf)| RssChange {
                         change,
                         per_s,
                         answer,
@@ -119,7 +119,7 @@ pub(crate) fn of_repeat(plan: &Plan, repeat: u32) -> Option<Plan> {
     Some(Plan::Spread(SpreadPlan { seed, ..*plan }))
 }
 
-impl Respread {
+impl RssChange {
     fn point(&self, frame: &Coordinate) -> Point {
         let number = |value: u32| Coordinate::Number(f64::from(value));
         let word = |word: &str| Coordinate::Word(word.to_owned());
@@ -157,21 +157,21 @@ impl Respread {
 
 impl Resolver<'_> {
     /// A trial at its rate at each place.
-    pub fn add_respreads(&mut self, sweeps: &[RespreadSweep]) -> Result<(), SpecError> {
+    pub fn add_rss_changes(&mut self, sweeps: &[RssChangeSweep]) -> Result<(), SpecError> {
         for sweep in sweeps {
             let duration_ns = sweep.duration_ms.unwrap_or(self.grid.duration_ms) * 1_000_000;
             for respread in places(sweep)? {
                 for frame in self.frames(&sweep.frame) {
-                    self.add_respread(&respread, &frame, duration_ns)?;
+                    self.add_rss_change(&respread, &frame, duration_ns)?;
                 }
             }
         }
         Ok(())
     }
 
-    fn add_respread(
+    fn add_rss_change(
         &mut self,
-        of: &Respread,
+        of: &RssChange,
         frame: &Coordinate,
         duration_ns: u64,
     ) -> Result<(), SpecError> {

@@ -16,7 +16,7 @@ use crate::metrics::TrialMetrics;
 use crate::spec::{Spec, read};
 use crate::summary::Results;
 
-/// See the module.
+/// What the lab knows of it.
 pub(crate) struct QueueScaling;
 
 impl Experiment for QueueScaling {

@@ -9,13 +9,13 @@ pub(crate) mod trials;
 
 use niclab_result::{Figure, Finding, Sample, Table};
 
-use self::metrics::put_effects;
+use self::metrics::{EFFECT, put_effects};
 use super::{Axes, BuiltIn, Experiment, LINUX, MODEL, Offered, built_in};
 use crate::metrics::TrialMetrics;
 use crate::spec::{Spec, read};
 use crate::summary::Results;
 
-/// See the module.
+/// What the lab knows of it.
 pub(crate) struct RuleRate;
 
 impl Experiment for RuleRate {
@@ -33,7 +33,7 @@ impl Experiment for RuleRate {
     }
 
     fn offered(&self, offered: &Offered<'_>, sample: &mut Sample) {
-        if offered.trial == "effect" {
+        if offered.trial == EFFECT.name() {
             put_effects(&mut sample.metrics, offered.observation);
         }
     }

@@ -10,7 +10,7 @@ use crate::values::Values;
 /// A product of axes of rules that are created, and destroyed again, without packets.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct InsertionSweep {
+pub struct RuleRateSweep {
     /// The group that they go to, empty before.
     pub group: Values,
     /// Rules.
@@ -27,7 +27,7 @@ pub struct InsertionSweep {
     pub threads: Values,
 }
 
-impl InsertionSweep {
+impl RuleRateSweep {
     pub(crate) fn axis(&mut self, name: &str) -> Option<&mut Values> {
         match name {
             "group" => Some(&mut self.group),
@@ -92,7 +92,7 @@ parts! {
     /// What its grids have.
     pub(crate) struct Parts {
         /// Which rules to create and destroy.
-        insertion: InsertionSweep,
+        insertion: RuleRateSweep,
         /// When rules take effect.
         effect: EffectSweep,
     }
@@ -104,7 +104,7 @@ parts! {
     }
 
     fn plan(&self, resolver: &mut Resolver<'_>) -> Result<(), SpecError> {
-        resolver.add_insertions(&self.insertion)?;
+        resolver.add_created(&self.insertion)?;
         resolver.add_effects(&self.effect)
     }
 }

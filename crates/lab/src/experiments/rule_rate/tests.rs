@@ -252,7 +252,7 @@ fn values_out_of_range_are_refused_with_what_would_be_right() {
         .of::<crate::experiments::rule_rate::spec::Parts>()
         .insertion[0]
         .clone();
-    let refused = |change: fn(&mut InsertionSweep), reason: &str| {
+    let refused = |change: fn(&mut RuleRateSweep), reason: &str| {
         let mut sweep = sweep.clone();
         change(&mut sweep);
         let error = places(&sweep).unwrap_err().to_string();

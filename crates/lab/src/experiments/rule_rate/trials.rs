@@ -8,7 +8,7 @@ use niclab_device::{
 use niclab_result::{Coordinate, Point};
 
 use super::metrics::{EFFECT, INSERT};
-use super::spec::{EffectSweep, InsertionSweep};
+use super::spec::{EffectSweep, RuleRateSweep};
 use crate::axes::{CALLS, CORES, at_axes, name_of, numbers, standing, words};
 use crate::flows;
 use crate::place::{PRIORITY_RULES, Place, RULES_MAX};
@@ -37,7 +37,7 @@ const NOTHING: Place = Place { groups: 0, rules: 0, match_percent: 0, hits: Hits
 
 /// Rules that are created and destroyed.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Insertion {
+pub struct CreatedRules {
     /// The group that they go to.
     pub group: u32,
     /// How many.
@@ -53,15 +53,15 @@ pub struct Insertion {
 }
 
 /// All insertions of a sweep: the product of its axes.
-pub fn places(sweep: &InsertionSweep) -> Result<Vec<Insertion>, SpecError> {
-    let mut all: Vec<Insertion> = Vec::new();
+pub fn places(sweep: &RuleRateSweep) -> Result<Vec<CreatedRules>, SpecError> {
+    let mut all: Vec<CreatedRules> = Vec::new();
     for group in numbers("group", &sweep.group, 0, 1)? {
         for stack in words("stack", &sweep.stack, &Stack::ALL)? {
             for actions in words("actions", &sweep.actions, &ACTIONS)? {
                 for calls in words("calls", &sweep.calls, &CALLS)? {
                     for rules in numbers("rules", &sweep.rules, 1, RULES_MAX)? {
                         let threads = None;
-                        all.push(Insertion { group, rules, stack, actions, calls, threads });
+                        all.push(CreatedRules { group, rules, stack, actions, calls, threads });
                     }
                 }
             }
@@ -72,12 +72,12 @@ pub fn places(sweep: &InsertionSweep) -> Result<Vec<Insertion>, SpecError> {
         return Ok(all);
     }
     // Control threads have a queue each: there are no other calls.
-    let of = |threads| all.iter().map(move |one| Insertion { threads: Some(threads), ..*one });
+    let of = |threads| all.iter().map(move |one| CreatedRules { threads: Some(threads), ..*one });
     let all = threads.into_iter().flat_map(of);
     Ok(all.filter(|insertion| insertion.calls == Calls::Queue).collect())
 }
 
-impl Insertion {
+impl CreatedRules {
     fn point(&self) -> Point {
         let number = |value: u32| Coordinate::Number(f64::from(value));
         let word = |word: &str| Coordinate::Word(word.to_owned());
@@ -188,7 +188,7 @@ impl Effect {
 
 impl Resolver<'_> {
     /// The rules that are created and destroyed.
-    pub fn add_insertions(&mut self, sweeps: &[InsertionSweep]) -> Result<(), SpecError> {
+    pub fn add_created(&mut self, sweeps: &[RuleRateSweep]) -> Result<(), SpecError> {
         for insertion in sweeps.iter().map(places) {
             for insertion in insertion? {
                 let setup = self.setup(&NOTHING, &Coordinate::Number(64.0));

@@ -9,6 +9,7 @@ pub(crate) mod trials;
 
 use niclab_result::{Figure, Finding, Sample, Table};
 
+use self::metrics::CHANGE;
 use super::{Axes, BuiltIn, Experiment, MODEL, Offered, built_in};
 use crate::matched::put_met;
 use crate::metrics::TrialMetrics;
@@ -16,7 +17,7 @@ use crate::spec::{Spec, read};
 use crate::summary::Results;
 use crate::windows;
 
-/// See the module.
+/// What the lab knows of it.
 pub(crate) struct RuleUpdate;
 
 impl Experiment for RuleUpdate {
@@ -34,7 +35,7 @@ impl Experiment for RuleUpdate {
     }
 
     fn offered(&self, offered: &Offered<'_>, sample: &mut Sample) {
-        if offered.trial == "change" {
+        if offered.trial == CHANGE.name() {
             windows::put_windows(&mut sample.metrics, offered.observation);
             if offered.is_generated {
                 put_met(&mut sample.metrics, offered.observation);

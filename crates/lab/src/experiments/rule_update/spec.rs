@@ -10,7 +10,7 @@ use crate::values::Values;
 /// A product of axes of rules that are changed, all of them once.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ChangeSweep {
+pub struct RuleUpdateSweep {
     /// The group that they stand in, 0 or 1.
     pub group: Values,
     /// Rules, each of a flow of the traffic.
@@ -34,7 +34,7 @@ pub struct ChangeSweep {
     pub after_ms: u64,
 }
 
-impl ChangeSweep {
+impl RuleUpdateSweep {
     pub(crate) fn axis(&mut self, name: &str) -> Option<&mut Values> {
         match name {
             "group" => Some(&mut self.group),
@@ -70,7 +70,7 @@ parts! {
     /// What its grids have.
     pub(crate) struct Parts {
         /// Which changes to measure.
-        change: ChangeSweep,
+        change: RuleUpdateSweep,
     }
 
     fn set(&mut self, axis: &str, values: &Values) -> Result<(), SpecError> {

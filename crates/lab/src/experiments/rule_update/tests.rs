@@ -130,7 +130,7 @@ fn values_out_of_range_are_refused_with_what_would_be_right() {
         .of::<crate::experiments::rule_update::spec::Parts>()
         .change[0]
         .clone();
-    let refused = |edit: fn(&mut ChangeSweep), reason: &str| {
+    let refused = |edit: fn(&mut RuleUpdateSweep), reason: &str| {
         let mut sweep = sweep.clone();
         edit(&mut sweep);
         let error = places(&sweep).unwrap_err().to_string();

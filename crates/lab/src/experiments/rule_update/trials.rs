@@ -15,7 +15,7 @@ use niclab_packet::limits::FLOWS_MAX;
 use niclab_result::{Coordinate, Point};
 
 use super::metrics::CHANGE;
-use super::spec::ChangeSweep;
+use super::spec::RuleUpdateSweep;
 use crate::axes::{CALLS, CORES, at_axes, name_of, numbers, slice_at, slices, standing, words};
 use crate::flows;
 use crate::matched::{NEW, OLD, to_change};
@@ -69,7 +69,7 @@ pub struct Change {
 
 /// All changes of a sweep: the product of its axes. What is not there is not asked for: without
 /// packets there is no core to share and no burst to wait for.
-pub fn places(sweep: &ChangeSweep) -> Result<Vec<Change>, SpecError> {
+pub fn places(sweep: &RuleUpdateSweep) -> Result<Vec<Change>, SpecError> {
     let mut all: Vec<Change> = Vec::new();
     let cores = words("core", &sweep.core, &CORES)?;
     let slices = slices(&sweep.slice)?;
@@ -159,7 +159,7 @@ impl Change {
 
 impl Resolver<'_> {
     /// Each change, without packets or at a share of the maximum of the rules as they stand.
-    pub fn add_changes(&mut self, sweeps: &[ChangeSweep]) -> Result<(), SpecError> {
+    pub fn add_changes(&mut self, sweeps: &[RuleUpdateSweep]) -> Result<(), SpecError> {
         for sweep in sweeps {
             let before_ns = sweep.before_ms * 1_000_000;
             let duration_ns = before_ns + sweep.after_ms * 1_000_000;

@@ -20,7 +20,7 @@ use crate::runner::json;
 use crate::spec::{Spec, read};
 use crate::summary::Results;
 
-/// See the module.
+/// What the lab knows of it.
 pub(crate) struct Stream;
 
 impl Experiment for Stream {

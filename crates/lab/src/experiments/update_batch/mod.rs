@@ -9,14 +9,15 @@ pub(crate) mod trials;
 
 use niclab_result::{Figure, Finding, Sample, Table};
 
+use self::metrics::{BATCH, REST};
 use super::{Axes, BuiltIn, Experiment, MODEL, Offered, built_in};
 use crate::matched::put_met;
 use crate::metrics::TrialMetrics;
-use crate::spec::{Spec, read};
+use crate::spec::{Spec, TrialKind, read};
 use crate::summary::Results;
 use crate::windows;
 
-/// See the module.
+/// What the lab knows of it.
 pub(crate) struct UpdateBatch;
 
 impl Experiment for UpdateBatch {
@@ -34,7 +35,7 @@ impl Experiment for UpdateBatch {
     }
 
     fn offered(&self, offered: &Offered<'_>, sample: &mut Sample) {
-        if ["rest", "batch"].contains(&offered.trial) {
+        if [BATCH, REST].map(TrialKind::name).contains(&offered.trial) {
             windows::put_windows(&mut sample.metrics, offered.observation);
             if offered.is_generated {
                 put_met(&mut sample.metrics, offered.observation);

@@ -14,7 +14,7 @@ use crate::metrics::TrialMetrics;
 use crate::spec::{Spec, read};
 use crate::summary::Results;
 
-/// See the module.
+/// What the lab knows of it.
 pub(crate) struct UpdateRate;
 
 impl Experiment for UpdateRate {

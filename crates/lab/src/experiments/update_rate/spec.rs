@@ -11,7 +11,7 @@ use crate::values::Values;
 /// second, while packets flow.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct RenewalSweep {
+pub struct RuleChurnSweep {
     /// The group that the rules stand in, 0 or 1; packets meet its default rule.
     pub group: Values,
     /// Rules that stand there, the default rule included.
@@ -35,7 +35,7 @@ pub struct RenewalSweep {
     pub trials: Vec<TrialKind>,
 }
 
-impl RenewalSweep {
+impl RuleChurnSweep {
     pub(crate) fn axis(&mut self, name: &str) -> Option<&mut Values> {
         match name {
             "group" => Some(&mut self.group),
@@ -69,7 +69,7 @@ parts! {
     /// What its grids have.
     pub(crate) struct Parts {
         /// Which rates of renewal to measure.
-        renewal: RenewalSweep,
+        renewal: RuleChurnSweep,
     }
 
     fn set(&mut self, axis: &str, values: &Values) -> Result<(), SpecError> {
@@ -78,6 +78,6 @@ parts! {
     }
 
     fn plan(&self, resolver: &mut Resolver<'_>) -> Result<(), SpecError> {
-        resolver.add_renewals(&self.renewal)
+        resolver.add_churns(&self.renewal)
     }
 }

@@ -199,7 +199,7 @@ fn values_out_of_range_are_refused_with_what_would_be_right() {
         .of::<crate::experiments::update_rate::spec::Parts>()
         .renewal[0]
         .clone();
-    let refused = |change: fn(&mut RenewalSweep), reason: &str| {
+    let refused = |change: fn(&mut RuleChurnSweep), reason: &str| {
         let mut sweep = sweep.clone();
         change(&mut sweep);
         assert_eq!(places(&sweep, None).unwrap_err().to_string(), reason);

@@ -6,7 +6,7 @@ use niclab_device::{
 use niclab_packet::limits::FLOWS_MAX;
 use niclab_result::{Coordinate, Point};
 
-use super::spec::RenewalSweep;
+use super::spec::RuleChurnSweep;
 use crate::axes::{
     CALLS, CORES, at_axes, name_of, numbers, refused, slice_at, slices, standing, words,
 };
@@ -26,7 +26,7 @@ const RENEWALS_MIN: u64 = 10;
 
 /// One rate of renewal.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Renewal {
+pub struct RuleChurn {
     /// The state of the device without the rules that are renewed, and its traffic.
     pub place: Place,
     /// Rules that are renewed, in the last group of the place.
@@ -88,7 +88,7 @@ fn slices_or_ticks(values: &Values) -> Result<Vec<Slice>, SpecError> {
 }
 
 /// All rates of a sweep: the product of its axes. A trace brings its own flows.
-pub fn places(sweep: &RenewalSweep, trace: Option<&Trace>) -> Result<Vec<Renewal>, SpecError> {
+pub fn places(sweep: &RuleChurnSweep, trace: Option<&Trace>) -> Result<Vec<RuleChurn>, SpecError> {
     let flows = match trace {
         Some(trace) => Values::number(trace.frames.flows.into()),
         None => sweep.flows.clone(),
@@ -104,7 +104,7 @@ pub fn places(sweep: &RenewalSweep, trace: Option<&Trace>) -> Result<Vec<Renewal
                             for flows in numbers("flows", &flows, 1, FLOWS_MAX)? {
                                 let place = standing(group, flows);
                                 let rules = rules - 1;
-                                all.push(Renewal { place, rules, per_s, core, calls, slice });
+                                all.push(RuleChurn { place, rules, per_s, core, calls, slice });
                             }
                         }
                     }
@@ -145,7 +145,7 @@ fn enough(per_s: u32, duration_ms: u64) -> Result<(), SpecError> {
     Err(SpecError::OutOfRange { axis: "per_s", value: per_s.to_string(), remedy })
 }
 
-impl Renewal {
+impl RuleChurn {
     /// The coordinates, those of the frame size excepted. Where nothing is renewed, nobody does it.
     pub fn point(&self) -> Point {
         let number = |value: u32| Coordinate::Number(f64::from(value));
@@ -178,7 +178,7 @@ impl Renewal {
     }
 
     fn plan(&self, block: usize) -> Option<Plan> {
-        let Renewal { per_s, core, calls, slice, .. } = *self;
+        let RuleChurn { per_s, core, calls, slice, .. } = *self;
         let (slice, pause_ns) = slice.plan(per_s);
         let plan = RulesPlan {
             core,
@@ -196,21 +196,21 @@ impl Renewal {
 
 impl Resolver<'_> {
     /// Each rate beside none, at full load, and at one rate of packets for the latency.
-    pub fn add_renewals(&mut self, sweeps: &[RenewalSweep]) -> Result<(), SpecError> {
+    pub fn add_churns(&mut self, sweeps: &[RuleChurnSweep]) -> Result<(), SpecError> {
         for sweep in sweeps {
             for renewal in places(sweep, self.overrides.trace.as_ref())? {
                 enough(renewal.per_s, self.grid.duration_ms)?;
                 for frame in self.frames(&sweep.frame) {
-                    self.add_renewal(&renewal, &frame, &sweep.trials)?;
+                    self.add_churn(&renewal, &frame, &sweep.trials)?;
                 }
             }
         }
         Ok(())
     }
 
-    fn add_renewal(
+    fn add_churn(
         &mut self,
-        renewal: &Renewal,
+        renewal: &RuleChurn,
         frame: &Coordinate,
         kinds: &[TrialKind],
     ) -> Result<(), SpecError> {
@@ -218,13 +218,13 @@ impl Resolver<'_> {
         let block = renewal.block(self.seed);
         let (setup, block) = self.setup_with(&renewal.place, frame, block);
         let latency_share = self.spec.latency_share;
-        let mut trial = |renewal: &Renewal, kind, rate| {
+        let mut trial = |renewal: &RuleChurn, kind, rate| {
             let mut point = renewal.point();
             point.insert("frame".into(), frame.clone());
             let plan = renewal.plan(block).map(|plan| index_of(&mut self.run.plans, plan));
             self.trial(Trial { kind, setup, task: Task::Offer { load, plan }, rate, point })
         };
-        let rest = Renewal { per_s: 0, ..*renewal };
+        let rest = RuleChurn { per_s: 0, ..*renewal };
         let of = trial(&rest, TrialKind::SATURATE, PlannedRate::Saturate);
         for renewal in [&rest, renewal] {
             trial(renewal, TrialKind::SATURATE, PlannedRate::Saturate);
