@@ -63,7 +63,7 @@ pub struct Runs<'a> {
     /// What answers the frames of its queues on each core, in the order of the cores; where there
     /// is none the card forwards. Guests are for cards that forward.
     pub services: Vec<Box<dyn Service>>,
-    /// Rules and RSS of each port, as they are, in the order of the ports; empty: each port gets new
-    /// ones. Their queues are as many as the card's, their ports too.
+    /// Rules and RSS of each port, in the order of the ports; empty: each port gets new ones. They
+    /// are for as many queues as the card has, and for as many ports.
     pub controls: Vec<Nic>,
 }

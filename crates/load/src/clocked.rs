@@ -1,16 +1,14 @@
 //! The clocked wire: frames that come by the clock, with no thread that sends them.
 //!
-//! Frame k is due at a time that its schedule names. The core behind the receive queue looks at the
-//! clock whenever it polls, and finds what has become due since then: the first frames that the ring
-//! has room for wait in it, and the rest are missed, as they would be by a card whose ring is full
-//! (between two polls no descriptor becomes free, so that nothing else could have become of them).
-//! The ring is kept full where the load saturates. A frame that leaves is complete at the poll that
-//! sends it.
+//! Frame k is due at a time that its schedule names. The core behind the receive queue reads the
+//! clock when it polls, and takes notice of the frames that have become due since its last poll. The
+//! ring has room for the first of them, and the rest are missed, as at a card whose ring is full:
+//! between two polls no descriptor becomes free. Where the load saturates, the ring is kept full. A
+//! frame is complete when the core sends it.
 //!
-//! So any rate is offered exactly. No generator can be the limit, and a core that is kept from its
-//! work finds the frames of that time waiting or missed. Latency counts from the due time, in time
-//! of the core's own clock. The price is the writing of each frame and the reading of its stamp, on
-//! the core that is measured: `docs/performance.md` has the figure.
+//! So any rate is offered exactly, and no generator can be the limit. A core that is kept from its
+//! work finds the frames of that time waiting or missed. Latency counts from the due time. The core
+//! that is measured pays for it: it writes each frame and reads its stamp.
 //!
 //! ```
 //! use niclab_load::clocked::{Clocked, observe};

@@ -409,11 +409,13 @@ pub(super) fn enter(seen: &mut Observation, ended: &Ended, queues: &[(usize, u16
         QueueCounters {
             rx_frames: queue.rx_frames,
             rx_bytes: with_fcs(queue.rx_bytes, queue.rx_frames),
+            tx_frames: queue.rx_frames,
+            tx_bytes: with_fcs(queue.rx_bytes, queue.rx_frames),
             rx_missed: queue.rx_missed,
-            ..QueueCounters::default()
         }
     };
-    let queues: Vec<QueueCounters> = queues.iter().map(queue).collect();
+    let mut queues: Vec<QueueCounters> = queues.iter().map(queue).collect();
+    let taken: u64 = queues.iter().map(|queue| queue.rx_frames).sum();
     let missed: u64 = queues.iter().map(|queue| queue.rx_missed).sum();
     let at_wires = seen.generator.rx_missed;
     let offered = seen.generator.total().tx_frames - at_wires;
@@ -421,6 +423,13 @@ pub(super) fn enter(seen: &mut Observation, ended: &Ended, queues: &[(usize, u16
     let (rule_drops, tx_dropped) = (sum(|port| port.rule_drops), sum(|port| port.tx_dropped));
     let dropped = missed + sum(|port| port.held_drops) + rule_drops;
     let came_back = seen.sink.total().rx_frames;
+    if let Some(first) = queues.first_mut() {
+        // What a rule dropped or sent out by a port was at no queue: it counts as queue 0's, and so
+        // does what found no room to leave.
+        let by_port = (sent + tx_dropped).saturating_sub(taken);
+        first.rx_frames += rule_drops + by_port;
+        first.tx_frames = (first.tx_frames + by_port).saturating_sub(tx_dropped);
+    }
     let equal = [
         ("frames offered and at the card", (offered, received)),
         ("frames at the card and sent back or dropped", (received, sent + tx_dropped + dropped)),
