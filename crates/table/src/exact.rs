@@ -330,7 +330,7 @@ impl<const W: usize> Exact<W> {
 
     /// [`get`](Self::get) with a key of bytes; `None` of one that is too long.
     #[must_use]
-    pub fn get_bytes(&self, key: &[u8]) -> Option<u64> {
+    pub fn lookup_bytes(&self, key: &[u8]) -> Option<u64> {
         self.get(&pack_bytes(key)?)
     }
 

@@ -18,8 +18,8 @@ use loom::model::Builder;
 use loom::sync::atomic::AtomicU64;
 use loom::thread;
 use niclab_table::{
-    Bits, Burst, Changes, Config, Domain, Exact, Filter, FilterConfig, Pages, Participant, Placed,
-    Presence, Progress, Reader, Sets, Span,
+    Bits, Burst, Changes, Config, Domain, Exact, Field, Filter, FilterConfig, Pages, Participant,
+    Placed, Presence, Progress, Reader, Sets, Span, Ternary, TernaryConfig, TernaryRule,
 };
 
 fn model(preemptions: usize, body: impl Fn() + Send + Sync + 'static) {
@@ -352,4 +352,33 @@ fn a_rule_whose_ranges_are_there_is_never_missed() {
 fn a_set_is_complete_before_its_number_is_seen() {
     const SPANS: &[Span] = &[Span { low: 0, high: 63 }, Span { low: 0, high: 63 }];
     prune(3, SPANS, 6);
+}
+
+/// A rule goes to a mask that no reader knows yet, and gets another value: a reader sees the one or
+/// the other.
+#[test]
+fn a_rule_that_moves_to_a_new_mask_is_never_missed() {
+    model(2, || {
+        let domain = Domain::new();
+        let fields = [Field::number(0, Bits::Eight)];
+        let config = TernaryConfig { capacity_max: 4, fields, seed: 1 };
+        let mut table = Ternary::<1, 1>::new(config, &domain).unwrap();
+        let rule = |mask, value| TernaryRule { key: [7], mask: [mask], priority: 0, value };
+        table.insert(&rule(0xff, 1)).unwrap();
+        let (mut reader, mut participant) = (table.reader(), domain.reader_slot());
+        let writer = thread::spawn(move || {
+            assert_eq!(table.replace(&rule(0xff, 1), &rule(0x0f, 2)), Ok(true));
+            table
+        });
+        let seen = thread::spawn(move || {
+            let first = reader.lookup(&participant, &[7]);
+            participant.quiescent();
+            (first, reader.lookup(&participant, &[7]))
+        });
+        let (Some(first), Some(second)) = seen.join().unwrap() else {
+            panic!("a rule is always there")
+        };
+        assert!(first.value <= second.value, "{second:?} was seen after {first:?}");
+        drop(writer.join().unwrap());
+    });
 }
