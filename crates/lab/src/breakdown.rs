@@ -73,17 +73,6 @@ pub(crate) const BREAKDOWN: &[Metric] = &[
 ];
 
 /// The metrics of a ledger.
-///
-/// | metric | meaning |
-/// |---|---|
-/// | `client_transmit_ns` … `hardware_ns` | a term: mean over the middle tenth of the messages |
-/// | `client_transmit_ns_p50`, `…_ns_p99` | the same over all messages |
-/// | `rtt_ns_…` | round trips of the slices with probes |
-/// | `plain_rtt_ns_…` | those of the slices without |
-/// | `residue_ratio` | what of the median round trip of the stamped messages no term has |
-/// | `stamped_ratio` | messages with all their stamps |
-/// | `request_stack_send_ns` … `reply_socket_receive_ns` | a part inside the stacks, as a term |
-/// | `parts_residue_ratio`, `parts_stamped_ratio` | as above, of these |
 pub(crate) fn put_ledger(metrics: &mut Metrics, seen: &Ledgered) {
     let parts = seen.parts.iter().flat_map(|parts| &parts.parts);
     for term in seen.terms.iter().chain(parts) {

@@ -5,22 +5,9 @@ use niclab_device::Control;
 use crate::measure::{Metrics, put, put_ratio, quantiles};
 
 /// Adds the metrics of a plan that was carried out while a load of `duration_ns` ran.
-///
-/// | metric | meaning |
-/// |---|---|
-/// | `operations_planned`, `…_done`, `…_refused` | operations |
-/// | `batch_ns` | from the first operation to the end of the last; none where that did not come |
-/// | `operations_per_s` | operations, refused ones too, by that time or what the load left (1) |
-/// | `control_busy_ratio` | share of that time that the core spent on operations |
-/// | `control_ns_per_operation` | time that the core spent in calls, by the number of operations |
-/// | `call_ns_…` | how long calls took, the first apart |
-/// | `first_call_ns` | how long the first took |
-/// | `late_ns_…` | from the moment at which an operation was due until it was done |
-/// | `waited_ns_…` | from the core that forwards asking for one until the other took it up |
-/// | `destroy_…` | the same of the rules' end, where that was measured |
-///
-/// (1) Where each was due at its own moment: by the time from the first to the last and one
-/// interval more, or where not all were done by all that the load left from the first on.
+/// `operations_per_s` of operations that are due one by one is by the time from the first to the
+/// last and one interval more, or, where not all were done, by all that the load left from the
+/// first on.
 pub fn put_control(metrics: &mut Metrics, control: &Control, duration_ns: u64) {
     put_one(metrics, "", control, duration_ns);
     if let Some(destroyed) = &control.destroyed {

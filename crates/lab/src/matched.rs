@@ -45,13 +45,6 @@ pub(crate) fn to_change(
 
 /// Adds what packets met, of the whole trial, its warm-up included: nothing where the device does
 /// not count by queue.
-///
-/// | metric | packets that met |
-/// |---|---|
-/// | `met_old_frames` | a rule as it was |
-/// | `met_new_frames` | a rule as it is |
-/// | `met_none_frames` | no rule |
-/// | `none_ns` | how long no rule was met where one was changed, on average of those changed |
 pub fn put_met(metrics: &mut Metrics, o: &Observation) {
     let Some(device) = o.device.as_ref().filter(|device| device.queues.len() == 3) else {
         return;

@@ -137,7 +137,11 @@ pub(crate) const LOAD: &[Metric] = &[
     higher("throughput_all_pps", "pps", "the same of the whole trial"),
     higher("throughput_gbps_…", "Gbps", "their bits, with FCS (l2) and with preamble and gap (l1)"),
     neither("disturbed_ratio", "1", "share of the slices with a stall of the machine"),
-    lower("rx_missed_undisturbed_ratio", "1", "share of the frames sent in the other slices"),
+    lower(
+        "rx_missed_undisturbed_ratio",
+        "1",
+        "share of those sent in the other slices that found no room",
+    ),
     lower(DEVICE_TIME, "ns", "time that the device's core was busy, by frames").whatever_load(),
     lower("latency_ns_…", "ns", "from when a frame was due until it came back"),
     lower("service_ns_…", "ns", "from when a frame was sent until it came back"),
@@ -170,18 +174,26 @@ pub(crate) const DESTROYED: &[Metric] = &[
 pub(crate) const DESTROY_RATE: &[Metric] =
     &[higher("destroy_operations_per_s", "operations/s", "rules that end, a second")];
 
-/// What windows of a millisecond show beside a plan.
+/// What windows of 10 ms show beside a plan.
 pub(crate) const WINDOWS: &[Metric] = &[
-    neither("windows", "windows", "from the first operation on"),
-    neither("undisturbed_windows", "windows", "of these, without a stall of the machine"),
-    neither("losing_windows", "windows", "of these, in which frames found no room"),
-    neither("zero_windows", "windows", "of these, in which no frame was dealt with"),
-    lower("outage_ns", "ns", "longest time in which no frame was dealt with"),
-    lower("blocked_ns", "ns", "time in which forwarding was blocked, by the frames that it missed"),
-    lower("blocked_all_ns", "ns", "the same of the whole trial, stalls included"),
-    higher("dealt_ratio", "1", "share dealt with beside the plan, by that in front of it"),
-    higher("lowest_ratio", "1", "the same of the worst window"),
-    lower("recovered_ns", "ns", "from the first operation until the share was as before"),
+    neither("windows", "windows", "of 10 ms, that an operation of the plan falls into"),
+    neither(
+        "undisturbed_windows",
+        "windows",
+        "of these, clear: without a stall, and what was due was offered",
+    ),
+    neither("losing_windows", "windows", "clear ones that lost a frame"),
+    neither("zero_windows", "windows", "clear ones that dealt with none"),
+    lower("outage_ns", "ns", "longest run of clear slices without a frame that begins in the plan"),
+    lower("blocked_ns", "ns", "frames missed in clear slices, by the rate planned"),
+    lower("blocked_all_ns", "ns", "frames lost in the whole trial, by stalls too, by that rate"),
+    higher("dealt_ratio", "1", "share dealt with in clear windows of the plan, by that before it"),
+    higher(
+        "lowest_ratio",
+        "1",
+        "lowest share of a clear window from the plan on, by that before it",
+    ),
+    lower("recovered_ns", "ns", "from the first operation to the end of the last low window"),
 ];
 
 /// Which rules packets matched while these changed.

@@ -224,6 +224,37 @@ macro_rules! built_in {
 }
 use built_in;
 
+/// What stands in the files of an experiment's folder, each in the file of its name; the tables
+/// stand beside the figures.
+macro_rules! in_its_files {
+    () => {
+        fn axes(&self) -> $crate::experiments::Axes {
+            spec::AXES
+        }
+
+        fn read(&self, text: &str) -> Result<$crate::spec::Spec, toml::de::Error> {
+            $crate::spec::read::<spec::Parts>(text)
+        }
+
+        fn trials(&self) -> &'static [$crate::metrics::TrialMetrics] {
+            metrics::TRIALS
+        }
+
+        fn findings(&self, results: &$crate::summary::Results<'_>) -> Vec<niclab_result::Finding> {
+            findings::findings(results)
+        }
+
+        fn figures(&self, results: &$crate::summary::Results<'_>) -> Vec<niclab_result::Figure> {
+            figures::figures(results)
+        }
+
+        fn tables(&self, results: &$crate::summary::Results<'_>) -> Vec<niclab_result::Table> {
+            figures::tables(results)
+        }
+    };
+}
+use in_its_files;
+
 /// Kinds of devices, as `README.md` names them.
 const MODEL: &str = "model:…";
 const LINUX: &str = "linux:…";

@@ -121,6 +121,21 @@ macro_rules! parts {
 }
 pub(crate) use parts;
 
+/// The fields of a sweep that are axes, which `--set` finds by their names.
+macro_rules! axes {
+    ($sweep:ident: $($axis:ident),+) => {
+        impl $sweep {
+            pub(crate) fn axis(&mut self, name: &str) -> Option<&mut $crate::values::Values> {
+                $(if name == stringify!($axis) {
+                    return Some(&mut self.$axis);
+                })+
+                None
+            }
+        }
+    };
+}
+pub(crate) use axes;
+
 /// A grid as the files of an experiment write it.
 pub(super) struct Written<P>(pub Grid, PhantomData<P>);
 

@@ -22,7 +22,7 @@ pub use crate::experiments::Kind;
 pub(crate) use defaults::{flows_default, frame_default, zero};
 pub use error::SpecError;
 pub use grid::{Grid, GridName};
-pub(crate) use grid::{Parts, parts, set_all};
+pub(crate) use grid::{Parts, axes, parts, set_all};
 pub use knee::{KneeKind, KneeSpec};
 pub(crate) use overrides::single;
 pub use overrides::{Assignment, Overrides, RulesFile, Trace};

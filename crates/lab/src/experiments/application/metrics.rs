@@ -83,26 +83,6 @@ pub(crate) const SERVER_TIME: &str = "server_ns_per_request";
 pub(crate) const ENERGY: &str = "joules_per_request";
 
 /// The metrics of an application.
-///
-/// | metric | meaning |
-/// |---|---|
-/// | `planned_requests` … `unsent_requests` | were due, were sent, were answered, were not |
-/// | `refused_requests`, `miss_ratio` | answers that are errors; gets that found nothing, by gets |
-/// | `foreign_requests`, `duplicated_requests`, `late_requests` | as they came |
-/// | `loss_ratio` | lost by sent |
-/// | `requests_per_s` | answered |
-/// | `waiting_requests` | that were answered waited at once, on average (Little's law) |
-/// | `request_gbps`, `answer_gbps` | bytes of the application there and back |
-/// | `request_ns_…` | from when a request was due to its answer; in a closed loop from the call |
-/// | `service_ns_…`, `lateness_ns_…` | of an open loop: from the call; how late it left |
-/// | `server_user_ratio`, `…_system_…`, `…_softirq_…`, `…_busy_…` | use of the server's cores |
-/// | `client_busy_ratio` | use of the clients' |
-/// | `server_ns_per_request` | time of the server's cores by requests answered |
-/// | `shared_cores` | cores that both have |
-/// | `link_tx_gbps`, `link_rx_gbps`, `link_ratio` | frames; by the link's speed where it has one |
-/// | `joules_per_request` | energy of the machine by requests answered, where it has a meter |
-/// | `client_transmit_ns`, `server_ns` … | a term of the ledger ([`put_ledger`]) |
-/// | `rtt_ns_…`, `residue_ratio` … | latency with probes, and what else a ledger tells |
 pub(crate) fn put_application(metrics: &mut Metrics, seen: &Applied) {
     let r = &seen.requested;
     for (name, count) in [

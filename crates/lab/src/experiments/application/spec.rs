@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use crate::run::Resolver;
 use crate::spec::defaults::{closed, here, ipv4, no, one, word, zero};
-use crate::spec::{SpecError, parts, set_all};
+use crate::spec::{SpecError, axes, parts, set_all};
 use crate::values::Values;
 
 /// A product of axes of what clients ask of a server.
@@ -47,25 +47,10 @@ pub struct ApplicationSweep {
     pub stamps: Values,
 }
 
-impl ApplicationSweep {
-    pub(crate) fn axis(&mut self, name: &str) -> Option<&mut Values> {
-        match name {
-            "protocol" => Some(&mut self.protocol),
-            "family" => Some(&mut self.family),
-            "client" => Some(&mut self.client),
-            "path" => Some(&mut self.path),
-            "gets" => Some(&mut self.gets),
-            "size" => Some(&mut self.size),
-            "keys" => Some(&mut self.keys),
-            "rate" => Some(&mut self.rate),
-            "connections" => Some(&mut self.connections),
-            "depth" => Some(&mut self.depth),
-            "cores" => Some(&mut self.cores),
-            "stamps" => Some(&mut self.stamps),
-            _ => None,
-        }
-    }
-}
+axes!(
+    ApplicationSweep: protocol, family, client, path, gets, size,
+    keys, rate, connections, depth, cores, stamps
+);
 
 fn root() -> Values {
     word("/")

@@ -53,17 +53,6 @@ const UNSENT_MAX: f64 = 0.005;
 pub(crate) const ANSWERED: &str = "answered_per_s";
 
 /// The metrics of an exchange.
-///
-/// | metric | meaning |
-/// |---|---|
-/// | `planned_messages` … `unsent_messages` | were due, were sent, came back, did not |
-/// | `late_messages` | of the lost, those whose answer came when nobody waited for it any more |
-/// | `reordered_messages`, `duplicated_messages`, `foreign_messages` | as they came back |
-/// | `loss_ratio` | lost by sent |
-/// | `answered_per_s`, `payload_gbps` | what came back, and its bytes, in one direction |
-/// | `rtt_ns_…` | from when a message was due to its answer; in a closed loop from the call |
-/// | `service_ns_…` | of an open loop: from the call that sent it |
-/// | `lateness_ns_…` | of an open loop: how late it left |
 pub(crate) fn put_exchange(metrics: &mut Metrics, seen: &Exchanged, echo: &Echo) {
     let e = &seen.echoed;
     for (name, count) in [

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use super::metrics::ECHO;
 use crate::run::Resolver;
 use crate::spec::defaults::{closed, here, ipv4, no, none, one, word};
-use crate::spec::{SpecError, parts, set_all};
+use crate::spec::{SpecError, axes, parts, set_all};
 use crate::values::Values;
 
 /// A product of axes of messages that go to an echo server and back.
@@ -43,23 +43,7 @@ pub struct EchoSweep {
     pub stamps: Values,
 }
 
-impl EchoSweep {
-    pub(crate) fn axis(&mut self, name: &str) -> Option<&mut Values> {
-        match name {
-            "transport" => Some(&mut self.transport),
-            "family" => Some(&mut self.family),
-            "client" => Some(&mut self.client),
-            "receive" => Some(&mut self.receive),
-            "rate" => Some(&mut self.rate),
-            "size" => Some(&mut self.size),
-            "batch" => Some(&mut self.batch),
-            "feature" => Some(&mut self.feature),
-            "deep" => Some(&mut self.deep),
-            "stamps" => Some(&mut self.stamps),
-            _ => None,
-        }
-    }
-}
+axes!(EchoSweep: transport, family, client, receive, rate, size, batch, feature, deep, stamps);
 
 pub(crate) fn udp() -> Values {
     word("udp")

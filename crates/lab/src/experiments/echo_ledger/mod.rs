@@ -10,18 +10,14 @@ pub(crate) mod trials;
 
 use niclab_device::echo::Echo as Messages;
 use niclab_device::{About, DeviceError, Place, Testbed};
-use niclab_result::{Figure, Finding, Table};
 
 use self::trials::PAIRS;
-use super::{Answer, Axes, BuiltIn, Experiment, MODEL, PEER, VETH, built_in, strange};
+use super::{Answer, BuiltIn, Experiment, MODEL, PEER, VETH, built_in, in_its_files, strange};
 use crate::breakdown::{PROBES_S, put_ledger};
 use crate::estimate::SERVER_S;
 use crate::measure::Metrics;
-use crate::metrics::TrialMetrics;
 use crate::run::{ExperimentRun, Task, Trial};
 use crate::runner::json;
-use crate::spec::{Spec, read};
-use crate::summary::Results;
 
 /// What the lab knows of it.
 pub(crate) struct EchoLedger;
@@ -36,9 +32,7 @@ impl Experiment for EchoLedger {
         ALL
     }
 
-    fn axes(&self) -> Axes {
-        super::echo::spec::AXES
-    }
+    in_its_files!();
 
     fn asked_s(&self, run: &ExperimentRun, trial: &Trial) -> Option<f64> {
         let Task::Exchange { exchange } = trial.task else { return None };
@@ -75,25 +69,5 @@ impl Experiment for EchoLedger {
 
     fn places<'a>(&self, about: &'a About) -> &'a [Place] {
         &about.hosts
-    }
-
-    fn read(&self, text: &str) -> Result<Spec, toml::de::Error> {
-        read::<spec::Parts>(text)
-    }
-
-    fn trials(&self) -> &'static [TrialMetrics] {
-        metrics::TRIALS
-    }
-
-    fn findings(&self, results: &Results<'_>) -> Vec<Finding> {
-        findings::findings(results)
-    }
-
-    fn figures(&self, results: &Results<'_>) -> Vec<Figure> {
-        figures::figures(results)
-    }
-
-    fn tables(&self, results: &Results<'_>) -> Vec<Table> {
-        figures::tables(results)
     }
 }

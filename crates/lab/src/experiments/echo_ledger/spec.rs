@@ -1,6 +1,7 @@
 //! The axes of `echo-ledger`, which are those of the echo: what can be typed.
 
 use super::metrics::LEDGER;
+pub(crate) use crate::experiments::echo::spec::AXES;
 use crate::experiments::echo::spec::EchoSweep;
 use crate::run::Resolver;
 use crate::spec::{SpecError, parts, set_all};

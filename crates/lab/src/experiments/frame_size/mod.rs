@@ -7,13 +7,10 @@ pub(crate) mod metrics;
 pub(crate) mod spec;
 pub(crate) mod trials;
 
-use niclab_result::{Figure, Finding, Sample, Table};
+use niclab_result::Sample;
 
 use self::metrics::put_limits;
-use super::{Axes, BuiltIn, CARDS, Experiment, Offered, built_in};
-use crate::metrics::TrialMetrics;
-use crate::spec::{Spec, read};
-use crate::summary::Results;
+use super::{BuiltIn, CARDS, Experiment, Offered, built_in, in_its_files};
 
 /// What the lab knows of it.
 pub(crate) struct FrameSize;
@@ -28,31 +25,9 @@ impl Experiment for FrameSize {
         ALL
     }
 
-    fn axes(&self) -> Axes {
-        spec::AXES
-    }
+    in_its_files!();
 
     fn offered(&self, offered: &Offered<'_>, sample: &mut Sample) {
         put_limits(&mut sample.metrics, offered.observation);
-    }
-
-    fn read(&self, text: &str) -> Result<Spec, toml::de::Error> {
-        read::<spec::Parts>(text)
-    }
-
-    fn trials(&self) -> &'static [TrialMetrics] {
-        metrics::TRIALS
-    }
-
-    fn findings(&self, results: &Results<'_>) -> Vec<Finding> {
-        findings::findings(results)
-    }
-
-    fn figures(&self, results: &Results<'_>) -> Vec<Figure> {
-        figures::figures(results)
-    }
-
-    fn tables(&self, results: &Results<'_>) -> Vec<Table> {
-        figures::tables(results)
     }
 }

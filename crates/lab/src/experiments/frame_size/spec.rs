@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use crate::run::Resolver;
 use crate::spec::defaults::{flows_default, one};
-use crate::spec::{SpecError, parts, set_all};
+use crate::spec::{SpecError, axes, parts, set_all};
 use crate::throughput::GoalSpec;
 use crate::values::Values;
 
@@ -27,17 +27,7 @@ pub struct SizeSweep {
     pub goal: Vec<GoalSpec>,
 }
 
-impl SizeSweep {
-    pub(crate) fn axis(&mut self, name: &str) -> Option<&mut Values> {
-        match name {
-            "queues" => Some(&mut self.queues),
-            "cores" => Some(&mut self.cores),
-            "flows" => Some(&mut self.flows),
-            "frame" => Some(&mut self.frame),
-            _ => None,
-        }
-    }
-}
+axes!(SizeSweep: queues, cores, flows, frame);
 
 /// Axes of `frame-size`.
 pub(crate) const AXES: &[(&str, &str)] = &[

@@ -97,15 +97,6 @@ impl From<&QueueCounters> for Queue {
 /// behind its end included. `shares` is what each is to get by the hash, and of no queue where
 /// nobody can tell.
 ///
-/// | metric | meaning |
-/// |---|---|
-/// | `busiest_queue_ratio` | what came to the busiest queue, in even shares: 1 is even |
-/// | `hashed_busiest_queue_ratio` | the same by the hash |
-/// | `misplaced_ratio` | share of the frames that came to other queues than their hash says |
-/// | `misplaced_by_chance_ratio` | what that is on average, for flows are drawn frame by frame |
-/// | `full_queue_pps` | least that a queue took which missed more than 5 % of what came to it |
-/// | `fastest_queue_pps` | most that a queue took |
-///
 /// Rates are of warm-up and measured part: frames that wait in a ring when the load ends are too
 /// many, which only very short trials of very slow queues show.
 pub(crate) fn put_queues(metrics: &mut Metrics, o: &Observation, load: &Load, shares: &[f64]) {

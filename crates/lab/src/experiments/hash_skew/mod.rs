@@ -8,14 +8,11 @@ pub(crate) mod spec;
 pub(crate) mod trials;
 
 use niclab_device::Load;
-use niclab_result::{Figure, Finding, Sample, Table};
+use niclab_result::Sample;
 
 use self::metrics::{HASH_SHARES, hash_shares, put_queues};
-use super::{Axes, BuiltIn, Experiment, LINUX, MODEL, Offered, built_in};
-use crate::metrics::TrialMetrics;
+use super::{BuiltIn, Experiment, LINUX, MODEL, Offered, built_in, in_its_files};
 use crate::runner::json;
-use crate::spec::{Spec, read};
-use crate::summary::Results;
 
 /// Flows whose hashes are computed a second, once by the lab and once by a model.
 const SHARES_PER_S: f64 = 2_000_000.0;
@@ -33,9 +30,7 @@ impl Experiment for HashSkew {
         ALL
     }
 
-    fn axes(&self) -> Axes {
-        spec::AXES
-    }
+    in_its_files!();
 
     fn reckoned_s(&self, load: &Load) -> f64 {
         f64::from(load.flows.count) / SHARES_PER_S
@@ -48,25 +43,5 @@ impl Experiment for HashSkew {
         let shares = shares.unwrap_or_default();
         put_queues(&mut sample.metrics, observation, load, &shares);
         sample.counters[HASH_SHARES] = json(&shares);
-    }
-
-    fn read(&self, text: &str) -> Result<Spec, toml::de::Error> {
-        read::<spec::Parts>(text)
-    }
-
-    fn trials(&self) -> &'static [TrialMetrics] {
-        metrics::TRIALS
-    }
-
-    fn findings(&self, results: &Results<'_>) -> Vec<Finding> {
-        findings::findings(results)
-    }
-
-    fn figures(&self, results: &Results<'_>) -> Vec<Figure> {
-        figures::figures(results)
-    }
-
-    fn tables(&self, results: &Results<'_>) -> Vec<Table> {
-        figures::tables(results)
     }
 }

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use crate::run::Resolver;
 use crate::spec::defaults::frame_default;
-use crate::spec::{SpecError, parts, set_all};
+use crate::spec::{SpecError, axes, parts, set_all};
 use crate::values::Values;
 
 /// A product of axes of queues, and of flows that the hash spreads over them.
@@ -24,18 +24,7 @@ pub struct RssSweep {
     pub frame: Values,
 }
 
-impl RssSweep {
-    pub(crate) fn axis(&mut self, name: &str) -> Option<&mut Values> {
-        match name {
-            "queues" => Some(&mut self.queues),
-            "cores" => Some(&mut self.cores),
-            "flows" => Some(&mut self.flows),
-            "zipf" => Some(&mut self.zipf),
-            "frame" => Some(&mut self.frame),
-            _ => None,
-        }
-    }
-}
+axes!(RssSweep: queues, cores, flows, zipf, frame);
 
 /// Axes of `hash-skew`.
 pub(crate) const AXES: &[(&str, &str)] = &[

@@ -65,15 +65,6 @@ pub(crate) fn step_metric(name: &str) -> String {
 }
 
 /// The metrics of a store.
-///
-/// | metric | meaning |
-/// |---|---|
-/// | `answered_per_s` | requests a second of all cores together: the median of the passes |
-/// | `request_ns` | time of a core for a request, waiting for other cores' locks included |
-/// | `receive_ns` … `reply_ns` | where it goes, watched in passes of their own |
-/// | `card_ns` | time of a core for the card's work, which is in none of these |
-/// | `busiest_ratio` | requests of the core that has most, of the mean |
-/// | `to_host_…`, `from_host_…` | what crosses the bus for a request, computed |
 pub(crate) fn put_answered(metrics: &mut Metrics, seen: &Answered) {
     let (requests, timed) = (seen.requests.max(1) as f64, seen.timed.max(1) as f64);
     let median = |all: &[u64]| {

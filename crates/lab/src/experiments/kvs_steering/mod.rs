@@ -8,16 +8,12 @@ pub(crate) mod spec;
 pub(crate) mod trials;
 
 use niclab_device::{About, DeviceError, Place, Testbed};
-use niclab_result::{Figure, Finding, Table};
 
 use self::metrics::{failure, marks, put_answered};
-use super::{Answer, Axes, BuiltIn, Experiment, built_in, strange};
+use super::{Answer, BuiltIn, Experiment, built_in, in_its_files, strange};
 use crate::measure::Metrics;
-use crate::metrics::TrialMetrics;
 use crate::run::{ExperimentRun, Task, Trial};
 use crate::runner::json;
-use crate::spec::{Spec, read};
-use crate::summary::Results;
 
 /// Making the requests that lie in memory in front of a store, seconds.
 const REQUESTS_S: f64 = 0.1;
@@ -37,9 +33,7 @@ impl Experiment for KvsSteering {
         ALL
     }
 
-    fn axes(&self) -> Axes {
-        spec::AXES
-    }
+    in_its_files!();
 
     fn asked_s(&self, run: &ExperimentRun, trial: &Trial) -> Option<f64> {
         let Task::Serve { serving } = trial.task else { return None };
@@ -78,25 +72,5 @@ impl Experiment for KvsSteering {
 
     fn places<'a>(&self, about: &'a About) -> &'a [Place] {
         &about.serving
-    }
-
-    fn read(&self, text: &str) -> Result<Spec, toml::de::Error> {
-        read::<spec::Parts>(text)
-    }
-
-    fn trials(&self) -> &'static [TrialMetrics] {
-        metrics::TRIALS
-    }
-
-    fn findings(&self, results: &Results<'_>) -> Vec<Finding> {
-        findings::findings(results)
-    }
-
-    fn figures(&self, results: &Results<'_>) -> Vec<Figure> {
-        figures::figures(results)
-    }
-
-    fn tables(&self, results: &Results<'_>) -> Vec<Table> {
-        figures::tables(results)
     }
 }

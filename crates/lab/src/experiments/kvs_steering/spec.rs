@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use crate::run::Resolver;
-use crate::spec::{SpecError, parts, set_all};
+use crate::spec::{SpecError, axes, parts, set_all};
 use crate::values::Values;
 
 /// A product of axes of requests for a key-value store, and of who serves them.
@@ -24,19 +24,7 @@ pub struct ServingSweep {
     pub burst: Values,
 }
 
-impl ServingSweep {
-    pub(crate) fn axis(&mut self, name: &str) -> Option<&mut Values> {
-        match name {
-            "mode" => Some(&mut self.mode),
-            "keys" => Some(&mut self.keys),
-            "count" => Some(&mut self.count),
-            "gets" => Some(&mut self.gets),
-            "cores" => Some(&mut self.cores),
-            "burst" => Some(&mut self.burst),
-            _ => None,
-        }
-    }
-}
+axes!(ServingSweep: mode, keys, count, gets, cores, burst);
 
 /// Axes of `kvs-steering`.
 pub(crate) const AXES: &[(&str, &str)] = &[

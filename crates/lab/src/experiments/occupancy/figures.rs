@@ -1,5 +1,6 @@
 //! The figures of the occupancy experiment: medians with their intervals, published curves beside.
 
+pub(crate) use super::tables::tables;
 use niclab_device::Latency;
 use niclab_result::{Axis, Figure, Mean, Origin, Scale, Series, Shape};
 

@@ -8,12 +8,7 @@ pub(crate) mod spec;
 pub(crate) mod tables;
 pub(crate) mod trials;
 
-use niclab_result::{Figure, Finding, Table};
-
-use super::{Axes, BuiltIn, CARDS, Experiment, built_in};
-use crate::metrics::TrialMetrics;
-use crate::spec::{Spec, read};
-use crate::summary::Results;
+use super::{BuiltIn, CARDS, Experiment, built_in, in_its_files};
 
 /// What the lab knows of it.
 pub(crate) struct Occupancy;
@@ -28,9 +23,7 @@ impl Experiment for Occupancy {
         ALL
     }
 
-    fn axes(&self) -> Axes {
-        spec::AXES
-    }
+    in_its_files!();
 
     fn takes_rules(&self) -> bool {
         true
@@ -44,25 +37,5 @@ impl Experiment for Occupancy {
     /// Points stand at more rules than there are.
     fn asks_for_refusals(&self) -> bool {
         true
-    }
-
-    fn read(&self, text: &str) -> Result<Spec, toml::de::Error> {
-        read::<spec::Parts>(text)
-    }
-
-    fn trials(&self) -> &'static [TrialMetrics] {
-        metrics::TRIALS
-    }
-
-    fn findings(&self, results: &Results<'_>) -> Vec<Finding> {
-        findings::findings(results)
-    }
-
-    fn figures(&self, results: &Results<'_>) -> Vec<Figure> {
-        figures::figures(results)
-    }
-
-    fn tables(&self, results: &Results<'_>) -> Vec<Table> {
-        tables::tables(results)
     }
 }

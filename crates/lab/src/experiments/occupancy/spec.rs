@@ -5,7 +5,8 @@ use serde::Deserialize;
 use crate::run::Resolver;
 use crate::spec::defaults::{flows_default, frame_default, no_values, zero};
 use crate::spec::{
-    Assignment, Hits, KneeSpec, Overrides, SpecError, TrialKind, Wrong, in_knee, parts, set_all,
+    Assignment, Hits, KneeSpec, Overrides, SpecError, TrialKind, Wrong, axes, in_knee, parts,
+    set_all,
 };
 use crate::throughput::SearchSpec;
 use crate::values::Values;
@@ -37,19 +38,7 @@ pub struct Sweep {
     pub trials: Vec<TrialKind>,
 }
 
-impl Sweep {
-    pub(crate) fn axis(&mut self, name: &str) -> Option<&mut Values> {
-        match name {
-            "groups" => Some(&mut self.groups),
-            "rules" => Some(&mut self.rules),
-            "match_percent" => Some(&mut self.match_percent),
-            "flows" => Some(&mut self.flows),
-            "frame" => Some(&mut self.frame),
-            "rate" => Some(&mut self.rate),
-            _ => None,
-        }
-    }
-}
+axes!(Sweep: groups, rules, match_percent, flows, frame, rate);
 
 /// Axes of `occupancy`.
 pub(crate) const AXES: &[(&str, &str)] = &[

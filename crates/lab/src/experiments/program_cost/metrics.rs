@@ -37,13 +37,6 @@ const COSTS: &[Metric] = &[
 pub(crate) const PACKET: &str = "packet_ns";
 
 /// The metrics of a program.
-///
-/// | metric | meaning |
-/// |---|---|
-/// | `packet_ns` | time of a core for a packet: the median of the stretches |
-/// | `throughput_pps` | packets a second of a core that does nothing else |
-/// | `stretches` | stretches of packets that were timed |
-/// | `worst_…` | what a packet costs at worst by the program's text |
 pub(crate) fn put_processed(metrics: &mut Metrics, seen: &Processed) {
     let stretches: Vec<f64> = seen.stretches_ns.iter().map(|ns| *ns as f64).collect();
     let packets = seen.stretch.max(1) as f64;

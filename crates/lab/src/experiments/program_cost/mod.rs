@@ -9,16 +9,13 @@ pub(crate) mod trials;
 
 use niclab_device::cases::Loaded;
 use niclab_device::{About, DeviceError, Place, Testbed};
-use niclab_result::{Figure, Finding, Table};
 
 use self::metrics::{failure, put_processed};
-use super::{Answer, Axes, BuiltIn, Experiment, built_in, strange};
+use super::{Answer, BuiltIn, Experiment, built_in, in_its_files, strange};
 use crate::estimate::RULES_PER_S;
 use crate::measure::Metrics;
-use crate::metrics::TrialMetrics;
 use crate::run::{ExperimentRun, Task, Trial};
 use crate::runner::json;
-use crate::spec::{Spec, read};
 use crate::summary::Results;
 
 /// What the lab knows of it.
@@ -34,9 +31,7 @@ impl Experiment for ProgramCost {
         ALL
     }
 
-    fn axes(&self) -> Axes {
-        spec::AXES
-    }
+    in_its_files!();
 
     fn asked_s(&self, run: &ExperimentRun, trial: &Trial) -> Option<f64> {
         let Task::Process { processing } = trial.task else { return None };
@@ -68,25 +63,5 @@ impl Experiment for ProgramCost {
 
     fn warnings(&self, results: &Results<'_>) -> Vec<String> {
         analysis::unlike(results)
-    }
-
-    fn read(&self, text: &str) -> Result<Spec, toml::de::Error> {
-        read::<spec::Parts>(text)
-    }
-
-    fn trials(&self) -> &'static [TrialMetrics] {
-        metrics::TRIALS
-    }
-
-    fn findings(&self, results: &Results<'_>) -> Vec<Finding> {
-        findings::findings(results)
-    }
-
-    fn figures(&self, results: &Results<'_>) -> Vec<Figure> {
-        figures::figures(results)
-    }
-
-    fn tables(&self, results: &Results<'_>) -> Vec<Table> {
-        figures::tables(results)
     }
 }

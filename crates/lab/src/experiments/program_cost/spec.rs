@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use crate::run::Resolver;
 use crate::spec::defaults::{one, zero};
-use crate::spec::{SpecError, parts, set_all};
+use crate::spec::{SpecError, axes, parts, set_all};
 use crate::values::Values;
 
 /// A product of axes of programs with their tables filled.
@@ -21,16 +21,7 @@ pub struct ProgramSweep {
     pub entries: Values,
 }
 
-impl ProgramSweep {
-    pub(crate) fn axis(&mut self, name: &str) -> Option<&mut Values> {
-        match name {
-            "program" => Some(&mut self.program),
-            "count" => Some(&mut self.count),
-            "entries" => Some(&mut self.entries),
-            _ => None,
-        }
-    }
-}
+axes!(ProgramSweep: program, count, entries);
 
 /// Axes of `program-cost`.
 pub(crate) const AXES: &[(&str, &str)] = &[

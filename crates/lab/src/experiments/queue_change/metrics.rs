@@ -57,17 +57,6 @@ pub(crate) const THIRDS: [&str; 3] = ["before", "step", "behind"];
 const IN_USE_MIN: f64 = 0.01;
 
 /// Adds what became of a spread.
-///
-/// | metric | meaning |
-/// |---|---|
-/// | `respreads` | changes carried out |
-/// | `settled_ns_p50`, `_p99`, `_max` | from a call until the new spread was seen to hold |
-/// | `look_ns` | time between two looks at that, on average |
-/// | `held_drop_frames` | frames dropped while they waited, of the whole trial |
-/// | `answers` | what the device changed by itself |
-/// | `reaction_ns`, `_last` | from the step up to the first answer, and to the last in the step |
-/// | `used_cores_before`, `_step`, `_behind` | cores in use in each third, on average |
-/// | `cpu_cores_before`, `_step`, `_behind` | processor time of all cores, by time |
 pub(crate) fn put_rss_change(metrics: &mut Metrics, o: &Observation, seen: &Seen) {
     put(metrics, "respreads", seen.changes as f64, "changes");
     put(metrics, "held_drop_frames", seen.held_drops as f64, "frames");

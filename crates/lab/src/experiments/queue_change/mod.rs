@@ -8,15 +8,12 @@ pub(crate) mod spec;
 pub(crate) mod trials;
 
 use niclab_device::{About, Place, Plan};
-use niclab_result::{Figure, Finding, Sample, Table};
+use niclab_result::Sample;
 
 use self::metrics::put_rss_change;
 use self::trials::of_repeat;
-use super::{Axes, BuiltIn, Experiment, Offered, built_in};
-use crate::metrics::TrialMetrics;
+use super::{BuiltIn, Experiment, Offered, built_in, in_its_files};
 use crate::runner::json;
-use crate::spec::{Spec, read};
-use crate::summary::Results;
 
 /// What the lab knows of it.
 pub(crate) struct QueueChange;
@@ -31,9 +28,7 @@ impl Experiment for QueueChange {
         ALL
     }
 
-    fn axes(&self) -> Axes {
-        spec::AXES
-    }
+    in_its_files!();
 
     fn plan_of_repeat(&self, plan: &Plan, repeat: u32) -> Option<Plan> {
         of_repeat(plan, repeat)
@@ -48,25 +43,5 @@ impl Experiment for QueueChange {
 
     fn places<'a>(&self, about: &'a About) -> &'a [Place] {
         if about.carded.is_empty() { &about.places } else { &about.carded }
-    }
-
-    fn read(&self, text: &str) -> Result<Spec, toml::de::Error> {
-        read::<spec::Parts>(text)
-    }
-
-    fn trials(&self) -> &'static [TrialMetrics] {
-        metrics::TRIALS
-    }
-
-    fn findings(&self, results: &Results<'_>) -> Vec<Finding> {
-        findings::findings(results)
-    }
-
-    fn figures(&self, results: &Results<'_>) -> Vec<Figure> {
-        figures::figures(results)
-    }
-
-    fn tables(&self, results: &Results<'_>) -> Vec<Table> {
-        figures::tables(results)
     }
 }

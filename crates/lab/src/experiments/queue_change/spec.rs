@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use crate::run::Resolver;
 use crate::spec::defaults::{flows_default, frame_default, none, one, zero};
-use crate::spec::{DURATION_MS_MAX, SpecError, Wrong, parts, set_all, whole};
+use crate::spec::{DURATION_MS_MAX, SpecError, Wrong, axes, parts, set_all, whole};
 use crate::values::Values;
 
 /// A product of axes of changes to how frames are spread over queues while they flow.
@@ -46,24 +46,10 @@ pub struct RssChangeSweep {
     pub duration_ms: Option<u64>,
 }
 
-impl RssChangeSweep {
-    pub(crate) fn axis(&mut self, name: &str) -> Option<&mut Values> {
-        match name {
-            "change" => Some(&mut self.change),
-            "per_s" => Some(&mut self.per_s),
-            "answer" => Some(&mut self.answer),
-            "pps" => Some(&mut self.pps),
-            "step" => Some(&mut self.step),
-            "work_ns" => Some(&mut self.work_ns),
-            "queues" => Some(&mut self.queues),
-            "cores" => Some(&mut self.cores),
-            "flows" => Some(&mut self.flows),
-            "zipf" => Some(&mut self.zipf),
-            "frame" => Some(&mut self.frame),
-            _ => None,
-        }
-    }
-}
+axes!(
+    RssChangeSweep: change, per_s, answer, pps, step, work_ns,
+    queues, cores, flows, zipf, frame
+);
 
 fn changes_per_s() -> Values {
     Values::number(100)

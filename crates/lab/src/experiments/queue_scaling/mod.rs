@@ -8,13 +8,10 @@ pub(crate) mod spec;
 pub(crate) mod trials;
 
 use niclab_device::{About, Place};
-use niclab_result::{Figure, Finding, Sample, Table};
+use niclab_result::Sample;
 
 use self::metrics::put_scaling;
-use super::{Axes, BuiltIn, Experiment, MODEL, Offered, built_in};
-use crate::metrics::TrialMetrics;
-use crate::spec::{Spec, read};
-use crate::summary::Results;
+use super::{BuiltIn, Experiment, MODEL, Offered, built_in, in_its_files};
 
 /// What the lab knows of it.
 pub(crate) struct QueueScaling;
@@ -32,9 +29,7 @@ impl Experiment for QueueScaling {
         ALL
     }
 
-    fn axes(&self) -> Axes {
-        spec::AXES
-    }
+    in_its_files!();
 
     fn offered(&self, offered: &Offered<'_>, sample: &mut Sample) {
         let cores = offered.setup.map_or(1, |setup| setup.cores);
@@ -48,25 +43,5 @@ impl Experiment for QueueScaling {
 
     fn places<'a>(&self, about: &'a About) -> &'a [Place] {
         if about.clocked.is_empty() { &about.places } else { &about.clocked }
-    }
-
-    fn read(&self, text: &str) -> Result<Spec, toml::de::Error> {
-        read::<spec::Parts>(text)
-    }
-
-    fn trials(&self) -> &'static [TrialMetrics] {
-        metrics::TRIALS
-    }
-
-    fn findings(&self, results: &Results<'_>) -> Vec<Finding> {
-        findings::findings(results)
-    }
-
-    fn figures(&self, results: &Results<'_>) -> Vec<Figure> {
-        figures::figures(results)
-    }
-
-    fn tables(&self, results: &Results<'_>) -> Vec<Table> {
-        figures::tables(results)
     }
 }

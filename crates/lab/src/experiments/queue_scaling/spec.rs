@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use crate::run::Resolver;
 use crate::spec::defaults::{flows_default, frame_default, one, word};
-use crate::spec::{SpecError, parts, set_all};
+use crate::spec::{SpecError, axes, parts, set_all};
 use crate::values::Values;
 
 /// A product of axes of cores, and of queues and ports that bring them frames.
@@ -29,19 +29,7 @@ pub struct ScalingSweep {
     pub frame: Values,
 }
 
-impl ScalingSweep {
-    pub(crate) fn axis(&mut self, name: &str) -> Option<&mut Values> {
-        match name {
-            "receive" => Some(&mut self.receive),
-            "ports" => Some(&mut self.ports),
-            "queues" => Some(&mut self.queues),
-            "cores" => Some(&mut self.cores),
-            "flows" => Some(&mut self.flows),
-            "frame" => Some(&mut self.frame),
-            _ => None,
-        }
-    }
-}
+axes!(ScalingSweep: receive, ports, queues, cores, flows, frame);
 
 fn multi_queue() -> Values {
     word("multi-queue")

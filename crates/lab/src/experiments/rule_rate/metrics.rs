@@ -55,12 +55,6 @@ const LAST_FRAMES: f64 = 4.0;
 /// Adds when the rules of a trial took effect: how long after the call for each began the last
 /// frame left that did not meet it, 0 where none did. Where the last frames of a flow before the
 /// end of the load did not meet its rule, it never took effect as far as was seen.
-///
-/// | metric | meaning |
-/// |---|---|
-/// | `effect_ns_…` | that time |
-/// | `effect_resolution_ns` | mean time between two frames of a flow: nothing finer is seen |
-/// | `effects`, `effects_missing` | rules of which it was seen, and that did not take effect |
 pub fn put_effects(metrics: &mut Metrics, o: &Observation) {
     let Some(control) = &o.control else { return };
     let gap_ns = o.duration_ns as f64 * o.latest_ns.len() as f64 / o.offered.max(1) as f64;

@@ -7,13 +7,10 @@ pub(crate) mod metrics;
 pub(crate) mod spec;
 pub(crate) mod trials;
 
-use niclab_result::{Figure, Finding, Sample, Table};
+use niclab_result::Sample;
 
 use self::metrics::{EFFECT, put_effects};
-use super::{Axes, BuiltIn, Experiment, LINUX, MODEL, Offered, built_in};
-use crate::metrics::TrialMetrics;
-use crate::spec::{Spec, read};
-use crate::summary::Results;
+use super::{BuiltIn, Experiment, LINUX, MODEL, Offered, built_in, in_its_files};
 
 /// What the lab knows of it.
 pub(crate) struct RuleRate;
@@ -28,9 +25,7 @@ impl Experiment for RuleRate {
         ALL
     }
 
-    fn axes(&self) -> Axes {
-        spec::AXES
-    }
+    in_its_files!();
 
     fn offered(&self, offered: &Offered<'_>, sample: &mut Sample) {
         if offered.trial == EFFECT.name() {
@@ -40,25 +35,5 @@ impl Experiment for RuleRate {
 
     fn takes_rules(&self) -> bool {
         true
-    }
-
-    fn read(&self, text: &str) -> Result<Spec, toml::de::Error> {
-        read::<spec::Parts>(text)
-    }
-
-    fn trials(&self) -> &'static [TrialMetrics] {
-        metrics::TRIALS
-    }
-
-    fn findings(&self, results: &Results<'_>) -> Vec<Finding> {
-        findings::findings(results)
-    }
-
-    fn figures(&self, results: &Results<'_>) -> Vec<Figure> {
-        figures::figures(results)
-    }
-
-    fn tables(&self, results: &Results<'_>) -> Vec<Table> {
-        figures::tables(results)
     }
 }

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use crate::run::Resolver;
 use crate::spec::defaults::{frame_default, no_values};
-use crate::spec::{SpecError, parts, set_all};
+use crate::spec::{SpecError, axes, parts, set_all};
 use crate::values::Values;
 
 /// A product of axes of rules that are created, and destroyed again, without packets.
@@ -27,19 +27,7 @@ pub struct RuleRateSweep {
     pub threads: Values,
 }
 
-impl RuleRateSweep {
-    pub(crate) fn axis(&mut self, name: &str) -> Option<&mut Values> {
-        match name {
-            "group" => Some(&mut self.group),
-            "rules" => Some(&mut self.rules),
-            "stack" => Some(&mut self.stack),
-            "actions" => Some(&mut self.actions),
-            "calls" => Some(&mut self.calls),
-            "threads" => Some(&mut self.threads),
-            _ => None,
-        }
-    }
-}
+axes!(RuleRateSweep: group, rules, stack, actions, calls, threads);
 
 /// A product of axes of rules that are created one by one while packets probe them.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -60,18 +48,8 @@ pub struct EffectSweep {
     pub frame: Values,
 }
 
-impl EffectSweep {
-    /// Those of the rules that are probed; how many they are is not meant by `rules`.
-    pub(crate) fn axis(&mut self, name: &str) -> Option<&mut Values> {
-        match name {
-            "group" => Some(&mut self.group),
-            "per_s" => Some(&mut self.per_s),
-            "core" => Some(&mut self.core),
-            "frame" => Some(&mut self.frame),
-            _ => None,
-        }
-    }
-}
+// Those of the rules that are probed; how many they are is not meant by `rules`.
+axes!(EffectSweep: group, per_s, core, frame);
 
 /// Axes of `rule-rate`.
 pub(crate) const AXES: &[(&str, &str)] = &[

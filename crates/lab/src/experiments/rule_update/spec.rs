@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use crate::run::Resolver;
 use crate::spec::defaults::frame_default;
-use crate::spec::{DURATION_MS_MAX, Overrides, SpecError, in_range, parts, set_all, single};
+use crate::spec::{DURATION_MS_MAX, Overrides, SpecError, axes, in_range, parts, set_all, single};
 use crate::values::Values;
 
 /// A product of axes of rules that are changed, all of them once.
@@ -34,21 +34,7 @@ pub struct RuleUpdateSweep {
     pub after_ms: u64,
 }
 
-impl RuleUpdateSweep {
-    pub(crate) fn axis(&mut self, name: &str) -> Option<&mut Values> {
-        match name {
-            "group" => Some(&mut self.group),
-            "rules" => Some(&mut self.rules),
-            "change" => Some(&mut self.change),
-            "calls" => Some(&mut self.calls),
-            "traffic" => Some(&mut self.traffic),
-            "core" => Some(&mut self.core),
-            "slice" => Some(&mut self.slice),
-            "frame" => Some(&mut self.frame),
-            _ => None,
-        }
-    }
-}
+axes!(RuleUpdateSweep: group, rules, change, calls, traffic, core, slice, frame);
 
 /// Axes of `rule-update`.
 pub(crate) const AXES: &[(&str, &str)] = &[

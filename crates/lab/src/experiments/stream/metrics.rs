@@ -62,22 +62,6 @@ pub(crate) const RECEIVER_BUSY: &str = "receiver_busy_ratio";
 pub(crate) const OTHERS: &str = "others_ratio";
 
 /// The metrics of a stream.
-///
-/// | metric | meaning |
-/// |---|---|
-/// | `carried_bits_per_s` | payload that the receiver got |
-/// | `sent_bits_per_s` | payload that the sender's kernel took |
-/// | `sent_messages`, `unsent_messages` | writes or datagrams; due by a rate and never left |
-/// | `received_messages`, `lost_messages` | datagrams that came, and whose numbers are missing |
-/// | `reordered_messages`, `foreign_messages` | as they came |
-/// | `loss_ratio` | lost by lost and received, over UDP |
-/// | `retransmitted_segments` | sent again by TCP |
-/// | `cpu_ns_per_gigabit` | time of both sides' cores, of all work, by what was carried |
-/// | `sender_…`, `receiver_cpu_ns_per_gigabit` | of one side's |
-/// | `sender_…`, `receiver_busy_ratio` | share of the time in which its cores worked |
-/// | `…_user_ratio`, `…_system_ratio`, `…_softirq_ratio` | its parts; interrupts with softirqs |
-/// | `…_thread_ratio` | share in which its threads were on a core |
-/// | `others_ratio` | time of programs that was not of these threads, of the side that had more |
 pub(crate) fn put_stream(metrics: &mut Metrics, seen: &Streamed, stream: &Stream) {
     let (sent, received) = (&seen.sent, &seen.received);
     put(metrics, CARRIED, received.bits_per_s(), "bit/s");

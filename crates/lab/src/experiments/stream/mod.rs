@@ -8,17 +8,13 @@ pub(crate) mod spec;
 pub(crate) mod trials;
 
 use niclab_device::{About, DeviceError, Place, Testbed};
-use niclab_result::{Figure, Finding, Table};
 
 use self::metrics::{ended, marks, put_stream};
-use super::{Answer, Axes, BuiltIn, Experiment, VETH, built_in, strange};
+use super::{Answer, BuiltIn, Experiment, VETH, built_in, in_its_files, strange};
 use crate::estimate::SERVER_S;
 use crate::measure::Metrics;
-use crate::metrics::TrialMetrics;
 use crate::run::{ExperimentRun, Task, Trial};
 use crate::runner::json;
-use crate::spec::{Spec, read};
-use crate::summary::Results;
 
 /// What the lab knows of it.
 pub(crate) struct Stream;
@@ -33,9 +29,7 @@ impl Experiment for Stream {
         ALL
     }
 
-    fn axes(&self) -> Axes {
-        spec::AXES
-    }
+    in_its_files!();
 
     fn asked_s(&self, run: &ExperimentRun, trial: &Trial) -> Option<f64> {
         let Task::Stream { stream } = trial.task else { return None };
@@ -66,25 +60,5 @@ impl Experiment for Stream {
 
     fn places<'a>(&self, about: &'a About) -> &'a [Place] {
         &about.hosts
-    }
-
-    fn read(&self, text: &str) -> Result<Spec, toml::de::Error> {
-        read::<spec::Parts>(text)
-    }
-
-    fn trials(&self) -> &'static [TrialMetrics] {
-        metrics::TRIALS
-    }
-
-    fn findings(&self, results: &Results<'_>) -> Vec<Finding> {
-        findings::findings(results)
-    }
-
-    fn figures(&self, results: &Results<'_>) -> Vec<Figure> {
-        figures::figures(results)
-    }
-
-    fn tables(&self, results: &Results<'_>) -> Vec<Table> {
-        figures::tables(results)
     }
 }

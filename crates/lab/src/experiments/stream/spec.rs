@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use crate::run::Resolver;
 use crate::spec::defaults::{here, one, word};
-use crate::spec::{SpecError, parts, set_all};
+use crate::spec::{SpecError, axes, parts, set_all};
 use crate::values::Values;
 
 /// A product of axes of bulk data from one host to another.
@@ -32,20 +32,7 @@ pub struct StreamSweep {
     pub rate: Values,
 }
 
-impl StreamSweep {
-    pub(crate) fn axis(&mut self, name: &str) -> Option<&mut Values> {
-        match name {
-            "transport" => Some(&mut self.transport),
-            "client" => Some(&mut self.client),
-            "size" => Some(&mut self.size),
-            "batch" => Some(&mut self.batch),
-            "connections" => Some(&mut self.connections),
-            "cores" => Some(&mut self.cores),
-            "rate" => Some(&mut self.rate),
-            _ => None,
-        }
-    }
-}
+axes!(StreamSweep: transport, client, size, batch, connections, cores, rate);
 
 fn full() -> Values {
     word("full")

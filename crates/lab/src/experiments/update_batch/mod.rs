@@ -7,14 +7,12 @@ pub(crate) mod metrics;
 pub(crate) mod spec;
 pub(crate) mod trials;
 
-use niclab_result::{Figure, Finding, Sample, Table};
+use niclab_result::Sample;
 
 use self::metrics::{BATCH, REST};
-use super::{Axes, BuiltIn, Experiment, MODEL, Offered, built_in};
+use super::{BuiltIn, Experiment, MODEL, Offered, built_in, in_its_files};
 use crate::matched::put_met;
-use crate::metrics::TrialMetrics;
-use crate::spec::{Spec, TrialKind, read};
-use crate::summary::Results;
+use crate::spec::TrialKind;
 use crate::windows;
 
 /// What the lab knows of it.
@@ -30,9 +28,7 @@ impl Experiment for UpdateBatch {
         ALL
     }
 
-    fn axes(&self) -> Axes {
-        spec::AXES
-    }
+    in_its_files!();
 
     fn offered(&self, offered: &Offered<'_>, sample: &mut Sample) {
         if [BATCH, REST].map(TrialKind::name).contains(&offered.trial) {
@@ -45,25 +41,5 @@ impl Experiment for UpdateBatch {
 
     fn takes_rules(&self) -> bool {
         true
-    }
-
-    fn read(&self, text: &str) -> Result<Spec, toml::de::Error> {
-        read::<spec::Parts>(text)
-    }
-
-    fn trials(&self) -> &'static [TrialMetrics] {
-        metrics::TRIALS
-    }
-
-    fn findings(&self, results: &Results<'_>) -> Vec<Finding> {
-        findings::findings(results)
-    }
-
-    fn figures(&self, results: &Results<'_>) -> Vec<Figure> {
-        figures::figures(results)
-    }
-
-    fn tables(&self, results: &Results<'_>) -> Vec<Table> {
-        figures::tables(results)
     }
 }

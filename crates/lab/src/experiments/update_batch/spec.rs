@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use crate::run::Resolver;
 use crate::spec::defaults::{flows_default, frame_default, word};
-use crate::spec::{DURATION_MS_MAX, Overrides, SpecError, in_range, parts, set_all, single};
+use crate::spec::{DURATION_MS_MAX, Overrides, SpecError, axes, in_range, parts, set_all, single};
 use crate::values::Values;
 
 /// A product of axes of batches: rules that are created while packets flow.
@@ -37,21 +37,7 @@ pub struct BatchSweep {
     pub after_ms: u64,
 }
 
-impl BatchSweep {
-    pub(crate) fn axis(&mut self, name: &str) -> Option<&mut Values> {
-        match name {
-            "work" => Some(&mut self.work),
-            "group" => Some(&mut self.group),
-            "batch" => Some(&mut self.batch),
-            "core" => Some(&mut self.core),
-            "calls" => Some(&mut self.calls),
-            "slice" => Some(&mut self.slice),
-            "flows" => Some(&mut self.flows),
-            "frame" => Some(&mut self.frame),
-            _ => None,
-        }
-    }
-}
+axes!(BatchSweep: work, group, batch, core, calls, slice, flows, frame);
 
 fn create() -> Values {
     word("create")

@@ -7,12 +7,7 @@ pub(crate) mod metrics;
 pub(crate) mod spec;
 pub(crate) mod trials;
 
-use niclab_result::{Figure, Finding, Table};
-
-use super::{Axes, BuiltIn, Experiment, MODEL, built_in};
-use crate::metrics::TrialMetrics;
-use crate::spec::{Spec, read};
-use crate::summary::Results;
+use super::{BuiltIn, Experiment, MODEL, built_in, in_its_files};
 
 /// What the lab knows of it.
 pub(crate) struct UpdateRate;
@@ -27,31 +22,9 @@ impl Experiment for UpdateRate {
         ALL
     }
 
-    fn axes(&self) -> Axes {
-        spec::AXES
-    }
+    in_its_files!();
 
     fn takes_rules(&self) -> bool {
         true
-    }
-
-    fn read(&self, text: &str) -> Result<Spec, toml::de::Error> {
-        read::<spec::Parts>(text)
-    }
-
-    fn trials(&self) -> &'static [TrialMetrics] {
-        metrics::TRIALS
-    }
-
-    fn findings(&self, results: &Results<'_>) -> Vec<Finding> {
-        findings::findings(results)
-    }
-
-    fn figures(&self, results: &Results<'_>) -> Vec<Figure> {
-        figures::figures(results)
-    }
-
-    fn tables(&self, results: &Results<'_>) -> Vec<Table> {
-        figures::tables(results)
     }
 }

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use crate::run::Resolver;
 use crate::spec::defaults::{flows_default, frame_default};
-use crate::spec::{SpecError, TrialKind, parts, set_all};
+use crate::spec::{SpecError, TrialKind, axes, parts, set_all};
 use crate::values::Values;
 
 /// A product of axes of renewals: the oldest of the rules goes and a new one comes, so many a
@@ -35,21 +35,7 @@ pub struct RuleChurnSweep {
     pub trials: Vec<TrialKind>,
 }
 
-impl RuleChurnSweep {
-    pub(crate) fn axis(&mut self, name: &str) -> Option<&mut Values> {
-        match name {
-            "group" => Some(&mut self.group),
-            "rules" => Some(&mut self.rules),
-            "per_s" => Some(&mut self.per_s),
-            "core" => Some(&mut self.core),
-            "calls" => Some(&mut self.calls),
-            "slice" => Some(&mut self.slice),
-            "flows" => Some(&mut self.flows),
-            "frame" => Some(&mut self.frame),
-            _ => None,
-        }
-    }
-}
+axes!(RuleChurnSweep: group, rules, per_s, core, calls, slice, flows, frame);
 
 /// Axes of `update-rate`.
 pub(crate) const AXES: &[(&str, &str)] = &[
