@@ -15,9 +15,9 @@
 //!
 //! What the card has to do for it is what [`DmaSegments::new`] asks for. There is no other way to a
 //! window, nor to a segment of one; and no partition, place or event is handed out of `kvs`, so
-//! that nobody else can ask for an item that is not published, or not any more. What asks promises
-//! so: [`DmaSegment::publish`], [`DmaSegment::item`] and [`DmaSegment::item_mut`] are `unsafe`, and `log`, which
-//! has the segments, says why its addresses are right.
+//! that nobody else can ask for an item that is not published, or not any more. The caller promises
+//! so: [`DmaSegment::publish`], [`DmaSegment::item`] and [`DmaSegment::item_mut`] are `unsafe`.
+//! `log` has the segments, and says why its addresses are right.
 //!
 //! Whoever has the partition's lock is the only one that reads, or writes marks, meanwhile; `&self`
 //! and `&mut self` say which. The length of an item is what its header says, which the store alone
