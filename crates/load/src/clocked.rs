@@ -2,9 +2,9 @@
 //!
 //! Frame k is due at a time that its schedule names. The core behind the receive queue reads the
 //! clock when it polls, and finds the frames that have become due since its last poll. The ring
-//! has room for the first of them, and the rest are missed, as at a card whose ring is full: between
-//! two polls no descriptor becomes free. Where the load saturates, the ring is kept full. A frame
-//! is complete when the core sends it.
+//! has room for the first of them, and the rest are missed, as at a card whose ring is full:
+//! between two polls no descriptor becomes free. Where the load saturates, the ring is kept full.
+//! A frame is complete when the core sends it.
 //!
 //! So any rate is offered exactly, and no generator can be the limit. A core that is kept from its
 //! work finds the frames of that time waiting or missed. Latency counts from the due time. The core
