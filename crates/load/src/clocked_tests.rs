@@ -184,7 +184,7 @@ fn a_saturating_load_keeps_the_ring_full() {
 #[test]
 fn several_queues_share_the_rate_by_their_flows() {
     let of = load(Rate::Pps(10e6), Arrivals::Poisson, 10 * MS);
-    let queue_of = |tuple: &FiveTuple| usize::from(tuple.sport % 4 != 0);
+    let queue_of = |tuple: &FiveTuple| usize::from(!tuple.sport.is_multiple_of(4));
     let mut wires = Clocked::several(&of, 64, 1_518, 3, queue_of).unwrap();
     let set = FlowSet::new(&of.flows).unwrap();
     let mut seen = [0_u64; 3];

@@ -32,6 +32,9 @@ const PASSED_MAX: u32 = 16;
 /// What the control side did, and the rules that are in the places where the plan worked.
 pub(super) type Done = (Control, Vec<Option<RuleId>>);
 
+/// What was seen, and what the control side did meanwhile.
+pub(super) type Seen = (Observation, Option<Done>);
+
 /// What a trial is made of.
 pub(super) struct Offer<'a> {
     pub(super) load: &'a Load,
@@ -43,10 +46,7 @@ pub(super) struct Offer<'a> {
 
 impl Offer<'_> {
     /// Offers the load to a card with these rules, which come back unless the card broke.
-    pub(super) fn run(
-        &self,
-        nic: Nic,
-    ) -> (Option<Nic>, Result<(Observation, Option<Done>), DeviceError>) {
+    pub(super) fn run(&self, nic: Nic) -> (Option<Nic>, Result<Seen, DeviceError>) {
         let wire = match Clocked::one(self.load, WIRE_DEPTH, self.setup.frame_len_max) {
             Ok(wire) => wire,
             Err(error) => return (Some(nic), Err(bad_load(error))),
