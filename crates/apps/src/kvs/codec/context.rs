@@ -1,18 +1,18 @@
-//! What a codec is given, and how far it came.
+//! The context of a request, and the progress of a codec.
 
 use std::net::IpAddr;
 
 use crate::kvs::protocol::time::Moment;
 use crate::kvs::store::{Statistics, Store};
 
-/// What a request is served with.
+/// The context of a request.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
     /// The items.
     pub store: &'a Store,
-    /// What time it is.
+    /// Time of the request.
     pub now: Moment,
-    /// Who serves, for statistics.
+    /// The server, for its statistics.
     pub host: &'a dyn Host,
 }
 
@@ -21,13 +21,13 @@ pub struct Context<'a> {
 pub enum Step {
     /// So many bytes are done with.
     Done(usize),
-    /// Nothing can be done before there are so many bytes in all.
+    /// The codec needs this many bytes in all before it can go on.
     More(usize),
     /// The connection is to end after what was answered.
     Close,
 }
 
-/// Who serves, for `stats`.
+/// The server, as `stats` shows it.
 pub trait Host {
     /// Statistics of the server with such a store.
     fn statistics(&self, store: &Statistics) -> ServerStatistics;
