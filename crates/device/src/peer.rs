@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use niclab_load::echo::{self, Echoed, Passages};
 use niclab_load::requests::Protocol;
-use niclab_packet::echo::{Passage, Place as PacketPlace};
+use niclab_packet::echo::{Passage, StampPoint as PacketPlace};
 
 use crate::address::{self, AddressError, shown};
 use crate::cores::{Pinned, take};

@@ -52,7 +52,7 @@ pub const VERSION: u8 = 1;
 
 /// Which way a message goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MessageKind {
     /// From client to server.
     Request = 1,
     /// From server to client.
@@ -61,7 +61,7 @@ pub enum Kind {
 
 /// Where a stamp is taken, in the order in which a message passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum StampPoint {
     /// The client is about to call the kernel.
     ClientSend = 0,
     /// The request leaves the client's stack for the interface.
@@ -81,22 +81,22 @@ pub enum Place {
 }
 
 /// All places, in the order in which a message passes.
-pub const PLACES: [Place; STAMPS] = [
-    Place::ClientSend,
-    Place::ClientEgress,
-    Place::ServerIngress,
-    Place::ServerReceive,
-    Place::ServerSend,
-    Place::ServerEgress,
-    Place::ClientIngress,
-    Place::ClientReceive,
+pub const PLACES: [StampPoint; STAMPS] = [
+    StampPoint::ClientSend,
+    StampPoint::ClientEgress,
+    StampPoint::ServerIngress,
+    StampPoint::ServerReceive,
+    StampPoint::ServerSend,
+    StampPoint::ServerEgress,
+    StampPoint::ClientIngress,
+    StampPoint::ClientReceive,
 ];
 
 /// The head of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Head {
+pub struct MessageHeader {
     /// Request or reply.
-    pub kind: Kind,
+    pub kind: MessageKind,
     /// Length of the whole message, bytes: [`HEAD_LEN`] to [`MESSAGE_LEN_MAX`].
     pub len: u16,
     /// Which client, and which of its measurements.
@@ -130,9 +130,9 @@ pub enum NoMessage {
     },
 }
 
-impl Head {
+impl MessageHeader {
     /// The head at the start of `bytes`, of which a stream may hold more or less than the message.
-    pub fn read(bytes: &[u8]) -> Result<Head, NoMessage> {
+    pub fn read(bytes: &[u8]) -> Result<MessageHeader, NoMessage> {
         let Some(head) = bytes.first_chunk::<HEAD_LEN>() else {
             return Err(NoMessage::Short(bytes.len()));
         };
@@ -145,8 +145,8 @@ impl Head {
             return Err(NoMessage::Version(version));
         }
         let kind = match kind {
-            1 => Kind::Request,
-            2 => Kind::Reply,
+            1 => MessageKind::Request,
+            2 => MessageKind::Reply,
             other => return Err(NoMessage::Kind(other)),
         };
         let len = u16::from_be_bytes([l0, l1]);
@@ -154,12 +154,12 @@ impl Head {
             return Err(NoMessage::Length { said: len, there: bytes.len() });
         }
         let run = u32::from_be_bytes([r0, r1, r2, r3]);
-        Ok(Head { kind, len, run, number: u32::from_be_bytes([n0, n1, n2, n3]) })
+        Ok(MessageHeader { kind, len, run, number: u32::from_be_bytes([n0, n1, n2, n3]) })
     }
 
     /// The head of a datagram, which is exactly one message.
-    pub fn of_datagram(bytes: &[u8]) -> Result<Head, NoMessage> {
-        let head = Head::read(bytes)?;
+    pub fn of_datagram(bytes: &[u8]) -> Result<MessageHeader, NoMessage> {
+        let head = MessageHeader::read(bytes)?;
         match usize::from(head.len) == bytes.len() {
             true => Ok(head),
             false => Err(NoMessage::Length { said: head.len, there: bytes.len() }),
@@ -183,7 +183,7 @@ impl Head {
 #[inline]
 pub fn turn(message: &mut [u8]) {
     if let Some(kind) = message.get_mut(5) {
-        *kind = Kind::Reply as u8;
+        *kind = MessageKind::Reply as u8;
     }
 }
 
@@ -202,7 +202,7 @@ pub struct Stamp {
 }
 
 /// The stamp of a message that was taken at `place`; `None` where there is none, or no room.
-pub fn stamp(message: &[u8], place: Place) -> Option<Stamp> {
+pub fn stamp(message: &[u8], place: StampPoint) -> Option<Stamp> {
     let at = place as usize;
     let message = message.first_chunk::<STAMPED_LEN_MIN>()?;
     let time = message[TIMES_AT + at * 8..].first_chunk().copied().map(u64::from_be_bytes)?;
@@ -212,7 +212,7 @@ pub fn stamp(message: &[u8], place: Place) -> Option<Stamp> {
 
 /// Writes a stamp into a message, where it has room.
 #[inline]
-pub fn put_stamp(message: &mut [u8], place: Place, stamp: Stamp) {
+pub fn put_stamp(message: &mut [u8], place: StampPoint, stamp: Stamp) {
     let at = place as usize;
     let Some(message) = message.first_chunk_mut::<STAMPED_LEN_MIN>() else { return };
     message[TIMES_AT + at * 8..][..8].copy_from_slice(&stamp.time_ns.to_be_bytes());
@@ -228,7 +228,7 @@ pub fn clear_stamps(message: &mut [u8]) {
     }
 }
 
-/// The stamps of one message on its way, by [`Place`].
+/// The stamps of one message on its way, by [`StampPoint`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Passage([Option<Stamp>; STAMPS]);
 
@@ -243,21 +243,21 @@ impl Passage {
     }
 
     /// The one that was taken there.
-    pub fn at(&self, place: Place) -> Option<Stamp> {
+    pub fn at(&self, place: StampPoint) -> Option<Stamp> {
         self.0[place as usize]
     }
 
     /// Adds one.
-    pub fn put(&mut self, place: Place, stamp: Stamp) {
+    pub fn put(&mut self, place: StampPoint, stamp: Stamp) {
         self.0[place as usize] = Some(stamp);
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for MessageKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Kind::Request => "request",
-            Kind::Reply => "reply",
+            MessageKind::Request => "request",
+            MessageKind::Reply => "reply",
         })
     }
 }
@@ -266,7 +266,8 @@ impl fmt::Display for Kind {
 mod tests {
     use super::*;
 
-    const HEAD: Head = Head { kind: Kind::Request, len: 0x0102, run: 0x0304_0506, number: 7 };
+    const HEAD: MessageHeader =
+        MessageHeader { kind: MessageKind::Request, len: 0x0102, run: 0x0304_0506, number: 7 };
 
     #[test]
     fn a_head_is_these_bytes_and_comes_back_whole() {
@@ -275,23 +276,26 @@ mod tests {
         let known =
             [b'n', b'i', b'c', b'l', 1, 1, 1, 2, 3, 4, 5, 6, 0, 0, 0, 7, 255, 255, 255, 255];
         assert_eq!(bytes, known);
-        assert_eq!(Head::read(&bytes), Ok(HEAD));
+        assert_eq!(MessageHeader::read(&bytes), Ok(HEAD));
         turn(&mut bytes);
-        assert_eq!(Head::read(&bytes), Ok(Head { kind: Kind::Reply, ..HEAD }));
+        assert_eq!(
+            MessageHeader::read(&bytes),
+            Ok(MessageHeader { kind: MessageKind::Reply, ..HEAD })
+        );
     }
 
     #[test]
     fn what_is_no_message_is_refused_by_what_is_wrong_with_it() {
         let mut bytes = [0; 32];
-        Head { len: 32, ..HEAD }.write(&mut bytes);
-        assert!(Head::of_datagram(&bytes).is_ok());
-        assert_eq!(Head::of_datagram(&bytes[..15]), Err(NoMessage::Short(15)));
+        MessageHeader { len: 32, ..HEAD }.write(&mut bytes);
+        assert!(MessageHeader::of_datagram(&bytes).is_ok());
+        assert_eq!(MessageHeader::of_datagram(&bytes[..15]), Err(NoMessage::Short(15)));
         let length = Err(NoMessage::Length { said: 32, there: 31 });
-        assert_eq!(Head::of_datagram(&bytes[..31]), length);
+        assert_eq!(MessageHeader::of_datagram(&bytes[..31]), length);
         let with = |at: usize, byte: u8| {
             let mut bytes = bytes;
             bytes[at] = byte;
-            Head::of_datagram(&bytes)
+            MessageHeader::of_datagram(&bytes)
         };
         assert_eq!(with(3, b'k'), Err(NoMessage::Magic(0x6e69_636b)));
         assert_eq!(with(4, 2), Err(NoMessage::Version(2)));
@@ -313,12 +317,12 @@ mod tests {
             let core = (at != 3).then_some(at as u16);
             assert_eq!(stamp(&message, place), Some(Stamp { time_ns: 1 << at, core }));
         }
-        assert_eq!(Head::read(&message), Ok(HEAD));
+        assert_eq!(MessageHeader::read(&message), Ok(HEAD));
         let passage = Passage::of(&message);
         assert!(PLACES.iter().all(|place| passage.at(*place) == stamp(&message, *place)));
         clear_stamps(&mut message);
         assert!(PLACES.iter().all(|place| stamp(&message, *place).is_none()));
-        assert_eq!(Head::read(&message), Ok(HEAD));
-        assert_eq!(stamp(&message[..STAMPED_LEN_MIN - 1], Place::ClientSend), None);
+        assert_eq!(MessageHeader::read(&message), Ok(HEAD));
+        assert_eq!(stamp(&message[..STAMPED_LEN_MIN - 1], StampPoint::ClientSend), None);
     }
 }

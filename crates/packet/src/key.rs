@@ -104,12 +104,12 @@ pub mod field {
 }
 
 /// The line as bytes, while it is filled.
-type Line = [u8; KEY_WORDS * 8];
+type KeyLine = [u8; KEY_WORDS * 8];
 
 impl Key {
     /// The bytes of the line, in the order of the table above.
     #[inline]
-    pub fn to_bytes(&self) -> Line {
+    pub fn to_bytes(&self) -> KeyLine {
         let mut line = [0; KEY_WORDS * 8];
         for (bytes, word) in line.chunks_exact_mut(8).zip(self.0) {
             bytes.copy_from_slice(&word.to_le_bytes());
@@ -119,7 +119,7 @@ impl Key {
 
     /// A key from the bytes of a line.
     #[inline]
-    pub fn from_bytes(line: &Line) -> Key {
+    pub fn from_bytes(line: &KeyLine) -> Key {
         let mut words = [0; KEY_WORDS];
         for (word, bytes) in words.iter_mut().zip(line.chunks_exact(8)) {
             let mut eight = [0; 8];
@@ -245,7 +245,7 @@ mod tests {
     #[test]
     fn eight_extension_headers_are_walked() {
         let options = || {
-            let kind = ipv6_ext::Kind::Destination;
+            let kind = ipv6_ext::ExtensionKind::Destination;
             Layer::from(ipv6_ext::Repr { kind, ..ipv6_ext::Repr::hop_by_hop() })
         };
         for (count, depth, protocol) in [(8, Depth::Transport, UDP), (9, Depth::Ip, 60)] {

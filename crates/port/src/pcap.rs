@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use niclab_nic::memory::{Desc, Region};
 use niclab_packet::trace::{
-    self, LINK_ETHERNET, Reader, Record, TraceError, TraceErrorKind, Writer,
+    self, LINK_ETHERNET, Record, TraceError, TraceErrorKind, TraceReader, Writer,
 };
 
 use crate::error::PortError;
@@ -54,7 +54,7 @@ enum Sink {
 /// A port that is a file or two; it has one lane.
 pub struct PcapLane {
     region: Arc<Region>,
-    input: Option<Reader<BufReader<File>>>,
+    input: Option<TraceReader<BufReader<File>>>,
     /// That it is not written to: as long as the lane is there.
     _claim: Option<Claim>,
     output: Option<Sink>,
@@ -101,8 +101,8 @@ fn file(path: &Path) -> Result<BufReader<File>, PortError> {
         .map_err(|error| PortError::File { path: path.to_path_buf(), source: error.into() })
 }
 
-fn reader(path: &Path, file: BufReader<File>) -> Result<Reader<BufReader<File>>, PortError> {
-    Reader::new(file).map_err(|error| refused(path, error))
+fn reader(path: &Path, file: BufReader<File>) -> Result<TraceReader<BufReader<File>>, PortError> {
+    TraceReader::new(file).map_err(|error| refused(path, error))
 }
 
 fn refused(path: &Path, error: TraceError) -> PortError {

@@ -4,7 +4,7 @@
 //! client saw pass between the two interfaces, less what the server saw of it, is the hardware's
 //! and the wire's. So the terms of a message add up to its round trip whatever the two clocks say.
 
-use niclab_packet::echo::{PLACES, Passage, Place};
+use niclab_packet::echo::{PLACES, Passage, StampPoint};
 
 /// Kinds of terms.
 const ALL: usize = 7;
@@ -58,8 +58,8 @@ impl TermKind {
     }
 
     /// Where it begins and ends; of the hardware both ways.
-    fn ends(self) -> (Place, Place) {
-        use Place::*;
+    fn ends(self) -> (StampPoint, StampPoint) {
+        use StampPoint::*;
         match self {
             TermKind::ClientTransmit => (ClientSend, ClientEgress),
             TermKind::ServerReceive => (ServerIngress, ServerReceive),
@@ -121,8 +121,9 @@ impl Times {
             let (from, to) = kind.ends();
             terms[kind as usize] = between(from, to)?;
         }
-        terms[TermKind::Hardware as usize] -= between(Place::ServerIngress, Place::ServerEgress)?;
-        Some(Times { terms, rtt: between(Place::ClientSend, Place::ClientReceive)? })
+        terms[TermKind::Hardware as usize] -=
+            between(StampPoint::ServerIngress, StampPoint::ServerEgress)?;
+        Some(Times { terms, rtt: between(StampPoint::ClientSend, StampPoint::ClientReceive)? })
     }
 }
 
@@ -188,7 +189,7 @@ pub(crate) fn at(sorted: &[f64], share: f64) -> Option<f64> {
 }
 
 /// The core that most stamps of a place were taken on, and their share.
-fn core(passages: &[&Passage], place: Place) -> Option<(u16, f64)> {
+fn core(passages: &[&Passage], place: StampPoint) -> Option<(u16, f64)> {
     let cores = passages.iter().filter_map(|passage| passage.at(place)?.core);
     let mut counts: Vec<(u16, usize)> = Vec::new();
     for core in cores {
@@ -202,8 +203,8 @@ fn core(passages: &[&Passage], place: Place) -> Option<(u16, f64)> {
 }
 
 /// Places that programs in the kernel stamp.
-pub fn of_kernel() -> impl Iterator<Item = Place> {
-    use Place::*;
+pub fn of_kernel() -> impl Iterator<Item = StampPoint> {
+    use StampPoint::*;
     PLACES
         .into_iter()
         .filter(|place| !matches!(place, ClientSend | ServerReceive | ServerSend | ClientReceive))
@@ -251,7 +252,7 @@ mod tests {
         for i in 1..=100 {
             let whole = passage(i * 1_000_000, 7, [1_000, 200, 3_000, 50, 2_000, 300, 4_000]);
             let mut outside = Passage::default();
-            for place in of_kernel().chain([Place::ClientSend, Place::ClientReceive]) {
+            for place in of_kernel().chain([StampPoint::ClientSend, StampPoint::ClientReceive]) {
                 outside.put(place, whole.at(place).unwrap());
             }
             all.push(outside);
@@ -281,7 +282,7 @@ mod tests {
     fn messages_without_all_stamps_are_counted_and_left_out() {
         let whole = passage(1_000_000, 0, [1; 7]);
         let mut lacking = Passage::default();
-        lacking.put(Place::ClientSend, Stamp { time_ns: 1, core: None });
+        lacking.put(StampPoint::ClientSend, Stamp { time_ns: 1, core: None });
         let ledger = Ledger::of([&whole, &lacking, &lacking], &KINDS).unwrap();
         assert_eq!((ledger.messages, ledger.incomplete), (1, 2));
         assert_eq!(Ledger::of([&lacking], &KINDS), None);

@@ -7,7 +7,7 @@ use std::mem::{offset_of, size_of};
 use std::net::{IpAddr, SocketAddr};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
-use niclab_packet::echo::{Place, Stamp};
+use niclab_packet::echo::{Stamp, StampPoint};
 
 use crate::clsact::Direction;
 use crate::error::ProbeError;
@@ -100,12 +100,12 @@ pub struct Maps {
 }
 
 impl Maps {
-    pub fn message(&self, id: MessageId, place: Place) -> Result<Option<Stamp>, ProbeError> {
+    pub fn message(&self, id: MessageId, place: StampPoint) -> Result<Option<Stamp>, ProbeError> {
         let slot = match place {
-            Place::ClientEgress => 0,
-            Place::ServerIngress => 1,
-            Place::ServerEgress => 2,
-            Place::ClientIngress => 3,
+            StampPoint::ClientEgress => 0,
+            StampPoint::ServerIngress => 1,
+            StampPoint::ServerEgress => 2,
+            StampPoint::ClientIngress => 3,
             _ => return Ok(None),
         };
         let entry = look(&self.messages, &message_entry(id).to_ne_bytes())?.unwrap_or_default();

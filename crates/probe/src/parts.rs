@@ -4,7 +4,7 @@
 //! each begins where the one before it ends, and with the program's part they add up to the round
 //! trip.
 
-use niclab_packet::echo::{Passage, Place};
+use niclab_packet::echo::{Passage, StampPoint};
 
 use crate::deep::{Inner, Inside};
 use crate::ledger::{at, middle};
@@ -66,10 +66,10 @@ struct Times {
 impl Times {
     fn of(passage: &Passage, inner: &Inner) -> Option<Times> {
         let at = |place| passage.at(place).map(|stamp| stamp.time_ns);
-        let of = |is_reply: bool, [from, ingress, to]: [Place; 3]| {
+        let of = |is_reply: bool, [from, ingress, to]: [StampPoint; 3]| {
             direction(at(from)?, at(ingress)?, at(to)?, |place| inner.at(is_reply, place))
         };
-        use Place::*;
+        use StampPoint::*;
         let request = of(false, [ClientSend, ServerIngress, ServerReceive])?;
         let reply = of(true, [ServerSend, ClientIngress, ClientReceive])?;
         let between = |from, to| Some(at(to)?.checked_sub(at(from)?)? as f64);
@@ -219,7 +219,7 @@ mod tests {
         all[0].1.put(false, Inside::Started, 900_100);
         let parts = parts(&all).unwrap();
         assert_eq!((parts.parts[3].mean_ns, parts.parts[4].mean_ns), (0.0, 0.0));
-        let ingress = all[0].0.at(Place::ServerIngress).unwrap().time_ns;
+        let ingress = all[0].0.at(StampPoint::ServerIngress).unwrap().time_ns;
         assert_eq!(parts.parts[5].mean_ns, (ingress - sent) as f64);
         assert_eq!(parts.residue_ratio(), 0.0);
     }
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn who_polls_is_not_woken() {
         let mut all = vec![message(1_000_000, STEPS, STEPS)];
-        let returned = all[0].0.at(Place::ServerReceive).unwrap().time_ns;
+        let returned = all[0].0.at(StampPoint::ServerReceive).unwrap().time_ns;
         for runs_ns in [0, returned + 1] {
             all[0].1.put(false, Inside::Runs, runs_ns);
             let parts = parts(&all).unwrap();

@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 
 use etherparse::{PacketBuilder, SlicedPacket, TransportSlice};
 use libbpf_rs::{ProgramInput, ProgramMut};
-use niclab_packet::echo::{self, Head, Kind, Place, Stamp};
+use niclab_packet::echo::{self, MessageHeader, MessageKind, Stamp, StampPoint};
 
 use crate::clsact::Direction;
 use crate::error::ProbeError;
@@ -22,8 +22,8 @@ const GO_ON: u32 = u32::MAX;
 /// A request that has been stamped before.
 fn message(len: u16, number: u32) -> Vec<u8> {
     let mut message = vec![0; usize::from(len)];
-    Head { kind: Kind::Request, len, run: 7, number }.write(&mut message);
-    for place in [Place::ClientEgress, Place::ServerIngress] {
+    MessageHeader { kind: MessageKind::Request, len, run: 7, number }.write(&mut message);
+    for place in [StampPoint::ClientEgress, StampPoint::ServerIngress] {
         let old = Stamp { time_ns: 0x1234_5678_9abc_def1, core: Some(513) };
         echo::put_stamp(&mut message, place, old);
     }
@@ -125,9 +125,9 @@ fn a_sum_of_the_whole_packet_stays_true_with_a_udp_checksum_and_without() {
                     let out = run(program, &without, CHECKSUM_COMPLETE).unwrap();
                     assert_eq!(parse(&out).0, 0, "{ip:?}");
                     let place = if std::ptr::eq(program, egress) {
-                        Place::ClientEgress
+                        StampPoint::ClientEgress
                     } else {
-                        Place::ServerIngress
+                        StampPoint::ServerIngress
                     };
                     let stamp = echo::stamp(&parse(&out).2, place).unwrap();
                     assert!(stamp.core < Some(512) && stamp.time_ns < 1 << 60, "{stamp:?}");

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{LinkLayerType, LinkMessage};
-use niclab_packet::echo::{Place, Stamp};
+use niclab_packet::echo::{Stamp, StampPoint};
 
 use crate::clsact::{Clsact, Direction};
 use crate::error::{EINVAL, EOPNOTSUPP, ProbeError};
@@ -97,7 +97,7 @@ impl Stamps {
     ///
     /// # Errors
     /// What the kernel says against reading.
-    pub fn message(&self, id: MessageId, place: Place) -> Result<Option<Stamp>, ProbeError> {
+    pub fn message(&self, id: MessageId, place: StampPoint) -> Result<Option<Stamp>, ProbeError> {
         self.programs.maps.message(id, place)
     }
 

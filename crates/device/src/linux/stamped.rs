@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use niclab_load::Latency;
 use niclab_load::echo::{Echo, Echoed, Logged, Passages, Server, Transport};
-use niclab_packet::echo::{Passage, Place, is_stamped};
+use niclab_packet::echo::{Passage, StampPoint, is_stamped};
 use niclab_probe::ledger::{KINDS, Ledger, TermKind, of_kernel};
 use niclab_probe::parts::Parts;
 use niclab_probe::{Deep, Direction, Flow, Inner, MessageId, ProbeError, Stamps, sequence_behind};
@@ -84,9 +84,9 @@ impl Probes {
         for place in of_kernel() {
             let probes = self.at(place);
             let (flow, direction, end) = match place {
-                Place::ClientEgress => (request, Direction::Egress, request_end),
-                Place::ServerIngress => (request, Direction::Ingress, request_end),
-                Place::ServerEgress => (request.turned(), Direction::Egress, answer_end),
+                StampPoint::ClientEgress => (request, Direction::Egress, request_end),
+                StampPoint::ServerIngress => (request, Direction::Ingress, request_end),
+                StampPoint::ServerEgress => (request.turned(), Direction::Egress, answer_end),
                 _ => (request.turned(), Direction::Ingress, answer_end),
             };
             let Some(beginning) = probes.beginning(flow)? else { continue };
@@ -98,9 +98,9 @@ impl Probes {
     }
 
     /// The probes that stamp at a place.
-    fn at(&self, place: Place) -> &Stamps {
+    fn at(&self, place: StampPoint) -> &Stamps {
         match place {
-            Place::ClientEgress | Place::ClientIngress => &self.client,
+            StampPoint::ClientEgress | StampPoint::ClientIngress => &self.client,
             _ => &self.server,
         }
     }
@@ -314,8 +314,8 @@ impl Hosts {
         let of = Asked { echo: &exchange.echo, run, client: passages.client, server: address };
         for (number, passage) in &mut passages.kept {
             if let Some(logged) = log.get(number) {
-                passage.put(Place::ServerReceive, logged.received);
-                passage.put(Place::ServerSend, logged.sent);
+                passage.put(StampPoint::ServerReceive, logged.received);
+                passage.put(StampPoint::ServerSend, logged.sent);
             }
             probes.complete(&of, *number, passage).map_err(refused)?;
             if let Some(deep) = &probes.deep {

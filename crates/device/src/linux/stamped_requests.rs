@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 
 use niclab_load::requests::{Passed, Protocol, Requests};
-use niclab_packet::echo::{Passage, Place};
+use niclab_packet::echo::{Passage, StampPoint};
 use niclab_probe::ledger::OUTSIDE;
 
 use super::applications::all;
@@ -75,8 +75,8 @@ pub(super) fn ledger(
 /// All stamps of a request.
 fn passage(probes: &Probes, passed: &Passed, server: SocketAddr) -> Result<Passage, DeviceError> {
     let mut passage = Passage::default();
-    passage.put(Place::ClientSend, passed.sent);
-    passage.put(Place::ClientReceive, passed.received);
+    passage.put(StampPoint::ClientSend, passed.sent);
+    passage.put(StampPoint::ClientReceive, passed.received);
     let ends = (passed.request_end, passed.answer_end);
     let found = probes.complete_segments((passed.client, server), ends, &mut passage);
     found.map_err(refused)?;

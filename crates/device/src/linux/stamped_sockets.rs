@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use niclab_load::Latency;
 use niclab_load::echo::{Passages, realtime_ahead_ns};
-use niclab_packet::echo::{Place, Stamp};
+use niclab_packet::echo::{Stamp, StampPoint};
 use niclab_probe::ledger::KINDS;
 
 use super::hosts::{Hosts, broken};
@@ -80,7 +80,7 @@ impl Hosts {
             log.filter_map(|logged| Some((logged.number, logged.egress?))).collect();
         for (number, mut passage) in passages.kept {
             if let Some(egress) = left.get(&number) {
-                passage.put(Place::ServerEgress, *egress);
+                passage.put(StampPoint::ServerEgress, *egress);
             }
             slices.passages.push(passage);
         }

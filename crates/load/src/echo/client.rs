@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use niclab_packet::echo::{Head, Kind, Stamp};
+use niclab_packet::echo::{MessageHeader, MessageKind, Stamp};
 
 use super::datagrams::Datagrams;
 use super::stamping::StampedDatagrams;
@@ -164,8 +164,8 @@ impl Client<'_> {
         let mut now = None;
         let mut each = |message: &mut [u8]| {
             let now_ns = *now.get_or_insert_with(now_ns);
-            match Head::of_datagram(message) {
-                Ok(Head { kind: Kind::Reply, len, run: of, number })
+            match MessageHeader::of_datagram(message) {
+                Ok(MessageHeader { kind: MessageKind::Reply, len, run: of, number })
                     if (of, len) == (run, size) =>
                 {
                     if let (Some(passages), Some(sent_ns)) =

@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::time::Duration;
 
-use niclab_packet::echo::{Head, Kind};
+use niclab_packet::echo::{MessageHeader, MessageKind};
 
 use super::*;
 use crate::echo::{IDLE_NS, SIZE_MAX, Serve};
@@ -27,7 +27,7 @@ pub(crate) fn connected() -> (Connection, TcpStream) {
 
 fn request(number: u32) -> Vec<u8> {
     let mut bytes = vec![0; 40];
-    Head { kind: Kind::Request, len: 40, run: 1, number }.write(&mut bytes);
+    MessageHeader { kind: MessageKind::Request, len: 40, run: 1, number }.write(&mut bytes);
     bytes
 }
 

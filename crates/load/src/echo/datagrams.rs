@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 
-use niclab_packet::echo::{Head, Kind, clear_stamps};
+use niclab_packet::echo::{MessageHeader, MessageKind, clear_stamps};
 
 use super::poll::Waiter;
 use super::uring::DatagramRing;
@@ -60,7 +60,7 @@ impl Datagrams {
         for at in 0..out.count() {
             let message = out.message(at);
             let (len, number) = (message.len() as u16, first.wrapping_add(at as u32));
-            Head { kind: Kind::Request, len, run, number }.write(message);
+            MessageHeader { kind: MessageKind::Request, len, run, number }.write(message);
             clear_stamps(message);
         }
     }

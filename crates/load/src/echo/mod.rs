@@ -23,7 +23,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::str::FromStr;
 
-use niclab_packet::echo::{Passage, Place, Stamp};
+use niclab_packet::echo::{Passage, Stamp, StampPoint};
 use serde::{Deserialize, Serialize};
 
 pub use client::run;
@@ -331,8 +331,8 @@ impl Passages {
     fn keep(&mut self, number: u32, message: &[u8], sent: Stamp, received: Stamp) {
         if self.kept.len() < PASSAGES_MAX {
             let mut passage = Passage::of(message);
-            passage.put(Place::ClientSend, sent);
-            passage.put(Place::ClientReceive, received);
+            passage.put(StampPoint::ClientSend, sent);
+            passage.put(StampPoint::ClientReceive, received);
             self.kept.push((number, passage));
         }
     }

@@ -6,7 +6,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use niclab_packet::echo::{Head, Kind, MESSAGE_LEN_MAX, Place, Stamp, is_stamped, put_stamp, turn};
+use niclab_packet::echo::{
+    MESSAGE_LEN_MAX, MessageHeader, MessageKind, Stamp, StampPoint, is_stamped, put_stamp, turn,
+};
 use serde::{Deserialize, Serialize};
 
 use super::connections::{Ending, ended};
@@ -149,10 +151,10 @@ impl Server {
     /// Stamps a request, or remembers its stamps.
     fn put_stamps(&self, message: &mut [u8], received: Stamp, sent: Stamp) {
         if is_stamped(message.len()) {
-            put_stamp(message, Place::ServerReceive, received);
-            put_stamp(message, Place::ServerSend, sent);
-        } else if let (Ok(Head { run, number, .. }), Ok(mut log)) =
-            (Head::read(message), self.log.lock())
+            put_stamp(message, StampPoint::ServerReceive, received);
+            put_stamp(message, StampPoint::ServerSend, sent);
+        } else if let (Ok(MessageHeader { run, number, .. }), Ok(mut log)) =
+            (MessageHeader::read(message), self.log.lock())
             && log.len() < PASSAGES_MAX
         {
             log.push(Logged { run, number, received, sent, egress: None });
@@ -233,7 +235,7 @@ impl Server {
             let received = self.stamp_now();
             for at in 0..count {
                 let message = incoming.message(at);
-                if Head::of_datagram(message).is_ok_and(|head| self.answers(&head)) {
+                if MessageHeader::of_datagram(message).is_ok_and(|head| self.answers(&head)) {
                     turn(message);
                     kept.push(at);
                 }
@@ -270,7 +272,7 @@ impl Server {
             };
             let received = Stamp { time_ns: now_ns(), core: core_now() };
             let message = &mut room[..came.len];
-            let head = match Head::of_datagram(message) {
+            let head = match MessageHeader::of_datagram(message) {
                 Ok(head) if self.answers(&head) => head,
                 _ => {
                     self.count(0, 0, 1);
@@ -279,12 +281,12 @@ impl Server {
             };
             turn(message);
             if let (Some(ingress), true) = (came.ingress, is_stamped(message.len())) {
-                put_stamp(message, Place::ServerIngress, ingress);
+                put_stamp(message, StampPoint::ServerIngress, ingress);
             }
             let sent = Stamp { time_ns: now_ns(), core: core_now() };
             if is_stamped(message.len()) {
-                put_stamp(message, Place::ServerReceive, received);
-                put_stamp(message, Place::ServerSend, sent);
+                put_stamp(message, StampPoint::ServerReceive, received);
+                put_stamp(message, StampPoint::ServerSend, sent);
             }
             let answered = came.from.map(|from| socket.send(message, Some(from)));
             let mut egress = None;
@@ -293,7 +295,7 @@ impl Server {
             if let Ok(mut log) = self.log.lock()
                 && log.len() < PASSAGES_MAX
             {
-                let Head { run, number, .. } = head;
+                let MessageHeader { run, number, .. } = head;
                 log.push(Logged { run, number, received, sent, egress });
             }
             self.count(1, u64::from(matches!(answered, Some(Ok(_)))), 0);
@@ -316,7 +318,7 @@ impl Server {
             for place in 0..count {
                 let at = ring.came()[place];
                 let message = ring.message(at);
-                if Head::of_datagram(message).is_ok_and(|head| self.answers(&head)) {
+                if MessageHeader::of_datagram(message).is_ok_and(|head| self.answers(&head)) {
                     turn(message);
                     kept.push(at);
                 }
@@ -383,8 +385,8 @@ impl Server {
     }
 
     /// It is a request, and not too long.
-    fn answers(&self, head: &Head) -> bool {
-        head.kind == Kind::Request && head.len <= self.serve.size_max
+    fn answers(&self, head: &MessageHeader) -> bool {
+        head.kind == MessageKind::Request && head.len <= self.serve.size_max
     }
 
     /// Makes answers of the requests that came at `received`, and stamps them where that is wanted;
@@ -392,7 +394,7 @@ impl Server {
     pub(super) fn turn_all(&self, messages: &mut [u8], received: Option<Stamp>) -> io::Result<u64> {
         let mut are_requests = true;
         let count = each_of(messages, &mut |message| {
-            are_requests &= Head::read(message).is_ok_and(|head| self.answers(&head));
+            are_requests &= MessageHeader::read(message).is_ok_and(|head| self.answers(&head));
             turn(message);
         });
         if !are_requests {

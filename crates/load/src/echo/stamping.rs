@@ -14,7 +14,8 @@ use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
 use std::os::fd::AsRawFd;
 
 use niclab_packet::echo::{
-    Head, Kind, MESSAGE_LEN_MAX, Place, Stamp, clear_stamps, is_stamped, put_stamp,
+    MESSAGE_LEN_MAX, MessageHeader, MessageKind, Stamp, StampPoint, clear_stamps, is_stamped,
+    put_stamp,
 };
 use nix::cmsg_space;
 use nix::sys::socket::sockopt::Timestamping;
@@ -218,7 +219,7 @@ impl StampedDatagrams {
     pub fn write(&mut self, run: u32, number: u32) {
         self.number = number;
         let len = self.out.len() as u16;
-        Head { kind: Kind::Request, len, run, number }.write(&mut self.out);
+        MessageHeader { kind: MessageKind::Request, len, run, number }.write(&mut self.out);
         clear_stamps(&mut self.out);
     }
 
@@ -249,15 +250,15 @@ impl StampedDatagrams {
             Err(e) => return Err(e),
         };
         let message = &mut self.back[..came.len];
-        if let Ok(head) = Head::of_datagram(message)
+        if let Ok(head) = MessageHeader::of_datagram(message)
             && is_stamped(message.len())
         {
             let left = self.left.iter().rev().find(|one| one.1 == head.number);
             if let Some(stamp) = left.and_then(|one| one.2) {
-                put_stamp(message, Place::ClientEgress, stamp);
+                put_stamp(message, StampPoint::ClientEgress, stamp);
             }
             if let Some(stamp) = came.ingress {
-                put_stamp(message, Place::ClientIngress, stamp);
+                put_stamp(message, StampPoint::ClientIngress, stamp);
             }
         }
         each(message);

@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use niclab_packet::echo::{HEAD_LEN, Head, Kind, MESSAGE_LEN_MAX};
+use niclab_packet::echo::{HEAD_LEN, MESSAGE_LEN_MAX, MessageHeader, MessageKind};
 
 use super::datagrams::is_empty;
 use super::poll::{Waiter, wait_for_either};
@@ -84,7 +84,7 @@ impl Inflow {
     pub fn messages(&mut self) -> io::Result<&mut [u8]> {
         let first = self.start;
         while self.end - self.start >= HEAD_LEN {
-            let head = Head::read(&self.bytes[self.start..self.end]);
+            let head = MessageHeader::read(&self.bytes[self.start..self.end]);
             let head = head.map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))?;
             if self.end - self.start < usize::from(head.len) {
                 break;
@@ -98,7 +98,7 @@ impl Inflow {
 /// Calls `each` with every one of whole messages; how many there are.
 pub fn each_of(mut messages: &mut [u8], each: &mut dyn FnMut(&mut [u8])) -> usize {
     let mut count = 0;
-    while let Ok(head) = Head::read(messages) {
+    while let Ok(head) = MessageHeader::read(messages) {
         let Some((message, rest)) = messages.split_at_mut_checked(head.len.into()) else { break };
         each(message);
         messages = rest;
@@ -164,7 +164,7 @@ impl Stream {
         out.resize(start + self.size * self.batch, 0);
         for (at, message) in out[start..].chunks_exact_mut(self.size).enumerate() {
             let (len, number) = (message.len() as u16, first.wrapping_add(at as u32));
-            Head { kind: Kind::Request, len, run, number }.write(message);
+            MessageHeader { kind: MessageKind::Request, len, run, number }.write(message);
         }
     }
 
@@ -241,7 +241,7 @@ mod tests {
 
     fn message(number: u32, len: u16) -> Vec<u8> {
         let mut bytes = vec![0; len.into()];
-        Head { kind: Kind::Request, len, run: 1, number }.write(&mut bytes);
+        MessageHeader { kind: MessageKind::Request, len, run: 1, number }.write(&mut bytes);
         bytes
     }
 
@@ -256,7 +256,7 @@ mod tests {
                 while !piece.is_empty() {
                     inflow.read(&mut piece).unwrap();
                     each_of(inflow.messages().unwrap(), &mut |message| {
-                        let head = Head::of_datagram(message).unwrap();
+                        let head = MessageHeader::of_datagram(message).unwrap();
                         seen.push((head.number, head.len));
                     });
                 }

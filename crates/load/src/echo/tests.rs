@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use niclab_packet::echo::{Head, Kind, MAGIC};
+use niclab_packet::echo::{MAGIC, MessageHeader, MessageKind};
 
 use super::*;
 
@@ -256,21 +256,21 @@ fn an_address_that_is_taken_or_not_here_is_told() {
 
 #[test]
 fn the_server_answers_no_more_than_it_got_and_only_requests() {
-    let head = |kind, len| Head { kind, len, run: 1, number: 0 };
+    let head = |kind, len| MessageHeader { kind, len, run: 1, number: 0 };
     let message = |kind, said: u16, len: usize| {
         let mut bytes = vec![0; len];
         head(kind, said).write(&mut bytes);
         bytes
     };
-    let mut version = message(Kind::Request, 40, 40);
+    let mut version = message(MessageKind::Request, 40, 40);
     version[4] = 9;
     let strange = [
         Vec::new(),
         MAGIC.to_be_bytes().to_vec(),
         b"GET / HTTP/1.1\r\n\r\n".to_vec(),
-        message(Kind::Request, 41, 40),
-        message(Kind::Request, 39, 40),
-        message(Kind::Reply, 40, 40),
+        message(MessageKind::Request, 41, 40),
+        message(MessageKind::Request, 39, 40),
+        message(MessageKind::Reply, 40, 40),
         version,
     ];
     let ((), done) = served("127.0.0.1", SERVE, |to| {
@@ -279,15 +279,15 @@ fn the_server_answers_no_more_than_it_got_and_only_requests() {
         for bytes in &strange {
             socket.send_to(bytes, to).unwrap();
         }
-        socket.send_to(&message(Kind::Request, 40, 40), to).unwrap();
+        socket.send_to(&message(MessageKind::Request, 40, 40), to).unwrap();
         let mut bytes = [0; 100];
         let (len, _) = socket.recv_from(&mut bytes).unwrap();
-        assert_eq!(Head::of_datagram(&bytes[..len]), Ok(head(Kind::Reply, 40)));
+        assert_eq!(MessageHeader::of_datagram(&bytes[..len]), Ok(head(MessageKind::Reply, 40)));
         assert!(socket.recv_from(&mut bytes).is_err(), "a second answer");
 
         // Over a stream nobody can tell where the next message begins.
         let mut stream = TcpStream::connect(to).unwrap();
-        stream.write_all(&message(Kind::Request, 40, 40)).unwrap();
+        stream.write_all(&message(MessageKind::Request, 40, 40)).unwrap();
         stream.read_exact(&mut bytes[..40]).unwrap();
         stream.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
         assert!(matches!(stream.read(&mut bytes), Ok(0) | Err(_)));
@@ -300,7 +300,7 @@ fn the_server_answers_no_more_than_it_got_and_only_requests() {
 fn longer_messages_than_the_server_takes_are_foreign() {
     let message = |len: u16| {
         let mut bytes = vec![0; len.into()];
-        Head { kind: Kind::Request, len, run: 1, number: 0 }.write(&mut bytes);
+        MessageHeader { kind: MessageKind::Request, len, run: 1, number: 0 }.write(&mut bytes);
         bytes
     };
     for (transport, receive) in ways() {
@@ -330,8 +330,12 @@ fn longer_messages_than_the_server_takes_are_foreign() {
 
 #[test]
 fn programs_stamp_before_and_after_their_calls() {
-    const TAKEN: [Place; 4] =
-        [Place::ClientSend, Place::ServerReceive, Place::ServerSend, Place::ClientReceive];
+    const TAKEN: [StampPoint; 4] = [
+        StampPoint::ClientSend,
+        StampPoint::ServerReceive,
+        StampPoint::ServerSend,
+        StampPoint::ClientReceive,
+    ];
     for transport in [Transport::Udp, Transport::Tcp] {
         // The second has no room for stamps: the server keeps its own.
         for size in [128, 64] {
@@ -355,12 +359,12 @@ fn programs_stamp_before_and_after_their_calls() {
             for (number, mut passage) in passages.kept {
                 if size < 128 {
                     let of = log.iter().find(|logged| (logged.run, logged.number) == (9, number));
-                    passage.put(Place::ServerReceive, of.unwrap().received);
-                    passage.put(Place::ServerSend, of.unwrap().sent);
+                    passage.put(StampPoint::ServerReceive, of.unwrap().received);
+                    passage.put(StampPoint::ServerSend, of.unwrap().sent);
                 }
                 let times = TAKEN.map(|place| passage.at(place).unwrap().time_ns);
                 assert!(times.is_sorted(), "{times:?}");
-                assert_eq!(passage.at(Place::ClientEgress), None);
+                assert_eq!(passage.at(StampPoint::ClientEgress), None);
             }
         }
     }
@@ -368,15 +372,15 @@ fn programs_stamp_before_and_after_their_calls() {
 
 #[test]
 fn sockets_have_the_kernels_stamps_between_those_of_the_programs() {
-    const ORDER: [Place; 8] = [
-        Place::ClientSend,
-        Place::ClientEgress,
-        Place::ServerIngress,
-        Place::ServerReceive,
-        Place::ServerSend,
-        Place::ServerEgress,
-        Place::ClientIngress,
-        Place::ClientReceive,
+    const ORDER: [StampPoint; 8] = [
+        StampPoint::ClientSend,
+        StampPoint::ClientEgress,
+        StampPoint::ServerIngress,
+        StampPoint::ServerReceive,
+        StampPoint::ServerSend,
+        StampPoint::ServerEgress,
+        StampPoint::ClientIngress,
+        StampPoint::ClientReceive,
     ];
     for (host, receive) in [
         ("127.0.0.1", Receive::Blocking),
@@ -399,7 +403,8 @@ fn sockets_have_the_kernels_stamps_between_those_of_the_programs() {
                 let other = UdpSocket::bind((address.ip(), 0)).unwrap();
                 other.send_to(b"GET / HTTP/1.1", server.address()).unwrap();
                 let mut long = vec![0; 300];
-                Head { kind: Kind::Request, len: 300, run: 9, number: 0 }.write(&mut long);
+                MessageHeader { kind: MessageKind::Request, len: 300, run: 9, number: 0 }
+                    .write(&mut long);
                 other.send_to(&long, server.address()).unwrap();
                 let seen = run(&asked, server.address(), 9, &never, Some(&mut passages)).unwrap();
                 drop(ending);
@@ -414,7 +419,7 @@ fn sockets_have_the_kernels_stamps_between_those_of_the_programs() {
             let log = server.take_log();
             for (number, mut passage) in passages.kept {
                 let of = log.iter().find(|logged| (logged.run, logged.number) == (9, number));
-                passage.put(Place::ServerEgress, of.unwrap().egress.unwrap());
+                passage.put(StampPoint::ServerEgress, of.unwrap().egress.unwrap());
                 let times = ORDER.map(|place| passage.at(place).map(|stamp| stamp.time_ns));
                 assert!(times.iter().all(Option::is_some), "{host} {receive:?}: {times:?}");
                 // Two clocks are read to tell one by the other.
@@ -522,7 +527,7 @@ fn a_client_that_reads_no_answers_is_held_up_and_nobody_else() {
             let mut deaf = TcpStream::connect(to).unwrap();
             deaf.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
             let mut message = vec![0; 65_507];
-            let head = Head { kind: Kind::Request, len: 65_507, run: 1, number: 0 };
+            let head = MessageHeader { kind: MessageKind::Request, len: 65_507, run: 1, number: 0 };
             head.write(&mut message);
             let held_up = (0..MUCH / message.len()).any(|_| deaf.write_all(&message).is_err());
             assert!(held_up, "{receive:?}: it takes requests whose answers it cannot get rid of");

@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use niclab_packet::echo::Head;
+use niclab_packet::echo::MessageHeader;
 
 use super::meter::{Meter, Window};
 use super::numbers::Numbers;
@@ -280,7 +280,7 @@ fn take(
             Err(e) => return Err(e),
         };
         for place in 0..count {
-            match Head::of_datagram(incoming.message(place)) {
+            match MessageHeader::of_datagram(incoming.message(place)) {
                 Ok(head) if (head.run, u32::from(head.len)) == (of.run, of.size) => {
                     come.messages += 1;
                     come.bytes += u64::from(of.size);

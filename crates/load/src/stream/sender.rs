@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use niclab_packet::echo::{Head, Kind};
+use niclab_packet::echo::{MessageHeader, MessageKind};
 
 use super::account::retransmits;
 use super::meter::{Meter, Window};
@@ -284,9 +284,9 @@ impl Darts {
         for place in 0..count {
             let message = self.out.message(place);
             // Of the kind that nobody answers.
-            let (kind, len) = (Kind::Reply, message.len() as u16);
+            let (kind, len) = (MessageKind::Reply, message.len() as u16);
             let number = number.wrapping_add(place as u32);
-            Head { kind, len, run: self.run, number }.write(message);
+            MessageHeader { kind, len, run: self.run, number }.write(message);
             gone.bytes += u64::from(len);
         }
         *number = number.wrapping_add(count as u32);

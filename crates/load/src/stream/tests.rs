@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use niclab_packet::echo::{Head, Kind};
+use niclab_packet::echo::{MessageHeader, MessageKind};
 
 use super::*;
 
@@ -232,7 +232,8 @@ fn datagrams_of_others_are_counted_apart() {
     let (_, received) = carried("127.0.0.1", &asked, |addresses, _| {
         let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
         let mut other_run = vec![0; 1024];
-        Head { kind: Kind::Reply, len: 1024, run: 8, number: 1 }.write(&mut other_run);
+        MessageHeader { kind: MessageKind::Reply, len: 1024, run: 8, number: 1 }
+            .write(&mut other_run);
         let too_long = vec![0; 3_000];
         thread::sleep(Duration::from_millis(30));
         for _ in 0..10 {

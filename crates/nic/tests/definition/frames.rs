@@ -254,7 +254,7 @@ fn over_ipv6(inside: Stack) -> Stack {
 }
 
 fn extension() -> impl Strategy<Value = Layer> {
-    use ipv6_ext::Kind::{Destination, HopByHop, Routing};
+    use ipv6_ext::ExtensionKind::{Destination, HopByHop, Routing};
     let options = (select(vec![Destination, HopByHop, Routing]), select(vec![6, 14]), protocol())
         .prop_map(|(kind, len, next_header)| {
             ipv6_ext::Repr { kind, next_header, body: vec![0; len] }.into()

@@ -210,8 +210,8 @@ fn a_client_that_reads_no_answers_costs_no_time_and_is_closed_at_last() {
 
 /// A request of so many bytes.
 fn request(len: u16) -> Vec<u8> {
-    use niclab_packet::echo::{Head, Kind};
+    use niclab_packet::echo::{MessageHeader, MessageKind};
     let mut bytes = vec![0; len.into()];
-    Head { kind: Kind::Request, len, run: 1, number: 0 }.write(&mut bytes);
+    MessageHeader { kind: MessageKind::Request, len, run: 1, number: 0 }.write(&mut bytes);
     bytes
 }

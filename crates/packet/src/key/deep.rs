@@ -10,7 +10,7 @@
 //! 7510), and IP in IP (RFC 2003, 2473, 4213). A tunnel inside a tunnel is not entered.
 
 use super::walk::{ETHER_IPV4, ETHER_IPV6, ICMP, ICMPV6, UDP, Walked, walk_ethernet, walk_packet};
-use super::{Depth, KEY_WORDS, Key, Line, field};
+use super::{Depth, KEY_WORDS, Key, KeyLine, field};
 
 /// Where a field stands in the extra line: bytes of the whole line.
 pub mod extra {
@@ -87,7 +87,7 @@ const PORT_MPLS: u16 = 6_635;
 const LABELS_MAX: usize = 8;
 
 /// What a tunnel carries: its type, as Ethernet has it, and its bytes.
-type Carried<'f> = Option<([u8; 2], &'f [u8])>;
+type InnerPacket<'f> = Option<([u8; 2], &'f [u8])>;
 
 /// Reads the headers inside a tunnel and the places of [`extra`] of a frame (no FCS). Metadata and
 /// tags in `beside` are left as they are.
@@ -116,12 +116,12 @@ pub fn read_deep(frame: &[u8], inner: &mut Key, beside: &mut Key) {
 
 /// [`walk_ethernet`], once for outside and inside.
 #[inline(never)]
-pub(super) fn ethernet<'f>(line: &mut Line, frame: &'f [u8]) -> Walked<'f> {
+pub(super) fn ethernet<'f>(line: &mut KeyLine, frame: &'f [u8]) -> Walked<'f> {
     walk_ethernet(line, frame)
 }
 
 /// What a key has no place for, of the headers in `key`.
-fn level(key: &Line, walked: &Walked<'_>, line: &mut Line, at: usize, echo: usize) {
+fn level(key: &KeyLine, walked: &Walked<'_>, line: &mut KeyLine, at: usize, echo: usize) {
     let has = |depth: Depth| key[field::DEPTH.start] & depth.bit() != 0;
     if !has(Depth::Ip) {
         return;
@@ -153,7 +153,11 @@ fn level(key: &Line, walked: &Walked<'_>, line: &mut Line, at: usize, echo: usiz
 }
 
 /// What the tunnel behind the outer headers carries, if there is one.
-pub(super) fn tunnel<'f>(outer: &Line, walked: &Walked<'f>, line: &mut Line) -> Carried<'f> {
+pub(super) fn tunnel<'f>(
+    outer: &KeyLine,
+    walked: &Walked<'f>,
+    line: &mut KeyLine,
+) -> InnerPacket<'f> {
     let rest = walked.rest?;
     if outer[field::DEPTH.start] & Depth::Ip.bit() == 0 {
         let ether_type = [outer[field::ETHER_TYPE.start], outer[field::ETHER_TYPE.start + 1]];
@@ -177,7 +181,7 @@ pub(super) fn tunnel<'f>(outer: &Line, walked: &Walked<'f>, line: &mut Line) -> 
 }
 
 /// Behind GRE; of version 0 without routing (RFC 1701), for of others it is not known where.
-fn gre<'f>(packet: &'f [u8], line: &mut Line) -> Carried<'f> {
+fn gre<'f>(packet: &'f [u8], line: &mut KeyLine) -> InnerPacket<'f> {
     let (head, mut rest) = packet.split_first_chunk::<4>()?;
     line[extra::TUNNELS.start] |= extra::GRE;
     line[extra::GRE_FLAGS].copy_from_slice(&head[..2]);
@@ -207,7 +211,7 @@ fn gre<'f>(packet: &'f [u8], line: &mut Line) -> Carried<'f> {
 }
 
 /// Behind VXLAN, which has the flag that its VNI is one.
-fn vxlan<'f>(packet: &'f [u8], line: &mut Line) -> Carried<'f> {
+fn vxlan<'f>(packet: &'f [u8], line: &mut KeyLine) -> InnerPacket<'f> {
     let (head, rest) = packet.split_first_chunk::<8>()?;
     if head[0] & 0x08 == 0 {
         return None;
@@ -218,7 +222,7 @@ fn vxlan<'f>(packet: &'f [u8], line: &mut Line) -> Carried<'f> {
 }
 
 /// Behind GENEVE of version 0.
-fn geneve<'f>(packet: &'f [u8], line: &mut Line) -> Carried<'f> {
+fn geneve<'f>(packet: &'f [u8], line: &mut KeyLine) -> InnerPacket<'f> {
     let (head, rest) = packet.split_first_chunk::<8>()?;
     if head[0] >> 6 != 0 {
         return None;
@@ -236,7 +240,7 @@ fn geneve<'f>(packet: &'f [u8], line: &mut Line) -> Carried<'f> {
 
 /// Behind a stack of MPLS labels, whose last does not say what follows: the version of an IP header
 /// does.
-fn labels<'f>(packet: &'f [u8], line: &mut Line) -> Carried<'f> {
+fn labels<'f>(packet: &'f [u8], line: &mut KeyLine) -> InnerPacket<'f> {
     let mut rest = packet;
     for at in 0..LABELS_MAX {
         let (label, behind) = rest.split_first_chunk::<4>()?;
@@ -264,7 +268,7 @@ mod tests {
     use crate::stack::{Layer, build};
     use crate::wire::{ethernet, gre, ipv4, udp, vxlan};
 
-    fn read(frame: &[u8]) -> (Key, Line) {
+    fn read(frame: &[u8]) -> (Key, KeyLine) {
         let (mut inner, mut beside) =
             (Key([9; KEY_WORDS]), Key([0x0101_0101_0101_0101; KEY_WORDS]));
         read_deep(frame, &mut inner, &mut beside);

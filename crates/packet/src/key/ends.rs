@@ -6,7 +6,7 @@
 
 use super::deep::{ETHER_BRIDGED, GRE, PORT_GENEVE, ethernet, tunnel};
 use super::walk::{ETHER_IPV4, ICMP, ICMPV6, TCP, UDP, Walked, walk_packet};
-use super::{Depth, Line, field};
+use super::{Depth, KeyLine, field};
 
 /// A place in a frame that bytes are counted from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -76,7 +76,13 @@ impl Ends {
     }
 
     /// The ends of IP and of what it carries.
-    fn level(&mut self, frame: &[u8], key: &Line, walked: &Walked<'_>, [ip, transport]: [End; 2]) {
+    fn level(
+        &mut self,
+        frame: &[u8],
+        key: &KeyLine,
+        walked: &Walked<'_>,
+        [ip, transport]: [End; 2],
+    ) {
         let has = |depth: Depth| key[field::DEPTH.start] & depth.bit() != 0;
         if !has(Depth::Ip) {
             return;
@@ -96,7 +102,7 @@ impl Ends {
     }
 
     /// The ends of a tunnel's headers, of which the first is at `rest`.
-    fn tunnel(&mut self, frame: &[u8], outer: &Line, rest: &[u8]) {
+    fn tunnel(&mut self, frame: &[u8], outer: &KeyLine, rest: &[u8]) {
         let at = start(frame, rest);
         if outer[field::DEPTH.start] & Depth::Ip.bit() == 0 {
             self.put(End::Label, Some(at + 4));

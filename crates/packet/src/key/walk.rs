@@ -3,7 +3,7 @@
 //! All of it is inlined where it is used: who does not read on does not pay for [`Walked`], which
 //! cost 3 of 21 ns of a tagged packet in the pipeline.
 
-use super::{Depth, KEY_WORDS, Key, Line, field};
+use super::{Depth, KEY_WORDS, Key, KeyLine, field};
 
 pub(super) const ETHER_IPV4: [u8; 2] = [0x08, 0x00];
 pub(super) const ETHER_IPV6: [u8; 2] = [0x86, 0xdd];
@@ -46,7 +46,7 @@ pub(super) fn walk(frame: &[u8], key: &mut Key) {
 }
 
 #[inline(always)]
-pub(super) fn walk_ethernet<'f>(line: &mut Line, frame: &'f [u8]) -> Walked<'f> {
+pub(super) fn walk_ethernet<'f>(line: &mut KeyLine, frame: &'f [u8]) -> Walked<'f> {
     let Some((ethernet, mut rest)) = frame.split_first_chunk::<14>() else {
         return Walked::default();
     };
@@ -72,7 +72,7 @@ pub(super) fn walk_ethernet<'f>(line: &mut Line, frame: &'f [u8]) -> Walked<'f> 
 /// What an Ethernet header or a tunnel carries, by its type.
 #[inline(always)]
 pub(super) fn walk_packet<'f>(
-    line: &mut Line,
+    line: &mut KeyLine,
     ether_type: [u8; 2],
     packet: &'f [u8],
 ) -> Walked<'f> {
@@ -85,7 +85,7 @@ pub(super) fn walk_packet<'f>(
 }
 
 #[inline(always)]
-fn walk_ipv4<'f>(line: &mut Line, packet: &'f [u8]) -> Walked<'f> {
+fn walk_ipv4<'f>(line: &mut KeyLine, packet: &'f [u8]) -> Walked<'f> {
     let Some(head) = packet.first_chunk::<20>() else {
         return Walked::default();
     };
@@ -110,7 +110,7 @@ fn walk_ipv4<'f>(line: &mut Line, packet: &'f [u8]) -> Walked<'f> {
 }
 
 #[inline(always)]
-fn walk_ipv6<'f>(line: &mut Line, packet: &'f [u8]) -> Walked<'f> {
+fn walk_ipv6<'f>(line: &mut KeyLine, packet: &'f [u8]) -> Walked<'f> {
     let Some((head, mut rest)) = packet.split_first_chunk::<40>() else {
         return Walked::default();
     };
@@ -157,7 +157,7 @@ fn walk_ipv6<'f>(line: &mut Line, packet: &'f [u8]) -> Walked<'f> {
 
 /// `icmp` is the protocol number of ICMP in this version of IP.
 #[inline(always)]
-fn walk_transport(line: &mut Line, protocol: u8, icmp: u8, segment: &[u8]) {
+fn walk_transport(line: &mut KeyLine, protocol: u8, icmp: u8, segment: &[u8]) {
     let Some(first) = segment.first_chunk::<4>() else {
         return;
     };

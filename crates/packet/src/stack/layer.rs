@@ -100,7 +100,7 @@ from_repr! {
 /// panics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each variant is the header of its name")]
-pub enum View<'a> {
+pub enum LayerView<'a> {
     Arp(arp::Packet<&'a [u8]>),
     Auth(auth::Header<&'a [u8]>),
     Ethernet(ethernet::Frame<&'a [u8]>),
@@ -110,7 +110,7 @@ pub enum View<'a> {
     Icmpv6(icmpv6::Message<&'a [u8]>),
     Ipv4(ipv4::Packet<&'a [u8]>),
     Ipv6(ipv6::Packet<&'a [u8]>),
-    Ipv6Extension(ipv6_ext::Kind, ipv6_ext::Header<&'a [u8]>),
+    Ipv6Extension(ipv6_ext::ExtensionKind, ipv6_ext::Header<&'a [u8]>),
     Ipv6Fragment(ipv6_fragment::Header<&'a [u8]>),
     Mpls(mpls::Entry<&'a [u8]>),
     Payload(&'a [u8]),
@@ -120,10 +120,10 @@ pub enum View<'a> {
     Vxlan(vxlan::Packet<&'a [u8]>),
 }
 
-impl<'a> View<'a> {
+impl<'a> LayerView<'a> {
     /// Takes `bytes` for a layer of this kind, unchecked.
     pub(super) const fn new_unchecked(kind: LayerKind, bytes: &'a [u8]) -> Self {
-        use ipv6_ext::{Header, Kind};
+        use ipv6_ext::{ExtensionKind, Header};
         match kind {
             LayerKind::Arp => Self::Arp(arp::Packet::new_unchecked(bytes)),
             LayerKind::Auth => Self::Auth(auth::Header::new_unchecked(bytes)),
@@ -135,16 +135,16 @@ impl<'a> View<'a> {
             LayerKind::Ipv4 => Self::Ipv4(ipv4::Packet::new_unchecked(bytes)),
             LayerKind::Ipv6 => Self::Ipv6(ipv6::Packet::new_unchecked(bytes)),
             LayerKind::Ipv6Destination => {
-                Self::Ipv6Extension(Kind::Destination, Header::new_unchecked(bytes))
+                Self::Ipv6Extension(ExtensionKind::Destination, Header::new_unchecked(bytes))
             }
             LayerKind::Ipv6Fragment => {
                 Self::Ipv6Fragment(ipv6_fragment::Header::new_unchecked(bytes))
             }
             LayerKind::Ipv6HopByHop => {
-                Self::Ipv6Extension(Kind::HopByHop, Header::new_unchecked(bytes))
+                Self::Ipv6Extension(ExtensionKind::HopByHop, Header::new_unchecked(bytes))
             }
             LayerKind::Ipv6Routing => {
-                Self::Ipv6Extension(Kind::Routing, Header::new_unchecked(bytes))
+                Self::Ipv6Extension(ExtensionKind::Routing, Header::new_unchecked(bytes))
             }
             LayerKind::Mpls => Self::Mpls(mpls::Entry::new_unchecked(bytes)),
             LayerKind::Payload => Self::Payload(bytes),
@@ -156,7 +156,7 @@ impl<'a> View<'a> {
     }
 }
 
-impl fmt::Display for View<'_> {
+impl fmt::Display for LayerView<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Arp(view) => view.fmt(f),

@@ -9,8 +9,8 @@ mod layer;
 mod walk;
 
 pub use build::{build, build_with_len};
-pub use layer::{Layer, View};
-pub use walk::{ChecksumError, End, Span, Stack, walk};
+pub use layer::{Layer, LayerView};
+pub use walk::{ChecksumError, Span, Stack, WalkEnd, walk};
 
 /// UDP port of MPLS label stacks in UDP (RFC 7510).
 pub const MPLS_PORT: u16 = 6635;

@@ -54,7 +54,7 @@ fn ah() -> Layer {
     auth::Repr { spi: 5, check_value: vec![7; 12], ..Default::default() }.into()
 }
 
-fn options(kind: ipv6_ext::Kind) -> Layer {
+fn options(kind: ipv6_ext::ExtensionKind) -> Layer {
     ipv6_ext::Repr { kind, ..ipv6_ext::Repr::hop_by_hop() }.into()
 }
 
@@ -63,7 +63,7 @@ fn routing() -> Layer {
     let mut body = vec![4, 1, 1, 0, 0, 0];
     body.extend([[0xa; 16], [0xb; 16]].concat());
     let next_header = IpProtocol::TCP;
-    ipv6_ext::Repr { kind: ipv6_ext::Kind::Routing, next_header, body }.into()
+    ipv6_ext::Repr { kind: ipv6_ext::ExtensionKind::Routing, next_header, body }.into()
 }
 
 fn vni() -> Layer {
@@ -94,7 +94,8 @@ fn samples() -> Vec<Vec<Layer>> {
     }.into();
     let vxlan: Layer = vxlan::Repr { vni: 5 }.into();
     let (service, customer) = (tag(EtherType::VLAN_SERVICE, 100), tag(EtherType::VLAN, 7));
-    let (hop, end) = (options(ipv6_ext::Kind::HopByHop), options(ipv6_ext::Kind::Destination));
+    let hop = options(ipv6_ext::ExtensionKind::HopByHop);
+    let end = options(ipv6_ext::ExtensionKind::Destination);
     vec![
         vec![eth(), request(), payload(18)],
         vec![eth(), ip4(), datagram(), payload(18)],
@@ -120,7 +121,7 @@ fn samples_round_trip_with_valid_checksums() {
         let stack = walk(&frame);
         let kinds: Vec<_> = stack.spans().iter().map(|span| span.kind).collect();
         assert!(layers.iter().map(Layer::kind).eq(kinds.iter().copied()), "{kinds:?}");
-        assert_eq!((stack.end(), stack.missing_len()), (End::Payload, 0), "{stack}");
+        assert_eq!((stack.end(), stack.missing_len()), (WalkEnd::Payload, 0), "{stack}");
         assert_eq!(stack.checksum_errors(), [], "{stack}");
         assert_eq!(build(&stack.to_layers()).unwrap(), frame);
     }
@@ -143,7 +144,7 @@ fn every_truncation_of_every_sample_is_walked() {
             }
             assert!(head.spans().iter().all(|span| span.end <= len));
             assert!(head.to_string().len() > 10);
-            let is_told = head.missing_len() > 0 || matches!(head.end(), End::Malformed(_));
+            let is_told = head.missing_len() > 0 || matches!(head.end(), WalkEnd::Malformed(_));
             let before_payload = len >= frame.len() - whole.payload().len();
             assert!(
                 is_told || before_payload || head.spans().len() < whole.spans().len(),
@@ -224,7 +225,7 @@ fn padding_is_outside_the_packet() {
 fn missing_bytes_are_counted() {
     let frame = build(&[eth(), ip4(), datagram(), payload(100)]).unwrap();
     let stack = walk(&frame[..64]);
-    assert_eq!((stack.end(), stack.missing_len()), (End::Payload, 78));
+    assert_eq!((stack.end(), stack.missing_len()), (WalkEnd::Payload, 78));
     assert_eq!(stack.spans().len(), 4);
     assert_eq!(stack.is_checksum_valid(1), Some(true));
     assert_eq!(stack.is_checksum_valid(2), None);
@@ -237,7 +238,7 @@ fn every_wrong_bit_under_a_checksum_is_found() {
         let mut wrong = frame.clone();
         wrong[bit / 8] ^= 1 << (bit % 8);
         let stack = walk(&wrong);
-        let is_told = stack.missing_len() > 0 || matches!(stack.end(), End::Malformed(_));
+        let is_told = stack.missing_len() > 0 || matches!(stack.end(), WalkEnd::Malformed(_));
         assert!(is_told || !stack.checksum_errors().is_empty(), "{bit} {stack}");
     }
 }
@@ -249,11 +250,11 @@ fn fragments_are_not_looked_into() {
     for repr in [first, later] {
         let stack_frame = build(&[eth(), repr.into(), datagram(), payload(3)]).unwrap();
         let stack = walk(&stack_frame);
-        assert_eq!((stack.end(), stack.spans().len()), (End::Fragment, 3));
+        assert_eq!((stack.end(), stack.spans().len()), (WalkEnd::Fragment, 3));
     }
     let fragment = ipv6_fragment::Repr { more_fragments: true, ..Default::default() };
     let frame = build(&[eth(), ip6(), fragment.into(), datagram()]).unwrap();
-    assert_eq!(walk(&frame).end(), End::Fragment);
+    assert_eq!(walk(&frame).end(), WalkEnd::Fragment);
 }
 
 #[test]
@@ -265,19 +266,19 @@ fn depth_is_bounded() {
         build(&layers).unwrap()
     };
     let end = |frame: Vec<u8>| walk(&frame).end();
-    assert_eq!(end(tower(TUNNELS_MAX + 1, ip4())), End::Payload);
-    assert_eq!(end(tower(TUNNELS_MAX + 2, ip4())), End::Limit);
+    assert_eq!(end(tower(TUNNELS_MAX + 1, ip4())), WalkEnd::Payload);
+    assert_eq!(end(tower(TUNNELS_MAX + 2, ip4())), WalkEnd::Limit);
 
-    assert_eq!(end(tower(LAYERS_MAX - 2, tag(EtherType::VLAN, 1))), End::Payload);
-    assert_eq!(end(tower(LAYERS_MAX - 1, tag(EtherType::VLAN, 1))), End::Limit);
+    assert_eq!(end(tower(LAYERS_MAX - 2, tag(EtherType::VLAN, 1))), WalkEnd::Payload);
+    assert_eq!(end(tower(LAYERS_MAX - 1, tag(EtherType::VLAN, 1))), WalkEnd::Limit);
     let chain = |count| {
         let mut layers = vec![eth(), ip6()];
         layers.extend(std::iter::repeat_n(ipv6_ext::Repr::hop_by_hop().into(), count));
         layers.push(datagram());
         build(&layers).unwrap()
     };
-    assert_eq!(end(chain(EXTENSIONS_MAX)), End::Payload);
-    assert_eq!(end(chain(EXTENSIONS_MAX + 1)), End::Limit);
+    assert_eq!(end(chain(EXTENSIONS_MAX)), WalkEnd::Payload);
+    assert_eq!(end(chain(EXTENSIONS_MAX + 1)), WalkEnd::Limit);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Layer, MPLS_PORT, View};
+use super::{Layer, LayerView, MPLS_PORT};
 use crate::checksum;
 use crate::error::{LayerKind, ParseError};
 use crate::limits::{EXTENSIONS_MAX, LAYERS_MAX, TUNNELS_MAX};
@@ -28,7 +28,7 @@ pub struct Span {
 /// Why a walk stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum End {
+pub enum WalkEnd {
     /// The rest is part of a fragmented packet: it is not looked into, even in the first one.
     Fragment,
     /// One of [`LAYERS_MAX`], [`TUNNELS_MAX`], [`EXTENSIONS_MAX`] was met: more may follow.
@@ -54,7 +54,7 @@ pub struct ChecksumError {
 pub struct Stack<'a> {
     frame: &'a [u8],
     spans: Vec<Span>,
-    end: End,
+    end: WalkEnd,
     missing_len: usize,
 }
 
@@ -69,7 +69,7 @@ pub fn walk(frame: &[u8]) -> Stack<'_> {
         ip_v6: false,
         limit: frame.len(),
         tunnels: 0,
-        stack: Stack { frame, spans: Vec::with_capacity(8), end: End::Payload, missing_len: 0 },
+        stack: Stack { frame, spans: Vec::with_capacity(8), end: WalkEnd::Payload, missing_len: 0 },
     };
     walker.run();
     walker.stack
@@ -122,13 +122,13 @@ impl Walker<'_> {
         let mut next = Some(LayerKind::Ethernet);
         while let Some(kind) = next {
             if self.is_over_limit(kind) {
-                self.stack.end = End::Limit;
+                self.stack.end = WalkEnd::Limit;
                 break;
             }
             match self.step(kind) {
                 Ok(kind) => next = kind,
                 Err(error) => {
-                    self.stack.end = End::Malformed(error);
+                    self.stack.end = WalkEnd::Malformed(error);
                     break;
                 }
             }
@@ -193,7 +193,7 @@ impl Walker<'_> {
         match next {
             Next::EtherType(ether_type) => kind_of_ether_type(ether_type),
             Next::Fragment => {
-                self.stack.end = End::Fragment;
+                self.stack.end = WalkEnd::Fragment;
                 None
             }
             Next::Ip(protocol) => kind_of_protocol(protocol, self.ip_v6),
@@ -382,7 +382,7 @@ impl<'a> Stack<'a> {
     }
 
     /// Why the walk stopped.
-    pub fn end(&self) -> End {
+    pub fn end(&self) -> WalkEnd {
         self.end
     }
 
@@ -392,12 +392,12 @@ impl<'a> Stack<'a> {
     }
 
     /// The layers as views, outermost first.
-    pub fn views(&self) -> impl Iterator<Item = View<'a>> + '_ {
+    pub fn views(&self) -> impl Iterator<Item = LayerView<'a>> + '_ {
         self.spans.iter().map(|span| self.view(span))
     }
 
-    fn view(&self, span: &Span) -> View<'a> {
-        View::new_unchecked(span.kind, &self.frame[span.start..span.end])
+    fn view(&self, span: &Span) -> LayerView<'a> {
+        LayerView::new_unchecked(span.kind, &self.frame[span.start..span.end])
     }
 
     /// The bytes after the last header, without padding of the frame.
@@ -415,27 +415,27 @@ impl<'a> Stack<'a> {
 
     fn layer(&self, span: &Span) -> Result<Layer, ParseError> {
         Ok(match self.view(span) {
-            View::Arp(view) => arp::Repr::parse(&view)?.into(),
-            View::Auth(view) => auth::Repr::parse(&view)?.into(),
-            View::Ethernet(view) => ethernet::Repr::parse(&view)?.into(),
-            View::Geneve(view) => geneve::Repr::parse(&view)?.into(),
-            View::Gre(view) => gre::Repr::parse(&view)?.into(),
-            View::Icmp(view) => icmp::Repr::parse(&view)?.into(),
-            View::Icmpv6(view) => icmpv6::Repr::parse(&view)?.into(),
-            View::Ipv4(view) => ipv4::Repr::parse(&view)?.into(),
-            View::Ipv6(view) => ipv6::Repr::parse(&view)?.into(),
-            View::Ipv6Extension(kind, view) => ipv6_ext::Repr::parse(&view, kind)?.into(),
-            View::Ipv6Fragment(view) => ipv6_fragment::Repr::parse(&view)?.into(),
-            View::Mpls(view) => mpls::Repr::parse(&view)?.into(),
-            View::Payload(bytes) => bytes.to_vec().into(),
-            View::Tcp(view) => tcp::Repr::parse(&view)?.into(),
-            View::Udp(view) => udp::Repr::parse(&view)?.into(),
-            View::Vlan(view) => {
+            LayerView::Arp(view) => arp::Repr::parse(&view)?.into(),
+            LayerView::Auth(view) => auth::Repr::parse(&view)?.into(),
+            LayerView::Ethernet(view) => ethernet::Repr::parse(&view)?.into(),
+            LayerView::Geneve(view) => geneve::Repr::parse(&view)?.into(),
+            LayerView::Gre(view) => gre::Repr::parse(&view)?.into(),
+            LayerView::Icmp(view) => icmp::Repr::parse(&view)?.into(),
+            LayerView::Icmpv6(view) => icmpv6::Repr::parse(&view)?.into(),
+            LayerView::Ipv4(view) => ipv4::Repr::parse(&view)?.into(),
+            LayerView::Ipv6(view) => ipv6::Repr::parse(&view)?.into(),
+            LayerView::Ipv6Extension(kind, view) => ipv6_ext::Repr::parse(&view, kind)?.into(),
+            LayerView::Ipv6Fragment(view) => ipv6_fragment::Repr::parse(&view)?.into(),
+            LayerView::Mpls(view) => mpls::Repr::parse(&view)?.into(),
+            LayerView::Payload(bytes) => bytes.to_vec().into(),
+            LayerView::Tcp(view) => tcp::Repr::parse(&view)?.into(),
+            LayerView::Udp(view) => udp::Repr::parse(&view)?.into(),
+            LayerView::Vlan(view) => {
                 // The type number that announced the tag ends where the tag starts.
                 let tag_type = EtherType(read_u16(self.frame, span.start - 2..span.start));
                 vlan::Repr::parse(&view, tag_type)?.into()
             }
-            View::Vxlan(view) => vxlan::Repr::parse(&view)?.into(),
+            LayerView::Vxlan(view) => vxlan::Repr::parse(&view)?.into(),
         })
     }
 
@@ -456,7 +456,7 @@ impl<'a> Stack<'a> {
     pub fn is_checksum_valid(&self, index: usize) -> Option<bool> {
         let span = self.spans.get(index)?;
         let view = self.view(span);
-        if let View::Ipv4(view) = view {
+        if let LayerView::Ipv4(view) = view {
             return Some(view.is_checksum_valid());
         }
         if self.missing_len > 0 {
@@ -465,12 +465,12 @@ impl<'a> Stack<'a> {
         let len = span.end - span.start;
         let pseudo = |protocol| pseudo(self.frame, &self.spans[..index], protocol, len);
         match view {
-            View::Gre(view) => view.checksum().map(|_| view.is_checksum_valid()),
-            View::Icmp(view) => Some(view.is_checksum_valid()),
-            View::Icmpv6(view) => Some(view.is_checksum_valid(pseudo(IpProtocol::ICMPV6)?)),
-            View::Tcp(view) => Some(view.is_checksum_valid(pseudo(IpProtocol::TCP)?)),
-            View::Udp(view) if view.checksum() == 0 => None,
-            View::Udp(view) => Some(view.is_checksum_valid(pseudo(IpProtocol::UDP)?)),
+            LayerView::Gre(view) => view.checksum().map(|_| view.is_checksum_valid()),
+            LayerView::Icmp(view) => Some(view.is_checksum_valid()),
+            LayerView::Icmpv6(view) => Some(view.is_checksum_valid(pseudo(IpProtocol::ICMPV6)?)),
+            LayerView::Tcp(view) => Some(view.is_checksum_valid(pseudo(IpProtocol::TCP)?)),
+            LayerView::Udp(view) if view.checksum() == 0 => None,
+            LayerView::Udp(view) => Some(view.is_checksum_valid(pseudo(IpProtocol::UDP)?)),
             _ => None,
         }
     }
@@ -488,13 +488,15 @@ pub(super) fn pseudo(
 ) -> Option<u64> {
     let mut receiver = None;
     for span in outer.iter().rev() {
-        match View::new_unchecked(span.kind, &frame[span.start..span.end]) {
-            View::Ipv4(view) => return Some(view.pseudo(protocol, len)),
-            View::Ipv6(view) => {
+        match LayerView::new_unchecked(span.kind, &frame[span.start..span.end]) {
+            LayerView::Ipv4(view) => return Some(view.pseudo(protocol, len)),
+            LayerView::Ipv6(view) => {
                 let dst = receiver.unwrap_or(view.dst());
                 return Some(checksum::pseudo_ipv6(view.src(), dst, protocol, len as u32));
             }
-            View::Ipv6Extension(ipv6_ext::Kind::Routing, view) if view.segments_left() > 0 => {
+            LayerView::Ipv6Extension(ipv6_ext::ExtensionKind::Routing, view)
+                if view.segments_left() > 0 =>
+            {
                 receiver = Some(view.last_segment()?);
             }
             _ => {}
@@ -510,10 +512,10 @@ impl fmt::Display for Stack<'_> {
             writeln!(f, "{:5} {}", span.start, self.view(span))?;
         }
         match self.end {
-            End::Fragment => writeln!(f, "      the rest is a fragment")?,
-            End::Limit => writeln!(f, "      too many layers")?,
-            End::Malformed(error) => writeln!(f, "      malformed: {error}")?,
-            End::Payload => {}
+            WalkEnd::Fragment => writeln!(f, "      the rest is a fragment")?,
+            WalkEnd::Limit => writeln!(f, "      too many layers")?,
+            WalkEnd::Malformed(error) => writeln!(f, "      malformed: {error}")?,
+            WalkEnd::Payload => {}
         }
         match self.missing_len {
             0 => Ok(()),

@@ -1,10 +1,10 @@
 //! Packet traces: pcap and pcapng, record by record or as a whole in memory.
 //!
-//! A [`Reader`] takes either format in either byte order from any `std::io::Read`; a [`Writer`]
-//! writes both. A file that ends early or turns unreadable gives an error with the record number
-//! and the byte offset, after every record before it; a [`Trace`] then keeps those.
+//! A [`TraceReader`] takes either format in either byte order from any `std::io::Read`; a
+//! [`Writer`] writes both. A file that ends early or turns unreadable gives an error with the record
+//! number and the byte offset, after every record before it; a [`Trace`] then keeps those.
 //!
-//! Whoever sends the frames of a trace reads them by [`Reader::next_frame`] or
+//! Whoever sends the frames of a trace reads them by [`TraceReader::next_frame`] or
 //! [`Trace::load_whole`], which refuse what cannot be sent as it was: frames of another link type
 //! than Ethernet, frames that the capture cut, and frames without a whole header.
 
@@ -18,7 +18,7 @@ use std::path::Path;
 use niclab_files::FileError;
 use thiserror::Error;
 
-pub use reader::Reader;
+pub use reader::TraceReader;
 pub use writer::{Endian, Format, Resolution, Writer};
 
 use crate::limits::{TRACE_LEN_MAX, TRACE_RECORDS_MAX};
@@ -172,7 +172,7 @@ impl Default for TraceLimits {
 
 /// Where a frame lies in the arena, and what is known of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Entry {
+struct ArenaFrame {
     timestamp_ns: u64,
     start: usize,
     captured_len: u32,
@@ -183,7 +183,7 @@ struct Entry {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
     arena: Vec<u8>,
-    entries: Vec<Entry>,
+    entries: Vec<ArenaFrame>,
 }
 
 /// A trace that could not be read to its end.
@@ -198,7 +198,7 @@ pub struct Incomplete {
 }
 
 /// Which records of a file are read, and which are refused.
-type Next<R> = for<'a> fn(&'a mut Reader<R>) -> Result<Option<Record<'a>>, TraceError>;
+type RecordReader<R> = for<'a> fn(&'a mut TraceReader<R>) -> Result<Option<Record<'a>>, TraceError>;
 
 /// Opens a trace. A pipe is refused and not waited for: traces are read more than once.
 ///
@@ -224,24 +224,26 @@ impl Trace {
     /// [`Incomplete`], which holds the records before the one that could not be read: the file
     /// ends early or is unreadable, a record is not Ethernet, a limit is met.
     pub fn load<R: Read>(reader: R, limits: TraceLimits) -> Result<Self, Box<Incomplete>> {
-        Self::read(reader, limits, Reader::next_record)
+        Self::read(reader, limits, TraceReader::next_record)
     }
 
     /// Reads all frames of a file that is to be sent.
     ///
     /// # Errors
-    /// Those of [`Trace::load`] and of [`Reader::next_frame`].
+    /// Those of [`Trace::load`] and of [`TraceReader::next_frame`].
     pub fn load_whole<R: Read>(reader: R, limits: TraceLimits) -> Result<Self, Box<Incomplete>> {
-        Self::read(reader, limits, Reader::next_frame)
+        Self::read(reader, limits, TraceReader::next_frame)
     }
 
     fn read<R: Read>(
         reader: R,
         limits: TraceLimits,
-        next: Next<R>,
+        next: RecordReader<R>,
     ) -> Result<Self, Box<Incomplete>> {
         let mut trace = Self::new();
-        match Reader::new(reader).and_then(|mut reader| trace.extend(&mut reader, limits, next)) {
+        match TraceReader::new(reader)
+            .and_then(|mut reader| trace.extend(&mut reader, limits, next))
+        {
             Ok(()) => Ok(trace),
             Err(error) => Err(Box::new(Incomplete { trace, error })),
         }
@@ -249,9 +251,9 @@ impl Trace {
 
     fn extend<R: Read>(
         &mut self,
-        reader: &mut Reader<R>,
+        reader: &mut TraceReader<R>,
         limits: TraceLimits,
-        next: Next<R>,
+        next: RecordReader<R>,
     ) -> Result<(), TraceError> {
         loop {
             let (record, offset) = (reader.records_count(), reader.offset());
@@ -285,7 +287,7 @@ impl Trace {
         let original_len = original_len.max(captured_len);
         let start = self.arena.len();
         self.arena.extend_from_slice(data);
-        self.entries.push(Entry { timestamp_ns, start, captured_len, original_len });
+        self.entries.push(ArenaFrame { timestamp_ns, start, captured_len, original_len });
     }
 
     /// Number of frames.
@@ -313,7 +315,7 @@ impl Trace {
         self.entries.iter().map(|entry| self.at(entry))
     }
 
-    fn at(&self, entry: &Entry) -> Record<'_> {
+    fn at(&self, entry: &ArenaFrame) -> Record<'_> {
         Record {
             timestamp_ns: entry.timestamp_ns,
             original_len: entry.original_len,

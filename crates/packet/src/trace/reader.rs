@@ -39,7 +39,7 @@ const PCAP_MAGICS: [[u8; 4]; 4] = [
 /// Of pcapng, packets of all three kinds of packet block are records; other blocks are skipped.
 /// An interface that states a time zone (`if_tzone`, which capture tools do not write) is taken for
 /// unreadable by the parser beneath.
-pub struct Reader<R: Read> {
+pub struct TraceReader<R: Read> {
     input: Input<R>,
     parser: Parser,
     records_count: u64,
@@ -53,14 +53,14 @@ enum Parser {
 }
 
 /// What one step of a parser gave, free of the input's borrow: lengths instead of slices.
-enum Step {
+enum ParseProgress {
     /// A block that is no packet.
     Other,
-    Packet(Packet),
+    Packet(StoredPacket),
 }
 
 /// A packet whose data lies in the input.
-struct Packet {
+struct StoredPacket {
     timestamp_ns: u64,
     original_len: u32,
     /// Bytes at the end of the frame that are its FCS.
@@ -142,7 +142,7 @@ impl<R: Read> Input<R> {
     }
 }
 
-impl<R: Read> Reader<R> {
+impl<R: Read> TraceReader<R> {
     /// Reads the head of a file and tells which format it is.
     ///
     /// # Errors
@@ -197,7 +197,7 @@ impl<R: Read> Reader<R> {
             Ok(None) => Ok(None),
             Ok(Some(packet)) => {
                 self.records_count += 1;
-                let Packet { timestamp_ns, link_type, data_start, data_len, .. } = packet;
+                let StoredPacket { timestamp_ns, link_type, data_start, data_len, .. } = packet;
                 let original_len = packet.original_len.saturating_sub(packet.fcs_len);
                 let data_len = data_len.min(original_len as usize);
                 let data = &self.input.buffer[data_start..data_start + data_len];
@@ -210,11 +210,11 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// The next frame of a trace that is to be sent, or `None` as [`Reader::next_record`].
+    /// The next frame of a trace that is to be sent, or `None` as [`TraceReader::next_record`].
     ///
     /// # Errors
-    /// Those of [`Reader::next_record`]; a frame that is not of Ethernet, that was cut, or that has
-    /// no whole header.
+    /// Those of [`TraceReader::next_record`]; a frame that is not of Ethernet, that was cut, or
+    /// that has no whole header.
     pub fn next_frame(&mut self) -> Result<Option<Record<'_>>, TraceError> {
         let (number, offset) = (self.records_count, self.offset());
         let Some(record) = self.next_record()? else { return Ok(None) };
@@ -231,7 +231,7 @@ impl<R: Read> Reader<R> {
         Err(TraceError { record: number, offset, kind })
     }
 
-    fn next_packet(&mut self) -> Result<Option<Packet>, TraceErrorKind> {
+    fn next_packet(&mut self) -> Result<Option<StoredPacket>, TraceErrorKind> {
         loop {
             if self.input.rest().is_empty() && !self.input.grow()? {
                 return Ok(None);
@@ -243,8 +243,8 @@ impl<R: Read> Reader<R> {
             })?;
             let start = self.input.start;
             self.input.consume(used);
-            if let Step::Packet(packet) = step {
-                return Ok(Some(Packet { data_start: start + packet.data_start, ..packet }));
+            if let ParseProgress::Packet(packet) = step {
+                return Ok(Some(StoredPacket { data_start: start + packet.data_start, ..packet }));
             }
         }
     }
@@ -257,12 +257,12 @@ fn position(bytes: &[u8], part: &[u8]) -> usize {
 
 /// The raw record is taken: the checked one refuses every frame longer than the snap length, that
 /// is, just the frames that were cut by it.
-fn pcap_step(parser: &PcapParser, bytes: &[u8]) -> Result<(usize, Step), PcapError> {
+fn pcap_step(parser: &PcapParser, bytes: &[u8]) -> Result<(usize, ParseProgress), PcapError> {
     let header = parser.header();
     let (rest, raw) = parser.next_raw_packet(bytes)?;
     let data = borrowed(&raw.data);
     let link = u32::from(header.datalink);
-    let packet = Packet {
+    let packet = StoredPacket {
         timestamp_ns: u64::from(raw.ts_sec) * 1_000_000_000 + fraction_ns(&header, raw.ts_frac),
         original_len: raw.orig_len,
         fcs_len: fcs_len(link),
@@ -270,7 +270,7 @@ fn pcap_step(parser: &PcapParser, bytes: &[u8]) -> Result<(usize, Step), PcapErr
         data_start: position(bytes, data),
         data_len: data.len(),
     };
-    Ok((rest.len(), Step::Packet(packet)))
+    Ok((rest.len(), ParseProgress::Packet(packet)))
 }
 
 /// Bytes of FCS behind each frame, by the link type of a pcap file: where the bit `P` is set, the
@@ -295,7 +295,10 @@ fn borrowed<'a>(data: &Cow<'a, [u8]>) -> &'a [u8] {
     }
 }
 
-fn pcapng_step(parser: &mut PcapNgParser, bytes: &[u8]) -> Result<(usize, Step), PcapError> {
+fn pcapng_step(
+    parser: &mut PcapNgParser,
+    bytes: &[u8],
+) -> Result<(usize, ParseProgress), PcapError> {
     let (rest, block) = parser.next_block(bytes)?;
     let (interface_id, ticks, original_len, data) = match &block {
         Block::EnhancedPacket(block) => {
@@ -312,7 +315,7 @@ fn pcapng_step(parser: &mut PcapNgParser, bytes: &[u8]) -> Result<(usize, Step),
             (block.interface_id.into(), ticks, block.original_len, borrowed(&block.data))
         }
         Block::SimplePacket(block) => (0, 0, block.original_len, borrowed(&block.data)),
-        _ => return Ok((rest.len(), Step::Other)),
+        _ => return Ok((rest.len(), ParseProgress::Other)),
     };
     let interface = parser
         .interfaces()
@@ -326,7 +329,7 @@ fn pcapng_step(parser: &mut PcapNgParser, bytes: &[u8]) -> Result<(usize, Step),
     if matches!(block, Block::SimplePacket(_)) {
         data_len = simple_len(data_len, original_len, interface.snaplen);
     }
-    let packet = Packet {
+    let packet = StoredPacket {
         timestamp_ns: ticks_ns(ticks, interface),
         original_len,
         fcs_len,
@@ -334,7 +337,7 @@ fn pcapng_step(parser: &mut PcapNgParser, bytes: &[u8]) -> Result<(usize, Step),
         data_start: position(bytes, data),
         data_len,
     };
-    Ok((rest.len(), Step::Packet(packet)))
+    Ok((rest.len(), ParseProgress::Packet(packet)))
 }
 
 /// The word of flags of a packet block, 0 where it has none.

@@ -154,7 +154,7 @@ fn heads(format: Format) -> &'static [usize] {
 
 /// Offsets at which a record ends.
 fn record_ends(bytes: &[u8]) -> Vec<usize> {
-    let mut reader = Reader::new(bytes).unwrap();
+    let mut reader = TraceReader::new(bytes).unwrap();
     let mut ends = vec![];
     while reader.next_record().unwrap().is_some() {
         ends.push(reader.offset() as usize);
@@ -206,7 +206,7 @@ fn limits_hold() {
 fn other_link_types_are_told() {
     let mut bytes = write(&sample(), FORMATS[0]);
     bytes[23] = 113; // Linux "cooked" capture
-    let mut reader = Reader::new(&bytes[..]).unwrap();
+    let mut reader = TraceReader::new(&bytes[..]).unwrap();
     assert_eq!(reader.next_record().unwrap().unwrap().link_type, 113);
     let error = load(&bytes).unwrap_err().error;
     assert!(matches!(error.kind, TraceErrorKind::LinkType { link_type: 113 }), "{error}");

@@ -13,17 +13,17 @@ view! {
 }
 
 mod field {
-    use crate::wire::bytes::Field;
+    use crate::wire::bytes::FieldRange;
 
-    pub const HARDWARE_TYPE: Field = 0..2;
-    pub const PROTOCOL_TYPE: Field = 2..4;
+    pub const HARDWARE_TYPE: FieldRange = 0..2;
+    pub const PROTOCOL_TYPE: FieldRange = 2..4;
     pub const HARDWARE_LEN: usize = 4;
     pub const PROTOCOL_LEN: usize = 5;
-    pub const OPERATION: Field = 6..8;
-    pub const SRC_MAC: Field = 8..14;
-    pub const SRC_IP: Field = 14..18;
-    pub const DST_MAC: Field = 18..24;
-    pub const DST_IP: Field = 24..28;
+    pub const OPERATION: FieldRange = 6..8;
+    pub const SRC_MAC: FieldRange = 8..14;
+    pub const SRC_IP: FieldRange = 14..18;
+    pub const DST_MAC: FieldRange = 18..24;
+    pub const DST_IP: FieldRange = 24..28;
 }
 
 /// Length of the packet in bytes.

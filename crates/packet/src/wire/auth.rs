@@ -12,13 +12,13 @@ view! {
 }
 
 mod field {
-    use crate::wire::bytes::Field;
+    use crate::wire::bytes::FieldRange;
 
     pub const NEXT_HEADER: usize = 0;
     pub const WORDS: usize = 1;
-    pub const RESERVED: Field = 2..4;
-    pub const SPI: Field = 4..8;
-    pub const SEQUENCE: Field = 8..12;
+    pub const RESERVED: FieldRange = 2..4;
+    pub const SPI: FieldRange = 4..8;
+    pub const SEQUENCE: FieldRange = 8..12;
 }
 
 /// Length of the header without check value in bytes.

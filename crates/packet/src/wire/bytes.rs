@@ -3,32 +3,32 @@
 use std::ops::Range;
 
 /// Where a field lies in its header, in bytes.
-pub(crate) type Field = Range<usize>;
+pub(crate) type FieldRange = Range<usize>;
 
 /// The 2 bytes at `at` as a number.
-pub(crate) fn read_u16(bytes: &[u8], at: Field) -> u16 {
+pub(crate) fn read_u16(bytes: &[u8], at: FieldRange) -> u16 {
     u16::from_be_bytes(read_array(bytes, at))
 }
 
 /// The 4 bytes at `at` as a number.
-pub(crate) fn read_u32(bytes: &[u8], at: Field) -> u32 {
+pub(crate) fn read_u32(bytes: &[u8], at: FieldRange) -> u32 {
     u32::from_be_bytes(read_array(bytes, at))
 }
 
 /// The bytes at `at`, which must be `N` long.
-pub(crate) fn read_array<const N: usize>(bytes: &[u8], at: Field) -> [u8; N] {
+pub(crate) fn read_array<const N: usize>(bytes: &[u8], at: FieldRange) -> [u8; N] {
     let mut array = [0; N];
     array.copy_from_slice(&bytes[at]);
     array
 }
 
 /// Writes a number into the 2 bytes at `at`.
-pub(crate) fn write_u16(bytes: &mut [u8], at: Field, value: u16) {
+pub(crate) fn write_u16(bytes: &mut [u8], at: FieldRange, value: u16) {
     bytes[at].copy_from_slice(&value.to_be_bytes());
 }
 
 /// Writes a number into the 4 bytes at `at`.
-pub(crate) fn write_u32(bytes: &mut [u8], at: Field, value: u32) {
+pub(crate) fn write_u32(bytes: &mut [u8], at: FieldRange, value: u32) {
     bytes[at].copy_from_slice(&value.to_be_bytes());
 }
 

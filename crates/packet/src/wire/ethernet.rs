@@ -12,11 +12,11 @@ view! {
 }
 
 mod field {
-    use crate::wire::bytes::Field;
+    use crate::wire::bytes::FieldRange;
 
-    pub const DST: Field = 0..6;
-    pub const SRC: Field = 6..12;
-    pub const ETHER_TYPE: Field = 12..14;
+    pub const DST: FieldRange = 0..6;
+    pub const SRC: FieldRange = 6..12;
+    pub const ETHER_TYPE: FieldRange = 12..14;
 }
 
 /// Length of the header in bytes.

@@ -13,12 +13,12 @@ view! {
 }
 
 mod field {
-    use crate::wire::bytes::Field;
+    use crate::wire::bytes::FieldRange;
 
     pub const VERSION_AND_WORDS: usize = 0;
     pub const FLAGS: usize = 1;
-    pub const PROTOCOL: Field = 2..4;
-    pub const VNI: Field = 4..8;
+    pub const PROTOCOL: FieldRange = 2..4;
+    pub const VNI: FieldRange = 4..8;
 
     /// Flags within FLAGS.
     pub const CONTROL: u8 = 0x80;

@@ -15,12 +15,12 @@ view! {
 }
 
 mod field {
-    use crate::wire::bytes::Field;
+    use crate::wire::bytes::FieldRange;
 
-    pub const FLAGS_AND_VERSION: Field = 0..2;
-    pub const PROTOCOL: Field = 2..4;
+    pub const FLAGS_AND_VERSION: FieldRange = 0..2;
+    pub const PROTOCOL: FieldRange = 2..4;
     /// Checksum, if its flag is set; key and sequence number then follow in this order.
-    pub const CHECKSUM: Field = 4..6;
+    pub const CHECKSUM: FieldRange = 4..6;
 
     /// Flags within FLAGS_AND_VERSION.
     pub const CHECKSUM_PRESENT: u16 = 0x8000;

@@ -14,12 +14,12 @@ view! {
 }
 
 mod field {
-    use crate::wire::bytes::Field;
+    use crate::wire::bytes::FieldRange;
 
     pub const TYPE: usize = 0;
     pub const CODE: usize = 1;
-    pub const CHECKSUM: Field = 2..4;
-    pub const REST: Field = 4..8;
+    pub const CHECKSUM: FieldRange = 2..4;
+    pub const REST: FieldRange = 4..8;
 }
 
 /// Length of the header in bytes.

@@ -15,18 +15,18 @@ view! {
 }
 
 mod field {
-    use crate::wire::bytes::Field;
+    use crate::wire::bytes::FieldRange;
 
     pub const VERSION_AND_WORDS: usize = 0;
     pub const DSCP_AND_ECN: usize = 1;
-    pub const TOTAL_LEN: Field = 2..4;
-    pub const IDENTIFICATION: Field = 4..6;
-    pub const FRAGMENT: Field = 6..8;
+    pub const TOTAL_LEN: FieldRange = 2..4;
+    pub const IDENTIFICATION: FieldRange = 4..6;
+    pub const FRAGMENT: FieldRange = 6..8;
     pub const TTL: usize = 8;
     pub const PROTOCOL: usize = 9;
-    pub const CHECKSUM: Field = 10..12;
-    pub const SRC: Field = 12..16;
-    pub const DST: Field = 16..20;
+    pub const CHECKSUM: FieldRange = 10..12;
+    pub const SRC: FieldRange = 12..16;
+    pub const DST: FieldRange = 16..20;
 
     /// Masks within FRAGMENT.
     pub const DONT_FRAGMENT: u16 = 0x4000;

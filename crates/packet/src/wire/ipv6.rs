@@ -16,14 +16,14 @@ view! {
 }
 
 mod field {
-    use crate::wire::bytes::Field;
+    use crate::wire::bytes::FieldRange;
 
-    pub const VERSION_CLASS_LABEL: Field = 0..4;
-    pub const PAYLOAD_LEN: Field = 4..6;
+    pub const VERSION_CLASS_LABEL: FieldRange = 0..4;
+    pub const PAYLOAD_LEN: FieldRange = 4..6;
     pub const NEXT_HEADER: usize = 6;
     pub const HOP_LIMIT: usize = 7;
-    pub const SRC: Field = 8..24;
-    pub const DST: Field = 24..40;
+    pub const SRC: FieldRange = 8..24;
+    pub const DST: FieldRange = 24..40;
 }
 
 /// Length of the header in bytes.

@@ -31,7 +31,7 @@ pub const BODY_LEN_MAX: usize = 256 * HEADER_LEN - field::BODY;
 
 /// The three kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ExtensionKind {
     /// Options for the receiver.
     Destination,
     /// Options for every hop; only directly after the IPv6 header.
@@ -40,7 +40,7 @@ pub enum Kind {
     Routing,
 }
 
-impl Kind {
+impl ExtensionKind {
     /// The number that announces this kind.
     pub const fn protocol(self) -> IpProtocol {
         match self {
@@ -126,7 +126,7 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Header<T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repr {
     /// Which of the three.
-    pub kind: Kind,
+    pub kind: ExtensionKind,
     /// What follows.
     pub next_header: IpProtocol,
     /// Options or routing data, up to [`BODY_LEN_MAX`] bytes; zeros (Pad1) fill the last unit.
@@ -136,14 +136,21 @@ pub struct Repr {
 impl Repr {
     /// Options for every hop: one PadN (RFC 8200 §4.2).
     pub fn hop_by_hop() -> Self {
-        Self { kind: Kind::HopByHop, next_header: IpProtocol::NONE, body: vec![1, 4, 0, 0, 0, 0] }
+        Self {
+            kind: ExtensionKind::HopByHop,
+            next_header: IpProtocol::NONE,
+            body: vec![1, 4, 0, 0, 0, 0],
+        }
     }
 
     /// Reads a header announced as `kind`.
     ///
     /// # Errors
     /// Those of [`Header::check_len`].
-    pub fn parse<T: AsRef<[u8]>>(header: &Header<T>, kind: Kind) -> Result<Self, ParseError> {
+    pub fn parse<T: AsRef<[u8]>>(
+        header: &Header<T>,
+        kind: ExtensionKind,
+    ) -> Result<Self, ParseError> {
         header.check_len()?;
         Ok(Self { kind, next_header: header.next_header(), body: header.body().to_vec() })
     }
@@ -181,13 +188,13 @@ mod tests {
 
     fn repr() -> Repr {
         let body = BYTES[2..].to_vec();
-        Repr { kind: Kind::HopByHop, next_header: IpProtocol::UDP, body }
+        Repr { kind: ExtensionKind::HopByHop, next_header: IpProtocol::UDP, body }
     }
 
     #[test]
     fn test_deconstruct() {
         let header = Header::new_checked(BYTES).unwrap();
-        assert_eq!(Repr::parse(&header, Kind::HopByHop), Ok(repr()));
+        assert_eq!(Repr::parse(&header, ExtensionKind::HopByHop), Ok(repr()));
         assert_eq!(header.to_string(), "IPv6 extension next UDP length 16");
     }
 
@@ -200,7 +207,11 @@ mod tests {
 
     #[test]
     fn test_body_is_padded() {
-        let repr = Repr { kind: Kind::Destination, next_header: IpProtocol::TCP, body: vec![9; 7] };
+        let repr = Repr {
+            kind: ExtensionKind::Destination,
+            next_header: IpProtocol::TCP,
+            body: vec![9; 7],
+        };
         let mut bytes = [0x5a; 16];
         repr.emit(&mut Header::new_unchecked(&mut bytes[..]));
         assert_eq!(bytes, [6, 1, 9, 9, 9, 9, 9, 9, 9, 0, 0, 0, 0, 0, 0, 0]);

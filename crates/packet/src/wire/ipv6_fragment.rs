@@ -12,12 +12,12 @@ view! {
 }
 
 mod field {
-    use crate::wire::bytes::Field;
+    use crate::wire::bytes::FieldRange;
 
     pub const NEXT_HEADER: usize = 0;
     pub const RESERVED: usize = 1;
-    pub const OFFSET_AND_MORE: Field = 2..4;
-    pub const IDENTIFICATION: Field = 4..8;
+    pub const OFFSET_AND_MORE: FieldRange = 2..4;
+    pub const IDENTIFICATION: FieldRange = 4..8;
 }
 
 /// Length of the header in bytes.

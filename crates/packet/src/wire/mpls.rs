@@ -11,9 +11,9 @@ view! {
 }
 
 mod field {
-    use crate::wire::bytes::Field;
+    use crate::wire::bytes::FieldRange;
 
-    pub const ENTRY: Field = 0..4;
+    pub const ENTRY: FieldRange = 0..4;
 
     /// Masks within the entry.
     pub const LABEL: u32 = 0xffff_f000;

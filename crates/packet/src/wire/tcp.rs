@@ -14,17 +14,17 @@ view! {
 }
 
 mod field {
-    use crate::wire::bytes::Field;
+    use crate::wire::bytes::FieldRange;
 
-    pub const SRC_PORT: Field = 0..2;
-    pub const DST_PORT: Field = 2..4;
-    pub const SEQUENCE: Field = 4..8;
-    pub const ACKNOWLEDGEMENT: Field = 8..12;
+    pub const SRC_PORT: FieldRange = 0..2;
+    pub const DST_PORT: FieldRange = 2..4;
+    pub const SEQUENCE: FieldRange = 4..8;
+    pub const ACKNOWLEDGEMENT: FieldRange = 8..12;
     pub const WORDS: usize = 12;
     pub const FLAGS: usize = 13;
-    pub const WINDOW: Field = 14..16;
-    pub const CHECKSUM: Field = 16..18;
-    pub const URGENT: Field = 18..20;
+    pub const WINDOW: FieldRange = 14..16;
+    pub const CHECKSUM: FieldRange = 16..18;
+    pub const URGENT: FieldRange = 18..20;
 }
 
 /// Length of the header without options in bytes.

@@ -12,12 +12,12 @@ view! {
 }
 
 mod field {
-    use crate::wire::bytes::Field;
+    use crate::wire::bytes::FieldRange;
 
-    pub const SRC_PORT: Field = 0..2;
-    pub const DST_PORT: Field = 2..4;
-    pub const LENGTH: Field = 4..6;
-    pub const CHECKSUM: Field = 6..8;
+    pub const SRC_PORT: FieldRange = 0..2;
+    pub const DST_PORT: FieldRange = 2..4;
+    pub const LENGTH: FieldRange = 4..6;
+    pub const CHECKSUM: FieldRange = 6..8;
 }
 
 /// Length of the header in bytes.

@@ -15,10 +15,10 @@ view! {
 }
 
 mod field {
-    use crate::wire::bytes::Field;
+    use crate::wire::bytes::FieldRange;
 
-    pub const CONTROL: Field = 0..2;
-    pub const ETHER_TYPE: Field = 2..4;
+    pub const CONTROL: FieldRange = 0..2;
+    pub const ETHER_TYPE: FieldRange = 2..4;
 }
 
 /// Length of a tag in bytes.

@@ -11,11 +11,11 @@ view! {
 }
 
 mod field {
-    use crate::wire::bytes::Field;
+    use crate::wire::bytes::FieldRange;
 
     pub const FLAGS: usize = 0;
-    pub const RESERVED: Field = 1..4;
-    pub const VNI: Field = 4..8;
+    pub const RESERVED: FieldRange = 1..4;
+    pub const VNI: FieldRange = 4..8;
 
     /// The one flag: the network identifier is valid.
     pub const VNI_VALID: u8 = 0x08;

@@ -1,7 +1,7 @@
 //! The UDP checksum of a stamped message is as true as it was before.
 
 use etherparse::{NetSlice, PacketBuilder, SlicedPacket, TransportSlice};
-use niclab_packet::echo::{Place, stamp};
+use niclab_packet::echo::{StampPoint, stamp};
 use niclab_probe::Hook;
 
 use crate::system::{Raw, offload_checksums, send_no_checksums};
@@ -62,11 +62,11 @@ fn a_checksum_in_place_and_one_left_to_the_card_are_both_true_at_the_receiver() 
                 // Before ingress, after egress.
                 let (there, right, pseudo, payload) = datagram(&raw);
                 let case = format!("{hook:?}, v6 {v6}, offload {offload}, message {number}");
-                assert!(stamp(&payload, Place::ClientEgress).is_some(), "{case}");
+                assert!(stamp(&payload, StampPoint::ClientEgress).is_some(), "{case}");
                 assert_eq!(there, if offload { pseudo } else { right }, "{case}");
                 // After ingress: the socket takes none whose sum is wrong.
                 let (bytes, _) = receive(&server).expect(&case);
-                assert!(stamp(&bytes, Place::ServerIngress).is_some(), "{case}");
+                assert!(stamp(&bytes, StampPoint::ServerIngress).is_some(), "{case}");
             }
             assert_eq!(far.counts().unwrap().payload, 100);
         }
@@ -85,7 +85,7 @@ fn a_datagram_without_a_checksum_gets_none() {
         client.send(&request(128, 1)).unwrap();
         let (there, _, _, payload) = datagram(&raw);
         assert_eq!(there, 0);
-        assert!(stamp(&payload, Place::ClientEgress).is_some());
+        assert!(stamp(&payload, StampPoint::ClientEgress).is_some());
         assert!(receive(&server).is_some());
     }
 }

@@ -1,7 +1,7 @@
 //! What is not ours passes as if nobody looked.
 
 use etherparse::PacketBuilder;
-use niclab_packet::echo::{Head, Kind};
+use niclab_packet::echo::{MessageHeader, MessageKind};
 use niclab_probe::Counts;
 
 use crate::udp::receive;
@@ -27,7 +27,7 @@ fn refused() -> Vec<Vec<u8>> {
     let mut longer = request(200, 1);
     longer.push(0);
     let mut short = vec![0; 128];
-    Head { kind: Kind::Request, len: 15, run: 1, number: 1 }.write(&mut short);
+    MessageHeader { kind: MessageKind::Request, len: 15, run: 1, number: 1 }.write(&mut short);
     vec![changed(4, 2), changed(5, 0), changed(5, 3), changed(7, 199), changed(6, 1), longer, short]
 }
 

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, UdpSocket};
 
-use niclab_packet::echo::{Place, Stamp, put_stamp, stamp, turn};
+use niclab_packet::echo::{Stamp, StampPoint, put_stamp, stamp, turn};
 use niclab_probe::{Counts, Hook, MessageId, Stamps};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
@@ -23,7 +23,7 @@ fn echo(client: &UdpSocket, server: &UdpSocket, request: &[u8]) -> (Vec<u8>, Vec
     client.send(request).unwrap();
     let (there, from) = receive(server).expect("the request arrives");
     let mut reply = there.clone();
-    put_stamp(&mut reply, Place::ServerReceive, Stamp { time_ns: now_ns(), core: None });
+    put_stamp(&mut reply, StampPoint::ServerReceive, Stamp { time_ns: now_ns(), core: None });
     turn(&mut reply);
     server.send_to(&reply, from).unwrap();
     (there, receive(client).expect("the reply arrives").0)
@@ -60,12 +60,12 @@ fn a_request_and_its_reply_are_stamped_at_both_ends_in_the_order_they_pass() {
             let (there, back) = echo(&client, &server, &sent);
             let after = now_ns();
             let places = [
-                Place::ClientSend,
-                Place::ClientEgress,
-                Place::ServerIngress,
-                Place::ServerReceive,
-                Place::ServerEgress,
-                Place::ClientIngress,
+                StampPoint::ClientSend,
+                StampPoint::ClientEgress,
+                StampPoint::ServerIngress,
+                StampPoint::ServerReceive,
+                StampPoint::ServerEgress,
+                StampPoint::ClientIngress,
             ];
             let stamps =
                 places.map(|place| stamp(&back, place).unwrap_or_else(|| panic!("{place:?}")));
@@ -78,11 +78,11 @@ fn a_request_and_its_reply_are_stamped_at_both_ends_in_the_order_they_pass() {
             assert!(stamps[2].core.is_some() && stamps[5].core.is_some());
             assert_eq!((stamps[0].core, stamps[3].core), (None, None));
             // The server sees the two of the way there, and nothing else is touched.
-            assert_eq!(stamp(&there, Place::ServerEgress), None);
+            assert_eq!(stamp(&there, StampPoint::ServerEgress), None);
             assert_eq!(there[..24], sent[..24]);
             assert_eq!(back[96..], sent[96..]);
             let id = MessageId { run: 3, number };
-            assert_eq!(near.message(id, Place::ClientEgress).unwrap(), None);
+            assert_eq!(near.message(id, StampPoint::ClientEgress).unwrap(), None);
         }
         let counts = Counts { payload: 8, ..Counts::default() };
         assert_eq!([near.counts().unwrap(), far.counts().unwrap()], [counts; 2]);
@@ -101,25 +101,25 @@ fn short_messages_and_fragmented_ones_are_stamped_in_the_map_and_stay_as_they_ar
             let (there, mut back) = echo(&client, &server, &sent);
             assert!(there == sent, "{len} bytes changed");
             turn(&mut sent);
-            put_stamp(&mut sent, Place::ServerReceive, Stamp { time_ns: 0, core: None });
-            put_stamp(&mut back, Place::ServerReceive, Stamp { time_ns: 0, core: None });
+            put_stamp(&mut sent, StampPoint::ServerReceive, Stamp { time_ns: 0, core: None });
+            put_stamp(&mut back, StampPoint::ServerReceive, Stamp { time_ns: 0, core: None });
             assert!(back == sent, "{len} bytes changed");
             let id = MessageId { run: 3, number };
             let at = |stamps: &Stamps, place| stamps.message(id, place).unwrap();
             let passed = [
-                at(near, Place::ClientEgress),
-                at(far, Place::ServerIngress),
-                at(far, Place::ServerEgress),
-                at(near, Place::ClientIngress),
+                at(near, StampPoint::ClientEgress),
+                at(far, StampPoint::ServerIngress),
+                at(far, StampPoint::ServerEgress),
+                at(near, StampPoint::ClientIngress),
             ]
             .map(|stamp| stamp.expect("a stamp").time_ns);
             assert!(passed.is_sorted() && before < passed[0] && passed[3] < now_ns(), "{passed:?}");
             assert_eq!(
-                (at(far, Place::ClientEgress), at(near, Place::ServerIngress)),
+                (at(far, StampPoint::ClientEgress), at(near, StampPoint::ServerIngress)),
                 (None, None)
             );
             assert_eq!(
-                at(near, Place::ClientEgress).unwrap().core.map(|core| core < 1024),
+                at(near, StampPoint::ClientEgress).unwrap().core.map(|core| core < 1024),
                 Some(true)
             );
         }
@@ -131,14 +131,14 @@ fn short_messages_and_fragmented_ones_are_stamped_in_the_map_and_stay_as_they_ar
         client.send(&request(64, later.number)).unwrap();
         assert!(receive(&server).is_some());
         let id = MessageId { run: 3, number: 11 };
-        assert_eq!(near.message(id, Place::ClientEgress).unwrap(), None);
-        assert!(near.message(later, Place::ClientEgress).unwrap().is_some());
-        assert_eq!(near.message(later, Place::ClientIngress).unwrap(), None);
+        assert_eq!(near.message(id, StampPoint::ClientEgress).unwrap(), None);
+        assert!(near.message(later, StampPoint::ClientEgress).unwrap().is_some());
+        assert_eq!(near.message(later, StampPoint::ClientIngress).unwrap(), None);
 
         near.clear().unwrap();
         let id = MessageId { run: 3, number: 13 };
-        assert_eq!(near.message(id, Place::ClientEgress).unwrap(), None);
-        assert!(far.message(id, Place::ServerIngress).unwrap().is_some());
+        assert_eq!(near.message(id, StampPoint::ClientEgress).unwrap(), None);
+        assert!(far.message(id, StampPoint::ServerIngress).unwrap().is_some());
         assert_eq!(near.counts().unwrap(), Counts { map: 11, ..Counts::default() });
     });
 }
@@ -175,8 +175,12 @@ fn at_the_loopback_one_interface_stamps_for_both_ends() {
         let client = wire.udp(End::Near, ([127, 0, 0, 1], 0).into());
         client.connect(SocketAddr::from(([127, 0, 0, 1], PORT))).unwrap();
         let (_, back) = echo(&client, &server, &request(128, 1));
-        let places =
-            [Place::ClientEgress, Place::ServerIngress, Place::ServerEgress, Place::ClientIngress];
+        let places = [
+            StampPoint::ClientEgress,
+            StampPoint::ServerIngress,
+            StampPoint::ServerEgress,
+            StampPoint::ClientIngress,
+        ];
         let times = places.map(|place| stamp(&back, place).expect("a stamp").time_ns);
         assert!(times.is_sorted(), "{times:?}");
         assert_eq!(stamps.counts().unwrap(), Counts { payload: 4, ..Counts::default() });
@@ -205,7 +209,7 @@ fn packets_without_an_ethernet_header_are_stamped_as_well() {
             .unwrap();
         tun.write_all(&packet).unwrap();
         let (bytes, _) = receive(&server).expect("it arrives, with a right checksum");
-        assert!(stamp(&bytes, Place::ServerIngress).is_some());
+        assert!(stamp(&bytes, StampPoint::ServerIngress).is_some());
         let mut reply = bytes.clone();
         turn(&mut reply);
         server.send_to(&reply, SocketAddr::from(([10, 9, 0, 2], 4000))).unwrap();
@@ -215,7 +219,7 @@ fn packets_without_an_ethernet_header_are_stamped_as_well() {
         while packet[0] != 0x45 {
             len = tun.read(&mut packet).unwrap();
         }
-        assert!(stamp(&packet[28..len], Place::ServerEgress).is_some());
+        assert!(stamp(&packet[28..len], StampPoint::ServerEgress).is_some());
         assert_eq!(stamps.counts().unwrap(), Counts { payload: 2, ..Counts::default() });
     }
 }

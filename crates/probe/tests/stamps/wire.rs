@@ -6,7 +6,7 @@ use std::process::{Command, id};
 use std::thread;
 use std::time::Duration;
 
-use niclab_packet::echo::{Head, Kind, Place, Stamp, put_stamp};
+use niclab_packet::echo::{MessageHeader, MessageKind, Stamp, StampPoint, put_stamp};
 use niclab_probe::{Hook, ProbeError, Stamps};
 
 use crate::system::{Raw, enter, new_namespace};
@@ -151,9 +151,9 @@ fn in_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
 /// A request of so many bytes: a head, the client's own stamp, and a pattern behind the stamps.
 pub fn request(len: u16, number: u32) -> Vec<u8> {
     let mut message: Vec<u8> = (0..len).map(|at| (at % 251) as u8).collect();
-    Head { kind: Kind::Request, len, run: 3, number }.write(&mut message);
+    MessageHeader { kind: MessageKind::Request, len, run: 3, number }.write(&mut message);
     niclab_packet::echo::clear_stamps(&mut message);
-    put_stamp(&mut message, Place::ClientSend, Stamp { time_ns: now_ns(), core: None });
+    put_stamp(&mut message, StampPoint::ClientSend, Stamp { time_ns: now_ns(), core: None });
     message
 }
 

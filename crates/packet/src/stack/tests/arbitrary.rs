@@ -62,9 +62,9 @@ pub(super) fn ipv6_layer() -> impl Strategy<Value = Layer> {
     )
 }
 
-fn extension_layer(kind: ipv6_ext::Kind) -> impl Strategy<Value = Layer> {
+fn extension_layer(kind: ipv6_ext::ExtensionKind) -> impl Strategy<Value = Layer> {
     bytes(40).prop_map(move |mut body| {
-        if let (ipv6_ext::Kind::Routing, Some(segments_left)) = (kind, body.get_mut(1)) {
+        if let (ipv6_ext::ExtensionKind::Routing, Some(segments_left)) = (kind, body.get_mut(1)) {
             *segments_left &= 1;
         }
         ipv6_ext::Repr { kind, next_header: IpProtocol::NONE, body }.into()
@@ -79,7 +79,7 @@ fn auth_layer() -> impl Strategy<Value = Layer> {
 
 /// Extension headers in the order RFC 8200 §4.1 recommends, any of them left out.
 fn extensions() -> impl Strategy<Value = Vec<Layer>> {
-    use ipv6_ext::Kind;
+    use ipv6_ext::ExtensionKind;
     let fragment = any::<u32>().prop_map(|identification| {
         Layer::from(ipv6_fragment::Repr {
             identification,
@@ -88,12 +88,12 @@ fn extensions() -> impl Strategy<Value = Vec<Layer>> {
         })
     });
     let chain = (
-        prop::option::weighted(0.3, extension_layer(Kind::HopByHop)),
-        prop::option::weighted(0.3, extension_layer(Kind::Destination)),
-        prop::option::weighted(0.3, extension_layer(Kind::Routing)),
+        prop::option::weighted(0.3, extension_layer(ExtensionKind::HopByHop)),
+        prop::option::weighted(0.3, extension_layer(ExtensionKind::Destination)),
+        prop::option::weighted(0.3, extension_layer(ExtensionKind::Routing)),
         prop::option::weighted(0.3, fragment),
         prop::option::weighted(0.3, auth_layer()),
-        prop::option::weighted(0.3, extension_layer(Kind::Destination)),
+        prop::option::weighted(0.3, extension_layer(ExtensionKind::Destination)),
     );
     // Destination options before routing only if there is a routing header.
     chain.prop_map(|(hop, first, routing, fragment, auth, last)| {

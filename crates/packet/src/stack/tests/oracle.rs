@@ -108,8 +108,9 @@ fn their_checksums_agree(packet: &SlicedPacket<'_>, stack: &Stack<'_>) {
         Some(NetSlice::Ipv6(ip)) => Err((ip.header().source(), ip.header().destination())),
         _ => return,
     };
-    let has_route =
-        stack.views().any(|v| matches!(v, View::Ipv6Extension(ipv6_ext::Kind::Routing, _)));
+    let has_route = stack
+        .views()
+        .any(|v| matches!(v, LayerView::Ipv6Extension(ipv6_ext::ExtensionKind::Routing, _)));
     if has_route {
         return; // etherparse knows nothing of last segments
     }
@@ -139,9 +140,9 @@ fn their_checksums_agree(packet: &SlicedPacket<'_>, stack: &Stack<'_>) {
 
 /// Where the two differ on purpose; such frames are not compared.
 fn is_out_of_scope(stack: &Stack<'_>, packet: &SlicedPacket<'_>) -> bool {
-    let jumbo = |view: View<'_>| match view {
+    let jumbo = |view: LayerView<'_>| match view {
         // Lengths of 0: etherparse takes all there is, we take none or refuse.
-        View::Ipv6(ip) => ip.payload_len() == 0,
+        LayerView::Ipv6(ip) => ip.payload_len() == 0,
         _ => false,
     };
     let zero_udp = matches!(&packet.transport, Some(TransportSlice::Udp(u)) if u.length() == 0);
@@ -166,7 +167,7 @@ proptest! {
     fn stacks_round_trip(layers in any_stack()) {
         let frame = build(&layers).unwrap();
         let stack = walk(&frame);
-        prop_assert_eq!(stack.end(), End::Payload);
+        prop_assert_eq!(stack.end(), WalkEnd::Payload);
         prop_assert_eq!(stack.missing_len(), 0);
         prop_assert_eq!(stack.checksum_errors(), vec![]);
         let kinds: Vec<_> = stack.spans().iter().map(|span| span.kind).collect();
@@ -193,12 +194,12 @@ proptest! {
             Ok(packet) if !is_out_of_scope(&stack, &packet) => {
                 let (mut theirs, ours) = (theirs(&frame, &packet), ours(&stack));
                 let other_arp = match stack.end() {
-                    End::Malformed(
+                    WalkEnd::Malformed(
                         ParseError::Field { layer, .. } | ParseError::Truncated { layer, .. },
                     ) => layer == LayerKind::Arp,
                     _ => false,
                 };
-                if stack.end() == End::Fragment || other_arp {
+                if stack.end() == WalkEnd::Fragment || other_arp {
                     // They read headers within fragments, and ARP for addresses of any length.
                     theirs.truncate(ours.len());
                 }
