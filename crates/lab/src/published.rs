@@ -8,7 +8,7 @@ pub mod presto10;
 
 use std::str::FromStr;
 
-use niclab_result::{Mean, Origin, Series, Shape};
+use niclab_result::{Mean, Origin, Series, SeriesShape};
 use serde::{Deserialize, Serialize};
 
 /// A card whose figures are published.
@@ -211,7 +211,7 @@ pub enum Insertion {
 
 /// Rules inserted a second over the number of them, published in figure 5: y times `scale`.
 pub fn insertions(which: Insertion, card: Card, scale: f64) -> Vec<Series> {
-    let mut series = curves(card, Shape::Line, card.insertion_rows(which), 1e3 * scale);
+    let mut series = curves(card, SeriesShape::Line, card.insertion_rows(which), 1e3 * scale);
     for series in &mut series {
         series.name = series.name.replace("Match=", "").replace("Matches=1 - ", "").to_lowercase();
     }
@@ -220,7 +220,7 @@ pub fn insertions(which: Insertion, card: Card, scale: f64) -> Vec<Series> {
 
 /// Rules updated a second over the number of them, published in figure 6: y times `scale`.
 pub fn changes(card: Card, scale: f64) -> Vec<Series> {
-    let mut series = curves(card, Shape::Line, card.change_rows(), 1e3 * scale);
+    let mut series = curves(card, SeriesShape::Line, card.change_rows(), 1e3 * scale);
     for series in &mut series {
         series.name = series.name.replace("Update - ", "").to_lowercase();
     }
@@ -242,7 +242,7 @@ pub fn batches(which: Batch, card: Card) -> Vec<Series> {
         let name = format!("{}, {batch}", card.label());
         let at = series.iter().position(|s| s.name == name).unwrap_or_else(|| {
             let device = card.label().to_string();
-            let (origin, shape) = (Origin::Published, Shape::Line);
+            let (origin, shape) = (Origin::Published, SeriesShape::Line);
             series.push(Series { name, device, origin, shape, hue: None, points: Vec::new() });
             series.len() - 1
         });
@@ -258,8 +258,8 @@ pub fn batches(which: Batch, card: Card) -> Vec<Series> {
 /// The published curves of `figure`, y multiplied by `scale`.
 pub fn series(figure: Figure, card: Card, scale: f64) -> Vec<Series> {
     let shape = match figure {
-        Figure::ThroughputRoot | Figure::ThroughputGroups => Shape::Line,
-        Figure::LatencyRoot | Figure::LatencyGroups => Shape::Box,
+        Figure::ThroughputRoot | Figure::ThroughputGroups => SeriesShape::Line,
+        Figure::LatencyRoot | Figure::LatencyGroups => SeriesShape::Box,
     };
     curves(card, shape, card.rows(figure), scale)
 }
@@ -268,17 +268,17 @@ pub fn series(figure: Figure, card: Card, scale: f64) -> Vec<Series> {
 /// a second, y in percent of the link's rate.
 pub fn rate_throughput(of_root: bool, card: Card) -> Vec<Series> {
     let scale = 100.0 / LINK_GBPS;
-    without_boxes(curves(card, Shape::Line, card.rate_rows(false, of_root), scale))
+    without_boxes(curves(card, SeriesShape::Line, card.rate_rows(false, of_root), scale))
 }
 
 /// Average latency over the rate at which rules are inserted, published in figures 4c and 4d: x in
 /// rules a second, y in microseconds times `scale`.
 pub fn rate_latency(of_root: bool, card: Card, scale: f64) -> Vec<Series> {
-    without_boxes(curves(card, Shape::Line, card.rate_rows(true, of_root), scale))
+    without_boxes(curves(card, SeriesShape::Line, card.rate_rows(true, of_root), scale))
 }
 
 /// The curves of rows with the statistics of several runs, y multiplied by `scale`.
-fn curves(card: Card, shape: Shape, rows: &str, scale: f64) -> Vec<Series> {
+fn curves(card: Card, shape: SeriesShape, rows: &str, scale: f64) -> Vec<Series> {
     let mut series: Vec<Series> = Vec::new();
     for row in rows.lines().skip(1).filter_map(Row::parse) {
         let name = format!("{}, {}", card.label(), row.series.replace("Table", "group"));

@@ -10,7 +10,7 @@ use niclab_device::{
     Slice, Stack, Testbed, Work,
 };
 use niclab_packet::size::FrameSizes;
-use niclab_result::{Sample, Summary, Table};
+use niclab_result::{ReportTable, Sample, Summary};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -622,13 +622,13 @@ impl Bench {
 }
 
 /// What stands in a row of a table.
-pub fn cell_of(table: &Table, row: usize, column: &str) -> String {
+pub fn cell_of(table: &ReportTable, row: usize, column: &str) -> String {
     let at = table.columns.iter().position(|one| one == column).unwrap();
     table.rows[row][at].clone()
 }
 
 /// What stands in the first row in which these columns have these words.
-pub fn cell_at(table: &Table, at: &[(&str, &str)], column: &str) -> String {
+pub fn cell_at(table: &ReportTable, at: &[(&str, &str)], column: &str) -> String {
     let is = |row: &usize| at.iter().all(|(name, word)| cell_of(table, *row, name) == *word);
     let row = (0..table.rows.len()).find(is);
     cell_of(table, row.unwrap_or_else(|| panic!("no row at {at:?}")), column)

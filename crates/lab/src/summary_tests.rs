@@ -1,6 +1,6 @@
 //! Summaries of simulated runs: every figure has its curves, every number its place.
 
-use niclab_result::{Figure, Origin, Shape};
+use niclab_result::{Figure, Origin, SeriesShape};
 
 use super::*;
 use crate::simulated::{Bench, Nature};
@@ -67,7 +67,7 @@ fn published_curves_stand_beside_ours_and_are_marked() {
     assert!((root.series[1].points[0].y - 98.86).abs() < 1e-9);
     let latency = figure(&summary, "occupancy-latency-group0");
     let published = latency.series.last().unwrap();
-    assert!(published.origin == Origin::Published && published.shape == Shape::Box);
+    assert!(published.origin == Origin::Published && published.shape == SeriesShape::Box);
     assert!((published.points.last().unwrap().y / 156_000.0 - 1.0).abs() < 0.02, "156 ms in us");
     assert!(
         !figure(&summary, "occupancy-throughput-group0-64")

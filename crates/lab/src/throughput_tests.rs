@@ -1,6 +1,6 @@
 //! Searches for throughput from their text to their table, on devices whose throughput is known.
 
-use niclab_result::{Mark, Sample, Summary, Table};
+use niclab_result::{Mark, ReportTable, Sample, Summary};
 
 use crate::experiments;
 use crate::mlr::{Regularity, SearchGoal};
@@ -39,7 +39,7 @@ fn summary(bench: &Bench) -> Summary {
     summarize(&bench.run, &bench.store.samples, &bench.store.latencies)
 }
 
-fn table<'a>(summary: &'a Summary, id: &str) -> &'a Table {
+fn table<'a>(summary: &'a Summary, id: &str) -> &'a ReportTable {
     summary.experiments[0].tables.iter().find(|table| table.id == id).unwrap()
 }
 

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use niclab_result::{Figure, Mean, Shape, Summary};
+use niclab_result::{Figure, Mean, SeriesShape, Summary};
 
 use crate::failure::Failure;
 use crate::output::{one_line, stdout};
@@ -25,7 +25,8 @@ pub fn run(directory: &Path) -> Result<(), Failure> {
         writeln!(out, "\n{}", wrapped(&question, width))?;
         for figure in &experiment.figures {
             writeln!(out, "\n{}", one_line(&figure.title))?;
-            let is_distribution = figure.series.iter().all(|series| series.shape == Shape::Cdf);
+            let is_distribution =
+                figure.series.iter().all(|series| series.shape == SeriesShape::Cdf);
             let grid = if is_distribution { percentiles(figure) } else { curves(figure) };
             grid.print(width, &mut out)?;
             for knee in &figure.knees {
@@ -167,7 +168,7 @@ mod tests {
             name: name.into(),
             device: "soft".into(),
             origin: Origin::Measured,
-            shape: Shape::Cdf,
+            shape: SeriesShape::Cdf,
             hue: None,
             points: (1..=count).map(point).collect(),
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use askama::Template;
 use niclab_result::{
     DeviceSummary, Environment, ExperimentSummary, Figure, Finding, Mark, Origin, Scale, Series,
-    Shape, Summary,
+    SeriesShape, Summary,
 };
 use serde_json::{Value, json};
 
@@ -295,7 +295,7 @@ fn key(figure: &Figure) -> Vec<KeyView> {
                 Origin::Published => "published",
             },
             shape: match series.shape {
-                Shape::Box => "box",
+                SeriesShape::Box => "box",
                 _ if figure.x.scale == Scale::Ordinal => "dot",
                 _ if spec::crowded(series) => "bare",
                 _ => "line",
@@ -307,7 +307,7 @@ fn key(figure: &Figure) -> Vec<KeyView> {
 
 /// What the bars or boxes of a figure span.
 fn bars(figure: &Figure) -> String {
-    if figure.series.iter().any(|series| series.shape == Shape::Box) {
+    if figure.series.iter().any(|series| series.shape == SeriesShape::Box) {
         return "Boxes span p25 to p75 with a stroke at the median, whiskers p1 to p99.".into();
     }
     let barred = |series: &Series| series.points.iter().any(|point| point.low.is_some());

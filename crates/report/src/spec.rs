@@ -3,7 +3,7 @@
 //! One data set, one row per point; layers pick their rows by the columns `shape` and `glyph`.
 //! Nothing is computed here but where things stand on the paper.
 
-use niclab_result::{Figure, Knee, Mark, Mean, Origin, Scale, Series, Shape};
+use niclab_result::{Figure, Knee, Mark, Mean, Origin, Scale, Series, SeriesShape};
 use serde_json::{Map, Value, json};
 
 use crate::axis::{self, Direction};
@@ -35,7 +35,7 @@ pub fn vega_lite(figure: &Figure) -> Value {
         layers.extend(knee_layers(figure, &encoding["x"]));
     }
     layers.extend(line_layers(figure));
-    if figure.series.iter().any(|series| series.shape == Shape::Box) {
+    if figure.series.iter().any(|series| series.shape == SeriesShape::Box) {
         layers.extend(box_layers(&encoding["color"]));
     }
     layers.extend(glyph_layers(figure, &names, &styles));
@@ -93,7 +93,7 @@ pub(crate) fn knee_words(figure: &Figure, knee: &Knee) -> String {
 /// The ends of a point's error bar in words, with what they are.
 pub(crate) fn range_words(series: &Series, point: &Mean) -> String {
     let (ends, what) = match (series.shape, point.quartiles) {
-        (Shape::Box, Some([p1, p25, p75, p99])) => {
+        (SeriesShape::Box, Some([p1, p25, p75, p99])) => {
             let inner = format!("{} to {}", words::number(p25), words::number(p75));
             return format!(
                 "{inner} (p25 to p75), {} to {} (p1 to p99)",
@@ -134,12 +134,12 @@ fn all_points(figure: &Figure) -> impl Iterator<Item = (&Series, &Mean)> {
 
 /// `true` where a point is drawn as a box.
 fn boxed(series: &Series, point: &Mean) -> bool {
-    series.shape == Shape::Box && point.quartiles.is_some()
+    series.shape == SeriesShape::Box && point.quartiles.is_some()
 }
 
 /// `true` where a point is drawn with an error bar.
 fn barred(series: &Series, point: &Mean) -> bool {
-    series.shape != Shape::Box && point.low.is_some() && point.high.is_some()
+    series.shape != SeriesShape::Box && point.low.is_some() && point.high.is_some()
 }
 
 /// Every value a figure draws on its vertical axis.
@@ -175,7 +175,7 @@ fn slot_width(figure: &Figure) -> String {
 
 /// `true` where the series of a figure stand side by side instead of on one another.
 fn beside(figure: &Figure, series: &Series) -> bool {
-    series.shape == Shape::Box || figure.x.scale == Scale::Ordinal
+    series.shape == SeriesShape::Box || figure.x.scale == Scale::Ordinal
 }
 
 /// Where series stand beside each other, from the left: those of one hue that never meet share a
@@ -223,7 +223,7 @@ fn row(figure: &Figure, series: &Series, point: &Mean) -> Map<String, Value> {
     };
     put("y", json!(point.y));
     let (low, high) = match point.quartiles {
-        Some([p1, p25, p75, p99]) if series.shape == Shape::Box => {
+        Some([p1, p25, p75, p99]) if series.shape == SeriesShape::Box => {
             put("p25", json!(p25));
             put("p75", json!(p75));
             (Some(p1), Some(p99))
@@ -243,17 +243,17 @@ fn row(figure: &Figure, series: &Series, point: &Mean) -> Map<String, Value> {
     row
 }
 
-fn shape_name(shape: Shape) -> &'static str {
+fn shape_name(shape: SeriesShape) -> &'static str {
     match shape {
-        Shape::Line => "line",
-        Shape::Box => "box",
-        Shape::Cdf => "cdf",
+        SeriesShape::Line => "line",
+        SeriesShape::Box => "box",
+        SeriesShape::Cdf => "cdf",
     }
 }
 
 /// `true` where a curve is drawn without symbols.
 pub(crate) fn crowded(series: &Series) -> bool {
-    series.shape == Shape::Cdf || series.points.len() > SYMBOLS_COUNT_MAX
+    series.shape == SeriesShape::Cdf || series.points.len() > SYMBOLS_COUNT_MAX
 }
 
 /// What stands at a point.
@@ -408,7 +408,7 @@ fn line_layers(figure: &Figure) -> Vec<Value> {
     }
     // Words have no order between them that a line could follow.
     let is_along = figure.x.scale != Scale::Ordinal;
-    if is_along && all_points(figure).any(|(series, _)| series.shape != Shape::Box) {
+    if is_along && all_points(figure).any(|(series, _)| series.shape != SeriesShape::Box) {
         layers.push(json!({
             "transform": only("datum.shape != 'box'"),
             "mark": {"type": "line", "strokeWidth": 1.8, "strokeJoin": "round",

@@ -4,7 +4,7 @@
 mod sample;
 
 use niclab_report::{Theme, config, dark_colours, vega_lite};
-use niclab_result::{Figure, Origin, Scale, Shape};
+use niclab_result::{Figure, Origin, Scale, SeriesShape};
 use serde_json::Value;
 
 fn figure(id: &str) -> Figure {
@@ -149,7 +149,7 @@ fn a_colour_of_every_spec_has_a_dark_twin() {
 
 #[test]
 fn any_shape_on_any_scale_is_a_spec() {
-    for shape in [Shape::Line, Shape::Box, Shape::Cdf] {
+    for shape in [SeriesShape::Line, SeriesShape::Box, SeriesShape::Cdf] {
         for scale in [Scale::Linear, Scale::Log, Scale::Symlog, Scale::Ordinal] {
             let mut figure = figure("occupancy-latency-group0");
             figure.x.scale = scale;

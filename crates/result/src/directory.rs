@@ -31,8 +31,8 @@ use crate::{
 #[derive(Debug)]
 pub struct Directory {
     folder: Folder,
-    samples: Log,
-    latency: Log,
+    samples: AppendLog,
+    latency: AppendLog,
     /// It has its `run.toml`.
     is_begun: bool,
 }
@@ -239,9 +239,9 @@ impl Directory {
     }
 
     fn lock(folder: Folder, is_begun: bool) -> Result<Directory, ResultError> {
-        let samples = Log::open(&folder, SAMPLES)?;
+        let samples = AppendLog::open(&folder, SAMPLES)?;
         locked(folder.path(), samples.file.try_lock())?;
-        let latency = Log::open(&folder, LATENCY)?;
+        let latency = AppendLog::open(&folder, LATENCY)?;
         folder.sync()?;
         Ok(Directory { folder, samples, latency, is_begun })
     }
@@ -328,17 +328,17 @@ impl ReportWriter {
 
 /// A file that only grows, by whole lines.
 #[derive(Debug)]
-struct Log {
+struct AppendLog {
     path: PathBuf,
     file: File,
     len: u64,
 }
 
-impl Log {
-    fn open(folder: &Folder, name: &str) -> Result<Log, ResultError> {
+impl AppendLog {
+    fn open(folder: &Folder, name: &str) -> Result<AppendLog, ResultError> {
         let (path, file) = (folder.place(name), folder.log(name)?);
         let len = file.metadata().map_err(|e| ResultError::of(&path, e))?.len();
-        Ok(Log { path, file, len })
+        Ok(AppendLog { path, file, len })
     }
 
     /// Writes `line` and waits until it is on the disk; takes a part of it back on failure.

@@ -222,7 +222,7 @@ pub struct ExperimentSummary {
     /// Its figures, in reading order.
     pub figures: Vec<Figure>,
     /// Its tables, in reading order.
-    pub tables: Vec<Table>,
+    pub tables: Vec<ReportTable>,
 }
 
 /// What stands where while a device is measured: enough to draw it.
@@ -293,7 +293,7 @@ pub enum Scale {
 /// How a series is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Shape {
+pub enum SeriesShape {
     /// Points joined by a line, with error bars.
     Line,
     /// Box from p25 to p75, whiskers p1 to p99, stroke at p50.
@@ -324,7 +324,7 @@ pub struct Series {
     /// Where its points come from; each is drawn in its own way.
     pub origin: Origin,
     /// How it is drawn.
-    pub shape: Shape,
+    pub shape: SeriesShape,
     /// What has its hue: series of one number look alike in every figure of a run, as what was
     /// measured and what is computed of it. Without one it takes the next that no number has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -372,7 +372,7 @@ pub struct Knee {
 
 /// A table, its cells already worded.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Table {
+pub struct ReportTable {
     /// Stable name.
     pub id: String,
     /// Heading.

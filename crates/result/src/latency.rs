@@ -44,13 +44,13 @@ pub(crate) fn header(began: Duration) -> String {
 /// thousand counters, most of which are zero.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Latencies {
-    kept: BTreeMap<String, Kept>,
+    kept: BTreeMap<String, StoredHistogram>,
     /// The line of their file that a killed run was writing; it is left out.
     pub torn: Option<Torn>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Kept {
+enum StoredHistogram {
     Histogram(Box<Histogram<u64>>),
     /// Was unpacked once already, when it was read.
     Packed(Vec<u8>),
@@ -64,14 +64,14 @@ impl Latencies {
 
     /// Keeps a histogram under its tag.
     pub fn insert(&mut self, tag: String, histogram: Histogram<u64>) {
-        self.kept.insert(tag, Kept::Histogram(Box::new(histogram)));
+        self.kept.insert(tag, StoredHistogram::Histogram(Box::new(histogram)));
     }
 
     /// The histogram of a tag.
     pub fn histogram(&self, tag: &str) -> Option<Histogram<u64>> {
         match self.kept.get(tag)? {
-            Kept::Histogram(histogram) => Some((**histogram).clone()),
-            Kept::Packed(bytes) => packed(bytes).ok(),
+            StoredHistogram::Histogram(histogram) => Some((**histogram).clone()),
+            StoredHistogram::Packed(bytes) => packed(bytes).ok(),
         }
     }
 
@@ -123,7 +123,9 @@ pub(crate) fn read(folder: &Folder) -> Result<Log, ResultError> {
         let has_end = bytes.ends_with(b"\n");
         match entry(bytes) {
             Ok(entry) => {
-                log.latencies.kept.extend(entry.map(|(tag, bytes)| (tag, Kept::Packed(bytes))));
+                log.latencies
+                    .kept
+                    .extend(entry.map(|(tag, bytes)| (tag, StoredHistogram::Packed(bytes))));
                 log.whole_len += bytes.len() as u64;
                 log.is_open = !has_end;
             }

@@ -27,7 +27,7 @@ use std::path::Path;
 use niclab_device::{
     About, DeviceError, Latency, Load, Observation, Place, Plan, Rss, Setup, Testbed,
 };
-use niclab_result::{Figure, Finding, Mark, Sample, Table};
+use niclab_result::{Figure, Finding, Mark, ReportTable, Sample};
 
 use crate::measure::Metrics;
 use crate::metrics::{Metric, SETUP, TrialMetrics};
@@ -167,7 +167,7 @@ pub(crate) trait Experiment: Sync {
     fn figures(&self, results: &Results<'_>) -> Vec<Figure>;
 
     /// The tables of the report.
-    fn tables(&self, results: &Results<'_>) -> Vec<Table>;
+    fn tables(&self, results: &Results<'_>) -> Vec<ReportTable>;
 }
 
 /// What the trials of this name measure, in the first experiment that has them.
@@ -248,7 +248,10 @@ macro_rules! in_its_files {
             figures::figures(results)
         }
 
-        fn tables(&self, results: &$crate::summary::Results<'_>) -> Vec<niclab_result::Table> {
+        fn tables(
+            &self,
+            results: &$crate::summary::Results<'_>,
+        ) -> Vec<niclab_result::ReportTable> {
             figures::tables(results)
         }
     };

@@ -4,7 +4,7 @@
 //! read, and why the two directions of some rows are best taken as a set).
 
 use niclab_device::model::pcie::PciExpress;
-use niclab_result::{Mean, Origin, Series, Shape};
+use niclab_result::{Mean, Origin, Series, SeriesShape};
 
 /// Table 2: `nic,cpu,workload,message_size,direction,rtt,unit`.
 const TABLE_2: &str = include_str!("../../../../reference/apsys22/table2_rtt.csv");
@@ -122,7 +122,7 @@ pub fn series(workload: &str) -> Vec<Series> {
         };
         let name = format!("{} (published)", card.name);
         let points: Vec<Mean> = card.points.into_iter().filter_map(point).collect();
-        let (device, shape) = (name.clone(), Shape::Line);
+        let (device, shape) = (name.clone(), SeriesShape::Line);
         Series { name, device, origin: Origin::Published, shape, hue: None, points }
     };
     round_trips(workload).into_iter().map(of).collect()

@@ -3,7 +3,7 @@
 //! Source: Kaufmann et al., ASPLOS 2016 (`reference/flexnic/README.md` says which). The card was
 //! emulated in software; no curve is published as numbers.
 
-use niclab_result::{Mean, Origin, Series, Shape};
+use niclab_result::{Mean, Origin, Series, SeriesShape};
 
 const STATED: &str = include_str!("../../../../reference/flexnic/stated_numbers.csv");
 
@@ -50,7 +50,7 @@ pub fn curve(name: &str, points: &[(&str, f64)]) -> Series {
         name: name.to_owned(),
         device: STUDY.to_owned(),
         origin: Origin::Published,
-        shape: Shape::Line,
+        shape: SeriesShape::Line,
         hue: None,
         points: points.iter().map(point).collect(),
     }

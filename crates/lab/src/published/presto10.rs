@@ -3,7 +3,7 @@
 //! Source: Manesh et al., PRESTO 2010 (`reference/presto10/README.md` says which). The curves of
 //! its figures are not published as numbers: there are single points alone.
 
-use niclab_result::{Mean, Origin, Series, Shape};
+use niclab_result::{Mean, Origin, Series, SeriesShape};
 
 const STATED: &str = include_str!("../../../../reference/presto10/stated_numbers.csv");
 
@@ -23,7 +23,7 @@ fn curve(name: &str, points: &[(f64, Option<f64>)]) -> Series {
         name: name.to_owned(),
         device: CARD.to_owned(),
         origin: Origin::Published,
-        shape: Shape::Line,
+        shape: SeriesShape::Line,
         hue: None,
         points: points.iter().filter_map(point).collect(),
     }

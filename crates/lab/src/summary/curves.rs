@@ -1,6 +1,6 @@
 //! Curves of a metric over an axis, a curve for all that is the same but for that axis.
 
-use niclab_result::{Axis, Mean, Origin, Scale, Series, Shape};
+use niclab_result::{Axis, Mean, Origin, Scale, Series, SeriesShape};
 
 use crate::cells::Cell;
 use crate::summary::Results;
@@ -88,7 +88,7 @@ pub(crate) fn add(
     match series.iter_mut().find(|series| series.name == name) {
         Some(series) => series.points.push(point),
         None => {
-            let (device, shape) = (device.to_string(), Shape::Line);
+            let (device, shape) = (device.to_string(), SeriesShape::Line);
             series.push(Series { name, device, origin, shape, hue: None, points: vec![point] });
         }
     }

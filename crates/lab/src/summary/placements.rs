@@ -5,7 +5,7 @@
 //! it. What was measured from the peer is of the CPU that its server ran on, where one alone has
 //! these labels.
 
-use niclab_result::{ExperimentSummary, Sample, Table};
+use niclab_result::{ExperimentSummary, ReportTable, Sample};
 
 use super::tables::table;
 use crate::cells::{Cell, Cells};
@@ -326,7 +326,7 @@ fn us(of: Option<&RoundTrip>) -> String {
 }
 
 /// The form of table 2, ours and the published rows.
-fn side_by_side(rows: &[Placed]) -> Table {
+fn side_by_side(rows: &[Placed]) -> ReportTable {
     let has = |application: &str| {
         let mut all = rows.iter().flat_map(|row| &row.round_trips);
         all.any(|one| one.application == application)
@@ -362,7 +362,7 @@ fn side_by_side(rows: &[Placed]) -> Table {
 }
 
 /// Whose CPU the client had against whose the server had, as far as it was said.
-fn matrix(application: &(&str, &str), measured: &[Placed]) -> Table {
+fn matrix(application: &(&str, &str), measured: &[Placed]) -> ReportTable {
     const UNSAID: &str = "not said";
     let word = |cpu: Option<Cpu>| cpu.map_or(UNSAID.to_owned(), |cpu| cpu.to_string());
     let mut servers: Vec<String> = Cpu::NAMES.map(|(_, cpu)| cpu.to_string()).to_vec();

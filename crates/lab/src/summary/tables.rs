@@ -1,16 +1,21 @@
 //! The tables of the occupancy experiment, their cells worded.
 
-use niclab_result::{Mark, Table};
+use niclab_result::{Mark, ReportTable};
 
 use crate::cells::Cell;
 use crate::statistics::{Ends, Estimate};
 use crate::summary::Results;
 use crate::{statistics, words};
 
-pub(crate) fn table(id: &str, title: &str, columns: &[&str], mut rows: Vec<Vec<String>>) -> Table {
+pub(crate) fn table(
+    id: &str,
+    title: &str,
+    columns: &[&str],
+    mut rows: Vec<Vec<String>>,
+) -> ReportTable {
     rows.dedup();
     let columns = columns.iter().map(|column| column.to_string()).collect();
-    Table { id: id.into(), title: title.into(), columns, rows }
+    ReportTable { id: id.into(), title: title.into(), columns, rows }
 }
 
 /// Cells in reading order: device, then place.

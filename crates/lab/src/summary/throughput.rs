@@ -1,6 +1,6 @@
 //! Throughputs that were searched, beside the saturating throughput of their places.
 
-use niclab_result::{Coordinate, Mark, Sample, Table};
+use niclab_result::{Coordinate, Mark, ReportTable, Sample};
 
 use super::Results;
 use super::tables::{LOAD, columns, ordered, place, table};
@@ -76,7 +76,7 @@ fn of_cell<'a>(
 }
 
 /// The table of all searches: a row a goal.
-pub(crate) fn searched(results: &Results<'_>) -> Table {
+pub(crate) fn searched(results: &Results<'_>) -> ReportTable {
     let all = found(results);
     let rows = all.iter().flat_map(|of| {
         of.goals().map(|goal| {

@@ -4,7 +4,7 @@
 
 use niclab_result::{
     Axis, DeviceSummary, Environment, ExperimentSummary, Figure, Finding, Knee, Mark, Mean, Origin,
-    Quantity, SCHEMA, Scale, Series, Shape, Summary, Table, TestbedBox, TestbedSummary,
+    Quantity, ReportTable, SCHEMA, Scale, Series, SeriesShape, Summary, TestbedBox, TestbedSummary,
 };
 
 /// Device of ours in the sample.
@@ -195,7 +195,7 @@ fn point(x: f64, y: f64, spread: f64) -> Mean {
     }
 }
 
-fn series(name: &str, device: &str, shape: Shape, points: Vec<Mean>) -> Series {
+fn series(name: &str, device: &str, shape: SeriesShape, points: Vec<Mean>) -> Series {
     let origin = if device == CARD { Origin::Published } else { Origin::Measured };
     Series { name: name.to_owned(), device: device.to_owned(), origin, shape, hue: None, points }
 }
@@ -254,7 +254,7 @@ fn occupancy() -> ExperimentSummary {
         question: "What does a filling flow table cost in throughput and latency?".to_owned(),
         testbeds: vec![soft_testbed(), ring],
         figures: vec![occupancy_throughput(), occupancy_cliff(), occupancy_latency(), empty()],
-        tables: vec![Table {
+        tables: vec![ReportTable {
             id: "occupancy-capacity".to_owned(),
             title: "Capacity by group, found by bisection".to_owned(),
             columns: ["device", "group", "rules", "± rules", "why it ends"]
@@ -285,10 +285,10 @@ fn occupancy_throughput() -> Figure {
         "Uniform hits over all rules, saturating load. Each point is the median of ten repeats.",
         (axis("rules in group 0", "", Scale::Log), axis("throughput", "Mpps", Scale::Linear)),
         vec![
-            series("soft, inline", SOFT, Shape::Line, soft),
-            series("ring", RING, Shape::Line, ring),
-            series("ConnectX-5", CARD, Shape::Line, card.collect()),
-            series("soft, engine", SOFT, Shape::Line, Vec::new()),
+            series("soft, inline", SOFT, SeriesShape::Line, soft),
+            series("ring", RING, SeriesShape::Line, ring),
+            series("ConnectX-5", CARD, SeriesShape::Line, card.collect()),
+            series("soft, engine", SOFT, SeriesShape::Line, Vec::new()),
         ],
     );
     figure.knees = vec![Knee {
@@ -312,8 +312,8 @@ fn occupancy_cliff() -> Figure {
         "On a logarithmic axis the published card loses four orders of magnitude above 85 %.",
         (axis("rules in group 0", "", Scale::Linear), axis("throughput, L1", "Gbps", Scale::Log)),
         vec![
-            series("soft, inline", SOFT, Shape::Line, soft),
-            series("ConnectX-5, Table 0", CARD, Shape::Line, card),
+            series("soft, inline", SOFT, SeriesShape::Line, soft),
+            series("ConnectX-5, Table 0", CARD, SeriesShape::Line, card),
         ],
     )
 }
@@ -343,9 +343,9 @@ fn occupancy_latency() -> Figure {
         "From the planned departure of each packet, at 60 % of the capacity.",
         (axis("rules in group 0", "", Scale::Log), axis("latency", "µs", Scale::Log)),
         vec![
-            series("soft, inline", SOFT, Shape::Box, soft),
-            series("ring", RING, Shape::Box, ring),
-            series("ConnectX-5", CARD, Shape::Box, card),
+            series("soft, inline", SOFT, SeriesShape::Box, soft),
+            series("ring", RING, SeriesShape::Box, ring),
+            series("ConnectX-5", CARD, SeriesShape::Box, card),
         ],
     )
 }
@@ -356,7 +356,7 @@ fn empty() -> Figure {
         "Throughput against rules in group 1",
         "The run ended before this sweep began.",
         (axis("rules in group 1", "", Scale::Log), axis("throughput", "Mpps", Scale::Linear)),
-        vec![series("soft, inline", SOFT, Shape::Line, Vec::new())],
+        vec![series("soft, inline", SOFT, SeriesShape::Line, Vec::new())],
     )
 }
 
@@ -376,9 +376,9 @@ fn update() -> ExperimentSummary {
         "Group 1, 64 k rules kept: each insertion destroys the oldest rule.",
         axes,
         vec![
-            series("soft, same core", SOFT, Shape::Line, same),
-            series("soft, distinct cores", SOFT, Shape::Line, distinct),
-            series("ConnectX-5, same core", CARD, Shape::Line, card),
+            series("soft, same core", SOFT, SeriesShape::Line, same),
+            series("soft, distinct cores", SOFT, SeriesShape::Line, distinct),
+            series("ConnectX-5, same core", CARD, SeriesShape::Line, card),
         ],
     );
     ExperimentSummary {
@@ -413,9 +413,9 @@ fn batch() -> Figure {
         "Slices of 50 ms; the batch is committed at t = 2 s.",
         axes,
         vec![
-            series("soft, one transaction", SOFT, Shape::Line, line(0.0, 11.8)),
-            series("ring, rule by rule", RING, Shape::Line, line(0.6, 8.3)),
-            series("ConnectX-5, Table 0", CARD, Shape::Line, line(1.9, 8.1)),
+            series("soft, one transaction", SOFT, SeriesShape::Line, line(0.0, 11.8)),
+            series("ring, rule by rule", RING, SeriesShape::Line, line(0.6, 8.3)),
+            series("ConnectX-5, Table 0", CARD, SeriesShape::Line, line(1.9, 8.1)),
         ],
     )
 }
@@ -432,9 +432,9 @@ fn latency() -> ExperimentSummary {
         "Open loop, 64 B, from the planned departure; ten repeats merged.",
         (axis("latency", "µs", Scale::Log), axis("share of packets", "", Scale::Linear)),
         vec![
-            series("soft, burst 8", SOFT, Shape::Cdf, curve(4.0, 0.4)),
-            series("soft, burst 32", SOFT, Shape::Cdf, curve(9.0, 0.9)),
-            series("ring", RING, Shape::Cdf, curve(15.0, 2.8)),
+            series("soft, burst 8", SOFT, SeriesShape::Cdf, curve(4.0, 0.4)),
+            series("soft, burst 32", SOFT, SeriesShape::Cdf, curve(9.0, 0.9)),
+            series("ring", RING, SeriesShape::Cdf, curve(15.0, 2.8)),
         ],
     );
     ExperimentSummary {
@@ -466,9 +466,9 @@ fn applications() -> Figure {
         "One outstanding request.",
         (axis("application", "", Scale::Ordinal), axis("round trip", "µs", Scale::Linear)),
         vec![
-            series("soft", SOFT, Shape::Line, line(21.0)),
-            series("ring", RING, Shape::Line, line(29.0)),
-            series("ConnectX-5", CARD, Shape::Line, line(17.0)),
+            series("soft", SOFT, SeriesShape::Line, line(21.0)),
+            series("ring", RING, SeriesShape::Line, line(29.0)),
+            series("ConnectX-5", CARD, SeriesShape::Line, line(17.0)),
         ],
     )
 }
@@ -484,8 +484,8 @@ fn application_boxes() -> Figure {
         "A hundred thousand requests each.",
         (axis("application", "", Scale::Ordinal), axis("round trip", "µs", Scale::Log)),
         vec![
-            series("soft", SOFT, Shape::Box, boxes(23.0)),
-            series("ring", RING, Shape::Box, boxes(34.0)),
+            series("soft", SOFT, SeriesShape::Box, boxes(23.0)),
+            series("ring", RING, SeriesShape::Box, boxes(34.0)),
         ],
     )
 }

@@ -1,6 +1,6 @@
 //! Figures and tables of the experiments on applications.
 
-use niclab_result::{Axis, Figure, Scale, Series, Table};
+use niclab_result::{Axis, Figure, ReportTable, Scale, Series};
 
 use super::analysis::{
     TERMS, bound, cells, figure_of, id, is_back_to_back, place, published_name, words_at,
@@ -35,7 +35,7 @@ const AXES: [&str; 11] = [
 const CURVES_MAX: usize = 7;
 
 /// All tables, empty ones left out.
-pub(crate) fn tables(results: &Results<'_>) -> Vec<Table> {
+pub(crate) fn tables(results: &Results<'_>) -> Vec<ReportTable> {
     let mut tables =
         vec![requests(results), used(results), ledgers(results), beside_published(results)];
     tables.retain(|table| !table.rows.is_empty());
@@ -67,7 +67,7 @@ fn asked_where<'a>(
 }
 
 /// What clients saw.
-fn requests(results: &Results<'_>) -> Table {
+fn requests(results: &Results<'_>) -> ReportTable {
     let (all, same) = asked(results);
     let row = |(cell, asked): &(&Cell<'_>, String)| {
         let lost = cell.estimate("loss_ratio").map_or(0.0, |lost| lost.median);
@@ -102,7 +102,7 @@ fn requests(results: &Results<'_>) -> Table {
 }
 
 /// What was used meanwhile.
-fn used(results: &Results<'_>) -> Table {
+fn used(results: &Results<'_>) -> ReportTable {
     let (all, same) = asked(results);
     let gbps = |gbps: f64| format!("{} Gbps", words::significant(gbps));
     let millijoules = |joules: f64| format!("{} mJ", words::significant(joules * 1e3));
@@ -142,7 +142,7 @@ fn used(results: &Results<'_>) -> Table {
 }
 
 /// Where the time of a request goes.
-fn ledgers(results: &Results<'_>) -> Table {
+fn ledgers(results: &Results<'_>) -> ReportTable {
     let (all, same) = asked_where(results, |cell| cell.estimate(RESIDUE).is_some());
     let row = |(cell, asked): &(&Cell<'_>, String)| {
         let terms = TERMS.iter().map(|(name, _)| with_core(cell, name));
@@ -177,7 +177,7 @@ fn no_energy<'a>(cell: &'a Cell<'_>) -> Option<&'a str> {
 
 /// The published rows, client on the listed CPU and in parentheses server on it, and ours above
 /// them in the same form: client here, and in parentheses client there.
-fn beside_published(results: &Results<'_>) -> Table {
+fn beside_published(results: &Results<'_>) -> ReportTable {
     let mut rows = Vec::new();
     for workload in ["memcached", "redis", "openlambda"] {
         let ours: Vec<RoundTrips> = results

@@ -1,6 +1,6 @@
 //! What stands in the path of messages: the table of its costs, and their figure.
 
-use niclab_result::{Figure, Scale, Series, Table};
+use niclab_result::{Figure, ReportTable, Scale, Series};
 
 use super::analysis::{PASSES, cells, cost, figure_id, id, rules, without, words_at};
 use crate::hosts::{RTT, RTT_TAIL};
@@ -10,7 +10,7 @@ use crate::summary::tables::{marks_of, median, table as sheet, worded};
 use crate::words;
 
 /// What it costs, feature by feature; empty where nothing is compared.
-pub(super) fn table(results: &Results<'_>) -> Table {
+pub(super) fn table(results: &Results<'_>) -> ReportTable {
     let mut rows = Vec::new();
     for device in results.devices() {
         let all = cells(results, device);

@@ -1,6 +1,6 @@
 //! Figures and tables of the experiments on the echo.
 
-use niclab_result::{Figure, Origin, Scale, Series, Table};
+use niclab_result::{Figure, Origin, ReportTable, Scale, Series};
 
 use super::analysis::{WORDS, are_compared, cells, id, is_plain, rtt_figure, words_at};
 use super::feature_figures;
@@ -15,14 +15,14 @@ use crate::summary::tables::{marks_of, median, table, worded};
 use crate::words;
 
 /// All tables, empty ones left out.
-pub(crate) fn tables(results: &Results<'_>) -> Vec<Table> {
+pub(crate) fn tables(results: &Results<'_>) -> Vec<ReportTable> {
     let mut tables =
         vec![feature_figures::table(results), round_trips(results), beside_published(results)];
     tables.retain(|table| !table.rows.is_empty());
     tables
 }
 
-fn round_trips(results: &Results<'_>) -> Table {
+fn round_trips(results: &Results<'_>) -> ReportTable {
     let all: Vec<&Cell<'_>> = results.devices().flat_map(|device| cells(results, device)).collect();
     // What is the same in every row stands above them.
     let differs = |axis: &&str| all.iter().any(|cell| cell.word(axis) != all[0].word(axis));
@@ -70,7 +70,7 @@ fn round_trips(results: &Results<'_>) -> Table {
 
 /// The published rows, client on the listed CPU and in parentheses server on it, and ours below
 /// them in the same form: client here, and in parentheses client there.
-fn beside_published(results: &Results<'_>) -> Table {
+fn beside_published(results: &Results<'_>) -> ReportTable {
     let pair = |of: Option<(f64, Option<f64>, Option<f64>)>| {
         let us = |us: Option<f64>| us.map_or("-".to_owned(), |us| format!("{us:.2}"));
         of.map_or("-".to_owned(), |(_, client, server)| format!("{} ({})", us(client), us(server)))

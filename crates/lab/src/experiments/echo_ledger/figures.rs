@@ -1,6 +1,6 @@
 //! Figures and tables of the experiment `echo-ledger`.
 
-use niclab_result::{Axis, Figure, Mean, Scale, Series, Table};
+use niclab_result::{Axis, Figure, Mean, ReportTable, Scale, Series};
 
 use super::analysis::{
     asks_for_sockets, cells, figure_id, is_published_place, plain, software_and_hardware,
@@ -28,7 +28,7 @@ fn us_words(us: Option<f64>) -> String {
 }
 
 /// All tables, empty ones left out.
-pub(crate) fn tables(results: &Results<'_>) -> Vec<Table> {
+pub(crate) fn tables(results: &Results<'_>) -> Vec<ReportTable> {
     let mut tables = vec![ledgers(results), breakdown(results), parts(results), prices(results)];
     tables.retain(|table| !table.rows.is_empty());
     tables
@@ -49,7 +49,7 @@ fn place_words(cell: &Cell<'_>, axis: &str) -> String {
 }
 
 /// Term by term, and where each ran.
-fn ledgers(results: &Results<'_>) -> Table {
+fn ledgers(results: &Results<'_>) -> ReportTable {
     let mut rows = Vec::new();
     for device in results.devices() {
         for cell in plain(results, device) {
@@ -84,7 +84,7 @@ fn ledgers(results: &Results<'_>) -> Table {
 }
 
 /// Ours in the form of the published table, and the published rows.
-fn breakdown(results: &Results<'_>) -> Table {
+fn breakdown(results: &Results<'_>) -> ReportTable {
     let mut rows = Vec::new();
     for device in results.devices() {
         let here = plain(results, device);
@@ -117,7 +117,7 @@ fn breakdown(results: &Results<'_>) -> Table {
 }
 
 /// What the probes cost.
-fn prices(results: &Results<'_>) -> Table {
+fn prices(results: &Results<'_>) -> ReportTable {
     let mut rows = Vec::new();
     for device in results.devices() {
         for cell in cells(results, device) {

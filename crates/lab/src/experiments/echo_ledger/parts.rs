@@ -1,6 +1,6 @@
 //! The table of a round trip's parts inside the stacks, of the experiment `echo-ledger`.
 
-use niclab_result::Table;
+use niclab_result::ReportTable;
 
 use super::analysis::{cells, is_deep};
 use crate::breakdown::{DIRECTIONS, PARTS, PARTS_RESIDUE, parts_name};
@@ -14,7 +14,7 @@ use crate::words;
 const AXES: [&str; 4] = ["family", "client", "receive", "size"];
 
 /// Part by part, of the request and of the reply.
-pub(crate) fn parts(results: &Results<'_>) -> Table {
+pub(crate) fn parts(results: &Results<'_>) -> ReportTable {
     let mut rows = Vec::new();
     for device in results.devices() {
         for cell in cells(results, device).into_iter().filter(is_deep) {

@@ -1,6 +1,6 @@
 //! Figures and tables of the experiment `frame-size`.
 
-use niclab_result::{Figure, Mean, Origin, Scale, Series, Table};
+use niclab_result::{Figure, Mean, Origin, ReportTable, Scale, Series};
 
 use super::analysis::{FRAMES, PORTS_GBPS, Part, Size, Sized, part_words, sized};
 use super::metrics::{EARLY_MISSED, IDLE, RING_MISSED};
@@ -13,7 +13,7 @@ use crate::wire::wire_ns;
 use crate::words;
 
 /// The table, left out where it is empty.
-pub(crate) fn tables(results: &Results<'_>) -> Vec<Table> {
+pub(crate) fn tables(results: &Results<'_>) -> Vec<ReportTable> {
     let mut rows = Vec::new();
     for of in sized(results) {
         for (size, part) in of.sizes.iter().zip(&of.parts) {

@@ -1,6 +1,6 @@
 //! Figures and tables of the experiment `hash-skew`.
 
-use niclab_result::{Figure, Mean, Origin, Scale, Series, Table};
+use niclab_result::{Figure, Mean, Origin, ReportTable, Scale, Series};
 
 use super::analysis::{
     POPULARITY, cells, few, figure_id, hash_shares, number_words, place_words, queues, varied,
@@ -15,13 +15,13 @@ use crate::summary::tables::{marks_of, median, table, worded};
 use crate::words;
 
 /// All tables, empty ones left out.
-pub(crate) fn tables(results: &Results<'_>) -> Vec<Table> {
+pub(crate) fn tables(results: &Results<'_>) -> Vec<ReportTable> {
     let mut tables = vec![spreads(results), by_queue(results)];
     tables.retain(|table| !table.rows.is_empty());
     tables
 }
 
-fn spreads(results: &Results<'_>) -> Table {
+fn spreads(results: &Results<'_>) -> ReportTable {
     let mut rows = Vec::new();
     for device in results.devices() {
         for cell in cells(results, device) {
@@ -68,7 +68,7 @@ fn spreads(results: &Results<'_>) -> Table {
 }
 
 /// Queue by queue, of few flows.
-fn by_queue(results: &Results<'_>) -> Table {
+fn by_queue(results: &Results<'_>) -> ReportTable {
     let mut rows = Vec::new();
     for device in results.devices() {
         let Some(cell) = few(results, device) else { continue };

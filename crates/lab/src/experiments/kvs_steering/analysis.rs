@@ -1,7 +1,7 @@
 //! What the data of `kvs-steering` show, before it is worded or drawn.
 
 use niclab_device::Answered;
-use niclab_result::Table;
+use niclab_result::ReportTable;
 use serde::Deserialize;
 
 use super::metrics::{BUS, REQUEST, step_metric};
@@ -162,7 +162,7 @@ pub(crate) fn has_no_reply(cell: &Cell<'_>) -> bool {
 }
 
 /// What crosses the bus, and when it binds.
-pub(crate) fn bus(results: &Results<'_>) -> Table {
+pub(crate) fn bus(results: &Results<'_>) -> ReportTable {
     let (buses, mut rows) = (buses(), Vec::new());
     let (ports, gbps) = flexnic::ports().unwrap_or_default();
     for cell in results.devices().flat_map(|device| study(results, device)) {

@@ -1,6 +1,6 @@
 //! Figures and tables of the experiment `kvs-steering`.
 
-use niclab_result::{Figure, Mean, Origin, Scale, Series, Table};
+use niclab_result::{Figure, Mean, Origin, ReportTable, Scale, Series};
 
 use super::analysis::{
     Limit, STUDY, bus, cells, cores_at, figure_id, has_no_reply, id, is_study, largest, millions,
@@ -24,7 +24,7 @@ const MODELLED_CORES_MAX: u32 = 16;
 pub(crate) const STUDY_CORES: f64 = 6.0;
 
 /// The tables.
-pub(crate) fn tables(results: &Results<'_>) -> Vec<Table> {
+pub(crate) fn tables(results: &Results<'_>) -> Vec<ReportTable> {
     let mut tables = vec![published(results), served(results), steps(results), bus(results)];
     tables.retain(|table| !table.rows.is_empty());
     tables
@@ -39,7 +39,7 @@ fn places(cell: &Cell<'_>) -> Vec<String> {
 const PLACES: [&str; 5] = ["device", "workload", "cores", "together", "mode"];
 
 /// What was answered, and what it took.
-fn served(results: &Results<'_>) -> Table {
+fn served(results: &Results<'_>) -> ReportTable {
     let mut rows = Vec::new();
     for cell in results.devices().flat_map(|device| cells(results, device)) {
         let ratio = |metric, of| ratio_words(of_plain(results, cell, metric), of);
@@ -91,7 +91,7 @@ fn marks_of_both(cell: &Cell<'_>) -> String {
 }
 
 /// Where the time of a request goes.
-fn steps(results: &Results<'_>) -> Table {
+fn steps(results: &Results<'_>) -> ReportTable {
     let mut rows = Vec::new();
     for cell in results.devices().flat_map(|device| cells(results, device)) {
         if !cell.is_at(&STUDY) {
@@ -124,7 +124,7 @@ fn published_limits(results: &Results<'_>, cell: &Cell<'_>) -> Vec<Vec<String>> 
 }
 
 /// Ours and the study's.
-fn published(results: &Results<'_>) -> Table {
+fn published(results: &Results<'_>) -> ReportTable {
     let mut rows = Vec::new();
     for device in results.devices() {
         let all = study(results, device);

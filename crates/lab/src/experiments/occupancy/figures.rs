@@ -2,7 +2,7 @@
 
 pub(crate) use super::tables::tables;
 use niclab_device::Latency;
-use niclab_result::{Axis, Figure, Mean, Origin, Scale, Series, Shape};
+use niclab_result::{Axis, Figure, Mean, Origin, Scale, Series, SeriesShape};
 
 use super::analysis::{flows_common, rate_words};
 use crate::cells::Cell;
@@ -87,7 +87,7 @@ fn unit(frame: &str) -> Unit {
 fn curve<'a>(
     name: String,
     device: &str,
-    shape: Shape,
+    shape: SeriesShape,
     cells: impl Iterator<Item = &'a Cell<'a>>,
     mean: impl Fn(&Cell<'_>) -> Option<Mean>,
 ) -> Option<Series> {
@@ -112,7 +112,7 @@ fn throughput_root(results: &Results<'_>, frame: &str) -> Figure {
         .filter_map(|device| {
             let cells = results.cells.of(device, "saturate");
             let cells = cells.filter(|c| c.is_at(&place) && c.word("frame") == frame);
-            curve(device.into(), device, Shape::Line, cells, |cell| {
+            curve(device.into(), device, SeriesShape::Line, cells, |cell| {
                 cell.mean(unit.metric, unit.scale, cell.number("rules")?)
             })
         })
@@ -168,7 +168,7 @@ fn throughput_groups(results: &Results<'_>, frame: &str) -> Figure {
             let cells = results.cells.of(device, "saturate");
             let cells = cells.filter(|c| c.is_at(&place) && c.word("frame") == frame);
             let name = groups_name(device, groups);
-            series.extend(curve(name, device, Shape::Line, cells, |cell| {
+            series.extend(curve(name, device, SeriesShape::Line, cells, |cell| {
                 cell.mean(unit.metric, unit.scale, cell.number("rules")?)
             }));
         }
@@ -216,7 +216,7 @@ fn throughput_chain(results: &Results<'_>) -> Figure {
     let rules = rules.unwrap_or(0.0);
     let series = results.devices().filter_map(|device| {
         let cells = results.cells.of(device, "saturate").filter(|cell| is_at(cell, rules));
-        curve(device.into(), device, Shape::Line, cells, |cell| {
+        curve(device.into(), device, SeriesShape::Line, cells, |cell| {
             cell.mean("throughput_pps", 1e-6, cell.number("groups")?)
         })
     });
@@ -254,7 +254,7 @@ fn device_time_root(results: &Results<'_>) -> Figure {
     let series = results.devices().filter_map(|device| {
         let cells = results.cells.of(device, "saturate");
         let cells = cells.filter(|c| c.is_at(&place) && c.word("frame") == frame);
-        curve(device.into(), device, Shape::Line, cells, |cell| {
+        curve(device.into(), device, SeriesShape::Line, cells, |cell| {
             cell.mean(DEVICE_TIME, 1.0, cell.number("rules")?)
         })
     });
@@ -279,7 +279,7 @@ fn device_time_groups(results: &Results<'_>) -> Figure {
             let cells = results.cells.of(device, "saturate");
             let cells = cells.filter(|c| c.is_at(&place) && c.word("frame") == frame);
             let name = groups_name(device, groups);
-            series.extend(curve(name, device, Shape::Line, cells, |cell| {
+            series.extend(curve(name, device, SeriesShape::Line, cells, |cell| {
                 cell.mean(DEVICE_TIME, 1.0, cell.number("rules")?)
             }));
         }
@@ -304,7 +304,7 @@ fn latency_root(results: &Results<'_>) -> Figure {
             let cells = results.cells.of(device, kind.name());
             let cells = cells.filter(|c| c.is_at(&place) && c.word("frame") == first(results));
             let name = format!("{device}, {}", rate_words(results, kind));
-            series.extend(curve(name, device, Shape::Box, cells, |cell| {
+            series.extend(curve(name, device, SeriesShape::Box, cells, |cell| {
                 cell.latency_box(results.latencies, 1e-3, cell.number("rules")?)
             }));
         }
@@ -343,7 +343,7 @@ fn latency_groups(results: &Results<'_>) -> Figure {
             let cells = results.cells.of(device, "latency");
             let cells = cells.filter(|c| c.is_at(&place) && c.word("frame") == first(results));
             let name = groups_name(device, groups);
-            series.extend(curve(name, device, Shape::Box, cells, |cell| {
+            series.extend(curve(name, device, SeriesShape::Box, cells, |cell| {
                 cell.latency_box(results.latencies, 1e-3, cell.number("rules")?)
             }));
         }
@@ -381,7 +381,7 @@ fn latency_cdf(results: &Results<'_>) -> Figure {
                 name: format!("{device}, {}", words::rules(rules(cell))),
                 device: device.into(),
                 origin: Origin::Measured,
-                shape: Shape::Cdf,
+                shape: SeriesShape::Cdf,
                 hue: None,
                 points: distribution(&latency, cell.samples.len() as u32),
             });
@@ -434,7 +434,7 @@ fn throughput_flows(results: &Results<'_>) -> Figure {
             let cells = results.cells.of(device, "saturate");
             let cells = cells.filter(|c| c.is_at(&place) && c.word("frame") == frame);
             let name = format!("{device}, {}", words::rules(rules));
-            series.extend(curve(name, device, Shape::Line, cells, |cell| {
+            series.extend(curve(name, device, SeriesShape::Line, cells, |cell| {
                 cell.mean("throughput_pps", 1e-6, cell.number("flows")?)
             }));
         }
@@ -472,7 +472,7 @@ fn throughput_match(results: &Results<'_>) -> Figure {
                 let group =
                     if groups == 0.0 { "group 0".into() } else { format!("{groups} groups") };
                 let name = format!("{device}, {group}, {}", words::rules(rules));
-                series.extend(curve(name, device, Shape::Line, cells, |cell| {
+                series.extend(curve(name, device, SeriesShape::Line, cells, |cell| {
                     cell.mean("throughput_pps", 1e-6, cell.number("match_percent")?)
                 }));
             }

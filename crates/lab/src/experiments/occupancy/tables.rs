@@ -1,6 +1,6 @@
 //! Tables of the experiment `occupancy`.
 
-use niclab_result::Table;
+use niclab_result::ReportTable;
 
 use crate::knee::Found;
 use crate::runner::SETUP;
@@ -12,7 +12,7 @@ use crate::summary::throughput::searched;
 use crate::{knee, words};
 
 /// All tables, empty ones left out.
-pub(crate) fn tables(results: &Results<'_>) -> Vec<Table> {
+pub(crate) fn tables(results: &Results<'_>) -> Vec<ReportTable> {
     let mut tables = vec![
         throughput(results),
         searched(results),
@@ -24,7 +24,7 @@ pub(crate) fn tables(results: &Results<'_>) -> Vec<Table> {
     tables
 }
 
-fn throughput(results: &Results<'_>) -> Table {
+fn throughput(results: &Results<'_>) -> ReportTable {
     let cells = ordered(results, &["saturate"]);
     let drops = cells.iter().any(|c| c.values("dropped_ratio").iter().any(|ratio| *ratio > 0.0));
     let rows = cells.into_iter().map(|cell| {
@@ -64,7 +64,7 @@ fn throughput(results: &Results<'_>) -> Table {
     table("occupancy-throughput", title, &columns(results, &LOAD, &heads), rows.collect())
 }
 
-fn latency(results: &Results<'_>) -> Table {
+fn latency(results: &Results<'_>) -> ReportTable {
     let cells = ordered(results, &["latency", "light", "fixed"]);
     // The rate that was asked for, of trials that have one.
     let rate = if cells.iter().any(|cell| cell.trial == "fixed") { &["rate"][..] } else { &[] };
@@ -87,7 +87,7 @@ fn latency(results: &Results<'_>) -> Table {
     table("occupancy-latency", title, &columns(results, &load, &heads), rows.collect())
 }
 
-fn rules(results: &Results<'_>) -> Table {
+fn rules(results: &Results<'_>) -> ReportTable {
     let rows = ordered(results, &[SETUP]).into_iter().map(|cell| {
         let mut row = place(results, cell, &[]);
         row.push(median(cell, "rules_installed", words::whole));
@@ -102,7 +102,7 @@ fn rules(results: &Results<'_>) -> Table {
     table("occupancy-rules", "Rules: installation and memory", &columns, rows.collect())
 }
 
-fn knees(results: &Results<'_>) -> Table {
+fn knees(results: &Results<'_>) -> ReportTable {
     let rows = results.knees.iter().map(|knee| {
         let found = match knee.found {
             // Neighbours: the last number in front of the knee is known exactly.

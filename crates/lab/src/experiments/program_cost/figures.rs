@@ -1,6 +1,6 @@
 //! Figures and tables of the experiment `program-cost`.
 
-use niclab_result::{Figure, Mean, Scale, Series, Table};
+use niclab_result::{Figure, Mean, ReportTable, Scale, Series};
 
 use super::analysis::{
     AXES, Growth, beside, cells, figure_id, growth, largest, of_growth, words_at,
@@ -25,7 +25,7 @@ fn of_instructions<'a>(results: &'a Results<'_>, device: &str) -> Vec<&'a Cell<'
 }
 
 /// The tables: programs that are used, then those that grow.
-pub(crate) fn tables(results: &Results<'_>) -> Vec<Table> {
+pub(crate) fn tables(results: &Results<'_>) -> Vec<ReportTable> {
     let used = "What a packet takes of a core in a program";
     let grown = "What a packet takes of a core in programs of which one thing grows";
     let mut tables = vec![rows_of(results, "used", used), rows_of(results, "grown", grown)];
@@ -33,7 +33,7 @@ pub(crate) fn tables(results: &Results<'_>) -> Vec<Table> {
     tables
 }
 
-fn rows_of(results: &Results<'_>, id: &str, title: &str) -> Table {
+fn rows_of(results: &Results<'_>, id: &str, title: &str) -> ReportTable {
     let is_used = id == "used";
     let mut is_compared = false;
     let first = results.devices().find(|device| !cells(results, device).is_empty());

@@ -1,7 +1,7 @@
 //! Figures and tables of the experiment `queue-change`.
 
 use niclab_load::Respread as Seen;
-use niclab_result::{Axis, Figure, Mean, Scale, Series, Table};
+use niclab_result::{Axis, Figure, Mean, ReportTable, Scale, Series};
 use serde::Deserialize;
 
 use super::analysis::{LOAD, USED, answers, changes, figure_id, sum};
@@ -16,7 +16,7 @@ use crate::{statistics, words};
 /// Length of what a point over time tells of, nanoseconds.
 const POINT_NS: u64 = 50_000_000;
 
-pub(crate) fn tables(results: &Results<'_>) -> Vec<Table> {
+pub(crate) fn tables(results: &Results<'_>) -> Vec<ReportTable> {
     let mut tables = vec![changed(results), answered(results)];
     tables.retain(|table| !table.rows.is_empty());
     tables
@@ -32,7 +32,7 @@ fn frames(cell: &Cell<'_>) -> [String; 4] {
         .map(|metric| words::whole(sum(cell, metric)))
 }
 
-fn changed(results: &Results<'_>) -> Table {
+fn changed(results: &Results<'_>) -> ReportTable {
     let mut rows = Vec::new();
     for device in results.devices() {
         for cell in changes(results, device) {
@@ -86,7 +86,7 @@ fn changed(results: &Results<'_>) -> Table {
     table("queue-change-changes", title, &columns, rows)
 }
 
-fn answered(results: &Results<'_>) -> Table {
+fn answered(results: &Results<'_>) -> ReportTable {
     let mut rows = Vec::new();
     for device in results.devices() {
         for cell in answers(results, device) {

@@ -1,6 +1,6 @@
 //! Figures and tables of the experiments `queue-scaling` and `queue-overhead`.
 
-use niclab_result::{Figure, Origin, Scale, Series, Table};
+use niclab_result::{Figure, Origin, ReportTable, Scale, Series};
 
 use super::analysis::{
     AGGREGATE, EACH, QUEUES, at_cores, cells, curve, figure_id, first, ideal, name, ports,
@@ -15,7 +15,7 @@ use crate::summary::tables::{marks_of, median, table, worded};
 use crate::words;
 
 /// The table, left out where it is empty.
-pub(crate) fn tables(results: &Results<'_>) -> Vec<Table> {
+pub(crate) fn tables(results: &Results<'_>) -> Vec<ReportTable> {
     let mut rows = Vec::new();
     for device in results.devices() {
         for cell in cells(results, device) {

@@ -1,6 +1,6 @@
 //! Figures and tables of the experiment `rule-rate`.
 
-use niclab_result::{Axis, Figure, Origin, Scale, Series, Table};
+use niclab_result::{Axis, Figure, Origin, ReportTable, Scale, Series};
 
 use super::analysis::{PLAIN, STACK, acted_stack, cells, figure_id};
 use crate::cells::Cell;
@@ -12,13 +12,13 @@ use crate::summary::updates::calls_words;
 use crate::{published, words};
 
 /// All tables, empty ones left out.
-pub(crate) fn tables(results: &Results<'_>) -> Vec<Table> {
+pub(crate) fn tables(results: &Results<'_>) -> Vec<ReportTable> {
     let mut tables = vec![insertions(results), effects(results)];
     tables.retain(|table| !table.rows.is_empty());
     tables
 }
 
-fn insertions(results: &Results<'_>) -> Table {
+fn insertions(results: &Results<'_>) -> ReportTable {
     let mut rows = Vec::new();
     for cell in results.devices().flat_map(|device| cells(results, device)) {
         let mut row = vec![
@@ -66,7 +66,7 @@ fn insertions(results: &Results<'_>) -> Table {
     table("rule-rate", title, &columns, rows)
 }
 
-fn effects(results: &Results<'_>) -> Table {
+fn effects(results: &Results<'_>) -> ReportTable {
     let mut rows = Vec::new();
     for device in results.devices() {
         let mut cells: Vec<&Cell<'_>> = results.cells.of(device, "effect").collect();

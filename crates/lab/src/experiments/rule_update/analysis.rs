@@ -1,6 +1,6 @@
 //! What the data of `rule-update` show, before it is worded or drawn.
 
-use niclab_result::Table;
+use niclab_result::ReportTable;
 
 use super::trials::CHANGES;
 use crate::cells::{Cell, paired};
@@ -66,7 +66,7 @@ pub(crate) fn place(cell: &Cell<'_>) -> Vec<String> {
     ]
 }
 
-pub(crate) fn beside(results: &Results<'_>) -> Table {
+pub(crate) fn beside(results: &Results<'_>) -> ReportTable {
     let cells = results.devices().flat_map(|device| cells(results, device));
     let rows = cells.filter(|cell| is_beside(cell)).map(|cell| {
         let sum = |metric: &str| match cell.values(metric) {

@@ -1,6 +1,6 @@
 //! Figures and tables of the experiment `rule-update`.
 
-use niclab_result::{Axis, Figure, Origin, Scale, Series, Table};
+use niclab_result::{Axis, Figure, Origin, ReportTable, Scale, Series};
 
 use super::analysis::{against_anew, beside, cells, change_words, figure_id, is_beside, place};
 use super::metrics::CHANGE;
@@ -11,13 +11,13 @@ use crate::summary::tables::{marks, median, table, times, worded};
 use crate::{published, words};
 
 /// Changes without packets, and beside them; empty tables left out.
-pub(crate) fn tables(results: &Results<'_>) -> Vec<Table> {
+pub(crate) fn tables(results: &Results<'_>) -> Vec<ReportTable> {
     let mut tables = vec![alone(results), beside(results)];
     tables.retain(|table| !table.rows.is_empty());
     tables
 }
 
-fn alone(results: &Results<'_>) -> Table {
+fn alone(results: &Results<'_>) -> ReportTable {
     let cells = results.devices().flat_map(|device| cells(results, device));
     let rows = cells.filter(|cell| !is_beside(cell)).map(|cell| {
         let mut row = place(cell);

@@ -1,6 +1,6 @@
 //! Figures and the table of the experiment on bulk data.
 
-use niclab_result::{Figure, Scale, Table};
+use niclab_result::{Figure, ReportTable, Scale};
 
 use super::analysis::{AXES, bandwidth, bound, cells, figure_of, words_at};
 use super::metrics::{CARRIED, CPU};
@@ -13,7 +13,7 @@ use crate::words;
 const STREAMS: Axes = Axes { axes: AXES, cells, words_at };
 
 /// The one table, or none.
-pub(crate) fn tables(results: &Results<'_>) -> Vec<Table> {
+pub(crate) fn tables(results: &Results<'_>) -> Vec<ReportTable> {
     let all: Vec<&Cell<'_>> = results.devices().flat_map(|device| cells(results, device)).collect();
     // What is the same in every row stands above them.
     let differs = |axis: &&str| all.iter().any(|cell| cell.word(axis) != all[0].word(axis));

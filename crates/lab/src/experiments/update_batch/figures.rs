@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use niclab_result::{Axis, Figure, Mean, Origin, Sample, Scale, Series, Shape, Table};
+use niclab_result::{Axis, Figure, Mean, Origin, ReportTable, Sample, Scale, Series, SeriesShape};
 use serde_json::Value;
 
 use super::analysis::{cells, figure_id, is_failover};
@@ -81,7 +81,7 @@ const COLUMNS: [&str; 26] = [
 ];
 
 /// The table of all batches.
-pub(crate) fn tables(results: &Results<'_>) -> Vec<Table> {
+pub(crate) fn tables(results: &Results<'_>) -> Vec<ReportTable> {
     let mut rows = Vec::new();
     for cell in results.devices().flat_map(|device| cells(results, device)) {
         let number = |axis| cell.number(axis).map(words::whole).unwrap_or_default();
@@ -154,7 +154,7 @@ pub(crate) fn figures(results: &Results<'_>) -> Vec<Figure> {
                 name: format!("{}, {batch} {}", cell.device, pace_words(cell)),
                 device: cell.device.to_string(),
                 origin: Origin::Measured,
-                shape: Shape::Line,
+                shape: SeriesShape::Line,
                 hue: None,
                 points,
             });

@@ -1,6 +1,6 @@
 //! Figures and tables of the experiment `update-rate`.
 
-use niclab_result::{Axis, Figure, Mean, Origin, Scale, Series, Table};
+use niclab_result::{Axis, Figure, Mean, Origin, ReportTable, Scale, Series};
 
 use super::analysis::{Rated, done_per_s, id, per_s, rated, way_words};
 use super::trials::PRESETS;
@@ -33,7 +33,7 @@ fn marks_of_both(rated: &Rated<'_>) -> String {
 }
 
 /// The table of all rates.
-pub(crate) fn tables(results: &Results<'_>) -> Vec<Table> {
+pub(crate) fn tables(results: &Results<'_>) -> Vec<ReportTable> {
     let mut rows = Vec::new();
     for rated in results.devices().flat_map(|device| rated(results, device)) {
         let cell = rated.full;
