@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// What a card has counted since it was started; bytes are without FCS.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counters {
+pub struct CardCounters {
     /// By port.
     pub ports: Vec<PortCounters>,
     /// By core.

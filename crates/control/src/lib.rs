@@ -11,12 +11,14 @@ mod tables;
 
 pub use client::{Client, Connection};
 pub use counters::{
-    ApplicationCounters, CoreCounters, Counters, GuestCounters, PortCounters, QueueCounters,
+    ApplicationCounters, CardCounters, CoreCounters, GuestCounters, PortCounters, QueueCounters,
 };
 pub use error::ControlError;
 pub use flow::{FlowDone, ListedRule};
 pub use request::{Request, TextFile, Width};
-pub use response::{Application, CaptureState, DigestField, Response, RingShape, WindowShape};
+pub use response::{
+    ApplicationStatus, CaptureState, DigestField, Response, RingShape, WindowShape,
+};
 pub use tables::{DefaultAction, TableEntries, TableState};
 
 /// Longest request, and longest answer made from tables, bytes: a file of tables for a million

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Counters, FlowDone, TableState, Width};
+use crate::{CardCounters, FlowDone, TableState, Width};
 
 /// What a card answers. `response` names the kind; the [requests](crate::Request) say which of them
 /// each is answered by.
@@ -12,7 +12,7 @@ pub enum Response {
     /// The applications.
     Applications {
         /// In the order of their names.
-        applications: Vec<Application>,
+        applications: Vec<ApplicationStatus>,
     },
     /// A capture.
     Capture {
@@ -36,7 +36,7 @@ pub enum Response {
         bytes: u64,
     },
     /// What the card has counted.
-    Counters(Counters),
+    Counters(CardCounters),
     /// Records that a program has reported. 1,000 at most; further ones wait for the next request.
     Digests {
         /// The fields of each, in their order.
@@ -157,7 +157,7 @@ pub enum Response {
 
 /// An application, and what it owns.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Application {
+pub struct ApplicationStatus {
     /// Its name.
     pub name: String,
     /// Ports that its frames come by and that it may send by.

@@ -1,7 +1,7 @@
 //! The JSON of each request and each response: other people's programs rely on it.
 
 use niclab_control::{
-    Application, ApplicationCounters, CaptureState, ControlError, CoreCounters, Counters,
+    ApplicationCounters, ApplicationStatus, CaptureState, CardCounters, ControlError, CoreCounters,
     DefaultAction, DigestField, FlowDone, GuestCounters, ListedRule, PortCounters, QueueCounters,
     Request, Response, RingShape, TableEntries, TableState, TextFile, Width, WindowShape,
 };
@@ -159,7 +159,7 @@ fn what_is_no_request_is_refused_with_what_is_wrong() {
 fn responses_of_the_card() {
     says(
         Response::Applications {
-            applications: vec![Application {
+            applications: vec![ApplicationStatus {
                 name: text("keeper"),
                 ports: vec![0],
                 queues: vec![],
@@ -203,7 +203,7 @@ fn responses_of_the_card() {
 #[test]
 fn counters() {
     let guest = GuestCounters { queue: 1, ended: Some(text("gone")), ..GuestCounters::default() };
-    let counters = Counters {
+    let counters = CardCounters {
         ports: vec![PortCounters {
             name: text("tap:nic0"),
             is_up: true,

@@ -2,13 +2,13 @@
 
 use niclab_card as card;
 use niclab_control::{
-    ApplicationCounters, CoreCounters, Counters, GuestCounters, PortCounters, QueueCounters,
+    ApplicationCounters, CardCounters, CoreCounters, GuestCounters, PortCounters, QueueCounters,
 };
 
 /// The counters of a card. What is new there has to be named here.
-pub(super) fn counted(counters: card::Counters) -> Counters {
+pub(super) fn counted(counters: card::Counters) -> CardCounters {
     let card::Counters { ports, cores, applications } = counters;
-    Counters {
+    CardCounters {
         ports: ports.into_iter().map(port).collect(),
         cores: cores.into_iter().map(core).collect(),
         applications: applications.into_iter().map(application).collect(),

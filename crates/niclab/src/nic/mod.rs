@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use niclab_card::{
     Balance, Balanced, Card, CardConfig, CardError, Decider, PortError, PortName, Runs,
 };
-use niclab_control::{ApplicationCounters, Counters, GuestCounters, PortCounters};
+use niclab_control::{ApplicationCounters, CardCounters, GuestCounters, PortCounters};
 use niclab_lab::words;
 use niclab_nic::rule::text::rss_key;
 use serde_json::json;
@@ -208,7 +208,7 @@ fn say(balanced: &Balanced) {
 /// What is printed while a card runs.
 struct Live {
     json: bool,
-    before: Counters,
+    before: CardCounters,
     shown_at: Instant,
     /// What stood in the way of the ports that are gone.
     said: Vec<String>,
@@ -217,7 +217,7 @@ struct Live {
 }
 
 impl Live {
-    fn new(json: bool, before: Counters) -> Live {
+    fn new(json: bool, before: CardCounters) -> Live {
         let has_said_partial = vec![false; before.ports.len()];
         Live { json, before, shown_at: Instant::now(), said: Vec::new(), has_said_partial }
     }
@@ -233,7 +233,7 @@ impl Live {
     }
 
     /// Says once of each port that frames come by it without whole checksums.
-    fn partial(&mut self, counters: &Counters) {
+    fn partial(&mut self, counters: &CardCounters) {
         for (port, has_said) in counters.ports.iter().zip(&mut self.has_said_partial) {
             if port.rx_partial_checksums > 0 && !*has_said {
                 *has_said = true;
@@ -263,7 +263,7 @@ impl Live {
     }
 
     /// Prints all that was counted, by rules too.
-    fn end(&mut self, counters: &Counters, counting: &Counting) -> io::Result<()> {
+    fn end(&mut self, counters: &CardCounters, counting: &Counting) -> io::Result<()> {
         self.partial(counters);
         let mut all = json!(counters);
         all["rules"] = counting.json();
@@ -329,7 +329,7 @@ fn rates(now: &PortCounters, before: &PortCounters, seconds: f64) -> String {
 }
 
 /// All counters, a line each.
-fn table(counters: &Counters) -> String {
+fn table(counters: &CardCounters) -> String {
     let mut text = String::new();
     for (number, port) in counters.ports.iter().enumerate() {
         let whole = |value: u64| words::whole(value as f64);

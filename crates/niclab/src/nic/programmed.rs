@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use niclab_card::{Card, LoadedApplication, Look};
-use niclab_control::{Application, DigestField, Response, RingShape, TextFile, WindowShape};
+use niclab_control::{ApplicationStatus, DigestField, Response, RingShape, TextFile, WindowShape};
 use niclab_program::{Command, Field, Pipeline, Program, Replaced, TablesFile, read_tables};
 
 use super::memory::hex;
@@ -135,7 +135,7 @@ pub(super) fn applications(card: &mut Card, name: Option<&str>) -> Result<Respon
     Ok(Response::Applications { applications: all.map(application).collect() })
 }
 
-fn application(loaded: LoadedApplication<'_>) -> Application {
+fn application(loaded: LoadedApplication<'_>) -> ApplicationStatus {
     let LoadedApplication { name, pipeline, ports, queues, share } = loaded;
     let rings = pipeline.program().rings.iter().map(|of| RingShape {
         name: of.name.clone(),
@@ -146,7 +146,7 @@ fn application(loaded: LoadedApplication<'_>) -> Application {
     let windows = pipeline.program().windows.iter();
     let windows = windows.map(|of| WindowShape { name: of.name.clone(), bytes: of.len as u64 });
     let (rings, windows) = (rings.collect(), windows.collect());
-    Application { name: name.to_owned(), ports, queues, share, rings, windows }
+    ApplicationStatus { name: name.to_owned(), ports, queues, share, rings, windows }
 }
 
 /// Carries out commands on tables, all together or none. `number` says of one that is wrong which

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use niclab_control::{
-    Application, CaptureState, DigestField, FlowDone, Request, Response, TableEntries, TableState,
-    Width,
+    ApplicationStatus, CaptureState, DigestField, FlowDone, Request, Response, TableEntries,
+    TableState, Width,
 };
 use niclab_lab::words::{time, whole};
 
@@ -88,12 +88,12 @@ fn lines(request: &Request, response: &Response) -> Vec<String> {
 }
 
 /// What an application owns, and the memory of its program.
-fn application(of: &Application) -> Vec<String> {
+fn application(of: &ApplicationStatus) -> Vec<String> {
     let listed = |numbers: &[u16]| match numbers {
         [] => "none".to_owned(),
         _ => numbers.iter().map(u16::to_string).collect::<Vec<_>>().join(", "),
     };
-    let Application { name, ports, queues, share, rings, windows } = of;
+    let ApplicationStatus { name, ports, queues, share, rings, windows } = of;
     let (ports, queues) = (listed(ports), listed(queues));
     let head = format!("application {name}: ports {ports}; queues {queues}; share {share}");
     let rings = rings.iter().map(|of| {
