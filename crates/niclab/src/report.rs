@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use niclab_lab::run::Run;
 use niclab_lab::summary::summarize;
-use niclab_report::Options;
+use niclab_report::ReportOptions;
 use niclab_result::{REPORT, ReportWriter, Stored, Summary};
 
 use crate::failure::Failure;
@@ -32,7 +32,7 @@ pub fn write(path: &Path) -> Result<Summary, Failure> {
     let writer = ReportWriter::open(path)?;
     let stored = stored::open(path)?;
     let (summary, toml) = summary(&stored)?;
-    let options = Options { title: title(&summary), command: command(&toml)? };
+    let options = ReportOptions { title: title(&summary), command: command(&toml)? };
     let page =
         niclab_report::html(&summary, &stored.environment()?.unwrap_or_default(), &toml, &options)?;
     writer.write_summary(&summary)?;

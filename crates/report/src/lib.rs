@@ -27,14 +27,14 @@ pub use theme::{Theme, config, dark_colours};
 
 /// What the report says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct ReportOptions {
     /// Heading of the page.
     pub title: String,
     /// The command that repeats the run, given the run's `run.toml`.
     pub command: String,
 }
 
-impl Default for Options {
+impl Default for ReportOptions {
     fn default() -> Self {
         Self { title: "niclab report".to_owned(), command: "niclab run run.toml".to_owned() }
     }
@@ -91,7 +91,7 @@ pub fn html(
     summary: &Summary,
     environment: &Environment,
     run_toml: &str,
-    options: &Options,
+    options: &ReportOptions,
 ) -> Result<String, ReportError> {
     check(summary)?;
     page::render(summary, environment, run_toml, options)

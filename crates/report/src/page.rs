@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::drawing::{self, Drawing};
 use crate::theme::{self, Theme};
-use crate::{Options, ReportError, axis, scripts, spec, words};
+use crate::{ReportError, ReportOptions, axis, scripts, spec, words};
 
 /// Places of marked points named one by one, at most.
 const PLACES_COUNT_MAX: usize = 8;
@@ -127,7 +127,7 @@ pub(crate) fn render(
     summary: &Summary,
     environment: &Environment,
     run_toml: &str,
-    options: &Options,
+    options: &ReportOptions,
 ) -> Result<String, ReportError> {
     let mut specs = Vec::new();
     let experiments: Vec<_> =

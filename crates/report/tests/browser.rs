@@ -8,7 +8,7 @@ mod sample;
 
 use std::process::{Command, Stdio};
 
-use niclab_report::{Options, html};
+use niclab_report::{ReportOptions, html};
 use serde_json::Value;
 
 const FLAGS: [&str; 9] = [
@@ -34,7 +34,7 @@ fn chromium(test: &str) -> bool {
 
 fn page() -> String {
     let (summary, environment) = (sample::summary(), sample::environment());
-    html(&summary, &environment, sample::RUN_TOML, &Options::default()).unwrap()
+    html(&summary, &environment, sample::RUN_TOML, &ReportOptions::default()).unwrap()
 }
 
 /// Loads a page and gives what it wrote down about itself.
@@ -126,7 +126,7 @@ fn page_with_wide_table() -> String {
     for row in std::iter::once(&mut table.columns).chain(&mut table.rows) {
         row.extend((0..40).map(|column| format!("column-{column}")));
     }
-    html(&summary, &sample::environment(), sample::RUN_TOML, &Options::default()).unwrap()
+    html(&summary, &sample::environment(), sample::RUN_TOML, &ReportOptions::default()).unwrap()
 }
 
 #[test]

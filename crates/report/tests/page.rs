@@ -3,13 +3,13 @@
 #[allow(dead_code)]
 mod sample;
 
-use niclab_report::{Options, ReportError, html};
+use niclab_report::{ReportError, ReportOptions, html};
 use niclab_result::{Environment, Figure, Mark, Origin, SCHEMA, Summary};
 
 const HOSTILE: &str = "</script><img src=x onerror=alert(1)> \"quoted\" & 'single'";
 
 fn page(summary: &Summary) -> String {
-    html(summary, &sample::environment(), sample::RUN_TOML, &Options::default()).unwrap()
+    html(summary, &sample::environment(), sample::RUN_TOML, &ReportOptions::default()).unwrap()
 }
 
 /// The page without the scripts at its end, which hold markup of their own.
@@ -147,7 +147,7 @@ fn bars_are_called_what_they_are() {
 
 #[test]
 fn an_empty_summary_is_a_page() {
-    let page = html(&Summary::default(), &Environment::default(), "", &Options::default());
+    let page = html(&Summary::default(), &Environment::default(), "", &ReportOptions::default());
     assert!(page.unwrap().contains("support no finding"));
 }
 
@@ -168,7 +168,7 @@ fn texts_from_outside_cannot_break_the_page() {
     figure.x.label.clone_from(&hostile);
     let environment =
         Environment { facts: vec![(hostile.clone(), hostile.clone())], ..sample::environment() };
-    let options = Options { title: hostile.clone(), command: hostile.clone() };
+    let options = ReportOptions { title: hostile.clone(), command: hostile.clone() };
     let page = html(&summary, &environment, &hostile, &options).unwrap();
     assert!(!markup(&page).contains("<img"));
     assert!(!markup(&page).contains("onerror=\""));
@@ -197,7 +197,7 @@ fn contradictions_are_refused() {
     let refuse = |change: &dyn Fn(&mut Summary)| {
         let mut summary = sample::summary();
         change(&mut summary);
-        html(&summary, &sample::environment(), "", &Options::default()).unwrap_err()
+        html(&summary, &sample::environment(), "", &ReportOptions::default()).unwrap_err()
     };
     let error = refuse(&|of| of.schema = SCHEMA + 1);
     assert!(matches!(error, ReportError::NewerSchema { found } if found == SCHEMA + 1));
