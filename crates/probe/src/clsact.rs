@@ -54,12 +54,12 @@ pub enum Qdisc {
 
 /// What the name of a filter of ours says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark {
+pub struct FilterName {
     pub owner: u32,
     pub qdisc: Qdisc,
 }
 
-impl fmt::Display for Mark {
+impl fmt::Display for FilterName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let qdisc = match self.qdisc {
             Qdisc::Added => "added",
@@ -69,15 +69,15 @@ impl fmt::Display for Mark {
     }
 }
 
-impl Mark {
-    fn read(name: &str) -> Option<Mark> {
+impl FilterName {
+    fn read(name: &str) -> Option<FilterName> {
         let (owner, qdisc) = name.strip_prefix("niclab:")?.split_once(':')?;
         let qdisc = match qdisc {
             "added" => Qdisc::Added,
             "found" => Qdisc::Found,
             _ => return None,
         };
-        Some(Mark { owner: owner.parse().ok()?, qdisc })
+        Some(FilterName { owner: owner.parse().ok()?, qdisc })
     }
 
     /// Takes the owner's socket, in this thread's network namespace.
@@ -98,7 +98,7 @@ pub struct Filter {
     header: TcHeader,
     pub direction: Direction,
     /// `None` for one that is not ours.
-    pub mark: Option<Mark>,
+    pub mark: Option<FilterName>,
     program: Option<u32>,
 }
 
@@ -111,7 +111,9 @@ impl Filter {
         let mut filter = Filter { header: message.header, direction, mark: None, program: None };
         for option in options {
             match option {
-                TcOption::Bpf(TcFilterBpfOption::ProgName(name)) => filter.mark = Mark::read(&name),
+                TcOption::Bpf(TcFilterBpfOption::ProgName(name)) => {
+                    filter.mark = FilterName::read(&name)
+                }
                 TcOption::Bpf(TcFilterBpfOption::ProgId(id)) => filter.program = Some(id),
                 _ => {}
             }
@@ -207,7 +209,7 @@ fn unless_gone<T>(result: io::Result<T>) -> io::Result<()> {
 pub struct Clsact {
     netlink: Netlink,
     index: u32,
-    mark: Mark,
+    mark: FilterName,
     filters: Vec<Filter>,
     /// Says that we live, as long as it is open.
     _held: UnixDatagram,
@@ -225,11 +227,11 @@ impl Clsact {
         let owner = Program::id_from_fd(egress)
             .map_err(|e| ProbeError::bpf("ask for a program's number", &e))?;
         // Before there is anything that a look for leftovers could find.
-        let held = Mark { owner, qdisc: Qdisc::Found }
+        let held = FilterName { owner, qdisc: Qdisc::Found }
             .hold()
             .map_err(system("take the name that marks the filters"))?;
         let qdisc = add_qdisc(&netlink, index)?;
-        let mark = Mark { owner, qdisc };
+        let mark = FilterName { owner, qdisc };
         let mut clsact = Clsact { netlink, index, mark, filters: Vec::new(), _held: held };
         clsact.add(Direction::Egress, egress)?;
         clsact.add(Direction::Ingress, ingress)?;
@@ -325,17 +327,17 @@ mod tests {
     #[test]
     fn a_mark_is_read_back_from_its_name_and_other_names_are_none() {
         for qdisc in [Qdisc::Added, Qdisc::Found] {
-            let mark = Mark { owner: 17, qdisc };
-            assert_eq!(Mark::read(&mark.to_string()), Some(mark));
+            let mark = FilterName { owner: 17, qdisc };
+            assert_eq!(FilterName::read(&mark.to_string()), Some(mark));
         }
         for other in ["niclab", "niclab:17", "niclab:x:added", "niclab:17:lost", "cil_to_netdev"] {
-            assert_eq!(Mark::read(other), None, "{other}");
+            assert_eq!(FilterName::read(other), None, "{other}");
         }
     }
 
     #[test]
     fn a_mark_is_held_as_long_as_its_owner_holds_it() {
-        let mark = Mark { owner: u32::MAX, qdisc: Qdisc::Found };
+        let mark = FilterName { owner: u32::MAX, qdisc: Qdisc::Found };
         assert!(!mark.is_held());
         let held = mark.hold().unwrap();
         assert!(mark.is_held());

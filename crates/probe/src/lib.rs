@@ -33,5 +33,5 @@ pub use deep::{Deep, Inner, Inside};
 pub use error::ProbeError;
 pub use leftovers::{Leftover, clean, leftovers};
 pub use maps::{Counts, Flow, MessageId, sequence_behind};
-pub use programs::Runs;
+pub use programs::ProgramRuns;
 pub use stamps::{Hook, Stamps};

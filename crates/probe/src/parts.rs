@@ -28,7 +28,7 @@ pub const NAMES: [&str; DIRECTION] = [
 
 /// One part, of one direction.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Part {
+pub struct DirectionPart {
     /// Its name.
     pub name: &'static str,
     /// Of the reply; else of the request.
@@ -43,7 +43,7 @@ pub struct Part {
 
 /// The parts of a round trip.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Parts {
+pub struct RoundTripParts {
     /// Messages with all stamps.
     pub messages: usize,
     /// Messages that lack one, or whose stamps contradict each other: they are left out.
@@ -53,7 +53,7 @@ pub struct Parts {
     /// The program of the server, mean over the middle tenth, nanoseconds.
     pub application_ns: f64,
     /// The parts of the request, then those of the reply, in the order of [`NAMES`].
-    pub parts: Vec<Part>,
+    pub parts: Vec<DirectionPart>,
 }
 
 /// The parts of one message, nanoseconds.
@@ -116,9 +116,11 @@ fn direction(
     Some(parts)
 }
 
-impl Parts {
+impl RoundTripParts {
     /// The parts of these messages; `None` where none has all stamps.
-    pub fn of<'a>(messages: impl IntoIterator<Item = (&'a Passage, &'a Inner)>) -> Option<Parts> {
+    pub fn of<'a>(
+        messages: impl IntoIterator<Item = (&'a Passage, &'a Inner)>,
+    ) -> Option<RoundTripParts> {
         let (mut all, mut incomplete) = (Vec::new(), 0);
         for (passage, inner) in messages {
             match Times::of(passage, inner) {
@@ -134,7 +136,7 @@ impl Parts {
             let of = |times: &Times| times.parts[usize::from(is_reply)][place];
             let mut values: Vec<f64> = all.iter().map(of).collect();
             values.sort_by(f64::total_cmp);
-            Some(Part {
+            Some(DirectionPart {
                 name: NAMES[place],
                 is_reply,
                 mean_ns: mean(&of),
@@ -146,7 +148,7 @@ impl Parts {
             [false, true].into_iter().flat_map(|reply| (0..DIRECTION).map(move |at| (reply, at)));
         let parts = places.map(part).collect::<Option<_>>()?;
         let application_ns = mean(&|times: &Times| times.application);
-        Some(Parts { messages: all.len(), incomplete, rtt_ns, application_ns, parts })
+        Some(RoundTripParts { messages: all.len(), incomplete, rtt_ns, application_ns, parts })
     }
 
     /// What of the median round trip no part has, as a share of it; negative where they have more.
@@ -194,8 +196,8 @@ mod tests {
         (passage, inner)
     }
 
-    fn parts(messages: &[(Passage, Inner)]) -> Option<Parts> {
-        Parts::of(messages.iter().map(|(passage, inner)| (passage, inner)))
+    fn parts(messages: &[(Passage, Inner)]) -> Option<RoundTripParts> {
+        RoundTripParts::of(messages.iter().map(|(passage, inner)| (passage, inner)))
     }
 
     #[test]

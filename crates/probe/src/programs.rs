@@ -31,7 +31,7 @@ pub struct Programs {
 /// The kernel counts only while `/proc/sys/kernel/bpf_stats_enabled` is 1, which costs some
 /// nanoseconds itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Runs {
+pub struct ProgramRuns {
     /// Packets that it saw, ours or not.
     pub count: u64,
     /// Time that took, nanoseconds.
@@ -56,7 +56,7 @@ impl Programs {
     }
 
     /// How often a program ran, as `/proc` tells of its descriptor.
-    pub fn runs(&self, direction: Direction) -> Result<Runs, ProbeError> {
+    pub fn runs(&self, direction: Direction) -> Result<ProgramRuns, ProbeError> {
         let program = match direction {
             Direction::Egress => &self.egress,
             Direction::Ingress => &self.ingress,
@@ -70,7 +70,7 @@ impl Programs {
             line.and_then(|rest| rest.trim_start_matches(':').trim().parse().ok())
         };
         match (field("run_cnt"), field("run_time_ns")) {
-            (Some(count), Some(time_ns)) => Ok(Runs { count, time_ns }),
+            (Some(count), Some(time_ns)) => Ok(ProgramRuns { count, time_ns }),
             _ => Err(ProbeError::System {
                 what: "read how often a program ran",
                 source: io::Error::from(io::ErrorKind::Unsupported),

@@ -12,7 +12,7 @@ use crate::clsact::{Clsact, Direction};
 use crate::error::{EINVAL, EOPNOTSUPP, ProbeError};
 use crate::maps::{Counts, Flow, MessageId};
 use crate::netlink::Netlink;
-use crate::programs::{Programs, Runs};
+use crate::programs::{ProgramRuns, Programs};
 use crate::tcx;
 
 /// How programs are held at an interface.
@@ -158,7 +158,7 @@ impl Stamps {
     ///
     /// # Errors
     /// What the kernel says against reading.
-    pub fn runs(&self, direction: Direction) -> Result<Runs, ProbeError> {
+    pub fn runs(&self, direction: Direction) -> Result<ProgramRuns, ProbeError> {
         self.programs.runs(direction)
     }
 

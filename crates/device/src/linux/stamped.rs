@@ -8,7 +8,7 @@ use niclab_load::Latency;
 use niclab_load::echo::{Echo, Echoed, Logged, Passages, Server, Transport};
 use niclab_packet::echo::{Passage, StampPoint, is_stamped};
 use niclab_probe::ledger::{KINDS, Ledger, TermKind, of_kernel};
-use niclab_probe::parts::Parts;
+use niclab_probe::parts::RoundTripParts;
 use niclab_probe::{Deep, Direction, Flow, Inner, MessageId, ProbeError, Stamps, sequence_behind};
 
 use super::hosts::{End, Hosts};
@@ -339,11 +339,11 @@ pub(crate) fn whole(echoed: Echoed) -> Result<Latency, DeviceError> {
 /// What they come to inside the stacks.
 fn parts(slices: &Slices) -> Result<PartsShown, DeviceError> {
     let messages = slices.passages.iter().zip(&slices.inner);
-    let parts = Parts::of(messages).ok_or_else(|| DeviceError::Broken {
+    let parts = RoundTripParts::of(messages).ok_or_else(|| DeviceError::Broken {
         device: "the probes inside the stack".into(),
         reason: format!("none of {} messages has all its stamps", slices.inner.len()),
     })?;
-    let part = |part: &niclab_probe::parts::Part| TermShown {
+    let part = |part: &niclab_probe::parts::DirectionPart| TermShown {
         name: format!("{}_{}", if part.is_reply { "reply" } else { "request" }, part.name),
         mean_ns: part.mean_ns,
         median_ns: part.median_ns,

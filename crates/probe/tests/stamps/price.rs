@@ -3,13 +3,13 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
-use niclab_probe::{Direction, Hook, Runs, Stamps};
+use niclab_probe::{Direction, Hook, ProgramRuns, Stamps};
 
 use crate::system::count_runs;
 use crate::udp::receive;
 use crate::wire::{End, PORT, Wire, hooks, request};
 
-fn runs(stamps: &Stamps) -> [Runs; 2] {
+fn runs(stamps: &Stamps) -> [ProgramRuns; 2] {
     [Direction::Egress, Direction::Ingress].map(|direction| stamps.runs(direction).unwrap())
 }
 
@@ -37,7 +37,7 @@ fn price_on_the_wire() {
     const MESSAGES: u32 = 200_000;
     let Some(wire) = Wire::lay("price_on_the_wire") else { return };
     let _counting = count_runs().unwrap();
-    let print = |what: &str, stamps: &Stamps, before: [Runs; 2]| {
+    let print = |what: &str, stamps: &Stamps, before: [ProgramRuns; 2]| {
         for (name, (after, before)) in
             ["egress", "ingress"].iter().zip(runs(stamps).iter().zip(before))
         {
@@ -68,7 +68,7 @@ fn stream(
     hook: Hook,
     messages: u32,
     stamps: [&Stamps; 2],
-    print: &dyn Fn(&str, &Stamps, [Runs; 2]),
+    print: &dyn Fn(&str, &Stamps, [ProgramRuns; 2]),
 ) {
     let address = SocketAddr::new(End::Far.ip(false), PORT);
     let listener = wire.within(End::Far, || TcpListener::bind(address)).unwrap();
