@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use niclab_nic::memory::{Desc, Region};
 use niclab_port::error::PortError;
-use niclab_port::guest::{Listener, Refusals, Shape};
+use niclab_port::guest::{ExternalQueueSize, Listener, Refusals};
 use niclab_port::lane::{Lane, LaneCounters};
 use niclab_port::stock::Stock;
 use niclab_port::wire::Burst;
@@ -144,7 +144,7 @@ pub(crate) struct Door {
 /// # Errors
 /// [`PortError`].
 pub(crate) fn make(at: &GuestAt) -> Result<(Door, Seat), PortError> {
-    let listener = Listener::bind(&at.path, Shape::default())?;
+    let listener = Listener::bind(&at.path, ExternalQueueSize::default())?;
     let (lanes, coming) = RingBuffer::new(1);
     let shown = Arc::new(Shown { is_free: AtomicBool::new(true), ..Shown::default() });
     let seat = Seat {

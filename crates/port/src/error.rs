@@ -20,7 +20,7 @@ pub enum PortError {
     #[error("not allowed to {what} {name}: run as root, or with {}", kind.rights())]
     NotAllowed {
         /// Kind of the port.
-        kind: Kind,
+        kind: PortKind,
         /// What was to be done.
         what: &'static str,
         /// To which interface.
@@ -35,7 +35,7 @@ pub enum PortError {
     )]
     Mtu {
         /// Kind of the port.
-        kind: Kind,
+        kind: PortKind,
         /// Of this interface.
         name: String,
         /// Its MTU.
@@ -198,7 +198,7 @@ fn tap_anew(name: &str, count: u32) -> String {
 
 /// A kind of port of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum PortKind {
     /// `packet:`
     Packet,
     /// `tap:`
@@ -207,34 +207,39 @@ pub enum Kind {
     Xdp,
 }
 
-impl Kind {
+impl PortKind {
     /// What the kernel calls it.
     fn name(self) -> &'static str {
         match self {
-            Kind::Packet => "AF_PACKET",
-            Kind::Tap => "TAP",
-            Kind::Xdp => "AF_XDP",
+            PortKind::Packet => "AF_PACKET",
+            PortKind::Tap => "TAP",
+            PortKind::Xdp => "AF_XDP",
         }
     }
 
     /// The rights that it needs.
     fn rights(self) -> &'static str {
         match self {
-            Kind::Packet => "CAP_NET_RAW",
-            Kind::Tap => "CAP_NET_ADMIN",
-            Kind::Xdp => "CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF",
+            PortKind::Packet => "CAP_NET_RAW",
+            PortKind::Tap => "CAP_NET_ADMIN",
+            PortKind::Xdp => "CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF",
         }
     }
 }
 
 impl PortError {
     /// That an interface has an MTU for which frames have no room.
-    pub(crate) fn mtu(kind: Kind, link: &Link, longest: u32) -> PortError {
+    pub(crate) fn mtu(kind: PortKind, link: &Link, longest: u32) -> PortError {
         PortError::Mtu { kind, name: link.name.clone(), mtu: link.mtu, longest }
     }
 
     /// What an error of the kernel means here.
-    pub(crate) fn of(kind: Kind, what: &'static str, name: &str, source: io::Error) -> PortError {
+    pub(crate) fn of(
+        kind: PortKind,
+        what: &'static str,
+        name: &str,
+        source: io::Error,
+    ) -> PortError {
         let name = name.to_owned();
         match source.kind() {
             io::ErrorKind::PermissionDenied => PortError::NotAllowed { kind, what, name },
@@ -251,9 +256,9 @@ mod tests {
     fn a_message_names_the_kind_of_port_and_its_rights() {
         let name = "va".to_owned();
         for (kind, has, has_not) in [
-            (Kind::Packet, "AF_PACKET", "XDP"),
-            (Kind::Tap, "TAP", "XDP"),
-            (Kind::Xdp, "AF_XDP", "TAP"),
+            (PortKind::Packet, "AF_PACKET", "XDP"),
+            (PortKind::Tap, "TAP", "XDP"),
+            (PortKind::Xdp, "AF_XDP", "TAP"),
         ] {
             let said = PortError::Mtu { kind, name: name.clone(), mtu: 9_000, longest: 1_774 };
             let said = said.to_string();
@@ -264,8 +269,8 @@ mod tests {
             let source = io::ErrorKind::PermissionDenied.into();
             PortError::of(kind, "open a socket on", "va", source).to_string()
         };
-        assert!(denied(Kind::Packet).ends_with("or with CAP_NET_RAW"));
-        assert!(denied(Kind::Tap).ends_with("or with CAP_NET_ADMIN"));
-        assert!(denied(Kind::Xdp).contains("CAP_BPF"));
+        assert!(denied(PortKind::Packet).ends_with("or with CAP_NET_RAW"));
+        assert!(denied(PortKind::Tap).ends_with("or with CAP_NET_ADMIN"));
+        assert!(denied(PortKind::Xdp).contains("CAP_BPF"));
     }
 }

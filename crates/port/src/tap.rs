@@ -15,7 +15,7 @@ use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{LinkFlags, LinkMessage};
 use niclab_nic::memory::Region;
 
-use crate::error::{Kind, PortError};
+use crate::error::{PortError, PortKind};
 use crate::lane::{Lane, LaneCounters};
 use crate::link::{self, HEADER_LEN, Link};
 use crate::stock::Stock;
@@ -50,7 +50,7 @@ pub fn open(name: &str, count: u32, region: &Arc<Region>) -> Result<Vec<TapLane>
         return Err(PortError::Name { name: name.to_owned() });
     }
     let look =
-        || link::look(name).map_err(|error| PortError::of(Kind::Tap, "look up", name, error));
+        || link::look(name).map_err(|error| PortError::of(PortKind::Tap, "look up", name, error));
     // The kernel says another thing of each case, and lets in who asks for a queue more.
     let is_taken = |link: &Link| link.kind.as_deref() == Some("tun") && link.has_carrier;
     if look()?.is_some_and(|link| is_taken(&link)) {
@@ -62,7 +62,7 @@ pub fn open(name: &str, count: u32, region: &Arc<Region>) -> Result<Vec<TapLane>
         joined.map_err(|error| match error.raw_os_error() {
             Some(libc::EBUSY) => PortError::TapTaken { name: name.to_owned() },
             Some(libc::EINVAL) => PortError::NoTap { name: name.to_owned(), count },
-            _ => PortError::of(Kind::Tap, "open the TAP interface", name, error),
+            _ => PortError::of(PortKind::Tap, "open the TAP interface", name, error),
         })?;
         Ok(TapLane { region: Arc::clone(region), file, counters: LaneCounters::default() })
     };
@@ -72,9 +72,10 @@ pub fn open(name: &str, count: u32, region: &Arc<Region>) -> Result<Vec<TapLane>
     // A frame as long as the slot is taken for one that was cut.
     if link.mtu >= longest {
         let longest = longest.saturating_sub(1);
-        return Err(PortError::mtu(Kind::Tap, &link, longest));
+        return Err(PortError::mtu(PortKind::Tap, &link, longest));
     }
-    switch_on(link.index).map_err(|error| PortError::of(Kind::Tap, "switch on", name, error))?;
+    switch_on(link.index)
+        .map_err(|error| PortError::of(PortKind::Tap, "switch on", name, error))?;
     Ok(lanes)
 }
 

@@ -35,37 +35,37 @@ const SLOTS_MAX: u32 = 1 << 16;
 
 /// How much a guest gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct ExternalQueueSize {
     /// Entries of each ring.
     pub(super) entries: u32,
     /// Slots for frames.
     pub(super) slots: u32,
 }
 
-impl Default for Shape {
+impl Default for ExternalQueueSize {
     /// Two milliseconds of a million frames a second, and as many slots in the guest's hands.
-    fn default() -> Shape {
-        Shape { entries: 2_048, slots: 4_096 }
+    fn default() -> ExternalQueueSize {
+        ExternalQueueSize { entries: 2_048, slots: 4_096 }
     }
 }
 
-impl Shape {
+impl ExternalQueueSize {
     /// Rings of so many entries each, a power of two from 64 to 32,768, and 1 to 65,536 slots;
     /// `None` of other numbers.
-    pub const fn new(entries: u32, slots: u32) -> Option<Shape> {
+    pub const fn new(entries: u32, slots: u32) -> Option<ExternalQueueSize> {
         let is_possible = entries.is_power_of_two()
             && ENTRIES_MIN <= entries
             && entries <= ENTRIES_MAX
             && 1 <= slots
             && slots <= SLOTS_MAX;
-        if is_possible { Some(Shape { entries, slots }) } else { None }
+        if is_possible { Some(ExternalQueueSize { entries, slots }) } else { None }
     }
 }
 
 /// Offsets in the shared memory, bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
-    pub shape: Shape,
+    pub shape: ExternalQueueSize,
     /// Bytes of a slot, a power of two.
     pub slot_len: usize,
     /// Longest frame that the card takes, bytes without FCS.
@@ -84,7 +84,7 @@ pub struct Layout {
 
 impl Layout {
     /// The layout for a shape, and slots and frames of these lengths.
-    pub fn new(shape: Shape, slot_len: usize, frame_len_max: usize) -> Layout {
+    pub fn new(shape: ExternalQueueSize, slot_len: usize, frame_len_max: usize) -> Layout {
         let mut end = LINE;
         let mut ring = |name, words: usize| {
             let (producer, consumer, entries) = (end, end + LINE, end + 2 * LINE);
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn parts_do_not_overlap_and_lie_in_the_memory() {
         for (entries, slots, slot_len) in [(64, 1, 2_048), (2_048, 4_096, 2_048), (64, 3, 16_384)] {
-            let layout = Layout::new(Shape { entries, slots }, slot_len, 1_536);
+            let layout = Layout::new(ExternalQueueSize { entries, slots }, slot_len, 1_536);
             let mut parts = vec![(layout.asleep, 4), (layout.slots, slots as usize * slot_len)];
             for (ring, words) in [
                 (layout.fill, 8),
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn an_address_is_of_one_slot_or_of_none() {
-        let layout = Layout::new(Shape { entries: 64, slots: 3 }, 2_048, 1_536);
+        let layout = Layout::new(ExternalQueueSize { entries: 64, slots: 3 }, 2_048, 1_536);
         assert_eq!(layout.slot_of(0), Some((0, 0)));
         assert_eq!(layout.slot_of(2 * 2_048 + 77), Some((2, 77)));
         assert_eq!(layout.slot_of(3 * 2_048 - 1), Some((2, 2_047)));
@@ -195,8 +195,8 @@ mod tests {
 
     #[test]
     fn shapes_that_cannot_be_are_told() {
-        let possible = |entries, slots| Shape::new(entries, slots).is_some();
-        let Shape { entries, slots } = Shape::default();
+        let possible = |entries, slots| ExternalQueueSize::new(entries, slots).is_some();
+        let ExternalQueueSize { entries, slots } = ExternalQueueSize::default();
         assert!(possible(entries, slots) && possible(64, 1) && possible(32_768, 65_536));
         assert!(!possible(32, 1) && !possible(100, 1) && !possible(65_536, 1));
         assert!(!possible(0, 1) && !possible(64, 0) && !possible(64, 65_537));

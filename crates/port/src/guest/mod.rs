@@ -8,9 +8,9 @@
 //! stands what the guest was given or has written itself, and nothing else ever.
 //!
 //! What a guest writes may be anything. Which slots it has lent is in the card's own memory; what
-//! it asks for beside that is left undone and counted ([`Refused`]). Where an index moves as it
-//! cannot, nothing can be made of its rings any more, and the guest is ended ([`Ended`]). A call
-//! looks at a burst of entries of a ring at most, whatever stands there.
+//! it asks for beside that is left undone and counted ([`ExternalQueueRefusals`]). Where an index
+//! moves as it cannot, nothing can be made of its rings any more, and the guest is ended
+//! ([`Ended`]). A call looks at a burst of entries of a ring at most, whatever stands there.
 
 mod layout;
 mod ring;
@@ -32,7 +32,7 @@ use arrayvec::ArrayVec;
 use niclab_nic::limits::BURST;
 use niclab_nic::memory::{Desc, Region};
 
-pub use layout::{HEADER_LEN, MAGIC, Shape, VERSION};
+pub use layout::{ExternalQueueSize, HEADER_LEN, MAGIC, VERSION};
 pub use ring::Jump;
 pub use socket::Listener;
 
@@ -67,7 +67,7 @@ pub enum Ended {
 
 /// What a guest asked for and cannot have, since it came; each entry was left undone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Refused {
+pub struct ExternalQueueRefusals {
     /// Addresses outside of its slots.
     pub addresses: u64,
     /// Slots that it had lent to the card already.
@@ -77,7 +77,7 @@ pub struct Refused {
     pub lens: u64,
 }
 
-/// Where [`Refused`] is counted by the core of the lane and read by others.
+/// Where [`ExternalQueueRefusals`] is counted by the core of the lane and read by others.
 #[derive(Clone, Debug, Default)]
 pub struct Refusals(Arc<[AtomicU64; 3]>);
 
@@ -95,9 +95,9 @@ impl Refusals {
     }
 
     /// What was refused so far.
-    pub fn seen(&self) -> Refused {
+    pub fn seen(&self) -> ExternalQueueRefusals {
         let [addresses, lent, lens] = [0, 1, 2].map(|at: usize| self.0[at].load(Ordering::Relaxed));
-        Refused { addresses, lent, lens }
+        ExternalQueueRefusals { addresses, lent, lens }
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use super::layout::{Layout, Shape};
+use super::layout::{ExternalQueueSize, Layout};
 use super::ring::{Consumer, Jump, Producer, found_asleep};
 use super::shared::{Shared, fence};
 
@@ -20,7 +20,7 @@ fn twice(len: usize) -> (Shared, Shared) {
 }
 
 fn layout() -> Layout {
-    Layout::new(Shape { entries: ENTRIES, slots: ENTRIES }, 2_048, 1_536)
+    Layout::new(ExternalQueueSize { entries: ENTRIES, slots: ENTRIES }, 2_048, 1_536)
 }
 
 /// Both ends of the transmit ring, whose indices have come as far as `start`.

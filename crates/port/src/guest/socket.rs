@@ -28,7 +28,7 @@ use rustix::net::{
 };
 
 use super::layout::Layout;
-use super::{GuestLane, Shape};
+use super::{ExternalQueueSize, GuestLane};
 use crate::error::PortError;
 use niclab_nic::shared::{Shared, settle};
 
@@ -53,7 +53,7 @@ const AT_ONCE: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
 pub struct Listener {
     socket: OwnedFd,
     path: PathBuf,
-    shape: Shape,
+    shape: ExternalQueueSize,
     /// Device and number of the file that was made.
     file: (u64, u64),
     /// Who has the file of its memory, and has not mapped it as far as is known.
@@ -77,7 +77,7 @@ impl Listener {
     /// # Errors
     /// [`PortError`]: another card listens there, something else has the name, or what the system
     /// says.
-    pub fn bind(path: &Path, shape: Shape) -> Result<Listener, PortError> {
+    pub fn bind(path: &Path, shape: ExternalQueueSize) -> Result<Listener, PortError> {
         let failed = |errno: Errno| match errno {
             Errno::ADDRINUSE => PortError::GuestTaken { path: path.to_owned() },
             Errno::NOTSOCK => PortError::GuestPath { path: path.to_owned() },

@@ -18,7 +18,7 @@ use rustix::net::sockopt::socket_error;
 pub(crate) use ring::promiscuous;
 pub use ring::{RX_SLOTS, RxCounters, RxRing, TX_SLOTS, TxRing};
 
-use crate::error::{Kind, PortError};
+use crate::error::{PortError, PortKind};
 use crate::lane::{Lane, LaneCounters};
 use crate::link::{self, HEADER_LEN, Link};
 use crate::stock::Stock;
@@ -50,18 +50,18 @@ pub struct PacketLane {
 /// # Errors
 /// [`PortError`].
 pub fn open(name: &str, count: u32, region: &Arc<Region>) -> Result<Vec<PacketLane>, PortError> {
-    let link = link::look(name).map_err(|e| PortError::of(Kind::Packet, "look up", name, e))?;
+    let link = link::look(name).map_err(|e| PortError::of(PortKind::Packet, "look up", name, e))?;
     let link = link.ok_or_else(|| PortError::Absent { name: name.to_owned() })?;
     let longest = (region.frame_len_max() as u32).saturating_sub(HEADER_LEN);
     if link.mtu > longest {
-        return Err(PortError::mtu(Kind::Packet, &link, longest));
+        return Err(PortError::mtu(PortKind::Packet, &link, longest));
     }
     if count == 0 || count > LANES_MAX {
         return Err(PortError::Lanes { name: name.to_owned(), count, most: LANES_MAX });
     }
     let opened = rings(&link, count, region.frame_len_max());
     let rings = opened
-        .map_err(|error| PortError::of(Kind::Packet, "open AF_PACKET rings on", name, error))?;
+        .map_err(|error| PortError::of(PortKind::Packet, "open AF_PACKET rings on", name, error))?;
     let lane = |(rx, tx)| {
         let (region, index, counters) = (Arc::clone(region), link.index, LaneCounters::default());
         PacketLane { region, rx, tx, index, idle: 0, counters, dropped: Cell::new(0) }

@@ -55,7 +55,7 @@ const _: () = assert!(TX_SLOTS >= BURST && RING_LEN_MAX >> 17 >= BURST);
 /// `struct tpacket_req`.
 #[repr(C)]
 #[derive(Immutable, IntoBytes)]
-struct Request {
+struct RingRequest {
     block_len: u32,
     blocks: u32,
     slot_len: u32,
@@ -80,7 +80,7 @@ struct Membership {
     address: [u8; 8],
 }
 
-const _: () = assert!(size_of::<Request>() == size_of::<libc::tpacket_req>());
+const _: () = assert!(size_of::<RingRequest>() == size_of::<libc::tpacket_req>());
 const _: () = assert!(size_of::<Statistics>() == size_of::<libc::tpacket_stats>());
 const _: () = assert!(size_of::<Membership>() == size_of::<libc::packet_mreq>());
 
@@ -105,7 +105,7 @@ impl Ring {
         let slot_len = (frame_len + SLOT_OVERHEAD).next_power_of_two();
         let slots = slots.min(RING_LEN_MAX / slot_len);
         let block_len = BLOCK_LEN.max(slot_len);
-        let request = Request {
+        let request = RingRequest {
             block_len: block_len as u32,
             blocks: (slots * slot_len / block_len) as u32,
             slot_len: slot_len as u32,

@@ -26,7 +26,7 @@ use rustix::net::xdp::{SocketAddrXdp, SocketAddrXdpFlags};
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, bind, send, socket_with};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::error::{Kind, PortError};
+use crate::error::{PortError, PortKind};
 use crate::lane::{Lane, LaneCounters};
 use crate::link::{self, HEADER_LEN, Link};
 use crate::packet::promiscuous;
@@ -119,24 +119,24 @@ pub fn open(name: &str, count: u32, region: &Arc<Region>) -> Result<Vec<XdpLane>
 /// # Errors
 /// [`PortError`]; nothing stays attached.
 pub fn open_first(name: &str, count: u32, region: &Arc<Region>) -> Result<Vec<XdpLane>, PortError> {
-    let link = link::look(name).map_err(|e| PortError::of(Kind::Xdp, "look up", name, e))?;
+    let link = link::look(name).map_err(|e| PortError::of(PortKind::Xdp, "look up", name, e))?;
     let link = link.ok_or_else(|| PortError::Absent { name: name.to_owned() })?;
     let longest = (region.slot_len() as u32).saturating_sub(KERNEL_HEADROOM + HEADER_LEN);
     if link.mtu > longest {
-        return Err(PortError::mtu(Kind::Xdp, &link, longest));
+        return Err(PortError::mtu(PortKind::Xdp, &link, longest));
     }
     if count == 0 || count > LANES_MAX {
         return Err(PortError::Lanes { name: name.to_owned(), count, most: LANES_MAX });
     }
     let redirect = Redirect::attach(link.index).map_err(|error| match error.raw_os_error() {
         Some(libc::EBUSY | libc::EEXIST) => PortError::Taken { name: name.to_owned() },
-        _ => PortError::of(Kind::Xdp, "attach an XDP program to", name, error),
+        _ => PortError::of(PortKind::Xdp, "attach an XDP program to", name, error),
     })?;
     let promiscuous = promiscuous(&link);
     let promiscuous =
-        promiscuous.map_err(|e| PortError::of(Kind::Xdp, "receive all frames of", name, e))?;
+        promiscuous.map_err(|e| PortError::of(PortKind::Xdp, "receive all frames of", name, e))?;
     let interface = Arc::new(Interface { redirect, _promiscuous: promiscuous });
-    let failed = |source| PortError::of(Kind::Xdp, "open an AF_XDP socket on", name, source);
+    let failed = |source| PortError::of(PortKind::Xdp, "open an AF_XDP socket on", name, source);
     let lane = |queue| {
         let lane = XdpLane::open(region, &interface).map_err(failed)?;
         let bound = lane.bind(link.index, queue);
@@ -150,7 +150,8 @@ pub fn open_first(name: &str, count: u32, region: &Arc<Region>) -> Result<Vec<Xd
     let lanes = (0..count).map(lane).collect::<Result<Vec<_>, PortError>>()?;
     for (queue, lane) in (0..).zip(&lanes) {
         let handed = interface.redirect.hand_over(queue, lane.socket.as_fd());
-        handed.map_err(|error| PortError::of(Kind::Xdp, "redirect the frames of", name, error))?;
+        handed
+            .map_err(|error| PortError::of(PortKind::Xdp, "redirect the frames of", name, error))?;
     }
     Ok(lanes)
 }

@@ -32,7 +32,7 @@ struct Channels {
 
 /// `struct ethtool_value`.
 #[repr(C)]
-struct Value {
+struct EthtoolValue {
     cmd: u32,
     data: u32,
 }
@@ -61,7 +61,7 @@ pub fn receiving(name: &str) -> io::Result<Receiving> {
 /// # Errors
 /// What the kernel says.
 pub fn leaves_checksums(name: &str) -> io::Result<bool> {
-    let mut value = Value { cmd: ETHTOOL_GTXCSUM, data: 0 };
+    let mut value = EthtoolValue { cmd: ETHTOOL_GTXCSUM, data: 0 };
     ask(name, &mut value)?;
     Ok(value.data != 0)
 }
@@ -71,15 +71,15 @@ pub fn leaves_checksums(name: &str) -> io::Result<bool> {
 /// # Safety
 /// It is a `repr(C)` type of integers that begins with a command, and for each command that this
 /// module gives it, the kernel reads and writes no more than one value of the type.
-unsafe trait Asked {}
+unsafe trait EthtoolRequest {}
 
 // SAFETY: `struct ethtool_channels`, which `ETHTOOL_GCHANNELS` reads and writes.
-unsafe impl Asked for Channels {}
+unsafe impl EthtoolRequest for Channels {}
 
 // SAFETY: `struct ethtool_value`, which `ETHTOOL_GTXCSUM` reads and writes.
-unsafe impl Asked for Value {}
+unsafe impl EthtoolRequest for EthtoolValue {}
 
-fn ask<T: Asked>(name: &str, asked: &mut T) -> io::Result<()> {
+fn ask<T: EthtoolRequest>(name: &str, asked: &mut T) -> io::Result<()> {
     let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
     // SAFETY: zeros are a valid request.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };

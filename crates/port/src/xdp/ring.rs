@@ -21,7 +21,7 @@ use rustix::net::xdp::{XdpRingFlags, XdpRingOffset};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// Memory shared with the kernel, and where in it the parts of a ring are.
-struct Shared<T> {
+struct SharedRing<T> {
     memory: NonNull<u8>,
     len: usize,
     producer: NonNull<AtomicU32>,
@@ -33,14 +33,14 @@ struct Shared<T> {
 }
 
 // SAFETY: the memory is this ring's and the kernel's alone, and bound to no thread.
-unsafe impl<T: Send> Send for Shared<T> {}
+unsafe impl<T: Send> Send for SharedRing<T> {}
 
 /// What stands in a ring: any bytes are one, and all of its bytes are written.
-pub trait Entry: Copy + FromBytes + Immutable + IntoBytes {}
+pub trait RingEntry: Copy + FromBytes + Immutable + IntoBytes {}
 
-impl<T: Copy + FromBytes + Immutable + IntoBytes> Entry for T {}
+impl<T: Copy + FromBytes + Immutable + IntoBytes> RingEntry for T {}
 
-impl<T: Entry> Shared<T> {
+impl<T: RingEntry> SharedRing<T> {
     /// Maps a ring of `entries` that was asked for before.
     ///
     /// # Safety
@@ -50,7 +50,7 @@ impl<T: Entry> Shared<T> {
         page_offset: u64,
         at: &XdpRingOffset,
         entries: u32,
-    ) -> io::Result<Shared<T>> {
+    ) -> io::Result<SharedRing<T>> {
         let word = size_of::<AtomicU32>() as u64;
         let len = at.desc as usize + entries as usize * size_of::<T>();
         let is_inside = |at: u64| at.is_multiple_of(word) && at + word <= len as u64;
@@ -69,7 +69,7 @@ impl<T: Entry> Shared<T> {
         let memory: NonNull<u8> = NonNull::new(memory.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         // SAFETY: all of these offsets were just found to be inside of the mapping.
         let part = |offset: u64| unsafe { memory.add(offset as usize) };
-        Ok(Shared {
+        Ok(SharedRing {
             memory,
             len,
             producer: part(at.producer).cast(),
@@ -99,7 +99,7 @@ impl<T: Entry> Shared<T> {
     }
 }
 
-impl<T> Drop for Shared<T> {
+impl<T> Drop for SharedRing<T> {
     fn drop(&mut self) {
         // SAFETY: maps exactly what `map` mapped; no reference outlives the ring.
         let _ = unsafe { munmap(self.memory.as_ptr().cast(), self.len) };
@@ -108,14 +108,14 @@ impl<T> Drop for Shared<T> {
 
 /// A ring that the kernel consumes: fill, or transmit.
 pub struct ToKernel<T> {
-    shared: Shared<T>,
+    shared: SharedRing<T>,
     /// Our index: what lies before it and was published is the kernel's.
     produced: u32,
     /// The kernel's index when it was last looked at.
     consumed: u32,
 }
 
-impl<T: Entry> ToKernel<T> {
+impl<T: RingEntry> ToKernel<T> {
     /// Maps one of `entries` entries.
     ///
     /// # Safety
@@ -131,7 +131,7 @@ impl<T: Entry> ToKernel<T> {
         entries: u32,
     ) -> io::Result<ToKernel<T>> {
         // SAFETY: promised by the caller.
-        let shared = unsafe { Shared::map(socket, page_offset, at, entries) }?;
+        let shared = unsafe { SharedRing::map(socket, page_offset, at, entries) }?;
         Ok(ToKernel { shared, produced: 0, consumed: 0 })
     }
 
@@ -178,7 +178,7 @@ pub struct Room<'a, T> {
     left: u32,
 }
 
-impl<T: Entry> Room<'_, T> {
+impl<T: RingEntry> Room<'_, T> {
     /// How many entries there is room for.
     #[inline]
     pub fn left(&self) -> u32 {
@@ -232,14 +232,14 @@ impl<T: Entry> Room<'_, T> {
 
 /// A ring that the kernel produces: receive, or completion.
 pub struct FromKernel<T> {
-    shared: Shared<T>,
+    shared: SharedRing<T>,
     /// Our index: what lies before it and was released is the kernel's.
     consumed: u32,
     /// The kernel's index when it was last looked at.
     produced: u32,
 }
 
-impl<T: Entry> FromKernel<T> {
+impl<T: RingEntry> FromKernel<T> {
     /// Maps one of `entries` entries.
     ///
     /// # Safety
@@ -255,7 +255,7 @@ impl<T: Entry> FromKernel<T> {
         entries: u32,
     ) -> io::Result<FromKernel<T>> {
         // SAFETY: promised by the caller.
-        let shared = unsafe { Shared::map(socket, page_offset, at, entries) }?;
+        let shared = unsafe { SharedRing::map(socket, page_offset, at, entries) }?;
         Ok(FromKernel { shared, consumed: 0, produced: 0 })
     }
 
@@ -290,7 +290,7 @@ impl<T> Taken<'_, T> {
 }
 
 /// Takes one entry after the other; the kernel has their places back when they are released.
-impl<T: Entry> Iterator for Taken<'_, T> {
+impl<T: RingEntry> Iterator for Taken<'_, T> {
     type Item = T;
 
     #[inline]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use niclab_nic::memory::{Desc, Region};
-use niclab_port::guest::{GuestLane, Listener, Shape};
+use niclab_port::guest::{ExternalQueueSize, GuestLane, Listener};
 use niclab_port::lane::Lane;
 use niclab_port::stock::{Stock, count, stocks};
 use niclab_port::wire::Burst;
@@ -15,7 +15,7 @@ use tempfile::{TempDir, tempdir};
 use crate::peer::{Peer, has_message, knock};
 
 /// Few, so that rings wrap and slots run out.
-pub const SMALL: Shape = Shape::new(64, 96).unwrap();
+pub const SMALL: ExternalQueueSize = ExternalQueueSize::new(64, 96).unwrap();
 
 /// Frames of its memory.
 pub const FRAMES: usize = 512;
@@ -29,7 +29,7 @@ pub struct Card {
 }
 
 impl Card {
-    pub fn new(shape: Shape) -> Card {
+    pub fn new(shape: ExternalQueueSize) -> Card {
         let directory = tempdir().unwrap();
         let listener = Listener::bind(&directory.path().join("queue"), shape).unwrap();
         let stocks = stocks(1, FRAMES, 1_514).unwrap();

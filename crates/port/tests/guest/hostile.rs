@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use niclab_nic::memory::Desc;
-use niclab_port::guest::{GuestLane, Refused, Shape};
+use niclab_port::guest::{ExternalQueueRefusals, ExternalQueueSize, GuestLane};
 use niclab_port::lane::Lane;
 use niclab_port::wire::Burst;
 use rustix::fs::{FallocateFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate};
@@ -77,7 +77,7 @@ fn what_a_guest_may_not_ask_for_is_left_undone_and_counted() {
     // Two slots are lent, one of them twice, and from within.
     peer.put(fill, &[[0], [2_048], [2_048 + 77], [end], [u64::MAX], [1 << 40]]);
     card.send(&mut lane, (0..4).map(|_| &[1_u8; 60][..]));
-    assert_eq!(refusals.seen(), Refused { addresses: 3, lent: 1, lens: 0 });
+    assert_eq!(refusals.seen(), ExternalQueueRefusals { addresses: 3, lent: 1, lens: 0 });
     assert_eq!(peer.received().iter().map(|(slot, _)| *slot).collect::<Vec<_>>(), [0, 1]);
     assert_eq!((lane.counters().tx_frames, lane.counters().tx_dropped), (2, 2));
     // Slot 5 is lent and waits; 6 is sent twice at once.
@@ -97,7 +97,7 @@ fn what_a_guest_may_not_ask_for_is_left_undone_and_counted() {
     peer.put(transmit, &[&good[..], &not_its_own, &no_frames].concat());
     let lens: Vec<usize> = card.receive(&mut lane).iter().map(Vec::len).collect();
     assert_eq!(lens, [60, 48, 14, 1_536]);
-    assert_eq!(refusals.seen(), Refused { addresses: 5, lent: 3, lens: 6 });
+    assert_eq!(refusals.seen(), ExternalQueueRefusals { addresses: 5, lent: 3, lens: 6 });
     let back = peer.take::<1>(peer.layout.completion);
     let slots = [6_u64, 7, 8, 95, 10, 11, 12, 13, 14, 15];
     assert_eq!(back, slots.map(|slot| [slot * 2_048]), "and each comes back once");
@@ -187,7 +187,7 @@ fn an_index_that_cannot_be_ends_the_guest_which_is_told_why() {
 
 #[test]
 fn a_call_looks_at_a_burst_of_entries_whatever_they_are() {
-    let shape = Shape::new(1_024, 96).unwrap();
+    let shape = ExternalQueueSize::new(1_024, 96).unwrap();
     let mut card = Card::new(shape);
     let (mut lane, peer) = card.peer();
     let nonsense: Vec<[u64; 1]> = (0..1_024).map(|at| [u64::MAX - at]).collect();
@@ -200,7 +200,7 @@ fn a_call_looks_at_a_burst_of_entries_whatever_they_are() {
         let looked = [peer.layout.fill, peer.layout.transmit].map(|ring| peer.index(ring.consumer));
         assert_eq!(looked, [64 * calls; 2]);
     }
-    let refused = Refused { addresses: 2_048, lent: 0, lens: 0 };
+    let refused = ExternalQueueRefusals { addresses: 2_048, lent: 0, lens: 0 };
     assert_eq!(lane.refusals().seen(), refused);
     assert_eq!((lane.counters().tx_dropped, lane.counters().rx_frames), (1_024, 0));
     assert_eq!(turn(&mut card, &mut lane), None);

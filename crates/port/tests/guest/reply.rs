@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use niclab_nic::rule::session::Session;
 use niclab_nic::{Nic, NicConfig};
-use niclab_port::guest::{Refused, Shape};
+use niclab_port::guest::{ExternalQueueRefusals, ExternalQueueSize};
 use niclab_port::lane::{Lane, LaneCounters};
 use niclab_port::wire::Burst;
 
@@ -73,7 +73,7 @@ impl Running {
 
 #[test]
 fn frames_of_all_lengths_go_to_a_program_in_c_and_come_back() {
-    for shape in [SMALL, Shape::default()] {
+    for shape in [SMALL, ExternalQueueSize::default()] {
         let mut card = Card::new(shape);
         let name = "frames_of_all_lengths_go_to_a_program_in_c_and_come_back";
         let Some(reply) = Reply::new(name, card.directory.path()) else { return };
@@ -101,7 +101,10 @@ fn frames_of_all_lengths_go_to_a_program_in_c_and_come_back() {
             tx_bytes: sum,
             ..LaneCounters::default()
         };
-        assert_eq!((lane.counters(), lane.refusals().seen()), (both, Refused::default()));
+        assert_eq!(
+            (lane.counters(), lane.refusals().seen()),
+            (both, ExternalQueueRefusals::default())
+        );
         card.end([lane]);
         assert_eq!(running.end(), (Some(0), format!("{frames} frames\n")));
     }
