@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use niclab_load::requests::{
-    KeyLength, Keys, Order, Pace, Protocol, Requested, Requests, Values, fill, run,
+    KeyLength, KeySelection, Order, Pace, Protocol, Requested, Requests, Values, fill, run,
 };
 use niclab_pairing::alternate;
 use niclab_peer::Answer;
@@ -76,7 +76,7 @@ impl Application {
         Requests {
             protocol,
             get_ratio,
-            keys: Keys { count, order: Order::Uniform, length },
+            keys: KeySelection { count, order: Order::Uniform, length },
             values: Values::Fixed(value_len),
             path: "/".to_owned(),
             connections,

@@ -13,7 +13,7 @@ use std::time::Duration;
 use niclab_apps::kvs::store::Spread;
 use niclab_apps::kvs::transport::{self, Options, ServerError, Udp};
 use niclab_load::requests::{
-    KeyLength, Keys, Order, Pace, Protocol, Requested, Requests, Values, fill, run,
+    KeyLength, KeySelection, Order, Pace, Protocol, Requested, Requests, Values, fill, run,
 };
 use niclab_pairing::{alternate, in_turn, pin};
 use niclab_peer::Answer;
@@ -54,7 +54,7 @@ impl Way {
         Requests {
             protocol,
             get_ratio: 0.9,
-            keys: Keys { count: 100_000, order: Order::Uniform, length },
+            keys: KeySelection { count: 100_000, order: Order::Uniform, length },
             values: Values::Fixed(64),
             path: "/".to_owned(),
             connections: 64,

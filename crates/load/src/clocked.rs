@@ -88,9 +88,9 @@ const FRAME_NS: u64 = 500;
 ///
 /// All times are nanoseconds since the trial began, which all queues of a trial count from the same
 /// moment on.
-pub struct Clocked(Ends);
+pub struct Clocked(AnyWire);
 
-enum Ends {
+enum AnyWire {
     Smallest(Box<Wire<SmallestTape>>),
     V4(Box<Wire<FlowTape<12>>>),
     V6(Box<Wire<FlowTape<36>>>),
@@ -101,10 +101,10 @@ enum Ends {
 macro_rules! with {
     ($ends:expr, $wire:ident => $what:expr) => {
         match $ends {
-            Ends::Smallest($wire) => $what,
-            Ends::V4($wire) => $what,
-            Ends::V6($wire) => $what,
-            Ends::Trace($wire) => $what,
+            AnyWire::Smallest($wire) => $what,
+            AnyWire::V4($wire) => $what,
+            AnyWire::V6($wire) => $what,
+            AnyWire::Trace($wire) => $what,
         }
     };
 }
@@ -119,7 +119,7 @@ impl Clocked {
         check(load, size_max)?;
         if let Some(path) = &load.trace {
             let tape = TraceTape::open(path, size_max)?;
-            return Ok(Clocked(Ends::Trace(Box::new(Wire::new(load, depth, 1.0, tape)))));
+            return Ok(Clocked(AnyWire::Trace(Box::new(Wire::new(load, depth, 1.0, tape)))));
         }
         let set = FlowSet::new(&load.flows)?;
         let picks = Picks::Drawn(set.picker(load.seed));
@@ -176,15 +176,15 @@ impl Clocked {
         Ok(Clocked(match load.flows.version {
             IpVersion::V4 if SmallestTape::fits(load) => {
                 let tape = SmallestTape::new(set, picks)?;
-                Ends::Smallest(Box::new(Wire::new(load, depth, share, tape)))
+                AnyWire::Smallest(Box::new(Wire::new(load, depth, share, tape)))
             }
             IpVersion::V4 => {
                 let tape = FlowTape::new(load, set, picks)?;
-                Ends::V4(Box::new(Wire::new(load, depth, share, tape)))
+                AnyWire::V4(Box::new(Wire::new(load, depth, share, tape)))
             }
             IpVersion::V6 => {
                 let tape = FlowTape::new(load, set, picks)?;
-                Ends::V6(Box::new(Wire::new(load, depth, share, tape)))
+                AnyWire::V6(Box::new(Wire::new(load, depth, share, tape)))
             }
         }))
     }
@@ -220,7 +220,7 @@ impl Clocked {
         with!(&self.0, wire => wire.counted.to_ns)
     }
 
-    fn into_part(self) -> Part {
+    fn into_part(self) -> WireCounts {
         with!(self.0, wire => wire.into_part())
     }
 }
@@ -229,7 +229,7 @@ impl Clocked {
 /// the caller to add.
 pub fn observe(wires: Vec<Clocked>) -> Observation {
     let parts = wires.into_iter().map(Clocked::into_part);
-    parts.reduce(Part::merge).map(Part::observation).unwrap_or_default()
+    parts.reduce(WireCounts::merge).map(WireCounts::observation).unwrap_or_default()
 }
 
 struct Wire<T> {
@@ -329,7 +329,7 @@ impl<T: Tape> Wire<T> {
         }
     }
 
-    fn into_part(mut self) -> Part {
+    fn into_part(mut self) -> WireCounts {
         let covered_ns = covered_ns(self.depth, self.filled_ns, &self.slices);
         mark_disturbed(&mut self.slices, self.counted, self.stalls.kept(), covered_ns);
         self.sink.flush();
@@ -337,7 +337,7 @@ impl<T: Tape> Wire<T> {
         let offered = self.generator.map(|generator| (generator.counters, generator.missed_all));
         let (sent, missed) = offered.unwrap_or_default();
         let sent = QueueCounters { rx_missed: missed, ..sent };
-        Part {
+        WireCounts {
             duration_ns: self.counted.to_ns - self.counted.from_ns,
             total: self.total,
             sent: vec![sent],
@@ -354,7 +354,7 @@ impl<T: Tape> Wire<T> {
 }
 
 /// What one wire saw, or several.
-struct Part {
+struct WireCounts {
     duration_ns: u64,
     total: Tally,
     /// Counters of the whole trial, by queue; the sinks of all but the first.
@@ -369,8 +369,8 @@ struct Part {
     idle_ns: u64,
 }
 
-impl Part {
-    fn merge(mut self, other: Part) -> Part {
+impl WireCounts {
+    fn merge(mut self, other: WireCounts) -> WireCounts {
         self.total.offered += other.total.offered;
         self.total.missed += other.total.missed;
         self.total.offered_bytes += other.total.offered_bytes;

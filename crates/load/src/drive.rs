@@ -90,21 +90,22 @@ pub fn drive(
     check(load, size_max)?;
     if let Some(path) = &load.trace {
         let tape = TraceTape::open(path, size_max)?;
-        return Ok(Trial::new(load, depth, tape).run(outlet, inlet, window));
+        return Ok(RunningTrial::new(load, depth, tape).run(outlet, inlet, window));
     }
     let set = FlowSet::new(&load.flows)?;
     let picks = Picks::Drawn(set.picker(load.seed));
     Ok(match load.flows.version {
         IpVersion::V4 if SmallestTape::fits(load) => {
-            Trial::new(load, depth, SmallestTape::new(&set, picks)?).run(outlet, inlet, window)
+            RunningTrial::new(load, depth, SmallestTape::new(&set, picks)?)
+                .run(outlet, inlet, window)
         }
         IpVersion::V4 => {
             let tape = FlowTape::<12>::new(load, &set, picks)?;
-            Trial::new(load, depth, tape).run(outlet, inlet, window)
+            RunningTrial::new(load, depth, tape).run(outlet, inlet, window)
         }
         IpVersion::V6 => {
             let tape = FlowTape::<36>::new(load, &set, picks)?;
-            Trial::new(load, depth, tape).run(outlet, inlet, window)
+            RunningTrial::new(load, depth, tape).run(outlet, inlet, window)
         }
     })
 }
@@ -132,7 +133,7 @@ pub(crate) fn check(load: &Load, size_max: u16) -> Result<(), LoadError> {
 }
 
 /// A trial under way. Times are nanoseconds from its start.
-struct Trial<T> {
+struct RunningTrial<T> {
     counted: Counted,
     generator: Generator<T>,
     sink: Sink,
@@ -145,11 +146,11 @@ struct Trial<T> {
     resolution_ns: u64,
 }
 
-impl<T: Tape> Trial<T> {
-    fn new(load: &Load, depth: u32, tape: T) -> Trial<T> {
+impl<T: Tape> RunningTrial<T> {
+    fn new(load: &Load, depth: u32, tape: T) -> RunningTrial<T> {
         let counted = Counted { from_ns: load.warmup_ns, to_ns: load.warmup_ns + load.duration_ns };
         let slice = |i| Slice { start_ns: i * SLICE_NS, ..Slice::default() };
-        Trial {
+        RunningTrial {
             counted,
             sink: Sink::new(tape.flows(), tape.has_checksums(), counted),
             generator: Generator::new(load, tape, counted, depth),

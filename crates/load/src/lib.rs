@@ -21,7 +21,8 @@ mod tape;
 pub use drive::{LoadError, drive};
 pub use histogram::Latency;
 pub use observation::{
-    Answer, Control, Honesty, Observation, PortCounters, QueueCounters, Respread, Slice, Stalls,
+    Control, Honesty, Observation, PortCounters, QueueCounters, QueueReaction, Respread, Slice,
+    Stalls,
 };
 pub use sink::FLOWS_PROBED_MAX;
 pub use spec::{Arrivals, Load, Rate};

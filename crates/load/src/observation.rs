@@ -100,7 +100,7 @@ pub struct Respread {
     /// Frames that were dropped while they waited for those of their flow that came before.
     pub held_drops: u64,
     /// What the device changed by itself.
-    pub answers: Vec<Answer>,
+    pub answers: Vec<QueueReaction>,
     /// Length of the stretches that cores were looked at for, nanoseconds.
     pub stretch_ns: u64,
     /// By core: processor time in each of them, nanoseconds.
@@ -111,7 +111,7 @@ pub struct Respread {
 
 /// One thing that a device did about a queue that filled, or about a core that was not needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Answer {
+pub struct QueueReaction {
     /// When.
     pub at_ns: u64,
     /// Entries of its table that name another queue from then on; `None` where it took another key.

@@ -74,7 +74,7 @@ struct Order {
 
 /// Where a frame stands among those of its flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum SequencePosition {
     InOrder,
     Late,
     Again,
@@ -83,18 +83,18 @@ enum Place {
 impl Order {
     /// Notes a frame. Later than 32 frames behind the newest a second copy counts as late.
     #[inline]
-    fn note(&mut self, sequence: u32) -> Place {
+    fn note(&mut self, sequence: u32) -> SequencePosition {
         let ahead = sequence.wrapping_sub(self.next) as i32;
         if ahead >= 0 {
             let shift = ahead as u32 + 1;
             self.seen = self.seen.checked_shl(shift).unwrap_or(0) | 1;
             self.next = sequence.wrapping_add(1);
-            return Place::InOrder;
+            return SequencePosition::InOrder;
         }
         let bit = 1u32.checked_shl(!ahead as u32).unwrap_or(0);
         let again = self.seen & bit != 0;
         self.seen |= bit;
-        if again { Place::Again } else { Place::Late }
+        if again { SequencePosition::Again } else { SequencePosition::Late }
     }
 }
 
@@ -132,7 +132,7 @@ impl Sink {
             match Stamp::of_frame(frame).filter(|s| (s.flow as usize) < self.orders.len()) {
                 Some(stamp) => {
                     let bytes = frame.len() as u64 + u64::from(FCS_LEN);
-                    arrivals[ours] = Arrival { stamp, bytes, place: Place::InOrder };
+                    arrivals[ours] = Arrival { stamp, bytes, place: SequencePosition::InOrder };
                     ours += 1;
                     self.count(frame, bytes, stamp.planned_ns);
                 }
@@ -165,7 +165,7 @@ impl Sink {
         if !self.counted.holds(stamp.planned_ns) {
             return;
         }
-        if *place == Place::Again {
+        if *place == SequencePosition::Again {
             self.duplicated += 1;
             return;
         }
@@ -174,7 +174,7 @@ impl Sink {
         if let Some(latest) = self.latest.get_mut(stamp.flow as usize) {
             *latest = (stamp.planned_ns + 1).max(*latest);
         }
-        self.reordered += u64::from(*place == Place::Late);
+        self.reordered += u64::from(*place == SequencePosition::Late);
         let latency_ns = now_ns.saturating_sub(stamp.planned_ns);
         let service_ns = latency_ns.saturating_sub(stamp.late_ns);
         if (latency_ns, service_ns) != self.last.0 {
@@ -225,13 +225,13 @@ struct Arrival {
     stamp: Stamp,
     /// With FCS.
     bytes: u64,
-    place: Place,
+    place: SequencePosition,
 }
 
 impl Default for Arrival {
     fn default() -> Arrival {
         let stamp = Stamp { flow: 0, sequence: 0, planned_ns: 0, late_ns: 0 };
-        Arrival { stamp, bytes: 0, place: Place::InOrder }
+        Arrival { stamp, bytes: 0, place: SequencePosition::InOrder }
     }
 }
 
@@ -306,14 +306,14 @@ mod tests {
         assert_eq!((sink.checked, sink.damaged, sink.foreign), (10, 10, 1));
     }
 
-    fn places(sequences: &[u32]) -> Vec<Place> {
+    fn places(sequences: &[u32]) -> Vec<SequencePosition> {
         let mut order = Order::default();
         sequences.iter().map(|&s| order.note(s)).collect()
     }
 
     #[test]
     fn order_late_and_again_are_told_apart() {
-        use Place::{Again, InOrder, Late};
+        use SequencePosition::{Again, InOrder, Late};
         assert_eq!(places(&[0, 1, 2]), [InOrder; 3]);
         assert_eq!(places(&[0, 2, 1, 1, 2, 3]), [InOrder, InOrder, Late, Again, Again, InOrder]);
         assert_eq!(places(&[40, 8, 9, 9, 40]), [InOrder, Late, Late, Again, Again]);

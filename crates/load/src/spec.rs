@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 ///
 /// Written down, a load with a trace has no `flows` and `sizes`: what was never sent is not told.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(into = "Written", try_from = "Written")]
+#[serde(into = "WrittenLoad", try_from = "WrittenLoad")]
 pub struct Load {
     /// Who talks to whom; a trace brings its own.
     pub flows: FlowSpec,
@@ -33,7 +33,7 @@ pub struct Load {
 /// A [`Load`] as it is written down.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct WrittenLoad {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     flows: Option<FlowSpec>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -47,10 +47,10 @@ struct Written {
     trace: Option<PathBuf>,
 }
 
-impl From<Load> for Written {
-    fn from(load: Load) -> Written {
+impl From<Load> for WrittenLoad {
+    fn from(load: Load) -> WrittenLoad {
         let is_generated = load.trace.is_none();
-        Written {
+        WrittenLoad {
             flows: is_generated.then_some(load.flows),
             sizes: is_generated.then_some(load.sizes),
             rate: load.rate,
@@ -63,10 +63,10 @@ impl From<Load> for Written {
     }
 }
 
-impl TryFrom<Written> for Load {
+impl TryFrom<WrittenLoad> for Load {
     type Error = &'static str;
 
-    fn try_from(written: Written) -> Result<Load, &'static str> {
+    fn try_from(written: WrittenLoad) -> Result<Load, &'static str> {
         let has_trace = written.trace.is_some();
         Ok(Load {
             flows: written.flows.or_else(|| has_trace.then(FlowSpec::default)).ok_or(NO_FRAMES)?,

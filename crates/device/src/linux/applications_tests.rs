@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::time::Instant;
 
-use niclab_load::requests::{KeyLength, Keys, Order, Protocol, Values};
+use niclab_load::requests::{KeyLength, KeySelection, Order, Protocol, Values};
 
 use super::*;
 use crate::face::{Family, Testbed};
@@ -14,7 +14,7 @@ fn application(protocol: Protocol, client: Host) -> Application {
     let requests = Requests {
         protocol,
         get_ratio: 0.5,
-        keys: Keys { count: 100, order: Order::Uniform, length: KeyLength::Fixed(16) },
+        keys: KeySelection { count: 100, order: Order::Uniform, length: KeyLength::Fixed(16) },
         values: Values::Fixed(64),
         path: "/".to_owned(),
         connections: 5,

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use niclab_load::requests::{KeyLength, Keys, Order, Pace, Values};
+use niclab_load::requests::{KeyLength, KeySelection, Order, Pace, Values};
 
 use super::*;
 use crate::cores::Cores;
@@ -19,7 +19,7 @@ fn requests(protocol: Protocol, connections: u16) -> Requests {
     Requests {
         protocol,
         get_ratio: 0.0,
-        keys: Keys { count: 100, order: Order::Uniform, length: KeyLength::Fixed(16) },
+        keys: KeySelection { count: 100, order: Order::Uniform, length: KeyLength::Fixed(16) },
         values: Values::Fixed(64),
         path: "/".to_owned(),
         connections,

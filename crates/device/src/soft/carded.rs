@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use niclab_card::{Balance, Card, CardConfig, Counters, Opens, PortError, Receive};
 use niclab_load::clock::Clock;
 use niclab_load::lane::{BURST, Inlet, Outlet, Window};
-use niclab_load::{Answer, Latency, Load, Observation, Respread, drive};
+use niclab_load::{Latency, Load, Observation, QueueReaction, Respread, drive};
 use niclab_nic::limits::INDIRECTION_LEN;
 use niclab_nic::memory::{Desc, Region};
 use niclab_nic::rss::{HashFunction, HashTypes, Rss, evenly};
@@ -320,7 +320,7 @@ impl Beside {
             self.asked_ns = Some(now_ns);
             let moved_entries = balanced.moved_entries.map(|count| count as u64);
             let at_ns = now_ns.saturating_sub(opened_ns);
-            self.seen.answers.push(Answer { at_ns, moved_entries });
+            self.seen.answers.push(QueueReaction { at_ns, moved_entries });
         }
     }
 

@@ -9,7 +9,7 @@ use niclab_packet::echo::{MessageHeader, MessageKind, Stamp};
 use super::datagrams::Datagrams;
 use super::stamping::StampedDatagrams;
 use super::stream::Stream;
-use super::tally::Tally;
+use super::tally::EchoTally;
 use super::{
     Echo, EchoError, Echoed, PATIENCE_NS, Pace, Passages, SILENCE_NS, Transport, check_by_socket,
     core_now, now_ns,
@@ -44,7 +44,7 @@ pub fn run(
     if let Some(passages) = &mut passages {
         passages.client = wire.address();
     }
-    let tally = Tally::new(echo.pace != Pace::Closed);
+    let tally = EchoTally::new(echo.pace != Pace::Closed);
     let mut client = Client { echo, wire, run, stop, tally, passages, heard_ns: 0 };
     let start_ns = now_ns();
     client.heard_ns = start_ns;
@@ -140,7 +140,7 @@ struct Client<'a> {
     wire: Wire,
     run: u32,
     stop: &'a AtomicBool,
-    tally: Tally,
+    tally: EchoTally,
     passages: Option<&'a mut Passages>,
     /// When an answer was there last.
     heard_ns: u64,

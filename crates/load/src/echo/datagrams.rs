@@ -16,11 +16,11 @@ pub struct Datagrams {
     waiter: Waiter,
     /// It sleeps in the call that receives.
     sleeps: bool,
-    path: Path,
+    path: DatagramPath,
 }
 
 /// How messages come to the kernel and from it.
-enum Path {
+enum DatagramPath {
     Calls { out: Box<Outgoing>, back: Box<Incoming> },
     Ring(Box<DatagramRing>),
 }
@@ -40,8 +40,10 @@ impl Datagrams {
         // One byte more shows a message that is too long.
         let back = Incoming::new(batch, size + 1);
         let path = match echo.receive {
-            Receive::IoUring => Path::Ring(Box::new(DatagramRing::new(&socket, back, out)?)),
-            _ => Path::Calls { out: Box::new(out), back: Box::new(back) },
+            Receive::IoUring => {
+                DatagramPath::Ring(Box::new(DatagramRing::new(&socket, back, out)?))
+            }
+            _ => DatagramPath::Calls { out: Box::new(out), back: Box::new(back) },
         };
         Ok(Datagrams { socket, waiter, sleeps, path })
     }
@@ -54,8 +56,8 @@ impl Datagrams {
     /// Writes the next batch: messages of the run `run`, numbered from `first` on.
     pub fn write(&mut self, run: u32, first: u32) {
         let out = match &mut self.path {
-            Path::Calls { out, .. } => out,
-            Path::Ring(ring) => ring.outgoing(),
+            DatagramPath::Calls { out, .. } => out,
+            DatagramPath::Ring(ring) => ring.outgoing(),
         };
         for at in 0..out.count() {
             let message = out.message(at);
@@ -68,8 +70,8 @@ impl Datagrams {
     /// Sends the batch that was written.
     pub fn send(&mut self) -> io::Result<()> {
         let out = match &mut self.path {
-            Path::Calls { out, .. } => out,
-            Path::Ring(ring) => return ring.send(),
+            DatagramPath::Calls { out, .. } => out,
+            DatagramPath::Ring(ring) => return ring.send(),
         };
         let (count, mut sent) = (out.count(), 0);
         while sent < count {
@@ -88,8 +90,8 @@ impl Datagrams {
     /// `until_ns` at most; how many there were.
     pub fn receive(&mut self, until_ns: u64, each: &mut dyn FnMut(&mut [u8])) -> io::Result<usize> {
         let back = match &mut self.path {
-            Path::Calls { back, .. } => back,
-            Path::Ring(ring) => {
+            DatagramPath::Calls { back, .. } => back,
+            DatagramPath::Ring(ring) => {
                 let count = ring.receive(until_ns)?;
                 for place in 0..count {
                     let at = ring.came()[place];

@@ -72,7 +72,7 @@ pub struct Logged {
 }
 
 #[derive(Debug, Default)]
-struct Counters {
+struct ServerCounters {
     received: AtomicU64,
     answered: AtomicU64,
     foreign: AtomicU64,
@@ -87,7 +87,7 @@ pub struct Server {
     tcp: Option<TcpListener>,
     address: SocketAddr,
     serve: Serve,
-    counters: Counters,
+    counters: ServerCounters,
     /// It stamps messages, and keeps what has no room in them.
     stamps: AtomicBool,
     /// The kernel stamps them for the socket.

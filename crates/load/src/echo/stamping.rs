@@ -72,7 +72,7 @@ pub struct Came {
 }
 
 /// What the kernel hands over: a datagram that came, or what became of one that was sent.
-struct Seen {
+struct KernelReport {
     len: usize,
     from: Option<SocketAddr>,
     realtime_ns: Option<i64>,
@@ -147,7 +147,7 @@ impl Stamped {
     }
 
     /// One datagram of the socket or of its error queue.
-    fn look(&mut self, bytes: &mut [u8], flags: MsgFlags) -> io::Result<Seen> {
+    fn look(&mut self, bytes: &mut [u8], flags: MsgFlags) -> io::Result<KernelReport> {
         let mut vectors = [IoSliceMut::new(bytes)];
         let fd = self.socket.as_raw_fd();
         let got =
@@ -172,7 +172,7 @@ impl Stamped {
             let v4 = from.as_sockaddr_in().map(|v4| SocketAddr::V4(SocketAddrV4::from(*v4)));
             v4.or(from.as_sockaddr_in6().map(|v6| SocketAddr::V6(SocketAddrV6::from(*v6))))
         });
-        Ok(Seen { len: got.bytes, from, realtime_ns, number })
+        Ok(KernelReport { len: got.bytes, from, realtime_ns, number })
     }
 }
 

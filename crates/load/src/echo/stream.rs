@@ -113,11 +113,11 @@ pub struct Stream {
     stream: TcpStream,
     size: usize,
     batch: usize,
-    path: Path,
+    path: StreamPath,
 }
 
 /// How messages come to the kernel and from it.
-enum Path {
+enum StreamPath {
     Calls(Box<Calls>),
     Ring(Box<StreamRing>),
 }
@@ -138,12 +138,12 @@ impl Stream {
         socket::tell(&stream, echo.receive);
         let (size, batch) = (usize::from(echo.size), usize::from(echo.batch));
         let path = match echo.receive {
-            Receive::IoUring => Path::Ring(Box::new(StreamRing::new(&stream, usize::MAX)?)),
+            Receive::IoUring => StreamPath::Ring(Box::new(StreamRing::new(&stream, usize::MAX)?)),
             _ => {
                 stream.set_nonblocking(true).map_err(EchoError::of("O_NONBLOCK"))?;
                 let waiter = Waiter::new(echo.receive, &stream)?;
                 let (out, inflow) = (Vec::with_capacity(size * batch), Inflow::new());
-                Path::Calls(Box::new(Calls { waiter, out, sent: 0, inflow }))
+                StreamPath::Calls(Box::new(Calls { waiter, out, sent: 0, inflow }))
             }
         };
         Ok(Stream { stream, size, batch, path })
@@ -157,8 +157,8 @@ impl Stream {
     /// Writes the next batch: messages of the run `run`, numbered from `first` on.
     pub fn write(&mut self, run: u32, first: u32) {
         let out = match &mut self.path {
-            Path::Calls(calls) => calls.out(),
-            Path::Ring(ring) => ring.pending(),
+            StreamPath::Calls(calls) => calls.out(),
+            StreamPath::Ring(ring) => ring.pending(),
         };
         let start = out.len();
         out.resize(start + self.size * self.batch, 0);
@@ -172,8 +172,8 @@ impl Stream {
     /// all does through a ring.
     pub fn send(&mut self) -> io::Result<()> {
         match &mut self.path {
-            Path::Calls(calls) => calls.send(&mut self.stream),
-            Path::Ring(_) => Ok(()),
+            StreamPath::Calls(calls) => calls.send(&mut self.stream),
+            StreamPath::Ring(_) => Ok(()),
         }
     }
 
@@ -181,8 +181,8 @@ impl Stream {
     /// until `until_ns` at most; how many there were.
     pub fn receive(&mut self, until_ns: u64, each: &mut dyn FnMut(&mut [u8])) -> io::Result<usize> {
         match &mut self.path {
-            Path::Calls(calls) => calls.receive(&mut self.stream, until_ns, each),
-            Path::Ring(ring) => match ring.receive(until_ns)? {
+            StreamPath::Calls(calls) => calls.receive(&mut self.stream, until_ns, each),
+            StreamPath::Ring(ring) => match ring.receive(until_ns)? {
                 true => Ok(each_of(ring.messages()?.0, each)),
                 false => Ok(0),
             },

@@ -10,14 +10,14 @@ const _: () = assert!(KEPT >= 2 * super::BATCH_MAX as usize && KEPT.is_power_of_
 
 /// What is known of a message that was sent.
 #[derive(Clone, Copy, Debug, Default)]
-struct Entry {
+struct SentMessage {
     due_ns: u64,
     called_ns: u64,
-    state: State,
+    state: MessageState,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
+enum MessageState {
     #[default]
     Waiting,
     GivenUp,
@@ -26,8 +26,8 @@ enum State {
 
 /// Counts messages and answers.
 #[derive(Debug)]
-pub struct Tally {
-    entries: Vec<Entry>,
+pub struct EchoTally {
+    entries: Vec<SentMessage>,
     /// Number of the next message, from 0; the wire carries its low 32 bits.
     next: u64,
     /// Number of the first message that counts.
@@ -40,16 +40,16 @@ pub struct Tally {
     seen: Echoed,
 }
 
-impl Tally {
+impl EchoTally {
     /// Nothing was sent.
-    pub fn new(is_open: bool) -> Tally {
+    pub fn new(is_open: bool) -> EchoTally {
         let seen = Echoed {
             service: is_open.then(Latency::new),
             lateness: is_open.then(Latency::new),
             ..Echoed::default()
         };
-        Tally {
-            entries: vec![Entry::default(); KEPT],
+        EchoTally {
+            entries: vec![SentMessage::default(); KEPT],
             next: 0,
             measured: None,
             expected: 0,
@@ -80,10 +80,10 @@ impl Tally {
         for number in self.next..self.next + count {
             let entry = &mut self.entries[number as usize % KEPT];
             // The oldest one is forgotten: it stays lost.
-            if number >= KEPT as u64 && entry.state == State::Waiting {
+            if number >= KEPT as u64 && entry.state == MessageState::Waiting {
                 self.waiting = self.waiting.saturating_sub(1);
             }
-            *entry = Entry { due_ns, called_ns, state: State::Waiting };
+            *entry = SentMessage { due_ns, called_ns, state: MessageState::Waiting };
         }
         if self.counts(self.next) {
             self.seen.sent += count;
@@ -107,12 +107,12 @@ impl Tally {
         let counts = self.counts(number);
         let entry = &mut self.entries[number as usize % KEPT];
         match entry.state {
-            State::Answered => {
+            MessageState::Answered => {
                 self.seen.duplicated += u64::from(counts);
                 return;
             }
-            State::GivenUp => self.seen.late += u64::from(counts),
-            State::Waiting => {
+            MessageState::GivenUp => self.seen.late += u64::from(counts),
+            MessageState::Waiting => {
                 self.waiting = self.waiting.saturating_sub(1);
                 if counts {
                     self.seen.answered += 1;
@@ -123,7 +123,7 @@ impl Tally {
                 }
             }
         }
-        entry.state = State::Answered;
+        entry.state = MessageState::Answered;
         self.seen.reordered += u64::from(counts && number < self.expected);
         self.expected = self.expected.max(number + 1);
     }
@@ -148,8 +148,8 @@ impl Tally {
         let had = self.waiting > 0;
         for number in (oldest..self.next).rev().filter(|_| had) {
             let entry = &mut self.entries[number as usize % KEPT];
-            if entry.state == State::Waiting {
-                entry.state = State::GivenUp;
+            if entry.state == MessageState::Waiting {
+                entry.state = MessageState::GivenUp;
                 self.waiting = self.waiting.saturating_sub(1);
             }
             if self.waiting == 0 {
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn every_message_is_somewhere() {
-        let mut tally = Tally::new(false);
+        let mut tally = EchoTally::new(false);
         tally.sent(1, 10, 10);
         tally.answered(0, 20);
         tally.measure();
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn an_open_loop_counts_from_when_a_message_was_due() {
-        let mut tally = Tally::new(true);
+        let mut tally = EchoTally::new(true);
         tally.measure();
         tally.sent(2, 100, 130);
         tally.answered(0, 150);
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn numbers_wrap_on_the_wire() {
-        let mut tally = Tally::new(false);
+        let mut tally = EchoTally::new(false);
         tally.next = u64::from(u32::MAX);
         tally.measure();
         tally.sent(2, 5, 5);
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn what_is_too_old_to_be_kept_stays_lost() {
-        let mut tally = Tally::new(true);
+        let mut tally = EchoTally::new(true);
         tally.measure();
         tally.sent(1, 1, 1);
         tally.sent(KEPT as u64, 2, 2);

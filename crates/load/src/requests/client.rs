@@ -18,7 +18,7 @@ use super::memcached::Text;
 use super::redis::Resp;
 use super::streams::Streams;
 use super::tally::Tally;
-use super::workload::{Asked, Source};
+use super::workload::{PlannedRequest, Source};
 use super::{
     PASSED_MAX, Pace, Passed, Protocol, Requested, Requests, RequestsError, SILENCE_NS,
     VALUE_LEN_MAX, Values,
@@ -53,7 +53,7 @@ pub trait Lines {
     /// Requests that there is room for.
     fn room(&self, at: usize) -> usize;
     /// Writes a request that was due at `due_ns`, or is when it is sent where that is 0.
-    fn ask(&mut self, at: usize, asked: Asked, due_ns: u64);
+    fn ask(&mut self, at: usize, asked: PlannedRequest, due_ns: u64);
     /// Sends what was written.
     fn send(&mut self, at: usize, tally: &mut Tally) -> Result<(), Gone>;
     /// Takes the answers that are there; where `is_end`, up to the end that the other side made.

@@ -13,10 +13,10 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 
 use super::client::{Gone, Lines};
 use super::dialect::Dialect;
-use super::memcached::{Reading, Text};
-use super::parts::{Part, Parts};
+use super::memcached::{MemcachedProgress, Text};
+use super::parts::{AnswerAssembly, DatagramRole};
 use super::tally::{Tally, Waiting};
-use super::workload::{Asked, Kind, Workload};
+use super::workload::{PlannedRequest, RequestKind, Workload};
 use super::{KEY_LEN_MAX, PATIENCE_NS, Requests, RequestsError, VALUE_LEN_UDP_MAX, connect};
 use crate::echo::{now_ns, socket};
 use crate::mmsg::{Incoming, Outgoing, Patience};
@@ -48,14 +48,14 @@ pub struct Datagrams {
     sent: VecDeque<(u64, usize, u16)>,
     given_up: VecDeque<(usize, u16, Waiting)>,
     /// Where answers of several datagrams are put together, and which of them are free.
-    parts: Vec<Parts>,
+    parts: Vec<AnswerAssembly>,
     free_parts: Vec<usize>,
 }
 
 struct Socket {
     socket: UdpSocket,
     /// By the low bits of a request's number.
-    entries: Vec<Entry>,
+    entries: Vec<NumberedRequest>,
     next: u16,
     waiting: usize,
     /// Numbers of the requests that no call has sent yet.
@@ -64,16 +64,16 @@ struct Socket {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Entry {
+struct NumberedRequest {
     number: u16,
-    state: State,
+    state: RequestState,
     request: Waiting,
     /// Where its datagrams are put together.
     parts: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
+enum RequestState {
     #[default]
     Free,
     Waiting,
@@ -81,7 +81,7 @@ enum State {
 }
 
 impl Socket {
-    fn entry(&mut self, number: u16) -> &mut Entry {
+    fn entry(&mut self, number: u16) -> &mut NumberedRequest {
         let mask = self.entries.len() - 1;
         &mut self.entries[usize::from(number) & mask]
     }
@@ -92,8 +92,9 @@ impl Socket {
             let number = self.next;
             self.next = number.wrapping_add(1);
             let entry = self.entry(number);
-            if entry.state != State::Waiting {
-                *entry = Entry { number, state: State::Waiting, request, parts: None };
+            if entry.state != RequestState::Waiting {
+                *entry =
+                    NumberedRequest { number, state: RequestState::Waiting, request, parts: None };
                 self.fresh.push_back(number);
                 self.waiting += 1;
                 return;
@@ -110,7 +111,7 @@ impl Datagrams {
         let (count, depth) = (usize::from(requests.connections), usize::from(requests.depth));
         let workload = Workload::new(requests);
         let longest = workload.value_len_max();
-        let entries = vec![Entry::default(); (4 * depth).next_power_of_two().max(16)];
+        let entries = vec![NumberedRequest::default(); (4 * depth).next_power_of_two().max(16)];
         let mut sockets = Vec::with_capacity(count);
         for at in 0..count {
             let socket = connect::datagrams(server, requests)?;
@@ -151,10 +152,10 @@ impl Datagrams {
         let field = |at: usize| u16::from_be_bytes([frame[at], frame[at + 1]]);
         let (number, part, count) = (field(0), field(2), field(4));
         let entry = self.sockets[at].entry(number);
-        if entry.number != number || entry.state == State::Free {
+        if entry.number != number || entry.state == RequestState::Free {
             return self.unknown(at, number, tally);
         }
-        if entry.state == State::Answered {
+        if entry.state == RequestState::Answered {
             tally.seen.duplicated += u64::from(tally.counts(&entry.request));
             return;
         }
@@ -164,22 +165,22 @@ impl Datagrams {
             let parts = *entry.parts.get_or_insert_with(|| {
                 let free = self.free_parts.pop();
                 free.unwrap_or_else(|| {
-                    self.parts.push(Parts::default());
+                    self.parts.push(AnswerAssembly::default());
                     self.parts.len() - 1
                 })
             });
             frames = count.into();
             match self.parts[parts].add(part, count, text) {
-                Part::Last => whole = self.parts[parts].whole(),
-                Part::More => return,
-                Part::Again => {
+                DatagramRole::Last => whole = self.parts[parts].whole(),
+                DatagramRole::More => return,
+                DatagramRole::Again => {
                     tally.seen.duplicated += u64::from(tally.counts(&request));
                     return;
                 }
-                Part::Foreign => return tally.seen.foreign += 1,
+                DatagramRole::Foreign => return tally.seen.foreign += 1,
             }
         }
-        let mut reading = Reading::default();
+        let mut reading = MemcachedProgress::default();
         let step = self.text.read(&mut reading, whole, &request.asked, &self.workload);
         let outcome = match step {
             Ok(step) if step.used == whole.len() => step.done,
@@ -188,7 +189,7 @@ impl Datagrams {
         // What is no whole answer is no answer: the request waits for one.
         let Some(outcome) = outcome else { return tally.seen.foreign += 1 };
         tally.answered(&request, outcome, whole.len() as u64 + frames * FRAME_LEN as u64, now_ns);
-        self.free(at, number, State::Answered);
+        self.free(at, number, RequestState::Answered);
     }
 
     /// An answer to something that does not wait: late, or of others.
@@ -201,7 +202,7 @@ impl Datagrams {
     }
 
     /// A request does not wait any more.
-    fn free(&mut self, at: usize, number: u16, state: State) {
+    fn free(&mut self, at: usize, number: u16, state: RequestState) {
         let entry = self.sockets[at].entry(number);
         entry.state = state;
         if let Some(parts) = entry.parts.take() {
@@ -259,9 +260,9 @@ impl Lines for Datagrams {
         self.depth - self.sockets[at].waiting
     }
 
-    fn ask(&mut self, at: usize, mut asked: Asked, due_ns: u64) {
+    fn ask(&mut self, at: usize, mut asked: PlannedRequest, due_ns: u64) {
         if self.workload.value(asked.key).len() > VALUE_LEN_UDP_MAX as usize {
-            asked.kind = Kind::Get;
+            asked.kind = RequestKind::Get;
         }
         self.sockets[at].add(Waiting { due_ns, asked, ..Waiting::default() });
         self.waiting += 1;
@@ -298,7 +299,7 @@ impl Lines for Datagrams {
     fn give_up(&mut self, now_ns: u64, freed: &mut Vec<usize>) {
         while let Some(&(sent_ns, at, number)) = self.sent.front() {
             let entry = *self.sockets[at].entry(number);
-            let waits = entry.number == number && entry.state == State::Waiting;
+            let waits = entry.number == number && entry.state == RequestState::Waiting;
             // A number may have been given again, to a request that was sent since.
             let is_it = waits && entry.request.called_ns == sent_ns;
             if is_it && now_ns < sent_ns + PATIENCE_NS {
@@ -306,7 +307,7 @@ impl Lines for Datagrams {
             }
             self.sent.pop_front();
             if is_it {
-                self.free(at, number, State::Free);
+                self.free(at, number, RequestState::Free);
                 if self.given_up.len() == GIVEN_UP_MAX {
                     self.given_up.pop_front();
                 }

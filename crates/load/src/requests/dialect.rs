@@ -2,7 +2,7 @@
 //! read piece by piece as they come.
 
 use super::tally::Outcome;
-use super::workload::{Asked, Workload};
+use super::workload::{PlannedRequest, Workload};
 
 /// Longest line of an answer, bytes: a key and some numbers, or an error.
 pub const LINE_MAX: usize = 2048;
@@ -15,7 +15,7 @@ pub trait Dialect {
     type Reading: Default;
 
     /// Writes a request behind what `out` has.
-    fn write(&mut self, asked: &Asked, workload: &Workload, out: &mut Vec<u8>);
+    fn write(&mut self, asked: &PlannedRequest, workload: &Workload, out: &mut Vec<u8>);
 
     /// Reads from the start of `bytes` as much as it can of the answer to `asked`.
     ///
@@ -25,9 +25,9 @@ pub trait Dialect {
         &mut self,
         reading: &mut Self::Reading,
         bytes: &[u8],
-        asked: &Asked,
+        asked: &PlannedRequest,
         workload: &Workload,
-    ) -> Result<Step, String>;
+    ) -> Result<ReadProgress, String>;
 
     /// The server has closed the connection: the answer that this ends, where it does.
     fn end(&mut self, _reading: &mut Self::Reading) -> Option<Outcome> {
@@ -53,22 +53,22 @@ pub enum Renewal {
 
 /// How far reading came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct ReadProgress {
     /// Bytes that are not needed any more; what is behind them comes again with more.
     pub used: usize,
     /// The answer is whole.
     pub done: Option<Outcome>,
 }
 
-impl Step {
+impl ReadProgress {
     /// Nothing more can be read of these bytes.
-    pub fn more(used: usize) -> Step {
-        Step { used, done: None }
+    pub fn more(used: usize) -> ReadProgress {
+        ReadProgress { used, done: None }
     }
 
     /// The answer ends there.
-    pub fn done(used: usize, outcome: Outcome) -> Step {
-        Step { used, done: Some(outcome) }
+    pub fn done(used: usize, outcome: Outcome) -> ReadProgress {
+        ReadProgress { used, done: Some(outcome) }
     }
 }
 

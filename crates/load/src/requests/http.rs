@@ -7,9 +7,9 @@ use std::net::SocketAddr;
 
 use httparse::{ParserConfig, Response, Status};
 
-use super::dialect::{BODY_MAX, Dialect, LINE_MAX, Renewal, Step, line, number, odd};
+use super::dialect::{BODY_MAX, Dialect, LINE_MAX, ReadProgress, Renewal, line, number, odd};
 use super::tally::Outcome;
-use super::workload::{Asked, Workload, write_number};
+use super::workload::{PlannedRequest, Workload, write_number};
 use super::{Requests, Values};
 
 /// Longest head of an answer, bytes.
@@ -40,15 +40,15 @@ impl Pages {
 
 /// Where reading stands.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Reading {
-    place: Place,
+pub struct HttpProgress {
+    place: HttpPosition,
     is_error: bool,
     /// The server closes the connection behind this answer.
     closes: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Place {
+enum HttpPosition {
     #[default]
     Head,
     /// So many bytes of a body are to come.
@@ -64,10 +64,10 @@ enum Place {
 }
 
 impl Dialect for Pages {
-    type Reading = Reading;
+    type Reading = HttpProgress;
 
     #[inline]
-    fn write(&mut self, asked: &Asked, workload: &Workload, out: &mut Vec<u8>) {
+    fn write(&mut self, asked: &PlannedRequest, workload: &Workload, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.head);
         if self.has_body {
             let body = workload.value(asked.key);
@@ -80,34 +80,34 @@ impl Dialect for Pages {
     #[inline]
     fn read(
         &mut self,
-        reading: &mut Reading,
+        reading: &mut HttpProgress,
         bytes: &[u8],
-        _asked: &Asked,
+        _asked: &PlannedRequest,
         _workload: &Workload,
-    ) -> Result<Step, String> {
+    ) -> Result<ReadProgress, String> {
         let mut used = 0;
         loop {
             match reading.step(&bytes[used..])? {
-                None => return Ok(Step::more(used)),
+                None => return Ok(ReadProgress::more(used)),
                 Some(more) => used += more,
             }
-            if reading.place == Place::Body(0) {
-                reading.place = Place::Head;
-                return Ok(Step::done(used, reading.outcome()));
+            if reading.place == HttpPosition::Body(0) {
+                reading.place = HttpPosition::Head;
+                return Ok(ReadProgress::done(used, reading.outcome()));
             }
         }
     }
 
-    fn end(&mut self, reading: &mut Reading) -> Option<Outcome> {
-        (reading.place == Place::Close).then(|| reading.outcome())
+    fn end(&mut self, reading: &mut HttpProgress) -> Option<Outcome> {
+        (reading.place == HttpPosition::Close).then(|| reading.outcome())
     }
 
-    fn renewal(&self, reading: &Reading) -> Renewal {
+    fn renewal(&self, reading: &HttpProgress) -> Renewal {
         if reading.closes { Renewal::Said } else { Renewal::Closed }
     }
 }
 
-impl Reading {
+impl HttpProgress {
     fn outcome(&self) -> Outcome {
         if self.is_error { Outcome::Refused } else { Outcome::Done }
     }
@@ -117,37 +117,37 @@ impl Reading {
         let taken = |left: u64| left.min(bytes.len() as u64);
         match self.place {
             _ if bytes.is_empty() => Ok(None),
-            Place::Head => self.head(bytes),
-            Place::Body(left) => {
-                self.place = Place::Body(left - taken(left));
+            HttpPosition::Head => self.head(bytes),
+            HttpPosition::Body(left) => {
+                self.place = HttpPosition::Body(left - taken(left));
                 Ok(Some(taken(left) as usize))
             }
-            Place::Close => Ok(Some(bytes.len())),
-            Place::Size => match httparse::parse_chunk_size(bytes) {
+            HttpPosition::Close => Ok(Some(bytes.len())),
+            HttpPosition::Size => match httparse::parse_chunk_size(bytes) {
                 Ok(Status::Complete((used, 0))) => {
-                    self.place = Place::Trailer;
+                    self.place = HttpPosition::Trailer;
                     Ok(Some(used))
                 }
                 Ok(Status::Complete((used, size))) if size <= BODY_MAX => {
-                    self.place = Place::Chunk(size);
+                    self.place = HttpPosition::Chunk(size);
                     Ok(Some(used))
                 }
                 Ok(Status::Partial) if bytes.len() <= LINE_MAX => Ok(None),
                 _ => Err(odd(bytes)),
             },
-            Place::Chunk(0) => {
+            HttpPosition::Chunk(0) => {
                 let Some((end, used)) = line(bytes)? else { return Ok(None) };
-                self.place = Place::Size;
+                self.place = HttpPosition::Size;
                 if end.is_empty() { Ok(Some(used)) } else { Err(odd(bytes)) }
             }
-            Place::Chunk(left) => {
-                self.place = Place::Chunk(left - taken(left));
+            HttpPosition::Chunk(left) => {
+                self.place = HttpPosition::Chunk(left - taken(left));
                 Ok(Some(taken(left) as usize))
             }
-            Place::Trailer => {
+            HttpPosition::Trailer => {
                 let Some((field, used)) = line(bytes)? else { return Ok(None) };
                 if field.is_empty() {
-                    self.place = Place::Body(0);
+                    self.place = HttpPosition::Body(0);
                 }
                 Ok(Some(used))
             }
@@ -193,12 +193,12 @@ impl Reading {
             }
         }
         self.place = match len {
-            _ if status == 204 || status == 304 => Place::Body(0),
-            _ if is_chunked => Place::Size,
-            Some(len) if !is_coded => Place::Body(len),
-            _ => Place::Close,
+            _ if status == 204 || status == 304 => HttpPosition::Body(0),
+            _ if is_chunked => HttpPosition::Size,
+            Some(len) if !is_coded => HttpPosition::Body(len),
+            _ => HttpPosition::Close,
         };
-        self.closes |= self.place == Place::Close;
+        self.closes |= self.place == HttpPosition::Close;
         Ok(Some(used))
     }
 }

@@ -70,7 +70,7 @@ pub struct Requests {
     /// `values`.
     pub get_ratio: f64,
     /// Which keys.
-    pub keys: Keys,
+    pub keys: KeySelection,
     /// How long values are: that of a key is the same at all times and for all seeds.
     pub values: Values,
     /// Path and query of an HTTP request, from `/` on. It is a GET where `values` are
@@ -107,7 +107,7 @@ pub enum Protocol {
 
 /// Which keys are asked for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Keys {
+pub struct KeySelection {
     /// How many there are: 1 to [`KEYS_MAX`].
     pub count: u32,
     /// Which of them comes next.

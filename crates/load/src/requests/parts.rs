@@ -10,7 +10,7 @@ const _: () = assert!(PARTS_MAX as usize * 1392 > super::VALUE_LEN_MAX as usize 
 
 /// What has come of an answer. Its memory is used for one answer after another.
 #[derive(Debug, Default)]
-pub struct Parts {
+pub struct AnswerAssembly {
     /// Datagrams that it has.
     count: u16,
     /// Those that have come.
@@ -22,7 +22,7 @@ pub struct Parts {
 
 /// What a datagram is to an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum DatagramRole {
     /// All that was missing.
     Last,
     More,
@@ -32,13 +32,13 @@ pub enum Part {
     Foreign,
 }
 
-impl Parts {
+impl AnswerAssembly {
     /// Puts a datagram to its place.
-    pub fn add(&mut self, part: u16, count: u16, text: &[u8]) -> Part {
+    pub fn add(&mut self, part: u16, count: u16, text: &[u8]) -> DatagramRole {
         let is_first = self.came == 0;
         let fits = part < count && count <= PARTS_MAX && (is_first || count == self.count);
         if !fits || text.is_empty() || text.len() > PART_LEN_MAX {
-            return Part::Foreign;
+            return DatagramRole::Foreign;
         }
         if is_first {
             self.count = count;
@@ -51,12 +51,12 @@ impl Parts {
         }
         let part = usize::from(part);
         if self.lens[part] > 0 {
-            return Part::Again;
+            return DatagramRole::Again;
         }
         self.lens[part] = text.len();
         self.bytes[part * PART_LEN_MAX..][..text.len()].copy_from_slice(text);
         self.came += 1;
-        if self.came == self.count { Part::Last } else { Part::More }
+        if self.came == self.count { DatagramRole::Last } else { DatagramRole::More }
     }
 
     /// The text of all datagrams, of which all have come.
@@ -82,20 +82,20 @@ mod tests {
 
     #[test]
     fn parts_come_in_any_order() {
-        let mut parts = Parts::default();
+        let mut parts = AnswerAssembly::default();
         for _ in 0..2 {
-            assert_eq!(parts.add(2, 3, b"c"), Part::More);
-            assert_eq!(parts.add(0, 3, &[b'a'; 1400]), Part::More);
-            assert_eq!(parts.add(0, 3, &[b'a'; 1400]), Part::Again);
-            assert_eq!(parts.add(1, 4, b"x"), Part::Foreign);
-            assert_eq!(parts.add(3, 3, b"x"), Part::Foreign);
-            assert_eq!(parts.add(1, 3, &[b'x'; 1441]), Part::Foreign);
-            assert_eq!(parts.add(1, 3, b""), Part::Foreign);
-            assert_eq!(parts.add(1, 3, b"bb"), Part::Last);
+            assert_eq!(parts.add(2, 3, b"c"), DatagramRole::More);
+            assert_eq!(parts.add(0, 3, &[b'a'; 1400]), DatagramRole::More);
+            assert_eq!(parts.add(0, 3, &[b'a'; 1400]), DatagramRole::Again);
+            assert_eq!(parts.add(1, 4, b"x"), DatagramRole::Foreign);
+            assert_eq!(parts.add(3, 3, b"x"), DatagramRole::Foreign);
+            assert_eq!(parts.add(1, 3, &[b'x'; 1441]), DatagramRole::Foreign);
+            assert_eq!(parts.add(1, 3, b""), DatagramRole::Foreign);
+            assert_eq!(parts.add(1, 3, b"bb"), DatagramRole::Last);
             assert_eq!(parts.whole(), [&[b'a'; 1400][..], b"bb", b"c"].concat());
             parts.clear();
         }
-        assert_eq!(parts.add(0, 0, b"x"), Part::Foreign);
-        assert_eq!(parts.add(0, PARTS_MAX + 1, b"x"), Part::Foreign);
+        assert_eq!(parts.add(0, 0, b"x"), DatagramRole::Foreign);
+        assert_eq!(parts.add(0, PARTS_MAX + 1, b"x"), DatagramRole::Foreign);
     }
 }

@@ -12,7 +12,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use super::client::{Gone, Lines};
 use super::dialect::{Dialect, Renewal};
 use super::tally::{Tally, Waiting};
-use super::workload::{Asked, Workload};
+use super::workload::{PlannedRequest, Workload};
 use super::{Passed, Requests, RequestsError, connect};
 use crate::echo::{core_now, now_ns};
 
@@ -23,7 +23,7 @@ const READ_LEN: usize = 256 << 10;
 pub struct Streams<D: Dialect> {
     server: SocketAddr,
     epoll: OwnedFd,
-    lines: Vec<Line<D::Reading>>,
+    lines: Vec<StreamConnection<D::Reading>>,
     dialect: D,
     workload: Workload,
     depth: usize,
@@ -33,7 +33,7 @@ pub struct Streams<D: Dialect> {
     waiting: usize,
 }
 
-struct Line<R> {
+struct StreamConnection<R> {
     stream: TcpStream,
     out: Vec<u8>,
     /// What of `out` the kernel has.
@@ -55,10 +55,10 @@ struct Line<R> {
     answers: u64,
 }
 
-impl<R: Default> Line<R> {
-    fn new(stream: TcpStream) -> Line<R> {
+impl<R: Default> StreamConnection<R> {
+    fn new(stream: TcpStream) -> StreamConnection<R> {
         let client = stream.local_addr().ok();
-        Line {
+        StreamConnection {
             stream,
             client,
             asked: 0,
@@ -88,7 +88,7 @@ impl<D: Dialect> Streams<D> {
         let mut lines = Vec::with_capacity(count);
         for (at, stream) in connect::streams(requests, count, server)?.into_iter().enumerate() {
             watch(&epoll, &stream, at).map_err(RequestsError::of("epoll_ctl"))?;
-            lines.push(Line::new(stream));
+            lines.push(StreamConnection::new(stream));
         }
         let (workload, depth) = (Workload::new(requests), usize::from(requests.depth));
         let inflow = vec![0; READ_LEN];
@@ -194,7 +194,7 @@ impl<D: Dialect> Lines for Streams<D> {
     }
 
     #[inline]
-    fn ask(&mut self, at: usize, asked: Asked, due_ns: u64) {
+    fn ask(&mut self, at: usize, asked: PlannedRequest, due_ns: u64) {
         let line = &mut self.lines[at];
         let start = line.out.len();
         self.dialect.write(&asked, &self.workload, &mut line.out);

@@ -3,7 +3,7 @@
 use super::{PASSED_MAX, Passed, Requested};
 use crate::histogram::Latency;
 
-use super::workload::Asked;
+use super::workload::PlannedRequest;
 
 /// A request that waits for its answer.
 #[derive(Clone, Copy, Debug, Default)]
@@ -16,7 +16,7 @@ pub struct Waiting {
     pub bytes: u32,
     /// Bytes of its connection up to its end.
     pub end: u64,
-    pub asked: Asked,
+    pub asked: PlannedRequest,
 }
 
 /// What an answer says.

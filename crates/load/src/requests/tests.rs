@@ -21,7 +21,7 @@ pub fn requests(protocol: Protocol) -> Requests {
     Requests {
         protocol,
         get_ratio: 0.5,
-        keys: Keys { count: 100, order: Order::Uniform, length: KeyLength::Fixed(16) },
+        keys: KeySelection { count: 100, order: Order::Uniform, length: KeyLength::Fixed(16) },
         values: Values::Fixed(100),
         path: "/".to_owned(),
         connections: 2,
@@ -119,8 +119,10 @@ fn free_port() -> SocketAddr {
 #[test]
 fn what_cannot_be_asked_is_refused_by_name() {
     let base = requests(Protocol::MemcachedTcp);
-    let keys =
-        |count, order, length| Requests { keys: Keys { count, order, length }, ..base.clone() };
+    let keys = |count, order, length| Requests {
+        keys: KeySelection { count, order, length },
+        ..base.clone()
+    };
     let (uniform, fixed) = (Order::Uniform, KeyLength::Fixed(16));
     let udp = Requests { protocol: Protocol::MemcachedUdp, ..base.clone() };
     let http = Requests { protocol: Protocol::Http, ..base.clone() };
@@ -171,7 +173,11 @@ fn protocols_have_the_names_they_are_asked_for_with() {
 #[test]
 fn requests_survive_the_way_through_json() {
     let asked = Requests {
-        keys: Keys { count: 9, order: Order::Zipf { exponent: 0.9 }, length: KeyLength::Etc },
+        keys: KeySelection {
+            count: 9,
+            order: Order::Zipf { exponent: 0.9 },
+            length: KeyLength::Etc,
+        },
         values: Values::Etc,
         pace: Pace::Open { per_s: 5.5 },
         ..requests(Protocol::Redis)

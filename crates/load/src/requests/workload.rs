@@ -11,15 +11,15 @@ use super::{KEY_LEN_MAX, KeyLength, Order, Requests, RequestsError, VALUE_LEN_MA
 
 /// A request, before it is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct PlannedRequest {
     /// Number of the key, from 0.
     pub key: u32,
-    pub kind: Kind,
+    pub kind: RequestKind,
 }
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Kind {
+pub enum RequestKind {
     #[default]
     Get,
     Set,
@@ -178,22 +178,22 @@ impl Source {
 
     /// The next request; where nothing comes any more, the last one again.
     #[inline]
-    pub fn next(&mut self) -> Asked {
+    pub fn next(&mut self) -> PlannedRequest {
         match self {
             Source::Random { random, count, zipf, gets } => {
                 let bits = random.next_u64();
-                let kind = if bits >> 32 < gets.0 { Kind::Get } else { Kind::Set };
+                let kind = if bits >> 32 < gets.0 { RequestKind::Get } else { RequestKind::Set };
                 let key = match zipf {
                     // Multiply and shift: as even as 32 bits allow.
                     None => ((bits & u64::from(u32::MAX)) * u64::from(*count)) >> 32,
                     Some(zipf) => (zipf.sample(random) as u64 - 1).min(u64::from(*count) - 1),
                 };
-                Asked { key: key as u32, kind }
+                PlannedRequest { key: key as u32, kind }
             }
             Source::Fill { next, count } => {
                 let key = (*next).min(*count - 1);
                 *next = key + 1;
-                Asked { key, kind: Kind::Set }
+                PlannedRequest { key, kind: RequestKind::Set }
             }
         }
     }
@@ -204,15 +204,15 @@ mod tests {
     use std::collections::HashSet;
 
     use super::super::tests::requests;
-    use super::super::{Keys, Protocol};
+    use super::super::{KeySelection, Protocol};
     use super::*;
 
     fn keys(count: u32, order: Order, length: KeyLength) -> Requests {
         let base = requests(Protocol::MemcachedTcp);
-        Requests { keys: Keys { count, order, length }, values: Values::Etc, ..base }
+        Requests { keys: KeySelection { count, order, length }, values: Values::Etc, ..base }
     }
 
-    fn sequence(requests: &Requests, count: usize) -> Vec<Asked> {
+    fn sequence(requests: &Requests, count: usize) -> Vec<PlannedRequest> {
         let mut source = Source::new(requests).unwrap();
         (0..count).map(|_| source.next()).collect()
     }
@@ -264,13 +264,13 @@ mod tests {
     #[test]
     fn gets_and_keys_have_their_shares() {
         let count = 100_000;
-        let share = |asked: &[Asked], is: &dyn Fn(&Asked) -> bool| {
+        let share = |asked: &[PlannedRequest], is: &dyn Fn(&PlannedRequest) -> bool| {
             asked.iter().filter(|one| is(one)).count() as f64 / asked.len() as f64
         };
         for ratio in [0.0, 0.3, 1.0] {
             let base = keys(10, Order::Uniform, KeyLength::Fixed(1));
             let asked = sequence(&Requests { get_ratio: ratio, ..base }, count);
-            assert!((share(&asked, &|one| one.kind == Kind::Get) - ratio).abs() < 0.01);
+            assert!((share(&asked, &|one| one.kind == RequestKind::Get) - ratio).abs() < 0.01);
             for key in 0..10 {
                 assert!((share(&asked, &|one| one.key == key) - 0.1).abs() < 0.01);
             }
@@ -292,7 +292,8 @@ mod tests {
         while !source.is_over() {
             seen.push(source.next());
         }
-        let all: Vec<Asked> = (0..5).map(|key| Asked { key, kind: Kind::Set }).collect();
+        let all: Vec<PlannedRequest> =
+            (0..5).map(|key| PlannedRequest { key, kind: RequestKind::Set }).collect();
         assert_eq!(seen, all);
     }
 }

@@ -30,15 +30,15 @@ impl Window {
 
 /// Where a thread is in its window.
 #[derive(Debug)]
-pub(super) struct Meter {
+pub(super) struct WindowMeter {
     pub window: Window,
     /// Its time when the window began, once that has come.
     begun: Option<ThreadTime>,
 }
 
-impl Meter {
-    pub fn new(window: Window) -> Meter {
-        Meter { window, begun: None }
+impl WindowMeter {
+    pub fn new(window: Window) -> WindowMeter {
+        WindowMeter { window, begun: None }
     }
 
     /// `true` once: when the window has begun.

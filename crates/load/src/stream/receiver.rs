@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use niclab_packet::echo::MessageHeader;
 
-use super::meter::{Meter, Window};
+use super::meter::{Window, WindowMeter};
 use super::numbers::Numbers;
 use super::ready::{For, Ready};
 use super::{Received, Stream, StreamError, Transport};
@@ -138,7 +138,7 @@ impl ReceiverPart {
     /// Receives until the window is over, or `stop` is set; sets it where it ends before its time,
     /// so that everybody else does.
     pub fn run(self, window: Window, stop: &AtomicBool) -> Received {
-        let mut meter = Meter::new(window);
+        let mut meter = WindowMeter::new(window);
         let mut come = Come::default();
         let mut heard_ns = now_ns();
         let ended = match self.sockets {
@@ -203,7 +203,7 @@ fn words(error: &io::Error) -> String {
 fn receive<S: std::os::fd::AsFd>(
     sockets: &[S],
     mut drain: impl FnMut(usize, &mut Come) -> io::Result<()>,
-    meter: &mut Meter,
+    meter: &mut WindowMeter,
     stop: &AtomicBool,
     (come, heard_ns): (&mut Come, &mut u64),
 ) -> io::Result<()> {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use niclab_packet::echo::{MessageHeader, MessageKind};
 
 use super::account::retransmits;
-use super::meter::{Meter, Window};
+use super::meter::{Window, WindowMeter};
 use super::ready::{For, Ready};
 use super::{Sent, Stream, StreamError, Transport};
 use crate::echo::{SILENCE_NS, is_full, now_ns, socket};
@@ -91,7 +91,7 @@ impl SenderPart {
     /// Sends until the window is over, or `stop` is set; sets it where it ends before its time, so
     /// that everybody else does.
     pub fn run(self, window: Window, stop: &AtomicBool) -> Sent {
-        let mut meter = Meter::new(window);
+        let mut meter = WindowMeter::new(window);
         let mut gone = Gone::default();
         let is_tcp = matches!(self.sockets, Sockets::Tcp(_));
         let ended = match self.sockets {
@@ -144,7 +144,7 @@ impl Pipes {
     fn send(
         &mut self,
         stream: &Stream,
-        meter: &mut Meter,
+        meter: &mut WindowMeter,
         stop: &AtomicBool,
         gone: &mut Gone,
     ) -> io::Result<()> {
@@ -229,7 +229,12 @@ impl Darts {
     }
 
     /// As many as go.
-    fn send(&mut self, meter: &mut Meter, stop: &AtomicBool, gone: &mut Gone) -> io::Result<()> {
+    fn send(
+        &mut self,
+        meter: &mut WindowMeter,
+        stop: &AtomicBool,
+        gone: &mut Gone,
+    ) -> io::Result<()> {
         loop {
             let now_ns = now_ns();
             if meter.begins(now_ns) {
@@ -246,7 +251,7 @@ impl Darts {
     fn send_at(
         &mut self,
         per_s: f64,
-        meter: &mut Meter,
+        meter: &mut WindowMeter,
         stop: &AtomicBool,
         gone: &mut Gone,
     ) -> io::Result<()> {

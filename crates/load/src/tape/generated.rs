@@ -29,13 +29,13 @@ const MACS: [[u8; 6]; 2] = [[0x02, 0, 0, 0, 0, 2], [0x02, 0, 0, 0, 0, 1]];
 pub struct FlowTape<const N: usize> {
     templates: Vec<Template>,
     sizes: Sizes,
-    flows: Flows<Head<N>>,
+    flows: Flows<FlowHeader<N>>,
 }
 
 /// A flow's part of a frame.
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub(super) struct Head<const N: usize> {
+pub(super) struct FlowHeader<const N: usize> {
     pub tuple: [u8; N],
     /// Partial sum of the addresses.
     pub address_sum: u16,
@@ -43,9 +43,9 @@ pub(super) struct Head<const N: usize> {
     pub tuple_sum: u16,
 }
 
-impl<const N: usize> Default for Head<N> {
-    fn default() -> Head<N> {
-        Head { tuple: [0; N], address_sum: 0, tuple_sum: 0 }
+impl<const N: usize> Default for FlowHeader<N> {
+    fn default() -> FlowHeader<N> {
+        FlowHeader { tuple: [0; N], address_sum: 0, tuple_sum: 0 }
     }
 }
 
@@ -141,7 +141,7 @@ impl<const N: usize> FlowTape<N> {
     pub fn new(load: &Load, set: &FlowSet, picks: Picks) -> Result<Self, LoadError> {
         let pattern = load.sizes.period().to_vec();
         let template = |&size: &u16| Template::new(size, load.flows.version, load.flows.proto);
-        let heads = set.tuples().map(|tuple| Head::new(&tuple)).collect();
+        let heads = set.tuples().map(|tuple| FlowHeader::new(&tuple)).collect();
         Ok(FlowTape {
             templates: pattern.iter().map(template).collect::<Result<_, _>>()?,
             sizes: Sizes::new(pattern),
@@ -150,8 +150,8 @@ impl<const N: usize> FlowTape<N> {
     }
 }
 
-impl<const N: usize> Head<N> {
-    pub(super) fn new(tuple: &FiveTuple) -> Head<N> {
+impl<const N: usize> FlowHeader<N> {
+    pub(super) fn new(tuple: &FiveTuple) -> FlowHeader<N> {
         let mut bytes = Vec::with_capacity(N);
         for address in [tuple.src, tuple.dst] {
             match address {
@@ -165,7 +165,7 @@ impl<const N: usize> Head<N> {
         let tuple_sum = fold(sum(&bytes)).to_be();
         let mut tuple = [0; N];
         tuple.copy_from_slice(&bytes);
-        Head { tuple, address_sum, tuple_sum }
+        FlowHeader { tuple, address_sum, tuple_sum }
     }
 }
 
@@ -174,7 +174,7 @@ impl<const N: usize> Head<N> {
 pub(super) fn finish<const N: usize>(
     frame: &mut [u8],
     template: &Template,
-    head: &Head<N>,
+    head: &FlowHeader<N>,
     stamp: Stamp,
 ) {
     let at = template.tuple_at;

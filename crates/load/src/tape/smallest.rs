@@ -12,7 +12,7 @@ use niclab_packet::size::{FCS_LEN, FRAME_LEN_MIN, FrameSizes};
 
 use super::Tape;
 use super::flows::{Flows, Picks};
-use super::generated::{Head, Template, finish};
+use super::generated::{FlowHeader, Template, finish};
 use crate::drive::LoadError;
 use crate::spec::Load;
 use crate::stamp::Stamp;
@@ -28,12 +28,12 @@ const LINE: usize = WORDS * 8;
 pub struct SmallestTape {
     /// The first three words of every frame.
     constant: [u64; 3],
-    flows: Flows<Pair>,
+    flows: Flows<SmallestFlow>,
 }
 
 /// A flow's part of a frame.
 #[derive(Clone, Copy, Default)]
-struct Pair {
+struct SmallestFlow {
     /// Header checksum, addresses, ports, UDP length.
     words: [[u32; 2]; 2],
     /// Partial sum of all that the UDP checksum covers but the stamp.
@@ -57,10 +57,10 @@ impl SmallestTape {
         let none = Stamp { flow: 0, sequence: 0, planned_ns: 0, late_ns: 0 };
         let mut frame = template.bytes.clone();
         let pair = |tuple| {
-            let head = Head::<12>::new(&tuple);
+            let head = FlowHeader::<12>::new(&tuple);
             finish(&mut frame[..LEN], &template, &head, none);
             let sum = u32::from(template.transport_sum) + u32::from(head.tuple_sum);
-            Pair { words: [3, 4].map(|i| halves(word(&frame, i))), sum }
+            SmallestFlow { words: [3, 4].map(|i| halves(word(&frame, i))), sum }
         };
         let heads = set.tuples().map(pair).collect();
         let constant = std::array::from_fn(|i| word(&template.bytes, i));

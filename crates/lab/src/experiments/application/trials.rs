@@ -3,7 +3,7 @@
 use niclab_device::Application;
 use niclab_device::cores::allowed;
 use niclab_device::requests::{
-    CONNECTIONS_MAX, DEPTH_MAX, KEYS_MAX, KeyLength, Keys, Order, Pace, Protocol, Requests,
+    CONNECTIONS_MAX, DEPTH_MAX, KEYS_MAX, KeyLength, KeySelection, Order, Pace, Protocol, Requests,
     VALUE_LEN_MAX, Values as Lengths,
 };
 use niclab_result::{Coordinate, Point};
@@ -122,13 +122,13 @@ fn unfit(error: &dyn std::fmt::Display) -> SpecError {
 }
 
 /// Keys that go with values: those of ETC have lengths and an order of their own.
-fn keys_of(count: u32, values: Lengths) -> Keys {
+fn keys_of(count: u32, values: Lengths) -> KeySelection {
     match values {
         Lengths::Fixed(_) => {
-            Keys { count, order: Order::Uniform, length: KeyLength::Fixed(KEY_LEN) }
+            KeySelection { count, order: Order::Uniform, length: KeyLength::Fixed(KEY_LEN) }
         }
         Lengths::Etc => {
-            Keys { count, order: Order::Zipf { exponent: ZIPF }, length: KeyLength::Etc }
+            KeySelection { count, order: Order::Zipf { exponent: ZIPF }, length: KeyLength::Etc }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What the trials of `queue-change` measure.
 
 use niclab_device::Observation;
-use niclab_load::{Answer, Respread as Seen};
+use niclab_load::{QueueReaction, Respread as Seen};
 
 use crate::measure::{Judged, Metrics, put};
 use crate::metrics::{LOAD, Metric, TrialMetrics, lower, neither};
@@ -69,7 +69,7 @@ pub(crate) fn put_rss_change(metrics: &mut Metrics, o: &Observation, seen: &Seen
         put(metrics, LOOK, seen.look_ns as f64, "ns");
     }
     let (from_ns, until_ns) = step(o.duration_ns);
-    let is_in_step = |answer: &&Answer| (from_ns..until_ns).contains(&answer.at_ns);
+    let is_in_step = |answer: &&QueueReaction| (from_ns..until_ns).contains(&answer.at_ns);
     let ends = [
         (REACTION, seen.answers.iter().find(is_in_step)),
         (REACTION_LAST, seen.answers.iter().rfind(is_in_step)),

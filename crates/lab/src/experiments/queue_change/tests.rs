@@ -1,7 +1,7 @@
 //! Places of `queue-change`, and what its samples say.
 
 use niclab_device::{About, DeviceError, Load, Observation, SetupReport, Testbed};
-use niclab_load::{Answer, Latency, Respread as Seen, Slice};
+use niclab_load::{Latency, QueueReaction, Respread as Seen, Slice};
 use niclab_result::Summary;
 
 use super::*;
@@ -22,7 +22,7 @@ fn seen() -> Seen {
         look_ns: 7,
         held_drops: 3,
         answers: [100, 450, 550, 950]
-            .map(|at_ns| Answer { at_ns, moved_entries: Some(7) })
+            .map(|at_ns| QueueReaction { at_ns, moved_entries: Some(7) })
             .to_vec(),
         stretch_ns: 100,
         cpu_ns: vec![
@@ -130,7 +130,7 @@ impl Testbed for Told {
         }
         // Answers come 120 and 220 ms behind the step, and keys lose what is lost without.
         if plan.answer.is_some() {
-            let at = |ns| Answer { at_ns: from_ns + ns, moved_entries: None };
+            let at = |ns| QueueReaction { at_ns: from_ns + ns, moved_entries: None };
             respread.answers = vec![at(120_000_000), at(220_000_000)];
         }
         let stalls = plan.change.is_some() && plan.change == self.stalls;

@@ -17,7 +17,7 @@ const SENT: u64 = 1 << 32;
 
 /// Whose a slot for what comes is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Slot {
+enum ReceiveSlot {
     /// Ours.
     Idle,
     /// The kernel's.
@@ -31,7 +31,7 @@ pub struct DatagramRing {
     operations: Operations,
     incoming: ManuallyDrop<Incoming>,
     outgoing: ManuallyDrop<Outgoing>,
-    slots: Vec<Slot>,
+    slots: Vec<ReceiveSlot>,
     /// Slots with a completion, and what it says, in the order in which they were filled.
     ready: VecDeque<(usize, i32)>,
     /// What became of things sent: place and result.
@@ -54,7 +54,7 @@ impl DatagramRing {
         incoming: Incoming,
         outgoing: Outgoing,
     ) -> Result<DatagramRing, EchoError> {
-        let slots = vec![Slot::Idle; incoming.room()];
+        let slots = vec![ReceiveSlot::Idle; incoming.room()];
         // Room for a batch each way; the completions of all of it have twice as much.
         Ok(DatagramRing {
             operations: Operations::new(socket, 2 * incoming.room())?,
@@ -88,7 +88,10 @@ impl DatagramRing {
     /// # Panics
     /// If the kernel has the place, or has not sent all that went before.
     pub fn message(&mut self, at: usize) -> &mut [u8] {
-        assert!(self.slots[at] != Slot::Armed && self.sending == 0, "message {at} is the kernel's");
+        assert!(
+            self.slots[at] != ReceiveSlot::Armed && self.sending == 0,
+            "message {at} is the kernel's"
+        );
         self.incoming.message(at)
     }
 
@@ -110,7 +113,7 @@ impl DatagramRing {
             if number & SENT != 0 {
                 sent.push(((number & !SENT) as usize, result));
             } else if let Some(slot) = slots.get_mut(number as usize) {
-                *slot = Slot::Ready;
+                *slot = ReceiveSlot::Ready;
                 ready.push_back((number as usize, result));
             }
         });
@@ -120,13 +123,13 @@ impl DatagramRing {
     /// many there are.
     pub fn receive(&mut self, until_ns: u64) -> io::Result<usize> {
         for at in 0..self.slots.len() {
-            if self.slots[at] == Slot::Idle {
+            if self.slots[at] == ReceiveSlot::Idle {
                 let fd = self.operations.fd();
                 let entry = opcode::RecvMsg::new(fd, self.incoming.arm(at)).build();
                 // SAFETY: of `incoming`; `message` asks whether the place is armed, and `arm` is
                 // called for places that are not.
                 unsafe { self.push(&entry.user_data(at as u64)) }?;
-                self.slots[at] = Slot::Armed;
+                self.slots[at] = ReceiveSlot::Armed;
             }
         }
         self.came.clear();
@@ -136,7 +139,7 @@ impl DatagramRing {
             self.reap();
         }
         while let Some((at, result)) = self.ready.pop_front() {
-            self.slots[at] = Slot::Idle;
+            self.slots[at] = ReceiveSlot::Idle;
             match usize::try_from(result) {
                 Ok(len) => {
                     self.incoming.set_len(at, len);

@@ -28,7 +28,7 @@ fn a_real_memcached_answers_every_datagram() {
     ];
     for (length, values, get_ratio) in kinds {
         let asked = Requests {
-            keys: Keys { count: 20, length, ..base().keys },
+            keys: KeySelection { count: 20, length, ..base().keys },
             values,
             get_ratio,
             ..base()
@@ -43,7 +43,7 @@ fn a_real_memcached_answers_every_datagram() {
             assert!(seen.hits > 0 && seen.lost * 10 <= seen.sent, "{seen:?}");
         }
     }
-    let other = Keys { length: KeyLength::Fixed(77), ..base().keys };
+    let other = KeySelection { length: KeyLength::Fixed(77), ..base().keys };
     let asked = Requests { keys: other, get_ratio: 1.0, depth: 40, connections: 3, ..base() };
     let seen = go(&asked, real.address);
     assert_balanced(&seen);

@@ -28,7 +28,7 @@ fn a_real_memcached_answers_every_request() {
     ];
     for (length, values) in keys {
         let order = Order::Zipf { exponent: 0.99 };
-        let asked = Requests { keys: Keys { count: 100, order, length }, values, ..base() };
+        let asked = Requests { keys: KeySelection { count: 100, order, length }, values, ..base() };
         fill(&asked, real.address).unwrap();
         for (depth, pace) in [(1, Pace::Closed), (64, Pace::Closed), (8, Pace::Open { per_s: 2e3 })]
         {
@@ -39,7 +39,7 @@ fn a_real_memcached_answers_every_request() {
         }
     }
     // Keys of another length were never stored.
-    let other = Keys { length: KeyLength::Fixed(77), ..base().keys };
+    let other = KeySelection { length: KeyLength::Fixed(77), ..base().keys };
     let seen = go(&Requests { keys: other, get_ratio: 1.0, ..base() }, real.address);
     assert_clean(&seen);
     assert_eq!((seen.misses, seen.hits), (seen.answered, 0));

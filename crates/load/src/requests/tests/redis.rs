@@ -22,7 +22,7 @@ fn a_real_redis_answers_every_request() {
         (KeyLength::Fixed(4), Values::Fixed(0)),
         (KeyLength::Fixed(5), Values::Fixed(1 << 20)),
     ] {
-        let asked = Requests { keys: Keys { length, ..base().keys }, values, ..base() };
+        let asked = Requests { keys: KeySelection { length, ..base().keys }, values, ..base() };
         fill(&asked, real.address).unwrap();
         for (depth, pace) in [(1, Pace::Closed), (16, Pace::Closed), (8, Pace::Open { per_s: 2e3 })]
         {
@@ -32,7 +32,7 @@ fn a_real_redis_answers_every_request() {
             assert_eq!(seen.misses, 0, "{seen:?}");
         }
     }
-    let other = Keys { length: KeyLength::Fixed(77), ..base().keys };
+    let other = KeySelection { length: KeyLength::Fixed(77), ..base().keys };
     let seen = go(&Requests { keys: other, get_ratio: 1.0, ..base() }, real.address);
     assert_clean(&seen);
     assert_eq!((seen.misses, seen.received_bytes), (seen.answered, 5 * seen.answered));
