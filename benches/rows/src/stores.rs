@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use niclab_apps::kvs::store::Spread;
-use niclab_apps::kvs::transport::{self, Options, ServerError, Udp};
+use niclab_apps::kvs::transport::{self, ServerError, ServerOptions, Udp};
 use niclab_load::requests::{
     KeyLength, KeySelection, Order, Pace, Protocol, Requested, Requests, Values, fill, run,
 };
@@ -76,7 +76,7 @@ struct Ours {
 
 impl Ours {
     fn start(core: usize) -> Result<Ours, BenchError> {
-        let options = Options {
+        let options = ServerOptions {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             udp: Udp::On,
             cores: vec![core as u32],

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use made::Made;
 use niclab_apps::kvs::store::{DMA_PARTITION_BYTES_MIN, Spread};
 use niclab_apps::kvs::transport::card::Identity;
-use niclab_apps::kvs::transport::{Ended, Options, Server, Udp, moment};
+use niclab_apps::kvs::transport::{Server, ServerOptions, ServerTotals, Udp, moment};
 use niclab_apps::service::{Answers, Service};
 use niclab_card::items::{Items, Staged, Told};
 use niclab_card::{Card, CardConfig, CardError, Receive, Runs, steering};
@@ -68,7 +68,7 @@ struct Stack {
 }
 
 fn server(memory_bytes: usize) -> Server {
-    let options = Options {
+    let options = ServerOptions {
         listen: "127.0.0.1:0".parse().unwrap(),
         udp: Udp::Off,
         cores: vec![0, 1],
@@ -83,7 +83,7 @@ fn server(memory_bytes: usize) -> Server {
 }
 
 /// What a server has done that serves no more.
-fn over(server: Server) -> Ended {
+fn over(server: Server) -> ServerTotals {
     server.run(&AtomicBool::new(true)).unwrap().ended()
 }
 
@@ -166,7 +166,7 @@ impl Stack {
         }
     }
 
-    fn end(self) -> Ended {
+    fn end(self) -> ServerTotals {
         drop(self.services);
         over(self.server)
     }
@@ -253,7 +253,7 @@ fn both_cards_lead_to_the_same_answers() {
         let said = told.told();
         assert!(said.stored > 1_000 && said.asked > 2_000 && said.left > 1_000, "{said:?}");
         let (told, steered) = (told.end(), steered.end());
-        let items = |of: &Ended| of.statistics.curr_items;
+        let items = |of: &ServerTotals| of.statistics.curr_items;
         assert_eq!(items(&told), items(&steered));
         let (one, other) = (told.statistics.counters, steered.statistics.counters);
         assert_eq!((one.cmd_get, one.get_hits), (other.cmd_get, other.get_hits));

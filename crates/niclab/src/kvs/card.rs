@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use niclab_apps::kvs::store::limits::PARTITIONS_MAX;
 use niclab_apps::kvs::store::{DMA_PARTITION_BYTES_MIN, StoreError};
 use niclab_apps::kvs::transport::card::Identity;
-use niclab_apps::kvs::transport::{Ended, Options, Server, ServerError, moment};
+use niclab_apps::kvs::transport::{Server, ServerError, ServerOptions, ServerTotals, moment};
 use niclab_card::items::{self, Items};
 use niclab_card::{
     self as card, Card, CardConfig, CardError, PortError, PortName, Receive, Runs, steering,
@@ -33,7 +33,7 @@ const PARTITION_BYTES: usize = 9 << 20;
 /// How many partitions a store has in a mode: as many as cores; where all cores share all of them
 /// by bursts, twice as many, so that one is free (the row `kvs` of benches/rows), as long as the
 /// longest values fit.
-pub fn partitions(mode: KvsMode, options: &Options) -> usize {
+pub fn partitions(mode: KvsMode, options: &ServerOptions) -> usize {
     let cores = options.cores.len();
     let twice = mode == KvsMode::Rss && options.memory_bytes >= 2 * cores * PARTITION_BYTES;
     if twice { (2 * cores).min(PARTITIONS_MAX.max(cores)) } else { cores }
@@ -52,13 +52,16 @@ pub struct Wanted {
 /// What server and card have done.
 pub struct Served {
     /// The server.
-    pub server: Ended,
+    pub server: ServerTotals,
     card: card::Ended,
 }
 
 impl Wanted {
     /// What was asked for; `None` where UDP comes by the system's sockets.
-    pub fn new(arguments: &KvsArguments, options: &Options) -> Result<Option<Wanted>, Failure> {
+    pub fn new(
+        arguments: &KvsArguments,
+        options: &ServerOptions,
+    ) -> Result<Option<Wanted>, Failure> {
         let refused = |reason: String| Err(Failure::Address { reason });
         let (port, address) = match (arguments.mode, &arguments.port, &arguments.address) {
             (KvsMode::Kernel, None, None)

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use niclab_apps::kvs::store::Spread;
-use niclab_apps::kvs::transport::{Ended, Options, Server, Udp};
+use niclab_apps::kvs::transport::{Server, ServerOptions, ServerTotals, Udp};
 use niclab_device::address;
 use niclab_lab::words;
 use signal_hook::consts::SIGHUP;
@@ -36,7 +36,7 @@ pub fn run(arguments: &KvsArguments) -> Result<(), Failure> {
         Some(OnOff::On) => Udp::On,
         Some(OnOff::Off) => Udp::Off,
     };
-    let mut options = Options {
+    let mut options = ServerOptions {
         listen,
         udp,
         cores: cores(&arguments.cores)?,
@@ -69,7 +69,7 @@ pub fn run(arguments: &KvsArguments) -> Result<(), Failure> {
     card::print(&served)
 }
 
-fn print(ended: &Ended) -> Result<(), Failure> {
+fn print(ended: &ServerTotals) -> Result<(), Failure> {
     let (standing, counters) = (&ended.server, &ended.statistics.ever);
     let whole = |count: u64| words::whole(count as f64);
     let mut out = stdout();

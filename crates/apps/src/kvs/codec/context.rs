@@ -13,12 +13,12 @@ pub struct Context<'a> {
     /// Time of the request.
     pub now: Moment,
     /// The server, for its statistics.
-    pub host: &'a dyn Host,
+    pub host: &'a dyn ServerView,
 }
 
 /// How far a codec came with some bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum CodecProgress {
     /// So many bytes are done with.
     Done(usize),
     /// The codec needs this many bytes in all before it can go on.
@@ -28,7 +28,7 @@ pub enum Step {
 }
 
 /// The server, as `stats` shows it.
-pub trait Host {
+pub trait ServerView {
     /// Statistics of the server with such a store.
     fn statistics(&self, store: &Statistics) -> ServerStatistics;
 
@@ -39,7 +39,7 @@ pub trait Host {
 }
 
 /// Nobody serves: there are no connections to count.
-impl Host for () {
+impl ServerView for () {
     fn statistics(&self, _: &Statistics) -> ServerStatistics {
         ServerStatistics::default()
     }

@@ -164,7 +164,7 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
-    use crate::kvs::codec::context::{CpuTime, Host, ServerStatistics};
+    use crate::kvs::codec::context::{CpuTime, ServerStatistics, ServerView};
     use crate::kvs::protocol::time::Moment;
     use crate::kvs::store::Store;
 
@@ -172,7 +172,7 @@ mod tests {
     #[derive(Default)]
     struct Asked(Cell<u32>);
 
-    impl Host for Asked {
+    impl ServerView for Asked {
         fn statistics(&self, _: &Statistics) -> ServerStatistics {
             ServerStatistics::default()
         }

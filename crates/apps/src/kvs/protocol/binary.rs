@@ -112,7 +112,7 @@ impl Status {
 
 /// The header of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Head {
+pub struct RequestHeader {
     /// What is asked for, as it came.
     pub code: u8,
     pub key_len: usize,
@@ -126,7 +126,7 @@ pub struct Head {
 /// A request that is whole.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    pub head: Head,
+    pub head: RequestHeader,
     /// The request without its quietness.
     pub loud: u8,
     pub is_quiet: bool,
@@ -136,13 +136,13 @@ pub struct Request<'a> {
     pub value: &'a [u8],
 }
 
-impl Head {
+impl RequestHeader {
     /// The header in these bytes.
     #[inline]
-    pub fn read(bytes: &[u8; HEAD_LEN]) -> Head {
+    pub fn read(bytes: &[u8; HEAD_LEN]) -> RequestHeader {
         let [_, code, k0, k1, extras_len, _, _, _, rest @ ..] = *bytes;
         let [b0, b1, b2, b3, o0, o1, o2, o3, cas @ ..] = rest;
-        Head {
+        RequestHeader {
             code,
             key_len: u16::from_be_bytes([k0, k1]).into(),
             extras_len: extras_len.into(),
@@ -191,7 +191,7 @@ pub const DONE: Answer<'static> =
 
 /// Adds an answer.
 #[inline]
-pub fn answer(head: &Head, answer: &Answer<'_>, out: &mut Vec<u8>) {
+pub fn answer(head: &RequestHeader, answer: &Answer<'_>, out: &mut Vec<u8>) {
     let body_len = answer.extras.len() + answer.key.len() + answer.value.len();
     out.reserve(HEAD_LEN + body_len);
     let mut bytes = [0; HEAD_LEN];
@@ -225,7 +225,7 @@ pub fn found(opaque: [u8; 4], cas: u64, flags: u32, value_len: u32) -> [u8; FOUN
 }
 
 /// Adds an answer that says what went wrong.
-pub fn refuse(head: &Head, status: Status, out: &mut Vec<u8>) {
+pub fn refuse(head: &RequestHeader, status: Status, out: &mut Vec<u8>) {
     answer(head, &Answer { status, value: status.words().as_bytes(), ..DONE }, out);
 }
 
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn what_was_found_is_said_as_any_other_answer() {
-        let head = Head { opaque: [1, 2, 3, 4], ..Head::default() };
+        let head = RequestHeader { opaque: [1, 2, 3, 4], ..RequestHeader::default() };
         let extras = 0x0102_0304_u32.to_be_bytes();
         let said = Answer { cas: 1 << 63 | 5, extras: &extras, value: b"value", ..DONE };
         let mut out = Vec::new();

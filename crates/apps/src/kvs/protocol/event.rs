@@ -47,7 +47,7 @@ pub struct Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind<'a> {
     /// This client asks for the item of this key.
-    Asked(&'a [u8], Client),
+    Asked(&'a [u8], Requester),
     /// The card has written an item and answered its client.
     Stored(WrittenItem),
     /// No event that a card reports.
@@ -65,7 +65,7 @@ pub struct WrittenItem {
 
 /// Who asked, and what an answer repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Client {
+pub struct Requester {
     /// Its Ethernet address.
     pub mac: MacAddress,
     /// Its IPv4 address.
@@ -134,10 +134,10 @@ impl Event {
     }
 
     #[inline]
-    fn client(&self) -> Client {
+    fn client(&self) -> Requester {
         let [_, _, _, _, i0, i1, p0, p1, rest @ ..] = &self.bytes;
         let [m0, m1, m2, m3, m4, m5, o0, o1, o2, o3, a0, a1, a2, a3, ..] = *rest;
-        Client {
+        Requester {
             mac: MacAddress([m0, m1, m2, m3, m4, m5]),
             ip: Ipv4Addr::from(u32::from_le_bytes([a0, a1, a2, a3])),
             port: u16::from_le_bytes([*p0, *p1]),
@@ -153,8 +153,8 @@ pub(in crate::kvs) mod tests {
     use super::*;
 
     /// An event that an item is asked for, as the card writes it.
-    pub fn asked(client: &Client, key: &[u8]) -> Vec<u8> {
-        let Client { mac, ip, port, id, opaque } = *client;
+    pub fn asked(client: &Requester, key: &[u8]) -> Vec<u8> {
+        let Requester { mac, ip, port, id, opaque } = *client;
         let mut bytes = vec![ASKED, key.len() as u8, 0, 0];
         bytes.extend([id, port].map(u16::to_le_bytes).as_flattened());
         bytes.extend(mac.0);
@@ -173,7 +173,7 @@ pub(in crate::kvs) mod tests {
     #[test]
     fn what_a_card_has_written_is_read() {
         // As in the program's tests: client 10.9.0.1, port 4000, id 0xbeef, opaque 01020304.
-        let client = Client {
+        let client = Requester {
             mac: MacAddress([2, 0, 0, 0, 0, 7]),
             ip: Ipv4Addr::new(10, 9, 0, 1),
             port: 4000,

@@ -9,18 +9,18 @@ const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A key with its hash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Key<'a> {
+pub struct HashedKey<'a> {
     /// The key itself, at most [`KEY_LEN_MAX`](super::limits::KEY_LEN_MAX) bytes.
     pub bytes: &'a [u8],
     /// Its hash, all 64 bits of which are good.
     pub hash: u64,
 }
 
-impl<'a> Key<'a> {
+impl<'a> HashedKey<'a> {
     /// The key under this seed.
     #[inline]
-    pub fn new(bytes: &'a [u8], seed: u64) -> Key<'a> {
-        Key { bytes, hash: hash(bytes, seed) }
+    pub fn new(bytes: &'a [u8], seed: u64) -> HashedKey<'a> {
+        HashedKey { bytes, hash: hash(bytes, seed) }
     }
 
     /// The partition that has this key, of so many. The upper half of a product: it hangs on all
@@ -120,7 +120,7 @@ mod tests {
             let mut buckets = vec![0u32; 64];
             for number in 0..64_000 {
                 let text = format!("key:{number}");
-                let key = Key::new(text.as_bytes(), 7);
+                let key = HashedKey::new(text.as_bytes(), 7);
                 partitions[key.partition(count)] += 1;
                 if key.partition(count) == 0 {
                     buckets[(key.hash % 64) as usize] += 1;

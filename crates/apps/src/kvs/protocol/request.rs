@@ -1,6 +1,6 @@
 //! Requests that change an item, whichever form they came in.
 
-use super::hash::Key;
+use super::hash::HashedKey;
 use super::time::Expiry;
 
 /// Under which condition a value is stored, and how.
@@ -22,7 +22,7 @@ pub enum StoreMode {
 #[derive(Clone, Copy, Debug)]
 pub struct StoreRequest<'a> {
     /// Under this key.
-    pub key: Key<'a>,
+    pub key: HashedKey<'a>,
     /// On this condition.
     pub mode: StoreMode,
     /// What the client keeps beside the value.
@@ -47,7 +47,7 @@ pub struct StoreRequest<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct CountRequest<'a> {
     /// The item with this key.
-    pub key: Key<'a>,
+    pub key: HashedKey<'a>,
     /// Up or down.
     pub way: CountWay,
     /// By this much.

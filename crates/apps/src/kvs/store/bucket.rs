@@ -50,25 +50,25 @@ pub const EMPTY: Bucket =
 impl Bucket {
     /// The slots that have a tag.
     #[inline]
-    pub fn tagged(&self, tag: u16) -> Slots {
+    pub fn tagged(&self, tag: u16) -> SlotSet {
         let [first, last] = self.tags.map(|word| {
             let differs = word ^ u64::from(tag).wrapping_mul(ONES);
             // The highest bit of each lane in which nothing differs.
             !(((differs & BELOW_HIGHEST) + BELOW_HIGHEST) | differs | BELOW_HIGHEST)
         });
-        Slots(first >> (LANE_BITS - 1) | last >> (LANE_BITS - 2))
+        SlotSet(first >> (LANE_BITS - 1) | last >> (LANE_BITS - 2))
     }
 
     /// The slots that are free.
     #[inline]
-    pub fn free(&self) -> Slots {
+    pub fn free(&self) -> SlotSet {
         self.tagged(FREE)
     }
 
     /// Those that are not.
     pub fn used(&self) -> impl Iterator<Item = usize> + use<> {
-        let Slots(free) = self.free();
-        Slots(free ^ (ONES | ONES << 1))
+        let SlotSet(free) = self.free();
+        SlotSet(free ^ (ONES | ONES << 1))
     }
 
     /// No slot is used.
@@ -106,9 +106,9 @@ impl Bucket {
 
 /// Numbers of slots.
 #[derive(Clone, Copy, Debug)]
-pub struct Slots(u64);
+pub struct SlotSet(u64);
 
-impl Iterator for Slots {
+impl Iterator for SlotSet {
     type Item = usize;
 
     #[inline]

@@ -34,7 +34,7 @@ const QUARTERS_KEPT: usize = 3;
 
 /// How cleaning treats items that are in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum CleaningMode {
     /// All move.
     Compact,
     /// Those that are dear go, the others move.
@@ -47,7 +47,7 @@ struct Victim {
     segment: usize,
     /// How far it was walked over, bytes.
     at: usize,
-    way: Way,
+    way: CleaningMode,
     /// Bytes of it that were moved.
     moved: usize,
     /// Items of this cost and more are too dear to stay.
@@ -175,12 +175,12 @@ impl Partition {
         if self.cleaning.victim.is_none() {
             let (count, live) = self.log.sealed();
             let way = match live * 4 <= count * self.log.segment_len() * QUARTERS_KEPT {
-                true => Way::Compact,
-                false => Way::Evict,
+                true => CleaningMode::Compact,
+                false => CleaningMode::Evict,
             };
             let segment = match way {
-                Way::Compact => self.log.take_emptiest()?,
-                Way::Evict => self.log.take_oldest()?,
+                CleaningMode::Compact => self.log.take_emptiest()?,
+                CleaningMode::Evict => self.log.take_oldest()?,
             };
             let cost_end = self.cleaning.costs.end();
             self.cleaning.costs.fade();
@@ -217,7 +217,7 @@ impl Partition {
         let len = header.item_len();
         let is_cheap = Costs::of(len, header.uses) < victim.cost_end;
         let has_room = 8 * (victim.moved + len) <= EIGHTHS_KEPT_MAX * self.log.segment_len();
-        victim.way == Way::Compact || is_cheap && has_room
+        victim.way == CleaningMode::Compact || is_cheap && has_room
     }
 
     /// Moves an item to the head; `false` where there is no room.
@@ -230,7 +230,7 @@ impl Partition {
         let Some(new) = new else { return false };
         self.move_to(place, new, header);
         // A round of the log has passed.
-        if matches!(self.cleaning.victim, Some(Victim { way: Way::Evict, .. })) {
+        if matches!(self.cleaning.victim, Some(Victim { way: CleaningMode::Evict, .. })) {
             let drawn = drawn(self.counters.items_moved);
             self.change(new, |header| header.uses = header.uses.faded(drawn));
         }

@@ -5,18 +5,18 @@ macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
         /// Counters that only grow, but for `stats reset`.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub struct Counters {
+        pub struct StoreCounters {
             $($(#[$doc])* pub $name: u64,)*
         }
 
-        impl Counters {
+        impl StoreCounters {
             /// Calls `each` with the name and the value of every counter.
             pub fn each(&self, mut each: impl FnMut(&'static str, u64)) {
                 $(each(stringify!($name), self.$name);)*
             }
 
             /// Adds what another one has counted.
-            pub fn add(&mut self, other: &Counters) {
+            pub fn add(&mut self, other: &StoreCounters) {
                 $(self.$name += other.$name;)*
             }
         }
@@ -108,9 +108,9 @@ impl Stored {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// What was counted, since the last `stats reset`.
-    pub counters: Counters,
+    pub counters: StoreCounters,
     /// What was counted since the start.
-    pub ever: Counters,
+    pub ever: StoreCounters,
     /// Items that are stored.
     pub curr_items: u64,
     /// Bytes of them, headers included.

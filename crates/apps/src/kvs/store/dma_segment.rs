@@ -75,7 +75,7 @@ pub trait AppendRegisters: Debug + Send {
 #[derive(Debug)]
 pub struct DmaSegments {
     /// The card's window for items.
-    pub(super) window: Window,
+    pub(super) window: ItemWindow,
     /// The numbers of this partition's segments in it.
     pub(super) segments: Range<usize>,
     /// The ring of this partition's events.
@@ -117,15 +117,15 @@ impl DmaSegments {
         turns: Arc<QuiescenceCounters>,
     ) -> DmaSegments {
         assert!(events.shape().stride() >= WORD + event::COPIED_LEN, "entries too short");
-        DmaSegments { window: Window(memory), segments, events, next, turns }
+        DmaSegments { window: ItemWindow(memory), segments, events, next, turns }
     }
 }
 
 /// A card's window for items.
 #[derive(Clone, Debug)]
-pub(super) struct Window(Arc<Shared>);
+pub(super) struct ItemWindow(Arc<Shared>);
 
-impl Window {
+impl ItemWindow {
     /// Prefetches some lines at a place of it.
     #[inline]
     pub fn prefetch(&self, at: u64, lines: usize) {
@@ -145,7 +145,7 @@ impl Window {
 /// One segment, as the partition has it that it is of.
 #[derive(Debug)]
 pub struct DmaSegment {
-    window: Window,
+    window: ItemWindow,
     /// Where it begins in the window.
     start: usize,
     /// Where items begin that were published.
@@ -157,7 +157,7 @@ impl DmaSegment {
     ///
     /// # Panics
     /// If the window has none of this number.
-    pub(super) fn new(window: &Window, number: usize) -> DmaSegment {
+    pub(super) fn new(window: &ItemWindow, number: usize) -> DmaSegment {
         assert!(number < window.segments(), "segment {number} of a window");
         let begins = vec![0; BEGINS_LEN / WORD].into_boxed_slice();
         DmaSegment { window: window.clone(), start: number * DMA_SEGMENT_LEN, begins }
@@ -270,10 +270,10 @@ pub(in super::super) mod tests {
     use crate::kvs::protocol::time::Expiry;
 
     /// A window of so many segments, and its memory for whoever plays the card.
-    pub fn window(segments: usize) -> (Window, Arc<Shared>) {
+    pub fn window(segments: usize) -> (ItemWindow, Arc<Shared>) {
         let (shared, _) = Shared::make(segments * DMA_SEGMENT_LEN).unwrap();
         let shared = Arc::new(shared);
-        (Window(Arc::clone(&shared)), shared)
+        (ItemWindow(Arc::clone(&shared)), shared)
     }
 
     /// So many DMA segments, and their memory for whoever plays the card: on one thread, so that

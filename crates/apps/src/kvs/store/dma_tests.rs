@@ -9,8 +9,8 @@ use super::simulated_card_tests::{CORES, Card, Random, Under, dma_segments, set_
 use super::*;
 use crate::kvs::protocol::answer::{DeleteOutcome, StoreOutcome};
 use crate::kvs::protocol::event::tests::{asked, stored};
-use crate::kvs::protocol::event::{Client, Event, EventKind};
-use crate::kvs::protocol::hash::Key;
+use crate::kvs::protocol::event::{Event, EventKind, Requester};
+use crate::kvs::protocol::hash::HashedKey;
 use crate::kvs::protocol::request::{StoreMode, StoreRequest};
 use crate::kvs::protocol::time::{Expiry, Moment};
 
@@ -20,13 +20,13 @@ const SEED: u64 = 7;
 /// A partition with so much memory and so many DMA segments, and its card.
 fn made(budget_bytes: usize, segments: usize) -> (Partition, Card) {
     let (dma, card) = dma_segments(segments);
-    let mut partition = Partition::new(Shape { budget_bytes, number: 0, count: 1 });
+    let mut partition = Partition::new(PartitionConfig { budget_bytes, number: 0, count: 1 });
     partition.attach_dma(dma, SEED);
     (partition, card)
 }
 
-fn client(id: u16) -> Client {
-    Client {
+fn client(id: u16) -> Requester {
+    Requester {
         mac: Default::default(),
         ip: std::net::Ipv4Addr::UNSPECIFIED,
         port: 1,
@@ -62,7 +62,7 @@ fn serve(
     let mut answers = Vec::new();
     for (event, place) in events.iter().zip(places) {
         if let EventKind::Asked(key, client) = event.kind() {
-            let place = partition.get(&Key::new(key, SEED), now);
+            let place = partition.get(&HashedKey::new(key, SEED), now);
             answers.push((client.id, place.map(|place| partition.item(place).value.to_vec())));
         }
         place.into_iter().for_each(|place| partition.link_written(place));
@@ -71,7 +71,7 @@ fn serve(
 }
 
 fn write<'a>(key: &'a [u8], value: &'a [u8], expiry: Expiry) -> StoreRequest<'a> {
-    set_of(Key::new(key, SEED), value, expiry)
+    set_of(HashedKey::new(key, SEED), value, expiry)
 }
 
 /// What ends, and what is there.
@@ -147,7 +147,7 @@ impl World {
                 self.keep(key, value, expiry);
             }
             5 => {
-                let deleted = self.partition.delete(&Key::new(&key, SEED), None, now);
+                let deleted = self.partition.delete(&HashedKey::new(&key, SEED), None, now);
                 let kept = self.model.remove(&key).filter(|kept| !kept.expiry.is_past(now));
                 let is_right = (deleted == DeleteOutcome::Done) == kept.is_some();
                 assert!(is_right || !self.is_ample && deleted == DeleteOutcome::NotFound);
@@ -170,14 +170,14 @@ impl World {
             }
             7 => {
                 let expiry = Expiry::of(self.random.below(5) as i64, now);
-                let place = self.partition.touch(&Key::new(&key, SEED), expiry, now);
+                let place = self.partition.touch(&HashedKey::new(&key, SEED), expiry, now);
                 if let Some(kept) = self.model.get_mut(&key).filter(|of| !of.expiry.is_past(now)) {
                     assert!(place.is_some() || !self.is_ample);
                     kept.expiry = expiry;
                 }
             }
             _ => {
-                let place = self.partition.get(&Key::new(&key, SEED), now);
+                let place = self.partition.get(&HashedKey::new(&key, SEED), now);
                 let found = place.map(|place| self.partition.item(place).value.to_vec());
                 self.look(&key, found);
             }
@@ -282,7 +282,7 @@ impl World {
         let keys: Vec<Vec<u8>> = self.model.keys().cloned().collect();
         let mut live = 0;
         for key in keys {
-            let place = self.partition.find(&Key::new(&key, SEED), self.now);
+            let place = self.partition.find(&HashedKey::new(&key, SEED), self.now);
             let found = place.map(|place| self.partition.item(place).value.to_vec());
             live += place.map_or(0, |place| self.partition.item(place).header.item_len());
             self.look(&key, found);
@@ -323,7 +323,7 @@ fn a_full_log_forgets_and_is_never_wrong() {
 #[test]
 fn what_was_answered_is_there_whoever_comes() {
     let (mut partition, mut card) = made(8 << 20, 2);
-    let key = |key: &'static [u8]| Key::new(key, SEED);
+    let key = |key: &'static [u8]| HashedKey::new(key, SEED);
     assert!(card.begin(0, b"a", b"one", START));
     assert_eq!(partition.find(&key(b"a"), START), None, "not told of");
     card.finish(0, false).unwrap();
@@ -344,7 +344,7 @@ fn what_was_answered_is_there_whoever_comes() {
 /// yet, and the one behind has.
 #[test]
 fn what_was_answered_is_there_though_a_place_before_it_is_empty() {
-    let key = |key: &'static [u8]| Key::new(key, SEED);
+    let key = |key: &'static [u8]| HashedKey::new(key, SEED);
     let value = |partition: &mut Partition, of| {
         let place = partition.find(&key(of), START)?;
         Some(partition.item(place).value.to_vec())
@@ -403,7 +403,7 @@ fn a_segment_is_not_given_back_while_somebody_may_write_to_it() {
     assert_ne!(first, second);
     assert_eq!(card.finish(1, false), Some((b"late".to_vec(), b"late".to_vec())));
     turn(&mut partition, START);
-    let place = partition.find(&Key::new(b"late", SEED), START).unwrap();
+    let place = partition.find(&HashedKey::new(b"late", SEED), START).unwrap();
     assert_eq!(partition.item(place).value, b"late");
     // Once that has ended two turns it is emptied, and what lives in it moves.
     for _ in 0..4 {
@@ -415,7 +415,7 @@ fn a_segment_is_not_given_back_while_somebody_may_write_to_it() {
         partition.write(&put, START);
     }
     assert_eq!(card.next.read(), first << 40, "the card has it again");
-    let place = partition.find(&Key::new(b"late", SEED), START).unwrap();
+    let place = partition.find(&HashedKey::new(b"late", SEED), START).unwrap();
     assert_eq!(partition.item(place).value, b"late");
 }
 
@@ -493,7 +493,7 @@ fn a_segment_is_not_sealed_on_a_look_that_was_too_early() {
         (0..CORES).for_each(|core| card.turn(core));
         turn(&mut partition, START);
     }
-    let place = partition.find(&Key::new(b"late", SEED), START).expect("it was answered");
+    let place = partition.find(&HashedKey::new(b"late", SEED), START).expect("it was answered");
     assert_eq!(partition.item(place).value, b"late");
     assert_eq!((partition.unfit(), partition.log.dma_state()), (0, (false, 1)));
 }
@@ -504,7 +504,7 @@ fn a_segment_is_not_sealed_on_a_look_that_was_too_early() {
 fn a_flush_that_was_put_off_comes_between_what_was_written_before_and_since() {
     let later = Moment(START.0 + 1);
     let look = |partition: &mut Partition, key: &[u8]| {
-        let place = partition.find(&Key::new(key, SEED), later);
+        let place = partition.find(&HashedKey::new(key, SEED), later);
         place.map(|place| partition.item(place).value.to_vec())
     };
     for now in [START, later] {
@@ -564,7 +564,7 @@ fn what_cannot_be_is_not_linked_and_counted() {
     partition.catch_up();
     let statistics = partition.statistics();
     assert_eq!((statistics.unfit, statistics.curr_items), (5, 1));
-    assert!(partition.find(&Key::new(b"a", SEED), START).is_some());
+    assert!(partition.find(&HashedKey::new(b"a", SEED), START).is_some());
 }
 
 #[test]

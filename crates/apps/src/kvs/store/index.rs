@@ -19,7 +19,7 @@ const CHUNK: usize = 256;
 /// Bytes of memory by which the index grows.
 pub const CHUNK_BYTES: usize = CHUNK * size_of::<Bucket>();
 
-/// There is no memory for a bucket: [`Index::add_spare`] or [`Index::add_main`], and again.
+/// There is no memory for a bucket: [`HashIndex::add_spare`] or [`HashIndex::add_main`], and again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoBucket;
 
@@ -59,7 +59,7 @@ enum At {
 
 /// Places by hashes.
 #[derive(Debug)]
-pub struct Index {
+pub struct HashIndex {
     main: Buckets,
     /// Those that go on with full ones. The first is never used: its number means none.
     spare: Buckets,
@@ -70,15 +70,15 @@ pub struct Index {
     entries: usize,
 }
 
-impl Index {
+impl HashIndex {
     /// An empty index, with memory for the first buckets.
-    pub fn new() -> Index {
+    pub fn new() -> HashIndex {
         let (mut main, mut spare) = (Buckets::default(), Buckets::default());
         main.add();
         main.used = 1;
         spare.add();
         spare.used = 1;
-        Index { main, spare, free: 0, round: 1, entries: 0 }
+        HashIndex { main, spare, free: 0, round: 1, entries: 0 }
     }
 
     /// Memory that it has, bytes.
@@ -319,16 +319,16 @@ mod tests {
     }
 
     /// Inserts with all that may be needed.
-    fn insert(index: &mut Index, hash: u64, place: LogAddress) {
+    fn insert(index: &mut HashIndex, hash: u64, place: LogAddress) {
         if index.insert(hash, place).is_err() {
             index.add_spare();
             index.insert(hash, place).unwrap();
         }
     }
 
-    fn grow(index: &mut Index, hash_of: impl Fn(LogAddress) -> u64) {
+    fn grow(index: &mut HashIndex, hash_of: impl Fn(LogAddress) -> u64) {
         // It lacks a bucket of the table, or one that goes on with a full one, and does not say.
-        for add in [Index::add_main, Index::add_spare] {
+        for add in [HashIndex::add_main, HashIndex::add_spare] {
             if index.is_due() && index.grow(&hash_of).is_err() {
                 add(index);
             }
@@ -338,7 +338,7 @@ mod tests {
 
     #[test]
     fn what_was_put_in_is_found_while_it_grows_and_gone_when_removed() {
-        let mut index = Index::new();
+        let mut index = HashIndex::new();
         for number in 1..=20_000 {
             insert(&mut index, hash_of(LogAddress(number)), LogAddress(number));
             grow(&mut index, hash_of);
@@ -359,7 +359,7 @@ mod tests {
 
     #[test]
     fn hashes_that_are_all_the_same_form_a_chain_that_is_given_back() {
-        let mut index = Index::new();
+        let mut index = HashIndex::new();
         // Two buckets, so that the two hashes have chains of their own.
         index.grow(hash_of).unwrap();
         for number in 1..=1700 {
@@ -389,7 +389,7 @@ mod tests {
 
     #[test]
     fn without_memory_it_says_so_and_has_not_changed() {
-        let mut index = Index::new();
+        let mut index = HashIndex::new();
         let full = (1..).find(|n| index.insert(5, LogAddress(*n)).is_err()).unwrap();
         assert_eq!(index.len(), full as usize - 1);
         assert_eq!(index.insert(5, LogAddress(full)), Err(NoBucket));
@@ -399,7 +399,7 @@ mod tests {
     #[test]
     fn a_split_without_spare_buckets_changes_nothing() {
         // All belong into the new bucket, which alone cannot hold them.
-        let mut index = Index::new();
+        let mut index = HashIndex::new();
         let hash_of = |_: LogAddress| 1;
         let full = (1..).find(|n| index.insert(1, LogAddress(*n)).is_err()).unwrap();
         assert_eq!(index.grow(hash_of), Err(NoBucket));

@@ -37,7 +37,7 @@ impl LogAddress {
 /// Memory in which items stand one behind the other.
 #[derive(Debug)]
 struct Segment {
-    memory: Memory,
+    memory: SegmentMemory,
     /// Bytes from the start on that hold items; of our own memory.
     used: usize,
     /// Bytes of items that are in the index.
@@ -46,7 +46,7 @@ struct Segment {
 
 /// Whose memory it is.
 #[derive(Debug)]
-enum Memory {
+enum SegmentMemory {
     Own(Box<[u8]>),
     /// The card's.
     Dma(DmaSegment),
@@ -57,18 +57,18 @@ impl Segment {
     #[inline]
     fn at(&self, at: usize) -> &[u8] {
         match &self.memory {
-            Memory::Own(bytes) => &bytes[at..],
+            SegmentMemory::Own(bytes) => &bytes[at..],
             // SAFETY: the place is that of an item in use, which was published (see above).
-            Memory::Dma(dma) => unsafe { dma.item(at) },
+            SegmentMemory::Dma(dma) => unsafe { dma.item(at) },
         }
     }
 
     #[inline]
     fn at_mut(&mut self, at: usize) -> &mut [u8] {
         match &mut self.memory {
-            Memory::Own(bytes) => &mut bytes[at..],
+            SegmentMemory::Own(bytes) => &mut bytes[at..],
             // SAFETY: as above.
-            Memory::Dma(dma) => unsafe { dma.item_mut(at) },
+            SegmentMemory::Dma(dma) => unsafe { dma.item_mut(at) },
         }
     }
 }
@@ -129,7 +129,7 @@ impl Log {
     /// Takes segments of a card's window over, all empty; nothing has been stored so far.
     pub fn add_dma(&mut self, segments: impl Iterator<Item = DmaSegment>) {
         debug_assert!(self.segments.is_empty(), "places that were given would be other ones");
-        let segment = |dma| Some(Segment { memory: Memory::Dma(dma), used: 0, live: 0 });
+        let segment = |dma| Some(Segment { memory: SegmentMemory::Dma(dma), used: 0, live: 0 });
         self.segments.extend(segments.map(segment));
         self.set_within_bits(self.segment_len.max(DMA_SEGMENT_LEN));
         let count = self.segments.len();
@@ -149,7 +149,7 @@ impl Log {
         for number in (0..count).rev() {
             let segment = self.segment_mut(number);
             segment.live = 0;
-            if let Memory::Dma(dma) = &mut segment.memory {
+            if let SegmentMemory::Dma(dma) = &mut segment.memory {
                 dma.clear();
             }
             if filling != Some(number) && draining != Some(number) {
@@ -222,7 +222,7 @@ impl Log {
     /// Takes memory for one more empty segment.
     pub fn add_segment(&mut self) {
         let bytes = vec![0; self.segment_len].into_boxed_slice();
-        let segment = Some(Segment { memory: Memory::Own(bytes), used: 0, live: 0 });
+        let segment = Some(Segment { memory: SegmentMemory::Own(bytes), used: 0, live: 0 });
         let number = match self.vacant.pop() {
             Some(number) => {
                 self.segments[number] = segment;
@@ -281,10 +281,10 @@ impl Log {
     pub fn prefetch(&self, place: LogAddress, lines: usize) {
         let (number, at) = self.position(place);
         match &self.segment(number).memory {
-            Memory::Own(bytes) => {
+            SegmentMemory::Own(bytes) => {
                 bytes[at..].iter().step_by(LINE).take(lines).for_each(prefetch);
             }
-            Memory::Dma(dma) => dma.prefetch(at, lines),
+            SegmentMemory::Dma(dma) => dma.prefetch(at, lines),
         }
     }
 
@@ -337,7 +337,7 @@ impl Log {
         }
         let number = self.dma.empty.pop()?;
         self.dma.draining = self.dma.filling.replace(number);
-        let Memory::Dma(dma) = &self.segment(number).memory else { return None };
+        let SegmentMemory::Dma(dma) = &self.segment(number).memory else { return None };
         Some((dma.number(), self.dma.draining.is_some()))
     }
 
@@ -359,7 +359,7 @@ impl Log {
         let at = at as usize % DMA_SEGMENT_LEN;
         let place = self.place(number, at);
         let segment = self.segment_mut(number);
-        let Memory::Dma(dma) = &mut segment.memory else { return None };
+        let SegmentMemory::Dma(dma) = &mut segment.memory else { return None };
         // SAFETY: the caller has it from the ring, and of the segments that the card may write to
         // none has been handed back.
         let header = unsafe { dma.publish(at, len) }?;
@@ -373,15 +373,17 @@ impl Log {
     fn written_to(&self, at: u64) -> Option<usize> {
         let wanted = at as usize / DMA_SEGMENT_LEN;
         let is_it = |number: &usize| match &self.segment(*number).memory {
-            Memory::Dma(dma) => dma.number() == wanted,
-            Memory::Own(_) => false,
+            SegmentMemory::Dma(dma) => dma.number() == wanted,
+            SegmentMemory::Own(_) => false,
         };
         [self.dma.filling, self.dma.draining].into_iter().flatten().find(is_it)
     }
 
     /// When the card wrote the item that it says is at a place of its window, by its own clock.
     pub fn written(&self, at: u64) -> Option<Moment> {
-        let Memory::Dma(dma) = &self.segment(self.written_to(at)?).memory else { return None };
+        let SegmentMemory::Dma(dma) = &self.segment(self.written_to(at)?).memory else {
+            return None;
+        };
         dma.written(at as usize % DMA_SEGMENT_LEN)
     }
 
@@ -415,7 +417,7 @@ impl Log {
     /// far from its start; `None` behind the last.
     pub fn dma_item_of(&self, number: usize, at: usize) -> Option<(LogAddress, usize)> {
         let segment = self.segment(number);
-        let Memory::Dma(dma) = &segment.memory else { return None };
+        let SegmentMemory::Dma(dma) = &segment.memory else { return None };
         let at = dma.next(at).filter(|_| segment.live > 0)?;
         Some((self.place(number, at), at))
     }
@@ -426,8 +428,8 @@ impl Log {
         assert_eq!(segment.live, 0, "an item would be lost without a word");
         segment.used = 0;
         match &mut segment.memory {
-            Memory::Own(_) => self.empty.push(number),
-            Memory::Dma(dma) => {
+            SegmentMemory::Own(_) => self.empty.push(number),
+            SegmentMemory::Dma(dma) => {
                 dma.clear();
                 self.dma.empty.push(number);
             }

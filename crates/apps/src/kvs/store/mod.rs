@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Instant;
 
-pub use counters::{Counters, Statistics, Stored};
+pub use counters::{Statistics, StoreCounters, Stored};
 pub(super) use detail::PrefixRequest;
 pub use detail::{Prefixed, Prefixes};
 pub use dma::{DMA_PARTITION_BYTES_MIN, dma_segments_of};
@@ -37,13 +37,13 @@ pub use item::item_len;
 pub(super) use item::{Header, Item, mark};
 pub(super) use log::LogAddress;
 pub(super) use operations::CountOutcome;
-use partition::Shape;
+use partition::PartitionConfig;
 pub use partition::{New, Unstored, Value};
 // What it hands out leads to memory that a card writes (`dma_segment`).
 pub(super) use partition::Partition;
 pub use quiescence::QuiescenceCounters;
 
-use crate::kvs::protocol::hash::{Key, owner, steered};
+use crate::kvs::protocol::hash::{HashedKey, owner, steered};
 use crate::kvs::protocol::time::Moment;
 use limits::{PARTITION_BYTES_MIN, PARTITIONS_MAX};
 
@@ -118,7 +118,11 @@ impl Store {
         if bytes < least {
             return Err(StoreError::Memory { bytes, least, partitions });
         }
-        let shape = |number| Shape { budget_bytes: bytes / partitions, number, count: partitions };
+        let shape = |number| PartitionConfig {
+            budget_bytes: bytes / partitions,
+            number,
+            count: partitions,
+        };
         let locked = |number| Locked {
             partition: Mutex::new(Partition::new(shape(number))),
             waits: AtomicU64::new(0),
@@ -142,19 +146,19 @@ impl Store {
 
     /// A key as this store hashes it.
     #[inline]
-    pub fn key<'a>(&self, bytes: &'a [u8]) -> Key<'a> {
-        Key::new(bytes, self.seed)
+    pub fn key<'a>(&self, bytes: &'a [u8]) -> HashedKey<'a> {
+        HashedKey::new(bytes, self.seed)
     }
 
     /// The partition of a key, alone.
     #[inline]
-    pub(super) fn partition(&self, key: &Key<'_>) -> MutexGuard<'_, Partition> {
+    pub(super) fn partition(&self, key: &HashedKey<'_>) -> MutexGuard<'_, Partition> {
         self.locked(self.partition_of(key))
     }
 
     /// Which partition has a key.
     #[inline]
-    pub fn partition_of(&self, key: &Key<'_>) -> usize {
+    pub fn partition_of(&self, key: &HashedKey<'_>) -> usize {
         match self.spread {
             Spread::Secret => key.partition(self.partitions.len()),
             Spread::Steered => owner(steered(key.bytes), self.partitions.len()),
@@ -181,7 +185,7 @@ impl Store {
     /// [`Unstored`].
     pub fn put(
         &self,
-        key: &Key<'_>,
+        key: &HashedKey<'_>,
         new: New,
         value: Value<'_>,
         now: Moment,

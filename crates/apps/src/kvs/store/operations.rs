@@ -6,7 +6,7 @@ use super::item::mark;
 use super::log::LogAddress;
 use super::partition::{New, Partition, Unstored, Value};
 use crate::kvs::protocol::answer::{DeleteOutcome, StoreOutcome};
-use crate::kvs::protocol::hash::Key;
+use crate::kvs::protocol::hash::HashedKey;
 use crate::kvs::protocol::limits::VALUE_LEN_MAX;
 use crate::kvs::protocol::number::{DIGITS_MAX, decimal, unsigned};
 use crate::kvs::protocol::request::{CountRequest, CountWay, StoreMode, StoreRequest};
@@ -37,7 +37,7 @@ pub enum CountOutcome {
 impl Partition {
     /// Reads an item: counted, and the item is in use.
     #[inline]
-    pub fn get(&mut self, key: &Key<'_>, now: Moment) -> Option<LogAddress> {
+    pub fn get(&mut self, key: &HashedKey<'_>, now: Moment) -> Option<LogAddress> {
         let before = self.counters.reclaimed;
         let found = self.find_read(key, now);
         self.counters.get_expired += self.counters.reclaimed - before;
@@ -49,7 +49,7 @@ impl Partition {
 
     /// Finds an item, and counts one that was over.
     #[inline]
-    pub fn find_counted(&mut self, key: &Key<'_>, now: Moment) -> Option<LogAddress> {
+    pub fn find_counted(&mut self, key: &HashedKey<'_>, now: Moment) -> Option<LogAddress> {
         let before = self.counters.reclaimed;
         let found = self.find(key, now);
         self.counters.get_expired += self.counters.reclaimed - before;
@@ -57,7 +57,12 @@ impl Partition {
     }
 
     /// Gives an item another end.
-    pub fn touch(&mut self, key: &Key<'_>, expiry: Expiry, now: Moment) -> Option<LogAddress> {
+    pub fn touch(
+        &mut self,
+        key: &HashedKey<'_>,
+        expiry: Expiry,
+        now: Moment,
+    ) -> Option<LogAddress> {
         self.counters.cmd_touch += 1;
         let found = self.find_counted(key, now);
         match found {
@@ -72,7 +77,12 @@ impl Partition {
     }
 
     /// Takes an item out.
-    pub fn delete(&mut self, key: &Key<'_>, compare: Option<u64>, now: Moment) -> DeleteOutcome {
+    pub fn delete(
+        &mut self,
+        key: &HashedKey<'_>,
+        compare: Option<u64>,
+        now: Moment,
+    ) -> DeleteOutcome {
         let Some(place) = self.find(key, now) else {
             self.counters.delete_misses += 1;
             return DeleteOutcome::NotFound;
@@ -190,7 +200,7 @@ impl Partition {
     }
 
     /// A value so long will never come: what it was to replace goes now.
-    pub fn refuse_large(&mut self, key: &Key<'_>, mode: StoreMode, now: Moment) {
+    pub fn refuse_large(&mut self, key: &HashedKey<'_>, mode: StoreMode, now: Moment) {
         self.counters.store_too_large += 1;
         if let (StoreMode::Set, Some(place)) = (mode, self.find(key, now)) {
             self.unlink(place);

@@ -4,17 +4,17 @@
 //! `operations` has the commands, `cleaning` makes room.
 
 use super::cleaning::{Cleaning, WALK_RATIO};
-use super::counters::{Counters, Statistics};
+use super::counters::{Statistics, StoreCounters};
 use super::detail::{Detail, PrefixRequest};
 use super::dma::DmaState;
-use super::index::{CHUNK_BYTES, Index};
+use super::index::{CHUNK_BYTES, HashIndex};
 use super::item::{
     HEADER_LEN, Header, Item, UseCount, bump_at, drawn, expiry_at, hash_at, is_bumped, is_of,
     item_len, mark, write_uses,
 };
 use super::limits::PARTITION_BYTES_MIN;
 use super::log::{Log, LogAddress};
-use crate::kvs::protocol::hash::Key;
+use crate::kvs::protocol::hash::HashedKey;
 use crate::kvs::protocol::limits::VALUE_LEN_MAX;
 use crate::kvs::protocol::time::{Expiry, Moment};
 
@@ -38,7 +38,7 @@ const _: () = assert!(SEGMENT_LEN_MIN >= CHUNK_BYTES);
 
 /// What a partition is to be.
 #[derive(Clone, Copy, Debug)]
-pub struct Shape {
+pub struct PartitionConfig {
     /// Memory that it may have, bytes: [`PARTITION_BYTES_MIN`] at least.
     pub budget_bytes: usize,
     /// Which of the partitions it is.
@@ -91,11 +91,11 @@ fn segment_len(bytes: usize) -> usize {
 #[repr(align(64))]
 pub struct Partition {
     pub(super) log: Log,
-    pub(super) index: Index,
+    pub(super) index: HashIndex,
     pub(super) cleaning: Cleaning,
-    pub(super) counters: Counters,
+    pub(super) counters: StoreCounters,
     /// What was counted before it last began anew.
-    before: Counters,
+    before: StoreCounters,
     budget_bytes: usize,
     cas_last: u64,
     cas_step: u64,
@@ -111,15 +111,15 @@ pub struct Partition {
 
 impl Partition {
     /// An empty one, which takes memory as it needs it.
-    pub fn new(shape: Shape) -> Partition {
+    pub fn new(shape: PartitionConfig) -> Partition {
         let budget_bytes = shape.budget_bytes.max(PARTITION_BYTES_MIN);
-        let index = Index::new();
+        let index = HashIndex::new();
         Partition {
             log: Log::new(segment_len(budget_bytes - index.bytes())),
             index,
             cleaning: Cleaning::default(),
-            counters: Counters::default(),
-            before: Counters::default(),
+            counters: StoreCounters::default(),
+            before: StoreCounters::default(),
             budget_bytes,
             cas_last: shape.number as u64 + 1,
             cas_step: shape.count as u64,
@@ -164,18 +164,18 @@ impl Partition {
     /// Begins to count anew.
     pub fn reset_counters(&mut self) {
         self.before.add(&self.counters);
-        self.counters = Counters::default();
+        self.counters = StoreCounters::default();
         self.detail.clear();
     }
 
     /// Counts what was asked for by its prefix, where that is wanted.
     #[inline]
-    pub fn record(&mut self, key: &Key<'_>, asked: PrefixRequest) {
+    pub fn record(&mut self, key: &HashedKey<'_>, asked: PrefixRequest) {
         self.detail.record(key.bytes, asked);
     }
 
     /// Its counters, for those who count what they do.
-    pub fn counters_mut(&mut self) -> &mut Counters {
+    pub fn counters_mut(&mut self) -> &mut StoreCounters {
         &mut self.counters
     }
 
@@ -225,13 +225,13 @@ impl Partition {
     fn clear(&mut self) {
         self.flush_at = None;
         self.log.clear();
-        self.index = Index::new();
+        self.index = HashIndex::new();
         self.cleaning = Cleaning::default();
     }
 
     /// The item under a key. What is over is not there.
     #[inline]
-    pub fn find(&mut self, key: &Key<'_>, now: Moment) -> Option<LogAddress> {
+    pub fn find(&mut self, key: &HashedKey<'_>, now: Moment) -> Option<LogAddress> {
         self.flush_when_due(now);
         let (place, item) = self.seek(key)?;
         if expiry_at(item).is_past(now) {
@@ -252,7 +252,7 @@ impl Partition {
 
     /// The item under a key, as of [`find`](Partition::find), which is read from now on.
     #[inline]
-    pub fn find_read(&mut self, key: &Key<'_>, now: Moment) -> Option<LogAddress> {
+    pub fn find_read(&mut self, key: &HashedKey<'_>, now: Moment) -> Option<LogAddress> {
         self.flush_when_due(now);
         let drawn = self.draw();
         let (place, item) = self.seek(key)?;
@@ -284,7 +284,7 @@ impl Partition {
 
     /// The item under a key, over or not: where it is, and its bytes, perhaps more behind them.
     #[inline(always)]
-    fn seek(&self, key: &Key<'_>) -> Option<(LogAddress, &[u8])> {
+    fn seek(&self, key: &HashedKey<'_>) -> Option<(LogAddress, &[u8])> {
         self.index.first(key.hash, |place| {
             let item = self.log.at(place);
             is_of(item, key.hash, key.bytes).then_some((place, item))
@@ -350,7 +350,7 @@ impl Partition {
     /// [`Unstored`]: the one that was there may have made room, otherwise nothing has changed.
     pub fn put(
         &mut self,
-        key: &Key<'_>,
+        key: &HashedKey<'_>,
         new: New,
         value: Value<'_>,
         now: Moment,
@@ -416,7 +416,7 @@ impl Partition {
             self.index.replace(header.hash, old, place);
             self.bury(old, &before);
         } else if self.index.insert(header.hash, place).is_err() {
-            let added = self.take_chunk(Index::add_spare);
+            let added = self.take_chunk(HashIndex::add_spare);
             if !added || self.index.insert(header.hash, place).is_err() {
                 self.bury(place, header);
                 return Err(Unstored::NoMemory);
@@ -431,7 +431,7 @@ impl Partition {
 
     /// One bucket more, where there is memory for it.
     fn grow(&mut self) {
-        for add in [Index::add_main, Index::add_spare] {
+        for add in [HashIndex::add_main, HashIndex::add_spare] {
             let log = &self.log;
             if self.index.grow(|place| hash_at(log.at(place))).is_ok() || !self.take_chunk(add) {
                 return;
@@ -442,7 +442,7 @@ impl Partition {
     }
 
     /// Memory for more buckets: what is unspent, or that of an empty segment.
-    fn take_chunk(&mut self, add: impl Fn(&mut Index)) -> bool {
+    fn take_chunk(&mut self, add: impl Fn(&mut HashIndex)) -> bool {
         if self.unspent() < CHUNK_BYTES && !self.log.drop_segment() {
             return false;
         }

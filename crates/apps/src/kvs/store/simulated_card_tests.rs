@@ -11,7 +11,7 @@ use super::dma_segment::DMA_SEGMENT_LEN;
 use super::dma_segment::tests::image;
 use super::{AppendRegisters, DmaSegments, QuiescenceCounters};
 use crate::kvs::protocol::event::tests::stored;
-use crate::kvs::protocol::hash::Key;
+use crate::kvs::protocol::hash::HashedKey;
 use crate::kvs::protocol::request::{StoreMode, StoreRequest};
 use crate::kvs::protocol::time::{Expiry, Moment};
 
@@ -51,7 +51,7 @@ impl Random {
 }
 
 /// A request to store under a key, whatever is there.
-pub fn set_of<'a>(key: Key<'a>, value: &'a [u8], expiry: Expiry) -> StoreRequest<'a> {
+pub fn set_of<'a>(key: HashedKey<'a>, value: &'a [u8], expiry: Expiry) -> StoreRequest<'a> {
     StoreRequest {
         key,
         mode: StoreMode::Set,

@@ -8,7 +8,7 @@ use super::limits::PARTITION_BYTES_MIN;
 use super::simulated_card_tests::set_of;
 use super::*;
 use crate::kvs::protocol::answer::{DeleteOutcome, StoreOutcome};
-use crate::kvs::protocol::hash::Key;
+use crate::kvs::protocol::hash::HashedKey;
 use crate::kvs::protocol::limits::VALUE_LEN_MAX;
 use crate::kvs::protocol::number::unsigned;
 use crate::kvs::protocol::request::{CountRequest, CountWay, StoreMode, StoreRequest};
@@ -17,15 +17,15 @@ use crate::kvs::protocol::time::{Expiry, Moment};
 const START: Moment = Moment(1_000_000);
 
 fn partition(budget_bytes: usize) -> Partition {
-    Partition::new(Shape { budget_bytes, number: 0, count: 1 })
+    Partition::new(PartitionConfig { budget_bytes, number: 0, count: 1 })
 }
 
-fn key(bytes: &[u8]) -> Key<'_> {
-    Key::new(bytes, 1)
+fn key(bytes: &[u8]) -> HashedKey<'_> {
+    HashedKey::new(bytes, 1)
 }
 
 fn write<'a>(key: &'a [u8], value: &'a [u8]) -> StoreRequest<'a> {
-    set_of(Key::new(key, 1), value, Expiry::NEVER)
+    set_of(HashedKey::new(key, 1), value, Expiry::NEVER)
 }
 
 #[track_caller]

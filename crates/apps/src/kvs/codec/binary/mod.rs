@@ -5,11 +5,11 @@
 
 mod requests;
 
-use super::context::{Context, Step};
+use super::context::{CodecProgress, Context};
 use crate::kvs::protocol::binary::{
-    self, BINARY_MAGIC, FOUND_LEN, HEAD_LEN, Head, Status, opcode, refuse,
+    self, BINARY_MAGIC, FOUND_LEN, HEAD_LEN, RequestHeader, Status, opcode, refuse,
 };
-use crate::kvs::protocol::hash::Key as HashedKey;
+use crate::kvs::protocol::hash::HashedKey;
 use crate::kvs::protocol::limits::{KEY_LEN_MAX, VALUE_LEN_MAX};
 use crate::kvs::protocol::time::Moment;
 use crate::kvs::store::{Header, Item, Partition};
@@ -19,7 +19,7 @@ const BODY_LEN_MAX: usize = 1 << 30;
 
 /// Where among the frames a connection is.
 #[derive(Debug, Default)]
-pub enum State {
+pub enum FrameState {
     /// At the start of one.
     #[default]
     Frame,
@@ -30,13 +30,13 @@ pub enum State {
 /// What the lengths of a request have to be.
 struct Form {
     extras_len: &'static [usize],
-    has_key: Key,
+    has_key: KeyRule,
     has_value: bool,
 }
 
 /// Whether a request has a key.
 #[derive(PartialEq)]
-enum Key {
+enum KeyRule {
     Always,
     Never,
     Perhaps,
@@ -47,10 +47,10 @@ enum Key {
 #[inline]
 pub fn single(input: &[u8]) -> Option<&[u8]> {
     let bytes = input.first_chunk().filter(|bytes| bytes[0] == BINARY_MAGIC)?;
-    let head = Head::read(bytes);
+    let head = RequestHeader::read(bytes);
     let value_len = head.value_len()?;
     let form = form(opcode::loud(head.code).0)?;
-    let is_right = form.has_key == Key::Always
+    let is_right = form.has_key == KeyRule::Always
         && form.fits(&head, value_len)
         && head.key_len <= KEY_LEN_MAX
         && value_len <= VALUE_LEN_MAX
@@ -70,7 +70,7 @@ pub fn keyed(
     now: Moment,
 ) {
     if let Some(bytes) = input.first_chunk() {
-        requests::keyed(&Head::read(bytes).request(input), key, partition, out, now);
+        requests::keyed(&RequestHeader::read(bytes).request(input), key, partition, out, now);
     }
 }
 
@@ -87,32 +87,39 @@ pub fn got(opaque: [u8; 4], item: Option<&Item<'_>>, out: &mut Vec<u8>) {
             out.extend_from_slice(&found(opaque, &item.header));
             out.extend_from_slice(item.value);
         }
-        None => refuse(&Head { opaque, ..Head::default() }, Status::NotFound, out),
+        None => {
+            refuse(&RequestHeader { opaque, ..RequestHeader::default() }, Status::NotFound, out)
+        }
     }
 }
 
 /// Does what the frame at the start of `input` asks for.
-pub fn step(state: &mut State, input: &[u8], out: &mut Vec<u8>, context: &Context<'_>) -> Step {
-    if let State::Skip(left) = state {
+pub fn step(
+    state: &mut FrameState,
+    input: &[u8],
+    out: &mut Vec<u8>,
+    context: &Context<'_>,
+) -> CodecProgress {
+    if let FrameState::Skip(left) = state {
         let count = input.len().min(*left);
         *left -= count;
         if *left == 0 {
-            *state = State::Frame;
+            *state = FrameState::Frame;
         }
-        return Step::Done(count);
+        return CodecProgress::Done(count);
     }
     if input[0] != BINARY_MAGIC {
-        return Step::Close;
+        return CodecProgress::Close;
     }
-    let Some(bytes) = input.first_chunk() else { return Step::More(HEAD_LEN) };
-    let head = Head::read(bytes);
+    let Some(bytes) = input.first_chunk() else { return CodecProgress::More(HEAD_LEN) };
+    let head = RequestHeader::read(bytes);
     let Some(value_len) = head.value_len() else {
         refuse(&head, Status::Unknown, out);
-        return Step::Close;
+        return CodecProgress::Close;
     };
     if head.body_len > BODY_LEN_MAX || head.key_len > KEY_LEN_MAX {
         refuse(&head, Status::Invalid, out);
-        return Step::Close;
+        return CodecProgress::Close;
     }
     let Some(form) = form(opcode::loud(head.code).0) else {
         refuse(&head, Status::Unknown, out);
@@ -120,13 +127,13 @@ pub fn step(state: &mut State, input: &[u8], out: &mut Vec<u8>, context: &Contex
     };
     if !form.fits(&head, value_len) {
         refuse(&head, Status::Invalid, out);
-        return Step::Close;
+        return CodecProgress::Close;
     }
     let before_value = HEAD_LEN + head.extras_len + head.key_len;
     let is_too_large = value_len > VALUE_LEN_MAX;
     let needed = if is_too_large { before_value } else { HEAD_LEN + head.body_len };
     if input.len() < needed {
-        return Step::More(needed);
+        return CodecProgress::More(needed);
     }
     let request = head.request(input);
     if is_too_large {
@@ -134,16 +141,16 @@ pub fn step(state: &mut State, input: &[u8], out: &mut Vec<u8>, context: &Contex
         return pass_over(state, value_len, before_value);
     }
     match requests::carry_out(&request, out, context) {
-        true => Step::Done(needed),
-        false => Step::Close,
+        true => CodecProgress::Done(needed),
+        false => CodecProgress::Close,
     }
 }
 
-fn pass_over(state: &mut State, count: usize, used: usize) -> Step {
+fn pass_over(state: &mut FrameState, count: usize, used: usize) -> CodecProgress {
     if count > 0 {
-        *state = State::Skip(count);
+        *state = FrameState::Skip(count);
     }
-    Step::Done(used)
+    CodecProgress::Done(used)
 }
 
 /// The form of a request; `None` where there is no such request.
@@ -151,29 +158,29 @@ fn pass_over(state: &mut State, count: usize, used: usize) -> Step {
 fn form(loud: u8) -> Option<Form> {
     let of = |extras_len, has_key, has_value| Some(Form { extras_len, has_key, has_value });
     match loud {
-        opcode::GET | opcode::GETK | opcode::DELETE => of(&[0], Key::Always, false),
-        opcode::SET | opcode::ADD | opcode::REPLACE => of(&[8], Key::Always, true),
-        opcode::INCREMENT | opcode::DECREMENT => of(&[20], Key::Always, false),
+        opcode::GET | opcode::GETK | opcode::DELETE => of(&[0], KeyRule::Always, false),
+        opcode::SET | opcode::ADD | opcode::REPLACE => of(&[8], KeyRule::Always, true),
+        opcode::INCREMENT | opcode::DECREMENT => of(&[20], KeyRule::Always, false),
         opcode::APPEND | opcode::PREPEND | opcode::SASL_AUTH | opcode::SASL_STEP => {
-            of(&[0], Key::Always, true)
+            of(&[0], KeyRule::Always, true)
         }
-        opcode::TOUCH | opcode::GAT | opcode::GATK => of(&[4], Key::Always, false),
+        opcode::TOUCH | opcode::GAT | opcode::GATK => of(&[4], KeyRule::Always, false),
         opcode::QUIT | opcode::NOOP | opcode::VERSION | opcode::SASL_LIST => {
-            of(&[0], Key::Never, false)
+            of(&[0], KeyRule::Never, false)
         }
-        opcode::FLUSH => of(&[0, 4], Key::Never, false),
-        opcode::STAT => of(&[0], Key::Perhaps, false),
+        opcode::FLUSH => of(&[0, 4], KeyRule::Never, false),
+        opcode::STAT => of(&[0], KeyRule::Perhaps, false),
         _ => None,
     }
 }
 
 impl Form {
     #[inline]
-    fn fits(&self, head: &Head, value_len: usize) -> bool {
+    fn fits(&self, head: &RequestHeader, value_len: usize) -> bool {
         let is_key_right = match self.has_key {
-            Key::Always => head.key_len > 0,
-            Key::Never => head.key_len == 0,
-            Key::Perhaps => true,
+            KeyRule::Always => head.key_len > 0,
+            KeyRule::Never => head.key_len == 0,
+            KeyRule::Perhaps => true,
         };
         let is_value_right = self.has_value || value_len == 0;
         self.extras_len.contains(&head.extras_len) && is_key_right && is_value_right

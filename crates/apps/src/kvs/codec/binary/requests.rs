@@ -5,7 +5,7 @@ use crate::kvs::codec::statistics;
 use crate::kvs::protocol::VERSION;
 use crate::kvs::protocol::answer::{DeleteOutcome, StoreOutcome};
 use crate::kvs::protocol::binary::{Answer, DONE, Request, Status, answer, number, opcode, refuse};
-use crate::kvs::protocol::hash::Key;
+use crate::kvs::protocol::hash::HashedKey;
 use crate::kvs::protocol::request::{CountRequest, CountWay, StoreMode, StoreRequest};
 use crate::kvs::protocol::time::{Expiry, Moment, flush_time};
 use crate::kvs::store::{CountOutcome, Partition, PrefixRequest};
@@ -43,7 +43,7 @@ pub fn carry_out(request: &Request<'_>, out: &mut Vec<u8>, context: &Context<'_>
 #[inline]
 pub fn keyed(
     request: &Request<'_>,
-    key: Key<'_>,
+    key: HashedKey<'_>,
     partition: &mut Partition,
     out: &mut Vec<u8>,
     now: Moment,
@@ -71,7 +71,7 @@ fn done(request: &Request<'_>, cas: u64, out: &mut Vec<u8>) {
 
 fn get(
     request: &Request<'_>,
-    key: Key<'_>,
+    key: HashedKey<'_>,
     partition: &mut Partition,
     out: &mut Vec<u8>,
     now: Moment,
@@ -105,7 +105,7 @@ fn get(
 
 fn store(
     request: &Request<'_>,
-    key: Key<'_>,
+    key: HashedKey<'_>,
     mode: StoreMode,
     partition: &mut Partition,
     out: &mut Vec<u8>,
@@ -158,7 +158,7 @@ pub fn refuse_large(request: &Request<'_>, out: &mut Vec<u8>, context: &Context<
 
 fn delete(
     request: &Request<'_>,
-    key: Key<'_>,
+    key: HashedKey<'_>,
     partition: &mut Partition,
     out: &mut Vec<u8>,
     now: Moment,
@@ -174,7 +174,7 @@ fn delete(
 
 fn count(
     request: &Request<'_>,
-    key: Key<'_>,
+    key: HashedKey<'_>,
     way: CountWay,
     partition: &mut Partition,
     out: &mut Vec<u8>,

@@ -20,7 +20,7 @@ use niclab_nic::limits::BURST;
 use crate::kvs::codec::binary::keyed;
 use crate::kvs::codec::context::Context;
 use crate::kvs::codec::datagram;
-use crate::kvs::protocol::hash::Key;
+use crate::kvs::protocol::hash::HashedKey;
 use crate::kvs::protocol::limits::{ANSWERS_LEN_MAX, DATAGRAM_ANSWER_LEN_MAX};
 use crate::kvs::store::{Partition, Store};
 
@@ -77,7 +77,7 @@ pub struct BatchDatagram<'a> {
 struct SingleRequest<'a> {
     id: u16,
     bytes: &'a [u8],
-    key: Key<'a>,
+    key: HashedKey<'a>,
     /// Where among the answers its own is.
     answer: (usize, usize),
 }
@@ -123,21 +123,21 @@ impl Groups {
 
 /// Buffers for answers, used again for each batch.
 #[derive(Debug)]
-pub struct Batch {
+pub struct AnswerBuffers {
     /// Answers, one behind the other.
     out: Vec<u8>,
     /// An answer of those that are served one by one.
     other: Vec<u8>,
 }
 
-impl Default for Batch {
-    fn default() -> Batch {
+impl Default for AnswerBuffers {
+    fn default() -> AnswerBuffers {
         let room = || Vec::with_capacity(ANSWERS_LEN_MAX + DATAGRAM_ANSWER_LEN_MAX);
-        Batch { out: room(), other: room() }
+        AnswerBuffers { out: room(), other: room() }
     }
 }
 
-impl Batch {
+impl AnswerBuffers {
     /// Room for one answer.
     pub fn room(&mut self) -> &mut Vec<u8> {
         &mut self.other
@@ -152,13 +152,13 @@ impl Batch {
         watch: &mut W,
         mut answer: impl FnMut(usize, u16, &[u8]),
     ) {
-        let Batch { out, other } = self;
+        let AnswerBuffers { out, other } = self;
         let mut requests = [SingleRequest::default(); BURST];
         let (mut all, mut others) = (0_u64, 0_u64);
         for (i, asked) in asked.iter().enumerate().take(BURST) {
             match datagram::single(asked.datagram) {
                 Some((id, bytes, key)) => {
-                    let key = Key { bytes: key, hash: 0 };
+                    let key = HashedKey { bytes: key, hash: 0 };
                     requests[i] = SingleRequest { id, bytes, key, answer: (0, 0) };
                     all |= 1 << i;
                 }
@@ -303,7 +303,7 @@ mod tests {
             .map(|datagram| BatchDatagram { datagram, owner: told(datagram) })
             .collect();
         let mut given = Vec::new();
-        Batch::default().serve(&asked, &context, &mut (), |i, id, answer| {
+        AnswerBuffers::default().serve(&asked, &context, &mut (), |i, id, answer| {
             assert_eq!(datagrams[i][..2], id.to_be_bytes());
             given.push((id, answer.to_vec()));
         });
@@ -392,7 +392,7 @@ mod tests {
         let asked: Vec<_> =
             gets.iter().map(|of| BatchDatagram { datagram: of, owner: None }).collect();
         let context = Context { store: &store, now: Moment(1000), host: &() };
-        let (mut batch, mut given) = (Batch::default(), 0);
+        let (mut batch, mut given) = (AnswerBuffers::default(), 0);
         batch.serve(&asked, &context, &mut (), |i, _, answer| {
             assert_eq!((i, answer.len()), (given, 24 + 4 + value.len()));
             given += 1;

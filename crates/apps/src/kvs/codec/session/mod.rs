@@ -6,7 +6,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::context::{Context, Step};
+use super::context::{CodecProgress, Context};
 use super::{binary, text};
 use crate::kvs::protocol::binary::BINARY_MAGIC;
 
@@ -35,8 +35,8 @@ pub struct Progress {
 enum Protocol {
     #[default]
     Unknown,
-    Text(text::State),
-    Binary(binary::State),
+    Text(text::TextState),
+    Binary(binary::FrameState),
 }
 
 /// One connection's side of the talk.
@@ -65,8 +65,8 @@ impl Session {
                 (_, None) => return Progress { used, next: Next::Input(1) },
                 (Protocol::Unknown, Some(&first)) => {
                     self.protocol = match first {
-                        BINARY_MAGIC => Protocol::Binary(binary::State::default()),
-                        _ => Protocol::Text(text::State::default()),
+                        BINARY_MAGIC => Protocol::Binary(binary::FrameState::default()),
+                        _ => Protocol::Text(text::TextState::default()),
                     };
                     continue;
                 }
@@ -74,9 +74,9 @@ impl Session {
                 (Protocol::Binary(state), _) => binary::step(state, rest, out, context),
             };
             match step {
-                Step::Done(count) => used += count,
-                Step::More(count) => return Progress { used, next: Next::Input(count) },
-                Step::Close => return Progress { used, next: Next::Close },
+                CodecProgress::Done(count) => used += count,
+                CodecProgress::More(count) => return Progress { used, next: Next::Input(count) },
+                CodecProgress::Close => return Progress { used, next: Next::Close },
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The commands of one line: `delete`, `incr`, `decr`, `touch`, `flush_all`, `stats`, …
 
-use super::{BAD_FORMAT, Line, UNKNOWN, answer};
-use crate::kvs::codec::context::{Context, Step};
+use super::{BAD_FORMAT, UNKNOWN, WholeLine, answer};
+use crate::kvs::codec::context::{CodecProgress, Context};
 use crate::kvs::codec::statistics;
 use crate::kvs::protocol::VERSION;
 use crate::kvs::protocol::answer::DeleteOutcome;
@@ -14,7 +14,7 @@ use crate::kvs::store::{CountOutcome, PrefixRequest};
 const BAD_TIME: &[u8] = b"CLIENT_ERROR invalid exptime argument\r\n";
 
 /// Carries out a command and answers it.
-pub fn command(line: &Line<'_>, out: &mut Vec<u8>, context: &Context<'_>) -> Step {
+pub fn command(line: &WholeLine<'_>, out: &mut Vec<u8>, context: &Context<'_>) -> CodecProgress {
     let words = &line.words;
     let is_quiet = words.is_noreply();
     match (words.at(0), words.count) {
@@ -38,10 +38,12 @@ pub fn command(line: &Line<'_>, out: &mut Vec<u8>, context: &Context<'_>) -> Ste
         (b"stats", _) => statistics(line, out, context),
         (b"shutdown", _) => out.extend_from_slice(b"ERROR: shutdown not enabled\r\n"),
         // A browser, or a script in one, that was led here: nothing that it sends is meant for us.
-        (name, _) if words.last.starts_with(b"HTTP/") && is_foreign(name) => return Step::Close,
+        (name, _) if words.last.starts_with(b"HTTP/") && is_foreign(name) => {
+            return CodecProgress::Close;
+        }
         _ => out.extend_from_slice(UNKNOWN),
     }
-    Step::Done(line.next)
+    CodecProgress::Done(line.next)
 }
 
 /// Whether no command of memcached begins as this one does: only then it looks for HTTP.
@@ -55,7 +57,7 @@ fn is_foreign(name: &[u8]) -> bool {
 /// Highest verbosity that memcached knows.
 const VERBOSITY_MAX: u32 = 2;
 
-fn delete(line: &Line<'_>, out: &mut Vec<u8>, context: &Context<'_>) {
+fn delete(line: &WholeLine<'_>, out: &mut Vec<u8>, context: &Context<'_>) {
     let words = &line.words;
     // A key may be called that.
     let is_quiet = words.count > 2 && words.is_noreply();
@@ -80,7 +82,7 @@ fn delete(line: &Line<'_>, out: &mut Vec<u8>, context: &Context<'_>) {
     answer::say(out, is_quiet, text);
 }
 
-fn count(line: &Line<'_>, way: CountWay, out: &mut Vec<u8>, context: &Context<'_>) {
+fn count(line: &WholeLine<'_>, way: CountWay, out: &mut Vec<u8>, context: &Context<'_>) {
     let (words, is_quiet) = (&line.words, line.words.is_noreply());
     if words.at(1).len() > KEY_LEN_MAX {
         return answer::say(out, is_quiet, BAD_FORMAT);
@@ -109,7 +111,7 @@ fn count(line: &Line<'_>, way: CountWay, out: &mut Vec<u8>, context: &Context<'_
     }
 }
 
-fn touch(line: &Line<'_>, out: &mut Vec<u8>, context: &Context<'_>) {
+fn touch(line: &WholeLine<'_>, out: &mut Vec<u8>, context: &Context<'_>) {
     let (words, is_quiet) = (&line.words, line.words.is_noreply());
     if words.at(1).len() > KEY_LEN_MAX {
         return answer::say(out, is_quiet, BAD_FORMAT);
@@ -120,7 +122,7 @@ fn touch(line: &Line<'_>, out: &mut Vec<u8>, context: &Context<'_>) {
     answer::say(out, is_quiet, if found { b"TOUCHED\r\n" } else { b"NOT_FOUND\r\n" });
 }
 
-fn flush(line: &Line<'_>, context: &Context<'_>) -> &'static [u8] {
+fn flush(line: &WholeLine<'_>, context: &Context<'_>) -> &'static [u8] {
     let words = &line.words;
     let has_time = words.count > 1 + usize::from(words.is_noreply());
     let Some(time) = (if has_time { signed_32(words.at(1)) } else { Some(0) }) else {
@@ -130,7 +132,7 @@ fn flush(line: &Line<'_>, context: &Context<'_>) -> &'static [u8] {
     b"OK\r\n"
 }
 
-fn statistics(line: &Line<'_>, out: &mut Vec<u8>, context: &Context<'_>) {
+fn statistics(line: &WholeLine<'_>, out: &mut Vec<u8>, context: &Context<'_>) {
     let mut each = |name: &str, value: &str| answer::statistic(out, name, value);
     match line.words.at(1) {
         b"" => statistics::general(context, &mut each),

@@ -12,10 +12,10 @@ mod words;
 
 use memchr::memchr;
 
-use super::context::{Context, Step};
+use super::context::{CodecProgress, Context};
 use crate::kvs::protocol::limits::LINE_LEN_MAX;
 use crate::kvs::protocol::request::StoreMode;
-use reading::Keys;
+use reading::KeyReading;
 use words::{Words, trimmed};
 
 /// Spaces before a line of many keys that are put up with.
@@ -29,12 +29,12 @@ const NO_MEMORY: &[u8] = b"SERVER_ERROR out of memory storing object\r\n";
 
 /// Where in the text a connection is.
 #[derive(Debug, Default)]
-pub enum State {
+pub enum TextState {
     /// At the start of a line.
     #[default]
     Line,
     /// Within a line of keys that are read one by one.
-    Keys(Keys),
+    Keys(KeyReading),
     /// Within a value that is of no use, which has so many bytes more.
     Skip(usize),
     /// Within a line that is of no use.
@@ -43,7 +43,7 @@ pub enum State {
 
 /// A line that is whole.
 #[derive(Clone, Copy)]
-struct Line<'a> {
+struct WholeLine<'a> {
     words: Words<'a>,
     /// The line itself, without its end.
     text: &'a [u8],
@@ -56,41 +56,51 @@ struct Line<'a> {
 }
 
 /// Does what the bytes at the start of `input` ask for.
-pub fn step(state: &mut State, input: &[u8], out: &mut Vec<u8>, context: &Context<'_>) -> Step {
+pub fn step(
+    state: &mut TextState,
+    input: &[u8],
+    out: &mut Vec<u8>,
+    context: &Context<'_>,
+) -> CodecProgress {
     match state {
-        State::Line => line(state, input, out, context),
-        State::Keys(keys) => match keys.step(input, out, context) {
+        TextState::Line => line(state, input, out, context),
+        TextState::Keys(keys) => match keys.step(input, out, context) {
             (step, None) => step,
             (step, Some(next)) => {
                 *state = next;
                 step
             }
         },
-        State::Skip(left) => {
+        TextState::Skip(left) => {
             let count = input.len().min(*left);
             *left -= count;
             if *left == 0 {
-                *state = State::Line;
+                *state = TextState::Line;
             }
-            Step::Done(count)
+            CodecProgress::Done(count)
         }
-        State::SkipLine => match memchr(b'\n', input) {
+        TextState::SkipLine => match memchr(b'\n', input) {
             Some(end) => {
-                *state = State::Line;
-                Step::Done(end + 1)
+                *state = TextState::Line;
+                CodecProgress::Done(end + 1)
             }
-            None => Step::Done(input.len()),
+            None => CodecProgress::Done(input.len()),
         },
     }
 }
 
-fn line(state: &mut State, input: &[u8], out: &mut Vec<u8>, context: &Context<'_>) -> Step {
+fn line(
+    state: &mut TextState,
+    input: &[u8],
+    out: &mut Vec<u8>,
+    context: &Context<'_>,
+) -> CodecProgress {
     let Some(end) = memchr(b'\n', input) else { return unfinished(state, input) };
     let whole = trimmed(&input[..end]);
     let nul = memchr(0, whole);
     let text = &whole[..nul.unwrap_or(whole.len())];
     let (words, has_nul) = (Words::of(text), nul.is_some());
-    let line = Line { words, text, input, next: end + 1, has_nul };
+    let line = WholeLine { words, text, input, next: end + 1, has_nul };
     let storage = |mode| storage::classic(&line, mode);
     match line.words.at(0) {
         b"get" | b"gets" | b"gat" | b"gats" | b"bget" => reading::begin(state, &line, out, context),
@@ -103,28 +113,28 @@ fn line(state: &mut State, input: &[u8], out: &mut Vec<u8>, context: &Context<'_
         b"ms" => meta::set(state, &line, out, context),
         b"mg" | b"md" | b"ma" | b"me" | b"mn" => {
             meta::command(&line, out, context);
-            Step::Done(line.next)
+            CodecProgress::Done(line.next)
         }
-        b"quit" => Step::Close,
+        b"quit" => CodecProgress::Close,
         _ => classic::command(&line, out, context),
     }
 }
 
 /// A line whose end has not come: it may take its time, but not all memory.
-fn unfinished(state: &mut State, input: &[u8]) -> Step {
+fn unfinished(state: &mut TextState, input: &[u8]) -> CodecProgress {
     if input.len() <= LINE_LEN_MAX {
-        return Step::More(input.len() + 1);
+        return CodecProgress::More(input.len() + 1);
     }
     let spaces = input.iter().take_while(|byte| **byte == b' ').count();
     let words = &input[spaces..];
     let cas = match words {
         [b'g', b'e', b't', b' ', ..] => false,
         [b'g', b'e', b't', b's', b' ', ..] => true,
-        _ => return Step::Close,
+        _ => return CodecProgress::Close,
     };
     if spaces > SPACES_MAX {
-        return Step::Close;
+        return CodecProgress::Close;
     }
-    *state = State::Keys(Keys { cas, touch: None, has_nul: true });
-    Step::Done(spaces + if cas { 4 } else { 3 })
+    *state = TextState::Keys(KeyReading { cas, touch: None, has_nul: true });
+    CodecProgress::Done(spaces + if cas { 4 } else { 3 })
 }

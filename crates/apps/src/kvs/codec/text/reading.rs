@@ -6,8 +6,8 @@
 use memchr::{memchr, memchr2};
 
 use super::words::{behind, each, trimmed};
-use super::{BAD_FORMAT, Line, State, UNKNOWN, answer};
-use crate::kvs::codec::context::{Context, Step};
+use super::{BAD_FORMAT, TextState, UNKNOWN, WholeLine, answer};
+use crate::kvs::codec::context::{CodecProgress, Context};
 use crate::kvs::protocol::limits::KEY_LEN_MAX;
 use crate::kvs::protocol::number::signed_32;
 use crate::kvs::protocol::time::Expiry;
@@ -15,7 +15,7 @@ use crate::kvs::store::PrefixRequest;
 
 /// How the keys of a line are read.
 #[derive(Clone, Copy, Debug)]
-pub struct Keys {
+pub struct KeyReading {
     /// With the number of each item.
     pub cas: bool,
     /// Each item gets this end.
@@ -25,56 +25,65 @@ pub struct Keys {
 }
 
 /// Begins with a whole line. If one of its keys is too long, none is answered.
-pub fn begin(state: &mut State, line: &Line<'_>, out: &mut Vec<u8>, context: &Context<'_>) -> Step {
+pub fn begin(
+    state: &mut TextState,
+    line: &WholeLine<'_>,
+    out: &mut Vec<u8>,
+    context: &Context<'_>,
+) -> CodecProgress {
     let words = &line.words;
     let is_touch = matches!(words.at(0), b"gat" | b"gats");
     let before_keys = if is_touch { 2 } else { 1 };
     if words.count < 2 {
         out.extend_from_slice(UNKNOWN);
-        return Step::Done(line.next);
+        return CodecProgress::Done(line.next);
     }
     let mut touch = None;
     if is_touch {
         let Some(time) = signed_32(words.at(1)) else {
             out.extend_from_slice(b"CLIENT_ERROR invalid exptime argument\r\n");
-            return Step::Done(line.next);
+            return CodecProgress::Done(line.next);
         };
         touch = Some(Expiry::of(time.into(), context.now));
     }
     if each(line.text).skip(before_keys).any(|key| key.len() > KEY_LEN_MAX) {
         out.extend_from_slice(BAD_FORMAT);
-        return Step::Done(line.next);
+        return CodecProgress::Done(line.next);
     }
     let cas = matches!(words.at(0), b"gets" | b"gats");
-    *state = State::Keys(Keys { cas, touch, has_nul: line.has_nul });
-    Step::Done(behind(line.text, before_keys))
+    *state = TextState::Keys(KeyReading { cas, touch, has_nul: line.has_nul });
+    CodecProgress::Done(behind(line.text, before_keys))
 }
 
-impl Keys {
+impl KeyReading {
     /// Answers the next key; the state that follows where the line is at its end.
     pub fn step(
         &self,
         input: &[u8],
         out: &mut Vec<u8>,
         context: &Context<'_>,
-    ) -> (Step, Option<State>) {
+    ) -> (CodecProgress, Option<TextState>) {
         let spaces = input.iter().take_while(|byte| **byte == b' ').count();
         let rest = &input[spaces..];
         let Some(end) = memchr2(b' ', b'\n', rest) else {
             if rest.len() > KEY_LEN_MAX + 1 {
                 out.extend_from_slice(BAD_FORMAT);
-                return (Step::Done(input.len()), Some(State::SkipLine));
+                return (CodecProgress::Done(input.len()), Some(TextState::SkipLine));
             }
             // What was a space is done with, so that a line of them does not fill the memory.
-            let step = if spaces > 0 { Step::Done(spaces) } else { Step::More(input.len() + 1) };
+            let step = if spaces > 0 {
+                CodecProgress::Done(spaces)
+            } else {
+                CodecProgress::More(input.len() + 1)
+            };
             return (step, None);
         };
         let is_last = rest[end] == b'\n';
         let key = if is_last { trimmed(&rest[..end]) } else { &rest[..end] };
-        let used = Step::Done(spaces + end + usize::from(is_last));
+        let used = CodecProgress::Done(spaces + end + usize::from(is_last));
         let nul = if self.has_nul { memchr(0, key) } else { None };
         let key = &key[..nul.unwrap_or(key.len())];
-        let behind = if is_last { State::Line } else { State::SkipLine };
+        let behind = if is_last { TextState::Line } else { TextState::SkipLine };
         if key.len() > KEY_LEN_MAX {
             out.extend_from_slice(BAD_FORMAT);
             return (used, Some(behind));

@@ -1,7 +1,7 @@
 //! `set`, `add`, `replace`, `append`, `prepend`, `cas`: a line and a value.
 
-use super::{BAD_CHUNK, BAD_FORMAT, Line, NO_MEMORY, State, TOO_LARGE, UNKNOWN, answer};
-use crate::kvs::codec::context::{Context, Step};
+use super::{BAD_CHUNK, BAD_FORMAT, NO_MEMORY, TOO_LARGE, TextState, UNKNOWN, WholeLine, answer};
+use crate::kvs::codec::context::{CodecProgress, Context};
 use crate::kvs::protocol::answer::StoreOutcome;
 use crate::kvs::protocol::limits::{KEY_LEN_MAX, VALUE_LEN_MAX};
 use crate::kvs::protocol::number::{signed_32, unsigned, unsigned_32};
@@ -11,13 +11,13 @@ use crate::kvs::store::PrefixRequest;
 
 /// A line that a value follows, or a complaint about it.
 pub struct Storage<'a> {
-    line: Line<'a>,
-    request: Result<Request<'a>, &'static [u8]>,
+    line: WholeLine<'a>,
+    request: Result<StorageCommand<'a>, &'static [u8]>,
 }
 
 /// What such a line says.
 #[derive(Clone, Copy)]
-struct Request<'a> {
+struct StorageCommand<'a> {
     key: &'a [u8],
     mode: StoreMode,
     flags: u32,
@@ -27,7 +27,7 @@ struct Request<'a> {
 }
 
 /// All but `cas`.
-pub fn classic<'a>(line: &Line<'a>, mode: StoreMode) -> Storage<'a> {
+pub fn classic<'a>(line: &WholeLine<'a>, mode: StoreMode) -> Storage<'a> {
     let request = match line.words.count {
         5 | 6 => request(line, mode, None),
         _ => Err(UNKNOWN),
@@ -36,7 +36,7 @@ pub fn classic<'a>(line: &Line<'a>, mode: StoreMode) -> Storage<'a> {
 }
 
 /// `cas`.
-pub fn compared<'a>(line: &Line<'a>) -> Storage<'a> {
+pub fn compared<'a>(line: &WholeLine<'a>) -> Storage<'a> {
     let request = match (line.words.count, unsigned(line.words.at(5))) {
         (6 | 7, Some(cas)) => request(line, StoreMode::Set, Some(cas)),
         (6 | 7, None) => Err(BAD_FORMAT),
@@ -46,16 +46,16 @@ pub fn compared<'a>(line: &Line<'a>) -> Storage<'a> {
 }
 
 fn request<'a>(
-    line: &Line<'a>,
+    line: &WholeLine<'a>,
     mode: StoreMode,
     compare: Option<u64>,
-) -> Result<Request<'a>, &'static [u8]> {
+) -> Result<StorageCommand<'a>, &'static [u8]> {
     let words = &line.words;
     let (key, flags, time) = (words.at(1), unsigned_32(words.at(2)), signed_32(words.at(3)));
     let value_len = value_len(words.at(4));
     match (flags, time, value_len) {
         (Some(flags), Some(time), Some(value_len)) if key.len() <= KEY_LEN_MAX => {
-            Ok(Request { key, mode, flags, time, value_len, compare })
+            Ok(StorageCommand { key, mode, flags, time, value_len, compare })
         }
         _ => Err(BAD_FORMAT),
     }
@@ -78,7 +78,7 @@ pub enum Data<'a> {
 }
 
 /// Looks for a value of this length behind a line.
-pub fn data<'a>(line: &Line<'a>, value_len: usize) -> Data<'a> {
+pub fn data<'a>(line: &WholeLine<'a>, value_len: usize) -> Data<'a> {
     let (start, end) = (line.next, line.next + value_len);
     match line.input.get(start..end + 2) {
         None => Data::More(end + 2),
@@ -89,14 +89,19 @@ pub fn data<'a>(line: &Line<'a>, value_len: usize) -> Data<'a> {
 
 impl Storage<'_> {
     /// Stores the value, once it is there.
-    pub fn run(&self, state: &mut State, out: &mut Vec<u8>, context: &Context<'_>) -> Step {
+    pub fn run(
+        &self,
+        state: &mut TextState,
+        out: &mut Vec<u8>,
+        context: &Context<'_>,
+    ) -> CodecProgress {
         let is_quiet = self.line.words.is_noreply();
         let request = match self.request {
             Ok(request) => request,
             Err(complaint) => {
                 // How many words there are comes before what the last of them says.
                 answer::say(out, is_quiet && complaint != UNKNOWN, complaint);
-                return Step::Done(self.line.next);
+                return CodecProgress::Done(self.line.next);
             }
         };
         let key = context.store.key(request.key);
@@ -106,14 +111,14 @@ impl Storage<'_> {
             partition.refuse_large(&key, request.mode, context.now);
             drop(partition);
             answer::say(out, is_quiet, TOO_LARGE);
-            *state = State::Skip(request.value_len + 2);
-            return Step::Done(self.line.next);
+            *state = TextState::Skip(request.value_len + 2);
+            return CodecProgress::Done(self.line.next);
         }
         let (value, next) = match data(&self.line, request.value_len) {
-            Data::More(count) => return Step::More(count),
+            Data::More(count) => return CodecProgress::More(count),
             Data::Broken(next) => {
                 answer::say(out, is_quiet, BAD_CHUNK);
-                return Step::Done(next);
+                return CodecProgress::Done(next);
             }
             Data::Whole(value, next) => (value, next),
         };
@@ -134,7 +139,7 @@ impl Storage<'_> {
         let written = partition.write(&write, context.now);
         drop(partition);
         answer::say(out, is_quiet, words(written));
-        Step::Done(next)
+        CodecProgress::Done(next)
     }
 }
 

@@ -8,9 +8,9 @@ use super::Station;
 use super::reply::{self, Peer, SHORT_LEN_MAX, Template};
 use crate::kvs::codec::binary::{found, got};
 use crate::kvs::codec::context::Context;
-use crate::kvs::codec::datagram::batch::{AHEAD, Batch, BatchStep, Watch};
-use crate::kvs::protocol::event::{Client, EventKind, GET_LEN, WrittenItem};
-use crate::kvs::protocol::hash::Key;
+use crate::kvs::codec::datagram::batch::{AHEAD, AnswerBuffers, BatchStep, Watch};
+use crate::kvs::protocol::event::{EventKind, GET_LEN, Requester, WrittenItem};
+use crate::kvs::protocol::hash::HashedKey;
 use crate::kvs::store::{Item, LogAddress, Partition};
 use crate::kvs::transport::shared::frame_counters::FrameCounters;
 use crate::service::Answers;
@@ -96,7 +96,7 @@ impl Station {
                     counted.asked += 1;
                     if let EventKind::Asked(bytes, client) = event.kind() {
                         counted.datagram_bytes += (GET_LEN + bytes.len()) as u64;
-                        let place = partition.get(&Key { bytes, hash: *hash }, context.now);
+                        let place = partition.get(&HashedKey { bytes, hash: *hash }, context.now);
                         let item = place.map(|place| partition.item(place));
                         answer(item, &client, (&*template, &mut *batch, &mut *counted), answers);
                     }
@@ -140,8 +140,8 @@ fn ask_items(tasks: &[Task], partition: &Partition) {
 #[inline(always)]
 fn answer(
     item: Option<Item<'_>>,
-    client: &Client,
-    (template, batch, counted): (&Template, &mut Batch, &mut FrameCounters),
+    client: &Requester,
+    (template, batch, counted): (&Template, &mut AnswerBuffers, &mut FrameCounters),
     answers: &mut dyn Answers,
 ) {
     let (peer, id) = (Peer::of(client), client.id);
@@ -161,7 +161,7 @@ fn answer(
 
 impl Peer {
     /// Who asked by an event.
-    fn of(client: &Client) -> Peer {
+    fn of(client: &Requester) -> Peer {
         Peer { mac: client.mac, ip: client.ip, port: client.port }
     }
 }

@@ -6,9 +6,9 @@ use std::collections::{HashMap, VecDeque};
 use super::tests::{Sent, US};
 use super::*;
 use crate::kvs::protocol::answer::{DeleteOutcome, StoreOutcome};
-use crate::kvs::protocol::event::Client;
+use crate::kvs::protocol::event::Requester;
 use crate::kvs::protocol::event::tests::asked;
-use crate::kvs::protocol::hash::Key;
+use crate::kvs::protocol::hash::HashedKey;
 use crate::kvs::protocol::time::{Expiry, Moment};
 use crate::kvs::store::simulated_card_tests::{CORES, Card, Random, dma_segments, set_of};
 use crate::kvs::store::{Spread, Store};
@@ -97,7 +97,7 @@ impl World {
         if self.random.below(4) == 0 {
             self.id = self.id.wrapping_add(1);
             let (mac, ip) = (MacAddress([2, 0, 0, 0, 0, 7]), Ipv4Addr::new(10, 9, 0, 1));
-            let client = Client { mac, ip, port: 4000, id: self.id, opaque: [1, 2, 3, 4] };
+            let client = Requester { mac, ip, port: 4000, id: self.id, opaque: [1, 2, 3, 4] };
             if self.card.tell(&asked(&client, &key)) {
                 let found = vec![self.model.get(&key).map(|(value, _)| value.clone())];
                 self.gets.push_back(Get { id: self.id, key, found });
@@ -126,7 +126,7 @@ impl World {
 
     /// A request that some core serves as it came.
     fn write(&mut self, key: &[u8], value: &[u8]) {
-        let of = set_of(Key::new(key, SEED), value, Expiry::NEVER);
+        let of = set_of(HashedKey::new(key, SEED), value, Expiry::NEVER);
         let written = self.store.locked(0).write(&of, self.now);
         assert!(matches!(written, StoreOutcome::Stored { .. }), "{written:?}");
         self.keep(key, Some((value.to_vec(), self.now)));
@@ -134,7 +134,7 @@ impl World {
 
     fn request(&mut self) {
         let key = self.key();
-        let hashed = Key::new(&key, SEED);
+        let hashed = HashedKey::new(&key, SEED);
         match self.random.below(3) {
             0 => self.write(&key, b"by a request"),
             1 => {
@@ -148,7 +148,7 @@ impl World {
 
     fn look(&self, key: &[u8]) {
         let mut partition = self.store.locked(0);
-        let place = partition.find(&Key::new(key, SEED), self.now);
+        let place = partition.find(&HashedKey::new(key, SEED), self.now);
         let found = place.map(|place| partition.item(place).value);
         assert_eq!(found, self.model.get(key).map(|(value, _)| &value[..]), "{key:?}");
     }

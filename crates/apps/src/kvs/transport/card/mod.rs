@@ -35,7 +35,7 @@ use refusal::Allowance;
 use reply::{Peer, Template};
 
 use crate::kvs::codec::context::Context;
-use crate::kvs::codec::datagram::batch::{Batch, BatchDatagram, BatchStep, Watch};
+use crate::kvs::codec::datagram::batch::{AnswerBuffers, BatchDatagram, BatchStep, Watch};
 use crate::kvs::protocol::event::Event;
 use crate::kvs::transport::shared::frame_counters::FrameCounters;
 use crate::service::Answers;
@@ -109,7 +109,7 @@ enum Received<'a> {
 pub struct Station {
     identity: Identity,
     template: Template,
-    batch: Batch,
+    batch: AnswerBuffers,
     /// Events of a card that are served together.
     events: Box<[Event; BURST]>,
     allowance: Allowance,
@@ -120,7 +120,7 @@ pub struct Station {
 impl Station {
     /// A host with these addresses.
     pub fn new(identity: Identity) -> Station {
-        let (template, batch) = (Template::new(&identity), Batch::default());
+        let (template, batch) = (Template::new(&identity), AnswerBuffers::default());
         let events = Box::new([Event::default(); BURST]);
         let (allowance, counted) = (Allowance::default(), FrameCounters::default());
         Station { identity, template, batch, events, allowance, counted }

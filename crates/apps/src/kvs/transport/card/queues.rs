@@ -8,7 +8,7 @@ use niclab_nic::memory::{Desc, Region};
 use super::{Identity, Station};
 use crate::kvs::codec::context::Context;
 use crate::kvs::store::Spread;
-use crate::kvs::transport::shared::{Shared, moment};
+use crate::kvs::transport::shared::{ServerShared, moment};
 use crate::service::{Answers, Service};
 
 /// Frames after which a core adds its counters to the server's, where all its bursts are full.
@@ -19,7 +19,7 @@ const BURSTS: usize = 4;
 
 /// What serves the queues of one core.
 pub struct Queues {
-    shared: Arc<Shared>,
+    shared: Arc<ServerShared>,
     station: Station,
     /// The number of the core, its partition, and the queue of requests for that.
     place: usize,
@@ -28,7 +28,12 @@ pub struct Queues {
 }
 
 impl Queues {
-    pub fn new(shared: Arc<Shared>, identity: Identity, place: usize, has_dma: bool) -> Queues {
+    pub fn new(
+        shared: Arc<ServerShared>,
+        identity: Identity,
+        place: usize,
+        has_dma: bool,
+    ) -> Queues {
         Queues { shared, station: Station::new(identity), place, has_dma }
     }
 

@@ -12,12 +12,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use crate::kvs::codec::context::{Host, ServerStatistics};
+use crate::kvs::codec::context::{ServerStatistics, ServerView};
 use crate::kvs::store::{DmaSegments, Spread, Statistics, Store};
 use crate::kvs::transport::card::{Identity, Queues};
 use crate::kvs::transport::shared::error::ServerError;
 use crate::kvs::transport::shared::frame_counters::FrameCounters;
-use crate::kvs::transport::shared::{Options, Shared};
+use crate::kvs::transport::shared::{ServerOptions, ServerShared};
 use crate::kvs::transport::socket::accept::accept;
 use crate::kvs::transport::socket::sockets;
 use crate::kvs::transport::socket::worker::{Inbox, Worker};
@@ -29,12 +29,12 @@ pub struct Server {
     tcp: TcpListener,
     udp: Vec<UdpSocket>,
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<ServerShared>,
 }
 
 /// What a server has done, when it is over.
 #[derive(Clone, Debug)]
-pub struct Ended {
+pub struct ServerTotals {
     /// Of its connections.
     pub server: ServerStatistics,
     /// Of its frames, where a card brought any.
@@ -45,14 +45,14 @@ pub struct Ended {
 
 /// A server that has finished. Where a card brings frames this goes on until the card has ended.
 #[derive(Debug)]
-pub struct Finished(Arc<Shared>);
+pub struct Finished(Arc<ServerShared>);
 
 impl Finished {
     /// What it has done.
-    pub fn ended(&self) -> Ended {
+    pub fn ended(&self) -> ServerTotals {
         let statistics = self.0.store.statistics();
         let server = self.0.statistics(&statistics);
-        Ended { server, frames: self.0.tally.frames.all(), statistics }
+        ServerTotals { server, frames: self.0.tally.frames.all(), statistics }
     }
 }
 
@@ -61,7 +61,7 @@ impl Server {
     ///
     /// # Errors
     /// [`ServerError`].
-    pub fn bind(options: Options) -> Result<Server, ServerError> {
+    pub fn bind(options: ServerOptions) -> Result<Server, ServerError> {
         sockets::allow_descriptors(options.connections_max, options.cores.len())?;
         let partitions = match options.spread {
             Spread::Secret => options.partitions,
@@ -76,7 +76,7 @@ impl Server {
         let address = tcp
             .local_addr()
             .map_err(|source| ServerError::System { call: "getsockname", source })?;
-        let shared = Arc::new(Shared::new(store, options, address.port(), is_udp));
+        let shared = Arc::new(ServerShared::new(store, options, address.port(), is_udp));
         Ok(Server { tcp, udp, address, shared })
     }
 

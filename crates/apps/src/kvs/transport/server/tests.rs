@@ -18,15 +18,15 @@ const PATIENCE: Duration = Duration::from_secs(20);
 struct Running {
     address: SocketAddr,
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Result<Ended, ServerError>>>,
+    thread: Option<JoinHandle<Result<ServerTotals, ServerError>>>,
 }
 
-fn options() -> Options {
+fn options() -> ServerOptions {
     let set = sched_getaffinity(None).unwrap();
     let mut cores = (0..rustix::thread::CpuSet::MAX_CPU).filter(|core| set.is_set(*core));
     // Two threads, be it on one core.
     let first = cores.next().unwrap() as u32;
-    Options {
+    ServerOptions {
         listen: "127.0.0.1:0".parse().unwrap(),
         udp: Udp::OnLoopback,
         cores: vec![first, cores.next().map_or(first, |core| core as u32)],
@@ -39,7 +39,7 @@ fn options() -> Options {
     }
 }
 
-fn start(options: Options) -> Running {
+fn start(options: ServerOptions) -> Running {
     let server = Server::bind(options).unwrap();
     let (address, stop) = (server.address(), Arc::new(AtomicBool::new(false)));
     let thread = std::thread::spawn({
@@ -56,7 +56,7 @@ impl Running {
         stream
     }
 
-    fn end(mut self) -> Ended {
+    fn end(mut self) -> ServerTotals {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().unwrap().join().unwrap().unwrap()
     }
@@ -167,7 +167,7 @@ fn who_does_not_read_his_answers_is_not_served_and_others_are() {
 
 #[test]
 fn all_together_hold_no_more_than_they_may() {
-    let server = start(Options { buffers_bytes_max: 4 << 20, ..options() });
+    let server = start(ServerOptions { buffers_bytes_max: 4 << 20, ..options() });
     let half = [&b"set l 0 0 1048576\r\n"[..], &vec![b'x'; 1 << 19]].concat();
     let mut clients: Vec<TcpStream> = (0..20).map(|_| server.connect()).collect();
     for client in &mut clients {
@@ -228,7 +228,7 @@ fn ten_thousand_connections_are_served() {
         println!("SKIP {test}: needs {} open files (ulimit -n)", 2 * COUNT + 180);
         return;
     }
-    let server = start(Options { connections_max: COUNT + 1, ..options() });
+    let server = start(ServerOptions { connections_max: COUNT + 1, ..options() });
     let mut clients: Vec<TcpStream> = (0..COUNT).map(|_| server.connect()).collect();
     for (number, client) in clients.iter_mut().enumerate() {
         let said = format!("set k{number} 0 0 1\r\nx\r\n");
@@ -245,7 +245,7 @@ fn ten_thousand_connections_are_served() {
 
 #[test]
 fn one_connection_too_many_is_told_so() {
-    let server = start(Options { connections_max: 2, ..options() });
+    let server = start(ServerOptions { connections_max: 2, ..options() });
     let mut clients = [server.connect(), server.connect()];
     for client in &mut clients {
         ask(client, b"mn\r\n", b"\r\n");
@@ -268,7 +268,7 @@ fn one_connection_too_many_is_told_so() {
 
 #[test]
 fn who_says_nothing_for_too_long_is_disconnected() {
-    let server = start(Options { idle_timeout: Some(Duration::from_secs(2)), ..options() });
+    let server = start(ServerOptions { idle_timeout: Some(Duration::from_secs(2)), ..options() });
     let (mut silent, mut lively) = (server.connect(), server.connect());
     let start = Instant::now();
     let mut is_over = false;
@@ -295,7 +295,7 @@ fn datagrams_are_answered_where_they_are_wanted() {
     assert_eq!(answer[..len], *b"\x12\x34\0\0\0\x01\0\0STORED\r\n");
     wait_until(|| server.figure("datagrams") == 2);
     drop(server);
-    let quiet = Server::bind(Options { udp: Udp::Off, ..options() }).unwrap();
+    let quiet = Server::bind(ServerOptions { udp: Udp::Off, ..options() }).unwrap();
     assert!(!quiet.is_udp());
     assert!(UdpSocket::bind(quiet.address()).is_ok(), "nobody has the port");
     assert!(!Udp::OnLoopback.is_on("192.0.2.1".parse().unwrap()));
@@ -307,15 +307,19 @@ fn datagrams_are_answered_where_they_are_wanted() {
 #[test]
 fn what_cannot_be_had_is_said() {
     let server = start(options());
-    let refused = |options: Options| Server::bind(options).unwrap_err().to_string();
+    let refused = |options: ServerOptions| Server::bind(options).unwrap_err().to_string();
     let taken = server.address;
-    assert!(refused(Options { listen: taken, ..options() }).contains("is in use: choose another"));
+    assert!(
+        refused(ServerOptions { listen: taken, ..options() }).contains("is in use: choose another")
+    );
     let elsewhere = "192.0.2.1:0".parse().unwrap();
-    let told = refused(Options { listen: elsewhere, ..options() });
+    let told = refused(ServerOptions { listen: elsewhere, ..options() });
     assert!(told.contains("192.0.2.1:0 is not an address of this machine"), "{told}");
-    assert!(refused(Options { memory_bytes: 1000, ..options() }).contains("use at least 524288"));
-    assert!(refused(Options { partitions: 0, ..options() }).contains("0 partitions"));
-    let nowhere = Options { cores: vec![1023], ..options() };
+    assert!(
+        refused(ServerOptions { memory_bytes: 1000, ..options() }).contains("use at least 524288")
+    );
+    assert!(refused(ServerOptions { partitions: 0, ..options() }).contains("0 partitions"));
+    let nowhere = ServerOptions { cores: vec![1023], ..options() };
     let told = Server::bind(nowhere).unwrap().run(&AtomicBool::new(false)).unwrap_err();
     assert!(told.to_string().contains("core 1023 cannot be used here"), "{told}");
 }

@@ -8,7 +8,7 @@ pub mod tally;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::kvs::codec::context::{CpuTime, Host, ServerStatistics};
+use crate::kvs::codec::context::{CpuTime, ServerStatistics, ServerView};
 use crate::kvs::protocol::time::Moment;
 use crate::kvs::store::{Spread, Statistics, Store};
 use cpu::Cpu;
@@ -22,7 +22,7 @@ pub const BACKLOG: i32 = 4096;
 
 /// What is to be served, where and by whom.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct ServerOptions {
     /// Address of both protocols; port 0 stands for any that is free.
     pub listen: SocketAddr,
     /// UDP, too.
@@ -69,25 +69,25 @@ impl Udp {
 
 /// What all threads have in common.
 #[derive(Debug)]
-pub struct Shared {
+pub struct ServerShared {
     pub(super) store: Store,
     pub(super) tally: Tally,
     cpu: Cpu,
-    pub(super) options: Options,
+    pub(super) options: ServerOptions,
     pub(super) start: Instant,
     port: u16,
     pub(super) is_udp: bool,
 }
 
-impl Shared {
+impl ServerShared {
     /// What a server begins with.
-    pub fn new(store: Store, options: Options, port: u16, is_udp: bool) -> Shared {
+    pub fn new(store: Store, options: ServerOptions, port: u16, is_udp: bool) -> ServerShared {
         let (tally, cpu) = Default::default();
-        Shared { store, tally, cpu, options, start: Instant::now(), port, is_udp }
+        ServerShared { store, tally, cpu, options, start: Instant::now(), port, is_udp }
     }
 }
 
-impl Host for Shared {
+impl ServerView for ServerShared {
     fn statistics(&self, store: &Statistics) -> ServerStatistics {
         ServerStatistics {
             address: Some(self.options.listen.ip()),

@@ -13,13 +13,13 @@ use rustix::io::Errno;
 use super::worker::Inbox;
 use super::{TURN, timespec};
 use crate::kvs::transport::shared::error::ServerError;
-use crate::kvs::transport::shared::{Shared, tally};
+use crate::kvs::transport::shared::{ServerShared, tally};
 
 /// Takes connections and hands them to the workers in turn.
 pub fn accept(
     tcp: &TcpListener,
     inboxes: &[Inbox],
-    shared: &Shared,
+    shared: &ServerShared,
     stop: &AtomicBool,
 ) -> Result<(), ServerError> {
     let mut turn = inboxes.iter().cycle();
@@ -50,7 +50,7 @@ pub fn accept(
 
 /// A connection could not be taken: it was gone before, or the system has no descriptor for it at
 /// the moment.
-fn pause(error: &io::Error, shared: &Shared) {
+fn pause(error: &io::Error, shared: &ServerShared) {
     let (tally, start) = (&shared.tally, Instant::now());
     let is_full = Errno::from_io_error(error).is_some_and(|errno| {
         [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM].contains(&errno)
@@ -64,7 +64,7 @@ fn pause(error: &io::Error, shared: &Shared) {
     }
 }
 
-fn welcome(mut stream: TcpStream, inbox: &Inbox, shared: &Shared) {
+fn welcome(mut stream: TcpStream, inbox: &Inbox, shared: &ServerShared) {
     if !shared.tally.enter(shared.options.connections_max) {
         // As memcached says it; who is gone already does not hear it.
         let _ = stream.write_all(b"ERROR Too many open connections\r\n");

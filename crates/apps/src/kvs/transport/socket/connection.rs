@@ -9,7 +9,7 @@ use std::net::TcpStream;
 use crate::kvs::codec::context::Context;
 use crate::kvs::codec::session::{Next, Session};
 use crate::kvs::protocol::limits::ANSWERS_LEN_MAX;
-use crate::kvs::transport::shared::Shared;
+use crate::kvs::transport::shared::ServerShared;
 use crate::kvs::transport::shared::tally::add;
 
 /// Times that answers are written in one turn, before others have theirs.
@@ -97,7 +97,7 @@ impl Connection {
         &mut self,
         scratch: &mut Scratch,
         context: &Context<'_>,
-        shared: &Shared,
+        shared: &ServerShared,
     ) -> io::Result<Wait> {
         let before = self.wait;
         if !self.flush(shared)? {
@@ -130,7 +130,7 @@ impl Connection {
         count: usize,
         scratch: &mut Scratch,
         context: &Context<'_>,
-        shared: &Shared,
+        shared: &ServerShared,
     ) -> io::Result<Wait> {
         if self.input.is_empty() {
             let (used, wait) =
@@ -158,7 +158,7 @@ impl Connection {
         input: &[u8],
         out: &mut Vec<u8>,
         context: &Context<'_>,
-        shared: &Shared,
+        shared: &ServerShared,
     ) -> io::Result<(usize, Wait)> {
         let mut used = 0;
         for _ in 0..ROUNDS_MAX {
@@ -185,7 +185,7 @@ impl Connection {
     }
 
     /// Sends answers, or keeps what the kernel has no room for; `true` where all is sent.
-    fn send(&mut self, answers: &mut Vec<u8>, shared: &Shared) -> io::Result<bool> {
+    fn send(&mut self, answers: &mut Vec<u8>, shared: &ServerShared) -> io::Result<bool> {
         let sent = write(&self.stream, answers, shared)?;
         if sent < answers.len() {
             self.output.extend_from_slice(&answers[sent..]);
@@ -199,7 +199,7 @@ impl Connection {
     }
 
     /// Sends what was kept; `true` where nothing is any more.
-    fn flush(&mut self, shared: &Shared) -> io::Result<bool> {
+    fn flush(&mut self, shared: &ServerShared) -> io::Result<bool> {
         if self.output.is_empty() {
             return Ok(true);
         }
@@ -212,7 +212,7 @@ impl Connection {
     }
 
     /// Says how much it holds; `false` where that is too much.
-    pub fn is_within(&mut self, shared: &Shared) -> bool {
+    pub fn is_within(&mut self, shared: &ServerShared) -> bool {
         let holds = self.input.capacity() + self.output.capacity();
         if holds == self.held {
             return true;
@@ -224,7 +224,7 @@ impl Connection {
     }
 
     /// It is closed: what it held is free.
-    pub fn leave(self, shared: &Shared) {
+    pub fn leave(self, shared: &ServerShared) {
         shared.tally.hold(self.held, 0);
         shared.tally.leave();
     }
@@ -235,7 +235,7 @@ fn is_nothing(error: &io::Error) -> bool {
 }
 
 /// Writes as much as the kernel takes.
-fn write(mut stream: &TcpStream, bytes: &[u8], shared: &Shared) -> io::Result<usize> {
+fn write(mut stream: &TcpStream, bytes: &[u8], shared: &ServerShared) -> io::Result<usize> {
     let mut sent = 0;
     while sent < bytes.len() {
         match stream.write(&bytes[sent..]) {

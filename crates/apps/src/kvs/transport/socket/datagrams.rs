@@ -7,14 +7,14 @@ use super::connection::Scratch;
 use crate::kvs::codec::context::Context;
 use crate::kvs::codec::datagram::serve;
 use crate::kvs::protocol::datagram::{FRAME_LEN, parts};
-use crate::kvs::transport::shared::Shared;
+use crate::kvs::transport::shared::ServerShared;
 use crate::kvs::transport::shared::tally::add;
 
 /// Datagrams that are served in one turn, before connections have theirs.
 const BATCH: usize = 64;
 
 /// Serves what has come.
-pub fn turn(udp: &UdpSocket, scratch: &mut Scratch, context: &Context<'_>, shared: &Shared) {
+pub fn turn(udp: &UdpSocket, scratch: &mut Scratch, context: &Context<'_>, shared: &ServerShared) {
     let (mut read, mut written, mut count) = (0, 0, 0);
     for _ in 0..BATCH {
         let (len, from) = match udp.recv_from(&mut scratch.read) {

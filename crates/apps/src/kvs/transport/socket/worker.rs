@@ -17,7 +17,7 @@ use crate::kvs::codec::context::Context;
 use crate::kvs::protocol::limits::ANSWERS_LEN_MAX;
 use crate::kvs::transport::shared::error::ServerError;
 use crate::kvs::transport::shared::tally::add;
-use crate::kvs::transport::shared::{Shared, moment};
+use crate::kvs::transport::shared::{ServerShared, moment};
 
 /// Events that are taken from the kernel by one call.
 const EVENTS_MAX: usize = 256;
@@ -59,7 +59,7 @@ impl Inbox {
 
 /// One of the threads.
 pub struct Worker<'a> {
-    shared: &'a Shared,
+    shared: &'a ServerShared,
     inbox: &'a Inbox,
     udp: Option<UdpSocket>,
     epoll: OwnedFd,
@@ -75,7 +75,7 @@ pub struct Worker<'a> {
 impl<'a> Worker<'a> {
     /// A worker that waits on its inbox and its UDP socket.
     pub fn new(
-        shared: &'a Shared,
+        shared: &'a ServerShared,
         inbox: &'a Inbox,
         udp: Option<UdpSocket>,
     ) -> Result<Worker<'a>, ServerError> {

@@ -2,7 +2,7 @@
 
 use crate::kvs::codec::context::Context;
 use crate::kvs::codec::session::{Next, Session};
-use crate::kvs::protocol::binary::{BINARY_MAGIC, HEAD_LEN, Head, number};
+use crate::kvs::protocol::binary::{BINARY_MAGIC, HEAD_LEN, RequestHeader, number};
 use crate::kvs::protocol::limits::VALUE_LEN_MAX;
 use crate::kvs::protocol::time::Moment;
 use crate::kvs::store::Store;
@@ -67,7 +67,7 @@ fn answers(said: &[u8], piece: usize) -> (Vec<Said>, bool) {
 fn read(mut out: &[u8]) -> Vec<Said> {
     let mut all = Vec::new();
     while !out.is_empty() {
-        let head = Head::read(out.first_chunk().unwrap());
+        let head = RequestHeader::read(out.first_chunk().unwrap());
         assert_eq!((out[0], out[5]), (0x81, 0));
         assert_eq!(head.opaque, [0xde, 0xad, head.code, 1]);
         let body = &out[HEAD_LEN..HEAD_LEN + head.body_len];

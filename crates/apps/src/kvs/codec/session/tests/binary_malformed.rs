@@ -3,7 +3,7 @@
 
 use crate::kvs::codec::context::Context;
 use crate::kvs::codec::session::{Next, Session};
-use crate::kvs::protocol::binary::{BINARY_MAGIC, HEAD_LEN, Head, opcode};
+use crate::kvs::protocol::binary::{BINARY_MAGIC, HEAD_LEN, RequestHeader, opcode};
 use crate::kvs::protocol::limits::VALUE_LEN_MAX;
 use crate::kvs::protocol::time::Moment;
 use crate::kvs::store::Store;
@@ -23,10 +23,10 @@ fn bodies(extras_len: u8, key_len: u16) -> [u32; 8] {
 }
 
 /// Codes and statuses of the answers in these bytes.
-fn read(mut out: &[u8], asked: &Head) -> Vec<u16> {
+fn read(mut out: &[u8], asked: &RequestHeader) -> Vec<u16> {
     let mut all = Vec::new();
     while let Some(bytes) = out.first_chunk() {
-        let head = Head::read(bytes);
+        let head = RequestHeader::read(bytes);
         assert_eq!((head.code, head.opaque), (asked.code, asked.opaque));
         all.push(u16::from_be_bytes([out[6], out[7]]));
         out = &out[HEAD_LEN + head.body_len..];
@@ -38,7 +38,7 @@ fn read(mut out: &[u8], asked: &Head) -> Vec<u16> {
 /// Says a header and as much behind it as is asked for and as it says itself.
 fn hold(store: &Store, head: &[u8; HEAD_LEN]) {
     let context = Context { store, now: Moment(1_700_000_000), host: &() };
-    let asked = Head::read(head);
+    let asked = RequestHeader::read(head);
     let before = store.statistics();
     let (mut session, mut out, mut input) = (Session::default(), Vec::new(), head.to_vec());
     let mut progress = session.serve(&input, &mut out, usize::MAX, &context);
@@ -70,7 +70,7 @@ fn hold(store: &Store, head: &[u8; HEAD_LEN]) {
         (noop[0], noop[1]) = (BINARY_MAGIC, opcode::NOOP);
         out.clear();
         session.serve(&noop, &mut out, usize::MAX, &context);
-        assert_eq!(read(&out, &Head::read(&noop)), [0], "{asked:?}");
+        assert_eq!(read(&out, &RequestHeader::read(&noop)), [0], "{asked:?}");
     }
 }
 

@@ -3,7 +3,7 @@
 //! Every talk is also held in pieces: however it is cut, the answers are the same. Answers that
 //! memcached 1.6.18 gives otherwise are marked.
 
-use crate::kvs::codec::context::{Context, Host, ServerStatistics};
+use crate::kvs::codec::context::{Context, ServerStatistics, ServerView};
 use crate::kvs::codec::session::{Next, Session};
 use crate::kvs::protocol::limits::{ANSWERS_LEN_MAX, KEY_LEN_MAX, VALUE_LEN_MAX};
 use crate::kvs::protocol::time::Moment;
@@ -13,7 +13,7 @@ const NOW: Moment = Moment(1_700_000_000);
 
 struct OneThread;
 
-impl Host for OneThread {
+impl ServerView for OneThread {
     fn statistics(&self, _: &Statistics) -> ServerStatistics {
         ServerStatistics { threads: 1, port: 11211, ..ServerStatistics::default() }
     }

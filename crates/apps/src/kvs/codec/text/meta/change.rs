@@ -1,7 +1,7 @@
 //! `md` and `ma`: taking an item out or making it stale, and counting.
 
 use super::flags::OPAQUE_LONG;
-use super::{Command, Done, figure, time_left};
+use super::{MetaCommand, MetaResult, figure, time_left};
 use crate::kvs::codec::context::Context;
 use crate::kvs::codec::text::answer;
 use crate::kvs::protocol::answer::DeleteOutcome;
@@ -11,7 +11,7 @@ use crate::kvs::protocol::time::Expiry;
 use crate::kvs::store::{CountOutcome, LogAddress, New, Partition, Value, mark};
 
 /// `md`.
-pub fn delete(command: &Command<'_>, out: &mut Vec<u8>, context: &Context<'_>) -> Done {
+pub fn delete(command: &MetaCommand<'_>, out: &mut Vec<u8>, context: &Context<'_>) -> MetaResult {
     let flags = &command.flags;
     if flags.is_opaque_long {
         return Err(OPAQUE_LONG);
@@ -36,7 +36,7 @@ pub fn delete(command: &Command<'_>, out: &mut Vec<u8>, context: &Context<'_>) -
 
 /// Makes an item stale or takes its value away; it stays.
 fn spoil(
-    command: &Command<'_>,
+    command: &MetaCommand<'_>,
     partition: &mut Partition,
     context: &Context<'_>,
 ) -> Result<&'static [u8], &'static [u8]> {
@@ -71,7 +71,7 @@ fn spoil(
 }
 
 /// `ma`.
-pub fn count(command: &Command<'_>, out: &mut Vec<u8>, context: &Context<'_>) -> Done {
+pub fn count(command: &MetaCommand<'_>, out: &mut Vec<u8>, context: &Context<'_>) -> MetaResult {
     let (flags, now) = (&command.flags, context.now);
     let way = match flags.mode {
         None | Some(b'I' | b'+') => CountWay::Up,
@@ -122,13 +122,13 @@ pub fn count(command: &Command<'_>, out: &mut Vec<u8>, context: &Context<'_>) ->
 /// Writes the answer of a count and returns the item's new expiry. As in memcached, a token that is
 /// too long is found when its turn comes to be repeated: what was counted stays.
 fn counted(
-    command: &Command<'_>,
+    command: &MetaCommand<'_>,
     value: u64,
     (place, is_made): (LogAddress, bool),
     partition: &Partition,
     out: &mut Vec<u8>,
     context: &Context<'_>,
-) -> (Expiry, Done) {
+) -> (Expiry, MetaResult) {
     let header = partition.item(place).header;
     let (flags, mut expiry) = (&command.flags, header.expiry);
     let of = |time: Option<i64>| Expiry::of(time.unwrap_or(0), context.now);

@@ -2,7 +2,7 @@
 
 use super::base64;
 use crate::kvs::codec::text::words::each;
-use crate::kvs::codec::text::{BAD_FORMAT, Line};
+use crate::kvs::codec::text::{BAD_FORMAT, WholeLine};
 use crate::kvs::protocol::limits::{KEY_LEN_MAX, OPAQUE_LEN_MAX};
 use crate::kvs::protocol::number::{signed_32, unsigned, unsigned_32};
 
@@ -81,7 +81,7 @@ impl Flags {
     /// # Errors
     /// What the client is to be answered.
     pub fn read<'a>(
-        line: &Line<'a>,
+        line: &WholeLine<'a>,
         before: usize,
         room: &'a mut [u8; KEY_LEN_MAX],
     ) -> Result<(Flags, &'a [u8]), &'static [u8]> {

@@ -1,7 +1,7 @@
 //! `mg` and `me`: reading an item, and what there is to be told of it.
 
 use super::flags::OPAQUE_LONG;
-use super::{Command, Done, base64, figure, time_left};
+use super::{MetaCommand, MetaResult, base64, figure, time_left};
 use crate::kvs::codec::context::Context;
 use crate::kvs::codec::text::answer;
 use crate::kvs::protocol::time::Expiry;
@@ -14,7 +14,7 @@ struct Answered {
 }
 
 /// `mg`.
-pub fn get(command: &Command<'_>, out: &mut Vec<u8>, context: &Context<'_>) -> Done {
+pub fn get(command: &MetaCommand<'_>, out: &mut Vec<u8>, context: &Context<'_>) -> MetaResult {
     let mut partition = context.store.partition(&command.key);
     partition.counters_mut().cmd_meta += 1;
     let Some(answered) = find(command, &mut partition, context) else {
@@ -57,7 +57,7 @@ pub fn get(command: &Command<'_>, out: &mut Vec<u8>, context: &Context<'_>) -> D
 
 /// The item that is there, or the one that is made instead.
 fn find(
-    command: &Command<'_>,
+    command: &MetaCommand<'_>,
     partition: &mut Partition,
     context: &Context<'_>,
 ) -> Option<Answered> {
@@ -91,12 +91,12 @@ fn find(
 /// Adds what the flags ask for and returns the item's new header. As in memcached, a token that is
 /// too long is found when its turn comes: what the flags before it have changed stays.
 fn tell(
-    command: &Command<'_>,
+    command: &MetaCommand<'_>,
     answered: &Answered,
     before: Header,
     out: &mut Vec<u8>,
     context: &Context<'_>,
-) -> (Header, Done) {
+) -> (Header, MetaResult) {
     let (now, mut after, mut has_won) = (context.now, before, false);
     for word in command.flag_words(2) {
         match word[0] {
@@ -138,7 +138,7 @@ fn tell(
 }
 
 /// `me`.
-pub fn debug(command: &Command<'_>, out: &mut Vec<u8>, context: &Context<'_>) -> Done {
+pub fn debug(command: &MetaCommand<'_>, out: &mut Vec<u8>, context: &Context<'_>) -> MetaResult {
     let mut partition = context.store.partition(&command.key);
     partition.counters_mut().cmd_meta += 1;
     let Some(place) = partition.find(&command.key, context.now) else {

@@ -9,22 +9,22 @@ mod get;
 mod set;
 
 use super::words::each;
-use super::{BAD_FORMAT, Line, UNKNOWN};
+use super::{BAD_FORMAT, UNKNOWN, WholeLine};
 use crate::kvs::codec::context::Context;
-use crate::kvs::protocol::hash::Key;
+use crate::kvs::protocol::hash::HashedKey;
 use crate::kvs::protocol::limits::{KEY_LEN_MAX, META_WORDS_MAX};
 use flags::{Flags, TOO_LONG, TOO_MANY};
 pub use set::set;
 
 /// A command whose flags and key are known.
-struct Command<'a> {
-    line: &'a Line<'a>,
+struct MetaCommand<'a> {
+    line: &'a WholeLine<'a>,
     flags: Flags,
-    key: Key<'a>,
+    key: HashedKey<'a>,
 }
 
 /// Carries out a command of one line.
-pub fn command(line: &Line<'_>, out: &mut Vec<u8>, context: &Context<'_>) {
+pub fn command(line: &WholeLine<'_>, out: &mut Vec<u8>, context: &Context<'_>) {
     let (read, run): (Read, Run) = match line.words.at(0) {
         b"mn" => return out.extend_from_slice(b"MN\r\n"),
         b"me" if line.words.count < 2 => return out.extend_from_slice(BAD_FORMAT),
@@ -39,7 +39,7 @@ pub fn command(line: &Line<'_>, out: &mut Vec<u8>, context: &Context<'_>) {
     let start = out.len();
     let known = if line.words.at(1).len() > KEY_LEN_MAX { Err(BAD_FORMAT) } else { Ok(()) };
     let done = known.and_then(|()| read(line, &mut room)).and_then(|(flags, bytes)| {
-        run(&Command { line, flags, key: context.store.key(bytes) }, out, context)
+        run(&MetaCommand { line, flags, key: context.store.key(bytes) }, out, context)
     });
     if let Err(complaint) = done {
         out.truncate(start);
@@ -48,19 +48,19 @@ pub fn command(line: &Line<'_>, out: &mut Vec<u8>, context: &Context<'_>) {
 }
 
 /// What carries a command out.
-type Run = fn(&Command<'_>, &mut Vec<u8>, &Context<'_>) -> Done;
+type Run = fn(&MetaCommand<'_>, &mut Vec<u8>, &Context<'_>) -> MetaResult;
 
 /// What reads the flags of a command and the bytes of its key, which are in the room where the key
 /// came in base64.
 type Read =
-    for<'a> fn(&Line<'a>, &'a mut [u8; KEY_LEN_MAX]) -> Result<(Flags, &'a [u8]), Complaint>;
+    for<'a> fn(&WholeLine<'a>, &'a mut [u8; KEY_LEN_MAX]) -> Result<(Flags, &'a [u8]), Complaint>;
 
 /// What a client is answered in place of anything else.
 type Complaint = &'static [u8];
 
 /// `mg` says which flag is wrong.
 fn read_get<'a>(
-    line: &Line<'a>,
+    line: &WholeLine<'a>,
     room: &'a mut [u8; KEY_LEN_MAX],
 ) -> Result<(Flags, &'a [u8]), Complaint> {
     match line.words.count {
@@ -71,7 +71,7 @@ fn read_get<'a>(
 
 /// `md` and `ma` say only that one is.
 fn read_change<'a>(
-    line: &Line<'a>,
+    line: &WholeLine<'a>,
     room: &'a mut [u8; KEY_LEN_MAX],
 ) -> Result<(Flags, &'a [u8]), Complaint> {
     match line.words.count {
@@ -83,7 +83,7 @@ fn read_change<'a>(
 
 /// `me` knows one flag, a `b` in the first place, and does not look at others.
 fn read_debug<'a>(
-    line: &Line<'a>,
+    line: &WholeLine<'a>,
     room: &'a mut [u8; KEY_LEN_MAX],
 ) -> Result<(Flags, &'a [u8]), Complaint> {
     let (word, is_binary) = (line.words.at(1), line.words.at(2) == b"b");
@@ -91,7 +91,7 @@ fn read_debug<'a>(
     Ok((Flags::binary(is_binary), bytes))
 }
 
-impl Command<'_> {
+impl MetaCommand<'_> {
     /// The words of the flags, in their order.
     fn flag_words(&self, before: usize) -> impl Iterator<Item = &[u8]> {
         each(self.line.text).skip(before)
@@ -143,4 +143,4 @@ fn time_left(out: &mut Vec<u8>, left_s: Option<u32>) {
 }
 
 /// Whether the command went as it usually does, or what the client is to be told.
-type Done = Result<(), Complaint>;
+type MetaResult = Result<(), Complaint>;

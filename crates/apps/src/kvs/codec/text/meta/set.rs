@@ -1,22 +1,29 @@
 //! `ms`: storing a value.
 
 use super::flags::{Flags, OPAQUE_LONG, TOO_LONG};
-use super::{Command, figure};
-use crate::kvs::codec::context::{Context, Step};
+use super::{MetaCommand, figure};
+use crate::kvs::codec::context::{CodecProgress, Context};
 use crate::kvs::codec::text::storage::{Data, data, value_len};
-use crate::kvs::codec::text::{BAD_CHUNK, BAD_FORMAT, Line, NO_MEMORY, State, TOO_LARGE, UNKNOWN};
+use crate::kvs::codec::text::{
+    BAD_CHUNK, BAD_FORMAT, NO_MEMORY, TOO_LARGE, TextState, UNKNOWN, WholeLine,
+};
 use crate::kvs::protocol::answer::StoreOutcome;
 use crate::kvs::protocol::limits::{KEY_LEN_MAX, META_WORDS_MAX, VALUE_LEN_MAX};
 use crate::kvs::protocol::request::{StoreMode, StoreRequest};
 use crate::kvs::protocol::time::Expiry;
 
 /// Stores the value behind the line, once it is there.
-pub fn set(state: &mut State, line: &Line<'_>, out: &mut Vec<u8>, context: &Context<'_>) -> Step {
+pub fn set(
+    state: &mut TextState,
+    line: &WholeLine<'_>,
+    out: &mut Vec<u8>,
+    context: &Context<'_>,
+) -> CodecProgress {
     let value_len = match begun(line) {
         Ok(value_len) => value_len,
         Err(complaint) => {
             out.extend_from_slice(complaint);
-            return Step::Done(line.next);
+            return CodecProgress::Done(line.next);
         }
     };
     let mut room = [0; KEY_LEN_MAX];
@@ -34,21 +41,21 @@ pub fn set(state: &mut State, line: &Line<'_>, out: &mut Vec<u8>, context: &Cont
         Err(complaint) => return skip(state, line, value_len, complaint, out),
     };
     match data(line, value_len) {
-        Data::More(count) => Step::More(count),
+        Data::More(count) => CodecProgress::More(count),
         Data::Broken(next) => {
             out.extend_from_slice(BAD_CHUNK);
-            Step::Done(next)
+            CodecProgress::Done(next)
         }
         Data::Whole(value, next) => {
-            store(&Command { line, flags, key }, mode, value, out, context);
-            Step::Done(next)
+            store(&MetaCommand { line, flags, key }, mode, value, out, context);
+            CodecProgress::Done(next)
         }
     }
 }
 
 /// How long the value behind the line is. Where that cannot be said, the next line is one of its
 /// own.
-fn begun(line: &Line<'_>) -> Result<usize, &'static [u8]> {
+fn begun(line: &WholeLine<'_>) -> Result<usize, &'static [u8]> {
     match line.words.count {
         ..2 => Err(UNKNOWN),
         _ if line.words.at(1).len() > KEY_LEN_MAX => Err(BAD_FORMAT),
@@ -60,15 +67,15 @@ fn begun(line: &Line<'_>) -> Result<usize, &'static [u8]> {
 
 /// The value that follows is of no use.
 fn skip(
-    state: &mut State,
-    line: &Line<'_>,
+    state: &mut TextState,
+    line: &WholeLine<'_>,
     value_len: usize,
     complaint: &[u8],
     out: &mut Vec<u8>,
-) -> Step {
+) -> CodecProgress {
     out.extend_from_slice(complaint);
-    *state = State::Skip(value_len + 2);
-    Step::Done(line.next)
+    *state = TextState::Skip(value_len + 2);
+    CodecProgress::Done(line.next)
 }
 
 fn mode(letter: Option<u8>) -> Result<StoreMode, &'static [u8]> {
@@ -83,7 +90,7 @@ fn mode(letter: Option<u8>) -> Result<StoreMode, &'static [u8]> {
 }
 
 fn store(
-    command: &Command<'_>,
+    command: &MetaCommand<'_>,
     mode: StoreMode,
     value: &[u8],
     out: &mut Vec<u8>,
