@@ -73,18 +73,18 @@ impl Limit {
 
 /// One way to carry a workload.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Way {
+pub struct Candidate {
     /// Groups that the rules are spread over; 0: group 0.
     pub groups: u32,
     /// The core that works on the rules.
     pub core: ControlCore,
     /// What became of it.
-    pub outcome: Result<Outcome, String>,
+    pub outcome: Result<Forecast, String>,
 }
 
 /// What a workload would be like.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Outcome {
+pub struct Forecast {
     /// Frames a second that come through.
     pub throughput_pps: f64,
     /// Share of the frames lost.
@@ -104,7 +104,7 @@ pub struct Outcome {
 ///
 /// # Errors
 /// Where the workload asks for more than the link of the card carries.
-pub fn advise(profile: &Profile, workload: &Workload) -> Result<Vec<Way>, WorkloadError> {
+pub fn advise(profile: &Profile, workload: &Workload) -> Result<Vec<Candidate>, WorkloadError> {
     if let Some(gbps) = profile.number("port", "rate_gbps") {
         let line_pps = workload.frame.pps(gbps, RateLevel::L1);
         if workload.rate_pps() > line_pps {
@@ -120,9 +120,9 @@ pub fn advise(profile: &Profile, workload: &Workload) -> Result<Vec<Way>, Worklo
     let mut ways = Vec::new();
     for groups in LAYOUTS {
         for core in cores {
-            let trial = Trial { profile, workload, groups, core: *core };
+            let trial = AdviceTrial { profile, workload, groups, core: *core };
             let outcome = trial.outcome().map_err(|error| error.to_string());
-            ways.push(Way { groups, core: *core, outcome });
+            ways.push(Candidate { groups, core: *core, outcome });
         }
     }
     // Of ways that are as good, the one with the fewest groups stays in front.
@@ -131,20 +131,20 @@ pub fn advise(profile: &Profile, workload: &Workload) -> Result<Vec<Way>, Worklo
 }
 
 /// What fits comes first, of that the way with most room; what is not known comes last.
-fn score(way: &Way) -> f64 {
+fn score(way: &Candidate) -> f64 {
     let Ok(outcome) = &way.outcome else { return -1.0 };
     let least = outcome.room.first().map_or(0.0, |(_, room)| rounded(*room, 2));
     if outcome.fits() { 1e9 + least } else { least.min(1e8) }
 }
 
-impl Outcome {
+impl Forecast {
     /// The workload is carried as it asks to be.
     pub fn fits(&self) -> bool {
         self.misses.is_empty()
     }
 }
 
-struct Trial<'a> {
+struct AdviceTrial<'a> {
     profile: &'a Profile,
     workload: &'a Workload,
     groups: u32,
@@ -159,7 +159,7 @@ enum Without {
     Cores,
 }
 
-impl Trial<'_> {
+impl AdviceTrial<'_> {
     fn forwarding(&self) -> f64 {
         match self.core {
             ControlCore::Same => f64::from(self.workload.cores),
@@ -195,7 +195,7 @@ impl Trial<'_> {
         }
     }
 
-    fn outcome(&self) -> Result<Outcome, DeviceError> {
+    fn outcome(&self) -> Result<Forecast, DeviceError> {
         let asked_pps = self.workload.rate_pps() / self.forwarding();
         let works =
             self.run(Without::Nothing, Rate::Pps(asked_pps), Some(self.workload.new_per_s))?;
@@ -235,7 +235,7 @@ impl Trial<'_> {
             (kept && is_overloaded, "a limit is below the workload"),
         ];
         let misses = misses.into_iter().filter_map(|(is_so, what)| is_so.then_some(what));
-        Ok(Outcome {
+        Ok(Forecast {
             throughput_pps: workload.rate_pps() * received,
             loss_ratio: 1.0 - received,
             latency_ns: latency,

@@ -30,12 +30,12 @@ fn card() -> Profile {
     read("connectx-5").unwrap()
 }
 
-fn outcome(ways: &[Way], groups: u32, core: ControlCore) -> &Outcome {
+fn outcome(ways: &[Candidate], groups: u32, core: ControlCore) -> &Forecast {
     let way = ways.iter().find(|way| (way.groups, way.core) == (groups, core)).unwrap();
     way.outcome.as_ref().unwrap()
 }
 
-fn first(outcome: &Outcome) -> Limit {
+fn first(outcome: &Forecast) -> Limit {
     outcome.room[0].0
 }
 
@@ -63,7 +63,7 @@ fn each_limit_is_the_first_to_bind_where_the_workload_asks_most_of_it() {
 #[test]
 fn what_fits_comes_first_and_what_is_not_known_last() {
     let ways = advise(&card(), &workload(&[("60_000", "1_000_000")])).unwrap();
-    let fits = |way: &Way| way.outcome.as_ref().is_ok_and(|outcome| outcome.fits());
+    let fits = |way: &Candidate| way.outcome.as_ref().is_ok_and(|outcome| outcome.fits());
     assert!(fits(&ways[0]) && ways[0].groups == 1, "{:?}", ways[0]);
     let place = ways.iter().position(|way| !fits(way)).unwrap();
     assert!(!ways[place..].iter().any(fits));

@@ -4,7 +4,7 @@ use niclab_device::{Calls, ControlCore};
 use niclab_packet::flow::EXPONENT_MAX;
 use niclab_result::{Coordinate, Point};
 
-use crate::place::Place;
+use crate::place::SweepPoint;
 use crate::run::number;
 use crate::spec::{Hits, SpecError};
 use crate::values::Values;
@@ -18,8 +18,8 @@ pub(crate) const CALLS: [(&str, Calls); 3] =
     [("single", Calls::Single), ("queue", Calls::Queue), ("transaction", Calls::Transaction)];
 
 /// What stands in the device: the default rule of group 0, or of group 1 with a jump to it.
-pub(crate) fn standing(group: u32, flows: u32) -> Place {
-    Place { groups: group, rules: 1, match_percent: 0, hits: Hits::Flows, flows }
+pub(crate) fn standing(group: u32, flows: u32) -> SweepPoint {
+    SweepPoint { groups: group, rules: 1, match_percent: 0, hits: Hits::Flows, flows }
 }
 
 /// The numbers of an axis, all from `min` to `max`.

@@ -55,21 +55,21 @@ fn each_once(mut buses: Vec<Bus>) -> Vec<Bus> {
 
 /// What goes one way for a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Way {
+pub(crate) struct BusTransfer {
     /// Transactions.
     pub transactions: f64,
     /// Bytes with their headers.
     pub bytes: f64,
 }
 
-impl Way {
+impl BusTransfer {
     /// So many transactions with these bytes of data together.
-    fn of(transactions: f64, data_bytes: f64) -> Way {
-        Way { transactions, bytes: data_bytes + HEADER_BYTES * transactions }
+    fn of(transactions: f64, data_bytes: f64) -> BusTransfer {
+        BusTransfer { transactions, bytes: data_bytes + HEADER_BYTES * transactions }
     }
 
-    fn and(self, other: Way) -> Way {
-        Way {
+    fn and(self, other: BusTransfer) -> BusTransfer {
+        BusTransfer {
             transactions: self.transactions + other.transactions,
             bytes: self.bytes + other.bytes,
         }
@@ -85,21 +85,21 @@ fn cut(frames: f64, bytes: f64) -> f64 {
 }
 
 /// What a request takes of the bus: to the host, and from it.
-pub(crate) fn ways(of: &Crossed) -> [Way; 2] {
-    let lines = |frames: f64| Way::of(frames / DESCRIPTORS, frames * DESCRIPTOR_BYTES);
-    let asked = |frames: f64| Way::of(frames / DESCRIPTORS, 0.0);
-    let frames = Way::of(cut(of.frames, of.frame_bytes), of.frame_bytes);
-    let answers = Way::of(cut(of.answers, of.answer_bytes), of.answer_bytes);
-    let dma = Way::of(cut(of.dma_writes, of.dma_bytes), of.dma_bytes);
+pub(crate) fn ways(of: &Crossed) -> [BusTransfer; 2] {
+    let lines = |frames: f64| BusTransfer::of(frames / DESCRIPTORS, frames * DESCRIPTOR_BYTES);
+    let asked = |frames: f64| BusTransfer::of(frames / DESCRIPTORS, 0.0);
+    let frames = BusTransfer::of(cut(of.frames, of.frame_bytes), of.frame_bytes);
+    let answers = BusTransfer::of(cut(of.answers, of.answer_bytes), of.answer_bytes);
+    let dma = BusTransfer::of(cut(of.dma_writes, of.dma_bytes), of.dma_bytes);
     // Descriptors of both are asked for by the card; those of received frames are written back.
     let to = frames.and(lines(of.frames)).and(asked(of.frames)).and(asked(of.answers)).and(dma);
-    let to = to.and(Way::of(of.answers, 0.0));
+    let to = to.and(BusTransfer::of(of.answers, 0.0));
     [to, answers.and(lines(of.frames)).and(lines(of.answers))]
 }
 
 impl Bus {
     /// Requests a second that it carries.
-    pub fn requests_per_s(&self, ways: [Way; 2]) -> f64 {
+    pub fn requests_per_s(&self, ways: [BusTransfer; 2]) -> f64 {
         self.gbps * 1e9 / 8.0 / ways[0].bytes.max(ways[1].bytes)
     }
 }
@@ -121,9 +121,9 @@ mod tests {
     fn frames_and_descriptors_are_counted_by_hand() {
         let [to, from] = ways(&FRAMES);
         // A frame, a quarter of a line back, two quarters of questions, the question for an answer.
-        assert_eq!(to, Way { transactions: 2.75, bytes: 100.0 + 16.0 + 2.75 * 24.0 });
+        assert_eq!(to, BusTransfer { transactions: 2.75, bytes: 100.0 + 16.0 + 2.75 * 24.0 });
         // An answer in two, and a quarter of a line of each kind.
-        assert_eq!(from, Way { transactions: 2.5, bytes: 300.0 + 32.0 + 2.5 * 24.0 });
+        assert_eq!(from, BusTransfer { transactions: 2.5, bytes: 300.0 + 32.0 + 2.5 * 24.0 });
         let bus = Bus { name: "a bus".into(), card: "a card", gbps: 8.0 };
         assert!((bus.requests_per_s([to, from]) - 1e9 / 392.0).abs() < 1.0);
     }
@@ -139,7 +139,7 @@ mod tests {
         assert!((more.bytes - after.bytes - (96.0 + 48.0)).abs() < 1e-9);
         let long = ways(&Crossed { dma_bytes: 600.0, ..written })[0];
         assert_eq!(long.transactions, after.transactions + 4.0, "each in two");
-        assert_eq!(ways(&Crossed::default()), [Way::default(); 2]);
+        assert_eq!(ways(&Crossed::default()), [BusTransfer::default(); 2]);
     }
 
     #[test]

@@ -23,11 +23,11 @@ use crate::words;
 pub use judge::{Doubt, Verdict};
 pub use metrics::Better;
 
-use judge::Seen;
+use judge::MetricComparison;
 
 /// One device of one run.
 #[derive(Clone, Copy, Debug)]
-pub struct Side<'a> {
+pub struct ComparedDevice<'a> {
     /// The run.
     pub run: &'a Run,
     /// Its samples, of all devices.
@@ -124,7 +124,7 @@ pub enum Why {
 }
 
 /// Compares `other` with `base`.
-pub fn compare(base: &Side<'_>, other: &Side<'_>, terms: &Terms) -> Comparison {
+pub fn compare(base: &ComparedDevice<'_>, other: &ComparedDevice<'_>, terms: &Terms) -> Comparison {
     let mut comparison = Comparison::default();
     for name in experiments(base.run, other.run) {
         let cells = [base, other].map(|side| Cells::new(name, side.samples));
@@ -174,7 +174,11 @@ impl Comparison {
     /// What the device could on the baseline and cannot any more; nothing where the two sides are
     /// devices of different names, for of these one may do less. A trial may fail for want of the
     /// machine's time: that is not of the device.
-    pub fn lost<'a>(&'a self, base: &Side<'_>, other: &Side<'_>) -> Vec<&'a Missing> {
+    pub fn lost<'a>(
+        &'a self,
+        base: &ComparedDevice<'_>,
+        other: &ComparedDevice<'_>,
+    ) -> Vec<&'a Missing> {
         let is_lost = |missing: &&Missing| {
             let is_of_device = match missing.why {
                 Why::Failed(_) | Why::NotMeasured | Why::NotPlanned => false,
@@ -233,7 +237,7 @@ impl Group {
 /// One experiment of both sides.
 struct Two<'a> {
     name: &'a str,
-    sides: [&'a Side<'a>; 2],
+    sides: [&'a ComparedDevice<'a>; 2],
     cells: &'a [Cells<'a>; 2],
     terms: &'a Terms,
 }
@@ -327,7 +331,7 @@ impl<'a> Two<'a> {
             Some(goal) => searched_ratio(metric, goal, base, other)?,
             None => statistics::unpaired_ratio(&values(other), &values(base))?,
         };
-        let seen = Seen { metric, better, ratio, cells: [base, other] };
+        let seen = MetricComparison { metric, better, ratio, cells: [base, other] };
         Some(Row {
             point: base.point.clone(),
             base: worded(base, metric)?,
@@ -373,13 +377,13 @@ impl<'a> Two<'a> {
 }
 
 /// What the device of a side lacks.
-fn lacks<'a>(side: &'a Side<'_>) -> impl Iterator<Item = &'a str> + Clone {
+fn lacks<'a>(side: &'a ComparedDevice<'_>) -> impl Iterator<Item = &'a str> + Clone {
     let device = side.run.devices.iter().filter(|device| device.name == side.device);
     device.flat_map(|device| device.about.not_supported.iter().map(String::as_str))
 }
 
 /// What the device of a side lacks, with who lacks it.
-fn told(side: &Side<'_>, capability: &str) -> String {
+fn told(side: &ComparedDevice<'_>, capability: &str) -> String {
     let device = side.run.devices.iter().find(|device| device.name == side.device);
     device.map_or_else(|| capability.to_owned(), |device| device.about.lack(capability))
 }
@@ -515,7 +519,7 @@ pub fn started(samples: &[Sample]) -> Option<String> {
 }
 
 /// What a device has measured, an experiment and trial a line: its axes with their values.
-pub fn contents(side: &Side<'_>) -> Vec<String> {
+pub fn contents(side: &ComparedDevice<'_>) -> Vec<String> {
     let mut lines = Vec::new();
     for experiment in &side.run.experiments {
         let cells = Cells::new(&experiment.name, side.samples);

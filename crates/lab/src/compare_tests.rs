@@ -20,9 +20,9 @@ fn executed(nature: Nature, set: &[&str], repeats: u32) -> Bench {
     bench
 }
 
-fn side(bench: &Bench) -> Side<'_> {
+fn side(bench: &Bench) -> ComparedDevice<'_> {
     let device = &bench.run.devices[0].name;
-    Side { run: &bench.run, samples: &bench.store.samples, device }
+    ComparedDevice { run: &bench.run, samples: &bench.store.samples, device }
 }
 
 fn compared(base: &Bench, other: &Bench) -> Comparison {
@@ -168,7 +168,7 @@ fn what_the_same_device_cannot_do_any_more_is_lost() {
         let forth = compare(&base, &other, &terms);
         let lost = forth.lost(&base, &other);
         assert!(lost.iter().any(|missing| is(&missing.why)), "{:?}", forth.missing);
-        let named = Side { device: "another", ..other };
+        let named = ComparedDevice { device: "another", ..other };
         assert!(forth.lost(&base, &named).is_empty(), "other devices may do less");
         let back = compare(&other, &base, &terms);
         assert!(!back.missing.is_empty() && back.lost(&other, &base).is_empty());

@@ -56,29 +56,29 @@ pub(crate) fn follows(estimate: &Estimate, implication: &str) -> String {
 
 /// What a ratio shows, as far as it shows anything.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Verdict {
+pub(crate) enum RatioVerdict {
     /// The interval lies close around 1.
     NoCost,
     /// The interval does not hold 1.
     Differs,
 }
 
-pub(crate) fn verdict(ratio: &Estimate) -> Option<Verdict> {
+pub(crate) fn verdict(ratio: &Estimate) -> Option<RatioVerdict> {
     if ratio.repeats < REPEATS_MIN {
         return None;
     }
     if ratio.low > 1.0 - NO_COST && ratio.high < 1.0 + NO_COST {
-        return Some(Verdict::NoCost);
+        return Some(RatioVerdict::NoCost);
     }
-    (ratio.high < 1.0 || ratio.low > 1.0).then_some(Verdict::Differs)
+    (ratio.high < 1.0 || ratio.low > 1.0).then_some(RatioVerdict::Differs)
 }
 
 /// What follows from the time that a transaction takes, by that of single calls.
 pub(crate) fn of_transaction(ratio: &Estimate) -> Option<&'static str> {
     Some(match (verdict(ratio)?, ratio.median > 1.0) {
-        (Verdict::NoCost, _) => "That no packet meets half of a change costs hardly anything.",
-        (Verdict::Differs, true) => "This is the price of no packet meeting half of a change.",
-        (Verdict::Differs, false) => "That no packet meets half of a change costs nothing.",
+        (RatioVerdict::NoCost, _) => "That no packet meets half of a change costs hardly anything.",
+        (RatioVerdict::Differs, true) => "This is the price of no packet meeting half of a change.",
+        (RatioVerdict::Differs, false) => "That no packet meets half of a change costs nothing.",
     })
 }
 

@@ -15,7 +15,7 @@ use niclab_device::model::schema::{self, INJECTED, Section};
 
 /// What was seen of a card. Times in nanoseconds, rates in operations a second.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Seen {
+pub struct CardMeasurements {
     /// What the profile says of the figures' source, and of each of them: by `2a`, … `6`.
     pub source: String,
     /// Who forwarded the frames, and that he takes 32 at a time.
@@ -63,7 +63,7 @@ pub struct Created {
     pub per_s: f64,
 }
 
-impl Seen {
+impl CardMeasurements {
     /// What a figure is called in its source.
     fn name<'a>(&self, figure: &'a str) -> &'a str {
         match (self.is_study, figure.as_bytes()) {
@@ -96,20 +96,20 @@ const FEW: f64 = 16.0;
 const FAR: f64 = 8.0;
 
 /// Numbers as they are found, by section and key.
-struct Found<'a> {
-    seen: &'a Seen,
+struct FittedNumbers<'a> {
+    seen: &'a CardMeasurements,
     entries: Vec<(&'static str, &'static str, Entry)>,
 }
 
 /// A profile that says what was seen; `inherits` is that of another card whose driver it shares.
 pub fn fit(
     title: &str,
-    seen: &Seen,
+    seen: &CardMeasurements,
     fitted_to: Vec<String>,
     lacks_groups: bool,
     inherits: Option<&Profile>,
 ) -> Profile {
-    let mut found = Found { seen, entries: Vec::new() };
+    let mut found = FittedNumbers { seen, entries: Vec::new() };
     found.port();
     let near = found.root();
     found.groups();
@@ -139,7 +139,7 @@ pub fn fit(
     })
 }
 
-impl Found<'_> {
+impl FittedNumbers<'_> {
     fn put(
         &mut self,
         section: &'static str,

@@ -10,7 +10,7 @@ const PROBES_MAX: u32 = 40;
 
 /// What a search found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum SearchResult {
     /// Even the smallest number is behind the knee.
     Below {
         /// That number.
@@ -32,11 +32,11 @@ pub enum Found {
     Stopped,
 }
 
-impl Found {
+impl SearchResult {
     /// Middle and half width of the bracket.
     pub fn middle_and_width(&self) -> Option<(f64, f64)> {
         match self {
-            Found::Bracket { low, high } => {
+            SearchResult::Bracket { low, high } => {
                 let (low, high) = (f64::from(*low), f64::from(*high));
                 Some(((low + high) / 2.0, (high - low) / 2.0))
             }
@@ -54,27 +54,27 @@ pub fn bisect(
     high: u32,
     width: f64,
     mut is_in_front: impl FnMut(u32) -> Option<bool>,
-) -> Found {
+) -> SearchResult {
     match is_in_front(high) {
-        None => return Found::Stopped,
-        Some(true) => return Found::None { high },
+        None => return SearchResult::Stopped,
+        Some(true) => return SearchResult::None { high },
         Some(false) => {}
     }
     match is_in_front(low) {
-        None => return Found::Stopped,
-        Some(false) => return Found::Below { low },
+        None => return SearchResult::Stopped,
+        Some(false) => return SearchResult::Below { low },
         Some(true) => {}
     }
     let (mut front, mut behind) = (low, high);
     while !is_narrow(front, behind, width) {
         let middle = middle(front, behind);
         match is_in_front(middle) {
-            None => return Found::Stopped,
+            None => return SearchResult::Stopped,
             Some(true) => front = middle,
             Some(false) => behind = middle,
         }
     }
-    Found::Bracket { low: front, high: behind }
+    SearchResult::Bracket { low: front, high: behind }
 }
 
 fn is_narrow(front: u32, behind: u32, width: f64) -> bool {
@@ -137,7 +137,7 @@ pub fn label(spec: &KneeSpec) -> String {
 mod tests {
     use super::*;
 
-    fn search(knee: u32, high: u32, width: f64) -> (Found, u32) {
+    fn search(knee: u32, high: u32, width: f64) -> (SearchResult, u32) {
         let mut asked = 0;
         let found = bisect(1, high, width, |rules| {
             asked += 1;
@@ -150,10 +150,10 @@ mod tests {
     fn a_bracket_holds_the_knee_wherever_it_is() {
         for knee in [1, 2, 3, 17, 1_000, 55_705, 65_535] {
             let (found, asked) = search(knee, 65_536, 0.0);
-            assert_eq!(found, Found::Bracket { low: knee, high: knee + 1 }, "exact");
+            assert_eq!(found, SearchResult::Bracket { low: knee, high: knee + 1 }, "exact");
             assert!(asked <= 24, "{asked} questions for {knee}");
             let (found, asked) = search(knee, 65_536, 0.05);
-            let Found::Bracket { low, high } = found else { panic!("{found:?}") };
+            let SearchResult::Bracket { low, high } = found else { panic!("{found:?}") };
             assert!(low <= knee && knee < high, "{low}..{high} misses {knee}");
             let (middle, width) = found.middle_and_width().unwrap();
             assert!(width <= 0.025 * middle || high - low == 1, "{middle} +- {width}");
@@ -184,10 +184,10 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_not_found() {
-        assert_eq!(search(65_536, 65_536, 0.05), (Found::None { high: 65_536 }, 1));
-        assert_eq!(search(0, 65_536, 0.05), (Found::Below { low: 1 }, 2));
-        assert_eq!(bisect(1, 100, 0.05, |_| None), Found::Stopped);
+        assert_eq!(search(65_536, 65_536, 0.05), (SearchResult::None { high: 65_536 }, 1));
+        assert_eq!(search(0, 65_536, 0.05), (SearchResult::Below { low: 1 }, 2));
+        assert_eq!(bisect(1, 100, 0.05, |_| None), SearchResult::Stopped);
         let stops = bisect(1, 100, 0.0, |rules| (rules == 100 || rules == 1).then_some(rules == 1));
-        assert_eq!(stops, Found::Stopped);
+        assert_eq!(stops, SearchResult::Stopped);
     }
 }

@@ -16,7 +16,7 @@ use crate::runner::SETUP;
 
 /// What is kept of a sample.
 #[derive(Clone, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct SampleFacts {
     /// What became of it.
     pub outcome: Outcome,
     /// Where it was measured.
@@ -27,9 +27,9 @@ pub(crate) struct Seen {
 
 /// Tells one measurement of a device from its others: trial, repeat, and the words of the point,
 /// which are unique, for its map is ordered.
-type Key = (String, u32, String);
+type MeasurementKey = (String, u32, String);
 
-fn key(trial: &str, repeat: u32, point: &Point) -> Key {
+fn key(trial: &str, repeat: u32, point: &Point) -> MeasurementKey {
     let place = point.iter().map(|(axis, at)| format!("{axis}={at} ")).collect();
     (trial.to_string(), repeat, place)
 }
@@ -45,15 +45,15 @@ pub(crate) struct Known<'a> {
     /// It takes no frames of a generator.
     no_frames: bool,
     /// Its latest sample of each measurement, but those with which it went away.
-    seen: BTreeMap<Key, Seen>,
+    seen: BTreeMap<MeasurementKey, SampleFacts>,
     /// The rate at which a trial was first measured, in place of a repeat 0.
-    rates: BTreeMap<Key, f64>,
+    rates: BTreeMap<MeasurementKey, f64>,
     /// Set-ups it could not be brought into.
     setups: BTreeSet<usize>,
     /// Trials it cannot make, such as `latency`: at one frame size or, without one, at all.
     trials: BTreeSet<(String, Option<String>)>,
     /// Trials it cannot make at one point, in place of a repeat 0.
-    points: BTreeSet<Key>,
+    points: BTreeSet<MeasurementKey>,
 }
 
 impl<'a> Known<'a> {
@@ -101,7 +101,7 @@ impl<'a> Known<'a> {
             self.rates.entry(key(&sample.trial, 0, &sample.point)).or_insert(rate_pps);
         }
         let disturbed = sample.marks.contains(&Mark::Disturbed);
-        let seen = Seen { outcome: sample.outcome.clone(), throughput_pps, disturbed };
+        let seen = SampleFacts { outcome: sample.outcome.clone(), throughput_pps, disturbed };
         self.seen.insert(key(&sample.trial, sample.repeat, &sample.point), seen);
     }
 
@@ -144,7 +144,7 @@ impl<'a> Known<'a> {
     }
 
     /// The latest sample of a measurement.
-    pub fn seen(&self, trial: &str, repeat: u32, point: &Point) -> Option<&Seen> {
+    pub fn seen(&self, trial: &str, repeat: u32, point: &Point) -> Option<&SampleFacts> {
         self.seen.get(&key(trial, repeat, point))
     }
 

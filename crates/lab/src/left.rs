@@ -64,7 +64,7 @@ mod tests {
     use niclab_device::Testbed;
 
     use super::*;
-    use crate::runner::Ended;
+    use crate::runner::RunEnd;
     use crate::simulated::{ABSENT, Bench, Nature};
 
     /// What is left with the device there, and with it away.
@@ -82,7 +82,7 @@ mod tests {
         assert!(away.is_nothing(), "{away:?}");
         let before = bench.store.samples.len();
         bench.host.done_ratio = 0.0;
-        assert_eq!(bench.execute(), Ended::Complete);
+        assert_eq!(bench.execute(), RunEnd::Complete);
         let is_trial = |s: &&Sample| ["saturate", "latency", "light"].contains(&s.trial.as_str());
         let made = bench.store.samples[before..].iter().filter(is_trial).count();
         assert_eq!(made, left.trials);
@@ -93,7 +93,7 @@ mod tests {
     fn what_is_left_is_what_a_resumed_run_makes() {
         let mut bench = Bench::new(vec![Nature::default()], &["frame=64"], 1);
         bench.host.samples_max = 12;
-        assert_eq!(bench.execute(), Ended::Stopped);
+        assert_eq!(bench.execute(), RunEnd::Stopped);
         bench.host.samples_max = usize::MAX;
         let knees = bench.run.experiments[0].knees.len();
         check(&mut bench, 0, knees);
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn what_failed_before_is_measured_again_and_counted_apart() {
         let mut bench = Bench::new(vec![Nature::default()], &["groups=0", "rules=0,1"], 2);
-        assert_eq!(bench.execute(), Ended::Complete);
+        assert_eq!(bench.execute(), RunEnd::Complete);
         let saturated = |s: &&mut Sample| s.trial == "saturate";
         for sample in bench.store.samples.iter_mut().filter(saturated).take(3) {
             sample.outcome = Outcome::Failed { reason: "no frame was due".into(), dropped: false };

@@ -13,7 +13,7 @@ use crate::run::{ExperimentRun, PlannedRate, Run, RunDevice, Task, Trial, Visit,
 
 /// A result that is to be merged.
 #[derive(Clone, Debug)]
-pub struct Part {
+pub struct MergeInput {
     /// What it is called: its directory.
     pub name: String,
     /// The host that it was measured on, where it says so.
@@ -102,7 +102,7 @@ pub enum MergeError {
 
 /// What the devices of a part are called in the merged run: host, device, where, path. A computed
 /// device has no host, and one that was merged before has its name already.
-fn label(part: &Part, device: &RunDevice) -> String {
+fn label(part: &MergeInput, device: &RunDevice) -> String {
     if !part.run.parts.is_empty() {
         return device.name.clone();
     }
@@ -116,7 +116,7 @@ fn label(part: &Part, device: &RunDevice) -> String {
 ///
 /// # Errors
 /// [`MergeError`]; nothing of what they hold is lost silently.
-pub fn merge(program: &str, parts: &[Part]) -> Result<Merged, MergeError> {
+pub fn merge(program: &str, parts: &[MergeInput]) -> Result<Merged, MergeError> {
     check_schemas(parts)?;
     let first = parts.first().map(|part| &part.run);
     let run = Run {
@@ -140,9 +140,9 @@ pub fn merge(program: &str, parts: &[Part]) -> Result<Merged, MergeError> {
     Ok(merged)
 }
 
-fn check_schemas(parts: &[Part]) -> Result<(), MergeError> {
+fn check_schemas(parts: &[MergeInput]) -> Result<(), MergeError> {
     let Some((first, rest)) = parts.split_first() else { return Ok(()) };
-    let schemas = |part: &Part| {
+    let schemas = |part: &MergeInput| {
         let of_samples = part.samples.iter().map(|sample| sample.schema);
         of_samples.chain([part.run.schema]).find(|schema| *schema != first.run.schema)
     };
@@ -158,14 +158,14 @@ fn check_schemas(parts: &[Part]) -> Result<(), MergeError> {
 }
 
 /// A finished round trip of a device.
-fn is_round_trip(part: &Part, sample: &Sample) -> bool {
+fn is_round_trip(part: &MergeInput, sample: &Sample) -> bool {
     let has_messages = |run: &ExperimentRun| run.kind.of().has_messages();
     sample.outcome == Outcome::Measured
         && part.run.experiments.iter().any(|run| run.name == sample.experiment && has_messages(run))
 }
 
 impl Merged {
-    fn add(&mut self, part: &Part) -> Result<(), MergeError> {
+    fn add(&mut self, part: &MergeInput) -> Result<(), MergeError> {
         let has_any = |device: &RunDevice| {
             let mut of = part.samples.iter().filter(|sample| sample.device == device.name);
             of.any(|sample| is_round_trip(part, sample))
@@ -201,7 +201,7 @@ impl Merged {
         Ok(())
     }
 
-    fn add_device(&mut self, part: &Part, device: &RunDevice) -> Result<usize, MergeError> {
+    fn add_device(&mut self, part: &MergeInput, device: &RunDevice) -> Result<usize, MergeError> {
         let label = label(part, device);
         if self.run.devices.iter().any(|known| known.name == label) {
             let has_it = |known: &&RunPart| known.devices.contains(&label);
@@ -218,7 +218,7 @@ impl Merged {
 
     fn add_experiment(
         &mut self,
-        part: &Part,
+        part: &MergeInput,
         from: &ExperimentRun,
         places: &[Option<usize>],
     ) -> Result<(), MergeError> {
@@ -272,7 +272,7 @@ impl Merged {
         Ok(())
     }
 
-    fn add_samples(&mut self, part: &Part, places: &[Option<usize>]) {
+    fn add_samples(&mut self, part: &MergeInput, places: &[Option<usize>]) {
         let at = self.run.parts.len();
         for sample in &part.samples {
             let device = part.run.devices.iter().position(|device| device.name == sample.device);

@@ -5,7 +5,7 @@ use niclab_result::Summary;
 
 use super::*;
 use crate::experiments::application::trials::tests::Servers;
-use crate::placement::{Cpu, Way};
+use crate::placement::{Cpu, CpuPath};
 use crate::spec::GridName;
 use crate::summary::summarize;
 use crate::validation::measure;
@@ -13,18 +13,18 @@ use crate::validation::measure;
 const PROGRAM: &str = "niclab test";
 
 /// A card's round trips, as a part that was measured there.
-fn part(name: &str, card: &str, here: Cpu, experiment: &str) -> Part {
+fn part(name: &str, card: &str, here: Cpu, experiment: &str) -> MergeInput {
     let device = format!("model:{card}");
     let mut model = Model::new(&device, read(card).unwrap(), 1);
     let measured = measure(&mut model, experiment, GridName::Published, &[], Some(6)).unwrap();
-    let placement = Placement { here: Some(here), there: Some(Cpu::Peer), path: Some(Way::On) };
+    let placement = Placement { here: Some(here), there: Some(Cpu::Peer), path: Some(CpuPath::On) };
     let latencies = measured.latencies().clone();
     let run = Run { placement, ..measured.run };
     let host = Some(format!("{name}.example"));
-    Part { name: name.to_owned(), host, run, samples: measured.samples, latencies }
+    MergeInput { name: name.to_owned(), host, run, samples: measured.samples, latencies }
 }
 
-fn two() -> [Part; 2] {
+fn two() -> [MergeInput; 2] {
     [
         part("one", "bluefield2", Cpu::Host, "echo-size"),
         part("two", "bluefield2-snic", Cpu::Snic, "echo-size"),
@@ -79,10 +79,11 @@ fn applications_stand_beside_each_other_by_where_they_ran() {
         servers.slowness = slowness;
         let measured =
             measure(&mut servers, "memcached", GridName::Published, &[], Some(6)).unwrap();
-        let placement = Placement { here: Some(here), there: Some(Cpu::Peer), path: Some(Way::On) };
+        let placement =
+            Placement { here: Some(here), there: Some(Cpu::Peer), path: Some(CpuPath::On) };
         let latencies = measured.latencies().clone();
         let run = Run { placement, ..measured.run };
-        Part { name: name.into(), host: None, run, samples: measured.samples, latencies }
+        MergeInput { name: name.into(), host: None, run, samples: measured.samples, latencies }
     };
     let merged = merge(PROGRAM, &[part("one", Cpu::Host, 1.0), part("two", Cpu::Snic, 2.0)]);
     let summary = summary(&merged.unwrap());
@@ -130,7 +131,7 @@ fn what_was_merged_can_be_merged_again() {
     let [one, two] = two();
     let first = merge(PROGRAM, std::slice::from_ref(&one)).unwrap();
     let (run, samples, latencies) = (first.run, first.samples, first.latencies);
-    let first = Part { name: "first".to_owned(), host: None, run, samples, latencies };
+    let first = MergeInput { name: "first".to_owned(), host: None, run, samples, latencies };
     let again = merge(PROGRAM, &[first, two.clone()]).unwrap();
     let at_once = merge(PROGRAM, &[one, two]).unwrap();
     assert_eq!(again.run.devices, at_once.run.devices);
@@ -141,8 +142,8 @@ fn what_was_merged_can_be_merged_again() {
 #[test]
 fn what_cannot_be_told_apart_or_has_nothing_is_refused() {
     let [one, two] = two();
-    let error = |parts: &[Part]| merge(PROGRAM, parts).unwrap_err();
-    let same = Part { name: "same".to_owned(), ..one.clone() };
+    let error = |parts: &[MergeInput]| merge(PROGRAM, parts).unwrap_err();
+    let same = MergeInput { name: "same".to_owned(), ..one.clone() };
     let said = error(&[one.clone(), same]).to_string();
     assert!(said.starts_with("one and same both have `model:bluefield2, host, on-path`"), "{said}");
 
@@ -152,11 +153,11 @@ fn what_cannot_be_told_apart_or_has_nothing_is_refused() {
         error(&[one.clone(), other]),
         MergeError::Schemas { one_schema: 1, other_schema: 0, .. }
     ));
-    let empty = Part { samples: Vec::new(), ..two.clone() };
+    let empty = MergeInput { samples: Vec::new(), ..two.clone() };
     assert_eq!(error(&[one.clone(), empty]), MergeError::NoRoundTrip { name: "two".to_owned() });
 
     let mut kind = two;
-    kind.run.experiments[0].kind = crate::spec::Kind::named("ledger").unwrap();
+    kind.run.experiments[0].kind = crate::spec::ExperimentKind::named("ledger").unwrap();
     assert!(matches!(error(&[one, kind]), MergeError::Kinds { .. }));
 }
 
@@ -165,7 +166,7 @@ fn a_host_is_named_where_something_was_measured_there() {
     let [one, _] = two();
     let mut real = one.clone();
     real.run.devices[0].about.in_virtual_time = false;
-    let label = |part: &Part| super::label(part, &part.run.devices[0]);
+    let label = |part: &MergeInput| super::label(part, &part.run.devices[0]);
     assert_eq!(label(&real), "one.example, model:bluefield2, host, on-path");
     assert_eq!(label(&one), "model:bluefield2, host, on-path");
 }

@@ -36,7 +36,7 @@ const GROUPS_MAX: u32 = 1_024;
 
 /// Where in the sweep: everything but the frame size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct SweepPoint {
     /// Non-root groups in the chain; 0 is group 0 alone.
     pub groups: u32,
     /// Rules in the measured groups, default rules included.
@@ -60,7 +60,7 @@ pub struct Mix {
     pub rules_idle: u32,
 }
 
-impl Place {
+impl SweepPoint {
     /// Refuses what cannot be measured.
     pub fn check(&self) -> Result<(), SpecError> {
         let refuse = |axis, value: u64, remedy: String| {
@@ -122,8 +122,8 @@ impl Place {
     }
 
     /// The place with other rules.
-    pub fn with_rules(self, rules: u32) -> Place {
-        Place { rules, ..self }
+    pub fn with_rules(self, rules: u32) -> SweepPoint {
+        SweepPoint { rules, ..self }
     }
 
     /// Its coordinates, those of the frame size excepted.

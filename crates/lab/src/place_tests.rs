@@ -2,11 +2,11 @@
 
 use super::*;
 
-const PLACE: Place =
-    Place { groups: 0, rules: 0, match_percent: 0, hits: Hits::Flows, flows: 10_000 };
+const PLACE: SweepPoint =
+    SweepPoint { groups: 0, rules: 0, match_percent: 0, hits: Hits::Flows, flows: 10_000 };
 
 /// Group, kind and count of each block, `*` for a default rule with its action.
-fn shape(place: Place) -> String {
+fn shape(place: SweepPoint) -> String {
     let words = place.setup(1, 64).rules.iter().map(word).collect::<Vec<_>>();
     words.join("; ")
 }
@@ -35,20 +35,20 @@ fn group_0_holds_all_rules_and_the_default_counts_as_one() {
 
 #[test]
 fn non_root_groups_are_chained_and_share_the_rules() {
-    let chain = Place { groups: 3, rules: 13, ..PLACE };
+    let chain = SweepPoint { groups: 3, rules: 13, ..PLACE };
     assert_eq!(
         shape(chain),
         "0: * jump group 1; 1: 0+3; 1: * jump group 2; 2: 3+3; 2: * jump group 3; 3: 6+4; \
          3: * queue index 0"
     );
-    let empty = Place { groups: 2, rules: 0, ..PLACE };
+    let empty = SweepPoint { groups: 2, rules: 0, ..PLACE };
     assert_eq!(shape(empty), "0: * jump group 1; 1: * jump group 2; 2: * queue index 0");
 }
 
 #[test]
 fn the_share_of_hits_is_kept_whatever_rules_and_flows_there_are() {
     let mix = |rules, match_percent, hits, flows| {
-        let mix = Place { groups: 0, rules, match_percent, hits, flows }.mix();
+        let mix = SweepPoint { groups: 0, rules, match_percent, hits, flows }.mix();
         (mix.flows, mix.rules_hit, mix.rules_idle)
     };
     assert_eq!(mix(65_536, 0, Hits::Flows, 10_000), (10_000, 0, 65_535));
@@ -70,7 +70,7 @@ fn the_share_of_hits_is_kept_whatever_rules_and_flows_there_are() {
 
 #[test]
 fn flows_that_are_hit_are_those_that_are_sent() {
-    let place = Place { groups: 2, rules: 102, match_percent: 60, ..PLACE };
+    let place = SweepPoint { groups: 2, rules: 102, match_percent: 60, ..PLACE };
     let sent = place.traffic(9);
     let blocks = place.setup(9, 64).rules;
     let hit: u32 = blocks.iter().map(|block| count_of(block, &sent)).sum();
@@ -88,22 +88,22 @@ fn count_of(block: &RuleBlock, sent: &FlowSpec) -> u32 {
 
 #[test]
 fn coordinates_say_what_is_really_sent() {
-    let point = Place { rules: 1_001, match_percent: 50, ..PLACE }.point();
+    let point = SweepPoint { rules: 1_001, match_percent: 50, ..PLACE }.point();
     assert_eq!(point["flows"], Coordinate::Number(2_000.0));
     assert_eq!(point["hits"], Coordinate::Word("flows".into()));
-    let point = Place { rules: 1, match_percent: 50, ..PLACE }.point();
+    let point = SweepPoint { rules: 1, match_percent: 50, ..PLACE }.point();
     assert_eq!(point["match_percent"], Coordinate::Number(0.0), "one rule: the default");
     assert!(!point.contains_key("hits"));
 }
 
 #[test]
 fn what_cannot_be_measured_is_refused_with_the_range() {
-    let refused = |place: Place| place.check().unwrap_err().to_string();
-    assert!(refused(Place { groups: 5_000, ..PLACE }).contains("at most 1024"));
-    assert!(refused(Place { rules: 70_000_000, ..PLACE }).contains("at most 16777216"));
-    assert!(refused(Place { match_percent: 101, ..PLACE }).contains("0 to 100"));
-    assert!(refused(Place { flows: 0, ..PLACE }).contains("1 to"));
-    let many = Place { rules: 4_000_000, match_percent: 1, hits: Hits::Rules, ..PLACE };
+    let refused = |place: SweepPoint| place.check().unwrap_err().to_string();
+    assert!(refused(SweepPoint { groups: 5_000, ..PLACE }).contains("at most 1024"));
+    assert!(refused(SweepPoint { rules: 70_000_000, ..PLACE }).contains("at most 16777216"));
+    assert!(refused(SweepPoint { match_percent: 101, ..PLACE }).contains("0 to 100"));
+    assert!(refused(SweepPoint { flows: 0, ..PLACE }).contains("1 to"));
+    let many = SweepPoint { rules: 4_000_000, match_percent: 1, hits: Hits::Rules, ..PLACE };
     assert!(refused(many).contains("takes 399999900 flows"));
     assert!(PLACE.check().is_ok());
     assert!(frame(&Coordinate::Number(63.0)).is_err());

@@ -21,7 +21,7 @@ pub enum Cpu {
 /// Whether the card's CPU stands in the packets' way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Way {
+pub enum CpuPath {
     /// Every packet of the host passes it.
     On,
     /// Packets of the host go past it.
@@ -41,7 +41,7 @@ pub struct Placement {
     pub there: Option<Cpu>,
     /// Whether the card's CPU stood in the packets' way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub path: Option<Way>,
+    pub path: Option<CpuPath>,
 }
 
 /// A label that there is not.
@@ -55,10 +55,10 @@ impl Cpu {
         [("host", Cpu::Host), ("snic", Cpu::Snic), ("peer", Cpu::Peer)];
 }
 
-impl Way {
+impl CpuPath {
     /// All of them by their names.
-    pub const NAMES: [(&'static str, Way); 3] =
-        [("on", Way::On), ("off", Way::Off), ("none", Way::None)];
+    pub const NAMES: [(&'static str, CpuPath); 3] =
+        [("on", CpuPath::On), ("off", CpuPath::Off), ("none", CpuPath::None)];
 }
 
 impl FromStr for Cpu {
@@ -70,11 +70,11 @@ impl FromStr for Cpu {
     }
 }
 
-impl FromStr for Way {
+impl FromStr for CpuPath {
     type Err = UnknownLabel;
 
-    fn from_str(name: &str) -> Result<Way, UnknownLabel> {
-        let found = Way::NAMES.into_iter().find(|(known, _)| *known == name);
+    fn from_str(name: &str) -> Result<CpuPath, UnknownLabel> {
+        let found = CpuPath::NAMES.into_iter().find(|(known, _)| *known == name);
         found.map(|(_, way)| way).ok_or(UnknownLabel("on, off or none"))
     }
 }
@@ -91,12 +91,12 @@ impl fmt::Display for Cpu {
 }
 
 /// In the words of a label.
-impl fmt::Display for Way {
+impl fmt::Display for CpuPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Way::On => "on-path",
-            Way::Off => "off-path",
-            Way::None => "no SNIC",
+            CpuPath::On => "on-path",
+            CpuPath::Off => "off-path",
+            CpuPath::None => "no SNIC",
         })
     }
 }
@@ -126,9 +126,9 @@ impl Placement {
         let here = self.here.map(|cpu| format!("this side on {}", of(cpu)));
         let there = self.there.map(|cpu| format!("the other side on {}", of(cpu)));
         let path = self.path.map(|way| match way {
-            Way::On => "the SmartNIC's CPU in the packets' way".to_owned(),
-            Way::Off => "the SmartNIC's CPU not in the packets' way".to_owned(),
-            Way::None => "no SmartNIC in the packets' way".to_owned(),
+            CpuPath::On => "the SmartNIC's CPU in the packets' way".to_owned(),
+            CpuPath::Off => "the SmartNIC's CPU not in the packets' way".to_owned(),
+            CpuPath::None => "no SmartNIC in the packets' way".to_owned(),
         });
         [here, there, path].into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
@@ -140,7 +140,8 @@ mod tests {
 
     #[test]
     fn what_is_said_comes_back_from_its_text_and_nothing_is_nothing() {
-        let all = Placement { here: Some(Cpu::Snic), there: Some(Cpu::Peer), path: Some(Way::On) };
+        let all =
+            Placement { here: Some(Cpu::Snic), there: Some(Cpu::Peer), path: Some(CpuPath::On) };
         let text = toml::to_string(&all).unwrap();
         assert_eq!(text, "where = \"snic\"\nthere = \"peer\"\npath = \"on\"\n");
         assert_eq!(toml::from_str::<Placement>(&text).unwrap(), all);
@@ -162,6 +163,6 @@ mod tests {
             assert_eq!(name.parse(), Ok(cpu));
         }
         assert_eq!("arm".parse::<Cpu>().unwrap_err().to_string(), "use host, snic or peer");
-        assert_eq!("".parse::<Way>().unwrap_err().to_string(), "use on, off or none");
+        assert_eq!("".parse::<CpuPath>().unwrap_err().to_string(), "use on, off or none");
     }
 }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 /// A card whose figures are published.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Card {
+pub enum PublishedCard {
     /// BlueField (group 0 only).
     Bf1,
     /// ConnectX-4 (group 0 only).
@@ -34,15 +34,15 @@ pub struct UnknownCard {
     pub name: String,
 }
 
-impl FromStr for Card {
+impl FromStr for PublishedCard {
     type Err = UnknownCard;
 
-    fn from_str(name: &str) -> Result<Card, UnknownCard> {
+    fn from_str(name: &str) -> Result<PublishedCard, UnknownCard> {
         match name {
-            "bf1" => Ok(Card::Bf1),
-            "cx4" => Ok(Card::Cx4),
-            "cx5" => Ok(Card::Cx5),
-            "cx6" => Ok(Card::Cx6),
+            "bf1" => Ok(PublishedCard::Bf1),
+            "cx4" => Ok(PublishedCard::Cx4),
+            "cx5" => Ok(PublishedCard::Cx5),
+            "cx6" => Ok(PublishedCard::Cx6),
             _ => Err(UnknownCard { name: name.to_string() }),
         }
     }
@@ -55,103 +55,108 @@ macro_rules! csv {
     };
 }
 
-impl Card {
+impl PublishedCard {
     /// What it is called in a legend.
     pub fn label(self) -> &'static str {
         match self {
-            Card::Bf1 => "BlueField (published)",
-            Card::Cx4 => "ConnectX-4 (published)",
-            Card::Cx5 => "ConnectX-5 (published)",
-            Card::Cx6 => "ConnectX-6 (published)",
+            PublishedCard::Bf1 => "BlueField (published)",
+            PublishedCard::Cx4 => "ConnectX-4 (published)",
+            PublishedCard::Cx5 => "ConnectX-5 (published)",
+            PublishedCard::Cx6 => "ConnectX-6 (published)",
         }
     }
 
     /// The rows of a part of figure 3; empty where the card has none.
     fn batch_rows(self, which: Batch) -> &'static str {
         match (which, self) {
-            (Batch::RootSame, Card::Bf1) => csv!("fig3a_bf1"),
-            (Batch::RootSame, Card::Cx4) => csv!("fig3a_cx4"),
-            (Batch::RootSame, Card::Cx5) => csv!("fig3a_cx5"),
-            (Batch::RootSame, Card::Cx6) => csv!("fig3a_cx6"),
-            (Batch::GroupSame, Card::Cx5) => csv!("fig3b_cx5"),
-            (Batch::GroupSame, Card::Cx6) => csv!("fig3b_cx6"),
-            (Batch::RootDistinct, Card::Bf1) => csv!("fig3c_bf1"),
-            (Batch::RootDistinct, Card::Cx4) => csv!("fig3c_cx4"),
-            (Batch::RootDistinct, Card::Cx5) => csv!("fig3c_cx5"),
-            (Batch::RootDistinct, Card::Cx6) => csv!("fig3c_cx6"),
-            (Batch::GroupDistinct, Card::Cx5) => csv!("fig3d_cx5"),
-            (Batch::GroupDistinct, Card::Cx6) => csv!("fig3d_cx6"),
-            (Batch::GroupSame | Batch::GroupDistinct, Card::Bf1 | Card::Cx4) => "",
+            (Batch::RootSame, PublishedCard::Bf1) => csv!("fig3a_bf1"),
+            (Batch::RootSame, PublishedCard::Cx4) => csv!("fig3a_cx4"),
+            (Batch::RootSame, PublishedCard::Cx5) => csv!("fig3a_cx5"),
+            (Batch::RootSame, PublishedCard::Cx6) => csv!("fig3a_cx6"),
+            (Batch::GroupSame, PublishedCard::Cx5) => csv!("fig3b_cx5"),
+            (Batch::GroupSame, PublishedCard::Cx6) => csv!("fig3b_cx6"),
+            (Batch::RootDistinct, PublishedCard::Bf1) => csv!("fig3c_bf1"),
+            (Batch::RootDistinct, PublishedCard::Cx4) => csv!("fig3c_cx4"),
+            (Batch::RootDistinct, PublishedCard::Cx5) => csv!("fig3c_cx5"),
+            (Batch::RootDistinct, PublishedCard::Cx6) => csv!("fig3c_cx6"),
+            (Batch::GroupDistinct, PublishedCard::Cx5) => csv!("fig3d_cx5"),
+            (Batch::GroupDistinct, PublishedCard::Cx6) => csv!("fig3d_cx6"),
+            (Batch::GroupSame | Batch::GroupDistinct, PublishedCard::Bf1 | PublishedCard::Cx4) => {
+                ""
+            }
         }
     }
 
     /// The rows of a part of figure 4; empty where the card has none.
     fn rate_rows(self, of_latency: bool, of_root: bool) -> &'static str {
         match (of_latency, of_root, self) {
-            (false, true, Card::Bf1) => csv!("fig4a_bf1"),
-            (false, true, Card::Cx4) => csv!("fig4a_cx4"),
-            (false, true, Card::Cx5) => csv!("fig4a_cx5"),
-            (false, true, Card::Cx6) => csv!("fig4a_cx6"),
-            (false, false, Card::Cx5) => csv!("fig4b_cx5"),
-            (false, false, Card::Cx6) => csv!("fig4b_cx6"),
-            (true, true, Card::Bf1) => csv!("fig4c_bf1"),
-            (true, true, Card::Cx4) => csv!("fig4c_cx4"),
-            (true, true, Card::Cx5) => csv!("fig4c_cx5"),
-            (true, true, Card::Cx6) => csv!("fig4c_cx6"),
-            (true, false, Card::Cx5) => csv!("fig4d_cx5"),
-            (true, false, Card::Cx6) => csv!("fig4d_cx6"),
-            (_, false, Card::Bf1 | Card::Cx4) => "",
+            (false, true, PublishedCard::Bf1) => csv!("fig4a_bf1"),
+            (false, true, PublishedCard::Cx4) => csv!("fig4a_cx4"),
+            (false, true, PublishedCard::Cx5) => csv!("fig4a_cx5"),
+            (false, true, PublishedCard::Cx6) => csv!("fig4a_cx6"),
+            (false, false, PublishedCard::Cx5) => csv!("fig4b_cx5"),
+            (false, false, PublishedCard::Cx6) => csv!("fig4b_cx6"),
+            (true, true, PublishedCard::Bf1) => csv!("fig4c_bf1"),
+            (true, true, PublishedCard::Cx4) => csv!("fig4c_cx4"),
+            (true, true, PublishedCard::Cx5) => csv!("fig4c_cx5"),
+            (true, true, PublishedCard::Cx6) => csv!("fig4c_cx6"),
+            (true, false, PublishedCard::Cx5) => csv!("fig4d_cx5"),
+            (true, false, PublishedCard::Cx6) => csv!("fig4d_cx6"),
+            (_, false, PublishedCard::Bf1 | PublishedCard::Cx4) => "",
         }
     }
 
     /// The rows of a part of figure 5; empty where the card has none.
     fn insertion_rows(self, which: Insertion) -> &'static str {
         match (which, self) {
-            (Insertion::Root, Card::Bf1) => csv!("fig5a_bf1"),
-            (Insertion::Root, Card::Cx4) => csv!("fig5a_cx4"),
-            (Insertion::Root, Card::Cx5) => csv!("fig5a_cx5"),
-            (Insertion::Root, Card::Cx6) => csv!("fig5a_cx6"),
-            (Insertion::Group, Card::Cx5) => csv!("fig5b_cx5"),
-            (Insertion::Group, Card::Cx6) => csv!("fig5b_cx6"),
-            (Insertion::Tunnels, Card::Cx5) => csv!("fig5c_cx5"),
-            (Insertion::Tunnels, Card::Cx6) => csv!("fig5c_cx6"),
-            (Insertion::Actions, Card::Cx5) => csv!("fig5d_cx5"),
-            (Insertion::Actions, Card::Cx6) => csv!("fig5d_cx6"),
-            (_, Card::Bf1 | Card::Cx4) => "",
+            (Insertion::Root, PublishedCard::Bf1) => csv!("fig5a_bf1"),
+            (Insertion::Root, PublishedCard::Cx4) => csv!("fig5a_cx4"),
+            (Insertion::Root, PublishedCard::Cx5) => csv!("fig5a_cx5"),
+            (Insertion::Root, PublishedCard::Cx6) => csv!("fig5a_cx6"),
+            (Insertion::Group, PublishedCard::Cx5) => csv!("fig5b_cx5"),
+            (Insertion::Group, PublishedCard::Cx6) => csv!("fig5b_cx6"),
+            (Insertion::Tunnels, PublishedCard::Cx5) => csv!("fig5c_cx5"),
+            (Insertion::Tunnels, PublishedCard::Cx6) => csv!("fig5c_cx6"),
+            (Insertion::Actions, PublishedCard::Cx5) => csv!("fig5d_cx5"),
+            (Insertion::Actions, PublishedCard::Cx6) => csv!("fig5d_cx6"),
+            (_, PublishedCard::Bf1 | PublishedCard::Cx4) => "",
         }
     }
 
     /// The rows of figure 6; empty where the card has none.
     fn change_rows(self) -> &'static str {
         match self {
-            Card::Cx5 => csv!("fig6_cx5"),
-            Card::Cx6 => csv!("fig6_cx6"),
-            Card::Bf1 | Card::Cx4 => "",
+            PublishedCard::Cx5 => csv!("fig6_cx5"),
+            PublishedCard::Cx6 => csv!("fig6_cx6"),
+            PublishedCard::Bf1 | PublishedCard::Cx4 => "",
         }
     }
 
     /// The rows of `figure`; empty where the card has none.
     fn rows(self, figure: Figure) -> &'static str {
         match (figure, self) {
-            (Figure::ThroughputRoot, Card::Bf1) => csv!("fig2a_bf1"),
-            (Figure::ThroughputRoot, Card::Cx4) => csv!("fig2a_cx4"),
-            (Figure::ThroughputRoot, Card::Cx5) => csv!("fig2a_cx5"),
-            (Figure::ThroughputRoot, Card::Cx6) => csv!("fig2a_cx6"),
-            (Figure::ThroughputGroups, Card::Cx5) => csv!("fig2b_cx5"),
-            (Figure::ThroughputGroups, Card::Cx6) => csv!("fig2b_cx6"),
-            (Figure::LatencyRoot, Card::Bf1) => csv!("fig2c_bf1"),
-            (Figure::LatencyRoot, Card::Cx4) => csv!("fig2c_cx4"),
-            (Figure::LatencyRoot, Card::Cx5) => csv!("fig2c_cx5"),
-            (Figure::LatencyRoot, Card::Cx6) => csv!("fig2c_cx6"),
-            (Figure::LatencyGroups, Card::Cx5) => csv!("fig2d_cx5"),
-            (Figure::LatencyGroups, Card::Cx6) => csv!("fig2d_cx6"),
-            (Figure::ThroughputGroups | Figure::LatencyGroups, Card::Bf1 | Card::Cx4) => "",
+            (Figure::ThroughputRoot, PublishedCard::Bf1) => csv!("fig2a_bf1"),
+            (Figure::ThroughputRoot, PublishedCard::Cx4) => csv!("fig2a_cx4"),
+            (Figure::ThroughputRoot, PublishedCard::Cx5) => csv!("fig2a_cx5"),
+            (Figure::ThroughputRoot, PublishedCard::Cx6) => csv!("fig2a_cx6"),
+            (Figure::ThroughputGroups, PublishedCard::Cx5) => csv!("fig2b_cx5"),
+            (Figure::ThroughputGroups, PublishedCard::Cx6) => csv!("fig2b_cx6"),
+            (Figure::LatencyRoot, PublishedCard::Bf1) => csv!("fig2c_bf1"),
+            (Figure::LatencyRoot, PublishedCard::Cx4) => csv!("fig2c_cx4"),
+            (Figure::LatencyRoot, PublishedCard::Cx5) => csv!("fig2c_cx5"),
+            (Figure::LatencyRoot, PublishedCard::Cx6) => csv!("fig2c_cx6"),
+            (Figure::LatencyGroups, PublishedCard::Cx5) => csv!("fig2d_cx5"),
+            (Figure::LatencyGroups, PublishedCard::Cx6) => csv!("fig2d_cx6"),
+            (
+                Figure::ThroughputGroups | Figure::LatencyGroups,
+                PublishedCard::Bf1 | PublishedCard::Cx4,
+            ) => "",
         }
     }
 }
 
 /// Everything that is published of a card, number by number: x and y in the units of the figures.
-pub fn rows(card: Card) -> impl Iterator<Item = Row<'static>> {
+pub fn rows(card: PublishedCard) -> impl Iterator<Item = Row<'static>> {
     use Batch::{GroupDistinct, GroupSame, RootDistinct, RootSame};
     let figures = [
         Figure::ThroughputRoot,
@@ -210,7 +215,7 @@ pub enum Insertion {
 }
 
 /// Rules inserted a second over the number of them, published in figure 5: y times `scale`.
-pub fn insertions(which: Insertion, card: Card, scale: f64) -> Vec<Series> {
+pub fn insertions(which: Insertion, card: PublishedCard, scale: f64) -> Vec<Series> {
     let mut series = curves(card, SeriesShape::Line, card.insertion_rows(which), 1e3 * scale);
     for series in &mut series {
         series.name = series.name.replace("Match=", "").replace("Matches=1 - ", "").to_lowercase();
@@ -219,7 +224,7 @@ pub fn insertions(which: Insertion, card: Card, scale: f64) -> Vec<Series> {
 }
 
 /// Rules updated a second over the number of them, published in figure 6: y times `scale`.
-pub fn changes(card: Card, scale: f64) -> Vec<Series> {
+pub fn changes(card: PublishedCard, scale: f64) -> Vec<Series> {
     let mut series = curves(card, SeriesShape::Line, card.change_rows(), 1e3 * scale);
     for series in &mut series {
         series.name = series.name.replace("Update - ", "").to_lowercase();
@@ -234,7 +239,7 @@ const LINK_GBPS: f64 = 100.0;
 
 /// The published curves of a part of figure 3: x in seconds from the start of the batch, y in
 /// percent of the link's rate.
-pub fn batches(which: Batch, card: Card) -> Vec<Series> {
+pub fn batches(which: Batch, card: PublishedCard) -> Vec<Series> {
     let mut series: Vec<Series> = Vec::new();
     for row in card.batch_rows(which).lines().skip(1).filter_map(Row::parse) {
         // `Table 0-Same Core-10k Rules`
@@ -256,7 +261,7 @@ pub fn batches(which: Batch, card: Card) -> Vec<Series> {
 }
 
 /// The published curves of `figure`, y multiplied by `scale`.
-pub fn series(figure: Figure, card: Card, scale: f64) -> Vec<Series> {
+pub fn series(figure: Figure, card: PublishedCard, scale: f64) -> Vec<Series> {
     let shape = match figure {
         Figure::ThroughputRoot | Figure::ThroughputGroups => SeriesShape::Line,
         Figure::LatencyRoot | Figure::LatencyGroups => SeriesShape::Box,
@@ -266,19 +271,19 @@ pub fn series(figure: Figure, card: Card, scale: f64) -> Vec<Series> {
 
 /// Throughput over the rate at which rules are inserted, published in figures 4a and 4b: x in rules
 /// a second, y in percent of the link's rate.
-pub fn rate_throughput(of_root: bool, card: Card) -> Vec<Series> {
+pub fn rate_throughput(of_root: bool, card: PublishedCard) -> Vec<Series> {
     let scale = 100.0 / LINK_GBPS;
     without_boxes(curves(card, SeriesShape::Line, card.rate_rows(false, of_root), scale))
 }
 
 /// Average latency over the rate at which rules are inserted, published in figures 4c and 4d: x in
 /// rules a second, y in microseconds times `scale`.
-pub fn rate_latency(of_root: bool, card: Card, scale: f64) -> Vec<Series> {
+pub fn rate_latency(of_root: bool, card: PublishedCard, scale: f64) -> Vec<Series> {
     without_boxes(curves(card, SeriesShape::Line, card.rate_rows(true, of_root), scale))
 }
 
 /// The curves of rows with the statistics of several runs, y multiplied by `scale`.
-fn curves(card: Card, shape: SeriesShape, rows: &str, scale: f64) -> Vec<Series> {
+fn curves(card: PublishedCard, shape: SeriesShape, rows: &str, scale: f64) -> Vec<Series> {
     let mut series: Vec<Series> = Vec::new();
     for row in rows.lines().skip(1).filter_map(Row::parse) {
         let name = format!("{}, {}", card.label(), row.series.replace("Table", "group"));
@@ -364,7 +369,7 @@ mod tests {
 
     #[test]
     fn the_figures_read_as_the_paper_prints_them() {
-        let root = series(Figure::ThroughputRoot, Card::Cx5, 1.0);
+        let root = series(Figure::ThroughputRoot, PublishedCard::Cx5, 1.0);
         assert_eq!(root.len(), 1);
         let (first, last) = (&root[0].points[0], root[0].points.last().unwrap());
         assert_eq!(
@@ -373,11 +378,11 @@ mod tests {
         );
         assert_eq!(last.x, 65_536.0);
         assert!(last.y < 0.03, "20 Mbps at the full table: {}", last.y);
-        let groups = series(Figure::ThroughputGroups, Card::Cx5, 1.0);
+        let groups = series(Figure::ThroughputGroups, PublishedCard::Cx5, 1.0);
         assert_eq!(groups.len(), 5);
         let names: Vec<&str> = groups.iter().map(|s| s.name.as_str()).collect();
         assert!(names.contains(&"ConnectX-5 (published), groups 1-16"), "{names:?}");
-        let latency = series(Figure::LatencyRoot, Card::Cx5, 1e3);
+        let latency = series(Figure::LatencyRoot, PublishedCard::Cx5, 1e3);
         let full = latency[0].points.last().unwrap();
         assert!((1.5e8..1.6e8).contains(&full.y), "156 ms in ns: {}", full.y);
         let [p1, p25, p75, p99] = full.quartiles.unwrap();
@@ -386,7 +391,7 @@ mod tests {
 
     #[test]
     fn the_batches_read_as_the_paper_says_from_their_start_on() {
-        let root = batches(Batch::RootSame, Card::Cx5);
+        let root = batches(Batch::RootSame, PublishedCard::Cx5);
         let names: Vec<&str> = root.iter().map(|series| series.name.as_str()).collect();
         let of = |batch: &str| format!("ConnectX-5 (published), {batch}");
         assert_eq!(names, ["1 rule", "1k rules", "10k rules", "100k rules"].map(of));
@@ -397,28 +402,28 @@ mod tests {
         // "10k: 2 s": samples at 2.1 to 4.0 s, insertion starts at 2 s.
         let (from, to) = dead(&root[2]);
         assert!((from - 0.1).abs() < 1e-9 && (to - 2.0).abs() < 1e-9, "{from} to {to}");
-        assert!(batches(Batch::GroupSame, Card::Bf1).is_empty());
+        assert!(batches(Batch::GroupSame, PublishedCard::Bf1).is_empty());
     }
 
     #[test]
     fn the_insertions_read_as_the_paper_says() {
         // Into the full root table: 253.3 krules/s of IPv6 against 1.42 of IPv4, 178 times.
-        let root = insertions(Insertion::Root, Card::Cx5, 1.0);
+        let root = insertions(Insertion::Root, PublishedCard::Cx5, 1.0);
         let last = |stack: &str| {
             let series = root.iter().find(|series| series.name.ends_with(stack)).unwrap();
             series.points.last().unwrap().y
         };
         let ratio = last(", eth/ipv6") / last(", eth/ipv4");
         assert!((170.0..186.0).contains(&ratio), "{ratio}");
-        assert_eq!(insertions(Insertion::Actions, Card::Cx6, 1.0).len(), 4);
-        assert_eq!(insertions(Insertion::Tunnels, Card::Cx5, 1.0).len(), 6);
-        assert!(insertions(Insertion::Group, Card::Cx4, 1.0).is_empty());
+        assert_eq!(insertions(Insertion::Actions, PublishedCard::Cx6, 1.0).len(), 4);
+        assert_eq!(insertions(Insertion::Tunnels, PublishedCard::Cx5, 1.0).len(), 6);
+        assert!(insertions(Insertion::Group, PublishedCard::Cx4, 1.0).is_empty());
     }
 
     #[test]
     fn the_changes_read_as_the_paper_says() {
         // 621 against 347 krules/s at 400,000 rules.
-        let all = changes(Card::Cx5, 1.0);
+        let all = changes(PublishedCard::Cx5, 1.0);
         let at = |name: &str| {
             let series = all.iter().find(|series| series.name.ends_with(name)).unwrap();
             series.points.iter().find(|point| point.x == 400_000.0).unwrap().y
@@ -436,22 +441,22 @@ mod tests {
             let last = curve.points.last().unwrap();
             (last.x, (last.y * 10.0).round() / 10.0)
         };
-        let root = rate_throughput(true, Card::Cx5);
+        let root = rate_throughput(true, PublishedCard::Cx5);
         assert_eq!(at(&root, "Same Core"), (10_000.0, 33.8));
         assert_eq!(at(&root, "Distinct Cores"), (10_000.0, 99.2));
-        let group = rate_throughput(false, Card::Cx5);
+        let group = rate_throughput(false, PublishedCard::Cx5);
         assert_eq!(at(&group, "Same Core"), (500_000.0, 32.0));
-        let latency = rate_latency(true, Card::Cx5, 1.0);
+        let latency = rate_latency(true, PublishedCard::Cx5, 1.0);
         let (same, other) = (at(&latency, "Same Core").1, at(&latency, "Distinct Cores").1);
         assert!((same / other - 2.25).abs() < 0.01, "{same} against {other} us");
-        assert!(rate_latency(false, Card::Bf1, 1.0).is_empty());
+        assert!(rate_latency(false, PublishedCard::Bf1, 1.0).is_empty());
     }
 
     #[test]
     fn a_card_without_a_figure_has_no_curve_and_an_unknown_card_is_refused() {
-        assert!(series(Figure::ThroughputGroups, Card::Cx4, 1.0).is_empty());
-        assert_eq!("cx6".parse(), Ok(Card::Cx6));
-        let error = "cx9".parse::<Card>().unwrap_err().to_string();
+        assert!(series(Figure::ThroughputGroups, PublishedCard::Cx4, 1.0).is_empty());
+        assert_eq!("cx6".parse(), Ok(PublishedCard::Cx6));
+        let error = "cx9".parse::<PublishedCard>().unwrap_err().to_string();
         assert!(error.contains("bf1, cx4, cx5, cx6"), "{error}");
     }
 }

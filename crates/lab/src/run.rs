@@ -27,8 +27,8 @@ pub use self::trial::{Knee, PlannedRate, Task, Trial, Visit};
 use crate::estimate;
 use crate::merge::RunPart;
 use crate::placement::Placement;
-use crate::published::Card;
-use crate::spec::{GridName, Kind, RulesFile, SpecError, Trace, TrialKind};
+use crate::published::PublishedCard;
+use crate::spec::{ExperimentKind, GridName, RulesFile, SpecError, Trace, TrialKind};
 use crate::throughput::Search;
 
 /// Everything that will be done.
@@ -41,7 +41,7 @@ pub struct Run {
     /// Seed of everything random.
     pub seed: u64,
     /// Whose published figures are drawn beside ours.
-    pub card: Card,
+    pub card: PublishedCard,
     /// The capture that is sent in place of generated frames.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Trace>,
@@ -84,7 +84,7 @@ pub struct ExperimentRun {
     /// The question it asks.
     pub question: String,
     /// What kind of experiment it is.
-    pub kind: Kind,
+    pub kind: ExperimentKind,
     /// Which of its grids.
     pub grid: GridName,
     /// How often each trial is repeated.

@@ -143,10 +143,10 @@ fn the_published_places_are_all_in_the_published_grid() {
         run.trials.iter().any(|t| (&t.point["groups"], &t.point["rules"]) == (&place.0, &place.1))
     };
     use crate::published::{Figure, series};
-    for curve in series(Figure::ThroughputRoot, Card::Cx5, 1.0) {
+    for curve in series(Figure::ThroughputRoot, PublishedCard::Cx5, 1.0) {
         assert!(curve.points.iter().all(|p| is_measured(0.0, p.x)));
     }
-    for curve in series(Figure::ThroughputGroups, Card::Cx5, 1.0) {
+    for curve in series(Figure::ThroughputGroups, PublishedCard::Cx5, 1.0) {
         let groups = curve.name.rsplit(['-', ' ']).next().unwrap().parse().unwrap();
         let places = curve.points.iter().filter(|p| p.x > 0.0);
         assert!(places.clone().all(|p| is_measured(groups, p.x)), "{}", curve.name);

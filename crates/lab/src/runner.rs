@@ -78,7 +78,7 @@ pub type Bed<'a> = Result<&'a mut dyn Testbed, String>;
 
 /// How a run ended, the best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Ended {
+pub enum RunEnd {
     /// Everything is measured.
     Complete,
     /// The budget was used up: later repeats are missing.
@@ -98,8 +98,8 @@ pub fn execute(
     done: &[Sample],
     store: &mut dyn Store,
     host: &mut dyn Host,
-) -> Result<Ended, ResultError> {
-    let mut ended = Ended::Complete;
+) -> Result<RunEnd, ResultError> {
+    let mut ended = RunEnd::Complete;
     let mut has_measured = done.iter().any(measures);
     let mut order = done.iter().map(|sample| sample.order + 1).max().unwrap_or(0);
     for experiment in &run.experiments {
@@ -108,15 +108,15 @@ pub fn execute(
         order = runner.order;
         has_measured |= runner.has_measured;
         ended = ended.max(this);
-        if this == Ended::Stopped {
+        if this == RunEnd::Stopped {
             break;
         }
     }
-    Ok(if has_measured { ended } else { ended.max(Ended::Nothing) })
+    Ok(if has_measured { ended } else { ended.max(RunEnd::Nothing) })
 }
 
 /// A device as the runner has it.
-struct State<'a> {
+struct DeviceState<'a> {
     /// What its samples say, those of this part and those of earlier ones that did not fail: what
     /// failed then is tried again.
     known: Known<'a>,
@@ -135,7 +135,7 @@ struct Runner<'a> {
     experiment: &'a ExperimentRun,
     store: &'a mut dyn Store,
     host: &'a mut dyn Host,
-    states: Vec<State<'a>>,
+    states: Vec<DeviceState<'a>>,
     order: u64,
     has_measured: bool,
     start_ns: u64,
@@ -145,7 +145,7 @@ struct Runner<'a> {
 }
 
 /// What is to be measured, and where.
-struct Place<'a> {
+struct MeasuredPoint<'a> {
     device: usize,
     trial: &'a str,
     repeat: u32,
@@ -164,7 +164,7 @@ impl<'a> Runner<'a> {
         let start_ns = host.time_unix_ns();
         let states = run.devices.iter().map(|device| {
             let whole = done.iter().filter(|s| !matches!(s.outcome, Outcome::Failed { .. }));
-            State {
+            DeviceState {
                 known: Known::of(experiment, device, whole),
                 is_told: Known::of(experiment, device, done).gone,
                 setup: None,
@@ -186,7 +186,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    fn execute(&mut self, beds: &mut [Bed<'_>]) -> Result<Ended, ResultError> {
+    fn execute(&mut self, beds: &mut [Bed<'_>]) -> Result<RunEnd, ResultError> {
         let estimate_s = self.experiment.estimate_s;
         self.host.progress(Event::Started { experiment: &self.experiment.name, estimate_s });
         self.record_absent(beds)?;
@@ -217,16 +217,16 @@ impl<'a> Runner<'a> {
                 }
             }
         }
-        Ok(Ended::Complete)
+        Ok(RunEnd::Complete)
     }
 
     /// Whether it is time to end, and how.
-    fn end(&mut self) -> Option<Ended> {
+    fn end(&mut self) -> Option<RunEnd> {
         if self.host.is_stopped() {
-            return Some(Ended::Stopped);
+            return Some(RunEnd::Stopped);
         }
         let end_s = self.experiment.end_s()?;
-        (self.elapsed_s() > end_s).then_some(Ended::OutOfTime)
+        (self.elapsed_s() > end_s).then_some(RunEnd::OutOfTime)
     }
 
     fn elapsed_s(&mut self) -> f64 {
@@ -250,7 +250,7 @@ impl<'a> Runner<'a> {
         let mut is_set_up = None;
         for &at in &visit.trials {
             let trial = &experiment.trials[at];
-            let place = Place {
+            let place = MeasuredPoint {
                 device: visit.device,
                 trial: trial.kind.name(),
                 repeat,
@@ -272,9 +272,9 @@ impl<'a> Runner<'a> {
             if is_set_up.is_none() {
                 self.worked_s += estimate_s;
                 let point = setup_point(&trial.point);
-                let at = Place { trial: SETUP, point: &point, ..place };
+                let at = MeasuredPoint { trial: SETUP, point: &point, ..place };
                 // Where it fails the frame size may be why: the whole point is named.
-                let failed = Place { trial: SETUP, ..place };
+                let failed = MeasuredPoint { trial: SETUP, ..place };
                 is_set_up = Some(self.set_up(beds, setup, &at, &failed)?);
             }
             self.past_s += trial_s;
@@ -289,7 +289,7 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    fn is_done(&self, place: &Place<'_>) -> bool {
+    fn is_done(&self, place: &MeasuredPoint<'_>) -> bool {
         let known = &self.states[place.device].known;
         known.seen(place.trial, place.repeat, place.point).is_some()
     }
@@ -300,8 +300,8 @@ impl<'a> Runner<'a> {
         &mut self,
         beds: &mut [Bed<'_>],
         setup: &Setup,
-        place: &Place<'_>,
-        failed: &Place<'_>,
+        place: &MeasuredPoint<'_>,
+        failed: &MeasuredPoint<'_>,
     ) -> Result<bool, ResultError> {
         let state = &self.states[place.device];
         if state.known.gone || (state.known.no_rules && !setup.rules.is_empty()) {
@@ -336,7 +336,7 @@ impl<'a> Runner<'a> {
         &mut self,
         beds: &mut [Bed<'_>],
         trial: &Trial,
-        place: &Place<'_>,
+        place: &MeasuredPoint<'_>,
     ) -> Result<(), ResultError> {
         let experiment = self.experiment;
         match trial.task {

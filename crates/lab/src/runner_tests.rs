@@ -8,7 +8,7 @@ use niclab_result::{Coordinate, Mark};
 use super::*;
 use crate::experiments;
 use crate::experiments::occupancy::spec::Parts;
-use crate::knee::Found;
+use crate::knee::SearchResult;
 use crate::run::resolve;
 use crate::runner::search::{CAPACITY, PLATEAU, PROBE, bracket, is_taken};
 use crate::simulated::{ABSENT, Bench, Nature};
@@ -33,7 +33,7 @@ fn key(sample: &Sample) -> String {
 #[test]
 fn every_trial_is_measured_once_and_in_the_order_of_the_run() {
     let mut bench = Bench::new(vec![Nature::default()], &["groups=0,4", "rules=0,1k"], 3);
-    assert_eq!(bench.execute(), Ended::Complete);
+    assert_eq!(bench.execute(), RunEnd::Complete);
     let trials = bench.run.experiments[0].trials.len() * 3;
     let measured = bench.store.samples.iter().filter(|sample| sample.trial != SETUP);
     assert_eq!(measured.count(), trials);
@@ -83,10 +83,10 @@ fn all_repeats_of_a_point_have_the_rate_of_the_first_on_resume_too() {
     let mut bench = Bench::new(vec![nature], &["groups=0", "rules=1", "frame=64"], 4);
     // The second repeat begins in the resumed part.
     bench.host.samples_max = bench.run.experiments[0].trials.len() + 1;
-    assert_eq!(bench.execute(), Ended::Stopped);
+    assert_eq!(bench.execute(), RunEnd::Stopped);
     bench.host.samples_max = usize::MAX;
     bench.host.done_ratio = 0.0;
-    assert_eq!(bench.execute(), Ended::Complete);
+    assert_eq!(bench.execute(), RunEnd::Complete);
     let mut rates: BTreeMap<String, Vec<u64>> = BTreeMap::new();
     for sample in bench.samples("latency").into_iter().chain(bench.samples("light")) {
         let load: Load = serde_json::from_value(sample.load.clone()).unwrap();
@@ -147,7 +147,7 @@ fn a_device_without_rules_says_so_once_and_the_rest_is_measured() {
         Nature::default(),
     ];
     let mut bench = Bench::new(natures, &["groups=0", "rules=0,1,100", "frame=64"], 2);
-    assert_eq!(bench.execute(), Ended::Complete);
+    assert_eq!(bench.execute(), RunEnd::Complete);
     let of: Vec<&Sample> =
         bench.store.samples.iter().filter(|sample| sample.device == "ruleless").collect();
     let refused: Vec<_> =
@@ -167,7 +167,7 @@ fn a_device_that_finds_out_late_that_it_has_no_rules_is_not_asked_again() {
     let specs = [experiments::spec("occupancy").unwrap()];
     let overrides = Overrides { repeats: Some(2), ..Default::default() };
     bench.run = resolve("x", &specs, &overrides, bench.run.devices.clone()).unwrap();
-    assert_eq!(bench.execute(), Ended::Complete);
+    assert_eq!(bench.execute(), RunEnd::Complete);
     let not_supported = |s: &&Sample| matches!(s.outcome, Outcome::NotSupported { .. });
     assert_eq!(bench.store.samples.iter().filter(not_supported).count(), 1);
     assert!(bench.store.samples.iter().any(|s| s.outcome == Outcome::Measured));
@@ -191,7 +191,7 @@ fn a_device_that_breaks_is_recorded_and_the_others_go_on() {
         Nature { name: "sound", ..Nature::default() },
     ];
     let mut bench = Bench::new(natures, &["groups=0", "rules=0,1,100", "frame=64"], 2);
-    assert_eq!(bench.execute(), Ended::Complete);
+    assert_eq!(bench.execute(), RunEnd::Complete);
     let of = |name: &'static str| {
         bench.store.samples.iter().filter(move |s| s.device == name && s.trial != SETUP)
     };
@@ -211,24 +211,24 @@ fn a_run_that_measured_nothing_says_so_and_one_device_that_did_is_enough() {
     for nature in [lacks("rules"), broken.clone()] {
         let mut bench = Bench::new(vec![nature], &set, 2);
         for _resumed in 0..2 {
-            assert_eq!(bench.execute(), Ended::Nothing);
+            assert_eq!(bench.execute(), RunEnd::Nothing);
             bench.host.done_ratio = 0.0;
         }
     }
     let mut bench = Bench::new(vec![broken, Nature::default()], &set, 1);
-    assert_eq!(bench.execute(), Ended::Complete);
+    assert_eq!(bench.execute(), RunEnd::Complete);
     bench.host.done_ratio = 0.0;
-    assert_eq!(bench.execute_without(1), Ended::Complete, "it was measured before");
+    assert_eq!(bench.execute_without(1), RunEnd::Complete, "it was measured before");
     let mut bench = Bench::new(vec![Nature::default()], &set, 2);
     bench.host.samples_max = 0;
-    assert_eq!(bench.execute(), Ended::Stopped);
+    assert_eq!(bench.execute(), RunEnd::Stopped);
 }
 
 #[test]
 fn a_frame_size_that_is_not_supported_bars_no_other() {
     let nature = Nature { not_supported: vec!["frame_size"], ..Nature::default() };
     let mut bench = Bench::new(vec![nature], &["groups=0", "rules=0,1", "frame=64,1500"], 2);
-    assert_eq!(bench.execute(), Ended::Complete);
+    assert_eq!(bench.execute(), RunEnd::Complete);
     let of = |trial: &str, frame: f64, measured: bool| {
         let samples = bench.samples(trial);
         let of = samples.iter().filter(|s| number(s, "frame") == frame);
@@ -249,7 +249,7 @@ fn a_frame_size_that_is_not_supported_bars_no_other() {
 fn a_set_up_that_cannot_be_had_bars_its_own_trials_alone() {
     let nature = Nature { frame_len_max: 1_518, ..Nature::default() };
     let mut bench = Bench::new(vec![nature], &["groups=0", "rules=0", "frame=64,9000"], 3);
-    assert_eq!(bench.execute(), Ended::Complete);
+    assert_eq!(bench.execute(), RunEnd::Complete);
     let failed: Vec<&Sample> = bench
         .store
         .samples
@@ -274,7 +274,7 @@ fn absent_at_first() -> Bench {
     let specs = [experiments::spec("occupancy").unwrap()];
     let overrides = Overrides { repeats: Some(1), ..Default::default() };
     bench.run = resolve("x", &specs, &overrides, bench.run.devices.clone()).unwrap();
-    assert_eq!(bench.execute_without(1), Ended::Complete);
+    assert_eq!(bench.execute_without(1), RunEnd::Complete);
     bench.host.done_ratio = 0.0;
     bench
 }
@@ -292,7 +292,7 @@ fn a_device_that_is_absent_is_one_failed_sample_however_often_the_run_is_resumed
     for _resumed in 0..2 {
         let opened = bench.run.devices.clone();
         assert!(!bench.run.rejoin(&opened));
-        assert_eq!(bench.execute_without(1), Ended::Complete);
+        assert_eq!(bench.execute_without(1), RunEnd::Complete);
         bench.host.done_ratio = 0.0;
     }
     assert_eq!((outcomes(&bench).as_slice(), bench.store.samples.len()), (&expected[..], stored));
@@ -304,7 +304,7 @@ fn a_device_that_was_absent_and_is_there_now_is_measured_whole() {
     let before = bench.store.samples.clone();
     let opened: Vec<_> = bench.devices.iter().map(|device| device.described()).collect();
     assert!(bench.run.rejoin(&opened));
-    assert_eq!(bench.execute(), Ended::Complete);
+    assert_eq!(bench.execute(), RunEnd::Complete);
     assert_eq!(bench.store.samples[..before.len()], before[..]);
     let added = &bench.store.samples[before.len()..];
     assert!(added.iter().all(|sample| sample.device == "late"), "the other one had everything");
@@ -321,17 +321,17 @@ fn a_device_that_was_absent_and_is_there_now_is_measured_whole() {
 fn a_device_that_goes_and_comes_back_says_so_once_and_is_measured_to_the_end() {
     let mut bench = Bench::new(vec![Nature::default()], &["groups=0", "rules=0,1"], 1);
     bench.host.samples_max = 4;
-    assert_eq!(bench.execute(), Ended::Stopped);
+    assert_eq!(bench.execute(), RunEnd::Stopped);
     bench.host.samples_max = usize::MAX;
     for _resumed in 0..2 {
         bench.host.done_ratio = 0.0;
-        assert_eq!(bench.execute_without(0), Ended::Complete);
+        assert_eq!(bench.execute_without(0), RunEnd::Complete);
         assert_eq!(bench.store.samples.len(), 5);
         let gone = Outcome::Failed { reason: ABSENT.into(), dropped: true };
         assert_eq!(bench.store.samples[4].outcome, gone, "with its reason");
     }
     bench.host.done_ratio = 0.0;
-    assert_eq!(bench.execute(), Ended::Complete);
+    assert_eq!(bench.execute(), RunEnd::Complete);
     let measured = bench.store.samples.iter().filter(|s| s.outcome == Outcome::Measured);
     let measured = measured.filter(|s| s.trial != SETUP).count();
     assert_eq!(measured, bench.run.experiments[0].trials.len());
@@ -358,7 +358,7 @@ fn a_run_cut_anywhere_and_resumed_measures_the_same() {
     let whole = {
         let mut bench = Bench::new(vec![Nature::default()], &["frame=64"], 1);
         bench.run.experiments[0].order.truncate(6);
-        assert_eq!(bench.execute(), Ended::Complete);
+        assert_eq!(bench.execute(), RunEnd::Complete);
         bench.store.samples
     };
     let keys = |samples: &[Sample]| samples.iter().map(key).collect::<Vec<_>>();
@@ -366,17 +366,17 @@ fn a_run_cut_anywhere_and_resumed_measures_the_same() {
         let mut bench = Bench::new(vec![Nature::default()], &["frame=64"], 1);
         bench.run.experiments[0].order.truncate(6);
         bench.host.samples_max = cut;
-        assert_eq!(bench.execute(), Ended::Stopped, "cut at {cut}");
+        assert_eq!(bench.execute(), RunEnd::Stopped, "cut at {cut}");
         assert_eq!(bench.store.samples.len(), cut);
         bench.host.samples_max = usize::MAX;
         bench.host.done_ratio = 0.0;
-        assert_eq!(bench.execute(), Ended::Complete);
+        assert_eq!(bench.execute(), RunEnd::Complete);
         assert_eq!(keys(&bench.store.samples), keys(&whole), "cut at {cut}");
         let orders: Vec<u64> = bench.store.samples.iter().map(|s| s.order).collect();
         assert_eq!(orders, (0..whole.len() as u64).collect::<Vec<_>>());
         let again = bench.store.samples.len();
         bench.host.done_ratio = 0.0;
-        assert_eq!(bench.execute(), Ended::Complete);
+        assert_eq!(bench.execute(), RunEnd::Complete);
         assert_eq!(bench.store.samples.len(), again, "nothing is left to do");
     }
 }
@@ -389,7 +389,7 @@ fn what_failed_is_tried_again_on_resume() {
     assert!(bench.store.samples.iter().any(|s| matches!(s.outcome, Outcome::Failed { .. })));
     bench.devices[0].nature.trials_max = u32::MAX;
     bench.host.done_ratio = 0.0;
-    assert_eq!(bench.execute(), Ended::Complete);
+    assert_eq!(bench.execute(), RunEnd::Complete);
     let measured: BTreeSet<String> =
         bench.store.samples.iter().filter(|s| s.outcome == Outcome::Measured).map(key).collect();
     assert_eq!(measured.len(), bench.run.experiments[0].trials.len());
@@ -400,7 +400,7 @@ fn a_budget_that_is_used_up_ends_the_run_after_whole_visits() {
     let mut bench = Bench::new(vec![Nature::default()], &["frame=64"], 4);
     bench.run.experiments[0].budget_s = Some(1);
     bench.run.experiments[0].estimate_s = 1.0;
-    assert_eq!(bench.execute(), Ended::OutOfTime);
+    assert_eq!(bench.execute(), RunEnd::OutOfTime);
     let visits: usize = bench.run.experiments[0].order.iter().map(|v| v.trials.len()).sum();
     assert!(bench.store.samples.len() < visits);
     let last = bench.store.samples.last().unwrap();
@@ -408,10 +408,10 @@ fn a_budget_that_is_used_up_ends_the_run_after_whole_visits() {
 }
 
 /// The default knees on a device of this nature: capacity, then throughput.
-fn knees(nature: Nature) -> (Bench, Vec<Found>) {
+fn knees(nature: Nature) -> (Bench, Vec<SearchResult>) {
     let mut bench = Bench::new(vec![nature], &["frame=64"], 1);
     bench.run.experiments[0].order.clear();
-    assert_eq!(bench.execute(), Ended::Complete);
+    assert_eq!(bench.execute(), RunEnd::Complete);
     let samples = bench.store.samples.clone();
     let found = bench.run.experiments[0].knees.iter().map(|knee| {
         bracket(knee, |rules| match knee.spec.kind {
@@ -444,8 +444,8 @@ fn knees_are_found_where_they_are() {
     for (capacity, knee_rules) in [(65_536, 55_705), (65_536, 1_234), (60_000, 7)] {
         let (bench, found) = knees(Nature { capacity, knee_rules, ..Nature::default() });
         let capacity = capacity as u32;
-        assert_eq!(found[0], Found::Bracket { low: capacity, high: capacity + 1 });
-        let Found::Bracket { low, high } = found[1] else { panic!("{found:?}") };
+        assert_eq!(found[0], SearchResult::Bracket { low: capacity, high: capacity + 1 });
+        let SearchResult::Bracket { low, high } = found[1] else { panic!("{found:?}") };
         assert!(u64::from(low) <= knee_rules && knee_rules < u64::from(high), "{low}..{high}");
         let (middle, width) = found[1].middle_and_width().unwrap();
         assert!(2.0 * width <= 0.05 * middle || high - low == 1, "{middle} +- {width}");
@@ -462,7 +462,7 @@ fn knees_of_a_trace_are_searched_in_set_ups_that_take_its_frames() {
     let overrides = Overrides { trace, repeats: Some(1), ..Default::default() };
     bench.run = resolve("x", &specs, &overrides, bench.run.devices.clone()).unwrap();
     bench.run.experiments[0].order.clear();
-    assert_eq!(bench.execute(), Ended::Complete);
+    assert_eq!(bench.execute(), RunEnd::Complete);
     assert!(!bench.samples(PROBE).is_empty() && !bench.samples(CAPACITY).is_empty());
     assert_eq!(bench.devices[0].frame_len_max, 4_000);
     assert!(bench.samples(PROBE).iter().all(|sample| number(sample, "flows") == 3.0));
@@ -478,7 +478,7 @@ fn the_traffic_of_a_knee_of_hits_has_a_flow_for_each_rule() {
     let overrides = Overrides { repeats: Some(1), ..Default::default() };
     bench.run = resolve("x", &[spec.clone()], &overrides, bench.run.devices.clone()).unwrap();
     bench.run.experiments[0].order.clear();
-    assert_eq!(bench.execute(), Ended::Complete);
+    assert_eq!(bench.execute(), RunEnd::Complete);
     let flows = |sample: &Sample| sample.load["flows"]["count"].as_u64().unwrap() as f64;
     assert!(bench.samples(PROBE).len() > 10);
     for sample in bench.samples(PROBE) {
@@ -497,7 +497,7 @@ fn where_there_is_no_knee_none_is_found() {
     let nature =
         Nature { capacity: 10_000_000, knee_rules: u64::MAX, noise: 0.1, ..Nature::default() };
     let (bench, found) = knees(nature);
-    assert_eq!(found, [Found::None { high: 131_072 }, Found::None { high: 65_536 }]);
+    assert_eq!(found, [SearchResult::None { high: 131_072 }, SearchResult::None { high: 65_536 }]);
     assert!(bench.devices[0].setups < 10);
 }
 
@@ -507,9 +507,9 @@ fn a_search_that_was_cut_short_is_resumed_without_asking_twice() {
     let mut bench = Bench::new(vec![Nature::default()], &["frame=64"], 1);
     bench.run.experiments[0].order.clear();
     bench.host.samples_max = 30;
-    assert_eq!(bench.execute(), Ended::Stopped);
+    assert_eq!(bench.execute(), RunEnd::Stopped);
     bench.host.samples_max = usize::MAX;
     bench.host.done_ratio = 0.0;
-    assert_eq!(bench.execute(), Ended::Complete);
+    assert_eq!(bench.execute(), RunEnd::Complete);
     assert_eq!(bench.store.samples.len(), whole.store.samples.len());
 }

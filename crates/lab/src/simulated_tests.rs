@@ -16,9 +16,9 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::experiments;
 use crate::run::{Run, RunDevice, resolve};
-use crate::runner::{Bed, Ended, Event, Host, execute};
+use crate::runner::{Bed, Event, Host, RunEnd, execute};
 use crate::spec::Overrides;
-use crate::validation::Memory;
+use crate::validation::MemoryStore;
 
 /// Why a device is not there.
 pub const ABSENT: &str = "DPDK not found: install libdpdk-dev";
@@ -580,7 +580,7 @@ pub struct Bench {
     pub run: Run,
     pub devices: Vec<Simulated>,
     pub host: VirtualHost,
-    pub store: Memory,
+    pub store: MemoryStore,
 }
 
 impl Bench {
@@ -597,10 +597,10 @@ impl Bench {
         let overrides = Overrides { set, repeats: Some(repeats), ..Default::default() };
         let spec = experiments::spec(name).unwrap();
         let run = resolve("niclab 0.1.0", &[spec], &overrides, described).unwrap();
-        Bench { run, devices, host, store: Memory::default() }
+        Bench { run, devices, host, store: MemoryStore::default() }
     }
 
-    pub fn execute(&mut self) -> Ended {
+    pub fn execute(&mut self) -> RunEnd {
         let mut beds: Vec<Bed<'_>> =
             self.devices.iter_mut().map(|bed| Ok(bed as &mut dyn Testbed)).collect();
         let done = self.store.samples.clone();
@@ -608,7 +608,7 @@ impl Bench {
     }
 
     /// As [`Bench::execute`], with this device away.
-    pub fn execute_without(&mut self, device: usize) -> Ended {
+    pub fn execute_without(&mut self, device: usize) -> RunEnd {
         let beds = self.devices.iter_mut().map(|bed| Ok(bed as &mut dyn Testbed));
         let mut beds: Vec<Bed<'_>> = beds.collect();
         beds[device] = Err(ABSENT.into());

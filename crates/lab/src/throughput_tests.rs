@@ -5,8 +5,8 @@ use niclab_result::{Mark, ReportTable, Sample, Summary};
 use crate::experiments;
 use crate::mlr::{Regularity, SearchGoal};
 use crate::run::{PlannedRate, Run, resolve};
-use crate::runner::Ended;
-use crate::runner::throughput::{Record, record};
+use crate::runner::RunEnd;
+use crate::runner::throughput::{SearchRecord, record};
 use crate::simulated::{Bench, Nature, Simulated};
 use crate::spec::{GridName, Overrides, Spec, TrialKind};
 use crate::summary::summarize;
@@ -30,7 +30,7 @@ fn resolved(bench: &Bench, spec: &Spec, set: &[&str]) -> Run {
 
 const ONE: [&str; 3] = ["groups=0", "rules=1", "frame=64"];
 
-fn searched(bench: &Bench, mode: &str) -> Vec<(Sample, Record)> {
+fn searched(bench: &Bench, mode: &str) -> Vec<(Sample, SearchRecord)> {
     let samples = bench.samples(mode).into_iter();
     samples.map(|sample| (sample.clone(), record(sample).unwrap())).collect()
 }
@@ -107,7 +107,7 @@ fn goals_of_two_searches_at_one_place_have_metrics_of_their_own() {
 #[test]
 fn a_search_finds_what_the_device_can_do_and_keeps_every_trial() {
     let mut bench = bench(Nature { noise: 0.0, ..Nature::default() }, &ONE);
-    assert_eq!(bench.execute(), Ended::Complete);
+    assert_eq!(bench.execute(), RunEnd::Complete);
     for (mode, goals) in [("mlrsearch", 2), ("rfc2544", 1)] {
         let [(sample, record)] = &searched(&bench, mode)[..] else { panic!("one of {mode}") };
         assert_eq!((record.results.len(), &sample.marks), (goals, &vec![]));
@@ -128,7 +128,7 @@ fn a_search_finds_what_the_device_can_do_and_keeps_every_trial() {
     // What is there is not searched again.
     let before = bench.store.samples.len();
     bench.host.done_ratio = 0.0;
-    assert_eq!(bench.execute(), Ended::Complete);
+    assert_eq!(bench.execute(), RunEnd::Complete);
     assert_eq!(bench.store.samples.len(), before);
 }
 
@@ -136,7 +136,7 @@ fn a_search_finds_what_the_device_can_do_and_keeps_every_trial() {
 fn stalls_of_the_machine_do_not_make_the_throughput_without_loss_zero() {
     let nature = Nature { noise: 0.0, stall_share: 0.000_5, ..Nature::default() };
     let mut bench = bench(nature, &ONE);
-    assert_eq!(bench.execute(), Ended::Complete);
+    assert_eq!(bench.execute(), RunEnd::Complete);
     let [(_, record)] = &searched(&bench, "mlrsearch")[..] else { panic!("one") };
     let ndr = record.results[0].conditional_pps.unwrap();
     assert!((ndr / 10e6 - 1.0).abs() < 0.015, "{ndr}");
@@ -149,7 +149,7 @@ fn stalls_of_the_machine_do_not_make_the_throughput_without_loss_zero() {
 fn what_was_found_on_a_machine_that_is_never_calm_is_marked() {
     let nature = Nature { noise: 0.0, stall_every: 1, ..Nature::default() };
     let mut bench = bench(nature, &ONE);
-    assert_eq!(bench.execute(), Ended::Complete);
+    assert_eq!(bench.execute(), RunEnd::Complete);
     let [(sample, record)] = &searched(&bench, "mlrsearch")[..] else { panic!("one") };
     assert_eq!(sample.marks, [Mark::Disturbed]);
     let trials = &record.trials;
@@ -185,12 +185,12 @@ fn a_limit_of_the_generator_is_not_called_the_devices() {
 fn a_search_that_was_not_made_is_missing_until_it_is() {
     let mut bench = bench(Nature::default(), &ONE);
     bench.host.samples_max = bench.run.experiments[0].trials.len() + 1;
-    assert_eq!(bench.execute(), Ended::Stopped);
+    assert_eq!(bench.execute(), RunEnd::Stopped);
     assert_eq!(bench.samples("mlrsearch").len(), 0);
     assert!(summary(&bench).partial);
     bench.host.samples_max = usize::MAX;
     bench.host.done_ratio = 0.0;
-    assert_eq!(bench.execute(), Ended::Complete);
+    assert_eq!(bench.execute(), RunEnd::Complete);
     assert_eq!((bench.samples("mlrsearch").len(), bench.samples("rfc2544").len()), (1, 1));
     assert!(!summary(&bench).partial);
 }
@@ -239,7 +239,7 @@ fn a_search_that_stalls_or_wrong_sums_spoilt_is_no_finding() {
 fn a_fixed_rate_is_offered_and_its_loss_and_latency_told() {
     let set = [&ONE[..], &["match_percent=0", "flows=10k", "rate=4M,16M,max"]].concat();
     let mut bench = Bench::new(vec![Nature { noise: 0.0, ..Nature::default() }], &set, 1);
-    assert_eq!(bench.execute(), Ended::Complete);
+    assert_eq!(bench.execute(), RunEnd::Complete);
     let mut samples = bench.samples("fixed");
     samples.sort_by_key(|sample| sample.point["rate"].to_string().len());
     let of = |at: usize, metric: &str| samples[at].metrics[metric].value;

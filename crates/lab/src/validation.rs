@@ -15,22 +15,22 @@ use niclab_device::model::{self, Model, UnreadProfile};
 use niclab_result::ResultError;
 
 use crate::fit::published::is_input;
-use crate::published::Card;
+use crate::published::PublishedCard;
 use crate::spec::SpecError;
 use crate::statistics;
 use figures::{OUTAGE_RESOLUTION_S, Pair};
 #[cfg(test)]
-pub(crate) use virtual_run::Memory;
+pub(crate) use virtual_run::MemoryStore;
 #[cfg(test)]
 pub(crate) use virtual_run::measure_beside;
 pub use virtual_run::{Measured, measure};
 
 /// The published cards and the profiles of their models.
-pub const CARDS: [(Card, &str); 4] = [
-    (Card::Cx4, "connectx-4"),
-    (Card::Cx5, "connectx-5"),
-    (Card::Cx6, "connectx-6"),
-    (Card::Bf1, "bluefield"),
+pub const CARDS: [(PublishedCard, &str); 4] = [
+    (PublishedCard::Cx4, "connectx-4"),
+    (PublishedCard::Cx5, "connectx-5"),
+    (PublishedCard::Cx6, "connectx-6"),
+    (PublishedCard::Bf1, "bluefield"),
 ];
 
 /// All figures, and what is drawn in each.
@@ -85,7 +85,7 @@ pub enum Basis {
 
 impl Basis {
     /// Of a point.
-    pub fn of(card: Card, pair: &Pair) -> Basis {
+    pub fn of(card: PublishedCard, pair: &Pair) -> Basis {
         let is_distinct = ["3c", "3d"].contains(&pair.figure) || pair.series == "Distinct Cores";
         match is_distinct {
             _ if is_input(card, pair.figure, &pair.series, pair.x) => Basis::Input,
@@ -106,7 +106,7 @@ impl Basis {
 /// A card's figures, measured.
 pub struct Validated {
     /// Which card.
-    pub card: Card,
+    pub card: PublishedCard,
     /// Its profile.
     pub profile: &'static str,
     /// Its points.
@@ -132,7 +132,7 @@ pub enum ValidationError {
 /// # Errors
 /// What is wrong with the profiles or the experiments.
 pub fn validate() -> Result<Vec<Validated>, ValidationError> {
-    let one = |(card, profile): (Card, &'static str)| {
+    let one = |(card, profile): (PublishedCard, &'static str)| {
         let mut model = Model::new(&format!("model:{profile}"), model::read(profile)?, 1);
         Ok(Validated { card, profile, pairs: figures::pairs(card, &mut model)? })
     };

@@ -74,19 +74,19 @@ fn parse_range(item: &str, range: &str) -> Result<Vec<Coordinate>, ValuesError> 
     let bad = || ValuesError::BadRange { text: item.into() };
     let range = range.strip_suffix(']').ok_or_else(bad)?;
     let (low, high, step) = if let Some((low, high)) = range.split_once('*') {
-        (low, high, Step::Double)
+        (low, high, ValueStep::Double)
     } else {
         let (low, rest) = range.split_once('-').ok_or_else(bad)?;
         let (high, step) = rest.split_once('#').unwrap_or((rest, "1"));
-        (low, high, Step::Add(count(step).filter(|s| *s > 0).ok_or_else(bad)?))
+        (low, high, ValueStep::Add(count(step).filter(|s| *s > 0).ok_or_else(bad)?))
     };
     let (low, high) = (count(low).ok_or_else(bad)?, count(high).ok_or_else(bad)?);
-    if low > high || (step == Step::Double && low == 0) {
+    if low > high || (step == ValueStep::Double && low == 0) {
         return Err(bad());
     }
     let next = |value: &u64| match step {
-        Step::Add(step) => value.checked_add(step),
-        Step::Double => value.checked_mul(2),
+        ValueStep::Add(step) => value.checked_add(step),
+        ValueStep::Double => value.checked_mul(2),
     };
     let all = std::iter::successors(Some(low), next).take_while(|value| *value <= high);
     let values: Vec<_> = all.take(VALUES_MAX + 1).map(|v| Coordinate::Number(v as f64)).collect();
@@ -97,7 +97,7 @@ fn parse_range(item: &str, range: &str) -> Result<Vec<Coordinate>, ValuesError> 
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Step {
+enum ValueStep {
     Add(u64),
     Double,
 }

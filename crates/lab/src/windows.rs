@@ -18,7 +18,7 @@ const MISSING_MAX: f64 = 0.05;
 
 /// A whole window.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Window {
+pub struct TimeBin {
     /// Its start, nanoseconds after the plan's first operation; below zero in front of it.
     pub start_ns: i64,
     /// Frames offered in it.
@@ -31,7 +31,7 @@ pub struct Window {
     pub is_clear: bool,
 }
 
-impl Window {
+impl TimeBin {
     /// Frames dealt with, by those offered.
     pub fn share(&self) -> f64 {
         self.done as f64 / self.offered.max(1) as f64
@@ -95,13 +95,13 @@ impl<'a> Slices<'a> {
     }
 
     /// The whole windows. The slice into which the first operation falls belongs to what it does.
-    pub fn windows(&self) -> Vec<Window> {
+    pub fn windows(&self) -> Vec<TimeBin> {
         let begun = (self.begun_ns / self.slice_ns) as usize;
         let each = (WINDOW_NS / self.slice_ns).max(1) as usize;
         let first = begun % each;
         let window = |from: usize| {
             let of = &self.slices[from..from + each];
-            Window {
+            TimeBin {
                 start_ns: (from as i64 - begun as i64) * self.slice_ns as i64,
                 offered: of.iter().map(|slice| slice.offered).sum(),
                 done: of.iter().map(|slice| taken_of(slice, self.dropped)).sum(),
@@ -173,10 +173,10 @@ pub fn put_windows(metrics: &mut Metrics, o: &Observation) {
     // Windows begin with the slice of the first operation.
     let last_ns = lasts_ns.map_or(i64::MAX, |ns| (slices.begun_ns % slices.slice_ns + ns) as i64);
     let is_of_plan =
-        |window: &&Window| control.is_none() || (0..last_ns.max(1)).contains(&window.start_ns);
-    let of_plan: Vec<&Window> = all.iter().filter(is_of_plan).collect();
-    let clear: Vec<&Window> = of_plan.iter().copied().filter(|window| window.is_clear).collect();
-    let count = |is: fn(&&&Window) -> bool| clear.iter().filter(is).count() as f64;
+        |window: &&TimeBin| control.is_none() || (0..last_ns.max(1)).contains(&window.start_ns);
+    let of_plan: Vec<&TimeBin> = all.iter().filter(is_of_plan).collect();
+    let clear: Vec<&TimeBin> = of_plan.iter().copied().filter(|window| window.is_clear).collect();
+    let count = |is: fn(&&&TimeBin) -> bool| clear.iter().filter(is).count() as f64;
     put(metrics, "windows", of_plan.len() as f64, "windows");
     put(metrics, "undisturbed_windows", clear.len() as f64, "windows");
     put(metrics, "losing_windows", count(|window| window.missed > 0), "windows");
@@ -196,10 +196,10 @@ pub fn put_windows(metrics: &mut Metrics, o: &Observation) {
 }
 
 /// Adds how the shares dealt with stand to those in front of the plan.
-fn put_recovery(metrics: &mut Metrics, all: &[Window], of_plan: &[&Window]) {
+fn put_recovery(metrics: &mut Metrics, all: &[TimeBin], of_plan: &[&TimeBin]) {
     let clear = || all.iter().filter(|window| window.is_clear);
     let before = clear().filter(|w| w.start_ns + WINDOW_NS as i64 <= 0);
-    let before = before.map(Window::share).collect::<Vec<_>>();
+    let before = before.map(TimeBin::share).collect::<Vec<_>>();
     let after = || clear().filter(|window| window.start_ns >= 0);
     let Some(before) = statistics::median(&before).filter(|before| *before > 0.0) else { return };
     let (done, offered) =
@@ -207,10 +207,10 @@ fn put_recovery(metrics: &mut Metrics, all: &[Window], of_plan: &[&Window]) {
     if offered > 0 {
         put(metrics, "dealt_ratio", done as f64 / offered as f64 / before, "1");
     }
-    if let Some(lowest) = after().map(Window::share).min_by(f64::total_cmp) {
+    if let Some(lowest) = after().map(TimeBin::share).min_by(f64::total_cmp) {
         put(metrics, "lowest_ratio", lowest / before, "1");
     }
-    let low = |window: &&Window| window.share() < RECOVERED_SHARE * before;
+    let low = |window: &&TimeBin| window.share() < RECOVERED_SHARE * before;
     let Some(last) = after().next_back().map(|window| window.start_ns) else { return };
     match after().rfind(low).map(|window| window.start_ns) {
         None => put(metrics, "recovered_ns", 0.0, "ns"),

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use niclab_device::model::profile::Profile;
 use niclab_device::{ControlCore, model};
-use niclab_lab::advise::{Outcome, Way, Workload, advise};
+use niclab_lab::advise::{Candidate, Forecast, Workload, advise};
 
 use crate::failure::Failure;
 use crate::output::stdout;
@@ -35,7 +35,7 @@ fn write(
     device: &str,
     profile: &Profile,
     workload: &Workload,
-    ways: &[Way],
+    ways: &[Candidate],
 ) -> std::io::Result<()> {
     writeln!(out, "{} on {device} ({}), computed, not measured", workload.name, profile.title)?;
     let known = ways.iter().filter_map(|way| Some((way, way.outcome.as_ref().ok()?)));
@@ -70,14 +70,14 @@ fn write(
     if !left_out.is_empty() {
         writeln!(out, "\nLeft out, for it is unknown: {}.", left_out.join(", "))?;
     }
-    let is_bound = |way: &Way| way.groups == 0 && way.outcome.is_ok();
+    let is_bound = |way: &Candidate| way.groups == 0 && way.outcome.is_ok();
     if profile.number("root_rules", "destroy_ns").is_none() && ways.iter().any(is_bound) {
         writeln!(out, "Group 0: destroying a rule is left out, for its time is not known.")?;
     }
     Ok(())
 }
 
-fn row(out: &mut impl Write, outcome: &Outcome) -> std::io::Result<()> {
+fn row(out: &mut impl Write, outcome: &Forecast) -> std::io::Result<()> {
     let fits = if outcome.fits() { "yes" } else { "no" };
     let [p50, p99] = latencies(outcome);
     let binds = outcome
@@ -93,7 +93,7 @@ fn row(out: &mut impl Write, outcome: &Outcome) -> std::io::Result<()> {
     )
 }
 
-fn tell(out: &mut impl Write, workload: &Workload, outcome: &Outcome) -> std::io::Result<()> {
+fn tell(out: &mut impl Write, workload: &Workload, outcome: &Forecast) -> std::io::Result<()> {
     let [p50, p99] = latencies(outcome);
     writeln!(
         out,
@@ -117,14 +117,14 @@ fn tell(out: &mut impl Write, workload: &Workload, outcome: &Outcome) -> std::io
 }
 
 /// Median and 99th percentile, microseconds; dashes where nothing came through.
-fn latencies(outcome: &Outcome) -> [String; 2] {
+fn latencies(outcome: &Forecast) -> [String; 2] {
     match outcome.latency_ns {
         Some((p50, p99)) => [p50, p99].map(|ns| format!("{:.1}", ns / 1e3)),
         None => ["-", "-"].map(str::to_owned),
     }
 }
 
-fn layout(way: &Way) -> String {
+fn layout(way: &Candidate) -> String {
     match way.groups {
         0 => "in group 0".to_owned(),
         1 => "in group 1".to_owned(),
@@ -132,7 +132,7 @@ fn layout(way: &Way) -> String {
     }
 }
 
-fn worker(way: &Way) -> &'static str {
+fn worker(way: &Candidate) -> &'static str {
     match way.core {
         ControlCore::Same => "rules changed by a core that forwards",
         ControlCore::Distinct => "rules changed by a core of its own",

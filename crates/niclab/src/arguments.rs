@@ -10,8 +10,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use niclab_card::{GuestAt, PortName};
 use niclab_device::echo::{Receive, Transport};
-use niclab_lab::placement::{Cpu, UnknownLabel, Way};
-use niclab_lab::published::Card;
+use niclab_lab::placement::{Cpu, CpuPath, UnknownLabel};
+use niclab_lab::published::PublishedCard;
 
 use crate::kvs::Bytes;
 pub use ctl::{CtlArguments, CtlCommand, OfApplication, OfProgram, OfTables, TableWords};
@@ -723,7 +723,7 @@ pub struct RunArguments {
 
     /// Whose published figures are drawn beside the measured ones
     #[arg(long, value_name = "CARD", default_value = "cx5", value_parser = cards())]
-    pub card: Card,
+    pub card: PublishedCard,
 
     /// Whose CPU this program and its client run on, to be told with the figures: host, snic (the
     /// SmartNIC's own) or peer (the machine at the other end of the wire)
@@ -735,8 +735,8 @@ pub struct RunArguments {
     pub there: Option<Cpu>,
 
     /// Whether a SmartNIC's CPU is in the packets' way: on, off, or none (no SmartNIC)
-    #[arg(long, value_name = "WAY", value_parser = labels(Way::NAMES))]
-    pub path: Option<Way>,
+    #[arg(long, value_name = "WAY", value_parser = labels(CpuPath::NAMES))]
+    pub path: Option<CpuPath>,
 
     /// Turn interrupt coalescing off while it runs, at each interface of this host that is
     /// measured; needs root
@@ -767,8 +767,9 @@ fn connections() -> impl TypedValueParser<Value = usize> {
 }
 
 /// The names of published cards; `Card` has the last word.
-fn cards() -> impl TypedValueParser<Value = Card> {
-    PossibleValuesParser::new(["bf1", "cx4", "cx5", "cx6"]).try_map(|name| name.parse::<Card>())
+fn cards() -> impl TypedValueParser<Value = PublishedCard> {
+    PossibleValuesParser::new(["bf1", "cx4", "cx5", "cx6"])
+        .try_map(|name| name.parse::<PublishedCard>())
 }
 
 /// The grids of an experiment.

@@ -5,7 +5,7 @@ mod page;
 use std::path::{Path, PathBuf};
 
 use niclab_lab::compare::alike::Made;
-use niclab_lab::compare::{Side, Terms, compare, contents, measured, metrics, pairs};
+use niclab_lab::compare::{ComparedDevice, Terms, compare, contents, measured, metrics, pairs};
 use niclab_lab::run::Run;
 use niclab_result::{Environment, Stored};
 
@@ -104,7 +104,7 @@ impl Loaded {
     }
 
     fn made<'a>(&'a self, device: &'a str) -> Made<'a> {
-        let side = Side { run: &self.run, samples: &self.stored.samples, device };
+        let side = ComparedDevice { run: &self.run, samples: &self.stored.samples, device };
         Made { side, machine: self.machine.as_ref(), rules: self.rules.as_deref() }
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use niclab_lab::merge::{Merged, Part, merge};
+use niclab_lab::merge::{MergeInput, Merged, merge};
 use niclab_result::{Directory, Environment, ResultError, SCHEMA};
 
 use crate::arguments::MergeArguments;
@@ -19,9 +19,9 @@ use crate::{report, stored};
 pub fn run(arguments: &MergeArguments) -> Result<(), Failure> {
     check_names(&arguments.directories)?;
     check_output(&arguments.output, &arguments.directories)?;
-    let loaded: Vec<(Part, Environment)> =
+    let loaded: Vec<(MergeInput, Environment)> =
         arguments.directories.iter().map(|path| load(path)).collect::<Result<_, _>>()?;
-    let (parts, machines): (Vec<Part>, Vec<Environment>) = loaded.into_iter().unzip();
+    let (parts, machines): (Vec<MergeInput>, Vec<Environment>) = loaded.into_iter().unzip();
     let merged = merge(PROGRAM, &parts)?;
     for name in &merged.left_out {
         say(&format!("left out: {name}: it has no round trips; niclab compare is for it"));
@@ -89,7 +89,7 @@ fn beside(output: &Path, merged: &Merged) -> Result<Directory, Failure> {
     Ok(Directory::create_fresh(parent, &format!(".{name}.part"), began)?)
 }
 
-fn load(path: &Path) -> Result<(Part, Environment), Failure> {
+fn load(path: &Path) -> Result<(MergeInput, Environment), Failure> {
     let stored = stored::open(path)?;
     let run = stored::run(path, &stored.run_toml()?)?;
     let latencies = stored::latencies(&stored)?;
@@ -97,11 +97,11 @@ fn load(path: &Path) -> Result<(Part, Environment), Failure> {
     let host = machine.facts.iter().find(|(name, _)| name == HOST);
     let host = host.map(|(_, value)| value.clone());
     let name = path.display().to_string();
-    Ok((Part { name, host, run, samples: stored.samples, latencies }, machine))
+    Ok((MergeInput { name, host, run, samples: stored.samples, latencies }, machine))
 }
 
 /// The facts of all machines: once where they are the same, else each by its directory.
-fn environment(parts: &[Part], machines: &[Environment]) -> Environment {
+fn environment(parts: &[MergeInput], machines: &[Environment]) -> Environment {
     let mut all = Environment { schema: SCHEMA, ..Environment::default() };
     let has = |fact: &(String, String)| machines.iter().all(|machine| machine.facts.contains(fact));
     let of_all = || parts.iter().zip(machines);

@@ -14,7 +14,7 @@ use niclab_lab::experiments;
 use niclab_lab::left::{Left, left};
 use niclab_lab::placement::Placement;
 use niclab_lab::run::{Run, RunDevice, Trial, resolve};
-use niclab_lab::runner::{Bed, Ended, execute};
+use niclab_lab::runner::{Bed, RunEnd, execute};
 use niclab_lab::spec::{Assignment, GridName, Overrides, RulesFile, Spec, Trace};
 use niclab_load::TraceFrames;
 use niclab_packet::trace::{self, TraceLimits};
@@ -57,13 +57,13 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let written = report::write(&path)?;
     report::announce(&written, &path)?;
     match ended {
-        Ended::Complete => {}
-        Ended::OutOfTime => say(&format!(
+        RunEnd::Complete => {}
+        RunEnd::OutOfTime => say(&format!(
             "the time for this experiment is used up: the last repeats are missing; go on with: {}",
             trust::command(&path, &run)
         )),
-        Ended::Nothing => return Err(nothing(&written, path)),
-        Ended::Stopped => return Err(Failure::Stopped { command: trust::command(&path, &run) }),
+        RunEnd::Nothing => return Err(nothing(&written, path)),
+        RunEnd::Stopped => return Err(Failure::Stopped { command: trust::command(&path, &run) }),
     }
     Ok(())
 }

@@ -57,7 +57,7 @@ pub struct WorkloadError {
 /// As it is written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct WrittenWorkload {
     name: String,
     rules: Spanned<i64>,
     #[serde(rename = "match")]
@@ -77,8 +77,8 @@ impl Workload {
     /// # Errors
     /// The first thing that is missing, unknown or out of range.
     pub fn parse(file: &str, text: &str) -> Result<Workload, WorkloadError> {
-        let reader = Reader { file, text };
-        let written: Written = toml::from_str(text).map_err(|error| {
+        let reader = WorkloadReader { file, text };
+        let written: WrittenWorkload = toml::from_str(text).map_err(|error| {
             let message = error.message().to_owned();
             let span = error.span().unwrap_or(0..0);
             let key = match message.contains("field") {
@@ -121,12 +121,12 @@ impl Workload {
     }
 }
 
-struct Reader<'a> {
+struct WorkloadReader<'a> {
     file: &'a str,
     text: &'a str,
 }
 
-impl Reader<'_> {
+impl WorkloadReader<'_> {
     fn line(&self, span: &Range<usize>) -> usize {
         line_of(self.text, span)
     }

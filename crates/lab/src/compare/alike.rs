@@ -3,7 +3,7 @@
 use niclab_device::About;
 use niclab_result::Environment;
 
-use super::Side;
+use super::ComparedDevice;
 use crate::run::{ExperimentRun, PlannedRate, Trial};
 use crate::spec::Trace;
 use crate::words;
@@ -18,7 +18,7 @@ const VALUE_LEN_MAX: usize = 60;
 #[derive(Clone, Copy, Debug)]
 pub struct Made<'a> {
     /// The side.
-    pub side: Side<'a>,
+    pub side: ComparedDevice<'a>,
     /// The machine, where the directory says it.
     pub machine: Option<&'a Environment>,
     /// The text of its rules, where it has a file of them.
@@ -78,8 +78,8 @@ fn of_facts(whose: &str, base: &Facts, other: &Facts) -> Vec<String> {
 }
 
 /// What a device of the same name said of itself.
-fn of_devices(base: &Side<'_>, other: &Side<'_>) -> Vec<String> {
-    let facts = |side: &Side<'_>| {
+fn of_devices(base: &ComparedDevice<'_>, other: &ComparedDevice<'_>) -> Vec<String> {
+    let facts = |side: &ComparedDevice<'_>| {
         let device = side.run.devices.iter().find(|device| device.name == side.device);
         device.map(|device| facts(&device.about)).unwrap_or_default()
     };

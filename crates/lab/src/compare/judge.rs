@@ -45,7 +45,7 @@ impl Verdict {
 }
 
 /// Two cells and the ratio of one of their metrics.
-pub(super) struct Seen<'a> {
+pub(super) struct MetricComparison<'a> {
     pub metric: &'a str,
     pub better: Better,
     pub ratio: Estimate,
@@ -54,7 +54,7 @@ pub(super) struct Seen<'a> {
 }
 
 /// The verdict on two cells.
-pub(super) fn verdict(seen: &Seen<'_>, tolerance: f64) -> Verdict {
+pub(super) fn verdict(seen: &MetricComparison<'_>, tolerance: f64) -> Verdict {
     let found = match seen.ratio.ends {
         Ends::Range => Verdict::Undecided(Doubt::FewRepeats),
         Ends::Interval => of_interval(seen.better, (seen.ratio.low, seen.ratio.high), tolerance),
@@ -81,7 +81,7 @@ pub(super) fn of_interval(better: Better, (low, high): (f64, f64), tolerance: f6
 /// Generator and stalls can only make a throughput less. So where the other side alone shows
 /// neither, it is worse than a baseline that could have been higher still; and better where the
 /// baseline alone shows neither. Of a latency they leave nothing that could be trusted.
-fn of_marks(seen: &Seen<'_>, found: Verdict) -> Option<Doubt> {
+fn of_marks(seen: &MetricComparison<'_>, found: Verdict) -> Option<Doubt> {
     let [base, other] = seen.cells.map(|cell| cell.marks(seen.metric));
     let limits = [Mark::GeneratorLimited, Mark::Disturbed];
     let counts = |mark: &&Mark| {
@@ -101,7 +101,7 @@ fn of_marks(seen: &Seen<'_>, found: Verdict) -> Option<Doubt> {
 
 /// A trial at a share of the measured maximum is offered what each side could take. More load makes
 /// nothing faster: a side is worse at no higher a load, and better at no lower one.
-fn of_load(seen: &Seen<'_>, found: Verdict, tolerance: f64) -> Option<Doubt> {
+fn of_load(seen: &MetricComparison<'_>, found: Verdict, tolerance: f64) -> Option<Doubt> {
     let [base, other] = seen.cells.map(paced_pps);
     let ratio = other? / base?;
     let (is_more, is_less) = (ratio > 1.0 + tolerance, ratio < 1.0 - tolerance);

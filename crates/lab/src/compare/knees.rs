@@ -4,9 +4,9 @@ use niclab_result::{Coordinate, Mark};
 
 use super::judge::{self, Doubt, Verdict};
 use super::metrics::{Better, KNEE};
-use super::{Group, Row, Side, Two};
+use super::{ComparedDevice, Group, Row, Two};
 use crate::axes::at_axes;
-use crate::knee::{self, Found};
+use crate::knee::{self, SearchResult};
 use crate::spec::KneeKind;
 use crate::summary::{FoundKnee, found_knees};
 use crate::words;
@@ -36,7 +36,7 @@ pub(super) fn groups(two: &Two<'_>) -> Option<Vec<Group>> {
     Some(groups)
 }
 
-fn found(two: &Two<'_>, side: &Side<'_>, at: usize) -> Option<Vec<FoundKnee>> {
+fn found(two: &Two<'_>, side: &ComparedDevice<'_>, at: usize) -> Option<Vec<FoundKnee>> {
     let experiment = side.run.experiments.iter().find(|experiment| experiment.name == two.name)?;
     let mut knees = found_knees(side.run, experiment, &two.cells[at], side.samples);
     knees.retain(|knee| knee.device == side.device);
@@ -81,20 +81,20 @@ fn row(base: &FoundKnee, other: &FoundKnee, tolerance: f64) -> Row {
 }
 
 /// Between which numbers of rules the knee lies.
-fn ends(found: Found) -> (f64, f64) {
+fn ends(found: SearchResult) -> (f64, f64) {
     match found {
-        Found::Below { low } => (0.0, low.into()),
-        Found::Bracket { low, high } => (low.into(), high.into()),
-        Found::None { high } => (high.into(), f64::INFINITY),
-        Found::Stopped => (0.0, f64::INFINITY),
+        SearchResult::Below { low } => (0.0, low.into()),
+        SearchResult::Bracket { low, high } => (low.into(), high.into()),
+        SearchResult::None { high } => (high.into(), f64::INFINITY),
+        SearchResult::Stopped => (0.0, f64::INFINITY),
     }
 }
 
-fn said(found: Found) -> String {
+fn said(found: SearchResult) -> String {
     match found {
-        Found::Below { low } => format!("below {}", words::whole(low.into())),
-        Found::Bracket { low, .. } => words::whole(low.into()),
-        Found::None { high } => format!("none up to {}", words::whole(high.into())),
-        Found::Stopped => "not finished".into(),
+        SearchResult::Below { low } => format!("below {}", words::whole(low.into())),
+        SearchResult::Bracket { low, .. } => words::whole(low.into()),
+        SearchResult::None { high } => format!("none up to {}", words::whole(high.into())),
+        SearchResult::Stopped => "not finished".into(),
     }
 }

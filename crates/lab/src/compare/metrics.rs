@@ -3,7 +3,7 @@
 //! A trial that its experiment has no table of is compared by those of `ELSEWHERE` that it has.
 
 use crate::cells::Cell;
-use crate::experiments::{self, Kind};
+use crate::experiments::{self, ExperimentKind};
 use crate::measure::DEVICE_TIME;
 use crate::metrics::TrialMetrics;
 use crate::run::ExperimentRun;
@@ -67,7 +67,7 @@ pub(super) fn of(
 
 /// The metrics that a trial is compared by where nothing else is asked, as its table names them.
 #[cfg(test)]
-pub(crate) fn compared(kind: Kind, trial: &str) -> Vec<&'static str> {
+pub(crate) fn compared(kind: ExperimentKind, trial: &str) -> Vec<&'static str> {
     let headlines = kind.of().trial(trial).map_or(&ELSEWHERE[..], |table| table.headlines);
     let is_compared =
         |name: &&str| !SEARCHES.contains(&trial) && better(kind.of().trial(trial), name).is_some();
@@ -87,7 +87,7 @@ fn named(headline: &str, cells: &[&Cell<'_>]) -> Vec<String> {
 
 /// Where a trial stands among the others of its experiment; those without a table stand behind
 /// them, set-ups last.
-pub(super) fn rank(kind: Option<Kind>, trial: &str) -> usize {
+pub(super) fn rank(kind: Option<ExperimentKind>, trial: &str) -> usize {
     let trials = kind.map_or(&[][..], |kind| kind.of().trials());
     let at = trials.iter().position(|of| of.trial == trial);
     at.unwrap_or(if trial == SETUP { usize::MAX } else { trials.len() })
@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(of("serve", &[]), ["answered_per_s", "request_ns", "card_ns"]);
         assert!(of("rest", &[]).is_empty() && of(PROBE, &["throughput_pps".into()]).is_empty());
         assert_eq!(of("rest", &["loss_ratio".into()]), ["loss_ratio"]);
-        let rank = |trial| rank(Kind::named("update_batch"), trial);
+        let rank = |trial| rank(ExperimentKind::named("update_batch"), trial);
         assert!(rank("saturate") < rank("batch") && rank("batch") < rank("soak"));
         assert!(rank("soak") < rank(SETUP));
     }

@@ -35,7 +35,7 @@ use crate::run::{ExperimentRun, Trial};
 use crate::spec::{Spec, SpecError};
 use crate::summary::Results;
 
-pub use kind::Kind;
+pub use kind::ExperimentKind;
 
 /// The registry, a line for each implementation; their experiments follow one another in the order
 /// in which a run without names measures them.
@@ -111,7 +111,7 @@ pub(crate) trait Experiment: Sync {
         _bed: &mut dyn Testbed,
         _run: &ExperimentRun,
         trial: &Trial,
-    ) -> Result<Answer, DeviceError> {
+    ) -> Result<DeviceAnswer, DeviceError> {
         Err(strange(trial))
     }
 
@@ -286,7 +286,7 @@ pub(crate) struct Offered<'a> {
 
 /// What a device answered to a trial that is one question.
 #[derive(Default)]
-pub(crate) struct Answer {
+pub(crate) struct DeviceAnswer {
     /// What it was asked.
     pub question: serde_json::Value,
     /// What it comes to.

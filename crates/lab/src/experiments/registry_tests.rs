@@ -42,7 +42,7 @@ fn every_experiment_has_its_file_and_its_page_and_no_file_is_left_over() {
 #[test]
 fn every_experiment_has_headlines_and_each_is_compared() {
     for of in ALL {
-        let (kind, trials) = (Kind::named(of.name()).unwrap(), of.trials());
+        let (kind, trials) = (ExperimentKind::named(of.name()).unwrap(), of.trials());
         assert!(trials.iter().any(|trial| !trial.headlines.is_empty()), "{}", of.name());
         for trial in trials {
             let name = format!("{} {}", of.name(), trial.trial);

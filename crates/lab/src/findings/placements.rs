@@ -8,16 +8,18 @@
 use niclab_result::{Finding, Quantity};
 
 use super::{MORE_REPEATS, REPEATS_MIN, told};
-use crate::placement::{Cpu, Way};
+use crate::placement::{Cpu, CpuPath};
 use crate::statistics::{self, Estimate, paired_ratio, unpaired_ratio};
-use crate::summary::placements::{APPLICATIONS, Placed, RoundTrip, SIZES, Side, published};
+use crate::summary::placements::{APPLICATIONS, CpuProgram, Placed, RoundTrip, SIZES, published};
 use crate::words;
 
 /// All findings of these rows.
 pub(crate) fn findings(rows: &[Placed]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for application in APPLICATIONS {
-        findings.extend(Side::BOTH.into_iter().filter_map(|side| soonest(rows, application, side)));
+        findings.extend(
+            CpuProgram::BOTH.into_iter().filter_map(|side| soonest(rows, application, side)),
+        );
     }
     let published = published();
     findings.extend(LESSONS.iter().filter_map(|lesson| lesson.finding(rows, &published)));
@@ -48,7 +50,11 @@ fn ratio(one: &RoundTrip, by: &RoundTrip) -> Option<(Estimate, bool)> {
 }
 
 /// The placement with the shortest round trip of an application, and by how much.
-fn soonest(rows: &[Placed], (application, head): (&str, &str), side: Side) -> Option<Finding> {
+fn soonest(
+    rows: &[Placed],
+    (application, head): (&str, &str),
+    side: CpuProgram,
+) -> Option<Finding> {
     let of = |size: f64| {
         let found =
             rows.iter().filter_map(|row| Some((row, row.round_trip(application, size, side)?)));
@@ -253,10 +259,11 @@ fn snic_by_host(rows: &[Placed]) -> Vec<Case> {
 
 /// Between measured rows alone: the off-path mode of a model is its on-path mode, as a bound.
 fn on_by_off(rows: &[Placed]) -> Vec<Case> {
-    let on = rows.iter().filter(|row| row.way == Some(Way::On) && !row.is_computed);
+    let on = rows.iter().filter(|row| row.way == Some(CpuPath::On) && !row.is_computed);
     let pairs = on.filter_map(|on| {
-        let is_off =
-            |row: &Placed| row.way == Some(Way::Off) && row.cpu == on.cpu && row.card == on.card;
+        let is_off = |row: &Placed| {
+            row.way == Some(CpuPath::Off) && row.cpu == on.cpu && row.card == on.card
+        };
         Some((on, twin(rows, is_off)?))
     });
     pairs.flat_map(|(on, off)| ratios(on, off)).collect()
@@ -284,8 +291,10 @@ struct Cost {
 fn costs(rows: &[Placed]) -> Vec<Cost> {
     let mut costs: Vec<Cost> = snics(rows)
         .filter_map(|(snic, host)| {
-            let client = snic.split(Side::Client)?.client - host.split(Side::Client)?.client;
-            let server = snic.split(Side::Server)?.server - host.split(Side::Server)?.server;
+            let client =
+                snic.split(CpuProgram::Client)?.client - host.split(CpuProgram::Client)?.client;
+            let server =
+                snic.split(CpuProgram::Server)?.server - host.split(CpuProgram::Server)?.server;
             Some(Cost { label: snic.label.clone(), client, server })
         })
         .collect();

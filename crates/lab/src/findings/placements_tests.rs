@@ -80,7 +80,7 @@ fn of_repeats(parts: [usize; 2], values: [[f64; 6]; 2]) -> Vec<Placed> {
         round_trips: vec![RoundTrip {
             application: "udp_echo",
             size: 64.0,
-            side: Side::Client,
+            side: CpuProgram::Client,
             part: Some(part),
             values: (0..).zip(values).collect(),
         }],
@@ -127,7 +127,7 @@ fn a_lesson_is_told_of_what_there_is_alone() {
 #[test]
 fn a_path_is_compared_where_it_was_measured() {
     let mut rows = of_repeats([0, 1], [BASE, BASE.map(|ns| 2.0 * ns)]);
-    (rows[0].way, rows[1].way) = (Some(Way::Off), Some(Way::On));
+    (rows[0].way, rows[1].way) = (Some(CpuPath::Off), Some(CpuPath::On));
     rows[1].cpu = rows[0].cpu;
     let all = findings(&rows);
     assert!(near(found(&all, "lesson-on-path").value.value, 2.0), "{all:?}");

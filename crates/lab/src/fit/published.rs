@@ -2,8 +2,8 @@
 
 use niclab_device::model::profile::{Basis, Profile};
 
-use super::{Created, Seen, fit};
-use crate::published::{Card, Row, rows};
+use super::{CardMeasurements, Created, fit};
+use crate::published::{PublishedCard, Row, rows};
 
 /// Bits of a frame of 1500 B: the figures' throughput is of such frames.
 pub(crate) const FRAME_BITS: f64 = 12_000.0;
@@ -39,34 +39,34 @@ const INPUTS_OF_DRIVER: &[(&str, &str, &[f64])] = &[
 ];
 
 /// A published card with the driver that others inherit.
-const DRIVER: Card = Card::Cx5;
+const DRIVER: PublishedCard = PublishedCard::Cx5;
 
 fn inputs(
-    card: Card,
+    card: PublishedCard,
 ) -> impl Iterator<Item = &'static (&'static str, &'static str, &'static [f64])> {
     let of_driver = if card == DRIVER { INPUTS_OF_DRIVER } else { &[] };
     INPUTS.iter().chain(of_driver)
 }
 
 /// `true` where a card's profile is fitted to a point.
-pub(crate) fn is_input(card: Card, figure: &str, series: &str, x: f64) -> bool {
+pub(crate) fn is_input(card: PublishedCard, figure: &str, series: &str, x: f64) -> bool {
     inputs(card).any(|(of, name, at)| {
         *of == figure && *name == series && (at.is_empty() || at.contains(&x))
     })
 }
 
 /// What is called which.
-fn title(card: Card) -> &'static str {
+fn title(card: PublishedCard) -> &'static str {
     match card {
-        Card::Bf1 => "BlueField, 100 GbE",
-        Card::Cx4 => "ConnectX-4, 100 GbE",
-        Card::Cx5 => "ConnectX-5, 100 GbE",
-        Card::Cx6 => "ConnectX-6, 100 GbE",
+        PublishedCard::Bf1 => "BlueField, 100 GbE",
+        PublishedCard::Cx4 => "ConnectX-4, 100 GbE",
+        PublishedCard::Cx5 => "ConnectX-5, 100 GbE",
+        PublishedCard::Cx6 => "ConnectX-6, 100 GbE",
     }
 }
 
 /// The profile of a published card, fitted to its share of the figures.
-pub fn fitted(card: Card) -> Profile {
+pub fn fitted(card: PublishedCard) -> Profile {
     let driver = (card != DRIVER).then(|| fitted(DRIVER));
     let all: Vec<Row<'_>> =
         rows(card).filter(|row| is_input(card, row.figure, row.series, row.x)).collect();
@@ -79,10 +79,10 @@ pub fn fitted(card: Card) -> Profile {
         let at = if at.is_empty() { String::new() } else { format!(" at {}", at.join(", ")) };
         format!("PAM 2021 {figure}: {series}{at}")
     });
-    fit(title(card), &seen(&all), fitted_to.collect(), card == Card::Cx4, driver.as_ref())
+    fit(title(card), &seen(&all), fitted_to.collect(), card == PublishedCard::Cx4, driver.as_ref())
 }
 
-fn seen(rows: &[Row<'_>]) -> Seen {
+fn seen(rows: &[Row<'_>]) -> CardMeasurements {
     let of = |figure: &str, is: &dyn Fn(&Row<'_>) -> bool| -> Vec<(f64, f64)> {
         let found = rows.iter().filter(|row| row.figure == figure && row.statistic == "median");
         found.filter(|row| is(row)).map(|row| (row.x, row.y)).collect()
@@ -102,7 +102,7 @@ fn seen(rows: &[Row<'_>]) -> Seen {
     let root: Vec<(f64, f64)> = of("2a", &all).into_iter().map(frame_ns).collect();
     let full = root.iter().find(|(rules, _)| *rules == FULL_RULES).map(|(_, ns)| *ns);
     let rates = |figure| of(figure, &same).into_iter().map(frame_ns).collect();
-    Seen {
+    CardMeasurements {
         source: "Katsikas et al., PAM 2021".to_owned(),
         forwarder: "FastClick on DPDK, with which the study forwards: its default".to_owned(),
         is_study: true,

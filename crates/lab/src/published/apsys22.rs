@@ -89,14 +89,14 @@ pub fn breakdowns() -> Vec<Breakdown> {
     all
 }
 
-struct Row {
+struct CsvRow {
     name: String,
     size: f64,
     of_client: bool,
     rtt_us: f64,
 }
 
-fn row(line: &str, wanted: &str) -> Option<Row> {
+fn row(line: &str, wanted: &str) -> Option<CsvRow> {
     let cells: Vec<&str> = line.split(',').collect();
     let [nic, cpu, workload, size, direction, rtt, "us"] = cells[..] else { return None };
     let size = match size {
@@ -105,7 +105,7 @@ fn row(line: &str, wanted: &str) -> Option<Row> {
         "1KB" => 1024.0,
         _ => return None,
     };
-    (workload == wanted).then_some(Row {
+    (workload == wanted).then_some(CsvRow {
         name: format!("{nic}, {cpu}"),
         size,
         of_client: direction == "client_on_listed_cpu",

@@ -6,7 +6,7 @@ use niclab_packet::size::FrameSizes;
 use niclab_result::{Coordinate, SCHEMA};
 
 use super::{ExperimentRun, Run, RunDevice, Trial};
-use crate::place::{self, Place};
+use crate::place::{self, SweepPoint};
 use crate::spec::{Assignment, Grid, Overrides, RulesFile, Spec, SpecError, TrialKind};
 use crate::values::Values;
 
@@ -134,7 +134,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    pub fn load(&mut self, place: &Place, frame: &Coordinate) -> Result<usize, SpecError> {
+    pub fn load(&mut self, place: &SweepPoint, frame: &Coordinate) -> Result<usize, SpecError> {
         self.load_of(place.traffic(self.seed), frame)
     }
 
@@ -158,7 +158,7 @@ impl<'a> Resolver<'a> {
         Ok(index_of(&mut self.run.loads, load))
     }
 
-    pub fn setup(&mut self, place: &Place, frame: &Coordinate) -> usize {
+    pub fn setup(&mut self, place: &SweepPoint, frame: &Coordinate) -> usize {
         let setup = self.state(place, frame);
         index_of(&mut self.run.setups, setup)
     }
@@ -166,7 +166,7 @@ impl<'a> Resolver<'a> {
     /// A set-up with one more block of rules; the index of the block.
     pub fn setup_with(
         &mut self,
-        place: &Place,
+        place: &SweepPoint,
         frame: &Coordinate,
         block: RuleBlock,
     ) -> (usize, usize) {
@@ -177,7 +177,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// The state of the device at a place, with the rules of a file where there is one.
-    fn state(&self, place: &Place, frame: &Coordinate) -> Setup {
+    fn state(&self, place: &SweepPoint, frame: &Coordinate) -> Setup {
         let mut setup = place.setup(self.seed, self.frame_len_max(frame));
         if let Some(RulesFile { path, rules_count, queues, .. }) = self.overrides.rules.clone() {
             (setup.rules, setup.queues) = (vec![RuleBlock::File { path, rules_count }], queues);

@@ -3,7 +3,7 @@
 use niclab_result::Point;
 use serde::{Deserialize, Serialize};
 
-use crate::place::Place;
+use crate::place::SweepPoint;
 use crate::spec::{KneeSpec, TrialKind};
 
 /// One thing to measure.
@@ -141,7 +141,7 @@ pub struct Knee {
     /// Index of the load of its trials; where they hit rules, that of the largest number of these.
     pub load: usize,
     /// Where, with the number of rules left open.
-    pub place: Place,
+    pub place: SweepPoint,
     /// Seed of its flows.
     pub seed: u64,
     /// Longest frame of its load, bytes with FCS.

@@ -3,7 +3,7 @@
 use niclab_result::{Outcome, ResultError};
 
 use super::record::failed;
-use super::{Bed, Place, Runner};
+use super::{Bed, MeasuredPoint, Runner};
 use crate::run::Trial;
 
 impl Runner<'_> {
@@ -13,7 +13,7 @@ impl Runner<'_> {
         &mut self,
         beds: &mut [Bed<'_>],
         trial: &Trial,
-        place: &Place<'_>,
+        place: &MeasuredPoint<'_>,
     ) -> Result<(), ResultError> {
         let Some(Ok(bed)) = beds.get_mut(place.device) else {
             return Ok(());

@@ -4,10 +4,10 @@ use niclab_device::{Control, Load, Plan, Rate};
 use niclab_result::ResultError;
 
 use super::record::{NOTHING_DUE, failed, json, outcome};
-use super::{Bed, Place, Runner};
+use super::{Bed, MeasuredPoint, Runner};
 use crate::control::put_control;
 use crate::experiments::Offered;
-use crate::known::Seen;
+use crate::known::SampleFacts;
 use crate::measure::{self, Judged};
 use crate::run::{PlannedRate, Trial, step};
 use crate::statistics;
@@ -19,7 +19,7 @@ impl Runner<'_> {
         beds: &mut [Bed<'_>],
         trial: &Trial,
         (load, plan): (&Load, &Plan),
-        place: &Place<'_>,
+        place: &MeasuredPoint<'_>,
     ) -> Result<(), ResultError> {
         let of_repeat = self.experiment.kind.of().plan_of_repeat(plan, place.repeat);
         let plan = of_repeat.as_ref().unwrap_or(plan);
@@ -39,7 +39,7 @@ impl Runner<'_> {
         &mut self,
         beds: &mut [Bed<'_>],
         plan: &Plan,
-        place: &Place<'_>,
+        place: &MeasuredPoint<'_>,
     ) -> Result<(), ResultError> {
         let (Some(Ok(bed)), Plan::Rules(plan)) = (beds.get_mut(place.device), plan) else {
             return Ok(());
@@ -79,7 +79,7 @@ impl Runner<'_> {
         let known = &self.states[device].known;
         let repeats = 0..self.experiment.repeats;
         let seen = repeats.filter_map(|r| known.seen(trial.kind.name(), r, &trial.point));
-        let seen: Vec<&Seen> = seen.collect();
+        let seen: Vec<&SampleFacts> = seen.collect();
         let calm = seen.iter().any(|seen| !seen.disturbed);
         let kept = seen.iter().filter(|seen| !(calm && seen.disturbed));
         let values: Vec<f64> = kept.filter_map(|seen| seen.throughput_pps).collect();
@@ -91,7 +91,7 @@ impl Runner<'_> {
         &mut self,
         beds: &mut [Bed<'_>],
         (load, plan): (&Load, &Plan),
-        place: &Place<'_>,
+        place: &MeasuredPoint<'_>,
     ) -> Result<Option<f64>, ResultError> {
         let Some(Ok(bed)) = beds.get_mut(place.device) else {
             return Ok(None);

@@ -3,7 +3,7 @@
 use niclab_device::{DeviceError, Latency, SetupReport};
 use niclab_result::{Outcome, Point, ResultError, SCHEMA, Sample};
 
-use super::{Bed, Event, Place, Runner, SETUP, setup_point};
+use super::{Bed, Event, MeasuredPoint, Runner, SETUP, setup_point};
 use crate::run::lacks;
 
 /// What is said of a trial in which no frame was due.
@@ -37,7 +37,7 @@ impl Runner<'_> {
             };
             let trial = &experiment.trials[at];
             let point = setup_point(&trial.point);
-            let place = Place { device, trial: SETUP, repeat: 0, point: &point };
+            let place = MeasuredPoint { device, trial: SETUP, repeat: 0, point: &point };
             if self.states[device].known.gone || self.is_done(&place) {
                 continue;
             }
@@ -50,7 +50,7 @@ impl Runner<'_> {
     /// Notes what a device cannot do, or that it is gone.
     pub(super) fn record_error(
         &mut self,
-        place: &Place<'_>,
+        place: &MeasuredPoint<'_>,
         error: DeviceError,
     ) -> Result<(), ResultError> {
         let outcome = match error {
@@ -59,7 +59,7 @@ impl Runner<'_> {
             | DeviceError::BadPlan { .. }
             | DeviceError::Silent { .. } => failed(error.to_string()),
             _ => {
-                let Place { device, trial, repeat, point } = place;
+                let MeasuredPoint { device, trial, repeat, point } = place;
                 return self.drop_device(*device, error.to_string(), trial, *repeat, point);
             }
         };
@@ -75,7 +75,7 @@ impl Runner<'_> {
         repeat: u32,
         point: &Point,
     ) -> Result<(), ResultError> {
-        let place = Place { device, trial, repeat, point };
+        let place = MeasuredPoint { device, trial, repeat, point };
         let outcome = Outcome::Failed { reason: reason.clone(), dropped: true };
         let sample = self.sample(&place, outcome);
         self.keep(device, sample, None)?;
@@ -84,7 +84,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    pub(super) fn sample(&mut self, place: &Place<'_>, outcome: Outcome) -> Sample {
+    pub(super) fn sample(&mut self, place: &MeasuredPoint<'_>, outcome: Outcome) -> Sample {
         Sample {
             schema: SCHEMA,
             order: self.order,

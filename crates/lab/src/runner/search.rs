@@ -3,9 +3,9 @@
 use niclab_device::{Plan, Rate};
 use niclab_result::{Coordinate, Outcome, Point, ResultError};
 
-use super::{Bed, Ended, Place, Runner};
+use super::{Bed, MeasuredPoint, RunEnd, Runner};
 use crate::estimate;
-use crate::knee::{self, Found};
+use crate::knee::{self, SearchResult};
 use crate::known::Known;
 use crate::run::{ExperimentRun, Knee};
 use crate::spec::KneeKind;
@@ -26,7 +26,7 @@ impl Runner<'_> {
         beds: &mut [Bed<'_>],
         at: usize,
         device: usize,
-    ) -> Result<Option<Ended>, ResultError> {
+    ) -> Result<Option<RunEnd>, ResultError> {
         let experiment = self.experiment;
         let knee = &experiment.knees[at];
         let known = &self.states[device].known;
@@ -49,7 +49,7 @@ impl Runner<'_> {
         self.worked_s += estimate_s;
         match failure {
             Some(error) => Err(error),
-            None if found == Found::Stopped => Ok(self.end()),
+            None if found == SearchResult::Stopped => Ok(self.end()),
             None => Ok(None),
         }
     }
@@ -63,7 +63,7 @@ impl Runner<'_> {
         rules: u32,
     ) -> Result<Option<bool>, ResultError> {
         let point = capacity_point(knee, rules);
-        let place = Place { device, trial: CAPACITY, repeat: 0, point: &point };
+        let place = MeasuredPoint { device, trial: CAPACITY, repeat: 0, point: &point };
         if !self.is_done(&place) {
             if self.end().is_some() {
                 return Ok(None);
@@ -99,7 +99,7 @@ impl Runner<'_> {
                 two.reverse();
             }
             for (trial, installed) in two {
-                let place = Place { device, trial, repeat: pair, point: &point };
+                let place = MeasuredPoint { device, trial, repeat: pair, point: &point };
                 if !self.probe(beds, knee, &place, installed)? {
                     return Ok(None);
                 }
@@ -113,7 +113,7 @@ impl Runner<'_> {
         &mut self,
         beds: &mut [Bed<'_>],
         knee: &Knee,
-        place: &Place<'_>,
+        place: &MeasuredPoint<'_>,
         rules: u32,
     ) -> Result<bool, ResultError> {
         if self.is_done(place) {
@@ -124,7 +124,7 @@ impl Runner<'_> {
         }
         let at = knee.place.with_rules(rules);
         let setup_point = super::setup_point(&at.point());
-        let set_up = Place { trial: super::SETUP, point: &setup_point, ..*place };
+        let set_up = MeasuredPoint { trial: super::SETUP, point: &setup_point, ..*place };
         let setup = at.setup(knee.seed, knee.frame_len_max);
         if !self.set_up(beds, &setup, &set_up, place)? || self.end().is_some() {
             return Ok(false);
@@ -165,7 +165,7 @@ pub(crate) fn is_missing(known: &Known<'_>, knee: &Knee) -> bool {
         is_open = answer.is_none() && is_open_at(known, knee, rules);
         answer
     });
-    !known.gone && !known.no_rules && found == Found::Stopped && is_open
+    !known.gone && !known.no_rules && found == SearchResult::Stopped && is_open
 }
 
 /// `true` where a sample that the answer at so many rules hangs on is missing, and none says why it
@@ -203,7 +203,7 @@ pub(crate) fn knee_frame(experiment: &ExperimentRun, knee: &Knee) -> Coordinate 
 }
 
 /// The bisection of a knee with the questions answered by `is_in_front`.
-pub(crate) fn bracket(knee: &Knee, is_in_front: impl FnMut(u32) -> Option<bool>) -> Found {
+pub(crate) fn bracket(knee: &Knee, is_in_front: impl FnMut(u32) -> Option<bool>) -> SearchResult {
     let low = knee::rules_min(&knee.spec);
     knee::bisect(low, knee.spec.rules_max.max(low + 1), knee.spec.width, is_in_front)
 }
@@ -232,7 +232,7 @@ pub(crate) fn is_taken(outcome: &Outcome) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::place::Place;
+    use crate::place::SweepPoint;
     use crate::spec::{Hits, KneeKind};
 
     #[test]
@@ -241,7 +241,7 @@ mod tests {
         let spec = spec.of::<crate::experiments::occupancy::spec::Parts>().knee.clone();
         let spec = spec.into_iter().find(|spec| spec.kind == KneeKind::Throughput).unwrap();
         let (hits, flows) = (Hits::Flows, 1);
-        let place = Place { groups: 0, rules: 0, match_percent: 0, hits, flows };
+        let place = SweepPoint { groups: 0, rules: 0, match_percent: 0, hits, flows };
         let knee = Knee { spec, load: 0, place, seed: 1, frame_len_max: 64 };
         let of = |probes: [f64; 3]| is_in_front(&knee, probes.map(|probe| (probe, 1.0)).to_vec());
         assert_eq!(knee.spec.share, 0.8);

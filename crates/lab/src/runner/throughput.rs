@@ -5,7 +5,7 @@ use niclab_result::{Mark, ResultError, Sample};
 use serde::{Deserialize, Serialize};
 
 use super::record::{NOTHING_DUE, failed};
-use super::{Bed, Ended, Place, Runner};
+use super::{Bed, MeasuredPoint, RunEnd, Runner};
 use crate::estimate;
 use crate::known::Known;
 use crate::loss::Loss;
@@ -23,7 +23,7 @@ const NO_MAXIMUM: &str = "no frame was dealt with in the `saturate` trials of th
 
 /// A search as its sample keeps it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Record {
+pub struct SearchRecord {
     /// What was searched, and between which loads.
     pub input: ControllerInput,
     /// What was found, in the order of the goals.
@@ -68,7 +68,7 @@ impl Trials {
 
 /// What the trials of a search showed beside what the search goes by.
 #[derive(Default)]
-struct Seen {
+struct SearchTrials {
     trials: Trials,
     spoilt: u32,
     is_unbalanced: bool,
@@ -83,8 +83,8 @@ enum Cut {
 }
 
 /// The sample of this search.
-pub(crate) fn record(sample: &Sample) -> Option<Record> {
-    Record::deserialize(&sample.search).ok()
+pub(crate) fn record(sample: &Sample) -> Option<SearchRecord> {
+    SearchRecord::deserialize(&sample.search).ok()
 }
 
 /// `true` where the device could be searched and was not.
@@ -100,12 +100,12 @@ impl Runner<'_> {
         beds: &mut [Bed<'_>],
         at: usize,
         device: usize,
-    ) -> Result<Option<Ended>, ResultError> {
+    ) -> Result<Option<RunEnd>, ResultError> {
         let experiment: &ExperimentRun = self.experiment;
         let search = &experiment.searches[at];
         let trial = &experiment.trials[search.of];
         let (kind, point) = (search.mode.name(), &trial.point);
-        let place = Place { device, trial: kind, repeat: 0, point };
+        let place = MeasuredPoint { device, trial: kind, repeat: 0, point };
         let estimate_s = self.pace(device) * estimate::search_s(experiment, search);
         self.past_s += estimate_s;
         if self.is_done(&place) || !self.states[device].known.is_able(trial) {
@@ -113,7 +113,7 @@ impl Runner<'_> {
         }
         self.worked_s += estimate_s;
         let set_up_point = super::setup_point(point);
-        let set_up = Place { trial: super::SETUP, point: &set_up_point, ..place };
+        let set_up = MeasuredPoint { trial: super::SETUP, point: &set_up_point, ..place };
         if !self.set_up(beds, &experiment.setups[trial.setup], &set_up, &place)? {
             return Ok(None);
         }
@@ -121,7 +121,8 @@ impl Runner<'_> {
             let sample = self.sample(&place, failed(NO_MAXIMUM.into()));
             return self.keep(device, sample, None).map(|()| None);
         };
-        let (input, mut seen, mut cut) = (search.input(maximum_pps), Seen::default(), Ok(None));
+        let (input, mut seen, mut cut) =
+            (search.input(maximum_pps), SearchTrials::default(), Ok(None));
         let output = mlr::search(&input, |of| {
             match self.measure(beds, (trial, of), &place, &mut seen) {
                 Ok(Ok(output)) => return Some(output),
@@ -143,8 +144,8 @@ impl Runner<'_> {
         &mut self,
         beds: &mut [Bed<'_>],
         (trial, of): (&Trial, TrialInput),
-        place: &Place<'_>,
-        seen: &mut Seen,
+        place: &MeasuredPoint<'_>,
+        seen: &mut SearchTrials,
     ) -> Result<Result<TrialOutput, Cut>, ResultError> {
         let rate = Rate::Pps(of.load_pps as f64);
         let load = trial.load().and_then(|at| self.experiment.loads.get(at));
@@ -175,10 +176,10 @@ impl Runner<'_> {
 
     fn search_sample(
         &mut self,
-        place: &Place<'_>,
+        place: &MeasuredPoint<'_>,
         input: ControllerInput,
         output: ControllerOutput,
-        seen: Seen,
+        seen: SearchTrials,
     ) -> Sample {
         let outcome = super::outcome(&self.states[place.device].refusal);
         let mut sample = self.sample(place, outcome);
@@ -203,12 +204,12 @@ impl Runner<'_> {
         sample.metrics = metrics(&input, &output, seen.spoilt);
         let results = output.results;
         sample.search =
-            super::json(&Record { input, results, generator_limited, trials: seen.trials });
+            super::json(&SearchRecord { input, results, generator_limited, trials: seen.trials });
         sample
     }
 }
 
-impl Seen {
+impl SearchTrials {
     fn take(&mut self, of: TrialInput, loss: Loss) -> TrialOutput {
         self.trials.push(of, loss);
         // A trial counts by its whole duration, whatever part of it was undisturbed.

@@ -76,7 +76,7 @@ pub(crate) fn set_all<'a>(axes: impl IntoIterator<Item = &'a mut Values>, values
 }
 
 /// Sweeps as they are read from a file.
-pub(crate) trait Parts: Sweeps + Default {
+pub(crate) trait GridLists: Sweeps + Default {
     /// What its lists are called.
     const NAMES: &'static [&'static str];
 
@@ -95,7 +95,7 @@ macro_rules! parts {
             $($(#[$field_doc])* pub $field: Vec<$sweep>,)*
         }
 
-        impl $crate::spec::grid::Parts for $name {
+        impl $crate::spec::grid::GridLists for $name {
             const NAMES: &'static [&'static str] = &[$(stringify!($field)),*];
 
             fn read<'de, A: serde::de::MapAccess<'de>>(
@@ -137,30 +137,30 @@ macro_rules! axes {
 pub(crate) use axes;
 
 /// A grid as the files of an experiment write it.
-pub(super) struct Written<P>(pub Grid, PhantomData<P>);
+pub(super) struct WrittenGrid<P>(pub Grid, PhantomData<P>);
 
 /// What every grid has.
 const COMMON: [&str; 5] = ["repeats", "repeats_min", "duration_ms", "warmup_ms", "budget_s"];
 
-impl<'de, P: Parts> Deserialize<'de> for Written<P> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Written<P>, D::Error> {
+impl<'de, P: GridLists> Deserialize<'de> for WrittenGrid<P> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<WrittenGrid<P>, D::Error> {
         deserializer.deserialize_map(Lists(PhantomData))
     }
 }
 
 struct Lists<P>(PhantomData<P>);
 
-impl<'de, P: Parts> Visitor<'de> for Lists<P> {
-    type Value = Written<P>;
+impl<'de, P: GridLists> Visitor<'de> for Lists<P> {
+    type Value = WrittenGrid<P>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a grid")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Written<P>, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<WrittenGrid<P>, A::Error> {
         let (mut repeats, mut repeats_min, mut budget_s) = (None, 1, None);
         let (mut duration_ms, mut warmup_ms, mut sweeps) = (None, None, P::default());
-        while let Some(name) = map.next_key_seed(Field(P::NAMES))? {
+        while let Some(name) = map.next_key_seed(GridField(P::NAMES))? {
             match name.as_str() {
                 "repeats" => repeats = Some(map.next_value()?),
                 "repeats_min" => repeats_min = map.next_value()?,
@@ -179,14 +179,14 @@ impl<'de, P: Parts> Visitor<'de> for Lists<P> {
             budget_s,
             sweeps: Box::new(sweeps),
         };
-        Ok(Written(grid, PhantomData))
+        Ok(WrittenGrid(grid, PhantomData))
     }
 }
 
 /// The name of a field of a grid, or of one of these lists.
-struct Field(&'static [&'static str]);
+struct GridField(&'static [&'static str]);
 
-impl<'de> DeserializeSeed<'de> for Field {
+impl<'de> DeserializeSeed<'de> for GridField {
     type Value = String;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<String, D::Error> {
@@ -194,7 +194,7 @@ impl<'de> DeserializeSeed<'de> for Field {
     }
 }
 
-impl Visitor<'_> for Field {
+impl Visitor<'_> for GridField {
     type Value = String;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -214,13 +214,13 @@ impl Visitor<'_> for Field {
 #[cfg(test)]
 impl Grid {
     /// Its sweeps, which are those of this experiment.
-    pub(crate) fn of<P: Parts>(&self) -> &P {
+    pub(crate) fn of<P: GridLists>(&self) -> &P {
         let sweeps: &dyn Any = &*self.sweeps;
         sweeps.downcast_ref().unwrap()
     }
 
     /// The same, to change.
-    pub(crate) fn of_mut<P: Parts>(&mut self) -> &mut P {
+    pub(crate) fn of_mut<P: GridLists>(&mut self) -> &mut P {
         let sweeps: &mut dyn Any = &mut *self.sweeps;
         sweeps.downcast_mut().unwrap()
     }

@@ -3,8 +3,8 @@
 //! Nothing here is resolved: a [`Spec`] is exactly what the file says, [`Overrides`] what the
 //! command line says. [`crate::run::resolve`] makes a [`crate::run::Run`] of both.
 //!
-//! A file is of one [`Kind`] and has three grids ([`Grid`]). A grid says how thoroughly is measured
-//! and where: its sweeps are products of axes, its trials ([`TrialKind`]) what is asked
+//! A file is of one [`ExperimentKind`] and has three grids ([`Grid`]). A grid says how thoroughly
+//! is measured and where: its sweeps are products of axes, its trials ([`TrialKind`]) what is asked
 //! at each point, its knees ([`KneeSpec`]) where something breaks. Numbers that cannot be are
 //! refused with their place in the file (`ranges`).
 
@@ -18,11 +18,11 @@ mod trial;
 
 use serde::Deserialize;
 
-pub use crate::experiments::Kind;
+pub use crate::experiments::ExperimentKind;
 pub(crate) use defaults::{flows_default, frame_default, zero};
 pub use error::SpecError;
 pub use grid::{Grid, GridName};
-pub(crate) use grid::{Parts, axes, parts, set_all};
+pub(crate) use grid::{GridLists, axes, parts, set_all};
 pub use knee::{KneeKind, KneeSpec};
 pub(crate) use overrides::single;
 pub use overrides::{Assignment, Overrides, RulesFile, Trace};
@@ -35,7 +35,7 @@ pub struct Spec {
     /// Its name, such as `occupancy`.
     pub name: String,
     /// What kind of experiment it is: which rooms of the lab it uses.
-    pub kind: Kind,
+    pub kind: ExperimentKind,
     /// One sentence: the question it asks.
     pub question: String,
     /// Rate of the `latency` trial, as a share of the measured maximum of its point.
@@ -57,10 +57,10 @@ pub struct Spec {
 
 /// The file of an experiment whose grids have these lists.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields, bound = "P: Parts")]
-struct Written<P> {
+#[serde(deny_unknown_fields, bound = "P: GridLists")]
+struct WrittenFile<P> {
     name: String,
-    kind: Kind,
+    kind: ExperimentKind,
     question: String,
     #[serde(default = "latency_share_default")]
     latency_share: f64,
@@ -70,20 +70,20 @@ struct Written<P> {
     effect_share: f64,
     #[serde(default = "batch_share_default")]
     batch_share: f64,
-    reduced: grid::Written<P>,
-    full: grid::Written<P>,
-    published: grid::Written<P>,
+    reduced: grid::WrittenGrid<P>,
+    full: grid::WrittenGrid<P>,
+    published: grid::WrittenGrid<P>,
 }
 
 /// What says which lists the grids of a file have.
 #[derive(Deserialize)]
-struct Head {
-    kind: Kind,
+struct SpecHeader {
+    kind: ExperimentKind,
 }
 
 /// Reads the file of an experiment whose grids have these lists.
-pub(crate) fn read<P: Parts>(text: &str) -> Result<Spec, toml::de::Error> {
-    let written: Written<P> = toml::from_str(text)?;
+pub(crate) fn read<P: GridLists>(text: &str) -> Result<Spec, toml::de::Error> {
+    let written: WrittenFile<P> = toml::from_str(text)?;
     Ok(Spec {
         name: written.name,
         kind: written.kind,
@@ -120,7 +120,7 @@ impl Spec {
     /// # Errors
     /// [`SpecError::Syntax`], [`SpecError::Field`].
     pub fn parse(origin: &str, text: &str) -> Result<Spec, SpecError> {
-        let head: Result<Head, toml::de::Error> = toml::from_str(text);
+        let head: Result<SpecHeader, toml::de::Error> = toml::from_str(text);
         let spec = head.and_then(|head| head.kind.of().read(text));
         let spec = spec.map_err(|source| SpecError::Syntax {
             origin: origin.to_string(),

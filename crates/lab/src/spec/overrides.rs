@@ -6,9 +6,9 @@ use niclab_load::TraceFrames;
 use serde::{Deserialize, Serialize};
 
 use super::ranges::{DURATION_MS_MAX, in_range};
-use super::{Grid, GridName, Kind, Spec, SpecError};
+use super::{ExperimentKind, Grid, GridName, Spec, SpecError};
 use crate::placement::Placement;
-use crate::published::Card;
+use crate::published::PublishedCard;
 use crate::values::Values;
 
 /// What the command line changes.
@@ -27,7 +27,7 @@ pub struct Overrides {
     /// `--rules FILE`: these rules in place of generated ones.
     pub rules: Option<RulesFile>,
     /// `--card NAME`: whose published figures are drawn beside ours.
-    pub card: Card,
+    pub card: PublishedCard,
     /// `--where`, `--there`, `--path`: where programs run.
     pub placement: Placement,
     /// Interrupt coalescing is off meanwhile.
@@ -83,7 +83,7 @@ impl std::str::FromStr for Assignment {
 
 impl Overrides {
     /// `grid` with what was set on the command line.
-    pub(crate) fn applied(&self, kind: Kind, grid: &Grid) -> Result<Grid, SpecError> {
+    pub(crate) fn applied(&self, kind: ExperimentKind, grid: &Grid) -> Result<Grid, SpecError> {
         let (of, mut grid) = (kind.of(), grid.clone());
         for Assignment { name, values } in &self.set {
             match name.as_str() {

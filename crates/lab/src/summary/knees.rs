@@ -3,7 +3,7 @@
 use niclab_result::{Knee as Drawn, Mark, Sample};
 
 use crate::cells::{Cell, Cells};
-use crate::knee::{self, Found};
+use crate::knee::{self, SearchResult};
 use crate::known::Known;
 use crate::run::{ExperimentRun, Knee, Run};
 use crate::runner::search::{PLATEAU, PROBE, answer, bracket, knee_frame};
@@ -20,7 +20,7 @@ pub(crate) struct FoundKnee {
     /// The frames of its trials.
     pub frame: String,
     /// What was found.
-    pub found: Found,
+    pub found: SearchResult,
     /// The generator may have hidden it: some of its trials show the generator's limit.
     pub is_generator_limited: bool,
     /// Why it is not to be trusted: counters of its trials do not add up, or stalls may have made
@@ -55,7 +55,7 @@ pub(crate) fn found(
         let known = Known::of(experiment, device, samples);
         for knee in &experiment.knees {
             let found = bracket(knee, |rules| answer(&known, knee, rules));
-            if found != Found::Stopped {
+            if found != SearchResult::Stopped {
                 let any = |is: fn(&Cell<'_>) -> bool| is_any(cells, &device.name, knee, is);
                 all.push(FoundKnee {
                     is_generator_limited: any(|cell| cell.is_generator_limited()),

@@ -16,7 +16,7 @@ use crate::experiments::echo_ledger::analysis::{
     is_deep, is_published_place, software_and_hardware,
 };
 use crate::hosts::RTT;
-use crate::placement::{Cpu, Way};
+use crate::placement::{Cpu, CpuPath};
 use crate::published::apsys22;
 use crate::run::Run;
 use crate::{statistics, words};
@@ -64,27 +64,27 @@ fn is_asked(cell: &Cell<'_>, application: &str) -> bool {
 
 /// The program that runs on the CPU that a row is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
+pub(crate) enum CpuProgram {
     /// The client; the server is elsewhere.
     Client,
     /// The server; the client is elsewhere.
     Server,
 }
 
-impl Side {
-    pub const BOTH: [Side; 2] = [Side::Client, Side::Server];
+impl CpuProgram {
+    pub const BOTH: [CpuProgram; 2] = [CpuProgram::Client, CpuProgram::Server];
 
     pub fn word(self) -> &'static str {
         match self {
-            Side::Client => "client",
-            Side::Server => "server",
+            CpuProgram::Client => "client",
+            CpuProgram::Server => "server",
         }
     }
 
-    fn other(self) -> Side {
+    fn other(self) -> CpuProgram {
         match self {
-            Side::Client => Side::Server,
-            Side::Server => Side::Client,
+            CpuProgram::Client => CpuProgram::Server,
+            CpuProgram::Server => CpuProgram::Client,
         }
     }
 }
@@ -96,7 +96,7 @@ pub(crate) struct RoundTrip {
     pub application: &'static str,
     /// Bytes.
     pub size: f64,
-    pub side: Side,
+    pub side: CpuProgram,
     /// The part of the run that it was measured in; none where it was published.
     pub part: Option<usize>,
     /// Repeat, and the median of its round trips, nanoseconds.
@@ -114,7 +114,7 @@ impl RoundTrip {
 /// Where the time of a round trip of 1,024 B went, nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Split {
-    pub side: Side,
+    pub side: CpuProgram,
     pub client: f64,
     pub server: f64,
     pub hardware: f64,
@@ -130,7 +130,7 @@ pub(crate) struct Placed {
     /// Whose CPU it is, and whose the other side's.
     pub cpu: Option<Cpu>,
     pub there: Option<Cpu>,
-    pub way: Option<Way>,
+    pub way: Option<CpuPath>,
     /// It is a model, whose profile may have the numbers of another.
     pub is_computed: bool,
     pub round_trips: Vec<RoundTrip>,
@@ -138,13 +138,13 @@ pub(crate) struct Placed {
 }
 
 impl Placed {
-    pub fn round_trip(&self, application: &str, size: f64, side: Side) -> Option<&RoundTrip> {
+    pub fn round_trip(&self, application: &str, size: f64, side: CpuProgram) -> Option<&RoundTrip> {
         let is_it =
             |one: &&RoundTrip| (one.application, one.size, one.side) == (application, size, side);
         self.round_trips.iter().find(is_it)
     }
 
-    pub fn split(&self, side: Side) -> Option<&Split> {
+    pub fn split(&self, side: CpuProgram) -> Option<&Split> {
         self.splits.iter().find(|split| split.side == side)
     }
 }
@@ -160,9 +160,9 @@ pub(crate) fn published() -> Vec<Placed> {
                 all.len() - 1
             });
             let sides = |(size, client, server): (f64, Option<f64>, Option<f64>)| {
-                [(size, Side::Client, client), (size, Side::Server, server)]
+                [(size, CpuProgram::Client, client), (size, CpuProgram::Server, server)]
             };
-            let known = |(size, side, us): (f64, Side, Option<f64>)| {
+            let known = |(size, side, us): (f64, CpuProgram, Option<f64>)| {
                 let values = vec![(0, 1e3 * us?)];
                 Some(RoundTrip { application, size, side, part: None, values })
             };
@@ -174,7 +174,7 @@ pub(crate) fn published() -> Vec<Placed> {
         else {
             continue;
         };
-        let side = if row.of_client { Side::Client } else { Side::Server };
+        let side = if row.of_client { CpuProgram::Client } else { CpuProgram::Server };
         let split = Split { side, client, server, hardware };
         let of = all.iter_mut().filter(|known| known.label == row.name);
         of.for_each(|known| known.splits.push(split));
@@ -187,9 +187,9 @@ fn published_row(name: &str) -> Placed {
     const OFF: &str = " (off-path mode)";
     let (card, cpu) = name.rsplit_once(", ").unwrap_or((name, ""));
     let way = match card {
-        _ if card.ends_with(OFF) => Some(Way::Off),
+        _ if card.ends_with(OFF) => Some(CpuPath::Off),
         // BlueField2 is in on-path mode unless named off-path.
-        "BlueField2" => Some(Way::On),
+        "BlueField2" => Some(CpuPath::On),
         _ => None,
     };
     Placed {
@@ -228,7 +228,8 @@ fn measured(run: &Run, samples: &[Sample]) -> Vec<Placed> {
 }
 
 /// The client's host in a point, and the side of the device that it is.
-const CLIENTS: [(&str, Side); 2] = [("here", Side::Client), ("there", Side::Server)];
+const CLIENTS: [(&str, CpuProgram); 2] =
+    [("here", CpuProgram::Client), ("there", CpuProgram::Server)];
 
 fn round_trips(cells: &[Cells<'_>], device: &str, part: Option<usize>) -> Vec<RoundTrip> {
     let mut all = Vec::new();
@@ -262,7 +263,7 @@ fn splits(cells: &[Cells<'_>], device: &str) -> Vec<Split> {
     // Stamps inside the stacks take time of their own.
     let is_it = |cell: &&Cell<'_>| is_published_place(cell) && !is_deep(cell);
     let of_all: Vec<&Cell<'_>> = of_all.by_ref().filter(is_it).collect();
-    let of = |(client, side): (&str, Side)| {
+    let of = |(client, side): (&str, CpuProgram)| {
         let cell = of_all.iter().find(|cell| cell.word("client") == client)?;
         let [client, server, hardware] = software_and_hardware(cell);
         Some(Split { side, client: client?, server: server?, hardware: hardware? })
@@ -277,8 +278,8 @@ fn folded(mut all: Vec<Placed>) -> Vec<Placed> {
     while at < all.len() {
         let from = &all[at];
         let has_server = |row: &Placed| {
-            row.round_trips.iter().any(|one| one.side == Side::Server)
-                || row.splits.iter().any(|one| one.side == Side::Server)
+            row.round_trips.iter().any(|one| one.side == CpuProgram::Server)
+                || row.splits.iter().any(|one| one.side == CpuProgram::Server)
         };
         let is_into = |row: &Placed| {
             from.cpu == Some(Cpu::Peer)
@@ -292,10 +293,10 @@ fn folded(mut all: Vec<Placed>) -> Vec<Placed> {
             continue;
         };
         let from = all[at].clone();
-        let round_trips = from.round_trips.into_iter().filter(|one| one.side == Side::Client);
+        let round_trips = from.round_trips.into_iter().filter(|one| one.side == CpuProgram::Client);
         let flipped = round_trips.map(|one| RoundTrip { side: one.side.other(), ..one });
         all[into].round_trips.extend(flipped);
-        let splits = from.splits.into_iter().filter(|one| one.side == Side::Client);
+        let splits = from.splits.into_iter().filter(|one| one.side == CpuProgram::Client);
         all[into].splits.extend(splits.map(|one| Split { side: one.side.other(), ..one }));
         all.remove(at);
     }
@@ -337,7 +338,7 @@ fn side_by_side(rows: &[Placed]) -> ReportTable {
         let cells = shown.iter().flat_map(|(application, _)| {
             SIZES.map(|size| {
                 let [client, server] =
-                    Side::BOTH.map(|side| us(row.round_trip(application, size, side)));
+                    CpuProgram::BOTH.map(|side| us(row.round_trip(application, size, side)));
                 format!("{client} ({server})")
             })
         });
@@ -369,14 +370,14 @@ fn matrix(application: &(&str, &str), measured: &[Placed]) -> ReportTable {
     servers.push(UNSAID.to_owned());
     let mut rows = Vec::new();
     for row in measured.iter().filter(|row| row.cpu.is_some()) {
-        for side in Side::BOTH {
+        for side in CpuProgram::BOTH {
             let (client, server) = match side {
-                Side::Client => (word(row.cpu), word(row.there)),
+                CpuProgram::Client => (word(row.cpu), word(row.there)),
                 // Where both are of one kind, the row that has them the other way round says so.
-                Side::Server if row.cpu == row.there => {
+                CpuProgram::Server if row.cpu == row.there => {
                     (format!("{}, from there", word(row.there)), word(row.cpu))
                 }
-                Side::Server => (word(row.there), word(row.cpu)),
+                CpuProgram::Server => (word(row.there), word(row.cpu)),
             };
             let both = SIZES.map(|size| row.round_trip(application.0, size, side));
             if both.iter().all(Option::is_none) {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::simulated::cell_at;
 
-fn trip(size: f64, side: Side, us: f64) -> RoundTrip {
+fn trip(size: f64, side: CpuProgram, us: f64) -> RoundTrip {
     let values = vec![(0, 1e3 * us)];
     RoundTrip { application: "udp_echo", size, side, part: Some(0), values }
 }
@@ -13,9 +13,9 @@ fn row(label: &str, cpu: Cpu, there: Option<Cpu>, trips: &[RoundTrip]) -> Placed
         label: label.to_owned(),
         cpu: Some(cpu),
         there,
-        way: Some(Way::On),
+        way: Some(CpuPath::On),
         round_trips: trips.to_vec(),
-        splits: vec![Split { side: Side::Client, client: 1.0, server: 2.0, hardware: 3.0 }],
+        splits: vec![Split { side: CpuProgram::Client, client: 1.0, server: 2.0, hardware: 3.0 }],
         ..Placed::default()
     }
 }
@@ -34,16 +34,16 @@ fn the_published_table_is_laid_out_as_it_was_printed() {
     assert_eq!(at("Stingray, SNIC", "function, 64 B, us"), "- (2519.00)");
     let told = |at: usize| (published[at].card.as_str(), published[at].cpu, published[at].way);
     assert_eq!(told(2), ("Stingray", Some(Cpu::Snic), None));
-    assert_eq!(told(3), ("BlueField2", Some(Cpu::Host), Some(Way::On)));
-    assert_eq!(told(6), ("BlueField2", Some(Cpu::Snic), Some(Way::Off)));
+    assert_eq!(told(3), ("BlueField2", Some(Cpu::Host), Some(CpuPath::On)));
+    assert_eq!(told(6), ("BlueField2", Some(Cpu::Snic), Some(CpuPath::Off)));
     assert_eq!(published.iter().map(|row| row.splits.len()).sum::<usize>(), 10);
 }
 
 #[test]
 fn what_was_measured_from_the_peer_is_the_other_direction_of_its_server() {
-    let host = row("host", Cpu::Host, Some(Cpu::Peer), &[trip(64.0, Side::Client, 20.0)]);
-    let snic = row("snic", Cpu::Snic, Some(Cpu::Peer), &[trip(64.0, Side::Client, 30.0)]);
-    let peer = row("peer", Cpu::Peer, Some(Cpu::Snic), &[trip(64.0, Side::Client, 40.0)]);
+    let host = row("host", Cpu::Host, Some(Cpu::Peer), &[trip(64.0, CpuProgram::Client, 20.0)]);
+    let snic = row("snic", Cpu::Snic, Some(Cpu::Peer), &[trip(64.0, CpuProgram::Client, 30.0)]);
+    let peer = row("peer", Cpu::Peer, Some(Cpu::Snic), &[trip(64.0, CpuProgram::Client, 40.0)]);
     let rows = folded(vec![peer.clone(), host.clone(), snic.clone()]);
     assert_eq!(rows.iter().map(|row| row.label.as_str()).collect::<Vec<_>>(), ["host", "snic"]);
     let table = side_by_side(&rows);
@@ -51,22 +51,26 @@ fn what_was_measured_from_the_peer_is_the_other_direction_of_its_server() {
         cell_at(&table, &[("placement", label), ("source", "measured")], "UDP echo, 64 B, us")
     };
     assert_eq!([at("host"), at("snic")], ["20.00 (-)", "30.00 (40.00)"]);
-    assert_eq!(rows[1].split(Side::Server).unwrap().client, 1.0, "the client's stays the client's");
+    assert_eq!(
+        rows[1].split(CpuProgram::Server).unwrap().client,
+        1.0,
+        "the client's stays the client's"
+    );
 
     // With two rows that it could be of, or one that has this direction, it stays a row of its own.
     let other = Placed { label: "other".into(), ..snic.clone() };
     assert_eq!(folded(vec![peer.clone(), snic.clone(), other]).len(), 3);
-    let full = row("snic", Cpu::Snic, None, &[trip(64.0, Side::Server, 9.0)]);
+    let full = row("snic", Cpu::Snic, None, &[trip(64.0, CpuProgram::Server, 9.0)]);
     assert_eq!(folded(vec![peer.clone(), full]).len(), 2);
-    let off = Placed { way: Some(Way::Off), ..snic };
+    let off = Placed { way: Some(CpuPath::Off), ..snic };
     assert_eq!(folded(vec![peer, off]).len(), 2, "another way is another place");
 }
 
 #[test]
 fn the_matrix_has_the_cpus_that_were_said() {
-    let both = [trip(64.0, Side::Client, 30.0), trip(64.0, Side::Server, 40.0)];
+    let both = [trip(64.0, CpuProgram::Client, 30.0), trip(64.0, CpuProgram::Server, 40.0)];
     let inside = row("inside", Cpu::Host, Some(Cpu::Snic), &both);
-    let unsaid = row("unsaid", Cpu::Snic, None, &[trip(1024.0, Side::Client, 50.0)]);
+    let unsaid = row("unsaid", Cpu::Snic, None, &[trip(1024.0, CpuProgram::Client, 50.0)]);
     let nobody = Placed { cpu: None, ..row("nobody", Cpu::Host, None, &both) };
     let one = row("one", Cpu::Host, Some(Cpu::Host), &both);
     let table = matrix(&APPLICATIONS[0], &[inside, unsaid, nobody, one]);

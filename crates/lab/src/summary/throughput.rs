@@ -6,7 +6,7 @@ use super::Results;
 use super::tables::{LOAD, columns, ordered, place, table};
 use crate::cells::Cell;
 use crate::mlr::{GoalResult, Regularity, SearchGoal};
-use crate::runner::throughput::{Record, record};
+use crate::runner::throughput::{SearchRecord, record};
 use crate::throughput::Mode;
 use crate::words;
 
@@ -20,7 +20,7 @@ pub(crate) struct FoundThroughput<'a> {
     /// By which standard.
     pub mode: Mode,
     /// What was searched and found.
-    pub record: Record,
+    pub record: SearchRecord,
     /// Warnings that belong to it.
     pub marks: &'a [Mark],
     /// Median throughput of the saturating trials there, frames a second.

@@ -6,7 +6,7 @@ use niclab_result::Sample;
 use super::{ValidationError, measure};
 use crate::fit::published::{FRAME_BITS, stack_of};
 use crate::fit::results::{medians, metric, number, word};
-use crate::published::{Card, Row, rows};
+use crate::published::{PublishedCard, Row, rows};
 use crate::spec::GridName;
 
 /// A number of a figure, as published and as the model has it.
@@ -37,7 +37,7 @@ const REPEATS: u32 = 3;
 ///
 /// # Errors
 /// What is wrong with the experiments.
-pub fn pairs(card: Card, model: &mut Model) -> Result<Vec<Pair>, ValidationError> {
+pub fn pairs(card: PublishedCard, model: &mut Model) -> Result<Vec<Pair>, ValidationError> {
     let all: Vec<Row<'static>> = rows(card).collect();
     let mut pairs = Vec::new();
     occupancy(&all, model, &mut pairs)?;

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use super::Basis;
 use super::figures::Pair;
-use crate::published::Card;
+use crate::published::PublishedCard;
 
 /// One sentence, with its number twice.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,7 +22,7 @@ pub struct Told {
 }
 
 /// A sentence: what it is, its unit, and how its number comes from the figures.
-type Finding = (&'static str, &'static str, fn(&View<'_>) -> Option<f64>);
+type Finding = (&'static str, &'static str, fn(&CardFigures<'_>) -> Option<f64>);
 
 /// Throughput below this share of that with few rules is no use.
 const USABLE: f64 = 0.1;
@@ -116,13 +116,13 @@ const FINDINGS: &[Finding] = &[
 ];
 
 /// The figures of a card, and which points of them were looked at.
-struct View<'a> {
+struct CardFigures<'a> {
     pairs: &'a [Pair],
     is_model: bool,
     looked: RefCell<Vec<&'a Pair>>,
 }
 
-impl<'a> View<'a> {
+impl<'a> CardFigures<'a> {
     fn look(&self, pair: &'a Pair) -> f64 {
         self.looked.borrow_mut().push(pair);
         if self.is_model { pair.model } else { pair.published }
@@ -146,9 +146,9 @@ impl<'a> View<'a> {
 }
 
 /// What the figures of a card say, as far as they were published.
-pub fn told(card: Card, pairs: &[Pair]) -> Vec<Told> {
+pub fn told(card: PublishedCard, pairs: &[Pair]) -> Vec<Told> {
     let one = |(sentence, unit, number): &Finding| {
-        let view = |is_model| View { pairs, is_model, looked: RefCell::default() };
+        let view = |is_model| CardFigures { pairs, is_model, looked: RefCell::default() };
         let published = number(&view(false))?;
         let of_model = view(true);
         let model = number(&of_model)?;

@@ -65,7 +65,7 @@ pub(crate) fn measure_beside(
     let described = described.collect();
     let program = concat!("niclab ", env!("CARGO_PKG_VERSION"));
     let run = resolve(program, &[experiments::spec(name)?], &overrides, described)?;
-    let mut store = Memory::default();
+    let mut store = MemoryStore::default();
     let mut beds: Vec<Bed<'_>> = devices.into_iter().map(Ok).collect();
     execute(&run, &mut beds, &[], &mut store, &mut Clock(0))?;
     Ok(Measured { run, samples: store.samples, latencies: store.latencies })
@@ -73,12 +73,12 @@ pub(crate) fn measure_beside(
 
 /// A store in memory.
 #[derive(Default)]
-pub(crate) struct Memory {
+pub(crate) struct MemoryStore {
     pub samples: Vec<Sample>,
     pub latencies: Latencies,
 }
 
-impl Store for Memory {
+impl Store for MemoryStore {
     fn append(&mut self, sample: &Sample, latency: Option<&Latency>) -> Result<(), ResultError> {
         if let (Some(tag), Some(latency)) = (&sample.latency_tag, latency) {
             self.latencies.insert(tag.clone(), latency.0.clone());

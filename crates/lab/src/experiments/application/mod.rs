@@ -11,7 +11,7 @@ use niclab_device::linux::stamped_requests;
 use niclab_device::{About, DeviceError, Place, Testbed};
 
 use self::metrics::{counters, marks, put_application};
-use super::{Answer, BuiltIn, Experiment, PEER, VETH, built_in, in_its_files, strange};
+use super::{BuiltIn, DeviceAnswer, Experiment, PEER, VETH, built_in, in_its_files, strange};
 use crate::breakdown::PROBES_S;
 use crate::estimate::SERVER_S;
 use crate::measure::Metrics;
@@ -48,13 +48,13 @@ impl Experiment for Application {
         bed: &mut dyn Testbed,
         run: &ExperimentRun,
         trial: &Trial,
-    ) -> Result<Answer, DeviceError> {
+    ) -> Result<DeviceAnswer, DeviceError> {
         let Task::Apply { application } = trial.task else { return Err(strange(trial)) };
         let application = &run.applications[application];
         let seen = bed.apply(application)?;
         let mut metrics = Metrics::new();
         put_application(&mut metrics, &seen);
-        Ok(Answer {
+        Ok(DeviceAnswer {
             question: json(application),
             metrics,
             marks: marks(&seen),

@@ -12,7 +12,7 @@ use super::metrics::APPLICATION;
 use super::spec::ApplicationSweep;
 use crate::axes::{at_axes, name_of, numbers, refused, words};
 use crate::hosts::{CLOSED, FAMILIES, HOSTS, paces, product};
-use crate::place::Place;
+use crate::place::SweepPoint;
 use crate::run::{PlannedRate, Resolver, Task, Trial, index_of};
 use crate::spec::{Hits, SpecError};
 use crate::values::Values;
@@ -217,7 +217,7 @@ impl Resolver<'_> {
     /// A trial for each application. They have no set-up but that nothing is set up.
     pub fn add_applications(&mut self, sweeps: &[ApplicationSweep]) -> Result<(), SpecError> {
         let (groups, rules, match_percent, hits, flows) = (0, 0, 0, Hits::Flows, 1);
-        let nothing = Place { groups, rules, match_percent, hits, flows }.setup(self.seed, 64);
+        let nothing = SweepPoint { groups, rules, match_percent, hits, flows }.setup(self.seed, 64);
         let setup = index_of(&mut self.run.setups, nothing);
         for sweep in sweeps {
             let times = (self.grid.duration_ms, self.grid.warmup_ms);

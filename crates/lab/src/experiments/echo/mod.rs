@@ -13,7 +13,9 @@ use niclab_device::echo::Echo as Messages;
 use niclab_device::{About, DeviceError, Place, Testbed};
 
 use self::metrics::{ended, marks, put_exchange};
-use super::{Answer, BuiltIn, Experiment, MODEL, PEER, VETH, built_in, in_its_files, strange};
+use super::{
+    BuiltIn, DeviceAnswer, Experiment, MODEL, PEER, VETH, built_in, in_its_files, strange,
+};
 use crate::estimate::SERVER_S;
 use crate::measure::Metrics;
 use crate::run::{ExperimentRun, Task, Trial};
@@ -49,13 +51,13 @@ impl Experiment for Echo {
         bed: &mut dyn Testbed,
         run: &ExperimentRun,
         trial: &Trial,
-    ) -> Result<Answer, DeviceError> {
+    ) -> Result<DeviceAnswer, DeviceError> {
         let Task::Exchange { exchange } = trial.task else { return Err(strange(trial)) };
         let exchange = &run.exchanges[exchange];
         let seen = bed.exchange(exchange)?;
         let mut metrics = Metrics::new();
         put_exchange(&mut metrics, &seen, &exchange.echo);
-        Ok(Answer {
+        Ok(DeviceAnswer {
             question: json(exchange),
             metrics,
             marks: marks(&seen.echoed),

@@ -8,7 +8,7 @@ use super::spec::EchoSweep;
 use crate::axes::{at_axes, name_of, numbers, refused, words};
 use crate::experiments::echo_ledger::metrics::LEDGER;
 use crate::hosts::{CLOSED, FAMILIES, HOSTS, TRANSPORTS, paces, product};
-use crate::place::Place;
+use crate::place::SweepPoint;
 use crate::run::{PlannedRate, Resolver, Task, Trial, index_of};
 use crate::spec::{Hits, SpecError, TrialKind};
 use crate::values::Values;
@@ -108,7 +108,7 @@ impl Resolver<'_> {
         kind: TrialKind,
     ) -> Result<(), SpecError> {
         let (groups, rules, match_percent, hits, flows) = (0, 0, 0, Hits::Flows, 1);
-        let nothing = Place { groups, rules, match_percent, hits, flows }.setup(self.seed, 64);
+        let nothing = SweepPoint { groups, rules, match_percent, hits, flows }.setup(self.seed, 64);
         let setup = index_of(&mut self.run.setups, nothing);
         for sweep in sweeps {
             for asked in exchanges(sweep, self.grid.duration_ms, self.grid.warmup_ms)? {

@@ -12,7 +12,9 @@ use niclab_device::echo::Echo as Messages;
 use niclab_device::{About, DeviceError, Place, Testbed};
 
 use self::trials::PAIRS;
-use super::{Answer, BuiltIn, Experiment, MODEL, PEER, VETH, built_in, in_its_files, strange};
+use super::{
+    BuiltIn, DeviceAnswer, Experiment, MODEL, PEER, VETH, built_in, in_its_files, strange,
+};
 use crate::breakdown::{PROBES_S, put_ledger};
 use crate::estimate::SERVER_S;
 use crate::measure::Metrics;
@@ -46,7 +48,7 @@ impl Experiment for EchoLedger {
         bed: &mut dyn Testbed,
         run: &ExperimentRun,
         trial: &Trial,
-    ) -> Result<Answer, DeviceError> {
+    ) -> Result<DeviceAnswer, DeviceError> {
         let Task::Exchange { exchange } = trial.task else { return Err(strange(trial)) };
         let exchange = &run.exchanges[exchange];
         let seen = bed.ledger(exchange, PAIRS)?;
@@ -60,7 +62,7 @@ impl Experiment for EchoLedger {
             "by_sockets": seen.by_sockets,
         });
         let (question, latency) = (json(exchange), Some(seen.with));
-        Ok(Answer { question, metrics, counters, latency, ..Answer::default() })
+        Ok(DeviceAnswer { question, metrics, counters, latency, ..DeviceAnswer::default() })
     }
 
     fn has_messages(&self) -> bool {

@@ -26,7 +26,7 @@ const SAME_TIME_MAX: f64 = 1.05;
 
 /// What saturating frames of one length show.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Shown {
+pub(crate) struct SaturatedLength {
     /// Mean length, bytes with FCS.
     pub frame_len: f64,
     /// Frames a second.
@@ -41,7 +41,7 @@ pub(crate) struct Shown {
     pub idle: Option<f64>,
 }
 
-impl Shown {
+impl SaturatedLength {
     /// Frames found the ring of their queue full.
     pub fn is_ring_full(&self) -> bool {
         self.ring_missed > MISSED_MIN
@@ -55,7 +55,7 @@ impl Shown {
 
 /// The part of a device that keeps it from more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum Bottleneck {
     /// The wire is full.
     Port,
     /// What the card deals with a second, however long frames are.
@@ -72,7 +72,10 @@ pub(crate) enum Part {
 ///
 /// Frames go through one part behind the other, so the last one that they are lost in front of
 /// binds.
-pub(crate) fn binding(shown: &[Shown], port_gbps: Option<f64>) -> Vec<Option<Part>> {
+pub(crate) fn binding(
+    shown: &[SaturatedLength],
+    port_gbps: Option<f64>,
+) -> Vec<Option<Bottleneck>> {
     let mut least_ns = f64::INFINITY;
     let mut parts = Vec::new();
     for of in shown {
@@ -81,12 +84,12 @@ pub(crate) fn binding(shown: &[Shown], port_gbps: Option<f64>) -> Vec<Option<Par
         let is_full = |gbps: f64| of.pps * wire_ns(of.frame_len, gbps) >= PORT_FULL_MIN * 1e9;
         let may_idle = of.idle.is_none_or(|idle| idle > FREE_MIN);
         parts.push(match () {
-            _ if port_gbps.is_some_and(is_full) => Some(Part::Port),
-            _ if of.is_generator_limited => Some(Part::Generator),
-            _ if of.is_ring_full() || of.is_busy() => Some(Part::Cores),
+            _ if port_gbps.is_some_and(is_full) => Some(Bottleneck::Port),
+            _ if of.is_generator_limited => Some(Bottleneck::Generator),
+            _ if of.is_ring_full() || of.is_busy() => Some(Bottleneck::Cores),
             _ if of.early_missed > MISSED_MIN && may_idle => {
                 let is_same = takes_ns <= SAME_TIME_MAX * least_ns;
-                Some(if is_same { Part::FrameRate } else { Part::Bytes })
+                Some(if is_same { Bottleneck::FrameRate } else { Bottleneck::Bytes })
             }
             _ => None,
         });
@@ -136,7 +139,7 @@ pub(crate) struct Sized<'a> {
     /// By rising mean length.
     pub sizes: Vec<Size<'a>>,
     /// Which part binds at each.
-    pub parts: Vec<Option<Part>>,
+    pub parts: Vec<Option<Bottleneck>>,
     /// Line rate of a port.
     pub port_gbps: Option<f64>,
 }
@@ -145,7 +148,7 @@ pub(crate) struct Sized<'a> {
 pub(crate) struct Size<'a> {
     /// Saturating trials.
     pub cell: &'a Cell<'a>,
-    pub shown: Shown,
+    pub shown: SaturatedLength,
     pub search: Option<FoundThroughput<'a>>,
 }
 
@@ -221,7 +224,7 @@ pub(crate) fn sized<'a>(results: &'a Results<'_>) -> Vec<Sized<'a>> {
         for of in cells.chunk_by(|a, b| place(a) == place(b)) {
             let sizes: Vec<Size<'a>> = of.iter().filter_map(|cell| size(results, cell)).collect();
             let port_gbps = device.about.port_gbps;
-            let shown: Vec<Shown> = sizes.iter().map(|size| size.shown).collect();
+            let shown: Vec<SaturatedLength> = sizes.iter().map(|size| size.shown).collect();
             let parts = binding(&shown, port_gbps);
             if !sizes.is_empty() {
                 all.push(Sized { device: &device.name, sizes, parts, port_gbps });
@@ -243,7 +246,7 @@ fn frame_len(cell: &Cell<'_>) -> f64 {
 
 pub(crate) fn size<'a>(results: &'a Results<'_>, cell: &'a Cell<'a>) -> Option<Size<'a>> {
     let of = |metric: &str| cell.estimate(metric).map(|estimate| estimate.median);
-    let shown = Shown {
+    let shown = SaturatedLength {
         frame_len: frame_len(cell),
         pps: of("throughput_pps").filter(|pps| *pps > 0.0)?,
         is_generator_limited: cell.is_generator_limited(),
@@ -258,13 +261,13 @@ pub(crate) fn size<'a>(results: &'a Results<'_>, cell: &'a Cell<'a>) -> Option<S
 }
 
 /// A part in words.
-pub(crate) fn part_words(part: Part) -> &'static str {
+pub(crate) fn part_words(part: Bottleneck) -> &'static str {
     match part {
-        Part::Port => "the port",
-        Part::FrameRate => "the card's frame rate",
-        Part::Bytes => "what touches each byte",
-        Part::Cores => "the cores",
-        Part::Generator => "the generator",
+        Bottleneck::Port => "the port",
+        Bottleneck::FrameRate => "the card's frame rate",
+        Bottleneck::Bytes => "what touches each byte",
+        Bottleneck::Cores => "the cores",
+        Bottleneck::Generator => "the generator",
     }
 }
 

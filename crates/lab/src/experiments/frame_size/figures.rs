@@ -2,7 +2,7 @@
 
 use niclab_result::{Figure, Mean, Origin, ReportTable, Scale, Series};
 
-use super::analysis::{FRAMES, PORTS_GBPS, Part, Size, Sized, part_words, sized};
+use super::analysis::{Bottleneck, FRAMES, PORTS_GBPS, Size, Sized, part_words, sized};
 use super::metrics::{EARLY_MISSED, IDLE, RING_MISSED};
 use crate::mlr::Regularity;
 use crate::published::presto10;
@@ -42,7 +42,7 @@ pub(crate) fn tables(results: &Results<'_>) -> Vec<ReportTable> {
     if table.rows.is_empty() { Vec::new() } else { vec![table] }
 }
 
-fn row(of: &Sized<'_>, size: &Size<'_>, part: Option<Part>) -> Vec<String> {
+fn row(of: &Sized<'_>, size: &Size<'_>, part: Option<Bottleneck>) -> Vec<String> {
     let cell = size.cell;
     let count = |axis: &str| cell.number(axis).map(words::whole).unwrap_or_default();
     let line = of.port_gbps.map(|gbps| size.shown.pps * wire_ns(size.shown.frame_len, gbps) / 1e9);

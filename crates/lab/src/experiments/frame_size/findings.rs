@@ -2,7 +2,9 @@
 
 use niclab_result::{Finding, Quantity};
 
-use super::analysis::{FRAMES, PORTS_GBPS, Part, Shown, Sized, filled_from, part_words, sized};
+use super::analysis::{
+    Bottleneck, FRAMES, PORTS_GBPS, SaturatedLength, Sized, filled_from, part_words, sized,
+};
 use crate::findings::REPEATS_MIN;
 use crate::summary::Results;
 use crate::summary::frames::frame_words;
@@ -42,35 +44,35 @@ fn finding(of: &Sized<'_>, id: &str, number: (f64, &str), said: (String, &str)) 
 }
 
 /// What shows that a part binds with frames of these lengths.
-fn evidence(part: Part, run: &[Shown]) -> &'static str {
-    let [are_full, are_busy] =
-        [Shown::is_ring_full, Shown::is_busy].map(|is_so| run.iter().all(is_so));
+fn evidence(part: Bottleneck, run: &[SaturatedLength]) -> &'static str {
+    let [are_full, are_busy] = [SaturatedLength::is_ring_full, SaturatedLength::is_busy]
+        .map(|is_so| run.iter().all(is_so));
     match part {
-        Part::Port => "the wire is full",
-        Part::FrameRate if run.len() == 1 => "frames are lost before they come to a queue",
-        Part::FrameRate => {
+        Bottleneck::Port => "the wire is full",
+        Bottleneck::FrameRate if run.len() == 1 => "frames are lost before they come to a queue",
+        Bottleneck::FrameRate => {
             "frames are lost before they come to a queue, as many a second however \
                             long they are"
         }
-        Part::Bytes => {
+        Bottleneck::Bytes => {
             "frames are lost before they come to a queue, and take longer the longer \
                         they are"
         }
-        Part::Cores => match (are_full, are_busy) {
+        Bottleneck::Cores => match (are_full, are_busy) {
             (true, true) => "rings are full, and the core that empties them is hardly ever idle",
             (true, false) => "frames find the ring of their queue full",
             (false, true) => "the core is hardly ever idle",
             (false, false) => "rings are full, or the core that empties them is hardly ever idle",
         },
-        Part::Generator => "it sent no more",
+        Bottleneck::Generator => "it sent no more",
     }
 }
 
 /// Lengths next to each other with which the same part binds, and that part: with lengths in
 /// between of which nobody knows they are not one range.
-fn runs(of: &Sized<'_>) -> Vec<(Vec<(String, Shown)>, Part)> {
+fn runs(of: &Sized<'_>) -> Vec<(Vec<(String, SaturatedLength)>, Bottleneck)> {
     let plain = of.sizes.iter().zip(&of.parts);
-    let all: Vec<(String, Shown, Option<Part>)> = plain
+    let all: Vec<(String, SaturatedLength, Option<Bottleneck>)> = plain
         .filter(|(size, _)| size.cell.number("frame").is_some())
         .map(|(size, part)| (size.cell.word("frame"), size.shown, *part))
         .collect();
@@ -95,17 +97,19 @@ fn bound(of: &Sized<'_>) -> Option<Finding> {
                 1 => frame_words(first),
                 _ => format!("{first} to {}", frame_words(last)),
             };
-            let shown: Vec<Shown> = run.iter().map(|(_, shown)| *shown).collect();
+            let shown: Vec<SaturatedLength> = run.iter().map(|(_, shown)| *shown).collect();
             format!("{} with {sizes} ({})", part_words(*part), evidence(*part, &shown))
         })
         .collect();
     let (shortest, part) = known.first().map(|(run, part)| (&run[0].0, part))?;
     let implication = match part {
-        Part::Cores => "More cores, or a cheaper function on them, forward more short frames.",
-        Part::FrameRate => "More cores forward no more short frames: the card has no more.",
-        Part::Bytes => "Neither cores nor a faster port forward more.",
-        Part::Port => "The device is as fast as its port.",
-        Part::Generator => "Take a faster generator to see the device's own limit.",
+        Bottleneck::Cores => {
+            "More cores, or a cheaper function on them, forward more short frames."
+        }
+        Bottleneck::FrameRate => "More cores forward no more short frames: the card has no more.",
+        Bottleneck::Bytes => "Neither cores nor a faster port forward more.",
+        Bottleneck::Port => "The device is as fast as its port.",
+        Bottleneck::Generator => "Take a faster generator to see the device's own limit.",
     };
     let sentence =
         format!("By {} {} is bound by {}.", of.place(), of.device, said.join(", then by "));
@@ -122,7 +126,7 @@ fn at_least(is_bound: bool) -> &'static str {
 fn own_port(of: &Sized<'_>, gbps: f64) -> Option<Finding> {
     let rates = of.rates(|size| size.shown.pps);
     let (shortest, pps) = *rates.first()?;
-    let is_bound = of.parts.first() == Some(&Some(Part::Generator));
+    let is_bound = of.parts.first() == Some(&Some(Bottleneck::Generator));
     let (length, unit) = (filled_from(&rates, gbps, Some(gbps)), "B");
     let rate = format!("{}{} in {shortest} B frames", at_least(is_bound), words::pps(pps));
     let place = of.place();

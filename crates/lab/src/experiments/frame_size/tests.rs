@@ -10,7 +10,7 @@ use niclab_device::{
 use niclab_result::{Latencies, Origin, Summary};
 
 use super::*;
-use crate::experiments::frame_size::analysis::{Part, Shown, binding, filled_from};
+use crate::experiments::frame_size::analysis::{Bottleneck, SaturatedLength, binding, filled_from};
 use crate::experiments::frame_size::metrics::{EARLY_MISSED, IDLE, RING_MISSED, put_limits};
 use crate::measure::Metrics;
 use crate::spec::GridName;
@@ -20,42 +20,44 @@ use crate::values::Values;
 use crate::wire::wire_ns;
 
 /// A frame size that shows no limit but its rate.
-fn shown(frame_len: f64, pps: f64) -> Shown {
-    Shown { frame_len, pps, ..Shown::default() }
+fn shown(frame_len: f64, pps: f64) -> SaturatedLength {
+    SaturatedLength { frame_len, pps, ..SaturatedLength::default() }
 }
 
 #[test]
 fn the_last_part_that_frames_are_lost_in_front_of_binds() {
-    let lost = |frame_len, pps, ring_missed, early_missed| Shown {
+    let lost = |frame_len, pps, ring_missed, early_missed| SaturatedLength {
         ring_missed,
         early_missed,
         ..shown(frame_len, pps)
     };
-    let check = |all: &[Shown], port_gbps, want: &[Option<Part>]| {
+    let check = |all: &[SaturatedLength], port_gbps, want: &[Option<Bottleneck>]| {
         assert_eq!(binding(all, port_gbps), want, "{all:?}");
     };
     // 14.88 Mpps fill 10 Gbps with 64 B; whoever is limited then, the wire is full.
-    let full = Shown { is_generator_limited: true, ..shown(64.0, 14.8e6) };
-    check(&[full], Some(10.0), &[Some(Part::Port)]);
-    check(&[full], Some(40.0), &[Some(Part::Generator)]);
-    check(&[full], None, &[Some(Part::Generator)]);
+    let full = SaturatedLength { is_generator_limited: true, ..shown(64.0, 14.8e6) };
+    check(&[full], Some(10.0), &[Some(Bottleneck::Port)]);
+    check(&[full], Some(40.0), &[Some(Bottleneck::Generator)]);
+    check(&[full], None, &[Some(Bottleneck::Generator)]);
     check(&[shown(64.0, 14.0e6)], Some(10.0), &[None]);
     // Frames that are lost at both places find the ring full behind the other.
-    check(&[lost(64.0, 5e6, 0.3, 0.3)], Some(10.0), &[Some(Part::Cores)]);
-    check(&[lost(64.0, 5e6, 0.01, 0.3)], Some(10.0), &[Some(Part::FrameRate)]);
+    check(&[lost(64.0, 5e6, 0.3, 0.3)], Some(10.0), &[Some(Bottleneck::Cores)]);
+    check(&[lost(64.0, 5e6, 0.01, 0.3)], Some(10.0), &[Some(Bottleneck::FrameRate)]);
     check(&[lost(64.0, 5e6, 0.01, 0.01)], Some(10.0), &[None]);
     // A core that is never idle needs no counters; one that is idle half of its time is not it.
-    let idle =
-        |idle, early_missed| Shown { idle: Some(idle), ..lost(64.0, 5e6, 0.0, early_missed) };
-    check(&[idle(0.01, 0.0)], None, &[Some(Part::Cores)]);
-    check(&[idle(0.01, 0.3)], None, &[Some(Part::Cores)]);
+    let idle = |idle, early_missed| SaturatedLength {
+        idle: Some(idle),
+        ..lost(64.0, 5e6, 0.0, early_missed)
+    };
+    check(&[idle(0.01, 0.0)], None, &[Some(Bottleneck::Cores)]);
+    check(&[idle(0.01, 0.3)], None, &[Some(Bottleneck::Cores)]);
     check(&[idle(0.1, 0.3)], None, &[None]);
-    check(&[idle(0.5, 0.3)], None, &[Some(Part::FrameRate)]);
+    check(&[idle(0.5, 0.3)], None, &[Some(Bottleneck::FrameRate)]);
     // As many frames however long they are, then fewer, then a full wire.
     let rates = [(64.0, 11.7e6), (128.0, 11.6e6), (256.0, 8e6), (1_518.0, 3.25e6)];
     let all = rates.map(|(len, pps)| lost(len, pps, 0.0, if len < 1_000.0 { 0.2 } else { 0.0 }));
-    let rate = Some(Part::FrameRate);
-    check(&all, Some(40.0), &[rate, rate, Some(Part::Bytes), Some(Part::Port)]);
+    let rate = Some(Bottleneck::FrameRate);
+    check(&all, Some(40.0), &[rate, rate, Some(Bottleneck::Bytes), Some(Bottleneck::Port)]);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use super::metrics::SPREAD;
 use super::spec::RssSweep;
 use crate::axes::{QUEUES_MAX, at_axes, cores, exponents, numbers};
 use crate::flows;
-use crate::place::Place;
+use crate::place::SweepPoint;
 use crate::run::{PlannedRate, Resolver, Task, Trial, index_of};
 use crate::spec::{Hits, SpecError};
 
@@ -91,7 +91,7 @@ impl Resolver<'_> {
 
     fn add_place(&mut self, spread: &RssPoint, frame: &Coordinate) -> Result<(), SpecError> {
         let (groups, rules, match_percent, hits) = (0, 0, 0, Hits::Flows);
-        let place = Place { groups, rules, match_percent, hits, flows: spread.flows };
+        let place = SweepPoint { groups, rules, match_percent, hits, flows: spread.flows };
         let (queues, cores) = (spread.queues as u16, spread.cores as u16);
         let plain = place.setup(self.seed, self.frame_len_max(frame));
         let setup = index_of(&mut self.run.setups, Setup { queues, cores, ..plain });

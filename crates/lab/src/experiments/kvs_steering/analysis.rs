@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::metrics::{BUS, REQUEST, step_metric};
 use super::trials::{KEYS, MODES, PLAIN, UNIFORM};
-use crate::bus::{Bus, Way, buses, ways};
+use crate::bus::{Bus, BusTransfer, buses, ways};
 use crate::cells::{Cell, paired};
 use crate::published::flexnic;
 use crate::statistics::Estimate;
@@ -102,7 +102,7 @@ pub(crate) fn of_plain(results: &Results<'_>, cell: &Cell<'_>, metric: &str) -> 
 }
 
 /// What a request of a cell takes of the bus.
-pub(crate) fn bus_ways(cell: &Cell<'_>) -> Option<[Way; 2]> {
+pub(crate) fn bus_ways(cell: &Cell<'_>) -> Option<[BusTransfer; 2]> {
     let of = |sample: &&niclab_result::Sample| Answered::deserialize(&sample.counters).ok();
     cell.samples.iter().find_map(of).map(|seen| ways(&seen.crossed))
 }

@@ -10,7 +10,7 @@ pub(crate) mod trials;
 use niclab_device::{About, DeviceError, Place, Testbed};
 
 use self::metrics::{failure, marks, put_answered};
-use super::{Answer, BuiltIn, Experiment, built_in, in_its_files, strange};
+use super::{BuiltIn, DeviceAnswer, Experiment, built_in, in_its_files, strange};
 use crate::measure::Metrics;
 use crate::run::{ExperimentRun, Task, Trial};
 use crate::runner::json;
@@ -48,13 +48,13 @@ impl Experiment for KvsSteering {
         bed: &mut dyn Testbed,
         run: &ExperimentRun,
         trial: &Trial,
-    ) -> Result<Answer, DeviceError> {
+    ) -> Result<DeviceAnswer, DeviceError> {
         let Task::Serve { serving } = trial.task else { return Err(strange(trial)) };
         let serving = &run.servings[serving];
         let seen = bed.serve(serving)?;
         let mut metrics = Metrics::new();
         put_answered(&mut metrics, &seen);
-        Ok(Answer {
+        Ok(DeviceAnswer {
             question: json(serving),
             metrics,
             marks: marks(&seen),

@@ -11,7 +11,7 @@ use niclab_result::{Coordinate, Point};
 use super::metrics::SERVE;
 use super::spec::ServingSweep;
 use crate::axes::{at_axes, name_of, numbers, words};
-use crate::place::Place;
+use crate::place::SweepPoint;
 use crate::run::{PlannedRate, Resolver, Task, Trial, index_of};
 use crate::spec::{Hits, SpecError};
 
@@ -104,7 +104,7 @@ impl Resolver<'_> {
     /// A trial at each place. They have no set-up but that nothing is set up.
     pub fn add_servings(&mut self, sweeps: &[ServingSweep]) -> Result<(), SpecError> {
         let (groups, rules, match_percent, hits, flows) = (0, 0, 0, Hits::Flows, 1);
-        let nothing = Place { groups, rules, match_percent, hits, flows }.setup(self.seed, 64);
+        let nothing = SweepPoint { groups, rules, match_percent, hits, flows }.setup(self.seed, 64);
         let setup = index_of(&mut self.run.setups, nothing);
         let ns = |ms: u64| ms * 1_000_000;
         let (duration_ns, warmup_ns) = (ns(self.grid.duration_ms), ns(self.grid.warmup_ms));

@@ -7,7 +7,7 @@ use niclab_result::{Axis, Figure, Mean, Origin, Scale, Series, SeriesShape};
 use super::analysis::{flows_common, rate_words};
 use crate::cells::Cell;
 use crate::measure::DEVICE_TIME;
-use crate::published::Card;
+use crate::published::PublishedCard;
 use crate::spec::TrialKind;
 use crate::summary::curves::axis;
 use crate::summary::frames::frame_words;
@@ -330,7 +330,7 @@ fn first(results: &Results<'_>) -> String {
     frames(results).into_iter().next().unwrap_or_default()
 }
 
-fn published_latency(card: Card) -> String {
+fn published_latency(card: PublishedCard) -> String {
     format!(" {}: 5 Mpps of 1500 B frames on a 100 Gbps link, PAM 2021.", card.label())
 }
 

@@ -5,7 +5,7 @@ use niclab_result::{Finding, Quantity};
 use self::costs::share;
 use super::analysis::{flows_common, rate_words};
 use crate::cells::{Cell, paired};
-use crate::findings::{Verdict, verdict};
+use crate::findings::{RatioVerdict, verdict};
 use crate::spec::TrialKind;
 use crate::summary::Results;
 use crate::summary::frames::frame_words;
@@ -52,7 +52,7 @@ pub(crate) struct Subject<'a> {
 }
 
 /// What a finding says.
-pub(crate) struct Said {
+pub(crate) struct Sentence {
     id: &'static str,
     sentence: String,
     value: f64,
@@ -63,7 +63,7 @@ pub(crate) struct Said {
 }
 
 impl<'a> Subject<'a> {
-    fn finding(&self, said: Said) -> Finding {
+    fn finding(&self, said: Sentence) -> Finding {
         Finding {
             id: format!("{}-{}", self.device, said.id),
             sentence: said.sentence,
@@ -157,7 +157,7 @@ fn maximum(s: &Subject<'_>) -> Option<Finding> {
     } else {
         ("", "This is what all shares below are shares of.")
     };
-    Some(s.finding(Said {
+    Some(s.finding(Sentence {
         id: "maximum",
         sentence: format!(
             "{} {verb}{bound} {} in {} with {place}{}.{rest}",
@@ -197,11 +197,11 @@ fn latency(s: &Subject<'_>, metric: &str, id: &'static str, words: &str) -> Opti
     let verdict = verdict(&ratio)?;
     let (here, there) = (full.estimate(metric)?, empty.estimate(metric)?);
     let implication = match verdict {
-        Verdict::NoCost => "The number of rules does not show in the latency.",
-        Verdict::Differs if ratio.median > 1.0 => "Leave room for it in a latency budget.",
-        Verdict::Differs => "A full table is no slower here.",
+        RatioVerdict::NoCost => "The number of rules does not show in the latency.",
+        RatioVerdict::Differs if ratio.median > 1.0 => "Leave room for it in a latency budget.",
+        RatioVerdict::Differs => "A full table is no slower here.",
     };
-    Some(s.finding(Said {
+    Some(s.finding(Sentence {
         id,
         sentence: format!(
             "At {}, the {words} of {} is {} with {} in group 0 and {} with {}{}.",
@@ -232,7 +232,7 @@ fn rule_memory(s: &Subject<'_>) -> Option<Finding> {
         setups.filter(|cell| !cell.is_refused() && !cell.values("rule_bytes_per_rule").is_empty());
     let cell = known.max_by(|a, b| f64::total_cmp(&rules(a), &rules(b)))?;
     let e = cell.estimate("rule_bytes_per_rule")?;
-    Some(s.finding(Said {
+    Some(s.finding(Sentence {
         id: "rule-memory",
         sentence: format!(
             "A five-tuple rule takes {} B of memory on {} ({} installed).",
@@ -260,10 +260,10 @@ fn frame_size(s: &Subject<'_>) -> Option<Finding> {
     let (ratio, verdict) = share(large, small).filter(|_| rules(large) == rules(small))?;
     let gbps = large.estimate("throughput_gbps_l2")?;
     let implication = match verdict {
-        Verdict::NoCost => "The cost is by the frame: small frames are what to size for.",
-        Verdict::Differs => "Bytes cost too: measure with the sizes of your own traffic.",
+        RatioVerdict::NoCost => "The cost is by the frame: small frames are what to size for.",
+        RatioVerdict::Differs => "Bytes cost too: measure with the sizes of your own traffic.",
     };
-    Some(s.finding(Said {
+    Some(s.finding(Sentence {
         id: "frame-size",
         sentence: format!(
             "Of 1500 B frames {} forwards {} as many as of 64 B frames: {} Gbps (L2){}.",

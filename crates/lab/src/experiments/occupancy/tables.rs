@@ -2,7 +2,7 @@
 
 use niclab_result::ReportTable;
 
-use crate::knee::Found;
+use crate::knee::SearchResult;
 use crate::runner::SETUP;
 use crate::summary::Results;
 use crate::summary::tables::{
@@ -106,14 +106,14 @@ fn knees(results: &Results<'_>) -> ReportTable {
     let rows = results.knees.iter().map(|knee| {
         let found = match knee.found {
             // Neighbours: the last number in front of the knee is known exactly.
-            Found::Bracket { low, high } if high - low == 1 => words::whole(low.into()),
-            Found::Bracket { .. } => {
+            SearchResult::Bracket { low, high } if high - low == 1 => words::whole(low.into()),
+            SearchResult::Bracket { .. } => {
                 let (x, width) = knee.found.middle_and_width().unwrap_or_default();
                 format!("{} ± {}", words::whole(x), words::significant(width))
             }
-            Found::None { high } => format!("none up to {}", words::whole(high.into())),
-            Found::Below { low } => format!("below {}", words::whole(low.into())),
-            Found::Stopped => "not finished".into(),
+            SearchResult::None { high } => format!("none up to {}", words::whole(high.into())),
+            SearchResult::Below { low } => format!("below {}", words::whole(low.into())),
+            SearchResult::Stopped => "not finished".into(),
         };
         let limited = if knee.is_generator_limited { "generator-limited" } else { "" };
         vec![

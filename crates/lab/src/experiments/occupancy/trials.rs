@@ -3,7 +3,7 @@
 use niclab_result::Coordinate;
 
 use super::spec::Sweep;
-use crate::place::Place;
+use crate::place::SweepPoint;
 use crate::run::{Knee, PlannedRate, Resolver, Task, Trial, no_trial, number};
 use crate::spec::{Hits, KneeSpec, SpecError, TrialKind};
 use crate::throughput::{Search, SearchSpec};
@@ -44,7 +44,7 @@ impl Resolver<'_> {
 
     pub(super) fn add_trials(
         &mut self,
-        place: &Place,
+        place: &SweepPoint,
         frame: &Coordinate,
         kinds: &[TrialKind],
     ) -> Result<usize, SpecError> {
@@ -75,7 +75,7 @@ impl Resolver<'_> {
         // The frames of a trace are no hits.
         let can_hit = of_trace.is_none();
         for spec in knees.iter().filter(|spec| can_hit || spec.match_percent == 0) {
-            let place = Place {
+            let place = SweepPoint {
                 groups: spec.groups,
                 rules: 0,
                 match_percent: spec.match_percent,
@@ -94,7 +94,7 @@ impl Resolver<'_> {
 }
 
 /// All places of a sweep: the product of its axes.
-pub(super) fn places(sweep: &Sweep) -> Result<Vec<Place>, SpecError> {
+pub(super) fn places(sweep: &Sweep) -> Result<Vec<SweepPoint>, SpecError> {
     let numbers = |axis: &'static str, values: &Values| {
         values.0.iter().map(|value| number(axis, value)).collect::<Result<Vec<u32>, _>>()
     };
@@ -108,7 +108,7 @@ pub(super) fn places(sweep: &Sweep) -> Result<Vec<Place>, SpecError> {
             for &match_percent in &percents {
                 let hits = sweep.hits;
                 let place =
-                    |flows: &u32| Place { groups, rules, match_percent, hits, flows: *flows };
+                    |flows: &u32| SweepPoint { groups, rules, match_percent, hits, flows: *flows };
                 places.extend(flows.iter().map(place));
             }
         }
@@ -123,7 +123,7 @@ impl Resolver<'_> {
     /// A trial at each rate; `max` is that of the saturating trial, which is there anyway.
     pub(super) fn add_fixed(
         &mut self,
-        place: &Place,
+        place: &SweepPoint,
         frame: &Coordinate,
         rates: &Values,
     ) -> Result<(), SpecError> {

@@ -11,7 +11,7 @@ use niclab_device::cases::Loaded;
 use niclab_device::{About, DeviceError, Place, Testbed};
 
 use self::metrics::{failure, put_processed};
-use super::{Answer, BuiltIn, Experiment, built_in, in_its_files, strange};
+use super::{BuiltIn, DeviceAnswer, Experiment, built_in, in_its_files, strange};
 use crate::estimate::RULES_PER_S;
 use crate::measure::Metrics;
 use crate::run::{ExperimentRun, Task, Trial};
@@ -47,14 +47,14 @@ impl Experiment for ProgramCost {
         bed: &mut dyn Testbed,
         run: &ExperimentRun,
         trial: &Trial,
-    ) -> Result<Answer, DeviceError> {
+    ) -> Result<DeviceAnswer, DeviceError> {
         let Task::Process { processing } = trial.task else { return Err(strange(trial)) };
         let processing = &run.processings[processing];
         let seen = bed.process(processing)?;
         let mut metrics = Metrics::new();
         put_processed(&mut metrics, &seen);
         let (question, counters, ended) = (json(processing), json(&seen), failure(&seen));
-        Ok(Answer { question, metrics, counters, ended, ..Answer::default() })
+        Ok(DeviceAnswer { question, metrics, counters, ended, ..DeviceAnswer::default() })
     }
 
     fn places<'a>(&self, about: &'a About) -> &'a [Place] {

@@ -11,7 +11,7 @@ use niclab_result::{Coordinate, Point};
 use super::metrics::PROCESS;
 use super::spec::ProgramSweep;
 use crate::axes::{at_axes, numbers, refused, words};
-use crate::place::Place;
+use crate::place::SweepPoint;
 use crate::run::{PlannedRate, Resolver, Task, Trial, index_of};
 use crate::spec::{Hits, SpecError};
 
@@ -77,7 +77,7 @@ impl Resolver<'_> {
     /// A trial for each program. They have no set-up but that nothing is set up.
     pub fn add_programs(&mut self, sweeps: &[ProgramSweep]) -> Result<(), SpecError> {
         let (groups, rules, match_percent, hits, flows) = (0, 0, 0, Hits::Flows, 1);
-        let nothing = Place { groups, rules, match_percent, hits, flows }.setup(self.seed, 64);
+        let nothing = SweepPoint { groups, rules, match_percent, hits, flows }.setup(self.seed, 64);
         let setup = index_of(&mut self.run.setups, nothing);
         let ns = |ms: u64| ms * 1_000_000;
         for sweep in sweeps {

@@ -12,7 +12,7 @@ use super::metrics::RESPREAD;
 use super::spec::RssChangeSweep;
 use crate::axes::{QUEUES_MAX, at_axes, cores, exponents, name_of, numbers, words};
 use crate::flows;
-use crate::place::Place;
+use crate::place::SweepPoint;
 use crate::run::{PlannedRate, Resolver, Task, Trial, index_of};
 use crate::spec::{Hits, SpecError};
 
@@ -176,7 +176,7 @@ impl Resolver<'_> {
         duration_ns: u64,
     ) -> Result<(), SpecError> {
         let (groups, rules, match_percent, hits) = (0, 0, 0, Hits::Flows);
-        let place = Place { groups, rules, match_percent, hits, flows: of.flows };
+        let place = SweepPoint { groups, rules, match_percent, hits, flows: of.flows };
         let (queues, cores) = (of.queues as u16, of.cores as u16);
         let plain = place.setup(self.seed, self.frame_len_max(frame));
         let setup = index_of(

@@ -4,7 +4,7 @@ use niclab_result::Finding;
 
 use super::analysis::{AGGREGATE, EACH, QUEUES, at_cores, curve, figure_id, first, ideal, ports};
 use crate::cells::Cell;
-use crate::findings::{REPEATS_MIN, Verdict, follows, told, verdict};
+use crate::findings::{REPEATS_MIN, RatioVerdict, follows, told, verdict};
 use crate::statistics::Estimate;
 use crate::summary::Results;
 use crate::summary::frames::frame_words;
@@ -153,7 +153,7 @@ fn ports_of(results: &Results<'_>, device: &str, like: &Cell<'_>) -> Option<Find
         words::few(&ratio)
     );
     let implication = match (found, ratio.median < 1.0) {
-        (Verdict::Differs, true) => "Spread the queues over ports.",
+        (RatioVerdict::Differs, true) => "Spread the queues over ports.",
         _ => "How queues are spread over ports hardly matters.",
     };
     let words = (sentence, implication);
@@ -186,9 +186,9 @@ fn overhead(results: &Results<'_>, cells: &[&Cell<'_>]) -> Option<Finding> {
         words::few(&ratio)
     );
     let implication = match (found, ratio.median < 1.0) {
-        (Verdict::NoCost, _) => "So many queues cost hardly anything.",
-        (Verdict::Differs, true) => "Do not ask for more queues than there are cores.",
-        (Verdict::Differs, false) => "More queues help these cores.",
+        (RatioVerdict::NoCost, _) => "So many queues cost hardly anything.",
+        (RatioVerdict::Differs, true) => "Do not ask for more queues than there are cores.",
+        (RatioVerdict::Differs, false) => "More queues help these cores.",
     };
     let words = (sentence, implication);
     Some(told(

@@ -12,7 +12,7 @@ use super::metrics::SCALING;
 use super::spec::ScalingSweep;
 use crate::axes::{QUEUES_MAX, at_axes, name_of, numbers, words};
 use crate::flows;
-use crate::place::Place;
+use crate::place::SweepPoint;
 use crate::run::{PlannedRate, Resolver, Task, Trial, index_of};
 use crate::spec::{Hits, SpecError};
 use crate::values::Values;
@@ -101,7 +101,7 @@ impl Resolver<'_> {
 
     fn add_scaling(&mut self, of: &Scaling, frame: &Coordinate) -> Result<(), SpecError> {
         let (groups, rules, match_percent, hits) = (0, 0, 0, Hits::Flows);
-        let place = Place { groups, rules, match_percent, hits, flows: of.flows };
+        let place = SweepPoint { groups, rules, match_percent, hits, flows: of.flows };
         let setup = Setup {
             queues: (of.queues / of.ports) as u16,
             cores: of.cores as u16,

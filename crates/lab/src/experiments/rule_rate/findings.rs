@@ -4,7 +4,7 @@ use niclab_result::Finding;
 
 use super::analysis::{PLAIN, STACK, acted_stack, cells, figure_id};
 use crate::cells::{Cell, paired};
-use crate::findings::{REPEATS_MIN, Verdict, core_words, told, verdict};
+use crate::findings::{REPEATS_MIN, RatioVerdict, core_words, told, verdict};
 use crate::statistics::Estimate;
 use crate::summary::Results;
 use crate::words;
@@ -15,7 +15,7 @@ pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
     for device in results.devices() {
         let all = cells(results, device);
         for group in [0.0, 1.0] {
-            let subject = Subject { all: &all, device, group };
+            let subject = RateSubject { all: &all, device, group };
             findings.extend(subject.rate());
             findings.extend(subject.filling());
             findings.extend(subject.of_stacks("ipv6", ("eth/ipv6/tcp", "eth/ipv4/tcp")));
@@ -44,26 +44,26 @@ const TUNNELS: [(&str, &str); 3] = [
     ("geneve-vlan", "geneve/ipv4/udp"),
 ];
 
-struct Subject<'a> {
+struct RateSubject<'a> {
     all: &'a [&'a Cell<'a>],
     device: &'a str,
     group: f64,
 }
 
 /// What is compared: stack, actions, calls.
-type Kind<'a> = (&'a str, &'a str, &'a str);
+type ComparedCalls<'a> = (&'a str, &'a str, &'a str);
 
-const SINGLE: Kind<'static> = (STACK, PLAIN, "single");
+const SINGLE: ComparedCalls<'static> = (STACK, PLAIN, "single");
 
-impl<'a> Subject<'a> {
+impl<'a> RateSubject<'a> {
     /// The cells of a kind by their number of rules, none with refusals.
-    fn of(&self, kind: Kind<'_>) -> Vec<&'a Cell<'a>> {
+    fn of(&self, kind: ComparedCalls<'_>) -> Vec<&'a Cell<'a>> {
         self.of_threads(kind, None)
     }
 
     fn of_threads(
         &self,
-        (stack, actions, calls): Kind<'_>,
+        (stack, actions, calls): ComparedCalls<'_>,
         threads: Option<f64>,
     ) -> Vec<&'a Cell<'a>> {
         let is_of = |cell: &&&Cell<'_>| {
@@ -77,12 +77,16 @@ impl<'a> Subject<'a> {
         self.all.iter().filter(is_of).copied().collect()
     }
 
-    fn largest(&self, kind: Kind<'_>) -> Option<&'a Cell<'a>> {
+    fn largest(&self, kind: ComparedCalls<'_>) -> Option<&'a Cell<'a>> {
         self.of(kind).into_iter().max_by(|a, b| rules(a).total_cmp(&rules(b)))
     }
 
     /// The largest number of rules that both kinds have.
-    fn both(&self, one: Kind<'_>, other: Kind<'_>) -> Option<(&'a Cell<'a>, &'a Cell<'a>)> {
+    fn both(
+        &self,
+        one: ComparedCalls<'_>,
+        other: ComparedCalls<'_>,
+    ) -> Option<(&'a Cell<'a>, &'a Cell<'a>)> {
         most(&self.of(one), &self.of(other))
     }
 
@@ -139,11 +143,11 @@ impl<'a> Subject<'a> {
             words::few(&ratio)
         );
         let implication = match verdict(&ratio)? {
-            Verdict::NoCost => "A filled group takes rules as fast as an empty one.",
-            Verdict::Differs if ratio.median < 1.0 => {
+            RatioVerdict::NoCost => "A filled group takes rules as fast as an empty one.",
+            RatioVerdict::Differs if ratio.median < 1.0 => {
                 "Plan for the rate of a filled group, not of an empty one."
             }
-            Verdict::Differs => "A filled group takes rules faster than an empty one.",
+            RatioVerdict::Differs => "A filled group takes rules faster than an empty one.",
         };
         let is_worth = rules(many) >= 4.0 * rules(few);
         is_worth.then(|| self.finding("filling", (&ratio, "1"), (sentence, implication), "stacks"))
@@ -162,8 +166,8 @@ impl<'a> Subject<'a> {
             words::few(&ratio)
         );
         let implication = match verdict(&ratio)? {
-            Verdict::NoCost => "Which of these headers a rule matches costs nothing here.",
-            Verdict::Differs => "What a rule matches sets how fast it goes in.",
+            RatioVerdict::NoCost => "Which of these headers a rule matches costs nothing here.",
+            RatioVerdict::Differs => "What a rule matches sets how fast it goes in.",
         };
         let what = if stack.starts_with("eth/ip") { "stacks" } else { "tunnels" };
         Some(self.finding(id, (&ratio, "1"), (sentence, implication), what))
@@ -185,8 +189,8 @@ impl<'a> Subject<'a> {
             words::few(&ratio)
         );
         let implication = match verdict(&ratio)? {
-            Verdict::NoCost => "More actions cost nothing when a rule goes in.",
-            Verdict::Differs => "The number of actions sets how fast a rule goes in.",
+            RatioVerdict::NoCost => "More actions cost nothing when a rule goes in.",
+            RatioVerdict::Differs => "The number of actions sets how fast a rule goes in.",
         };
         Some(self.finding("actions", (&ratio, "1"), (sentence, implication), "actions"))
     }
@@ -207,7 +211,7 @@ impl<'a> Subject<'a> {
             words::few(&ratio)
         );
         let implication = match verdict(&ratio)? {
-            Verdict::Differs if ratio.median < 1.0 => {
+            RatioVerdict::Differs if ratio.median < 1.0 => {
                 "Who renews rules waits for the old ones to go."
             }
             _ => "Taking rules out is not what limits a change of rules.",
@@ -217,7 +221,7 @@ impl<'a> Subject<'a> {
 
     /// What more threads gain, the most there are.
     fn threads(&self) -> Option<Finding> {
-        const QUEUE: Kind<'static> = (STACK, PLAIN, "queue");
+        const QUEUE: ComparedCalls<'static> = (STACK, PLAIN, "queue");
         let threads = self.all.iter().filter_map(|cell| cell.number("threads"));
         let threads = threads.max_by(f64::total_cmp).filter(|threads| *threads > 1.0)?;
         let of = |threads| self.of_threads(QUEUE, Some(threads));
@@ -234,7 +238,9 @@ impl<'a> Subject<'a> {
             words::few(&ratio)
         );
         let implication = match verdict(&ratio)? {
-            Verdict::Differs if ratio.median > 1.0 => "More control threads create more rules.",
+            RatioVerdict::Differs if ratio.median > 1.0 => {
+                "More control threads create more rules."
+            }
             _ => "More control threads gain nothing here.",
         };
         Some(self.finding("threads", (&ratio, "1"), (sentence, implication), "calls"))
@@ -254,7 +260,7 @@ impl<'a> Subject<'a> {
             words::few(&ratio)
         );
         let implication = match verdict(&ratio)? {
-            Verdict::Differs if ratio.median > 1.0 => {
+            RatioVerdict::Differs if ratio.median > 1.0 => {
                 "Who creates many rules at a time uses the queue."
             }
             _ => "The queue is for other threads, not for speed.",
@@ -283,8 +289,8 @@ fn ratio(one: &Cell<'_>, other: &Cell<'_>) -> Option<Estimate> {
 
 /// The root group against another one, both as full as the root can be.
 fn root_against_group(all: &[&Cell<'_>], device: &str) -> Option<Finding> {
-    let root = Subject { all, device, group: 0.0 };
-    let group = Subject { all, device, group: 1.0 };
+    let root = RateSubject { all, device, group: 0.0 };
+    let group = RateSubject { all, device, group: 1.0 };
     let full = root.largest(SINGLE)?;
     let same = group.of(SINGLE).into_iter().find(|cell| rules(cell) == rules(full))?;
     let ratio = ratio(full, same)?;
@@ -295,11 +301,11 @@ fn root_against_group(all: &[&Cell<'_>], device: &str) -> Option<Finding> {
         words::few(&ratio)
     );
     let implication = match verdict(&ratio)? {
-        Verdict::NoCost => "It does not matter for the rate in which group rules stand.",
-        Verdict::Differs if ratio.median < 1.0 => {
+        RatioVerdict::NoCost => "It does not matter for the rate in which group rules stand.",
+        RatioVerdict::Differs if ratio.median < 1.0 => {
             "Rules that change often belong into a group other than 0."
         }
-        Verdict::Differs => "Group 0 takes rules faster than others.",
+        RatioVerdict::Differs => "Group 0 takes rules faster than others.",
     };
     Some(root.finding("root-insert", (&ratio, "1"), (sentence, implication), "stacks"))
 }

@@ -11,7 +11,7 @@ use super::metrics::{EFFECT, INSERT};
 use super::spec::{EffectSweep, RuleRateSweep};
 use crate::axes::{CALLS, CORES, at_axes, name_of, numbers, standing, words};
 use crate::flows;
-use crate::place::{PRIORITY_RULES, Place, RULES_MAX};
+use crate::place::{PRIORITY_RULES, RULES_MAX, SweepPoint};
 use crate::run::{PlannedRate, Resolver, Task, Trial, index_of};
 use crate::spec::{Hits, SpecError, TrialKind};
 
@@ -33,7 +33,8 @@ const META: Action = Action::SetMeta { data: 5, mask: u32::MAX };
 const TAG: Action = Action::SetTag { index: 1, data: 9, mask: u32::MAX };
 
 /// Nothing stands in the device.
-const NOTHING: Place = Place { groups: 0, rules: 0, match_percent: 0, hits: Hits::Flows, flows: 1 };
+const NOTHING: SweepPoint =
+    SweepPoint { groups: 0, rules: 0, match_percent: 0, hits: Hits::Flows, flows: 1 };
 
 /// Rules that are created and destroyed.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -117,7 +118,7 @@ impl CreatedRules {
 /// Rules of which it is seen when they take effect.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Effect {
-    place: Place,
+    place: SweepPoint,
     rules: u32,
     per_s: u32,
     core: ControlCore,

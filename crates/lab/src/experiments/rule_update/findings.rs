@@ -4,7 +4,7 @@ use niclab_result::Finding;
 
 use super::analysis::{against_anew, cells, change_words, figure_id, is_beside};
 use crate::cells::{Cell, paired};
-use crate::findings::{REPEATS_MIN, Verdict, core_words, of_transaction, told, verdict};
+use crate::findings::{REPEATS_MIN, RatioVerdict, core_words, of_transaction, told, verdict};
 use crate::statistics::Estimate;
 use crate::summary::Results;
 use crate::summary::updates::length;
@@ -88,16 +88,20 @@ fn rate(results: &Results<'_>, cell: &Cell<'_>) -> Option<Finding> {
 
 /// `true` where a ratio of rates shows the first to be higher.
 fn is_faster(ratio: &Estimate) -> bool {
-    verdict(ratio) == Some(Verdict::Differs) && ratio.median > 1.0
+    verdict(ratio) == Some(RatioVerdict::Differs) && ratio.median > 1.0
 }
 
 /// What a change in place gains over destroying and creating.
 fn in_place(results: &Results<'_>, cell: &Cell<'_>) -> Option<Finding> {
     let gain = against_anew(results, cell)?;
     let implication = match (verdict(&gain)?, gain.median > 1.0) {
-        (Verdict::NoCost, _) => "Changing such rules in place is as fast as replacing them.",
-        (Verdict::Differs, true) => "Changing such rules in place is faster than replacing them.",
-        (Verdict::Differs, false) => "Replacing such rules is faster than changing them in place.",
+        (RatioVerdict::NoCost, _) => "Changing such rules in place is as fast as replacing them.",
+        (RatioVerdict::Differs, true) => {
+            "Changing such rules in place is faster than replacing them."
+        }
+        (RatioVerdict::Differs, false) => {
+            "Replacing such rules is faster than changing them in place."
+        }
     };
     let sentence = format!(
         "{} of {} are changed ({}) at {} times the rate at which they are destroyed and created{}.",

@@ -99,10 +99,10 @@ fn packets_that_meet_no_rule_are_counted_and_told() {
 
 #[test]
 fn the_set_up_tells_old_new_and_none_apart() {
-    let change = Change {
+    let change = UpdateTask {
         group: 1,
         rules: 500,
-        kind: Kind::Anew,
+        kind: UpdateKind::Anew,
         calls: Calls::Single,
         beside: Some((ControlCore::Same, Some(32))),
     };

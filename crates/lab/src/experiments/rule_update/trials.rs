@@ -19,7 +19,7 @@ use super::spec::RuleUpdateSweep;
 use crate::axes::{CALLS, CORES, at_axes, name_of, numbers, slice_at, slices, standing, words};
 use crate::flows;
 use crate::matched::{NEW, OLD, to_change};
-use crate::place::{FRAME_LEN_COMMON, PRIORITY_RULES, Place};
+use crate::place::{FRAME_LEN_COMMON, PRIORITY_RULES, SweepPoint};
 use crate::run::{PlannedRate, Resolver, Task, Trial, index_of};
 use crate::spec::{RulesFile, SpecError, TrialKind};
 
@@ -28,7 +28,7 @@ const PRIORITY_CHANGED: u32 = 1;
 
 /// What is done to a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum UpdateKind {
     /// Its actions are replaced in place.
     Actions,
     /// The values that it matches are replaced in place.
@@ -42,25 +42,25 @@ pub enum Kind {
 }
 
 /// What is done to rules, by name.
-pub const CHANGES: [(&str, Kind); 5] = [
-    ("actions", Kind::Actions),
-    ("values", Kind::Values),
-    ("mask", Kind::Mask),
-    ("priority", Kind::Priority),
-    ("anew", Kind::Anew),
+pub const CHANGES: [(&str, UpdateKind); 5] = [
+    ("actions", UpdateKind::Actions),
+    ("values", UpdateKind::Values),
+    ("mask", UpdateKind::Mask),
+    ("priority", UpdateKind::Priority),
+    ("anew", UpdateKind::Anew),
 ];
 
 const TRAFFIC: [(&str, bool); 2] = [("none", false), ("load", true)];
 
 /// Rules that are changed.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Change {
+pub struct UpdateTask {
     /// The group that they stand in.
     pub group: u32,
     /// How many.
     pub rules: u32,
     /// What of them.
-    pub kind: Kind,
+    pub kind: UpdateKind,
     /// How.
     pub calls: Calls,
     /// While packets flow: on which core, and how many between two bursts (none: all at once).
@@ -69,8 +69,8 @@ pub struct Change {
 
 /// All changes of a sweep: the product of its axes. What is not there is not asked for: without
 /// packets there is no core to share and no burst to wait for.
-pub fn places(sweep: &RuleUpdateSweep) -> Result<Vec<Change>, SpecError> {
-    let mut all: Vec<Change> = Vec::new();
+pub fn places(sweep: &RuleUpdateSweep) -> Result<Vec<UpdateTask>, SpecError> {
+    let mut all: Vec<UpdateTask> = Vec::new();
     let cores = words("core", &sweep.core, &CORES)?;
     let slices = slices(&sweep.slice)?;
     let of_load = || cores.iter().flat_map(|core| slices.iter().map(|slice| Some((*core, *slice))));
@@ -81,7 +81,7 @@ pub fn places(sweep: &RuleUpdateSweep) -> Result<Vec<Change>, SpecError> {
                     for with_load in words("traffic", &sweep.traffic, &TRAFFIC)? {
                         let beside: Vec<_> =
                             if with_load { of_load().collect() } else { vec![None] };
-                        let change = |beside| Change { group, rules, kind, calls, beside };
+                        let change = |beside| UpdateTask { group, rules, kind, calls, beside };
                         all.extend(beside.into_iter().map(change));
                     }
                 }
@@ -90,12 +90,13 @@ pub fn places(sweep: &RuleUpdateSweep) -> Result<Vec<Change>, SpecError> {
     }
     // The queue is told of rules by template, which has no word for these.
     all.retain(|change| {
-        change.calls != Calls::Queue || matches!(change.kind, Kind::Actions | Kind::Anew)
+        change.calls != Calls::Queue
+            || matches!(change.kind, UpdateKind::Actions | UpdateKind::Anew)
     });
     Ok(all)
 }
 
-impl Change {
+impl UpdateTask {
     /// Coordinates of what stands in the device.
     fn base_point(&self) -> Point {
         let number = |value: u32| Coordinate::Number(f64::from(value));
@@ -117,7 +118,7 @@ impl Change {
     }
 
     /// The traffic: each flow has a rule.
-    fn place(&self) -> Place {
+    fn place(&self) -> SweepPoint {
         standing(self.group, self.rules)
     }
 
@@ -137,11 +138,11 @@ impl Change {
     fn plan(&self, block: usize, start_ns: u64) -> Plan {
         let new = || vec![Action::Queue(NEW)];
         let change = match self.kind {
-            Kind::Actions => Replaced::Actions(new()),
-            Kind::Values => Replaced::Values,
-            Kind::Mask => Replaced::Mask,
-            Kind::Priority => Replaced::Priority(PRIORITY_CHANGED),
-            Kind::Anew => Replaced::Anew(new()),
+            UpdateKind::Actions => Replaced::Actions(new()),
+            UpdateKind::Values => Replaced::Values,
+            UpdateKind::Mask => Replaced::Mask,
+            UpdateKind::Priority => Replaced::Priority(PRIORITY_CHANGED),
+            UpdateKind::Anew => Replaced::Anew(new()),
         };
         let (core, slice) = self.beside.unwrap_or((ControlCore::Same, None));
         Plan::Rules(Box::new(RulesPlan {
@@ -182,7 +183,7 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    fn add_change(&mut self, change: &Change) {
+    fn add_change(&mut self, change: &UpdateTask) {
         let file = self.overrides.rules.as_ref();
         let (setup, block) = change.setup(self.seed, FRAME_LEN_COMMON, file);
         let setup = index_of(&mut self.run.setups, setup);
@@ -193,7 +194,7 @@ impl Resolver<'_> {
 
     fn add_beside(
         &mut self,
-        change: &Change,
+        change: &UpdateTask,
         frame: &Coordinate,
         (before_ns, duration_ns): (u64, u64),
     ) -> Result<(), SpecError> {

@@ -86,7 +86,7 @@ pub(crate) fn put_stream(metrics: &mut Metrics, seen: &Streamed, stream: &Stream
 }
 
 /// A part of a core's time.
-type Part = fn(&CoreUse) -> u64;
+type CoreTimePart = fn(&CoreUse) -> u64;
 
 fn put_use(metrics: &mut Metrics, seen: &Streamed, stream: &Stream) {
     let gigabits = seen.received.bytes as f64 * 8e-9;
@@ -102,7 +102,7 @@ fn put_use(metrics: &mut Metrics, seen: &Streamed, stream: &Stream) {
         if had > 0 {
             others = others.max(programs.saturating_sub(time.user_ns) as f64 / had as f64);
         }
-        let parts: [(&str, Part); 4] = [
+        let parts: [(&str, CoreTimePart); 4] = [
             ("busy", CoreUse::busy_ns),
             ("user", |core| core.user_ns + core.nice_ns),
             ("system", |core| core.system_ns),

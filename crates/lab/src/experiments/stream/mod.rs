@@ -10,7 +10,7 @@ pub(crate) mod trials;
 use niclab_device::{About, DeviceError, Place, Testbed};
 
 use self::metrics::{ended, marks, put_stream};
-use super::{Answer, BuiltIn, Experiment, VETH, built_in, in_its_files, strange};
+use super::{BuiltIn, DeviceAnswer, Experiment, VETH, built_in, in_its_files, strange};
 use crate::estimate::SERVER_S;
 use crate::measure::Metrics;
 use crate::run::{ExperimentRun, Task, Trial};
@@ -42,13 +42,13 @@ impl Experiment for Stream {
         bed: &mut dyn Testbed,
         run: &ExperimentRun,
         trial: &Trial,
-    ) -> Result<Answer, DeviceError> {
+    ) -> Result<DeviceAnswer, DeviceError> {
         let Task::Stream { stream } = trial.task else { return Err(strange(trial)) };
         let streaming = &run.streams[stream];
         let seen = bed.stream(streaming)?;
         let mut metrics = Metrics::new();
         put_stream(&mut metrics, &seen, &streaming.stream);
-        Ok(Answer {
+        Ok(DeviceAnswer {
             question: json(streaming),
             metrics,
             marks: marks(&seen),

@@ -10,7 +10,7 @@ use super::metrics::STREAM;
 use super::spec::StreamSweep;
 use crate::axes::{at_axes, name_of, numbers, refused, words};
 use crate::hosts::{HOSTS, TRANSPORTS, product};
-use crate::place::Place;
+use crate::place::SweepPoint;
 use crate::run::{PlannedRate, Resolver, Task, Trial, index_of};
 use crate::spec::{Hits, SpecError};
 use crate::values::Values;
@@ -102,7 +102,7 @@ impl Resolver<'_> {
     /// A trial for each stream. They have no set-up but that nothing is set up.
     pub fn add_streams(&mut self, sweeps: &[StreamSweep]) -> Result<(), SpecError> {
         let (groups, rules, match_percent, hits, flows) = (0, 0, 0, Hits::Flows, 1);
-        let nothing = Place { groups, rules, match_percent, hits, flows }.setup(self.seed, 64);
+        let nothing = SweepPoint { groups, rules, match_percent, hits, flows }.setup(self.seed, 64);
         let setup = index_of(&mut self.run.setups, nothing);
         for sweep in sweeps {
             for asked in streams(sweep, self.grid.duration_ms, self.grid.warmup_ms)? {

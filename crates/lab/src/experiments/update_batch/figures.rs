@@ -14,7 +14,7 @@ use crate::summary::Results;
 use crate::summary::frames::frame_words;
 use crate::summary::tables::{median, of_windows, table, took, worded};
 use crate::summary::updates::{calls_words, length, pace_words};
-use crate::windows::{Slices, WINDOW_NS, Window};
+use crate::windows::{Slices, TimeBin, WINDOW_NS};
 use crate::{measure, published, statistics, words};
 
 /// Windows that a curve shows of a trial at most, more than a figure has columns of pixels: of
@@ -256,7 +256,7 @@ fn shares(sample: &Sample) -> Vec<(i64, f64)> {
     let mut windows = windows.unwrap_or_default();
     windows.retain(|window| window.is_clear);
     let before = windows.iter().filter(|window| window.start_ns + WINDOW_NS as i64 <= 0);
-    let before: Vec<f64> = before.map(Window::share).collect();
+    let before: Vec<f64> = before.map(TimeBin::share).collect();
     let Some(before) = statistics::median(&before).filter(|before| *before > 0.0) else {
         return Vec::new();
     };

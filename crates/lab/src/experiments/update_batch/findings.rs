@@ -22,7 +22,7 @@ pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
         let (failovers, cells): (Vec<_>, Vec<_>) =
             cells(results, device).into_iter().partition(|cell| is_failover(cell));
         for group in [0.0, 1.0] {
-            let subject = Subject { device, group };
+            let subject = BatchSubject { device, group };
             let of = |core, calls, sliced| largest(&cells, group, (core, calls, sliced));
             let at_once = ("same", "single", false);
             let at_once = largest(&cells, group, at_once).or_else(|| blocking(&cells, group));
@@ -123,12 +123,12 @@ fn all_of<'a>(
     cells.iter().copied().filter(is_of)
 }
 
-struct Subject<'a> {
+struct BatchSubject<'a> {
     device: &'a str,
     group: f64,
 }
 
-impl Subject<'_> {
+impl BatchSubject<'_> {
     fn finding(
         &self,
         (id, cell): (&str, &Cell<'_>),

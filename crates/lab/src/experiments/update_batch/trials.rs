@@ -11,7 +11,7 @@ use super::spec::BatchSweep;
 use crate::axes::{CALLS, CORES, at_axes, name_of, numbers, slice_at, slices, standing, words};
 use crate::flows;
 use crate::matched::{NEW, OLD, to_change};
-use crate::place::{PRIORITY_RULES, Place, RULES_MAX};
+use crate::place::{PRIORITY_RULES, RULES_MAX, SweepPoint};
 use crate::run::{PlannedRate, Resolver, Task, Trial, index_of};
 use crate::spec::{SpecError, Trace, TrialKind};
 use crate::values::Values;
@@ -35,7 +35,7 @@ pub struct Batch {
     /// What is done.
     pub work: BatchWork,
     /// The state of the device and its traffic, without the rules that are changed.
-    pub place: Place,
+    pub place: SweepPoint,
     /// Rules that are created or changed, in the last group of the place.
     pub rules: u32,
     /// On which core.

@@ -4,7 +4,7 @@ use niclab_result::Finding;
 
 use super::analysis::{Rated, done_per_s, latency_id, per_s, rated, throughput_id, way_words};
 use crate::cells::{Cell, paired};
-use crate::findings::{REPEATS_MIN, Verdict, told, verdict};
+use crate::findings::{REPEATS_MIN, RatioVerdict, told, verdict};
 use crate::statistics::Estimate;
 use crate::summary::Results;
 use crate::summary::frames::frame_words;
@@ -95,22 +95,22 @@ fn finding(
 }
 
 /// A share of the throughput without renewals.
-struct Kept {
+struct KeptShare {
     ratio: Estimate,
     /// Without renewals the generator was the limit: it is less than this.
     at_most: bool,
 }
 
-impl Kept {
-    fn of(rated: &Rated<'_>) -> Option<Kept> {
+impl KeptShare {
+    fn of(rated: &Rated<'_>) -> Option<KeptShare> {
         let (cell, rest) = (rated.full, rated.rest);
         if let Some(ratio) = rated.against_rest().filter(|_| !rest.is_disturbed()) {
-            return Some(Kept { ratio, at_most: false });
+            return Some(KeptShare { ratio, at_most: false });
         }
         let ratio = paired(cell, rest, "throughput_pps")?;
         let is_bound = rest.is_generator_limited() && !rest.is_disturbed() && is_sound(cell);
         let is_less = ratio.repeats >= REPEATS_MIN && ratio.high < 1.0;
-        (is_bound && is_less).then_some(Kept { ratio, at_most: true })
+        (is_bound && is_less).then_some(KeptShare { ratio, at_most: true })
     }
 
     fn words(&self) -> String {
@@ -121,7 +121,7 @@ impl Kept {
 
 /// What is left of the throughput.
 fn throughput(rated: &Rated<'_>, all: &[&Rated<'_>]) -> Option<Finding> {
-    let (cell, kept) = (rated.full, Kept::of(rated)?);
+    let (cell, kept) = (rated.full, KeptShare::of(rated)?);
     let ratio = &kept.ratio;
     let verdict = verdict(ratio)?;
     let sentence = format!(
@@ -136,8 +136,10 @@ fn throughput(rated: &Rated<'_>, all: &[&Rated<'_>]) -> Option<Finding> {
         words::few(ratio)
     );
     let implication = match (verdict, cell.word("core").as_str()) {
-        (Verdict::NoCost, _) if kept.at_most => "What rules cost beside traffic is not seen whole.",
-        (Verdict::NoCost, _) => "Rules can be renewed at this rate beside traffic.",
+        (RatioVerdict::NoCost, _) if kept.at_most => {
+            "What rules cost beside traffic is not seen whole."
+        }
+        (RatioVerdict::NoCost, _) => "Rules can be renewed at this rate beside traffic.",
         _ if ratio.median > 1.0 => "Forwarding does not suffer from renewals at this rate.",
         (_, "same") => "What the core does for rules it cannot do for packets.",
         _ => "Changes by another core cost forwarding something.",
@@ -158,7 +160,7 @@ fn slower(cell: &Cell<'_>, all: &[&Rated<'_>]) -> String {
             && !other.is_disturbed()
     };
     let slower = all.iter().filter(is_slower).filter_map(|other| {
-        let kept = Kept::of(other).filter(|kept| kept.ratio.repeats >= REPEATS_MIN)?;
+        let kept = KeptShare::of(other).filter(|kept| kept.ratio.repeats >= REPEATS_MIN)?;
         Some(format!("{} at {} a second", kept.words(), words::rules(per_s(other.full))))
     });
     let slower: Vec<String> = slower.collect();
@@ -181,9 +183,9 @@ fn latency(rated: &Rated<'_>) -> Option<Finding> {
         words::few(&ratio)
     );
     let implication = match verdict {
-        Verdict::NoCost => "Packets do not wait for rules at this rate.",
-        Verdict::Differs if ratio.median < 1.0 => "Packets wait no longer beside renewals.",
-        Verdict::Differs => "Packets wait while rules are changed.",
+        RatioVerdict::NoCost => "Packets do not wait for rules at this rate.",
+        RatioVerdict::Differs if ratio.median < 1.0 => "Packets wait no longer beside renewals.",
+        RatioVerdict::Differs => "Packets wait while rules are changed.",
     };
     Some(finding(
         ("renewal-latency", cell),

@@ -11,7 +11,7 @@ use crate::axes::{
     CALLS, CORES, at_axes, name_of, numbers, refused, slice_at, slices, standing, words,
 };
 use crate::flows;
-use crate::place::{PRIORITY_RULES, Place, RULES_MAX};
+use crate::place::{PRIORITY_RULES, RULES_MAX, SweepPoint};
 use crate::run::{PlannedRate, Resolver, Task, Trial, index_of, no_trial, number};
 use crate::spec::{SpecError, Trace, TrialKind};
 use crate::values::Values;
@@ -28,7 +28,7 @@ const RENEWALS_MIN: u64 = 10;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RuleChurn {
     /// The state of the device without the rules that are renewed, and its traffic.
-    pub place: Place,
+    pub place: SweepPoint,
     /// Rules that are renewed, in the last group of the place.
     pub rules: u32,
     /// Rules a second; 0: none.

@@ -3,7 +3,7 @@
 use niclab_result::Finding;
 
 use super::costs::{Cost, CostOf, ShareOf};
-use super::{Said, Subject, figure_of, rules, rules_words};
+use super::{Sentence, Subject, figure_of, rules, rules_words};
 use crate::cells::{Cell, paired};
 use crate::findings::REPEATS_MIN;
 use crate::words;
@@ -98,7 +98,7 @@ fn chain_at_most(
         return None;
     }
     let here = cell.estimate("throughput_pps")?;
-    Some(s.finding(Said {
+    Some(s.finding(Sentence {
         id: ids[0],
         sentence: format!(
             "With {} in {groups} chained groups{traffic}, {} forwards {}, at most {} of what it \

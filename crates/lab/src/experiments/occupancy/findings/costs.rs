@@ -2,9 +2,9 @@
 
 use niclab_result::Finding;
 
-use super::{Said, Subject};
+use super::{Sentence, Subject};
 use crate::cells::{Cell, paired};
-use crate::findings::{MORE_REPEATS, REPEATS_MIN, Verdict, verdict};
+use crate::findings::{MORE_REPEATS, REPEATS_MIN, RatioVerdict, verdict};
 use crate::measure::DEVICE_TIME;
 use crate::statistics::Estimate;
 use crate::summary::frames::a_frame;
@@ -15,7 +15,7 @@ const FACTOR_MIN: f64 = 2.0;
 
 /// A throughput as a share of another one; nothing where a limit of the generator, or stalls, could
 /// have made the share what it is.
-pub(crate) fn share(cell: &Cell<'_>, base: &Cell<'_>) -> Option<(Estimate, Verdict)> {
+pub(crate) fn share(cell: &Cell<'_>, base: &Cell<'_>) -> Option<(Estimate, RatioVerdict)> {
     if [cell, base].iter().any(|cell| cell.is_generator_limited() || cell.is_disturbed()) {
         return None;
     }
@@ -43,12 +43,12 @@ impl ShareOf {
         let (ratio, verdict) = share(cell, base)?;
         let [none, cost, gain] = self.follows;
         let implication = match verdict {
-            Verdict::NoCost => none,
-            Verdict::Differs if ratio.median < 1.0 => cost,
-            Verdict::Differs => gain,
+            RatioVerdict::NoCost => none,
+            RatioVerdict::Differs if ratio.median < 1.0 => cost,
+            RatioVerdict::Differs => gain,
         };
         let (share, few) = (words::percent(ratio.median), words::few(&ratio));
-        Some(s.finding(Said {
+        Some(s.finding(Sentence {
             id: self.id,
             sentence: format!("{} {share} of {}{few}.", self.around.0, self.around.1),
             value: ratio.median,
@@ -106,7 +106,7 @@ impl Cost {
             false => ("", ""),
         };
         let scaled = |ratio: f64| if self.is_factor() { ratio } else { (ratio - 1.0) * 100.0 };
-        s.finding(Said {
+        s.finding(Sentence {
             id: about.id,
             sentence: format!(
                 "{}, {} spends {} of its core on {}, {change} {} (median of pairs){}{undecided}.",

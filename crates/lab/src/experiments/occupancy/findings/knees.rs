@@ -2,9 +2,9 @@
 
 use niclab_result::Finding;
 
-use super::{Said, Subject};
+use super::{Sentence, Subject};
 use crate::experiments::occupancy::analysis::knee_figure;
-use crate::knee::Found;
+use crate::knee::SearchResult;
 use crate::spec::KneeKind;
 use crate::summary::FoundKnee;
 use crate::{knee, words};
@@ -23,11 +23,11 @@ pub(super) fn usable_share(s: &Subject<'_>) -> Option<Finding> {
     let share = words::percent(knee.knee.spec.share);
     let figure = Some(knee_figure(knee));
     match knee.found {
-        Found::Bracket { .. } => {
+        SearchResult::Bracket { .. } => {
             let (x, width) = knee.found.middle_and_width()?;
             let capacity =
                 knee_group0(s, KneeKind::Capacity, true).and_then(|knee| match knee.found {
-                    Found::Bracket { low, .. } => Some(f64::from(low)),
+                    SearchResult::Bracket { low, .. } => Some(f64::from(low)),
                     _ => None,
                 });
             let usable = capacity.map_or(String::new(), |capacity| {
@@ -39,7 +39,7 @@ pub(super) fn usable_share(s: &Subject<'_>) -> Option<Finding> {
             });
             // Where the generator set the plateau, the device's own is higher and its knee earlier.
             let bound = if knee.is_generator_limited { "at most " } else { "" };
-            Some(s.finding(Said {
+            Some(s.finding(Sentence {
                 id: "knee-group0",
                 sentence: format!(
                     "{} falls below {share} of its throughput at {bound}{} ± {} rules in group \
@@ -58,7 +58,7 @@ pub(super) fn usable_share(s: &Subject<'_>) -> Option<Finding> {
             }))
         }
         // Where the generator was the limit a knee may hide behind it.
-        Found::None { high } if !knee.is_generator_limited => Some(s.finding(Said {
+        SearchResult::None { high } if !knee.is_generator_limited => Some(s.finding(Sentence {
             id: "knee-group0",
             sentence: format!(
                 "{} keeps more than {share} of its throughput up to {} rules in group 0: no knee.",
@@ -82,7 +82,7 @@ pub(super) fn usable_share_hit(s: &Subject<'_>) -> Option<Finding> {
     let (share, plateau) = (words::percent(spec.share), knee::rules_min(spec));
     let of = format!("{share} of its throughput at {} rules", words::whole(plateau.into()));
     let (said, value, implication) = match knee.found {
-        Found::Bracket { .. } => {
+        SearchResult::Bracket { .. } => {
             let (x, width) = knee.found.middle_and_width()?;
             let bound = if limited { "at most " } else { "" };
             let place = format!("{} ± {}", words::whole(x), words::significant(width));
@@ -94,7 +94,7 @@ pub(super) fn usable_share_hit(s: &Subject<'_>) -> Option<Finding> {
             )
         }
         // Where the generator was the limit a knee may hide behind it.
-        Found::None { high } if !limited => {
+        SearchResult::None { high } if !limited => {
             let high_words = words::whole(high.into());
             let said = format!("keeps more than {of} up to {high_words} rules in group 0: no knee");
             (said, high.into(), "All rules of group 0 may be in use.")
@@ -102,7 +102,7 @@ pub(super) fn usable_share_hit(s: &Subject<'_>) -> Option<Finding> {
         _ => return None,
     };
     let percent = spec.match_percent;
-    Some(s.finding(Said {
+    Some(s.finding(Sentence {
         id: "knee-group0-hits",
         sentence: format!("With {percent} % of the traffic on rules, {} {said}.", s.device),
         value,
@@ -117,19 +117,19 @@ pub(super) fn usable_share_hit(s: &Subject<'_>) -> Option<Finding> {
 pub(super) fn capacity(s: &Subject<'_>) -> Option<Finding> {
     let knee = knee_group0(s, KneeKind::Capacity, true)?;
     let (low, words) = match knee.found {
-        Found::Bracket { low, high } if high - low == 1 => {
+        SearchResult::Bracket { low, high } if high - low == 1 => {
             (low, format!("takes {} rules", words::whole(low.into())))
         }
-        Found::Bracket { low, high } => {
+        SearchResult::Bracket { low, high } => {
             let (low_words, high_words) = (words::whole(low.into()), words::whole(high.into()));
             (low, format!("takes {low_words} rules and refuses {high_words}"))
         }
-        Found::None { high } => {
+        SearchResult::None { high } => {
             (high, format!("takes all {} rules asked for", words::whole(high.into())))
         }
-        Found::Below { .. } | Found::Stopped => return None,
+        SearchResult::Below { .. } | SearchResult::Stopped => return None,
     };
-    Some(s.finding(Said {
+    Some(s.finding(Sentence {
         id: "capacity-group0",
         sentence: format!("Group 0 of {} {words}.", s.device),
         value: low.into(),

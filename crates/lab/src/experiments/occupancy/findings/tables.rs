@@ -3,7 +3,7 @@
 use niclab_result::Finding;
 
 use super::costs::{Cost, CostOf, ShareOf};
-use super::{Said, Subject, figure_of, rules, rules_words};
+use super::{Sentence, Subject, figure_of, rules, rules_words};
 use crate::cells::Cell;
 use crate::words;
 
@@ -23,7 +23,7 @@ pub(super) fn full_table(s: &Subject<'_>) -> Option<Finding> {
     }
     if full.is_generator_limited() && !full.is_disturbed() {
         let e = full.estimate("throughput_pps")?;
-        return Some(s.finding(Said {
+        return Some(s.finding(Sentence {
             id: "full-group0",
             sentence: format!(
                 "With {place} in group 0, {} forwards at least {}{}: the generator was the limit.",

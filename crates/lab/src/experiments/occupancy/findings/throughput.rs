@@ -2,7 +2,7 @@
 
 use niclab_result::{Finding, Mark};
 
-use super::{Said, Subject, rules, rules_words};
+use super::{Sentence, Subject, rules, rules_words};
 use crate::mlr::Regularity;
 use crate::summary::frames::frame_words;
 use crate::summary::throughput::{FoundGoal, FoundThroughput, found, frame};
@@ -34,7 +34,7 @@ pub(super) fn searched(s: &Subject<'_>) -> Option<Finding> {
     let pps = headline.found.conditional_pps?;
     let said: Vec<String> = goals.iter().map(goal_words).collect();
     let (shares, implication) = against_saturating(of, &goals);
-    Some(s.finding(Said {
+    Some(s.finding(Sentence {
         id: "searched-throughput",
         sentence: format!(
             "By {}, {} forwards {} in {} with {}{shares}.",
