@@ -671,7 +671,7 @@ pub struct RunArguments {
 
     /// Which grid of each experiment [default: reduced]
     #[arg(long, value_enum)]
-    pub grid: Option<Grid>,
+    pub grid: Option<GridChoice>,
 
     /// Values of an axis in place of the experiment's; may be given again
     ///
@@ -774,7 +774,7 @@ fn cards() -> impl TypedValueParser<Value = PublishedCard> {
 
 /// The grids of an experiment.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum Grid {
+pub enum GridChoice {
     /// Minutes
     Reduced,
     /// Within 90 minutes on two cores

@@ -23,7 +23,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
 
-use crate::arguments::{Grid, RunArguments};
+use crate::arguments::{GridChoice, RunArguments};
 use crate::devices::{self, OpenBed};
 use crate::failure::{Failure, STOPPED};
 use crate::output::{one_line, say};
@@ -251,9 +251,9 @@ fn overrides(arguments: &RunArguments) -> Result<Overrides, Failure> {
     let texts = arguments.set.iter().map(String::as_str).chain(deep);
     let assignments = texts.map(str::parse::<Assignment>);
     let grid = match (arguments.full, arguments.grid) {
-        (true, _) | (_, Some(Grid::Full)) => GridName::Full,
-        (_, Some(Grid::Published)) => GridName::Published,
-        (_, Some(Grid::Reduced) | None) => GridName::Reduced,
+        (true, _) | (_, Some(GridChoice::Full)) => GridName::Full,
+        (_, Some(GridChoice::Published)) => GridName::Published,
+        (_, Some(GridChoice::Reduced) | None) => GridName::Reduced,
     };
     Ok(Overrides {
         set: assignments.collect::<Result<_, _>>()?,

@@ -50,7 +50,7 @@ pub struct Wanted {
 }
 
 /// What server and card have done.
-pub struct Served {
+pub struct Totals {
     /// The server.
     pub server: ServerTotals,
     card: card::Ended,
@@ -104,7 +104,7 @@ impl Wanted {
 
     /// Serves by the card and by the system's sockets until `stop` is set. The banner is said once
     /// all is open.
-    pub fn serve(self, server: Server, banner: &str, stop: &AtomicBool) -> Result<Served, Failure> {
+    pub fn serve(self, server: Server, banner: &str, stop: &AtomicBool) -> Result<Totals, Failure> {
         let Wanted { config, mode, ip, network_bits, memory_bytes, mut control } = self;
         let (port, cores) = (server.address().port(), config.cores.len());
         let mac = mac(&config.ports[0], ip)?;
@@ -168,7 +168,7 @@ impl Wanted {
         let over = served.map_err(|_| io::Error::other("the server ended by a fault"))??;
         let server = over.ended();
         match (ended.frames_lost, ended.trouble.is_empty()) {
-            (0, true) => Ok(Served { server, card: ended }),
+            (0, true) => Ok(Totals { server, card: ended }),
             (0, false) => Err(io::Error::other(ended.trouble.join("; ")).into()),
             (lost, _) => Err(Failure::FramesLost { lost, frames: ended.frames }),
         }
@@ -220,8 +220,8 @@ fn mac(port: &PortName, ip: Ipv4Addr) -> Result<MacAddress, Failure> {
 }
 
 /// What became of the card's frames.
-pub fn print(served: &Served) -> Result<(), Failure> {
-    let Served { server, card } = served;
+pub fn print(served: &Totals) -> Result<(), Failure> {
+    let Totals { server, card } = served;
     let counted = &server.frames;
     let whole = |count: u64| words::whole(count as f64);
     let mut out = stdout();

@@ -13,7 +13,7 @@ use crate::files::{self, PROGRAM_LEN_MAX};
 /// What a file says of an application.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Said {
+struct ApplicationEntry {
     /// The name of the file where it is left out.
     name: Option<String>,
     program: PathBuf,
@@ -50,7 +50,8 @@ fn one() -> u32 {
 pub(super) fn open(path: &Path, ports: usize, cores: usize) -> Result<Application, Failure> {
     let refused = |reason: String| Failure::Application { path: path.into(), reason };
     let text = files::text(path, PROGRAM_LEN_MAX)?;
-    let said: Said = serde_json::from_str(&text).map_err(|error| refused(error.to_string()))?;
+    let said: ApplicationEntry =
+        serde_json::from_str(&text).map_err(|error| refused(error.to_string()))?;
     let beside = |file: &Path| path.parent().unwrap_or(Path::new("")).join(file);
     let stem = || path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let name = said.name.clone().or_else(stem).unwrap_or_default();
@@ -60,13 +61,13 @@ pub(super) fn open(path: &Path, ports: usize, cores: usize) -> Result<Applicatio
     let program = beside(&said.program);
     let read = programmed::read(&program)?;
     // Before memory is taken for it.
-    let Said { windows, rings, memory, .. } = &said;
+    let ApplicationEntry { windows, rings, memory, .. } = &said;
     let (windows, rings) = (windows.clone(), rings.clone());
     let grant = Grant { windows, rings, memory: *memory };
     grant.allows(&name, &read, cores).map_err(|error| refused(error.to_string()))?;
     let tables = said.tables.as_deref().map(beside);
     let pipeline = programmed::load(&program, read, tables.as_deref())?;
     let ports = said.ports.unwrap_or_else(|| (0..ports as u16).collect());
-    let Said { queues, flows, share, .. } = said;
+    let ApplicationEntry { queues, flows, share, .. } = said;
     Ok(Application { name, pipeline, ports, queues, flows, share, grant })
 }

@@ -15,13 +15,13 @@ use super::answer::{carry_out, is_read_only, refused};
 use super::{Access, OWN_LEN, PATIENCE, RATE_MIN, UNTAKEN_MAX, shared};
 
 /// A request, or why it is none; and the open file that came beside it.
-pub(super) struct Said {
+pub(super) struct ReceivedRequest {
     pub(super) request: Result<Request, ControlError>,
     pub(super) file: Option<OwnedFd>,
 }
 
 /// A client.
-pub(super) struct Client {
+pub(super) struct SocketClient {
     stream: UnixStream,
     said: Vec<u8>,
     /// The last file that came beside what was said.
@@ -34,10 +34,10 @@ pub(super) struct Client {
     since: Instant,
 }
 
-impl Client {
-    pub(super) fn new(stream: UnixStream) -> Client {
+impl SocketClient {
+    pub(super) fn new(stream: UnixStream) -> SocketClient {
         let (came, since) = (Instant::now(), Instant::now());
-        Client { stream, said: vec![], file: None, answer: vec![], taken: 0, came, since }
+        SocketClient { stream, said: vec![], file: None, answer: vec![], taken: 0, came, since }
     }
 
     /// Bytes of a request that it has said.
@@ -96,7 +96,7 @@ impl Client {
     }
 
     /// The request, once all of it has been said; why it is none, where there is no room for it.
-    pub(super) fn listen(&mut self, room: &mut usize) -> io::Result<Option<Said>> {
+    pub(super) fn listen(&mut self, room: &mut usize) -> io::Result<Option<ReceivedRequest>> {
         let mut piece = [0; 1 << 16];
         loop {
             let count = match self.hear(&mut piece) {
@@ -111,7 +111,10 @@ impl Client {
             let own = &piece[..end.unwrap_or(count)];
             let more = shared(self.said.len() + own.len()) - shared(self.said.len());
             let Some(left) = room.checked_sub(more) else {
-                return Ok(Some(Said { request: Err(ControlError::TooLong), file: None }));
+                return Ok(Some(ReceivedRequest {
+                    request: Err(ControlError::TooLong),
+                    file: None,
+                }));
             };
             *room = left;
             self.said.extend_from_slice(own);
@@ -119,7 +122,7 @@ impl Client {
             if end.is_some() {
                 *room += shared(self.said.len());
                 let request = read(&std::mem::take(&mut self.said));
-                return Ok(Some(Said { request, file: self.file.take() }));
+                return Ok(Some(ReceivedRequest { request, file: self.file.take() }));
             }
         }
     }
@@ -130,11 +133,11 @@ impl Client {
         &mut self,
         card: &mut Card,
         access: Access,
-        said: Said,
+        said: ReceivedRequest,
         untaken: &mut usize,
     ) -> (bool, Duration) {
         let begun = Instant::now();
-        let Said { request, file } = said;
+        let ReceivedRequest { request, file } = said;
         // Only what changes nothing can be said again.
         let can_wait = request.as_ref().is_ok_and(is_read_only);
         let answer = match &request {
@@ -196,7 +199,7 @@ mod tests {
             let (stream, _) = UnixStream::pair().unwrap();
             let ago = |seconds| Instant::now().checked_sub(Duration::from_secs(seconds)).unwrap();
             let (said, came, since) = (vec![b'x'; moved], ago(came_s), ago(silent_s));
-            Client { said, came, since, ..Client::new(stream) }
+            SocketClient { said, came, since, ..SocketClient::new(stream) }
         };
         for (came_s, silent_s, moved, is_awake) in [
             (0, 0, 0, true),

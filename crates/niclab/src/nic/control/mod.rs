@@ -19,7 +19,7 @@ use niclab_control::LINE_LEN_MAX;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::failure::Failure;
-use client::Client;
+use client::SocketClient;
 use door::ListeningSocket;
 
 /// Part of a request that does not count towards the shared limit, bytes.
@@ -53,7 +53,7 @@ pub struct Control {
     access: Access,
     /// Most that is held of what is being said, bytes.
     room: usize,
-    clients: Vec<Client>,
+    clients: Vec<SocketClient>,
 }
 
 impl Control {
@@ -70,7 +70,7 @@ impl Control {
         self.wait(patience);
         for _ in 0..CLIENTS_MAX {
             let Ok((stream, _)) = self.socket.listener.accept() else { break };
-            self.clients.push(Client::new(stream));
+            self.clients.push(SocketClient::new(stream));
         }
         let (mut is_end, access) = (false, self.access);
         let held: usize = self.clients.iter().map(|client| shared(client.said_len())).sum();
@@ -95,7 +95,7 @@ impl Control {
         // While the card was at work it heard nobody.
         self.clients.iter_mut().for_each(|client| client.extend_deadline(worked));
         while self.clients.len() > CLIENTS_MAX {
-            let idle = |(_, client): &(usize, &Client)| client.silent();
+            let idle = |(_, client): &(usize, &SocketClient)| client.silent();
             let idlest = self.clients.iter().enumerate().max_by_key(idle).map_or(0, |(at, _)| at);
             self.clients
                 .swap_remove(idlest)
@@ -108,7 +108,7 @@ impl Control {
     fn wait(&self, patience: Duration) {
         let (tv_sec, tv_nsec) = (patience.as_secs() as i64, patience.subsec_nanos().into());
         let timeout = Timespec { tv_sec, tv_nsec };
-        let streams = self.clients.iter().map(Client::waits_for);
+        let streams = self.clients.iter().map(SocketClient::waits_for);
         let new = [(self.socket.listener.as_fd(), PollFlags::IN)];
         let mut asked: Vec<PollFd<'_>> =
             streams.chain(new).map(|(fd, what)| PollFd::from_borrowed_fd(fd, what)).collect();
@@ -132,7 +132,7 @@ mod tests {
     use niclab_card::{CardConfig, PortName};
     use niclab_control::Request;
 
-    use super::client::Said;
+    use super::client::ReceivedRequest;
     use super::*;
 
     const COUNTERS: &[u8] = b"{\"request\":\"counters\"}\n";
@@ -299,9 +299,9 @@ mod tests {
         bench.card.apply(&before).unwrap();
         let mut asked = |request: Request| {
             let (stream, _other) = UnixStream::pair().unwrap();
-            let mut client = Client::new(stream);
+            let mut client = SocketClient::new(stream);
             let mut untaken = UNTAKEN_MAX;
-            let said = Said { request: Ok(request), file: None };
+            let said = ReceivedRequest { request: Ok(request), file: None };
             client.answer(&mut bench.card, Access::Full, said, &mut untaken);
             client.answered()
         };
