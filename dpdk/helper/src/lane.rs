@@ -4,7 +4,7 @@ use niclab_device::PortCounters;
 use niclab_device::pair::Side;
 use niclab_load::lane::{BURST, Inlet, Outlet};
 
-use crate::shim::{Burst, Pool, Ring, RxQueue, TxQueue, enter_thread};
+use crate::shim::{DpdkBurst, Pool, Ring, RxQueue, TxQueue, enter_thread};
 
 /// Length of the frame check sequence, which DPDK does not show, bytes.
 const FCS_LEN: u64 = 4;
@@ -16,7 +16,7 @@ const ADDRESSES_LEN: usize = 12;
 pub struct Out {
     queue: TxQueue,
     pool: Pool,
-    burst: Burst,
+    burst: DpdkBurst,
     /// The ring behind the queue, where it is one: it tells exactly how much room there is.
     ring: Option<Ring>,
     /// Longest frame, bytes without FCS.
@@ -26,7 +26,7 @@ pub struct Out {
 impl Out {
     /// An end that sends frames of `pool`, of at most so many bytes without FCS.
     pub fn new(queue: TxQueue, pool: Pool, ring: Option<Ring>, frame_len_max: u16) -> Out {
-        Out { queue, pool, burst: Burst::new(), ring, frame_len_max }
+        Out { queue, pool, burst: DpdkBurst::new(), ring, frame_len_max }
     }
 }
 
@@ -65,13 +65,13 @@ impl Outlet for Out {
 /// The sink's end.
 pub struct In {
     queue: RxQueue,
-    burst: Burst,
+    burst: DpdkBurst,
 }
 
 impl In {
     /// An end that receives from `queue`.
     pub fn new(queue: RxQueue) -> In {
-        In { queue, burst: Burst::new() }
+        In { queue, burst: DpdkBurst::new() }
     }
 
     /// The queue, for its counters.
@@ -101,7 +101,7 @@ impl Inlet for In {
 pub struct Forward {
     rx: RxQueue,
     tx: TxQueue,
-    burst: Burst,
+    burst: DpdkBurst,
     /// What the port had missed when it was last asked.
     missed: u64,
 }
@@ -109,7 +109,7 @@ pub struct Forward {
 impl Forward {
     /// The function on the queues of the port under test.
     pub fn new(rx: RxQueue, tx: TxQueue) -> Forward {
-        Forward { rx, tx, burst: Burst::new(), missed: 0 }
+        Forward { rx, tx, burst: DpdkBurst::new(), missed: 0 }
     }
 }
 

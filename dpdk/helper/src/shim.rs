@@ -1,8 +1,8 @@
 //! DPDK from Rust's side: the C shim's functions, and owners that keep its rules.
 //!
 //! The only module with unsafe code. The rules it keeps: a queue is used by one thread at a time (a
-//! queue handle is not `Clone` and needs `&mut`); a frame belongs to one [`Burst`] until it is sent
-//! or given back; pools, rings and ports live as long as the process, so they are never freed here.
+//! queue handle is not `Clone` and needs `&mut`); a frame belongs to one [`DpdkBurst`] until it is
+//! sent or given back; pools, rings and ports live as long as the process: nobody frees them.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -315,7 +315,7 @@ impl TxQueue {
 }
 
 /// Up to [`BURST`] frames, given back when dropped.
-pub struct Burst {
+pub struct DpdkBurst {
     frames: [*mut Mbuf; BURST],
     data: [*mut u8; BURST],
     lens: [u16; BURST],
@@ -323,13 +323,13 @@ pub struct Burst {
 }
 
 // SAFETY: the frames belong to this burst alone; DPDK does not bind them to a thread.
-unsafe impl Send for Burst {}
+unsafe impl Send for DpdkBurst {}
 
-impl Burst {
+impl DpdkBurst {
     /// No frames yet.
-    pub fn new() -> Burst {
+    pub fn new() -> DpdkBurst {
         let (frames, data) = ([ptr::null_mut(); BURST], [ptr::null_mut(); BURST]);
-        Burst { frames, data, lens: [0; BURST], count: 0 }
+        DpdkBurst { frames, data, lens: [0; BURST], count: 0 }
     }
 
     /// How many frames are in it.
@@ -390,7 +390,7 @@ impl Burst {
         unsafe { slice::from_raw_parts_mut(self.data[i], usize::from(self.lens[i])) }
     }
 
-    /// The whole room of frame `i`, which came from `pool` by [`Burst::fill`].
+    /// The whole room of frame `i`, which came from `pool` by [`DpdkBurst::fill`].
     #[inline]
     pub fn room_mut(&mut self, i: usize, pool: &Pool) -> &mut [u8] {
         assert!(i < self.count, "frame {i} is not there");
@@ -432,7 +432,7 @@ impl Burst {
     }
 }
 
-impl Drop for Burst {
+impl Drop for DpdkBurst {
     fn drop(&mut self) {
         self.give_back();
     }
