@@ -16,7 +16,7 @@ use niclab_peer::{Peer, PeerError};
 use niclab_table::Span;
 
 use crate::frames::Frames;
-use crate::sets::{Draw, Packet, Rule};
+use crate::sets::{Draw, PacketValues, Rule};
 use crate::{Bench, BenchError, Measured, Slices};
 
 /// Packets that go round in the bar's rows.
@@ -54,7 +54,7 @@ pub fn classify(bench: &Bench, rules: &[Rule], count: usize) -> Result<Measured,
 
 /// Packets in rules drawn uniformly, whatever the protocol of the rule. One that may have any is
 /// met by TCP or UDP.
-pub fn packets(rules: &[Rule], count: usize) -> Vec<Packet> {
+pub fn packets(rules: &[Rule], count: usize) -> Vec<PacketValues> {
     let mut draw = Draw::new(7);
     let mut packet = || {
         let rule = &rules[draw.below(rules.len() as u32) as usize];
@@ -108,7 +108,7 @@ struct Root {
 
 impl Root {
     /// The inner error says what of the set is not supported.
-    fn new(rules: &[Rule], packets: &[Packet]) -> Result<Result<Root, String>, BenchError> {
+    fn new(rules: &[Rule], packets: &[PacketValues]) -> Result<Result<Root, String>, BenchError> {
         let patterns: Vec<Pattern> = rules.iter().map(pattern).collect();
         let actions = [Action::Queue(0)];
         let create = |(priority, pattern): (usize, &Pattern)| {
@@ -155,7 +155,11 @@ impl Root {
 }
 
 /// Starts the peer with the rules and packets; what its build took.
-fn peer(bench: &Bench, rules: &[Rule], packets: &[Packet]) -> Result<(Peer, String), BenchError> {
+fn peer(
+    bench: &Bench,
+    rules: &[Rule],
+    packets: &[PacketValues],
+) -> Result<(Peer, String), BenchError> {
     let mut peer = bench.peer("rte_acl", &[])?;
     let answer = peer.tell(&rules_command(rules))?;
     let took = peer_built(answer);
@@ -190,7 +194,7 @@ fn rules_command(rules: &[Rule]) -> String {
     text
 }
 
-fn line([src, dst, sport, dport, protocol]: &Packet) -> String {
+fn line([src, dst, sport, dport, protocol]: &PacketValues) -> String {
     format!("{src} {dst} {sport} {dport} {protocol}\n")
 }
 
@@ -227,7 +231,7 @@ mod tests {
     }
 
     /// The number of the first rule that has the packet, from 1.
-    fn scan(rules: &[Rule], packet: &Packet) -> u32 {
+    fn scan(rules: &[Rule], packet: &PacketValues) -> u32 {
         let has = |span: &Span, value: u32| (span.low..=span.high).contains(&value);
         let found = rules.iter().position(|r| r.iter().zip(packet).all(|(s, &v)| has(s, v)));
         found.map_or(0, |at| at as u32 + 1)

@@ -61,7 +61,7 @@ pub fn batch(bench: &Bench, standing: u32, group: u32, count: u64) -> Result<Mea
     let core = std::cell::RefCell::new(Core::new(standing)?);
     let full = core.borrow_mut().inserting(bench.slice_ms, 0.0)?;
     let rate = full.0.rate() / 2.0;
-    let mut seen = Seen::default();
+    let mut seen = BatchSlices::default();
     let with = || {
         let mut core = core.borrow_mut();
         let slices = core.offered(rate, group, count)?;
@@ -93,7 +93,7 @@ struct Slice {
 
 /// All slices with a batch.
 #[derive(Debug, Default)]
-struct Seen {
+struct BatchSlices {
     slices: usize,
     undisturbed: usize,
     losing: usize,
@@ -102,7 +102,7 @@ struct Seen {
     unfinished: usize,
 }
 
-impl Seen {
+impl BatchSlices {
     fn add(&mut self, slices: &[Slice], left: u64) {
         self.slices += slices.len();
         let undisturbed = slices.iter().filter(|slice| !slice.disturbed);
@@ -113,16 +113,16 @@ impl Seen {
     }
 }
 
-impl Seen {
+impl BatchSlices {
     /// Whether packets were lost, or too few slices were undisturbed to say that none were.
     fn is_broken(&self) -> bool {
         self.losing + self.zero + self.unfinished > 0 || 2 * self.undisturbed < self.slices
     }
 }
 
-impl std::fmt::Display for Seen {
+impl std::fmt::Display for BatchSlices {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Seen { slices, undisturbed, losing, zero, unfinished } = self;
+        let BatchSlices { slices, undisturbed, losing, zero, unfinished } = self;
         write!(f, "{undisturbed} of {slices} slices of 10 ms undisturbed; of them {losing} lost ")?;
         write!(f, "packets, {zero} at zero; {unfinished} runs ended before the batch")
     }
@@ -400,7 +400,7 @@ mod tests {
 
     #[test]
     fn only_undisturbed_slices_count() {
-        let mut seen = Seen::default();
+        let mut seen = BatchSlices::default();
         let fine = Slice { forwarded: 5, ..Slice::default() };
         let lost = Slice { forwarded: 5, lost: 1, disturbed: false };
         let zero = Slice::default();
@@ -418,7 +418,7 @@ mod tests {
     fn disturbed_slices_decide_nothing() {
         let disturbed = Slice { disturbed: true, ..Slice::default() };
         let fine = Slice { forwarded: 5, ..Slice::default() };
-        let mut seen = Seen::default();
+        let mut seen = BatchSlices::default();
         seen.add(&[fine, disturbed, disturbed], 0);
         assert!(seen.is_broken());
         seen.add(&[fine], 0);

@@ -32,7 +32,7 @@ const ODD: u32 = 0x9e37_79b1;
 
 /// How a table matches; its name in the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MatchKind {
     /// All bits.
     Exact,
     /// The longest prefix.
@@ -43,7 +43,7 @@ pub enum Kind {
 
 /// What is done to entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Done {
+pub enum EntryChange {
     /// An entry does something else.
     Modify,
     /// The oldest goes, and one with a new key comes: two changes.
@@ -54,9 +54,9 @@ pub enum Done {
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
     /// Which table.
-    pub kind: Kind,
+    pub kind: MatchKind,
     /// How.
-    pub done: Done,
+    pub done: EntryChange,
     /// Entries it has.
     pub entries: u32,
     /// Changes of a transaction; 1 is a change by itself.
@@ -65,14 +65,14 @@ pub struct Case {
 
 /// The row without a peer.
 pub fn changes(bench: &Bench, case: Case) -> Result<Measured, BenchError> {
-    let mut table = Table::new(case)?;
+    let mut table = ChangingTable::new(case)?;
     let rates = alone(bench.pairs, || table.run(bench.slice_ms))?;
     Ok(Measured::of(Slices::Single(rates)))
 }
 
 /// The row beside the peer `spec`.
 pub fn beside(bench: &Bench, case: Case) -> Result<Measured, BenchError> {
-    let mut table = Table::new(case)?;
+    let mut table = ChangingTable::new(case)?;
     let scratch = tempfile::tempdir().map_err(BenchError::Temporary)?;
     let peer = match bench.peer("spec", &[]) {
         Ok(mut peer) => {
@@ -86,12 +86,12 @@ pub fn beside(bench: &Bench, case: Case) -> Result<Measured, BenchError> {
     bench.compare(bench.pairs, peer, ours, |peer| Ok(peer.ask(&command)?))
 }
 
-impl Kind {
+impl MatchKind {
     fn name(self) -> &'static str {
         match self {
-            Kind::Exact => "exact",
-            Kind::Prefix => "prefix",
-            Kind::Wildcard => "wildcard",
+            MatchKind::Exact => "exact",
+            MatchKind::Prefix => "prefix",
+            MatchKind::Wildcard => "wildcard",
         }
     }
 
@@ -103,12 +103,12 @@ impl Kind {
         };
         let at = index as usize;
         match self {
-            Kind::Exact => vec![(mix(index.into()) >> 16, 48)],
-            Kind::Prefix => {
+            MatchKind::Exact => vec![(mix(index.into()) >> 16, 48)],
+            MatchKind::Prefix => {
                 let bits = LENGTHS[at % LENGTHS.len()];
                 vec![(first(bits, index), bits)]
             }
-            Kind::Wildcard => {
+            MatchKind::Wildcard => {
                 let (of_src, of_dst) = (SOURCES[at % 8], DESTINATIONS[at / 8 % 8]);
                 vec![(first(of_src, index ^ 0x5555), of_src), (first(of_dst, index), of_dst)]
             }
@@ -117,28 +117,28 @@ impl Kind {
 
     fn key(self, index: u32) -> Key {
         let part = |(value, bits): (u64, u32)| match self {
-            Kind::Exact => Part::exact(value.to_be_bytes()[2..].to_vec()),
+            MatchKind::Exact => Part::exact(value.to_be_bytes()[2..].to_vec()),
             _ => Part::prefix(&(value as u32).to_be_bytes(), bits),
         };
         self.fields(index).into_iter().map(part).collect()
     }
 
     fn priority(self, index: u32) -> u32 {
-        if self == Kind::Wildcard { index % 1_000 } else { 0 }
+        if self == MatchKind::Wildcard { index % 1_000 } else { 0 }
     }
 }
 
-impl Done {
+impl EntryChange {
     fn name(self) -> &'static str {
         match self {
-            Done::Modify => "modify",
-            Done::Renew => "renew",
+            EntryChange::Modify => "modify",
+            EntryChange::Renew => "renew",
         }
     }
 }
 
 /// A table whose entries change.
-struct Table {
+struct ChangingTable {
     case: Case,
     number: usize,
     pipeline: Pipeline,
@@ -150,14 +150,14 @@ struct Table {
     round: u32,
 }
 
-impl Table {
-    fn new(case: Case) -> Result<Table, BenchError> {
+impl ChangingTable {
+    fn new(case: Case) -> Result<ChangingTable, BenchError> {
         let program = Program::read(PROGRAM)?;
         let number = program.table_number(case.kind.name())?;
         let pipeline = Pipeline::new(program)?;
         let worker = pipeline.worker();
         let (region, _) = Region::new(1, 64)?;
-        let mut table = Table { case, number, pipeline, worker, region, next: 0, round: 0 };
+        let mut table = ChangingTable { case, number, pipeline, worker, region, next: 0, round: 0 };
         for index in 0..case.entries {
             let entry = table.entry(index, 0);
             table.pipeline.change(&[Change::Add { table: number, entry }])?;
@@ -188,7 +188,7 @@ impl Table {
         let (table, together) = (self.number, self.case.together);
         let mut changes = Vec::new();
         match self.case.done {
-            Done::Modify => {
+            EntryChange::Modify => {
                 for _ in 0..MADE.max(together) {
                     let entry = self.entry(self.next, self.round + 1);
                     changes.push(Change::Modify { table, entry });
@@ -197,7 +197,7 @@ impl Table {
                 }
             }
             // Those that go first, so that there is room.
-            Done::Renew => {
+            EntryChange::Renew => {
                 let half = (together / 2).max(1);
                 for _ in 0..(MADE / 2 / half).max(1) {
                     for index in self.next..self.next + half {
@@ -249,9 +249,9 @@ fn prepare(peer: &mut Peer, directory: &Path, case: Case) -> Result<(), BenchErr
     };
     let first = lines(0..case.entries, 0);
     let later = match case.done {
-        Done::Modify => [lines(0..case.entries, 1), first.clone()].concat(),
+        EntryChange::Modify => [lines(0..case.entries, 1), first.clone()].concat(),
         // Round and round: it keeps nothing of those that have gone.
-        Done::Renew => [first.clone(), lines(case.entries..4 * case.entries, 0)].concat(),
+        EntryChange::Renew => [first.clone(), lines(case.entries..4 * case.entries, 0)].concat(),
     };
     let name = case.kind.name();
     peer.tell(&format!("load {}", write("entries.spec", PROGRAM)?))?;
@@ -262,16 +262,16 @@ fn prepare(peer: &mut Peer, directory: &Path, case: Case) -> Result<(), BenchErr
 }
 
 /// An entry as the peer reads it.
-fn line(kind: Kind, index: u32, round: u32) -> String {
+fn line(kind: MatchKind, index: u32, round: u32) -> String {
     let mut line = "match".to_owned();
     for (value, bits) in kind.fields(index) {
         // A string takes whatever is written to it.
         let _ = match kind {
-            Kind::Exact => write!(line, " {value:#x}"),
+            MatchKind::Exact => write!(line, " {value:#x}"),
             _ => write!(line, " {value:#x}/{:#x}", u32::MAX.checked_shl(32 - bits).unwrap_or(0)),
         };
     }
-    if kind == Kind::Wildcard {
+    if kind == MatchKind::Wildcard {
         let _ = write!(line, " priority {}", kind.priority(index));
     }
     let _ = writeln!(line, " action go port {}", index.wrapping_add(round) % 256);
@@ -282,9 +282,9 @@ fn line(kind: Kind, index: u32, round: u32) -> String {
 mod tests {
     use super::*;
 
-    const KINDS: [Kind; 3] = [Kind::Exact, Kind::Prefix, Kind::Wildcard];
+    const KINDS: [MatchKind; 3] = [MatchKind::Exact, MatchKind::Prefix, MatchKind::Wildcard];
 
-    fn case(kind: Kind, done: Done, together: u32) -> Case {
+    fn case(kind: MatchKind, done: EntryChange, together: u32) -> Case {
         Case { kind, done, entries: 500, together }
     }
 
@@ -302,11 +302,15 @@ mod tests {
     #[test]
     fn all_changes_are_carried_out_and_the_table_keeps_its_size() {
         for kind in KINDS {
-            for (done, together) in
-                [(Done::Modify, 1), (Done::Modify, 1_000), (Done::Renew, 1), (Done::Renew, 1_000)]
-            {
+            for (done, together) in [
+                (EntryChange::Modify, 1),
+                (EntryChange::Modify, 1_000),
+                (EntryChange::Renew, 1),
+                (EntryChange::Renew, 1_000),
+            ] {
                 let mut table =
-                    Table::new(Case { entries: 1_500, ..case(kind, done, together) }).unwrap();
+                    ChangingTable::new(Case { entries: 1_500, ..case(kind, done, together) })
+                        .unwrap();
                 let answer = table.run(1).unwrap();
                 assert!(answer.ops > 0 && answer.ops.is_multiple_of(1_000), "{answer:?}");
                 assert_eq!(table.pipeline.entries(table.number), 1_500);
@@ -319,7 +323,7 @@ mod tests {
         let peers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers");
         let bench = Bench { core: 0, other: None, pairs: 1, peers, slice_ms: 1 };
         for kind in KINDS {
-            for (done, together) in [(Done::Modify, 1), (Done::Renew, 100)] {
+            for (done, together) in [(EntryChange::Modify, 1), (EntryChange::Renew, 100)] {
                 let measured = beside(&bench, case(kind, done, together)).unwrap();
                 if let Slices::Alone { missing, .. } = measured.slices {
                     println!("SKIP the_peer_carries_the_same_out: {missing}");

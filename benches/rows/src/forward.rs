@@ -55,8 +55,8 @@ fn compare(bench: &Bench) -> Result<Measured, BenchError> {
         capability: "forwarding beside a generator on one core".to_owned(),
     })?;
     let netns = NetNs::anonymous().map_err(|error| refused("a network namespace", &error))?;
-    let mut ours = End::make(&netns, "ours", "from-a")?;
-    let mut theirs = End::make(&netns, "theirs", "from-b")?;
+    let mut ours = VethEnd::make(&netns, "ours", "from-a")?;
+    let mut theirs = VethEnd::make(&netns, "theirs", "from-b")?;
     let peer = Testpmd::start(&netns, bench, &mut theirs, other)?;
     let config =
         CardConfig::new(vec![PortName::Xdp("ours".to_owned())], 1, vec![bench.core as u32]);
@@ -80,14 +80,14 @@ fn compare(bench: &Bench) -> Result<Measured, BenchError> {
 }
 
 /// One veth pair, and what sends at its far end.
-struct End {
+struct VethEnd {
     near: &'static str,
     lane: XdpLane,
     stock: Stock,
 }
 
-impl End {
-    fn make(netns: &NetNs, near: &'static str, far: &str) -> Result<End, BenchError> {
+impl VethEnd {
+    fn make(netns: &NetNs, near: &'static str, far: &str) -> Result<VethEnd, BenchError> {
         let broken = |reason: String| DeviceError::Broken { device: "a veth pair".into(), reason };
         let made = netns.within(|| -> Result<(XdpLane, Stock), String> {
             let fd = netns.fd().ok_or("no namespace")?;
@@ -100,7 +100,7 @@ impl End {
             Ok((lanes.into_iter().next().ok_or("no lane")?, stock))
         });
         let (lane, stock) = made.map_err(|error| broken(error.to_string()))?.map_err(broken)?;
-        Ok(End { near, lane, stock })
+        Ok(VethEnd { near, lane, stock })
     }
 
     /// Frames that the near interface has sent in a slice, while this sends from `core` on.
@@ -175,7 +175,7 @@ impl Testpmd {
     fn start(
         netns: &NetNs,
         bench: &Bench,
-        end: &mut End,
+        end: &mut VethEnd,
         other: usize,
     ) -> Result<Testpmd, BenchError> {
         let name = "dpdk-testpmd";
@@ -224,7 +224,7 @@ mod tests {
             return println!("SKIP {test}: needs root");
         }
         let netns = NetNs::anonymous().unwrap();
-        let mut end = End::make(&netns, "ours", "from-a").unwrap();
+        let mut end = VethEnd::make(&netns, "ours", "from-a").unwrap();
         assert_eq!(end.slice(&netns, 0).unwrap().ops, 0);
         let port = PortName::Xdp("ours".to_owned());
         let config = CardConfig::new(vec![port], 1, vec![0]);

@@ -12,7 +12,7 @@ use niclab_pairing::slice;
 use niclab_peer::Answer;
 
 use crate::BenchError;
-use crate::sets::Packet;
+use crate::sets::PacketValues;
 
 /// Bytes of a frame with its FCS.
 const LEN: u16 = 64;
@@ -29,7 +29,7 @@ pub struct Frames {
 
 impl Frames {
     /// A frame of 64 bytes for each packet, whole bursts of them.
-    pub fn new(packets: &[Packet]) -> Result<Frames, BenchError> {
+    pub fn new(packets: &[PacketValues]) -> Result<Frames, BenchError> {
         Self::of(&packets.iter().map(frame).collect::<Result<Vec<_>, _>>()?)
     }
 
@@ -69,7 +69,7 @@ impl Frames {
 
 /// Ethernet, IPv4 and what the protocol says; of a protocol without ports the two ports are the
 /// first bytes behind IP.
-fn frame(&[src, dst, sport, dport, protocol]: &Packet) -> Result<Vec<u8>, BenchError> {
+fn frame(&[src, dst, sport, dport, protocol]: &PacketValues) -> Result<Vec<u8>, BenchError> {
     let protocol = IpProtocol(protocol as u8);
     let (src_port, dst_port) = (sport as u16, dport as u16);
     let inner = match protocol {

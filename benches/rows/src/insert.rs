@@ -13,7 +13,7 @@ use niclab_peer::Answer;
 use niclab_table::{Domain, Exact, Pages};
 
 use crate::exact::{config, start};
-use crate::sets::Packet;
+use crate::sets::PacketValues;
 use crate::{Bench, BenchError, Measured, keys};
 
 /// Parts of a fill. `rte_hash` takes some 150 ms for a million keys.
@@ -23,7 +23,7 @@ const BULK: usize = 256;
 
 /// How our table begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Room {
+pub enum InitialSize {
     /// Empty; it grows.
     Growing,
     /// With room for all keys, as the peer's.
@@ -31,14 +31,14 @@ pub enum Room {
 }
 
 /// The row of the table alone: `count` keys into an empty table.
-pub fn keys(bench: &Bench, count: u64, room: Room) -> Result<Measured, BenchError> {
+pub fn keys(bench: &Bench, count: u64, room: InitialSize) -> Result<Measured, BenchError> {
     let mut fill = KeyFill::new(count, room);
     compare(bench, count, move |part| fill.add(part))
 }
 
 /// How rules come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Written {
+pub enum RuleArrival {
     /// Each with its pattern and actions.
     Whole,
     /// As values of a template table, which are made of keys within the measured time.
@@ -47,14 +47,14 @@ pub enum Written {
 
 /// The rows of rules: `count` exact 5-tuples of one mask, in bulk, into a group that is not the
 /// root.
-pub fn rules(bench: &Bench, count: u64, written: Written) -> Result<Measured, BenchError> {
+pub fn rules(bench: &Bench, count: u64, written: RuleArrival) -> Result<Measured, BenchError> {
     let (nic, table) = new_nic()?;
     let mut fill = RuleFill { nic, table, written };
     compare(bench, count, move |part| fill.add(part))
 }
 
 /// What one side adds in a pair.
-struct Part {
+struct PairAddition {
     keys: std::ops::Range<u64>,
     /// Into an empty table.
     first: bool,
@@ -63,14 +63,14 @@ struct Part {
 fn compare(
     bench: &Bench,
     count: u64,
-    mut add: impl FnMut(Part) -> Result<Answer, BenchError>,
+    mut add: impl FnMut(PairAddition) -> Result<Answer, BenchError>,
 ) -> Result<Measured, BenchError> {
     let length = count.div_ceil(PARTS);
     let peer = start(bench, Pages::Huge).and_then(|mut peer| {
         peer.tell(&format!("fill {} {count} d", 2 * count))?;
         Ok(peer)
     });
-    let mut parts = (0..PARTS).cycle().map(|part| Part {
+    let mut parts = (0..PARTS).cycle().map(|part| PairAddition {
         keys: part * length..((part + 1) * length).min(count),
         first: part == 0,
     });
@@ -86,18 +86,18 @@ fn compare(
 /// Keys, and the table they go into.
 struct KeyFill {
     list: Vec<[u64; 2]>,
-    room: Room,
+    room: InitialSize,
     domain: Domain,
     table: Option<Exact<2>>,
 }
 
 impl KeyFill {
-    fn new(count: u64, room: Room) -> KeyFill {
+    fn new(count: u64, room: InitialSize) -> KeyFill {
         let list = (0..count).map(keys::key).collect();
         KeyFill { list, room, domain: Domain::new(), table: None }
     }
 
-    fn add(&mut self, part: Part) -> Result<Answer, BenchError> {
+    fn add(&mut self, part: PairAddition) -> Result<Answer, BenchError> {
         if part.first {
             self.table = None;
         }
@@ -105,7 +105,7 @@ impl KeyFill {
             Some(table) => table,
             none => {
                 let config =
-                    config(self.list.len() as u64, Pages::Huge, self.room == Room::Reserved);
+                    config(self.list.len() as u64, Pages::Huge, self.room == InitialSize::Reserved);
                 none.insert(Exact::new(config, &self.domain)?)
             }
         };
@@ -121,22 +121,22 @@ impl KeyFill {
 struct RuleFill {
     nic: Nic,
     table: TemplateTable,
-    written: Written,
+    written: RuleArrival,
 }
 
 impl RuleFill {
-    fn add(&mut self, part: Part) -> Result<Answer, BenchError> {
+    fn add(&mut self, part: PairAddition) -> Result<Answer, BenchError> {
         if part.first {
             (self.nic, self.table) = new_nic()?;
         }
         let patterns = part.keys.clone().map(pattern);
         let (mut rules, mut keys): (Vec<Rule<'_>>, Vec<Key>) = Default::default();
         match self.written {
-            Written::Whole => rules.extend(patterns.map(|pattern| {
+            RuleArrival::Whole => rules.extend(patterns.map(|pattern| {
                 let actions = &[Action::Queue(0)];
                 Rule { group: 1, priority: 0, pattern, actions }
             })),
-            Written::InTable => keys.extend(patterns.map(|pattern| *pattern.value())),
+            RuleArrival::InTable => keys.extend(patterns.map(|pattern| *pattern.value())),
         }
         let whole: Vec<Operation<'_>> = rules.iter().map(Operation::Create).collect();
         let mut in_table = Vec::with_capacity(BULK);
@@ -178,13 +178,13 @@ pub fn table(nic: &mut Nic, group: u32) -> Result<TemplateTable, RuleError> {
     nic.template_table(&Template { group, priority: 0, pattern: pattern(0), actions })
 }
 
-fn answer(part: &Part, start: Instant) -> Answer {
+fn answer(part: &PairAddition, start: Instant) -> Answer {
     let ops = part.keys.end - part.keys.start;
     Answer { ops, ns: start.elapsed().as_nanos() as u64, rest: Vec::new() }
 }
 
 /// The 5-tuple of key `index`: UDP, addresses and ports from its 13 bytes.
-pub fn tuple(index: u64) -> Packet {
+pub fn tuple(index: u64) -> PacketValues {
     let [addresses, ports] = keys::key::<2>(index);
     let (sport, dport) = (ports as u16, (ports >> 16) as u16);
     [addresses as u32, (addresses >> 32) as u32, sport.into(), dport.into(), 17]

@@ -32,7 +32,7 @@ const WATCHED: usize = 31;
 
 /// How it is set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct KvsSetup {
     /// How often each key is asked for.
     pub keys: Keys,
     /// Partitions of the build that shares them; the other one has one a core.
@@ -41,10 +41,10 @@ pub struct Shape {
     pub burst: usize,
 }
 
-impl Shape {
+impl KvsSetup {
     /// As `niclab kvs` is on two cores.
-    pub fn of(keys: Keys) -> Shape {
-        Shape { keys, partitions: 4, burst: BURST }
+    pub fn of(keys: Keys) -> KvsSetup {
+        KvsSetup { keys, partitions: 4, burst: BURST }
     }
 
     fn staged(&self, build: Build, cores: Cores) -> Result<Staged, BenchError> {
@@ -60,7 +60,7 @@ impl Shape {
 ///
 /// # Errors
 /// [`BenchError`]. A machine of one core is no error but [`Slices::NotSupported`].
-pub fn alone(bench: &Bench, shape: &Shape) -> Result<Measured, BenchError> {
+pub fn alone(bench: &Bench, shape: &KvsSetup) -> Result<Measured, BenchError> {
     let Some(cores) = two(bench) else { return Ok(one_core()) };
     let mut staged = shape.rss(cores)?;
     let rates = crate::alone(bench.pairs, || slice(&mut staged, bench, Figure::Throughput))?;
@@ -73,7 +73,7 @@ pub fn alone(bench: &Bench, shape: &Shape) -> Result<Measured, BenchError> {
 /// As of [`alone`].
 pub fn beside(
     bench: &Bench,
-    shape: &Shape,
+    shape: &KvsSetup,
     build: Build,
     figure: Figure,
 ) -> Result<Measured, BenchError> {
@@ -161,13 +161,13 @@ mod tests {
     fn a_row_has_its_pairs_and_says_where_the_time_goes() {
         let peers = std::path::PathBuf::new();
         let bench = Bench { core: 0, other: Some(1), pairs: 2, peers, slice_ms: 1 };
-        let shape = Shape::of(Keys::Uniform);
+        let shape = KvsSetup::of(Keys::Uniform);
         let measured = beside(&bench, &shape, Build::Dma, Figure::Time).unwrap();
         assert!(matches!(&measured.slices, Slices::Paired(pairs) if pairs.ours.len() == 2));
         assert!(measured.notes[0].contains(" with dma, "), "{:?}", measured.notes);
         assert!(measured.notes[1].contains("ns of a request, watched: receive"));
         let one = Bench { other: None, ..bench };
-        let measured = alone(&one, &Shape::of(Keys::Zipf)).unwrap();
+        let measured = alone(&one, &KvsSetup::of(Keys::Zipf)).unwrap();
         assert!(matches!(measured.slices, Slices::NotSupported(_)));
     }
 }

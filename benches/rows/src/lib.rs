@@ -349,7 +349,7 @@ pub struct Figures {
 
 /// Whether a goal is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum GoalVerdict {
     /// The whole interval is beyond the goal, and our median beyond the floor.
     Met,
     /// It is not.
@@ -370,22 +370,22 @@ impl Figures {
     }
 
     /// Decides the row.
-    pub fn verdict(&self, goal: &Goal) -> Verdict {
-        Verdict::of(self.pairs, self.ratio.low >= goal.ratio && self.ours >= goal.floor)
+    pub fn verdict(&self, goal: &Goal) -> GoalVerdict {
+        GoalVerdict::of(self.pairs, self.ratio.low >= goal.ratio && self.ours >= goal.floor)
     }
 }
 
-impl Verdict {
+impl GoalVerdict {
     /// Decides a row without a peer by the median of its rates.
-    pub fn single(rates: &[f64], goal: &Goal) -> Verdict {
-        Verdict::of(rates.len(), median(rates).is_some_and(|ours| ours >= goal.floor))
+    pub fn single(rates: &[f64], goal: &Goal) -> GoalVerdict {
+        GoalVerdict::of(rates.len(), median(rates).is_some_and(|ours| ours >= goal.floor))
     }
 
-    fn of(slices: usize, reached: bool) -> Verdict {
+    fn of(slices: usize, reached: bool) -> GoalVerdict {
         match (slices < PAIRS_MIN, reached) {
-            (true, _) => Verdict::Undecided,
-            (false, true) => Verdict::Met,
-            (false, false) => Verdict::Missed,
+            (true, _) => GoalVerdict::Undecided,
+            (false, true) => GoalVerdict::Met,
+            (false, false) => GoalVerdict::Missed,
         }
     }
 }

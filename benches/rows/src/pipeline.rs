@@ -23,7 +23,7 @@ use niclab_peer::{Answer, Peer, PeerError};
 
 use crate::frames::Frames;
 use crate::keys::{indices, mix};
-use crate::sets::Packet;
+use crate::sets::PacketValues;
 use crate::{Bench, BenchError, Measured};
 
 /// Rules of the root group.
@@ -37,8 +37,8 @@ const QUEUES: u16 = 4;
 
 /// The row: tables of `count` rules each, against the peer `program`.
 pub fn forward(bench: &Bench, count: u64, program: &'static str) -> Result<Measured, BenchError> {
-    let packets: Vec<Packet> = indices(count).take(PACKETS).map(tuple).collect();
-    let mut card = Card::new(count, &packets)?;
+    let packets: Vec<PacketValues> = indices(count).take(PACKETS).map(tuple).collect();
+    let mut card = PipelineCard::new(count, &packets)?;
     let capture = card.capture()?;
     let peer = match bench.peer(program, &[]) {
         Ok(mut peer) => {
@@ -54,7 +54,7 @@ pub fn forward(bench: &Bench, count: u64, program: &'static str) -> Result<Measu
 }
 
 /// The packet of rule `index`: its destination lies in one of the root's networks.
-fn tuple(index: u64) -> Packet {
+fn tuple(index: u64) -> PacketValues {
     let (random, at) = (mix(index), (index / ROOT) as u32);
     let (dst, src) = (network(index % ROOT) | at, random as u32);
     [src, dst, (random >> 32) as u32 & 0xffff, (random >> 48) as u32, 17]
@@ -97,7 +97,7 @@ fn agree(counts: &[u64], peer: &mut Peer) -> Result<(), BenchError> {
 }
 
 /// A card with the rules, and the frames.
-struct Card {
+struct PipelineCard {
     nic: Nic,
     worker: Worker,
     frames: Frames,
@@ -105,8 +105,8 @@ struct Card {
     counting: Vec<RuleId>,
 }
 
-impl Card {
-    fn new(count: u64, packets: &[Packet]) -> Result<Card, BenchError> {
+impl PipelineCard {
+    fn new(count: u64, packets: &[PacketValues]) -> Result<PipelineCard, BenchError> {
         let mut nic = nic()?;
         for number in 0..ROOT {
             create(&mut nic, 0, network_of(number), &[Action::Jump(1)])?;
@@ -122,7 +122,7 @@ impl Card {
                 .dport(dport as u16);
             counting.push(create(&mut nic, 2, all, &[Action::Count, Action::Jump(3)])?);
         }
-        Ok(Card { worker: nic.worker(), nic, frames: Frames::new(packets)?, counting })
+        Ok(PipelineCard { worker: nic.worker(), nic, frames: Frames::new(packets)?, counting })
     }
 
     /// The frames in a file without a name.

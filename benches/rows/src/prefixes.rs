@@ -188,7 +188,7 @@ fn ones_behind(length: u8) -> u128 {
 pub fn forward(bench: &Bench, family: Family, count: usize) -> Result<Measured, BenchError> {
     let routes = routes(family, count);
     let addresses = addresses(family, &routes, PACKETS);
-    let mut card = Card::new(family, &routes, &addresses)?;
+    let mut card = RoutingCard::new(family, &routes, &addresses)?;
     let mut took = format!("{count} routes: {}", card.built);
     let peer = match peer(bench, family, &routes, &addresses) {
         Ok((mut peer, theirs)) => {
@@ -230,7 +230,7 @@ fn frame(family: Family, address: u128) -> Result<Vec<u8>, BuildError> {
 }
 
 /// A card with the routes in a group, and the frames.
-struct Card {
+struct RoutingCard {
     worker: Worker,
     frames: Frames,
     _nic: Nic,
@@ -238,8 +238,12 @@ struct Card {
     built: String,
 }
 
-impl Card {
-    fn new(family: Family, routes: &[Prefix], addresses: &[u128]) -> Result<Card, BenchError> {
+impl RoutingCard {
+    fn new(
+        family: Family,
+        routes: &[Prefix],
+        addresses: &[u128],
+    ) -> Result<RoutingCard, BenchError> {
         let mut nic = Nic::new(&NicConfig { queues: NEXT_HOPS, seed: 42, ..NicConfig::default() })?;
         let actions = &[Action::Jump(GROUP)];
         nic.create(&Rule { group: 0, priority: 0, pattern: Pattern::any(), actions })?;
@@ -267,7 +271,7 @@ impl Card {
         let built = built(took, nic.rule_bytes() as u64);
         let frames = addresses.iter().map(|&address| frame(family, address));
         let frames = Frames::of(&frames.collect::<Result<Vec<_>, _>>()?)?;
-        Ok(Card { worker: nic.worker(), frames, _nic: nic, built })
+        Ok(RoutingCard { worker: nic.worker(), frames, _nic: nic, built })
     }
 
     /// The next hop of each packet: its queue, from 1.
@@ -323,7 +327,7 @@ mod tests {
         for family in FAMILIES {
             let routes = routes(family, 3_000);
             let addresses = addresses(family, &routes, 2_048);
-            let mut card = Card::new(family, &routes, &addresses).unwrap();
+            let mut card = RoutingCard::new(family, &routes, &addresses).unwrap();
             let expected = addresses.iter().map(|&address| scan(&routes, address));
             assert_eq!(card.find(), expected.map(Option::unwrap).collect::<Vec<_>>());
         }

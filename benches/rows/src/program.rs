@@ -18,7 +18,7 @@ use niclab_program::{Change, Entry, Fate, Invocation, Lost, Part, Pipeline, Prog
 
 use crate::frames::Frames;
 use crate::keys::mix;
-use crate::sets::Packet;
+use crate::sets::PacketValues;
 use crate::{Bench, BenchError, Measured};
 
 /// Next hops, each of a port of its own of four.
@@ -68,7 +68,7 @@ fn routes(count: u32) -> Vec<Route> {
 }
 
 /// Packets to addresses within the routes, each as often as the others.
-fn packets(routes: &[Route]) -> Vec<Packet> {
+fn packets(routes: &[Route]) -> Vec<PacketValues> {
     let packet = |at: usize| {
         let random = mix(1 << 40 | at as u64);
         let of = routes[(random >> 32) as usize % routes.len()];
@@ -160,7 +160,7 @@ struct Router {
 }
 
 impl Router {
-    fn new(routes: &[Route], packets: &[Packet]) -> Result<Router, BenchError> {
+    fn new(routes: &[Route], packets: &[PacketValues]) -> Result<Router, BenchError> {
         let program = Program::read(ROUTER)?;
         let [routes_at, hops_at] = [program.table_number("routes")?, program.table_number("hops")?];
         let mut pipeline = Pipeline::new(program)?;

@@ -32,7 +32,7 @@ const STALLED_COUNT: usize = 3;
 
 /// Which server and which peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Application {
+pub enum ServerPair {
     /// memcached, nine gets and a set, 64-byte keys and values of 1 KiB, beside memcaslap.
     Memcached,
     /// Redis, sets of 64 bytes, so many waiting on each connection, beside redis-benchmark.
@@ -44,35 +44,35 @@ pub enum Application {
     Http,
 }
 
-impl Application {
+impl ServerPair {
     fn service(self) -> Service {
         match self {
-            Application::Memcached => Service::Memcached,
-            Application::Redis { .. } => Service::Redis,
-            Application::Http => Service::Nginx,
+            ServerPair::Memcached => Service::Memcached,
+            ServerPair::Redis { .. } => Service::Redis,
+            ServerPair::Http => Service::Nginx,
         }
     }
 
     /// Who does the same.
     pub fn peer(self) -> Program {
         let (name, package) = match self {
-            Application::Memcached => ("memcaslap", "libmemcached-tools"),
-            Application::Redis { .. } => ("redis-benchmark", "redis-tools"),
-            Application::Http => ("wrk", "wrk"),
+            ServerPair::Memcached => ("memcaslap", "libmemcached-tools"),
+            ServerPair::Redis { .. } => ("redis-benchmark", "redis-tools"),
+            ServerPair::Http => ("wrk", "wrk"),
         };
         Program { name, package }
     }
 
     fn requests(self) -> Requests {
         let (protocol, get_ratio, key_len, value_len, connections, depth) = match self {
-            Application::Memcached => (Protocol::MemcachedTcp, 0.9, 64, 1024, 64, 1),
-            Application::Redis { depth } => (Protocol::Redis, 0.0, 16, 64, 50, depth),
-            Application::Http => (Protocol::Http, 1.0, 16, 0, 64, 1),
+            ServerPair::Memcached => (Protocol::MemcachedTcp, 0.9, 64, 1024, 64, 1),
+            ServerPair::Redis { depth } => (Protocol::Redis, 0.0, 16, 64, 50, depth),
+            ServerPair::Http => (Protocol::Http, 1.0, 16, 0, 64, 1),
         };
         let length = KeyLength::Fixed(key_len);
         // memcaslap asks for what it has stored itself: a tenth of its requests, so some 2,500 keys
         // in the middle of a slice. redis-benchmark is told how many.
-        let count = if self == Application::Memcached { 2_500 } else { 10_000 };
+        let count = if self == ServerPair::Memcached { 2_500 } else { 10_000 };
         Requests {
             protocol,
             get_ratio,
@@ -94,16 +94,16 @@ impl Application {
         let Requests { connections, depth, .. } = self.requests();
         let port = server.port();
         match self {
-            Application::Memcached => {
+            ServerPair::Memcached => {
                 let until =
                     if stalled { "-t 1s -S 1s".to_owned() } else { format!("-x {requests}") };
                 format!("-s {server} -T 1 -c {connections} -F {place}/memcaslap {until}")
             }
-            Application::Redis { .. } => format!(
+            ServerPair::Redis { .. } => format!(
                 "-h 127.0.0.1 -p {port} -c {connections} -P {depth} -t set -d 64 -r 10000 \
                  -n {requests} --csv"
             ),
-            Application::Http => {
+            ServerPair::Http => {
                 format!("-t 1 -c {connections} -d 1s --latency http://{server}/")
             }
         }
@@ -112,18 +112,18 @@ impl Application {
     /// The rate that the peer tells, requests a second.
     fn rate(self, said: &str) -> Option<f64> {
         match self {
-            Application::Memcached => after(said, "TPS: "),
-            Application::Redis { .. } => field(said, "\"rps\""),
-            Application::Http => after(said, "Requests/sec:"),
+            ServerPair::Memcached => after(said, "TPS: "),
+            ServerPair::Redis { .. } => field(said, "\"rps\""),
+            ServerPair::Http => after(said, "Requests/sec:"),
         }
     }
 
     /// The 99th percentile that the peer tells, milliseconds.
     fn p99_ms(self, said: &str) -> Option<f64> {
         match self {
-            Application::Memcached => log2_p99_us(said).map(|us| us / 1e3),
-            Application::Redis { .. } => field(said, "\"p99_latency_ms\""),
-            Application::Http => {
+            ServerPair::Memcached => log2_p99_us(said).map(|us| us / 1e3),
+            ServerPair::Redis { .. } => field(said, "\"p99_latency_ms\""),
+            ServerPair::Http => {
                 let text = said.split_once("99% ")?.1.split_whitespace().next()?;
                 let unit = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
                 let value: f64 = text.strip_suffix(unit)?.parse().ok()?;
@@ -173,7 +173,7 @@ fn log2_p99_us(said: &str) -> Option<f64> {
 const MEMCASLAP: &str = "key\n64 64 1\nvalue\n1024 1024 1\ncmd\n0 0.1\n1 0.9\n";
 
 /// The row: how many requests a second one core makes, and who tells of a server that stood still.
-pub fn rates(bench: &Bench, application: Application) -> Result<Measured, BenchError> {
+pub fn rates(bench: &Bench, application: ServerPair) -> Result<Measured, BenchError> {
     let contest = match Contest::new(application, bench.core) {
         Ok(contest) => contest,
         Err(missing @ BenchError::NotInstalled { .. }) => {
@@ -196,7 +196,7 @@ pub fn rates(bench: &Bench, application: Application) -> Result<Measured, BenchE
     };
     let pairs = alternate(bench.pairs, ours, theirs)?;
     let (ours_ms, theirs_ms) = contest.stalled(rate)?;
-    let theirs = if application == Application::Http { ", the peer's of 1 s" } else { "" };
+    let theirs = if application == ServerPair::Http { ", the peer's of 1 s" } else { "" };
     let slices = format!("slices of {} ms{theirs}", SLICE_NS / 1_000_000);
     let measured = Measured::of(Slices::Paired(pairs)).with(slices);
     Ok(stall_told(measured, application, &ours_ms, &theirs_ms))
@@ -204,7 +204,7 @@ pub fn rates(bench: &Bench, application: Application) -> Result<Measured, BenchE
 
 /// A server that runs, and what both sides need to ask it.
 struct Contest {
-    application: Application,
+    application: ServerPair,
     requests: Requests,
     server: Server,
     place: TempDir,
@@ -212,7 +212,7 @@ struct Contest {
 
 impl Contest {
     /// A server on another core than `core`, with every key stored.
-    fn new(application: Application, core: usize) -> Result<Contest, BenchError> {
+    fn new(application: ServerPair, core: usize) -> Result<Contest, BenchError> {
         let server_core = if core == 0 { 1 } else { 0 };
         let server = Server::start(application.service(), server_core)?;
         let place = tempfile::tempdir().map_err(BenchError::Temporary)?;
@@ -277,7 +277,7 @@ impl Contest {
 /// tell of it.
 fn stall_told(
     measured: Measured,
-    application: Application,
+    application: ServerPair,
     ours_ms: &[f64],
     theirs_ms: &[f64],
 ) -> Measured {
@@ -285,10 +285,10 @@ fn stall_told(
     let peer = application.peer().name;
     let (stall, slice) = (STALL.as_millis(), STALLED.as_secs());
     let (below, how) = match application {
-        Application::Memcached => ("below ", ""),
-        Application::Redis { .. } => ("", ""),
+        ServerPair::Memcached => ("below ", ""),
+        ServerPair::Redis { .. } => ("", ""),
         // It takes its mean for when requests would have been due (`stats_correct` in its source).
-        Application::Http => ("", ", which adds by calculation what it has not asked"),
+        ServerPair::Http => ("", ", which adds by calculation what it has not asked"),
     };
     // A tenth of all requests were due while it stood still, so the last hundredth of all waited
     // for nine tenths of that.
@@ -311,21 +311,21 @@ mod tests {
                     Total Statistics (100 events)\n   Min: 47\n   Log2 Dist:\n       \
                     4:        0        0        8       90\n       8:        1        1\n\n\
                     cmd_get: 68632\n\nRun time: 1.0s Ops: 76292 TPS: 76283 Net_rate: 85.3M/s\n";
-        assert_eq!(Application::Memcached.rate(slap), Some(76283.0));
+        assert_eq!(ServerPair::Memcached.rate(slap), Some(76283.0));
         // 98 of 100 are below 256 us, and the 99th between 256 and 512.
-        assert_eq!(Application::Memcached.p99_ms(slap), Some(0.512));
-        let redis = Application::Redis { depth: 1 };
+        assert_eq!(ServerPair::Memcached.p99_ms(slap), Some(0.512));
+        let redis = ServerPair::Redis { depth: 1 };
         let csv = "\"test\",\"rps\",\"avg_latency_ms\",\"p99_latency_ms\"\n\
                    \"SET\",\"41753.65\",\"0.879\",\"6.023\"\n";
         assert_eq!((redis.rate(csv), redis.p99_ms(csv)), (Some(41753.65), Some(6.023)));
         let wrk = "     50%  405.00us\n     99%    7.95ms\n  60429 requests in 1.02s\n\
                    Requests/sec:  59235.81\n";
         assert_eq!(
-            (Application::Http.rate(wrk), Application::Http.p99_ms(wrk)),
+            (ServerPair::Http.rate(wrk), ServerPair::Http.p99_ms(wrk)),
             (Some(59235.81), Some(7.95))
         );
-        assert_eq!(Application::Http.p99_ms("  99%  1.50s\n"), Some(1500.0));
-        for application in [Application::Memcached, redis, Application::Http] {
+        assert_eq!(ServerPair::Http.p99_ms("  99%  1.50s\n"), Some(1500.0));
+        for application in [ServerPair::Memcached, redis, ServerPair::Http] {
             assert_eq!((application.rate("error"), application.p99_ms("error")), (None, None));
         }
     }
@@ -334,7 +334,7 @@ mod tests {
     fn a_row_that_hides_a_stall_is_missed() {
         let row = |ours: f64| {
             let single = Measured::of(Slices::Single(Vec::new()));
-            let redis = Application::Redis { depth: 1 };
+            let redis = ServerPair::Redis { depth: 1 };
             stall_told(single, redis, &[ours, 1.0, 99.0], &[2.0])
         };
         assert!(!row(90.5).broken && row(4.0).broken);

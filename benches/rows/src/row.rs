@@ -6,13 +6,13 @@ use clap::ValueEnum;
 use niclab_nic::limits::BURST;
 
 use crate::chain::{Finds, Masks};
-use crate::entries::{Case, Done, Kind};
-use crate::insert::{Room, Written};
-use crate::kvs::{Build, Figure, Keys, Shape};
+use crate::entries::{Case, EntryChange, MatchKind};
+use crate::insert::{InitialSize, RuleArrival};
+use crate::kvs::{Build, Figure, Keys, KvsSetup};
 use crate::prefixes::Family;
-use crate::requests::Application;
-use crate::stores::Way;
-use crate::update::{self, Change};
+use crate::requests::ServerPair;
+use crate::stores::RequestPath;
+use crate::update::{self, RuleChangeKind};
 use crate::{
     Bench, BenchError, Goal, Measured, acl, beside, chain, echo, entries, exact, forward,
     generator, insert, kvs, pipeline, prefixes, program, requests, rss, scaling, sets, stores,
@@ -166,7 +166,7 @@ fn others() -> Vec<Row> {
             "rte_hash add",
             2.0,
             0.0,
-            Box::new(|bench| insert::keys(bench, 1_000_000, Room::Reserved)),
+            Box::new(|bench| insert::keys(bench, 1_000_000, InitialSize::Reserved)),
         ),
         row(
             Subject::Insert,
@@ -174,7 +174,7 @@ fn others() -> Vec<Row> {
             "rte_hash add",
             2.0,
             5e6,
-            Box::new(|bench| insert::rules(bench, 1_000_000, Written::InTable)),
+            Box::new(|bench| insert::rules(bench, 1_000_000, RuleArrival::InTable)),
         ),
         row(
             Subject::Insert,
@@ -182,7 +182,7 @@ fn others() -> Vec<Row> {
             "rte_hash add",
             0.0,
             0.0,
-            Box::new(|bench| insert::rules(bench, 1_000_000, Written::Whole)),
+            Box::new(|bench| insert::rules(bench, 1_000_000, RuleArrival::Whole)),
         ),
         row(
             Subject::Rss,
@@ -215,11 +215,11 @@ fn update_rows() -> Vec<Row> {
         measure: Box::new(move |bench| update::changes(bench, UPDATED, change)),
     };
     vec![
-        row("update, 64 k rules, bulk", 20e6, Change::Bulk),
-        row("update, single calls", 20e6, Change::Single),
-        row("update, transactions of 64", 0.0, Change::Transaction(64)),
-        row("update, transactions of 10 k", 0.0, Change::Transaction(10_000)),
-        row("destroy and create", 2e6, Change::Renew),
+        row("update, 64 k rules, bulk", 20e6, RuleChangeKind::Bulk),
+        row("update, single calls", 20e6, RuleChangeKind::Single),
+        row("update, transactions of 64", 0.0, RuleChangeKind::Transaction(64)),
+        row("update, transactions of 10 k", 0.0, RuleChangeKind::Transaction(10_000)),
+        row("destroy and create", 2e6, RuleChangeKind::Renew),
         Row {
             subject: Subject::Update,
             what: "reader beside updates".to_owned(),
@@ -293,10 +293,10 @@ fn program_rows() -> [Row; 2] {
 }
 
 /// A table of wildcards has fewer entries: the peer of the rows with a peer compares each with all.
-const ENTRIES: [(Kind, &str, u32); 3] = [
-    (Kind::Exact, "exact", 65_536),
-    (Kind::Prefix, "lpm", 65_536),
-    (Kind::Wildcard, "wildcard", 10_000),
+const ENTRIES: [(MatchKind, &str, u32); 3] = [
+    (MatchKind::Exact, "exact", 65_536),
+    (MatchKind::Prefix, "lpm", 65_536),
+    (MatchKind::Wildcard, "wildcard", 10_000),
 ];
 /// Changes of a transaction.
 const TOGETHER: u32 = 1_000;
@@ -306,10 +306,10 @@ const ENTRIES_BESIDE: u32 = 1_000;
 fn entry_rows() -> Vec<Row> {
     let mut rows = Vec::new();
     let ways = [
-        (Done::Modify, "modify", 1),
-        (Done::Modify, "modify, transactions", TOGETHER),
-        (Done::Renew, "delete, add", 1),
-        (Done::Renew, "delete, add, transactions", TOGETHER),
+        (EntryChange::Modify, "modify", 1),
+        (EntryChange::Modify, "modify, transactions", TOGETHER),
+        (EntryChange::Renew, "delete, add", 1),
+        (EntryChange::Renew, "delete, add, transactions", TOGETHER),
     ];
     for (kind, name, entries) in ENTRIES {
         for (done, way, together) in ways {
@@ -389,7 +389,7 @@ fn kvs_rows_of(keys: Keys, burst: usize) -> [Row; 5] {
         goal: Goal { ratio, floor },
         measure,
     };
-    let shape = Shape { burst, ..Shape::of(keys) };
+    let shape = KvsSetup { burst, ..KvsSetup::of(keys) };
     let beside = |build, figure| -> Box<Measure> {
         Box::new(move |bench| kvs::beside(bench, &shape, build, figure))
     };
@@ -409,7 +409,7 @@ fn store_rows() -> Vec<Row> {
         let goal = Goal { ratio, floor: 0.0 };
         Row { subject: Subject::KvsSockets, what, peer: "memcached", goal, measure }
     };
-    let of = |way: Way| {
+    let of = |way: RequestPath| {
         let (name, rates) = (way.name(), Box::new(move |bench: &Bench| stores::rates(bench, way)));
         let latencies = Box::new(move |bench: &Bench| stores::latencies(bench, way));
         [
@@ -417,7 +417,7 @@ fn store_rows() -> Vec<Row> {
             row(format!("kvs over {name}, half that rate"), 0.0, latencies),
         ]
     };
-    [Way::Tcp, Way::Udp].into_iter().flat_map(of).collect()
+    [RequestPath::Tcp, RequestPath::Udp].into_iter().flat_map(of).collect()
 }
 
 fn forward_row() -> Row {
@@ -455,18 +455,18 @@ fn stream_row() -> Row {
 }
 
 fn request_rows() -> [Row; 4] {
-    let row = |subject, what: &str, application: Application| Row {
+    let row = |subject, what: &str, application: ServerPair| Row {
         subject,
         what: what.to_owned(),
         peer: application.peer().name,
         goal: Goal { ratio: 1.0, floor: 0.0 },
         measure: Box::new(move |bench| requests::rates(bench, application)),
     };
-    let redis = |depth| Application::Redis { depth };
+    let redis = |depth| ServerPair::Redis { depth };
     [
-        row(Subject::Memcached, "memcached, 64 connections", Application::Memcached),
+        row(Subject::Memcached, "memcached, 64 connections", ServerPair::Memcached),
         row(Subject::Redis, "Redis, 50 connections", redis(1)),
         row(Subject::Redis, "Redis, 16 on each of them", redis(16)),
-        row(Subject::Http, "HTTP, 64 connections", Application::Http),
+        row(Subject::Http, "HTTP, 64 connections", ServerPair::Http),
     ]
 }

@@ -34,7 +34,7 @@ pub fn compare(
     count: usize,
 ) -> Result<Measured, BenchError> {
     let peer = bench.peer("softrss", &[variant]);
-    let mut work = Work::new(path, count)?;
+    let mut work = HashWork::new(path, count)?;
     let command = format!("hash {count} {}", bench.slice_ms);
     work.run();
     let checksum = work.checksum();
@@ -43,13 +43,13 @@ pub fn compare(
 }
 
 /// Tuples and room for their hashes.
-struct Work {
+struct HashWork {
     toeplitz: Toeplitz,
     tuples: Vec<[u8; 12]>,
     hashes: Vec<u32>,
 }
 
-impl Work {
+impl HashWork {
     fn new(path: HashPath, count: usize) -> Result<Self, BenchError> {
         let toeplitz = Toeplitz::with_path(&MICROSOFT_KEY, path)?;
         Ok(Self { toeplitz, tuples: (0..count).map(tuple).collect(), hashes: vec![0; count] })

@@ -12,7 +12,7 @@ pub const FIELDS: [Bits; 5] =
     [Bits::ThirtyTwo, Bits::ThirtyTwo, Bits::Sixteen, Bits::Sixteen, Bits::Eight];
 
 /// The values of a packet.
-pub type Packet = [u32; 5];
+pub type PacketValues = [u32; 5];
 
 /// A rule; its priority is its place in the set.
 pub type Rule = [Span; 5];

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 
 use crate::calm::Watch;
 use crate::{
-    ACL_GOAL, Bar, Bench, BenchError, Figures, Goal, Pairs, Row, Slices, Subject, Times, Verdict,
-    geomean, median,
+    ACL_GOAL, Bar, Bench, BenchError, Figures, Goal, GoalVerdict, Pairs, Row, Slices, Subject,
+    Times, geomean, median,
 };
 
 /// Least width of the first column.
@@ -105,7 +105,7 @@ impl<W: Write> Sheet<'_, W> {
     /// A row without a peer.
     fn single(&mut self, what: &str, goal: &Goal, rates: &[f64]) -> io::Result<()> {
         let ours = median(rates).map_or(String::new(), |ours| number(ours / 1e6));
-        let said = said(Verdict::single(rates, goal), goal, false);
+        let said = said(GoalVerdict::single(rates, goal), goal, false);
         self.line([what, &ours, "", "", "", &goal_text(goal), said])
     }
 
@@ -129,7 +129,7 @@ impl<W: Write> Sheet<'_, W> {
             let ratio = median(&pairs.ratios()).map_or(String::new(), number);
             return self.line([what, &ours, peer, &theirs, &ratio, &text, TOO_FEW]);
         };
-        let verdict = if broken { Verdict::Missed } else { figures.verdict(goal) };
+        let verdict = if broken { GoalVerdict::Missed } else { figures.verdict(goal) };
         let by_ratio_alone = !broken && figures.ours >= goal.floor;
         let holds =
             by_ratio_alone && (figures.ratio.low..=figures.ratio.high).contains(&goal.ratio);
@@ -154,10 +154,12 @@ impl<W: Write> Sheet<'_, W> {
             format!("{median} [{low}, {high}]")
         });
         let verdict = match times.verdict() {
-            Verdict::Met => "met",
-            Verdict::Missed => "missed",
-            Verdict::Undecided if times.is_blurred() => "undecided: the peer differs from itself",
-            Verdict::Undecided => TOO_FEW,
+            GoalVerdict::Met => "met",
+            GoalVerdict::Missed => "missed",
+            GoalVerdict::Undecided if times.is_blurred() => {
+                "undecided: the peer differs from itself"
+            }
+            GoalVerdict::Undecided => TOO_FEW,
         };
         self.line([&what, &ours, peer, &theirs, &ratio, &goal, verdict])
     }
@@ -177,13 +179,13 @@ const TOO_FEW: &str = "too few pairs";
 
 /// The verdict in words, nothing where there is no goal. `holds` says that the interval of the
 /// ratio holds its goal: more pairs or a calmer machine may decide otherwise.
-fn said(verdict: Verdict, goal: &Goal, holds: bool) -> &'static str {
+fn said(verdict: GoalVerdict, goal: &Goal, holds: bool) -> &'static str {
     match verdict {
         _ if *goal == Goal::NONE => "",
-        Verdict::Met => "met",
-        Verdict::Missed if holds => "missed: the interval holds the goal",
-        Verdict::Missed => "missed",
-        Verdict::Undecided => TOO_FEW,
+        GoalVerdict::Met => "met",
+        GoalVerdict::Missed if holds => "missed: the interval holds the goal",
+        GoalVerdict::Missed => "missed",
+        GoalVerdict::Undecided => TOO_FEW,
     }
 }
 

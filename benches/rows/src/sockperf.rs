@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// Round trips of one run.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Said {
+pub struct SockperfResult {
     /// Round trips that were measured.
     pub count: u64,
     /// Median, nanoseconds.
@@ -29,7 +29,7 @@ pub const MEASURED: Duration = Duration::from_millis(549);
 ///
 /// # Errors
 /// What is missing or is not as it was expected.
-pub fn read(text: &str) -> Result<Said, String> {
+pub fn read(text: &str) -> Result<SockperfResult, String> {
     let text = without_colours(text);
     // Without --full-rtt this line speaks of a latency, half a round trip.
     number(&text, "sockperf: Summary: Round trip is ", " usec")?;
@@ -47,7 +47,7 @@ pub fn read(text: &str) -> Result<Said, String> {
     if !(count >= 1.0 && p50_us > 0.0 && p99_us >= p50_us) {
         return Err(format!("{count} round trips, p50 {p50_us} us, p99 {p99_us} us"));
     }
-    Ok(Said { count: count as u64, p50_ns: p50_us * 1e3, p99_ns: p99_us * 1e3 })
+    Ok(SockperfResult { count: count as u64, p50_ns: p50_us * 1e3, p99_ns: p99_us * 1e3 })
 }
 
 /// The number that stands once between `before` and `after`.
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn its_figures_are_read() {
         let said = read(TEXT).unwrap();
-        assert_eq!(said, Said { count: 4408, p50_ns: 61_430.0, p99_ns: 3_113_734.0 });
+        assert_eq!(said, SockperfResult { count: 4408, p50_ns: 61_430.0, p99_ns: 3_113_734.0 });
     }
 
     #[test]

@@ -27,19 +27,19 @@ const WARMUP_NS: u64 = 20_000_000;
 
 /// How requests come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum RequestPath {
     /// Connections.
     Tcp,
     /// Datagrams, each with memcached's frame header.
     Udp,
 }
 
-impl Way {
+impl RequestPath {
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
-            Way::Tcp => "TCP",
-            Way::Udp => "UDP",
+            RequestPath::Tcp => "TCP",
+            RequestPath::Udp => "UDP",
         }
     }
 
@@ -47,8 +47,8 @@ impl Way {
     /// a set, of 100,000 keys; each of 64 clients waits for its answer.
     fn requests(self) -> Requests {
         let protocol = match self {
-            Way::Tcp => Protocol::MemcachedTcp,
-            Way::Udp => Protocol::MemcachedUdp,
+            RequestPath::Tcp => Protocol::MemcachedTcp,
+            RequestPath::Udp => Protocol::MemcachedUdp,
         };
         let length = KeyLength::Fixed(32);
         Requests {
@@ -120,10 +120,10 @@ struct Contest {
 }
 
 impl Contest {
-    fn new(way: Way, core: usize) -> Result<Contest, BenchError> {
+    fn new(way: RequestPath, core: usize) -> Result<Contest, BenchError> {
         let service = match way {
-            Way::Tcp => Service::Memcached,
-            Way::Udp => Service::MemcachedUdp,
+            RequestPath::Tcp => Service::Memcached,
+            RequestPath::Udp => Service::MemcachedUdp,
         };
         let (theirs, ours) = (Server::start(service, core)?, Ours::start(core)?);
         let requests = way.requests();
@@ -158,7 +158,7 @@ impl Contest {
 }
 
 /// The servers on a core beside the client's; `None` says why there are none.
-fn contest(bench: &Bench, way: Way) -> Result<Result<Contest, Measured>, BenchError> {
+fn contest(bench: &Bench, way: RequestPath) -> Result<Result<Contest, Measured>, BenchError> {
     let missing = |why: String| Ok(Err(Measured::of(Slices::NotSupported(why))));
     let Some(core) = bench.other else { return missing("two cores".to_owned()) };
     match Contest::new(way, core) {
@@ -172,7 +172,7 @@ fn contest(bench: &Bench, way: Way) -> Result<Result<Contest, Measured>, BenchEr
 ///
 /// # Errors
 /// [`BenchError`]. One core, or no memcached, is no error but [`Slices::NotSupported`].
-pub fn rates(bench: &Bench, way: Way) -> Result<Measured, BenchError> {
+pub fn rates(bench: &Bench, way: RequestPath) -> Result<Measured, BenchError> {
     let contest = match contest(bench, way)? {
         Ok(contest) => contest,
         Err(measured) => return Ok(measured),
@@ -186,7 +186,7 @@ pub fn rates(bench: &Bench, way: Way) -> Result<Measured, BenchError> {
 ///
 /// # Errors
 /// As of [`rates`].
-pub fn latencies(bench: &Bench, way: Way) -> Result<Measured, BenchError> {
+pub fn latencies(bench: &Bench, way: RequestPath) -> Result<Measured, BenchError> {
     let contest = match contest(bench, way)? {
         Ok(contest) => contest,
         Err(measured) => return Ok(measured),
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn both_are_asked_for_the_same_and_answer_it() {
-        for way in [Way::Tcp, Way::Udp] {
+        for way in [RequestPath::Tcp, RequestPath::Udp] {
             let bench = Bench { core: 0, other: Some(1), pairs: 2, ..Bench::default() };
             let contest = match contest(&bench, way).unwrap() {
                 Ok(contest) => contest,
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn a_machine_of_one_core_is_told() {
         let bench = Bench { other: None, ..Bench::default() };
-        for measured in [rates(&bench, Way::Tcp), latencies(&bench, Way::Udp)] {
+        for measured in [rates(&bench, RequestPath::Tcp), latencies(&bench, RequestPath::Udp)] {
             assert!(matches!(measured.unwrap().slices, Slices::NotSupported(_)));
         }
     }

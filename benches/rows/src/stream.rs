@@ -98,12 +98,12 @@ impl Iperf3 {
 
 /// What `iperf3 --json` says, as far as it is needed.
 #[derive(Deserialize)]
-struct Said {
-    end: End,
+struct IperfResult {
+    end: StreamEnd,
 }
 
 #[derive(Deserialize)]
-struct End {
+struct StreamEnd {
     sum_received: Sum,
 }
 
@@ -116,7 +116,7 @@ struct Sum {
 
 /// Reads what the receiver got: its bits by its seconds, which have to be its bits a second.
 fn read(text: &str) -> Result<Answer, String> {
-    let Said { end } = serde_json::from_str(text).map_err(|e| e.to_string())?;
+    let IperfResult { end } = serde_json::from_str(text).map_err(|e| e.to_string())?;
     let Sum { seconds, bytes, bits_per_second } = end.sum_received;
     let bits = bytes as f64 * 8.0;
     let is_one = seconds > 0.0 && (bits / seconds / bits_per_second - 1.0).abs() < 0.01;

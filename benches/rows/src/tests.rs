@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::*;
 use crate::exact::{Probe, Prober, Setup};
-use crate::insert::{Room, Written};
+use crate::insert::{InitialSize, RuleArrival};
 
 fn figures(ratios: &[f64]) -> Figures {
     let theirs = vec![10.0; ratios.len()];
@@ -17,12 +17,12 @@ fn figures(ratios: &[f64]) -> Figures {
 #[test]
 fn a_row_is_met_where_the_whole_interval_and_the_rate_reach_the_goal() {
     let goal = Goal { ratio: 3.0, floor: 20.0 };
-    assert_eq!(figures(&[3.0; 30]).verdict(&goal), Verdict::Met);
-    assert_eq!(figures(&[3.0; 29]).verdict(&goal), Verdict::Undecided);
-    assert_eq!(figures(&[3.0; 30]).verdict(&Goal { floor: 31.0, ..goal }), Verdict::Missed);
+    assert_eq!(figures(&[3.0; 30]).verdict(&goal), GoalVerdict::Met);
+    assert_eq!(figures(&[3.0; 29]).verdict(&goal), GoalVerdict::Undecided);
+    assert_eq!(figures(&[3.0; 30]).verdict(&Goal { floor: 31.0, ..goal }), GoalVerdict::Missed);
     let spread: Vec<f64> = (0..30).map(|i| 2.9 + 0.01 * f64::from(i)).collect();
     assert!(figures(&spread).ratio.median > 3.0);
-    assert_eq!(figures(&spread).verdict(&goal), Verdict::Missed);
+    assert_eq!(figures(&spread).verdict(&goal), GoalVerdict::Missed);
 }
 
 /// A bench whose peers say ten operations in a microsecond to whatever they are asked.
@@ -49,10 +49,10 @@ fn each_row_gives_its_pairs() {
         assert!(pairs.ours.len() == count && pairs.ours.iter().all(|&rate| rate > 0.0));
     };
     check(exact::hits(&bench, 1_000), 6);
-    check(insert::keys(&bench, 1_000, Room::Growing), 16);
-    check(insert::keys(&bench, 1_000, Room::Reserved), 16);
-    check(insert::rules(&bench, 1_000, Written::InTable), 16);
-    check(insert::rules(&bench, 1_000, Written::Whole), 16);
+    check(insert::keys(&bench, 1_000, InitialSize::Growing), 16);
+    check(insert::keys(&bench, 1_000, InitialSize::Reserved), 16);
+    check(insert::rules(&bench, 1_000, RuleArrival::InTable), 16);
+    check(insert::rules(&bench, 1_000, RuleArrival::Whole), 16);
     check(generator::saturated(&bench, 100), 6);
 }
 
@@ -71,8 +71,8 @@ fn a_row_without_its_peer_gives_our_rate_and_says_how_to_build_the_peer() {
         assert_eq!(missing.to_string(), expected);
     };
     check(exact::hits(&bench, 1_000), 6, "rte_hash");
-    check(insert::keys(&bench, 1_000, Room::Reserved), 16, "rte_hash");
-    check(insert::rules(&bench, 1_000, Written::InTable), 16, "rte_hash");
+    check(insert::keys(&bench, 1_000, InitialSize::Reserved), 16, "rte_hash");
+    check(insert::rules(&bench, 1_000, RuleArrival::InTable), 16, "rte_hash");
     check(rss::best(&bench), 6, "softrss");
     check(generator::saturated(&bench, 100), 6, "flowgen");
 }

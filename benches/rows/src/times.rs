@@ -6,7 +6,7 @@
 
 use niclab_pairing::{Interval, PAIRS_MIN, median_interval};
 
-use crate::Verdict;
+use crate::GoalVerdict;
 
 /// Share of the peer's pairs of successive turns that its own interval covers.
 const COVERED: f64 = 0.9;
@@ -74,16 +74,16 @@ impl Times {
 
     /// Met where the interval of the ratio lies inside of the peer's own from run to run, or, where
     /// ours are to be no longer, ends below its end; undecided where the peer is blurred.
-    pub fn verdict(&self) -> Verdict {
+    pub fn verdict(&self) -> GoalVerdict {
         let inside = self.ratio().zip(self.own()).is_some_and(|(ratio, [low, high])| {
             let is_short = self.bar == Bar::Alike && ratio.low < low;
             !is_short && ratio.high <= high
         });
         match (self.ours_ns.len() < PAIRS_MIN, inside) {
-            (true, _) => Verdict::Undecided,
-            (false, true) if self.is_blurred() => Verdict::Undecided,
-            (false, true) => Verdict::Met,
-            (false, false) => Verdict::Missed,
+            (true, _) => GoalVerdict::Undecided,
+            (false, true) if self.is_blurred() => GoalVerdict::Undecided,
+            (false, true) => GoalVerdict::Met,
+            (false, false) => GoalVerdict::Missed,
         }
     }
 }
@@ -106,19 +106,19 @@ mod tests {
         let [low, high] = like.own().unwrap();
         assert!((high - 1.1).abs() < 1e-9 && (low - 1.0 / 1.1).abs() < 1e-9);
         assert!((like.ratio().unwrap().median - 1.05).abs() < 1e-9);
-        assert_eq!(like.verdict(), Verdict::Met);
-        assert_eq!(times(1.2, 31).verdict(), Verdict::Missed);
+        assert_eq!(like.verdict(), GoalVerdict::Met);
+        assert_eq!(times(1.2, 31).verdict(), GoalVerdict::Missed);
         // Faster than the peer is not alike either: something is not measured.
-        assert_eq!(times(0.8, 31).verdict(), Verdict::Missed);
-        assert_eq!(times(1.0, 29).verdict(), Verdict::Undecided);
+        assert_eq!(times(0.8, 31).verdict(), GoalVerdict::Missed);
+        assert_eq!(times(1.0, 29).verdict(), GoalVerdict::Undecided);
     }
 
     #[test]
     fn ours_may_be_shorter_where_they_are_to_be_no_longer() {
         let times = |factor| Times { bar: Bar::NoLonger, ..times(factor, 31) };
-        assert_eq!(times(0.5).verdict(), Verdict::Met);
-        assert_eq!(times(1.05).verdict(), Verdict::Met);
-        assert_eq!(times(1.2).verdict(), Verdict::Missed);
+        assert_eq!(times(0.5).verdict(), GoalVerdict::Met);
+        assert_eq!(times(1.05).verdict(), GoalVerdict::Met);
+        assert_eq!(times(1.2).verdict(), GoalVerdict::Missed);
     }
 
     #[test]
@@ -129,9 +129,12 @@ mod tests {
             let ours_ns = theirs_ns.clone();
             Times { what: "p99", ours_ns, theirs_ns, bar: Bar::NoLonger }
         };
-        assert_eq!((wild(1.9).verdict(), wild(2.1).verdict()), (Verdict::Met, Verdict::Undecided));
+        assert_eq!(
+            (wild(1.9).verdict(), wild(2.1).verdict()),
+            (GoalVerdict::Met, GoalVerdict::Undecided)
+        );
         let longer = |times: Times| Times { ours_ns: vec![1e4; 31], ..times };
-        assert_eq!(longer(wild(2.1)).verdict(), Verdict::Missed);
+        assert_eq!(longer(wild(2.1)).verdict(), GoalVerdict::Missed);
     }
 
     #[test]
@@ -149,6 +152,9 @@ mod tests {
         assert!(times(1.0, 7).own().is_some());
         assert_eq!(times(1.0, 5).ratio(), None);
         let none = Times::default();
-        assert_eq!((none.own(), none.ratio(), none.verdict()), (None, None, Verdict::Undecided));
+        assert_eq!(
+            (none.own(), none.ratio(), none.verdict()),
+            (None, None, GoalVerdict::Undecided)
+        );
     }
 }

@@ -92,7 +92,7 @@ const BASE: Trace = Trace {
 const OTHERS: u64 = 50_000_000;
 
 /// A request: the number of its key, and the length of its value in bytes.
-type Request = (u64, usize);
+type TraceRequest = (u64, usize);
 
 impl Trace {
     /// The same trace with its keys and requests divided by `by`.
@@ -101,7 +101,7 @@ impl Trace {
     }
 
     /// All requests.
-    pub fn draw(&self) -> impl Iterator<Item = Request> {
+    pub fn draw(&self) -> impl Iterator<Item = TraceRequest> {
         let shares = (1..=self.keys).scan(0.0, |sum, rank| {
             *sum += (rank as f64).powf(-EXPONENT);
             Some(*sum)

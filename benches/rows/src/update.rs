@@ -29,7 +29,7 @@ const VERSIONS: usize = 16;
 
 /// How rules are changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum RuleChangeKind {
     /// Updated in bulk.
     Bulk,
     /// Destroyed and created anew, in bulk; an operation is both.
@@ -41,8 +41,8 @@ pub enum Change {
 }
 
 /// The rows of changes: how many a second, beside a reader.
-pub fn changes(bench: &Bench, rules: u32, change: Change) -> Result<Measured, BenchError> {
-    let Some(Seen { rates, reader, looked }) = beside(bench, rules, change)? else {
+pub fn changes(bench: &Bench, rules: u32, change: RuleChangeKind) -> Result<Measured, BenchError> {
+    let Some(UpdateCounts { rates, reader, looked }) = beside(bench, rules, change)? else {
         return Ok(no_core(bench));
     };
     let kept = Figures::new(&reader).map_or(String::new(), |figures| {
@@ -55,7 +55,8 @@ pub fn changes(bench: &Bench, rules: u32, change: Change) -> Result<Measured, Be
 
 /// The row of the reader: its packets beside updates in bulk, and without.
 pub fn reader(bench: &Bench, rules: u32) -> Result<Measured, BenchError> {
-    let Some(Seen { reader, looked, .. }) = beside(bench, rules, Change::Bulk)? else {
+    let Some(UpdateCounts { reader, looked, .. }) = beside(bench, rules, RuleChangeKind::Bulk)?
+    else {
         return Ok(no_core(bench));
     };
     Ok(Measured::of(Slices::Paired(reader)).with(format!("0 of {looked} look-ups torn")))
@@ -66,7 +67,7 @@ fn no_core(bench: &Bench) -> Measured {
 }
 
 /// What both threads did.
-struct Seen {
+struct UpdateCounts {
     /// Changes a second, one for each slice with them.
     rates: Vec<f64>,
     /// The reader's packets, with changes and without.
@@ -76,7 +77,7 @@ struct Seen {
 
 /// What the reader shows.
 #[derive(Default)]
-struct Shown {
+struct ReaderCounts {
     looked: AtomicU64,
     torn: AtomicU64,
     started: AtomicBool,
@@ -85,10 +86,14 @@ struct Shown {
 }
 
 /// Slices with changes and without in turn; `None` without a second core.
-fn beside(bench: &Bench, rules: u32, change: Change) -> Result<Option<Seen>, BenchError> {
+fn beside(
+    bench: &Bench,
+    rules: u32,
+    change: RuleChangeKind,
+) -> Result<Option<UpdateCounts>, BenchError> {
     let mut control = Control::new(rules, change)?;
-    let reader = control.reader(if change == Change::Renew { rules / 2 } else { rules })?;
-    let shown = Shown::default();
+    let reader = control.reader(if change == RuleChangeKind::Renew { rules / 2 } else { rules })?;
+    let shown = ReaderCounts::default();
     let core = if bench.core == 0 { 1 } else { 0 };
     let measured = std::thread::scope(|scope| {
         let thread = scope.spawn(|| reader.run(core, &shown));
@@ -105,7 +110,7 @@ fn beside(bench: &Bench, rules: u32, change: Change) -> Result<Option<Seen>, Ben
     let (rates, reader) = measured?;
     let (looked, torn) = (shown.looked.load(Relaxed), shown.torn.load(Relaxed));
     match torn {
-        0 => Ok(Some(Seen { rates, reader, looked })),
+        0 => Ok(Some(UpdateCounts { rates, reader, looked })),
         torn => Err(BenchError::Torn { torn, looked }),
     }
 }
@@ -123,7 +128,7 @@ fn queue(checks: u64, version: usize) -> u16 {
 /// The thread that changes rules.
 struct Control {
     nic: Nic,
-    change: Change,
+    change: RuleChangeKind,
     rules: Vec<Live>,
     order: Vec<u32>,
     at: usize,
@@ -138,7 +143,7 @@ struct Live {
 }
 
 impl Control {
-    fn new(count: u32, change: Change) -> Result<Control, BenchError> {
+    fn new(count: u32, change: RuleChangeKind) -> Result<Control, BenchError> {
         let mut nic = Nic::new(&NicConfig { queues: 256, seed: 42, ..NicConfig::default() })?;
         let actions: Vec<[Action; 1]> = (0..256).map(|queue| [Action::Queue(queue)]).collect();
         let rule = |number: u32| -> Result<Live, RuleError> {
@@ -152,7 +157,7 @@ impl Control {
         // Tables that have grown come to rest, as those of the other rows.
         while !nic.settle(1 << 10) {}
         // The reader looks at the first half alone of rules that come and go.
-        let first = if change == Change::Renew { count / 2 } else { 0 };
+        let first = if change == RuleChangeKind::Renew { count / 2 } else { 0 };
         let order = indices(u64::from(count - first)).take(ORDER);
         let order = order.map(|index| first + index as u32).collect();
         let table = insert::table(&mut nic, 0)?;
@@ -160,15 +165,19 @@ impl Control {
     }
 
     /// A reader of the first `count` rules, each as often as any other.
-    fn reader(&mut self, count: u32) -> Result<Reading, BenchError> {
+    fn reader(&mut self, count: u32) -> Result<ClassifyingThread, BenchError> {
         let numbers: Vec<u32> = indices(count.into()).map(|n| n as u32).take(1 << 16).collect();
         let packets: Vec<_> = numbers.iter().map(|&n| tuple(n.into())).collect();
         let frames = Frames::new(&packets)?;
         let checks = numbers.into_iter().map(checks).collect();
-        Ok(Reading { worker: self.nic.worker(), frames, checks })
+        Ok(ClassifyingThread { worker: self.nic.worker(), frames, checks })
     }
 
-    fn in_turn(&mut self, bench: &Bench, shown: &Shown) -> Result<(Vec<f64>, Pairs), BenchError> {
+    fn in_turn(
+        &mut self,
+        bench: &Bench,
+        shown: &ReaderCounts,
+    ) -> Result<(Vec<f64>, Pairs), BenchError> {
         let slice = Duration::from_millis(bench.slice_ms);
         let mut rates = Vec::new();
         let looked = |before: u64, start: Instant| Answer {
@@ -206,7 +215,7 @@ impl Control {
 
     /// A few changes; how many.
     fn step(&mut self) -> Result<u64, RuleError> {
-        let size = if let Change::Transaction(size) = self.change { size } else { BULK };
+        let size = if let RuleChangeKind::Transaction(size) = self.change { size } else { BULK };
         let range = self.next(size);
         let count = range.len() as u64;
         let (nic, rules, actions) = (&mut self.nic, &mut self.rules, &self.actions);
@@ -217,7 +226,7 @@ impl Control {
             (rule.id, &actions[usize::from(queue)][..])
         });
         match self.change {
-            Change::Bulk => {
+            RuleChangeKind::Bulk => {
                 let operations: Vec<Operation<'_>> =
                     updates.map(|(id, actions)| Operation::Update(id, actions)).collect();
                 let mut refused = Ok(());
@@ -228,13 +237,13 @@ impl Control {
                 });
                 refused?;
             }
-            Change::Renew => return self.renew(range),
-            Change::Single => {
+            RuleChangeKind::Renew => return self.renew(range),
+            RuleChangeKind::Single => {
                 for (id, actions) in updates {
                     nic.update(id, actions)?;
                 }
             }
-            Change::Transaction(_) => {
+            RuleChangeKind::Transaction(_) => {
                 let mut transaction = nic.transaction();
                 for (id, actions) in updates {
                     transaction.update(id, actions)?;
@@ -270,15 +279,15 @@ impl Control {
 }
 
 /// The thread that classifies.
-struct Reading {
+struct ClassifyingThread {
     worker: Worker,
     frames: Frames,
     /// Of each frame's rule.
     checks: Vec<u64>,
 }
 
-impl Reading {
-    fn run(mut self, core: usize, shown: &Shown) {
+impl ClassifyingThread {
+    fn run(mut self, core: usize, shown: &ReaderCounts) {
         if pin(core).is_err() {
             shown.nowhere.store(true, Relaxed);
             return;
@@ -327,7 +336,12 @@ mod tests {
 
     #[test]
     fn each_way_of_changing_rules_gives_its_slices() {
-        let kinds = [Change::Bulk, Change::Renew, Change::Single, Change::Transaction(64)];
+        let kinds = [
+            RuleChangeKind::Bulk,
+            RuleChangeKind::Renew,
+            RuleChangeKind::Single,
+            RuleChangeKind::Transaction(64),
+        ];
         for change in kinds {
             match changes(&bench(), 1_000, change).unwrap().slices {
                 Slices::Single(rates) => {
@@ -343,11 +357,11 @@ mod tests {
 
     #[test]
     fn what_a_reader_should_not_see_fails_the_row() {
-        let mut control = Control::new(100, Change::Bulk).unwrap();
+        let mut control = Control::new(100, RuleChangeKind::Bulk).unwrap();
         let reader = control.reader(100).unwrap();
         let wrong = control.rules[7].id;
         control.rules[8].id = wrong;
-        let shown = Shown::default();
+        let shown = ReaderCounts::default();
         let seen = std::thread::scope(|scope| {
             let thread = scope.spawn(|| reader.run(0, &shown));
             let measured = control.in_turn(&bench(), &shown);

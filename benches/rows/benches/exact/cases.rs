@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use niclab_bench::exact::{Probe, Prober, Setup, config};
-use niclab_bench::insert::{self, Room};
+use niclab_bench::insert::{self, InitialSize};
 use niclab_bench::{Bench, BenchError, Figures, Slices, keys};
 use niclab_pairing::{Interval, Pairs, alternate, median_interval, pin};
 use niclab_table::{BURST_MAX, Domain, Exact, Pages, Participant, Reader};
@@ -98,7 +98,7 @@ fn show(interval: Option<Interval>) -> String {
 
 /// Insertion into a table made for all keys, and into one that grows, against the peer's.
 pub fn insertion(options: &Options, keys: u64) -> Outcome {
-    for room in [Room::Reserved, Room::Growing] {
+    for room in [InitialSize::Reserved, InitialSize::Growing] {
         let label = format!("insert {room:?} {keys}");
         match insert::keys(&options.bench, keys, room)?.slices {
             Slices::Paired(pairs) => report(&label, &pairs),

@@ -10,7 +10,7 @@ use std::hint::black_box;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use niclab_bench::sets::{self, Draw, FIELDS, Packet, Rule};
+use niclab_bench::sets::{self, Draw, FIELDS, PacketValues, Rule};
 use niclab_table::{BURST_MAX, Filter, FilterConfig, FilterReader, Pages, Sets};
 
 use space::Space;
@@ -60,7 +60,7 @@ fn measure(name: &str, rules: &[Rule], timed: bool) -> Result<(), String> {
         let rule = rules[draw.below(rules.len() as u32) as usize];
         rule.map(|span| draw.within(span))
     };
-    let packets: Vec<Packet> = (0..PACKETS).map(|_| packet()).collect();
+    let packets: Vec<PacketValues> = (0..PACKETS).map(|_| packet()).collect();
     let rounds = if timed { 30 } else { 1 };
     let [find, first, all] = packet_ns(&filter.reader(), &packets, rounds);
     let Tally { candidates, candidates_max, probes, probes_max, unpruned } =
@@ -108,7 +108,7 @@ fn additions(space: &Space) -> Result<Additions, String> {
 }
 
 /// Nanoseconds a packet, the median of rounds: to find the sets; and the first candidate; and all.
-fn packet_ns(reader: &FilterReader<5>, packets: &[Packet], rounds: usize) -> [f64; 3] {
+fn packet_ns(reader: &FilterReader<5>, packets: &[PacketValues], rounds: usize) -> [f64; 3] {
     let mut sets = [Sets::default(); BURST_MAX];
     let mut times = [const { Vec::new() }; 3];
     for _ in 0..rounds {
@@ -145,7 +145,7 @@ struct Tally {
 }
 
 /// Counts candidates and probes, and makes sure that the filter hides no rule.
-fn tally(space: &Space, reader: &FilterReader<5>, packets: &[Packet]) -> Tally {
+fn tally(space: &Space, reader: &FilterReader<5>, packets: &[PacketValues]) -> Tally {
     let mut sets = vec![Sets::default(); packets.len()];
     reader.find(packets, &mut sets);
     let (mut candidates, mut candidates_max) = (0, 0);

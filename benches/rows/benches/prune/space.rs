@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use niclab_bench::sets::{Packet, Rule, mask};
+use niclab_bench::sets::{PacketValues, Rule, mask};
 use niclab_table::FilterRule;
 
-fn masked(packet: &Packet, mask: &[u32; 5]) -> Packet {
+fn masked(packet: &PacketValues, mask: &[u32; 5]) -> PacketValues {
     std::array::from_fn(|field| match mask[field] {
         0 => 0,
         bits => packet[field] >> (32 - bits),
@@ -23,7 +23,7 @@ struct Table {
     mask: [u32; 5],
     best: usize,
     /// Rules by key, the best first.
-    rules: HashMap<Packet, Vec<usize>>,
+    rules: HashMap<PacketValues, Vec<usize>>,
 }
 
 impl Space {
@@ -50,7 +50,7 @@ impl Space {
     /// Probes tables in the order given until the best rule is known; how many, and which rule.
     pub fn probe(
         &self,
-        packet: &Packet,
+        packet: &PacketValues,
         order: impl Iterator<Item = usize>,
     ) -> (usize, Option<usize>) {
         let (mut probes, mut found) = (0, None);

@@ -9,7 +9,7 @@ use niclab_packet::trace::{Trace, TraceLimits};
 use super::*;
 use crate::Slices;
 
-fn packets(count: u64) -> Vec<Packet> {
+fn packets(count: u64) -> Vec<PacketValues> {
     (0..count).map(tuple).collect()
 }
 
@@ -34,7 +34,7 @@ fn script(directory: &Path, counts: &[u64]) -> Bench {
 
 #[test]
 fn packets_go_all_the_way_and_are_spread() {
-    let mut card = Card::new(1_000, &packets(640)).unwrap();
+    let mut card = PipelineCard::new(1_000, &packets(640)).unwrap();
     let mut queues = [0; QUEUES as usize];
     for _ in 0..10 {
         let (region, burst) = card.frames.burst();
@@ -50,7 +50,7 @@ fn packets_go_all_the_way_and_are_spread() {
 
 #[test]
 fn each_rule_counts_its_packets_of_one_round() {
-    let mut card = Card::new(100, &[packets(100), packets(28)].concat()).unwrap();
+    let mut card = PipelineCard::new(100, &[packets(100), packets(28)].concat()).unwrap();
     let expected: Vec<u64> = (0..100).map(|rule| if rule < 28 { 2 } else { 1 }).collect();
     assert_eq!(card.count().unwrap(), expected);
     card.run(1);
@@ -60,8 +60,8 @@ fn each_rule_counts_its_packets_of_one_round() {
 #[test]
 fn the_row_gives_its_pairs_where_both_count_the_same() {
     let directory = tempfile::tempdir().unwrap();
-    let drawn: Vec<Packet> = indices(100).take(PACKETS).map(tuple).collect();
-    let mut counts = Card::new(100, &drawn).unwrap().count().unwrap();
+    let drawn: Vec<PacketValues> = indices(100).take(PACKETS).map(tuple).collect();
+    let mut counts = PipelineCard::new(100, &drawn).unwrap().count().unwrap();
     assert_eq!(counts.iter().sum::<u64>(), PACKETS as u64);
     let bench = script(directory.path(), &counts);
     let slices = forward(&bench, 100, "swx").unwrap().slices;
@@ -83,7 +83,7 @@ fn the_peer_is_given_the_frames_in_their_order() {
     assert!(forward(&bench, 100, "swx").is_err(), "no counts");
     let file = File::open(directory.path().join("capture")).unwrap();
     let trace = Trace::load(file, TraceLimits::default()).unwrap();
-    let drawn: Vec<Packet> = indices(100).take(PACKETS).map(tuple).collect();
+    let drawn: Vec<PacketValues> = indices(100).take(PACKETS).map(tuple).collect();
     let frames = Frames::new(&drawn).unwrap();
     assert_eq!(trace.len(), PACKETS);
     for (record, desc) in trace.records().zip(&frames.descs) {
