@@ -609,6 +609,10 @@ fn manifest_offence(home: &str, line: usize, text: String) -> Offence {
 }
 
 impl Offence {
+    pub fn of_file(path: &str, text: String) -> Offence {
+        Offence { path: path.to_owned(), line: 1, text }
+    }
+
     fn with_remedy(self, instead: &str) -> Offence {
         Offence { text: format!("{} (write instead: {instead})", self.text), ..self }
     }
@@ -625,7 +629,7 @@ fn in_scope(scope: Scope, file: &File, line: &Line) -> bool {
 }
 
 /// Benches, examples, build scripts and whole files of tests.
-fn is_beside_the_product(path: &str) -> bool {
+pub fn is_beside_the_product(path: &str) -> bool {
     let beside = ["tests", "benches", "examples", "build.rs", "tests.rs"];
     path.split('/').any(|part| beside.contains(&part) || part.ends_with("_tests.rs"))
 }

@@ -1,8 +1,8 @@
 //! Packet traces: pcap and pcapng, record by record or as a whole in memory.
 //!
 //! A [`TraceReader`] takes either format in either byte order from any `std::io::Read`; a
-//! [`Writer`] writes both. A file that ends early or turns unreadable gives an error with the record
-//! number and the byte offset, after every record before it; a [`Trace`] then keeps those.
+//! [`Writer`] writes both. A file that ends early or turns unreadable gives an error with the
+//! record number and the byte offset, after every record before it; a [`Trace`] then keeps those.
 //!
 //! Whoever sends the frames of a trace reads them by [`TraceReader::next_frame`] or
 //! [`Trace::load_whole`], which refuse what cannot be sent as it was: frames of another link type
