@@ -1,30 +1,8 @@
 //! Modules that stand on top of each other: a file names its own module and those below it.
 
-use crate::rules::Offence;
+use crate::map::{Layers, Map, SAMPLE};
+use crate::rules::{Offence, with_map};
 use crate::source::{File, Line};
-
-/// Modules of a folder, from the bottom up. Those of one level do not name each other. `mod.rs` of
-/// the folder itself may name all; nobody else names what it re-exports.
-pub struct Layers {
-    pub folder: &'static str,
-    pub levels: &'static [&'static [&'static str]],
-}
-
-/// Every module of such a folder is here.
-pub const LAYERS: &[Layers] = &[
-    Layers {
-        folder: "crates/apps/src/kvs",
-        levels: &[&["protocol"], &["store"], &["codec"], &["transport"]],
-    },
-    Layers {
-        folder: "crates/apps/src/kvs/codec",
-        levels: &[&["context"], &["statistics"], &["binary", "text"], &["session"], &["datagram"]],
-    },
-    Layers {
-        folder: "crates/apps/src/kvs/transport",
-        levels: &[&["shared"], &["card", "socket"], &["server"]],
-    },
-];
 
 /// Folder, a module below it that it does not name all the same, and why.
 const NOT_NAMED: &[(&str, &str, &str)] = &[
@@ -33,9 +11,14 @@ const NOT_NAMED: &[(&str, &str, &str)] = &[
 ];
 
 pub fn upward_names(files: &[File]) -> Vec<Offence> {
+    with_map(files, |map| named_upwards(map, files))
+}
+
+fn named_upwards(map: &Map, files: &[File]) -> Vec<Offence> {
     let mut found = Vec::new();
     for file in files.iter().filter(|file| file.path.ends_with(".rs")) {
-        let layers = LAYERS.iter().filter_map(|of| Some((of, below(of.folder, &file.path)?)));
+        let layers = map.layers.iter();
+        let layers = layers.filter_map(|of| Some((of, below(&of.folder, &file.path)?)));
         let layers: Vec<(&Layers, &str)> = layers.collect();
         if layers.is_empty() {
             continue;
@@ -45,7 +28,7 @@ pub fn upward_names(files: &[File]) -> Vec<Offence> {
         };
         for (of, own) in &layers {
             if level(of, own).is_none() {
-                report(0, format!("LAYERS has no {own} in {}", of.folder));
+                report(0, format!("ARCHITECTURE.md has no layer for {own} in {}", of.folder));
             }
         }
         for (line, path) in named_paths(file) {
@@ -71,11 +54,11 @@ fn below<'a>(folder: &str, path: &'a str) -> Option<&'a str> {
 }
 
 fn level(layers: &Layers, module: &str) -> Option<usize> {
-    layers.levels.iter().position(|level| level.contains(&module))
+    layers.levels.iter().position(|level| level.iter().any(|name| name == module))
 }
 
 fn may_name(layers: &Layers, own: &str, path: &[&str]) -> bool {
-    let Some(rest) = path.strip_prefix(&module_of(layers.folder)[..]) else { return true };
+    let Some(rest) = path.strip_prefix(&module_of(&layers.folder)[..]) else { return true };
     let Some(named) = rest.first() else { return false };
     *named == own || level(layers, named) < level(layers, own) && level(layers, named).is_some()
 }
@@ -184,7 +167,8 @@ fn tokens(lines: &[Line]) -> Vec<(usize, &str)> {
 #[test]
 fn names_that_lead_upwards_are_found_however_they_are_written() {
     let offences = |path: &str, text: &str| {
-        let found = upward_names(&[crate::source::file(path, text)]);
+        let map = crate::source::file(SAMPLE.0, SAMPLE.1);
+        let found = upward_names(&[crate::source::file(path, text), map]);
         found.into_iter().map(|of| (of.line, of.text)).collect::<Vec<_>>()
     };
     let store = "crates/apps/src/kvs/store/log.rs";

@@ -1,11 +1,13 @@
 //! The house rules, enforced over the files of the repository.
 //!
-//! `rules` says what they are, `layers` which module may name which, `words` which words and type
-//! names are allowed, `source` how files are read. `EXCEPTIONS` lists what may break a rule, with
-//! the reason. `baseline.txt` counts offences that are older than their rule, see `ratchet`.
+//! `rules` says what they are. `map` reads the tables of `ARCHITECTURE.md`, which several rules
+//! go by; `layers` checks which module names which, `words` words and names of types. `source`
+//! reads files. `EXCEPTIONS` lists what may break a rule, with the reason. `baseline.txt` counts
+//! offences that are older than their rule, see `ratchet`.
 #![forbid(unsafe_code)]
 
 mod layers;
+mod map;
 mod ratchet;
 mod rules;
 mod setup;
@@ -14,7 +16,8 @@ mod words;
 
 use std::process::Command;
 
-use rules::{MAY_KNOW, Offence, RULES, Rule, UNSAFE, covers};
+use map::{Map, covers};
+use rules::{Offence, RULES, Rule};
 use source::{root, tree};
 
 /// Offences that stay, and why. An entry that excuses nothing fails `no_exception_is_stale`.
@@ -78,23 +81,33 @@ fn no_exception_is_stale() {
         let used = (rule.find)(&files).iter().any(|offence| excuses(exception, rule, offence));
         assert!(used, "{}: excuses no {}: {}", exception.path, exception.rule, exception.text);
     }
-    for (path, reason) in UNSAFE {
-        let mut named = files.iter().filter(|f| covers(path, &f.path));
-        let used = named.any(|f| f.lines.iter().any(|l| l.code.contains("unsafe")));
-        assert!(used && !reason.is_empty(), "{path}: nothing unsafe there, or no reason");
-    }
 }
 
 #[test]
-fn every_crate_stands_on_the_map() {
+fn the_map_has_the_crates_and_modules_that_there_are() {
     let Some(files) = tree() else {
-        println!("SKIP every_crate_stands_on_the_map: not a git working tree, or git is missing");
+        println!("SKIP the_map_has_the_crates_and_modules_that_there_are: no git working tree");
         return;
     };
-    for file in &files {
-        let home = file.path.strip_prefix("crates/").and_then(|p| p.strip_suffix("/Cargo.toml"));
-        if let Some(home) = home {
-            assert!(MAY_KNOW.iter().any(|(name, _)| *name == home), "{home} is not in MAY_KNOW");
+    let map = Map::read(&files).unwrap_or_else(|error| panic!("ARCHITECTURE.md: {error}"));
+    for (module, _) in &map.unsafe_modules {
+        let mut named = files.iter().filter(|file| covers(module, &file.path));
+        let used = named.any(|file| file.lines.iter().any(|line| line.code.contains("unsafe")));
+        assert!(used, "ARCHITECTURE.md: {module} has no unsafe code");
+    }
+    let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).expect("it was read");
+    for (name, _) in &map.crates {
+        let manifest = format!("crates/{name}/Cargo.toml");
+        assert!(files.iter().any(|file| file.path == manifest), "there is no crate {name}");
+        let mut headings = text.lines().filter(|line| line.starts_with("### "));
+        let heading = format!("`crates/{name}`");
+        assert!(headings.any(|line| line.contains(&heading)), "the code map has no {heading}");
+    }
+    for layers in &map.layers {
+        for module in layers.levels.iter().flatten() {
+            let path = format!("{}/{module}", layers.folder);
+            let is_there = |file: &source::File| file.path.starts_with(&path);
+            assert!(files.iter().any(is_there), "ARCHITECTURE.md: there is no {path}");
         }
     }
 }

@@ -5,6 +5,7 @@
 use std::path::Path;
 
 use crate::layers::upward_names;
+use crate::map::{Map, SAMPLE};
 use crate::source::{File, Line, contains_token, declares_function, file, item_end, words};
 
 /// A line that breaks a rule.
@@ -61,16 +62,22 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "forbid-unsafe",
-        remedy: "put #![forbid(unsafe_code)] into lib.rs, or name the crate's module in UNSAFE",
+        remedy: "put #![forbid(unsafe_code)] into lib.rs, or name the module in ARCHITECTURE.md",
         find: missing_forbid_unsafe,
-        bad: &[("crates/lab/src/lib.rs", "//! Experiments.\n")],
+        bad: &[
+            ("crates/lab/src/lib.rs", "//! Experiments.\n"),
+            ("ARCHITECTURE.md", "# Architecture\n"),
+        ],
         good: &[("crates/lab/src/lib.rs", "//! Experiments.\n#![forbid(unsafe_code)]\n")],
     },
     Rule {
         name: "unsafe-module",
-        remedy: "keep unsafe code in the modules that UNSAFE names",
+        remedy: "keep unsafe code in the modules that ARCHITECTURE.md names",
         find: stray_unsafe,
-        bad: &[("crates/lab/src/a.rs", "fn f() { unsafe { g() } }\n")],
+        bad: &[
+            ("crates/lab/src/a.rs", "fn f() { unsafe { g() } }\n"),
+            ("ARCHITECTURE.md", "# Architecture\n"),
+        ],
         good: &[("crates/lab/src/a.rs", "// unsafe\n#![forbid(unsafe_code)]\nf(\"unsafe\");\n")],
     },
     Rule {
@@ -129,9 +136,14 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "dependencies",
-        remedy: "the map in ARCHITECTURE.md says which crate may know which: see MAY_KNOW",
-        find: forbidden_dependencies,
-        bad: &[("crates/nic/Cargo.toml", "[dependencies]\nniclab-lab.workspace = true\n")],
+        remedy: "make Cargo.toml and the table of crates in ARCHITECTURE.md equal",
+        find: unmapped_dependencies,
+        bad: &[
+            ("crates/nic/Cargo.toml", "[dependencies]\nniclab-lab = {}\nniclab-table = {}\n"),
+            ("crates/nic/Cargo.toml", "[dev-dependencies]\nniclab-table.workspace = true\n"),
+            ("crates/other/Cargo.toml", "[dependencies]\n"),
+            ("ARCHITECTURE.md", "# Architecture\n"),
+        ],
         good: &[(
             "crates/nic/Cargo.toml",
             "[dependencies]\nniclab-table.workspace = true\n[dev-dependencies]\nniclab-lab = {}\n",
@@ -139,7 +151,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "layers",
-        remedy: "LAYERS says which module stands on which: name those below alone, by crate::",
+        remedy: "the table of layers in ARCHITECTURE.md: name modules below alone, by crate::",
         find: upward_names,
         bad: &[("crates/apps/src/kvs/store/a.rs", "use crate::kvs::codec::text;\n")],
         good: &[("crates/apps/src/kvs/codec/session.rs", "use crate::kvs::store::Store;\n")],
@@ -181,41 +193,6 @@ pub const RULES: &[Rule] = &[
             ("test", "cargo deny --version >/dev/null\n"),
         ],
     },
-];
-
-/// Where unsafe code may stand, and what for; a path that ends in `/` stands for all below it.
-pub const UNSAFE: &[(&str, &str)] = &[
-    ("crates/apps/src/kvs/store/dma_segment.rs", "items in memory that a card writes"),
-    ("crates/apps/src/kvs/store/log.rs", "asks for items that were published"),
-    ("crates/card/src/items.rs", "lends a store the memory that a program writes items into"),
-    ("crates/device/src/linux/ethtool/call.rs", "asks the driver of an interface"),
-    ("crates/device/src/linux/netns.rs", "leaves the network namespace of the process"),
-    ("crates/device/src/program.rs", "starts programs that end with this one"),
-    ("crates/device/src/realtime.rs", "asks for a real-time priority"),
-    ("crates/load/src/clock.rs", "reads the time-stamp counter"),
-    ("crates/load/src/mmsg.rs", "headers of batches that the kernel reads and writes"),
-    ("crates/load/src/echo/uring/", "operations that the kernel carries out when it can"),
-    ("crates/load/src/stream/account.rs", "asks the kernel what it has counted"),
-    ("crates/nic/src/memory.rs", "frames in huge pages, reached by descriptor"),
-    ("crates/nic/src/shared.rs", "memory that another process writes too"),
-    ("crates/nic/src/toeplitz/", "hashes 16 tuples at a time by SIMD"),
-    ("crates/port/src/packet/ring.rs", "rings shared with the kernel"),
-    ("crates/port/src/tap.rs", "asks for a TAP interface"),
-    ("crates/port/src/xdp/queues.rs", "asks the driver of an interface"),
-    ("crates/port/src/xdp/redirect.rs", "makes links by libbpf's own function"),
-    ("crates/port/src/xdp/ring.rs", "rings shared with the kernel"),
-    ("crates/port/src/xdp/socket.rs", "maps the rings of a socket that it made"),
-    ("crates/probe/src/tcx.rs", "makes links by libbpf's own function"),
-    ("crates/probe/tests/stamps/system.rs", "namespaces, raw frames and offloads of the tests"),
-    ("crates/table/src/bulk.rs", "calls the path the CPU has"),
-    ("crates/table/src/grid.rs", "entries viewed as cache lines"),
-    ("crates/table/src/memory.rs", "entries in huge pages, shared with readers"),
-    ("crates/table/src/prefetch.rs", "the prefetch instruction"),
-    ("crates/table/src/prune/sixteen.rs", "takes packets through the filter by SIMD"),
-    ("crates/table/src/prune/vectors.rs", "compares ranges and joins sets by SIMD"),
-    ("crates/table/src/shared.rs", "arrays published to readers, by pointers"),
-    ("crates/table/src/tags.rs", "compares the tags of a bucket by SIMD"),
-    ("dpdk/helper/src/shim.rs", "calls the C shim over libdpdk"),
 ];
 
 /// Where a banned word counts.
@@ -262,37 +239,6 @@ const WORDING: &[(&str, &str)] = &[
     ("utiliz", "use"),
     ("whitelist", "allow list"),
     ("world-class", "a figure and the command that gives it"),
-];
-
-/// Crate, and the crates of this workspace it may depend on (tests may use any).
-pub const MAY_KNOW: &[(&str, &[&str])] = &[
-    ("control", &[]),
-    ("files", &[]),
-    ("histogram", &[]),
-    ("packet", &["files"]),
-    ("peer", &["files"]),
-    ("table", &[]),
-    ("result", &["files", "histogram"]),
-    ("nic", &["packet", "table"]),
-    ("port", &["files", "nic", "packet"]),
-    ("program", &["nic", "table"]),
-    ("load", &["histogram", "packet"]),
-    ("probe", &["packet"]),
-    ("apps", &["nic", "packet", "table"]),
-    ("card", &["apps", "nic", "packet", "port", "program"]),
-    (
-        "device",
-        &["apps", "card", "files", "load", "nic", "packet", "peer", "port", "probe", "program"],
-    ),
-    ("lab", &["device", "files", "load", "packet", "result"]),
-    ("report", &["result"]),
-    (
-        "niclab",
-        &[
-            "apps", "card", "control", "device", "files", "lab", "load", "nic", "packet",
-            "program", "report", "result",
-        ],
-    ),
 ];
 
 /// Outside crates that only some of ours may depend on, and why.
@@ -358,29 +304,33 @@ fn missing_readme(files: &[File]) -> Vec<Offence> {
     homes.iter().map(|home| whole_file(home)).collect()
 }
 
-fn missing_forbid_unsafe(files: &[File]) -> Vec<Offence> {
-    files
-        .iter()
-        .filter(|f| f.path.ends_with("/src/lib.rs") || f.path.ends_with("/src/main.rs"))
-        .filter(|f| {
-            let home = f.path.rsplit_once("/src/").map_or("", |(home, _)| home);
-            let named = UNSAFE.iter().any(|(path, _)| path.starts_with(&format!("{home}/")));
-            !named && !f.lines.iter().any(|l| l.code.contains("#![forbid(unsafe_code"))
-        })
-        .map(|f| whole_file(&f.path))
-        .collect()
+/// Offences of a rule that needs the tables of `ARCHITECTURE.md`; that they are malformed, if so.
+pub fn with_map(files: &[File], find: impl Fn(&Map) -> Vec<Offence>) -> Vec<Offence> {
+    match Map::read(files) {
+        Ok(map) => find(&map),
+        Err(text) => vec![Offence::of_file("ARCHITECTURE.md", text)],
+    }
 }
 
-fn stray_unsafe(files: &[File]) -> Vec<Offence> {
-    offences(rust(files), |file, line| {
-        let named = UNSAFE.iter().any(|(path, _)| covers(path, &file.path));
-        !named && words(&line.code).any(|word| word == "unsafe")
+fn missing_forbid_unsafe(files: &[File]) -> Vec<Offence> {
+    let is_root = |f: &&File| f.path.ends_with("/src/lib.rs") || f.path.ends_with("/src/main.rs");
+    with_map(files, |map| {
+        let forgot = |f: &&File| {
+            let home = f.path.rsplit_once("/src/").map_or("", |(home, _)| home);
+            let home = format!("{home}/");
+            let named = map.unsafe_modules.iter().any(|(path, _)| path.starts_with(&home));
+            !named && !f.lines.iter().any(|l| l.code.contains("#![forbid(unsafe_code"))
+        };
+        files.iter().filter(is_root).filter(forgot).map(|f| whole_file(&f.path)).collect()
     })
 }
 
-/// Whether `listed` names `path` or, ending in `/`, a directory above it.
-pub fn covers(listed: &str, path: &str) -> bool {
-    listed == path || listed.ends_with('/') && path.starts_with(listed)
+fn stray_unsafe(files: &[File]) -> Vec<Offence> {
+    with_map(files, |map| {
+        offences(rust(files), |file, line| {
+            !map.has_unsafe(&file.path) && words(&line.code).any(|word| word == "unsafe")
+        })
+    })
 }
 
 fn banned_code(files: &[File]) -> Vec<Offence> {
@@ -488,18 +438,40 @@ fn joined(home: &str, target: &str) -> String {
     parts.join("/")
 }
 
-fn forbidden_dependencies(files: &[File]) -> Vec<Offence> {
-    let mut found = Vec::new();
-    for (home, line, _, name) in dependencies(files).filter(|d| d.2 == "dependencies") {
-        let Some(other) = name.strip_prefix("niclab-") else {
-            continue;
-        };
-        let known = MAY_KNOW.iter().find(|(crate_name, _)| *crate_name == home);
-        if !known.is_some_and(|(_, others)| others.contains(&other)) {
-            found.push(manifest_offence(home, line, format!("{home} must not know {other}")));
+/// Dependencies that the map does not have, and those of the map that are none.
+fn unmapped_dependencies(files: &[File]) -> Vec<Offence> {
+    with_map(files, |map| {
+        let mut found = Vec::new();
+        let of_ours = |d: &(&str, usize, &str, &str)| d.2 == "dependencies";
+        let all: Vec<_> = dependencies(files).filter(of_ours).collect();
+        for (home, line, _, name) in &all {
+            let Some(other) = name.strip_prefix("niclab-") else { continue };
+            let known = map.crates.iter().find(|(name, _)| name == home);
+            if !known.is_some_and(|(_, others)| others.iter().any(|name| name == other)) {
+                found.push(manifest_offence(home, *line, format!("{home} must not know {other}")));
+            }
         }
-    }
-    found
+        for file in files {
+            let Some(home) = crate_of_manifest(file) else { continue };
+            let Some((_, others)) = map.crates.iter().find(|(name, _)| name == home) else {
+                found.push(manifest_offence(home, 1, format!("{home} has no row in the map")));
+                continue;
+            };
+            let has = |other: &String| {
+                let name = format!("niclab-{other}");
+                all.iter().any(|(from, _, _, to)| *from == home && *to == name)
+            };
+            let spare = others.iter().filter(|other| !has(other));
+            found.extend(spare.map(|other| {
+                manifest_offence(home, 1, format!("{home} does not depend on {other}"))
+            }));
+        }
+        found
+    })
+}
+
+fn crate_of_manifest(file: &File) -> Option<&str> {
+    file.path.strip_prefix("crates/")?.strip_suffix("/Cargo.toml")
 }
 
 fn strayed_dependencies(files: &[File]) -> Vec<Offence> {
@@ -517,8 +489,7 @@ fn strayed_dependencies(files: &[File]) -> Vec<Offence> {
 fn local_versions(files: &[File]) -> Vec<Offence> {
     let mut found = Vec::new();
     for file in files {
-        let home = file.path.strip_prefix("crates/").and_then(|p| p.strip_suffix("/Cargo.toml"));
-        let Some(home) = home else { continue };
+        let Some(home) = crate_of_manifest(file) else { continue };
         for (line, _, text) in manifest_entries(file) {
             let workspace = text.replace(' ', "").contains("workspace=true");
             if !workspace {
@@ -649,10 +620,7 @@ fn manifest_entries(file: &File) -> impl Iterator<Item = (usize, &str, &str)> {
 
 /// Dependencies of our crates: crate, line of its manifest, section, name of the dependency.
 fn dependencies(files: &[File]) -> impl Iterator<Item = (&str, usize, &str, &str)> {
-    let manifests = files.iter().filter_map(|f| {
-        let home = f.path.strip_prefix("crates/")?.strip_suffix("/Cargo.toml")?;
-        Some((home, f))
-    });
+    let manifests = files.iter().filter_map(|f| Some((crate_of_manifest(f)?, f)));
     manifests.flat_map(|(home, file)| {
         manifest_entries(file).map(move |(line, section, text)| {
             let name = text.split(['.', '=', ' ']).next().unwrap_or(text);
@@ -666,10 +634,14 @@ fn dependencies(files: &[File]) -> impl Iterator<Item = (&str, usize, &str, &str
 #[test]
 fn every_rule_can_fail() {
     for rule in RULES {
+        // The map is there, unless the sample has another.
+        let map = file(SAMPLE.0, SAMPLE.1);
         for &(path, text) in rule.bad {
-            assert!(!(rule.find)(&[file(path, text)]).is_empty(), "{}: {path} passes", rule.name);
+            let found = (rule.find)(&[file(path, text), file(SAMPLE.0, SAMPLE.1)]);
+            assert!(!found.is_empty(), "{}: {path} passes", rule.name);
         }
-        let good: Vec<File> = rule.good.iter().map(|&(path, text)| file(path, text)).collect();
+        let mut good: Vec<File> = rule.good.iter().map(|&(path, text)| file(path, text)).collect();
+        good.push(map);
         let found = (rule.find)(&good);
         assert!(found.is_empty(), "{}: good sample fails: {found:?}", rule.name);
     }
