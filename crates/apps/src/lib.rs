@@ -1,4 +1,4 @@
-//! Network functions that run on the NIC's queues. They see frames; they know no NIC and no wire.
+//! Network functions that run on the NIC's queues. They see frames, and neither ports nor senders.
 #![deny(unsafe_code)]
 
 pub mod forward;

@@ -1,9 +1,8 @@
 //! Result documents to one self-contained HTML file.
 //!
 //! [`html`] draws a [`Summary`]; [`vega_lite`] gives one figure as a Vega-Lite spec. The crate
-//! reads the documents of `niclab-result` and knows nothing else of the workspace: it measures
-//! nothing, computes no statistics, touches no file and no network, and the page it writes asks
-//! for nothing either.
+//! reads the documents of `niclab-result`: it measures nothing, computes no statistics, touches no
+//! file and no network, and the page it writes asks for nothing either.
 //!
 //! The rooms: `page` gathers what the templates show, `spec` draws figures, `axis` and `theme`
 //! say how they look, `drawing` lays testbeds out, `words` words numbers and marks, `scripts` holds

@@ -6,6 +6,7 @@
 //! offences that are older than their rule, see `ratchet`.
 #![forbid(unsafe_code)]
 
+mod claims;
 mod layers;
 mod map;
 mod ratchet;

@@ -4,6 +4,7 @@
 
 use std::path::Path;
 
+use crate::claims::false_claims;
 use crate::layers::upward_names;
 use crate::map::{Map, SAMPLE};
 use crate::source::{File, Line, contains_token, declares_function, file, item_end, words};
@@ -150,6 +151,32 @@ pub const RULES: &[Rule] = &[
         )],
     },
     Rule {
+        name: "claims",
+        remedy: "a README says these two things in these words, and nothing else about them",
+        find: false_claims,
+        bad: &[
+            ("crates/nic/README.md", "- Depends on: `table`.\n"),
+            ("crates/nic/README.md", "- Depends on: no other crate.\n- Unsafe code: none.\n"),
+            ("crates/table/README.md", "- Depends on: no other crate.\n- Unsafe code: none.\n"),
+            ("crates/table/README.md", "- Depends on: no other crate.\n- Unsafe code: `grid`.\n"),
+            (
+                "crates/nic/README.md",
+                "- Depends on: `table`.\n- Unsafe code: none.\nIt must not know devices.\n",
+            ),
+            (
+                "crates/nic/README.md",
+                "- Depends on: `table`.\n- Unsafe code: none.\n`unsafe` is in `a`.\n",
+            ),
+        ],
+        good: &[
+            ("crates/nic/README.md", "# nic\n\n- Depends on: `table`.\n- Unsafe code: none.\n"),
+            (
+                "crates/table/README.md",
+                "- Depends on: no other crate.\n- Unsafe code: `grid`, `prune`.\n",
+            ),
+        ],
+    },
+    Rule {
         name: "layers",
         remedy: "the table of layers in ARCHITECTURE.md: name modules below alone, by crate::",
         find: upward_names,
@@ -225,6 +252,14 @@ const BANNED: &[(&str, Scope, &str)] = &[
     ("Instant::now", Scope::Crate("lab"), "the observation's time: lab reads no clock"),
     ("SystemTime::now", Scope::Crate("lab"), "the observation's time: lab reads no clock"),
     ("thread::sleep", Scope::Crate("lab"), "a plan: lab never sleeps"),
+    ("Instant::now", Scope::Crate("nic"), "the caller's time: nic reads no clock"),
+    ("Instant::now", Scope::Crate("packet"), "the caller's time: packet reads no clock"),
+    ("Instant::now", Scope::Crate("program"), "the caller's time: program reads no clock"),
+    ("Instant::now", Scope::Crate("table"), "the caller's time: table reads no clock"),
+    ("thread::spawn", Scope::Crate("packet"), "nothing: packet starts no thread"),
+    ("thread::spawn", Scope::Crate("table"), "nothing: table starts no thread"),
+    ("std::fs", Scope::Crate("program"), "text that the caller read: program opens no file"),
+    ("std::fs", Scope::Crate("table"), "nothing: table does no I/O"),
 ];
 
 /// Words of prose and their plain equivalents.
