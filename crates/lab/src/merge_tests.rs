@@ -4,7 +4,7 @@ use niclab_device::model::{Model, read};
 use niclab_result::Summary;
 
 use super::*;
-use crate::experiments::application::trials::tests::Servers;
+use crate::experiments::application::tests::Servers;
 use crate::placement::{Cpu, CpuPath};
 use crate::spec::GridName;
 use crate::summary::summarize;

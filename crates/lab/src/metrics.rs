@@ -54,6 +54,9 @@ pub(crate) struct TrialMetrics {
     pub judged: Judged,
 }
 
+/// Share of its time from which on a core has none left.
+pub(crate) const BUSY: f64 = 0.95;
+
 const HIGHER: Option<Better> = Some(Better::Higher);
 const LOWER: Option<Better> = Some(Better::Lower);
 

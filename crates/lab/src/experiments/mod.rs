@@ -1,9 +1,9 @@
 //! Experiments: one folder each, what the rest of the lab knows of one, and the list of them all.
 //!
-//! `Experiment` is all that runner, summary, compare, estimate and the command line know of an
-//! experiment. `ALL` is the one place that names them. A folder that serves several built-in
-//! experiments, such as `echo`, has one implementation, and an experiment for each of its files
-//! in `experiments/`.
+//! `Experiment` is all that runner, compare, estimate and the command line know of an experiment.
+//! `ALL` lists them. No folder names another; what several share is beside this one. A folder that
+//! serves several built-in experiments, such as `echo`, has one implementation, and an experiment
+//! for each of its files in `experiments/`.
 
 pub(crate) mod application;
 pub(crate) mod echo;

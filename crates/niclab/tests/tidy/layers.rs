@@ -45,6 +45,42 @@ fn named_upwards(map: &Map, files: &[File]) -> Vec<Offence> {
     found
 }
 
+const EXPERIMENTS: &str = "crates/lab/src/experiments";
+
+/// In the folder of an experiment: a file, and a file beside it that it does not name.
+const NOT_BESIDE: &[(&str, &str)] = &[
+    ("analysis", "findings"),
+    ("analysis", "figures"),
+    ("findings", "figures"),
+    ("figures", "findings"),
+];
+
+/// Experiments that name others, and files of one that name what stands above them.
+pub fn entangled_experiments(files: &[File]) -> Vec<Offence> {
+    let of_folder = |file: &File| {
+        let (folder, rest) =
+            file.path.strip_prefix(EXPERIMENTS)?.strip_prefix('/')?.split_once('/')?;
+        let own = rest.split('/').next()?;
+        Some((folder.to_owned(), own.trim_end_matches(".rs").to_owned()))
+    };
+    let folders: Vec<String> = files.iter().filter_map(of_folder).map(|(name, _)| name).collect();
+    let mut found = Vec::new();
+    for file in files.iter().filter(|file| file.path.ends_with(".rs")) {
+        let Some((folder, own)) = of_folder(file) else { continue };
+        for (line, path) in named_paths(file) {
+            let ["experiments", named, rest @ ..] = &path[..] else { continue };
+            let is_other = *named != folder && folders.iter().any(|other| other == named);
+            let is_above = *named == folder
+                && rest.first().is_some_and(|to| NOT_BESIDE.contains(&(own.as_str(), to)));
+            if is_other || is_above {
+                let text = format!("{folder}::{own} names {}", path.join("::"));
+                found.push(Offence { path: file.path.clone(), line: line + 1, text });
+            }
+        }
+    }
+    found
+}
+
 /// The module of a folder that a file is of; `None` for the folder's own `mod.rs`, and elsewhere.
 fn below<'a>(folder: &str, path: &'a str) -> Option<&'a str> {
     let rest = path.strip_prefix(folder)?.strip_prefix('/')?;
@@ -205,4 +241,25 @@ fn names_that_lead_upwards_are_found_however_they_are_written() {
     assert_eq!(offences(text, "use super::context;\nuse crate::kvs::store;"), []);
     assert_eq!(offences("crates/apps/src/kvs/mod.rs", "use self::codec;"), []);
     assert_eq!(offences("crates/apps/src/kvs/other.rs", "").len(), 1);
+}
+
+#[test]
+fn experiments_that_name_each_other_are_found() {
+    let file = crate::source::file;
+    let other = || file("crates/lab/src/experiments/b/mod.rs", "//! b\n");
+    let found = |text: &str| {
+        let one = file("crates/lab/src/experiments/a/trials.rs", text);
+        entangled_experiments(&[one, other()]).len()
+    };
+    for text in [
+        "use crate::experiments::b::analysis::f;",
+        "use super::super::b;",
+        "fn f() { crate::experiments::b::f() }",
+        "#[cfg(test)]\nmod tests {\n    use super::super::super::b::f;\n}",
+    ] {
+        assert_eq!(found(text), 1, "{text}");
+    }
+    for text in ["use super::super::built_in;", "use crate::b;", "// crate::experiments::b"] {
+        assert_eq!(found(text), 0, "{text}");
+    }
 }

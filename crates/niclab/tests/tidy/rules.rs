@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use crate::claims::false_claims;
-use crate::layers::upward_names;
+use crate::layers::{entangled_experiments, upward_names};
 use crate::map::{Map, SAMPLE};
 use crate::source::{File, Line, contains_token, declares_function, file, item_end, words};
 
@@ -182,6 +182,29 @@ pub const RULES: &[Rule] = &[
         find: upward_names,
         bad: &[("crates/apps/src/kvs/store/a.rs", "use crate::kvs::codec::text;\n")],
         good: &[("crates/apps/src/kvs/codec/session.rs", "use crate::kvs::store::Store;\n")],
+    },
+    Rule {
+        name: "experiments",
+        remedy: "move shared code to crates/lab/src; analysis is below findings and figures",
+        find: entangled_experiments,
+        bad: &[
+            (
+                "crates/lab/src/experiments/a/analysis.rs",
+                "use crate::experiments::a::figures::plot;\n",
+            ),
+            ("crates/lab/src/experiments/a/analysis.rs", "use super::{findings, metrics};\n"),
+            ("crates/lab/src/experiments/a/figures.rs", "fn f() { super::findings::f() }\n"),
+            ("crates/lab/src/experiments/a/findings/b.rs", "use super::super::figures;\n"),
+        ],
+        good: &[
+            (
+                "crates/lab/src/experiments/a/analysis.rs",
+                "use super::metrics::RATE;\nuse crate::experiments::a::trials;\n",
+            ),
+            ("crates/lab/src/experiments/a/figures.rs", "use super::{analysis, strange};\n"),
+            ("crates/lab/src/experiments/a/mod.rs", "use self::findings::findings;\n"),
+            ("crates/lab/src/experiments/mod.rs", "pub mod a;\nuse self::a::analysis;\n"),
+        ],
     },
     Rule {
         name: "confined",

@@ -1,8 +1,9 @@
 //! What the data of the experiments on applications show, before it is worded or drawn.
 
-use super::metrics::{BUSY, CLIENT_BUSY, SERVER_BUSY};
+use super::metrics::{CLIENT_BUSY, SERVER_BUSY};
 use crate::cells::Cell;
 use crate::hosts::CLOSED;
+use crate::metrics::BUSY;
 use crate::summary::Results;
 use crate::words;
 

@@ -5,7 +5,7 @@ use niclab_result::Mark;
 
 use crate::breakdown::{BREAKDOWN, put_ledger};
 use crate::measure::{Judged, Metrics, put, put_ratio, quantiles};
-use crate::metrics::{Metric, TrialMetrics, higher, lower, neither};
+use crate::metrics::{BUSY, Metric, TrialMetrics, higher, lower, neither};
 use crate::runner::json;
 use crate::spec::TrialKind;
 
@@ -54,9 +54,6 @@ const REQUESTS: &[Metric] = &[
 
 /// Share of the requests due that clients may leave unsent before a trial is marked.
 const UNSENT_MAX: f64 = 0.005;
-
-/// A core is taken to have nothing left from here on.
-pub(crate) const BUSY: f64 = 0.95;
 
 /// Requests answered a second.
 pub(crate) const RATE: &str = "requests_per_s";

@@ -7,11 +7,13 @@ use niclab_device::{
 };
 use niclab_result::{Figure, Mark, Outcome};
 
-use super::*;
 use crate::experiments::application::metrics::{ENERGY, RATE, WAITING, put_application};
 use crate::measure::Metrics;
 use crate::spec::GridName;
 use crate::validation::{Measured, measure};
+use niclab_device::Application;
+use niclab_device::requests::Pace;
+use niclab_device::requests::Protocol;
 
 /// A request takes 40 us alone, 50 us from there, and 5 us of a core of the server: so 200 k/s are
 /// answered on a core, and as many more on each other.

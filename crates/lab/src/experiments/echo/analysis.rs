@@ -2,9 +2,9 @@
 
 use crate::cells::Cell;
 use crate::hosts::{CLOSED, RTT};
+use crate::statistics;
 use crate::statistics::Estimate;
 use crate::summary::Results;
-use crate::{statistics, words};
 
 /// Axes that tell curves apart, in the order in which they are named.
 pub(crate) const WORDS: [&str; 6] = ["transport", "family", "client", "receive", "rate", "feature"];
@@ -18,24 +18,6 @@ pub(crate) fn cells<'a>(results: &'a Results<'_>, device: &str) -> Vec<&'a Cell<
     };
     cells.sort_by(|a, b| place(a).partial_cmp(&place(b)).unwrap_or(std::cmp::Ordering::Equal));
     cells
-}
-
-/// What is said of a cell's place on an axis.
-pub(crate) fn words_at(cell: &Cell<'_>, axis: &str) -> String {
-    let word = cell.word(axis);
-    match (axis, cell.number(axis)) {
-        ("transport", _) => word.to_uppercase(),
-        ("family", _) => word.replace("ipv", "IPv"),
-        ("client", _) => format!("client {word}"),
-        ("feature", _) if word == "none" => "nothing else in the path".to_owned(),
-        ("feature", _) => format!("{word} in the path"),
-        ("rate", None) => "closed loop".to_owned(),
-        ("rate", Some(per_s)) => format!("{}/s", words::whole(per_s)),
-        ("size", Some(bytes)) => format!("{} B", words::whole(bytes)),
-        ("batch", Some(1.0)) => "one at a time".to_owned(),
-        ("batch", Some(batch)) => format!("batches of {}", words::whole(batch)),
-        _ => word,
-    }
 }
 
 /// One message at a time over UDP and IPv4, by programs that sleep.

@@ -2,8 +2,9 @@
 
 use niclab_result::{Figure, ReportTable, Scale, Series};
 
-use super::analysis::{PASSES, cells, cost, figure_id, id, rules, without, words_at};
+use super::analysis::{PASSES, cells, cost, figure_id, id, rules, without};
 use crate::hosts::{RTT, RTT_TAIL};
+use crate::round_trips::words_at;
 use crate::summary::Results;
 use crate::summary::curves::{add_point, axis};
 use crate::summary::tables::{marks_of, median, table as sheet, worded};

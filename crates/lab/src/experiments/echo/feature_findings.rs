@@ -2,11 +2,12 @@
 
 use niclab_result::Finding;
 
-use super::analysis::{PASSES, cost, figure_id, rules, without, words_at};
+use super::analysis::{PASSES, cost, figure_id, rules, without};
 use super::findings::{enough, id};
 use crate::cells::Cell;
 use crate::findings::told;
 use crate::hosts::RTT;
+use crate::round_trips::words_at;
 use crate::statistics::Estimate;
 use crate::summary::Results;
 use crate::{statistics, words};

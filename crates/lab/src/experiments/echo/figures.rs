@@ -2,13 +2,14 @@
 
 use niclab_result::{Figure, Origin, ReportTable, Scale, Series};
 
-use super::analysis::{WORDS, are_compared, cells, id, is_plain, rtt_figure, words_at};
+use super::analysis::{WORDS, are_compared, cells, id, is_plain, rtt_figure};
 use super::feature_figures;
 use super::metrics::ANSWERED;
 use crate::cells::Cell;
 use crate::hosts::{RTT, RTT_TAIL};
 use crate::published::apsys22;
 use crate::published::apsys22::RoundTrips;
+use crate::round_trips::words_at;
 use crate::summary::Results;
 use crate::summary::curves::{add_point, axis};
 use crate::summary::tables::{marks_of, median, table, worded};

@@ -2,12 +2,13 @@
 
 use niclab_result::Finding;
 
-use super::analysis::{cells, is_plain, rtt_figure, words_at};
+use super::analysis::{cells, is_plain, rtt_figure};
 use super::feature_findings;
 use super::metrics::ANSWERED;
 use crate::cells::{Cell, paired};
 use crate::findings::{NO_COST, REPEATS_MIN, told};
 use crate::hosts::{CLOSED, RTT, RTT_TAIL};
+use crate::round_trips::words_at;
 use crate::statistics::Estimate;
 use crate::summary::Results;
 use crate::words;

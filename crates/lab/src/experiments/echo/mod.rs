@@ -7,7 +7,8 @@ pub(crate) mod figures;
 pub(crate) mod findings;
 pub(crate) mod metrics;
 pub(crate) mod spec;
-pub(crate) mod trials;
+#[cfg(test)]
+mod tests;
 
 use niclab_device::echo::Echo as Messages;
 use niclab_device::{About, DeviceError, Place, Testbed};

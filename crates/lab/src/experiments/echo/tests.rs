@@ -7,12 +7,15 @@ use niclab_device::{
 };
 use niclab_result::{Mark, Origin, Outcome};
 
-use super::*;
 use crate::experiments::echo::metrics::{ended, marks};
 use crate::hosts::RTT;
 use crate::simulated::{Bench, Nature, cell_at};
 use crate::spec::GridName;
 use crate::validation::{Measured, measure};
+use niclab_device::Exchange;
+use niclab_device::Feature;
+use niclab_device::echo::Pace;
+use niclab_device::echo::Receive;
 
 /// Messages take 20 us, and 1 us for each 1000 bytes; over TCP a fifth more, between programs that
 /// poll half, from there a third more, a microsecond for each other message of a batch, and what is

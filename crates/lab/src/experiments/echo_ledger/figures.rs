@@ -8,8 +8,8 @@ use super::analysis::{
 use super::parts::parts;
 use crate::breakdown::{PLAIN_RTT, RESIDUE, TERMS, price, stamps, with_core};
 use crate::cells::Cell;
-use crate::experiments::echo::analysis::words_at;
 use crate::published::apsys22;
+use crate::round_trips::words_at;
 use crate::summary::Results;
 use crate::summary::curves::add_point;
 use crate::summary::tables::{marks_of, median, table, worded};

@@ -4,10 +4,7 @@ use crate::breakdown::{BREAKDOWN, PLAIN_RTT};
 use crate::hosts::RTT;
 use crate::measure::Judged;
 use crate::metrics::TrialMetrics;
-use crate::spec::TrialKind;
-
-/// The same with stamps and without, in turn.
-pub(crate) const LEDGER: TrialKind = TrialKind::new("ledger");
+use crate::round_trips::LEDGER;
 
 /// Its trials, and what each is made for.
 pub(crate) const TRIALS: &[TrialMetrics] = &[TrialMetrics {

@@ -6,6 +6,8 @@ pub(crate) mod findings;
 pub(crate) mod metrics;
 pub(crate) mod parts;
 pub(crate) mod spec;
+#[cfg(test)]
+mod tests;
 pub(crate) mod trials;
 
 use niclab_device::echo::Echo as Messages;

@@ -5,7 +5,7 @@ use niclab_result::ReportTable;
 use super::analysis::{cells, is_deep};
 use crate::breakdown::{DIRECTIONS, PARTS, PARTS_RESIDUE, parts_name};
 use crate::cells::Cell;
-use crate::experiments::echo::analysis::words_at;
+use crate::round_trips::words_at;
 use crate::summary::Results;
 use crate::summary::tables::{median, table};
 use crate::words;

@@ -1,8 +1,7 @@
 //! The axes of `echo-ledger`, which are those of the echo: what can be typed.
 
-use super::metrics::LEDGER;
-pub(crate) use crate::experiments::echo::spec::AXES;
-use crate::experiments::echo::spec::EchoSweep;
+pub(crate) use crate::round_trips::AXES;
+use crate::round_trips::{EchoSweep, LEDGER};
 use crate::run::Resolver;
 use crate::spec::{SpecError, parts, set_all};
 use crate::values::Values;

@@ -2,7 +2,3 @@
 
 /// Pairs of slices of a trial, one with probes and one without.
 pub const PAIRS: u32 = 6;
-
-#[cfg(test)]
-#[path = "tests.rs"]
-mod tests;

@@ -9,15 +9,20 @@ use niclab_device::{
 };
 use niclab_result::{Latencies, Origin, Summary};
 
-use super::*;
 use crate::experiments::frame_size::analysis::{Bottleneck, SaturatedLength, binding, filled_from};
 use crate::experiments::frame_size::metrics::{EARLY_MISSED, IDLE, RING_MISSED, put_limits};
+use crate::experiments::frame_size::spec::SizeSweep;
+use crate::experiments::frame_size::trials::places;
 use crate::measure::Metrics;
 use crate::spec::GridName;
 use crate::summary::summarize;
+use crate::throughput::Mode;
+use crate::throughput::resolved_goals;
 use crate::validation::measure;
 use crate::values::Values;
 use crate::wire::wire_ns;
+use niclab_device::Setup;
+use niclab_result::Coordinate;
 
 /// A frame size that shows no limit but its rate.
 fn shown(frame_len: f64, pps: f64) -> SaturatedLength {

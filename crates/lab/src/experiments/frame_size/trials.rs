@@ -80,7 +80,3 @@ impl Resolver<'_> {
         Ok(self.trial(Trial { kind: TrialKind::SATURATE, setup, task, rate, point }))
     }
 }
-
-#[cfg(test)]
-#[path = "tests.rs"]
-mod tests;

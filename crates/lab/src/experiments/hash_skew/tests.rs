@@ -6,12 +6,19 @@ use niclab_device::{Arrivals, Load, Observation, PortCounters, QueueCounters, Ra
 use niclab_packet::size::FrameSizes;
 use niclab_result::{Finding, Summary};
 
-use super::*;
 use crate::experiments::hash_skew::metrics::{hash_shares, put_queues};
+use crate::experiments::hash_skew::spec::RssSweep;
+use crate::experiments::hash_skew::trials::places;
 use crate::measure::Metrics;
+use crate::place::SweepPoint;
 use crate::spec::GridName;
+use crate::spec::Hits;
 use crate::validation::measure;
 use crate::values::Values;
+use niclab_device::Setup;
+use niclab_packet::flow::FlowSpec;
+use niclab_packet::flow::Popularity;
+use niclab_result::Coordinate;
 
 fn load() -> Load {
     Load {

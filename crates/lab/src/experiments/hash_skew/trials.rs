@@ -52,7 +52,7 @@ pub fn places(sweep: &RssSweep) -> Result<Vec<RssPoint>, SpecError> {
 }
 
 impl RssPoint {
-    fn point(&self) -> Point {
+    pub(super) fn point(&self) -> Point {
         let number = |value: u32| Coordinate::Number(f64::from(value));
         at_axes([
             ("queues", number(self.queues)),
@@ -62,7 +62,7 @@ impl RssPoint {
         ])
     }
 
-    fn traffic(&self, seed: u64) -> FlowSpec {
+    pub(super) fn traffic(&self, seed: u64) -> FlowSpec {
         let popularity = match self.zipf {
             Some(exponent) if exponent > 0.0 => Popularity::Zipf { exponent },
             _ => Popularity::Uniform,
@@ -103,7 +103,3 @@ impl Resolver<'_> {
         Ok(())
     }
 }
-
-#[cfg(test)]
-#[path = "tests.rs"]
-mod tests;

@@ -9,8 +9,8 @@ use super::analysis::{
 use super::metrics::{ANSWERED, CARD, REQUEST, STEPS, step_metric};
 use super::trials::{MODES, PLAIN};
 use crate::cells::Cell;
-use crate::experiments::queue_scaling::analysis::modelled_pps;
 use crate::published::flexnic;
+use crate::scaling::modelled_pps;
 use crate::statistics::{Ends, Estimate};
 use crate::summary::Results;
 use crate::summary::curves::{add, add_computed, axis};

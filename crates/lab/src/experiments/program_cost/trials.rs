@@ -108,7 +108,3 @@ impl Resolver<'_> {
         Ok(())
     }
 }
-
-#[cfg(test)]
-#[path = "tests.rs"]
-mod tests;

@@ -4,14 +4,20 @@ use niclab_device::{About, DeviceError, Load, Observation, SetupReport, Testbed}
 use niclab_load::{Latency, QueueReaction, Respread as Seen, Slice};
 use niclab_result::Summary;
 
-use super::*;
 use crate::experiments::queue_change::metrics::{
     LOOK, REACTION, REACTION_LAST, SETTLED, THIRDS, put_rss_change,
 };
+use crate::experiments::queue_change::trials::{RssChange, of_repeat};
+use crate::run::PlannedRate;
 use crate::run::step;
 use crate::simulated::cell_at;
 use crate::spec::GridName;
 use crate::{measure, validation};
+use niclab_device::Answering;
+use niclab_device::Plan;
+use niclab_device::Respreading;
+use niclab_device::Setup;
+use niclab_device::SpreadPlan;
 
 fn seen() -> Seen {
     let mut settled = Latency::new();

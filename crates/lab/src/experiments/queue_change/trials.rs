@@ -146,7 +146,7 @@ impl RssChange {
         FlowSpec { popularity, ..flows::sent(self.flows, seed) }
     }
 
-    fn rate(&self) -> PlannedRate {
+    pub(super) fn rate(&self) -> PlannedRate {
         let low_pps = f64::from(self.pps);
         match self.step {
             1 => PlannedRate::Pps(low_pps),
@@ -200,7 +200,3 @@ impl Resolver<'_> {
         Ok(())
     }
 }
-
-#[cfg(test)]
-#[path = "tests.rs"]
-mod tests;

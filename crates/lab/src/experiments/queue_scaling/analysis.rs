@@ -13,12 +13,6 @@ pub(crate) fn ideal_pps(one_pps: f64, cores: f64, ports: f64, frame: (f64, Optio
     (one_pps * cores).min(carried.unwrap_or(f64::INFINITY))
 }
 
-/// What cores forward that take `one_ns` for a frame, and `more_ns` more for each that another core
-/// received: of so many cores all but one have it.
-pub(crate) fn modelled_pps(one_ns: f64, more_ns: f64, cores: f64) -> f64 {
-    cores * 1e9 / (one_ns + more_ns * (cores - 1.0) / cores)
-}
-
 /// All cells of a device, in reading order.
 pub(crate) fn cells<'a>(results: &'a Results<'_>, device: &str) -> Vec<&'a Cell<'a>> {
     let mut cells: Vec<&Cell<'_>> = results.cells.of(device, "scaling").collect();

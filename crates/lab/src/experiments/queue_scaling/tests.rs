@@ -8,13 +8,16 @@ use niclab_device::{
 };
 use niclab_result::{Origin, Quantity, Summary};
 
-use super::*;
-use crate::experiments::queue_scaling::analysis::{ideal_pps, modelled_pps};
+use crate::experiments::queue_scaling::analysis::ideal_pps;
 use crate::experiments::queue_scaling::metrics::{CORE_NS, CROSSED, PER_CORE, put_scaling};
+use crate::experiments::queue_scaling::spec::ScalingSweep;
+use crate::experiments::queue_scaling::trials::places;
 use crate::measure::Metrics;
 use crate::simulated::cell_at;
 use crate::spec::GridName;
 use crate::validation::measure;
+use crate::values::Values;
+use niclab_device::Setup;
 
 fn sweep(receive: &str, ports: &str, queues: &str, cores: &str) -> ScalingSweep {
     let [receive, ports, queues, cores, flows, frame] =
@@ -76,10 +79,6 @@ fn an_ideal_card_is_limited_by_its_ports_alone() {
     assert!((ideal(8.0, 1.0, Some(10.0)) - 14.88).abs() < 0.01);
     assert!((ideal(8.0, 2.0, Some(10.0)) - 25.2).abs() < 1e-9);
     assert!((ideal(64.0, 1.0, None) - 201.6).abs() < 1e-9);
-    // To one core nobody hands anything over; of very many all but a few frames are handed over.
-    assert_eq!(modelled_pps(20.0, 10.0, 1.0), 50e6);
-    assert_eq!(modelled_pps(20.0, 10.0, 2.0), 80e6);
-    assert!((modelled_pps(20.0, 10.0, 1_000.0) / 1e9 - 1_000.0 / 30.0).abs() < 0.1);
 }
 
 fn found(profile: Profile, name: &str, set: &[&str]) -> Summary {

@@ -117,7 +117,3 @@ impl Resolver<'_> {
         Ok(())
     }
 }
-
-#[cfg(test)]
-#[path = "tests.rs"]
-mod tests;

@@ -117,14 +117,14 @@ impl CreatedRules {
 
 /// Rules of which it is seen when they take effect.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Effect {
+pub(super) struct Effect {
     place: SweepPoint,
     rules: u32,
     per_s: u32,
     core: ControlCore,
 }
 
-fn effects(sweep: &EffectSweep) -> Result<Vec<Effect>, SpecError> {
+pub(super) fn effects(sweep: &EffectSweep) -> Result<Vec<Effect>, SpecError> {
     let mut all = Vec::new();
     for group in numbers("group", &sweep.group, 0, 1)? {
         for rules in numbers("rules", &sweep.rules, 1, FLOWS_PROBED_MAX)? {
@@ -245,7 +245,3 @@ impl Resolver<'_> {
         Ok(())
     }
 }
-
-#[cfg(test)]
-#[path = "tests.rs"]
-mod tests;

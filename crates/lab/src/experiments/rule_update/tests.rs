@@ -2,10 +2,18 @@
 
 use niclab_result::Summary;
 
-use super::*;
+use crate::experiments::rule_update::spec::RuleUpdateSweep;
+use crate::experiments::rule_update::trials::{UpdateKind, UpdateTask, places};
 use crate::simulated::{Bench, Nature, cell_at as cell, finding_value as value};
+use crate::spec::RulesFile;
 use crate::summary::summarize;
 use crate::values::Values;
+use niclab_device::Action;
+use niclab_device::Calls;
+use niclab_device::Change as Replaced;
+use niclab_device::ControlCore;
+use niclab_device::Plan;
+use niclab_device::Work;
 
 fn measured(set: &[&str]) -> (Bench, Summary) {
     let nature = Nature { noise: 0.0, ..Nature::default() };

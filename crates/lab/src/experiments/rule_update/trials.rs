@@ -123,7 +123,12 @@ impl UpdateTask {
     }
 
     /// The set-up, and which of its blocks is changed.
-    fn setup(&self, seed: u64, frame_len_max: u16, file: Option<&RulesFile>) -> (Setup, usize) {
+    pub(super) fn setup(
+        &self,
+        seed: u64,
+        frame_len_max: u16,
+        file: Option<&RulesFile>,
+    ) -> (Setup, usize) {
         let block = RuleBlock::FiveTuples {
             group: self.group,
             priority: PRIORITY_RULES,
@@ -135,7 +140,7 @@ impl UpdateTask {
         to_change(block, self.group, frame_len_max, file)
     }
 
-    fn plan(&self, block: usize, start_ns: u64) -> Plan {
+    pub(super) fn plan(&self, block: usize, start_ns: u64) -> Plan {
         let new = || vec![Action::Queue(NEW)];
         let change = match self.kind {
             UpdateKind::Actions => Replaced::Actions(new()),
@@ -222,7 +227,3 @@ impl Resolver<'_> {
         Ok(())
     }
 }
-
-#[cfg(test)]
-#[path = "tests.rs"]
-mod tests;

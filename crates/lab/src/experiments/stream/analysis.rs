@@ -2,7 +2,7 @@
 
 use super::metrics::{OTHERS, RECEIVER_BUSY, SENDER_BUSY};
 use crate::cells::Cell;
-use crate::experiments::application::metrics::BUSY;
+use crate::metrics::BUSY;
 use crate::summary::Results;
 use crate::words;
 

@@ -7,12 +7,17 @@ use niclab_device::{
 };
 use niclab_result::{Mark, Outcome};
 
-use super::*;
 use crate::experiments::stream::metrics::{CARRIED, put_stream};
+use crate::experiments::stream::spec::StreamSweep;
+use crate::experiments::stream::trials::streams;
 use crate::measure::Metrics;
 use crate::simulated::{Bench, Nature, cell_at};
 use crate::spec::GridName;
 use crate::validation::{Measured, measure};
+use crate::values::Values;
+use niclab_device::Streaming;
+use niclab_device::stream::Stream;
+use niclab_device::stream::Transport;
 
 /// A write takes 100 ns and 0.1 ns a byte, a datagram 500 ns, 0.1 ns a byte and its share of 2 us
 /// for the call; several connections carry half as much again as one. The sender's core works all

@@ -5,6 +5,8 @@ pub(crate) mod figures;
 pub(crate) mod findings;
 pub(crate) mod metrics;
 pub(crate) mod spec;
+#[cfg(test)]
+mod tests;
 pub(crate) mod trials;
 
 use niclab_result::Sample;

@@ -219,7 +219,3 @@ impl Resolver<'_> {
         Ok(())
     }
 }
-
-#[cfg(test)]
-#[path = "tests.rs"]
-mod tests;

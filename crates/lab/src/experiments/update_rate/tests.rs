@@ -3,9 +3,17 @@
 use niclab_device::OPERATIONS_PER_S_MAX;
 use niclab_result::{Finding, Origin, Summary};
 
-use super::*;
+use crate::experiments::update_rate::spec::RuleChurnSweep;
+use crate::experiments::update_rate::trials::{enough, places};
+use crate::place::RULES_MAX;
+use crate::run::PlannedRate;
 use crate::simulated::{Bench, Nature, cell_at, cell_of as cell};
+use crate::spec::TrialKind;
 use crate::summary::summarize;
+use crate::values::Values;
+use niclab_device::RuleBlock;
+use niclab_result::Coordinate;
+use niclab_result::Point;
 
 /// Six repeats; an operation takes 1 us, so that 100,000 a second take a tenth of the core.
 fn measured(set: &[&str]) -> (Bench, Summary) {

@@ -134,7 +134,7 @@ fn rates(values: &Values) -> Result<Vec<u32>, SpecError> {
 }
 
 /// Refuses a rate at which too few renewals fall into a trial.
-fn enough(per_s: u32, duration_ms: u64) -> Result<(), SpecError> {
+pub(super) fn enough(per_s: u32, duration_ms: u64) -> Result<(), SpecError> {
     if per_s == 0 || u64::from(per_s) * duration_ms >= RENEWALS_MIN * 1_000 {
         return Ok(());
     }
@@ -242,7 +242,3 @@ impl Resolver<'_> {
         Ok(())
     }
 }
-
-#[cfg(test)]
-#[path = "tests.rs"]
-mod tests;

@@ -1,17 +1,87 @@
-//! The experiments on the echo: where they measure, and what an exchange of messages shows.
+//! Round trips of messages over the kernel's stack: their axes, the exchanges that these make, and
+//! words for them. Shared by the experiments that send messages.
 
 use niclab_device::echo::{BATCH_MAX, Echo, Pace, Receive, SIZE_MAX, SIZE_MIN};
 use niclab_device::{Exchange, Feature};
 use niclab_result::{Coordinate, Point};
+use serde::Deserialize;
 
-use super::spec::EchoSweep;
 use crate::axes::{at_axes, name_of, numbers, refused, words};
-use crate::experiments::echo_ledger::metrics::LEDGER;
+use crate::cells::Cell;
 use crate::hosts::{CLOSED, FAMILIES, HOSTS, TRANSPORTS, paces, product};
 use crate::place::SweepPoint;
 use crate::run::{PlannedRate, Resolver, Task, Trial, index_of};
-use crate::spec::{Hits, SpecError, TrialKind};
+use crate::spec::defaults::{closed, here, ipv4, no, none, one, word};
+use crate::spec::{Hits, SpecError, TrialKind, axes};
 use crate::values::Values;
+
+/// Trials that take the same exchange with stamps and without, in turn.
+pub(crate) const LEDGER: TrialKind = TrialKind::new("ledger");
+
+/// A product of axes of messages that go to an echo server and back.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EchoSweep {
+    /// `udp`, `tcp`.
+    #[serde(default = "udp")]
+    pub transport: Values,
+    /// `ipv4`, `ipv6`.
+    #[serde(default = "ipv4")]
+    pub family: Values,
+    /// The host of the client: `here`, `there`.
+    #[serde(default = "here")]
+    pub client: Values,
+    /// How both wait: `blocking`, `busy-poll`, `epoll`, `io-uring`.
+    #[serde(default = "blocking")]
+    pub receive: Values,
+    /// Messages a second whatever comes back, or `closed`.
+    #[serde(default = "closed")]
+    pub rate: Values,
+    /// Bytes of a message.
+    pub size: Values,
+    /// Messages sent by one call.
+    #[serde(default = "one")]
+    pub batch: Values,
+    /// What else stands in the path: `none`, `nft-100`, `vxlan`, `fq_codel`.
+    #[serde(default = "none")]
+    pub feature: Values,
+    /// Of a ledger: whether it stamps inside the stacks too, `no` or `yes`.
+    #[serde(default = "no")]
+    pub deep: Values,
+    /// Of a ledger: whose stamps it has, those of `probes` or of `sockets`.
+    #[serde(default = "probes")]
+    pub stamps: Values,
+}
+
+axes!(EchoSweep: transport, family, client, receive, rate, size, batch, feature, deep, stamps);
+
+fn udp() -> Values {
+    word("udp")
+}
+
+fn blocking() -> Values {
+    word("blocking")
+}
+
+fn probes() -> Values {
+    word("probes")
+}
+
+/// Axes of `echo`.
+pub(crate) const AXES: &[(&str, &str)] = &[
+    ("transport", "udp or tcp"),
+    ("family", "ipv4 or ipv6"),
+    ("client", "the host of the client: here or there"),
+    ("receive", "how both wait: blocking, busy-poll, epoll or io-uring"),
+    ("rate", "messages a second whatever comes back, or closed: a batch when the last is back"),
+    ("size", "bytes of a message, 16 to 65507"),
+    ("batch", "messages sent by one call, 1 to 1024"),
+    ("deep", "a ledger stamps inside the stacks too, over UDP: no, yes"),
+    ("stamps", "whose a ledger has: of probes, or where there are none of sockets; sockets"),
+    ("feature", "in the path: none, nft-RULES, vxlan, or a queueing discipline such as fq_codel"),
+    ("duration_ms", "measured part of a trial, one value"),
+    ("warmup_ms", "part before it that is never counted, one value"),
+];
 
 /// Ways to wait, by name.
 const RECEIVES: [(&str, Receive); 4] = [
@@ -28,7 +98,7 @@ const DEEP: [(&str, bool); 2] = [("no", false), ("yes", true)];
 const STAMPS: [(&str, bool); 2] = [("probes", false), ("sockets", true)];
 
 /// All exchanges of a sweep, the product of its axes; of one length each.
-pub fn exchanges(
+fn exchanges(
     sweep: &EchoSweep,
     duration_ms: u64,
     warmup_ms: u64,
@@ -131,6 +201,20 @@ impl Resolver<'_> {
     }
 }
 
-#[cfg(test)]
-#[path = "tests.rs"]
-mod tests;
+/// What is said of a cell's place on an axis.
+pub(crate) fn words_at(cell: &Cell<'_>, axis: &str) -> String {
+    let word = cell.word(axis);
+    match (axis, cell.number(axis)) {
+        ("transport", _) => word.to_uppercase(),
+        ("family", _) => word.replace("ipv", "IPv"),
+        ("client", _) => format!("client {word}"),
+        ("feature", _) if word == "none" => "nothing else in the path".to_owned(),
+        ("feature", _) => format!("{word} in the path"),
+        ("rate", None) => "closed loop".to_owned(),
+        ("rate", Some(per_s)) => format!("{}/s", crate::words::whole(per_s)),
+        ("size", Some(bytes)) => format!("{} B", crate::words::whole(bytes)),
+        ("batch", Some(1.0)) => "one at a time".to_owned(),
+        ("batch", Some(batch)) => format!("batches of {}", crate::words::whole(batch)),
+        _ => word,
+    }
+}
