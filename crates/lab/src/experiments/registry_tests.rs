@@ -69,14 +69,60 @@ fn trials_of_one_name_are_judged_alike_in_every_experiment() {
     }
 }
 
-#[test]
-fn the_pages_of_the_metrics_say_what_their_tables_say() {
-    let page = metrics::page();
-    if fs::read_to_string(path("docs/metrics.md")).ok().as_ref() != Some(&page) {
-        let new = std::env::temp_dir().join("niclab-metrics.md");
-        fs::write(&new, page).unwrap();
-        panic!("docs/metrics.md is not what the tables say: copy {} there", new.display());
+/// Set to any value, this makes the test write the documents that the registry generates.
+const WRITE: &str = "NICLAB_WRITE_DOCS";
+
+/// The text with the rows of the one table that has this header replaced.
+fn with_table(text: &str, header: &str, rows: &str) -> String {
+    assert_eq!(text.matches(header).count(), 1, "not one table has {header}");
+    let (before, rest) = text.split_once(header).unwrap();
+    let after = rest.split_once("\n\n").map_or("", |(_, after)| after);
+    format!("{before}{header}{rows}\n{after}")
+}
+
+/// Documents that have tables of all experiments, as they are to be.
+fn generated() -> Vec<(&'static str, String)> {
+    let (mut of_readme, mut of_files) = (String::new(), String::new());
+    for Listing { name, question, devices, page, .. } in list().unwrap() {
+        let devices: Vec<String> = devices.iter().map(|device| format!("`{device}`")).collect();
+        let devices = devices.join(", ");
+        of_readme += &format!("| [`{name}`](docs/{page}.md) | {question} | {devices} |\n");
+        of_files += &format!("| [`{name}.toml`]({name}.toml) | {question} |\n");
     }
-    let table = metrics::compared_table();
-    assert!(read("docs/compare.md").contains(&table), "docs/compare.md lacks this table:\n{table}");
+    let table = |path: &str, header: &str, rows: &str| with_table(&read(path), header, rows);
+    let compared = metrics::compared_table();
+    let header = "| trial | of | metrics |\n|---|---|---|\n";
+    let rows = compared.strip_prefix(header).unwrap();
+    vec![
+        ("README.md", {
+            let header = "| experiment | question | devices |\n|---|---|---|\n";
+            table("README.md", header, &of_readme)
+        }),
+        ("experiments/README.md", {
+            table("experiments/README.md", "| file | question |\n|---|---|\n", &of_files)
+        }),
+        ("docs/compare.md", table("docs/compare.md", header, rows)),
+        ("docs/metrics.md", metrics::page()),
+    ]
+}
+
+#[test]
+fn generated_documents_have_the_experiments_that_there_are() {
+    let mut stale = Vec::new();
+    for (document, text) in generated() {
+        if std::env::var_os(WRITE).is_some() {
+            fs::write(path(document), &text).unwrap();
+        }
+        if read(document) != text {
+            stale.push(document);
+        }
+    }
+    assert!(stale.is_empty(), "{stale:?}: {WRITE}=1 cargo test -p niclab-lab registry writes them");
+}
+
+#[test]
+fn a_table_is_replaced_and_nothing_else() {
+    let text = "before\n\n| a | b |\n|---|---|\n| old | 1 |\n\nafter\n";
+    let new = with_table(text, "| a | b |\n|---|---|\n", "| new | 2 |\n| new | 3 |\n");
+    assert_eq!(new, "before\n\n| a | b |\n|---|---|\n| new | 2 |\n| new | 3 |\n\nafter\n");
 }
