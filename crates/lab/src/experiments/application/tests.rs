@@ -1,19 +1,16 @@
 //! Servers whose answers are known, and what is made of them.
 
-use niclab_device::requests::Requested;
+use niclab_device::requests::{Pace, Protocol, Requested};
 use niclab_device::{
-    About, Applied, CoreUse, DeviceError, Energy, Host, Latency, Ledgered, Load, Observation,
-    Place as Seat, Plan, Setup, SetupReport, TermShown, Testbed,
+    About, Application, Applied, CoreUse, DeviceError, Energy, Host, Latency, Ledgered, Load,
+    Observation, Place as Seat, Plan, Setup, SetupReport, TermShown, Testbed,
 };
 use niclab_result::{Figure, Mark, Outcome};
 
-use crate::experiments::application::metrics::{ENERGY, RATE, WAITING, put_application};
+use super::metrics::{ENERGY, RATE, WAITING, put_application};
 use crate::measure::Metrics;
 use crate::spec::GridName;
 use crate::validation::{Measured, measure};
-use niclab_device::Application;
-use niclab_device::requests::Pace;
-use niclab_device::requests::Protocol;
 
 /// A request takes 40 us alone, 50 us from there, and 5 us of a core of the server: so 200 k/s are
 /// answered on a core, and as many more on each other.

@@ -1,21 +1,17 @@
 //! Two hosts whose round trips are known, and what is made of them.
 
-use niclab_device::echo::{Echoed, Served, Transport};
+use niclab_device::echo::{Echoed, Pace, Receive, Served, Transport};
 use niclab_device::{
-    About, DeviceError, Exchanged, Family, Host, Latency, Load, Observation, Place as Seat, Plan,
-    Setup, SetupReport, Testbed,
+    About, DeviceError, Exchange, Exchanged, Family, Feature, Host, Latency, Load, Observation,
+    Place as Seat, Plan, Setup, SetupReport, Testbed,
 };
 use niclab_result::{Mark, Origin, Outcome};
 
-use crate::experiments::echo::metrics::{ended, marks};
+use super::metrics::{ended, marks};
 use crate::hosts::RTT;
 use crate::simulated::{Bench, Nature, cell_at};
 use crate::spec::GridName;
 use crate::validation::{Measured, measure};
-use niclab_device::Exchange;
-use niclab_device::Feature;
-use niclab_device::echo::Pace;
-use niclab_device::echo::Receive;
 
 /// Messages take 20 us, and 1 us for each 1000 bytes; over TCP a fifth more, between programs that
 /// poll half, from there a third more, a microsecond for each other message of a batch, and what is

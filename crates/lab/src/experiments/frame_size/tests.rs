@@ -4,25 +4,22 @@ use niclab_device::model::profile::{Basis, Entry, Part as Known, Profile};
 use niclab_device::model::schema::SECTIONS;
 use niclab_device::model::{Model, read};
 use niclab_device::{
-    About, DeviceError, Honesty, Load, Observation, Plan, PortCounters, QueueCounters, Rate,
+    About, DeviceError, Honesty, Load, Observation, Plan, PortCounters, QueueCounters, Rate, Setup,
     SetupReport, Testbed,
 };
-use niclab_result::{Latencies, Origin, Summary};
+use niclab_result::{Coordinate, Latencies, Origin, Summary};
 
-use crate::experiments::frame_size::analysis::{Bottleneck, SaturatedLength, binding, filled_from};
-use crate::experiments::frame_size::metrics::{EARLY_MISSED, IDLE, RING_MISSED, put_limits};
-use crate::experiments::frame_size::spec::SizeSweep;
-use crate::experiments::frame_size::trials::places;
+use super::analysis::{Bottleneck, SaturatedLength, binding, filled_from};
+use super::metrics::{EARLY_MISSED, IDLE, RING_MISSED, put_limits};
+use super::spec::SizeSweep;
+use super::trials::places;
 use crate::measure::Metrics;
 use crate::spec::GridName;
 use crate::summary::summarize;
-use crate::throughput::Mode;
-use crate::throughput::resolved_goals;
+use crate::throughput::{Mode, resolved_goals};
 use crate::validation::measure;
 use crate::values::Values;
 use crate::wire::wire_ns;
-use niclab_device::Setup;
-use niclab_result::Coordinate;
 
 /// A frame size that shows no limit but its rate.
 fn shown(frame_len: f64, pps: f64) -> SaturatedLength {

@@ -2,23 +2,19 @@
 
 use niclab_device::model::profile::Profile;
 use niclab_device::model::{Model, read};
-use niclab_device::{Arrivals, Load, Observation, PortCounters, QueueCounters, Rate, Rss};
+use niclab_device::{Arrivals, Load, Observation, PortCounters, QueueCounters, Rate, Rss, Setup};
+use niclab_packet::flow::{FlowSpec, Popularity};
 use niclab_packet::size::FrameSizes;
-use niclab_result::{Finding, Summary};
+use niclab_result::{Coordinate, Finding, Summary};
 
-use crate::experiments::hash_skew::metrics::{hash_shares, put_queues};
-use crate::experiments::hash_skew::spec::RssSweep;
-use crate::experiments::hash_skew::trials::places;
+use super::metrics::{hash_shares, put_queues};
+use super::spec::RssSweep;
+use super::trials::places;
 use crate::measure::Metrics;
 use crate::place::SweepPoint;
-use crate::spec::GridName;
-use crate::spec::Hits;
+use crate::spec::{GridName, Hits};
 use crate::validation::measure;
 use crate::values::Values;
-use niclab_device::Setup;
-use niclab_packet::flow::FlowSpec;
-use niclab_packet::flow::Popularity;
-use niclab_result::Coordinate;
 
 fn load() -> Load {
     Load {

@@ -2,21 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use niclab_device::soft::kvs::{Build, Keys};
 use niclab_device::{
-    About, Answered, Crossed, DeviceError, Load, Observation, Place as Seat, Plan, Setup,
+    About, Answered, Crossed, DeviceError, Load, Observation, Place as Seat, Plan, Serving, Setup,
     SetupReport, StepShown, Testbed,
 };
 use niclab_result::{Origin, Outcome, Sample};
 
-use crate::experiments::kvs_steering::spec::ServingSweep;
-use crate::experiments::kvs_steering::trials::{Mode, places};
+use super::spec::ServingSweep;
+use super::trials::{Mode, places};
 use crate::simulated::cell_at;
 use crate::spec::GridName;
 use crate::validation::{Measured, measure};
 use crate::values::Values;
-use niclab_device::Serving;
-use niclab_device::soft::kvs::Build;
-use niclab_device::soft::kvs::Keys;
 
 /// A device on which a request takes 200 ns of a core, and with `rss` on several cores `shared_ns`
 /// more, of them 30 ns of a look-up and the rest of carrying it out; of Zipf's keys twice that.

@@ -1,20 +1,18 @@
 //! Devices that take a known time for a packet, and what is made of it.
 
+use niclab_device::cases::{Case, Loaded};
 use niclab_device::{
-    About, DeviceError, Load, Observation, Place as Seat, Plan, Processed, Setup, SetupReport,
-    Testbed, Worst,
+    About, DeviceError, Load, Observation, Place as Seat, Plan, Processed, Processing, Setup,
+    SetupReport, Testbed, Worst,
 };
 use niclab_result::Outcome;
 
-use crate::experiments::program_cost::spec::ProgramSweep;
-use crate::experiments::program_cost::trials::programs;
+use super::spec::ProgramSweep;
+use super::trials::programs;
 use crate::simulated::cell_at;
 use crate::spec::GridName;
 use crate::validation::{Measured, measure, measure_beside};
 use crate::values::Values;
-use niclab_device::Processing;
-use niclab_device::cases::Case;
-use niclab_device::cases::Loaded;
 
 /// A device that takes 20 ns for a packet, 3 ns for a header, 10 ns for a look-up and 1 ns more for
 /// each time that its entries are 64 times as many, and half a nanosecond for an instruction; that

@@ -1,23 +1,18 @@
 //! Places of `queue-change`, and what its samples say.
 
-use niclab_device::{About, DeviceError, Load, Observation, SetupReport, Testbed};
+use niclab_device::{
+    About, Answering, DeviceError, Load, Observation, Plan, Respreading, Setup, SetupReport,
+    SpreadPlan, Testbed,
+};
 use niclab_load::{Latency, QueueReaction, Respread as Seen, Slice};
 use niclab_result::Summary;
 
-use crate::experiments::queue_change::metrics::{
-    LOOK, REACTION, REACTION_LAST, SETTLED, THIRDS, put_rss_change,
-};
-use crate::experiments::queue_change::trials::{RssChange, of_repeat};
-use crate::run::PlannedRate;
-use crate::run::step;
+use super::metrics::{LOOK, REACTION, REACTION_LAST, SETTLED, THIRDS, put_rss_change};
+use super::trials::{RssChange, of_repeat};
+use crate::run::{PlannedRate, step};
 use crate::simulated::cell_at;
 use crate::spec::GridName;
 use crate::{measure, validation};
-use niclab_device::Answering;
-use niclab_device::Plan;
-use niclab_device::Respreading;
-use niclab_device::Setup;
-use niclab_device::SpreadPlan;
 
 fn seen() -> Seen {
     let mut settled = Latency::new();

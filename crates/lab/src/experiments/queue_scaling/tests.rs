@@ -3,21 +3,20 @@
 use niclab_device::model::profile::Profile;
 use niclab_device::model::{Model, read};
 use niclab_device::{
-    About, DeviceError, Fact, Load, Observation, Plan, PortCounters, QueueCounters, SetupReport,
-    Testbed,
+    About, DeviceError, Fact, Load, Observation, Plan, PortCounters, QueueCounters, Setup,
+    SetupReport, Testbed,
 };
 use niclab_result::{Origin, Quantity, Summary};
 
-use crate::experiments::queue_scaling::analysis::ideal_pps;
-use crate::experiments::queue_scaling::metrics::{CORE_NS, CROSSED, PER_CORE, put_scaling};
-use crate::experiments::queue_scaling::spec::ScalingSweep;
-use crate::experiments::queue_scaling::trials::places;
+use super::analysis::ideal_pps;
+use super::metrics::{CORE_NS, CROSSED, PER_CORE, put_scaling};
+use super::spec::ScalingSweep;
+use super::trials::places;
 use crate::measure::Metrics;
 use crate::simulated::cell_at;
 use crate::spec::GridName;
 use crate::validation::measure;
 use crate::values::Values;
-use niclab_device::Setup;
 
 fn sweep(receive: &str, ports: &str, queues: &str, cores: &str) -> ScalingSweep {
     let [receive, ports, queues, cores, flows, frame] =

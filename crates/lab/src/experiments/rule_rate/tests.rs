@@ -2,10 +2,9 @@
 
 use niclab_result::{Origin, Outcome, Summary};
 
-use crate::experiments::rule_rate::metrics::INSERT;
-use crate::experiments::rule_rate::spec::EffectSweep;
-use crate::experiments::rule_rate::spec::RuleRateSweep;
-use crate::experiments::rule_rate::trials::{effects, places};
+use super::metrics::INSERT;
+use super::spec::{EffectSweep, RuleRateSweep};
+use super::trials::{effects, places};
 use crate::simulated::{Bench, Nature, cell_at as cell, finding_value as value};
 use crate::summary::summarize;
 use crate::values::Values;

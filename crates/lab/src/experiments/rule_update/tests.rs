@@ -1,19 +1,14 @@
 //! Changes on a simulated device: what it is known to do is found and worded.
 
+use niclab_device::{Action, Calls, Change as Replaced, ControlCore, Plan, Work};
 use niclab_result::Summary;
 
-use crate::experiments::rule_update::spec::RuleUpdateSweep;
-use crate::experiments::rule_update::trials::{UpdateKind, UpdateTask, places};
+use super::spec::RuleUpdateSweep;
+use super::trials::{UpdateKind, UpdateTask, places};
 use crate::simulated::{Bench, Nature, cell_at as cell, finding_value as value};
 use crate::spec::RulesFile;
 use crate::summary::summarize;
 use crate::values::Values;
-use niclab_device::Action;
-use niclab_device::Calls;
-use niclab_device::Change as Replaced;
-use niclab_device::ControlCore;
-use niclab_device::Plan;
-use niclab_device::Work;
 
 fn measured(set: &[&str]) -> (Bench, Summary) {
     let nature = Nature { noise: 0.0, ..Nature::default() };

@@ -1,23 +1,20 @@
 //! Two hosts whose bandwidth is known, and what is made of it.
 
-use niclab_device::stream::{Received, Sent, ThreadTime};
+use niclab_device::stream::{Received, Sent, Stream, ThreadTime, Transport};
 use niclab_device::{
     About, CoreUse, DeviceError, Host, Load, Observation, Place as Seat, Plan, Setup, SetupReport,
-    Streamed, Testbed,
+    Streamed, Streaming, Testbed,
 };
 use niclab_result::{Mark, Outcome};
 
-use crate::experiments::stream::metrics::{CARRIED, put_stream};
-use crate::experiments::stream::spec::StreamSweep;
-use crate::experiments::stream::trials::streams;
+use super::metrics::{CARRIED, put_stream};
+use super::spec::StreamSweep;
+use super::trials::streams;
 use crate::measure::Metrics;
 use crate::simulated::{Bench, Nature, cell_at};
 use crate::spec::GridName;
 use crate::validation::{Measured, measure};
 use crate::values::Values;
-use niclab_device::Streaming;
-use niclab_device::stream::Stream;
-use niclab_device::stream::Transport;
 
 /// A write takes 100 ns and 0.1 ns a byte, a datagram 500 ns, 0.1 ns a byte and its share of 2 us
 /// for the call; several connections carry half as much again as one. The sender's core works all

@@ -1,27 +1,18 @@
 //! Batches on a simulated device: what it is known to do is found and worded.
 
+use niclab_device::{Action, Calls, Change, Plan, RuleBlock, Stack, Work};
 use niclab_result::{Origin, Summary};
 
-use crate::experiments::update_batch::metrics::BATCH;
-use crate::experiments::update_batch::metrics::REST;
-use crate::experiments::update_batch::spec::BatchSweep;
-use crate::experiments::update_batch::trials::places;
-use crate::matched::NEW;
-use crate::matched::OLD;
+use super::metrics::{BATCH, REST};
+use super::spec::BatchSweep;
+use super::trials::places;
+use crate::matched::{NEW, OLD};
 use crate::place::RULES_MAX;
 use crate::run::PlannedRate;
 use crate::simulated::{Bench, Nature, cell_of as cell};
-use crate::spec::Trace;
-use crate::spec::TrialKind;
+use crate::spec::{Trace, TrialKind};
 use crate::summary::summarize;
 use crate::values::Values;
-use niclab_device::Action;
-use niclab_device::Calls;
-use niclab_device::Change;
-use niclab_device::Plan;
-use niclab_device::RuleBlock;
-use niclab_device::Stack;
-use niclab_device::Work;
 
 /// Six repeats of batches of 20,000 rules at 1 us each: 20 ms.
 fn measured(set: &[&str]) -> (Bench, Summary) {

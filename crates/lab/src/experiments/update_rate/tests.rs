@@ -1,19 +1,16 @@
 //! Rates of renewal on a simulated device: what it is known to do is found and worded.
 
-use niclab_device::OPERATIONS_PER_S_MAX;
-use niclab_result::{Finding, Origin, Summary};
+use niclab_device::{OPERATIONS_PER_S_MAX, RuleBlock};
+use niclab_result::{Coordinate, Finding, Origin, Point, Summary};
 
-use crate::experiments::update_rate::spec::RuleChurnSweep;
-use crate::experiments::update_rate::trials::{enough, places};
+use super::spec::RuleChurnSweep;
+use super::trials::{enough, places};
 use crate::place::RULES_MAX;
 use crate::run::PlannedRate;
 use crate::simulated::{Bench, Nature, cell_at, cell_of as cell};
 use crate::spec::TrialKind;
 use crate::summary::summarize;
 use crate::values::Values;
-use niclab_device::RuleBlock;
-use niclab_result::Coordinate;
-use niclab_result::Point;
 
 /// Six repeats; an operation takes 1 us, so that 100,000 a second take a tenth of the core.
 fn measured(set: &[&str]) -> (Bench, Summary) {
