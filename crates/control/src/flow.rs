@@ -58,7 +58,7 @@ pub enum FlowDone {
         /// How many there were.
         rules_count: u32,
     },
-    /// What becomes of frames that no rule matches was decided.
+    /// The action for frames that no rule matches was set.
     Isolated {
         /// The port.
         port: u16,

@@ -84,7 +84,7 @@ const DRAWN_MIN: usize = 1 << 18;
 /// chain of 16 rule groups took 260 on a Zen 3.
 const FRAME_NS: u64 = 500;
 
-/// The wire at one receive queue, and what becomes of the frames that leave by the same core.
+/// The wire at one receive queue, and the sink of the frames that leave by the same core.
 ///
 /// All times are nanoseconds since the trial began, which all queues of a trial count from the same
 /// moment on.

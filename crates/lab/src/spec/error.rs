@@ -63,8 +63,8 @@ pub enum SpecError {
     },
     /// Rules of a file where no rule is to decide.
     #[error(
-        "--rules: {experiment} measures what becomes of frames that no rule decides about; leave \
-         out one of the two"
+        "--rules: {experiment} measures frames that no rule matches; leave out --rules, or this \
+         experiment"
     )]
     NoRules {
         /// Its name.

@@ -34,15 +34,15 @@ pub trait Dialect {
         None
     }
 
-    /// What becomes of a connection that the server closes.
-    fn renewal(&self, _reading: &Self::Reading) -> Renewal {
-        Renewal::Never
+    /// When to reconnect after the server has closed a connection.
+    fn reconnect(&self, _reading: &Self::Reading) -> Reconnect {
+        Reconnect::Never
     }
 }
 
 /// Whether a connection is made anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Renewal {
+pub enum Reconnect {
     /// It is as good as the server.
     Never,
     /// When the server has closed it between two answers.

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 use httparse::{ParserConfig, Response, Status};
 
-use super::dialect::{BODY_MAX, Dialect, LINE_MAX, ReadProgress, Renewal, line, number, odd};
+use super::dialect::{BODY_MAX, Dialect, LINE_MAX, ReadProgress, Reconnect, line, number, odd};
 use super::tally::Outcome;
 use super::workload::{PlannedRequest, Workload, write_number};
 use super::{Requests, Values};
@@ -102,8 +102,8 @@ impl Dialect for Pages {
         (reading.place == HttpPosition::Close).then(|| reading.outcome())
     }
 
-    fn renewal(&self, reading: &HttpProgress) -> Renewal {
-        if reading.closes { Renewal::Said } else { Renewal::Closed }
+    fn reconnect(&self, reading: &HttpProgress) -> Reconnect {
+        if reading.closes { Reconnect::Said } else { Reconnect::Closed }
     }
 }
 

@@ -10,7 +10,7 @@ use niclab_packet::echo::Stamp;
 use rustix::event::epoll::{self, EventData, EventFlags};
 
 use super::client::{Gone, Lines};
-use super::dialect::{Dialect, Renewal};
+use super::dialect::{Dialect, Reconnect};
 use super::tally::{Tally, Waiting};
 use super::workload::{PlannedRequest, Workload};
 use super::{Passed, Requests, RequestsError, connect};
@@ -120,7 +120,7 @@ impl<D: Dialect> Streams<D> {
             line.waiting.pop_front();
             line.answers += 1;
             self.waiting -= 1;
-            if self.dialect.renewal(&line.reading) == Renewal::Said {
+            if self.dialect.reconnect(&line.reading) == Reconnect::Said {
                 return Ok(true);
             }
         }
@@ -148,8 +148,8 @@ impl<D: Dialect> Streams<D> {
         // (RFC 9112, §9.3.1 and §9.5).
         let was_used = line.answers > 0 || line.waiting.is_empty();
         let is_between = was_used && line.taken == 0 && line.carry.is_empty();
-        match self.dialect.renewal(&line.reading) {
-            Renewal::Never => Err(gone),
+        match self.dialect.reconnect(&line.reading) {
+            Reconnect::Never => Err(gone),
             _ if is_between => self.renew(at, tally),
             _ => Err(gone),
         }

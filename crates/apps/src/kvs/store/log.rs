@@ -73,7 +73,7 @@ impl Segment {
     }
 }
 
-/// What becomes of DMA segments, by their numbers.
+/// Lists of DMA segments, by their numbers.
 #[derive(Debug, Default)]
 struct DmaLists {
     /// The first so many of all segments.

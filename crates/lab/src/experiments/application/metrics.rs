@@ -23,7 +23,7 @@ pub(crate) const TRIALS: &[TrialMetrics] = &[TrialMetrics {
     judged: Judged::Whole,
 }];
 
-/// What becomes of requests.
+/// Counts and times of requests.
 const REQUESTS: &[Metric] = &[
     neither("planned_requests", "requests", "were due"),
     neither("sent_requests", "requests", "were sent"),

@@ -23,7 +23,7 @@ pub(crate) const TRIALS: &[TrialMetrics] = &[TrialMetrics {
     judged: Judged::Whole,
 }];
 
-/// What becomes of messages.
+/// Counts and times of messages.
 const MESSAGES: &[Metric] = &[
     neither("planned_messages", "messages", "were due"),
     neither("sent_messages", "messages", "were sent"),

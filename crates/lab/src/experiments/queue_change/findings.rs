@@ -73,7 +73,7 @@ fn count(count: f64) -> String {
     }
 }
 
-/// What all kinds of changes cost frames of one load, beside what becomes of them without any.
+/// The cost of all kinds of changes to frames of one load, beside the same load without a change.
 fn changed(like: &[&Cell<'_>], all: &[&Cell<'_>]) -> Option<Finding> {
     let calm = like.iter().copied().filter(|cell| !cell.is_disturbed());
     let (without, cells): (Vec<&Cell<'_>>, Vec<&Cell<'_>>) =

@@ -22,7 +22,7 @@ pub(crate) const TRIALS: &[TrialMetrics] = &[TrialMetrics {
     judged: Judged::Whole,
 }];
 
-/// What becomes of bulk data.
+/// Amounts and costs of bulk data.
 const DATA: &[Metric] = &[
     higher(CARRIED, "bit/s", "payload that the receiver got"),
     higher("sent_bits_per_s", "bit/s", "payload that the sender's kernel took"),

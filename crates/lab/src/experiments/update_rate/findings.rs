@@ -167,7 +167,7 @@ fn slower(cell: &Cell<'_>, all: &[&Rated<'_>]) -> String {
     if slower.is_empty() { String::new() } else { format!(" ({})", slower.join(", ")) }
 }
 
-/// What becomes of the latency.
+/// How rule churn changes the latency.
 fn latency(rated: &Rated<'_>) -> Option<Finding> {
     let cell = rated.latency.filter(|cell| is_sound(cell))?;
     let ratio = rated.latency_against_rest()?;

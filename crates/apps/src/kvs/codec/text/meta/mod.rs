@@ -97,7 +97,7 @@ impl MetaCommand<'_> {
         each(self.line.text).skip(before)
     }
 
-    /// Adds what the flags `O` and `k` ask for, whatever becomes of the command.
+    /// Adds what the flags `O` and `k` ask for, whether or not the command succeeds.
     fn echo(&self, before: usize, out: &mut Vec<u8>) {
         for word in self.flag_words(before) {
             self.echo_one(word, self.flags.is_binary, out);
