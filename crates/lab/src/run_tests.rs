@@ -266,7 +266,7 @@ fn rules_of_a_file_bring_the_rules_of_occupancy_and_stand_beside_those_of_the_ot
     let spread = [experiments::spec("hash-skew").unwrap()];
     let error = resolve("x", &spread, &Overrides { set: vec![], ..overrides }, three());
     let error = error.unwrap_err().to_string();
-    assert!(error.starts_with("--rules: hash-skew measures what"), "{error}");
+    assert!(error.starts_with("--rules: hash-skew measures frames that no rule"), "{error}");
 }
 
 #[test]

@@ -62,10 +62,7 @@ pub enum SpecError {
         name: String,
     },
     /// Rules of a file where no rule is to decide.
-    #[error(
-        "--rules: {experiment} measures frames that no rule matches; leave out --rules, or this \
-         experiment"
-    )]
+    #[error("--rules: {experiment} measures frames that no rule matches; leave out one of the two")]
     NoRules {
         /// Its name.
         experiment: String,

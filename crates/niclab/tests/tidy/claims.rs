@@ -32,7 +32,7 @@ fn of_readme(map: &Map, home: &str, file: &File) -> Vec<Offence> {
     let modules =
         modules.map(|path| path.trim_end_matches('/').trim_end_matches(".rs").replace('/', "::"));
     let claims = [
-        (DEPENDS, listed(others.iter().cloned(), "no other crate")),
+        (DEPENDS, listed(others.iter().cloned(), "no crate of this workspace")),
         (UNSAFE, listed(modules, "none")),
     ];
     let mut found = Vec::new();

@@ -156,9 +156,18 @@ pub const RULES: &[Rule] = &[
         find: false_claims,
         bad: &[
             ("crates/nic/README.md", "- Depends on: `table`.\n"),
-            ("crates/nic/README.md", "- Depends on: no other crate.\n- Unsafe code: none.\n"),
-            ("crates/table/README.md", "- Depends on: no other crate.\n- Unsafe code: none.\n"),
-            ("crates/table/README.md", "- Depends on: no other crate.\n- Unsafe code: `grid`.\n"),
+            (
+                "crates/nic/README.md",
+                "- Depends on: no crate of this workspace.\n- Unsafe code: none.\n",
+            ),
+            (
+                "crates/table/README.md",
+                "- Depends on: no crate of this workspace.\n- Unsafe code: none.\n",
+            ),
+            (
+                "crates/table/README.md",
+                "- Depends on: no crate of this workspace.\n- Unsafe code: `grid`.\n",
+            ),
             (
                 "crates/nic/README.md",
                 "- Depends on: `table`.\n- Unsafe code: none.\nIt must not know devices.\n",
@@ -172,7 +181,7 @@ pub const RULES: &[Rule] = &[
             ("crates/nic/README.md", "# nic\n\n- Depends on: `table`.\n- Unsafe code: none.\n"),
             (
                 "crates/table/README.md",
-                "- Depends on: no other crate.\n- Unsafe code: `grid`, `prune`.\n",
+                "- Depends on: no crate of this workspace.\n- Unsafe code: `grid`, `prune`.\n",
             ),
         ],
     },
