@@ -7,7 +7,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use niclab_packet::stack::{build, walk};
-use niclab_packet::trace::{Reader, Trace, TraceLimits};
+use niclab_packet::trace::{Trace, TraceLimits, TraceReader};
 
 fuzz_target!(|bytes: &[u8]| {
     frame(bytes);
@@ -33,7 +33,7 @@ fn frame(bytes: &[u8]) {
 }
 
 fn file(bytes: &[u8]) {
-    if let Ok(mut reader) = Reader::new(bytes) {
+    if let Ok(mut reader) = TraceReader::new(bytes) {
         while let Ok(Some(record)) = reader.next_record() {
             let _ = walk(record.data).to_string();
         }
