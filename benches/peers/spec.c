@@ -38,7 +38,7 @@
  *                            are out; answers as forward does, and the nanoseconds of each COUNT;
  *                            not with feed pcap
  *   send FILE OUT [PORT]     lets the frames of FILE in at PORT (0), each when the one before is
- *                            through, and writes a line to OUT for all that becomes of it: "FRAME
+ *                            through, and writes a line to OUT for each outcome of it: "FRAME
  *                            PORT BYTES" or "FRAME drop", frames counted from 0, "short" in place
  *                            of bytes where more was read than there was; not with feed pcap
  *   quit

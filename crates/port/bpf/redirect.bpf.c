@@ -49,7 +49,7 @@ struct {
 SEC("xdp")
 int niclab_redirect(struct xdp_md *frame)
 {
-	/* The lowest bits of the flags are what becomes of a frame without one. */
+	/* The lowest bits of the flags are the action for a frame without one. */
 	return bpf_redirect_map(&sockets, frame->rx_queue_index, XDP_PASS);
 }
 
