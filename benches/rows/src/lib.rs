@@ -272,7 +272,7 @@ pub enum BenchError {
     },
     /// A program of ours cannot be read.
     #[error(transparent)]
-    Text(#[from] niclab_program::TextError),
+    Text(#[from] niclab_nic::text::TextError),
     /// An entry of ours was refused.
     #[error(transparent)]
     Entry(#[from] niclab_program::ChangeError),

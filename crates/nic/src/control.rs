@@ -20,7 +20,8 @@ use crate::error::{NicError, Refused, RuleError};
 use crate::freed::Freed;
 use crate::groups::{Groups, Lists, Seat};
 use crate::limits::{
-    ACTIONS_MAX, OPERATION_CELLS, PORTS_MAX, PRIORITY_MAX, PROGRAMS_MAX, QUEUES_MAX, RULES_MAX,
+    ACTIONS_MAX, METERS_MAX, OPERATION_CELLS, PORTS_MAX, PRIORITY_MAX, PROGRAMS_MAX, QUEUES_MAX,
+    RULES_MAX,
 };
 use crate::mask::Kept;
 use crate::meter::Meters;
@@ -199,7 +200,7 @@ impl Nic {
             rss: AtomicU64::new(0),
             contexts: ArcSwap::default(),
             misses: AtomicU64::new(MISSES_SPREAD),
-            meters: Meters::new(),
+            meters: Meters::new(METERS_MAX),
             domain,
         };
         let board = Arc::new(board);

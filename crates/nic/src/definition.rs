@@ -73,13 +73,13 @@ mod rss;
 
 use std::collections::BTreeMap;
 
-use crate::Counts;
 use crate::rss::Rss;
 use crate::rule::Action;
 use crate::rule::item::{IMAGE_LEN, Image, Item, ItemMatch};
+use crate::{Colour, Counts};
 
 pub use actions::Packet;
-pub use meter::{Colour, DefinedMeter};
+pub use meter::DefinedMeter;
 
 const FCS_LEN: u64 = 4;
 
@@ -216,7 +216,8 @@ impl Definition {
                     Action::Meter(number) => {
                         let bytes = packet.frame.len() as u64 + FCS_LEN;
                         let meter = self.meters.get_mut(number);
-                        let colour = meter.map(|meter| meter.meet(bytes, metered_ns));
+                        let colour =
+                            meter.map(|meter| meter.colour(bytes, Colour::Green, metered_ns));
                         if colour == Some(Colour::Red) {
                             return Verdict::Exceed;
                         }

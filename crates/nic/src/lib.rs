@@ -34,6 +34,7 @@ pub mod shared;
 mod shared_tests;
 mod tables;
 mod template;
+pub mod text;
 #[allow(unsafe_code)]
 pub mod toeplitz;
 mod transaction;
@@ -46,7 +47,7 @@ pub use batch::Operation;
 pub use control::{Nic, NicConfig, RuleId};
 pub use counters::Counts;
 pub use error::{NicError, RuleError};
-pub use meter::Meter;
+pub use meter::{Colour, Meter, Meters};
 pub use queue::{Done, OperationQueue, QueueError};
 pub use template::{Template, TemplateAction, TemplateActions, TemplateRule, TemplateTable};
 pub use transaction::Transaction;

@@ -1,25 +1,26 @@
-//! Meters: rules share them, and so do workers; what exceeds one is dropped.
+//! Meters: buckets of tokens that rules, programs and workers share.
 //!
-//! A meter has two buckets of tokens, one a byte, and colours packets as RFC 2697 (one rate) or
-//! RFC 2698 (two rates) says, colour-blind and byte by byte. Tokens are whole: so many came until a
-//! time as the rate times the time makes, rounded down.
+//! A meter has two buckets of tokens, one token a byte. It colours packets as RFC 2697 (one rate)
+//! or RFC 2698 (two rates) says. A packet keeps a worse colour that it had before (colour-aware
+//! mode); a green one makes that the colour-blind mode. A bucket has whole tokens: until a time, the
+//! rate times that time, rounded down.
 //!
-//! Nothing here reads a clock: a worker is told the time ([`Worker::set_time_ns`]).
+//! Nothing here reads a clock: the caller passes the time ([`Worker::set_time_ns`]).
 //!
 //! # Many workers
 //!
-//! Every step is an atomic operation or two, and none is repeated. Tokens of a stretch of time are
-//! added by the worker alone that moved the meter's time over it, and a packet takes what was there
-//! or nothing. So together all workers let through at most what the buckets held and the rates
-//! added. It may be less: tokens that are added while others take some find the bucket fuller than
-//! it is, and a packet that is about to be refused hides its tokens from others for a moment. With
-//! one worker it is exact.
+//! Every step is an atomic operation or two, and none is repeated. The worker that moves the
+//! meter's time forward adds the tokens of that stretch of time, and no other worker does. A packet
+//! takes the tokens that are there, or none. So all workers together let through at most what the
+//! buckets held and the rates added. They may let through less, for two reasons: tokens that are
+//! added while others take some find the bucket fuller than it is, and a packet that is about to be
+//! refused hides its tokens from others for a moment. With one worker the meter is exact.
 //!
 //! [`Worker::set_time_ns`]: crate::Worker::set_time_ns
 
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use niclab_table::Segments;
 use serde::{Deserialize, Serialize};
 
 use crate::control::Nic;
@@ -59,39 +60,40 @@ pub enum Meter {
     },
 }
 
-/// What a meter says of a packet. Red ones are dropped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Colour {
+/// The colour of a packet: by its rank from the best to the worst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Colour {
+    /// Within the committed rate.
     Green,
+    /// Above the committed rate, within the excess burst or the peak rate.
     Yellow,
+    /// Above both.
     Red,
 }
 
-/// There is no meter.
+/// Words of a meter: one cache line.
+const WORDS: usize = 8;
+
+/// One rate, two rates, or no meter (0).
+const KIND: usize = 0;
+/// Bytes a second: committed, then peak.
+const RATES: [usize; 2] = [1, 2];
+/// Most tokens: of the committed bucket, then of the excess or peak bucket.
+const SIZES: [usize; 2] = [3, 4];
+/// Tokens that are there; an `i64` each.
+const TOKENS: [usize; 2] = [5, 6];
+/// The time until which tokens were added, nanoseconds.
+const FILLED_NS: usize = 7;
+
 const SINGLE: u64 = 1;
 const TWO: u64 = 2;
 
-/// A meter at work: one cache line.
-#[derive(Default)]
-#[repr(align(64))]
-struct Buckets {
-    kind: AtomicU64,
-    /// Bytes a second: committed and peak.
-    rates: [AtomicU64; 2],
-    /// Most tokens: committed, and excess or peak.
-    sizes: [AtomicU64; 2],
-    tokens: [AtomicI64; 2],
-    /// Until when tokens were added.
-    filled_ns: AtomicU64,
-}
+/// An array of meters. One thread sets them, any number of workers ask them.
+#[derive(Debug)]
+pub struct Meters(Segments<WORDS>);
 
-const _: () = assert!(size_of::<Buckets>() == 64);
-
-/// All meters, by number.
-pub(crate) struct Meters(Box<[OnceLock<Box<[Buckets]>>]>);
-
-/// Meters that are made room for at once: they lie side by side and stay where they are.
-const SHELF: usize = 256;
+/// A meter of the array.
+struct Buckets<'a>(&'a [AtomicU64; WORDS]);
 
 impl Meter {
     /// What is wrong with it, if anything is.
@@ -123,66 +125,73 @@ impl Meter {
 }
 
 impl Meters {
-    pub(crate) fn new() -> Meters {
-        Meters((0..METERS_MAX as usize / SHELF).map(|_| OnceLock::new()).collect())
+    /// For numbers below `len`; none of them has a meter.
+    #[must_use]
+    pub fn new(len: u32) -> Meters {
+        Meters(Segments::new(len))
     }
 
-    /// The colour of a packet of so many bytes at this time.
+    /// Gives a number a meter whose buckets are full at this time. One thread calls this, which may
+    /// allocate. A worker that asks at the same moment may see a mixture of the old and the new
+    /// meter.
+    ///
+    /// # Panics
+    /// If the number is not below the length, or there is no memory.
+    pub fn set(&self, number: u32, meter: &Meter, now_ns: u64) {
+        Buckets(self.0.reach(number)).set(meter, now_ns);
+    }
+
+    /// The colour of a packet of so many bytes at this time, at best the one that it had before;
+    /// `None` if the number has no meter.
     #[inline]
-    pub(crate) fn meet(&self, number: u32, bytes: u64, now_ns: u64) -> Colour {
-        let (shelf, at) = (number as usize / SHELF, number as usize % SHELF);
-        let shelf = self.0.get(shelf).and_then(OnceLock::get);
-        shelf.map_or(Colour::Red, |shelf| shelf[at].meet(bytes as i64, now_ns))
-    }
-
-    /// The buckets of a number below [`METERS_MAX`], with room made for them. Control side only.
-    fn reach(&self, number: u32) -> &Buckets {
-        let (shelf, at) = (number as usize / SHELF, number as usize % SHELF);
-        let made = || (0..SHELF).map(|_| Buckets::default()).collect();
-        &self.0[shelf].get_or_init(made)[at]
+    #[must_use]
+    pub fn colour(&self, number: u32, bytes: u64, before: Colour, now_ns: u64) -> Option<Colour> {
+        Buckets(self.0.get(number)?).colour(bytes, before, now_ns)
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        let made = self.0.iter().filter(|shelf| shelf.get().is_some()).count();
-        made * SHELF * size_of::<Buckets>() + size_of_val(&*self.0)
+        self.0.bytes()
     }
 }
 
-impl Buckets {
-    /// Makes them a meter whose buckets are full. Control side only, while no packet can meet them.
-    fn set(&self, meter: &Meter) {
+impl Buckets<'_> {
+    fn set(&self, meter: &Meter, now_ns: u64) {
         let (rates, sizes) = meter.numbers();
         for at in 0..2 {
-            self.rates[at].store(rates[at], Ordering::Relaxed);
-            self.sizes[at].store(sizes[at], Ordering::Relaxed);
-            self.tokens[at].store(sizes[at] as i64, Ordering::Relaxed);
+            self.0[RATES[at]].store(rates[at], Ordering::Relaxed);
+            self.0[SIZES[at]].store(sizes[at], Ordering::Relaxed);
+            self.0[TOKENS[at]].store(sizes[at], Ordering::Relaxed);
         }
-        self.filled_ns.store(0, Ordering::Relaxed);
+        self.0[FILLED_NS].store(now_ns, Ordering::Relaxed);
         let kind = if matches!(meter, Meter::SingleRate { .. }) { SINGLE } else { TWO };
-        self.kind.store(kind, Ordering::Relaxed);
+        self.0[KIND].store(kind, Ordering::Relaxed);
     }
 
     #[inline]
-    fn meet(&self, bytes: i64, now_ns: u64) -> Colour {
-        let kind = self.kind.load(Ordering::Relaxed);
-        self.fill(kind, now_ns);
-        let [committed, other] = &self.tokens;
-        match kind {
-            SINGLE if take(committed, bytes) => Colour::Green,
-            SINGLE if take(other, bytes) => Colour::Yellow,
-            TWO if take(other, bytes) => match take(committed, bytes) {
-                true => Colour::Green,
-                false => Colour::Yellow,
-            },
-            _ => Colour::Red,
+    fn colour(&self, bytes: u64, before: Colour, now_ns: u64) -> Option<Colour> {
+        let kind = self.0[KIND].load(Ordering::Relaxed);
+        if kind == 0 {
+            return None;
         }
+        self.fill(kind, now_ns);
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+        let takes = |bucket: usize| take(&self.0[TOKENS[bucket]], bytes);
+        Some(match (kind, before) {
+            (_, Colour::Red) => Colour::Red,
+            (SINGLE, Colour::Green) if takes(0) => Colour::Green,
+            (SINGLE, _) if takes(1) => Colour::Yellow,
+            (TWO, _) if !takes(1) => Colour::Red,
+            (TWO, Colour::Green) if takes(0) => Colour::Green,
+            (TWO, _) => Colour::Yellow,
+            _ => Colour::Red,
+        })
     }
 
-    /// Adds the tokens that came since somebody did.
+    /// Adds the tokens of the time since the last worker did.
     #[inline]
     fn fill(&self, kind: u64, now_ns: u64) {
-        let before_ns = self.filled_ns.load(Ordering::Relaxed);
-        if now_ns > before_ns && swap(&self.filled_ns, before_ns, now_ns) {
+        let before_ns = self.0[FILLED_NS].load(Ordering::Relaxed);
+        if now_ns > before_ns && swap(&self.0[FILLED_NS], before_ns, now_ns) {
             self.fill_between(kind, before_ns, now_ns);
         }
     }
@@ -190,15 +199,17 @@ impl Buckets {
     #[cold]
     fn fill_between(&self, kind: u64, before_ns: u64, now_ns: u64) {
         let most = i64::try_from(2 * METER_SIZE_MAX).unwrap_or(i64::MAX);
-        let came = |rate: &AtomicU64| {
-            let rate = u128::from(rate.load(Ordering::Relaxed));
+        let came = |bucket: usize| {
+            let rate = u128::from(self.0[RATES[bucket]].load(Ordering::Relaxed));
             let until = |time_ns| u128::from(time_ns) * rate / NS_PER_S;
             i64::try_from(until(now_ns) - until(before_ns)).map_or(most, |came| came.min(most))
         };
-        let sizes = [0, 1].map(|at: usize| self.sizes[at].load(Ordering::Relaxed) as i64);
-        let over = add(&self.tokens[0], came(&self.rates[0]), sizes[0]);
-        let came = if kind == SINGLE { over } else { came(&self.rates[1]) };
-        add(&self.tokens[1], came, sizes[1]);
+        let adds = |bucket: usize, came: i64| {
+            let size = self.0[SIZES[bucket]].load(Ordering::Relaxed) as i64;
+            add(&self.0[TOKENS[bucket]], came, size)
+        };
+        let over = adds(0, came(0));
+        adds(1, if kind == SINGLE { over } else { came(1) });
     }
 }
 
@@ -207,26 +218,26 @@ fn swap(slot: &AtomicU64, old: u64, new: u64) -> bool {
     slot.compare_exchange(old, new, Ordering::Relaxed, Ordering::Relaxed).is_ok()
 }
 
-/// Takes tokens if there are so many.
+/// Takes tokens if there are enough of them.
 #[inline]
-fn take(tokens: &AtomicI64, bytes: i64) -> bool {
-    if tokens.load(Ordering::Relaxed) < bytes {
+fn take(tokens: &AtomicU64, bytes: i64) -> bool {
+    if (tokens.load(Ordering::Relaxed) as i64) < bytes {
         return false;
     }
-    let enough = tokens.fetch_sub(bytes, Ordering::Relaxed) >= bytes;
-    if !enough {
+    let is_enough = tokens.fetch_sub(bytes as u64, Ordering::Relaxed) as i64 >= bytes;
+    if !is_enough {
         // Another worker was faster.
-        tokens.fetch_add(bytes, Ordering::Relaxed);
+        tokens.fetch_add(bytes as u64, Ordering::Relaxed);
     }
-    enough
+    is_enough
 }
 
-/// Adds tokens as far as there is room; how many there was none for.
-fn add(tokens: &AtomicI64, came: i64, size: i64) -> i64 {
-    let room = (size - tokens.load(Ordering::Relaxed)).max(0);
+/// Adds tokens as far as there is room; returns the number of those that found none.
+fn add(tokens: &AtomicU64, came: i64, size: i64) -> i64 {
+    let room = (size - tokens.load(Ordering::Relaxed) as i64).max(0);
     let fits = came.min(room);
     if fits > 0 {
-        tokens.fetch_add(fits, Ordering::Relaxed);
+        tokens.fetch_add(fits as u64, Ordering::Relaxed);
     }
     came - fits
 }
@@ -252,7 +263,7 @@ impl Nic {
             _ => {}
         }
         // Workers see it before the word of any rule that names it.
-        self.board.meters.reach(number).set(meter);
+        self.board.meters.set(number, meter, 0);
         self.meters.insert(number, None);
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicUsize;
 use proptest::prelude::*;
 
 use super::*;
-use crate::definition::{self, DefinedMeter};
+use crate::definition::DefinedMeter;
 
 const S: u64 = 1_000_000_000;
 const MS: u64 = 1_000_000;
@@ -20,10 +20,17 @@ const TWO_RATE: Meter = Meter::TwoRate {
     pbs_bytes: 2_000,
 };
 
+/// A single meter, of number 0.
+fn of(meter: &Meter) -> Meters {
+    let meters = Meters::new(1);
+    meters.set(0, meter, 0);
+    meters
+}
+
 fn colours(meter: &Meter, packets: &[(u64, u64)]) -> Vec<Colour> {
-    let buckets = Buckets::default();
-    buckets.set(meter);
-    packets.iter().map(|&(at_ns, bytes)| buckets.meet(bytes as i64, at_ns)).collect()
+    let meters = of(meter);
+    let colour = |at_ns, bytes| meters.colour(0, bytes, Colour::Green, at_ns).unwrap();
+    packets.iter().map(|&(at_ns, bytes)| colour(at_ns, bytes)).collect()
 }
 
 #[test]
@@ -72,6 +79,32 @@ fn two_rates_colour_as_rfc_2698_says() {
     assert_eq!(colours(&TWO_RATE, &sent), packets.map(|(.., colour)| colour));
 }
 
+#[test]
+fn a_colour_gets_no_better_and_asks_only_the_buckets_that_are_left() {
+    use Colour::{Green, Red, Yellow};
+    // Bytes, the colour before, and behind it: both buckets, 1500 and 2000 or 1000 at first.
+    let two = [(500, Yellow, Yellow), (1_500, Green, Green), (1, Green, Red), (0, Red, Red)];
+    let one = [(600, Yellow, Yellow), (600, Yellow, Red), (1_500, Green, Green), (0, Red, Red)];
+    for (meter, packets) in [(TWO_RATE, two), (SINGLE_RATE, one)] {
+        let meters = of(&meter);
+        for (bytes, before, after) in packets {
+            assert_eq!(meters.colour(0, bytes, before, 0), Some(after), "{meter:?}, {bytes} B");
+        }
+    }
+    assert_eq!(Meters::new(1).colour(0, 1, Green, 0), None, "no meter");
+    assert_eq!(of(&TWO_RATE).colour(0, u64::MAX, Green, u64::MAX), Some(Red));
+}
+
+#[test]
+fn the_time_begins_when_a_meter_is_set() {
+    let meters = Meters::new(1);
+    meters.set(0, &TWO_RATE, S);
+    assert_eq!(meters.colour(0, 1_500, Colour::Green, 0), Some(Colour::Green));
+    assert_eq!(meters.colour(0, 1, Colour::Green, S), Some(Colour::Yellow), "no second has passed");
+    meters.set(0, &TWO_RATE, S);
+    assert_eq!(meters.colour(0, 1_500, Colour::Green, S), Some(Colour::Green), "full again");
+}
+
 fn any_meter() -> impl Strategy<Value = Meter> {
     let rate = || prop_oneof![0..2_000u64, 0..METER_SIZE_MAX];
     let size = || prop_oneof![0..3_000u64, 0..100_000u64];
@@ -92,24 +125,27 @@ proptest! {
     #[test]
     fn one_worker_colours_as_the_definition_does(
         meter in any_meter(),
-        packets in prop::collection::vec((0..3 * S, prop_oneof![0..100u64, 0..2_000u64]), 1..200),
+        packets in prop::collection::vec(
+            (0..3 * S, prop_oneof![0..100u64, 0..2_000u64], 0..6),
+            1..200,
+        ),
     ) {
-        let (buckets, mut defined) = (Buckets::default(), DefinedMeter::new(meter));
-        buckets.set(&meter);
+        let (meters, mut defined) = (of(&meter), DefinedMeter::new(meter, 0));
         let mut now_ns = 0;
-        for (pause_ns, bytes) in packets {
+        for (pause_ns, bytes, before) in packets {
             // Most come at once, and some time goes back.
             now_ns = match pause_ns % 8 {
                 0 => now_ns + pause_ns,
                 1 => now_ns.saturating_sub(pause_ns),
                 _ => now_ns + pause_ns % 100_000,
             };
-            let expected = match defined.meet(bytes, now_ns) {
-                definition::Colour::Green => Colour::Green,
-                definition::Colour::Yellow => Colour::Yellow,
-                definition::Colour::Red => Colour::Red,
+            let before = match before {
+                0 => Colour::Red,
+                1 => Colour::Yellow,
+                _ => Colour::Green,
             };
-            prop_assert_eq!(buckets.meet(bytes as i64, now_ns), expected);
+            let expected = defined.colour(bytes, before, now_ns);
+            prop_assert_eq!(meters.colour(0, bytes, before, now_ns), Some(expected));
         }
     }
 }
@@ -119,8 +155,7 @@ proptest! {
 fn workers_together_get_what_the_meter_has_and_not_more() {
     let (cir_bytes_per_s, sizes) = (1_000_000_000, 20_000 + 10_000);
     let meter = Meter::SingleRate { cir_bytes_per_s, cbs_bytes: 20_000, ebs_bytes: 10_000 };
-    let buckets = Buckets::default();
-    buckets.set(&meter);
+    let meters = of(&meter);
     let (clock, ready) = (AtomicU64::new(0), AtomicUsize::new(0));
     let bursts = 20_000;
     let work = || {
@@ -133,8 +168,8 @@ fn workers_together_get_what_the_meter_has_and_not_more() {
             // A burst of 64 packets of 500 bytes in 8 us: 4 GB a second.
             let now_ns = clock.fetch_add(8_000, Ordering::SeqCst) + 8_000;
             for _ in 0..64 {
-                let colour = buckets.meet(500, now_ns);
-                passed += if colour == Colour::Red { 0 } else { 500 };
+                let colour = meters.colour(0, 500, Colour::Green, now_ns);
+                passed += if colour == Some(Colour::Red) { 0 } else { 500 };
             }
         }
         passed

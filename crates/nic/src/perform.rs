@@ -84,9 +84,9 @@ impl Subject<'_> {
     #[inline(never)]
     fn meter(&self, number: u32, around: &Around<'_>) -> Result<(), Lost> {
         let bytes = u64::from(self.desc.len()) + FCS_LEN;
-        match around.board.meters.meet(number, bytes, around.now_ns) {
-            Colour::Green | Colour::Yellow => Ok(()),
-            Colour::Red => Err(Lost::Exceeds),
+        match around.board.meters.colour(number, bytes, Colour::Green, around.now_ns) {
+            Some(Colour::Green | Colour::Yellow) => Ok(()),
+            Some(Colour::Red) | None => Err(Lost::Exceeds),
         }
     }
 

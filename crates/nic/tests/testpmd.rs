@@ -11,8 +11,9 @@ use std::process::{Command, Stdio};
 use niclab_nic::limits::PRIORITY_MAX;
 use niclab_nic::rss::{HashFunction, HashTypes, RssAction, RssLevel};
 use niclab_nic::rule::item::{FieldKind, IMAGE_LEN, Item, ItemMatch, RAW_LEN_MAX};
-use niclab_nic::rule::text::{FlowRule, Parser, Problem};
+use niclab_nic::rule::text::{FlowRule, Parser};
 use niclab_nic::rule::{Action, Set, text};
+use niclab_nic::text::Problem;
 
 /// What testpmd starts with, as `benches/peers/flowgen.c` starts it.
 const ARGUMENTS: &[&str] = &[

@@ -37,7 +37,8 @@ use niclab_lab::published::UnknownCard;
 use niclab_lab::spec::SpecError;
 use niclab_lab::validation::ValidationError;
 use niclab_nic::rule::text::ReadError;
-use niclab_program::{SingleError, TextError};
+use niclab_nic::text::TextError;
+use niclab_program::SingleError;
 use niclab_report::ReportError;
 use niclab_result::ResultError;
 

@@ -2,7 +2,8 @@
 //! groups, rates of meters. The same for the definition and for the fast path.
 
 use crate::form::{Actions, Field, Invocation, Kind, Match, Place, Program, Scope};
-use niclab_nic::rule::text::visible;
+use niclab_nic::text::visible;
+use niclab_nic::{Colour, Meter};
 
 /// An entry of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +50,26 @@ pub struct Rates {
     pub committed_burst: u32,
     /// Peak burst size, bytes.
     pub peak_burst: u32,
+}
+
+impl From<Rates> for Meter {
+    fn from(rates: Rates) -> Meter {
+        Meter::TwoRate {
+            cir_bytes_per_s: rates.committed,
+            pir_bytes_per_s: rates.peak,
+            cbs_bytes: rates.committed_burst.into(),
+            pbs_bytes: rates.peak_burst.into(),
+        }
+    }
+}
+
+/// A colour as programs have it: 0 green, 1 yellow, 2 and more red.
+pub(crate) const fn colour(number: u64) -> Colour {
+    match number {
+        0 => Colour::Green,
+        1 => Colour::Yellow,
+        _ => Colour::Red,
+    }
 }
 
 /// Where copies of packets go.

@@ -8,7 +8,6 @@ mod entry;
 mod form;
 mod hash;
 pub mod limits;
-mod meter;
 mod outcome;
 mod room;
 mod rss;
@@ -30,8 +29,6 @@ pub use form::{
 pub use outcome::{Copied, Fate, Lost, Outcome};
 pub use room::Room;
 pub use run::{Pipeline, Replaced, SharedRegisters, Worker};
-pub use text::{
-    Command, FileError, Problem, Stf, TablesFile, TablesText, TextError, Warning, read_tables,
-};
+pub use text::{Command, FileError, Stf, TablesFile, TablesText, Warning, read_tables};
 pub use trial::{Execution, Failure, Single, SingleError, Verdict, carry_out};
 pub use weight::STEP_NS;

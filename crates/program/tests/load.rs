@@ -5,8 +5,9 @@
 
 use std::fmt::Write as _;
 
+use niclab_nic::text::TextError;
 use niclab_program::limits::{CODE_LEN_MAX, IMPLIED_FIELDS_MAX, TEXT_LEN_MAX};
-use niclab_program::{Pipeline, Program, TextError};
+use niclab_program::{Pipeline, Program};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -77,7 +78,7 @@ fn loaded(text: &str) -> Program {
 /// What of `text` is refused: the line as it stands, and why.
 fn refused(text: &str) -> (String, String) {
     let error = load(text).unwrap_err();
-    let line = text.lines().nth(error.line() - 1).unwrap().to_owned();
+    let line = text.lines().nth(error.line() as usize - 1).unwrap().to_owned();
     (line, error.problem().to_string())
 }
 

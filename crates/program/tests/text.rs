@@ -1,6 +1,7 @@
 //! What is read, what is refused, and with what words.
 
-use niclab_program::{Kind, Problem, Program};
+use niclab_nic::text::Problem;
+use niclab_program::{Kind, Program};
 
 /// A program around a part of its main code and its declarations.
 fn around(more: &str, apply: &str) -> String {
@@ -19,7 +20,7 @@ fn around(more: &str, apply: &str) -> String {
 
 fn refused(text: &str) -> (String, String) {
     let error = Program::read(text).expect_err(text);
-    let line = text.lines().nth(error.line() - 1).unwrap_or_default();
+    let line = text.lines().nth(error.line() as usize - 1).unwrap_or_default();
     (error.problem().to_string(), line.trim().to_owned())
 }
 
@@ -296,7 +297,7 @@ fn a_colon_that_sticks_to_its_label_is_said_where_it_stands() {
         let text = of(label);
         let error = Program::read(&text).expect_err(label);
         assert!(error.problem().to_string().starts_with(said), "{label}: {error}");
-        let line = text.lines().nth(error.line() - 1).unwrap();
+        let line = text.lines().nth(error.line() as usize - 1).unwrap();
         assert!(line.contains(label), "{line}");
         assert_eq!(error.column(), column, "{label}: {error}");
     }
@@ -387,7 +388,8 @@ fn a_line_of_any_length_is_shown_around_the_word() {
     let shown = error.to_string();
     assert!(shown.lines().all(|line| line.chars().count() < 300), "{shown}");
     let lines: Vec<&str> = shown.lines().collect();
-    assert_eq!(lines[1].find("wrong"), lines[2].find('^'), "{shown}");
+    let place = |line: &str, word: &str| line.find(word).map(|at| line[..at].chars().count());
+    assert_eq!(place(lines[1], "wrong"), place(lines[2], "^"), "{shown}");
     let long = format!("struct {} {{\n}}\n", "x".repeat(100_000));
     let shown = Program::read(&long).expect_err("a name that is too long").to_string();
     assert!(shown.len() < 1_000, "{shown}");
@@ -399,7 +401,7 @@ fn the_line_is_shown_with_a_caret_under_the_word() {
     let shown = error.to_string();
     let lines: Vec<&str> = shown.lines().collect();
     assert!(lines[0].starts_with("line 2, column 2: expected a number of bits"), "{shown}");
-    assert_eq!(lines[1..], ["   bit<9> x", "   ^^^^^^"]);
+    assert_eq!(lines[1..], [" bit<9> x", " ^^^^^^"]);
 }
 
 #[test]

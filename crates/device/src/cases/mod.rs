@@ -9,7 +9,8 @@ mod filled;
 mod grown;
 mod packets;
 
-use niclab_program::{ChangeError, Command, Program, TextError};
+use niclab_nic::text::TextError;
+use niclab_program::{ChangeError, Command, Program};
 use serde::{Deserialize, Serialize};
 
 pub use packets::PACKETS;

@@ -1,17 +1,20 @@
-//! What a meter does, token by token.
+//! The definition of a meter, token by token.
 //!
 //! 1. A bucket is full at first. A token is a byte. Of a rate of R bytes a second, token k comes at
 //!    k/R seconds of the time that is told; a frame has its bytes and 4 of FCS.
-//! 2. *One rate* (RFC 2697, section 3, colour-blind). A token goes into the committed bucket, if
+//! 2. *One rate* (RFC 2697, section 3). A token goes into the committed bucket, if
 //!    that is full into the excess bucket, and if that is full too it is lost. A frame that finds
 //!    its tokens in the committed bucket takes them and is green; if it finds them in the excess
 //!    bucket it takes those and is yellow; else it is red and takes none.
-//! 3. *Two rates* (RFC 2698, section 3, colour-blind). Each bucket has a rate. A frame that does
+//! 3. *Two rates* (RFC 2698, section 3). Each bucket has a rate. A frame that does
 //!    not find its tokens in the peak bucket is red; if it does not find them in the committed
 //!    bucket it is yellow and takes those of the peak bucket; else it is green and takes both.
-//! 4. Red frames are dropped, at once; green and yellow ones go on.
+//! 4. *Colour-aware.* A frame that was yellow before is not green: it asks the excess or the peak
+//!    bucket alone. A frame that was red before is red and takes no token. In the colour-blind mode
+//!    every frame was green before.
+//! 5. A rule drops red frames; green and yellow ones go on.
 
-use crate::meter::Meter;
+use crate::meter::{Colour, Meter};
 
 /// A meter, and the tokens it has.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,29 +26,18 @@ pub struct DefinedMeter {
     now_ns: u64,
 }
 
-/// What a meter says of a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Colour {
-    /// Within the committed rate.
-    Green,
-    /// Above it.
-    Yellow,
-    /// Too much.
-    Red,
-}
-
 impl DefinedMeter {
-    /// A meter with full buckets.
-    pub fn new(meter: Meter) -> DefinedMeter {
+    /// A meter whose buckets are full at this time.
+    pub fn new(meter: Meter, now_ns: u64) -> DefinedMeter {
         let (committed, other) = match meter {
             Meter::SingleRate { cbs_bytes, ebs_bytes, .. } => (cbs_bytes, ebs_bytes),
             Meter::TwoRate { cbs_bytes, pbs_bytes, .. } => (cbs_bytes, pbs_bytes),
         };
-        DefinedMeter { meter, committed, other, now_ns: 0 }
+        DefinedMeter { meter, committed, other, now_ns }
     }
 
-    /// The colour of a frame of so many bytes, with FCS, at this time.
-    pub fn meet(&mut self, bytes: u64, now_ns: u64) -> Colour {
+    /// The colour of a frame of so many bytes at this time, at best the one that it had before.
+    pub fn colour(&mut self, bytes: u64, before: Colour, now_ns: u64) -> Colour {
         let since_ns = self.now_ns;
         self.now_ns = now_ns.max(since_ns);
         let tokens_until =
@@ -62,11 +54,11 @@ impl DefinedMeter {
                         break;
                     }
                 }
-                if self.committed >= bytes {
+                if before == Colour::Green && self.committed >= bytes {
                     self.committed -= bytes;
                     return Colour::Green;
                 }
-                if self.other >= bytes {
+                if before <= Colour::Yellow && self.other >= bytes {
                     self.other -= bytes;
                     return Colour::Yellow;
                 }
@@ -77,11 +69,11 @@ impl DefinedMeter {
                 self.committed += came(cir_bytes_per_s).min(room) as u64;
                 let room = u128::from(pbs_bytes - self.other);
                 self.other += came(pir_bytes_per_s).min(room) as u64;
-                if self.other < bytes {
+                if before == Colour::Red || self.other < bytes {
                     return Colour::Red;
                 }
                 self.other -= bytes;
-                if self.committed < bytes {
+                if before == Colour::Yellow || self.committed < bytes {
                     return Colour::Yellow;
                 }
                 self.committed -= bytes;

@@ -7,7 +7,8 @@ use niclab_packet::wire::{
 };
 
 use super::super::Pattern;
-use super::super::text::{Command, Parser, TextError};
+use super::super::text::{Command, Parser};
+use crate::text::TextError;
 
 fn compile(pattern: &str) -> Result<Pattern, TextError> {
     let line = format!("flow create 0 ingress pattern {pattern} / end actions drop / end");

@@ -11,13 +11,14 @@ use std::fmt::Write;
 use std::io::BufRead;
 use std::sync::Arc;
 
-use super::text::{Command, Commands, FlowRule, Kept, Parsed, Queried, ReadError, Spot, TextError};
+use super::text::{Command, Commands, FlowRule, Kept, Parsed, Queried, ReadError, Spot};
 use super::{Action, Rule};
 use crate::age::Age;
 use crate::control::{Nic, RuleId};
 use crate::counters::Counts;
 use crate::error::RuleError;
 use crate::limits::PORTS_MAX;
+use crate::text::TextError;
 use crate::transaction::Transaction;
 
 /// What a command did. Counts are those from before the text that the command stands in.

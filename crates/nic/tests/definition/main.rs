@@ -207,7 +207,7 @@ impl Bench<'_> {
         for (number, meter) in (0..).zip(&actions::METERS) {
             nic.create_meter(number, meter).unwrap();
         }
-        let meters = (0..).zip(actions::METERS.map(DefinedMeter::new)).collect();
+        let meters = (0..).zip(actions::METERS.map(|meter| DefinedMeter::new(meter, 0))).collect();
         let worker = nic.worker();
         let free = FREE.with_borrow_mut(Vec::pop);
         let (region, descs) = free.unwrap_or_else(|| Region::new(BURST, frames::LEN_MAX).unwrap());

@@ -8,10 +8,11 @@ mod memory;
 mod packet;
 mod tables;
 
-use crate::entry::{Change, ChangeError, Ports, Rates, Session};
+use niclab_nic::definition::DefinedMeter;
+
+use crate::entry::{Change, ChangeError, Ports, Rates, Session, colour};
 use crate::form::{Operand, Program, Step};
 use crate::limits::{MIRROR_SESSIONS, MIRROR_SLOTS, MULTICAST_GROUPS, RECIRCULATIONS_MAX};
-use crate::meter::Meter;
 use crate::outcome::{Copied, Fate, Lost, Outcome};
 use crate::turn::turn;
 use memory::Memory;
@@ -24,7 +25,7 @@ pub struct Definition {
     program: Program,
     tables: Tables,
     registers: Vec<Vec<u64>>,
-    meters: Vec<Vec<Option<Meter>>>,
+    meters: Vec<Vec<Option<DefinedMeter>>>,
     sessions: Vec<Option<Session>>,
     groups: Vec<Ports>,
     memory: Memory,
@@ -103,7 +104,7 @@ impl Definition {
     pub fn set_meter(&mut self, array: usize, index: u64, rates: Rates) {
         if let Some(array) = self.meters.get_mut(array) {
             let len = array.len();
-            array[index as usize & (len - 1)] = Some(Meter::new(rates, self.now_ns));
+            array[index as usize & (len - 1)] = Some(DefinedMeter::new(rates.into(), self.now_ns));
         }
     }
 
@@ -265,13 +266,13 @@ impl Definition {
                     packet.set(before, was);
                 }
             }
-            Step::Meter { array, index, length, colour, to } => {
+            Step::Meter { array, index, length, colour: of, to } => {
                 let array = &mut self.meters[*array];
                 let index = Self::index(array.len(), packet.value(index));
-                let (length, colour) = (packet.value(length), packet.value(colour).min(2));
-                let after = array[index]
-                    .as_mut()
-                    .map_or(colour, |meter| meter.colour(length, colour, self.now_ns));
+                let (length, before) = (packet.value(length), packet.value(of).min(2));
+                let after = array[index].as_mut().map_or(before, |meter| {
+                    meter.colour(length, colour(before), self.now_ns) as u64
+                });
                 packet.set(to, after);
             }
             _ => {}

@@ -8,7 +8,7 @@ use niclab_nic::dma::{Filler, Reader, Shape, ring};
 use niclab_nic::shared::{Shared, WORD};
 use niclab_table::{CreateError, Segments};
 
-use crate::entry::{Ports, Rates, Session};
+use crate::entry::{Ports, Rates, Session, colour};
 use crate::form::{Digests, Program, Step};
 use crate::limits::{MIRROR_SESSIONS, MULTICAST_GROUPS};
 
@@ -37,27 +37,11 @@ pub(super) struct Registers {
 }
 
 /// An array of meters.
-///
-/// A meter is three words that cores change by themselves: each is right whatever the order, and
-/// two cores that ask at once may see each other's packet in one bucket and not yet in the other.
 #[derive(Debug)]
 pub(super) struct Meters {
-    meters: Segments<METER_WORDS>,
+    meters: niclab_nic::Meters,
     len: usize,
 }
-
-/// When the buckets were filled last, what is in both, and the rates: committed and peak, bytes a
-/// second; both bursts, bytes; whether it has any.
-const METER_WORDS: usize = 8;
-const FILLED: usize = 0;
-const COMMITTED: usize = 1;
-const PEAK: usize = 2;
-const COMMITTED_RATE: usize = 3;
-const PEAK_RATE: usize = 4;
-const BURSTS: usize = 5;
-const IS_SET: usize = 6;
-
-const NANO: u64 = 1_000_000_000;
 
 /// The other ends of what the card fills.
 #[derive(Debug)]
@@ -98,10 +82,9 @@ impl State {
             (0..array.len as u32).step_by(1 << 14).for_each(|at| _ = words.reach(at));
             Registers { words, len: array.len, initial: array.initial }
         });
-        let meters = program.meters.iter().map(|array| {
-            let meters = Segments::new(array.len as u32);
-            (0..array.len as u32).step_by(1 << 14).for_each(|at| _ = meters.reach(at));
-            Meters { meters, len: array.len }
+        let meters = program.meters.iter().map(|array| Meters {
+            meters: niclab_nic::Meters::new(array.len as u32),
+            len: array.len,
         });
         let codes = program.actions.iter().map(|action| &action.code).chain([&program.apply]);
         let asks = |step: &Step| matches!(step, Step::Multicast(_));
@@ -220,51 +203,19 @@ impl Registers {
 }
 
 impl Meters {
-    fn at(&self, index: u64) -> Option<&[AtomicU64; METER_WORDS]> {
-        self.meters.get(index as u32 & (self.len as u32 - 1))
+    fn number(&self, index: u64) -> u32 {
+        index as u32 & (self.len as u32 - 1)
     }
 
     /// Gives a meter its rates, and full buckets.
     pub(super) fn set(&self, index: u64, rates: Rates, now_ns: u64) {
-        let Some(words) = self.at(index) else { return };
-        let bursts = u64::from(rates.committed_burst) << 32 | u64::from(rates.peak_burst);
-        words[FILLED].store(now_ns, Relaxed);
-        words[COMMITTED].store(u64::from(rates.committed_burst) * NANO, Relaxed);
-        words[PEAK].store(u64::from(rates.peak_burst) * NANO, Relaxed);
-        words[COMMITTED_RATE].store(rates.committed, Relaxed);
-        words[PEAK_RATE].store(rates.peak, Relaxed);
-        words[BURSTS].store(bursts, Relaxed);
-        words[IS_SET].store(1, Relaxed);
+        self.meters.set(self.number(index), &rates.into(), now_ns);
     }
 
-    /// As `crate::meter::Meter::colour`.
+    /// The colour behind a meter. One without rates leaves it as it is.
     #[inline]
-    pub(super) fn colour(&self, index: u64, len: u64, colour: u64, now_ns: u64) -> u64 {
-        let Some(words) = self.at(index) else { return colour };
-        if words[IS_SET].load(Relaxed) == 0 {
-            return colour;
-        }
-        let past_ns = now_ns.saturating_sub(words[FILLED].fetch_max(now_ns, Relaxed));
-        let bursts = words[BURSTS].load(Relaxed);
-        let fill = |bucket: usize, rate: usize, burst: u64| {
-            let more = words[rate].load(Relaxed).saturating_mul(past_ns);
-            let filled = |level: u64| Some(level.saturating_add(more).min(burst * NANO));
-            // It always says what to store.
-            let _ = words[bucket].fetch_update(Relaxed, Relaxed, filled);
-        };
-        if past_ns > 0 {
-            fill(COMMITTED, COMMITTED_RATE, bursts >> 32);
-            fill(PEAK, PEAK_RATE, bursts & 0xffff_ffff);
-        }
-        let wanted = len.saturating_mul(NANO);
-        let take = |bucket: usize| {
-            let taken = words[bucket].fetch_update(Relaxed, Relaxed, |l| l.checked_sub(wanted));
-            taken.is_ok()
-        };
-        match () {
-            () if colour >= 2 || !take(PEAK) => 2,
-            () if colour == 1 || !take(COMMITTED) => 1,
-            () => 0,
-        }
+    pub(super) fn colour(&self, index: u64, len: u64, before: u64, now_ns: u64) -> u64 {
+        let after = self.meters.colour(self.number(index), len, colour(before), now_ns);
+        after.map_or(before, |after| after as u64)
     }
 }

@@ -20,7 +20,9 @@
 //! verbs in capitals, names in quotation marks or with the names of P4's controls and structs
 //! before them (`hdr.ipv4.dst`), `hdr.vlan[0]` for `h.vlan_0`, blanks around punctuation.
 
-use super::error::{Problem, TextError, Wrong};
+use niclab_nic::text::{Problem, TextError};
+
+use super::error::{Wrong, show};
 use super::words::{Line, Word, commands};
 use crate::entry::{Change, Entry, Key, Member, Part, Ports, Rates, Session};
 use crate::form::{Field, Invocation, Kind, Match, Place, Program};
@@ -89,7 +91,7 @@ impl Command {
         let (line, more) = (all.next(), all.next());
         if let Some(more) = more {
             let wrong = more.first().expected("one command alone");
-            return Err(TextError::new(text, wrong));
+            return Err(show(text, wrong));
         }
         let read = line.map(|line| read(program, &line, Priorities::LowestFirst));
         let read = read.unwrap_or_else(|| {
@@ -97,7 +99,7 @@ impl Command {
                 Problem::Expected { expected: BEGINNINGS.to_owned(), found: String::new() };
             Err(Wrong { at: super::error::At { line: 1, column: 1, width: 1 }, problem })
         });
-        read.map_err(|wrong| TextError::new(text, wrong))
+        read.map_err(|wrong| show(text, wrong))
     }
 }
 

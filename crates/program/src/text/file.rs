@@ -25,7 +25,7 @@
 
 use std::collections::BTreeSet;
 
-use niclab_nic::rule::text::visible;
+use niclab_nic::text::visible;
 use serde_json::{Map, Value};
 
 use super::command::Command;

@@ -17,17 +17,17 @@ mod words;
 mod written;
 
 pub use command::Command;
-pub use error::{Problem, TextError};
 pub use file::{FileError, TablesFile, read_tables};
 pub use stf::Stf;
 pub(crate) use stf::{Checked, Expected, Index, Step};
 pub use warning::Warning;
 pub use written::TablesText;
 
-use error::{At, Wrong};
+use niclab_nic::text::TextError;
 
 use crate::form::Program;
 use crate::limits::TEXT_LEN_MAX;
+use error::{At, Wrong};
 
 impl Program {
     /// Reads a program.
@@ -60,6 +60,6 @@ impl Program {
             let blocks = blocks::read(&mut words::lines(source))?;
             Ok((resolve::resolve(&blocks)?, blocks))
         };
-        read().map_err(|wrong| TextError::new(source, wrong))
+        read().map_err(|wrong| error::show(source, wrong))
     }
 }

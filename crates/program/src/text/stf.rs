@@ -32,7 +32,9 @@
 use std::collections::BTreeMap;
 
 use super::command::{self, Command, Priorities};
-use super::error::{TextError, Wrong, check_mark};
+use niclab_nic::text::TextError;
+
+use super::error::{Wrong, check_mark, show};
 use super::switch::{self, Multicast};
 use super::words::{Line, Word, commands};
 use crate::entry::{Change, Key, Rates};
@@ -165,7 +167,7 @@ impl Stf {
         };
         let read =
             check_mark(text).and_then(|()| commands(text).try_for_each(|line| reader.take(&line)));
-        read.map_err(|wrong| TextError::new(text, wrong))?;
+        read.map_err(|wrong| show(text, wrong))?;
         Ok(Stf { steps: reader.steps })
     }
 }

@@ -4,7 +4,9 @@
 //! DPDK's reader (`rte_swx_pipeline_spec.c`). Lines without words are left out. [`commands`] reads
 //! the words of P4's STF instead, in which blanks may stand around punctuation.
 
-use super::error::{At, Problem, Wrong};
+use niclab_nic::text::Problem;
+
+use super::error::{At, Wrong};
 
 /// A word, where it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

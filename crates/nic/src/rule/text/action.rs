@@ -2,12 +2,12 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::error::{Problem, TextError};
 use super::headers::Kept;
 use super::words::Words;
 use super::{known, one_of, rss};
 use crate::rule::item::{Field, FieldKind};
 use crate::rule::{Action, Set};
+use crate::text::{Problem, TextError};
 
 /// What is read here.
 pub(super) const NAMES: &[&str] = &[

@@ -3,10 +3,10 @@
 
 use std::fmt;
 
-use super::error::{Problem, TextError};
 use super::read_value;
 use super::words::Words;
 use crate::rule::item::{Field, FieldKind, Item, ItemMatch, Written};
+use crate::text::{Problem, TextError};
 
 /// What an item comes to mean because a value of it has no mask: `rte_flow` then takes the item's
 /// default mask, which compares fields that were not named with zero, or takes none at all.

@@ -7,12 +7,12 @@
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::error::{Problem, TextError};
 use super::one_of;
 use super::words::{Words, mac};
 use crate::limits::ENCAP_LEN_MAX;
 use crate::rule::Action;
 use crate::rule::item::{Field, FieldKind, IMAGE_LEN, Item, ItemMatch};
+use crate::text::{Problem, TextError};
 
 /// How many raw headers to put in front are kept, and how many to take away.
 const RAW_COUNT: usize = 8;

@@ -18,23 +18,22 @@ mod ports;
 mod raw;
 mod read;
 mod rss;
-mod visible;
 mod words;
 
 use std::fmt;
 
 pub use bare::Bare;
-pub use error::{Problem, ReadError, TextError};
+pub use error::ReadError;
 pub use headers::{Addresses, Headers, Inside, Outer};
 pub use ports::{by_port, port_of};
 pub use read::{Commands, LINE_LEN_MAX};
 pub use rss::{port_rss, rss_key};
-pub use visible::{visible, visible_word};
 
 use super::compile::{self, CompileError};
 use super::item::{Field, FieldKind, Item, ItemMatch};
 use super::{Action, Pattern};
 use crate::limits::PRIORITY_MAX;
+use crate::text::{Problem, TextError};
 use action::read_actions;
 use bare::Named;
 use headers::Begun;

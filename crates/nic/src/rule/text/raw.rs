@@ -1,9 +1,9 @@
 //! The bytes of a `raw` item: `pattern`, written as they are, and `pattern_hex`.
 
-use super::error::{Problem, TextError};
 use super::one_of;
 use super::words::{Words, hex};
 use crate::rule::item::{ItemMatch, RAW_BYTES, RAW_LEN, RAW_LEN_MAX};
+use crate::text::{Problem, TextError};
 
 /// What bytes are called.
 pub(super) const NAMES: [&str; 2] = ["pattern", "pattern_hex"];

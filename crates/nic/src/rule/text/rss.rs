@@ -1,10 +1,10 @@
 //! The parameters of the action `rss`, which the RSS of a port has as well.
 
-use super::error::{Problem, TextError};
 use super::words::Words;
 use super::{known, one_of};
 use crate::limits::{INDIRECTION_LEN, RSS_QUEUES_MAX};
 use crate::rss::{HashFunction, HashTypes, RssAction, RssChange, RssLevel};
+use crate::text::{Problem, TextError};
 use crate::toeplitz::KEY_LEN_MIN;
 
 const PARAMETERS: &[&str] = &["func", "key", "key_len", "level", "queues", "types", "/"];

@@ -3,8 +3,8 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::BOOLEANS;
-use super::error::{Problem, TextError};
 use crate::rule::item::{Field, FieldKind};
+use crate::text::{Problem, TextError};
 
 /// A line that is read word by word; a `#` ends it.
 pub(super) struct Words<'t> {

@@ -8,7 +8,7 @@
 use super::{Items, Rules, Tokens, transport};
 use crate::limits::PRIORITY_MAX;
 use crate::rule::item::Item;
-use crate::rule::text::error::TextError;
+use crate::text::TextError;
 
 pub(super) fn convert(text: &str, rules: &mut Rules<'_>) -> Result<(), TextError> {
     let mut priority = 0;

@@ -13,7 +13,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::{Items, Rules, Settings, Tokens, c_number, ones, setting, transport};
 use crate::rule::item::Item;
-use crate::rule::text::error::TextError;
+use crate::text::TextError;
 
 /// Names of the option that adds a rule.
 const OPTIONS: [&str; 4] = ["-N", "-U", "--config-nfc", "--config-ntuple"];

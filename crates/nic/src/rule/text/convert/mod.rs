@@ -14,9 +14,10 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 use super::LINE_LEN_MAX;
-use super::error::{Problem, TextError, check_mark};
+use super::error::check_mark;
 use crate::limits::{PRIORITY_MAX, QUEUES_MAX};
 use crate::rule::item::{Item, ItemMatch};
+use crate::text::{Problem, TextError};
 
 /// How rules are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

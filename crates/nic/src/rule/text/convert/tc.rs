@@ -14,7 +14,7 @@ mod flower;
 mod kernel;
 
 use super::{Rules, Settings, Tokens};
-use crate::rule::text::error::TextError;
+use crate::text::TextError;
 use flower::Filter;
 use kernel::{Edit, Kernel};
 

@@ -4,7 +4,7 @@
 use super::super::Tokens;
 use super::flower::{CHAIN_MAX, Filter};
 use super::resolve;
-use crate::rule::text::error::TextError;
+use crate::text::TextError;
 
 /// What becomes of a packet, in the order in which tc tries abbreviations.
 const CONTROLS: &[&str] =

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use super::super::{Items, Tokens, ones, transport};
 use super::Head;
 use crate::rule::item::{Item, ItemMatch, RAW_BYTES, RAW_LEN};
-use crate::rule::text::error::TextError;
+use crate::text::TextError;
 
 /// `protocol all`.
 pub(super) const ETHER_ALL: u16 = 3;

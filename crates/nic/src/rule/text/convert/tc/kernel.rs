@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::super::{Rules, Tokens};
 use super::Head;
 use super::flower::{ETHER_ALL, Keys, Rule};
-use crate::rule::text::error::TextError;
+use crate::text::TextError;
 
 /// The first priority that the kernel gives by itself, and the last.
 const AUTO_FIRST: u32 = 0xc000;
