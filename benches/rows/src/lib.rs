@@ -21,6 +21,7 @@ pub mod generator;
 pub mod insert;
 pub mod keys;
 pub mod kvs;
+pub mod modify;
 pub mod pipeline;
 pub mod prefixes;
 mod program;

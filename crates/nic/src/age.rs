@@ -97,7 +97,7 @@ impl Nic {
             let [met_ns] = ages.met_ns.reach(index);
             let former_ns = met_ns.swap(begun_ns, Ordering::Relaxed);
             if self.changes.is_open() {
-                self.log.steps.push(Logged::Aged { index, former_ns, begun_ns });
+                self.settle.note(Logged::Aged { index, former_ns, begun_ns });
             }
         }
     }

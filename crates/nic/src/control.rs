@@ -11,13 +11,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
-use niclab_table::{Changes, Chunks, Domain, Placed, Segments, Stamp, Versions, is_reference};
+use niclab_table::{
+    Changes, Chunks, Domain, Placed, Retired, Segments, Stamp, Versions, is_reference,
+};
 
 use crate::age::Ages;
 use crate::chain::{Target, order_of};
 use crate::counters::{Counters, Counts};
 use crate::error::{NicError, Refused, RuleError};
-use crate::freed::Freed;
 use crate::groups::{Groups, Lists, Seat};
 use crate::limits::{
     ACTIONS_MAX, METERS_MAX, OPERATION_CELLS, PORTS_MAX, PRIORITY_MAX, PROGRAMS_MAX, QUEUES_MAX,
@@ -33,7 +34,7 @@ use crate::rule::{Action, Pattern, Rule};
 use crate::settle::{Leftover, Owner, Settle, all_of};
 use crate::template::Templates;
 use crate::toeplitz::MICROSOFT_KEY;
-use crate::transaction::{Log, Logged};
+use crate::transaction::Logged;
 use crate::word::{Decision, Fate, Word};
 use crate::worker::Worker;
 
@@ -101,7 +102,7 @@ pub struct Nic {
     pub(crate) contexts: Contexts,
     pub(crate) records: Chunks<Record>,
     /// Indices of destroyed rules.
-    pub(crate) freed: Freed,
+    pub(crate) freed: Retired<u32>,
     created: u64,
     pub(crate) live: u32,
     counters: Vec<Arc<Counters>>,
@@ -121,7 +122,6 @@ pub struct Nic {
     /// How the rule that was checked last spreads its packets, if it does.
     spread: Rss,
     pub(crate) changes: Changes,
-    pub(crate) log: Log,
     pub(crate) settle: Settle,
 }
 
@@ -213,7 +213,7 @@ impl Nic {
             groups: Groups::new(Arc::clone(&board), config.seed),
             board,
             records: Chunks::default(),
-            freed: Freed::default(),
+            freed: Retired::default(),
             created: 0,
             live: 0,
             counters: Vec::new(),
@@ -226,7 +226,6 @@ impl Nic {
             steps: Vec::new(),
             spread: Rss::default(),
             changes,
-            log: Log::default(),
             settle: Settle::default(),
         })
     }
@@ -306,7 +305,7 @@ impl Nic {
         let new = Record { generation, order, ..Record::default() };
         self.enter(index, rule, checked, target, &new)?;
         if old.is_some() {
-            self.freed.take();
+            self.freed.take(&self.board.domain);
         }
         self.created += 1;
         self.live += 1;
@@ -322,11 +321,7 @@ impl Nic {
 
     #[inline]
     pub(crate) fn update_actions(&mut self, id: RuleId, actions: &[Action]) -> Result<(), Refused> {
-        let plain = match *actions {
-            [Action::Queue(queue)] if queue < self.queues => Some(Fate::Queue(queue)),
-            [Action::Drop] => Some(Fate::Drop),
-            _ => None,
-        };
+        let plain = self.plain_fate(actions);
         if plain.is_some_and(|fate| self.update_plain(id, fate)) {
             return Ok(());
         }
@@ -335,6 +330,16 @@ impl Nic {
         let pattern = &Pattern::any();
         let checked = self.check(Wanted { group, priority: 0, pattern, actions })?;
         self.update_checked(id, &old, checked)
+    }
+
+    /// The fate of actions that are a queue alone, or a drop.
+    #[inline]
+    pub(crate) fn plain_fate(&self, actions: &[Action]) -> Option<Fate> {
+        match *actions {
+            [Action::Queue(queue)] if queue < self.queues => Some(Fate::Queue(queue)),
+            [Action::Drop] => Some(Fate::Drop),
+            _ => None,
+        }
     }
 
     /// What most updates are: a queue, or none, in place of another, with nothing to give up, to

@@ -10,7 +10,6 @@ mod counters;
 pub mod definition;
 pub mod dma;
 mod error;
-mod freed;
 mod groups;
 mod keys;
 pub mod limits;

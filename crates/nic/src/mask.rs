@@ -109,6 +109,12 @@ impl Seated<'_> {
         known.unwrap_or_else(|| self.word(&self.mask.keys.get(kept.place)))
     }
 
+    /// Whether a kept key is this one.
+    #[inline]
+    pub(crate) fn has(&self, kept: Kept, key: &CompactKey) -> bool {
+        self.mask.keys.get(kept.place)[..] == key[..]
+    }
+
     /// Whether the entry of a kept key is where it was last seen.
     #[inline]
     pub(crate) fn knows(&self, kept: Kept) -> bool {

@@ -12,7 +12,7 @@ use crate::control::{Nic, Record};
 use crate::groups::Seat;
 use crate::limits::SETTLE_STEPS;
 use crate::mask::Kept;
-use crate::transaction::{Log, left_by};
+use crate::transaction::{Logged, left_by};
 use crate::word::Fate;
 
 /// The place that refers to a cell.
@@ -38,22 +38,33 @@ pub(crate) struct Leftover {
     pub(crate) index: Option<u32>,
 }
 
-/// What has to wait for a stamp, cells first. Nothing is copied when a transaction commits.
-struct Batch {
-    stamp: Stamp,
-    cells: Fifo<CellId>,
-    log: Log,
+/// What a transaction leaves: how many of the oldest cells, steps and leftovers.
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    cells: usize,
+    steps: usize,
+    leftovers: usize,
 }
 
-/// What is put off.
+/// What has to wait for a stamp, cells first.
+struct Batch {
+    stamp: Stamp,
+    left: Counts,
+}
+
+/// What is put off. The lists have that of all batches, oldest first, and then that of the open
+/// transaction: nothing is copied or allocated when it commits.
 #[derive(Default)]
 pub(crate) struct Settle {
     /// Oldest first.
     batches: VecDeque<Batch>,
+    cells: Fifo<CellId>,
+    steps: Fifo<Logged>,
+    leftovers: Fifo<Leftover>,
+    /// The newest of them, which are of the open transaction.
+    open: Counts,
     /// By cell.
     owners: Chunks<Option<Owner>>,
-    /// Cells of the open transaction, oldest first.
-    open: Fifo<CellId>,
     /// The latest stamp known to have passed.
     passed: Stamp,
 }
@@ -65,7 +76,31 @@ impl Settle {
             self.owners.push(None);
         }
         self.owners[id.index()] = Some(owner);
-        self.open.push(id);
+        self.cells.push(id);
+        self.open.cells += 1;
+    }
+
+    /// Logs a step of the open transaction.
+    pub(crate) fn note(&mut self, step: Logged) {
+        self.steps.push(step);
+        self.open.steps += 1;
+    }
+
+    /// Steps of the open transaction.
+    pub(crate) fn noted(&self) -> usize {
+        self.open.steps
+    }
+
+    /// Takes the newest step of the open transaction.
+    pub(crate) fn take_noted(&mut self) -> Option<Logged> {
+        self.open.steps = self.open.steps.checked_sub(1)?;
+        self.steps.pop_newest()
+    }
+
+    /// Keeps what an operation of the open transaction left that was taken back.
+    pub(crate) fn leave(&mut self, leftover: Leftover) {
+        self.leftovers.push(leftover);
+        self.open.leftovers += 1;
     }
 
     /// Whether nothing is put off.
@@ -80,10 +115,7 @@ impl Settle {
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        let waiting = |batch: &Batch| {
-            batch.cells.bytes() + batch.log.steps.bytes() + batch.log.leftovers.bytes()
-        };
-        self.owners.bytes() + self.batches.iter().map(waiting).sum::<usize>()
+        self.owners.bytes() + self.cells.bytes() + self.steps.bytes() + self.leftovers.bytes()
     }
 }
 
@@ -103,25 +135,32 @@ impl Nic {
     }
 
     fn settle_batches(&mut self, steps: usize) -> bool {
-        if self.settle.is_idle() {
-            return true;
-        }
-        self.settle.passed = self.board.domain.passed();
         for _ in 0..steps {
-            let Some(batch) = self.settle.batches.front_mut() else {
+            let settle = &mut self.settle;
+            let Some(batch) = settle.batches.front_mut() else {
                 break;
             };
-            if batch.stamp > self.settle.passed {
-                break;
+            if batch.stamp > settle.passed {
+                settle.passed = settle.passed.max(self.board.domain.passed());
+                if batch.stamp > settle.passed {
+                    break;
+                }
             }
-            if let Some(id) = batch.cells.pop() {
-                self.fold(id);
-            } else if let Some(step) = batch.log.steps.pop() {
-                left_by(&step).into_iter().for_each(|leftover| self.give_up(leftover));
-            } else if let Some(leftover) = batch.log.leftovers.pop() {
-                self.give_up(leftover);
+            let left = &mut batch.left;
+            if let Some(rest) = left.cells.checked_sub(1) {
+                left.cells = rest;
+                let cell = settle.cells.pop();
+                cell.into_iter().for_each(|id| self.fold(id));
+            } else if let Some(rest) = left.steps.checked_sub(1) {
+                left.steps = rest;
+                let leftover = settle.steps.pop().and_then(|step| left_by(&step));
+                leftover.into_iter().for_each(|leftover| self.give_up(leftover));
+            } else if let Some(rest) = left.leftovers.checked_sub(1) {
+                left.leftovers = rest;
+                let leftover = settle.leftovers.pop();
+                leftover.into_iter().for_each(|leftover| self.give_up(leftover));
             } else {
-                self.settle.batches.pop_front();
+                settle.batches.pop_front();
             }
         }
         self.settle.batches.is_empty()
@@ -138,28 +177,29 @@ impl Nic {
     /// Gives up what a rule had, behind everything that was put off before.
     #[inline]
     pub(crate) fn discard(&mut self, leftover: Leftover) {
-        match self.settle.batches.back() {
-            None => self.give_up(leftover),
-            Some(last) => {
-                let stamp = last.stamp;
-                let mut log = Log::default();
-                log.leftovers.push(leftover);
-                self.put_off(stamp, Fifo::default(), log);
-            }
+        let settle = &mut self.settle;
+        if self.changes.is_open() {
+            settle.leave(leftover);
+        } else if let Some(last) = settle.batches.back_mut() {
+            last.left.leftovers += 1;
+            settle.leftovers.push(leftover);
+        } else {
+            self.give_up(leftover);
         }
     }
 
-    /// Puts the cells of a transaction that was just committed, and what its log leaves, off until
-    /// `stamp` has passed.
-    pub(crate) fn put_off_open(&mut self, stamp: Stamp, log: Log) {
-        let cells = std::mem::take(&mut self.settle.open);
-        self.put_off(stamp, cells, log);
+    /// Puts off what the transaction leaves that was just committed, until `stamp` has passed.
+    pub(crate) fn put_off(&mut self, stamp: Stamp) {
+        let left = std::mem::take(&mut self.settle.open);
+        self.settle.batches.push_back(Batch { stamp, left });
     }
 
-    /// Makes every place that the open transaction changed hold what it held before.
+    /// Makes every place that the open transaction changed hold what it held before, and gives up
+    /// what its operations left. Its steps were taken back.
     pub(crate) fn restore_open(&mut self) {
-        let mut open = std::mem::take(&mut self.settle.open);
-        while let Some(id) = open.pop() {
+        let open = std::mem::take(&mut self.settle.open);
+        for _ in 0..open.cells {
+            let Some(id) = self.settle.cells.pop_newest() else { break };
             let before = self.changes.before(id);
             match self.settle.owner(id) {
                 Owner::Key(seat, key) => self.groups.mask(seat).change(key, |_| Some(before)),
@@ -171,10 +211,16 @@ impl Nic {
             }
             self.changes.release(id);
         }
-    }
-
-    fn put_off(&mut self, stamp: Stamp, cells: Fifo<CellId>, log: Log) {
-        self.settle.batches.push_back(Batch { stamp, cells, log });
+        self.changes.abort();
+        match self.settle.batches.back_mut() {
+            Some(last) => last.left.leftovers += open.leftovers,
+            None => {
+                for _ in 0..open.leftovers {
+                    let leftover = self.settle.leftovers.pop();
+                    leftover.into_iter().for_each(|leftover| self.give_up(leftover));
+                }
+            }
+        }
     }
 
     fn fold(&mut self, id: CellId) {

@@ -5,12 +5,16 @@
 //! store. An operation that is refused changes nothing, and the transaction can go on without it or
 //! be dropped, which takes all of it back.
 
-use niclab_table::Fifo;
+use std::sync::atomic::Ordering;
+
+use niclab_table::is_reference;
 
 use crate::age::Age;
+use crate::chain::order_of;
 use crate::control::{Nic, Record, RuleId};
 use crate::counters::Counts;
 use crate::error::{Refused, RuleError};
+use crate::limits::PRIORITY_MAX;
 use crate::rss::Rss;
 use crate::rule::{Action, Rule};
 use crate::settle::{Leftover, all_of};
@@ -32,14 +36,6 @@ pub(crate) enum Logged {
     Spread { old: u16 },
     /// A rule got another word.
     Updated { index: u32, old: Word },
-}
-
-/// What the open transaction did so far.
-#[derive(Default)]
-pub(crate) struct Log {
-    pub(crate) steps: Fifo<Logged>,
-    /// Of operations that were taken back.
-    pub(crate) leftovers: Fifo<Leftover>,
 }
 
 /// Operations that become visible at once; see [`Nic::transaction`].
@@ -128,7 +124,7 @@ impl Transaction<'_> {
     /// # Errors
     /// As [`Nic::create`].
     pub fn validate(&mut self, rule: &Rule<'_>) -> Result<(), RuleError> {
-        let start = self.nic.log.steps.len();
+        let start = self.nic.settle.noted();
         self.nic.create(rule)?;
         let fits = self.check();
         self.nic.take_back(start);
@@ -198,18 +194,51 @@ impl Nic {
     /// As [`Nic::create`] and [`Nic::update`]; nothing is then changed.
     pub fn modify(&mut self, id: RuleId, rule: &Rule<'_>) -> Result<(), RuleError> {
         if self.changes.is_open() {
-            return self.modify_open(id, rule).map_err(RuleError::from);
+            let modified = self.modify_open(id, rule).map_err(RuleError::from);
+            self.tend();
+            return modified;
         }
-        let mut transaction = self.transaction();
-        transaction.modify(id, rule)?;
+        if self.modify_priority(id, rule) {
+            return Ok(());
+        }
+        let transaction = self.transaction();
+        transaction.nic.modify_open(id, rule)?;
         transaction.commit()
+    }
+
+    /// Gives a rule that has its key for itself another priority and leaves the rest as it is: one
+    /// store. Whether it did; nothing is changed otherwise.
+    fn modify_priority(&mut self, id: RuleId, rule: &Rule<'_>) -> bool {
+        let (index, fate) = (id.index(), self.plain_fate(rule.actions));
+        let Some(old) = self.live_record(id).copied() else { return false };
+        let is_same = fate.is_some_and(|fate| old.word == Word::new(fate, false, index));
+        if !is_same || rule.priority > PRIORITY_MAX || old.next.is_some() {
+            return false;
+        }
+        if !self.groups.is_seat(old.seat, rule.group, &rule.pattern) {
+            return false;
+        }
+        let key = self.groups.selector(old.seat).compact(&rule.pattern);
+        let mask = self.groups.mask(old.seat);
+        let [order] = self.board.orders.reach(index);
+        let is_alone = mask.word_at(old.kept) == old.word.0;
+        if !is_alone || is_reference(order.load(Ordering::Relaxed)) || !mask.has(old.kept, &key) {
+            return false;
+        }
+        let order = order_of(rule.priority, old.order);
+        self.groups.admit(old.seat, &key, order);
+        self.set_order(index, order);
+        self.groups.publish();
+        self.records[index as usize].order = order;
+        self.tend();
+        true
     }
 
     fn modify_open(&mut self, id: RuleId, rule: &Rule<'_>) -> Result<(), Refused> {
         let old = self.record(id)?;
         let checked = self.check(rule.wanted())?;
         self.check_cells()?;
-        let start = self.log.steps.len();
+        let start = self.settle.noted();
         self.unlink(id.index(), &old);
         self.groups.retire(old.seat);
         self.note(Logged::Unlinked { index: id.index(), old, gone: false });
@@ -219,7 +248,6 @@ impl Nic {
             Ok(()) => self.note(Logged::Linked { index: id.index(), fresh: false }),
             Err(_) => self.take_back(start),
         }
-        self.tend();
         moved
     }
 
@@ -227,7 +255,7 @@ impl Nic {
     #[inline]
     pub(crate) fn note(&mut self, step: Logged) {
         if self.changes.is_open() {
-            self.log.steps.push(step);
+            self.settle.note(step);
         } else if let Some(leftover) = left_by(&step) {
             self.discard(leftover);
         }
@@ -235,25 +263,19 @@ impl Nic {
 
     fn commit(&mut self) {
         let stamp = self.changes.commit();
-        let log = std::mem::take(&mut self.log);
-        self.put_off_open(stamp, log);
+        self.put_off(stamp);
         self.tend();
     }
 
     fn roll_back(&mut self) {
         self.take_back(0);
         self.restore_open();
-        self.changes.abort();
-        let mut log = std::mem::take(&mut self.log);
-        while let Some(leftover) = log.leftovers.pop() {
-            self.discard(leftover);
-        }
     }
 
     /// Takes the steps of the open transaction from `start` on back, the last first.
     fn take_back(&mut self, start: usize) {
-        while self.log.steps.len() > start
-            && let Some(step) = self.log.steps.pop_newest()
+        while self.settle.noted() > start
+            && let Some(step) = self.settle.take_noted()
         {
             match step {
                 Logged::Linked { index, fresh } => {
@@ -265,7 +287,7 @@ impl Nic {
                     }
                     let whole = all_of(index, &record);
                     let index = whole.index.filter(|_| fresh);
-                    self.log.leftovers.push(Leftover { index, ..whole });
+                    self.settle.leave(Leftover { index, ..whole });
                 }
                 Logged::Unlinked { index, old, gone } => {
                     self.groups.revive(old.seat);
@@ -278,14 +300,14 @@ impl Nic {
                 Logged::Isolated { old } => self.set_misses(old),
                 Logged::Spread { old } => {
                     let leftover = self.restore_rss(old);
-                    self.log.leftovers.push(leftover);
+                    self.settle.leave(leftover);
                 }
                 Logged::Updated { index, old } => {
                     let record = self.records[index as usize];
                     let (fate, seat) = (record.word.fate(), None);
                     self.records[index as usize].word = old;
                     self.show_if_first(index, &record, old);
-                    self.log.leftovers.push(Leftover { fate, seat, index: None });
+                    self.settle.leave(Leftover { fate, seat, index: None });
                 }
             }
         }

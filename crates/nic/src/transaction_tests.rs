@@ -479,3 +479,43 @@ fn a_rule_is_as_old_as_before_when_a_transaction_is_dropped() {
     let age = bench.nic.age(id).unwrap().unwrap();
     assert_eq!((age.idle_ns, age.timeout_s), (100_000_000_000, 200));
 }
+
+/// A rule that has its key for itself gets another priority by one store; others by a transaction.
+#[test]
+fn a_priority_that_changes_in_place_decides_from_then_on() {
+    let mut bench = Bench::new();
+    let [one, two, three] = [1, 2, 3].map(|queue| [Action::Queue(queue)]);
+    // Every second priority changes alone, then beside a rule of the same key.
+    let all = bench.nic.create(&every(5, &one)).unwrap();
+    let some = Rule { pattern: pattern(1, 0, 0), ..every(4, &two) };
+    let here = bench.nic.create(&some).unwrap();
+    let decides = |nic: &mut Bench, queue: u16| {
+        nic.begin(0);
+        let at = (0..FRAMES).find(|at| some.pattern.matches(nic.region.frame(&nic.descs[*at])));
+        assert_eq!(nic.end(0)[at.unwrap()], queue);
+    };
+    decides(&mut bench, 2);
+    let cells = |bench: &Bench| bench.nic.changes.bytes();
+    let before = cells(&bench);
+    for (id, rule, queue) in [
+        (here, Rule { priority: 6, ..some.clone() }, 1),
+        (all, every(7, &one), 2),
+        (all, every(0, &one), 1),
+        (here, Rule { priority: 0, ..some.clone() }, 1),
+        (all, every(1, &one), 2),
+    ] {
+        bench.nic.modify(id, &rule).unwrap();
+        decides(&mut bench, queue);
+    }
+    assert_eq!(cells(&bench), before, "no transaction");
+    let behind = bench.nic.create(&Rule { actions: &three, priority: 9, ..some.clone() }).unwrap();
+    bench.nic.modify(here, &Rule { priority: 10, ..some.clone() }).unwrap();
+    decides(&mut bench, 1);
+    bench.nic.modify(all, &every(11, &one)).unwrap();
+    decides(&mut bench, 3);
+    bench.nic.destroy(behind).unwrap();
+    decides(&mut bench, 2);
+    let refused = bench.nic.modify(here, &Rule { priority: PRIORITY_MAX + 1, ..some.clone() });
+    assert!(matches!(refused, Err(RuleError::Priority { .. })));
+    decides(&mut bench, 2);
+}

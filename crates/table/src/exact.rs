@@ -10,13 +10,13 @@ use crate::domain::Domain;
 use crate::error::{CreateError, InsertError};
 use crate::grid::{Grid, Position, Slot};
 use crate::hash::{Hasher, key_bytes_max, pack_bytes};
-use crate::limbo::Limbo;
 use crate::limits::{
     CAPACITY_LIMIT, GROW_QUARTERS, HUGE_BYTES, MAKESHIFT_BYTES_MAX, MOVE_GROUPS, PAGE_BYTES,
     RESERVE_PER_GROUP, TURN,
 };
 use crate::memory::{OutOfMemory, Pages};
 use crate::reader::Reader;
+use crate::retired::Retired;
 use crate::shared::{Array, Arrays};
 use crate::sync::{Relaxed, Release};
 
@@ -65,9 +65,9 @@ pub struct Exact<const W: usize> {
     arrays: Arrays<W>,
     /// The number of the current one, from 1 on.
     number: u32,
-    limbo: Limbo,
+    retired: Retired<Position>,
     len: usize,
-    /// Used slots (live or in limbo) at which the current array is too full.
+    /// Used slots (live or retired) at which the current array is too full.
     grow_at: usize,
     /// What it is to grow to, made ahead, with twice the memory of the current array; kept until
     /// the table grows, also where it has fewer entries again. Or, as large as the current one,
@@ -105,7 +105,7 @@ impl<const W: usize> Exact<W> {
             attended: 0,
             arrays: Arrays::new(array, Hasher::new(seed), domain.clone()),
             number: 1,
-            limbo: Limbo::default(),
+            retired: Retired::default(),
             len: 0,
             config,
         })
@@ -158,7 +158,7 @@ impl<const W: usize> Exact<W> {
         if self.len >= self.config.capacity_max {
             return Err(InsertError::Full { capacity_max: self.config.capacity_max });
         }
-        if self.is_busy() || self.len + self.limbo.len() >= self.prepare_at {
+        if self.is_busy() || self.len + self.retired.len() >= self.prepare_at {
             self.make_room()?;
         }
         let placed = self.grid().place(hash, key, value).map(Slot::position);
@@ -392,11 +392,11 @@ impl<const W: usize> Exact<W> {
     ///
     /// Nobody has to call it, but a table that stopped growing half-way looks up in two places.
     pub fn settle(&mut self, groups: usize) -> bool {
-        self.limbo.close(&self.arrays.shared().domain);
+        self.retired.close(&self.arrays.shared().domain);
         self.reclaim();
         let rests = self.rest(groups);
         self.arrays.release();
-        rests && !self.is_busy() && self.limbo.len() == 0
+        rests && !self.is_busy() && self.retired.is_empty()
     }
 
     /// Does in idle time what look-ups are dearer without: moves up to `groups` groups of a growing
@@ -412,7 +412,7 @@ impl<const W: usize> Exact<W> {
         }
         // One that is to grow soon does so now.
         let groups = self.arrays.current().groups();
-        let soon = self.len + self.limbo.len() >= prepare_at(groups);
+        let soon = self.len + self.retired.len() >= prepare_at(groups);
         let largest = groups >= self.groups_max();
         let wanted = if soon && !largest { self.groups_next() } else { groups };
         let fits = |next: &Array<W>| next.groups() == wanted && !next.memory().lacks_huge();
@@ -455,7 +455,7 @@ impl<const W: usize> Exact<W> {
 
     /// An entry of the current array was taken out: its slot waits for the readers.
     fn taken(&mut self, position: Position) {
-        if self.limbo.push(position, &self.arrays.shared().domain) {
+        if self.retired.push(position, &self.arrays.shared().domain) {
             self.reclaim();
         }
     }
@@ -464,7 +464,7 @@ impl<const W: usize> Exact<W> {
         // Positions of the current array, for growth forgets all: `None` of others.
         let current = self.arrays.current().grid();
         let reuse = |position| current.slot(position).into_iter().for_each(Slot::reuse);
-        self.limbo.reclaim(&self.arrays.shared().domain, reuse);
+        self.retired.reclaim(&self.arrays.shared().domain, reuse);
     }
 
     /// Moves on with growth or begins it where the array is too full.
@@ -472,7 +472,7 @@ impl<const W: usize> Exact<W> {
     #[inline(never)]
     fn make_room(&mut self) -> Result<(), InsertError> {
         let is_turn = self.attend();
-        let used = |table: &Self| table.len + table.limbo.len();
+        let used = |table: &Self| table.len + table.retired.len();
         if self.arrays.predecessor().is_some() || used(self) < self.prepare_at {
             return Ok(());
         }
@@ -497,7 +497,7 @@ impl<const W: usize> Exact<W> {
         key: &[u64; W],
         value: u64,
     ) -> Result<Position, InsertError> {
-        self.limbo.close(&self.arrays.shared().domain);
+        self.retired.close(&self.arrays.shared().domain);
         self.reclaim();
         if let Some(slot) = self.grid().place(hash, key, value) {
             return Ok(slot.position());
@@ -509,7 +509,7 @@ impl<const W: usize> Exact<W> {
                 return Ok(slot.position());
             }
         }
-        Err(InsertError::Crowded { len: self.len, waiting: self.limbo.len() })
+        Err(InsertError::Crowded { len: self.len, waiting: self.retired.len() })
     }
 
     fn groups_max(&self) -> usize {
@@ -568,7 +568,7 @@ impl<const W: usize> Exact<W> {
         self.number += 1;
         (self.grow_at, self.prepare_at) = (grow_at(groups), prepare_at(groups));
         // The old array takes no more entries, so its slots need not become usable.
-        self.limbo.clear();
+        self.retired.clear();
         Ok(())
     }
 

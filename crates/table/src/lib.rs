@@ -8,13 +8,13 @@ mod error;
 mod exact;
 mod grid;
 mod hash;
-mod limbo;
 mod limits;
 mod memory;
 mod prefetch;
 mod presence;
 mod prune;
 mod reader;
+mod retired;
 mod segments;
 mod shared;
 mod sync;
@@ -36,6 +36,7 @@ pub use prune::{
     Progress, Sets, Span,
 };
 pub use reader::Reader;
+pub use retired::Retired;
 pub use segments::Segments;
 pub use ternary::{Field, Hit, Ternary, TernaryConfig, TernaryReader, TernaryRule, TernaryScan};
 pub use versions::{CellId, Changes, Generation, Placed, Versions, is_reference};

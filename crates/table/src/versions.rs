@@ -31,9 +31,9 @@ use std::sync::Arc;
 
 use crossbeam_utils::CachePadded;
 
-use crate::chunks::Fifo;
 use crate::domain::{Domain, Stamp};
 use crate::limits::CELLS_MAX;
+use crate::retired::Retired;
 use crate::segments::Segments;
 use crate::sync::{Acquire, AtomicU64, Relaxed, Release};
 
@@ -141,12 +141,10 @@ pub struct Changes {
     open: Option<u64>,
     /// Cells that were never used start here.
     fresh: u32,
-    /// Used cells, oldest first, with the stamp that has to pass.
-    free: Fifo<(Stamp, CellId)>,
+    /// Cells that no place refers to any more.
+    free: Retired<CellId>,
     /// One that was taken back.
     cancelled: Option<CellId>,
-    /// The latest stamp known to have passed.
-    passed: Stamp,
 }
 
 impl Changes {
@@ -155,8 +153,8 @@ impl Changes {
     pub fn new(domain: &Domain) -> Self {
         let generation = CachePadded::new(AtomicU64::new(0));
         let versions = Arc::new(Versions { generation, cells: Segments::new(CELLS_MAX) });
-        let (free, cancelled, passed) = (Fifo::default(), None, Stamp::FIRST);
-        Self { versions, domain: domain.clone(), open: None, fresh: 0, free, cancelled, passed }
+        let (free, cancelled) = (Retired::default(), None);
+        Self { versions, domain: domain.clone(), open: None, fresh: 0, free, cancelled }
     }
 
     /// For the readers.
@@ -198,9 +196,8 @@ impl Changes {
     pub fn has_room(&mut self, count: usize) -> bool {
         let fresh = (CELLS_MAX - self.fresh) as usize + usize::from(self.cancelled.is_some());
         fresh >= count || {
-            self.passed = self.passed.max(self.domain.passed());
-            let free = (0..count).map_while(|ahead| self.free.get(ahead));
-            fresh + free.filter(|(stamp, _)| *stamp <= self.passed).count() >= count
+            self.free.close(&self.domain);
+            fresh + self.free.ready(&self.domain) >= count
         }
     }
 
@@ -274,7 +271,7 @@ impl Changes {
 
     /// Says that no place refers to a cell any more.
     pub fn release(&mut self, id: CellId) {
-        self.free.push((self.domain.stamp(), id));
+        self.free.push(id, &self.domain);
     }
 
     /// Memory of the cells, bytes.
@@ -287,10 +284,7 @@ impl Changes {
         if let Some(id) = self.cancelled.take() {
             return id;
         }
-        if self.free.get(0).is_some_and(|(stamp, _)| *stamp > self.passed) {
-            self.passed = self.domain.passed();
-        }
-        if let Some((_, id)) = self.free.pop_if(|(stamp, _)| *stamp <= self.passed) {
+        if let Some(id) = self.free.take(&self.domain) {
             return id;
         }
         assert!(self.fresh < CELLS_MAX, "asked for room before");
