@@ -2,8 +2,8 @@
 //!
 //! A meter has two buckets of tokens, one token a byte. It colours packets as RFC 2697 (one rate)
 //! or RFC 2698 (two rates) says. A packet keeps a worse colour that it had before (colour-aware
-//! mode); a green one makes that the colour-blind mode. A bucket has whole tokens: until a time, the
-//! rate times that time, rounded down.
+//! mode); where all are green before, that is the colour-blind mode. A bucket has whole tokens:
+//! until a time, the rate times that time, rounded down.
 //!
 //! Nothing here reads a clock: the caller passes the time ([`Worker::set_time_ns`]).
 //!

@@ -40,7 +40,7 @@ pub(crate) struct Leftover {
 
 /// What a transaction leaves: how many of the oldest cells, steps and leftovers.
 #[derive(Clone, Copy, Default)]
-struct Counts {
+struct PendingCounts {
     cells: usize,
     steps: usize,
     leftovers: usize,
@@ -49,7 +49,7 @@ struct Counts {
 /// What has to wait for a stamp, cells first.
 struct Batch {
     stamp: Stamp,
-    left: Counts,
+    left: PendingCounts,
 }
 
 /// What is put off. The lists have that of all batches, oldest first, and then that of the open
@@ -62,7 +62,7 @@ pub(crate) struct Settle {
     steps: Fifo<Logged>,
     leftovers: Fifo<Leftover>,
     /// The newest of them, which are of the open transaction.
-    open: Counts,
+    open: PendingCounts,
     /// By cell.
     owners: Chunks<Option<Owner>>,
     /// The latest stamp known to have passed.
