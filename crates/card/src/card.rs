@@ -206,6 +206,7 @@ impl Card {
         });
         let core = |(core, shown): &(u32, Arc<CoreShown>)| CoreCounters {
             core: *core,
+            rx_frames: shown.rx_frames.load(Ordering::Relaxed),
             frames: shown.frames.load(Ordering::Relaxed),
             cpu_ns: shown.cpu_ns.load(Ordering::Relaxed),
             busy_ns: shown.busy_ns.load(Ordering::Relaxed),

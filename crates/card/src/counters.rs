@@ -22,11 +22,21 @@ pub struct Counters {
     pub applications: Vec<ApplicationCounters>,
 }
 
+impl Counters {
+    /// Frames that all cores took from the ports.
+    pub fn rx_frames(&self) -> u64 {
+        self.cores.iter().map(|core| core.rx_frames).sum()
+    }
+}
+
 /// What one core has counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CoreCounters {
     /// Its number.
     pub core: u32,
+    /// Frames that it took from its ports, however they were decided about.
+    #[serde(default)]
+    pub rx_frames: u64,
     /// Frames that the function on it has had.
     pub frames: u64,
     /// Processor time that it has taken, nanoseconds.
@@ -38,6 +48,7 @@ pub struct CoreCounters {
 /// Where a core shows its own counters.
 #[derive(Debug, Default)]
 pub(crate) struct CoreShown {
+    pub(crate) rx_frames: AtomicU64,
     pub(crate) frames: AtomicU64,
     pub(crate) cpu_ns: AtomicU64,
     pub(crate) busy_ns: AtomicU64,

@@ -70,6 +70,8 @@ pub(crate) struct Engine {
     pub(crate) busy_ns: u64,
     /// Frames that came by its ports in this turn.
     pub(crate) came: usize,
+    /// Frames that have come by its ports in all turns.
+    pub(crate) rx_frames: u64,
     /// Frames that the function here has had.
     pub(crate) frames: u64,
     /// Where that is shown.
@@ -116,6 +118,7 @@ impl Core {
         engine.busy_ns += if was_busy { engine.now_ns - before_ns } else { 0 };
         engine.came = 0;
         let is_busy = engine.turn(burst);
+        engine.rx_frames += engine.came as u64;
         *idle = if is_busy { 0 } else { *idle + 1 };
         *turns += 1;
         // Where one port has frames all the time another may have none.
@@ -183,6 +186,7 @@ impl Engine {
         self.sides.iter_mut().for_each(Side::show);
         self.seats.iter().for_each(Seat::show);
         self.host.iter().for_each(|host| host.show());
+        self.shown.rx_frames.store(self.rx_frames, Ordering::Relaxed);
         self.shown.frames.store(self.frames, Ordering::Relaxed);
         let ran = clock_gettime(ClockId::ThreadCPUTime);
         let ran_ns = ran.tv_sec as u64 * 1_000_000_000 + ran.tv_nsec as u64;

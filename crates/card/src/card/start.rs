@@ -186,6 +186,7 @@ impl Card {
             now_ns: 0,
             busy_ns: 0,
             came: 0,
+            rx_frames: 0,
             frames: 0,
             shown,
             receive: config.receive,

@@ -11,6 +11,7 @@ mod control;
 mod driven;
 pub mod kvs;
 mod programs;
+mod replay;
 mod steps;
 mod threads;
 
@@ -55,6 +56,8 @@ pub struct Soft {
     /// as ever.
     pinned: bool,
     state: Option<State>,
+    /// Frames that cards took in all its tasks.
+    card_frames: u64,
 }
 
 /// Where the threads of a trial run; none: wherever there is room.
@@ -118,7 +121,13 @@ impl Soft {
     /// A NIC without rules on the first two cores this process may use.
     pub fn open() -> Result<Soft, DeviceError> {
         let about = about(Placement::Inline, Seats::choose(Placement::Inline)?);
-        Ok(Soft { about, pinned: true, state: None })
+        Ok(Soft { about, pinned: true, state: None, card_frames: 0 })
+    }
+
+    /// Frames that the engine of the card has taken in all tasks so far: the sum of what each
+    /// card counted by its end.
+    pub fn card_frames(&self) -> u64 {
+        self.card_frames
     }
 }
 
@@ -237,7 +246,9 @@ impl Testbed for Soft {
     }
 
     fn process(&mut self, processing: &Processing) -> Result<Processed, DeviceError> {
-        programs::process(processing, self.pinned)
+        let (seen, frames) = programs::process(processing, self.pinned)?;
+        self.card_frames += frames;
+        Ok(seen)
     }
 
     fn serve(&mut self, serving: &Serving) -> Result<Answered, DeviceError> {

@@ -1,15 +1,15 @@
-//! Packets in memory and a program, on one core: burst by burst, as a card's core takes them.
+//! A program on the card, and packets in memory that go through it: the card of one core has the
+//! program decide about them, as `niclab nic --program` has, turn by turn.
 
-use std::hint::black_box;
-use std::sync::Arc;
 use std::time::Instant;
 
+use niclab_card::{Card, CardConfig, Core, Decider, Runs};
 use niclab_nic::dma::Reader;
-use niclab_nic::limits::BURST;
-use niclab_nic::memory::{Desc, Region};
-use niclab_program::{Command, Fate, Lost, Pipeline, Worker};
+use niclab_nic::limits::{BURST, QUEUES_MAX};
+use niclab_program::{Command, Pipeline};
 
 use super::broken;
+use super::replay::{Arrived, Replay};
 use crate::cases::Prepared;
 use crate::cores::Pinned;
 use crate::face::{DeviceError, Place, Processed, Processing};
@@ -21,55 +21,55 @@ const CHANGES: usize = 4_096;
 /// Transactions' leftovers that are taken out at a time.
 const SETTLE_STEPS: usize = 1 << 16;
 
-/// Room for headers that a program puts before the longest frame.
-const ROOM: usize = 128;
+/// Ports of the card: packets come by port 0, and programs send them by ports 0 to 3.
+const PORTS: usize = 4;
 
 /// What stands along the packets' way.
 pub(super) fn places() -> Vec<Place> {
-    processing::places("a program of the software NIC")
+    processing::places("a program of the software NIC, on the card")
 }
 
-/// Lets the packets of a program through, pass by pass.
-pub(super) fn process(processing: &Processing, is_pinned: bool) -> Result<Processed, DeviceError> {
+/// Lets the packets of a program through, pass by pass. Beside it: the frames that the card took.
+pub(super) fn process(
+    processing: &Processing,
+    is_pinned: bool,
+) -> Result<(Processed, u64), DeviceError> {
     let of = processing.program;
     let prepared = of.prepare().map_err(|error| processing::refused("soft", of.case, error))?;
     let _pinned = processing::core().filter(|_| is_pinned).map(Pinned::to);
     let mut seen = processing::begun(&prepared);
     let mut stage = Stage::new(prepared)?;
-    seen.digest = stage.digest();
-    stage.pass();
+    seen.digest = stage.digest()?;
+    stage.pass()?;
     seen.lost = stage.lost;
     let mut warm_ns = 0;
     while warm_ns < processing.warmup_ns {
-        stage.pass();
+        stage.pass()?;
         warm_ns += stage.stretches_ns.iter().sum::<u64>();
     }
     let mut measured_ns = 0;
     while measured_ns < processing.duration_ns || seen.stretches_ns.is_empty() {
-        stage.pass();
+        stage.pass()?;
         seen.stretches_ns.extend(&stage.stretches_ns);
         measured_ns += stage.stretches_ns.iter().sum::<u64>();
     }
-    Ok(seen)
+    Ok((seen, stage.end()?))
 }
 
-/// A program with its tables, and its packets.
+/// A card with a program and its tables, and the packets that come to it.
 struct Stage {
-    pipeline: Pipeline,
-    /// What it was told of registers.
+    card: Card,
+    core: Core,
+    port: Replay,
+    packets: usize,
+    /// What the program was told of registers.
     registers: Vec<Command>,
     /// The application's ends of its rings.
     readers: Vec<Reader>,
-    worker: Worker,
-    region: Arc<Region>,
-    descs: Vec<Desc>,
-    /// The packets as they were before the first pass.
-    frames: Vec<Vec<u8>>,
     /// Packets of the last pass that did not leave.
     lost: u64,
     /// What each stretch of it took, nanoseconds.
     stretches_ns: Vec<u64>,
-    epoch: Instant,
 }
 
 impl Stage {
@@ -78,97 +78,95 @@ impl Stage {
         let mut pipeline = Pipeline::new(program).map_err(broken)?;
         commands.chunks(CHANGES).try_for_each(|some| pipeline.tell(some, 0)).map_err(broken)?;
         while !pipeline.settle(SETTLE_STEPS) {}
-        let longest = frames.iter().map(Vec::len).max().unwrap_or(0);
-        let (region, descs) = Region::new(frames.len(), longest + ROOM).map_err(broken)?;
-        let worker = pipeline.worker();
-        let epoch = Instant::now();
-        let (lost, stretches_ns) = (0, Vec::with_capacity(descs.len() / STRETCH + 1));
         let is_register = |command: &Command| matches!(command, Command::Register { .. });
         let registers = commands.into_iter().filter(is_register).collect();
         let counts: Vec<usize> = pipeline.program().rings.iter().map(|of| of.count).collect();
         let ends = |(rings, count)| (0..count).map(move |index| (rings, index));
         let ends = counts.into_iter().enumerate().flat_map(ends);
         let readers = ends.filter_map(|(rings, index)| pipeline.reader(rings, index)).collect();
-        Ok(Stage {
-            pipeline,
-            registers,
-            readers,
-            worker,
-            region,
-            descs,
-            frames,
-            lost,
-            stretches_ns,
-            epoch,
-        })
+        let packets = frames.len();
+        let ports = Replay::ports(frames, PORTS);
+        let port = ports[0].clone();
+        let program = Some(Decider::from(pipeline));
+        let runs = Runs { program, services: vec![port.application()], ..Runs::default() };
+        let config = CardConfig::new(ports, QUEUES_MAX, vec![0]);
+        let (card, core) = Card::driven(&config, runs).map_err(broken)?;
+        let stretches_ns = Vec::with_capacity(packets / STRETCH + 1);
+        Ok(Stage { card, core, port, packets, registers, readers, lost: 0, stretches_ns })
     }
 
-    /// Puts every packet and register back as it was, and empties the rings.
-    fn rewind(&mut self) {
+    /// Puts every register back as it was, empties the rings, and has the card write packets again;
+    /// so many of them, and so many come together.
+    fn rewind(&mut self, packets: usize, burst: usize) -> Result<(), DeviceError> {
+        let program = self.card.program().ok_or_else(|| broken("the card has lost its program"))?;
         for command in &self.registers {
             if let Command::Register { array, index, value } = *command {
-                self.pipeline.set_register(array, index, value);
+                program.set_register(array, index, value);
             }
         }
         for reader in &mut self.readers {
             while reader.take(|_, _| ()).is_some() {}
         }
-        for (desc, frame) in self.descs.iter_mut().zip(&self.frames) {
-            self.region.slot_mut(desc)[..frame.len()].copy_from_slice(frame);
-            self.region.set_len(desc, frame.len() as u16);
+        self.port.begin(packets, burst);
+        match self.core.turn() {
+            0 => Ok(()),
+            came => Err(broken(format!("{came} packets that were not to come"))),
         }
     }
 
     /// Lets every packet through once, and keeps what each stretch of them took.
-    fn pass(&mut self) {
-        self.rewind();
+    fn pass(&mut self) -> Result<(), DeviceError> {
+        self.rewind(self.packets, BURST)?;
         self.stretches_ns.clear();
-        let Stage { worker, region, descs, stretches_ns, .. } = self;
-        let mut fates = [Fate::Dropped(Lost::Told); BURST];
-        // Learners and meters go by it.
-        worker.set_time_ns(self.epoch.elapsed().as_nanos() as u64);
-        let (mut rest, mut lost) = (&mut descs[..], 0);
-        while !rest.is_empty() {
+        let (before, mut left) = (self.port.arrived(), self.packets);
+        while left > 0 {
             let start = Instant::now();
-            for _ in 0..STRETCH / BURST {
-                let (burst, behind) = rest.split_at_mut(BURST.min(rest.len()));
-                // As where frames come from a ring, the first line of those behind is asked for.
-                behind.iter().take(BURST).for_each(|desc| region.prefetch(desc));
-                worker.run(region, burst, 0, &mut fates, |_, _| {});
-                let is_lost = |fate: &&Fate| matches!(fate, Fate::Dropped(_));
-                lost += fates[..burst.len()].iter().filter(is_lost).count() as u64;
-                black_box(&fates);
-                rest = behind;
+            let came: usize = (0..STRETCH / BURST).map(|_| self.core.turn()).sum();
+            self.stretches_ns.push((start.elapsed().as_nanos() as u64).max(1));
+            if came != left.min(STRETCH) {
+                return Err(broken(format!("{came} packets of a stretch came to the card")));
             }
-            stretches_ns.push((start.elapsed().as_nanos() as u64).max(1));
+            left -= came;
         }
-        self.lost = lost;
+        self.lost = (self.packets as u64).saturating_sub(self.port.arrived() - before);
+        Ok(())
     }
 
-    /// Lets the first packets through and says what became of them.
-    fn digest(&mut self) -> String {
-        self.rewind();
+    /// Lets the first packets through, one by one, and says what became of them.
+    fn digest(&mut self) -> Result<String, DeviceError> {
+        let first = COMPARED.min(self.packets);
+        self.rewind(first, 1)?;
+        self.port.keep(true);
         let mut digest = Digest::new();
-        let mut fates = [Fate::Dropped(Lost::Told); BURST];
-        let first = COMPARED.min(self.descs.len());
-        for burst in self.descs[..first].chunks_mut(BURST) {
-            self.worker.run(&self.region, burst, 0, &mut fates, |_, _| {});
-            for (desc, fate) in burst.iter().zip(&fates) {
-                let sent = |port: u64| {
-                    let bytes = self.region.frame(desc).iter();
-                    let hex: String = bytes.map(|byte| format!("{byte:02x}")).collect();
-                    format!("{port} {hex}")
-                };
-                digest.line(&match fate {
-                    Fate::Port(port) => sent(*port),
-                    // All come by port 0.
-                    Fate::Back => sent(0),
-                    Fate::Queue(queue) => format!("queue {queue}"),
-                    Fate::Dropped(_) => "drop".to_owned(),
-                });
+        for _ in 0..first {
+            self.core.turn();
+            let arrived = self.port.take_kept();
+            if arrived.is_empty() {
+                digest.line("drop");
             }
+            arrived.iter().for_each(|arrived| digest.line(&line(arrived)));
         }
-        digest.text()
+        self.port.keep(false);
+        Ok(digest.text())
+    }
+
+    /// Ends the card; the frames that its engine took.
+    fn end(self) -> Result<u64, DeviceError> {
+        let (ended, _) = self.card.end_driven(self.core);
+        match ended.frames_lost {
+            0 => Ok(ended.counters.rx_frames()),
+            lost => Err(broken(format!("the card has lost {lost} of its frames"))),
+        }
+    }
+}
+
+fn line(arrived: &Arrived) -> String {
+    match arrived {
+        Arrived::Port(port, bytes) => {
+            let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("{port} {hex}")
+        }
+        Arrived::Queue(queue) => format!("queue {queue}"),
     }
 }
 

@@ -16,7 +16,7 @@ pub(super) fn counted(counters: card::Counters) -> CardCounters {
 }
 
 fn core(counters: card::CoreCounters) -> CoreCounters {
-    let card::CoreCounters { core, frames, cpu_ns, busy_ns } = counters;
+    let card::CoreCounters { core, rx_frames: _, frames, cpu_ns, busy_ns } = counters;
     CoreCounters { core, frames, cpu_ns, busy_ns }
 }
 

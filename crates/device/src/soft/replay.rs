@@ -1,0 +1,218 @@
+//! Frames in memory that come to the card, pass by pass: a port without a wire and without a clock.
+//!
+//! A pass is begun by its owner ([`Replay::begin`]). In its next turn the card's core writes the
+//! frames into slots of the card and takes none; in the turns after it the core takes them, a burst
+//! a turn, in their order. So the time of those turns has no writing of frames in it.
+//!
+//! All frames come by the first port. Frames leave by any, and those that go to a queue reach an
+//! application that reads nothing of them ([`Replay::application`]).
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use niclab_apps::service::{Answers, Service};
+use niclab_card::{Opens, PortError};
+use niclab_nic::limits::BURST;
+use niclab_nic::memory::{Desc, Region};
+use niclab_port::lane::{Lane, LaneCounters};
+use niclab_port::stock::Stock;
+use niclab_port::wire::Burst;
+
+/// One port; its clones are the same one.
+#[derive(Clone)]
+pub(super) struct Replay {
+    number: usize,
+    shared: Arc<Shared>,
+}
+
+/// What all ports share.
+struct Shared {
+    /// What comes, in this order, without FCS.
+    frames: Vec<Vec<u8>>,
+    /// Passes that have begun, and the frames of the last one.
+    passes: AtomicU64,
+    count: AtomicUsize,
+    /// Frames that come together.
+    burst: AtomicUsize,
+    /// Frames of all passes that left by a port or reached the application.
+    arrived: AtomicU64,
+    /// Where these frames went is kept.
+    is_kept: AtomicBool,
+    kept: Mutex<Vec<Arrived>>,
+}
+
+/// Where a frame went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Arrived {
+    /// Out by the port of this number, with these bytes.
+    Port(usize, Vec<u8>),
+    /// To the queue of this number.
+    Queue(u16),
+}
+
+impl Replay {
+    /// So many ports, by the first of which these frames come.
+    pub(super) fn ports(frames: Vec<Vec<u8>>, count: usize) -> Vec<Replay> {
+        let shared = Arc::new(Shared {
+            frames,
+            passes: AtomicU64::new(0),
+            count: AtomicUsize::new(0),
+            burst: AtomicUsize::new(BURST),
+            arrived: AtomicU64::new(0),
+            is_kept: AtomicBool::new(false),
+            kept: Mutex::default(),
+        });
+        (0..count).map(|number| Replay { number, shared: Arc::clone(&shared) }).collect()
+    }
+
+    /// Begins a pass of the first `count` frames, of which `burst` come together. Frames of the
+    /// pass before that have not come yet do not come any more.
+    pub(super) fn begin(&self, count: usize, burst: usize) {
+        self.shared.count.store(count, Ordering::Relaxed);
+        self.shared.burst.store(burst.clamp(1, BURST), Ordering::Relaxed);
+        self.shared.passes.fetch_add(1, Ordering::Release);
+    }
+
+    /// Frames of all passes so far that left by a port or reached the application.
+    pub(super) fn arrived(&self) -> u64 {
+        self.shared.arrived.load(Ordering::Relaxed)
+    }
+
+    /// Keeps from now on where frames go, or no longer.
+    pub(super) fn keep(&self, is_kept: bool) {
+        self.shared.is_kept.store(is_kept, Ordering::Relaxed);
+    }
+
+    /// Where the frames went that were kept since the last call.
+    pub(super) fn take_kept(&self) -> Vec<Arrived> {
+        std::mem::take(&mut *self.shared.kept.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The application on the queues.
+    pub(super) fn application(&self) -> Box<dyn Service> {
+        Box::new(Application(Arc::clone(&self.shared)))
+    }
+}
+
+impl Shared {
+    #[inline]
+    fn arrive(&self, count: usize, arrived: impl Iterator<Item = Arrived>) {
+        self.arrived.fetch_add(count as u64, Ordering::Relaxed);
+        if self.is_kept.load(Ordering::Relaxed) {
+            self.kept.lock().unwrap_or_else(PoisonError::into_inner).extend(arrived);
+        }
+    }
+}
+
+impl fmt::Display for Replay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("frames in memory")
+    }
+}
+
+impl Opens for Replay {
+    fn lane_frames(&self) -> usize {
+        // What is under way needs slots too.
+        let waiting = if self.number == 0 { self.shared.frames.len() } else { 0 };
+        waiting + 8 * BURST
+    }
+
+    fn open(&self, count: u32, region: &Arc<Region>) -> Result<Vec<Box<dyn Lane>>, PortError> {
+        let lane = |_| -> Box<dyn Lane> {
+            Box::new(ReplayLane {
+                port: self.clone(),
+                region: Arc::clone(region),
+                begun: 0,
+                waiting: VecDeque::with_capacity(self.shared.frames.len()),
+                counters: LaneCounters::default(),
+            })
+        };
+        Ok((0..count).map(lane).collect())
+    }
+
+    fn comes_back(&self) -> bool {
+        false
+    }
+}
+
+struct ReplayLane {
+    port: Replay,
+    region: Arc<Region>,
+    /// Passes whose frames it has written.
+    begun: u64,
+    /// Frames that are still to come.
+    waiting: VecDeque<Desc>,
+    counters: LaneCounters,
+}
+
+impl ReplayLane {
+    /// Writes the frames of a pass, as many as there are slots for.
+    #[cold]
+    fn fill(&mut self, stock: &mut Stock) {
+        self.waiting.drain(..).for_each(|desc| stock.give(desc));
+        let frames = &self.port.shared.frames;
+        for frame in &frames[..frames.len().min(self.port.shared.count.load(Ordering::Relaxed))] {
+            let Some(mut desc) = stock.take() else { return };
+            self.region.slot_mut(&mut desc)[..frame.len()].copy_from_slice(frame);
+            self.region.set_len(&mut desc, frame.len() as u16);
+            self.waiting.push_back(desc);
+        }
+    }
+}
+
+impl Lane for ReplayLane {
+    fn receive(&mut self, stock: &mut Stock, into: &mut Burst) -> io::Result<()> {
+        if self.port.number != 0 {
+            return Ok(());
+        }
+        let passes = self.port.shared.passes.load(Ordering::Acquire);
+        if passes != self.begun {
+            self.begun = passes;
+            self.fill(stock);
+            return Ok(());
+        }
+        let most = self.port.shared.burst.load(Ordering::Relaxed).min(into.remaining_capacity());
+        for desc in self.waiting.drain(..most.min(self.waiting.len())) {
+            self.counters.rx_bytes += u64::from(desc.len());
+            into.push(desc);
+        }
+        self.counters.rx_frames += into.len() as u64;
+        // As of a ring, the first line of the next burst is asked for.
+        self.waiting.iter().take(most).for_each(|desc| self.region.prefetch(desc));
+        Ok(())
+    }
+
+    fn send(&mut self, stock: &mut Stock, burst: &mut Burst) -> io::Result<()> {
+        if burst.is_empty() {
+            return Ok(());
+        }
+        let ReplayLane { port: Replay { number, shared }, region, counters, .. } = self;
+        let arrived = |desc| Arrived::Port(*number, region.frame(desc).to_vec());
+        shared.arrive(burst.len(), burst.iter().map(arrived));
+        counters.tx_frames += burst.len() as u64;
+        counters.tx_bytes += burst.iter().map(|desc| u64::from(desc.len())).sum::<u64>();
+        stock.give_all(burst);
+        Ok(())
+    }
+
+    fn counters(&self) -> LaneCounters {
+        self.counters
+    }
+
+    fn close(self: Box<Self>, stock: &mut Stock) -> io::Result<LaneCounters> {
+        self.waiting.into_iter().for_each(|desc| stock.give(desc));
+        Ok(self.counters)
+    }
+}
+
+/// Takes the frames of its queues.
+struct Application(Arc<Shared>);
+
+impl Service for Application {
+    fn serve(&mut self, _: &Region, frames: &[Desc], _: &mut dyn Answers) {
+        self.0.arrive(frames.len(), frames.iter().map(|desc| Arrived::Queue(desc.queue)));
+    }
+}
