@@ -96,6 +96,22 @@ impl Card {
         }
     }
 
+    /// Bytes of items that the segment has room for that the program fills for an owner of keys;
+    /// `None` where no program writes items.
+    pub fn items_room(&self, owner: usize) -> Option<usize> {
+        match &self.program {
+            Some(Decider::Items(items)) => Some(items.room(owner)),
+            Some(Decider::Program(_)) | None => None,
+        }
+    }
+
+    /// Has the program that writes items go on with the next segment of an owner of keys.
+    pub fn leave_items_segment(&mut self, owner: usize) {
+        if let Some(Decider::Items(items)) = &mut self.program {
+            items.leave_segment(owner);
+        }
+    }
+
     /// Has another program decide about frames from now on, or none. No frame is lost for it, and
     /// none sees two programs: each core takes it between two of its bursts.
     ///

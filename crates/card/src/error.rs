@@ -33,12 +33,6 @@ pub enum CardError {
         /// Queues of the card.
         queues: u16,
     },
-    /// Several cores that are to work by turns of one thread.
-    #[error("{cores} cores in one thread: a card whose owner lets it work has one")]
-    Driven {
-        /// How many were asked for.
-        cores: usize,
-    },
     /// A program that comes with the card.
     #[error("the program of the card: {reason}")]
     Program {

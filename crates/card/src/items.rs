@@ -150,6 +150,22 @@ impl Items {
         Told { stored: of_all("stored"), asked: of_all("asked"), left: count("left", 0) }
     }
 
+    /// Bytes of items that the segment has room for that the program fills for an owner.
+    pub(crate) fn room(&self, owner: usize) -> usize {
+        let at = self.pipeline.register(self.next, owner as u64).unwrap_or(u64::MAX);
+        DMA_SEGMENT_LEN.saturating_sub((at & WITHIN) as usize)
+    }
+
+    /// Takes the segment that the program fills for an owner for full.
+    pub(crate) fn leave_segment(&mut self, owner: usize) {
+        // By an addition, as the program's: no place is given twice.
+        if let Some(places) = self.pipeline.registers(self.next)
+            && places.read(owner as u64) & WITHIN < DMA_SEGMENT_LEN as u64
+        {
+            places.add(owner as u64, DMA_SEGMENT_LEN as u64);
+        }
+    }
+
     /// The program: for the card that it is put into, which gives it to nobody.
     pub(crate) fn pipeline(&self) -> &Pipeline {
         &self.pipeline
@@ -192,19 +208,12 @@ impl Staged {
 
     /// Bytes of items that the segment has room for that the program fills for an owner.
     pub fn room(&self, owner: usize) -> usize {
-        let at = self.items.pipeline.register(self.items.next, owner as u64).unwrap_or(u64::MAX);
-        DMA_SEGMENT_LEN.saturating_sub((at & WITHIN) as usize)
+        self.items.room(owner)
     }
 
     /// Takes the segment that the program fills for an owner for full.
     pub fn leave_segment(&mut self, owner: usize) {
-        let Items { pipeline, next, .. } = &mut self.items;
-        // By an addition, as the program's: no place is given twice.
-        if let Some(places) = pipeline.registers(*next)
-            && places.read(owner as u64) & WITHIN < DMA_SEGMENT_LEN as u64
-        {
-            places.add(owner as u64, DMA_SEGMENT_LEN as u64);
-        }
+        self.items.leave_segment(owner);
     }
 
     /// Says what time it is, for items to come.

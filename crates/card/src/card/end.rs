@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
 
 use niclab_nic::Nic;
 use niclab_port::stock::{self, Stock};
@@ -50,10 +50,16 @@ impl Card {
         self.ended(stocks)
     }
 
-    /// The same with the core of a card that has no thread of its own; gives back rules and RSS of
-    /// each port, for another card.
-    pub fn end_driven(mut self, core: Core) -> (Ended, Vec<Nic>) {
-        let ended = self.ended(vec![core.end()]);
+    /// The same with the cores of a card that have no threads of their own; gives back rules and RSS
+    /// of each port, for another card.
+    pub fn end_driven(mut self, cores: Vec<Core>) -> (Ended, Vec<Nic>) {
+        // Each waits for the others: none gives it a frame any more.
+        let stocks = thread::scope(|scope| {
+            let ending = |core: Core| scope.spawn(move || core.end());
+            let threads: Vec<_> = cores.into_iter().map(ending).collect();
+            threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
+        });
+        let ended = self.ended(stocks);
         (ended, self.ports.drain(..).map(|port| port.nic).collect())
     }
 

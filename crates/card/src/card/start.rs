@@ -73,21 +73,17 @@ impl Card {
         Ok(card)
     }
 
-    /// A card of one core that has no thread of its own: the core works whenever its owner lets it
-    /// ([`Core::turn`]), between whatever else that one does. [`Card::end_driven`] ends both.
+    /// A card whose cores have no threads of their own: a core works whenever the caller lets it
+    /// ([`Core::turn`]), on any thread, between other work. [`Card::end_driven`] ends card and cores.
     ///
     /// # Errors
-    /// [`CardError`]: of several cores too. Nothing stays open.
+    /// [`CardError`]; nothing stays open.
     pub fn driven<P: Opens + Clone + 'static>(
         config: &CardConfig<P>,
         runs: Runs<'_>,
-    ) -> Result<(Card, Core), CardError> {
-        let cores = config.cores.len();
-        let (card, mut engines) = Card::made(config, runs)?;
-        match engines.pop().filter(|_| cores == 1) {
-            Some(engine) => Ok((card, Core::new(engine))),
-            None => Err(CardError::Driven { cores }),
-        }
+    ) -> Result<(Card, Vec<Core>), CardError> {
+        let (card, engines) = Card::made(config, runs)?;
+        Ok((card, engines.into_iter().map(Core::new).collect()))
     }
 
     /// A card whose ports are open, and its cores, which do not work yet.

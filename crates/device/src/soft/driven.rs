@@ -57,13 +57,14 @@ impl Offer<'_> {
             ..CardConfig::new(vec![wires], nic.queues(), vec![0])
         };
         let runs = Runs { controls: vec![nic], ..Runs::default() };
-        let (mut card, core) = match Card::driven(&config, runs) {
+        let (mut card, mut cores) = match Card::driven(&config, runs) {
             Ok(driven) => driven,
             Err(error) => return (None, Err(broken(error))),
         };
+        let Some(core) = cores.pop() else { return (None, Err(broken("the card has no core"))) };
         let (core, done) = self.drive(&mut card, core, &trial);
         let Some(core) = core else { return (None, Err(broken("a thread of the card panicked"))) };
-        let (ended, mut nics) = card.end_driven(core);
+        let (ended, mut nics) = card.end_driven(vec![core]);
         let seen = done.map(|done| (self.observation(&trial, &ended), done));
         (nics.pop(), seen)
     }

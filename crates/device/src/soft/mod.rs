@@ -252,7 +252,9 @@ impl Testbed for Soft {
     }
 
     fn serve(&mut self, serving: &Serving) -> Result<Answered, DeviceError> {
-        kvs::serve(serving, self.pinned)
+        let (seen, frames) = kvs::serve(serving, self.pinned)?;
+        self.card_frames += frames;
+        Ok(seen)
     }
 
     fn run(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {

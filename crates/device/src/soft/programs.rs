@@ -90,7 +90,8 @@ impl Stage {
         let program = Some(Decider::from(pipeline));
         let runs = Runs { program, services: vec![port.application()], ..Runs::default() };
         let config = CardConfig::new(ports, QUEUES_MAX, vec![0]);
-        let (card, core) = Card::driven(&config, runs).map_err(broken)?;
+        let (card, mut cores) = Card::driven(&config, runs).map_err(broken)?;
+        let core = cores.pop().ok_or_else(|| broken("the card has no core"))?;
         let stretches_ns = Vec::with_capacity(packets / STRETCH + 1);
         Ok(Stage { card, core, port, packets, registers, readers, lost: 0, stretches_ns })
     }
@@ -152,7 +153,7 @@ impl Stage {
 
     /// Ends the card; the frames that its engine took.
     fn end(self) -> Result<u64, DeviceError> {
-        let (ended, _) = self.card.end_driven(self.core);
+        let (ended, _) = self.card.end_driven(vec![self.core]);
         match ended.frames_lost {
             0 => Ok(ended.counters.rx_frames()),
             lost => Err(broken(format!("the card has lost {lost} of its frames"))),

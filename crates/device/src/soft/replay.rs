@@ -4,7 +4,8 @@
 //! frames into slots of the card and takes none; in the turns after it the core takes them, a burst
 //! a turn, in their order. So the time of those turns has no writing of frames in it.
 //!
-//! All frames come by the first port. Frames leave by any, and those that go to a queue reach an
+//! All frames come by the first port; where the card has several cores, each takes its share of them
+//! by turns. Frames leave by any port, and those that go to a queue reach an
 //! application that reads nothing of them ([`Replay::application`]).
 
 use std::collections::VecDeque;
@@ -121,9 +122,11 @@ impl Opens for Replay {
     }
 
     fn open(&self, count: u32, region: &Arc<Region>) -> Result<Vec<Box<dyn Lane>>, PortError> {
-        let lane = |_| -> Box<dyn Lane> {
+        let count = count as usize;
+        let lane = |first| -> Box<dyn Lane> {
             Box::new(ReplayLane {
                 port: self.clone(),
+                share: (first, count),
                 region: Arc::clone(region),
                 begun: 0,
                 waiting: VecDeque::with_capacity(self.shared.frames.len()),
@@ -140,6 +143,8 @@ impl Opens for Replay {
 
 struct ReplayLane {
     port: Replay,
+    /// The first of its frames, and the distance from each to the next.
+    share: (usize, usize),
     region: Arc<Region>,
     /// Passes whose frames it has written.
     begun: u64,
@@ -153,8 +158,10 @@ impl ReplayLane {
     #[cold]
     fn fill(&mut self, stock: &mut Stock) {
         self.waiting.drain(..).for_each(|desc| stock.give(desc));
-        let frames = &self.port.shared.frames;
-        for frame in &frames[..frames.len().min(self.port.shared.count.load(Ordering::Relaxed))] {
+        let (first, step) = self.share;
+        let frames = self.port.shared.frames.iter();
+        let frames = frames.take(self.port.shared.count.load(Ordering::Relaxed));
+        for frame in frames.skip(first).step_by(step) {
             let Some(mut desc) = stock.take() else { return };
             self.region.slot_mut(&mut desc)[..frame.len()].copy_from_slice(frame);
             self.region.set_len(&mut desc, frame.len() as u16);

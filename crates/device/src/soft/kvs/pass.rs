@@ -1,40 +1,39 @@
-//! Passes over frames that lie in memory, on all cores at once.
+//! Passes over requests that lie in memory, by a card of as many cores as serve.
+//!
+//! A pass has two parts. In the first, one thread lets all cores of the card take the requests,
+//! choose their queues and hand them to the core of the queue, whose [`Host`] keeps them in memory.
+//! In the second, each core has a thread, and its turns serve what the host has kept: that part is
+//! timed. Answers leave by the card's port.
 
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use niclab_apps::kvs::codec::context::Context;
-use niclab_apps::kvs::codec::datagram::batch::{BATCH_STEPS, BatchStep, Watch};
+use niclab_apps::kvs::codec::datagram::batch::BATCH_STEPS;
 use niclab_apps::kvs::protocol::time::{Expiry, Moment};
 use niclab_apps::kvs::store::{New, Spread, Store, Value};
-use niclab_apps::kvs::transport::card::Station;
-use niclab_apps::service::Answers;
-use niclab_card::steering;
+use niclab_card::items::Items;
+use niclab_card::{Card, CardConfig, Core, Decider, Runs, steering};
 use niclab_load::clock::Clock;
 use niclab_nic::limits::BURST;
-use niclab_nic::memory::{Desc, Region};
-use niclab_nic::{Nic, NicConfig};
-use niclab_program::{Fate, Lost, Pipeline};
 
 use super::super::broken;
+use super::super::replay::{Arrived, Replay};
 use super::Build;
+use super::host::{Host, HostMemory, Seat};
 use super::load::{
     ASKED_AT, Asked, FRAMES, STORE, VALUE_AT, VALUE_LEN, frames, is_get, key, value,
 };
-use super::told::{self, Told};
+use super::written;
 use crate::cores::Pinned;
 use crate::face::DeviceError;
 
 /// Memory of the store: much more than its items need.
 const STORE_BYTES: usize = 256 << 20;
 
-/// Frames of a core that answers are written to, one after the other, as a ring to be sent has.
-const ANSWERS: usize = 256;
-
 /// The time of day that the store is told.
-const NOW: Moment = Moment(1_700_000_000);
+pub(super) const NOW: Moment = Moment(1_700_000_000);
 
 /// A core that does not run us for more than this share of a pass disturbs it.
 const AWAY_MAX: f64 = 0.02;
@@ -42,6 +41,16 @@ const AWAY_MAX: f64 = 0.02;
 /// The share of a core's requests of a pass that it serves before the clock runs, one of so many:
 /// the card's stage leaves caches otherwise than they are in the midst of serving.
 const WARMING: usize = 4;
+
+/// Room that a segment has to have for all sets of a pass that one core may own, bytes.
+const PASS_LEN: usize = 1 << 19;
+
+/// Rounds of turns behind the last frame: a core takes a frame of another one a round or two after
+/// that has given it.
+const LAST_ROUNDS: usize = 4;
+
+/// Rounds of turns in which a full segment gives way to the next one.
+const ROUNDS_MAX: usize = 16;
 
 /// Rounds of waiting for the other cores after which they may have this one.
 const SPINS_MAX: u32 = 10_000;
@@ -64,61 +73,21 @@ pub struct Pass {
     pub steps_ns: [u64; BATCH_STEPS],
 }
 
-/// A store, and the requests for it.
+/// A store, the card in front of it, and the requests for it.
 pub struct Staged {
     build: Build,
-    /// Frames that are served together.
-    burst: usize,
-    store: Store,
-    region: Arc<Region>,
-    seats: Vec<Seat>,
+    store: Arc<Store>,
     card: Card,
-    /// The card that tells of requests, where it does its work before each pass.
-    told: Option<Told>,
-    /// Items that it had stored when they were last counted.
-    stored: u64,
+    cores: Vec<Core>,
+    /// By core: where its thread keeps to; none: wherever there is room.
+    pinned: Vec<Option<u32>>,
+    /// By core: what serves there.
+    seats: Vec<Arc<Seat>>,
+    port: Replay,
+    frame_bytes: u64,
     /// So many requests are gets.
     gets: u64,
     clock: Clock,
-}
-
-/// One core.
-struct Seat {
-    /// None: wherever there is room.
-    core: Option<u32>,
-    /// The frames of its queues, in the order in which they come.
-    frames: Vec<Desc>,
-    station: Station,
-    sink: Sink,
-}
-
-/// Where answers are written.
-struct Sink {
-    region: Arc<Region>,
-    frames: Vec<Desc>,
-    at: usize,
-    /// So many answers.
-    count: u64,
-}
-
-impl Answers for Sink {
-    #[inline]
-    fn frame(&mut self, len: usize) -> Option<&mut [u8]> {
-        self.at = (self.at + 1) % ANSWERS;
-        self.count += 1;
-        let desc = &mut self.frames[self.at];
-        self.region.set_len(desc, len as u16);
-        Some(self.region.frame_mut(desc))
-    }
-}
-
-/// Looks at each answer to a get, and counts those that are not right.
-struct Judge<'a> {
-    sink: &'a mut Sink,
-    is_open: bool,
-    gets: u64,
-    wrong: u64,
-    bytes: u64,
 }
 
 /// What was seen of all answers.
@@ -132,92 +101,52 @@ pub struct Judged {
     pub bytes: u64,
 }
 
-impl Judge<'_> {
-    fn close(&mut self) {
-        if !std::mem::take(&mut self.is_open) {
-            return;
-        }
-        let frame = self.sink.region.frame(&self.sink.frames[self.sink.at]);
-        let number = frame[ASKED_AT..].first_chunk().map_or(0, |word| u32::from_be_bytes(*word));
-        let answer = &frame[42 + 8..];
-        // A set is answered by a header alone.
-        let is_set = answer[1] == 1 && answer[6..8] == [0, 0];
-        let is_get = frame.get(VALUE_AT..VALUE_AT + VALUE_LEN) == Some(&value(number)[..]);
-        self.gets += u64::from(is_get);
-        self.wrong += u64::from(!is_set && !is_get);
-    }
-}
-
-impl Answers for Judge<'_> {
-    fn frame(&mut self, len: usize) -> Option<&mut [u8]> {
-        self.close();
-        self.is_open = true;
-        self.bytes += len as u64;
-        self.sink.frame(len)
-    }
-}
-
-/// Times each step of a burst.
-struct Stopwatch {
-    clock: Clock,
-    last_ns: u64,
-    steps_ns: [u64; BATCH_STEPS],
-}
-
-impl Watch for Stopwatch {
-    #[inline]
-    fn done(&mut self, step: BatchStep) {
-        let now_ns = self.clock.now_ns();
-        self.steps_ns[step as usize] += now_ns - self.last_ns;
-        self.last_ns = now_ns;
-    }
-}
-
 impl Staged {
-    /// A store with all keys, and requests that the card's stage has been over; so many, at most
-    /// [`BURST`], are served together. `cores` are those that they keep to.
+    /// A store with all keys behind a card; so many requests, at most [`BURST`], are served together.
+    /// The threads keep to `cores`.
     ///
     /// # Errors
-    /// [`DeviceError::Broken`] where there is no memory, or a frame of the load cannot be made.
+    /// [`DeviceError::Broken`] where there is no memory, or a frame of the load cannot be made;
+    /// [`DeviceError::NotSupported`] where a segment has no room for the sets of a core.
     pub fn new(
         build: Build,
         asked: &Asked,
         cores: &[Option<u32>],
         burst: usize,
     ) -> Result<Staged, DeviceError> {
-        let spread = match build {
-            Build::Rss { .. } => Spread::Secret,
-            Build::Steer | Build::Dma => Spread::Steered,
-        };
-        let partitions = match build {
-            Build::Rss { partitions } => partitions,
-            Build::Steer | Build::Dma => cores.len(),
+        let (spread, partitions) = match build {
+            Build::Rss { partitions } => (Spread::Secret, partitions),
+            Build::Steer | Build::Dma => (Spread::Steered, cores.len()),
         };
         let store = Store::new(STORE_BYTES, partitions, 7).map_err(broken)?.spread_by(spread);
-        let frames = frames(asked)?;
-        let told = match build {
-            Build::Dma => Some(Told::new(&store, cores.len(), STORE_BYTES, frames.clone())?),
-            Build::Rss { .. } | Build::Steer => None,
-        };
+        let program = program(build, &store, cores.len())?;
         fill(&store, asked.count)?;
+        let frames = frames(asked)?;
         let gets = frames.iter().filter(|frame| is_get(frame)).count() as u64;
-        let room = frames.iter().map(Vec::len).max().unwrap_or(0);
-        let (region, mut descs) = Region::new(frames.len(), room).map_err(broken)?;
-        for (frame, desc) in frames.iter().zip(&mut descs) {
-            region.set_len(desc, frame.len() as u16);
-            region.frame_mut(desc).copy_from_slice(frame);
-        }
-        let mut card = Card::new(build, cores.len())?;
-        card.work(&region, &mut descs)?;
-        let mut of_cores: Vec<Vec<Desc>> = cores.iter().map(|_| Vec::new()).collect();
-        for desc in descs {
-            of_cores[usize::from(desc.queue) % cores.len()].push(desc);
-        }
-        let seats = cores.iter().zip(of_cores).map(|(core, frames)| seat(*core, frames));
-        let seats = seats.collect::<Result<_, _>>()?;
-        let burst = burst.clamp(1, BURST);
-        let clock = Clock::new();
-        Ok(Staged { build, burst, store, region, seats, card, told, stored: 0, gets, clock })
+        let frame_bytes = frames.iter().map(|frame| frame.len() as u64).sum();
+        let memory = HostMemory::new(&frames)?;
+        let store = Arc::new(store);
+        let seat = |place| Seat::new((build, burst.clamp(1, BURST), place), &store, &memory);
+        let seats: Vec<Arc<Seat>> = (0..cores.len()).map(seat).collect();
+        let services = seats.iter().map(|seat| Host::service(seat)).collect();
+        let ports = Replay::ports(frames, 1);
+        let port = ports[0].clone();
+        let queues = match build {
+            Build::Steer => steering::queues(cores.len()),
+            Build::Rss { .. } | Build::Dma => cores.len() as u16,
+        };
+        let numbers = (0..cores.len() as u32).collect();
+        let runs = Runs { program, services, ..Runs::default() };
+        let made = Card::driven(&CardConfig::new(ports, queues, numbers), runs);
+        let (card, driven) = made.map_err(broken)?;
+        let (pinned, clock) = (cores.to_vec(), Clock::new());
+        let cores = driven;
+        let mut staged =
+            Staged { build, store, card, cores, pinned, seats, port, frame_bytes, gets, clock };
+        // So many of the card's events are each core's, in every pass.
+        staged.stage()?;
+        staged.serve_all();
+        Ok(staged)
     }
 
     /// What the card does for the store.
@@ -227,55 +156,87 @@ impl Staged {
 
     /// Bytes of all requests, without FCS.
     pub fn frame_bytes(&self) -> u64 {
-        let descs = self.seats.iter().flat_map(|seat| &seat.frames);
-        descs.map(|desc| self.region.frame(desc).len() as u64).sum()
+        self.frame_bytes
     }
 
     /// Requests of each core.
     pub fn shares(&self) -> Vec<u64> {
-        self.seats.iter().map(|seat| seat.frames.len() as u64).collect()
+        self.seats.iter().map(|seat| seat.share()).collect()
     }
 
     /// The share of requests that the first core has.
     pub fn share(&self) -> f64 {
-        self.seats[0].frames.len() as f64 / FRAMES as f64
+        self.seats[0].share() as f64 / FRAMES as f64
     }
 
     /// Has the card do its work on every request again, on this thread, and says what that took,
-    /// nanoseconds.
+    /// nanoseconds. The requests are served behind it.
     ///
     /// # Errors
     /// [`DeviceError::Broken`] where it does something else.
     pub fn card_ns(&mut self) -> Result<u64, DeviceError> {
-        let begun_ns = self.clock.now_ns();
-        if self.told.is_some() {
-            self.stage()?;
-            let took_ns = self.clock.now_ns() - begun_ns;
-            // What it has told is to be taken before it tells more.
-            let Staged { build, burst, store, region, seats, .. } = self;
-            let (build, burst) = (*build, *burst);
-            for (place, seat) in seats.iter_mut().enumerate() {
-                let Seat { frames, station, sink, .. } = seat;
-                Work { build, burst, store, region, place }.serve(frames, station, sink, &mut ());
-            }
-            self.take_count();
-            return Ok(took_ns);
-        }
-        for seat in &mut self.seats {
-            self.card.work(&self.region, &mut seat.frames)?;
-        }
-        Ok(self.clock.now_ns() - begun_ns)
+        let took_ns = self.stage()?;
+        self.serve_all();
+        Ok(took_ns)
     }
 
     /// Pieces that the card has written into the store's memory for one pass, and their bytes.
     pub fn written(&self) -> (u64, u64) {
-        let sets = FRAMES as u64 - self.gets;
-        self.told.as_ref().map_or((0, 0), |_| told::written(self.gets, sets))
+        match self.build {
+            Build::Dma => written::of(self.gets, FRAMES as u64 - self.gets),
+            Build::Rss { .. } | Build::Steer => (0, 0),
+        }
     }
 
-    /// The card's work, where it is to be done for each pass.
-    fn stage(&mut self) -> Result<(), DeviceError> {
-        self.told.as_mut().map_or(Ok(()), |told| told.stage(&self.store))
+    /// Lets the card take all requests; what that took without the writing of them, nanoseconds.
+    fn stage(&mut self) -> Result<u64, DeviceError> {
+        (0..self.cores.len()).try_for_each(|owner| self.make_room(owner))?;
+        self.seats.iter().for_each(|seat| seat.begin());
+        self.port.begin(FRAMES, BURST);
+        self.cores.iter_mut().for_each(|core| _ = core.turn());
+        let begun_ns = self.clock.now_ns();
+        while self.cores.iter_mut().map(Core::turn).sum::<usize>() > 0 {}
+        for _ in 0..LAST_ROUNDS {
+            self.cores.iter_mut().for_each(|core| _ = core.turn());
+        }
+        let took_ns = self.clock.now_ns() - begun_ns;
+        match self.seats.iter().map(|seat| seat.end_staging()).sum::<u64>() {
+            _ if self.build == Build::Dma && self.seats.iter().any(|seat| seat.has_frames()) => {
+                Err(written::too_many())
+            }
+            count if self.build != Build::Dma && count != FRAMES as u64 => {
+                Err(broken(format!("{count} of {FRAMES} requests came to the cores")))
+            }
+            _ => Ok(took_ns),
+        }
+    }
+
+    /// Has the card go on with another segment where the one that it fills has little room.
+    fn make_room(&mut self, owner: usize) -> Result<(), DeviceError> {
+        let has_room = |card: &Card| card.items_room(owner).is_none_or(|room| room >= PASS_LEN);
+        if has_room(&self.card) {
+            return Ok(());
+        }
+        self.card.leave_items_segment(owner);
+        for _ in 0..ROUNDS_MAX {
+            self.cores.iter_mut().for_each(|core| _ = core.turn());
+            self.store.catch_up(owner);
+            if has_room(&self.card) {
+                return Ok(());
+            }
+        }
+        Err(broken("no empty segment for the card"))
+    }
+
+    /// Serves all that was staged on this thread.
+    fn serve_all(&mut self) {
+        for (core, seat) in self.cores.iter_mut().zip(&self.seats) {
+            seat.serve(None);
+            while seat.left() > 0 {
+                core.turn();
+            }
+            seat.stop();
+        }
     }
 
     /// Serves every request once.
@@ -283,7 +244,7 @@ impl Staged {
     /// # Errors
     /// Where not every request was answered.
     pub fn pass(&mut self) -> Result<Pass, DeviceError> {
-        self.run(|_| (), |()| [0; BATCH_STEPS], false)
+        self.run(false)
     }
 
     /// The same, with each step of a burst timed.
@@ -291,62 +252,39 @@ impl Staged {
     /// # Errors
     /// As of [`Staged::pass`].
     pub fn watched(&mut self) -> Result<Pass, DeviceError> {
-        let watch =
-            |clock: Clock| Stopwatch { clock, last_ns: clock.now_ns(), steps_ns: [0; BATCH_STEPS] };
-        self.run(watch, |watch| watch.steps_ns, true)
+        self.run(true)
     }
 
-    fn run<W: Watch>(
-        &mut self,
-        watch: impl Fn(Clock) -> W + Sync,
-        steps: impl Fn(W) -> [u64; BATCH_STEPS] + Sync,
-        is_watched: bool,
-    ) -> Result<Pass, DeviceError> {
+    fn run(&mut self, is_watched: bool) -> Result<Pass, DeviceError> {
+        let before = self.port.arrived();
         self.stage()?;
-        let Staged { build, burst, store, region, seats, clock, .. } = self;
-        let (build, burst, clock) = (*build, *burst, *clock);
-        let (cold, warm) = (AtomicUsize::new(seats.len()), AtomicUsize::new(seats.len()));
-        let timed =
-            seats.iter().map(|seat| warming(&seat.frames, burst).1.len()).sum::<usize>() as u64;
+        let Staged { cores, seats, pinned, clock, .. } = self;
+        let (clock, waiting) = (*clock, [cores.len(); 2].map(AtomicUsize::new));
         let ended = thread::scope(|scope| {
-            let threads: Vec<_> = seats
-                .iter_mut()
-                .enumerate()
-                .map(|(place, seat)| {
-                    let (cold, warm, watch, steps) = (&cold, &warm, &watch, &steps);
-                    let work = Work { build, burst, store, region, place };
-                    scope.spawn(move || {
-                        let _pinned = seat.core.map(Pinned::to);
-                        let (first, timed) = warming(&seat.frames, burst);
-                        let Seat { station, sink, .. } = seat;
-                        meet(cold);
-                        work.serve(first, station, sink, &mut ());
-                        meet(warm);
-                        let away_ns = delayed_ns();
-                        let begun_ns = clock.now_ns();
-                        let mut watch = watch(clock);
-                        work.serve(timed, station, sink, &mut watch);
-                        let ended_ns = clock.now_ns();
-                        let away_ns = delayed_ns() - away_ns;
-                        (begun_ns, ended_ns, away_ns, steps(watch))
-                    })
+            let serving = |((core, seat), pinned): ((_, &Arc<Seat>), &Option<u32>)| {
+                let (seat, pinned, waiting) = (Arc::clone(seat), *pinned, &waiting);
+                scope.spawn(move || {
+                    let _pinned = pinned.map(Pinned::to);
+                    serve(core, &seat, waiting, is_watched.then_some(clock), clock)
                 })
-                .collect();
+            };
+            let threads: Vec<_> =
+                cores.iter_mut().zip(&*seats).zip(&*pinned).map(serving).collect();
             threads.into_iter().map(|thread| thread.join().ok()).collect::<Option<Vec<_>>>()
         });
-        let broke_off = || broken("a core broke off");
-        let ended = ended.ok_or_else(broke_off)?;
+        let ended = ended.ok_or_else(|| broken("a core broke off"))?;
         let mut pass = Pass { is_watched, ..Pass::default() };
-        let begun = ended.iter().map(|(begun, ..)| *begun).min().unwrap_or(0);
-        pass.ns = ended.iter().map(|(_, end, ..)| *end).max().unwrap_or(0) - begun;
-        for (begun, end, away, steps_ns) in ended {
-            let took = end - begun;
-            pass.worked_ns += took.saturating_sub(away);
-            pass.is_disturbed |= away as f64 > AWAY_MAX * took as f64;
-            pass.steps_ns.iter_mut().zip(steps_ns).for_each(|(sum, of)| *sum += of);
+        let begun = ended.iter().map(|of| of.begun_ns).min().unwrap_or(0);
+        pass.ns = ended.iter().map(|of| of.ended_ns).max().unwrap_or(0) - begun;
+        for of in ended {
+            let took = of.ended_ns - of.begun_ns;
+            pass.worked_ns += took.saturating_sub(of.away_ns);
+            pass.is_disturbed |= of.away_ns as f64 > AWAY_MAX * took as f64;
+            pass.steps_ns.iter_mut().zip(of.steps_ns).for_each(|(sum, of)| *sum += of);
+            pass.requests += of.requests;
         }
-        pass.requests = timed;
-        match self.take_count() {
+        // The card's answers are among these.
+        match self.port.arrived() - before {
             answers if answers == FRAMES as u64 => Ok(pass),
             answers => Err(broken(format!("{answers} answers to {FRAMES} requests"))),
         }
@@ -358,31 +296,32 @@ impl Staged {
     /// As of [`Staged::card_ns`].
     pub fn judged(&mut self) -> Result<Judged, DeviceError> {
         self.stage()?;
+        self.port.keep(true);
+        self.serve_all();
+        self.port.keep(false);
         let (mut judged, mut gets) = (Judged::default(), 0);
-        let Staged { build, burst, store, region, seats, .. } = self;
-        let (build, burst) = (*build, *burst);
-        for (place, seat) in seats.iter_mut().enumerate() {
-            let Seat { frames, station, sink, .. } = seat;
-            let mut judge = Judge { sink, is_open: false, gets: 0, wrong: 0, bytes: 0 };
-            Work { build, burst, store, region, place }.serve(frames, station, &mut judge, &mut ());
-            judge.close();
-            judged.wrong += judge.wrong;
-            judged.bytes += judge.bytes;
-            judged.answers += judge.sink.count;
-            gets += judge.gets;
+        for arrived in self.port.take_kept() {
+            let Arrived::Port(_, frame) = arrived else { continue };
+            let is_get = is_answer_to_get(&frame);
+            gets += u64::from(is_get);
+            judged.wrong += u64::from(!is_get && !is_answer_to_set(&frame));
+            judged.answers += 1;
+            judged.bytes += frame.len() as u64;
         }
-        self.take_count();
         judged.wrong = judged.wrong.max(self.gets.saturating_sub(gets));
         Ok(judged)
     }
 
-    /// Requests since this was last asked: those that were answered, and items that the card has
-    /// answered for.
-    fn take_count(&mut self) -> u64 {
-        let stored = self.store.statistics().stored.items;
-        let by_card = stored - std::mem::replace(&mut self.stored, stored);
-        let counts = self.seats.iter_mut().map(|seat| std::mem::take(&mut seat.sink.count));
-        by_card + counts.sum::<u64>()
+    /// Ends the card; the frames that its engine took in all passes.
+    ///
+    /// # Errors
+    /// [`DeviceError::Broken`] where it lost frames of its memory.
+    pub fn end(self) -> Result<u64, DeviceError> {
+        let (ended, _) = self.card.end_driven(self.cores);
+        match ended.frames_lost {
+            0 => Ok(ended.counters.rx_frames()),
+            lost => Err(broken(format!("the card has lost {lost} of its frames"))),
+        }
     }
 
     /// Empties the store.
@@ -391,77 +330,69 @@ impl Staged {
     }
 }
 
-/// The requests of a core that it serves before the clock runs, whole bursts, and the others.
-fn warming(frames: &[Desc], burst: usize) -> (&[Desc], &[Desc]) {
-    frames.split_at(frames.len() / WARMING / burst * burst)
+/// Whether a frame has the value of the key whose number it says.
+fn is_answer_to_get(frame: &[u8]) -> bool {
+    let number = frame[ASKED_AT..].first_chunk().map_or(0, |word| u32::from_be_bytes(*word));
+    frame.get(VALUE_AT..VALUE_AT + VALUE_LEN) == Some(&value(number)[..])
 }
 
-/// What a core serves requests with.
-struct Work<'a> {
-    build: Build,
-    burst: usize,
-    store: &'a Store,
-    region: &'a Region,
-    /// Which of the cores it is.
-    place: usize,
+/// Whether a frame is the answer to a set, which is a header alone.
+fn is_answer_to_set(frame: &[u8]) -> bool {
+    let answer = &frame[42 + 8..];
+    answer[1] == 1 && answer[6..8] == [0, 0]
 }
 
-impl Work<'_> {
-    /// Serves these frames, or as many events that the card has told in their place.
-    fn serve<W: Watch>(
-        &self,
-        frames: &[Desc],
-        station: &mut Station,
-        answers: &mut dyn Answers,
-        watch: &mut W,
-    ) {
-        match self.build {
-            Build::Dma => self.take(frames.len(), station, answers, watch),
-            Build::Rss { .. } | Build::Steer => self.bursts(frames, station, answers, watch),
-        }
-    }
+/// What a core did in a pass.
+struct CorePass {
+    begun_ns: u64,
+    ended_ns: u64,
+    /// Time in which something else had the core.
+    away_ns: u64,
+    requests: u64,
+    steps_ns: [u64; BATCH_STEPS],
+}
 
-    fn context(&self) -> Context<'_> {
-        Context { store: self.store, now: NOW, host: &() }
+/// Has a core serve all that its host has kept: the first quarter of it before the clock runs, and
+/// both parts at the same time as the other cores.
+fn serve(
+    core: &mut Core,
+    seat: &Seat,
+    [cold, warm]: &[AtomicUsize; 2],
+    watch: Option<Clock>,
+    clock: Clock,
+) -> CorePass {
+    meet(cold);
+    seat.serve(None);
+    let timed = seat.left() - seat.left() / WARMING;
+    while seat.left() > timed {
+        core.turn();
     }
+    seat.serve(watch);
+    meet(warm);
+    let (requests, away_ns) = (seat.left() as u64, delayed_ns());
+    let begun_ns = clock.now_ns();
+    while seat.left() > 0 {
+        core.turn();
+    }
+    let ended_ns = clock.now_ns();
+    let away_ns = delayed_ns() - away_ns;
+    CorePass { begun_ns, ended_ns, away_ns, requests, steps_ns: seat.stop() }
+}
 
-    /// So many events, by bursts.
-    fn take<W: Watch>(
-        &self,
-        count: usize,
-        station: &mut Station,
-        answers: &mut dyn Answers,
-        watch: &mut W,
-    ) {
-        let mut left = count;
-        while left > 0 {
-            let most = self.burst.min(left);
-            match station.turn(self.place, most, &self.context(), watch, answers) {
-                0 => return,
-                served => left -= served,
-            }
+/// What decides about requests in place of RSS.
+fn program(build: Build, store: &Store, cores: usize) -> Result<Option<Decider>, DeviceError> {
+    Ok(match build {
+        Build::Rss { .. } => None,
+        Build::Steer => Some(steering::pipeline(&STORE, cores).map_err(broken)?.into()),
+        Build::Dma => {
+            // All of a pass are reported before any is taken.
+            let made = Items::new(&STORE, cores, STORE_BYTES, Some(FRAMES as u32));
+            let (mut items, segments) = made.map_err(broken)?;
+            items.set_time(NOW);
+            store.attach_dma(segments.into_iter());
+            Some(items.into())
         }
-    }
-
-    /// Frames, by bursts; as where they come from a ring, the first lines of those behind are asked
-    /// for.
-    fn bursts<W: Watch>(
-        &self,
-        frames: &[Desc],
-        station: &mut Station,
-        answers: &mut dyn Answers,
-        watch: &mut W,
-    ) {
-        let is_steered = self.build == Build::Steer;
-        let owner = |queue| (is_steered && usize::from(queue) == self.place).then_some(self.place);
-        let mut bursts = frames.chunks(self.burst).peekable();
-        while let Some(burst) = bursts.next() {
-            if let Some(next) = bursts.peek() {
-                next.iter().for_each(|desc| self.region.prefetch(desc));
-            }
-            station.serve(self.region, burst, owner, &self.context(), watch, answers);
-        }
-    }
+    })
 }
 
 /// Puts every key into a store.
@@ -472,71 +403,6 @@ fn fill(store: &Store, keys: u32) -> Result<(), DeviceError> {
         let new = New { flags: 0, expiry: Expiry::NEVER, cas: u64::from(number) + 1, marks: 0 };
         let put = store.put(&key, new, Value::Whole(&value), NOW);
         put.map_err(|_| broken("a store without room"))?;
-    }
-    Ok(())
-}
-
-fn seat(core: Option<u32>, frames: Vec<Desc>) -> Result<Seat, DeviceError> {
-    let (region, own) = Region::new(ANSWERS, 1_514).map_err(broken)?;
-    let sink = Sink { region, frames: own, at: 0, count: 0 };
-    Ok(Seat { core, frames, station: Station::new(STORE), sink })
-}
-
-/// The card's stage, in front of the cores that serve.
-enum Card {
-    /// RSS.
-    Hash { _nic: Box<Nic>, worker: niclab_nic::Worker },
-    /// A program, and the cores that it chooses from.
-    Program { _pipeline: Box<Pipeline>, worker: niclab_program::Worker, cores: usize },
-}
-
-impl Card {
-    fn new(build: Build, cores: usize) -> Result<Card, DeviceError> {
-        Ok(match build {
-            Build::Rss { .. } => {
-                let config = NicConfig { queues: cores as u16, ..NicConfig::default() };
-                let mut _nic = Box::new(Nic::new(&config).map_err(broken)?);
-                let worker = _nic.worker();
-                Card::Hash { _nic, worker }
-            }
-            // Told or not, a request is one for the owner of its key.
-            Build::Steer | Build::Dma => {
-                let _pipeline = Box::new(steering::pipeline(&STORE, cores).map_err(broken)?);
-                let worker = _pipeline.worker();
-                Card::Program { _pipeline, worker, cores }
-            }
-        })
-    }
-
-    /// Chooses a queue for each frame.
-    fn work(&mut self, region: &Region, descs: &mut [Desc]) -> Result<(), DeviceError> {
-        let mut rest = descs;
-        while !rest.is_empty() {
-            let (burst, behind) = rest.split_at_mut(BURST.min(rest.len()));
-            behind.iter().take(BURST).for_each(|desc| region.prefetch(desc));
-            match self {
-                Card::Hash { worker, .. } => _ = worker.classify(region, burst),
-                Card::Program { worker, cores, .. } => steer(worker, *cores, region, burst)?,
-            }
-            rest = behind;
-        }
-        Ok(())
-    }
-}
-
-fn steer(
-    worker: &mut niclab_program::Worker,
-    cores: usize,
-    region: &Region,
-    burst: &mut [Desc],
-) -> Result<(), DeviceError> {
-    let mut fates = [Fate::Dropped(Lost::Told); BURST];
-    worker.run(region, burst, 0, &mut fates, |_, _| {});
-    for (desc, fate) in burst.iter_mut().zip(&fates) {
-        match fate {
-            Fate::Queue(queue) if (*queue as usize) < cores => desc.queue = *queue as u16,
-            fate => return Err(broken(format!("the program says {fate:?} of a request"))),
-        }
     }
     Ok(())
 }

@@ -48,8 +48,12 @@ pub(in crate::soft) fn places() -> Vec<Place> {
     ]
 }
 
-/// Serves requests on as many of the cores that there are as is said.
-pub(in crate::soft) fn serve(serving: &Serving, is_pinned: bool) -> Result<Answered, DeviceError> {
+/// Serves requests on as many of the cores that there are as is said. Beside it: the frames that the
+/// card took.
+pub(in crate::soft) fn serve(
+    serving: &Serving,
+    is_pinned: bool,
+) -> Result<(Answered, u64), DeviceError> {
     check(serving)?;
     let (allowed, count) = (cores::allowed(), usize::from(serving.cores));
     if count > allowed.len() {
@@ -69,7 +73,7 @@ pub(in crate::soft) fn serve(serving: &Serving, is_pinned: bool) -> Result<Answe
     let card_ns = (0..WATCHED_MIN).map(|_| staged.card_ns()).collect::<Result<Vec<u64>, _>>()?;
     let dma = staged.written();
     let (requests, is_told) = (FRAMES as f64, serving.build == Build::Dma);
-    Ok(Answered {
+    let answered = Answered {
         requests: FRAMES as u64,
         timed: measured[0].requests,
         cores: staged.shares(),
@@ -88,7 +92,8 @@ pub(in crate::soft) fn serve(serving: &Serving, is_pinned: bool) -> Result<Answe
             dma_writes: dma.0 as f64 / requests,
             dma_bytes: dma.1 as f64 / requests,
         },
-    })
+    };
+    Ok((answered, staged.end()?))
 }
 
 /// Refuses numbers out of their ranges.
@@ -154,7 +159,7 @@ mod tests {
     #[test]
     fn what_was_served_is_told_with_its_steps_and_what_crosses_the_bus() {
         for build in [Build::Rss { partitions: 2 }, Build::Steer] {
-            let seen = serve(&serving(build), false).unwrap();
+            let seen = serve(&serving(build), false).unwrap().0;
             let of = (seen.requests, seen.timed, seen.wrong);
             assert_eq!(of, (FRAMES as u64, FRAMES as u64 / 4 * 3, 0));
             assert_eq!(seen.cores, [FRAMES as u64]);
@@ -177,7 +182,7 @@ mod tests {
 
     #[test]
     fn what_a_card_tells_crosses_as_events_and_items() {
-        let seen = serve(&serving(Build::Dma), false).unwrap();
+        let seen = serve(&serving(Build::Dma), false).unwrap().0;
         let Crossed { frames, frame_bytes, answers, dma_writes, dma_bytes, .. } = seen.crossed;
         assert_eq!((frames, frame_bytes, seen.wrong), (0.0, 0.0, 0));
         assert!((0.89..0.91).contains(&answers), "the card answers sets: {answers}");

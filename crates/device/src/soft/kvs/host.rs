@@ -1,0 +1,250 @@
+//! The host behind a core of the card: it keeps the requests that come by the core's queues in
+//! memory of its own, as a card writes them there, and serves them when it is told to.
+//!
+//! So the card's work and the store's are apart in time, and each is timed by itself. It wraps the
+//! [`Station`] that `niclab kvs` has behind its queues.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use niclab_apps::kvs::codec::context::Context;
+use niclab_apps::kvs::codec::datagram::batch::{BATCH_STEPS, BatchStep, Watch};
+use niclab_apps::kvs::store::Store;
+use niclab_apps::kvs::transport::card::Station;
+use niclab_apps::service::{Answers, Service};
+use niclab_load::clock::Clock;
+use niclab_nic::memory::{Desc, Region};
+
+use super::super::broken;
+use super::Build;
+use super::load::STORE;
+use super::pass::NOW;
+use crate::face::DeviceError;
+
+/// Memory for the requests of all cores, and the slots that no core has.
+pub struct HostMemory {
+    region: Arc<Region>,
+    free: Arc<Mutex<Vec<Desc>>>,
+}
+
+impl HostMemory {
+    /// Memory for these frames.
+    pub fn new(frames: &[Vec<u8>]) -> Result<HostMemory, DeviceError> {
+        let longest = frames.iter().map(Vec::len).max().unwrap_or(0);
+        let (region, free) = Region::new(frames.len(), longest).map_err(broken)?;
+        Ok(HostMemory { region, free: Arc::new(Mutex::new(free)) })
+    }
+}
+
+/// What a host does in a turn of its core.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// It keeps what comes.
+    Staging,
+    /// It serves a burst of what it has kept.
+    Serving,
+}
+
+/// One core's host, as the pass and the core share it.
+pub struct Seat {
+    /// Requests that are still to be served.
+    left: AtomicUsize,
+    host: Mutex<Host>,
+}
+
+/// Serves one core.
+pub struct Host {
+    build: Build,
+    /// Requests that are served together.
+    burst: usize,
+    /// Which of the cores it is.
+    place: usize,
+    store: Arc<Store>,
+    station: Station,
+    region: Arc<Region>,
+    free: Arc<Mutex<Vec<Desc>>>,
+    /// Requests that it has kept, and how many of them were served.
+    kept: Vec<Desc>,
+    served: usize,
+    /// Requests of a pass.
+    share: usize,
+    phase: Phase,
+    stopwatch: Option<Stopwatch>,
+}
+
+/// Times each step of a burst.
+struct Stopwatch {
+    clock: Clock,
+    last_ns: u64,
+    steps_ns: [u64; BATCH_STEPS],
+}
+
+impl Watch for Stopwatch {
+    #[inline]
+    fn done(&mut self, step: BatchStep) {
+        let now_ns = self.clock.now_ns();
+        self.steps_ns[step as usize] += now_ns - self.last_ns;
+        self.last_ns = now_ns;
+    }
+}
+
+impl Seat {
+    /// A host of a store, that serves in this way: build, burst and place among the cores.
+    pub fn new(
+        (build, burst, place): (Build, usize, usize),
+        store: &Arc<Store>,
+        memory: &HostMemory,
+    ) -> Arc<Seat> {
+        let host = Host {
+            build,
+            burst,
+            place,
+            store: Arc::clone(store),
+            station: Station::new(STORE),
+            region: Arc::clone(&memory.region),
+            free: Arc::clone(&memory.free),
+            kept: Vec::new(),
+            served: 0,
+            share: 0,
+            phase: Phase::Staging,
+            stopwatch: None,
+        };
+        Arc::new(Seat { left: AtomicUsize::new(0), host: Mutex::new(host) })
+    }
+
+    fn host(&self) -> MutexGuard<'_, Host> {
+        self.host.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Requests of a pass.
+    pub fn share(&self) -> u64 {
+        self.host().share as u64
+    }
+
+    /// Requests that are still to be served.
+    #[inline]
+    pub fn left(&self) -> usize {
+        self.left.load(Ordering::Relaxed)
+    }
+
+    /// Keeps what comes from now on, and forgets what came before.
+    pub fn begin(&self) {
+        let mut host = self.host();
+        let Host { kept, free, .. } = &mut *host;
+        free.lock().unwrap_or_else(PoisonError::into_inner).append(kept);
+        (host.served, host.phase) = (0, Phase::Staging);
+    }
+
+    /// Nothing comes any more: how many requests there are to be served. Of events of a card it is
+    /// known once they were served.
+    pub fn end_staging(&self) -> u64 {
+        let mut host = self.host();
+        let is_known = host.build != Build::Dma;
+        if is_known {
+            host.share = host.kept.len();
+        }
+        let is_first = !is_known && host.share == 0;
+        self.left.store(if is_first { usize::MAX } else { host.share }, Ordering::Relaxed);
+        host.share as u64
+    }
+
+    /// Whether frames were kept.
+    pub fn has_frames(&self) -> bool {
+        !self.host().kept.is_empty()
+    }
+
+    /// Serves from now on, a burst a turn; with a clock, each step is timed.
+    pub fn serve(&self, watch: Option<Clock>) {
+        let mut host = self.host();
+        host.phase = Phase::Serving;
+        host.stopwatch =
+            watch.map(|clock| Stopwatch { clock, last_ns: 0, steps_ns: [0; BATCH_STEPS] });
+    }
+
+    /// Serves no more; the time of each step.
+    pub fn stop(&self) -> [u64; BATCH_STEPS] {
+        let mut host = self.host();
+        host.phase = Phase::Staging;
+        host.stopwatch.take().map_or([0; BATCH_STEPS], |watch| watch.steps_ns)
+    }
+}
+
+impl Host {
+    /// What a core of the card runs.
+    pub fn service(seat: &Arc<Seat>) -> Box<dyn Service> {
+        Box::new(Serves(Arc::clone(seat)))
+    }
+
+    /// Keeps frames.
+    fn keep(&mut self, from: &Region, frames: &[Desc]) {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        for came in frames {
+            // There is a slot for each frame of the load.
+            let Some(mut desc) = free.pop() else { return };
+            let frame = from.frame(came);
+            self.region.slot_mut(&mut desc)[..frame.len()].copy_from_slice(frame);
+            self.region.set_len(&mut desc, frame.len() as u16);
+            desc.queue = came.queue;
+            self.kept.push(desc);
+        }
+    }
+
+    /// Serves a burst of at most so many; how many there were.
+    fn serve(&mut self, most: usize, answers: &mut dyn Answers) -> usize {
+        match self.stopwatch.take() {
+            None => self.burst(most, answers, &mut ()),
+            Some(mut watch) => {
+                watch.last_ns = watch.clock.now_ns();
+                let served = self.burst(most, answers, &mut watch);
+                self.stopwatch = Some(watch);
+                served
+            }
+        }
+    }
+
+    fn burst<W: Watch>(&mut self, most: usize, answers: &mut dyn Answers, watch: &mut W) -> usize {
+        let Host { build, burst, place, store, station, region, kept, served, .. } = self;
+        let (place, most) = (*place, most.min(*burst));
+        let context = Context { store: &**store, now: NOW, host: &() };
+        if *build == Build::Dma {
+            return station.turn(place, most, &context, watch, answers);
+        }
+        let (now, behind) = kept[*served..].split_at(most.min(kept.len() - *served));
+        // As where they come from a ring, the first lines of those behind are asked for.
+        behind.iter().take(*burst).for_each(|desc| region.prefetch(desc));
+        let is_steered = *build == Build::Steer;
+        let owner = |queue| (is_steered && usize::from(queue) == place).then_some(place);
+        station.serve(region, now, owner, &context, watch, answers);
+        *served += now.len();
+        now.len()
+    }
+}
+
+/// A core's end of a seat.
+struct Serves(Arc<Seat>);
+
+impl Service for Serves {
+    fn serve(&mut self, region: &Region, frames: &[Desc], _: &mut dyn Answers) {
+        self.0.host().keep(region, frames);
+    }
+
+    fn turn(&mut self, answers: &mut dyn Answers) -> bool {
+        let left = self.0.left();
+        if left == 0 {
+            return false;
+        }
+        let mut host = self.0.host();
+        if host.phase == Phase::Staging {
+            return false;
+        }
+        match host.serve(left, answers) {
+            // The card has reported no more.
+            0 => {
+                host.share = host.share.max(usize::MAX - left);
+                self.0.left.store(0, Ordering::Relaxed);
+            }
+            served => self.0.left.store(left - served, Ordering::Relaxed),
+        }
+        true
+    }
+}

@@ -1,0 +1,23 @@
+//! What a card that writes items and reports events writes into the store's memory.
+
+use niclab_apps::kvs::protocol::event::{HEAD_LEN, PLACE_LEN};
+use niclab_apps::kvs::store::item_len;
+use niclab_nic::shared::WORD;
+
+use super::load::{KEY_LEN, VALUE_LEN};
+use crate::face::DeviceError;
+
+/// Pieces that the program writes for so many gets and sets, and their bytes: an event for each,
+/// with the word of the ring's slot, and an item for a set.
+pub fn of(gets: u64, sets: u64) -> (u64, u64) {
+    let event = (WORD + HEAD_LEN) as u64;
+    let item = item_len(KEY_LEN, VALUE_LEN) as u64;
+    let bytes = gets * (event + KEY_LEN as u64) + sets * (event + PLACE_LEN as u64 + item);
+    (gets + 2 * sets, bytes)
+}
+
+/// All sets of a pass are written before any is linked.
+pub fn too_many() -> DeviceError {
+    let capability = "dma: more sets in a pass than a segment of a core has room for".to_owned();
+    DeviceError::NotSupported { capability }
+}
