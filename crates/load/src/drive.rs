@@ -302,6 +302,7 @@ impl<T: Tape> RunningTrial<T> {
             latest_ns,
             control: None,
             crossed: None,
+            card_frames: None,
             respread: None,
             honesty,
         }

@@ -432,6 +432,7 @@ pub(super) fn enter(seen: &mut Observation, ended: &Ended, queues: &[(usize, u16
     }
     let equal = [
         ("frames offered and at the card", (offered, received)),
+        ("frames at the card and taken by its engine", (received, ended.counters.rx_frames())),
         ("frames at the card and sent back or dropped", (received, sent + tx_dropped + dropped)),
         ("frames sent back and at the sink", (sent, came_back)),
         (
@@ -444,6 +445,7 @@ pub(super) fn enter(seen: &mut Observation, ended: &Ended, queues: &[(usize, u16
     let reason = |(what, (a, b)): &(&str, (u64, u64))| format!("{what}: {a} against {b}");
     seen.honesty.reasons.extend(unequal.map(reason));
     let rx_missed = at_wires + missed;
+    seen.card_frames = Some(ended.counters.rx_frames());
     let device =
         PortCounters { queues, rx_missed, tx_dropped, rule_drops, ..PortCounters::default() };
     seen.device = Some(device);

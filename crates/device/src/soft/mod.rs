@@ -259,14 +259,17 @@ impl Testbed for Soft {
 
     fn run(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {
         let state = self.state.take().ok_or_else(|| broken("run before set-up"))?;
-        if state.setup.placement == Placement::Card {
+        let seen = if state.setup.placement == Placement::Card {
             let seen = state.run_carded(load, plan, self.pinned);
             self.state = Some(state);
-            return seen;
-        }
-        // Where the card broke, whatever rules there were are gone.
-        let (state, seen) = state.run_driven(load, plan);
-        self.state = state;
+            seen
+        } else {
+            // Where the card broke, whatever rules there were are gone.
+            let (state, seen) = state.run_driven(load, plan);
+            self.state = state;
+            seen
+        };
+        self.card_frames += seen.as_ref().ok().and_then(|seen| seen.card_frames).unwrap_or(0);
         seen
     }
 }

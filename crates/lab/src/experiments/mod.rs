@@ -393,4 +393,7 @@ mod tests {
 mod registry_tests;
 
 #[cfg(test)]
+mod soft_tests;
+
+#[cfg(test)]
 mod sweeps_tests;
