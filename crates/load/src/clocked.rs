@@ -220,6 +220,16 @@ impl Clocked {
         with!(&self.0, wire => wire.counted.to_ns)
     }
 
+    /// Has wires of a trial judge the order of frames together: for a device that lets the frames of a
+    /// flow leave by another queue than that which they came by.
+    pub fn share_order(wires: &mut [Clocked]) {
+        let Some((first, others)) = wires.split_first_mut() else { return };
+        for other in others {
+            let sink = with!(&mut first.0, wire => &mut wire.sink);
+            with!(&mut other.0, wire => wire.sink.share_order(sink));
+        }
+    }
+
     fn into_part(self) -> WireCounts {
         with!(self.0, wire => wire.into_part())
     }

@@ -1,5 +1,8 @@
 //! The sink: what came back, in which order, how late, how whole.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use niclab_packet::stack::walk;
 
 use crate::histogram::Latency;
@@ -35,7 +38,7 @@ impl Counted {
 pub struct Sink {
     counted: Counted,
     verifies: bool,
-    orders: Vec<Order>,
+    orders: Orders,
     /// Planned departure of the latest frame of each flow, plus one, where flows are few.
     latest: Vec<u64>,
     /// Frames and bytes of the whole trial, warm-up included.
@@ -81,6 +84,14 @@ enum SequencePosition {
 }
 
 impl Order {
+    fn of(word: u64) -> Order {
+        Order { next: (word >> 32) as u32, seen: word as u32 }
+    }
+
+    fn word(self) -> u64 {
+        u64::from(self.next) << 32 | u64::from(self.seen)
+    }
+
     /// Notes a frame. Later than 32 frames behind the newest a second copy counts as late.
     #[inline]
     fn note(&mut self, sequence: u32) -> SequencePosition {
@@ -98,13 +109,57 @@ impl Order {
     }
 }
 
+/// The latest frames of each flow, a word for each.
+#[derive(Clone)]
+struct Orders {
+    words: Arc<[AtomicU64]>,
+    /// Several sinks note frames here.
+    is_shared: bool,
+}
+
+impl Orders {
+    fn new(flows: usize) -> Orders {
+        Orders { words: (0..flows).map(|_| AtomicU64::new(0)).collect(), is_shared: false }
+    }
+
+    fn len(&self) -> usize {
+        self.words.len()
+    }
+
+    /// Notes a frame of a flow.
+    #[inline]
+    fn note(&self, flow: usize, sequence: u32) -> Place {
+        let word = &self.words[flow];
+        let mut before = word.load(Ordering::Relaxed);
+        loop {
+            let mut order = Order::of(before);
+            let place = order.note(sequence);
+            if !self.is_shared {
+                word.store(order.word(), Ordering::Relaxed);
+                return place;
+            }
+            // A frame that left before another one did, by whatever core, is noted before it.
+            let noted = word.compare_exchange_weak(
+                before,
+                order.word(),
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            );
+            match noted {
+                Ok(_) => return place,
+                Err(now) => before = now,
+            }
+        }
+    }
+}
+
 impl Sink {
     /// A sink for `flows` flows; it looks at checksums where frames left with right ones.
     pub fn new(flows: u32, verifies: bool, counted: Counted) -> Sink {
         Sink {
             counted,
             verifies,
-            orders: vec![Order::default(); flows as usize],
+            orders: Orders::new(flows as usize),
             latest: vec![0; if flows <= FLOWS_PROBED_MAX { flows as usize } else { 0 }],
             counters: QueueCounters::default(),
             received: 0,
@@ -118,6 +173,13 @@ impl Sink {
             service: Latency::new(),
             last: ((0, 0), 0),
         }
+    }
+
+    /// Judges the order of frames by those that another sink of the same trial takes, too: for flows
+    /// whose frames come to both.
+    pub fn share_order(&mut self, with: &mut Sink) {
+        with.orders.is_shared = true;
+        self.orders = with.orders.clone();
     }
 
     /// Takes the frames of a poll at `now_ns` after the start of the trial; says how many count.
@@ -141,7 +203,7 @@ impl Sink {
         }
         let arrivals = &mut arrivals[..ours];
         for Arrival { stamp, place, .. } in arrivals.iter_mut() {
-            *place = self.orders[stamp.flow as usize].note(stamp.sequence);
+            *place = self.orders.note(stamp.flow as usize, stamp.sequence);
         }
         let before = self.received;
         arrivals.iter().for_each(|arrival| self.judge(arrival, now_ns));
@@ -318,6 +380,27 @@ mod tests {
         assert_eq!(places(&[0, 2, 1, 1, 2, 3]), [InOrder, InOrder, Late, Again, Again, InOrder]);
         assert_eq!(places(&[40, 8, 9, 9, 40]), [InOrder, Late, Late, Again, Again]);
         assert_eq!(places(&[0, u32::MAX]), [InOrder, Late]);
+    }
+
+    #[test]
+    fn sinks_that_share_their_order_see_a_flow_that_moves_between_them() {
+        let burst = |k: usize| Polled(vec![damaged_bursts()[0].0[k].clone()]);
+        let counted = Counted { from_ns: 0, to_ns: 640 };
+        let sinks = || [Sink::new(100, true, counted), Sink::new(100, true, counted)];
+        // Two frames of one flow, the second before the first, each at another sink.
+        let flow = |k: usize| Stamp::of_frame(burst(k).frame(0)).unwrap().flow;
+        let (a, b) = (0..64)
+            .find_map(|a| (a + 1..64).find(|b| flow(a) == flow(*b)).map(|b| (a, b)))
+            .unwrap();
+        for is_shared in [false, true] {
+            let [mut first, mut second] = sinks();
+            if is_shared {
+                second.share_order(&mut first);
+            }
+            first.take(&burst(b), 1, 1_000);
+            second.take(&burst(a), 1, 1_000);
+            assert_eq!((first.reordered, second.reordered), (0, u64::from(is_shared)));
+        }
     }
 
     #[test]

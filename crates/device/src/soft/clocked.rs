@@ -50,6 +50,8 @@ struct Shared {
     first: usize,
     /// By core; taken by the lanes that open.
     wires: Mutex<Vec<Clocked>>,
+    /// Time that a core works on each frame before it leaves.
+    work: Duration,
     trial: Arc<Trial>,
 }
 
@@ -68,10 +70,22 @@ pub(super) struct Trial {
 }
 
 impl Wires {
+    /// The only port of a trial whose flows may change their queue while frames come: the queue that
+    /// a flow comes by is not that which RSS names. A core works so long on each frame before it
+    /// leaves.
+    pub(super) fn moving(mut wires: Vec<Clocked>, work: Duration) -> (Arc<Trial>, Wires) {
+        Clocked::share_order(&mut wires);
+        let trial = Arc::new(Trial::default());
+        let wires = Mutex::new(wires);
+        let shared = Shared { first: 0, wires, work, trial: Arc::clone(&trial) };
+        (trial, Wires(Arc::new(shared)))
+    }
+
     /// The port of a trial that has one, with one queue.
     pub(super) fn one(wire: Clocked) -> (Arc<Trial>, Wires) {
         let trial = Arc::new(Trial::default());
-        let shared = Shared { first: 0, wires: Mutex::new(vec![wire]), trial: Arc::clone(&trial) };
+        let (wires, work) = (Mutex::new(vec![wire]), Duration::ZERO);
+        let shared = Shared { first: 0, wires, work, trial: Arc::clone(&trial) };
         (trial, Wires(Arc::new(shared)))
     }
 }
@@ -91,7 +105,7 @@ impl Opens for Wires {
         let Wires(shared) = self;
         let mut wires = shared.wires.lock().unwrap_or_else(PoisonError::into_inner);
         let lane = |(place, wire)| -> Box<dyn Lane> {
-            Box::new(ClockedLane {
+            let lane = ClockedLane {
                 place,
                 wire,
                 ring: VecDeque::with_capacity(WIRE_DEPTH as usize),
@@ -102,7 +116,11 @@ impl Opens for Wires {
                 is_drained: false,
                 trial: Arc::clone(&shared.trial),
                 counters: LaneCounters::default(),
-            })
+            };
+            match shared.work.is_zero() {
+                true => Box::new(lane),
+                false => Box::new(WorkingLane { lane, each: shared.work }),
+            }
         };
         Ok((shared.first..).zip(wires.drain(..)).map(lane).collect())
     }
@@ -189,6 +207,38 @@ impl Lane for ClockedLane {
         ring.into_iter().for_each(|desc| stock.give(desc));
         trial.ended.lock().unwrap_or_else(PoisonError::into_inner).push((place, wire));
         Ok(counters)
+    }
+}
+
+/// A lane in front of which the core works on each frame that leaves: an application that takes
+/// time.
+struct WorkingLane {
+    lane: ClockedLane,
+    each: Duration,
+}
+
+impl Lane for WorkingLane {
+    fn receive(&mut self, stock: &mut Stock, into: &mut Burst) -> io::Result<()> {
+        self.lane.receive(stock, into)
+    }
+
+    fn send(&mut self, stock: &mut Stock, burst: &mut Burst) -> io::Result<()> {
+        let work = self.each * burst.len() as u32;
+        let until = Instant::now() + work;
+        while Instant::now() < until {
+            std::hint::spin_loop();
+        }
+        // That is no stall.
+        self.lane.wire.paused(work.as_nanos() as u64);
+        self.lane.send(stock, burst)
+    }
+
+    fn counters(&self) -> LaneCounters {
+        self.lane.counters()
+    }
+
+    fn close(self: Box<Self>, stock: &mut Stock) -> io::Result<LaneCounters> {
+        Box::new(self.lane).close(stock)
     }
 }
 
@@ -295,7 +345,8 @@ fn wires(
     let made = Clocked::several(&load, WIRE_DEPTH, setup.frame_len_max, cores, core_of);
     let wires = Mutex::new(made.map_err(bad_load)?);
     let first = usize::from(port) * cores;
-    Ok(Wires(Arc::new(Shared { first, wires, trial: Arc::clone(trial) })))
+    let work = Duration::ZERO;
+    Ok(Wires(Arc::new(Shared { first, wires, work, trial: Arc::clone(trial) })))
 }
 
 /// Offers a load to a card without rules that runs on these cores, whatever those of the calling
@@ -337,7 +388,7 @@ pub fn run(load: &Load, setup: &Setup, cores: Vec<u32>) -> Result<Observation, D
 }
 
 /// Waits until all cores spread the frames of a port as they were told last.
-fn settle(card: &mut Card, port: u16) -> Result<(), DeviceError> {
+pub(super) fn settle(card: &mut Card, port: u16) -> Result<(), DeviceError> {
     let until = Instant::now() + SETTLE;
     while let Some(core) = card.waits_for(port).map_err(broken)? {
         if Instant::now() > until {

@@ -1,17 +1,17 @@
 //! `soft`: the software NIC under a memory wire.
 //!
 //! It runs the card that `niclab nic` runs ([`niclab_card::Card`]): on one core (`driven`), whose
-//! rules may change while frames come, or on several (`clocked`). Frames come by the clock, so that
-//! no core generates them; where RSS changes meanwhile (`carded`), a generator sends them.
+//! rules may change while frames come, or on several (`clocked`), whose RSS may change (`rss_change`).
+//! Frames come by the clock, so that no core generates them, or from memory (`replay`).
 
 mod asking;
-mod carded;
 pub mod clocked;
 mod control;
 mod driven;
 pub mod kvs;
 mod programs;
 mod replay;
+mod rss_change;
 mod steps;
 mod threads;
 
@@ -138,7 +138,6 @@ fn about(placement: Placement, seats: Seats) -> About {
         label: label.to_owned(),
         core,
     };
-    let wire = format!("memory wire, {WIRE_DEPTH} descriptors");
     let (device, core, placed) = match placement {
         Placement::Inline => (
             "software NIC, on one core",
@@ -164,7 +163,7 @@ fn about(placement: Placement, seats: Seats) -> About {
             place("function", face::Function::Forward.label(), seats.function),
         ],
         clocked: clocked_places(),
-        carded: carded_places(&wire),
+        carded: clocked_places(),
         programmed: programs::places(),
         serving: kvs::places(),
         program_load_ms: 0,
@@ -187,23 +186,6 @@ fn clocked_places() -> Vec<Place> {
         place("wire", format!("{}, for each core", clocked_wire())),
         place("device", "software NIC as a program, on all cores of the set-up".to_owned()),
         place("function", face::Function::Forward.label().to_owned()),
-    ]
-}
-
-/// What stands where a generator sends frames to the card.
-fn carded_places(wire: &str) -> Vec<Place> {
-    let place = |role: &str, label: &str| Place {
-        role: role.to_owned(),
-        label: label.to_owned(),
-        core: None,
-    };
-    vec![
-        place("generator", "generator"),
-        place("wire", &format!("{wire}, for each core")),
-        place("device", "software NIC as a program, rings from core to core"),
-        place("function", face::Function::Forward.label()),
-        place("wire", "memory wires"),
-        place("sink", "sink"),
     ]
 }
 
@@ -260,7 +242,7 @@ impl Testbed for Soft {
     fn run(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {
         let state = self.state.take().ok_or_else(|| broken("run before set-up"))?;
         let seen = if state.setup.placement == Placement::Card {
-            let seen = state.run_carded(load, plan, self.pinned);
+            let seen = state.run_carded(load, plan);
             self.state = Some(state);
             seen
         } else {
@@ -396,13 +378,8 @@ impl State {
         Ok(record)
     }
 
-    /// The card on as many cores as the set-up says: behind the tester's, where there are enough.
-    fn run_carded(
-        &self,
-        load: &Load,
-        plan: &Plan,
-        pinned: bool,
-    ) -> Result<Observation, DeviceError> {
+    /// The card on as many cores as the set-up says.
+    fn run_carded(&self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {
         let lacks = |what: &str| {
             let capability = format!("{what} with placement card");
             Err(DeviceError::NotSupported { capability })
@@ -419,15 +396,8 @@ impl State {
                 return clocked::run(load, &self.setup, cores);
             }
         };
-        // The tester may share a core, and would be what sets the rate.
-        if load.rate == Rate::Saturate {
-            return lacks("changes of RSS under a saturating load");
-        }
-        let tester = (cores.len() > count).then(|| cores.remove(0)).filter(|_| pinned);
         cores.truncate(count);
-        let frame_len_max = self.setup.frame_len_max.saturating_sub(FCS_LEN);
-        let shape = (self.nic.queues(), frame_len_max);
-        carded::run((load, *plan), shape, (cores, tester))
+        rss_change::run((load, *plan), &self.setup, cores)
     }
 }
 
