@@ -220,8 +220,8 @@ impl Clocked {
         with!(&self.0, wire => wire.counted.to_ns)
     }
 
-    /// Has wires of a trial judge the order of frames together: for a device that lets the frames of a
-    /// flow leave by another queue than that which they came by.
+    /// Has wires of a trial judge the order of frames together: for a device that lets the frames
+    /// of a flow leave by another queue than that which they came by.
     pub fn share_order(wires: &mut [Clocked]) {
         let Some((first, others)) = wires.split_first_mut() else { return };
         for other in others {

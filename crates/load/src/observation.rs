@@ -78,7 +78,8 @@ pub struct Observation {
     /// nobody counted them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crossed: Option<u64>,
-    /// Frames of the whole trial that the engine of the software card took; `None` of other devices.
+    /// Frames of the whole trial that the engine of the software card took; `None` of other
+    /// devices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub card_frames: Option<u64>,
     /// What became of how the device spreads frames, where that changed or may have.

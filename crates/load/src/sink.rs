@@ -175,8 +175,8 @@ impl Sink {
         }
     }
 
-    /// Judges the order of frames by those that another sink of the same trial takes, too: for flows
-    /// whose frames come to both.
+    /// Judges the order of frames by those that another sink of the same trial takes, too: for
+    /// flows whose frames come to both.
     pub fn share_order(&mut self, with: &mut Sink) {
         with.orders.is_shared = true;
         self.orders = with.orders.clone();

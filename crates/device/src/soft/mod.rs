@@ -1,7 +1,8 @@
 //! `soft`: the software NIC under a memory wire.
 //!
 //! It runs the card that `niclab nic` runs ([`niclab_card::Card`]): on one core (`driven`), whose
-//! rules may change while frames come, or on several (`clocked`), whose RSS may change (`rss_change`).
+//! rules may change while frames come, or on several (`clocked`), whose RSS may change
+//! (`rss_change`).
 //! Frames come by the clock, so that no core generates them, or from memory (`replay`).
 
 mod asking;

@@ -4,8 +4,8 @@
 //! frames into slots of the card and takes none; in the turns after it the core takes them, a burst
 //! a turn, in their order. So the time of those turns has no writing of frames in it.
 //!
-//! All frames come by the first port; where the card has several cores, each takes its share of them
-//! by turns. Frames leave by any port, and those that go to a queue reach an
+//! All frames come by the first port; where the card has several cores, each takes its share of
+//! them by turns. Frames leave by any port, and those that go to a queue reach an
 //! application that reads nothing of them ([`Replay::application`]).
 
 use std::collections::VecDeque;

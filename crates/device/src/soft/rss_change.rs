@@ -146,8 +146,8 @@ impl Beside {
         }
     }
 
-    /// What each core did in the stretches that have ended: several, where this thread was away, and
-    /// of what it finds behind that each has the same share.
+    /// What each core did in the stretches that have ended: several, where this thread was away,
+    /// and of what it finds behind that each has the same share.
     fn end_stretches(&mut self, count: u64, now: Counters) {
         let share = |sum: u64, at: u64| sum * (at + 1) / count - sum * at / count;
         self.seen.cpu_ns.resize_with(now.cores.len(), Vec::new);

@@ -205,7 +205,7 @@ impl Host {
     fn burst<W: Watch>(&mut self, most: usize, answers: &mut dyn Answers, watch: &mut W) -> usize {
         let Host { build, burst, place, store, station, region, kept, served, .. } = self;
         let (place, most) = (*place, most.min(*burst));
-        let context = Context { store: &**store, now: NOW, host: &() };
+        let context = Context { store, now: NOW, host: &() };
         if *build == Build::Dma {
             return station.turn(place, most, &context, watch, answers);
         }

@@ -102,8 +102,8 @@ pub struct Judged {
 }
 
 impl Staged {
-    /// A store with all keys behind a card; so many requests, at most [`BURST`], are served together.
-    /// The threads keep to `cores`.
+    /// A store with all keys behind a card. So many requests, at most [`BURST`], are served
+    /// together. The threads keep to `cores`.
     ///
     /// # Errors
     /// [`DeviceError::Broken`] where there is no memory, or a frame of the load cannot be made;
