@@ -6,7 +6,6 @@ pub mod error;
 pub mod guest;
 pub mod lane;
 pub mod link;
-pub mod memory;
 pub mod output;
 pub mod packet;
 pub mod pcap;

@@ -50,8 +50,8 @@ impl Card {
         self.ended(stocks)
     }
 
-    /// The same with the cores of a card that have no threads of their own; gives back rules and RSS
-    /// of each port, for another card.
+    /// The same with the cores of a card that have no threads of their own; gives back rules and
+    /// RSS of each port, for another card.
     pub fn end_driven(mut self, cores: Vec<Core>) -> (Ended, Vec<Nic>) {
         // Each waits for the others: none gives it a frame any more.
         let stocks = thread::scope(|scope| {

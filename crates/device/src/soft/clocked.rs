@@ -70,9 +70,9 @@ pub(super) struct Trial {
 }
 
 impl Wires {
-    /// The only port of a trial whose flows may change their queue while frames come: the queue that
-    /// a flow comes by is not that which RSS names. A core works so long on each frame before it
-    /// leaves.
+    /// The only port of a trial whose flows may change their queue while frames come: the queue
+    /// that a flow comes by is not that which RSS names. A core works so long on each frame before
+    /// it leaves.
     pub(super) fn moving(mut wires: Vec<Clocked>, work: Duration) -> (Arc<Trial>, Wires) {
         Clocked::share_order(&mut wires);
         let trial = Arc::new(Trial::default());

@@ -1,8 +1,8 @@
 //! A key-value store behind a card's queues: what the card's help is worth to the cores that serve.
 //!
 //! The store runs behind the queues of the card that `niclab kvs` runs. The card takes all requests
-//! before anything is timed. It chooses their queues by RSS or by the program `kvs-steering`, and the
-//! core of a queue keeps its requests in memory, beyond the second cache. With the program
+//! before anything is timed. It chooses their queues by RSS or by the program `kvs-steering`, and
+//! the core of a queue keeps its requests in memory, beyond the second cache. With the program
 //! `kvs-items` the card writes items and events. Then the cores serve what they have, all at once,
 //! and that is timed: the turns of the card's cores in which `Station` answers, as in `niclab kvs`.
 //!
