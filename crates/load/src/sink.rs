@@ -128,7 +128,7 @@ impl Orders {
 
     /// Notes a frame of a flow.
     #[inline]
-    fn note(&self, flow: usize, sequence: u32) -> Place {
+    fn note(&self, flow: usize, sequence: u32) -> SequencePosition {
         let word = &self.words[flow];
         let mut before = word.load(Ordering::Relaxed);
         loop {

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use niclab_card::{Balance, Card, CardConfig, Counters};
 use niclab_load::clock::Clock;
 use niclab_load::clocked::{Clocked, observe};
-use niclab_load::{Answer, Latency, Load, Observation, Respread};
+use niclab_load::{Latency, Load, Observation, QueueReaction, Respread};
 use niclab_nic::limits::INDIRECTION_LEN;
 use niclab_nic::rss::{HashFunction, HashTypes, Rss, evenly};
 use niclab_packet::flow::FiveTuple;
@@ -142,7 +142,7 @@ impl Beside {
             self.asked_ns = Some(now_ns);
             let moved_entries = balanced.moved_entries.map(|count| count as u64);
             let at_ns = now_ns.saturating_sub(opened_ns);
-            self.seen.answers.push(Answer { at_ns, moved_entries });
+            self.seen.answers.push(QueueReaction { at_ns, moved_entries });
         }
     }
 
