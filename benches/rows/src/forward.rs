@@ -23,7 +23,7 @@ use niclab_pairing::{alternate, pin};
 use niclab_peer::Answer;
 use niclab_port::lane::Lane;
 use niclab_port::stock::{Stock, stocks};
-use niclab_port::wire::Burst;
+use niclab_port::Burst;
 use niclab_port::xdp::{self, XdpLane};
 use rustix::process::{Pid, Signal, kill_process};
 

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use niclab_port::crossing::Crossing;
 use niclab_port::stock::Stock;
 use niclab_port::wake::Bell;
-use niclab_port::wire::Burst;
+use niclab_port::Burst;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::applications::Host;

@@ -15,7 +15,7 @@ use niclab_port::error::PortError;
 use niclab_port::guest::{ExternalQueueSize, Listener, Refusals};
 use niclab_port::lane::{Lane, LaneCounters};
 use niclab_port::stock::Stock;
-use niclab_port::wire::Burst;
+use niclab_port::Burst;
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::counters::{GuestCounters, add_lane};

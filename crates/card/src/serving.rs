@@ -5,7 +5,7 @@ use std::sync::Arc;
 use niclab_apps::service::{Answers, Service};
 use niclab_nic::memory::{Desc, Region};
 use niclab_port::stock::Stock;
-use niclab_port::wire::Burst;
+use niclab_port::Burst;
 
 use crate::side::Side;
 

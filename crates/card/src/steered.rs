@@ -9,7 +9,7 @@ use std::sync::Arc;
 use niclab_nic::limits::{BURST, PORTS_MAX, QUEUES_MAX};
 use niclab_nic::memory::{Desc, Region};
 use niclab_port::crossing::Crossing;
-use niclab_port::wire::Burst;
+use niclab_port::Burst;
 
 /// Frames that a ring between two of so many cores holds.
 fn ring_of(cores: usize) -> usize {

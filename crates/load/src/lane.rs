@@ -1,6 +1,6 @@
 //! The two ends a generator and a sink work on: slots to fill, frames to read.
 //!
-//! A memory wire, the rings of AF_PACKET and a DPDK port all look like this. Frames are without
+//! The rings of AF_PACKET and those of a DPDK port look like this. Frames are without
 //! FCS.
 
 /// Frames that one poll or one reservation handles at most.

@@ -46,7 +46,7 @@ pub fn toml(name: &str) -> Result<(), Failure> {
 
 /// The kinds of devices.
 const DEVICES: [(&str, &str); 8] = [
-    ("soft               ", "our software NIC, under a memory wire"),
+    ("soft               ", "our software NIC, under a clocked wire"),
     (
         "model:PROFILE      ",
         "a card computed from a profile: connectx-5, …, or a file (niclab profile)",

@@ -12,7 +12,7 @@ use niclab_nic::limits::BURST;
 use niclab_nic::memory::{Desc, Region};
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
 
-use crate::wire::{Burst, push};
+use crate::burst::{Burst, push};
 
 /// One core's ends.
 #[derive(Debug)]

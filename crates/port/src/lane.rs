@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use crate::stock::Stock;
-use crate::wire::Burst;
+use crate::burst::Burst;
 
 /// What one core receives from a port and sends by it: a queue of an interface, say.
 ///

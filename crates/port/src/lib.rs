@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![deny(unsafe_code)]
 
+mod burst;
 pub mod crossing;
 pub mod error;
 pub mod guest;
@@ -15,5 +16,6 @@ pub mod tap;
 pub mod wake;
 #[cfg(test)]
 mod wake_tests;
-pub mod wire;
 pub mod xdp;
+
+pub use burst::Burst;

@@ -19,7 +19,7 @@ use crate::error::PortError;
 use crate::lane::{Lane, LaneCounters};
 use crate::output::{Claim, Output};
 use crate::stock::Stock;
-use crate::wire::Burst;
+use crate::burst::Burst;
 
 /// Frames that a lane holds: the one that is due next.
 pub const FRAMES: usize = 1;

@@ -10,7 +10,7 @@ use crossbeam_queue::ArrayQueue;
 use niclab_nic::limits::BURST;
 use niclab_nic::memory::{Desc, MemoryError, Region};
 
-use crate::wire::Burst;
+use crate::burst::Burst;
 
 /// Frames that a stock keeps for itself, at most: more go to the shelf.
 const KEPT_MAX: usize = 4 * BURST;

@@ -19,7 +19,7 @@ use crate::error::{PortError, PortKind};
 use crate::lane::{Lane, LaneCounters};
 use crate::link::{self, HEADER_LEN, Link};
 use crate::stock::Stock;
-use crate::wire::Burst;
+use crate::burst::Burst;
 
 /// Most queues of a TAP interface (`MAX_TAP_QUEUES`).
 pub const LANES_MAX: u32 = 256;

@@ -17,7 +17,7 @@ use niclab_port::lane::Lane;
 use niclab_port::link;
 use niclab_port::packet::{self, PacketLane, RxRing};
 use niclab_port::stock::{Stock, count, stocks};
-use niclab_port::wire::Burst;
+use niclab_port::Burst;
 use niclab_port::xdp;
 use space::{apart, ip};
 

@@ -12,7 +12,7 @@ use niclab_port::error::PortError;
 use niclab_port::lane::Lane;
 use niclab_port::pcap::{self, Files, PcapLane, Speed};
 use niclab_port::stock::{Stock, count, stocks};
-use niclab_port::wire::Burst;
+use niclab_port::Burst;
 use tempfile::{TempDir, tempdir};
 
 /// A file of frames of these lengths, one each millisecond; each byte says which.

@@ -13,7 +13,7 @@ use niclab_nic::memory::Region;
 use niclab_port::error::PortError;
 use niclab_port::lane::Lane;
 use niclab_port::stock::{Stock, count, stocks};
-use niclab_port::wire::Burst;
+use niclab_port::Burst;
 use niclab_port::xdp::{self, XdpLane};
 use space::{apart, ip};
 

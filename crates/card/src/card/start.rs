@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use niclab_port::crossing::Crossing;
 use niclab_port::stock::{Stock, stocks};
 use niclab_port::wake::Bell;
-use niclab_port::wire::Burst;
+use niclab_port::Burst;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::config::check;

@@ -1,6 +1,6 @@
 //! What a core does for applications that have flows of their own.
 
-use niclab_port::wire::Burst;
+use niclab_port::Burst;
 
 use super::Engine;
 use super::function::{work, work_on};

@@ -1,7 +1,7 @@
 //! Who decides about the frames of a burst: rules and the spread, or a program.
 
 use niclab_nic::limits::INDIRECTION_LEN;
-use niclab_port::wire::Burst;
+use niclab_port::Burst;
 use niclab_program::Fate;
 
 use super::Engine;

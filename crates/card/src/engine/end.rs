@@ -3,7 +3,7 @@
 use niclab_port::crossing::Crossing;
 use niclab_port::lane::Lane;
 use niclab_port::stock::Stock;
-use niclab_port::wire::Burst;
+use niclab_port::Burst;
 
 use super::Engine;
 

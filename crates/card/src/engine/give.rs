@@ -1,7 +1,7 @@
 //! Frames go to the core of their queue: at once, or when those of their flow have left.
 
 use niclab_nic::memory::Desc;
-use niclab_port::wire::Burst;
+use niclab_port::Burst;
 
 use super::Engine;
 use super::function::{way_out, work, work_on};

@@ -11,7 +11,7 @@ use niclab_port::error::PortError;
 use niclab_port::lane::Lane;
 use niclab_port::link::HEADER_LEN;
 use niclab_port::stock::{Stock, stocks};
-use niclab_port::wire::Burst;
+use niclab_port::Burst;
 use niclab_port::xdp::{self, XdpLane};
 
 use super::forward::FRAME_NS;

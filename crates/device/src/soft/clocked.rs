@@ -26,7 +26,7 @@ use niclab_packet::flow::FiveTuple;
 use niclab_packet::size::FCS_LEN;
 use niclab_port::lane::{Lane, LaneCounters};
 use niclab_port::stock::Stock;
-use niclab_port::wire::Burst;
+use niclab_port::Burst;
 
 use super::{WIRE_DEPTH, bad_load, broken};
 use crate::face::{DeviceError, Receive, Setup};

@@ -1,4 +1,4 @@
-//! `soft`: the software NIC under a memory wire.
+//! `soft`: the software NIC under a clocked wire.
 //!
 //! It runs the card that `niclab nic` runs ([`niclab_card::Card`]): on one core (`driven`), whose
 //! rules may change while frames come, or on several (`clocked`), whose RSS may change

@@ -20,7 +20,7 @@ use niclab_nic::limits::BURST;
 use niclab_nic::memory::{Desc, Region};
 use niclab_port::lane::{Lane, LaneCounters};
 use niclab_port::stock::Stock;
-use niclab_port::wire::Burst;
+use niclab_port::Burst;
 
 /// One port; its clones are the same one.
 #[derive(Clone)]

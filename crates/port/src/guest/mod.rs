@@ -38,7 +38,7 @@ pub use socket::Listener;
 
 use crate::lane::{Lane, LaneCounters};
 use crate::stock::Stock;
-use crate::wire::Burst;
+use crate::burst::Burst;
 use layout::{FRAME_LEN_MIN, Layout};
 use ring::{Consumer, Producer};
 use shared::Shared;

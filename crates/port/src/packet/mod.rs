@@ -22,7 +22,7 @@ use crate::error::{PortError, PortKind};
 use crate::lane::{Lane, LaneCounters};
 use crate::link::{self, HEADER_LEN, Link};
 use crate::stock::Stock;
-use crate::wire::Burst;
+use crate::burst::Burst;
 
 /// Most lanes of a port (`PACKET_FANOUT_MAX` of older kernels).
 pub const LANES_MAX: u32 = 256;

@@ -31,7 +31,7 @@ use crate::lane::{Lane, LaneCounters};
 use crate::link::{self, HEADER_LEN, Link};
 use crate::packet::promiscuous;
 use crate::stock::Stock;
-use crate::wire::Burst;
+use crate::burst::Burst;
 use queues::{Receiving, leaves_checksums, receiving};
 use redirect::Redirect;
 use socket::Xsk;

@@ -27,7 +27,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::RING;
 use super::ring::{FromKernel, ToKernel};
-use crate::wire::Burst;
+use crate::burst::Burst;
 
 /// `struct xdp_desc`.
 #[repr(C)]

@@ -11,7 +11,7 @@ use std::time::Instant;
 use niclab_port::error::PortError;
 use niclab_port::guest::{HEADER_LEN, Listener, MAGIC, VERSION};
 use niclab_port::lane::Lane;
-use niclab_port::wire::Burst;
+use niclab_port::Burst;
 use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown,
     SocketAddrUnix, SocketType, accept, bind, listen, recv, sendmsg, shutdown, socket,
