@@ -21,9 +21,9 @@ use niclab_packet::stack::build;
 use niclab_packet::wire::{MacAddress, ethernet, ipv4, udp};
 use niclab_pairing::{alternate, pin};
 use niclab_peer::Answer;
+use niclab_port::Burst;
 use niclab_port::lane::Lane;
 use niclab_port::stock::{Stock, stocks};
-use niclab_port::Burst;
 use niclab_port::xdp::{self, XdpLane};
 use rustix::process::{Pid, Signal, kill_process};
 

@@ -15,10 +15,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use niclab_port::Burst;
 use niclab_port::crossing::Crossing;
 use niclab_port::stock::Stock;
 use niclab_port::wake::Bell;
-use niclab_port::Burst;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::applications::Host;

@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use niclab_nic::memory::{Desc, Region};
+use niclab_port::Burst;
 use niclab_port::error::PortError;
 use niclab_port::guest::{ExternalQueueSize, Listener, Refusals};
 use niclab_port::lane::{Lane, LaneCounters};
 use niclab_port::stock::Stock;
-use niclab_port::Burst;
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::counters::{GuestCounters, add_lane};

@@ -9,9 +9,9 @@ use std::io;
 
 use niclab_nic::limits::BURST;
 use niclab_nic::memory::Desc;
+use niclab_port::Burst;
 use niclab_port::lane::Lane;
 use niclab_port::stock::Stock;
-use niclab_port::Burst;
 
 /// Frames of the card's own that wait for room in a lane, at most; more are dropped.
 pub(crate) const BACKLOG_MAX: usize = 1_024;

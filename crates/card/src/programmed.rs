@@ -9,8 +9,8 @@ use std::sync::Arc;
 use niclab_apps::kvs::store::QuiescenceCounters;
 use niclab_nic::limits::BURST;
 use niclab_nic::memory::Desc;
-use niclab_port::stock::Stock;
 use niclab_port::Burst;
+use niclab_port::stock::Stock;
 use niclab_program::limits::WORK_FRAME_LEN;
 use niclab_program::{Fate, Lost, Pipeline, Site, Worker};
 

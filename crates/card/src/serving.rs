@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use niclab_apps::service::{Answers, Service};
 use niclab_nic::memory::{Desc, Region};
-use niclab_port::stock::Stock;
 use niclab_port::Burst;
+use niclab_port::stock::Stock;
 
 use crate::side::Side;
 

@@ -6,9 +6,9 @@ use std::sync::{Arc, PoisonError};
 
 use niclab_nic::Worker;
 use niclab_nic::memory::Desc;
+use niclab_port::Burst;
 use niclab_port::lane::{Lane, LaneCounters};
 use niclab_port::stock::Stock;
-use niclab_port::Burst;
 use rtrb::Consumer;
 
 use crate::capture::Tap;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use niclab_nic::limits::{BURST, PORTS_MAX, QUEUES_MAX};
 use niclab_nic::memory::{Desc, Region};
-use niclab_port::crossing::Crossing;
 use niclab_port::Burst;
+use niclab_port::crossing::Crossing;
 
 /// Frames that a ring between two of so many cores holds.
 fn ring_of(cores: usize) -> usize {

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use niclab_card::{Card, CardConfig, Opens, PortError};
 use niclab_nic::memory::Region;
+use niclab_port::Burst;
 use niclab_port::lane::{Lane, LaneCounters};
 use niclab_port::stock::Stock;
-use niclab_port::Burst;
 
 /// What happens to the first lane of a port when it is looked at next.
 #[derive(Default)]

@@ -3,8 +3,8 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use crate::stock::Stock;
 use crate::burst::Burst;
+use crate::stock::Stock;
 
 /// What one core receives from a port and sends by it: a queue of an interface, say.
 ///

@@ -15,11 +15,11 @@ use niclab_packet::trace::{
     self, LINK_ETHERNET, Record, TraceError, TraceErrorKind, TraceReader, Writer,
 };
 
+use crate::burst::Burst;
 use crate::error::PortError;
 use crate::lane::{Lane, LaneCounters};
 use crate::output::{Claim, Output};
 use crate::stock::Stock;
-use crate::burst::Burst;
 
 /// Frames that a lane holds: the one that is due next.
 pub const FRAMES: usize = 1;

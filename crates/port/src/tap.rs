@@ -15,11 +15,11 @@ use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{LinkFlags, LinkMessage};
 use niclab_nic::memory::Region;
 
+use crate::burst::Burst;
 use crate::error::{PortError, PortKind};
 use crate::lane::{Lane, LaneCounters};
 use crate::link::{self, HEADER_LEN, Link};
 use crate::stock::Stock;
-use crate::burst::Burst;
 
 /// Most queues of a TAP interface (`MAX_TAP_QUEUES`).
 pub const LANES_MAX: u32 = 256;

@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 use niclab_nic::memory::{Desc, Region};
 use niclab_packet::checksum;
 use niclab_packet::wire::IpProtocol;
+use niclab_port::Burst;
 use niclab_port::lane::Lane;
 use niclab_port::link;
 use niclab_port::packet::{self, PacketLane, RxRing};
 use niclab_port::stock::{Stock, count, stocks};
-use niclab_port::Burst;
 use niclab_port::xdp;
 use space::{apart, ip};
 

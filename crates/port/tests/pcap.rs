@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use niclab_packet::trace::{
     Endian, Format, LINK_ETHERNET, Record, Resolution, Trace, TraceLimits, Writer,
 };
+use niclab_port::Burst;
 use niclab_port::error::PortError;
 use niclab_port::lane::Lane;
 use niclab_port::pcap::{self, Files, PcapLane, Speed};
 use niclab_port::stock::{Stock, count, stocks};
-use niclab_port::Burst;
 use tempfile::{TempDir, tempdir};
 
 /// A file of frames of these lengths, one each millisecond; each byte says which.

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use niclab_nic::memory::{Desc, Region};
+use niclab_port::Burst;
 use niclab_port::error::PortError;
 use niclab_port::lane::Lane;
 use niclab_port::stock::{Stock, count, stocks};
 use niclab_port::tap::{self, TapLane};
-use niclab_port::Burst;
 use space::{apart, ip};
 
 const ARP: [u8; 2] = [0x08, 0x06];

@@ -10,10 +10,10 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use niclab_nic::memory::Region;
+use niclab_port::Burst;
 use niclab_port::error::PortError;
 use niclab_port::lane::Lane;
 use niclab_port::stock::{Stock, count, stocks};
-use niclab_port::Burst;
 use niclab_port::xdp::{self, XdpLane};
 use space::{apart, ip};
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use niclab_nic::Worker;
 use niclab_nic::limits::BURST;
 use niclab_nic::memory::Desc;
-use niclab_port::stock::Stock;
 use niclab_port::Burst;
+use niclab_port::stock::Stock;
 use niclab_program::STEP_NS;
 
 use super::counted::{

@@ -46,29 +46,29 @@ impl Card {
 
     /// Stops the cores, lets what is under way leave, and closes the ports.
     pub fn end(mut self) -> Ended {
-        let stocks = self.stop();
-        self.ended(stocks)
+        let pools = self.stop();
+        self.ended(pools)
     }
 
     /// The same with the cores of a card that have no threads of their own; gives back rules and
     /// RSS of each port, for another card.
     pub fn end_driven(mut self, cores: Vec<Core>) -> (Ended, Vec<Nic>) {
         // Each waits for the others: none gives it a frame any more.
-        let stocks = thread::scope(|scope| {
+        let pools = thread::scope(|scope| {
             let ending = |core: Core| scope.spawn(move || core.end());
             let threads: Vec<_> = cores.into_iter().map(ending).collect();
             threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
         });
-        let ended = self.ended(stocks);
+        let ended = self.ended(pools);
         (ended, self.ports.drain(..).map(|port| port.nic).collect())
     }
 
-    fn ended(&mut self, stocks: Vec<Stock>) -> Ended {
+    fn ended(&mut self, pools: Vec<Stock>) -> Ended {
         let ends = self.ports.iter_mut().filter_map(|port| port.capture.take());
         let captures = ends.filter_map(|capture| capture.end().err());
         self.trouble.extend(captures.map(|error| format!("capture: {error}")));
         let frames = self.region.frames();
-        let frames_lost = frames - stock::count(stocks);
+        let frames_lost = frames - stock::count(pools);
         // An interface that went away may have come back; a file was to be whole.
         let files = self.ports.iter().filter(|port| !port.name.comes_back());
         let named = |port: &Port| {

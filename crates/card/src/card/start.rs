@@ -5,10 +5,10 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use niclab_port::Burst;
 use niclab_port::crossing::Crossing;
 use niclab_port::stock::{Stock, stocks};
 use niclab_port::wake::Bell;
-use niclab_port::Burst;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::config::check;

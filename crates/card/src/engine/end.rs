@@ -1,9 +1,9 @@
 //! How a core ends: what is under way leaves, and every frame is given back.
 
+use niclab_port::Burst;
 use niclab_port::crossing::Crossing;
 use niclab_port::lane::Lane;
 use niclab_port::stock::Stock;
-use niclab_port::Burst;
 
 use super::Engine;
 

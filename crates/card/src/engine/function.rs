@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use niclab_apps::forward::swap_macs;
 use niclab_nic::memory::Desc;
-use niclab_port::stock::Stock;
 use niclab_port::Burst;
+use niclab_port::stock::Stock;
 
 use crate::guests::Seat;
 use crate::serving::Serving;

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use niclab_card::{Opens, PortError};
 use niclab_nic::memory::Region;
+use niclab_port::Burst;
 use niclab_port::lane::{Lane, LaneCounters};
 use niclab_port::stock::Stock;
-use niclab_port::Burst;
 
 /// What a test has its lanes do.
 pub trait World: Send + Sync + 'static {

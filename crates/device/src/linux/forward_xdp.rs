@@ -7,11 +7,11 @@ use niclab_apps::forward::swap_macs;
 use niclab_load::PortCounters;
 use niclab_nic::memory::Region;
 use niclab_packet::size::FCS_LEN;
+use niclab_port::Burst;
 use niclab_port::error::PortError;
 use niclab_port::lane::Lane;
 use niclab_port::link::HEADER_LEN;
 use niclab_port::stock::{Stock, stocks};
-use niclab_port::Burst;
 use niclab_port::xdp::{self, XdpLane};
 
 use super::forward::FRAME_NS;

@@ -24,9 +24,9 @@ use niclab_nic::memory::{Desc, Region};
 use niclab_nic::rss::{Rss, evenly};
 use niclab_packet::flow::FiveTuple;
 use niclab_packet::size::FCS_LEN;
+use niclab_port::Burst;
 use niclab_port::lane::{Lane, LaneCounters};
 use niclab_port::stock::Stock;
-use niclab_port::Burst;
 
 use super::{WIRE_DEPTH, bad_load, broken};
 use crate::face::{DeviceError, Receive, Setup};

@@ -18,19 +18,19 @@ use niclab_apps::service::{Answers, Service};
 use niclab_card::{Opens, PortError};
 use niclab_nic::limits::BURST;
 use niclab_nic::memory::{Desc, Region};
+use niclab_port::Burst;
 use niclab_port::lane::{Lane, LaneCounters};
 use niclab_port::stock::Stock;
-use niclab_port::Burst;
 
 /// One port; its clones are the same one.
 #[derive(Clone)]
 pub(super) struct Replay {
     number: usize,
-    shared: Arc<Shared>,
+    shared: Arc<ReplayState>,
 }
 
 /// What all ports share.
-struct Shared {
+struct ReplayState {
     /// What comes, in this order, without FCS.
     frames: Vec<Vec<u8>>,
     /// Passes that have begun, and the frames of the last one.
@@ -57,7 +57,7 @@ pub(super) enum Arrived {
 impl Replay {
     /// So many ports, by the first of which these frames come.
     pub(super) fn ports(frames: Vec<Vec<u8>>, count: usize) -> Vec<Replay> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ReplayState {
             frames,
             passes: AtomicU64::new(0),
             count: AtomicUsize::new(0),
@@ -94,11 +94,11 @@ impl Replay {
 
     /// The application on the queues.
     pub(super) fn application(&self) -> Box<dyn Service> {
-        Box::new(Application(Arc::clone(&self.shared)))
+        Box::new(ReplaySink(Arc::clone(&self.shared)))
     }
 }
 
-impl Shared {
+impl ReplayState {
     #[inline]
     fn arrive(&self, count: usize, arrived: impl Iterator<Item = Arrived>) {
         self.arrived.fetch_add(count as u64, Ordering::Relaxed);
@@ -216,9 +216,9 @@ impl Lane for ReplayLane {
 }
 
 /// Takes the frames of its queues.
-struct Application(Arc<Shared>);
+struct ReplaySink(Arc<ReplayState>);
 
-impl Service for Application {
+impl Service for ReplaySink {
     fn serve(&mut self, _: &Region, frames: &[Desc], _: &mut dyn Answers) {
         self.0.arrive(frames.len(), frames.iter().map(|desc| Arrived::Queue(desc.queue)));
     }

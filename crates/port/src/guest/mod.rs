@@ -36,9 +36,9 @@ pub use layout::{ExternalQueueSize, HEADER_LEN, MAGIC, VERSION};
 pub use ring::Jump;
 pub use socket::Listener;
 
+use crate::burst::Burst;
 use crate::lane::{Lane, LaneCounters};
 use crate::stock::Stock;
-use crate::burst::Burst;
 use layout::{FRAME_LEN_MIN, Layout};
 use ring::{Consumer, Producer};
 use shared::Shared;

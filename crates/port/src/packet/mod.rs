@@ -18,11 +18,11 @@ use rustix::net::sockopt::socket_error;
 pub(crate) use ring::promiscuous;
 pub use ring::{RX_SLOTS, RxCounters, RxRing, TX_SLOTS, TxRing};
 
+use crate::burst::Burst;
 use crate::error::{PortError, PortKind};
 use crate::lane::{Lane, LaneCounters};
 use crate::link::{self, HEADER_LEN, Link};
 use crate::stock::Stock;
-use crate::burst::Burst;
 
 /// Most lanes of a port (`PACKET_FANOUT_MAX` of older kernels).
 pub const LANES_MAX: u32 = 256;

@@ -26,12 +26,12 @@ use rustix::net::xdp::{SocketAddrXdp, SocketAddrXdpFlags};
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, bind, send, socket_with};
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::burst::Burst;
 use crate::error::{PortError, PortKind};
 use crate::lane::{Lane, LaneCounters};
 use crate::link::{self, HEADER_LEN, Link};
 use crate::packet::promiscuous;
 use crate::stock::Stock;
-use crate::burst::Burst;
 use queues::{Receiving, leaves_checksums, receiving};
 use redirect::Redirect;
 use socket::Xsk;

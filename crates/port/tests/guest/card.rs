@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use niclab_nic::memory::{Desc, Region};
+use niclab_port::Burst;
 use niclab_port::guest::{ExternalQueueSize, GuestLane, Listener};
 use niclab_port::lane::Lane;
 use niclab_port::stock::{Stock, count, stocks};
-use niclab_port::Burst;
 use tempfile::{TempDir, tempdir};
 
 use crate::peer::{Peer, has_message, knock};

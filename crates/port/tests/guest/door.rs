@@ -8,10 +8,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::time::Instant;
 
+use niclab_port::Burst;
 use niclab_port::error::PortError;
 use niclab_port::guest::{HEADER_LEN, Listener, MAGIC, VERSION};
 use niclab_port::lane::Lane;
-use niclab_port::Burst;
 use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown,
     SocketAddrUnix, SocketType, accept, bind, listen, recv, sendmsg, shutdown, socket,

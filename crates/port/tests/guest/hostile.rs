@@ -6,9 +6,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use niclab_nic::memory::Desc;
+use niclab_port::Burst;
 use niclab_port::guest::{ExternalQueueRefusals, ExternalQueueSize, GuestLane};
 use niclab_port::lane::Lane;
-use niclab_port::Burst;
 use rustix::fs::{FallocateFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate};
 use rustix::io::{Errno, pwrite};
 

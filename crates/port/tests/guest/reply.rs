@@ -7,9 +7,9 @@ use std::process::{Child, Command, Stdio};
 
 use niclab_nic::rule::session::Session;
 use niclab_nic::{Nic, NicConfig};
+use niclab_port::Burst;
 use niclab_port::guest::{ExternalQueueRefusals, ExternalQueueSize};
 use niclab_port::lane::{Lane, LaneCounters};
-use niclab_port::Burst;
 
 use crate::card::{Card, SMALL, bytes, swapped, until};
 

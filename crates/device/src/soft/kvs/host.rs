@@ -49,11 +49,11 @@ enum Phase {
 pub struct Seat {
     /// Requests that are still to be served.
     left: AtomicUsize,
-    host: Mutex<Host>,
+    host: Mutex<StoreHost>,
 }
 
 /// Serves one core.
-pub struct Host {
+pub struct StoreHost {
     build: Build,
     /// Requests that are served together.
     burst: usize,
@@ -95,7 +95,7 @@ impl Seat {
         store: &Arc<Store>,
         memory: &HostMemory,
     ) -> Arc<Seat> {
-        let host = Host {
+        let host = StoreHost {
             build,
             burst,
             place,
@@ -112,7 +112,7 @@ impl Seat {
         Arc::new(Seat { left: AtomicUsize::new(0), host: Mutex::new(host) })
     }
 
-    fn host(&self) -> MutexGuard<'_, Host> {
+    fn host(&self) -> MutexGuard<'_, StoreHost> {
         self.host.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -130,7 +130,7 @@ impl Seat {
     /// Keeps what comes from now on, and forgets what came before.
     pub fn begin(&self) {
         let mut host = self.host();
-        let Host { kept, free, .. } = &mut *host;
+        let StoreHost { kept, free, .. } = &mut *host;
         free.lock().unwrap_or_else(PoisonError::into_inner).append(kept);
         (host.served, host.phase) = (0, Phase::Staging);
     }
@@ -169,7 +169,7 @@ impl Seat {
     }
 }
 
-impl Host {
+impl StoreHost {
     /// What a core of the card runs.
     pub fn service(seat: &Arc<Seat>) -> Box<dyn Service> {
         Box::new(Serves(Arc::clone(seat)))
@@ -203,7 +203,7 @@ impl Host {
     }
 
     fn burst<W: Watch>(&mut self, most: usize, answers: &mut dyn Answers, watch: &mut W) -> usize {
-        let Host { build, burst, place, store, station, region, kept, served, .. } = self;
+        let StoreHost { build, burst, place, store, station, region, kept, served, .. } = self;
         let (place, most) = (*place, most.min(*burst));
         let context = Context { store, now: NOW, host: &() };
         if *build == Build::Dma {

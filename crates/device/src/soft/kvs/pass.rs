@@ -1,9 +1,9 @@
 //! Passes over requests that lie in memory, by a card of as many cores as serve.
 //!
 //! A pass has two parts. In the first, one thread lets all cores of the card take the requests,
-//! choose their queues and hand them to the core of the queue, whose [`Host`] keeps them in memory.
-//! In the second, each core has a thread, and its turns serve what the host has kept: that part is
-//! timed. Answers leave by the card's port.
+//! choose their queues and hand them to the core of the queue, whose [`StoreHost`] keeps them in
+//! memory. In the second, each core has a thread, and its turns serve what the host has kept: that
+//! part is timed. Answers leave by the card's port.
 
 use std::fs;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use niclab_nic::limits::BURST;
 use super::super::broken;
 use super::super::replay::{Arrived, Replay};
 use super::Build;
-use super::host::{Host, HostMemory, Seat};
+use super::host::{HostMemory, Seat, StoreHost};
 use super::load::{
     ASKED_AT, Asked, FRAMES, STORE, VALUE_AT, VALUE_LEN, frames, is_get, key, value,
 };
@@ -128,7 +128,7 @@ impl Staged {
         let store = Arc::new(store);
         let seat = |place| Seat::new((build, burst.clamp(1, BURST), place), &store, &memory);
         let seats: Vec<Arc<Seat>> = (0..cores.len()).map(seat).collect();
-        let services = seats.iter().map(|seat| Host::service(seat)).collect();
+        let services = seats.iter().map(|seat| StoreHost::service(seat)).collect();
         let ports = Replay::ports(frames, 1);
         let port = ports[0].clone();
         let queues = match build {
