@@ -22,8 +22,8 @@ use niclab_packet::wire::{MacAddress, ethernet, ipv4, udp};
 use niclab_pairing::{alternate, pin};
 use niclab_peer::Answer;
 use niclab_port::Burst;
+use niclab_port::frame_pool::{FramePool, frame_pools};
 use niclab_port::lane::Lane;
-use niclab_port::stock::{Stock, stocks};
 use niclab_port::xdp::{self, XdpLane};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -83,30 +83,31 @@ fn compare(bench: &Bench) -> Result<Measured, BenchError> {
 struct VethEnd {
     near: &'static str,
     lane: XdpLane,
-    stock: Stock,
+    pool: FramePool,
 }
 
 impl VethEnd {
     fn make(netns: &NetNs, near: &'static str, far: &str) -> Result<VethEnd, BenchError> {
         let broken = |reason: String| DeviceError::Broken { device: "a veth pair".into(), reason };
-        let made = netns.within(|| -> Result<(XdpLane, Stock), String> {
+        let made = netns.within(|| -> Result<(XdpLane, FramePool), String> {
             let fd = netns.fd().ok_or("no namespace")?;
             link::make_pair(near, far, fd, (1_500, 1)).map_err(|error| error.to_string())?;
             link::switch_on(far).map_err(|error| error.to_string())?;
-            let mut stocks = stocks(1, xdp::FRAMES, 1_514).map_err(|error| error.to_string())?;
-            let mut stock = stocks.remove(0);
-            fill(&mut stock)?;
-            let lanes = xdp::open(far, 1, stock.region()).map_err(|error| error.to_string())?;
-            Ok((lanes.into_iter().next().ok_or("no lane")?, stock))
+            let mut pools =
+                frame_pools(1, xdp::FRAMES, 1_514).map_err(|error| error.to_string())?;
+            let mut pool = pools.remove(0);
+            fill(&mut pool)?;
+            let lanes = xdp::open(far, 1, pool.region()).map_err(|error| error.to_string())?;
+            Ok((lanes.into_iter().next().ok_or("no lane")?, pool))
         });
-        let (lane, stock) = made.map_err(|error| broken(error.to_string()))?.map_err(broken)?;
-        Ok(VethEnd { near, lane, stock })
+        let (lane, pool) = made.map_err(|error| broken(error.to_string()))?.map_err(broken)?;
+        Ok(VethEnd { near, lane, pool })
     }
 
     /// Frames that the near interface has sent in a slice, while this sends from `core` on.
     fn slice(&mut self, netns: &NetNs, core: usize) -> Result<Answer, BenchError> {
         let stop = AtomicBool::new(false);
-        let (lane, stock) = (&mut self.lane, &mut self.stock);
+        let (lane, pool) = (&mut self.lane, &mut self.pool);
         let near = self.near;
         thread::scope(|scope| {
             let sending = scope.spawn(|| -> Result<(), BenchError> {
@@ -114,11 +115,11 @@ impl VethEnd {
                 let mut burst = Burst::new();
                 while !stop.load(Ordering::Relaxed) {
                     burst.extend(
-                        std::iter::from_fn(|| stock.take()).take(burst.remaining_capacity()),
+                        std::iter::from_fn(|| pool.take()).take(burst.remaining_capacity()),
                     );
-                    lane.send(stock, &mut burst).map_err(lost)?;
+                    lane.send(pool, &mut burst).map_err(lost)?;
                 }
-                stock.give_all(&mut burst);
+                pool.give_all(&mut burst);
                 Ok(())
             });
             thread::sleep(WARMUP);
@@ -146,7 +147,7 @@ fn lost(error: std::io::Error) -> BenchError {
 }
 
 /// Writes the frame into every slot: what is sent comes back as it is.
-fn fill(stock: &mut Stock) -> Result<(), String> {
+fn fill(pool: &mut FramePool) -> Result<(), String> {
     let frame = build(&[
         ethernet::Repr {
             dst: MacAddress([2, 0, 0, 0, 0, 1]),
@@ -158,13 +159,13 @@ fn fill(stock: &mut Stock) -> Result<(), String> {
         udp::Repr::default().into(),
     ])
     .map_err(|error| error.to_string())?;
-    let region = Arc::clone(stock.region());
-    let mut all: Vec<_> = std::iter::from_fn(|| stock.take()).collect();
+    let region = Arc::clone(pool.region());
+    let mut all: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
     for desc in &mut all {
         region.slot_mut(desc)[..frame.len()].copy_from_slice(&frame);
         region.set_len(desc, FRAME_LEN);
     }
-    all.into_iter().for_each(|desc| stock.give(desc));
+    all.into_iter().for_each(|desc| pool.give(desc));
     Ok(())
 }
 

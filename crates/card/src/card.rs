@@ -20,7 +20,7 @@ use std::time::Instant;
 
 use niclab_apps::kvs::protocol::time::Moment;
 use niclab_nic::memory::Region;
-use niclab_port::stock::Stock;
+use niclab_port::frame_pool::FramePool;
 use niclab_port::wake::Bell;
 use niclab_program::{Pipeline, Program};
 
@@ -44,7 +44,7 @@ pub(crate) const FRAME_LEN_MAX: usize = 1_536;
 /// A card at work.
 pub struct Card {
     ports: Vec<Port>,
-    threads: Vec<JoinHandle<Stock>>,
+    threads: Vec<JoinHandle<FramePool>>,
     /// Cores, and where each shows its counters.
     cores: Vec<(u32, Arc<CoreShown>)>,
     bells: Arc<[Bell]>,

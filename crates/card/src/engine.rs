@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use niclab_port::Burst;
 use niclab_port::crossing::Crossing;
-use niclab_port::stock::Stock;
+use niclab_port::frame_pool::FramePool;
 use niclab_port::wake::Bell;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -54,7 +54,7 @@ pub(crate) struct Engine {
     pub(crate) seats: Vec<Seat>,
     /// What answers frames in place of forwarding them.
     pub(crate) service: Option<Serving>,
-    pub(crate) stock: Stock,
+    pub(crate) pool: FramePool,
     /// What decides about frames in place of rules and RSS, where there is a program.
     pub(crate) program: AtCore,
     /// Applications that have flows of their own.
@@ -145,7 +145,7 @@ impl Core {
     }
 
     /// Works until it is told to stop, and gives back its frames.
-    pub(crate) fn run(mut self) -> Stock {
+    pub(crate) fn run(mut self) -> FramePool {
         while !self.engine.stop.load(Ordering::Relaxed) {
             self.turn();
             match self.sleeps() {
@@ -158,7 +158,7 @@ impl Core {
     }
 
     /// Lets what is under way leave, and gives back every frame.
-    pub(crate) fn end(self) -> Stock {
+    pub(crate) fn end(self) -> FramePool {
         self.engine.end(self.burst)
     }
 }
@@ -169,13 +169,13 @@ impl Engine {
         self.program.follow();
         if let Some(carried) = &mut self.program.carried {
             // What was in its tables may be used again.
-            carried.run(0, &mut Burst::new(), &mut self.stock);
+            carried.run(0, &mut Burst::new(), &mut self.pool);
         }
         if let Some(host) = &mut self.host {
-            host.refresh(&mut self.stock);
+            host.refresh(&mut self.pool);
         }
         for side in &mut self.sides {
-            if side.refresh(&mut self.stock) {
+            if side.refresh(&mut self.pool) {
                 self.gave.fill(true);
             }
         }
@@ -221,13 +221,13 @@ impl Engine {
         let mut is_busy = self.take_over(burst);
         is_busy |= self.serve();
         for seat in &mut self.seats {
-            is_busy |= seat.serve(burst, &mut self.stock);
+            is_busy |= seat.serve(burst, &mut self.pool);
             for desc in burst.drain(..) {
-                self.sides[seat.port].leave(desc, &mut self.stock);
+                self.sides[seat.port].leave(desc, &mut self.pool);
             }
         }
         for side in &mut self.sides {
-            is_busy |= side.send(burst, &mut self.stock);
+            is_busy |= side.send(burst, &mut self.pool);
         }
         if self.progress.is_awaited() {
             self.complete();
@@ -244,7 +244,7 @@ impl Engine {
     /// Lets the service have its turn; whether it had anything to do.
     #[inline]
     fn serve(&mut self) -> bool {
-        let Engine { service, sides, stock, .. } = self;
-        service.as_mut().is_some_and(|serving| serving.turn(&mut sides[0], stock))
+        let Engine { service, sides, pool, .. } = self;
+        service.as_mut().is_some_and(|serving| serving.turn(&mut sides[0], pool))
     }
 }

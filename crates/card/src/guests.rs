@@ -13,9 +13,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use niclab_nic::memory::{Desc, Region};
 use niclab_port::Burst;
 use niclab_port::error::PortError;
+use niclab_port::frame_pool::FramePool;
 use niclab_port::guest::{ExternalQueueSize, Listener, Refusals};
 use niclab_port::lane::{Lane, LaneCounters};
-use niclab_port::stock::Stock;
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::counters::{GuestCounters, add_lane};
@@ -59,44 +59,44 @@ pub(crate) struct Seat {
 impl Seat {
     /// Has the guest get a frame.
     #[inline]
-    pub(crate) fn give(&mut self, desc: Desc, stock: &mut Stock) {
+    pub(crate) fn give(&mut self, desc: Desc, pool: &mut FramePool) {
         if self.waiting.is_full() {
-            self.send(stock);
+            self.send(pool);
         }
         self.waiting.push(desc);
     }
 
     /// Gives the guest what it is to get, and takes what it sends; whether there was any.
-    pub(crate) fn serve(&mut self, from: &mut Burst, stock: &mut Stock) -> bool {
+    pub(crate) fn serve(&mut self, from: &mut Burst, pool: &mut FramePool) -> bool {
         if self.lane.is_none() {
             self.lane = self.lanes.pop().ok();
         }
         let is_busy = !self.waiting.is_empty();
-        self.send(stock);
+        self.send(pool);
         if let Some(lane) = &mut self.lane {
-            let received = lane.receive(stock, from);
-            self.met(received, stock);
+            let received = lane.receive(pool, from);
+            self.met(received, pool);
         }
         is_busy || !from.is_empty()
     }
 
-    fn send(&mut self, stock: &mut Stock) {
+    fn send(&mut self, pool: &mut FramePool) {
         if let Some(lane) = &mut self.lane
             && !self.waiting.is_empty()
         {
-            let sent = lane.send(stock, &mut self.waiting);
-            self.met(sent, stock);
+            let sent = lane.send(pool, &mut self.waiting);
+            self.met(sent, pool);
         }
         self.dropped += self.waiting.len() as u64;
-        stock.give_all(&mut self.waiting);
+        pool.give_all(&mut self.waiting);
     }
 
-    fn met(&mut self, result: io::Result<()>, stock: &mut Stock) {
+    fn met(&mut self, result: io::Result<()>, pool: &mut FramePool) {
         if let Err(error) = result
             && let Some(lane) = self.lane.take()
         {
             add_lane(&mut self.before, &lane.counters());
-            let _ = lane.close(stock);
+            let _ = lane.close(pool);
             let mut trouble = self.shown.trouble.lock().unwrap_or_else(PoisonError::into_inner);
             *trouble = Some(error.to_string());
             self.shown.is_free.store(true, Ordering::Release);
@@ -119,13 +119,13 @@ impl Seat {
     }
 
     /// Ends, and gives back every frame.
-    pub(crate) fn end(mut self, stock: &mut Stock) {
+    pub(crate) fn end(mut self, pool: &mut FramePool) {
         self.dropped += self.waiting.len() as u64;
-        stock.give_all(&mut self.waiting);
+        pool.give_all(&mut self.waiting);
         self.show();
         let rest = std::iter::from_fn(|| self.lanes.pop().ok());
         for lane in rest.chain(self.lane.take()).collect::<Vec<_>>() {
-            let _ = lane.close(stock);
+            let _ = lane.close(pool);
         }
     }
 }

@@ -10,8 +10,8 @@ use std::io;
 use niclab_nic::limits::BURST;
 use niclab_nic::memory::Desc;
 use niclab_port::Burst;
+use niclab_port::frame_pool::FramePool;
 use niclab_port::lane::Lane;
-use niclab_port::stock::Stock;
 
 /// Frames of the card's own that wait for room in a lane, at most; more are dropped.
 pub(crate) const BACKLOG_MAX: usize = 1_024;
@@ -81,7 +81,7 @@ impl Leaving {
     pub(crate) fn send(
         &mut self,
         lane: &mut dyn Lane,
-        stock: &mut Stock,
+        pool: &mut FramePool,
         burst: &mut Burst,
     ) -> (bool, io::Result<()>) {
         let before = self.count;
@@ -94,7 +94,7 @@ impl Leaving {
             let queue = &mut self.queues[whose];
             let count = queue.len().min(burst.capacity());
             burst.extend(queue.drain(..count));
-            let result = lane.send(stock, burst);
+            let result = lane.send(pool, burst);
             let (is_taken, sent) = (burst.is_empty(), count - burst.len());
             // What is not taken keeps its place.
             burst.drain(..).rev().for_each(|desc| queue.push_front(desc));

@@ -10,7 +10,7 @@ use niclab_apps::kvs::store::QuiescenceCounters;
 use niclab_nic::limits::BURST;
 use niclab_nic::memory::Desc;
 use niclab_port::Burst;
-use niclab_port::stock::Stock;
+use niclab_port::frame_pool::FramePool;
 use niclab_program::limits::WORK_FRAME_LEN;
 use niclab_program::{Fate, Lost, Pipeline, Site, Worker};
 
@@ -86,9 +86,9 @@ impl Carried {
     }
 
     /// Carries a burst through; where each frame goes is told by [`Carried::fate`].
-    pub(crate) fn run(&mut self, port: usize, burst: &mut Burst, stock: &mut Stock) {
+    pub(crate) fn run(&mut self, port: usize, burst: &mut Burst, pool: &mut FramePool) {
         let Carried { worker, fates, copies, missed, owned, lost, .. } = self;
-        let region = Arc::clone(stock.region());
+        let region = Arc::clone(pool.region());
         worker.run(&region, burst, port as u64, fates, |to, bytes| {
             let to = to as usize;
             if !owned.has_port(to as u64) {
@@ -96,7 +96,7 @@ impl Carried {
             }
             // Not cut: what was put before a frame may make it too long for another slot.
             let room = copies.len() < COPIES_MAX && bytes.len() <= region.frame_len_max();
-            match if room { stock.take() } else { None } {
+            match if room { pool.take() } else { None } {
                 Some(mut desc) => {
                     region.slot_mut(&mut desc)[..bytes.len()].copy_from_slice(bytes);
                     region.set_len(&mut desc, bytes.len() as u16);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use niclab_apps::service::{Answers, Service};
 use niclab_nic::memory::{Desc, Region};
 use niclab_port::Burst;
-use niclab_port::stock::Stock;
+use niclab_port::frame_pool::FramePool;
 
 use crate::side::Side;
 
@@ -22,17 +22,17 @@ impl Serving {
     }
 
     /// Serves a burst that came by a port, and gives its frames back.
-    pub(crate) fn serve(&mut self, side: &mut Side, stock: &mut Stock, burst: &mut Burst) {
-        let mut out = Out { side, stock, last: None };
+    pub(crate) fn serve(&mut self, side: &mut Side, pool: &mut FramePool, burst: &mut Burst) {
+        let mut out = Out { side, pool, last: None };
         self.service.serve(&self.region, burst, &mut out);
         out.send();
-        stock.give_all(burst);
+        pool.give_all(burst);
     }
 
     /// Lets the service have its turn; whether it had anything to do.
     #[inline]
-    pub(crate) fn turn(&mut self, side: &mut Side, stock: &mut Stock) -> bool {
-        let mut out = Out { side, stock, last: None };
+    pub(crate) fn turn(&mut self, side: &mut Side, pool: &mut FramePool) -> bool {
+        let mut out = Out { side, pool, last: None };
         let is_busy = self.service.turn(&mut out);
         out.send();
         is_busy
@@ -47,7 +47,7 @@ impl Serving {
 /// Where the answers to a burst go.
 struct Out<'a> {
     side: &'a mut Side,
-    stock: &'a mut Stock,
+    pool: &'a mut FramePool,
     /// The one that is being written.
     last: Option<Desc>,
 }
@@ -57,7 +57,7 @@ impl Out<'_> {
     #[inline]
     fn send(&mut self) {
         if let Some(desc) = self.last.take() {
-            self.side.leave(desc, self.stock);
+            self.side.leave(desc, self.pool);
         }
     }
 }
@@ -66,12 +66,12 @@ impl Answers for Out<'_> {
     #[inline]
     fn frame(&mut self, len: usize) -> Option<&mut [u8]> {
         self.send();
-        let fits = len <= self.stock.region().frame_len_max();
-        let Some(mut desc) = (if fits { self.stock.take() } else { None }) else {
+        let fits = len <= self.pool.region().frame_len_max();
+        let Some(mut desc) = (if fits { self.pool.take() } else { None }) else {
             self.side.seen.tx_dropped += 1;
             return None;
         };
-        let region = self.stock.region();
+        let region = self.pool.region();
         region.slot_mut(&mut desc);
         region.set_len(&mut desc, len as u16);
         Some(region.frame_mut(self.last.insert(desc)))

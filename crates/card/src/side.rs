@@ -7,8 +7,8 @@ use std::sync::{Arc, PoisonError};
 use niclab_nic::Worker;
 use niclab_nic::memory::Desc;
 use niclab_port::Burst;
+use niclab_port::frame_pool::FramePool;
 use niclab_port::lane::{Lane, LaneCounters};
-use niclab_port::stock::Stock;
 use rtrb::Consumer;
 
 use crate::capture::Tap;
@@ -57,15 +57,15 @@ impl Side {
 
     /// Takes the newest rules and RSS where no frame comes that would have it do so, and lets what
     /// was in memory before be used again: nobody is looking at it. Whether as [`Side::follow`].
-    pub(crate) fn refresh(&mut self, stock: &mut Stock) -> bool {
+    pub(crate) fn refresh(&mut self, pool: &mut FramePool) -> bool {
         if self.shown.closes.load(Ordering::Acquire) {
-            self.lose(stock);
+            self.lose(pool);
         }
         if self.tap.as_ref().is_none_or(Tap::is_over) {
             self.tap = self.taps.pop().ok();
             self.tap.iter().for_each(Tap::begin);
         }
-        self.worker.classify(stock.region(), &mut []);
+        self.worker.classify(pool.region(), &mut []);
         self.follow()
     }
 
@@ -84,60 +84,60 @@ impl Side {
 
     /// Puts a frame behind those that are to leave.
     #[inline]
-    pub(crate) fn leave(&mut self, desc: Desc, stock: &mut Stock) {
+    pub(crate) fn leave(&mut self, desc: Desc, pool: &mut FramePool) {
         match self.lane.is_some() && self.leaving.has_room(self.whose) {
             true => {
                 if let Some(tap) = &mut self.tap {
-                    tap.take(stock.region().frame(&desc));
+                    tap.take(pool.region().frame(&desc));
                 }
                 self.leaving.push(self.whose, desc);
             }
             false => {
                 self.seen.tx_dropped += 1;
-                stock.give(desc);
+                pool.give(desc);
             }
         }
     }
 
     /// Sends what there is room for; whether anything left.
-    pub(crate) fn send(&mut self, burst: &mut Burst, stock: &mut Stock) -> bool {
+    pub(crate) fn send(&mut self, burst: &mut Burst, pool: &mut FramePool) -> bool {
         let Some(lane) = &mut self.lane else { return false };
-        let (is_busy, result) = self.leaving.send(&mut **lane, stock, burst);
-        self.met(result, stock);
+        let (is_busy, result) = self.leaving.send(&mut **lane, pool, burst);
+        self.met(result, pool);
         is_busy
     }
 
     /// A lane that is gone gives back its frames.
-    pub(crate) fn met(&mut self, result: io::Result<()>, stock: &mut Stock) {
+    pub(crate) fn met(&mut self, result: io::Result<()>, pool: &mut FramePool) {
         if let Err(error) = result {
             self.note(&error);
-            self.lose(stock);
+            self.lose(pool);
         }
     }
 
     /// Closes the lane, if there is one: frames that were to leave by it are dropped.
     #[cold]
-    pub(crate) fn lose(&mut self, stock: &mut Stock) {
+    pub(crate) fn lose(&mut self, pool: &mut FramePool) {
         if let Some(lane) = self.lane.take() {
             // Why it is gone is known already.
-            let _ = self.close(lane, stock);
-            self.drop_leaving(stock);
+            let _ = self.close(lane, pool);
+            self.drop_leaving(pool);
             self.shown.is_gone.store(true, Ordering::Release);
         }
     }
 
     /// Drops what is to leave.
-    pub(crate) fn drop_leaving(&mut self, stock: &mut Stock) {
+    pub(crate) fn drop_leaving(&mut self, pool: &mut FramePool) {
         for desc in self.leaving.drain() {
             self.seen.tx_dropped += 1;
-            stock.give(desc);
+            pool.give(desc);
         }
     }
 
     /// Closes a lane: its frames come back, and what it counted is kept.
-    pub(crate) fn close(&mut self, lane: Box<dyn Lane>, stock: &mut Stock) -> io::Result<()> {
+    pub(crate) fn close(&mut self, lane: Box<dyn Lane>, pool: &mut FramePool) -> io::Result<()> {
         let so_far = lane.counters();
-        let closed = lane.close(stock);
+        let closed = lane.close(pool);
         add_lane(&mut self.seen.before, closed.as_ref().unwrap_or(&so_far));
         self.seen.lane = LaneCounters::default();
         closed.map(drop)

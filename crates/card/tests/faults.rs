@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use niclab_card::{Card, CardConfig, Opens, PortError};
 use niclab_nic::memory::Region;
 use niclab_port::Burst;
+use niclab_port::frame_pool::FramePool;
 use niclab_port::lane::{Lane, LaneCounters};
-use niclab_port::stock::Stock;
 
 /// What happens to the first lane of a port when it is looked at next.
 #[derive(Default)]
@@ -55,7 +55,7 @@ struct FatedLane {
 }
 
 impl Lane for FatedLane {
-    fn receive(&mut self, _: &mut Stock, _: &mut Burst) -> io::Result<()> {
+    fn receive(&mut self, _: &mut FramePool, _: &mut Burst) -> io::Result<()> {
         if self.is_first && self.fate.fails.swap(false, Ordering::Relaxed) {
             return Err(io::Error::other("a queue fails"));
         }
@@ -63,7 +63,7 @@ impl Lane for FatedLane {
         Ok(())
     }
 
-    fn send(&mut self, _: &mut Stock, _: &mut Burst) -> io::Result<()> {
+    fn send(&mut self, _: &mut FramePool, _: &mut Burst) -> io::Result<()> {
         Ok(())
     }
 
@@ -71,7 +71,7 @@ impl Lane for FatedLane {
         LaneCounters::default()
     }
 
-    fn close(self: Box<Self>, _: &mut Stock) -> io::Result<LaneCounters> {
+    fn close(self: Box<Self>, _: &mut FramePool) -> io::Result<LaneCounters> {
         self.fate.closed.fetch_add(1, Ordering::Relaxed);
         Ok(self.counters())
     }

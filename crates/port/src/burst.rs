@@ -9,9 +9,9 @@ use rtrb::chunks::ChunkError;
 /// Frames that are handled at once.
 pub type Burst = ArrayVec<Desc, BURST>;
 
-/// Moves the frames that fit from the front of a burst into a ring; returns their number. Only where
-/// there seems to be no room it looks how far the other end has read: that is memory which the other
-/// core had last.
+/// Moves the frames that fit from the front of a burst into a ring; returns their number. Only
+/// where there seems to be no room it looks how far the other end has read: the other core had that
+/// memory last.
 #[inline]
 pub(crate) fn push(ring: &mut Producer<Desc>, burst: &mut Burst) -> usize {
     let room = match ring.write_chunk_uninit(burst.len()) {

@@ -4,24 +4,24 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use crate::burst::Burst;
-use crate::stock::Stock;
+use crate::frame_pool::FramePool;
 
 /// What one core receives from a port and sends by it: a queue of an interface, say.
 ///
-/// Frames are of the region of the stock that a lane is used with, always the same.
+/// Frames are of the region of the pool that a lane is used with, always the same.
 pub trait Lane: Send {
     /// Takes what has arrived, as far as the burst has room.
     ///
     /// # Errors
     /// What the kernel says of a port that is gone: nothing more will come from this lane.
-    fn receive(&mut self, stock: &mut Stock, into: &mut Burst) -> io::Result<()>;
+    fn receive(&mut self, pool: &mut FramePool, into: &mut Burst) -> io::Result<()>;
 
     /// Sends the frames from the front of a burst for which there is room; the others stay. Frames
-    /// that were sent go to the stock, now or by a later call.
+    /// that were sent go to the pool, now or by a later call.
     ///
     /// # Errors
     /// As of [`Lane::receive`].
-    fn send(&mut self, stock: &mut Stock, burst: &mut Burst) -> io::Result<()>;
+    fn send(&mut self, pool: &mut FramePool, burst: &mut Burst) -> io::Result<()>;
 
     /// What becomes readable when a frame has come, for a core that sleeps until then; `None` where
     /// nothing does, so that somebody has to look.
@@ -42,7 +42,7 @@ pub trait Lane: Send {
     ///
     /// # Errors
     /// Of what was sent not all arrived: a file that could not be written to its end.
-    fn close(self: Box<Self>, stock: &mut Stock) -> io::Result<LaneCounters>;
+    fn close(self: Box<Self>, pool: &mut FramePool) -> io::Result<LaneCounters>;
 }
 
 /// What went through a lane since it was opened; bytes are without FCS.

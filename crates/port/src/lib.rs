@@ -4,13 +4,13 @@
 mod burst;
 pub mod crossing;
 pub mod error;
+pub mod frame_pool;
 pub mod guest;
 pub mod lane;
 pub mod link;
 pub mod output;
 pub mod packet;
 pub mod pcap;
-pub mod stock;
 mod sync;
 pub mod tap;
 pub mod wake;

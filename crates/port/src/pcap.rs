@@ -17,9 +17,9 @@ use niclab_packet::trace::{
 
 use crate::burst::Burst;
 use crate::error::PortError;
+use crate::frame_pool::FramePool;
 use crate::lane::{Lane, LaneCounters};
 use crate::output::{Claim, Output};
-use crate::stock::Stock;
 
 /// Frames that a lane holds: the one that is due next.
 pub const FRAMES: usize = 1;
@@ -147,16 +147,16 @@ impl PcapLane {
         Ok(())
     }
 
-    /// Reads the next frame, which takes one of the stock; `None` at the end, or without a frame.
-    fn read(&mut self, stock: &mut Stock) -> io::Result<Option<(Desc, Instant)>> {
+    /// Reads the next frame, which takes one of the pool; `None` at the end, or without a frame.
+    fn read(&mut self, pool: &mut FramePool) -> io::Result<Option<(Desc, Instant)>> {
         let Some(reader) = &mut self.input else { return Ok(None) };
-        let Some(mut desc) = stock.take() else { return Ok(None) };
+        let Some(mut desc) = pool.take() else { return Ok(None) };
         let record = match reader.next_frame() {
             Ok(Some(record)) => record,
             ended => {
                 let ended = ended.map(|_| None).map_err(io::Error::other);
                 self.input = None;
-                stock.give(desc);
+                pool.give(desc);
                 return ended;
             }
         };
@@ -164,7 +164,7 @@ impl PcapLane {
         let Some(slot) = self.region.slot_mut(&mut desc).get_mut(..len) else {
             // It was looked through, and somebody has written to it since.
             self.input = None;
-            stock.give(desc);
+            pool.give(desc);
             return Err(io::Error::other(format!(
                 "a frame of {len} B, which was not there before"
             )));
@@ -183,11 +183,11 @@ impl PcapLane {
 }
 
 impl Lane for PcapLane {
-    fn receive(&mut self, stock: &mut Stock, into: &mut Burst) -> io::Result<()> {
+    fn receive(&mut self, pool: &mut FramePool, into: &mut Burst) -> io::Result<()> {
         self.begin()?;
         while !into.is_full() {
             if self.next.is_none() {
-                self.next = self.read(stock)?;
+                self.next = self.read(pool)?;
             }
             match self.next.take() {
                 None => return Ok(()),
@@ -205,7 +205,7 @@ impl Lane for PcapLane {
         Ok(())
     }
 
-    fn send(&mut self, stock: &mut Stock, burst: &mut Burst) -> io::Result<()> {
+    fn send(&mut self, pool: &mut FramePool, burst: &mut Burst) -> io::Result<()> {
         self.begin()?;
         let mut output = match &mut self.output {
             Some(Sink::Begun(writer)) => Some(writer),
@@ -226,7 +226,7 @@ impl Lane for PcapLane {
             self.counters.tx_bytes += u64::from(original_len);
             written += 1;
         }
-        burst.drain(..written).for_each(|desc| stock.give(desc));
+        burst.drain(..written).for_each(|desc| pool.give(desc));
         result
     }
 
@@ -238,10 +238,10 @@ impl Lane for PcapLane {
         self.counters
     }
 
-    fn close(mut self: Box<Self>, stock: &mut Stock) -> io::Result<LaneCounters> {
+    fn close(mut self: Box<Self>, pool: &mut FramePool) -> io::Result<LaneCounters> {
         let begun = self.begin();
         if let Some((desc, _)) = self.next {
-            stock.give(desc);
+            pool.give(desc);
         }
         begun?;
         if let Some(Sink::Begun(writer)) = self.output {

@@ -17,9 +17,9 @@ use niclab_nic::memory::Region;
 
 use crate::burst::Burst;
 use crate::error::{PortError, PortKind};
+use crate::frame_pool::FramePool;
 use crate::lane::{Lane, LaneCounters};
 use crate::link::{self, HEADER_LEN, Link};
-use crate::stock::Stock;
 
 /// Most queues of a TAP interface (`MAX_TAP_QUEUES`).
 pub const LANES_MAX: u32 = 256;
@@ -144,9 +144,9 @@ fn met(error: io::Error) -> Met {
 }
 
 impl Lane for TapLane {
-    fn receive(&mut self, stock: &mut Stock, into: &mut Burst) -> io::Result<()> {
+    fn receive(&mut self, pool: &mut FramePool, into: &mut Burst) -> io::Result<()> {
         while !into.is_full() {
-            let Some(mut desc) = stock.take() else { return Ok(()) };
+            let Some(mut desc) = pool.take() else { return Ok(()) };
             let slot = self.region.slot_mut(&mut desc);
             let room = slot.len();
             match self.file.read(slot) {
@@ -159,10 +159,10 @@ impl Lane for TapLane {
                 Ok(_) => {
                     // It was longer than the slot, for somebody has raised the MTU.
                     self.counters.rx_missed += 1;
-                    stock.give(desc);
+                    pool.give(desc);
                 }
                 Err(error) => {
-                    stock.give(desc);
+                    pool.give(desc);
                     return match met(error) {
                         Met::Nothing | Met::Off => Ok(()),
                         Met::Gone(error) => Err(error),
@@ -173,7 +173,7 @@ impl Lane for TapLane {
         Ok(())
     }
 
-    fn send(&mut self, stock: &mut Stock, burst: &mut Burst) -> io::Result<()> {
+    fn send(&mut self, pool: &mut FramePool, burst: &mut Burst) -> io::Result<()> {
         let mut sent = 0;
         let mut result = Ok(());
         for desc in burst.iter() {
@@ -193,7 +193,7 @@ impl Lane for TapLane {
             }
             sent += 1;
         }
-        burst.drain(..sent).for_each(|desc| stock.give(desc));
+        burst.drain(..sent).for_each(|desc| pool.give(desc));
         result
     }
 
@@ -205,7 +205,7 @@ impl Lane for TapLane {
         self.counters
     }
 
-    fn close(self: Box<Self>, _stock: &mut Stock) -> io::Result<LaneCounters> {
+    fn close(self: Box<Self>, _stock: &mut FramePool) -> io::Result<LaneCounters> {
         Ok(self.counters())
     }
 }

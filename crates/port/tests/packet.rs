@@ -14,10 +14,10 @@ use niclab_nic::memory::{Desc, Region};
 use niclab_packet::checksum;
 use niclab_packet::wire::IpProtocol;
 use niclab_port::Burst;
+use niclab_port::frame_pool::{FramePool, count, frame_pools};
 use niclab_port::lane::Lane;
 use niclab_port::link;
 use niclab_port::packet::{self, PacketLane, RxRing};
-use niclab_port::stock::{Stock, count, stocks};
 use niclab_port::xdp;
 use space::{apart, ip};
 
@@ -32,8 +32,8 @@ fn pair() {
 }
 
 /// A frame of a made-up protocol that says its number.
-fn frame(region: &Region, stock: &mut Stock, number: u32, len: u16) -> Desc {
-    let mut desc = stock.take().unwrap();
+fn frame(region: &Region, pool: &mut FramePool, number: u32, len: u16) -> Desc {
+    let mut desc = pool.take().unwrap();
     let bytes = region.slot_mut(&mut desc);
     bytes[..usize::from(len)].fill(0);
     bytes[..6].fill(0xff);
@@ -48,13 +48,18 @@ fn number(bytes: &[u8]) -> u32 {
 }
 
 /// Numbers of the frames that come until there are so many, for five seconds at most.
-fn numbers(lane: &mut PacketLane, stock: &mut Stock, region: &Region, wanted: usize) -> Vec<u32> {
+fn numbers(
+    lane: &mut PacketLane,
+    pool: &mut FramePool,
+    region: &Region,
+    wanted: usize,
+) -> Vec<u32> {
     let (mut numbers, mut burst) = (Vec::new(), Burst::new());
     let until = Instant::now() + Duration::from_secs(5);
     while numbers.len() < wanted && Instant::now() < until {
-        lane.receive(stock, &mut burst).unwrap();
+        lane.receive(pool, &mut burst).unwrap();
         numbers.extend(burst.iter().map(|desc| number(region.frame(desc))));
-        stock.give_all(&mut burst);
+        pool.give_all(&mut burst);
     }
     numbers
 }
@@ -63,12 +68,12 @@ fn open(name: &str, region: &Arc<Region>) -> PacketLane {
     packet::open(name, 1, region).unwrap().remove(0)
 }
 
-fn end(lanes: impl IntoIterator<Item = PacketLane>, mut stocks: Vec<Stock>) {
-    let frames = stocks[0].region().frames();
+fn end(lanes: impl IntoIterator<Item = PacketLane>, mut pools: Vec<FramePool>) {
+    let frames = pools[0].region().frames();
     for lane in lanes {
-        Box::new(lane).close(&mut stocks[0]).unwrap();
+        Box::new(lane).close(&mut pools[0]).unwrap();
     }
-    assert_eq!(count(stocks), frames, "no frame is lost");
+    assert_eq!(count(pools), frames, "no frame is lost");
 }
 
 #[test]
@@ -76,24 +81,24 @@ fn frames_that_are_too_long_are_dropped_and_hold_up_no_other() {
     apart("frames_that_are_too_long_are_dropped_and_hold_up_no_other", || {
         pair();
         ip("link set va mtu 1000");
-        let mut stocks = stocks(1, 256, 1_514).unwrap();
-        let (region, stock) = (Arc::clone(stocks[0].region()), &mut stocks[0]);
+        let mut pools = frame_pools(1, 256, 1_514).unwrap();
+        let (region, pool) = (Arc::clone(pools[0].region()), &mut pools[0]);
         let (mut here, mut there) = (open("va", &region), open("vb", &region));
         let mut burst = Burst::new();
         let lens = [1_400, 60, 1_014, 1_400, 1_400, 100, 1_400];
         // More often than the transmit ring has slots.
         for round in 0..400 {
-            let make = |(i, len): (u32, &u16)| frame(&region, stock, round * 10 + i, *len);
+            let make = |(i, len): (u32, &u16)| frame(&region, pool, round * 10 + i, *len);
             burst.extend((0..).zip(&lens).map(make).collect::<Vec<_>>());
-            here.send(stock, &mut burst).unwrap();
+            here.send(pool, &mut burst).unwrap();
             assert!(burst.is_empty(), "none stays");
-            let came = numbers(&mut there, stock, &region, 3);
+            let came = numbers(&mut there, pool, &region, 3);
             assert_eq!(came, [1, 2, 5].map(|i| round * 10 + i));
         }
         let counters = here.counters();
         assert_eq!((counters.tx_frames, counters.tx_dropped), (3 * 400, 4 * 400));
         assert_eq!(counters.tx_bytes, 400 * (60 + 1_014 + 100));
-        end([here, there], stocks);
+        end([here, there], pools);
     });
 }
 
@@ -101,36 +106,36 @@ fn frames_that_are_too_long_are_dropped_and_hold_up_no_other() {
 fn who_does_not_take_misses_and_every_frame_is_counted() {
     apart("who_does_not_take_misses_and_every_frame_is_counted", || {
         pair();
-        let mut stocks = stocks(1, 256, 1_514).unwrap();
-        let (region, stock) = (Arc::clone(stocks[0].region()), &mut stocks[0]);
+        let mut pools = frame_pools(1, 256, 1_514).unwrap();
+        let (region, pool) = (Arc::clone(pools[0].region()), &mut pools[0]);
         let (mut here, mut there) = (open("va", &region), open("vb", &region));
         // More than the ring holds.
         let (mut sent, mut burst) = (0, Burst::new());
         while sent < 2 * packet::RX_SLOTS as u32 {
             while !burst.is_full() {
-                burst.push(frame(&region, stock, sent, 60));
+                burst.push(frame(&region, pool, sent, 60));
                 sent += 1;
             }
             while !burst.is_empty() {
-                here.send(stock, &mut burst).unwrap();
+                here.send(pool, &mut burst).unwrap();
             }
         }
         let missed = there.counters().rx_missed;
         assert!(missed > 0, "seen while frames still wait");
-        let came = numbers(&mut there, stock, &region, sent as usize - missed as usize);
+        let came = numbers(&mut there, pool, &region, sent as usize - missed as usize);
         let counters = there.counters();
         assert_eq!(counters.rx_frames, came.len() as u64);
         assert_eq!(
             (counters.rx_frames + counters.rx_missed, counters.rx_missed),
             (u64::from(sent), missed,)
         );
-        end([here, there], stocks);
+        end([here, there], pools);
     });
 }
 
 /// A frame of UDP over IPv4 that says its number, from as many ports as there are.
-fn datagram(region: &Region, stock: &mut Stock, number: u32) -> Desc {
-    let mut desc = frame(region, stock, number, 60);
+fn datagram(region: &Region, pool: &mut FramePool, number: u32) -> Desc {
+    let mut desc = frame(region, pool, number, 60);
     let bytes = region.slot_mut(&mut desc);
     bytes[12..14].copy_from_slice(&[0x08, 0x00]);
     let header = [0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 10, 9, 9, 1, 10, 9, 9, 2];
@@ -141,18 +146,18 @@ fn datagram(region: &Region, stock: &mut Stock, number: u32) -> Desc {
 }
 
 /// By lane, the numbers of the datagrams that have come.
-fn datagrams(lanes: &mut [PacketLane], stock: &mut Stock, region: &Region) -> Vec<Vec<u32>> {
+fn datagrams(lanes: &mut [PacketLane], pool: &mut FramePool, region: &Region) -> Vec<Vec<u32>> {
     let mut burst = Burst::new();
     let take = |lane: &mut PacketLane| {
         let mut numbers = Vec::new();
         loop {
-            lane.receive(stock, &mut burst).unwrap();
+            lane.receive(pool, &mut burst).unwrap();
             if burst.is_empty() {
                 return numbers;
             }
             let number = |bytes: &[u8]| u32::from_be_bytes(bytes[42..46].try_into().unwrap());
             numbers.extend(burst.iter().map(|desc| number(region.frame(desc))));
-            stock.give_all(&mut burst);
+            pool.give_all(&mut burst);
         }
     };
     lanes.iter_mut().map(take).collect()
@@ -162,8 +167,8 @@ fn datagrams(lanes: &mut [PacketLane], stock: &mut Stock, region: &Region) -> Ve
 fn lanes_share_what_arrives_with_each_other_and_with_nobody_else() {
     apart("lanes_share_what_arrives_with_each_other_and_with_nobody_else", || {
         pair();
-        let mut stocks = stocks(1, 256, 1_514).unwrap();
-        let (region, stock) = (Arc::clone(stocks[0].region()), &mut stocks[0]);
+        let mut pools = frame_pools(1, 256, 1_514).unwrap();
+        let (region, pool) = (Arc::clone(pools[0].region()), &mut pools[0]);
         // Other programs have numbers like that of this process, at this interface and another.
         let other = |(number, name): (u16, &str)| {
             let ring = RxRing::open(&link::look(name).unwrap().unwrap(), 1_514, 64).unwrap();
@@ -175,16 +180,16 @@ fn lanes_share_what_arrives_with_each_other_and_with_nobody_else() {
         let mut here = open("va", &region);
         let (mut lanes, mut burst) = (packet::open("vb", 3, &region).unwrap(), Burst::new());
         for number in 0..1_000 {
-            burst.push(datagram(&region, stock, number));
-            here.send(stock, &mut burst).unwrap();
+            burst.push(datagram(&region, pool, number));
+            here.send(pool, &mut burst).unwrap();
         }
-        let came = datagrams(&mut lanes, stock, &region);
+        let came = datagrams(&mut lanes, pool, &region);
         assert!(came.iter().all(|numbers| numbers.len() > 100), "every lane has some");
         let mut all = came.concat();
         all.sort_unstable();
         assert_eq!(all, (0..1_000).collect::<Vec<u32>>(), "each came once");
         drop(others);
-        end(lanes.into_iter().chain([here]), stocks);
+        end(lanes.into_iter().chain([here]), pools);
     });
 }
 
@@ -192,9 +197,9 @@ fn lanes_share_what_arrives_with_each_other_and_with_nobody_else() {
 fn frames_that_come_while_lanes_are_opened_come_once() {
     apart("frames_that_come_while_lanes_are_opened_come_once", || {
         pair();
-        let mut stocks = stocks(2, 512, 1_514).unwrap();
-        let region = Arc::clone(stocks[0].region());
-        let [stock, theirs] = &mut stocks[..] else { panic!("two") };
+        let mut pools = frame_pools(2, 512, 1_514).unwrap();
+        let region = Arc::clone(pools[0].region());
+        let [pool, theirs] = &mut pools[..] else { panic!("two") };
         let mut here = open("va", &region);
         let stop = AtomicBool::new(false);
         let sent = AtomicU32::new(0);
@@ -215,7 +220,7 @@ fn frames_that_come_while_lanes_are_opened_come_once() {
                 thread::yield_now();
             }
             stop.store(true, Ordering::Relaxed);
-            datagrams(&mut lanes, stock, &region)
+            datagrams(&mut lanes, pool, &region)
         });
         let mut all = came.concat();
         all.sort_unstable();
@@ -234,7 +239,7 @@ fn is_whole(frame: &[u8]) -> bool {
 
 /// Lets the kernel send datagrams by `va`; how many came by `vb`, of which how many had no whole
 /// checksum, and how many the lane says had none.
-fn partial(lane: &mut PacketLane, stock: &mut Stock, region: &Region) -> (u32, u32, u64) {
+fn partial(lane: &mut PacketLane, pool: &mut FramePool, region: &Region) -> (u32, u32, u64) {
     let before = lane.counters().rx_partial_checksums;
     let socket = UdpSocket::bind("10.5.0.1:0").unwrap();
     for number in 0..10 {
@@ -243,7 +248,7 @@ fn partial(lane: &mut PacketLane, stock: &mut Stock, region: &Region) -> (u32, u
     let (mut came, mut partial, mut burst) = (0, 0, Burst::new());
     let until = Instant::now() + Duration::from_secs(5);
     while came < 10 && Instant::now() < until {
-        lane.receive(stock, &mut burst).unwrap();
+        lane.receive(pool, &mut burst).unwrap();
         for desc in burst.iter() {
             let frame = region.frame(desc);
             if frame[12..14] == [8, 0] && frame[23] == 17 {
@@ -251,7 +256,7 @@ fn partial(lane: &mut PacketLane, stock: &mut Stock, region: &Region) -> (u32, u
                 partial += u32::from(!is_whole(frame));
             }
         }
-        stock.give_all(&mut burst);
+        pool.give_all(&mut burst);
     }
     (came, partial, lane.counters().rx_partial_checksums - before)
 }
@@ -262,16 +267,16 @@ fn frames_without_whole_checksums_are_counted() {
         pair();
         ip("addr add 10.5.0.1/24 dev va");
         ip("neigh add 10.5.0.2 lladdr 02:00:00:00:00:02 dev va");
-        let mut stocks = stocks(1, 256, 1_514).unwrap();
-        let (region, stock) = (Arc::clone(stocks[0].region()), &mut stocks[0]);
+        let mut pools = frame_pools(1, 256, 1_514).unwrap();
+        let (region, pool) = (Arc::clone(pools[0].region()), &mut pools[0]);
         let mut lane = open("vb", &region);
-        assert_eq!(partial(&mut lane, stock, &region), (10, 10, 10), "a veth pair leaves them");
+        assert_eq!(partial(&mut lane, pool, &region), (10, 10, 10), "a veth pair leaves them");
         // AF_XDP does not mark them: the other end is asked.
         let hides = || xdp::hides_checksums(&link::look("vb").unwrap().unwrap());
         assert!(hides());
         let off = Command::new("ethtool").args(["-K", "va", "tx", "off"]).output();
         if off.is_ok_and(|ended| ended.status.success()) {
-            assert_eq!(partial(&mut lane, stock, &region), (10, 0, 0), "tx off");
+            assert_eq!(partial(&mut lane, pool, &region), (10, 0, 0), "tx off");
             assert!(!hides());
             // Out of sight it may leave them again.
             let mut away = Command::new("unshare").args(["--net", "sleep", "60"]).spawn().unwrap();
@@ -287,6 +292,6 @@ fn frames_without_whole_checksums_are_counted() {
         } else {
             println!("SKIP frames_without_whole_checksums_are_counted: no ethtool for its remedy");
         }
-        end([lane], stocks);
+        end([lane], pools);
     });
 }

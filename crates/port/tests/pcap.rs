@@ -10,9 +10,9 @@ use niclab_packet::trace::{
 };
 use niclab_port::Burst;
 use niclab_port::error::PortError;
+use niclab_port::frame_pool::{FramePool, count, frame_pools};
 use niclab_port::lane::Lane;
 use niclab_port::pcap::{self, Files, PcapLane, Speed};
-use niclab_port::stock::{Stock, count, stocks};
 use tempfile::{TempDir, tempdir};
 
 /// A file of frames of these lengths, one each millisecond; each byte says which.
@@ -47,17 +47,17 @@ fn input(directory: &TempDir, name: &str) -> PathBuf {
     path
 }
 
-fn open(files: &Files, stock: &Stock) -> Result<PcapLane, PortError> {
-    Ok(pcap::open(files, 1, stock.region())?.remove(0))
+fn open(files: &Files, pool: &FramePool) -> Result<PcapLane, PortError> {
+    Ok(pcap::open(files, 1, pool.region())?.remove(0))
 }
 
 /// Sends all that comes, until the end; how long that took.
-fn copy(lane: &mut PcapLane, stock: &mut Stock) -> Duration {
+fn copy(lane: &mut PcapLane, pool: &mut FramePool) -> Duration {
     let begun = Instant::now();
     let mut burst = Burst::new();
     while !lane.is_ended() && begun.elapsed() < Duration::from_secs(10) {
-        lane.receive(stock, &mut burst).unwrap();
-        lane.send(stock, &mut burst).unwrap();
+        lane.receive(pool, &mut burst).unwrap();
+        lane.send(pool, &mut burst).unwrap();
         assert!(burst.is_empty());
     }
     assert!(lane.is_ended());
@@ -78,11 +78,11 @@ fn what_comes_from_one_file_goes_to_another_at_its_time() {
     ];
     let mut last = Duration::MAX;
     for (speed, least_ms) in speeds {
-        let mut stocks = stocks(1, 64, 1_514).unwrap();
-        let (stock, frames) = (&mut stocks[0], 64);
+        let mut pools = frame_pools(1, 64, 1_514).unwrap();
+        let (pool, frames) = (&mut pools[0], 64);
         let files = Files { input: Some(input.clone()), output: Some(output.clone()), speed };
-        let mut lane = open(&files, stock).unwrap();
-        let took = copy(&mut lane, stock);
+        let mut lane = open(&files, pool).unwrap();
+        let took = copy(&mut lane, pool);
         // A busy machine is slower, and never faster.
         assert!(took >= Duration::from_millis(least_ms), "{speed:?}: {took:?}");
         let is_faster = !matches!(speed, Speed::Times(times) if times <= 1.0);
@@ -92,8 +92,8 @@ fn what_comes_from_one_file_goes_to_another_at_its_time() {
         let bytes: usize = lens.iter().sum();
         assert_eq!((counters.rx_frames, counters.rx_bytes), (50, bytes as u64));
         assert_eq!((counters.tx_frames, counters.tx_bytes), (50, bytes as u64));
-        Box::new(lane).close(stock).unwrap();
-        assert_eq!(count(stocks), frames);
+        Box::new(lane).close(pool).unwrap();
+        assert_eq!(count(pools), frames);
         let [read, written] = [&input, &output].map(|path| {
             let trace = Trace::load(fs::File::open(path).unwrap(), TraceLimits::default());
             trace.unwrap().records().map(|record| record.data.to_vec()).collect::<Vec<_>>()
@@ -105,10 +105,10 @@ fn what_comes_from_one_file_goes_to_another_at_its_time() {
 #[test]
 fn a_file_that_cannot_be_played_whole_is_refused() {
     let directory = tempdir().unwrap();
-    let stocks = stocks(1, 64, 1_514).unwrap();
+    let pools = frame_pools(1, 64, 1_514).unwrap();
     let path = file(&directory, &[60, 100, 200]);
     let files = |input: PathBuf| Files { input: Some(input), output: None, speed: Speed::Max };
-    let refused = |path: PathBuf| open(&files(path), &stocks[0]).err().unwrap().to_string();
+    let refused = |path: PathBuf| open(&files(path), &pools[0]).err().unwrap().to_string();
     let whole = fs::read(&path).unwrap();
     fs::write(&path, &whole[..whole.len() - 1]).unwrap();
     let said = refused(path.clone());
@@ -130,8 +130,8 @@ fn a_file_that_cannot_be_played_whole_is_refused() {
     }
     let unwritable = directory.path().join("no/where");
     let output = Files { input: None, output: Some(unwritable), speed: Speed::Max };
-    assert!(matches!(open(&output, &stocks[0]), Err(PortError::File { .. })));
-    let two = pcap::open(&output, 2, stocks[0].region());
+    assert!(matches!(open(&output, &pools[0]), Err(PortError::File { .. })));
+    let two = pcap::open(&output, 2, pools[0].region());
     assert!(matches!(two, Err(PortError::Lanes { most: 1, .. })));
 }
 
@@ -139,17 +139,17 @@ fn a_file_that_cannot_be_played_whole_is_refused() {
 fn a_frame_is_played_as_it_was_on_the_wire_without_fcs() {
     let directory = tempdir().unwrap();
     for (name, len) in [("caplen-801-len-785", 785), ("with-fcs", 60)] {
-        let mut stocks = stocks(1, 64, 1_514).unwrap();
-        let (stock, output) = (&mut stocks[0], directory.path().join("out"));
+        let mut pools = frame_pools(1, 64, 1_514).unwrap();
+        let (pool, output) = (&mut pools[0], directory.path().join("out"));
         let files = Files {
             input: Some(input(&directory, name)),
             output: Some(output.clone()),
             speed: Speed::Max,
         };
-        let mut lane = open(&files, stock).unwrap();
-        copy(&mut lane, stock);
+        let mut lane = open(&files, pool).unwrap();
+        copy(&mut lane, pool);
         assert_eq!(lane.counters().rx_bytes, len, "{name}");
-        Box::new(lane).close(stock).unwrap();
+        Box::new(lane).close(pool).unwrap();
         let trace = Trace::load(fs::File::open(&output).unwrap(), TraceLimits::default()).unwrap();
         let record = trace.record(0).unwrap();
         assert_eq!((record.data.len() as u64, record.original_len as u64), (len, len), "{name}");
@@ -162,36 +162,36 @@ fn a_disk_that_is_full_ends_the_port_and_loses_no_frame() {
     if !fs::exists("/dev/full").unwrap() {
         return println!("SKIP a_disk_that_is_full_ends_the_port: no /dev/full");
     }
-    let mut stocks = stocks(1, 64, 1_514).unwrap();
-    let stock = &mut stocks[0];
+    let mut pools = frame_pools(1, 64, 1_514).unwrap();
+    let pool = &mut pools[0];
     let full = Files { input: None, output: Some("/dev/full".into()), speed: Speed::Max };
-    let mut lane = open(&full, stock).unwrap();
-    let region = Arc::clone(stock.region());
+    let mut lane = open(&full, pool).unwrap();
+    let region = Arc::clone(pool.region());
     let mut burst = Burst::new();
     let mut result = Ok(());
     for _ in 0..100 {
         while !burst.is_full()
-            && let Some(mut desc) = stock.take()
+            && let Some(mut desc) = pool.take()
         {
             region.slot_mut(&mut desc);
             region.set_len(&mut desc, 1_000);
             burst.push(desc);
         }
-        result = lane.send(stock, &mut burst);
+        result = lane.send(pool, &mut burst);
         if result.is_err() {
             break;
         }
     }
     assert!(result.is_err(), "the file takes nothing");
-    stock.give_all(&mut burst);
-    assert!(Box::new(lane).close(stock).is_err());
-    assert_eq!(count(stocks), 64);
+    pool.give_all(&mut burst);
+    assert!(Box::new(lane).close(pool).is_err());
+    assert_eq!(count(pools), 64);
 }
 
 #[test]
 fn a_file_that_is_read_is_not_written_to() {
     let directory = tempdir().unwrap();
-    let stocks = stocks(1, 64, 1_514).unwrap();
+    let pools = frame_pools(1, 64, 1_514).unwrap();
     let input = file(&directory, &[60, 100]);
     let before = fs::read(&input).unwrap();
     let [symbolic, hard] = ["symbolic", "hard"].map(|name| directory.path().join(name));
@@ -203,7 +203,7 @@ fn a_file_that_is_read_is_not_written_to() {
         speed: Speed::Max,
     };
     let refused = |files: &Files| {
-        let error = open(files, &stocks[0]).err().unwrap();
+        let error = open(files, &pools[0]).err().unwrap();
         assert!(matches!(error, PortError::FileTaken { .. }), "{error}");
         error.to_string()
     };
@@ -214,18 +214,18 @@ fn a_file_that_is_read_is_not_written_to() {
         assert_eq!(said, format!("{name} is the same file as {input}, {wanted}"));
     }
     // By two ports, whichever comes first; two may read, and none writes what another writes.
-    let reads = open(&files(Some(&input), None), &stocks[0]).unwrap();
-    open(&files(Some(&hard), None), &stocks[0]).unwrap();
+    let reads = open(&files(Some(&input), None), &pools[0]).unwrap();
+    open(&files(Some(&hard), None), &pools[0]).unwrap();
     refused(&files(None, Some(&symbolic)));
     drop(reads);
-    let writes = open(&files(None, Some(&symbolic)), &stocks[0]).unwrap();
+    let writes = open(&files(None, Some(&symbolic)), &pools[0]).unwrap();
     refused(&files(Some(&input), None));
     refused(&files(None, Some(&hard)));
     drop(writes);
     assert!(before == fs::read(&input).unwrap(), "a port that was never used leaves it as it was");
-    let mut stocks = stocks;
-    let writes = open(&files(None, Some(&hard)), &stocks[0]).unwrap();
-    Box::new(writes).close(&mut stocks[0]).unwrap();
+    let mut pools = pools;
+    let writes = open(&files(None, Some(&hard)), &pools[0]).unwrap();
+    Box::new(writes).close(&mut pools[0]).unwrap();
     let trace = Trace::load(fs::File::open(&input).unwrap(), TraceLimits::default()).unwrap();
     assert_eq!(trace.records().count(), 0, "begun anew");
 }

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use niclab_nic::memory::{Desc, Region};
 use niclab_port::Burst;
 use niclab_port::error::PortError;
+use niclab_port::frame_pool::{FramePool, count, frame_pools};
 use niclab_port::lane::Lane;
-use niclab_port::stock::{Stock, count, stocks};
 use niclab_port::tap::{self, TapLane};
 use space::{apart, ip};
 
@@ -19,18 +19,18 @@ const ARP: [u8; 2] = [0x08, 0x06];
 const IPV4: [u8; 2] = [0x08, 0x00];
 
 /// Waits for a frame of this EtherType, on whichever lane.
-fn await_type(lanes: &mut [TapLane], stock: &mut Stock, region: &Region, kind: [u8; 2]) -> Desc {
+fn await_type(lanes: &mut [TapLane], pool: &mut FramePool, region: &Region, kind: [u8; 2]) -> Desc {
     let until = Instant::now() + Duration::from_secs(5);
     let mut burst = Burst::new();
     while Instant::now() < until {
         for lane in &mut *lanes {
-            lane.receive(stock, &mut burst).unwrap();
+            lane.receive(pool, &mut burst).unwrap();
             while let Some(desc) = burst.pop() {
                 if region.frame(&desc)[12..14] == kind {
-                    stock.give_all(&mut burst);
+                    pool.give_all(&mut burst);
                     return desc;
                 }
-                stock.give(desc);
+                pool.give(desc);
             }
         }
     }
@@ -43,15 +43,15 @@ fn swap(bytes: &mut [u8], [a, b]: [usize; 2], len: usize) {
     front[a..a + len].swap_with_slice(&mut back[..len]);
 }
 
-fn send(lane: &mut TapLane, stock: &mut Stock, desc: Desc) {
+fn send(lane: &mut TapLane, pool: &mut FramePool, desc: Desc) {
     let mut burst: Burst = [desc].into_iter().collect();
-    lane.send(stock, &mut burst).unwrap();
+    lane.send(pool, &mut burst).unwrap();
     assert!(burst.is_empty());
 }
 
 fn talk(lanes_count: u32) {
-    let mut stocks = stocks(1, 512, 1_600).unwrap();
-    let (region, stock) = (Arc::clone(stocks[0].region()), &mut stocks[0]);
+    let mut pools = frame_pools(1, 512, 1_600).unwrap();
+    let (region, pool) = (Arc::clone(pools[0].region()), &mut pools[0]);
     let mut lanes = tap::open("tp", lanes_count, &region).unwrap();
     ip("addr add 10.9.0.1/24 dev tp");
     let socket = UdpSocket::bind("10.9.0.1:0").unwrap();
@@ -61,16 +61,16 @@ fn talk(lanes_count: u32) {
         socket.send_to(&said, "10.9.0.2:9").unwrap();
         if len == 1 {
             // Who has 10.9.0.2? We.
-            let mut asked = await_type(&mut lanes, stock, &region, ARP);
+            let mut asked = await_type(&mut lanes, pool, &region, ARP);
             let bytes = region.frame_mut(&mut asked);
             bytes.copy_within(6..12, 0);
             bytes[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 9]);
             bytes[21] = 2;
             swap(bytes, [22, 32], 10);
             bytes[22..28].copy_from_slice(&[2, 0, 0, 0, 0, 9]);
-            send(&mut lanes[0], stock, asked);
+            send(&mut lanes[0], pool, asked);
         }
-        let mut came = await_type(&mut lanes, stock, &region, IPV4);
+        let mut came = await_type(&mut lanes, pool, &region, IPV4);
         assert_eq!(usize::from(came.len()), 14 + 20 + 8 + len);
         let bytes = region.frame_mut(&mut came);
         assert_eq!(bytes[42..], said);
@@ -80,7 +80,7 @@ fn talk(lanes_count: u32) {
         swap(bytes, [34, 36], 2);
         let mut again = vec![0; 2_000];
         let last = lanes.len() - 1;
-        send(&mut lanes[last], stock, came);
+        send(&mut lanes[last], pool, came);
         let (got, from) = socket.recv_from(&mut again).unwrap();
         assert_eq!((&again[..got], from.to_string().as_str()), (&said[..], "10.9.0.2:9"));
     }
@@ -96,9 +96,9 @@ fn talk(lanes_count: u32) {
     assert!(sums[0] >= 4 && sums[1..] == [4, 0, 0], "{sums:?}");
     let frames = region.frames();
     for lane in lanes {
-        Box::new(lane).close(stock).unwrap();
+        Box::new(lane).close(pool).unwrap();
     }
-    assert_eq!(count(stocks), frames, "no frame is lost");
+    assert_eq!(count(pools), frames, "no frame is lost");
 }
 
 #[test]
@@ -114,8 +114,8 @@ fn a_tap_interface_has_several_queues() {
 #[test]
 fn what_cannot_be_opened_says_why_and_what_goes_is_an_error() {
     apart("what_cannot_be_opened_says_why_and_what_goes_is_an_error", || {
-        let mut stocks = stocks(1, 64, 1_600).unwrap();
-        let (region, stock) = (Arc::clone(stocks[0].region()), &mut stocks[0]);
+        let mut pools = frame_pools(1, 64, 1_600).unwrap();
+        let (region, pool) = (Arc::clone(pools[0].region()), &mut pools[0]);
         let refused = |name: &str, count| tap::open(name, count, &region).err().unwrap();
         assert!(matches!(refused("a-name-that-is-too-long", 1), PortError::Name { .. }));
         assert!(matches!(refused("a/b", 1), PortError::Name { .. }));
@@ -138,39 +138,39 @@ fn what_cannot_be_opened_says_why_and_what_goes_is_an_error() {
         let mut lane = tap::open("tp", 1, &region).unwrap().remove(0);
         let mut burst = Burst::new();
         ip("link set tp down");
-        burst.push(stock.take().unwrap());
+        burst.push(pool.take().unwrap());
         region.set_len(&mut burst[0], 60);
         // The kernel may have said something by it while it was on.
         let mut came = Burst::new();
-        lane.receive(stock, &mut came).unwrap();
-        stock.give_all(&mut came);
-        lane.send(stock, &mut burst).unwrap();
+        lane.receive(pool, &mut came).unwrap();
+        pool.give_all(&mut came);
+        lane.send(pool, &mut burst).unwrap();
         assert_eq!((lane.counters().tx_dropped, burst.len()), (1, 0), "it is off");
         ip("link del tp");
-        assert!(lane.receive(stock, &mut burst).is_err(), "it is gone");
-        burst.push(stock.take().unwrap());
+        assert!(lane.receive(pool, &mut burst).is_err(), "it is gone");
+        burst.push(pool.take().unwrap());
         region.set_len(&mut burst[0], 60);
-        assert!(lane.send(stock, &mut burst).is_err());
-        stock.give_all(&mut burst);
-        Box::new(lane).close(stock).unwrap();
+        assert!(lane.send(pool, &mut burst).is_err());
+        pool.give_all(&mut burst);
+        Box::new(lane).close(pool).unwrap();
         let frames = region.frames();
-        assert_eq!(count(stocks), frames);
+        assert_eq!(count(pools), frames);
     });
 }
 
 #[test]
 fn an_interface_of_another_number_of_queues_can_be_made_anew_as_it_is_said() {
     apart("an_interface_of_another_number_of_queues_can_be_made_anew_as_it_is_said", || {
-        let stocks = stocks(1, 64, 1_600).unwrap();
+        let pools = frame_pools(1, 64, 1_600).unwrap();
         for (made, count) in [(" multi_queue", 1), ("", 2)] {
             ip(&format!("tuntap add tp mode tap{made}"));
-            let refused = tap::open("tp", count, stocks[0].region()).err().unwrap();
+            let refused = tap::open("tp", count, pools[0].region()).err().unwrap();
             assert!(matches!(refused, PortError::NoTap { .. }), "{refused}");
             let said = refused.to_string();
             for command in said.split('`').nth(1).unwrap().split(" && ") {
                 ip(command.strip_prefix("ip ").unwrap());
             }
-            drop(tap::open("tp", count, stocks[0].region()).unwrap());
+            drop(tap::open("tp", count, pools[0].region()).unwrap());
             ip("link del tp");
         }
     });

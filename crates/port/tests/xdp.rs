@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use niclab_nic::memory::Region;
 use niclab_port::Burst;
 use niclab_port::error::PortError;
+use niclab_port::frame_pool::{FramePool, count, frame_pools};
 use niclab_port::lane::Lane;
-use niclab_port::stock::{Stock, count, stocks};
 use niclab_port::xdp::{self, XdpLane};
 use space::{apart, ip};
 
@@ -31,11 +31,11 @@ fn pair(queues: u32) {
 /// A frame of a made-up protocol that says its number.
 fn frame(
     region: &Arc<Region>,
-    stock: &mut Stock,
+    pool: &mut FramePool,
     number: u32,
     len: u16,
 ) -> niclab_nic::memory::Desc {
-    let mut desc = stock.take().unwrap();
+    let mut desc = pool.take().unwrap();
     let bytes = region.slot_mut(&mut desc);
     for (at, byte) in bytes.iter_mut().enumerate().take(usize::from(len)) {
         *byte = (at as u32 + number) as u8;
@@ -57,7 +57,7 @@ fn number(bytes: &[u8]) -> u32 {
 /// Takes what comes until `done` says so, for five seconds at most.
 fn receive(
     lane: &mut XdpLane,
-    stock: &mut Stock,
+    pool: &mut FramePool,
     region: &Region,
     mut done: impl FnMut(&[u8]) -> bool,
 ) {
@@ -65,47 +65,47 @@ fn receive(
     let mut burst = Burst::new();
     let mut is_done = false;
     while !is_done && Instant::now() < until {
-        lane.receive(stock, &mut burst).unwrap();
+        lane.receive(pool, &mut burst).unwrap();
         for desc in burst.drain(..) {
             is_done |= done(region.frame(&desc));
-            stock.give(desc);
+            pool.give(desc);
         }
     }
     assert!(is_done, "frames are missing");
 }
 
-fn end(lanes: impl IntoIterator<Item = XdpLane>, mut stocks: Vec<Stock>) {
-    let frames = stocks[0].region().frames();
+fn end(lanes: impl IntoIterator<Item = XdpLane>, mut pools: Vec<FramePool>) {
+    let frames = pools[0].region().frames();
     for lane in lanes {
-        Box::new(lane).close(&mut stocks[0]).unwrap();
+        Box::new(lane).close(&mut pools[0]).unwrap();
     }
-    assert_eq!(count(stocks), frames, "no frame is lost");
+    assert_eq!(count(pools), frames, "no frame is lost");
 }
 
 #[test]
 fn frames_of_all_lengths_cross_both_ways_whole_and_in_order() {
     apart("frames_of_all_lengths_cross_both_ways_whole_and_in_order", || {
         pair(1);
-        let mut stocks = stocks(1, 2 * xdp::FRAMES, 1_514).unwrap();
-        let (region, stock) = (Arc::clone(stocks[0].region()), &mut stocks[0]);
+        let mut pools = frame_pools(1, 2 * xdp::FRAMES, 1_514).unwrap();
+        let (region, pool) = (Arc::clone(pools[0].region()), &mut pools[0]);
         let mut lanes: Vec<XdpLane> = ["va", "vb"]
             .into_iter()
             .flat_map(|name| xdp::open(name, 1, &region).unwrap())
             .collect();
         let mut burst = Burst::new();
         for lane in &mut lanes {
-            lane.receive(stock, &mut burst).unwrap();
+            lane.receive(pool, &mut burst).unwrap();
         }
         for _ in 0..2 {
             let [from, to] = &mut lanes[..] else { panic!("two") };
             let lens: Vec<u16> = (60..=1_514).collect();
             for (at, lens) in (0_u32..).zip(lens.chunks(48)) {
-                let make = |(i, len): (u32, &u16)| frame(&region, stock, at * 48 + i, *len);
+                let make = |(i, len): (u32, &u16)| frame(&region, pool, at * 48 + i, *len);
                 burst.extend((0..).zip(lens).map(make).collect::<Vec<_>>());
-                from.send(stock, &mut burst).unwrap();
+                from.send(pool, &mut burst).unwrap();
                 assert!(burst.is_empty(), "there is room");
                 let mut next = 0;
-                receive(to, stock, &region, |bytes| {
+                receive(to, pool, &region, |bytes| {
                     assert_eq!(
                         (number(bytes), bytes.len()),
                         (at * 48 + next, 60 + number(bytes) as usize)
@@ -119,7 +119,7 @@ fn frames_of_all_lengths_cross_both_ways_whole_and_in_order() {
             assert_eq!((sent.tx_frames, received.rx_missed, sent.tx_dropped), (1_455, 0, 0));
             lanes.reverse();
         }
-        end(lanes, stocks);
+        end(lanes, pools);
     });
 }
 
@@ -127,21 +127,21 @@ fn frames_of_all_lengths_cross_both_ways_whole_and_in_order() {
 fn each_queue_has_its_lane() {
     apart("each_queue_has_its_lane", || {
         pair(2);
-        let mut stocks = stocks(1, 4 * xdp::FRAMES, 1_514).unwrap();
-        let (region, stock) = (Arc::clone(stocks[0].region()), &mut stocks[0]);
+        let mut pools = frame_pools(1, 4 * xdp::FRAMES, 1_514).unwrap();
+        let (region, pool) = (Arc::clone(pools[0].region()), &mut pools[0]);
         let mut here = xdp::open("va", 2, &region).unwrap();
         let mut there = xdp::open("vb", 2, &region).unwrap();
         let mut burst = Burst::new();
         for (queue, lane) in (0..).zip(&mut here) {
-            there[queue as usize].receive(stock, &mut burst).unwrap();
-            burst.push(frame(&region, stock, queue, 100));
-            lane.send(stock, &mut burst).unwrap();
+            there[queue as usize].receive(pool, &mut burst).unwrap();
+            burst.push(frame(&region, pool, queue, 100));
+            lane.send(pool, &mut burst).unwrap();
         }
         for (queue, lane) in (0..).zip(&mut there) {
-            receive(lane, stock, &region, |bytes| number(bytes) == queue);
+            receive(lane, pool, &region, |bytes| number(bytes) == queue);
             assert_eq!(lane.counters().rx_frames, 1);
         }
-        end(here.into_iter().chain(there), stocks);
+        end(here.into_iter().chain(there), pools);
     });
 }
 
@@ -149,38 +149,38 @@ fn each_queue_has_its_lane() {
 fn who_does_not_take_misses_and_no_frame_is_lost() {
     apart("who_does_not_take_misses_and_no_frame_is_lost", || {
         pair(1);
-        let mut stocks = stocks(1, 2 * xdp::FRAMES, 1_514).unwrap();
-        let (region, stock) = (Arc::clone(stocks[0].region()), &mut stocks[0]);
+        let mut pools = frame_pools(1, 2 * xdp::FRAMES, 1_514).unwrap();
+        let (region, pool) = (Arc::clone(pools[0].region()), &mut pools[0]);
         let mut here = xdp::open("va", 1, &region).unwrap().remove(0);
         let mut there = xdp::open("vb", 1, &region).unwrap().remove(0);
         let mut burst = Burst::new();
-        there.receive(stock, &mut burst).unwrap();
+        there.receive(pool, &mut burst).unwrap();
         // More than all rings hold.
         let (mut sent, until) = (0, Instant::now() + Duration::from_secs(20));
         while sent < 6_000 && Instant::now() < until {
             while !burst.is_full() {
-                burst.push(frame(&region, stock, sent, 60));
+                burst.push(frame(&region, pool, sent, 60));
                 sent += 1;
             }
             while !burst.is_empty() && Instant::now() < until {
-                here.send(stock, &mut burst).unwrap();
+                here.send(pool, &mut burst).unwrap();
             }
         }
         let mut seen = BTreeMap::new();
         let settled = Instant::now() + Duration::from_millis(300);
         while Instant::now() < settled {
-            there.receive(stock, &mut burst).unwrap();
-            here.send(stock, &mut Burst::new()).unwrap();
+            there.receive(pool, &mut burst).unwrap();
+            here.send(pool, &mut Burst::new()).unwrap();
             for desc in burst.drain(..) {
                 *seen.entry(number(region.frame(&desc))).or_insert(0) += 1;
-                stock.give(desc);
+                pool.give(desc);
             }
         }
         assert!(seen.values().all(|count| *count == 1), "none comes twice");
         let counters = there.counters();
         assert_eq!(counters.rx_frames, seen.len() as u64);
         assert!(counters.rx_missed > 0 && counters.rx_frames < sent.into(), "{counters:?}");
-        end([here, there], stocks);
+        end([here, there], pools);
     });
 }
 
@@ -188,8 +188,8 @@ fn who_does_not_take_misses_and_no_frame_is_lost() {
 fn what_cannot_be_opened_says_why() {
     apart("what_cannot_be_opened_says_why", || {
         pair(1);
-        let stocks = stocks(1, xdp::FRAMES, 1_514).unwrap();
-        let region = stocks[0].region();
+        let pools = frame_pools(1, xdp::FRAMES, 1_514).unwrap();
+        let region = pools[0].region();
         let refused = |name: &str, count| xdp::open(name, count, region).err().unwrap();
         assert!(matches!(refused("none", 1), PortError::Absent { .. }));
         assert!(matches!(refused("va", 0), PortError::Lanes { count: 0, .. }));
@@ -201,7 +201,7 @@ fn what_cannot_be_opened_says_why() {
             drop(xdp::open("va", 1, region).unwrap());
         }
         // Longer slots than a page the kernel takes none.
-        let long = niclab_port::stock::stocks(1, xdp::FRAMES, 5_000).unwrap();
+        let long = niclab_port::frame_pool::frame_pools(1, xdp::FRAMES, 5_000).unwrap();
         let error = xdp::open("va", 1, long[0].region()).err().unwrap();
         assert!(matches!(error, PortError::System { .. }), "it has this queue: {error}");
         ip("link set va mtu 3000");
@@ -214,23 +214,23 @@ fn what_cannot_be_opened_says_why() {
 fn an_interface_that_goes_leaves_its_frames() {
     apart("an_interface_that_goes_leaves_its_frames", || {
         pair(2);
-        let mut stocks = stocks(1, 2 * xdp::FRAMES, 1_514).unwrap();
-        let (region, stock) = (Arc::clone(stocks[0].region()), &mut stocks[0]);
+        let mut pools = frame_pools(1, 2 * xdp::FRAMES, 1_514).unwrap();
+        let (region, pool) = (Arc::clone(pools[0].region()), &mut pools[0]);
         let mut lanes = xdp::open("va", 2, &region).unwrap();
         let (mut burst, until) = (Burst::new(), Instant::now() + Duration::from_secs(5));
         let [first, second] = &mut lanes[..] else { panic!("two") };
-        first.receive(stock, &mut burst).unwrap();
-        second.receive(stock, &mut burst).unwrap();
+        first.receive(pool, &mut burst).unwrap();
+        second.receive(pool, &mut burst).unwrap();
         ip("link del va");
         // Who only receives sees it too.
-        while second.receive(stock, &mut burst).is_ok() && Instant::now() < until {}
+        while second.receive(pool, &mut burst).is_ok() && Instant::now() < until {}
         let lane = first;
-        burst.push(frame(&region, stock, 1, 60));
-        while lane.send(stock, &mut burst).is_ok() && Instant::now() < until {}
-        assert!(lane.send(stock, &mut burst).is_err(), "it is gone");
-        stock.give_all(&mut burst);
+        burst.push(frame(&region, pool, 1, 60));
+        while lane.send(pool, &mut burst).is_ok() && Instant::now() < until {}
+        assert!(lane.send(pool, &mut burst).is_err(), "it is gone");
+        pool.give_all(&mut burst);
         assert!(Instant::now() < until, "both have seen it");
-        end(lanes, stocks);
+        end(lanes, pools);
     });
 }
 
@@ -238,18 +238,18 @@ fn an_interface_that_goes_leaves_its_frames() {
 fn a_lane_that_is_seldom_asked_sees_soon_that_its_interface_is_gone() {
     apart("a_lane_that_is_seldom_asked_sees_soon_that_its_interface_is_gone", || {
         pair(1);
-        let mut stocks = stocks(1, xdp::FRAMES, 1_514).unwrap();
-        let (region, stock) = (Arc::clone(stocks[0].region()), &mut stocks[0]);
+        let mut pools = frame_pools(1, xdp::FRAMES, 1_514).unwrap();
+        let (region, pool) = (Arc::clone(pools[0].region()), &mut pools[0]);
         let mut lane = xdp::open("va", 1, &region).unwrap().remove(0);
         let mut burst = Burst::new();
         ip("link del va");
         // As often as a core that sleeps.
         let turns = (0..20).find(|_| {
             std::thread::sleep(Duration::from_millis(100));
-            lane.receive(stock, &mut burst).is_err()
+            lane.receive(pool, &mut burst).is_err()
         });
         assert!(turns.is_some_and(|turns| turns < 10), "{turns:?}");
-        end([lane], stocks);
+        end([lane], pools);
     });
 }
 
@@ -257,8 +257,8 @@ fn a_lane_that_is_seldom_asked_sees_soon_that_its_interface_is_gone() {
 fn queues_whose_frames_would_not_come_are_refused() {
     apart("queues_whose_frames_would_not_come_are_refused", || {
         pair(4);
-        let stocks = stocks(1, 4 * xdp::FRAMES, 1_514).unwrap();
-        let region = stocks[0].region();
+        let pools = frame_pools(1, 4 * xdp::FRAMES, 1_514).unwrap();
+        let region = pools[0].region();
         let refused = xdp::open("va", 3, region).err().unwrap();
         assert!(matches!(refused, PortError::QueuesLeft { queues: 4, count: 3, .. }), "{refused}");
         let said = refused.to_string();
@@ -284,14 +284,14 @@ fn queues_whose_frames_would_not_come_are_refused() {
 fn an_open_interface_lets_in_what_is_addressed_to_others() {
     apart("an_open_interface_lets_in_what_is_addressed_to_others", || {
         pair(1);
-        let stocks = stocks(1, xdp::FRAMES, 1_514).unwrap();
+        let pools = frame_pools(1, xdp::FRAMES, 1_514).unwrap();
         let is_promiscuous = || {
             let told = Command::new("ip").args(["-details", "link", "show", "va"]).output();
             let told = String::from_utf8(told.unwrap().stdout).unwrap();
             assert!(told.contains(" promiscuity "), "{told}");
             told.contains(" promiscuity 1 ")
         };
-        let lanes = xdp::open("va", 1, stocks[0].region()).unwrap();
+        let lanes = xdp::open("va", 1, pools[0].region()).unwrap();
         assert!(is_promiscuous());
         drop(lanes);
         assert!(!is_promiscuous(), "as it was");
@@ -302,34 +302,34 @@ fn an_open_interface_lets_in_what_is_addressed_to_others() {
 fn what_counts_as_sent_leaves_before_the_end_or_is_dropped() {
     apart("what_counts_as_sent_leaves_before_the_end_or_is_dropped", || {
         pair(1);
-        let mut stocks = stocks(1, 2 * xdp::FRAMES, 1_514).unwrap();
-        let (region, stock) = (Arc::clone(stocks[0].region()), &mut stocks[0]);
+        let mut pools = frame_pools(1, 2 * xdp::FRAMES, 1_514).unwrap();
+        let (region, pool) = (Arc::clone(pools[0].region()), &mut pools[0]);
         let mut there = xdp::open("vb", 1, &region).unwrap().remove(0);
         let mut came = Burst::new();
-        there.receive(stock, &mut came).unwrap();
-        stock.give_all(&mut came);
+        there.receive(pool, &mut came).unwrap();
+        pool.give_all(&mut came);
         for goes in [true, false] {
             let mut here = xdp::open("va", 1, &region).unwrap().remove(0);
             // Nothing leaves an interface that is switched off.
             ip("link set va down");
-            let mut burst: Burst = (0..40).map(|at| frame(&region, stock, at, 100)).collect();
-            here.send(stock, &mut burst).unwrap();
+            let mut burst: Burst = (0..40).map(|at| frame(&region, pool, at, 100)).collect();
+            here.send(pool, &mut burst).unwrap();
             assert_eq!((here.counters().tx_frames, burst.len()), (40, 0), "all count as sent");
             if goes {
                 ip("link set va up");
             }
-            let counters = Box::new(here).close(stock).unwrap();
+            let counters = Box::new(here).close(pool).unwrap();
             let sent = if goes { 40 } else { 0 };
             assert_eq!((counters.tx_frames, counters.tx_bytes), (sent, sent * 100));
             assert_eq!(counters.tx_dropped, 40 - sent);
             if goes {
                 let mut came = 0;
-                receive(&mut there, stock, &region, |_| {
+                receive(&mut there, pool, &region, |_| {
                     came += 1;
                     came == 40
                 });
             }
         }
-        end([there], stocks);
+        end([there], pools);
     });
 }

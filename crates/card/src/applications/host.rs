@@ -7,7 +7,7 @@ use niclab_nic::Worker;
 use niclab_nic::limits::BURST;
 use niclab_nic::memory::Desc;
 use niclab_port::Burst;
-use niclab_port::stock::Stock;
+use niclab_port::frame_pool::FramePool;
 use niclab_program::STEP_NS;
 
 use super::counted::{
@@ -185,9 +185,9 @@ impl Host {
     }
 
     /// Takes the frames of applications out of a burst of a port; what finds no room is dropped.
-    pub(crate) fn take(&mut self, port: usize, burst: &mut Burst, stock: &mut Stock) {
+    pub(crate) fn take(&mut self, port: usize, burst: &mut Burst, pool: &mut FramePool) {
         let worker = &mut self.dispatch[port];
-        worker.classify(stock.region(), burst);
+        worker.classify(pool.region(), burst);
         let (mut i, spread) = (0, worker.spread_by_port());
         let mut rest = Burst::new();
         for desc in burst.drain(..) {
@@ -197,7 +197,7 @@ impl Host {
                 None => rest.push(desc),
                 Some(place) if place.count == WAITING_MAX => {
                     place.seen[MISSED] += 1;
-                    stock.give(desc);
+                    pool.give(desc);
                 }
                 Some(place) => {
                     place.waiting[port].push_back(desc);
@@ -234,12 +234,12 @@ impl Host {
     }
 
     /// Takes new programs, and lets what was in tables before be used again.
-    pub(crate) fn refresh(&mut self, stock: &mut Stock) {
-        self.dispatch.iter_mut().for_each(|of| _ = of.classify(stock.region(), &mut []));
+    pub(crate) fn refresh(&mut self, pool: &mut FramePool) {
+        self.dispatch.iter_mut().for_each(|of| _ = of.classify(pool.region(), &mut []));
         for place in &mut self.places {
             place.program.follow();
             if let Some(carried) = &mut place.program.carried {
-                carried.run(0, &mut Burst::new(), stock);
+                carried.run(0, &mut Burst::new(), pool);
             }
         }
     }
@@ -262,10 +262,10 @@ impl Host {
     }
 
     /// Gives back what waits for programs.
-    pub(crate) fn end(&mut self, stock: &mut Stock) {
+    pub(crate) fn end(&mut self, pool: &mut FramePool) {
         for place in &mut self.places {
             place.seen[MISSED] += place.count as u64;
-            place.waiting.iter_mut().flat_map(|of| of.drain(..)).for_each(|desc| stock.give(desc));
+            place.waiting.iter_mut().flat_map(|of| of.drain(..)).for_each(|desc| pool.give(desc));
             place.count = 0;
         }
         self.show();

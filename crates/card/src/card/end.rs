@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
 
 use niclab_nic::Nic;
-use niclab_port::stock::{self, Stock};
+use niclab_port::frame_pool::{self, FramePool};
 
 use super::Card;
 use crate::counters::{Counters, Shown};
@@ -63,12 +63,12 @@ impl Card {
         (ended, self.ports.drain(..).map(|port| port.nic).collect())
     }
 
-    fn ended(&mut self, pools: Vec<Stock>) -> Ended {
+    fn ended(&mut self, pools: Vec<FramePool>) -> Ended {
         let ends = self.ports.iter_mut().filter_map(|port| port.capture.take());
         let captures = ends.filter_map(|capture| capture.end().err());
         self.trouble.extend(captures.map(|error| format!("capture: {error}")));
         let frames = self.region.frames();
-        let frames_lost = frames - stock::count(pools);
+        let frames_lost = frames - frame_pool::count(pools);
         // An interface that went away may have come back; a file was to be whole.
         let files = self.ports.iter().filter(|port| !port.name.comes_back());
         let named = |port: &Port| {
@@ -80,19 +80,19 @@ impl Card {
         Ended { counters: self.counters(), told, frames, frames_lost, trouble }
     }
 
-    fn stop(&mut self) -> Vec<Stock> {
+    fn stop(&mut self) -> Vec<FramePool> {
         self.stop.store(true, Ordering::Relaxed);
         self.wake();
         let cores = self.cores.iter().map(|(core, _)| core);
         let ended = self.threads.drain(..).zip(cores).map(|(thread, core)| (core, thread.join()));
-        let mut stocks = Vec::new();
-        for (core, stock) in ended {
-            match stock {
-                Ok(stock) => stocks.push(stock),
+        let mut pools = Vec::new();
+        for (core, pool) in ended {
+            match pool {
+                Ok(pool) => pools.push(pool),
                 Err(_) => self.trouble.push(format!("core {core} ended by a fault of niclab")),
             }
         }
-        stocks
+        pools
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use niclab_port::Burst;
 use niclab_port::crossing::Crossing;
-use niclab_port::stock::{Stock, stocks};
+use niclab_port::frame_pool::{FramePool, frame_pools};
 use niclab_port::wake::Bell;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
@@ -37,7 +37,7 @@ fn ring_of(cores: usize) -> usize {
 /// What one core is made of.
 struct Parts {
     sides: Vec<Side>,
-    stock: Stock,
+    pool: FramePool,
     crossings: Vec<Crossing>,
     steered: Vec<Steered>,
     seats: Vec<Seat>,
@@ -103,8 +103,8 @@ impl Card {
         let crossing = (cores - 1) * ring_of(cores);
         let under_way = count * (crossing + HELD_MAX) + waiting + IN_HAND;
         let frame_len = config.frame_len_max.max(FRAME_LEN_MAX);
-        let stocks = stocks(cores, cores * (held + under_way), frame_len)?;
-        let region = Arc::clone(stocks[0].region());
+        let pools = frame_pools(cores, cores * (held + under_way), frame_len)?;
+        let region = Arc::clone(pools[0].region());
         let (stop, begun) = (Arc::new(AtomicBool::new(false)), Instant::now());
         let crossings = by_core(cores, count, || Crossing::between(cores, ring_of(cores)));
         let steered = by_core(cores, hosted, || Steered::between(cores, &region));
@@ -142,10 +142,10 @@ impl Card {
         };
         card.apply(rules)?;
         let rings = crossings.into_iter().zip(steered).zip(seats);
-        let parts = sides.into_iter().zip(stocks).zip(rings).zip(services);
-        let parts = parts.map(|(((sides, stock), ((crossings, steered), seats)), service)| Parts {
+        let parts = sides.into_iter().zip(pools).zip(rings).zip(services);
+        let parts = parts.map(|(((sides, pool), ((crossings, steered), seats)), service)| Parts {
             sides,
-            stock,
+            pool,
             crossings,
             steered,
             seats,
@@ -162,7 +162,7 @@ impl Card {
         let (place, begun, cores) = (self.cores.len(), self.begun, config.cores.len());
         let (to_core, program) = way(self.carried(place));
         self.to_cores.push(to_core);
-        let Parts { sides, stock, crossings, steered, seats, service, progress } = parts;
+        let Parts { sides, pool, crossings, steered, seats, service, progress } = parts;
         let host = self.applications.core(steered);
         let (ports, shown) = (sides.len(), Arc::new(CoreShown::default()));
         self.cores.push((core, Arc::clone(&shown)));
@@ -173,7 +173,7 @@ impl Card {
             bound: (0..cores).map(|_| Burst::new()).collect(),
             seats,
             service,
-            stock,
+            pool,
             program,
             host,
             progress,

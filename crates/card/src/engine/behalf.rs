@@ -40,13 +40,13 @@ impl Engine {
                 self.frames += bound.len() as u64;
                 work(self.work, bound.len());
                 let (sides, seats) = (&mut self.sides, &mut self.seats);
-                work_on(sides, seats, &mut self.stock, &mut self.service, port, bound);
+                work_on(sides, seats, &mut self.pool, &mut self.service, port, bound);
             } else if !bound.is_empty() {
                 self.gave[core] |= steered.give(core, port, bound) > 0;
                 missed += bound.len() as u64;
                 for desc in bound.drain(..) {
                     queues[usize::from(desc.queue)].miss(&desc);
-                    self.stock.give(desc);
+                    self.pool.give(desc);
                 }
             }
         }
@@ -76,7 +76,7 @@ impl Works for Engine {
             engine.frames += burst.len() as u64;
             work(engine.work, burst.len());
             let (sides, seats) = (&mut engine.sides, &mut engine.seats);
-            work_on(sides, seats, &mut engine.stock, &mut engine.service, port, burst);
+            work_on(sides, seats, &mut engine.pool, &mut engine.service, port, burst);
         });
         NoRoom { queue: 0, port }
     }

@@ -16,25 +16,25 @@ impl Engine {
             side.lane = Some(lane);
         }
         let Some(lane) = &mut side.lane else { return false };
-        let result = lane.receive(&mut self.stock, burst);
-        side.met(result, &mut self.stock);
+        let result = lane.receive(&mut self.pool, burst);
+        side.met(result, &mut self.pool);
         if burst.is_empty() {
             return false;
         }
         self.came += burst.len();
         side.worker.set_time_ns(self.now_ns);
         if let Some(tap) = &mut side.tap {
-            burst.iter().for_each(|desc| tap.take(self.stock.region().frame(desc)));
+            burst.iter().for_each(|desc| tap.take(self.pool.region().frame(desc)));
         }
         if let Some(host) = &mut self.host {
-            host.take(port, burst, &mut self.stock);
+            host.take(port, burst, &mut self.pool);
         }
         if self.program.carried.is_some() {
             self.carry(port, burst);
             return true;
         }
         let side = &mut self.sides[port];
-        let decided = side.worker.classify(self.stock.region(), burst);
+        let decided = side.worker.classify(self.pool.region(), burst);
         if side.follow() {
             self.gave.fill(true);
         }
@@ -43,10 +43,10 @@ impl Engine {
         for (i, desc) in burst.drain(..).enumerate() {
             if decided & 1 << i != 0 {
                 match desc.port() {
-                    Some(to) => self.sides[usize::from(to)].leave(desc, &mut self.stock),
+                    Some(to) => self.sides[usize::from(to)].leave(desc, &mut self.pool),
                     None => {
                         self.sides[port].seen.rule_drops += 1;
-                        self.stock.give(desc);
+                        self.pool.give(desc);
                     }
                 }
                 continue;
@@ -92,27 +92,27 @@ impl Engine {
     /// to queues: they are put by for the cores that have them.
     pub(super) fn decide_on(&mut self, carried: &mut Carried, port: usize, burst: &mut Burst) {
         carried.worker.set_time_ns(self.now_ns);
-        carried.run(port, burst, &mut self.stock);
+        carried.run(port, burst, &mut self.pool);
         for (to, missed) in carried.missed.iter_mut().enumerate() {
             self.sides[to].seen.tx_dropped += std::mem::take(missed);
         }
         for (to, desc) in carried.copies.drain(..) {
-            self.sides[to].leave(desc, &mut self.stock);
+            self.sides[to].leave(desc, &mut self.pool);
         }
         for (i, mut desc) in burst.drain(..).enumerate() {
             match carried.fate(i) {
                 Fate::Port(to) if carried.owned.has_port(to) => {
-                    self.sides[to as usize].leave(desc, &mut self.stock);
+                    self.sides[to as usize].leave(desc, &mut self.pool);
                 }
                 Fate::Queue(queue) if carried.owned.has_queue(queue) => {
                     desc.queue = queue as u16;
                     let core = usize::from(desc.queue) % self.bound.len();
                     self.bound[core].push(desc);
                 }
-                Fate::Back => self.sides[port].leave(desc, &mut self.stock),
+                Fate::Back => self.sides[port].leave(desc, &mut self.pool),
                 fate => {
                     carried.lost.add(fate);
-                    self.stock.give(desc);
+                    self.pool.give(desc);
                 }
             }
         }

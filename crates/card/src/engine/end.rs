@@ -2,8 +2,8 @@
 
 use niclab_port::Burst;
 use niclab_port::crossing::Crossing;
+use niclab_port::frame_pool::FramePool;
 use niclab_port::lane::Lane;
-use niclab_port::stock::Stock;
 
 use super::Engine;
 
@@ -18,7 +18,7 @@ impl Engine {
     }
 
     /// Lets what is under way leave, and gives back every frame.
-    pub(super) fn end(mut self, mut burst: Burst) -> Stock {
+    pub(super) fn end(mut self, mut burst: Burst) -> FramePool {
         for _ in 0..LAST_TURNS {
             if !self.host() {
                 break;
@@ -26,7 +26,7 @@ impl Engine {
             self.pass_on(&mut burst);
         }
         if let Some(host) = &mut self.host {
-            host.end(&mut self.stock);
+            host.end(&mut self.pool);
             host.close();
         }
         for _ in 0..LAST_TURNS {
@@ -39,7 +39,7 @@ impl Engine {
         for side in &mut self.sides {
             for desc in side.moving.end() {
                 side.seen.held_drops += 1;
-                self.stock.give(desc);
+                self.pool.give(desc);
             }
         }
         // Nothing is handed over from here on; the others learn it by this.
@@ -66,23 +66,23 @@ impl Engine {
                 break;
             }
             for side in &mut self.sides {
-                side.send(&mut burst, &mut self.stock);
+                side.send(&mut burst, &mut self.pool);
             }
             std::thread::yield_now();
         }
-        self.sides.iter_mut().for_each(|side| side.drop_leaving(&mut self.stock));
+        self.sides.iter_mut().for_each(|side| side.drop_leaving(&mut self.pool));
         for side in &mut self.sides {
             let lanes: Vec<Box<dyn Lane>> =
                 std::iter::from_fn(|| side.lanes.pop().ok()).chain(side.lane.take()).collect();
             for lane in lanes {
-                if let Err(error) = side.close(lane, &mut self.stock) {
+                if let Err(error) = side.close(lane, &mut self.pool) {
                     side.note(&error);
                 }
             }
         }
         self.program.carried.iter_mut().for_each(|carried| carried.rest());
         self.show();
-        self.seats.into_iter().for_each(|seat| seat.end(&mut self.stock));
-        self.stock
+        self.seats.into_iter().for_each(|seat| seat.end(&mut self.pool));
+        self.pool
     }
 }

@@ -14,7 +14,7 @@ impl Engine {
         let side = &mut self.sides[port];
         if let Some(desc) = side.moving.hold(desc) {
             side.seen.held_drops += 1;
-            self.stock.give(desc);
+            self.pool.give(desc);
         }
     }
 
@@ -35,7 +35,7 @@ impl Engine {
                 self.frames += bound.len() as u64;
                 work(self.work, bound.len());
                 let (sides, seats) = (&mut self.sides, &mut self.seats);
-                work_on(sides, seats, &mut self.stock, &mut self.service, port, bound);
+                work_on(sides, seats, &mut self.pool, &mut self.service, port, bound);
                 continue;
             }
             let given = self.crossings[port].give(core, bound);
@@ -43,7 +43,7 @@ impl Engine {
             moving.give(core, given);
             for desc in bound.drain(..) {
                 seen.queues[usize::from(desc.queue)].miss(&desc);
-                self.stock.give(desc);
+                self.pool.give(desc);
             }
         }
     }
@@ -59,7 +59,7 @@ impl Engine {
             work(self.work, 1);
             let (sides, seats) = (&mut self.sides, &mut self.seats);
             let mut one = Burst::from_iter([desc]);
-            work_on(sides, seats, &mut self.stock, &mut self.service, port, &mut one);
+            work_on(sides, seats, &mut self.pool, &mut self.service, port, &mut one);
         } else if let Some(desc) = self.crossings[port].give_one(core, desc) {
             return Some(desc);
         }
@@ -106,12 +106,12 @@ impl Engine {
         let mut is_busy = false;
         for (port, crossing) in self.crossings.iter_mut().enumerate() {
             for core in 0..self.bound.len() {
-                is_busy |= crossing.take(core, self.stock.region(), burst);
+                is_busy |= crossing.take(core, self.pool.region(), burst);
                 self.completed.take(core, port, burst.len());
                 self.frames += burst.len() as u64;
                 work(self.work, burst.len());
                 let (sides, seats) = (&mut self.sides, &mut self.seats);
-                work_on(sides, seats, &mut self.stock, &mut self.service, port, burst);
+                work_on(sides, seats, &mut self.pool, &mut self.service, port, burst);
             }
         }
         is_busy

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use niclab_card::{Opens, PortError};
 use niclab_nic::memory::Region;
 use niclab_port::Burst;
+use niclab_port::frame_pool::FramePool;
 use niclab_port::lane::{Lane, LaneCounters};
-use niclab_port::stock::Stock;
 
 /// What a test has its lanes do.
 pub trait World: Send + Sync + 'static {
@@ -81,12 +81,12 @@ struct MadeLane<W: World> {
 }
 
 impl<W: World> Lane for MadeLane<W> {
-    fn receive(&mut self, stock: &mut Stock, into: &mut Burst) -> io::Result<()> {
+    fn receive(&mut self, pool: &mut FramePool, into: &mut Burst) -> io::Result<()> {
         while !into.is_full() {
-            let Some(mut desc) = stock.take() else { break };
+            let Some(mut desc) = pool.take() else { break };
             let slot = self.region.slot_mut(&mut desc);
             let Some(len) = self.world.make(&mut self.own, into.len(), slot) else {
-                stock.give(desc);
+                pool.give(desc);
                 break;
             };
             self.region.set_len(&mut desc, len);
@@ -96,12 +96,12 @@ impl<W: World> Lane for MadeLane<W> {
         Ok(())
     }
 
-    fn send(&mut self, stock: &mut Stock, burst: &mut Burst) -> io::Result<()> {
+    fn send(&mut self, pool: &mut FramePool, burst: &mut Burst) -> io::Result<()> {
         if self.world.takes(&mut self.own) {
             for desc in burst.drain(..) {
                 self.world.left(&mut self.own, self.region.frame(&desc));
                 self.counters.tx_frames += 1;
-                stock.give(desc);
+                pool.give(desc);
             }
         }
         Ok(())
@@ -115,7 +115,7 @@ impl<W: World> Lane for MadeLane<W> {
         self.counters
     }
 
-    fn close(self: Box<Self>, _: &mut Stock) -> io::Result<LaneCounters> {
+    fn close(self: Box<Self>, _: &mut FramePool) -> io::Result<LaneCounters> {
         Ok(self.counters())
     }
 }

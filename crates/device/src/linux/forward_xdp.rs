@@ -9,9 +9,9 @@ use niclab_nic::memory::Region;
 use niclab_packet::size::FCS_LEN;
 use niclab_port::Burst;
 use niclab_port::error::PortError;
+use niclab_port::frame_pool::{FramePool, frame_pools};
 use niclab_port::lane::Lane;
 use niclab_port::link::HEADER_LEN;
-use niclab_port::stock::{Stock, stocks};
 use niclab_port::xdp::{self, XdpLane};
 
 use super::forward::FRAME_NS;
@@ -30,7 +30,7 @@ struct Queue {
 /// The function, on the queues of the interface under test.
 pub struct Forward {
     queues: Vec<Queue>,
-    stock: Stock,
+    pool: FramePool,
     region: Arc<Region>,
     /// Frames that found no room, and that somebody was told of.
     told: u64,
@@ -51,14 +51,14 @@ impl Forward {
             name: link.name.clone(),
             source: io::Error::other(error.to_string()),
         };
-        let stocks = stocks(1, frames, (link.mtu + HEADER_LEN) as usize);
-        let stock = stocks.map_err(|e| no_memory(&e))?.pop();
-        let stock = stock.ok_or_else(|| no_memory(&"there is none"))?;
-        let region = Arc::clone(stock.region());
+        let pools = frame_pools(1, frames, (link.mtu + HEADER_LEN) as usize);
+        let pool = pools.map_err(|e| no_memory(&e))?.pop();
+        let pool = pool.ok_or_else(|| no_memory(&"there is none"))?;
+        let region = Arc::clone(pool.region());
         let lanes = xdp::open_first(&link.name, count.into(), &region)?;
         let queue = |lane| Queue { lane, waiting: Burst::new(), missed_before: 0 };
         let queues = lanes.into_iter().map(queue).collect();
-        Ok(Forward { queues, stock, region, told: 0, gone: None })
+        Ok(Forward { queues, pool, region, told: 0, gone: None })
     }
 
     /// Why nothing came any more, where a queue failed since this was asked last.
@@ -73,14 +73,14 @@ impl Forward {
     pub fn drain(&mut self) -> io::Result<()> {
         let mut burst = Burst::new();
         for queue in &mut self.queues {
-            self.stock.give_all(&mut queue.waiting);
+            self.pool.give_all(&mut queue.waiting);
             // Bounded, lest a flood from elsewhere hold us here.
             for _ in 0..xdp::FRAMES / burst.capacity() {
-                queue.lane.receive(&mut self.stock, &mut burst)?;
+                queue.lane.receive(&mut self.pool, &mut burst)?;
                 if burst.is_empty() {
                     break;
                 }
-                self.stock.give_all(&mut burst);
+                self.pool.give_all(&mut burst);
             }
             queue.missed_before = queue.lane.counters().rx_missed;
         }
@@ -93,7 +93,7 @@ impl Forward {
         let Queue { lane, waiting, .. } = &mut self.queues[at];
         let counted = &mut counters.queues[at];
         let held = waiting.len();
-        lane.receive(&mut self.stock, waiting)?;
+        lane.receive(&mut self.pool, waiting)?;
         let with_fcs = |len: u16| u64::from(len + FCS_LEN);
         for desc in &mut waiting[held..] {
             counted.rx_bytes += with_fcs(desc.len());
@@ -103,7 +103,7 @@ impl Forward {
         counted.rx_frames += found as u64;
         let bytes = |burst: &Burst| burst.iter().map(|desc| with_fcs(desc.len())).sum::<u64>();
         let (frames_before, bytes_before) = (waiting.len(), bytes(waiting));
-        lane.send(&mut self.stock, waiting)?;
+        lane.send(&mut self.pool, waiting)?;
         counted.tx_frames += (frames_before - waiting.len()) as u64;
         counted.tx_bytes += bytes_before - bytes(waiting);
         Ok(found)
@@ -145,7 +145,7 @@ impl Side for Forward {
         }
         for queue in &mut self.queues {
             counters.tx_dropped += queue.waiting.len() as u64;
-            self.stock.give_all(&mut queue.waiting);
+            self.pool.give_all(&mut queue.waiting);
         }
         for (queue, missed) in counters.queues.iter_mut().zip(self.missed_by_queue()) {
             queue.rx_missed = missed;

@@ -25,8 +25,8 @@ use niclab_nic::rss::{Rss, evenly};
 use niclab_packet::flow::FiveTuple;
 use niclab_packet::size::FCS_LEN;
 use niclab_port::Burst;
+use niclab_port::frame_pool::FramePool;
 use niclab_port::lane::{Lane, LaneCounters};
-use niclab_port::stock::Stock;
 
 use super::{WIRE_DEPTH, bad_load, broken};
 use crate::face::{DeviceError, Receive, Setup};
@@ -162,13 +162,13 @@ impl ClockedLane {
 }
 
 impl Lane for ClockedLane {
-    fn receive(&mut self, stock: &mut Stock, into: &mut Burst) -> io::Result<()> {
+    fn receive(&mut self, pool: &mut FramePool, into: &mut Burst) -> io::Result<()> {
         let Some(now_ns) = self.now_ns() else { return Ok(()) };
         if self.trial.other_ns.load(Ordering::Relaxed) > 0 {
             self.wire.paused(self.trial.other_ns.swap(0, Ordering::Relaxed));
         }
         let ClockedLane { wire, ring, reserved, region, .. } = self;
-        wire.turn(&mut Ring { ring, reserved, stock, region }, now_ns);
+        wire.turn(&mut Ring { ring, reserved, pool, region }, now_ns);
         let count = self.ring.len().min(into.remaining_capacity());
         for desc in self.ring.drain(..count) {
             self.region.prefetch(&desc);
@@ -184,7 +184,7 @@ impl Lane for ClockedLane {
         Ok(())
     }
 
-    fn send(&mut self, stock: &mut Stock, burst: &mut Burst) -> io::Result<()> {
+    fn send(&mut self, pool: &mut FramePool, burst: &mut Burst) -> io::Result<()> {
         if burst.is_empty() {
             return Ok(());
         }
@@ -194,7 +194,7 @@ impl Lane for ClockedLane {
         }
         self.counters.tx_frames += burst.len() as u64;
         self.counters.tx_bytes += burst.iter().map(|desc| u64::from(desc.len())).sum::<u64>();
-        stock.give_all(burst);
+        pool.give_all(burst);
         Ok(())
     }
 
@@ -202,9 +202,9 @@ impl Lane for ClockedLane {
         self.counters
     }
 
-    fn close(self: Box<Self>, stock: &mut Stock) -> io::Result<LaneCounters> {
+    fn close(self: Box<Self>, pool: &mut FramePool) -> io::Result<LaneCounters> {
         let ClockedLane { place, wire, ring, trial, counters, .. } = *self;
-        ring.into_iter().for_each(|desc| stock.give(desc));
+        ring.into_iter().for_each(|desc| pool.give(desc));
         trial.ended.lock().unwrap_or_else(PoisonError::into_inner).push((place, wire));
         Ok(counters)
     }
@@ -218,11 +218,11 @@ struct WorkingLane {
 }
 
 impl Lane for WorkingLane {
-    fn receive(&mut self, stock: &mut Stock, into: &mut Burst) -> io::Result<()> {
-        self.lane.receive(stock, into)
+    fn receive(&mut self, pool: &mut FramePool, into: &mut Burst) -> io::Result<()> {
+        self.lane.receive(pool, into)
     }
 
-    fn send(&mut self, stock: &mut Stock, burst: &mut Burst) -> io::Result<()> {
+    fn send(&mut self, pool: &mut FramePool, burst: &mut Burst) -> io::Result<()> {
         let work = self.each * burst.len() as u32;
         let until = Instant::now() + work;
         while Instant::now() < until {
@@ -230,15 +230,15 @@ impl Lane for WorkingLane {
         }
         // That is no stall.
         self.lane.wire.paused(work.as_nanos() as u64);
-        self.lane.send(stock, burst)
+        self.lane.send(pool, burst)
     }
 
     fn counters(&self) -> LaneCounters {
         self.lane.counters()
     }
 
-    fn close(self: Box<Self>, stock: &mut Stock) -> io::Result<LaneCounters> {
-        Box::new(self.lane).close(stock)
+    fn close(self: Box<Self>, pool: &mut FramePool) -> io::Result<LaneCounters> {
+        Box::new(self.lane).close(pool)
     }
 }
 
@@ -246,7 +246,7 @@ impl Lane for WorkingLane {
 struct Ring<'a> {
     ring: &'a mut VecDeque<Desc>,
     reserved: &'a mut Burst,
-    stock: &'a mut Stock,
+    pool: &'a mut FramePool,
     region: &'a Region,
 }
 
@@ -259,7 +259,7 @@ impl Outlet for Ring<'_> {
     fn reserve(&mut self, want: usize) -> usize {
         let room = want.min(WIRE_DEPTH as usize - self.ring.len());
         while self.reserved.len() < room {
-            let Some(desc) = self.stock.take() else { break };
+            let Some(desc) = self.pool.take() else { break };
             self.reserved.push(desc);
         }
         self.reserved.len().min(room)
@@ -277,7 +277,7 @@ impl Outlet for Ring<'_> {
             self.ring.push_back(desc);
         }
         // The rest is not needed for now.
-        self.stock.give_all(self.reserved);
+        self.pool.give_all(self.reserved);
         lens.len()
     }
 }

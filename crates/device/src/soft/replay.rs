@@ -19,8 +19,8 @@ use niclab_card::{Opens, PortError};
 use niclab_nic::limits::BURST;
 use niclab_nic::memory::{Desc, Region};
 use niclab_port::Burst;
+use niclab_port::frame_pool::FramePool;
 use niclab_port::lane::{Lane, LaneCounters};
-use niclab_port::stock::Stock;
 
 /// One port; its clones are the same one.
 #[derive(Clone)]
@@ -156,13 +156,13 @@ struct ReplayLane {
 impl ReplayLane {
     /// Writes the frames of a pass, as many as there are slots for.
     #[cold]
-    fn fill(&mut self, stock: &mut Stock) {
-        self.waiting.drain(..).for_each(|desc| stock.give(desc));
+    fn fill(&mut self, pool: &mut FramePool) {
+        self.waiting.drain(..).for_each(|desc| pool.give(desc));
         let (first, step) = self.share;
         let frames = self.port.shared.frames.iter();
         let frames = frames.take(self.port.shared.count.load(Ordering::Relaxed));
         for frame in frames.skip(first).step_by(step) {
-            let Some(mut desc) = stock.take() else { return };
+            let Some(mut desc) = pool.take() else { return };
             self.region.slot_mut(&mut desc)[..frame.len()].copy_from_slice(frame);
             self.region.set_len(&mut desc, frame.len() as u16);
             self.waiting.push_back(desc);
@@ -171,14 +171,14 @@ impl ReplayLane {
 }
 
 impl Lane for ReplayLane {
-    fn receive(&mut self, stock: &mut Stock, into: &mut Burst) -> io::Result<()> {
+    fn receive(&mut self, pool: &mut FramePool, into: &mut Burst) -> io::Result<()> {
         if self.port.number != 0 {
             return Ok(());
         }
         let passes = self.port.shared.passes.load(Ordering::Acquire);
         if passes != self.begun {
             self.begun = passes;
-            self.fill(stock);
+            self.fill(pool);
             return Ok(());
         }
         let most = self.port.shared.burst.load(Ordering::Relaxed).min(into.remaining_capacity());
@@ -192,7 +192,7 @@ impl Lane for ReplayLane {
         Ok(())
     }
 
-    fn send(&mut self, stock: &mut Stock, burst: &mut Burst) -> io::Result<()> {
+    fn send(&mut self, pool: &mut FramePool, burst: &mut Burst) -> io::Result<()> {
         if burst.is_empty() {
             return Ok(());
         }
@@ -201,7 +201,7 @@ impl Lane for ReplayLane {
         shared.arrive(burst.len(), burst.iter().map(arrived));
         counters.tx_frames += burst.len() as u64;
         counters.tx_bytes += burst.iter().map(|desc| u64::from(desc.len())).sum::<u64>();
-        stock.give_all(burst);
+        pool.give_all(burst);
         Ok(())
     }
 
@@ -209,8 +209,8 @@ impl Lane for ReplayLane {
         self.counters
     }
 
-    fn close(self: Box<Self>, stock: &mut Stock) -> io::Result<LaneCounters> {
-        self.waiting.into_iter().for_each(|desc| stock.give(desc));
+    fn close(self: Box<Self>, pool: &mut FramePool) -> io::Result<LaneCounters> {
+        self.waiting.into_iter().for_each(|desc| pool.give(desc));
         Ok(self.counters)
     }
 }

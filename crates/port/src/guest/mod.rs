@@ -37,8 +37,8 @@ pub use ring::Jump;
 pub use socket::Listener;
 
 use crate::burst::Burst;
+use crate::frame_pool::FramePool;
 use crate::lane::{Lane, LaneCounters};
-use crate::stock::Stock;
 use layout::{FRAME_LEN_MIN, Layout};
 use ring::{Consumer, Producer};
 use shared::Shared;
@@ -237,7 +237,7 @@ impl GuestLane {
     }
 
     /// Takes what the guest sends, as far as there is room for it and for giving back its slots.
-    fn take(&mut self, stock: &mut Stock, into: &mut Burst) -> Result<(), Jump> {
+    fn take(&mut self, pool: &mut FramePool, into: &mut Burst) -> Result<(), Jump> {
         let most = into.remaining_capacity() as u32;
         let available = self.transmit.available(&self.shared, most)?.min(most);
         if available == 0 {
@@ -247,7 +247,7 @@ impl GuestLane {
         let mut back = ArrayVec::<u32, BURST>::new();
         let mut taken = 0;
         while taken < count
-            && let Some(desc) = stock.take()
+            && let Some(desc) = pool.take()
         {
             taken += 1;
             let [address, rest] = self.transmit.take(&self.shared);
@@ -258,14 +258,14 @@ impl GuestLane {
                         Ok(desc) => into.push(desc),
                         Err(desc) => {
                             self.refusals.count(Refusal::Len);
-                            stock.give(desc);
+                            pool.give(desc);
                         }
                     }
                     self.completion.put(&self.shared, [self.layout.address(slot) as u64]);
                 }
                 Err(refusal) => {
                     self.refusals.count(refusal);
-                    stock.give(desc);
+                    pool.give(desc);
                 }
             }
         }
@@ -331,20 +331,20 @@ fn len_and_options(word: u64) -> (u32, u32) {
 
 impl Lane for GuestLane {
     /// Frames that the guest sends.
-    fn receive(&mut self, stock: &mut Stock, into: &mut Burst) -> io::Result<()> {
+    fn receive(&mut self, pool: &mut FramePool, into: &mut Burst) -> io::Result<()> {
         self.begin()?;
-        self.take(stock, into).map_err(|jump| self.end(jump))
+        self.take(pool, into).map_err(|jump| self.end(jump))
     }
 
     /// Frames for the guest; those that it has no room for are dropped, lest others wait for it.
-    fn send(&mut self, stock: &mut Stock, burst: &mut Burst) -> io::Result<()> {
+    fn send(&mut self, pool: &mut FramePool, burst: &mut Burst) -> io::Result<()> {
         self.begin()?;
         if burst.is_empty() {
             return Ok(());
         }
         let given = self.give(burst).map_err(|jump| self.end(jump))?;
         self.counters.tx_dropped += (burst.len() - given) as u64;
-        stock.give_all(burst);
+        pool.give_all(burst);
         Ok(())
     }
 
@@ -352,7 +352,7 @@ impl Lane for GuestLane {
         self.counters
     }
 
-    fn close(self: Box<Self>, _stock: &mut Stock) -> io::Result<LaneCounters> {
+    fn close(self: Box<Self>, _stock: &mut FramePool) -> io::Result<LaneCounters> {
         Ok(self.counters())
     }
 }

@@ -20,9 +20,9 @@ pub use ring::{RX_SLOTS, RxCounters, RxRing, TX_SLOTS, TxRing};
 
 use crate::burst::Burst;
 use crate::error::{PortError, PortKind};
+use crate::frame_pool::FramePool;
 use crate::lane::{Lane, LaneCounters};
 use crate::link::{self, HEADER_LEN, Link};
-use crate::stock::Stock;
 
 /// Most lanes of a port (`PACKET_FANOUT_MAX` of older kernels).
 pub const LANES_MAX: u32 = 256;
@@ -117,7 +117,7 @@ impl PacketLane {
 }
 
 impl Lane for PacketLane {
-    fn receive(&mut self, stock: &mut Stock, into: &mut Burst) -> io::Result<()> {
+    fn receive(&mut self, pool: &mut FramePool, into: &mut Burst) -> io::Result<()> {
         if into.remaining_capacity() < BURST {
             return Ok(());
         }
@@ -129,14 +129,14 @@ impl Lane for PacketLane {
         self.idle = 0;
         for i in 0..found {
             let frame = self.rx.frame(i);
-            let Some(mut desc) = stock.take() else {
+            let Some(mut desc) = pool.take() else {
                 self.counters.rx_missed += 1;
                 continue;
             };
             let slot = self.region.slot_mut(&mut desc);
             let Some(slot) = slot.get_mut(..frame.len()) else {
                 self.counters.rx_missed += 1;
-                stock.give(desc);
+                pool.give(desc);
                 continue;
             };
             slot.copy_from_slice(frame);
@@ -149,20 +149,20 @@ impl Lane for PacketLane {
         Ok(())
     }
 
-    fn send(&mut self, stock: &mut Stock, burst: &mut Burst) -> io::Result<()> {
+    fn send(&mut self, pool: &mut FramePool, burst: &mut Burst) -> io::Result<()> {
         if burst.is_empty() {
             return Ok(());
         }
         let waiting = burst.len();
         loop {
             let sent = self.commit(burst);
-            burst.drain(..sent).for_each(|desc| stock.give(desc));
+            burst.drain(..sent).for_each(|desc| pool.give(desc));
             if !self.tx.refuses() {
                 break;
             }
             // The kernel comes no further than this one, and sends in its slot what is next.
             self.counters.tx_dropped += 1;
-            burst.drain(..1).for_each(|desc| stock.give(desc));
+            burst.drain(..1).for_each(|desc| pool.give(desc));
         }
         if burst.len() == waiting { self.look() } else { Ok(()) }
     }
@@ -179,7 +179,7 @@ impl Lane for PacketLane {
         LaneCounters { rx_missed, rx_partial_checksums, ..self.counters }
     }
 
-    fn close(self: Box<Self>, _stock: &mut Stock) -> io::Result<LaneCounters> {
+    fn close(self: Box<Self>, _stock: &mut FramePool) -> io::Result<LaneCounters> {
         Ok(self.counters())
     }
 }

@@ -28,10 +28,10 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::burst::Burst;
 use crate::error::{PortError, PortKind};
+use crate::frame_pool::FramePool;
 use crate::lane::{Lane, LaneCounters};
 use crate::link::{self, HEADER_LEN, Link};
 use crate::packet::promiscuous;
-use crate::stock::Stock;
 use queues::{Receiving, leaves_checksums, receiving};
 use redirect::Redirect;
 use socket::Xsk;
@@ -186,12 +186,12 @@ impl XdpLane {
 
     /// Lends the kernel frames to be filled, once a burst of them is missing.
     #[inline]
-    fn refill(&mut self, stock: &mut Stock) {
+    fn refill(&mut self, pool: &mut FramePool) {
         let missing = RING - self.filling;
         if missing < BURST as u32 {
             return;
         }
-        let put = self.socket.fill(missing, || stock.take());
+        let put = self.socket.fill(missing, || pool.take());
         self.filling += put;
         if put > 0 && self.socket.fill_needs_wakeup() {
             // The driver sleeps for want of frames; what it says shows with the next frames.
@@ -199,14 +199,14 @@ impl XdpLane {
         }
     }
 
-    /// Gives frames that were sent to the stock.
+    /// Gives frames that were sent to the pool.
     #[inline]
-    fn reclaim(&mut self, stock: &mut Stock) -> io::Result<()> {
+    fn reclaim(&mut self, pool: &mut FramePool) -> io::Result<()> {
         let (frames, bytes) = &mut self.sending;
         self.socket.sent(|desc| {
             *frames = frames.saturating_sub(1);
             *bytes = bytes.saturating_sub(u64::from(desc.len()));
-            stock.give(desc);
+            pool.give(desc);
         })
     }
 
@@ -221,10 +221,10 @@ impl XdpLane {
     }
 
     /// Has the kernel send what counts as sent, for a while: with the socket it would be dropped.
-    fn drive_out(&mut self, stock: &mut Stock) {
+    fn drive_out(&mut self, pool: &mut FramePool) {
         use rustix::io::Errno;
         let until = Instant::now() + LAST_FRAMES_MAX;
-        while self.reclaim(stock).is_ok() && self.sending.0 > 0 && Instant::now() < until {
+        while self.reclaim(pool).is_ok() && self.sending.0 > 0 && Instant::now() < until {
             match send(&self.socket, &[], SendFlags::DONTWAIT) {
                 Ok(_) | Err(Errno::AGAIN | Errno::BUSY | Errno::NOBUFS) => {}
                 // Switched off, or gone.
@@ -266,7 +266,7 @@ fn wakeup() -> rustix::net::RecvFlags {
 
 impl Lane for XdpLane {
     #[inline]
-    fn receive(&mut self, stock: &mut Stock, into: &mut Burst) -> io::Result<()> {
+    fn receive(&mut self, pool: &mut FramePool, into: &mut Burst) -> io::Result<()> {
         let (filling, counters) = (&mut self.filling, &mut self.counters);
         let count = self.socket.receive(into.remaining_capacity() as u32, |desc| {
             *filling -= 1;
@@ -276,13 +276,13 @@ impl Lane for XdpLane {
         if count > 0 {
             self.counters.rx_frames += u64::from(count);
         }
-        self.refill(stock);
+        self.refill(pool);
         if count > 0 { Ok(()) } else { self.look() }
     }
 
     #[inline]
-    fn send(&mut self, stock: &mut Stock, burst: &mut Burst) -> io::Result<()> {
-        self.reclaim(stock)?;
+    fn send(&mut self, pool: &mut FramePool, burst: &mut Burst) -> io::Result<()> {
+        self.reclaim(pool)?;
         let (sending, counters) = (&mut self.sending, &mut self.counters);
         let count = self.socket.send(burst, |len| {
             counters.tx_bytes += u64::from(len);
@@ -307,15 +307,15 @@ impl Lane for XdpLane {
         LaneCounters { rx_missed, tx_dropped, ..self.counters }
     }
 
-    fn close(mut self: Box<Self>, stock: &mut Stock) -> io::Result<LaneCounters> {
-        self.drive_out(stock);
+    fn close(mut self: Box<Self>, pool: &mut FramePool) -> io::Result<LaneCounters> {
+        self.drive_out(pool);
         let mut counters = self.counters();
         let (frames, bytes) = self.sending;
         counters.tx_frames -= frames;
         counters.tx_bytes -= bytes;
         // What the kernel counts as dropped it does not give back either.
         counters.tx_dropped = counters.tx_dropped.max(frames);
-        self.socket.close().for_each(|desc| stock.give(desc));
+        self.socket.close().for_each(|desc| pool.give(desc));
         Ok(counters)
     }
 }

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use niclab_nic::memory::{Desc, Region};
 use niclab_port::Burst;
+use niclab_port::frame_pool::{FramePool, count, frame_pools};
 use niclab_port::guest::{ExternalQueueSize, GuestLane, Listener};
 use niclab_port::lane::Lane;
-use niclab_port::stock::{Stock, count, stocks};
 use tempfile::{TempDir, tempdir};
 
 use crate::peer::{Peer, has_message, knock};
@@ -24,7 +24,7 @@ pub const FRAMES: usize = 512;
 pub struct Card {
     pub directory: TempDir,
     pub listener: Listener,
-    pub stocks: Vec<Stock>,
+    pub pools: Vec<FramePool>,
     pub region: Arc<Region>,
 }
 
@@ -32,9 +32,9 @@ impl Card {
     pub fn new(shape: ExternalQueueSize) -> Card {
         let directory = tempdir().unwrap();
         let listener = Listener::bind(&directory.path().join("queue"), shape).unwrap();
-        let stocks = stocks(1, FRAMES, 1_514).unwrap();
-        let region = Arc::clone(stocks[0].region());
-        Card { directory, listener, stocks, region }
+        let pools = frame_pools(1, FRAMES, 1_514).unwrap();
+        let region = Arc::clone(pools[0].region());
+        Card { directory, listener, pools, region }
     }
 
     pub fn path(&self) -> PathBuf {
@@ -64,7 +64,7 @@ impl Card {
 
     /// A frame of these bytes.
     pub fn frame(&mut self, bytes: &[u8]) -> Desc {
-        let mut desc = self.stocks[0].take().unwrap();
+        let mut desc = self.pools[0].take().unwrap();
         self.region.slot_mut(&mut desc)[..bytes.len()].copy_from_slice(bytes);
         self.region.set_len(&mut desc, bytes.len() as u16);
         desc
@@ -76,25 +76,25 @@ impl Card {
         for bytes in frames {
             burst.push(self.frame(bytes));
         }
-        lane.send(&mut self.stocks[0], &mut burst).unwrap();
+        lane.send(&mut self.pools[0], &mut burst).unwrap();
         assert!(burst.is_empty());
     }
 
     /// Takes a burst of what a guest has sent.
     pub fn receive(&mut self, lane: &mut GuestLane) -> Vec<Vec<u8>> {
         let mut burst = Burst::new();
-        lane.receive(&mut self.stocks[0], &mut burst).unwrap();
+        lane.receive(&mut self.pools[0], &mut burst).unwrap();
         let frames = burst.iter().map(|desc| self.region.frame(desc).to_vec()).collect();
-        self.stocks[0].give_all(&mut burst);
+        self.pools[0].give_all(&mut burst);
         frames
     }
 
     /// Ends, and counts: no frame is lost.
     pub fn end(mut self, lanes: impl IntoIterator<Item = GuestLane>) {
         for lane in lanes {
-            Box::new(lane).close(&mut self.stocks[0]).unwrap();
+            Box::new(lane).close(&mut self.pools[0]).unwrap();
         }
-        assert_eq!(count(self.stocks), FRAMES, "no frame is lost, and none is there twice");
+        assert_eq!(count(self.pools), FRAMES, "no frame is lost, and none is there twice");
     }
 }
 

@@ -80,7 +80,7 @@ fn a_guest_waits_until_the_one_before_is_gone() {
     // It says goodbye, and keeps the socket.
     shutdown(&peer.socket, Shutdown::Write).unwrap();
     let mut burst = Burst::new();
-    let ended = (0..1_024).find_map(|_| lane.send(&mut card.stocks[0], &mut burst).err());
+    let ended = (0..1_024).find_map(|_| lane.send(&mut card.pools[0], &mut burst).err());
     assert_eq!(ended.unwrap().to_string(), "the guest is gone", "within so many calls");
     let (mut second, next) = card.enter(next);
     next.lend(0..1);

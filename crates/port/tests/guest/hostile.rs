@@ -24,7 +24,7 @@ fn a_guest_has_no_byte_that_was_not_given_to_it() {
     let secret = [0xa5; 1_500];
     // Every frame of the card's memory had other bytes before.
     let all: Vec<Desc> = (0..FRAMES).map(|_| card.frame(&secret)).collect();
-    all.into_iter().for_each(|desc| card.stocks[0].give(desc));
+    all.into_iter().for_each(|desc| card.pools[0].give(desc));
     beside.lend(0..96 / 2);
     for round in 0..20_u32 {
         peer.lend((0..40).map(|at| (at + round) % 96));
@@ -58,7 +58,7 @@ fn a_frame_that_headers_have_made_longer_stays_within_its_slot() {
         card.region.frame_mut(&mut desc).fill(number + 1);
         burst.push(desc);
     }
-    lane.send(&mut card.stocks[0], &mut burst).unwrap();
+    lane.send(&mut card.pools[0], &mut burst).unwrap();
     let frames = peer.received().into_iter().map(|(slot, bytes)| (slot as u8, bytes));
     assert!(
         frames.eq((0..8).map(|number| (number, vec![number + 1; 2_048 - number as usize * 10])))
@@ -108,11 +108,11 @@ fn what_a_guest_may_not_ask_for_is_left_undone_and_counted() {
 /// A burst of frames for the guest, then one of its own; what went wrong.
 fn turn(card: &mut Card, lane: &mut GuestLane) -> Option<String> {
     let mut burst: Burst = (0..64).map(|_| card.frame(&[1; 60])).collect();
-    let stock = &mut card.stocks[0];
-    let sent = lane.send(stock, &mut burst);
-    stock.give_all(&mut burst);
-    let result = sent.and_then(|()| lane.receive(stock, &mut burst));
-    stock.give_all(&mut burst);
+    let pool = &mut card.pools[0];
+    let sent = lane.send(pool, &mut burst);
+    pool.give_all(&mut burst);
+    let result = sent.and_then(|()| lane.receive(pool, &mut burst));
+    pool.give_all(&mut burst);
     result.err().map(|error| error.to_string())
 }
 
@@ -279,28 +279,28 @@ fn garbage_everywhere_for_many_rounds_harms_nobody_else() {
                 let mut burst = Burst::new();
                 let count = random.below(64);
                 burst.extend((0..count).map(|_| card.frame(&[0x5a; 200])));
-                let stock = &mut card.stocks[0];
-                let sent = lane.send(stock, &mut burst);
+                let pool = &mut card.pools[0];
+                let sent = lane.send(pool, &mut burst);
                 assert!(sent.is_err() || burst.is_empty());
-                stock.give_all(&mut burst);
-                let result = sent.and_then(|()| lane.receive(stock, &mut burst));
+                pool.give_all(&mut burst);
+                let result = sent.and_then(|()| lane.receive(pool, &mut burst));
                 for desc in burst.drain(..) {
                     let len = card.region.frame(&desc).len();
                     assert!((14..=longest).contains(&len), "{len}");
                     taken += 1;
-                    stock.give(desc);
+                    pool.give(desc);
                 }
                 if let Err(error) = result {
                     assert!(error.to_string().contains("is ended: its index of the"), "{error}");
                     break;
                 }
             }
-            Box::new(lane).close(&mut card.stocks[0]).unwrap();
+            Box::new(lane).close(&mut card.pools[0]).unwrap();
         }
         assert!(guests == 25 && taken > 100, "{taken} frames of {guests} guests");
         for (at, desc) in held.into_iter().enumerate() {
             assert_eq!(card.region.frame(&desc), [at as u8; 1_500]);
-            card.stocks[0].give(desc);
+            card.pools[0].give(desc);
         }
         card.end([]);
     }
@@ -331,11 +331,11 @@ fn garbage_at_any_moment_harms_nobody_else() {
             is_over.store(true, Ordering::Relaxed);
         });
         sent += lane.counters().rx_frames + lane.counters().tx_frames;
-        Box::new(lane).close(&mut card.stocks[0]).unwrap();
+        Box::new(lane).close(&mut card.pools[0]).unwrap();
     }
     for (at, desc) in held.into_iter().enumerate() {
         assert_eq!(card.region.frame(&desc), [at as u8; 1_500]);
-        card.stocks[0].give(desc);
+        card.pools[0].give(desc);
     }
     card.end([]);
 }

@@ -132,8 +132,8 @@ fn a_rule_steers_frames_to_a_guest_and_the_others_are_not_its_own() {
     nic.worker().classify(&card.region, &mut burst);
     let (mut own, mut others): (Burst, Burst) = burst.drain(..).partition(|desc| desc.queue == 1);
     assert_eq!((own.len(), others.len()), (10, 30));
-    lane.send(&mut card.stocks[0], &mut own).unwrap();
-    card.stocks[0].give_all(&mut others);
+    lane.send(&mut card.pools[0], &mut own).unwrap();
+    card.pools[0].give_all(&mut others);
     let mut back = Vec::new();
     until("its frames", || {
         back.extend(card.receive(&mut lane));
@@ -159,9 +159,9 @@ fn a_killed_guest_costs_no_frame_and_the_next_begins_anew() {
                 let desc = card.frame(&bytes(7, 600));
                 burst.push(desc);
             }
-            let result = lane.send(&mut card.stocks[0], &mut burst);
-            let result = result.and_then(|()| lane.receive(&mut card.stocks[0], &mut burst));
-            card.stocks[0].give_all(&mut burst);
+            let result = lane.send(&mut card.pools[0], &mut burst);
+            let result = result.and_then(|()| lane.receive(&mut card.pools[0], &mut burst));
+            card.pools[0].give_all(&mut burst);
             if lane.counters().rx_frames >= killed_after {
                 running.0.kill().unwrap();
             }
@@ -169,9 +169,9 @@ fn a_killed_guest_costs_no_frame_and_the_next_begins_anew() {
         });
         assert_eq!(ended.to_string(), "the guest is gone");
         assert!(lane.counters().rx_frames >= killed_after);
-        let again = lane.send(&mut card.stocks[0], &mut burst);
+        let again = lane.send(&mut card.pools[0], &mut burst);
         assert!(again.is_err(), "it stays gone");
-        Box::new(lane).close(&mut card.stocks[0]).unwrap();
+        Box::new(lane).close(&mut card.pools[0]).unwrap();
     }
     let (mut lane, peer) = card.peer();
     assert!(peer.all().iter().all(|byte| *byte == 0), "nothing of those before");

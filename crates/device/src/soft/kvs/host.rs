@@ -1,5 +1,5 @@
 //! The host behind a core of the card: it keeps the requests that come by the core's queues in
-//! memory of its own, as a card writes them there, and serves them when it is told to.
+//! memory of its own, as a card writes them there, and serves them when a pass asks for it.
 //!
 //! So the card's work and the store's are apart in time, and each is timed by itself. It wraps the
 //! [`Station`] that `niclab kvs` has behind its queues.

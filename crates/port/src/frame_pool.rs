@@ -1,6 +1,6 @@
 //! Free frames of one region, for several cores.
 //!
-//! A frame that one core received may be sent by another, and is free there. Each core has a stock
+//! A frame that one core received may be sent by another, and is free there. Each core has a pool
 //! of its own, which it takes from and gives to without looking at the others'; what is too much
 //! there goes to a shelf that all share, a burst at a time, and what is too little comes from it.
 
@@ -12,27 +12,31 @@ use niclab_nic::memory::{Desc, MemoryError, Region};
 
 use crate::burst::Burst;
 
-/// Frames that a stock keeps for itself, at most: more go to the shelf.
+/// Frames that a pool keeps for itself, at most: more go to the shelf.
 const KEPT_MAX: usize = 4 * BURST;
 
-/// What the stocks of a region share: bursts of free frames.
+/// What the pools of a region share: bursts of free frames.
 #[derive(Debug)]
 struct Shelf(ArrayQueue<Burst>);
 
 /// Free frames of one core.
 #[derive(Debug)]
-pub struct Stock {
+pub struct FramePool {
     region: Arc<Region>,
     free: Vec<Desc>,
     shelf: Arc<Shelf>,
 }
 
-/// `count` stocks of one new region with at least `frames` frames of at most `frame_len` bytes
+/// `count` pools of one new region with at least `frames` frames of at most `frame_len` bytes
 /// without FCS; all lie on the shelf at first.
 ///
 /// # Errors
 /// [`MemoryError`].
-pub fn stocks(count: usize, frames: usize, frame_len: usize) -> Result<Vec<Stock>, MemoryError> {
+pub fn frame_pools(
+    count: usize,
+    frames: usize,
+    frame_len: usize,
+) -> Result<Vec<FramePool>, MemoryError> {
     let bursts = frames.div_ceil(BURST);
     let (region, mut descs) = Region::new(bursts * BURST, frame_len)?;
     let shelf = Shelf(ArrayQueue::new(bursts.max(1)));
@@ -42,15 +46,15 @@ pub fn stocks(count: usize, frames: usize, frame_len: usize) -> Result<Vec<Stock
         let _ = shelf.0.push(burst);
     }
     let shelf = Arc::new(shelf);
-    let stock = |_| Stock {
+    let pool = |_| FramePool {
         region: Arc::clone(&region),
         free: Vec::with_capacity(KEPT_MAX + BURST),
         shelf: Arc::clone(&shelf),
     };
-    Ok((0..count).map(stock).collect())
+    Ok((0..count).map(pool).collect())
 }
 
-impl Stock {
+impl FramePool {
     /// Memory of the frames.
     pub fn region(&self) -> &Arc<Region> {
         &self.region
@@ -91,10 +95,10 @@ impl Stock {
     }
 }
 
-/// Free frames of all stocks of a region, which end: those that are missing were lost.
-pub fn count(stocks: Vec<Stock>) -> usize {
-    let kept: usize = stocks.iter().map(|stock| stock.free.len()).sum();
-    let Some(one) = stocks.first() else { return 0 };
+/// Free frames of all pools of a region, which end: those that are missing were lost.
+pub fn count(pools: Vec<FramePool>) -> usize {
+    let kept: usize = pools.iter().map(|pool| pool.free.len()).sum();
+    let Some(one) = pools.first() else { return 0 };
     kept + std::iter::from_fn(|| one.shelf.0.pop()).map(|burst| burst.len()).sum::<usize>()
 }
 
@@ -108,11 +112,11 @@ mod tests {
 
     #[test]
     fn frames_move_between_cores_and_none_is_lost_or_doubled() {
-        let mut all = stocks(2, 1_000, 1_514).unwrap();
+        let mut all = frame_pools(2, 1_000, 1_514).unwrap();
         assert_eq!(all[0].region().frames(), 1_024, "whole bursts");
         let (mut there, mut here) = RingBuffer::new(200);
         let (mut sender, mut receiver) = (all.remove(0), all.remove(0));
-        let (sent, stocks) = thread::scope(|scope| {
+        let (sent, pools) = thread::scope(|scope| {
             let sending = scope.spawn(move || {
                 let (mut sent, mut none) = (0_u64, 0);
                 while sent < 100_000 {
@@ -150,17 +154,17 @@ mod tests {
             assert_eq!(seen, sent);
             (sent, vec![sender, receiver])
         });
-        assert_eq!((sent, count(stocks)), (100_000, 1_024));
+        assert_eq!((sent, count(pools)), (100_000, 1_024));
     }
 
     #[test]
     fn an_empty_shelf_gives_none_and_what_comes_back_is_had_again() {
-        let mut stocks = stocks(1, 64, 60).unwrap();
+        let mut pools = frame_pools(1, 64, 60).unwrap();
         let mut taken = Vec::new();
-        taken.extend(std::iter::from_fn(|| stocks[0].take()));
+        taken.extend(std::iter::from_fn(|| pools[0].take()));
         assert_eq!(taken.len(), 64);
-        taken.into_iter().for_each(|desc| stocks[0].give(desc));
-        assert!(stocks[0].take().is_some_and(|desc| desc.is_empty()));
-        assert_eq!(count(stocks), 63, "one is held");
+        taken.into_iter().for_each(|desc| pools[0].give(desc));
+        assert!(pools[0].take().is_some_and(|desc| desc.is_empty()));
+        assert_eq!(count(pools), 63, "one is held");
     }
 }
