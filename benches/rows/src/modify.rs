@@ -26,7 +26,7 @@ const STEP: usize = 64;
 /// The queues of 256 rules that follow each other.
 const QUEUES: u64 = 256;
 
-/// What changes.
+/// The part of a rule that changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Modified {
     /// The values that a rule matches.
@@ -185,7 +185,7 @@ fn wider(number: u64) -> Pattern {
     Pattern::any().src(address(src)).dst(address(dst)).udp().dport(dport as u16)
 }
 
-/// What the reader shows.
+/// Counts of the reader, which the other thread reads.
 #[derive(Default)]
 struct Shown {
     looked: AtomicU64,
@@ -198,7 +198,7 @@ struct Shown {
 struct Reading {
     worker: Worker,
     frames: Frames,
-    /// Of each frame's rule.
+    /// The queue of the rule of each frame.
     queues: Vec<u16>,
     modified: Modified,
 }
