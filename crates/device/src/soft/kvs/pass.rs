@@ -69,7 +69,7 @@ pub struct Pass {
     pub is_disturbed: bool,
     /// Steps were timed.
     pub is_watched: bool,
-    /// Time of all cores by [`BatchStep`], where they were timed.
+    /// Time of all cores by step of a batch, where they were timed.
     pub steps_ns: [u64; BATCH_STEPS],
 }
 
