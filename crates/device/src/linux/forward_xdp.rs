@@ -53,7 +53,7 @@ impl Forward {
         };
         let pools = frame_pools(1, frames, (link.mtu + HEADER_LEN) as usize);
         let pool = pools.map_err(|e| no_memory(&e))?.pop();
-        let pool = pool.ok_or_else(|| no_memory(&"there is none"))?;
+        let pool = pool.ok_or_else(|| no_memory(&"no frame pool was made"))?;
         let region = Arc::clone(pool.region());
         let lanes = xdp::open_first(&link.name, count.into(), &region)?;
         let queue = |lane| Queue { lane, waiting: Burst::new(), missed_before: 0 };

@@ -62,7 +62,7 @@ struct Stage {
     core: Core,
     port: Replay,
     packets: usize,
-    /// What the program was told of registers.
+    /// The commands that set the program's registers.
     registers: Vec<Command>,
     /// The application's ends of its rings.
     readers: Vec<Reader>,
@@ -96,8 +96,8 @@ impl Stage {
         Ok(Stage { card, core, port, packets, registers, readers, lost: 0, stretches_ns })
     }
 
-    /// Puts every register back as it was, empties the rings, and has the card write packets again;
-    /// so many of them, and so many come together.
+    /// Puts every register back as it was, empties the rings, and has the card write `packets`
+    /// packets again, which come in bursts of `burst`.
     fn rewind(&mut self, packets: usize, burst: usize) -> Result<(), DeviceError> {
         let program = self.card.program().ok_or_else(|| broken("the card has lost its program"))?;
         for command in &self.registers {

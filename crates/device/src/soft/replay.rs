@@ -29,7 +29,7 @@ pub(super) struct Replay {
     shared: Arc<ReplayState>,
 }
 
-/// What all ports share.
+/// The state that all ports share.
 struct ReplayState {
     /// What comes, in this order, without FCS.
     frames: Vec<Vec<u8>>,

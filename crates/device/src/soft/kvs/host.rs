@@ -36,7 +36,7 @@ impl HostMemory {
     }
 }
 
-/// What a host does in a turn of its core.
+/// The work of a host in a turn of its core.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// It keeps what comes.
@@ -170,7 +170,7 @@ impl Seat {
 }
 
 impl StoreHost {
-    /// What a core of the card runs.
+    /// The service that a core of the card runs.
     pub fn service(seat: &Arc<Seat>) -> Box<dyn Service> {
         Box::new(Serves(Arc::clone(seat)))
     }
@@ -189,7 +189,7 @@ impl StoreHost {
         }
     }
 
-    /// Serves a burst of at most so many; how many there were.
+    /// Serves a burst of at most `most` requests; returns their number.
     fn serve(&mut self, most: usize, answers: &mut dyn Answers) -> usize {
         match self.stopwatch.take() {
             None => self.burst(most, answers, &mut ()),

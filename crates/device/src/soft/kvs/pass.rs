@@ -342,7 +342,7 @@ fn is_answer_to_set(frame: &[u8]) -> bool {
     answer[1] == 1 && answer[6..8] == [0, 0]
 }
 
-/// What a core did in a pass.
+/// The figures of a core in a pass.
 struct CorePass {
     begun_ns: u64,
     ended_ns: u64,
@@ -379,7 +379,7 @@ fn serve(
     CorePass { begun_ns, ended_ns, away_ns, requests, steps_ns: seat.stop() }
 }
 
-/// What decides about requests in place of RSS.
+/// The program that steers requests in place of RSS.
 fn program(build: Build, store: &Store, cores: usize) -> Result<Option<Decider>, DeviceError> {
     Ok(match build {
         Build::Rss { .. } => None,

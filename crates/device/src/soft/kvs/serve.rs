@@ -48,8 +48,8 @@ pub(in crate::soft) fn places() -> Vec<Place> {
     ]
 }
 
-/// Serves requests on as many of the cores that there are as is said. Beside it: the frames that
-/// the card took.
+/// Serves requests on the cores that the setting asks for. Returns the frames that the card took,
+/// too.
 pub(in crate::soft) fn serve(
     serving: &Serving,
     is_pinned: bool,

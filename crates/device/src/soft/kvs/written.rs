@@ -1,4 +1,4 @@
-//! What a card that writes items and reports events writes into the store's memory.
+//! The bytes that a card writes into the store's memory: items and events.
 
 use niclab_apps::kvs::protocol::event::{HEAD_LEN, PLACE_LEN};
 use niclab_apps::kvs::store::item_len;
@@ -7,8 +7,8 @@ use niclab_nic::shared::WORD;
 use super::load::{KEY_LEN, VALUE_LEN};
 use crate::face::DeviceError;
 
-/// Pieces that the program writes for so many gets and sets, and their bytes: an event for each,
-/// with the word of the ring's slot, and an item for a set.
+/// The number of pieces that the program writes for these gets and sets, and their bytes. It writes
+/// an event for each, with the word of the ring's slot, and an item for a set.
 pub fn of(gets: u64, sets: u64) -> (u64, u64) {
     let event = (WORD + HEAD_LEN) as u64;
     let item = item_len(KEY_LEN, VALUE_LEN) as u64;
