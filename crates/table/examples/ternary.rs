@@ -4,7 +4,7 @@
 
 use std::error::Error;
 
-use niclab_table::{Bits, Domain, Field, Ternary, TernaryConfig, TernaryRule, pack_key};
+use niclab_table::{Domain, Field, Ternary, TernaryConfig, TernaryRule, pack_key};
 
 /// What rules say; a rule's value is the place of one of them.
 const ACTIONS: [&str; 3] = ["drop", "queue 1", "queue 2"];
@@ -27,14 +27,10 @@ fn mask(source: u32, target: u32, has_port: bool) -> [u64; 2] {
 
 fn main() -> Result<(), Box<dyn Error>> {
     // What tells rules under different masks apart: the addresses and the port.
-    let fields = [
-        Field::bytes(0, Bits::ThirtyTwo),
-        Field::bytes(4, Bits::ThirtyTwo),
-        Field::bytes(8, Bits::Sixteen),
-    ];
+    let fields = &[Field::bytes(0, 4), Field::bytes(4, 4), Field::bytes(8, 2)];
     let domain = Domain::new();
     let config = TernaryConfig { capacity_max: 10_000, fields, seed: 42 };
-    let mut table = Ternary::<2, 3>::new(config, &domain)?;
+    let mut table = Ternary::<2>::new(config, &domain)?;
 
     let all = TernaryRule { key: [0; 2], mask: [0; 2], priority: 100, value: DROP };
     let (web, web_mask) = (key([0; 4], [10, 0, 0, 1], 80), mask(0, 32, true));

@@ -14,6 +14,16 @@ pub enum CreateError {
         /// The largest possible.
         limit: usize,
     },
+    /// A field is none of 1 to 32 bits within the keys.
+    #[error(
+        "field {field} is not 1 to 32 bits of keys of {words} words; move it, or make keys longer"
+    )]
+    Field {
+        /// Its number, from 0 on.
+        field: usize,
+        /// Words of a key.
+        words: usize,
+    },
     /// The reserved memory could not be had.
     #[error("no memory for {bytes} bytes; reserve less")]
     OutOfMemory {
@@ -102,18 +112,10 @@ pub enum InsertError {
     },
 }
 
-/// Why a ternary table was not made or not changed.
+/// Why a ternary table or a tuple space was not changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TernaryError {
-    /// `capacity_max` is zero or above half of [`CAPACITY_LIMIT`](crate::CAPACITY_LIMIT).
-    #[error("capacity {capacity_max} is outside 1..={limit}; choose one inside")]
-    Capacity {
-        /// What was asked for.
-        capacity_max: usize,
-        /// The largest possible.
-        limit: usize,
-    },
     /// So many places were changed by transactions that there is no room for another.
     #[error("too many places wait for readers; let them pass quiescent states and try again")]
     Changes,
@@ -123,14 +125,6 @@ pub enum TernaryError {
     /// There is the same rule already: key, mask, priority and value.
     #[error("the rule exists already; update it instead")]
     Duplicate,
-    /// A field does not lie within the keys, or there is none.
-    #[error("field {field} is not within keys of {words} words; move it, or make keys longer")]
-    Field {
-        /// Its number, from 0 on.
-        field: usize,
-        /// Words of a key.
-        words: usize,
-    },
     /// The table holds as many rules as it may.
     #[error("the table is full: {capacity_max} rules; remove some or make a larger table")]
     Full {

@@ -20,6 +20,7 @@ mod shared;
 mod sync;
 mod tags;
 mod ternary;
+mod tuples;
 mod versions;
 
 pub use chunks::{Chunks, Fifo};
@@ -38,5 +39,6 @@ pub use prune::{
 pub use reader::Reader;
 pub use retired::Retired;
 pub use segments::Segments;
-pub use ternary::{Field, Hit, Ternary, TernaryConfig, TernaryReader, TernaryRule, TernaryScan};
+pub use ternary::{Hit, Ternary, TernaryConfig, TernaryReader, TernaryRule, TernaryScan};
+pub use tuples::{Field, Rank, TupleConfig, TupleReader, TupleSpace};
 pub use versions::{CellId, Changes, Generation, Placed, Versions, is_reference};

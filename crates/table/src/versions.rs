@@ -234,6 +234,18 @@ impl Changes {
         cell_of(word).map_or(word, |id| self.versions.cell(id).after.load(Relaxed))
     }
 
+    /// The least that `of` says of any word that a reader may take this one for, whatever its
+    /// generation.
+    #[must_use]
+    pub fn least(&self, mut word: u64, of: impl Fn(u64) -> u64) -> u64 {
+        let mut least = u64::MAX;
+        while let Some(id) = cell_of(word) {
+            least = least.min(of(self.newest(word)));
+            word = self.before(id);
+        }
+        least.min(of(word))
+    }
+
     /// The cell that a word refers to.
     #[must_use]
     pub fn cell(&self, word: u64) -> Option<CellId> {

@@ -360,9 +360,9 @@ fn a_set_is_complete_before_its_number_is_seen() {
 fn a_rule_that_moves_to_a_new_mask_is_never_missed() {
     model(2, || {
         let domain = Domain::new();
-        let fields = [Field::number(0, Bits::Eight)];
+        let fields = &[Field::number(0, 8)];
         let config = TernaryConfig { capacity_max: 4, fields, seed: 1 };
-        let mut table = Ternary::<1, 1>::new(config, &domain).unwrap();
+        let mut table = Ternary::<1>::new(config, &domain).unwrap();
         let rule = |mask, value| TernaryRule { key: [7], mask: [mask], priority: 0, value };
         table.insert(&rule(0xff, 1)).unwrap();
         let (mut reader, mut participant) = (table.reader(), domain.reader_slot());

@@ -5,21 +5,21 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use niclab_table::{
-    BURST_MAX, Bits, Domain, Field, Hit, Participant, Ternary, TernaryConfig, TernaryError,
+    BURST_MAX, CreateError, Domain, Field, Hit, Participant, Ternary, TernaryConfig, TernaryError,
     TernaryReader, TernaryRule, TernaryScan, pack_key,
 };
 use proptest::prelude::*;
 
 /// An address, a port, and a byte that the filter does not look at.
-const FIELDS: [Field; 2] = [Field::bytes(0, Bits::ThirtyTwo), Field::bytes(4, Bits::Sixteen)];
+const FIELDS: [Field; 2] = [Field::bytes(0, 4), Field::bytes(4, 2)];
 
 const CASES: u32 = if cfg!(miri) { 4 } else { 400 };
 
-type Table = Ternary<1, 2>;
+type Table = Ternary<1>;
 type Rule = TernaryRule<1>;
 
 fn table(domain: &Domain) -> Table {
-    Table::new(TernaryConfig { capacity_max: 10_000, fields: FIELDS, seed: 7 }, domain).unwrap()
+    Table::new(TernaryConfig { capacity_max: 10_000, fields: &FIELDS, seed: 7 }, domain).unwrap()
 }
 
 /// A key of few values, so that rules meet.
@@ -74,7 +74,7 @@ fn keys() -> Vec<[u64; 1]> {
     parts.map(key).collect()
 }
 
-fn check(reader: &mut TernaryReader<1, 2>, participant: &Participant, scan: &TernaryScan<1>) {
+fn check(reader: &mut TernaryReader<1>, participant: &Participant, scan: &TernaryScan<1>) {
     for keys in keys().chunks(BURST_MAX) {
         let mut hits = [None; BURST_MAX];
         reader.lookup_bulk(participant, keys, &mut hits);
@@ -163,14 +163,14 @@ proptest! {
 #[test]
 fn what_cannot_be_is_refused_and_changes_nothing() {
     let domain = Domain::new();
-    let new = |capacity_max, fields| {
+    let new = |capacity_max, fields: &[Field]| {
         Table::new(TernaryConfig { capacity_max, fields, seed: 1 }, &domain).map(|_| ())
     };
-    assert!(matches!(new(0, FIELDS), Err(TernaryError::Capacity { .. })));
-    let outside = [FIELDS[0], Field::bytes(7, Bits::Sixteen)];
-    assert_eq!(new(10, outside), Err(TernaryError::Field { field: 1, words: 1 }));
+    assert!(matches!(new(0, &FIELDS), Err(CreateError::Capacity { .. })));
+    let outside = [FIELDS[0], Field::bytes(7, 2)];
+    assert_eq!(new(10, &outside), Err(CreateError::Field { field: 1, words: 1 }));
 
-    let config = TernaryConfig { capacity_max: 2, fields: FIELDS, seed: 1 };
+    let config = TernaryConfig { capacity_max: 2, fields: &FIELDS, seed: 1 };
     let mut table = Table::new(config, &domain).unwrap();
     let rule = |value| Rule { key: [1], mask: [u64::MAX], priority: 1, value };
     table.insert(&rule(1)).unwrap();
@@ -248,7 +248,7 @@ const LAST: Rule = Rule { key: [0], mask: [0], priority: 1_000, value: 0 };
 
 /// Looks until it is told to stop; counts the changes that it sees.
 fn look(
-    (mut reader, mut participant): (TernaryReader<1, 2>, Participant),
+    (mut reader, mut participant): (TernaryReader<1>, Participant),
     stop: &AtomicBool,
     seen: &AtomicU64,
 ) {

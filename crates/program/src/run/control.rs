@@ -3,8 +3,7 @@
 //! # How a change becomes visible
 //!
 //! An entry is a word under its key. A change by itself stores the word: it is there for the next
-//! look-up, or, where it brings a mask or a filter that was not there, for the next burst; so two
-//! changes that are not made together have no order within a burst. Changes that come together put
+//! look-up; so two changes that are not made together have no order within a burst. Changes that come together put
 //! references to cells in place of words (`niclab_table::Versions`), and one store of the
 //! generation, which a worker reads once a burst, makes all of them visible. What a word leads to,
 //! the record or the entries under a new mask, is there before the word is. Cells are taken out of
@@ -14,7 +13,6 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arc_swap::ArcSwap;
 use niclab_nic::dma::Reader;
 use niclab_nic::shared::Shared;
 use niclab_table::{
@@ -25,15 +23,14 @@ use super::content::{Content, Moved};
 use super::plan::{Engine, Plan, Wide};
 use super::record::{Does, HEAD, Rank, Records, Shelf, Word, head};
 use super::state::{Counts, Readers, State};
-use super::tables::Views;
 use super::worker::Worker;
 use crate::entry::{Change, ChangeError, Entry, Key, Member, Ports, Rates, Refused, Session};
 use crate::form::{Invocation, Kind, Program};
 use crate::text::Command;
 
-/// Steps that the making of a filter is taken further at a time where nothing changes: some
-/// milliseconds of work.
-const FILTER_STEPS_MAX: usize = 1 << 10;
+/// Steps that the making of a filter, or the growth of a table, is taken further at a time where
+/// nothing changes: some milliseconds of work.
+const STEPS_MAX: usize = 1 << 10;
 
 /// What the control side shows workers.
 #[derive(Debug)]
@@ -46,9 +43,6 @@ pub(super) struct Board {
     pub records: Records,
     pub defaults: Vec<AtomicU64>,
     pub groups: Vec<Option<Segments<1>>>,
-    pub views: ArcSwap<Views>,
-    /// Which views they are: one more for each that were shown.
-    pub version: AtomicU64,
     /// What each worker has counted, also those that are gone.
     pub counts: Mutex<Vec<Arc<Counts>>>,
 }
@@ -70,8 +64,6 @@ pub struct Pipeline {
     readers: Readers,
     /// Words of a record that is made.
     words: Vec<u64>,
-    /// What was shown before and a worker may still hold: it is not to be the one that lets it go.
-    replaced: Vec<Arc<Views>>,
 }
 
 /// An array of registers that an application and the program have in common.
@@ -111,16 +103,14 @@ struct Done {
     old: Vec<(bool, u64)>,
     /// Words that replaced them.
     new: Vec<(bool, u64)>,
-    /// Entries that came, and entries that went, in their order: table, slot of the mask, number.
+    /// Entries that came, and entries that went, in their order: table, number of the mask, number.
     moved: Vec<(Moved, usize, usize, u32)>,
-    /// Tables with masks that workers do not see yet.
-    hidden: Vec<usize>,
 }
 
 /// Where a word stands; an entry by its key.
 #[derive(Clone, Copy, Debug)]
 enum Place<K> {
-    Entry { table: usize, slot: usize, key: K },
+    Entry { table: usize, mask: usize, key: K },
     Default { table: usize },
     Group { table: usize, group: u32 },
 }
@@ -128,8 +118,8 @@ enum Place<K> {
 impl<K: AsRef<[u64]>> Place<K> {
     fn lent(&self) -> Place<&[u64]> {
         match self {
-            Place::Entry { table, slot, key } => {
-                Place::Entry { table: *table, slot: *slot, key: key.as_ref() }
+            Place::Entry { table, mask, key } => {
+                Place::Entry { table: *table, mask: *mask, key: key.as_ref() }
             }
             Place::Default { table } => Place::Default { table: *table },
             Place::Group { table, group } => Place::Group { table: *table, group: *group },
@@ -140,7 +130,7 @@ impl<K: AsRef<[u64]>> Place<K> {
 impl Place<&[u64]> {
     fn kept(self) -> Place<Box<[u64]>> {
         match self {
-            Place::Entry { table, slot, key } => Place::Entry { table, slot, key: key.into() },
+            Place::Entry { table, mask, key } => Place::Entry { table, mask, key: key.into() },
             Place::Default { table } => Place::Default { table },
             Place::Group { table, group } => Place::Group { table, group },
         }
@@ -180,8 +170,6 @@ impl Pipeline {
             records: Records::new(),
             defaults: program.tables.iter().map(|_| AtomicU64::new(0)).collect(),
             groups: groups.collect(),
-            views: ArcSwap::from_pointee(tables.iter().map(Content::view).collect()),
-            version: AtomicU64::new(1),
             domain,
             plan,
             program,
@@ -196,7 +184,6 @@ impl Pipeline {
             done: Done::default(),
             readers,
             words: Vec::new(),
-            replaced: Vec::new(),
         };
         pipeline.set_defaults()?;
         Ok(pipeline)
@@ -222,7 +209,7 @@ impl Pipeline {
     /// What carries packets through, for one thread.
     #[must_use]
     pub fn worker(&self) -> Worker {
-        Worker::new(Arc::clone(&self.board))
+        Worker::new(Arc::clone(&self.board), self.tables.iter().map(Content::reader).collect())
     }
 
     /// What a register has; `None` where there is no such array. The index is taken as a packet's.
@@ -474,65 +461,60 @@ impl Pipeline {
     fn add(&mut self, table: usize, entry: &Entry) -> Result<(), ChangeError> {
         let packed = self.tables[table].pack(&entry.key);
         let key = packed.key();
-        let known = self.tables[table].slot_of(&packed);
-        let current = known.map_or(0, |slot| self.tables[table].word(slot, key));
+        let known = self.tables[table].number(&packed);
+        let current = known.map_or(0, |mask| self.tables[table].word(mask, key));
         if self.changes.newest(current) != 0 {
             return Err(ChangeError::Exists { table: self.name(table) });
         }
         if let Err(size) = self.tables[table].has_room() {
             return Err(ChangeError::Full { table: self.name(table), size });
         }
-        let slot = match known {
-            Some(slot) => slot,
-            None => {
-                let made = self.tables[table].new_mask(&packed, &self.board.domain);
-                made.map_err(|error| self.room(table, error))?
-            }
-        };
+        let mask = self.tables[table].number_for(&packed, known);
+        let mask = mask.map_err(|error| self.room(table, error))?;
         let id = self.tables[table].id();
         let rank = Rank { priority: entry.priority, sequence: self.tables[table].sequence };
         let word = self.word(table, &entry.does, id, rank)?;
         self.tend(table, 1);
-        self.tables[table].admit(slot, key, rank, Some(Moved::Came));
-        self.put(Place::Entry { table, slot, key }, current, word)?;
+        self.tables[table].admit(mask, &packed, current, rank);
+        self.put(Place::Entry { table, mask, key }, current, word)?;
         self.tables[table].sequence += 1;
-        self.count(Moved::Came, table, slot, id);
+        self.count(Moved::Came, table, mask, id);
         Ok(())
     }
 
     fn modify(&mut self, table: usize, entry: &Entry) -> Result<(), ChangeError> {
         let packed = self.tables[table].pack(&entry.key);
         let key = packed.key();
-        let known = self.tables[table].slot_of(&packed);
-        let current = known.map_or(0, |slot| self.tables[table].word(slot, key));
-        let (Some(slot), word @ 1..) = (known, self.changes.newest(current)) else {
+        let known = self.tables[table].number(&packed);
+        let current = known.map_or(0, |mask| self.tables[table].word(mask, key));
+        let (Some(mask), word @ 1..) = (known, self.changes.newest(current)) else {
             return Err(ChangeError::Missing { table: self.name(table) });
         };
         let (id, before) = self.known(word);
         let rank = Rank { priority: entry.priority, ..before };
         let word = self.word(table, &entry.does, id, rank)?;
-        self.tables[table].admit(slot, key, rank, None);
-        self.put(Place::Entry { table, slot, key }, current, word)
+        self.tables[table].admit(mask, &packed, current, rank);
+        self.put(Place::Entry { table, mask, key }, current, word)
     }
 
     fn delete(&mut self, table: usize, key: &Key) -> Result<(), ChangeError> {
         let packed = self.tables[table].pack(key);
         let key = packed.key();
-        let known = self.tables[table].slot_of(&packed);
-        let current = known.map_or(0, |slot| self.tables[table].word(slot, key));
-        let (Some(slot), word @ 1..) = (known, self.changes.newest(current)) else {
+        let known = self.tables[table].number(&packed);
+        let current = known.map_or(0, |mask| self.tables[table].word(mask, key));
+        let (Some(mask), word @ 1..) = (known, self.changes.newest(current)) else {
             return Err(ChangeError::Missing { table: self.name(table) });
         };
         let (id, _) = self.known(word);
-        self.put(Place::Entry { table, slot, key }, current, 0)?;
-        self.count(Moved::Went, table, slot, id);
+        self.put(Place::Entry { table, mask, key }, current, 0)?;
+        self.count(Moved::Went, table, mask, id);
         Ok(())
     }
 
     /// Takes note of an entry that came or went.
-    fn count(&mut self, moved: Moved, table: usize, slot: usize, id: u32) {
-        self.tables[table].count(moved, slot, id);
-        self.done.moved.push((moved, table, slot, id));
+    fn count(&mut self, moved: Moved, table: usize, mask: usize, id: u32) {
+        self.tables[table].count(moved, mask, id);
+        self.done.moved.push((moved, table, mask, id));
     }
 
     fn group(&mut self, table: usize, group: u32, members: &[Member]) -> Result<(), ChangeError> {
@@ -552,7 +534,7 @@ impl Pipeline {
     /// The word at a place.
     fn at(&self, place: Place<&[u64]>) -> u64 {
         match place {
-            Place::Entry { table, slot, key } => self.tables[table].word(slot, key),
+            Place::Entry { table, mask, key } => self.tables[table].word(mask, key),
             Place::Default { table } => self.board.defaults[table].load(Ordering::Relaxed),
             Place::Group { table, group } => {
                 let groups = self.board.groups[table].as_ref();
@@ -564,19 +546,8 @@ impl Pipeline {
     /// Stores a word at a place that has this one; zero takes the entry out.
     fn store(&mut self, place: Place<&[u64]>, current: u64, word: u64) -> Result<(), InsertError> {
         match place {
-            Place::Entry { table, slot, key } => {
-                let content = &mut self.tables[table];
-                // Its mask is there as long as the entry, and before it.
-                let Some(mask) = content.mask_mut(slot) else { return Ok(()) };
-                match (current, word) {
-                    (0, 0) => {}
-                    (0, word) => mask.entries.insert(key, word)?,
-                    (_, 0) => {
-                        mask.entries.remove(key);
-                        content.cleared(slot);
-                    }
-                    (_, word) => mask.entries.update(key, word),
-                }
+            Place::Entry { table, mask, key } => {
+                self.tables[table].entries.store((mask, key), current, word)?;
             }
             Place::Default { table } => self.board.defaults[table].store(word, Ordering::Release),
             Place::Group { table, group } => {
@@ -591,12 +562,6 @@ impl Pipeline {
     /// Has a place that holds `current` hold a word, at once or with the open transaction.
     fn put(&mut self, place: Place<&[u64]>, current: u64, word: u64) -> Result<(), ChangeError> {
         let table = place.table();
-        if self.tables[table].is_hidden {
-            match self.changes.is_open() {
-                true => self.done.hidden.push(table),
-                false => self.show(table),
-            }
-        }
         let old = self.changes.newest(current);
         let placed = self.changes.place(current, word);
         let stored = match placed {
@@ -635,7 +600,6 @@ impl Pipeline {
     /// Shows what was done, and lets go of what it replaced.
     fn commit(&mut self) {
         let mut done = std::mem::take(&mut self.done);
-        done.hidden.drain(..).for_each(|table| self.show(table));
         let stamp = match self.changes.is_open() {
             true => self.changes.commit(),
             false => self.board.domain.stamp(),
@@ -653,12 +617,12 @@ impl Pipeline {
     /// Takes back what was done.
     fn undo(&mut self) {
         let mut done = std::mem::take(&mut self.done);
-        for (moved, table, slot, id) in done.moved.drain(..).rev() {
+        for (moved, table, mask, id) in done.moved.drain(..).rev() {
             let back = match moved {
                 Moved::Came => Moved::Went,
                 Moved::Went => Moved::Came,
             };
-            self.tables[table].count(back, slot, id);
+            self.tables[table].count(back, mask, id);
         }
         for (place, id) in done.cells.iter().rev() {
             let before = self.changes.before(*id);
@@ -671,10 +635,6 @@ impl Pipeline {
         let stamp = self.board.domain.stamp();
         for (is_group, word) in done.new.drain(..) {
             self.give_back(is_group, word, stamp);
-        }
-        for table in done.hidden.drain(..) {
-            self.tables[table].evict();
-            self.show(table);
         }
         done.old.clear();
         self.done = done;
@@ -705,51 +665,29 @@ impl Pipeline {
     pub fn settle(&mut self, count: usize) -> bool {
         self.fold(count);
         let mut is_done = self.folding.is_empty();
-        for table in 0..self.tables.len() {
-            self.tend(table, count.min(FILTER_STEPS_MAX));
-            is_done &= self.tables[table].rest(count);
-            self.show(table);
+        let Pipeline { board, tables, changes, .. } = self;
+        for table in tables {
+            let bound_of = |word| changes.least(word, |word| bound_of(&board.records, word));
+            is_done &= table.settle(count.min(STEPS_MAX), bound_of);
         }
-        self.let_go();
         is_done
     }
 
     /// Takes the making of a table's filter further.
     fn tend(&mut self, table: usize, steps: usize) {
         let Pipeline { board, tables, changes, .. } = self;
-        tables[table].tend(steps, |word| best_of(&board.records, changes, word));
-    }
-
-    /// Shows workers a table as it is, where they see it as it was.
-    fn show(&mut self, table: usize) {
-        if !std::mem::take(&mut self.tables[table].is_hidden) {
-            return;
-        }
-        let mut views = Views::clone(&self.board.views.load());
-        views[table] = self.tables[table].view();
-        self.replaced.push(self.board.views.swap(Arc::new(views)));
-        self.board.version.fetch_add(1, Ordering::Release);
-        self.let_go();
-    }
-
-    /// Lets go of what no worker has any more.
-    fn let_go(&mut self) {
-        self.replaced.retain(|views| Arc::strong_count(views) > 1);
+        let bound_of = |word| changes.least(word, |word| bound_of(&board.records, word));
+        tables[table].tend(steps, bound_of);
     }
 }
 
-/// The bound of the best rank that a worker may see in a word, whatever its generation.
-fn best_of(records: &Records, changes: &Changes, mut word: u64) -> u64 {
-    let bound = |word: u64| match Word(word).does() {
+/// The bound of the rank of an entry whose word this is; of none, and of one without a record, none
+/// is smaller.
+fn bound_of(records: &Records, word: u64) -> u64 {
+    match Word(word).does() {
         Does::Record(_, number) => records.rank(number).bound(),
         Does::Plain(..) => u64::MAX,
-    };
-    let mut best = u64::MAX;
-    while let Some(id) = changes.cell(word) {
-        best = best.min(bound(changes.newest(word)));
-        word = changes.before(id);
     }
-    best.min(bound(word))
 }
 
 #[cfg(test)]

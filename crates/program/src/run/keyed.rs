@@ -1,38 +1,41 @@
-//! Exact-match tables under keys whose length is known when a program is loaded.
-
-use std::sync::Arc;
+//! Tables under keys whose length is known when a program is loaded: a tuple space
+//! (`niclab_table::TupleSpace`) each.
 
 use niclab_table::{
-    Config, CreateError, Domain, Exact, Hasher, InsertError, KEY_WORDS_MAX, Participant, Reader,
+    CreateError, Domain, Hasher, InsertError, KEY_WORDS_MAX, TernaryError, TupleConfig,
+    TupleReader, TupleSpace,
 };
 
+use super::burst::Lane;
+use super::plan::Engine;
+use super::tables::Reading;
+
 /// The reading end: keys one behind the other, in words.
-pub(super) trait Lookup: Send + Sync + std::fmt::Debug {
+pub(super) trait Lookup: Send + std::fmt::Debug {
     /// Words of a key.
     fn words(&self) -> usize;
-    /// Looks up as many keys as there are, at most a burst: bit `i` of the result says whether key
-    /// `i` was found; its word is then in `values[i]`.
-    fn look(&self, participant: &Participant, keys: &[u64], values: &mut [u64]) -> u64;
+    /// Looks up as many keys as there are, at most a burst: bit `i` of the result says whether
+    /// there is a word for key `i`, which is then in `words[i]`.
+    fn find(&mut self, keys: &[u64], how: Engine, of: &Reading<'_>, words: &mut Lane) -> u64;
+    /// As [`TupleReader::let_go`].
+    fn let_go(&mut self);
 }
 
-/// The writing end.
+/// Takes a mask, a key and its word.
+pub(super) type See<'a> = dyn FnMut(&[u64], &[u64], u64) + 'a;
+
+/// The writing end, as [`TupleSpace`] has it.
 pub(super) trait Keyed: Send + std::fmt::Debug {
-    fn insert(&mut self, key: &[u64], word: u64) -> Result<(), InsertError>;
-    fn look_up(&self, key: &[u64]) -> Option<u64>;
-    fn update(&mut self, key: &[u64], word: u64);
-    fn remove(&mut self, key: &[u64]);
-    fn is_empty(&self) -> bool;
-    /// Takes growth further; whether nothing is left of it.
-    fn rest(&mut self, groups: usize) -> bool;
-    /// The same, and nothing else.
-    fn advance(&mut self, groups: usize) -> bool;
-    fn reader(&self) -> Arc<dyn Lookup>;
-    /// As [`Exact::array`].
-    fn array(&self) -> Option<(u32, usize)>;
-    /// Shows all entries, in no order.
-    fn each(&self, see: &mut dyn FnMut(&[u64], u64));
-    /// Shows the entries of a group of that array.
-    fn visit(&self, group: usize, see: &mut dyn FnMut(&[u64], u64));
+    fn number(&self, mask: &[u64]) -> Option<usize>;
+    fn number_for(&mut self, mask: &[u64]) -> Result<usize, TernaryError>;
+    fn word(&self, number: usize, key: &[u64]) -> u64;
+    fn admit(&mut self, at: (usize, &[u64]), current: u64, bound: u64);
+    fn store(&mut self, at: (usize, &[u64]), current: u64, word: u64) -> Result<(), InsertError>;
+    fn tend(&mut self, steps: usize, bound_of: &dyn Fn(u64, u64) -> u64);
+    fn settle(&mut self, steps: usize, bound_of: &dyn Fn(u64, u64) -> u64) -> bool;
+    fn reader(&self) -> Box<dyn Lookup>;
+    /// Shows all masks, keys and words, in no order.
+    fn each(&self, see: &mut See<'_>);
 }
 
 /// A key of the wrong length is none: whoever makes keys knows the length.
@@ -40,59 +43,77 @@ fn fixed<const W: usize>(key: &[u64]) -> &[u64; W] {
     key.first_chunk().unwrap_or(const { &[0; W] })
 }
 
-impl<const W: usize> Lookup for Reader<W> {
+impl<const W: usize> Lookup for TupleReader<W> {
     fn words(&self) -> usize {
         W
     }
 
-    fn look(&self, participant: &Participant, keys: &[u64], values: &mut [u64]) -> u64 {
-        self.lookup_bulk(participant, keys.as_chunks::<W>().0, values)
+    fn find(&mut self, keys: &[u64], how: Engine, of: &Reading<'_>, words: &mut Lane) -> u64 {
+        let (keys, participant) = (keys.as_chunks::<W>().0, of.participant);
+        match how {
+            Engine::Wildcard => {
+                let rank_of = |word, _| {
+                    let word = of.now(word);
+                    (word != 0).then(|| (word, of.records.rank_of(word)))
+                };
+                TupleReader::find(self, participant, keys, rank_of, words)
+            }
+            // All entries under one mask are of one rank.
+            _ => {
+                let rank_of = |word, bound: u64| {
+                    let word = of.now(word);
+                    (word != 0).then_some((word, bound))
+                };
+                TupleReader::find(self, participant, keys, rank_of, words)
+            }
+        }
+    }
+
+    fn let_go(&mut self) {
+        TupleReader::let_go(self);
     }
 }
 
-impl<const W: usize> Keyed for Exact<W> {
-    fn insert(&mut self, key: &[u64], word: u64) -> Result<(), InsertError> {
-        Exact::insert(self, fixed(key), word).map(|_| ())
+impl<const W: usize> Keyed for TupleSpace<W> {
+    fn number(&self, mask: &[u64]) -> Option<usize> {
+        TupleSpace::number(self, fixed(mask))
     }
 
-    fn look_up(&self, key: &[u64]) -> Option<u64> {
-        self.get(fixed(key))
+    fn number_for(&mut self, mask: &[u64]) -> Result<usize, TernaryError> {
+        TupleSpace::number_for(self, fixed(mask))
     }
 
-    fn update(&mut self, key: &[u64], word: u64) {
-        Exact::update(self, fixed(key), word);
+    fn word(&self, number: usize, key: &[u64]) -> u64 {
+        TupleSpace::word(self, number, fixed(key))
     }
 
-    fn remove(&mut self, key: &[u64]) {
-        Exact::remove(self, fixed(key));
+    fn admit(&mut self, (number, key): (usize, &[u64]), current: u64, bound: u64) {
+        TupleSpace::admit(self, number, fixed(key), current, bound);
     }
 
-    fn is_empty(&self) -> bool {
-        Exact::is_empty(self)
+    fn store(
+        &mut self,
+        (number, key): (usize, &[u64]),
+        current: u64,
+        word: u64,
+    ) -> Result<(), InsertError> {
+        TupleSpace::store(self, number, fixed(key), current, word)
     }
 
-    fn rest(&mut self, groups: usize) -> bool {
-        Exact::rest(self, groups)
+    fn tend(&mut self, steps: usize, bound_of: &dyn Fn(u64, u64) -> u64) {
+        TupleSpace::tend(self, steps, bound_of);
     }
 
-    fn advance(&mut self, groups: usize) -> bool {
-        Exact::advance(self, groups)
+    fn settle(&mut self, steps: usize, bound_of: &dyn Fn(u64, u64) -> u64) -> bool {
+        TupleSpace::settle(self, steps, bound_of)
     }
 
-    fn reader(&self) -> Arc<dyn Lookup> {
-        Arc::new(Exact::reader(self))
+    fn reader(&self) -> Box<dyn Lookup> {
+        Box::new(TupleSpace::reader(self))
     }
 
-    fn array(&self) -> Option<(u32, usize)> {
-        Exact::array(self)
-    }
-
-    fn each(&self, see: &mut dyn FnMut(&[u64], u64)) {
-        self.iter().for_each(|(key, word)| see(&key, word));
-    }
-
-    fn visit(&self, group: usize, see: &mut dyn FnMut(&[u64], u64)) {
-        self.group(group).for_each(|(key, word)| see(&key, word));
+    fn each(&self, see: &mut See<'_>) {
+        self.iter().for_each(|(_, mask, key, word)| see(&mask, &key, word));
     }
 }
 
@@ -122,17 +143,17 @@ pub(super) fn hash(hasher: &Hasher, key: &[u64]) -> u64 {
 /// A table for keys of so many words, one of [`WIDTHS`].
 pub(super) fn keyed(
     words: usize,
-    config: Config,
+    config: &TupleConfig<'_>,
     domain: &Domain,
 ) -> Result<Box<dyn Keyed>, CreateError> {
     Ok(match words {
-        1 => Box::new(Exact::<1>::new(config, domain)?),
-        2 => Box::new(Exact::<2>::new(config, domain)?),
-        3 => Box::new(Exact::<3>::new(config, domain)?),
-        4 => Box::new(Exact::<4>::new(config, domain)?),
-        6 => Box::new(Exact::<6>::new(config, domain)?),
-        8 => Box::new(Exact::<8>::new(config, domain)?),
-        12 => Box::new(Exact::<12>::new(config, domain)?),
-        _ => Box::new(Exact::<KEY_WORDS_MAX>::new(config, domain)?),
+        1 => Box::new(TupleSpace::<1>::new(config, domain)?),
+        2 => Box::new(TupleSpace::<2>::new(config, domain)?),
+        3 => Box::new(TupleSpace::<3>::new(config, domain)?),
+        4 => Box::new(TupleSpace::<4>::new(config, domain)?),
+        6 => Box::new(TupleSpace::<6>::new(config, domain)?),
+        8 => Box::new(TupleSpace::<8>::new(config, domain)?),
+        12 => Box::new(TupleSpace::<12>::new(config, domain)?),
+        _ => Box::new(TupleSpace::<KEY_WORDS_MAX>::new(config, domain)?),
     })
 }

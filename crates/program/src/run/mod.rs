@@ -10,7 +10,6 @@ mod learner;
 mod memory;
 mod order;
 mod plan;
-mod prune;
 mod record;
 mod replace;
 mod shown;

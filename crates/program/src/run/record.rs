@@ -88,16 +88,20 @@ const SEQUENCE_MAX: u64 = u32::MAX as u64 - 1;
 
 impl Rank {
     pub(super) const FIRST: Rank = Rank { priority: 0, sequence: 0 };
-    /// Behind all others.
-    pub(super) const LAST: Rank = Rank { priority: u32::MAX, sequence: u64::MAX };
 
     /// A number that is no larger than that of a rank behind it. Below `u64::MAX`.
+    #[inline(always)]
     pub(super) fn bound(self) -> u64 {
         u64::from(self.priority) << 32 | self.sequence.min(SEQUENCE_MAX)
     }
+}
+
+impl niclab_table::Rank for Rank {
+    const LAST: Rank = Rank { priority: u32::MAX, sequence: u64::MAX };
 
     /// Ranks whose bound is not below this are behind this one.
-    pub(super) fn limit(self) -> u64 {
+    #[inline(always)]
+    fn limit(self) -> u64 {
         self.bound() + u64::from(self.sequence >= SEQUENCE_MAX)
     }
 }
@@ -129,6 +133,15 @@ impl Records {
     pub(super) fn rank(&self, number: u32) -> Rank {
         let priority = (self.word(number, 0) >> 32) as u32;
         Rank { priority, sequence: self.word(number, 1) }
+    }
+
+    /// The rank of the entry that a word is of; one without a record has none.
+    #[inline(always)]
+    pub(super) fn rank_of(&self, word: u64) -> Rank {
+        match Word(word).does() {
+            Does::Record(_, number) => self.rank(number),
+            Does::Plain(..) => Rank::FIRST,
+        }
     }
 
     /// The first words of a record.
@@ -198,6 +211,8 @@ impl Shelf {
 
 #[cfg(test)]
 mod tests {
+    use niclab_table::Rank as _;
+
     use super::*;
 
     #[test]

@@ -48,23 +48,17 @@ impl Pipeline {
         let lens: Vec<usize> = fields.iter().map(|(place, _)| place.len_bytes()).collect();
         let content = &self.tables[table];
         let mut ranked: Vec<(Rank, Entry)> = Vec::with_capacity(content.live());
-        for mask in content.masks.iter().flatten() {
-            let masks = match content.how {
-                Engine::Exact => lens.iter().map(|len| vec![0xff; *len]).collect(),
-                _ => content.unpack(&mask.mask, &lens),
-            };
-            mask.entries.each(&mut |words, word| {
-                let word = self.changes.newest(word);
-                if word == 0 {
-                    return;
-                }
-                let values = content.unpack(words, &lens).into_iter().zip(&masks);
-                let part = |(value, mask): (_, &Vec<u8>)| Part { value, mask: mask.clone() };
-                let (_, rank) = self.known(word);
-                let (key, does) = (values.map(part).collect(), self.invocation(word));
-                ranked.push((rank, Entry { key, priority: rank.priority, does }));
-            });
-        }
+        content.entries.each(&mut |mask, key, word| {
+            let word = self.changes.newest(word);
+            if word == 0 {
+                return;
+            }
+            let masks = content.unpack(mask, &lens);
+            let parts = content.unpack(key, &lens).into_iter().zip(masks);
+            let key = parts.map(|(value, mask)| Part { value, mask }).collect();
+            let (rank, does) = (self.board.records.rank_of(word), self.invocation(word));
+            ranked.push((rank, Entry { key, priority: rank.priority, does }));
+        });
         match content.how {
             Engine::Wildcard => ranked.sort_unstable_by_key(|(rank, _)| *rank),
             _ => ranked.sort_unstable_by(|(_, a), (_, b)| bytes(&a.key).cmp(bytes(&b.key))),

@@ -1,6 +1,5 @@
 //! Tables, for one worker: look-ups of a burst, and the learners that are its own.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use niclab_table::{Generation, Participant, Segments, Versions, is_reference};
@@ -9,34 +8,14 @@ use super::burst::{BURST, Burst, Lane, NO_ACTION, bits, each_of};
 use super::keyed::Lookup;
 use super::learner::Learner;
 use super::plan::{Engine, Look, Piece, Plan, Source, Wide};
-use super::prune::{Course, Slots};
-use super::record::{Does, HEAD, Rank, Records, Word};
+use super::record::{Does, HEAD, Records, Word};
 use crate::hash::crc32c;
-
-/// What workers see of the tables, by number.
-pub(super) type Views = Vec<Arc<View>>;
-
-/// What workers see of one table.
-#[derive(Debug, Default)]
-pub(super) struct View {
-    pub exact: Option<Arc<dyn Lookup>>,
-    /// Those of a table with masks.
-    pub slots: Option<Slots>,
-}
-
-/// The entries under one mask.
-#[derive(Debug)]
-pub(super) struct Masked {
-    pub mask: Vec<u64>,
-    pub entries: Arc<dyn Lookup>,
-}
 
 /// What a burst reads tables by.
 pub(super) struct Reading<'a> {
     pub participant: &'a Participant,
     pub generation: Generation,
     pub versions: &'a Versions,
-    pub views: &'a Views,
     pub records: &'a Records,
     /// Words of default actions, by table.
     pub defaults: &'a [AtomicU64],
@@ -47,7 +26,7 @@ pub(super) struct Reading<'a> {
 impl Reading<'_> {
     /// What a word stands for in this burst.
     #[inline(always)]
-    fn now(&self, word: u64) -> u64 {
+    pub(super) fn now(&self, word: u64) -> u64 {
         if is_reference(word) { self.versions.at(word, self.generation) } else { word }
     }
 }
@@ -55,12 +34,11 @@ impl Reading<'_> {
 /// The tables of one worker.
 #[derive(Debug)]
 pub(super) struct Tables {
+    /// Entries that the control side puts there, by table.
+    readers: Vec<Box<dyn Lookup>>,
     learners: Vec<Option<Learner>>,
     /// Keys of a burst, one behind the other.
     keys: Vec<u64>,
-    /// The same under a mask.
-    masked: Vec<u64>,
-    course: Box<Course>,
 }
 
 /// Answers to a burst.
@@ -71,14 +49,23 @@ struct Answers {
 }
 
 impl Tables {
-    pub(super) fn new(plan: &Plan, program: &crate::form::Program) -> Tables {
+    pub(super) fn new(
+        plan: &Plan,
+        program: &crate::form::Program,
+        readers: Vec<Box<dyn Lookup>>,
+    ) -> Tables {
         let learner = |(of, look): (&crate::form::Table, &Look)| match look {
             Look::Learner { bits, .. } => Learner::new(program, of, *bits),
             _ => None,
         };
         let learners = program.tables.iter().zip(&plan.tables).map(learner).collect();
         let keys = vec![0; BURST * niclab_table::KEY_WORDS_MAX];
-        Tables { learners, masked: keys.clone(), keys, course: Box::new(Course::new()) }
+        Tables { readers, learners, keys }
+    }
+
+    /// Lets go of what the control side may have replaced.
+    pub(super) fn let_go(&mut self) {
+        self.readers.iter_mut().for_each(|reader| reader.let_go());
     }
 
     /// Tells how much each learner has learnt, by table.
@@ -105,13 +92,7 @@ impl Tables {
             Look::Match { how: Engine::Nothing, .. } | Look::Selector { .. } => {
                 Answers { found: 0, words: [0; BURST] }
             }
-            Look::Match { key, how, .. } => {
-                let view = &reading.views[table];
-                match how {
-                    Engine::Exact => self.exact(view, key, active, burst, reading),
-                    how => self.best(view, key, *how, active, burst, reading),
-                }
-            }
+            Look::Match { key, how, .. } => self.find(table, key, *how, active, burst, reading),
             Look::Learner { key, .. } => {
                 self.learned(table, key, active, burst, plan, now_ns);
                 let found = burst.hit & active;
@@ -147,84 +128,27 @@ impl Tables {
         }
     }
 
-    fn exact(
+    /// The entries that win for packets.
+    fn find(
         &mut self,
-        view: &View,
-        key: &[Piece],
-        active: u64,
-        burst: &Burst,
-        reading: &Reading<'_>,
-    ) -> Answers {
-        let mut answers = Answers { found: 0, words: [0; BURST] };
-        let Some(entries) = &view.exact else { return answers };
-        let words = entries.words();
-        let count = pack(&mut self.keys, words, key, active, burst);
-        let mut values = [0; BURST];
-        let found =
-            entries.look(reading.participant, &self.keys[..count * words], &mut values[..count]);
-        let mut at = 0;
-        each_of(active, |i| {
-            let word = if found >> at & 1 == 1 { reading.now(values[at]) } else { 0 };
-            answers.words[i] = word;
-            answers.found |= u64::from(word != 0) << i;
-            at += 1;
-        });
-        answers
-    }
-
-    /// The longest prefix, or the best rank, among the masks of a table.
-    fn best(
-        &mut self,
-        view: &View,
+        table: usize,
         key: &[Piece],
         how: Engine,
         active: u64,
         burst: &Burst,
         reading: &Reading<'_>,
     ) -> Answers {
-        let mut answers = Answers { found: 0, words: [0; BURST] };
-        let Some(slots) = &view.slots else { return answers };
-        let Some(words) = slots.words() else { return answers };
+        let reader = &mut self.readers[table];
+        let words = reader.words();
         let count = pack(&mut self.keys, words, key, active, burst);
-        let course = &mut *self.course;
-        // By place of the keys, as are words until the end.
-        let (mut found, mut best) = (0_u64, [0; BURST]);
-        let mut open = slots.begin(course, &self.keys, words, count);
-        while open != 0 {
-            let (together, masked) = slots.together(course, open);
-            let Some(masked) = masked else { break };
-            let asked = together.count_ones() as usize;
-            for (to, at) in self.masked.chunks_exact_mut(words).zip(bits(together)) {
-                let key = &self.keys[at * words..][..words];
-                for ((to, key), mask) in to.iter_mut().zip(key).zip(&masked.mask) {
-                    *to = key & mask;
-                }
-            }
-            let mut values = [0; BURST];
-            let keys = &self.masked[..asked * words];
-            let hits = masked.entries.look(reading.participant, keys, &mut values[..asked]);
-            for (nth, at) in bits(together).enumerate() {
-                let word = if hits >> nth & 1 == 1 { reading.now(values[nth]) } else { 0 };
-                if word != 0 {
-                    let rank = match (how, Word(word).does()) {
-                        (Engine::Wildcard, Does::Record(_, number)) => reading.records.rank(number),
-                        // The longest prefix is asked first.
-                        _ => Rank::FIRST,
-                    };
-                    if course.found(at, rank) {
-                        best[at] = word;
-                        found |= 1 << at;
-                    }
-                }
-                open &= !(u64::from(!slots.next(course, at)) << at);
-            }
-        }
+        let mut by_key = [0; BURST];
+        let found = reader.find(&self.keys[..count * words], how, reading, &mut by_key);
         if active == u64::MAX {
-            (answers.words, answers.found) = (best, found);
-            return answers;
+            return Answers { found, words: by_key };
         }
+        let mut answers = Answers { found: 0, words: [0; BURST] };
         for (at, i) in bits(active).enumerate() {
-            answers.words[i] = best[at];
+            answers.words[i] = by_key[at];
             answers.found |= (found >> at & 1) << i;
         }
         answers

@@ -1,6 +1,5 @@
 //! The way of packets through a program, on one core; a burst at a time.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use niclab_nic::memory::{Desc, Region};
@@ -9,8 +8,9 @@ use niclab_table::Participant;
 use super::burst::{BURST, Burst, bits, copy_header, each_of};
 use super::control::Board;
 use super::exec::Run;
+use super::keyed::Lookup;
 use super::state::Counts;
-use super::tables::{Reading, Tables, Views};
+use super::tables::{Reading, Tables};
 use crate::entry::Session;
 use crate::limits::{
     COPY_LEN_MAX, DMA_LEN_MAX, ENTRY_LEN_MAX, HEADERS_LEN_MAX, RECIRCULATIONS_MAX, STRUCT_LEN_MAX,
@@ -23,8 +23,6 @@ use crate::turn::turn;
 pub struct Worker {
     board: Arc<Board>,
     participant: Participant,
-    version: u64,
-    views: Arc<Views>,
     tables: Tables,
     burst: Box<Burst>,
     scratch: Vec<u8>,
@@ -40,7 +38,7 @@ const _: () = assert!(HEADERS_LEN_MAX <= SCRATCH_LEN && ENTRY_LEN_MAX as usize <
 const _: () = assert!(COPY_LEN_MAX + STRUCT_LEN_MAX <= SCRATCH_LEN);
 
 impl Worker {
-    pub(super) fn new(board: Arc<Board>) -> Worker {
+    pub(super) fn new(board: Arc<Board>, readers: Vec<Box<dyn Lookup>>) -> Worker {
         let counts = Arc::new(Counts::new(&board.program));
         let mut all = board.counts.lock().unwrap_or_else(PoisonError::into_inner);
         all.push(Arc::clone(&counts));
@@ -48,9 +46,7 @@ impl Worker {
         Worker {
             counts,
             participant: board.domain.reader_slot(),
-            version: 0,
-            views: Arc::default(),
-            tables: Tables::new(&board.plan, &board.program),
+            tables: Tables::new(&board.plan, &board.program, readers),
             burst: Box::new(Burst::new(&board.plan)),
             scratch: Vec::with_capacity(SCRATCH_LEN),
             now_ns: 0,
@@ -67,8 +63,7 @@ impl Worker {
     /// Says that this worker will not run for a while: what it held may be used again.
     pub fn offline(&mut self) {
         self.participant.offline();
-        self.version = 0;
-        self.views = Arc::default();
+        self.tables.let_go();
     }
 
     /// Takes up work again after [`Worker::offline`].
@@ -101,19 +96,13 @@ impl Worker {
         self.participant.quiescent();
         // What a transaction made is there before its generation.
         let generation = self.board.versions.generation();
-        let version = self.board.version.load(Ordering::Acquire);
-        if version != self.version {
-            self.version = version;
-            self.views = self.board.views.load_full();
-        }
-        let Worker { board, participant, views, tables, burst, scratch, counts, .. } = self;
+        let Worker { board, participant, tables, burst, scratch, counts, .. } = self;
         let now_ns = self.now_ns;
         let board: &Board = board;
         let reading = || Reading {
             participant,
             generation,
             versions: &board.versions,
-            views,
             records: &board.records,
             defaults: &board.defaults,
             groups: &board.groups,

@@ -1,17 +1,14 @@
 //! The writing end of a ternary table.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::sync::Arc;
 
-use super::pruner::Pruner;
-use super::reader::{Masked, Shared, TernaryReader, View};
-use super::{Field, Hit, TernaryRule, masked};
+use super::reader::TernaryReader;
+use super::{Hit, TernaryRule};
 use crate::domain::{Domain, Stamp};
-use crate::error::{InsertError, TernaryError};
-use crate::exact::{Config, Exact};
+use crate::error::{CreateError, TernaryError};
 use crate::hash::Mixing;
-use crate::limits::{CAPACITY_LIMIT, TABLES_LIMIT};
-use crate::memory::Pages;
+use crate::limits::CAPACITY_LIMIT;
+use crate::tuples::{Field, TupleConfig, TupleSpace, masked};
 use crate::versions::{CellId, Changes, Placed};
 
 /// Changed places that an operation folds at most.
@@ -19,47 +16,30 @@ const FOLD_STEP: usize = 4;
 
 /// What a ternary table is made from.
 #[derive(Debug, Clone, Copy)]
-pub struct TernaryConfig<const F: usize> {
+pub struct TernaryConfig<'a> {
     /// The most rules it may hold, 1 to half of [`CAPACITY_LIMIT`].
     pub capacity_max: usize,
     /// Where in a key the numbers are that tell rules under different masks apart.
-    pub fields: [Field; F],
+    pub fields: &'a [Field],
     /// Seed of its hashes. Draw it at random where somebody hostile may choose keys.
     pub seed: u64,
 }
 
 /// Rules of `W`-word keys (1 to 17) with masks and priorities: the writing end.
-///
-/// `F` numbers of a key ([`Field`]) tell which masks can have a rule for it.
 #[derive(Debug)]
-pub struct Ternary<const W: usize, const F: usize> {
-    config: TernaryConfig<F>,
+pub struct Ternary<const W: usize> {
+    capacity_max: usize,
     domain: Domain,
     changes: Changes,
-    shared: Arc<Shared<W, F>>,
-    /// By number; one that is free has no rule.
-    masks: Vec<Option<Mask<W>>>,
-    numbers: HashMap<[u64; W], usize, Mixing>,
+    /// The word of the best rule of each key and mask, or a reference that stands for it.
+    tuples: TupleSpace<W>,
     /// Words behind the one that readers see, of rules that match the same keys.
     behind: HashMap<(usize, [u64; W]), BTreeSet<u64>, Mixing>,
     len: usize,
-    pruner: Pruner<W, F>,
     /// Places that the open transaction has changed.
     open: Vec<Changed<W>>,
     /// Those of transactions that are committed, with the stamp that has to pass.
     pending: VecDeque<(Stamp, Vec<Changed<W>>)>,
-    /// Views that readers may still hold: they are not to be the ones that free them.
-    old: Vec<Arc<View<W, F>>>,
-    /// Readers see the masks and the filter as they were before.
-    is_hidden: bool,
-}
-
-/// A mask and the rules under it.
-#[derive(Debug)]
-pub(super) struct Mask<const W: usize> {
-    pub(super) mask: [u64; W],
-    pub(super) entries: Exact<W>,
-    shown: Arc<Masked<W>>,
 }
 
 /// A place that a transaction has changed.
@@ -78,45 +58,35 @@ struct Placing<const W: usize> {
     word: u64,
 }
 
-impl<const W: usize, const F: usize> Ternary<W, F> {
+impl<const W: usize> Ternary<W> {
     /// A table without rules whose readers are participants of `domain`.
     ///
     /// # Errors
-    /// [`TernaryError::Capacity`], and [`TernaryError::Field`] where a field is not within keys.
-    pub fn new(config: TernaryConfig<F>, domain: &Domain) -> Result<Self, TernaryError> {
-        let (capacity_max, limit) = (config.capacity_max, CAPACITY_LIMIT / 2);
+    /// [`CreateError::Capacity`] and [`CreateError::Field`].
+    pub fn new(config: TernaryConfig<'_>, domain: &Domain) -> Result<Self, CreateError> {
+        let TernaryConfig { capacity_max, fields, seed } = config;
+        let limit = CAPACITY_LIMIT / 2;
         if !(1..=limit).contains(&capacity_max) {
-            return Err(TernaryError::Capacity { capacity_max, limit });
+            return Err(CreateError::Capacity { capacity_max, limit });
         }
-        if F == 0 {
-            return Err(TernaryError::Field { field: 0, words: W });
-        }
-        if let Some(field) = config.fields.iter().position(|field| !field.fits(W)) {
-            return Err(TernaryError::Field { field, words: W });
-        }
-        let changes = Changes::new(domain);
-        let shared = Arc::new(Shared::new(changes.versions(), config.fields));
+        // Places that a transaction takes rules out of stay until the readers have passed.
+        let config = TupleConfig { entries_max: 2 * capacity_max, fields, seed };
         Ok(Self {
+            capacity_max,
             domain: domain.clone(),
-            changes,
-            shared,
-            masks: Vec::new(),
-            numbers: HashMap::default(),
+            changes: Changes::new(domain),
+            tuples: TupleSpace::new(&config, domain)?,
             behind: HashMap::default(),
             len: 0,
-            pruner: Pruner::new(config.fields),
             open: Vec::new(),
             pending: VecDeque::new(),
-            old: Vec::new(),
-            is_hidden: false,
-            config,
         })
     }
 
     /// A reading end.
     #[must_use]
-    pub fn reader(&self) -> TernaryReader<W, F> {
-        TernaryReader::new(&self.shared)
+    pub fn reader(&self) -> TernaryReader<W> {
+        TernaryReader::new(self.tuples.reader(), self.changes.versions())
     }
 
     /// Adds a rule. Readers see it when this returns, or when the open transaction is committed.
@@ -125,8 +95,8 @@ impl<const W: usize, const F: usize> Ternary<W, F> {
     /// [`TernaryError`]; nothing has changed then.
     pub fn insert(&mut self, rule: &TernaryRule<W>) -> Result<(), TernaryError> {
         let word = word_of(rule)?;
-        if self.len >= self.config.capacity_max {
-            return Err(TernaryError::Full { capacity_max: self.config.capacity_max });
+        if self.len >= self.capacity_max {
+            return Err(TernaryError::Full { capacity_max: self.capacity_max });
         }
         self.tend();
         let placing = self.placing(rule, word)?;
@@ -224,28 +194,23 @@ impl<const W: usize, const F: usize> Ternary<W, F> {
     /// Masks with a table of their own: those of all rules, and of some that are gone.
     #[must_use]
     pub fn masks_count(&self) -> usize {
-        self.numbers.len()
+        self.tuples.masks_count()
     }
 
     /// Memory of the tables, the filter and the cells of transactions; bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        let tables = self.masks.iter().flatten().map(|mask| mask.entries.bytes()).sum::<usize>();
-        tables + self.pruner.bytes() + self.changes.bytes()
+        self.tuples.bytes() + self.changes.bytes()
     }
 
     /// All rules, in no order, each with its key cut to its mask.
     pub fn rules(&self) -> impl Iterator<Item = TernaryRule<W>> + '_ {
-        let numbered = self.masks.iter().enumerate();
-        let masks = numbered.filter_map(|(number, mask)| Some((number, mask.as_ref()?)));
-        masks.flat_map(move |(number, mask)| {
-            mask.entries.iter().flat_map(move |(key, word)| {
-                let seen = Some(self.changes.newest(word)).filter(|word| *word != 0);
-                let behind = self.behind.get(&(number, key)).into_iter().flatten().copied();
-                seen.into_iter().chain(behind).map(move |word| {
-                    let Hit { priority, value } = Hit::of(word);
-                    TernaryRule { key, mask: mask.mask, priority, value }
-                })
+        self.tuples.iter().flat_map(move |(number, mask, key, word)| {
+            let seen = Some(self.changes.newest(word)).filter(|word| *word != 0);
+            let behind = self.behind.get(&(number, key)).into_iter().flatten().copied();
+            seen.into_iter().chain(behind).map(move |word| {
+                let Hit { priority, value } = Hit::of(word);
+                TernaryRule { key, mask, priority, value }
             })
         })
     }
@@ -256,85 +221,34 @@ impl<const W: usize, const F: usize> Ternary<W, F> {
     /// states, when it is false.
     pub fn settle(&mut self, steps: usize) -> bool {
         self.fold(steps);
-        self.evict();
-        self.pruner.forgive();
-        let live = (self.numbers.len(), self.len);
-        for _ in 0..steps {
-            self.is_hidden |= self.pruner.tend(&mut self.masks, live, 1);
-            if !self.pruner.is_busy() {
-                break;
-            }
-        }
-        self.show();
-        let tables = self.masks.iter_mut().flatten();
-        let rest = tables.fold(true, |all, mask| mask.entries.settle(steps) & all);
-        rest && self.pending.is_empty() && self.old.is_empty() && !self.pruner.is_busy()
+        let changes = &self.changes;
+        let rests = self.tuples.settle(steps, |word, _| changes.least(word, bound_of));
+        rests && self.pending.is_empty()
     }
 
     /// The housekeeping of one operation.
     fn tend(&mut self) {
         self.fold(FOLD_STEP);
-        let live = (self.numbers.len(), self.len);
-        self.is_hidden |= self.pruner.tend(&mut self.masks, live, 1);
-        self.show();
+        let changes = &self.changes;
+        self.tuples.tend(1, |word, _| changes.least(word, bound_of));
     }
 
     /// Where a rule is, if it is there.
     fn placed(&self, rule: &TernaryRule<W>) -> Option<Placing<W>> {
         let word = rule.hit().word()?;
-        let (number, key) = (*self.numbers.get(&rule.mask)?, masked(&rule.key, &rule.mask));
+        let (number, key) = (self.tuples.number(&rule.mask)?, masked(&rule.key, &rule.mask));
         self.has(number, &key, word).then_some(Placing { number, key, word })
     }
 
     /// Where a rule is to be; makes a table for its mask where there is none.
     fn placing(&mut self, rule: &TernaryRule<W>, word: u64) -> Result<Placing<W>, TernaryError> {
-        let number = match self.numbers.get(&rule.mask) {
-            Some(number) => *number,
-            None => self.new_mask(rule.mask)?,
-        };
+        let number = self.tuples.number_for(&rule.mask)?;
         Ok(Placing { number, key: masked(&rule.key, &rule.mask), word })
-    }
-
-    #[cold]
-    fn new_mask(&mut self, mask: [u64; W]) -> Result<usize, TernaryError> {
-        if self.numbers.len() >= TABLES_LIMIT {
-            self.evict();
-        }
-        let free = self.masks.iter().position(Option::is_none).unwrap_or(self.masks.len());
-        if free >= TABLES_LIMIT {
-            return Err(TernaryError::Masks { limit: TABLES_LIMIT });
-        }
-        // Places that a transaction takes rules out of stay until the readers have passed.
-        let capacity_max = 2 * self.config.capacity_max;
-        let config =
-            Config { capacity_max, pages: Pages::Huge, reserve: 0, seed: self.config.seed };
-        let entries = Exact::new(config, &self.domain)?;
-        let shown = Arc::new(Masked::new(mask, entries.reader()));
-        let made = Some(Mask { mask, entries, shown });
-        match self.masks.get_mut(free) {
-            Some(place) => *place = made,
-            None => self.masks.push(made),
-        }
-        self.numbers.insert(mask, free);
-        self.is_hidden = true;
-        Ok(free)
-    }
-
-    /// Lets masks go that have no rule, nor a place that is to be folded.
-    fn evict(&mut self) {
-        for place in &mut self.masks {
-            if let Some(mask) = place.take_if(|mask| mask.entries.is_empty()) {
-                self.numbers.remove(&mask.mask);
-                self.is_hidden = true;
-            }
-        }
     }
 
     /// The word of a place, as readers see it once the open transaction is committed; zero is none.
     fn newest(&self, number: usize, key: &[u64; W]) -> u64 {
-        let mask = self.masks.get(number).and_then(Option::as_ref);
-        let word = mask.and_then(|mask| mask.entries.get(key));
-        word.map_or(0, |word| self.changes.newest(word))
+        self.changes.newest(self.tuples.word(number, key))
     }
 
     /// Whether a rule is at a place.
@@ -405,16 +319,15 @@ impl<const W: usize, const F: usize> Ternary<W, F> {
         if self.changes.is_open() && !self.changes.has_room(1) {
             return Err(TernaryError::Changes);
         }
+        let current = self.tuples.word(number, &key);
         if word != 0 {
-            self.admit(number, &key, word);
+            self.tuples.admit(number, &key, current, word);
         }
-        let Some(Some(mask)) = self.masks.get_mut(number) else { return Ok(()) };
-        let current = mask.entries.get(&key);
-        match self.changes.place(current.unwrap_or(0), word) {
+        match self.changes.place(current, word) {
             Placed::Kept => {}
-            Placed::Word(word) => store(&mut mask.entries, &key, current, word)?,
+            Placed::Word(word) => self.tuples.store(number, &key, current, word)?,
             Placed::Cell(cell, reference) => {
-                if let Err(error) = store(&mut mask.entries, &key, current, reference) {
+                if let Err(error) = self.tuples.store(number, &key, current, reference) {
                     self.changes.cancel(cell);
                     return Err(error.into());
                 }
@@ -422,30 +335,6 @@ impl<const W: usize, const F: usize> Ternary<W, F> {
             }
         }
         Ok(())
-    }
-
-    /// Makes ready for a word, before a reader can find it.
-    fn admit(&mut self, number: usize, key: &[u64; W], word: u64) {
-        let Some(Some(mask)) = self.masks.get(number) else { return };
-        mask.shown.admit(word);
-        if mask.entries.get(key).is_none() {
-            self.is_hidden |= self.pruner.take(number, key, &mask.mask);
-        }
-        self.show();
-    }
-
-    /// Shows readers the masks and the filter as they are.
-    fn show(&mut self) {
-        if self.is_hidden {
-            let shown = |mask: &Option<Mask<W>>| mask.as_ref().map(|mask| Arc::clone(&mask.shown));
-            let masks = self.masks.iter().map(shown).collect();
-            let view = View { masks, filter: self.pruner.reader() };
-            self.old.push(self.shared.show(view));
-            self.is_hidden = false;
-        }
-        if !self.old.is_empty() {
-            self.old.retain(|view| Arc::strong_count(view) > 1);
-        }
     }
 
     /// Has up to `most` changed places hold what their references stand for, when all readers know
@@ -458,12 +347,10 @@ impl<const W: usize, const F: usize> Ternary<W, F> {
             }
             while let Some(Changed { number, key, cell }) = changed.pop_if(|_| left > 0) {
                 left -= 1;
-                if let Some(Some(mask)) = self.masks.get_mut(number) {
-                    let current = mask.entries.get(&key).unwrap_or(0);
-                    if let Some(word) = self.changes.fold(current, cell) {
-                        // The place is there, so nothing is inserted that could fail.
-                        let _ = store(&mut mask.entries, &key, Some(current), word);
-                    }
+                let current = self.tuples.word(number, &key);
+                if let Some(word) = self.changes.fold(current, cell) {
+                    // The place is there, so nothing is inserted that could fail.
+                    let _ = self.tuples.store(number, &key, current, word);
                 }
                 self.changes.release(cell);
             }
@@ -481,18 +368,7 @@ fn word_of<const W: usize>(rule: &TernaryRule<W>) -> Result<u64, TernaryError> {
     rule.hit().word().ok_or(TernaryError::Value { value: rule.value, limit })
 }
 
-/// Has a place hold a word, zero for none.
-fn store<const W: usize>(
-    entries: &mut Exact<W>,
-    key: &[u64; W],
-    current: Option<u64>,
-    word: u64,
-) -> Result<(), InsertError> {
-    match current {
-        Some(_) if word == 0 => _ = entries.remove(key),
-        Some(_) => _ = entries.update(key, word),
-        None if word == 0 => {}
-        None => _ = entries.insert(key, word)?,
-    }
-    Ok(())
+/// No word has a smaller bound; zero is none.
+fn bound_of(word: u64) -> u64 {
+    if word == 0 { u64::MAX } else { word }
 }

@@ -1,0 +1,253 @@
+//! The reading end of a tuple space.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+
+use super::{F, Fields, Filters, Rank, masked};
+use crate::domain::Participant;
+use crate::limits::BURST_MAX;
+use crate::prune::{FilterReader, Sets};
+use crate::reader::Reader;
+use crate::sync::{Acquire, AtomicU64, Release};
+
+/// What the writer and all readers hold.
+#[derive(Debug)]
+pub(super) struct Shared<const W: usize> {
+    view: ArcSwap<View<W>>,
+    /// How often the view was replaced, and one more.
+    version: AtomicU64,
+    pub(super) fields: Fields,
+}
+
+/// The masks as a burst sees them.
+#[derive(Debug, Default)]
+pub(super) struct View<const W: usize> {
+    /// By number.
+    pub(super) masks: Vec<Option<Arc<Masked<W>>>>,
+    /// Without one, all masks are asked.
+    pub(super) filter: Option<Filters<FilterReader<1>, FilterReader<F>>>,
+}
+
+/// A mask and the entries under it.
+#[derive(Debug)]
+pub(super) struct Masked<const W: usize> {
+    mask: [u64; W],
+    entries: Reader<W>,
+    /// No word under it has a smaller bound.
+    bound: AtomicU64,
+}
+
+impl<const W: usize> Masked<W> {
+    pub(super) fn new(mask: [u64; W], entries: Reader<W>) -> Self {
+        Self { mask, entries, bound: AtomicU64::new(u64::MAX) }
+    }
+
+    #[inline]
+    pub(super) fn bound(&self) -> u64 {
+        self.bound.load(Acquire)
+    }
+
+    /// Says that a word with this bound is about to be there. For the writer only.
+    pub(super) fn lower(&self, bound: u64) {
+        if bound < self.bound() {
+            self.bound.store(bound, Release);
+        }
+    }
+
+    /// Says that no reader finds a word with a smaller bound; the bound may be above that. For the
+    /// writer only.
+    pub(super) fn raise(&self, bound: u64) {
+        if bound > self.bound() {
+            self.bound.store(bound, Release);
+        }
+    }
+}
+
+impl<const W: usize> Shared<W> {
+    pub(super) fn new(fields: Fields) -> Self {
+        Self { view: ArcSwap::default(), version: AtomicU64::new(1), fields }
+    }
+
+    /// Shows readers another view; the one before, which some may hold.
+    pub(super) fn show(&self, view: View<W>) -> Arc<View<W>> {
+        let old = self.view.swap(Arc::new(view));
+        self.version.store(self.version.load(Acquire) + 1, Release);
+        old
+    }
+}
+
+/// A reading end of a [`TupleSpace`](crate::TupleSpace). Clone it into any number of threads.
+///
+/// Look-ups never wait and write nothing that others read, but for a counter when masks have come
+/// or gone. They borrow the thread's [`Participant`], which must be online and of the space's
+/// domain: they may panic otherwise.
+#[derive(Debug, Clone)]
+pub struct TupleReader<const W: usize> {
+    shared: Arc<Shared<W>>,
+    view: Arc<View<W>>,
+    version: u64,
+    /// Keys of the burst that are to be asked under each mask, a bit each.
+    asked: Vec<u64>,
+    /// Masks of which some are, with their bounds.
+    order: Vec<(u64, u16)>,
+}
+
+/// What was found for each key of a burst so far.
+struct Found<'a, R> {
+    ranks: [R; BURST_MAX],
+    /// The limits of the ranks.
+    limits: [u64; BURST_MAX],
+    words: &'a mut [u64],
+    /// Keys that have one, a bit each.
+    found: u64,
+}
+
+impl<const W: usize> TupleReader<W> {
+    pub(super) fn new(shared: &Arc<Shared<W>>) -> Self {
+        let (view, shared) = (Arc::default(), Arc::clone(shared));
+        Self { shared, view, version: 0, asked: Vec::new(), order: Vec::new() }
+    }
+
+    /// Looks up a burst: bit `i` of the result says whether there is a word for `keys[i]`, which is
+    /// then in `words[i]`. `rank_of` says what a word and the bound of its mask stand for: a word
+    /// and its rank; or nothing.
+    ///
+    /// # Panics
+    /// If there are more than [`BURST_MAX`] keys or fewer words than keys; or the participant is
+    /// offline or of another domain.
+    #[inline]
+    pub fn find<R: Rank>(
+        &mut self,
+        participant: &Participant,
+        keys: &[[u64; W]],
+        mut rank_of: impl FnMut(u64, u64) -> Option<(u64, R)>,
+        words: &mut [u64],
+    ) -> u64 {
+        assert!(keys.len() <= BURST_MAX && keys.len() <= words.len(), "burst too long");
+        self.look();
+        let (ranks, limits) = ([R::LAST; BURST_MAX], [u64::MAX; BURST_MAX]);
+        let mut found = Found { ranks, limits, words, found: 0 };
+        self.note(keys);
+        for &(bound, number) in &self.order {
+            let asked = std::mem::take(&mut self.asked[usize::from(number)]);
+            if let Some(Some(under)) = self.view.masks.get(usize::from(number)) {
+                ask((under, bound), participant, (keys, asked), &mut rank_of, &mut found);
+            }
+        }
+        found.found
+    }
+
+    /// Lets the masks go that it has seen: for a thread that does not look up for a while.
+    pub fn let_go(&mut self) {
+        (self.view, self.version) = (Arc::default(), 0);
+    }
+
+    /// Takes the newest view.
+    #[inline]
+    fn look(&mut self) {
+        let version = self.shared.version.load(Acquire);
+        if version != self.version {
+            (self.view, self.version) = (self.shared.view.load_full(), version);
+            self.asked.clear();
+            self.asked.resize(self.view.masks.len(), 0);
+        }
+    }
+
+    /// Notes which keys are to be asked under which masks, the best masks first.
+    #[inline]
+    fn note(&mut self, keys: &[[u64; W]]) {
+        let Self { shared, view, asked, order, .. } = self;
+        order.clear();
+        let (fields, masks) = (&shared.fields, &view.masks[..]);
+        match &view.filter {
+            Some(Filters::One(filter)) => {
+                let only = fields.only();
+                let value = |key: &[u64; W]| only.map_or(0, |of| of.value(super::WIDTHS[0], key));
+                candidates(filter, keys, |key| [value(key)], masks, asked, order);
+            }
+            Some(Filters::All(filter)) => {
+                candidates(filter, keys, |key| fields.values(key), masks, asked, order);
+            }
+            None => {
+                asked.fill(u64::MAX.checked_shr((BURST_MAX - keys.len()) as u32).unwrap_or(0));
+                let masks = masks.iter().enumerate();
+                let bound = |(number, of): (usize, &Option<Arc<Masked<W>>>)| {
+                    Some((of.as_ref()?.bound(), number as u16))
+                };
+                order.extend(masks.filter_map(bound));
+            }
+        }
+        if order.len() > 1 {
+            order.sort_unstable();
+        }
+    }
+}
+
+/// Notes the masks that can have an entry for each key.
+#[inline]
+fn candidates<const W: usize, const N: usize>(
+    filter: &FilterReader<N>,
+    keys: &[[u64; W]],
+    values_of: impl Fn(&[u64; W]) -> [u32; N],
+    masks: &[Option<Arc<Masked<W>>>],
+    asked: &mut [u64],
+    order: &mut Vec<(u64, u16)>,
+) {
+    let (mut values, mut sets) = ([[0; N]; BURST_MAX], [Sets::default(); BURST_MAX]);
+    for (values, key) in values.iter_mut().zip(keys) {
+        *values = values_of(key);
+    }
+    let (values, sets) = (&values[..keys.len()], &mut sets[..keys.len()]);
+    filter.find(values, sets);
+    for (at, sets) in sets.iter().enumerate() {
+        for number in filter.candidates(sets) {
+            // A filter may know masks that came after the view.
+            let (Some(asked), Some(Some(of))) = (asked.get_mut(number), masks.get(number)) else {
+                continue;
+            };
+            if *asked == 0 {
+                order.push((of.bound(), number as u16));
+            }
+            *asked |= 1 << at;
+        }
+    }
+}
+
+/// Looks up those keys of a burst under a mask that have a bit in `asked`.
+#[inline]
+fn ask<const W: usize, R: Rank>(
+    (under, bound): (&Masked<W>, u64),
+    participant: &Participant,
+    (keys, asked): (&[[u64; W]], u64),
+    rank_of: &mut impl FnMut(u64, u64) -> Option<(u64, R)>,
+    best: &mut Found<'_, R>,
+) {
+    let (mut packed, mut places) = ([[0; W]; BURST_MAX], [0_u8; BURST_MAX]);
+    let (mut count, mut left) = (0, asked);
+    while left != 0 {
+        let at = left.trailing_zeros() as usize;
+        left &= left - 1;
+        if bound < best.limits[at] {
+            (packed[count], places[count]) = (masked(&keys[at], &under.mask), at as u8);
+            count += 1;
+        }
+    }
+    if count == 0 {
+        return;
+    }
+    let mut words = [0; BURST_MAX];
+    let mut hits = under.entries.lookup_bulk(participant, &packed[..count], &mut words);
+    while hits != 0 {
+        let place = hits.trailing_zeros() as usize;
+        hits &= hits - 1;
+        let at = usize::from(places[place]);
+        if let Some((word, rank)) = rank_of(words[place], bound)
+            && rank < best.ranks[at]
+        {
+            (best.ranks[at], best.limits[at]) = (rank, rank.limit());
+            best.words[at] = word;
+            best.found |= 1 << at;
+        }
+    }
+}

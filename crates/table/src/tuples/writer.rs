@@ -1,0 +1,280 @@
+//! The writing end of a tuple space.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::pruner::Pruner;
+use super::reader::{Masked, Shared, TupleReader, View};
+use super::{Field, Fields};
+use crate::domain::Domain;
+use crate::error::{CreateError, InsertError, TernaryError};
+use crate::exact::{Config, Exact};
+use crate::hash::Mixing;
+use crate::limits::{CAPACITY_LIMIT, TABLES_LIMIT};
+use crate::memory::Pages;
+
+/// Masks without entries that may be kept, for the next entry may be under one of them again.
+const EMPTY_MAX: usize = 64;
+
+/// What a tuple space is made from.
+#[derive(Debug, Clone, Copy)]
+pub struct TupleConfig<'a> {
+    /// The most entries it may hold under one mask, 1 to [`CAPACITY_LIMIT`].
+    pub entries_max: usize,
+    /// Where in a key the numbers are that tell entries under different masks apart.
+    pub fields: &'a [Field],
+    /// Seed of its hashes. Draw it at random where somebody hostile may choose keys.
+    pub seed: u64,
+}
+
+/// Words under `W`-word keys (1 to 17) and masks: the writing end.
+///
+/// A word is not zero. Masks have numbers, which stay theirs while they have an entry.
+#[derive(Debug)]
+pub struct TupleSpace<const W: usize> {
+    domain: Domain,
+    entries_max: usize,
+    seed: u64,
+    shared: Arc<Shared<W>>,
+    /// By number.
+    masks: Vec<Option<Mask<W>>>,
+    numbers: HashMap<[u64; W], usize, Mixing>,
+    /// Masks there may be before those without entries go.
+    masks_soft: usize,
+    entries: usize,
+    pruner: Pruner,
+    /// Views that readers may still hold: they are not to be the ones that free them.
+    old: Vec<Arc<View<W>>>,
+    /// Readers see the masks and the filter as they were before.
+    is_hidden: bool,
+}
+
+/// A mask and the entries under it.
+#[derive(Debug)]
+pub(super) struct Mask<const W: usize> {
+    pub(super) mask: [u64; W],
+    pub(super) entries: Exact<W>,
+    pub(super) shown: Arc<Masked<W>>,
+}
+
+impl<const W: usize> TupleSpace<W> {
+    /// One without entries, whose readers are participants of `domain`.
+    ///
+    /// # Errors
+    /// [`CreateError::Capacity`] and [`CreateError::Field`].
+    pub fn new(config: &TupleConfig<'_>, domain: &Domain) -> Result<Self, CreateError> {
+        let TupleConfig { entries_max, fields, seed } = *config;
+        if !(1..=CAPACITY_LIMIT).contains(&entries_max) {
+            let (capacity_max, limit) = (entries_max, CAPACITY_LIMIT);
+            return Err(CreateError::Capacity { capacity_max, limit });
+        }
+        if let Some(field) = fields.iter().position(|field| !field.fits(W)) {
+            return Err(CreateError::Field { field, words: W });
+        }
+        let fields = Fields::new(fields);
+        Ok(Self {
+            domain: domain.clone(),
+            entries_max,
+            seed,
+            shared: Arc::new(Shared::new(fields)),
+            masks: Vec::new(),
+            numbers: HashMap::default(),
+            masks_soft: EMPTY_MAX,
+            entries: 0,
+            pruner: Pruner::new(fields),
+            old: Vec::new(),
+            is_hidden: false,
+        })
+    }
+
+    /// A reading end.
+    #[must_use]
+    pub fn reader(&self) -> TupleReader<W> {
+        TupleReader::new(&self.shared)
+    }
+
+    /// The number of a mask; `None` where it has none.
+    #[inline]
+    #[must_use]
+    pub fn number(&self, mask: &[u64; W]) -> Option<usize> {
+        match &self.masks[..] {
+            // As of a table of whole keys.
+            [Some(only)] if only.mask == *mask => Some(0),
+            _ => self.numbers.get(mask).copied(),
+        }
+    }
+
+    /// The number of a mask, which gets one where it has none.
+    ///
+    /// # Errors
+    /// [`TernaryError::Masks`], and [`TernaryError::Create`] without memory.
+    pub fn number_for(&mut self, mask: &[u64; W]) -> Result<usize, TernaryError> {
+        match self.number(mask) {
+            Some(number) => Ok(number),
+            None => self.new_mask(mask),
+        }
+    }
+
+    #[cold]
+    fn new_mask(&mut self, mask: &[u64; W]) -> Result<usize, TernaryError> {
+        if self.numbers.len() >= self.masks_soft.min(TABLES_LIMIT) {
+            self.sweep();
+        }
+        let free = self.masks.iter().position(Option::is_none).unwrap_or(self.masks.len());
+        if free >= TABLES_LIMIT {
+            return Err(TernaryError::Masks { limit: TABLES_LIMIT });
+        }
+        let config = Config {
+            capacity_max: self.entries_max,
+            pages: Pages::Huge,
+            reserve: 0,
+            seed: self.seed,
+        };
+        let entries = Exact::new(config, &self.domain)?;
+        let shown = Arc::new(Masked::new(*mask, entries.reader()));
+        let made = Some(Mask { mask: *mask, entries, shown });
+        match self.masks.get_mut(free) {
+            Some(place) => *place = made,
+            None => self.masks.push(made),
+        }
+        self.numbers.insert(*mask, free);
+        self.is_hidden = true;
+        Ok(free)
+    }
+
+    /// Lets masks go that have no entry.
+    fn sweep(&mut self) {
+        for place in &mut self.masks {
+            if let Some(mask) = place.take_if(|mask| mask.entries.is_empty()) {
+                self.numbers.remove(&mask.mask);
+                self.is_hidden = true;
+            }
+        }
+        let used = self.masks.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+        self.masks.truncate(used);
+        self.masks_soft = 2 * self.numbers.len() + EMPTY_MAX;
+    }
+
+    /// The word under a key that is cut to the mask of this number; zero where there is none.
+    #[inline]
+    #[must_use]
+    pub fn word(&self, number: usize, key: &[u64; W]) -> u64 {
+        let mask = self.masks.get(number).and_then(Option::as_ref);
+        mask.and_then(|mask| mask.entries.get(key)).unwrap_or(0)
+    }
+
+    /// Makes ready for a word under a key that has the word `current`, before a reader can find it:
+    /// to be called before it is stored, or anything that stands for it. The word's bound is a
+    /// number that is not above the limit of its rank, and below `u64::MAX`.
+    #[inline]
+    pub fn admit(&mut self, number: usize, key: &[u64; W], current: u64, bound: u64) {
+        let Some(Some(mask)) = self.masks.get(number) else { return };
+        mask.shown.lower(bound);
+        self.pruner.lower(number, bound);
+        if current == 0 {
+            self.is_hidden |= self.pruner.take(number, key, &mask.mask);
+        }
+        self.show();
+    }
+
+    /// Stores a word under a key that has the word `current`; zero is none, of both.
+    ///
+    /// # Errors
+    /// Where there is none and no room for one; nothing has changed then.
+    #[inline]
+    pub fn store(
+        &mut self,
+        number: usize,
+        key: &[u64; W],
+        current: u64,
+        word: u64,
+    ) -> Result<(), InsertError> {
+        let Some(Some(mask)) = self.masks.get_mut(number) else { return Ok(()) };
+        match (current, word) {
+            (0, 0) => {}
+            (0, word) => {
+                mask.entries.insert(key, word)?;
+                self.entries += 1;
+            }
+            (_, 0) => {
+                mask.entries.remove(key);
+                self.entries -= 1;
+                if mask.entries.is_empty() {
+                    mask.shown.raise(u64::MAX);
+                }
+            }
+            (_, word) => _ = mask.entries.update(key, word),
+        }
+        Ok(())
+    }
+
+    /// The housekeeping of an operation: takes the making of a filter `steps` steps further.
+    ///
+    /// `bound_of` says of a word and the bound of its mask: no reader takes this word for one with
+    /// a smaller bound, whatever its generation.
+    #[inline]
+    pub fn tend(&mut self, steps: usize, bound_of: impl Fn(u64, u64) -> u64) {
+        let live = (self.numbers.len(), self.entries);
+        self.is_hidden |= self.pruner.tend(&mut self.masks, live, steps, &bound_of);
+        self.show();
+    }
+
+    /// Does in idle time what look-ups are dearer without, `steps` steps of each: lets masks without
+    /// entries go, makes the filter, has tables grow. True when nothing is left to do.
+    pub fn settle(&mut self, steps: usize, bound_of: impl Fn(u64, u64) -> u64) -> bool {
+        self.sweep();
+        self.pruner.forgive();
+        self.tend(steps, bound_of);
+        let tables = self.masks.iter_mut().flatten();
+        let rest = tables.fold(true, |all, mask| mask.entries.rest(steps) & all);
+        rest && self.old.is_empty() && !self.pruner.is_busy()
+    }
+
+    /// Shows readers the masks and the filter as they are.
+    #[inline]
+    fn show(&mut self) {
+        if self.is_hidden {
+            let shown = |mask: &Option<Mask<W>>| mask.as_ref().map(|mask| Arc::clone(&mask.shown));
+            let masks = self.masks.iter().map(shown).collect();
+            let view = View { masks, filter: self.pruner.reader() };
+            self.old.push(self.shared.show(view));
+            self.is_hidden = false;
+        }
+        if !self.old.is_empty() {
+            self.old.retain(|view| Arc::strong_count(view) > 1);
+        }
+    }
+
+    /// Entries.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries
+    }
+
+    /// Whether there is no entry.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries == 0
+    }
+
+    /// Masks with a table of their own: those of all entries, and of some that are gone.
+    #[must_use]
+    pub fn masks_count(&self) -> usize {
+        self.numbers.len()
+    }
+
+    /// Memory of the tables and the filter, bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let tables = self.masks.iter().flatten().map(|mask| mask.entries.bytes()).sum::<usize>();
+        tables + self.pruner.bytes()
+    }
+
+    /// All entries, in no order: the number of the mask, the mask, the key and the word.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, [u64; W], [u64; W], u64)> + '_ {
+        let masks = (0..).zip(&self.masks).filter_map(|(at, mask)| Some((at, mask.as_ref()?)));
+        masks.flat_map(|(number, mask)| {
+            mask.entries.iter().map(move |(key, word)| (number, mask.mask, key, word))
+        })
+    }
+}
