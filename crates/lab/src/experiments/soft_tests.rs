@@ -48,8 +48,9 @@ impl Watched {
         let before = self.soft.card_frames();
         let seen = task(&mut self.soft)?;
         let (received, taken) = (received(&seen), self.soft.card_frames() - before);
-        assert!(received > 0 && taken >= received, "{received} received, {taken} by the engine");
-        self.tasks += 1;
+        assert!(taken >= received, "{received} received, {taken} by the engine");
+        // On a busy machine a core may get no time in so short a trial: the next one shows it.
+        self.tasks += u32::from(received > 0);
         Ok(seen)
     }
 }
