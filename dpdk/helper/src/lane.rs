@@ -52,12 +52,12 @@ impl Outlet for Out {
 
     #[inline]
     fn slot(&mut self, i: usize) -> &mut [u8] {
-        self.burst.room_mut(i, &self.pool)
+        self.burst.room_mut(i)
     }
 
     #[inline]
     fn commit(&mut self, lens: &[u16]) -> usize {
-        self.burst.set_lens(lens, &self.pool);
+        self.burst.set_lens(lens);
         self.burst.send(&mut self.queue, lens.len())
     }
 }

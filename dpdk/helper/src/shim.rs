@@ -319,6 +319,8 @@ pub struct DpdkBurst {
     frames: [*mut Mbuf; BURST],
     data: [*mut u8; BURST],
     lens: [u16; BURST],
+    /// Bytes that each has room for, from `data` on.
+    rooms: [u16; BURST],
     count: usize,
 }
 
@@ -329,7 +331,7 @@ impl DpdkBurst {
     /// No frames yet.
     pub fn new() -> DpdkBurst {
         let (frames, data) = ([ptr::null_mut(); BURST], [ptr::null_mut(); BURST]);
-        DpdkBurst { frames, data, lens: [0; BURST], count: 0 }
+        DpdkBurst { frames, data, lens: [0; BURST], rooms: [0; BURST], count: 0 }
     }
 
     /// How many frames are in it.
@@ -345,6 +347,8 @@ impl DpdkBurst {
         let count = unsafe { nl_rx_burst(queue.0, self.frames.as_mut_ptr(), BURST as u16) };
         self.count = usize::from(count);
         self.find_data(0);
+        // Of a frame of somebody's pool no more is known.
+        self.rooms = self.lens;
         self.count
     }
 
@@ -358,6 +362,7 @@ impl DpdkBurst {
             if unsafe { nl_alloc(pool.pool.as_ptr(), to, lack as u16) } == 0 {
                 self.count = BURST;
                 self.find_data(from);
+                self.rooms[from..].fill(pool.data_len);
             }
         }
         self.count
@@ -390,18 +395,20 @@ impl DpdkBurst {
         unsafe { slice::from_raw_parts_mut(self.data[i], usize::from(self.lens[i])) }
     }
 
-    /// The whole room of frame `i`, which came from `pool` by [`DpdkBurst::fill`].
+    /// The whole room of frame `i`: of one that was received, its data.
     #[inline]
-    pub fn room_mut(&mut self, i: usize, pool: &Pool) -> &mut [u8] {
+    pub fn room_mut(&mut self, i: usize) -> &mut [u8] {
         assert!(i < self.count, "frame {i} is not there");
-        // SAFETY: a fresh frame of the pool has `data_len` bytes behind its headroom.
-        unsafe { slice::from_raw_parts_mut(self.data[i], usize::from(pool.data_len)) }
+        // SAFETY: a received frame has its data; a fresh one has `data_len` bytes of its pool behind
+        // its headroom, where DPDK puts its data.
+        unsafe { slice::from_raw_parts_mut(self.data[i], usize::from(self.rooms[i])) }
     }
 
-    /// Sets the lengths of the first frames, which came from `pool`.
+    /// Sets the lengths of the first frames, each within its room.
     #[inline]
-    pub fn set_lens(&mut self, lens: &[u16], pool: &Pool) {
-        assert!(lens.len() <= self.count && lens.iter().all(|&len| len <= pool.data_len));
+    pub fn set_lens(&mut self, lens: &[u16]) {
+        let fits = |(len, room): (&u16, &u16)| len <= room;
+        assert!(lens.len() <= self.count && lens.iter().zip(&self.rooms).all(fits));
         self.lens[..lens.len()].copy_from_slice(lens);
         // SAFETY: the frames are ours and have that much room.
         unsafe { nl_set_lens(self.frames.as_mut_ptr(), lens.as_ptr(), lens.len() as u16) }
@@ -417,6 +424,7 @@ impl DpdkBurst {
         self.frames.copy_within(sent..self.count, 0);
         self.data.copy_within(sent..self.count, 0);
         self.lens.copy_within(sent..self.count, 0);
+        self.rooms.copy_within(sent..self.count, 0);
         self.count -= sent;
         sent
     }

@@ -14,10 +14,10 @@
 //!   that `dma` has the argument, by the quiescence counters of all cores.
 //!
 //! What the card has to do for it is what [`DmaSegments::new`] asks for. There is no other way to a
-//! window, nor to a segment of one; and no partition, place or event is handed out of `kvs`, so
-//! that nobody else can ask for an item that is not published, or not any more. The caller promises
-//! so: [`DmaSegment::publish`], [`DmaSegment::item`] and [`DmaSegment::item_mut`] are `unsafe`.
-//! `log` has the segments, and says why its addresses are right.
+//! window, nor to a segment of one. A segment knows where items begin that were published and not
+//! cleared since, and shows nothing else, whatever place it is asked for. That the card has written
+//! an item, [`DmaSegment::publish`] has to believe: its caller promises it. No partition and no event
+//! is handed out of `kvs`.
 //!
 //! Whoever has the partition's lock is the only one that reads, or writes marks, meanwhile; `&self`
 //! and `&mut self` say which. The length of an item is what its header says, which the store alone
@@ -202,38 +202,47 @@ impl DmaSegment {
         if !is_there || at > DMA_SEGMENT_LEN - len || self.said(at) != len {
             return None;
         }
-        let (word, bit) = (at / ALIGN / 64, 1 << (at / ALIGN % 64));
-        // SAFETY: written, as the caller promises, and of this length, as was just checked.
-        let header = Header::read(unsafe { self.item(at) });
-        let is_key_right = (1..=KEY_LEN_MAX).contains(&header.key_len.into());
-        if !is_key_right || header.has(mark::DEAD) || self.begins[word] & bit != 0 {
+        if self.is_published(at) {
             return None;
         }
-        self.begins[word] |= bit;
+        // SAFETY: within the mapping, which is there as long as the window; written, as the caller
+        // promises, and of this length, as was just checked.
+        let header = Header::read(unsafe { slice::from_raw_parts(self.at(at), len) });
+        let is_key_right = (1..=KEY_LEN_MAX).contains(&header.key_len.into());
+        if !is_key_right || header.has(mark::DEAD) {
+            return None;
+        }
+        let (word, bit) = begin_of(at);
+        self.begins[word] |= 1 << bit;
         Some(header)
     }
 
-    /// The item that was published at this place.
-    ///
-    /// # Safety
-    /// An item was published there, and the segment has not been cleared since.
+    /// Whether an item was published at this place, and the segment not cleared since.
     #[inline]
-    pub unsafe fn item(&self, at: usize) -> &[u8] {
-        let len = self.len_at(at);
+    fn is_published(&self, at: usize) -> bool {
+        let (word, bit) = begin_of(at);
+        at.is_multiple_of(ALIGN) && self.begins.get(word).is_some_and(|bits| bits >> bit & 1 == 1)
+    }
+
+    /// The item that was published at this place; nothing where there is none.
+    #[inline]
+    pub fn item(&self, at: usize) -> &[u8] {
+        if !self.is_published(at) {
+            return &[];
+        }
         // SAFETY: within the mapping, which is there as long as the window; the bytes of one item
-        // that was published, as the caller promises, which nobody else writes (see above).
-        unsafe { slice::from_raw_parts(self.at(at), len) }
+        // that was published, which nobody else writes until the segment is cleared (see above).
+        unsafe { slice::from_raw_parts(self.at(at), self.len_at(at)) }
     }
 
     /// The same, to be written.
-    ///
-    /// # Safety
-    /// As for [`DmaSegment::item`].
     #[inline]
-    pub unsafe fn item_mut(&mut self, at: usize) -> &mut [u8] {
-        let len = self.len_at(at);
+    pub fn item_mut(&mut self, at: usize) -> &mut [u8] {
+        if !self.is_published(at) {
+            return &mut [];
+        }
         // SAFETY: as above, and nobody else reads it either, for the partition is this caller's.
-        unsafe { slice::from_raw_parts_mut(self.at(at), len) }
+        unsafe { slice::from_raw_parts_mut(self.at(at), self.len_at(at)) }
     }
 
     #[inline]
@@ -261,6 +270,12 @@ impl DmaSegment {
     pub fn clear(&mut self) {
         self.begins.fill(0);
     }
+}
+
+/// Where the bit of a place is at which an item can begin: its word, and its number in that.
+#[inline]
+fn begin_of(at: usize) -> (usize, usize) {
+    (at / ALIGN / 64, at / ALIGN % 64)
 }
 
 #[cfg(test)]
@@ -332,21 +347,21 @@ pub(in super::super) mod tests {
             (Some(Moment(5)), Some(Moment(5)))
         );
         assert_eq!((segment.written(65), segment.written(DMA_SEGMENT_LEN - 8)), (None, None));
-        // SAFETY: both were published.
-        let items = unsafe { (segment.item(64), segment.item(last)) };
-        assert_eq!(items, (&one[..], &other[..]));
+        assert_eq!((segment.item(64), segment.item(last)), (&one[..], &other[..]));
+        for none in [0, 65, 72, last + 8, DMA_SEGMENT_LEN, usize::MAX] {
+            assert!(segment.item(none).is_empty() && segment.item_mut(none).is_empty(), "{none}");
+        }
         assert_eq!((segment.next(0), segment.next(64)), (Some(64), Some(64)));
         assert_eq!(
             (segment.next(72), segment.next(last), segment.next(last + 8)),
             (Some(last), Some(last), None)
         );
         assert_eq!(segment.next(DMA_SEGMENT_LEN), None);
-        // SAFETY: it was published.
-        let item = unsafe { segment.item_mut(64) };
+        let item = segment.item_mut(64);
         item[0] = 7;
         assert_eq!((item[0], item.len()), (7, one.len()));
         segment.clear();
-        assert_eq!(segment.next(0), None);
+        assert_eq!((segment.next(0), segment.item(64)), (None, &[][..]));
     }
 
     #[test]

@@ -7,11 +7,8 @@
 //! that is full, the card gets the next empty one. The full one is sealed when nobody can still be
 //! writing to it, and emptied later.
 //!
-//! One of the modules that may use `unsafe`: it asks for the items of DMA segments. Their addresses
-//! come from [`Log::publish`] and [`Log::dma_item_of`], which have what was published. Whoever is
-//! given an address keeps it until [`Log::forget`]. A segment is cleared by [`Log::release`] alone,
-//! which checks that all of its items were forgotten, and by [`Log::clear`], with which the
-//! partition empties its index.
+//! One of the modules that may use `unsafe`: it has DMA segments take notice of what the card says
+//! it has written ([`Log::publish`]).
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -58,8 +55,7 @@ impl Segment {
     fn at(&self, at: usize) -> &[u8] {
         match &self.memory {
             SegmentMemory::Own(bytes) => &bytes[at..],
-            // SAFETY: the place is that of an item in use, which was published (see above).
-            SegmentMemory::Dma(dma) => unsafe { dma.item(at) },
+            SegmentMemory::Dma(dma) => dma.item(at),
         }
     }
 
@@ -67,8 +63,7 @@ impl Segment {
     fn at_mut(&mut self, at: usize) -> &mut [u8] {
         match &mut self.memory {
             SegmentMemory::Own(bytes) => &mut bytes[at..],
-            // SAFETY: as above.
-            SegmentMemory::Dma(dma) => unsafe { dma.item_mut(at) },
+            SegmentMemory::Dma(dma) => dma.item_mut(at),
         }
     }
 }
