@@ -499,6 +499,15 @@ impl Nic {
         if rule.priority > PRIORITY_MAX {
             return Err(RuleError::Priority { priority: rule.priority }.into());
         }
+        let plain = match self.plain_fate(rule.actions) {
+            Some(Fate::Queue(queue)) => Some(Decision::Queue(queue)),
+            Some(Fate::Drop) => Some(Decision::Drop),
+            _ => None,
+        };
+        if let Some(decision) = plain {
+            self.clear_steps();
+            return Ok(Checked { decision, counts: false });
+        }
         if rule.actions.len() > ACTIONS_MAX {
             return Err(RuleError::ActionsTooMany { count: rule.actions.len() }.into());
         }

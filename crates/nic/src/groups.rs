@@ -68,7 +68,7 @@ const RECENT: usize = 64;
 const ROOT: u16 = 0;
 
 /// Where a rule stands: the place of its group, and of its mask within it.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seat {
     pub(crate) group: u16,
     pub(crate) mask: u16,

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use niclab_table::is_reference;
 
 use crate::age::Age;
-use crate::chain::order_of;
+use crate::chain::{Target, order_of};
 use crate::control::{Nic, Record, RuleId};
 use crate::counters::Counts;
 use crate::error::{Refused, RuleError};
@@ -193,40 +193,41 @@ impl Nic {
     /// # Errors
     /// As [`Nic::create`] and [`Nic::update`]; nothing is then changed.
     pub fn modify(&mut self, id: RuleId, rule: &Rule<'_>) -> Result<(), RuleError> {
+        let target = self.target(rule);
         if self.changes.is_open() {
-            let modified = self.modify_open(id, rule).map_err(RuleError::from);
+            let modified = self.modify_open(id, rule, &target, false).map_err(RuleError::from);
             self.tend();
             return modified;
         }
-        if self.modify_priority(id, rule) {
+        if self.modify_priority(id, rule, &target) {
             return Ok(());
         }
         let transaction = self.transaction();
-        transaction.nic.modify_open(id, rule)?;
+        transaction.nic.modify_open(id, rule, &target, true)?;
         transaction.commit()
     }
 
     /// Gives a rule that has its key for itself another priority and leaves the rest as it is: one
     /// store. Whether it did; nothing is changed otherwise.
-    fn modify_priority(&mut self, id: RuleId, rule: &Rule<'_>) -> bool {
-        let (index, fate) = (id.index(), self.plain_fate(rule.actions));
+    fn modify_priority(&mut self, id: RuleId, rule: &Rule<'_>, target: &Target) -> bool {
         let Some(old) = self.live_record(id).copied() else { return false };
-        let is_same = fate.is_some_and(|fate| old.word == Word::new(fate, false, index));
-        if !is_same || rule.priority > PRIORITY_MAX || old.next.is_some() {
+        if target.seat != Some(old.seat) || rule.priority > PRIORITY_MAX || old.next.is_some() {
             return false;
         }
-        if !self.groups.is_seat(old.seat, rule.group, &rule.pattern) {
+        let (index, fate) = (id.index(), self.plain_fate(rule.actions));
+        if fate.is_none_or(|fate| old.word != Word::new(fate, false, index)) {
             return false;
         }
-        let key = self.groups.selector(old.seat).compact(&rule.pattern);
         let mask = self.groups.mask(old.seat);
+        if !mask.has(old.kept, &target.key) || mask.word_at(old.kept) != old.word.0 {
+            return false;
+        }
         let [order] = self.board.orders.reach(index);
-        let is_alone = mask.word_at(old.kept) == old.word.0;
-        if !is_alone || is_reference(order.load(Ordering::Relaxed)) || !mask.has(old.kept, &key) {
+        if is_reference(order.load(Ordering::Relaxed)) {
             return false;
         }
         let order = order_of(rule.priority, old.order);
-        self.groups.admit(old.seat, &key, order);
+        self.groups.admit(old.seat, &target.key, order);
         self.set_order(index, order);
         self.groups.publish();
         self.records[index as usize].order = order;
@@ -234,19 +235,35 @@ impl Nic {
         true
     }
 
-    fn modify_open(&mut self, id: RuleId, rule: &Rule<'_>) -> Result<(), Refused> {
-        let old = self.record(id)?;
+    /// As the next operation of the open transaction, or as its only one: that is neither taken back
+    /// nor followed by another, and nothing is logged.
+    fn modify_open(
+        &mut self,
+        id: RuleId,
+        rule: &Rule<'_>,
+        target: &Target,
+        is_only: bool,
+    ) -> Result<(), Refused> {
+        let (index, old) = (id.index(), self.record(id)?);
         let checked = self.check(rule.wanted())?;
         self.check_cells()?;
         let start = self.settle.noted();
-        self.unlink(id.index(), &old);
+        self.unlink(index, &old);
         self.groups.retire(old.seat);
-        self.note(Logged::Unlinked { index: id.index(), old, gone: false });
-        let target = self.target(rule);
-        let moved = self.enter(id.index(), rule.wanted(), checked, &target, &old);
-        match moved {
-            Ok(()) => self.note(Logged::Linked { index: id.index(), fresh: false }),
-            Err(_) => self.take_back(start),
+        let moved = self.enter(index, rule.wanted(), checked, target, &old);
+        match (&moved, is_only) {
+            (Ok(()), true) => {
+                self.settle.leave(Leftover { index: None, ..all_of(index, &old) });
+            }
+            (Ok(()), false) => {
+                self.note(Logged::Unlinked { index, old, gone: false });
+                self.note(Logged::Linked { index, fresh: false });
+            }
+            (Err(_), _) => {
+                self.take_back(start);
+                self.groups.revive(old.seat);
+                self.relink(index, old);
+            }
         }
         moved
     }
