@@ -7,7 +7,8 @@
 use std::error::Error;
 
 use niclab_device::{
-    Action, Arrivals, Function, Load, Observation, Placement, Plan, Rate, RuleBlock, Setup, Testbed,
+    Action, Arrivals, Function, Load, LoadObservation, Placement, Plan, Rate, RuleBlock, Setup,
+    Testbed,
 };
 use niclab_load::drive::SLICE_NS;
 use niclab_packet::flow::FlowSpec;
@@ -71,7 +72,7 @@ fn measure(bed: &mut dyn Testbed, pps: f64) {
     }
 }
 
-fn tell(size: u16, rate: Rate, seen: &Observation) {
+fn tell(size: u16, rate: Rate, seen: &LoadObservation) {
     let mpps = |frames, span_ns| frames as f64 / span_ns as f64 * 1e3;
     let best = seen.slices.iter().map(|slice| slice.received).max().unwrap_or(0);
     let (mean, best) = (mpps(seen.received, seen.duration_ns), mpps(best, SLICE_NS));

@@ -8,7 +8,7 @@ mod ledgered;
 mod processed;
 mod setup;
 
-use niclab_load::{Control, Load, Observation};
+use niclab_load::{Control, Load, LoadObservation};
 
 pub use self::about::{About, Fact, Place};
 pub use self::applied::{Application, Applied, Energy, LinkUse};
@@ -103,5 +103,5 @@ pub trait Testbed {
     }
 
     /// Offers `load` while the control side carries out `plan`, and says what was seen.
-    fn run(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError>;
+    fn run(&mut self, load: &Load, plan: &Plan) -> Result<LoadObservation, DeviceError>;
 }

@@ -1,7 +1,7 @@
 //! One face for everything measured: soft, model, linux, dpdk.
 //!
 //! A [`Testbed`] carries out what an experiment declares: a [`Setup`], then a [`Load`] under a
-//! [`Plan`], and returns one [`Observation`]. All four cross process borders as JSON, because a
+//! [`Plan`], and returns one [`LoadObservation`]. All four cross process borders as JSON, because a
 //! testbed may live in another process or on another host.
 
 pub mod address;
@@ -34,7 +34,7 @@ pub use face::{
 };
 pub use feature::Feature;
 pub use niclab_load::{
-    Arrivals, Control, FLOWS_PROBED_MAX, Honesty, Latency, Load, Observation, PortCounters,
+    Arrivals, Control, FLOWS_PROBED_MAX, Honesty, Latency, Load, LoadObservation, PortCounters,
     QueueCounters, Rate, Slice, Stalls,
 };
 pub use niclab_load::{echo, requests, stream};

@@ -14,7 +14,7 @@ use std::time::Duration;
 use niclab_load::clock::Clock;
 use niclab_load::lane::{Inlet, Outlet, Window};
 use niclab_load::stall::STALL_NS;
-use niclab_load::{Observation, PortCounters, QueueCounters, Rate, StallWatch, drive};
+use niclab_load::{LoadObservation, PortCounters, QueueCounters, Rate, StallWatch, drive};
 use niclab_packet::size::FCS_LEN;
 
 use crate::Load;
@@ -115,12 +115,12 @@ impl Trial<'_> {
     /// theirs.
     ///
     /// The observation comes back with the device's counters, stalls and idle share, but not yet
-    /// balanced: see [`Observation::balance`].
+    /// balanced: see [`LoadObservation::balance`].
     pub fn run(
         &self,
         (outlet, inlet): (&mut impl Outlet, &mut impl Inlet),
         stages: Vec<Stage<'_>>,
-    ) -> Result<Observation, DeviceError> {
+    ) -> Result<LoadObservation, DeviceError> {
         let phase = Phase::default();
         let outcome = thread::scope(|scope| {
             let _end = EndOnDrop(&phase);
@@ -148,7 +148,7 @@ impl Trial<'_> {
     ///
     /// `offered` are the frames it found and `received` those it sent on in the measured part;
     /// nothing is known of latency or order, and there is no generator to be held to anything.
-    pub fn run_alone(&self, stage: Stage<'_>) -> Result<Observation, DeviceError> {
+    pub fn run_alone(&self, stage: Stage<'_>) -> Result<LoadObservation, DeviceError> {
         let phase = Phase::default();
         let seen = thread::scope(|scope| {
             let _end = EndOnDrop(&phase);
@@ -168,7 +168,7 @@ impl Trial<'_> {
         let span = |count: fn(&QueueCounters) -> u64| count(&to.total) - count(&from.total);
         let offered = span(|total| total.rx_frames);
         let received = span(|total| total.tx_frames);
-        let mut observation = Observation {
+        let mut observation = LoadObservation {
             planned: offered,
             offered,
             received,
@@ -176,7 +176,7 @@ impl Trial<'_> {
             received_bytes: span(|total| total.tx_bytes),
             lost: offered - received,
             duration_ns: to.at_ns - from.at_ns,
-            ..Observation::default()
+            ..LoadObservation::default()
         };
         seen.enter(&mut observation);
         observation.honesty.achieved_ratio = 1.0;
@@ -197,7 +197,7 @@ impl Trial<'_> {
 }
 
 /// A device that had time to spare under a saturating load was not what set the rate.
-fn judge_idle(observation: &mut Observation, load: &Load) {
+fn judge_idle(observation: &mut LoadObservation, load: &Load) {
     let honesty = &mut observation.honesty;
     let idle_ratio = honesty.device_idle_ratio.unwrap_or(0.0);
     if load.rate == Rate::Saturate && idle_ratio > IDLE_RATIO_MAX {
@@ -209,7 +209,7 @@ fn judge_idle(observation: &mut Observation, load: &Load) {
 
 /// Counts the frames that the function sent back when the trial had ended: the sink has them, but
 /// they stay lost.
-pub(crate) fn count_late(observation: &mut Observation, inlet: &mut impl Inlet) {
+pub(crate) fn count_late(observation: &mut LoadObservation, inlet: &mut impl Inlet) {
     let Some(queue) = observation.sink.queues.first_mut() else {
         return;
     };
@@ -240,7 +240,7 @@ fn text_of(panic: &(dyn Any + Send)) -> &str {
 
 /// Where the generator's frames first meet an interface of the tester's own, those it refused are
 /// the generator's limit, not the device's.
-pub fn judge_refused(observation: &mut Observation) {
+pub fn judge_refused(observation: &mut LoadObservation) {
     let refused = observation.generator.rx_missed;
     if refused > 0 {
         let honesty = &mut observation.honesty;
@@ -393,7 +393,7 @@ impl Seen {
     }
 
     /// Enters the device's part into an observation.
-    fn enter(self, observation: &mut Observation) {
+    fn enter(self, observation: &mut LoadObservation) {
         let honesty = &mut observation.honesty;
         honesty.device_stalls = Some(self.stalls.sum());
         honesty.device_idle_ratio = self.idle_ratio();
@@ -495,7 +495,10 @@ pub(crate) mod tests {
         }
     }
 
-    fn outcome(wire_breaks: bool, device_breaks: [bool; 2]) -> Result<Observation, DeviceError> {
+    fn outcome(
+        wire_breaks: bool,
+        device_breaks: [bool; 2],
+    ) -> Result<LoadObservation, DeviceError> {
         let load = Load {
             flows: FlowSpec::default(),
             sizes: FrameSizes::Fixed(64),

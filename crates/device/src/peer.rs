@@ -21,7 +21,7 @@ use crate::linux::netns::NetNs;
 use crate::linux::stamped::{self, Slices, in_payload};
 use crate::linux::tune::{self, toward};
 use crate::plan::Plan;
-use crate::{Load, Observation};
+use crate::{Load, LoadObservation};
 
 /// The port of an echo server, where none is said.
 pub const PORT: u16 = 17_007;
@@ -196,7 +196,7 @@ impl Testbed for Peer {
         Ok(applied)
     }
 
-    fn run(&mut self, _load: &Load, _plan: &Plan) -> Result<Observation, DeviceError> {
+    fn run(&mut self, _load: &Load, _plan: &Plan) -> Result<LoadObservation, DeviceError> {
         Err(DeviceError::NotSupported { capability: "frames".into() })
     }
 }

@@ -17,7 +17,7 @@ use crate::face::{About, DeviceError, Fact, Processed, Processing, Setup, SetupR
 use crate::plan::Plan;
 use crate::processing::{self, COMPARED, Digest, STRETCH};
 use crate::scratch::Scratch;
-use crate::{Load, Observation};
+use crate::{Load, LoadObservation};
 
 /// Its program.
 const PROGRAM: &str = "spec";
@@ -119,7 +119,7 @@ impl Testbed for Swx {
         measure(peer, begun.clone(), processing).map_err(broken)
     }
 
-    fn run(&mut self, _load: &Load, _plan: &Plan) -> Result<Observation, DeviceError> {
+    fn run(&mut self, _load: &Load, _plan: &Plan) -> Result<LoadObservation, DeviceError> {
         Err(lacks("frames"))
     }
 }

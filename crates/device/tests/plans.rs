@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use niclab_device::soft::Soft;
 use niclab_device::{
-    Arrivals, Calls, Change, Control, ControlCore, DeviceError, Function, Load, Observation,
+    Arrivals, Calls, Change, Control, ControlCore, DeviceError, Function, Load, LoadObservation,
     Placement, Plan, Rate, Receive, RuleBlock, RulesPlan, Setup, Stack, Testbed, Work,
 };
 use niclab_nic::limits::ROOT_RULES_MAX;
@@ -71,7 +71,7 @@ fn plan(work: Work) -> RulesPlan {
     RulesPlan { core, start_ns, work, calls, slice, threads, per_s, pause_ns: None }
 }
 
-fn run(soft: &mut Soft, plan: RulesPlan) -> (Observation, Control) {
+fn run(soft: &mut Soft, plan: RulesPlan) -> (LoadObservation, Control) {
     let seen = soft.run(&load(), &Plan::Rules(Box::new(plan))).unwrap();
     assert!(seen.honesty.balanced, "{:?}", seen.honesty.reasons);
     let control = seen.control.clone().unwrap();
@@ -79,7 +79,7 @@ fn run(soft: &mut Soft, plan: RulesPlan) -> (Observation, Control) {
 }
 
 /// Frames at each of the two queues.
-fn at_queues(seen: &Observation) -> [u64; 2] {
+fn at_queues(seen: &LoadObservation) -> [u64; 2] {
     let queues = &seen.device.as_ref().unwrap().queues;
     [queues[0].rx_frames, queues[1].rx_frames]
 }
@@ -180,7 +180,7 @@ fn a_rule_with_a_wider_mask_meets_flows_of_every_source_port() {
     let (first, count, actions) = (0, 1, vec![Action::Queue(1)]);
     let rule = RuleBlock::FiveTuples { group: 0, priority: 0, flows, first, count, actions };
     soft.setup(&setup(vec![all_to(0, 1), rule])).unwrap();
-    let one_in = |seen: &Observation| {
+    let one_in = |seen: &LoadObservation| {
         let [others, met] = at_queues(seen);
         met as f64 / (others + met) as f64 * f64::from(FLOWS)
     };

@@ -7,8 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use niclab_device::soft::{Soft, rules_met};
 use niclab_device::{
-    Arrivals, DeviceError, Function, Load, Observation, Placement, Plan, Rate, Receive, RuleBlock,
-    Setup, Testbed,
+    Arrivals, DeviceError, Function, Load, LoadObservation, Placement, Plan, Rate, Receive,
+    RuleBlock, Setup, Testbed,
 };
 use niclab_nic::rule::Action;
 use niclab_packet::flow::{FlowSet, FlowSpec, IpVersion, Transport};
@@ -58,7 +58,7 @@ fn tuples(flows: &FlowSpec, count: u32, actions: Vec<Action>) -> RuleBlock {
     RuleBlock::FiveTuples { group: 0, priority: 0, flows, first: 0, count, actions }
 }
 
-fn run(soft: &mut Soft, rules: Vec<RuleBlock>, load: &Load) -> Observation {
+fn run(soft: &mut Soft, rules: Vec<RuleBlock>, load: &Load) -> LoadObservation {
     soft.setup(&setup(rules)).unwrap();
     let seen = soft.run(load, &Plan::Rest).unwrap();
     assert_eq!(seen.planned, seen.offered + seen.unsent);
@@ -119,7 +119,7 @@ fn frames_without_a_rule_come_to_the_queues_that_their_hash_says() {
 }
 
 /// One trial of a card on two cores.
-fn run_card(soft: &mut Soft, setup: &Setup, load: &Load) -> Observation {
+fn run_card(soft: &mut Soft, setup: &Setup, load: &Load) -> LoadObservation {
     soft.setup(setup).unwrap();
     let seen = soft.run(load, &Plan::Rest).unwrap();
     assert!(seen.honesty.balanced, "{:?}", seen.honesty.reasons);

@@ -10,9 +10,9 @@ mod workload;
 use niclab_device::model::Model;
 use niclab_device::model::profile::{Profile, rounded};
 use niclab_device::{
-    Action, Arrivals, Calls, ControlCore, DeviceError, Function, Latency, Load,
-    OPERATIONS_PER_S_MAX, Observation, Placement, Plan, Rate, Receive, RuleBlock, RulesPlan, Setup,
-    Testbed, Work,
+    Action, Arrivals, Calls, ControlCore, DeviceError, Function, Latency, Load, LoadObservation,
+    OPERATIONS_PER_S_MAX, Placement, Plan, Rate, Receive, RuleBlock, RulesPlan, Setup, Testbed,
+    Work,
 };
 use niclab_packet::flow::FlowSpec;
 use niclab_packet::size::RateLevel;
@@ -207,7 +207,7 @@ impl AdviceTrial<'_> {
             ControlCore::Same => 1.0 / self.forwarding(),
             ControlCore::Distinct => 0.0,
         };
-        let mixed = |of: fn(&Observation) -> f64| {
+        let mixed = |of: fn(&LoadObservation) -> f64| {
             share_works * of(&works) + (1.0 - share_works) * of(&others)
         };
         let received = mixed(|seen| seen.received as f64 / seen.offered.max(1) as f64);
@@ -248,7 +248,7 @@ impl AdviceTrial<'_> {
     /// How many times the workload each limit allows, the least first.
     fn room(&self, asked_pps: f64) -> Result<Vec<(Limit, f64)>, DeviceError> {
         let workload = self.workload;
-        let per_s = |seen: &Observation| seen.received as f64 * 1e9 / seen.duration_ns as f64;
+        let per_s = |seen: &LoadObservation| seen.received as f64 * 1e9 / seen.duration_ns as f64;
         let classifier = per_s(&self.run(Without::Cores, Rate::Saturate, None)?) / asked_pps;
         let alone = per_s(&self.run(Without::Classifier, Rate::Saturate, None)?) / asked_pps;
         let rules = match workload.new_per_s {
@@ -293,7 +293,7 @@ impl AdviceTrial<'_> {
         without: Without,
         rate: Rate,
         per_s: Option<u32>,
-    ) -> Result<Observation, DeviceError> {
+    ) -> Result<LoadObservation, DeviceError> {
         self.run_for(DURATION_NS, without, rate, per_s)
     }
 
@@ -303,7 +303,7 @@ impl AdviceTrial<'_> {
         without: Without,
         rate: Rate,
         per_s: Option<u32>,
-    ) -> Result<Observation, DeviceError> {
+    ) -> Result<LoadObservation, DeviceError> {
         let mut model = Model::new("advised", self.share(without), 1);
         let (setup, block) = self.setup();
         let report = model.setup(&setup)?;
@@ -379,7 +379,7 @@ impl AdviceTrial<'_> {
 }
 
 /// Rules renewed a second.
-fn renewed(seen: &Observation) -> f64 {
+fn renewed(seen: &LoadObservation) -> f64 {
     let done = seen.control.as_ref().map_or(0, |control| control.done);
     done as f64 * 1e9 / seen.duration_ns as f64
 }

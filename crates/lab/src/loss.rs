@@ -9,7 +9,7 @@
 //! slice is undisturbed: a generator that cannot keep up with a load looks so too, for each of its
 //! turns takes longer than the ring covers.
 
-use niclab_device::{Observation, Slice};
+use niclab_device::{LoadObservation, Slice};
 use serde::{Deserialize, Serialize};
 
 use crate::windows::is_calm;
@@ -33,7 +33,7 @@ pub struct Loss {
 
 impl Loss {
     /// `None` where no frame was due.
-    pub fn of(o: &Observation) -> Option<Loss> {
+    pub fn of(o: &LoadObservation) -> Option<Loss> {
         let done = o.received + o.dropped;
         let all_ratio = ratio(o.planned.saturating_sub(done), o.planned)?;
         let whole = Loss {
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     /// Slices of 100 frames due each: missed, not sent, and whether a stall fell into it.
-    fn observation(slices: &[(u64, u64, bool)], elsewhere: u64) -> Observation {
+    fn observation(slices: &[(u64, u64, bool)], elsewhere: u64) -> LoadObservation {
         let slice = |&(rx_missed, unsent, disturbed): &(u64, u64, bool)| Slice {
             offered: 100 - unsent,
             rx_missed,
@@ -85,7 +85,7 @@ mod tests {
         let lost = rx_missed + elsewhere;
         let planned = offered + unsent;
         let received = offered - lost;
-        Observation {
+        LoadObservation {
             planned,
             offered,
             unsent,
@@ -118,7 +118,8 @@ mod tests {
     fn what_was_lost_nobody_knows_when_counts_in_full() {
         let loss = Loss::of(&observation(&[(0, 0, false); 4], 8)).unwrap();
         assert_eq!((loss.ratio, loss.all_ratio), (0.02, 0.02));
-        let dropped = Observation { dropped: 8, lost: 0, ..observation(&[(0, 0, false); 4], 8) };
+        let dropped =
+            LoadObservation { dropped: 8, lost: 0, ..observation(&[(0, 0, false); 4], 8) };
         assert_eq!(Loss::of(&dropped).unwrap(), Loss::default(), "a rule said so");
     }
 
@@ -132,9 +133,9 @@ mod tests {
         let one_left = Loss::of(&observation(&stalls(8), 0)).unwrap();
         let losses = (one_left.ratio, one_left.unsent_ratio, one_left.all_ratio);
         assert_eq!((one_left.is_disturbed, losses), (true, (0.24, 0.24, 0.24)));
-        let whole = Observation { slices: Vec::new(), ..observation(&[(10, 20, false)], 0) };
+        let whole = LoadObservation { slices: Vec::new(), ..observation(&[(10, 20, false)], 0) };
         let loss = Loss { ratio: 0.3, unsent_ratio: 0.2, all_ratio: 0.3, is_disturbed: false };
         assert_eq!(Loss::of(&whole), Some(loss));
-        assert_eq!(Loss::of(&Observation::default()), None, "nothing was due");
+        assert_eq!(Loss::of(&LoadObservation::default()), None, "nothing was due");
     }
 }

@@ -3,7 +3,7 @@
 //! A rule as it was sends its packets to queue 0, a changed one to queue 1, and packets that match
 //! neither go to queue 2.
 
-use niclab_device::{Action, Function, Observation, Placement, Receive, RuleBlock, Setup};
+use niclab_device::{Action, Function, LoadObservation, Placement, Receive, RuleBlock, Setup};
 
 use crate::measure::{Metrics, put};
 use crate::place::FRAME_LEN_COMMON;
@@ -45,7 +45,7 @@ pub(crate) fn to_change(
 
 /// Adds what packets met, of the whole trial, its warm-up included: nothing where the device does
 /// not count by queue.
-pub fn put_met(metrics: &mut Metrics, o: &Observation) {
+pub fn put_met(metrics: &mut Metrics, o: &LoadObservation) {
     let Some(device) = o.device.as_ref().filter(|device| device.queues.len() == 3) else {
         return;
     };

@@ -6,7 +6,7 @@ mod slices;
 
 use std::collections::BTreeMap;
 
-use niclab_device::{Latency, Observation, SetupReport};
+use niclab_device::{Latency, LoadObservation, SetupReport};
 use niclab_packet::size::RateLevel;
 use niclab_result::Quantity;
 
@@ -43,7 +43,7 @@ pub const QUANTILES: [(&str, f64); 6] =
 /// of what came back is checked, and where nothing was there is no such figure. All counts are of
 /// the measured part but `foreign_frames`, frames at the sink without a stamp of ours, which are of
 /// the whole trial.
-pub fn metrics(observation: &Observation) -> Metrics {
+pub fn metrics(observation: &LoadObservation) -> Metrics {
     let mut metrics = Metrics::new();
     let o = observation;
     put(&mut metrics, "planned_frames", o.planned as f64, "frames");
@@ -93,7 +93,7 @@ pub fn setup_metrics(report: &SetupReport) -> Metrics {
 }
 
 /// Frames that the device dealt with as it was told.
-fn done(o: &Observation) -> u64 {
+fn done(o: &LoadObservation) -> u64 {
     o.received + o.dropped
 }
 
@@ -110,7 +110,7 @@ pub(crate) fn put_ratio(metrics: &mut Metrics, name: &str, part: u64, whole: u64
     }
 }
 
-fn put_rates(metrics: &mut Metrics, o: &Observation) {
+fn put_rates(metrics: &mut Metrics, o: &LoadObservation) {
     if o.duration_ns == 0 {
         return;
     }
@@ -132,7 +132,7 @@ fn put_rates(metrics: &mut Metrics, o: &Observation) {
 }
 
 /// What stalls did: they are of the machine, not of the device.
-fn put_slices(metrics: &mut Metrics, o: &Observation) {
+fn put_slices(metrics: &mut Metrics, o: &LoadObservation) {
     let disturbed = o.slices.iter().filter(|slice| slice.disturbed).count();
     put_ratio(metrics, "disturbed_ratio", disturbed as u64, o.slices.len() as u64);
     if let Some(calm) = Calm::of(o) {
@@ -142,7 +142,7 @@ fn put_slices(metrics: &mut Metrics, o: &Observation) {
 
 /// Time in which the device's core had something to do, a frame; its stalls do not count. A trial
 /// of nothing but stalls tells nothing.
-fn put_device_time(metrics: &mut Metrics, o: &Observation) {
+fn put_device_time(metrics: &mut Metrics, o: &LoadObservation) {
     let Some(busy_ns) = o.honesty.device_busy_ns.filter(|busy| *busy > 0 && done(o) > 0) else {
         return;
     };
@@ -180,10 +180,10 @@ mod tests {
     use super::*;
 
     /// 1000 frames due, 10 not sent, 90 lost, 900 back: in 1 ms.
-    pub(super) fn observation() -> Observation {
+    pub(super) fn observation() -> LoadObservation {
         let mut latency = Latency::new();
         (1..=1_000).for_each(|ns| latency.record(ns));
-        Observation {
+        LoadObservation {
             planned: 1_000,
             offered: 990,
             unsent: 10,
@@ -195,7 +195,7 @@ mod tests {
             duration_ns: 1_000_000,
             latency: Some(latency),
             honesty: Honesty { balanced: true, ..Honesty::default() },
-            ..Observation::default()
+            ..LoadObservation::default()
         }
     }
 
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn damage_is_said_of_checked_frames_alone() {
         let of = |checked, damaged| {
-            let observation = Observation { checked, damaged, foreign: 7, ..observation() };
+            let observation = LoadObservation { checked, damaged, foreign: 7, ..observation() };
             let metrics = metrics(&observation);
             assert_eq!(metrics["foreign_frames"].value, 7.0);
             let damaged = metrics.get("checked_damaged_frames").map(|quantity| quantity.value);
@@ -248,7 +248,7 @@ mod tests {
     }
 
     /// A trial of slices of 1 us that received so many frames each; `-` marks a disturbed one.
-    pub(super) fn sliced(received: &[i64]) -> Observation {
+    pub(super) fn sliced(received: &[i64]) -> LoadObservation {
         let slice = |(at, count): (usize, &i64)| Slice {
             start_ns: at as u64 * 1_000,
             offered: 100,
@@ -259,7 +259,7 @@ mod tests {
         };
         let slices: Vec<Slice> = received.iter().enumerate().map(slice).collect();
         let duration_ns = slices.len() as u64 * 1_000;
-        Observation { slices, duration_ns, latency: None, ..observation() }
+        LoadObservation { slices, duration_ns, latency: None, ..observation() }
     }
 
     #[test]
@@ -272,7 +272,7 @@ mod tests {
             rx_missed: 10,
             ..Slice::default()
         };
-        let o = Observation {
+        let o = LoadObservation {
             planned: 300,
             offered: 300,
             unsent: 0,
@@ -300,10 +300,10 @@ mod tests {
         near("dropped_ratio", 0.6);
         near(DEVICE_TIME, 10.0);
         assert_eq!(marks(&o, Judged::Whole), []);
-        let all = Observation { received: 0, received_bytes: 0, dropped: 270, ..o.clone() };
+        let all = LoadObservation { received: 0, received_bytes: 0, dropped: 270, ..o.clone() };
         assert!((super::metrics(&all)["throughput_pps"].value / 90e6 - 1.0).abs() < 1e-9);
         // What queues behind the ring refused no slice knows of.
-        let queues = Observation { dropped: 90, lost: 120, ..o };
+        let queues = LoadObservation { dropped: 90, lost: 120, ..o };
         let pps = super::metrics(&queues)["throughput_pps"].value;
         assert!((pps / 60e6 - 1.0).abs() < 1e-9, "{pps}");
     }
@@ -344,7 +344,7 @@ mod tests {
 
     #[test]
     fn an_observation_of_nothing_gives_no_impossible_numbers() {
-        let metrics = metrics(&Observation::default());
+        let metrics = metrics(&LoadObservation::default());
         assert!(metrics.values().all(|quantity| quantity.value.is_finite()));
         assert!(!metrics.contains_key("throughput_pps") && !metrics.contains_key("loss_ratio"));
     }

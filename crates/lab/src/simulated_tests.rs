@@ -5,9 +5,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use niclab_device::{
-    About, Calls, Change, Control, ControlCore, DeviceError, Honesty, Latency, Load, Observation,
-    Place, Plan, PortCounters, QueueCounters, Rate, RuleBlock, RulesPlan, Setup, SetupReport,
-    Slice, Stack, Testbed, Work,
+    About, Calls, Change, Control, ControlCore, DeviceError, Honesty, Latency, Load,
+    LoadObservation, Place, Plan, PortCounters, QueueCounters, Rate, RuleBlock, RulesPlan, Setup,
+    SetupReport, Slice, Stack, Testbed, Work,
 };
 use niclab_packet::size::FrameSizes;
 use niclab_result::{ReportTable, Sample, Summary};
@@ -211,7 +211,7 @@ impl Testbed for Simulated {
         Ok(control)
     }
 
-    fn run(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {
+    fn run(&mut self, load: &Load, plan: &Plan) -> Result<LoadObservation, DeviceError> {
         self.trials += 1;
         if self.trials > self.nature.trials_max {
             let device = self.about.name.clone();
@@ -241,7 +241,7 @@ impl Testbed for Simulated {
 }
 
 impl Simulated {
-    fn observe(&mut self, load: &Load, planned_pps: f64, able_pps: f64) -> Observation {
+    fn observe(&mut self, load: &Load, planned_pps: f64, able_pps: f64) -> LoadObservation {
         let frames = |pps: f64| (pps * load.duration_ns as f64 / 1e9).round() as u64;
         let planned = frames(planned_pps);
         let offered = planned.min(frames(self.nature.generator_pps));
@@ -261,7 +261,7 @@ impl Simulated {
             received = slices.iter().map(|slice| slice.received).sum();
         }
         let size = load.sizes.mean();
-        Observation {
+        LoadObservation {
             planned,
             offered,
             unsent: planned - offered,
@@ -287,7 +287,7 @@ impl Simulated {
                     .then(|| 1.0 - received as f64 / frames(able_pps) as f64),
                 ..Honesty::default()
             },
-            ..Observation::default()
+            ..LoadObservation::default()
         }
     }
 }
@@ -376,7 +376,7 @@ impl Simulated {
 
     /// Renewals beside a load: each is done 5 us after it was due. Another core takes it up 3 us
     /// after it was asked.
-    fn renewed(&self, plan: &RulesPlan, mut seen: Observation) -> Observation {
+    fn renewed(&self, plan: &RulesPlan, mut seen: LoadObservation) -> LoadObservation {
         let seconds = seen.duration_ns as f64 / 1e9;
         let planned = (f64::from(plan.per_s.unwrap_or(0)) * seconds) as u64;
         let all = (self.done_per_s(plan) * seconds) as u64;
@@ -403,7 +403,7 @@ impl Simulated {
     }
 
     /// Rules that drop the frames of one flow each, one after the other.
-    fn probed(&self, plan: &RulesPlan, count: u32, mut seen: Observation) -> Observation {
+    fn probed(&self, plan: &RulesPlan, count: u32, mut seen: LoadObservation) -> LoadObservation {
         let each_ns = 1_000_000_000 / u64::from(plan.per_s.unwrap_or(1));
         let begun: Vec<u64> =
             (0..u64::from(count)).map(|at| plan.start_ns + at * each_ns).collect();
@@ -426,7 +426,7 @@ impl Simulated {
 impl Simulated {
     /// What a plan does to a trial without stalls: as long as operations keep packets waiting the
     /// device is dead, to the millisecond.
-    fn carry_out(&self, plan: &RulesPlan, mut seen: Observation) -> Observation {
+    fn carry_out(&self, plan: &RulesPlan, mut seen: LoadObservation) -> LoadObservation {
         let count = match &plan.work {
             Work::Create(block) if plan.per_s.is_some() => {
                 return self.probed(plan, block.count(), seen);

@@ -1,7 +1,7 @@
 //! What a plan does to forwarding: a trial in windows of 10 ms, laid so that one begins with the
 //! plan's first operation.
 
-use niclab_device::{Observation, Slice};
+use niclab_device::{LoadObservation, Slice};
 
 use crate::measure::{Metrics, put};
 use crate::statistics;
@@ -46,7 +46,7 @@ pub fn is_calm(slices: &[Slice], at: usize) -> bool {
 
 /// Frames that came back in a slice; where rules drop, those that the device took in: when a frame
 /// was dropped nobody saw.
-pub fn taken(o: &Observation, slice: &Slice) -> u64 {
+pub fn taken(o: &LoadObservation, slice: &Slice) -> u64 {
     taken_of(slice, o.dropped)
 }
 
@@ -81,7 +81,7 @@ impl<'a> Slices<'a> {
         Some(Slices { slices, dropped, begun_ns, slice_ns, offered_min })
     }
 
-    fn of(o: &'a Observation) -> Option<Slices<'a>> {
+    fn of(o: &'a LoadObservation) -> Option<Slices<'a>> {
         let begun_ns = o.control.as_ref().and_then(|control| control.begun_ns).unwrap_or(0);
         Slices::new(&o.slices, o.dropped, begun_ns)
     }
@@ -164,7 +164,7 @@ impl<'a> Slices<'a> {
 /// What is said of a share before is the median of the clear windows in front of the plan. A low
 /// window is a clear one below 95 % of it; where the last of all is one, the device has not
 /// recovered and there is no `recovered_ns`.
-pub fn put_windows(metrics: &mut Metrics, o: &Observation) {
+pub fn put_windows(metrics: &mut Metrics, o: &LoadObservation) {
     let Some(slices) = Slices::of(o) else { return };
     let control = o.control.as_ref();
     let lasts = control.and_then(|control| control.ended_ns.zip(control.begun_ns));
@@ -237,7 +237,7 @@ mod tests {
         count: usize,
         begun: Option<u64>,
         stalls: &[usize],
-    ) -> Observation {
+    ) -> LoadObservation {
         let slice = |at: usize| Slice {
             start_ns: at as u64 * SLICE_NS,
             offered: 100,
@@ -258,7 +258,7 @@ mod tests {
             busy_ns: 5_000_000,
             ..Control::default()
         });
-        Observation {
+        LoadObservation {
             planned: offered,
             offered,
             received,
@@ -266,11 +266,11 @@ mod tests {
             duration_ns: count as u64 * SLICE_NS,
             slices,
             control,
-            ..Observation::default()
+            ..LoadObservation::default()
         }
     }
 
-    fn metric(o: &Observation, name: &str) -> Option<f64> {
+    fn metric(o: &LoadObservation, name: &str) -> Option<f64> {
         let mut metrics = Metrics::new();
         put_windows(&mut metrics, o);
         o.control.iter().for_each(|control| put_control(&mut metrics, control, o.duration_ns));
@@ -339,7 +339,7 @@ mod tests {
             ended_ns: Some(5_019_000_000),
             ..Control::default()
         };
-        let o = Observation { control: Some(control), ..o };
+        let o = LoadObservation { control: Some(control), ..o };
         let of = |name| metric(&o, name);
         assert_eq!((of("losing_windows"), of("windows")), (Some(1.0), Some(2.0)));
         assert_eq!(of("dealt_ratio"), Some(0.5));
@@ -374,7 +374,7 @@ mod tests {
             let o = trial(|_| 100, 100, Some(20_000_000), stalls);
             let ended_ns = Some(ended_ns);
             let control = o.control.clone().map(|control| Control { ended_ns, ..control });
-            metric(&Observation { control, ..o }, "dealt_ratio")
+            metric(&LoadObservation { control, ..o }, "dealt_ratio")
         };
         assert_eq!(dealt(&[22], 40_000_000), Some(1.0));
         assert_eq!(dealt(&[22, 33], 50_000_000), None);

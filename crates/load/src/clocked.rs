@@ -70,7 +70,7 @@ use niclab_packet::flow::{FiveTuple, FlowSet, IpVersion};
 use crate::drive::{LoadError, SLICE_NS, check, covered_ns, mark_disturbed, slice_at};
 use crate::generator::{Generator, Tally};
 use crate::lane::{BURST, Inlet, Outlet};
-use crate::observation::{Honesty, Observation, PortCounters, QueueCounters, Slice};
+use crate::observation::{Honesty, LoadObservation, PortCounters, QueueCounters, Slice};
 use crate::sink::{Counted, Sink};
 use crate::spec::{Load, Rate};
 use crate::stall::{STALL_NS, StallWatch};
@@ -237,7 +237,7 @@ impl Clocked {
 
 /// What the wires of a trial saw, all together. The device's own counters and the balance are for
 /// the caller to add.
-pub fn observe(wires: Vec<Clocked>) -> Observation {
+pub fn observe(wires: Vec<Clocked>) -> LoadObservation {
     let parts = wires.into_iter().map(Clocked::into_part);
     parts.reduce(WireCounts::merge).map(WireCounts::observation).unwrap_or_default()
 }
@@ -404,12 +404,12 @@ impl WireCounts {
         self
     }
 
-    fn observation(self) -> Observation {
+    fn observation(self) -> LoadObservation {
         let (total, sink) = (self.total, self.sink);
         let time_ns = self.busy_ns + self.idle_ns;
         let mut came_back = vec![sink.counters];
         came_back.extend(self.came_back);
-        Observation {
+        LoadObservation {
             planned: total.offered,
             offered: total.offered,
             received: sink.received,
@@ -440,7 +440,7 @@ impl WireCounts {
                 device_busy_ns: Some(self.busy_ns),
                 ..Honesty::default()
             },
-            ..Observation::default()
+            ..LoadObservation::default()
         }
     }
 }

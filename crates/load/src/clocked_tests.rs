@@ -74,7 +74,7 @@ struct Core {
 
 impl Core {
     /// What it makes of a load behind a ring of `depth` frames.
-    fn serve(mut self, load: &Load, depth: u32) -> Observation {
+    fn serve(mut self, load: &Load, depth: u32) -> LoadObservation {
         let mut wire = Clocked::one(load, depth, 1_518).unwrap();
         let (waiting, reserved) = Default::default();
         let mut ring = Ring { depth: depth as usize, waiting, reserved };
@@ -111,7 +111,7 @@ fn is_near(is: f64, should_be: f64) {
     assert!((is / should_be - 1.0).abs() < 0.02, "{is} and not {should_be} within 2 %");
 }
 
-fn latency_ns(seen: &Observation) -> f64 {
+fn latency_ns(seen: &LoadObservation) -> f64 {
     seen.latency.as_ref().unwrap().0.mean()
 }
 

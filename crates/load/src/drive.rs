@@ -6,7 +6,7 @@ use niclab_packet::size::FCS_LEN;
 use crate::clock::Clock;
 use crate::generator::{Generator, Tally};
 use crate::lane::{BURST, Inlet, Outlet, Window};
-use crate::observation::{Honesty, Observation, PortCounters, Slice};
+use crate::observation::{Honesty, LoadObservation, PortCounters, Slice};
 use crate::sink::{Counted, Sink};
 use crate::spec::{Load, Rate};
 use crate::stall::StallWatch;
@@ -85,7 +85,7 @@ pub fn drive(
     outlet: &mut impl Outlet,
     inlet: &mut impl Inlet,
     window: &mut impl Window,
-) -> Result<Observation, LoadError> {
+) -> Result<LoadObservation, LoadError> {
     let size_max = outlet.frame_len_max().saturating_add(FCS_LEN);
     check(load, size_max)?;
     if let Some(path) = &load.trace {
@@ -168,7 +168,7 @@ impl<T: Tape> RunningTrial<T> {
         outlet: &mut impl Outlet,
         inlet: &mut impl Inlet,
         window: &mut impl Window,
-    ) -> Observation {
+    ) -> LoadObservation {
         let clock = Clock::new();
         let start_ns = clock.now_ns();
         // A counter that steps back behind the start must not end the trial.
@@ -263,7 +263,7 @@ impl<T: Tape> RunningTrial<T> {
         }
     }
 
-    fn observation(mut self, device_stalls: Vec<(u64, u64)>) -> Observation {
+    fn observation(mut self, device_stalls: Vec<(u64, u64)>) -> LoadObservation {
         let duration_ns = self.counted.to_ns - self.counted.from_ns;
         let covered_ns = covered_ns(self.depth, self.generator.covered_ns(), &self.slices);
         for stalls in [self.stalls.kept(), &device_stalls] {
@@ -272,7 +272,7 @@ impl<T: Tape> RunningTrial<T> {
         let (total, sink) = (self.total, self.sink);
         let latest_ns = sink.latest();
         let honesty = honesty(&self.generator, total, &self.stalls, self.resolution_ns);
-        Observation {
+        LoadObservation {
             planned: total.offered + total.unsent,
             offered: total.offered,
             unsent: total.unsent,
@@ -459,7 +459,7 @@ mod tests {
     }
 
     /// 5 ms of 100 k frames a second.
-    fn trial(room: usize, keeps_each: usize, rate: Rate) -> Observation {
+    fn trial(room: usize, keeps_each: usize, rate: Rate) -> LoadObservation {
         trial_beside(room, keeps_each, rate, (1 << 20, &mut ()))
     }
 
@@ -481,7 +481,7 @@ mod tests {
         keeps_each: usize,
         rate: Rate,
         (depth, window): (u32, &mut impl Window),
-    ) -> Observation {
+    ) -> LoadObservation {
         let ring = Rc::new(RefCell::new(Loop { room, keeps_each, count: 0, back: Vec::new() }));
         let mut outlet = End { ring, frames: Vec::new() };
         let mut inlet = outlet.clone();

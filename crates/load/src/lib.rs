@@ -21,7 +21,7 @@ mod tape;
 pub use drive::{LoadError, drive};
 pub use histogram::Latency;
 pub use observation::{
-    Control, Honesty, Observation, PortCounters, QueueCounters, QueueReaction, Respread, Slice,
+    Control, Honesty, LoadObservation, PortCounters, QueueCounters, QueueReaction, Respread, Slice,
     Stalls,
 };
 pub use sink::FLOWS_PROBED_MAX;

@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 /// What one load and one plan on one device showed.
 ///
 /// Frames are counted from the first that was due after the warm-up to the last that was due within
-/// the duration, but for [`foreign`](Observation::foreign) ones and the counters of the three ends,
-/// which are of the whole trial; a frame still under way at the end is waited for. Balance:
+/// the duration, but for [`foreign`](LoadObservation::foreign) ones and the counters of the three
+/// ends, which are of the whole trial; a frame still under way at the end is waited for. Balance:
 /// `planned = offered + unsent`, `offered = received + dropped + lost`, `rx_missed` is part of
 /// `lost`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Observation {
+pub struct LoadObservation {
     /// Frames that were due.
     pub planned: u64,
     /// Frames that were offered to the device.
@@ -28,7 +28,7 @@ pub struct Observation {
     pub received_bytes: u64,
     /// Frames offered that a rule of the device dropped, as it was told: no loss. Known where the
     /// device counts them and nothing else can have taken a frame, see
-    /// [`balance`](Observation::balance).
+    /// [`balance`](LoadObservation::balance).
     #[serde(default)]
     pub dropped: u64,
     /// Frames offered that never came back, the dropped ones apart.
@@ -122,7 +122,7 @@ pub struct QueueReaction {
     pub moved_entries: Option<u64>,
 }
 
-impl Observation {
+impl LoadObservation {
     /// Lays the counters of generator, device and sink side by side and says in the honesty record
     /// whether they agree: every frame that was offered was received by the device or missed by it,
     /// everything it received it sent or dropped for a stated reason, and what it sent arrived.
@@ -132,7 +132,7 @@ impl Observation {
     ///
     /// The device counts what its rules dropped over the whole trial. Where it did drop some, and
     /// neither its transmit side nor the sink lost a frame, all that are lost of the measured part
-    /// and were neither missed nor late are [`dropped`](Observation::dropped) ones.
+    /// and were neither missed nor late are [`dropped`](LoadObservation::dropped) ones.
     ///
     /// Rules may change the length of frames: bytes that differ where the device took them in are
     /// a reason in words alone, as long as frames agree and the sink has the bytes that were sent
@@ -183,7 +183,7 @@ impl Observation {
     }
 }
 
-impl Observation {
+impl LoadObservation {
     /// Counts frames of the measured part that did not come back as dropped by a rule, as many as
     /// the device's rules dropped, unless something else can have taken them.
     pub fn count_dropped(&mut self) {
@@ -371,12 +371,12 @@ mod tests {
         PortCounters { queues: vec![queue], ..PortCounters::default() }
     }
 
-    fn observation(left: u64, device: (u64, u64), sunk: u64) -> Observation {
-        Observation {
+    fn observation(left: u64, device: (u64, u64), sunk: u64) -> LoadObservation {
+        LoadObservation {
             generator: counters(0, left),
             device: Some(counters(device.0, device.1)),
             sink: counters(sunk, 0),
-            ..Observation::default()
+            ..LoadObservation::default()
         }
     }
 
@@ -421,11 +421,11 @@ mod tests {
 
     /// A trial whose measured part saw 20 frames vanish, 5 of which found the ring full; rules
     /// dropped 30 in all.
-    fn with_drops() -> Observation {
+    fn with_drops() -> LoadObservation {
         let mut observation = observation(105, (100, 70), 70);
         observation.device.as_mut().unwrap().rule_drops = 30;
         observation.device.as_mut().unwrap().rx_missed = 5;
-        Observation { offered: 80, received: 60, lost: 20, rx_missed: 5, ..observation }
+        LoadObservation { offered: 80, received: 60, lost: 20, rx_missed: 5, ..observation }
     }
 
     #[test]
@@ -435,7 +435,7 @@ mod tests {
         assert!(seen.honesty.balanced, "{:?}", seen.honesty.reasons);
         assert_eq!((seen.dropped, seen.lost), (15, 5));
         // Of 20 that vanished 4 came back when the trial had ended.
-        let mut seen = Observation { late: 4, ..with_drops() };
+        let mut seen = LoadObservation { late: 4, ..with_drops() };
         seen.balance(0);
         assert_eq!((seen.dropped, seen.lost), (11, 9), "late frames stay lost");
     }
@@ -466,7 +466,7 @@ mod tests {
 
     #[test]
     fn where_something_else_may_have_taken_a_frame_all_of_them_are_lost() {
-        let refuse = |what: &str, change: fn(&mut Observation), sink_missed| {
+        let refuse = |what: &str, change: fn(&mut LoadObservation), sink_missed| {
             let mut seen = with_drops();
             change(&mut seen);
             seen.balance(sink_missed);

@@ -8,7 +8,7 @@ use niclab_device::cores::Cores;
 use niclab_device::dpdk::protocol::Open;
 use niclab_device::pair::{Stage, Trial, judge_refused};
 use niclab_device::{
-    About, DeviceError, Fact, Function, Load, Observation, Place, Plan, Rate, RuleBlock, Setup,
+    About, DeviceError, Fact, Function, Load, LoadObservation, Place, Plan, Rate, RuleBlock, Setup,
     SetupReport, Testbed,
 };
 use niclab_load::lane::{BURST, Inlet};
@@ -138,7 +138,7 @@ impl DpdkBed {
     }
 
     /// A trial between two ports.
-    fn run_pair(&mut self, load: &Load) -> Result<Observation, DeviceError> {
+    fn run_pair(&mut self, load: &Load) -> Result<LoadObservation, DeviceError> {
         let name = self.about.name.clone();
         let gone = || DeviceError::Broken { device: name.clone(), reason: "not set up".into() };
         let lanes = self.lanes.as_mut().ok_or_else(gone)?;
@@ -167,7 +167,7 @@ impl DpdkBed {
     }
 
     /// The function alone, on a port that makes its own frames.
-    fn run_alone(&mut self, load: &Load) -> Result<Observation, DeviceError> {
+    fn run_alone(&mut self, load: &Load) -> Result<LoadObservation, DeviceError> {
         let lacks = |capability: &str| DeviceError::NotSupported { capability: capability.into() };
         if load.rate != Rate::Saturate {
             return Err(lacks("rate"));
@@ -213,7 +213,7 @@ impl Testbed for DpdkBed {
         Ok(SetupReport::default())
     }
 
-    fn run(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {
+    fn run(&mut self, load: &Load, plan: &Plan) -> Result<LoadObservation, DeviceError> {
         plan.rest()?;
         let before = self.ports.device.stats().map_err(|refusal| self.broken(refusal))?;
         let mut observation = match self.wiring {
@@ -276,7 +276,7 @@ fn missed(queue: &RxQueue) -> u64 {
 }
 
 /// Holds the port's own counters against the function's.
-fn hold_against_port(observation: &mut Observation, before: &Stats, after: &Stats) {
+fn hold_against_port(observation: &mut LoadObservation, before: &Stats, after: &Stats) {
     let queue = observation.device.iter().flat_map(|device| &device.queues).next();
     let Some(&queue) = queue else { return };
     let pairs = [

@@ -34,7 +34,7 @@ use crate::cores::Cores;
 use crate::face::{About, DeviceError, Setup, SetupReport, Testbed};
 use crate::plan::Plan;
 use crate::scratch::Scratch;
-use crate::{Load, Observation};
+use crate::{Load, LoadObservation};
 
 /// The program.
 const PROGRAM: &str = "niclab-dpdk";
@@ -129,7 +129,7 @@ impl Testbed for DpdkBed {
         }
     }
 
-    fn run(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {
+    fn run(&mut self, load: &Load, plan: &Plan) -> Result<LoadObservation, DeviceError> {
         let offered = Duration::from_nanos(load.warmup_ns.saturating_add(load.duration_ns));
         let request = Request::Run { load: load.clone(), plan: plan.clone() };
         match self.process.ask(&request, ANSWER_TIMEOUT.saturating_add(offered))? {

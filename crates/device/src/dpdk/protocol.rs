@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::cores::Cores;
 use crate::face::{About, DeviceError, Setup, SetupReport};
 use crate::plan::Plan;
-use crate::{Load, Observation};
+use crate::{Load, LoadObservation};
 
 /// A question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -67,7 +67,7 @@ pub enum Answer {
     /// To [`Request::Setup`].
     Ready(SetupReport),
     /// To [`Request::Run`].
-    Observed(Box<Observation>),
+    Observed(Box<LoadObservation>),
     /// To any of them.
     Refused(DeviceError),
 }

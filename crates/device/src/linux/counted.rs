@@ -3,7 +3,7 @@
 use super::End;
 use super::facts::Statistics;
 use super::link::LinkCounters;
-use crate::Observation;
+use crate::LoadObservation;
 use crate::face::DeviceError;
 use crate::pair::judge_refused;
 
@@ -25,7 +25,7 @@ impl Counted {
     /// found the sink's ring full.
     pub(super) fn account(
         self,
-        observation: &mut Observation,
+        observation: &mut LoadObservation,
         sink_missed: u64,
         (tester, device): (&End, &End),
     ) -> Result<(), DeviceError> {
@@ -45,7 +45,7 @@ impl Counted {
 }
 
 /// Balances the counters, and holds those of the interface against those of the function.
-fn balance(observation: &mut Observation, interface: LinkCounters, sink_missed: u64) {
+fn balance(observation: &mut LoadObservation, interface: LinkCounters, sink_missed: u64) {
     let Some(device) = &mut observation.device else {
         return;
     };

@@ -68,7 +68,7 @@ use crate::face::{
 use crate::feature::Feature;
 use crate::pair::{Stage, Trial};
 use crate::plan::{Plan, RulesPlan};
-use crate::{Control, Load, Observation};
+use crate::{Control, Load, LoadObservation};
 
 /// Ethernet header and frame check sequence, which the MTU leaves out, bytes.
 const HEADER_AND_FCS_LEN: u32 = 18;
@@ -291,7 +291,7 @@ impl Testbed for LinuxBed {
         self.hosts(&Feature::None)?.stream(streaming, run)
     }
 
-    fn run(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {
+    fn run(&mut self, load: &Load, plan: &Plan) -> Result<LoadObservation, DeviceError> {
         plan.rest()?;
         let rings = self.rings.as_mut().ok_or_else(|| DeviceError::Broken {
             device: self.about.name.clone(),

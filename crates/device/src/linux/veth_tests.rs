@@ -7,8 +7,8 @@ use std::sync::MutexGuard;
 
 use crate::pair::tests::alone;
 use crate::{
-    Arrivals, DeviceError, Function, Load, Observation, Placement, Plan, Rate, RuleBlock, Setup,
-    SetupReport, Testbed, linux,
+    Arrivals, DeviceError, Function, Load, LoadObservation, Placement, Plan, Rate, RuleBlock,
+    Setup, SetupReport, Testbed, linux,
 };
 use niclab_packet::flow::FlowSpec;
 use niclab_packet::size::FrameSizes;
@@ -48,12 +48,12 @@ fn setup(frame_len_max: u16) -> Setup {
     }
 }
 
-fn run(bed: &mut dyn Testbed, load: &Load) -> Observation {
+fn run(bed: &mut dyn Testbed, load: &Load) -> LoadObservation {
     bed.run(load, &Plan::Rest).unwrap()
 }
 
 /// Every frame is somewhere.
-fn assert_accounted(observation: &Observation) {
+fn assert_accounted(observation: &LoadObservation) {
     let o = observation;
     assert_eq!(o.planned, o.offered + o.unsent, "{o:?}");
     assert_eq!(o.offered, o.received + o.lost, "{o:?}");

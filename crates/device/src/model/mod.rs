@@ -23,7 +23,7 @@ mod trial;
 
 use std::path;
 
-use niclab_load::{Arrivals, Control, Load, Observation, Rate};
+use niclab_load::{Arrivals, Control, Load, LoadObservation, Rate};
 use niclab_nic::rss::{Rss, evenly};
 use niclab_packet::flow::FlowSet;
 use rand::{RngExt, SeedableRng};
@@ -276,7 +276,7 @@ impl Testbed for Model {
         echoes::ledger(&self.profile, exchange, scale)
     }
 
-    fn run(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {
+    fn run(&mut self, load: &Load, plan: &Plan) -> Result<LoadObservation, DeviceError> {
         check(load, plan)?;
         // What is random comes from the seed of the load, and differs from trial to trial.
         self.random = Xoshiro256PlusPlus::seed_from_u64(self.random.random::<u64>() ^ load.seed);

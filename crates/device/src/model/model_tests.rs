@@ -115,7 +115,7 @@ fn plan(work: Work) -> RulesPlan {
     RulesPlan { core, start_ns, work, calls, slice, threads, per_s, pause_ns }
 }
 
-fn run(model: &mut Model, load: &Load, plan: RulesPlan) -> (Observation, Control) {
+fn run(model: &mut Model, load: &Load, plan: RulesPlan) -> (LoadObservation, Control) {
     let seen = model.run(load, &Plan::Rules(Box::new(plan))).unwrap();
     assert_whole(&seen, 1_512 + 32);
     let control = seen.control.clone().unwrap();
@@ -125,7 +125,7 @@ fn run(model: &mut Model, load: &Load, plan: RulesPlan) -> (Observation, Control
 /// Every frame is accounted for; `under_way` more of them were on their way at one end of the
 /// measured part than at the other.
 #[track_caller]
-fn assert_whole(seen: &Observation, under_way: u64) {
+fn assert_whole(seen: &LoadObservation, under_way: u64) {
     assert!(seen.honesty.balanced, "{:?}", seen.honesty.reasons);
     assert_eq!(seen.planned, seen.offered + seen.unsent);
     assert_eq!(seen.offered, seen.received + seen.dropped + seen.lost);
@@ -146,11 +146,11 @@ fn assert_near(value: f64, expected: f64, share: f64) {
     assert!((value / expected - 1.0).abs() <= share, "{value}, and {expected} was expected");
 }
 
-fn pps(seen: &Observation) -> f64 {
+fn pps(seen: &LoadObservation) -> f64 {
     seen.received as f64 * 1e9 / seen.duration_ns as f64
 }
 
-fn latency_ns(seen: &Observation, quantile: f64) -> f64 {
+fn latency_ns(seen: &LoadObservation, quantile: f64) -> f64 {
     seen.latency.as_ref().unwrap().0.value_at_quantile(quantile) as f64
 }
 
@@ -494,7 +494,7 @@ fn frames_of_changed_rules_go_to_their_new_queue_from_then_on() {
     let mut model = model(&[]);
     let rules = vec![any(0, Action::Jump(1)), any(1, Action::Queue(0)), each(1, Action::Queue(1))];
     model.setup(&setup(rules)).unwrap();
-    let at_queues = |seen: &Observation| {
+    let at_queues = |seen: &LoadObservation| {
         let queues = &seen.device.as_ref().unwrap().queues;
         [0, 1, 2, 3].map(|queue: usize| queues[queue].rx_frames as f64 / 110_000.0)
     };
@@ -632,7 +632,7 @@ fn a_plan_that_does_not_fit_is_refused_with_the_reason() {
 
 /// A card whose cores take a frame in 200 ns, with 4 queues, and what it shows at a load of 64
 /// flows; `None` for the rate: as much as the wire carries.
-fn spread_over(cores: u16, others: &[(&str, &str, f64)], rate: Option<f64>) -> Observation {
+fn spread_over(cores: u16, others: &[(&str, &str, f64)], rate: Option<f64>) -> LoadObservation {
     let slow = [("host", "frame_ns", 200.0), ("root", "frame_ns", 10.0)];
     let mut model = model(&[others, &slow].concat());
     let report = model.setup(&Setup { cores, ..setup(Vec::new()) }).unwrap();
@@ -645,7 +645,7 @@ fn spread_over(cores: u16, others: &[(&str, &str, f64)], rate: Option<f64>) -> O
 }
 
 /// By queue, millions of frames a second: those that were taken, and those that were missed.
-fn by_queue(seen: &Observation) -> Vec<[f64; 2]> {
+fn by_queue(seen: &LoadObservation) -> Vec<[f64; 2]> {
     let whole_us = 110_000.0;
     let queues = &seen.device.as_ref().unwrap().queues;
     queues.iter().map(|q| [q.rx_frames as f64 / whole_us, q.rx_missed as f64 / whole_us]).collect()

@@ -1,8 +1,8 @@
 //! A load on a modelled card, beside a plan: what is seen of it.
 
 use niclab_load::{
-    Control, FLOWS_PROBED_MAX, Honesty, Latency, Load, Observation, PortCounters, QueueCounters,
-    Rate, Slice,
+    Control, FLOWS_PROBED_MAX, Honesty, Latency, Load, LoadObservation, PortCounters,
+    QueueCounters, Rate, Slice,
 };
 use rand::{Rng, RngExt};
 
@@ -41,7 +41,7 @@ impl Trial<'_> {
         &self,
         plan: Option<(Operations, (Control, Effects))>,
         random: &mut impl Rng,
-    ) -> Observation {
+    ) -> LoadObservation {
         let nothing = Effects::default();
         let effects = plan.as_ref().map_or(&nothing, |(_, (_, effects))| effects);
         let pipes: Vec<Pipe> = self.lanes.iter().map(|lane| self.flow(lane, effects)).collect();
@@ -93,7 +93,7 @@ impl Trial<'_> {
     }
 
     /// Counts of the measured part, and over time.
-    fn counted(&self, pipes: &[Pipe]) -> Observation {
+    fn counted(&self, pipes: &[Pipe]) -> LoadObservation {
         let duration_ns = self.load.duration_ns;
         let slices = duration_ns.div_ceil(SLICE_NS);
         let edges = (0..=slices).map(|at| (at * SLICE_NS).min(duration_ns) as f64);
@@ -128,7 +128,7 @@ impl Trial<'_> {
         let received = offered.saturating_sub(lost);
         let planned = planned.last().unwrap_or(&0) - planned.first().unwrap_or(&0);
         let planned = planned.max(offered);
-        Observation {
+        LoadObservation {
             planned,
             offered,
             unsent: planned - offered,
@@ -143,7 +143,7 @@ impl Trial<'_> {
                 achieved_ratio: offered as f64 / planned.max(1) as f64,
                 ..Honesty::default()
             },
-            ..Observation::default()
+            ..LoadObservation::default()
         }
     }
 
@@ -224,7 +224,7 @@ impl Trial<'_> {
     }
 
     /// Takes out the frames that rules drop, each from the moment on at which it is in effect.
-    fn drop_frames(&self, operations: &Operations, effects: &Effects, seen: &mut Observation) {
+    fn drop_frames(&self, operations: &Operations, effects: &Effects, seen: &mut LoadObservation) {
         if !operations.drops() || operations.block.share_of(self.load) == 0.0 {
             return;
         }
@@ -253,7 +253,7 @@ impl Trial<'_> {
         &self,
         operations: Option<&Operations>,
         effects: &Effects,
-        seen: &mut Observation,
+        seen: &mut LoadObservation,
         random: &mut impl Rng,
     ) {
         let flows = self.load.flows.count;
@@ -281,7 +281,7 @@ impl Trial<'_> {
 
     /// Counters of the three ends, of the whole trial; `moved` are shares of the frames that
     /// changes of rules took to other queues.
-    fn count_ports(&self, pipes: &[Pipe], moved: &[(u16, f64)], seen: &mut Observation) {
+    fn count_ports(&self, pipes: &[Pipe], moved: &[(u16, f64)], seen: &mut LoadObservation) {
         let frame_len = self.load.sizes.mean();
         let bytes = |frames: u64| (frames as f64 * frame_len) as u64;
         let last = sum(pipes.iter().map(Pipe::now));

@@ -19,7 +19,7 @@ use niclab_card::{Card, CardConfig, Ended, Opens, PortError};
 use niclab_load::clock::Clock;
 use niclab_load::clocked::{Clocked, observe};
 use niclab_load::lane::{Inlet, Outlet};
-use niclab_load::{Load, Observation, PortCounters, QueueCounters};
+use niclab_load::{Load, LoadObservation, PortCounters, QueueCounters};
 use niclab_nic::memory::{Desc, Region};
 use niclab_nic::rss::{Rss, evenly};
 use niclab_packet::flow::FiveTuple;
@@ -355,7 +355,7 @@ fn wires(
 ///
 /// # Errors
 /// [`DeviceError`].
-pub fn run(load: &Load, setup: &Setup, cores: Vec<u32>) -> Result<Observation, DeviceError> {
+pub fn run(load: &Load, setup: &Setup, cores: Vec<u32>) -> Result<LoadObservation, DeviceError> {
     let (count, trial) = (cores.len(), Arc::new(Trial::default()));
     let of_port = (0..setup.ports).map(|port| numbers(setup, port, count));
     let of_port = of_port.collect::<Result<Vec<Vec<u16>>, DeviceError>>()?;
@@ -438,7 +438,7 @@ impl Trial {
 }
 
 /// Frames that one core received and another one forwarded.
-fn crossed(seen: &Observation, ended: &Ended, cores: usize) -> u64 {
+fn crossed(seen: &LoadObservation, ended: &Ended, cores: usize) -> u64 {
     let forwarded = ended.counters.cores.iter().map(|core| core.frames);
     let more = forwarded.enumerate().map(|(core, forwarded)| {
         let of_core = seen.generator.queues.iter().skip(core).step_by(cores);
@@ -450,7 +450,7 @@ fn crossed(seen: &Observation, ended: &Ended, cores: usize) -> u64 {
 
 /// Lays what the card counted beside what generator and sink did. `queues` are those of the card
 /// that frames could come to: port and number.
-pub(super) fn enter(seen: &mut Observation, ended: &Ended, queues: &[(usize, u16)]) {
+pub(super) fn enter(seen: &mut LoadObservation, ended: &Ended, queues: &[(usize, u16)]) {
     let ports = &ended.counters.ports;
     let sum = |of: fn(&niclab_card::PortCounters) -> u64| ports.iter().map(of).sum::<u64>();
     let with_fcs = |bytes: u64, frames: u64| bytes + frames * u64::from(FCS_LEN);

@@ -12,7 +12,7 @@ use std::time::Duration;
 use niclab_card::{Card, CardConfig, Core, Ended, Runs};
 use niclab_load::clock::Clock;
 use niclab_load::clocked::{Clocked, observe};
-use niclab_load::{Control, Load, Observation};
+use niclab_load::{Control, Load, LoadObservation};
 use niclab_nic::limits::BURST;
 use niclab_nic::{Nic, RuleId};
 use niclab_packet::size::FCS_LEN;
@@ -33,7 +33,7 @@ const PASSED_MAX: u32 = 16;
 pub(super) type Done = (Control, Vec<Option<RuleId>>);
 
 /// What was seen, and what the control side did meanwhile.
-pub(super) type Seen = (Observation, Option<Done>);
+pub(super) type Seen = (LoadObservation, Option<Done>);
 
 /// What a trial is made of.
 pub(super) struct Offer<'a> {
@@ -132,7 +132,7 @@ impl Offer<'_> {
         trial.drain(1);
     }
 
-    fn observation(&self, trial: &Trial, ended: &Ended) -> Observation {
+    fn observation(&self, trial: &Trial, ended: &Ended) -> LoadObservation {
         let mut seen = observe(trial.wires());
         let queues: Vec<(usize, u16)> = (0..self.setup.queues).map(|queue| (0, queue)).collect();
         enter(&mut seen, ended, &queues);

@@ -21,7 +21,7 @@ use std::io::BufReader;
 use std::path::Path;
 use std::time::Instant;
 
-use niclab_load::{Control, Load, LoadError, Observation, Rate};
+use niclab_load::{Control, Load, LoadError, LoadObservation, Rate};
 use niclab_nic::rule::session::Session;
 use niclab_nic::rule::{Action, Pattern, Rule};
 use niclab_nic::{Nic, NicConfig, RuleError, RuleId};
@@ -240,7 +240,7 @@ impl Testbed for Soft {
         Ok(seen)
     }
 
-    fn run(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {
+    fn run(&mut self, load: &Load, plan: &Plan) -> Result<LoadObservation, DeviceError> {
         let state = self.state.take().ok_or_else(|| broken("run before set-up"))?;
         let seen = if state.setup.placement == Placement::Card {
             let seen = state.run_carded(load, plan);
@@ -308,7 +308,7 @@ impl State {
         mut self,
         load: &Load,
         plan: &Plan,
-    ) -> (Option<State>, Result<Observation, DeviceError>) {
+    ) -> (Option<State>, Result<LoadObservation, DeviceError>) {
         let rules = match plan {
             Plan::Rest => None,
             Plan::Rules(plan) => Some(&**plan),
@@ -329,12 +329,12 @@ impl State {
     fn enter(
         &mut self,
         plan: Option<&RulesPlan>,
-        seen: Observation,
+        seen: LoadObservation,
         done: Option<Done>,
-    ) -> Result<Observation, DeviceError> {
+    ) -> Result<LoadObservation, DeviceError> {
         let Some((plan, (record, ids))) = plan.zip(done) else { return Ok(seen) };
         self.undo(plan, ids).map_err(broken)?;
-        Ok(Observation { control: Some(record), ..seen })
+        Ok(LoadObservation { control: Some(record), ..seen })
     }
 
     /// Leaves the rules of the set-up, as they were; `ids` are those that stand where the plan
@@ -380,7 +380,7 @@ impl State {
     }
 
     /// The card on as many cores as the set-up says.
-    fn run_carded(&self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {
+    fn run_carded(&self, load: &Load, plan: &Plan) -> Result<LoadObservation, DeviceError> {
         let lacks = |what: &str| {
             let capability = format!("{what} with placement card");
             Err(DeviceError::NotSupported { capability })

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use niclab_card::{Balance, Card, CardConfig, Counters};
 use niclab_load::clock::Clock;
 use niclab_load::clocked::{Clocked, observe};
-use niclab_load::{Latency, Load, Observation, QueueReaction, Respread};
+use niclab_load::{Latency, Load, LoadObservation, QueueReaction, Respread};
 use niclab_nic::limits::INDIRECTION_LEN;
 use niclab_nic::rss::{HashFunction, HashTypes, Rss, evenly};
 use niclab_packet::flow::FiveTuple;
@@ -244,7 +244,7 @@ impl Beside {
     }
 
     /// Ends the card, and adds what it counted to what the wires saw.
-    fn end(self, trial: &Trial) -> Result<Observation, DeviceError> {
+    fn end(self, trial: &Trial) -> Result<LoadObservation, DeviceError> {
         let is_settled = self.asked_ns.is_none();
         let ended = self.card.end();
         if let Some(trouble) = ended.trouble.first() {
@@ -268,7 +268,7 @@ pub(super) fn run(
     (load, plan): (&Load, SpreadPlan),
     setup: &Setup,
     cores: Vec<u32>,
-) -> Result<Observation, DeviceError> {
+) -> Result<LoadObservation, DeviceError> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(!plan.seed);
     let balance = plan.answer.map(|answer| match answer {
         Answering::Moves => Balance::Moves { save_cores: false },

@@ -36,7 +36,7 @@ fn setup(cores: u16, queues: u16) -> Setup {
     }
 }
 
-fn run(cores: u16, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {
+fn run(cores: u16, load: &Load, plan: &Plan) -> Result<LoadObservation, DeviceError> {
     let mut soft = Soft { pinned: false, ..Soft::open().unwrap() };
     soft.setup(&setup(cores, 8))?;
     soft.run(load, plan)

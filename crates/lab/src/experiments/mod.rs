@@ -25,7 +25,7 @@ pub(crate) mod update_rate;
 use std::path::Path;
 
 use niclab_device::{
-    About, DeviceError, Latency, Load, Observation, Place, Plan, Rss, Setup, Testbed,
+    About, DeviceError, Latency, Load, LoadObservation, Place, Plan, Rss, Setup, Testbed,
 };
 use niclab_result::{Figure, Finding, Mark, ReportTable, Sample};
 
@@ -275,7 +275,7 @@ pub(crate) struct Offered<'a> {
     /// What was offered.
     pub load: &'a Load,
     /// What was seen.
-    pub observation: &'a Observation,
+    pub observation: &'a LoadObservation,
     /// The state of the device, where it was brought into one.
     pub setup: Option<&'a Setup>,
     /// How it says that it spreads frames over its queues then.

@@ -3,7 +3,7 @@
 
 use niclab_device::soft::Soft;
 use niclab_device::{
-    About, Answered, Control, DeviceError, Load, Observation, Plan, Processed, Processing,
+    About, Answered, Control, DeviceError, Load, LoadObservation, Plan, Processed, Processing,
     RulesPlan, Serving, Setup, SetupReport, Testbed,
 };
 
@@ -81,7 +81,7 @@ impl Testbed for Watched {
         self.task(|soft| soft.serve(&short), |seen| seen.requests * seen.passes_ns.len() as u64)
     }
 
-    fn run(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {
+    fn run(&mut self, load: &Load, plan: &Plan) -> Result<LoadObservation, DeviceError> {
         let short = Load { duration_ns: SHORT_NS, warmup_ns: SHORT_NS / 5, ..load.clone() };
         self.task(|soft| soft.run(&short, plan), |seen| seen.received)
     }

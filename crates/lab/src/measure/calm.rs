@@ -1,6 +1,6 @@
 //! The slices of a trial that show the device alone.
 
-use niclab_device::{Latency, Observation};
+use niclab_device::{Latency, LoadObservation};
 
 use super::done;
 use super::slices::slice_ns;
@@ -26,7 +26,7 @@ impl Calm {
     ///
     /// When a frame was dropped nobody saw: where rules drop, the calm slices have the share of
     /// what was dealt with that they have of the frames taken in.
-    pub(super) fn of(o: &Observation) -> Option<Calm> {
+    pub(super) fn of(o: &LoadObservation) -> Option<Calm> {
         let slice_ns = slice_ns(o)?;
         let under_way_ns = o.latency.as_ref().map_or(0, |Latency(l)| l.value_at_quantile(0.75));
         let first_ns = o.latency.as_ref().map_or(0, |Latency(l)| l.min());
@@ -98,7 +98,7 @@ mod tests {
         let observation = sliced(&[0, 0, 0, -200, 0]);
         assert_eq!(metrics(&observation)["throughput_pps"].value, 900.0 / 5e-6);
         assert!(marks(&observation, Judged::Whole).contains(&Mark::Disturbed));
-        let nothing = Observation { received: 0, ..sliced(&[0, 0, 0]) };
+        let nothing = LoadObservation { received: 0, ..sliced(&[0, 0, 0]) };
         assert_eq!(metrics(&nothing)["throughput_pps"].value, 0.0);
         assert!(!marks(&nothing, Judged::Whole).contains(&Mark::Disturbed), "the device lost all");
     }
@@ -108,8 +108,8 @@ mod tests {
         let mut latency = Latency::new();
         (0..100).for_each(|_| latency.record(1_500));
         let observation =
-            Observation { latency: Some(latency), ..sliced(&[0, 50, 100, 100, 100, 50]) };
-        let cut_short = Observation { duration_ns: 5_500, ..observation };
+            LoadObservation { latency: Some(latency), ..sliced(&[0, 50, 100, 100, 100, 50]) };
+        let cut_short = LoadObservation { duration_ns: 5_500, ..observation };
         let throughput_pps = metrics(&cut_short)["throughput_pps"].value;
         assert!((throughput_pps / (350.0 / 3.5e-6) - 1.0).abs() < 1e-9, "{throughput_pps}");
     }

@@ -1,6 +1,6 @@
 //! The warnings that belong to an observation.
 
-use niclab_device::Observation;
+use niclab_device::LoadObservation;
 use niclab_result::Mark;
 
 use super::calm::Calm;
@@ -22,7 +22,7 @@ pub enum Judged {
 }
 
 /// The warnings that belong to an observation.
-pub fn marks(observation: &Observation, judged: Judged) -> Vec<Mark> {
+pub fn marks(observation: &LoadObservation, judged: Judged) -> Vec<Mark> {
     let o = observation;
     let mut marks = Vec::new();
     let has_stalls = o.slices.iter().any(|slice| slice.disturbed);
@@ -39,13 +39,13 @@ pub fn marks(observation: &Observation, judged: Judged) -> Vec<Mark> {
 }
 
 /// `true` where the counters of an observation do not add up.
-pub fn is_unbalanced(o: &Observation) -> bool {
+pub fn is_unbalanced(o: &LoadObservation) -> bool {
     let adds_up = o.planned == o.offered + o.unsent && o.offered == done(o) + o.lost;
     !o.honesty.balanced || !adds_up
 }
 
 /// Frames not sent in time by those due; of the whole trial where hardly a slice is undisturbed.
-fn unsent_ratio(o: &Observation, judged: Judged) -> f64 {
+fn unsent_ratio(o: &LoadObservation, judged: Judged) -> f64 {
     match (judged, Loss::of(o)) {
         (Judged::Undisturbed, Some(loss)) => loss.unsent_ratio,
         _ => o.unsent as f64 / o.planned.max(1) as f64,
@@ -59,8 +59,8 @@ mod tests {
 
     #[test]
     fn marks_follow_the_honesty_record_and_the_sums() {
-        let check = |change: fn(&mut Observation), expected: &[Mark]| {
-            let mut calm = Observation { unsent: 0, planned: 990, ..observation() };
+        let check = |change: fn(&mut LoadObservation), expected: &[Mark]| {
+            let mut calm = LoadObservation { unsent: 0, planned: 990, ..observation() };
             change(&mut calm);
             assert_eq!(marks(&calm, Judged::Whole), expected);
         };
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn more_than_half_a_percent_unsent_is_the_generators_limit() {
         let is_marked = |unsent: u64, judged| {
-            let o = Observation {
+            let o = LoadObservation {
                 unsent,
                 planned: 10_000,
                 offered: 10_000 - unsent,

@@ -1,11 +1,11 @@
 //! Counts over time, as a sample keeps them.
 
-use niclab_device::{Observation, Slice};
+use niclab_device::{LoadObservation, Slice};
 use serde_json::{Value, json};
 
 /// The counts over time as a sample keeps them: one list a count, the disturbed slices by their
 /// place. `null` where the device counted none.
-pub fn slices(observation: &Observation) -> Value {
+pub fn slices(observation: &LoadObservation) -> Value {
     let slices = &observation.slices;
     let Some(slice_ns) = slice_ns(observation) else {
         return Value::Null;
@@ -44,7 +44,7 @@ pub fn slices_of(written: &Value) -> Vec<Slice> {
 }
 
 /// Length of a slice; `None` where there are none.
-pub(super) fn slice_ns(o: &Observation) -> Option<u64> {
+pub(super) fn slice_ns(o: &LoadObservation) -> Option<u64> {
     let length_ns = match o.slices.as_slice() {
         [] => return None,
         [_] => o.duration_ns,
@@ -71,6 +71,6 @@ mod tests {
         assert_eq!(slices(&sliced(&[100, -20, 98])), expected);
         assert_eq!(slices_of(&expected), sliced(&[100, -20, 98]).slices);
         assert_eq!(slices_of(&Value::Null), []);
-        assert_eq!(slices(&Observation::default()), Value::Null);
+        assert_eq!(slices(&LoadObservation::default()), Value::Null);
     }
 }

@@ -3,7 +3,7 @@
 use niclab_device::requests::{Pace, Protocol, Requested};
 use niclab_device::{
     About, Application, Applied, CoreUse, DeviceError, Energy, Host, Latency, Ledgered, Load,
-    Observation, Place as Seat, Plan, Setup, SetupReport, TermShown, Testbed,
+    LoadObservation, Place as Seat, Plan, Setup, SetupReport, TermShown, Testbed,
 };
 use niclab_result::{Figure, Mark, Outcome};
 
@@ -112,7 +112,7 @@ impl Testbed for Servers {
         Ok(Applied { requested, client, server, link, energy, watched_ns, ledger })
     }
 
-    fn run(&mut self, _: &Load, _: &Plan) -> Result<Observation, DeviceError> {
+    fn run(&mut self, _: &Load, _: &Plan) -> Result<LoadObservation, DeviceError> {
         Err(DeviceError::NotSupported { capability: "frames".into() })
     }
 }

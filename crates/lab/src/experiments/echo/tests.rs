@@ -2,7 +2,7 @@
 
 use niclab_device::echo::{Echoed, Pace, Receive, Served, Transport};
 use niclab_device::{
-    About, DeviceError, Exchange, Exchanged, Family, Feature, Host, Latency, Load, Observation,
+    About, DeviceError, Exchange, Exchanged, Family, Feature, Host, Latency, Load, LoadObservation,
     Place as Seat, Plan, Setup, SetupReport, Testbed,
 };
 use niclab_result::{Mark, Origin, Outcome};
@@ -92,7 +92,7 @@ impl Testbed for Hosts {
         Ok(Exchanged { echoed, served: Some(Served::default()) })
     }
 
-    fn run(&mut self, _: &Load, _: &Plan) -> Result<Observation, DeviceError> {
+    fn run(&mut self, _: &Load, _: &Plan) -> Result<LoadObservation, DeviceError> {
         Err(DeviceError::NotSupported { capability: "frames".into() })
     }
 }

@@ -1,8 +1,8 @@
 //! Ledgers whose terms are known, and what is made of them.
 
 use niclab_device::{
-    About, DeviceError, Exchange, Latency, Ledgered, Load, Observation, PartsShown, Place, Plan,
-    Setup, SetupReport, TermShown, Testbed,
+    About, DeviceError, Exchange, Latency, Ledgered, Load, LoadObservation, PartsShown, Place,
+    Plan, Setup, SetupReport, TermShown, Testbed,
 };
 
 use crate::breakdown::{DIRECTIONS, PARTS, TERMS};
@@ -92,7 +92,7 @@ impl Testbed for Hosts {
         })
     }
 
-    fn run(&mut self, _: &Load, _: &Plan) -> Result<Observation, DeviceError> {
+    fn run(&mut self, _: &Load, _: &Plan) -> Result<LoadObservation, DeviceError> {
         Err(DeviceError::NotSupported { capability: "frames".into() })
     }
 }

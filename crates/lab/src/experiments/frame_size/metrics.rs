@@ -1,6 +1,6 @@
 //! What the trials of `frame-size` measure.
 
-use niclab_device::{Observation, PortCounters};
+use niclab_device::{LoadObservation, PortCounters};
 
 use crate::measure::{Metrics, put, put_ratio};
 use crate::metrics::{LOAD, Metric, SATURATE, TrialMetrics, neither, search};
@@ -31,7 +31,7 @@ pub(crate) const EARLY_MISSED: &str = "early_missed_ratio";
 pub(crate) const IDLE: &str = "device_idle_ratio";
 
 /// Adds where frames were lost, and how idle the device's core was; of the whole trial.
-pub(crate) fn put_limits(metrics: &mut Metrics, o: &Observation) {
+pub(crate) fn put_limits(metrics: &mut Metrics, o: &LoadObservation) {
     if let Some(idle) = o.honesty.device_idle_ratio {
         put(metrics, IDLE, idle, "1");
     }

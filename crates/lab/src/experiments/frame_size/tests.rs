@@ -4,8 +4,8 @@ use niclab_device::model::profile::{Basis, Entry, Part as Known, Profile};
 use niclab_device::model::schema::SECTIONS;
 use niclab_device::model::{Model, read};
 use niclab_device::{
-    About, DeviceError, Honesty, Load, Observation, Plan, PortCounters, QueueCounters, Rate, Setup,
-    SetupReport, Testbed,
+    About, DeviceError, Honesty, Load, LoadObservation, Plan, PortCounters, QueueCounters, Rate,
+    Setup, SetupReport, Testbed,
 };
 use niclab_result::{Coordinate, Latencies, Origin, Summary};
 
@@ -97,11 +97,11 @@ fn what_was_lost_at_rings_was_lost_behind_what_was_lost_before() {
     };
     let mut sent = PortCounters { queues: vec![queue(0, 0)], ..PortCounters::default() };
     sent.queues[0].tx_frames = 1_000;
-    let seen = Observation {
+    let seen = LoadObservation {
         generator: sent,
         device: Some(of(vec![queue(500, 100), queue(100, 50)], 400)),
         honesty: Honesty { device_idle_ratio: Some(0.25), ..Honesty::default() },
-        ..Observation::default()
+        ..LoadObservation::default()
     };
     let mut metrics = Metrics::new();
     put_limits(&mut metrics, &seen);
@@ -109,7 +109,7 @@ fn what_was_lost_at_rings_was_lost_behind_what_was_lost_before() {
         metrics.iter().map(|(name, of)| (name.as_str(), of.value)).collect();
     assert_eq!(values, [(IDLE, 0.25), (EARLY_MISSED, 0.25), (RING_MISSED, 0.15)]);
     let mut none = Metrics::new();
-    put_limits(&mut none, &Observation::default());
+    put_limits(&mut none, &LoadObservation::default());
     assert!(none.is_empty(), "{none:?}");
 }
 
@@ -243,7 +243,7 @@ impl Testbed for Partly {
         Ok(SetupReport::default())
     }
 
-    fn run(&mut self, load: &Load, _: &Plan) -> Result<Observation, DeviceError> {
+    fn run(&mut self, load: &Load, _: &Plan) -> Result<LoadObservation, DeviceError> {
         let (size, full) = (load.sizes.max(), load.rate == Rate::Saturate);
         let offered = match load.rate {
             Rate::Pps(pps) => (pps * load.duration_ns as f64 / 1e9) as u64,
@@ -254,7 +254,7 @@ impl Testbed for Partly {
         let queue = QueueCounters { rx_missed: of_ring, ..QueueCounters::default() };
         let sent = QueueCounters { tx_frames: offered, ..QueueCounters::default() };
         let port = |queue| PortCounters { queues: vec![queue], ..PortCounters::default() };
-        Ok(Observation {
+        Ok(LoadObservation {
             planned: offered,
             offered,
             received: offered - lost,
@@ -268,7 +268,7 @@ impl Testbed for Partly {
                 device_idle_ratio: (size == 512).then_some(0.0),
                 ..Honesty::default()
             },
-            ..Observation::default()
+            ..LoadObservation::default()
         })
     }
 }

@@ -1,6 +1,6 @@
 //! What the trials of `hash-skew` measure.
 
-use niclab_device::{Load, Observation, QueueCounters, Rss, Setup};
+use niclab_device::{Load, LoadObservation, QueueCounters, Rss, Setup};
 use niclab_packet::flow::FlowSet;
 use serde::Deserialize;
 
@@ -99,7 +99,7 @@ impl From<&QueueCounters> for Queue {
 ///
 /// Rates are of warm-up and measured part: frames that wait in a ring when the load ends are too
 /// many, which only very short trials of very slow queues show.
-pub(crate) fn put_queues(metrics: &mut Metrics, o: &Observation, load: &Load, shares: &[f64]) {
+pub(crate) fn put_queues(metrics: &mut Metrics, o: &LoadObservation, load: &Load, shares: &[f64]) {
     let Some(device) = &o.device else { return };
     let queues: Vec<Queue> = device.queues.iter().map(Queue::from).collect();
     let all: u64 = queues.iter().map(Queue::came).sum();

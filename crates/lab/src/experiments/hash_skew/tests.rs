@@ -2,7 +2,9 @@
 
 use niclab_device::model::profile::Profile;
 use niclab_device::model::{Model, read};
-use niclab_device::{Arrivals, Load, Observation, PortCounters, QueueCounters, Rate, Rss, Setup};
+use niclab_device::{
+    Arrivals, Load, LoadObservation, PortCounters, QueueCounters, Rate, Rss, Setup,
+};
 use niclab_packet::flow::{FlowSpec, Popularity};
 use niclab_packet::size::FrameSizes;
 use niclab_result::{Coordinate, Finding, Summary};
@@ -39,7 +41,12 @@ fn metrics(queues: &[(u64, u64)], hashed: &[f64]) -> Vec<(String, f64)> {
     let queues = queues.iter().map(of).collect();
     let device = Some(PortCounters { queues, ..PortCounters::default() });
     let mut metrics = Metrics::new();
-    put_queues(&mut metrics, &Observation { device, ..Observation::default() }, &load(), hashed);
+    put_queues(
+        &mut metrics,
+        &LoadObservation { device, ..LoadObservation::default() },
+        &load(),
+        hashed,
+    );
     metrics.into_iter().map(|(name, quantity)| (name, quantity.value)).collect()
 }
 
@@ -82,7 +89,7 @@ fn what_nobody_can_tell_is_not_told() {
     assert_eq!(metrics(&[(500, 0)], &[]), single);
     assert_eq!(metrics(&[(0, 0), (0, 0)], &[0.5, 0.5]), []);
     let mut none = Metrics::new();
-    put_queues(&mut none, &Observation::default(), &load(), &[0.5, 0.5]);
+    put_queues(&mut none, &LoadObservation::default(), &load(), &[0.5, 0.5]);
     assert!(none.is_empty());
 }
 

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use niclab_device::soft::kvs::{Build, Keys};
 use niclab_device::{
-    About, Answered, Crossed, DeviceError, Load, Observation, Place as Seat, Plan, Serving, Setup,
-    SetupReport, StepShown, Testbed,
+    About, Answered, Crossed, DeviceError, Load, LoadObservation, Place as Seat, Plan, Serving,
+    Setup, SetupReport, StepShown, Testbed,
 };
 use niclab_result::{Origin, Outcome, Sample};
 
@@ -132,7 +132,7 @@ impl Testbed for Store {
         })
     }
 
-    fn run(&mut self, _: &Load, _: &Plan) -> Result<Observation, DeviceError> {
+    fn run(&mut self, _: &Load, _: &Plan) -> Result<LoadObservation, DeviceError> {
         Err(DeviceError::NotSupported { capability: "frames".into() })
     }
 }

@@ -2,7 +2,7 @@
 
 use niclab_device::cases::{Case, Loaded};
 use niclab_device::{
-    About, DeviceError, Load, Observation, Place as Seat, Plan, Processed, Processing, Setup,
+    About, DeviceError, Load, LoadObservation, Place as Seat, Plan, Processed, Processing, Setup,
     SetupReport, Testbed, Worst,
 };
 use niclab_result::Outcome;
@@ -90,7 +90,7 @@ impl Testbed for Card {
         Ok(Processed { packets, lost, bytes, stretch, stretches_ns, digest, worst })
     }
 
-    fn run(&mut self, _: &Load, _: &Plan) -> Result<Observation, DeviceError> {
+    fn run(&mut self, _: &Load, _: &Plan) -> Result<LoadObservation, DeviceError> {
         Err(DeviceError::NotSupported { capability: "frames".into() })
     }
 }

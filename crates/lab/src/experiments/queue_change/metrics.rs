@@ -1,6 +1,6 @@
 //! What the trials of `queue-change` measure.
 
-use niclab_device::Observation;
+use niclab_device::LoadObservation;
 use niclab_load::{QueueReaction, Respread as Seen};
 
 use crate::measure::{Judged, Metrics, put};
@@ -57,7 +57,7 @@ pub(crate) const THIRDS: [&str; 3] = ["before", "step", "behind"];
 const IN_USE_MIN: f64 = 0.01;
 
 /// Adds what became of a spread.
-pub(crate) fn put_rss_change(metrics: &mut Metrics, o: &Observation, seen: &Seen) {
+pub(crate) fn put_rss_change(metrics: &mut Metrics, o: &LoadObservation, seen: &Seen) {
     put(metrics, "respreads", seen.changes as f64, "changes");
     put(metrics, "held_drop_frames", seen.held_drops as f64, "frames");
     put(metrics, "answers", seen.answers.len() as f64, "changes");

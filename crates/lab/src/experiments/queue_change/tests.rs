@@ -1,7 +1,7 @@
 //! Places of `queue-change`, and what its samples say.
 
 use niclab_device::{
-    About, Answering, DeviceError, Load, Observation, Plan, Respreading, Setup, SetupReport,
+    About, Answering, DeviceError, Load, LoadObservation, Plan, Respreading, Setup, SetupReport,
     SpreadPlan, Testbed,
 };
 use niclab_load::{Latency, QueueReaction, Respread as Seen, Slice};
@@ -37,7 +37,7 @@ fn seen() -> Seen {
 #[test]
 fn a_sample_tells_of_each_third_and_of_the_answers_to_the_step() {
     let mut metrics = measure::Metrics::new();
-    let o = Observation { duration_ns: 900, ..Observation::default() };
+    let o = LoadObservation { duration_ns: 900, ..LoadObservation::default() };
     put_rss_change(&mut metrics, &o, &seen());
     let value = |name: &str| metrics[name].value;
     assert_eq!(
@@ -57,7 +57,7 @@ fn a_sample_tells_of_each_third_and_of_the_answers_to_the_step() {
 #[test]
 fn without_changes_and_answers_there_is_neither_time_nor_reaction() {
     let mut metrics = measure::Metrics::new();
-    let o = Observation { duration_ns: 900, ..Observation::default() };
+    let o = LoadObservation { duration_ns: 900, ..LoadObservation::default() };
     put_rss_change(&mut metrics, &o, &Seen::default());
     assert!(!metrics.contains_key(SETTLED) && !metrics.contains_key(REACTION));
     assert!(!metrics.contains_key("cpu_cores_step"), "no stretch was seen");
@@ -106,7 +106,7 @@ impl Testbed for Told {
         Ok(SetupReport::default())
     }
 
-    fn run(&mut self, load: &Load, plan: &Plan) -> Result<Observation, DeviceError> {
+    fn run(&mut self, load: &Load, plan: &Plan) -> Result<LoadObservation, DeviceError> {
         let Plan::Spread(plan) = plan else { panic!("{plan:?}") };
         let stretches = (load.duration_ns / 10_000_000) as usize;
         let (from_ns, until_ns) = step(load.duration_ns);
@@ -143,7 +143,7 @@ impl Testbed for Told {
             (None, Some(_)) => self.loses,
         };
         let offered = 20_000;
-        let mut o = Observation {
+        let mut o = LoadObservation {
             planned: offered,
             offered,
             received: offered - lost,
@@ -152,7 +152,7 @@ impl Testbed for Told {
             duration_ns: load.duration_ns,
             slices: vec![Slice { offered, received: 1, disturbed: stalls, ..Slice::default() }],
             respread: Some(respread),
-            ..Observation::default()
+            ..LoadObservation::default()
         };
         o.honesty.balanced = true;
         Ok(o)
@@ -316,9 +316,9 @@ impl Testbed for Seeds {
         Ok(SetupReport::default())
     }
 
-    fn run(&mut self, _: &Load, plan: &Plan) -> Result<Observation, DeviceError> {
+    fn run(&mut self, _: &Load, plan: &Plan) -> Result<LoadObservation, DeviceError> {
         let Plan::Spread(plan) = plan else { panic!("{plan:?}") };
         self.seen.push(plan.seed);
-        Ok(Observation::default())
+        Ok(LoadObservation::default())
     }
 }

@@ -1,6 +1,6 @@
 //! What the trials of `queue-scaling` and `queue-overhead` measure.
 
-use niclab_device::Observation;
+use niclab_device::LoadObservation;
 
 use crate::measure::{Judged, Metrics, put, put_ratio};
 use crate::metrics::{LOAD, Metric, TrialMetrics, higher, lower, neither};
@@ -38,7 +38,7 @@ pub(crate) const CORE_NS: &str = "core_ns_per_frame";
 pub(crate) const CROSSED: &str = "crossed_ratio";
 
 /// Adds what so many cores did, each for itself.
-pub(crate) fn put_scaling(metrics: &mut Metrics, o: &Observation, cores: u16) {
+pub(crate) fn put_scaling(metrics: &mut Metrics, o: &LoadObservation, cores: u16) {
     let Some(pps) = metrics.get("throughput_pps").map(|pps| pps.value) else { return };
     let cores = f64::from(cores.max(1));
     put(metrics, PER_CORE, pps / cores, "pps");

@@ -3,7 +3,7 @@
 use niclab_device::model::profile::Profile;
 use niclab_device::model::{Model, read};
 use niclab_device::{
-    About, DeviceError, Fact, Load, Observation, Plan, PortCounters, QueueCounters, Setup,
+    About, DeviceError, Fact, Load, LoadObservation, Plan, PortCounters, QueueCounters, Setup,
     SetupReport, Testbed,
 };
 use niclab_result::{Origin, Quantity, Summary};
@@ -61,7 +61,7 @@ fn each_core_has_its_part_of_what_all_forward() {
     let queues = [600, 400].map(|rx_frames| QueueCounters { rx_frames, ..Default::default() });
     let device = PortCounters { queues: queues.into(), ..PortCounters::default() };
     let (device, crossed) = (Some(device), Some(300));
-    let seen = Observation { received: 900, device, crossed, ..Observation::default() };
+    let seen = LoadObservation { received: 900, device, crossed, ..LoadObservation::default() };
     put_scaling(&mut metrics, &seen, 4);
     let value = |name: &str| metrics[name].value;
     assert_eq!([value(PER_CORE), value(CORE_NS)], [10e6, 100.0]);
@@ -203,17 +203,17 @@ impl Testbed for Slower {
         Ok(SetupReport::default())
     }
 
-    fn run(&mut self, load: &Load, _: &Plan) -> Result<Observation, DeviceError> {
+    fn run(&mut self, load: &Load, _: &Plan) -> Result<LoadObservation, DeviceError> {
         let cores: u64 = self.0.facts[0].value.parse().unwrap();
         let is_long = load.sizes.max() > 64;
         let frame_ns = if cores > 1 { 160 } else { 100 } * if is_long { 2 } else { 1 };
         let frames = cores * 16_000;
-        let mut o = Observation {
+        let mut o = LoadObservation {
             planned: frames,
             offered: frames,
             received: frames,
             duration_ns: frames * frame_ns / cores,
-            ..Observation::default()
+            ..LoadObservation::default()
         };
         o.honesty.balanced = true;
         Ok(o)

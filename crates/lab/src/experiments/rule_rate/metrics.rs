@@ -1,6 +1,6 @@
 //! What the trials of `rule-rate` measure.
 
-use niclab_device::Observation;
+use niclab_device::LoadObservation;
 use niclab_result::Quantity;
 
 use crate::measure::{Judged, Metrics, put, quantiles};
@@ -55,7 +55,7 @@ const LAST_FRAMES: f64 = 4.0;
 /// Adds when the rules of a trial took effect: how long after the call for each began the last
 /// frame left that did not meet it, 0 where none did. Where the last frames of a flow before the
 /// end of the load did not meet its rule, it never took effect as far as was seen.
-pub fn put_effects(metrics: &mut Metrics, o: &Observation) {
+pub fn put_effects(metrics: &mut Metrics, o: &LoadObservation) {
     let Some(control) = &o.control else { return };
     let gap_ns = o.duration_ns as f64 * o.latest_ns.len() as f64 / o.offered.max(1) as f64;
     let last_ns = o.duration_ns.saturating_sub((LAST_FRAMES * gap_ns) as u64);

@@ -2,8 +2,8 @@
 
 use niclab_device::stream::{Received, Sent, Stream, ThreadTime, Transport};
 use niclab_device::{
-    About, CoreUse, DeviceError, Host, Load, Observation, Place as Seat, Plan, Setup, SetupReport,
-    Streamed, Streaming, Testbed,
+    About, CoreUse, DeviceError, Host, Load, LoadObservation, Place as Seat, Plan, Setup,
+    SetupReport, Streamed, Streaming, Testbed,
 };
 use niclab_result::{Mark, Outcome};
 
@@ -116,7 +116,7 @@ impl Testbed for Hosts {
         Ok(Streamed { sent, received, sender_cores, receiver_cores })
     }
 
-    fn run(&mut self, _: &Load, _: &Plan) -> Result<Observation, DeviceError> {
+    fn run(&mut self, _: &Load, _: &Plan) -> Result<LoadObservation, DeviceError> {
         Err(DeviceError::NotSupported { capability: "frames".into() })
     }
 }
