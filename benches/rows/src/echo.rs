@@ -58,7 +58,7 @@ pub(crate) fn hosts(bench: &Bench) -> Result<Hosts, BenchError> {
 
 /// Where a program of others is.
 pub(crate) fn command(name: &str) -> Result<Command, DeviceError> {
-    let absent = || DeviceError::NotSupported { capability: name.to_owned() };
+    let absent = || DeviceError::lacks(name);
     Ok(Command::new(program::find(name).ok_or_else(absent)?))
 }
 

@@ -51,9 +51,9 @@ pub fn frames(bench: &Bench) -> Result<Measured, BenchError> {
 }
 
 fn compare(bench: &Bench) -> Result<Measured, BenchError> {
-    let other = bench.other.ok_or_else(|| DeviceError::NotSupported {
-        capability: "forwarding beside a generator on one core".to_owned(),
-    })?;
+    let other = bench
+        .other
+        .ok_or_else(|| DeviceError::lacks("forwarding beside a generator on one core"))?;
     let netns = NetNs::anonymous().map_err(|error| refused("a network namespace", &error))?;
     let mut ours = VethEnd::make(&netns, "ours", "from-a")?;
     let mut theirs = VethEnd::make(&netns, "theirs", "from-b")?;
@@ -180,9 +180,7 @@ impl Testpmd {
         other: usize,
     ) -> Result<Testpmd, BenchError> {
         let name = "dpdk-testpmd";
-        let absent = || DeviceError::NotSupported {
-            capability: format!("{name} (apt-get install dpdk-dev)"),
-        };
+        let absent = || DeviceError::lacks(format!("{name} (apt-get install dpdk-dev)"));
         let mut command = Command::new(program::find(name).ok_or_else(absent)?);
         let cores = format!("--lcores=0@{other},1@{}", bench.core);
         command.args(["--no-huge", "--no-pci", "--no-shconf", "-m", "512", "--no-telemetry"]);

@@ -7,8 +7,8 @@
 use std::error::Error;
 
 use niclab_device::{
-    Action, Arrivals, Function, Load, LoadObservation, Placement, Plan, Rate, RuleBlock, Setup,
-    Testbed,
+    Action, Arrivals, Function, Load, LoadObservation, Observation, Placement, Plan, Rate,
+    RuleBlock, Setup, Task, Testbed,
 };
 use niclab_load::drive::SLICE_NS;
 use niclab_packet::flow::FlowSpec;
@@ -65,7 +65,8 @@ fn measure(bed: &mut dyn Testbed, pps: f64) {
             seed: 1,
             trace: None,
         };
-        match bed.run(&load, &Plan::Rest) {
+        let seen = bed.measure(&Task::Load { load, plan: Plan::Rest });
+        match seen.and_then(Observation::into_load) {
             Ok(seen) => tell(size, rate, &seen),
             Err(error) => println!("    {size} B {rate:?}: {error}"),
         }

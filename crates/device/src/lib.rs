@@ -1,10 +1,11 @@
 //! One face for everything measured: soft, model, linux, dpdk.
 //!
-//! A [`Testbed`] carries out what an experiment declares: a [`Setup`], then a [`Load`] under a
-//! [`Plan`], and returns one [`LoadObservation`]. All four cross process borders as JSON, because a
-//! testbed may live in another process or on another host.
+//! A [`Testbed`] carries out what an experiment declares: it brings the device into a [`Setup`],
+//! carries out a [`Task`], and returns an [`Observation`]. All three cross process borders as JSON,
+//! because a testbed may live in another process or on another host.
 
 pub mod address;
+pub mod capability;
 pub mod cases;
 pub mod cores;
 pub mod dpdk;
@@ -29,8 +30,8 @@ pub mod usage;
 
 pub use face::{
     About, Application, Applied, DeviceError, Energy, Exchange, Exchanged, Fact, Family, Function,
-    Host, Ledgered, LinkUse, PartsShown, Place, Placement, Processed, Processing, Receive,
-    RuleBlock, Setup, SetupReport, Streamed, Streaming, TermShown, Testbed, Worst,
+    Host, Ledgered, LinkUse, Observation, PartsShown, Place, Placement, Processed, Processing,
+    Receive, RuleBlock, Setup, SetupReport, Streamed, Streaming, Task, TermShown, Testbed, Worst,
 };
 pub use feature::Feature;
 pub use niclab_load::{

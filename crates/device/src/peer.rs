@@ -13,15 +13,13 @@ use crate::address::{self, AddressError, shown};
 use crate::cores::{Pinned, take};
 use crate::face::{
     About, Application, Applied, DeviceError, Exchange, Exchanged, Fact, Family, Host, Ledgered,
-    Place, Setup, SetupReport, Testbed,
+    Observation, Place, Setup, SetupReport, Task, Testbed,
 };
 use crate::linux::applications;
 use crate::linux::hosts::{broken, real_time};
 use crate::linux::netns::NetNs;
 use crate::linux::stamped::{self, Slices, in_payload};
 use crate::linux::tune::{self, toward};
-use crate::plan::Plan;
-use crate::{Load, LoadObservation};
 
 /// The port of an echo server, where none is said.
 pub const PORT: u16 = 17_007;
@@ -48,12 +46,6 @@ pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
     let about = About {
         name: name.to_owned(),
         facts,
-        places: Vec::new(),
-        clocked: Vec::new(),
-        carded: Vec::new(),
-        programmed: Vec::new(),
-        serving: Vec::new(),
-        program_load_ms: 0,
         hosts: vec![
             place("client", "program, kernel", Some(core)),
             place("wire", "network", None),
@@ -61,8 +53,7 @@ pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
         ],
         not_supported: ["rules", "queues", "frames"].map(String::from).into(),
         lacking: "niclab measures a peer by messages and requests alone".into(),
-        in_virtual_time: false,
-        port_gbps: None,
+        ..About::default()
     };
     Ok(Box::new(Peer { about, server, core, run: std::process::id() }))
 }
@@ -85,10 +76,6 @@ pub fn address(text: &str) -> Result<SocketAddr, AddressError> {
 /// Stamps of a message by probes of this host: where it leaves and where it comes back.
 const STAMPS_HERE: u32 = 2;
 
-fn lacks(capability: &str) -> DeviceError {
-    DeviceError::NotSupported { capability: capability.into() }
-}
-
 impl Peer {
     /// Exchanges messages, with the client here.
     fn echo(
@@ -97,14 +84,18 @@ impl Peer {
         passages: Option<&mut Passages>,
     ) -> Result<Echoed, DeviceError> {
         if exchange.client == Host::There {
-            return Err(lacks("a client there (start client and server the other way round)"));
+            return Err(DeviceError::lacks(
+                "a client there (start client and server the other way round)",
+            ));
         }
         if !exchange.feature.is_none() {
-            return Err(lacks("features in the path of a peer (put them there by hand)"));
+            return Err(DeviceError::lacks(
+                "features in the path of a peer (put them there by hand)",
+            ));
         }
         let family = if self.server.is_ipv4() { Family::V4 } else { Family::V6 };
         if exchange.family != family {
-            return Err(lacks("the other family of addresses"));
+            return Err(DeviceError::lacks("the other family of addresses"));
         }
         self.run = self.run.wrapping_add(0x0001_0000);
         let _pinned = Pinned::to(self.core);
@@ -112,38 +103,21 @@ impl Peer {
         let never = AtomicBool::new(false);
         echo::run(&exchange.echo, self.server, self.run, &never, passages).map_err(broken)
     }
-}
-
-impl Testbed for Peer {
-    fn about(&self) -> &About {
-        &self.about
-    }
-
-    fn setup(&mut self, setup: &Setup) -> Result<SetupReport, DeviceError> {
-        match setup.rules.is_empty() {
-            true => Ok(SetupReport::default()),
-            false => Err(DeviceError::NotSupported { capability: "rules".into() }),
-        }
-    }
-
-    fn exchange(&mut self, exchange: &Exchange) -> Result<Exchanged, DeviceError> {
-        Ok(Exchanged { echoed: self.echo(exchange, None)?, served: None })
-    }
 
     /// The server stamps its messages all the time, so what is told of the price is that of the
     /// probes of this host.
-    fn ledger(&mut self, exchange: &Exchange, pairs: u32) -> Result<Ledgered, DeviceError> {
+    fn breakdown(&mut self, exchange: &Exchange, pairs: u32) -> Result<Ledgered, DeviceError> {
         if !in_payload(&exchange.echo) {
-            return Err(lacks(
+            return Err(DeviceError::lacks(
                 "stamps that do not travel with their message (between two machines those of 128 \
                  to 1452 B over UDP do)",
             ));
         }
         if exchange.sockets {
-            return Err(lacks("stamps of the sockets of a peer"));
+            return Err(DeviceError::lacks("stamps of the sockets of a peer"));
         }
         if exchange.deep {
-            return Err(lacks("stamps inside the stack of a peer"));
+            return Err(DeviceError::lacks("stamps inside the stack of a peer"));
         }
         let interface = toward(self.server)?.ok_or_else(|| DeviceError::Absent {
             what: format!("the interface toward {}", self.server),
@@ -161,23 +135,27 @@ impl Testbed for Peer {
         let places = [PacketPlace::ServerIngress, PacketPlace::ServerReceive];
         let at_server = |passage: &Passage| places.iter().all(|&at| passage.at(at).is_some());
         if !slices.passages.iter().any(at_server) {
-            return Err(lacks("stamps: the server takes none; start it with --stamps"));
+            return Err(DeviceError::lacks(
+                "stamps: the server takes none; start it with --stamps",
+            ));
         }
         slices.shown(exchange, STAMPS_HERE)
     }
 
     /// Asks a server that somebody has started there, at the usual port of what it speaks where the
     /// device's name has none.
-    fn apply(&mut self, application: &Application) -> Result<Applied, DeviceError> {
+    fn requests(&mut self, application: &Application) -> Result<Applied, DeviceError> {
         if application.client == Host::There {
-            return Err(lacks("a client there (start client and server the other way round)"));
+            return Err(DeviceError::lacks(
+                "a client there (start client and server the other way round)",
+            ));
         }
         let family = if self.server.is_ipv4() { Family::V4 } else { Family::V6 };
         if application.family != family {
-            return Err(lacks("the other family of addresses"));
+            return Err(DeviceError::lacks("the other family of addresses"));
         }
         if application.cores != 1 {
-            return Err(lacks("cores of a peer (give them to its server by taskset)"));
+            return Err(DeviceError::lacks("cores of a peer (give them to its server by taskset)"));
         }
         let port = match (self.server.port(), application.requests.protocol) {
             (PORT, Protocol::MemcachedTcp | Protocol::MemcachedUdp) => 11_211,
@@ -195,9 +173,32 @@ impl Testbed for Peer {
         }
         Ok(applied)
     }
+}
 
-    fn run(&mut self, _load: &Load, _plan: &Plan) -> Result<LoadObservation, DeviceError> {
-        Err(DeviceError::NotSupported { capability: "frames".into() })
+impl Testbed for Peer {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn setup(&mut self, setup: &Setup) -> Result<SetupReport, DeviceError> {
+        match setup.rules.is_empty() {
+            true => Ok(SetupReport::default()),
+            false => Err(DeviceError::lacks("rules")),
+        }
+    }
+
+    fn measure(&mut self, task: &Task) -> Result<Observation, DeviceError> {
+        match task {
+            Task::RoundTrips(exchange) => {
+                let echoed = self.echo(exchange, None)?;
+                Ok(Observation::RoundTrips(Exchanged { echoed, served: None }))
+            }
+            Task::Breakdown { exchange, pairs } => {
+                self.breakdown(exchange, *pairs).map(Observation::Breakdown)
+            }
+            Task::Requests(application) => self.requests(application).map(Observation::Requests),
+            _ => Err(task.not_supported()),
+        }
     }
 }
 

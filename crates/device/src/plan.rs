@@ -26,7 +26,7 @@ impl Plan {
     pub fn rest(&self) -> Result<(), DeviceError> {
         match self {
             Plan::Rest => Ok(()),
-            Plan::Rules(_) => Err(DeviceError::NotSupported { capability: "rules".to_owned() }),
+            Plan::Rules(_) => Err(DeviceError::lacks("rules")),
             Plan::Spread(_) => no_spread(),
         }
     }
@@ -34,7 +34,7 @@ impl Plan {
 
 /// What a device says that spreads frames in one way from its set-up on.
 pub(crate) fn no_spread<T>() -> Result<T, DeviceError> {
-    Err(DeviceError::NotSupported { capability: "changes of RSS while frames flow".to_owned() })
+    Err(DeviceError::lacks("changes of RSS while frames flow"))
 }
 
 /// Changes of how frames that no rule decides about are spread over queues, in the measured part.

@@ -288,7 +288,7 @@ fn ending(ended: io::Result<Option<i32>>) -> String {
 
 fn refused(name: &str, error: &io::Error) -> DeviceError {
     match error.kind() {
-        io::ErrorKind::NotFound => DeviceError::NotSupported { capability: name.to_owned() },
+        io::ErrorKind::NotFound => DeviceError::lacks(name),
         io::ErrorKind::PermissionDenied => DeviceError::Rights {
             what: format!("starting {name} apart"),
             remedy: crate::linux::RIGHTS.to_owned(),

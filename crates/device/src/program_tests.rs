@@ -83,7 +83,7 @@ fn what_is_wrong_is_said_with_its_own_words() {
 
     let missing = Command::new("no-such-server");
     let error = Program::start(&NetNs::current(), &[0], missing).unwrap_err();
-    assert_eq!(error, DeviceError::NotSupported { capability: "no-such-server".into() });
+    assert_eq!(error, DeviceError::lacks("no-such-server"));
     assert_eq!(find("no-such-server"), None);
 }
 

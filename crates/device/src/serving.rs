@@ -22,7 +22,7 @@ pub struct Serving {
     pub warmup_ns: u64,
 }
 
-/// What [`Testbed::serve`](crate::Testbed::serve) saw.
+/// The observation of [`Task::Store`](crate::Task::Store).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Answered {
     /// Requests of a pass: each is served once. They are more than are timed.

@@ -13,11 +13,11 @@ use niclab_peer::{Peer, PeerError};
 use niclab_program::{Change, Command, Entry, Invocation, Kind, Match, Member, Part, Program};
 
 use crate::cases::{Loaded, Prepared};
-use crate::face::{About, DeviceError, Fact, Processed, Processing, Setup, SetupReport, Testbed};
-use crate::plan::Plan;
+use crate::face::{
+    About, DeviceError, Fact, Observation, Processed, Processing, Setup, SetupReport, Task, Testbed,
+};
 use crate::processing::{self, COMPARED, Digest, STRETCH};
 use crate::scratch::Scratch;
-use crate::{Load, LoadObservation};
 
 /// Its program.
 const PROGRAM: &str = "spec";
@@ -69,7 +69,6 @@ pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
             fact("programs", "generated as C, compiled, one process each".to_owned()),
         ],
         programmed: processing::places("SWX pipeline, generated as C"),
-        serving: Vec::new(),
         program_load_ms: LOAD_MS,
         not_supported: ["rules", "queues", "frames"].map(String::from).into(),
         lacking: "niclab has SWX run programs over packets in memory, and nothing else".into(),
@@ -80,10 +79,6 @@ pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
 
 fn broken(reason: impl ToString) -> DeviceError {
     DeviceError::Broken { device: "swx".to_owned(), reason: reason.to_string() }
-}
-
-fn lacks(capability: impl Into<String>) -> DeviceError {
-    DeviceError::NotSupported { capability: capability.into() }
 }
 
 fn spawn(program: &Path, core: u32) -> Result<Peer, DeviceError> {
@@ -98,11 +93,12 @@ impl Testbed for Swx {
     fn setup(&mut self, setup: &Setup) -> Result<SetupReport, DeviceError> {
         match setup.rules.is_empty() {
             true => Ok(SetupReport::default()),
-            false => Err(lacks("rules")),
+            false => Err(DeviceError::lacks("rules")),
         }
     }
 
-    fn process(&mut self, processing: &Processing) -> Result<Processed, DeviceError> {
+    fn measure(&mut self, task: &Task) -> Result<Observation, DeviceError> {
+        let Task::Program(processing) = task else { return Err(task.not_supported()) };
         let at = self.loaded.iter().position(|(loaded, _)| *loaded == processing.program);
         let at = match at {
             Some(at) => at,
@@ -116,11 +112,7 @@ impl Testbed for Swx {
             }
         };
         let Running { peer, begun } = &mut self.loaded[at].1;
-        measure(peer, begun.clone(), processing).map_err(broken)
-    }
-
-    fn run(&mut self, _load: &Load, _plan: &Plan) -> Result<LoadObservation, DeviceError> {
-        Err(lacks("frames"))
+        measure(peer, begun.clone(), processing).map(Observation::Program).map_err(broken)
     }
 }
 
@@ -154,7 +146,8 @@ impl Swx {
     /// Has a process load a program, its tables and its packets, and compares what leaves.
     fn load(&self, of: Loaded) -> Result<Running, DeviceError> {
         if of.count.saturating_mul(of.entries) > ENTRIES_MAX {
-            return Err(lacks(format!("more than {ENTRIES_MAX} entries of a program")));
+            let capability = format!("more than {ENTRIES_MAX} entries of a program");
+            return Err(DeviceError::lacks(capability));
         }
         let prepared = of.prepare().map_err(|error| processing::refused("swx", of.case, error))?;
         let mut begun = processing::begun(&prepared);
@@ -210,7 +203,11 @@ fn refused(of: Loaded, scratch: &Scratch, error: PeerError) -> DeviceError {
     let said = answer.trim_start_matches("error ");
     let said = said.replace(&scratch.path().join("program.spec").display().to_string(), "");
     let said = said.trim_start_matches([':', ' ', '0']);
-    lacks(format!("program {} (SWX says: {})", of.case.name(), said.trim_end_matches('.')))
+    DeviceError::lacks(format!(
+        "program {} (SWX says: {})",
+        of.case.name(),
+        said.trim_end_matches('.')
+    ))
 }
 
 /// A peer that was built before it knew passes.
@@ -253,8 +250,12 @@ fn lines(prepared: &Prepared, table: usize) -> Result<String, DeviceError> {
                 }
             }
             Command::Change(Change::Add { .. } | Change::Group { .. }) => {}
-            Command::Meter { .. } => return Err(lacks("rates of meters")),
-            _ => return Err(lacks("more than entries and groups before the first packet")),
+            Command::Meter { .. } => return Err(DeviceError::lacks("rates of meters")),
+            _ => {
+                return Err(DeviceError::lacks(
+                    "more than entries and groups before the first packet",
+                ));
+            }
         }
     }
     Ok(out)
@@ -264,7 +265,7 @@ fn lines(prepared: &Prepared, table: usize) -> Result<String, DeviceError> {
 fn line(program: &Program, table: usize, entry: &Entry) -> Result<String, DeviceError> {
     let mut out = "match".to_owned();
     let Kind::Match { key, .. } = &program.tables[table].kind else {
-        return Err(lacks("entries of a learner"));
+        return Err(DeviceError::lacks("entries of a learner"));
     };
     for (Part { value, mask }, (_, how)) in entry.key.iter().zip(key) {
         let _ = match how {
@@ -288,7 +289,7 @@ fn line(program: &Program, table: usize, entry: &Entry) -> Result<String, Device
 fn number(bytes: &[u8]) -> Result<u64, DeviceError> {
     match bytes.len() {
         0..=8 => Ok(bytes.iter().fold(0, |all, byte| all << 8 | u64::from(*byte))),
-        _ => Err(lacks("values of more than 64 bits")),
+        _ => Err(DeviceError::lacks("values of more than 64 bits")),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::cases::Case;
+use crate::face::measured;
 
 /// The device, or why it is left out.
 fn pipeline() -> Result<Box<dyn Testbed>, String> {
@@ -67,14 +68,15 @@ fn both_send_the_same_packets() {
         (Case::Registers, 5, 0),
     ] {
         let asked = asked(case, count, entries);
-        let [ours, theirs] = [&mut soft, &mut swx].map(|bed| bed.process(&asked).unwrap());
+        let [ours, theirs] =
+            [&mut soft, &mut swx].map(|bed| measured::program(&mut **bed, &asked).unwrap());
         assert_eq!(ours.digest, theirs.digest, "{case:?}");
         assert_eq!((ours.lost, theirs.lost), (0, 0), "{case:?}");
         assert_eq!(theirs.stretches_ns.len(), ours.stretches_ns.len(), "{case:?}");
     }
-    let many = swx.process(&asked(Case::Exact, 8, 8_193)).unwrap_err().to_string();
+    let many = measured::program(&mut *swx, &asked(Case::Exact, 8, 8_193)).unwrap_err().to_string();
     assert_eq!(many, "not supported: more than 65536 entries of a program");
-    let refused = swx.process(&asked(Case::Acl, 1, 16)).unwrap_err().to_string();
+    let refused = measured::program(&mut *swx, &asked(Case::Acl, 1, 16)).unwrap_err().to_string();
     let said = "not supported: program acl (SWX says: Table configuration error)";
     assert_eq!(refused, said);
 }

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use niclab_device::soft::Soft;
 use niclab_device::{
     Arrivals, Calls, Change, Control, ControlCore, DeviceError, Function, Load, LoadObservation,
-    Placement, Plan, Rate, Receive, RuleBlock, RulesPlan, Setup, Stack, Testbed, Work,
+    Placement, Plan, Rate, Receive, RuleBlock, RulesPlan, Setup, Stack, Task, Testbed, Work,
 };
 use niclab_nic::limits::ROOT_RULES_MAX;
 use niclab_nic::rule::Action;
@@ -71,8 +71,19 @@ fn plan(work: Work) -> RulesPlan {
     RulesPlan { core, start_ns, work, calls, slice, threads, per_s, pause_ns: None }
 }
 
+/// What a load showed beside a plan.
+fn offer(soft: &mut Soft, load: &Load, plan: &Plan) -> Result<LoadObservation, DeviceError> {
+    let task = Task::Load { load: load.clone(), plan: plan.clone() };
+    soft.measure(&task)?.into_load()
+}
+
+/// What a plan without a load took.
+fn operate(soft: &mut Soft, plan: &RulesPlan) -> Result<Control, DeviceError> {
+    soft.measure(&Task::Plan(plan.clone()))?.into_plan()
+}
+
 fn run(soft: &mut Soft, plan: RulesPlan) -> (LoadObservation, Control) {
-    let seen = soft.run(&load(), &Plan::Rules(Box::new(plan))).unwrap();
+    let seen = offer(soft, &load(), &Plan::Rules(Box::new(plan))).unwrap();
     assert!(seen.honesty.balanced, "{:?}", seen.honesty.reasons);
     let control = seen.control.clone().unwrap();
     (seen, control)
@@ -117,7 +128,7 @@ fn rules_are_created_under_load_in_every_way_and_go_with_the_trial() {
         assert!(control.first_call_ns > Some(0) && control.late.is_none(), "{way}");
         let [before, after] = at_queues(&seen);
         assert!(before > 0 && after > 0, "{before} frames before, {after} after: {way}");
-        let rested = soft.run(&load(), &Plan::Rest).unwrap();
+        let rested = offer(&mut soft, &load(), &Plan::Rest).unwrap();
         assert_eq!((at_queues(&rested)[1], rested.control), (0, None), "{way}");
     }
 }
@@ -153,7 +164,7 @@ fn rules_are_changed_under_load_in_every_way_and_are_put_back() {
             let plan = RulesPlan { core, calls, slice, ..plan(change(kind.clone())) };
             let whole = matches!(kind, Change::Values | Change::Mask | Change::Priority(_));
             if whole && calls == Calls::Queue {
-                let refused = soft.run(&load(), &Plan::Rules(Box::new(plan))).unwrap_err();
+                let refused = offer(&mut soft, &load(), &Plan::Rules(Box::new(plan))).unwrap_err();
                 let capability = "changes of what rules match through an operation queue".into();
                 assert_eq!(refused, DeviceError::NotSupported { capability });
                 continue;
@@ -164,7 +175,7 @@ fn rules_are_changed_under_load_in_every_way_and_are_put_back() {
             let [after, before] = at_queues(&seen);
             let meets_others = kind != Change::Mask;
             assert!(before > 0 && (after > 0) == meets_others, "{before}, {after} after: {way}");
-            let rested = soft.run(&load(), &Plan::Rest).unwrap();
+            let rested = offer(&mut soft, &load(), &Plan::Rest).unwrap();
             assert_eq!(at_queues(&rested)[0], 0, "{way}");
         }
     }
@@ -185,9 +196,9 @@ fn a_rule_with_a_wider_mask_meets_flows_of_every_source_port() {
         met as f64 / (others + met) as f64 * f64::from(FLOWS)
     };
     let plan = Plan::Rules(Box::new(plan(change(Change::Mask))));
-    let seen = soft.run(&load, &plan).unwrap();
+    let seen = offer(&mut soft, &load, &plan).unwrap();
     assert!(one_in(&seen) > 100.0, "{:?}", at_queues(&seen));
-    let rested = soft.run(&load, &Plan::Rest).unwrap();
+    let rested = offer(&mut soft, &load, &Plan::Rest).unwrap();
     assert!((0.1..10.0).contains(&one_in(&rested)), "{:?}", at_queues(&rested));
 }
 
@@ -215,7 +226,7 @@ fn rules_are_renewed_at_a_rate_and_the_number_of_them_stays() {
             // Half of the time a flow of the load has a rule.
             let [without, with] = at_queues(&seen);
             assert!(without > 0 && with > 0, "{without} without a rule, {with} with one: {way}");
-            let rested = soft.run(&load(), &Plan::Rest).unwrap();
+            let rested = offer(&mut soft, &load(), &Plan::Rest).unwrap();
             assert_eq!(at_queues(&rested)[0], 0, "{way}");
         }
     }
@@ -234,7 +245,7 @@ fn a_rule_that_went_and_whose_successor_is_refused_is_counted_and_put_back() {
             let (work, per_s) = (Work::Renew { block: 1 }, Some(10_000));
             let (_, control) = run(&mut soft, RulesPlan { core, calls, per_s, ..plan(work) });
             assert!(control.done > 100 && control.refused > 0, "{control:?}");
-            let rested = soft.run(&load(), &Plan::Rest).unwrap();
+            let rested = offer(&mut soft, &load(), &Plan::Rest).unwrap();
             assert_eq!(at_queues(&rested)[0], 0, "every flow has its rule again");
         }
     }
@@ -268,7 +279,8 @@ fn without_a_load_a_plan_is_carried_out_and_what_it_created_goes_in_the_same_way
             count: 20_000,
             actions: vec![Action::Queue(1)],
         };
-        let control = soft.operate(&RulesPlan { calls, ..plan(Work::Create(others)) }).unwrap();
+        let control =
+            operate(&mut soft, &RulesPlan { calls, ..plan(Work::Create(others)) }).unwrap();
         let counts = |control: &Control| (control.planned, control.done, control.refused);
         assert_eq!(counts(&control), (20_000, 20_000, 0), "{control:?}");
         let destroyed = control.destroyed.as_ref().unwrap();
@@ -281,13 +293,14 @@ fn without_a_load_a_plan_is_carried_out_and_what_it_created_goes_in_the_same_way
         let (group, priority, first, count) = (1, 0, 0, 20_000);
         let (stack, actions) = (Stack::Ipv4Prefix, vec![Action::Queue(1)]);
         let prefixes = RuleBlock::Stack { group, priority, stack, first, count, actions };
-        let control = soft.operate(&RulesPlan { calls, ..plan(Work::Create(prefixes)) }).unwrap();
+        let control =
+            operate(&mut soft, &RulesPlan { calls, ..plan(Work::Create(prefixes)) }).unwrap();
         assert_eq!(counts(&control), (20_000, 20_000, 0), "{control:?}");
         let anew = plan(change(Change::Anew(vec![Action::Queue(0)])));
-        let control = soft.operate(&RulesPlan { calls, ..anew }).unwrap();
+        let control = operate(&mut soft, &RulesPlan { calls, ..anew }).unwrap();
         assert_eq!(counts(&control), (FLOWS.into(), FLOWS.into(), 0), "{control:?}");
         assert_eq!(control.destroyed, None);
-        let rested = soft.run(&load(), &Plan::Rest).unwrap();
+        let rested = offer(&mut soft, &load(), &Plan::Rest).unwrap();
         assert_eq!(at_queues(&rested)[0], 0, "the rules of the set-up are back");
     }
     // A template has no place for what is inside a tunnel.
@@ -296,12 +309,12 @@ fn without_a_load_a_plan_is_carried_out_and_what_it_created_goes_in_the_same_way
     let tunnels = RuleBlock::Stack { group, priority, stack, first, count, actions };
     for threads in [None, Some(1)] {
         let work = Work::Create(tunnels.clone());
-        let error = soft.operate(&RulesPlan { calls: Calls::Queue, threads, ..plan(work) });
+        let error = operate(&mut soft, &RulesPlan { calls: Calls::Queue, threads, ..plan(work) });
         let capability = "rules that look into tunnels through an operation queue".to_owned();
         assert_eq!(error.unwrap_err(), DeviceError::NotSupported { capability });
     }
     let renew = plan(Work::Renew { block: 1 });
-    let error = soft.operate(&renew).unwrap_err().to_string();
+    let error = operate(&mut soft, &renew).unwrap_err().to_string();
     assert!(error.contains("as long as a load lasts"), "{error}");
 }
 
@@ -318,23 +331,23 @@ fn rules_of_several_threads_are_created_and_go_again() {
     // The root group takes no more, one of which is there.
     let full = (ROOT_RULES_MAX + 5, ROOT_RULES_MAX - 1);
     for (threads, (count, done)) in [(1, (20_001, 20_001)), (2, (20_001, 20_001)), (2, full)] {
-        let control = soft.operate(&several(count, Calls::Queue, threads)).unwrap();
+        let control = operate(&mut soft, &several(count, Calls::Queue, threads)).unwrap();
         let refused = u64::from(count - done);
         assert_eq!((control.planned, control.done), (count.into(), done.into()), "{control:?}");
         assert_eq!((control.refused, control.refusal.is_some()), (refused, refused > 0));
         let destroyed = control.destroyed.as_ref().unwrap();
         assert_eq!((destroyed.done, destroyed.refused), (done.into(), 0), "{control:?}");
         assert!(control.ended_ns > Some(0) && destroyed.ended_ns > Some(0), "{control:?}");
-        let rested = soft.run(&load(), &Plan::Rest).unwrap();
+        let rested = offer(&mut soft, &load(), &Plan::Rest).unwrap();
         assert_eq!(at_queues(&rested)[1], 0, "nothing is left of them");
     }
-    let refused = |soft: &mut Soft, plan: &RulesPlan| soft.operate(plan).unwrap_err().to_string();
+    let refused = |soft: &mut Soft, plan: &RulesPlan| operate(soft, plan).unwrap_err().to_string();
     let error = refused(&mut soft, &several(9, Calls::Single, 2));
     assert!(error.contains("control threads but for creates through queues"), "{error}");
     let error = refused(&mut soft, &several(9, Calls::Queue, 5_000));
     assert!(error.contains("5000 control threads on "), "{error}");
     let beside = Plan::Rules(Box::new(several(9, Calls::Queue, 2)));
-    let error = soft.run(&load(), &beside).unwrap_err().to_string();
+    let error = offer(&mut soft, &load(), &beside).unwrap_err().to_string();
     assert_eq!(error, "plan: threads 2: beside a load there are none of their own");
 }
 
@@ -351,7 +364,7 @@ fn it_is_seen_until_when_each_flow_met_no_rule() {
         let per_s = Some(2_000);
         let plan = RulesPlan { core, per_s, ..plan(Work::Create(block.clone())) };
         let load = Load { rate: Rate::Pps(500_000.0), ..load() };
-        let seen = soft.run(&load, &Plan::Rules(Box::new(plan))).unwrap();
+        let seen = offer(&mut soft, &load, &Plan::Rules(Box::new(plan))).unwrap();
         let control = seen.control.as_ref().unwrap();
         assert_eq!(control.each_begun_ns.len() as u64, control.done, "{core:?}");
         assert_eq!(seen.latest_ns.len(), 500);
@@ -411,7 +424,7 @@ fn what_the_load_does_not_last_for_is_not_done() {
         assert_eq!((control.ended_ns, control.refused), (None, 0), "{calls:?}");
         assert_eq!(control.done > 0, calls == Calls::Single, "{calls:?}");
         assert!(control.done < control.planned);
-        let rested = soft.run(&load(), &Plan::Rest).unwrap();
+        let rested = offer(&mut soft, &load(), &Plan::Rest).unwrap();
         assert_eq!(at_queues(&rested)[1], 0);
     }
 }
@@ -448,7 +461,8 @@ fn a_plan_that_cannot_be_carried_out_is_refused_with_the_reason() {
     let Some((mut soft, _turn)) = soft("a_plan_that_cannot") else { return };
     soft.setup(&setup(vec![all_to(0, 1)])).unwrap();
     let mut refused = |plan: RulesPlan, reason: &str| {
-        let error = soft.run(&load(), &Plan::Rules(Box::new(plan))).unwrap_err().to_string();
+        let error =
+            offer(&mut soft, &load(), &Plan::Rules(Box::new(plan))).unwrap_err().to_string();
         assert!(error.contains(reason), "{error}");
     };
     let create = || Work::Create(each_to(1, FLOWS));
@@ -471,7 +485,8 @@ fn a_plan_that_cannot_be_carried_out_is_refused_with_the_reason() {
     refused(plan(Work::Create(file)), "plan: the rules of a file belong into the set-up");
     soft.setup(&setup(vec![half_to(1)])).unwrap();
     let mut refused = |plan: RulesPlan, reason: &str| {
-        let error = soft.run(&load(), &Plan::Rules(Box::new(plan))).unwrap_err().to_string();
+        let error =
+            offer(&mut soft, &load(), &Plan::Rules(Box::new(plan))).unwrap_err().to_string();
         assert!(error.contains(reason), "{error}");
     };
     refused(renew(0), "plan: per_s 0: use 1 to 100000000");
@@ -494,7 +509,8 @@ fn rules_of_a_file_are_not_changed_and_a_file_that_is_refused_is_no_set_up() {
     };
     set_up(&mut soft, &rule(1)).unwrap();
     let work = Work::Change { block: 0, change: Change::Actions(vec![Action::Queue(0)]) };
-    let error = soft.run(&load(), &Plan::Rules(Box::new(plan(work)))).unwrap_err().to_string();
+    let error =
+        offer(&mut soft, &load(), &Plan::Rules(Box::new(plan(work)))).unwrap_err().to_string();
     assert_eq!(error, "plan: block 0: the rules of a file are not changed");
     let error = set_up(&mut soft, &rule(2)).unwrap_err().to_string();
     assert!(error.contains("my.flow: line 1") && error.contains("queue 2"), "{error}");

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use niclab_device::soft::{Soft, rules_met};
 use niclab_device::{
     Arrivals, DeviceError, Function, Load, LoadObservation, Placement, Plan, Rate, Receive,
-    RuleBlock, Setup, Testbed,
+    RuleBlock, Setup, Task, Testbed,
 };
 use niclab_nic::rule::Action;
 use niclab_packet::flow::{FlowSet, FlowSpec, IpVersion, Transport};
@@ -58,9 +58,15 @@ fn tuples(flows: &FlowSpec, count: u32, actions: Vec<Action>) -> RuleBlock {
     RuleBlock::FiveTuples { group: 0, priority: 0, flows, first: 0, count, actions }
 }
 
+/// What a load showed beside a plan.
+fn offer(soft: &mut Soft, load: &Load, plan: &Plan) -> Result<LoadObservation, DeviceError> {
+    let task = Task::Load { load: load.clone(), plan: plan.clone() };
+    soft.measure(&task)?.into_load()
+}
+
 fn run(soft: &mut Soft, rules: Vec<RuleBlock>, load: &Load) -> LoadObservation {
     soft.setup(&setup(rules)).unwrap();
-    let seen = soft.run(load, &Plan::Rest).unwrap();
+    let seen = offer(soft, load, &Plan::Rest).unwrap();
     assert_eq!(seen.planned, seen.offered + seen.unsent);
     assert_eq!(seen.offered, seen.received + seen.dropped + seen.lost);
     assert!(seen.honesty.balanced, "{:?}", seen.honesty.reasons);
@@ -102,7 +108,7 @@ fn frames_without_a_rule_come_to_the_queues_that_their_hash_says() {
         let report = soft.setup(&Setup { queues: 8, ..setup(Vec::new()) }).unwrap();
         let flows = FlowSet::new(&load.flows).unwrap();
         let shares = report.rss.unwrap().shares(&flows, 8).unwrap();
-        let seen = soft.run(&load, &Plan::Rest).unwrap();
+        let seen = offer(&mut soft, &load, &Plan::Rest).unwrap();
         let queues = seen.device.unwrap().queues;
         let all: u64 = queues.iter().map(|queue| queue.rx_frames).sum();
         assert!(all > 0, "{queues:?}");
@@ -121,7 +127,7 @@ fn frames_without_a_rule_come_to_the_queues_that_their_hash_says() {
 /// One trial of a card on two cores.
 fn run_card(soft: &mut Soft, setup: &Setup, load: &Load) -> LoadObservation {
     soft.setup(setup).unwrap();
-    let seen = soft.run(load, &Plan::Rest).unwrap();
+    let seen = offer(soft, load, &Plan::Rest).unwrap();
     assert!(seen.honesty.balanced, "{:?}", seen.honesty.reasons);
     assert_eq!((seen.planned, seen.unsent), (seen.offered, 0), "none is ever late");
     assert_eq!(seen.offered, seen.received + seen.lost);
@@ -165,8 +171,7 @@ fn frames_come_to_a_card_by_the_clock_at_whatever_rate_and_each_to_its_core() {
 #[test]
 fn a_card_that_there_is_not_is_refused() {
     let Some((mut soft, _turn)) = soft("a_card_that_there_is_not_is_refused") else { return };
-    let lacks =
-        |capability: &str| Err(DeviceError::NotSupported { capability: capability.to_owned() });
+    let lacks = |capability: &str| Err(DeviceError::lacks(capability));
     let placement = Placement::Card;
     let card = Setup { placement, frame_len_max: 1_518, ..setup(Vec::new()) };
     let many = soft.setup(&Setup { cores: 9_999, ..card.clone() }).unwrap_err().to_string();
@@ -176,7 +181,7 @@ fn a_card_that_there_is_not_is_refused() {
     assert_eq!(soft.setup(&three).map(drop), lacks(said));
     let queues = Setup { ports: 2, queues: 200, ..card };
     soft.setup(&queues).unwrap();
-    let seen = soft.run(&load(Rate::Saturate), &Plan::Rest);
+    let seen = offer(&mut soft, &load(Rate::Saturate), &Plan::Rest);
     assert_eq!(seen.map(drop), lacks("400 queues of all ports on 1 cores"));
     // Without it a card has one port, and no core behind another.
     let ports = Setup { ports: 2, ..setup(Vec::new()) };
@@ -279,11 +284,14 @@ fn a_full_root_group_is_data_and_other_bad_input_an_error() {
         Load { sizes: FrameSizes::Fixed(63), ..load(Rate::Saturate) },
         Load { flows: FlowSpec { count: 0, ..FlowSpec::default() }, ..load(Rate::Saturate) },
     ] {
-        assert!(matches!(soft.run(&bad, &Plan::Rest), Err(DeviceError::BadLoad { .. })), "{bad:?}");
+        assert!(
+            matches!(offer(&mut soft, &bad, &Plan::Rest), Err(DeviceError::BadLoad { .. })),
+            "{bad:?}"
+        );
     }
     let long = Load { sizes: FrameSizes::Fixed(9_001), ..load(Rate::Saturate) };
     assert_eq!(
-        soft.run(&long, &Plan::Rest).unwrap_err().to_string(),
+        offer(&mut soft, &long, &Plan::Rest).unwrap_err().to_string(),
         "load: sizes: frames of 9001 B, but set up for at most 9000 B"
     );
 }
@@ -358,7 +366,7 @@ fn a_capture_that_cannot_be_offered_is_refused_with_the_record() {
     let mut refusal = |bytes: &[u8], frame_len_max| {
         fs::write(&path, bytes).unwrap();
         soft.setup(&Setup { frame_len_max, ..setup(vec![]) }).unwrap();
-        match soft.run(&trace_load(&path, Rate::Saturate), &Plan::Rest) {
+        match offer(&mut soft, &trace_load(&path, Rate::Saturate), &Plan::Rest) {
             Ok(_) => String::new(),
             Err(DeviceError::BadLoad { reason }) => reason,
             Err(error) => panic!("{error}"),
@@ -376,5 +384,5 @@ fn a_capture_that_cannot_be_offered_is_refused_with_the_record() {
     assert!(refusal(&whole[..24], size).contains("no frame"));
     fs::remove_file(&path).unwrap();
     let missing = trace_load(&path, Rate::Saturate);
-    assert!(matches!(soft.run(&missing, &Plan::Rest), Err(DeviceError::BadLoad { .. })));
+    assert!(matches!(offer(&mut soft, &missing, &Plan::Rest), Err(DeviceError::BadLoad { .. })));
 }

@@ -11,8 +11,8 @@ use niclab_device::model::Model;
 use niclab_device::model::profile::{Profile, rounded};
 use niclab_device::{
     Action, Arrivals, Calls, ControlCore, DeviceError, Function, Latency, Load, LoadObservation,
-    OPERATIONS_PER_S_MAX, Placement, Plan, Rate, Receive, RuleBlock, RulesPlan, Setup, Testbed,
-    Work,
+    OPERATIONS_PER_S_MAX, Placement, Plan, Rate, Receive, RuleBlock, RulesPlan, Setup, Task,
+    Testbed, Work,
 };
 use niclab_packet::flow::FlowSpec;
 use niclab_packet::size::RateLevel;
@@ -309,7 +309,7 @@ impl AdviceTrial<'_> {
         let report = model.setup(&setup)?;
         if let Some(refusal) = report.refusal {
             let capability = format!("{} rules: {refusal}", self.workload.rules);
-            return Err(DeviceError::NotSupported { capability });
+            return Err(DeviceError::lacks(capability));
         }
         let plan = |per_s| {
             Plan::Rules(Box::new(RulesPlan {
@@ -334,7 +334,7 @@ impl AdviceTrial<'_> {
             trace: None,
         };
         let per_s = per_s.filter(|per_s| *per_s > 0);
-        model.run(&load, &per_s.map_or(Plan::Rest, plan))
+        model.measure(&Task::Load { load, plan: per_s.map_or(Plan::Rest, plan) })?.into_load()
     }
 
     /// The rules, and which block of them is renewed. Frames go through all groups: how many of

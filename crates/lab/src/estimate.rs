@@ -5,7 +5,7 @@
 
 use niclab_device::{Plan, RuleBlock, Setup, Work};
 
-use crate::run::{ExperimentRun, Knee, RunDevice, Task, Trial, Visit, can_make, is_able};
+use crate::run::{ExperimentRun, Knee, RunDevice, TaskIndex, Trial, Visit, can_make, is_able};
 use crate::spec::KneeKind;
 use crate::throughput::Search;
 
@@ -101,9 +101,13 @@ pub fn trial_s(run: &ExperimentRun, trial: &Trial) -> f64 {
     let plan_s =
         plan.zip(run.setups.get(trial.setup)).map_or(0.0, |(plan, setup)| plan_s(plan, setup));
     match trial.task {
-        Task::Offer { load, .. } => plan_s + offered_s(run, load),
-        Task::Operate { .. } => plan_s + TRIAL_S,
-        _ => run.kind.of().asked_s(run, trial).unwrap_or(0.0) + TRIAL_S,
+        TaskIndex::Offer { load, .. } => plan_s + offered_s(run, load),
+        TaskIndex::Operate { .. } => plan_s + TRIAL_S,
+        _ => {
+            let of = run.kind.of();
+            let task_s = of.task(run, trial).and_then(|task| of.task_s(&task));
+            task_s.unwrap_or(0.0) + TRIAL_S
+        }
     }
 }
 
@@ -117,7 +121,7 @@ pub fn reckoned_s(run: &ExperimentRun, trial: &Trial) -> f64 {
 pub fn load_s(run: &ExperimentRun, trial: &Trial, device: &RunDevice) -> f64 {
     let load_s = f64::from(device.about.program_load_ms) / 1e3;
     match trial.task {
-        Task::Process { .. } => load_s / f64::from(run.repeats.max(1)),
+        TaskIndex::Process { .. } => load_s / f64::from(run.repeats.max(1)),
         _ => 0.0,
     }
 }

@@ -6,11 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use niclab_device::Plan;
+use niclab_device::capability::{ECHO, FRAMES, RULES, STAMPS, STREAM};
 use niclab_result::{Mark, Outcome, Point, Sample};
 
 use crate::run::{
-    ECHO, ExperimentRun, FRAMES, PlannedRate, RunDevice, STAMPS, STREAM, Task, Trial, lacks_named,
-    lacks_rules,
+    ExperimentRun, PlannedRate, RunDevice, TaskIndex, Trial, lacks_named, lacks_rules,
 };
 use crate::runner::SETUP;
 
@@ -109,7 +109,7 @@ impl<'a> Known<'a> {
     fn learn_lack(&mut self, sample: &Sample, capability: &str) {
         let frame = || sample.point.get("frame").map(ToString::to_string);
         match (sample.trial.as_str(), capability) {
-            (_, "rules") => self.no_rules = true,
+            (_, RULES) => self.no_rules = true,
             (SETUP, _) => self.bar_setup(&sample.point),
             (trial, "frame_size") => drop(self.trials.insert((trial.into(), frame()))),
             (trial, lack) if [ECHO, STREAM, STAMPS].contains(&lack) => {
@@ -129,7 +129,7 @@ impl<'a> Known<'a> {
             |trial: &&Trial| trial.kind.name() == sample.trial && trial.point == sample.point;
         let found = self.experiment.trials.iter().find(is_of);
         found.is_some_and(|trial| {
-            let is_plain = matches!(trial.task, Task::Offer { plan: None, .. });
+            let is_plain = matches!(trial.task, TaskIndex::Offer { plan: None, .. });
             !is_plain || self.experiment.kind.of().lacks_by_point()
         })
     }

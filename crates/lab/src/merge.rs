@@ -9,7 +9,7 @@ use niclab_result::{Latencies, Outcome, SCHEMA, Sample};
 use serde::{Deserialize, Serialize};
 
 use crate::placement::Placement;
-use crate::run::{ExperimentRun, PlannedRate, Run, RunDevice, Task, Trial, Visit, index_of};
+use crate::run::{ExperimentRun, PlannedRate, Run, RunDevice, Trial, Visit, index_of};
 
 /// A result that is to be merged.
 #[derive(Clone, Debug)]
@@ -224,30 +224,7 @@ impl Merged {
     ) -> Result<(), MergeError> {
         let at = self.run.experiments.iter().position(|known| known.name == from.name);
         let at = at.unwrap_or_else(|| {
-            let (repeats, estimate_s) = (0, 0.0);
-            let nothing = ExperimentRun {
-                name: from.name.clone(),
-                question: from.question.clone(),
-                kind: from.kind,
-                grid: from.grid,
-                repeats,
-                estimate_s,
-                budget_s: None,
-                taken_back: Vec::new(),
-                left_out: Vec::new(),
-                order: Vec::new(),
-                trials: Vec::new(),
-                knees: Vec::new(),
-                searches: Vec::new(),
-                loads: Vec::new(),
-                setups: Vec::new(),
-                plans: Vec::new(),
-                exchanges: Vec::new(),
-                applications: Vec::new(),
-                streams: Vec::new(),
-                processings: Vec::new(),
-                servings: Vec::new(),
-            };
+            let nothing = ExperimentRun::new(&from.name, &from.question, from.kind, from.grid);
             self.run.experiments.push(nothing);
             self.run.experiments.len() - 1
         });
@@ -297,37 +274,6 @@ impl Merged {
     }
 }
 
-/// Where an item of one list stands in another, to which it is added where it is new.
-fn moved<T: Clone + PartialEq>(into: &mut Vec<T>, from: &[T], at: usize) -> usize {
-    from.get(at).map_or(0, |item| index_of(into, item.clone()))
-}
-
-/// The same task by the lists of another experiment, with what it needs added to these.
-fn moved_task(into: &mut ExperimentRun, from: &ExperimentRun, task: Task) -> Task {
-    match task {
-        Task::Offer { load, plan } => Task::Offer {
-            load: moved(&mut into.loads, &from.loads, load),
-            plan: plan.map(|at| moved(&mut into.plans, &from.plans, at)),
-        },
-        Task::Operate { plan } => Task::Operate { plan: moved(&mut into.plans, &from.plans, plan) },
-        Task::Exchange { exchange } => {
-            Task::Exchange { exchange: moved(&mut into.exchanges, &from.exchanges, exchange) }
-        }
-        Task::Apply { application } => Task::Apply {
-            application: moved(&mut into.applications, &from.applications, application),
-        },
-        Task::Stream { stream } => {
-            Task::Stream { stream: moved(&mut into.streams, &from.streams, stream) }
-        }
-        Task::Process { processing } => Task::Process {
-            processing: moved(&mut into.processings, &from.processings, processing),
-        },
-        Task::Serve { serving } => {
-            Task::Serve { serving: moved(&mut into.servings, &from.servings, serving) }
-        }
-    }
-}
-
 /// Takes the trials of one experiment into another; where each of them stands then.
 fn add_trials(into: &mut ExperimentRun, from: &ExperimentRun) -> Vec<usize> {
     let mut places: Vec<usize> = Vec::new();
@@ -344,8 +290,9 @@ fn add_trials(into: &mut ExperimentRun, from: &ExperimentRun) -> Vec<usize> {
             }
             rate => rate,
         };
-        let setup = moved(&mut into.setups, &from.setups, trial.setup);
-        let task = moved_task(into, from, trial.task);
+        let setup = from.setups.get(trial.setup);
+        let setup = setup.map_or(0, |setup| index_of(&mut into.setups, setup.clone()));
+        let task = from.task(trial).map_or(trial.task, |task| into.keep(task));
         let (kind, point) = (trial.kind, trial.point.clone());
         into.trials.push(Trial { kind, setup, task, rate, point });
         places.push(into.trials.len() - 1);

@@ -2,17 +2,16 @@
 //! words for them. Shared by the experiments that send messages.
 
 use niclab_device::echo::{BATCH_MAX, Echo, Pace, Receive, SIZE_MAX, SIZE_MIN};
-use niclab_device::{Exchange, Feature};
+use niclab_device::{Exchange, Feature, Task};
 use niclab_result::{Coordinate, Point};
 use serde::Deserialize;
 
 use crate::axes::{at_axes, name_of, numbers, refused, words};
 use crate::cells::Cell;
 use crate::hosts::{CLOSED, FAMILIES, HOSTS, TRANSPORTS, paces, product};
-use crate::place::SweepPoint;
-use crate::run::{PlannedRate, Resolver, Task, Trial, index_of};
+use crate::run::Resolver;
 use crate::spec::defaults::{closed, here, ipv4, no, none, one, word};
-use crate::spec::{Hits, SpecError, TrialKind, axes};
+use crate::spec::{SpecError, TrialKind, axes};
 use crate::values::Values;
 
 /// Trials that take the same exchange with stamps and without, in turn.
@@ -177,9 +176,6 @@ impl Resolver<'_> {
         sweeps: &[EchoSweep],
         kind: TrialKind,
     ) -> Result<(), SpecError> {
-        let (groups, rules, match_percent, hits, flows) = (0, 0, 0, Hits::Flows, 1);
-        let nothing = SweepPoint { groups, rules, match_percent, hits, flows }.setup(self.seed, 64);
-        let setup = index_of(&mut self.run.setups, nothing);
         for sweep in sweeps {
             for asked in exchanges(sweep, self.grid.duration_ms, self.grid.warmup_ms)? {
                 for (is_asked, axis, value) in
@@ -191,10 +187,7 @@ impl Resolver<'_> {
                         return Err(refused(axis, &value, remedy));
                     }
                 }
-                let point = point(&asked);
-                let exchange = index_of(&mut self.run.exchanges, asked);
-                let rate = PlannedRate::Saturate;
-                self.trial(Trial { kind, setup, task: Task::Exchange { exchange }, rate, point });
+                self.task(kind, point(&asked), Task::RoundTrips(asked));
             }
         }
         Ok(())

@@ -10,20 +10,17 @@ mod resolver;
 mod trial;
 
 use niclab_device::{
-    About, Application, Exchange, Load, Plan, Processing, Serving, Setup, Streaming,
+    About, Application, Exchange, Load, Plan, Processing, Serving, Setup, Streaming, Task,
 };
 use niclab_result::SCHEMA;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::able::{
-    APPLICATIONS, ECHO, FRAMES, PROGRAMS, STAMPS, STORE, STREAM, can_make, is_able, lacks,
-    lacks_named, lacks_rules,
-};
+pub(crate) use self::able::{can_make, is_able, lacks, lacks_named, lacks_rules};
 use self::order::order;
 pub use self::resolver::resolve;
 pub(crate) use self::resolver::{Resolver, index_of, no_trial, number};
 pub(crate) use self::trial::step;
-pub use self::trial::{Knee, PlannedRate, Task, Trial, Visit};
+pub use self::trial::{Knee, PlannedRate, TaskIndex, Trial, Visit};
 use crate::estimate;
 use crate::merge::RunPart;
 use crate::placement::Placement;
@@ -134,14 +131,47 @@ pub struct ExperimentRun {
 }
 
 impl ExperimentRun {
+    /// An experiment without trials.
+    pub(crate) fn new(
+        name: &str,
+        question: &str,
+        kind: ExperimentKind,
+        grid: GridName,
+    ) -> ExperimentRun {
+        ExperimentRun {
+            name: name.to_owned(),
+            question: question.to_owned(),
+            kind,
+            grid,
+            repeats: 0,
+            estimate_s: 0.0,
+            budget_s: None,
+            taken_back: Vec::new(),
+            left_out: Vec::new(),
+            order: Vec::new(),
+            trials: Vec::new(),
+            knees: Vec::new(),
+            searches: Vec::new(),
+            loads: Vec::new(),
+            setups: Vec::new(),
+            plans: Vec::new(),
+            exchanges: Vec::new(),
+            applications: Vec::new(),
+            streams: Vec::new(),
+            processings: Vec::new(),
+            servings: Vec::new(),
+        }
+    }
+
     /// The first number that is to say which of a list is meant, and says none; of so many devices.
     fn astray(&self, devices: usize) -> Option<String> {
         let trial = |(at, trial): (usize, &Trial)| {
-            let meant = [Some(("setup", trial.setup, self.setups.len())), self.task(&trial.task)];
-            let plan = trial.plan().map(|plan| ("plan", plan, self.plans.len()));
-            let mut wrong = meant.into_iter().chain([plan]).flatten();
-            let (what, number, _) = wrong.find(|(_, number, count)| number >= count)?;
-            Some(format!("{}: trial {at} has {what} {number}, which is not there", self.name))
+            let what = match trial.setup < self.setups.len() {
+                true if self.task(trial).is_some() => return None,
+                true => format!("{:?}", trial.task),
+                false => format!("set-up {}", trial.setup),
+            };
+            Some(format!("{}: trial {at} has {what}, which is not there", self.name))
         };
         let visit = |visit: &Visit| {
             let is_there = visit.device < devices
@@ -153,16 +183,54 @@ impl ExperimentRun {
         trials.find_map(trial).or_else(|| self.order.iter().find_map(visit))
     }
 
-    /// What a task's number is called, the number, and how many there are.
-    fn task(&self, task: &Task) -> Option<(&'static str, usize, usize)> {
-        Some(match *task {
-            Task::Offer { load, .. } => ("load", load, self.loads.len()),
-            Task::Operate { .. } => return None,
-            Task::Exchange { exchange } => ("exchange", exchange, self.exchanges.len()),
-            Task::Apply { application } => ("application", application, self.applications.len()),
-            Task::Stream { stream } => ("stream", stream, self.streams.len()),
-            Task::Process { processing } => ("processing", processing, self.processings.len()),
-            Task::Serve { serving } => ("serving", serving, self.servings.len()),
+    /// Puts the parts of a task into the lists, where they are new.
+    pub(crate) fn keep(&mut self, task: Task) -> TaskIndex {
+        match task {
+            Task::Load { load, plan } => TaskIndex::Offer {
+                load: index_of(&mut self.loads, load),
+                plan: (plan != Plan::Rest).then(|| index_of(&mut self.plans, plan)),
+            },
+            Task::Plan(plan) => {
+                let plan = index_of(&mut self.plans, Plan::Rules(Box::new(plan)));
+                TaskIndex::Operate { plan }
+            }
+            Task::RoundTrips(exchange) | Task::Breakdown { exchange, .. } => {
+                TaskIndex::Exchange { exchange: index_of(&mut self.exchanges, exchange) }
+            }
+            Task::Requests(of) => {
+                TaskIndex::Apply { application: index_of(&mut self.applications, of) }
+            }
+            Task::Stream(of) => TaskIndex::Stream { stream: index_of(&mut self.streams, of) },
+            Task::Program(of) => {
+                TaskIndex::Process { processing: index_of(&mut self.processings, of) }
+            }
+            Task::Store(of) => TaskIndex::Serve { serving: index_of(&mut self.servings, of) },
+        }
+    }
+
+    /// The task of a trial; `None` where a number names nothing.
+    pub(crate) fn task(&self, trial: &Trial) -> Option<Task> {
+        let plan = |at: usize| self.plans.get(at).cloned();
+        Some(match trial.task {
+            TaskIndex::Offer { load, plan: at } => Task::Load {
+                load: self.loads.get(load)?.clone(),
+                plan: at.map_or(Some(Plan::Rest), plan)?,
+            },
+            TaskIndex::Operate { plan: at } => match plan(at)? {
+                Plan::Rules(plan) => Task::Plan(*plan),
+                Plan::Rest | Plan::Spread(_) => return None,
+            },
+            TaskIndex::Exchange { exchange: at } => {
+                Task::RoundTrips(self.exchanges.get(at)?.clone())
+            }
+            TaskIndex::Apply { application: at } => {
+                Task::Requests(self.applications.get(at)?.clone())
+            }
+            TaskIndex::Stream { stream: at } => Task::Stream(self.streams.get(at)?.clone()),
+            TaskIndex::Process { processing: at } => {
+                Task::Program(self.processings.get(at)?.clone())
+            }
+            TaskIndex::Serve { serving: at } => Task::Store(self.servings.get(at)?.clone()),
         })
     }
 }

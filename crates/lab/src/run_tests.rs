@@ -336,10 +336,16 @@ fn numbers_that_nothing_has_are_refused_with_their_place() {
         |what: &str| format!("run.toml: {name}: {what}, which is not there; start a new run");
     type Change = fn(&mut ExperimentRun);
     let changes: [(Change, &str); 5] = [
-        (|of| of.trials[1].task = Task::Serve { serving: 0 }, "trial 1 has serving 0"),
-        (|of| of.trials[1].task = Task::offer(of.loads.len()), "has load "),
-        (|of| of.trials[0].task = Task::Operate { plan: 99 }, "trial 0 has plan 99"),
-        (|of| of.trials[0].setup = usize::MAX >> 1, "trial 0 has setup"),
+        (
+            |of| of.trials[1].task = TaskIndex::Serve { serving: 0 },
+            "trial 1 has Serve { serving: 0 }",
+        ),
+        (|of| of.trials[1].task = TaskIndex::offer(of.loads.len()), "has Offer { load: "),
+        (
+            |of| of.trials[0].task = TaskIndex::Operate { plan: 99 },
+            "trial 0 has Operate { plan: 99 }",
+        ),
+        (|of| of.trials[0].setup = usize::MAX >> 1, "trial 0 has set-up"),
         (|of| of.order[0].device = 3, "device: 3"),
     ];
     for (change, what) in changes {
@@ -357,14 +363,14 @@ fn a_stored_trial_has_one_task() {
         read.map(|trial| trial.task).map_err(|error| error.to_string())
     };
     let tasks = [
-        ("load = 1", Task::offer(1)),
-        ("load = 1\nplan = 2", Task::Offer { load: 1, plan: Some(2) }),
-        ("plan = 1", Task::Operate { plan: 1 }),
-        ("exchange = 1", Task::Exchange { exchange: 1 }),
-        ("application = 1", Task::Apply { application: 1 }),
-        ("stream = 1", Task::Stream { stream: 1 }),
-        ("processing = 1", Task::Process { processing: 1 }),
-        ("serving = 1", Task::Serve { serving: 1 }),
+        ("load = 1", TaskIndex::offer(1)),
+        ("load = 1\nplan = 2", TaskIndex::Offer { load: 1, plan: Some(2) }),
+        ("plan = 1", TaskIndex::Operate { plan: 1 }),
+        ("exchange = 1", TaskIndex::Exchange { exchange: 1 }),
+        ("application = 1", TaskIndex::Apply { application: 1 }),
+        ("stream = 1", TaskIndex::Stream { stream: 1 }),
+        ("processing = 1", TaskIndex::Process { processing: 1 }),
+        ("serving = 1", TaskIndex::Serve { serving: 1 }),
     ];
     for (text, task) in tasks {
         assert_eq!(read(text), Ok(task));

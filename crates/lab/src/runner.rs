@@ -10,7 +10,9 @@ mod record;
 pub(crate) mod search;
 pub(crate) mod throughput;
 
-use niclab_device::{Latency, Plan, Rss, Setup, Testbed};
+use std::fmt::Debug;
+
+use niclab_device::{DeviceError, Latency, Rss, Setup, Task, Testbed};
 use niclab_result::{Directory, Outcome, Point, ResultError, Sample};
 
 pub(crate) use self::record::json;
@@ -18,7 +20,7 @@ use self::record::{measures, outcome, refusal};
 use crate::estimate;
 use crate::known::Known;
 use crate::measure;
-use crate::run::{ExperimentRun, Run, Task, Trial, Visit};
+use crate::run::{ExperimentRun, Run, Trial, Visit};
 
 /// Name of the sample that says how the rules went in.
 pub const SETUP: &str = "setup";
@@ -338,16 +340,18 @@ impl<'a> Runner<'a> {
         trial: &Trial,
         place: &MeasuredPoint<'_>,
     ) -> Result<(), ResultError> {
-        let experiment = self.experiment;
-        match trial.task {
-            Task::Offer { load, plan } => {
-                let plan = plan.map_or(&Plan::Rest, |at| &experiment.plans[at]);
-                self.offer_at_rate(beds, trial, (&experiment.loads[load], plan), place)
-            }
-            Task::Operate { plan } => self.operate(beds, &experiment.plans[plan], place),
-            _ => self.ask(beds, trial, place),
+        match self.experiment.kind.of().task(self.experiment, trial) {
+            Some(Task::Load { load, plan }) => self.offer_at_rate(beds, trial, (load, plan), place),
+            Some(Task::Plan(plan)) => self.operate(beds, plan, place),
+            Some(task) => self.ask(beds, &task, place),
+            None => self.record_error(place, strange(trial)),
         }
     }
+}
+
+/// A trial or a task that is none of the experiment that was to make it.
+fn strange(of: &impl Debug) -> DeviceError {
+    DeviceError::BadPlan { reason: format!("no trial of this experiment: {of:?}") }
 }
 
 /// The coordinates of a set-up: what the traffic is plays no part in it.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use niclab_device::{
     About, Calls, Change, Control, ControlCore, DeviceError, Honesty, Latency, Load,
-    LoadObservation, Place, Plan, PortCounters, QueueCounters, Rate, RuleBlock, RulesPlan, Setup,
-    SetupReport, Slice, Stack, Testbed, Work,
+    LoadObservation, Observation, Place, Plan, PortCounters, QueueCounters, Rate, RuleBlock,
+    RulesPlan, Setup, SetupReport, Slice, Stack, Task, Testbed, Work,
 };
 use niclab_packet::size::FrameSizes;
 use niclab_result::{ReportTable, Sample, Summary};
@@ -172,7 +172,7 @@ impl Testbed for Simulated {
         self.setups += 1;
         self.frame_len_max = self.frame_len_max.min(setup.frame_len_max);
         if self.lacks("rules") && !setup.rules.is_empty() {
-            return Err(DeviceError::NotSupported { capability: "rules".into() });
+            return Err(DeviceError::lacks("rules"));
         }
         if setup.frame_len_max > self.nature.frame_len_max {
             return Err(DeviceError::BadLoad { reason: "the frames are too long".into() });
@@ -198,30 +198,40 @@ impl Testbed for Simulated {
         Ok(report)
     }
 
+    fn measure(&mut self, task: &Task) -> Result<Observation, DeviceError> {
+        match task {
+            Task::Load { load, plan } => self.offer(load, plan).map(Observation::Load),
+            Task::Plan(plan) => self.operate(plan).map(Observation::Plan),
+            _ => Err(task.not_supported()),
+        }
+    }
+}
+
+impl Simulated {
     fn operate(&mut self, plan: &RulesPlan) -> Result<Control, DeviceError> {
         if self.lacks("rules") {
-            return Err(DeviceError::NotSupported { capability: "rules".into() });
+            return Err(DeviceError::lacks("rules"));
         }
         if let Some(threads @ 3..) = plan.threads {
             let capability = format!("{threads} control threads on 2 cores");
-            return Err(DeviceError::NotSupported { capability });
+            return Err(DeviceError::lacks(capability));
         }
         let control = self.alone(plan);
         self.pass(Duration::from_nanos(control.busy_ns));
         Ok(control)
     }
 
-    fn run(&mut self, load: &Load, plan: &Plan) -> Result<LoadObservation, DeviceError> {
+    fn offer(&mut self, load: &Load, plan: &Plan) -> Result<LoadObservation, DeviceError> {
         self.trials += 1;
         if self.trials > self.nature.trials_max {
             let device = self.about.name.clone();
             return Err(DeviceError::Broken { device, reason: "it went away".into() });
         }
         if self.lacks("latency") && load.rate != Rate::Saturate {
-            return Err(DeviceError::NotSupported { capability: "latency".into() });
+            return Err(DeviceError::lacks("latency"));
         }
         if self.lacks("frame_size") && load.sizes != FrameSizes::Fixed(64) {
-            return Err(DeviceError::NotSupported { capability: "frame_size".into() });
+            return Err(DeviceError::lacks("frame_size"));
         }
         self.pass(Duration::from_nanos(load.duration_ns + load.warmup_ns));
         let noise = 1.0 + self.random.random_range(-1.0..=1.0) * self.nature.noise;
@@ -238,9 +248,7 @@ impl Testbed for Simulated {
             Plan::Rules(plan) => self.carry_out(plan, observation),
         })
     }
-}
 
-impl Simulated {
     fn observe(&mut self, load: &Load, planned_pps: f64, able_pps: f64) -> LoadObservation {
         let frames = |pps: f64| (pps * load.duration_ns as f64 / 1e9).round() as u64;
         let planned = frames(planned_pps);

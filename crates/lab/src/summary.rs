@@ -10,6 +10,7 @@ pub(crate) mod throughput;
 pub(crate) mod updates;
 
 use niclab_device::Place;
+use niclab_device::capability::{APPLICATIONS, ECHO, PROGRAMS, STORE, STREAM};
 use niclab_load::TraceFrames;
 use niclab_result::{
     DeviceSummary, ExperimentSummary, Latencies, Mark, Outcome, SCHEMA, Sample, Summary,
@@ -20,9 +21,7 @@ use crate::cells::{Cell, Cells};
 use crate::known::Known;
 use crate::merge::RunPart;
 use crate::metrics::TrialMetrics;
-use crate::run::{
-    APPLICATIONS, ECHO, ExperimentRun, PROGRAMS, Run, RunDevice, STORE, STREAM, Visit,
-};
+use crate::run::{ExperimentRun, Run, RunDevice, Visit};
 use crate::runner::{SETUP, search, throughput as searches};
 use crate::spec::{RulesFile, Trace};
 use crate::{experiments, findings, words};

@@ -9,7 +9,9 @@ use niclab_device::cores::{Pinned, allowed};
 use niclab_device::echo::{Echo, Echoed, Pace, SIZE_MAX, Serve, Server, Transport};
 use niclab_device::linux::stamps_at;
 use niclab_device::realtime::RealTime;
-use niclab_device::{DeviceError, Exchange, Exchanged, Family, Feature, Host, Latency, peer};
+use niclab_device::{
+    DeviceError, Exchange, Exchanged, Family, Feature, Host, Latency, Observation, Task, peer,
+};
 use niclab_lab::words;
 use serde_json::json;
 
@@ -125,9 +127,9 @@ pub fn measure(arguments: &MeasureEchoArguments) -> Result<(), Failure> {
     let tuned = if arguments.tune { tune::devices(&names)? } else { Vec::new() };
     let [name] = names;
     let mut bed = niclab_device::open(&name)?;
-    let seen = bed.exchange(&exchange);
+    let seen = bed.measure(&Task::RoundTrips(exchange.clone()));
     tune::end(tuned);
-    let seen = seen.map_err(|error| match error {
+    let seen = seen.and_then(Observation::into_round_trips).map_err(|error| match error {
         DeviceError::NotSupported { capability } => {
             DeviceError::NotSupported { capability: bed.about().lack(&capability) }
         }

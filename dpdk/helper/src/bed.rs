@@ -8,8 +8,8 @@ use niclab_device::cores::Cores;
 use niclab_device::dpdk::protocol::Open;
 use niclab_device::pair::{Stage, Trial, judge_refused};
 use niclab_device::{
-    About, DeviceError, Fact, Function, Load, LoadObservation, Place, Plan, Rate, RuleBlock, Setup,
-    SetupReport, Testbed,
+    About, DeviceError, Fact, Function, Load, LoadObservation, Observation, Place, Rate, RuleBlock,
+    Setup, SetupReport, Task, Testbed,
 };
 use niclab_load::lane::{BURST, Inlet};
 
@@ -168,12 +168,11 @@ impl DpdkBed {
 
     /// The function alone, on a port that makes its own frames.
     fn run_alone(&mut self, load: &Load) -> Result<LoadObservation, DeviceError> {
-        let lacks = |capability: &str| DeviceError::NotSupported { capability: capability.into() };
         if load.rate != Rate::Saturate {
-            return Err(lacks("rate"));
+            return Err(DeviceError::lacks("rate"));
         }
         if load.trace.is_some() {
-            return Err(lacks("trace"));
+            return Err(DeviceError::lacks("trace"));
         }
         let name = self.about.name.clone();
         let gone = || DeviceError::Broken { device: name.clone(), reason: "not set up".into() };
@@ -184,7 +183,7 @@ impl DpdkBed {
         let mut observation = trial.run_alone(function)?;
         let made = observation.offered_bytes.checked_div(observation.offered).unwrap_or(0);
         if load.sizes.period().iter().any(|&size| u64::from(size) != made) {
-            return Err(lacks("frame_size"));
+            return Err(DeviceError::lacks("frame_size"));
         }
         observation.honesty.balanced = true;
         Ok(observation)
@@ -197,14 +196,13 @@ impl Testbed for DpdkBed {
     }
 
     fn setup(&mut self, setup: &Setup) -> Result<SetupReport, DeviceError> {
-        let lacks = |capability: &str| DeviceError::NotSupported { capability: capability.into() };
         let empty = |block: &RuleBlock| matches!(block, RuleBlock::FiveTuples { count: 0, .. });
         if !setup.rules.iter().all(empty) {
-            return Err(lacks("rules"));
+            return Err(DeviceError::lacks("rules"));
         }
         setup.check_plain()?;
         if setup.queues > 1 {
-            return Err(lacks("queues"));
+            return Err(DeviceError::lacks("queues"));
         }
         let frame_len_max = setup.frame_len_max.max(FRAME_LEN_DEFAULT);
         if frame_len_max != self.frame_len_max {
@@ -213,7 +211,8 @@ impl Testbed for DpdkBed {
         Ok(SetupReport::default())
     }
 
-    fn run(&mut self, load: &Load, plan: &Plan) -> Result<LoadObservation, DeviceError> {
+    fn measure(&mut self, task: &Task) -> Result<Observation, DeviceError> {
+        let Task::Load { load, plan } = task else { return Err(task.not_supported()) };
         plan.rest()?;
         let before = self.ports.device.stats().map_err(|refusal| self.broken(refusal))?;
         let mut observation = match self.wiring {
@@ -222,7 +221,7 @@ impl Testbed for DpdkBed {
         };
         let after = self.ports.device.stats().map_err(|refusal| self.broken(refusal))?;
         hold_against_port(&mut observation, &before, &after);
-        Ok(observation)
+        Ok(Observation::Load(observation))
     }
 }
 
@@ -336,16 +335,9 @@ fn about(open: &Open, dpdk: &Dpdk, arguments: &Arguments, ports: &Ports) -> Resu
         name: open.name.clone(),
         facts,
         places: places(open.cores, arguments.wiring, tester.as_ref(), &device),
-        clocked: Vec::new(),
-        carded: Vec::new(),
-        programmed: Vec::new(),
-        serving: Vec::new(),
-        program_load_ms: 0,
-        hosts: Vec::new(),
         not_supported: lacks.iter().map(|&capability| capability.into()).collect(),
         lacking: lacking.into(),
-        in_virtual_time: false,
-        port_gbps: None,
+        ..About::default()
     })
 }
 

@@ -74,8 +74,8 @@ fn answer(bed: &mut Option<DpdkBed>, request: Request) -> Result<Answer, DeviceE
             Ok(Answer::Opened(opened.about().clone()))
         }
         Request::Setup(setup) => bed.as_mut().ok_or_else(early)?.setup(&setup).map(Answer::Ready),
-        Request::Run { load, plan } => {
-            let observation = bed.as_mut().ok_or_else(early)?.run(&load, &plan)?;
+        Request::Measure(task) => {
+            let observation = bed.as_mut().ok_or_else(early)?.measure(&task)?;
             Ok(Answer::Observed(Box::new(observation)))
         }
     }

@@ -31,10 +31,8 @@ use std::time::Duration;
 
 use self::protocol::{Answer, Open, Request};
 use crate::cores::Cores;
-use crate::face::{About, DeviceError, Setup, SetupReport, Testbed};
-use crate::plan::Plan;
+use crate::face::{About, DeviceError, Observation, Setup, SetupReport, Task, Testbed};
 use crate::scratch::Scratch;
-use crate::{Load, LoadObservation};
 
 /// The program.
 const PROGRAM: &str = "niclab-dpdk";
@@ -129,9 +127,10 @@ impl Testbed for DpdkBed {
         }
     }
 
-    fn run(&mut self, load: &Load, plan: &Plan) -> Result<LoadObservation, DeviceError> {
+    fn measure(&mut self, task: &Task) -> Result<Observation, DeviceError> {
+        let Task::Load { load, .. } = task else { return Err(task.not_supported()) };
         let offered = Duration::from_nanos(load.warmup_ns.saturating_add(load.duration_ns));
-        let request = Request::Run { load: load.clone(), plan: plan.clone() };
+        let request = Request::Measure(task.clone());
         match self.process.ask(&request, ANSWER_TIMEOUT.saturating_add(offered))? {
             Answer::Observed(observation) => Ok(*observation),
             other => Err(self.process.confused(&other)),

@@ -9,10 +9,11 @@ use std::sync::MutexGuard;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::face::measured;
 use crate::pair::tests::alone;
 use crate::{
-    Arrivals, DeviceError, Function, Load, Placement, Plan, Rate, RuleBlock, Setup, SetupReport,
-    Testbed, dpdk,
+    Arrivals, DeviceError, Function, Load, Placement, Rate, RuleBlock, Setup, SetupReport, Testbed,
+    dpdk,
 };
 use niclab_packet::flow::FlowSpec;
 use niclab_packet::size::FrameSizes;
@@ -68,7 +69,7 @@ fn crossed_rings_account_for_every_frame() {
         (Rate::Saturate, 1518),
     ] {
         assert_eq!(bed.setup(&setup(size)).unwrap(), SetupReport::default());
-        let o = bed.run(&load(rate, size), &Plan::Rest).unwrap();
+        let o = measured::load(&mut *bed, &load(rate, size)).unwrap();
         let mpps = o.received as f64 * 1e3 / o.duration_ns as f64;
         let p50 = o.latency.as_ref().unwrap().0.value_at_quantile(0.5);
         println!("{rate:?} {size} B: {mpps:.2} Mpps back, {} lost, p50 {p50} ns", o.lost);
@@ -115,21 +116,24 @@ fn net_null_has_a_rate_and_no_latency() {
         return;
     };
     bed.setup(&setup(64)).unwrap();
-    let o = bed.run(&load(Rate::Saturate, 64), &Plan::Rest).unwrap();
+    let o = measured::load(&mut *bed, &load(Rate::Saturate, 64)).unwrap();
     let mpps = o.received as f64 * 1e3 / o.duration_ns as f64;
     println!("net_null: {mpps:.2} Mpps");
     assert!(o.received > 10_000, "{o:?}");
     assert_eq!((o.latency, o.service), (None, None));
     assert_eq!((o.offered, o.received), (o.planned, o.offered - o.lost));
     assert!(o.honesty.balanced, "{:?}", o.honesty.reasons);
-    let lacks = |capability: &str| DeviceError::NotSupported { capability: capability.into() };
-    let paced = bed.run(&load(Rate::Pps(1000.0), 64), &Plan::Rest);
-    assert_eq!(paced.map(|o| o.received), Err(lacks("rate")));
-    let long = bed.run(&load(Rate::Saturate, 1518), &Plan::Rest);
-    assert_eq!(long.map(|o| o.received), Err(lacks("frame_size")));
+    let paced = measured::load(&mut *bed, &load(Rate::Pps(1000.0), 64));
+    assert_eq!(paced.map(|o| o.received), Err(DeviceError::lacks("rate")));
+    let long = measured::load(&mut *bed, &load(Rate::Saturate, 1518));
+    assert_eq!(long.map(|o| o.received), Err(DeviceError::lacks("frame_size")));
     let traced = Load { trace: Some("a.pcap".into()), ..load(Rate::Saturate, 64) };
-    let traced = bed.run(&traced, &Plan::Rest);
-    assert_eq!(traced.map(|o| o.received), Err(lacks("trace")), "it makes frames of its own");
+    let traced = measured::load(&mut *bed, &traced);
+    assert_eq!(
+        traced.map(|o| o.received),
+        Err(DeviceError::lacks("trace")),
+        "it makes frames of its own"
+    );
 }
 
 #[test]
@@ -138,11 +142,10 @@ fn rules_and_queues_are_not_supported_which_is_a_result() {
     let Some((mut bed, _alone)) = open(test, "dpdk:--vdev=net_ring0") else {
         return;
     };
-    let lacks = |capability: &str| DeviceError::NotSupported { capability: capability.into() };
     let rule = RuleBlock::Any { group: 0, priority: 0, actions: Vec::new() };
     let with_rule = Setup { rules: vec![rule], ..setup(64) };
-    assert_eq!(bed.setup(&with_rule), Err(lacks("rules")));
-    assert_eq!(bed.setup(&Setup { queues: 2, ..setup(64) }), Err(lacks("queues")));
+    assert_eq!(bed.setup(&with_rule), Err(DeviceError::lacks("rules")));
+    assert_eq!(bed.setup(&Setup { queues: 2, ..setup(64) }), Err(DeviceError::lacks("queues")));
     let rules = bed.about().facts.iter().find(|fact| fact.name == "flow rules").unwrap();
     assert_eq!(rules.value, "rule: Function not implemented");
 }
@@ -179,13 +182,13 @@ fn a_process_killed_in_the_middle_is_broken_and_reaped() {
     });
     let long = Load { duration_ns: 5_000_000_000, ..load(Rate::Pps(1000.0), 64) };
     let started = Instant::now();
-    let error = bed.run(&long, &Plan::Rest).map(|o| o.received).unwrap_err();
+    let error = measured::load(&mut *bed, &long).map(|o| o.received).unwrap_err();
     killer.join().unwrap();
     let text = "dpdk:--vdev=net_ring0 failed: niclab-dpdk ended: signal: 9 (SIGKILL)";
     assert!(error.to_string().starts_with(text), "{error}");
     assert!(started.elapsed() < Duration::from_secs(4));
     assert!(!fs::exists(format!("/proc/{helper}")).unwrap(), "not reaped");
-    let error = bed.run(&long, &Plan::Rest).map(|o| o.received).unwrap_err();
+    let error = measured::load(&mut *bed, &long).map(|o| o.received).unwrap_err();
     assert!(error.to_string().ends_with("niclab-dpdk has ended before"), "{error}");
 }
 
@@ -222,7 +225,7 @@ fn holds_a_testbed() {
     let mut bed = dpdk::open("dpdk:--vdev=net_ring0").unwrap();
     println!("\nopen");
     let long = Load { duration_ns: 10_000_000_000, ..load(Rate::Pps(1000.0), 64) };
-    bed.run(&long, &Plan::Rest).unwrap();
+    measured::load(&mut *bed, &long).unwrap();
 }
 
 /// The running niclab-dpdk that a process started.

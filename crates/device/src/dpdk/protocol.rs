@@ -6,9 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::cores::Cores;
-use crate::face::{About, DeviceError, Setup, SetupReport};
-use crate::plan::Plan;
-use crate::{Load, LoadObservation};
+use crate::face::{About, DeviceError, Observation, Setup, SetupReport, Task};
 
 /// A question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -18,13 +16,8 @@ pub enum Request {
     Open(Open),
     /// [`crate::Testbed::setup`].
     Setup(Setup),
-    /// [`crate::Testbed::run`].
-    Run {
-        /// What is offered.
-        load: Load,
-        /// What the control side does meanwhile.
-        plan: Plan,
-    },
+    /// [`crate::Testbed::measure`].
+    Measure(Task),
 }
 
 /// What DPDK is started with.
@@ -66,8 +59,8 @@ pub enum Answer {
     Opened(About),
     /// To [`Request::Setup`].
     Ready(SetupReport),
-    /// To [`Request::Run`].
-    Observed(Box<LoadObservation>),
+    /// To [`Request::Measure`].
+    Observed(Box<Observation>),
     /// To any of them.
     Refused(DeviceError),
 }

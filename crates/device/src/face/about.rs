@@ -19,11 +19,11 @@ pub struct About {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub carded: Vec<Place>,
     /// What stands there where packets in memory go through a program
-    /// ([`Testbed::process`](crate::Testbed::process)); empty where none do.
+    /// ([`Task::Program`](crate::Task::Program)); empty where none do.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub programmed: Vec<Place>,
     /// What stands there where a key-value store serves requests in memory
-    /// ([`Testbed::serve`](crate::Testbed::serve)); empty where none does.
+    /// ([`Task::Store`](crate::Task::Store)); empty where none does.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub serving: Vec<Place>,
     /// Time that it takes to load a program the first time, where that is more than the little that
@@ -31,7 +31,7 @@ pub struct About {
     #[serde(default, skip_serializing_if = "is_none")]
     pub program_load_ms: u32,
     /// What stands between a program on the one host and one on the other, where it can exchange
-    /// messages ([`Testbed::exchange`](crate::Testbed::exchange)); empty where it cannot.
+    /// messages ([`Task::RoundTrips`](crate::Task::RoundTrips)); empty where it cannot.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<Place>,
     /// Capabilities it lacks, by the names that

@@ -25,7 +25,7 @@ pub struct Application {
     pub requests: Requests,
 }
 
-/// What [`Testbed::apply`](crate::Testbed::apply) saw.
+/// The observation of [`Task::Requests`](crate::Task::Requests).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Applied {
     /// What the clients saw.

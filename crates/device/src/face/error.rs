@@ -81,3 +81,10 @@ pub enum DeviceError {
         reason: String,
     },
 }
+
+impl DeviceError {
+    /// The device lacks this: a result.
+    pub fn lacks(capability: impl Into<String>) -> DeviceError {
+        DeviceError::NotSupported { capability: capability.into() }
+    }
+}

@@ -52,7 +52,7 @@ pub struct Exchange {
     pub echo: Echo,
 }
 
-/// What [`Testbed::exchange`](crate::Testbed::exchange) saw.
+/// The observation of [`Task::RoundTrips`](crate::Task::RoundTrips).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Exchanged {
     /// What the client saw.
@@ -70,7 +70,7 @@ pub struct Streaming {
     pub stream: Stream,
 }
 
-/// What [`Testbed::stream`](crate::Testbed::stream) saw.
+/// The observation of [`Task::Stream`](crate::Task::Stream).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Streamed {
     /// What the sender did.

@@ -3,7 +3,8 @@
 use niclab_load::Latency;
 use serde::{Deserialize, Serialize};
 
-/// What [`Testbed::ledger`](crate::Testbed::ledger) saw: where the time of a round trip goes.
+/// The observation of [`Task::Breakdown`](crate::Task::Breakdown): where the time of a round trip
+/// goes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ledgered {
     /// Messages with all stamps, and those that lack one and are left out.

@@ -15,7 +15,7 @@ pub struct Processing {
     pub warmup_ns: u64,
 }
 
-/// What [`Testbed::process`](crate::Testbed::process) saw.
+/// The observation of [`Task::Program`](crate::Task::Program).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Processed {
     /// Packets of a pass: each goes through once, as it was before the first pass.

@@ -49,8 +49,7 @@ impl Setup {
     /// # Errors
     /// [`DeviceError::NotSupported`]: `ports` or `serial receive`.
     pub fn check_plain(&self) -> Result<(), DeviceError> {
-        let lacks =
-            |capability: &str| Err(DeviceError::NotSupported { capability: capability.to_owned() });
+        let lacks = |capability: &str| Err(DeviceError::lacks(capability));
         match (self.ports, self.receive) {
             (2.., _) => lacks("ports"),
             (_, Receive::Serial) => lacks("serial receive"),

@@ -35,7 +35,7 @@ pub fn shares(
     if count == 0 || count > order.len() {
         let there = allowed.len();
         let capability = format!("{cores} cores for the server ({there} are here)");
-        return Err(DeviceError::NotSupported { capability });
+        return Err(DeviceError::lacks(capability));
     }
     let clients = match count == order.len() {
         true => order[count - 1..].to_vec(),

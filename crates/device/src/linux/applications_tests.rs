@@ -6,6 +6,7 @@ use std::time::Instant;
 use niclab_load::requests::{KeyLength, KeySelection, Order, Protocol, Values};
 
 use super::*;
+use crate::face::measured;
 use crate::face::{Family, Testbed};
 use crate::linux;
 use crate::linux::veth_tests::cores;
@@ -41,7 +42,7 @@ fn real_servers_answer_clients_of_both_hosts() {
         for (client, family) in [(Host::Here, Family::V4), (Host::There, Family::V6)] {
             let mut asked = application(protocol, client);
             asked.family = family;
-            let seen = match bed.apply(&asked) {
+            let seen = match measured::requests(&mut *bed, &asked) {
                 Ok(seen) => seen,
                 Err(DeviceError::NotSupported { capability }) => {
                     println!("SKIP real_servers_answer_clients_of_both_hosts: {capability}");
@@ -66,7 +67,7 @@ fn real_servers_answer_clients_of_both_hosts() {
 fn servers_end_with_their_device() {
     let Some((_alone, mut bed)) = open("servers_end_with_their_device") else { return };
     if let Err(DeviceError::NotSupported { capability }) =
-        bed.apply(&application(Protocol::MemcachedTcp, Host::Here))
+        measured::requests(&mut *bed, &application(Protocol::MemcachedTcp, Host::Here))
     {
         println!("SKIP servers_end_with_their_device: {capability}");
         return;
@@ -93,11 +94,11 @@ fn what_cannot_be_served_is_refused_with_its_reason() {
     };
     let mut asked = application(Protocol::MemcachedTcp, Host::Here);
     asked.cores = allowed().len() as u16 + 1;
-    let error = bed.apply(&asked).unwrap_err().to_string();
+    let error = measured::requests(&mut *bed, &asked).unwrap_err().to_string();
     assert!(error.contains("not supported") && error.contains("cores for the server"), "{error}");
     asked.cores = 1;
     asked.requests.connections = 0;
-    let error = bed.apply(&asked).unwrap_err();
+    let error = measured::requests(&mut *bed, &asked).unwrap_err();
     assert!(matches!(&error, DeviceError::BadLoad { reason } if reason.contains("connections")));
 }
 

@@ -82,9 +82,8 @@ fn run(
     arguments: &[&str],
     input: &str,
 ) -> Result<(), DeviceError> {
-    let path = crate::program::find(tool).ok_or_else(|| DeviceError::NotSupported {
-        capability: format!("{feature}: `{tool}` is not installed"),
-    })?;
+    let path = crate::program::find(tool)
+        .ok_or_else(|| DeviceError::lacks(format!("{feature}: `{tool}` is not installed")))?;
     let mut command = Command::new(path);
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
     let output = end.netns.within(|| fed(command, input)).and_then(|output| output);
@@ -96,7 +95,7 @@ fn run(
     let said = said.lines().find(|line| !line.is_empty()).unwrap_or("it failed without a word");
     let said = said.trim().trim_start_matches("Error: ").trim_end_matches('.');
     let reason = format!("{feature}: {tool}: {said}");
-    Err(DeviceError::NotSupported { capability: reason })
+    Err(DeviceError::lacks(reason))
 }
 
 /// Runs a command to its end with this input.

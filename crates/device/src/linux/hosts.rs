@@ -61,7 +61,7 @@ impl Wire {
             (Family::V4, Feature::Vxlan) => Ok(Wire::Tunnel),
             (Family::V4, _) => Ok(Wire::Plain),
             (Family::V6, feature @ (Feature::Vxlan | Feature::Nft { .. })) => {
-                Err(DeviceError::NotSupported { capability: format!("{feature} over IPv6") })
+                Err(DeviceError::lacks(format!("{feature} over IPv6")))
             }
             (Family::V6, _) => Ok(Wire::Plain6),
         }
@@ -322,10 +322,8 @@ pub fn real_time(priority: Option<u8>) -> Result<Option<RealTime>, DeviceError> 
 /// What an error of client or server means to the user of a device.
 pub fn broken(error: EchoError) -> DeviceError {
     match error {
-        EchoError::NoRing { .. } => DeviceError::NotSupported { capability: error.to_string() },
-        EchoError::NotSupported { what } => {
-            DeviceError::NotSupported { capability: what.to_owned() }
-        }
+        EchoError::NoRing { .. } => DeviceError::lacks(error.to_string()),
+        EchoError::NotSupported { what } => DeviceError::lacks(what),
         EchoError::Range { .. } => DeviceError::BadLoad { reason: error.to_string() },
         EchoError::Silent { server } => DeviceError::Silent { reason: named(&error, server) },
         EchoError::Nobody { server } | EchoError::Unreachable { server, .. } => {

@@ -62,8 +62,7 @@ use self::settings::Held;
 pub use self::stamped::stamps_at;
 use crate::cores::Cores;
 use crate::face::{
-    About, Application, Applied, DeviceError, Exchange, Exchanged, Function, Ledgered, Place,
-    Setup, SetupReport, Streamed, Streaming, Testbed,
+    About, DeviceError, Function, Observation, Place, Setup, SetupReport, Task, Testbed,
 };
 use crate::feature::Feature;
 use crate::pair::{Stage, Trial};
@@ -212,8 +211,7 @@ impl Testbed for LinuxBed {
     fn setup(&mut self, setup: &Setup) -> Result<SetupReport, DeviceError> {
         setup.check_plain()?;
         if setup.cores > 1 {
-            let capability = "several cores for queues".into();
-            return Err(DeviceError::NotSupported { capability });
+            return Err(DeviceError::lacks("several cores for queues"));
         }
         let mtu = self.tester.link.mtu.min(self.device.link.mtu);
         if u32::from(setup.frame_len_max) > mtu + HEADER_AND_FCS_LEN {
@@ -254,6 +252,59 @@ impl Testbed for LinuxBed {
         Ok(report)
     }
 
+    fn measure(&mut self, task: &Task) -> Result<Observation, DeviceError> {
+        match task {
+            Task::Load { load, plan } => self.offer(load, plan).map(Observation::Load),
+            Task::Plan(plan) => self.operate(plan).map(Observation::Plan),
+            Task::RoundTrips(exchange) => {
+                let run = self.next_run();
+                let seen = self.hosts(&exchange.feature)?.exchange(exchange, run);
+                seen.map(Observation::RoundTrips)
+            }
+            Task::Breakdown { exchange, pairs } => {
+                let mut run = self.exchanges;
+                let seen = self.hosts(&exchange.feature)?.ledger(exchange, *pairs, &mut run);
+                self.exchanges = run;
+                seen.map(Observation::Breakdown)
+            }
+            Task::Requests(application) => {
+                let mut servers = std::mem::take(&mut self.servers);
+                let hosts = self.hosts(&Feature::None);
+                let seen = hosts.and_then(|hosts| hosts.apply(application, &mut servers));
+                self.servers = servers;
+                seen.map(Observation::Requests)
+            }
+            Task::Stream(streaming) => {
+                let run = self.next_run();
+                self.hosts(&Feature::None)?.stream(streaming, run).map(Observation::Stream)
+            }
+            Task::Program(_) | Task::Store(_) => Err(task.not_supported()),
+        }
+    }
+}
+
+/// Takes away what killed measurements left on the interfaces of this network namespace, and says
+/// what: queues, RSS and rules of a card, flower filters, coalescing that is off, filters of
+/// probes, and the queueing disciplines that were added for filters.
+///
+/// # Errors
+/// [`DeviceError::Rights`]; [`DeviceError::Broken`].
+pub fn clean() -> Result<Vec<String>, DeviceError> {
+    let set_back = settings::clean()?.into_iter().chain(flower::clean()?).chain(tune::clean()?);
+    let cleaned = niclab_probe::clean().map_err(|error| match error {
+        ProbeError::NotAllowed { what } => {
+            DeviceError::Rights { what: what.to_owned(), remedy: RIGHTS.to_owned() }
+        }
+        error => DeviceError::Broken { device: "linux".into(), reason: error.to_string() },
+    })?;
+    Ok(set_back.chain(cleaned.iter().map(Leftover::to_string)).collect())
+}
+
+impl LinuxBed {
+    fn is_veth(&self) -> bool {
+        self.ends == Ends::Veth
+    }
+
     fn operate(&mut self, plan: &RulesPlan) -> Result<Control, DeviceError> {
         self.take_rules()?;
         match &mut self.filters {
@@ -262,36 +313,7 @@ impl Testbed for LinuxBed {
         }
     }
 
-    /// Over a pair and in namespaces of its own: a cable between two cards of one host would be
-    /// left out, for the kernel takes the short way.
-    fn exchange(&mut self, exchange: &Exchange) -> Result<Exchanged, DeviceError> {
-        self.exchanges = self.exchanges.wrapping_add(1);
-        let run = self.exchanges;
-        self.hosts(&exchange.feature)?.exchange(exchange, run)
-    }
-
-    fn ledger(&mut self, exchange: &Exchange, pairs: u32) -> Result<Ledgered, DeviceError> {
-        let mut run = self.exchanges;
-        let ledgered = self.hosts(&exchange.feature)?.ledger(exchange, pairs, &mut run);
-        self.exchanges = run;
-        ledgered
-    }
-
-    fn apply(&mut self, application: &Application) -> Result<Applied, DeviceError> {
-        let mut servers = std::mem::take(&mut self.servers);
-        let applied =
-            self.hosts(&Feature::None).and_then(|hosts| hosts.apply(application, &mut servers));
-        self.servers = servers;
-        applied
-    }
-
-    fn stream(&mut self, streaming: &Streaming) -> Result<Streamed, DeviceError> {
-        self.exchanges = self.exchanges.wrapping_add(1);
-        let run = self.exchanges;
-        self.hosts(&Feature::None)?.stream(streaming, run)
-    }
-
-    fn run(&mut self, load: &Load, plan: &Plan) -> Result<LoadObservation, DeviceError> {
+    fn offer(&mut self, load: &Load, plan: &Plan) -> Result<LoadObservation, DeviceError> {
         plan.rest()?;
         let rings = self.rings.as_mut().ok_or_else(|| DeviceError::Broken {
             device: self.about.name.clone(),
@@ -317,29 +339,6 @@ impl Testbed for LinuxBed {
         let sink = sink.map_err(|e| refused("reading the sink's counters", &e))?;
         counted.account(&mut observation, sink.dropped, (&self.tester, &self.device))?;
         Ok(observation)
-    }
-}
-
-/// Takes away what killed measurements left on the interfaces of this network namespace, and says
-/// what: queues, RSS and rules of a card, flower filters, coalescing that is off, filters of
-/// probes, and the queueing disciplines that were added for filters.
-///
-/// # Errors
-/// [`DeviceError::Rights`]; [`DeviceError::Broken`].
-pub fn clean() -> Result<Vec<String>, DeviceError> {
-    let set_back = settings::clean()?.into_iter().chain(flower::clean()?).chain(tune::clean()?);
-    let cleaned = niclab_probe::clean().map_err(|error| match error {
-        ProbeError::NotAllowed { what } => {
-            DeviceError::Rights { what: what.to_owned(), remedy: RIGHTS.to_owned() }
-        }
-        error => DeviceError::Broken { device: "linux".into(), reason: error.to_string() },
-    })?;
-    Ok(set_back.chain(cleaned.iter().map(Leftover::to_string)).collect())
-}
-
-impl LinuxBed {
-    fn is_veth(&self) -> bool {
-        self.ends == Ends::Veth
     }
 
     /// The settings of the interface under test, which are this process's from now on.
@@ -397,10 +396,17 @@ impl LinuxBed {
         Ok(())
     }
 
-    /// The hosts with this in their path.
+    /// The number of the next messages between the hosts.
+    fn next_run(&mut self) -> u32 {
+        self.exchanges = self.exchanges.wrapping_add(1);
+        self.exchanges
+    }
+
+    /// The hosts with this in their path. They have a pair and namespaces of their own: the kernel
+    /// would take the short way past a cable between two cards of one host.
     fn hosts(&mut self, feature: &Feature) -> Result<&Hosts, DeviceError> {
         if !self.is_veth() || self.shape.path == Path::Xdp {
-            return Err(DeviceError::NotSupported { capability: "echo".into() });
+            return Err(DeviceError::lacks("echo"));
         }
         match self.hosts.entry(feature.clone()) {
             Entry::Occupied(hosts) => Ok(hosts.into_mut()),
@@ -413,9 +419,9 @@ impl LinuxBed {
 fn filters(end: &End, is_own: bool, without: &str) -> Result<Filters, DeviceError> {
     let offered = end.netns.within(|| flower::offered(&end.link, flower::Place::Card, is_own));
     match offered.map_err(|e| refused("entering a namespace", &e))? {
-        Err(DeviceError::NotSupported { capability }) => Err(DeviceError::NotSupported {
-            capability: format!("rules ({without}; {capability})"),
-        }),
+        Err(DeviceError::NotSupported { capability }) => {
+            Err(DeviceError::lacks(format!("rules ({without}; {capability})")))
+        }
         offered => offered,
     }
 }
@@ -459,16 +465,11 @@ fn about(
             place("function", Function::Forward.label(), Some(cores.device)),
             place("sink", &near.name, Some(cores.tester)),
         ],
-        clocked: Vec::new(),
-        carded: Vec::new(),
-        programmed: Vec::new(),
-        serving: Vec::new(),
-        program_load_ms: 0,
         hosts,
         not_supported: if may_have_rules { Vec::new() } else { vec!["rules".into()] },
         lacking: "niclab does not do it between Linux interfaces of this kind".into(),
-        in_virtual_time: false,
         port_gbps: port_gbps(far).zip(port_gbps(near)).map(|(far, near)| far.min(near)),
+        ..About::default()
     }
 }
 

@@ -106,7 +106,7 @@ fn of_port(error: PortError) -> DeviceError {
     match error {
         PortError::NotAllowed { .. } => DeviceError::Rights { what: reason, remedy: RIGHTS.into() },
         PortError::NoQueue { .. } | PortError::Mtu { .. } | PortError::Lanes { .. } => {
-            DeviceError::NotSupported { capability: reason }
+            DeviceError::lacks(reason)
         }
         _ => DeviceError::Broken { device, reason },
     }

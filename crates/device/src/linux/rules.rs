@@ -62,7 +62,7 @@ pub(super) fn install<P: Places>(
     if differ && !P::HAVE_PRIORITIES && table(card)?.finds_places {
         let capability =
             format!("several priorities (the driver finds the places of {} itself)", P::WORDS);
-        return Err(DeviceError::NotSupported { capability });
+        return Err(DeviceError::lacks(capability));
     }
     for block in blocks {
         let flows = flows::<P>(block)?;
@@ -96,9 +96,7 @@ pub(super) fn install<P: Places>(
 /// # Errors
 /// [`DeviceError::NotSupported`] for other work, and for other calls than one a rule.
 pub(super) fn operate<P: Places>(card: &mut P, plan: &RulesPlan) -> Result<Control, DeviceError> {
-    let lacks = |what: &str| {
-        Err(DeviceError::NotSupported { capability: format!("{what} ({} have none)", P::WORDS) })
-    };
+    let lacks = |what: &str| Err(DeviceError::lacks(format!("{what} ({} have none)", P::WORDS)));
     let Work::Create(block) = &plan.work else { return lacks("rules changed in place") };
     match plan.calls {
         Calls::Single if plan.threads.is_none() => {}
@@ -130,7 +128,7 @@ fn priority(block: &RuleBlock) -> u32 {
 fn flows<P: Places>(block: &RuleBlock) -> Result<Vec<Result<Flow, String>>, DeviceError> {
     let Some((group, priority, actions)) = block.place() else {
         let capability = format!("rules of a file ({} are made one by one)", P::WORDS);
-        return Err(DeviceError::NotSupported { capability });
+        return Err(DeviceError::lacks(capability));
     };
     let patterns = Patterns::of(block)?;
     let flow = |at| ntuple::flow(&Rule { group, priority, pattern: patterns.get(at), actions });
@@ -354,7 +352,7 @@ mod tests {
         let mut report = SetupReport::default();
         let error = install(&mut eight(), &blocks, &mut report).unwrap_err();
         let capability = "several priorities (the driver finds the places of n-tuple rules itself)";
-        assert_eq!(error, DeviceError::NotSupported { capability: capability.into() });
+        assert_eq!(error, DeviceError::lacks(capability));
         assert_eq!(report, SetupReport::default(), "none was put in");
         let same = [tuples(5, 2, Action::Queue(1)), tuples(5, 3, Action::Drop)];
         assert_eq!(installed(&mut eight(), &same), (5, 0, None));

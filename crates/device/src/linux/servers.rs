@@ -108,8 +108,8 @@ impl Servers {
         self.started = self.started.wrapping_add(1);
         let address = SocketAddr::new(end.address(wire), port);
         let name = which.program.program();
-        let path = find(name).ok_or_else(|| DeviceError::NotSupported {
-            capability: format!("{name} (not found here: {})", remedy(which.program)),
+        let path = find(name).ok_or_else(|| {
+            DeviceError::lacks(format!("{name} (not found here: {})", remedy(which.program)))
         })?;
         let mut command = Command::new(path);
         let threads = which.cores.len();

@@ -120,7 +120,7 @@ impl Held {
         let channels = self.ask("queues", Card::channels)?;
         let Some(channels) = channels else {
             let why = format!("queues ({} tells of none, and {count} are asked for)", self.driver);
-            return if count == 1 { Ok(()) } else { Err(lacks(why)) };
+            return if count == 1 { Ok(()) } else { Err(DeviceError::lacks(why)) };
         };
         let spread = self.ask("rss indirection", Card::spread)?;
         let has_table = spread.is_some_and(|spread| !spread.indirection.is_empty());
@@ -129,7 +129,10 @@ impl Held {
         if now < count || now > count && !has_table {
             let queues = channels.with_receiving(count).ok_or_else(|| {
                 let most = channels.most.rx.max(channels.most.combined);
-                lacks(format!("{count} queues ({} has {most} at most)", self.card.name()))
+                DeviceError::lacks(format!(
+                    "{count} queues ({} has {most} at most)",
+                    self.card.name()
+                ))
             })?;
             self.set("queues", |card| set_patiently(card, &queues))?;
         }
@@ -181,7 +184,7 @@ impl Held {
     /// [`DeviceError::Rights`]; [`DeviceError::Broken`].
     pub fn take_rules(&mut self) -> Result<(), DeviceError> {
         if self.before.rules.is_none() {
-            return Err(lacks(format!("n-tuple: {} has none", self.driver)));
+            return Err(DeviceError::lacks(format!("n-tuple: {} has none", self.driver)));
         }
         match self.card.ntuple() {
             Ok(false) => match self.card.set_ntuple(true) {
@@ -223,7 +226,8 @@ impl Held {
     /// What is done to the fields of the hash, of a card that has this part of it.
     fn spread(&mut self, what: &str, has: fn(&Spread) -> bool) -> Result<u8, DeviceError> {
         let spread = self.ask(what, Card::spread)?.filter(has);
-        let spread = spread.ok_or_else(|| lacks(format!("{what} ({} has none)", self.driver)));
+        let spread =
+            spread.ok_or_else(|| DeviceError::lacks(format!("{what} ({} has none)", self.driver)));
         spread.map(|spread| spread.transform)
     }
 
@@ -242,7 +246,9 @@ impl Held {
         change: impl FnOnce(&mut Card) -> io::Result<()>,
     ) -> Result<(), DeviceError> {
         change(&mut self.card).map_err(|e| match e.raw_os_error() {
-            Some(libc::EOPNOTSUPP) => lacks(format!("{what} ({} cannot set them)", self.driver)),
+            Some(libc::EOPNOTSUPP) => {
+                DeviceError::lacks(format!("{what} ({} cannot set them)", self.driver))
+            }
             _ => refused(&format!("setting the {what} of {}", self.card.name()), &e),
         })
     }
@@ -335,10 +341,6 @@ fn set_back(card: &mut Card, before: &Before) -> io::Result<()> {
     let fields = card.hash_fields()?;
     let changed = before.fields.iter().filter(|before| !fields.contains(before));
     changed.copied().try_for_each(|fields| card.set_hash_fields(fields))
-}
-
-fn lacks(capability: impl Into<String>) -> DeviceError {
-    DeviceError::NotSupported { capability: capability.into() }
 }
 
 #[cfg(test)]
@@ -449,13 +451,13 @@ mod tests {
                 (held.take_rules(), "n-tuple: driver veth has none"),
                 (held.receive_by(9), "9 queues (near0 has 8 at most)"),
             ] {
-                assert_eq!(refused, Err(lacks(capability)));
+                assert_eq!(refused, Err(DeviceError::lacks(capability)));
             }
             assert_eq!((queues(), held.rss()), ((2, 2), None));
             let lo = link::look("lo").unwrap().unwrap();
             let why = "queues (driver of lo tells of none, and 2 are asked for)";
             let mut held = Held::hold(&lo, true).unwrap();
-            assert_eq!(held.receive_by(2), Err(lacks(why)));
+            assert_eq!(held.receive_by(2), Err(DeviceError::lacks(why)));
             assert_eq!(held.receive_by(1), Ok(()));
         });
     }

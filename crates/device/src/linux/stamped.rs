@@ -121,9 +121,7 @@ pub(super) fn refused(error: ProbeError) -> DeviceError {
         | ProbeError::NoBpf
         | ProbeError::NoTcx
         | ProbeError::NoClsact
-        | ProbeError::NoTracepoint { .. } => {
-            DeviceError::NotSupported { capability: format!("stamps: {error}") }
-        }
+        | ProbeError::NoTracepoint { .. } => DeviceError::lacks(format!("stamps: {error}")),
         _ => DeviceError::Broken { device: "the probes".into(), reason: error.to_string() },
     }
 }
@@ -275,8 +273,9 @@ impl Hosts {
         run: &mut u32,
     ) -> Result<Ledgered, DeviceError> {
         if exchange.deep && exchange.echo.transport == Transport::Tcp {
-            let capability = "stamps inside the stack over TCP (a stream has no numbers)".into();
-            return Err(DeviceError::NotSupported { capability });
+            return Err(DeviceError::lacks(
+                "stamps inside the stack over TCP (a stream has no numbers)",
+            ));
         }
         let server = self.server(exchange)?;
         let slices = self.beside(&server, exchange, || {

@@ -45,7 +45,7 @@ pub(super) fn ledger(
     asked: &Requests,
     address: SocketAddr,
 ) -> Result<Ledgered, DeviceError> {
-    let lacks = |what: &str| Err(DeviceError::NotSupported { capability: what.to_owned() });
+    let lacks = |what: &str| Err(DeviceError::lacks(what));
     if asked.protocol == Protocol::MemcachedUdp {
         return lacks("stamps of memcached over UDP (its datagrams are not told apart)");
     }

@@ -10,7 +10,7 @@ use niclab_load::requests::{KeyLength, KeySelection, Order, Pace, Values};
 
 use super::*;
 use crate::cores::Cores;
-use crate::face::{Application, Family, Host, Testbed};
+use crate::face::{Application, Family, Host, Testbed, measured};
 use crate::feature::Feature;
 use crate::linux::veth_tests::cores;
 use crate::linux::{self, Hosts, Wire};
@@ -94,7 +94,8 @@ fn requests_to_real_servers_have_a_ledger_or_a_reason_why_not() {
     let Some(_alone) = cores(test) else { return };
     let mut bed: Box<dyn Testbed> = linux::open("linux:veth").unwrap();
     let mut asked = |requests: Requests, client, family| {
-        bed.apply(&Application { client, family, cores: 1, stamps: true, requests })
+        let asked = Application { client, family, cores: 1, stamps: true, requests };
+        measured::requests(&mut *bed, &asked)
     };
     let tcp = [Protocol::MemcachedTcp, Protocol::Redis, Protocol::Http];
     for (protocol, connections) in tcp.into_iter().flat_map(|of| [(of, 1), (of, 8)]) {

@@ -37,7 +37,7 @@ impl Hosts {
         if !can_stamp(exchange) {
             let capability = "stamps of sockets but of messages of 128 to 1452 B over UDP, one a \
                               batch, outside the stack";
-            return Err(DeviceError::NotSupported { capability: capability.into() });
+            return Err(DeviceError::lacks(capability));
         }
         let slices = Slices::make(pairs, |is_on, slices| {
             *run = run.wrapping_add(1);

@@ -67,7 +67,7 @@ fn where_probes_are_refused_sockets_stamp_what_they_can() {
         return;
     };
     let hosts = Hosts::with(Cores::choose("test").unwrap(), &Feature::None).unwrap();
-    let refused = DeviceError::NotSupported { capability: "stamps: no BPF".into() };
+    let refused = DeviceError::lacks("stamps: no BPF");
     let broken = DeviceError::Broken { device: "echo".into(), reason: "it broke".into() };
     let ledger = |by_probes: &DeviceError, size| {
         let asked = Exchange { sockets: false, ..exchange(size, Receive::Blocking) };

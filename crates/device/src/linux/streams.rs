@@ -51,7 +51,7 @@ fn shared_out(first: [u32; 2], allowed: &[u32], each: u16) -> Result<[Vec<u32>; 
     let (needed, available) = (2 * u32::from(each), allowed.len() as u32);
     if needed > available {
         let capability = format!("{needed} cores ({available} may be used here)");
-        return Err(DeviceError::NotSupported { capability });
+        return Err(DeviceError::lacks(capability));
     }
     let mut cores = first.map(|core| vec![core]);
     let others = allowed.iter().filter(|core| !first.contains(core));

@@ -3,6 +3,7 @@
 use niclab_load::stream::{Stream, Transport};
 
 use crate::cores::allowed;
+use crate::face::measured::{round_trips, stream};
 use crate::face::{DeviceError, Exchange, Family, Host, Streamed, Streaming, Testbed};
 use crate::feature::Feature;
 use crate::linux;
@@ -50,7 +51,7 @@ fn both_protocols_carry_data_both_ways() {
         for (client, cores) in [(Host::Here, [first, second]), (Host::There, [second, first])] {
             let mut asked = streaming(transport, client);
             (asked.stream.batch, asked.stream.connections) = (batch, connections);
-            let seen = bed.stream(&asked).unwrap();
+            let seen = stream(&mut *bed, &asked).unwrap();
             let ends = (&seen.sent.ended, &seen.received.ended);
             assert_eq!(ends, (&None, &None), "{asked:?}: {seen:?}");
             assert_eq!(seen.received.duration_ns, asked.stream.duration_ns, "{seen:?}");
@@ -69,7 +70,7 @@ fn a_paced_sender_leaves_its_core_alone_and_loses_nothing() {
     };
     let mut asked = streaming(Transport::Udp, Host::Here);
     (asked.stream.per_s, asked.stream.batch) = (Some(4_000.0), 8);
-    let seen = bed.stream(&asked).unwrap();
+    let seen = stream(&mut *bed, &asked).unwrap();
     assert_eq!((seen.received.lost, seen.received.foreign), (0, 0), "{seen:?}");
     assert!(seen.received.messages > 0, "{seen:?}");
     // 4,000 datagrams a second are at most a few percent of a core.
@@ -84,17 +85,17 @@ fn what_cannot_be_is_refused_and_the_hosts_go_on() {
     let mut asked = streaming(Transport::Udp, Host::Here);
     for size in [0, 65_508] {
         asked.stream.size = size;
-        let error = bed.stream(&asked).unwrap_err();
+        let error = stream(&mut *bed, &asked).unwrap_err();
         let words = format!("size = {size}: use 16 to 65507 bytes over udp");
         assert_eq!(error, DeviceError::BadLoad { reason: words });
     }
     let mut asked = streaming(Transport::Tcp, Host::Here);
     let each = allowed().len() as u16 / 2 + 1;
     (asked.stream.threads, asked.stream.connections) = (each, each);
-    let error = bed.stream(&asked).unwrap_err();
+    let error = stream(&mut *bed, &asked).unwrap_err();
     let words = format!("not supported: {} cores (", 2 * each);
     assert!(error.to_string().starts_with(&words), "{error}");
-    assert!(bed.stream(&streaming(Transport::Tcp, Host::Here)).unwrap().received.bytes > 0);
+    assert!(stream(&mut *bed, &streaming(Transport::Tcp, Host::Here)).unwrap().received.bytes > 0);
     // And messages go as before.
     let echo = niclab_load::echo::Echo {
         transport: Transport::Udp,
@@ -108,5 +109,5 @@ fn what_cannot_be_is_refused_and_the_hosts_go_on() {
     let (client, family, feature) = (Host::Here, Family::V4, Feature::None);
     let exchange =
         Exchange { client, family, feature, fifo: None, deep: false, sockets: false, echo };
-    assert!(bed.exchange(&exchange).unwrap().echoed.answered > 0);
+    assert!(round_trips(&mut *bed, &exchange).unwrap().echoed.answered > 0);
 }

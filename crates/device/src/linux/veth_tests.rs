@@ -5,10 +5,11 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::sync::MutexGuard;
 
+use crate::face::measured;
 use crate::pair::tests::alone;
 use crate::{
-    Arrivals, DeviceError, Function, Load, LoadObservation, Placement, Plan, Rate, RuleBlock,
-    Setup, SetupReport, Testbed, linux,
+    Arrivals, DeviceError, Function, Load, LoadObservation, Placement, Rate, RuleBlock, Setup,
+    SetupReport, Testbed, linux,
 };
 use niclab_packet::flow::FlowSpec;
 use niclab_packet::size::FrameSizes;
@@ -49,7 +50,7 @@ fn setup(frame_len_max: u16) -> Setup {
 }
 
 fn run(bed: &mut dyn Testbed, load: &Load) -> LoadObservation {
-    bed.run(load, &Plan::Rest).unwrap()
+    measured::load(bed, load).unwrap()
 }
 
 /// Every frame is somewhere.
@@ -105,7 +106,7 @@ fn jumbo_frames_pass_and_longer_ones_are_refused() {
     assert_eq!(o.received_bytes, 9000 * o.received);
     assert!(o.received > 0);
     bed.setup(&setup(1518)).unwrap();
-    let error = bed.run(&load(Rate::Pps(2_000.0), 9000), &Plan::Rest).unwrap_err();
+    let error = measured::load(&mut *bed, &load(Rate::Pps(2_000.0), 9000)).unwrap_err();
     assert_eq!(error.to_string(), "load: sizes: frames of 9000 B, but set up for at most 1518 B");
     let error = bed.setup(&setup(9019)).unwrap_err();
     assert!(matches!(error, DeviceError::BadLoad { .. }), "{error}");
@@ -143,7 +144,7 @@ fn an_interface_that_goes_in_a_trial_is_a_broken_device_and_no_loss() {
             let down = || Command::new("ip").args(["link", "del", "niclab-b"]).status();
             assert!(netns.within(down).unwrap().unwrap().success());
         });
-        bed.run(&load(Rate::Pps(2_000.0), 64), &Plan::Rest).unwrap_err()
+        measured::load(&mut bed, &load(Rate::Pps(2_000.0), 64)).unwrap_err()
     });
     let text = error.to_string();
     assert!(matches!(error, DeviceError::Broken { .. }), "{text}");
@@ -156,7 +157,6 @@ fn rules_are_not_supported_which_is_a_result() {
         return;
     };
     let mut bed = linux::open("linux:veth").unwrap();
-    let lacks = |capability: &str| DeviceError::NotSupported { capability: capability.into() };
     let rule = RuleBlock::Any { group: 0, priority: 0, actions: Vec::new() };
     let with_rule = Setup { rules: vec![rule], ..setup(64) };
     let Err(DeviceError::NotSupported { capability }) = bed.setup(&with_rule) else {
@@ -165,9 +165,9 @@ fn rules_are_not_supported_which_is_a_result() {
     let missing = "rules (n-tuple: driver veth has none; flower: ";
     assert!(capability.starts_with(missing), "{capability}");
     println!("{capability}");
-    let cores = lacks("several cores for queues");
+    let cores = DeviceError::lacks("several cores for queues");
     assert_eq!(bed.setup(&Setup { cores: 2, ..setup(64) }), Err(cores));
-    let queues = lacks("17 queues (niclab-b has 16 at most)");
+    let queues = DeviceError::lacks("17 queues (niclab-b has 16 at most)");
     assert_eq!(bed.setup(&Setup { queues: 17, ..setup(64) }), Err(queues));
     assert_eq!(bed.about().not_supported, ["rules"]);
     let function = bed.about().places.iter().find(|place| place.role == "function");

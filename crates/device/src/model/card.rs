@@ -15,8 +15,8 @@ pub(super) const SECOND_NS: f64 = 1e9;
 
 /// What a number that nobody knows keeps from being computed.
 pub(super) fn unknown(section: &str, key: &str) -> DeviceError {
-    let capability = format!("what needs {section}.{key}, which is unknown in the profile");
-    DeviceError::NotSupported { capability }
+    let what = format!("what needs {section}.{key}, which is unknown in the profile");
+    DeviceError::lacks(what)
 }
 
 fn needed(profile: &Profile, section: &str, key: &str) -> Result<f64, DeviceError> {
@@ -255,8 +255,7 @@ impl Kind {
                 Kind { is_ipv4: true, is_tunnel: true, ..kind }
             }
             Stack::Ipv4Prefix => {
-                let capability = "rules of prefixes".to_owned();
-                return Err(DeviceError::NotSupported { capability });
+                return Err(DeviceError::lacks("rules of prefixes"));
             }
         })
     }

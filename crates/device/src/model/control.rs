@@ -5,7 +5,7 @@ use niclab_nic::rule::Action;
 
 use super::card::{Costs, SECOND_NS};
 use super::profile::Profile;
-use super::rules::{Block, Rules, not_supported, queue, supported};
+use super::rules::{Block, Rules, queue, supported};
 use super::schema::INJECTED;
 use crate::face::DeviceError;
 use crate::plan::{Calls, Change, ControlCore, OPERATIONS_PER_S_MAX, RulesPlan, Work};
@@ -63,11 +63,11 @@ fn asked(
 ) -> Result<(What, Block, Option<f64>), DeviceError> {
     match plan.calls {
         Calls::Single => {}
-        Calls::Queue => return Err(not_supported("operation queues")),
-        Calls::Transaction => return Err(not_supported("transactions")),
+        Calls::Queue => return Err(DeviceError::lacks("operation queues")),
+        Calls::Transaction => return Err(DeviceError::lacks("transactions")),
     }
     if plan.threads.is_some() {
-        return Err(not_supported("control threads"));
+        return Err(DeviceError::lacks("control threads"));
     }
     let standing = |at: usize| match rules.blocks.get(at) {
         Some(block) => Ok(block.clone()),
@@ -80,7 +80,7 @@ fn asked(
             Change::Actions(actions) => (What::Actions(actions.clone()), standing(*block)?),
             Change::Anew(actions) => (What::Anew(actions.clone()), standing(*block)?),
             Change::Values | Change::Mask | Change::Priority(_) => {
-                return Err(not_supported("changes of what rules match, in place"));
+                return Err(DeviceError::lacks("changes of what rules match, in place"));
             }
         },
     };
@@ -88,7 +88,7 @@ fn asked(
     if let What::Actions(actions) | What::Anew(actions) = &what
         && queue(actions).is_none()
     {
-        return Err(not_supported("changes of rules to actions without a queue"));
+        return Err(DeviceError::lacks("changes of rules to actions without a queue"));
     }
     let interval_ns = match plan.per_s {
         Some(per_s) if !(1..=OPERATIONS_PER_S_MAX).contains(&per_s) => {
@@ -138,7 +138,7 @@ impl Operations {
             gap_ns: profile.number(INJECTED, "gap_ns").unwrap_or(0.0),
             scale: 1.0,
         };
-        all.takes_ns(0).ok_or_else(|| not_supported(all.unknown()))?;
+        all.takes_ns(0).ok_or_else(|| DeviceError::lacks(all.unknown()))?;
         Ok(all)
     }
 

@@ -10,7 +10,6 @@ use niclab_load::echo::{Echoed, Pace, Receive, Transport};
 
 use super::card::unknown;
 use super::profile::Profile;
-use super::rules::not_supported;
 use crate::face::{DeviceError, Exchange, Exchanged, Family, Host, Ledgered, Place, TermShown};
 
 /// The section of a profile.
@@ -64,7 +63,7 @@ fn check(exchange: &Exchange) -> Result<(), DeviceError> {
         (echo.size > SIZE_MAX, "messages longer than a frame"),
     ];
     match lacks.iter().find(|(is_asked, _)| *is_asked) {
-        Some((_, what)) => Err(not_supported(*what)),
+        Some((_, what)) => Err(DeviceError::lacks(*what)),
         None => echo.check().map_err(|error| DeviceError::BadLoad { reason: error.to_string() }),
     }
 }

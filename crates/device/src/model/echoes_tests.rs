@@ -4,6 +4,7 @@ use niclab_load::echo::Echo;
 
 use super::*;
 use crate::face::Testbed;
+use crate::face::measured::{breakdown, round_trips};
 use crate::feature::Feature;
 use crate::model::{Model, read};
 
@@ -29,7 +30,7 @@ fn asked(client: Host, size: u16) -> Exchange {
 }
 
 fn rtt_ns(card: &mut Model, client: Host, size: u16) -> u64 {
-    card.exchange(&asked(client, size)).unwrap().echoed.rtt.0.value_at_quantile(0.5)
+    round_trips(card, &asked(client, size)).unwrap().echoed.rtt.0.value_at_quantile(0.5)
 }
 
 #[test]
@@ -48,7 +49,7 @@ fn a_round_trip_is_the_sum_of_its_parts_by_the_side_that_the_client_is_on() {
 #[test]
 fn its_ledger_has_the_terms_that_are_published_and_they_add_up() {
     let mut card = card("stingray-snic");
-    let seen = card.ledger(&asked(Host::There, 1024), 6).unwrap();
+    let seen = breakdown(&mut card, &asked(Host::There, 1024), 6).unwrap();
     let names: Vec<&str> = seen.terms.iter().map(|term| term.name.as_str()).collect();
     assert_eq!(names, ["client_software", "server_software", "hardware"]);
     let sum: f64 = seen.terms.iter().map(|term| term.mean_ns).sum();
@@ -59,7 +60,7 @@ fn its_ledger_has_the_terms_that_are_published_and_they_add_up() {
 
 #[test]
 fn messages_balance_and_are_as_many_as_there_is_time_for() {
-    let seen = card("connectx-4lx").exchange(&asked(Host::Here, 1024)).unwrap().echoed;
+    let seen = round_trips(&mut card("connectx-4lx"), &asked(Host::Here, 1024)).unwrap().echoed;
     assert_eq!((seen.planned, seen.sent, seen.answered), (seen.sent, seen.answered, seen.planned));
     let rtt_ns = seen.rtt.0.value_at_quantile(0.5) as f64;
     assert!((seen.answered as f64 * rtt_ns / 1e8 - 1.0).abs() < 1e-2, "{seen:?}");
@@ -72,8 +73,8 @@ fn what_nothing_is_published_of_is_not_supported_and_said_by_name() {
         let mut exchange = asked(Host::Here, 1024);
         change(&mut exchange);
         for error in [
-            card.exchange(&exchange).map(drop).unwrap_err(),
-            card.ledger(&exchange, 6).map(drop).unwrap_err(),
+            round_trips(&mut card, &exchange).map(drop).unwrap_err(),
+            breakdown(&mut card, &exchange, 6).map(drop).unwrap_err(),
         ] {
             assert!(error.to_string().contains(said), "{error}");
         }
@@ -92,6 +93,6 @@ fn what_nothing_is_published_of_is_not_supported_and_said_by_name() {
 fn a_card_of_which_no_round_trip_is_published_has_none() {
     let mut card = card("connectx-5");
     assert!(card.about().hosts.is_empty());
-    let error = card.exchange(&asked(Host::Here, 64)).unwrap_err();
+    let error = round_trips(&mut card, &asked(Host::Here, 64)).unwrap_err();
     assert!(error.to_string().contains("echo.hardware_ns, which is unknown"), "{error}");
 }

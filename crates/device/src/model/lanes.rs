@@ -54,14 +54,13 @@ impl Polling {
         let ports = known("ports").unwrap_or(1.0);
         if f64::from(polling.ports) > ports {
             let capability = format!("{} ports: the profile has {ports}", polling.ports);
-            return Err(DeviceError::NotSupported { capability });
+            return Err(DeviceError::lacks(capability));
         }
         match known("queues_max").filter(|most| f64::from(polling.queues) > *most) {
             None => Ok(polling),
-            Some(most) => {
-                let capability = format!("more than {most} queues a port: nobody has tried them");
-                Err(DeviceError::NotSupported { capability })
-            }
+            Some(most) => Err(DeviceError::lacks(format!(
+                "more than {most} queues a port: nobody has tried them"
+            ))),
         }
     }
 

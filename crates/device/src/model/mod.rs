@@ -30,15 +30,15 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::face::{
-    About, DeviceError, Exchange, Exchanged, Fact, Function, Ledgered, Place, Receive, Setup,
-    SetupReport, Testbed,
+    About, DeviceError, Fact, Function, Observation, Place, Receive, Setup, SetupReport, Task,
+    Testbed,
 };
 use crate::plan::{Plan, RulesPlan, no_spread};
 use card::{Path, SECOND_NS};
 use control::Operations;
 use lanes::{Polling, chance, drawn, lanes, skew};
 use profile::{Basis, Entry, Part, Profile, ProfileError};
-use rules::{Rules, not_supported};
+use rules::Rules;
 use schema::{INJECTED, Key};
 use trial::{Trial, arrivals_pps};
 
@@ -183,6 +183,73 @@ impl Model {
         1.0 + most * self.random.random_range(-1.0..=1.0)
     }
 
+    fn operate(&mut self, plan: &RulesPlan) -> Result<Control, DeviceError> {
+        let scale = self.noise();
+        let state = self.state.as_ref().ok_or_else(|| self.broken("operate before set-up"))?;
+        let plan = RulesPlan { start_ns: 0, per_s: None, ..plan.clone() };
+        let operations = Operations::of(&self.profile, &state.rules, &plan, 0.0, false)?;
+        Ok(operations.scaled(scale).alone())
+    }
+
+    fn offer(&mut self, load: &Load, plan: &Plan) -> Result<LoadObservation, DeviceError> {
+        check(load, plan)?;
+        // What is random comes from the seed of the load, and differs from trial to trial.
+        self.random = Xoshiro256PlusPlus::seed_from_u64(self.random.random::<u64>() ^ load.seed);
+        let (slower, scale, chance) = (self.noise(), self.noise(), chance(&mut self.random));
+        let broken = self.broken("run before set-up");
+        let state = self.state.as_ref().ok_or(broken)?;
+        let (mut path, polling) = (Path::of(&self.profile)?, state.polling);
+        path.host_ns = path.core_ns(polling)? * slower;
+        path.fifo *= f64::from(polling.ports);
+        path.slow_queue_ns = path.slow_queue_ns.map(|ns| ns * slower);
+        let arrivals_pps =
+            arrivals_pps(load, path.line_pps(&load.sizes) * f64::from(polling.ports));
+        let frames = arrivals_pps * load.duration_ns as f64 / SECOND_NS;
+        // Of frames that are lost one by one, never the exact share is.
+        let deviation = (path.loss * (1.0 - path.loss) / frames.max(1.0)).sqrt();
+        path.loss = (path.loss + chance * deviation).clamp(0.0, 1.0);
+        let mut shares = state.hash_shares(load)?;
+        let way = state.rules.met(load, &shares).way;
+        let frame_ns = path.frame_ns(&way, &load.sizes, polling)? * slower;
+        let classified_pps = arrivals_pps.min(SECOND_NS / frame_ns.max(1e-3));
+        if shares.len() > 1 {
+            let whole_s = (load.warmup_ns + load.duration_ns) as f64 / SECOND_NS;
+            skew(&mut shares, self.profile.number(INJECTED, "skew_ratio").unwrap_or(0.0));
+            drawn(&mut shares, classified_pps * whole_s, &mut self.random);
+        }
+        let met = state.rules.met(load, &shares);
+        let lanes = lanes(&path, &met.queues, polling, classified_pps);
+        let duration_ns = load.duration_ns as f64;
+        let operations = match plan {
+            Plan::Rest => None,
+            Plan::Spread(_) => return no_spread(),
+            Plan::Rules(_) if polling.ports > 1 || polling.receive == Receive::Serial => {
+                return Err(DeviceError::lacks("plans but for one port of several queues"));
+            }
+            Plan::Rules(plan) => {
+                let turn_ns = path.turn_ns()?;
+                if plan.start_ns >= load.duration_ns {
+                    let reason = format!("start_ns {}: the load has ended then", plan.start_ns);
+                    return Err(DeviceError::BadPlan { reason });
+                }
+                let for_ns = duration_ns - plan.start_ns as f64;
+                let all = Operations::of(&self.profile, &state.rules, plan, for_ns, true)?;
+                if all.decides(load) {
+                    return Err(DeviceError::lacks(
+                        "rules created for frames of the load, unless they drop",
+                    ));
+                }
+                let all = all.scaled(scale);
+                let done = all.carry_out(&self.profile, plan, turn_ns, duration_ns);
+                Some((all, done))
+            }
+        };
+        let (path, met, lanes, shares) = (&path, &met, &lanes[..], &shares[..]);
+        let queues = polling.all();
+        let trial = Trial { path, met, lanes, shares, load, queues, arrivals_pps, frame_ns };
+        Ok(trial.run(operations, &mut self.random))
+    }
+
     fn broken(&self, reason: &str) -> DeviceError {
         DeviceError::Broken { device: self.about.name.clone(), reason: reason.to_owned() }
     }
@@ -229,16 +296,12 @@ fn about(name: &str, profile: &Profile) -> About {
             place("wire", &wire),
             place("sink", "sink, virtual"),
         ],
-        clocked: Vec::new(),
-        carded: Vec::new(),
-        programmed: Vec::new(),
-        serving: Vec::new(),
-        program_load_ms: 0,
         hosts: echoes::hosts(profile),
         not_supported: lacking.into_iter().collect(),
         lacking: "the modelled card has none, or nothing is published of it".into(),
         in_virtual_time: true,
         port_gbps: rate,
+        ..About::default()
     }
 }
 
@@ -258,91 +321,30 @@ impl Testbed for Model {
         Ok(report)
     }
 
-    fn operate(&mut self, plan: &RulesPlan) -> Result<Control, DeviceError> {
-        let scale = self.noise();
-        let state = self.state.as_ref().ok_or_else(|| self.broken("operate before set-up"))?;
-        let plan = RulesPlan { start_ns: 0, per_s: None, ..plan.clone() };
-        let operations = Operations::of(&self.profile, &state.rules, &plan, 0.0, false)?;
-        Ok(operations.scaled(scale).alone())
-    }
-
-    fn exchange(&mut self, exchange: &Exchange) -> Result<Exchanged, DeviceError> {
-        let scale = self.noise();
-        echoes::exchanged(&self.profile, exchange, scale)
-    }
-
-    fn ledger(&mut self, exchange: &Exchange, _pairs: u32) -> Result<Ledgered, DeviceError> {
-        let scale = self.noise();
-        echoes::ledger(&self.profile, exchange, scale)
-    }
-
-    fn run(&mut self, load: &Load, plan: &Plan) -> Result<LoadObservation, DeviceError> {
-        check(load, plan)?;
-        // What is random comes from the seed of the load, and differs from trial to trial.
-        self.random = Xoshiro256PlusPlus::seed_from_u64(self.random.random::<u64>() ^ load.seed);
-        let (slower, scale, chance) = (self.noise(), self.noise(), chance(&mut self.random));
-        let broken = self.broken("run before set-up");
-        let state = self.state.as_ref().ok_or(broken)?;
-        let (mut path, polling) = (Path::of(&self.profile)?, state.polling);
-        path.host_ns = path.core_ns(polling)? * slower;
-        path.fifo *= f64::from(polling.ports);
-        path.slow_queue_ns = path.slow_queue_ns.map(|ns| ns * slower);
-        let arrivals_pps =
-            arrivals_pps(load, path.line_pps(&load.sizes) * f64::from(polling.ports));
-        let frames = arrivals_pps * load.duration_ns as f64 / SECOND_NS;
-        // Of frames that are lost one by one, never the exact share is.
-        let deviation = (path.loss * (1.0 - path.loss) / frames.max(1.0)).sqrt();
-        path.loss = (path.loss + chance * deviation).clamp(0.0, 1.0);
-        let mut shares = state.hash_shares(load)?;
-        let way = state.rules.met(load, &shares).way;
-        let frame_ns = path.frame_ns(&way, &load.sizes, polling)? * slower;
-        let classified_pps = arrivals_pps.min(SECOND_NS / frame_ns.max(1e-3));
-        if shares.len() > 1 {
-            let whole_s = (load.warmup_ns + load.duration_ns) as f64 / SECOND_NS;
-            skew(&mut shares, self.profile.number(INJECTED, "skew_ratio").unwrap_or(0.0));
-            drawn(&mut shares, classified_pps * whole_s, &mut self.random);
+    fn measure(&mut self, task: &Task) -> Result<Observation, DeviceError> {
+        match task {
+            Task::Load { load, plan } => self.offer(load, plan).map(Observation::Load),
+            Task::Plan(plan) => self.operate(plan).map(Observation::Plan),
+            Task::RoundTrips(exchange) => {
+                let scale = self.noise();
+                echoes::exchanged(&self.profile, exchange, scale).map(Observation::RoundTrips)
+            }
+            Task::Breakdown { exchange, .. } => {
+                let scale = self.noise();
+                echoes::ledger(&self.profile, exchange, scale).map(Observation::Breakdown)
+            }
+            _ => Err(task.not_supported()),
         }
-        let met = state.rules.met(load, &shares);
-        let lanes = lanes(&path, &met.queues, polling, classified_pps);
-        let duration_ns = load.duration_ns as f64;
-        let operations = match plan {
-            Plan::Rest => None,
-            Plan::Spread(_) => return no_spread(),
-            Plan::Rules(_) if polling.ports > 1 || polling.receive == Receive::Serial => {
-                return Err(not_supported("plans but for one port of several queues"));
-            }
-            Plan::Rules(plan) => {
-                let turn_ns = path.turn_ns()?;
-                if plan.start_ns >= load.duration_ns {
-                    let reason = format!("start_ns {}: the load has ended then", plan.start_ns);
-                    return Err(DeviceError::BadPlan { reason });
-                }
-                let for_ns = duration_ns - plan.start_ns as f64;
-                let all = Operations::of(&self.profile, &state.rules, plan, for_ns, true)?;
-                if all.decides(load) {
-                    return Err(not_supported(
-                        "rules created for frames of the load, unless they drop",
-                    ));
-                }
-                let all = all.scaled(scale);
-                let done = all.carry_out(&self.profile, plan, turn_ns, duration_ns);
-                Some((all, done))
-            }
-        };
-        let (path, met, lanes, shares) = (&path, &met, &lanes[..], &shares[..]);
-        let queues = polling.all();
-        let trial = Trial { path, met, lanes, shares, load, queues, arrivals_pps, frame_ns };
-        Ok(trial.run(operations, &mut self.random))
     }
 }
 
 /// Refuses loads and plans that no modelled card knows.
 fn check(load: &Load, plan: &Plan) -> Result<(), DeviceError> {
     match (plan, load.rate, load.arrivals) {
-        _ if load.trace.is_some() => Err(not_supported("traces")),
-        (_, _, Arrivals::Poisson) => Err(not_supported("arrivals other than constant")),
+        _ if load.trace.is_some() => Err(DeviceError::lacks("traces")),
+        (_, _, Arrivals::Poisson) => Err(DeviceError::lacks("arrivals other than constant")),
         (Plan::Spread(_), ..) => no_spread(),
-        (_, Rate::Step { .. }, _) => Err(not_supported("a load that steps")),
+        (_, Rate::Step { .. }, _) => Err(DeviceError::lacks("a load that steps")),
         _ => Ok(()),
     }
 }

@@ -7,6 +7,7 @@ use niclab_packet::flow::FlowSpec;
 use niclab_packet::size::FrameSizes;
 
 use super::*;
+use crate::face::measured;
 use crate::face::{Placement, RuleBlock};
 use crate::plan::{Calls, Change, ControlCore, Work};
 use crate::stack::Stack;
@@ -116,7 +117,7 @@ fn plan(work: Work) -> RulesPlan {
 }
 
 fn run(model: &mut Model, load: &Load, plan: RulesPlan) -> (LoadObservation, Control) {
-    let seen = model.run(load, &Plan::Rules(Box::new(plan))).unwrap();
+    let seen = model.offer(load, &Plan::Rules(Box::new(plan))).unwrap();
     assert_whole(&seen, 1_512 + 32);
     let control = seen.control.clone().unwrap();
     (seen, control)
@@ -209,9 +210,9 @@ fn equal_seeds_and_calls_give_equal_answers_and_other_seeds_others() {
         let mut model = Model::new("card", read("connectx-5").unwrap(), seed);
         let report = model.setup(&setup(vec![any(0, Action::Queue(0)), others(0, 9)])).unwrap();
         let alone = model.operate(&plan(Work::Create(others(1, 50)))).unwrap();
-        let rested = model.run(&load(), &Plan::Rest).unwrap();
+        let rested = model.offer(&load(), &Plan::Rest).unwrap();
         let beside = Plan::Rules(Box::new(plan(Work::Create(others(1, 50)))));
-        (report, alone, rested, model.run(&load(), &beside).unwrap())
+        (report, alone, rested, model.offer(&load(), &beside).unwrap())
     };
     let (one, again, other) = (answers(5), answers(5), answers(6));
     assert_eq!(one, again);
@@ -223,14 +224,14 @@ fn equal_seeds_and_calls_give_equal_answers_and_other_seeds_others() {
     let mut model = Model::new("card", read("connectx-5").unwrap(), 5);
     model.setup(&setup(vec![any(0, Action::Queue(0))])).unwrap();
     let saturate = Load { rate: Rate::Saturate, ..load() };
-    let mut trial = || pps(&model.run(&saturate, &Plan::Rest).unwrap());
+    let mut trial = || pps(&model.offer(&saturate, &Plan::Rest).unwrap());
     let (first, second) = (trial(), trial());
     assert!(first != second && (first / second - 1.0).abs() < 0.01, "{first}, {second}");
     // Opened anew, a card is the same one.
     let opened = || {
         let mut card = open("model:connectx-6").unwrap();
         card.setup(&setup(vec![any(0, Action::Queue(0))])).unwrap();
-        card.run(&load(), &Plan::Rest).unwrap()
+        measured::load(&mut *card, &load()).unwrap()
     };
     assert_eq!(opened(), opened());
 }
@@ -248,7 +249,7 @@ fn every_trial_balances_however_extreme_the_load() {
             for (count, duration_ns) in [(1, MS), (100, MS + 1), (1_000_000, 20 * MS)] {
                 let flows = FlowSpec { count, ..load().flows };
                 let load = Load { flows, rate, sizes, duration_ns, ..load() };
-                let seen = model.run(&load, &Plan::Rest).unwrap();
+                let seen = model.offer(&load, &Plan::Rest).unwrap();
                 assert_whole(&seen, 2);
                 assert_eq!(seen.slices.len() as u64, duration_ns.div_ceil(MS));
                 let followed = if count <= 4_096 { count as usize } else { 0 };
@@ -266,7 +267,7 @@ fn every_trial_balances_however_extreme_the_load() {
     // Nothing at all is whole too.
     let mut model = model(&[("injected", "loss_ratio", 1.0)]);
     model.setup(&setup(vec![any(0, Action::Queue(0))])).unwrap();
-    let seen = model.run(&load(), &Plan::Rest).unwrap();
+    let seen = model.offer(&load(), &Plan::Rest).unwrap();
     assert_whole(&seen, 0);
     assert_eq!((seen.offered, seen.received, seen.lost), (100_000, 0, 100_000));
     assert_eq!(seen.latest_ns, [None; 100]);
@@ -280,7 +281,7 @@ fn throughput_falls_with_the_rules_of_group_0_as_the_profile_says() {
     for (rules, frame_ns) in cases {
         let mut model = model(&[]);
         model.setup(&setup(vec![any(0, Action::Queue(0)), others(0, rules - 1)])).unwrap();
-        let seen = model.run(&saturate, &Plan::Rest).unwrap();
+        let seen = model.offer(&saturate, &Plan::Rest).unwrap();
         assert_near(pps(&seen), 1e9 / frame_ns, 1e-4 + 2e-7 * frame_ns);
     }
     // The slowest stage alone counts: the wire, the card's frame rate, the bus, or the host.
@@ -297,7 +298,7 @@ fn throughput_falls_with_the_rules_of_group_0_as_the_profile_says() {
     ] {
         let mut model = model(others);
         model.setup(&setup(vec![any(0, Action::Queue(0)), any(0, Action::Queue(0))])).unwrap();
-        let seen = model.run(&Load { sizes, ..saturate.clone() }, &Plan::Rest).unwrap();
+        let seen = model.offer(&Load { sizes, ..saturate.clone() }, &Plan::Rest).unwrap();
         assert_near(pps(&seen), 1e9 / frame_ns, 1e-3);
     }
 }
@@ -315,7 +316,7 @@ fn throughput_falls_with_the_groups_on_the_way_and_their_rules() {
         blocks.extend((1..=groups).map(|group| others(group, rules)));
         let mut model = model(&[]);
         model.setup(&setup(blocks)).unwrap();
-        let seen = model.run(&Load { rate: Rate::Saturate, ..load() }, &Plan::Rest).unwrap();
+        let seen = model.offer(&Load { rate: Rate::Saturate, ..load() }, &Plan::Rest).unwrap();
         let frame_ns = 100.01 + f64::from(groups) * of_group(f64::from(rules) + 1.0);
         assert_near(pps(&seen), 1e9 / frame_ns, 1e-3);
     }
@@ -327,7 +328,7 @@ fn a_frame_beyond_capacity_waits_for_those_in_front_of_it() {
     // 200 ns a frame.
     model.setup(&setup(vec![any(0, Action::Queue(0)), others(0, 9_999)])).unwrap();
     let at = |model: &mut Model, rate| {
-        let seen = model.run(&Load { rate, ..load() }, &Plan::Rest).unwrap();
+        let seen = model.offer(&Load { rate, ..load() }, &Plan::Rest).unwrap();
         [0.01, 0.5, 0.99].map(|quantile| latency_ns(&seen, quantile))
     };
     for rate in [Rate::Pps(5.5e6), Rate::Pps(20e6), Rate::Saturate] {
@@ -443,7 +444,7 @@ fn what_a_full_group_refuses_is_counted() {
     assert_eq!(report.install.as_micros(), 25_001);
     // Its throughput is that of the rules which are there.
     let saturate = Load { rate: Rate::Saturate, ..load() };
-    assert_near(pps(&model.run(&saturate, &Plan::Rest).unwrap()), 1e9 / 50_300.0, 0.02);
+    assert_near(pps(&model.offer(&saturate, &Plan::Rest).unwrap()), 1e9 / 50_300.0, 0.02);
     let report = model.setup(&setup(vec![any(0, Action::Queue(0)), others(0, 19_899)])).unwrap();
     assert_eq!((report.rules_installed, report.rules_refused), (19_900, 0));
     assert_eq!(report.refusal, None);
@@ -498,7 +499,7 @@ fn frames_of_changed_rules_go_to_their_new_queue_from_then_on() {
         let queues = &seen.device.as_ref().unwrap().queues;
         [0, 1, 2, 3].map(|queue: usize| queues[queue].rx_frames as f64 / 110_000.0)
     };
-    let seen = model.run(&load(), &Plan::Rest).unwrap();
+    let seen = model.offer(&load(), &Plan::Rest).unwrap();
     assert_eq!(at_queues(&seen), [0.0, 1.0, 0.0, 0.0]);
     // With the warm-up, 65 of 110 ms before and 45 behind it.
     let new = vec![Action::Queue(2)];
@@ -540,7 +541,7 @@ fn frames_that_rules_drop_are_counted_and_it_is_seen_until_when_each_flow_came_b
     }
     assert!(seen.latest_ns[1..].iter().all(Option::is_some), "{:?}", seen.latest_ns);
     // Without rules that drop, each comes back until the end.
-    let rested = model.run(&load(), &Plan::Rest).unwrap();
+    let rested = model.offer(&load(), &Plan::Rest).unwrap();
     assert_eq!((rested.dropped, rested.lost), (0, 0));
     let late = |latest_ns: &Option<u64>| latest_ns.is_some_and(|ns| ns >= 100 * MS - 100_001);
     assert!(rested.latest_ns.len() == 100 && rested.latest_ns.iter().all(late));
@@ -552,14 +553,14 @@ fn what_is_not_known_of_a_card_is_refused_by_name() {
     let mut xl710 = open("xl710");
     let report = xl710.setup(&setup(vec![any(0, Action::Queue(0)), others(0, 9_000)])).unwrap();
     assert_eq!((report.rules_installed, report.rules_refused), (7_680, 1_321));
-    assert_not_supported(xl710.run(&load(), &Plan::Rest), "host.frame_ns, which is unknown");
+    assert_not_supported(xl710.offer(&load(), &Plan::Rest), "host.frame_ns, which is unknown");
     let create = || plan(Work::Create(others(0, 1)));
     assert_not_supported(xl710.operate(&create()), "root_rules.ipv4_ns, which is unknown");
     let in_group = setup(vec![any(0, Action::Jump(1)), any(1, Action::Queue(0))]);
     assert_not_supported(xl710.setup(&in_group), "groups.table_ns, which is unknown");
     let mut connectx4 = open("connectx-4");
     assert_not_supported(connectx4.setup(&in_group), "non-root groups");
-    let broken = connectx4.run(&load(), &Plan::Rest).unwrap_err().to_string();
+    let broken = connectx4.offer(&load(), &Plan::Rest).unwrap_err().to_string();
     assert_eq!(broken, "card failed: run before set-up");
     let broken = connectx4.operate(&create()).unwrap_err().to_string();
     assert_eq!(broken, "card failed: operate before set-up");
@@ -586,10 +587,10 @@ fn what_no_modelled_card_does_is_refused_by_name() {
     assert_not_supported(model.setup(&setup(vec![file])), "files of rules");
     model.setup(&setup(vec![any(0, Action::Queue(0)), each(0, Action::Queue(1))])).unwrap();
     let trace = Load { trace: Some("a.pcap".into()), ..load() };
-    assert_not_supported(model.run(&trace, &Plan::Rest), "traces");
+    assert_not_supported(model.offer(&trace, &Plan::Rest), "traces");
     let rate = Rate::Step { low_pps: 1e3, high_pps: 2e3, from_ns: 0, until_ns: 1_000 };
     let steps = Load { rate, ..load() };
-    assert_not_supported(model.run(&steps, &Plan::Rest), "a load that steps");
+    assert_not_supported(model.offer(&steps, &Plan::Rest), "a load that steps");
     let create = || plan(Work::Create(others(0, 5)));
     let change = |change| plan(Work::Change { block: 1, change });
     let matches = "changes of what rules match, in place";
@@ -605,7 +606,7 @@ fn what_no_modelled_card_does_is_refused_by_name() {
         (change(in_place), "changes of actions in group 0, in place"),
     ] {
         assert_not_supported(model.operate(&plan), named);
-        assert_not_supported(model.run(&load(), &Plan::Rules(Box::new(plan))), named);
+        assert_not_supported(model.offer(&load(), &Plan::Rules(Box::new(plan))), named);
     }
 }
 
@@ -623,7 +624,7 @@ fn a_plan_that_does_not_fit_is_refused_with_the_reason() {
         (renew(), "per_s: rules are renewed at a rate, and there is none"),
         (plan(Work::Renew { block: 2 }), "block 2: the set-up has 2"),
     ] {
-        assert_bad_plan(model.run(&load(), &Plan::Rules(Box::new(plan))), reason);
+        assert_bad_plan(model.offer(&load(), &Plan::Rules(Box::new(plan))), reason);
     }
     let last = RulesPlan { start_ns: 100 * MS - 1, ..create() };
     let (_, control) = run(&mut model, &load(), last);
@@ -639,7 +640,7 @@ fn spread_over(cores: u16, others: &[(&str, &str, f64)], rate: Option<f64>) -> L
     assert_eq!(report.rss.unwrap().indirection, evenly(0..4));
     let flows = FlowSpec { count: 64, ..FlowSpec::default() };
     let rate = rate.map_or(Rate::Saturate, Rate::Pps);
-    let seen = model.run(&Load { flows, rate, ..load() }, &Plan::Rest).unwrap();
+    let seen = model.offer(&Load { flows, rate, ..load() }, &Plan::Rest).unwrap();
     assert!(seen.honesty.balanced, "{:?}", seen.honesty.reasons);
     seen
 }

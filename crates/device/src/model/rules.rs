@@ -14,10 +14,6 @@ use crate::stack::Stack;
 /// Most groups that a packet is followed through.
 const GROUPS_MAX: usize = 4_096;
 
-pub(super) fn not_supported(capability: impl Into<String>) -> DeviceError {
-    DeviceError::NotSupported { capability: capability.into() }
-}
-
 /// Rules of one block, as far as they are in the card.
 #[derive(Clone, Debug)]
 pub(super) struct Block {
@@ -33,7 +29,7 @@ pub(super) struct Block {
 impl Block {
     pub fn of(block: &RuleBlock) -> Result<Block, DeviceError> {
         let Some((group, _, actions)) = block.place() else {
-            return Err(not_supported("files of rules"));
+            return Err(DeviceError::lacks("files of rules"));
         };
         let (kind, flows) = match block {
             RuleBlock::Stack { stack, .. } => (Kind::of(*stack, actions)?, None),
@@ -107,7 +103,7 @@ impl Rules {
             let mut block = Block::of(block)?;
             supported(profile, &block)?;
             if block.actions.contains(&Action::Drop) {
-                return Err(not_supported("rules of a set-up that drop"));
+                return Err(DeviceError::lacks("rules of a set-up that drop"));
             }
             let (there, others) = (rules.count(block.group), rules.others(block.group));
             let room = rules.room(profile, &block)?;
@@ -166,7 +162,7 @@ impl Rules {
             true => Ok(room),
             false => {
                 let reason = format!("more than {most} rules in {section}: nobody has tried them");
-                Err(not_supported(reason))
+                Err(DeviceError::lacks(reason))
             }
         }
     }
@@ -216,7 +212,7 @@ impl Met {
 /// Refuses rules that the card, or what is known of it, does not have.
 pub(super) fn supported(profile: &Profile, block: &Block) -> Result<(), DeviceError> {
     if block.group > 0 && profile.lacks("groups") {
-        return Err(not_supported("non-root groups"));
+        return Err(DeviceError::lacks("non-root groups"));
     }
     if block.group > 0 && profile.number("groups", "table_ns").is_none() {
         return Err(unknown("groups", "table_ns"));

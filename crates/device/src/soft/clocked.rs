@@ -316,10 +316,7 @@ fn numbers(setup: &Setup, port: u16, cores: usize) -> Result<Vec<u16>, DeviceErr
     let fits = all > 0 && number(all - 1) < niclab_nic::limits::QUEUES_MAX.into();
     match fits {
         true => Ok(numbers.map(|number| number as u16).collect()),
-        false => {
-            let capability = format!("{all} queues of all ports on {cores} cores");
-            Err(DeviceError::NotSupported { capability })
-        }
+        false => Err(DeviceError::lacks(format!("{all} queues of all ports on {cores} cores"))),
     }
 }
 

@@ -72,7 +72,7 @@ pub(super) fn untabled(error: RuleError) -> DeviceError {
     match error {
         RuleError::TemplateUnfit { .. } => {
             let capability = "rules that look into tunnels through an operation queue";
-            DeviceError::NotSupported { capability: capability.to_owned() }
+            DeviceError::lacks(capability)
         }
         error => bad(error.to_string()),
     }

@@ -29,12 +29,11 @@ use niclab_packet::size::FCS_LEN;
 
 use crate::cores::{self, Pinned};
 use crate::face::{
-    self, About, DeviceError, Fact, Place, Placement, Processed, Processing, RuleBlock, Setup,
-    SetupReport, Testbed,
+    self, About, DeviceError, Fact, Observation, Place, Placement, RuleBlock, Setup, SetupReport,
+    Task, Testbed,
 };
 use crate::patterns::Patterns;
 use crate::plan::{ControlCore, Plan, RulesPlan, Work, no_spread};
-use crate::serving::{Answered, Serving};
 use control::Carrier;
 use driven::{Done, Offer};
 
@@ -130,6 +129,34 @@ impl Soft {
     pub fn card_frames(&self) -> u64 {
         self.card_frames
     }
+
+    fn operate(&mut self, plan: &RulesPlan) -> Result<Control, DeviceError> {
+        let state = self.state.as_mut().ok_or_else(|| broken("operate before set-up"))?;
+        let done = match plan.threads {
+            None => state.operate(plan),
+            Some(threads) => threads::operate(&mut state.nic, plan, threads, self.pinned),
+        };
+        if matches!(done, Err(DeviceError::Broken { .. })) {
+            self.state = None;
+        }
+        done
+    }
+
+    fn offer(&mut self, load: &Load, plan: &Plan) -> Result<LoadObservation, DeviceError> {
+        let state = self.state.take().ok_or_else(|| broken("run before set-up"))?;
+        let seen = if state.setup.placement == Placement::Card {
+            let seen = state.run_carded(load, plan);
+            self.state = Some(state);
+            seen
+        } else {
+            // Where the card broke, whatever rules there were are gone.
+            let (state, seen) = state.run_driven(load, plan);
+            self.state = state;
+            seen
+        };
+        self.card_frames += seen.as_ref().ok().and_then(|seen| seen.card_frames).unwrap_or(0);
+        seen
+    }
 }
 
 fn about(placement: Placement, seats: Seats) -> About {
@@ -167,12 +194,8 @@ fn about(placement: Placement, seats: Seats) -> About {
         carded: clocked_places(),
         programmed: programs::places(),
         serving: kvs::places(),
-        program_load_ms: 0,
-        hosts: Vec::new(),
-        not_supported: Vec::new(),
         lacking: "niclab's software NIC has none".into(),
-        in_virtual_time: false,
-        port_gbps: None,
+        ..About::default()
     }
 }
 
@@ -216,50 +239,28 @@ impl Testbed for Soft {
         Ok(report)
     }
 
-    fn operate(&mut self, plan: &RulesPlan) -> Result<Control, DeviceError> {
-        let state = self.state.as_mut().ok_or_else(|| broken("operate before set-up"))?;
-        let done = match plan.threads {
-            None => state.operate(plan),
-            Some(threads) => threads::operate(&mut state.nic, plan, threads, self.pinned),
-        };
-        if matches!(done, Err(DeviceError::Broken { .. })) {
-            self.state = None;
+    fn measure(&mut self, task: &Task) -> Result<Observation, DeviceError> {
+        match task {
+            Task::Load { load, plan } => self.offer(load, plan).map(Observation::Load),
+            Task::Plan(plan) => self.operate(plan).map(Observation::Plan),
+            Task::Program(processing) => {
+                let (seen, frames) = programs::process(processing, self.pinned)?;
+                self.card_frames += frames;
+                Ok(Observation::Program(seen))
+            }
+            Task::Store(serving) => {
+                let (seen, frames) = kvs::serve(serving, self.pinned)?;
+                self.card_frames += frames;
+                Ok(Observation::Store(seen))
+            }
+            _ => Err(task.not_supported()),
         }
-        done
-    }
-
-    fn process(&mut self, processing: &Processing) -> Result<Processed, DeviceError> {
-        let (seen, frames) = programs::process(processing, self.pinned)?;
-        self.card_frames += frames;
-        Ok(seen)
-    }
-
-    fn serve(&mut self, serving: &Serving) -> Result<Answered, DeviceError> {
-        let (seen, frames) = kvs::serve(serving, self.pinned)?;
-        self.card_frames += frames;
-        Ok(seen)
-    }
-
-    fn run(&mut self, load: &Load, plan: &Plan) -> Result<LoadObservation, DeviceError> {
-        let state = self.state.take().ok_or_else(|| broken("run before set-up"))?;
-        let seen = if state.setup.placement == Placement::Card {
-            let seen = state.run_carded(load, plan);
-            self.state = Some(state);
-            seen
-        } else {
-            // Where the card broke, whatever rules there were are gone.
-            let (state, seen) = state.run_driven(load, plan);
-            self.state = state;
-            seen
-        };
-        self.card_frames += seen.as_ref().ok().and_then(|seen| seen.card_frames).unwrap_or(0);
-        seen
     }
 }
 
 /// Refuses more cores than there are, and several where one does all the work.
 fn check_cores(setup: &Setup) -> Result<(), DeviceError> {
-    let lacks = |capability: String| Err(DeviceError::NotSupported { capability });
+    let lacks = |capability: String| Err(DeviceError::lacks(capability));
     let there = cores::allowed().len();
     match setup.placement {
         Placement::Card if usize::from(setup.cores) > there => {
@@ -381,10 +382,7 @@ impl State {
 
     /// The card on as many cores as the set-up says.
     fn run_carded(&self, load: &Load, plan: &Plan) -> Result<LoadObservation, DeviceError> {
-        let lacks = |what: &str| {
-            let capability = format!("{what} with placement card");
-            Err(DeviceError::NotSupported { capability })
-        };
+        let lacks = |what: &str| Err(DeviceError::lacks(format!("{what} with placement card")));
         let (mut cores, count) = (cores::allowed(), usize::from(self.setup.cores.max(1)));
         let plan = match plan {
             Plan::Spread(plan) => {

@@ -39,7 +39,7 @@ fn setup(cores: u16, queues: u16) -> Setup {
 fn run(cores: u16, load: &Load, plan: &Plan) -> Result<LoadObservation, DeviceError> {
     let mut soft = Soft { pinned: false, ..Soft::open().unwrap() };
     soft.setup(&setup(cores, 8))?;
-    soft.run(load, plan)
+    soft.offer(load, plan)
 }
 
 fn plan(change: Option<Respreading>) -> SpreadPlan {
@@ -204,6 +204,6 @@ fn what_a_card_on_several_cores_cannot_do_is_named() {
     assert_eq!(lacks(run(2, &load, &rules).map(drop)), others);
     let spread = Plan::Spread(plan(None));
     soft.setup(&Setup { placement: Placement::Inline, ..setup(1, 2) }).unwrap();
-    let inline = lacks(soft.run(&load, &spread).map(drop));
+    let inline = lacks(soft.offer(&load, &spread).map(drop));
     assert_eq!(inline, "changes of RSS while frames flow");
 }

@@ -113,7 +113,7 @@ impl<'a> Steps<'a> {
                 let whole = matches!(change, Change::Values | Change::Mask | Change::Priority(_));
                 if whole && plan.calls == Calls::Queue {
                     let capability = "changes of what rules match through an operation queue";
-                    return Err(DeviceError::NotSupported { capability: capability.to_owned() });
+                    return Err(DeviceError::lacks(capability));
                 }
                 Ok(of(Kind::Change { block, patterns, change }, ids(block)))
             }

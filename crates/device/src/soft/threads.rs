@@ -34,14 +34,14 @@ pub(super) fn operate(
     threads: u32,
     pinned: bool,
 ) -> Result<Control, DeviceError> {
-    let not_supported = |capability: String| Err(DeviceError::NotSupported { capability });
     let threads = threads as usize;
     let (Work::Create(block), Calls::Queue) = (&plan.work, plan.calls) else {
-        return not_supported("control threads but for creates through queues".to_owned());
+        return Err(DeviceError::lacks("control threads but for creates through queues"));
     };
     let cores = cores::allowed();
     if threads == 0 || threads > cores.len() {
-        return not_supported(format!("{threads} control threads on {} cores", cores.len()));
+        let capability = format!("{threads} control threads on {} cores", cores.len());
+        return Err(DeviceError::lacks(capability));
     }
     let cores: Vec<Option<u32>> =
         cores.into_iter().take(threads).map(|core| Some(core).filter(|_| pinned)).collect();

@@ -25,7 +25,7 @@ pub(crate) mod update_rate;
 use std::path::Path;
 
 use niclab_device::{
-    About, DeviceError, Latency, Load, LoadObservation, Place, Plan, Rss, Setup, Testbed,
+    About, Latency, Load, LoadObservation, Observation, Place, Plan, Rss, Setup, Task,
 };
 use niclab_result::{Figure, Finding, Mark, ReportTable, Sample};
 
@@ -97,22 +97,20 @@ pub(crate) trait Experiment: Sync {
         0.0
     }
 
-    /// Seconds that a device takes for a trial that is one question; `None` for other trials.
-    fn asked_s(&self, _run: &ExperimentRun, _trial: &Trial) -> Option<f64> {
+    /// The task of a trial; `None` for a trial that is none of this experiment.
+    fn task(&self, run: &ExperimentRun, trial: &Trial) -> Option<Task> {
+        run.task(trial)
+    }
+
+    /// Seconds that a device takes for a task with neither a load nor a plan; `None` for a task
+    /// that is none of this experiment.
+    fn task_s(&self, _task: &Task) -> Option<f64> {
         None
     }
 
-    /// Has a device make a trial that is one question.
-    ///
-    /// # Errors
-    /// Those of the device; [`DeviceError::BadPlan`] for a trial that is none of this experiment.
-    fn ask(
-        &self,
-        _bed: &mut dyn Testbed,
-        _run: &ExperimentRun,
-        trial: &Trial,
-    ) -> Result<DeviceAnswer, DeviceError> {
-        Err(strange(trial))
+    /// The sample of such a task; `None` for a task that is none of this experiment.
+    fn answer(&self, _task: &Task, _seen: Observation) -> Option<DeviceAnswer> {
+        None
     }
 
     /// Adds to the sample of a trial with a load what this experiment reads from it.
@@ -186,12 +184,6 @@ pub(crate) fn tables() -> impl Iterator<Item = (String, &'static [TrialMetrics])
 /// The first metric of this name that any trial has.
 pub(crate) fn metric(name: &str) -> Option<&'static Metric> {
     ALL.iter().flat_map(|of| of.trials()).chain([&SETUP]).find_map(|of| of.metric(name))
-}
-
-/// A trial that is none of the experiment that was to make it.
-fn strange(trial: &Trial) -> DeviceError {
-    let reason = format!("no trial of this experiment: {:?}", trial.task);
-    DeviceError::BadPlan { reason }
 }
 
 /// An experiment that is built in.
@@ -284,7 +276,7 @@ pub(crate) struct Offered<'a> {
     pub is_generated: bool,
 }
 
-/// What a device answered to a trial that is one question.
+/// What a device answered to a task with neither a load nor a plan.
 #[derive(Default)]
 pub(crate) struct DeviceAnswer {
     /// What it was asked.

@@ -2,10 +2,7 @@
 //! the card has taken every frame that the device says it received.
 
 use niclab_device::soft::Soft;
-use niclab_device::{
-    About, Answered, Control, DeviceError, Load, LoadObservation, Plan, Processed, Processing,
-    RulesPlan, Serving, Setup, SetupReport, Testbed,
-};
+use niclab_device::{About, DeviceError, Observation, Setup, SetupReport, Task, Testbed};
 
 use super::*;
 use crate::spec::GridName;
@@ -33,25 +30,8 @@ impl Watched {
     fn is_enough(&self) -> Result<(), DeviceError> {
         match self.tasks + self.operations < TASKS {
             true => Ok(()),
-            false => Err(DeviceError::NotSupported { capability: "more tasks".to_owned() }),
+            false => Err(DeviceError::lacks("more tasks")),
         }
-    }
-
-    /// Carries out a task; `received` says of what was seen how many frames the card has to have
-    /// taken.
-    fn task<T>(
-        &mut self,
-        task: impl FnOnce(&mut Soft) -> Result<T, DeviceError>,
-        received: impl FnOnce(&T) -> u64,
-    ) -> Result<T, DeviceError> {
-        self.is_enough()?;
-        let before = self.soft.card_frames();
-        let seen = task(&mut self.soft)?;
-        let (received, taken) = (received(&seen), self.soft.card_frames() - before);
-        assert!(taken >= received, "{received} received, {taken} by the engine");
-        // On a busy machine a core may get no time in so short a trial: the next one shows it.
-        self.tasks += u32::from(received > 0);
-        Ok(seen)
     }
 }
 
@@ -65,26 +45,38 @@ impl Testbed for Watched {
         self.soft.setup(setup)
     }
 
-    fn operate(&mut self, plan: &RulesPlan) -> Result<Control, DeviceError> {
+    /// Each task is a short one, and the card has to have taken all the frames that were received.
+    fn measure(&mut self, task: &Task) -> Result<Observation, DeviceError> {
         self.is_enough()?;
-        self.operations += 1;
-        self.soft.operate(plan)
+        let before = self.soft.card_frames();
+        let seen = self.soft.measure(&short(task))?;
+        let received = match &seen {
+            Observation::Load(seen) => seen.received,
+            Observation::Program(seen) => seen.packets - seen.lost,
+            Observation::Store(seen) => seen.requests * seen.passes_ns.len() as u64,
+            _ => {
+                self.operations += 1;
+                return Ok(seen);
+            }
+        };
+        let taken = self.soft.card_frames() - before;
+        assert!(received > 0 && taken >= received, "{received} received, {taken} by the engine");
+        self.tasks += 1;
+        Ok(seen)
     }
+}
 
-    fn process(&mut self, processing: &Processing) -> Result<Processed, DeviceError> {
-        let short = Processing { duration_ns: 1, warmup_ns: 0, ..processing.clone() };
-        self.task(|soft| soft.process(&short), |seen| seen.packets - seen.lost)
+fn short(task: &Task) -> Task {
+    let mut short = task.clone();
+    match &mut short {
+        Task::Load { load, .. } => {
+            (load.duration_ns, load.warmup_ns) = (SHORT_NS, SHORT_NS / 5);
+        }
+        Task::Program(of) => (of.duration_ns, of.warmup_ns) = (1, 0),
+        Task::Store(of) => (of.duration_ns, of.warmup_ns) = (1, 0),
+        _ => {}
     }
-
-    fn serve(&mut self, serving: &Serving) -> Result<Answered, DeviceError> {
-        let short = Serving { duration_ns: 1, warmup_ns: 0, ..serving.clone() };
-        self.task(|soft| soft.serve(&short), |seen| seen.requests * seen.passes_ns.len() as u64)
-    }
-
-    fn run(&mut self, load: &Load, plan: &Plan) -> Result<LoadObservation, DeviceError> {
-        let short = Load { duration_ns: SHORT_NS, warmup_ns: SHORT_NS / 5, ..load.clone() };
-        self.task(|soft| soft.run(&short, plan), |seen| seen.received)
-    }
+    short
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Which trials a device can make, as far as it said beforehand.
 
 use niclab_device::Setup;
+use niclab_device::capability::{APPLICATIONS, ECHO, FRAMES, PROGRAMS, RULES, STORE, STREAM};
 
-use super::{ExperimentRun, RunDevice, Task};
+use super::{ExperimentRun, RunDevice, TaskIndex};
 
 /// `false` where a device said beforehand that it cannot be brought into this state.
 pub(crate) fn is_able(device: &RunDevice, setup: &Setup) -> bool {
@@ -19,39 +20,24 @@ pub(crate) fn lacks(device: &RunDevice, run: &ExperimentRun, trial: usize) -> Op
     let trial = &run.trials[trial];
     let needs_rules = trial.plan().is_some() || !run.setups[trial.setup].rules.is_empty();
     if needs_rules && lacks_rules(device) {
-        return Some("rules");
+        return Some(RULES);
     }
     let about = &device.about;
     let has_hosts = !about.hosts.is_empty();
     match trial.task {
-        Task::Offer { .. } if lacks_named(device, FRAMES) => Some(FRAMES),
-        Task::Exchange { .. } if !has_hosts => Some(ECHO),
-        Task::Apply { .. } if !has_hosts => Some(APPLICATIONS),
-        Task::Stream { .. } if !has_hosts => Some(STREAM),
-        Task::Process { .. } if about.programmed.is_empty() => Some(PROGRAMS),
-        Task::Serve { .. } if about.serving.is_empty() => Some(STORE),
+        TaskIndex::Offer { .. } if lacks_named(device, FRAMES) => Some(FRAMES),
+        TaskIndex::Exchange { .. } if !has_hosts => Some(ECHO),
+        TaskIndex::Apply { .. } if !has_hosts => Some(APPLICATIONS),
+        TaskIndex::Stream { .. } if !has_hosts => Some(STREAM),
+        TaskIndex::Process { .. } if about.programmed.is_empty() => Some(PROGRAMS),
+        TaskIndex::Serve { .. } if about.serving.is_empty() => Some(STORE),
         _ => None,
     }
 }
 
-/// What a device that takes no frames of a generator says that it lacks.
-pub(crate) const FRAMES: &str = "frames";
-/// The same of one that cannot exchange messages.
-pub(crate) const ECHO: &str = "echo";
-/// Of one that has no stamps of any message.
-pub(crate) const STAMPS: &str = "stamps";
-/// Of one that cannot serve applications.
-pub(crate) const APPLICATIONS: &str = "applications";
-/// Of one that cannot carry bulk data.
-pub(crate) const STREAM: &str = "stream";
-/// Of one that runs no programs.
-pub(crate) const PROGRAMS: &str = "programs";
-/// Of one that has no store.
-pub(crate) const STORE: &str = "key-value store";
-
 /// `true` where a device said beforehand that it has no rules.
 pub(crate) fn lacks_rules(device: &RunDevice) -> bool {
-    lacks_named(device, "rules")
+    lacks_named(device, RULES)
 }
 
 /// `true` where a device said beforehand that it lacks this.

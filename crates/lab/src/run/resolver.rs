@@ -1,13 +1,13 @@
 //! Makes a run of what was typed: every default explicit, each set-up, load and plan once.
 
-use niclab_device::{Arrivals, Load, Rate, RuleBlock, Setup};
+use niclab_device::{Arrivals, Load, Rate, RuleBlock, Setup, Task};
 use niclab_packet::flow::FlowSpec;
 use niclab_packet::size::FrameSizes;
-use niclab_result::{Coordinate, SCHEMA};
+use niclab_result::{Coordinate, Point, SCHEMA};
 
-use super::{ExperimentRun, Run, RunDevice, Trial};
+use super::{ExperimentRun, PlannedRate, Run, RunDevice, Trial};
 use crate::place::{self, SweepPoint};
-use crate::spec::{Assignment, Grid, Overrides, RulesFile, Spec, SpecError, TrialKind};
+use crate::spec::{Assignment, Grid, Hits, Overrides, RulesFile, Spec, SpecError, TrialKind};
 use crate::values::Values;
 
 /// Seed where none is given.
@@ -101,29 +101,9 @@ pub(crate) struct Resolver<'a> {
 
 impl<'a> Resolver<'a> {
     fn new(spec: &'a Spec, overrides: &'a Overrides, grid: &'a Grid, seed: u64) -> Resolver<'a> {
-        let run = ExperimentRun {
-            name: spec.name.clone(),
-            question: spec.question.clone(),
-            kind: spec.kind,
-            grid: overrides.grid,
-            repeats: grid.repeats.max(1),
-            estimate_s: 0.0,
-            budget_s: grid.budget_s.filter(|_| overrides.repeats.is_none()),
-            taken_back: Vec::new(),
-            left_out: Vec::new(),
-            order: Vec::new(),
-            trials: Vec::new(),
-            knees: Vec::new(),
-            searches: Vec::new(),
-            loads: Vec::new(),
-            setups: Vec::new(),
-            plans: Vec::new(),
-            exchanges: Vec::new(),
-            applications: Vec::new(),
-            streams: Vec::new(),
-            processings: Vec::new(),
-            servings: Vec::new(),
-        };
+        let mut run = ExperimentRun::new(&spec.name, &spec.question, spec.kind, overrides.grid);
+        run.repeats = grid.repeats.max(1);
+        run.budget_s = grid.budget_s.filter(|_| overrides.repeats.is_none());
         Resolver { spec, overrides, grid, seed, run }
     }
 
@@ -192,6 +172,15 @@ impl<'a> Resolver<'a> {
             (None, Coordinate::Number(bytes)) => *bytes as u16,
             (None, Coordinate::Word(_)) => FrameSizes::Imix.max(),
         }
+    }
+
+    /// Adds a trial of a task that needs no set-up, where it is new.
+    pub fn task(&mut self, kind: TrialKind, point: Point, task: Task) {
+        let (groups, rules, match_percent, hits, flows) = (0, 0, 0, Hits::Flows, 1);
+        let nothing = SweepPoint { groups, rules, match_percent, hits, flows }.setup(self.seed, 64);
+        let setup = index_of(&mut self.run.setups, nothing);
+        let (task, rate) = (self.run.keep(task), PlannedRate::Saturate);
+        self.trial(Trial { kind, setup, task, rate, point });
     }
 
     /// The index of this trial, which is added where it is new.

@@ -15,7 +15,7 @@ pub struct Trial {
     pub setup: usize,
     /// What is done.
     #[serde(flatten)]
-    pub task: Task,
+    pub task: TaskIndex,
     /// Its rate.
     pub rate: PlannedRate,
     /// Where in the sweep.
@@ -25,13 +25,13 @@ pub struct Trial {
 impl Trial {
     /// What it needs lies in memory: it has nothing set up.
     pub fn is_in_memory(&self) -> bool {
-        matches!(self.task, Task::Process { .. } | Task::Serve { .. })
+        matches!(self.task, TaskIndex::Process { .. } | TaskIndex::Serve { .. })
     }
 
     /// Index of its load, where frames are sent.
     pub fn load(&self) -> Option<usize> {
         match self.task {
-            Task::Offer { load, .. } => Some(load),
+            TaskIndex::Offer { load, .. } => Some(load),
             _ => None,
         }
     }
@@ -39,15 +39,15 @@ impl Trial {
     /// Index of its plan, where the control side has one.
     pub fn plan(&self) -> Option<usize> {
         match self.task {
-            Task::Offer { plan, .. } => plan,
-            Task::Operate { plan } => Some(plan),
+            TaskIndex::Offer { plan, .. } => plan,
+            TaskIndex::Operate { plan } => Some(plan),
             _ => None,
         }
     }
 }
 
-/// What a trial has a device do. Each number is an index into the list of the
-/// [`ExperimentRun`](super::ExperimentRun) that is named like it.
+/// Where the [`ExperimentRun`](super::ExperimentRun) has the parts of a trial's task: each number
+/// is an index into the list of the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(
     untagged,
@@ -55,7 +55,7 @@ impl Trial {
     expecting = "a trial has one of: load, alone or with a plan; plan; exchange; application; \
                  stream; processing; serving"
 )]
-pub enum Task {
+pub enum TaskIndex {
     /// Take a load while the control side carries out a plan.
     Offer {
         /// The load.
@@ -96,10 +96,10 @@ pub enum Task {
     },
 }
 
-impl Task {
+impl TaskIndex {
     /// A load beside which the control side rests.
-    pub fn offer(load: usize) -> Task {
-        Task::Offer { load, plan: None }
+    pub fn offer(load: usize) -> TaskIndex {
+        TaskIndex::Offer { load, plan: None }
     }
 }
 

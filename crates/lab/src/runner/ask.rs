@@ -1,25 +1,27 @@
-//! Trials that are one question to a device, whose answer is one sample.
+//! Trials with neither a load nor a plan: one task, and one sample.
 
+use niclab_device::Task;
 use niclab_result::{Outcome, ResultError};
 
 use super::record::failed;
-use super::{Bed, MeasuredPoint, Runner};
-use crate::run::Trial;
+use super::{Bed, MeasuredPoint, Runner, strange};
 
 impl Runner<'_> {
-    /// Has the device of a place asked, and stores what it answered. What was measured until a
-    /// trial ended before its time is kept, and speaks for nothing.
+    /// Has a device carry out a task, and stores its answer. A measurement that ended before its
+    /// time is kept, and speaks for nothing.
     pub(super) fn ask(
         &mut self,
         beds: &mut [Bed<'_>],
-        trial: &Trial,
+        task: &Task,
         place: &MeasuredPoint<'_>,
     ) -> Result<(), ResultError> {
         let Some(Ok(bed)) = beds.get_mut(place.device) else {
             return Ok(());
         };
         let mut sample = self.sample(place, Outcome::Measured);
-        match self.experiment.kind.of().ask(&mut **bed, self.experiment, trial) {
+        let of = self.experiment.kind.of();
+        let seen = bed.measure(task);
+        match seen.and_then(|seen| of.answer(task, seen).ok_or_else(|| strange(task))) {
             Err(error) => self.record_error(place, error),
             Ok(answer) => {
                 sample.load = answer.question;

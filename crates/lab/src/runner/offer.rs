@@ -1,6 +1,6 @@
 //! Trials with a load, with a plan or with both: at which rate, and what is stored of them.
 
-use niclab_device::{Control, Load, Plan, Rate};
+use niclab_device::{Control, Load, Observation, Plan, Rate, RulesPlan, Task};
 use niclab_result::ResultError;
 
 use super::record::{NOTHING_DUE, failed, json, outcome};
@@ -18,35 +18,33 @@ impl Runner<'_> {
         &mut self,
         beds: &mut [Bed<'_>],
         trial: &Trial,
-        (load, plan): (&Load, &Plan),
+        (load, plan): (Load, Plan),
         place: &MeasuredPoint<'_>,
     ) -> Result<(), ResultError> {
-        let of_repeat = self.experiment.kind.of().plan_of_repeat(plan, place.repeat);
-        let plan = of_repeat.as_ref().unwrap_or(plan);
-        let Some(rate) = self.rate(place.device, trial, load) else {
+        let of_repeat = self.experiment.kind.of().plan_of_repeat(&plan, place.repeat);
+        let Some(rate) = self.rate(place.device, trial, &load) else {
             let reason = "no frame was dealt with in the `saturate` trials of this point, \
                           or there is none: no rate to take a share of"
                 .to_string();
             let sample = self.sample(place, failed(reason));
             return self.keep(place.device, sample, None);
         };
-        let load = Load { rate, ..load.clone() };
-        self.offer(beds, (&load, plan), place).map(drop)
+        self.offer(beds, (Load { rate, ..load }, of_repeat.unwrap_or(plan)), place).map(drop)
     }
 
     /// Carries a plan out alone and stores what came of it.
     pub(super) fn operate(
         &mut self,
         beds: &mut [Bed<'_>],
-        plan: &Plan,
+        plan: RulesPlan,
         place: &MeasuredPoint<'_>,
     ) -> Result<(), ResultError> {
-        let (Some(Ok(bed)), Plan::Rules(plan)) = (beds.get_mut(place.device), plan) else {
+        let Some(Ok(bed)) = beds.get_mut(place.device) else {
             return Ok(());
         };
         let outcome = outcome(&self.states[place.device].refusal);
         let mut sample = self.sample(place, outcome);
-        match bed.operate(plan) {
+        match bed.measure(&Task::Plan(plan)).and_then(Observation::into_plan) {
             Err(error) => self.record_error(place, error),
             Ok(control) => {
                 put_control(&mut sample.metrics, &control, 0);
@@ -90,7 +88,7 @@ impl Runner<'_> {
     pub(super) fn offer(
         &mut self,
         beds: &mut [Bed<'_>],
-        (load, plan): (&Load, &Plan),
+        (load, plan): (Load, Plan),
         place: &MeasuredPoint<'_>,
     ) -> Result<Option<f64>, ResultError> {
         let Some(Ok(bed)) = beds.get_mut(place.device) else {
@@ -98,11 +96,12 @@ impl Runner<'_> {
         };
         let outcome = outcome(&self.states[place.device].refusal);
         let mut sample = self.sample(place, outcome);
-        match bed.run(load, plan) {
+        let task = Task::Load { load: load.clone(), plan };
+        match bed.measure(&task).and_then(Observation::into_load) {
             Err(error) => self.record_error(place, error).map(|()| None),
             Ok(observation) if observation.planned == 0 => {
                 sample.outcome = failed(NOTHING_DUE.to_string());
-                sample.load = json(load);
+                sample.load = json(&load);
                 self.keep(place.device, sample, None).map(|()| None)
             }
             Ok(observation) => {
@@ -119,7 +118,7 @@ impl Runner<'_> {
                 let of = self.experiment.kind.of().trial(place.trial);
                 let judged = of.map_or(Judged::Whole, |of| of.judged);
                 sample.marks = measure::marks(&observation, judged);
-                sample.load = json(load);
+                sample.load = json(&load);
                 sample.counters = serde_json::json!({
                     "generator": json(&observation.generator),
                     "device": json(&observation.device),
@@ -128,7 +127,7 @@ impl Runner<'_> {
                 let state = &self.states[place.device];
                 let offered = Offered {
                     trial: place.trial,
-                    load,
+                    load: &load,
                     observation: &observation,
                     setup: state.setup.as_ref(),
                     rss: state.rss.as_ref(),

@@ -41,7 +41,7 @@ impl Runner<'_> {
             if self.states[device].known.gone || self.is_done(&place) {
                 continue;
             }
-            let error = DeviceError::NotSupported { capability: capability.into() };
+            let error = DeviceError::lacks(capability);
             self.record_error(&place, error)?;
         }
         Ok(())

@@ -135,7 +135,7 @@ impl Runner<'_> {
         if load.trace.is_none() {
             load.flows = at.traffic(knee.seed);
         }
-        Ok(self.offer(beds, (&load, &Plan::Rest), place)?.is_some())
+        Ok(self.offer(beds, (load, Plan::Rest), place)?.is_some())
     }
 }
 

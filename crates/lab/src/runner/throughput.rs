@@ -1,6 +1,6 @@
 //! Searches for throughput on a device: the trials that a search asks for, one sample a search.
 
-use niclab_device::{Load, Plan, Rate};
+use niclab_device::{Load, Observation, Plan, Rate, Task};
 use niclab_result::{Mark, ResultError, Sample};
 use serde::{Deserialize, Serialize};
 
@@ -151,13 +151,14 @@ impl Runner<'_> {
         let load = trial.load().and_then(|at| self.experiment.loads.get(at));
         let Some(load) = load else { return Ok(Err(Cut::Ended)) };
         let load = Load { rate, duration_ns: of.duration_ns, ..load.clone() };
+        let task = Task::Load { load, plan: Plan::Rest };
         let mut spoilt: Option<Loss> = None;
         for _ in 0..TRIES_MAX {
             let Some(Ok(bed)) = beds.get_mut(place.device) else { return Ok(Err(Cut::Ended)) };
             if self.end().is_some() {
                 return Ok(Err(Cut::Ended));
             }
-            let observation = match bed.run(&load, &Plan::Rest) {
+            let observation = match bed.measure(&task).and_then(Observation::into_load) {
                 Ok(observation) => observation,
                 Err(error) => return self.record_error(place, error).map(|()| Err(Cut::Ended)),
             };

@@ -235,7 +235,7 @@ pub fn offered(link: &Link, place: Place, is_own: bool) -> Result<Filters, Devic
     value.src[..4].copy_from_slice(&[192, 0, 2, 1]);
     mask.src[..4].fill(0xff);
     let flow = Flow { kind: Kind::Ipv4, value, mask, fate: Fate::Drop, location: ANYWHERE };
-    let lacks = |why: String| DeviceError::NotSupported { capability: format!("flower: {why}") };
+    let lacks = |why: String| DeviceError::lacks(format!("flower: {why}"));
     let id = filters.insert(&flow, 0).map_err(lacks)?;
     filters.remove(id).map_err(|refusal| lacks(refusal.to_string()))?;
     Ok(filters)
@@ -333,7 +333,7 @@ fn has_filters(socket: &Socket, index: u32) -> Result<bool, Refusal> {
 fn lacks(what: &str, refusal: &Refusal) -> DeviceError {
     match refusal.error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => refused(what, &refusal.error),
-        _ => DeviceError::NotSupported { capability: format!("flower: {what}: {refusal}") },
+        _ => DeviceError::lacks(format!("flower: {what}: {refusal}")),
     }
 }
 

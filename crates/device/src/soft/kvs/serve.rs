@@ -58,7 +58,7 @@ pub(in crate::soft) fn serve(
     let (allowed, count) = (cores::allowed(), usize::from(serving.cores));
     if count > allowed.len() {
         let capability = format!("{count} cores: there are {}", allowed.len());
-        return Err(DeviceError::NotSupported { capability });
+        return Err(DeviceError::lacks(capability));
     }
     let seats: Vec<Option<u32>> =
         allowed.iter().take(count).map(|core| Some(*core).filter(|_| is_pinned)).collect();

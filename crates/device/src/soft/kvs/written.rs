@@ -18,6 +18,5 @@ pub fn of(gets: u64, sets: u64) -> (u64, u64) {
 
 /// All sets of a pass are written before any is linked.
 pub fn too_many() -> DeviceError {
-    let capability = "dma: more sets in a pass than a segment of a core has room for".to_owned();
-    DeviceError::NotSupported { capability }
+    DeviceError::lacks("dma: more sets in a pass than a segment of a core has room for")
 }

@@ -10,14 +10,13 @@ pub(crate) mod tests;
 pub(crate) mod trials;
 
 use niclab_device::linux::stamped_requests;
-use niclab_device::{About, DeviceError, Place, Testbed};
+use niclab_device::{About, Observation, Place, Task};
 
 use self::metrics::{counters, marks, put_application};
-use super::{BuiltIn, DeviceAnswer, Experiment, PEER, VETH, built_in, in_its_files, strange};
+use super::{BuiltIn, DeviceAnswer, Experiment, PEER, VETH, built_in, in_its_files};
 use crate::breakdown::PROBES_S;
 use crate::estimate::SERVER_S;
 use crate::measure::Metrics;
-use crate::run::{ExperimentRun, Task, Trial};
 use crate::runner::json;
 
 /// What the lab knows of it.
@@ -40,23 +39,18 @@ impl Experiment for Application {
 
     in_its_files!();
 
-    fn asked_s(&self, run: &ExperimentRun, trial: &Trial) -> Option<f64> {
-        let Task::Apply { application } = trial.task else { return None };
-        run.applications.get(application).map(application_s)
+    fn task_s(&self, task: &Task) -> Option<f64> {
+        let Task::Requests(application) = task else { return None };
+        Some(application_s(application))
     }
 
-    fn ask(
-        &self,
-        bed: &mut dyn Testbed,
-        run: &ExperimentRun,
-        trial: &Trial,
-    ) -> Result<DeviceAnswer, DeviceError> {
-        let Task::Apply { application } = trial.task else { return Err(strange(trial)) };
-        let application = &run.applications[application];
-        let seen = bed.apply(application)?;
+    fn answer(&self, task: &Task, seen: Observation) -> Option<DeviceAnswer> {
+        let (Task::Requests(application), Observation::Requests(seen)) = (task, seen) else {
+            return None;
+        };
         let mut metrics = Metrics::new();
         put_application(&mut metrics, &seen);
-        Ok(DeviceAnswer {
+        Some(DeviceAnswer {
             question: json(application),
             metrics,
             marks: marks(&seen),

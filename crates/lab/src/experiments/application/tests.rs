@@ -2,8 +2,8 @@
 
 use niclab_device::requests::{Pace, Protocol, Requested};
 use niclab_device::{
-    About, Application, Applied, CoreUse, DeviceError, Energy, Host, Latency, Ledgered, Load,
-    LoadObservation, Place as Seat, Plan, Setup, SetupReport, TermShown, Testbed,
+    About, Applied, CoreUse, DeviceError, Energy, Host, Latency, Ledgered, Observation,
+    Place as Seat, Setup, SetupReport, Task, TermShown, Testbed,
 };
 use niclab_result::{Figure, Mark, Outcome};
 
@@ -68,12 +68,13 @@ impl Testbed for Servers {
         Ok(SetupReport::default())
     }
 
-    fn apply(&mut self, application: &Application) -> Result<Applied, DeviceError> {
+    fn measure(&mut self, task: &Task) -> Result<Observation, DeviceError> {
+        let Task::Requests(application) = task else { return Err(task.not_supported()) };
         let asked = &application.requests;
         if let Some((protocol, capability)) = self.lacks
             && protocol == asked.protocol
         {
-            return Err(DeviceError::NotSupported { capability: capability.into() });
+            return Err(DeviceError::lacks(capability));
         }
         let alone_ns = if application.client == Host::There { 50_000.0 } else { 40_000.0 };
         let alone_ns = alone_ns * self.slowness;
@@ -109,11 +110,8 @@ impl Testbed for Servers {
             Some(why) => Err(why.to_owned()),
         });
         let (link, watched_ns) = (None, requested.duration_ns);
-        Ok(Applied { requested, client, server, link, energy, watched_ns, ledger })
-    }
-
-    fn run(&mut self, _: &Load, _: &Plan) -> Result<LoadObservation, DeviceError> {
-        Err(DeviceError::NotSupported { capability: "frames".into() })
+        let seen = Applied { requested, client, server, link, energy, watched_ns, ledger };
+        Ok(Observation::Requests(seen))
     }
 }
 

@@ -1,20 +1,19 @@
 //! The experiments on applications: what clients ask, and what their answers show.
 
-use niclab_device::Application;
 use niclab_device::cores::allowed;
 use niclab_device::requests::{
     CONNECTIONS_MAX, DEPTH_MAX, KEYS_MAX, KeyLength, KeySelection, Order, Pace, Protocol, Requests,
     VALUE_LEN_MAX, Values as Lengths,
 };
+use niclab_device::{Application, Task};
 use niclab_result::{Coordinate, Point};
 
 use super::metrics::APPLICATION;
 use super::spec::ApplicationSweep;
 use crate::axes::{at_axes, name_of, numbers, refused, words};
 use crate::hosts::{CLOSED, FAMILIES, HOSTS, paces, product};
-use crate::place::SweepPoint;
-use crate::run::{PlannedRate, Resolver, Task, Trial, index_of};
-use crate::spec::{Hits, SpecError};
+use crate::run::Resolver;
+use crate::spec::SpecError;
 use crate::values::Values;
 
 /// Protocols, by name.
@@ -216,16 +215,10 @@ fn point(application: &Application) -> Point {
 impl Resolver<'_> {
     /// A trial for each application. They have no set-up but that nothing is set up.
     pub fn add_applications(&mut self, sweeps: &[ApplicationSweep]) -> Result<(), SpecError> {
-        let (groups, rules, match_percent, hits, flows) = (0, 0, 0, Hits::Flows, 1);
-        let nothing = SweepPoint { groups, rules, match_percent, hits, flows }.setup(self.seed, 64);
-        let setup = index_of(&mut self.run.setups, nothing);
         for sweep in sweeps {
             let times = (self.grid.duration_ms, self.grid.warmup_ms);
             for asked in applications(sweep, times, self.seed)? {
-                let point = point(&asked);
-                let application = index_of(&mut self.run.applications, asked);
-                let (kind, rate) = (APPLICATION, PlannedRate::Saturate);
-                self.trial(Trial { kind, setup, task: Task::Apply { application }, rate, point });
+                self.task(APPLICATION, point(&asked), Task::Requests(asked));
             }
         }
         Ok(())

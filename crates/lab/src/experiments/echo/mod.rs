@@ -11,15 +11,12 @@ pub(crate) mod spec;
 mod tests;
 
 use niclab_device::echo::Echo as Messages;
-use niclab_device::{About, DeviceError, Place, Testbed};
+use niclab_device::{About, Observation, Place, Task};
 
 use self::metrics::{ended, marks, put_exchange};
-use super::{
-    BuiltIn, DeviceAnswer, Experiment, MODEL, PEER, VETH, built_in, in_its_files, strange,
-};
+use super::{BuiltIn, DeviceAnswer, Experiment, MODEL, PEER, VETH, built_in, in_its_files};
 use crate::estimate::SERVER_S;
 use crate::measure::Metrics;
-use crate::run::{ExperimentRun, Task, Trial};
 use crate::runner::json;
 
 /// What the lab knows of it.
@@ -41,24 +38,19 @@ impl Experiment for Echo {
 
     in_its_files!();
 
-    fn asked_s(&self, run: &ExperimentRun, trial: &Trial) -> Option<f64> {
-        let Task::Exchange { exchange } = trial.task else { return None };
-        let Messages { duration_ns, warmup_ns, .. } = run.exchanges.get(exchange)?.echo;
+    fn task_s(&self, task: &Task) -> Option<f64> {
+        let Task::RoundTrips(exchange) = task else { return None };
+        let Messages { duration_ns, warmup_ns, .. } = exchange.echo;
         Some(SERVER_S + (duration_ns + warmup_ns) as f64 / 1e9)
     }
 
-    fn ask(
-        &self,
-        bed: &mut dyn Testbed,
-        run: &ExperimentRun,
-        trial: &Trial,
-    ) -> Result<DeviceAnswer, DeviceError> {
-        let Task::Exchange { exchange } = trial.task else { return Err(strange(trial)) };
-        let exchange = &run.exchanges[exchange];
-        let seen = bed.exchange(exchange)?;
+    fn answer(&self, task: &Task, seen: Observation) -> Option<DeviceAnswer> {
+        let (Task::RoundTrips(exchange), Observation::RoundTrips(seen)) = (task, seen) else {
+            return None;
+        };
         let mut metrics = Metrics::new();
         put_exchange(&mut metrics, &seen, &exchange.echo);
-        Ok(DeviceAnswer {
+        Some(DeviceAnswer {
             question: json(exchange),
             metrics,
             marks: marks(&seen.echoed),

@@ -2,8 +2,8 @@
 
 use niclab_device::echo::{Echoed, Pace, Receive, Served, Transport};
 use niclab_device::{
-    About, DeviceError, Exchange, Exchanged, Family, Feature, Host, Latency, Load, LoadObservation,
-    Place as Seat, Plan, Setup, SetupReport, Testbed,
+    About, DeviceError, Exchange, Exchanged, Family, Feature, Host, Latency, Observation,
+    Place as Seat, Setup, SetupReport, Task, Testbed,
 };
 use niclab_result::{Mark, Origin, Outcome};
 
@@ -59,11 +59,12 @@ impl Testbed for Hosts {
         Ok(SetupReport::default())
     }
 
-    fn exchange(&mut self, exchange: &Exchange) -> Result<Exchanged, DeviceError> {
+    fn measure(&mut self, task: &Task) -> Result<Observation, DeviceError> {
+        let Task::RoundTrips(exchange) = task else { return Err(task.not_supported()) };
         if let Some((family, capability)) = self.lacks
             && family == exchange.family
         {
-            return Err(DeviceError::NotSupported { capability: capability.into() });
+            return Err(DeviceError::lacks(capability));
         }
         self.exchanges += 1;
         if self.exchanges > self.exchanges_max {
@@ -89,11 +90,7 @@ impl Testbed for Hosts {
             ended,
             ..Echoed::default()
         };
-        Ok(Exchanged { echoed, served: Some(Served::default()) })
-    }
-
-    fn run(&mut self, _: &Load, _: &Plan) -> Result<LoadObservation, DeviceError> {
-        Err(DeviceError::NotSupported { capability: "frames".into() })
+        Ok(Observation::RoundTrips(Exchanged { echoed, served: Some(Served::default()) }))
     }
 }
 

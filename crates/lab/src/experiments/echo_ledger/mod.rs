@@ -11,16 +11,14 @@ mod tests;
 pub(crate) mod trials;
 
 use niclab_device::echo::Echo as Messages;
-use niclab_device::{About, DeviceError, Place, Testbed};
+use niclab_device::{About, Observation, Place, Task};
 
 use self::trials::PAIRS;
-use super::{
-    BuiltIn, DeviceAnswer, Experiment, MODEL, PEER, VETH, built_in, in_its_files, strange,
-};
+use super::{BuiltIn, DeviceAnswer, Experiment, MODEL, PEER, VETH, built_in, in_its_files};
 use crate::breakdown::{PROBES_S, put_ledger};
 use crate::estimate::SERVER_S;
 use crate::measure::Metrics;
-use crate::run::{ExperimentRun, Task, Trial};
+use crate::run::{ExperimentRun, Trial};
 use crate::runner::json;
 
 /// What the lab knows of it.
@@ -38,22 +36,24 @@ impl Experiment for EchoLedger {
 
     in_its_files!();
 
-    fn asked_s(&self, run: &ExperimentRun, trial: &Trial) -> Option<f64> {
-        let Task::Exchange { exchange } = trial.task else { return None };
-        let Messages { duration_ns, warmup_ns, .. } = run.exchanges.get(exchange)?.echo;
-        let each_s = (duration_ns + warmup_ns) as f64 / 1e9;
-        Some(SERVER_S + f64::from(PAIRS) * (2.0 * each_s + PROBES_S))
+    fn task(&self, run: &ExperimentRun, trial: &Trial) -> Option<Task> {
+        match run.task(trial)? {
+            Task::RoundTrips(exchange) => Some(Task::Breakdown { exchange, pairs: PAIRS }),
+            _ => None,
+        }
     }
 
-    fn ask(
-        &self,
-        bed: &mut dyn Testbed,
-        run: &ExperimentRun,
-        trial: &Trial,
-    ) -> Result<DeviceAnswer, DeviceError> {
-        let Task::Exchange { exchange } = trial.task else { return Err(strange(trial)) };
-        let exchange = &run.exchanges[exchange];
-        let seen = bed.ledger(exchange, PAIRS)?;
+    fn task_s(&self, task: &Task) -> Option<f64> {
+        let Task::Breakdown { exchange, pairs } = task else { return None };
+        let Messages { duration_ns, warmup_ns, .. } = exchange.echo;
+        let each_s = (duration_ns + warmup_ns) as f64 / 1e9;
+        Some(SERVER_S + f64::from(*pairs) * (2.0 * each_s + PROBES_S))
+    }
+
+    fn answer(&self, task: &Task, seen: Observation) -> Option<DeviceAnswer> {
+        let (Task::Breakdown { exchange, .. }, Observation::Breakdown(seen)) = (task, seen) else {
+            return None;
+        };
         let mut metrics = Metrics::new();
         put_ledger(&mut metrics, &seen);
         let counters = serde_json::json!({
@@ -64,7 +64,7 @@ impl Experiment for EchoLedger {
             "by_sockets": seen.by_sockets,
         });
         let (question, latency) = (json(exchange), Some(seen.with));
-        Ok(DeviceAnswer { question, metrics, counters, latency, ..DeviceAnswer::default() })
+        Some(DeviceAnswer { question, metrics, counters, latency, ..DeviceAnswer::default() })
     }
 
     fn has_messages(&self) -> bool {

@@ -1,12 +1,12 @@
 //! Ledgers whose terms are known, and what is made of them.
 
+use niclab_device::capability::STAMPS;
 use niclab_device::{
-    About, DeviceError, Exchange, Latency, Ledgered, Load, LoadObservation, PartsShown, Place,
-    Plan, Setup, SetupReport, TermShown, Testbed,
+    About, DeviceError, Latency, Ledgered, Observation, PartsShown, Place, Setup, SetupReport,
+    Task, TermShown, Testbed,
 };
 
 use crate::breakdown::{DIRECTIONS, PARTS, TERMS};
-use crate::run::STAMPS;
 use crate::simulated::cell_at;
 use crate::spec::GridName;
 use crate::validation::{Measured, measure};
@@ -41,10 +41,11 @@ impl Testbed for Hosts {
         Ok(SetupReport::default())
     }
 
-    fn ledger(&mut self, exchange: &Exchange, pairs: u32) -> Result<Ledgered, DeviceError> {
+    fn measure(&mut self, task: &Task) -> Result<Observation, DeviceError> {
+        let Task::Breakdown { exchange, pairs } = task else { return Err(task.not_supported()) };
         if let (Some(capability), true) = (self.lacks, exchange.deep || self.lacks == Some(STAMPS))
         {
-            return Err(DeviceError::NotSupported { capability: capability.into() });
+            return Err(DeviceError::lacks(capability));
         }
         let there = exchange.client == niclab_device::Host::There;
         let term = |((name, _), time): ((&str, &str), f64)| TermShown {
@@ -75,7 +76,7 @@ impl Testbed for Hosts {
             parts: names.map(part).collect(),
             residue_ratio: 0.001,
         });
-        Ok(Ledgered {
+        Ok(Observation::Breakdown(Ledgered {
             messages: 990,
             incomplete: 10,
             rtt_ns,
@@ -84,16 +85,12 @@ impl Testbed for Hosts {
             parts,
             with,
             without,
-            pairs: vec![pair; pairs as usize],
+            pairs: vec![pair; *pairs as usize],
             stamps: if exchange.deep { 20 } else { 6 },
             in_payload: true,
             by_sockets: if exchange.sockets { Some("asked for") } else { self.no_probes }
                 .map(String::from),
-        })
-    }
-
-    fn run(&mut self, _: &Load, _: &Plan) -> Result<LoadObservation, DeviceError> {
-        Err(DeviceError::NotSupported { capability: "frames".into() })
+        }))
     }
 }
 

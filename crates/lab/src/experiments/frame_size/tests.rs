@@ -4,8 +4,8 @@ use niclab_device::model::profile::{Basis, Entry, Part as Known, Profile};
 use niclab_device::model::schema::SECTIONS;
 use niclab_device::model::{Model, read};
 use niclab_device::{
-    About, DeviceError, Honesty, Load, LoadObservation, Plan, PortCounters, QueueCounters, Rate,
-    Setup, SetupReport, Testbed,
+    About, DeviceError, Honesty, LoadObservation, Observation, PortCounters, QueueCounters, Rate,
+    Setup, SetupReport, Task, Testbed,
 };
 use niclab_result::{Coordinate, Latencies, Origin, Summary};
 
@@ -243,7 +243,8 @@ impl Testbed for Partly {
         Ok(SetupReport::default())
     }
 
-    fn run(&mut self, load: &Load, _: &Plan) -> Result<LoadObservation, DeviceError> {
+    fn measure(&mut self, task: &Task) -> Result<Observation, DeviceError> {
+        let Task::Load { load, .. } = task else { return Err(task.not_supported()) };
         let (size, full) = (load.sizes.max(), load.rate == Rate::Saturate);
         let offered = match load.rate {
             Rate::Pps(pps) => (pps * load.duration_ns as f64 / 1e9) as u64,
@@ -254,7 +255,7 @@ impl Testbed for Partly {
         let queue = QueueCounters { rx_missed: of_ring, ..QueueCounters::default() };
         let sent = QueueCounters { tx_frames: offered, ..QueueCounters::default() };
         let port = |queue| PortCounters { queues: vec![queue], ..PortCounters::default() };
-        Ok(LoadObservation {
+        Ok(Observation::Load(LoadObservation {
             planned: offered,
             offered,
             received: offered - lost,
@@ -269,7 +270,7 @@ impl Testbed for Partly {
                 ..Honesty::default()
             },
             ..LoadObservation::default()
-        })
+        }))
     }
 }
 

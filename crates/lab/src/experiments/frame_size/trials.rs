@@ -11,7 +11,7 @@ use super::spec::SizeSweep;
 use crate::axes::{QUEUES_MAX, at_axes, cores, numbers};
 use crate::flows;
 use crate::place::SweepPoint;
-use crate::run::{PlannedRate, Resolver, Task, Trial, index_of};
+use crate::run::{PlannedRate, Resolver, TaskIndex, Trial, index_of};
 use crate::spec::{Hits, SpecError, TrialKind};
 use crate::throughput::{Mode, Search, resolved_goals};
 
@@ -75,7 +75,7 @@ impl Resolver<'_> {
         let (queues, cores) = (polled.queues as u16, polled.cores as u16);
         let plain = place.setup(self.seed, self.frame_len_max(frame));
         let setup = index_of(&mut self.run.setups, Setup { queues, cores, ..plain });
-        let task = Task::offer(self.load_of(flows::sent(polled.flows, self.seed), frame)?);
+        let task = TaskIndex::offer(self.load_of(flows::sent(polled.flows, self.seed), frame)?);
         let (point, rate) = (polled.point(frame), PlannedRate::Saturate);
         Ok(self.trial(Trial { kind: TrialKind::SATURATE, setup, task, rate, point }))
     }

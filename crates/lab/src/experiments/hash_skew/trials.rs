@@ -17,7 +17,7 @@ use super::spec::RssSweep;
 use crate::axes::{QUEUES_MAX, at_axes, cores, exponents, numbers};
 use crate::flows;
 use crate::place::SweepPoint;
-use crate::run::{PlannedRate, Resolver, Task, Trial, index_of};
+use crate::run::{PlannedRate, Resolver, TaskIndex, Trial, index_of};
 use crate::spec::{Hits, SpecError};
 
 /// What stands for the popularity of a trace's flows, which nobody knows.
@@ -95,7 +95,7 @@ impl Resolver<'_> {
         let (queues, cores) = (spread.queues as u16, spread.cores as u16);
         let plain = place.setup(self.seed, self.frame_len_max(frame));
         let setup = index_of(&mut self.run.setups, Setup { queues, cores, ..plain });
-        let task = Task::offer(self.load_of(spread.traffic(self.seed), frame)?);
+        let task = TaskIndex::offer(self.load_of(spread.traffic(self.seed), frame)?);
         let mut point = spread.point();
         point.insert("frame".into(), frame.clone());
         let (kind, rate) = (SPREAD, PlannedRate::Saturate);

@@ -9,12 +9,11 @@ pub(crate) mod spec;
 mod tests;
 pub(crate) mod trials;
 
-use niclab_device::{About, DeviceError, Place, Testbed};
+use niclab_device::{About, Observation, Place, Task};
 
 use self::metrics::{failure, marks, put_answered};
-use super::{BuiltIn, DeviceAnswer, Experiment, built_in, in_its_files, strange};
+use super::{BuiltIn, DeviceAnswer, Experiment, built_in, in_its_files};
 use crate::measure::Metrics;
-use crate::run::{ExperimentRun, Task, Trial};
 use crate::runner::json;
 
 /// Making the requests that lie in memory in front of a store, seconds.
@@ -37,26 +36,18 @@ impl Experiment for KvsSteering {
 
     in_its_files!();
 
-    fn asked_s(&self, run: &ExperimentRun, trial: &Trial) -> Option<f64> {
-        let Task::Serve { serving } = trial.task else { return None };
-        let of = run.servings.get(serving)?;
+    fn task_s(&self, task: &Task) -> Option<f64> {
+        let Task::Store(serving) = task else { return None };
         // Passes that are watched take a part of the measured time again.
-        let passes_s = 1.5 * (of.duration_ns + of.warmup_ns) as f64 / 1e9;
-        Some(passes_s + REQUESTS_S + f64::from(of.asked.count) / ITEMS_PER_S)
+        let passes_s = 1.5 * (serving.duration_ns + serving.warmup_ns) as f64 / 1e9;
+        Some(passes_s + REQUESTS_S + f64::from(serving.asked.count) / ITEMS_PER_S)
     }
 
-    fn ask(
-        &self,
-        bed: &mut dyn Testbed,
-        run: &ExperimentRun,
-        trial: &Trial,
-    ) -> Result<DeviceAnswer, DeviceError> {
-        let Task::Serve { serving } = trial.task else { return Err(strange(trial)) };
-        let serving = &run.servings[serving];
-        let seen = bed.serve(serving)?;
+    fn answer(&self, task: &Task, seen: Observation) -> Option<DeviceAnswer> {
+        let (Task::Store(serving), Observation::Store(seen)) = (task, seen) else { return None };
         let mut metrics = Metrics::new();
         put_answered(&mut metrics, &seen);
-        Ok(DeviceAnswer {
+        Some(DeviceAnswer {
             question: json(serving),
             metrics,
             marks: marks(&seen),

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use niclab_device::soft::kvs::{Build, Keys};
 use niclab_device::{
-    About, Answered, Crossed, DeviceError, Load, LoadObservation, Place as Seat, Plan, Serving,
-    Setup, SetupReport, StepShown, Testbed,
+    About, Answered, Crossed, DeviceError, Observation, Place as Seat, Serving, Setup, SetupReport,
+    StepShown, Task, Testbed,
 };
 use niclab_result::{Origin, Outcome, Sample};
 
@@ -83,10 +83,11 @@ impl Testbed for Store {
         Ok(SetupReport::default())
     }
 
-    fn serve(&mut self, serving: &Serving) -> Result<Answered, DeviceError> {
+    fn measure(&mut self, task: &Task) -> Result<Observation, DeviceError> {
+        let Task::Store(serving) = task else { return Err(task.not_supported()) };
         if serving.cores > self.cores {
             let capability = format!("{} cores: there are {}", serving.cores, self.cores);
-            return Err(DeviceError::NotSupported { capability });
+            return Err(DeviceError::lacks(capability));
         }
         self.asked.push(serving.clone());
         let is_slow = self.is_moody && self.asked.len().is_multiple_of(3);
@@ -100,7 +101,7 @@ impl Testbed for Store {
         let is_steered = serving.build == Build::Steer;
         let is_told = serving.build == Build::Dma;
         let more = if is_steered { self.steered_ns } else { [0.0; 3] };
-        Ok(Answered {
+        Ok(Observation::Store(Answered {
             requests: 1_200,
             timed: 1_000,
             cores: vec![1_200 / cores; serving.cores.into()],
@@ -129,11 +130,7 @@ impl Testbed for Store {
                 dma_writes: if is_steered && self.dma_bytes > 0.0 { 1.0 } else { 0.0 },
                 dma_bytes: if is_steered { self.dma_bytes } else { 0.0 },
             },
-        })
-    }
-
-    fn run(&mut self, _: &Load, _: &Plan) -> Result<LoadObservation, DeviceError> {
-        Err(DeviceError::NotSupported { capability: "frames".into() })
+        }))
     }
 }
 

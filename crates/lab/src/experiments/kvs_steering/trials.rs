@@ -4,16 +4,15 @@
 //! its cores at once. So the builds of the store are comparable whatever card there is; trials of
 //! all of them at one place stand one behind the other.
 
-use niclab_device::Serving;
 use niclab_device::soft::kvs::{Asked, Build, CORES_MAX, KEYS_MAX, Keys};
+use niclab_device::{Serving, Task};
 use niclab_result::{Coordinate, Point};
 
 use super::metrics::SERVE;
 use super::spec::ServingSweep;
 use crate::axes::{at_axes, name_of, numbers, words};
-use crate::place::SweepPoint;
-use crate::run::{PlannedRate, Resolver, Task, Trial, index_of};
-use crate::spec::{Hits, SpecError};
+use crate::run::Resolver;
+use crate::spec::SpecError;
 
 /// What the card does, as it is named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,9 +102,6 @@ impl Served {
 impl Resolver<'_> {
     /// A trial at each place. They have no set-up but that nothing is set up.
     pub fn add_servings(&mut self, sweeps: &[ServingSweep]) -> Result<(), SpecError> {
-        let (groups, rules, match_percent, hits, flows) = (0, 0, 0, Hits::Flows, 1);
-        let nothing = SweepPoint { groups, rules, match_percent, hits, flows }.setup(self.seed, 64);
-        let setup = index_of(&mut self.run.setups, nothing);
         let ns = |ms: u64| ms * 1_000_000;
         let (duration_ns, warmup_ns) = (ns(self.grid.duration_ms), ns(self.grid.warmup_ms));
         for sweep in sweeps {
@@ -118,10 +114,7 @@ impl Resolver<'_> {
                     duration_ns,
                     warmup_ns,
                 };
-                let serving = index_of(&mut self.run.servings, asked);
-                let (kind, rate) = (SERVE, PlannedRate::Saturate);
-                let (task, point) = (Task::Serve { serving }, of.point());
-                self.trial(Trial { kind, setup, task, rate, point });
+                self.task(SERVE, of.point(), Task::Store(asked));
             }
         }
         Ok(())

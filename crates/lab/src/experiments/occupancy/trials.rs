@@ -4,7 +4,7 @@ use niclab_result::Coordinate;
 
 use super::spec::Sweep;
 use crate::place::SweepPoint;
-use crate::run::{Knee, PlannedRate, Resolver, Task, Trial, no_trial, number};
+use crate::run::{Knee, PlannedRate, Resolver, TaskIndex, Trial, no_trial, number};
 use crate::spec::{Hits, KneeSpec, SpecError, TrialKind};
 use crate::throughput::{Search, SearchSpec};
 use crate::values::Values;
@@ -48,7 +48,7 @@ impl Resolver<'_> {
         frame: &Coordinate,
         kinds: &[TrialKind],
     ) -> Result<usize, SpecError> {
-        let task = Task::offer(self.load(place, frame)?);
+        let task = TaskIndex::offer(self.load(place, frame)?);
         let mut point = place.point();
         point.insert("frame".into(), frame.clone());
         let setup = self.setup(place, frame);
@@ -142,7 +142,7 @@ impl Resolver<'_> {
             point.insert("frame".into(), frame.clone());
             point.insert("rate".into(), rate.clone());
             let (kind, rate) = (TrialKind::FIXED, PlannedRate::Pps(pps));
-            self.trial(Trial { kind, setup, task: Task::offer(load), rate, point });
+            self.trial(Trial { kind, setup, task: TaskIndex::offer(load), rate, point });
         }
         Ok(())
     }

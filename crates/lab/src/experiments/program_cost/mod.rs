@@ -10,13 +10,12 @@ mod tests;
 pub(crate) mod trials;
 
 use niclab_device::cases::Loaded;
-use niclab_device::{About, DeviceError, Place, Testbed};
+use niclab_device::{About, Observation, Place, Task};
 
 use self::metrics::{failure, put_processed};
-use super::{BuiltIn, DeviceAnswer, Experiment, built_in, in_its_files, strange};
+use super::{BuiltIn, DeviceAnswer, Experiment, built_in, in_its_files};
 use crate::estimate::RULES_PER_S;
 use crate::measure::Metrics;
-use crate::run::{ExperimentRun, Task, Trial};
 use crate::runner::json;
 use crate::summary::Results;
 
@@ -35,28 +34,22 @@ impl Experiment for ProgramCost {
 
     in_its_files!();
 
-    fn asked_s(&self, run: &ExperimentRun, trial: &Trial) -> Option<f64> {
-        let Task::Process { processing } = trial.task else { return None };
-        let of = run.processings.get(processing)?;
-        let Loaded { count, entries, .. } = of.program;
+    fn task_s(&self, task: &Task) -> Option<f64> {
+        let Task::Program(processing) = task else { return None };
+        let Loaded { count, entries, .. } = processing.program;
         // Packets are put back before each pass, which takes as long as a short program.
-        let passes_s = 2.0 * (of.duration_ns + of.warmup_ns) as f64 / 1e9;
+        let passes_s = 2.0 * (processing.duration_ns + processing.warmup_ns) as f64 / 1e9;
         Some(passes_s + f64::from(count) * f64::from(entries) / RULES_PER_S)
     }
 
-    fn ask(
-        &self,
-        bed: &mut dyn Testbed,
-        run: &ExperimentRun,
-        trial: &Trial,
-    ) -> Result<DeviceAnswer, DeviceError> {
-        let Task::Process { processing } = trial.task else { return Err(strange(trial)) };
-        let processing = &run.processings[processing];
-        let seen = bed.process(processing)?;
+    fn answer(&self, task: &Task, seen: Observation) -> Option<DeviceAnswer> {
+        let (Task::Program(processing), Observation::Program(seen)) = (task, seen) else {
+            return None;
+        };
         let mut metrics = Metrics::new();
         put_processed(&mut metrics, &seen);
         let (question, counters, ended) = (json(processing), json(&seen), failure(&seen));
-        Ok(DeviceAnswer { question, metrics, counters, ended, ..DeviceAnswer::default() })
+        Some(DeviceAnswer { question, metrics, counters, ended, ..DeviceAnswer::default() })
     }
 
     fn places<'a>(&self, about: &'a About) -> &'a [Place] {

@@ -2,8 +2,8 @@
 
 use niclab_device::cases::{Case, Loaded};
 use niclab_device::{
-    About, DeviceError, Load, LoadObservation, Place as Seat, Plan, Processed, Processing, Setup,
-    SetupReport, Testbed, Worst,
+    About, DeviceError, Observation, Place as Seat, Processed, Setup, SetupReport, Task, Testbed,
+    Worst,
 };
 use niclab_result::Outcome;
 
@@ -70,13 +70,13 @@ impl Testbed for Card {
         Ok(SetupReport::default())
     }
 
-    fn process(&mut self, processing: &Processing) -> Result<Processed, DeviceError> {
+    fn measure(&mut self, task: &Task) -> Result<Observation, DeviceError> {
+        let Task::Program(processing) = task else { return Err(task.not_supported()) };
         let of = processing.program;
         of.check().unwrap();
         self.asked.push((self.asked.len() as u32, of));
         if self.lacks == Some(of.case) {
-            let capability = format!("program {}", of.case.name());
-            return Err(DeviceError::NotSupported { capability });
+            return Err(DeviceError::lacks(format!("program {}", of.case.name())));
         }
         let packets = 1_000;
         let stretch_ns = (self.factor * known_ns(of) * 1e2) as u64;
@@ -87,11 +87,8 @@ impl Testbed for Card {
         let worst = Worst { instructions: 42, lookups, key_bits: 64, ..Worst::default() };
         let (lost, bytes) = (self.lost, 64 * packets);
         let stretch = 100;
-        Ok(Processed { packets, lost, bytes, stretch, stretches_ns, digest, worst })
-    }
-
-    fn run(&mut self, _: &Load, _: &Plan) -> Result<LoadObservation, DeviceError> {
-        Err(DeviceError::NotSupported { capability: "frames".into() })
+        let seen = Processed { packets, lost, bytes, stretch, stretches_ns, digest, worst };
+        Ok(Observation::Program(seen))
     }
 }
 

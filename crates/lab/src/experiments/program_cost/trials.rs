@@ -4,16 +4,15 @@
 //! same text is comparable, whatever ports it has; its trials stand side by side with ours, program
 //! by program.
 
-use niclab_device::Processing;
 use niclab_device::cases::{Case, CaseError, ENTRIES_MAX, INSTRUCTIONS_MAX, Loaded};
+use niclab_device::{Processing, Task};
 use niclab_result::{Coordinate, Point};
 
 use super::metrics::PROCESS;
 use super::spec::ProgramSweep;
 use crate::axes::{at_axes, numbers, refused, words};
-use crate::place::SweepPoint;
-use crate::run::{PlannedRate, Resolver, Task, Trial, index_of};
-use crate::spec::{Hits, SpecError};
+use crate::run::Resolver;
+use crate::spec::SpecError;
 
 /// All programs of a sweep, the product of its axes as far as they go together: of what does not
 /// grow there is one, what has no table has no entries, and numbers that a program does not have
@@ -76,18 +75,12 @@ fn point(of: Loaded) -> Point {
 impl Resolver<'_> {
     /// A trial for each program. They have no set-up but that nothing is set up.
     pub fn add_programs(&mut self, sweeps: &[ProgramSweep]) -> Result<(), SpecError> {
-        let (groups, rules, match_percent, hits, flows) = (0, 0, 0, Hits::Flows, 1);
-        let nothing = SweepPoint { groups, rules, match_percent, hits, flows }.setup(self.seed, 64);
-        let setup = index_of(&mut self.run.setups, nothing);
         let ns = |ms: u64| ms * 1_000_000;
         for sweep in sweeps {
             for program in programs(sweep)? {
                 let (duration_ns, warmup_ns) = (ns(self.grid.duration_ms), ns(self.grid.warmup_ms));
                 let asked = Processing { program, duration_ns, warmup_ns };
-                let processing = index_of(&mut self.run.processings, asked);
-                let (kind, rate) = (PROCESS, PlannedRate::Saturate);
-                let (task, point) = (Task::Process { processing }, point(program));
-                self.trial(Trial { kind, setup, task, rate, point });
+                self.task(PROCESS, point(program), Task::Program(asked));
             }
         }
         let excluded = excluded(sweeps)?;

@@ -1,8 +1,8 @@
 //! Places of `queue-change`, and what its samples say.
 
 use niclab_device::{
-    About, Answering, DeviceError, Load, LoadObservation, Plan, Respreading, Setup, SetupReport,
-    SpreadPlan, Testbed,
+    About, Answering, DeviceError, LoadObservation, Observation, Plan, Respreading, Setup,
+    SetupReport, SpreadPlan, Task, Testbed,
 };
 use niclab_load::{Latency, QueueReaction, Respread as Seen, Slice};
 use niclab_result::Summary;
@@ -106,7 +106,8 @@ impl Testbed for Told {
         Ok(SetupReport::default())
     }
 
-    fn run(&mut self, load: &Load, plan: &Plan) -> Result<LoadObservation, DeviceError> {
+    fn measure(&mut self, task: &Task) -> Result<Observation, DeviceError> {
+        let Task::Load { load, plan } = task else { return Err(task.not_supported()) };
         let Plan::Spread(plan) = plan else { panic!("{plan:?}") };
         let stretches = (load.duration_ns / 10_000_000) as usize;
         let (from_ns, until_ns) = step(load.duration_ns);
@@ -155,7 +156,7 @@ impl Testbed for Told {
             ..LoadObservation::default()
         };
         o.honesty.balanced = true;
-        Ok(o)
+        Ok(Observation::Load(o))
     }
 }
 
@@ -316,9 +317,10 @@ impl Testbed for Seeds {
         Ok(SetupReport::default())
     }
 
-    fn run(&mut self, _: &Load, plan: &Plan) -> Result<LoadObservation, DeviceError> {
+    fn measure(&mut self, task: &Task) -> Result<Observation, DeviceError> {
+        let Task::Load { plan, .. } = task else { return Err(task.not_supported()) };
         let Plan::Spread(plan) = plan else { panic!("{plan:?}") };
         self.seen.push(plan.seed);
-        Ok(LoadObservation::default())
+        Ok(Observation::Load(LoadObservation::default()))
     }
 }

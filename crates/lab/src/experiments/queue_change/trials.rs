@@ -13,7 +13,7 @@ use super::spec::RssChangeSweep;
 use crate::axes::{QUEUES_MAX, at_axes, cores, exponents, name_of, numbers, words};
 use crate::flows;
 use crate::place::SweepPoint;
-use crate::run::{PlannedRate, Resolver, Task, Trial, index_of};
+use crate::run::{PlannedRate, Resolver, TaskIndex, Trial, index_of};
 use crate::spec::{Hits, SpecError};
 
 /// Most changes a second, frames a second, times of a step, and nanoseconds of work.
@@ -196,7 +196,7 @@ impl Resolver<'_> {
         });
         let plan = Some(index_of(&mut self.run.plans, plan));
         let (kind, rate, point) = (RESPREAD, of.rate(), of.point(frame));
-        self.trial(Trial { kind, setup, task: Task::Offer { load, plan }, rate, point });
+        self.trial(Trial { kind, setup, task: TaskIndex::Offer { load, plan }, rate, point });
         Ok(())
     }
 }

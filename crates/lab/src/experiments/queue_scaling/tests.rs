@@ -3,8 +3,8 @@
 use niclab_device::model::profile::Profile;
 use niclab_device::model::{Model, read};
 use niclab_device::{
-    About, DeviceError, Fact, Load, LoadObservation, Plan, PortCounters, QueueCounters, Setup,
-    SetupReport, Testbed,
+    About, DeviceError, Fact, LoadObservation, Observation, PortCounters, QueueCounters, Setup,
+    SetupReport, Task, Testbed,
 };
 use niclab_result::{Origin, Quantity, Summary};
 
@@ -203,7 +203,8 @@ impl Testbed for Slower {
         Ok(SetupReport::default())
     }
 
-    fn run(&mut self, load: &Load, _: &Plan) -> Result<LoadObservation, DeviceError> {
+    fn measure(&mut self, task: &Task) -> Result<Observation, DeviceError> {
+        let Task::Load { load, .. } = task else { return Err(task.not_supported()) };
         let cores: u64 = self.0.facts[0].value.parse().unwrap();
         let is_long = load.sizes.max() > 64;
         let frame_ns = if cores > 1 { 160 } else { 100 } * if is_long { 2 } else { 1 };
@@ -216,7 +217,7 @@ impl Testbed for Slower {
             ..LoadObservation::default()
         };
         o.honesty.balanced = true;
-        Ok(o)
+        Ok(Observation::Load(o))
     }
 }
 

@@ -13,7 +13,7 @@ use super::spec::ScalingSweep;
 use crate::axes::{QUEUES_MAX, at_axes, name_of, numbers, words};
 use crate::flows;
 use crate::place::SweepPoint;
-use crate::run::{PlannedRate, Resolver, Task, Trial, index_of};
+use crate::run::{PlannedRate, Resolver, TaskIndex, Trial, index_of};
 use crate::spec::{Hits, SpecError};
 use crate::values::Values;
 
@@ -111,7 +111,7 @@ impl Resolver<'_> {
             ..place.setup(self.seed, self.frame_len_max(frame))
         };
         let setup = index_of(&mut self.run.setups, setup);
-        let task = Task::offer(self.load_of(flows::sent(of.flows, self.seed), frame)?);
+        let task = TaskIndex::offer(self.load_of(flows::sent(of.flows, self.seed), frame)?);
         let (rate, point) = (PlannedRate::Saturate, of.point(frame));
         self.trial(Trial { kind: SCALING, setup, task, rate, point });
         Ok(())

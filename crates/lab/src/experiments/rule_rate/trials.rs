@@ -12,7 +12,7 @@ use super::spec::{EffectSweep, RuleRateSweep};
 use crate::axes::{CALLS, CORES, at_axes, name_of, numbers, standing, words};
 use crate::flows;
 use crate::place::{PRIORITY_RULES, RULES_MAX, SweepPoint};
-use crate::run::{PlannedRate, Resolver, Task, Trial, index_of};
+use crate::run::{PlannedRate, Resolver, TaskIndex, Trial, index_of};
 use crate::spec::{Hits, SpecError, TrialKind};
 
 /// Most control threads.
@@ -196,7 +196,7 @@ impl Resolver<'_> {
                 let plan = index_of(&mut self.run.plans, insertion.plan());
                 let (kind, rate) = (INSERT, PlannedRate::Saturate);
                 let point = insertion.point();
-                self.trial(Trial { kind, setup, task: Task::Operate { plan }, rate, point });
+                self.trial(Trial { kind, setup, task: TaskIndex::Operate { plan }, rate, point });
             }
         }
         if let (true, Some(first)) = (self.run.trials.is_empty(), sweeps.first()) {
@@ -231,14 +231,14 @@ impl Resolver<'_> {
         let of = self.trial(Trial {
             kind: TrialKind::SATURATE,
             setup,
-            task: Task::offer(saturating),
+            task: TaskIndex::offer(saturating),
             rate: PlannedRate::Saturate,
             point: effect.base_point(frame),
         });
         self.trial(Trial {
             kind: EFFECT,
             setup,
-            task: Task::Offer { load: probing, plan },
+            task: TaskIndex::Offer { load: probing, plan },
             rate: PlannedRate::ShareOf { of, share: self.spec.effect_share },
             point: effect.point(frame),
         });

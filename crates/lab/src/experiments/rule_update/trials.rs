@@ -20,7 +20,7 @@ use crate::axes::{CALLS, CORES, at_axes, name_of, numbers, slice_at, slices, sta
 use crate::flows;
 use crate::matched::{NEW, OLD, to_change};
 use crate::place::{FRAME_LEN_COMMON, PRIORITY_RULES, SweepPoint};
-use crate::run::{PlannedRate, Resolver, Task, Trial, index_of};
+use crate::run::{PlannedRate, Resolver, TaskIndex, Trial, index_of};
 use crate::spec::{RulesFile, SpecError, TrialKind};
 
 /// Priorities of rules when that is changed, and of the default rule then.
@@ -194,7 +194,7 @@ impl Resolver<'_> {
         let setup = index_of(&mut self.run.setups, setup);
         let plan = index_of(&mut self.run.plans, change.plan(block, 0));
         let (kind, rate, point) = (CHANGE, PlannedRate::Saturate, change.point());
-        self.trial(Trial { kind, setup, task: Task::Operate { plan }, rate, point });
+        self.trial(Trial { kind, setup, task: TaskIndex::Operate { plan }, rate, point });
     }
 
     fn add_beside(
@@ -217,13 +217,13 @@ impl Resolver<'_> {
         let of = self.trial(Trial {
             kind: TrialKind::SATURATE,
             setup,
-            task: Task::offer(saturating),
+            task: TaskIndex::offer(saturating),
             rate: PlannedRate::Saturate,
             point: at(change.base_point()),
         });
         let rate = PlannedRate::ShareOf { of, share: self.spec.batch_share };
         let (kind, point) = (CHANGE, at(change.point()));
-        self.trial(Trial { kind, setup, task: Task::Offer { load, plan }, rate, point });
+        self.trial(Trial { kind, setup, task: TaskIndex::Offer { load, plan }, rate, point });
         Ok(())
     }
 }

@@ -9,13 +9,12 @@ pub(crate) mod spec;
 mod tests;
 pub(crate) mod trials;
 
-use niclab_device::{About, DeviceError, Place, Testbed};
+use niclab_device::{About, Observation, Place, Task};
 
 use self::metrics::{ended, marks, put_stream};
-use super::{BuiltIn, DeviceAnswer, Experiment, VETH, built_in, in_its_files, strange};
+use super::{BuiltIn, DeviceAnswer, Experiment, VETH, built_in, in_its_files};
 use crate::estimate::SERVER_S;
 use crate::measure::Metrics;
-use crate::run::{ExperimentRun, Task, Trial};
 use crate::runner::json;
 
 /// What the lab knows of it.
@@ -33,24 +32,19 @@ impl Experiment for Stream {
 
     in_its_files!();
 
-    fn asked_s(&self, run: &ExperimentRun, trial: &Trial) -> Option<f64> {
-        let Task::Stream { stream } = trial.task else { return None };
-        let stream = &run.streams.get(stream)?.stream;
+    fn task_s(&self, task: &Task) -> Option<f64> {
+        let Task::Stream(streaming) = task else { return None };
+        let stream = &streaming.stream;
         Some(SERVER_S + (stream.duration_ns + stream.warmup_ns) as f64 / 1e9)
     }
 
-    fn ask(
-        &self,
-        bed: &mut dyn Testbed,
-        run: &ExperimentRun,
-        trial: &Trial,
-    ) -> Result<DeviceAnswer, DeviceError> {
-        let Task::Stream { stream } = trial.task else { return Err(strange(trial)) };
-        let streaming = &run.streams[stream];
-        let seen = bed.stream(streaming)?;
+    fn answer(&self, task: &Task, seen: Observation) -> Option<DeviceAnswer> {
+        let (Task::Stream(streaming), Observation::Stream(seen)) = (task, seen) else {
+            return None;
+        };
         let mut metrics = Metrics::new();
         put_stream(&mut metrics, &seen, &streaming.stream);
-        Ok(DeviceAnswer {
+        Some(DeviceAnswer {
             question: json(streaming),
             metrics,
             marks: marks(&seen),

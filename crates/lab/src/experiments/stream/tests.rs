@@ -2,8 +2,8 @@
 
 use niclab_device::stream::{Received, Sent, Stream, ThreadTime, Transport};
 use niclab_device::{
-    About, CoreUse, DeviceError, Host, Load, LoadObservation, Place as Seat, Plan, Setup,
-    SetupReport, Streamed, Streaming, Testbed,
+    About, CoreUse, DeviceError, Host, Observation, Place as Seat, Setup, SetupReport, Streamed,
+    Task, Testbed,
 };
 use niclab_result::{Mark, Outcome};
 
@@ -80,12 +80,12 @@ impl Testbed for Hosts {
         Ok(SetupReport::default())
     }
 
-    fn stream(&mut self, streaming: &Streaming) -> Result<Streamed, DeviceError> {
+    fn measure(&mut self, task: &Task) -> Result<Observation, DeviceError> {
+        let Task::Stream(streaming) = task else { return Err(task.not_supported()) };
         let stream = &streaming.stream;
         stream.check().unwrap();
         if stream.threads > self.cores_max {
-            let capability = format!("{} cores", 2 * stream.threads);
-            return Err(DeviceError::NotSupported { capability });
+            return Err(DeviceError::lacks(format!("{} cores", 2 * stream.threads)));
         }
         self.streams += 1;
         let ns = stream.duration_ns;
@@ -113,11 +113,7 @@ impl Testbed for Hosts {
             ..Received::default()
         };
         let [sender_cores, receiver_cores] = self.busy.map(|share| used(ns, share, self.others));
-        Ok(Streamed { sent, received, sender_cores, receiver_cores })
-    }
-
-    fn run(&mut self, _: &Load, _: &Plan) -> Result<LoadObservation, DeviceError> {
-        Err(DeviceError::NotSupported { capability: "frames".into() })
+        Ok(Observation::Stream(Streamed { sent, received, sender_cores, receiver_cores }))
     }
 }
 

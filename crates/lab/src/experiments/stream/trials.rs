@@ -1,18 +1,17 @@
 //! The experiment on bulk data: where it measures, and what arrives of what is sent.
 
-use niclab_device::Streaming;
 use niclab_device::stream::{
     BATCH_MAX, CONNECTIONS_MAX, DATAGRAM_MAX, DATAGRAM_MIN, Stream, Transport, WRITE_MAX,
 };
+use niclab_device::{Streaming, Task};
 use niclab_result::{Coordinate, Point};
 
 use super::metrics::STREAM;
 use super::spec::StreamSweep;
 use crate::axes::{at_axes, name_of, numbers, refused, words};
 use crate::hosts::{HOSTS, TRANSPORTS, product};
-use crate::place::SweepPoint;
-use crate::run::{PlannedRate, Resolver, Task, Trial, index_of};
-use crate::spec::{Hits, SpecError};
+use crate::run::Resolver;
+use crate::spec::SpecError;
 use crate::values::Values;
 
 /// Stands for as much as goes among rates.
@@ -101,15 +100,9 @@ fn point(streaming: &Streaming) -> Point {
 impl Resolver<'_> {
     /// A trial for each stream. They have no set-up but that nothing is set up.
     pub fn add_streams(&mut self, sweeps: &[StreamSweep]) -> Result<(), SpecError> {
-        let (groups, rules, match_percent, hits, flows) = (0, 0, 0, Hits::Flows, 1);
-        let nothing = SweepPoint { groups, rules, match_percent, hits, flows }.setup(self.seed, 64);
-        let setup = index_of(&mut self.run.setups, nothing);
         for sweep in sweeps {
             for asked in streams(sweep, self.grid.duration_ms, self.grid.warmup_ms)? {
-                let point = point(&asked);
-                let stream = index_of(&mut self.run.streams, asked);
-                let (kind, rate) = (STREAM, PlannedRate::Saturate);
-                self.trial(Trial { kind, setup, task: Task::Stream { stream }, rate, point });
+                self.task(STREAM, point(&asked), Task::Stream(asked));
             }
         }
         Ok(())

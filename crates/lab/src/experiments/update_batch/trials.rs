@@ -12,7 +12,7 @@ use crate::axes::{CALLS, CORES, at_axes, name_of, numbers, slice_at, slices, sta
 use crate::flows;
 use crate::matched::{NEW, OLD, to_change};
 use crate::place::{PRIORITY_RULES, RULES_MAX, SweepPoint};
-use crate::run::{PlannedRate, Resolver, Task, Trial, index_of};
+use crate::run::{PlannedRate, Resolver, TaskIndex, Trial, index_of};
 use crate::spec::{SpecError, Trace, TrialKind};
 use crate::values::Values;
 
@@ -199,7 +199,7 @@ impl Resolver<'_> {
         let saturate = Trial {
             kind: TrialKind::SATURATE,
             setup,
-            task: Task::offer(saturating),
+            task: TaskIndex::offer(saturating),
             rate: PlannedRate::Saturate,
             point: at(batch.base_point()),
         };
@@ -210,7 +210,7 @@ impl Resolver<'_> {
         let trial = |kind, plan, point| Trial {
             kind,
             setup,
-            task: Task::Offer { load, plan },
+            task: TaskIndex::Offer { load, plan },
             rate,
             point,
         };

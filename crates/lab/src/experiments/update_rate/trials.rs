@@ -12,7 +12,7 @@ use crate::axes::{
 };
 use crate::flows;
 use crate::place::{PRIORITY_RULES, RULES_MAX, SweepPoint};
-use crate::run::{PlannedRate, Resolver, Task, Trial, index_of, no_trial, number};
+use crate::run::{PlannedRate, Resolver, TaskIndex, Trial, index_of, no_trial, number};
 use crate::spec::{SpecError, Trace, TrialKind};
 use crate::values::Values;
 
@@ -222,7 +222,7 @@ impl Resolver<'_> {
             let mut point = renewal.point();
             point.insert("frame".into(), frame.clone());
             let plan = renewal.plan(block).map(|plan| index_of(&mut self.run.plans, plan));
-            self.trial(Trial { kind, setup, task: Task::Offer { load, plan }, rate, point })
+            self.trial(Trial { kind, setup, task: TaskIndex::Offer { load, plan }, rate, point })
         };
         let rest = RuleChurn { per_s: 0, ..*renewal };
         let of = trial(&rest, TrialKind::SATURATE, PlannedRate::Saturate);

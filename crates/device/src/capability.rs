@@ -1,0 +1,21 @@
+//! Names of the capabilities that a device may lack as a whole.
+//!
+//! [`DeviceError::NotSupported`](crate::DeviceError::NotSupported) and
+//! [`About::not_supported`](crate::About::not_supported) use them.
+
+/// Frames of a generator.
+pub const FRAMES: &str = "frames";
+/// Rules.
+pub const RULES: &str = "rules";
+/// Round trips of messages.
+pub const ECHO: &str = "echo";
+/// Stamps of messages in the kernel.
+pub const STAMPS: &str = "stamps";
+/// Servers' programs.
+pub const APPLICATIONS: &str = "applications";
+/// Bulk data between two hosts.
+pub const STREAM: &str = "stream";
+/// Programs over packets in memory.
+pub const PROGRAMS: &str = "programs";
+/// A key-value store that serves requests in memory.
+pub const STORE: &str = "key-value store";

@@ -1,0 +1,46 @@
+//! Measurements of tests: a task of each kind, and what the device observed.
+
+use niclab_load::{Load, LoadObservation};
+
+use super::{
+    Application, Applied, DeviceError, Exchange, Exchanged, Ledgered, Observation, Processed,
+    Processing, Streamed, Streaming, Task, Testbed,
+};
+use crate::plan::Plan;
+
+/// A load without a plan.
+pub fn load(bed: &mut dyn Testbed, load: &Load) -> Result<LoadObservation, DeviceError> {
+    bed.measure(&Task::Load { load: load.clone(), plan: Plan::Rest })?.into_load()
+}
+
+pub fn round_trips(bed: &mut dyn Testbed, of: &Exchange) -> Result<Exchanged, DeviceError> {
+    bed.measure(&Task::RoundTrips(of.clone()))?.into_round_trips()
+}
+
+pub fn breakdown(
+    bed: &mut dyn Testbed,
+    of: &Exchange,
+    pairs: u32,
+) -> Result<Ledgered, DeviceError> {
+    bed.measure(&Task::Breakdown { exchange: of.clone(), pairs })?.into_breakdown()
+}
+
+pub fn requests(bed: &mut dyn Testbed, of: &Application) -> Result<Applied, DeviceError> {
+    bed.measure(&Task::Requests(of.clone()))?.into_requests()
+}
+
+pub fn stream(bed: &mut dyn Testbed, of: &Streaming) -> Result<Streamed, DeviceError> {
+    bed.measure(&Task::Stream(of.clone()))?.into_stream()
+}
+
+pub fn program(bed: &mut dyn Testbed, of: &Processing) -> Result<Processed, DeviceError> {
+    bed.measure(&Task::Program(of.clone()))?.into_program()
+}
+
+#[test]
+fn an_observation_of_another_task_is_an_error_and_no_panic() {
+    let seen = Observation::Load(LoadObservation::default());
+    let error = seen.clone().into_store().unwrap_err().to_string();
+    assert_eq!(error, "testbed failed: it did not carry out Task::Store");
+    assert_eq!(seen.into_load(), Ok(LoadObservation::default()));
+}

@@ -1,0 +1,111 @@
+//! Tasks of a device, and what it observes.
+
+use niclab_load::{Control, Load, LoadObservation};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Application, Applied, DeviceError, Exchange, Exchanged, Ledgered, Processed, Processing,
+    Streamed, Streaming,
+};
+use crate::capability;
+use crate::plan::{Plan, RulesPlan};
+use crate::serving::{Answered, Serving};
+
+/// What a device measures.
+///
+/// [`Task::Load`] and [`Task::Plan`] need a set-up; the others need none.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Task {
+    /// Frames of a load, while the control plane carries out a plan.
+    Load {
+        /// The frames.
+        load: Load,
+        /// The operations meanwhile.
+        plan: Plan,
+    },
+    /// A plan without a load, from now on to its end. Afterwards the device destroys the rules that
+    /// the plan created, in the same way ([`Control::destroyed`]), and undoes its changes. Times
+    /// are those of the calls, without the time to prepare their arguments.
+    Plan(RulesPlan),
+    /// Messages between a client and a server over the kernel's stack.
+    RoundTrips(Exchange),
+    /// The parts of a round trip's latency. Each pair has one slice with probes that stamp the
+    /// messages in the kernel, and one without; each slice is as long as the exchange.
+    Breakdown {
+        /// The messages.
+        exchange: Exchange,
+        /// Pairs of slices.
+        pairs: u32,
+    },
+    /// Requests of clients to a server's program.
+    Requests(Application),
+    /// Bulk data from one host to the other over the kernel's stack.
+    Stream(Streaming),
+    /// Packets in memory that pass a program on one core, again and again. It shows neither latency
+    /// nor loss.
+    Program(Processing),
+    /// Requests in memory that a key-value store serves behind a card's queues, on several cores at
+    /// once, again and again. It shows neither latency nor loss.
+    Store(Serving),
+}
+
+impl Task {
+    /// The error of a device that has no task of this kind.
+    pub fn not_supported(&self) -> DeviceError {
+        let capability = match self {
+            Task::Load { .. } => capability::FRAMES,
+            Task::Plan(_) => capability::RULES,
+            Task::RoundTrips(_) => capability::ECHO,
+            Task::Breakdown { .. } => capability::STAMPS,
+            Task::Requests(_) => capability::APPLICATIONS,
+            Task::Stream(_) => capability::STREAM,
+            Task::Program(_) => capability::PROGRAMS,
+            Task::Store(_) => capability::STORE,
+        };
+        DeviceError::lacks(capability)
+    }
+}
+
+/// Declares [`Observation`]: for each kind of task a variant, and a method that returns its
+/// content.
+macro_rules! observations {
+    ($($variant:ident, $into:ident: $content:ty;)*) => {
+        /// What a device observed; the variant has the name of the [`Task`].
+        #[allow(clippy::large_enum_variant, reason = "a trial has one, and moves it a few times")]
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum Observation {
+            $(#[doc = concat!("Of [`Task::", stringify!($variant), "`].")] $variant($content),)*
+        }
+
+        impl Observation {$(
+            #[doc = concat!("The observation of [`Task::", stringify!($variant), "`].")]
+            ///
+            /// # Errors
+            /// [`DeviceError::Broken`]: it is the observation of another task.
+            pub fn $into(self) -> Result<$content, DeviceError> {
+                match self {
+                    Observation::$variant(content) => Ok(content),
+                    _ => Err(mismatch(stringify!($variant))),
+                }
+            }
+        )*}
+    };
+}
+
+fn mismatch(task: &str) -> DeviceError {
+    let reason = format!("it did not carry out Task::{task}");
+    DeviceError::Broken { device: "testbed".to_owned(), reason }
+}
+
+observations! {
+    Load, into_load: LoadObservation;
+    Plan, into_plan: Control;
+    RoundTrips, into_round_trips: Exchanged;
+    Breakdown, into_breakdown: Ledgered;
+    Requests, into_requests: Applied;
+    Stream, into_stream: Streamed;
+    Program, into_program: Processed;
+    Store, into_store: Answered;
+}
