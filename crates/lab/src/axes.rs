@@ -1,6 +1,6 @@
 //! Axes that several experiments have: how their values are read, and how they are written down.
 
-use niclab_device::{Calls, ControlCore};
+use niclab_device::{Action, Calls, ControlCore};
 use niclab_packet::flow::EXPONENT_MAX;
 use niclab_result::{Coordinate, Point};
 
@@ -16,6 +16,17 @@ pub(crate) const CORES: [(&str, ControlCore); 2] =
 /// Ways to ask for a change, by name.
 pub(crate) const CALLS: [(&str, Calls); 3] =
     [("single", Calls::Single), ("queue", Calls::Queue), ("transaction", Calls::Transaction)];
+
+/// Actions by name, those of the published figure 5d.
+pub(crate) const ACTIONS: [(&str, &[Action]); 4] = [
+    ("queue", &[Action::Queue(0)]),
+    ("mark+queue", &[Action::Mark(7), Action::Queue(0)]),
+    ("mark+set_meta+queue", &[Action::Mark(7), META, Action::Queue(0)]),
+    ("mark+set_meta+set_tag+queue", &[Action::Mark(7), META, TAG, Action::Queue(0)]),
+];
+
+const META: Action = Action::SetMeta { data: 5, mask: u32::MAX };
+const TAG: Action = Action::SetTag { index: 1, data: 9, mask: u32::MAX };
 
 /// What stands in the device: the default rule of group 0, or of group 1 with a jump to it.
 pub(crate) fn standing(group: u32, flows: u32) -> SweepPoint {

@@ -2,9 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::experiments::occupancy::spec::Sweep;
 use crate::mlr::{ControllerInput, SearchGoal};
-use crate::spec::{Hits, SpecError, TrialKind, flows_default, frame_default, in_range, zero};
+use crate::spec::{Hits, SpecError, flows_default, frame_default, in_range, zero};
 use crate::values::Values;
 
 /// Max Load, by the saturating throughput of the place: more than any repeat of it, so that an
@@ -108,20 +107,6 @@ pub struct Search {
 }
 
 impl SearchSpec {
-    /// Its places, each with the trial that a search needs.
-    pub(crate) fn sweep(&self) -> Sweep {
-        Sweep {
-            groups: self.groups.clone(),
-            rules: self.rules.clone(),
-            match_percent: self.match_percent.clone(),
-            hits: self.hits,
-            flows: self.flows.clone(),
-            frame: self.frame.clone(),
-            rate: Values(Vec::new()),
-            trials: vec![TrialKind::SATURATE],
-        }
-    }
-
     /// The axis of this name.
     pub(crate) fn axis(&mut self, name: &str) -> Option<&mut Values> {
         match name {

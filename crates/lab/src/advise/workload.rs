@@ -10,7 +10,7 @@ use niclab_result::Coordinate;
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::experiments::rule_rate::trials::ACTIONS;
+use crate::axes::ACTIONS;
 use crate::place;
 
 /// What an application asks of a card.

@@ -29,6 +29,7 @@ use niclab_device::{
 };
 use niclab_result::{Figure, Finding, Mark, ReportTable, Sample};
 
+use crate::cells::Cell;
 use crate::measure::Metrics;
 use crate::metrics::{Metric, SETUP, TrialMetrics};
 use crate::run::{ExperimentRun, Trial};
@@ -146,6 +147,18 @@ pub(crate) trait Experiment: Sync {
         "had stalls of the machine in more than four fifths of their slices, or in all in which a \
          frame was dealt with: do not trust their throughput, loss and tails of latency; measure \
          them again on a calmer machine"
+    }
+
+    /// The application of the published round trips (APSys 2022, table 2) that a cell is measured
+    /// like, and the metric of its median round trip.
+    fn published_round_trip(&self, _cell: &Cell<'_>) -> Option<(&'static str, &'static str)> {
+        None
+    }
+
+    /// Software of the client, software of the server and hardware in a cell that is measured like
+    /// the published breakdown (APSys 2022, table 3), nanoseconds.
+    fn published_split(&self, _cell: &Cell<'_>) -> Option<[f64; 3]> {
+        None
     }
 
     /// Where the parts of a testbed ran.

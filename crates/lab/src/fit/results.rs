@@ -5,7 +5,7 @@ use niclab_device::model::profile::{Basis, Profile};
 use niclab_result::{Coordinate, Mark, Outcome, Sample};
 
 use super::{CardMeasurements, Created, fit};
-use crate::experiments::rule_rate::trials::ACTIONS;
+use crate::axes::ACTIONS;
 use crate::runner::search::CAPACITY;
 use crate::statistics;
 

@@ -9,13 +9,7 @@ use niclab_result::{ExperimentSummary, ReportTable, Sample};
 
 use super::tables::table;
 use crate::cells::{Cell, Cells};
-use crate::experiments::application::analysis::{is_back_to_back, published_name};
-use crate::experiments::application::metrics::LATENCY;
-use crate::experiments::echo::analysis::is_plain;
-use crate::experiments::echo_ledger::analysis::{
-    is_deep, is_published_place, software_and_hardware,
-};
-use crate::hosts::RTT;
+use crate::experiments::{Experiment, ExperimentKind};
 use crate::placement::{Cpu, CpuPath};
 use crate::published::apsys22;
 use crate::run::Run;
@@ -31,36 +25,6 @@ pub(crate) const APPLICATIONS: [(&str, &str); 4] = [
 
 /// Lengths of the messages, or of the objects, bytes.
 pub(crate) const SIZES: [f64; 2] = [64.0, 1024.0];
-
-/// How the unloaded round trips of an application are found among what was measured. One that is
-/// measured by another experiment has another line in [`SOURCES`].
-struct Source {
-    /// Its name in [`APPLICATIONS`].
-    application: &'static str,
-    trial: &'static str,
-    is_unloaded: fn(&Cell<'_>) -> bool,
-    /// Median round trip, nanoseconds.
-    metric: &'static str,
-}
-
-const SOURCES: [Source; 4] = [
-    Source { application: "udp_echo", trial: "echo", is_unloaded: is_plain, metric: RTT },
-    asked("memcached", |cell| is_asked(cell, "memcached")),
-    asked("redis", |cell| is_asked(cell, "redis")),
-    asked("openlambda", |cell| is_asked(cell, "openlambda")),
-];
-
-/// What clients ask of a server.
-const fn asked(application: &'static str, is_unloaded: fn(&Cell<'_>) -> bool) -> Source {
-    Source { application, trial: "application", is_unloaded, metric: LATENCY }
-}
-
-/// One request at a time of the kind that the study has of an application.
-fn is_asked(cell: &Cell<'_>, application: &str) -> bool {
-    is_back_to_back(cell)
-        && published_name(cell) == Some(application)
-        && cell.word("family") == "ipv4"
-}
 
 /// The program that runs on the CPU that a row is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -203,11 +167,11 @@ fn published_row(name: &str) -> Placed {
 
 /// What was measured, device by device.
 fn measured(run: &Run, samples: &[Sample]) -> Vec<Placed> {
-    let cells: Vec<Cells<'_>> = run
+    let cells: Vec<(ExperimentKind, Cells<'_>)> = run
         .experiments
         .iter()
         .filter(|experiment| experiment.kind.of().has_messages())
-        .map(|experiment| Cells::new(&experiment.name, samples).balanced())
+        .map(|experiment| (experiment.kind, Cells::new(&experiment.name, samples).balanced()))
         .collect();
     let of = |device: &crate::run::RunDevice| {
         let placement = run.placement_of(&device.name);
@@ -231,25 +195,39 @@ fn measured(run: &Run, samples: &[Sample]) -> Vec<Placed> {
 const CLIENTS: [(&str, CpuProgram); 2] =
     [("here", CpuProgram::Client), ("there", CpuProgram::Server)];
 
-fn round_trips(cells: &[Cells<'_>], device: &str, part: Option<usize>) -> Vec<RoundTrip> {
+/// The cells of a device, each with its experiment.
+fn of_device<'a>(
+    cells: &'a [(ExperimentKind, Cells<'_>)],
+    device: &'a str,
+) -> impl Iterator<Item = (&'static dyn Experiment, &'a Cell<'a>)> {
+    cells.iter().flat_map(move |(kind, cells)| {
+        let of_device = cells.all().iter().filter(move |cell| cell.device == device);
+        of_device.map(|cell| (kind.of(), cell))
+    })
+}
+
+fn round_trips(
+    cells: &[(ExperimentKind, Cells<'_>)],
+    device: &str,
+    part: Option<usize>,
+) -> Vec<RoundTrip> {
+    let of_cell = |(of, cell): (&dyn Experiment, _)| Some((of.published_round_trip(cell)?, cell));
+    let of_all: Vec<_> = of_device(cells, device).filter_map(of_cell).collect();
     let mut all = Vec::new();
-    for source in &SOURCES {
-        let mut of_all = cells.iter().flat_map(|cells| cells.of(device, source.trial));
-        let of_all: Vec<&Cell<'_>> =
-            of_all.by_ref().filter(|cell| (source.is_unloaded)(cell)).collect();
+    for (application, _) in APPLICATIONS {
         for size in SIZES {
             for (client, side) in CLIENTS {
-                let is_it = |cell: &&&Cell<'_>| {
-                    cell.is_at(&[("size", size)]) && cell.word("client") == client
+                let is_it = |((of, _), cell): &&((&str, &str), &Cell<'_>)| {
+                    *of == application
+                        && cell.is_at(&[("size", size)])
+                        && cell.word("client") == client
                 };
                 // Of two experiments that measured it the first counts.
-                let Some(cell) = of_all.iter().find(is_it) else { continue };
-                let value = |sample: &&Sample| {
-                    Some((sample.repeat, sample.metrics.get(source.metric)?.value))
-                };
+                let Some(((_, metric), cell)) = of_all.iter().find(is_it) else { continue };
+                let value =
+                    |sample: &&Sample| Some((sample.repeat, sample.metrics.get(*metric)?.value));
                 let values: Vec<(u32, f64)> = cell.samples.iter().filter_map(value).collect();
                 if !values.is_empty() {
-                    let application = source.application;
                     all.push(RoundTrip { application, size, side, part, values });
                 }
             }
@@ -258,15 +236,13 @@ fn round_trips(cells: &[Cells<'_>], device: &str, part: Option<usize>) -> Vec<Ro
     all
 }
 
-fn splits(cells: &[Cells<'_>], device: &str) -> Vec<Split> {
-    let mut of_all = cells.iter().flat_map(|cells| cells.of(device, "ledger"));
-    // Stamps inside the stacks take time of their own.
-    let is_it = |cell: &&Cell<'_>| is_published_place(cell) && !is_deep(cell);
-    let of_all: Vec<&Cell<'_>> = of_all.by_ref().filter(is_it).collect();
+fn splits(cells: &[(ExperimentKind, Cells<'_>)], device: &str) -> Vec<Split> {
+    let of_cell = |(of, cell): (&dyn Experiment, _)| Some((of.published_split(cell)?, cell));
+    let of_all: Vec<_> = of_device(cells, device).filter_map(of_cell).collect();
     let of = |(client, side): (&str, CpuProgram)| {
-        let cell = of_all.iter().find(|cell| cell.word("client") == client)?;
-        let [client, server, hardware] = software_and_hardware(cell);
-        Some(Split { side, client: client?, server: server?, hardware: hardware? })
+        let found = of_all.iter().find(|(_, cell)| cell.word("client") == client)?;
+        let [client, server, hardware] = found.0;
+        Some(Split { side, client, server, hardware })
     };
     CLIENTS.into_iter().filter_map(of).collect()
 }

@@ -55,7 +55,8 @@ const NOT_BESIDE: &[(&str, &str)] = &[
     ("figures", "findings"),
 ];
 
-/// Experiments that name others, and files of one that name what stands above them.
+/// Experiments that name others, files of one that name what stands above them, and other modules
+/// of the lab that name one outside of tests.
 pub fn entangled_experiments(files: &[File]) -> Vec<Offence> {
     let of_folder = |file: &File| {
         let (folder, rest) =
@@ -64,16 +65,26 @@ pub fn entangled_experiments(files: &[File]) -> Vec<Offence> {
         Some((folder.to_owned(), own.trim_end_matches(".rs").to_owned()))
     };
     let folders: Vec<String> = files.iter().filter_map(of_folder).map(|(name, _)| name).collect();
+    let is_of_lab = |file: &&File| {
+        let is_registry = file.path.strip_prefix(EXPERIMENTS) == Some("/mod.rs");
+        file.path.starts_with("crates/lab/src/") && file.path.ends_with(".rs") && !is_registry
+    };
     let mut found = Vec::new();
-    for file in files.iter().filter(|file| file.path.ends_with(".rs")) {
-        let Some((folder, own)) = of_folder(file) else { continue };
+    for file in files.iter().filter(is_of_lab) {
+        let of = of_folder(file);
         for (line, path) in named_paths(file) {
             let ["experiments", named, rest @ ..] = &path[..] else { continue };
-            let is_other = *named != folder && folders.iter().any(|other| other == named);
-            let is_above = *named == folder
-                && rest.first().is_some_and(|to| NOT_BESIDE.contains(&(own.as_str(), to)));
-            if is_other || is_above {
-                let text = format!("{folder}::{own} names {}", path.join("::"));
+            let is_one = folders.iter().any(|folder| folder == named);
+            let is_named = match &of {
+                Some((folder, own)) if named == folder => {
+                    rest.first().is_some_and(|to| NOT_BESIDE.contains(&(own.as_str(), to)))
+                }
+                Some(_) => is_one,
+                None => is_one && !file.lines[line].test && !file.path.ends_with("_tests.rs"),
+            };
+            if is_named {
+                let text =
+                    format!("{} names {}", module_of(&file.path).join("::"), path.join("::"));
                 found.push(Offence { path: file.path.clone(), line: line + 1, text });
             }
         }
@@ -262,4 +273,11 @@ fn experiments_that_name_each_other_are_found() {
     for text in ["use super::super::built_in;", "use crate::b;", "// crate::experiments::b"] {
         assert_eq!(found(text), 0, "{text}");
     }
+    let elsewhere =
+        |path: &str, text: &str| entangled_experiments(&[file(path, text), other()]).len();
+    let named = "use crate::experiments::b::analysis::f;";
+    assert_eq!(elsewhere("crates/lab/src/fit.rs", named), 1);
+    assert_eq!(elsewhere("crates/lab/src/fit.rs", &format!("#[cfg(test)]\n{named}")), 0);
+    assert_eq!(elsewhere("crates/lab/src/fit_tests.rs", named), 0);
+    assert_eq!(elsewhere("crates/lab/src/experiments/mod.rs", "use self::b::B;"), 0);
 }

@@ -12,9 +12,11 @@ pub(crate) mod trials;
 use niclab_device::linux::stamped_requests;
 use niclab_device::{About, Observation, Place, Task};
 
-use self::metrics::{counters, marks, put_application};
+use self::analysis::{is_back_to_back, published_name};
+use self::metrics::{LATENCY, counters, marks, put_application};
 use super::{BuiltIn, DeviceAnswer, Experiment, PEER, VETH, built_in, in_its_files};
 use crate::breakdown::PROBES_S;
+use crate::cells::Cell;
 use crate::estimate::SERVER_S;
 use crate::measure::Metrics;
 use crate::runner::json;
@@ -62,6 +64,13 @@ impl Experiment for Application {
 
     fn has_messages(&self) -> bool {
         true
+    }
+
+    fn published_round_trip(&self, cell: &Cell<'_>) -> Option<(&'static str, &'static str)> {
+        match is_back_to_back(cell) && cell.word("family") == "ipv4" {
+            true => Some((published_name(cell)?, LATENCY)),
+            false => None,
+        }
     }
 
     fn places<'a>(&self, about: &'a About) -> &'a [Place] {

@@ -13,9 +13,12 @@ mod tests;
 use niclab_device::echo::Echo as Messages;
 use niclab_device::{About, Observation, Place, Task};
 
+use self::analysis::is_plain;
 use self::metrics::{ended, marks, put_exchange};
 use super::{BuiltIn, DeviceAnswer, Experiment, MODEL, PEER, VETH, built_in, in_its_files};
+use crate::cells::Cell;
 use crate::estimate::SERVER_S;
+use crate::hosts::RTT;
 use crate::measure::Metrics;
 use crate::runner::json;
 
@@ -62,6 +65,10 @@ impl Experiment for Echo {
 
     fn has_messages(&self) -> bool {
         true
+    }
+
+    fn published_round_trip(&self, cell: &Cell<'_>) -> Option<(&'static str, &'static str)> {
+        is_plain(cell).then_some(("udp_echo", RTT))
     }
 
     fn places<'a>(&self, about: &'a About) -> &'a [Place] {

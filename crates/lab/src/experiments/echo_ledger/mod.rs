@@ -13,9 +13,11 @@ pub(crate) mod trials;
 use niclab_device::echo::Echo as Messages;
 use niclab_device::{About, Observation, Place, Task};
 
+use self::analysis::{is_deep, is_published_place, software_and_hardware};
 use self::trials::PAIRS;
 use super::{BuiltIn, DeviceAnswer, Experiment, MODEL, PEER, VETH, built_in, in_its_files};
 use crate::breakdown::{PROBES_S, put_ledger};
+use crate::cells::Cell;
 use crate::estimate::SERVER_S;
 use crate::measure::Metrics;
 use crate::run::{ExperimentRun, Trial};
@@ -69,6 +71,15 @@ impl Experiment for EchoLedger {
 
     fn has_messages(&self) -> bool {
         true
+    }
+
+    fn published_split(&self, cell: &Cell<'_>) -> Option<[f64; 3]> {
+        // Stamps inside the stacks take time of their own.
+        if !is_published_place(cell) || is_deep(&cell) {
+            return None;
+        }
+        let [client, server, hardware] = software_and_hardware(cell);
+        Some([client?, server?, hardware?])
     }
 
     fn places<'a>(&self, about: &'a About) -> &'a [Place] {

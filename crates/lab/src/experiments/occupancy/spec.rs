@@ -38,6 +38,22 @@ pub struct Sweep {
     pub trials: Vec<TrialKind>,
 }
 
+impl Sweep {
+    /// The places of a search, each with the trial that it needs.
+    pub fn of_search(search: &SearchSpec) -> Sweep {
+        Sweep {
+            groups: search.groups.clone(),
+            rules: search.rules.clone(),
+            match_percent: search.match_percent.clone(),
+            hits: search.hits,
+            flows: search.flows.clone(),
+            frame: search.frame.clone(),
+            rate: Values(Vec::new()),
+            trials: vec![TrialKind::SATURATE],
+        }
+    }
+}
+
 axes!(Sweep: groups, rules, match_percent, flows, frame, rate);
 
 /// Axes of `occupancy`.

@@ -150,7 +150,7 @@ impl Resolver<'_> {
     /// A search at each of its places, with the trial whose throughput says where to search.
     pub(crate) fn add_searches(&mut self, searches: &[SearchSpec]) -> Result<(), SpecError> {
         for spec in searches {
-            let (sweep, goals) = (self.narrowed(&spec.sweep()), spec.goals()?);
+            let (sweep, goals) = (self.narrowed(&Sweep::of_search(spec)), spec.goals()?);
             for place in places(&sweep)? {
                 place.check()?;
                 for frame in self.frames(&sweep.frame) {

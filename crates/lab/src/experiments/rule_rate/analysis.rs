@@ -2,7 +2,7 @@
 
 use niclab_device::Stack;
 
-use super::trials::ACTIONS;
+use crate::axes::ACTIONS;
 use crate::cells::Cell;
 use crate::summary::Results;
 

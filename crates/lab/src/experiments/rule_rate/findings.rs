@@ -175,7 +175,7 @@ impl<'a> RateSubject<'a> {
 
     /// What more actions cost.
     fn actions(&self) -> Option<Finding> {
-        let most = super::trials::ACTIONS[3].0;
+        let most = crate::axes::ACTIONS[3].0;
         let stack = acted_stack(self.all, self.group);
         let (one, other) = self.both((&stack, most, "single"), (&stack, PLAIN, "single"))?;
         let ratio = ratio(one, other)?;

@@ -17,7 +17,7 @@ pub struct RuleRateSweep {
     pub rules: Values,
     /// What they match: names of [`Stack`](niclab_device::Stack).
     pub stack: Values,
-    /// What they do: names of [`ACTIONS`](super::trials::ACTIONS).
+    /// What they do: names of [`ACTIONS`](crate::axes::ACTIONS).
     pub actions: Values,
     /// How: `single` calls, through an operation `queue`, or in one `transaction`.
     pub calls: Values,

@@ -9,7 +9,7 @@ use niclab_result::{Coordinate, Point};
 
 use super::metrics::{EFFECT, INSERT};
 use super::spec::{EffectSweep, RuleRateSweep};
-use crate::axes::{CALLS, CORES, at_axes, name_of, numbers, standing, words};
+use crate::axes::{ACTIONS, CALLS, CORES, at_axes, name_of, numbers, standing, words};
 use crate::flows;
 use crate::place::{PRIORITY_RULES, RULES_MAX, SweepPoint};
 use crate::run::{PlannedRate, Resolver, TaskIndex, Trial, index_of};
@@ -20,17 +20,6 @@ const THREADS_MAX: u32 = 64;
 
 /// Measured part of a trial of effects in front of the first rule and behind the last, nanoseconds.
 const AROUND_NS: u64 = 20_000_000;
-
-/// Actions by name, those of the published figure 5d.
-pub const ACTIONS: [(&str, &[Action]); 4] = [
-    ("queue", &[Action::Queue(0)]),
-    ("mark+queue", &[Action::Mark(7), Action::Queue(0)]),
-    ("mark+set_meta+queue", &[Action::Mark(7), META, Action::Queue(0)]),
-    ("mark+set_meta+set_tag+queue", &[Action::Mark(7), META, TAG, Action::Queue(0)]),
-];
-
-const META: Action = Action::SetMeta { data: 5, mask: u32::MAX };
-const TAG: Action = Action::SetTag { index: 1, data: 9, mask: u32::MAX };
 
 /// Nothing stands in the device.
 const NOTHING: SweepPoint =
