@@ -1,7 +1,5 @@
 //! The function that frames come to on the core of their queue.
 
-use std::time::{Duration, Instant};
-
 use niclab_apps::forward::swap_macs;
 use niclab_nic::memory::Desc;
 use niclab_port::Burst;
@@ -15,17 +13,6 @@ use crate::side::Side;
 #[inline]
 pub(super) fn way_out(port: usize, ports: usize) -> usize {
     if ports == 1 { port } else { port ^ 1 }
-}
-
-/// Works for as long as the function is to take for so many frames.
-#[inline]
-pub(super) fn work(each: Duration, frames: usize) {
-    if !each.is_zero() {
-        let until = Instant::now() + each * frames as u32;
-        while Instant::now() < until {
-            std::hint::spin_loop();
-        }
-    }
 }
 
 /// The function where there is no service: out by the other port, or back with the MAC addresses
