@@ -133,8 +133,8 @@ impl Core {
         self.engine.came
     }
 
-    /// Whether others may have the core: there is nothing to do.
-    fn is_idle(&self) -> bool {
+    /// Whether others may have the core: there was nothing to do in many turns.
+    pub fn is_idle(&self) -> bool {
         self.idle >= IDLE_TURNS
     }
 
