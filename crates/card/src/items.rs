@@ -121,9 +121,9 @@ impl Items {
         // stands there at 1 MiB first, and nothing of what would go beyond; it tells of that behind
         // it, with the rest of the same burst. The register of one owner alone leads to these
         // segments, for its store writes numbers of them. Nobody else has memory, registers, rings
-        // or turns: `Items` gives nothing of them away, but to the cores of a card of as many cores,
-        // which count turns between bursts. The ring's reader is had once, so no second loan has
-        // these segments.
+        // or turns: `Items` gives nothing of them away, but to a card of as many cores, which count
+        // turns between bursts. The ring's reader is had once, so no second loan has these
+        // segments.
         Some(unsafe { DmaSegments::new(memory, segments, events, next, turns) })
     }
 

@@ -7,7 +7,7 @@
 use std::error::Error;
 
 use niclab_device::{
-    Action, Arrivals, Function, Load, Observation, Placement, Plan, Rate, RuleBlock, Setup, Testbed,
+    Action, Arrivals, Function, Load, Observation, Plan, Rate, RuleBlock, Setup, Testbed,
 };
 use niclab_load::drive::SLICE_NS;
 use niclab_packet::flow::FlowSpec;
@@ -45,7 +45,6 @@ fn setup(count: u32) -> Setup {
         ports: 1,
         receive: Default::default(),
         function: Function::Forward,
-        placement: Placement::Inline,
         frame_len_max: FRAME_LEN_MAX,
     }
 }

@@ -16,7 +16,7 @@ pub use self::error::DeviceError;
 pub use self::hosts::{Exchange, Exchanged, Family, Host, Streamed, Streaming};
 pub use self::ledgered::{Ledgered, PartsShown, TermShown};
 pub use self::processed::{Processed, Processing, Worst};
-pub use self::setup::{Function, Placement, Receive, RuleBlock, Setup, SetupReport};
+pub use self::setup::{Function, Receive, RuleBlock, Setup, SetupReport};
 use crate::plan::{Plan, RulesPlan};
 use crate::serving::{Answered, Serving};
 

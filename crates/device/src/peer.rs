@@ -49,8 +49,6 @@ pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
         name: name.to_owned(),
         facts,
         places: Vec::new(),
-        clocked: Vec::new(),
-        carded: Vec::new(),
         programmed: Vec::new(),
         serving: Vec::new(),
         program_load_ms: 0,

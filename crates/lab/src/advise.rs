@@ -11,8 +11,8 @@ use niclab_device::model::Model;
 use niclab_device::model::profile::{Profile, rounded};
 use niclab_device::{
     Action, Arrivals, Calls, ControlCore, DeviceError, Function, Latency, Load,
-    OPERATIONS_PER_S_MAX, Observation, Placement, Plan, Rate, Receive, RuleBlock, RulesPlan, Setup,
-    Testbed, Work,
+    OPERATIONS_PER_S_MAX, Observation, Plan, Rate, Receive, RuleBlock, RulesPlan, Setup, Testbed,
+    Work,
 };
 use niclab_packet::flow::FlowSpec;
 use niclab_packet::size::RateLevel;
@@ -371,7 +371,6 @@ impl AdviceTrial<'_> {
             ports: 1,
             receive: Receive::Queues,
             function: Function::Forward,
-            placement: Placement::Inline,
             frame_len_max: workload.frame.max(),
         };
         (setup, block)

@@ -336,8 +336,6 @@ fn about(open: &Open, dpdk: &Dpdk, arguments: &Arguments, ports: &Ports) -> Resu
         name: open.name.clone(),
         facts,
         places: places(open.cores, arguments.wiring, tester.as_ref(), &device),
-        clocked: Vec::new(),
-        carded: Vec::new(),
         programmed: Vec::new(),
         serving: Vec::new(),
         program_load_ms: 0,

@@ -11,8 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::pair::tests::alone;
 use crate::{
-    Arrivals, DeviceError, Function, Load, Placement, Plan, Rate, RuleBlock, Setup, SetupReport,
-    Testbed, dpdk,
+    Arrivals, DeviceError, Function, Load, Plan, Rate, RuleBlock, Setup, SetupReport, Testbed, dpdk,
 };
 use niclab_packet::flow::FlowSpec;
 use niclab_packet::size::FrameSizes;
@@ -50,7 +49,6 @@ fn setup(frame_len_max: u16) -> Setup {
         ports: 1,
         receive: Default::default(),
         function: Function::Forward,
-        placement: Placement::Inline,
         frame_len_max,
     }
 }

@@ -459,8 +459,6 @@ fn about(
             place("function", Function::Forward.label(), Some(cores.device)),
             place("sink", &near.name, Some(cores.tester)),
         ],
-        clocked: Vec::new(),
-        carded: Vec::new(),
         programmed: Vec::new(),
         serving: Vec::new(),
         program_load_ms: 0,

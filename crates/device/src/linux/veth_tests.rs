@@ -7,8 +7,8 @@ use std::sync::MutexGuard;
 
 use crate::pair::tests::alone;
 use crate::{
-    Arrivals, DeviceError, Function, Load, Observation, Placement, Plan, Rate, RuleBlock, Setup,
-    SetupReport, Testbed, linux,
+    Arrivals, DeviceError, Function, Load, Observation, Plan, Rate, RuleBlock, Setup, SetupReport,
+    Testbed, linux,
 };
 use niclab_packet::flow::FlowSpec;
 use niclab_packet::size::FrameSizes;
@@ -43,7 +43,6 @@ fn setup(frame_len_max: u16) -> Setup {
         ports: 1,
         receive: Default::default(),
         function: Function::Forward,
-        placement: Placement::Inline,
         frame_len_max,
     }
 }

@@ -229,8 +229,6 @@ fn about(name: &str, profile: &Profile) -> About {
             place("wire", &wire),
             place("sink", "sink, virtual"),
         ],
-        clocked: Vec::new(),
-        carded: Vec::new(),
         programmed: Vec::new(),
         serving: Vec::new(),
         program_load_ms: 0,
