@@ -13,7 +13,7 @@ use std::time::Duration;
 use niclab_card::{Card, CardConfig, Core, Ended, Runs};
 use niclab_load::clock::Clock;
 use niclab_load::clocked::observe;
-use niclab_load::{Control, Load, Observation, Respread};
+use niclab_load::{Control, Load, Observation};
 use niclab_nic::limits::BURST;
 use niclab_nic::{Nic, RuleId};
 use niclab_packet::size::FCS_LEN;
@@ -21,7 +21,7 @@ use niclab_packet::size::FCS_LEN;
 use super::asking::Asker;
 use super::clocked::{Trial, crossed, enter, ports, queue_numbers};
 use super::control::Carrier;
-use super::rss_change::{RssControl, balance};
+use super::rss_change::{RssControl, RssDone, balance};
 use super::{Installed, Seats, broken};
 use crate::cores::Pinned;
 use crate::face::{DeviceError, Setup};
@@ -55,8 +55,7 @@ enum ControlSide<'a> {
 #[derive(Default)]
 struct Done {
     rules: Option<(Control, Vec<Option<RuleId>>)>,
-    respread: Option<Respread>,
-    reasons: Vec<String>,
+    rss: Option<RssDone>,
 }
 
 impl Offer<'_> {
@@ -199,9 +198,9 @@ impl Offer<'_> {
         let queues = queues.flat_map(|(port, of)| of.iter().map(move |queue| (port, *queue)));
         enter(&mut seen, ended, &queues.collect::<Vec<_>>());
         seen.crossed = Some(crossed(&seen, ended, count));
-        seen.honesty.reasons.extend(done.reasons);
-        let held_drops = ended.counters.ports.iter().map(|port| port.held_drops).sum();
-        seen.respread = done.respread.map(|respread| Respread { held_drops, ..respread });
+        if let Some(rss) = done.rss {
+            rss.enter(&mut seen, ended);
+        }
         let (control, ids) = done.rules.unzip();
         seen.control = control;
         Ok((seen, ids.unwrap_or_default()))
@@ -215,10 +214,7 @@ impl ControlSide<'_> {
             ControlSide::Rules(_, carrier) => {
                 Done { rules: Some(carrier.end()), ..Done::default() }
             }
-            ControlSide::Rss(control) => {
-                let (respread, reasons) = control.end();
-                Done { rules: None, respread: Some(respread), reasons }
-            }
+            ControlSide::Rss(control) => Done { rules: None, rss: Some(control.end()) },
         }
     }
 }

@@ -13,9 +13,9 @@ use std::net::IpAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use niclab_card::{Balance, Card, Counters};
+use niclab_card::{Balance, Card, Counters, Ended};
 use niclab_load::clock::Clock;
-use niclab_load::{Latency, QueueReaction, Respread};
+use niclab_load::{Latency, Observation, QueueReaction, Respread as RssChanges};
 use niclab_nic::limits::INDIRECTION_LEN;
 use niclab_nic::rss::{HashFunction, HashTypes, Rss, evenly};
 use niclab_packet::flow::FiveTuple;
@@ -79,7 +79,7 @@ pub(super) struct RssControl<'a> {
     looks: u64,
     /// The counters at the last end of a stretch.
     before: Counters,
-    seen: Respread,
+    seen: RssChanges,
     refusal: Option<String>,
 }
 
@@ -99,7 +99,7 @@ impl<'a> RssControl<'a> {
             settled: Latency::new(),
             looks: 0,
             before,
-            seen: Respread { stretch_ns: STRETCH_NS, ..Respread::default() },
+            seen: RssChanges { stretch_ns: STRETCH_NS, ..RssChanges::default() },
             refusal: None,
         }
     }
@@ -256,13 +256,27 @@ impl RssControl<'_> {
         }
     }
 
-    /// What was done, and why it is not to be trusted.
-    pub(super) fn end(self) -> (Respread, Vec<String>) {
+    pub(super) fn end(self) -> RssDone {
         let refusal = self.refusal.map(|refusal| format!("a change was refused: {refusal}"));
         let unsettled = self.asked_ns.map(|_| "the last change has not settled".to_owned());
         let settled = Some(self.settled).filter(|settled| !settled.0.is_empty());
         let reasons = refusal.into_iter().chain(unsettled).collect();
-        (Respread { settled, ..self.seen }, reasons)
+        RssDone { seen: RssChanges { settled, ..self.seen }, reasons }
+    }
+}
+
+/// What was done while the card worked, and why it is not to be trusted.
+pub(super) struct RssDone {
+    seen: RssChanges,
+    reasons: Vec<String>,
+}
+
+impl RssDone {
+    /// Adds it to what was seen of a card that has ended.
+    pub(super) fn enter(self, seen: &mut Observation, ended: &Ended) {
+        let held_drops = ended.counters.ports.iter().map(|port| port.held_drops).sum();
+        seen.respread = Some(RssChanges { held_drops, ..self.seen });
+        seen.honesty.reasons.extend(self.reasons);
     }
 }
 
