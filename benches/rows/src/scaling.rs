@@ -1,11 +1,10 @@
 //! The software card on two cores against one, both under a saturating clocked wire: each core has
 //! a receive queue of its own, which is always full.
 //!
-//! A slice starts a card, and its figure is of the time in which that runs
-//! ([`niclab_device::soft::clocked`]).
+//! A slice starts a card, and its figure is of the time in which that runs ([`run_on`]).
 
-use niclab_device::soft::clocked;
-use niclab_device::{Arrivals, Function, Load, Placement, Rate, Receive, Setup};
+use niclab_device::soft::run_on;
+use niclab_device::{Arrivals, Function, Load, Rate, Receive, Setup};
 use niclab_packet::flow::FlowSpec;
 use niclab_packet::size::FrameSizes;
 use niclab_pairing::alternate;
@@ -48,7 +47,6 @@ fn slice(bench: &Bench, cores: Vec<u32>) -> Result<Answer, BenchError> {
         ports: 1,
         receive: Receive::Queues,
         function: Function::Forward,
-        placement: Placement::Card,
         frame_len_max: 64,
     };
     let load = Load {
@@ -61,6 +59,6 @@ fn slice(bench: &Bench, cores: Vec<u32>) -> Result<Answer, BenchError> {
         seed: 1,
         trace: None,
     };
-    let seen = clocked::run(&load, &setup, cores)?;
+    let seen = run_on(&load, &setup, cores)?;
     Ok(Answer { ops: seen.received, ns: seen.duration_ns, rest: Vec::new() })
 }

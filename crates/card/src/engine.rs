@@ -13,7 +13,7 @@ mod sleep;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use niclab_port::Burst;
 use niclab_port::crossing::Crossing;
@@ -78,8 +78,6 @@ pub(crate) struct Engine {
     pub(crate) shown: Arc<CoreShown>,
     /// What it does while no frame comes.
     pub(crate) receive: Receive,
-    /// Time that the function takes for a frame beside forwarding it.
-    pub(crate) work: Duration,
     /// Where each core sleeps.
     pub(crate) bells: Arc<[Bell]>,
     /// How often the control side told the cores something, and how often this one has looked.
@@ -135,8 +133,8 @@ impl Core {
         self.engine.came
     }
 
-    /// Whether others may have the core: there is nothing to do.
-    fn is_idle(&self) -> bool {
+    /// Whether others may have the core: there was nothing to do in many turns.
+    pub fn is_idle(&self) -> bool {
         self.idle >= IDLE_TURNS
     }
 

@@ -5,7 +5,7 @@
 //! The store reads what the program has written as plain bytes, and [`DmaSegments::new`] says what
 //! that takes. So nobody has the program's memory, its registers or what runs it but this crate:
 //! [`Items`] goes into one card ([`Card`](crate::Card)), each core of which says between two bursts
-//! that it has nothing under way, or into [`Staged`], where one thread runs it, burst by burst.
+//! that it has nothing under way.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
@@ -15,8 +15,7 @@ use niclab_apps::kvs::store::{
     AppendRegisters, DMA_SEGMENT_LEN, DmaSegments, QuiescenceCounters, dma_segments_of,
 };
 use niclab_apps::kvs::transport::card::Identity;
-use niclab_nic::memory::{Desc, Region};
-use niclab_program::{Fate, Pipeline, Program, SharedRegisters, Worker};
+use niclab_program::{Pipeline, Program, SharedRegisters};
 
 use crate::CardError;
 use crate::steering::{array, broken, fill};
@@ -122,9 +121,9 @@ impl Items {
         // stands there at 1 MiB first, and nothing of what would go beyond; it tells of that behind
         // it, with the rest of the same burst. The register of one owner alone leads to these
         // segments, for its store writes numbers of them. Nobody else has memory, registers, rings
-        // or turns: `Items` gives nothing of them away, but to the cores of a card of as many cores
-        // and to `Staged`, which count turns between bursts. The ring's reader is had once, so no
-        // second loan has these segments.
+        // or turns: `Items` gives nothing of them away, but to a card of as many cores, which count
+        // turns between bursts. The ring's reader is had once, so no second loan has these
+        // segments.
         Some(unsafe { DmaSegments::new(memory, segments, events, next, turns) })
     }
 
@@ -179,50 +178,5 @@ impl Items {
     /// Where cores say that they have nothing under way.
     pub(crate) fn turns(&self) -> &Arc<QuiescenceCounters> {
         &self.turns
-    }
-
-    /// The program without a card: on the thread that calls.
-    pub fn staged(self) -> Staged {
-        Staged { worker: self.pipeline.worker(), items: self }
-    }
-}
-
-/// The program on one thread, which is all cores of the card.
-pub struct Staged {
-    items: Items,
-    worker: Worker,
-}
-
-impl Staged {
-    /// Carries a burst that came by the card's first port through, as [`Worker::run`] does: the
-    /// program makes no copies. All cores have ended a turn then.
-    pub fn run(&mut self, region: &Region, burst: &mut [Desc], fates: &mut [Fate]) {
-        self.worker.run(region, burst, 0, fates, |_, _| {});
-        self.turn();
-    }
-
-    /// All cores have a turn without a frame.
-    pub fn turn(&self) {
-        (0..self.items.cores()).for_each(|core| self.items.turns.end(core));
-    }
-
-    /// Bytes of items that the segment has room for that the program fills for an owner.
-    pub fn room(&self, owner: usize) -> usize {
-        self.items.room(owner)
-    }
-
-    /// Takes the segment that the program fills for an owner for full.
-    pub fn leave_segment(&mut self, owner: usize) {
-        self.items.leave_segment(owner);
-    }
-
-    /// Says what time it is, for items to come.
-    pub fn set_time(&mut self, now: Moment) {
-        self.items.set_time(now);
-    }
-
-    /// What the program has counted.
-    pub fn told(&self) -> Told {
-        self.items.told()
     }
 }

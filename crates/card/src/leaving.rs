@@ -59,10 +59,18 @@ impl Leaving {
         self.count == 0
     }
 
-    /// Whether there is room for one more of these frames.
+    /// How many more of these frames there is room for.
     #[inline]
-    pub(crate) fn has_room(&self, whose: usize) -> bool {
-        self.queues[whose].len() < if whose == OWN { BACKLOG_MAX } else { self.room }
+    pub(crate) fn room(&self, whose: usize) -> usize {
+        let most = if whose == OWN { BACKLOG_MAX } else { self.room };
+        most.saturating_sub(self.queues[whose].len())
+    }
+
+    /// Puts the frames of a burst behind the others, for which there is room.
+    #[inline]
+    pub(crate) fn push_all(&mut self, whose: usize, burst: &mut Burst) {
+        self.count += burst.len();
+        self.queues[whose].extend(burst.drain(..));
     }
 
     /// Puts a frame behind the others, for which there is room.

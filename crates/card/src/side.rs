@@ -52,7 +52,7 @@ impl Side {
 
     /// Whether a frame of the card's own that is to leave by it would be dropped for want of room.
     pub(crate) fn is_full(&self) -> bool {
-        self.lane.is_some() && !self.leaving.has_room(OWN)
+        self.lane.is_some() && self.leaving.room(OWN) == 0
     }
 
     /// Takes the newest rules and RSS where no frame comes that would have it do so, and lets what
@@ -85,7 +85,7 @@ impl Side {
     /// Puts a frame behind those that are to leave.
     #[inline]
     pub(crate) fn leave(&mut self, desc: Desc, pool: &mut FramePool) {
-        match self.lane.is_some() && self.leaving.has_room(self.whose) {
+        match self.lane.is_some() && self.leaving.room(self.whose) > 0 {
             true => {
                 if let Some(tap) = &mut self.tap {
                     tap.take(pool.region().frame(&desc));
@@ -96,6 +96,16 @@ impl Side {
                 self.seen.tx_dropped += 1;
                 pool.give(desc);
             }
+        }
+    }
+
+    /// Puts the frames of a burst behind those that are to leave.
+    #[inline]
+    pub(crate) fn leave_all(&mut self, burst: &mut Burst, pool: &mut FramePool) {
+        let is_plain = self.lane.is_some() && self.tap.is_none();
+        match is_plain && self.leaving.room(self.whose) >= burst.len() {
+            true => self.leaving.push_all(self.whose, burst),
+            false => burst.drain(..).for_each(|desc| self.leave(desc, pool)),
         }
     }
 

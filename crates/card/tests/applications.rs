@@ -13,11 +13,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use made::Made;
+use niclab_apps::service::{Answers, Service};
 use niclab_card::{
-    Application, ApplicationCounters, ApplicationError, Card, CardConfig, CardError, Grant,
-    Receive, Runs,
+    Application, ApplicationCounters, ApplicationError, Card, CardConfig, CardError, Grant, Runs,
 };
 use niclab_nic::limits::BURST;
+use niclab_nic::memory::{Desc, Region};
 use niclab_program::{Pipeline, Program};
 
 /// UDP ports of the flows.
@@ -160,7 +161,7 @@ fn application(flow: usize, pipeline: Pipeline) -> Application {
 
 /// A card with two ports that only forwards what is nobody's.
 fn start(applications: Vec<Application>, mix: [usize; 2]) -> (Card, [Arc<World>; 2]) {
-    start_on(vec![0], 0, worlds(), (applications, mix))
+    start_on(vec![0], vec![], worlds(), (applications, mix))
 }
 
 /// Two ports that make nothing yet.
@@ -169,17 +170,34 @@ fn worlds() -> [Arc<World>; 2] {
     [0, 1].map(|_| Arc::new(World { through: Arc::clone(&through), ..World::default() }))
 }
 
-/// The same on these cores, with a function that takes so long for each frame.
+/// Sends each frame back, and takes so long for it.
+struct SlowEcho(Duration);
+
+impl Service for SlowEcho {
+    fn serve(&mut self, region: &Region, frames: &[Desc], answers: &mut dyn Answers) {
+        for frame in frames.iter().map(|desc| region.frame(desc)) {
+            let until = Instant::now() + self.0;
+            while Instant::now() < until {
+                std::hint::spin_loop();
+            }
+            if let Some(answer) = answers.frame(frame.len()) {
+                answer.copy_from_slice(frame);
+            }
+        }
+    }
+}
+
+/// The same on these cores, with these services.
 fn start_on(
     cores: Vec<u32>,
-    work_ns: u32,
+    services: Vec<Box<dyn Service>>,
     worlds: [Arc<World>; 2],
     (applications, mix): (Vec<Application>, [usize; 2]),
 ) -> (Card, [Arc<World>; 2]) {
     let ports = worlds.iter().map(|world| Made(Arc::clone(world))).collect();
-    let receive = Receive::BusyPoll;
-    let config = CardConfig { receive, work_ns, ..CardConfig::new(ports, 2, cores) };
-    let card = Card::start_with(&config, Runs { applications, ..Runs::default() }).unwrap();
+    let config = CardConfig::new(ports, 2, cores);
+    let runs = Runs { applications, services, ..Runs::default() };
+    let card = Card::start_with(&config, runs).unwrap();
     for (place, count) in worlds[0].mix.iter().zip(mix) {
         place.store(count, Ordering::Relaxed);
     }
@@ -277,7 +295,7 @@ fn who_answers_more_than_a_port_takes_loses_its_own_answers_alone() {
     let worlds = worlds();
     worlds[0].is_slow.store(true, Ordering::Relaxed);
     // Of a turn's four bursts the port takes one.
-    let (mut card, [world, _]) = start_on(vec![0], 0, worlds, (both, [60, 4]));
+    let (mut card, [world, _]) = start_on(vec![0], vec![], worlds, (both, [60, 4]));
     run_until(&mut card, |of| of[0].tx_dropped > 5_000 && of[1].frames > 5_000);
     let counters = end(card, &world);
     let [greedy, modest] = &counters[..] else { panic!("{counters:?}") };
@@ -290,29 +308,31 @@ fn who_answers_more_than_a_port_takes_loses_its_own_answers_alone() {
 fn who_steers_more_than_a_core_takes_loses_its_own_frames_alone_and_pays_for_them() {
     let steers =
         |flow| Application { queues: vec![1], ..application(flow, pipeline("", "steer 1")) };
-    let (worlds, work_ns) = (worlds(), 5_000);
+    let (worlds, work) = (worlds(), Duration::from_micros(5));
     // Of the second, one frame follows another.
     worlds[0].second_max.store(4, Ordering::Relaxed);
     let both = (vec![steers(0), steers(1)], [60, 4]);
-    let (mut card, [world, other]) = start_on(vec![0, 1], work_ns, worlds, both);
+    let services = [work; 2].map(|work| Box::new(SlowEcho(work)) as Box<dyn Service>).into();
+    let (mut card, [world, _]) = start_on(vec![0, 1], services, worlds, both);
     run_until(&mut card, |of| of[0].queue_missed > 5_000 && of[1].frames > 2_000);
     let missed = |card: &Card| card.counters().ports[0].queues[1].rx_missed;
     assert!(missed(&card) > 5_000);
     let counters = end(card, &world);
     let [greedy, modest] = &counters[..] else { panic!("{counters:?}") };
     assert_eq!([modest.queue_missed, modest.tx_dropped, modest.missed], [0; 3], "{modest:?}");
-    assert_eq!([load(&other.left[1]); 2], [load(&world.made[1]), modest.frames]);
+    assert_eq!([load(&world.left[1]); 2], [load(&world.made[1]), modest.frames]);
     // On a busy machine the other core's transmit ring may fill, too.
     let left = greedy.frames - greedy.queue_missed - greedy.tx_dropped;
-    assert_eq!(left, load(&other.left[0]), "{greedy:?}");
+    assert_eq!(left, load(&world.left[0]), "{greedy:?}");
     // The other core works on it: what the system took of that is nobody's.
-    assert!(greedy.busy_ns > load(&other.left[0]) * u64::from(work_ns) / 2, "{greedy:?}");
+    let worked_ns = load(&world.left[0]) * work.as_nanos() as u64;
+    assert!(greedy.busy_ns > worked_ns / 2, "{greedy:?}");
 }
 
 #[test]
 fn what_each_core_has_is_granted_for_each_of_them() {
     let own = || application(0, pipeline("", "reply"));
-    drop(start_on(vec![0, 1], 0, worlds(), (vec![own()], [1, 0])));
+    drop(start_on(vec![0, 1], vec![], worlds(), (vec![own()], [1, 0])));
     let grant = Grant { memory: 131_071, ..own().grant };
     let runs = Runs { applications: vec![Application { grant, ..own() }], ..Runs::default() };
     let poor = Card::start_with(&CardConfig::new(worlds().map(Made).into(), 2, vec![0, 1]), runs);

@@ -1,11 +1,11 @@
 //! A store behind a card that writes items and tells events answers what it answers behind one that
 //! steers, whatever it is asked; and what the card could not do, it does itself.
 //!
-//! Programs, stations and stores in one process, frame by frame; and on a card's cores.
+//! Cards whose cores work on the thread of the test, burst by burst; and a card at work.
 
 mod made;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -16,14 +16,11 @@ use made::Made;
 use niclab_apps::kvs::store::{DMA_PARTITION_BYTES_MIN, Spread};
 use niclab_apps::kvs::transport::card::Identity;
 use niclab_apps::kvs::transport::{Server, ServerOptions, ServerTotals, Udp, moment};
-use niclab_apps::service::{Answers, Service};
-use niclab_card::items::{Items, Staged, Told};
-use niclab_card::{Card, CardConfig, CardError, Receive, Runs, steering};
+use niclab_card::items::{Items, Told};
+use niclab_card::{Card, CardConfig, CardError, Core, Decider, Receive, Runs, steering};
 use niclab_nic::limits::BURST;
-use niclab_nic::memory::{Desc, Region};
 use niclab_packet::stack::{Layer, build};
 use niclab_packet::wire::{IpProtocol, MacAddress, ethernet, ipv4, udp};
-use niclab_program::{Fate, Lost, Worker};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rustix::event::{EventfdFlags, eventfd};
@@ -43,28 +40,40 @@ const HEADS_LEN: usize = 42;
 /// Answers by the number of their datagrams: what each has behind the frame header.
 type Said = BTreeMap<u16, Vec<Vec<u8>>>;
 
+/// Frames that come to the first core, and those that have left.
 #[derive(Default)]
-struct Sent(Vec<Vec<u8>>);
+struct Wire {
+    asked: Mutex<VecDeque<Vec<u8>>>,
+    sent: Mutex<Vec<Vec<u8>>>,
+}
 
-impl Answers for Sent {
-    fn frame(&mut self, len: usize) -> Option<&mut [u8]> {
-        self.0.push(vec![0xee; len]);
-        self.0.last_mut().map(|frame| &mut frame[..])
+impl made::World for Wire {
+    /// The place of the lane.
+    type Own = u32;
+
+    const HELD: usize = 2 * BURST;
+
+    fn own(&self, place: u32, _: u32) -> u32 {
+        place
+    }
+
+    fn make(&self, place: &mut u32, _: usize, slot: &mut [u8]) -> Option<u16> {
+        let frame = if *place == 0 { self.asked.lock().unwrap().pop_front() } else { None }?;
+        slot[..frame.len()].copy_from_slice(&frame);
+        Some(frame.len() as u16)
+    }
+
+    fn left(&self, _: &mut u32, frame: &[u8]) {
+        self.sent.lock().unwrap().push(frame.to_vec());
     }
 }
 
-/// A card's program, on the thread that calls.
-enum OneThread {
-    Told(Box<Staged>),
-    Steered(Worker),
-}
-
-/// A card's program, and a store behind it.
+/// A card with a program, whose cores work on the thread that calls, and a store behind it.
 struct Stack {
-    card: OneThread,
+    card: Card,
+    cores: Vec<Core>,
+    wire: Arc<Wire>,
     server: Server,
-    services: Vec<Box<dyn Service>>,
-    room: (std::sync::Arc<Region>, Vec<Desc>),
 }
 
 fn server(memory_bytes: usize) -> Server {
@@ -90,56 +99,34 @@ fn over(server: Server) -> ServerTotals {
 impl Stack {
     fn new(is_told: bool, memory_bytes: usize) -> Stack {
         let server = server(memory_bytes);
-        let (card, loans) = match is_told {
+        let (program, loans) = match is_told {
             true => {
                 let (mut items, loans) = Items::new(&US, CORES, memory_bytes, Some(256)).unwrap();
                 items.set_time(moment());
-                (OneThread::Told(Box::new(items.staged())), loans)
+                (Decider::from(items), loans)
             }
-            false => {
-                let pipeline = steering::pipeline(&US, CORES).unwrap();
-                (OneThread::Steered(pipeline.worker()), Vec::new())
-            }
+            false => (steering::pipeline(&US, CORES).unwrap().into(), Vec::new()),
         };
-        let services = server.services(US, loans);
-        let room = Region::new(BURST, 1600).unwrap();
-        Stack { card, server, services, room }
+        let (services, wire) = (server.services(US, loans), Arc::<Wire>::default());
+        let (ports, queues) = (vec![Made(Arc::clone(&wire))], steering::queues(CORES));
+        let config = CardConfig::new(ports, queues, vec![0, 1]);
+        let runs = Runs { program: Some(program), services, ..Runs::default() };
+        let (card, cores) = Card::driven(&config, runs).unwrap();
+        Stack { card, cores, wire, server }
     }
 
-    /// What is answered to frames that come together; a core has turns until it has nothing to do.
+    /// What is answered to frames that come together; cores have turns until they have nothing to
+    /// do.
     fn ask(&mut self, frames: &[Vec<u8>]) -> Said {
-        let (region, descs) = &mut self.room;
-        let descs = &mut descs[..frames.len()];
-        for (desc, frame) in descs.iter_mut().zip(frames) {
-            region.slot_mut(desc)[..frame.len()].copy_from_slice(frame);
-            region.set_len(desc, frame.len() as u16);
-        }
-        let mut fates = [Fate::Dropped(Lost::Told); BURST];
-        match &mut self.card {
-            OneThread::Told(staged) => staged.run(region, descs, &mut fates),
-            OneThread::Steered(worker) => worker.run(region, descs, 0, &mut fates, |_, _| {}),
-        }
-        let mut sent = Sent::default();
-        for (desc, fate) in descs.iter_mut().zip(fates) {
-            match fate {
-                Fate::Back => sent.0.push(region.frame(desc).to_vec()),
-                Fate::Queue(queue) => {
-                    desc.queue = queue as u16;
-                    let core = queue as usize % CORES;
-                    self.services[core].serve(region, std::slice::from_ref(desc), &mut sent);
-                }
-                Fate::Dropped(Lost::Handed) => {}
-                fate => panic!("{fate:?}"),
+        self.wire.asked.lock().unwrap().extend(frames.iter().cloned());
+        loop {
+            self.cores.iter_mut().for_each(|core| _ = core.turn());
+            if self.cores.iter().all(Core::is_idle) {
+                break;
             }
-        }
-        for service in &mut self.services {
-            while service.has_work() {
-                assert!(service.turn(&mut sent));
-            }
-            service.turn(&mut sent);
         }
         let mut said = Said::new();
-        for frame in sent.0 {
+        for frame in self.wire.sent.lock().unwrap().drain(..) {
             let packet = ipv4::Packet::new_checked(&frame[14..]).unwrap();
             assert!(packet.is_checksum_valid() && packet.src() == US.ip);
             let total_len = packet.total_len();
@@ -160,14 +147,13 @@ impl Stack {
     }
 
     fn told(&self) -> Told {
-        match &self.card {
-            OneThread::Told(staged) => staged.told(),
-            OneThread::Steered(_) => Told::default(),
-        }
+        self.card.told().unwrap_or_default()
     }
 
     fn end(self) -> ServerTotals {
-        drop(self.services);
+        let (ended, _) = self.card.end_driven(self.cores);
+        let port = &ended.counters.ports[0];
+        assert_eq!((ended.frames_lost, port.program_faults, port.tx_dropped), (0, 0, 0));
         over(self.server)
     }
 }
@@ -206,7 +192,7 @@ fn random_request(random: &mut Xoshiro256PlusPlus, id: u16, keys: u32) -> Vec<u8
     let mut key = format!("key:{number}:").into_bytes();
     // Some keys are too long for the card.
     key.resize(key.len() + number as usize % 70, b'x');
-    let mut value = vec![0; random.random_range(0..1_395)];
+    let mut value = vec![0; random.random_range(0..1_375)];
     random.fill_bytes(&mut value);
     let flags = [0, 0, 1, number as u8];
     let never = [&flags[..], &[0; 4]].concat();

@@ -7,8 +7,8 @@
 use std::error::Error;
 
 use niclab_device::{
-    Action, Arrivals, Function, Load, LoadObservation, Observation, Placement, Plan, Rate,
-    RuleBlock, Setup, Task, Testbed,
+    Action, Arrivals, Function, Load, LoadObservation, Observation, Plan, Rate, RuleBlock, Setup,
+    Task, Testbed,
 };
 use niclab_load::drive::SLICE_NS;
 use niclab_packet::flow::FlowSpec;
@@ -46,7 +46,6 @@ fn setup(count: u32) -> Setup {
         ports: 1,
         receive: Default::default(),
         function: Function::Forward,
-        placement: Placement::Inline,
         frame_len_max: FRAME_LEN_MAX,
     }
 }

@@ -17,7 +17,7 @@ pub use self::error::DeviceError;
 pub use self::hosts::{Exchange, Exchanged, Family, Host, Streamed, Streaming};
 pub use self::ledgered::{Ledgered, PartsShown, TermShown};
 pub use self::processed::{Processed, Processing, Worst};
-pub use self::setup::{Function, Placement, Receive, RuleBlock, Setup, SetupReport};
+pub use self::setup::{Function, Receive, RuleBlock, Setup, SetupReport};
 pub use self::task::{Observation, Task};
 
 /// A device under test with its generator and its sink.

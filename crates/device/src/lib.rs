@@ -30,8 +30,8 @@ pub mod usage;
 
 pub use face::{
     About, Application, Applied, DeviceError, Energy, Exchange, Exchanged, Fact, Family, Function,
-    Host, Ledgered, LinkUse, Observation, PartsShown, Place, Placement, Processed, Processing,
-    Receive, RuleBlock, Setup, SetupReport, Streamed, Streaming, Task, TermShown, Testbed, Worst,
+    Host, Ledgered, LinkUse, Observation, PartsShown, Place, Processed, Processing, Receive,
+    RuleBlock, Setup, SetupReport, Streamed, Streaming, Task, TermShown, Testbed, Worst,
 };
 pub use feature::Feature;
 pub use niclab_load::{

@@ -11,8 +11,7 @@ use niclab_device::model::Model;
 use niclab_device::model::profile::{Profile, rounded};
 use niclab_device::{
     Action, Arrivals, Calls, ControlCore, DeviceError, Function, Latency, Load, LoadObservation,
-    OPERATIONS_PER_S_MAX, Placement, Plan, Rate, Receive, RuleBlock, RulesPlan, Setup, Task,
-    Testbed, Work,
+    OPERATIONS_PER_S_MAX, Plan, Rate, Receive, RuleBlock, RulesPlan, Setup, Task, Testbed, Work,
 };
 use niclab_packet::flow::FlowSpec;
 use niclab_packet::size::RateLevel;
@@ -371,7 +370,6 @@ impl AdviceTrial<'_> {
             ports: 1,
             receive: Receive::Queues,
             function: Function::Forward,
-            placement: Placement::Inline,
             frame_len_max: workload.frame.max(),
         };
         (setup, block)

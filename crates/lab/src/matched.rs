@@ -3,7 +3,7 @@
 //! A rule as it was sends its packets to queue 0, a changed one to queue 1, and packets that match
 //! neither go to queue 2.
 
-use niclab_device::{Action, Function, LoadObservation, Placement, Receive, RuleBlock, Setup};
+use niclab_device::{Action, Function, LoadObservation, Receive, RuleBlock, Setup};
 
 use crate::measure::{Metrics, put};
 use crate::place::FRAME_LEN_COMMON;
@@ -36,10 +36,10 @@ pub(crate) fn to_change(
     rules.extend((group > 0).then(|| any(0, Action::Jump(group))));
     let at = rules.len();
     rules.extend([block, any(group, Action::Queue(NONE))]);
-    let (function, placement) = (Function::Forward, Placement::Inline);
+    let function = Function::Forward;
     let frame_len_max = frame_len_max.max(FRAME_LEN_COMMON);
     let (cores, ports, receive) = (1, 1, Receive::Queues);
-    let setup = Setup { rules, queues, cores, ports, receive, function, placement, frame_len_max };
+    let setup = Setup { rules, queues, cores, ports, receive, function, frame_len_max };
     (setup, at)
 }
 

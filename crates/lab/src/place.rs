@@ -13,7 +13,7 @@
 //! Flows with rules stand first in the traffic's flow set; the rules that no packet is to hit come
 //! from a flow set of other addresses, so that the two can never overlap by chance.
 
-use niclab_device::{Action, Function, Placement, Receive, RuleBlock, Setup};
+use niclab_device::{Action, Function, Receive, RuleBlock, Setup};
 use niclab_packet::flow::FlowSpec;
 use niclab_packet::limits::FLOWS_MAX;
 use niclab_packet::size::FrameSizes;
@@ -158,7 +158,6 @@ impl SweepPoint {
             ports: 1,
             receive: Receive::Queues,
             function: Function::Forward,
-            placement: Placement::Inline,
             frame_len_max: frame_len_max.max(FRAME_LEN_COMMON),
         }
     }

@@ -24,9 +24,6 @@ pub struct CardConfig<P = PortName> {
     pub balance: Option<Balance>,
     /// Queues that other processes serve.
     pub guests: Vec<GuestAt>,
-    /// Time that the function takes for each frame beside forwarding it, nanoseconds: to see what a
-    /// card does that is busy.
-    pub work_ns: u32,
     /// Longest frame that it has room for, bytes without FCS: 1,536, or more where no program
     /// decides about frames.
     pub frame_len_max: usize,
@@ -36,8 +33,8 @@ impl<P> CardConfig<P> {
     /// A card that forwards, and whose cores look for frames all the time.
     pub fn new(ports: Vec<P>, queues: u16, cores: Vec<u32>) -> CardConfig<P> {
         let (receive, balance, guests) = (Receive::BusyPoll, None, Vec::new());
-        let (work_ns, frame_len_max) = (0, FRAME_LEN_MAX);
-        CardConfig { ports, queues, cores, receive, balance, guests, work_ns, frame_len_max }
+        let frame_len_max = FRAME_LEN_MAX;
+        CardConfig { ports, queues, cores, receive, balance, guests, frame_len_max }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use niclab_port::Burst;
 use niclab_port::crossing::Crossing;
@@ -187,7 +187,6 @@ impl Card {
             frames: 0,
             shown,
             receive: config.receive,
-            work: Duration::from_nanos(config.work_ns.into()),
             bells: Arc::clone(&self.bells),
             told: Arc::clone(&self.told),
             has_heard: 0,

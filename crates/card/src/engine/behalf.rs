@@ -3,7 +3,7 @@
 use niclab_port::Burst;
 
 use super::Engine;
-use super::function::{work, work_on};
+use super::function::work_on;
 use crate::applications::{NoRoom, Works};
 use crate::leaving::OWN;
 use crate::programmed::Carried;
@@ -38,7 +38,6 @@ impl Engine {
             bound.iter().for_each(|desc| queues[usize::from(desc.queue)].add(desc));
             if core == self.place {
                 self.frames += bound.len() as u64;
-                work(self.work, bound.len());
                 let (sides, seats) = (&mut self.sides, &mut self.seats);
                 work_on(sides, seats, &mut self.pool, &mut self.service, port, bound);
             } else if !bound.is_empty() {
@@ -74,7 +73,6 @@ impl Works for Engine {
     fn serve(&mut self, whose: usize, port: usize, burst: &mut Burst) -> NoRoom {
         let port = self.on_behalf(whose, |engine| {
             engine.frames += burst.len() as u64;
-            work(engine.work, burst.len());
             let (sides, seats) = (&mut engine.sides, &mut engine.seats);
             work_on(sides, seats, &mut engine.pool, &mut engine.service, port, burst);
         });

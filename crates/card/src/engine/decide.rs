@@ -1,6 +1,7 @@
 //! Who decides about the frames of a burst: rules and the spread, or a program.
 
 use niclab_nic::limits::INDIRECTION_LEN;
+use niclab_nic::memory::Desc;
 use niclab_port::Burst;
 use niclab_program::Fate;
 
@@ -40,6 +41,14 @@ impl Engine {
         }
         let spread = side.worker.spread_by_port();
         let moves = if side.moving.is_calm() { 0 } else { spread };
+        if decided | moves == 0 && self.bound.len() == 1 {
+            // All of them are this core's.
+            let entries = &mut self.sides[port].seen.entries;
+            let is_spread = |(i, _): &(usize, &Desc)| spread & 1 << i != 0;
+            let by_port = burst.iter().enumerate().filter(is_spread);
+            by_port.for_each(|(_, desc)| entries[desc.hash as usize % INDIRECTION_LEN] += 1);
+            std::mem::swap(burst, &mut self.bound[0]);
+        }
         for (i, desc) in burst.drain(..).enumerate() {
             if decided & 1 << i != 0 {
                 match desc.port() {

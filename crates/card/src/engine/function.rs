@@ -1,9 +1,6 @@
 //! The function that frames come to on the core of their queue.
 
-use std::time::{Duration, Instant};
-
 use niclab_apps::forward::swap_macs;
-use niclab_nic::memory::Desc;
 use niclab_port::Burst;
 use niclab_port::frame_pool::FramePool;
 
@@ -17,38 +14,9 @@ pub(super) fn way_out(port: usize, ports: usize) -> usize {
     if ports == 1 { port } else { port ^ 1 }
 }
 
-/// Works for as long as the function is to take for so many frames.
-#[inline]
-pub(super) fn work(each: Duration, frames: usize) {
-    if !each.is_zero() {
-        let until = Instant::now() + each * frames as u32;
-        while Instant::now() < until {
-            std::hint::spin_loop();
-        }
-    }
-}
-
-/// The function where there is no service: out by the other port, or back with the MAC addresses
-/// swapped. A guest gets the frames of its queue instead.
-#[inline]
-fn forward(
-    sides: &mut [Side],
-    seats: &mut [Seat],
-    pool: &mut FramePool,
-    port: usize,
-    mut desc: Desc,
-) {
-    let is_its = |seat: &&mut Seat| seat.port == port && seat.queue == desc.queue;
-    if let Some(seat) = seats.iter_mut().find(is_its) {
-        return seat.give(desc, pool);
-    }
-    if sides.len() == 1 {
-        swap_macs(pool.region().frame_mut(&mut desc));
-    }
-    sides[way_out(port, sides.len())].leave(desc, pool);
-}
-
-/// The function on frames that came by a port and are this core's.
+/// The function on frames that came by a port and are this core's: where there is no service, out
+/// by the other port, or back with the MAC addresses swapped. A guest gets the frames of its queue
+/// instead.
 pub(super) fn work_on(
     sides: &mut [Side],
     seats: &mut [Seat],
@@ -57,8 +25,21 @@ pub(super) fn work_on(
     port: usize,
     burst: &mut Burst,
 ) {
-    match service {
-        Some(serving) if !burst.is_empty() => serving.serve(&mut sides[port], pool, burst),
-        _ => burst.drain(..).for_each(|desc| forward(sides, seats, pool, port, desc)),
+    if let (Some(serving), false) = (service, burst.is_empty()) {
+        return serving.serve(&mut sides[port], pool, burst);
     }
+    if !seats.is_empty() {
+        for desc in std::mem::take(burst) {
+            let is_its = |seat: &&mut Seat| seat.port == port && seat.queue == desc.queue;
+            match seats.iter_mut().find(is_its) {
+                Some(seat) => seat.give(desc, pool),
+                None => burst.push(desc),
+            }
+        }
+    }
+    if sides.len() == 1 {
+        let region = pool.region();
+        burst.iter_mut().for_each(|desc| swap_macs(region.frame_mut(desc)));
+    }
+    sides[way_out(port, sides.len())].leave_all(burst, pool);
 }

@@ -4,7 +4,7 @@ use niclab_nic::memory::Desc;
 use niclab_port::Burst;
 
 use super::Engine;
-use super::function::{way_out, work, work_on};
+use super::function::{way_out, work_on};
 use crate::side::Side;
 
 impl Engine {
@@ -33,7 +33,6 @@ impl Engine {
                 moving.give(core, bound.len());
                 self.completed.take(core, port, bound.len());
                 self.frames += bound.len() as u64;
-                work(self.work, bound.len());
                 let (sides, seats) = (&mut self.sides, &mut self.seats);
                 work_on(sides, seats, &mut self.pool, &mut self.service, port, bound);
                 continue;
@@ -56,7 +55,6 @@ impl Engine {
         if core == self.place {
             self.completed.take(core, port, 1);
             self.frames += 1;
-            work(self.work, 1);
             let (sides, seats) = (&mut self.sides, &mut self.seats);
             let mut one = Burst::from_iter([desc]);
             work_on(sides, seats, &mut self.pool, &mut self.service, port, &mut one);
@@ -109,7 +107,6 @@ impl Engine {
                 is_busy |= crossing.take(core, self.pool.region(), burst);
                 self.completed.take(core, port, burst.len());
                 self.frames += burst.len() as u64;
-                work(self.work, burst.len());
                 let (sides, seats) = (&mut self.sides, &mut self.seats);
                 work_on(sides, seats, &mut self.pool, &mut self.service, port, burst);
             }

@@ -12,8 +12,7 @@ use std::time::{Duration, Instant};
 use crate::face::measured;
 use crate::pair::tests::alone;
 use crate::{
-    Arrivals, DeviceError, Function, Load, Placement, Rate, RuleBlock, Setup, SetupReport, Testbed,
-    dpdk,
+    Arrivals, DeviceError, Function, Load, Rate, RuleBlock, Setup, SetupReport, Testbed, dpdk,
 };
 use niclab_packet::flow::FlowSpec;
 use niclab_packet::size::FrameSizes;
@@ -51,7 +50,6 @@ fn setup(frame_len_max: u16) -> Setup {
         ports: 1,
         receive: Default::default(),
         function: Function::Forward,
-        placement: Placement::Inline,
         frame_len_max,
     }
 }

@@ -11,13 +11,6 @@ pub struct About {
     pub facts: Vec<Fact>,
     /// What stands along the packets' way, from the generator to the sink.
     pub places: Vec<Place>,
-    /// The same where a card runs as a program does ([`Placement::Card`](crate::Placement::Card))
-    /// and its frames come by the clock; empty where none ever does.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub clocked: Vec<Place>,
-    /// The same where a generator sends its frames, because its RSS changes meanwhile.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub carded: Vec<Place>,
     /// What stands there where packets in memory go through a program
     /// ([`Task::Program`](crate::Task::Program)); empty where none do.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -29,8 +29,6 @@ pub struct Setup {
     pub receive: Receive,
     /// What is done with the packets that reach a queue.
     pub function: Function,
-    /// Where the device's own work runs (soft device only; others ignore it).
-    pub placement: Placement,
     /// Longest frame that will be offered, bytes with FCS.
     pub frame_len_max: u16,
 }
@@ -167,18 +165,6 @@ impl Function {
             Function::Forward => "forward: swap MACs, send back",
         }
     }
-}
-
-/// Where the software NIC runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Placement {
-    /// On one core, which polls the queues.
-    #[default]
-    Inline,
-    /// On as many cores as the set-up says, as `niclab nic` runs it. Frames come by the clock, so
-    /// that no core is needed for a generator; where RSS changes meanwhile a generator sends them.
-    Card,
 }
 
 /// What [`Testbed::setup`](crate::Testbed::setup) did.

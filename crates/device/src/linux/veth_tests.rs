@@ -8,8 +8,8 @@ use std::sync::MutexGuard;
 use crate::face::measured;
 use crate::pair::tests::alone;
 use crate::{
-    Arrivals, DeviceError, Function, Load, LoadObservation, Placement, Rate, RuleBlock, Setup,
-    SetupReport, Testbed, linux,
+    Arrivals, DeviceError, Function, Load, LoadObservation, Rate, RuleBlock, Setup, SetupReport,
+    Testbed, linux,
 };
 use niclab_packet::flow::FlowSpec;
 use niclab_packet::size::FrameSizes;
@@ -44,7 +44,6 @@ fn setup(frame_len_max: u16) -> Setup {
         ports: 1,
         receive: Default::default(),
         function: Function::Forward,
-        placement: Placement::Inline,
         frame_len_max,
     }
 }

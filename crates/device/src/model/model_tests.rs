@@ -7,8 +7,8 @@ use niclab_packet::flow::FlowSpec;
 use niclab_packet::size::FrameSizes;
 
 use super::*;
+use crate::face::RuleBlock;
 use crate::face::measured;
-use crate::face::{Placement, RuleBlock};
 use crate::plan::{Calls, Change, ControlCore, Work};
 use crate::stack::Stack;
 
@@ -87,10 +87,10 @@ fn load() -> Load {
 }
 
 fn setup(rules: Vec<RuleBlock>) -> Setup {
-    let (function, placement) = (Function::Forward, Placement::Inline);
+    let function = Function::Forward;
     let (cores, ports, receive) = (1, 1, Receive::Queues);
     let frame_len_max = 9_000;
-    Setup { rules, queues: 4, cores, ports, receive, function, placement, frame_len_max }
+    Setup { rules, queues: 4, cores, ports, receive, function, frame_len_max }
 }
 
 fn any(group: u32, action: Action) -> RuleBlock {

@@ -15,37 +15,38 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use niclab_card::{Card, CardConfig, Ended, Opens, PortError};
+use niclab_card::{Ended, Opens, PortError};
 use niclab_load::clock::Clock;
-use niclab_load::clocked::{Clocked, observe};
+use niclab_load::clocked::Clocked;
 use niclab_load::lane::{Inlet, Outlet};
 use niclab_load::{Load, LoadObservation, PortCounters, QueueCounters};
+use niclab_nic::limits::QUEUES_MAX;
 use niclab_nic::memory::{Desc, Region};
 use niclab_nic::rss::{Rss, evenly};
+use niclab_nic::{Nic, NicConfig};
 use niclab_packet::flow::FiveTuple;
 use niclab_packet::size::FCS_LEN;
 use niclab_port::Burst;
 use niclab_port::frame_pool::FramePool;
 use niclab_port::lane::{Lane, LaneCounters};
 
+use super::rss_change::wire_of;
 use super::{WIRE_DEPTH, bad_load, broken};
 use crate::face::{DeviceError, Receive, Setup};
+use crate::plan::Plan;
 
 /// Frames come so long after the card is ready.
 const LEAD_NS: u64 = 1_000_000;
-
-/// How long a core may take to follow a change of RSS before frames come.
-const SETTLE: Duration = Duration::from_secs(10);
 
 /// How long the cores may take for what waits when the last frame has come.
 const DRAIN: Duration = Duration::from_secs(2);
 
 /// One port, whose queues the lanes open.
 #[derive(Clone)]
-pub(super) struct Wires(Arc<Shared>);
+pub(super) struct Wires(Arc<WiresState>);
 
 /// What a trial and the lanes of a port share.
-struct Shared {
+struct WiresState {
     /// The place of the port's first queue among all.
     first: usize,
     /// By core; taken by the lanes that open.
@@ -60,34 +61,13 @@ struct Shared {
 pub(super) struct Trial {
     /// When it begins, by the process's clock; 0: not yet.
     start_ns: AtomicU64,
-    /// Time that the only core has had for something else than frames since its last poll,
+    /// Time that the first core has had for something else than frames since its last poll,
     /// nanoseconds.
     other_ns: AtomicU64,
     /// Lanes by which no frame will come any more.
     drained: AtomicUsize,
     /// The wires of lanes that have ended, and their places.
     ended: Mutex<Vec<(usize, Clocked)>>,
-}
-
-impl Wires {
-    /// The only port of a trial whose flows may change their queue while frames come: the queue
-    /// that a flow comes by is not that which RSS names. A core works so long on each frame before
-    /// it leaves.
-    pub(super) fn moving(mut wires: Vec<Clocked>, work: Duration) -> (Arc<Trial>, Wires) {
-        Clocked::share_order(&mut wires);
-        let trial = Arc::new(Trial::default());
-        let wires = Mutex::new(wires);
-        let shared = Shared { first: 0, wires, work, trial: Arc::clone(&trial) };
-        (trial, Wires(Arc::new(shared)))
-    }
-
-    /// The port of a trial that has one, with one queue.
-    pub(super) fn one(wire: Clocked) -> (Arc<Trial>, Wires) {
-        let trial = Arc::new(Trial::default());
-        let (wires, work) = (Mutex::new(vec![wire]), Duration::ZERO);
-        let shared = Shared { first: 0, wires, work, trial: Arc::clone(&trial) };
-        (trial, Wires(Arc::new(shared)))
-    }
 }
 
 impl fmt::Display for Wires {
@@ -164,7 +144,7 @@ impl ClockedLane {
 impl Lane for ClockedLane {
     fn receive(&mut self, pool: &mut FramePool, into: &mut Burst) -> io::Result<()> {
         let Some(now_ns) = self.now_ns() else { return Ok(()) };
-        if self.trial.other_ns.load(Ordering::Relaxed) > 0 {
+        if self.place == 0 && self.trial.other_ns.load(Ordering::Relaxed) > 0 {
             self.wire.paused(self.trial.other_ns.swap(0, Ordering::Relaxed));
         }
         let ClockedLane { wire, ring, reserved, region, .. } = self;
@@ -301,99 +281,71 @@ impl Inlet for Sent<'_> {
     fn release(&mut self) {}
 }
 
-/// The queues of a port, by their numbers at the card: the card runs queue `n` on core `n` modulo
+/// The queues of each port by their numbers at the card, which runs queue `n` on core `n` modulo
 /// its cores.
-fn numbers(setup: &Setup, port: u16, cores: usize) -> Result<Vec<u16>, DeviceError> {
-    let all = u32::from(setup.ports) * u32::from(setup.queues);
-    let cores = cores as u32;
+pub(super) fn queue_numbers(setup: &Setup, cores: usize) -> Result<Vec<Vec<u16>>, DeviceError> {
+    let (queues, cores) = (u32::from(setup.queues), cores as u32);
+    let all = u32::from(setup.ports) * queues;
     let number = |queue: u32| match (setup.receive, cores) {
         (Receive::Serial, 2..) => queue / (cores - 1) * cores + 1 + queue % (cores - 1),
         _ => queue,
     };
-    let first = u32::from(port) * u32::from(setup.queues);
-    let numbers = (first..first + u32::from(setup.queues)).map(number);
     // RSS of the card knows no higher ones.
-    let fits = all > 0 && number(all - 1) < niclab_nic::limits::QUEUES_MAX.into();
-    match fits {
-        true => Ok(numbers.map(|number| number as u16).collect()),
-        false => Err(DeviceError::lacks(format!("{all} queues of all ports on {cores} cores"))),
+    if all == 0 || number(all - 1) >= QUEUES_MAX.into() {
+        return Err(DeviceError::lacks(format!("{all} queues of all ports on {cores} cores")));
     }
+    let of_port = |port: u32| (port * queues..(port + 1) * queues).map(|at| number(at) as u16);
+    Ok((0..setup.ports.into()).map(|port| of_port(port).collect()).collect())
 }
 
-/// The wires of a port whose RSS names these queues, one for each of so many cores.
-fn wires(
-    load: &Load,
+/// RSS over its queues for each port of a card on so many cores, and no rules.
+pub(super) fn nics(setup: &Setup, cores: usize) -> Result<Vec<Nic>, DeviceError> {
+    let of_port = queue_numbers(setup, cores)?;
+    let queues = of_port.iter().flatten().max().map_or(1, |most| most + 1);
+    let config = NicConfig { queues, ports: setup.ports, ..NicConfig::default() };
+    let nic = |numbers: Vec<u16>| {
+        let mut nic = Nic::new(&config).map_err(broken)?;
+        let rss = Rss { indirection: evenly(numbers), ..nic.rss().clone() };
+        nic.set_rss(&rss).map_err(broken)?;
+        Ok(nic)
+    };
+    of_port.into_iter().map(nic).collect()
+}
+
+/// The ports of a card on so many cores, each with a wire for each of them. A flow comes by the
+/// wire of the core of its queue; where RSS changes by one that its bytes name
+/// ([`rss_change`](super::rss_change)), and of serial receive all come by the first.
+pub(super) fn ports(
+    (load, plan): (&Load, &Plan),
     setup: &Setup,
-    (port, rss): (u16, &Rss),
+    nics: &[Nic],
     cores: usize,
     trial: &Arc<Trial>,
-) -> Result<Wires, DeviceError> {
-    let queue_of = rss.queues_of().map_err(broken)?;
-    let is_serial = setup.receive == Receive::Serial;
-    let core_of = |flow: &FiveTuple| match is_serial {
-        true => 0,
-        false => usize::from(queue_of(flow)) % cores,
-    };
-    let load = Load {
-        rate: load.rate.scaled(1.0 / f64::from(setup.ports)),
-        seed: load.seed.wrapping_add(u64::from(port) << 32),
-        ..load.clone()
-    };
-    let made = Clocked::several(&load, WIRE_DEPTH, setup.frame_len_max, cores, core_of);
-    let wires = Mutex::new(made.map_err(bad_load)?);
-    let first = usize::from(port) * cores;
-    let work = Duration::ZERO;
-    Ok(Wires(Arc::new(Shared { first, wires, work, trial: Arc::clone(trial) })))
-}
-
-/// Offers a load to a card without rules that runs on these cores, whatever those of the calling
-/// thread are. Of `setup` the queues, the ports, the longest frame and how frames are received
-/// count.
-///
-/// # Errors
-/// [`DeviceError`].
-pub fn run(load: &Load, setup: &Setup, cores: Vec<u32>) -> Result<LoadObservation, DeviceError> {
-    let (count, trial) = (cores.len(), Arc::new(Trial::default()));
-    let of_port = (0..setup.ports).map(|port| numbers(setup, port, count));
-    let of_port = of_port.collect::<Result<Vec<Vec<u16>>, DeviceError>>()?;
-    let rss = |numbers: &Vec<u16>| {
-        let indirection = evenly(numbers.iter().copied());
-        Rss { indirection, ..Rss::default() }
-    };
-    let rss: Vec<Rss> = of_port.iter().map(rss).collect();
-    let ports = (0..).zip(&rss).map(|(port, rss)| wires(load, setup, (port, rss), count, &trial));
-    let ports = ports.collect::<Result<Vec<Wires>, DeviceError>>()?;
-    let queues = of_port.iter().flatten().max().map_or(1, |most| most + 1);
-    let mut card = Card::start(&CardConfig::new(ports, queues, cores), "").map_err(broken)?;
-    for (port, rss) in (0..).zip(&rss) {
-        settle(&mut card, port)?;
-        card.set_rss(port, rss).map_err(broken)?;
-        settle(&mut card, port)?;
-    }
-    trial.begin();
-    thread::sleep(Duration::from_nanos(LEAD_NS + load.warmup_ns + load.duration_ns));
-    trial.drain(usize::from(setup.ports) * count);
-    let ended = card.end();
-    if let Some(trouble) = ended.trouble.first() {
-        return Err(broken(trouble));
-    }
-    let mut seen = observe(trial.wires());
-    let queues = (0..).zip(&of_port).flat_map(|(port, of)| of.iter().map(move |of| (port, *of)));
-    enter(&mut seen, &ended, &queues.collect::<Vec<_>>());
-    seen.crossed = Some(crossed(&seen, &ended, count));
-    Ok(seen)
-}
-
-/// Waits until all cores spread the frames of a port as they were told last.
-pub(super) fn settle(card: &mut Card, port: u16) -> Result<(), DeviceError> {
-    let until = Instant::now() + SETTLE;
-    while let Some(core) = card.waits_for(port).map_err(broken)? {
-        if Instant::now() > until {
-            return Err(broken(format!("core {core} of the card does not run")));
+) -> Result<Vec<Wires>, DeviceError> {
+    let port = |(port, nic): (u16, &Nic)| {
+        let queue_of = nic.rss().queues_of().map_err(broken)?;
+        let core_of = |flow: &FiveTuple| match (plan, setup.receive) {
+            (Plan::Spread(_), _) => wire_of(flow, cores),
+            (_, Receive::Serial) => 0,
+            (_, Receive::Queues) => usize::from(queue_of(flow)) % cores,
+        };
+        let load = Load {
+            rate: load.rate.scaled(1.0 / f64::from(setup.ports)),
+            seed: load.seed.wrapping_add(u64::from(port) << 32),
+            ..load.clone()
+        };
+        let made = Clocked::several(&load, WIRE_DEPTH, setup.frame_len_max, cores, core_of);
+        let mut wires = made.map_err(bad_load)?;
+        if *plan != Plan::Rest {
+            // A flow may leave by another core than before.
+            Clocked::share_order(&mut wires);
         }
-        thread::yield_now();
-    }
-    Ok(())
+        let (first, wires) = (usize::from(port) * cores, Mutex::new(wires));
+        let work = if let Plan::Spread(plan) = plan { plan.work_ns } else { 0 };
+        let (work, trial) = (Duration::from_nanos(work.into()), Arc::clone(trial));
+        Ok(Wires(Arc::new(WiresState { first, wires, work, trial })))
+    };
+    (0..).zip(nics).map(port).collect()
 }
 
 impl Trial {
@@ -404,7 +356,7 @@ impl Trial {
         start_ns
     }
 
-    /// The only core has had so much time for something else than frames.
+    /// The first core has had so much time for something else than frames.
     #[inline]
     pub(super) fn other(&self, ns: u64) {
         if ns > 0 {
@@ -435,7 +387,7 @@ impl Trial {
 }
 
 /// Frames that one core received and another one forwarded.
-fn crossed(seen: &LoadObservation, ended: &Ended, cores: usize) -> u64 {
+pub(super) fn crossed(seen: &LoadObservation, ended: &Ended, cores: usize) -> u64 {
     let forwarded = ended.counters.cores.iter().map(|core| core.frames);
     let more = forwarded.enumerate().map(|(core, forwarded)| {
         let of_core = seen.generator.queues.iter().skip(core).step_by(cores);

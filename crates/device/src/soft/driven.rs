@@ -1,142 +1,221 @@
-//! A card of one core under a clocked wire, and what the control side does to its rules meanwhile:
-//! on that core between two turns of the card, or on another one.
+//! A load that comes to the card by the clock, and what the control side does meanwhile: on the
+//! first core of the card between two of its turns, or on another core.
 //!
-//! The card is driven ([`Card::driven`]): the thread that lets its core work also carries out the
-//! operations of a plan that belong there, as an application does that polls a card and calls its
-//! rule interface on the same core.
+//! The cores of the card are driven ([`Card::driven`]), each by a thread of its own. So the first
+//! of them can also carry out the operations of a plan, as an application does that polls a card
+//! and calls its rule interface on the same core.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use niclab_card::{Card, CardConfig, Core, Ended, Runs};
 use niclab_load::clock::Clock;
-use niclab_load::clocked::{Clocked, observe};
+use niclab_load::clocked::observe;
 use niclab_load::{Control, Load, LoadObservation};
 use niclab_nic::limits::BURST;
 use niclab_nic::{Nic, RuleId};
 use niclab_packet::size::FCS_LEN;
 
 use super::asking::Asker;
-use super::clocked::{Trial, Wires, enter};
+use super::clocked::{Trial, crossed, enter, ports, queue_numbers};
 use super::control::Carrier;
-use super::{Installed, Seats, WIRE_DEPTH, bad_load, broken};
+use super::rss_change::{RssControl, RssDone, balance};
+use super::{Installed, Seats, broken};
 use crate::cores::Pinned;
 use crate::face::{DeviceError, Setup};
-use crate::plan::{ControlCore, RulesPlan};
+use crate::plan::{ControlCore, Plan};
 
 /// Whole bursts in a row that go before operations: packets come first, but under a load that never
 /// leaves a burst open operations are to come to their end as well.
 const PASSED_MAX: u32 = 16;
 
-/// What the control side did, and the rules that are in the places where the plan worked.
-pub(super) type Done = (Control, Vec<Option<RuleId>>);
-
-/// What was seen, and what the control side did meanwhile.
-pub(super) type Seen = (LoadObservation, Option<Done>);
+/// What was seen, and the rules that are in the places where a plan worked.
+pub(super) type Seen = (LoadObservation, Vec<Option<RuleId>>);
 
 /// What a trial is made of.
 pub(super) struct Offer<'a> {
     pub(super) load: &'a Load,
     pub(super) setup: &'a Setup,
-    pub(super) seats: Seats,
-    /// A plan, and the blocks of rules that it works on.
-    pub(super) plan: Option<(&'a RulesPlan, &'a [Installed])>,
+    pub(super) seats: &'a Seats,
+    pub(super) plan: &'a Plan,
+    /// The rules of the set-up, which a plan may work on.
+    pub(super) blocks: &'a [Installed],
+}
+
+/// What carries a plan out.
+enum ControlSide<'a> {
+    Rest,
+    Rules(ControlCore, Box<Carrier<'a>>),
+    Rss(Box<RssControl<'a>>),
+}
+
+/// What a plan did.
+#[derive(Default)]
+struct Done {
+    rules: Option<(Control, Vec<Option<RuleId>>)>,
+    rss: Option<RssDone>,
 }
 
 impl Offer<'_> {
-    /// Offers the load to a card with these rules, which come back unless the card broke.
-    pub(super) fn run(&self, nic: Nic) -> (Option<Nic>, Result<Seen, DeviceError>) {
-        let wire = match Clocked::one(self.load, WIRE_DEPTH, self.setup.frame_len_max) {
-            Ok(wire) => wire,
-            Err(error) => return (Some(nic), Err(bad_load(error))),
+    /// Offers the load to a card with rules and RSS of these ports, which come back unless the card
+    /// broke.
+    pub(super) fn run(&self, nics: Vec<Nic>) -> (Option<Vec<Nic>>, Result<Seen, DeviceError>) {
+        let (trial, count) = (Arc::new(Trial::default()), self.seats.card.len());
+        let ports = match ports((self.load, self.plan), self.setup, &nics, count, &trial) {
+            Ok(ports) => ports,
+            Err(error) => return (Some(nics), Err(error)),
         };
-        let (trial, wires) = Wires::one(wire);
         let config = CardConfig {
+            balance: balance(self.plan),
             frame_len_max: usize::from(self.setup.frame_len_max.saturating_sub(FCS_LEN)),
-            ..CardConfig::new(vec![wires], nic.queues(), vec![0])
+            ..CardConfig::new(ports, nics[0].queues(), (0..count as u32).collect())
         };
-        let runs = Runs { controls: vec![nic], ..Runs::default() };
-        let (mut card, mut cores) = match Card::driven(&config, runs) {
+        let runs = Runs { controls: nics, ..Runs::default() };
+        let (mut card, cores) = match Card::driven(&config, runs) {
             Ok(driven) => driven,
             Err(error) => return (None, Err(broken(error))),
         };
-        let Some(core) = cores.pop() else { return (None, Err(broken("the card has no core"))) };
-        let (core, done) = self.drive(&mut card, core, &trial);
-        let Some(core) = core else { return (None, Err(broken("a thread of the card panicked"))) };
-        let (ended, mut nics) = card.end_driven(vec![core]);
-        let seen = done.map(|done| (self.observation(&trial, &ended), done));
-        (nics.pop(), seen)
+        let (cores, done) = self.drive(&mut card, cores, &trial);
+        let Some(cores) = cores else {
+            return (None, Err(done.err().unwrap_or_else(|| broken("a core of it panicked"))));
+        };
+        let (ended, nics) = card.end_driven(cores);
+        (Some(nics), done.and_then(|done| self.seen(&trial, &ended, done)))
     }
 
-    /// Lets the core work until the load is over; gives it back unless it panicked.
+    /// Lets the cores work until the load is over; gives them back unless one panicked.
     fn drive(
         &self,
         card: &mut Card,
-        core: Core,
+        cores: Vec<Core>,
         trial: &Trial,
-    ) -> (Option<Core>, Result<Option<Done>, DeviceError>) {
-        let mut control = None;
-        if let (Some((plan, blocks)), Some(nic)) = (self.plan, card.control(0)) {
-            match Carrier::new(plan, nic, blocks, self.load.duration_ns) {
-                Ok(carrier) => control = Some((plan.core, carrier)),
-                Err(error) => return (Some(core), Err(error)),
-            }
-        }
-        let (same, asker, beside) = match &mut control {
-            None => (None, None, None),
-            Some((ControlCore::Same, carrier)) => (Some(carrier), None, None),
-            Some((ControlCore::Distinct, carrier)) => (None, carrier.asked_by(), Some(carrier)),
+    ) -> (Option<Vec<Core>>, Result<Done, DeviceError>) {
+        let mut control = match self.control(card) {
+            Ok(control) => control,
+            Err(error) => return (Some(cores), Err(error)),
         };
-        let warmup_ns = self.load.warmup_ns;
-        let turns = Turns { core, control: same, asker, warmup_ns, is_open: false, passed: 0 };
-        let (ready, stop) = (&AtomicBool::new(false), &AtomicBool::new(false));
-        let seat = self.seats.function;
-        let core = thread::scope(|scope| {
-            // Whatever becomes of this function, the core ends.
+        let mut rest = ControlSide::Rest;
+        let (mut same, beside) = match &mut control {
+            ControlSide::Rules(ControlCore::Same, carrier) => (Some(carrier), &mut rest),
+            beside => (None, beside),
+        };
+        let mut asker = match beside {
+            ControlSide::Rules(_, carrier) => carrier.asked_by(),
+            ControlSide::Rest | ControlSide::Rss(_) => None,
+        };
+        let (ready, stop) = (&AtomicUsize::new(0), &AtomicBool::new(false));
+        let driven = thread::scope(|scope| {
+            // Whatever becomes of this function, the cores end.
             let _end = EndOnDrop(stop);
-            let work = move || {
-                let _pinned = seat.map(Pinned::to);
-                ready.store(true, Ordering::Release);
-                turns.run(trial, stop)
-            };
-            let worker = thread::Builder::new().name("card".to_owned()).spawn_scoped(scope, work);
-            let worker = worker.map_err(|error| broken(format!("no thread for it: {error}")))?;
-            // The core polls before the first frame comes.
-            while !ready.load(Ordering::Acquire) && !worker.is_finished() {
+            let mut workers = Vec::with_capacity(cores.len());
+            for (core, seat) in cores.into_iter().zip(&self.seats.card) {
+                let turns = Turns {
+                    core,
+                    control: same.take().map(|carrier| &mut **carrier),
+                    asker: asker.take(),
+                    warmup_ns: self.load.warmup_ns,
+                    is_open: false,
+                    passed: 0,
+                    yields: self.seats.control.is_none(),
+                };
+                let work = move || {
+                    let _pinned = seat.map(Pinned::to);
+                    ready.fetch_add(1, Ordering::Release);
+                    turns.run(trial, stop)
+                };
+                let worker = thread::Builder::new().name("card".to_owned());
+                let worker = worker.spawn_scoped(scope, work);
+                workers.push(worker.map_err(|error| broken(format!("no thread for it: {error}")))?);
+            }
+            // All cores poll before the first frame comes.
+            while ready.load(Ordering::Acquire) < workers.len()
+                && !workers.iter().any(|worker| worker.is_finished())
+            {
                 thread::yield_now();
             }
-            self.wait(trial, trial.begin() + warmup_ns, beside);
+            self.wait(trial, beside)?;
             stop.store(true, Ordering::Release);
-            Ok(worker.join().ok())
+            let cores = workers.into_iter().map(|worker| worker.join().ok());
+            Ok(cores.collect::<Option<Vec<Core>>>())
         });
-        match core {
-            Ok(core) => (core, Ok(control.map(|(_, carrier)| carrier.end()))),
+        match driven {
+            Ok(cores) => (cores, Ok(control.end())),
             Err(error) => (None, Err(error)),
         }
     }
 
-    /// Waits for the end of the load, and carries out a plan of this core's meanwhile.
-    fn wait(&self, trial: &Trial, opened_ns: u64, beside: Option<&mut Carrier<'_>>) {
-        let (clock, closed_ns) = (Clock::new(), opened_ns + self.load.duration_ns);
-        let until = |at_ns: u64| Duration::from_nanos(at_ns.saturating_sub(clock.now_ns()));
-        if let Some(carrier) = beside {
-            let _pinned = self.seats.tester.map(Pinned::to);
-            thread::sleep(until(opened_ns));
-            carrier.opened(opened_ns);
-            while clock.now_ns() < closed_ns {
-                carrier.turn();
+    fn control<'c>(&'c self, card: &'c mut Card) -> Result<ControlSide<'c>, DeviceError> {
+        Ok(match self.plan {
+            Plan::Rest => ControlSide::Rest,
+            Plan::Rules(plan) => {
+                let nic = card.control(0).ok_or_else(|| broken("a card without a port"))?;
+                let carrier = Carrier::new(plan, nic, self.blocks, self.load.duration_ns)?;
+                ControlSide::Rules(plan.core, Box::new(carrier))
             }
-        }
-        thread::sleep(until(closed_ns));
-        trial.drain(1);
+            Plan::Spread(plan) => ControlSide::Rss(Box::new(RssControl::new(card, *plan))),
+        })
     }
 
-    fn observation(&self, trial: &Trial, ended: &Ended) -> LoadObservation {
-        let mut seen = observe(trial.wires());
-        let queues: Vec<(usize, u16)> = (0..self.setup.queues).map(|queue| (0, queue)).collect();
-        enter(&mut seen, ended, &queues);
-        seen
+    /// Waits for the end of the load, and carries out a plan of this thread's meanwhile.
+    fn wait(&self, trial: &Trial, beside: &mut ControlSide<'_>) -> Result<(), DeviceError> {
+        if let ControlSide::Rss(control) = beside {
+            control.settle()?;
+        }
+        let clock = Clock::new();
+        let until = |at_ns: u64| Duration::from_nanos(at_ns.saturating_sub(clock.now_ns()));
+        let opened_ns = trial.begin() + self.load.warmup_ns;
+        let closed_ns = opened_ns + self.load.duration_ns;
+        thread::sleep(until(opened_ns));
+        match beside {
+            ControlSide::Rest => {}
+            ControlSide::Rules(_, carrier) => {
+                let _pinned = self.seats.control.map(Pinned::to);
+                carrier.opened(opened_ns);
+                while clock.now_ns() < closed_ns {
+                    carrier.turn();
+                }
+            }
+            ControlSide::Rss(control) => control.work(opened_ns, closed_ns),
+        }
+        thread::sleep(until(closed_ns));
+        trial.drain(usize::from(self.setup.ports) * self.seats.card.len());
+        if let ControlSide::Rss(control) = beside {
+            control.await_last();
+        }
+        Ok(())
+    }
+
+    /// What the wires saw, the card counted, and the plan did.
+    fn seen(&self, trial: &Trial, ended: &Ended, done: Done) -> Result<Seen, DeviceError> {
+        if let Some(trouble) = ended.trouble.first() {
+            return Err(broken(trouble));
+        }
+        let (mut seen, count) = (observe(trial.wires()), self.seats.card.len());
+        let of_port = queue_numbers(self.setup, count)?;
+        let queues = (0..).zip(&of_port);
+        let queues = queues.flat_map(|(port, of)| of.iter().map(move |queue| (port, *queue)));
+        enter(&mut seen, ended, &queues.collect::<Vec<_>>());
+        seen.crossed = Some(crossed(&seen, ended, count));
+        if let Some(rss) = done.rss {
+            rss.enter(&mut seen, ended);
+        }
+        let (control, ids) = done.rules.unzip();
+        seen.control = control;
+        Ok((seen, ids.unwrap_or_default()))
+    }
+}
+
+impl ControlSide<'_> {
+    fn end(self) -> Done {
+        match self {
+            ControlSide::Rest => Done::default(),
+            ControlSide::Rules(_, carrier) => {
+                Done { rules: Some(carrier.end()), ..Done::default() }
+            }
+            ControlSide::Rss(control) => Done { rules: None, rss: Some(control.end()) },
+        }
     }
 }
 
@@ -148,7 +227,7 @@ impl Drop for EndOnDrop<'_> {
     }
 }
 
-/// The turns of the card's core, and what else is done on it.
+/// The turns of one core of the card, and what else is done on it.
 struct Turns<'a, 'b> {
     core: Core,
     /// A plan that this core carries out between two turns.
@@ -160,15 +239,21 @@ struct Turns<'a, 'b> {
     is_open: bool,
     /// Whole bursts that went before operations.
     passed: u32,
+    /// While it is idle others may have the core: the control side has none of its own.
+    yields: bool,
 }
 
 impl Turns<'_, '_> {
+    /// Works until it is to stop and nothing is under way.
     fn run(mut self, trial: &Trial, stop: &AtomicBool) -> Core {
         let clock = Clock::new();
-        while !stop.load(Ordering::Relaxed) {
+        while !(stop.load(Ordering::Relaxed) && self.core.is_idle()) {
             let came = self.core.turn();
             if came == 0 {
-                std::hint::spin_loop();
+                match self.yields && self.core.is_idle() {
+                    true => thread::yield_now(),
+                    false => std::hint::spin_loop(),
+                }
             }
             if self.control.is_none() && self.asker.is_none() {
                 continue;

@@ -1,12 +1,11 @@
 //! `soft`: the software NIC under a clocked wire.
 //!
-//! It runs the card that `niclab nic` runs ([`niclab_card::Card`]): on one core (`driven`), whose
-//! rules may change while frames come, or on several (`clocked`), whose RSS may change
-//! (`rss_change`).
-//! Frames come by the clock, so that no core generates them, or from memory (`replay`).
+//! It runs the card that `niclab nic` runs ([`niclab_card::Card`]), on as many cores as the set-up
+//! says (`driven`). Rules and RSS (`rss_change`) may change while frames come.
+//! Frames come by the clock (`clocked`), so that no core generates them, or from memory (`replay`).
 
 mod asking;
-pub mod clocked;
+mod clocked;
 mod control;
 mod driven;
 pub mod kvs;
@@ -24,24 +23,20 @@ use std::time::Instant;
 use niclab_load::{Control, Load, LoadError, LoadObservation, Rate};
 use niclab_nic::rule::session::Session;
 use niclab_nic::rule::{Action, Pattern, Rule};
-use niclab_nic::{Nic, NicConfig, RuleError, RuleId};
-use niclab_packet::size::FCS_LEN;
+use niclab_nic::{Nic, RuleError, RuleId};
 
 use crate::cores::{self, Pinned};
 use crate::face::{
-    self, About, DeviceError, Fact, Observation, Place, Placement, RuleBlock, Setup, SetupReport,
-    Task, Testbed,
+    self, About, DeviceError, Fact, Observation, Place, RuleBlock, Setup, SetupReport, Task,
+    Testbed,
 };
 use crate::patterns::Patterns;
-use crate::plan::{ControlCore, Plan, RulesPlan, Work, no_spread};
+use crate::plan::{ControlCore, Plan, RulesPlan, Work};
 use control::Carrier;
-use driven::{Done, Offer};
+use driven::Offer;
 
 /// Frames each ring of the wire holds, as a usual receive ring.
 const WIRE_DEPTH: u32 = 1_024;
-
-/// Longest frame that the card as a program has room for, bytes with FCS: it would cut others.
-const CARD_FRAME_LEN_MAX: u16 = 1_536 + FCS_LEN;
 
 /// Steps of a transaction that are settled at a time.
 const SETTLE_STEPS: usize = 1 << 16;
@@ -61,26 +56,47 @@ pub struct Soft {
 }
 
 /// Where the threads of a trial run; none: wherever there is room.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 struct Seats {
-    tester: Option<u32>,
-    function: Option<u32>,
+    /// Of the control side; none, too, where the card has all cores.
+    control: Option<u32>,
+    /// By core of the card.
+    card: Vec<Option<u32>>,
 }
 
 impl Seats {
-    /// The first cores this process may use, as many as a placement takes.
-    fn choose(placement: Placement) -> Result<Seats, DeviceError> {
-        if placement == Placement::Card {
-            return Ok(Seats::default());
+    /// The first cores this process may use, as many as a card is to have and one before them where
+    /// there are more. Where threads keep to none the machine only has to have so many.
+    fn choose(count: u16, is_pinned: bool) -> Result<Seats, DeviceError> {
+        let (mut cores, count) = (cores::allowed(), usize::from(count.max(1)));
+        let there = cores.len();
+        if count > there {
+            return Err(DeviceError::lacks(format!("{count} cores: there are {there}")));
         }
-        let cores = cores::take("soft", 2)?;
-        Ok(Seats { tester: cores.first().copied(), function: cores.get(1).copied() })
+        if !is_pinned {
+            return Ok(Seats { control: None, card: vec![None; count] });
+        }
+        let control = (count < there).then(|| cores.remove(0));
+        Ok(Seats { control, card: cores.into_iter().take(count).map(Some).collect() })
+    }
+
+    /// Refuses a plan for another core than the card's where all cores are the card's.
+    fn check(&self, plan: &RulesPlan) -> Result<(), DeviceError> {
+        let count = self.card.len();
+        let has_all = self.control.is_none() && self.card.iter().all(Option::is_some);
+        match plan.core {
+            ControlCore::Distinct if has_all => Err(DeviceError::lacks(format!(
+                "a core beside the {count} of the card: there is none"
+            ))),
+            ControlCore::Distinct | ControlCore::Same => Ok(()),
+        }
     }
 }
 
 /// What a set-up made.
 struct State {
-    nic: Nic,
+    /// Rules and RSS by port; rules are for cards of one port.
+    nics: Vec<Nic>,
     seats: Seats,
     /// What was asked for.
     setup: Setup,
@@ -118,9 +134,9 @@ impl Installed {
 }
 
 impl Soft {
-    /// A NIC without rules on the first two cores this process may use.
+    /// A card without a set-up.
     pub fn open() -> Result<Soft, DeviceError> {
-        let about = about(Placement::Inline, Seats::choose(Placement::Inline)?);
+        let about = about(&Seats::choose(1, true)?);
         Ok(Soft { about, pinned: true, state: None, card_frames: 0 })
     }
 
@@ -134,7 +150,7 @@ impl Soft {
         let state = self.state.as_mut().ok_or_else(|| broken("operate before set-up"))?;
         let done = match plan.threads {
             None => state.operate(plan),
-            Some(threads) => threads::operate(&mut state.nic, plan, threads, self.pinned),
+            Some(threads) => threads::operate(&mut state.nics[0], plan, threads, self.pinned),
         };
         if matches!(done, Err(DeviceError::Broken { .. })) {
             self.state = None;
@@ -144,73 +160,38 @@ impl Soft {
 
     fn offer(&mut self, load: &Load, plan: &Plan) -> Result<LoadObservation, DeviceError> {
         let state = self.state.take().ok_or_else(|| broken("run before set-up"))?;
-        let seen = if state.setup.placement == Placement::Card {
-            let seen = state.run_carded(load, plan);
-            self.state = Some(state);
-            seen
-        } else {
-            // Where the card broke, whatever rules there were are gone.
-            let (state, seen) = state.run_driven(load, plan);
-            self.state = state;
-            seen
-        };
+        // Where the card broke, whatever rules there were are gone.
+        let (state, seen) = state.run(load, plan);
+        self.state = state;
         self.card_frames += seen.as_ref().ok().and_then(|seen| seen.card_frames).unwrap_or(0);
         seen
     }
 }
 
-fn about(placement: Placement, seats: Seats) -> About {
+fn about(seats: &Seats) -> About {
     let fact = |name: &str, value: String| Fact { name: name.to_owned(), value };
-    let place = |role: &str, label: &str, core| Place {
-        role: role.to_owned(),
-        label: label.to_owned(),
-        core,
-    };
-    let (device, core, placed) = match placement {
-        Placement::Inline => (
-            "software NIC, on one core",
-            seats.function,
-            "inline: the core that polls the queue runs the NIC",
-        ),
-        Placement::Card => {
-            ("software NIC as a program", None, "card: the NIC runs as `niclab nic` does")
-        }
-    };
+    let place = |role: &str, label: String| Place { role: role.to_owned(), label, core: None };
+    let first = seats.card.first().copied().flatten();
+    let first = first.map(|core| fact("first core of the card", core.to_string()));
+    let facts = [
+        fact("driver", format!("niclab {}", env!("CARGO_PKG_VERSION"))),
+        fact("rules of group 0", niclab_nic::limits::ROOT_RULES_MAX.to_string()),
+        fact("rules in all", niclab_nic::limits::RULES_MAX.to_string()),
+        fact("clock", niclab_load::clock::Clock::new().source().to_owned()),
+    ];
     About {
         name: "soft".to_owned(),
-        facts: vec![
-            fact("driver", format!("niclab {}", env!("CARGO_PKG_VERSION"))),
-            fact("placement", placed.to_owned()),
-            fact("rules of group 0", niclab_nic::limits::ROOT_RULES_MAX.to_string()),
-            fact("rules in all", niclab_nic::limits::RULES_MAX.to_string()),
-            fact("clock", niclab_load::clock::Clock::new().source().to_owned()),
-        ],
+        facts: facts.into_iter().chain(first).collect(),
         places: vec![
-            place("wire", &clocked_wire(), None),
-            place("device", device, core),
-            place("function", face::Function::Forward.label(), seats.function),
+            place("wire", format!("clocked wire, {WIRE_DEPTH} descriptors for each core")),
+            place("device", "software NIC, on the cores of the set-up".to_owned()),
+            place("function", face::Function::Forward.label().to_owned()),
         ],
-        clocked: clocked_places(),
-        carded: clocked_places(),
         programmed: programs::places(),
         serving: kvs::places(),
         lacking: "niclab's software NIC has none".into(),
         ..About::default()
     }
-}
-
-fn clocked_wire() -> String {
-    format!("clocked wire, {WIRE_DEPTH} descriptors")
-}
-
-/// What stands where frames come to the card by the clock.
-fn clocked_places() -> Vec<Place> {
-    let place = |role: &str, label: String| Place { role: role.to_owned(), label, core: None };
-    vec![
-        place("wire", format!("{}, for each core", clocked_wire())),
-        place("device", "software NIC as a program, on all cores of the set-up".to_owned()),
-        place("function", face::Function::Forward.label().to_owned()),
-    ]
 }
 
 impl Testbed for Soft {
@@ -219,23 +200,22 @@ impl Testbed for Soft {
     }
 
     fn setup(&mut self, setup: &Setup) -> Result<SetupReport, DeviceError> {
-        let placement = setup.placement;
-        check_cores(setup)?;
-        let seats = if self.pinned { Seats::choose(placement)? } else { Seats::default() };
+        check(setup)?;
+        let seats = Seats::choose(setup.cores, self.pinned)?;
         self.state = None;
-        let config = NicConfig { queues: setup.queues, ..NicConfig::default() };
-        let mut nic = Nic::new(&config).map_err(broken)?;
+        let mut nics = clocked::nics(setup, seats.card.len())?;
+        let nic = &mut nics[0];
         let mut report = SetupReport::default();
         let before = nic.rule_bytes();
-        let blocks = setup.rules.iter().map(|block| install(&mut nic, block, &mut report));
+        let blocks = setup.rules.iter().map(|block| install(nic, block, &mut report));
         let blocks = blocks.collect::<Result<Vec<Installed>, DeviceError>>()?;
         // Idle time that a trial does not have: tables come to rest.
         while !nic.settle(SETTLE_STEPS) {}
         report.rules_installed = u64::from(nic.len());
         report.rule_bytes = Some((nic.rule_bytes() - before) as u64);
         report.rss = Some(nic.rss().clone());
-        self.about = about(placement, seats);
-        self.state = Some(State { nic, seats, setup: setup.clone(), blocks });
+        self.about = about(&seats);
+        self.state = Some(State { nics, seats, setup: setup.clone(), blocks });
         Ok(report)
     }
 
@@ -258,84 +238,82 @@ impl Testbed for Soft {
     }
 }
 
-/// Refuses more cores than there are, and several where one does all the work.
-fn check_cores(setup: &Setup) -> Result<(), DeviceError> {
-    let lacks = |capability: String| Err(DeviceError::lacks(capability));
-    let there = cores::allowed().len();
-    match setup.placement {
-        Placement::Card if usize::from(setup.cores) > there => {
-            lacks(format!("{} cores: there are {there}", setup.cores))
-        }
-        Placement::Card if setup.frame_len_max > CARD_FRAME_LEN_MAX => lacks(format!(
-            "frames of {} B with placement card: it has room for {CARD_FRAME_LEN_MAX} B",
-            setup.frame_len_max
-        )),
-        Placement::Card if !setup.rules.is_empty() => lacks("rules with placement card".to_owned()),
-        Placement::Card if setup.ports > 1 && !setup.ports.is_multiple_of(2) => {
-            lacks(format!("{} ports: a card has one, or an even number", setup.ports))
-        }
-        Placement::Card => Ok(()),
-        Placement::Inline if setup.cores > 1 => lacks("several cores for queues".to_owned()),
-        _ => setup.check_plain(),
+/// Refuses what makes no card, and rules where a card has several ports or one core receives.
+fn check(setup: &Setup) -> Result<(), DeviceError> {
+    let ports = setup.ports;
+    if ports == 0 || ports > 1 && !ports.is_multiple_of(2) {
+        return Err(DeviceError::lacks(format!(
+            "{ports} ports: a card has one, or an even number"
+        )));
     }
+    if setup.rules.is_empty() { Ok(()) } else { setup.check_plain() }
+}
+
+/// Offers a load to a card without rules that runs on these cores, whatever those of the calling
+/// thread are.
+///
+/// # Errors
+/// [`DeviceError`].
+pub fn run_on(load: &Load, setup: &Setup, cores: Vec<u32>) -> Result<LoadObservation, DeviceError> {
+    let seats = Seats { control: None, card: cores.into_iter().map(Some).collect() };
+    let (nics, blocks) = (clocked::nics(setup, seats.card.len())?, Vec::new());
+    State { nics, seats, setup: setup.clone(), blocks }.run(load, &Plan::Rest).1
 }
 
 /// Which of the rules of a set-up's files a load meets: how many decide about at least one of the
 /// frames that are sent in a fifth of a second.
 pub fn rules_met(setup: &Setup, load: &Load) -> Result<u32, DeviceError> {
-    let config = NicConfig { queues: setup.queues, ..NicConfig::default() };
-    let mut nic = Nic::new(&config).map_err(broken)?;
+    let seats = Seats { control: None, card: vec![None] };
+    let mut nics = clocked::nics(setup, seats.card.len())?;
+    let nic = &mut nics[0];
     let mut session = Session::counting(0);
     for block in &setup.rules {
         if let RuleBlock::File { path, .. } = block {
             let (file, bad) = (open(path)?, |error| broken(format!("{}: {error}", path.display())));
-            session.apply(&mut nic, BufReader::new(file)).map_err(bad)?;
+            session.apply(nic, BufReader::new(file)).map_err(bad)?;
         }
     }
     while !nic.settle(SETTLE_STEPS) {}
     let load = Load { rate: Rate::Saturate, duration_ns: MEETING_NS, warmup_ns: 0, ..load.clone() };
-    let (blocks, seats) = (Vec::new(), Seats::default());
-    let state = State { nic, seats, setup: setup.clone(), blocks };
-    let (state, seen) = state.run_driven(&load, &Plan::Rest);
+    let state = State { nics, seats, setup: setup.clone(), blocks: Vec::new() };
+    let (state, seen) = state.run(&load, &Plan::Rest);
     seen?;
     let state = state.ok_or_else(|| broken("the card is gone"))?;
-    let is_met = |id: &RuleId| state.nic.query(*id).is_ok_and(|counts| counts.packets > 0);
+    let is_met = |id: &RuleId| state.nics[0].query(*id).is_ok_and(|counts| counts.packets > 0);
     Ok(session.ids().filter(is_met).count() as u32)
 }
 
 impl State {
-    /// Offers a load to a card of one core. The state is gone where the card broke.
-    fn run_driven(
+    /// Offers a load. The state is gone where the card broke.
+    fn run(
         mut self,
         load: &Load,
         plan: &Plan,
     ) -> (Option<State>, Result<LoadObservation, DeviceError>) {
-        let rules = match plan {
-            Plan::Rest => None,
-            Plan::Rules(plan) => Some(&**plan),
-            Plan::Spread(_) => return (Some(self), no_spread()),
+        let checked = match plan {
+            Plan::Rest => Ok(()),
+            Plan::Rules(rules) => self.setup.check_plain().and_then(|()| self.seats.check(rules)),
+            Plan::Spread(_) => self.setup.check_plain(),
         };
-        let State { nic, seats, setup, blocks } = self;
-        let of_rules = rules.map(|plan| (plan, &blocks[..]));
-        let offer = Offer { load, setup: &setup, seats, plan: of_rules };
-        let (nic, seen) = offer.run(nic);
-        let Some(nic) = nic else { return (None, seen.map(|(seen, _)| seen)) };
-        self = State { nic, seats, setup, blocks };
-        let seen = seen.and_then(|(seen, done)| self.enter(rules, seen, done));
+        if let Err(error) = checked {
+            return (Some(self), Err(error));
+        }
+        let State { nics, seats, setup, blocks } = self;
+        let rss = nics[0].rss().clone();
+        let offer = Offer { load, setup: &setup, seats: &seats, plan, blocks: &blocks };
+        let (nics, seen) = offer.run(nics);
+        let Some(nics) = nics else { return (None, seen.map(|(seen, _)| seen)) };
+        self = State { nics, seats, setup, blocks };
+        let seen = seen.and_then(|(seen, ids)| {
+            let undone = match plan {
+                Plan::Rest => Ok(()),
+                Plan::Rules(plan) => self.undo(plan, ids),
+                Plan::Spread(_) => self.nics[0].set_rss(&rss),
+            };
+            undone.map_err(broken).map(|()| seen)
+        });
         let is_broken = matches!(seen, Err(DeviceError::Broken { .. }));
         (Some(self).filter(|_| !is_broken), seen)
-    }
-
-    /// Takes back what a plan did, and enters it into what was seen.
-    fn enter(
-        &mut self,
-        plan: Option<&RulesPlan>,
-        seen: LoadObservation,
-        done: Option<Done>,
-    ) -> Result<LoadObservation, DeviceError> {
-        let Some((plan, (record, ids))) = plan.zip(done) else { return Ok(seen) };
-        self.undo(plan, ids).map_err(broken)?;
-        Ok(LoadObservation { control: Some(record), ..seen })
     }
 
     /// Leaves the rules of the set-up, as they were; `ids` are those that stand where the plan
@@ -343,15 +321,15 @@ impl State {
     fn undo(&mut self, plan: &RulesPlan, ids: Vec<Option<RuleId>>) -> Result<(), RuleError> {
         match &plan.work {
             Work::Create(_) => {
-                ids.into_iter().flatten().try_for_each(|id| self.nic.destroy(id))?;
+                ids.into_iter().flatten().try_for_each(|id| self.nics[0].destroy(id))?;
             }
             Work::Change { block, .. } | Work::Renew { block, .. } => {
                 if let Some(block) = self.blocks.get_mut(*block) {
-                    block.restore(&mut self.nic, &ids)?;
+                    block.restore(&mut self.nics[0], &ids)?;
                 }
             }
         }
-        while !self.nic.settle(SETTLE_STEPS) {}
+        while !self.nics[0].settle(SETTLE_STEPS) {}
         Ok(())
     }
 
@@ -359,44 +337,26 @@ impl State {
     /// same way.
     fn operate(&mut self, plan: &RulesPlan) -> Result<Control, DeviceError> {
         let _pinned = match plan.core {
-            ControlCore::Same => self.seats.function.map(Pinned::to),
-            ControlCore::Distinct => self.seats.tester.map(Pinned::to),
+            ControlCore::Same => self.seats.card[0].map(Pinned::to),
+            ControlCore::Distinct => self.seats.control.map(Pinned::to),
         };
         let plan = &RulesPlan { start_ns: 0, per_s: None, ..plan.clone() };
         if let Work::Renew { .. } = plan.work {
             let reason = "rules are renewed as long as a load lasts, and there is none".to_owned();
             return Err(DeviceError::BadPlan { reason });
         }
-        let mut control = Carrier::new(plan, &mut self.nic, &self.blocks, u64::MAX)?;
+        let mut control = Carrier::new(plan, &mut self.nics[0], &self.blocks, u64::MAX)?;
         control.alone();
         let (mut record, mut ids) = control.end();
-        while !self.nic.settle(SETTLE_STEPS) {}
+        while !self.nics[0].settle(SETTLE_STEPS) {}
         if let Work::Create(_) = plan.work {
-            let mut control = Carrier::destroying(plan, &mut self.nic, std::mem::take(&mut ids))?;
+            let mut control =
+                Carrier::destroying(plan, &mut self.nics[0], std::mem::take(&mut ids))?;
             control.alone();
             record.destroyed = Some(Box::new(control.end().0));
         }
         self.undo(plan, ids).map_err(broken)?;
         Ok(record)
-    }
-
-    /// The card on as many cores as the set-up says.
-    fn run_carded(&self, load: &Load, plan: &Plan) -> Result<LoadObservation, DeviceError> {
-        let lacks = |what: &str| Err(DeviceError::lacks(format!("{what} with placement card")));
-        let (mut cores, count) = (cores::allowed(), usize::from(self.setup.cores.max(1)));
-        let plan = match plan {
-            Plan::Spread(plan) => {
-                self.setup.check_plain()?;
-                plan
-            }
-            Plan::Rules(_) => return lacks("operations on rules"),
-            Plan::Rest => {
-                cores.truncate(count);
-                return clocked::run(load, &self.setup, cores);
-            }
-        };
-        cores.truncate(count);
-        rss_change::run((load, *plan), &self.setup, cores)
     }
 }
 

@@ -13,20 +13,18 @@ use std::net::IpAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use niclab_card::{Balance, Card, CardConfig, Counters};
+use niclab_card::{Balance, Card, Counters, Ended};
 use niclab_load::clock::Clock;
-use niclab_load::clocked::{Clocked, observe};
-use niclab_load::{Latency, Load, LoadObservation, QueueReaction, Respread};
+use niclab_load::{Latency, LoadObservation, QueueReaction, Respread as RssChanges};
 use niclab_nic::limits::INDIRECTION_LEN;
 use niclab_nic::rss::{HashFunction, HashTypes, Rss, evenly};
 use niclab_packet::flow::FiveTuple;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::clocked::{Trial, Wires, enter, settle};
-use super::{WIRE_DEPTH, bad_load, broken};
-use crate::face::{DeviceError, Setup};
-use crate::plan::{Answering, Respreading, SpreadPlan};
+use super::broken;
+use crate::face::DeviceError;
+use crate::plan::{Answering, Plan, Respreading, SpreadPlan};
 
 /// How often the control side looks whether a change has settled.
 const LOOK_EVERY: Duration = Duration::from_micros(50);
@@ -36,6 +34,9 @@ const STRETCH_NS: u64 = 10_000_000;
 
 /// How often the card decides about its spread, as `niclab nic` does, nanoseconds.
 const BALANCE_EVERY_NS: u64 = 100_000_000;
+
+/// How long a core may take to work before frames come.
+const STARTED: Duration = Duration::from_secs(10);
 
 /// How long a change may take to settle behind the end of a trial.
 const SETTLE: Duration = Duration::from_secs(2);
@@ -47,7 +48,7 @@ const KEYS: usize = 8;
 const KEY_LEN: usize = 40;
 
 /// The wire of a flow, of so many: by the bytes of its addresses and ports, without any hash.
-fn wire_of(flow: &FiveTuple, wires: usize) -> usize {
+pub(super) fn wire_of(flow: &FiveTuple, wires: usize) -> usize {
     let sum = |address: IpAddr| -> usize {
         match address {
             IpAddr::V4(of) => of.octets().iter().map(|byte| usize::from(*byte)).sum(),
@@ -60,8 +61,8 @@ fn wire_of(flow: &FiveTuple, wires: usize) -> usize {
 }
 
 /// What the control side does while frames come: changes, answers, and a look at the cores.
-struct Beside {
-    card: Card,
+pub(super) struct RssControl<'a> {
+    card: &'a mut Card,
     plan: SpreadPlan,
     clock: Clock,
     random: Xoshiro256PlusPlus,
@@ -78,14 +79,14 @@ struct Beside {
     looks: u64,
     /// The counters at the last end of a stretch.
     before: Counters,
-    seen: Respread,
+    seen: RssChanges,
     refusal: Option<String>,
 }
 
-impl Beside {
-    fn new(card: Card, plan: SpreadPlan) -> Beside {
+impl<'a> RssControl<'a> {
+    pub(super) fn new(card: &'a mut Card, plan: SpreadPlan) -> RssControl<'a> {
         let before = card.counters();
-        Beside {
+        RssControl {
             card,
             plan,
             clock: Clock::new(),
@@ -98,7 +99,7 @@ impl Beside {
             settled: Latency::new(),
             looks: 0,
             before,
-            seen: Respread { stretch_ns: STRETCH_NS, ..Respread::default() },
+            seen: RssChanges { stretch_ns: STRETCH_NS, ..RssChanges::default() },
             refusal: None,
         }
     }
@@ -203,7 +204,7 @@ fn key(random: &mut Xoshiro256PlusPlus) -> Vec<u8> {
     (0..KEY_LEN).map(|_| random.random()).collect()
 }
 
-impl Beside {
+impl RssControl<'_> {
     fn open(&mut self, at_ns: u64) {
         self.before = self.card.counters();
         self.opened_ns = Some(at_ns);
@@ -224,18 +225,30 @@ impl Beside {
         }
     }
 
-    /// Carries the plan out in the measured part, and waits until the last frame has come.
-    fn work(&mut self, load: &Load, trial: &Trial, wires: usize) {
-        let opened_ns = trial.begin() + load.warmup_ns;
-        let closed_ns = opened_ns + load.duration_ns;
-        thread::sleep(Duration::from_nanos(opened_ns.saturating_sub(self.clock.now_ns())));
+    /// Waits until all cores work: they follow RSS as it is.
+    pub(super) fn settle(&self) -> Result<(), DeviceError> {
+        let until = Instant::now() + STARTED;
+        while let Some(core) = self.card.waits_for(0).map_err(broken)? {
+            if Instant::now() > until {
+                return Err(broken(format!("core {core} of the card does not run")));
+            }
+            thread::yield_now();
+        }
+        Ok(())
+    }
+
+    /// Carries the plan out in the measured part.
+    pub(super) fn work(&mut self, opened_ns: u64, closed_ns: u64) {
         self.open(opened_ns);
         while self.clock.now_ns() < closed_ns {
             self.turn(opened_ns);
             thread::sleep(LOOK_EVERY);
         }
         self.seen.look_ns = self.clock.now_ns().saturating_sub(opened_ns) / self.looks.max(1);
-        trial.drain(wires);
+    }
+
+    /// Waits until the last change has settled.
+    pub(super) fn await_last(&mut self) {
         let until = Instant::now() + SETTLE;
         while self.asked_ns.is_some() && Instant::now() < until {
             self.look(self.clock.now_ns());
@@ -243,50 +256,39 @@ impl Beside {
         }
     }
 
-    /// Ends the card, and adds what it counted to what the wires saw.
-    fn end(self, trial: &Trial) -> Result<LoadObservation, DeviceError> {
-        let is_settled = self.asked_ns.is_none();
-        let ended = self.card.end();
-        if let Some(trouble) = ended.trouble.first() {
-            return Err(broken(trouble));
-        }
-        let mut seen = observe(trial.wires());
-        let queues = ended.counters.ports.first().map_or(0, |port| port.queues.len() as u16);
-        enter(&mut seen, &ended, &(0..queues).map(|queue| (0, queue)).collect::<Vec<_>>());
-        let reasons = &mut seen.honesty.reasons;
-        reasons.extend(self.refusal.map(|refusal| format!("a change was refused: {refusal}")));
-        reasons.extend((!is_settled).then(|| "the last change has not settled".to_owned()));
-        let held_drops = ended.counters.ports.iter().map(|port| port.held_drops).sum();
+    pub(super) fn end(self) -> RssDone {
+        let refusal = self.refusal.map(|refusal| format!("a change was refused: {refusal}"));
+        let unsettled = self.asked_ns.map(|_| "the last change has not settled".to_owned());
         let settled = Some(self.settled).filter(|settled| !settled.0.is_empty());
-        seen.respread = Some(Respread { settled, held_drops, ..self.seen });
-        Ok(seen)
+        let reasons = refusal.into_iter().chain(unsettled).collect();
+        RssDone { seen: RssChanges { settled, ..self.seen }, reasons }
     }
 }
 
-/// Offers a load to a card on these cores while RSS changes.
-pub(super) fn run(
-    (load, plan): (&Load, SpreadPlan),
-    setup: &Setup,
-    cores: Vec<u32>,
-) -> Result<LoadObservation, DeviceError> {
+/// What was done while the card worked, and why it is not to be trusted.
+pub(super) struct RssDone {
+    seen: RssChanges,
+    reasons: Vec<String>,
+}
+
+impl RssDone {
+    /// Adds it to what was seen of a card that has ended.
+    pub(super) fn enter(self, seen: &mut LoadObservation, ended: &Ended) {
+        let held_drops = ended.counters.ports.iter().map(|port| port.held_drops).sum();
+        seen.respread = Some(RssChanges { held_drops, ..self.seen });
+        seen.honesty.reasons.extend(self.reasons);
+    }
+}
+
+/// What the card does by itself about a queue that fills.
+pub(super) fn balance(plan: &Plan) -> Option<Balance> {
+    let Plan::Spread(plan) = plan else { return None };
     let mut random = Xoshiro256PlusPlus::seed_from_u64(!plan.seed);
-    let balance = plan.answer.map(|answer| match answer {
+    plan.answer.map(|answer| match answer {
         Answering::Moves => Balance::Moves { save_cores: false },
         Answering::SaveCores => Balance::Moves { save_cores: true },
         Answering::Keys => Balance::Keys((0..KEYS).map(|_| key(&mut random)).collect()),
-    });
-    let count = cores.len();
-    let of_flow = |flow: &FiveTuple| wire_of(flow, count);
-    let wires = Clocked::several(load, WIRE_DEPTH, setup.frame_len_max, count, of_flow);
-    let work = Duration::from_nanos(plan.work_ns.into());
-    let (trial, wires) = Wires::moving(wires.map_err(bad_load)?, work);
-    let config = CardConfig { balance, ..CardConfig::new(vec![wires], setup.queues, cores) };
-    let mut card = Card::start(&config, "").map_err(broken)?;
-    // All cores work before the first frame comes.
-    settle(&mut card, 0)?;
-    let mut beside = Beside::new(card, plan);
-    beside.work(load, &trial, count);
-    beside.end(&trial)
+    })
 }
 
 #[cfg(test)]

@@ -1,14 +1,16 @@
-//! The card on several cores under clocked wires: changes, answers, and refusals.
+//! RSS that changes while frames come to the card by the clock: changes, answers, and refusals.
 
-use niclab_load::{Arrivals, Honesty, Rate};
+use std::sync::Arc;
+
+use niclab_card::{CardConfig, Core, Runs};
+use niclab_load::{Arrivals, Honesty, Load, LoadObservation, Rate};
 use niclab_nic::rule::Action;
 use niclab_packet::flow::{FlowSet, FlowSpec, Popularity};
-use niclab_packet::size::{FCS_LEN, FrameSizes};
+use niclab_packet::size::FrameSizes;
 
 use super::*;
-use crate::face::{Function, Placement, Receive as Receivers, RuleBlock, Setup, Testbed};
-use crate::plan::{Calls, Change, ControlCore, Plan, RulesPlan, Work};
-use crate::soft::{CARD_FRAME_LEN_MAX, Soft};
+use crate::face::{Function, Receive as Receivers, RuleBlock, Setup, Testbed};
+use crate::soft::{Soft, clocked};
 
 fn load(rate: Rate, duration_ms: u64) -> Load {
     Load {
@@ -31,7 +33,6 @@ fn setup(cores: u16, queues: u16) -> Setup {
         ports: 1,
         receive: Receivers::Queues,
         function: Function::Forward,
-        placement: Placement::Card,
         frame_len_max: 64,
     }
 }
@@ -78,37 +79,31 @@ fn changes_of_every_kind_lose_no_frame_and_let_none_pass_another() {
     }
 }
 
-/// The control side of a card to which nothing comes.
-fn beside() -> Beside {
-    let cores = crate::cores::allowed()[..1].to_vec();
-    let wire = Clocked::one(&load(Rate::Pps(1.0), 1), WIRE_DEPTH, 64).unwrap();
-    let (_, wires) = Wires::moving(vec![wire], Duration::ZERO);
-    Beside::new(Card::start(&CardConfig::new(vec![wires], 2, cores), "").unwrap(), plan(None))
+/// A card to which nothing comes.
+fn idle() -> (Card, Vec<Core>) {
+    let (setup, trial, none) = (setup(1, 2), Arc::default(), Plan::Rest);
+    let nics = clocked::nics(&setup, 1).unwrap();
+    let load = load(Rate::Pps(1.0), 1);
+    let ports = clocked::ports((&load, &none), &setup, &nics, 1, &trial).unwrap();
+    Card::driven(&CardConfig::new(ports, 2, vec![0]), Runs::default()).unwrap()
 }
 
 #[test]
 fn what_cores_did_while_nobody_looked_is_shared_among_the_stretches() {
-    let mut beside = beside();
-    let now_ns = beside.clock.now_ns();
-    beside.open(now_ns);
-    let mut now = beside.card.counters();
+    let (mut card, cores) = idle();
+    let mut control = RssControl::new(&mut card, plan(None));
+    let now_ns = control.clock.now_ns();
+    control.open(now_ns);
+    let mut now = control.card.counters();
     now.cores[0].frames += 10;
-    beside.end_stretches(4, now);
-    assert_eq!(beside.seen.frames, [[2, 3, 2, 3]]);
+    control.end_stretches(4, now);
+    assert_eq!(control.seen.frames, [[2, 3, 2, 3]]);
     // It comes back two stretches and a half behind the end of one.
-    beside.stretch_ns = now_ns - 5 * STRETCH_NS / 2;
-    beside.turn(now_ns);
-    assert_eq!((beside.seen.frames[0].len(), beside.seen.cpu_ns[0].len()), (7, 7));
-    assert!(beside.stretch_ns > now_ns && beside.stretch_ns <= now_ns + STRETCH_NS);
-    beside.card.end();
-}
-
-#[test]
-fn the_card_has_room_for_the_longest_frames_that_are_not_refused() {
-    let beside = beside();
-    let room = beside.card.region().frame_len_max();
-    assert!(room + usize::from(FCS_LEN) >= CARD_FRAME_LEN_MAX.into(), "{room}");
-    beside.card.end();
+    control.stretch_ns = now_ns - 5 * STRETCH_NS / 2;
+    control.turn(now_ns);
+    assert_eq!((control.seen.frames[0].len(), control.seen.cpu_ns[0].len()), (7, 7));
+    assert!(control.stretch_ns > now_ns && control.stretch_ns <= now_ns + STRETCH_NS);
+    card.end_driven(cores);
 }
 
 /// The second core's share of the frames where load is low, and where it is high; every trial must
@@ -174,36 +169,26 @@ fn a_flow_keeps_to_its_wire_and_all_wires_have_flows() {
 }
 
 #[test]
-fn what_a_card_on_several_cores_cannot_do_is_named() {
-    let lacks = |outcome: Result<_, DeviceError>| match outcome {
-        Err(DeviceError::NotSupported { capability }) => capability,
-        Err(error) => panic!("{error}"),
-        Ok(_) => panic!("done"),
-    };
+fn rss_changes_beside_rules_and_on_one_core_and_is_put_back() {
+    let any = RuleBlock::Any { group: 0, priority: 0, actions: vec![Action::Queue(1)] };
+    for (cores, rules) in [(1, vec![]), (1, vec![any.clone()]), (2, vec![any])] {
+        let mut soft = Soft { pinned: false, ..Soft::open().unwrap() };
+        let (has_rules, load) = (!rules.is_empty(), load(Rate::Pps(20_000.0), 100));
+        let set_up = soft.setup(&Setup { rules, ..setup(cores, 8) }).unwrap();
+        let change = plan(Some(Respreading::Queues));
+        let seen = soft.offer(&load, &Plan::Spread(change)).unwrap();
+        assert!(seen.honesty.balanced, "{:?}", seen.honesty.reasons);
+        let queues = seen.device.unwrap().queues;
+        let used: Vec<bool> = queues.iter().map(|queue| queue.rx_frames > 0).collect();
+        assert!(!has_rules || used == [false, true, false, false, false, false, false, false]);
+        let nic = &soft.state.as_ref().unwrap().nics[0];
+        assert_eq!(Some(nic.rss()), set_up.rss.as_ref());
+    }
+}
+
+#[test]
+fn more_cores_than_there_are_are_refused() {
     let mut soft = Soft { pinned: false, ..Soft::open().unwrap() };
-    let any = RuleBlock::Any { group: 0, priority: 0, actions: vec![Action::Queue(0)] };
-    let ruled = Setup { rules: vec![any], ..setup(2, 2) };
-    assert_eq!(lacks(soft.setup(&ruled).map(drop)), "rules with placement card");
-    let long = Setup { frame_len_max: 9_000, ..setup(1, 2) };
-    let room = "frames of 9000 B with placement card: it has room for 1540 B";
-    assert_eq!(lacks(soft.setup(&long).map(drop)), room);
-    let many = lacks(soft.setup(&setup(1_000, 256)).map(drop));
-    assert!(many.starts_with("1000 cores: there are "), "{many}");
-    let rules = Plan::Rules(Box::new(RulesPlan {
-        core: ControlCore::Same,
-        start_ns: 0,
-        work: Work::Change { block: 0, change: Change::Values },
-        calls: Calls::Single,
-        slice: None,
-        threads: None,
-        per_s: None,
-        pause_ns: None,
-    }));
-    let load = load(Rate::Pps(1_000.0), 10);
-    let others = "operations on rules with placement card";
-    assert_eq!(lacks(run(2, &load, &rules).map(drop)), others);
-    let spread = Plan::Spread(plan(None));
-    soft.setup(&Setup { placement: Placement::Inline, ..setup(1, 2) }).unwrap();
-    let inline = lacks(soft.offer(&load, &spread).map(drop));
-    assert_eq!(inline, "changes of RSS while frames flow");
+    let many = soft.setup(&setup(1_000, 256)).unwrap_err().to_string();
+    assert!(many.starts_with("not supported: 1000 cores: there are "), "{many}");
 }

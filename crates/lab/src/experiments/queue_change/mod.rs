@@ -9,7 +9,7 @@ pub(crate) mod spec;
 mod tests;
 pub(crate) mod trials;
 
-use niclab_device::{About, Place, Plan};
+use niclab_device::Plan;
 use niclab_result::Sample;
 
 use self::metrics::put_rss_change;
@@ -41,9 +41,5 @@ impl Experiment for QueueChange {
             put_rss_change(&mut sample.metrics, offered.observation, seen);
             sample.control = json(seen);
         }
-    }
-
-    fn places<'a>(&self, about: &'a About) -> &'a [Place] {
-        if about.carded.is_empty() { &about.places } else { &about.carded }
     }
 }

@@ -3,7 +3,7 @@
 //! Two questions: what a change costs frames that flow (none may be lost, and none pass another of
 //! its flow), and what a device does by itself when load steps: how soon, and by how many cores.
 
-use niclab_device::{Answering, Placement, Plan, Respreading, Setup, SpreadPlan};
+use niclab_device::{Answering, Plan, Respreading, Setup, SpreadPlan};
 use niclab_packet::flow::{FlowSpec, Popularity};
 use niclab_packet::limits::FLOWS_MAX;
 use niclab_result::{Coordinate, Point};
@@ -179,10 +179,7 @@ impl Resolver<'_> {
         let place = SweepPoint { groups, rules, match_percent, hits, flows: of.flows };
         let (queues, cores) = (of.queues as u16, of.cores as u16);
         let plain = place.setup(self.seed, self.frame_len_max(frame));
-        let setup = index_of(
-            &mut self.run.setups,
-            Setup { queues, cores, placement: Placement::Card, ..plain },
-        );
+        let setup = index_of(&mut self.run.setups, Setup { queues, cores, ..plain });
         let at = self.load_of(of.traffic(self.seed), frame)?;
         let mut load = self.run.loads[at].clone();
         load.duration_ns = duration_ns;

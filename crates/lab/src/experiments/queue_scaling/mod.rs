@@ -9,7 +9,6 @@ pub(crate) mod spec;
 mod tests;
 pub(crate) mod trials;
 
-use niclab_device::{About, Place};
 use niclab_result::Sample;
 
 use self::metrics::put_scaling;
@@ -41,9 +40,5 @@ impl Experiment for QueueScaling {
     /// A device may have fewer cores or queues than some points ask for.
     fn lacks_by_point(&self) -> bool {
         true
-    }
-
-    fn places<'a>(&self, about: &'a About) -> &'a [Place] {
-        if about.clocked.is_empty() { &about.places } else { &about.clocked }
     }
 }

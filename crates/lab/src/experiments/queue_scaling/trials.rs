@@ -4,7 +4,7 @@
 //! where one of them receives for all (a card with a single queue, multiplied in software); and the
 //! ideal, what one core forwards times their number, as far as ports carry it.
 
-use niclab_device::{Placement, Receive, Setup};
+use niclab_device::{Receive, Setup};
 use niclab_packet::limits::FLOWS_MAX;
 use niclab_result::{Coordinate, Point};
 
@@ -107,7 +107,6 @@ impl Resolver<'_> {
             cores: of.cores as u16,
             ports: of.ports as u16,
             receive: of.receive,
-            placement: Placement::Card,
             ..place.setup(self.seed, self.frame_len_max(frame))
         };
         let setup = index_of(&mut self.run.setups, setup);
