@@ -235,8 +235,8 @@ impl Nic {
         true
     }
 
-    /// As the next operation of the open transaction, or as its only one: that is neither taken back
-    /// nor followed by another, and nothing is logged.
+    /// As the next operation of the open transaction, or as its only one: that is neither taken
+    /// back nor followed by another, and nothing is logged.
     fn modify_open(
         &mut self,
         id: RuleId,

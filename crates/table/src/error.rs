@@ -15,9 +15,7 @@ pub enum CreateError {
         limit: usize,
     },
     /// A field is none of 1 to 32 bits within the keys.
-    #[error(
-        "field {field} is not 1 to 32 bits of keys of {words} words; move it, or make keys longer"
-    )]
+    #[error("field {field} is not 1 to 32 bits within keys of {words} words; choose such bits")]
     Field {
         /// Its number, from 0 on.
         field: usize,

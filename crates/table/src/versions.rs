@@ -259,20 +259,25 @@ impl Changes {
     }
 
     /// Lets the oldest cell of a place go, the stamp of whose commit has passed: the word that the
-    /// place, which holds `current`, is to hold. `None` where a newer cell has taken the place. If
-    /// that one is committed, nobody who takes its `before` is left when this cell is used again;
-    /// if its transaction is open, its `before` becomes the value.
+    /// place, which holds `current`, is to hold. `None` where newer cells have taken the place: the
+    /// `before` of the one behind it becomes the value, so that nothing refers to this cell when it
+    /// is used again, be it for the same place.
     #[must_use]
     pub fn fold(&self, current: u64, id: CellId) -> Option<u64> {
         let value = self.newest(id.reference());
         if current == id.reference() {
             return Some(value);
         }
-        let newer = self.versions.cell(cell_of(current)?);
-        if newer.before.load(Relaxed) == id.reference() {
-            newer.before.store(value, Release);
+        let mut newer = cell_of(current)?;
+        loop {
+            let cell = self.versions.cell(newer);
+            let before = cell.before.load(Relaxed);
+            if before == id.reference() {
+                cell.before.store(value, Release);
+                return None;
+            }
+            newer = cell_of(before)?;
         }
-        None
     }
 
     /// Takes a cell back that no place ever referred to.
@@ -302,5 +307,40 @@ impl Changes {
         assert!(self.fresh < CELLS_MAX, "asked for room before");
         self.fresh += 1;
         CellId(self.fresh - 1)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Three transactions change one place before a reader passes; the oldest cell is used for the
+    /// same place again while the others wait.
+    #[test]
+    fn a_cell_that_is_used_again_for_its_place_is_in_its_chain_once() {
+        let domain = Domain::new();
+        let mut changes = Changes::new(&domain);
+        let versions = changes.versions();
+        let change = |changes: &mut Changes, current: u64, next: u64| {
+            changes.open();
+            let Placed::Cell(id, word) = changes.place(current, next) else {
+                panic!("a transaction makes a cell");
+            };
+            changes.commit();
+            (id, word)
+        };
+        let (first, word) = change(&mut changes, 5, 6);
+        let before = versions.generation();
+        let (_, word) = change(&mut changes, word, 7);
+        let (_, word) = change(&mut changes, word, 8);
+        assert_eq!(changes.fold(word, first), None);
+        changes.release(first);
+        // Enough to close a batch of cells that are free.
+        let others: Vec<CellId> = (0..40).map(|n| change(&mut changes, n + 100, 1).0).collect();
+        others.into_iter().for_each(|id| changes.release(id));
+        let (again, word) = change(&mut changes, word, 9);
+        assert_eq!(again, first, "the oldest free cell");
+        assert_eq!(changes.least(word, |word| word), 6, "5 was folded");
+        assert_eq!((versions.at(word, before), changes.newest(word)), (6, 9));
     }
 }

@@ -347,8 +347,8 @@ impl DpdkBurst {
         let count = unsafe { nl_rx_burst(queue.0, self.frames.as_mut_ptr(), BURST as u16) };
         self.count = usize::from(count);
         self.find_data(0);
-        // Of a frame of somebody's pool no more is known.
-        self.rooms = self.lens;
+        // Nobody says how much room they have.
+        self.rooms[..self.count].fill(0);
         self.count
     }
 
@@ -395,12 +395,12 @@ impl DpdkBurst {
         unsafe { slice::from_raw_parts_mut(self.data[i], usize::from(self.lens[i])) }
     }
 
-    /// The whole room of frame `i`: of one that was received, its data.
+    /// The whole room of frame `i`; one that was received has none.
     #[inline]
     pub fn room_mut(&mut self, i: usize) -> &mut [u8] {
         assert!(i < self.count, "frame {i} is not there");
-        // SAFETY: a received frame has its data; a fresh one has `data_len` bytes of its pool behind
-        // its headroom, where DPDK puts its data.
+        // SAFETY: a fresh frame has `data_len` bytes of its pool behind its headroom, where DPDK
+        // puts its data; of others `rooms` is zero.
         unsafe { slice::from_raw_parts_mut(self.data[i], usize::from(self.rooms[i])) }
     }
 

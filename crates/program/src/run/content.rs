@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use niclab_table::{CreateError, Domain, Field, KEY_WORDS_MAX, TernaryError, TupleConfig};
+use niclab_table::{
+    CreateError, Domain, Field, KEY_WORDS_MAX, TABLES_LIMIT, TernaryError, TupleConfig,
+};
 
 use super::keyed::{Keyed, Lookup, keyed, words_of};
 use super::plan::{Engine, Look, Piece};
@@ -94,8 +96,14 @@ impl Content {
         let fields: Vec<Field> = first.into_iter().chain(rest).flat_map(halves).collect();
         // Entries that are to go stay until workers have passed.
         let entries_max = (2 * table.size as u64 + 64).min(ENTRIES_MAX) as usize;
-        let (words, config) =
-            (words_of(bits), TupleConfig { entries_max, fields: &fields, seed: seed() });
+        let masks_max = match how {
+            Engine::Wildcard => TABLES_LIMIT,
+            // A mask for each length.
+            Engine::Prefix => masked.iter().map(|of| of.len()).sum::<usize>() + 1,
+            Engine::Exact | Engine::Nothing => 1,
+        };
+        let words = words_of(bits);
+        let config = TupleConfig { entries_max, masks_max, fields: &fields, seed: seed() };
         Ok(Content {
             words,
             size: table.size,
@@ -214,8 +222,8 @@ impl Content {
         self.entries.admit((mask, packed.key()), current, bound);
     }
 
-    /// Takes the making of a filter further. `bound_of` says what no rank that a worker may see in a
-    /// word is below.
+    /// Takes the making of a filter further. `bound_of` gives a lower bound of every rank that a
+    /// worker may find in a word.
     pub(super) fn tend(&mut self, steps: usize, bound_of: impl Fn(u64) -> u64) {
         // One mask needs no filter.
         if self.how == Engine::Exact {

@@ -3,11 +3,11 @@
 //! # How a change becomes visible
 //!
 //! An entry is a word under its key. A change by itself stores the word: it is there for the next
-//! look-up; so two changes that are not made together have no order within a burst. Changes that come together put
-//! references to cells in place of words (`niclab_table::Versions`), and one store of the
-//! generation, which a worker reads once a burst, makes all of them visible. What a word leads to,
-//! the record or the entries under a new mask, is there before the word is. Cells are taken out of
-//! the places again when no burst of before the commit is under way.
+//! look-up; so two changes that are not made together have no order within a burst. Changes that
+//! come together put references to cells in place of words (`niclab_table::Versions`), and one
+//! store of the generation, which a worker reads once a burst, makes all of them visible. What a
+//! word leads to, the record or the entries under a new mask, is there before the word is. Cells
+//! are taken out of the places again when no burst of before the commit is under way.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,10 +27,6 @@ use super::worker::Worker;
 use crate::entry::{Change, ChangeError, Entry, Key, Member, Ports, Rates, Refused, Session};
 use crate::form::{Invocation, Kind, Program};
 use crate::text::Command;
-
-/// Steps that the making of a filter, or the growth of a table, is taken further at a time where
-/// nothing changes: some milliseconds of work.
-const STEPS_MAX: usize = 1 << 10;
 
 /// What the control side shows workers.
 #[derive(Debug)]
@@ -668,7 +664,7 @@ impl Pipeline {
         let Pipeline { board, tables, changes, .. } = self;
         for table in tables {
             let bound_of = |word| changes.least(word, |word| bound_of(&board.records, word));
-            is_done &= table.settle(count.min(STEPS_MAX), bound_of);
+            is_done &= table.settle(count, bound_of);
         }
         is_done
     }
@@ -681,13 +677,9 @@ impl Pipeline {
     }
 }
 
-/// The bound of the rank of an entry whose word this is; of none, and of one without a record, none
-/// is smaller.
+/// The bound of the rank of the entry that a word is of; zero is none.
 fn bound_of(records: &Records, word: u64) -> u64 {
-    match Word(word).does() {
-        Does::Record(_, number) => records.rank(number).bound(),
-        Does::Plain(..) => u64::MAX,
-    }
+    if word == 0 { u64::MAX } else { records.rank_of(word).bound() }
 }
 
 #[cfg(test)]

@@ -6,12 +6,13 @@
 //!
 //! # Why a reader sees a change as a whole
 //!
-//! A rule is one word, its priority and its value, under its masked key. So one that comes, goes, or
-//! gets another priority or value is one store. What takes more than one place is a transaction of
+//! A rule is one word, its priority and its value, under its masked key. So one that comes, goes,
+//! or gets another priority or value is one store. What takes more than one place is a transaction
+//! of
 //! `versions`: each place gets a reference that readers resolve by the generation of their burst.
 //!
-//! A look-up reads the generation first, and then the tuple space. The writer goes the other way: it
-//! has the tuple space know of a word before it stores it, and stores all words of a transaction
+//! A look-up reads the generation first, and then the tuple space. The writer goes the other way:
+//! it has the tuple space know of a word before it stores it, and stores all words of a transaction
 //! before the generation. So who has the generation of a transaction finds every place that it
 //! changed. What is found before is the word of before, or a reference that stands for it.
 

@@ -10,9 +10,9 @@ use crate::versions::Versions;
 
 /// A reading end of a [`Ternary`](crate::Ternary) table. Clone it into any number of threads.
 ///
-/// Look-ups never wait and write nothing that others read, but for a counter when masks have come
-/// or gone. They borrow the thread's [`Participant`], which must be online and of the table's
-/// domain: they may panic otherwise.
+/// Look-ups never wait, allocate nothing, and write nothing that others read but for a counter when
+/// masks or the filter are others than before. They borrow the thread's [`Participant`], which must
+/// be online and of the table's domain: they may panic otherwise.
 #[derive(Debug, Clone)]
 pub struct TernaryReader<const W: usize> {
     tuples: TupleReader<W>,

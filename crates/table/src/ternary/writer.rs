@@ -7,7 +7,7 @@ use super::{Hit, TernaryRule};
 use crate::domain::{Domain, Stamp};
 use crate::error::{CreateError, TernaryError};
 use crate::hash::Mixing;
-use crate::limits::CAPACITY_LIMIT;
+use crate::limits::{CAPACITY_LIMIT, TABLES_LIMIT};
 use crate::tuples::{Field, TupleConfig, TupleSpace, masked};
 use crate::versions::{CellId, Changes, Placed};
 
@@ -70,7 +70,8 @@ impl<const W: usize> Ternary<W> {
             return Err(CreateError::Capacity { capacity_max, limit });
         }
         // Places that a transaction takes rules out of stay until the readers have passed.
-        let config = TupleConfig { entries_max: 2 * capacity_max, fields, seed };
+        let entries_max = 2 * capacity_max;
+        let config = TupleConfig { entries_max, masks_max: TABLES_LIMIT, fields, seed };
         Ok(Self {
             capacity_max,
             domain: domain.clone(),

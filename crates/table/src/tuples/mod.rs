@@ -1,26 +1,26 @@
 //! A tuple space: words under keys and masks, and which of them win for a key.
 //!
-//! The entries of a mask are an exact table of keys that are cut to it ("Packet Classification using
-//! Tuple Space Search", SIGCOMM 1999). A pruning filter (`prune`) says which masks can have an entry
-//! for a key, and a bound of each mask says when none of its entries can be better than what was
-//! found.
+//! The entries of a mask are an exact table of keys that are cut to it ("Packet Classification
+//! using Tuple Space Search", SIGCOMM 1999). A pruning filter (`prune`) says which masks can have
+//! an entry for a key, and a bound of each mask says when none of its entries can be better than
+//! what was found.
 //!
 //! What a word says is the user's, and so is its *rank*: of two words the one with the smaller rank
-//! wins. [`Ternary`](crate::Ternary) has words that are their own rank, and transactions of its own;
-//! tables of programs have words that lead to a rank, and transactions that they share.
+//! wins. [`Ternary`](crate::Ternary) has words that are their own rank, and transactions of its
+//! own; tables of programs have words that lead to a rank, and transactions that they share.
 //!
 //! # Why a reader misses no word
 //!
 //! A look-up takes the list of masks with the filter, then the bounds, then words. The writer goes
-//! the other way: [`TupleSpace::admit`] has the list, the filter and the bound of the mask know of a
-//! word, and only then is the word stored.
+//! the other way: [`TupleSpace::admit`] has the list, the filter and the bound of the mask know of
+//! a word, and only then is the word stored.
 //!
 //! A bound is raised when no reader can find a word below it, whatever its generation: when a mask
 //! has no entry, and when a new filter is complete, for whose making every word was looked at.
 //!
-//! A mask without entries leaves the list. Its table stays for readers that have the older list, and
-//! its number may go to another mask: they ask the old table by that number, which is empty, and a
-//! filter names a number rather too often.
+//! A mask without entries leaves the list. Its table stays for readers that have the older list,
+//! and its number may go to another mask: they ask the old table by that number, which is empty,
+//! and a filter names a number rather too often.
 
 mod pruner;
 mod reader;
@@ -54,8 +54,8 @@ impl Rank for u64 {
 /// Where in a key a number is that the filter looks at, and that entries have mostly prefixes of.
 ///
 /// Fields change nothing of what is found. They are to be what tells entries under different masks
-/// apart, such as addresses and ports: without good ones look-ups ask more tables. A filter looks at
-/// two of up to 32 bits and two of up to 16: those that differ most come first.
+/// apart, such as addresses and ports: without good ones look-ups ask more tables. A filter looks
+/// at two of up to 32 bits and two of up to 16: those that differ most come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field {
     /// Its lowest bit, counted from the lowest bit of the first word.
@@ -134,6 +134,11 @@ impl Fields {
             }
         }
         Self(places)
+    }
+
+    /// Whether a filter has anything to look at.
+    fn has_one(&self) -> bool {
+        self.0.iter().any(Option::is_some)
     }
 
     /// The first, where it is the only one.

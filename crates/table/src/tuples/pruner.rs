@@ -11,7 +11,7 @@ use crate::limits::TABLES_LIMIT;
 use crate::memory::Pages;
 use crate::prune::{Bits, Filter, FilterConfig, FilterReader, Span};
 
-/// Fewer masks are all asked.
+/// With fewer masks there is no filter: all of them are looked up.
 const MASKS_MIN: usize = 3;
 
 /// Numbers of masks that filters are made for: the fewer, the less a look-up costs. One that does
@@ -163,7 +163,7 @@ impl Pruner {
                 None => live_masks >= MASKS_MIN,
                 Some(_) => self.taken > 3 * self.made_with + SPARE_MIN,
             };
-            if is_wanted && !self.is_refused {
+            if is_wanted && !self.is_refused && self.fields.has_one() {
                 self.begin(masks, live);
             }
             return false;
@@ -180,13 +180,13 @@ impl Pruner {
 
     #[cold]
     fn begin<const W: usize>(&mut self, masks: &[Option<Mask<W>>], live: usize) {
-        (self.taken, self.made_with) = (0, live);
         let fits = |numbers: &usize| 2 * masks.len() <= *numbers;
         let numbers = NUMBERS.into_iter().find(fits).unwrap_or(TABLES_LIMIT);
         let Ok(filter) = Made::new(&self.fields, numbers, 5 * live + 2 * SPARE_MIN) else {
             self.is_refused = true;
             return;
         };
+        (self.taken, self.made_with) = (0, live);
         let there = (0..masks.len()).filter(|number| masks[*number].is_some()).collect();
         let bounds = vec![u64::MAX; masks.len()];
         self.next = Some(Making { filter, masks: there, array: 0, group: 0, bounds });

@@ -15,9 +15,11 @@ use crate::sync::{Acquire, AtomicU64, Release};
 #[derive(Debug)]
 pub(super) struct Shared<const W: usize> {
     view: ArcSwap<View<W>>,
-    /// How often the view was replaced, and one more.
+    /// How often the view was replaced, plus one.
     version: AtomicU64,
-    pub(super) fields: Fields,
+    fields: Fields,
+    /// Masks there may be.
+    masks_max: usize,
 }
 
 /// The masks as a burst sees them.
@@ -65,8 +67,8 @@ impl<const W: usize> Masked<W> {
 }
 
 impl<const W: usize> Shared<W> {
-    pub(super) fn new(fields: Fields) -> Self {
-        Self { view: ArcSwap::default(), version: AtomicU64::new(1), fields }
+    pub(super) fn new(fields: Fields, masks_max: usize) -> Self {
+        Self { view: ArcSwap::default(), version: AtomicU64::new(1), fields, masks_max }
     }
 
     /// Shows readers another view; the one before, which some may hold.
@@ -79,17 +81,17 @@ impl<const W: usize> Shared<W> {
 
 /// A reading end of a [`TupleSpace`](crate::TupleSpace). Clone it into any number of threads.
 ///
-/// Look-ups never wait and write nothing that others read, but for a counter when masks have come
-/// or gone. They borrow the thread's [`Participant`], which must be online and of the space's
-/// domain: they may panic otherwise.
-#[derive(Debug, Clone)]
+/// Look-ups never wait, allocate nothing, and write nothing that others read but for a counter when
+/// masks or the filter are others than before. They borrow the thread's [`Participant`], which must
+/// be online and of the space's domain: they may panic otherwise.
+#[derive(Debug)]
 pub struct TupleReader<const W: usize> {
     shared: Arc<Shared<W>>,
     view: Arc<View<W>>,
     version: u64,
     /// Keys of the burst that are to be asked under each mask, a bit each.
     asked: Vec<u64>,
-    /// Masks of which some are, with their bounds.
+    /// Masks that some key is to be looked up under, with their bounds.
     order: Vec<(u64, u16)>,
 }
 
@@ -103,10 +105,17 @@ struct Found<'a, R> {
     found: u64,
 }
 
+impl<const W: usize> Clone for TupleReader<W> {
+    fn clone(&self) -> Self {
+        Self::new(&self.shared)
+    }
+}
+
 impl<const W: usize> TupleReader<W> {
     pub(super) fn new(shared: &Arc<Shared<W>>) -> Self {
-        let (view, shared) = (Arc::default(), Arc::clone(shared));
-        Self { shared, view, version: 0, asked: Vec::new(), order: Vec::new() }
+        let (asked, order) =
+            (Vec::with_capacity(shared.masks_max), Vec::with_capacity(shared.masks_max));
+        Self { shared: Arc::clone(shared), view: Arc::default(), version: 0, asked, order }
     }
 
     /// Looks up a burst: bit `i` of the result says whether there is a word for `keys[i]`, which is
@@ -158,7 +167,10 @@ impl<const W: usize> TupleReader<W> {
     #[inline]
     fn note(&mut self, keys: &[[u64; W]]) {
         let Self { shared, view, asked, order, .. } = self;
-        order.clear();
+        // Of a look-up that panicked there may be some left.
+        for (_, number) in order.drain(..) {
+            asked.get_mut(usize::from(number)).into_iter().for_each(|asked| *asked = 0);
+        }
         let (fields, masks) = (&shared.fields, &view.masks[..]);
         match &view.filter {
             Some(Filters::One(filter)) => {

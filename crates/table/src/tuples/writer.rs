@@ -16,11 +16,17 @@ use crate::memory::Pages;
 /// Masks without entries that may be kept, for the next entry may be under one of them again.
 const EMPTY_MAX: usize = 64;
 
+/// Steps that the making of a filter is taken further at a time: some milliseconds of work.
+const FILTER_STEPS_MAX: usize = 1 << 10;
+
 /// What a tuple space is made from.
 #[derive(Debug, Clone, Copy)]
 pub struct TupleConfig<'a> {
     /// The most entries it may hold under one mask, 1 to [`CAPACITY_LIMIT`].
     pub entries_max: usize,
+    /// The most masks, those without entries included that some reader may still have; up to
+    /// [`TABLES_LIMIT`].
+    pub masks_max: usize,
     /// Where in a key the numbers are that tell entries under different masks apart.
     pub fields: &'a [Field],
     /// Seed of its hashes. Draw it at random where somebody hostile may choose keys.
@@ -29,11 +35,14 @@ pub struct TupleConfig<'a> {
 
 /// Words under `W`-word keys (1 to 17) and masks: the writing end.
 ///
-/// A word is not zero. Masks have numbers, which stay theirs while they have an entry.
+/// A word is not zero. Masks have numbers, which stay theirs while they have an entry; the number
+/// of one without entries is good until the next call of [`number_for`](Self::number_for) or
+/// [`settle`](Self::settle). Keys are cut to their mask.
 #[derive(Debug)]
 pub struct TupleSpace<const W: usize> {
     domain: Domain,
     entries_max: usize,
+    masks_max: usize,
     seed: u64,
     shared: Arc<Shared<W>>,
     /// By number.
@@ -63,7 +72,7 @@ impl<const W: usize> TupleSpace<W> {
     /// # Errors
     /// [`CreateError::Capacity`] and [`CreateError::Field`].
     pub fn new(config: &TupleConfig<'_>, domain: &Domain) -> Result<Self, CreateError> {
-        let TupleConfig { entries_max, fields, seed } = *config;
+        let TupleConfig { entries_max, masks_max, fields, seed } = *config;
         if !(1..=CAPACITY_LIMIT).contains(&entries_max) {
             let (capacity_max, limit) = (entries_max, CAPACITY_LIMIT);
             return Err(CreateError::Capacity { capacity_max, limit });
@@ -71,12 +80,13 @@ impl<const W: usize> TupleSpace<W> {
         if let Some(field) = fields.iter().position(|field| !field.fits(W)) {
             return Err(CreateError::Field { field, words: W });
         }
-        let fields = Fields::new(fields);
+        let (fields, masks_max) = (Fields::new(fields), masks_max.clamp(1, TABLES_LIMIT));
         Ok(Self {
             domain: domain.clone(),
             entries_max,
+            masks_max,
             seed,
-            shared: Arc::new(Shared::new(fields)),
+            shared: Arc::new(Shared::new(fields, masks_max)),
             masks: Vec::new(),
             numbers: HashMap::default(),
             masks_soft: EMPTY_MAX,
@@ -117,12 +127,12 @@ impl<const W: usize> TupleSpace<W> {
 
     #[cold]
     fn new_mask(&mut self, mask: &[u64; W]) -> Result<usize, TernaryError> {
-        if self.numbers.len() >= self.masks_soft.min(TABLES_LIMIT) {
+        if self.numbers.len() >= self.masks_soft.min(self.masks_max) {
             self.sweep();
         }
         let free = self.masks.iter().position(Option::is_none).unwrap_or(self.masks.len());
-        if free >= TABLES_LIMIT {
-            return Err(TernaryError::Masks { limit: TABLES_LIMIT });
+        if free >= self.masks_max {
+            return Err(TernaryError::Masks { limit: self.masks_max });
         }
         let config = Config {
             capacity_max: self.entries_max,
@@ -177,7 +187,8 @@ impl<const W: usize> TupleSpace<W> {
         self.show();
     }
 
-    /// Stores a word under a key that has the word `current`; zero is none, of both.
+    /// Stores a word under a key that has the word `current`; zero is none, of both. Nothing
+    /// happens where no mask has this number.
     ///
     /// # Errors
     /// Where there is none and no room for one; nothing has changed then.
@@ -197,8 +208,7 @@ impl<const W: usize> TupleSpace<W> {
                 self.entries += 1;
             }
             (_, 0) => {
-                mask.entries.remove(key);
-                self.entries -= 1;
+                self.entries -= usize::from(mask.entries.remove(key).is_some());
                 if mask.entries.is_empty() {
                     mask.shown.raise(u64::MAX);
                 }
@@ -219,15 +229,16 @@ impl<const W: usize> TupleSpace<W> {
         self.show();
     }
 
-    /// Does in idle time what look-ups are dearer without, `steps` steps of each: lets masks without
-    /// entries go, makes the filter, has tables grow. True when nothing is left to do.
+    /// Does in idle time what look-ups are dearer without, `steps` steps of each: lets masks
+    /// without entries go, makes the filter, has tables grow. True when nothing of that is left to
+    /// do. Waits for no reader.
     pub fn settle(&mut self, steps: usize, bound_of: impl Fn(u64, u64) -> u64) -> bool {
         self.sweep();
         self.pruner.forgive();
-        self.tend(steps, bound_of);
+        self.tend(steps.min(FILTER_STEPS_MAX), bound_of);
         let tables = self.masks.iter_mut().flatten();
         let rest = tables.fold(true, |all, mask| mask.entries.rest(steps) & all);
-        rest && self.old.is_empty() && !self.pruner.is_busy()
+        rest && !self.pruner.is_busy()
     }
 
     /// Shows readers the masks and the filter as they are.

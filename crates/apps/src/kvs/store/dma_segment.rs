@@ -15,9 +15,9 @@
 //!
 //! What the card has to do for it is what [`DmaSegments::new`] asks for. There is no other way to a
 //! window, nor to a segment of one. A segment knows where items begin that were published and not
-//! cleared since, and shows nothing else, whatever place it is asked for. That the card has written
-//! an item, [`DmaSegment::publish`] has to believe: its caller promises it. No partition and no event
-//! is handed out of `kvs`.
+//! cleared since, and shows nothing else, whatever place it is asked for. What it cannot see
+//! itself, the caller of [`DmaSegment::publish`] promises; `log` keeps that promise. No partition
+//! and no event is handed out of `kvs`.
 //!
 //! Whoever has the partition's lock is the only one that reads, or writes marks, meanwhile; `&self`
 //! and `&mut self` say which. The length of an item is what its header says, which the store alone
@@ -196,7 +196,10 @@ impl DmaSegment {
     ///
     /// # Safety
     /// The card has said so in the ring of this segment's owner, and the segment has not been
-    /// handed back since: nobody writes to these bytes any more.
+    /// handed back since: nobody writes to these bytes any more. And until this segment is cleared,
+    /// which is before it is handed back,
+    /// - there is no other [`DmaSegment`] of its number, and
+    /// - whoever writes to the item ([`DmaSegment::item_mut`]) leaves the lengths in its header.
     pub unsafe fn publish(&mut self, at: usize, len: usize) -> Option<Header> {
         let is_there = at.is_multiple_of(ALIGN) && (HEADER_LEN..=DMA_SEGMENT_LEN).contains(&len);
         if !is_there || at > DMA_SEGMENT_LEN - len || self.said(at) != len {
@@ -235,7 +238,7 @@ impl DmaSegment {
         unsafe { slice::from_raw_parts(self.at(at), self.len_at(at)) }
     }
 
-    /// The same, to be written.
+    /// The same, to be written: all but the lengths in its header.
     #[inline]
     pub fn item_mut(&mut self, at: usize) -> &mut [u8] {
         if !self.is_published(at) {

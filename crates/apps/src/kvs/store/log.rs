@@ -8,7 +8,10 @@
 //! writing to it, and emptied later.
 //!
 //! One of the modules that may use `unsafe`: it has DMA segments take notice of what the card says
-//! it has written ([`Log::publish`]).
+//! it has written ([`Log::publish`]). There is one segment of each number. It is cleared by
+//! [`Log::release`], which checks that all of its items were forgotten, and by [`Log::clear`], and
+//! is handed back only then. Who writes to an item that is there changes marks and times, never a
+//! length.
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
