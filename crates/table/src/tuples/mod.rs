@@ -19,8 +19,8 @@
 //! has no entry, and when a new filter is complete, for whose making every word was looked at.
 //!
 //! A mask without entries leaves the list. Its table stays for readers that have the older list,
-//! and its number may go to another mask: they ask the old table by that number, which is empty,
-//! and a filter names a number rather too often.
+//! and its number may go to another mask: they look into the old table by that number, which is
+//! empty, and a filter names a number rather too often.
 
 mod pruner;
 mod reader;
@@ -54,8 +54,8 @@ impl Rank for u64 {
 /// Where in a key a number is that the filter looks at, and that entries have mostly prefixes of.
 ///
 /// Fields change nothing of what is found. They are to be what tells entries under different masks
-/// apart, such as addresses and ports: without good ones look-ups ask more tables. A filter looks
-/// at two of up to 32 bits and two of up to 16: those that differ most come first.
+/// apart, such as addresses and ports: without good ones look-ups go through more tables. A filter
+/// looks at two of up to 32 bits and two of up to 16: those that differ most come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field {
     /// Its lowest bit, counted from the lowest bit of the first word.

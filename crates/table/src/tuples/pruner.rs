@@ -15,7 +15,7 @@ use crate::prune::{Bits, Filter, FilterConfig, FilterReader, Span};
 const MASKS_MIN: usize = 3;
 
 /// Numbers of masks that filters are made for: the fewer, the less a look-up costs. One that does
-/// not know a number is given up, and all masks are asked until there is another.
+/// not know a number is given up, and keys are looked up under all masks until there is another.
 const NUMBERS: [usize; 5] = [64, 128, 256, 512, TABLES_LIMIT];
 
 /// Entries that may come before a filter is made anew, at least.

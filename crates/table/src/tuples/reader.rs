@@ -27,7 +27,7 @@ pub(super) struct Shared<const W: usize> {
 pub(super) struct View<const W: usize> {
     /// By number.
     pub(super) masks: Vec<Option<Arc<Masked<W>>>>,
-    /// Without one, all masks are asked.
+    /// Without one, keys are looked up under all masks.
     pub(super) filter: Option<Filters<FilterReader<1>, FilterReader<F>>>,
 }
 
@@ -89,8 +89,8 @@ pub struct TupleReader<const W: usize> {
     shared: Arc<Shared<W>>,
     view: Arc<View<W>>,
     version: u64,
-    /// Keys of the burst that are to be asked under each mask, a bit each.
-    asked: Vec<u64>,
+    /// Keys of the burst that are to be looked up under each mask, a bit each.
+    wanted: Vec<u64>,
     /// Masks that some key is to be looked up under, with their bounds.
     order: Vec<(u64, u16)>,
 }
@@ -113,9 +113,9 @@ impl<const W: usize> Clone for TupleReader<W> {
 
 impl<const W: usize> TupleReader<W> {
     pub(super) fn new(shared: &Arc<Shared<W>>) -> Self {
-        let (asked, order) =
+        let (wanted, order) =
             (Vec::with_capacity(shared.masks_max), Vec::with_capacity(shared.masks_max));
-        Self { shared: Arc::clone(shared), view: Arc::default(), version: 0, asked, order }
+        Self { shared: Arc::clone(shared), view: Arc::default(), version: 0, wanted, order }
     }
 
     /// Looks up a burst: bit `i` of the result says whether there is a word for `keys[i]`, which is
@@ -139,9 +139,9 @@ impl<const W: usize> TupleReader<W> {
         let mut found = Found { ranks, limits, words, found: 0 };
         self.note(keys);
         for &(bound, number) in &self.order {
-            let asked = std::mem::take(&mut self.asked[usize::from(number)]);
+            let wanted = std::mem::take(&mut self.wanted[usize::from(number)]);
             if let Some(Some(under)) = self.view.masks.get(usize::from(number)) {
-                ask((under, bound), participant, (keys, asked), &mut rank_of, &mut found);
+                look_up((under, bound), participant, (keys, wanted), &mut rank_of, &mut found);
             }
         }
         found.found
@@ -158,31 +158,31 @@ impl<const W: usize> TupleReader<W> {
         let version = self.shared.version.load(Acquire);
         if version != self.version {
             (self.view, self.version) = (self.shared.view.load_full(), version);
-            self.asked.clear();
-            self.asked.resize(self.view.masks.len(), 0);
+            self.wanted.clear();
+            self.wanted.resize(self.view.masks.len(), 0);
         }
     }
 
-    /// Notes which keys are to be asked under which masks, the best masks first.
+    /// Notes which keys are to be looked up under which masks, the best masks first.
     #[inline]
     fn note(&mut self, keys: &[[u64; W]]) {
-        let Self { shared, view, asked, order, .. } = self;
+        let Self { shared, view, wanted, order, .. } = self;
         // Of a look-up that panicked there may be some left.
         for (_, number) in order.drain(..) {
-            asked.get_mut(usize::from(number)).into_iter().for_each(|asked| *asked = 0);
+            wanted.get_mut(usize::from(number)).into_iter().for_each(|wanted| *wanted = 0);
         }
         let (fields, masks) = (&shared.fields, &view.masks[..]);
         match &view.filter {
             Some(Filters::One(filter)) => {
                 let only = fields.only();
                 let value = |key: &[u64; W]| only.map_or(0, |of| of.value(super::WIDTHS[0], key));
-                candidates(filter, keys, |key| [value(key)], masks, asked, order);
+                candidates(filter, keys, |key| [value(key)], masks, wanted, order);
             }
             Some(Filters::All(filter)) => {
-                candidates(filter, keys, |key| fields.values(key), masks, asked, order);
+                candidates(filter, keys, |key| fields.values(key), masks, wanted, order);
             }
             None => {
-                asked.fill(u64::MAX.checked_shr((BURST_MAX - keys.len()) as u32).unwrap_or(0));
+                wanted.fill(u64::MAX.checked_shr((BURST_MAX - keys.len()) as u32).unwrap_or(0));
                 let masks = masks.iter().enumerate();
                 let bound = |(number, of): (usize, &Option<Arc<Masked<W>>>)| {
                     Some((of.as_ref()?.bound(), number as u16))
@@ -203,7 +203,7 @@ fn candidates<const W: usize, const N: usize>(
     keys: &[[u64; W]],
     values_of: impl Fn(&[u64; W]) -> [u32; N],
     masks: &[Option<Arc<Masked<W>>>],
-    asked: &mut [u64],
+    wanted: &mut [u64],
     order: &mut Vec<(u64, u16)>,
 ) {
     let (mut values, mut sets) = ([[0; N]; BURST_MAX], [Sets::default(); BURST_MAX]);
@@ -215,28 +215,28 @@ fn candidates<const W: usize, const N: usize>(
     for (at, sets) in sets.iter().enumerate() {
         for number in filter.candidates(sets) {
             // A filter may know masks that came after the view.
-            let (Some(asked), Some(Some(of))) = (asked.get_mut(number), masks.get(number)) else {
+            let (Some(wanted), Some(Some(of))) = (wanted.get_mut(number), masks.get(number)) else {
                 continue;
             };
-            if *asked == 0 {
+            if *wanted == 0 {
                 order.push((of.bound(), number as u16));
             }
-            *asked |= 1 << at;
+            *wanted |= 1 << at;
         }
     }
 }
 
-/// Looks up those keys of a burst under a mask that have a bit in `asked`.
+/// Looks up those keys of a burst under a mask that have a bit in `wanted`.
 #[inline]
-fn ask<const W: usize, R: Rank>(
+fn look_up<const W: usize, R: Rank>(
     (under, bound): (&Masked<W>, u64),
     participant: &Participant,
-    (keys, asked): (&[[u64; W]], u64),
+    (keys, wanted): (&[[u64; W]], u64),
     rank_of: &mut impl FnMut(u64, u64) -> Option<(u64, R)>,
     best: &mut Found<'_, R>,
 ) {
     let (mut packed, mut places) = ([[0; W]; BURST_MAX], [0_u8; BURST_MAX]);
-    let (mut count, mut left) = (0, asked);
+    let (mut count, mut left) = (0, wanted);
     while left != 0 {
         let at = left.trailing_zeros() as usize;
         left &= left - 1;
