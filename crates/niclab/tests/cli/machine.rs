@@ -20,17 +20,29 @@ fn through(program: &str, arguments: &[&str]) -> Option<Command> {
     works.then(start)
 }
 
+/// No thread offers the load of the embedded card; that of a pair of interfaces needs one.
 #[test]
-fn one_core_is_too_few() {
+fn one_core_is_enough_for_the_embedded_card_and_too_few_for_a_veth_pair() {
+    let name = "one_core_is_enough_for_the_embedded_card_and_too_few_for_a_veth_pair";
+    let _cores = cores();
     let scratch = scratch();
     let core = allowed()[0].to_string();
     let Some(mut command) = through("taskset", &["-c", &core]) else {
-        println!("SKIP one_core_is_too_few: taskset is missing");
+        println!("SKIP {name}: taskset is missing");
         return;
     };
-    command.args(QUICK).arg("-o").arg(scratch.path().join("run"));
-    run(command).with(5, &["soft needs 2 cores", "this process may use 1", "taskset"]);
-    assert!(!scratch.path().join("run").exists());
+    command.args(QUICK).arg("-o").arg(scratch.path().join("soft"));
+    run(command).with(0, &[]);
+    assert!(scratch.path().join("soft/report.html").is_file());
+    if let Err(error) = niclab_device::open("linux:veth") {
+        println!("SKIP {name}: {error}");
+        return;
+    }
+    let Some(mut command) = through("taskset", &["-c", &core]) else { return };
+    command.args(["run", "occupancy", "--device", "linux:veth", "--repeats", "1", "-o"]);
+    command.arg(scratch.path().join("veth"));
+    run(command).with(5, &["linux:veth needs 2 cores", "this process may use 1", "taskset"]);
+    assert!(!scratch.path().join("veth").exists());
 }
 
 #[test]

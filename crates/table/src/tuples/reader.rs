@@ -96,7 +96,7 @@ pub struct TupleReader<const W: usize> {
 }
 
 /// What was found for each key of a burst so far.
-struct Found<'a, R> {
+struct BestWords<'a, R> {
     ranks: [R; BURST_MAX],
     /// The limits of the ranks.
     limits: [u64; BURST_MAX],
@@ -136,7 +136,7 @@ impl<const W: usize> TupleReader<W> {
         assert!(keys.len() <= BURST_MAX && keys.len() <= words.len(), "burst too long");
         self.look();
         let (ranks, limits) = ([R::LAST; BURST_MAX], [u64::MAX; BURST_MAX]);
-        let mut found = Found { ranks, limits, words, found: 0 };
+        let mut found = BestWords { ranks, limits, words, found: 0 };
         self.note(keys);
         for &(bound, number) in &self.order {
             let wanted = std::mem::take(&mut self.wanted[usize::from(number)]);
@@ -233,7 +233,7 @@ fn look_up<const W: usize, R: Rank>(
     participant: &Participant,
     (keys, wanted): (&[[u64; W]], u64),
     rank_of: &mut impl FnMut(u64, u64) -> Option<(u64, R)>,
-    best: &mut Found<'_, R>,
+    best: &mut BestWords<'_, R>,
 ) {
     let (mut packed, mut places) = ([[0; W]; BURST_MAX], [0_u8; BURST_MAX]);
     let (mut count, mut left) = (0, wanted);
