@@ -113,9 +113,11 @@ impl<const W: usize> Clone for TupleReader<W> {
 
 impl<const W: usize> TupleReader<W> {
     pub(super) fn new(shared: &Arc<Shared<W>>) -> Self {
-        let (wanted, order) =
-            (Vec::with_capacity(shared.masks_max), Vec::with_capacity(shared.masks_max));
-        Self { shared: Arc::clone(shared), view: Arc::default(), version: 0, wanted, order }
+        let (masks_max, version) = (shared.masks_max, shared.version.load(Acquire));
+        let (view, mut wanted) = (shared.view.load_full(), Vec::with_capacity(masks_max));
+        wanted.resize(view.masks.len(), 0);
+        let (shared, order) = (Arc::clone(shared), Vec::with_capacity(masks_max));
+        Self { shared, view, version, wanted, order }
     }
 
     /// Looks up a burst: bit `i` of the result says whether there is a word for `keys[i]`, which is
