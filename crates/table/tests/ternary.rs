@@ -238,8 +238,11 @@ const PLACES: [[u8; 3]; 2] = [[0, 0, 0], [3, 2, 3]];
 /// A rule that goes to and fro between two places: one of two keys has it.
 fn wanderer(round: u32) -> Rule {
     let mask = pack_key(&MASKS[[0, 4][round as usize / 2 % 2]]).unwrap();
-    Rule { key: key(HOMES[round as usize % 2]), mask, priority: 0, value: 9 }
+    Rule { key: key(HOMES[round as usize % 2]), mask, priority: 0, value: WANDERER }
 }
+
+/// Its value, which no round has.
+const WANDERER: u32 = Rule::VALUE_MAX;
 
 const HOMES: [[u8; 3]; 2] = [[1, 1, 1], [2, 0, 2]];
 
@@ -263,7 +266,7 @@ fn look(
         assert!(one.value >= newest, "{} after {newest}", one.value);
         seen.fetch_add(u64::from(one.value > newest), Relaxed);
         newest = one.value;
-        let count = [here, there].into_iter().filter(|hit| hit.value == 9).count();
+        let count = [here, there].into_iter().filter(|hit| hit.value == WANDERER).count();
         assert_eq!(count, 1, "a rule is in one place at a time: {here:?} {there:?}");
         assert_eq!(none, LAST.hit());
         participant.quiescent();
