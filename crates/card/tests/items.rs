@@ -115,8 +115,7 @@ impl Stack {
         Stack { card, cores, wire, server }
     }
 
-    /// What is answered to frames that come together; cores have turns until they have nothing to
-    /// do.
+    /// Sends frames together, runs the cores until they are idle, and returns the answers.
     fn ask(&mut self, frames: &[Vec<u8>]) -> Said {
         self.wire.asked.lock().unwrap().extend(frames.iter().cloned());
         loop {

@@ -91,10 +91,7 @@ impl Testbed for Swx {
     }
 
     fn setup(&mut self, setup: &Setup) -> Result<SetupReport, DeviceError> {
-        match setup.rules.is_empty() {
-            true => Ok(SetupReport::default()),
-            false => Err(DeviceError::lacks("rules")),
-        }
+        setup.check_no_rules().map(|()| SetupReport::default())
     }
 
     fn measure(&mut self, task: &Task) -> Result<Observation, DeviceError> {

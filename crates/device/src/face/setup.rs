@@ -9,6 +9,7 @@ use niclab_packet::flow::FlowSpec;
 use serde::{Deserialize, Serialize};
 
 use super::DeviceError;
+use crate::capability;
 use crate::stack::Stack;
 
 /// The state of a device before the load starts.
@@ -53,6 +54,14 @@ impl Setup {
             (_, Receive::Serial) => lacks("serial receive"),
             _ => Ok(()),
         }
+    }
+
+    /// Refuses rules, for a device that has none.
+    ///
+    /// # Errors
+    /// [`DeviceError::NotSupported`]: `rules`.
+    pub fn check_no_rules(&self) -> Result<(), DeviceError> {
+        if self.rules.is_empty() { Ok(()) } else { Err(DeviceError::lacks(capability::RULES)) }
     }
 }
 

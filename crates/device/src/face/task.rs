@@ -11,7 +11,7 @@ use crate::capability;
 use crate::plan::{Plan, RulesPlan};
 use crate::serving::{Answered, Serving};
 
-/// What a device measures.
+/// A measurement that a device can carry out.
 ///
 /// [`Task::Load`] and [`Task::Plan`] need a set-up; the others need none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -71,7 +71,7 @@ impl Task {
 /// content.
 macro_rules! observations {
     ($($variant:ident, $into:ident: $content:ty;)*) => {
-        /// What a device observed; the variant has the name of the [`Task`].
+        /// The result of a [`Task`], in the variant of the same name.
         #[allow(clippy::large_enum_variant, reason = "a trial has one, and moves it a few times")]
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]

@@ -193,7 +193,7 @@ impl Model {
 
     fn offer(&mut self, load: &Load, plan: &Plan) -> Result<LoadObservation, DeviceError> {
         check(load, plan)?;
-        // What is random comes from the seed of the load, and differs from trial to trial.
+        // Each trial draws other random numbers; the seed of the load decides which.
         self.random = Xoshiro256PlusPlus::seed_from_u64(self.random.random::<u64>() ^ load.seed);
         let (slower, scale, chance) = (self.noise(), self.noise(), chance(&mut self.random));
         let broken = self.broken("run before set-up");

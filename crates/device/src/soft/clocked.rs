@@ -298,7 +298,7 @@ pub(super) fn queue_numbers(setup: &Setup, cores: usize) -> Result<Vec<Vec<u16>>
     Ok((0..setup.ports.into()).map(|port| of_port(port).collect()).collect())
 }
 
-/// RSS over its queues for each port of a card on so many cores, and no rules.
+/// The NIC of each port of a card on `cores` cores: RSS over all of its queues, no rules.
 pub(super) fn nics(setup: &Setup, cores: usize) -> Result<Vec<Nic>, DeviceError> {
     let of_port = queue_numbers(setup, cores)?;
     let queues = of_port.iter().flatten().max().map_or(1, |most| most + 1);
@@ -312,9 +312,9 @@ pub(super) fn nics(setup: &Setup, cores: usize) -> Result<Vec<Nic>, DeviceError>
     of_port.into_iter().map(nic).collect()
 }
 
-/// The ports of a card on so many cores, each with a wire for each of them. A flow comes by the
-/// wire of the core of its queue; where RSS changes by one that its bytes name
-/// ([`rss_change`](super::rss_change)), and of serial receive all come by the first.
+/// The ports of a card on several cores. Each port has a wire for each core. A flow comes by the
+/// wire of the core that serves its queue. If RSS changes, the bytes of the flow name its wire
+/// ([`rss_change`](super::rss_change)). With serial receive all flows come by the first wire.
 pub(super) fn ports(
     (load, plan): (&Load, &Plan),
     setup: &Setup,

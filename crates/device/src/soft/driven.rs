@@ -31,7 +31,7 @@ use crate::plan::{ControlCore, Plan};
 /// leaves a burst open operations are to come to their end as well.
 const PASSED_MAX: u32 = 16;
 
-/// What was seen, and the rules that are in the places where a plan worked.
+/// The observation, and the rules that a plan left, by place.
 pub(super) type Seen = (LoadObservation, Vec<Option<RuleId>>);
 
 /// What a trial is made of.
@@ -44,14 +44,14 @@ pub(super) struct Offer<'a> {
     pub(super) blocks: &'a [Installed],
 }
 
-/// What carries a plan out.
+/// The control side of a trial: idle, or carrying out a plan.
 enum ControlSide<'a> {
     Rest,
     Rules(ControlCore, Box<Carrier<'a>>),
     Rss(Box<RssControl<'a>>),
 }
 
-/// What a plan did.
+/// The result of a plan.
 #[derive(Default)]
 struct Done {
     rules: Option<(Control, Vec<Option<RuleId>>)>,
@@ -187,7 +187,7 @@ impl Offer<'_> {
         Ok(())
     }
 
-    /// What the wires saw, the card counted, and the plan did.
+    /// Combines the observation of the wires, the counters of the card and the result of the plan.
     fn seen(&self, trial: &Trial, ended: &Ended, done: Done) -> Result<Seen, DeviceError> {
         if let Some(trouble) = ended.trouble.first() {
             return Err(broken(trouble));

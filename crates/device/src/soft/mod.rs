@@ -58,7 +58,7 @@ pub struct Soft {
 /// Where the threads of a trial run; none: wherever there is room.
 #[derive(Clone, Default)]
 struct Seats {
-    /// Of the control side; none, too, where the card has all cores.
+    /// The core of the control side. `None` if threads are not pinned, or the card has all cores.
     control: Option<u32>,
     /// By core of the card.
     card: Vec<Option<u32>>,

@@ -227,7 +227,7 @@ impl DmaSegment {
         at.is_multiple_of(ALIGN) && self.begins.get(word).is_some_and(|bits| bits >> bit & 1 == 1)
     }
 
-    /// The item that was published at this place; nothing where there is none.
+    /// The bytes of the item that was published at this place. Empty if none was.
     #[inline]
     pub fn item(&self, at: usize) -> &[u8] {
         if !self.is_published(at) {
