@@ -139,7 +139,8 @@ fn a_core_that_is_not_needed_is_saved_and_comes_back_with_the_load() {
 fn has_answered(answer: Answering) -> bool {
     let popularity = Popularity::Zipf { exponent: 1.0 };
     let flows = FlowSpec { count: 64, popularity, ..FlowSpec::default() };
-    let load = Load { flows, ..load(Rate::Pps(60_000.0), 1_000) };
+    // Work for 1.8 cores, so that one of the two is near its limit however the flows fall.
+    let load = Load { flows, ..load(Rate::Pps(90_000.0), 1_000) };
     let plan = SpreadPlan { answer: Some(answer), work_ns: 20_000, ..plan(None) };
     let seen = run(2, &load, &Plan::Spread(plan)).unwrap();
     assert!(seen.honesty.balanced, "{answer:?}: {:?}", seen.honesty.reasons);
