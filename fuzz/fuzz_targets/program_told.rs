@@ -1,5 +1,5 @@
-//! What programs are told: commands, files of tables, packet tests. The first byte says which
-//! program and what it is told, the rest is text.
+//! Input of programs: commands, files of tables, packet tests. The first byte picks the program
+//! and the kind of input, the rest is text.
 #![no_main]
 
 mod program;

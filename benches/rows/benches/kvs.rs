@@ -4,7 +4,7 @@
 //! cargo bench -p niclab-bench --bench kvs -- --pairs 31 --partitions 4 --burst 64
 //! ```
 
-use niclab_bench::kvs::{Build, Figure, Keys, KvsSetup, alone, beside};
+use niclab_bench::kvs::{Build, Figure, KeyPopularity, KvsSetup, alone, beside};
 use niclab_bench::{Bench, BenchError, Figures, Measured, Slices, median};
 
 fn main() -> Result<(), BenchError> {
@@ -16,7 +16,7 @@ fn main() -> Result<(), BenchError> {
     let (pairs, partitions) = (number("--pairs", 31), number("--partitions", 4));
     let burst = number("--burst", 64);
     let bench = Bench { pairs, ..Bench::default() };
-    for keys in [Keys::Uniform, Keys::Zipf] {
+    for keys in [KeyPopularity::Uniform, KeyPopularity::Zipf] {
         let shape = KvsSetup { keys, partitions, burst };
         show(&format!("rss, {}", keys.name()), &alone(&bench, &shape)?);
         for build in [Build::Steer, Build::Dma] {

@@ -195,8 +195,8 @@ fn destroy(card: &mut Card, rules: u64) -> Result<(), BenchError> {
     (0..rules).try_for_each(|_| card.destroy())
 }
 
-/// Creates rules and destroys as many, the oldest first, until all are others; which of both calls
-/// is told of.
+/// Creates rules and destroys as many, the oldest first, until all are others; reports the times
+/// of one of the two calls.
 fn renew(card: &mut Card, rules: u64, told: usize) -> Result<(), BenchError> {
     create(card, rules)?;
     card.times_ns.clear();

@@ -80,7 +80,8 @@ fn ticks(core: usize) -> Option<Ticks> {
 fn of_stat(stat: &str, core: usize) -> Option<Ticks> {
     let name = format!("cpu{core}");
     let line = stat.lines().find(|line| line.split_whitespace().next() == Some(&name))?;
-    // user, nice, system, idle, iowait, irq, softirq, steal; guests stand in the first two again.
+    // user, nice, system, idle, iowait, irq, softirq, steal; virtual machines stand in the first
+    // two again.
     let ticks: Vec<u64> =
         line.split_whitespace().skip(1).take(8).filter_map(|tick| tick.parse().ok()).collect();
     Some(Ticks { stolen: *ticks.get(7)?, all: ticks.iter().sum() })
@@ -119,9 +120,9 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_shares_its_core_is_told_so() {
+    fn a_thread_that_shares_its_core_is_reported() {
         if sched().is_none() {
-            println!("SKIP a_thread_that_shares_its_core_is_told_so: no schedstat in this kernel");
+            println!("SKIP a_thread_that_shares_its_core_is_reported: no schedstat in this kernel");
             return;
         }
         let core = niclab_device::cores::allowed().first().map_or(0, |&core| core as usize);

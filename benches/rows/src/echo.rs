@@ -8,7 +8,7 @@ use std::time::Duration;
 use niclab_device::cores::Cores;
 use niclab_device::linux::{Hosts, Wire};
 use niclab_device::program::{self, Program, Sockets};
-use niclab_device::{DeviceError, Exchange, Family, Feature, Host};
+use niclab_device::{DeviceError, Family, Feature, Host, RoundTrips};
 use niclab_load::echo::{Echo, Pace, Receive, Transport};
 use niclab_pairing::in_turn;
 
@@ -96,9 +96,9 @@ fn ours(hosts: &Hosts, size: u16, run: u32) -> Result<[f64; 2], BenchError> {
         warmup_ns: WARMUP.as_nanos() as u64,
     };
     let (client, family, feature) = (Host::Here, Family::V4, Feature::None);
-    let exchange =
-        Exchange { client, family, feature, fifo: None, deep: false, sockets: false, echo };
-    let seen = hosts.exchange(&exchange, run)?.echoed;
+    let trips =
+        RoundTrips { client, family, feature, fifo: None, deep: false, sockets: false, echo };
+    let seen = hosts.round_trips(&trips, run)?.echoed;
     let wrong = match (&seen.ended, seen.answered, seen.lost) {
         (Some(ended), ..) => Some(ended.clone()),
         (None, 0, _) => Some("no message came back".to_owned()),

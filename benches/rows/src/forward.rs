@@ -23,8 +23,8 @@ use niclab_pairing::{alternate, pin};
 use niclab_peer::Answer;
 use niclab_port::Burst;
 use niclab_port::frame_pool::{FramePool, frame_pools};
-use niclab_port::lane::Lane;
-use niclab_port::xdp::{self, XdpLane};
+use niclab_port::queue_pair::QueuePair;
+use niclab_port::xdp::{self, XdpQueuePair};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::echo::or_not_supported;
@@ -82,14 +82,14 @@ fn compare(bench: &Bench) -> Result<Measured, BenchError> {
 /// One veth pair, and what sends at its far end.
 struct VethEnd {
     near: &'static str,
-    lane: XdpLane,
+    queue_pair: XdpQueuePair,
     pool: FramePool,
 }
 
 impl VethEnd {
     fn make(netns: &NetNs, near: &'static str, far: &str) -> Result<VethEnd, BenchError> {
         let broken = |reason: String| DeviceError::Broken { device: "a veth pair".into(), reason };
-        let made = netns.within(|| -> Result<(XdpLane, FramePool), String> {
+        let made = netns.within(|| -> Result<(XdpQueuePair, FramePool), String> {
             let fd = netns.fd().ok_or("no namespace")?;
             link::make_pair(near, far, fd, (1_500, 1)).map_err(|error| error.to_string())?;
             link::switch_on(far).map_err(|error| error.to_string())?;
@@ -97,17 +97,19 @@ impl VethEnd {
                 frame_pools(1, xdp::FRAMES, 1_514).map_err(|error| error.to_string())?;
             let mut pool = pools.remove(0);
             fill(&mut pool)?;
-            let lanes = xdp::open(far, 1, pool.region()).map_err(|error| error.to_string())?;
-            Ok((lanes.into_iter().next().ok_or("no lane")?, pool))
+            let queue_pairs =
+                xdp::open(far, 1, pool.region()).map_err(|error| error.to_string())?;
+            Ok((queue_pairs.into_iter().next().ok_or("no queue pair")?, pool))
         });
-        let (lane, pool) = made.map_err(|error| broken(error.to_string()))?.map_err(broken)?;
-        Ok(VethEnd { near, lane, pool })
+        let (queue_pair, pool) =
+            made.map_err(|error| broken(error.to_string()))?.map_err(broken)?;
+        Ok(VethEnd { near, queue_pair, pool })
     }
 
     /// Frames that the near interface has sent in a slice, while this sends from `core` on.
     fn slice(&mut self, netns: &NetNs, core: usize) -> Result<Answer, BenchError> {
         let stop = AtomicBool::new(false);
-        let (lane, pool) = (&mut self.lane, &mut self.pool);
+        let (queue_pair, pool) = (&mut self.queue_pair, &mut self.pool);
         let near = self.near;
         thread::scope(|scope| {
             let sending = scope.spawn(|| -> Result<(), BenchError> {
@@ -117,7 +119,7 @@ impl VethEnd {
                     burst.extend(
                         std::iter::from_fn(|| pool.take()).take(burst.remaining_capacity()),
                     );
-                    lane.send(pool, &mut burst).map_err(lost)?;
+                    queue_pair.send(pool, &mut burst).map_err(lost)?;
                 }
                 pool.give_all(&mut burst);
                 Ok(())

@@ -1,9 +1,9 @@
-//! The generator on a lane that forgets, against testpmd's on a null port.
+//! The generator on a ring that forgets, against testpmd's on a null port.
 //!
 //! Ours writes 64-byte UDP frames with both checksums, a sequence number in the flow and the
 //! planned time; testpmd's writes neither UDP checksum nor number nor time.
 
-use niclab_load::lane::{BURST, Inlet, Outlet};
+use niclab_load::rings::{BURST, Inlet, Outlet};
 use niclab_load::{Arrivals, Load, Rate, drive};
 use niclab_packet::flow::FlowSpec;
 use niclab_packet::size::FrameSizes;

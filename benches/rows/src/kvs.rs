@@ -7,7 +7,7 @@
 
 use niclab_apps::kvs::codec::datagram::batch::{BATCH_STEPS, BatchStep};
 pub use niclab_device::soft::kvs::Build;
-pub use niclab_device::soft::kvs::Keys;
+pub use niclab_device::soft::kvs::KeyPopularity;
 use niclab_device::soft::kvs::{Asked, Staged};
 use niclab_nic::limits::BURST;
 use niclab_pairing::alternate;
@@ -34,7 +34,7 @@ const WATCHED: usize = 31;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KvsSetup {
     /// How often each key is asked for.
-    pub keys: Keys,
+    pub keys: KeyPopularity,
     /// Partitions of the build that shares them; the other one has one a core.
     pub partitions: usize,
     /// Frames that are served together.
@@ -43,7 +43,7 @@ pub struct KvsSetup {
 
 impl KvsSetup {
     /// As `niclab kvs` is on two cores.
-    pub fn of(keys: Keys) -> KvsSetup {
+    pub fn of(keys: KeyPopularity) -> KvsSetup {
         KvsSetup { keys, partitions: 4, burst: BURST }
     }
 
@@ -161,13 +161,13 @@ mod tests {
     fn a_row_has_its_pairs_and_says_where_the_time_goes() {
         let peers = std::path::PathBuf::new();
         let bench = Bench { core: 0, other: Some(1), pairs: 2, peers, slice_ms: 1 };
-        let shape = KvsSetup::of(Keys::Uniform);
+        let shape = KvsSetup::of(KeyPopularity::Uniform);
         let measured = beside(&bench, &shape, Build::Dma, Figure::Time).unwrap();
         assert!(matches!(&measured.slices, Slices::Paired(pairs) if pairs.ours.len() == 2));
         assert!(measured.notes[0].contains(" with dma, "), "{:?}", measured.notes);
         assert!(measured.notes[1].contains("ns of a request, watched: receive"));
         let one = Bench { other: None, ..bench };
-        let measured = alone(&one, &KvsSetup::of(Keys::Zipf)).unwrap();
+        let measured = alone(&one, &KvsSetup::of(KeyPopularity::Zipf)).unwrap();
         assert!(matches!(measured.slices, Slices::NotSupported(_)));
     }
 }

@@ -65,7 +65,7 @@ fn network(number: u64) -> u32 {
     10 << 24 | (number as u32) << (32 - NETWORK_BITS)
 }
 
-/// What a peer is told: the networks, the 5-tuples (their destinations are the table before), and
+/// The input of a peer: the networks, the 5-tuples (their destinations are the table before), and
 /// where the frames are. The file has no name, so that it is gone with this process; another of the
 /// same user reaches it by this one's descriptor.
 fn rules_command(count: u64, capture: &File) -> String {

@@ -71,7 +71,7 @@ impl ServerPair {
         };
         let length = KeyLength::Fixed(key_len);
         // memcaslap asks for what it has stored itself: a tenth of its requests, so some 2,500 keys
-        // in the middle of a slice. redis-benchmark is told how many.
+        // in the middle of a slice. redis-benchmark gets their number.
         let count = if self == ServerPair::Memcached { 2_500 } else { 10_000 };
         Requests {
             protocol,
@@ -88,8 +88,8 @@ impl ServerPair {
         }
     }
 
-    /// What the peer is told to do the same for a slice, at this rate as far as it counts requests,
-    /// or to run for [`STALLED`] and to tell its latencies.
+    /// The arguments with which the peer does the same for a slice, at this rate as far as it
+    /// counts requests, or to run for [`STALLED`] and to tell its latencies.
     fn arguments(self, server: SocketAddr, place: &str, requests: u64, stalled: bool) -> String {
         let Requests { connections, depth, .. } = self.requests();
         let port = server.port();
@@ -292,12 +292,12 @@ fn stall_told(
     };
     // A tenth of all requests were due while it stood still, so the last hundredth of all waited
     // for nine tenths of that.
-    let is_told = ours >= 0.5 * STALL.as_secs_f64() * 1e3;
+    let is_seen = ours >= 0.5 * STALL.as_secs_f64() * 1e3;
     let mut measured = measured.with(format!(
         "server stopped for {stall} ms of {slice} s: p99 of ours (open loop, half the rate) \
          {ours:.1} ms, of {peer} {below}{theirs:.1} ms{how}",
     ));
-    measured.broken |= !is_told;
+    measured.broken |= !is_seen;
     measured
 }
 

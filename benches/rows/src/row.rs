@@ -8,7 +8,7 @@ use niclab_nic::limits::BURST;
 use crate::chain::{Finds, Masks};
 use crate::entries::{Case, EntryChange, MatchKind};
 use crate::insert::{InitialSize, RuleArrival};
-use crate::kvs::{Build, Figure, Keys, KvsSetup};
+use crate::kvs::{Build, Figure, KeyPopularity, KvsSetup};
 use crate::modify::{Modified, modify};
 use crate::prefixes::Family;
 use crate::requests::ServerPair;
@@ -390,12 +390,12 @@ const KVS_DMA_TIME: f64 = 1.0 / 0.45;
 
 fn kvs_rows() -> Vec<Row> {
     // Of a whole burst of the card, and of what each of two cores gets of one on average.
-    let shapes =
-        [Keys::Uniform, Keys::Zipf].map(|keys| [BURST, BURST / 2].map(|burst| (keys, burst)));
+    let shapes = [KeyPopularity::Uniform, KeyPopularity::Zipf]
+        .map(|keys| [BURST, BURST / 2].map(|burst| (keys, burst)));
     shapes.into_iter().flatten().flat_map(|(keys, burst)| kvs_rows_of(keys, burst)).collect()
 }
 
-fn kvs_rows_of(keys: Keys, burst: usize) -> [Row; 5] {
+fn kvs_rows_of(keys: KeyPopularity, burst: usize) -> [Row; 5] {
     let row = |build: &str, peer, ratio, floor, measure: Box<Measure>| Row {
         subject: Subject::Kvs,
         what: format!("kvs, {}, bursts of {burst}, {build}", keys.name()),

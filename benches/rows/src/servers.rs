@@ -169,7 +169,7 @@ impl Server {
         thread::scope(|scope| {
             scope.spawn(|| {
                 thread::sleep(after);
-                // A server that is gone is told by whom it does not answer.
+                // Its client notices a server that is gone.
                 let _ = kill_process(pid, Signal::STOP);
                 thread::sleep(stall);
                 let _ = kill_process(pid, Signal::CONT);
@@ -240,8 +240,8 @@ mod tests {
     }
 
     #[test]
-    fn a_server_stands_still_as_long_as_it_is_told() {
-        let test = "a_server_stands_still_as_long_as_it_is_told";
+    fn a_server_stands_still_as_long_as_asked() {
+        let test = "a_server_stands_still_as_long_as_asked";
         let Some(server) = start(test, Service::Redis) else { return };
         let state = || {
             let status = fs::read_to_string(format!("/proc/{}/stat", server.child.id())).unwrap();
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_installed_is_told_with_its_package() {
+    fn what_is_not_installed_is_reported_with_its_package() {
         let program = Program { name: "no-such-program", package: "a-package" };
         let said = program.path().unwrap_err().to_string();
         assert_eq!(said, "no-such-program is not installed: apt-get install a-package");

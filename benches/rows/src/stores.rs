@@ -93,8 +93,8 @@ impl Ours {
         let serving = thread::spawn({
             let stop = Arc::clone(&stop);
             move || {
-                // Whoever accepts is not to be on the client's core. One that breaks is told by
-                // whom it does not answer.
+                // Whoever accepts is not to be on the client's core. The client
+                // notices one that breaks.
                 let _ = pin(core);
                 let _ = server.run(&stop);
             }
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_of_one_core_is_told() {
+    fn a_machine_of_one_core_is_reported() {
         let bench = Bench { other: None, ..Bench::default() };
         for measured in [rates(&bench, RequestPath::Tcp), latencies(&bench, RequestPath::Udp)] {
             assert!(matches!(measured.unwrap().slices, Slices::NotSupported(_)));

@@ -150,11 +150,11 @@ fn what_was_told_two_turns_ago_is_found_before_the_first_empty_place() {
         let cores = [core(0), core(1)];
         world.seal(2);
         let ring = world.ring.iter().map(|place| place.load(Acquire));
-        let is_told = ring.take_while(|event| *event != 0).any(|event| event == STORED);
+        let is_reported = ring.take_while(|event| *event != 0).any(|event| event == STORED);
         world.empty();
         cores.into_iter().for_each(|core| core.join().unwrap());
         assert_eq!(
-            is_told,
+            is_reported,
             world.is_written.load(Relaxed),
             "it would be told of a segment too late"
         );

@@ -37,7 +37,7 @@ pub enum Balance {
 
 /// What was counted since the last decision.
 #[derive(Clone, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct PortLoad {
     /// Frames by entry of the indirection table.
     pub(crate) entries: Box<[u64; INDIRECTION_LEN]>,
     /// Share of the time that each core was busy, 0 to 1.
@@ -76,7 +76,7 @@ impl Balancer {
     }
 
     /// What is to change now, if anything.
-    pub(crate) fn decide(&mut self, seen: &Seen, table: &Indirection) -> Option<Decision> {
+    pub(crate) fn decide(&mut self, seen: &PortLoad, table: &Indirection) -> Option<Decision> {
         let frames: u64 = seen.entries.iter().sum();
         let busiest = seen.busy.iter().copied().fold(0.0, f64::max);
         let fills = seen.missed > 0 || busiest > BUSY_MAX;
@@ -165,7 +165,7 @@ impl Balancer {
     }
 
     /// The next key, where the present one gives a queue too much.
-    fn next_key(&mut self, seen: &Seen, table: &Indirection) -> Option<Decision> {
+    fn next_key(&mut self, seen: &PortLoad, table: &Indirection) -> Option<Decision> {
         let Balance::Keys(keys) = &self.how else { return None };
         let share = busiest_share(&seen.entries, table, &self.queues);
         if self.is_decided || share <= SHARE_MAX {
@@ -207,9 +207,9 @@ mod tests {
         (0..QUEUES).collect()
     }
 
-    fn seen(entries: impl Fn(usize) -> u64, busy: &[f64], missed: u64) -> Seen {
+    fn seen(entries: impl Fn(usize) -> u64, busy: &[f64], missed: u64) -> PortLoad {
         let entries = Box::new(std::array::from_fn(entries));
-        Seen { entries, busy: busy.to_vec(), missed }
+        PortLoad { entries, busy: busy.to_vec(), missed }
     }
 
     fn moves(save_cores: bool) -> Balancer {

@@ -36,7 +36,7 @@ const ROUND: usize = 256;
 /// One core's part.
 pub(crate) struct Tap {
     ring: Producer<u8>,
-    shared: Arc<Shared>,
+    shared: Arc<CaptureShared>,
     /// The core's place.
     place: usize,
     /// What the time is, nanoseconds since the card was started.
@@ -44,7 +44,7 @@ pub(crate) struct Tap {
 }
 
 #[derive(Default)]
-struct Shared {
+struct CaptureShared {
     /// By core: it captures what comes from now on.
     has_begun: Vec<AtomicBool>,
     /// Nothing more is to be captured.
@@ -121,7 +121,7 @@ pub struct Captured {
 /// A capture under way.
 pub(crate) struct Capture {
     writer: Option<JoinHandle<io::Result<()>>>,
-    shared: Arc<Shared>,
+    shared: Arc<CaptureShared>,
 }
 
 /// Begins a capture into an open file, which is begun anew, by so many cores, of `frames_max`
@@ -140,7 +140,7 @@ pub(crate) fn begin(
     }
     let output = Output::of(path, file).map_err(what_it_says)?;
     let has_begun = (0..cores).map(|_| AtomicBool::default()).collect();
-    let shared = Arc::new(Shared { has_begun, ..Shared::default() });
+    let shared = Arc::new(CaptureShared { has_begun, ..CaptureShared::default() });
     let (mut taps, mut ends) = (Vec::new(), Vec::new());
     for place in 0..cores {
         let (ring, end) = RingBuffer::new(BYTES);
@@ -175,7 +175,7 @@ fn what_it_says(error: PortError) -> io::Error {
 fn write(
     writer: &mut Writer<impl Write>,
     ends: &mut [Consumer<u8>],
-    shared: &Shared,
+    shared: &CaptureShared,
     (frames_max, begun_ns): (u64, u64),
 ) -> io::Result<()> {
     let mut data = Vec::new();
@@ -296,7 +296,7 @@ mod tests {
     #[test]
     fn a_frame_without_room_in_the_ring_is_counted_as_missed() {
         let (ring, mut end) = RingBuffer::new(HEAD + 64 + HEAD + 63);
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(CaptureShared::default());
         let mut tap = Tap { ring, shared: Arc::clone(&shared), place: 0, now_ns: 5 };
         let mut frame = Vec::new();
         for _ in 0..3 {
@@ -346,7 +346,7 @@ mod tests {
         // Its first bytes fill the ring for the first time.
         let mut writer = Writer::new(Refill { ring, written: Vec::new() }, format).unwrap();
         let frames_max = 4 * ROUND as u64;
-        write(&mut writer, &mut [busy, quiet], &Shared::default(), (frames_max, 0)).unwrap();
+        write(&mut writer, &mut [busy, quiet], &CaptureShared::default(), (frames_max, 0)).unwrap();
         let written = writer.finish().unwrap().written;
         let count = |byte| written.windows(20).filter(|frame| **frame == [byte; 20]).count();
         assert_eq!((count(0xaa), count(0x55)), (4 * ROUND - 1, 1));

@@ -1,15 +1,15 @@
 //! A card: made, changed, asked and ended by one thread, while its cores work.
 //!
 //! It is made of a [`CardConfig`] (`config`), opens its ports and starts its cores (`start`), takes
-//! rules (`rules`), and says and changes how it spreads frames (`spread`); frames are captured
+//! rules (`rules`), and reports and changes its RSS (`rss`); frames are captured
 //! (`capturing`), and what is to be done now and then is done by whoever has it (`tending`), until
 //! it ends (`end`). What decides about frames in place of rules is changed here.
 
 mod capturing;
 mod config;
 mod end;
+mod rss;
 mod rules;
-mod spread;
 mod start;
 mod tending;
 
@@ -21,22 +21,22 @@ use std::time::Instant;
 use niclab_apps::kvs::protocol::time::Moment;
 use niclab_nic::memory::Region;
 use niclab_port::frame_pool::FramePool;
-use niclab_port::wake::Bell;
+use niclab_port::wake::Doorbell;
 use niclab_program::{Pipeline, Program};
 
 use crate::applications::{ApplicationError, Applications, LoadedApplication, Owned};
 use crate::counters::{CoreCounters, CoreShown, Counters, PortCounters, QueueCounters};
 use crate::error::ChangeError;
-use crate::guests::Door;
+use crate::external_queues::Door;
 use crate::items::Told;
 use crate::look::Look;
 use crate::ports::Port;
-use crate::programmed::{Carried, ToCore};
-use crate::runs::Decider;
+use crate::program_instance::{ProgramInstance, ToCore};
+use crate::workload::PacketProcessor;
 
 pub use config::{CardConfig, Receive};
 pub use end::Ended;
-pub use spread::Balanced;
+pub use rss::Balanced;
 
 /// Longest frame, bytes without FCS: an Ethernet frame of 1,500 B with two VLAN tags and more.
 pub(crate) const FRAME_LEN_MAX: usize = 1_536;
@@ -47,7 +47,7 @@ pub struct Card {
     threads: Vec<JoinHandle<FramePool>>,
     /// Cores, and where each shows its counters.
     cores: Vec<(u32, Arc<CoreShown>)>,
-    bells: Arc<[Bell]>,
+    doorbells: Arc<[Doorbell]>,
     /// How often the cores were told something.
     told: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
@@ -55,7 +55,7 @@ pub struct Card {
     queues: u16,
     begun: Instant,
     /// What decides about frames in place of rules and RSS, and the way to each core.
-    program: Option<Decider>,
+    program: Option<PacketProcessor>,
     to_cores: Vec<ToCore>,
     applications: Applications,
     /// What went wrong and is to be told at the end.
@@ -67,31 +67,31 @@ impl Card {
     /// or the program of a store.
     pub fn program(&mut self) -> Option<&mut Pipeline> {
         match &mut self.program {
-            Some(Decider::Program(program)) => Some(program),
-            Some(Decider::Items(_)) | None => None,
+            Some(PacketProcessor::Program(program)) => Some(program),
+            Some(PacketProcessor::Items(_)) | None => None,
         }
     }
 
     /// What decides about frames, to be looked at; `None` where rules and RSS do.
     pub fn look(&self) -> Option<Look<'_>> {
         Some(match self.program.as_ref()? {
-            Decider::Items(items) => Look::at(items.pipeline()),
-            Decider::Program(program) => Look::at(program),
+            PacketProcessor::Items(items) => Look::at(items.pipeline()),
+            PacketProcessor::Program(program) => Look::at(program),
         })
     }
 
     /// What the program that writes items for a store has counted, where it decides.
     pub fn told(&self) -> Option<Told> {
         match &self.program {
-            Some(Decider::Items(items)) => Some(items.told()),
-            Some(Decider::Program(_)) | None => None,
+            Some(PacketProcessor::Items(items)) => Some(items.told()),
+            Some(PacketProcessor::Program(_)) | None => None,
         }
     }
 
     /// Says to the program that writes items for a store, where it decides, what time it is, for
     /// items to come.
     pub fn set_items_time(&mut self, now: Moment) {
-        if let Some(Decider::Items(items)) = &mut self.program {
+        if let Some(PacketProcessor::Items(items)) = &mut self.program {
             items.set_time(now);
         }
     }
@@ -100,14 +100,14 @@ impl Card {
     /// `None` where no program writes items.
     pub fn items_room(&self, owner: usize) -> Option<usize> {
         match &self.program {
-            Some(Decider::Items(items)) => Some(items.room(owner)),
-            Some(Decider::Program(_)) | None => None,
+            Some(PacketProcessor::Items(items)) => Some(items.room(owner)),
+            Some(PacketProcessor::Program(_)) | None => None,
         }
     }
 
     /// Has the program that writes items go on with the next segment of an owner of keys.
     pub fn leave_items_segment(&mut self, owner: usize) {
-        if let Some(Decider::Items(items)) = &mut self.program {
+        if let Some(PacketProcessor::Items(items)) = &mut self.program {
             items.leave_segment(owner);
         }
     }
@@ -121,10 +121,10 @@ impl Card {
         if let Some(core) = self.program_waits_for() {
             return Err(ChangeError::ProgramUnderWay { core });
         }
-        self.program = program.map(Decider::from);
+        self.program = program.map(PacketProcessor::from);
         for place in 0..self.to_cores.len() {
-            let carried = self.carried(place);
-            self.to_cores[place].give(carried);
+            let instance = self.instance(place);
+            self.to_cores[place].give(instance);
         }
         self.wake();
         Ok(())
@@ -140,12 +140,12 @@ impl Card {
     }
 
     /// The program, for the core of this number.
-    fn carried(&self, core: usize) -> Option<Box<Carried>> {
+    fn instance(&self, core: usize) -> Option<Box<ProgramInstance>> {
         let owned = || Owned::all(self.ports.len(), self.queues);
-        let carried = |of: &Pipeline| Carried::new(of, owned());
+        let instance = |of: &Pipeline| ProgramInstance::new(of, owned());
         Some(match self.program.as_ref()? {
-            Decider::Items(of) => carried(of.pipeline()).waited_for(of.turns(), core),
-            Decider::Program(of) => carried(of),
+            PacketProcessor::Items(of) => instance(of.pipeline()).waited_for(of.turns(), core),
+            PacketProcessor::Program(of) => instance(of),
         })
     }
 
@@ -188,7 +188,7 @@ impl Card {
         self.applications.has_taken(name)
     }
 
-    /// Time since the card began, nanoseconds: what its program is told.
+    /// Time since the card began, nanoseconds, as its program gets it.
     pub fn now_ns(&self) -> u64 {
         self.begun.elapsed().as_nanos() as u64
     }
@@ -201,7 +201,7 @@ impl Card {
     /// Has the cores look at what they were told.
     fn wake(&self) {
         self.told.fetch_add(1, Ordering::Release);
-        self.bells.iter().for_each(Bell::ring);
+        self.doorbells.iter().for_each(Doorbell::ring);
     }
 
     /// What the card has counted so far; a core shows what it sees with a delay of a millisecond or
@@ -217,7 +217,7 @@ impl Card {
                 ..PortCounters::default()
             };
             port.shown.iter().for_each(|shown| shown.add_to(&mut counters));
-            counters.guests = port.doors.iter().map(Door::counters).collect();
+            counters.external_queues = port.doors.iter().map(Door::counters).collect();
             counters
         });
         let core = |(core, shown): &(u32, Arc<CoreShown>)| CoreCounters {

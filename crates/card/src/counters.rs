@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use niclab_nic::limits::INDIRECTION_LEN;
 use niclab_nic::memory::Desc;
-use niclab_port::lane::LaneCounters;
+use niclab_port::queue_pair::QueuePairCounters;
 
 use crate::applications::ApplicationCounters;
 use serde::{Deserialize, Serialize};
@@ -102,25 +102,25 @@ pub struct PortCounters {
     pub queues: Vec<QueueCounters>,
     /// Those of them that other processes serve.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub guests: Vec<GuestCounters>,
+    pub external_queues: Vec<ExternalQueueCounters>,
 }
 
 /// What became of the frames of a queue that another process serves.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GuestCounters {
+pub struct ExternalQueueCounters {
     /// The queue.
     pub queue: u16,
-    /// Somebody serves it.
+    /// A client serves it.
     pub is_there: bool,
-    /// Frames that were given to guests.
+    /// Frames that clients got.
     pub given_frames: u64,
-    /// Frames that were dropped: no guest was there, or it had no slot for them.
+    /// Frames that were dropped: no client was there, or it had no slot for them.
     pub dropped: u64,
-    /// Frames that guests sent.
+    /// Frames that clients sent.
     pub taken_frames: u64,
-    /// What the last guest asked for and cannot have.
+    /// Refused requests of the last client.
     pub refused: u64,
-    /// Why the last one has gone.
+    /// Why the last client has gone.
     pub ended: Option<String>,
 }
 
@@ -139,10 +139,10 @@ pub struct QueueCounters {
 
 /// What one core has seen of one port.
 #[derive(Clone, Debug)]
-pub(crate) struct Seen {
-    pub(crate) lane: LaneCounters,
-    /// What lanes counted that were there before.
-    pub(crate) before: LaneCounters,
+pub(crate) struct PortTally {
+    pub(crate) queue_pair: QueuePairCounters,
+    /// What queue pairs counted that were there before.
+    pub(crate) before: QueuePairCounters,
     pub(crate) tx_dropped: u64,
     pub(crate) rule_drops: u64,
     pub(crate) program_drops: u64,
@@ -155,11 +155,11 @@ pub(crate) struct Seen {
     pub(crate) entries: Box<[u64; INDIRECTION_LEN]>,
 }
 
-impl Seen {
-    pub(crate) fn new(queues: u16) -> Seen {
-        Seen {
-            lane: LaneCounters::default(),
-            before: LaneCounters::default(),
+impl PortTally {
+    pub(crate) fn new(queues: u16) -> PortTally {
+        PortTally {
+            queue_pair: QueuePairCounters::default(),
+            before: QueuePairCounters::default(),
             tx_dropped: 0,
             rule_drops: 0,
             program_drops: 0,
@@ -173,7 +173,7 @@ impl Seen {
     }
 }
 
-/// What one core has seen of one queue, whose frames came by its lane.
+/// What one core has seen of one queue, whose frames came by its queue pair.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct QueueSeen {
     pub(crate) frames: u64,
@@ -199,23 +199,23 @@ impl QueueSeen {
 const OF_PORT: usize = 13;
 const OF_QUEUE: usize = 3;
 
-/// Where one core shows what it has seen of one port, and how its lane does. The core alone writes
-/// numbers; who reads may see some older than others.
+/// Where one core shows what it has seen of one port, and how its queue pair does. The core alone
+/// writes numbers; who reads may see some older than others.
 #[derive(Debug)]
 pub(crate) struct Shown {
     numbers: Vec<AtomicU64>,
     /// Frames by entry of the indirection table.
     entries: Box<[AtomicU64]>,
-    /// The lane is gone, and no new one is on its way.
+    /// The queue pair is gone, and no new one is on its way.
     pub(crate) is_gone: AtomicBool,
-    /// The lane is to be closed, for another of the port is gone.
+    /// The queue pair is to be closed, for another of the port is gone.
     pub(crate) closes: AtomicBool,
-    /// No frame will come, as far as this lane knows, and none waits to be sent.
+    /// No frame will come, as far as this queue pair knows, and none waits to be sent.
     pub(crate) is_ended: AtomicBool,
     /// The state of RSS that this core spreads by, once no frame waits for the change to it
     /// (the one before meanwhile); 0 before it has looked for the first time.
     pub(crate) followed: AtomicU64,
-    /// What went wrong last at its lanes.
+    /// What went wrong last at its queue pairs.
     pub(crate) trouble: Mutex<Option<String>>,
 }
 
@@ -233,16 +233,16 @@ impl Shown {
         }
     }
 
-    pub(crate) fn show(&self, seen: &Seen) {
-        let (lane, before) = (&seen.lane, &seen.before);
+    pub(crate) fn show(&self, seen: &PortTally) {
+        let (queue_pair, before) = (&seen.queue_pair, &seen.before);
         let of_port = [
-            lane.rx_frames + before.rx_frames,
-            lane.rx_bytes + before.rx_bytes,
-            lane.rx_missed + before.rx_missed,
-            lane.rx_partial_checksums + before.rx_partial_checksums,
-            lane.tx_frames + before.tx_frames,
-            lane.tx_bytes + before.tx_bytes,
-            lane.tx_dropped + before.tx_dropped + seen.tx_dropped,
+            queue_pair.rx_frames + before.rx_frames,
+            queue_pair.rx_bytes + before.rx_bytes,
+            queue_pair.rx_missed + before.rx_missed,
+            queue_pair.rx_partial_checksums + before.rx_partial_checksums,
+            queue_pair.tx_frames + before.tx_frames,
+            queue_pair.tx_bytes + before.tx_bytes,
+            queue_pair.tx_dropped + before.tx_dropped + seen.tx_dropped,
             seen.rule_drops,
             seen.held_drops,
             seen.program_drops,
@@ -292,15 +292,15 @@ impl Shown {
     }
 }
 
-/// Adds what a lane counted to what the lanes before it did.
-pub(crate) fn add_lane(sum: &mut LaneCounters, lane: &LaneCounters) {
-    sum.rx_frames += lane.rx_frames;
-    sum.rx_bytes += lane.rx_bytes;
-    sum.rx_missed += lane.rx_missed;
-    sum.rx_partial_checksums += lane.rx_partial_checksums;
-    sum.tx_frames += lane.tx_frames;
-    sum.tx_bytes += lane.tx_bytes;
-    sum.tx_dropped += lane.tx_dropped;
+/// Adds what a queue pair counted to what the queue pairs before it did.
+pub(crate) fn add_queue_pair(sum: &mut QueuePairCounters, queue_pair: &QueuePairCounters) {
+    sum.rx_frames += queue_pair.rx_frames;
+    sum.rx_bytes += queue_pair.rx_bytes;
+    sum.rx_missed += queue_pair.rx_missed;
+    sum.rx_partial_checksums += queue_pair.rx_partial_checksums;
+    sum.tx_frames += queue_pair.tx_frames;
+    sum.tx_bytes += queue_pair.tx_bytes;
+    sum.tx_dropped += queue_pair.tx_dropped;
 }
 
 #[cfg(test)]
@@ -310,7 +310,7 @@ mod tests {
     #[test]
     fn what_cores_have_seen_adds_up() {
         let shown = Shown::new(2);
-        let lane = LaneCounters {
+        let queue_pair = QueuePairCounters {
             rx_frames: 1,
             rx_bytes: 2,
             rx_missed: 3,
@@ -319,13 +319,13 @@ mod tests {
             tx_bytes: 5,
             tx_dropped: 6,
         };
-        let mut before = lane;
-        add_lane(&mut before, &lane);
+        let mut before = queue_pair;
+        add_queue_pair(&mut before, &queue_pair);
         let queues = vec![QueueSeen { frames: 8, bytes: 9, missed: 10 }; 2];
         let mut entries = Box::new([0; INDIRECTION_LEN]);
         entries[3] = 13;
-        let seen = Seen {
-            lane,
+        let seen = PortTally {
+            queue_pair,
             before,
             tx_dropped: 7,
             rule_drops: 11,

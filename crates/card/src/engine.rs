@@ -1,14 +1,14 @@
-//! One core of a card: its lanes, the rules, the rings to the other cores, the function.
+//! One core of a card: its queue pairs, the rules, the rings to the other cores, the function.
 //!
-//! A turn takes the bursts of every port, has somebody decide about their frames (`decide`), gives
-//! each to the core of its queue (`give`), where the function works on it (`function`), and sends.
-//! Applications have their turns between (`behalf`).
+//! A turn takes the bursts of every port, classifies their frames (`classify`) and dispatches each
+//! to the core of its queue (`dispatch`), where the function works on it (`function`), and sends.
+//! Applications have their turns between (`application`).
 
-mod behalf;
-mod decide;
+mod application;
+mod classify;
+mod dispatch;
 mod end;
 mod function;
-mod give;
 mod sleep;
 
 use std::sync::Arc;
@@ -16,19 +16,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use niclab_port::Burst;
-use niclab_port::crossing::Crossing;
 use niclab_port::frame_pool::FramePool;
-use niclab_port::wake::Bell;
+use niclab_port::inter_core::InterCoreRings;
+use niclab_port::wake::Doorbell;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::applications::Host;
 use crate::card::Receive;
 use crate::counters::CoreShown;
-use crate::guests::Seat;
+use crate::external_queues::ExternalQueueEnd;
 use crate::moving::{Completed, Progress};
-use crate::programmed::AtCore;
+use crate::port_context::PortContext;
+use crate::program_instance::AtCore;
 use crate::serving::Serving;
-use crate::side::Side;
 
 /// Turns after which counters are shown, where there is no pause before; and time, where turns are
 /// long.
@@ -45,13 +45,13 @@ const INTAKE_BURSTS: usize = 4;
 pub(crate) struct Engine {
     /// Its place among the card's.
     pub(crate) place: usize,
-    pub(crate) sides: Vec<Side>,
+    pub(crate) contexts: Vec<PortContext>,
     /// By port that frames come by: rings to the other cores, and from them.
-    pub(crate) crossings: Vec<Crossing>,
+    pub(crate) inter_core: Vec<InterCoreRings>,
     /// By core: frames of a burst that go to it.
     pub(crate) bound: Vec<Burst>,
-    /// Guests on queues of this core.
-    pub(crate) seats: Vec<Seat>,
+    /// External queues of this core.
+    pub(crate) external_queues: Vec<ExternalQueueEnd>,
     /// What answers frames in place of forwarding them.
     pub(crate) service: Option<Serving>,
     pub(crate) pool: FramePool,
@@ -79,7 +79,7 @@ pub(crate) struct Engine {
     /// What it does while no frame comes.
     pub(crate) receive: Receive,
     /// Where each core sleeps.
-    pub(crate) bells: Arc<[Bell]>,
+    pub(crate) doorbells: Arc<[Doorbell]>,
     /// How often the control side told the cores something, and how often this one has looked.
     pub(crate) told: Arc<AtomicU64>,
     pub(crate) has_heard: u64,
@@ -121,8 +121,8 @@ impl Core {
         *turns += 1;
         // Where one port has frames all the time another may have none.
         let is_time = *turns == SHOWN_EVERY || engine.now_ns - *shown_ns > SHOWN_EVERY_NS;
-        let is_told = engine.told.load(Ordering::Relaxed) != engine.has_heard;
-        if *idle >= IDLE_TURNS || is_time || is_told {
+        let is_notified = engine.told.load(Ordering::Relaxed) != engine.has_heard;
+        if *idle >= IDLE_TURNS || is_time || is_notified {
             engine.refresh();
         }
         // While it sleeps nobody would show them.
@@ -142,7 +142,7 @@ impl Core {
         self.is_idle() && self.engine.receive == Receive::Interrupt
     }
 
-    /// Works until it is told to stop, and gives back its frames.
+    /// Works until it has to stop, and gives back its frames.
     pub(crate) fn run(mut self) -> FramePool {
         while !self.engine.stop.load(Ordering::Relaxed) {
             self.turn();
@@ -165,15 +165,15 @@ impl Engine {
     fn refresh(&mut self) {
         self.has_heard = self.told.load(Ordering::Acquire);
         self.program.follow();
-        if let Some(carried) = &mut self.program.carried {
+        if let Some(instance) = &mut self.program.instance {
             // What was in its tables may be used again.
-            carried.run(0, &mut Burst::new(), &mut self.pool);
+            instance.run(0, &mut Burst::new(), &mut self.pool);
         }
         if let Some(host) = &mut self.host {
             host.refresh(&mut self.pool);
         }
-        for side in &mut self.sides {
-            if side.refresh(&mut self.pool) {
+        for context in &mut self.contexts {
+            if context.refresh(&mut self.pool) {
                 self.gave.fill(true);
             }
         }
@@ -181,8 +181,8 @@ impl Engine {
     }
 
     fn show(&mut self) {
-        self.sides.iter_mut().for_each(Side::show);
-        self.seats.iter().for_each(Seat::show);
+        self.contexts.iter_mut().for_each(PortContext::show);
+        self.external_queues.iter().for_each(ExternalQueueEnd::show);
         self.host.iter().for_each(|host| host.show());
         self.shown.rx_frames.store(self.rx_frames, Ordering::Relaxed);
         self.shown.frames.store(self.frames, Ordering::Relaxed);
@@ -192,16 +192,16 @@ impl Engine {
         self.shown.busy_ns.store(self.busy_ns, Ordering::Relaxed);
     }
 
-    /// Frames of every lane, then of the other cores, then out; whether there was any.
+    /// Frames of every queue pair, then of the other cores, then out; whether there was any.
     fn turn(&mut self, burst: &mut Burst) -> bool {
         let mut is_busy = false;
-        for tap in self.sides.iter_mut().filter_map(|side| side.tap.as_mut()) {
+        for tap in self.contexts.iter_mut().filter_map(|context| context.tap.as_mut()) {
             tap.now_ns = self.now_ns;
         }
         // Frames of an application that has too many are to be dropped for it, not missed for all.
         for _ in 0..if self.host.is_some() { INTAKE_BURSTS } else { 1 } {
             let mut any = false;
-            for port in 0..self.sides.len() {
+            for port in 0..self.contexts.len() {
                 any |= self.receive(port, burst);
             }
             is_busy |= any;
@@ -215,23 +215,23 @@ impl Engine {
 
     /// What other cores gave, then out, and what was held; whether there was any.
     fn pass_on(&mut self, burst: &mut Burst) -> bool {
-        self.program.carried.iter().for_each(|carried| carried.end_turn());
+        self.program.instance.iter().for_each(|instance| instance.end_turn());
         let mut is_busy = self.take_over(burst);
         is_busy |= self.serve();
-        for seat in &mut self.seats {
-            is_busy |= seat.serve(burst, &mut self.pool);
+        for external_queue in &mut self.external_queues {
+            is_busy |= external_queue.serve(burst, &mut self.pool);
             for desc in burst.drain(..) {
-                self.sides[seat.port].leave(desc, &mut self.pool);
+                self.contexts[external_queue.port].leave(desc, &mut self.pool);
             }
         }
-        for side in &mut self.sides {
-            is_busy |= side.send(burst, &mut self.pool);
+        for context in &mut self.contexts {
+            is_busy |= context.send(burst, &mut self.pool);
         }
         if self.progress.is_awaited() {
             self.complete();
         }
-        for port in 0..self.sides.len() {
-            if !self.sides[port].moving.is_calm() {
+        for port in 0..self.contexts.len() {
+            if !self.contexts[port].moving.is_calm() {
                 is_busy |= self.give_held(port);
             }
         }
@@ -242,7 +242,7 @@ impl Engine {
     /// Lets the service have its turn; whether it had anything to do.
     #[inline]
     fn serve(&mut self) -> bool {
-        let Engine { service, sides, pool, .. } = self;
-        service.as_mut().is_some_and(|serving| serving.turn(&mut sides[0], pool))
+        let Engine { service, contexts, pool, .. } = self;
+        service.as_mut().is_some_and(|serving| serving.turn(&mut contexts[0], pool))
     }
 }

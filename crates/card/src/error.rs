@@ -49,8 +49,8 @@ pub enum CardError {
     },
     /// Services that cannot be had so.
     #[error(
-        "{services} services on {cores} cores beside {guests} guests: give one for each core, and \
-         no guests"
+        "{services} services on {cores} cores beside {external_queues} external queues: give one \
+         service for each core, and no external queues"
     )]
     Services {
         /// Services.
@@ -58,16 +58,16 @@ pub enum CardError {
         /// Cores.
         cores: usize,
         /// Queues that other processes are to serve.
-        guests: usize,
+        external_queues: usize,
     },
     /// A queue that another process is to serve, and that there is not, or twice.
     #[error(
-        "guest on queue {queue} of port {port}: the card has ports 0 to {}, with queues 0 to {}, \
-         and each has one guest at most",
+        "external queue {queue} of port {port}: the card has ports 0 to {}, with queues 0 to {}, \
+         and each queue has one client at most",
         ports - 1,
         queues - 1
     )]
-    GuestQueue {
+    ExternalQueueNumber {
         /// The port.
         port: u16,
         /// The queue.
@@ -78,8 +78,8 @@ pub enum CardError {
         queues: u16,
     },
     /// Its door.
-    #[error("guest on queue {queue} of port {port}: {source}")]
-    Guest {
+    #[error("external queue {queue} of port {port}: {source}")]
+    ExternalQueue {
         /// The port.
         port: u16,
         /// The queue.

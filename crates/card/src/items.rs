@@ -75,9 +75,9 @@ pub struct Items {
 }
 
 impl Items {
-    /// The program for a store on so many cores, each of which has a queue; and what it lends each
-    /// of them. `memory_bytes` are the store's, half of which at most are lent; the rings have so
-    /// many entries as the program says, or as many as are asked for.
+    /// The program for a store on so many cores, each of which has a queue; and each core's DMA
+    /// segments. `memory_bytes` are the store's; at most half of it becomes DMA segments. The rings
+    /// have as many entries as the program says, or as many as are asked for.
     ///
     /// # Errors
     /// [`CardError::Program`]: too many cores, no memory, or the text is not what this was made
@@ -94,35 +94,36 @@ impl Items {
         let ([window], [rings]) = (&mut program.windows[..], &mut program.rings[..]) else {
             return Err(broken(&"another window or other rings"));
         };
-        let lent = dma_segments_of(memory_bytes, cores, window.len / DMA_SEGMENT_LEN);
-        let lent = lent.filter(|_| cores <= CORES_MAX && cores <= rings.count);
-        let lent = lent.ok_or_else(|| broken(&"too many cores, or too little memory for them"))?;
-        // No more memory is taken than what is lent.
-        (window.len, rings.count) = (lent * cores * DMA_SEGMENT_LEN, cores);
+        let count = dma_segments_of(memory_bytes, cores, window.len / DMA_SEGMENT_LEN);
+        let count = count.filter(|_| cores <= CORES_MAX && cores <= rings.count);
+        let count =
+            count.ok_or_else(|| broken(&"too many cores, or too little memory for them"))?;
+        // The window has no memory beside the segments.
+        (window.len, rings.count) = (count * cores * DMA_SEGMENT_LEN, cores);
         rings.shape.entries = entries.unwrap_or(rings.shape.entries);
         let mut pipeline = Pipeline::new(program).map_err(|error| broken(&error))?;
         fill(&mut pipeline, identity, cores, 0)?;
         let turns = Arc::new(QuiescenceCounters::new(cores));
         let mut items = Items { pipeline, turns, next, numbers, clock };
-        let loans = (0..cores).map(|core| items.loan(core, lent));
-        let loans = loans.collect::<Option<Vec<_>>>().ok_or_else(|| broken(&"no window"))?;
-        Ok((items, loans))
+        let segments = (0..cores).map(|core| items.segments(core, count));
+        let segments = segments.collect::<Option<Vec<_>>>().ok_or_else(|| broken(&"no window"))?;
+        Ok((items, segments))
     }
 
-    /// What an owner is lent, so many segments; once.
-    fn loan(&mut self, core: usize, lent: usize) -> Option<DmaSegments> {
+    /// The segments of an owner, so many; once.
+    fn segments(&mut self, core: usize, count: usize) -> Option<DmaSegments> {
         let memory = self.pipeline.window(0)?;
         let places = self.pipeline.registers(self.next)?;
         let numbers = self.pipeline.registers(self.numbers)?;
         let events = self.pipeline.reader(0, core)?;
         let next = Box::new(NextOf { places, numbers, owner: core as u64 });
-        let (segments, turns) = (core * lent..(core + 1) * lent, Arc::clone(&self.turns));
+        let (segments, turns) = (core * count..(core + 1) * count, Arc::clone(&self.turns));
         // SAFETY: the program writes where `regadd` on register `next` of the owner says, which
         // stands there at 1 MiB first, and nothing of what would go beyond; it tells of that behind
         // it, with the rest of the same burst. The register of one owner alone leads to these
         // segments, for its store writes numbers of them. Nobody else has memory, registers, rings
         // or turns: `Items` gives nothing of them away, but to a card of as many cores, which count
-        // turns between bursts. The ring's reader is had once, so no second loan has these
+        // turns between bursts. The ring's reader is had once, so nobody else gets these
         // segments.
         Some(unsafe { DmaSegments::new(memory, segments, events, next, turns) })
     }

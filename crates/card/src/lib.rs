@@ -8,20 +8,20 @@ mod card;
 mod counters;
 mod engine;
 mod error;
-mod guests;
+mod external_queues;
 pub mod items;
-mod leaving;
 mod look;
 mod moving;
 mod name;
+mod port_context;
 mod ports;
-mod programmed;
-mod runs;
+mod program_instance;
 mod serving;
-mod side;
 mod steered;
 pub mod steering;
 mod sync;
+mod transmit_queue;
+mod workload;
 
 pub use applications::{
     Application, ApplicationCounters, ApplicationError, Grant, LoadedApplication,
@@ -29,11 +29,11 @@ pub use applications::{
 pub use balance::Balance;
 pub use capture::Captured;
 pub use card::{Balanced, Card, CardConfig, Ended, Receive};
-pub use counters::{CoreCounters, Counters, GuestCounters, PortCounters, QueueCounters};
+pub use counters::{CoreCounters, Counters, ExternalQueueCounters, PortCounters, QueueCounters};
 pub use engine::Core;
 pub use error::{CardError, ChangeError};
-pub use guests::GuestAt;
+pub use external_queues::ExternalQueueConfig;
 pub use look::Look;
 pub use name::{Opens, PortName, UnknownPort};
 pub use niclab_port::error::PortError;
-pub use runs::{Decider, Runs};
+pub use workload::{CardWorkload, PacketProcessor};

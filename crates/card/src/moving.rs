@@ -2,15 +2,16 @@
 //!
 //! A change of a port's RSS gives some flows another queue, and some of these queues belong to
 //! another core. Frames of such a flow that were given to the old core may still wait there, in its
-//! ring or behind a lane that is full, when the next ones come: given to the new core at once, they
-//! would pass the others. So the core that receives them holds them, until every core that lost
-//! flows has completed what it was given before; then it gives them on in the order they came in.
+//! ring or behind a queue pair that is full, when the next ones come: given to the new core at
+//! once, they would pass the others. So the core that receives them holds them, until every core
+//! that lost flows has completed what it was given before; then it gives them on in the order they
+//! came in.
 //!
 //! - Each core counts the frames that it gives to each other one (and to itself), by port: `given`.
 //! - While somebody waits (`Progress::waiting`), each core says how many of those it has completed:
-//!   they left by a lane, or were dropped. What was completed is stored (Release) after the lane
-//!   took it, and read (Acquire) before a held frame is given on: so whatever the new core does
-//!   with a held frame comes after what the old core did with those before it.
+//!   they left by a queue pair, or were dropped. What was completed is stored (Release) after the
+//!   queue pair took it, and read (Acquire) before a held frame is given on: so whatever the new
+//!   core does with a held frame comes after what the old core did with those before it.
 //! - Frames of one port that one core receives wait for one change at a time: the control side
 //!   makes no other one until each core has said that it follows the last (`Shown::followed`).
 //!
@@ -66,8 +67,8 @@ pub(crate) struct Completed {
     taken: Box<[u64]>,
     /// The same when the mark of the port was set.
     marked: Box<[u64]>,
-    /// By port, where a mark is set: frames that must have left by the lane that its frames leave
-    /// by for the mark to be reached.
+    /// By port, where a mark is set: frames that must have left by the queue pair that its frames
+    /// leave by for the mark to be reached.
     marks: Box<[Option<u64>]>,
 }
 
@@ -83,14 +84,14 @@ impl Completed {
         self.taken[from * self.marks.len() + port] += frames as u64;
     }
 
-    /// Says what is completed. `lane` has, by port, for the lane that frames of that port leave by:
-    /// how many have left so far, and how many are to leave. A frame that was taken is completed
-    /// once all have left that were to leave then.
+    /// Says what is completed. `queue_pair` has, by port, for the queue pair that frames of that
+    /// port leave by: how many have left so far, and how many are to leave. A frame that was taken
+    /// is completed once all have left that were to leave then.
     #[cold]
-    pub(crate) fn tell(&mut self, progress: &Progress, lane: impl Fn(usize) -> (u64, u64)) {
+    pub(crate) fn tell(&mut self, progress: &Progress, queue_pair: impl Fn(usize) -> (u64, u64)) {
         let ports = self.marks.len();
         for port in 0..ports {
-            let (left, waiting) = lane(port);
+            let (left, waiting) = queue_pair(port);
             // The mark that was set earlier, and one for what came since.
             for _ in 0..2 {
                 let own = || (port..self.taken.len()).step_by(ports);

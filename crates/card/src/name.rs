@@ -10,9 +10,9 @@ use std::sync::Arc;
 use niclab_nic::memory::Region;
 use niclab_packet::wire::MacAddress;
 use niclab_port::error::PortError;
-use niclab_port::lane::Lane;
 use niclab_port::link::Link;
 use niclab_port::pcap::{Files, Speed};
+use niclab_port::queue_pair::QueuePair;
 use niclab_port::{link, packet, pcap, tap, xdp};
 
 /// A port as it is asked for: `xdp:veth0`, `tap:nic0`, `pcap:in=a.pcap,out=b.pcap`.
@@ -141,23 +141,24 @@ impl fmt::Display for PortName {
     }
 }
 
-/// Where lanes come from: what a [`PortName`] names, or what somebody else has.
+/// Where queue pairs come from: what a [`PortName`] names, or what somebody else has.
 pub trait Opens: fmt::Display + Send + Sync {
-    /// Frames that one of its lanes may hold.
-    fn lane_frames(&self) -> usize;
+    /// Frames that one of its queue pairs may hold.
+    fn queue_pair_frames(&self) -> usize;
 
-    /// Opens so many lanes in the calling thread's network namespace, for frames of this region.
+    /// Opens so many queue pairs in the calling thread's network namespace, for frames of this
+    /// region.
     ///
     /// # Errors
     /// [`PortError`]; nothing stays open.
-    fn open(&self, count: u32, region: &Arc<Region>) -> Result<Vec<Box<dyn Lane>>, PortError>;
+    fn open(&self, count: u32, region: &Arc<Region>) -> Result<Vec<Box<dyn QueuePair>>, PortError>;
 
     /// Whether it may be opened again where it has ended: an interface, and no file.
     fn comes_back(&self) -> bool;
 }
 
 impl Opens for PortName {
-    fn lane_frames(&self) -> usize {
+    fn queue_pair_frames(&self) -> usize {
         match self {
             PortName::Xdp(_) => xdp::FRAMES,
             PortName::Packet(_) => packet::FRAMES,
@@ -166,9 +167,12 @@ impl Opens for PortName {
         }
     }
 
-    fn open(&self, count: u32, region: &Arc<Region>) -> Result<Vec<Box<dyn Lane>>, PortError> {
-        fn boxed(lanes: Vec<impl Lane + 'static>) -> Vec<Box<dyn Lane>> {
-            lanes.into_iter().map(|lane| Box::new(lane) as Box<dyn Lane>).collect()
+    fn open(&self, count: u32, region: &Arc<Region>) -> Result<Vec<Box<dyn QueuePair>>, PortError> {
+        fn boxed(queue_pairs: Vec<impl QueuePair + 'static>) -> Vec<Box<dyn QueuePair>> {
+            queue_pairs
+                .into_iter()
+                .map(|queue_pair| Box::new(queue_pair) as Box<dyn QueuePair>)
+                .collect()
         }
         match self {
             PortName::Xdp(name) => xdp::open(name, count, region).map(boxed),

@@ -8,19 +8,19 @@ use niclab_nic::limits::INDIRECTION_LEN;
 use niclab_nic::memory::Region;
 use niclab_nic::rule::session::Session;
 use niclab_nic::{Nic, NicConfig};
-use niclab_port::lane::Lane;
+use niclab_port::queue_pair::QueuePair;
 use rtrb::{Producer, RingBuffer};
 
-use crate::balance::{Balancer, Seen};
+use crate::balance::{Balancer, PortLoad};
 use crate::capture::{Capture, Tap};
 use crate::card::CardConfig;
 use crate::counters::{CoreShown, PortCounters, QueueCounters, Shown};
 use crate::error::CardError;
-use crate::guests::{self, Door, GuestAt, Seat};
-use crate::leaving::Leaving;
+use crate::external_queues::{self, Door, ExternalQueueConfig, ExternalQueueEnd};
 use crate::moving::{Moving, Progress};
 use crate::name::Opens;
-use crate::side::Side;
+use crate::port_context::PortContext;
+use crate::transmit_queue::TransmitQueue;
 
 /// One port as the control side has it.
 pub(crate) struct Port {
@@ -29,8 +29,8 @@ pub(crate) struct Port {
     pub(crate) session: Session,
     /// By core.
     pub(crate) shown: Vec<Arc<Shown>>,
-    pub(crate) lanes: Vec<Producer<Box<dyn Lane>>>,
-    /// Ways to the guests of its queues.
+    pub(crate) queue_pairs: Vec<Producer<Box<dyn QueuePair>>>,
+    /// Ways to the clients of its external queues.
     pub(crate) doors: Vec<Door>,
     /// Frames that go into a trace, and where cores get their part of it.
     pub(crate) capture: Option<Capture>,
@@ -51,11 +51,11 @@ pub(crate) struct Counted {
 
 impl Counted {
     /// What was counted after `before`.
-    pub(crate) fn since(&self, before: &Counted) -> Seen {
+    pub(crate) fn since(&self, before: &Counted) -> PortLoad {
         let passed_ns = self.at.duration_since(before.at).as_nanos().max(1) as f64;
         let later = |entry: usize| self.entries[entry].saturating_sub(before.entries[entry]);
         let busy = self.busy_ns.iter().zip(&before.busy_ns);
-        Seen {
+        PortLoad {
             entries: Box::new(std::array::from_fn(later)),
             busy: busy.map(|(now, old)| now.saturating_sub(*old) as f64 / passed_ns).collect(),
             missed: self.missed.saturating_sub(before.missed),
@@ -82,7 +82,7 @@ impl Port {
         }
     }
 
-    /// What went wrong last at each of its lanes.
+    /// What went wrong last at each of its queue pairs.
     pub(crate) fn trouble(&self) -> Vec<String> {
         let of = |shown: &Arc<Shown>| {
             shown.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -98,7 +98,7 @@ pub(crate) fn port<P: std::fmt::Display>(
     config: &CardConfig<P>,
     region: &Arc<Region>,
     progress: &Arc<Progress>,
-) -> Result<(Port, Vec<Side>), CardError> {
+) -> Result<(Port, Vec<PortContext>), CardError> {
     let (queues, ports) = (config.queues, config.ports.len() as u16);
     let mut nic = match control {
         Some(nic) if nic.queues() == queues => nic,
@@ -106,27 +106,34 @@ pub(crate) fn port<P: std::fmt::Display>(
         None => Nic::new(&NicConfig { queues, ports, ..NicConfig::default() })?,
     };
     let refused = |source| CardError::Port { name: name.to_string(), source };
-    let lanes = name.open(config.cores.len() as u32, region).map_err(refused)?;
+    let queue_pairs = name.open(config.cores.len() as u32, region).map_err(refused)?;
     let names = config.ports.iter().map(ToString::to_string).collect();
     let session = Session::new(number).among(names);
-    let (mut shown, mut to, mut taps, mut sides) = (vec![], vec![], vec![], vec![]);
-    for (place, lane) in lanes.into_iter().enumerate() {
+    let (mut shown, mut to, mut taps, mut contexts) = (vec![], vec![], vec![], vec![]);
+    for (place, queue_pair) in queue_pairs.into_iter().enumerate() {
         let here = Arc::new(Shown::new(queues));
         let (producer, consumer) = RingBuffer::new(1);
         let (tap, to_tap) = RingBuffer::new(1);
         taps.push(tap);
         let consumer = (consumer, to_tap);
         let moving = Moving::new(place, number.into(), Arc::clone(progress));
-        let leaving = Leaving::new(applications, ports.into());
+        let transmit = TransmitQueue::new(applications, ports.into());
         let shows = (Arc::clone(&here), queues);
-        sides.push(Side::new(lane, nic.worker(), shows, consumer, (moving, leaving)));
+        contexts.push(PortContext::new(
+            queue_pair,
+            nic.worker(),
+            shows,
+            consumer,
+            (moving, transmit),
+        ));
         shown.push(here);
         to.push(producer);
     }
     let balance = config.balance.clone();
-    let is_guest =
-        |queue: &u16| config.guests.iter().any(|at| (at.port, at.queue) == (number, *queue));
-    let own = (0..queues).filter(|queue| !is_guest(queue)).collect();
+    let is_external = |queue: &u16| {
+        config.external_queues.iter().any(|at| (at.port, at.queue) == (number, *queue))
+    };
+    let own = (0..queues).filter(|queue| !is_external(queue)).collect();
     let balancer = balance.map(|how| Balancer::new(how, own, config.cores.len()));
     let before = Counted {
         at: Instant::now(),
@@ -136,29 +143,32 @@ pub(crate) fn port<P: std::fmt::Display>(
     };
     let (doors, capture) = (Vec::new(), None);
     let port =
-        Port { name, nic, session, shown, lanes: to, doors, capture, taps, balancer, before };
-    Ok((port, sides))
+        Port { name, nic, session, shown, queue_pairs: to, doors, capture, taps, balancer, before };
+    Ok((port, contexts))
 }
 
-/// Makes the doors for guests, which the ports get, and the seats behind them, by core.
-pub(crate) fn seats<P>(
+/// Makes the doors of external queues, which the ports get, and the ends behind them, by core.
+pub(crate) fn external_queues<P>(
     config: &CardConfig<P>,
     ports: &mut [Port],
-) -> Result<Vec<Vec<Seat>>, CardError> {
-    let mut seats: Vec<Vec<Seat>> = config.cores.iter().map(|_| Vec::new()).collect();
-    for (place, at) in config.guests.iter().enumerate() {
-        let GuestAt { port, queue, .. } = *at;
-        let is_twice =
-            config.guests[..place].iter().any(|one| (one.port, one.queue) == (port, queue));
+) -> Result<Vec<Vec<ExternalQueueEnd>>, CardError> {
+    let mut external_queues: Vec<Vec<ExternalQueueEnd>> =
+        config.cores.iter().map(|_| Vec::new()).collect();
+    for (place, at) in config.external_queues.iter().enumerate() {
+        let ExternalQueueConfig { port, queue, .. } = *at;
+        let is_twice = config.external_queues[..place]
+            .iter()
+            .any(|one| (one.port, one.queue) == (port, queue));
         let of = ports.get_mut(usize::from(port)).filter(|_| queue < config.queues && !is_twice);
         let Some(of) = of else {
             let (ports, queues) = (config.ports.len(), config.queues);
-            return Err(CardError::GuestQueue { port, queue, ports, queues });
+            return Err(CardError::ExternalQueueNumber { port, queue, ports, queues });
         };
-        let made = guests::make(at);
-        let (door, seat) = made.map_err(|source| CardError::Guest { port, queue, source })?;
+        let made = external_queues::make(at);
+        let (door, external_queue) =
+            made.map_err(|source| CardError::ExternalQueue { port, queue, source })?;
         of.doors.push(door);
-        seats[usize::from(queue) % config.cores.len()].push(seat);
+        external_queues[usize::from(queue) % config.cores.len()].push(external_queue);
     }
-    Ok(seats)
+    Ok(external_queues)
 }

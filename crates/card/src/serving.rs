@@ -7,7 +7,7 @@ use niclab_nic::memory::{Desc, Region};
 use niclab_port::Burst;
 use niclab_port::frame_pool::FramePool;
 
-use crate::side::Side;
+use crate::port_context::PortContext;
 
 /// What a core has of a service.
 pub(crate) struct Serving {
@@ -22,8 +22,13 @@ impl Serving {
     }
 
     /// Serves a burst that came by a port, and gives its frames back.
-    pub(crate) fn serve(&mut self, side: &mut Side, pool: &mut FramePool, burst: &mut Burst) {
-        let mut out = Out { side, pool, last: None };
+    pub(crate) fn serve(
+        &mut self,
+        context: &mut PortContext,
+        pool: &mut FramePool,
+        burst: &mut Burst,
+    ) {
+        let mut out = Out { context, pool, last: None };
         self.service.serve(&self.region, burst, &mut out);
         out.send();
         pool.give_all(burst);
@@ -31,8 +36,8 @@ impl Serving {
 
     /// Lets the service have its turn; whether it had anything to do.
     #[inline]
-    pub(crate) fn turn(&mut self, side: &mut Side, pool: &mut FramePool) -> bool {
-        let mut out = Out { side, pool, last: None };
+    pub(crate) fn turn(&mut self, context: &mut PortContext, pool: &mut FramePool) -> bool {
+        let mut out = Out { context, pool, last: None };
         let is_busy = self.service.turn(&mut out);
         out.send();
         is_busy
@@ -46,7 +51,7 @@ impl Serving {
 
 /// Where the answers to a burst go.
 struct Out<'a> {
-    side: &'a mut Side,
+    context: &'a mut PortContext,
     pool: &'a mut FramePool,
     /// The one that is being written.
     last: Option<Desc>,
@@ -57,7 +62,7 @@ impl Out<'_> {
     #[inline]
     fn send(&mut self) {
         if let Some(desc) = self.last.take() {
-            self.side.leave(desc, self.pool);
+            self.context.leave(desc, self.pool);
         }
     }
 }
@@ -68,7 +73,7 @@ impl Answers for Out<'_> {
         self.send();
         let fits = len <= self.pool.region().frame_len_max();
         let Some(mut desc) = (if fits { self.pool.take() } else { None }) else {
-            self.side.seen.tx_dropped += 1;
+            self.context.seen.tx_dropped += 1;
             return None;
         };
         let region = self.pool.region();

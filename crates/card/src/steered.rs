@@ -9,7 +9,7 @@ use std::sync::Arc;
 use niclab_nic::limits::{BURST, PORTS_MAX, QUEUES_MAX};
 use niclab_nic::memory::{Desc, Region};
 use niclab_port::Burst;
-use niclab_port::crossing::Crossing;
+use niclab_port::inter_core::InterCoreRings;
 
 /// Frames that a ring between two of so many cores holds.
 fn ring_of(cores: usize) -> usize {
@@ -28,7 +28,7 @@ const _: () = assert!(QUEUES_MAX <= 1 << PORT_SHIFT && PORTS_MAX <= 1 << (16 - P
 
 /// One core's ends of an application's rings.
 pub(crate) struct Steered {
-    crossing: Crossing,
+    rings: InterCoreRings,
     region: Arc<Region>,
     cores: usize,
     /// The core whose frames come next.
@@ -38,15 +38,14 @@ pub(crate) struct Steered {
 impl Steered {
     /// The ends of so many cores.
     pub(crate) fn between(cores: usize, region: &Arc<Region>) -> Vec<Steered> {
-        let ends = Crossing::between(cores, ring_of(cores)).into_iter();
-        ends.map(|crossing| Steered { crossing, region: Arc::clone(region), cores, next: 0 })
-            .collect()
+        let ends = InterCoreRings::between(cores, ring_of(cores)).into_iter();
+        ends.map(|rings| Steered { rings, region: Arc::clone(region), cores, next: 0 }).collect()
     }
 
     /// Gives another core frames that came by a port; those that find no room stay.
     pub(crate) fn give(&mut self, core: usize, port: usize, burst: &mut Burst) -> usize {
         burst.iter_mut().for_each(|desc| desc.queue |= (port as u16) << PORT_SHIFT);
-        let given = self.crossing.give(core, burst);
+        let given = self.rings.give(core, burst);
         burst.iter_mut().for_each(|desc| _ = came_by(desc));
         given
     }
@@ -56,7 +55,7 @@ impl Steered {
     pub(crate) fn take(&mut self, mut work: impl FnMut(usize, &mut Burst)) -> usize {
         let (mut burst, mut part) = (Burst::new(), Burst::new());
         self.next = (self.next + 1) % self.cores;
-        self.crossing.take(self.next, &self.region, &mut burst);
+        self.rings.take(self.next, &self.region, &mut burst);
         let count = burst.len();
         let mut last = None;
         for mut desc in burst.drain(..) {
@@ -77,17 +76,17 @@ impl Steered {
 
     /// Whether nothing waits to be worked on here.
     pub(crate) fn is_empty(&self) -> bool {
-        self.crossing.is_empty()
+        self.rings.is_empty()
     }
 
     /// Gives nothing any more.
     pub(crate) fn close(&mut self) {
-        self.crossing.close();
+        self.rings.close();
     }
 
     /// Whether nobody gives anything any more; what was given is there.
     pub(crate) fn is_last(&self) -> bool {
-        self.crossing.is_last()
+        self.rings.is_last()
     }
 }
 

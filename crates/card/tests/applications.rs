@@ -1,8 +1,8 @@
 //! Applications on one card: each sees its own flows, has its share of the time, and what it does
 //! wrong is its own.
 //!
-//! A lane makes frames of two flows, so many of each in a burst, told apart by UDP's destination
-//! port, and counts what leaves by it.
+//! A queue pair makes frames of two flows, so many of each in a burst, told apart by UDP's
+//! destination port, and counts what leaves by it.
 
 mod made;
 
@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 use made::Made;
 use niclab_apps::service::{Answers, Service};
 use niclab_card::{
-    Application, ApplicationCounters, ApplicationError, Card, CardConfig, CardError, Grant, Runs,
+    Application, ApplicationCounters, ApplicationError, Card, CardConfig, CardError, CardWorkload,
+    Grant,
 };
 use niclab_nic::limits::BURST;
 use niclab_nic::memory::{Desc, Region};
@@ -196,7 +197,7 @@ fn start_on(
 ) -> (Card, [Arc<World>; 2]) {
     let ports = worlds.iter().map(|world| Made(Arc::clone(world))).collect();
     let config = CardConfig::new(ports, 2, cores);
-    let runs = Runs { applications, services, ..Runs::default() };
+    let runs = CardWorkload { applications, services, ..CardWorkload::default() };
     let card = Card::start_with(&config, runs).unwrap();
     for (place, count) in worlds[0].mix.iter().zip(mix) {
         place.store(count, Ordering::Relaxed);
@@ -334,7 +335,10 @@ fn what_each_core_has_is_granted_for_each_of_them() {
     let own = || application(0, pipeline("", "reply"));
     drop(start_on(vec![0, 1], vec![], worlds(), (vec![own()], [1, 0])));
     let grant = Grant { memory: 131_071, ..own().grant };
-    let runs = Runs { applications: vec![Application { grant, ..own() }], ..Runs::default() };
+    let runs = CardWorkload {
+        applications: vec![Application { grant, ..own() }],
+        ..CardWorkload::default()
+    };
     let poor = Card::start_with(&CardConfig::new(worlds().map(Made).into(), 2, vec![0, 1]), runs);
     let error = poor.err().unwrap().to_string();
     assert!(error.ends_with("its program takes 131072 bytes, and it has 131071"), "{error}");
@@ -437,7 +441,7 @@ fn one_that_reads_no_more_loses_its_own_frames_alone() {
 fn refused(applications: Vec<Application>) -> String {
     let ports = [(); 2].map(|()| Made(Arc::<World>::default())).into();
     let config = CardConfig::new(ports, 2, vec![0]);
-    match Card::start_with(&config, Runs { applications, ..Runs::default() }) {
+    match Card::start_with(&config, CardWorkload { applications, ..CardWorkload::default() }) {
         Err(CardError::Application(error)) => error.to_string(),
         Err(error) => panic!("{error}"),
         Ok(_) => panic!("it started"),

@@ -1,4 +1,4 @@
-//! When a capture begins: a core that has not come to look yet is told.
+//! When a capture begins: a core that has not looked yet is reported.
 
 mod made;
 
@@ -15,7 +15,7 @@ use niclab_packet::trace::{Trace, TraceLimits};
 
 const FRAME_LEN: u16 = 60;
 
-/// Two lanes, of which the second can be kept from work.
+/// Two queue pairs, of which the second can be kept from work.
 #[derive(Default)]
 struct World {
     /// It is to stand still.

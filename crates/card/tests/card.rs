@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use std::{env, fs};
 
 use niclab_card::{
-    Card, CardConfig, CardError, ChangeError, Counters, GuestAt, GuestCounters, PortName, Receive,
+    Card, CardConfig, CardError, ChangeError, Counters, ExternalQueueConfig, ExternalQueueCounters,
+    PortName, Receive,
 };
 use niclab_packet::trace::{
     Endian, Format, LINK_ETHERNET, Record, Resolution, Trace, TraceLimits, Writer,
@@ -100,7 +101,7 @@ impl Drop for Stopping<'_> {
     }
 }
 
-/// Sends back what comes over TCP and UDP, until it is told to stop.
+/// Sends back what comes over TCP and UDP, until it has to stop.
 fn serve(stop: &AtomicBool) {
     let listener = TcpListener::bind(HERE).unwrap();
     let socket = UdpSocket::bind(HERE).unwrap();
@@ -400,13 +401,13 @@ fn files_are_played_through_the_rules_and_it_is_over() {
     assert!(ended.trouble[0].starts_with("pcap:out=/dev/full: "), "{:?}", ended.trouble);
     assert!(ended.counters.ports[0].tx_dropped > 0 && !ended.counters.ports[0].is_up);
     let two = CardConfig { cores: vec![0, 1], ..config };
-    assert!(Card::start(&two, "").is_err(), "a file has one lane");
+    assert!(Card::start(&two, "").is_err(), "a file has one queue pair");
 }
 
-/// The program that serves a queue: `port/guest/reply.c`, which swaps the MAC addresses of each
-/// frame and sends it back. `None` where nothing compiles it.
+/// The program that serves a queue: `port/external_queue/reply.c`. It swaps the MAC addresses of
+/// each frame and sends it back. `None` where nothing compiles it.
 fn reply(test: &str, directory: &Path) -> Option<PathBuf> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../port/guest/reply.c");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../port/external_queue/reply.c");
     let program = directory.join("reply");
     match Command::new("cc").arg("-O2").arg("-o").arg(&program).arg(source).output() {
         Err(error) => {
@@ -449,62 +450,63 @@ fn a_queue_is_served_by_another_process_and_its_death_loses_no_frame() {
         [format!("pcap:in={}", input.display()), format!("pcap:out={}", output.display())]
             .map(|name| name.parse().unwrap())
             .into();
-    let guests = vec![GuestAt { port: 0, queue: 1, path: door.clone() }];
-    let config = CardConfig { guests: guests.clone(), ..CardConfig::new(ports, 2, vec![0]) };
+    let external = |queue, path: &Path| ExternalQueueConfig { port: 0, queue, path: path.into() };
+    let external_queues = vec![external(1, &door)];
+    let config = CardConfig { external_queues, ..CardConfig::new(ports, 2, vec![0]) };
     let rules = "flow create 0 ingress pattern eth type is 0x0806 / end actions queue index 1 / \
                  end\nflow create 0 ingress priority 1 pattern eth / end actions queue index 0 / \
                  end\n";
     let mut card = Card::start(&config, rules).unwrap();
     let until = Instant::now() + Duration::from_secs(20);
-    let wait = |card: &mut Card, so: &dyn Fn(&GuestCounters) -> bool| loop {
+    let wait = |card: &mut Card, so: &dyn Fn(&ExternalQueueCounters) -> bool| loop {
         card.tend();
-        let guest = card.counters().ports[0].guests[0].clone();
-        if so(&guest) {
-            return guest;
+        let queue = card.counters().ports[0].external_queues[0].clone();
+        if so(&queue) {
+            return queue;
         }
         assert!(Instant::now() < until, "{:?}", card.counters());
         thread::sleep(Duration::from_millis(2));
     };
     // The first frame comes before anybody is there.
-    wait(&mut card, &|guest| guest.dropped == 1);
+    wait(&mut card, &|queue| queue.dropped == 1);
     let mut running = Command::new(&program).arg(&door).stdout(Stdio::null()).spawn().unwrap();
-    wait(&mut card, &|guest| guest.is_there);
-    wait(&mut card, &|guest| guest.given_frames > 300 && guest.taken_frames > 200);
+    wait(&mut card, &|queue| queue.is_there);
+    wait(&mut card, &|queue| queue.given_frames > 300 && queue.taken_frames > 200);
     running.kill().unwrap();
     running.wait().unwrap();
-    let gone = wait(&mut card, &|guest| !guest.is_there);
+    let gone = wait(&mut card, &|queue| !queue.is_there);
     assert!(gone.ended.as_ref().is_some_and(|why| why.contains("gone")));
     // What the one that was killed had is gone with it.
     let lost = gone.given_frames - gone.taken_frames;
     let mut running = Command::new(&program).arg(&door).stdout(Stdio::null()).spawn().unwrap();
-    wait(&mut card, &|guest| guest.is_there && guest.taken_frames > 400);
+    wait(&mut card, &|queue| queue.is_there && queue.taken_frames > 400);
     while !card.is_over() && Instant::now() < until {
         thread::sleep(Duration::from_millis(5));
     }
     // What is on its way back arrives.
-    wait(&mut card, &|guest| guest.taken_frames + lost >= guest.given_frames);
+    wait(&mut card, &|queue| queue.taken_frames + lost >= queue.given_frames);
     let ended = card.end();
     running.kill().unwrap();
     running.wait().unwrap();
     assert_eq!(ended.frames_lost, 0, "of {}", ended.frames);
     let [from, to] = &ended.counters.ports[..] else { panic!("two ports") };
-    let guest = &from.guests[0];
-    assert_eq!(guest.given_frames + guest.dropped, 2_001, "all ARP, and nothing else: {guest:?}");
-    assert_eq!(guest.refused, 0);
+    let queue = &from.external_queues[0];
+    assert_eq!(queue.given_frames + queue.dropped, 2_001, "all ARP, and nothing else: {queue:?}");
+    assert_eq!(queue.refused, 0);
     // It sends by the port that its queue is of, which has no file to send to.
-    assert_eq!(from.tx_frames + from.tx_dropped, guest.taken_frames);
+    assert_eq!(from.tx_frames + from.tx_dropped, queue.taken_frames);
     assert_eq!(to.tx_frames, 4_000, "the others went by the function");
     assert!(!door.exists());
 
-    let twice = CardConfig { guests: [guests.clone(), guests].concat(), ..config.clone() };
-    let none = vec![GuestAt { port: 0, queue: 2, path: door.clone() }];
-    for config in [twice, CardConfig { guests: none, ..config.clone() }] {
-        let refused = Card::start(&config, "").err().unwrap();
-        assert!(matches!(refused, CardError::GuestQueue { .. }), "{refused}");
+    let refused = |external_queues| {
+        Card::start(&CardConfig { external_queues, ..config.clone() }, "").err().unwrap()
+    };
+    for unfit in [vec![external(1, &door), external(1, &door)], vec![external(2, &door)]] {
+        let refused = refused(unfit);
+        assert!(matches!(refused, CardError::ExternalQueueNumber { .. }), "{refused}");
     }
-    let nowhere = vec![GuestAt { port: 0, queue: 1, path: "/nowhere/door".into() }];
-    let refused = Card::start(&CardConfig { guests: nowhere, ..config }, "").err().unwrap();
-    assert!(matches!(refused, CardError::Guest { .. }), "{refused}");
+    let refused = refused(vec![external(1, Path::new("/nowhere/door"))]);
+    assert!(matches!(refused, CardError::ExternalQueue { .. }), "{refused}");
 }
 
 fn records(path: &Path) -> Vec<(u64, Vec<u8>)> {

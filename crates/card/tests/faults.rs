@@ -1,4 +1,4 @@
-//! What fails while a card is at work: a lane of a port, or a core.
+//! What fails while a card is at work: a queue pair of a port, or a core.
 
 use std::fmt;
 use std::io;
@@ -11,9 +11,9 @@ use niclab_card::{Card, CardConfig, Opens, PortError};
 use niclab_nic::memory::Region;
 use niclab_port::Burst;
 use niclab_port::frame_pool::FramePool;
-use niclab_port::lane::{Lane, LaneCounters};
+use niclab_port::queue_pair::{QueuePair, QueuePairCounters};
 
-/// What happens to the first lane of a port when it is looked at next.
+/// What happens to the first queue pair of a port when it is looked at next.
 #[derive(Default)]
 struct Fate {
     fails: AtomicBool,
@@ -32,16 +32,16 @@ impl fmt::Display for Fated {
 }
 
 impl Opens for Fated {
-    fn lane_frames(&self) -> usize {
+    fn queue_pair_frames(&self) -> usize {
         0
     }
 
-    fn open(&self, count: u32, _: &Arc<Region>) -> Result<Vec<Box<dyn Lane>>, PortError> {
+    fn open(&self, count: u32, _: &Arc<Region>) -> Result<Vec<Box<dyn QueuePair>>, PortError> {
         self.0.opened.fetch_add(1, Ordering::Relaxed);
-        let lane = |place| -> Box<dyn Lane> {
-            Box::new(FatedLane { fate: Arc::clone(&self.0), is_first: place == 0 })
+        let queue_pair = |place| -> Box<dyn QueuePair> {
+            Box::new(FatedQueuePair { fate: Arc::clone(&self.0), is_first: place == 0 })
         };
-        Ok((0..count).map(lane).collect())
+        Ok((0..count).map(queue_pair).collect())
     }
 
     fn comes_back(&self) -> bool {
@@ -49,12 +49,12 @@ impl Opens for Fated {
     }
 }
 
-struct FatedLane {
+struct FatedQueuePair {
     fate: Arc<Fate>,
     is_first: bool,
 }
 
-impl Lane for FatedLane {
+impl QueuePair for FatedQueuePair {
     fn receive(&mut self, _: &mut FramePool, _: &mut Burst) -> io::Result<()> {
         if self.is_first && self.fate.fails.swap(false, Ordering::Relaxed) {
             return Err(io::Error::other("a queue fails"));
@@ -67,11 +67,11 @@ impl Lane for FatedLane {
         Ok(())
     }
 
-    fn counters(&self) -> LaneCounters {
-        LaneCounters::default()
+    fn counters(&self) -> QueuePairCounters {
+        QueuePairCounters::default()
     }
 
-    fn close(self: Box<Self>, _: &mut FramePool) -> io::Result<LaneCounters> {
+    fn close(self: Box<Self>, _: &mut FramePool) -> io::Result<QueuePairCounters> {
         self.fate.closed.fetch_add(1, Ordering::Relaxed);
         Ok(self.counters())
     }
@@ -98,13 +98,13 @@ fn tended(card: &mut Card, is_so: impl Fn(&Card) -> bool) -> Vec<String> {
 }
 
 #[test]
-fn a_port_of_which_one_lane_fails_is_opened_again_whole() {
+fn a_port_of_which_one_queue_pair_fails_is_opened_again_whole() {
     let (fate, mut card) = card();
     fate.fails.store(true, Ordering::Relaxed);
     let said = tended(&mut card, |card| {
         fate.opened.load(Ordering::Relaxed) == 2 && card.counters().ports[0].is_up
     });
-    assert_eq!(fate.closed.load(Ordering::Relaxed), 2, "the lane beside it is closed, too");
+    assert_eq!(fate.closed.load(Ordering::Relaxed), 2, "the queue pair beside it is closed, too");
     assert!(said.iter().any(|what| what.contains("a queue fails")), "{said:?}");
     assert_eq!(card.end().frames_lost, 0);
     assert_eq!(fate.closed.load(Ordering::Relaxed), 4);

@@ -17,7 +17,9 @@ use niclab_apps::kvs::store::{DMA_PARTITION_BYTES_MIN, Spread};
 use niclab_apps::kvs::transport::card::Identity;
 use niclab_apps::kvs::transport::{Server, ServerOptions, ServerTotals, Udp, moment};
 use niclab_card::items::{Items, Told};
-use niclab_card::{Card, CardConfig, CardError, Core, Decider, Receive, Runs, steering};
+use niclab_card::{
+    Card, CardConfig, CardError, CardWorkload, Core, PacketProcessor, Receive, steering,
+};
 use niclab_nic::limits::BURST;
 use niclab_packet::stack::{Layer, build};
 use niclab_packet::wire::{IpProtocol, MacAddress, ethernet, ipv4, udp};
@@ -48,7 +50,7 @@ struct Wire {
 }
 
 impl made::World for Wire {
-    /// The place of the lane.
+    /// The place of the queue pair.
     type Own = u32;
 
     const HELD: usize = 2 * BURST;
@@ -97,20 +99,21 @@ fn over(server: Server) -> ServerTotals {
 }
 
 impl Stack {
-    fn new(is_told: bool, memory_bytes: usize) -> Stack {
+    fn new(has_dma: bool, memory_bytes: usize) -> Stack {
         let server = server(memory_bytes);
-        let (program, loans) = match is_told {
+        let (program, segments) = match has_dma {
             true => {
-                let (mut items, loans) = Items::new(&US, CORES, memory_bytes, Some(256)).unwrap();
+                let (mut items, segments) =
+                    Items::new(&US, CORES, memory_bytes, Some(256)).unwrap();
                 items.set_time(moment());
-                (Decider::from(items), loans)
+                (PacketProcessor::from(items), segments)
             }
             false => (steering::pipeline(&US, CORES).unwrap().into(), Vec::new()),
         };
-        let (services, wire) = (server.services(US, loans), Arc::<Wire>::default());
+        let (services, wire) = (server.services(US, segments), Arc::<Wire>::default());
         let (ports, queues) = (vec![Made(Arc::clone(&wire))], steering::queues(CORES));
         let config = CardConfig::new(ports, queues, vec![0, 1]);
-        let runs = Runs { program: Some(program), services, ..Runs::default() };
+        let runs = CardWorkload { program: Some(program), services, ..CardWorkload::default() };
         let (card, cores) = Card::driven(&config, runs).unwrap();
         Stack { card, cores, wire, server }
     }
@@ -370,7 +373,7 @@ impl Sets {
 }
 
 impl made::World for Sets {
-    /// The place of the lane.
+    /// The place of the queue pair.
     type Own = u32;
 
     const HELD: usize = 64;
@@ -412,11 +415,12 @@ fn segments_go_round_whether_cores_sleep_or_not() {
     for receive in [Receive::BusyPoll, Receive::Interrupt] {
         let memory_bytes = CORES * DMA_PARTITION_BYTES_MIN;
         let server = server(memory_bytes);
-        let (items, loans) = Items::new(&US, CORES, memory_bytes, None).unwrap();
-        let services = server.services(US, loans);
+        let (items, segments) = Items::new(&US, CORES, memory_bytes, None).unwrap();
+        let services = server.services(US, segments);
         let ports = vec![Made(Sets::new())];
         let config = CardConfig { receive, ..CardConfig::new(ports, 2, vec![0, 1]) };
-        let runs = Runs { program: Some(items.into()), services, ..Runs::default() };
+        let runs =
+            CardWorkload { program: Some(items.into()), services, ..CardWorkload::default() };
         let mut card = Card::start_with(&config, runs).unwrap();
         let (begun, mut told) = (Instant::now(), Told::default());
         while told.stored + told.left < SETS {
@@ -447,7 +451,7 @@ fn items_for_another_number_of_cores_are_refused() {
     for cores in [vec![0], vec![0, 1, 0]] {
         let ports = vec![Made(Sets::new())];
         let (items, _) = Items::new(&US, CORES, 16 << 20, Some(256)).unwrap();
-        let runs = Runs { program: Some(items.into()), ..Runs::default() };
+        let runs = CardWorkload { program: Some(items.into()), ..CardWorkload::default() };
         let refused = Card::start_with(&CardConfig::new(ports, 2, cores), runs).err().unwrap();
         assert!(matches!(refused, CardError::ItemsCores { items: 2, cores: 1 | 3 }));
     }

@@ -16,7 +16,7 @@ use niclab_nic::memory::{Desc, Region};
 use niclab_nic::rss::RssStamp;
 
 #[path = "../../port/tests/wake/sync.rs"]
-mod bell;
+mod doorbell;
 #[allow(dead_code)]
 #[path = "../src/moving.rs"]
 mod moving;
@@ -25,7 +25,7 @@ mod moving;
 mod sync {
     pub use loom::sync::atomic::AtomicUsize;
 
-    pub use crate::bell::*;
+    pub use crate::doorbell::*;
 }
 #[allow(dead_code)]
 #[path = "../../port/src/wake.rs"]
@@ -33,7 +33,7 @@ mod wake;
 
 use moving::{Completed, Moving, Progress};
 use sync::BorrowedFd;
-use wake::Bell;
+use wake::Doorbell;
 
 /// Who has looked so often, and let the other threads run each time, looks for ever: they take
 /// fewer steps than that. No more than two threads of a model look, or two would look in turns
@@ -97,7 +97,7 @@ impl Core {
         self.backlog.push_back(number);
     }
 
-    /// Its lane takes a frame, if there is any; then it says how far it is.
+    /// Its queue pair takes a frame, if there is any; then it says how far it is.
     fn pass_on(&mut self, world: &World) {
         if let Some(number) = self.backlog.pop_front() {
             assert_eq!(world.left.load(Relaxed), number, "a frame passes another");
@@ -105,8 +105,8 @@ impl Core {
             self.left += 1;
         }
         if world.progress.is_awaited() {
-            let lane = (self.left, self.backlog.len() as u64);
-            self.completed.tell(&world.progress, |_| lane);
+            let queue_pair = (self.left, self.backlog.len() as u64);
+            self.completed.tell(&world.progress, |_| queue_pair);
         }
     }
 }
@@ -183,7 +183,7 @@ fn leave_as_they_came<const COUNT: usize>(cores: [u16; COUNT]) {
 
 #[test]
 fn frames_of_a_flow_that_moves_leave_as_they_came() {
-    // Some wait for the lane, and some in the ring, when the old core is asked.
+    // Some wait for the queue pair, and some in the ring, when the old core is asked.
     leave_as_they_came([1, 1, 1, 0]);
     leave_as_they_came([0, 0, 1]);
     leave_as_they_came([1, 0, 1]);
@@ -192,13 +192,13 @@ fn frames_of_a_flow_that_moves_leave_as_they_came() {
 #[test]
 fn a_core_that_is_awaited_does_not_sleep_for_ever() {
     model(|| {
-        let (progress, bell) = (Progress::new(2, 1), Arc::new(Bell::new().unwrap()));
+        let (progress, doorbell) = (Progress::new(2, 1), Arc::new(Doorbell::new().unwrap()));
         let mut moving = Moving::new(0, 0, Arc::clone(&progress));
         let mut completed = Completed::new(1, 2, 1);
         assert!(moving.follow(RssStamp { state: 1, hash: 1 }, &[1; INDIRECTION_LEN]));
         moving.give(1, 1);
         completed.take(0, 0, 1);
-        let there = Arc::clone(&bell);
+        let there = Arc::clone(&doorbell);
         let other = thread::spawn(move || {
             // Its frame has left, and nobody has asked.
             while !progress.is_awaited() {
@@ -208,7 +208,7 @@ fn a_core_that_is_awaited_does_not_sleep_for_ever() {
             completed.tell(&progress, |_| (1, 0));
         });
         assert!(moving.follow(RssStamp { state: 2, hash: 1 }, &[0; INDIRECTION_LEN]));
-        bell.ring();
+        doorbell.ring();
         until("core 0 waits", || {
             moving.look();
             moving.gives()

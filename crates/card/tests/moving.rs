@@ -1,9 +1,9 @@
 //! RSS changes while frames flow: none is lost, and those of a flow keep their order.
 //!
-//! Each lane makes frames of its own flows, numbered flow by flow, as long as fewer than a window
-//! are under way, and looks at the numbers of what leaves by it. A frame that leaves after a later
-//! one of its flow was overtaken: the mark of each flow is moved as the lane takes the frame. What
-//! does not leave at all was lost: with a window that fits a ring, by the change.
+//! Each queue pair makes frames of its own flows, numbered flow by flow, as long as fewer than a
+//! window are under way, and looks at the numbers of what leaves by it. A frame that leaves after a
+//! later one of its flow was overtaken: the mark of each flow is moved as the queue pair takes the
+//! frame. What does not leave at all was lost: with a window that fits a ring, by the change.
 
 mod made;
 
@@ -26,7 +26,7 @@ const QUEUES: u16 = 8;
 const WINDOW: usize = 700;
 const CHANGES: usize = 1_000;
 
-/// What all lanes see.
+/// What all queue pairs see.
 struct World {
     /// By flow: the number that left last.
     last: Vec<AtomicU64>,
@@ -37,7 +37,7 @@ struct World {
     /// Frames that may be.
     window: usize,
     makes: AtomicBool,
-    /// Every so many calls a lane sends nothing.
+    /// Every so many calls a queue pair sends nothing.
     stalls: AtomicBool,
 }
 
@@ -48,7 +48,7 @@ struct Port {
     ports: usize,
 }
 
-/// What a lane has of its own.
+/// What a queue pair has of its own.
 struct Own {
     /// Flows, and the number that the last frame of each had.
     next: VecDeque<(usize, u64)>,
@@ -222,7 +222,7 @@ fn a_thousand_changes_lose_no_frame_and_let_none_pass_another() {
 }
 
 #[test]
-fn flows_keep_their_order_where_lanes_are_full_and_ports_are_pairs() {
+fn flows_keep_their_order_where_queue_pairs_are_full_and_ports_are_pairs() {
     change(2, 2, CHANGES / 5, true);
     change(1, 3, CHANGES / 10, true);
     change(2, 1, CHANGES / 10, false);

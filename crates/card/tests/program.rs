@@ -1,8 +1,8 @@
 //! Programs on a card: what they decide, and that no frame is lost, or sees half of a change, when
 //! tables change and programs are replaced while frames flow.
 //!
-//! Each lane makes frames as long as fewer than a window are under way, and looks at what leaves by
-//! it: a frame has four numbers then, each written by another part of the program.
+//! Each queue pair makes frames as long as fewer than a window are under way, and looks at what
+//! leaves by it: a frame has four numbers then, each written by another part of the program.
 
 mod made;
 
@@ -12,12 +12,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use made::Made;
-use niclab_card::{Card, CardConfig, ChangeError, Receive, Runs};
+use niclab_card::{Card, CardConfig, CardWorkload, ChangeError, Receive};
 use niclab_program::{Change, Entry, Invocation, Part, Pipeline, Ports, Program, TablesFile};
 
 const WINDOW: usize = 700;
 
-/// What all lanes see.
+/// What all queue pairs see.
 #[derive(Default)]
 struct World {
     made: AtomicU64,
@@ -124,7 +124,8 @@ fn at_work(program: Option<Pipeline>, receive: Receive) -> (Card, Arc<World>) {
     let config =
         CardConfig { receive, ..CardConfig::new(vec![Made(Arc::clone(&world))], 2, vec![0, 1]) };
     let program = program.map(Pipeline::into);
-    let card = Card::start_with(&config, Runs { program, ..Runs::default() }).unwrap();
+    let card =
+        Card::start_with(&config, CardWorkload { program, ..CardWorkload::default() }).unwrap();
     world.makes.store(true, Ordering::Relaxed);
     (card, world)
 }
@@ -292,8 +293,11 @@ fn copies_for_a_group_leave_by_its_other_ports() {
         receive: Receive::BusyPoll,
         ..CardConfig::new(worlds.iter().map(|of| Made(Arc::clone(of))).collect(), 2, vec![0, 1])
     };
-    let card = Card::start_with(&config, Runs { program: Some(floods.into()), ..Runs::default() })
-        .unwrap();
+    let card = Card::start_with(
+        &config,
+        CardWorkload { program: Some(floods.into()), ..CardWorkload::default() },
+    )
+    .unwrap();
     worlds[2].makes.store(true, Ordering::Relaxed);
     let until = Instant::now() + Duration::from_secs(20);
     let made = || worlds[2].made.load(Ordering::Relaxed);

@@ -1,5 +1,5 @@
 //! What a program gives to a core that sleeps, by a ring that a service reads or by a queue: who is
-//! woken, and what becomes of a ring that nobody reads.
+//! woken, and the fate of a ring that nobody reads.
 
 mod made;
 
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use made::Made;
 use niclab_apps::service::{Answers, Service};
-use niclab_card::{Application, Card, CardConfig, Grant, Receive, Runs};
+use niclab_card::{Application, Card, CardConfig, CardWorkload, Grant, Receive};
 use niclab_nic::dma::Reader;
 use niclab_nic::memory::{Desc, Region};
 use niclab_program::{Pipeline, Program};
@@ -38,7 +38,7 @@ enum Whose {
     Application,
 }
 
-/// Frames come to the first core alone; each names the ring that it is told by, or the queue.
+/// Frames come to the first core alone; each names the ring of its event, or the queue.
 struct World {
     /// Never readable: nobody sends to the second core.
     silent: OwnedFd,
@@ -93,7 +93,7 @@ impl World {
 }
 
 impl made::World for World {
-    /// The place of the lane.
+    /// The place of the queue pair.
     type Own = u32;
 
     const HELD: usize = 64;
@@ -184,10 +184,10 @@ fn card(world: &Arc<World>, receive: Receive, (whose, body): (Whose, &str)) -> C
     let services = vec![service(0), service(1)];
     let ports = vec![Made(Arc::clone(world))];
     let config = CardConfig { receive, ..CardConfig::new(ports, 2, vec![0, 1]) };
-    let runs = Runs { services, ..Runs::default() };
+    let runs = CardWorkload { services, ..CardWorkload::default() };
     let runs = match whose {
-        Whose::Card => Runs { program: Some(pipeline.into()), ..runs },
-        Whose::Application => Runs { applications: vec![application(pipeline)], ..runs },
+        Whose::Card => CardWorkload { program: Some(pipeline.into()), ..runs },
+        Whose::Application => CardWorkload { applications: vec![application(pipeline)], ..runs },
     };
     Card::start_with(&config, runs).unwrap()
 }

@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 use made::Made;
 use niclab_apps::service::{Answers, Service};
-use niclab_card::{Card, CardConfig, CardError, GuestAt, Receive, Runs};
+use niclab_card::{Card, CardConfig, CardError, CardWorkload, ExternalQueueConfig, Receive};
 use niclab_nic::limits::BURST;
 use niclab_nic::memory::{Desc, Region};
 use niclab_program::{Pipeline, Program};
 
-/// Frames that each lane makes: a number, and the queue that it is steered to.
+/// Frames that each queue pair makes: a number, and the queue that it is steered to.
 const FRAMES: u32 = 5_000;
 const QUEUES: u32 = 4;
 
@@ -103,8 +103,8 @@ fn services(world: &Arc<World>, count: usize) -> Vec<Box<dyn Service>> {
     (0..count).map(of).collect()
 }
 
-fn runs(program: Option<Pipeline>, services: Vec<Box<dyn Service>>) -> Runs<'static> {
-    Runs { program: program.map(Pipeline::into), services, ..Runs::default() }
+fn runs(program: Option<Pipeline>, services: Vec<Box<dyn Service>>) -> CardWorkload<'static> {
+    CardWorkload { program: program.map(Pipeline::into), services, ..CardWorkload::default() }
 }
 
 #[test]
@@ -153,9 +153,12 @@ fn a_service_for_each_core_or_none() {
     let world = Arc::new(World::default());
     let config = CardConfig::new(vec![Made(Arc::clone(&world))], 2, vec![0, 1]);
     let refused = Card::start_with(&config, runs(None, services(&world, 1))).err().unwrap();
-    assert!(matches!(refused, CardError::Services { services: 1, cores: 2, guests: 0 }));
-    let guests = vec![GuestAt { port: 0, queue: 0, path: "none".into() }];
-    let config = CardConfig { guests, ..config };
+    assert!(matches!(refused, CardError::Services { services: 1, cores: 2, external_queues: 0 }));
+    let external_queues = vec![ExternalQueueConfig { port: 0, queue: 0, path: "none".into() }];
+    let config = CardConfig { external_queues, ..config };
     let refused = Card::start_with(&config, runs(None, services(&world, 2))).err().unwrap();
-    assert!(refused.to_string().contains("one for each core, and no guests"), "{refused}");
+    assert!(
+        refused.to_string().contains("one service for each core, and no external queues"),
+        "{refused}"
+    );
 }

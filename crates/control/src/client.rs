@@ -11,7 +11,7 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg}
 
 use crate::{ControlError, LINE_LEN_MAX, Request, Response};
 
-/// How long a client waits for an answer, unless it is told otherwise.
+/// How long a client waits for an answer, unless the caller says otherwise.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Longest answer that is read, bytes: entries in it may each take a few more than as a command.

@@ -59,20 +59,20 @@ pub struct CoreCounters {
 
 /// What became of the frames of a queue that another process serves.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GuestCounters {
+pub struct ExternalQueueCounters {
     /// The queue.
     pub queue: u16,
-    /// Somebody serves it.
+    /// A client serves it.
     pub is_there: bool,
-    /// Frames that were given to guests.
+    /// Frames that clients got.
     pub given_frames: u64,
-    /// Frames that were dropped: no guest was there, or it had no slot for them.
+    /// Frames that were dropped: no client was there, or it had no slot for them.
     pub dropped: u64,
-    /// Frames that guests sent.
+    /// Frames that clients sent.
     pub taken_frames: u64,
-    /// What the last guest asked for and cannot have.
+    /// Refused requests of the last client.
     pub refused: u64,
-    /// Why the last one has gone.
+    /// Why the last client has gone.
     pub ended: Option<String>,
 }
 
@@ -119,7 +119,7 @@ pub struct PortCounters {
     pub queues: Vec<QueueCounters>,
     /// Those of them that other processes serve.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub guests: Vec<GuestCounters>,
+    pub external_queues: Vec<ExternalQueueCounters>,
 }
 
 /// What one queue has counted.

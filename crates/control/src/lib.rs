@@ -11,7 +11,8 @@ mod tables;
 
 pub use client::{Client, Connection};
 pub use counters::{
-    ApplicationCounters, CardCounters, CoreCounters, GuestCounters, PortCounters, QueueCounters,
+    ApplicationCounters, CardCounters, CoreCounters, ExternalQueueCounters, PortCounters,
+    QueueCounters,
 };
 pub use error::ControlError;
 pub use flow::{FlowDone, ListedRule};

@@ -151,7 +151,7 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         width: Option<Width>,
     },
-    /// How a port spreads frames, [`Response::Rss`], or another way to do so,
+    /// The RSS of a port, [`Response::Rss`], or a change of it,
     /// [`Response::RssChanged`].
     ///
     /// [`Response::Rss`]: crate::Response::Rss
@@ -266,7 +266,8 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// Most of a reason that is told, characters: a request may be megabytes of a single wrong word.
+/// Most characters of a reason that are reported: a request may be megabytes of a single wrong
+/// word.
 const REASON_LEN_MAX: usize = 1_000;
 
 impl Request {

@@ -107,7 +107,7 @@ pub enum Response {
         /// More wait behind them.
         has_more: bool,
     },
-    /// How a port spreads frames.
+    /// The RSS of a port.
     Rss {
         /// The port.
         port: u16,
@@ -116,7 +116,7 @@ pub enum Response {
         /// The queue of each entry of its table.
         indirection: Vec<u16>,
     },
-    /// A port spreads frames in another way.
+    /// The RSS of a port has changed.
     RssChanged {
         /// The port.
         port: u16,

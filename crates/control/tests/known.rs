@@ -2,8 +2,9 @@
 
 use niclab_control::{
     ApplicationCounters, ApplicationStatus, CaptureState, CardCounters, ControlError, CoreCounters,
-    DefaultAction, DigestField, FlowDone, GuestCounters, ListedRule, PortCounters, QueueCounters,
-    Request, Response, RingShape, TableEntries, TableState, TextFile, Width, WindowShape,
+    DefaultAction, DigestField, ExternalQueueCounters, FlowDone, ListedRule, PortCounters,
+    QueueCounters, Request, Response, RingShape, TableEntries, TableState, TextFile, Width,
+    WindowShape,
 };
 
 /// It is written as `json`, and read from it.
@@ -202,14 +203,15 @@ fn responses_of_the_card() {
 
 #[test]
 fn counters() {
-    let guest = GuestCounters { queue: 1, ended: Some(text("gone")), ..GuestCounters::default() };
+    let ended = Some(text("gone"));
+    let external = ExternalQueueCounters { queue: 1, ended, ..ExternalQueueCounters::default() };
     let counters = CardCounters {
         ports: vec![PortCounters {
             name: text("tap:nic0"),
             is_up: true,
             rx_frames: 5,
             queues: vec![QueueCounters { rx_frames: 5, ..QueueCounters::default() }],
-            guests: vec![guest],
+            external_queues: vec![external],
             ..PortCounters::default()
         }],
         cores: vec![CoreCounters { core: 3, frames: 5, cpu_ns: 1, busy_ns: 2 }],
@@ -227,7 +229,7 @@ fn counters() {
             r#""tx_dropped":0,"rule_drops":0,"program_drops":0,"program_told":0,"#,
             r#""program_faults":0,"program_ring_full":0,"held_drops":0,"#,
             r#""queues":[{"core":0,"rx_frames":5,"rx_bytes":0,"rx_missed":0}],"#,
-            r#""guests":[{"queue":1,"is_there":false,"given_frames":0,"dropped":0,"#,
+            r#""external_queues":[{"queue":1,"is_there":false,"given_frames":0,"dropped":0,"#,
             r#""taken_frames":0,"refused":0,"ended":"gone"}]}],"#,
             r#""cores":[{"core":3,"frames":5,"cpu_ns":1,"busy_ns":2}],"#,
             r#""applications":[{"name":"keeper","frames":1,"missed":0,"drops":0,"told":0,"#,

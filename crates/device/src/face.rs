@@ -1,22 +1,24 @@
 //! The interface of everything that is measured.
 
 mod about;
-mod applied;
+mod breakdown;
 mod error;
 mod hosts;
-mod ledgered;
 #[cfg(test)]
 pub(crate) mod measured;
 mod processed;
+mod requests;
 mod setup;
 mod task;
 
-pub use self::about::{About, Fact, Place};
-pub use self::applied::{Application, Applied, Energy, LinkUse};
+pub use self::about::{About, Fact, Station};
+pub use self::breakdown::{BreakdownObservation, PartsShown, TermShown};
 pub use self::error::DeviceError;
-pub use self::hosts::{Exchange, Exchanged, Family, Host, Streamed, Streaming};
-pub use self::ledgered::{Ledgered, PartsShown, TermShown};
-pub use self::processed::{Processed, Processing, Worst};
+pub use self::hosts::{
+    Family, Host, RoundTrips, RoundTripsObservation, StreamObservation, Streaming,
+};
+pub use self::processed::{Processing, ProgramObservation, Worst};
+pub use self::requests::{Application, Energy, LinkUse, RequestsObservation};
 pub use self::setup::{Function, Receive, RuleBlock, Setup, SetupReport};
 pub use self::task::{Observation, Task};
 

@@ -29,9 +29,10 @@ pub mod swx;
 pub mod usage;
 
 pub use face::{
-    About, Application, Applied, DeviceError, Energy, Exchange, Exchanged, Fact, Family, Function,
-    Host, Ledgered, LinkUse, Observation, PartsShown, Place, Processed, Processing, Receive,
-    RuleBlock, Setup, SetupReport, Streamed, Streaming, Task, TermShown, Testbed, Worst,
+    About, Application, BreakdownObservation, DeviceError, Energy, Fact, Family, Function, Host,
+    LinkUse, Observation, PartsShown, Processing, ProgramObservation, Receive, RequestsObservation,
+    RoundTrips, RoundTripsObservation, RuleBlock, Setup, SetupReport, Station, StreamObservation,
+    Streaming, Task, TermShown, Testbed, Worst,
 };
 pub use feature::Feature;
 pub use niclab_load::{
@@ -42,10 +43,10 @@ pub use niclab_load::{echo, requests, stream};
 pub use niclab_nic::rss::Rss;
 pub use niclab_nic::rule::Action;
 pub use plan::{
-    Answering, Calls, Change, ControlCore, OPERATIONS_PER_S_MAX, Plan, RESPREADS_PER_S_MAX,
-    Respreading, RulesPlan, SpreadPlan, Work,
+    Answering, Calls, Change, ControlCore, OPERATIONS_PER_S_MAX, Plan, RSS_CHANGES_PER_S_MAX,
+    RssChangeKind, RssPlan, RulesPlan, Work,
 };
-pub use serving::{Answered, Crossed, Serving, StepShown};
+pub use serving::{Crossed, Serving, StepShown, StoreObservation};
 pub use stack::{PREFIXES_MAX, Stack, prefixes_range};
 pub use usage::CoreUse;
 

@@ -12,7 +12,7 @@ use std::thread::{self, Builder, Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 use niclab_load::clock::Clock;
-use niclab_load::lane::{Inlet, Outlet, Window};
+use niclab_load::rings::{Inlet, Outlet, Window};
 use niclab_load::stall::STALL_NS;
 use niclab_load::{LoadObservation, PortCounters, QueueCounters, Rate, StallWatch, drive};
 use niclab_packet::size::FCS_LEN;
@@ -28,7 +28,7 @@ const IDLE_RATIO_MAX: f64 = 0.02;
 pub const LAST_TURNS_MAX: usize = 256;
 
 /// The device's side of a trial, or a stage of it: takes frames and passes them on.
-pub trait Side: Send {
+pub trait DeviceSide: Send {
     /// What one frame may cost in a turn before the turn looks like a stall, nanoseconds. Zero
     /// where a full burst stays well below ten microseconds.
     const FRAME_NS: u64;
@@ -59,7 +59,7 @@ pub trait Side: Send {
     }
 }
 
-impl<S: Side> Side for &mut S {
+impl<S: DeviceSide> DeviceSide for &mut S {
     const FRAME_NS: u64 = S::FRAME_NS;
 
     fn queues(&self) -> u16 {
@@ -88,12 +88,12 @@ impl<S: Side> Side for &mut S {
 pub struct Stage<'a> {
     name: &'static str,
     core: Option<u32>,
-    work: Box<dyn FnOnce(&Phase) -> Seen + Send + 'a>,
+    work: Box<dyn FnOnce(&Phase) -> StageTally + Send + 'a>,
 }
 
 impl<'a> Stage<'a> {
     /// Lets `side` work on `core`, or wherever there is room. It is dropped when its work is over.
-    pub fn new(name: &'static str, core: Option<u32>, side: impl Side + 'a) -> Stage<'a> {
+    pub fn new(name: &'static str, core: Option<u32>, side: impl DeviceSide + 'a) -> Stage<'a> {
         Stage { name, core, work: Box::new(move |phase| serve(side, phase)) }
     }
 }
@@ -275,9 +275,9 @@ impl Drop for EndOnDrop<'_> {
 /// The tester's hold on the stages' threads.
 struct Edges<'scope> {
     phase: &'scope Phase,
-    stages: Vec<ScopedJoinHandle<'scope, Seen>>,
+    stages: Vec<ScopedJoinHandle<'scope, StageTally>>,
     /// What all of them saw, when they have ended.
-    seen: Option<Seen>,
+    seen: Option<StageTally>,
 }
 
 impl<'scope> Edges<'scope> {
@@ -311,8 +311,8 @@ impl<'scope> Edges<'scope> {
             return;
         }
         let seen: Vec<_> = self.stages.drain(..).map(ScopedJoinHandle::join).collect();
-        let seen: Result<Vec<Seen>, _> = seen.into_iter().collect();
-        self.seen = seen.ok().and_then(|seen| seen.into_iter().reduce(Seen::merge));
+        let seen: Result<Vec<StageTally>, _> = seen.into_iter().collect();
+        self.seen = seen.ok().and_then(|seen| seen.into_iter().reduce(StageTally::merge));
     }
 }
 
@@ -332,7 +332,7 @@ impl Window for Edges<'_> {
 }
 
 /// What a stage saw, or all of them.
-struct Seen {
+struct StageTally {
     counters: PortCounters,
     stalls: StallWatch,
     /// Time of the measured part in turns that found frames and in turns that found none, stalls
@@ -355,11 +355,11 @@ struct Mark {
     total: QueueCounters,
 }
 
-impl Seen {
+impl StageTally {
     /// Nothing yet; the memory it takes is taken here, not in the loop.
-    fn new(queues: u16) -> Seen {
+    fn new(queues: u16) -> StageTally {
         let queues = vec![QueueCounters::default(); usize::from(queues)];
-        Seen {
+        StageTally {
             counters: PortCounters { queues, ..PortCounters::default() },
             stalls: StallWatch::new(),
             busy_ns: 0,
@@ -372,7 +372,7 @@ impl Seen {
     }
 
     /// Two stages of one device. It is as idle as the busier of them.
-    fn merge(mut self, other: Seen) -> Seen {
+    fn merge(mut self, other: StageTally) -> StageTally {
         self.counters.add(&other.counters);
         self.stalls.merge(&other.stalls);
         if other.idle_ratio() < self.idle_ratio() {
@@ -406,10 +406,10 @@ impl Seen {
 }
 
 /// A stage's thread: polls until the trial is over.
-fn serve<S: Side>(mut side: S, phase: &Phase) -> Seen {
+fn serve<S: DeviceSide>(mut side: S, phase: &Phase) -> StageTally {
     side.start();
     let clock = Clock::new();
-    let mut seen = Seen::new(side.queues());
+    let mut seen = StageTally::new(side.queues());
     phase.ready.fetch_add(1, Ordering::Release);
     loop {
         let now = phase.now.load(Ordering::Acquire);
@@ -453,10 +453,10 @@ pub(crate) mod tests {
         CORES.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lanes without a wire, which may fail.
-    struct Lanes(bool);
+    /// Rings without a wire, which may fail.
+    struct Rings(bool);
 
-    impl Outlet for Lanes {
+    impl Outlet for Rings {
         fn reserve(&mut self, _: usize) -> usize {
             assert!(!self.0, "the wire broke");
             0
@@ -471,7 +471,7 @@ pub(crate) mod tests {
         }
     }
 
-    impl Inlet for Lanes {
+    impl Inlet for Rings {
         fn poll(&mut self) -> usize {
             0
         }
@@ -486,7 +486,7 @@ pub(crate) mod tests {
     /// Finds nothing, or fails.
     struct Idle(bool);
 
-    impl Side for Idle {
+    impl DeviceSide for Idle {
         const FRAME_NS: u64 = 0;
 
         fn turn(&mut self, _: &mut PortCounters) -> usize {
@@ -511,7 +511,7 @@ pub(crate) mod tests {
         };
         let trial = Trial { device: "mock", load: &load, depth: 64, core: None };
         let stages = device_breaks.map(|breaks| Stage::new("stage", None, Idle(breaks)));
-        trial.run((&mut Lanes(wire_breaks), &mut Lanes(false)), stages.into())
+        trial.run((&mut Rings(wire_breaks), &mut Rings(false)), stages.into())
     }
 
     #[test]
@@ -529,7 +529,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_device_is_as_idle_as_its_busier_stage() {
-        let stage = |busy_ns, idle_ns| Seen { busy_ns, idle_ns, ..Seen::new(2) };
+        let stage = |busy_ns, idle_ns| StageTally { busy_ns, idle_ns, ..StageTally::new(2) };
         assert_eq!(stage(10, 90).merge(stage(75, 25)).idle_ratio(), Some(0.25));
         assert_eq!(stage(75, 25).merge(stage(10, 90)).idle_ratio(), Some(0.25));
     }

@@ -12,8 +12,9 @@ use niclab_packet::echo::{Passage, StampPoint as PacketPlace};
 use crate::address::{self, AddressError, shown};
 use crate::cores::{Pinned, take};
 use crate::face::{
-    About, Application, Applied, DeviceError, Exchange, Exchanged, Fact, Family, Host, Ledgered,
-    Observation, Place, Setup, SetupReport, Task, Testbed,
+    About, Application, BreakdownObservation, DeviceError, Fact, Family, Host, Observation,
+    RequestsObservation, RoundTrips, RoundTripsObservation, Setup, SetupReport, Station, Task,
+    Testbed,
 };
 use crate::linux::applications;
 use crate::linux::hosts::{broken, real_time};
@@ -29,7 +30,7 @@ struct Peer {
     about: About,
     server: SocketAddr,
     core: u32,
-    /// Tells our messages from those of others, and of our own earlier exchanges.
+    /// Tells our messages from those of others, and of our own earlier tasks.
     run: u32,
 }
 
@@ -39,9 +40,9 @@ pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
     let core = take(name, 1)?[0];
     let fact = |name: &str, value: String| Fact { name: name.into(), value };
     let place =
-        |role: &str, label: &str, core| Place { role: role.into(), label: label.into(), core };
+        |role: &str, label: &str, core| Station { role: role.into(), label: label.into(), core };
     let mut facts = vec![fact("server", shown(server)), fact("client's core", core.to_string())];
-    // Without a way there are none; the first exchange says what is wrong.
+    // Without a way there are none; the first task says what is wrong.
     facts.extend(tune::interfaces(name).iter().flatten().filter_map(|of| tune::fact(of)));
     let about = About {
         name: name.to_owned(),
@@ -77,46 +78,50 @@ pub fn address(text: &str) -> Result<SocketAddr, AddressError> {
 const STAMPS_HERE: u32 = 2;
 
 impl Peer {
-    /// Exchanges messages, with the client here.
+    /// Round trips of messages, with the client here.
     fn echo(
         &mut self,
-        exchange: &Exchange,
+        trips: &RoundTrips,
         passages: Option<&mut Passages>,
     ) -> Result<Echoed, DeviceError> {
-        if exchange.client == Host::There {
+        if trips.client == Host::There {
             return Err(DeviceError::lacks(
                 "a client there (start client and server the other way round)",
             ));
         }
-        if !exchange.feature.is_none() {
+        if !trips.feature.is_none() {
             return Err(DeviceError::lacks(
                 "features in the path of a peer (put them there by hand)",
             ));
         }
         let family = if self.server.is_ipv4() { Family::V4 } else { Family::V6 };
-        if exchange.family != family {
+        if trips.family != family {
             return Err(DeviceError::lacks("the other family of addresses"));
         }
         self.run = self.run.wrapping_add(0x0001_0000);
         let _pinned = Pinned::to(self.core);
-        let _real_time = real_time(exchange.fifo)?;
+        let _real_time = real_time(trips.fifo)?;
         let never = AtomicBool::new(false);
-        echo::run(&exchange.echo, self.server, self.run, &never, passages).map_err(broken)
+        echo::run(&trips.echo, self.server, self.run, &never, passages).map_err(broken)
     }
 
-    /// The server stamps its messages all the time, so what is told of the price is that of the
-    /// probes of this host.
-    fn breakdown(&mut self, exchange: &Exchange, pairs: u32) -> Result<Ledgered, DeviceError> {
-        if !in_payload(&exchange.echo) {
+    /// The server stamps its messages all the time, so the price that is reported is that
+    /// of the probes of this host.
+    fn breakdown(
+        &mut self,
+        trips: &RoundTrips,
+        pairs: u32,
+    ) -> Result<BreakdownObservation, DeviceError> {
+        if !in_payload(&trips.echo) {
             return Err(DeviceError::lacks(
                 "stamps that do not travel with their message (between two machines those of 128 \
                  to 1452 B over UDP do)",
             ));
         }
-        if exchange.sockets {
+        if trips.sockets {
             return Err(DeviceError::lacks("stamps of the sockets of a peer"));
         }
-        if exchange.deep {
+        if trips.deep {
             return Err(DeviceError::lacks("stamps inside the stack of a peer"));
         }
         let interface = toward(self.server)?.ok_or_else(|| DeviceError::Absent {
@@ -127,7 +132,7 @@ impl Peer {
             let _probes =
                 is_on.then(|| stamped::attach(&interface, self.server.port())).transpose()?;
             let mut passages = Passages::new();
-            let echoed = self.echo(exchange, is_on.then_some(&mut passages))?;
+            let echoed = self.echo(trips, is_on.then_some(&mut passages))?;
             slices.passages.extend(passages.kept.into_iter().map(|(_, passage)| passage));
             stamped::whole(echoed)
         })?;
@@ -139,12 +144,12 @@ impl Peer {
                 "stamps: the server takes none; start it with --stamps",
             ));
         }
-        slices.shown(exchange, STAMPS_HERE)
+        slices.shown(trips, STAMPS_HERE)
     }
 
     /// Asks a server that somebody has started there, at the usual port of what it speaks where the
     /// device's name has none.
-    fn requests(&mut self, application: &Application) -> Result<Applied, DeviceError> {
+    fn requests(&mut self, application: &Application) -> Result<RequestsObservation, DeviceError> {
         if application.client == Host::There {
             return Err(DeviceError::lacks(
                 "a client there (start client and server the other way round)",
@@ -169,7 +174,7 @@ impl Peer {
         let mut applied = applications::ask(&here, None, cores, &application.requests, address)?;
         if application.stamps {
             let why = "stamps of requests to a peer (nobody takes the server's)";
-            applied.ledger = Some(Err(why.to_owned()));
+            applied.breakdown = Some(Err(why.to_owned()));
         }
         Ok(applied)
     }
@@ -186,12 +191,12 @@ impl Testbed for Peer {
 
     fn measure(&mut self, task: &Task) -> Result<Observation, DeviceError> {
         match task {
-            Task::RoundTrips(exchange) => {
-                let echoed = self.echo(exchange, None)?;
-                Ok(Observation::RoundTrips(Exchanged { echoed, served: None }))
+            Task::RoundTrips(trips) => {
+                let echoed = self.echo(trips, None)?;
+                Ok(Observation::RoundTrips(RoundTripsObservation { echoed, served: None }))
             }
-            Task::Breakdown { exchange, pairs } => {
-                self.breakdown(exchange, *pairs).map(Observation::Breakdown)
+            Task::Breakdown { trips, pairs } => {
+                self.breakdown(trips, *pairs).map(Observation::Breakdown)
             }
             Task::Requests(application) => self.requests(application).map(Observation::Requests),
             _ => Err(task.not_supported()),

@@ -14,8 +14,8 @@ pub enum Plan {
     Rest,
     /// Operations on rules.
     Rules(Box<RulesPlan>),
-    /// Changes of how frames are spread over queues.
-    Spread(SpreadPlan),
+    /// Changes of RSS.
+    Rss(RssPlan),
 }
 
 impl Plan {
@@ -27,23 +27,23 @@ impl Plan {
         match self {
             Plan::Rest => Ok(()),
             Plan::Rules(_) => Err(DeviceError::lacks("rules")),
-            Plan::Spread(_) => no_spread(),
+            Plan::Rss(_) => no_rss_changes(),
         }
     }
 }
 
-/// What a device says that spreads frames in one way from its set-up on.
-pub(crate) fn no_spread<T>() -> Result<T, DeviceError> {
+/// The refusal of a device whose RSS stays as its set-up has it.
+pub(crate) fn no_rss_changes<T>() -> Result<T, DeviceError> {
     Err(DeviceError::lacks("changes of RSS while frames flow"))
 }
 
-/// Changes of how frames that no rule decides about are spread over queues, in the measured part.
+/// Changes of RSS in the measured part. RSS picks the queues of frames that no rule matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SpreadPlan {
-    /// What is changed, each time by chance; `None`: nothing, unless the device answers.
+pub struct RssPlan {
+    /// The kind of change, each time a random one; `None`: nothing, unless the device answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub change: Option<Respreading>,
-    /// Changes a second, 1 to [`RESPREADS_PER_S_MAX`]. One that is due while the last has not
+    pub change: Option<RssChangeKind>,
+    /// Changes a second, 1 to [`RSS_CHANGES_PER_S_MAX`]. One that is due while the last has not
     /// settled waits for it.
     pub per_s: u32,
     /// What the device does by itself about a queue that fills.
@@ -56,13 +56,13 @@ pub struct SpreadPlan {
     pub seed: u64,
 }
 
-/// Most changes of a spread a second.
-pub const RESPREADS_PER_S_MAX: u32 = 10_000;
+/// Most changes of RSS a second.
+pub const RSS_CHANGES_PER_S_MAX: u32 = 10_000;
 
-/// What of a spread is changed.
+/// The part of RSS that is changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Respreading {
+pub enum RssChangeKind {
     /// The queues of some entries of the indirection table.
     Entries,
     /// The number of queues that the table names, evenly.

@@ -4,7 +4,7 @@ use niclab_program::Program;
 
 use crate::cases::{Case, CaseError, PACKETS, Prepared};
 use crate::cores;
-use crate::face::{DeviceError, Place, Processed, Worst};
+use crate::face::{DeviceError, ProgramObservation, Station, Worst};
 
 /// Packets of a stretch that is timed.
 pub const STRETCH: usize = 1_024;
@@ -20,8 +20,8 @@ pub fn core() -> Option<u32> {
 }
 
 /// What stands along the way of packets in memory, with this in the middle.
-pub fn places(device: &str) -> Vec<Place> {
-    let place = |role: &str, label: &str, core| Place {
+pub fn places(device: &str) -> Vec<Station> {
+    let place = |role: &str, label: &str, core| Station {
         role: role.to_owned(),
         label: label.to_owned(),
         core,
@@ -33,12 +33,12 @@ pub fn places(device: &str) -> Vec<Place> {
 }
 
 /// What is known before the first pass.
-pub fn begun(prepared: &Prepared) -> Processed {
+pub fn begun(prepared: &Prepared) -> ProgramObservation {
     // With FCS, which the memory has not got.
     let bytes = prepared.frames.iter().map(|frame| frame.len() as u64 + 4).sum();
     let packets = prepared.frames.len() as u64;
     let (stretch, worst) = (STRETCH as u64, worst(&prepared.program));
-    Processed { packets, bytes, stretch, worst, ..Processed::default() }
+    ProgramObservation { packets, bytes, stretch, worst, ..ProgramObservation::default() }
 }
 
 fn worst(program: &Program) -> Worst {

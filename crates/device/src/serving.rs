@@ -24,7 +24,7 @@ pub struct Serving {
 
 /// The observation of [`Task::Store`](crate::Task::Store).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Answered {
+pub struct StoreObservation {
     /// Requests of a pass: each is served once. They are more than are timed.
     pub requests: u64,
     /// Of these, those of each core.

@@ -14,7 +14,8 @@ use niclab_program::{Change, Command, Entry, Invocation, Kind, Match, Member, Pa
 
 use crate::cases::{Loaded, Prepared};
 use crate::face::{
-    About, DeviceError, Fact, Observation, Processed, Processing, Setup, SetupReport, Task, Testbed,
+    About, DeviceError, Fact, Observation, Processing, ProgramObservation, Setup, SetupReport,
+    Task, Testbed,
 };
 use crate::processing::{self, COMPARED, Digest, STRETCH};
 use crate::scratch::Scratch;
@@ -45,7 +46,7 @@ struct Swx {
 struct Running {
     peer: Peer,
     /// What is known without a pass.
-    begun: Processed,
+    begun: ProgramObservation,
 }
 
 /// Opens the pipeline that a name stands for: `swx`, or `swx:DIRECTORY`.
@@ -116,9 +117,9 @@ impl Testbed for Swx {
 /// Passes for as long as was asked for.
 fn measure(
     peer: &mut Peer,
-    mut seen: Processed,
+    mut seen: ProgramObservation,
     processing: &Processing,
-) -> Result<Processed, PeerError> {
+) -> Result<ProgramObservation, PeerError> {
     let pass = format!("pass {STRETCH}");
     let mut warm_ns = 0;
     while warm_ns < processing.warmup_ns {
@@ -232,7 +233,7 @@ fn capture(frames: &[Vec<u8>]) -> Result<Vec<u8>, DeviceError> {
     Ok(bytes)
 }
 
-/// What a table is told, in the words of `examples/pipeline`.
+/// The entries of a table, in the words of `examples/pipeline`.
 fn lines(prepared: &Prepared, table: usize) -> Result<String, DeviceError> {
     let mut out = String::new();
     for command in &prepared.commands {

@@ -1,4 +1,4 @@
-//! What the pipeline is told; and, where it was built, that both send the same packets.
+//! The input of the pipeline; and, where it was built, that both send the same packets.
 
 use super::*;
 use crate::cases::Case;

@@ -20,7 +20,7 @@ const ACCOUNT: &str = "/proc/stat";
 pub struct CoreUse {
     /// The core.
     pub core: u32,
-    /// In programs, guests of a hypervisor included.
+    /// In programs, virtual machines of a hypervisor included.
     pub user_ns: u64,
     /// In programs of lower priority than usual.
     pub nice_ns: u64,
@@ -94,7 +94,7 @@ fn parse(text: &str, core: u32, tick_ns: u64) -> io::Result<CoreUse> {
     let absent = || io::Error::new(io::ErrorKind::NotFound, format!("no {name} in {ACCOUNT}"));
     let ticks: Result<Vec<u64>, _> =
         found.ok_or_else(absent)?.split_whitespace().map(str::parse).collect();
-    // Guests' time, behind these, is part of user's.
+    // Virtual machines' time, behind these, is part of user's.
     match ticks.as_deref() {
         Ok([user, nice, system, idle, iowait, irq, softirq, steal, ..]) => Ok(CoreUse {
             core,

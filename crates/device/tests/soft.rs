@@ -8,8 +8,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use niclab_device::cores::allowed;
 use niclab_device::soft::{Soft, rules_met};
 use niclab_device::{
-    Arrivals, DeviceError, Function, Load, LoadObservation, Plan, Rate, Receive, RuleBlock, Setup,
-    SpreadPlan, Task, Testbed,
+    Arrivals, DeviceError, Function, Load, LoadObservation, Plan, Rate, Receive, RssPlan,
+    RuleBlock, Setup, Task, Testbed,
 };
 use niclab_nic::rule::Action;
 use niclab_packet::flow::{FlowSet, FlowSpec, IpVersion, Transport};
@@ -182,8 +182,8 @@ fn a_card_that_there_is_not_is_refused() {
         assert_eq!(soft.setup(&ruled).map(drop), lacks(lack));
         soft.setup(&setup).unwrap();
         let (change, answer) = (None, None);
-        let plan = SpreadPlan { change, per_s: 1, answer, work_ns: 0, seed: 1 };
-        let seen = offer(&mut soft, &load(Rate::Saturate), &Plan::Spread(plan));
+        let plan = RssPlan { change, per_s: 1, answer, work_ns: 0, seed: 1 };
+        let seen = offer(&mut soft, &load(Rate::Saturate), &Plan::Rss(plan));
         assert_eq!(seen.map(drop), lacks(lack));
     }
     // Older runs say nothing of either.
@@ -233,7 +233,7 @@ fn rules_drop_what_they_name_and_nothing_else() {
 }
 
 #[test]
-fn which_rules_of_a_file_the_traffic_meets_is_told() {
+fn the_rules_of_a_file_that_the_traffic_matches_are_reported() {
     let Some((_, _turn)) = soft("which_rules_of_a_file") else { return };
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("my.flow");

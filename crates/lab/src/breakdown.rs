@@ -1,6 +1,6 @@
 //! Where the time of a round trip goes: what the stamps of its messages show.
 
-use niclab_device::{Ledgered, TermShown};
+use niclab_device::{BreakdownObservation, TermShown};
 use niclab_result::Sample;
 use serde::Deserialize;
 
@@ -72,8 +72,8 @@ pub(crate) const BREAKDOWN: &[Metric] = &[
     lower("hardware_ns…", "ns", "cards and wire"),
 ];
 
-/// The metrics of a ledger.
-pub(crate) fn put_ledger(metrics: &mut Metrics, seen: &Ledgered) {
+/// The metrics of a breakdown.
+pub(crate) fn put_breakdown(metrics: &mut Metrics, seen: &BreakdownObservation) {
     let parts = seen.parts.iter().flat_map(|parts| &parts.parts);
     for term in seen.terms.iter().chain(parts) {
         let name = &term.name;

@@ -284,7 +284,7 @@ fn a_batch_that_does_not_finish_any_more_is_lost_where_no_stall_explains_it() {
     assert_eq!(lost(&base, &stalled), []);
     let never = batches(|sample| drop(sample.metrics.remove("batch_ns")));
     assert_eq!(lost(&base, &never), [(Some("batch_ns".into()), Why::NotReached)]);
-    // The time of the device's core is told by a calm machine alone.
+    // Only a calm machine shows the time of the device's core.
     let told = |sample: &mut Sample| {
         let each = niclab_result::Quantity { value: 80.0, unit: "ns".into() };
         sample.metrics.insert(crate::measure::DEVICE_TIME.into(), each);
@@ -314,15 +314,15 @@ fn fewer_operations_are_worse_and_a_trial_without_any_says_nothing_of_them() {
             && !fewer.missing.iter().any(|missing| is_of(&missing.trial, &metric(missing)))
     };
     assert!(is_silent("saturate") && !is_silent("batch"));
-    let renewed = || {
+    let churn = || {
         let set = ["group=1", "rules=1k", "per_s=0,100k", "core=same", "calls=single"];
         let mut bench = Bench::of("update-rate", vec![nature("base", 10e6)], &set, 4);
         bench.execute();
         bench
     };
-    let renewals = compared(&renewed(), &renewed());
-    all(&renewals, "saturate", "operations_per_s", Verdict::Same);
-    assert_eq!(group(&renewals, "saturate", "operations_done").rows.len(), 1);
+    let compared = compared(&churn(), &churn());
+    all(&compared, "saturate", "operations_per_s", Verdict::Same);
+    assert_eq!(group(&compared, "saturate", "operations_done").rows.len(), 1);
 }
 
 #[test]

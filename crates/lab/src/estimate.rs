@@ -64,7 +64,7 @@ pub fn search_s(run: &ExperimentRun, search: &Search) -> f64 {
 /// back.
 fn plan_s(plan: &Plan, setup: &Setup) -> f64 {
     match plan {
-        Plan::Rest | Plan::Spread(_) => 0.0,
+        Plan::Rest | Plan::Rss(_) => 0.0,
         Plan::Rules(plan) => match &plan.work {
             Work::Create(block) => block_s(block),
             // Done and put back.

@@ -36,8 +36,8 @@ pub struct CardMeasurements {
     pub idle_ns: Option<(f64, f64)>,
     /// Latency while the FIFO is full, and the time of a frame then.
     pub full_ns: Option<(f64, f64)>,
-    /// Renewals a tick, for groups 0 and 1: a second, and time of a frame on the same core.
-    pub renewals: [Vec<(f64, f64)>; 2],
+    /// Replacements a tick, for groups 0 and 1: a second, and time of a frame on the same core.
+    pub churn: [Vec<(f64, f64)>; 2],
     /// Mean latency at full load while the core that forwards does nothing else.
     pub rest_ns: Option<f64>,
     /// Rules created a second.
@@ -306,7 +306,7 @@ impl FittedNumbers<'_> {
             self.push("host", "burst_frames", BURST, Basis::Stated, usual);
         }
         for (section, group) in [("root_rules", 0), ("group_rules", 1)] {
-            let (per_s, ns): (Vec<f64>, Vec<f64>) = seen.renewals[group].iter().copied().unzip();
+            let (per_s, ns): (Vec<f64>, Vec<f64>) = seen.churn[group].iter().copied().unzip();
             // A tick of work, then one of rest: of the time, 1 / (1 + rate x cost) is left.
             let costs = per_s.iter().zip(&ns).map(|(per_s, ns)| (ns / seen.line_ns - 1.0) / per_s);
             let costs: Vec<f64> = costs.collect();

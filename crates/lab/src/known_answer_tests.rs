@@ -229,8 +229,8 @@ fn how_long_a_changed_rule_is_met_by_nothing_is_found() {
     check("gap_ns", 200e3, |value| with("gap_ns", value), find_gap);
 }
 
-/// An outage is told in whole slices in which no frame came back; those at its two ends, in which
-/// some did, may have been part of it: it is as long as the slices say, or up to two longer.
+/// An outage is reported in whole slices in which no frame came back; those at its two ends, in
+/// which some did, may have been part of it: it is as long as the slices say, or up to two longer.
 fn find_stall(card: &mut Model) -> Interval {
     let of_rules = ["work=create", "group=1", "batch=1k", "core=distinct", "calls=single"];
     let rest = ["slice=32", "flows=100", "before_ms=20", "after_ms=320", "duration_ms=10"];
@@ -324,14 +324,14 @@ fn most_frames_a_second_are_found() {
     check("frame_rate_max", 5e6, |value| with_frame_rate(&plain(), value), find_frame_rate);
 }
 
-fn measure_spread(card: &mut Model, cores: &str, duration: &str) -> Measured {
+fn measure_rss(card: &mut Model, cores: &str, duration: &str) -> Measured {
     let place = ["queues=4", cores, "flows=4k", "zipf=0", "frame=64", duration, "warmup_ms=2"];
     measure(card, "hash-skew", &place)
 }
 
 /// Flows are drawn frame by frame: of long trials the share that chance moves is small.
 fn find_skew(card: &mut Model) -> Interval {
-    interval_of(&measure_spread(card, "cores=1", "duration_ms=50"), "spread", "misplaced_ratio")
+    interval_of(&measure_rss(card, "cores=1", "duration_ms=50"), "rss", "misplaced_ratio")
 }
 
 #[test]
@@ -342,8 +342,8 @@ fn the_share_of_frames_that_a_hash_misplaces_is_found() {
 /// A queue is counted from the first frame of the warm-up to the last that waits when the load has
 /// ended: of long trials these few are small.
 fn find_slow_queue(card: &mut Model) -> Interval {
-    let measured = measure_spread(card, "cores=each", "duration_ms=1000");
-    interval_of(&measured, "spread", "full_queue_pps")
+    let measured = measure_rss(card, "cores=each", "duration_ms=1000");
+    interval_of(&measured, "rss", "full_queue_pps")
 }
 
 #[test]

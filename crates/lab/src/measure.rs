@@ -18,8 +18,8 @@ pub use slices::{slices, slices_of};
 /// What a frame costs the device's core: measured where the device tells how idle it was.
 pub const DEVICE_TIME: &str = "device_ns_per_frame";
 
-/// Fewest rules whose installation is a rate, and whose memory is told by rule: of a few, the first
-/// call and what a table has before its first rule are most of it.
+/// Fewest rules whose installation is a rate, and whose memory is reported for each rule: of a few,
+/// the first call and what a table has before its first rule are most of it.
 const INSTALLED_MIN: u64 = 1_000;
 
 /// Metrics by name; the unit stands last in each name too.

@@ -1,7 +1,7 @@
 //! MLRsearch (RFC 9971): the greatest loads of a device that meet several goals of loss.
 //!
 //! Nothing here knows a device: a [`ControllerInput`] says what is searched, [`search`] asks for
-//! trials one at a time and is told their outputs. Names are those of the RFC; its sections are
+//! trials one at a time and gets their outputs. Names are those of the RFC; its sections are
 //! cited by their titles. What a load is classified as, and which result a goal has, follows from
 //! the trials alone, whoever chose their loads: see [`classify`] and [`goal_result`].
 //!
@@ -60,7 +60,7 @@ impl SearchGoal {
     }
 }
 
-/// What the Controller is told (RFC 9971, "Controller Input").
+/// The input of the Controller (RFC 9971, "Controller Input").
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ControllerInput {

@@ -1,8 +1,8 @@
-//! Round trips of messages over the kernel's stack: their axes, the exchanges that these make, and
+//! Round trips of messages over the kernel's stack: their axes, the tasks that these make, and
 //! words for them. Shared by the experiments that send messages.
 
 use niclab_device::echo::{BATCH_MAX, Echo, Pace, Receive, SIZE_MAX, SIZE_MIN};
-use niclab_device::{Exchange, Feature, Task};
+use niclab_device::{Feature, RoundTrips, Task};
 use niclab_result::{Coordinate, Point};
 use serde::Deserialize;
 
@@ -14,7 +14,7 @@ use crate::spec::defaults::{closed, here, ipv4, no, none, one, word};
 use crate::spec::{SpecError, TrialKind, axes};
 use crate::values::Values;
 
-/// Trials that take the same exchange with stamps and without, in turn.
+/// Trials that make the same round trips with stamps and without, in turn.
 pub(crate) const LEDGER: TrialKind = TrialKind::new("ledger");
 
 /// A product of axes of messages that go to an echo server and back.
@@ -44,10 +44,10 @@ pub struct EchoSweep {
     /// What else stands in the path: `none`, `nft-100`, `vxlan`, `fq_codel`.
     #[serde(default = "none")]
     pub feature: Values,
-    /// Of a ledger: whether it stamps inside the stacks too, `no` or `yes`.
+    /// Of a breakdown: whether it stamps inside the stacks too, `no` or `yes`.
     #[serde(default = "no")]
     pub deep: Values,
-    /// Of a ledger: whose stamps it has, those of `probes` or of `sockets`.
+    /// Of a breakdown: whose stamps it has, those of `probes` or of `sockets`.
     #[serde(default = "probes")]
     pub stamps: Values,
 }
@@ -75,8 +75,8 @@ pub(crate) const AXES: &[(&str, &str)] = &[
     ("rate", "messages a second whatever comes back, or closed: a batch when the last is back"),
     ("size", "bytes of a message, 16 to 65507"),
     ("batch", "messages sent by one call, 1 to 1024"),
-    ("deep", "a ledger stamps inside the stacks too, over UDP: no, yes"),
-    ("stamps", "whose a ledger has: of probes, or where there are none of sockets; sockets"),
+    ("deep", "a breakdown stamps inside the stacks too, over UDP: no, yes"),
+    ("stamps", "whose a breakdown has: of probes, or where there are none of sockets; sockets"),
     ("feature", "in the path: none, nft-RULES, vxlan, or a queueing discipline such as fq_codel"),
     ("duration_ms", "measured part of a trial, one value"),
     ("warmup_ms", "part before it that is never counted, one value"),
@@ -90,18 +90,18 @@ const RECEIVES: [(&str, Receive); 4] = [
     ("io-uring", Receive::IoUring),
 ];
 
-/// Whether a ledger stamps inside the stacks, by name.
+/// Whether a breakdown stamps inside the stacks, by name.
 const DEEP: [(&str, bool); 2] = [("no", false), ("yes", true)];
 
-/// Whose stamps a ledger has, by name.
+/// Whose stamps a breakdown has, by name.
 const STAMPS: [(&str, bool); 2] = [("probes", false), ("sockets", true)];
 
-/// All exchanges of a sweep, the product of its axes; of one length each.
-fn exchanges(
+/// All tasks of a sweep, the product of its axes; of one length each.
+fn tasks(
     sweep: &EchoSweep,
     duration_ms: u64,
     warmup_ms: u64,
-) -> Result<Vec<Exchange>, SpecError> {
+) -> Result<Vec<RoundTrips>, SpecError> {
     let sizes = numbers("size", &sweep.size, SIZE_MIN.into(), SIZE_MAX.into())?;
     let batches = numbers("batch", &sweep.batch, 1, BATCH_MAX.into())?;
     let receives = words("receive", &sweep.receive, &RECEIVES)?;
@@ -131,7 +131,15 @@ fn exchanges(
                         warmup_ns: milliseconds(warmup_ms),
                     };
                     let feature = feature.clone();
-                    all.push(Exchange { client, family, fifo: None, feature, deep, sockets, echo });
+                    all.push(RoundTrips {
+                        client,
+                        family,
+                        fifo: None,
+                        feature,
+                        deep,
+                        sockets,
+                        echo,
+                    });
                 }
             }
         }
@@ -146,44 +154,44 @@ fn features(values: &Values) -> Result<Vec<Feature>, SpecError> {
     values.0.iter().map(one).collect()
 }
 
-/// Where an exchange stands.
-fn point(exchange: &Exchange) -> Point {
+/// The point of a task.
+fn point(trips: &RoundTrips) -> Point {
     let word = |word: &str| Coordinate::Word(word.to_owned());
     let number = |number: u16| Coordinate::Number(number.into());
-    let echo = &exchange.echo;
+    let echo = &trips.echo;
     let rate = match echo.pace {
         Pace::Closed => word(CLOSED),
         Pace::Open { per_s } => Coordinate::Number(per_s),
     };
     at_axes([
         ("transport", word(name_of(&TRANSPORTS, echo.transport))),
-        ("family", word(name_of(&FAMILIES, exchange.family))),
-        ("client", word(name_of(&HOSTS, exchange.client))),
+        ("family", word(name_of(&FAMILIES, trips.family))),
+        ("client", word(name_of(&HOSTS, trips.client))),
         ("receive", word(name_of(&RECEIVES, echo.receive))),
         ("rate", rate),
         ("size", number(echo.size)),
         ("batch", number(echo.batch)),
-        ("feature", word(&exchange.feature.to_string())),
-        ("deep", word(name_of(&DEEP, exchange.deep))),
-        ("stamps", word(name_of(&STAMPS, exchange.sockets))),
+        ("feature", word(&trips.feature.to_string())),
+        ("deep", word(name_of(&DEEP, trips.deep))),
+        ("stamps", word(name_of(&STAMPS, trips.sockets))),
     ])
 }
 
 impl Resolver<'_> {
-    /// A trial for each exchange. They have no set-up but that nothing is set up.
-    pub fn add_exchanges(
+    /// A trial for each task. They have no set-up but that nothing is set up.
+    pub fn add_round_trips(
         &mut self,
         sweeps: &[EchoSweep],
         kind: TrialKind,
     ) -> Result<(), SpecError> {
         for sweep in sweeps {
-            for asked in exchanges(sweep, self.grid.duration_ms, self.grid.warmup_ms)? {
+            for asked in tasks(sweep, self.grid.duration_ms, self.grid.warmup_ms)? {
                 for (is_asked, axis, value) in
                     [(asked.deep, "deep", "yes"), (asked.sockets, "stamps", "sockets")]
                 {
                     if is_asked && kind != LEDGER {
                         let value = Coordinate::Word(value.to_owned());
-                        let remedy = "a ledger has it: echo-ledger".to_owned();
+                        let remedy = "a breakdown has it: echo-ledger".to_owned();
                         return Err(refused(axis, &value, remedy));
                     }
                 }

@@ -10,7 +10,7 @@ mod resolver;
 mod trial;
 
 use niclab_device::{
-    About, Application, Exchange, Load, Plan, Processing, Serving, Setup, Streaming, Task,
+    About, Application, Load, Plan, Processing, RoundTrips, Serving, Setup, Streaming, Task,
 };
 use niclab_result::SCHEMA;
 use serde::{Deserialize, Serialize};
@@ -115,7 +115,7 @@ pub struct ExperimentRun {
     pub plans: Vec<Plan>,
     /// Messages between two hosts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub exchanges: Vec<Exchange>,
+    pub round_trips: Vec<RoundTrips>,
     /// What clients ask of servers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub applications: Vec<Application>,
@@ -155,7 +155,7 @@ impl ExperimentRun {
             loads: Vec::new(),
             setups: Vec::new(),
             plans: Vec::new(),
-            exchanges: Vec::new(),
+            round_trips: Vec::new(),
             applications: Vec::new(),
             streams: Vec::new(),
             processings: Vec::new(),
@@ -194,8 +194,8 @@ impl ExperimentRun {
                 let plan = index_of(&mut self.plans, Plan::Rules(Box::new(plan)));
                 TaskIndex::Operate { plan }
             }
-            Task::RoundTrips(exchange) | Task::Breakdown { exchange, .. } => {
-                TaskIndex::Exchange { exchange: index_of(&mut self.exchanges, exchange) }
+            Task::RoundTrips(trips) | Task::Breakdown { trips, .. } => {
+                TaskIndex::RoundTrips { round_trips: index_of(&mut self.round_trips, trips) }
             }
             Task::Requests(of) => {
                 TaskIndex::Apply { application: index_of(&mut self.applications, of) }
@@ -218,10 +218,10 @@ impl ExperimentRun {
             },
             TaskIndex::Operate { plan: at } => match plan(at)? {
                 Plan::Rules(plan) => Task::Plan(*plan),
-                Plan::Rest | Plan::Spread(_) => return None,
+                Plan::Rest | Plan::Rss(_) => return None,
             },
-            TaskIndex::Exchange { exchange: at } => {
-                Task::RoundTrips(self.exchanges.get(at)?.clone())
+            TaskIndex::RoundTrips { round_trips: at } => {
+                Task::RoundTrips(self.round_trips.get(at)?.clone())
             }
             TaskIndex::Apply { application: at } => {
                 Task::Requests(self.applications.get(at)?.clone())

@@ -263,8 +263,8 @@ fn rules_of_a_file_bring_the_rules_of_occupancy_and_stand_beside_those_of_the_ot
         let found = resolve("x", &[experiments::spec(name).unwrap()], &overrides, three());
         assert_eq!(found.is_ok(), is_allowed, "{name}");
     }
-    let spread = [experiments::spec("hash-skew").unwrap()];
-    let error = resolve("x", &spread, &Overrides { set: vec![], ..overrides }, three());
+    let skew = [experiments::spec("hash-skew").unwrap()];
+    let error = resolve("x", &skew, &Overrides { set: vec![], ..overrides }, three());
     let error = error.unwrap_err().to_string();
     assert!(error.starts_with("--rules: hash-skew measures frames that no rule"), "{error}");
 }
@@ -274,8 +274,8 @@ fn a_trace_is_spread_over_each_number_of_queues_as_popular_as_it_is() {
     let frames = TraceFrames { flows: 3, frame_len_max: 4_000, ..TraceFrames::default() };
     let trace = Some(Trace { path: "a.pcap".into(), frames });
     let overrides = Overrides { trace, ..with(&["queues=2,4", "cores=1,each"]) };
-    let spread = [experiments::spec("hash-skew").unwrap()];
-    let run = resolve("x", &spread, &overrides, three()).unwrap().experiments.remove(0);
+    let skew = [experiments::spec("hash-skew").unwrap()];
+    let run = resolve("x", &skew, &overrides, three()).unwrap().experiments.remove(0);
     let at = |trial: &Trial, axis: &str| trial.point[axis].to_string();
     let place = |trial: &Trial| ["queues", "cores", "flows", "zipf"].map(|axis| at(trial, axis));
     let mut places: Vec<[String; 4]> = run.trials.iter().map(place).collect();
@@ -298,7 +298,7 @@ fn values_out_of_range_are_refused_before_anything_runs() {
         let batch = vec![BATCH];
         match name {
             "occupancy" => spec.reduced.of_mut::<occupancy::Parts>().sweep[0].trials = batch,
-            _ => spec.reduced.of_mut::<update_rate::Parts>().renewal[0].trials = batch,
+            _ => spec.reduced.of_mut::<update_rate::Parts>().rule_churn[0].trials = batch,
         }
         let error = resolve("x", &[spec], &Overrides::default(), three()).unwrap_err().to_string();
         assert_eq!(error, format!("{name}: trials = batch: use {known}"));
@@ -308,7 +308,7 @@ fn values_out_of_range_are_refused_before_anything_runs() {
 }
 
 #[test]
-fn what_goes_with_nothing_that_was_asked_for_is_told() {
+fn what_goes_with_nothing_that_was_asked_for_is_reported() {
     let said = |name: &str, set: &[&str]| {
         let run = resolve("x", &[experiments::spec(name).unwrap()], &with(set), three()).unwrap();
         let words = run.experiments[0].plan_words().into_iter();
@@ -366,7 +366,7 @@ fn a_stored_trial_has_one_task() {
         ("load = 1", TaskIndex::offer(1)),
         ("load = 1\nplan = 2", TaskIndex::Offer { load: 1, plan: Some(2) }),
         ("plan = 1", TaskIndex::Operate { plan: 1 }),
-        ("exchange = 1", TaskIndex::Exchange { exchange: 1 }),
+        ("round_trips = 1", TaskIndex::RoundTrips { round_trips: 1 }),
         ("application = 1", TaskIndex::Apply { application: 1 }),
         ("stream = 1", TaskIndex::Stream { stream: 1 }),
         ("processing = 1", TaskIndex::Process { processing: 1 }),
@@ -378,7 +378,7 @@ fn a_stored_trial_has_one_task() {
         let stored = toml::to_string(&Trial { kind, setup: 0, task, rate, point }).unwrap();
         assert!(stored.contains(text), "{stored}");
     }
-    for text in ["", "load = 1\nstream = 1", "plan = 1\nexchange = 1", "load = 1\nlaod = 2"] {
+    for text in ["", "load = 1\nstream = 1", "plan = 1\nround_trips = 1", "load = 1\nlaod = 2"] {
         let error = read(text).unwrap_err();
         assert!(error.contains("a trial has one of: load, alone or with a plan"), "{error}");
     }

@@ -27,7 +27,7 @@ pub const SETUP: &str = "setup";
 
 /// Where the runner gets the time from, and whom it tells.
 pub trait Host {
-    /// Nanoseconds since the Unix epoch. It never steps: how long a run takes is told by it.
+    /// Nanoseconds since the Unix epoch. It never steps: it says how long a run takes.
     fn time_unix_ns(&mut self) -> u64;
     /// `true` when the user wants to stop: what is finished is kept.
     fn is_stopped(&mut self) -> bool;
@@ -35,7 +35,7 @@ pub trait Host {
     fn progress(&mut self, event: Event<'_>);
 }
 
-/// What a [`Host`] is told.
+/// A message to a [`Host`].
 #[derive(Debug)]
 pub enum Event<'a> {
     /// An experiment begins.
@@ -123,7 +123,7 @@ struct DeviceState<'a> {
     /// failed then is tried again.
     known: Known<'a>,
     /// Its samples end with the word that it is gone.
-    is_told: bool,
+    is_gone: bool,
     /// The set-up it is in.
     setup: Option<Setup>,
     /// What it said of that set-up, as far as it bears on the samples.
@@ -168,7 +168,7 @@ impl<'a> Runner<'a> {
             let whole = done.iter().filter(|s| !matches!(s.outcome, Outcome::Failed { .. }));
             DeviceState {
                 known: Known::of(experiment, device, whole),
-                is_told: Known::of(experiment, device, done).gone,
+                is_gone: Known::of(experiment, device, done).gone,
                 setup: None,
                 refusal: None,
                 rss: None,

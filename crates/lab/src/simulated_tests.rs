@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use niclab_device::{
     About, Calls, Change, Control, ControlCore, DeviceError, Honesty, Latency, Load,
-    LoadObservation, Observation, Place, Plan, PortCounters, QueueCounters, Rate, RuleBlock,
-    RulesPlan, Setup, SetupReport, Slice, Stack, Task, Testbed, Work,
+    LoadObservation, Observation, Plan, PortCounters, QueueCounters, Rate, RuleBlock, RulesPlan,
+    Setup, SetupReport, Slice, Stack, Station, Task, Testbed, Work,
 };
 use niclab_packet::size::FrameSizes;
 use niclab_result::{ReportTable, Sample, Summary};
@@ -64,7 +64,7 @@ pub struct Nature {
     pub operation_ns: u64,
     /// A rule takes effect so long after the call for it began.
     pub effect_ns: u64,
-    /// Share of the renewals that it refuses.
+    /// Share of the replacements that it refuses.
     pub refused_ratio: f64,
     /// The generator's core is away for so long at the begin of a trial beside a plan.
     pub away_ms: u64,
@@ -115,7 +115,7 @@ pub struct Simulated {
 impl Simulated {
     pub fn new(nature: Nature, clock_ns: Rc<Cell<u64>>) -> Simulated {
         let not_supported = nature.not_supported.iter().map(|word| word.to_string()).collect();
-        let places = ["generator", "device", "sink"].map(|role| Place {
+        let places = ["generator", "device", "sink"].map(|role| Station {
             role: role.into(),
             label: format!("simulated {role}"),
             core: None,
@@ -244,7 +244,7 @@ impl Simulated {
         };
         let observation = self.observe(load, planned_pps, able_pps);
         Ok(match plan {
-            Plan::Rest | Plan::Spread(_) => observation,
+            Plan::Rest | Plan::Rss(_) => observation,
             Plan::Rules(plan) => self.carry_out(plan, observation),
         })
     }
@@ -363,7 +363,7 @@ impl Simulated {
         PortCounters { queues: met.map(queue).to_vec(), ..PortCounters::default() }
     }
 
-    /// What renewals on the core that forwards leave of its time.
+    /// The share of its time that rule churn on the core that forwards leaves.
     fn left_by(&self, plan: &Plan) -> f64 {
         match plan {
             Plan::Rules(plan) if plan.core == ControlCore::Same => match plan.work {
@@ -377,14 +377,14 @@ impl Simulated {
         }
     }
 
-    /// Renewals that it manages: as many as fill nine tenths of the core's time.
+    /// Replacements that it manages: as many as fill nine tenths of the core's time.
     fn done_per_s(&self, plan: &RulesPlan) -> f64 {
         f64::from(plan.per_s.unwrap_or(0)).min(0.9e9 / self.nature.operation_ns as f64)
     }
 
-    /// Renewals beside a load: each is done 5 us after it was due. Another core takes it up 3 us
+    /// Rule churn beside a load: each is done 5 us after it was due. Another core takes it up 3 us
     /// after it was asked.
-    fn renewed(&self, plan: &RulesPlan, mut seen: LoadObservation) -> LoadObservation {
+    fn churn(&self, plan: &RulesPlan, mut seen: LoadObservation) -> LoadObservation {
         let seconds = seen.duration_ns as f64 / 1e9;
         let planned = (f64::from(plan.per_s.unwrap_or(0)) * seconds) as u64;
         let all = (self.done_per_s(plan) * seconds) as u64;
@@ -441,7 +441,7 @@ impl Simulated {
             }
             Work::Create(RuleBlock::FiveTuples { count, .. }) => count,
             Work::Create(_) => return seen,
-            Work::Renew { .. } => return self.renewed(plan, seen),
+            Work::Renew { .. } => return self.churn(plan, seen),
             Work::Change { change, .. } => {
                 seen.device = Some(self.met(change, seen.received));
                 &(self.changed as u32)

@@ -9,7 +9,7 @@ pub(crate) mod tables;
 pub(crate) mod throughput;
 pub(crate) mod updates;
 
-use niclab_device::Place;
+use niclab_device::Station;
 use niclab_device::capability::{APPLICATIONS, ECHO, PROGRAMS, STORE, STREAM};
 use niclab_load::TraceFrames;
 use niclab_result::{
@@ -123,7 +123,7 @@ fn draw(results: &Results<'_>) -> ExperimentSummary {
     }
 }
 
-fn testbed(device: &str, places: &[Place]) -> TestbedSummary {
+fn testbed(device: &str, places: &[Station]) -> TestbedSummary {
     let boxes = places.iter().map(|place| TestbedBox {
         role: place.role.clone(),
         label: place.label.clone(),

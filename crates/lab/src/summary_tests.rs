@@ -135,7 +135,7 @@ fn a_devices_time_is_drawn_over_rules_where_it_has_rules() {
 #[test]
 fn a_testbed_is_drawn_as_its_device_says_it_stands() {
     let mut bench = Bench::new(vec![Nature::default()], &["groups=0", "rules=0"], 1);
-    bench.run.devices[0].about.places.push(niclab_device::Place {
+    bench.run.devices[0].about.places.push(niclab_device::Station {
         role: "function".into(),
         label: "swap MACs".into(),
         core: Some(1),
@@ -409,7 +409,7 @@ fn tables_have_a_row_for_each_point() {
 }
 
 #[test]
-fn the_latency_of_a_full_ring_is_told_of_full_rings_alone() {
+fn the_latency_of_a_full_ring_is_reported_for_full_rings_alone() {
     // Of the repeats 0 to 5 these first ones show the generator; the median of repeat n is n us.
     let told = |limited: u32| {
         let nature = Nature { noise: 0.0, ..Nature::default() };

@@ -224,7 +224,7 @@ impl Search {
         Ok(())
     }
 
-    /// What the search is told, where the device's saturating throughput is so much.
+    /// The input of the search, where the device's saturating throughput is so much.
     pub fn input(&self, saturating_pps: f64) -> ControllerInput {
         let max_load_pps = ((saturating_pps * MAX_LOAD_SHARE) as u64).max(1);
         let shortest_ns = self.goals.iter().map(|goal| goal.initial_ns).min().unwrap_or(1).max(1);

@@ -190,8 +190,8 @@ pub fn put_windows(metrics: &mut Metrics, o: &LoadObservation) {
     }
     put(metrics, "blocked_all_ns", o.lost as f64 * frame_ns, "ns");
     if control.is_some() {
-        let is_told = 2 * clear.len() >= of_plan.len();
-        put_recovery(metrics, &all, if is_told { &clear } else { &[] });
+        let is_clear = 2 * clear.len() >= of_plan.len();
+        put_recovery(metrics, &all, if is_clear { &clear } else { &[] });
     }
 }
 

@@ -12,7 +12,7 @@
 //!
 //! ```
 //! use niclab_load::clocked::{Clocked, observe};
-//! use niclab_load::lane::{Inlet, Outlet};
+//! use niclab_load::rings::{Inlet, Outlet};
 //! use niclab_load::{Arrivals, Load, Rate};
 //!
 //! /// A ring of four frames of 64 bytes.
@@ -69,8 +69,8 @@ use niclab_packet::flow::{FiveTuple, FlowSet, IpVersion};
 
 use crate::drive::{LoadError, SLICE_NS, check, covered_ns, mark_disturbed, slice_at};
 use crate::generator::{Generator, Tally};
-use crate::lane::{BURST, Inlet, Outlet};
 use crate::observation::{Honesty, LoadObservation, PortCounters, QueueCounters, Slice};
+use crate::rings::{BURST, Inlet, Outlet};
 use crate::sink::{Counted, Sink};
 use crate::spec::{Load, Rate};
 use crate::stall::{STALL_NS, StallWatch};

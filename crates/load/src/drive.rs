@@ -5,8 +5,8 @@ use niclab_packet::size::FCS_LEN;
 
 use crate::clock::Clock;
 use crate::generator::{Generator, Tally};
-use crate::lane::{BURST, Inlet, Outlet, Window};
 use crate::observation::{Honesty, LoadObservation, PortCounters, Slice};
+use crate::rings::{BURST, Inlet, Outlet, Window};
 use crate::sink::{Counted, Sink};
 use crate::spec::{Load, Rate};
 use crate::stall::StallWatch;
@@ -303,7 +303,7 @@ impl<T: Tape> RunningTrial<T> {
             control: None,
             crossed: None,
             card_frames: None,
-            respread: None,
+            rss_changes: None,
             honesty,
         }
     }
@@ -389,7 +389,7 @@ mod tests {
         back: Vec<[u8; 64]>,
     }
 
-    /// One lane of a loop, with the frames in hand.
+    /// One queue of a loop, with the frames in hand.
     #[derive(Clone)]
     struct End {
         ring: Rc<RefCell<Loop>>,

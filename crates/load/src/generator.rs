@@ -6,8 +6,8 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 
 use crate::histogram::Latency;
-use crate::lane::{BURST, Outlet};
 use crate::observation::QueueCounters;
+use crate::rings::{BURST, Outlet};
 use crate::sink::Counted;
 use crate::spec::{Arrivals, Load, Rate};
 use crate::tape::Tape;

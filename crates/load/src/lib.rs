@@ -7,10 +7,10 @@ pub mod drive;
 pub mod echo;
 mod generator;
 pub mod histogram;
-pub mod lane;
 mod mmsg;
 pub mod observation;
 pub mod requests;
+pub mod rings;
 mod sink;
 pub mod spec;
 pub mod stall;
@@ -21,8 +21,8 @@ mod tape;
 pub use drive::{LoadError, drive};
 pub use histogram::Latency;
 pub use observation::{
-    Control, Honesty, LoadObservation, PortCounters, QueueCounters, QueueReaction, Respread, Slice,
-    Stalls,
+    Control, Honesty, LoadObservation, PortCounters, QueueCounters, QueueReaction, RssChanges,
+    Slice, Stalls,
 };
 pub use sink::FLOWS_PROBED_MAX;
 pub use spec::{Arrivals, Load, Rate};

@@ -228,7 +228,7 @@ impl Incoming {
     }
 }
 
-/// Lets the kernel poll the card on behalf of this socket, for so many microseconds a call
+/// Lets the kernel poll the card for this socket, for so many microseconds a call
 /// (`SO_BUSY_POLL`). More than the system's own setting needs `CAP_NET_ADMIN`.
 pub fn set_busy_poll(socket: impl AsFd, microseconds: i32) -> io::Result<()> {
     let value: *const i32 = &microseconds;

@@ -82,20 +82,20 @@ pub struct LoadObservation {
     /// devices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub card_frames: Option<u64>,
-    /// What became of how the device spreads frames, where that changed or may have.
+    /// Changes of RSS during the load, where there were any or may have been.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub respread: Option<Respread>,
+    pub rss_changes: Option<RssChanges>,
     /// How well the generator kept its promise.
     pub honesty: Honesty,
 }
 
-/// Changes of how a device spreads frames over its queues while these flow, and what its cores did.
+/// Changes of RSS while frames flow, and the work of the cores meanwhile.
 /// Times are nanoseconds after the start of the measured part.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Respread {
+pub struct RssChanges {
     /// Changes that were asked for and carried out.
     pub changes: u64,
-    /// From the call of each, and from each answer, until the new spread was seen to hold for every
+    /// From the call of each, and from each answer, until the new state was seen to hold for every
     /// frame.
     pub settled: Option<Latency>,
     /// Time between two looks at whether it does, on average: nothing was seen sooner.

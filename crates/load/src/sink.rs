@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use niclab_packet::stack::walk;
 
 use crate::histogram::Latency;
-use crate::lane::{BURST, Inlet};
 use crate::observation::QueueCounters;
+use crate::rings::{BURST, Inlet};
 use crate::stamp::Stamp;
 use niclab_packet::size::FCS_LEN;
 

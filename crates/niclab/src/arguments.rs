@@ -8,7 +8,7 @@ use std::str::FromStr;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use niclab_card::{GuestAt, PortName};
+use niclab_card::{ExternalQueueConfig, PortName};
 use niclab_device::echo::{Receive, Transport};
 use niclab_lab::placement::{Cpu, CpuPath, UnknownLabel};
 use niclab_lab::published::PublishedCard;
@@ -338,7 +338,7 @@ pub struct ServeEchoArguments {
     /// Turn interrupt coalescing off meanwhile, at the interface with this address; needs root
     #[arg(long)]
     pub tune: bool,
-    /// Stamp messages as they pass that interface, for a ledger of the client's; needs root
+    /// Stamp messages as they pass that interface, for a breakdown of the client's; needs root
     #[arg(long)]
     pub stamps: bool,
 }
@@ -445,9 +445,9 @@ pub struct NicArguments {
     /// of a file of keys in hexadecimal digits, one a line, is taken (keys=FILE)
     #[arg(long, value_name = "HOW")]
     pub balance: Option<BalanceBy>,
-    /// A queue that another process serves, which comes to this Unix socket; give one for each
-    #[arg(long = "guest", value_name = "PORT.QUEUE=PATH", value_parser = guest)]
-    pub guests: Vec<GuestAt>,
+    /// A queue that another process serves: it connects to this Unix socket; give one for each
+    #[arg(long = "external-queue", value_name = "PORT.QUEUE=PATH", value_parser = external_queue)]
+    pub external_queues: Vec<ExternalQueueConfig>,
     /// File of `flow` commands, carried out before the first frame
     #[arg(long, value_name = "FILE")]
     pub rules: Option<PathBuf>,
@@ -476,11 +476,15 @@ pub struct NicArguments {
 }
 
 /// A queue for another process, as `PORT.QUEUE=PATH`.
-fn guest(text: &str) -> Result<GuestAt, &'static str> {
+fn external_queue(text: &str) -> Result<ExternalQueueConfig, &'static str> {
     let read = || {
         let (place, path) = text.split_once('=').filter(|(_, path)| !path.is_empty())?;
         let (port, queue) = place.split_once('.')?;
-        Some(GuestAt { port: port.parse().ok()?, queue: queue.parse().ok()?, path: path.into() })
+        Some(ExternalQueueConfig {
+            port: port.parse().ok()?,
+            queue: queue.parse().ok()?,
+            path: path.into(),
+        })
     };
     read().ok_or("write PORT.QUEUE=PATH, such as 0.3=/run/niclab/queue.sock")
 }
@@ -561,7 +565,7 @@ pub enum ProfileCommand {
 pub enum RulesCommand {
     /// Carry files out on a card of their own, and say which rules never act or meet others
     ///
-    /// Of each file that is wrong the first error is told, with its line and column. Nothing is
+    /// Reports the first error of each wrong file, with its line and column. Nothing is
     /// kept.
     Check(CheckArguments),
     /// Write rules of others as `flow create` lines, to standard output
@@ -681,7 +685,7 @@ pub struct RunArguments {
     #[arg(long, value_name = "NAME=VALUES")]
     pub set: Vec<String>,
 
-    /// Stamp inside the stacks too, in ledgers over UDP: their axis deep=yes
+    /// Stamp inside the stacks too, in breakdowns over UDP: their axis deep=yes
     #[arg(long)]
     pub deep: bool,
 

@@ -10,7 +10,8 @@ use niclab_device::echo::{Echo, Echoed, Pace, SIZE_MAX, Serve, Server, Transport
 use niclab_device::linux::stamps_at;
 use niclab_device::realtime::RealTime;
 use niclab_device::{
-    DeviceError, Exchange, Exchanged, Family, Feature, Host, Latency, Observation, Task, peer,
+    DeviceError, Family, Feature, Host, Latency, Observation, RoundTrips, RoundTripsObservation,
+    Task, peer,
 };
 use niclab_lab::words;
 use serde_json::json;
@@ -89,7 +90,7 @@ fn real_time(priority: Option<u8>) -> Result<Option<RealTime>, Failure> {
     priority.map(RealTime::with).transpose().map_err(refused)
 }
 
-/// Measures one exchange and prints what was seen.
+/// Measures the round trips of one setting and prints the result.
 pub fn measure(arguments: &MeasureEchoArguments) -> Result<(), Failure> {
     let milliseconds = |ms: u64| ms * 1_000_000;
     let echo = Echo {
@@ -114,7 +115,7 @@ pub fn measure(arguments: &MeasureEchoArguments) -> Result<(), Failure> {
     let family = if arguments.ipv6 { Family::V6 } else { family };
     let client = if arguments.reverse { Host::There } else { Host::Here };
     let feature = Feature::None;
-    let exchange = Exchange {
+    let trips = RoundTrips {
         client,
         family,
         fifo: arguments.fifo,
@@ -127,7 +128,7 @@ pub fn measure(arguments: &MeasureEchoArguments) -> Result<(), Failure> {
     let tuned = if arguments.tune { tune::devices(&names)? } else { Vec::new() };
     let [name] = names;
     let mut bed = niclab_device::open(&name)?;
-    let seen = bed.measure(&Task::RoundTrips(exchange.clone()));
+    let seen = bed.measure(&Task::RoundTrips(trips.clone()));
     tune::end(tuned);
     let seen = seen.and_then(Observation::into_round_trips).map_err(|error| match error {
         DeviceError::NotSupported { capability } => {
@@ -136,8 +137,8 @@ pub fn measure(arguments: &MeasureEchoArguments) -> Result<(), Failure> {
         error => error,
     })?;
     match arguments.json {
-        true => writeln!(stdout(), "{:#}", document(&exchange, &seen))?,
-        false => print(&name, &exchange, &seen)?,
+        true => writeln!(stdout(), "{:#}", document(&trips, &seen))?,
+        false => print(&name, &trips, &seen)?,
     }
     let echoed = seen.echoed;
     match echoed.ended {
@@ -151,10 +152,10 @@ pub fn measure(arguments: &MeasureEchoArguments) -> Result<(), Failure> {
 }
 
 /// What was asked for and seen, with times in nanoseconds.
-fn document(exchange: &Exchange, seen: &Exchanged) -> serde_json::Value {
+fn document(trips: &RoundTrips, seen: &RoundTripsObservation) -> serde_json::Value {
     let echoed = &seen.echoed;
     json!({
-        "exchange": exchange,
+        "round_trips": trips,
         "duration_ns": echoed.duration_ns,
         "planned": echoed.planned,
         "sent": echoed.sent,
@@ -187,9 +188,9 @@ fn percentiles(latency: &Latency) -> serde_json::Value {
     all.into()
 }
 
-fn print(name: &str, exchange: &Exchange, seen: &Exchanged) -> Result<(), Failure> {
+fn print(name: &str, trips: &RoundTrips, seen: &RoundTripsObservation) -> Result<(), Failure> {
     let mut out = stdout();
-    let (echo, echoed) = (&exchange.echo, &seen.echoed);
+    let (echo, echoed) = (&trips.echo, &seen.echoed);
     let pace = match echo.pace {
         Pace::Closed => "closed loop".to_owned(),
         Pace::Open { per_s } => format!("{}/s", words::significant(per_s)),

@@ -140,11 +140,11 @@ fn netfilter() -> String {
     }
 }
 
-/// Whether the processor says that it is a guest's.
+/// Whether the processor says that a hypervisor runs this system.
 fn hypervisor() -> Option<String> {
     let flags = line(CPU, "flags")?;
-    let guest = flags.split(' ').any(|flag| flag == "hypervisor");
-    Some(if guest { "yes: this is a virtual machine" } else { "none" }.to_owned())
+    let is_virtual = flags.split(' ').any(|flag| flag == "hypervisor");
+    Some(if is_virtual { "yes: this is a virtual machine" } else { "none" }.to_owned())
 }
 
 /// Share of the time since boot in which the hypervisor ran something else.
@@ -165,16 +165,16 @@ pub fn noise() -> Vec<String> {
     let governor = text(GOVERNOR)
         .filter(|governor| governor != "performance")
         .map(|governor| format!("governor {governor}: set it to performance"));
-    let steal = steal()
-        .filter(|&share| share > 0.001)
-        .map(|share| format!("steal {:.1} %: other guests run on this host", share * 100.0));
-    let guest = hypervisor()
+    let steal = steal().filter(|&share| share > 0.001).map(|share| {
+        format!("steal {:.1} %: other virtual machines run on this host", share * 100.0)
+    });
+    let hypervisor = hypervisor()
         .filter(|text| text.starts_with("yes"))
         .map(|_| "a virtual machine: gaps of its cores are not in its hands".to_owned());
     let isolated = text(CMDLINE)
         .filter(|cmdline| !cmdline.contains("isolcpus"))
         .map(|_| "no isolated cores: boot with isolcpus and nohz_full for the cores under test");
-    [busy, governor, steal, guest, isolated.map(str::to_owned)].into_iter().flatten().collect()
+    [busy, governor, steal, hypervisor, isolated.map(str::to_owned)].into_iter().flatten().collect()
 }
 
 #[cfg(test)]

@@ -387,7 +387,7 @@ pub enum Failure {
 /// Why a card could not be started; where a right to a file is missing, who has it.
 fn of_card(error: &CardError) -> String {
     match error {
-        CardError::Guest { source: PortError::File { path, source }, .. }
+        CardError::ExternalQueue { source: PortError::File { path, source }, .. }
         | CardError::Port { source: PortError::File { path, source }, .. }
             if source.kind() == ErrorKind::PermissionDenied =>
         {
@@ -497,7 +497,7 @@ impl Failure {
             | Failure::UnknownCard(_)
             | Failure::Card(
                 CardError::Application(_)
-                | CardError::GuestQueue { .. }
+                | CardError::ExternalQueueNumber { .. }
                 | CardError::Key(_)
                 | CardError::Rules(_),
             )

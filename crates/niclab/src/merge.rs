@@ -35,7 +35,7 @@ pub fn run(arguments: &MergeArguments) -> Result<(), Failure> {
         moved.map_err(|error| ResultError::of(&arguments.output, error).into())
     });
     if let Err(failure) = written {
-        // Best effort: what is wrong is told in any case.
+        // Best effort: the error is reported in any case.
         let _ = fs::remove_dir_all(&path);
         return Err(of_output(failure));
     }

@@ -38,7 +38,7 @@ struct xdp_md {
 
 #include <bpf/bpf_helpers.h>
 
-/* The sockets by their queue; LANES_MAX of src/xdp/mod.rs. */
+/* The sockets by their queue; QUEUE_PAIRS_MAX of src/xdp/mod.rs. */
 struct {
 	__uint(type, BPF_MAP_TYPE_XSKMAP);
 	__uint(max_entries, 256);

@@ -43,9 +43,9 @@ pub enum PortError {
         /// The greatest that would do.
         longest: u32,
     },
-    /// More lanes than there can be.
-    #[error("{name}: {count} lanes: use 1 to {most}")]
-    Lanes {
+    /// More queue pairs than there can be.
+    #[error("{name}: {count} queue pairs: use 1 to {most}")]
+    QueuePairs {
         /// Of this interface.
         name: String,
         /// Asked for.
@@ -157,15 +157,15 @@ pub enum PortError {
         /// As it was named before.
         taken: PathBuf,
     },
-    /// Another card is at the socket for guests.
+    /// Another card is at the socket of an external queue.
     #[error("{}: another card listens there: end it, or take another path", path.display())]
-    GuestTaken {
+    ExternalQueueTaken {
         /// The socket.
         path: PathBuf,
     },
-    /// What is at the place of the socket for guests is none.
+    /// The path of an external queue's socket is another kind of file.
     #[error("{} is there and is no socket: take another path", path.display())]
-    GuestPath {
+    ExternalQueuePath {
         /// The place.
         path: PathBuf,
     },

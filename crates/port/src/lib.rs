@@ -2,15 +2,15 @@
 #![deny(unsafe_code)]
 
 mod burst;
-pub mod crossing;
 pub mod error;
+pub mod external_queue;
 pub mod frame_pool;
-pub mod guest;
-pub mod lane;
+pub mod inter_core;
 pub mod link;
 pub mod output;
 pub mod packet;
 pub mod pcap;
+pub mod queue_pair;
 mod sync;
 pub mod tap;
 pub mod wake;

@@ -18,10 +18,10 @@ use niclab_packet::trace::{
 use crate::burst::Burst;
 use crate::error::PortError;
 use crate::frame_pool::FramePool;
-use crate::lane::{Lane, LaneCounters};
 use crate::output::{Claim, Output};
+use crate::queue_pair::{QueuePair, QueuePairCounters};
 
-/// Frames that a lane holds: the one that is due next.
+/// Frames that a queue pair holds: the one that is due next.
 pub const FRAMES: usize = 1;
 
 /// When the frames of a file come.
@@ -51,11 +51,11 @@ enum Sink {
     Begun(Writer<Output>),
 }
 
-/// A port that is a file or two; it has one lane.
-pub struct PcapLane {
+/// A port that is a file or two; it has one queue pair.
+pub struct PcapQueuePair {
     region: Arc<Region>,
     input: Option<TraceReader<BufReader<File>>>,
-    /// That it is not written to: as long as the lane is there.
+    /// That it is not written to: as long as the queue pair is there.
     _claim: Option<Claim>,
     output: Option<Sink>,
     speed: Speed,
@@ -63,18 +63,22 @@ pub struct PcapLane {
     begun: Option<(Instant, u64)>,
     /// The frame that is due next, and when.
     next: Option<(Desc, Instant)>,
-    counters: LaneCounters,
+    counters: QueuePairCounters,
 }
 
-/// Opens the files. The one that is written is begun anew when the lane is first used, so that a
-/// card which does not start leaves it as it was.
+/// Opens the files. The one that is written is begun anew when the queue pair is first used, so
+/// that a card which does not start leaves it as it was.
 ///
 /// # Errors
 /// [`PortError::Trace`] and [`PortError::File`]; [`PortError::FileTaken`] for a file that is read
-/// and written, by this port or two; [`PortError::Lanes`] for more than one lane.
-pub fn open(files: &Files, count: u32, region: &Arc<Region>) -> Result<Vec<PcapLane>, PortError> {
+/// and written, by this port or two; [`PortError::QueuePairs`] for more than one queue pair.
+pub fn open(
+    files: &Files,
+    count: u32,
+    region: &Arc<Region>,
+) -> Result<Vec<PcapQueuePair>, PortError> {
     if count != 1 {
-        return Err(PortError::Lanes { name: "pcap".to_owned(), count, most: 1 });
+        return Err(PortError::QueuePairs { name: "pcap".to_owned(), count, most: 1 });
     }
     let input = files.input.as_deref().map(|path| {
         let file = file(path)?;
@@ -84,7 +88,7 @@ pub fn open(files: &Files, count: u32, region: &Arc<Region>) -> Result<Vec<PcapL
     });
     let (input, claim) = input.transpose()?.unzip();
     let output = files.output.as_deref().map(Output::open).transpose()?;
-    Ok(vec![PcapLane {
+    Ok(vec![PcapQueuePair {
         region: Arc::clone(region),
         input,
         _claim: claim,
@@ -92,7 +96,7 @@ pub fn open(files: &Files, count: u32, region: &Arc<Region>) -> Result<Vec<PcapL
         speed: files.speed,
         begun: None,
         next: None,
-        counters: LaneCounters::default(),
+        counters: QueuePairCounters::default(),
     }])
 }
 
@@ -129,7 +133,7 @@ fn look_through(path: &Path, len_max: usize) -> Result<(), PortError> {
     }
 }
 
-impl PcapLane {
+impl PcapQueuePair {
     /// Begins the file anew that is written, if that is to be done.
     #[inline]
     fn begin(&mut self) -> io::Result<()> {
@@ -182,7 +186,7 @@ impl PcapLane {
     }
 }
 
-impl Lane for PcapLane {
+impl QueuePair for PcapQueuePair {
     fn receive(&mut self, pool: &mut FramePool, into: &mut Burst) -> io::Result<()> {
         self.begin()?;
         while !into.is_full() {
@@ -234,11 +238,11 @@ impl Lane for PcapLane {
         self.input.is_none() && self.next.is_none()
     }
 
-    fn counters(&self) -> LaneCounters {
+    fn counters(&self) -> QueuePairCounters {
         self.counters
     }
 
-    fn close(mut self: Box<Self>, pool: &mut FramePool) -> io::Result<LaneCounters> {
+    fn close(mut self: Box<Self>, pool: &mut FramePool) -> io::Result<QueuePairCounters> {
         let begun = self.begin();
         if let Some((desc, _)) = self.next {
             pool.give(desc);

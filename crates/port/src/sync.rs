@@ -1,4 +1,4 @@
-//! What a bell is made of: atomics, and a file that wakes.
+//! The parts of a doorbell: atomics, and a file that wakes.
 //!
 //! `tests/wake.rs` has loom's under [`wake`](crate::wake), to try every order of threads.
 

@@ -1,8 +1,8 @@
 //! TAP: an interface of the kernel's whose frames go to and come from this program.
 //!
 //! What the kernel sends by the interface arrives here, and what is sent here the kernel receives.
-//! A lane is one queue of the interface (Documentation/networking/tuntap.rst). One that this made
-//! goes with its last lane.
+//! A queue pair is one queue of the interface (Documentation/networking/tuntap.rst). One that this
+//! made goes with its last queue pair.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -18,23 +18,23 @@ use niclab_nic::memory::Region;
 use crate::burst::Burst;
 use crate::error::{PortError, PortKind};
 use crate::frame_pool::FramePool;
-use crate::lane::{Lane, LaneCounters};
 use crate::link::{self, HEADER_LEN, Link};
+use crate::queue_pair::{QueuePair, QueuePairCounters};
 
 /// Most queues of a TAP interface (`MAX_TAP_QUEUES`).
-pub const LANES_MAX: u32 = 256;
+pub const QUEUE_PAIRS_MAX: u32 = 256;
 
-/// Frames that a lane holds: none, for the kernel copies within each call.
+/// Frames that a queue pair holds: none, for the kernel copies within each call.
 pub const FRAMES: usize = 0;
 
 /// The device that TAP interfaces come by.
 const DEVICE: &str = "/dev/net/tun";
 
 /// One queue of a TAP interface.
-pub struct TapLane {
+pub struct TapQueuePair {
     region: Arc<Region>,
     file: File,
-    counters: LaneCounters,
+    counters: QueuePairCounters,
 }
 
 /// Opens an interface with `count` queues in the calling thread's network namespace and switches it
@@ -42,9 +42,9 @@ pub struct TapLane {
 ///
 /// # Errors
 /// [`PortError`]; a new interface is gone then.
-pub fn open(name: &str, count: u32, region: &Arc<Region>) -> Result<Vec<TapLane>, PortError> {
-    if count == 0 || count > LANES_MAX {
-        return Err(PortError::Lanes { name: name.to_owned(), count, most: LANES_MAX });
+pub fn open(name: &str, count: u32, region: &Arc<Region>) -> Result<Vec<TapQueuePair>, PortError> {
+    if count == 0 || count > QUEUE_PAIRS_MAX {
+        return Err(PortError::QueuePairs { name: name.to_owned(), count, most: QUEUE_PAIRS_MAX });
     }
     if name.is_empty() || name.len() >= libc::IFNAMSIZ || name.contains(['/', ' ', ':', '%']) {
         return Err(PortError::Name { name: name.to_owned() });
@@ -64,9 +64,13 @@ pub fn open(name: &str, count: u32, region: &Arc<Region>) -> Result<Vec<TapLane>
             Some(libc::EINVAL) => PortError::NoTap { name: name.to_owned(), count },
             _ => PortError::of(PortKind::Tap, "open the TAP interface", name, error),
         })?;
-        Ok(TapLane { region: Arc::clone(region), file, counters: LaneCounters::default() })
+        Ok(TapQueuePair {
+            region: Arc::clone(region),
+            file,
+            counters: QueuePairCounters::default(),
+        })
     };
-    let lanes = (0..count).map(queue).collect::<Result<Vec<_>, PortError>>()?;
+    let queue_pairs = (0..count).map(queue).collect::<Result<Vec<_>, PortError>>()?;
     let link = look()?.ok_or_else(|| PortError::Absent { name: name.to_owned() })?;
     let longest = (region.frame_len_max() as u32).saturating_sub(HEADER_LEN);
     // A frame as long as the slot is taken for one that was cut.
@@ -76,7 +80,7 @@ pub fn open(name: &str, count: u32, region: &Arc<Region>) -> Result<Vec<TapLane>
     }
     switch_on(link.index)
         .map_err(|error| PortError::of(PortKind::Tap, "switch on", name, error))?;
-    Ok(lanes)
+    Ok(queue_pairs)
 }
 
 fn switch_on(index: u32) -> io::Result<()> {
@@ -143,7 +147,7 @@ fn met(error: io::Error) -> Met {
     }
 }
 
-impl Lane for TapLane {
+impl QueuePair for TapQueuePair {
     fn receive(&mut self, pool: &mut FramePool, into: &mut Burst) -> io::Result<()> {
         while !into.is_full() {
             let Some(mut desc) = pool.take() else { return Ok(()) };
@@ -201,11 +205,11 @@ impl Lane for TapLane {
         Some(self.file.as_fd())
     }
 
-    fn counters(&self) -> LaneCounters {
+    fn counters(&self) -> QueuePairCounters {
         self.counters
     }
 
-    fn close(self: Box<Self>, _stock: &mut FramePool) -> io::Result<LaneCounters> {
+    fn close(self: Box<Self>, _pool: &mut FramePool) -> io::Result<QueuePairCounters> {
         Ok(self.counters())
     }
 }

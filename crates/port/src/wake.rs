@@ -1,8 +1,8 @@
-//! Who waits while there is nothing to do, and those that give him something.
+//! The sleep and wake handshake between an idle core and its producers.
 //!
-//! Who is about to wait says so, and then looks once more; whoever gives him something does so, and
-//! then looks whether he waits. Between the two steps of each lies a sequentially consistent fence,
-//! so at least one of them sees what the other did: he does not wait, or he is told.
+//! The core announces that it will wait, then looks for work once more. A producer hands work over,
+//! then looks whether the core waits. A sequentially consistent fence lies between the two steps of
+//! each, so at least one of them sees the other's step: the core does not wait, or it is woken.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -11,24 +11,24 @@ use rustix::event::EventfdFlags;
 
 use crate::sync::{AsFd, AtomicBool, BorrowedFd, OwnedFd, eventfd, fence, read, write};
 
-/// Tells one that waits that there is something to do.
+/// Wakes a core that waits for work.
 #[derive(Debug)]
-pub struct Bell {
+pub struct Doorbell {
     waits: AtomicBool,
     event: OwnedFd,
 }
 
-impl Bell {
-    /// One that nobody waits for.
+impl Doorbell {
+    /// A doorbell that no core waits for.
     ///
     /// # Errors
-    /// What the system says of an eventfd: too many open files.
-    pub fn new() -> io::Result<Bell> {
+    /// The system's error for an eventfd, such as too many open files.
+    pub fn new() -> io::Result<Doorbell> {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Bell { waits: AtomicBool::new(false), event })
+        Ok(Doorbell { waits: AtomicBool::new(false), event })
     }
 
-    /// Tells who waits, if anybody does, behind having given him something.
+    /// Wakes the core, if it waits. Called after work was handed over.
     #[inline]
     pub fn ring(&self) {
         fence(Ordering::SeqCst);
@@ -38,41 +38,41 @@ impl Bell {
         }
     }
 
-    /// Says that one waits from now on; he looks once more before he does.
+    /// Announces that the core waits from now on; it looks for work once more before it does.
     #[inline]
     pub fn wait(&self) {
         self.waits.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
-    /// Says that one waits no longer. True where somebody has found him waiting: the bell rings, or
-    /// will yet, and is to be [hushed](Bell::hush).
+    /// Ends the wait. True where a producer has found the core waiting: the doorbell rings, or will
+    /// ring yet, and has to be [hushed](Doorbell::hush).
     #[inline]
     pub fn is_rung(&self) -> bool {
         !self.waits.swap(false, Ordering::Relaxed)
     }
 
-    /// Takes the ringing away. False where there was none: who found him waiting rings yet, and the
-    /// next wait ends by that at once.
+    /// Clears the ring. False where there was none yet: the producer will ring later, which ends
+    /// the next wait at once.
     pub fn hush(&self) -> bool {
         read(&self.event, &mut [0; 8]).is_ok()
     }
 
-    /// Lets one sleep by `sleep`, which ends once what it is given is readable, unless `has_work`
-    /// says that there is something to do.
+    /// Sleeps by `sleep`, which has to end once the file that it gets is readable. Does not sleep
+    /// if `has_work` says that there is work.
     pub fn rest(&self, has_work: impl FnOnce() -> bool, sleep: impl FnOnce(BorrowedFd<'_>)) {
         self.wait();
         let sleeps = !has_work();
         if sleeps {
             sleep(self.event());
         }
-        // What ended the sleep may have rung in an earlier one, too late for it.
+        // The ring that ended this sleep may have been meant for an earlier one.
         if self.is_rung() || sleeps {
             self.hush();
         }
     }
 
-    /// Readable while the bell rings.
+    /// Readable while the doorbell rings.
     pub fn event(&self) -> BorrowedFd<'_> {
         self.event.as_fd()
     }

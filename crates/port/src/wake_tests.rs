@@ -1,11 +1,11 @@
-//! A bell and its file between two threads; `tests/wake.rs` tries every order of them.
+//! A doorbell and its file between two threads; `tests/wake.rs` tries every order of them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::wake::Bell;
+use crate::wake::Doorbell;
 
 /// Each round one side gives the other a number and waits until it comes back; a lost wake
 /// shows as a sleep that its time limit ends.
@@ -13,14 +13,14 @@ use crate::wake::Bell;
 fn whoever_is_given_something_wakes() {
     const ROUNDS: u64 = 20_000;
     let limit = Timespec { tv_sec: 2, tv_nsec: 0 };
-    let (bell, given, taken) = (Bell::new().unwrap(), AtomicU64::new(0), AtomicU64::new(0));
+    let (doorbell, given, taken) = (Doorbell::new().unwrap(), AtomicU64::new(0), AtomicU64::new(0));
     let slept = std::thread::scope(|scope| {
         let sleeper = scope.spawn(|| {
             let (mut longest, mut seen) = (Duration::ZERO, 0);
             while seen < ROUNDS {
                 let begun = Instant::now();
                 let has_work = || given.load(Ordering::Acquire) > seen;
-                bell.rest(has_work, |event| {
+                doorbell.rest(has_work, |event| {
                     let _ = poll(&mut [PollFd::new(&event, PollFlags::IN)], Some(&limit));
                 });
                 longest = longest.max(begun.elapsed());
@@ -31,7 +31,7 @@ fn whoever_is_given_something_wakes() {
         });
         for round in 1..=ROUNDS {
             given.store(round, Ordering::Release);
-            bell.ring();
+            doorbell.ring();
             while taken.load(Ordering::Acquire) < round {
                 std::thread::yield_now();
             }

@@ -15,9 +15,9 @@ use niclab_packet::checksum;
 use niclab_packet::wire::IpProtocol;
 use niclab_port::Burst;
 use niclab_port::frame_pool::{FramePool, count, frame_pools};
-use niclab_port::lane::Lane;
 use niclab_port::link;
-use niclab_port::packet::{self, PacketLane, RxRing};
+use niclab_port::packet::{self, PacketQueuePair, RxRing};
+use niclab_port::queue_pair::QueuePair;
 use niclab_port::xdp;
 use space::{apart, ip};
 
@@ -49,7 +49,7 @@ fn number(bytes: &[u8]) -> u32 {
 
 /// Numbers of the frames that come until there are so many, for five seconds at most.
 fn numbers(
-    lane: &mut PacketLane,
+    queue_pair: &mut PacketQueuePair,
     pool: &mut FramePool,
     region: &Region,
     wanted: usize,
@@ -57,21 +57,21 @@ fn numbers(
     let (mut numbers, mut burst) = (Vec::new(), Burst::new());
     let until = Instant::now() + Duration::from_secs(5);
     while numbers.len() < wanted && Instant::now() < until {
-        lane.receive(pool, &mut burst).unwrap();
+        queue_pair.receive(pool, &mut burst).unwrap();
         numbers.extend(burst.iter().map(|desc| number(region.frame(desc))));
         pool.give_all(&mut burst);
     }
     numbers
 }
 
-fn open(name: &str, region: &Arc<Region>) -> PacketLane {
+fn open(name: &str, region: &Arc<Region>) -> PacketQueuePair {
     packet::open(name, 1, region).unwrap().remove(0)
 }
 
-fn end(lanes: impl IntoIterator<Item = PacketLane>, mut pools: Vec<FramePool>) {
+fn end(queue_pairs: impl IntoIterator<Item = PacketQueuePair>, mut pools: Vec<FramePool>) {
     let frames = pools[0].region().frames();
-    for lane in lanes {
-        Box::new(lane).close(&mut pools[0]).unwrap();
+    for queue_pair in queue_pairs {
+        Box::new(queue_pair).close(&mut pools[0]).unwrap();
     }
     assert_eq!(count(pools), frames, "no frame is lost");
 }
@@ -145,13 +145,17 @@ fn datagram(region: &Region, pool: &mut FramePool, number: u32) -> Desc {
     desc
 }
 
-/// By lane, the numbers of the datagrams that have come.
-fn datagrams(lanes: &mut [PacketLane], pool: &mut FramePool, region: &Region) -> Vec<Vec<u32>> {
+/// By queue pair, the numbers of the datagrams that have come.
+fn datagrams(
+    queue_pairs: &mut [PacketQueuePair],
+    pool: &mut FramePool,
+    region: &Region,
+) -> Vec<Vec<u32>> {
     let mut burst = Burst::new();
-    let take = |lane: &mut PacketLane| {
+    let take = |queue_pair: &mut PacketQueuePair| {
         let mut numbers = Vec::new();
         loop {
-            lane.receive(pool, &mut burst).unwrap();
+            queue_pair.receive(pool, &mut burst).unwrap();
             if burst.is_empty() {
                 return numbers;
             }
@@ -160,12 +164,12 @@ fn datagrams(lanes: &mut [PacketLane], pool: &mut FramePool, region: &Region) ->
             pool.give_all(&mut burst);
         }
     };
-    lanes.iter_mut().map(take).collect()
+    queue_pairs.iter_mut().map(take).collect()
 }
 
 #[test]
-fn lanes_share_what_arrives_with_each_other_and_with_nobody_else() {
-    apart("lanes_share_what_arrives_with_each_other_and_with_nobody_else", || {
+fn queue_pairs_share_what_arrives_with_each_other_and_with_nobody_else() {
+    apart("queue_pairs_share_what_arrives_with_each_other_and_with_nobody_else", || {
         pair();
         let mut pools = frame_pools(1, 256, 1_514).unwrap();
         let (region, pool) = (Arc::clone(pools[0].region()), &mut pools[0]);
@@ -178,24 +182,24 @@ fn lanes_share_what_arrives_with_each_other_and_with_nobody_else() {
         let others: Vec<RxRing> =
             (0..16).zip(["vb", "vb", "va", "va"].into_iter().cycle()).map(other).collect();
         let mut here = open("va", &region);
-        let (mut lanes, mut burst) = (packet::open("vb", 3, &region).unwrap(), Burst::new());
+        let (mut queue_pairs, mut burst) = (packet::open("vb", 3, &region).unwrap(), Burst::new());
         for number in 0..1_000 {
             burst.push(datagram(&region, pool, number));
             here.send(pool, &mut burst).unwrap();
         }
-        let came = datagrams(&mut lanes, pool, &region);
-        assert!(came.iter().all(|numbers| numbers.len() > 100), "every lane has some");
+        let came = datagrams(&mut queue_pairs, pool, &region);
+        assert!(came.iter().all(|numbers| numbers.len() > 100), "every queue pair has some");
         let mut all = came.concat();
         all.sort_unstable();
         assert_eq!(all, (0..1_000).collect::<Vec<u32>>(), "each came once");
         drop(others);
-        end(lanes.into_iter().chain([here]), pools);
+        end(queue_pairs.into_iter().chain([here]), pools);
     });
 }
 
 #[test]
-fn frames_that_come_while_lanes_are_opened_come_once() {
-    apart("frames_that_come_while_lanes_are_opened_come_once", || {
+fn frames_that_come_while_queue_pairs_are_opened_come_once() {
+    apart("frames_that_come_while_queue_pairs_are_opened_come_once", || {
         pair();
         let mut pools = frame_pools(2, 512, 1_514).unwrap();
         let region = Arc::clone(pools[0].region());
@@ -214,13 +218,13 @@ fn frames_that_come_while_lanes_are_opened_come_once() {
                     sent.store(number, Ordering::Relaxed);
                 }
             });
-            let mut lanes = packet::open("vb", 4, &region).unwrap();
+            let mut queue_pairs = packet::open("vb", 4, &region).unwrap();
             let before = sent.load(Ordering::Relaxed);
             while sent.load(Ordering::Relaxed) < before + 100 {
                 thread::yield_now();
             }
             stop.store(true, Ordering::Relaxed);
-            datagrams(&mut lanes, pool, &region)
+            datagrams(&mut queue_pairs, pool, &region)
         });
         let mut all = came.concat();
         all.sort_unstable();
@@ -238,9 +242,13 @@ fn is_whole(frame: &[u8]) -> bool {
 }
 
 /// Lets the kernel send datagrams by `va`; how many came by `vb`, of which how many had no whole
-/// checksum, and how many the lane says had none.
-fn partial(lane: &mut PacketLane, pool: &mut FramePool, region: &Region) -> (u32, u32, u64) {
-    let before = lane.counters().rx_partial_checksums;
+/// checksum, and how many the queue pair says had none.
+fn partial(
+    queue_pair: &mut PacketQueuePair,
+    pool: &mut FramePool,
+    region: &Region,
+) -> (u32, u32, u64) {
+    let before = queue_pair.counters().rx_partial_checksums;
     let socket = UdpSocket::bind("10.5.0.1:0").unwrap();
     for number in 0..10 {
         socket.send_to(&[number; 40], "10.5.0.2:9").unwrap();
@@ -248,7 +256,7 @@ fn partial(lane: &mut PacketLane, pool: &mut FramePool, region: &Region) -> (u32
     let (mut came, mut partial, mut burst) = (0, 0, Burst::new());
     let until = Instant::now() + Duration::from_secs(5);
     while came < 10 && Instant::now() < until {
-        lane.receive(pool, &mut burst).unwrap();
+        queue_pair.receive(pool, &mut burst).unwrap();
         for desc in burst.iter() {
             let frame = region.frame(desc);
             if frame[12..14] == [8, 0] && frame[23] == 17 {
@@ -258,7 +266,7 @@ fn partial(lane: &mut PacketLane, pool: &mut FramePool, region: &Region) -> (u32
         }
         pool.give_all(&mut burst);
     }
-    (came, partial, lane.counters().rx_partial_checksums - before)
+    (came, partial, queue_pair.counters().rx_partial_checksums - before)
 }
 
 #[test]
@@ -269,14 +277,18 @@ fn frames_without_whole_checksums_are_counted() {
         ip("neigh add 10.5.0.2 lladdr 02:00:00:00:00:02 dev va");
         let mut pools = frame_pools(1, 256, 1_514).unwrap();
         let (region, pool) = (Arc::clone(pools[0].region()), &mut pools[0]);
-        let mut lane = open("vb", &region);
-        assert_eq!(partial(&mut lane, pool, &region), (10, 10, 10), "a veth pair leaves them");
+        let mut queue_pair = open("vb", &region);
+        assert_eq!(
+            partial(&mut queue_pair, pool, &region),
+            (10, 10, 10),
+            "a veth pair leaves them"
+        );
         // AF_XDP does not mark them: the other end is asked.
         let hides = || xdp::hides_checksums(&link::look("vb").unwrap().unwrap());
         assert!(hides());
         let off = Command::new("ethtool").args(["-K", "va", "tx", "off"]).output();
         if off.is_ok_and(|ended| ended.status.success()) {
-            assert_eq!(partial(&mut lane, pool, &region), (10, 0, 0), "tx off");
+            assert_eq!(partial(&mut queue_pair, pool, &region), (10, 0, 0), "tx off");
             assert!(!hides());
             // Out of sight it may leave them again.
             let mut away = Command::new("unshare").args(["--net", "sleep", "60"]).spawn().unwrap();
@@ -292,6 +304,6 @@ fn frames_without_whole_checksums_are_counted() {
         } else {
             println!("SKIP frames_without_whole_checksums_are_counted: no ethtool for its remedy");
         }
-        end([lane], pools);
+        end([queue_pair], pools);
     });
 }

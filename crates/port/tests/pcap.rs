@@ -11,8 +11,8 @@ use niclab_packet::trace::{
 use niclab_port::Burst;
 use niclab_port::error::PortError;
 use niclab_port::frame_pool::{FramePool, count, frame_pools};
-use niclab_port::lane::Lane;
-use niclab_port::pcap::{self, Files, PcapLane, Speed};
+use niclab_port::pcap::{self, Files, PcapQueuePair, Speed};
+use niclab_port::queue_pair::QueuePair;
 use tempfile::{TempDir, tempdir};
 
 /// A file of frames of these lengths, one each millisecond; each byte says which.
@@ -47,20 +47,20 @@ fn input(directory: &TempDir, name: &str) -> PathBuf {
     path
 }
 
-fn open(files: &Files, pool: &FramePool) -> Result<PcapLane, PortError> {
+fn open(files: &Files, pool: &FramePool) -> Result<PcapQueuePair, PortError> {
     Ok(pcap::open(files, 1, pool.region())?.remove(0))
 }
 
 /// Sends all that comes, until the end; how long that took.
-fn copy(lane: &mut PcapLane, pool: &mut FramePool) -> Duration {
+fn copy(queue_pair: &mut PcapQueuePair, pool: &mut FramePool) -> Duration {
     let begun = Instant::now();
     let mut burst = Burst::new();
-    while !lane.is_ended() && begun.elapsed() < Duration::from_secs(10) {
-        lane.receive(pool, &mut burst).unwrap();
-        lane.send(pool, &mut burst).unwrap();
+    while !queue_pair.is_ended() && begun.elapsed() < Duration::from_secs(10) {
+        queue_pair.receive(pool, &mut burst).unwrap();
+        queue_pair.send(pool, &mut burst).unwrap();
         assert!(burst.is_empty());
     }
-    assert!(lane.is_ended());
+    assert!(queue_pair.is_ended());
     begun.elapsed()
 }
 
@@ -81,18 +81,18 @@ fn what_comes_from_one_file_goes_to_another_at_its_time() {
         let mut pools = frame_pools(1, 64, 1_514).unwrap();
         let (pool, frames) = (&mut pools[0], 64);
         let files = Files { input: Some(input.clone()), output: Some(output.clone()), speed };
-        let mut lane = open(&files, pool).unwrap();
-        let took = copy(&mut lane, pool);
+        let mut queue_pair = open(&files, pool).unwrap();
+        let took = copy(&mut queue_pair, pool);
         // A busy machine is slower, and never faster.
         assert!(took >= Duration::from_millis(least_ms), "{speed:?}: {took:?}");
         let is_faster = !matches!(speed, Speed::Times(times) if times <= 1.0);
         assert!(!is_faster || took < last, "{speed:?}: {took:?}, and {last:?} before");
         last = took;
-        let counters = lane.counters();
+        let counters = queue_pair.counters();
         let bytes: usize = lens.iter().sum();
         assert_eq!((counters.rx_frames, counters.rx_bytes), (50, bytes as u64));
         assert_eq!((counters.tx_frames, counters.tx_bytes), (50, bytes as u64));
-        Box::new(lane).close(pool).unwrap();
+        Box::new(queue_pair).close(pool).unwrap();
         assert_eq!(count(pools), frames);
         let [read, written] = [&input, &output].map(|path| {
             let trace = Trace::load(fs::File::open(path).unwrap(), TraceLimits::default());
@@ -132,7 +132,7 @@ fn a_file_that_cannot_be_played_whole_is_refused() {
     let output = Files { input: None, output: Some(unwritable), speed: Speed::Max };
     assert!(matches!(open(&output, &pools[0]), Err(PortError::File { .. })));
     let two = pcap::open(&output, 2, pools[0].region());
-    assert!(matches!(two, Err(PortError::Lanes { most: 1, .. })));
+    assert!(matches!(two, Err(PortError::QueuePairs { most: 1, .. })));
 }
 
 #[test]
@@ -146,10 +146,10 @@ fn a_frame_is_played_as_it_was_on_the_wire_without_fcs() {
             output: Some(output.clone()),
             speed: Speed::Max,
         };
-        let mut lane = open(&files, pool).unwrap();
-        copy(&mut lane, pool);
-        assert_eq!(lane.counters().rx_bytes, len, "{name}");
-        Box::new(lane).close(pool).unwrap();
+        let mut queue_pair = open(&files, pool).unwrap();
+        copy(&mut queue_pair, pool);
+        assert_eq!(queue_pair.counters().rx_bytes, len, "{name}");
+        Box::new(queue_pair).close(pool).unwrap();
         let trace = Trace::load(fs::File::open(&output).unwrap(), TraceLimits::default()).unwrap();
         let record = trace.record(0).unwrap();
         assert_eq!((record.data.len() as u64, record.original_len as u64), (len, len), "{name}");
@@ -165,7 +165,7 @@ fn a_disk_that_is_full_ends_the_port_and_loses_no_frame() {
     let mut pools = frame_pools(1, 64, 1_514).unwrap();
     let pool = &mut pools[0];
     let full = Files { input: None, output: Some("/dev/full".into()), speed: Speed::Max };
-    let mut lane = open(&full, pool).unwrap();
+    let mut queue_pair = open(&full, pool).unwrap();
     let region = Arc::clone(pool.region());
     let mut burst = Burst::new();
     let mut result = Ok(());
@@ -177,14 +177,14 @@ fn a_disk_that_is_full_ends_the_port_and_loses_no_frame() {
             region.set_len(&mut desc, 1_000);
             burst.push(desc);
         }
-        result = lane.send(pool, &mut burst);
+        result = queue_pair.send(pool, &mut burst);
         if result.is_err() {
             break;
         }
     }
     assert!(result.is_err(), "the file takes nothing");
     pool.give_all(&mut burst);
-    assert!(Box::new(lane).close(pool).is_err());
+    assert!(Box::new(queue_pair).close(pool).is_err());
     assert_eq!(count(pools), 64);
 }
 

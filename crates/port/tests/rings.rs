@@ -1,4 +1,4 @@
-//! The rings of guests in every order that two threads can have with up to three preemptions, as
+//! The rings of clients in every order that two threads can have with up to three preemptions, as
 //! the memory model allows them.
 //!
 //! The very file of the rings, over memory of the model checker's instead of a mapping.
@@ -10,7 +10,7 @@ use loom::model::Builder;
 use loom::thread;
 
 #[allow(dead_code)]
-#[path = "../src/guest/ring.rs"]
+#[path = "../src/external_queue/ring.rs"]
 mod ring;
 
 /// Memory of the model checker's, with the face of the mapping.
@@ -119,7 +119,7 @@ fn who_sees_an_index_sees_what_was_done_before() {
 }
 
 #[test]
-fn a_guest_that_goes_to_sleep_is_seen_or_sees() {
+fn a_client_that_goes_to_sleep_is_seen_or_sees() {
     model(|shared, mut producer, mut consumer| {
         let there = Arc::clone(&shared);
         let card = thread::spawn(move || {
@@ -128,12 +128,12 @@ fn a_guest_that_goes_to_sleep_is_seen_or_sees() {
             producer.publish(&there);
             found_asleep(&there, ASLEEP)
         });
-        let guest = thread::spawn(move || {
+        let client = thread::spawn(move || {
             shared.set_index(ASLEEP, 1, Ordering::Relaxed);
             fence(Ordering::SeqCst);
             consumer.available(&shared, 1).unwrap() > 0
         });
-        let (is_rung, has_seen) = (card.join().unwrap(), guest.join().unwrap());
+        let (is_rung, has_seen) = (card.join().unwrap(), client.join().unwrap());
         assert!(is_rung || has_seen, "a lost wake-up");
     });
 }

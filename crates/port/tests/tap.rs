@@ -11,20 +11,25 @@ use niclab_nic::memory::{Desc, Region};
 use niclab_port::Burst;
 use niclab_port::error::PortError;
 use niclab_port::frame_pool::{FramePool, count, frame_pools};
-use niclab_port::lane::Lane;
-use niclab_port::tap::{self, TapLane};
+use niclab_port::queue_pair::QueuePair;
+use niclab_port::tap::{self, TapQueuePair};
 use space::{apart, ip};
 
 const ARP: [u8; 2] = [0x08, 0x06];
 const IPV4: [u8; 2] = [0x08, 0x00];
 
-/// Waits for a frame of this EtherType, on whichever lane.
-fn await_type(lanes: &mut [TapLane], pool: &mut FramePool, region: &Region, kind: [u8; 2]) -> Desc {
+/// Waits for a frame of this EtherType, on whichever queue pair.
+fn await_type(
+    queue_pairs: &mut [TapQueuePair],
+    pool: &mut FramePool,
+    region: &Region,
+    kind: [u8; 2],
+) -> Desc {
     let until = Instant::now() + Duration::from_secs(5);
     let mut burst = Burst::new();
     while Instant::now() < until {
-        for lane in &mut *lanes {
-            lane.receive(pool, &mut burst).unwrap();
+        for queue_pair in &mut *queue_pairs {
+            queue_pair.receive(pool, &mut burst).unwrap();
             while let Some(desc) = burst.pop() {
                 if region.frame(&desc)[12..14] == kind {
                     pool.give_all(&mut burst);
@@ -43,16 +48,16 @@ fn swap(bytes: &mut [u8], [a, b]: [usize; 2], len: usize) {
     front[a..a + len].swap_with_slice(&mut back[..len]);
 }
 
-fn send(lane: &mut TapLane, pool: &mut FramePool, desc: Desc) {
+fn send(queue_pair: &mut TapQueuePair, pool: &mut FramePool, desc: Desc) {
     let mut burst: Burst = [desc].into_iter().collect();
-    lane.send(pool, &mut burst).unwrap();
+    queue_pair.send(pool, &mut burst).unwrap();
     assert!(burst.is_empty());
 }
 
-fn talk(lanes_count: u32) {
+fn talk(queue_pair_count: u32) {
     let mut pools = frame_pools(1, 512, 1_600).unwrap();
     let (region, pool) = (Arc::clone(pools[0].region()), &mut pools[0]);
-    let mut lanes = tap::open("tp", lanes_count, &region).unwrap();
+    let mut queue_pairs = tap::open("tp", queue_pair_count, &region).unwrap();
     ip("addr add 10.9.0.1/24 dev tp");
     let socket = UdpSocket::bind("10.9.0.1:0").unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
@@ -61,16 +66,16 @@ fn talk(lanes_count: u32) {
         socket.send_to(&said, "10.9.0.2:9").unwrap();
         if len == 1 {
             // Who has 10.9.0.2? We.
-            let mut asked = await_type(&mut lanes, pool, &region, ARP);
+            let mut asked = await_type(&mut queue_pairs, pool, &region, ARP);
             let bytes = region.frame_mut(&mut asked);
             bytes.copy_within(6..12, 0);
             bytes[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 9]);
             bytes[21] = 2;
             swap(bytes, [22, 32], 10);
             bytes[22..28].copy_from_slice(&[2, 0, 0, 0, 0, 9]);
-            send(&mut lanes[0], pool, asked);
+            send(&mut queue_pairs[0], pool, asked);
         }
-        let mut came = await_type(&mut lanes, pool, &region, IPV4);
+        let mut came = await_type(&mut queue_pairs, pool, &region, IPV4);
         assert_eq!(usize::from(came.len()), 14 + 20 + 8 + len);
         let bytes = region.frame_mut(&mut came);
         assert_eq!(bytes[42..], said);
@@ -79,12 +84,12 @@ fn talk(lanes_count: u32) {
         swap(bytes, [26, 30], 4);
         swap(bytes, [34, 36], 2);
         let mut again = vec![0; 2_000];
-        let last = lanes.len() - 1;
-        send(&mut lanes[last], pool, came);
+        let last = queue_pairs.len() - 1;
+        send(&mut queue_pairs[last], pool, came);
         let (got, from) = socket.recv_from(&mut again).unwrap();
         assert_eq!((&again[..got], from.to_string().as_str()), (&said[..], "10.9.0.2:9"));
     }
-    let counted = lanes.iter().map(|lane| lane.counters());
+    let counted = queue_pairs.iter().map(|queue_pair| queue_pair.counters());
     let sums = counted.fold([0; 4], |sum, one| {
         [
             sum[0] + one.rx_frames,
@@ -95,8 +100,8 @@ fn talk(lanes_count: u32) {
     });
     assert!(sums[0] >= 4 && sums[1..] == [4, 0, 0], "{sums:?}");
     let frames = region.frames();
-    for lane in lanes {
-        Box::new(lane).close(pool).unwrap();
+    for queue_pair in queue_pairs {
+        Box::new(queue_pair).close(pool).unwrap();
     }
     assert_eq!(count(pools), frames, "no frame is lost");
 }
@@ -119,7 +124,7 @@ fn what_cannot_be_opened_says_why_and_what_goes_is_an_error() {
         let refused = |name: &str, count| tap::open(name, count, &region).err().unwrap();
         assert!(matches!(refused("a-name-that-is-too-long", 1), PortError::Name { .. }));
         assert!(matches!(refused("a/b", 1), PortError::Name { .. }));
-        assert!(matches!(refused("tp", 0), PortError::Lanes { count: 0, .. }));
+        assert!(matches!(refused("tp", 0), PortError::QueuePairs { count: 0, .. }));
         assert!(matches!(refused("lo", 1), PortError::NoTap { .. }), "another kind");
         for count in [1, 2] {
             let open = tap::open("tp", count, &region).unwrap();
@@ -127,7 +132,7 @@ fn what_cannot_be_opened_says_why_and_what_goes_is_an_error() {
                 let taken = refused("tp", wanted);
                 assert!(matches!(taken, PortError::TapTaken { .. }), "{count}, {wanted}: {taken}");
             }
-            // The command that is told finds this process.
+            // The command in the message finds this process.
             let said = refused("tp", 1).to_string();
             let found = Command::new("sh").args(["-c", said.split('`').nth(1).unwrap()]).output();
             let found = String::from_utf8(found.unwrap().stdout).unwrap();
@@ -135,24 +140,24 @@ fn what_cannot_be_opened_says_why_and_what_goes_is_an_error() {
             assert!(found.contains(&own), "{said}: {found}");
             drop(open);
         }
-        let mut lane = tap::open("tp", 1, &region).unwrap().remove(0);
+        let mut queue_pair = tap::open("tp", 1, &region).unwrap().remove(0);
         let mut burst = Burst::new();
         ip("link set tp down");
         burst.push(pool.take().unwrap());
         region.set_len(&mut burst[0], 60);
         // The kernel may have said something by it while it was on.
         let mut came = Burst::new();
-        lane.receive(pool, &mut came).unwrap();
+        queue_pair.receive(pool, &mut came).unwrap();
         pool.give_all(&mut came);
-        lane.send(pool, &mut burst).unwrap();
-        assert_eq!((lane.counters().tx_dropped, burst.len()), (1, 0), "it is off");
+        queue_pair.send(pool, &mut burst).unwrap();
+        assert_eq!((queue_pair.counters().tx_dropped, burst.len()), (1, 0), "it is off");
         ip("link del tp");
-        assert!(lane.receive(pool, &mut burst).is_err(), "it is gone");
+        assert!(queue_pair.receive(pool, &mut burst).is_err(), "it is gone");
         burst.push(pool.take().unwrap());
         region.set_len(&mut burst[0], 60);
-        assert!(lane.send(pool, &mut burst).is_err());
+        assert!(queue_pair.send(pool, &mut burst).is_err());
         pool.give_all(&mut burst);
-        Box::new(lane).close(pool).unwrap();
+        Box::new(queue_pair).close(pool).unwrap();
         let frames = region.frames();
         assert_eq!(count(pools), frames);
     });

@@ -1,7 +1,7 @@
 //! Sleep in every order that threads can have with up to three preemptions, as the memory model
 //! allows them.
 //!
-//! The very file of the bell, over what is the model checker's instead of the system's.
+//! The very file of the doorbell, over what is the model checker's instead of the system's.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ mod sync;
 mod wake;
 
 use sync::BorrowedFd;
-use wake::Bell;
+use wake::Doorbell;
 
 /// Who has looked so often, and let the other threads run each time, looks for ever: they take
 /// fewer steps than that. No more than two threads of a model look, or two would look in turns
@@ -58,20 +58,20 @@ fn sleep(event: BorrowedFd<'_>) {
 /// One core works until it has had what `givers` others give, so many things each.
 fn work(givers: usize, each: u64) {
     let given: Arc<Vec<_>> = Arc::new((0..givers).map(|_| AtomicU64::new(0)).collect());
-    let bell = Arc::new(Bell::new().unwrap());
+    let doorbell = Arc::new(Doorbell::new().unwrap());
     for giver in 0..givers {
-        let (given, bell) = (Arc::clone(&given), Arc::clone(&bell));
+        let (given, doorbell) = (Arc::clone(&given), Arc::clone(&doorbell));
         thread::spawn(move || {
             for count in 1..=each {
                 given[giver].store(count, Relaxed);
-                bell.ring();
+                doorbell.ring();
             }
         });
     }
     let had = || given.iter().map(|given| given.load(Relaxed)).sum::<u64>();
     let mut has_had = 0;
     while has_had < givers as u64 * each {
-        bell.rest(|| had() > has_had, sleep);
+        doorbell.rest(|| had() > has_had, sleep);
         has_had = had();
         thread::yield_now();
     }
@@ -86,18 +86,18 @@ fn a_core_does_not_sleep_for_ever_with_work_there() {
 #[test]
 fn a_core_that_is_given_nothing_more_sleeps() {
     model(|| {
-        let (bell, given) = (Arc::new(Bell::new().unwrap()), Arc::new(AtomicU64::new(0)));
-        let (there, giving) = (Arc::clone(&bell), Arc::clone(&given));
+        let (doorbell, given) = (Arc::new(Doorbell::new().unwrap()), Arc::new(AtomicU64::new(0)));
+        let (there, giving) = (Arc::clone(&doorbell), Arc::clone(&given));
         let giver = thread::spawn(move || {
             giving.store(1, Relaxed);
             there.ring();
         });
-        bell.rest(|| given.load(Relaxed) > 0, sleep);
+        doorbell.rest(|| given.load(Relaxed) > 0, sleep);
         giver.join().unwrap();
         // What woke it too late wakes it once.
         let is_readable = Cell::new(false);
         for _ in 0..2 {
-            bell.rest(|| false, |event| is_readable.set(event.is_readable()));
+            doorbell.rest(|| false, |event| is_readable.set(event.is_readable()));
         }
         assert!(!is_readable.get(), "it never sleeps again");
     });

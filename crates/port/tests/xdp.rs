@@ -13,8 +13,8 @@ use niclab_nic::memory::Region;
 use niclab_port::Burst;
 use niclab_port::error::PortError;
 use niclab_port::frame_pool::{FramePool, count, frame_pools};
-use niclab_port::lane::Lane;
-use niclab_port::xdp::{self, XdpLane};
+use niclab_port::queue_pair::QueuePair;
+use niclab_port::xdp::{self, XdpQueuePair};
 use space::{apart, ip};
 
 /// A pair of interfaces with so many queues each, switched on, on which nobody else speaks.
@@ -56,7 +56,7 @@ fn number(bytes: &[u8]) -> u32 {
 
 /// Takes what comes until `done` says so, for five seconds at most.
 fn receive(
-    lane: &mut XdpLane,
+    queue_pair: &mut XdpQueuePair,
     pool: &mut FramePool,
     region: &Region,
     mut done: impl FnMut(&[u8]) -> bool,
@@ -65,7 +65,7 @@ fn receive(
     let mut burst = Burst::new();
     let mut is_done = false;
     while !is_done && Instant::now() < until {
-        lane.receive(pool, &mut burst).unwrap();
+        queue_pair.receive(pool, &mut burst).unwrap();
         for desc in burst.drain(..) {
             is_done |= done(region.frame(&desc));
             pool.give(desc);
@@ -74,10 +74,10 @@ fn receive(
     assert!(is_done, "frames are missing");
 }
 
-fn end(lanes: impl IntoIterator<Item = XdpLane>, mut pools: Vec<FramePool>) {
+fn end(queue_pairs: impl IntoIterator<Item = XdpQueuePair>, mut pools: Vec<FramePool>) {
     let frames = pools[0].region().frames();
-    for lane in lanes {
-        Box::new(lane).close(&mut pools[0]).unwrap();
+    for queue_pair in queue_pairs {
+        Box::new(queue_pair).close(&mut pools[0]).unwrap();
     }
     assert_eq!(count(pools), frames, "no frame is lost");
 }
@@ -88,16 +88,16 @@ fn frames_of_all_lengths_cross_both_ways_whole_and_in_order() {
         pair(1);
         let mut pools = frame_pools(1, 2 * xdp::FRAMES, 1_514).unwrap();
         let (region, pool) = (Arc::clone(pools[0].region()), &mut pools[0]);
-        let mut lanes: Vec<XdpLane> = ["va", "vb"]
+        let mut queue_pairs: Vec<XdpQueuePair> = ["va", "vb"]
             .into_iter()
             .flat_map(|name| xdp::open(name, 1, &region).unwrap())
             .collect();
         let mut burst = Burst::new();
-        for lane in &mut lanes {
-            lane.receive(pool, &mut burst).unwrap();
+        for queue_pair in &mut queue_pairs {
+            queue_pair.receive(pool, &mut burst).unwrap();
         }
         for _ in 0..2 {
-            let [from, to] = &mut lanes[..] else { panic!("two") };
+            let [from, to] = &mut queue_pairs[..] else { panic!("two") };
             let lens: Vec<u16> = (60..=1_514).collect();
             for (at, lens) in (0_u32..).zip(lens.chunks(48)) {
                 let make = |(i, len): (u32, &u16)| frame(&region, pool, at * 48 + i, *len);
@@ -117,29 +117,29 @@ fn frames_of_all_lengths_cross_both_ways_whole_and_in_order() {
             let (sent, received) = (from.counters(), to.counters());
             assert_eq!((sent.tx_frames, sent.tx_bytes), (received.rx_frames, received.rx_bytes));
             assert_eq!((sent.tx_frames, received.rx_missed, sent.tx_dropped), (1_455, 0, 0));
-            lanes.reverse();
+            queue_pairs.reverse();
         }
-        end(lanes, pools);
+        end(queue_pairs, pools);
     });
 }
 
 #[test]
-fn each_queue_has_its_lane() {
-    apart("each_queue_has_its_lane", || {
+fn each_queue_has_its_queue_pair() {
+    apart("each_queue_has_its_queue_pair", || {
         pair(2);
         let mut pools = frame_pools(1, 4 * xdp::FRAMES, 1_514).unwrap();
         let (region, pool) = (Arc::clone(pools[0].region()), &mut pools[0]);
         let mut here = xdp::open("va", 2, &region).unwrap();
         let mut there = xdp::open("vb", 2, &region).unwrap();
         let mut burst = Burst::new();
-        for (queue, lane) in (0..).zip(&mut here) {
+        for (queue, queue_pair) in (0..).zip(&mut here) {
             there[queue as usize].receive(pool, &mut burst).unwrap();
             burst.push(frame(&region, pool, queue, 100));
-            lane.send(pool, &mut burst).unwrap();
+            queue_pair.send(pool, &mut burst).unwrap();
         }
-        for (queue, lane) in (0..).zip(&mut there) {
-            receive(lane, pool, &region, |bytes| number(bytes) == queue);
-            assert_eq!(lane.counters().rx_frames, 1);
+        for (queue, queue_pair) in (0..).zip(&mut there) {
+            receive(queue_pair, pool, &region, |bytes| number(bytes) == queue);
+            assert_eq!(queue_pair.counters().rx_frames, 1);
         }
         end(here.into_iter().chain(there), pools);
     });
@@ -192,7 +192,7 @@ fn what_cannot_be_opened_says_why() {
         let region = pools[0].region();
         let refused = |name: &str, count| xdp::open(name, count, region).err().unwrap();
         assert!(matches!(refused("none", 1), PortError::Absent { .. }));
-        assert!(matches!(refused("va", 0), PortError::Lanes { count: 0, .. }));
+        assert!(matches!(refused("va", 0), PortError::QueuePairs { count: 0, .. }));
         assert!(matches!(refused("va", 2), PortError::NoQueue { queue: 1, .. }), "it has one");
         let open = xdp::open("va", 1, region).unwrap();
         assert!(matches!(refused("va", 1), PortError::Taken { .. }));
@@ -216,40 +216,40 @@ fn an_interface_that_goes_leaves_its_frames() {
         pair(2);
         let mut pools = frame_pools(1, 2 * xdp::FRAMES, 1_514).unwrap();
         let (region, pool) = (Arc::clone(pools[0].region()), &mut pools[0]);
-        let mut lanes = xdp::open("va", 2, &region).unwrap();
+        let mut queue_pairs = xdp::open("va", 2, &region).unwrap();
         let (mut burst, until) = (Burst::new(), Instant::now() + Duration::from_secs(5));
-        let [first, second] = &mut lanes[..] else { panic!("two") };
+        let [first, second] = &mut queue_pairs[..] else { panic!("two") };
         first.receive(pool, &mut burst).unwrap();
         second.receive(pool, &mut burst).unwrap();
         ip("link del va");
         // Who only receives sees it too.
         while second.receive(pool, &mut burst).is_ok() && Instant::now() < until {}
-        let lane = first;
+        let queue_pair = first;
         burst.push(frame(&region, pool, 1, 60));
-        while lane.send(pool, &mut burst).is_ok() && Instant::now() < until {}
-        assert!(lane.send(pool, &mut burst).is_err(), "it is gone");
+        while queue_pair.send(pool, &mut burst).is_ok() && Instant::now() < until {}
+        assert!(queue_pair.send(pool, &mut burst).is_err(), "it is gone");
         pool.give_all(&mut burst);
         assert!(Instant::now() < until, "both have seen it");
-        end(lanes, pools);
+        end(queue_pairs, pools);
     });
 }
 
 #[test]
-fn a_lane_that_is_seldom_asked_sees_soon_that_its_interface_is_gone() {
-    apart("a_lane_that_is_seldom_asked_sees_soon_that_its_interface_is_gone", || {
+fn a_queue_pair_that_is_seldom_asked_sees_soon_that_its_interface_is_gone() {
+    apart("a_queue_pair_that_is_seldom_asked_sees_soon_that_its_interface_is_gone", || {
         pair(1);
         let mut pools = frame_pools(1, xdp::FRAMES, 1_514).unwrap();
         let (region, pool) = (Arc::clone(pools[0].region()), &mut pools[0]);
-        let mut lane = xdp::open("va", 1, &region).unwrap().remove(0);
+        let mut queue_pair = xdp::open("va", 1, &region).unwrap().remove(0);
         let mut burst = Burst::new();
         ip("link del va");
         // As often as a core that sleeps.
         let turns = (0..20).find(|_| {
             std::thread::sleep(Duration::from_millis(100));
-            lane.receive(pool, &mut burst).is_err()
+            queue_pair.receive(pool, &mut burst).is_err()
         });
         assert!(turns.is_some_and(|turns| turns < 10), "{turns:?}");
-        end([lane], pools);
+        end([queue_pair], pools);
     });
 }
 
@@ -291,9 +291,9 @@ fn an_open_interface_lets_in_what_is_addressed_to_others() {
             assert!(told.contains(" promiscuity "), "{told}");
             told.contains(" promiscuity 1 ")
         };
-        let lanes = xdp::open("va", 1, pools[0].region()).unwrap();
+        let queue_pairs = xdp::open("va", 1, pools[0].region()).unwrap();
         assert!(is_promiscuous());
-        drop(lanes);
+        drop(queue_pairs);
         assert!(!is_promiscuous(), "as it was");
     });
 }

@@ -80,7 +80,7 @@ struct passed {
 /*
  * As in stamps.bpf.c: the entry of a message is computed, and who comes later
  * takes it over. Here nobody locks: the places of one message come one after
- * the other, and it is read when the exchange is over.
+ * the other, and it is read when the round trip is over.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -1,10 +1,10 @@
 #![doc = include_str!("../README.md")]
 #![deny(unsafe_code)]
 
+pub mod breakdown;
 mod clsact;
 mod deep;
 mod error;
-pub mod ledger;
 mod leftovers;
 mod maps;
 mod netlink;

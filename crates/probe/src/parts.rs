@@ -1,4 +1,4 @@
-//! The ledger of the stacks' parts: where the time of a round trip goes, inside the kernels too.
+//! The breakdown of the stacks' parts: where the time of a round trip goes, inside the kernels too.
 //!
 //! Both hosts are one machine, so that all stamps are of one clock. The parts of a direction meet:
 //! each begins where the one before it ends, and with the program's part they add up to the round
@@ -6,8 +6,8 @@
 
 use niclab_packet::echo::{Passage, StampPoint};
 
+use crate::breakdown::{at, middle};
 use crate::deep::{Inner, Inside};
-use crate::ledger::{at, middle};
 
 /// Parts of one direction.
 pub const DIRECTION: usize = 9;

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_says_against_a_link_is_told_apart() {
+    fn what_the_kernel_says_against_a_link_is_distinguished() {
         let told = |number| no_tcx(7, io::Error::from_raw_os_error(number));
         assert!(matches!(told(EINVAL), ProbeError::NoTcx));
         assert!(matches!(told(crate::error::EPERM), ProbeError::NotAllowed { .. }));

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use crate::form::{Action, Code, Kind, Listed, Operand, Program, Step, Table};
+use crate::form::{Action, Code, Instruction, Kind, Listed, Operand, Program, Table};
 use crate::limits::{DMA_LEN_MAX, MULTICAST_PORTS, RECIRCULATIONS_MAX, WORK_FRAME_LEN};
 use crate::weight;
 
@@ -92,7 +92,8 @@ impl Program {
     #[must_use]
     pub fn worst_work(&self, site: Site) -> u64 {
         let codes = self.actions.iter().map(|action| &action.code).chain([&self.apply]);
-        let comes_again = codes.flat_map(|code| &code.steps).any(|of| *of == Step::Recirculate);
+        let comes_again =
+            codes.flat_map(|code| &code.steps).any(|of| *of == Instruction::Recirculate);
         let rounds = if comes_again { u64::from(RECIRCULATIONS_MAX) + 1 } else { 1 };
         Worst { program: self, site }.cost().work.saturating_mul(rounds)
     }
@@ -129,11 +130,13 @@ impl Worst<'_> {
         let mut from = vec![Cost::default(); code.steps.len() + 1];
         for (at, step) in code.steps.iter().enumerate().rev() {
             let behind = match step {
-                Step::Tx(_) | Step::Steer(_) | Step::Reply | Step::Drop | Step::Return => {
-                    Cost::default()
-                }
-                Step::Jump(crate::form::Condition::Always, to) => from[*to],
-                Step::Jump(_, to) => from[*to].or(from[at + 1]),
+                Instruction::Tx(_)
+                | Instruction::Steer(_)
+                | Instruction::Reply
+                | Instruction::Drop
+                | Instruction::Return => Cost::default(),
+                Instruction::Jump(crate::form::Condition::Always, to) => from[*to],
+                Instruction::Jump(_, to) => from[*to].or(from[at + 1]),
                 _ => from[at + 1],
             };
             from[at] = self.step(step, tables).and(behind);
@@ -141,39 +144,43 @@ impl Worst<'_> {
         from[0]
     }
 
-    fn step(self, step: &Step, tables: &[Cost]) -> Cost {
+    fn step(self, step: &Instruction, tables: &[Cost]) -> Cost {
         let program = self.program;
         let one = Cost { instructions: 1, work: self.weight(step), ..Cost::default() };
         let len = |header: &usize| program.header_type(*header).len as u64;
         match step {
-            Step::Extract(header, _) | Step::Lookahead(header) => {
+            Instruction::Extract(header, _) | Instruction::Lookahead(header) => {
                 Cost { extracted_bytes: len(header), ..one }
             }
-            Step::Emit(header) => Cost { emitted_headers: 1, emitted_bytes: len(header), ..one },
-            Step::RegisterRead { .. }
-            | Step::RegisterWrite { .. }
-            | Step::RegisterAdd { .. }
-            | Step::Count { .. }
-            | Step::Meter { .. } => Cost { array_accesses: 1, ..one },
-            Step::Hash(_, _, range) | Step::Rss(_, _, range) => {
+            Instruction::Emit(header) => {
+                Cost { emitted_headers: 1, emitted_bytes: len(header), ..one }
+            }
+            Instruction::RegisterRead { .. }
+            | Instruction::RegisterWrite { .. }
+            | Instruction::RegisterAdd { .. }
+            | Instruction::Count { .. }
+            | Instruction::Meter { .. } => Cost { array_accesses: 1, ..one },
+            Instruction::Hash(_, _, range) | Instruction::Rss(_, _, range) => {
                 Cost { hashed_bytes: range.len_bytes() as u64, ..one }
             }
-            Step::DmaWrite { .. } | Step::DmaWriteAt { .. } | Step::DmaReadAt { .. } => {
+            Instruction::DmaWrite { .. }
+            | Instruction::DmaWriteAt { .. }
+            | Instruction::DmaReadAt { .. } => {
                 Cost { dma_transactions: 1, dma_bytes: self.dma_bytes(step) as u64, ..one }
             }
             // In the main part alone.
-            Step::Table(table) => tables.get(*table).copied().unwrap_or_default().and(one),
+            Instruction::Table(table) => tables.get(*table).copied().unwrap_or_default().and(one),
             _ => one,
         }
     }
 
     /// Bytes that an instruction moves between a packet and the application's memory, at most.
-    pub(crate) fn dma_bytes(self, step: &Step) -> usize {
+    pub(crate) fn dma_bytes(self, step: &Instruction) -> usize {
         let program = self.program;
         match step {
             // What is left of an entry is written, too.
-            Step::DmaWrite { rings, .. } => program.rings[*rings].shape.entry_len,
-            Step::DmaWriteAt { window, what, .. } => {
+            Instruction::DmaWrite { rings, .. } => program.rings[*rings].shape.entry_len,
+            Instruction::DmaWriteAt { window, what, .. } => {
                 let payload = |of: &Listed| match of {
                     Listed::Payload(Operand::Value(len)) => self.site.frame_len.min(*len as usize),
                     Listed::Payload(Operand::Field(_)) => self.site.frame_len,
@@ -182,7 +189,7 @@ impl Worst<'_> {
                 let bytes = program.listed_bytes(what) + what.iter().map(payload).sum::<usize>();
                 bytes.min(program.windows[*window].len).min(DMA_LEN_MAX)
             }
-            Step::DmaReadAt { into, .. } => program.listed_bytes(into),
+            Instruction::DmaReadAt { into, .. } => program.listed_bytes(into),
             _ => 0,
         }
     }
@@ -237,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_worst_of_all_paths_is_told_figure_by_figure() {
+    fn the_worst_of_all_paths_is_reported_figure_by_figure() {
         let program = Program::read(
             "struct h_t {
                 bit<16> a

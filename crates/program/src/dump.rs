@@ -3,8 +3,8 @@
 use std::fmt::{self, Display, Formatter};
 
 use crate::form::{
-    Actions, Alu, Code, Condition, Digests, Kind, Listed, Operand, Order, Owner, Place, Program,
-    Rings, Scope, Step, Struct, Summand, Table,
+    Actions, Alu, Code, Condition, Digests, FieldRef, Instruction, Kind, Listed, Operand, Order,
+    Owner, Program, Rings, Scope, Struct, Summand, Table,
 };
 
 impl Display for Program {
@@ -76,7 +76,7 @@ impl Program {
     }
 
     fn table(&self, table: &Table, f: &mut Formatter<'_>) -> fmt::Result {
-        let name = |place: &Place| Named { program: self, arguments: None }.place(place);
+        let name = |place: &FieldRef| Named { program: self, arguments: None }.place(place);
         match &table.kind {
             Kind::Match { key, actions } => {
                 writeln!(f, "\ntable {} {{", table.name)?;
@@ -163,7 +163,7 @@ impl Named<'_> {
         Ok(())
     }
 
-    pub(crate) fn place(self, place: &Place) -> String {
+    pub(crate) fn place(self, place: &FieldRef) -> String {
         let (of, prefix) = match place.owner {
             Owner::Header(header) => {
                 let of = &self.program.headers[header];
@@ -188,85 +188,93 @@ impl Named<'_> {
     }
 
     /// An instruction; the label of a jump is looked up in its code.
-    fn step(self, step: &Step, code: &Code) -> String {
-        let (place, operand) = (|place: &Place| self.place(place), |of: &Operand| self.operand(of));
+    fn step(self, step: &Instruction, code: &Code) -> String {
+        let (place, operand) =
+            (|place: &FieldRef| self.place(place), |of: &Operand| self.operand(of));
         match step {
-            Step::Rx(to) => format!("rx {}", place(to)),
-            Step::Tx(port) => format!("tx {}", operand(port)),
-            Step::Steer(queue) => format!("steer {}", operand(queue)),
-            Step::Drop => "drop".to_owned(),
-            Step::Reply
-            | Step::Multicast(_)
-            | Step::Length(_)
-            | Step::Count { .. }
-            | Step::DmaWrite { .. }
-            | Step::DmaWriteAt { .. }
-            | Step::DmaReadAt { .. }
-            | Step::Digest(..) => self.own(step),
-            Step::Mirror { slot, session } => format!("mirror {} {}", place(slot), place(session)),
-            Step::Recirculate => "recirculate".to_owned(),
-            Step::RecircId(to) => format!("recircid {}", place(to)),
-            Step::Extract(header, None) => format!("extract {}", self.header(*header)),
-            Step::Extract(header, Some(len)) => {
+            Instruction::Rx(to) => format!("rx {}", place(to)),
+            Instruction::Tx(port) => format!("tx {}", operand(port)),
+            Instruction::Steer(queue) => format!("steer {}", operand(queue)),
+            Instruction::Drop => "drop".to_owned(),
+            Instruction::Reply
+            | Instruction::Multicast(_)
+            | Instruction::Length(_)
+            | Instruction::Count { .. }
+            | Instruction::DmaWrite { .. }
+            | Instruction::DmaWriteAt { .. }
+            | Instruction::DmaReadAt { .. }
+            | Instruction::Digest(..) => self.own(step),
+            Instruction::Mirror { slot, session } => {
+                format!("mirror {} {}", place(slot), place(session))
+            }
+            Instruction::Recirculate => "recirculate".to_owned(),
+            Instruction::RecircId(to) => format!("recircid {}", place(to)),
+            Instruction::Extract(header, None) => format!("extract {}", self.header(*header)),
+            Instruction::Extract(header, Some(len)) => {
                 format!("extract {} {}", self.header(*header), place(len))
             }
-            Step::Lookahead(header) => format!("lookahead {}", self.header(*header)),
-            Step::Emit(header) => format!("emit {}", self.header(*header)),
-            Step::Validate(header) => format!("validate {}", self.header(*header)),
-            Step::Invalidate(header) => format!("invalidate {}", self.header(*header)),
-            Step::Move(to, from) => format!("mov {} {}", place(to), operand(from)),
-            Step::MoveHigh(to, from) => format!("movh {} {}", place(to), place(from)),
-            Step::Fill(header, from) => format!("dma {} {}", self.header(*header), place(from)),
-            Step::Alu(alu, to, from) => format!("{} {} {}", alu.name(), place(to), operand(from)),
-            Step::ChecksumAdd(to, Summand::Field(from)) => {
+            Instruction::Lookahead(header) => format!("lookahead {}", self.header(*header)),
+            Instruction::Emit(header) => format!("emit {}", self.header(*header)),
+            Instruction::Validate(header) => format!("validate {}", self.header(*header)),
+            Instruction::Invalidate(header) => format!("invalidate {}", self.header(*header)),
+            Instruction::Move(to, from) => format!("mov {} {}", place(to), operand(from)),
+            Instruction::MoveHigh(to, from) => format!("movh {} {}", place(to), place(from)),
+            Instruction::Fill(header, from) => {
+                format!("dma {} {}", self.header(*header), place(from))
+            }
+            Instruction::Alu(alu, to, from) => {
+                format!("{} {} {}", alu.name(), place(to), operand(from))
+            }
+            Instruction::ChecksumAdd(to, Summand::Field(from)) => {
                 format!("ckadd {} {}", place(to), place(from))
             }
-            Step::ChecksumAdd(to, Summand::Header(header)) => {
+            Instruction::ChecksumAdd(to, Summand::Header(header)) => {
                 format!("ckadd {} {}", place(to), self.header(*header))
             }
-            Step::ChecksumSub(to, from) => format!("cksub {} {}", place(to), place(from)),
-            Step::RegisterRead { .. }
-            | Step::RegisterWrite { .. }
-            | Step::RegisterAdd { .. }
-            | Step::Meter { .. } => self.array(step),
-            Step::Table(table) => format!("table {}", self.program.tables[*table].name),
-            Step::Learn { action, arguments, timeout } => {
+            Instruction::ChecksumSub(to, from) => format!("cksub {} {}", place(to), place(from)),
+            Instruction::RegisterRead { .. }
+            | Instruction::RegisterWrite { .. }
+            | Instruction::RegisterAdd { .. }
+            | Instruction::Meter { .. } => self.array(step),
+            Instruction::Table(table) => format!("table {}", self.program.tables[*table].name),
+            Instruction::Learn { action, arguments, timeout } => {
                 let first = arguments.map_or(String::new(), |first| format!(" {}", place(&first)));
                 format!("learn {}{first} {}", self.program.actions[*action].name, place(timeout))
             }
-            Step::Rearm(None) => "rearm".to_owned(),
-            Step::Rearm(Some(timeout)) => format!("rearm {}", place(timeout)),
-            Step::Forget => "forget".to_owned(),
-            Step::EntryId(to) => format!("entryid {}", place(to)),
-            Step::Hash(hash, to, range) => {
+            Instruction::Rearm(None) => "rearm".to_owned(),
+            Instruction::Rearm(Some(timeout)) => format!("rearm {}", place(timeout)),
+            Instruction::Forget => "forget".to_owned(),
+            Instruction::EntryId(to) => format!("entryid {}", place(to)),
+            Instruction::Hash(hash, to, range) => {
                 format!("hash {hash} {} {} {}", place(to), place(&range.first), place(&range.last))
             }
-            Step::Rss(key, to, range) => {
+            Instruction::Rss(key, to, range) => {
                 let (key, to) = (&self.program.rss[*key], place(to));
                 format!("rss {key} {to} {} {}", place(&range.first), place(&range.last))
             }
-            Step::Jump(condition, to) => self.jump(condition, code.label(*to)),
-            Step::Return => "return".to_owned(),
+            Instruction::Jump(condition, to) => self.jump(condition, code.label(*to)),
+            Instruction::Return => "return".to_owned(),
         }
     }
 
     /// An instruction that has to do with registers or meters.
-    fn array(self, step: &Step) -> String {
-        let (place, operand) = (|place: &Place| self.place(place), |of: &Operand| self.operand(of));
+    fn array(self, step: &Instruction) -> String {
+        let (place, operand) =
+            (|place: &FieldRef| self.place(place), |of: &Operand| self.operand(of));
         let register = |array: &usize| &self.program.registers[*array].name;
         match step {
-            Step::RegisterRead { to, array, index } => {
+            Instruction::RegisterRead { to, array, index } => {
                 format!("regrd {} {} {}", place(to), register(array), operand(index))
             }
-            Step::RegisterWrite { array, index, value } => {
+            Instruction::RegisterWrite { array, index, value } => {
                 format!("regwr {} {} {}", register(array), operand(index), operand(value))
             }
-            Step::RegisterAdd { before, array, index, value } => {
+            Instruction::RegisterAdd { before, array, index, value } => {
                 let before = before.map_or(String::new(), |before| format!("{} ", place(&before)));
                 let (index, value) = (operand(index), operand(value));
                 format!("regadd {before}{} {index} {value}", register(array))
             }
-            Step::Meter { array, index, length, colour, to } => {
+            Instruction::Meter { array, index, length, colour, to } => {
                 let array = &self.program.meters[*array].name;
                 let [index, length, colour] = [index, length, colour].map(operand);
                 format!("meter {array} {index} {length} {colour} {}", place(to))
@@ -276,7 +284,7 @@ impl Named<'_> {
     }
 
     /// An instruction that SWX has not.
-    fn own(self, step: &Step) -> String {
+    fn own(self, step: &Instruction) -> String {
         let list = |list: &[Listed]| -> String {
             let name = |of: &Listed| match of {
                 Listed::Field(place) => format!(" {}", self.place(place)),
@@ -287,24 +295,24 @@ impl Named<'_> {
         };
         let program = self.program;
         match step {
-            Step::Length(to) => format!("length {}", self.place(to)),
-            Step::Multicast(group) => format!("multicast {}", self.operand(group)),
-            Step::Count { array, index } => {
+            Instruction::Length(to) => format!("length {}", self.place(to)),
+            Instruction::Multicast(group) => format!("multicast {}", self.operand(group)),
+            Instruction::Count { array, index } => {
                 format!("count {} {}", program.counters[*array].name, self.operand(index))
             }
-            Step::DmaWrite { rings, index, what } => {
+            Instruction::DmaWrite { rings, index, what } => {
                 let (name, index) = (&program.rings[*rings].name, self.operand(index));
                 format!("dma_write {name} {index}{}", list(what))
             }
-            Step::DmaWriteAt { window, offset, what } => {
+            Instruction::DmaWriteAt { window, offset, what } => {
                 let (name, offset) = (&program.windows[*window].name, self.operand(offset));
                 format!("dma_write_at {name} {offset}{}", list(what))
             }
-            Step::DmaReadAt { window, offset, into } => {
+            Instruction::DmaReadAt { window, offset, into } => {
                 let (name, offset) = (&program.windows[*window].name, self.operand(offset));
                 format!("dma_read_at {name} {offset}{}", list(into))
             }
-            Step::Digest(digest, first) => {
+            Instruction::Digest(digest, first) => {
                 format!("digest {} {}", program.digests[*digest].name, self.place(first))
             }
             _ => "reply".to_owned(),

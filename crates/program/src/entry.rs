@@ -1,7 +1,7 @@
 //! What the control side tells a program, checked against it: entries of tables, members of
 //! groups, rates of meters. The same for the definition and for the fast path.
 
-use crate::form::{Actions, Field, Invocation, Kind, Match, Place, Program, Scope};
+use crate::form::{Actions, Field, FieldRef, Invocation, Kind, Match, Program, Scope};
 use niclab_nic::text::visible;
 use niclab_nic::{Colour, Meter};
 
@@ -301,7 +301,7 @@ impl Part {
 }
 
 /// The fields of a table's key.
-type Matched = [(Place, Match)];
+type Matched = [(FieldRef, Match)];
 
 impl Program {
     /// The number of the table of this name.
@@ -381,7 +381,7 @@ impl Program {
     fn check_key(
         &self,
         table: usize,
-        fields: &[(Place, Match)],
+        fields: &[(FieldRef, Match)],
         key: &[Part],
     ) -> Result<(), ChangeError> {
         let names = || fields.iter().map(|(place, _)| self.name_of(place)).collect::<Vec<_>>();
@@ -482,7 +482,7 @@ impl Program {
 
     /// The name of a field of a header or of metadata.
     #[must_use]
-    pub fn name_of(&self, place: &Place) -> String {
+    pub fn name_of(&self, place: &FieldRef) -> String {
         crate::dump::Named { program: self, arguments: None }.place(place)
     }
 }

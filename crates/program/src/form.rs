@@ -29,7 +29,7 @@ pub struct Program {
     pub windows: Vec<Window>,
     /// Rings of the application.
     pub rings: Vec<Rings>,
-    /// What the control side is told of packets.
+    /// Records of packets for the control side.
     pub digests: Vec<Digests>,
     /// Names of Toeplitz hashes. All have the key that cards come with (Microsoft's specification
     /// of RSS).
@@ -58,7 +58,7 @@ pub struct Field {
     pub bits: u32,
     /// Where it begins in its type, bytes.
     pub offset: usize,
-    /// Its length is told where it is extracted. Only the last field of a header can be so.
+    /// `extract` gives its length. Only the last field of a header can be so.
     pub is_variable: bool,
 }
 
@@ -160,14 +160,14 @@ pub enum Kind {
     /// Its entries are the control side's.
     Match {
         /// What it looks at. Without any, every packet takes the default action.
-        key: Vec<(Place, Match)>,
+        key: Vec<(FieldRef, Match)>,
         /// What its entries do.
         actions: Actions,
     },
     /// Its entries are those that actions learn.
     Learner {
         /// What it looks at.
-        key: Vec<Place>,
+        key: Vec<FieldRef>,
         /// What its entries do.
         actions: Actions,
         /// Seconds that an entry stays without being met, to choose from.
@@ -176,11 +176,11 @@ pub enum Kind {
     /// It picks a member of a group, the same for packets of one flow.
     Selector {
         /// Says the group.
-        group: Place,
+        group: FieldRef,
         /// What is hashed.
-        key: Vec<Place>,
+        key: Vec<FieldRef>,
         /// Takes the member.
-        member: Place,
+        member: FieldRef,
         /// Groups.
         groups_max: usize,
         /// Members of a group.
@@ -243,7 +243,7 @@ pub enum Owner {
 
 /// A field that is read or written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
+pub struct FieldRef {
     /// Whose.
     pub owner: Owner,
     /// Number of the field.
@@ -258,7 +258,7 @@ pub struct Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operand {
     /// A field.
-    Field(Place),
+    Field(FieldRef),
     /// A number.
     Value(u64),
 }
@@ -267,7 +267,7 @@ pub enum Operand {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Code {
     /// One after the other.
-    pub steps: Vec<Step>,
+    pub steps: Vec<Instruction>,
     /// Name and number of the instructions that have one, in order.
     pub labels: Vec<(String, usize)>,
 }
@@ -329,7 +329,7 @@ pub enum Condition {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Summand {
     /// A field of a header.
-    Field(Place),
+    Field(FieldRef),
     /// A header.
     Header(usize),
 }
@@ -355,7 +355,7 @@ pub enum Hash {
 pub enum Listed {
     /// A field: of a header as it stands there; elsewhere a number of at most 64 bits has its last
     /// byte first.
-    Field(Place),
+    Field(FieldRef),
     /// A header, with as many bytes as it has.
     Header(usize),
     /// So many bytes of the packet behind the headers that were taken off.
@@ -367,16 +367,16 @@ pub enum Listed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
     /// The first.
-    pub first: Place,
+    pub first: FieldRef,
     /// The last.
-    pub last: Place,
+    pub last: FieldRef,
 }
 
 /// One instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum Instruction {
     /// Take a packet; the port it came by.
-    Rx(Place),
+    Rx(FieldRef),
     /// Send it by this port; by one that is not there, drop it.
     Tx(Operand),
     /// Give it to this queue of the host; to one that is not there, drop it. Ours, not SWX's.
@@ -387,7 +387,7 @@ pub enum Step {
     /// Send a copy of it as it is now by each port of this group but the one that it came by.
     Multicast(Operand),
     /// Bytes of the packet as it came, or came round.
-    Length(Place),
+    Length(FieldRef),
     /// Count the packet and its bytes.
     Count {
         /// Which array.
@@ -423,22 +423,22 @@ pub enum Step {
         into: Vec<Listed>,
     },
     /// Tell the control side what stands in metadata from here on.
-    Digest(usize, Place),
+    Digest(usize, FieldRef),
     /// Drop it.
     Drop,
     /// Have a copy of it sent as the session says, when it leaves or is dropped.
     Mirror {
         /// Which of its copies.
-        slot: Place,
+        slot: FieldRef,
         /// Number of the session.
-        session: Place,
+        session: FieldRef,
     },
     /// Have it come round again in place of being sent.
     Recirculate,
     /// How often it has come round.
-    RecircId(Place),
+    RecircId(FieldRef),
     /// Take a header off its front; the bytes of the variable field where there is one.
-    Extract(usize, Option<Place>),
+    Extract(usize, Option<FieldRef>),
     /// Look at a header without taking it.
     Lookahead(usize),
     /// Put a header before its payload, behind those that were put before; none that it has not.
@@ -448,22 +448,22 @@ pub enum Step {
     /// Say that it has not.
     Invalidate(usize),
     /// Copy a number, cut or filled with zeros in front.
-    Move(Place, Operand),
+    Move(FieldRef, Operand),
     /// Copy the upper half of 128 bits, from or to a field of 64.
-    MoveHigh(Place, Place),
+    MoveHigh(FieldRef, FieldRef),
     /// Fill a header with the bytes of arguments from this field on, and say that the packet has
     /// it.
-    Fill(usize, Place),
+    Fill(usize, FieldRef),
     /// Calculate.
-    Alu(Alu, Place, Operand),
+    Alu(Alu, FieldRef, Operand),
     /// Add to a checksum (RFC 1071).
-    ChecksumAdd(Place, Summand),
+    ChecksumAdd(FieldRef, Summand),
     /// Take a field out of a checksum (RFC 1624).
-    ChecksumSub(Place, Place),
+    ChecksumSub(FieldRef, FieldRef),
     /// Read a register; 0 where there is none.
     RegisterRead {
         /// Takes it.
-        to: Place,
+        to: FieldRef,
         /// Which array.
         array: usize,
         /// Which of it.
@@ -481,7 +481,7 @@ pub enum Step {
     /// Add to a register, modulo 2^64.
     RegisterAdd {
         /// Takes what it had before.
-        before: Option<Place>,
+        before: Option<FieldRef>,
         /// Which array.
         array: usize,
         /// Which of it.
@@ -500,7 +500,7 @@ pub enum Step {
         /// Its colour so far: 0 green, 1 yellow, 2 red.
         colour: Operand,
         /// Takes its colour.
-        to: Place,
+        to: FieldRef,
     },
     /// Look into a table, and run the action of the entry that matches or the default one.
     Table(usize),
@@ -509,20 +509,20 @@ pub enum Step {
         /// The action of the entry.
         action: usize,
         /// The first of its arguments in metadata, the others behind it.
-        arguments: Option<Place>,
+        arguments: Option<FieldRef>,
         /// Which timeout.
-        timeout: Place,
+        timeout: FieldRef,
     },
     /// Have the entry that ran this action stay for its timeout again, or for another one.
-    Rearm(Option<Place>),
+    Rearm(Option<FieldRef>),
     /// Have the learner that ran this action let the entry go.
     Forget,
     /// Number of the entry that the last table found.
-    EntryId(Place),
+    EntryId(FieldRef),
     /// Hash fields.
-    Hash(Hash, Place, Range),
+    Hash(Hash, FieldRef, Range),
     /// Hash fields by Toeplitz.
-    Rss(usize, Place, Range),
+    Rss(usize, FieldRef, Range),
     /// Go on at another instruction, further down.
     Jump(Condition, usize),
     /// End the action.
@@ -537,7 +537,7 @@ impl Struct {
     }
 }
 
-impl Place {
+impl FieldRef {
     /// Bytes.
     #[must_use]
     pub fn len_bytes(&self) -> usize {

@@ -22,9 +22,9 @@ mod weight;
 pub use cost::{Cost, Site};
 pub use entry::{Change, ChangeError, Entry, Key, Member, Part, Ports, Rates, Refused, Session};
 pub use form::{
-    Action, Actions, Alu, Code, Condition, Counters, Digests, Field, Hash, Header, Invocation,
-    Kind, Listed, Match, Meters, Operand, Order, Owner, Place, Program, Range, Registers, Rings,
-    Scope, Step, Struct, Summand, Table, Window,
+    Action, Actions, Alu, Code, Condition, Counters, Digests, Field, FieldRef, Hash, Header,
+    Instruction, Invocation, Kind, Listed, Match, Meters, Operand, Order, Owner, Program, Range,
+    Registers, Rings, Scope, Struct, Summand, Table, Window,
 };
 pub use outcome::{Copied, Fate, Lost, Outcome};
 pub use room::Room;

@@ -1,6 +1,6 @@
 //! Memory that is set aside when a program is loaded, beside its windows and rings.
 
-use crate::form::{Kind, Place, Program, Scope, Table};
+use crate::form::{FieldRef, Kind, Program, Scope, Table};
 
 /// Bytes that are set aside for a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl Program {
 
     fn learner(&self, table: &Table) -> usize {
         let Kind::Learner { key, actions, .. } = &table.kind else { return 0 };
-        let key: usize = key.iter().map(Place::len_bytes).sum();
+        let key: usize = key.iter().map(FieldRef::len_bytes).sum();
         let arguments = |(action, _): &(usize, Scope)| {
             let of = self.actions[*action].arguments.map(|of| &self.structs[of]);
             of.map_or(0, |of| of.len + 8 * of.fields.len())

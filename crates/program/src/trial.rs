@@ -13,7 +13,7 @@ use crate::form::Program;
 use crate::limits::TEST_FRAME_LEN_MAX;
 use crate::outcome::{Copied, Fate, Lost, Outcome};
 use crate::run::{Pipeline, Worker};
-use crate::text::{Checked, Command, Expected, Index, Step, Stf};
+use crate::text::{Checked, Command, Expected, Index, Stf, StfStep};
 
 /// What carries a program out, packet by packet as far as a test sees.
 pub trait Execution {
@@ -40,7 +40,7 @@ pub trait Execution {
     fn counter(&self, array: usize, index: u64) -> (u64, u64);
     /// The next entry of a ring.
     fn take(&mut self, rings: usize, index: u64) -> Option<Vec<u8>>;
-    /// The next record that the control side is told.
+    /// The next record for the control side.
     fn digest(&mut self, digest: usize) -> Option<Vec<u8>>;
     /// Bytes of a window, of those that it has.
     fn window(&self, window: usize, offset: usize, len: usize) -> Vec<u8>;
@@ -287,11 +287,11 @@ pub fn carry_out(test: &Stf, execution: &mut impl Execution) -> Verdict {
         let line = *line;
         let mut fail = |reason: String| verdict.failures.push(Failure { line, reason });
         match step {
-            Step::Told(command) => match execution.tell(command) {
+            StfStep::Told(command) => match execution.tell(command) {
                 Ok(()) => entries.note(command),
                 Err(error) => fail(error.to_string()),
             },
-            Step::RemoveAll => {
+            StfStep::RemoveAll => {
                 for command in entries.removal() {
                     match execution.tell(&command) {
                         Ok(()) => entries.note(&command),
@@ -299,13 +299,13 @@ pub fn carry_out(test: &Stf, execution: &mut impl Execution) -> Verdict {
                     }
                 }
             }
-            Step::Reset { array, len } => {
+            StfStep::Reset { array, len } => {
                 (0..*len as u64).for_each(|index| execution.set_register(*array, index, 0));
             }
-            Step::Rates { array, len, rates } => {
+            StfStep::Rates { array, len, rates } => {
                 (0..*len as u64).for_each(|index| execution.set_meter(*array, index, *rates));
             }
-            Step::Packet { port, frame } => {
+            StfStep::Packet { port, frame } => {
                 verdict.packets += 1;
                 let outcome = execution.run(*port, frame);
                 let copies = outcome.copies.into_iter().map(|of| (u64::from(of.port), of.frame));
@@ -318,19 +318,19 @@ pub fn carry_out(test: &Stf, execution: &mut impl Execution) -> Verdict {
                 };
                 last = (line, ports.came(line, whole.into_iter().chain(copies)));
             }
-            Step::Expect { port, frame } => {
+            StfStep::Expect { port, frame } => {
                 ports.expected.entry(*port).or_default().push_back((line, frame));
             }
-            Step::NoPacket if last.0 == 0 => fail("no packet has come before".to_owned()),
-            Step::NoPacket if last.1 => {
+            StfStep::NoPacket if last.0 == 0 => fail("no packet has come before".to_owned()),
+            StfStep::NoPacket if last.1 => {
                 fail(format!("the packet of line {} made one leave", last.0));
             }
-            Step::NoPacket => verdict.met += 1,
-            Step::Wait { ns } => {
+            StfStep::NoPacket => verdict.met += 1,
+            StfStep::Wait { ns } => {
                 now_ns = now_ns.saturating_add(*ns);
                 execution.set_time_ns(now_ns);
             }
-            Step::Window { window, offset, bytes } => {
+            StfStep::Window { window, offset, bytes } => {
                 execution.set_window(*window, *offset, bytes);
             }
             step => match look(step, execution, &entries) {
@@ -345,7 +345,7 @@ pub fn carry_out(test: &Stf, execution: &mut impl Execution) -> Verdict {
 }
 
 /// Looks at what a program leaves behind beside packets; what is wrong with it.
-fn look(step: &Step, execution: &mut impl Execution, entries: &Entries) -> Option<String> {
+fn look(step: &StfStep, execution: &mut impl Execution, entries: &Entries) -> Option<String> {
     let differs =
         |what: &str, has: Option<Vec<u8>>, expected: &Option<Expected>| match (has, expected) {
             (None, None) => None,
@@ -354,7 +354,7 @@ fn look(step: &Step, execution: &mut impl Execution, entries: &Entries) -> Optio
             (Some(has), Some(expected)) => expected.differs(&has),
         };
     match step {
-        Step::Check { name, of, index, is, value } => {
+        StfStep::Check { name, of, index, is, value } => {
             let index = match index {
                 Index::Number(index) => *index,
                 Index::Entry { name, table, key, len } => match entries.number(*table, key) {
@@ -370,11 +370,13 @@ fn look(step: &Step, execution: &mut impl Execution, entries: &Entries) -> Optio
             };
             (!is.holds(has, *value)).then(|| format!("{name}({index}) is {has}"))
         }
-        Step::Entry { rings, index, expected } => {
+        StfStep::Entry { rings, index, expected } => {
             differs("entry", execution.take(*rings, *index), expected)
         }
-        Step::Digest { digest, expected } => differs("record", execution.digest(*digest), expected),
-        Step::ExpectWindow { window, offset, expected } => {
+        StfStep::Digest { digest, expected } => {
+            differs("record", execution.digest(*digest), expected)
+        }
+        StfStep::ExpectWindow { window, offset, expected } => {
             expected.differs(&execution.window(*window, *offset, expected.len()))
         }
         // Theirs who carry the test out.

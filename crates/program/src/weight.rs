@@ -4,7 +4,7 @@
 //! ([`STEP_NS`]).
 
 use crate::cost::Worst;
-use crate::form::{Hash, Kind, Listed, Owner, Range, Step, Struct, Summand};
+use crate::form::{Hash, Instruction, Kind, Listed, Owner, Range, Struct, Summand};
 use crate::limits::MULTICAST_PORTS;
 
 /// What an instruction takes at most, nanoseconds, that has to do with a few numbers which are
@@ -73,36 +73,40 @@ fn hashed(range: &Range, each: usize) -> u64 {
 
 impl Worst<'_> {
     /// What an instruction weighs; that of a table without the look-up.
-    pub(crate) fn weight(self, step: &Step) -> u64 {
+    pub(crate) fn weight(self, step: &Instruction) -> u64 {
         let program = self.program;
         let header = |header: usize, each: usize| bytes(program.header_type(header).len, each);
         let dma = |list: &[Listed]| more(list.len()) + bytes(self.dma_bytes(step), DMA);
         1 + match step {
             // All of a packet begins as zeros.
-            Step::Rx(_) => {
+            Instruction::Rx(_) => {
                 let headers = (0..program.headers.len()).map(|of| header(of, COPY));
                 headers.sum::<u64>() + bytes(program.metadata_type().len, COPY)
             }
-            Step::Extract(of, _) | Step::Lookahead(of) | Step::Emit(of) => header(*of, COPY),
+            Instruction::Extract(of, _) | Instruction::Lookahead(of) | Instruction::Emit(of) => {
+                header(*of, COPY)
+            }
             // A copy is made when the packet leaves.
-            Step::Mirror { .. } => bytes(self.site.frame_len, COPY),
-            Step::Multicast(_) => {
+            Instruction::Mirror { .. } => bytes(self.site.frame_len, COPY),
+            Instruction::Multicast(_) => {
                 let ports = self.site.ports.min(MULTICAST_PORTS);
                 ports * (1 + bytes(self.site.frame_len, COPY))
             }
-            Step::Move(to, _) => bytes(to.len_bytes(), COPY),
+            Instruction::Move(to, _) => bytes(to.len_bytes(), COPY),
             // An argument may be a byte.
-            Step::Fill(of, _) => more(program.header_type(*of).len),
-            Step::ChecksumAdd(_, Summand::Header(of)) => header(*of, SUM),
-            Step::Hash(hash, _, range) => hashed(range, of_hash(*hash)),
-            Step::Rss(_, _, range) => hashed(range, TOEPLITZ),
-            Step::Digest(digest, _) => arguments(&program.structs[program.digests[*digest].of]),
-            Step::Learn { action, .. } => {
+            Instruction::Fill(of, _) => more(program.header_type(*of).len),
+            Instruction::ChecksumAdd(_, Summand::Header(of)) => header(*of, SUM),
+            Instruction::Hash(hash, _, range) => hashed(range, of_hash(*hash)),
+            Instruction::Rss(_, _, range) => hashed(range, TOEPLITZ),
+            Instruction::Digest(digest, _) => {
+                arguments(&program.structs[program.digests[*digest].of])
+            }
+            Instruction::Learn { action, .. } => {
                 let of = program.actions[*action].arguments.map(|of| &program.structs[of]);
                 of.map_or(0, arguments)
             }
-            Step::DmaWrite { what, .. } | Step::DmaWriteAt { what, .. } => dma(what),
-            Step::DmaReadAt { into, .. } => dma(into),
+            Instruction::DmaWrite { what, .. } | Instruction::DmaWriteAt { what, .. } => dma(what),
+            Instruction::DmaReadAt { into, .. } => dma(into),
             _ => 0,
         }
     }

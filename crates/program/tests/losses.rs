@@ -1,4 +1,4 @@
-//! What is lost is told: a packet under the reason that ended it, also where nothing of it is left
+//! Losses are counted: a packet under the reason that ended it, also where nothing of it is left
 //! to be sent; a record for the control side that finds no room. So is what cores have learnt.
 
 use niclab_nic::memory::Region;
@@ -39,7 +39,7 @@ fn fates(body: &str) -> [Fate; 3] {
 }
 
 #[test]
-fn what_ended_a_packet_is_told_though_nothing_of_it_is_left() {
+fn what_ended_a_packet_is_reported_though_nothing_of_it_is_left() {
     let [sent, full] = [Fate::Port(0), Fate::Dropped(Lost::RingFull)];
     assert_eq!(fates("dma_write q 0 h.h.a"), [sent, full, full]);
     // Who reads the ring has it; the one that found it full is nobody's.

@@ -43,7 +43,7 @@ pub(crate) const PAPER: (&str, &str) = ("#FFFFFF", "#16191D");
 /// Lines and words that belong to no series, such as knees.
 pub(crate) const INK: (&str, &str) = ("#4A5260", "#B4BCC8");
 
-/// How one series is told from the others of its figure.
+/// The looks that tell one series from the others of its figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Style {
     /// Hue in the light theme.

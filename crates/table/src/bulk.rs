@@ -83,7 +83,7 @@ fn settled_by<C: Compare, const W: usize>(
     let (keys, values) = (&keys[..count], &mut values[..count]);
     let likely = [grid.first(); BURST_MAX];
     let hashes = [LiveHash::ZERO; BURST_MAX];
-    let mut burst = Burst { grid, keys, hashes, values, likely, doubtful: false };
+    let mut burst = BulkBurst { grid, keys, hashes, values, likely, doubtful: false };
     let chunk = |at: usize| (at * CHUNK).min(count)..((at + 1) * CHUNK).min(count);
     let (mut found, mut absent) = (0, 0);
     // A chunk is hashed while the one before is chosen and the one before that is compared.
@@ -113,7 +113,7 @@ fn bits(range: Range<usize>) -> u64 {
 }
 
 /// A burst on its way.
-struct Burst<'a, 'g, const W: usize> {
+struct BulkBurst<'a, 'g, const W: usize> {
     grid: Grid<'g, W>,
     keys: &'a [[u64; W]],
     hashes: [LiveHash; BURST_MAX],
@@ -124,7 +124,7 @@ struct Burst<'a, 'g, const W: usize> {
     doubtful: bool,
 }
 
-impl<const W: usize> Burst<'_, '_, W> {
+impl<const W: usize> BulkBurst<'_, '_, W> {
     /// Hashes a range of keys and prefetches the tags of their homes.
     #[inline(always)]
     fn hash(&mut self, hash_of: impl Fn(usize, &[u64; W]) -> LiveHash, range: Range<usize>) {
@@ -256,7 +256,7 @@ mod tests {
         let likely = [grid.first(); BURST_MAX];
         let hashes = [LiveHash::ZERO; BURST_MAX];
         let mut burst =
-            Burst { grid, keys: &keys, hashes, values: &mut values, likely, doubtful: false };
+            BulkBurst { grid, keys: &keys, hashes, values: &mut values, likely, doubtful: false };
         burst.hash(|_, key| hasher.live(key), 0..2);
         assert_eq!(burst.choose(Common, 0..1), 0, "the other's entry, whose tag is the same");
         take(&other);

@@ -42,10 +42,10 @@ pub struct Domain {
 #[derive(Debug)]
 struct Registry {
     epoch: CachePadded<AtomicU64>,
-    seen: Mutex<Vec<Arc<Seen>>>,
+    seen: Mutex<Vec<Arc<QuiescentCounter>>>,
 }
 
-type Seen = CachePadded<AtomicU64>;
+type QuiescentCounter = CachePadded<AtomicU64>;
 
 /// A moment in a [`Domain`]: what was unlinked before it is free once it has passed.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -117,7 +117,7 @@ impl Default for Domain {
 #[derive(Debug)]
 pub struct Participant {
     domain: Domain,
-    seen: Arc<Seen>,
+    seen: Arc<QuiescentCounter>,
     online: bool,
 }
 

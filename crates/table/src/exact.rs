@@ -8,7 +8,7 @@
 
 use crate::domain::Domain;
 use crate::error::{CreateError, InsertError};
-use crate::grid::{Grid, Position, Slot};
+use crate::grid::{Grid, GridSlot, Position};
 use crate::hash::{Hasher, key_bytes_max, pack_bytes};
 use crate::limits::{
     CAPACITY_LIMIT, GROW_QUARTERS, HUGE_BYTES, MAKESHIFT_BYTES_MAX, MOVE_GROUPS, PAGE_BYTES,
@@ -161,7 +161,7 @@ impl<const W: usize> Exact<W> {
         if self.is_busy() || self.len + self.retired.len() >= self.prepare_at {
             self.make_room()?;
         }
-        let placed = self.grid().place(hash, key, value).map(Slot::position);
+        let placed = self.grid().place(hash, key, value).map(GridSlot::position);
         let position = match placed {
             Some(position) => position,
             None => self.place_crowded(hash, key, value)?,
@@ -187,7 +187,7 @@ impl<const W: usize> Exact<W> {
 
     /// The slot of a spot that the table knows. (A spot of another table may lie beyond the end.)
     #[inline]
-    fn slot_at(&self, spot: Spot) -> Option<Slot<'_, W>> {
+    fn slot_at(&self, spot: Spot) -> Option<GridSlot<'_, W>> {
         let is_of_this = spot.array == self.number && self.arrays.predecessor().is_none();
         if is_of_this { self.grid().slot(spot.position) } else { None }
     }
@@ -196,7 +196,7 @@ impl<const W: usize> Exact<W> {
     #[inline]
     #[must_use]
     pub fn at(&self, spot: Spot) -> Option<u64> {
-        self.slot_at(spot).map(Slot::value)
+        self.slot_at(spot).map(GridSlot::value)
     }
 
     /// Gives the entry at a spot, which lives, another value by one store. False where the table
@@ -463,7 +463,7 @@ impl<const W: usize> Exact<W> {
     fn reclaim(&mut self) {
         // Positions of the current array, for growth forgets all: `None` of others.
         let current = self.arrays.current().grid();
-        let reuse = |position| current.slot(position).into_iter().for_each(Slot::reuse);
+        let reuse = |position| current.slot(position).into_iter().for_each(GridSlot::reuse);
         self.retired.reclaim(&self.arrays.shared().domain, reuse);
     }
 

@@ -19,7 +19,7 @@
 //! (Acquire) sees the entry, and a slot is written again only after a grace period.
 //!
 //! One of the modules that may use `unsafe`: unchecked indexing on the look-up path. It rests on
-//! types that are made here alone: a [`Group`] is below the number of groups, a [`Slot`] and an
+//! types that are made here alone: a [`Group`] is below the number of groups, a [`GridSlot`] and an
 //! [`Entry`] are inside of the grid they came from. Numbers from elsewhere are checked before they
 //! become one of these.
 
@@ -133,15 +133,15 @@ impl<'a, const W: usize> Grid<'a, W> {
 
     /// The slot at a position, where there is one.
     #[inline(always)]
-    pub(crate) fn slot(&self, position: Position) -> Option<Slot<'a, W>> {
+    pub(crate) fn slot(&self, position: Position) -> Option<GridSlot<'a, W>> {
         let is_there = (position as usize) < self.groups * SLOTS;
-        is_there.then_some(Slot { grid: *self, position })
+        is_there.then_some(GridSlot { grid: *self, position })
     }
 
     #[inline(always)]
-    fn slot_of(&self, Group(group): Group, slot: usize) -> Slot<'a, W> {
+    fn slot_of(&self, Group(group): Group, slot: usize) -> GridSlot<'a, W> {
         debug_assert!(group < self.groups && slot < SLOTS);
-        Slot { grid: *self, position: (group * SLOTS + slot) as Position }
+        GridSlot { grid: *self, position: (group * SLOTS + slot) as Position }
     }
 
     /// Asks for the tags of the home of a hash.
@@ -225,7 +225,7 @@ impl<'a, const W: usize> Grid<'a, W> {
 
     /// Where `key` is.
     #[inline]
-    pub(crate) fn find(&self, hash: u64, key: &[u64; W]) -> Option<Slot<'a, W>> {
+    pub(crate) fn find(&self, hash: u64, key: &[u64; W]) -> Option<GridSlot<'a, W>> {
         let tag = tag_of(hash);
         let mut group = self.home_group(hash);
         for _ in 0..PROBE_GROUPS_MAX {
@@ -250,7 +250,7 @@ impl<'a, const W: usize> Grid<'a, W> {
     ///
     /// The key must not be here. For the writer only.
     #[inline(always)]
-    pub(crate) fn place(&self, hash: u64, key: &[u64; W], value: u64) -> Option<Slot<'a, W>> {
+    pub(crate) fn place(&self, hash: u64, key: &[u64; W], value: u64) -> Option<GridSlot<'a, W>> {
         let home = self.home_group(hash);
         let mut group = home;
         for _ in 0..PROBE_GROUPS_MAX.min(self.groups) {
@@ -278,11 +278,11 @@ impl<'a, const W: usize> Grid<'a, W> {
     }
 
     /// The live entries of the group of a number; none where there is no such group.
-    pub(crate) fn live(self, number: usize) -> impl Iterator<Item = Slot<'a, W>> {
+    pub(crate) fn live(self, number: usize) -> impl Iterator<Item = GridSlot<'a, W>> {
         self.group(number).into_iter().flat_map(move |group| self.live_in(group))
     }
 
-    fn live_in(self, group: Group) -> impl Iterator<Item = Slot<'a, W>> {
+    fn live_in(self, group: Group) -> impl Iterator<Item = GridSlot<'a, W>> {
         let line = self.line(group);
         (0..SLOTS)
             .filter(|slot| tags::tag(line, *slot) >= LIVE_MIN)
@@ -291,7 +291,7 @@ impl<'a, const W: usize> Grid<'a, W> {
 
     /// The live entries of the groups that may hold keys of the home of a number: it and those that
     /// its full ones point to.
-    pub(crate) fn live_from(self, home: usize) -> impl Iterator<Item = Slot<'a, W>> {
+    pub(crate) fn live_from(self, home: usize) -> impl Iterator<Item = GridSlot<'a, W>> {
         let next = move |group: &Group| {
             (tags::overflow(self.line(*group)) != 0).then(|| self.next(*group))
         };
@@ -306,12 +306,12 @@ impl<'a, const W: usize> Grid<'a, W> {
 /// It says nothing of what is in the slot: that another entry has been put there since is for the
 /// writer to know.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Slot<'a, const W: usize> {
+pub(crate) struct GridSlot<'a, const W: usize> {
     grid: Grid<'a, W>,
     position: Position,
 }
 
-impl<'a, const W: usize> Slot<'a, W> {
+impl<'a, const W: usize> GridSlot<'a, W> {
     /// Its number, by which [`Grid::slot`] finds it again.
     #[inline(always)]
     pub(crate) fn position(self) -> Position {
@@ -366,7 +366,7 @@ impl<'a, const W: usize> Slot<'a, W> {
     }
 
     /// Takes the entry out, whose key has this hash; its last value. The slot stays unusable until
-    /// [`Slot::reuse`]. For the writer only.
+    /// [`GridSlot::reuse`]. For the writer only.
     ///
     /// The tag goes first: a look-up that still finds the counts merely looks further.
     pub(crate) fn take(self, hash: u64) -> u64 {

@@ -37,7 +37,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::domain::{Domain, Participant, Stamp};
-use crate::grid::{GROUPS_LIMIT, Grid, Slot};
+use crate::grid::{GROUPS_LIMIT, Grid, GridSlot};
 use crate::hash::Hasher;
 use crate::memory::{Memory, OutOfMemory, Pages};
 use crate::sync::{Acquire, AtomicPtr, AtomicUsize, Mutex, Relaxed, Release};
@@ -267,7 +267,7 @@ fn wrong_participant() -> ! {
 impl<'a, const W: usize> View<'a, W> {
     /// Where a key is; of two copies the one that is to be believed.
     #[inline(always)]
-    pub(crate) fn find(&self, hash: u64, key: &[u64; W]) -> Option<Slot<'a, W>> {
+    pub(crate) fn find(&self, hash: u64, key: &[u64; W]) -> Option<GridSlot<'a, W>> {
         match *self {
             Self::Settled(grid) => grid.find(hash, key),
             Self::Growing { old, new, moved } if old.home(hash) < moved => new.find(hash, key),

@@ -249,7 +249,7 @@ const HOMES: [[u8; 3]; 2] = [[1, 1, 1], [2, 0, 2]];
 /// The rule of a key that has no other.
 const LAST: Rule = Rule { key: [0], mask: [0], priority: 1_000, value: 0 };
 
-/// Looks until it is told to stop; counts the changes that it sees.
+/// Looks until it has to stop; counts the changes that it sees.
 fn look(
     (mut reader, mut participant): (TernaryReader<1>, Participant),
     stop: &AtomicBool,

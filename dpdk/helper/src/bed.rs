@@ -8,13 +8,13 @@ use niclab_device::cores::Cores;
 use niclab_device::dpdk::protocol::Open;
 use niclab_device::pair::{Stage, Trial, judge_refused};
 use niclab_device::{
-    About, DeviceError, Fact, Function, Load, LoadObservation, Observation, Place, Rate, RuleBlock,
-    Setup, SetupReport, Task, Testbed,
+    About, DeviceError, Fact, Function, Load, LoadObservation, Observation, Rate, RuleBlock, Setup,
+    SetupReport, Station, Task, Testbed,
 };
-use niclab_load::lane::{BURST, Inlet};
+use niclab_load::rings::{BURST, Inlet};
 
 use crate::arguments::{Arguments, Wiring};
-use crate::lane::{Forward, In, Out};
+use crate::rings::{Forward, In, Out};
 use crate::shim::{Dpdk, Pool, Port, PortInfo, Refusal, Ring, RxQueue, Stats};
 
 /// Places of a ring between two ports: a quarter of a millisecond at 16 million frames a second.
@@ -52,7 +52,7 @@ pub struct DpdkBed {
     dpdk: Dpdk,
     ports: Ports,
     pools: [Option<Pool>; FRAME_ROOMS.len()],
-    lanes: Option<Lanes>,
+    rings: Option<PortRings>,
     frame_len_max: u16,
 }
 
@@ -65,7 +65,7 @@ struct Ports {
 }
 
 /// The queues, in the hands that use them.
-struct Lanes {
+struct PortRings {
     tester: Option<(Out, In)>,
     function: Forward,
 }
@@ -85,7 +85,7 @@ impl DpdkBed {
             dpdk,
             ports,
             pools: [None; FRAME_ROOMS.len()],
-            lanes: None,
+            rings: None,
             frame_len_max: 0,
         };
         bed.start(FRAME_LEN_DEFAULT).map_err(|refusal| broken(open, refusal))?;
@@ -96,7 +96,7 @@ impl DpdkBed {
     fn start(&mut self, frame_len_max: u16) -> Result<(), Refusal> {
         let pool = self.pool(frame_len_max)?;
         let slots = if self.wiring == Wiring::Rings { RING_SLOTS } else { CARD_SLOTS };
-        self.lanes = None;
+        self.rings = None;
         let start = |port: &mut Port| {
             let mtu = u32::from(frame_len_max - HEADER_AND_FCS_LEN).max(1500);
             port.start(&pool, slots, mtu.min(port.info()?.mtu_max))
@@ -112,7 +112,7 @@ impl DpdkBed {
             }
         };
         self.ports.wait_for_links()?;
-        self.lanes = Some(Lanes { tester, function });
+        self.rings = Some(PortRings { tester, function });
         self.frame_len_max = frame_len_max;
         Ok(())
     }
@@ -141,8 +141,8 @@ impl DpdkBed {
     fn run_pair(&mut self, load: &Load) -> Result<LoadObservation, DeviceError> {
         let name = self.about.name.clone();
         let gone = || DeviceError::Broken { device: name.clone(), reason: "not set up".into() };
-        let lanes = self.lanes.as_mut().ok_or_else(gone)?;
-        let (outlet, inlet) = lanes.tester.as_mut().ok_or_else(gone)?;
+        let rings = self.rings.as_mut().ok_or_else(gone)?;
+        let (outlet, inlet) = rings.tester.as_mut().ok_or_else(gone)?;
         // What an earlier trial left behind.
         for _ in 0..2 * usize::from(RING_SLOTS) / BURST {
             if inlet.poll() == 0 {
@@ -157,7 +157,7 @@ impl DpdkBed {
         let sunk = missed(inlet.queue());
         let core = Some(self.cores.tester);
         let trial = Trial { device: &name, load, depth: u32::from(depth), core };
-        let function = Stage::new("function", Some(self.cores.device), &mut lanes.function);
+        let function = Stage::new("function", Some(self.cores.device), &mut rings.function);
         let mut observation = trial.run((&mut *outlet, &mut *inlet), vec![function])?;
         observation.balance(missed(inlet.queue()) - sunk);
         if self.wiring == Wiring::Cards {
@@ -176,10 +176,10 @@ impl DpdkBed {
         }
         let name = self.about.name.clone();
         let gone = || DeviceError::Broken { device: name.clone(), reason: "not set up".into() };
-        let lanes = self.lanes.as_mut().ok_or_else(gone)?;
+        let rings = self.rings.as_mut().ok_or_else(gone)?;
         // A ring's depth and a tester's core mean nothing here: there is no tester.
         let trial = Trial { device: &name, load, depth: 0, core: None };
-        let function = Stage::new("function", Some(self.cores.device), &mut lanes.function);
+        let function = Stage::new("function", Some(self.cores.device), &mut rings.function);
         let mut observation = trial.run_alone(function)?;
         let made = observation.offered_bytes.checked_div(observation.offered).unwrap_or(0);
         if load.sizes.period().iter().any(|&size| u64::from(size) != made) {
@@ -347,9 +347,9 @@ fn places(
     wiring: Wiring,
     tester: Option<&PortInfo>,
     device: &PortInfo,
-) -> Vec<Place> {
+) -> Vec<Station> {
     let place =
-        |role: &str, label: &str, core| Place { role: role.into(), label: label.into(), core };
+        |role: &str, label: &str, core| Station { role: role.into(), label: label.into(), core };
     let function = place("function", Function::Forward.label(), Some(cores.device));
     let device = place("device", &device.name, None);
     let Some(tester) = tester else {

@@ -8,7 +8,7 @@
 
 mod arguments;
 mod bed;
-mod lane;
+mod rings;
 mod shim;
 
 use std::fs::File;

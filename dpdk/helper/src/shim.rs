@@ -12,7 +12,7 @@ use std::ptr::{self, NonNull};
 use std::slice;
 use std::sync::Arc;
 
-use niclab_load::lane::BURST;
+use niclab_load::rings::BURST;
 
 /// `struct rte_mbuf`.
 #[repr(C)]
@@ -143,7 +143,7 @@ impl Dpdk {
     /// The ports that are there.
     pub fn ports(&self) -> Vec<Port> {
         let mut ids = [0; 32];
-        // SAFETY: the shim writes at most as many as it is told there is room for.
+        // SAFETY: the shim writes at most as many as the length that it gets.
         let count = unsafe { nl_ports(ids.as_mut_ptr(), ids.len() as u16) };
         ids[..usize::from(count)].iter().map(|&id| Port::new(id)).collect()
     }

@@ -45,7 +45,7 @@ pub(super) fn claim(
             "flow create 0 priority {number} ingress pattern {pattern} / end \
              actions queue index {number} / end\n"
         );
-        // Of the rule that was made of it, what is wrong is told, and not its words.
+        // Reports what is wrong with the rule that was made of it, and not the words of that rule.
         session.apply(nic, rule.as_bytes()).map_err(|error| match error {
             ReadError::Text(error) => refused(error.problem().to_string()),
             error => refused(error.to_string()),

@@ -15,7 +15,7 @@ use super::counted::{
     TX_DROPPED,
 };
 use super::time::Clock;
-use crate::programmed::{AtCore, Carried};
+use crate::program_instance::{AtCore, ProgramInstance};
 use crate::steered::Steered;
 
 /// Frames that wait for an application on a core, at most.
@@ -26,7 +26,7 @@ pub(super) const WAITING_MAX: usize = 512;
 pub(super) const TURN_NS: i64 = 10_000;
 
 /// An application on a core.
-pub(super) struct Place {
+pub(super) struct ApplicationContext {
     /// Its frames among those that are to leave.
     whose: usize,
     program: AtCore,
@@ -48,13 +48,13 @@ pub(super) struct Place {
 }
 
 /// What a core does for an application.
-pub(crate) trait Works {
+pub(crate) trait CoreServices {
     /// Has the program decide about a burst of a port, and hands each frame on: some to other cores
     /// by `steered`. What was lost on the way.
     fn decide(
         &mut self,
         whose: usize,
-        carried: &mut Carried,
+        instance: &mut ProgramInstance,
         steered: &mut Steered,
         port: usize,
         burst: &mut Burst,
@@ -71,7 +71,7 @@ pub(crate) struct NoRoom {
     pub(crate) port: u64,
 }
 
-impl Place {
+impl ApplicationContext {
     /// For a core of so many ports.
     pub(super) fn new(
         whose: usize,
@@ -80,8 +80,8 @@ impl Place {
         ports: usize,
         turn_ns: i64,
         shown: Arc<Shown>,
-    ) -> Place {
-        Place {
+    ) -> ApplicationContext {
+        ApplicationContext {
             whose,
             program,
             steered,
@@ -100,7 +100,7 @@ impl Place {
         self.count == 0 && self.steered.is_empty()
     }
 
-    fn turn(&mut self, clock: &mut Clock, works: &mut impl Works) {
+    fn turn(&mut self, clock: &mut Clock, core: &mut impl CoreServices) {
         if self.is_idle() {
             // What it did not use is not kept: else it could hold others up later.
             self.credit_ns = self.credit_ns.min(0);
@@ -112,7 +112,7 @@ impl Place {
                 let begun = clock.begin();
                 let (mut lost, whose) = (NoRoom::default(), self.whose);
                 let count = self.steered.take(|port, burst| {
-                    let NoRoom { port, .. } = works.serve(whose, port, burst);
+                    let NoRoom { port, .. } = core.serve(whose, port, burst);
                     lost.port += port;
                 });
                 if count > 0 {
@@ -121,12 +121,12 @@ impl Place {
             }
         }
         while self.credit_ns > 0 && self.count > 0 {
-            self.decide(clock, works);
+            self.decide(clock, core);
         }
     }
 
     /// Has the program decide about a burst.
-    fn decide(&mut self, clock: &mut Clock, works: &mut impl Works) {
+    fn decide(&mut self, clock: &mut Clock, core: &mut impl CoreServices) {
         let mut burst = Burst::new();
         let ports = self.waiting.len();
         let has = |port: &usize| !self.waiting[*port].is_empty();
@@ -134,7 +134,7 @@ impl Place {
         let Some(port) = next else { return };
         self.next = port + 1;
         let usual = self.turn_ns as u64 / self.each_ns;
-        let worst = self.program.carried.as_ref().map_or(1, |of| of.worst_work);
+        let worst = self.program.instance.as_ref().map_or(1, |of| of.worst_work);
         // A burst is so short that its worst packets take some turns and no more.
         let most = usual.min(4 * TURN_NS as u64 / (worst * STEP_NS).max(1));
         let most = most.clamp(1, BURST as u64) as usize;
@@ -142,16 +142,16 @@ impl Place {
         burst.extend(self.waiting[port].drain(..count));
         self.count -= count;
         let begun = clock.begin();
-        let lost = match &mut self.program.carried {
+        let lost = match &mut self.program.instance {
             None => NoRoom::default(),
-            Some(of) => works.decide(self.whose, of, &mut self.steered, port, &mut burst),
+            Some(of) => core.decide(self.whose, of, &mut self.steered, port, &mut burst),
         };
         let took_ns = clock.own(begun);
         self.charge(took_ns, lost);
         self.seen[FRAMES] += count as u64;
         self.each_ns = ((7 * self.each_ns + took_ns / count as u64) / 8).max(1);
-        if let Some(carried) = &mut self.program.carried {
-            let [drops, faults, outside, ring_full, no_way, told] = carried.lost.take();
+        if let Some(instance) = &mut self.program.instance {
+            let [drops, faults, outside, ring_full, no_way, told] = instance.lost.take();
             self.seen[DROPS] += drops;
             self.seen[TOLD] += told;
             self.seen[FAULTS] += faults;
@@ -173,14 +173,14 @@ impl Place {
 pub(crate) struct Host {
     /// By port.
     dispatch: Vec<Worker>,
-    places: Vec<Place>,
+    places: Vec<ApplicationContext>,
     /// `None` until the core runs.
     clock: Option<Clock>,
 }
 
 impl Host {
     /// With what says whose a frame is, by port.
-    pub(super) fn new(dispatch: Vec<Worker>, places: Vec<Place>) -> Host {
+    pub(super) fn new(dispatch: Vec<Worker>, places: Vec<ApplicationContext>) -> Host {
         Host { dispatch, places, clock: None }
     }
 
@@ -209,11 +209,11 @@ impl Host {
     }
 
     /// The turn of each. Whether any had something to do.
-    pub(crate) fn turns(&mut self, works: &mut impl Works) -> bool {
+    pub(crate) fn turns(&mut self, core: &mut impl CoreServices) -> bool {
         let has_work = self.places.iter().any(|place| !place.is_idle());
         if has_work {
             let clock = self.clock.get_or_insert_with(Clock::now);
-            self.places.iter_mut().for_each(|place| place.turn(clock, works));
+            self.places.iter_mut().for_each(|place| place.turn(clock, core));
         }
         has_work
     }
@@ -238,8 +238,8 @@ impl Host {
         self.dispatch.iter_mut().for_each(|of| _ = of.classify(pool.region(), &mut []));
         for place in &mut self.places {
             place.program.follow();
-            if let Some(carried) = &mut place.program.carried {
-                carried.run(0, &mut Burst::new(), pool);
+            if let Some(instance) = &mut place.program.instance {
+                instance.run(0, &mut Burst::new(), pool);
             }
         }
     }
@@ -247,14 +247,14 @@ impl Host {
     /// Nobody looks at what was there before, until [`Host::online`].
     pub(crate) fn offline(&mut self) {
         self.dispatch.iter_mut().for_each(Worker::offline);
-        let carried = self.places.iter_mut().filter_map(|place| place.program.carried.as_mut());
-        carried.for_each(|carried| carried.worker.offline());
+        let instance = self.places.iter_mut().filter_map(|place| place.program.instance.as_mut());
+        instance.for_each(|instance| instance.worker.offline());
     }
 
     pub(crate) fn online(&mut self) {
         self.dispatch.iter_mut().for_each(Worker::online);
-        let carried = self.places.iter_mut().filter_map(|place| place.program.carried.as_mut());
-        carried.for_each(|carried| carried.worker.online());
+        let instance = self.places.iter_mut().filter_map(|place| place.program.instance.as_mut());
+        instance.for_each(|instance| instance.worker.online());
     }
 
     pub(crate) fn show(&self) {
@@ -280,18 +280,18 @@ mod tests {
     use super::*;
     use crate::applications::grant::Owned;
     use crate::card::FRAME_LEN_MAX;
-    use crate::leaving::OWN;
-    use crate::programmed::way;
+    use crate::program_instance::way;
+    use crate::transmit_queue::OWN;
 
     /// Says how many frames a program was given at once, and keeps them.
     #[derive(Default)]
     struct Bursts(Vec<usize>, Vec<Desc>);
 
-    impl Works for Bursts {
+    impl CoreServices for Bursts {
         fn decide(
             &mut self,
             _: usize,
-            _: &mut Carried,
+            _: &mut ProgramInstance,
             _: &mut Steered,
             _: usize,
             burst: &mut Burst,
@@ -314,17 +314,17 @@ mod tests {
              apply {{\nrx m.a\n{body}drop\n}}\n"
         );
         let pipeline = Pipeline::new(Program::read(&text).unwrap()).unwrap();
-        let carried = Carried::new(&pipeline, Owned::all(8, 1));
+        let instance = ProgramInstance::new(&pipeline, Owned::all(8, 1));
         let (region, descs) = Region::new(100, FRAME_LEN_MAX).unwrap();
         let steered = Steered::between(1, &region).remove(0);
-        let (_to_core, program) = way(Some(carried));
+        let (_to_core, program) = way(Some(instance));
         let shown = Arc::default();
-        let mut place = Place::new(OWN + 1, program, steered, 1, TURN_NS, shown);
+        let mut place = ApplicationContext::new(OWN + 1, program, steered, 1, TURN_NS, shown);
         place.count = descs.len();
         place.waiting[0].extend(descs);
-        let mut works = Bursts::default();
-        place.decide(&mut Clock::now(), &mut works);
-        works.0[0]
+        let mut core = Bursts::default();
+        place.decide(&mut Clock::now(), &mut core);
+        core.0[0]
     }
 
     #[test]

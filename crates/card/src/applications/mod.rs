@@ -15,8 +15,8 @@
 //!   it steered to a queue, on whichever core, is its work, too. Time in which the system ran
 //!   something else on the core is nobody's. One that asks for more than its share has its queue
 //!   full, and loses frames of its own.
-//! - **Room.** What it sends waits for a port apart from what others send (`leaving`), and what it
-//!   steers goes to other cores by rings of its own (`steered`).
+//! - **Room.** What it sends waits for a port apart from what others send (`transmit_queue`), and
+//!   what it steers goes to other cores by rings of its own (`steered`).
 
 mod counted;
 mod error;
@@ -28,7 +28,7 @@ mod time;
 use std::sync::Arc;
 
 use niclab_nic::{Nic, Worker};
-use niclab_program::{Operand, Pipeline, Program, Step};
+use niclab_program::{Instruction, Operand, Pipeline, Program};
 
 pub use self::counted::ApplicationCounters;
 pub(crate) use self::counted::Losses;
@@ -36,12 +36,12 @@ use self::counted::Shown;
 pub use self::error::ApplicationError;
 pub use self::grant::Grant;
 pub(crate) use self::grant::Owned;
-pub(crate) use self::host::{Host, NoRoom, Works};
-use self::host::{Place, TURN_NS, WAITING_MAX};
+use self::host::{ApplicationContext, TURN_NS, WAITING_MAX};
+pub(crate) use self::host::{CoreServices, Host, NoRoom};
 use crate::error::CardError;
-use crate::leaving::OWN;
-use crate::programmed::{Carried, ToCore, way};
+use crate::program_instance::{ProgramInstance, ToCore, way};
 use crate::steered::{self, Steered};
+use crate::transmit_queue::OWN;
 
 /// The largest share.
 const SHARE_MAX: u32 = 100;
@@ -161,12 +161,12 @@ impl Applications {
         let rings = self.shares.iter().zip(steered);
         let places = self.all.iter_mut().zip(rings).enumerate().map(|(at, (of, rings))| {
             let (share, steered) = rings;
-            let (to_core, program) = way(Some(of.carried()));
+            let (to_core, program) = way(Some(of.instance()));
             let shown = Arc::<Shown>::default();
             of.to_cores.push(to_core);
             of.shown.push(Arc::clone(&shown));
             let turn_ns = round_ns * i64::from(*share) / total;
-            Place::new(OWN + 1 + at, program, steered, ports, turn_ns, shown)
+            ApplicationContext::new(OWN + 1 + at, program, steered, ports, turn_ns, shown)
         });
         let places = places.collect();
         Some(Box::new(Host::new(dispatch, places)))
@@ -232,8 +232,8 @@ impl Applications {
         }
         of.pipeline = by;
         for place in 0..of.to_cores.len() {
-            let carried = of.carried();
-            of.to_cores[place].give(Some(carried));
+            let instance = of.instance();
+            of.to_cores[place].give(Some(instance));
         }
         Ok(())
     }
@@ -266,8 +266,10 @@ impl Hosted {
         let codes = program.actions.iter().map(|action| &action.code).chain([&program.apply]);
         for step in codes.flat_map(|code| &code.steps) {
             let (what, number) = match step {
-                Step::Tx(Operand::Value(port)) if !self.owned.has_port(*port) => ("port", *port),
-                Step::Steer(Operand::Value(queue)) if !self.owned.has_queue(*queue) => {
+                Instruction::Tx(Operand::Value(port)) if !self.owned.has_port(*port) => {
+                    ("port", *port)
+                }
+                Instruction::Steer(Operand::Value(queue)) if !self.owned.has_queue(*queue) => {
                     ("queue", *queue)
                 }
                 _ => continue,
@@ -277,7 +279,7 @@ impl Hosted {
         self.grant.allows(&self.name, program, self.cores)
     }
 
-    fn carried(&self) -> Box<Carried> {
-        Carried::new(&self.pipeline, self.owned.clone())
+    fn instance(&self) -> Box<ProgramInstance> {
+        ProgramInstance::new(&self.pipeline, self.owned.clone())
     }
 }

@@ -39,7 +39,7 @@ impl Card {
         if is_under_way || port.taps.iter().any(Producer::is_full) {
             return Err(ChangeError::Capturing { port: number });
         }
-        // What became of the one before is told at the end, where nobody asked.
+        // The error of the one before is reported at the end, where nobody asked.
         let before = port.capture.take().and_then(|capture| capture.end().err());
         if self.trouble.len() < TROUBLE_MAX {
             self.trouble.extend(before.map(|error| format!("capture: {error}")));

@@ -4,7 +4,7 @@ use niclab_nic::toeplitz::Toeplitz;
 
 use crate::balance::Balance;
 use crate::error::CardError;
-use crate::guests::GuestAt;
+use crate::external_queues::ExternalQueueConfig;
 use crate::name::PortName;
 
 use super::FRAME_LEN_MAX;
@@ -16,14 +16,14 @@ pub struct CardConfig<P = PortName> {
     pub ports: Vec<P>,
     /// Queues of each port, 1 to 256; RSS spreads over them.
     pub queues: u16,
-    /// The cores it runs on, by their numbers; each has a lane of each port.
+    /// The cores it runs on, by their numbers; each has a queue pair of each port.
     pub cores: Vec<u32>,
     /// What they do while no frame comes.
     pub receive: Receive,
     /// What is done about a queue that fills; nothing where there is nothing said.
     pub balance: Option<Balance>,
     /// Queues that other processes serve.
-    pub guests: Vec<GuestAt>,
+    pub external_queues: Vec<ExternalQueueConfig>,
     /// Longest frame that it has room for, bytes without FCS: 1,536, or more where no program
     /// decides about frames.
     pub frame_len_max: usize,
@@ -32,9 +32,9 @@ pub struct CardConfig<P = PortName> {
 impl<P> CardConfig<P> {
     /// A card that forwards, and whose cores look for frames all the time.
     pub fn new(ports: Vec<P>, queues: u16, cores: Vec<u32>) -> CardConfig<P> {
-        let (receive, balance, guests) = (Receive::BusyPoll, None, Vec::new());
+        let (receive, balance, external_queues) = (Receive::BusyPoll, None, Vec::new());
         let frame_len_max = FRAME_LEN_MAX;
-        CardConfig { ports, queues, cores, receive, balance, guests, frame_len_max }
+        CardConfig { ports, queues, cores, receive, balance, external_queues, frame_len_max }
     }
 }
 
@@ -57,9 +57,9 @@ pub(super) fn check<P>(config: &CardConfig<P>, services: usize) -> Result<(), Ca
     if config.cores.is_empty() {
         return Err(CardError::Cores);
     }
-    if services > 0 && (services != config.cores.len() || !config.guests.is_empty()) {
-        let (cores, guests) = (config.cores.len(), config.guests.len());
-        return Err(CardError::Services { services, cores, guests });
+    if services > 0 && (services != config.cores.len() || !config.external_queues.is_empty()) {
+        let (cores, external_queues) = (config.cores.len(), config.external_queues.len());
+        return Err(CardError::Services { services, cores, external_queues });
     }
     if let Some(Balance::Keys(keys)) = &config.balance {
         keys.iter().try_for_each(|key| Toeplitz::new(key).map(drop)).map_err(CardError::Key)?;

@@ -6,9 +6,9 @@ use std::thread;
 use std::time::Instant;
 
 use niclab_port::Burst;
-use niclab_port::crossing::Crossing;
 use niclab_port::frame_pool::{FramePool, frame_pools};
-use niclab_port::wake::Bell;
+use niclab_port::inter_core::InterCoreRings;
+use niclab_port::wake::Doorbell;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::config::check;
@@ -17,16 +17,16 @@ use crate::applications::Applications;
 use crate::counters::CoreShown;
 use crate::engine::{Core, Engine};
 use crate::error::CardError;
-use crate::guests::Seat;
-use crate::leaving;
+use crate::external_queues::ExternalQueueEnd;
 use crate::moving::{Completed, HELD_MAX, Progress};
 use crate::name::Opens;
-use crate::ports::{port, seats};
-use crate::programmed::{IN_HAND, way};
-use crate::runs::Runs;
+use crate::port_context::PortContext;
+use crate::ports::{external_queues, port};
+use crate::program_instance::{IN_HAND, way};
 use crate::serving::Serving;
-use crate::side::Side;
 use crate::steered::Steered;
+use crate::transmit_queue::frames_max;
+use crate::workload::CardWorkload;
 
 /// Frames that the ring between two cores holds, for each port: what a port brings while a core is
 /// kept from work for some milliseconds. Of many cores each has a part of a port's frames alone.
@@ -36,11 +36,11 @@ fn ring_of(cores: usize) -> usize {
 
 /// What one core is made of.
 struct Parts {
-    sides: Vec<Side>,
+    contexts: Vec<PortContext>,
     pool: FramePool,
-    crossings: Vec<Crossing>,
+    inter_core: Vec<InterCoreRings>,
     steered: Vec<Steered>,
-    seats: Vec<Seat>,
+    external_queues: Vec<ExternalQueueEnd>,
     service: Option<Serving>,
     progress: Arc<Progress>,
 }
@@ -55,7 +55,7 @@ impl Card {
         config: &CardConfig<P>,
         rules: &str,
     ) -> Result<Card, CardError> {
-        Card::start_with(config, Runs { rules, ..Runs::default() })
+        Card::start_with(config, CardWorkload { rules, ..CardWorkload::default() })
     }
 
     /// The same, with all that a card can run.
@@ -64,11 +64,11 @@ impl Card {
     /// [`CardError`]; nothing stays open.
     pub fn start_with<P: Opens + Clone + 'static>(
         config: &CardConfig<P>,
-        runs: Runs<'_>,
+        runs: CardWorkload<'_>,
     ) -> Result<Card, CardError> {
         let (mut card, engines) = Card::made(config, runs)?;
         // Those that are not started are gone before the card is: a core that ends waits for the
-        // other ends of its crossings.
+        // other ends of its inter-core rings.
         config.cores.iter().zip(engines).try_for_each(|(core, engine)| card.run(*core, engine))?;
         Ok(card)
     }
@@ -81,7 +81,7 @@ impl Card {
     /// [`CardError`]; nothing stays open.
     pub fn driven<P: Opens + Clone + 'static>(
         config: &CardConfig<P>,
-        runs: Runs<'_>,
+        runs: CardWorkload<'_>,
     ) -> Result<(Card, Vec<Core>), CardError> {
         let (card, engines) = Card::made(config, runs)?;
         Ok((card, engines.into_iter().map(Core::new).collect()))
@@ -90,46 +90,47 @@ impl Card {
     /// A card whose ports are open, and its cores, which do not work yet.
     fn made<P: Opens + Clone + 'static>(
         config: &CardConfig<P>,
-        runs: Runs<'_>,
+        runs: CardWorkload<'_>,
     ) -> Result<(Card, Vec<Engine>), CardError> {
-        let Runs { rules, program, applications, services, controls } = runs;
+        let CardWorkload { rules, program, applications, services, controls } = runs;
         check(config, services.len())?;
         program.iter().try_for_each(|program| program.fits(config.cores.len()))?;
         let (count, cores) = (config.ports.len(), config.cores.len());
-        let held: usize = config.ports.iter().map(Opens::lane_frames).sum();
+        let held: usize = config.ports.iter().map(Opens::queue_pair_frames).sum();
         let hosted = applications.len();
         let applications = Applications::new(applications, (count, cores), config.queues)?;
-        let waiting = Applications::frames(hosted, cores) + leaving::frames_max(hosted, count);
-        let crossing = (cores - 1) * ring_of(cores);
-        let under_way = count * (crossing + HELD_MAX) + waiting + IN_HAND;
+        let waiting = Applications::frames(hosted, cores) + frames_max(hosted, count);
+        let between_cores = (cores - 1) * ring_of(cores);
+        let under_way = count * (between_cores + HELD_MAX) + waiting + IN_HAND;
         let frame_len = config.frame_len_max.max(FRAME_LEN_MAX);
         let pools = frame_pools(cores, cores * (held + under_way), frame_len)?;
         let region = Arc::clone(pools[0].region());
         let (stop, begun) = (Arc::new(AtomicBool::new(false)), Instant::now());
-        let crossings = by_core(cores, count, || Crossing::between(cores, ring_of(cores)));
+        let inter_core = by_core(cores, count, || InterCoreRings::between(cores, ring_of(cores)));
         let steered = by_core(cores, hosted, || Steered::between(cores, &region));
         let progress = Progress::new(cores, count);
-        let mut sides: Vec<Vec<Side>> = (0..cores).map(|_| Vec::new()).collect();
+        let mut contexts: Vec<Vec<PortContext>> = (0..cores).map(|_| Vec::new()).collect();
         let (mut ports, mut controls) = (Vec::new(), controls.into_iter());
         for (number, name) in (0..).zip(&config.ports) {
             let opened = (Box::new(name.clone()) as Box<dyn Opens>, controls.next());
             let (port, made) = port((number, hosted), opened, config, &region, &progress)?;
             ports.push(port);
-            sides.iter_mut().zip(made).for_each(|(sides, side)| sides.push(side));
+            contexts.iter_mut().zip(made).for_each(|(contexts, context)| contexts.push(context));
         }
-        let seats = seats(config, &mut ports)?;
+        let external_queues = external_queues(config, &mut ports)?;
         let serving = |of| Some(Serving::new(of, Arc::clone(&region)));
         let serving: Vec<_> = services.into_iter().map(serving).collect();
         let services = serving.into_iter().chain(std::iter::repeat_with(|| None));
         let queues = config.queues;
-        let bell = |&core| Bell::new().map_err(|source| CardError::Thread { core, source });
-        let bells = config.cores.iter().map(bell).collect::<Result<Arc<[Bell]>, CardError>>()?;
+        let doorbell = |&core| Doorbell::new().map_err(|source| CardError::Thread { core, source });
+        let doorbells =
+            config.cores.iter().map(doorbell).collect::<Result<Arc<[Doorbell]>, CardError>>()?;
         let (threads, cores, told) = (Vec::new(), Vec::new(), Arc::default());
         let mut card = Card {
             ports,
             threads,
             cores,
-            bells,
+            doorbells,
             told,
             stop,
             region,
@@ -141,17 +142,18 @@ impl Card {
             trouble: Vec::new(),
         };
         card.apply(rules)?;
-        let rings = crossings.into_iter().zip(steered).zip(seats);
-        let parts = sides.into_iter().zip(pools).zip(rings).zip(services);
-        let parts = parts.map(|(((sides, pool), ((crossings, steered), seats)), service)| Parts {
-            sides,
-            pool,
-            crossings,
-            steered,
-            seats,
-            service,
-            progress: Arc::clone(&progress),
-        });
+        let rings = inter_core.into_iter().zip(steered).zip(external_queues);
+        let parts = contexts.into_iter().zip(pools).zip(rings).zip(services);
+        let parts =
+            parts.map(|(((contexts, pool), ((inter_core, steered), ends)), service)| Parts {
+                contexts,
+                pool,
+                inter_core,
+                steered,
+                external_queues: ends,
+                service,
+                progress: Arc::clone(&progress),
+            });
         let engines = config.cores.iter().zip(parts);
         let engines = engines.map(|(core, parts)| card.engine(config, *core, parts)).collect();
         Ok((card, engines))
@@ -160,18 +162,19 @@ impl Card {
     /// The next core.
     fn engine<P>(&mut self, config: &CardConfig<P>, core: u32, parts: Parts) -> Engine {
         let (place, begun, cores) = (self.cores.len(), self.begun, config.cores.len());
-        let (to_core, program) = way(self.carried(place));
+        let (to_core, program) = way(self.instance(place));
         self.to_cores.push(to_core);
-        let Parts { sides, pool, crossings, steered, seats, service, progress } = parts;
+        let Parts { contexts, pool, inter_core, steered, external_queues, service, progress } =
+            parts;
         let host = self.applications.core(steered);
-        let (ports, shown) = (sides.len(), Arc::new(CoreShown::default()));
+        let (ports, shown) = (contexts.len(), Arc::new(CoreShown::default()));
         self.cores.push((core, Arc::clone(&shown)));
         Engine {
             place,
-            sides,
-            crossings,
+            contexts,
+            inter_core,
             bound: (0..cores).map(|_| Burst::new()).collect(),
-            seats,
+            external_queues,
             service,
             pool,
             program,
@@ -187,7 +190,7 @@ impl Card {
             frames: 0,
             shown,
             receive: config.receive,
-            bells: Arc::clone(&self.bells),
+            doorbells: Arc::clone(&self.doorbells),
             told: Arc::clone(&self.told),
             has_heard: 0,
             gave: vec![false; cores].into(),

@@ -7,7 +7,7 @@ use niclab_port::error::PortError;
 
 use super::Card;
 use crate::counters::Shown;
-use crate::programmed::ToCore;
+use crate::program_instance::ToCore;
 
 /// Steps of a change that are settled at a time.
 const SETTLE_STEPS: usize = 1 << 16;
@@ -18,7 +18,7 @@ impl Card {
     /// there is returned.
     pub fn tend(&mut self) -> Vec<(String, PortError)> {
         let now_ns = self.begun.elapsed().as_nanos() as u64;
-        let (mut missing, mut is_told) = (Vec::new(), false);
+        let (mut missing, mut is_changed) = (Vec::new(), false);
         self.program.iter_mut().for_each(|program| program.settle(SETTLE_STEPS));
         self.to_cores.iter_mut().for_each(ToCore::tidy);
         self.applications.settle(SETTLE_STEPS);
@@ -27,7 +27,7 @@ impl Card {
             port.nic.settle(SETTLE_STEPS);
             for door in &mut port.doors {
                 match door.look(&self.region) {
-                    Ok(came) => is_told |= came,
+                    Ok(came) => is_changed |= came,
                     Err(error) => missing.push((
                         format!("the door of queue {} of {}", door.queue(), port.name),
                         error,
@@ -43,28 +43,30 @@ impl Card {
             if !has_all_closed {
                 // It is opened again as a whole.
                 port.shown.iter().for_each(|shown| shown.closes.store(true, Ordering::Release));
-                is_told = true;
+                is_changed = true;
             }
             if !has_all_closed || !port.name.comes_back() {
                 let reason = port.trouble().join("; ");
                 missing.push((port.name.to_string(), PortError::Ended { reason }));
                 continue;
             }
-            let count = port.lanes.len() as u32;
+            let count = port.queue_pairs.len() as u32;
             match port.name.open(count, &self.region) {
-                Ok(lanes) => {
-                    for ((to, lane), shown) in port.lanes.iter_mut().zip(lanes).zip(&port.shown) {
+                Ok(queue_pairs) => {
+                    for ((to, queue_pair), shown) in
+                        port.queue_pairs.iter_mut().zip(queue_pairs).zip(&port.shown)
+                    {
                         shown.closes.store(false, Ordering::Release);
                         shown.is_gone.store(false, Ordering::Release);
                         // There is room, for the core has taken the one before.
-                        let _ = to.push(lane);
+                        let _ = to.push(queue_pair);
                     }
-                    is_told = true;
+                    is_changed = true;
                 }
                 Err(error) => missing.push((port.name.to_string(), error)),
             }
         }
-        if is_told {
+        if is_changed {
             self.wake();
         }
         missing

@@ -1,9 +1,9 @@
 //! How a core ends: what is under way leaves, and every frame is given back.
 
 use niclab_port::Burst;
-use niclab_port::crossing::Crossing;
 use niclab_port::frame_pool::FramePool;
-use niclab_port::lane::Lane;
+use niclab_port::inter_core::InterCoreRings;
+use niclab_port::queue_pair::QueuePair;
 
 use super::Engine;
 
@@ -13,7 +13,7 @@ const LAST_TURNS: u32 = 1_000;
 impl Engine {
     /// Whether no other core gives anything any more.
     fn are_last(&self) -> bool {
-        self.crossings.iter().all(Crossing::is_last)
+        self.inter_core.iter().all(InterCoreRings::is_last)
             && self.host.as_ref().is_none_or(|host| host.is_last())
     }
 
@@ -30,24 +30,24 @@ impl Engine {
             host.close();
         }
         for _ in 0..LAST_TURNS {
-            if self.sides.iter().all(|side| side.moving.is_calm()) {
+            if self.contexts.iter().all(|context| context.moving.is_calm()) {
                 break;
             }
             self.pass_on(&mut burst);
             std::thread::yield_now();
         }
-        for side in &mut self.sides {
-            for desc in side.moving.end() {
-                side.seen.held_drops += 1;
+        for context in &mut self.contexts {
+            for desc in context.moving.end() {
+                context.seen.held_drops += 1;
                 self.pool.give(desc);
             }
         }
         // Nothing is handed over from here on; the others learn it by this.
-        self.crossings.iter_mut().for_each(Crossing::close);
+        self.inter_core.iter_mut().for_each(InterCoreRings::close);
         for _ in 0..LAST_TURNS {
             let are_last = self.are_last();
             let is_busy = self.host() | self.pass_on(&mut burst);
-            let waits = self.sides.iter().any(|side| !side.leaving.is_empty());
+            let waits = self.contexts.iter().any(|context| !context.transmit.is_empty());
             if are_last && !is_busy && !waits {
                 break;
             }
@@ -62,27 +62,29 @@ impl Engine {
         while self.host() | self.take_over(&mut burst) | self.serve() {}
         // What the last turns answered leaves where the port takes it.
         for _ in 0..LAST_TURNS {
-            if self.sides.iter().all(|side| side.leaving.is_empty()) {
+            if self.contexts.iter().all(|context| context.transmit.is_empty()) {
                 break;
             }
-            for side in &mut self.sides {
-                side.send(&mut burst, &mut self.pool);
+            for context in &mut self.contexts {
+                context.send(&mut burst, &mut self.pool);
             }
             std::thread::yield_now();
         }
-        self.sides.iter_mut().for_each(|side| side.drop_leaving(&mut self.pool));
-        for side in &mut self.sides {
-            let lanes: Vec<Box<dyn Lane>> =
-                std::iter::from_fn(|| side.lanes.pop().ok()).chain(side.lane.take()).collect();
-            for lane in lanes {
-                if let Err(error) = side.close(lane, &mut self.pool) {
-                    side.note(&error);
+        self.contexts.iter_mut().for_each(|context| context.drop_leaving(&mut self.pool));
+        for context in &mut self.contexts {
+            let queue_pairs: Vec<Box<dyn QueuePair>> =
+                std::iter::from_fn(|| context.queue_pairs.pop().ok())
+                    .chain(context.queue_pair.take())
+                    .collect();
+            for queue_pair in queue_pairs {
+                if let Err(error) = context.close(queue_pair, &mut self.pool) {
+                    context.note(&error);
                 }
             }
         }
-        self.program.carried.iter_mut().for_each(|carried| carried.rest());
+        self.program.instance.iter_mut().for_each(|instance| instance.rest());
         self.show();
-        self.seats.into_iter().for_each(|seat| seat.end(&mut self.pool));
+        self.external_queues.into_iter().for_each(|queue| queue.end(&mut self.pool));
         self.pool
     }
 }

@@ -7,28 +7,28 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::Engine;
 use crate::card::Receive;
-use crate::guests::Seat;
+use crate::external_queues::ExternalQueueEnd;
+use crate::port_context::PortContext;
 use crate::serving::Serving;
-use crate::side::Side;
 
-/// How long a core sleeps at most where nothing wakes it: what it is told wakes it, too, so that
-/// this is for what nobody thought of.
+/// How long a core sleeps at most where nothing wakes it: changes wake it, too, so that
+/// this is for cases that nobody thought of.
 const SLEEP_MAX: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
-/// The same where somebody has to look whether a lane has room, or a frame.
+/// The same where somebody has to look whether a queue pair has room, or a frame.
 const SLEEP_SHORT: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 
-/// Waits until a lane has a frame or this is readable, or it is time to look.
-fn wait(sides: &[Side], has_guests: bool, event: BorrowedFd<'_>) {
-    let lanes = || sides.iter().filter_map(|side| side.lane.as_deref());
-    let has_to_look = has_guests
-        || lanes().any(|lane| lane.waits_on().is_none())
-        || sides.iter().any(|side| !side.leaving.is_empty());
+/// Waits until a queue pair has a frame or this is readable, or it is time to look.
+fn wait(contexts: &[PortContext], has_external: bool, event: BorrowedFd<'_>) {
+    let queue_pairs = || contexts.iter().filter_map(|context| context.queue_pair.as_deref());
+    let has_to_look = has_external
+        || queue_pairs().any(|queue_pair| queue_pair.waits_on().is_none())
+        || contexts.iter().any(|context| !context.transmit.is_empty());
     let readable = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
     let mut fds: Vec<PollFd<'_>> =
-        lanes().filter_map(|lane| lane.waits_on()).map(readable).collect();
+        queue_pairs().filter_map(|queue_pair| queue_pair.waits_on()).map(readable).collect();
     fds.push(readable(event));
-    // Whatever it says, the lanes are looked at.
+    // Whatever it says, the queue pairs are looked at.
     let _ = poll(&mut fds, Some(if has_to_look { &SLEEP_SHORT } else { &SLEEP_MAX }));
 }
 
@@ -39,35 +39,36 @@ impl Engine {
         if self.receive == Receive::BusyPoll {
             return;
         }
-        for (gave, bell) in self.gave.iter_mut().zip(&self.bells[..]) {
+        for (gave, doorbell) in self.gave.iter_mut().zip(&self.doorbells[..]) {
             if std::mem::take(gave) {
-                bell.ring();
+                doorbell.ring();
             }
         }
     }
 
-    /// Sleeps until a lane has a frame, another core gives one, or the control side wants
+    /// Sleeps until a queue pair has a frame, another core gives one, or the control side wants
     /// something.
     #[cold]
     pub(super) fn sleep(&mut self) {
-        if self.sides.iter().any(|side| !side.moving.is_calm()) {
+        if self.contexts.iter().any(|context| !context.moving.is_calm()) {
             // Others are at work on what it waits for.
             return std::thread::yield_now();
         }
-        self.sides.iter_mut().for_each(|side| side.worker.offline());
-        self.program.carried.iter_mut().for_each(|carried| carried.rest());
+        self.contexts.iter_mut().for_each(|context| context.worker.offline());
+        self.program.instance.iter_mut().for_each(|instance| instance.rest());
         self.host.iter_mut().for_each(|host| host.offline());
         let has_work = || {
             self.told.load(Ordering::Acquire) != self.has_heard
                 || self.progress.is_awaited()
-                || self.crossings.iter().any(|crossing| !crossing.is_empty())
+                || self.inter_core.iter().any(|rings| !rings.is_empty())
                 || self.host.as_ref().is_some_and(|host| host.is_given())
                 || self.service.as_ref().is_some_and(Serving::has_work)
         };
-        let has_guests = self.seats.iter().any(Seat::is_taken);
-        self.bells[self.place].rest(has_work, |event| wait(&self.sides, has_guests, event));
-        self.sides.iter_mut().for_each(|side| side.worker.online());
-        self.program.carried.iter_mut().for_each(|carried| carried.wake());
+        let has_external = self.external_queues.iter().any(ExternalQueueEnd::is_taken);
+        self.doorbells[self.place]
+            .rest(has_work, |event| wait(&self.contexts, has_external, event));
+        self.contexts.iter_mut().for_each(|context| context.worker.online());
+        self.program.instance.iter_mut().for_each(|instance| instance.wake());
         self.host.iter_mut().for_each(|host| host.online());
     }
 }

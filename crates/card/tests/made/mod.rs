@@ -9,23 +9,23 @@ use niclab_card::{Opens, PortError};
 use niclab_nic::memory::Region;
 use niclab_port::Burst;
 use niclab_port::frame_pool::FramePool;
-use niclab_port::lane::{Lane, LaneCounters};
+use niclab_port::queue_pair::{QueuePair, QueuePairCounters};
 
-/// What a test has its lanes do.
+/// What a test has its queue pairs do.
 pub trait World: Send + Sync + 'static {
-    /// What one lane has of its own.
+    /// What one queue pair has of its own.
     type Own: Send + 'static;
 
-    /// Frames that a lane holds at most.
+    /// Frames that a queue pair holds at most.
     const HELD: usize;
 
-    /// For the lane of this place, of so many.
+    /// For the queue pair of this place, of so many.
     fn own(&self, place: u32, count: u32) -> Self::Own;
 
     /// Writes a frame that comes, the `at`-th of its burst; its length. `None`: no more comes now.
     fn make(&self, own: &mut Self::Own, at: usize, slot: &mut [u8]) -> Option<u16>;
 
-    /// Whether a lane takes what is sent now.
+    /// Whether a queue pair takes what is sent now.
     fn takes(&self, _own: &mut Self::Own) -> bool {
         true
     }
@@ -39,7 +39,7 @@ pub trait World: Send + Sync + 'static {
     fn left(&self, own: &mut Self::Own, frame: &[u8]);
 }
 
-/// A port of such lanes.
+/// A port of such queue pairs.
 pub struct Made<W>(pub Arc<W>);
 
 impl<W> Clone for Made<W> {
@@ -55,17 +55,17 @@ impl<W> fmt::Display for Made<W> {
 }
 
 impl<W: World> Opens for Made<W> {
-    fn lane_frames(&self) -> usize {
+    fn queue_pair_frames(&self) -> usize {
         W::HELD
     }
 
-    fn open(&self, count: u32, region: &Arc<Region>) -> Result<Vec<Box<dyn Lane>>, PortError> {
-        let lane = |place| -> Box<dyn Lane> {
+    fn open(&self, count: u32, region: &Arc<Region>) -> Result<Vec<Box<dyn QueuePair>>, PortError> {
+        let queue_pair = |place| -> Box<dyn QueuePair> {
             let (world, region) = (Arc::clone(&self.0), Arc::clone(region));
             let own = world.own(place, count);
-            Box::new(MadeLane { world, own, region, counters: LaneCounters::default() })
+            Box::new(MadeQueuePair { world, own, region, counters: QueuePairCounters::default() })
         };
-        Ok((0..count).map(lane).collect())
+        Ok((0..count).map(queue_pair).collect())
     }
 
     fn comes_back(&self) -> bool {
@@ -73,14 +73,14 @@ impl<W: World> Opens for Made<W> {
     }
 }
 
-struct MadeLane<W: World> {
+struct MadeQueuePair<W: World> {
     world: Arc<W>,
     own: W::Own,
     region: Arc<Region>,
-    counters: LaneCounters,
+    counters: QueuePairCounters,
 }
 
-impl<W: World> Lane for MadeLane<W> {
+impl<W: World> QueuePair for MadeQueuePair<W> {
     fn receive(&mut self, pool: &mut FramePool, into: &mut Burst) -> io::Result<()> {
         while !into.is_full() {
             let Some(mut desc) = pool.take() else { break };
@@ -111,11 +111,11 @@ impl<W: World> Lane for MadeLane<W> {
         self.world.waits_on(&self.own)
     }
 
-    fn counters(&self) -> LaneCounters {
+    fn counters(&self) -> QueuePairCounters {
         self.counters
     }
 
-    fn close(self: Box<Self>, _: &mut FramePool) -> io::Result<LaneCounters> {
+    fn close(self: Box<Self>, _: &mut FramePool) -> io::Result<QueuePairCounters> {
         Ok(self.counters())
     }
 }

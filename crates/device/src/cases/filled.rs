@@ -15,7 +15,7 @@ pub(super) const OURS: [u8; 6] = [2, 0, 0, 0, 0, 1];
 /// Number of the VXLAN segment.
 const VNI: u32 = 5_000;
 
-/// What a program is told, a line each.
+/// The commands to a program, a line each.
 pub(super) fn lines(of: Loaded) -> Vec<String> {
     let all = 0..of.entries;
     match of.case {

@@ -97,7 +97,8 @@ fn tables(out: &mut String, of: Loaded) -> std::fmt::Result {
 /// Fields that instructions go round.
 const FIELDS: u32 = 8;
 
-/// Registers of each array: few enough that what is told is of the instruction, and not of memory.
+/// Registers of each array: few enough that the times are those of the instruction, and not of
+/// memory.
 const REGISTERS: u32 = 1_024;
 
 /// An action of so many instructions, run for every packet. Each needs what the one before it did,

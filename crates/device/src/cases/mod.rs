@@ -133,7 +133,7 @@ pub struct Prepared {
     pub text: String,
     /// The same, read.
     pub program: Program,
-    /// What it is told before the first packet.
+    /// Its commands before the first packet.
     pub commands: Vec<Command>,
     /// [`PACKETS`] frames without FCS, which all come by port 0 and are all forwarded.
     pub frames: Vec<Vec<u8>>,
@@ -156,7 +156,7 @@ pub enum CaseError {
         /// Most.
         max: u32,
     },
-    /// The program, or what it is told, is not understood.
+    /// The program, or a command, is not understood.
     #[error("{case}: {error}")]
     Text {
         /// The case's name.
@@ -229,7 +229,7 @@ impl Loaded {
         })
     }
 
-    /// The program, what it is told, and its packets.
+    /// The program, its commands, and its packets.
     ///
     /// # Errors
     /// [`CaseError::Range`]; others where a program and what is said here of its tables do not fit.

@@ -2,7 +2,7 @@
 //!
 //! DPDK takes a process over: it reads arguments, pins threads, prints, and may abort. So it has
 //! one to itself, the program `niclab-dpdk`, which is built where libdpdk is installed; here it is
-//! started, asked, and ended. Whatever becomes of it is an error with a reason, never a hang.
+//! started, asked, and ended. Each of its failures is an error with a reason, never a hang.
 //!
 //! Which ports there are decides what can be measured:
 //!

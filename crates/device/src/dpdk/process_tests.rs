@@ -85,8 +85,8 @@ fn crossed_rings_account_for_every_frame() {
 }
 
 #[test]
-fn the_run_time_directory_is_where_dpdk_is_told_and_ours_is_gone_while_it_runs() {
-    let test = "the_run_time_directory_is_where_dpdk_is_told_and_ours_is_gone_while_it_runs";
+fn the_run_time_directory_is_where_dpdk_looks_and_ours_is_gone_while_it_runs() {
+    let test = "the_run_time_directory_is_where_dpdk_looks_and_ours_is_gone_while_it_runs";
     let name = "dpdk:--vdev=net_ring0";
     let Some((bed, _alone)) = open(test, name) else {
         return;

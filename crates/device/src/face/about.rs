@@ -10,15 +10,15 @@ pub struct About {
     /// Driver, firmware, queues, speed, …: name and value in reading order.
     pub facts: Vec<Fact>,
     /// What stands along the packets' way, from the generator to the sink.
-    pub places: Vec<Place>,
+    pub places: Vec<Station>,
     /// What stands there where packets in memory go through a program
     /// ([`Task::Program`](crate::Task::Program)); empty where none do.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub programmed: Vec<Place>,
+    pub programmed: Vec<Station>,
     /// What stands there where a key-value store serves requests in memory
     /// ([`Task::Store`](crate::Task::Store)); empty where none does.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub serving: Vec<Place>,
+    pub serving: Vec<Station>,
     /// Time that it takes to load a program the first time, where that is more than the little that
     /// any trial takes, milliseconds.
     #[serde(default, skip_serializing_if = "is_none")]
@@ -26,7 +26,7 @@ pub struct About {
     /// What stands between a program on the one host and one on the other, where it can exchange
     /// messages ([`Task::RoundTrips`](crate::Task::RoundTrips)); empty where it cannot.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub hosts: Vec<Place>,
+    pub hosts: Vec<Station>,
     /// Capabilities it lacks, by the names that
     /// [`DeviceError::NotSupported`](crate::DeviceError::NotSupported) uses.
     pub not_supported: Vec<String>,
@@ -65,7 +65,7 @@ pub struct Fact {
 
 /// A station of the packets' way, for the drawing of the testbed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct Station {
     /// `generator`, `wire`, `device`, `function`, `sink`, `client` or `server`.
     pub role: String,
     /// What stands there.

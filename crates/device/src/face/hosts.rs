@@ -1,4 +1,4 @@
-//! Two hosts on a wire: messages that they exchange, and bulk data from one to the other.
+//! Two hosts on a wire: round trips of messages, and bulk data from one to the other.
 
 use niclab_load::echo::{Echo, Echoed, Served};
 use niclab_load::stream::{Received, Sent, Stream};
@@ -29,9 +29,9 @@ pub enum Family {
     V6,
 }
 
-/// Messages that two hosts exchange.
+/// Round trips of messages between two hosts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Exchange {
+pub struct RoundTrips {
     /// The host that the client is on; the server is on the other.
     pub client: Host,
     /// The network protocol.
@@ -42,10 +42,10 @@ pub struct Exchange {
     /// What else stands in their path.
     #[serde(default, skip_serializing_if = "Feature::is_none")]
     pub feature: Feature,
-    /// A ledger stamps inside the stacks too.
+    /// A breakdown stamps inside the stacks too.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deep: bool,
-    /// A ledger has the stamps of sockets, and not those of probes.
+    /// A breakdown has the stamps of sockets, and not those of probes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub sockets: bool,
     /// What the client sends, and how both wait.
@@ -54,7 +54,7 @@ pub struct Exchange {
 
 /// The observation of [`Task::RoundTrips`](crate::Task::RoundTrips).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Exchanged {
+pub struct RoundTripsObservation {
     /// What the client saw.
     pub echoed: Echoed,
     /// What the server counted, warm-up included; `None` where it is not ours to ask.
@@ -72,7 +72,7 @@ pub struct Streaming {
 
 /// The observation of [`Task::Stream`](crate::Task::Stream).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Streamed {
+pub struct StreamObservation {
     /// What the sender did.
     pub sent: Sent,
     /// What the receiver got: this is what was carried.

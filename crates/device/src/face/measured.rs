@@ -3,8 +3,9 @@
 use niclab_load::{Load, LoadObservation};
 
 use super::{
-    Application, Applied, DeviceError, Exchange, Exchanged, Ledgered, Observation, Processed,
-    Processing, Streamed, Streaming, Task, Testbed,
+    Application, BreakdownObservation, DeviceError, Observation, Processing, ProgramObservation,
+    RequestsObservation, RoundTrips, RoundTripsObservation, StreamObservation, Streaming, Task,
+    Testbed,
 };
 use crate::plan::Plan;
 
@@ -13,27 +14,33 @@ pub fn load(bed: &mut dyn Testbed, load: &Load) -> Result<LoadObservation, Devic
     bed.measure(&Task::Load { load: load.clone(), plan: Plan::Rest })?.into_load()
 }
 
-pub fn round_trips(bed: &mut dyn Testbed, of: &Exchange) -> Result<Exchanged, DeviceError> {
+pub fn round_trips(
+    bed: &mut dyn Testbed,
+    of: &RoundTrips,
+) -> Result<RoundTripsObservation, DeviceError> {
     bed.measure(&Task::RoundTrips(of.clone()))?.into_round_trips()
 }
 
 pub fn breakdown(
     bed: &mut dyn Testbed,
-    of: &Exchange,
+    of: &RoundTrips,
     pairs: u32,
-) -> Result<Ledgered, DeviceError> {
-    bed.measure(&Task::Breakdown { exchange: of.clone(), pairs })?.into_breakdown()
+) -> Result<BreakdownObservation, DeviceError> {
+    bed.measure(&Task::Breakdown { trips: of.clone(), pairs })?.into_breakdown()
 }
 
-pub fn requests(bed: &mut dyn Testbed, of: &Application) -> Result<Applied, DeviceError> {
+pub fn requests(
+    bed: &mut dyn Testbed,
+    of: &Application,
+) -> Result<RequestsObservation, DeviceError> {
     bed.measure(&Task::Requests(of.clone()))?.into_requests()
 }
 
-pub fn stream(bed: &mut dyn Testbed, of: &Streaming) -> Result<Streamed, DeviceError> {
+pub fn stream(bed: &mut dyn Testbed, of: &Streaming) -> Result<StreamObservation, DeviceError> {
     bed.measure(&Task::Stream(of.clone()))?.into_stream()
 }
 
-pub fn program(bed: &mut dyn Testbed, of: &Processing) -> Result<Processed, DeviceError> {
+pub fn program(bed: &mut dyn Testbed, of: &Processing) -> Result<ProgramObservation, DeviceError> {
     bed.measure(&Task::Program(of.clone()))?.into_program()
 }
 

@@ -17,7 +17,7 @@ pub struct Processing {
 
 /// The observation of [`Task::Program`](crate::Task::Program).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Processed {
+pub struct ProgramObservation {
     /// Packets of a pass: each goes through once, as it was before the first pass.
     pub packets: u64,
     /// Of these, those that did not leave in the first pass.

@@ -4,12 +4,12 @@ use niclab_load::{Control, Load, LoadObservation};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Application, Applied, DeviceError, Exchange, Exchanged, Ledgered, Processed, Processing,
-    Streamed, Streaming,
+    Application, BreakdownObservation, DeviceError, Processing, ProgramObservation,
+    RequestsObservation, RoundTrips, RoundTripsObservation, StreamObservation, Streaming,
 };
 use crate::capability;
 use crate::plan::{Plan, RulesPlan};
-use crate::serving::{Answered, Serving};
+use crate::serving::{Serving, StoreObservation};
 
 /// A measurement that a device can carry out.
 ///
@@ -29,12 +29,13 @@ pub enum Task {
     /// are those of the calls, without the time to prepare their arguments.
     Plan(RulesPlan),
     /// Messages between a client and a server over the kernel's stack.
-    RoundTrips(Exchange),
+    RoundTrips(RoundTrips),
     /// The parts of a round trip's latency. Each pair has one slice with probes that stamp the
-    /// messages in the kernel, and one without; each slice is as long as the exchange.
+    /// messages in the kernel, and one without; each slice is as long as the round trips without
+    /// stamps.
     Breakdown {
         /// The messages.
-        exchange: Exchange,
+        trips: RoundTrips,
         /// Pairs of slices.
         pairs: u32,
     },
@@ -102,10 +103,10 @@ fn mismatch(task: &str) -> DeviceError {
 observations! {
     Load, into_load: LoadObservation;
     Plan, into_plan: Control;
-    RoundTrips, into_round_trips: Exchanged;
-    Breakdown, into_breakdown: Ledgered;
-    Requests, into_requests: Applied;
-    Stream, into_stream: Streamed;
-    Program, into_program: Processed;
-    Store, into_store: Answered;
+    RoundTrips, into_round_trips: RoundTripsObservation;
+    Breakdown, into_breakdown: BreakdownObservation;
+    Requests, into_requests: RequestsObservation;
+    Stream, into_stream: StreamObservation;
+    Program, into_program: ProgramObservation;
+    Store, into_store: StoreObservation;
 }

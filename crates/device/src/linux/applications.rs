@@ -15,7 +15,7 @@ use super::servers::Servers;
 use super::stamped_requests;
 use crate::cores::{Pinned, allowed};
 use crate::energy::Reading;
-use crate::face::{Application, Applied, DeviceError, Energy, Host, LinkUse};
+use crate::face::{Application, DeviceError, Energy, Host, LinkUse, RequestsObservation};
 use crate::usage::CoreUse;
 
 /// Which cores are the server's and which the clients': the server takes those of its own host
@@ -126,7 +126,7 @@ impl Hosts {
         &self,
         application: &Application,
         servers: &mut Servers,
-    ) -> Result<Applied, DeviceError> {
+    ) -> Result<RequestsObservation, DeviceError> {
         let asked = &application.requests;
         asked.check().map_err(broken)?;
         let (client, server) = self.sides(application.client);
@@ -142,9 +142,9 @@ impl Hosts {
         let cores = (client_cores.as_slice(), server_cores.as_slice());
         let mut applied = ask(&client.netns, Some(client.name), cores, asked, address)?;
         if application.stamps && applied.requested.ended.is_none() {
-            let ledger = stamped_requests::ledger((client, server), cores.0, asked, address);
+            let breakdown = stamped_requests::breakdown((client, server), cores.0, asked, address);
             // What was measured without probes holds whether they can be had or not.
-            applied.ledger = Some(match ledger {
+            applied.breakdown = Some(match breakdown {
                 Err(DeviceError::NotSupported { capability }) => Err(capability),
                 made => Ok(made?),
             });
@@ -161,7 +161,7 @@ pub fn ask(
     cores: (&[u32], &[u32]),
     asked: &Requests,
     address: SocketAddr,
-) -> Result<Applied, DeviceError> {
+) -> Result<RequestsObservation, DeviceError> {
     if asked.get_ratio > 0.0 {
         let filled = netns.within(|| requests::fill(asked, address));
         filled.map_err(|e| super::refused("the client's namespace", &e))?.map_err(broken)?;
@@ -171,7 +171,7 @@ pub fn ask(
     let (requested, meanwhile) = watched(look, asked, cores.0.len(), work)?;
     let Meanwhile { client, server, link, energy, watched_ns } = meanwhile;
     let requested = requested?;
-    Ok(Applied { requested, client, server, link, energy, watched_ns, ledger: None })
+    Ok(RequestsObservation { requested, client, server, link, energy, watched_ns, breakdown: None })
 }
 
 /// Runs the clients, each on a core of its own, and puts what is known of their requests into

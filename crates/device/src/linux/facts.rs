@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 
 use super::ethtool::Card;
-use super::ethtool::rss::Spread;
+use super::ethtool::rss::RssConfig;
 use super::ethtool::told::{Driver, Rings, Statistic};
 use super::link::Link;
 use super::name::{Ends, Path};
@@ -71,10 +71,10 @@ fn of_card(end: &End, whose: &str) -> Vec<Fact> {
 fn tell(card: &mut Card, fact: &dyn Fn(&str, String) -> Fact) -> io::Result<Vec<Fact>> {
     let Driver { version, firmware, bus, .. } = card.driver()?;
     let texts = [("driver version", version), ("firmware", firmware), ("bus", bus)];
-    let is_told = |text: &str| !text.is_empty() && text != "N/A";
+    let is_known = |text: &str| !text.is_empty() && text != "N/A";
     let mut facts: Vec<Fact> = texts
         .into_iter()
-        .filter(|(_, text)| is_told(text))
+        .filter(|(_, text)| is_known(text))
         .map(|(name, text)| fact(name, text))
         .collect();
     if let Some(channels) = card.channels()? {
@@ -93,13 +93,13 @@ fn tell(card: &mut Card, fact: &dyn Fn(&str, String) -> Fact) -> io::Result<Vec<
         let text = format!("rx {rx} of {rx_most}, tx {tx} of {tx_most} descriptors");
         facts.push(fact("card rings", text));
     }
-    if let Some(spread) = card.spread()? {
-        facts.push(fact("RSS hash", hash(&spread)));
-        if !spread.key.is_empty() {
-            facts.push(fact("RSS key", hex(&spread.key)));
+    if let Some(config) = card.rss_config()? {
+        facts.push(fact("RSS hash", hash(&config)));
+        if !config.key.is_empty() {
+            facts.push(fact("RSS key", hex(&config.key)));
         }
-        if !spread.indirection.is_empty() {
-            facts.push(fact("RSS indirection", indirection(&spread.indirection)));
+        if !config.indirection.is_empty() {
+            facts.push(fact("RSS indirection", indirection(&config.indirection)));
         }
     }
     if let Some(table) = card.rules()? {
@@ -116,15 +116,15 @@ fn driver(link: &Link) -> String {
     link.kind.clone().or_else(of_device).unwrap_or_else(|| "unknown".into())
 }
 
-fn hash(spread: &Spread) -> String {
-    let function = match spread.function {
+fn hash(config: &RssConfig) -> String {
+    let function = match config.function {
         0 => "not told".into(),
         1 => "toeplitz".to_owned(),
         2 => "xor".into(),
         4 => "crc32".into(),
         other => format!("number {other}"),
     };
-    if spread.transform == 0 { function } else { format!("{function}, symmetric") }
+    if config.transform == 0 { function } else { format!("{function}, symmetric") }
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -194,15 +194,16 @@ mod tests {
     }
 
     #[test]
-    fn a_table_is_told_in_a_line() {
+    fn a_table_is_reported_in_a_line() {
         assert_eq!(indirection(&[0, 1, 0]), "3 entries, 2 queues with 1 to 2 each: 0 1 0");
         let long = [0, 1, 2, 3].repeat(32);
         assert_eq!(indirection(&long), "128 entries, 4 queues with 32 to 32 each");
     }
 
     #[test]
-    fn a_hash_is_told_by_its_name() {
-        let of = |function, transform| hash(&Spread { function, transform, ..Spread::default() });
+    fn a_hash_is_reported_by_its_name() {
+        let of =
+            |function, transform| hash(&RssConfig { function, transform, ..RssConfig::default() });
         assert_eq!([of(1, 0), of(2, 0), of(1, 1)], ["toeplitz", "xor", "toeplitz, symmetric"]);
         assert_eq!(hex(&[0x6d, 5]), "6d:05");
     }

@@ -2,11 +2,11 @@
 
 use niclab_apps::forward::swap_macs;
 use niclab_load::PortCounters;
-use niclab_load::lane::{BURST, Inlet, Outlet};
+use niclab_load::rings::{BURST, Inlet, Outlet};
 use niclab_packet::size::FCS_LEN;
 
 use super::ring::{RxRing, TxRing};
-use crate::pair::{LAST_TURNS_MAX, Side};
+use crate::pair::{DeviceSide, LAST_TURNS_MAX};
 
 /// What one frame may cost in a turn before the turn looks like a stall, nanoseconds.
 pub const FRAME_NS: u64 = 3_000;
@@ -67,7 +67,7 @@ impl Forward {
     }
 }
 
-impl Side for Forward {
+impl DeviceSide for Forward {
     // One frame through `send` and the receiver's soft interrupt takes 1 to 2 us here.
     const FRAME_NS: u64 = FRAME_NS;
 

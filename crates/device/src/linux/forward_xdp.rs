@@ -10,17 +10,17 @@ use niclab_packet::size::FCS_LEN;
 use niclab_port::Burst;
 use niclab_port::error::PortError;
 use niclab_port::frame_pool::{FramePool, frame_pools};
-use niclab_port::lane::Lane;
 use niclab_port::link::HEADER_LEN;
-use niclab_port::xdp::{self, XdpLane};
+use niclab_port::queue_pair::QueuePair;
+use niclab_port::xdp::{self, XdpQueuePair};
 
 use super::forward::FRAME_NS;
 use super::link::Link;
-use crate::pair::{LAST_TURNS_MAX, Side};
+use crate::pair::{DeviceSide, LAST_TURNS_MAX};
 
 /// A queue of the interface.
 struct Queue {
-    lane: XdpLane,
+    queue_pair: XdpQueuePair,
     /// Frames that wait to be sent.
     waiting: Burst,
     /// Frames that found no room when the trial began.
@@ -55,9 +55,9 @@ impl Forward {
         let pool = pools.map_err(|e| no_memory(&e))?.pop();
         let pool = pool.ok_or_else(|| no_memory(&"no frame pool was made"))?;
         let region = Arc::clone(pool.region());
-        let lanes = xdp::open_first(&link.name, count.into(), &region)?;
-        let queue = |lane| Queue { lane, waiting: Burst::new(), missed_before: 0 };
-        let queues = lanes.into_iter().map(queue).collect();
+        let queue_pairs = xdp::open_first(&link.name, count.into(), &region)?;
+        let queue = |queue_pair| Queue { queue_pair, waiting: Burst::new(), missed_before: 0 };
+        let queues = queue_pairs.into_iter().map(queue).collect();
         Ok(Forward { queues, pool, region, told: 0, gone: None })
     }
 
@@ -76,13 +76,13 @@ impl Forward {
             self.pool.give_all(&mut queue.waiting);
             // Bounded, lest a flood from elsewhere hold us here.
             for _ in 0..xdp::FRAMES / burst.capacity() {
-                queue.lane.receive(&mut self.pool, &mut burst)?;
+                queue.queue_pair.receive(&mut self.pool, &mut burst)?;
                 if burst.is_empty() {
                     break;
                 }
                 self.pool.give_all(&mut burst);
             }
-            queue.missed_before = queue.lane.counters().rx_missed;
+            queue.missed_before = queue.queue_pair.counters().rx_missed;
         }
         self.told = 0;
         Ok(())
@@ -90,10 +90,10 @@ impl Forward {
 
     /// Takes up to a burst from one queue and sends it back.
     fn serve(&mut self, at: usize, counters: &mut PortCounters) -> io::Result<usize> {
-        let Queue { lane, waiting, .. } = &mut self.queues[at];
+        let Queue { queue_pair, waiting, .. } = &mut self.queues[at];
         let counted = &mut counters.queues[at];
         let held = waiting.len();
-        lane.receive(&mut self.pool, waiting)?;
+        queue_pair.receive(&mut self.pool, waiting)?;
         let with_fcs = |len: u16| u64::from(len + FCS_LEN);
         for desc in &mut waiting[held..] {
             counted.rx_bytes += with_fcs(desc.len());
@@ -103,7 +103,7 @@ impl Forward {
         counted.rx_frames += found as u64;
         let bytes = |burst: &Burst| burst.iter().map(|desc| with_fcs(desc.len())).sum::<u64>();
         let (frames_before, bytes_before) = (waiting.len(), bytes(waiting));
-        lane.send(&mut self.pool, waiting)?;
+        queue_pair.send(&mut self.pool, waiting)?;
         counted.tx_frames += (frames_before - waiting.len()) as u64;
         counted.tx_bytes += bytes_before - bytes(waiting);
         Ok(found)
@@ -111,12 +111,12 @@ impl Forward {
 
     /// Frames that found no room since the trial began, a number for each queue.
     fn missed_by_queue(&self) -> impl Iterator<Item = u64> {
-        let now = |queue: &Queue| queue.lane.counters().rx_missed;
+        let now = |queue: &Queue| queue.queue_pair.counters().rx_missed;
         self.queues.iter().map(move |queue| now(queue).saturating_sub(queue.missed_before))
     }
 }
 
-impl Side for Forward {
+impl DeviceSide for Forward {
     // As of AF_PACKET: what is sent passes the receiver's soft interrupt within the call.
     const FRAME_NS: u64 = FRAME_NS;
 

@@ -22,7 +22,7 @@ use super::link;
 use super::netns::NetNs;
 use crate::address::shown;
 use crate::cores::{Cores, Pinned};
-use crate::face::{DeviceError, Exchange, Exchanged, Family, Host};
+use crate::face::{DeviceError, Family, Host, RoundTrips, RoundTripsObservation};
 use crate::feature::Feature;
 use crate::program::{Program, Sockets};
 use crate::realtime::RealTime;
@@ -52,12 +52,12 @@ pub enum Wire {
 }
 
 impl Wire {
-    /// The one that messages of an exchange go to.
+    /// The one that the messages of round trips go to.
     ///
     /// # Errors
     /// [`DeviceError::NotSupported`] where its feature is not there over IPv6.
-    pub fn of(exchange: &Exchange) -> Result<Wire, DeviceError> {
-        match (exchange.family, &exchange.feature) {
+    pub fn of(trips: &RoundTrips) -> Result<Wire, DeviceError> {
+        match (trips.family, &trips.feature) {
             (Family::V4, Feature::Vxlan) => Ok(Wire::Tunnel),
             (Family::V4, _) => Ok(Wire::Plain),
             (Family::V6, feature @ (Feature::Vxlan | Feature::Nft { .. })) => {
@@ -141,8 +141,8 @@ impl Hosts {
     }
 
     /// The hosts of client and server.
-    pub(super) fn ends(&self, exchange: &Exchange) -> (&End, &End) {
-        self.sides(exchange.client)
+    pub(super) fn ends(&self, trips: &RoundTrips) -> (&End, &End) {
+        self.sides(trips.client)
     }
 
     /// The hosts of client and server, where the client is on this one.
@@ -154,17 +154,21 @@ impl Hosts {
     }
 
     /// Lets a client on the one host talk to a server on the other, which starts and ends with it.
-    pub fn exchange(&self, exchange: &Exchange, run: u32) -> Result<Exchanged, DeviceError> {
-        let server = self.server(exchange)?;
-        let client = || self.client(exchange, server.address(), run, None);
-        let echoed = self.beside(&server, exchange, client)?;
-        Ok(Exchanged { echoed, served: Some(server.served()) })
+    pub fn round_trips(
+        &self,
+        trips: &RoundTrips,
+        run: u32,
+    ) -> Result<RoundTripsObservation, DeviceError> {
+        let server = self.server(trips)?;
+        let client = || self.client(trips, server.address(), run, None);
+        let echoed = self.beside(&server, trips, client)?;
+        Ok(RoundTripsObservation { echoed, served: Some(server.served()) })
     }
 
-    /// The server of an exchange on its host, which does not serve yet.
-    pub(super) fn server(&self, exchange: &Exchange) -> Result<Server, DeviceError> {
-        let (_, server) = self.ends(exchange);
-        let asked = &exchange.echo;
+    /// The server of round trips on its host, which does not serve yet.
+    pub(super) fn server(&self, trips: &RoundTrips) -> Result<Server, DeviceError> {
+        let (_, server) = self.ends(trips);
+        let asked = &trips.echo;
         asked.check().map_err(broken)?;
         let serve = Serve {
             transport: Some(asked.transport),
@@ -173,7 +177,7 @@ impl Hosts {
             size_max: asked.size,
             idle_ns: IDLE_NS,
         };
-        let address = SocketAddr::new(server.address(Wire::of(exchange)?), 0);
+        let address = SocketAddr::new(server.address(Wire::of(trips)?), 0);
         let bound = server.netns.within(|| Server::bind(address, serve));
         bound.map_err(|e| super::refused("a server's socket", &e))?.map_err(broken)
     }
@@ -182,15 +186,15 @@ impl Hosts {
     pub(super) fn beside<T>(
         &self,
         server: &Server,
-        exchange: &Exchange,
+        trips: &RoundTrips,
         work: impl FnOnce() -> Result<T, DeviceError>,
     ) -> Result<T, DeviceError> {
-        let (_, host) = self.ends(exchange);
+        let (_, host) = self.ends(trips);
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {
             let serve = || {
                 let _pinned = Pinned::to(host.core);
-                let _real_time = real_time(exchange.fifo)?;
+                let _real_time = real_time(trips.fifo)?;
                 server.run(&stop).map_err(broken)
             };
             let serving = thread::Builder::new().name("server".into()).spawn_scoped(scope, serve);
@@ -205,20 +209,20 @@ impl Hosts {
         })
     }
 
-    /// Lets the client of an exchange run on its host's core.
+    /// Lets the client of round trips run on its host's core.
     pub(super) fn client(
         &self,
-        exchange: &Exchange,
+        trips: &RoundTrips,
         address: SocketAddr,
         run: u32,
         passages: Option<&mut Passages>,
     ) -> Result<Echoed, DeviceError> {
-        let (client, _) = self.ends(exchange);
+        let (client, _) = self.ends(trips);
         let never = AtomicBool::new(false);
         let ran = client.netns.within(|| {
             let _pinned = Pinned::to(client.core);
-            let _real_time = real_time(exchange.fifo)?;
-            echo::run(&exchange.echo, address, run, &never, passages).map_err(broken)
+            let _real_time = real_time(trips.fifo)?;
+            echo::run(&trips.echo, address, run, &never, passages).map_err(broken)
         });
         ran.map_err(|e| super::refused("the client's namespace", &e))?
     }
@@ -268,7 +272,7 @@ fn address(number: u8, wire: Wire) -> IpAddr {
 fn furnish(name: &str, number: u8, core: u32) -> io::Result<()> {
     let link = link::look(name)?.ok_or(io::ErrorKind::NotFound)?;
     // No address but ours: nobody asks for routers or tells of groups in between. Where the kernel
-    // has no IPv6 there is nothing to set; an exchange over it is refused then.
+    // has no IPv6 there is nothing to set; round trips over it are refused then.
     let ipv6 = format!("/proc/sys/net/ipv6/conf/{name}");
     let has_ipv6 = fs::exists(&ipv6)?;
     if has_ipv6 {

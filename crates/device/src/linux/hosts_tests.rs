@@ -8,13 +8,13 @@ use niclab_load::echo::{Echo, IDLE_NS, Pace, Receive, SIZE_MAX, Serve, Server, T
 
 use crate::cores::{Cores, Pinned};
 use crate::face::measured::{breakdown, round_trips};
-use crate::face::{DeviceError, Exchange, Family, Host, Testbed};
+use crate::face::{DeviceError, Family, Host, RoundTrips, Testbed};
 use crate::feature::Feature;
 use crate::linux::veth_tests::cores;
 use crate::linux::{Hosts, Wire, stamps_at};
 use crate::{linux, peer};
 
-fn exchange(transport: Transport, family: Family, client: Host) -> Exchange {
+fn messages(transport: Transport, family: Family, client: Host) -> RoundTrips {
     let echo = Echo {
         transport,
         size: 1024,
@@ -24,7 +24,7 @@ fn exchange(transport: Transport, family: Family, client: Host) -> Exchange {
         duration_ns: 50_000_000,
         warmup_ns: 20_000_000,
     };
-    Exchange {
+    RoundTrips {
         client,
         family,
         fifo: None,
@@ -50,7 +50,7 @@ fn messages_come_back_over_both_protocols_both_families_both_ways() {
     for transport in [Transport::Udp, Transport::Tcp] {
         for family in [Family::V4, Family::V6] {
             for client in [Host::Here, Host::There] {
-                let asked = exchange(transport, family, client);
+                let asked = messages(transport, family, client);
                 let seen = round_trips(&mut *bed, &asked).unwrap();
                 let (echoed, served) = (&seen.echoed, seen.served.unwrap());
                 assert!(echoed.answered > 0, "{asked:?}: {seen:?}");
@@ -69,7 +69,7 @@ fn messages_longer_than_a_frame_come_back_whole() {
         return;
     };
     for transport in [Transport::Udp, Transport::Tcp] {
-        let mut asked = exchange(transport, Family::V4, Host::Here);
+        let mut asked = messages(transport, Family::V4, Host::Here);
         (asked.echo.size, asked.echo.batch) = (65_507, 1);
         let seen = round_trips(&mut *bed, &asked).unwrap().echoed;
         assert!(seen.answered > 0 && seen.lost == 0 && seen.foreign == 0, "{seen:?}");
@@ -82,7 +82,7 @@ fn messages_pass_what_stands_in_their_path() {
     for feature in ["nft-0", "nft-3", "vxlan", "pfifo_fast", "htb", "tbf", "fq_codel"] {
         for transport in [Transport::Udp, Transport::Tcp] {
             for client in [Host::Here, Host::There] {
-                let mut asked = exchange(transport, Family::V4, client);
+                let mut asked = messages(transport, Family::V4, client);
                 asked.feature = feature.parse().unwrap();
                 match round_trips(&mut *bed, &asked) {
                     Ok(seen) => assert!(seen.echoed.answered > 0, "{asked:?}: {seen:?}"),
@@ -98,7 +98,7 @@ fn messages_pass_what_stands_in_their_path() {
             }
         }
     }
-    let mut asked = exchange(Transport::Udp, Family::V6, Host::Here);
+    let mut asked = messages(Transport::Udp, Family::V6, Host::Here);
     asked.feature = Feature::Vxlan;
     let error = round_trips(&mut *bed, &asked).unwrap_err();
     assert_eq!(error, DeviceError::lacks("vxlan over IPv6"));
@@ -107,7 +107,7 @@ fn messages_pass_what_stands_in_their_path() {
 #[test]
 fn rules_that_do_not_match_are_gone_through() {
     let Some((_alone, mut bed)) = open("rules_that_do_not_match_are_gone_through") else { return };
-    let mut asked = exchange(Transport::Udp, Family::V4, Host::Here);
+    let mut asked = messages(Transport::Udp, Family::V4, Host::Here);
     asked.echo.batch = 1;
     let plain_ns = round_trips(&mut *bed, &asked).unwrap().echoed.rtt.0.value_at_quantile(0.5);
     asked.feature = Feature::Nft { rules: 20_000 };
@@ -129,7 +129,7 @@ fn what_cannot_be_sent_is_refused_and_the_hosts_go_on() {
     let Some((_alone, mut bed)) = open("what_cannot_be_sent_is_refused_and_the_hosts_go_on") else {
         return;
     };
-    let good = exchange(Transport::Udp, Family::V4, Host::Here);
+    let good = messages(Transport::Udp, Family::V4, Host::Here);
     let mut bad = good.clone();
     bad.echo.size = 15;
     let error = round_trips(&mut *bed, &bad).unwrap_err();
@@ -148,10 +148,10 @@ fn the_parts_inside_the_stacks_add_up_and_a_stream_has_none() {
         (Family::V4, 16_000, Receive::Blocking, Host::Here),
         (Family::V6, 16_000, Receive::Blocking, Host::Here),
     ] {
-        let mut exchange = exchange(Transport::Udp, family, client);
-        (exchange.echo.size, exchange.echo.batch) = (size, 1);
-        (exchange.echo.receive, exchange.deep) = (receive, true);
-        let seen = match breakdown(&mut *bed, &exchange, 2) {
+        let mut trips = messages(Transport::Udp, family, client);
+        (trips.echo.size, trips.echo.batch) = (size, 1);
+        (trips.echo.receive, trips.deep) = (receive, true);
+        let seen = match breakdown(&mut *bed, &trips, 2) {
             Err(DeviceError::NotSupported { capability }) => {
                 return println!("SKIP {test}: {capability}");
             }
@@ -171,7 +171,7 @@ fn the_parts_inside_the_stacks_add_up_and_a_stream_has_none() {
         assert_eq!(of("request_wake_up") > 200.0, sleeps, "{words}");
         assert_eq!(seen.stamps, 20);
     }
-    let mut stream = exchange(Transport::Tcp, Family::V4, Host::Here);
+    let mut stream = messages(Transport::Tcp, Family::V4, Host::Here);
     (stream.deep, stream.echo.batch) = (true, 1);
     let error = breakdown(&mut *bed, &stream, 1).unwrap_err();
     assert!(error.to_string().contains("over TCP"), "{error}");
@@ -195,9 +195,9 @@ fn the_terms_of_a_round_trip_add_up_whatever_carries_their_stamps() {
         (Transport::Tcp, Family::V4, 65_507, Host::Here),
     ];
     for (transport, family, size, client) in asked {
-        let mut exchange = exchange(transport, family, client);
-        (exchange.echo.size, exchange.echo.batch) = (size, 1);
-        let seen = breakdown(&mut *bed, &exchange, 2).unwrap();
+        let mut trips = messages(transport, family, client);
+        (trips.echo.size, trips.echo.batch) = (size, 1);
+        let seen = breakdown(&mut *bed, &trips, 2).unwrap();
         let words = format!("{transport} {size}: {seen:#?}");
         assert_eq!(seen.pairs.len(), 2, "{words}");
         assert!(seen.messages > 20 * seen.incomplete, "{words}");
@@ -223,8 +223,8 @@ fn the_terms_of_a_round_trip_add_up_whatever_carries_their_stamps() {
 }
 
 #[test]
-fn a_ledger_with_a_peer_has_what_travels_and_refuses_the_rest() {
-    let test = "a_ledger_with_a_peer_has_what_travels_and_refuses_the_rest";
+fn a_breakdown_with_a_peer_has_what_travels_and_refuses_the_rest() {
+    let test = "a_breakdown_with_a_peer_has_what_travels_and_refuses_the_rest";
     let Some(_cores) = cores(test) else { return };
     let hosts = Hosts::with(Cores::choose("test").unwrap(), &Feature::None).unwrap();
     let (here, there) = hosts.sides(Host::Here);
@@ -252,20 +252,20 @@ fn a_ledger_with_a_peer_has_what_travels_and_refuses_the_rest() {
         });
         let name = format!("peer:{}", server.address());
         let asked = |transport, size| {
-            let mut exchange = exchange(transport, Family::V4, Host::Here);
-            (exchange.echo.size, exchange.echo.batch) = (size, 1);
-            here.netns.within(|| breakdown(&mut *peer::open(&name)?, &exchange, 2)).unwrap()
+            let mut trips = messages(transport, Family::V4, Host::Here);
+            (trips.echo.size, trips.echo.batch) = (size, 1);
+            here.netns.within(|| breakdown(&mut *peer::open(&name)?, &trips, 2)).unwrap()
         };
         let unstamped = asked(Transport::Udp, 1024);
         server.stamp(true);
-        let ledger = asked(Transport::Udp, 1024);
+        let made = asked(Transport::Udp, 1024);
         let refused = [(Transport::Udp, 64), (Transport::Udp, 1473), (Transport::Tcp, 1024)]
             .map(|(transport, size)| asked(transport, size));
         // Nothing is left waiting where one of these fails.
         stop.store(true, Ordering::Relaxed);
         let unstamped = unstamped.unwrap_err().to_string();
         assert!(unstamped.contains("start it with --stamps"), "{unstamped}");
-        let seen = ledger.unwrap();
+        let seen = made.unwrap();
         assert!(seen.messages > 20 * seen.incomplete, "{seen:#?}");
         assert!(seen.residue_ratio.abs() < 0.05, "{seen:#?}");
         assert_eq!((seen.stamps, seen.in_payload, seen.pairs.len()), (2, true, 2));

@@ -8,7 +8,7 @@
 //! forwarded, too: they show as an imbalance of the counters.
 //!
 //! Rules are those of the card (`ntuple`). Messages over the stack of the kernel go between two
-//! hosts of their own (`hosts`), with probes where a ledger is asked for (`stamped`).
+//! hosts of their own (`hosts`), with probes where a breakdown is asked for (`stamped`).
 
 pub(crate) mod applications;
 mod coalescing;
@@ -56,13 +56,13 @@ pub use self::hosts::{Hosts, Wire};
 use self::link::{Link, LinkCounters};
 use self::name::{Ends, Name, Path};
 use self::netns::NetNs;
-use self::rings::{Rings, Shape};
+use self::rings::{RingShape, Rings};
 use self::servers::Servers;
 use self::settings::Held;
 pub use self::stamped::stamps_at;
 use crate::cores::Cores;
 use crate::face::{
-    About, DeviceError, Function, Observation, Place, Setup, SetupReport, Task, Testbed,
+    About, DeviceError, Function, Observation, Setup, SetupReport, Station, Task, Testbed,
 };
 use crate::feature::Feature;
 use crate::pair::{Stage, Trial};
@@ -99,7 +99,7 @@ struct LinuxBed {
     cores: Cores,
     /// Dropped before what the interfaces had is set back.
     rings: Option<Rings>,
-    shape: Shape,
+    shape: RingShape,
     /// Settings of the interface under test, and of the tester's where that is niclab's own.
     held: Vec<Held>,
     /// Rules of a card that has no n-tuple rules.
@@ -107,12 +107,12 @@ struct LinuxBed {
     tester: End,
     device: End,
     ends: Ends,
-    /// The hosts of exchanges, made with the first of them that has this in its path.
+    /// The hosts of round trips, made with the first task that has this in its path.
     hosts: BTreeMap<Feature, Hosts>,
     /// The servers of applications.
     servers: Servers,
-    /// Exchanges that there were.
-    exchanges: u32,
+    /// Tasks of round trips so far.
+    runs: u32,
 }
 
 /// Opens the interfaces that a name such as `linux:veth` or `linux-xdp:eth0,eth1` stands for.
@@ -132,7 +132,7 @@ impl LinuxBed {
             about: about(name, path, &ends, cores, (&tester, &device)),
             cores,
             rings: None,
-            shape: Shape { path, queues: 1, frame_len_max: FRAME_LEN_DEFAULT },
+            shape: RingShape { path, queues: 1, frame_len_max: FRAME_LEN_DEFAULT },
             held: Vec::new(),
             filters: None,
             tester,
@@ -140,7 +140,7 @@ impl LinuxBed {
             ends,
             hosts: BTreeMap::new(),
             servers: Servers::default(),
-            exchanges: 0,
+            runs: 0,
         };
         bed.arrange(bed.shape)?;
         Ok(bed)
@@ -228,7 +228,7 @@ impl Testbed for LinuxBed {
             self.take_rules()?;
         }
         let Setup { queues, frame_len_max, .. } = *setup;
-        let shape = Shape { queues: queues.max(1), frame_len_max, ..self.shape };
+        let shape = RingShape { queues: queues.max(1), frame_len_max, ..self.shape };
         if shape != self.shape || self.rings.is_none() {
             let before = std::mem::replace(&mut self.shape, shape);
             self.arrange(before)?;
@@ -256,15 +256,15 @@ impl Testbed for LinuxBed {
         match task {
             Task::Load { load, plan } => self.offer(load, plan).map(Observation::Load),
             Task::Plan(plan) => self.operate(plan).map(Observation::Plan),
-            Task::RoundTrips(exchange) => {
+            Task::RoundTrips(trips) => {
                 let run = self.next_run();
-                let seen = self.hosts(&exchange.feature)?.exchange(exchange, run);
+                let seen = self.hosts(&trips.feature)?.round_trips(trips, run);
                 seen.map(Observation::RoundTrips)
             }
-            Task::Breakdown { exchange, pairs } => {
-                let mut run = self.exchanges;
-                let seen = self.hosts(&exchange.feature)?.ledger(exchange, *pairs, &mut run);
-                self.exchanges = run;
+            Task::Breakdown { trips, pairs } => {
+                let mut run = self.runs;
+                let seen = self.hosts(&trips.feature)?.breakdown(trips, *pairs, &mut run);
+                self.runs = run;
                 seen.map(Observation::Breakdown)
             }
             Task::Requests(application) => {
@@ -325,8 +325,8 @@ impl LinuxBed {
         let core = Some(self.cores.tester);
         let trial = Trial { device: &self.about.name, load, depth, core };
         let function = Stage::new("function", Some(self.cores.device), &mut rings.function);
-        let lanes = (&mut rings.outlet, &mut rings.inlet);
-        let observed = trial.run(lanes, vec![function]);
+        let ends = (&mut rings.outlet, &mut rings.inlet);
+        let observed = trial.run(ends, vec![function]);
         // What was lost then says nothing of the device but that it broke.
         if let Some(error) = rings.function.gone() {
             return Err(refused(
@@ -372,7 +372,7 @@ impl LinuxBed {
 
     /// Gives both ends their queues and their rings; where that fails they get those that they had
     /// before.
-    fn arrange(&mut self, before: Shape) -> Result<(), DeviceError> {
+    fn arrange(&mut self, before: RingShape) -> Result<(), DeviceError> {
         let had_rings = self.rings.is_some();
         let arranged = self.open_rings();
         if arranged.is_err() {
@@ -387,7 +387,7 @@ impl LinuxBed {
     fn open_rings(&mut self) -> Result<(), DeviceError> {
         // Sockets of AF_XDP keep the queues of an interface from being changed.
         self.rings = None;
-        let Shape { path, queues, .. } = self.shape;
+        let RingShape { path, queues, .. } = self.shape;
         if self.is_veth() || !self.held.is_empty() || queues > 1 || path == Path::Xdp {
             self.hold()?;
             self.held.iter_mut().try_for_each(|held| held.receive_by(queues.into()))?;
@@ -398,8 +398,8 @@ impl LinuxBed {
 
     /// The number of the next messages between the hosts.
     fn next_run(&mut self) -> u32 {
-        self.exchanges = self.exchanges.wrapping_add(1);
-        self.exchanges
+        self.runs = self.runs.wrapping_add(1);
+        self.runs
     }
 
     /// The hosts with this in their path. They have a pair and namespaces of their own: the kernel
@@ -417,7 +417,8 @@ impl LinuxBed {
 
 /// Filters in the card of an interface, which lacks other rules for this reason.
 fn filters(end: &End, is_own: bool, without: &str) -> Result<Filters, DeviceError> {
-    let offered = end.netns.within(|| flower::offered(&end.link, flower::Place::Card, is_own));
+    let offered =
+        end.netns.within(|| flower::offered(&end.link, flower::FilterPlace::Card, is_own));
     match offered.map_err(|e| refused("entering a namespace", &e))? {
         Err(DeviceError::NotSupported { capability }) => {
             Err(DeviceError::lacks(format!("rules ({without}; {capability})")))
@@ -435,7 +436,7 @@ fn about(
     (tester, device): (&End, &End),
 ) -> About {
     let place =
-        |role: &str, label: &str, core| Place { role: role.into(), label: label.into(), core };
+        |role: &str, label: &str, core| Station { role: role.into(), label: label.into(), core };
     let wire = match ends {
         Ends::Veth => "veth pair",
         Ends::Named { .. } => "cable",

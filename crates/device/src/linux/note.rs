@@ -20,14 +20,14 @@ use crate::face::DeviceError;
 const NOTES: &str = "/run/niclab";
 
 /// A kind of note, by the word that its files begin with.
-pub(super) struct Kind<T> {
+pub(super) struct NoteKind<T> {
     word: &'static str,
     of: PhantomData<T>,
 }
 
 /// What a note says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Said<T> {
+pub(super) struct NoteContent<T> {
     /// The interface.
     pub interface: String,
     /// Who has changed it.
@@ -43,9 +43,9 @@ pub(super) struct Note {
     path: PathBuf,
 }
 
-impl<T: Serialize + DeserializeOwned> Kind<T> {
-    pub(super) const fn new(word: &'static str) -> Kind<T> {
-        Kind { word, of: PhantomData }
+impl<T: Serialize + DeserializeOwned> NoteKind<T> {
+    pub(super) const fn new(word: &'static str) -> NoteKind<T> {
+        NoteKind { word, of: PhantomData }
     }
 
     /// Takes the note of an interface, and says what a killed process wrote on it, if any did;
@@ -60,14 +60,14 @@ impl<T: Serialize + DeserializeOwned> Kind<T> {
             return Ok(None);
         };
         let mut note = Note { file, path };
-        let left: Option<Said<T>> = note.read().map_err(noting)?;
+        let left: Option<NoteContent<T>> = note.read().map_err(noting)?;
         let left = left.filter(|said| said.interface == interface);
         Ok(Some((note, left.map(|said| said.before))))
     }
 
     /// The notes of the calling thread's namespace that killed processes have left, with what they
     /// say and the interface's number; those without a word go.
-    pub(super) fn left(&self) -> Result<Vec<(Note, Said<T>, u32)>, DeviceError> {
+    pub(super) fn left(&self) -> Result<Vec<(Note, NoteContent<T>, u32)>, DeviceError> {
         let entries = match fs::read_dir(NOTES) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             entries => entries.map_err(noting)?,
@@ -112,7 +112,7 @@ impl Note {
         interface: &str,
         before: &T,
     ) -> Result<(), DeviceError> {
-        let said = Said { interface: interface.into(), process: std::process::id(), before };
+        let said = NoteContent { interface: interface.into(), process: std::process::id(), before };
         self.put(&said).map_err(noting)
     }
 
@@ -125,14 +125,14 @@ impl Note {
     }
 
     /// What it says; `None` where it says nothing yet: then nothing was changed.
-    fn read<T: DeserializeOwned>(&mut self) -> io::Result<Option<Said<T>>> {
+    fn read<T: DeserializeOwned>(&mut self) -> io::Result<Option<NoteContent<T>>> {
         let mut text = String::new();
         self.file.rewind()?;
         self.file.read_to_string(&mut text)?;
         Ok(serde_json::from_str(&text).ok())
     }
 
-    fn put<T: Serialize>(&mut self, said: &Said<T>) -> io::Result<()> {
+    fn put<T: Serialize>(&mut self, said: &NoteContent<T>) -> io::Result<()> {
         let text = serde_json::to_string(said)?;
         self.file.set_len(0)?;
         self.file.rewind()?;
@@ -141,7 +141,7 @@ impl Note {
     }
 }
 
-fn is_there<T>(said: &Said<T>, index: u32) -> Result<bool, DeviceError> {
+fn is_there<T>(said: &NoteContent<T>, index: u32) -> Result<bool, DeviceError> {
     let found = link::look(&said.interface).map_err(noting)?;
     Ok(found.is_some_and(|link| link.index == index))
 }

@@ -7,7 +7,7 @@
 use niclab_nic::rule::{Action, Pattern, Rule};
 use niclab_packet::key::{Depth, field};
 
-use super::ethtool::flow::{ANYWHERE, Fate, Fields, Flow, Kind};
+use super::ethtool::flow::{ANYWHERE, Fate, Fields, Flow, FlowKind};
 
 const ETHER_IPV4: [u8; 2] = [0x08, 0x00];
 const ETHER_IPV6: [u8; 2] = [0x86, 0xdd];
@@ -16,7 +16,7 @@ const UDP: u8 = 17;
 const SCTP: u8 = 132;
 
 /// Bytes of a key.
-type Line = [u8; 64];
+type KeyBytes = [u8; 64];
 
 /// The rule of a card that does what this one does, its place left open; or what such rules have no
 /// words for.
@@ -29,7 +29,7 @@ pub fn flow(rule: &Rule<'_>) -> Result<Flow, String> {
     Ok(Flow { kind, value, mask, fate, location: ANYWHERE })
 }
 
-/// What becomes of the packets: one action, which says it.
+/// The action on the packets: the only one.
 fn fate(actions: &[Action]) -> Result<Fate, String> {
     match actions {
         [Action::Drop] => Ok(Fate::Drop),
@@ -43,7 +43,7 @@ fn fate(actions: &[Action]) -> Result<Fate, String> {
 }
 
 /// The header that counts, values and masks.
-fn matched(pattern: &Pattern) -> Result<(Kind, Fields, Fields), String> {
+fn matched(pattern: &Pattern) -> Result<(FlowKind, Fields, Fields), String> {
     if !pattern.is_of_outer_bits() {
         return Err("headers inside a tunnel, ranges, or fields that few cards have".into());
     }
@@ -62,14 +62,14 @@ fn matched(pattern: &Pattern) -> Result<(Kind, Fields, Fields), String> {
     let kind = kind(&value, &mask)?;
     tags(kind, &value, &mask)?;
     let (mut value, mut mask) = (fields(&value), fields(&mask));
-    if kind != Kind::Ether {
+    if kind != FlowKind::Ether {
         if mask.eth_src != [0; 6] {
             return Err("source MAC address beside IP".into());
         }
         // The kind says it.
         (value.ether_type, mask.ether_type) = ([0; 2], [0; 2]);
     }
-    if !matches!(kind, Kind::Ipv4 | Kind::Ipv6) {
+    if !matches!(kind, FlowKind::Ipv4 | FlowKind::Ipv6) {
         (value.protocol, mask.protocol) = (0, 0);
     }
     Ok((kind, value, mask))
@@ -77,21 +77,21 @@ fn matched(pattern: &Pattern) -> Result<(Kind, Fields, Fields), String> {
 
 /// A VLAN tag counts by its fields: that there is one, whatever it says, cannot be asked for. That
 /// there is none says the type in the Ethernet header.
-fn tags(kind: Kind, value: &Line, mask: &Line) -> Result<(), String> {
+fn tags(kind: FlowKind, value: &KeyBytes, mask: &KeyBytes) -> Result<(), String> {
     let (tags, asked) = (value[field::VLANS.start], mask[field::VLANS.start]);
     let has_fields = mask[field::VLAN_OUTER] != [0; 2];
     match (asked, asked & tags) {
         (0, _) if !has_fields => Ok(()),
         (1, 1) if has_fields => Ok(()),
         (1, 1) => Err("any VLAN tag".into()),
-        (_, 0) if kind == Kind::Ether && mask[field::ETHER_TYPE] == [0xff; 2] => Ok(()),
+        (_, 0) if kind == FlowKind::Ether && mask[field::ETHER_TYPE] == [0xff; 2] => Ok(()),
         (_, 0) => Err("no VLAN tag".into()),
         _ => Err("two VLAN tags".into()),
     }
 }
 
 /// The header that a rule with these fields is of.
-fn kind(value: &Line, mask: &Line) -> Result<Kind, String> {
+fn kind(value: &KeyBytes, mask: &KeyBytes) -> Result<FlowKind, String> {
     let ether_type = [value[field::ETHER_TYPE.start], value[field::ETHER_TYPE.start + 1]];
     let is_typed = mask[field::ETHER_TYPE] == [0xff; 2];
     let [v4, v6] = [ETHER_IPV4, ETHER_IPV6].map(|of| is_typed && of == ether_type);
@@ -104,24 +104,24 @@ fn kind(value: &Line, mask: &Line) -> Result<Kind, String> {
         let has_ip = has_ports || protocol_mask != 0 || beyond.into_iter().any(counts);
         return match has_ip || depths & !Depth::Ethernet.bit() != 0 {
             true => Err("IP of any version".into()),
-            false => Ok(Kind::Ether),
+            false => Ok(FlowKind::Ether),
         };
     }
     let of = |four, six| if v4 { four } else { six };
     match (protocol_mask, protocol) {
-        (0xff, TCP) => Ok(of(Kind::Tcp4, Kind::Tcp6)),
-        (0xff, UDP) => Ok(of(Kind::Udp4, Kind::Udp6)),
-        (0xff, SCTP) => Ok(of(Kind::Sctp4, Kind::Sctp6)),
+        (0xff, TCP) => Ok(of(FlowKind::Tcp4, FlowKind::Tcp6)),
+        (0xff, UDP) => Ok(of(FlowKind::Udp4, FlowKind::Udp6)),
+        (0xff, SCTP) => Ok(of(FlowKind::Sctp4, FlowKind::Sctp6)),
         _ if has_ports => Err("ports of any protocol".into()),
         (_, protocol) if depths & Depth::Transport.bit() != 0 => {
             Err(format!("the header of protocol {protocol}"))
         }
-        _ => Ok(of(Kind::Ipv4, Kind::Ipv6)),
+        _ => Ok(of(FlowKind::Ipv4, FlowKind::Ipv6)),
     }
 }
 
 /// The fields of a key, or of its mask.
-fn fields(line: &Line) -> Fields {
+fn fields(line: &KeyBytes) -> Fields {
     let bytes = |at: usize| line[at];
     let two = |place: std::ops::Range<usize>| [line[place.start], line[place.start + 1]];
     let six = |place: std::ops::Range<usize>| std::array::from_fn(|at| line[place.start + at]);
@@ -152,7 +152,7 @@ mod tests {
 
     use super::*;
 
-    /// What becomes of a rule that is written as testpmd's users write it, in ethtool's words.
+    /// A rule in the words of testpmd's users, translated to those of ethtool.
     fn said(rule: &str) -> String {
         let mut parser = Parser::default();
         let text = format!("flow create 0 {rule}");

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use niclab_load::lane::{Inlet, Outlet};
+use niclab_load::rings::{Inlet, Outlet};
 use niclab_port::packet::{self, RxCounters};
 pub use niclab_port::packet::{RX_SLOTS, TX_SLOTS};
 

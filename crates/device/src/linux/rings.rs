@@ -13,7 +13,7 @@ use super::name::Path;
 use super::ring::{RX_SLOTS, RxRing, SINK_SLOTS, TxRing};
 use super::{End, RIGHTS, refused};
 use crate::face::DeviceError;
-use crate::pair::Side;
+use crate::pair::DeviceSide;
 
 /// Slots of the rings of several queues, at least.
 const QUEUE_SLOTS_MIN: usize = 512;
@@ -25,7 +25,7 @@ const _: () = assert!(RX_SLOTS.is_power_of_two() && QUEUE_SLOTS_MIN.is_power_of_
 
 /// What rings are opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shape {
+pub(super) struct RingShape {
     /// The path of the function's frames.
     pub path: Path,
     /// The function's queues.
@@ -48,7 +48,7 @@ pub(super) enum Function {
 }
 
 impl Rings {
-    pub(super) fn open(tester: &End, device: &End, shape: Shape) -> Result<Rings, DeviceError> {
+    pub(super) fn open(tester: &End, device: &End, shape: RingShape) -> Result<Rings, DeviceError> {
         let len = usize::from(shape.frame_len_max.saturating_sub(FCS_LEN));
         let spreads = shape.queues > 1 && tester.link.is_veth();
         let what = "opening AF_PACKET rings on";
@@ -105,7 +105,7 @@ fn of_port(error: PortError) -> DeviceError {
     let (device, reason) = ("linux".to_owned(), error.to_string());
     match error {
         PortError::NotAllowed { .. } => DeviceError::Rights { what: reason, remedy: RIGHTS.into() },
-        PortError::NoQueue { .. } | PortError::Mtu { .. } | PortError::Lanes { .. } => {
+        PortError::NoQueue { .. } | PortError::Mtu { .. } | PortError::QueuePairs { .. } => {
             DeviceError::lacks(reason)
         }
         _ => DeviceError::Broken { device, reason },
@@ -132,7 +132,7 @@ impl Function {
     }
 }
 
-impl Side for Function {
+impl DeviceSide for Function {
     const FRAME_NS: u64 = FRAME_NS;
 
     fn queues(&self) -> u16 {

@@ -8,7 +8,7 @@ use niclab_nic::rule::Rule;
 
 use super::ethtool::Card;
 use super::ethtool::flow::{ANYWHERE, Flow};
-use super::ethtool::rules::Table;
+use super::ethtool::rules::NtupleTable;
 use super::{ntuple, refused};
 use crate::face::{DeviceError, RuleBlock, SetupReport};
 use crate::patterns::Patterns;
@@ -21,7 +21,7 @@ pub(super) trait Places {
     /// Each has a priority of its own; where not, that of two that match is first whose place is.
     const HAVE_PRIORITIES: bool;
     /// What stands in it; `None` where there is none.
-    fn table(&mut self) -> io::Result<Option<Table>>;
+    fn table(&mut self) -> io::Result<Option<NtupleTable>>;
     /// Puts a rule in; its place, or what is said against it.
     fn insert(&mut self, flow: &Flow, priority: u32) -> Result<u32, String>;
     /// Takes the rule at a place out.
@@ -32,7 +32,7 @@ impl Places for Card {
     const WORDS: &str = "n-tuple rules";
     const HAVE_PRIORITIES: bool = false;
 
-    fn table(&mut self) -> io::Result<Option<Table>> {
+    fn table(&mut self) -> io::Result<Option<NtupleTable>> {
         self.rules()
     }
 
@@ -135,7 +135,7 @@ fn flows<P: Places>(block: &RuleBlock) -> Result<Vec<Result<Flow, String>>, Devi
     Ok((0..patterns.len()).map(flow).collect())
 }
 
-fn table<P: Places>(card: &mut P) -> Result<Table, DeviceError> {
+fn table<P: Places>(card: &mut P) -> Result<NtupleTable, DeviceError> {
     let table = card.table();
     let table = table.map_err(|e| refused(&format!("reading the table of {}", P::WORDS), &e))?;
     Ok(table.unwrap_or_default())
@@ -246,9 +246,9 @@ mod tests {
         const WORDS: &str = "n-tuple rules";
         const HAVE_PRIORITIES: bool = false;
 
-        fn table(&mut self) -> io::Result<Option<Table>> {
+        fn table(&mut self) -> io::Result<Option<NtupleTable>> {
             let taken = self.rules.keys().copied().collect();
-            Ok(Some(Table { places: 8, finds_places: self.finds_places, taken }))
+            Ok(Some(NtupleTable { places: 8, finds_places: self.finds_places, taken }))
         }
 
         fn insert(&mut self, flow: &Flow, _: u32) -> Result<u32, String> {
@@ -278,7 +278,7 @@ mod tests {
         const WORDS: &str = "flower filters";
         const HAVE_PRIORITIES: bool = true;
 
-        fn table(&mut self) -> io::Result<Option<Table>> {
+        fn table(&mut self) -> io::Result<Option<NtupleTable>> {
             self.0.table()
         }
 

@@ -12,11 +12,11 @@ use std::time::Duration;
 use niclab_nic::rss::Rss;
 use serde::{Deserialize, Serialize};
 
-use super::ethtool::rss::{Fields, Spread};
+use super::ethtool::rss::{Fields, RssConfig};
 use super::ethtool::told::Queues;
 use super::ethtool::{Card, is_unknown};
 use super::link::Link;
-use super::note::{Kind, Note, Said};
+use super::note::{Note, NoteContent, NoteKind};
 use super::refused;
 use crate::face::DeviceError;
 
@@ -26,15 +26,15 @@ const TRIES: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Notes of them.
-const NOTES: Kind<Before> = Kind::new("settings");
+const NOTES: NoteKind<Before> = NoteKind::new("settings");
 
 /// What a card did before it was changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Before {
     /// Its queues, where it tells of them.
     queues: Option<Queues>,
-    /// How it spread packets, where it tells.
-    spread: Option<Spread>,
+    /// Its RSS, where the driver reports it.
+    rss: Option<RssConfig>,
     /// Of which fields the hashes were, where it tells.
     fields: Vec<Fields>,
     /// Places of its n-tuple rules, where it has a table of them.
@@ -47,7 +47,7 @@ impl Before {
     fn read(card: &mut Card) -> io::Result<Before> {
         Ok(Before {
             queues: card.channels()?.map(|channels| channels.now),
-            spread: card.spread()?,
+            rss: card.rss_config()?,
             fields: card.hash_fields()?,
             rules: card.rules()?.map(|table| table.taken),
             ntuple: card.ntuple()?,
@@ -107,8 +107,8 @@ impl Held {
     /// How it says that it spreads packets, in the words of the software card; `None` where it does
     /// not tell, or in others.
     pub fn rss(&mut self) -> Option<Rss> {
-        let spread = self.card.spread().ok()??;
-        spread.as_rss(&self.card.hash_fields().ok()?)
+        let config = self.card.rss_config().ok()??;
+        config.as_rss(&self.card.hash_fields().ok()?)
     }
 
     /// Has `count` queues receive, and packets spread evenly over them where the card tells how it
@@ -122,8 +122,8 @@ impl Held {
             let why = format!("queues ({} tells of none, and {count} are asked for)", self.driver);
             return if count == 1 { Ok(()) } else { Err(DeviceError::lacks(why)) };
         };
-        let spread = self.ask("rss indirection", Card::spread)?;
-        let has_table = spread.is_some_and(|spread| !spread.indirection.is_empty());
+        let config = self.ask("rss indirection", Card::rss_config)?;
+        let has_table = config.is_some_and(|config| !config.indirection.is_empty());
         let now = channels.now.receiving();
         // Where there is a table, queues that it does not name receive nothing.
         if now < count || now > count && !has_table {
@@ -137,9 +137,9 @@ impl Held {
             self.set("queues", |card| set_patiently(card, &queues))?;
         }
         // The card may have another table now.
-        match self.ask("rss indirection", Card::spread)? {
-            Some(spread) if !spread.indirection.is_empty() => {
-                self.set_indirection(&spread.evenly(count).indirection)
+        match self.ask("rss indirection", Card::rss_config)? {
+            Some(config) if !config.indirection.is_empty() => {
+                self.set_indirection(&config.evenly(count).indirection)
             }
             _ => Ok(()),
         }
@@ -151,9 +151,10 @@ impl Held {
     /// [`DeviceError::NotSupported`]: `rss indirection`; [`DeviceError::Rights`];
     /// [`DeviceError::Broken`].
     pub fn set_indirection(&mut self, queues: &[u32]) -> Result<(), DeviceError> {
-        let transform = self.spread("rss indirection", |spread| !spread.indirection.is_empty())?;
-        let spread = Spread { indirection: queues.to_vec(), transform, ..Spread::default() };
-        self.set("rss indirection", |card| card.set_spread(&spread))
+        let transform =
+            self.transform("rss indirection", |config| !config.indirection.is_empty())?;
+        let config = RssConfig { indirection: queues.to_vec(), transform, ..RssConfig::default() };
+        self.set("rss indirection", |card| card.set_rss_config(&config))
     }
 
     /// Has the hash take this key, as long as that of the card.
@@ -162,9 +163,9 @@ impl Held {
     /// [`DeviceError::NotSupported`]: `rss key`; [`DeviceError::Rights`]; [`DeviceError::Broken`].
     #[cfg(test)]
     fn set_key(&mut self, key: &[u8]) -> Result<(), DeviceError> {
-        let transform = self.spread("rss key", |spread| !spread.key.is_empty())?;
-        let spread = Spread { key: key.to_vec(), transform, ..Spread::default() };
-        self.set("rss key", |card| card.set_spread(&spread))
+        let transform = self.transform("rss key", |config| !config.key.is_empty())?;
+        let config = RssConfig { key: key.to_vec(), transform, ..RssConfig::default() };
+        self.set("rss key", |card| card.set_rss_config(&config))
     }
 
     /// Has the hash of some packets take these fields.
@@ -224,11 +225,11 @@ impl Held {
     }
 
     /// What is done to the fields of the hash, of a card that has this part of it.
-    fn spread(&mut self, what: &str, has: fn(&Spread) -> bool) -> Result<u8, DeviceError> {
-        let spread = self.ask(what, Card::spread)?.filter(has);
-        let spread =
-            spread.ok_or_else(|| DeviceError::lacks(format!("{what} ({} has none)", self.driver)));
-        spread.map(|spread| spread.transform)
+    fn transform(&mut self, what: &str, has: fn(&RssConfig) -> bool) -> Result<u8, DeviceError> {
+        let config = self.ask(what, Card::rss_config)?.filter(has);
+        let config =
+            config.ok_or_else(|| DeviceError::lacks(format!("{what} ({} has none)", self.driver)));
+        config.map(|config| config.transform)
     }
 
     fn ask<T>(
@@ -268,7 +269,7 @@ impl Drop for Held {
 /// [`DeviceError::Rights`]; [`DeviceError::Broken`].
 pub fn clean() -> Result<Vec<String>, DeviceError> {
     let mut cleaned = Vec::new();
-    for (note, Said { interface, process, before }, _) in NOTES.left()? {
+    for (note, NoteContent { interface, process, before }, _) in NOTES.left()? {
         let card = Card::open(&interface);
         let mut card = card.map_err(|e| refused(&format!("opening {interface}"), &e))?;
         restore(&mut card, &before)?;
@@ -317,25 +318,25 @@ fn set_back(card: &mut Card, before: &Before) -> io::Result<()> {
     if !before.ntuple && card.ntuple()? {
         card.set_ntuple(false)?;
     }
-    let spread = card.spread()?;
+    let config = card.rss_config()?;
     let now = card.channels()?.map(|channels| channels.now);
     if let Some(queues) = before.queues.filter(|queues| now != Some(*queues)) {
         // A table that names queues which are to go keeps the kernel from it.
-        if let Some(spread) = spread.as_ref().filter(|spread| !spread.indirection.is_empty()) {
-            let transform = spread.transform;
-            let indirection = spread.evenly(1).indirection;
-            card.set_spread(&Spread { indirection, transform, ..Spread::default() })?;
+        if let Some(config) = config.as_ref().filter(|config| !config.indirection.is_empty()) {
+            let transform = config.transform;
+            let indirection = config.evenly(1).indirection;
+            card.set_rss_config(&RssConfig { indirection, transform, ..RssConfig::default() })?;
         }
         set_patiently(card, &queues)?;
     }
-    if let Some(spread) = before.spread.as_ref().filter(|before| spread.as_ref() != Some(before)) {
+    if let Some(config) = before.rss.as_ref().filter(|before| config.as_ref() != Some(before)) {
         // The table that the kernel makes itself changes with the number of queues, and one that
         // was given does not: where it was the kernel's it is again.
-        if !spread.indirection.is_empty() {
-            card.reset_indirection(spread.transform)?;
+        if !config.indirection.is_empty() {
+            card.reset_indirection(config.transform)?;
         }
-        if card.spread()?.as_ref() != Some(spread) {
-            card.set_spread(spread)?;
+        if card.rss_config()?.as_ref() != Some(config) {
+            card.set_rss_config(config)?;
         }
     }
     let fields = card.hash_fields()?;

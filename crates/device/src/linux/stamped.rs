@@ -1,4 +1,4 @@
-//! Exchanges with stamps: slices of a trial with probes in the kernel and slices without them, in
+//! Round trips with stamps: slices of a trial with probes in the kernel and slices without them, in
 //! turn, so that the price of the probes is known beside what they tell.
 
 use std::collections::HashMap;
@@ -7,19 +7,19 @@ use std::net::SocketAddr;
 use niclab_load::Latency;
 use niclab_load::echo::{Echo, Echoed, Logged, Passages, Server, Transport};
 use niclab_packet::echo::{Passage, StampPoint, is_stamped};
-use niclab_probe::ledger::{KINDS, Ledger, TermKind, of_kernel};
+use niclab_probe::breakdown::{Breakdown, KINDS, TermKind, of_kernel};
 use niclab_probe::parts::RoundTripParts;
 use niclab_probe::{Deep, Direction, Flow, Inner, MessageId, ProbeError, Stamps, sequence_behind};
 
 use super::hosts::{End, Hosts};
 use super::link;
 use super::stamped_sockets::can_stamp;
-use crate::face::{DeviceError, Exchange, Ledgered, PartsShown, TermShown};
+use crate::face::{BreakdownObservation, DeviceError, PartsShown, RoundTrips, TermShown};
 
 /// Longest UDP message that goes in one frame: the MTU less the headers of IPv6 and UDP.
 const WHOLE_MAX: u16 = super::hosts::MTU as u16 - 40 - 8;
 
-/// Stamps of a message that nobody takes without a ledger: the kernel's and the server's. The
+/// Stamps of a message that nobody takes without a breakdown: the kernel's and the server's. The
 /// client reads the clock in any case.
 const STAMPS_ADDED: u32 = 6;
 
@@ -51,7 +51,7 @@ impl Probes {
     /// Adds the stamps of the kernel that do not travel with the message.
     fn complete(
         &self,
-        of: &Asked<'_>,
+        of: &StampedSlice<'_>,
         number: u32,
         passage: &mut Passage,
     ) -> Result<(), ProbeError> {
@@ -107,7 +107,7 @@ impl Probes {
 }
 
 /// One slice: which messages, between whom.
-struct Asked<'a> {
+struct StampedSlice<'a> {
     echo: &'a Echo,
     run: u32,
     client: Option<SocketAddr>,
@@ -164,11 +164,15 @@ impl Slices {
         Ok(slices)
     }
 
-    /// What those of an exchange come to, where messages get so many stamps with probes alone.
-    pub(crate) fn shown(self, exchange: &Exchange, stamps: u32) -> Result<Ledgered, DeviceError> {
-        let parts = exchange.deep.then(|| parts(&self)).transpose()?;
-        let in_payload = in_payload(&exchange.echo);
-        Ok(Ledgered { parts, in_payload, ..self.with_terms(&KINDS, stamps)? })
+    /// The breakdown of round trips, where messages get so many stamps with probes alone.
+    pub(crate) fn shown(
+        self,
+        trips: &RoundTrips,
+        stamps: u32,
+    ) -> Result<BreakdownObservation, DeviceError> {
+        let parts = trips.deep.then(|| parts(&self)).transpose()?;
+        let in_payload = in_payload(&trips.echo);
+        Ok(BreakdownObservation { parts, in_payload, ..self.with_terms(&KINDS, stamps)? })
     }
 
     /// What they come to with these terms, of stamps in tables of the kernel.
@@ -176,12 +180,13 @@ impl Slices {
         self,
         kinds: &[TermKind],
         stamps: u32,
-    ) -> Result<Ledgered, DeviceError> {
-        let ledger = Ledger::of(&self.passages, kinds).ok_or_else(|| DeviceError::Broken {
-            device: "the probes".into(),
-            reason: format!("none of {} messages has all its stamps", self.passages.len()),
-        })?;
-        let term = |term: &niclab_probe::ledger::Term| TermShown {
+    ) -> Result<BreakdownObservation, DeviceError> {
+        let breakdown =
+            Breakdown::of(&self.passages, kinds).ok_or_else(|| DeviceError::Broken {
+                device: "the probes".into(),
+                reason: format!("none of {} messages has all its stamps", self.passages.len()),
+            })?;
+        let term = |term: &niclab_probe::breakdown::Term| TermShown {
             name: term.kind.name().to_owned(),
             mean_ns: term.mean_ns,
             median_ns: term.median_ns,
@@ -189,12 +194,12 @@ impl Slices {
             core: term.core.map(|(core, _)| core),
             core_share: term.core.map_or(0.0, |(_, share)| share),
         };
-        Ok(Ledgered {
-            messages: ledger.messages as u64,
-            incomplete: ledger.incomplete as u64,
-            rtt_ns: ledger.rtt_ns,
-            residue_ratio: ledger.residue_ratio(),
-            terms: ledger.terms.iter().map(term).collect(),
+        Ok(BreakdownObservation {
+            messages: breakdown.messages as u64,
+            incomplete: breakdown.incomplete as u64,
+            rtt_ns: breakdown.rtt_ns,
+            residue_ratio: breakdown.residue_ratio(),
+            terms: breakdown.terms.iter().map(term).collect(),
             parts: None,
             with: self.with,
             without: self.without,
@@ -233,84 +238,84 @@ pub(crate) fn attach(interface: &str, port: u16) -> Result<Stamps, DeviceError> 
 }
 
 impl Hosts {
-    /// Makes so many pairs of slices of an exchange, one with stamps and one without, in changing
-    /// order; each as long as the exchange says. The stamps are those of probes, or where there are
+    /// Makes so many pairs of slices of round trips, one with stamps and one without, in changing
+    /// order; each as long as the task says. The stamps are those of probes, or where there are
     /// none, or that is asked for, of the sockets.
-    pub fn ledger(
+    pub fn breakdown(
         &self,
-        exchange: &Exchange,
+        trips: &RoundTrips,
         pairs: u32,
         run: &mut u32,
-    ) -> Result<Ledgered, DeviceError> {
-        if exchange.sockets {
-            return self.ledger_by_sockets(exchange, pairs, run, "they were asked for");
+    ) -> Result<BreakdownObservation, DeviceError> {
+        if trips.sockets {
+            return self.breakdown_by_sockets(trips, pairs, run, "they were asked for");
         }
-        let made = self.ledger_by_probes(exchange, pairs, run);
-        self.or_by_sockets(made, exchange, pairs, run)
+        let made = self.breakdown_by_probes(trips, pairs, run);
+        self.or_by_sockets(made, trips, pairs, run)
     }
 
     /// Where there are no probes, the stamps of sockets remain.
     pub(super) fn or_by_sockets(
         &self,
-        by_probes: Result<Ledgered, DeviceError>,
-        exchange: &Exchange,
+        by_probes: Result<BreakdownObservation, DeviceError>,
+        trips: &RoundTrips,
         pairs: u32,
         run: &mut u32,
-    ) -> Result<Ledgered, DeviceError> {
+    ) -> Result<BreakdownObservation, DeviceError> {
         match by_probes {
-            Err(DeviceError::NotSupported { capability }) if can_stamp(exchange) => {
-                self.ledger_by_sockets(exchange, pairs, run, &capability)
+            Err(DeviceError::NotSupported { capability }) if can_stamp(trips) => {
+                self.breakdown_by_sockets(trips, pairs, run, &capability)
             }
             made => made,
         }
     }
 
     /// The same with probes, or not at all.
-    fn ledger_by_probes(
+    fn breakdown_by_probes(
         &self,
-        exchange: &Exchange,
+        trips: &RoundTrips,
         pairs: u32,
         run: &mut u32,
-    ) -> Result<Ledgered, DeviceError> {
-        if exchange.deep && exchange.echo.transport == Transport::Tcp {
+    ) -> Result<BreakdownObservation, DeviceError> {
+        if trips.deep && trips.echo.transport == Transport::Tcp {
             return Err(DeviceError::lacks(
                 "stamps inside the stack over TCP (a stream has no numbers)",
             ));
         }
-        let server = self.server(exchange)?;
-        let slices = self.beside(&server, exchange, || {
+        let server = self.server(trips)?;
+        let slices = self.beside(&server, trips, || {
             Slices::make(pairs, |is_on, slices| {
                 *run = run.wrapping_add(1);
-                self.slice(exchange, &server, is_on, *run, slices)
+                self.slice(trips, &server, is_on, *run, slices)
             })
         })?;
-        let stamps = STAMPS_ADDED + if exchange.deep { STAMPS_DEEP } else { 0 };
-        slices.shown(exchange, stamps)
+        let stamps = STAMPS_ADDED + if trips.deep { STAMPS_DEEP } else { 0 };
+        slices.shown(trips, stamps)
     }
 
     /// One slice.
     fn slice(
         &self,
-        exchange: &Exchange,
+        trips: &RoundTrips,
         bound: &Server,
         is_on: bool,
         run: u32,
         slices: &mut Slices,
     ) -> Result<Latency, DeviceError> {
-        let (client, server) = self.ends(exchange);
+        let (client, server) = self.ends(trips);
         let address = bound.address();
-        let attach = || Probes::attach(client, server, address.port(), exchange.deep);
+        let attach = || Probes::attach(client, server, address.port(), trips.deep);
         let probes = is_on.then(attach).transpose()?;
         bound.stamp(is_on);
         let mut passages = Passages::new();
         let kept = is_on.then_some(&mut passages);
-        let rtt = whole(self.client(exchange, address, run, kept)?)?;
+        let rtt = whole(self.client(trips, address, run, kept)?)?;
         let Some(probes) = probes else {
             return Ok(rtt);
         };
         let log = bound.take_log().into_iter().filter(|logged| logged.run == run);
         let log: HashMap<u32, Logged> = log.map(|logged| (logged.number, logged)).collect();
-        let of = Asked { echo: &exchange.echo, run, client: passages.client, server: address };
+        let of = StampedSlice { echo: &trips.echo, run, client: passages.client, server: address };
         for (number, passage) in &mut passages.kept {
             if let Some(logged) = log.get(number) {
                 passage.put(StampPoint::ServerReceive, logged.received);
@@ -327,7 +332,7 @@ impl Hosts {
     }
 }
 
-/// The round trips of an exchange that did not end before its time.
+/// The round trips of a task that did not end before its time.
 pub(crate) fn whole(echoed: Echoed) -> Result<Latency, DeviceError> {
     match echoed.ended {
         Some(reason) => Err(DeviceError::Broken { device: "echo".into(), reason }),

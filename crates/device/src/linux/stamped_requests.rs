@@ -5,12 +5,12 @@ use std::net::SocketAddr;
 
 use niclab_load::requests::{Passed, Protocol, Requests};
 use niclab_packet::echo::{Passage, StampPoint};
-use niclab_probe::ledger::OUTSIDE;
+use niclab_probe::breakdown::OUTSIDE;
 
 use super::applications::all;
 use super::hosts::End;
 use super::stamped::{Probes, Slices, refused};
-use crate::face::{DeviceError, Ledgered};
+use crate::face::{BreakdownObservation, DeviceError};
 
 /// Pairs of slices, one with probes and one without.
 pub const PAIRS: u32 = 3;
@@ -22,7 +22,7 @@ const WARMUP_NS: u64 = 5_000_000;
 /// Slices are so many times shorter than the trial whose requests they make again.
 const SHORTER: u64 = 10;
 
-/// Stamps of a request that nobody takes without a ledger: the kernel's.
+/// Stamps of a request that nobody takes without a breakdown: the kernel's.
 const STAMPS: u32 = 4;
 
 /// How long each slice is for requests measured so long, nanoseconds, what does not count included.
@@ -34,17 +34,17 @@ fn measured_ns(requests: &Requests) -> u64 {
     (requests.duration_ns / SHORTER).clamp(1, SLICE_MAX_NS)
 }
 
-/// The ledger of what clients on these cores of one host ask of a server on the other.
+/// The breakdown of what clients on these cores of one host ask of a server on the other.
 ///
 /// # Errors
 /// [`DeviceError::NotSupported`] where requests have no segments of their own, or probes cannot be
 /// had; [`DeviceError::Broken`].
-pub(super) fn ledger(
+pub(super) fn breakdown(
     (client, server): (&End, &End),
     cores: &[u32],
     asked: &Requests,
     address: SocketAddr,
-) -> Result<Ledgered, DeviceError> {
+) -> Result<BreakdownObservation, DeviceError> {
     let lacks = |what: &str| Err(DeviceError::lacks(what));
     if asked.protocol == Protocol::MemcachedUdp {
         return lacks("stamps of memcached over UDP (its datagrams are not told apart)");

@@ -64,7 +64,7 @@ fn the_time_of_a_server_is_the_servers_and_nobody_elses() {
             }
         });
         let asked = requests(Protocol::Redis, 1);
-        let made = ledger((here, there), &[here.core], &asked, address);
+        let made = breakdown((here, there), &[here.core], &asked, address);
         over.store(true, Ordering::Relaxed);
         // The server waits for one more connection.
         let last = here.netns.within(|| std::net::TcpStream::connect(address)).unwrap();
@@ -89,8 +89,8 @@ fn the_time_of_a_server_is_the_servers_and_nobody_elses() {
 }
 
 #[test]
-fn requests_to_real_servers_have_a_ledger_or_a_reason_why_not() {
-    let test = "requests_to_real_servers_have_a_ledger_or_a_reason_why_not";
+fn requests_to_real_servers_have_a_breakdown_or_a_reason_why_not() {
+    let test = "requests_to_real_servers_have_a_breakdown_or_a_reason_why_not";
     let Some(_alone) = cores(test) else { return };
     let mut bed: Box<dyn Testbed> = linux::open("linux:veth").unwrap();
     let mut asked = |requests: Requests, client, family| {
@@ -113,7 +113,7 @@ fn requests_to_real_servers_have_a_ledger_or_a_reason_why_not() {
         };
         let requested = &seen.requested;
         assert_eq!((requested.lost, requested.refused, requested.foreign), (0, 0, 0));
-        let seen = match seen.ledger.unwrap() {
+        let seen = match seen.breakdown.unwrap() {
             Err(why) => {
                 println!("SKIP {test}: {why}");
                 continue;
@@ -138,7 +138,7 @@ fn requests_to_real_servers_have_a_ledger_or_a_reason_why_not() {
         match asked(requests, Host::Here, Family::V4) {
             Ok(seen) => {
                 assert!(seen.requested.answered > 0);
-                let told = seen.ledger.unwrap().unwrap_err();
+                let told = seen.breakdown.unwrap().unwrap_err();
                 assert!(told.starts_with(why), "{told}");
             }
             Err(DeviceError::NotSupported { capability }) => println!("SKIP {test}: {capability}"),

@@ -1,7 +1,7 @@
 //! The stamps of sockets beside those of probes.
 
 use niclab_load::echo::{Echo, Pace, Receive, Transport};
-use niclab_probe::ledger::TermKind;
+use niclab_probe::breakdown::TermKind;
 
 use super::*;
 use crate::cores::Cores;
@@ -9,7 +9,7 @@ use crate::face::{Family, Host};
 use crate::feature::Feature;
 use crate::linux::veth_tests::cores;
 
-fn exchange(size: u16, receive: Receive) -> Exchange {
+fn messages(size: u16, receive: Receive) -> RoundTrips {
     let echo = Echo {
         transport: Transport::Udp,
         size,
@@ -20,7 +20,7 @@ fn exchange(size: u16, receive: Receive) -> Exchange {
         warmup_ns: 10_000_000,
     };
     let (client, family, feature) = (Host::Here, Family::V4, Feature::None);
-    Exchange { client, family, fifo: None, feature, deep: false, sockets: true, echo }
+    RoundTrips { client, family, fifo: None, feature, deep: false, sockets: true, echo }
 }
 
 #[test]
@@ -30,14 +30,14 @@ fn the_terms_of_sockets_add_up_and_are_those_of_probes() {
     let hosts = Hosts::with(Cores::choose("test").unwrap(), &Feature::None).unwrap();
     let mut run = 0;
     for (client, family) in [(Host::Here, Family::V4), (Host::There, Family::V6)] {
-        let asked = Exchange { client, family, ..exchange(1024, Receive::BusyPoll) };
-        let seen = hosts.ledger(&asked, 3, &mut run).unwrap();
+        let asked = RoundTrips { client, family, ..messages(1024, Receive::BusyPoll) };
+        let seen = hosts.breakdown(&asked, 3, &mut run).unwrap();
         assert!(seen.messages > 100 && seen.messages > 20 * seen.incomplete, "{seen:#?}");
         assert!(seen.residue_ratio.abs() < 0.05, "{seen:#?}");
         assert!(seen.terms[..5].iter().all(|term| term.mean_ns > 0.0), "{seen:#?}");
         assert_eq!(seen.by_sockets.as_deref(), Some("they were asked for"));
         assert_eq!((seen.stamps, seen.in_payload, seen.pairs.len()), (6, true, 3));
-        let probed = match hosts.ledger(&Exchange { sockets: false, ..asked }, 3, &mut run) {
+        let probed = match hosts.breakdown(&RoundTrips { sockets: false, ..asked }, 3, &mut run) {
             Err(error) => panic!("where probes cannot be had there are those of sockets: {error}"),
             Ok(probed) if probed.by_sockets.is_some() => {
                 println!("SKIP {test}: no probes to compare with: {:?}", probed.by_sockets);
@@ -69,29 +69,29 @@ fn where_probes_are_refused_sockets_stamp_what_they_can() {
     let hosts = Hosts::with(Cores::choose("test").unwrap(), &Feature::None).unwrap();
     let refused = DeviceError::lacks("stamps: no BPF");
     let broken = DeviceError::Broken { device: "echo".into(), reason: "it broke".into() };
-    let ledger = |by_probes: &DeviceError, size| {
-        let asked = Exchange { sockets: false, ..exchange(size, Receive::Blocking) };
+    let measured = |by_probes: &DeviceError, size| {
+        let asked = RoundTrips { sockets: false, ..messages(size, Receive::Blocking) };
         hosts.or_by_sockets(Err(by_probes.clone()), &asked, 1, &mut 0)
     };
-    let seen = ledger(&refused, 1024).unwrap();
+    let seen = measured(&refused, 1024).unwrap();
     assert_eq!(seen.by_sockets.as_deref(), Some("stamps: no BPF"));
     assert!(seen.messages > 0, "{seen:#?}");
-    assert_eq!(ledger(&refused, 64), Err(refused.clone()), "what they cannot stamp");
-    assert_eq!(ledger(&broken, 1024), Err(broken.clone()), "what is broken is told");
+    assert_eq!(measured(&refused, 64), Err(refused.clone()), "what they cannot stamp");
+    assert_eq!(measured(&broken, 1024), Err(broken.clone()), "a broken device is reported");
 }
 
 #[test]
 fn what_sockets_do_not_stamp_is_refused() {
     let Some(_cores) = cores("what_sockets_do_not_stamp_is_refused") else { return };
     let hosts = Hosts::with(Cores::choose("test").unwrap(), &Feature::None).unwrap();
-    let short = exchange(64, Receive::Blocking);
-    let mut stream = exchange(1024, Receive::Blocking);
+    let short = messages(64, Receive::Blocking);
+    let mut stream = messages(1024, Receive::Blocking);
     stream.echo.transport = Transport::Tcp;
-    let mut batch = exchange(1024, Receive::Blocking);
+    let mut batch = messages(1024, Receive::Blocking);
     batch.echo.batch = 2;
-    let deep = Exchange { deep: true, ..exchange(1024, Receive::Blocking) };
-    for asked in [short, stream, batch, deep, exchange(1024, Receive::IoUring)] {
-        let error = hosts.ledger(&asked, 1, &mut 0).unwrap_err();
+    let deep = RoundTrips { deep: true, ..messages(1024, Receive::Blocking) };
+    for asked in [short, stream, batch, deep, messages(1024, Receive::IoUring)] {
+        let error = hosts.breakdown(&asked, 1, &mut 0).unwrap_err();
         let told = error.to_string();
         assert!(told.contains("not supported: stamps of sockets but"), "{told}");
     }

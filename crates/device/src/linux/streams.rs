@@ -10,7 +10,7 @@ use niclab_load::stream::{
 
 use super::hosts::{End, Hosts, Wire};
 use crate::cores::{Pinned, allowed};
-use crate::face::{DeviceError, Streamed, Streaming};
+use crate::face::{DeviceError, StreamObservation, Streaming};
 use crate::usage::CoreUse;
 
 /// How long before its window all threads have started, at least.
@@ -18,7 +18,11 @@ const START: Duration = Duration::from_millis(5);
 
 impl Hosts {
     /// Lets one host send to the other, from threads of its own on cores of its own, to such.
-    pub fn stream(&self, streaming: &Streaming, run: u32) -> Result<Streamed, DeviceError> {
+    pub fn stream(
+        &self,
+        streaming: &Streaming,
+        run: u32,
+    ) -> Result<StreamObservation, DeviceError> {
         let asked = &streaming.stream;
         asked.check().map_err(broken)?;
         let (source, target) = self.sides(streaming.client);
@@ -38,7 +42,7 @@ impl Hosts {
         let nothing = received.bytes == 0 && received.ended.is_none();
         let ended = nothing.then(|| "nothing came through in the measured part".to_owned());
         let received = Received { ended: received.ended.or(ended), ..received };
-        Ok(Streamed { sent, received, sender_cores, receiver_cores })
+        Ok(StreamObservation { sent, received, sender_cores, receiver_cores })
     }
 }
 

@@ -4,7 +4,7 @@ use niclab_load::stream::{Stream, Transport};
 
 use crate::cores::allowed;
 use crate::face::measured::{round_trips, stream};
-use crate::face::{DeviceError, Exchange, Family, Host, Streamed, Streaming, Testbed};
+use crate::face::{DeviceError, Family, Host, RoundTrips, StreamObservation, Streaming, Testbed};
 use crate::feature::Feature;
 use crate::linux;
 use crate::linux::veth_tests::cores;
@@ -29,7 +29,7 @@ fn open(test: &str) -> Option<(impl Drop, Box<dyn Testbed>)> {
 }
 
 /// Each side is accounted for on its own core.
-fn assert_accounted(seen: &Streamed, cores: [u32; 2]) {
+fn assert_accounted(seen: &StreamObservation, cores: [u32; 2]) {
     for (used, core) in [&seen.sender_cores, &seen.receiver_cores].into_iter().zip(cores) {
         let [used] = used.as_slice() else { panic!("{seen:?}") };
         assert_eq!(used.core, core, "{seen:?}");
@@ -107,7 +107,7 @@ fn what_cannot_be_is_refused_and_the_hosts_go_on() {
         warmup_ns: 5_000_000,
     };
     let (client, family, feature) = (Host::Here, Family::V4, Feature::None);
-    let exchange =
-        Exchange { client, family, feature, fifo: None, deep: false, sockets: false, echo };
-    assert!(round_trips(&mut *bed, &exchange).unwrap().echoed.answered > 0);
+    let trips =
+        RoundTrips { client, family, feature, fifo: None, deep: false, sockets: false, echo };
+    assert!(round_trips(&mut *bed, &trips).unwrap().echoed.answered > 0);
 }

@@ -8,13 +8,13 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use super::coalescing::{self, Coalescing};
 use super::link;
 use super::name::{Ends, Name};
-use super::note::{Kind, Note, Said};
+use super::note::{Note, NoteContent, NoteKind};
 use super::refused;
 use crate::face::{DeviceError, Fact};
 use crate::{address, peer};
 
 /// Notes of it.
-const NOTES: Kind<Coalescing> = Kind::new("coalescing");
+const NOTES: NoteKind<Coalescing> = NoteKind::new("coalescing");
 
 /// An interface whose coalescing is off until this is dropped.
 #[derive(Debug)]
@@ -156,7 +156,7 @@ pub fn tune(interface: &str) -> Result<Option<Tuned>, DeviceError> {
 /// [`DeviceError::Rights`]; [`DeviceError::Broken`].
 pub fn clean() -> Result<Vec<String>, DeviceError> {
     let mut cleaned = Vec::new();
-    for (note, Said { interface, process, before }, index) in NOTES.left()? {
+    for (note, NoteContent { interface, process, before }, index) in NOTES.left()? {
         restore(index, &interface, &before)?;
         note.remove()?;
         cleaned.push(format!(

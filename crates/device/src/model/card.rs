@@ -4,7 +4,7 @@
 use niclab_nic::rule::Action;
 use niclab_packet::size::{FrameSizes, RateLevel};
 
-use super::lanes::Polling;
+use super::polled_queues::Polling;
 use super::profile::Profile;
 use super::schema::INJECTED;
 use crate::face::{DeviceError, Receive};
@@ -25,7 +25,7 @@ fn needed(profile: &Profile, section: &str, key: &str) -> Result<f64, DeviceErro
 
 /// Rules that stand in the card's groups, and how the frames go through them.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Way {
+pub(super) struct GroupPath {
     /// Rules of group 0.
     pub root: f64,
     /// Rules of each further group on the way, and the share of the frames that comes to it.
@@ -148,7 +148,7 @@ impl Path {
     /// [`DeviceError::NotSupported`] where frames come to groups of which nothing is known.
     pub fn frame_ns(
         &self,
-        way: &Way,
+        way: &GroupPath,
         sizes: &FrameSizes,
         polling: Polling,
     ) -> Result<f64, DeviceError> {
@@ -208,7 +208,7 @@ impl Path {
 
     /// Time in the other groups. The tables of a group grow with its rules; few of them stay in
     /// the classifier's caches.
-    fn groups_ns(&self, way: &Way) -> Result<f64, DeviceError> {
+    fn groups_ns(&self, way: &GroupPath) -> Result<f64, DeviceError> {
         if way.groups.is_empty() {
             return Ok(0.0);
         }
@@ -222,7 +222,7 @@ impl Path {
 
 /// What a rule matches and does, as far as its cost goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Kind {
+pub(super) struct RuleKind {
     pub is_ipv4: bool,
     pub is_ipv6: bool,
     pub is_vlan: bool,
@@ -233,26 +233,26 @@ pub(super) struct Kind {
     pub modifies: bool,
 }
 
-impl Kind {
+impl RuleKind {
     /// # Errors
     /// [`DeviceError::NotSupported`] for prefixes: each length is a table of its own, and what they
     /// cost nobody has published.
-    pub fn of(stack: Stack, actions: &[Action]) -> Result<Kind, DeviceError> {
-        let kind = Kind {
+    pub fn of(stack: Stack, actions: &[Action]) -> Result<RuleKind, DeviceError> {
+        let kind = RuleKind {
             actions: actions.len().saturating_sub(1) as f64,
             modifies: actions
                 .iter()
                 .any(|action| matches!(action, Action::SetMeta { .. } | Action::SetTag { .. })),
-            ..Kind::default()
+            ..RuleKind::default()
         };
         Ok(match stack {
             Stack::Eth => kind,
-            Stack::Ipv4 | Stack::Ipv4Tcp => Kind { is_ipv4: true, ..kind },
-            Stack::Ipv6 | Stack::Ipv6Tcp => Kind { is_ipv6: true, ..kind },
-            Stack::VlanIpv4Tcp => Kind { is_ipv4: true, is_vlan: true, ..kind },
-            Stack::VlanIpv6Tcp => Kind { is_ipv6: true, is_vlan: true, ..kind },
+            Stack::Ipv4 | Stack::Ipv4Tcp => RuleKind { is_ipv4: true, ..kind },
+            Stack::Ipv6 | Stack::Ipv6Tcp => RuleKind { is_ipv6: true, ..kind },
+            Stack::VlanIpv4Tcp => RuleKind { is_ipv4: true, is_vlan: true, ..kind },
+            Stack::VlanIpv6Tcp => RuleKind { is_ipv6: true, is_vlan: true, ..kind },
             Stack::GreIpv4Tcp | Stack::VxlanIpv4Udp | Stack::GeneveIpv4Udp => {
-                Kind { is_ipv4: true, is_tunnel: true, ..kind }
+                RuleKind { is_ipv4: true, is_tunnel: true, ..kind }
             }
             Stack::Ipv4Prefix => {
                 return Err(DeviceError::lacks("rules of prefixes"));
@@ -288,7 +288,7 @@ impl Costs {
     pub fn of(
         profile: &Profile,
         group: u32,
-        kind: &Kind,
+        kind: &RuleKind,
         (most, others): (f64, f64),
     ) -> Result<Costs, DeviceError> {
         let section = if group == 0 { "root_rules" } else { "group_rules" };

@@ -2,7 +2,7 @@
 //!
 //! What is published are sums: the software of a client, of a server, and the hardware between, of
 //! one message of 1,024 B at a time over UDP. A round trip here is their sum, and what more or
-//! fewer bytes take on wires. How it scatters is not published: every message of an exchange takes
+//! fewer bytes take on wires. How it scatters is not published: every message of a task takes
 //! the same.
 
 use niclab_load::Latency;
@@ -10,7 +10,10 @@ use niclab_load::echo::{Echoed, Pace, Receive, Transport};
 
 use super::card::unknown;
 use super::profile::Profile;
-use crate::face::{DeviceError, Exchange, Exchanged, Family, Host, Ledgered, Place, TermShown};
+use crate::face::{
+    BreakdownObservation, DeviceError, Family, Host, RoundTrips, RoundTripsObservation, Station,
+    TermShown,
+};
 
 /// The section of a profile.
 const ECHO: &str = "echo";
@@ -28,14 +31,14 @@ struct Parts {
 }
 
 impl Parts {
-    fn of(profile: &Profile, exchange: &Exchange) -> Result<Parts, DeviceError> {
-        check(exchange)?;
+    fn of(profile: &Profile, trips: &RoundTrips) -> Result<Parts, DeviceError> {
+        check(trips)?;
         let number = |key| profile.number(ECHO, key).ok_or_else(|| unknown(ECHO, key));
-        let (client, server) = match exchange.client {
+        let (client, server) = match trips.client {
             Host::Here => ("client_ns", "peer_server_ns"),
             Host::There => ("peer_client_ns", "server_ns"),
         };
-        let more = f64::from(exchange.echo.size) - PUBLISHED_BYTES;
+        let more = f64::from(trips.echo.size) - PUBLISHED_BYTES;
         let hardware = number("hardware_ns")? + more * number("byte_ps")? / 1e3;
         Ok(Parts { client: number(client)?, server: number(server)?, hardware: hardware.max(0.0) })
     }
@@ -51,8 +54,8 @@ impl Parts {
 }
 
 /// Refuses what nothing is published of.
-fn check(exchange: &Exchange) -> Result<(), DeviceError> {
-    let Exchange { echo, family, feature, .. } = exchange;
+fn check(trips: &RoundTrips) -> Result<(), DeviceError> {
+    let RoundTrips { echo, family, feature, .. } = trips;
     let lacks = [
         (echo.transport != Transport::Udp, "round trips over TCP"),
         (*family != Family::V4, "round trips over IPv6"),
@@ -70,9 +73,9 @@ fn check(exchange: &Exchange) -> Result<(), DeviceError> {
 
 /// What stands between a program on the one side and one on the other; nothing where the profile
 /// says nothing of messages.
-pub(super) fn hosts(profile: &Profile) -> Vec<Place> {
+pub(super) fn hosts(profile: &Profile) -> Vec<Station> {
     let place =
-        |role: &str, label: &str| Place { role: role.into(), label: label.into(), core: None };
+        |role: &str, label: &str| Station { role: role.into(), label: label.into(), core: None };
     match profile.number(ECHO, "hardware_ns") {
         None => Vec::new(),
         Some(_) => vec![
@@ -94,31 +97,31 @@ fn echoed(parts: Parts, duration_ns: u64) -> Echoed {
     Echoed { duration_ns, planned, sent, answered, rtt, ..Echoed::default() }
 }
 
-/// An exchange.
+/// Round trips.
 ///
 /// # Errors
 /// [`DeviceError::NotSupported`] for what nothing is published of; [`DeviceError::BadLoad`].
-pub(super) fn exchanged(
+pub(super) fn round_trips(
     profile: &Profile,
-    exchange: &Exchange,
+    trips: &RoundTrips,
     scale: f64,
-) -> Result<Exchanged, DeviceError> {
-    let parts = Parts::of(profile, exchange)?.scaled(scale);
-    Ok(Exchanged { echoed: echoed(parts, exchange.echo.duration_ns), served: None })
+) -> Result<RoundTripsObservation, DeviceError> {
+    let parts = Parts::of(profile, trips)?.scaled(scale);
+    Ok(RoundTripsObservation { echoed: echoed(parts, trips.echo.duration_ns), served: None })
 }
 
-/// Its ledger: of the terms of each side the sum alone is published. Nobody stamps anything, so
+/// Its breakdown: of the terms of each side the sum alone is published. Nobody stamps anything, so
 /// that there are no slices to compare.
 ///
 /// # Errors
-/// As of [`exchanged`].
-pub(super) fn ledger(
+/// As of [`round_trips`].
+pub(super) fn breakdown(
     profile: &Profile,
-    exchange: &Exchange,
+    trips: &RoundTrips,
     scale: f64,
-) -> Result<Ledgered, DeviceError> {
-    let parts = Parts::of(profile, exchange)?.scaled(scale);
-    let seen = echoed(parts, exchange.echo.duration_ns);
+) -> Result<BreakdownObservation, DeviceError> {
+    let parts = Parts::of(profile, trips)?.scaled(scale);
+    let seen = echoed(parts, trips.echo.duration_ns);
     let term = |name: &str, ns: f64| TermShown {
         name: name.to_owned(),
         mean_ns: ns,
@@ -127,7 +130,7 @@ pub(super) fn ledger(
         core: None,
         core_share: 0.0,
     };
-    Ok(Ledgered {
+    Ok(BreakdownObservation {
         messages: seen.answered,
         rtt_ns: parts.rtt_ns(),
         terms: vec![
@@ -137,7 +140,7 @@ pub(super) fn ledger(
         ],
         with: seen.rtt.clone(),
         without: seen.rtt,
-        ..Ledgered::default()
+        ..BreakdownObservation::default()
     })
 }
 

@@ -14,11 +14,11 @@ fn card(name: &str) -> Model {
     Model::new(&format!("model:{name}"), profile, 1)
 }
 
-fn asked(client: Host, size: u16) -> Exchange {
+fn asked(client: Host, size: u16) -> RoundTrips {
     let (duration_ns, warmup_ns) = (100_000_000, 0);
     let (transport, receive, pace) = (Transport::Udp, Receive::Blocking, Pace::Closed);
     let echo = Echo { transport, size, batch: 1, receive, pace, duration_ns, warmup_ns };
-    Exchange {
+    RoundTrips {
         client,
         family: Family::V4,
         fifo: None,
@@ -47,7 +47,7 @@ fn a_round_trip_is_the_sum_of_its_parts_by_the_side_that_the_client_is_on() {
 }
 
 #[test]
-fn its_ledger_has_the_terms_that_are_published_and_they_add_up() {
+fn its_breakdown_has_the_terms_that_are_published_and_they_add_up() {
     let mut card = card("stingray-snic");
     let seen = breakdown(&mut card, &asked(Host::There, 1024), 6).unwrap();
     let names: Vec<&str> = seen.terms.iter().map(|term| term.name.as_str()).collect();
@@ -69,12 +69,12 @@ fn messages_balance_and_are_as_many_as_there_is_time_for() {
 #[test]
 fn what_nothing_is_published_of_is_not_supported_and_said_by_name() {
     let mut card = card("stingray");
-    let mut check = |change: &dyn Fn(&mut Exchange), said: &str| {
-        let mut exchange = asked(Host::Here, 1024);
-        change(&mut exchange);
+    let mut check = |change: &dyn Fn(&mut RoundTrips), said: &str| {
+        let mut trips = asked(Host::Here, 1024);
+        change(&mut trips);
         for error in [
-            round_trips(&mut card, &exchange).map(drop).unwrap_err(),
-            breakdown(&mut card, &exchange, 6).map(drop).unwrap_err(),
+            round_trips(&mut card, &trips).map(drop).unwrap_err(),
+            breakdown(&mut card, &trips, 6).map(drop).unwrap_err(),
         ] {
             assert!(error.to_string().contains(said), "{error}");
         }

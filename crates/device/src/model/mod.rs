@@ -10,12 +10,12 @@
 mod card;
 mod control;
 mod echoes;
-mod lanes;
 #[cfg(test)]
 #[path = "model_tests.rs"]
 mod model_tests;
 pub mod pcie;
 mod pipe;
+mod polled_queues;
 pub mod profile;
 mod rules;
 pub mod schema;
@@ -30,17 +30,17 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::face::{
-    About, DeviceError, Fact, Function, Observation, Place, Receive, Setup, SetupReport, Task,
+    About, DeviceError, Fact, Function, Observation, Receive, Setup, SetupReport, Station, Task,
     Testbed,
 };
-use crate::plan::{Plan, RulesPlan, no_spread};
+use crate::plan::{Plan, RulesPlan, no_rss_changes};
 use card::{Path, SECOND_NS};
 use control::Operations;
-use lanes::{Polling, chance, drawn, lanes, skew};
+use polled_queues::{Polling, chance, drawn, polled_queues, skew};
 use profile::{Basis, Entry, Part, Profile, ProfileError};
 use rules::Rules;
 use schema::{INJECTED, Key};
-use trial::{Trial, arrivals_pps};
+use trial::{ModelTrial, arrivals_pps};
 
 /// The profiles that come with niclab, and their texts.
 const PROFILES: &[(&str, &str)] = &[
@@ -74,10 +74,10 @@ pub struct Model {
     about: About,
     profile: Profile,
     random: Xoshiro256PlusPlus,
-    state: Option<State>,
+    state: Option<ModelState>,
 }
 
-struct State {
+struct ModelState {
     rules: Rules,
     polling: Polling,
     /// How frames are spread that no rule decides about. It is assumed that a driver has set any
@@ -85,7 +85,7 @@ struct State {
     rss: Rss,
 }
 
-impl State {
+impl ModelState {
     /// Share of a load's frames that each queue gets by the hash; of no queue where default rules
     /// decide.
     fn hash_shares(&self, load: &Load) -> Result<Vec<f64>, DeviceError> {
@@ -218,11 +218,11 @@ impl Model {
             drawn(&mut shares, classified_pps * whole_s, &mut self.random);
         }
         let met = state.rules.met(load, &shares);
-        let lanes = lanes(&path, &met.queues, polling, classified_pps);
+        let polled_queues = polled_queues(&path, &met.queues, polling, classified_pps);
         let duration_ns = load.duration_ns as f64;
         let operations = match plan {
             Plan::Rest => None,
-            Plan::Spread(_) => return no_spread(),
+            Plan::Rss(_) => return no_rss_changes(),
             Plan::Rules(_) if polling.ports > 1 || polling.receive == Receive::Serial => {
                 return Err(DeviceError::lacks("plans but for one port of several queues"));
             }
@@ -244,9 +244,10 @@ impl Model {
                 Some((all, done))
             }
         };
-        let (path, met, lanes, shares) = (&path, &met, &lanes[..], &shares[..]);
+        let (path, met, polled_queues, shares) = (&path, &met, &polled_queues[..], &shares[..]);
         let queues = polling.all();
-        let trial = Trial { path, met, lanes, shares, load, queues, arrivals_pps, frame_ns };
+        let trial =
+            ModelTrial { path, met, polled_queues, shares, load, queues, arrivals_pps, frame_ns };
         Ok(trial.run(operations, &mut self.random))
     }
 
@@ -257,7 +258,7 @@ impl Model {
 
 fn about(name: &str, profile: &Profile) -> About {
     let fact = |name: &str, value: String| Fact { name: name.to_owned(), value };
-    let place = |role: &str, label: &str| Place {
+    let place = |role: &str, label: &str| Station {
         role: role.to_owned(),
         label: label.to_owned(),
         core: None,
@@ -317,7 +318,7 @@ impl Testbed for Model {
         report.install = report.install.mul_f64(self.noise());
         let rss = Rss { indirection: evenly(0..polling.queues), ..Rss::default() };
         report.rss = Some(rss.clone());
-        self.state = Some(State { rules, polling, rss });
+        self.state = Some(ModelState { rules, polling, rss });
         Ok(report)
     }
 
@@ -325,13 +326,13 @@ impl Testbed for Model {
         match task {
             Task::Load { load, plan } => self.offer(load, plan).map(Observation::Load),
             Task::Plan(plan) => self.operate(plan).map(Observation::Plan),
-            Task::RoundTrips(exchange) => {
+            Task::RoundTrips(trips) => {
                 let scale = self.noise();
-                echoes::exchanged(&self.profile, exchange, scale).map(Observation::RoundTrips)
+                echoes::round_trips(&self.profile, trips, scale).map(Observation::RoundTrips)
             }
-            Task::Breakdown { exchange, .. } => {
+            Task::Breakdown { trips, .. } => {
                 let scale = self.noise();
-                echoes::ledger(&self.profile, exchange, scale).map(Observation::Breakdown)
+                echoes::breakdown(&self.profile, trips, scale).map(Observation::Breakdown)
             }
             _ => Err(task.not_supported()),
         }
@@ -343,7 +344,7 @@ fn check(load: &Load, plan: &Plan) -> Result<(), DeviceError> {
     match (plan, load.rate, load.arrivals) {
         _ if load.trace.is_some() => Err(DeviceError::lacks("traces")),
         (_, _, Arrivals::Poisson) => Err(DeviceError::lacks("arrivals other than constant")),
-        (Plan::Spread(_), ..) => no_spread(),
+        (Plan::Rss(_), ..) => no_rss_changes(),
         (_, Rate::Step { .. }, _) => Err(DeviceError::lacks("a load that steps")),
         _ => Ok(()),
     }

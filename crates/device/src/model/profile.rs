@@ -119,7 +119,7 @@ impl Profile {
     /// The first thing that is missing, unknown, out of range, without its source, or contradicts
     /// another.
     pub fn parse(file: &str, text: &str) -> Result<Profile, ProfileError> {
-        let reader = Reader { file, text };
+        let reader = ProfileReader { file, text };
         let table = DeTable::parse(text).map_err(|error| {
             let span = error.span().unwrap_or(0..0);
             reader.error(span, "profile", error.message().to_owned())
@@ -277,14 +277,12 @@ pub fn line_of(text: &str, span: &Range<usize>) -> usize {
     1 + before.bytes().filter(|byte| *byte == b'\n').count()
 }
 
-struct Reader<'a> {
+struct ProfileReader<'a> {
     file: &'a str,
     text: &'a str,
 }
 
-type Table<'a> = DeTable<'a>;
-
-impl Reader<'_> {
+impl ProfileReader<'_> {
     fn error(&self, span: Range<usize>, key: &str, reason: String) -> ProfileError {
         let line = line_of(self.text, &span);
         ProfileError { file: self.file.to_owned(), line, key: key.to_owned(), reason }
@@ -299,7 +297,7 @@ impl Reader<'_> {
         inner.or(found).map_or(0..0, Spanned::span)
     }
 
-    fn profile(&self, table: &Table<'_>) -> Result<Profile, ProfileError> {
+    fn profile(&self, table: &DeTable<'_>) -> Result<Profile, ProfileError> {
         const TEXTS: [&str; 3] = ["title", "source", "fitted_to"];
         let known = |name: &str| TEXTS.contains(&name) || super::schema::section(name).is_some();
         if let Some((name, _)) = table.iter().find(|(name, _)| !known(name.get_ref())) {
@@ -318,7 +316,7 @@ impl Reader<'_> {
         Ok(Profile { title, source, fitted_to, sections })
     }
 
-    fn string(&self, table: &Table<'_>, name: &str) -> Result<String, ProfileError> {
+    fn string(&self, table: &DeTable<'_>, name: &str) -> Result<String, ProfileError> {
         let missing = || self.error(0..0, name, "missing; give a text".into());
         let value = table.get(name).ok_or_else(missing)?;
         match value.get_ref().as_str() {
@@ -327,7 +325,7 @@ impl Reader<'_> {
         }
     }
 
-    fn fitted_to(&self, table: &Table<'_>) -> Result<Vec<String>, ProfileError> {
+    fn fitted_to(&self, table: &DeTable<'_>) -> Result<Vec<String>, ProfileError> {
         let missing = || {
             let reason = "missing; give a list of the series that numbers are fitted to, or []";
             self.error(0..0, "fitted_to", reason.into())
@@ -341,7 +339,7 @@ impl Reader<'_> {
         list.iter().map(text).collect()
     }
 
-    fn part(&self, table: &Table<'_>, section: &'static Section) -> Result<Part, ProfileError> {
+    fn part(&self, table: &DeTable<'_>, section: &'static Section) -> Result<Part, ProfileError> {
         let Some(value) = table.get(section.name) else {
             if section.name == INJECTED {
                 return Ok(Part::Lacking);
@@ -364,7 +362,7 @@ impl Reader<'_> {
 
     fn keys(
         &self,
-        keys: &Table<'_>,
+        keys: &DeTable<'_>,
         section: &'static Section,
         span: Range<usize>,
     ) -> Result<Vec<(&'static Key, Entry)>, ProfileError> {

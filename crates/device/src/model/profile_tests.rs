@@ -1,4 +1,4 @@
-//! Profiles of cards: what is read of them, and how each slip is told.
+//! Profiles of cards: the values that are read, and the error of each slip.
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -209,7 +209,7 @@ fn a_text_of_its_own_needs_something_in_it() {
 }
 
 #[test]
-fn a_section_that_is_missing_unknown_or_no_section_is_told() {
+fn a_section_that_is_missing_unknown_or_no_section_is_reported() {
     for section in SECTIONS.iter().filter(|section| section.name != INJECTED) {
         let bare = format!("{} = \"unknown\"\n", section.name);
         let text = match GOOD.contains(&bare) {
@@ -234,7 +234,7 @@ fn a_section_that_is_missing_unknown_or_no_section_is_told() {
 }
 
 #[test]
-fn a_key_that_is_missing_or_unknown_is_told() {
+fn a_key_that_is_missing_or_unknown_is_reported() {
     let line = line_of("[port]");
     let phrases = ["missing (line rate, Gbps L1)", "give { value, basis, source }", "\"unknown\""];
     refused_at(line, &format!("{RATE}\n"), "", "port.rate_gbps", &phrases);
@@ -248,7 +248,7 @@ fn a_key_that_is_missing_or_unknown_is_told() {
 }
 
 #[test]
-fn a_number_that_cannot_be_is_told_with_its_range() {
+fn a_number_that_cannot_be_is_reported_with_its_range() {
     let range = ["use 0.001 to 10000 Gbps L1"];
     for number in ["-100", "0", "10_001", "nan", "-nan", "inf", "-inf", "1e300", "1e999"] {
         refused("value = 100", &format!("value = {number}"), "port.rate_gbps", &range);
@@ -331,7 +331,7 @@ fn numbers_that_contradict_each_other_are_told() {
 }
 
 #[test]
-fn what_is_no_toml_is_told_by_its_line() {
+fn what_is_no_toml_is_reported_by_its_line() {
     refused("[port]", "[port", "profile", &[]);
     refused("title = \"A card\"", "title = \"A card", "profile", &[]);
     refused("frame_rate_max = ", "frame_rate_max ", "profile", &[]);
@@ -367,7 +367,7 @@ fn mutated(text: &str, random: &mut Xoshiro256PlusPlus) -> String {
 }
 
 #[test]
-fn whatever_is_wrong_is_told_by_a_line_of_the_file() {
+fn whatever_is_wrong_is_reported_by_a_line_of_the_file() {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
     let mut wrong = 0;
     for name in ["connectx-5", "connectx-4", "xl710"] {

@@ -6,7 +6,7 @@ use niclab_load::Load;
 use niclab_nic::rule::Action;
 use niclab_packet::flow::FlowSpec;
 
-use super::card::{Costs, Kind, Way, unknown};
+use super::card::{Costs, GroupPath, RuleKind, unknown};
 use super::profile::{Basis, Entry, Profile};
 use crate::face::{DeviceError, RuleBlock, Setup, SetupReport};
 use crate::stack::Stack;
@@ -18,7 +18,7 @@ const GROUPS_MAX: usize = 4_096;
 #[derive(Clone, Debug)]
 pub(super) struct Block {
     pub group: u32,
-    pub kind: Kind,
+    pub kind: RuleKind,
     pub count: u32,
     pub actions: Vec<Action>,
     /// Flows of which each rule matches one, and the first of them; none of other rules.
@@ -32,12 +32,12 @@ impl Block {
             return Err(DeviceError::lacks("files of rules"));
         };
         let (kind, flows) = match block {
-            RuleBlock::Stack { stack, .. } => (Kind::of(*stack, actions)?, None),
+            RuleBlock::Stack { stack, .. } => (RuleKind::of(*stack, actions)?, None),
             RuleBlock::FiveTuples { flows, first, .. } => {
-                (Kind::of(Stack::Ipv4Tcp, actions)?, Some((flows.clone(), *first)))
+                (RuleKind::of(Stack::Ipv4Tcp, actions)?, Some((flows.clone(), *first)))
             }
             RuleBlock::Any { .. } | RuleBlock::File { .. } => {
-                (Kind::of(Stack::Eth, actions)?, None)
+                (RuleKind::of(Stack::Eth, actions)?, None)
             }
         };
         let is_any = matches!(block, RuleBlock::Any { .. });
@@ -86,7 +86,7 @@ pub(super) struct Rules {
 /// Where the frames of a load go.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Met {
-    pub way: Way,
+    pub way: GroupPath,
     /// Share of the frames that each queue gets.
     pub queues: Vec<(u16, f64)>,
     /// The queue that default rules send the other frames to; `None` where the hash does.
@@ -170,8 +170,10 @@ impl Rules {
     /// Which rules the frames of a load meet; `shares` is that of each queue by the hash, of
     /// those that no rule decides.
     pub fn met(&self, load: &Load, shares: &[f64]) -> Met {
-        let mut met =
-            Met { way: Way { root: self.count(0) as f64, ..Way::default() }, ..Met::default() };
+        let mut met = Met {
+            way: GroupPath { root: self.count(0) as f64, ..GroupPath::default() },
+            ..Met::default()
+        };
         let (mut group, mut share) = (0, 1.0);
         for _ in 0..GROUPS_MAX {
             let of_group = || self.blocks.iter().filter(move |block| block.group == group);

@@ -8,8 +8,8 @@ use rand::{Rng, RngExt};
 
 use super::card::{Path, SECOND_NS};
 use super::control::{Effects, Operations};
-use super::lanes::Lane;
 use super::pipe::{Mark, Pipe, Rates};
+use super::polled_queues::PolledQueue;
 use super::rules::Met;
 
 /// Length of a slice, nanoseconds.
@@ -19,11 +19,11 @@ const SLICE_NS: u64 = 1_000_000;
 const PROBES: u32 = 10_000;
 
 /// Everything that a trial is made of.
-pub(super) struct Trial<'a> {
+pub(super) struct ModelTrial<'a> {
     pub path: &'a Path,
     pub met: &'a Met,
     /// The queues that get frames; core 0 carries out what the same core is to.
-    pub lanes: &'a [Lane],
+    pub polled_queues: &'a [PolledQueue],
     /// Share of the frames that each queue gets by the hash, of those that no rule decides.
     pub shares: &'a [f64],
     pub load: &'a Load,
@@ -35,7 +35,7 @@ pub(super) struct Trial<'a> {
     pub frame_ns: f64,
 }
 
-impl Trial<'_> {
+impl ModelTrial<'_> {
     /// Lets packets flow, and says what was seen.
     pub fn run(
         &self,
@@ -44,7 +44,11 @@ impl Trial<'_> {
     ) -> LoadObservation {
         let nothing = Effects::default();
         let effects = plan.as_ref().map_or(&nothing, |(_, (_, effects))| effects);
-        let pipes: Vec<Pipe> = self.lanes.iter().map(|lane| self.flow(lane, effects)).collect();
+        let pipes: Vec<Pipe> = self
+            .polled_queues
+            .iter()
+            .map(|polled_queue| self.flow(polled_queue, effects))
+            .collect();
         let mut seen = self.counted(&pipes);
         seen.latency = self.path.idle_ns.map(|idle_ns| self.latencies(&pipes, idle_ns, random));
         // Service begins when a frame leaves, and each leaves when it is due.
@@ -62,22 +66,22 @@ impl Trial<'_> {
         seen
     }
 
-    /// What becomes of the frames of a queue. They are spread evenly among all that wait for the
+    /// The fate of the frames of a queue. They are spread evenly among all that wait for the
     /// classifier: each queue has its share of the FIFO and of its time.
-    fn flow(&self, lane: &Lane, effects: &Effects) -> Pipe {
+    fn flow(&self, polled_queue: &PolledQueue, effects: &Effects) -> Pipe {
         // Operations on core 0 begin with the stall.
-        let away_ns = match lane.core == 0 && !effects.away_ns.is_empty() {
+        let away_ns = match polled_queue.core == 0 && !effects.away_ns.is_empty() {
             true => &effects.away_ns,
             false => &effects.stalled_ns,
         };
         let rates = Rates {
-            arrivals: lane.share * self.arrivals_pps / SECOND_NS,
-            classifier: lane.share / self.frame_ns.max(1e-3),
-            host: 1.0 / lane.host_ns.max(1e-3),
+            arrivals: polled_queue.share * self.arrivals_pps / SECOND_NS,
+            classifier: polled_queue.share / self.frame_ns.max(1e-3),
+            host: 1.0 / polled_queue.host_ns.max(1e-3),
         };
         let standing = Rates { host: 0.0, ..rates };
         let end_ns = self.load.duration_ns as f64;
-        let fifo = lane.share * self.path.fifo;
+        let fifo = polled_queue.share * self.path.fifo;
         let mut pipe = Pipe::new(fifo, self.path.ring, -(self.load.warmup_ns as f64));
         for (from_ns, to_ns) in away_ns {
             pipe.pass(from_ns.min(end_ns), &rates);
@@ -183,18 +187,19 @@ impl Trial<'_> {
         if let [pipe] = pipes {
             return pipe.out_ns(probes);
         }
-        let mut of_lane: Vec<Vec<usize>> = vec![Vec::new(); pipes.len()];
+        let mut of_queue: Vec<Vec<usize>> = vec![Vec::new(); pipes.len()];
         for at in 0..probes.len() {
             let mut lot = random.random::<f64>();
-            let is_here = |lane: &Lane| {
-                lot -= lane.share;
+            let is_here = |polled_queue: &PolledQueue| {
+                lot -= polled_queue.share;
                 lot < 0.0
             };
-            let lane = self.lanes.iter().position(is_here).unwrap_or(pipes.len() - 1);
-            of_lane[lane].push(at);
+            let polled_queue =
+                self.polled_queues.iter().position(is_here).unwrap_or(pipes.len() - 1);
+            of_queue[polled_queue].push(at);
         }
         let mut out = vec![None; probes.len()];
-        for (pipe, places) in pipes.iter().zip(of_lane) {
+        for (pipe, places) in pipes.iter().zip(of_queue) {
             let probes: Vec<(f64, f64)> = places.iter().map(|at| probes[*at]).collect();
             for (at, out_ns) in places.into_iter().zip(pipe.out_ns(&probes)) {
                 out[at] = out_ns;
@@ -329,10 +334,10 @@ impl Trial<'_> {
         let all: f64 = pipes.iter().map(|pipe| pipe.now().done).sum();
         let mut shares = vec![0.0; counters.len()];
         let mut left = missed;
-        for (lane, pipe) in self.lanes.iter().zip(pipes) {
+        for (polled_queue, pipe) in self.polled_queues.iter().zip(pipes) {
             let end = pipe.now();
             let full = (end.classified - end.ringed).max(0.0) * (1.0 - self.path.loss);
-            let at = usize::from(lane.queue);
+            let at = usize::from(polled_queue.queue);
             shares[at] = end.done / all.max(f64::MIN_POSITIVE);
             counters[at].rx_missed = (full.round() as u64).min(left);
             left -= counters[at].rx_missed;

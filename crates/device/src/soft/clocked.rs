@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use niclab_card::{Ended, Opens, PortError};
 use niclab_load::clock::Clock;
 use niclab_load::clocked::Clocked;
-use niclab_load::lane::{Inlet, Outlet};
+use niclab_load::rings::{Inlet, Outlet};
 use niclab_load::{Load, LoadObservation, PortCounters, QueueCounters};
 use niclab_nic::limits::QUEUES_MAX;
 use niclab_nic::memory::{Desc, Region};
@@ -28,7 +28,7 @@ use niclab_packet::flow::FiveTuple;
 use niclab_packet::size::FCS_LEN;
 use niclab_port::Burst;
 use niclab_port::frame_pool::FramePool;
-use niclab_port::lane::{Lane, LaneCounters};
+use niclab_port::queue_pair::{QueuePair, QueuePairCounters};
 
 use super::rss_change::wire_of;
 use super::{WIRE_DEPTH, bad_load, broken};
@@ -41,22 +41,22 @@ const LEAD_NS: u64 = 1_000_000;
 /// How long the cores may take for what waits when the last frame has come.
 const DRAIN: Duration = Duration::from_secs(2);
 
-/// One port, whose queues the lanes open.
+/// One port, whose queues the queue pairs open.
 #[derive(Clone)]
 pub(super) struct Wires(Arc<WiresState>);
 
-/// What a trial and the lanes of a port share.
+/// What a trial and the queue pairs of a port share.
 struct WiresState {
     /// The place of the port's first queue among all.
     first: usize,
-    /// By core; taken by the lanes that open.
+    /// By core; taken by the queue pairs that open.
     wires: Mutex<Vec<Clocked>>,
     /// Time that a core works on each frame before it leaves.
     work: Duration,
     trial: Arc<Trial>,
 }
 
-/// What a trial and all lanes share.
+/// What a trial and all queue pairs share.
 #[derive(Default)]
 pub(super) struct Trial {
     /// When it begins, by the process's clock; 0: not yet.
@@ -64,9 +64,9 @@ pub(super) struct Trial {
     /// Time that the first core has had for something else than frames since its last poll,
     /// nanoseconds.
     other_ns: AtomicU64,
-    /// Lanes by which no frame will come any more.
+    /// Queue pairs by which no frame will come any more.
     drained: AtomicUsize,
-    /// The wires of lanes that have ended, and their places.
+    /// The wires of queue pairs that have ended, and their places.
     ended: Mutex<Vec<(usize, Clocked)>>,
 }
 
@@ -77,15 +77,15 @@ impl fmt::Display for Wires {
 }
 
 impl Opens for Wires {
-    fn lane_frames(&self) -> usize {
+    fn queue_pair_frames(&self) -> usize {
         WIRE_DEPTH as usize
     }
 
-    fn open(&self, _: u32, region: &Arc<Region>) -> Result<Vec<Box<dyn Lane>>, PortError> {
+    fn open(&self, _: u32, region: &Arc<Region>) -> Result<Vec<Box<dyn QueuePair>>, PortError> {
         let Wires(shared) = self;
         let mut wires = shared.wires.lock().unwrap_or_else(PoisonError::into_inner);
-        let lane = |(place, wire)| -> Box<dyn Lane> {
-            let lane = ClockedLane {
+        let queue_pair = |(place, wire)| -> Box<dyn QueuePair> {
+            let queue_pair = ClockedQueuePair {
                 place,
                 wire,
                 ring: VecDeque::with_capacity(WIRE_DEPTH as usize),
@@ -95,14 +95,14 @@ impl Opens for Wires {
                 start_ns: 0,
                 is_drained: false,
                 trial: Arc::clone(&shared.trial),
-                counters: LaneCounters::default(),
+                counters: QueuePairCounters::default(),
             };
             match shared.work.is_zero() {
-                true => Box::new(lane),
-                false => Box::new(WorkingLane { lane, each: shared.work }),
+                true => Box::new(queue_pair),
+                false => Box::new(WorkingQueuePair { queue_pair, each: shared.work }),
             }
         };
-        Ok((shared.first..).zip(wires.drain(..)).map(lane).collect())
+        Ok((shared.first..).zip(wires.drain(..)).map(queue_pair).collect())
     }
 
     fn comes_back(&self) -> bool {
@@ -111,7 +111,7 @@ impl Opens for Wires {
 }
 
 /// One receive queue of a port, and the transmit queue of its core.
-struct ClockedLane {
+struct ClockedQueuePair {
     place: usize,
     wire: Clocked,
     /// Frames that wait for the core.
@@ -124,10 +124,10 @@ struct ClockedLane {
     start_ns: u64,
     is_drained: bool,
     trial: Arc<Trial>,
-    counters: LaneCounters,
+    counters: QueuePairCounters,
 }
 
-impl ClockedLane {
+impl ClockedQueuePair {
     /// Time since the trial began; `None` before it.
     #[inline]
     fn now_ns(&mut self) -> Option<u64> {
@@ -141,13 +141,13 @@ impl ClockedLane {
     }
 }
 
-impl Lane for ClockedLane {
+impl QueuePair for ClockedQueuePair {
     fn receive(&mut self, pool: &mut FramePool, into: &mut Burst) -> io::Result<()> {
         let Some(now_ns) = self.now_ns() else { return Ok(()) };
         if self.place == 0 && self.trial.other_ns.load(Ordering::Relaxed) > 0 {
             self.wire.paused(self.trial.other_ns.swap(0, Ordering::Relaxed));
         }
-        let ClockedLane { wire, ring, reserved, region, .. } = self;
+        let ClockedQueuePair { wire, ring, reserved, region, .. } = self;
         wire.turn(&mut Ring { ring, reserved, pool, region }, now_ns);
         let count = self.ring.len().min(into.remaining_capacity());
         for desc in self.ring.drain(..count) {
@@ -178,28 +178,28 @@ impl Lane for ClockedLane {
         Ok(())
     }
 
-    fn counters(&self) -> LaneCounters {
+    fn counters(&self) -> QueuePairCounters {
         self.counters
     }
 
-    fn close(self: Box<Self>, pool: &mut FramePool) -> io::Result<LaneCounters> {
-        let ClockedLane { place, wire, ring, trial, counters, .. } = *self;
+    fn close(self: Box<Self>, pool: &mut FramePool) -> io::Result<QueuePairCounters> {
+        let ClockedQueuePair { place, wire, ring, trial, counters, .. } = *self;
         ring.into_iter().for_each(|desc| pool.give(desc));
         trial.ended.lock().unwrap_or_else(PoisonError::into_inner).push((place, wire));
         Ok(counters)
     }
 }
 
-/// A lane in front of which the core works on each frame that leaves: an application that takes
-/// time.
-struct WorkingLane {
-    lane: ClockedLane,
+/// A queue pair in front of which the core works on each frame that leaves: an application that
+/// takes time.
+struct WorkingQueuePair {
+    queue_pair: ClockedQueuePair,
     each: Duration,
 }
 
-impl Lane for WorkingLane {
+impl QueuePair for WorkingQueuePair {
     fn receive(&mut self, pool: &mut FramePool, into: &mut Burst) -> io::Result<()> {
-        self.lane.receive(pool, into)
+        self.queue_pair.receive(pool, into)
     }
 
     fn send(&mut self, pool: &mut FramePool, burst: &mut Burst) -> io::Result<()> {
@@ -209,16 +209,16 @@ impl Lane for WorkingLane {
             std::hint::spin_loop();
         }
         // That is no stall.
-        self.lane.wire.paused(work.as_nanos() as u64);
-        self.lane.send(pool, burst)
+        self.queue_pair.wire.paused(work.as_nanos() as u64);
+        self.queue_pair.send(pool, burst)
     }
 
-    fn counters(&self) -> LaneCounters {
-        self.lane.counters()
+    fn counters(&self) -> QueuePairCounters {
+        self.queue_pair.counters()
     }
 
-    fn close(self: Box<Self>, pool: &mut FramePool) -> io::Result<LaneCounters> {
-        Box::new(self.lane).close(pool)
+    fn close(self: Box<Self>, pool: &mut FramePool) -> io::Result<QueuePairCounters> {
+        Box::new(self.queue_pair).close(pool)
     }
 }
 
@@ -325,7 +325,7 @@ pub(super) fn ports(
     let port = |(port, nic): (u16, &Nic)| {
         let queue_of = nic.rss().queues_of().map_err(broken)?;
         let core_of = |flow: &FiveTuple| match (plan, setup.receive) {
-            (Plan::Spread(_), _) => wire_of(flow, cores),
+            (Plan::Rss(_), _) => wire_of(flow, cores),
             (_, Receive::Serial) => 0,
             (_, Receive::Queues) => usize::from(queue_of(flow)) % cores,
         };
@@ -341,7 +341,7 @@ pub(super) fn ports(
             Clocked::share_order(&mut wires);
         }
         let (first, wires) = (usize::from(port) * cores, Mutex::new(wires));
-        let work = if let Plan::Spread(plan) = plan { plan.work_ns } else { 0 };
+        let work = if let Plan::Rss(plan) = plan { plan.work_ns } else { 0 };
         let (work, trial) = (Duration::from_nanos(work.into()), Arc::clone(trial));
         Ok(Wires(Arc::new(WiresState { first, wires, work, trial })))
     };
@@ -370,15 +370,15 @@ impl Trial {
         Some(self.start_ns.load(Ordering::Acquire)).filter(|start_ns| *start_ns > 0)
     }
 
-    /// Waits until so many lanes are empty behind the last frame.
-    pub(super) fn drain(&self, lanes: usize) {
+    /// Waits until so many queue pairs are empty behind the last frame.
+    pub(super) fn drain(&self, queue_pairs: usize) {
         let until = Instant::now() + DRAIN;
-        while self.drained.load(Ordering::Acquire) < lanes && Instant::now() < until {
+        while self.drained.load(Ordering::Acquire) < queue_pairs && Instant::now() < until {
             thread::yield_now();
         }
     }
 
-    /// The wires of all lanes, which have ended, in their order.
+    /// The wires of all queue pairs, which have ended, in their order.
     pub(super) fn wires(&self) -> Vec<Clocked> {
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         ended.sort_by_key(|(place, _)| *place);

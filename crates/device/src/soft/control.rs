@@ -9,7 +9,7 @@ use niclab_nic::{Nic, Operation, OperationQueue, RuleError, RuleId, Transaction}
 use rtrb::Consumer;
 
 use super::asking::{Asker, asking};
-use super::steps::{Step, Steps, Tables};
+use super::steps::{RuleOperation, Steps, TemplateTables};
 use super::{Installed, broken};
 use crate::face::DeviceError;
 use crate::plan::{Calls, RulesPlan};
@@ -18,10 +18,10 @@ use crate::plan::{Calls, RulesPlan};
 /// work, and few enough to stay in the cache.
 const QUEUED_MAX: usize = 256;
 
-/// Operations that an operation queue takes at a time: the two halves of renewals.
+/// Operations that an operation queue takes at a time: the two halves of replacements.
 const QUEUE_SIZE: usize = 2 * QUEUED_MAX;
 
-/// What the first half of a renewal is known by in the queue.
+/// The mark of the first half of a replacement in the queue.
 const GONE: u64 = u64::MAX;
 
 /// A plan that is being carried out.
@@ -55,16 +55,16 @@ enum Caller<'a> {
         nic: &'a mut Nic,
         queue: OperationQueue,
         /// The templates of the rules that it brings.
-        tables: Option<Tables>,
+        tables: Option<TemplateTables>,
         /// Room for what is handed over next, by its place, and for what became of it.
-        steps: Vec<(usize, Option<Step<'a>>)>,
+        steps: Vec<(usize, Option<RuleOperation<'a>>)>,
         became: Vec<Became>,
     },
     /// Until it is committed.
     Transaction(Option<Transaction<'a>>),
 }
 
-/// What became of the operation at a place, or of the first half of a renewal.
+/// The result of the operation at a place, or of the first half of a replacement.
 type Became = (u64, Result<RuleId, RuleError>);
 
 /// Why there are no template tables for the rules of a plan.
@@ -268,21 +268,21 @@ impl<'a> Carrier<'a> {
         let mut is_gone = false;
         let result = match &mut self.caller {
             Caller::Single(nic) => match step {
-                Step::Create(rule) => nic.create(&rule).map(Some),
-                Step::Update(id, actions) => nic.update(id, actions).map(|()| Some(id)),
-                Step::Modify(id, rule) => nic.modify(id, &rule).map(|()| Some(id)),
-                Step::Destroy(id) => nic.destroy(id).map(|()| None),
-                Step::Renew(id, rule) => nic.destroy(id).and_then(|()| {
+                RuleOperation::Create(rule) => nic.create(&rule).map(Some),
+                RuleOperation::Update(id, actions) => nic.update(id, actions).map(|()| Some(id)),
+                RuleOperation::Modify(id, rule) => nic.modify(id, &rule).map(|()| Some(id)),
+                RuleOperation::Destroy(id) => nic.destroy(id).map(|()| None),
+                RuleOperation::Renew(id, rule) => nic.destroy(id).and_then(|()| {
                     is_gone = true;
                     nic.create(&rule).map(Some)
                 }),
             },
             Caller::Transaction(Some(open)) => match step {
-                Step::Create(rule) => open.create(&rule).map(Some),
-                Step::Update(id, actions) => open.update(id, actions).map(|()| Some(id)),
-                Step::Modify(id, rule) => open.modify(id, &rule).map(|()| Some(id)),
-                Step::Destroy(id) => open.destroy(id).map(|()| None),
-                Step::Renew(id, rule) => open.destroy(id).and_then(|()| {
+                RuleOperation::Create(rule) => open.create(&rule).map(Some),
+                RuleOperation::Update(id, actions) => open.update(id, actions).map(|()| Some(id)),
+                RuleOperation::Modify(id, rule) => open.modify(id, &rule).map(|()| Some(id)),
+                RuleOperation::Destroy(id) => open.destroy(id).map(|()| None),
+                RuleOperation::Renew(id, rule) => open.destroy(id).and_then(|()| {
                     is_gone = true;
                     open.create(&rule).map(Some)
                 }),
@@ -332,19 +332,20 @@ impl<'a> Carrier<'a> {
                     skipped += 1;
                     continue;
                 }
-                Some(Step::Create(rule)) => made(&rule).map(Operation::CreateIn),
-                Some(Step::Renew(id, rule)) => made(&rule).map(|rule| {
+                Some(RuleOperation::Create(rule)) => made(&rule).map(Operation::CreateIn),
+                Some(RuleOperation::Renew(id, rule)) => made(&rule).map(|rule| {
                     // The queue is empty and takes as many as there are.
                     let _ = queue.put(Operation::Destroy(id), GONE);
                     Operation::CreateIn(rule)
                 }),
-                Some(Step::Update(id, _)) => {
-                    let actions = tables.as_ref().ok_or_else(unknown).and_then(Tables::actions);
+                Some(RuleOperation::Update(id, _)) => {
+                    let actions =
+                        tables.as_ref().ok_or_else(unknown).and_then(TemplateTables::actions);
                     actions.map(|actions| Operation::UpdateIn(id, actions))
                 }
-                Some(Step::Destroy(id)) => Ok(Operation::Destroy(id)),
+                Some(RuleOperation::Destroy(id)) => Ok(Operation::Destroy(id)),
                 // Plans with whole rules for the queue were refused.
-                Some(Step::Modify(..)) => Err(RuleError::TemplateUnknown),
+                Some(RuleOperation::Modify(..)) => Err(RuleError::TemplateUnknown),
             };
             match operation {
                 Ok(operation) => drop(queue.put(operation, at as u64)),

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use niclab_card::{Card, CardConfig, Core, Ended, Runs};
+use niclab_card::{Card, CardConfig, CardWorkload, Core, Ended};
 use niclab_load::clock::Clock;
 use niclab_load::clocked::observe;
 use niclab_load::{Control, Load, LoadObservation};
@@ -32,7 +32,7 @@ use crate::plan::{ControlCore, Plan};
 const PASSED_MAX: u32 = 16;
 
 /// The observation, and the rules that a plan left, by place.
-pub(super) type Seen = (LoadObservation, Vec<Option<RuleId>>);
+pub(super) type DrivenResult = (LoadObservation, Vec<Option<RuleId>>);
 
 /// What a trial is made of.
 pub(super) struct Offer<'a> {
@@ -61,7 +61,10 @@ struct Done {
 impl Offer<'_> {
     /// Offers the load to a card with rules and RSS of these ports, which come back unless the card
     /// broke.
-    pub(super) fn run(&self, nics: Vec<Nic>) -> (Option<Vec<Nic>>, Result<Seen, DeviceError>) {
+    pub(super) fn run(
+        &self,
+        nics: Vec<Nic>,
+    ) -> (Option<Vec<Nic>>, Result<DrivenResult, DeviceError>) {
         let (trial, count) = (Arc::new(Trial::default()), self.seats.card.len());
         let ports = match ports((self.load, self.plan), self.setup, &nics, count, &trial) {
             Ok(ports) => ports,
@@ -72,7 +75,7 @@ impl Offer<'_> {
             frame_len_max: usize::from(self.setup.frame_len_max.saturating_sub(FCS_LEN)),
             ..CardConfig::new(ports, nics[0].queues(), (0..count as u32).collect())
         };
-        let runs = Runs { controls: nics, ..Runs::default() };
+        let runs = CardWorkload { controls: nics, ..CardWorkload::default() };
         let (mut card, cores) = match Card::driven(&config, runs) {
             Ok(driven) => driven,
             Err(error) => return (None, Err(broken(error))),
@@ -107,7 +110,7 @@ impl Offer<'_> {
         };
         let (ready, stop) = (&AtomicUsize::new(0), &AtomicBool::new(false));
         let driven = thread::scope(|scope| {
-            // Whatever becomes of this function, the cores end.
+            // However this function ends, the cores end.
             let _end = EndOnDrop(stop);
             let mut workers = Vec::with_capacity(cores.len());
             for (core, seat) in cores.into_iter().zip(&self.seats.card) {
@@ -154,7 +157,7 @@ impl Offer<'_> {
                 let carrier = Carrier::new(plan, nic, self.blocks, self.load.duration_ns)?;
                 ControlSide::Rules(plan.core, Box::new(carrier))
             }
-            Plan::Spread(plan) => ControlSide::Rss(Box::new(RssControl::new(card, *plan))),
+            Plan::Rss(plan) => ControlSide::Rss(Box::new(RssControl::new(card, *plan))),
         })
     }
 
@@ -188,7 +191,7 @@ impl Offer<'_> {
     }
 
     /// Combines the observation of the wires, the counters of the card and the result of the plan.
-    fn seen(&self, trial: &Trial, ended: &Ended, done: Done) -> Result<Seen, DeviceError> {
+    fn seen(&self, trial: &Trial, ended: &Ended, done: Done) -> Result<DrivenResult, DeviceError> {
         if let Some(trouble) = ended.trouble.first() {
             return Err(broken(trouble));
         }

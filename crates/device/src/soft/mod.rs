@@ -27,7 +27,7 @@ use niclab_nic::{Nic, RuleError, RuleId};
 
 use crate::cores::{self, Pinned};
 use crate::face::{
-    self, About, DeviceError, Fact, Observation, Place, RuleBlock, Setup, SetupReport, Task,
+    self, About, DeviceError, Fact, Observation, RuleBlock, Setup, SetupReport, Station, Task,
     Testbed,
 };
 use crate::patterns::Patterns;
@@ -50,7 +50,7 @@ pub struct Soft {
     /// Threads keep to cores of their own. Without it figures mean nothing, but frames are counted
     /// as ever.
     pinned: bool,
-    state: Option<State>,
+    state: Option<SoftState>,
     /// Frames that cards took in all its tasks.
     card_frames: u64,
 }
@@ -94,7 +94,7 @@ impl Seats {
 }
 
 /// What a set-up made.
-struct State {
+struct SoftState {
     /// Rules and RSS by port; rules are for cards of one port.
     nics: Vec<Nic>,
     seats: Seats,
@@ -170,7 +170,7 @@ impl Soft {
 
 fn about(seats: &Seats) -> About {
     let fact = |name: &str, value: String| Fact { name: name.to_owned(), value };
-    let place = |role: &str, label: String| Place { role: role.to_owned(), label, core: None };
+    let place = |role: &str, label: String| Station { role: role.to_owned(), label, core: None };
     let first = seats.card.first().copied().flatten();
     let first = first.map(|core| fact("first core of the card", core.to_string()));
     let facts = [
@@ -215,7 +215,7 @@ impl Testbed for Soft {
         report.rule_bytes = Some((nic.rule_bytes() - before) as u64);
         report.rss = Some(nic.rss().clone());
         self.about = about(&seats);
-        self.state = Some(State { nics, seats, setup: setup.clone(), blocks });
+        self.state = Some(SoftState { nics, seats, setup: setup.clone(), blocks });
         Ok(report)
     }
 
@@ -257,7 +257,7 @@ fn check(setup: &Setup) -> Result<(), DeviceError> {
 pub fn run_on(load: &Load, setup: &Setup, cores: Vec<u32>) -> Result<LoadObservation, DeviceError> {
     let seats = Seats { control: None, card: cores.into_iter().map(Some).collect() };
     let (nics, blocks) = (clocked::nics(setup, seats.card.len())?, Vec::new());
-    State { nics, seats, setup: setup.clone(), blocks }.run(load, &Plan::Rest).1
+    SoftState { nics, seats, setup: setup.clone(), blocks }.run(load, &Plan::Rest).1
 }
 
 /// Which of the rules of a set-up's files a load meets: how many decide about at least one of the
@@ -275,7 +275,7 @@ pub fn rules_met(setup: &Setup, load: &Load) -> Result<u32, DeviceError> {
     }
     while !nic.settle(SETTLE_STEPS) {}
     let load = Load { rate: Rate::Saturate, duration_ns: MEETING_NS, warmup_ns: 0, ..load.clone() };
-    let state = State { nics, seats, setup: setup.clone(), blocks: Vec::new() };
+    let state = SoftState { nics, seats, setup: setup.clone(), blocks: Vec::new() };
     let (state, seen) = state.run(&load, &Plan::Rest);
     seen?;
     let state = state.ok_or_else(|| broken("the card is gone"))?;
@@ -283,32 +283,32 @@ pub fn rules_met(setup: &Setup, load: &Load) -> Result<u32, DeviceError> {
     Ok(session.ids().filter(is_met).count() as u32)
 }
 
-impl State {
+impl SoftState {
     /// Offers a load. The state is gone where the card broke.
     fn run(
         mut self,
         load: &Load,
         plan: &Plan,
-    ) -> (Option<State>, Result<LoadObservation, DeviceError>) {
+    ) -> (Option<SoftState>, Result<LoadObservation, DeviceError>) {
         let checked = match plan {
             Plan::Rest => Ok(()),
             Plan::Rules(rules) => self.setup.check_plain().and_then(|()| self.seats.check(rules)),
-            Plan::Spread(_) => self.setup.check_plain(),
+            Plan::Rss(_) => self.setup.check_plain(),
         };
         if let Err(error) = checked {
             return (Some(self), Err(error));
         }
-        let State { nics, seats, setup, blocks } = self;
+        let SoftState { nics, seats, setup, blocks } = self;
         let rss = nics[0].rss().clone();
         let offer = Offer { load, setup: &setup, seats: &seats, plan, blocks: &blocks };
         let (nics, seen) = offer.run(nics);
         let Some(nics) = nics else { return (None, seen.map(|(seen, _)| seen)) };
-        self = State { nics, seats, setup, blocks };
+        self = SoftState { nics, seats, setup, blocks };
         let seen = seen.and_then(|(seen, ids)| {
             let undone = match plan {
                 Plan::Rest => Ok(()),
                 Plan::Rules(plan) => self.undo(plan, ids),
-                Plan::Spread(_) => self.nics[0].set_rss(&rss),
+                Plan::Rss(_) => self.nics[0].set_rss(&rss),
             };
             undone.map_err(broken).map(|()| seen)
         });

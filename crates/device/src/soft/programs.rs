@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use niclab_card::{Card, CardConfig, Core, Decider, Runs};
+use niclab_card::{Card, CardConfig, CardWorkload, Core, PacketProcessor};
 use niclab_nic::dma::Reader;
 use niclab_nic::limits::{BURST, QUEUES_MAX};
 use niclab_program::{Command, Pipeline};
@@ -12,7 +12,7 @@ use super::broken;
 use super::replay::{Arrived, Replay};
 use crate::cases::Prepared;
 use crate::cores::Pinned;
-use crate::face::{DeviceError, Place, Processed, Processing};
+use crate::face::{DeviceError, Processing, ProgramObservation, Station};
 use crate::processing::{self, COMPARED, Digest, STRETCH};
 
 /// Commands that are told together.
@@ -25,7 +25,7 @@ const SETTLE_STEPS: usize = 1 << 16;
 const PORTS: usize = 4;
 
 /// What stands along the packets' way.
-pub(super) fn places() -> Vec<Place> {
+pub(super) fn places() -> Vec<Station> {
     processing::places("a program of the software NIC, on the card")
 }
 
@@ -33,7 +33,7 @@ pub(super) fn places() -> Vec<Place> {
 pub(super) fn process(
     processing: &Processing,
     is_pinned: bool,
-) -> Result<(Processed, u64), DeviceError> {
+) -> Result<(ProgramObservation, u64), DeviceError> {
     let of = processing.program;
     let prepared = of.prepare().map_err(|error| processing::refused("soft", of.case, error))?;
     let _pinned = processing::core().filter(|_| is_pinned).map(Pinned::to);
@@ -87,8 +87,9 @@ impl Stage {
         let packets = frames.len();
         let ports = Replay::ports(frames, PORTS);
         let port = ports[0].clone();
-        let program = Some(Decider::from(pipeline));
-        let runs = Runs { program, services: vec![port.application()], ..Runs::default() };
+        let program = Some(PacketProcessor::from(pipeline));
+        let runs =
+            CardWorkload { program, services: vec![port.application()], ..CardWorkload::default() };
         let config = CardConfig::new(ports, QUEUES_MAX, vec![0]);
         let (card, mut cores) = Card::driven(&config, runs).map_err(broken)?;
         let core = cores.pop().ok_or_else(|| broken("the card has no core"))?;

@@ -20,7 +20,7 @@ use niclab_nic::limits::BURST;
 use niclab_nic::memory::{Desc, Region};
 use niclab_port::Burst;
 use niclab_port::frame_pool::FramePool;
-use niclab_port::lane::{Lane, LaneCounters};
+use niclab_port::queue_pair::{QueuePair, QueuePairCounters};
 
 /// One port; its clones are the same one.
 #[derive(Clone)]
@@ -115,25 +115,25 @@ impl fmt::Display for Replay {
 }
 
 impl Opens for Replay {
-    fn lane_frames(&self) -> usize {
+    fn queue_pair_frames(&self) -> usize {
         // What is under way needs slots too.
         let waiting = if self.number == 0 { self.shared.frames.len() } else { 0 };
         waiting + 8 * BURST
     }
 
-    fn open(&self, count: u32, region: &Arc<Region>) -> Result<Vec<Box<dyn Lane>>, PortError> {
+    fn open(&self, count: u32, region: &Arc<Region>) -> Result<Vec<Box<dyn QueuePair>>, PortError> {
         let count = count as usize;
-        let lane = |first| -> Box<dyn Lane> {
-            Box::new(ReplayLane {
+        let queue_pair = |first| -> Box<dyn QueuePair> {
+            Box::new(ReplayQueuePair {
                 port: self.clone(),
                 share: (first, count),
                 region: Arc::clone(region),
                 begun: 0,
                 waiting: VecDeque::with_capacity(self.shared.frames.len()),
-                counters: LaneCounters::default(),
+                counters: QueuePairCounters::default(),
             })
         };
-        Ok((0..count).map(lane).collect())
+        Ok((0..count).map(queue_pair).collect())
     }
 
     fn comes_back(&self) -> bool {
@@ -141,7 +141,7 @@ impl Opens for Replay {
     }
 }
 
-struct ReplayLane {
+struct ReplayQueuePair {
     port: Replay,
     /// The first of its frames, and the distance from each to the next.
     share: (usize, usize),
@@ -150,10 +150,10 @@ struct ReplayLane {
     begun: u64,
     /// Frames that are still to come.
     waiting: VecDeque<Desc>,
-    counters: LaneCounters,
+    counters: QueuePairCounters,
 }
 
-impl ReplayLane {
+impl ReplayQueuePair {
     /// Writes the frames of a pass, as many as there are slots for.
     #[cold]
     fn fill(&mut self, pool: &mut FramePool) {
@@ -170,7 +170,7 @@ impl ReplayLane {
     }
 }
 
-impl Lane for ReplayLane {
+impl QueuePair for ReplayQueuePair {
     fn receive(&mut self, pool: &mut FramePool, into: &mut Burst) -> io::Result<()> {
         if self.port.number != 0 {
             return Ok(());
@@ -196,7 +196,7 @@ impl Lane for ReplayLane {
         if burst.is_empty() {
             return Ok(());
         }
-        let ReplayLane { port: Replay { number, shared }, region, counters, .. } = self;
+        let ReplayQueuePair { port: Replay { number, shared }, region, counters, .. } = self;
         let arrived = |desc| Arrived::Port(*number, region.frame(desc).to_vec());
         shared.arrive(burst.len(), burst.iter().map(arrived));
         counters.tx_frames += burst.len() as u64;
@@ -205,11 +205,11 @@ impl Lane for ReplayLane {
         Ok(())
     }
 
-    fn counters(&self) -> LaneCounters {
+    fn counters(&self) -> QueuePairCounters {
         self.counters
     }
 
-    fn close(self: Box<Self>, pool: &mut FramePool) -> io::Result<LaneCounters> {
+    fn close(self: Box<Self>, pool: &mut FramePool) -> io::Result<QueuePairCounters> {
         self.waiting.into_iter().for_each(|desc| pool.give(desc));
         Ok(self.counters)
     }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use niclab_card::{Balance, Card, Counters, Ended};
 use niclab_load::clock::Clock;
-use niclab_load::{Latency, LoadObservation, QueueReaction, Respread as RssChanges};
+use niclab_load::{Latency, LoadObservation, QueueReaction, RssChanges};
 use niclab_nic::limits::INDIRECTION_LEN;
 use niclab_nic::rss::{HashFunction, HashTypes, Rss, evenly};
 use niclab_packet::flow::FiveTuple;
@@ -24,7 +24,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::broken;
 use crate::face::DeviceError;
-use crate::plan::{Answering, Plan, Respreading, SpreadPlan};
+use crate::plan::{Answering, Plan, RssChangeKind, RssPlan};
 
 /// How often the control side looks whether a change has settled.
 const LOOK_EVERY: Duration = Duration::from_micros(50);
@@ -32,7 +32,7 @@ const LOOK_EVERY: Duration = Duration::from_micros(50);
 /// How long cores are looked at at a time, nanoseconds.
 const STRETCH_NS: u64 = 10_000_000;
 
-/// How often the card decides about its spread, as `niclab nic` does, nanoseconds.
+/// How often the card decides about its RSS, as `niclab nic` does, nanoseconds.
 const BALANCE_EVERY_NS: u64 = 100_000_000;
 
 /// How long a core may take to work before frames come.
@@ -63,7 +63,7 @@ pub(super) fn wire_of(flow: &FiveTuple, wires: usize) -> usize {
 /// What the control side does while frames come: changes, answers, and a look at the cores.
 pub(super) struct RssControl<'a> {
     card: &'a mut Card,
-    plan: SpreadPlan,
+    plan: RssPlan,
     clock: Clock,
     random: Xoshiro256PlusPlus,
     /// Since when there is a measured part; `None` before it.
@@ -84,7 +84,7 @@ pub(super) struct RssControl<'a> {
 }
 
 impl<'a> RssControl<'a> {
-    pub(super) fn new(card: &'a mut Card, plan: SpreadPlan) -> RssControl<'a> {
+    pub(super) fn new(card: &'a mut Card, plan: RssPlan) -> RssControl<'a> {
         let before = card.counters();
         RssControl {
             card,
@@ -166,9 +166,9 @@ impl<'a> RssControl<'a> {
     }
 }
 
-/// A spread of which something was changed by chance.
-fn changed(rss: &Rss, change: Respreading, queues: u16, random: &mut Xoshiro256PlusPlus) -> Rss {
-    use Respreading::{Any, Entries, Fields, Function, Key, Queues};
+/// The state of RSS with a random change.
+fn changed(rss: &Rss, change: RssChangeKind, queues: u16, random: &mut Xoshiro256PlusPlus) -> Rss {
+    use RssChangeKind::{Any, Entries, Fields, Function, Key, Queues};
     let mut rss = rss.clone();
     match change {
         Any => {
@@ -275,14 +275,14 @@ impl RssDone {
     /// Adds it to what was seen of a card that has ended.
     pub(super) fn enter(self, seen: &mut LoadObservation, ended: &Ended) {
         let held_drops = ended.counters.ports.iter().map(|port| port.held_drops).sum();
-        seen.respread = Some(RssChanges { held_drops, ..self.seen });
+        seen.rss_changes = Some(RssChanges { held_drops, ..self.seen });
         seen.honesty.reasons.extend(self.reasons);
     }
 }
 
 /// What the card does by itself about a queue that fills.
 pub(super) fn balance(plan: &Plan) -> Option<Balance> {
-    let Plan::Spread(plan) = plan else { return None };
+    let Plan::Rss(plan) = plan else { return None };
     let mut random = Xoshiro256PlusPlus::seed_from_u64(!plan.seed);
     plan.answer.map(|answer| match answer {
         Answering::Moves => Balance::Moves { save_cores: false },

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use niclab_card::{CardConfig, Core, Runs};
+use niclab_card::{CardConfig, CardWorkload, Core};
 use niclab_load::{Arrivals, Honesty, Load, LoadObservation, Rate};
 use niclab_nic::rule::Action;
 use niclab_packet::flow::{FlowSet, FlowSpec, Popularity};
@@ -43,8 +43,8 @@ fn run(cores: u16, load: &Load, plan: &Plan) -> Result<LoadObservation, DeviceEr
     soft.offer(load, plan)
 }
 
-fn plan(change: Option<Respreading>) -> SpreadPlan {
-    SpreadPlan { change, per_s: 200, answer: None, work_ns: 0, seed: 5 }
+fn plan(change: Option<RssChangeKind>) -> RssPlan {
+    RssPlan { change, per_s: 200, answer: None, work_ns: 0, seed: 5 }
 }
 
 /// Where others take the machine's cores away, little is done in a trial: a few may be in vain.
@@ -52,28 +52,28 @@ const TRIALS: usize = 5;
 
 /// Whether a trial changed RSS and looked at the cores as often as it was to. No trial may lose
 /// frames by a change, or let one pass another.
-fn has_changed(change: Respreading) -> bool {
-    let seen = run(2, &load(Rate::Pps(50_000.0), 200), &Plan::Spread(plan(Some(change))));
+fn has_changed(change: RssChangeKind) -> bool {
+    let seen = run(2, &load(Rate::Pps(50_000.0), 200), &Plan::Rss(plan(Some(change))));
     let seen = seen.unwrap();
     let Honesty { balanced, reasons, .. } = &seen.honesty;
     assert!(balanced, "{change:?}: {reasons:?}");
     // Frames may find a wire full where the machine is busy, which no change did.
     assert_eq!((seen.reordered, seen.duplicated, seen.damaged), (0, 0, 0), "{change:?}");
     assert!(seen.lost <= seen.rx_missed, "{change:?}: {reasons:?}");
-    let respread = seen.respread.unwrap();
-    assert_eq!((respread.held_drops, respread.cpu_ns.len()), (0, 2));
-    let settled = respread.settled.as_ref().map_or(0, |settled| settled.0.len());
-    assert_eq!(settled, respread.changes, "{change:?}");
+    let changes = seen.rss_changes.unwrap();
+    assert_eq!((changes.held_drops, changes.cpu_ns.len()), (0, 2));
+    let settled = changes.settled.as_ref().map_or(0, |settled| settled.0.len());
+    assert_eq!(settled, changes.changes, "{change:?}");
     // The control side sleeps between two looks.
-    assert!(respread.look_ns >= LOOK_EVERY.as_nanos() as u64, "{respread:?}");
+    assert!(changes.look_ns >= LOOK_EVERY.as_nanos() as u64, "{changes:?}");
     let queues = &seen.device.unwrap().queues;
     let used = queues.iter().filter(|queue| queue.rx_frames > 0).count();
-    respread.changes > 0 && respread.cpu_ns[0].len() >= 10 && used > 1
+    changes.changes > 0 && changes.cpu_ns[0].len() >= 10 && used > 1
 }
 
 #[test]
 fn changes_of_every_kind_lose_no_frame_and_let_none_pass_another() {
-    use Respreading::{Any, Entries, Fields, Function, Key, Queues};
+    use RssChangeKind::{Any, Entries, Fields, Function, Key, Queues};
     for change in [Entries, Queues, Key, Function, Fields, Any] {
         assert!((0..TRIALS).any(|_| has_changed(change)), "{change:?}");
     }
@@ -85,7 +85,7 @@ fn idle() -> (Card, Vec<Core>) {
     let nics = clocked::nics(&setup, 1).unwrap();
     let load = load(Rate::Pps(1.0), 1);
     let ports = clocked::ports((&load, &none), &setup, &nics, 1, &trial).unwrap();
-    Card::driven(&CardConfig::new(ports, 2, vec![0]), Runs::default()).unwrap()
+    Card::driven(&CardConfig::new(ports, 2, vec![0]), CardWorkload::default()).unwrap()
 }
 
 #[test]
@@ -117,13 +117,13 @@ fn shares_of_the_second() -> [f64; 2] {
     };
     let answer = Some(Answering::SaveCores);
     // At 20 us a frame a fifth of one core, and then more than one.
-    let plan = SpreadPlan { answer, work_ns: 20_000, ..plan(None) };
-    let seen = run(2, &load(rate, 3_000), &Plan::Spread(plan)).unwrap();
+    let plan = RssPlan { answer, work_ns: 20_000, ..plan(None) };
+    let seen = run(2, &load(rate, 3_000), &Plan::Rss(plan)).unwrap();
     assert!(seen.honesty.balanced, "{:?}", seen.honesty.reasons);
     assert_eq!(seen.reordered, 0);
-    let respread = seen.respread.unwrap();
+    let changes = seen.rss_changes.unwrap();
     [(60, 95), (150, 195)].map(|(from, until)| {
-        let of = |core: usize| respread.frames[core].iter().skip(from).take(until - from).sum();
+        let of = |core: usize| changes.frames[core].iter().skip(from).take(until - from).sum();
         let [first, second]: [u64; 2] = [of(0), of(1)];
         second as f64 / ((first + second) as f64).max(1.0)
     })
@@ -141,11 +141,11 @@ fn has_answered(answer: Answering) -> bool {
     let flows = FlowSpec { count: 64, popularity, ..FlowSpec::default() };
     // Work for 1.8 cores, so that one of the two is near its limit however the flows fall.
     let load = Load { flows, ..load(Rate::Pps(90_000.0), 1_000) };
-    let plan = SpreadPlan { answer: Some(answer), work_ns: 20_000, ..plan(None) };
-    let seen = run(2, &load, &Plan::Spread(plan)).unwrap();
+    let plan = RssPlan { answer: Some(answer), work_ns: 20_000, ..plan(None) };
+    let seen = run(2, &load, &Plan::Rss(plan)).unwrap();
     assert!(seen.honesty.balanced, "{answer:?}: {:?}", seen.honesty.reasons);
     assert_eq!(seen.reordered, 0, "{answer:?}");
-    let answers = seen.respread.unwrap().answers;
+    let answers = seen.rss_changes.unwrap().answers;
     let is_key = answer == Answering::Keys;
     assert!(answers.iter().all(|done| done.moved_entries.is_none() == is_key), "{answers:?}");
     !answers.is_empty()
@@ -176,8 +176,8 @@ fn rss_changes_beside_rules_and_on_one_core_and_is_put_back() {
         let mut soft = Soft { pinned: false, ..Soft::open().unwrap() };
         let (has_rules, load) = (!rules.is_empty(), load(Rate::Pps(20_000.0), 100));
         let set_up = soft.setup(&Setup { rules, ..setup(cores, 8) }).unwrap();
-        let change = plan(Some(Respreading::Queues));
-        let seen = soft.offer(&load, &Plan::Spread(change)).unwrap();
+        let change = plan(Some(RssChangeKind::Queues));
+        let seen = soft.offer(&load, &Plan::Rss(change)).unwrap();
         assert!(seen.honesty.balanced, "{:?}", seen.honesty.reasons);
         let queues = seen.device.unwrap().queues;
         let used: Vec<bool> = queues.iter().map(|queue| queue.rx_frames > 0).collect();

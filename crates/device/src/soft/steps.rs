@@ -12,7 +12,7 @@ use crate::face::DeviceError;
 use crate::plan::{Calls, Change, OPERATIONS_PER_S_MAX, RulesPlan, Work};
 
 /// One operation.
-pub(super) enum Step<'a> {
+pub(super) enum RuleOperation<'a> {
     Create(Rule<'a>),
     Update(RuleId, &'a [Action]),
     Modify(RuleId, Rule<'a>),
@@ -22,12 +22,12 @@ pub(super) enum Step<'a> {
 }
 
 /// Template tables for the rules of a plan, one a mask, and the numbers that each rule gives.
-pub(super) struct Tables {
+pub(super) struct TemplateTables {
     of: Vec<(Key, TemplateTable)>,
     given: Vec<u32>,
 }
 
-impl Tables {
+impl TemplateTables {
     /// A rule by the table of its mask.
     #[inline]
     pub(super) fn rule(&self, pattern: &Pattern) -> Result<TemplateRule, RuleError> {
@@ -52,7 +52,7 @@ const MASKED_MAX: usize = 16;
 
 /// The operations of a plan, and the rules that stand where it works.
 pub(super) struct Steps<'a> {
-    kind: Kind<'a>,
+    kind: StepKind<'a>,
     /// One place a rule. Each operation is on the next place, and after the last on the first.
     ids: Vec<Option<RuleId>>,
     count: usize,
@@ -60,7 +60,7 @@ pub(super) struct Steps<'a> {
     interval_ns: Option<f64>,
 }
 
-enum Kind<'a> {
+enum StepKind<'a> {
     Create { group: u32, priority: u32, patterns: Patterns, actions: &'a [Action] },
     Change { block: &'a Installed, patterns: &'a Patterns, change: &'a Change },
     Renew { block: &'a Installed, patterns: &'a Patterns },
@@ -100,7 +100,7 @@ impl<'a> Steps<'a> {
                 let patterns = Patterns::of(block)?;
                 let (group, priority, actions) = block.place().unwrap_or((0, 0, &[]));
                 let places = vec![None; patterns.len()];
-                Ok(of(Kind::Create { group, priority, patterns, actions }, places))
+                Ok(of(StepKind::Create { group, priority, patterns, actions }, places))
             }
             Work::Change { block: at, change } => {
                 let (block, patterns) = standing(*at)?;
@@ -115,7 +115,7 @@ impl<'a> Steps<'a> {
                     let capability = "changes of what rules match through an operation queue";
                     return Err(DeviceError::lacks(capability));
                 }
-                Ok(of(Kind::Change { block, patterns, change }, ids(block)))
+                Ok(of(StepKind::Change { block, patterns, change }, ids(block)))
             }
             Work::Renew { block: at } => {
                 let (block, patterns) = standing(*at)?;
@@ -129,7 +129,7 @@ impl<'a> Steps<'a> {
                     bad("per_s: rules are renewed at a rate, and there is none".to_owned())
                 })?;
                 let count = (for_ns as f64 / each_ns) as usize;
-                Ok(Steps { count, ..of(Kind::Renew { block, patterns }, ids(block)) })
+                Ok(Steps { count, ..of(StepKind::Renew { block, patterns }, ids(block)) })
             }
         }
     }
@@ -137,7 +137,7 @@ impl<'a> Steps<'a> {
     /// The end of rules.
     pub(super) fn destroying(ids: Vec<Option<RuleId>>) -> Steps<'a> {
         let ids: Vec<Option<RuleId>> = ids.into_iter().filter(Option::is_some).collect();
-        Steps { kind: Kind::Destroy, count: ids.len(), ids, interval_ns: None }
+        Steps { kind: StepKind::Destroy, count: ids.len(), ids, interval_ns: None }
     }
 
     /// Operations in all.
@@ -152,7 +152,7 @@ impl<'a> Steps<'a> {
 
     /// `true` where the operations leave no rule.
     pub(super) fn only_destroys(&self) -> bool {
-        matches!(self.kind, Kind::Destroy)
+        matches!(self.kind, StepKind::Destroy)
     }
 
     /// From one operation to the next, where each is due at its own moment.
@@ -161,22 +161,27 @@ impl<'a> Steps<'a> {
     }
 
     /// The operation at this place; `None` where the rule is not there that it is on.
-    pub(super) fn at(&self, at: usize) -> Option<Step<'a>> {
+    pub(super) fn at(&self, at: usize) -> Option<RuleOperation<'a>> {
         let places = self.places();
         let old = self.ids.get(at % places).copied().flatten();
         match &self.kind {
-            Kind::Create { group, priority, patterns, actions } => {
+            StepKind::Create { group, priority, patterns, actions } => {
                 let (group, priority) = (*group, *priority);
-                Some(Step::Create(Rule { group, priority, pattern: patterns.get(at), actions }))
+                Some(RuleOperation::Create(Rule {
+                    group,
+                    priority,
+                    pattern: patterns.get(at),
+                    actions,
+                }))
             }
-            Kind::Destroy => old.map(Step::Destroy),
-            Kind::Renew { block, patterns } => {
+            StepKind::Destroy => old.map(RuleOperation::Destroy),
+            StepKind::Renew { block, patterns } => {
                 // The set-up has the first half of the flows.
                 let pattern = patterns.get((places + at) % (2 * places));
                 let (group, priority, actions) = (block.group, block.priority, &block.actions);
-                old.map(|old| Step::Renew(old, Rule { group, priority, pattern, actions }))
+                old.map(|old| RuleOperation::Renew(old, Rule { group, priority, pattern, actions }))
             }
-            Kind::Change { block, patterns, change } => {
+            StepKind::Change { block, patterns, change } => {
                 let rule = |priority, pattern, actions| Rule {
                     group: block.group,
                     priority,
@@ -185,16 +190,18 @@ impl<'a> Steps<'a> {
                 };
                 let (priority, own) = (block.priority, &block.actions[..]);
                 old.map(|old| match change {
-                    Change::Actions(actions) => Step::Update(old, actions),
+                    Change::Actions(actions) => RuleOperation::Update(old, actions),
                     Change::Values => {
-                        Step::Modify(old, rule(priority, patterns.get(places + at), own))
+                        RuleOperation::Modify(old, rule(priority, patterns.get(places + at), own))
                     }
-                    Change::Mask => Step::Modify(old, rule(priority, patterns.wider(at), own)),
+                    Change::Mask => {
+                        RuleOperation::Modify(old, rule(priority, patterns.wider(at), own))
+                    }
                     Change::Priority(priority) => {
-                        Step::Modify(old, rule(*priority, patterns.get(at), own))
+                        RuleOperation::Modify(old, rule(*priority, patterns.get(at), own))
                     }
                     Change::Anew(actions) => {
-                        Step::Renew(old, rule(priority, patterns.get(at), actions))
+                        RuleOperation::Renew(old, rule(priority, patterns.get(at), actions))
                     }
                 })
             }
@@ -212,11 +219,11 @@ impl<'a> Steps<'a> {
     /// Nothing of it was done.
     pub(super) fn take_back(&mut self) {
         match &self.kind {
-            Kind::Create { .. } => self.ids.fill(None),
-            Kind::Change { block, .. } | Kind::Renew { block, .. } => {
+            StepKind::Create { .. } => self.ids.fill(None),
+            StepKind::Change { block, .. } | StepKind::Renew { block, .. } => {
                 self.ids = block.ids.iter().copied().map(Some).collect();
             }
-            Kind::Destroy => {}
+            StepKind::Destroy => {}
         }
     }
 
@@ -226,17 +233,17 @@ impl<'a> Steps<'a> {
     }
 
     /// Template tables for all operations; `None` where none brings a rule.
-    pub(super) fn tables(&self, nic: &mut Nic) -> Result<Option<Tables>, RuleError> {
+    pub(super) fn tables(&self, nic: &mut Nic) -> Result<Option<TemplateTables>, RuleError> {
         let (group, priority, patterns, actions) = match &self.kind {
-            Kind::Destroy => return Ok(None),
-            Kind::Create { group, priority, patterns, actions } => {
+            StepKind::Destroy => return Ok(None),
+            StepKind::Create { group, priority, patterns, actions } => {
                 (*group, *priority, patterns, *actions)
             }
             // The table that its rules are in, so that the card has no other than without a plan.
-            Kind::Renew { block, patterns } => {
+            StepKind::Renew { block, patterns } => {
                 (block.group, block.priority, *patterns, &block.actions[..])
             }
-            Kind::Change { block, patterns, change } => {
+            StepKind::Change { block, patterns, change } => {
                 let actions = match change {
                     Change::Actions(actions) | Change::Anew(actions) => actions,
                     Change::Values | Change::Mask | Change::Priority(_) => &block.actions,
@@ -253,7 +260,7 @@ impl<'a> Steps<'a> {
             other => TemplateAction::Same(other.clone()),
         });
         let actions: Vec<TemplateAction> = varied.collect();
-        let mut tables = Tables { of: Vec::new(), given };
+        let mut tables = TemplateTables { of: Vec::new(), given };
         let last = patterns.len().checked_sub(1);
         for at in (0..patterns.len().min(MASKED_MAX)).chain(last) {
             let pattern = patterns.get(at);

@@ -105,7 +105,7 @@ fn carry_out(
     let mut asking = asking.into_iter().zip(cores);
     let first = asking.next();
     thread::scope(|scope| {
-        // Whatever becomes of this function, nobody waits for it.
+        // However this function ends, nobody waits for it.
         let starting = Starting(&start);
         let mut others = Vec::with_capacity(step);
         for (mut asking, core) in asking {

@@ -11,7 +11,7 @@ use crate::words;
 /// Facts of a machine that are others each time one looks.
 const FLEETING: [&str; 2] = ["load average", "steal since boot"];
 
-/// A value that is longer is told by the words that differ.
+/// Of a longer value the words that differ are reported.
 const VALUE_LEN_MAX: usize = 60;
 
 /// A side, and what its directory says of how it was measured.

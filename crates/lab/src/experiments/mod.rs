@@ -25,7 +25,7 @@ pub(crate) mod update_rate;
 use std::path::Path;
 
 use niclab_device::{
-    About, Latency, Load, LoadObservation, Observation, Place, Plan, Rss, Setup, Task,
+    About, Latency, Load, LoadObservation, Observation, Plan, Rss, Setup, Station, Task,
 };
 use niclab_result::{Figure, Finding, Mark, ReportTable, Sample};
 
@@ -162,7 +162,7 @@ pub(crate) trait Experiment: Sync {
     }
 
     /// Where the parts of a testbed ran.
-    fn places<'a>(&self, about: &'a About) -> &'a [Place] {
+    fn places<'a>(&self, about: &'a About) -> &'a [Station] {
         &about.places
     }
 

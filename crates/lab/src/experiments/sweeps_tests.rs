@@ -82,12 +82,12 @@ fn every_value_that_a_built_in_experiment_declares_is_measured() {
             }
             check_parts! {
                 "update_batch" is update_batch of batch;
-                "update_rate" is update_rate of renewal;
+                "update_rate" is update_rate of rule_churn;
                 "rule_rate" is rule_rate of insertion;
-                "hash_skew" is hash_skew of spread;
+                "hash_skew" is hash_skew of rss;
                 "frame_size" is frame_size of size;
                 "queue_scaling" is queue_scaling of scaling;
-                "queue_change" is queue_change of respread;
+                "queue_change" is queue_change of rss_change;
                 "echo" is echo of echo;
                 "ledger" is echo_ledger of ledger;
                 "stream" is stream of stream;

@@ -108,7 +108,7 @@ fn repeats_are_paired_within_a_run_and_not_between_runs() {
 }
 
 #[test]
-fn a_lesson_is_told_of_what_there_is_alone() {
+fn a_lesson_is_reported_where_its_data_exist() {
     let all = findings(&of_repeats([0, 1], [BASE, BASE.map(|ns| 2.0 * ns)]));
     let ids: Vec<&str> = all.iter().map(|one| one.id.as_str()).collect();
     assert_eq!(ids, ["a-placement-udp_echo-client", "lesson-snic-cpu"]);

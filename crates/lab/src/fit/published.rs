@@ -113,7 +113,7 @@ fn seen(rows: &[Row<'_>]) -> CardMeasurements {
         groups: groups.collect(),
         idle_ns: latency(1.0, "p1").zip(latency(1.0, "p99")),
         full_ns: latency(FULL_RULES, "median").zip(full),
-        renewals: [rates("4a"), rates("4b")],
+        churn: [rates("4a"), rates("4b")],
         rest_ns: of("4c", &all).last().map(|(_, us)| 1e3 * us),
         created: created(rows),
         updated: ["Update - In-memory", "Update - Delete + Insert"].map(|series| {

@@ -134,7 +134,7 @@ fn seen(source: &str, samples: &[&Sample]) -> CardMeasurements {
         root,
         idle_ns: latency("latency_ns_p1").zip(latency("latency_ns_p99")),
         full_ns,
-        renewals: [0.0, 1.0].map(|group| renewals(samples, group)),
+        churn: [0.0, 1.0].map(|group| churn(samples, group)),
         rest_ns,
         created: created(samples),
         updated: ["actions", "anew"].map(|change| {
@@ -159,8 +159,8 @@ fn seen(source: &str, samples: &[&Sample]) -> CardMeasurements {
     }
 }
 
-/// Frame times under renewals a tick on the core that forwards.
-fn renewals(samples: &[&Sample], group: f64) -> Vec<(f64, f64)> {
+/// Frame times under replacements a tick on the core that forwards.
+fn churn(samples: &[&Sample], group: f64) -> Vec<(f64, f64)> {
     medians(samples, |sample| {
         let is_it = sample.experiment == "update-rate"
             && sample.trial == "saturate"

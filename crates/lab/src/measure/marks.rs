@@ -17,7 +17,7 @@ const UNSENT_MAX: f64 = 0.005;
 pub enum Judged {
     /// By all of it: a frame that was not sent has no latency, whatever kept the generator.
     Whole,
-    /// By the slices that no stall fell into: what is told of the trial is read from them.
+    /// By the slices that no stall fell into: the figures of the trial are read from them.
     Undisturbed,
 }
 

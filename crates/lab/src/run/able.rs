@@ -26,7 +26,7 @@ pub(crate) fn lacks(device: &RunDevice, run: &ExperimentRun, trial: usize) -> Op
     let has_hosts = !about.hosts.is_empty();
     match trial.task {
         TaskIndex::Offer { .. } if lacks_named(device, FRAMES) => Some(FRAMES),
-        TaskIndex::Exchange { .. } if !has_hosts => Some(ECHO),
+        TaskIndex::RoundTrips { .. } if !has_hosts => Some(ECHO),
         TaskIndex::Apply { .. } if !has_hosts => Some(APPLICATIONS),
         TaskIndex::Stream { .. } if !has_hosts => Some(STREAM),
         TaskIndex::Process { .. } if about.programmed.is_empty() => Some(PROGRAMS),

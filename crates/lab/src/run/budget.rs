@@ -1,6 +1,6 @@
 //! What of an experiment is taken back so that it fits its budget of time.
 
-use niclab_device::{Application, Exchange, Load, Plan, Processing, Serving, Streaming};
+use niclab_device::{Application, Load, Plan, Processing, RoundTrips, Serving, Streaming};
 
 use super::order::order;
 use super::{ExperimentRun, Resolver, RunDevice};
@@ -37,9 +37,9 @@ fn take_back(run: &mut ExperimentRun, repeats_min: u32) -> bool {
         load.duration_ns /= 2;
         taken = true;
     }
-    let long = |exchange: &&mut Exchange| exchange.echo.duration_ns > DURATION_NS_MIN;
-    for exchange in run.exchanges.iter_mut().filter(long) {
-        exchange.echo.duration_ns /= 2;
+    let long = |trips: &&mut RoundTrips| trips.echo.duration_ns > DURATION_NS_MIN;
+    for trips in run.round_trips.iter_mut().filter(long) {
+        trips.echo.duration_ns /= 2;
         taken = true;
     }
     let long = |application: &&mut Application| application.requests.duration_ns > DURATION_NS_MIN;
@@ -82,16 +82,16 @@ fn taken_back(planned: &ExperimentRun, run: &ExperimentRun) -> Vec<String> {
             run.repeats, planned.repeats
         ));
     }
-    // All loads are halved together, and so are all exchanges, applications, streams and so on.
+    // All loads are halved together, and so are all round trips, applications, streams and so on.
     let duration_ms = |run: &ExperimentRun| {
         let of_load = run.loads.last().map(|load| load.duration_ns);
-        let of_exchange = run.exchanges.last().map(|exchange| exchange.echo.duration_ns);
+        let of_round_trips = run.round_trips.last().map(|trips| trips.echo.duration_ns);
         let of_application = run.applications.last().map(|asked| asked.requests.duration_ns);
         let of_stream = run.streams.last().map(|streaming| streaming.stream.duration_ns);
         let of_program = run.processings.last().map(|processing| processing.duration_ns);
         let of_store = run.servings.last().map(|serving| serving.duration_ns);
         let of_memory = of_program.or(of_store);
-        let duration_ns = of_load.or(of_exchange).or(of_application).or(of_stream).or(of_memory);
+        let duration_ns = of_load.or(of_round_trips).or(of_application).or(of_stream).or(of_memory);
         duration_ns.map(|ns| ns as f64 / 1e6)
     };
     let durations = duration_ms(planned).zip(duration_ms(run)).filter(|(before, now)| now < before);

@@ -52,7 +52,7 @@ impl Trial {
 #[serde(
     untagged,
     deny_unknown_fields,
-    expecting = "a trial has one of: load, alone or with a plan; plan; exchange; application; \
+    expecting = "a trial has one of: load, alone or with a plan; plan; round_trips; application; \
                  stream; processing; serving"
 )]
 pub enum TaskIndex {
@@ -69,10 +69,10 @@ pub enum TaskIndex {
         /// The plan.
         plan: usize,
     },
-    /// Let messages go to and fro; in a ledger, stamped.
-    Exchange {
+    /// Let messages go to and fro; in a breakdown, stamped.
+    RoundTrips {
         /// The messages.
-        exchange: usize,
+        round_trips: usize,
     },
     /// Let clients ask a server.
     Apply {

@@ -17,7 +17,7 @@ impl Runner<'_> {
             let Err(reason) = bed else {
                 continue;
             };
-            if self.states[device].is_told {
+            if self.states[device].is_gone {
                 self.states[device].known.gone = true;
                 continue;
             }

@@ -124,12 +124,12 @@ mod tests {
         refused("update-rate", (from, to), &format!("latency_share = inf{of_share}"));
         let other = text("update-batch").replace("\"update_batch\"", "\"update_rate\"");
         let error = Spec::parse("my.toml", &other).unwrap_err().to_string();
-        for part in ["my.toml", "column 8", "unknown field `batch`", "`renewal`"] {
+        for part in ["my.toml", "column 8", "unknown field `batch`", "`rule_churn`"] {
             assert!(error.contains(part), "{part} is missing in: {error}");
         }
         for value in ["0", "600001", "18446744073709"] {
             let to = format!("duration_ms = {value}");
-            let words = format!("reduced.respread.duration_ms = {value}: use 1 to 600000");
+            let words = format!("reduced.rss_change.duration_ms = {value}: use 1 to 600000");
             refused("queue-change", ("duration_ms = 1800", &to), &words);
         }
         let of = |change: (&str, &str), words: &str| refused("occupancy", change, words);

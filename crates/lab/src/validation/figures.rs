@@ -42,7 +42,7 @@ pub fn pairs(card: PublishedCard, model: &mut Model) -> Result<Vec<Pair>, Valida
     let mut pairs = Vec::new();
     occupancy(&all, model, &mut pairs)?;
     batches(&all, model, &mut pairs)?;
-    renewals(&all, model, &mut pairs)?;
+    churn(&all, model, &mut pairs)?;
     insertions(&all, model, &mut pairs)?;
     changes(&all, model, &mut pairs)?;
     Ok(pairs)
@@ -178,7 +178,7 @@ fn batches(
     Ok(())
 }
 
-fn renewals(
+fn churn(
     all: &[Row<'static>],
     model: &mut Model,
     pairs: &mut Vec<Pair>,

@@ -301,10 +301,10 @@ impl Echo {
     }
 }
 
-/// Messages of one exchange whose stamps are kept at most: enough for the quantiles of a ledger.
+/// Messages of one task whose stamps are kept at most: enough for the quantiles of a breakdown.
 pub const PASSAGES_MAX: usize = 1 << 16;
 
-/// The stamps of messages that came back, for a ledger. Programs take four of them: before and
+/// The stamps of messages that came back, for a breakdown. Programs take four of them: before and
 /// after each of their calls; probes in the kernel, where they are, the others.
 #[derive(Debug, Default)]
 pub struct Passages {

@@ -4,8 +4,8 @@
 //!
 //! A datagram is stamped when it leaves for the queueing discipline (`SOF_TIMESTAMPING_TX_SCHED`)
 //! and when the stack gets it from the driver (`SOF_TIMESTAMPING_RX_SOFTWARE`), before it is
-//! steered to another core. The probe of a ledger at egress stands at the first place, the one at
-//! ingress behind the second. These times are of `CLOCK_REALTIME`; they are told in
+//! steered to another core. The probe of a breakdown at egress stands at the first place, the one
+//! at ingress behind the second. These times are of `CLOCK_REALTIME`; they are told in
 //! `CLOCK_MONOTONIC`.
 
 use std::collections::VecDeque;

@@ -181,7 +181,7 @@ fn turned(request: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_a_network_does_to_messages_is_told_apart() {
+fn losses_of_messages_are_distinguished() {
     let asked = Echo { batch: 8, warmup_ns: 0, ..echo(Transport::Udp) };
     let held = std::sync::Mutex::new(Vec::new());
     let reply = |count: u32, request: &[u8], send: &dyn Fn(&[u8])| {
@@ -233,7 +233,7 @@ fn a_server_that_goes_leaves_what_was_measured() {
 }
 
 #[test]
-fn nobody_there_is_told_with_the_remedy() {
+fn nobody_there_is_reported_with_the_remedy() {
     let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for transport in [Transport::Udp, Transport::Tcp] {
         let error = run(&echo(transport), free, 1, &AtomicBool::new(false), None).unwrap_err();
@@ -246,7 +246,7 @@ fn nobody_there_is_told_with_the_remedy() {
 }
 
 #[test]
-fn an_address_that_is_taken_or_not_here_is_told() {
+fn an_address_that_is_taken_or_not_here_is_reported() {
     let other = UdpSocket::bind("127.0.0.1:0").unwrap();
     let error = Server::bind(other.local_addr().unwrap(), SERVE).unwrap_err();
     assert!(matches!(error, EchoError::InUse { .. }), "{error}");

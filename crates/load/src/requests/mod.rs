@@ -45,8 +45,8 @@ pub const DEPTH_MAX: u16 = 1024;
 pub const KEYS_MAX: u32 = 1_000_000_000;
 /// Longest key, bytes: memcached's own limit (its `protocol.txt`, "Keys").
 pub const KEY_LEN_MAX: u16 = 250;
-/// Longest value, bytes: what memcached stores at most unless it is told otherwise, its own head
-/// included.
+/// Longest value, bytes: what memcached stores at most unless an option says otherwise, its own
+/// head included.
 pub const VALUE_LEN_MAX: u32 = 1 << 20;
 /// Longest value that is stored over UDP, bytes: a request is one datagram (memcached's
 /// `protocol.txt`, "UDP protocol") of at most 65,507 bytes, with a frame header, a command and a
@@ -205,7 +205,7 @@ pub struct Requested {
 }
 
 /// Requests of one client that are kept at most, each with what is known of it: enough for the
-/// quantiles of a ledger.
+/// quantiles of a breakdown.
 pub const PASSED_MAX: usize = 1 << 14;
 
 /// A request that was answered over TCP, and where on its connection it and its answer are: what it

@@ -22,8 +22,8 @@ fn stream(transport: Transport) -> Stream {
     }
 }
 
-/// Both sides on this machine; `meanwhile` is told where the receiver is, and may set the flag that
-/// ends both.
+/// Both sides on this machine; `meanwhile` gets the address of the receiver, and may set the flag
+/// that ends both.
 fn carried(
     host: &str,
     stream: &Stream,

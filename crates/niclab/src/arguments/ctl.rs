@@ -63,7 +63,7 @@ pub enum CtlCommand {
         #[command(subcommand)]
         command: OfProgram,
     },
-    /// Say how a port spreads frames over its queues, or change that
+    /// Report the RSS of a port, or change it
     ///
     /// Changes are parameters of the action `rss`, such as `rss 0 queues 0 1 end` and `rss 0 key …
     /// types ip end`, or name queues for entries of the table: `rss 0 reta '(0,1),(7,0)'`.

@@ -12,7 +12,7 @@ use niclab_apps::kvs::transport::card::Identity;
 use niclab_apps::kvs::transport::{Server, ServerError, ServerOptions, ServerTotals, moment};
 use niclab_card::items::{self, Items};
 use niclab_card::{
-    self as card, Card, CardConfig, CardError, PortError, PortName, Receive, Runs, steering,
+    self as card, Card, CardConfig, CardError, CardWorkload, PortError, PortName, Receive, steering,
 };
 use niclab_lab::words;
 use niclab_packet::wire::MacAddress;
@@ -109,18 +109,18 @@ impl Wanted {
         let (port, cores) = (server.address().port(), config.cores.len());
         let mac = mac(&config.ports[0], ip)?;
         let identity = Identity { mac, ip, network_bits, port };
-        let (mut program, mut loans) = (None, Vec::new());
+        let (mut program, mut segments) = (None, Vec::new());
         match mode {
             KvsMode::Kernel | KvsMode::Rss => {}
             KvsMode::Steer => program = Some(steering::pipeline(&identity, cores)?.into()),
             KvsMode::Dma => {
-                let (mut items, lent) = Items::new(&identity, cores, memory_bytes, None)?;
+                let (mut items, of_cores) = Items::new(&identity, cores, memory_bytes, None)?;
                 items.set_time(moment());
-                (program, loans) = (Some(items.into()), lent);
+                (program, segments) = (Some(items.into()), of_cores);
             }
         }
-        let services = server.services(identity, loans);
-        let runs = Runs { program, services, ..Runs::default() };
+        let services = server.services(identity, segments);
+        let runs = CardWorkload { program, services, ..CardWorkload::default() };
         let mut card = Card::start_with(&config, runs)?;
         say_off(&config.ports);
         let (name, at, tcp) = (&config.ports[0], SocketAddr::from((ip, port)), server.address());
@@ -134,14 +134,14 @@ impl Wanted {
             let (mut said, mut tended_at) = (String::new(), Instant::now());
             while !stop.load(Ordering::Relaxed) && !card.is_over() {
                 let rest = TEND.saturating_sub(tended_at.elapsed());
-                let is_told = match &mut control {
+                let is_stopped = match &mut control {
                     Some(control) => control.serve(&mut card, rest),
                     None => {
                         thread::sleep(rest);
                         false
                     }
                 };
-                if is_told {
+                if is_stopped {
                     break;
                 }
                 // Who asks for something does not hasten this.

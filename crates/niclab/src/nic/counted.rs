@@ -2,7 +2,8 @@
 
 use niclab_card as card;
 use niclab_control::{
-    ApplicationCounters, CardCounters, CoreCounters, GuestCounters, PortCounters, QueueCounters,
+    ApplicationCounters, CardCounters, CoreCounters, ExternalQueueCounters, PortCounters,
+    QueueCounters,
 };
 
 /// The counters of a card. What is new there has to be named here.
@@ -38,7 +39,7 @@ fn port(counters: card::PortCounters) -> PortCounters {
         program_ring_full,
         held_drops,
         queues,
-        guests,
+        external_queues,
     } = counters;
     PortCounters {
         name,
@@ -57,7 +58,7 @@ fn port(counters: card::PortCounters) -> PortCounters {
         program_ring_full,
         held_drops,
         queues: queues.into_iter().map(queue).collect(),
-        guests: guests.into_iter().map(guest).collect(),
+        external_queues: external_queues.into_iter().map(external_queue).collect(),
     }
 }
 
@@ -66,8 +67,8 @@ fn queue(counters: card::QueueCounters) -> QueueCounters {
     QueueCounters { core, rx_frames, rx_bytes, rx_missed }
 }
 
-fn guest(counters: card::GuestCounters) -> GuestCounters {
-    let card::GuestCounters {
+fn external_queue(counters: card::ExternalQueueCounters) -> ExternalQueueCounters {
+    let card::ExternalQueueCounters {
         queue,
         is_there,
         given_frames,
@@ -76,7 +77,7 @@ fn guest(counters: card::GuestCounters) -> GuestCounters {
         refused,
         ended,
     } = counters;
-    GuestCounters { queue, is_there, given_frames, dropped, taken_frames, refused, ended }
+    ExternalQueueCounters { queue, is_there, given_frames, dropped, taken_frames, refused, ended }
 }
 
 fn application(counters: card::ApplicationCounters) -> ApplicationCounters {

@@ -7,7 +7,7 @@ use niclab_program::Pipeline;
 
 use super::programmed::named;
 
-/// Entries of a ring that are shown, at most: what waits behind them is told to be there.
+/// Entries of a ring that are shown, at most; of the others the answer says that they wait.
 const ENTRIES_MAX: u32 = 64;
 
 /// Bytes of a window that are shown, at most.

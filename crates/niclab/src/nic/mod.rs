@@ -18,9 +18,10 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use niclab_card::{
-    Balance, Balanced, Card, CardConfig, CardError, Decider, PortError, PortName, Runs,
+    Balance, Balanced, Card, CardConfig, CardError, CardWorkload, PacketProcessor, PortError,
+    PortName,
 };
-use niclab_control::{ApplicationCounters, CardCounters, GuestCounters, PortCounters};
+use niclab_control::{ApplicationCounters, CardCounters, ExternalQueueCounters, PortCounters};
 use niclab_lab::words;
 use niclab_nic::rule::text::rss_key;
 use serde_json::json;
@@ -60,18 +61,19 @@ fn card(arguments: &NicArguments) -> Result<(), Failure> {
     let NicArguments { ports, queues, receive, .. } = arguments;
     let (ports, queues, receive) = (ports.clone(), *queues, *receive);
     let balance = arguments.balance.as_ref().map(balance).transpose()?;
-    let guests = arguments.guests.clone();
-    let config = CardConfig { receive, balance, guests, ..CardConfig::new(ports, queues, cores) };
+    let external_queues = arguments.external_queues.clone();
+    let config =
+        CardConfig { receive, balance, external_queues, ..CardConfig::new(ports, queues, cores) };
     let program = arguments.program.as_deref();
     let program = program.map(|path| programmed::open(path, arguments.tables.as_deref()));
     let applications = arguments.applications.iter();
     let applications =
         applications.map(|path| applications::open(path, config.ports.len(), config.cores.len()));
-    let runs = Runs {
+    let runs = CardWorkload {
         rules: &text,
-        program: program.transpose()?.map(Decider::from),
+        program: program.transpose()?.map(PacketProcessor::from),
         applications: applications.collect::<Result<_, _>>()?,
-        ..Runs::default()
+        ..CardWorkload::default()
     };
     let mut card =
         Card::start_with(&config, runs).map_err(|error| match (error, &arguments.rules) {
@@ -82,15 +84,15 @@ fn card(arguments: &NicArguments) -> Result<(), Failure> {
     say_hidden(&config.ports);
     let until = arguments.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
     let mut live = Live::new(arguments.json, counted(card.counters()));
-    let (mut is_told, mut tended_at) = (false, Instant::now());
+    let (mut is_stopped, mut tended_at) = (false, Instant::now());
     while !stop.load(Ordering::Relaxed)
-        && !is_told
+        && !is_stopped
         && !card.is_over()
         && until.is_none_or(|until| Instant::now() < until)
     {
         let rest = TEND.saturating_sub(tended_at.elapsed());
         match &mut control {
-            Some(control) => is_told = control.serve(&mut card, rest),
+            Some(control) => is_stopped = control.serve(&mut card, rest),
             None => std::thread::sleep(rest),
         }
         // Who asks for something does not hasten this.
@@ -157,20 +159,20 @@ fn of_application(of: &ApplicationCounters) -> String {
 }
 
 /// What became of the frames of a queue that another process serves.
-fn of_guest(guest: &GuestCounters) -> String {
+fn of_external_queue(of: &ExternalQueueCounters) -> String {
     let whole = |value: u64| words::whole(value as f64);
-    let state = match (&guest.ended, guest.is_there) {
+    let state = match (&of.ended, of.is_there) {
         (_, true) => "there".to_owned(),
         (None, false) => "awaited".to_owned(),
         (Some(why), false) => format!("awaited; the last one: {why}"),
     };
     format!(
-        "guest on queue {} ({state}): {} frames given, {} dropped, {} sent by it, {} refused",
-        guest.queue,
-        whole(guest.given_frames),
-        whole(guest.dropped),
-        whole(guest.taken_frames),
-        whole(guest.refused),
+        "external queue {} ({state}): {} frames given, {} dropped, {} sent by it, {} refused",
+        of.queue,
+        whole(of.given_frames),
+        whole(of.dropped),
+        whole(of.taken_frames),
+        whole(of.refused),
     )
 }
 
@@ -196,7 +198,7 @@ fn balance(by: &BalanceBy) -> Result<Balance, Failure> {
     }
 }
 
-/// Says that a port spreads frames in another way.
+/// Says that the RSS of a port has changed.
 fn say(balanced: &Balanced) {
     let how = match balanced.moved_entries {
         Some(count) => format!("{count} entries of its table name another queue"),
@@ -361,8 +363,8 @@ fn table(counters: &CardCounters) -> String {
                 whole(missed)
             );
         }
-        for guest in &port.guests {
-            let _ = writeln!(text, "  {}", of_guest(guest));
+        for queue in &port.external_queues {
+            let _ = writeln!(text, "  {}", of_external_queue(queue));
         }
     }
     for of in &counters.applications {

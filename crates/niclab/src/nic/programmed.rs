@@ -1,4 +1,4 @@
-//! What a card is told about its program: tables, registers, and another program.
+//! Commands to the program of a card: tables, registers, and another program.
 
 use std::path::Path;
 

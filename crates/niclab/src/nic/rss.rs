@@ -1,4 +1,4 @@
-//! How a port spreads frames: asked for, and changed while they flow.
+//! RSS of a port: reported, and changed while frames flow.
 
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ use niclab_nic::rule::text::port_rss;
 
 use super::patience::wait;
 
-/// Says how a port spreads frames, or has it do so in another way.
+/// Reports the RSS of a port, or changes it.
 pub(super) fn answer(card: &mut Card, port: u16, change: Option<&str>) -> Result<Response, String> {
     let text = format!("rss {port} {}", change.unwrap_or_default());
     let (port, change) = port_rss(&text).map_err(|error| error.to_string())?;
@@ -36,7 +36,7 @@ fn shown(card: &Card, port: u16) -> Result<Response, ChangeError> {
     Ok(Response::Rss { port, parameters, indirection })
 }
 
-/// Changes it, and waits until the new spread holds for all frames.
+/// Changes it, and waits until the new state holds for all frames.
 fn changed(card: &mut Card, port: u16, change: &RssChange) -> Result<Response, ChangeError> {
     // One before it may not be over.
     wait(|| card.waits_for(port))?;

@@ -177,7 +177,7 @@ fn with_twin() -> (TempDir, PathBuf) {
 }
 
 #[test]
-fn devices_of_one_run_are_compared_and_one_that_stands_alone_is_told() {
+fn devices_of_one_run_are_compared_and_one_that_stands_alone_is_reported() {
     let (_both, both) = with_twin();
     let ended = compare(&[&both], &[]);
     ended.with(REGRESSION, &["regression: twin: "]);

@@ -57,7 +57,7 @@ fn a_run_alone_in_a_directory_is_measured() {
 }
 
 #[test]
-fn what_is_no_result_directory_is_told_apart_from_what_is_not_there() {
+fn a_directory_without_a_result_and_a_missing_one_have_their_errors() {
     let scratch = scratch();
     for arguments in readers(scratch.path()) {
         call(&arguments).with(4, &["is not a result directory"]);

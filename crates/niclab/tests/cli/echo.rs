@@ -69,7 +69,7 @@ fn a_server_is_measured_over_both_protocols_and_says_what_it_did() {
             let count = |name: &str| seen[name].as_u64().unwrap();
             assert!(count("answered") > 0, "{seen:#}");
             assert_eq!((count("lost"), count("foreign")), (0, 0), "{seen:#}");
-            assert_eq!(seen["exchange"]["echo"]["transport"], transport);
+            assert_eq!(seen["round_trips"]["echo"]["transport"], transport);
             assert!(seen["rtt_ns"]["p50"].as_u64() <= seen["rtt_ns"]["p99"].as_u64());
             assert_eq!(seen["ended"], serde_json::Value::Null);
         }

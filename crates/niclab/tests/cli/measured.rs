@@ -218,7 +218,7 @@ fn where_programs_ran_is_kept_and_stands_in_the_head_of_the_report() {
     assert!(head.replace("&#39;", "'").contains(said), "{head}");
     let shown = call(&["show", path.to_str().unwrap()]);
     assert!(shown.prose().contains(said), "{shown:?}");
-    // Where nobody says anything nothing is told.
+    // Without options nothing is reported.
     let (plain, _) = shared();
     assert!(!fs::read_to_string(plain.join("run.toml")).unwrap().contains("[placement]"));
     assert!(!fs::read_to_string(plain.join("report.html")).unwrap().contains("this side on"));

@@ -69,7 +69,7 @@ fn two_places_become_one_result_with_a_report_and_stay_as_they_are() {
     }
     let environment = fs::read_to_string(output.join("environment.json")).unwrap();
     let environment: Environment = serde_json::from_str(&environment).unwrap();
-    // Both were measured here: the machine is told once.
+    // Both were measured here: the machine is reported once.
     assert_eq!(environment.facts.iter().filter(|(name, _)| name.ends_with("kernel")).count(), 1);
     // Nothing is left beside it, and it reads as every result does.
     assert_eq!(fs::read_dir(output.parent().unwrap()).unwrap().count(), 1);

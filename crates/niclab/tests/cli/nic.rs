@@ -71,12 +71,12 @@ ctl stop
 ends stopped
 ctl counters; echo "no card: $?"
 
-card --port tap:nic0 --queues 2 --guest 0.1=guest --balance save-cores
+card --port tap:nic0 --queues 2 --external-queue 0.1=door --balance save-cores
 ctl counters
-ls guest
+ls door
 ctl stop
-wait $card; ls guest 2>/dev/null || echo "no door"
-"$NICLAB" nic --port tap:nic0 --guest 0.1=guest; echo "no queue for a guest: $?"
+wait $card; ls door 2>/dev/null || echo "no door"
+"$NICLAB" nic --port tap:nic0 --external-queue 0.1=door; echo "no such queue: $?"
 "$NICLAB" nic --port tap:nic0 --balance keys=rules; echo "no keys: $?"
 
 card --port tap:nic0 --json
@@ -116,8 +116,8 @@ const SAID: &[&str] = &[
     "invalid value '0' for '--count <N>'",
     "port 0 pcap:in=some.pcap,speed=max: in ",
     "port 0: entries of the table: queue 0 256, queue 1 256",
-    "port 0: 256 entries of the table changed; the new spread holds after ",
-    "port 0: 2 entries of the table changed; the new spread holds after ",
+    "port 0: 256 entries of the table changed; the new RSS state holds after ",
+    "port 0: 2 entries of the table changed; the new RSS state holds after ",
     "\"moved_entries\":0,\"settled_ns\":",
     "port 0: rss types ipv4 ",
     "func symmetric_toeplitz level 1",
@@ -146,10 +146,10 @@ const SAID: &[&str] = &[
     "the card ends",
     "stopped: 0, 0 sockets, 0 interfaces",
     "no card: 9",
-    "guest on queue 1 (awaited): 0 frames given",
-    "\nguest\n",
+    "external queue 1 (awaited): 0 frames given",
+    "\ndoor\n",
     "no door",
-    "no queue for a guest: 3",
+    "no such queue: 3",
     "no keys: 3",
     "killed: 137, 1 sockets, 0 interfaces",
     "interrupted: 0, 0 sockets, 0 interfaces",
@@ -157,8 +157,8 @@ const SAID: &[&str] = &[
 ];
 
 #[test]
-fn a_card_is_told_things_and_leaves_nothing() {
-    let test = "a_card_is_told_things_and_leaves_nothing";
+fn a_card_takes_commands_and_leaves_nothing() {
+    let test = "a_card_takes_commands_and_leaves_nothing";
     if !rustix::process::geteuid().is_root() {
         println!("SKIP {test}: needs root");
         return;

@@ -47,7 +47,7 @@ fn profiles_are_checked_and_it_is_said_what_is_known_of_each_card() {
 }
 
 #[test]
-fn a_slip_in_a_profile_is_told_by_its_file_line_and_key() {
+fn a_slip_in_a_profile_is_reported_with_its_file_line_and_key() {
     let scratch = scratch();
     let path = scratch.path().join("bad.toml");
     let line = spoilt(&path);

@@ -369,7 +369,7 @@ fn all_ways_lead_to_the_same_items() {
 /// Whoever asks at the card's address for TCP, or at another port, is refused by the client's own
 /// system, and does not wait in vain.
 #[track_caller]
-fn is_told_what_is_not_there(store: &Store) {
+fn reports_what_is_not_there(store: &Store) {
     let address: SocketAddr = store.address.parse().unwrap();
     let refused = TcpStream::connect_timeout(&address, PATIENCE).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::ConnectionRefused, "{refused}");
@@ -429,7 +429,7 @@ fn a_host_behind_a_card_answers_what_it_should_and_nothing_else() {
         client.send(&framed(13, 1, &long)).unwrap();
         assert_eq!(ask(&client, 14, b"mn\r\n"), b"MN\r\n");
         assert_eq!(ask(&client, 15, &request(0x7f, b"", b"a", b""))[6..8], [0, 0x81]);
-        is_told_what_is_not_there(&store);
+        reports_what_is_not_there(&store);
         let told = store.stop();
         for refused in [" TCP refused", " at other ports"] {
             assert!((1..20).contains(&figure(&told, refused)), "{told}");

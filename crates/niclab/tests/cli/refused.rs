@@ -201,7 +201,7 @@ fn rules_that_a_result_directory_cannot_keep_are_refused_before_a_run() {
     assert_eq!(fs::read(output.join("rules.flow")).unwrap(), b"");
 }
 
-/// What another user is told who starts `niclab` in a directory.
+/// The error for another user who starts `niclab` in a directory.
 fn others(directory: &Path, arguments: &[&str]) -> Ended {
     let mut command = Command::new("setpriv");
     command.args(["--reuid", OTHER, "--regid", OTHER, "--clear-groups"]);

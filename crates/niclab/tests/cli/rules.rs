@@ -66,7 +66,7 @@ fn all_files_are_checked_where_some_are_wrong() {
         assert!(ended.out.contains(good), "{}", ended.out);
     }
     assert!(!ended.out.contains("one.flow"), "a file that is refused is not counted");
-    // Of what is to mend it is told as well, and the files that cannot be used say how it ends.
+    // Warnings are reported as well, and the files that cannot be used decide the exit status.
     let ended = check(&["--strict"], &all);
     ended.with(3, &wrong);
     ended.with(3, &["niclab: --strict: there is something to mend in ", "amiss.flow\n"]);
@@ -320,8 +320,8 @@ fn a_run_installs_the_rules_of_a_file_and_its_packets_meet_them() {
     let prose = ended.prose();
     assert!(prose.contains("my.flow: of its 2 rules the traffic met 1 within"), "{}", ended.out);
     // A machine that was busy all the time leaves nothing to say of the throughput.
-    let is_told = [" It drops ", " deals with "].iter().all(|part| prose.contains(part));
-    assert!(is_told || prose.contains(" had stalls of the machine in "), "{}", ended.out);
+    let is_said = [" It drops ", " deals with "].iter().all(|part| prose.contains(part));
+    assert!(is_said || prose.contains(" had stalls of the machine in "), "{}", ended.out);
     let is = |trial: &'static str| samples.iter().filter(move |sample| sample["trial"] == trial);
     let setups: Vec<_> = is("setup").collect();
     assert!(!setups.is_empty());

@@ -105,7 +105,7 @@ fn may_open(test: &str, count: u64) -> bool {
     can
 }
 
-/// Each says half a request and waits; one more is told that there is no room; then all are
+/// Each says half a request and waits; one more is refused for want of room; then all are
 /// answered, and when they have gone, nothing of them is left.
 #[test]
 fn ten_thousand_connections_are_served_and_go() {

@@ -144,10 +144,10 @@ fn every_truncation_of_every_sample_is_walked() {
             }
             assert!(head.spans().iter().all(|span| span.end <= len));
             assert!(head.to_string().len() > 10);
-            let is_told = head.missing_len() > 0 || matches!(head.end(), WalkEnd::Malformed(_));
+            let is_reported = head.missing_len() > 0 || matches!(head.end(), WalkEnd::Malformed(_));
             let before_payload = len >= frame.len() - whole.payload().len();
             assert!(
-                is_told || before_payload || head.spans().len() < whole.spans().len(),
+                is_reported || before_payload || head.spans().len() < whole.spans().len(),
                 "{head}"
             );
             assert!(head.checksum_errors().is_empty() || before_payload, "{len} {head}");
@@ -238,8 +238,8 @@ fn every_wrong_bit_under_a_checksum_is_found() {
         let mut wrong = frame.clone();
         wrong[bit / 8] ^= 1 << (bit % 8);
         let stack = walk(&wrong);
-        let is_told = stack.missing_len() > 0 || matches!(stack.end(), WalkEnd::Malformed(_));
-        assert!(is_told || !stack.checksum_errors().is_empty(), "{bit} {stack}");
+        let is_reported = stack.missing_len() > 0 || matches!(stack.end(), WalkEnd::Malformed(_));
+        assert!(is_reported || !stack.checksum_errors().is_empty(), "{bit} {stack}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! AF_PACKET: frames of any interface, copied in and out: where AF_XDP cannot be had.
 //!
-//! What arrives the kernel's own stack sees as well, and answers where it is addressed. A lane is a
-//! socket; several share what arrives by flow.
+//! What arrives the kernel's own stack sees as well, and answers where it is addressed. A queue
+//! pair is a socket; several share what arrives by flow.
 
 mod ring;
 
@@ -21,55 +21,60 @@ pub use ring::{RX_SLOTS, RxCounters, RxRing, TX_SLOTS, TxRing};
 use crate::burst::Burst;
 use crate::error::{PortError, PortKind};
 use crate::frame_pool::FramePool;
-use crate::lane::{Lane, LaneCounters};
 use crate::link::{self, HEADER_LEN, Link};
+use crate::queue_pair::{QueuePair, QueuePairCounters};
 
-/// Most lanes of a port (`PACKET_FANOUT_MAX` of older kernels).
-pub const LANES_MAX: u32 = 256;
+/// Most queue pairs of a port (`PACKET_FANOUT_MAX` of older kernels).
+pub const QUEUE_PAIRS_MAX: u32 = 256;
 
-/// Frames that a lane holds: none, for it copies.
+/// Frames that a queue pair holds: none, for it copies.
 pub const FRAMES: usize = 0;
 
 /// Turns without a frame after which it is asked whether the interface is still there.
 const LOOK_EVERY: u32 = 1_024;
 
 /// One socket for each direction, on one interface.
-pub struct PacketLane {
+pub struct PacketQueuePair {
     region: Arc<Region>,
     rx: RxRing,
     tx: TxRing,
     index: u32,
     idle: u32,
-    counters: LaneCounters,
+    counters: QueuePairCounters,
     /// Frames that found no free slot of the ring: the kernel forgets them once they are asked for.
     dropped: Cell<u64>,
 }
 
-/// Opens `count` lanes on an interface of the calling thread's network namespace.
+/// Opens `count` queue pairs on an interface of the calling thread's network namespace.
 ///
 /// # Errors
 /// [`PortError`].
-pub fn open(name: &str, count: u32, region: &Arc<Region>) -> Result<Vec<PacketLane>, PortError> {
+pub fn open(
+    name: &str,
+    count: u32,
+    region: &Arc<Region>,
+) -> Result<Vec<PacketQueuePair>, PortError> {
     let link = link::look(name).map_err(|e| PortError::of(PortKind::Packet, "look up", name, e))?;
     let link = link.ok_or_else(|| PortError::Absent { name: name.to_owned() })?;
     let longest = (region.frame_len_max() as u32).saturating_sub(HEADER_LEN);
     if link.mtu > longest {
         return Err(PortError::mtu(PortKind::Packet, &link, longest));
     }
-    if count == 0 || count > LANES_MAX {
-        return Err(PortError::Lanes { name: name.to_owned(), count, most: LANES_MAX });
+    if count == 0 || count > QUEUE_PAIRS_MAX {
+        return Err(PortError::QueuePairs { name: name.to_owned(), count, most: QUEUE_PAIRS_MAX });
     }
     let opened = rings(&link, count, region.frame_len_max());
     let rings = opened
         .map_err(|error| PortError::of(PortKind::Packet, "open AF_PACKET rings on", name, error))?;
-    let lane = |(rx, tx)| {
-        let (region, index, counters) = (Arc::clone(region), link.index, LaneCounters::default());
-        PacketLane { region, rx, tx, index, idle: 0, counters, dropped: Cell::new(0) }
+    let queue_pair = |(rx, tx)| {
+        let (region, index, counters) =
+            (Arc::clone(region), link.index, QueuePairCounters::default());
+        PacketQueuePair { region, rx, tx, index, idle: 0, counters, dropped: Cell::new(0) }
     };
-    Ok(rings.into_iter().map(lane).collect())
+    Ok(rings.into_iter().map(queue_pair).collect())
 }
 
-/// The rings of so many lanes, which share what arrives.
+/// The rings of so many queue pairs, which share what arrives.
 fn rings(link: &Link, count: u32, len: usize) -> io::Result<Vec<(RxRing, TxRing)>> {
     let open = |_| Ok((RxRing::open(link, len, RX_SLOTS)?, TxRing::open(link, len)?));
     let mut rings = (0..count).map(open).collect::<io::Result<Vec<_>>>()?;
@@ -84,7 +89,7 @@ fn rings(link: &Link, count: u32, len: usize) -> io::Result<Vec<(RxRing, TxRing)
     Ok(rings)
 }
 
-impl PacketLane {
+impl PacketQueuePair {
     /// Has the kernel send from the front of a burst; how many left.
     fn commit(&mut self, burst: &Burst) -> usize {
         let room = self.tx.reserve(burst.len());
@@ -116,7 +121,7 @@ impl PacketLane {
     }
 }
 
-impl Lane for PacketLane {
+impl QueuePair for PacketQueuePair {
     fn receive(&mut self, pool: &mut FramePool, into: &mut Burst) -> io::Result<()> {
         if into.remaining_capacity() < BURST {
             return Ok(());
@@ -171,15 +176,15 @@ impl Lane for PacketLane {
         Some(self.rx.socket())
     }
 
-    fn counters(&self) -> LaneCounters {
+    fn counters(&self) -> QueuePairCounters {
         let seen = self.rx.counters().unwrap_or_default();
         self.dropped.set(self.dropped.get() + seen.dropped);
         let rx_missed = self.counters.rx_missed + self.dropped.get();
         let rx_partial_checksums = self.rx.partial_checksums();
-        LaneCounters { rx_missed, rx_partial_checksums, ..self.counters }
+        QueuePairCounters { rx_missed, rx_partial_checksums, ..self.counters }
     }
 
-    fn close(self: Box<Self>, _stock: &mut FramePool) -> io::Result<LaneCounters> {
+    fn close(self: Box<Self>, _pool: &mut FramePool) -> io::Result<QueuePairCounters> {
         Ok(self.counters())
     }
 }

@@ -1,6 +1,6 @@
 //! The rings of AF_PACKET (PACKET_MMAP, TPACKET_V2): frames in memory shared with the kernel.
 //!
-//! The only module here that touches memory the kernel writes too. Who owns a slot is told by the
+//! The only module here that touches memory the kernel writes too. The owner of a slot is in the
 //! slot's status word, which is loaded with acquire and stored with release ordering; the bytes of
 //! a slot are read or written only while the word says that it is ours
 //! (Documentation/networking/packet_mmap.rst).
@@ -166,7 +166,7 @@ impl TxRing {
     }
 
     /// The same through the queueing disciplines: the kernel chooses a queue of the interface for
-    /// each flow, by a hash that nobody is told.
+    /// each flow, by a hash that it does not report.
     pub fn open_spread(link: &Link, frame_len: usize) -> io::Result<TxRing> {
         TxRing::open_at(link, frame_len, false)
     }

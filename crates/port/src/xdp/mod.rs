@@ -1,12 +1,12 @@
 //! AF_XDP: frames straight between the queues of a network interface and frame memory.
 //!
-//! A lane is one queue of the interface. Frames are the kernel's while they wait in one of its
-//! rings; the lane keeps their descriptors meanwhile, so that whatever the kernel says, only what
-//! it was lent comes back, and once. Where the driver can, it works in the frames themselves
-//! (zero copy); else the kernel copies.
+//! A queue pair is one queue of the interface. Frames are the kernel's while they wait in one of
+//! its rings; the queue pair keeps their descriptors meanwhile, so that whatever the kernel says,
+//! only frames that it holds come back, and once. Where the driver can, it works in the frames
+//! themselves (zero copy); else the kernel copies.
 //!
-//! Every socket registers the whole region for itself, so that lanes share frames and none needs
-//! another one to stay.
+//! Every socket registers the whole region for itself, so that queue pairs share frames and none
+//! needs another one to stay.
 
 mod queues;
 mod redirect;
@@ -29,9 +29,9 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::burst::Burst;
 use crate::error::{PortError, PortKind};
 use crate::frame_pool::FramePool;
-use crate::lane::{Lane, LaneCounters};
 use crate::link::{self, HEADER_LEN, Link};
 use crate::packet::promiscuous;
+use crate::queue_pair::{QueuePair, QueuePairCounters};
 use queues::{Receiving, leaves_checksums, receiving};
 use redirect::Redirect;
 use socket::Xsk;
@@ -39,24 +39,24 @@ use socket::Xsk;
 /// Entries of each ring; a power of two.
 const RING: u32 = 2_048;
 
-/// Frames that a lane holds at most: its fill ring and its transmit ring full, and what waits to be
-/// taken out of the other two.
+/// Frames that a queue pair holds at most: its fill ring and its transmit ring full, and what waits
+/// to be taken out of the other two.
 pub const FRAMES: usize = 4 * RING as usize;
 
-/// Most lanes of a port: entries of the map in `bpf/redirect.bpf.c`.
-pub const LANES_MAX: u32 = 256;
+/// Most queue pairs of a port: entries of the map in `bpf/redirect.bpf.c`.
+pub const QUEUE_PAIRS_MAX: u32 = 256;
 
 /// Bytes that the kernel keeps free before each frame it receives (`XDP_PACKET_HEADROOM`).
 const KERNEL_HEADROOM: u32 = 256;
 
-/// Time after which a lane without a frame asks whether the interface is still there. By the clock,
-/// for a core that sleeps between two turns has few of them.
+/// Time after which a queue pair without a frame asks whether the interface is still there. By the
+/// clock, for a core that sleeps between two turns has few of them.
 const LOOK_EVERY_MS: i64 = 100;
 
 /// Calls that drive one burst out, at most: a call takes 32 frames where the kernel copies.
 const KICKS_MAX: u32 = 4;
 
-/// How long a lane that ends waits for the frames that it has given to the kernel.
+/// How long a queue pair that ends waits for the frames that it has given to the kernel.
 const LAST_FRAMES_MAX: Duration = Duration::from_millis(100);
 
 /// How often a queue is asked for that seems taken, and how long a pause is between two tries.
@@ -64,7 +64,7 @@ const BIND_TRIES: u32 = 50;
 const BIND_PAUSE: Duration = Duration::from_millis(10);
 
 /// One queue of an interface.
-pub struct XdpLane {
+pub struct XdpQueuePair {
     /// Dropped in this order: the socket, then the program.
     socket: Xsk,
     _interface: Arc<Interface>,
@@ -72,12 +72,12 @@ pub struct XdpLane {
     filling: u32,
     /// And those to be sent, which count as sent already, with their bytes.
     sending: (u64, u64),
-    counters: LaneCounters,
+    counters: QueuePairCounters,
     /// When the interface was last asked for.
     looked_ms: i64,
 }
 
-/// What all lanes of an interface need.
+/// What all queue pairs of an interface need.
 struct Interface {
     redirect: Redirect,
     /// The filter of a card lets in what is addressed to others.
@@ -98,11 +98,11 @@ pub fn hides_checksums(link: &Link) -> bool {
 }
 
 /// Opens all queues of an interface of the calling thread's network namespace, `count` of them, for
-/// frames of `region`: every frame that arrives comes by a lane.
+/// frames of `region`: every frame that arrives comes by a queue pair.
 ///
 /// # Errors
 /// [`PortError`]: [`PortError::QueuesLeft`] where there are more queues. Nothing stays attached.
-pub fn open(name: &str, count: u32, region: &Arc<Region>) -> Result<Vec<XdpLane>, PortError> {
+pub fn open(name: &str, count: u32, region: &Arc<Region>) -> Result<Vec<XdpQueuePair>, PortError> {
     // A driver that does not tell may have others.
     if let Ok(Receiving { queues, word }) = receiving(name)
         && queues > count
@@ -118,15 +118,19 @@ pub fn open(name: &str, count: u32, region: &Arc<Region>) -> Result<Vec<XdpLane>
 ///
 /// # Errors
 /// [`PortError`]; nothing stays attached.
-pub fn open_first(name: &str, count: u32, region: &Arc<Region>) -> Result<Vec<XdpLane>, PortError> {
+pub fn open_first(
+    name: &str,
+    count: u32,
+    region: &Arc<Region>,
+) -> Result<Vec<XdpQueuePair>, PortError> {
     let link = link::look(name).map_err(|e| PortError::of(PortKind::Xdp, "look up", name, e))?;
     let link = link.ok_or_else(|| PortError::Absent { name: name.to_owned() })?;
     let longest = (region.slot_len() as u32).saturating_sub(KERNEL_HEADROOM + HEADER_LEN);
     if link.mtu > longest {
         return Err(PortError::mtu(PortKind::Xdp, &link, longest));
     }
-    if count == 0 || count > LANES_MAX {
-        return Err(PortError::Lanes { name: name.to_owned(), count, most: LANES_MAX });
+    if count == 0 || count > QUEUE_PAIRS_MAX {
+        return Err(PortError::QueuePairs { name: name.to_owned(), count, most: QUEUE_PAIRS_MAX });
     }
     let redirect = Redirect::attach(link.index).map_err(|error| match error.raw_os_error() {
         Some(libc::EBUSY | libc::EEXIST) => PortError::Taken { name: name.to_owned() },
@@ -137,34 +141,34 @@ pub fn open_first(name: &str, count: u32, region: &Arc<Region>) -> Result<Vec<Xd
         promiscuous.map_err(|e| PortError::of(PortKind::Xdp, "receive all frames of", name, e))?;
     let interface = Arc::new(Interface { redirect, _promiscuous: promiscuous });
     let failed = |source| PortError::of(PortKind::Xdp, "open an AF_XDP socket on", name, source);
-    let lane = |queue| {
-        let lane = XdpLane::open(region, &interface).map_err(failed)?;
-        let bound = lane.bind(link.index, queue);
+    let queue_pair = |queue| {
+        let queue_pair = XdpQueuePair::open(region, &interface).map_err(failed)?;
+        let bound = queue_pair.bind(link.index, queue);
         bound.map_err(|error| match error.raw_os_error() {
             Some(libc::EBUSY) => PortError::QueueTaken { name: name.to_owned(), queue },
             Some(libc::EINVAL) => PortError::NoQueue { name: name.to_owned(), queue },
             _ => failed(error),
         })?;
-        Ok(lane)
+        Ok(queue_pair)
     };
-    let lanes = (0..count).map(lane).collect::<Result<Vec<_>, PortError>>()?;
-    for (queue, lane) in (0..).zip(&lanes) {
-        let handed = interface.redirect.hand_over(queue, lane.socket.as_fd());
+    let queue_pairs = (0..count).map(queue_pair).collect::<Result<Vec<_>, PortError>>()?;
+    for (queue, queue_pair) in (0..).zip(&queue_pairs) {
+        let handed = interface.redirect.hand_over(queue, queue_pair.socket.as_fd());
         handed
             .map_err(|error| PortError::of(PortKind::Xdp, "redirect the frames of", name, error))?;
     }
-    Ok(lanes)
+    Ok(queue_pairs)
 }
 
-impl XdpLane {
-    /// A lane of no queue yet.
-    fn open(region: &Arc<Region>, interface: &Arc<Interface>) -> io::Result<XdpLane> {
-        Ok(XdpLane {
+impl XdpQueuePair {
+    /// A queue pair of no queue yet.
+    fn open(region: &Arc<Region>, interface: &Arc<Interface>) -> io::Result<XdpQueuePair> {
+        Ok(XdpQueuePair {
             socket: Xsk::open(region)?,
             _interface: Arc::clone(interface),
             filling: 0,
             sending: (0, 0),
-            counters: LaneCounters::default(),
+            counters: QueuePairCounters::default(),
             looked_ms: now_ms(),
         })
     }
@@ -264,7 +268,7 @@ fn wakeup() -> rustix::net::RecvFlags {
     rustix::net::RecvFlags::DONTWAIT
 }
 
-impl Lane for XdpLane {
+impl QueuePair for XdpQueuePair {
     #[inline]
     fn receive(&mut self, pool: &mut FramePool, into: &mut Burst) -> io::Result<()> {
         let (filling, counters) = (&mut self.filling, &mut self.counters);
@@ -297,17 +301,17 @@ impl Lane for XdpLane {
         Some(self.socket.as_fd())
     }
 
-    fn counters(&self) -> LaneCounters {
+    fn counters(&self) -> QueuePairCounters {
         let seen = xdp_statistics(&self.socket).ok();
         // A frame for which the fill ring had none is among those that were dropped (`__xsk_rcv`),
         // and once more among the empty descriptors; a full receive ring is counted apart.
         let rx_missed =
             seen.as_ref().map_or(0, |seen| seen.rx_dropped + seen.rx_ring_full.unwrap_or(0));
         let tx_dropped = seen.map_or(0, |seen| seen.tx_invalid_descs);
-        LaneCounters { rx_missed, tx_dropped, ..self.counters }
+        QueuePairCounters { rx_missed, tx_dropped, ..self.counters }
     }
 
-    fn close(mut self: Box<Self>, pool: &mut FramePool) -> io::Result<LaneCounters> {
+    fn close(mut self: Box<Self>, pool: &mut FramePool) -> io::Result<QueuePairCounters> {
         self.drive_out(pool);
         let mut counters = self.counters();
         let (frames, bytes) = self.sending;

@@ -4,7 +4,7 @@
 //! The kernel reads and writes frame memory at the addresses that stand in the fill ring and in
 //! the transmit ring. So each address is that of a frame whose descriptor is kept here until the
 //! kernel names the address again in one of the other two rings: nobody else can reach the frame
-//! meanwhile. An address that the kernel was not lent is refused.
+//! meanwhile. An address of a frame that the kernel does not hold is refused.
 //!
 //! One of the modules that may use `unsafe`: it maps rings, each once, of a socket that it made.
 #![allow(unsafe_code)]
@@ -46,16 +46,16 @@ pub struct Xsk {
     fill: ToKernel<u64>,
     tx: ToKernel<Descriptor>,
     sent: FromKernel<u64>,
-    lent: Lent,
+    in_kernel: InKernel,
 }
 
 /// Descriptors of the frames that the kernel has, by their slot.
-struct Lent {
+struct InKernel {
     region: Arc<Region>,
     frames: Vec<Option<Desc>>,
 }
 
-impl Lent {
+impl InKernel {
     /// Keeps the descriptor of a frame that the kernel is to have: its address.
     ///
     /// # Panics
@@ -67,7 +67,7 @@ impl Lent {
         address
     }
 
-    /// The descriptor of a frame that the kernel gives back: one that it was lent, unless it is at
+    /// The descriptor of a frame that the kernel gives back: one that it holds, unless it is at
     /// fault.
     #[inline]
     fn returned(&mut self, address: u64) -> io::Result<Desc> {
@@ -76,10 +76,10 @@ impl Lent {
     }
 }
 
-/// The kernel named what it was not lent.
+/// The kernel named a frame that it does not hold.
 #[cold]
 fn foreign() -> io::Error {
-    io::Error::other("the kernel gave back a frame that it was not lent")
+    io::Error::other("the kernel gave back a frame that it does not hold")
 }
 
 impl Xsk {
@@ -118,8 +118,8 @@ impl Xsk {
             )
         };
         let frames = std::iter::repeat_with(|| None).take(region.frames()).collect();
-        let lent = Lent { region: Arc::clone(region), frames };
-        Ok(Xsk { socket, rx, fill, tx, sent, lent })
+        let in_kernel = InKernel { region: Arc::clone(region), frames };
+        Ok(Xsk { socket, rx, fill, tx, sent, in_kernel })
     }
 
     /// Lends the kernel frames to be filled: those that `next` has, `most` at most, while there is
@@ -131,7 +131,7 @@ impl Xsk {
         while room.left() > 0
             && let Some(desc) = next()
         {
-            room.put(self.lent.lend(desc));
+            room.put(self.in_kernel.lend(desc));
         }
         let put = before - room.left();
         self.fill.publish();
@@ -147,15 +147,15 @@ impl Xsk {
     /// Takes frames that have arrived, `most` at most; how many.
     ///
     /// # Errors
-    /// When the kernel names what it was not lent.
+    /// When the kernel names a frame that it does not hold.
     #[inline]
     pub fn receive(&mut self, most: u32, mut each: impl FnMut(Desc)) -> io::Result<u32> {
         let taken = self.rx.take(most);
         let count = taken.left();
         for Descriptor { address, len, .. } in taken {
-            let mut desc = self.lent.returned(address)?;
-            if !self.lent.region.set_extent(&mut desc, address, len) {
-                self.lent.lend(desc);
+            let mut desc = self.in_kernel.returned(address)?;
+            if !self.in_kernel.region.set_extent(&mut desc, address, len) {
+                self.in_kernel.lend(desc);
                 return Err(foreign());
             }
             each(desc);
@@ -175,7 +175,7 @@ impl Xsk {
         room.put_all(burst.drain(..count as usize), |desc| {
             let len = desc.len();
             each(len);
-            Descriptor { address: self.lent.lend(desc), len: len.into(), options: 0 }
+            Descriptor { address: self.in_kernel.lend(desc), len: len.into(), options: 0 }
         });
         if count > 0 {
             self.tx.publish();
@@ -192,13 +192,13 @@ impl Xsk {
     /// Takes all frames back that were sent.
     ///
     /// # Errors
-    /// When the kernel names what it was not lent.
+    /// When the kernel names a frame that it does not hold.
     #[inline]
     pub fn sent(&mut self, mut each: impl FnMut(Desc)) -> io::Result<()> {
         let taken = self.sent.take(u32::MAX);
         let count = taken.left();
         for address in taken {
-            each(self.lent.returned(address)?);
+            each(self.in_kernel.returned(address)?);
         }
         if count > 0 {
             self.sent.release();
@@ -212,7 +212,7 @@ impl Xsk {
     /// in zero-copy mode may go with other bytes, but goes nowhere else.
     pub fn close(self) -> impl Iterator<Item = Desc> {
         drop(self.socket);
-        self.lent.frames.into_iter().flatten()
+        self.in_kernel.frames.into_iter().flatten()
     }
 }
 

@@ -205,8 +205,8 @@ fn of_a_killed_process_clean_takes_the_filters_and_nobody_elses() {
 }
 
 #[test]
-fn what_keeps_programs_from_being_attached_is_told_apart() {
-    const NAME: &str = "what_keeps_programs_from_being_attached_is_told_apart";
+fn what_keeps_programs_from_being_attached_is_distinguished() {
+    const NAME: &str = "what_keeps_programs_from_being_attached_is_distinguished";
     assert!(matches!(Stamps::attach(INDEX, 0), Err(ProbeError::NoPort)));
     let Some(wire) = Wire::lay(NAME) else { return };
     let before = state(&wire);

@@ -1,9 +1,9 @@
-//! Memory of the application, counters, and what the control side is told.
+//! Memory of the application, counters, and digests for the control side.
 
 use std::collections::VecDeque;
 
 use super::packet::Packet;
-use crate::form::{Place, Program, Range, Step};
+use crate::form::{FieldRef, Instruction, Program, Range};
 use crate::outcome::Lost;
 
 /// All of it.
@@ -55,17 +55,17 @@ impl Memory {
     pub(super) fn step(
         &mut self,
         program: &Program,
-        step: &Step,
+        step: &Instruction,
         packet: &mut Packet,
     ) -> Result<(), Lost> {
         match step {
-            Step::Count { array, index } => {
+            Instruction::Count { array, index } => {
                 let index = packet.value(index) as usize;
                 let array = &mut self.counters[*array];
                 let at = index & (array.len() - 1);
                 array[at] = (array[at].0 + 1, array[at].1 + packet.len as u64);
             }
-            Step::DmaWrite { rings, index, what } => {
+            Instruction::DmaWrite { rings, index, what } => {
                 let (of, index) = (&program.rings[*rings], packet.value(index));
                 let ring = usize::try_from(index).ok();
                 let ring = ring.and_then(|index| self.rings[*rings].get_mut(index));
@@ -81,22 +81,22 @@ impl Memory {
                 ring.push_back(entry);
                 packet.is_handed = true;
             }
-            Step::DmaWriteAt { window, offset, what } => {
+            Instruction::DmaWriteAt { window, offset, what } => {
                 let bytes = packet.listed(what)?;
                 self.at(*window, packet.value(offset), bytes.len())?.copy_from_slice(&bytes);
             }
-            Step::DmaReadAt { window, offset, into } => {
+            Instruction::DmaReadAt { window, offset, into } => {
                 let len = program.listed_bytes(into);
                 let bytes = self.at(*window, packet.value(offset), len)?.to_vec();
                 packet.unlist(program, into, &bytes);
             }
-            Step::Digest(digest, first) => {
+            Instruction::Digest(digest, first) => {
                 let of = &program.digests[*digest];
                 let fields = &program.metadata_type().fields;
                 let last = first.field + program.structs[of.of].fields.len() - 1;
                 let (bits, offset) = (fields[last].bits, fields[last].offset);
-                let last = Place { field: last, bits, offset, ..*first };
-                // Who does not listen is told less; the packet goes on.
+                let last = FieldRef { field: last, bits, offset, ..*first };
+                // A reader that does not keep up gets fewer; the packet goes on.
                 if self.digests[*digest].len() < of.len {
                     self.digests[*digest].push_back(packet.bytes(&Range { first: *first, last }));
                 }

@@ -11,7 +11,7 @@ mod tables;
 use niclab_nic::definition::DefinedMeter;
 
 use crate::entry::{Change, ChangeError, Ports, Rates, Session, colour};
-use crate::form::{Operand, Program, Step};
+use crate::form::{Instruction, Operand, Program};
 use crate::limits::{MIRROR_SESSIONS, MIRROR_SLOTS, MULTICAST_GROUPS, RECIRCULATIONS_MAX};
 use crate::outcome::{Copied, Fate, Lost, Outcome};
 use crate::turn::turn;
@@ -144,7 +144,7 @@ impl Definition {
         self.memory.take(rings, index)
     }
 
-    /// The next record that the control side is told.
+    /// The next record for the control side.
     pub fn digest(&mut self, digest: usize) -> Option<Vec<u8>> {
         self.memory.digest(digest)
     }
@@ -194,11 +194,11 @@ impl Definition {
         let mut at = 0;
         loop {
             let flow = match &apply[at] {
-                Step::Rx(to) if packet.pass == 0 => {
+                Instruction::Rx(to) if packet.pass == 0 => {
                     packet.set(to, packet.port);
                     Flow::Next
                 }
-                Step::Table(table) => self.table(*table, packet),
+                Instruction::Table(table) => self.table(*table, packet),
                 step => self.step(step, packet),
             };
             at = match flow {
@@ -244,19 +244,19 @@ impl Definition {
     }
 
     /// An instruction that has to do with registers or meters.
-    fn array(&mut self, step: &Step, packet: &mut Packet) {
+    fn array(&mut self, step: &Instruction, packet: &mut Packet) {
         match step {
-            Step::RegisterRead { to, array, index } => {
+            Instruction::RegisterRead { to, array, index } => {
                 let array = &self.registers[*array];
                 let value = array[Self::index(array.len(), packet.value(index))];
                 packet.set(to, value);
             }
-            Step::RegisterWrite { array, index, value } => {
+            Instruction::RegisterWrite { array, index, value } => {
                 let array = &mut self.registers[*array];
                 let index = Self::index(array.len(), packet.value(index));
                 array[index] = packet.value(value);
             }
-            Step::RegisterAdd { before, array, index, value } => {
+            Instruction::RegisterAdd { before, array, index, value } => {
                 let array = &mut self.registers[*array];
                 let (index, value) =
                     (Self::index(array.len(), packet.value(index)), packet.value(value));
@@ -266,7 +266,7 @@ impl Definition {
                     packet.set(before, was);
                 }
             }
-            Step::Meter { array, index, length, colour: of, to } => {
+            Instruction::Meter { array, index, length, colour: of, to } => {
                 let array = &mut self.meters[*array];
                 let index = Self::index(array.len(), packet.value(index));
                 let (length, before) = (packet.value(length), packet.value(of).min(2));
@@ -279,55 +279,55 @@ impl Definition {
         }
     }
 
-    fn step(&mut self, step: &Step, packet: &mut Packet) -> Flow {
+    fn step(&mut self, step: &Instruction, packet: &mut Packet) -> Flow {
         match step {
-            Step::Rx(_) | Step::Table(_) => {}
-            Step::Tx(port) => return Flow::End(Fate::Port(packet.value(port))),
-            Step::Steer(queue) => return Flow::End(Fate::Queue(packet.value(queue))),
-            Step::Reply => return Flow::End(Fate::Back),
-            Step::Drop => return Flow::End(Fate::Dropped(Lost::Told)),
-            Step::Return => return Flow::Return,
-            Step::Jump(condition, to) => {
+            Instruction::Rx(_) | Instruction::Table(_) => {}
+            Instruction::Tx(port) => return Flow::End(Fate::Port(packet.value(port))),
+            Instruction::Steer(queue) => return Flow::End(Fate::Queue(packet.value(queue))),
+            Instruction::Reply => return Flow::End(Fate::Back),
+            Instruction::Drop => return Flow::End(Fate::Dropped(Lost::Told)),
+            Instruction::Return => return Flow::Return,
+            Instruction::Jump(condition, to) => {
                 return if packet.is_so(condition) { Flow::To(*to) } else { Flow::Next };
             }
-            Step::Extract(..) | Step::Lookahead(_) => {
+            Instruction::Extract(..) | Instruction::Lookahead(_) => {
                 if !packet.extract(&self.program, step) {
                     return Flow::End(Fate::Dropped(Lost::Short));
                 }
             }
-            Step::Mirror { slot, session } => {
+            Instruction::Mirror { slot, session } => {
                 let slot = packet.number(slot) % MIRROR_SLOTS;
                 let session = packet.number(session) % MIRROR_SESSIONS;
                 packet.mirrored[slot as usize] = Some(session as usize);
             }
-            Step::Multicast(group) => {
+            Instruction::Multicast(group) => {
                 let group = packet.value(group) % MULTICAST_GROUPS;
                 packet.multicast(self.groups[group as usize]);
             }
-            Step::RegisterRead { .. }
-            | Step::RegisterWrite { .. }
-            | Step::RegisterAdd { .. }
-            | Step::Meter { .. } => self.array(step, packet),
-            Step::Count { .. }
-            | Step::DmaWrite { .. }
-            | Step::DmaWriteAt { .. }
-            | Step::DmaReadAt { .. }
-            | Step::Digest(..) => {
+            Instruction::RegisterRead { .. }
+            | Instruction::RegisterWrite { .. }
+            | Instruction::RegisterAdd { .. }
+            | Instruction::Meter { .. } => self.array(step, packet),
+            Instruction::Count { .. }
+            | Instruction::DmaWrite { .. }
+            | Instruction::DmaWriteAt { .. }
+            | Instruction::DmaReadAt { .. }
+            | Instruction::Digest(..) => {
                 if let Err(lost) = self.memory.step(&self.program, step, packet) {
                     return Flow::End(Fate::Dropped(lost));
                 }
             }
-            Step::Learn { action, arguments, timeout } => {
+            Instruction::Learn { action, arguments, timeout } => {
                 let first = arguments.map(|first| first.field);
                 let timeout = packet.number(timeout);
                 self.tables.learn(&self.program, packet, *action, first, timeout, self.now_ns);
             }
-            Step::Rearm(timeout) => {
+            Instruction::Rearm(timeout) => {
                 let timeout = timeout.map(|timeout| packet.number(&timeout));
                 self.tables.rearm(&self.program, packet, timeout, self.now_ns);
             }
-            Step::Forget => self.tables.forget(packet),
-            Step::Rss(_, to, range) => {
+            Instruction::Forget => self.tables.forget(packet),
+            Instruction::Rss(_, to, range) => {
                 let hash = crate::rss::hash(&packet.bytes(range));
                 packet.set(to, u64::from(hash));
             }

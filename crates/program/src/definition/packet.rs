@@ -1,7 +1,9 @@
 //! One packet on its way through a program.
 
 use crate::entry::Ports;
-use crate::form::{Alu, Condition, Listed, Order, Owner, Place, Program, Range, Step, Summand};
+use crate::form::{
+    Alu, Condition, FieldRef, Instruction, Listed, Order, Owner, Program, Range, Summand,
+};
 use crate::limits::{COPY_LEN_MAX, DMA_LEN_MAX, MIRROR_SLOTS};
 use crate::outcome::{Copied, Lost};
 use crate::value::{from_number, to_number};
@@ -112,7 +114,7 @@ impl Packet {
         }
     }
 
-    fn field(&self, place: &Place) -> &[u8] {
+    fn field(&self, place: &FieldRef) -> &[u8] {
         match place.owner {
             Owner::Header(header) => {
                 &self.headers[header].bytes[place.offset..place.offset + place.len_bytes()]
@@ -122,7 +124,7 @@ impl Packet {
         }
     }
 
-    fn field_mut(&mut self, place: &Place) -> &mut [u8] {
+    fn field_mut(&mut self, place: &FieldRef) -> &mut [u8] {
         match place.owner {
             Owner::Header(header) => {
                 &mut self.headers[header].bytes[place.offset..place.offset + place.len_bytes()]
@@ -133,12 +135,12 @@ impl Packet {
     }
 
     /// The number in a field of at most 64 bits.
-    pub(super) fn number(&self, place: &Place) -> u64 {
+    pub(super) fn number(&self, place: &FieldRef) -> u64 {
         to_number(self.field(place))
     }
 
     /// Writes a number, of which a narrower field takes the last bits.
-    pub(super) fn set(&mut self, place: &Place, value: u64) {
+    pub(super) fn set(&mut self, place: &FieldRef, value: u64) {
         let cut = if place.is_number() { value & place.mask() } else { value };
         if let Some(bytes) = from_number(cut, place.len_bytes()) {
             self.field_mut(place).copy_from_slice(&bytes);
@@ -146,7 +148,7 @@ impl Packet {
     }
 
     /// The bytes of a key, field by field.
-    pub(super) fn key<'a>(&self, places: impl IntoIterator<Item = &'a Place>) -> Vec<Vec<u8>> {
+    pub(super) fn key<'a>(&self, places: impl IntoIterator<Item = &'a FieldRef>) -> Vec<Vec<u8>> {
         places.into_iter().map(|place| self.field(place).to_vec()).collect()
     }
 
@@ -157,7 +159,7 @@ impl Packet {
 
     /// The bytes of a field that is hashed: of a header as they stand there; elsewhere numbers of
     /// at most 64 bits have their last byte first, as in the memory of a little-endian host.
-    pub(super) fn hashed(&self, place: &Place) -> Vec<u8> {
+    pub(super) fn hashed(&self, place: &FieldRef) -> Vec<u8> {
         let bytes = self.field(place).to_vec();
         match place.owner {
             Owner::Metadata | Owner::Arguments if place.is_number() => {
@@ -187,10 +189,10 @@ impl Packet {
     }
 
     /// Takes a header off, or looks at it; false where the packet is too short.
-    pub(super) fn extract(&mut self, program: &Program, step: &Step) -> bool {
+    pub(super) fn extract(&mut self, program: &Program, step: &Instruction) -> bool {
         let (header, more) = match step {
-            Step::Extract(header, Some(len)) => (*header, self.number(len)),
-            Step::Extract(header, None) | Step::Lookahead(header) => (*header, 0),
+            Instruction::Extract(header, Some(len)) => (*header, self.number(len)),
+            Instruction::Extract(header, None) | Instruction::Lookahead(header) => (*header, 0),
             _ => return true,
         };
         let of = program.header_type(header);
@@ -203,7 +205,7 @@ impl Packet {
         let taken = &mut self.headers[header];
         taken.bytes[..len].copy_from_slice(&self.frame[..len]);
         (taken.is_valid, taken.len) = (true, len);
-        if matches!(step, Step::Extract(..)) {
+        if matches!(step, Instruction::Extract(..)) {
             self.frame.drain(..len);
         }
         true
@@ -277,16 +279,18 @@ impl Packet {
     }
 
     /// An instruction that only has to do with the packet.
-    pub(super) fn step(&mut self, program: &Program, step: &Step) {
+    pub(super) fn step(&mut self, program: &Program, step: &Instruction) {
         match step {
-            Step::Recirculate => self.comes_again = true,
-            Step::Length(to) => self.set(to, self.len as u64),
-            Step::RecircId(to) => self.set(to, u64::from(self.pass)),
-            Step::EntryId(to) => self.set(to, self.last.map_or(0, |last| last.entry)),
-            Step::Emit(header) if self.headers[*header].is_valid => self.emitted.push(*header),
-            Step::Validate(header) => self.headers[*header].is_valid = true,
-            Step::Invalidate(header) => self.headers[*header].is_valid = false,
-            Step::Move(to, operand) => match operand {
+            Instruction::Recirculate => self.comes_again = true,
+            Instruction::Length(to) => self.set(to, self.len as u64),
+            Instruction::RecircId(to) => self.set(to, u64::from(self.pass)),
+            Instruction::EntryId(to) => self.set(to, self.last.map_or(0, |last| last.entry)),
+            Instruction::Emit(header) if self.headers[*header].is_valid => {
+                self.emitted.push(*header)
+            }
+            Instruction::Validate(header) => self.headers[*header].is_valid = true,
+            Instruction::Invalidate(header) => self.headers[*header].is_valid = false,
+            Instruction::Move(to, operand) => match operand {
                 crate::form::Operand::Value(value) => self.set(to, *value),
                 crate::form::Operand::Field(from) => {
                     let from = self.field(from).to_vec();
@@ -295,34 +299,34 @@ impl Packet {
                     self.field_mut(to).copy_from_slice(&all[all.len() - to.len_bytes()..]);
                 }
             },
-            Step::MoveHigh(to, from) => {
+            Instruction::MoveHigh(to, from) => {
                 let from = self.field(from)[..8].to_vec();
                 self.field_mut(to)[..8].copy_from_slice(&from);
             }
-            Step::Fill(header, from) => {
+            Instruction::Fill(header, from) => {
                 let bytes = self.arguments[from.field..].concat();
                 let len = program.header_type(*header).len;
                 let taken = &mut self.headers[*header];
                 taken.bytes.copy_from_slice(&bytes[..len]);
                 taken.is_valid = true;
             }
-            Step::Alu(alu, to, from) => {
+            Instruction::Alu(alu, to, from) => {
                 let value = alu.of(self.number(to), self.value(from));
                 self.set(to, value);
             }
-            Step::ChecksumAdd(to, Summand::Field(from)) => {
+            Instruction::ChecksumAdd(to, Summand::Field(from)) => {
                 let bytes = self.field(from).to_vec();
                 self.checksum(to, &bytes, false);
             }
-            Step::ChecksumAdd(to, Summand::Header(header)) => {
+            Instruction::ChecksumAdd(to, Summand::Header(header)) => {
                 let Taken { bytes, len, .. } = self.headers[*header].clone();
                 self.checksum(to, &bytes[..len], false);
             }
-            Step::ChecksumSub(to, from) => {
+            Instruction::ChecksumSub(to, from) => {
                 let bytes = self.field(from).to_vec();
                 self.checksum(to, &bytes, true);
             }
-            Step::Hash(hash, to, range) => {
+            Instruction::Hash(hash, to, range) => {
                 let value = hash.of(&self.bytes(range));
                 self.set(to, value);
             }
@@ -333,7 +337,7 @@ impl Packet {
     /// Adds the 16-bit words of bytes to a checksum, or takes them out, in ones' complement; the
     /// last of an odd number of bytes has a zero behind it. The result is never 0, which says "no
     /// checksum" in UDP: it is 0xffff, which is the same number.
-    fn checksum(&mut self, to: &Place, bytes: &[u8], take: bool) {
+    fn checksum(&mut self, to: &FieldRef, bytes: &[u8], take: bool) {
         let word = |pair: &[u8]| u64::from(pair[0]) << 8 | pair.get(1).map_or(0, |b| u64::from(*b));
         let sum: u64 = bytes.chunks(2).map(word).map(|w| if take { 0xffff - w } else { w }).sum();
         let mut all = (!self.number(to) & 0xffff) + sum;
@@ -346,7 +350,7 @@ impl Packet {
 }
 
 impl Alu {
-    /// What becomes of two numbers; the destination takes the bits that it has room for.
+    /// The result of two numbers; the destination takes the bits that it has room for.
     #[must_use]
     pub fn of(self, a: u64, b: u64) -> u64 {
         let by = u32::try_from(b).unwrap_or(u32::MAX);

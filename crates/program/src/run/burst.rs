@@ -8,14 +8,14 @@ use crate::outcome::{Fate, Lost};
 pub(super) const BURST: usize = niclab_nic::limits::BURST;
 
 /// A number for each packet.
-pub(super) type Lane = [u64; BURST];
+pub(super) type LaneValues = [u64; BURST];
 
 /// No action has run.
 pub(super) const NO_ACTION: u16 = u16::MAX;
 
 /// The packets of a burst.
 pub(super) struct Burst {
-    pub lanes: Vec<Lane>,
+    pub lanes: Vec<LaneValues>,
     /// Stores, one behind the other.
     store: Vec<u8>,
     stride: usize,
@@ -30,7 +30,7 @@ pub(super) struct Burst {
     /// the action,
     pub ran: [u16; BURST],
     /// and one more than the number of the entry.
-    pub entry: Lane,
+    pub entry: LaneValues,
     /// Headers that were put before the rest, in order, and which packets' they are.
     pub emits: Vec<(usize, u64)>,
     /// Sessions of a packet's slots, plus one.
@@ -160,7 +160,7 @@ impl Burst {
 
     /// Numbers of all packets of a mask; of others, whatever.
     #[inline(always)]
-    pub(super) fn load(&self, from: Source, packets: u64) -> Lane {
+    pub(super) fn load(&self, from: Source, packets: u64) -> LaneValues {
         match from {
             Source::Value(value) => [value; BURST],
             Source::Lane(lane) => self.lanes[lane],
@@ -192,7 +192,7 @@ impl Burst {
 
     /// Writes numbers of the packets of a mask, cut to the target's width.
     #[inline(always)]
-    pub(super) fn save(&mut self, to: Target, packets: u64, values: &Lane) {
+    pub(super) fn save(&mut self, to: Target, packets: u64, values: &LaneValues) {
         match to {
             Target::Lane(lane, mask) => {
                 let lane = &mut self.lanes[lane];

@@ -89,7 +89,7 @@ impl SharedRegisters {
 }
 
 /// A place that a transaction changed, and its cell.
-type Changed = (Place<Box<[u64]>>, CellId);
+type Changed = (WordPlace<Box<[u64]>>, CellId);
 
 /// What a transaction did, to be undone or completed.
 #[derive(Debug, Default)]
@@ -105,38 +105,40 @@ struct Done {
 
 /// Where a word stands; an entry by its key.
 #[derive(Clone, Copy, Debug)]
-enum Place<K> {
+enum WordPlace<K> {
     Entry { table: usize, mask: usize, key: K },
     Default { table: usize },
     Group { table: usize, group: u32 },
 }
 
-impl<K: AsRef<[u64]>> Place<K> {
-    fn lent(&self) -> Place<&[u64]> {
+impl<K: AsRef<[u64]>> WordPlace<K> {
+    fn borrowed(&self) -> WordPlace<&[u64]> {
         match self {
-            Place::Entry { table, mask, key } => {
-                Place::Entry { table: *table, mask: *mask, key: key.as_ref() }
+            WordPlace::Entry { table, mask, key } => {
+                WordPlace::Entry { table: *table, mask: *mask, key: key.as_ref() }
             }
-            Place::Default { table } => Place::Default { table: *table },
-            Place::Group { table, group } => Place::Group { table: *table, group: *group },
+            WordPlace::Default { table } => WordPlace::Default { table: *table },
+            WordPlace::Group { table, group } => WordPlace::Group { table: *table, group: *group },
         }
     }
 }
 
-impl Place<&[u64]> {
-    fn kept(self) -> Place<Box<[u64]>> {
+impl WordPlace<&[u64]> {
+    fn kept(self) -> WordPlace<Box<[u64]>> {
         match self {
-            Place::Entry { table, mask, key } => Place::Entry { table, mask, key: key.into() },
-            Place::Default { table } => Place::Default { table },
-            Place::Group { table, group } => Place::Group { table, group },
+            WordPlace::Entry { table, mask, key } => {
+                WordPlace::Entry { table, mask, key: key.into() }
+            }
+            WordPlace::Default { table } => WordPlace::Default { table },
+            WordPlace::Group { table, group } => WordPlace::Group { table, group },
         }
     }
 
     fn table(self) -> usize {
         match self {
-            Place::Entry { table, .. } | Place::Default { table } | Place::Group { table, .. } => {
-                table
-            }
+            WordPlace::Entry { table, .. }
+            | WordPlace::Default { table }
+            | WordPlace::Group { table, .. } => table,
         }
     }
 }
@@ -267,7 +269,7 @@ impl Pipeline {
         Some(entry)
     }
 
-    /// The next record that the control side is told, as its fields stand in metadata.
+    /// The next record for the control side, as its fields stand in metadata.
     pub fn digest(&mut self, digest: usize) -> Option<Vec<u8>> {
         let reader = self.readers.digests.get_mut(digest)?;
         let mut record = vec![0; reader.shape().entry_len];
@@ -390,7 +392,7 @@ impl Pipeline {
             Change::Delete { table, key } => self.delete(*table, key),
             Change::Default { table, does } => {
                 let word = self.word(*table, does, 0, Rank::FIRST)?;
-                let place = Place::Default { table: *table };
+                let place = WordPlace::Default { table: *table };
                 self.put(place, self.at(place), word)
             }
             Change::Group { table, group, members } => self.group(*table, *group, members),
@@ -472,7 +474,7 @@ impl Pipeline {
         let word = self.word(table, &entry.does, id, rank)?;
         self.tend(table, 1);
         self.tables[table].admit(mask, &packed, current, rank);
-        self.put(Place::Entry { table, mask, key }, current, word)?;
+        self.put(WordPlace::Entry { table, mask, key }, current, word)?;
         self.tables[table].sequence += 1;
         self.count(Moved::Came, table, mask, id);
         Ok(())
@@ -490,7 +492,7 @@ impl Pipeline {
         let rank = Rank { priority: entry.priority, ..before };
         let word = self.word(table, &entry.does, id, rank)?;
         self.tables[table].admit(mask, &packed, current, rank);
-        self.put(Place::Entry { table, mask, key }, current, word)
+        self.put(WordPlace::Entry { table, mask, key }, current, word)
     }
 
     fn delete(&mut self, table: usize, key: &Key) -> Result<(), ChangeError> {
@@ -502,7 +504,7 @@ impl Pipeline {
             return Err(ChangeError::Missing { table: self.name(table) });
         };
         let (id, _) = self.known(word);
-        self.put(Place::Entry { table, mask, key }, current, 0)?;
+        self.put(WordPlace::Entry { table, mask, key }, current, 0)?;
         self.count(Moved::Went, table, mask, id);
         Ok(())
     }
@@ -523,16 +525,16 @@ impl Pipeline {
         words[0] = (members.len() as u64) << 32 | weights;
         let record = self.shelf.put(&self.board.records, &words, &self.board.domain);
         let record = record.ok_or_else(|| self.room(table, "no room for members"))?;
-        let place = Place::Group { table, group };
+        let place = WordPlace::Group { table, group };
         self.put(place, self.at(place), Word::record(0, record).0)
     }
 
     /// The word at a place.
-    fn at(&self, place: Place<&[u64]>) -> u64 {
+    fn at(&self, place: WordPlace<&[u64]>) -> u64 {
         match place {
-            Place::Entry { table, mask, key } => self.tables[table].word(mask, key),
-            Place::Default { table } => self.board.defaults[table].load(Ordering::Relaxed),
-            Place::Group { table, group } => {
+            WordPlace::Entry { table, mask, key } => self.tables[table].word(mask, key),
+            WordPlace::Default { table } => self.board.defaults[table].load(Ordering::Relaxed),
+            WordPlace::Group { table, group } => {
                 let groups = self.board.groups[table].as_ref();
                 groups.map_or(0, |groups| groups.reach(group)[0].load(Ordering::Relaxed))
             }
@@ -540,13 +542,20 @@ impl Pipeline {
     }
 
     /// Stores a word at a place that has this one; zero takes the entry out.
-    fn store(&mut self, place: Place<&[u64]>, current: u64, word: u64) -> Result<(), InsertError> {
+    fn store(
+        &mut self,
+        place: WordPlace<&[u64]>,
+        current: u64,
+        word: u64,
+    ) -> Result<(), InsertError> {
         match place {
-            Place::Entry { table, mask, key } => {
+            WordPlace::Entry { table, mask, key } => {
                 self.tables[table].entries.store((mask, key), current, word)?;
             }
-            Place::Default { table } => self.board.defaults[table].store(word, Ordering::Release),
-            Place::Group { table, group } => {
+            WordPlace::Default { table } => {
+                self.board.defaults[table].store(word, Ordering::Release)
+            }
+            WordPlace::Group { table, group } => {
                 if let Some(groups) = &self.board.groups[table] {
                     groups.reach(group)[0].store(word, Ordering::Release);
                 }
@@ -556,7 +565,12 @@ impl Pipeline {
     }
 
     /// Has a place that holds `current` hold a word, at once or with the open transaction.
-    fn put(&mut self, place: Place<&[u64]>, current: u64, word: u64) -> Result<(), ChangeError> {
+    fn put(
+        &mut self,
+        place: WordPlace<&[u64]>,
+        current: u64,
+        word: u64,
+    ) -> Result<(), ChangeError> {
         let table = place.table();
         let old = self.changes.newest(current);
         let placed = self.changes.place(current, word);
@@ -565,7 +579,7 @@ impl Pipeline {
             Placed::Cell(_, reference) => self.store(place, current, reference),
             Placed::Kept => Ok(()),
         };
-        let is_group = matches!(place, Place::Group { .. });
+        let is_group = matches!(place, WordPlace::Group { .. });
         match (stored, placed) {
             (Err(error), _) => {
                 if let Placed::Cell(id, _) = placed {
@@ -622,9 +636,9 @@ impl Pipeline {
         }
         for (place, id) in done.cells.iter().rev() {
             let before = self.changes.before(*id);
-            let current = self.at(place.lent());
+            let current = self.at(place.borrowed());
             // What was there before has room.
-            let _ = self.store(place.lent(), current, before);
+            let _ = self.store(place.borrowed(), current, before);
         }
         self.changes.abort();
         done.cells.drain(..).for_each(|(_, id)| self.changes.release(id));
@@ -647,10 +661,10 @@ impl Pipeline {
                 }
             }
             let Some((_, (place, id))) = self.folding.pop_front() else { break };
-            let current = self.at(place.lent());
+            let current = self.at(place.borrowed());
             if let Some(word) = self.changes.fold(current, id) {
                 // It takes the place of what is there.
-                let _ = self.store(place.lent(), current, word);
+                let _ = self.store(place.borrowed(), current, word);
             }
             self.changes.release(id);
         }

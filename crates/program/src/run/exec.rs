@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
 use niclab_nic::memory::{Desc, Region};
 
-use super::burst::{BURST, Burst, Lane, NO_ACTION, bits, copy_header, each_of};
+use super::burst::{BURST, Burst, LaneValues, NO_ACTION, bits, copy_header, each_of};
 use super::plan::{Look, Op, Part, Plan, Source, Summed, When, Wide};
 use super::state::{Counts, State};
 use super::tables::{Reading, Tables};
@@ -478,7 +478,7 @@ fn add(store: &mut [u8], at: usize, sum: u64) {
 
 /// For which packets numbers are so.
 #[inline(always)]
-fn compare(a: &Lane, b: &Lane, is_so: impl Fn(u64, u64) -> bool) -> u64 {
+fn compare(a: &LaneValues, b: &LaneValues, is_so: impl Fn(u64, u64) -> bool) -> u64 {
     let mut mask = 0;
     for (i, (a, b)) in a.iter().zip(b).enumerate() {
         mask |= u64::from(is_so(*a, *b)) << i;
@@ -487,7 +487,7 @@ fn compare(a: &Lane, b: &Lane, is_so: impl Fn(u64, u64) -> bool) -> u64 {
 }
 
 #[inline(always)]
-fn each(a: &Lane, b: &Lane, of: impl Fn(u64, u64) -> u64) -> Lane {
+fn each(a: &LaneValues, b: &LaneValues, of: impl Fn(u64, u64) -> u64) -> LaneValues {
     let mut values = [0; BURST];
     for ((value, a), b) in values.iter_mut().zip(a).zip(b) {
         *value = of(*a, *b);
@@ -495,7 +495,7 @@ fn each(a: &Lane, b: &Lane, of: impl Fn(u64, u64) -> u64) -> Lane {
     values
 }
 
-fn calculate(alu: Alu, a: &Lane, b: &Lane) -> Lane {
+fn calculate(alu: Alu, a: &LaneValues, b: &LaneValues) -> LaneValues {
     match alu {
         Alu::Add => each(a, b, u64::wrapping_add),
         Alu::Sub => each(a, b, u64::wrapping_sub),

@@ -6,7 +6,7 @@ use niclab_table::{
     TupleReader, TupleSpace,
 };
 
-use super::burst::Lane;
+use super::burst::LaneValues;
 use super::plan::Engine;
 use super::tables::Reading;
 
@@ -16,7 +16,7 @@ pub(super) trait Lookup: Send + std::fmt::Debug {
     fn words(&self) -> usize;
     /// Looks up as many keys as there are, at most a burst: bit `i` of the result says whether
     /// there is a word for key `i`, which is then in `words[i]`.
-    fn find(&mut self, keys: &[u64], how: Engine, of: &Reading<'_>, words: &mut Lane) -> u64;
+    fn find(&mut self, keys: &[u64], how: Engine, of: &Reading<'_>, words: &mut LaneValues) -> u64;
     /// As [`TupleReader::let_go`].
     fn let_go(&mut self);
 }
@@ -48,7 +48,7 @@ impl<const W: usize> Lookup for TupleReader<W> {
         W
     }
 
-    fn find(&mut self, keys: &[u64], how: Engine, of: &Reading<'_>, words: &mut Lane) -> u64 {
+    fn find(&mut self, keys: &[u64], how: Engine, of: &Reading<'_>, words: &mut LaneValues) -> u64 {
         let (keys, participant) = (keys.as_chunks::<W>().0, of.participant);
         match how {
             Engine::Wildcard => {

@@ -27,7 +27,7 @@ impl Run<'_> {
                 Op::Digest(digest, of) => {
                     self.burst.gather(of, self.plan, packet, self.scratch);
                     let scratch = &*self.scratch;
-                    // Who does not listen is told less; the packet goes on.
+                    // A reader that does not keep up gets fewer; the packet goes on.
                     let told = &self.state.digests[*digest];
                     if !told.fill(|shared, at| shared.copy_in(at, scratch)) {
                         self.counts.lose(*digest);

@@ -11,8 +11,8 @@
 //! burst, side by side. Headers, and wider fields, are bytes in a *store*, one for each packet.
 
 use crate::form::{
-    Alu, Code, Condition, Hash, Kind, Listed, Match, Operand, Order, Owner, Place, Program, Range,
-    Step, Summand,
+    Alu, Code, Condition, FieldRef, Hash, Instruction, Kind, Listed, Match, Operand, Order, Owner,
+    Program, Range, Summand,
 };
 use crate::limits::MIRROR_SLOTS;
 
@@ -400,7 +400,7 @@ fn argument(to: &Wide) -> Argument {
 }
 
 impl Layout<'_> {
-    fn wide(&self, place: &Place, action: Option<usize>) -> Wide {
+    fn wide(&self, place: &FieldRef, action: Option<usize>) -> Wide {
         match place.owner {
             Owner::Header(header) => {
                 Wide::Bytes { at: self.headers[header].at + place.offset, len: place.len_bytes() }
@@ -419,14 +419,14 @@ impl Layout<'_> {
     }
 
     /// A field of at most 64 bits.
-    fn field(&self, place: &Place, action: Option<usize>) -> Source {
+    fn field(&self, place: &FieldRef, action: Option<usize>) -> Source {
         match self.wide(place, action) {
             Wide::Lane { lane, .. } => Source::Lane(lane),
             Wide::Bytes { at, len } => Source::Bytes { at, len },
         }
     }
 
-    fn target(&self, place: &Place, action: Option<usize>) -> Target {
+    fn target(&self, place: &FieldRef, action: Option<usize>) -> Target {
         match self.wide(place, action) {
             Wide::Lane { lane, .. } => Target::Lane(lane, place.mask()),
             Wide::Bytes { at, len } => Target::Bytes { at, len },
@@ -474,7 +474,7 @@ impl Layout<'_> {
     }
 
     /// Key fields packed one behind the other, and the bits of all.
-    fn pieces<'a>(&self, places: impl Iterator<Item = &'a Place>) -> (Vec<Piece>, u32) {
+    fn pieces<'a>(&self, places: impl Iterator<Item = &'a FieldRef>) -> (Vec<Piece>, u32) {
         let (mut pieces, mut bit) = (Vec::new(), 0);
         for place in places {
             match self.wide(place, None) {
@@ -524,7 +524,7 @@ impl Layout<'_> {
         let mut joins: Vec<usize> = code
             .steps
             .iter()
-            .filter_map(|step| if let Step::Jump(_, to) = step { Some(*to) } else { None })
+            .filter_map(|step| if let Instruction::Jump(_, to) = step { Some(*to) } else { None })
             .collect();
         joins.sort_unstable();
         joins.dedup();
@@ -538,95 +538,97 @@ impl Layout<'_> {
         Line { ops, joins: joins.len() }
     }
 
-    fn op(&self, step: &Step, action: Option<usize>, joins: &[usize]) -> Op {
+    fn op(&self, step: &Instruction, action: Option<usize>, joins: &[usize]) -> Op {
         let source = |operand: &Operand| self.source(operand, action);
-        let field = |place: &Place| self.field(place, action);
-        let target = |place: &Place| self.target(place, action);
-        let summed = |place: &Place| match self.wide(place, action) {
+        let field = |place: &FieldRef| self.field(place, action);
+        let target = |place: &FieldRef| self.target(place, action);
+        let summed = |place: &FieldRef| match self.wide(place, action) {
             Wide::Bytes { at, len } => Summed::Bytes { at, len },
             // Checksums are of headers.
             Wide::Lane { .. } => Summed::Bytes { at: 0, len: 0 },
         };
-        let checksum = |place: &Place| match self.wide(place, action) {
+        let checksum = |place: &FieldRef| match self.wide(place, action) {
             Wide::Bytes { at, .. } => at,
             Wide::Lane { .. } => 0,
         };
         match step {
-            Step::Rx(to) => Op::Rx(target(to)),
-            Step::Tx(port) => Op::Tx(source(port)),
-            Step::Steer(queue) => Op::Steer(source(queue)),
-            Step::Reply => Op::Reply,
-            Step::Multicast(group) => Op::Multicast(source(group)),
-            Step::Length(to) => Op::Length(target(to)),
-            Step::Drop => Op::Drop,
-            Step::Mirror { slot, session } => {
+            Instruction::Rx(to) => Op::Rx(target(to)),
+            Instruction::Tx(port) => Op::Tx(source(port)),
+            Instruction::Steer(queue) => Op::Steer(source(queue)),
+            Instruction::Reply => Op::Reply,
+            Instruction::Multicast(group) => Op::Multicast(source(group)),
+            Instruction::Length(to) => Op::Length(target(to)),
+            Instruction::Drop => Op::Drop,
+            Instruction::Mirror { slot, session } => {
                 Op::Mirror { slot: field(slot), session: field(session) }
             }
-            Step::Recirculate => Op::Recirculate,
-            Step::RecircId(to) => Op::RecircId(target(to)),
-            Step::Extract(header, more) => {
+            Instruction::Recirculate => Op::Recirculate,
+            Instruction::RecircId(to) => Op::RecircId(target(to)),
+            Instruction::Extract(header, more) => {
                 Op::Extract { header: *header, more: more.map(|more| field(&more)) }
             }
-            Step::Lookahead(header) => Op::Lookahead(*header),
-            Step::Emit(header) => Op::Emit(*header),
-            Step::Validate(header) => Op::Validate(*header),
-            Step::Invalidate(header) => Op::Invalidate(*header),
-            Step::Move(to, from) => self.moved(to, from, action),
-            Step::MoveHigh(to, from) => {
-                let high = |place: &Place| match self.wide(place, action) {
+            Instruction::Lookahead(header) => Op::Lookahead(*header),
+            Instruction::Emit(header) => Op::Emit(*header),
+            Instruction::Validate(header) => Op::Validate(*header),
+            Instruction::Invalidate(header) => Op::Invalidate(*header),
+            Instruction::Move(to, from) => self.moved(to, from, action),
+            Instruction::MoveHigh(to, from) => {
+                let high = |place: &FieldRef| match self.wide(place, action) {
                     Wide::Bytes { at, .. } => Wide::Bytes { at, len: 8 },
                     lane @ Wide::Lane { .. } => lane,
                 };
                 Op::MoveWide(high(to), high(from))
             }
-            Step::Fill(header, from) => self.fill(*header, from, action.unwrap_or_default()),
-            Step::Alu(alu, to, from) => Op::Alu(*alu, target(to), source(from)),
-            Step::ChecksumAdd(to, Summand::Field(from)) => {
+            Instruction::Fill(header, from) => self.fill(*header, from, action.unwrap_or_default()),
+            Instruction::Alu(alu, to, from) => Op::Alu(*alu, target(to), source(from)),
+            Instruction::ChecksumAdd(to, Summand::Field(from)) => {
                 Op::ChecksumAdd { at: checksum(to), summand: summed(from) }
             }
-            Step::ChecksumAdd(to, Summand::Header(header)) => {
+            Instruction::ChecksumAdd(to, Summand::Header(header)) => {
                 Op::ChecksumAdd { at: checksum(to), summand: Summed::Header(*header) }
             }
-            Step::ChecksumSub(to, from) => {
+            Instruction::ChecksumSub(to, from) => {
                 Op::ChecksumSub { at: checksum(to), summand: summed(from) }
             }
-            Step::Jump(condition, to) => {
+            Instruction::Jump(condition, to) => {
                 let join = joins.binary_search(to).unwrap_or_default();
                 Op::Jump(self.when(condition, action), join)
             }
-            Step::Return => Op::Return,
+            Instruction::Return => Op::Return,
             step => self.lasting(step, action),
         }
     }
 
     /// An instruction that has to do with what outlives a packet, or hashes.
-    fn lasting(&self, step: &Step, action: Option<usize>) -> Op {
+    fn lasting(&self, step: &Instruction, action: Option<usize>) -> Op {
         let source = |operand: &Operand| self.source(operand, action);
-        let field = |place: &Place| self.field(place, action);
-        let target = |place: &Place| self.target(place, action);
+        let field = |place: &FieldRef| self.field(place, action);
+        let target = |place: &FieldRef| self.target(place, action);
         match step {
-            Step::RegisterRead { to, array, index } => {
+            Instruction::RegisterRead { to, array, index } => {
                 Op::RegisterRead { to: target(to), array: *array, index: source(index) }
             }
-            Step::RegisterWrite { array, index, value } => {
+            Instruction::RegisterWrite { array, index, value } => {
                 let (index, value) = (source(index), source(value));
                 Op::RegisterWrite { array: *array, index, value }
             }
-            Step::RegisterAdd { before, array, index, value } => {
+            Instruction::RegisterAdd { before, array, index, value } => {
                 let (index, value) = (source(index), source(value));
                 let before = before.map(|before| target(&before));
                 Op::RegisterAdd { before, array: *array, index, value }
             }
-            Step::Count { array, index } => Op::Count { array: *array, index: source(index) },
-            Step::DmaWrite { rings, index, what } => {
+            Instruction::Count { array, index } => {
+                Op::Count { array: *array, index: source(index) }
+            }
+            Instruction::DmaWrite { rings, index, what } => {
                 let (index, what) = (source(index), self.spans(what, action));
                 Op::DmaWrite { rings: *rings, index, what }
             }
-            Step::DmaWriteAt { window, offset, what } => {
+            Instruction::DmaWriteAt { window, offset, what } => {
                 let (offset, what) = (source(offset), self.spans(what, action));
                 Op::DmaWriteAt { window: *window, offset, what }
             }
-            Step::DmaReadAt { window, offset, into } => {
+            Instruction::DmaReadAt { window, offset, into } => {
                 let header = |of: &Listed| match of {
                     Listed::Header(header) => Some(*header),
                     _ => None,
@@ -635,27 +637,29 @@ impl Layout<'_> {
                 let (offset, into) = (source(offset), self.places(into, action));
                 Op::DmaReadAt { window: *window, offset, into, headers }
             }
-            Step::Digest(digest, first) => {
+            Instruction::Digest(digest, first) => {
                 let count = self.program.structs[self.program.digests[*digest].of].fields.len();
                 let fields = &self.metadata[first.field..first.field + count];
                 Op::Digest(*digest, hashed(fields))
             }
-            Step::Meter { array, index, length, colour, to } => {
+            Instruction::Meter { array, index, length, colour, to } => {
                 let [index, length, colour] = [index, length, colour].map(source);
                 Op::Meter { array: *array, index, length, colour, to: target(to) }
             }
-            Step::Table(table) => Op::Table(*table),
-            Step::Learn { action, arguments, timeout } => {
+            Instruction::Table(table) => Op::Table(*table),
+            Instruction::Learn { action, arguments, timeout } => {
                 let count = self.program.arguments(*action).len();
                 let first = arguments.map_or(0, |first| first.field);
                 let arguments = self.metadata[first..first + count].to_vec();
                 Op::Learn { action: *action, arguments, timeout: field(timeout) }
             }
-            Step::Rearm(timeout) => Op::Rearm(timeout.map(|timeout| field(&timeout))),
-            Step::Forget => Op::Forget,
-            Step::EntryId(to) => Op::EntryId(target(to)),
-            Step::Hash(hash, to, range) => Op::Hash(*hash, target(to), self.hashed(range, action)),
-            Step::Rss(_, to, range) => Op::Rss(target(to), self.hashed(range, action)),
+            Instruction::Rearm(timeout) => Op::Rearm(timeout.map(|timeout| field(&timeout))),
+            Instruction::Forget => Op::Forget,
+            Instruction::EntryId(to) => Op::EntryId(target(to)),
+            Instruction::Hash(hash, to, range) => {
+                Op::Hash(*hash, target(to), self.hashed(range, action))
+            }
+            Instruction::Rss(_, to, range) => Op::Rss(target(to), self.hashed(range, action)),
             // The caller's own.
             _ => Op::Return,
         }
@@ -677,7 +681,7 @@ impl Layout<'_> {
     }
 
     /// A copy, as numbers where both sides have at most 64 bits.
-    fn moved(&self, to: &Place, from: &Operand, action: Option<usize>) -> Op {
+    fn moved(&self, to: &FieldRef, from: &Operand, action: Option<usize>) -> Op {
         match from {
             Operand::Field(place) if !(to.is_number() && place.is_number()) => {
                 Op::MoveWide(self.wide(to, action), self.wide(place, action))
@@ -697,7 +701,7 @@ impl Layout<'_> {
     }
 
     /// The bytes of arguments, one behind the other, to where they go in the header.
-    fn fill(&self, header: usize, from: &Place, action: usize) -> Op {
+    fn fill(&self, header: usize, from: &FieldRef, action: usize) -> Op {
         let (begin, len) = (self.headers[header].at, self.headers[header].len_max);
         let (mut parts, mut done) = (Vec::new(), 0);
         for wide in &self.arguments[action][from.field..] {

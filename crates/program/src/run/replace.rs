@@ -33,8 +33,8 @@ impl Pipeline {
     /// # Errors
     /// As of [`Pipeline::change`], and with [`ChangeError::Twice`].
     pub fn replace(&mut self, file: &TablesFile, now_ns: u64) -> Result<Replaced, ChangeError> {
-        let mut said: Vec<Said<'_>> =
-            self.program().tables.iter().map(|_| Said::default()).collect();
+        let mut said: Vec<TableContent<'_>> =
+            self.program().tables.iter().map(|_| TableContent::default()).collect();
         let mut others = Vec::new();
         for command in &file.commands {
             let Command::Change(change) = command else {
@@ -156,7 +156,7 @@ impl Pipeline {
 
 /// What a file says of a table.
 #[derive(Default)]
-struct Said<'f> {
+struct TableContent<'f> {
     entries: Vec<&'f Entry>,
     default: Option<&'f Change>,
     /// By number: of one that is said twice the last counts, as where they are carried out in turn.

@@ -9,7 +9,7 @@ use niclab_nic::shared::{Shared, WORD};
 use niclab_table::{CreateError, Segments};
 
 use crate::entry::{Ports, Rates, Session, colour};
-use crate::form::{Digests, Program, Step};
+use crate::form::{Digests, Instruction, Program};
 use crate::limits::{MIRROR_SESSIONS, MULTICAST_GROUPS};
 
 /// All of it.
@@ -87,7 +87,7 @@ impl State {
             len: array.len,
         });
         let codes = program.actions.iter().map(|action| &action.code).chain([&program.apply]);
-        let asks = |step: &Step| matches!(step, Step::Multicast(_));
+        let asks = |step: &Instruction| matches!(step, Instruction::Multicast(_));
         let groups = if codes.flat_map(|of| &of.steps).any(asks) { MULTICAST_GROUPS } else { 0 };
         let state = State {
             registers: registers.collect(),

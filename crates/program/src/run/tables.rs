@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use niclab_table::{Generation, Participant, Segments, Versions, is_reference};
 
-use super::burst::{BURST, Burst, Lane, NO_ACTION, bits, each_of};
+use super::burst::{BURST, Burst, LaneValues, NO_ACTION, bits, each_of};
 use super::keyed::Lookup;
 use super::learner::Learner;
 use super::plan::{Engine, Look, Piece, Plan, Source, Wide};
@@ -45,7 +45,7 @@ pub(super) struct Tables {
 struct Answers {
     /// Packets that have one.
     found: u64,
-    words: Lane,
+    words: LaneValues,
 }
 
 impl Tables {

@@ -7,14 +7,14 @@ use super::nearest;
 use super::resolve::{Owners, Scene};
 use super::words::{Line, Word};
 use crate::form::{
-    Alu, Code, Condition, Field, Hash, Listed, Operand, Order, Owner, Place, Program, Range, Step,
-    Summand,
+    Alu, Code, Condition, Field, FieldRef, Hash, Instruction, Listed, Operand, Order, Owner,
+    Program, Range, Summand,
 };
 use crate::limits::{CODE_LEN_MAX, DMA_LEN_MAX, IMPLIED_FIELDS_MAX};
 
 /// Where instructions stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum CodePart {
     Apply,
     Action,
 }
@@ -24,7 +24,7 @@ pub(super) fn read<'a>(
     scene: &Scene<'a, '_>,
     of: Word<'a>,
     lines: &[Line<'a>],
-    part: Part,
+    part: CodePart,
 ) -> Result<Code, Wrong> {
     if lines.len() > CODE_LEN_MAX {
         return Err(of.unfit(format!("{CODE_LEN_MAX} instructions at most stand in one block")));
@@ -39,18 +39,25 @@ pub(super) fn read<'a>(
     }
     let mut code = Code { steps: Vec::with_capacity(body.lines.len()), labels: body.labels };
     for (number, line) in body.lines.iter().enumerate() {
-        let instruction = Instruction { scene, line, number, labels: &body.numbers };
+        let instruction = InstructionLine { scene, line, number, labels: &body.numbers };
         let step = instruction.read()?;
         placed(&step, number, line.first(), part)?;
         code.steps.push(step);
     }
     match (code.steps.last(), body.lines.last()) {
-        (Some(Step::Tx(_) | Step::Steer(_) | Step::Reply | Step::Drop | Step::Return), _) => {
-            Ok(code)
-        }
+        (
+            Some(
+                Instruction::Tx(_)
+                | Instruction::Steer(_)
+                | Instruction::Reply
+                | Instruction::Drop
+                | Instruction::Return,
+            ),
+            _,
+        ) => Ok(code),
         (_, last) => {
             let last = last.map_or(of, Line::first);
-            let ends = if part == Part::Apply {
+            let ends = if part == CodePart::Apply {
                 "`tx`, `steer`, `reply` or `drop`"
             } else {
                 "`return`, `tx`, `steer`, `reply` or `drop`"
@@ -118,31 +125,38 @@ fn parted(line: &Line<'_>) -> Result<(), Wrong> {
 }
 
 /// That an instruction may stand where it does.
-fn placed(step: &Step, number: usize, word: Word<'_>, part: Part) -> Result<(), Wrong> {
-    let is_action = part == Part::Action;
+fn placed(step: &Instruction, number: usize, word: Word<'_>, part: CodePart) -> Result<(), Wrong> {
+    let is_action = part == CodePart::Action;
     match step {
-        Step::Rx(_) if is_action || number > 0 => {
+        Instruction::Rx(_) if is_action || number > 0 => {
             Err(word.unfit("a packet is received by the first instruction of `apply` alone"))
         }
-        Step::Table(_) if is_action => Err(Wrong::not_supported(word.at, "a table in an action")),
-        Step::Learn { .. } | Step::Rearm(_) | Step::Forget | Step::Return if !is_action => {
+        Instruction::Table(_) if is_action => {
+            Err(Wrong::not_supported(word.at, "a table in an action"))
+        }
+        Instruction::Learn { .. }
+        | Instruction::Rearm(_)
+        | Instruction::Forget
+        | Instruction::Return
+            if !is_action =>
+        {
             Err(word.unfit(format!("`{}` stands in actions alone", word.text)))
         }
-        step if !is_action && number == 0 && !matches!(step, Step::Rx(_)) => {
+        step if !is_action && number == 0 && !matches!(step, Instruction::Rx(_)) => {
             Err(word.expected("`rx`, by which `apply` begins"))
         }
         _ => Ok(()),
     }
 }
 
-struct Instruction<'a, 'l> {
+struct InstructionLine<'a, 'l> {
     scene: &'l Scene<'a, 'l>,
     line: &'l Line<'a>,
     number: usize,
     labels: &'l HashMap<&'a str, usize>,
 }
 
-impl<'a> Instruction<'a, '_> {
+impl<'a> InstructionLine<'a, '_> {
     /// The operand of this number, from 1 on.
     fn word(&self, index: usize) -> Word<'a> {
         self.line.at(index)
@@ -153,7 +167,7 @@ impl<'a> Instruction<'a, '_> {
         self.line.ends_at(1 + count)
     }
 
-    fn small(&self, index: usize, owners: Owners) -> Result<Place, Wrong> {
+    fn small(&self, index: usize, owners: Owners) -> Result<FieldRef, Wrong> {
         self.scene.small(self.word(index), owners)
     }
 
@@ -183,12 +197,12 @@ impl<'a> Instruction<'a, '_> {
         }
     }
 
-    fn read(&self) -> Result<Step, Wrong> {
+    fn read(&self) -> Result<Instruction, Wrong> {
         let name = self.line.first();
         if let Some((_, alu)) = ALU.iter().find(|(of, _)| *of == name.text) {
             self.operands(2)?;
             let (to, from) = (self.small(1, Owners::PACKET)?, self.operand(2, Owners::ALL)?);
-            return Ok(Step::Alu(*alu, to, from));
+            return Ok(Instruction::Alu(*alu, to, from));
         }
         match name.text {
             "rx" | "tx" | "steer" | "reply" | "drop" | "mirror" | "multicast" | "recirculate"
@@ -206,39 +220,39 @@ impl<'a> Instruction<'a, '_> {
         }
     }
 
-    fn port(&self, name: Word<'a>) -> Result<Step, Wrong> {
-        let one = |step: fn(Place) -> Step| {
+    fn port(&self, name: Word<'a>) -> Result<Instruction, Wrong> {
+        let one = |step: fn(FieldRef) -> Instruction| {
             self.operands(1)?;
             self.small(1, Owners::METADATA).map(step)
         };
         match name.text {
-            "rx" => one(Step::Rx),
-            "recircid" => one(Step::RecircId),
-            "length" => one(Step::Length),
-            "reply" => self.operands(0).map(|()| Step::Reply),
+            "rx" => one(Instruction::Rx),
+            "recircid" => one(Instruction::RecircId),
+            "length" => one(Instruction::Length),
+            "reply" => self.operands(0).map(|()| Instruction::Reply),
             "tx" => {
                 self.operands(1)?;
-                self.operand(1, Owners::METADATA).map(Step::Tx)
+                self.operand(1, Owners::METADATA).map(Instruction::Tx)
             }
             "steer" => {
                 self.operands(1)?;
-                self.operand(1, Owners::METADATA).map(Step::Steer)
+                self.operand(1, Owners::METADATA).map(Instruction::Steer)
             }
             "mirror" => {
                 self.operands(2)?;
                 let (slot, session) = (self.small(1, Owners::HOST)?, self.small(2, Owners::HOST)?);
-                Ok(Step::Mirror { slot, session })
+                Ok(Instruction::Mirror { slot, session })
             }
             "multicast" => {
                 self.operands(1)?;
-                self.operand(1, Owners::HOST).map(Step::Multicast)
+                self.operand(1, Owners::HOST).map(Instruction::Multicast)
             }
-            "drop" => self.operands(0).map(|()| Step::Drop),
-            _ => self.operands(0).map(|()| Step::Recirculate),
+            "drop" => self.operands(0).map(|()| Instruction::Drop),
+            _ => self.operands(0).map(|()| Instruction::Recirculate),
         }
     }
 
-    fn header(&self, name: Word<'a>) -> Result<Step, Wrong> {
+    fn header(&self, name: Word<'a>) -> Result<Instruction, Wrong> {
         let header = self.scene.header(self.word(1))?;
         let of = self.scene.program.header_type(header);
         let is_variable = of.is_variable();
@@ -250,9 +264,9 @@ impl<'a> Instruction<'a, '_> {
             "extract" if is_variable => {
                 self.operands(2)?;
                 let len = self.small(2, Owners::METADATA)?;
-                Ok(Step::Extract(header, Some(len)))
+                Ok(Instruction::Extract(header, Some(len)))
             }
-            "extract" => self.operands(1).map(|()| Step::Extract(header, None)),
+            "extract" => self.operands(1).map(|()| Instruction::Extract(header, None)),
             "dma" => {
                 self.operands(2)?;
                 fixed()?;
@@ -265,19 +279,19 @@ impl<'a> Instruction<'a, '_> {
                 };
                 // A field has a byte at least.
                 self.implies(self.word(2), of.len.min(all.fields.len() - from.field))?;
-                Ok(Step::Fill(header, from))
+                Ok(Instruction::Fill(header, from))
             }
             "lookahead" => {
                 self.operands(1)?;
-                fixed().map(|()| Step::Lookahead(header))
+                fixed().map(|()| Instruction::Lookahead(header))
             }
-            "emit" => self.operands(1).map(|()| Step::Emit(header)),
-            "validate" => self.operands(1).map(|()| Step::Validate(header)),
-            _ => self.operands(1).map(|()| Step::Invalidate(header)),
+            "emit" => self.operands(1).map(|()| Instruction::Emit(header)),
+            "validate" => self.operands(1).map(|()| Instruction::Validate(header)),
+            _ => self.operands(1).map(|()| Instruction::Invalidate(header)),
         }
     }
 
-    fn value(&self, name: Word<'a>) -> Result<Step, Wrong> {
+    fn value(&self, name: Word<'a>) -> Result<Instruction, Wrong> {
         match name.text {
             "mov" => {
                 self.operands(2)?;
@@ -287,14 +301,14 @@ impl<'a> Instruction<'a, '_> {
                     true => Operand::Value(word.number()?),
                     false => Operand::Field(self.scene.place(word, Owners::ALL)?),
                 };
-                Ok(Step::Move(to, from))
+                Ok(Instruction::Move(to, from))
             }
             "movh" => {
                 self.operands(2)?;
                 let to = self.scene.place(self.word(1), Owners::PACKET)?;
                 let from = self.scene.place(self.word(2), Owners::ALL)?;
                 match (to.bits, from.bits) {
-                    (64, 128) | (128, 64) => Ok(Step::MoveHigh(to, from)),
+                    (64, 128) | (128, 64) => Ok(Instruction::MoveHigh(to, from)),
                     _ => Err(self.word(1).unfit("one field has to have 128 bits, the other 64")),
                 }
             }
@@ -304,14 +318,14 @@ impl<'a> Instruction<'a, '_> {
                 let to = self.small(2, Owners::METADATA)?;
                 let range = self.range()?;
                 if name.text == "rss" {
-                    return Ok(Step::Rss(self.scene.rss(self.word(1))?, to, range));
+                    return Ok(Instruction::Rss(self.scene.rss(self.word(1))?, to, range));
                 }
                 let word = self.word(1);
                 let hash = Hash::ALL.iter().find(|(name, _)| *name == word.text);
                 let names: Vec<String> =
                     Hash::ALL.iter().map(|(name, _)| format!("`{name}`")).collect();
                 let (_, hash) = hash.ok_or_else(|| word.expected(names.join(", ")))?;
-                Ok(Step::Hash(*hash, to, range))
+                Ok(Instruction::Hash(*hash, to, range))
             }
         }
     }
@@ -334,7 +348,7 @@ impl<'a> Instruction<'a, '_> {
         Ok(Range { first, last })
     }
 
-    fn checksum(&self, name: Word<'a>) -> Result<Step, Wrong> {
+    fn checksum(&self, name: Word<'a>) -> Result<Instruction, Wrong> {
         self.operands(2)?;
         let to = self.small(1, Owners::HEADERS)?;
         if to.bits != 16 {
@@ -346,26 +360,26 @@ impl<'a> Instruction<'a, '_> {
         let is_field = word.text.matches('.').count() > 1;
         match (name.text, is_field) {
             ("ckadd", false) => {
-                Ok(Step::ChecksumAdd(to, Summand::Header(self.scene.header(word)?)))
+                Ok(Instruction::ChecksumAdd(to, Summand::Header(self.scene.header(word)?)))
             }
             ("ckadd", true) => {
-                Ok(Step::ChecksumAdd(to, Summand::Field(self.small(2, Owners::HEADERS)?)))
+                Ok(Instruction::ChecksumAdd(to, Summand::Field(self.small(2, Owners::HEADERS)?)))
             }
-            _ => Ok(Step::ChecksumSub(to, self.small(2, Owners::HEADERS)?)),
+            _ => Ok(Instruction::ChecksumSub(to, self.small(2, Owners::HEADERS)?)),
         }
     }
 
-    fn array(&self, name: Word<'a>) -> Result<Step, Wrong> {
+    fn array(&self, name: Word<'a>) -> Result<Instruction, Wrong> {
         match name.text {
             "regrd" => {
                 self.operands(3)?;
                 let to = self.small(1, Owners::PACKET)?;
                 let array = self.scene.registers(self.word(2))?;
-                Ok(Step::RegisterRead { to, array, index: self.operand(3, Owners::ALL)? })
+                Ok(Instruction::RegisterRead { to, array, index: self.operand(3, Owners::ALL)? })
             }
             "meter" => {
                 self.operands(5)?;
-                Ok(Step::Meter {
+                Ok(Instruction::Meter {
                     array: self.scene.meters(self.word(1))?,
                     index: self.operand(2, Owners::ALL)?,
                     length: self.operand(3, Owners::ALL)?,
@@ -376,13 +390,13 @@ impl<'a> Instruction<'a, '_> {
             "count" => {
                 self.operands(2)?;
                 let array = self.scene.counters(self.word(1))?;
-                Ok(Step::Count { array, index: self.operand(2, Owners::ALL)? })
+                Ok(Instruction::Count { array, index: self.operand(2, Owners::ALL)? })
             }
             "regwr" => {
                 self.operands(3)?;
                 let array = self.scene.registers(self.word(1))?;
                 let (index, value) = (self.operand(2, Owners::ALL)?, self.operand(3, Owners::ALL)?);
-                Ok(Step::RegisterWrite { array, index, value })
+                Ok(Instruction::RegisterWrite { array, index, value })
             }
             _ => {
                 // `regadd [BEFORE] ARRAY INDEX VALUE`
@@ -392,13 +406,13 @@ impl<'a> Instruction<'a, '_> {
                 let array = self.scene.registers(self.word(1 + first))?;
                 let index = self.operand(2 + first, Owners::ALL)?;
                 let value = self.operand(3 + first, Owners::ALL)?;
-                Ok(Step::RegisterAdd { before, array, index, value })
+                Ok(Instruction::RegisterAdd { before, array, index, value })
             }
         }
     }
 
     /// What has to do with memory of the application, or tells the control side.
-    fn memory(&self, name: Word<'a>) -> Result<Step, Wrong> {
+    fn memory(&self, name: Word<'a>) -> Result<Instruction, Wrong> {
         let program = self.scene.program;
         match name.text {
             "dma_write" => {
@@ -413,7 +427,7 @@ impl<'a> Instruction<'a, '_> {
                 let what = self.list(3, true)?;
                 let bytes = fixed_bytes(program, &what);
                 match bytes <= of.shape.entry_len {
-                    true => Ok(Step::DmaWrite { rings, index, what }),
+                    true => Ok(Instruction::DmaWrite { rings, index, what }),
                     false => {
                         let entry = of.shape.entry_len;
                         let reason = format!("an entry has {entry} bytes, and these are {bytes}");
@@ -426,7 +440,7 @@ impl<'a> Instruction<'a, '_> {
                 let digest = self.scene.digest(self.word(1))?;
                 let fields = &program.structs[program.digests[digest].of].fields;
                 let first = self.first_of(self.word(2), fields)?;
-                Ok(Step::Digest(digest, first))
+                Ok(Instruction::Digest(digest, first))
             }
             name => {
                 let window = self.scene.window(self.word(1))?;
@@ -442,8 +456,8 @@ impl<'a> Instruction<'a, '_> {
                     return Err(self.word(2).unfit(reason));
                 }
                 match name {
-                    "dma_write_at" => Ok(Step::DmaWriteAt { window, offset, what }),
-                    _ => Ok(Step::DmaReadAt { window, offset, into: what }),
+                    "dma_write_at" => Ok(Instruction::DmaWriteAt { window, offset, what }),
+                    _ => Ok(Instruction::DmaReadAt { window, offset, into: what }),
                 }
             }
         }
@@ -483,7 +497,7 @@ impl<'a> Instruction<'a, '_> {
     }
 
     /// A field of metadata from which on fields of these widths stand.
-    fn first_of(&self, word: Word<'a>, fields: &[Field]) -> Result<Place, Wrong> {
+    fn first_of(&self, word: Word<'a>, fields: &[Field]) -> Result<FieldRef, Wrong> {
         let first = self.scene.place(word, Owners::METADATA)?;
         self.implies(word, fields.len())?;
         let there = &self.scene.program.metadata_type().fields[first.field..];
@@ -497,29 +511,29 @@ impl<'a> Instruction<'a, '_> {
         Err(word.unfit(reason))
     }
 
-    fn table(&self, name: Word<'a>) -> Result<Step, Wrong> {
+    fn table(&self, name: Word<'a>) -> Result<Instruction, Wrong> {
         match name.text {
             "table" => {
                 self.operands(1)?;
-                self.scene.table_named(self.word(1)).map(Step::Table)
+                self.scene.table_named(self.word(1)).map(Instruction::Table)
             }
             "learn" => self.learn(),
-            "rearm" if self.line.len() == 1 => Ok(Step::Rearm(None)),
+            "rearm" if self.line.len() == 1 => Ok(Instruction::Rearm(None)),
             "rearm" => {
                 self.operands(1)?;
-                Ok(Step::Rearm(Some(self.small(1, Owners::METADATA)?)))
+                Ok(Instruction::Rearm(Some(self.small(1, Owners::METADATA)?)))
             }
             "entryid" => {
                 self.operands(1)?;
-                self.small(1, Owners::METADATA).map(Step::EntryId)
+                self.small(1, Owners::METADATA).map(Instruction::EntryId)
             }
-            "forget" => self.operands(0).map(|()| Step::Forget),
-            _ => self.operands(0).map(|()| Step::Return),
+            "forget" => self.operands(0).map(|()| Instruction::Forget),
+            _ => self.operands(0).map(|()| Instruction::Return),
         }
     }
 
     /// `learn ACTION [ARGUMENT] TIMEOUT`
-    fn learn(&self) -> Result<Step, Wrong> {
+    fn learn(&self) -> Result<Instruction, Wrong> {
         let action = self.scene.action(self.word(1))?;
         let fields = self.scene.program.arguments(action);
         let given = self.line.len() > 3;
@@ -530,13 +544,13 @@ impl<'a> Instruction<'a, '_> {
             return Err(self.word(2).unfit(format!("`{}` has {arguments}", self.word(1).text)));
         }
         if !given {
-            return Ok(Step::Learn { action, arguments: None, timeout });
+            return Ok(Instruction::Learn { action, arguments: None, timeout });
         }
         let first = self.first_of(self.word(2), fields)?;
-        Ok(Step::Learn { action, arguments: Some(first), timeout })
+        Ok(Instruction::Learn { action, arguments: Some(first), timeout })
     }
 
-    fn jump(&self, name: Word<'a>) -> Result<Step, Wrong> {
+    fn jump(&self, name: Word<'a>) -> Result<Instruction, Wrong> {
         let compare = COMPARE.iter().find(|(of, _)| *of == name.text);
         let condition = match (name.text, compare) {
             (_, Some((_, order))) => {
@@ -569,7 +583,7 @@ impl<'a> Instruction<'a, '_> {
                 label.at,
                 "a jump back, which could go on for ever; `recirculate` has a packet come round",
             )),
-            Some(to) => Ok(Step::Jump(condition, *to)),
+            Some(to) => Ok(Instruction::Jump(condition, *to)),
         }
     }
 }

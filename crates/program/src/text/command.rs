@@ -1,4 +1,4 @@
-//! What the control side is told in words: one command a line, in the syntax of P4's STF tests.
+//! Commands to the control side: one a line, in the syntax of P4's STF tests.
 //!
 //! | command | what it does |
 //! |---|---|
@@ -25,11 +25,11 @@ use niclab_nic::text::{Problem, TextError};
 use super::error::{Wrong, show};
 use super::words::{Line, Word, commands};
 use crate::entry::{Change, Entry, Key, Member, Part, Ports, Rates, Session};
-use crate::form::{Field, Invocation, Kind, Match, Place, Program};
+use crate::form::{Field, FieldRef, Invocation, Kind, Match, Program};
 use crate::limits::{MIRROR_SESSIONS, MULTICAST_GROUPS, MULTICAST_PORTS};
 use crate::value;
 
-/// What the control side is told.
+/// A command to the control side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// A change of a table.
@@ -279,7 +279,7 @@ impl<'a> Words<'a, '_> {
         let missing = parts.iter().position(Option::is_none);
         if let Some(missing) = missing {
             // One that may match anything need not be said.
-            let is_free = |(part, (_, how)): (&Option<Part>, &(Place, Match))| {
+            let is_free = |(part, (_, how)): (&Option<Part>, &(FieldRef, Match))| {
                 part.is_some() || *how == Match::Wildcard
             };
             if !parts.iter().zip(key).all(is_free) {
@@ -287,7 +287,7 @@ impl<'a> Words<'a, '_> {
                 return Err(self.line.at(at).expected(format!("`{name}:VALUE`")));
             }
         }
-        let any = |(place, _): &(Place, Match)| {
+        let any = |(place, _): &(FieldRef, Match)| {
             Part::masked(&vec![0; place.len_bytes()], vec![0; place.len_bytes()])
         };
         let key = parts.into_iter().zip(key).map(|(part, of)| part.unwrap_or_else(|| any(of)));
@@ -296,7 +296,7 @@ impl<'a> Words<'a, '_> {
 
     /// The field of a key by its name, by the last parts of it, or with another name of P4 in place
     /// of `h` or `m`.
-    fn key_field(&self, key: &[(Place, Match)], name: Word<'_>) -> Result<usize, Wrong> {
+    fn key_field(&self, key: &[(FieldRef, Match)], name: Word<'_>) -> Result<usize, Wrong> {
         let names: Vec<String> = key.iter().map(|(place, _)| self.program.name_of(place)).collect();
         let written = flattened(name.unquoted().text);
         let whole = names.iter().position(|of| *of == written);

@@ -221,7 +221,7 @@ struct Commands<'p> {
 }
 
 impl Commands<'_> {
-    /// Takes a command, whose place in the file is told where it is wrong.
+    /// Takes a command; an error names its place in the file.
     fn tell(&mut self, place: &str, line: &str) -> Result<(), FileError> {
         let read = Command::read(self.program, line);
         self.commands.push(read.map_err(|error| wrong(place, error.problem().to_string()))?);

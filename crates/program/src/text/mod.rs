@@ -19,7 +19,7 @@ mod written;
 pub use command::Command;
 pub use file::{FileError, TablesFile, read_tables};
 pub use stf::Stf;
-pub(crate) use stf::{Checked, Expected, Index, Step};
+pub(crate) use stf::{Checked, Expected, Index, StfStep};
 pub use warning::Warning;
 pub use written::TablesText;
 

@@ -11,8 +11,8 @@ use niclab_nic::dma::Shape;
 
 use crate::cost::Site;
 use crate::form::{
-    Action, Actions, Counters, Digests, Field, Header, Kind, Match, Meters, Owner, Place, Program,
-    Registers, Rings, Scope, Step, Struct, Table, Window,
+    Action, Actions, Counters, Digests, Field, FieldRef, Header, Instruction, Kind, Match, Meters,
+    Owner, Program, Registers, Rings, Scope, Struct, Table, Window,
 };
 use crate::limits::{
     ACTIONS_MAX, ARRAY_LEN_MAX, ARRAYS_MAX, EMITS_MAX, ENTRIES_MAX, ENTRY_LEN_MAX, FIELDS_MAX,
@@ -116,7 +116,7 @@ pub(super) fn resolve(blocks: &Blocks<'_>) -> Result<Program, Wrong> {
     for (number, block) in blocks.actions.iter().enumerate() {
         let arguments = program.actions[number].arguments;
         let scene = Scene { names: &names, program: &program, arguments, implied: &implied };
-        let code = code::read(&scene, block.name, &block.body, code::Part::Action)?;
+        let code = code::read(&scene, block.name, &block.body, code::CodePart::Action)?;
         program.actions[number].code = code;
     }
     learning(&program, blocks)?;
@@ -128,7 +128,7 @@ pub(super) fn resolve(blocks: &Blocks<'_>) -> Result<Program, Wrong> {
         ));
     };
     let scene = Scene { names: &names, program: &program, arguments: None, implied: &implied };
-    program.apply = code::read(&scene, *word, body, code::Part::Apply)?;
+    program.apply = code::read(&scene, *word, body, code::CodePart::Apply)?;
     let (emits, work) = (program.cost().emitted_headers, program.worst_work(Site::LARGE));
     let reason = match (emits > EMITS_MAX as u64, work > PACKET_WORK_MAX) {
         (false, false) => return Ok(program),
@@ -146,9 +146,9 @@ type Learns = Option<usize>;
 
 /// What an action learns, each once.
 fn learns(code: &crate::form::Code) -> Vec<Learns> {
-    let learns = |step: &Step| match step {
-        Step::Learn { action, .. } => Some(Some(*action)),
-        Step::Rearm(_) | Step::Forget => Some(None),
+    let learns = |step: &Instruction| match step {
+        Instruction::Learn { action, .. } => Some(Some(*action)),
+        Instruction::Rearm(_) | Instruction::Forget => Some(None),
         _ => None,
     };
     let mut seen = HashSet::new();
@@ -434,7 +434,7 @@ impl<'a> Scene<'a, '_> {
     }
 
     /// The field that a word names; `None` where it has not the form of one.
-    pub(super) fn field(&self, word: Word<'a>) -> Result<Option<Place>, Wrong> {
+    pub(super) fn field(&self, word: Word<'a>) -> Result<Option<FieldRef>, Wrong> {
         match self.any_field(word)? {
             Some((_, true)) => {
                 Err(word.unfit("a field of variable length can be extracted, hashed and sent only"))
@@ -444,7 +444,7 @@ impl<'a> Scene<'a, '_> {
     }
 
     /// The same with whether its length is variable: its bits are the most, then.
-    pub(super) fn any_field(&self, word: Word<'a>) -> Result<Option<(Place, bool)>, Wrong> {
+    pub(super) fn any_field(&self, word: Word<'a>) -> Result<Option<(FieldRef, bool)>, Wrong> {
         let (of, owner, name) = match word.text.split_at_checked(2) {
             Some(("m.", name)) => (self.program.metadata, Owner::Metadata, name),
             Some(("t.", name)) => match self.arguments {
@@ -476,11 +476,11 @@ impl<'a> Scene<'a, '_> {
             return Err(word.expected(nearest::expected(&what, name, prefix, there)));
         };
         let Field { bits, offset, is_variable, .. } = of_type.fields[field];
-        Ok(Some((Place { owner, field, bits, offset }, is_variable)))
+        Ok(Some((FieldRef { owner, field, bits, offset }, is_variable)))
     }
 
     /// A field, of one of these owners.
-    pub(super) fn place(&self, word: Word<'a>, owners: Owners) -> Result<Place, Wrong> {
+    pub(super) fn place(&self, word: Word<'a>, owners: Owners) -> Result<FieldRef, Wrong> {
         let wrong = || word.expected(format!("{owners}"));
         let place = self.field(word)?.ok_or_else(wrong)?;
         match owners.has(place.owner) {
@@ -490,7 +490,7 @@ impl<'a> Scene<'a, '_> {
     }
 
     /// A field of at most 64 bits.
-    pub(super) fn small(&self, word: Word<'a>, owners: Owners) -> Result<Place, Wrong> {
+    pub(super) fn small(&self, word: Word<'a>, owners: Owners) -> Result<FieldRef, Wrong> {
         match self.place(word, owners)? {
             place if place.is_number() => Ok(place),
             place => {
@@ -534,7 +534,7 @@ impl<'a> Scene<'a, '_> {
         Ok(Table { name, kind: Kind::Match { key, actions }, size })
     }
 
-    fn plain_key(&self, block: &TableBlock<'a>) -> Result<Vec<Place>, Wrong> {
+    fn plain_key(&self, block: &TableBlock<'a>) -> Result<Vec<FieldRef>, Wrong> {
         let mut key = Vec::new();
         for line in &block.key {
             line.ends_at(1)?;
@@ -546,7 +546,7 @@ impl<'a> Scene<'a, '_> {
         }
     }
 
-    fn match_key(&self, block: &TableBlock<'a>) -> Result<Vec<(Place, Match)>, Wrong> {
+    fn match_key(&self, block: &TableBlock<'a>) -> Result<Vec<(FieldRef, Match)>, Wrong> {
         let (mut key, mut matches) = (Vec::new(), Vec::new());
         for line in &block.key {
             line.ends_at(2)?;
@@ -567,13 +567,13 @@ impl<'a> Scene<'a, '_> {
         Ok(key.into_iter().zip(matches).collect())
     }
 
-    fn key_field(&self, key: &mut Vec<Place>, word: Word<'a>) -> Result<(), Wrong> {
+    fn key_field(&self, key: &mut Vec<FieldRef>, word: Word<'a>) -> Result<(), Wrong> {
         let place = self.place(word, Owners::PACKET)?;
         if key.contains(&place) {
             return Err(word.unfit(format!("`{}` is in this key already", word.text)));
         }
         key.push(place);
-        let len: usize = key.iter().map(Place::len_bytes).sum();
+        let len: usize = key.iter().map(FieldRef::len_bytes).sum();
         match len <= KEY_LEN_MAX {
             true => Ok(()),
             false => Err(word.unfit(format!("a key has {KEY_LEN_MAX} bytes at most"))),

@@ -1,4 +1,5 @@
-//! Packet tests in the STF format of P4's compilers: what is told, sent and expected, line by line.
+//! Packet tests in the STF format of P4's compilers: commands, packets and expectations, line by
+//! line.
 //!
 //! Beside the [commands](super::command):
 //!
@@ -44,12 +45,12 @@ use crate::limits::TEST_FRAME_LEN_MAX;
 /// A test, read for a program.
 #[derive(Clone, Debug)]
 pub struct Stf {
-    pub(crate) steps: Vec<(usize, Step)>,
+    pub(crate) steps: Vec<(usize, StfStep)>,
 }
 
 /// A line of a test.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum StfStep {
     Told(Command),
     /// Takes all entries out.
     RemoveAll,
@@ -178,7 +179,7 @@ struct Reader<'p> {
     /// Table and key of the entries that have a name.
     names: BTreeMap<String, (usize, Key)>,
     multicast: Multicast,
-    steps: Vec<(usize, Step)>,
+    steps: Vec<(usize, StfStep)>,
 }
 
 impl Reader<'_> {
@@ -198,7 +199,7 @@ impl Reader<'_> {
     }
 
     /// `add … [= NAME]`
-    fn add(&mut self, line: &Line<'_>) -> Result<Step, Wrong> {
+    fn add(&mut self, line: &Line<'_>) -> Result<StfStep, Wrong> {
         let named = line.len().checked_sub(2).filter(|at| line.at(*at).text == "=");
         let name = match named {
             Some(at) => Some(line.at(at + 1)),
@@ -212,11 +213,11 @@ impl Reader<'_> {
         if let (Some(name), Command::Change(Change::Add { table, entry })) = (name, &told) {
             self.names.insert(name.name()?.to_owned(), (*table, entry.key.clone()));
         }
-        Ok(Step::Told(told))
+        Ok(StfStep::Told(told))
     }
 }
 
-fn step(program: &Program, verb: &str, line: &Line<'_>) -> Result<Step, Wrong> {
+fn step(program: &Program, verb: &str, line: &Line<'_>) -> Result<StfStep, Wrong> {
     let port = || line.at(1).plain_in("a port", 0, u64::from(u32::MAX));
     match verb {
         "packet" => {
@@ -224,18 +225,18 @@ fn step(program: &Program, verb: &str, line: &Line<'_>) -> Result<Step, Wrong> {
             let frame = data(line, 2)?.value;
             match frame.len() {
                 0 => Err(line.at(2).expected("the bytes of a packet, as hexadecimal digits")),
-                1..=TEST_FRAME_LEN_MAX => Ok(Step::Packet { port, frame }),
+                1..=TEST_FRAME_LEN_MAX => Ok(StfStep::Packet { port, frame }),
                 _ => {
                     let reason = format!("a packet has {TEST_FRAME_LEN_MAX} bytes at most");
                     Err(line.at(2).unfit(reason))
                 }
             }
         }
-        "expect" => Ok(Step::Expect { port: port()?, frame: data(line, 2)? }),
-        "no_packet" => line.ends_at(1).map(|()| Step::NoPacket),
+        "expect" => Ok(StfStep::Expect { port: port()?, frame: data(line, 2)? }),
+        "no_packet" => line.ends_at(1).map(|()| StfStep::NoPacket),
         "remove" => {
             line.wants(1, "all")?;
-            line.ends_at(2).map(|()| Step::RemoveAll)
+            line.ends_at(2).map(|()| StfStep::RemoveAll)
         }
         "wait" => {
             line.ends_at(2)?;
@@ -243,13 +244,13 @@ fn step(program: &Program, verb: &str, line: &Line<'_>) -> Result<Step, Wrong> {
                 1 => 0,
                 _ => line.at(1).plain_in("seconds", 0, 1_000_000)?,
             };
-            Ok(Step::Wait { ns: seconds * 1_000_000_000 })
+            Ok(StfStep::Wait { ns: seconds * 1_000_000_000 })
         }
         "expect_entry" | "no_entry" | "expect_digest" | "no_digest" | "window"
         | "expect_window" => memory(program, verb, line),
         "modify" | "delete" | "setdefault" | "group" | "register_write" | "meter_set_rates"
         | "mirroring_add" | "multicast_group" => {
-            command::read(program, line, Priorities::HighestFirst).map(Step::Told)
+            command::read(program, line, Priorities::HighestFirst).map(StfStep::Told)
         }
         _ => Err(line.first().expected(BEGINNINGS)),
     }
@@ -315,7 +316,7 @@ fn indexed<'a>(line: &Line<'a>, form: &str) -> Result<(Word<'a>, u64), Wrong> {
 
 impl Reader<'_> {
     /// `check_counter ARRAY(INDEX) [packets|bytes] == VALUE`
-    fn check(&self, line: &Line<'_>) -> Result<Step, Wrong> {
+    fn check(&self, line: &Line<'_>) -> Result<StfStep, Wrong> {
         let (name, place) = placed(line, "`ARRAY(INDEX)` or `ARRAY($ENTRY)`")?;
         let what = line.at(2).text.to_ascii_lowercase();
         let (of, at) = match what.as_str() {
@@ -342,7 +343,7 @@ impl Reader<'_> {
         };
         line.ends_at(at + 2)?;
         let (name, value) = (name.text.to_owned(), line.at(at + 1).plain()?);
-        Ok(Step::Check { name, of, index, is, value })
+        Ok(StfStep::Check { name, of, index, is, value })
     }
 
     /// What a name counts. P4's counters of packets and bytes are two arrays of registers in a
@@ -385,7 +386,7 @@ impl Reader<'_> {
 }
 
 /// What has to do with an application's memory, or with the control side.
-fn memory(program: &Program, first: &str, line: &Line<'_>) -> Result<Step, Wrong> {
+fn memory(program: &Program, first: &str, line: &Line<'_>) -> Result<StfStep, Wrong> {
     let expected = || match first.starts_with("no_") {
         true => line.ends_at(2).map(|()| None),
         false => data(line, 2).map(Some),
@@ -398,12 +399,12 @@ fn memory(program: &Program, first: &str, line: &Line<'_>) -> Result<Step, Wrong
             if index >= count {
                 return Err(line.at(1).unfit(format!("there are {count} rings, from 0 on")));
             }
-            Ok(Step::Entry { rings, index, expected: expected()? })
+            Ok(StfStep::Entry { rings, index, expected: expected()? })
         }
         "expect_digest" | "no_digest" => {
             let names = program.digests.iter().map(|of| &of.name);
             let digest = command::named(line.at(1), "digest", names)?;
-            Ok(Step::Digest { digest, expected: expected()? })
+            Ok(StfStep::Digest { digest, expected: expected()? })
         }
         first => {
             let (name, offset) = indexed(line, "`NAME(OFFSET)`")?;
@@ -417,8 +418,8 @@ fn memory(program: &Program, first: &str, line: &Line<'_>) -> Result<Step, Wrong
             }
             let offset = offset as usize;
             match first {
-                "expect_window" => Ok(Step::ExpectWindow { window, offset, expected: bytes }),
-                _ => Ok(Step::Window { window, offset, bytes: bytes.value }),
+                "expect_window" => Ok(StfStep::ExpectWindow { window, offset, expected: bytes }),
+                _ => Ok(StfStep::Window { window, offset, bytes: bytes.value }),
             }
         }
     }

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 
 use super::command::{self, Command, session};
 use super::error::Wrong;
-use super::stf::Step;
+use super::stf::StfStep;
 use super::words::{Line, Word};
 use crate::entry::{Ports, Rates};
 use crate::form::Program;
@@ -61,7 +61,7 @@ pub(super) fn read(
     multicast: &mut Multicast,
     verb: &str,
     line: &Line<'_>,
-) -> Result<Vec<Step>, Wrong> {
+) -> Result<Vec<StfStep>, Wrong> {
     let first = line.first();
     let refused = |reason: &str| Err(Wrong::not_supported(first.at, reason));
     match verb {
@@ -90,7 +90,7 @@ pub(super) fn read(
         "register_reset" => {
             line.ends_at(2)?;
             let array = command::registers(program, line.at(1))?;
-            Ok(vec![Step::Reset { array, len: program.registers[array].len }])
+            Ok(vec![StfStep::Reset { array, len: program.registers[array].len }])
         }
         "meter_get_rates" | "meter_set_rates" | "meter_array_set_rates" => {
             meters(program, verb, line)
@@ -100,7 +100,7 @@ pub(super) fn read(
 }
 
 /// Rates of one meter, or of all of an array.
-fn meters(program: &Program, verb: &str, line: &Line<'_>) -> Result<Vec<Step>, Wrong> {
+fn meters(program: &Program, verb: &str, line: &Line<'_>) -> Result<Vec<StfStep>, Wrong> {
     let array = command::meters(program, line.at(1))?;
     let len = program.meters[array].len;
     let (index, at) = match verb {
@@ -119,9 +119,9 @@ fn meters(program: &Program, verb: &str, line: &Line<'_>) -> Result<Vec<Step>, W
     }
     let rates = Rates { committed, committed_burst, peak, peak_burst };
     Ok(vec![match index {
-        Some(index) => Step::Told(Command::Meter { array, index, rates }),
+        Some(index) => StfStep::Told(Command::Meter { array, index, rates }),
         // One step, however many meters there are.
-        None => Step::Rates { array, len, rates },
+        None => StfStep::Rates { array, len, rates },
     }])
 }
 
@@ -140,7 +140,7 @@ fn rate(word: Word<'_>) -> Result<(u64, u32), Wrong> {
 }
 
 impl Multicast {
-    fn take(&mut self, verb: &str, line: &Line<'_>) -> Result<Vec<Step>, Wrong> {
+    fn take(&mut self, verb: &str, line: &Line<'_>) -> Result<Vec<StfStep>, Wrong> {
         match verb {
             "mc_mgrp_create" => {
                 line.ends_at(2)?;
@@ -188,7 +188,7 @@ impl Multicast {
     }
 
     /// Says all ports of a group anew.
-    fn group(&self, group: usize, word: Word<'_>) -> Result<Step, Wrong> {
+    fn group(&self, group: usize, word: Word<'_>) -> Result<StfStep, Wrong> {
         let mut all = 0;
         for node in self.groups.get(&group).into_iter().flatten() {
             let Ports(ports) = self.nodes[*node];
@@ -202,8 +202,8 @@ impl Multicast {
     }
 }
 
-fn ports_of(group: usize, ports: Ports) -> Step {
-    Step::Told(Command::Ports { group, ports })
+fn ports_of(group: usize, ports: Ports) -> StfStep {
+    StfStep::Told(Command::Ports { group, ports })
 }
 
 /// The ports of a node, from a word on.

@@ -1,6 +1,6 @@
 //! What is surely not meant in a program that can be read.
 //!
-//! Only what holds for every packet, whatever tables have, is told.
+//! They report only what holds for every packet, whatever the tables have.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -9,7 +9,7 @@ use super::blocks::{Blocks, TableBlock, TableKind};
 use super::code;
 use super::error::At;
 use super::words::{Line, Word};
-use crate::form::{Code, Condition, Kind, Operand, Order, Program, Step};
+use crate::form::{Code, Condition, Instruction, Kind, Operand, Order, Program};
 
 /// Something of a program that is surely not meant, where it stands. It does not keep the program
 /// from being carried out.
@@ -64,7 +64,7 @@ fn table(number: usize, block: &TableBlock<'_>, program: &Program, found: &mut V
         TableKind::Learner => "learner",
         TableKind::Selector => "selector",
     };
-    if !program.apply.steps.contains(&Step::Table(number)) {
+    if !program.apply.steps.contains(&Instruction::Table(number)) {
         let reason = format!("nothing asks the {what} `{name}`: `table {name}` does");
         found.push(warning(block.name.at, reason));
     }
@@ -100,7 +100,7 @@ fn instructions(body: &[Line<'_>], code: &Code, found: &mut Vec<Warning>) {
                           and no jump leads here";
             found.push(warning(line.first().at, reason.to_owned()));
         }
-        if let Step::Jump(Condition::Compare(order, a, b), _) = step {
+        if let Instruction::Jump(Condition::Compare(order, a, b), _) = step {
             found.extend(comparison(*order, (a, line.at(2)), (b, line.at(3))));
         }
     }
@@ -114,11 +114,15 @@ fn reached(code: &Code) -> Vec<bool> {
         reached[number] |= falls;
         falls = reached[number];
         match step {
-            Step::Jump(condition, to) if falls => {
+            Instruction::Jump(condition, to) if falls => {
                 reached[*to] = true;
                 falls = *condition != Condition::Always;
             }
-            Step::Tx(_) | Step::Steer(_) | Step::Reply | Step::Drop | Step::Return => falls = false,
+            Instruction::Tx(_)
+            | Instruction::Steer(_)
+            | Instruction::Reply
+            | Instruction::Drop
+            | Instruction::Return => falls = false,
             _ => {}
         }
     }

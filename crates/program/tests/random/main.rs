@@ -347,9 +347,9 @@ fn the_fast_path_does_what_the_definition_says() {
     let (region, mut frames) = Region::new(BURST, FRAME_LEN_MAX).unwrap();
     let mut refused = 0;
     for seed in seeds {
-        let lent = std::mem::take(&mut frames);
+        let own = std::mem::take(&mut frames);
         let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| {
-            compare(seed, &region, lent, &mut refused)
+            compare(seed, &region, own, &mut refused)
         }));
         match outcome {
             Ok(back) => frames = back,

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::tree::{self, Entry, Kind, LINE_WORDS, RANGES_MAX, low_bits};
-use super::{Bits, Shared, Span};
+use super::tree::{self, Entry, LINE_WORDS, NodeKind, RANGES_MAX, low_bits};
+use super::{Bits, SharedFilter, Span};
 use crate::hash::Mixing;
 use crate::limits::{FAN_BITS, SETS_MAX};
 use crate::sync::{Relaxed, Release};
@@ -65,7 +65,7 @@ impl SetWriter {
     /// Puts tables into every set of a field.
     pub(super) fn add_everywhere<const F: usize>(
         &mut self,
-        shared: &Shared<F>,
+        shared: &SharedFilter<F>,
         field: usize,
         tables: &[u64],
     ) {
@@ -80,7 +80,7 @@ impl SetWriter {
     /// The set with the tables of `set` and these; `None` if it is new and no number is left.
     fn union<const F: usize>(
         &mut self,
-        shared: &Shared<F>,
+        shared: &SharedFilter<F>,
         field: usize,
         set: u16,
         tables: &[u64],
@@ -113,7 +113,7 @@ impl SetWriter {
     }
 
     /// Sets bits of a set where it is.
-    fn widen<const F: usize>(&self, shared: &Shared<F>, set: u16, tables: &[u64]) {
+    fn widen<const F: usize>(&self, shared: &SharedFilter<F>, set: u16, tables: &[u64]) {
         let (at, mut changed) = (shared.set_at(set), false);
         for (index, (word, tables)) in shared.sets.words()[at..].iter().zip(tables).enumerate() {
             let old = word.load(Relaxed);
@@ -191,7 +191,7 @@ impl Grown {
 
 /// A change under way.
 pub(super) struct Change<'a, const F: usize> {
-    pub(super) shared: &'a Shared<F>,
+    pub(super) shared: &'a SharedFilter<F>,
     pub(super) sets: &'a mut SetWriter,
     /// The first word of the tree that no node has.
     pub(super) free: &'a mut usize,
@@ -232,7 +232,7 @@ impl<const F: usize> Change<'_, F> {
     fn cover_block(&mut self, at: usize, block: Block, low: u32, high: u32) {
         let tree = self.shared.tree.words();
         let entry = tree::slot(tree, at);
-        let visits = if entry.kind() == Kind::List { (high - low + 1) as usize } else { 1 };
+        let visits = if entry.kind() == NodeKind::List { (high - low + 1) as usize } else { 1 };
         match self.visits.checked_sub(visits) {
             Some(left) => self.visits = left,
             None => (self.visits, self.cut) = (0, true),
@@ -242,14 +242,14 @@ impl<const F: usize> Change<'_, F> {
         }
         let whole = low == 0 && high == block.last();
         match entry.kind() {
-            Kind::Set if whole => {
+            NodeKind::Set if whole => {
                 let grown = self.grow(entry.set());
                 if grown != entry.set() {
                     tree::set_slot(tree, at, Entry::of_set(grown));
                 }
             }
-            Kind::Ranges(room) if whole => self.cover_quarters(4 * entry.word() + room, room),
-            Kind::Fan => {
+            NodeKind::Ranges(room) if whole => self.cover_quarters(4 * entry.word() + room, room),
+            NodeKind::Fan => {
                 let (first, last) = (low >> FAN_BITS, high >> FAN_BITS);
                 for child in first..=last {
                     let low = if child == first { low & low_bits(FAN_BITS) } else { 0 };
@@ -258,11 +258,11 @@ impl<const F: usize> Change<'_, F> {
                     self.cover_block(at, Block::child(child), low, high);
                 }
             }
-            Kind::List => {
+            NodeKind::List => {
                 let first = 4 * entry.word() + low as usize;
                 self.cover_quarters(first, (high - low + 1) as usize);
             }
-            Kind::Set | Kind::Ranges(_) => self.cover_ranges(at, block, low, high),
+            NodeKind::Set | NodeKind::Ranges(_) => self.cover_ranges(at, block, low, high),
         }
     }
 
@@ -286,7 +286,7 @@ impl<const F: usize> Change<'_, F> {
         if new == old {
             return;
         }
-        if let (Kind::Ranges(room), true) = (entry.kind(), new.len() == old.len()) {
+        if let (NodeKind::Ranges(room), true) = (entry.kind(), new.len() == old.len()) {
             for (index, range) in new.iter().enumerate() {
                 tree::set_quarter(tree, 4 * entry.word() + room + index, range.set);
             }
@@ -302,7 +302,7 @@ impl<const F: usize> Change<'_, F> {
     /// The ranges of a block.
     fn ranges(&self, entry: Entry, block: Block) -> Vec<Range> {
         let last = block.last();
-        let Kind::Ranges(room) = entry.kind() else {
+        let NodeKind::Ranges(room) = entry.kind() else {
             return vec![Range { end: last, set: entry.set() }];
         };
         let (tree, at) = (self.shared.tree.words(), 4 * entry.word());
@@ -350,7 +350,7 @@ impl<const F: usize> Change<'_, F> {
     }
 
     fn ranges_node(&mut self, ranges: &[Range], block: Block) -> Option<Entry> {
-        let kind = Kind::of_ranges(ranges.len());
+        let kind = NodeKind::of_ranges(ranges.len());
         let node = self.node(kind)?;
         let (tree, at, room) = (self.shared.tree.words(), 4 * node.word(), 2 * kind.words());
         let last = ranges.len() - 1;
@@ -364,7 +364,7 @@ impl<const F: usize> Change<'_, F> {
     }
 
     fn fan(&mut self, ranges: &[Range]) -> Option<Entry> {
-        let node = self.node(Kind::Fan)?;
+        let node = self.node(NodeKind::Fan)?;
         let tree = self.shared.tree.words();
         let mut rest = ranges;
         for child in 0..1 << FAN_BITS {
@@ -382,7 +382,7 @@ impl<const F: usize> Change<'_, F> {
     }
 
     fn list(&mut self, ranges: &[Range]) -> Option<Entry> {
-        let node = self.node(Kind::List)?;
+        let node = self.node(NodeKind::List)?;
         let mut start = 0;
         for range in ranges {
             for value in start..=range.end {
@@ -395,7 +395,7 @@ impl<const F: usize> Change<'_, F> {
     }
 
     /// Memory for a node: within one line, or from the start of one on.
-    fn node(&mut self, kind: Kind) -> Option<Entry> {
+    fn node(&mut self, kind: NodeKind) -> Option<Entry> {
         let word = self.free.next_multiple_of(kind.words().min(8));
         let end = word + kind.words();
         let entry = Entry::of_node(kind, word)

@@ -8,7 +8,7 @@ use super::change::{Change, Grown, SetWriter};
 use super::join::WIDE_MAX;
 use super::reader::FilterReader;
 use super::tree::{Entry, LINE_WORDS, Shape, set_slot};
-use super::{Bits, Shared, Span};
+use super::{Bits, SharedFilter, Span};
 use crate::error::FilterError;
 use crate::hash::Mixing;
 use crate::limits::{ADD_VISITS_MAX, RULE_TREE_WORDS, SETS_MAX, SIXTEEN_TREE_WORDS, TABLES_LIMIT};
@@ -43,7 +43,7 @@ pub struct FilterRule<const F: usize> {
 /// A pruning filter, for the one that writes; see [`FilterReader`] for the packets' side.
 #[derive(Debug)]
 pub struct Filter<const F: usize> {
-    pub(super) shared: Arc<Shared<F>>,
+    pub(super) shared: Arc<SharedFilter<F>>,
     pub(super) sets: SetWriter,
     tables_max: usize,
     /// The first word of the tree that no node has.
@@ -89,7 +89,7 @@ impl<const F: usize> Filter<F> {
         let is_wide = |shape: &&Shape| shape.bits == Bits::ThirtyTwo;
         let wide = shapes.iter().take_while(is_wide).count().min(WIDE_MAX);
         let changes = AtomicU64::new(0);
-        let shared = Shared { tree, sets, shapes, wide, set_words, set_shift, changes };
+        let shared = SharedFilter { tree, sets, shapes, wide, set_words, set_shift, changes };
         for (field, shape) in shapes.iter().enumerate().skip(1) {
             for at in shape.root..shape.root + shape.root_slots() {
                 set_slot(shared.tree.words(), at, Entry::of_set(field as u16));

@@ -175,7 +175,7 @@ pub(super) type First = ((u32, u64), bool);
 pub(super) const END: (u32, u64) = (u32::MAX, 0);
 
 /// How a burst goes through a filter.
-pub(super) trait Way<const F: usize> {
+pub(super) trait FilterPass<const F: usize> {
     /// Finds the numbers of the sets of the first `count` packets.
     fn numbers(&self, reader: &FilterReader<F>, burst: &mut Burst<F>, count: usize);
 
@@ -189,7 +189,7 @@ pub(super) trait Way<const F: usize> {
 /// One packet after the other, as every processor can.
 pub(super) struct Plain;
 
-impl<const F: usize> Way<F> for Plain {
+impl<const F: usize> FilterPass<F> for Plain {
     #[inline(always)]
     fn numbers(&self, reader: &FilterReader<F>, burst: &mut Burst<F>, count: usize) {
         reader.numbers(burst, count);
@@ -234,7 +234,7 @@ impl<const F: usize> FilterReader<F> {
     #[inline(always)]
     pub(super) fn find_burst(
         &self,
-        way: &impl Way<F>,
+        way: &impl FilterPass<F>,
         joined: Option<&Joined<F>>,
         tables: usize,
         burst: &mut Burst<F>,

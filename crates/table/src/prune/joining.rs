@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use super::join::{CHUNK, Chunk, Joined, SETS};
 use super::tree::{self, Shape};
-use super::{Bits, Filter, Shared};
+use super::{Bits, Filter, SharedFilter};
 use crate::hash::Mixing;
 use crate::limits::NARROW_MAX;
 use crate::sync::Relaxed;
@@ -95,7 +95,7 @@ impl<const F: usize> Joining<F> {
     }
 
     /// Finds the sets that the values of a slot lead to; how many places were looked at.
-    fn find(&mut self, shared: &Shared<F>, at: usize) -> usize {
+    fn find(&mut self, shared: &SharedFilter<F>, at: usize) -> usize {
         let Self { joined, found, .. } = self;
         let fields = shared.shapes.iter().zip(found).rev();
         let Some((shape, found)) = fields.into_iter().find(|(shape, _)| shape.root <= at) else {
@@ -123,7 +123,7 @@ impl<const F: usize> Joining<F> {
     }
 
     /// Gives the sets of narrow fields their steps, when all are found.
-    fn arrange(&mut self, shared: &Shared<F>) -> bool {
+    fn arrange(&mut self, shared: &SharedFilter<F>) -> bool {
         let narrow = || (0..F).filter(|field| shared.shapes[*field].bits != Bits::ThirtyTwo);
         // A set that is not known takes part in each field.
         let lens = narrow().map(|field| self.found[field].len() + 1);
@@ -143,7 +143,7 @@ impl<const F: usize> Joining<F> {
         true
     }
 
-    fn combine(&mut self, shared: &Shared<F>, mut combination: usize) {
+    fn combine(&mut self, shared: &SharedFilter<F>, mut combination: usize) {
         let Self { joined, found, known, .. } = self;
         let (mut index, mut numbers, mut count) = (0, [0; F], 0);
         for (shape, sets) in shared.shapes.iter().zip(found) {
@@ -166,7 +166,12 @@ impl<const F: usize> Joining<F> {
 }
 
 /// Four words of the sets of these numbers, joined, of tables below `tables`.
-fn chunk<const F: usize>(shared: &Shared<F>, tables: usize, at: usize, numbers: &[u16]) -> Chunk {
+fn chunk<const F: usize>(
+    shared: &SharedFilter<F>,
+    tables: usize,
+    at: usize,
+    numbers: &[u16],
+) -> Chunk {
     Chunk(std::array::from_fn(|word| {
         let word = CHUNK * at + word;
         if word >= tables.div_ceil(64) {

@@ -135,7 +135,7 @@ impl Span {
 
 /// What the writer and the readers of a filter share.
 #[derive(Debug)]
-struct Shared<const F: usize> {
+struct SharedFilter<const F: usize> {
     /// Roots of the fields, then nodes.
     tree: Memory,
     /// Bitmaps of tables: set `n` starts at word `n << set_shift`.
@@ -150,7 +150,7 @@ struct Shared<const F: usize> {
     changes: AtomicU64,
 }
 
-impl<const F: usize> Shared<F> {
+impl<const F: usize> SharedFilter<F> {
     /// Where the bitmap of a set starts.
     #[inline(always)]
     fn set_at(&self, set: u16) -> usize {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Shared;
+use super::SharedFilter;
 use super::join::{END, First, PLACES};
 use super::tree::{self, Entry};
 use crate::limits::BURST_MAX;
@@ -12,7 +12,7 @@ use crate::sync::Relaxed;
 /// A reader of a [`Filter`](super::Filter). Clones are cheap; a thread may have one or share one.
 #[derive(Debug, Clone)]
 pub struct FilterReader<const F: usize> {
-    pub(super) shared: Arc<Shared<F>>,
+    pub(super) shared: Arc<SharedFilter<F>>,
 }
 
 /// The sets of tables that a packet's values lead to, one for each field; for the filter that made
@@ -128,7 +128,7 @@ impl<const F: usize> Burst<F> {
 }
 
 impl<const F: usize> FilterReader<F> {
-    pub(super) fn new(shared: Arc<Shared<F>>) -> Self {
+    pub(super) fn new(shared: Arc<SharedFilter<F>>) -> Self {
         Self { shared }
     }
 

@@ -12,7 +12,7 @@ use std::arch::asm;
 use std::arch::x86_64::*;
 
 use super::Bits;
-use super::join::{CHUNK, Chunk, END, Joined, PLACES, SETS, Way};
+use super::join::{CHUNK, Chunk, END, FilterPass, Joined, PLACES, SETS};
 use super::reader::{Burst, FilterReader};
 use super::tree::{self, FAN, KIND_SHIFT, LINE_WORDS, LIST, Shape, low_bits};
 use crate::limits::{BURST_MAX, FAN_BITS};
@@ -43,7 +43,7 @@ impl Sixteen {
     }
 }
 
-impl<const F: usize> Way<F> for Sixteen {
+impl<const F: usize> FilterPass<F> for Sixteen {
     fn numbers(&self, reader: &FilterReader<F>, burst: &mut Burst<F>, count: usize) {
         // SAFETY: a value of the type says that the processor has what the functions are compiled
         // for; all that have BMI2 have BMI1.

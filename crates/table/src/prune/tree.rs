@@ -88,7 +88,7 @@ pub(super) struct Entry(pub(super) u32);
 
 /// What an entry is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum NodeKind {
     Set,
     /// With room for this many.
     Ranges(usize),
@@ -106,7 +106,7 @@ const UNIT_WORDS: usize = 2;
 /// The most ranges of a node: with their sets they fill a cache line.
 pub(super) const RANGES_MAX: usize = 16;
 
-impl Kind {
+impl NodeKind {
     /// The smallest node for this many ranges, at most `RANGES_MAX`.
     pub(super) fn of_ranges(count: usize) -> Self {
         Self::Ranges(count.next_power_of_two().max(4))
@@ -138,18 +138,18 @@ impl Entry {
 
     /// A node of a kind, its first word a multiple of its size or of a cache line. `None` if the
     /// place is too far away to be named.
-    pub(super) fn of_node(kind: Kind, word: usize) -> Option<Self> {
+    pub(super) fn of_node(kind: NodeKind, word: usize) -> Option<Self> {
         let unit = u32::try_from(word / UNIT_WORDS).ok()?;
         (unit >> KIND_SHIFT == 0).then_some(Self(kind.code() << KIND_SHIFT | unit))
     }
 
     #[inline(always)]
-    pub(super) fn kind(self) -> Kind {
+    pub(super) fn kind(self) -> NodeKind {
         match self.0 >> KIND_SHIFT {
-            0 => Kind::Set,
-            FAN => Kind::Fan,
-            LIST => Kind::List,
-            code => Kind::Ranges(2 << code),
+            0 => NodeKind::Set,
+            FAN => NodeKind::Fan,
+            LIST => NodeKind::List,
+            code => NodeKind::Ranges(2 << code),
         }
     }
 
@@ -312,10 +312,12 @@ pub(super) fn visit(tree: &[AtomicU64], at: usize, block_bits: u32, with: &mut i
     let entry = slot(tree, at);
     let word = entry.word();
     match entry.kind() {
-        Kind::Set => with(entry.set()),
-        Kind::Fan => (0..1 << FAN_BITS).for_each(|at| visit(tree, 2 * word + at, FAN_BITS, with)),
-        Kind::List => (0..1 << FAN_BITS).for_each(|at| with(quarter(tree, 4 * word + at))),
-        Kind::Ranges(room) => {
+        NodeKind::Set => with(entry.set()),
+        NodeKind::Fan => {
+            (0..1 << FAN_BITS).for_each(|at| visit(tree, 2 * word + at, FAN_BITS, with))
+        }
+        NodeKind::List => (0..1 << FAN_BITS).for_each(|at| with(quarter(tree, 4 * word + at))),
+        NodeKind::Ranges(room) => {
             for at in 0..room {
                 with(quarter(tree, 4 * word + room + at));
                 if !u32::from(quarter(tree, 4 * word + at)) & low_bits(block_bits) == 0 {
@@ -337,9 +339,15 @@ mod tests {
 
     #[test]
     fn entries_say_what_they_were_made_of() {
-        assert_eq!(Entry::of_set(65_535).kind(), Kind::Set);
+        assert_eq!(Entry::of_set(65_535).kind(), NodeKind::Set);
         assert_eq!(Entry::of_set(65_535).set(), 65_535);
-        let kinds = [Kind::Ranges(4), Kind::Ranges(8), Kind::Ranges(16), Kind::Fan, Kind::List];
+        let kinds = [
+            NodeKind::Ranges(4),
+            NodeKind::Ranges(8),
+            NodeKind::Ranges(16),
+            NodeKind::Fan,
+            NodeKind::List,
+        ];
         for kind in kinds {
             for word in [0, 128, (1 << 30) - 128] {
                 let entry = Entry::of_node(kind, word).unwrap();
@@ -348,7 +356,7 @@ mod tests {
             assert_eq!(Entry::of_node(kind, 1 << 30), None);
         }
         for count in 1..=RANGES_MAX {
-            let Kind::Ranges(room) = Kind::of_ranges(count) else { panic!() };
+            let NodeKind::Ranges(room) = NodeKind::of_ranges(count) else { panic!() };
             assert!(room >= count && [4, 8, 16].contains(&room));
         }
     }
@@ -364,7 +372,7 @@ mod tests {
         for room in [4, 8, 16] {
             // At the end of a line, with other numbers behind.
             let tree: Vec<AtomicU64> = (0..24).map(|_| AtomicU64::new(0x5555)).collect();
-            let kind = Kind::Ranges(room);
+            let kind = NodeKind::Ranges(room);
             let word = 16 - kind.words();
             let node = Entry::of_node(kind, word).unwrap();
             let ends = &ends[16 - room..];

@@ -12,7 +12,7 @@ use std::arch::x86_64::{
     _mm256_movemask_pd, _mm256_set_epi64x, _mm256_setzero_si256,
 };
 
-use super::join::{CHUNK, Chunk, END, First, Joined, PLACES, Plain, Way};
+use super::join::{CHUNK, Chunk, END, FilterPass, First, Joined, PLACES, Plain};
 use super::reader::{Burst, FilterReader};
 use super::sixteen::Sixteen;
 use super::tree::LINE_WORDS;
@@ -154,7 +154,7 @@ fn find_first_avx2<const F: usize>(
 /// what the function around it is compiled for.
 struct ByFirst<T>(T);
 
-impl<const F: usize, T: Fn(&Joined<F>, &[u32; PLACES]) -> First> Way<F> for ByFirst<T> {
+impl<const F: usize, T: Fn(&Joined<F>, &[u32; PLACES]) -> First> FilterPass<F> for ByFirst<T> {
     #[inline(always)]
     fn numbers(&self, reader: &FilterReader<F>, burst: &mut Burst<F>, count: usize) {
         Plain.numbers(reader, burst, count);

@@ -13,7 +13,7 @@ use crate::sync::{Acquire, AtomicU64, Release};
 
 /// What the writer and all readers hold.
 #[derive(Debug)]
-pub(super) struct Shared<const W: usize> {
+pub(super) struct SharedTuples<const W: usize> {
     view: ArcSwap<View<W>>,
     /// How often the view was replaced, plus one.
     version: AtomicU64,
@@ -66,7 +66,7 @@ impl<const W: usize> Masked<W> {
     }
 }
 
-impl<const W: usize> Shared<W> {
+impl<const W: usize> SharedTuples<W> {
     pub(super) fn new(fields: Fields, masks_max: usize) -> Self {
         Self { view: ArcSwap::default(), version: AtomicU64::new(1), fields, masks_max }
     }
@@ -86,7 +86,7 @@ impl<const W: usize> Shared<W> {
 /// be online and of the space's domain: they may panic otherwise.
 #[derive(Debug)]
 pub struct TupleReader<const W: usize> {
-    shared: Arc<Shared<W>>,
+    shared: Arc<SharedTuples<W>>,
     view: Arc<View<W>>,
     version: u64,
     /// Keys of the burst that are to be looked up under each mask, a bit each.
@@ -112,7 +112,7 @@ impl<const W: usize> Clone for TupleReader<W> {
 }
 
 impl<const W: usize> TupleReader<W> {
-    pub(super) fn new(shared: &Arc<Shared<W>>) -> Self {
+    pub(super) fn new(shared: &Arc<SharedTuples<W>>) -> Self {
         let (masks_max, version) = (shared.masks_max, shared.version.load(Acquire));
         let (view, mut wanted) = (shared.view.load_full(), Vec::with_capacity(masks_max));
         wanted.resize(view.masks.len(), 0);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::pruner::Pruner;
-use super::reader::{Masked, Shared, TupleReader, View};
+use super::reader::{Masked, SharedTuples, TupleReader, View};
 use super::{Field, Fields};
 use crate::domain::Domain;
 use crate::error::{CreateError, InsertError, TernaryError};
@@ -44,7 +44,7 @@ pub struct TupleSpace<const W: usize> {
     entries_max: usize,
     masks_max: usize,
     seed: u64,
-    shared: Arc<Shared<W>>,
+    shared: Arc<SharedTuples<W>>,
     /// By number.
     masks: Vec<Option<Mask<W>>>,
     numbers: HashMap<[u64; W], usize, Mixing>,
@@ -86,7 +86,7 @@ impl<const W: usize> TupleSpace<W> {
             entries_max,
             masks_max,
             seed,
-            shared: Arc::new(Shared::new(fields, masks_max)),
+            shared: Arc::new(SharedTuples::new(fields, masks_max)),
             masks: Vec::new(),
             numbers: HashMap::default(),
             masks_soft: EMPTY_MAX,

@@ -192,7 +192,7 @@ impl World {
             self.holds = Some(core);
             (0..steps).for_each(|_| self.step());
             self.holds = None;
-            // What it has under way is told there, behind all that was answered meanwhile.
+            // Events under way arrive there, after all that was answered meanwhile.
             let event = match self.card.under_way[core].take() {
                 Some(Under { key, value, at, len, .. }) => {
                     self.partition.catch_up();

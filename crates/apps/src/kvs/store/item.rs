@@ -93,8 +93,8 @@ impl UseCount {
     }
 
     /// After a round of the log: a half octave less in one of eight, by a number drawn for it. So
-    /// something is known of the last twenty rounds: an item that is read once in ten is told from
-    /// one that nobody reads.
+    /// something is known of the last twenty rounds: an item that is read once in ten
+    /// differs from one that nobody reads.
     pub fn faded(self, drawn: u64) -> UseCount {
         const ZEROS: u32 = 3;
         UseCount((self.0 - i8::from(drawn.leading_zeros() >= ZEROS)).max(-UseCount::MAX))

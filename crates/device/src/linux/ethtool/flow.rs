@@ -37,7 +37,7 @@ pub const ANYWHERE: u32 = u32::MAX;
 
 /// The header that a rule's fields are of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FlowKind {
     /// Ethernet.
     Ether,
     /// IPv4 of any protocol.
@@ -58,26 +58,26 @@ pub enum Kind {
     Udp6,
 }
 
-impl Kind {
+impl FlowKind {
     /// Each with its number and its name in `ethtool -N`.
-    pub const ALL: [(Kind, u32, &'static str); 9] = [
-        (Kind::Tcp4, 0x01, "tcp4"),
-        (Kind::Udp4, 0x02, "udp4"),
-        (Kind::Sctp4, 0x03, "sctp4"),
-        (Kind::Tcp6, 0x05, "tcp6"),
-        (Kind::Udp6, 0x06, "udp6"),
-        (Kind::Sctp6, 0x07, "sctp6"),
-        (Kind::Ipv4, 0x0d, "ip4"),
-        (Kind::Ipv6, 0x0e, "ip6"),
-        (Kind::Ether, 0x12, "ether"),
+    pub const ALL: [(FlowKind, u32, &'static str); 9] = [
+        (FlowKind::Tcp4, 0x01, "tcp4"),
+        (FlowKind::Udp4, 0x02, "udp4"),
+        (FlowKind::Sctp4, 0x03, "sctp4"),
+        (FlowKind::Tcp6, 0x05, "tcp6"),
+        (FlowKind::Udp6, 0x06, "udp6"),
+        (FlowKind::Sctp6, 0x07, "sctp6"),
+        (FlowKind::Ipv4, 0x0d, "ip4"),
+        (FlowKind::Ipv6, 0x0e, "ip6"),
+        (FlowKind::Ether, 0x12, "ether"),
     ];
 
     fn number(self) -> u32 {
-        Kind::ALL.iter().find(|(kind, ..)| *kind == self).map_or(0, |(_, number, _)| *number)
+        FlowKind::ALL.iter().find(|(kind, ..)| *kind == self).map_or(0, |(_, number, _)| *number)
     }
 
     fn is_v6(self) -> bool {
-        matches!(self, Kind::Ipv6 | Kind::Sctp6 | Kind::Tcp6 | Kind::Udp6)
+        matches!(self, FlowKind::Ipv6 | FlowKind::Sctp6 | FlowKind::Tcp6 | FlowKind::Udp6)
     }
 }
 
@@ -107,7 +107,7 @@ pub struct Fields {
     pub vlan_tci: [u8; 2],
 }
 
-/// What becomes of the packets.
+/// The action on the packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// They are dropped.
@@ -120,12 +120,12 @@ pub enum Fate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
     /// The header that its fields are of.
-    pub kind: Kind,
+    pub kind: FlowKind,
     /// Values.
     pub value: Fields,
     /// Which bits of them count.
     pub mask: Fields,
-    /// What becomes of the packets.
+    /// The action on the packets.
     pub fate: Fate,
     /// Its place in the card's table, in which lower ones are looked at first; or [`ANYWHERE`].
     pub location: u32,
@@ -136,7 +136,7 @@ impl Flow {
     pub fn to_bytes(&self) -> [u8; FLOW_LEN] {
         let mut bytes = [0; FLOW_LEN];
         let has_tag = self.mask.vlan_tci != [0; 2];
-        let has_mac = self.kind != Kind::Ether && self.mask.eth_dst != [0; 6];
+        let has_mac = self.kind != FlowKind::Ether && self.mask.eth_dst != [0; 6];
         let flags = [(has_tag, EXT), (has_mac, MAC_EXT)];
         let flags = flags.iter().map(|(is_there, bit)| if *is_there { *bit } else { 0 });
         let kind = self.kind.number() | flags.sum::<u32>();
@@ -159,7 +159,7 @@ impl Flow {
     #[cfg(test)]
     pub(super) fn from_bytes(bytes: &[u8; FLOW_LEN]) -> Option<Flow> {
         let number = u32_at(bytes, 0) & !(EXT | MAC_EXT);
-        let (kind, ..) = *Kind::ALL.iter().find(|(_, known, _)| *known == number)?;
+        let (kind, ..) = *FlowKind::ALL.iter().find(|(_, known, _)| *known == number)?;
         let fields = |header, ext| fields(kind, &array(bytes, header), &array(bytes, ext));
         let fate = match u64_at(bytes, QUEUE_AT) {
             DISCARD => Fate::Drop,
@@ -180,11 +180,11 @@ fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
 }
 
 /// The header that counts (`ethtool_flow_union`).
-fn header(kind: Kind, fields: &Fields, ip_version: u8) -> [u8; HEADER_LEN] {
+fn header(kind: FlowKind, fields: &Fields, ip_version: u8) -> [u8; HEADER_LEN] {
     let mut bytes = [0; HEADER_LEN];
     let ports = [fields.sport, fields.dport].concat();
     match kind {
-        Kind::Ether => {
+        FlowKind::Ether => {
             put(&mut bytes, 0, &fields.eth_dst);
             put(&mut bytes, 6, &fields.eth_src);
             put(&mut bytes, 12, &fields.ether_type);
@@ -203,17 +203,17 @@ fn header(kind: Kind, fields: &Fields, ip_version: u8) -> [u8; HEADER_LEN] {
         }
     }
     match kind {
-        Kind::Ipv4 => put(&mut bytes, 13, &[ip_version, fields.protocol]),
-        Kind::Ipv6 => bytes[37] = fields.protocol,
+        FlowKind::Ipv4 => put(&mut bytes, 13, &[ip_version, fields.protocol]),
+        FlowKind::Ipv6 => bytes[37] = fields.protocol,
         _ => {}
     }
     bytes
 }
 
 /// What counts beside the header (`ethtool_flow_ext`).
-fn ext(kind: Kind, fields: &Fields) -> [u8; EXT_LEN] {
+fn ext(kind: FlowKind, fields: &Fields) -> [u8; EXT_LEN] {
     let mut bytes = [0; EXT_LEN];
-    if kind != Kind::Ether {
+    if kind != FlowKind::Ether {
         put(&mut bytes, 2, &fields.eth_dst);
     }
     put(&mut bytes, 10, &fields.vlan_tci);
@@ -221,9 +221,9 @@ fn ext(kind: Kind, fields: &Fields) -> [u8; EXT_LEN] {
 }
 
 #[cfg(test)]
-fn fields(kind: Kind, header: &[u8; HEADER_LEN], ext: &[u8; EXT_LEN]) -> Fields {
+fn fields(kind: FlowKind, header: &[u8; HEADER_LEN], ext: &[u8; EXT_LEN]) -> Fields {
     let mut fields = Fields { vlan_tci: array(ext, 10), ..Fields::default() };
-    if kind == Kind::Ether {
+    if kind == FlowKind::Ether {
         return Fields {
             eth_dst: array(header, 0),
             eth_src: array(header, 6),
@@ -243,8 +243,8 @@ fn fields(kind: Kind, header: &[u8; HEADER_LEN], ext: &[u8; EXT_LEN]) -> Fields 
             (array(header, 8), array(header, 10), header[12]);
     }
     fields.protocol = match kind {
-        Kind::Ipv4 => header[14],
-        Kind::Ipv6 => header[37],
+        FlowKind::Ipv4 => header[14],
+        FlowKind::Ipv6 => header[37],
         _ => 0,
     };
     fields
@@ -253,7 +253,7 @@ fn fields(kind: Kind, header: &[u8; HEADER_LEN], ext: &[u8; EXT_LEN]) -> Fields 
 /// What `ethtool -N` would be told, without the interface.
 impl fmt::Display for Flow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = Kind::ALL.iter().find(|(kind, ..)| *kind == self.kind).map_or("", |of| of.2);
+        let name = FlowKind::ALL.iter().find(|(kind, ..)| *kind == self.kind).map_or("", |of| of.2);
         write!(f, "flow-type {name}")?;
         let (value, mask) = (&self.value, &self.mask);
         let mac = |bytes: &[u8; 6]| bytes.map(|byte| format!("{byte:02x}")).join(":");

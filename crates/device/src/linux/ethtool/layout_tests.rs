@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 use std::process::Command;
 
-use super::flow::{ANYWHERE, EXT_LEN, FLOW_LEN, Fate, Fields, Flow, HEADER_LEN, Kind};
-use super::rss::Spread;
+use super::flow::{ANYWHERE, EXT_LEN, FLOW_LEN, Fate, Fields, Flow, FlowKind, HEADER_LEN};
+use super::rss::RssConfig;
 use super::rss::{FIELDS_LEN, Fields as HashFields, IP_DST, IP_SRC, L4_DST, L4_SRC, RXFH_LEN};
 use super::rules::{self, COUNT_AT, FLOW_AT, LOCATIONS_AT, RXNFC_LEN};
 use super::told::{self, Channels, Driver, Queues, Rings};
@@ -82,7 +82,7 @@ fn questions_have_the_numbers_of_the_header() {
         ("GFLAGS", told::ask_flags()),
         ("SFLAGS", told::set_flags(5)),
         ("GRXFH", HashFields::ask(1)),
-        ("GRSSH", Spread::ask(0, 0).0),
+        ("GRSSH", RssConfig::ask(0, 0).0),
         ("GRXCLSRLCNT", rules::ask_count()),
         ("GRXCLSRLALL", rules::ask_all(2).0),
         ("SRXCLSRLDEL", rules::at(0x31, 7)),
@@ -142,15 +142,15 @@ fn names_and_values_of_statistics_are_read() {
 
 #[test]
 fn settings_are_the_bytes_of_the_header() {
-    let spread = Spread {
+    let config = RssConfig {
         indirection: vec![1, 0x0102_0304],
         key: (0..40).collect(),
         function: 1,
         transform: 1,
     };
-    assert_eq!(spread.set(), bytes("rss"));
-    assert_eq!(Spread::read(&spread.set()), spread);
-    let key = Spread { indirection: Vec::new(), ..spread };
+    assert_eq!(config.set(), bytes("rss"));
+    assert_eq!(RssConfig::read(&config.set()), config);
+    let key = RssConfig { indirection: Vec::new(), ..config };
     assert_eq!(layout::u32_at(&key.set(), 8), u32::MAX, "the table stays");
     let queues = Queues { rx: 1, tx: 2, other: 3, combined: 4 };
     assert_eq!(Channels::set(&queues), bytes("channels"));
@@ -218,12 +218,12 @@ fn flows() -> [(&'static str, Flow); 6] {
     let ip6_mask = Fields { src: [0xff; 16], tos: 0xff, protocol: 0xff, ..none };
     let first = Fate::Queue(0);
     [
-        ("tcp4", of(Kind::Tcp4, tcp4, tcp4_mask, Fate::Queue(3), 7)),
-        ("udp6", of(Kind::Udp6, udp6, udp6_mask, Fate::Drop, ANYWHERE)),
-        ("sctp4", of(Kind::Sctp4, sctp4, Fields { dport: all, ..none }, Fate::Queue(1), 0)),
-        ("ip4", of(Kind::Ipv4, ip4, ip4_mask, first, 0)),
-        ("ip6", of(Kind::Ipv6, ip6, ip6_mask, first, 0)),
-        ("ether", of(Kind::Ether, ether, ether_mask, first, 0)),
+        ("tcp4", of(FlowKind::Tcp4, tcp4, tcp4_mask, Fate::Queue(3), 7)),
+        ("udp6", of(FlowKind::Udp6, udp6, udp6_mask, Fate::Drop, ANYWHERE)),
+        ("sctp4", of(FlowKind::Sctp4, sctp4, Fields { dport: all, ..none }, Fate::Queue(1), 0)),
+        ("ip4", of(FlowKind::Ipv4, ip4, ip4_mask, first, 0)),
+        ("ip6", of(FlowKind::Ipv6, ip6, ip6_mask, first, 0)),
+        ("ether", of(FlowKind::Ether, ether, ether_mask, first, 0)),
     ]
 }
 
@@ -262,7 +262,7 @@ fn tables_of_rules_are_read_and_have_free_places() {
         answer[LOCATIONS_AT + at * 4..][..4].copy_from_slice(&place.to_ne_bytes());
     }
     assert_eq!(rules::read_all(&answer), (6, vec![4, 0, 2]));
-    let table = rules::Table { places: 6, finds_places: false, taken: vec![0, 2, 4] };
+    let table = rules::NtupleTable { places: 6, finds_places: false, taken: vec![0, 2, 4] };
     assert_eq!(table.free(2), [1, 3]);
     assert_eq!(table.free(9), [1, 3, 5]);
     let mut count = rules::ask_count();
@@ -280,7 +280,7 @@ fn an_interface_that_is_not_there_is_an_error_and_loopback_lacks_all() {
     assert_eq!(lo.name(), "lo");
     assert_eq!(lo.channels().unwrap(), None);
     assert_eq!(lo.rings().unwrap(), None);
-    assert_eq!(lo.spread().unwrap(), None);
+    assert_eq!(lo.rss_config().unwrap(), None);
     assert_eq!(lo.hash_fields().unwrap(), []);
     assert_eq!(lo.rules().unwrap(), None);
     assert_eq!(lo.statistics().unwrap(), []);

@@ -1,4 +1,4 @@
-//! How a card spreads packets over its queues: key, indirection table, hash, and the fields that it
+//! RSS of a card: key, indirection table, hash, and the fields that it
 //! is taken of.
 
 use std::io;
@@ -54,9 +54,9 @@ pub const FLOWS: [(&str, u32, HashTypes); 8] = [
     ("ipv6", 0x11, HashTypes::IPV6),
 ];
 
-/// The hash of a card, and where it leads (`ethtool_rxfh`).
+/// The RSS hash of a card and its indirection table (`ethtool_rxfh`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Spread {
+pub struct RssConfig {
     /// The queue for each remainder of the hash; empty where the card has no table to be told.
     pub indirection: Vec<u32>,
     /// The hash's key; empty where the card has none to be told.
@@ -76,7 +76,7 @@ pub struct Fields {
     pub fields: u32,
 }
 
-impl Spread {
+impl RssConfig {
     /// The question for a table and a key of these lengths; of none, for their lengths.
     pub(super) fn ask(entries: u32, key_len: u32) -> (Vec<u8>, usize) {
         let command = Bytes::of(GRSSH, RXFH_LEN).u32(8, entries).u32(12, key_len).0;
@@ -87,11 +87,11 @@ impl Spread {
         (u32_at(answer, 8), u32_at(answer, 12))
     }
 
-    pub(super) fn read(answer: &[u8]) -> Spread {
-        let (entries, key_len) = Spread::lens(answer);
+    pub(super) fn read(answer: &[u8]) -> RssConfig {
+        let (entries, key_len) = RssConfig::lens(answer);
         let rest = answer.get(RXFH_LEN..).unwrap_or_default();
         let (table, key) = rest.split_at(rest.len().min(entries as usize * 4));
-        Spread {
+        RssConfig {
             indirection: table.chunks_exact(4).map(|entry| u32_at(entry, 0)).collect(),
             key: key.iter().copied().take(key_len as usize).collect(),
             function: answer.get(16).copied().unwrap_or(0),
@@ -116,9 +116,9 @@ impl Spread {
     }
 
     /// The same over the first `count` queues, each with as many entries as any other, or one less.
-    pub fn evenly(&self, count: u32) -> Spread {
+    pub fn evenly(&self, count: u32) -> RssConfig {
         let queues = (0..count.max(1)).cycle().take(self.indirection.len());
-        Spread { indirection: queues.collect(), ..self.clone() }
+        RssConfig { indirection: queues.collect(), ..self.clone() }
     }
 
     /// As the software card would be told it; `None` where it has no such hash, no such table, or
@@ -182,38 +182,38 @@ impl Fields {
 }
 
 impl Card {
-    /// How it spreads packets; `None` where the driver does not tell.
+    /// Its RSS; `None` where the driver does not report it.
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn spread(&mut self) -> io::Result<Option<Spread>> {
-        let (command, len) = Spread::ask(0, 0);
-        let Some((entries, key_len)) = self.if_known(&command, len, Spread::lens)? else {
+    pub fn rss_config(&mut self) -> io::Result<Option<RssConfig>> {
+        let (command, len) = RssConfig::ask(0, 0);
+        let Some((entries, key_len)) = self.if_known(&command, len, RssConfig::lens)? else {
             return Ok(None);
         };
         if entries == 0 && key_len == 0 {
             return Ok(None);
         }
-        let (command, len) = Spread::ask(entries, key_len);
-        self.if_known(&command, len, Spread::read)
+        let (command, len) = RssConfig::ask(entries, key_len);
+        self.if_known(&command, len, RssConfig::read)
     }
 
-    /// Has it spread packets so; an empty table or key stays as it is.
+    /// Sets its RSS; an empty table or key leaves the old one.
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn set_spread(&mut self, spread: &Spread) -> io::Result<()> {
-        self.caller.ask(&spread.set(), 0).map(|_| ())
+    pub fn set_rss_config(&mut self, config: &RssConfig) -> io::Result<()> {
+        self.caller.ask(&config.set(), 0).map(|_| ())
     }
 
     /// Gives it the table that the kernel makes itself, for as long as nobody sets another;
-    /// `transform` is [`Spread::transform`], which stays.
+    /// `transform` is [`RssConfig::transform`], which stays.
     ///
     /// # Errors
     /// What the kernel says.
     pub fn reset_indirection(&mut self, transform: u8) -> io::Result<()> {
         // A table without entries means that, where the other settings have their own "no change".
-        let mut command = Spread { transform, ..Spread::default() }.set();
+        let mut command = RssConfig { transform, ..RssConfig::default() }.set();
         command[8..12].fill(0);
         self.caller.ask(&command, 0).map(|_| ())
     }
@@ -247,47 +247,47 @@ impl Card {
 mod tests {
     use super::*;
 
-    fn spread() -> Spread {
+    fn config() -> RssConfig {
         let key: Vec<u8> = (0..40).collect();
-        Spread { indirection: vec![0, 1, 2, 3], key, function: TOEPLITZ, transform: 0 }
+        RssConfig { indirection: vec![0, 1, 2, 3], key, function: TOEPLITZ, transform: 0 }
     }
 
     #[test]
     fn a_table_is_spread_evenly_over_fewer_queues() {
-        assert_eq!(spread().evenly(3).indirection, [0, 1, 2, 0]);
-        assert_eq!(spread().evenly(1).indirection, [0; 4]);
-        assert_eq!(spread().evenly(3).key, spread().key);
+        assert_eq!(config().evenly(3).indirection, [0, 1, 2, 0]);
+        assert_eq!(config().evenly(1).indirection, [0; 4]);
+        assert_eq!(config().evenly(3).key, config().key);
     }
 
     #[test]
-    fn what_the_software_card_can_compute_is_told_in_its_words() {
+    fn what_the_software_card_can_compute_is_reported_in_its_words() {
         let all = ADDRESSES | PORTS;
         let fields = |fields: &[(u32, u32)]| -> Vec<Fields> {
             fields.iter().map(|&(flow, fields)| Fields { flow, fields }).collect()
         };
-        let rss = spread().as_rss(&fields(&[(1, all), (2, ADDRESSES), (5, all)])).unwrap();
+        let rss = config().as_rss(&fields(&[(1, all), (2, ADDRESSES), (5, all)])).unwrap();
         assert_eq!(rss.function, HashFunction::Toeplitz);
         assert_eq!(rss.indirection[..6], [0, 1, 2, 3, 0, 1]);
         assert_eq!(rss.types, HashTypes::IP | HashTypes::TCP);
-        assert_eq!(rss.key, spread().key);
-        let symmetric = Spread { transform: SYMMETRIC, ..spread() };
+        assert_eq!(rss.key, config().key);
+        let symmetric = RssConfig { transform: SYMMETRIC, ..config() };
         let rss = symmetric.as_rss(&fields(&[(0x11, ADDRESSES)])).unwrap();
         assert_eq!(rss.function, HashFunction::SymmetricToeplitz);
         let v6 = HashTypes::IPV6 | HashTypes::IPV6_FRAG | HashTypes::IPV6_OTHER;
         assert_eq!(rss.types, v6);
         // What it cannot: another hash, another table, a short key, half of the addresses.
-        for (spread, told) in [
-            (Spread { function: 2, ..spread() }, fields(&[])),
-            (Spread { transform: 2, ..spread() }, fields(&[])),
-            (Spread { indirection: vec![0; 3], ..spread() }, fields(&[])),
-            (Spread { indirection: vec![0; 1_024], ..spread() }, fields(&[])),
-            (Spread { indirection: Vec::new(), ..spread() }, fields(&[])),
-            (Spread { indirection: vec![70_000; 4], ..spread() }, fields(&[])),
-            (Spread { key: vec![1; 16], ..spread() }, fields(&[])),
-            (spread(), fields(&[(1, IP_SRC)])),
-            (spread(), fields(&[(0x77, ADDRESSES)])),
+        for (config, told) in [
+            (RssConfig { function: 2, ..config() }, fields(&[])),
+            (RssConfig { transform: 2, ..config() }, fields(&[])),
+            (RssConfig { indirection: vec![0; 3], ..config() }, fields(&[])),
+            (RssConfig { indirection: vec![0; 1_024], ..config() }, fields(&[])),
+            (RssConfig { indirection: Vec::new(), ..config() }, fields(&[])),
+            (RssConfig { indirection: vec![70_000; 4], ..config() }, fields(&[])),
+            (RssConfig { key: vec![1; 16], ..config() }, fields(&[])),
+            (config(), fields(&[(1, IP_SRC)])),
+            (config(), fields(&[(0x77, ADDRESSES)])),
         ] {
-            assert_eq!(spread.as_rss(&told), None, "{spread:?} {told:?}");
+            assert_eq!(config.as_rss(&told), None, "{config:?} {told:?}");
         }
     }
 }

@@ -23,7 +23,7 @@ const LOCATION_SPECIAL: u64 = 0x8000_0000;
 
 /// The n-tuple rules of a card.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Table {
+pub struct NtupleTable {
     /// Places that it has; 0 where the driver does not tell.
     pub places: u32,
     /// The driver finds a place for a rule where none is named.
@@ -32,7 +32,7 @@ pub struct Table {
     pub taken: Vec<u32>,
 }
 
-impl Table {
+impl NtupleTable {
     /// A place for each of `count` more rules, ascending: the lower one is looked at first. Fewer
     /// where there are not so many.
     pub fn free(&self, count: usize) -> Vec<u32> {
@@ -82,7 +82,7 @@ impl Card {
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn rules(&mut self) -> io::Result<Option<Table>> {
+    pub fn rules(&mut self) -> io::Result<Option<NtupleTable>> {
         let Some((count, finds_places)) = self.if_known(&ask_count(), RXNFC_LEN, read_count)?
         else {
             return Ok(None);
@@ -91,7 +91,7 @@ impl Card {
         let told = self.if_known(&command, len.max(RXNFC_LEN), read_all)?;
         let (places, mut taken) = told.unwrap_or_default();
         taken.sort_unstable();
-        Ok(Some(Table { places, finds_places, taken }))
+        Ok(Some(NtupleTable { places, finds_places, taken }))
     }
 
     /// Puts a rule in; where it lies then.

@@ -4,7 +4,7 @@
 //! the kernel. A filter is made of the same [`Flow`] that n-tuple rules are; what a filter has no
 //! words for beside that is refused by its name.
 
-use super::super::ethtool::flow::{Fate, Fields, Flow, Kind};
+use super::super::ethtool::flow::{Fate, Fields, Flow, FlowKind};
 
 pub(super) const RTM_NEWQDISC: u16 = 36;
 pub(super) const RTM_DELQDISC: u16 = 37;
@@ -68,7 +68,7 @@ const PROTOCOL_IPV6: u16 = 0x86dd;
 
 /// Where filters work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum FilterPlace {
     /// In the card alone.
     Card,
     /// In the kernel alone.
@@ -177,13 +177,17 @@ pub(super) fn protocol(flow: &Flow) -> Result<u16, &'static str> {
 /// What Ethernet carries, tags apart, where it counts.
 fn ether_type(flow: &Flow) -> Result<Option<u16>, &'static str> {
     match flow.kind {
-        Kind::Ether => match flow.mask.ether_type {
+        FlowKind::Ether => match flow.mask.ether_type {
             [0, 0] => Ok(None),
             [0xff, 0xff] => Ok(Some(u16::from_be_bytes(flow.value.ether_type))),
             _ => Err("a part of the Ethernet type"),
         },
-        Kind::Ipv4 | Kind::Sctp4 | Kind::Tcp4 | Kind::Udp4 => Ok(Some(PROTOCOL_IPV4)),
-        Kind::Ipv6 | Kind::Sctp6 | Kind::Tcp6 | Kind::Udp6 => Ok(Some(PROTOCOL_IPV6)),
+        FlowKind::Ipv4 | FlowKind::Sctp4 | FlowKind::Tcp4 | FlowKind::Udp4 => {
+            Ok(Some(PROTOCOL_IPV4))
+        }
+        FlowKind::Ipv6 | FlowKind::Sctp6 | FlowKind::Tcp6 | FlowKind::Udp6 => {
+            Ok(Some(PROTOCOL_IPV6))
+        }
     }
 }
 
@@ -192,15 +196,15 @@ pub(super) fn filter(
     index: u32,
     id: Id,
     flow: &Flow,
-    place: Place,
+    place: FilterPlace,
 ) -> Result<Vec<u8>, &'static str> {
     let (value, mask) = (&flow.value, &flow.mask);
     let ether_type = ether_type(flow)?;
     let tag = tag(value, mask)?;
     let protocol = match (flow.kind, mask.protocol) {
-        (Kind::Tcp4 | Kind::Tcp6, _) => Some(6),
-        (Kind::Udp4 | Kind::Udp6, _) => Some(17),
-        (Kind::Sctp4 | Kind::Sctp6, _) => Some(132),
+        (FlowKind::Tcp4 | FlowKind::Tcp6, _) => Some(6),
+        (FlowKind::Udp4 | FlowKind::Udp6, _) => Some(17),
+        (FlowKind::Sctp4 | FlowKind::Sctp6, _) => Some(132),
         (_, 0) => None,
         (_, 0xff) => Some(value.protocol),
         _ => return Err("a part of the protocol's number"),
@@ -220,9 +224,9 @@ pub(super) fn filter(
         protocol.iter().for_each(|protocol| options.put(IP_PROTO, &[*protocol]));
         layers(options, flow.kind, value, mask);
         let flags = match place {
-            Place::Card => SKIP_SW,
+            FilterPlace::Card => SKIP_SW,
             #[cfg(test)]
-            Place::Kernel => SKIP_HW,
+            FilterPlace::Kernel => SKIP_HW,
         };
         options.nest(FLOWER_ACT, |actions| actions.nest(1, |one| action(one, flow.fate)));
         options.put(FLAGS, &flags.to_ne_bytes());
@@ -251,16 +255,18 @@ fn tag(value: &Fields, mask: &Fields) -> Result<Option<Tag>, &'static str> {
     }
 }
 
-fn layers(options: &mut Message, kind: Kind, value: &Fields, mask: &Fields) {
+fn layers(options: &mut Message, kind: FlowKind, value: &Fields, mask: &Fields) {
     let ports = match kind {
-        Kind::Tcp4 | Kind::Tcp6 => TCP_PORTS,
-        Kind::Udp4 | Kind::Udp6 => UDP_PORTS,
-        Kind::Sctp4 | Kind::Sctp6 => SCTP_PORTS,
-        Kind::Ether => return,
-        Kind::Ipv4 | Kind::Ipv6 => [(0, 0); 2],
+        FlowKind::Tcp4 | FlowKind::Tcp6 => TCP_PORTS,
+        FlowKind::Udp4 | FlowKind::Udp6 => UDP_PORTS,
+        FlowKind::Sctp4 | FlowKind::Sctp6 => SCTP_PORTS,
+        FlowKind::Ether => return,
+        FlowKind::Ipv4 | FlowKind::Ipv6 => [(0, 0); 2],
     };
     let (src, dst, len) = match kind {
-        Kind::Ipv6 | Kind::Sctp6 | Kind::Tcp6 | Kind::Udp6 => (IPV6_SRC, IPV6_DST, 16),
+        FlowKind::Ipv6 | FlowKind::Sctp6 | FlowKind::Tcp6 | FlowKind::Udp6 => {
+            (IPV6_SRC, IPV6_DST, 16)
+        }
         _ => (IPV4_SRC, IPV4_DST, 4),
     };
     options.masked(src, &value.src[..len], &mask.src[..len]);

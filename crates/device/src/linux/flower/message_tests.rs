@@ -15,8 +15,8 @@
 
 use std::collections::BTreeMap;
 
-use super::message::{self, Id, Place, filter};
-use crate::linux::ethtool::flow::{ANYWHERE, Fate, Fields, Flow, Kind};
+use super::message::{self, FilterPlace, Id, filter};
+use crate::linux::ethtool::flow::{ANYWHERE, Fate, Fields, Flow, FlowKind};
 
 /// A value, or what is nested in an attribute.
 #[derive(Debug, PartialEq)]
@@ -56,11 +56,11 @@ fn address(bytes: &[u8]) -> [u8; 16] {
     std::array::from_fn(|at| bytes.get(at).copied().unwrap_or(0))
 }
 
-fn flow(kind: Kind, value: Fields, mask: Fields) -> Flow {
+fn flow(kind: FlowKind, value: Fields, mask: Fields) -> Flow {
     Flow { kind, value, mask, fate: Fate::Drop, location: ANYWHERE }
 }
 
-fn flows() -> [(&'static str, Id, Flow, Place); 5] {
+fn flows() -> [(&'static str, Id, Flow, FilterPlace); 5] {
     let (none, all) = (Fields::default(), [0xff; 2]);
     let id = |preference, protocol, handle| Id { preference, protocol, handle };
     let tcp4 = Fields {
@@ -98,14 +98,14 @@ fn flows() -> [(&'static str, Id, Flow, Place); 5] {
     let ether_mask = Fields { eth_dst: [0xff; 6], eth_src: [0xff; 6], ether_type: all, ..none };
     let ip4 = Fields { dst: address(&[192, 0, 2, 1]), protocol: 47, ..none };
     let ip4_mask = Fields { dst: address(&[0xff; 4]), protocol: 0xff, ..none };
-    let queue = Flow { fate: Fate::Queue(3), ..flow(Kind::Udp6, udp6, udp6_mask) };
-    let (card, kernel) = (Place::Card, Place::Kernel);
+    let queue = Flow { fate: Fate::Queue(3), ..flow(FlowKind::Udp6, udp6, udp6_mask) };
+    let (card, kernel) = (FilterPlace::Card, FilterPlace::Kernel);
     [
-        ("tcp4", id(19_456, 0x0800, 7), flow(Kind::Tcp4, tcp4, tcp4_mask), card),
+        ("tcp4", id(19_456, 0x0800, 7), flow(FlowKind::Tcp4, tcp4, tcp4_mask), card),
         ("udp6", id(19_458, 0x86dd, 1), queue, kernel),
-        ("vlan", id(19_459, 0x8100, 2), flow(Kind::Sctp4, tagged, tagged_mask), kernel),
-        ("ether", id(19_456, 0x88f7, 3), flow(Kind::Ether, ether, ether_mask), kernel),
-        ("ip4", id(19_457, 0x0800, 4), flow(Kind::Ipv4, ip4, ip4_mask), kernel),
+        ("vlan", id(19_459, 0x8100, 2), flow(FlowKind::Sctp4, tagged, tagged_mask), kernel),
+        ("ether", id(19_456, 0x88f7, 3), flow(FlowKind::Ether, ether, ether_mask), kernel),
+        ("ip4", id(19_457, 0x0800, 4), flow(FlowKind::Ipv4, ip4, ip4_mask), kernel),
     ]
 }
 
@@ -141,15 +141,15 @@ fn what_filters_have_no_words_for_is_named() {
     let refused = |kind, mask: Fields| {
         let flow = flow(kind, Fields::default(), mask);
         let id = Id { preference: 1, protocol: 0x0800, handle: 1 };
-        filter(1, id, &flow, Place::Kernel).unwrap_err()
+        filter(1, id, &flow, FilterPlace::Kernel).unwrap_err()
     };
     let none = Fields::default();
     for (kind, mask, what) in [
-        (Kind::Ether, Fields { ether_type: [0xff, 0], ..none }, "a part of the Ethernet type"),
-        (Kind::Ipv4, Fields { protocol: 0xf0, ..none }, "a part of the protocol's number"),
-        (Kind::Ipv4, Fields { vlan_tci: [0, 0xff], ..none }, "a part of the VLAN's number"),
-        (Kind::Ipv4, Fields { vlan_tci: [0x20, 0], ..none }, "a part of the VLAN's priority"),
-        (Kind::Ipv4, Fields { vlan_tci: all, ..none }, "the drop-eligible bit of a VLAN tag"),
+        (FlowKind::Ether, Fields { ether_type: [0xff, 0], ..none }, "a part of the Ethernet type"),
+        (FlowKind::Ipv4, Fields { protocol: 0xf0, ..none }, "a part of the protocol's number"),
+        (FlowKind::Ipv4, Fields { vlan_tci: [0, 0xff], ..none }, "a part of the VLAN's number"),
+        (FlowKind::Ipv4, Fields { vlan_tci: [0x20, 0], ..none }, "a part of the VLAN's priority"),
+        (FlowKind::Ipv4, Fields { vlan_tci: all, ..none }, "the drop-eligible bit of a VLAN tag"),
     ] {
         assert_eq!(refused(kind, mask), what);
     }

@@ -16,12 +16,12 @@ use rtnetlink::sys::protocols::NETLINK_ROUTE;
 use rtnetlink::sys::{Socket, SocketAddr};
 use serde::{Deserialize, Serialize};
 
-pub use self::message::{Id, Place};
+pub use self::message::{FilterPlace, Id};
 use self::message::{RTM_DELQDISC, RTM_DELTFILTER, RTM_GETTFILTER, RTM_NEWQDISC, RTM_NEWTFILTER};
-use super::ethtool::flow::{ANYWHERE, Fate, Fields, Flow, Kind};
-use super::ethtool::rules::Table;
+use super::ethtool::flow::{ANYWHERE, Fate, Fields, Flow, FlowKind};
+use super::ethtool::rules::NtupleTable;
 use super::link::Link;
-use super::note::{Kind as NoteKind, Note, Said};
+use super::note::{Note, NoteContent, NoteKind};
 use super::refused;
 use super::rules::Places;
 use crate::face::DeviceError;
@@ -61,7 +61,7 @@ pub struct Filters {
     socket: Socket,
     interface: String,
     index: u32,
-    place: Place,
+    place: FilterPlace,
     before: Before,
     /// Removed when the interface is as it was; `None` of one of niclab's own.
     note: Option<Note>,
@@ -101,7 +101,7 @@ impl Filters {
     /// # Errors
     /// [`DeviceError::NotSupported`]: `flower`, where the kernel has no clsact discipline;
     /// [`DeviceError::Rights`]; [`DeviceError::Broken`] where another process has filters on it.
-    pub fn attach(link: &Link, place: Place, is_own: bool) -> Result<Filters, DeviceError> {
+    pub fn attach(link: &Link, place: FilterPlace, is_own: bool) -> Result<Filters, DeviceError> {
         let name = &link.name;
         let opening = |e| refused(&format!("opening netlink for {name}"), &e);
         let socket = open().map_err(opening)?;
@@ -228,13 +228,13 @@ impl Drop for Filters {
 ///
 /// # Errors
 /// [`DeviceError::NotSupported`] with what is missing; those of [`Filters::attach`].
-pub fn offered(link: &Link, place: Place, is_own: bool) -> Result<Filters, DeviceError> {
+pub fn offered(link: &Link, place: FilterPlace, is_own: bool) -> Result<Filters, DeviceError> {
     let mut filters = Filters::attach(link, place, is_own)?;
     let (mut value, mut mask) = (Fields::default(), Fields::default());
     // An address for texts (RFC 5737), which nobody has.
     value.src[..4].copy_from_slice(&[192, 0, 2, 1]);
     mask.src[..4].fill(0xff);
-    let flow = Flow { kind: Kind::Ipv4, value, mask, fate: Fate::Drop, location: ANYWHERE };
+    let flow = Flow { kind: FlowKind::Ipv4, value, mask, fate: Fate::Drop, location: ANYWHERE };
     let lacks = |why: String| DeviceError::lacks(format!("flower: {why}"));
     let id = filters.insert(&flow, 0).map_err(lacks)?;
     filters.remove(id).map_err(|refusal| lacks(refusal.to_string()))?;
@@ -245,8 +245,8 @@ impl Places for Filters {
     const WORDS: &str = "flower filters";
     const HAVE_PRIORITIES: bool = true;
 
-    fn table(&mut self) -> io::Result<Option<Table>> {
-        Ok(Some(Table { finds_places: true, ..Table::default() }))
+    fn table(&mut self) -> io::Result<Option<NtupleTable>> {
+        Ok(Some(NtupleTable { finds_places: true, ..NtupleTable::default() }))
     }
 
     fn insert(&mut self, flow: &Flow, priority: u32) -> Result<u32, String> {
@@ -266,7 +266,7 @@ impl Places for Filters {
 /// [`DeviceError::Rights`]; [`DeviceError::Broken`].
 pub fn clean() -> Result<Vec<String>, DeviceError> {
     let mut cleaned = Vec::new();
-    for (note, Said { interface, process, before }, index) in NOTES.left()? {
+    for (note, NoteContent { interface, process, before }, index) in NOTES.left()? {
         let socket = open().map_err(|e| refused("opening netlink", &e))?;
         restore(&socket, (&interface, index), before, preferences())?;
         note.remove()?;
@@ -404,7 +404,7 @@ mod tests {
     fn drop_udp(port: u16) -> Flow {
         let value = Fields { dport: port.to_be_bytes(), ..Fields::default() };
         let mask = Fields { dport: [0xff; 2], ..Fields::default() };
-        Flow { kind: Kind::Udp4, value, mask, fate: Fate::Drop, location: ANYWHERE }
+        Flow { kind: FlowKind::Udp4, value, mask, fate: Fate::Drop, location: ANYWHERE }
     }
 
     /// Disciplines of the loopback interface of the calling thread's namespace.
@@ -428,7 +428,7 @@ mod tests {
     fn a_filter_in_the_kernel_drops_and_counts() {
         let test = "a_filter_in_the_kernel_drops_and_counts";
         with_lo(test, |lo| {
-            let mut filters = match offered(&lo, Place::Kernel, true) {
+            let mut filters = match offered(&lo, FilterPlace::Kernel, true) {
                 Ok(filters) => filters,
                 Err(error) => return println!("SKIP {test}: {error}"),
             };
@@ -441,7 +441,7 @@ mod tests {
             assert!(filters.counts(id).is_err());
             // Two priorities, two protocols; they all go.
             filters.insert(&drop_udp(9), 0).unwrap();
-            filters.insert(&Flow { kind: Kind::Udp6, ..drop_udp(9) }, 0).unwrap();
+            filters.insert(&Flow { kind: FlowKind::Udp6, ..drop_udp(9) }, 0).unwrap();
             drop(filters);
             assert!(!disciplines().contains("clsact"), "{}", disciplines());
         });
@@ -450,12 +450,12 @@ mod tests {
     #[test]
     fn a_discipline_that_was_there_stays_and_ours_goes() {
         with_lo("a_discipline_that_was_there_stays_and_ours_goes", |lo| {
-            let filters = Filters::attach(&lo, Place::Kernel, true).unwrap();
+            let filters = Filters::attach(&lo, FilterPlace::Kernel, true).unwrap();
             assert!(disciplines().contains("clsact"));
             drop(filters);
             assert!(!disciplines().contains("clsact"));
-            let other = Filters::attach(&lo, Place::Kernel, true).unwrap();
-            drop(Filters::attach(&lo, Place::Kernel, true).unwrap());
+            let other = Filters::attach(&lo, FilterPlace::Kernel, true).unwrap();
+            drop(Filters::attach(&lo, FilterPlace::Kernel, true).unwrap());
             assert!(disciplines().contains("clsact"), "the other's");
             drop(other);
         });
@@ -465,8 +465,8 @@ mod tests {
     fn a_discipline_on_which_others_have_filters_by_now_stays() {
         let test = "a_discipline_on_which_others_have_filters_by_now_stays";
         with_lo(test, |lo| {
-            let first = Filters::attach(&lo, Place::Kernel, true).unwrap();
-            let mut other = Filters::attach(&lo, Place::Kernel, true).unwrap();
+            let first = Filters::attach(&lo, FilterPlace::Kernel, true).unwrap();
+            let mut other = Filters::attach(&lo, FilterPlace::Kernel, true).unwrap();
             if let Err(error) = other.insert(&drop_udp(9), 0) {
                 return println!("SKIP {test}: {error}");
             }
@@ -483,11 +483,11 @@ mod tests {
                 filters.is_held = false;
                 drop(filters.note.take());
             };
-            kill(Filters::attach(&lo, Place::Kernel, false).unwrap());
+            kill(Filters::attach(&lo, FilterPlace::Kernel, false).unwrap());
             assert!(disciplines().contains("clsact"));
-            let held = Filters::attach(&lo, Place::Kernel, false).unwrap();
+            let held = Filters::attach(&lo, FilterPlace::Kernel, false).unwrap();
             let Err(DeviceError::Broken { reason, .. }) =
-                Filters::attach(&lo, Place::Kernel, false).map(|_| ())
+                Filters::attach(&lo, FilterPlace::Kernel, false).map(|_| ())
             else {
                 panic!("a second one must be refused");
             };
@@ -505,7 +505,7 @@ mod tests {
     #[test]
     fn a_card_that_takes_no_filters_is_named_with_the_reason() {
         with_lo("a_card_that_takes_no_filters_is_named_with_the_reason", |lo| {
-            let refused = offered(&lo, Place::Card, true).map(|_| ()).unwrap_err();
+            let refused = offered(&lo, FilterPlace::Card, true).map(|_| ()).unwrap_err();
             let text = refused.to_string();
             assert!(text.starts_with("not supported: flower: "), "{text}");
             assert!(!disciplines().contains("clsact"), "{}", disciplines());
@@ -515,12 +515,12 @@ mod tests {
     #[test]
     fn what_has_no_place_among_the_preferences_is_named() {
         with_lo("what_has_no_place_among_the_preferences_is_named", |lo| {
-            let mut filters = Filters::attach(&lo, Place::Kernel, true).unwrap();
+            let mut filters = Filters::attach(&lo, FilterPlace::Kernel, true).unwrap();
             let why = filters.insert(&drop_udp(9), 1_024).unwrap_err();
             assert_eq!(why, "a priority above 1023");
             let ptp = Fields { ether_type: [0x88, 0xf7], ..Fields::default() };
             let mask = Fields { ether_type: [0xff; 2], ..Fields::default() };
-            let flow = Flow { kind: Kind::Ether, value: ptp, mask, ..drop_udp(9) };
+            let flow = Flow { kind: FlowKind::Ether, value: ptp, mask, ..drop_udp(9) };
             let why = "the Ethernet type 0x88f7: flower filters have no words for that";
             assert_eq!(filters.insert(&flow, 0).unwrap_err(), why);
         });

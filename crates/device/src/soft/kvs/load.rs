@@ -32,19 +32,19 @@ const CLIENTS: u64 = 1_024;
 /// How often each key is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Keys {
+pub enum KeyPopularity {
     /// All equally often.
     Uniform,
     /// In proportion to the inverse of its rank (exponent 0.99, as in YCSB).
     Zipf,
 }
 
-impl Keys {
+impl KeyPopularity {
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
-            Keys::Uniform => "uniform",
-            Keys::Zipf => "Zipf",
+            KeyPopularity::Uniform => "uniform",
+            KeyPopularity::Zipf => "Zipf",
         }
     }
 }
@@ -53,7 +53,7 @@ impl Keys {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Asked {
     /// How often each key is.
-    pub keys: Keys,
+    pub keys: KeyPopularity,
     /// Keys, at most [`KEYS_MAX`]; the store has all of them.
     pub count: u32,
     /// Of a hundred requests so many are a get, the others a set.
@@ -62,7 +62,7 @@ pub struct Asked {
 
 impl Asked {
     /// The published workload: 100 k keys, nine of ten requests a get.
-    pub fn published(keys: Keys) -> Asked {
+    pub fn published(keys: KeyPopularity) -> Asked {
         Asked { keys, count: 100_000, gets_percent: 90 }
     }
 }
@@ -96,8 +96,8 @@ pub fn value(number: u32) -> [u8; VALUE_LEN] {
 /// The frames of all requests, in the order in which they come.
 pub fn frames(asked: &Asked) -> Result<Vec<Vec<u8>>, DeviceError> {
     let popularity = match asked.keys {
-        Keys::Uniform => Popularity::Uniform,
-        Keys::Zipf => Popularity::Zipf { exponent: 0.99 },
+        KeyPopularity::Uniform => Popularity::Uniform,
+        KeyPopularity::Zipf => Popularity::Zipf { exponent: 0.99 },
     };
     let spec = FlowSpec { count: asked.count, popularity, ..FlowSpec::default() };
     let mut picker = FlowSet::new(&spec).map_err(broken)?.picker(1);

@@ -14,7 +14,7 @@ mod pass;
 mod serve;
 mod written;
 
-pub use load::{Asked, FRAMES, KEY_LEN, KEYS_MAX, Keys, VALUE_LEN};
+pub use load::{Asked, FRAMES, KEY_LEN, KEYS_MAX, KeyPopularity, VALUE_LEN};
 pub use pass::{Judged, Pass, Staged};
 use serde::{Deserialize, Serialize};
 pub use serve::CORES_MAX;
@@ -57,7 +57,7 @@ mod tests {
     #[test]
     fn every_build_answers_every_request_right() {
         let many = Build::Rss { partitions: 9 };
-        for keys in [Keys::Uniform, Keys::Zipf] {
+        for keys in [KeyPopularity::Uniform, KeyPopularity::Zipf] {
             let one = [(RSS, 1), (Build::Dma, 5)];
             for (build, burst) in [RSS, many, Build::Steer, Build::Dma]
                 .map(|build| (build, 64))
@@ -93,7 +93,7 @@ mod tests {
         let loads = [(1, 1_000, 100), (3, 10, 50), (4, 1_000, 0), (1, 10, 91), (3, 1_000, 95)];
         for (cores, count, gets_percent) in loads {
             for build in [RSS, Build::Steer, Build::Dma] {
-                let asked = Asked { keys: Keys::Uniform, count, gets_percent };
+                let asked = Asked { keys: KeyPopularity::Uniform, count, gets_percent };
                 let made = Staged::new(build, &asked, &vec![None; cores], 64);
                 if build == Build::Dma && gets_percent < 90 {
                     let said = made.err().unwrap().to_string();
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn a_wrong_answer_is_seen() {
         for build in [Build::Steer, Build::Dma] {
-            let asked = Asked::published(Keys::Uniform);
+            let asked = Asked::published(KeyPopularity::Uniform);
             let mut staged = Staged::new(build, &asked, &[None; 2], 64).unwrap();
             staged.forget();
             staged.pass().unwrap();

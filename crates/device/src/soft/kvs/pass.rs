@@ -14,7 +14,7 @@ use niclab_apps::kvs::codec::datagram::batch::BATCH_STEPS;
 use niclab_apps::kvs::protocol::time::{Expiry, Moment};
 use niclab_apps::kvs::store::{New, Spread, Store, Value};
 use niclab_card::items::Items;
-use niclab_card::{Card, CardConfig, Core, Decider, Runs, steering};
+use niclab_card::{Card, CardConfig, CardWorkload, Core, PacketProcessor, steering};
 use niclab_load::clock::Clock;
 use niclab_nic::limits::BURST;
 
@@ -32,7 +32,7 @@ use crate::face::DeviceError;
 /// Memory of the store: much more than its items need.
 const STORE_BYTES: usize = 256 << 20;
 
-/// The time of day that the store is told.
+/// The time of day for the store.
 pub(super) const NOW: Moment = Moment(1_700_000_000);
 
 /// A core that does not run us for more than this share of a pass disturbs it.
@@ -136,7 +136,7 @@ impl Staged {
             Build::Rss { .. } | Build::Dma => cores.len() as u16,
         };
         let numbers = (0..cores.len() as u32).collect();
-        let runs = Runs { program, services, ..Runs::default() };
+        let runs = CardWorkload { program, services, ..CardWorkload::default() };
         let made = Card::driven(&CardConfig::new(ports, queues, numbers), runs);
         let (card, driven) = made.map_err(broken)?;
         let (pinned, clock) = (cores.to_vec(), Clock::new());
@@ -380,7 +380,11 @@ fn serve(
 }
 
 /// The program that steers requests in place of RSS.
-fn program(build: Build, store: &Store, cores: usize) -> Result<Option<Decider>, DeviceError> {
+fn program(
+    build: Build,
+    store: &Store,
+    cores: usize,
+) -> Result<Option<PacketProcessor>, DeviceError> {
     Ok(match build {
         Build::Rss { .. } => None,
         Build::Steer => Some(steering::pipeline(&STORE, cores).map_err(broken)?.into()),

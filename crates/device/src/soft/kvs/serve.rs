@@ -9,8 +9,8 @@ use super::load::KEYS_MAX;
 use super::pass::{Pass, Staged};
 use super::{Build, FRAMES};
 use crate::cores::{self, Pinned};
-use crate::face::{DeviceError, Place};
-use crate::serving::{Answered, Crossed, Serving, StepShown};
+use crate::face::{DeviceError, Station};
+use crate::serving::{Crossed, Serving, StepShown, StoreObservation};
 
 /// Most cores of a store.
 pub const CORES_MAX: usize = 64;
@@ -34,8 +34,8 @@ const WATCHED_SHARE: u64 = 4;
 
 /// What stands along the requests' way: the card's stage is over before the application is timed,
 /// and is timed by itself.
-pub(in crate::soft) fn places() -> Vec<Place> {
-    let place = |role: &str, label: &str| Place {
+pub(in crate::soft) fn places() -> Vec<Station> {
+    let place = |role: &str, label: &str| Station {
         role: role.to_owned(),
         label: label.to_owned(),
         core: None,
@@ -53,7 +53,7 @@ pub(in crate::soft) fn places() -> Vec<Place> {
 pub(in crate::soft) fn serve(
     serving: &Serving,
     is_pinned: bool,
-) -> Result<(Answered, u64), DeviceError> {
+) -> Result<(StoreObservation, u64), DeviceError> {
     check(serving)?;
     let (allowed, count) = (cores::allowed(), usize::from(serving.cores));
     if count > allowed.len() {
@@ -72,8 +72,8 @@ pub(in crate::soft) fn serve(
     let _pinned = seats[0].map(Pinned::to);
     let card_ns = (0..WATCHED_MIN).map(|_| staged.card_ns()).collect::<Result<Vec<u64>, _>>()?;
     let dma = staged.written();
-    let (requests, is_told) = (FRAMES as f64, serving.build == Build::Dma);
-    let answered = Answered {
+    let (requests, has_dma) = (FRAMES as f64, serving.build == Build::Dma);
+    let answered = StoreObservation {
         requests: FRAMES as u64,
         timed: measured[0].requests,
         cores: staged.shares(),
@@ -85,8 +85,8 @@ pub(in crate::soft) fn serve(
         card_ns: median(card_ns) as f64 / requests,
         crossed: Crossed {
             // What the card tells crosses as events.
-            frames: if is_told { 0.0 } else { 1.0 },
-            frame_bytes: if is_told { 0.0 } else { staged.frame_bytes() as f64 / requests },
+            frames: if has_dma { 0.0 } else { 1.0 },
+            frame_bytes: if has_dma { 0.0 } else { staged.frame_bytes() as f64 / requests },
             answers: judged.answers as f64 / requests,
             answer_bytes: judged.bytes as f64 / requests,
             dma_writes: dma.0 as f64 / requests,
@@ -148,16 +148,16 @@ fn median(mut all: Vec<u64>) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Asked, Keys};
+    use super::super::{Asked, KeyPopularity};
     use super::*;
 
     fn serving(build: Build) -> Serving {
-        let asked = Asked { keys: Keys::Uniform, count: 1_000, gets_percent: 90 };
+        let asked = Asked { keys: KeyPopularity::Uniform, count: 1_000, gets_percent: 90 };
         Serving { build, asked, cores: 1, burst: 64, duration_ns: 1, warmup_ns: 0 }
     }
 
     #[test]
-    fn what_was_served_is_told_with_its_steps_and_what_crosses_the_bus() {
+    fn what_was_served_is_reported_with_its_steps_and_what_crosses_the_bus() {
         for build in [Build::Rss { partitions: 2 }, Build::Steer] {
             let seen = serve(&serving(build), false).unwrap().0;
             let of = (seen.requests, seen.timed, seen.wrong);

@@ -37,7 +37,7 @@ const CURVES_MAX: usize = 7;
 /// All tables, empty ones left out.
 pub(crate) fn tables(results: &Results<'_>) -> Vec<ReportTable> {
     let mut tables =
-        vec![requests(results), used(results), ledgers(results), beside_published(results)];
+        vec![requests(results), used(results), breakdowns(results), beside_published(results)];
     tables.retain(|table| !table.rows.is_empty());
     tables
 }
@@ -134,15 +134,15 @@ fn used(results: &Results<'_>) -> ReportTable {
     ];
     let no_meter = all.iter().find_map(|(cell, _)| no_energy(cell));
     let no_meter = no_meter.map(|why| format!(" No energy: {why}.")).unwrap_or_default();
-    let no_ledger = all.iter().find_map(|(cell, _)| no_ledger(cell));
-    let no_ledger = no_ledger.map(|why| format!(" No ledger: not supported: {why}."));
-    let no_ledger = no_ledger.unwrap_or_default();
-    let title = format!("What the requests used, {same}.{no_meter}{no_ledger}");
+    let no_breakdown = all.iter().find_map(|(cell, _)| no_breakdown(cell));
+    let no_breakdown = no_breakdown.map(|why| format!(" No breakdown: not supported: {why}."));
+    let no_breakdown = no_breakdown.unwrap_or_default();
+    let title = format!("What the requests used, {same}.{no_meter}{no_breakdown}");
     table(&id(results, "-used"), &title, &columns, all.iter().map(row).collect())
 }
 
 /// Where the time of a request goes.
-fn ledgers(results: &Results<'_>) -> ReportTable {
+fn breakdowns(results: &Results<'_>) -> ReportTable {
     let (all, same) = asked_where(results, |cell| cell.estimate(RESIDUE).is_some());
     let row = |(cell, asked): &(&Cell<'_>, String)| {
         let terms = TERMS.iter().map(|(name, _)| with_core(cell, name));
@@ -162,12 +162,12 @@ fn ledgers(results: &Results<'_>) -> ReportTable {
         "Where the time of a request goes, {same}: means over the middle tenth of the requests, \
          which add up; the server is its stack and its program, between its interface and back."
     );
-    table(&id(results, "-ledger"), &title, &columns, rows)
+    table(&id(results, "-breakdown"), &title, &columns, rows)
 }
 
-/// Why a cell has no ledger.
-fn no_ledger<'a>(cell: &'a Cell<'_>) -> Option<&'a str> {
-    cell.samples.iter().find_map(|one| one.counters.get("no_ledger")?.as_str())
+/// Why a cell has no breakdown.
+fn no_breakdown<'a>(cell: &'a Cell<'_>) -> Option<&'a str> {
+    cell.samples.iter().find_map(|one| one.counters.get("no_breakdown")?.as_str())
 }
 
 /// Why the energy of a cell is not known.

@@ -1,9 +1,9 @@
 //! What the trials of the experiments on applications measure.
 
-use niclab_device::{Applied, CoreUse, Energy};
+use niclab_device::{CoreUse, Energy, RequestsObservation};
 use niclab_result::Mark;
 
-use crate::breakdown::{BREAKDOWN, put_ledger};
+use crate::breakdown::{BREAKDOWN, put_breakdown};
 use crate::measure::{Judged, Metrics, put, put_ratio, quantiles};
 use crate::metrics::{BUSY, Metric, TrialMetrics, higher, lower, neither};
 use crate::runner::json;
@@ -80,7 +80,7 @@ pub(crate) const SERVER_TIME: &str = "server_ns_per_request";
 pub(crate) const ENERGY: &str = "joules_per_request";
 
 /// The metrics of an application.
-pub(crate) fn put_application(metrics: &mut Metrics, seen: &Applied) {
+pub(crate) fn put_application(metrics: &mut Metrics, seen: &RequestsObservation) {
     let r = &seen.requested;
     for (name, count) in [
         ("planned_requests", r.planned),
@@ -115,12 +115,12 @@ pub(crate) fn put_application(metrics: &mut Metrics, seen: &Applied) {
         quantiles(metrics, "lateness_ns", lateness);
     }
     put_use(metrics, seen);
-    if let Some(Ok(ledger)) = &seen.ledger {
-        put_ledger(metrics, ledger);
+    if let Some(Ok(breakdown)) = &seen.breakdown {
+        put_breakdown(metrics, breakdown);
     }
 }
 
-fn put_use(metrics: &mut Metrics, seen: &Applied) {
+fn put_use(metrics: &mut Metrics, seen: &RequestsObservation) {
     let share = |cores: &[CoreUse], of: fn(&CoreUse) -> u64| {
         let had: u64 = cores.iter().map(|core| core.busy_ns() + core.idle_ns).sum();
         (had > 0).then(|| cores.iter().map(of).sum::<u64>() as f64 / had as f64)
@@ -165,27 +165,27 @@ fn put_use(metrics: &mut Metrics, seen: &Applied) {
 }
 
 /// What stands beside the metrics of a sample.
-pub(crate) fn counters(seen: &Applied) -> serde_json::Value {
+pub(crate) fn counters(seen: &RequestsObservation) -> serde_json::Value {
     let mut counters = serde_json::json!({
         "server": json(&seen.server),
         "client": json(&seen.client),
         "link": json(&seen.link),
         "energy": json(&seen.energy),
     });
-    match &seen.ledger {
-        Some(Ok(ledger)) => {
-            counters["terms"] = json(&ledger.terms);
-            counters["pairs"] = json(&ledger.pairs);
-            counters["stamps"] = ledger.stamps.into();
+    match &seen.breakdown {
+        Some(Ok(breakdown)) => {
+            counters["terms"] = json(&breakdown.terms);
+            counters["pairs"] = json(&breakdown.pairs);
+            counters["stamps"] = breakdown.stamps.into();
         }
-        Some(Err(why)) => counters["no_ledger"] = why.as_str().into(),
+        Some(Err(why)) => counters["no_breakdown"] = why.as_str().into(),
         None => {}
     }
     counters
 }
 
 /// The warnings that belong to an application.
-pub(crate) fn marks(seen: &Applied) -> Vec<Mark> {
+pub(crate) fn marks(seen: &RequestsObservation) -> Vec<Mark> {
     let requested = &seen.requested;
     let mut marks = Vec::new();
     let busy =

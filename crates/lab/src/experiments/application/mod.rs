@@ -10,7 +10,7 @@ pub(crate) mod tests;
 pub(crate) mod trials;
 
 use niclab_device::linux::stamped_requests;
-use niclab_device::{About, Observation, Place, Task};
+use niclab_device::{About, Observation, Station, Task};
 
 use self::analysis::{is_back_to_back, published_name};
 use self::metrics::{LATENCY, counters, marks, put_application};
@@ -73,19 +73,19 @@ impl Experiment for Application {
         }
     }
 
-    fn places<'a>(&self, about: &'a About) -> &'a [Place] {
+    fn places<'a>(&self, about: &'a About) -> &'a [Station] {
         &about.hosts
     }
 }
 
-/// Seconds that clients ask, and that a ledger of their requests takes.
+/// Seconds that clients ask, and that a breakdown of their requests takes.
 fn application_s(application: &niclab_device::Application) -> f64 {
     let asked = &application.requests;
     let slice_s = stamped_requests::slice_ns(asked) as f64 / 1e9;
     let pair_s = 2.0 * slice_s + PROBES_S;
-    let ledger_s = match application.stamps {
+    let breakdown_s = match application.stamps {
         true => f64::from(stamped_requests::PAIRS) * pair_s,
         false => 0.0,
     };
-    SERVER_S + (asked.duration_ns + asked.warmup_ns) as f64 / 1e9 + ledger_s
+    SERVER_S + (asked.duration_ns + asked.warmup_ns) as f64 / 1e9 + breakdown_s
 }

@@ -42,7 +42,7 @@ pub struct ApplicationSweep {
     /// Cores of the server, or `to-all`.
     #[serde(default = "one")]
     pub cores: Values,
-    /// Whether there is a ledger of the requests, too: `no` or `yes`.
+    /// Whether there is a breakdown of the requests, too: `no` or `yes`.
     #[serde(default = "no")]
     pub stamps: Values,
 }

@@ -2,8 +2,8 @@
 
 use niclab_device::requests::{Pace, Protocol, Requested};
 use niclab_device::{
-    About, Applied, CoreUse, DeviceError, Energy, Host, Latency, Ledgered, Observation,
-    Place as Seat, Setup, SetupReport, Task, TermShown, Testbed,
+    About, BreakdownObservation, CoreUse, DeviceError, Energy, Host, Latency, Observation,
+    RequestsObservation, Setup, SetupReport, Station, Task, TermShown, Testbed,
 };
 use niclab_result::{Figure, Mark, Outcome};
 
@@ -32,7 +32,7 @@ pub struct Servers {
 
 impl Servers {
     pub fn new() -> Servers {
-        let seat = |role: &str| Seat { role: role.into(), label: "a host".into(), core: None };
+        let seat = |role: &str| Station { role: role.into(), label: "a host".into(), core: None };
         let hosts = ["client", "wire", "server"].map(seat).into();
         let about = About { name: "known".into(), hosts, ..About::default() };
         Servers {
@@ -105,19 +105,20 @@ impl Testbed for Servers {
             Some(why) => Energy::Unknown { why: why.into() },
         };
         let client = vec![core(0, client)];
-        let ledger = application.stamps.then(|| match self.no_probes {
-            None => Ok(ledger(latency_ns)),
+        let breakdown = application.stamps.then(|| match self.no_probes {
+            None => Ok(breakdown(latency_ns)),
             Some(why) => Err(why.to_owned()),
         });
         let (link, watched_ns) = (None, requested.duration_ns);
-        let seen = Applied { requested, client, server, link, energy, watched_ns, ledger };
+        let seen =
+            RequestsObservation { requested, client, server, link, energy, watched_ns, breakdown };
         Ok(Observation::Requests(seen))
     }
 }
 
 /// A tenth of the time is the client's on the way there, six are the server's, two the client's on
 /// the way back, one the wire's; and four stamps cost 100 ns each.
-fn ledger(latency_ns: f64) -> Ledgered {
+fn breakdown(latency_ns: f64) -> BreakdownObservation {
     let shares =
         [("client_transmit", 0.1), ("server", 0.6), ("client_receive", 0.2), ("hardware", 0.1)];
     let term = |(name, share): (&str, f64)| TermShown {
@@ -131,7 +132,7 @@ fn ledger(latency_ns: f64) -> Ledgered {
     let mut with = Latency::new();
     with.record_n(latency_ns as u64, 100);
     let pair = [latency_ns as u64 + 400, latency_ns as u64];
-    Ledgered {
+    BreakdownObservation {
         messages: 100,
         rtt_ns: latency_ns,
         terms: shares.map(term).into(),
@@ -139,7 +140,7 @@ fn ledger(latency_ns: f64) -> Ledgered {
         with,
         pairs: vec![pair; 3],
         stamps: 4,
-        ..Ledgered::default()
+        ..BreakdownObservation::default()
     }
 }
 
@@ -208,23 +209,27 @@ fn where_the_time_of_a_request_goes_stands_beside_it_or_why_it_is_not_known() {
     assert!(near(value, 24_000.0), "{value}");
     let table = |measured: Measured| {
         let tables = measured.summary().experiments.remove(0).tables;
-        tables.into_iter().find(|table| table.id == "redis-ledger")
+        tables.into_iter().find(|table| table.id == "redis-breakdown")
     };
     let rows = table(seen).unwrap().rows;
     let asked: Vec<&str> = rows.iter().map(|row| row[1].as_str()).collect();
     let wanted = ["here, 64 B", "here, 1,024 B", "there, 64 B", "there, 1,024 B"];
     let wanted = wanted.map(|place| format!("clients {place}"));
-    assert_eq!(asked, wanted, "those that a ledger is asked for, by what they differ in");
+    assert_eq!(asked, wanted, "those that a breakdown is asked for, by what they differ in");
     assert!(
         rows[0][3] == "24.0 us (core 1)" && rows[0][9] == "100 ns (100 ns to 100 ns)",
         "{rows:?}"
     );
     let lacking = Servers { no_probes: Some("stamps: no BPF"), ..Servers::new() };
     let seen = measured(&mut { lacking }, "redis", &[]);
-    assert!(seen.samples.iter().any(|sample| sample.counters["no_ledger"] == "stamps: no BPF"));
+    assert!(seen.samples.iter().any(|sample| sample.counters["no_breakdown"] == "stamps: no BPF"));
     let used = seen.summary().experiments.remove(0).tables;
     let used = used.iter().find(|table| table.id == "redis-used").unwrap();
-    assert!(used.title.ends_with(" No ledger: not supported: stamps: no BPF."), "{}", used.title);
+    assert!(
+        used.title.ends_with(" No breakdown: not supported: stamps: no BPF."),
+        "{}",
+        used.title
+    );
     assert_eq!(table(seen), None);
     let asked = |set: &str| {
         let error = measure(&mut Servers::new(), "redis", GridName::Reduced, &[set], Some(6));
@@ -327,11 +332,11 @@ fn shares_are_of_the_time_that_was_watched_and_of_no_answers_there_are_no_times(
     // A link of 1 Gbps full for 3 s: the machine stood still behind the second of the requests.
     let requested = Requested { duration_ns: 1_000_000_000, ..Requested::default() };
     let link = LinkUse { tx_bytes: 375_000_000, rx_bytes: 0, bits_per_s: Some(1_000_000_000) };
-    let silent = Applied {
+    let silent = RequestsObservation {
         requested: requested.clone(),
         link: Some(link),
         watched_ns: 3_000_000_000,
-        ..Applied::default()
+        ..RequestsObservation::default()
     };
     let mut metrics = Metrics::new();
     put_application(&mut metrics, &silent);
@@ -342,6 +347,6 @@ fn shares_are_of_the_time_that_was_watched_and_of_no_answers_there_are_no_times(
     let energy = Energy::Measured { joules: 30.0, meters: vec!["one".into()] };
     let requested = Requested { answered: 10, ..requested };
     let mut metrics = Metrics::new();
-    put_application(&mut metrics, &Applied { requested, energy, ..silent });
+    put_application(&mut metrics, &RequestsObservation { requested, energy, ..silent });
     assert!((metrics[ENERGY].value - 1.0).abs() < 1e-12, "{metrics:?}");
 }

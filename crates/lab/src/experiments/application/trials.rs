@@ -24,8 +24,8 @@ const PROTOCOLS: [(&str, Protocol); 4] = [
     ("http", Protocol::Http),
 ];
 
-/// Whether there is a ledger, by name. It is no axis of a point: what is measured there is measured
-/// without it.
+/// Whether there is a breakdown, by name. It is no axis of a point: what is measured there is
+/// measured without it.
 const STAMPS: [(&str, bool); 2] = [("no", false), ("yes", true)];
 
 /// Stands for lengths and an order of keys as they were measured, among lengths of values.

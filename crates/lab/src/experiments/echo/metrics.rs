@@ -1,6 +1,6 @@
 //! What the trials of the echo experiments measure.
 
-use niclab_device::Exchanged;
+use niclab_device::RoundTripsObservation;
 use niclab_device::echo::{Echo, Echoed};
 use niclab_result::Mark;
 
@@ -52,8 +52,8 @@ const UNSENT_MAX: f64 = 0.005;
 /// Messages answered a second.
 pub(crate) const ANSWERED: &str = "answered_per_s";
 
-/// The metrics of an exchange.
-pub(crate) fn put_exchange(metrics: &mut Metrics, seen: &Exchanged, echo: &Echo) {
+/// The metrics of round trips.
+pub(crate) fn put_round_trips(metrics: &mut Metrics, seen: &RoundTripsObservation, echo: &Echo) {
     let e = &seen.echoed;
     for (name, count) in [
         ("planned_messages", e.planned),
@@ -82,14 +82,14 @@ pub(crate) fn put_exchange(metrics: &mut Metrics, seen: &Exchanged, echo: &Echo)
     }
 }
 
-/// Why an exchange speaks for nothing: it ended before its time, or none of its messages left.
+/// Why round trips speak for nothing: they ended before their time, or no message left.
 pub(crate) fn ended(echoed: &Echoed) -> Option<String> {
     let nothing = "no message was sent in the measured part: measure longer with \
                    --set duration_ms=1000";
     echoed.ended.clone().or_else(|| (echoed.sent == 0).then(|| nothing.to_owned()))
 }
 
-/// The warnings that belong to an exchange.
+/// The warnings that belong to round trips.
 pub(crate) fn marks(echoed: &Echoed) -> Vec<Mark> {
     let mut marks = Vec::new();
     if echoed.unsent as f64 > UNSENT_MAX * echoed.planned as f64 {

@@ -11,10 +11,10 @@ pub(crate) mod spec;
 mod tests;
 
 use niclab_device::echo::Echo as Messages;
-use niclab_device::{About, Observation, Place, Task};
+use niclab_device::{About, Observation, Station, Task};
 
 use self::analysis::is_plain;
-use self::metrics::{ended, marks, put_exchange};
+use self::metrics::{ended, marks, put_round_trips};
 use super::{BuiltIn, DeviceAnswer, Experiment, MODEL, PEER, VETH, built_in, in_its_files};
 use crate::cells::Cell;
 use crate::estimate::SERVER_S;
@@ -42,19 +42,19 @@ impl Experiment for Echo {
     in_its_files!();
 
     fn task_s(&self, task: &Task) -> Option<f64> {
-        let Task::RoundTrips(exchange) = task else { return None };
-        let Messages { duration_ns, warmup_ns, .. } = exchange.echo;
+        let Task::RoundTrips(trips) = task else { return None };
+        let Messages { duration_ns, warmup_ns, .. } = trips.echo;
         Some(SERVER_S + (duration_ns + warmup_ns) as f64 / 1e9)
     }
 
     fn answer(&self, task: &Task, seen: Observation) -> Option<DeviceAnswer> {
-        let (Task::RoundTrips(exchange), Observation::RoundTrips(seen)) = (task, seen) else {
+        let (Task::RoundTrips(trips), Observation::RoundTrips(seen)) = (task, seen) else {
             return None;
         };
         let mut metrics = Metrics::new();
-        put_exchange(&mut metrics, &seen, &exchange.echo);
+        put_round_trips(&mut metrics, &seen, &trips.echo);
         Some(DeviceAnswer {
-            question: json(exchange),
+            question: json(trips),
             metrics,
             marks: marks(&seen.echoed),
             counters: serde_json::json!({ "server": json(&seen.served) }),
@@ -71,7 +71,7 @@ impl Experiment for Echo {
         is_plain(cell).then_some(("udp_echo", RTT))
     }
 
-    fn places<'a>(&self, about: &'a About) -> &'a [Place] {
+    fn places<'a>(&self, about: &'a About) -> &'a [Station] {
         &about.hosts
     }
 }

@@ -20,6 +20,6 @@ parts! {
     }
 
     fn plan(&self, resolver: &mut Resolver<'_>) -> Result<(), SpecError> {
-        resolver.add_exchanges(&self.echo, ECHO)
+        resolver.add_round_trips(&self.echo, ECHO)
     }
 }

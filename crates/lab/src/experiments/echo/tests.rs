@@ -2,8 +2,8 @@
 
 use niclab_device::echo::{Echoed, Pace, Receive, Served, Transport};
 use niclab_device::{
-    About, DeviceError, Exchange, Exchanged, Family, Feature, Host, Latency, Observation,
-    Place as Seat, Setup, SetupReport, Task, Testbed,
+    About, DeviceError, Family, Feature, Host, Latency, Observation, RoundTrips,
+    RoundTripsObservation, Setup, SetupReport, Station, Task, Testbed,
 };
 use niclab_result::{Mark, Origin, Outcome};
 
@@ -18,29 +18,29 @@ use crate::validation::{Measured, measure};
 /// in the path costs what stands in [`rtt_ns`].
 struct Hosts {
     about: About,
-    /// Exchanges after which the server is gone.
-    exchanges_max: u32,
-    exchanges: u32,
+    /// Tasks after which the server is gone.
+    tasks_max: u32,
+    tasks: u32,
     /// What it cannot do.
     lacks: Option<(Family, &'static str)>,
 }
 
 impl Hosts {
     fn new() -> Hosts {
-        let seat = |role: &str| Seat { role: role.into(), label: "a host".into(), core: None };
+        let seat = |role: &str| Station { role: role.into(), label: "a host".into(), core: None };
         let hosts = ["client", "wire", "server"].map(seat).into();
         let about = About { name: "known".into(), hosts, ..About::default() };
-        Hosts { about, exchanges_max: u32::MAX, exchanges: 0, lacks: None }
+        Hosts { about, tasks_max: u32::MAX, tasks: 0, lacks: None }
     }
 }
 
-fn rtt_ns(exchange: &Exchange) -> f64 {
-    let echo = &exchange.echo;
+fn rtt_ns(trips: &RoundTrips) -> f64 {
+    let echo = &trips.echo;
     let base = 20_000.0 + f64::from(echo.size) + 1_000.0 * f64::from(echo.batch - 1);
     let transport = if echo.transport == Transport::Tcp { 1.2 } else { 1.0 };
     let receive = if echo.receive == Receive::BusyPoll { 0.5 } else { 1.0 };
-    let client = if exchange.client == Host::There { 4.0 / 3.0 } else { 1.0 };
-    let feature = match &exchange.feature {
+    let client = if trips.client == Host::There { 4.0 / 3.0 } else { 1.0 };
+    let feature = match &trips.feature {
         Feature::None => 0.0,
         Feature::Nft { rules } => 500.0 + 6.0 * f64::from(*rules),
         Feature::Vxlan => 2_500.0,
@@ -55,23 +55,23 @@ impl Testbed for Hosts {
     }
 
     fn setup(&mut self, setup: &Setup) -> Result<SetupReport, DeviceError> {
-        assert!(setup.rules.is_empty(), "an exchange needs no rules");
+        assert!(setup.rules.is_empty(), "round trips need no rules");
         Ok(SetupReport::default())
     }
 
     fn measure(&mut self, task: &Task) -> Result<Observation, DeviceError> {
-        let Task::RoundTrips(exchange) = task else { return Err(task.not_supported()) };
+        let Task::RoundTrips(trips) = task else { return Err(task.not_supported()) };
         if let Some((family, capability)) = self.lacks
-            && family == exchange.family
+            && family == trips.family
         {
             return Err(DeviceError::lacks(capability));
         }
-        self.exchanges += 1;
-        if self.exchanges > self.exchanges_max {
+        self.tasks += 1;
+        if self.tasks > self.tasks_max {
             let (device, reason) = ("known".into(), "nobody answers".into());
             return Err(DeviceError::Broken { device, reason });
         }
-        let (echo, rtt_ns) = (&exchange.echo, rtt_ns(exchange));
+        let (echo, rtt_ns) = (&trips.echo, rtt_ns(trips));
         let per_s = match echo.pace {
             Pace::Closed => f64::from(echo.batch) / rtt_ns * 1e9,
             Pace::Open { per_s } => per_s,
@@ -79,7 +79,7 @@ impl Testbed for Hosts {
         let planned = (per_s * echo.duration_ns as f64 / 1e9) as u64;
         let (sent, mut rtt) = (planned.min(1_000_000), Latency::new());
         rtt.record_n(rtt_ns as u64, sent);
-        let ended = (self.exchanges == self.exchanges_max).then(|| "it went".to_owned());
+        let ended = (self.tasks == self.tasks_max).then(|| "it went".to_owned());
         let echoed = Echoed {
             duration_ns: echo.duration_ns,
             planned,
@@ -90,7 +90,10 @@ impl Testbed for Hosts {
             ended,
             ..Echoed::default()
         };
-        Ok(Observation::RoundTrips(Exchanged { echoed, served: Some(Served::default()) }))
+        Ok(Observation::RoundTrips(RoundTripsObservation {
+            echoed,
+            served: Some(Served::default()),
+        }))
     }
 }
 
@@ -164,7 +167,7 @@ fn ours_stands_beside_the_published_table_in_both_directions() {
 
 #[test]
 fn a_server_that_goes_leaves_what_was_measured_and_ends_the_device() {
-    let mut hosts = Hosts { exchanges_max: 10, ..Hosts::new() };
+    let mut hosts = Hosts { tasks_max: 10, ..Hosts::new() };
     let measured = measured(&mut hosts, "echo-size", &[]);
     let outcomes: Vec<&Outcome> = measured.samples.iter().map(|sample| &sample.outcome).collect();
     assert_eq!(outcomes.len(), 11);
@@ -192,7 +195,7 @@ fn what_a_host_lacks_bars_what_needs_it_and_nothing_else() {
 }
 
 #[test]
-fn a_device_without_hosts_is_told_once_and_never_asked() {
+fn a_device_without_hosts_is_reported_once_and_never_asked() {
     let mut bench = Bench::of("echo-size", vec![Nature::default()], &[], 6);
     bench.execute();
     let outcomes: Vec<&Outcome> =
@@ -212,7 +215,7 @@ fn what_was_due_and_never_left_is_the_clients_limit() {
 }
 
 #[test]
-fn an_exchange_that_sent_nothing_speaks_for_nothing() {
+fn round_trips_that_sent_nothing_speak_for_nothing() {
     let sent = Echoed { sent: 2, lost: 2, planned: 2, ..Echoed::default() };
     assert_eq!(ended(&sent), None, "losses are a result");
     assert!(ended(&Echoed::default()).is_some_and(|why| why.contains("no message was sent")));

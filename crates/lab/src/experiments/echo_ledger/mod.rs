@@ -11,12 +11,12 @@ mod tests;
 pub(crate) mod trials;
 
 use niclab_device::echo::Echo as Messages;
-use niclab_device::{About, Observation, Place, Task};
+use niclab_device::{About, Observation, Station, Task};
 
 use self::analysis::{is_deep, is_published_place, software_and_hardware};
 use self::trials::PAIRS;
 use super::{BuiltIn, DeviceAnswer, Experiment, MODEL, PEER, VETH, built_in, in_its_files};
-use crate::breakdown::{PROBES_S, put_ledger};
+use crate::breakdown::{PROBES_S, put_breakdown};
 use crate::cells::Cell;
 use crate::estimate::SERVER_S;
 use crate::measure::Metrics;
@@ -40,24 +40,24 @@ impl Experiment for EchoLedger {
 
     fn task(&self, run: &ExperimentRun, trial: &Trial) -> Option<Task> {
         match run.task(trial)? {
-            Task::RoundTrips(exchange) => Some(Task::Breakdown { exchange, pairs: PAIRS }),
+            Task::RoundTrips(trips) => Some(Task::Breakdown { trips, pairs: PAIRS }),
             _ => None,
         }
     }
 
     fn task_s(&self, task: &Task) -> Option<f64> {
-        let Task::Breakdown { exchange, pairs } = task else { return None };
-        let Messages { duration_ns, warmup_ns, .. } = exchange.echo;
+        let Task::Breakdown { trips, pairs } = task else { return None };
+        let Messages { duration_ns, warmup_ns, .. } = trips.echo;
         let each_s = (duration_ns + warmup_ns) as f64 / 1e9;
         Some(SERVER_S + f64::from(*pairs) * (2.0 * each_s + PROBES_S))
     }
 
     fn answer(&self, task: &Task, seen: Observation) -> Option<DeviceAnswer> {
-        let (Task::Breakdown { exchange, .. }, Observation::Breakdown(seen)) = (task, seen) else {
+        let (Task::Breakdown { trips, .. }, Observation::Breakdown(seen)) = (task, seen) else {
             return None;
         };
         let mut metrics = Metrics::new();
-        put_ledger(&mut metrics, &seen);
+        put_breakdown(&mut metrics, &seen);
         let counters = serde_json::json!({
             "terms": json(&seen.terms),
             "pairs": json(&seen.pairs),
@@ -65,7 +65,7 @@ impl Experiment for EchoLedger {
             "in_payload": seen.in_payload,
             "by_sockets": seen.by_sockets,
         });
-        let (question, latency) = (json(exchange), Some(seen.with));
+        let (question, latency) = (json(trips), Some(seen.with));
         Some(DeviceAnswer { question, metrics, counters, latency, ..DeviceAnswer::default() })
     }
 
@@ -82,7 +82,7 @@ impl Experiment for EchoLedger {
         Some([client?, server?, hardware?])
     }
 
-    fn places<'a>(&self, about: &'a About) -> &'a [Place] {
+    fn places<'a>(&self, about: &'a About) -> &'a [Station] {
         &about.hosts
     }
 }

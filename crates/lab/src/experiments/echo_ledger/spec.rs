@@ -19,6 +19,6 @@ parts! {
     }
 
     fn plan(&self, resolver: &mut Resolver<'_>) -> Result<(), SpecError> {
-        resolver.add_exchanges(&self.ledger, LEDGER)
+        resolver.add_round_trips(&self.ledger, LEDGER)
     }
 }

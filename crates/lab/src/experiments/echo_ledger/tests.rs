@@ -2,8 +2,8 @@
 
 use niclab_device::capability::STAMPS;
 use niclab_device::{
-    About, DeviceError, Latency, Ledgered, Observation, PartsShown, Place, Setup, SetupReport,
-    Task, TermShown, Testbed,
+    About, BreakdownObservation, DeviceError, Latency, Observation, PartsShown, Setup, SetupReport,
+    Station, Task, TermShown, Testbed,
 };
 
 use crate::breakdown::{DIRECTIONS, PARTS, TERMS};
@@ -25,7 +25,7 @@ const TIMES_NS: [f64; 6] = [1_000.0, 10_000.0, 100.0, 2_000.0, 8_000.0, 20_000.0
 
 impl Hosts {
     fn new() -> Hosts {
-        let seat = |role: &str| Place { role: role.into(), label: "a host".into(), core: None };
+        let seat = |role: &str| Station { role: role.into(), label: "a host".into(), core: None };
         let hosts = ["client", "wire", "server"].map(seat).into();
         let about = About { name: "known".into(), hosts, ..About::default() };
         Hosts { about, residue_ratio: 0.0, lacks: None, no_probes: None }
@@ -42,12 +42,11 @@ impl Testbed for Hosts {
     }
 
     fn measure(&mut self, task: &Task) -> Result<Observation, DeviceError> {
-        let Task::Breakdown { exchange, pairs } = task else { return Err(task.not_supported()) };
-        if let (Some(capability), true) = (self.lacks, exchange.deep || self.lacks == Some(STAMPS))
-        {
+        let Task::Breakdown { trips, pairs } = task else { return Err(task.not_supported()) };
+        if let (Some(capability), true) = (self.lacks, trips.deep || self.lacks == Some(STAMPS)) {
             return Err(DeviceError::lacks(capability));
         }
-        let there = exchange.client == niclab_device::Host::There;
+        let there = trips.client == niclab_device::Host::There;
         let term = |((name, _), time): ((&str, &str), f64)| TermShown {
             name: name.to_owned(),
             mean_ns: if there && name == "hardware" { 2.0 * time } else { time },
@@ -70,13 +69,13 @@ impl Testbed for Hosts {
             ..TermShown::default()
         };
         let names = [0, 1].into_iter().flat_map(|side| PARTS.map(|(name, _)| (side, name)));
-        let parts = exchange.deep.then(|| PartsShown {
+        let parts = trips.deep.then(|| PartsShown {
             messages: 980,
             incomplete: 20,
             parts: names.map(part).collect(),
             residue_ratio: 0.001,
         });
-        Ok(Observation::Breakdown(Ledgered {
+        Ok(Observation::Breakdown(BreakdownObservation {
             messages: 990,
             incomplete: 10,
             rtt_ns,
@@ -86,9 +85,9 @@ impl Testbed for Hosts {
             with,
             without,
             pairs: vec![pair; *pairs as usize],
-            stamps: if exchange.deep { 20 } else { 6 },
+            stamps: if trips.deep { 20 } else { 6 },
             in_payload: true,
-            by_sockets: if exchange.sockets { Some("asked for") } else { self.no_probes }
+            by_sockets: if trips.sockets { Some("asked for") } else { self.no_probes }
                 .map(String::from),
         }))
     }
@@ -199,7 +198,7 @@ fn stamps_of_sockets_stand_beside_the_others_and_by_their_name() {
         error.err().unwrap().to_string()
     };
     assert!(asked("echo-ledger", "stamps=all").contains("use one of probes, sockets"));
-    assert!(asked("echo-size", "stamps=sockets").contains("a ledger has it: echo-ledger"));
+    assert!(asked("echo-size", "stamps=sockets").contains("a breakdown has it: echo-ledger"));
 }
 
 #[test]

@@ -194,7 +194,7 @@ fn the_card_of_the_study_fills_its_port_as_the_study_found() {
 }
 
 #[test]
-fn a_bus_is_told_from_a_frame_rate_and_a_core_by_how_its_rate_falls() {
+fn a_bus_is_distinguished_from_a_frame_rate_and_a_core_by_how_its_rate_falls() {
     let sizes = ["queues=8", "cores=each", "frame=64,256,512,1518"];
     // 20 ns and 0.12 ns a byte: 27.7 ns for 64 B, 81.4 ns for 512 B, and 202 ns where the wire of
     // 100 Gbps takes 123 ns for 1518 B; the cores could do more.
@@ -220,7 +220,7 @@ fn a_bus_is_told_from_a_frame_rate_and_a_core_by_how_its_rate_falls() {
 }
 
 #[test]
-fn a_device_without_a_line_rate_is_told_which_ports_it_would_fill() {
+fn a_device_without_a_line_rate_has_the_ports_that_it_would_fill() {
     use crate::simulated::{Bench, Nature};
     let mut bench = Bench::of("frame-size", vec![Nature::default()], &["cores=1", "queues=1"], 6);
     bench.execute();

@@ -27,7 +27,7 @@ const FLOWS_MIN: f64 = 2.0;
 
 /// All cells of a device, in reading order.
 pub(crate) fn cells<'a>(results: &'a Results<'_>, device: &str) -> Vec<&'a Cell<'a>> {
-    let mut cells: Vec<&Cell<'_>> = results.cells.of(device, "spread").collect();
+    let mut cells: Vec<&Cell<'_>> = results.cells.of(device, "rss").collect();
     let place = |cell: &Cell<'_>| {
         ["queues", "cores", "zipf", "flows", "frame"].map(|axis| number(cell, axis))
     };

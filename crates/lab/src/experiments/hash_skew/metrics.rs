@@ -9,12 +9,12 @@ use crate::metrics::{LOAD, Metric, TrialMetrics, higher, lower, neither};
 use crate::spec::TrialKind;
 
 /// As much as the device takes, over several queues: what comes to each.
-pub(crate) const SPREAD: TrialKind = TrialKind::new("spread");
+pub(crate) const RSS: TrialKind = TrialKind::new("rss");
 
 /// Its trials, and what each is made for.
 pub(crate) const TRIALS: &[TrialMetrics] = &[TrialMetrics {
-    trial: SPREAD.name(),
-    points: Some("spread"),
+    trial: RSS.name(),
+    points: Some("rss"),
     judged_by: &[BUSIEST],
     headlines: &[BUSIEST, MISPLACED, FULL],
     metrics: &[LOAD, QUEUES],

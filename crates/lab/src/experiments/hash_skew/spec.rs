@@ -41,15 +41,15 @@ parts! {
     /// What its grids have.
     pub(crate) struct Parts {
         /// Over how many queues flows are spread.
-        spread: RssSweep,
+        rss: RssSweep,
     }
 
     fn set(&mut self, axis: &str, values: &Values) -> Result<(), SpecError> {
-        set_all(self.spread.iter_mut().filter_map(|sweep| sweep.axis(axis)), values);
+        set_all(self.rss.iter_mut().filter_map(|sweep| sweep.axis(axis)), values);
         Ok(())
     }
 
     fn plan(&self, resolver: &mut Resolver<'_>) -> Result<(), SpecError> {
-        resolver.add_rss(&self.spread)
+        resolver.add_rss(&self.rss)
     }
 }

@@ -140,7 +140,7 @@ fn said(findings: &[Finding], id: &str) -> Option<(String, f64)> {
 }
 
 #[test]
-fn a_card_that_does_as_it_says_is_told_from_one_that_does_not() {
+fn a_card_that_does_as_it_says_is_distinguished_from_one_that_does_not() {
     let (findings, summary) = found(&[], &[]);
     let (sentence, _) = said(&findings, "followed").unwrap();
     assert!(sentence.starts_with("The frames of 1,000,000 flows over 8 queues land on card"));
@@ -178,7 +178,7 @@ fn a_card_that_does_as_it_says_is_told_from_one_that_does_not() {
 }
 
 #[test]
-fn a_queue_that_is_slow_is_told_by_its_number_and_a_busy_one_is_not_slow() {
+fn a_queue_that_is_slow_is_reported_by_its_number_and_a_busy_one_is_not_slow() {
     let place = ["queues=4", "cores=each", "flows=64k", "zipf=0"];
     let (findings, _) = found(&[("slow_queue_pps", 0.5e6)], &place);
     let (sentence, value) = said(&findings, "slow-queue").unwrap();

@@ -12,7 +12,7 @@ use niclab_packet::flow::{FlowSpec, Popularity};
 use niclab_packet::limits::FLOWS_MAX;
 use niclab_result::{Coordinate, Point};
 
-use super::metrics::SPREAD;
+use super::metrics::RSS;
 use super::spec::RssSweep;
 use crate::axes::{QUEUES_MAX, at_axes, cores, exponents, numbers};
 use crate::flows;
@@ -76,29 +76,29 @@ impl Resolver<'_> {
     pub fn add_rss(&mut self, sweeps: &[RssSweep]) -> Result<(), SpecError> {
         let of_trace = self.overrides.trace.as_ref().map(|trace| trace.frames.flows);
         for sweep in sweeps {
-            for spread in places(sweep)? {
-                let spread = match of_trace {
-                    Some(flows) => RssPoint { flows, zipf: None, ..spread },
-                    None => spread,
+            for point in places(sweep)? {
+                let place = match of_trace {
+                    Some(flows) => RssPoint { flows, zipf: None, ..point },
+                    None => point,
                 };
                 for frame in self.frames(&sweep.frame) {
-                    self.add_place(&spread, &frame)?;
+                    self.add_place(&place, &frame)?;
                 }
             }
         }
         Ok(())
     }
 
-    fn add_place(&mut self, spread: &RssPoint, frame: &Coordinate) -> Result<(), SpecError> {
+    fn add_place(&mut self, of: &RssPoint, frame: &Coordinate) -> Result<(), SpecError> {
         let (groups, rules, match_percent, hits) = (0, 0, 0, Hits::Flows);
-        let place = SweepPoint { groups, rules, match_percent, hits, flows: spread.flows };
-        let (queues, cores) = (spread.queues as u16, spread.cores as u16);
+        let place = SweepPoint { groups, rules, match_percent, hits, flows: of.flows };
+        let (queues, cores) = (of.queues as u16, of.cores as u16);
         let plain = place.setup(self.seed, self.frame_len_max(frame));
         let setup = index_of(&mut self.run.setups, Setup { queues, cores, ..plain });
-        let task = TaskIndex::offer(self.load_of(spread.traffic(self.seed), frame)?);
-        let mut point = spread.point();
+        let task = TaskIndex::offer(self.load_of(of.traffic(self.seed), frame)?);
+        let mut point = of.point();
         point.insert("frame".into(), frame.clone());
-        let (kind, rate) = (SPREAD, PlannedRate::Saturate);
+        let (kind, rate) = (RSS, PlannedRate::Saturate);
         self.trial(Trial { kind, setup, task, rate, point });
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! What the data of `kvs-steering` show, before it is worded or drawn.
 
-use niclab_device::Answered;
+use niclab_device::StoreObservation;
 use niclab_result::ReportTable;
 use serde::Deserialize;
 
@@ -103,7 +103,7 @@ pub(crate) fn of_plain(results: &Results<'_>, cell: &Cell<'_>, metric: &str) -> 
 
 /// What a request of a cell takes of the bus.
 pub(crate) fn bus_ways(cell: &Cell<'_>) -> Option<[BusTransfer; 2]> {
-    let of = |sample: &&niclab_result::Sample| Answered::deserialize(&sample.counters).ok();
+    let of = |sample: &&niclab_result::Sample| StoreObservation::deserialize(&sample.counters).ok();
     cell.samples.iter().find_map(of).map(|seen| ways(&seen.crossed))
 }
 
@@ -137,7 +137,7 @@ pub(crate) fn slowest_limit(cell: &Cell<'_>) -> Option<Limit> {
 /// as they do without help.
 pub(crate) fn ports_limit(results: &Results<'_>, cell: &Cell<'_>) -> Option<Limit> {
     let plain = with_mode(results, cell, PLAIN)?;
-    let of = |sample: &&niclab_result::Sample| Answered::deserialize(&sample.counters).ok();
+    let of = |sample: &&niclab_result::Sample| StoreObservation::deserialize(&sample.counters).ok();
     let crossed = plain.samples.iter().find_map(of)?.crossed;
     let longest = crossed.frame_bytes.max(crossed.answer_bytes) + FCS_BYTES;
     let (ports, gbps) = flexnic::ports()?;

@@ -1,6 +1,6 @@
 //! What the trials of `kvs-steering` measure.
 
-use niclab_device::Answered;
+use niclab_device::StoreObservation;
 use niclab_result::Mark;
 
 use crate::bus::ways;
@@ -65,7 +65,7 @@ pub(crate) fn step_metric(name: &str) -> String {
 }
 
 /// The metrics of a store.
-pub(crate) fn put_answered(metrics: &mut Metrics, seen: &Answered) {
+pub(crate) fn put_answered(metrics: &mut Metrics, seen: &StoreObservation) {
     let (requests, timed) = (seen.requests.max(1) as f64, seen.timed.max(1) as f64);
     let median = |all: &[u64]| {
         let all: Vec<f64> = all.iter().map(|ns| *ns as f64).collect();
@@ -91,12 +91,12 @@ pub(crate) fn put_answered(metrics: &mut Metrics, seen: &Answered) {
 }
 
 /// Why a trial speaks for nothing: what is answered wrong may be answered sooner.
-pub(crate) fn failure(seen: &Answered) -> Option<String> {
+pub(crate) fn failure(seen: &StoreObservation) -> Option<String> {
     (seen.wrong > 0)
         .then(|| format!("{} of {} requests were not answered right", seen.wrong, seen.requests))
 }
 
 /// Whether the machine took a core away in the passes that count.
-pub(crate) fn marks(seen: &Answered) -> Vec<Mark> {
+pub(crate) fn marks(seen: &StoreObservation) -> Vec<Mark> {
     seen.is_disturbed.then_some(Mark::Disturbed).into_iter().collect()
 }

@@ -9,7 +9,7 @@ pub(crate) mod spec;
 mod tests;
 pub(crate) mod trials;
 
-use niclab_device::{About, Observation, Place, Task};
+use niclab_device::{About, Observation, Station, Task};
 
 use self::metrics::{failure, marks, put_answered};
 use super::{BuiltIn, DeviceAnswer, Experiment, built_in, in_its_files};
@@ -63,7 +63,7 @@ impl Experiment for KvsSteering {
          machine"
     }
 
-    fn places<'a>(&self, about: &'a About) -> &'a [Place] {
+    fn places<'a>(&self, about: &'a About) -> &'a [Station] {
         &about.serving
     }
 }

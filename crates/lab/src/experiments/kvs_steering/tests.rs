@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use niclab_device::soft::kvs::{Build, Keys};
+use niclab_device::soft::kvs::{Build, KeyPopularity};
 use niclab_device::{
-    About, Answered, Crossed, DeviceError, Observation, Place as Seat, Serving, Setup, SetupReport,
-    StepShown, Task, Testbed,
+    About, Crossed, DeviceError, Observation, Serving, Setup, SetupReport, Station, StepShown,
+    StoreObservation, Task, Testbed,
 };
 use niclab_result::{Origin, Outcome, Sample};
 
@@ -30,7 +30,7 @@ struct Store {
     is_in_turns: bool,
     /// The machine takes cores away.
     is_disturbed: bool,
-    /// What the answer takes; with a card that writes items it is told as it is carried out.
+    /// What the answer takes; with a card that writes items it is part of carrying out.
     reply_ns: f64,
     /// The longest step is timed with what makes it longer.
     is_seen: bool,
@@ -44,7 +44,7 @@ struct Store {
 
 impl Store {
     fn new() -> Store {
-        let seat = Seat { role: "function".into(), label: "a store".into(), core: None };
+        let seat = Station { role: "function".into(), label: "a store".into(), core: None };
         let about = About { name: "box".into(), serving: vec![seat], ..About::default() };
         let (shared_ns, card_ns, wrong, is_moody) = (100.0, 150.0, 0, false);
         let (is_seen, dma_bytes, steered_ns) = (true, 0.0, [0.0; 3]);
@@ -68,7 +68,7 @@ impl Store {
 
     fn more_ns(&self, serving: &Serving) -> f64 {
         let is_shared = matches!(serving.build, Build::Rss { .. }) && serving.cores > 1;
-        let times = if serving.asked.keys == Keys::Zipf { 2.0 } else { 1.0 };
+        let times = if serving.asked.keys == KeyPopularity::Zipf { 2.0 } else { 1.0 };
         if is_shared { times * self.shared_ns } else { 0.0 }
     }
 }
@@ -99,9 +99,9 @@ impl Testbed for Store {
         let carried_ns = if self.is_seen { more_ns - lookup_ns } else { 0.0 };
         let worked_ns = (mood * 1e3 * (200.0 + more_ns)) as u64;
         let is_steered = serving.build == Build::Steer;
-        let is_told = serving.build == Build::Dma;
+        let has_dma = serving.build == Build::Dma;
         let more = if is_steered { self.steered_ns } else { [0.0; 3] };
-        Ok(Observation::Store(Answered {
+        Ok(Observation::Store(StoreObservation {
             requests: 1_200,
             timed: 1_000,
             cores: vec![1_200 / cores; serving.cores.into()],
@@ -117,9 +117,9 @@ impl Testbed for Store {
                     mood * (90.0
                         + carried_ns
                         + more[2]
-                        + if is_told { self.reply_ns } else { 0.0 }),
+                        + if has_dma { self.reply_ns } else { 0.0 }),
                 ),
-                step("reply", if is_told { 0.0 } else { mood * self.reply_ns }),
+                step("reply", if has_dma { 0.0 } else { mood * self.reply_ns }),
             ],
             card_ns: if is_steered { self.card_ns } else { 20.0 },
             crossed: Crossed {
@@ -271,7 +271,7 @@ fn causes_and_steps_are_told_by_the_same_differences() {
     for words in [why, steps] {
         assert!(words.ends_with("In which step it saves these repeats do not tell."), "{words}");
     }
-    // What is longer is told as well.
+    // Longer steps are reported as well.
     let [why, steps] = told(|store| store.steered_ns = [-20.0, 30.0, 70.0]);
     assert!(why.contains("headers, requests or keys are not looked at again (20.0 ns)"), "{why}");
     assert!(steps.ends_with("timed: receive, check 20.0 ns."), "{steps}");

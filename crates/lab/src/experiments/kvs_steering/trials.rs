@@ -4,7 +4,7 @@
 //! its cores at once. So the builds of the store are comparable whatever card there is; trials of
 //! all of them at one place stand one behind the other.
 
-use niclab_device::soft::kvs::{Asked, Build, CORES_MAX, KEYS_MAX, Keys};
+use niclab_device::soft::kvs::{Asked, Build, CORES_MAX, KEYS_MAX, KeyPopularity};
 use niclab_device::{Serving, Task};
 use niclab_result::{Coordinate, Point};
 
@@ -36,7 +36,8 @@ pub(crate) const MODES: [(&str, Mode); 3] =
 pub(crate) const UNIFORM: &str = "uniform";
 
 /// How often keys are asked for, by name.
-pub(crate) const KEYS: [(&str, Keys); 2] = [(UNIFORM, Keys::Uniform), ("zipf", Keys::Zipf)];
+pub(crate) const KEYS: [(&str, KeyPopularity); 2] =
+    [(UNIFORM, KeyPopularity::Uniform), ("zipf", KeyPopularity::Zipf)];
 
 impl Mode {
     /// As `niclab kvs` builds the store on so many cores.

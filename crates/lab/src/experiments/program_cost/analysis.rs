@@ -1,6 +1,6 @@
 //! What the data of `program-cost` show, before it is worded or drawn.
 
-use niclab_device::Processed;
+use niclab_device::ProgramObservation;
 use niclab_device::cases::Case;
 use serde::Deserialize;
 
@@ -129,7 +129,8 @@ pub(crate) fn largest<'a>(results: &'a Results<'_>, device: &str) -> Vec<&'a Cel
 
 /// What a cell's device sent, as it was told.
 fn digest(cell: &Cell<'_>) -> Option<String> {
-    let of = |sample: &&niclab_result::Sample| Processed::deserialize(&sample.counters).ok();
+    let of =
+        |sample: &&niclab_result::Sample| ProgramObservation::deserialize(&sample.counters).ok();
     cell.samples.iter().find_map(of).map(|seen| seen.digest)
 }
 

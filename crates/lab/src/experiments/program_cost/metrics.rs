@@ -1,6 +1,6 @@
 //! What the trials of `program-cost` measure.
 
-use niclab_device::Processed;
+use niclab_device::ProgramObservation;
 
 use crate::measure::{Judged, Metrics, put};
 use crate::metrics::{Metric, TrialMetrics, higher, lower, neither};
@@ -37,7 +37,7 @@ const COSTS: &[Metric] = &[
 pub(crate) const PACKET: &str = "packet_ns";
 
 /// The metrics of a program.
-pub(crate) fn put_processed(metrics: &mut Metrics, seen: &Processed) {
+pub(crate) fn put_processed(metrics: &mut Metrics, seen: &ProgramObservation) {
     let stretches: Vec<f64> = seen.stretches_ns.iter().map(|ns| *ns as f64).collect();
     let packets = seen.stretch.max(1) as f64;
     if let Some(stretch_ns) = statistics::median(&stretches).filter(|ns| *ns > 0.0) {
@@ -57,7 +57,7 @@ pub(crate) fn put_processed(metrics: &mut Metrics, seen: &Processed) {
 }
 
 /// Why a trial speaks for nothing: packets that are lost on the way cost less than others.
-pub(crate) fn failure(seen: &Processed) -> Option<String> {
+pub(crate) fn failure(seen: &ProgramObservation) -> Option<String> {
     (seen.lost > 0).then(|| {
         format!("{} of {} packets did not come through the program", seen.lost, seen.packets)
     })

@@ -10,7 +10,7 @@ mod tests;
 pub(crate) mod trials;
 
 use niclab_device::cases::Loaded;
-use niclab_device::{About, Observation, Place, Task};
+use niclab_device::{About, Observation, Station, Task};
 
 use self::metrics::{failure, put_processed};
 use super::{BuiltIn, DeviceAnswer, Experiment, built_in, in_its_files};
@@ -52,7 +52,7 @@ impl Experiment for ProgramCost {
         Some(DeviceAnswer { question, metrics, counters, ended, ..DeviceAnswer::default() })
     }
 
-    fn places<'a>(&self, about: &'a About) -> &'a [Place] {
+    fn places<'a>(&self, about: &'a About) -> &'a [Station] {
         &about.programmed
     }
 

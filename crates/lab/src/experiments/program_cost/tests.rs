@@ -2,8 +2,8 @@
 
 use niclab_device::cases::{Case, Loaded};
 use niclab_device::{
-    About, DeviceError, Observation, Place as Seat, Processed, Setup, SetupReport, Task, Testbed,
-    Worst,
+    About, DeviceError, Observation, ProgramObservation, Setup, SetupReport, Station, Task,
+    Testbed, Worst,
 };
 use niclab_result::Outcome;
 
@@ -33,7 +33,7 @@ struct Card {
 
 impl Card {
     fn new(name: &str, factor: f64) -> Card {
-        let seat = Seat { role: "device".into(), label: "a card".into(), core: None };
+        let seat = Station { role: "device".into(), label: "a card".into(), core: None };
         let about = About {
             name: name.into(),
             programmed: vec![seat],
@@ -87,7 +87,8 @@ impl Testbed for Card {
         let worst = Worst { instructions: 42, lookups, key_bits: 64, ..Worst::default() };
         let (lost, bytes) = (self.lost, 64 * packets);
         let stretch = 100;
-        let seen = Processed { packets, lost, bytes, stretch, stretches_ns, digest, worst };
+        let seen =
+            ProgramObservation { packets, lost, bytes, stretch, stretches_ns, digest, worst };
         Ok(Observation::Program(seen))
     }
 }

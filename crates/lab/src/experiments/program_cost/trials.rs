@@ -91,7 +91,7 @@ impl Resolver<'_> {
             let value = Coordinate::Number(first.value.into());
             return Err(refused(first.axis, &value, remedy.join(", ")));
         }
-        // The grids of the file leave out on purpose; who asks for a number is told.
+        // The grids of the file leave out on purpose; a number that was asked for is reported.
         let is_asked = |of: &Excluded| self.overrides.set.iter().any(|set| set.name == of.axis);
         let words = |of: Excluded| {
             let Excluded { axis, value, program, range } = of;

@@ -23,7 +23,7 @@ pub(crate) fn answers<'a>(results: &'a Results<'_>, device: &str) -> Vec<&'a Cel
 }
 
 fn cells<'a>(results: &'a Results<'_>, device: &str) -> Vec<&'a Cell<'a>> {
-    let mut cells: Vec<&Cell<'_>> = results.cells.of(device, "respread").collect();
+    let mut cells: Vec<&Cell<'_>> = results.cells.of(device, "rss-change").collect();
     let place = |cell: &Cell<'_>| (LOAD.map(|axis| number(cell, axis)), cell.word("frame"));
     cells.sort_by(|a, b| {
         let by_place = place(a).partial_cmp(&place(b)).unwrap_or(std::cmp::Ordering::Equal);

@@ -1,6 +1,6 @@
 //! Figures and tables of the experiment `queue-change`.
 
-use niclab_load::Respread as Seen;
+use niclab_load::RssChanges;
 use niclab_result::{Axis, Figure, Mean, ReportTable, Scale, Series};
 use serde::Deserialize;
 
@@ -47,7 +47,7 @@ fn changed(results: &Results<'_>) -> ReportTable {
                 count(cell, "queues"),
                 count(cell, "flows"),
                 words::pps(number(cell, "pps")),
-                words::whole(sum(cell, "respreads")),
+                words::whole(sum(cell, "rss_changes")),
                 offered,
                 lost,
                 reordered,
@@ -161,8 +161,8 @@ pub(crate) fn figures(results: &Results<'_>) -> Vec<Figure> {
 const CPU: &str = "cpu";
 
 /// What became of a spread, as a sample has it.
-fn seen(sample: &niclab_result::Sample) -> Option<Seen> {
-    Seen::deserialize(&sample.control).ok()
+fn seen(sample: &niclab_result::Sample) -> Option<RssChanges> {
+    RssChanges::deserialize(&sample.control).ok()
 }
 
 fn over_time(results: &Results<'_>, device: &str, (id, title): (&str, &str)) -> Figure {
@@ -179,7 +179,7 @@ fn over_time(results: &Results<'_>, device: &str, (id, title): (&str, &str)) -> 
         like.is_some_and(|like| axes.all(|axis| cell.word(axis) == like.word(axis)))
     };
     for cell in all.iter().filter(is_like) {
-        let seen: Vec<Seen> = cell.samples.iter().filter_map(|sample| seen(sample)).collect();
+        let seen: Vec<RssChanges> = cell.samples.iter().filter_map(|sample| seen(sample)).collect();
         for point in points(&seen, id) {
             add_point(&mut series, cell.word("answer"), device, point);
         }
@@ -212,11 +212,11 @@ fn over_time(results: &Results<'_>, device: &str, (id, title): (&str, &str)) -> 
 }
 
 /// The median of all repeats, stretch by stretch of [`POINT_NS`].
-fn points(seen: &[Seen], id: &str) -> Vec<Mean> {
+fn points(seen: &[RssChanges], id: &str) -> Vec<Mean> {
     let Some(first) = seen.first().filter(|first| first.stretch_ns > 0) else { return Vec::new() };
     let each = (POINT_NS / first.stretch_ns).max(1) as usize;
     let stretches = seen.iter().filter_map(|seen| Some(seen.cpu_ns.first()?.len())).min();
-    let value = |seen: &Seen, from: usize| {
+    let value = |seen: &RssChanges, from: usize| {
         let all = from..from + each;
         let sum: f64 = match id {
             USED => all.map(|stretch| used_cores(seen, stretch) as f64).sum(),

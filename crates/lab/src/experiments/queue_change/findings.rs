@@ -101,7 +101,7 @@ fn changed(like: &[&Cell<'_>], all: &[&Cell<'_>]) -> Option<Finding> {
         first.device,
         words::whole(frames),
         load(first),
-        words::whole(of("respreads")),
+        words::whole(of("rss_changes")),
         words::whole(number(first, "per_s")),
         count(gone),
         count(reordered),
@@ -117,7 +117,7 @@ fn changed(like: &[&Cell<'_>], all: &[&Cell<'_>]) -> Option<Finding> {
         }
         _ => "Change its spread where loss and order do not matter, or while it rests.",
     };
-    let (id, words) = (format!("spread-changes{}", place(first, all)), (sentence, implication));
+    let (id, words) = (format!("rss-changes{}", place(first, all)), (sentence, implication));
     Some(told(first.device, id, (&holds, "ns"), words, None))
 }
 

@@ -1,7 +1,7 @@
 //! What the trials of `queue-change` measure.
 
 use niclab_device::LoadObservation;
-use niclab_load::{QueueReaction, Respread as Seen};
+use niclab_load::{QueueReaction, RssChanges};
 
 use crate::measure::{Judged, Metrics, put};
 use crate::metrics::{LOAD, Metric, TrialMetrics, lower, neither};
@@ -9,12 +9,12 @@ use crate::run::step;
 use crate::spec::TrialKind;
 
 /// Frames flow while RSS changes.
-pub(crate) const RESPREAD: TrialKind = TrialKind::new("respread");
+pub(crate) const RSS_CHANGE: TrialKind = TrialKind::new("rss-change");
 
 /// Its trials, and what each is made for.
 pub(crate) const TRIALS: &[TrialMetrics] = &[TrialMetrics {
-    trial: RESPREAD.name(),
-    points: Some("spread-change"),
+    trial: RSS_CHANGE.name(),
+    points: Some("rss-change"),
     // Not every point has changes that settle.
     judged_by: &["loss_ratio"],
     headlines: &["loss_ratio", "reordered_frames", SETTLED, REACTION],
@@ -26,7 +26,7 @@ pub(crate) const TRIALS: &[TrialMetrics] = &[TrialMetrics {
 /// What changes of RSS do.
 const CHANGED: &[Metric] = &[
     lower("reordered_frames", "frames", "came back behind a later one of their flow"),
-    neither("respreads", "changes", "that were carried out"),
+    neither("rss_changes", "changes", "that were carried out"),
     neither("held_drop_frames", "frames", "dropped while they waited, in the whole trial"),
     neither("answers", "changes", "that the device made by itself"),
     lower("settled_ns_…", "ns", "from a call until the change was seen to hold"),
@@ -56,9 +56,9 @@ pub(crate) const THIRDS: [&str; 3] = ["before", "step", "behind"];
 /// others emptied late.
 const IN_USE_MIN: f64 = 0.01;
 
-/// Adds what became of a spread.
-pub(crate) fn put_rss_change(metrics: &mut Metrics, o: &LoadObservation, seen: &Seen) {
-    put(metrics, "respreads", seen.changes as f64, "changes");
+/// Adds the RSS changes and their effect.
+pub(crate) fn put_rss_change(metrics: &mut Metrics, o: &LoadObservation, seen: &RssChanges) {
+    put(metrics, "rss_changes", seen.changes as f64, "changes");
     put(metrics, "held_drop_frames", seen.held_drops as f64, "frames");
     put(metrics, "answers", seen.answers.len() as f64, "changes");
     if let Some(settled) = seen.settled.as_ref().filter(|settled| !settled.0.is_empty()) {
@@ -91,7 +91,7 @@ pub(crate) fn put_rss_change(metrics: &mut Metrics, o: &LoadObservation, seen: &
 }
 
 /// Cores that dealt with frames in a stretch.
-pub(crate) fn used_cores(seen: &Seen, stretch: usize) -> usize {
+pub(crate) fn used_cores(seen: &RssChanges, stretch: usize) -> usize {
     let of = |frames: &Vec<u64>| frames.get(stretch).copied().unwrap_or(0) as f64;
     let all: f64 = seen.frames.iter().map(of).sum();
     seen.frames.iter().filter(|frames| of(frames) > IN_USE_MIN * all).count()

@@ -37,7 +37,7 @@ impl Experiment for QueueChange {
     }
 
     fn offered(&self, offered: &Offered<'_>, sample: &mut Sample) {
-        if let Some(seen) = &offered.observation.respread {
+        if let Some(seen) = &offered.observation.rss_changes {
             put_rss_change(&mut sample.metrics, offered.observation, seen);
             sample.control = json(seen);
         }

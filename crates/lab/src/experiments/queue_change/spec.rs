@@ -7,7 +7,7 @@ use crate::spec::defaults::{flows_default, frame_default, none, one, zero};
 use crate::spec::{DURATION_MS_MAX, SpecError, Wrong, axes, parts, set_all, whole};
 use crate::values::Values;
 
-/// A product of axes of changes to how frames are spread over queues while they flow.
+/// A product of axes of RSS changes while frames flow.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RssChangeSweep {
@@ -76,11 +76,11 @@ parts! {
     /// What its grids have.
     pub(crate) struct Parts {
         /// What of RSS changes while frames flow.
-        respread: RssChangeSweep,
+        rss_change: RssChangeSweep,
     }
 
     fn set(&mut self, axis: &str, values: &Values) -> Result<(), SpecError> {
-        for sweep in &mut self.respread {
+        for sweep in &mut self.rss_change {
             match axis {
                 // What is typed holds for all sweeps.
                 "duration_ms" => sweep.duration_ms = None,
@@ -91,13 +91,13 @@ parts! {
     }
 
     fn check(&self, grid: &str) -> Result<(), Wrong> {
-        let own = self.respread.iter().filter_map(|sweep| sweep.duration_ms);
+        let own = self.rss_change.iter().filter_map(|sweep| sweep.duration_ms);
         own.into_iter().try_for_each(|duration_ms| {
-            whole(format!("{grid}.respread.duration_ms"), duration_ms, 1, DURATION_MS_MAX)
+            whole(format!("{grid}.rss_change.duration_ms"), duration_ms, 1, DURATION_MS_MAX)
         })
     }
 
     fn plan(&self, resolver: &mut Resolver<'_>) -> Result<(), SpecError> {
-        resolver.add_rss_changes(&self.respread)
+        resolver.add_rss_changes(&self.rss_change)
     }
 }

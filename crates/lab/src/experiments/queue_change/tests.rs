@@ -1,10 +1,10 @@
 //! Places of `queue-change`, and what its samples say.
 
 use niclab_device::{
-    About, Answering, DeviceError, LoadObservation, Observation, Plan, Respreading, Setup,
-    SetupReport, SpreadPlan, Task, Testbed,
+    About, Answering, DeviceError, LoadObservation, Observation, Plan, RssChangeKind, RssPlan,
+    Setup, SetupReport, Task, Testbed,
 };
-use niclab_load::{Latency, QueueReaction, Respread as Seen, Slice};
+use niclab_load::{Latency, QueueReaction, RssChanges, Slice};
 use niclab_result::Summary;
 
 use super::metrics::{LOOK, REACTION, REACTION_LAST, SETTLED, THIRDS, put_rss_change};
@@ -14,10 +14,10 @@ use crate::simulated::cell_at;
 use crate::spec::GridName;
 use crate::{measure, validation};
 
-fn seen() -> Seen {
+fn seen() -> RssChanges {
     let mut settled = Latency::new();
     (1..=100).for_each(|at| settled.record(at * 1_000));
-    Seen {
+    RssChanges {
         changes: 100,
         settled: Some(settled),
         look_ns: 7,
@@ -41,7 +41,7 @@ fn a_sample_tells_of_each_third_and_of_the_answers_to_the_step() {
     put_rss_change(&mut metrics, &o, &seen());
     let value = |name: &str| metrics[name].value;
     assert_eq!(
-        (value("respreads"), value("held_drop_frames"), value("answers")),
+        (value("rss_changes"), value("held_drop_frames"), value("answers")),
         (100.0, 3.0, 4.0)
     );
     assert!((value(SETTLED) / 50_000.0 - 1.0).abs() < 0.01, "{}", value(SETTLED));
@@ -58,7 +58,7 @@ fn a_sample_tells_of_each_third_and_of_the_answers_to_the_step() {
 fn without_changes_and_answers_there_is_neither_time_nor_reaction() {
     let mut metrics = measure::Metrics::new();
     let o = LoadObservation { duration_ns: 900, ..LoadObservation::default() };
-    put_rss_change(&mut metrics, &o, &Seen::default());
+    put_rss_change(&mut metrics, &o, &RssChanges::default());
     assert!(!metrics.contains_key(SETTLED) && !metrics.contains_key(REACTION));
     assert!(!metrics.contains_key("cpu_cores_step"), "no stretch was seen");
     let mut late = seen();
@@ -87,14 +87,14 @@ fn a_step_is_the_middle_third() {
     assert_eq!(place(5).rate(), PlannedRate::Step { low_pps: 100.0, high_pps: 500.0 });
 }
 
-/// A card whose spread can be changed, and which does as it is told here.
+/// A card whose RSS can be changed, and which behaves as the test says.
 #[derive(Default)]
 struct Told {
     about: About,
     loses: u64,
     passes: u64,
     /// Under changes of this the machine stalls, and the card loses half of the frames.
-    stalls: Option<Respreading>,
+    stalls: Option<RssChangeKind>,
 }
 
 impl Testbed for Told {
@@ -108,14 +108,14 @@ impl Testbed for Told {
 
     fn measure(&mut self, task: &Task) -> Result<Observation, DeviceError> {
         let Task::Load { load, plan } = task else { return Err(task.not_supported()) };
-        let Plan::Spread(plan) = plan else { panic!("{plan:?}") };
+        let Plan::Rss(plan) = plan else { panic!("{plan:?}") };
         let stretches = (load.duration_ns / 10_000_000) as usize;
         let (from_ns, until_ns) = step(load.duration_ns);
         let is_high = |at: usize| (from_ns..until_ns).contains(&(at as u64 * 10_000_000 + 1));
         let saves = plan.answer == Some(Answering::SaveCores);
         // The second core rests where cores are saved and load is low.
         let second = |at| if is_high(at) || !saves { 50 } else { 0 };
-        let mut respread = Seen {
+        let mut changes = RssChanges {
             changes: if plan.change.is_some() { 40 } else { 0 },
             stretch_ns: 10_000_000,
             cpu_ns: vec![
@@ -123,17 +123,17 @@ impl Testbed for Told {
                 (0..stretches).map(|at| second(at) * 100_000).collect(),
             ],
             frames: vec![vec![100; stretches], (0..stretches).map(second).collect()],
-            ..Seen::default()
+            ..RssChanges::default()
         };
         if plan.change.is_some() {
             let mut settled = Latency::new();
             (0..40).for_each(|_| settled.record(5_000));
-            (respread.settled, respread.look_ns) = (Some(settled), 2_000);
+            (changes.settled, changes.look_ns) = (Some(settled), 2_000);
         }
         // Answers come 120 and 220 ms behind the step, and keys lose what is lost without.
         if plan.answer.is_some() {
             let at = |ns| QueueReaction { at_ns: from_ns + ns, moved_entries: None };
-            respread.answers = vec![at(120_000_000), at(220_000_000)];
+            changes.answers = vec![at(120_000_000), at(220_000_000)];
         }
         let stalls = plan.change.is_some() && plan.change == self.stalls;
         let lost = match (plan.answer, plan.change) {
@@ -152,7 +152,7 @@ impl Testbed for Told {
             reordered: if plan.change.is_some() { self.passes } else { 0 },
             duration_ns: load.duration_ns,
             slices: vec![Slice { offered, received: 1, disturbed: stalls, ..Slice::default() }],
-            respread: Some(respread),
+            rss_changes: Some(changes),
             ..LoadObservation::default()
         };
         o.honesty.balanced = true;
@@ -179,7 +179,7 @@ fn sentence(summary: &Summary, id: &str) -> String {
 #[test]
 fn what_changes_and_answers_do_is_said() {
     let summary = found(0, 0);
-    let changed = sentence(&summary, "card-spread-changes");
+    let changed = sentence(&summary, "card-rss-changes");
     // Five kinds, forty changes each, six repeats.
     let what = "While card forwarded 600,000 frames (200,000 64 B frames a second of 10,000 flows \
                 (all equally often), by 8 queues on 2 cores), 1,200 changes of their spread over \
@@ -234,9 +234,9 @@ fn what_is_changed_beside_a_step_stands_in_its_row_and_in_no_curve() {
 }
 
 #[test]
-fn a_card_that_loses_frames_or_their_order_is_told_so() {
+fn a_card_that_loses_frames_or_their_order_is_reported() {
     let summary = found(3, 2);
-    let changed = sentence(&summary, "card-spread-changes");
+    let changed = sentence(&summary, "card-rss-changes");
     assert!(changed.contains("lost 90 of them"), "{changed}");
     assert!(changed.contains("let 60 pass another"), "{changed}");
 }
@@ -245,7 +245,7 @@ fn a_card_that_loses_frames_or_their_order_is_told_so() {
 fn loads_are_told_apart_by_their_axes() {
     let set = ["flows=100,1000", "per_s=10,100"];
     let summary = summary(Told::default(), &set, 6);
-    let few = sentence(&summary, "card-spread-changes-flows-100-per_s-10");
+    let few = sentence(&summary, "card-rss-changes-flows-100-per_s-10");
     assert!(few.contains(" of 100 flows ") && few.contains("at most 10 a second"), "{few}");
     assert!(few.contains("600,000 frames"), "of one load alone: {few}");
     let many = sentence(&summary, "card-answer-moves-flows-1000-per_s-100");
@@ -259,8 +259,8 @@ fn loads_are_told_apart_by_their_axes() {
 
 #[test]
 fn what_stalls_set_is_left_out_of_what_changes_cost() {
-    let told = Told { stalls: Some(Respreading::Key), ..Told::default() };
-    let changed = sentence(&summary(told, &[], 6), "card-spread-changes");
+    let told = Told { stalls: Some(RssChangeKind::Key), ..Told::default() };
+    let changed = sentence(&summary(told, &[], 6), "card-rss-changes");
     // Four kinds of five.
     assert!(changed.contains("480,000 frames"), "{changed}");
     assert!(changed.contains("lost none of them"), "{changed}");
@@ -279,16 +279,16 @@ fn cells_without_a_change_are_judged_by_what_they_have() {
     assert_eq!(cell_at(&enough.experiments[0].tables[0], &[("change of", "none")], "marks"), "");
     assert!(!enough.warnings.iter().any(|of| of.contains("fewer repeats")), "{enough:#?}");
     let few = summary_of(3).warnings;
-    let said = "card: 10 of 10 spread-change points have fewer repeats";
+    let said = "card: 10 of 10 rss-change points have fewer repeats";
     assert!(few.iter().any(|of| of.contains(said)), "{few:?}");
 }
 
 #[test]
 fn each_repeat_draws_changes_of_its_own() {
     let spread =
-        SpreadPlan { change: Some(Respreading::Any), per_s: 1, answer: None, work_ns: 0, seed: 42 };
-    let seed = |repeat| match of_repeat(&Plan::Spread(spread), repeat) {
-        Some(Plan::Spread(SpreadPlan { seed, .. })) => seed,
+        RssPlan { change: Some(RssChangeKind::Any), per_s: 1, answer: None, work_ns: 0, seed: 42 };
+    let seed = |repeat| match of_repeat(&Plan::Rss(spread), repeat) {
+        Some(Plan::Rss(RssPlan { seed, .. })) => seed,
         other => panic!("{other:?}"),
     };
     assert_eq!((seed(0), seed(1) == seed(0), seed(1) == seed(2)), (42, false, false));
@@ -319,7 +319,7 @@ impl Testbed for Seeds {
 
     fn measure(&mut self, task: &Task) -> Result<Observation, DeviceError> {
         let Task::Load { plan, .. } = task else { return Err(task.not_supported()) };
-        let Plan::Spread(plan) = plan else { panic!("{plan:?}") };
+        let Plan::Rss(plan) = plan else { panic!("{plan:?}") };
         self.seen.push(plan.seed);
         Ok(Observation::Load(LoadObservation::default()))
     }

@@ -1,14 +1,14 @@
-//! The experiment `queue-change`: frames whose spread over queues changes while they flow.
+//! The experiment `queue-change`: RSS changes while frames flow.
 //!
 //! Two questions: what a change costs frames that flow (none may be lost, and none pass another of
 //! its flow), and what a device does by itself when load steps: how soon, and by how many cores.
 
-use niclab_device::{Answering, Plan, Respreading, Setup, SpreadPlan};
+use niclab_device::{Answering, Plan, RssChangeKind, RssPlan, Setup};
 use niclab_packet::flow::{FlowSpec, Popularity};
 use niclab_packet::limits::FLOWS_MAX;
 use niclab_result::{Coordinate, Point};
 
-use super::metrics::RESPREAD;
+use super::metrics::RSS_CHANGE;
 use super::spec::RssChangeSweep;
 use crate::axes::{QUEUES_MAX, at_axes, cores, exponents, name_of, numbers, words};
 use crate::flows;
@@ -17,21 +17,21 @@ use crate::run::{PlannedRate, Resolver, TaskIndex, Trial, index_of};
 use crate::spec::{Hits, SpecError};
 
 /// Most changes a second, frames a second, times of a step, and nanoseconds of work.
-const PER_S_MAX: u32 = niclab_device::RESPREADS_PER_S_MAX;
+const PER_S_MAX: u32 = niclab_device::RSS_CHANGES_PER_S_MAX;
 
 const PPS_MAX: u32 = 100_000_000;
 const STEP_MAX: u32 = 1_000;
 const WORK_NS_MAX: u32 = 1_000_000;
 
 /// What is changed, by name.
-pub(crate) const CHANGES: [(&str, Option<Respreading>); 7] = [
+pub(crate) const CHANGES: [(&str, Option<RssChangeKind>); 7] = [
     ("none", None),
-    ("entries", Some(Respreading::Entries)),
-    ("queues", Some(Respreading::Queues)),
-    ("key", Some(Respreading::Key)),
-    ("function", Some(Respreading::Function)),
-    ("fields", Some(Respreading::Fields)),
-    ("any", Some(Respreading::Any)),
+    ("entries", Some(RssChangeKind::Entries)),
+    ("queues", Some(RssChangeKind::Queues)),
+    ("key", Some(RssChangeKind::Key)),
+    ("function", Some(RssChangeKind::Function)),
+    ("fields", Some(RssChangeKind::Fields)),
+    ("any", Some(RssChangeKind::Any)),
 ];
 
 /// What a device does about a queue that fills, by name.
@@ -46,7 +46,7 @@ pub(crate) const ANSWERS: [(&str, Option<Answering>); 4] = [
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RssChange {
     /// What is changed.
-    pub change: Option<Respreading>,
+    pub change: Option<RssChangeKind>,
     /// Changes a second.
     pub per_s: u32,
     /// What the device does by itself.
@@ -111,12 +111,12 @@ pub fn places(sweep: &RssChangeSweep) -> Result<Vec<RssChange>, SpecError> {
     Ok(all)
 }
 
-/// The plan of a repeat, where it is one of the spread: each draws changes and keys of its own.
+/// The plan of a repeat, where it is one of RSS: each draws changes and keys of its own.
 pub(crate) fn of_repeat(plan: &Plan, repeat: u32) -> Option<Plan> {
-    let Plan::Spread(plan) = plan else { return None };
+    let Plan::Rss(plan) = plan else { return None };
     // High bits: runs of neighbouring seeds share no repeat.
     let seed = plan.seed ^ u64::from(repeat) << 32;
-    Some(Plan::Spread(SpreadPlan { seed, ..*plan }))
+    Some(Plan::Rss(RssPlan { seed, ..*plan }))
 }
 
 impl RssChange {
@@ -160,9 +160,9 @@ impl Resolver<'_> {
     pub fn add_rss_changes(&mut self, sweeps: &[RssChangeSweep]) -> Result<(), SpecError> {
         for sweep in sweeps {
             let duration_ns = sweep.duration_ms.unwrap_or(self.grid.duration_ms) * 1_000_000;
-            for respread in places(sweep)? {
+            for change in places(sweep)? {
                 for frame in self.frames(&sweep.frame) {
-                    self.add_rss_change(&respread, &frame, duration_ns)?;
+                    self.add_rss_change(&change, &frame, duration_ns)?;
                 }
             }
         }
@@ -184,7 +184,7 @@ impl Resolver<'_> {
         let mut load = self.run.loads[at].clone();
         load.duration_ns = duration_ns;
         let load = index_of(&mut self.run.loads, load);
-        let plan = Plan::Spread(SpreadPlan {
+        let plan = Plan::Rss(RssPlan {
             change: of.change,
             per_s: of.per_s,
             answer: of.answer,
@@ -192,7 +192,7 @@ impl Resolver<'_> {
             seed: self.seed,
         });
         let plan = Some(index_of(&mut self.run.plans, plan));
-        let (kind, rate, point) = (RESPREAD, of.rate(), of.point(frame));
+        let (kind, rate, point) = (RSS_CHANGE, of.rate(), of.point(frame));
         self.trial(Trial { kind, setup, task: TaskIndex::Offer { load, plan }, rate, point });
         Ok(())
     }

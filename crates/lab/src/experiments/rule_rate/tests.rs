@@ -194,7 +194,7 @@ fn rules_that_never_took_effect_are_counted_and_are_no_time() {
 }
 
 #[test]
-fn the_effect_that_is_told_is_that_of_the_highest_rate() {
+fn the_effect_that_is_reported_is_that_of_the_highest_rate() {
     let (_, summary) = measured(Nature::default(), &["per_s=2k,500,1k"]);
     let found = summary.findings.iter().find(|found| found.id == "simulated-effect-same").unwrap();
     assert!(found.sentence.contains("2,000 a second"), "{}", found.sentence);

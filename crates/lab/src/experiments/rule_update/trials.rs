@@ -88,7 +88,7 @@ pub fn places(sweep: &RuleUpdateSweep) -> Result<Vec<UpdateTask>, SpecError> {
             }
         }
     }
-    // The queue is told of rules by template, which has no word for these.
+    // The queue takes rules by template, which has no word for these.
     all.retain(|change| {
         change.calls != Calls::Queue
             || matches!(change.kind, UpdateKind::Actions | UpdateKind::Anew)

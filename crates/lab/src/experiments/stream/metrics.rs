@@ -1,7 +1,7 @@
 //! What the trials of `stream` measure.
 
 use niclab_device::stream::{Stream, Transport};
-use niclab_device::{CoreUse, Streamed};
+use niclab_device::{CoreUse, StreamObservation};
 use niclab_result::Mark;
 
 use crate::measure::{Judged, Metrics, put, put_ratio};
@@ -62,7 +62,7 @@ pub(crate) const RECEIVER_BUSY: &str = "receiver_busy_ratio";
 pub(crate) const OTHERS: &str = "others_ratio";
 
 /// The metrics of a stream.
-pub(crate) fn put_stream(metrics: &mut Metrics, seen: &Streamed, stream: &Stream) {
+pub(crate) fn put_stream(metrics: &mut Metrics, seen: &StreamObservation, stream: &Stream) {
     let (sent, received) = (&seen.sent, &seen.received);
     put(metrics, CARRIED, received.bits_per_s(), "bit/s");
     put(metrics, "sent_bits_per_s", sent.bits_per_s(), "bit/s");
@@ -88,7 +88,7 @@ pub(crate) fn put_stream(metrics: &mut Metrics, seen: &Streamed, stream: &Stream
 /// A part of a core's time.
 type CoreTimePart = fn(&CoreUse) -> u64;
 
-fn put_use(metrics: &mut Metrics, seen: &Streamed, stream: &Stream) {
+fn put_use(metrics: &mut Metrics, seen: &StreamObservation, stream: &Stream) {
     let gigabits = seen.received.bytes as f64 * 8e-9;
     let busy = |cores: &[CoreUse]| cores.iter().map(CoreUse::busy_ns).sum::<u64>() as f64;
     let sides = [
@@ -130,12 +130,12 @@ fn put_use(metrics: &mut Metrics, seen: &Streamed, stream: &Stream) {
 }
 
 /// Why a stream ended before its time; the receiver has the last word.
-pub(crate) fn ended(seen: &Streamed) -> Option<String> {
+pub(crate) fn ended(seen: &StreamObservation) -> Option<String> {
     seen.received.ended.clone().or(seen.sent.ended.clone())
 }
 
 /// The warnings that belong to a stream.
-pub(crate) fn marks(seen: &Streamed) -> Vec<Mark> {
+pub(crate) fn marks(seen: &StreamObservation) -> Vec<Mark> {
     let due = seen.sent.messages + seen.sent.unsent;
     let is_limited = seen.sent.unsent as f64 > UNSENT_MAX * due as f64;
     if is_limited { vec![Mark::GeneratorLimited] } else { Vec::new() }

@@ -9,7 +9,7 @@ pub(crate) mod spec;
 mod tests;
 pub(crate) mod trials;
 
-use niclab_device::{About, Observation, Place, Task};
+use niclab_device::{About, Observation, Station, Task};
 
 use self::metrics::{ended, marks, put_stream};
 use super::{BuiltIn, DeviceAnswer, Experiment, VETH, built_in, in_its_files};
@@ -54,7 +54,7 @@ impl Experiment for Stream {
         })
     }
 
-    fn places<'a>(&self, about: &'a About) -> &'a [Place] {
+    fn places<'a>(&self, about: &'a About) -> &'a [Station] {
         &about.hosts
     }
 }

@@ -2,7 +2,7 @@
 
 use niclab_device::stream::{Received, Sent, Stream, ThreadTime, Transport};
 use niclab_device::{
-    About, CoreUse, DeviceError, Host, Observation, Place as Seat, Setup, SetupReport, Streamed,
+    About, CoreUse, DeviceError, Host, Observation, Setup, SetupReport, Station, StreamObservation,
     Task, Testbed,
 };
 use niclab_result::{Mark, Outcome};
@@ -33,7 +33,7 @@ struct Hosts {
 
 impl Hosts {
     fn new() -> Hosts {
-        let seat = |role: &str| Seat { role: role.into(), label: "a host".into(), core: None };
+        let seat = |role: &str| Station { role: role.into(), label: "a host".into(), core: None };
         let hosts = ["client", "wire", "server"].map(seat).into();
         let about = About { name: "known".into(), hosts, ..About::default() };
         Hosts {
@@ -113,7 +113,7 @@ impl Testbed for Hosts {
             ..Received::default()
         };
         let [sender_cores, receiver_cores] = self.busy.map(|share| used(ns, share, self.others));
-        Ok(Observation::Stream(Streamed { sent, received, sender_cores, receiver_cores }))
+        Ok(Observation::Stream(StreamObservation { sent, received, sender_cores, receiver_cores }))
     }
 }
 
@@ -273,7 +273,7 @@ fn a_receiver_that_goes_leaves_what_was_measured() {
 }
 
 #[test]
-fn a_device_without_hosts_is_told_once_and_never_asked() {
+fn a_device_without_hosts_is_reported_once_and_never_asked() {
     let mut bench = Bench::of("stream", vec![Nature::default()], &[], 6);
     bench.execute();
     let outcomes: Vec<&Outcome> =
@@ -304,7 +304,8 @@ fn the_host_that_sends_is_an_axis() {
 fn a_stream_that_ended_before_it_began_has_no_rate_and_no_share() {
     let sent = Sent { bytes: 1_000, ..Sent::default() };
     let received = Received { bytes: 1_000, ..Received::default() };
-    let seen = Streamed { sent, received, sender_cores: Vec::new(), receiver_cores: Vec::new() };
+    let seen =
+        StreamObservation { sent, received, sender_cores: Vec::new(), receiver_cores: Vec::new() };
     let stream = Stream {
         transport: Transport::Tcp,
         size: 1_000,

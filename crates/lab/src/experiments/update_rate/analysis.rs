@@ -14,7 +14,7 @@ pub(crate) struct Rated<'a> {
     pub full: &'a Cell<'a>,
     /// The trial for the latency.
     pub latency: Option<&'a Cell<'a>>,
-    /// The same without renewals; themselves where nothing is renewed.
+    /// The same without rule churn; themselves where no rule is replaced.
     pub rest: &'a Cell<'a>,
     pub rest_latency: Option<&'a Cell<'a>>,
 }
@@ -55,12 +55,12 @@ pub(crate) fn place(rated: &Rated<'_>) -> (f64, f64, String, bool, String, f64, 
     (number("group"), number("rules"), frame, is_distinct, calls, number("slice"), per_s(cell))
 }
 
-/// Rules that are renewed a second.
+/// Rules that are replaced a second.
 pub(crate) fn per_s(cell: &Cell<'_>) -> f64 {
     cell.number("per_s").unwrap_or(0.0)
 }
 
-/// Renewals a second that were done: of all operations a second those that were not refused.
+/// Rules a second that were replaced: of all operations a second those that were not refused.
 pub(crate) fn done_per_s(cell: &Cell<'_>) -> Option<Estimate> {
     let of = |sample: &&Sample| {
         let value = |metric: &str| Some(sample.metrics.get(metric)?.value);
@@ -72,19 +72,19 @@ pub(crate) fn done_per_s(cell: &Cell<'_>) -> Option<Estimate> {
 }
 
 impl Rated<'_> {
-    /// Throughput by that without renewals.
+    /// Throughput by that without rule churn.
     pub fn against_rest(&self) -> Option<Estimate> {
         against(self.full, self.rest, "throughput_pps")
     }
 
-    /// Median latency by that without renewals.
+    /// Median latency by that without rule churn.
     pub fn latency_against_rest(&self) -> Option<Estimate> {
         against(self.latency?, self.rest_latency?, "latency_ns_p50")
     }
 }
 
-/// A metric by that without renewals; `None` where nothing is renewed, and where the generator may
-/// have set one of the two.
+/// A metric by that without rule churn; `None` where nothing is renewed, and where the generator
+/// may have set one of the two.
 fn against(with: &Cell<'_>, without: &Cell<'_>, metric: &str) -> Option<Estimate> {
     let is_limited = with.is_generator_limited() || without.is_generator_limited();
     (per_s(with) > 0.0 && !is_limited).then(|| paired(with, without, metric)).flatten()

@@ -42,8 +42,8 @@ pub(crate) fn tables(results: &Results<'_>) -> Vec<ReportTable> {
         let of_latency = |metric: &str| {
             rated.latency.map_or("-".to_owned(), |cell| median(cell, metric, words::time))
         };
-        let renews = per_s(cell) > 0.0;
-        let (core, calls, slice) = match renews {
+        let has_churn = per_s(cell) > 0.0;
+        let (core, calls, slice) = match has_churn {
             true => (cell.word("core"), cell.word("calls"), cell.word("slice")),
             false => ("-".into(), "-".into(), "-".into()),
         };
@@ -78,7 +78,7 @@ pub(crate) fn tables(results: &Results<'_>) -> Vec<ReportTable> {
         "group",
         "rules",
         "frame",
-        "renewals/s",
+        "rules/s",
         "core",
         "calls",
         "slice",
@@ -90,7 +90,7 @@ pub(crate) fn tables(results: &Results<'_>) -> Vec<ReportTable> {
         "p99",
         "lost",
         "p50 against none",
-        "time a renewal",
+        "time a rule",
         "share of the core",
         "taken after, p50",
         "taken p99",
@@ -98,7 +98,7 @@ pub(crate) fn tables(results: &Results<'_>) -> Vec<ReportTable> {
         "done p99",
         "marks",
     ];
-    let title = "Rates of renewal: each second so many rules go and as many come";
+    let title = "Rule churn: each second so many rules go and as many come";
     let table = table("update-rate", title, &columns, rows);
     if table.rows.is_empty() { Vec::new() } else { vec![table] }
 }
@@ -162,18 +162,18 @@ fn throughput(results: &Results<'_>, group: f64, frame: &str) -> Figure {
     Figure {
         id: id("throughput", group, frame),
         title: format!(
-            "Throughput while rules of group {} are renewed, {}",
+            "Throughput while rules of group {} are replaced, {}",
             words::whole(group),
             frame_words(frame)
         ),
         caption: format!(
-            "Throughput at full load by that without renewals, repeat by repeat, where the \
+            "Throughput at full load by that without rule churn, repeat by repeat, where the \
              generator set neither; packets meet the default rule of the group. Published: {}, \
              insertions, by the rate of a link of 100 Gbps, 1500 B frames, PAM 2021, figures 4a \
              and 4b.",
             results.run.card.label()
         ),
-        x: Axis { label: "rules renewed a second".into(), unit: "".into(), scale: Scale::Log },
+        x: Axis { label: "rules replaced a second".into(), unit: "".into(), scale: Scale::Log },
         y: Axis { label: "throughput".into(), unit: "%".into(), scale: Scale::Linear },
         series,
         knees: Vec::new(),
@@ -189,18 +189,18 @@ fn latency(results: &Results<'_>, group: f64, frame: &str) -> Figure {
     Figure {
         id: id("latency", group, frame),
         title: format!(
-            "Latency while rules of group {} are renewed, {}",
+            "Latency while rules of group {} are replaced, {}",
             words::whole(group),
             frame_words(frame)
         ),
         caption: format!(
             "Median latency from the planned departure, open loop at {}, measured without \
-             renewals. Published: {}, insertions, average latency at 5 Mpps of 1500 B frames, PAM \
-             2021, figures 4c and 4d.",
+             rule churn. Published: {}, insertions, average latency at 5 Mpps of 1500 B frames, \
+             PAM 2021, figures 4c and 4d.",
             words::of_maximum(share),
             results.run.card.label()
         ),
-        x: Axis { label: "rules renewed a second".into(), unit: "".into(), scale: Scale::Log },
+        x: Axis { label: "rules replaced a second".into(), unit: "".into(), scale: Scale::Log },
         y: Axis { label: "latency".into(), unit: "us".into(), scale: Scale::Log },
         series,
         knees: Vec::new(),

@@ -38,7 +38,7 @@ pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
     findings
 }
 
-/// `true` where the renewals that were due were done.
+/// `true` where the rules that were due were replaced.
 fn is_kept(cell: &Cell<'_>) -> bool {
     let of = |metric: &str| cell.estimate(metric).map_or(0.0, |count| count.median);
     let planned = of("operations_planned");
@@ -50,7 +50,7 @@ fn is_sound(cell: &Cell<'_>) -> bool {
     !cell.is_generator_limited() && !cell.is_disturbed()
 }
 
-/// `true` where a renewal was refused.
+/// `true` where a replacement was refused.
 fn refuses(cell: &Cell<'_>) -> bool {
     cell.values("operations_refused").iter().any(|refused| *refused > 0.0)
 }
@@ -72,10 +72,10 @@ fn fastest<'a>(all: &[&'a Rated<'a>]) -> Option<&'a Rated<'a>> {
     all.iter().filter(is_fit).copied().max_by(|a, b| order(a, b))
 }
 
-/// `500,000 rules a second of 65,536 in group 1 are renewed (same core, single calls, at once)`.
+/// `500,000 rules a second of 65,536 in group 1 are replaced (same core, single calls, at once)`.
 fn work(cell: &Cell<'_>) -> String {
     format!(
-        "{} a second of {} in group {} are renewed ({})",
+        "{} a second of {} in group {} are replaced ({})",
         words::rules(per_s(cell)),
         words::whole(cell.number("rules").unwrap_or(0.0)),
         words::whole(cell.number("group").unwrap_or(0.0)),
@@ -94,10 +94,10 @@ fn finding(
     told(cell.device, id, number, words, Some(figure))
 }
 
-/// A share of the throughput without renewals.
+/// A share of the throughput without rule churn.
 struct KeptShare {
     ratio: Estimate,
-    /// Without renewals the generator was the limit: it is less than this.
+    /// Without rule churn the generator was the limit: it is less than this.
     at_most: bool,
 }
 
@@ -139,12 +139,12 @@ fn throughput(rated: &Rated<'_>, all: &[&Rated<'_>]) -> Option<Finding> {
         (RatioVerdict::NoCost, _) if kept.at_most => {
             "What rules cost beside traffic is not seen whole."
         }
-        (RatioVerdict::NoCost, _) => "Rules can be renewed at this rate beside traffic.",
-        _ if ratio.median > 1.0 => "Forwarding does not suffer from renewals at this rate.",
+        (RatioVerdict::NoCost, _) => "Rules can be replaced at this rate beside traffic.",
+        _ if ratio.median > 1.0 => "Forwarding does not suffer from rule churn at this rate.",
         (_, "same") => "What the core does for rules it cannot do for packets.",
         _ => "Changes by another core cost forwarding something.",
     };
-    Some(finding(("renewal", cell), (ratio, "1"), (sentence, implication), throughput_id(cell)))
+    Some(finding(("churn", cell), (ratio, "1"), (sentence, implication), throughput_id(cell)))
 }
 
 /// ` (97 % at 500,000 rules a second)`, for lower rates at the place of `cell`; empty without them.
@@ -184,15 +184,10 @@ fn latency(rated: &Rated<'_>) -> Option<Finding> {
     );
     let implication = match verdict {
         RatioVerdict::NoCost => "Packets do not wait for rules at this rate.",
-        RatioVerdict::Differs if ratio.median < 1.0 => "Packets wait no longer beside renewals.",
+        RatioVerdict::Differs if ratio.median < 1.0 => "Packets wait no longer beside rule churn.",
         RatioVerdict::Differs => "Packets wait while rules are changed.",
     };
-    Some(finding(
-        ("renewal-latency", cell),
-        (&ratio, "1"),
-        (sentence, implication),
-        latency_id(cell),
-    ))
+    Some(finding(("churn-latency", cell), (&ratio, "1"), (sentence, implication), latency_id(cell)))
 }
 
 /// How long it takes until a call is done that the core that forwards asks another one for.
@@ -201,8 +196,8 @@ fn hand_over(rated: &Rated<'_>) -> Option<Finding> {
     let done = cell.estimate("late_ns_p50").filter(|e| e.repeats >= REPEATS_MIN)?;
     let (taken, tail) = (cell.estimate("waited_ns_p50")?, cell.estimate("late_ns_p99")?);
     let sentence = format!(
-        "While {}, a renewal that the core that forwards asks for is taken up after {} and done \
-         after {} (99 % of them after {}) on {}, at {} of {}{}.",
+        "While {}, a replacement that the core that forwards asks for is taken up after {} and \
+         done after {} (99 % of them after {}) on {}, at {} of {}{}.",
         work(cell),
         words::time(taken.median),
         words::time(done.median),
@@ -228,13 +223,13 @@ fn ceiling(all: &[&Rated<'_>]) -> Option<Finding> {
         return None;
     }
     let sentence = format!(
-        "Where {}, {} renews {}{}.",
-        work(cell).replace(" are renewed", " are to be renewed"),
+        "Where {}, {} replaces {}{}.",
+        work(cell).replace(" are replaced", " are to be replaced"),
         cell.device,
         words::whole(done.median),
         words::few(&done)
     );
     let implication = "Asked in this way beside a saturating load, it does no more.";
     let of = (&done, "rules/s");
-    Some(finding(("renewal-ceiling", cell), of, (sentence, implication), throughput_id(cell)))
+    Some(finding(("churn-ceiling", cell), of, (sentence, implication), throughput_id(cell)))
 }

@@ -7,7 +7,7 @@ use crate::spec::defaults::{flows_default, frame_default};
 use crate::spec::{SpecError, TrialKind, axes, parts, set_all};
 use crate::values::Values;
 
-/// A product of axes of renewals: the oldest of the rules goes and a new one comes, so many a
+/// A product of axes of rule churn: the oldest of the rules goes and a new one comes, so many a
 /// second, while packets flow.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -16,14 +16,14 @@ pub struct RuleChurnSweep {
     pub group: Values,
     /// Rules that stand there, the default rule included.
     pub rules: Values,
-    /// Rules renewed a second: a number, or a name of [`PRESETS`](super::trials::PRESETS); 0:
+    /// Rules replaced a second: a number, or a name of [`PRESETS`](super::trials::PRESETS); 0:
     /// none.
     pub per_s: Values,
     /// The core that does it: `same` or `distinct`.
     pub core: Values,
     /// How: `single` calls, or through an operation `queue`.
     pub calls: Values,
-    /// Renewals between two bursts of packets at most; `all`: all that are due.
+    /// Replacements between two bursts of packets at most; `all`: all that are due.
     pub slice: Values,
     /// Flows of the traffic.
     #[serde(default = "flows_default")]
@@ -41,10 +41,10 @@ axes!(RuleChurnSweep: group, rules, per_s, core, calls, slice, flows, frame);
 pub(crate) const AXES: &[(&str, &str)] = &[
     ("group", "the group that the rules stand in: 0 or 1"),
     ("rules", "rules that stand there, the default rule included"),
-    ("per_s", "rules renewed a second, 0: none; hadoop, cache_follower, web_server"),
-    ("core", "the core that renews them: same or distinct"),
+    ("per_s", "rules replaced a second, 0: none; hadoop, cache_follower, web_server"),
+    ("core", "the core that replaces them: same or distinct"),
     ("calls", "how: single or queue"),
-    ("slice", "renewals between two bursts of packets at most, all, or tick"),
+    ("slice", "replacements between two bursts of packets at most, all, or tick"),
     ("flows", "flows of the traffic"),
     ("frame", "frame size in bytes with FCS, or imix"),
     ("duration_ms", "measured part of a trial, one value"),
@@ -54,16 +54,16 @@ pub(crate) const AXES: &[(&str, &str)] = &[
 parts! {
     /// What its grids have.
     pub(crate) struct Parts {
-        /// Which rates of renewal to measure.
-        renewal: RuleChurnSweep,
+        /// Which rates of rule churn to measure.
+        rule_churn: RuleChurnSweep,
     }
 
     fn set(&mut self, axis: &str, values: &Values) -> Result<(), SpecError> {
-        set_all(self.renewal.iter_mut().filter_map(|sweep| sweep.axis(axis)), values);
+        set_all(self.rule_churn.iter_mut().filter_map(|sweep| sweep.axis(axis)), values);
         Ok(())
     }
 
     fn plan(&self, resolver: &mut Resolver<'_>) -> Result<(), SpecError> {
-        resolver.add_churns(&self.renewal)
+        resolver.add_churns(&self.rule_churn)
     }
 }

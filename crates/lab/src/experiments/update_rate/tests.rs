@@ -1,4 +1,4 @@
-//! Rates of renewal on a simulated device: what it is known to do is found and worded.
+//! Rates of rule churn on a simulated device: what it is known to do is found and worded.
 
 use niclab_device::{OPERATIONS_PER_S_MAX, RuleBlock};
 use niclab_result::{Coordinate, Finding, Origin, Point, Summary};
@@ -29,7 +29,7 @@ fn summary(bench: &Bench) -> Summary {
     summarize(&bench.run, &bench.store.samples, &bench.store.latencies)
 }
 
-/// A finding in group 1, of renewals on the core that forwards.
+/// A finding in group 1, of rule churn on the core that forwards.
 fn of_same<'a>(summary: &'a Summary, id: &str) -> Option<&'a Finding> {
     let id = format!("simulated-{id}-same-group1");
     summary.findings.iter().find(|finding| finding.id == id)
@@ -37,7 +37,7 @@ fn of_same<'a>(summary: &'a Summary, id: &str) -> Option<&'a Finding> {
 
 /// Rules of group 1 on the core that forwards, at one rate or at none.
 const AT_100K: [&str; 4] = ["group=1", "rules=1k", "per_s=0,100k", "core=same"];
-const ROW_100K: [(&str, &str); 1] = [("renewals/s", "100,000")];
+const ROW_100K: [(&str, &str); 1] = [("rules/s", "100,000")];
 
 #[test]
 fn each_rate_stands_beside_none_at_full_load_and_for_the_latency() {
@@ -61,17 +61,16 @@ fn a_device_that_gives_a_known_share_of_its_time_to_rules_is_found_to() {
     let (_, summary) = measured(&["group=1", "rules=1k", "per_s=0,100k", "core=same,distinct"]);
     let table = &summary.experiments[0].tables[0];
     let row = |rate: &str, core: &str| {
-        let is = |row: &usize| {
-            cell(table, *row, "renewals/s") == rate && cell(table, *row, "core") == core
-        };
+        let is =
+            |row: &usize| cell(table, *row, "rules/s") == rate && cell(table, *row, "core") == core;
         (0..table.rows.len()).find(is).unwrap()
     };
-    assert_eq!(table.rows.len(), 3, "nothing is renewed by nobody, once");
+    assert_eq!(table.rows.len(), 3, "nothing is replaced by nobody, once");
     assert_eq!(cell(table, row("0", "-"), "against none"), "-");
     let same = row("100,000", "same");
     assert_eq!(cell(table, same, "against none"), "0.900 (0.900 to 0.900)");
     assert_eq!(cell(table, same, "done/s"), "100,000");
-    assert_eq!(cell(table, same, "time a renewal"), "1.00 us");
+    assert_eq!(cell(table, same, "time a rule"), "1.00 us");
     assert_eq!(cell(table, same, "share of the core"), "10.0 %");
     assert_eq!(cell(table, same, "done after, p50"), "5.00 us");
     assert_eq!(cell(table, same, "taken after, p50"), "-", "nobody is asked");
@@ -82,8 +81,8 @@ fn a_device_that_gives_a_known_share_of_its_time_to_rules_is_found_to() {
         let id = format!("simulated-{id}-group1");
         summary.findings.iter().find(|finding| finding.id == id).unwrap().value.value
     };
-    assert!((value("renewal-same") - 0.9).abs() < 1e-6, "{:?}", summary.findings);
-    assert!((value("renewal-distinct") - 1.0).abs() < 1e-6);
+    assert!((value("churn-same") - 0.9).abs() < 1e-6, "{:?}", summary.findings);
+    assert!((value("churn-distinct") - 1.0).abs() < 1e-6);
     let near = |found: f64, known: f64| (found / known - 1.0).abs() < 0.01;
     assert!(near(value("hand-over-distinct"), 5_000.0), "{:?}", summary.findings);
     assert!(summary.findings.iter().all(|finding| !finding.id.contains("ceiling")));
@@ -95,28 +94,28 @@ fn a_device_that_gives_a_known_share_of_its_time_to_rules_is_found_to() {
 }
 
 #[test]
-fn a_rate_that_is_not_kept_is_told_as_a_ceiling_and_the_kept_one_is_compared() {
+fn a_rate_that_is_not_kept_is_reported_as_a_ceiling_and_the_kept_one_is_compared() {
     let set = |rates| ["group=1", "rules=1k", rates, "core=same"];
     let (_, summary) = measured(&set("per_s=0,100k,2M"));
-    let ceiling = of_same(&summary, "renewal-ceiling").unwrap();
+    let ceiling = of_same(&summary, "churn-ceiling").unwrap();
     assert_eq!(ceiling.value.value, 900_000.0);
-    assert!(ceiling.sentence.contains("to be renewed (same core, single calls, "), "{ceiling:?}");
-    let kept = of_same(&summary, "renewal").unwrap();
+    assert!(ceiling.sentence.contains("to be replaced (same core, single calls, "), "{ceiling:?}");
+    let kept = of_same(&summary, "churn").unwrap();
     assert!(kept.sentence.contains("100,000 rules"), "{kept:?}");
     // A rate as high was kept, or what was done is not the device's doing: no ceiling.
     let (_, summary) = measured(&set("per_s=0,900k,2M"));
-    assert!(of_same(&summary, "renewal").is_some());
-    assert_eq!(of_same(&summary, "renewal-ceiling"), None);
+    assert!(of_same(&summary, "churn").is_some());
+    assert_eq!(of_same(&summary, "churn-ceiling"), None);
     let limited = Nature { generator_pps: 0.5e6, ..Nature::default() };
     let refusing = Nature { refused_ratio: 0.25, ..Nature::default() };
     for nature in [limited, refusing] {
         let (_, summary) = measured_on(nature, &set("per_s=0,100k,2M"));
-        assert_eq!(of_same(&summary, "renewal-ceiling"), None);
+        assert_eq!(of_same(&summary, "churn-ceiling"), None);
     }
 }
 
 #[test]
-fn renewals_that_are_refused_are_not_done_and_their_rate_is_not_kept() {
+fn replacements_that_are_refused_are_not_done_and_their_rate_is_not_kept() {
     // Few enough that the rate would be kept by what was done.
     for (refused_ratio, done, refused) in [(0.25, "75,000", 0.25), (0.02, "98,000", 0.02)] {
         let (bench, summary) = measured_on(Nature { refused_ratio, ..Nature::default() }, &AT_100K);
@@ -125,13 +124,13 @@ fn renewals_that_are_refused_are_not_done_and_their_rate_is_not_kept() {
         let planned = 1e5 * bench.run.experiments[0].loads[0].duration_ns as f64 / 1e9;
         let refused = crate::words::whole(planned * refused);
         assert_eq!(cell_at(table, &ROW_100K, "refused"), refused);
-        assert!(!summary.findings.iter().any(|found| found.id.starts_with("simulated-renewal")));
+        assert!(!summary.findings.iter().any(|found| found.id.starts_with("simulated-churn")));
     }
 }
 
 #[test]
 fn what_the_generator_set_is_a_bound_in_a_sentence_and_no_ratio_in_a_table() {
-    // It sets the throughput without renewals alone.
+    // It sets the throughput without rule churn alone.
     let (_, summary) = measured_on(Nature { generator_pps: 9.5e6, ..Nature::default() }, &AT_100K);
     let experiment = &summary.experiments[0];
     for column in ["against none", "p50 against none"] {
@@ -139,31 +138,31 @@ fn what_the_generator_set_is_a_bound_in_a_sentence_and_no_ratio_in_a_table() {
     }
     let figure = experiment.figures.iter().find(|figure| figure.id.contains("throughput"));
     assert_eq!(figure, None, "of nothing but what was published");
-    assert_eq!(of_same(&summary, "renewal-latency"), None);
+    assert_eq!(of_same(&summary, "churn-latency"), None);
     // A tenth of the core's time goes into rules; what it could do without them is not seen.
-    let found = of_same(&summary, "renewal").unwrap();
+    let found = of_same(&summary, "churn").unwrap();
     assert!(
         found.sentence.contains("keeps at most 94.7 % of its throughput of at least 9.50 Mpps")
     );
     assert_eq!(found.implication, "What rules cost beside traffic is not seen whole.");
     // It sets both.
     let (_, summary) = measured_on(Nature { generator_pps: 5e6, ..Nature::default() }, &AT_100K);
-    assert_eq!(of_same(&summary, "renewal"), None);
+    assert_eq!(of_same(&summary, "churn"), None);
 }
 
-/// The implications of the findings on throughput and latency, where those at 100,000 renewals a
-/// second are these multiples of what they are.
+/// The implications of the findings on throughput and latency, where those at 100,000 replacements
+/// a second are these multiples of what they are.
 fn implied(factors: [f64; 6]) -> [Option<String>; 2] {
     let (mut bench, _) = measured(&AT_100K);
-    let is_renewing = |point: &Point| point.get("per_s") == Some(&Coordinate::Number(1e5));
-    for sample in bench.store.samples.iter_mut().filter(|sample| is_renewing(&sample.point)) {
+    let has_churn = |point: &Point| point.get("per_s") == Some(&Coordinate::Number(1e5));
+    for sample in bench.store.samples.iter_mut().filter(|sample| has_churn(&sample.point)) {
         for metric in ["throughput_pps", "latency_ns_p50"] {
             let value = sample.metrics.get_mut(metric);
             value.into_iter().for_each(|it| it.value *= factors[sample.repeat as usize]);
         }
     }
     let summary = summary(&bench);
-    ["renewal", "renewal-latency"]
+    ["churn", "churn-latency"]
         .map(|id| of_same(&summary, id).map(|found| found.implication.clone()))
 }
 
@@ -171,9 +170,9 @@ fn implied(factors: [f64; 6]) -> [Option<String>; 2] {
 fn what_follows_from_a_ratio_hangs_on_its_side_and_nothing_does_from_an_undecided_one() {
     let [less, longer_not] = implied([0.5; 6]).map(Option::unwrap);
     assert_eq!(less, "What the core does for rules it cannot do for packets.");
-    assert_eq!(longer_not, "Packets wait no longer beside renewals.");
+    assert_eq!(longer_not, "Packets wait no longer beside rule churn.");
     let [more, longer] = implied([2.0; 6]).map(Option::unwrap);
-    assert_eq!(more, "Forwarding does not suffer from renewals at this rate.");
+    assert_eq!(more, "Forwarding does not suffer from rule churn at this rate.");
     assert_eq!(longer, "Packets wait while rules are changed.");
     assert_eq!(implied([0.5, 2.0, 0.6, 1.8, 1.5, 0.7]), [None, None]);
 }
@@ -202,7 +201,7 @@ fn values_out_of_range_are_refused_with_what_would_be_right() {
         .unwrap()
         .reduced
         .of::<crate::experiments::update_rate::spec::Parts>()
-        .renewal[0]
+        .rule_churn[0]
         .clone();
     let refused = |change: fn(&mut RuleChurnSweep), reason: &str| {
         let mut sweep = sweep.clone();

@@ -1,4 +1,5 @@
-//! The places of the experiment `update-rate`: rules that are renewed at a rate while packets flow.
+//! The places of the experiment `update-rate`: rules that are replaced at a rate while packets
+//! flow.
 
 use niclab_device::{
     Action, Calls, ControlCore, OPERATIONS_PER_S_MAX, Plan, RuleBlock, RulesPlan, Work,
@@ -21,15 +22,15 @@ use crate::values::Values;
 pub const PRESETS: [(&str, u32); 3] =
     [("hadoop", 4_000), ("cache_follower", 36_000), ("web_server", 338_000)];
 
-/// Fewest renewals of a trial: of fewer there is no rate.
-const RENEWALS_MIN: u64 = 10;
+/// Fewest replacements of a trial: of fewer there is no rate.
+const REPLACEMENTS_MIN: u64 = 10;
 
-/// One rate of renewal.
+/// One rate of rule churn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RuleChurn {
-    /// The state of the device without the rules that are renewed, and its traffic.
+    /// The state of the device without the rules that are replaced, and its traffic.
     pub place: SweepPoint,
-    /// Rules that are renewed, in the last group of the place.
+    /// Rules that are replaced, in the last group of the place.
     pub rules: u32,
     /// Rules a second; 0: none.
     pub per_s: u32,
@@ -37,11 +38,11 @@ pub struct RuleChurn {
     pub core: ControlCore,
     /// How.
     pub calls: Calls,
-    /// Renewals between two bursts at most.
+    /// Replacements between two bursts at most.
     pub slice: Slice,
 }
 
-/// How the renewals are shared out over time.
+/// How the replacements are shared out over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slice {
     /// So many between two bursts of packets at most; none: all that are due.
@@ -64,7 +65,7 @@ impl Slice {
         }
     }
 
-    /// Renewals in a row, and the pause behind them, nanoseconds.
+    /// Replacements in a row, and the pause behind them, nanoseconds.
     fn plan(self, per_s: u32) -> (Option<u32>, Option<u64>) {
         match self {
             Slice::Of(slice) => (slice, None),
@@ -133,20 +134,22 @@ fn rates(values: &Values) -> Result<Vec<u32>, SpecError> {
     values.0.iter().map(one).collect()
 }
 
-/// Refuses a rate at which too few renewals fall into a trial.
+/// Refuses a rate at which too few replacements fall into a trial.
 pub(super) fn enough(per_s: u32, duration_ms: u64) -> Result<(), SpecError> {
-    if per_s == 0 || u64::from(per_s) * duration_ms >= RENEWALS_MIN * 1_000 {
+    if per_s == 0 || u64::from(per_s) * duration_ms >= REPLACEMENTS_MIN * 1_000 {
         return Ok(());
     }
-    let least_ms = (RENEWALS_MIN * 1_000).div_ceil(per_s.into());
+    let least_ms = (REPLACEMENTS_MIN * 1_000).div_ceil(per_s.into());
     let remedy = format!(
-        "fewer than {RENEWALS_MIN} in a trial of {duration_ms} ms: use --set duration_ms={least_ms}"
+        "fewer than {REPLACEMENTS_MIN} in a trial of {duration_ms} ms: use --set \
+         duration_ms={least_ms}"
     );
     Err(SpecError::OutOfRange { axis: "per_s", value: per_s.to_string(), remedy })
 }
 
 impl RuleChurn {
-    /// The coordinates, those of the frame size excepted. Where nothing is renewed, nobody does it.
+    /// The coordinates, those of the frame size excepted. Where nothing is replaced, nobody does
+    /// it.
     pub fn point(&self) -> Point {
         let number = |value: u32| Coordinate::Number(f64::from(value));
         let word = |word: &str| Coordinate::Word(word.to_owned());
@@ -164,7 +167,7 @@ impl RuleChurn {
         at_axes(point)
     }
 
-    /// The rules that are renewed. They are of flows that are never sent: no packet is decided by
+    /// The rules that are replaced. They are of flows that are never sent: no packet is decided by
     /// them, which keeps the cost of changes apart from that of rules.
     fn block(&self, seed: u64) -> RuleBlock {
         RuleBlock::FiveTuples {
@@ -198,10 +201,10 @@ impl Resolver<'_> {
     /// Each rate beside none, at full load, and at one rate of packets for the latency.
     pub fn add_churns(&mut self, sweeps: &[RuleChurnSweep]) -> Result<(), SpecError> {
         for sweep in sweeps {
-            for renewal in places(sweep, self.overrides.trace.as_ref())? {
-                enough(renewal.per_s, self.grid.duration_ms)?;
+            for churn in places(sweep, self.overrides.trace.as_ref())? {
+                enough(churn.per_s, self.grid.duration_ms)?;
                 for frame in self.frames(&sweep.frame) {
-                    self.add_churn(&renewal, &frame, &sweep.trials)?;
+                    self.add_churn(&churn, &frame, &sweep.trials)?;
                 }
             }
         }
@@ -210,30 +213,30 @@ impl Resolver<'_> {
 
     fn add_churn(
         &mut self,
-        renewal: &RuleChurn,
+        churn: &RuleChurn,
         frame: &Coordinate,
         kinds: &[TrialKind],
     ) -> Result<(), SpecError> {
-        let load = self.load(&renewal.place, frame)?;
-        let block = renewal.block(self.seed);
-        let (setup, block) = self.setup_with(&renewal.place, frame, block);
+        let load = self.load(&churn.place, frame)?;
+        let block = churn.block(self.seed);
+        let (setup, block) = self.setup_with(&churn.place, frame, block);
         let latency_share = self.spec.latency_share;
-        let mut trial = |renewal: &RuleChurn, kind, rate| {
-            let mut point = renewal.point();
+        let mut trial = |churn: &RuleChurn, kind, rate| {
+            let mut point = churn.point();
             point.insert("frame".into(), frame.clone());
-            let plan = renewal.plan(block).map(|plan| index_of(&mut self.run.plans, plan));
+            let plan = churn.plan(block).map(|plan| index_of(&mut self.run.plans, plan));
             self.trial(Trial { kind, setup, task: TaskIndex::Offer { load, plan }, rate, point })
         };
-        let rest = RuleChurn { per_s: 0, ..*renewal };
+        let rest = RuleChurn { per_s: 0, ..*churn };
         let of = trial(&rest, TrialKind::SATURATE, PlannedRate::Saturate);
-        for renewal in [&rest, renewal] {
-            trial(renewal, TrialKind::SATURATE, PlannedRate::Saturate);
+        for churn in [&rest, churn] {
+            trial(churn, TrialKind::SATURATE, PlannedRate::Saturate);
             for kind in kinds {
                 match *kind {
                     TrialKind::SATURATE => {}
                     TrialKind::LATENCY => {
                         let rate = PlannedRate::ShareOf { of, share: latency_share };
-                        trial(renewal, *kind, rate);
+                        trial(churn, *kind, rate);
                     }
                     _ => return Err(no_trial(*kind, "saturate, latency")),
                 }

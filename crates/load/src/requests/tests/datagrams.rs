@@ -85,7 +85,7 @@ fn datagram(id: u16, part: u16, count: u16, text: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_a_network_does_to_datagrams_is_told_apart() {
+fn losses_of_datagrams_are_distinguished() {
     let asked = Requests { connections: 1, depth: 4, warmup_ns: 0, ..base() };
     let held = Mutex::new(HashMap::new());
     let reply = |count: u32, id: u16, text: &str, send: &dyn Fn(&[u8])| {
@@ -146,7 +146,7 @@ fn another_value_is_found() {
 }
 
 #[test]
-fn nobody_there_is_told() {
+fn nobody_there_is_reported() {
     let told = |server| {
         run(&base(), server, &AtomicBool::new(false), || (), None).unwrap_err().to_string()
     };

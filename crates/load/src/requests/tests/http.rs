@@ -100,7 +100,7 @@ fn errors_are_counted_as_refused() {
 }
 
 #[test]
-fn what_is_no_answer_is_told() {
+fn what_is_no_answer_is_reported() {
     let long = [b"HTTP/1.1 200 OK\r\nX: ".to_vec(), vec![b'y'; 200_000]].concat();
     let odd: [(&[u8], &str); 6] = [
         (b"STORED\r\n", "it said \"STORED"),
@@ -139,7 +139,7 @@ fn connections_that_the_server_closes_are_made_anew() {
 }
 
 #[test]
-fn a_server_that_closes_without_an_answer_is_told() {
+fn a_server_that_closes_without_an_answer_is_reported() {
     let shut = |_, mut stream: TcpStream| {
         request(&mut stream, &mut Vec::new());
     };

@@ -200,7 +200,7 @@ fn a_server_that_goes_leaves_what_was_measured() {
 }
 
 #[test]
-fn a_server_that_is_none_or_another_is_told() {
+fn a_server_that_is_none_or_another_is_reported() {
     let told = |asked: &Requests, server| {
         run(asked, server, &AtomicBool::new(false), || (), None).unwrap_err().to_string()
     };

@@ -74,7 +74,7 @@ fn answers_are_told_apart() {
 }
 
 #[test]
-fn what_is_no_answer_is_told() {
+fn what_is_no_answer_is_reported() {
     let odd: [(&[u8], &str); 5] = [
         (b":1\r\n", "it said \":1\""),
         (b"ERROR\r\n", "it said \"ERROR\""),

@@ -65,14 +65,14 @@ fn lines(request: &Request, response: &Response) -> Vec<String> {
             )]
         }
         Response::Ring { entries, has_more } => ring(entries, *has_more),
-        Response::Rss { port, parameters, indirection } => spread(*port, parameters, indirection),
+        Response::Rss { port, parameters, indirection } => rss(*port, parameters, indirection),
         Response::RssChanged { port, moved_entries, settled_ns, waits_for } => {
             let held = match (settled_ns, waits_for) {
                 (_, Some(core)) => format!("does not hold yet: frames wait for core {core}"),
                 (ns, None) => format!("holds after {}", time(ns.unwrap_or_default() as f64)),
             };
             let moved = format!("{moved_entries} entries of the table changed");
-            vec![format!("port {port}: {moved}; the new spread {held}")]
+            vec![format!("port {port}: {moved}; the new RSS state {held}")]
         }
         Response::Stopping {} => vec!["the card ends".to_owned()],
         Response::Table { table, entries } => {
@@ -158,7 +158,7 @@ fn changed(request: &Request, is_in_effect: bool) -> String {
     }
 }
 
-fn spread(port: u16, parameters: &str, indirection: &[u16]) -> Vec<String> {
+fn rss(port: u16, parameters: &str, indirection: &[u16]) -> Vec<String> {
     let mut entries = BTreeMap::<u16, usize>::new();
     indirection.iter().for_each(|queue| *entries.entry(*queue).or_default() += 1);
     let entries: Vec<String> =

@@ -292,11 +292,11 @@ mod tests {
     }
 
     /// Answers by request id, in the order in which they were given.
-    fn serve(store: &Store, datagrams: &[Vec<u8>], is_told: bool) -> Vec<(u16, Vec<u8>)> {
+    fn serve(store: &Store, datagrams: &[Vec<u8>], knows_owner: bool) -> Vec<(u16, Vec<u8>)> {
         let context = Context { store, now: Moment(1000), host: &() };
         let told = |datagram: &[u8]| {
             let (_, _, key) = datagram::single(datagram)?;
-            is_told.then(|| owner(steered(key), store.partitions()))
+            knows_owner.then(|| owner(steered(key), store.partitions()))
         };
         let asked: Vec<BatchDatagram<'_>> = datagrams
             .iter()
@@ -344,13 +344,13 @@ mod tests {
 
     #[test]
     fn together_and_one_by_one_are_the_same() {
-        for (spread, is_told) in
+        for (spread, knows_owner) in
             [(Spread::Secret, false), (Spread::Steered, false), (Spread::Steered, true)]
         {
             let store = || Store::new(32 << 20, 3, 7).unwrap().spread_by(spread);
             let (together, alone) = (store(), store());
             for round in 0..3 {
-                let given = serve(&together, &mixture(), is_told);
+                let given = serve(&together, &mixture(), knows_owner);
                 // Numbers of items hang on the partition's order, which is that of its requests.
                 assert_eq!(given, one_by_one(&alone, &mixture()), "{spread:?}, round {round}");
             }

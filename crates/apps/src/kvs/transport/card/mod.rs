@@ -8,7 +8,7 @@
 //! another store, for an answer may be a thousand times as long as its request.
 //!
 //! Facts are from RFC 826 (ARP), 791 (IPv4), 792 (ICMP), 768 (UDP), 9293 (TCP), 1122 (§3.2.1.3,
-//! addresses that are no sender's; §3.2.2 and §4.1.3.1, who is told of a port that cannot be
+//! addresses that are no sender's; §3.2.2 and §4.1.3.1, answers about a port that cannot be
 //! reached) and 6864 (§4.1: what is not to be broken up needs no identification).
 
 mod events;

@@ -316,7 +316,7 @@ fn what_a_card_has_steered_is_served_as_what_it_has_not() {
 }
 
 #[test]
-fn each_step_of_a_burst_is_told() {
+fn each_step_of_a_burst_is_reported() {
     #[derive(Default)]
     struct Told(Vec<BatchStep>);
     impl Watch for Told {

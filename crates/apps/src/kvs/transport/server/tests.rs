@@ -244,7 +244,7 @@ fn ten_thousand_connections_are_served() {
 }
 
 #[test]
-fn one_connection_too_many_is_told_so() {
+fn one_connection_too_many_is_reported() {
     let server = start(ServerOptions { connections_max: 2, ..options() });
     let mut clients = [server.connect(), server.connect()];
     for client in &mut clients {

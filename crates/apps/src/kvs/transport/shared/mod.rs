@@ -107,7 +107,7 @@ impl ServerView for ServerShared {
     }
 }
 
-/// The time of day, as the store is told it.
+/// The time of day for the store.
 pub fn moment() -> Moment {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Moment(u32::try_from(since.as_secs()).unwrap_or(u32::MAX))

@@ -54,7 +54,7 @@ impl Tally {
         }
     }
 
-    /// What is told of it, and of what came to a card that stored it.
+    /// The statistics of it, and of the requests that a card has stored.
     pub fn statistics(&self, stored: &Stored) -> ServerStatistics {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let frames: FrameCounters = self.frames.all();

@@ -17,7 +17,7 @@ use crate::kvs::transport::shared::error::ServerError;
 /// process has.
 const DESCRIPTORS_BESIDE: u64 = 64;
 
-/// And for each core: epoll, bell and UDP, and what a card has there.
+/// And for each core: epoll, doorbell and UDP, and what a card has there.
 const DESCRIPTORS_OF_CORE: u64 = 8;
 
 /// Bytes that a UDP socket may hold, each way: bursts are not lost while a thread serves TCP.

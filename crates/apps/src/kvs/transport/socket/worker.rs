@@ -33,26 +33,26 @@ const FAREWELL_S: u64 = 10;
 #[derive(Debug)]
 pub struct Inbox {
     streams: Mutex<Vec<TcpStream>>,
-    bell: OwnedFd,
+    doorbell: OwnedFd,
 }
 
 impl Inbox {
     /// An empty one.
     pub fn new() -> Result<Inbox, ServerError> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        let bell = eventfd(0, flags).map_err(ServerError::of("eventfd"))?;
-        Ok(Inbox { streams: Mutex::default(), bell })
+        let doorbell = eventfd(0, flags).map_err(ServerError::of("eventfd"))?;
+        Ok(Inbox { streams: Mutex::default(), doorbell })
     }
 
     /// Hands a connection over; `false` where the worker cannot be told.
     pub fn put(&self, stream: TcpStream) -> bool {
         self.streams.lock().unwrap_or_else(PoisonError::into_inner).push(stream);
         // A counter that is full has rung already.
-        matches!(write(&self.bell, &1u64.to_ne_bytes()), Ok(_) | Err(Errno::AGAIN))
+        matches!(write(&self.doorbell, &1u64.to_ne_bytes()), Ok(_) | Err(Errno::AGAIN))
     }
 
     fn take(&self) -> Vec<TcpStream> {
-        let _ = read(&self.bell, &mut [0u8; 8]);
+        let _ = read(&self.doorbell, &mut [0u8; 8]);
         mem::take(&mut self.streams.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -81,7 +81,7 @@ impl<'a> Worker<'a> {
     ) -> Result<Worker<'a>, ServerError> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(ServerError::of("epoll"))?;
         let data = epoll::EventData::new_u64(INBOX);
-        epoll::add(&epoll, &inbox.bell, data, epoll::EventFlags::IN)
+        epoll::add(&epoll, &inbox.doorbell, data, epoll::EventFlags::IN)
             .map_err(ServerError::of("epoll"))?;
         if let Some(udp) = &udp {
             let data = epoll::EventData::new_u64(UDP);

@@ -1,5 +1,5 @@
-//! Frames of every code with lengths of every kind: at most an answer each, and whoever is told
-//! that something is wrong with his frame has changed nothing.
+//! Frames of every code with lengths of every kind: at most an answer each, and a frame
+//! whose answer is an error has changed nothing.
 
 use crate::kvs::codec::context::Context;
 use crate::kvs::codec::session::{Next, Session};

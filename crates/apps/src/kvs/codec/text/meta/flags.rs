@@ -74,9 +74,9 @@ impl Flags {
     /// The flags behind the first `before` words of a line, and the bytes of the key, which is
     /// decoded into `room` where it is in base64.
     ///
-    /// A letter that is no flag, or comes a second time, ends it at once. Of other errors the last
-    /// one is told, be it in a flag or in the key, whose turn is that of its `b`; but a number of
-    /// the client's own (`F`) is told only where nothing else is wrong.
+    /// A letter that is no flag, or comes a second time, ends it at once. Of other errors the
+    /// answer has the last one, be it in a flag or in the key, whose turn is that of its `b`; but a
+    /// number of the client's own (`F`) is reported only where nothing else is wrong.
     ///
     /// # Errors
     /// What the client is to be answered.

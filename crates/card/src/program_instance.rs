@@ -29,7 +29,7 @@ pub(crate) const IN_HAND: usize = BURST + COPIES_MAX;
 const _: () = assert!(FRAME_LEN_MAX == WORK_FRAME_LEN);
 
 /// A program as one core carries it out.
-pub(crate) struct Carried {
+pub(crate) struct ProgramInstance {
     pub(crate) worker: Worker,
     fates: [Fate; BURST],
     /// Copies of the last burst, and the port that each leaves by.
@@ -47,24 +47,24 @@ pub(crate) struct Carried {
     turns: Option<(Arc<QuiescenceCounters>, usize)>,
 }
 
-impl Carried {
+impl ProgramInstance {
     /// A program for one more core.
-    pub(crate) fn new(of: &Pipeline, owned: Owned) -> Box<Carried> {
+    pub(crate) fn new(of: &Pipeline, owned: Owned) -> Box<ProgramInstance> {
         let site = Site { frame_len: FRAME_LEN_MAX, ports: owned.ports() as u64 };
         let (worker, worst_work) = (of.worker(), of.program().worst_work(site));
         let fates = [Fate::Dropped(Lost::Told); BURST];
         let (copies, missed) = (Vec::with_capacity(COPIES_MAX), vec![0; owned.ports()]);
         let (lost, turns) = (Losses::default(), None);
-        Box::new(Carried { worker, fates, copies, missed, owned, worst_work, lost, turns })
+        Box::new(ProgramInstance { worker, fates, copies, missed, owned, worst_work, lost, turns })
     }
 
     /// The same on the core of this number, which says where it has nothing under way.
     pub(crate) fn waited_for(
-        self: Box<Carried>,
+        self: Box<ProgramInstance>,
         turns: &Arc<QuiescenceCounters>,
         core: usize,
-    ) -> Box<Carried> {
-        Box::new(Carried { turns: Some((Arc::clone(turns), core)), ..*self })
+    ) -> Box<ProgramInstance> {
+        Box::new(ProgramInstance { turns: Some((Arc::clone(turns), core)), ..*self })
     }
 
     /// The core is between two bursts.
@@ -73,7 +73,7 @@ impl Carried {
         self.turns.iter().for_each(|(turns, core)| turns.end(*core));
     }
 
-    /// It carries no burst through before [`Carried::wake`].
+    /// It carries no burst through before [`ProgramInstance::wake`].
     pub(crate) fn rest(&mut self) {
         self.worker.offline();
         self.turns.iter().for_each(|(turns, core)| turns.rest(*core));
@@ -85,9 +85,9 @@ impl Carried {
         self.turns.iter().for_each(|(turns, core)| turns.wake(*core));
     }
 
-    /// Carries a burst through; where each frame goes is told by [`Carried::fate`].
+    /// Carries a burst through; [`ProgramInstance::fate`] says where each frame goes.
     pub(crate) fn run(&mut self, port: usize, burst: &mut Burst, pool: &mut FramePool) {
-        let Carried { worker, fates, copies, missed, owned, lost, .. } = self;
+        let ProgramInstance { worker, fates, copies, missed, owned, lost, .. } = self;
         let region = Arc::clone(pool.region());
         worker.run(&region, burst, port as u64, fates, |to, bytes| {
             let to = to as usize;
@@ -116,24 +116,24 @@ impl Carried {
 
 /// The control side's end of the way to a core.
 pub(crate) struct ToCore {
-    to: Producer<Option<Box<Carried>>>,
-    back: Consumer<Box<Carried>>,
+    to: Producer<Option<Box<ProgramInstance>>>,
+    back: Consumer<Box<ProgramInstance>>,
 }
 
 /// The core's end.
 pub(crate) struct AtCore {
-    from: Consumer<Option<Box<Carried>>>,
-    back: Producer<Box<Carried>>,
+    from: Consumer<Option<Box<ProgramInstance>>>,
+    back: Producer<Box<ProgramInstance>>,
     /// What runs.
-    pub(crate) carried: Option<Box<Carried>>,
+    pub(crate) instance: Option<Box<ProgramInstance>>,
 }
 
 /// Both ends, with what the core begins with.
-pub(crate) fn way(carried: Option<Box<Carried>>) -> (ToCore, AtCore) {
+pub(crate) fn way(instance: Option<Box<ProgramInstance>>) -> (ToCore, AtCore) {
     let (to, from) = RingBuffer::new(1);
     // One that is replaced, and one that is left at the end.
     let (producer, back) = RingBuffer::new(2);
-    (ToCore { to, back }, AtCore { from, back: producer, carried })
+    (ToCore { to, back }, AtCore { from, back: producer, instance })
 }
 
 impl ToCore {
@@ -143,9 +143,9 @@ impl ToCore {
     }
 
     /// Gives the core another program, or none; to be called where it has taken the last one.
-    pub(crate) fn give(&mut self, carried: Option<Box<Carried>>) {
+    pub(crate) fn give(&mut self, instance: Option<Box<ProgramInstance>>) {
         // There is room, as was seen.
-        let _ = self.to.push(carried);
+        let _ = self.to.push(instance);
     }
 
     /// Frees what the core had.
@@ -165,11 +165,11 @@ impl AtCore {
 
     #[cold]
     fn replace(&mut self) {
-        if self.carried.is_some() && self.back.is_full() {
+        if self.instance.is_some() && self.back.is_full() {
             return;
         }
         if let Ok(next) = self.from.pop()
-            && let Some(mut last) = std::mem::replace(&mut self.carried, next)
+            && let Some(mut last) = std::mem::replace(&mut self.instance, next)
         {
             last.rest();
             // There is room, as was just seen.

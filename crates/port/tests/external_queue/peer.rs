@@ -1,4 +1,4 @@
-//! A guest of the tests', which writes into its memory what it is told to.
+//! A client of the tests', which writes into its memory what the test says.
 //!
 //! It knows the layout from the header alone, as a program in another language would.
 
@@ -39,7 +39,7 @@ pub struct Layout {
     pub completion: RingAt,
 }
 
-/// A guest that does what it is told.
+/// A client that does what the test says.
 pub struct Peer {
     pub socket: OwnedFd,
     pub file: OwnedFd,
@@ -63,7 +63,7 @@ pub fn has_message(socket: &OwnedFd) -> bool {
 }
 
 impl Peer {
-    /// Takes what a card sends to a guest that it lets in.
+    /// Takes what a card sends to a client that it lets in.
     pub fn join(socket: OwnedFd) -> Peer {
         let mut header = [0; 400];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// The observation of [`Task::Breakdown`](crate::Task::Breakdown): where the time of a round trip
 /// goes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Ledgered {
+pub struct BreakdownObservation {
     /// Messages with all stamps, and those that lack one and are left out.
     pub messages: u64,
     /// As said.

@@ -1,9 +1,9 @@
-//! Rings by which the cores of a card give each other frames.
+//! Inter-core rings: they carry frames from one core of a card to another.
 //!
 //! There is a ring from each core to each other one, single-producer single-consumer, so an end
-//! belongs to one thread. What a frame costs that changes cores is waiting for memory that the
-//! other core had last: its first line, its descriptor, the ends of the ring. So descriptors go by
-//! bursts, and what has come stays in the ring for one more call, while the first lines of the
+//! belongs to one thread. A frame that changes cores costs waits for memory that the other core
+//! had last: its first line, its descriptor, the ends of the ring. So descriptors go by bursts, and
+//! descriptors that have come stay in the ring for one more call, while the first lines of their
 //! frames are on their way.
 
 use std::sync::atomic::{Ordering, fence};
@@ -14,9 +14,9 @@ use rtrb::{Consumer, Producer, PushError, RingBuffer};
 
 use crate::burst::{Burst, push};
 
-/// One core's ends.
+/// One core's ends of the inter-core rings.
 #[derive(Debug)]
-pub struct Crossing {
+pub struct InterCoreRings {
     /// By core; to itself none.
     out: Vec<Option<Producer<Desc>>>,
     inward: Vec<Option<Inward>>,
@@ -29,14 +29,14 @@ struct Inward {
     coming: usize,
 }
 
-impl Crossing {
+impl InterCoreRings {
     /// The ends of so many cores, of rings of `frames` each, at least a burst.
-    pub fn between(cores: usize, frames: usize) -> Vec<Crossing> {
-        let empty = |_| Crossing {
+    pub fn between(cores: usize, frames: usize) -> Vec<InterCoreRings> {
+        let empty = |_| InterCoreRings {
             out: (0..cores).map(|_| None).collect(),
             inward: (0..cores).map(|_| None).collect(),
         };
-        let mut all: Vec<Crossing> = (0..cores).map(empty).collect();
+        let mut all: Vec<InterCoreRings> = (0..cores).map(empty).collect();
         for from in 0..cores {
             for to in (0..cores).filter(|to| *to != from) {
                 let (producer, ring) = RingBuffer::new(frames.max(BURST));
@@ -112,12 +112,12 @@ mod tests {
         let cores = 3;
         let (region, mut descs) = Region::new(cores * (cores - 1) * FRAMES, 64).unwrap();
         let taken: Vec<Vec<Vec<u32>>> = thread::scope(|scope| {
-            let work = Crossing::between(cores, BURST).into_iter().enumerate();
+            let work = InterCoreRings::between(cores, BURST).into_iter().enumerate();
             let threads: Vec<_> = work
-                .map(|(place, crossing)| {
+                .map(|(place, rings)| {
                     let own = descs.split_off(descs.len() - (cores - 1) * FRAMES);
                     let region = &region;
-                    scope.spawn(move || exchange(place, cores, crossing, own, region))
+                    scope.spawn(move || exchange(place, cores, rings, own, region))
                 })
                 .collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
@@ -134,16 +134,16 @@ mod tests {
     fn exchange(
         place: usize,
         cores: usize,
-        mut crossing: Crossing,
+        mut rings: InterCoreRings,
         mut own: Vec<Desc>,
         region: &Region,
     ) -> Vec<Vec<u32>> {
         let mut taken = vec![Vec::new(); cores];
-        let mut take = |crossing: &mut Crossing| {
+        let mut take = |rings: &mut InterCoreRings| {
             let mut is_busy = false;
             for (core, taken) in taken.iter_mut().enumerate() {
                 let mut burst = Burst::new();
-                is_busy |= crossing.take(core, region, &mut burst);
+                is_busy |= rings.take(core, region, &mut burst);
                 taken.extend(burst.iter().map(|desc| desc.hash));
             }
             is_busy
@@ -160,28 +160,28 @@ mod tests {
                 let before = burst.len();
                 let given = match number % 3 {
                     0 => {
-                        let back = crossing.give_one(core, burst.remove(0));
+                        let back = rings.give_one(core, burst.remove(0));
                         let is_given = back.is_none();
                         back.into_iter().for_each(|desc| burst.insert(0, desc));
                         usize::from(is_given)
                     }
-                    _ => crossing.give(core, &mut burst),
+                    _ => rings.give(core, &mut burst),
                 };
                 assert_eq!(burst.len(), before - given);
-                if !take(&mut crossing) {
+                if !take(&mut rings) {
                     thread::yield_now();
                 }
             }
         }
-        crossing.close();
+        rings.close();
         loop {
-            let is_last = crossing.is_last();
-            if !take(&mut crossing) && is_last {
+            let is_last = rings.is_last();
+            if !take(&mut rings) && is_last {
                 break;
             }
             thread::yield_now();
         }
-        assert!(crossing.is_empty());
+        assert!(rings.is_empty());
         taken
     }
 
@@ -189,7 +189,7 @@ mod tests {
     fn what_finds_no_room_stays_with_its_giver() {
         let (region, descs) = Region::new(2 * BURST, 64).unwrap();
         let mut descs = descs.into_iter();
-        let mut ends = Crossing::between(2, BURST);
+        let mut ends = InterCoreRings::between(2, BURST);
         let (mut other, mut one) = (ends.remove(1), ends.remove(0));
         let mut burst: Burst = descs.by_ref().take(BURST - 2).collect();
         assert_eq!(one.give(1, &mut burst), BURST - 2);

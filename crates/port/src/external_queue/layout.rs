@@ -1,6 +1,6 @@
-//! Where everything is in the memory that a card shares with a guest, and the header that says so.
+//! The layout of the memory that a card shares with a client, and the header that describes it.
 //!
-//! `guest/niclab_guest.h` has the same for programs in C.
+//! `external_queue/niclab_queue.h` has the same for programs in C.
 
 use niclab_nic::limits::BURST;
 
@@ -9,7 +9,7 @@ use super::ring::RingAt;
 /// What a header begins with.
 pub const MAGIC: [u8; 8] = *b"NICLABQ\0";
 
-/// Changes whenever a guest that knows the layout as it was would go wrong.
+/// Changes whenever a client that knows the old layout would go wrong.
 pub const VERSION: u32 = 1;
 
 /// Bytes of a header.
@@ -33,7 +33,7 @@ const ENTRIES_MIN: u32 = BURST as u32;
 /// Slots at most: 1 GiB of the longest.
 const SLOTS_MAX: u32 = 1 << 16;
 
-/// How much a guest gets.
+/// The rings and slots of an external queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExternalQueueSize {
     /// Entries of each ring.
@@ -43,7 +43,7 @@ pub struct ExternalQueueSize {
 }
 
 impl Default for ExternalQueueSize {
-    /// Two milliseconds of a million frames a second, and as many slots in the guest's hands.
+    /// Two milliseconds of a million frames a second, and as many slots in the client's hands.
     fn default() -> ExternalQueueSize {
         ExternalQueueSize { entries: 2_048, slots: 4_096 }
     }
@@ -70,7 +70,7 @@ pub struct Layout {
     pub slot_len: usize,
     /// Longest frame that the card takes, bytes without FCS.
     pub frame_len_max: usize,
-    /// The word by which a guest says that it sleeps.
+    /// The word by which a client says that it sleeps.
     pub asleep: usize,
     pub fill: RingAt,
     pub receive: RingAt,
@@ -110,7 +110,7 @@ impl Layout {
         }
     }
 
-    /// `struct niclab_guest_layout`.
+    /// `struct niclab_queue_layout`.
     pub fn header(&self) -> [u8; HEADER_LEN] {
         let mut header = [0; HEADER_LEN];
         let mut at = 0;

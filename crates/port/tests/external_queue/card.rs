@@ -1,4 +1,4 @@
-//! A card as far as a lane sees it: frames, and a door.
+//! A card as far as a queue pair sees it: frames, and a door.
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use niclab_nic::memory::{Desc, Region};
 use niclab_port::Burst;
+use niclab_port::external_queue::{ExternalQueue, ExternalQueueSize, Listener};
 use niclab_port::frame_pool::{FramePool, count, frame_pools};
-use niclab_port::guest::{ExternalQueueSize, GuestLane, Listener};
-use niclab_port::lane::Lane;
+use niclab_port::queue_pair::QueuePair;
 use tempfile::{TempDir, tempdir};
 
 use crate::peer::{Peer, has_message, knock};
@@ -20,7 +20,7 @@ pub const SMALL: ExternalQueueSize = ExternalQueueSize::new(64, 96).unwrap();
 /// Frames of its memory.
 pub const FRAMES: usize = 512;
 
-/// A card as far as a lane sees it: frames, and a door.
+/// A card as far as a queue pair sees it: frames, and a door.
 pub struct Card {
     pub directory: TempDir,
     pub listener: Listener,
@@ -41,25 +41,25 @@ impl Card {
         self.directory.path().join("queue")
     }
 
-    /// Lets the guest in that is on its way.
-    pub fn guest(&mut self) -> GuestLane {
-        until("a guest", || self.listener.accept(&self.region).unwrap())
+    /// Lets the client in that is on its way.
+    pub fn queue(&mut self) -> ExternalQueue {
+        until("a client", || self.listener.accept(&self.region).unwrap())
     }
 
-    /// A guest of the tests', and its lane.
-    pub fn peer(&mut self) -> (GuestLane, Peer) {
+    /// A client of the tests', and its queue pair.
+    pub fn peer(&mut self) -> (ExternalQueue, Peer) {
         let socket = knock(&self.path());
         self.enter(socket)
     }
 
-    /// Lets a guest in that has knocked.
-    pub fn enter(&mut self, socket: OwnedFd) -> (GuestLane, Peer) {
+    /// Lets a client in that has knocked.
+    pub fn enter(&mut self, socket: OwnedFd) -> (ExternalQueue, Peer) {
         until("the layout", || {
             assert!(self.listener.accept(&self.region).unwrap().is_none());
             has_message(&socket).then_some(())
         });
         let peer = Peer::join(socket);
-        (self.guest(), peer)
+        (self.queue(), peer)
     }
 
     /// A frame of these bytes.
@@ -70,29 +70,33 @@ impl Card {
         desc
     }
 
-    /// Sends frames, which all are gone then: to the guest or dropped.
-    pub fn send<'a>(&mut self, lane: &mut GuestLane, frames: impl IntoIterator<Item = &'a [u8]>) {
+    /// Sends frames, which all are gone then: to the client or dropped.
+    pub fn send<'a>(
+        &mut self,
+        queue_pair: &mut ExternalQueue,
+        frames: impl IntoIterator<Item = &'a [u8]>,
+    ) {
         let mut burst = Burst::new();
         for bytes in frames {
             burst.push(self.frame(bytes));
         }
-        lane.send(&mut self.pools[0], &mut burst).unwrap();
+        queue_pair.send(&mut self.pools[0], &mut burst).unwrap();
         assert!(burst.is_empty());
     }
 
-    /// Takes a burst of what a guest has sent.
-    pub fn receive(&mut self, lane: &mut GuestLane) -> Vec<Vec<u8>> {
+    /// Takes a burst of what a client has sent.
+    pub fn receive(&mut self, queue_pair: &mut ExternalQueue) -> Vec<Vec<u8>> {
         let mut burst = Burst::new();
-        lane.receive(&mut self.pools[0], &mut burst).unwrap();
+        queue_pair.receive(&mut self.pools[0], &mut burst).unwrap();
         let frames = burst.iter().map(|desc| self.region.frame(desc).to_vec()).collect();
         self.pools[0].give_all(&mut burst);
         frames
     }
 
     /// Ends, and counts: no frame is lost.
-    pub fn end(mut self, lanes: impl IntoIterator<Item = GuestLane>) {
-        for lane in lanes {
-            Box::new(lane).close(&mut self.pools[0]).unwrap();
+    pub fn end(mut self, queue_pairs: impl IntoIterator<Item = ExternalQueue>) {
+        for queue_pair in queue_pairs {
+            Box::new(queue_pair).close(&mut self.pools[0]).unwrap();
         }
         assert_eq!(count(self.pools), FRAMES, "no frame is lost, and none is there twice");
     }

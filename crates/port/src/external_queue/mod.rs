@@ -1,16 +1,15 @@
-//! A queue that another process serves: a guest.
+//! External queues: another process serves a queue of the card. The process is the client.
 //!
-//! A guest has memory of its own, which it shares with the card: slots for frames, and four rings
-//! as of AF_XDP (`guest/niclab_guest.h`). It offers empty slots in the fill ring and finds frames
-//! in the receive ring; it sends by the transmit ring and has the slots back by the completion
-//! ring. The card copies frames in and out, so that its own frame memory is never the guest's to
-//! see, and nothing of it is missing when the guest ends, however that happens. In the memory
-//! stands what the guest was given or has written itself, and nothing else ever.
+//! A client shares memory with the card: slots for frames, and four rings as of AF_XDP
+//! (`external_queue/niclab_queue.h`). The client puts empty slots into the fill ring and finds
+//! frames in the receive ring. It sends by the transmit ring and gets the slots back by the
+//! completion ring. The card copies frames in and out. So a client never sees the card's own frame
+//! memory, and the card loses no frame memory when a client ends. The shared memory holds only
+//! frames of this client and its own writes.
 //!
-//! What a guest writes may be anything. Which slots it has lent is in the card's own memory; what
-//! it asks for beside that is left undone and counted ([`ExternalQueueRefusals`]). Where an index
-//! moves as it cannot, nothing can be made of its rings any more, and the guest is ended
-//! ([`Ended`]). A call looks at a burst of entries of a ring at most, whatever stands there.
+//! A client may write anything. The card notes in its own memory which slots it holds, refuses and
+//! counts requests for others ([`ExternalQueueRefusals`]), and disconnects a client whose index
+//! makes an impossible move ([`Ended`]). A call reads at most a burst of entries of a ring.
 
 mod layout;
 mod ring;
@@ -38,15 +37,15 @@ pub use socket::Listener;
 
 use crate::burst::Burst;
 use crate::frame_pool::FramePool;
-use crate::lane::{Lane, LaneCounters};
+use crate::queue_pair::{QueuePair, QueuePairCounters};
 use layout::{FRAME_LEN_MIN, Layout};
 use ring::{Consumer, Producer};
 use shared::Shared;
 
-/// Frames of the card's that a lane holds: none, for it copies within each call.
+/// Frames of the card's that a queue pair holds: none, for it copies within each call.
 pub const FRAMES: usize = 0;
 
-/// Calls after which it is asked whether the guest is still there.
+/// Calls after which the card checks that the client is still there.
 const LOOK_EVERY: u32 = 1_024;
 
 /// Offsets within a slot at which frames start, in lines: were all at the start of a slot, their
@@ -54,37 +53,37 @@ const LOOK_EVERY: u32 = 1_024;
 const COLOURS: usize = 8;
 const LINE: usize = 64;
 
-/// Why a guest has ended.
+/// Why a client has gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Ended {
     /// It has closed the socket, or was killed.
-    #[error("the guest is gone")]
+    #[error("the client is gone")]
     Gone,
     /// It has moved an index as it cannot.
-    #[error("the guest is ended: {0}")]
+    #[error("the client was disconnected: {0}")]
     Jumped(Jump),
 }
 
-/// What a guest asked for and cannot have, since it came; each entry was left undone.
+/// Entries of a client that the card refused, since the client came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExternalQueueRefusals {
     /// Addresses outside of its slots.
     pub addresses: u64,
-    /// Slots that it had lent to the card already.
-    pub lent: u64,
+    /// Slots that the card held already.
+    pub held: u64,
     /// Frames that are too short, too long, longer than what is left of their slot, or of several
     /// entries.
     pub lens: u64,
 }
 
-/// Where [`ExternalQueueRefusals`] is counted by the core of the lane and read by others.
+/// Where [`ExternalQueueRefusals`] is counted by the core of the queue pair and read by others.
 #[derive(Clone, Debug, Default)]
 pub struct Refusals(Arc<[AtomicU64; 3]>);
 
 #[derive(Clone, Copy)]
 enum Refusal {
     Address,
-    Lent,
+    Held,
     Len,
 }
 
@@ -96,39 +95,40 @@ impl Refusals {
 
     /// What was refused so far.
     pub fn seen(&self) -> ExternalQueueRefusals {
-        let [addresses, lent, lens] = [0, 1, 2].map(|at: usize| self.0[at].load(Ordering::Relaxed));
-        ExternalQueueRefusals { addresses, lent, lens }
+        let [addresses, held, lens] = [0, 1, 2].map(|at: usize| self.0[at].load(Ordering::Relaxed));
+        ExternalQueueRefusals { addresses, held, lens }
     }
 }
 
-/// One guest: what is sent here it receives, and the other way round.
+/// The card's end of an external queue: the client receives frames that are sent here, and its
+/// frames arrive here.
 #[derive(Debug)]
-pub struct GuestLane {
+pub struct ExternalQueue {
     region: Arc<Region>,
     shared: Shared,
-    /// To the guest, who is there as long as its end is open.
+    /// To the client, which is there as long as its end is open.
     socket: OwnedFd,
     layout: Layout,
     fill: Consumer<1>,
     receive: Producer<2>,
     transmit: Consumer<2>,
     completion: Producer<1>,
-    /// Slots to be filled, the one that was lent first in front.
+    /// Slots to be filled, the oldest in front.
     offered: ArrayVec<u32, { 2 * BURST }>,
-    /// By slot: the card has it, from when it takes it out of the guest's ring until it puts it
-    /// into one of the card's.
-    is_lent: Vec<bool>,
-    /// Calls since the guest was last asked for.
+    /// By slot: the card holds it, from taking it out of the client's ring until putting it into
+    /// one of the card's.
+    is_held: Vec<bool>,
+    /// Calls since the card last looked for the client.
     calls: u32,
     ended: Option<Ended>,
-    counters: LaneCounters,
+    counters: QueuePairCounters,
     refusals: Refusals,
 }
 
-impl GuestLane {
-    /// A lane over memory of this layout, which nobody has used.
-    fn new(region: &Arc<Region>, shared: Shared, socket: OwnedFd, layout: Layout) -> GuestLane {
-        GuestLane {
+impl ExternalQueue {
+    /// A queue pair over memory of this layout, which nobody has used.
+    fn new(region: &Arc<Region>, shared: Shared, socket: OwnedFd, layout: Layout) -> ExternalQueue {
+        ExternalQueue {
             region: Arc::clone(region),
             shared,
             socket,
@@ -137,11 +137,11 @@ impl GuestLane {
             transmit: Consumer::new(layout.transmit, 0),
             completion: Producer::new(layout.completion, 0),
             offered: ArrayVec::new(),
-            is_lent: vec![false; layout.shape.slots as usize],
+            is_held: vec![false; layout.shape.slots as usize],
             layout,
             calls: 0,
             ended: None,
-            counters: LaneCounters::default(),
+            counters: QueuePairCounters::default(),
             refusals: Refusals::default(),
         }
     }
@@ -151,7 +151,7 @@ impl GuestLane {
         self.refusals.clone()
     }
 
-    /// Begins a call: now and then the guest is asked for. An ended one stays so.
+    /// Begins a call: now and then it looks for the client. A client that has gone stays gone.
     #[inline]
     fn begin(&mut self) -> io::Result<()> {
         self.calls += 1;
@@ -171,7 +171,7 @@ impl GuestLane {
         Ok(())
     }
 
-    /// Ends a guest that is at fault, and tells it why.
+    /// Disconnects a client that is at fault, and says why.
     #[cold]
     fn end(&mut self, jump: Jump) -> io::Error {
         let ended = Ended::Jumped(jump);
@@ -180,7 +180,7 @@ impl GuestLane {
         io::Error::other(ended)
     }
 
-    /// Takes slots that the guest lends, until there are as many as are wanted or a burst of
+    /// Takes slots that the client offers, until there are as many as are wanted or a burst of
     /// entries was looked at.
     fn take_offers(&mut self, wanted: usize) -> Result<(), Jump> {
         if self.offered.len() >= wanted {
@@ -189,7 +189,7 @@ impl GuestLane {
         let count = self.fill.available(&self.shared, BURST as u32)?.min(BURST as u32);
         for _ in 0..count {
             let [address] = self.fill.take(&self.shared);
-            match self.lend(address) {
+            match self.hold(address) {
                 // There is room, for it was less than a burst before.
                 Ok((slot, _)) => self.offered.push(slot),
                 Err(refusal) => self.refusals.count(refusal),
@@ -201,17 +201,17 @@ impl GuestLane {
         Ok(())
     }
 
-    /// Takes a slot over from the guest: which, and how far behind its begin the address is.
+    /// Takes a slot over from the client: which, and how far behind its begin the address is.
     #[inline]
-    fn lend(&mut self, address: u64) -> Result<(u32, usize), Refusal> {
+    fn hold(&mut self, address: u64) -> Result<(u32, usize), Refusal> {
         let (slot, inside) = self.layout.slot_of(address).ok_or(Refusal::Address)?;
-        match std::mem::replace(&mut self.is_lent[slot as usize], true) {
+        match std::mem::replace(&mut self.is_held[slot as usize], true) {
             false => Ok((slot, inside)),
-            true => Err(Refusal::Lent),
+            true => Err(Refusal::Held),
         }
     }
 
-    /// Copies as many frames to the guest as it has slots and room in its ring for; how many.
+    /// Copies as many frames to the client as it has slots and room in its ring for; how many.
     fn give(&mut self, burst: &Burst) -> Result<usize, Jump> {
         self.take_offers(burst.len())?;
         let room = self.receive.room(&self.shared, burst.len() as u32)?;
@@ -225,7 +225,7 @@ impl GuestLane {
             let address = self.layout.address(slot) + offset;
             self.shared.copy_in(self.layout.slots + address, frame);
             self.receive.put(&self.shared, entry(address as u64, frame.len() as u32));
-            self.is_lent[slot as usize] = false;
+            self.is_held[slot as usize] = false;
             self.counters.tx_bytes += frame.len() as u64;
         }
         self.counters.tx_frames += count as u64;
@@ -236,7 +236,7 @@ impl GuestLane {
         Ok(count)
     }
 
-    /// Takes what the guest sends, as far as there is room for it and for giving back its slots.
+    /// Takes frames from the client, as far as there is room for it and for giving back its slots.
     fn take(&mut self, pool: &mut FramePool, into: &mut Burst) -> Result<(), Jump> {
         let most = into.remaining_capacity() as u32;
         let available = self.transmit.available(&self.shared, most)?.min(most);
@@ -251,7 +251,7 @@ impl GuestLane {
         {
             taken += 1;
             let [address, rest] = self.transmit.take(&self.shared);
-            match self.lend(address) {
+            match self.hold(address) {
                 Ok((slot, inside)) => {
                     back.push(slot);
                     match self.copy_out(slot, inside, rest, desc) {
@@ -269,7 +269,7 @@ impl GuestLane {
                 }
             }
         }
-        back.into_iter().for_each(|slot| self.is_lent[slot as usize] = false);
+        back.into_iter().for_each(|slot| self.is_held[slot as usize] = false);
         if taken > 0 {
             self.transmit.release(&self.shared);
             self.completion.publish(&self.shared);
@@ -303,7 +303,7 @@ impl GuestLane {
         Ok(desc)
     }
 
-    /// Wakes the guest where it sleeps.
+    /// Wakes the client if it sleeps.
     #[inline]
     fn wake(&self) {
         let asleep = self.layout.asleep;
@@ -314,7 +314,7 @@ impl GuestLane {
     }
 }
 
-/// An entry of the receive ring: `struct niclab_guest_frame`.
+/// An entry of the receive ring: `struct niclab_queue_frame`.
 #[inline]
 fn entry(address: u64, len: u32) -> [u64; 2] {
     let mut rest = [0; 8];
@@ -329,14 +329,14 @@ fn len_and_options(word: u64) -> (u32, u32) {
     (u32::from_ne_bytes([a, b, c, d]), u32::from_ne_bytes([e, f, g, h]))
 }
 
-impl Lane for GuestLane {
-    /// Frames that the guest sends.
+impl QueuePair for ExternalQueue {
+    /// Frames that the client sends.
     fn receive(&mut self, pool: &mut FramePool, into: &mut Burst) -> io::Result<()> {
         self.begin()?;
         self.take(pool, into).map_err(|jump| self.end(jump))
     }
 
-    /// Frames for the guest; those that it has no room for are dropped, lest others wait for it.
+    /// Frames for the client; those that it has no room for are dropped, lest others wait for it.
     fn send(&mut self, pool: &mut FramePool, burst: &mut Burst) -> io::Result<()> {
         self.begin()?;
         if burst.is_empty() {
@@ -348,11 +348,11 @@ impl Lane for GuestLane {
         Ok(())
     }
 
-    fn counters(&self) -> LaneCounters {
+    fn counters(&self) -> QueuePairCounters {
         self.counters
     }
 
-    fn close(self: Box<Self>, _stock: &mut FramePool) -> io::Result<LaneCounters> {
+    fn close(self: Box<Self>, _pool: &mut FramePool) -> io::Result<QueuePairCounters> {
         Ok(self.counters())
     }
 }

@@ -1,4 +1,4 @@
-//! Who decides about the frames of a burst: rules and the spread, or a program.
+//! Classifies the frames of a burst: by rules and RSS, or by a program.
 
 use niclab_nic::limits::INDIRECTION_LEN;
 use niclab_nic::memory::Desc;
@@ -6,44 +6,44 @@ use niclab_port::Burst;
 use niclab_program::Fate;
 
 use super::Engine;
-use crate::programmed::Carried;
+use crate::program_instance::ProgramInstance;
 
 impl Engine {
     /// Takes a burst of a port, has its rules decide, and hands each frame on.
     pub(super) fn receive(&mut self, port: usize, burst: &mut Burst) -> bool {
-        let side = &mut self.sides[port];
-        if side.lane.is_none() {
-            let Ok(lane) = side.lanes.pop() else { return false };
-            side.lane = Some(lane);
+        let context = &mut self.contexts[port];
+        if context.queue_pair.is_none() {
+            let Ok(queue_pair) = context.queue_pairs.pop() else { return false };
+            context.queue_pair = Some(queue_pair);
         }
-        let Some(lane) = &mut side.lane else { return false };
-        let result = lane.receive(&mut self.pool, burst);
-        side.met(result, &mut self.pool);
+        let Some(queue_pair) = &mut context.queue_pair else { return false };
+        let result = queue_pair.receive(&mut self.pool, burst);
+        context.met(result, &mut self.pool);
         if burst.is_empty() {
             return false;
         }
         self.came += burst.len();
-        side.worker.set_time_ns(self.now_ns);
-        if let Some(tap) = &mut side.tap {
+        context.worker.set_time_ns(self.now_ns);
+        if let Some(tap) = &mut context.tap {
             burst.iter().for_each(|desc| tap.take(self.pool.region().frame(desc)));
         }
         if let Some(host) = &mut self.host {
             host.take(port, burst, &mut self.pool);
         }
-        if self.program.carried.is_some() {
+        if self.program.instance.is_some() {
             self.carry(port, burst);
             return true;
         }
-        let side = &mut self.sides[port];
-        let decided = side.worker.classify(self.pool.region(), burst);
-        if side.follow() {
+        let context = &mut self.contexts[port];
+        let decided = context.worker.classify(self.pool.region(), burst);
+        if context.follow() {
             self.gave.fill(true);
         }
-        let spread = side.worker.spread_by_port();
-        let moves = if side.moving.is_calm() { 0 } else { spread };
+        let spread = context.worker.spread_by_port();
+        let moves = if context.moving.is_calm() { 0 } else { spread };
         if decided | moves == 0 && self.bound.len() == 1 {
             // All of them are this core's.
-            let entries = &mut self.sides[port].seen.entries;
+            let entries = &mut self.contexts[port].seen.entries;
             let is_spread = |(i, _): &(usize, &Desc)| spread & 1 << i != 0;
             let by_port = burst.iter().enumerate().filter(is_spread);
             by_port.for_each(|(_, desc)| entries[desc.hash as usize % INDIRECTION_LEN] += 1);
@@ -52,18 +52,18 @@ impl Engine {
         for (i, desc) in burst.drain(..).enumerate() {
             if decided & 1 << i != 0 {
                 match desc.port() {
-                    Some(to) => self.sides[usize::from(to)].leave(desc, &mut self.pool),
+                    Some(to) => self.contexts[usize::from(to)].leave(desc, &mut self.pool),
                     None => {
-                        self.sides[port].seen.rule_drops += 1;
+                        self.contexts[port].seen.rule_drops += 1;
                         self.pool.give(desc);
                     }
                 }
                 continue;
             }
             if spread & 1 << i != 0 {
-                self.sides[port].seen.entries[desc.hash as usize % INDIRECTION_LEN] += 1;
+                self.contexts[port].seen.entries[desc.hash as usize % INDIRECTION_LEN] += 1;
             }
-            match moves & 1 << i != 0 && self.sides[port].moving.holds(&desc) {
+            match moves & 1 << i != 0 && self.contexts[port].moving.holds(&desc) {
                 true => self.hold(port, desc),
                 false => {
                     let core = self.core_of(&desc);
@@ -77,9 +77,9 @@ impl Engine {
 
     /// Has the program decide about a burst of a port.
     fn carry(&mut self, port: usize, burst: &mut Burst) {
-        let Some(mut carried) = self.program.carried.take() else { return };
-        self.decide_on(&mut carried, port, burst);
-        let filled = carried.worker.take_filled();
+        let Some(mut instance) = self.program.instance.take() else { return };
+        self.decide_on(&mut instance, port, burst);
+        let filled = instance.worker.take_filled();
         if filled != 0 && self.service.is_some() {
             // Of the card's own program the ring of a number is read by the core of this number.
             let cores = self.gave.len();
@@ -88,39 +88,44 @@ impl Engine {
             });
         }
         self.give(port);
-        let [drops, unfit, outside, ring_full, no_way, told] = carried.lost.take();
-        let seen = &mut self.sides[port].seen;
+        let [drops, unfit, outside, ring_full, no_way, told] = instance.lost.take();
+        let seen = &mut self.contexts[port].seen;
         seen.program_drops += drops + no_way;
         seen.program_told += told;
         seen.program_faults += unfit + outside;
         seen.program_ring_full += ring_full;
-        self.program.carried = Some(carried);
+        self.program.instance = Some(instance);
     }
 
     /// Has a program decide about a burst of a port, and sends each frame on, but for those that go
     /// to queues: they are put by for the cores that have them.
-    pub(super) fn decide_on(&mut self, carried: &mut Carried, port: usize, burst: &mut Burst) {
-        carried.worker.set_time_ns(self.now_ns);
-        carried.run(port, burst, &mut self.pool);
-        for (to, missed) in carried.missed.iter_mut().enumerate() {
-            self.sides[to].seen.tx_dropped += std::mem::take(missed);
+    pub(super) fn decide_on(
+        &mut self,
+        instance: &mut ProgramInstance,
+        port: usize,
+        burst: &mut Burst,
+    ) {
+        instance.worker.set_time_ns(self.now_ns);
+        instance.run(port, burst, &mut self.pool);
+        for (to, missed) in instance.missed.iter_mut().enumerate() {
+            self.contexts[to].seen.tx_dropped += std::mem::take(missed);
         }
-        for (to, desc) in carried.copies.drain(..) {
-            self.sides[to].leave(desc, &mut self.pool);
+        for (to, desc) in instance.copies.drain(..) {
+            self.contexts[to].leave(desc, &mut self.pool);
         }
         for (i, mut desc) in burst.drain(..).enumerate() {
-            match carried.fate(i) {
-                Fate::Port(to) if carried.owned.has_port(to) => {
-                    self.sides[to as usize].leave(desc, &mut self.pool);
+            match instance.fate(i) {
+                Fate::Port(to) if instance.owned.has_port(to) => {
+                    self.contexts[to as usize].leave(desc, &mut self.pool);
                 }
-                Fate::Queue(queue) if carried.owned.has_queue(queue) => {
+                Fate::Queue(queue) if instance.owned.has_queue(queue) => {
                     desc.queue = queue as u16;
                     let core = usize::from(desc.queue) % self.bound.len();
                     self.bound[core].push(desc);
                 }
-                Fate::Back => self.sides[port].leave(desc, &mut self.pool),
+                Fate::Back => self.contexts[port].leave(desc, &mut self.pool),
                 fate => {
-                    carried.lost.add(fate);
+                    instance.lost.add(fate);
                     self.pool.give(desc);
                 }
             }

@@ -8,19 +8,19 @@ use crate::frame_pool::FramePool;
 
 /// What one core receives from a port and sends by it: a queue of an interface, say.
 ///
-/// Frames are of the region of the pool that a lane is used with, always the same.
-pub trait Lane: Send {
+/// Frames are of the region of the pool that a queue pair is used with, always the same.
+pub trait QueuePair: Send {
     /// Takes what has arrived, as far as the burst has room.
     ///
     /// # Errors
-    /// What the kernel says of a port that is gone: nothing more will come from this lane.
+    /// What the kernel says of a port that is gone: nothing more will come from this queue pair.
     fn receive(&mut self, pool: &mut FramePool, into: &mut Burst) -> io::Result<()>;
 
     /// Sends the frames from the front of a burst for which there is room; the others stay. Frames
     /// that were sent go to the pool, now or by a later call.
     ///
     /// # Errors
-    /// As of [`Lane::receive`].
+    /// As of [`QueuePair::receive`].
     fn send(&mut self, pool: &mut FramePool, burst: &mut Burst) -> io::Result<()>;
 
     /// What becomes readable when a frame has come, for a core that sleeps until then; `None` where
@@ -34,20 +34,20 @@ pub trait Lane: Send {
         false
     }
 
-    /// What the lane has seen so far.
-    fn counters(&self) -> LaneCounters;
+    /// What the queue pair has seen so far.
+    fn counters(&self) -> QueuePairCounters;
 
     /// Ends, and gives back every frame that it has: those that wait to be sent too, which do not
     /// count as sent in what it has seen in all.
     ///
     /// # Errors
     /// Of what was sent not all arrived: a file that could not be written to its end.
-    fn close(self: Box<Self>, pool: &mut FramePool) -> io::Result<LaneCounters>;
+    fn close(self: Box<Self>, pool: &mut FramePool) -> io::Result<QueuePairCounters>;
 }
 
-/// What went through a lane since it was opened; bytes are without FCS.
+/// What went through a queue pair since it was opened; bytes are without FCS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LaneCounters {
+pub struct QueuePairCounters {
     /// Frames received.
     pub rx_frames: u64,
     /// Their bytes.

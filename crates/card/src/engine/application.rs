@@ -4,11 +4,11 @@ use niclab_port::Burst;
 
 use super::Engine;
 use super::function::work_on;
-use crate::applications::{NoRoom, Works};
-use crate::leaving::OWN;
-use crate::programmed::Carried;
-use crate::side::Side;
+use crate::applications::{CoreServices, NoRoom};
+use crate::port_context::PortContext;
+use crate::program_instance::ProgramInstance;
 use crate::steered::Steered;
+use crate::transmit_queue::OWN;
 
 impl Engine {
     /// Lets applications work on what waits for them; whether anything did.
@@ -20,13 +20,15 @@ impl Engine {
     }
 
     /// Does work that sends an application's frames; how many found no room.
-    fn on_behalf(&mut self, whose: usize, work: impl FnOnce(&mut Engine)) -> u64 {
-        let dropped = |sides: &[Side]| sides.iter().map(|side| side.seen.tx_dropped).sum::<u64>();
-        let before = dropped(&self.sides);
-        self.sides.iter_mut().for_each(|side| side.whose = whose);
+    fn for_application(&mut self, whose: usize, work: impl FnOnce(&mut Engine)) -> u64 {
+        let dropped = |contexts: &[PortContext]| {
+            contexts.iter().map(|context| context.seen.tx_dropped).sum::<u64>()
+        };
+        let before = dropped(&self.contexts);
+        self.contexts.iter_mut().for_each(|context| context.whose = whose);
         work(self);
-        self.sides.iter_mut().for_each(|side| side.whose = OWN);
-        dropped(&self.sides) - before
+        self.contexts.iter_mut().for_each(|context| context.whose = OWN);
+        dropped(&self.contexts) - before
     }
 
     /// Gives frames that an application steered, which were put by, to the cores of their queues;
@@ -34,12 +36,12 @@ impl Engine {
     fn give_steered(&mut self, steered: &mut Steered, port: usize) -> u64 {
         let mut missed = 0;
         for (core, bound) in self.bound.iter_mut().enumerate() {
-            let queues = &mut self.sides[port].seen.queues;
+            let queues = &mut self.contexts[port].seen.queues;
             bound.iter().for_each(|desc| queues[usize::from(desc.queue)].add(desc));
             if core == self.place {
                 self.frames += bound.len() as u64;
-                let (sides, seats) = (&mut self.sides, &mut self.seats);
-                work_on(sides, seats, &mut self.pool, &mut self.service, port, bound);
+                let (contexts, external_queues) = (&mut self.contexts, &mut self.external_queues);
+                work_on(contexts, external_queues, &mut self.pool, &mut self.service, port, bound);
             } else if !bound.is_empty() {
                 self.gave[core] |= steered.give(core, port, bound) > 0;
                 missed += bound.len() as u64;
@@ -53,28 +55,28 @@ impl Engine {
     }
 }
 
-impl Works for Engine {
+impl CoreServices for Engine {
     fn decide(
         &mut self,
         whose: usize,
-        carried: &mut Carried,
+        instance: &mut ProgramInstance,
         steered: &mut Steered,
         port: usize,
         burst: &mut Burst,
     ) -> NoRoom {
         let mut lost = NoRoom::default();
-        lost.port = self.on_behalf(whose, |engine| {
-            engine.decide_on(carried, port, burst);
+        lost.port = self.for_application(whose, |engine| {
+            engine.decide_on(instance, port, burst);
             lost.queue = engine.give_steered(steered, port);
         });
         lost
     }
 
     fn serve(&mut self, whose: usize, port: usize, burst: &mut Burst) -> NoRoom {
-        let port = self.on_behalf(whose, |engine| {
+        let port = self.for_application(whose, |engine| {
             engine.frames += burst.len() as u64;
-            let (sides, seats) = (&mut engine.sides, &mut engine.seats);
-            work_on(sides, seats, &mut engine.pool, &mut engine.service, port, burst);
+            let (contexts, external_queues) = (&mut engine.contexts, &mut engine.external_queues);
+            work_on(contexts, external_queues, &mut engine.pool, &mut engine.service, port, burst);
         });
         NoRoom { queue: 0, port }
     }

@@ -1,4 +1,4 @@
-//! One port as a core has it: its lane, its rules, and what is to leave by it.
+//! One port as a core has it: its queue pair, its rules, and what is to leave by it.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -8,55 +8,67 @@ use niclab_nic::Worker;
 use niclab_nic::memory::Desc;
 use niclab_port::Burst;
 use niclab_port::frame_pool::FramePool;
-use niclab_port::lane::{Lane, LaneCounters};
+use niclab_port::queue_pair::{QueuePair, QueuePairCounters};
 use rtrb::Consumer;
 
 use crate::capture::Tap;
-use crate::counters::{Seen, Shown, add_lane};
-use crate::leaving::{Leaving, OWN};
+use crate::counters::{PortTally, Shown, add_queue_pair};
 use crate::moving::Moving;
+use crate::transmit_queue::{OWN, TransmitQueue};
 
 /// One port as a core has it.
-pub(crate) struct Side {
+pub(crate) struct PortContext {
     /// `None` where it is gone.
-    pub(crate) lane: Option<Box<dyn Lane>>,
+    pub(crate) queue_pair: Option<Box<dyn QueuePair>>,
     pub(crate) worker: Worker,
     /// Frames that are to leave by it.
-    pub(crate) leaving: Leaving,
+    pub(crate) transmit: TransmitQueue,
     /// Whose frames are worked on: what is to leave is theirs.
     pub(crate) whose: usize,
     /// Flows that come by it and change their core.
     pub(crate) moving: Moving,
-    pub(crate) seen: Seen,
+    pub(crate) seen: PortTally,
     pub(crate) shown: Arc<Shown>,
-    /// New lanes.
-    pub(crate) lanes: Consumer<Box<dyn Lane>>,
+    /// New queue pairs.
+    pub(crate) queue_pairs: Consumer<Box<dyn QueuePair>>,
     /// Gets a copy of what comes and leaves.
     pub(crate) tap: Option<Tap>,
     /// New ones.
     pub(crate) taps: Consumer<Tap>,
 }
 
-impl Side {
+impl PortContext {
     pub(crate) fn new(
-        lane: Box<dyn Lane>,
+        queue_pair: Box<dyn QueuePair>,
         worker: Worker,
         (shown, queues): (Arc<Shown>, u16),
-        (lanes, taps): (Consumer<Box<dyn Lane>>, Consumer<Tap>),
-        (moving, leaving): (Moving, Leaving),
-    ) -> Side {
-        let seen = Seen::new(queues);
-        let (lane, tap, whose) = (Some(lane), None, OWN);
-        Side { lane, worker, leaving, whose, moving, seen, shown, lanes, tap, taps }
+        (queue_pairs, taps): (Consumer<Box<dyn QueuePair>>, Consumer<Tap>),
+        (moving, transmit): (Moving, TransmitQueue),
+    ) -> PortContext {
+        let seen = PortTally::new(queues);
+        let (queue_pair, tap, whose) = (Some(queue_pair), None, OWN);
+        PortContext {
+            queue_pair,
+            worker,
+            transmit,
+            whose,
+            moving,
+            seen,
+            shown,
+            queue_pairs,
+            tap,
+            taps,
+        }
     }
 
     /// Whether a frame of the card's own that is to leave by it would be dropped for want of room.
     pub(crate) fn is_full(&self) -> bool {
-        self.lane.is_some() && self.leaving.room(OWN) == 0
+        self.queue_pair.is_some() && self.transmit.room(OWN) == 0
     }
 
     /// Takes the newest rules and RSS where no frame comes that would have it do so, and lets what
-    /// was in memory before be used again: nobody is looking at it. Whether as [`Side::follow`].
+    /// was in memory before be used again: nobody is looking at it. Whether as
+    /// [`PortContext::follow`].
     pub(crate) fn refresh(&mut self, pool: &mut FramePool) -> bool {
         if self.shown.closes.load(Ordering::Acquire) {
             self.lose(pool);
@@ -85,12 +97,12 @@ impl Side {
     /// Puts a frame behind those that are to leave.
     #[inline]
     pub(crate) fn leave(&mut self, desc: Desc, pool: &mut FramePool) {
-        match self.lane.is_some() && self.leaving.room(self.whose) > 0 {
+        match self.queue_pair.is_some() && self.transmit.room(self.whose) > 0 {
             true => {
                 if let Some(tap) = &mut self.tap {
                     tap.take(pool.region().frame(&desc));
                 }
-                self.leaving.push(self.whose, desc);
+                self.transmit.push(self.whose, desc);
             }
             false => {
                 self.seen.tx_dropped += 1;
@@ -102,22 +114,22 @@ impl Side {
     /// Puts the frames of a burst behind those that are to leave.
     #[inline]
     pub(crate) fn leave_all(&mut self, burst: &mut Burst, pool: &mut FramePool) {
-        let is_plain = self.lane.is_some() && self.tap.is_none();
-        match is_plain && self.leaving.room(self.whose) >= burst.len() {
-            true => self.leaving.push_all(self.whose, burst),
+        let is_plain = self.queue_pair.is_some() && self.tap.is_none();
+        match is_plain && self.transmit.room(self.whose) >= burst.len() {
+            true => self.transmit.push_all(self.whose, burst),
             false => burst.drain(..).for_each(|desc| self.leave(desc, pool)),
         }
     }
 
     /// Sends what there is room for; whether anything left.
     pub(crate) fn send(&mut self, burst: &mut Burst, pool: &mut FramePool) -> bool {
-        let Some(lane) = &mut self.lane else { return false };
-        let (is_busy, result) = self.leaving.send(&mut **lane, pool, burst);
+        let Some(queue_pair) = &mut self.queue_pair else { return false };
+        let (is_busy, result) = self.transmit.send(&mut **queue_pair, pool, burst);
         self.met(result, pool);
         is_busy
     }
 
-    /// A lane that is gone gives back its frames.
+    /// A queue pair that is gone gives back its frames.
     pub(crate) fn met(&mut self, result: io::Result<()>, pool: &mut FramePool) {
         if let Err(error) = result {
             self.note(&error);
@@ -125,12 +137,12 @@ impl Side {
         }
     }
 
-    /// Closes the lane, if there is one: frames that were to leave by it are dropped.
+    /// Closes the queue pair, if there is one: frames that were to leave by it are dropped.
     #[cold]
     pub(crate) fn lose(&mut self, pool: &mut FramePool) {
-        if let Some(lane) = self.lane.take() {
+        if let Some(queue_pair) = self.queue_pair.take() {
             // Why it is gone is known already.
-            let _ = self.close(lane, pool);
+            let _ = self.close(queue_pair, pool);
             self.drop_leaving(pool);
             self.shown.is_gone.store(true, Ordering::Release);
         }
@@ -138,18 +150,22 @@ impl Side {
 
     /// Drops what is to leave.
     pub(crate) fn drop_leaving(&mut self, pool: &mut FramePool) {
-        for desc in self.leaving.drain() {
+        for desc in self.transmit.drain() {
             self.seen.tx_dropped += 1;
             pool.give(desc);
         }
     }
 
-    /// Closes a lane: its frames come back, and what it counted is kept.
-    pub(crate) fn close(&mut self, lane: Box<dyn Lane>, pool: &mut FramePool) -> io::Result<()> {
-        let so_far = lane.counters();
-        let closed = lane.close(pool);
-        add_lane(&mut self.seen.before, closed.as_ref().unwrap_or(&so_far));
-        self.seen.lane = LaneCounters::default();
+    /// Closes a queue pair: its frames come back, and what it counted is kept.
+    pub(crate) fn close(
+        &mut self,
+        queue_pair: Box<dyn QueuePair>,
+        pool: &mut FramePool,
+    ) -> io::Result<()> {
+        let so_far = queue_pair.counters();
+        let closed = queue_pair.close(pool);
+        add_queue_pair(&mut self.seen.before, closed.as_ref().unwrap_or(&so_far));
+        self.seen.queue_pair = QueuePairCounters::default();
         closed.map(drop)
     }
 
@@ -161,12 +177,12 @@ impl Side {
     }
 
     pub(crate) fn show(&mut self) {
-        if let Some(lane) = &self.lane {
-            self.seen.lane = lane.counters();
+        if let Some(queue_pair) = &self.queue_pair {
+            self.seen.queue_pair = queue_pair.counters();
         }
         self.shown.show(&self.seen);
-        let is_ended = self.lane.as_ref().is_none_or(|lane| lane.is_ended());
-        let has_all_left = self.leaving.is_empty() && self.moving.is_calm();
+        let is_ended = self.queue_pair.as_ref().is_none_or(|queue_pair| queue_pair.is_ended());
+        let has_all_left = self.transmit.is_empty() && self.moving.is_calm();
         self.shown.is_ended.store(is_ended && has_all_left, Ordering::Release);
         self.show_followed();
     }

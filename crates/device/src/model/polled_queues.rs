@@ -10,7 +10,7 @@ use crate::face::{DeviceError, Receive, Setup};
 
 /// One queue and what its core takes of it.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Lane {
+pub(super) struct PolledQueue {
     /// The queue.
     pub queue: u16,
     /// The core that polls it.
@@ -100,7 +100,12 @@ struct Polled {
 /// A core goes from queue to queue and takes as many frames of each as of any other, fewer only
 /// where there are no more. Where it keeps up with all of them, each is emptied in proportion to
 /// what comes to it.
-pub(super) fn lanes(path: &Path, shares: &[(u16, f64)], polling: Polling, pps: f64) -> Vec<Lane> {
+pub(super) fn polled_queues(
+    path: &Path,
+    shares: &[(u16, f64)],
+    polling: Polling,
+    pps: f64,
+) -> Vec<PolledQueue> {
     let (queues, cores) = (polling.all(), polling.cores);
     let mut by_queue: BTreeMap<u16, f64> = BTreeMap::new();
     for (queue, share) in polling.spread(shares) {
@@ -117,11 +122,11 @@ pub(super) fn lanes(path: &Path, shares: &[(u16, f64)], polling: Polling, pps: f
         let of_core = by_queue.iter().filter(|(queue, _)| *queue % cores == core);
         let of_core: Vec<Polled> = of_core.map(polled).collect();
         let between_ns = between_ns(&of_core, pps / SECOND_NS);
-        let lane = |(polled, host_ns): (&Polled, f64)| {
+        let polled_queue = |(polled, host_ns): (&Polled, f64)| {
             let Polled { queue, share, .. } = *polled;
-            Lane { queue, core, share, host_ns }
+            PolledQueue { queue, core, share, host_ns }
         };
-        all.extend(of_core.iter().zip(between_ns).map(lane));
+        all.extend(of_core.iter().zip(between_ns).map(polled_queue));
     }
     all
 }

@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "niclab_guest.h"
+#include "niclab_queue.h"
 
 static int fail(const char *what)
 {
@@ -21,7 +21,7 @@ static int fail(const char *what)
 }
 
 /* Connects to a card; the layout and the file of the memory come in its first message. */
-static int join(const char *path, struct niclab_guest_layout *layout, int *file)
+static int join(const char *path, struct niclab_queue_layout *layout, int *file)
 {
 	union { struct cmsghdr header; char space[CMSG_SPACE(sizeof(int))]; } beside;
 	struct sockaddr_un name = { .sun_family = AF_UNIX };
@@ -45,9 +45,9 @@ static int sleep_until_told(int card)
 	char said[257];
 	ssize_t len = recv(card, said, sizeof(said) - 1, 0);
 
-	if (len > 0 && said[0] == NICLAB_GUEST_END)
+	if (len > 0 && said[0] == NICLAB_QUEUE_END)
 		fprintf(stderr, "%.*s\n", (int)len - 1, said + 1);
-	return len > 0 && said[0] == NICLAB_GUEST_WAKE;
+	return len > 0 && said[0] == NICLAB_QUEUE_WAKE;
 }
 
 static void swap_macs(unsigned char *frame)
@@ -61,8 +61,8 @@ static void swap_macs(unsigned char *frame)
 
 int main(int count, char **arguments)
 {
-	struct niclab_guest_ring fill, receive, transmit, completion;
-	struct niclab_guest_layout layout;
+	struct niclab_queue_ring fill, receive, transmit, completion;
+	struct niclab_queue_layout layout;
 	unsigned long long sent = 0;
 	unsigned char *slots;
 	int card, file;
@@ -72,40 +72,40 @@ int main(int count, char **arguments)
 		return fprintf(stderr, "usage: reply SOCKET\n"), 2;
 	if ((card = join(arguments[1], &layout, &file)) < 0)
 		return fail(arguments[1]);
-	if (memcmp(layout.magic, NICLAB_GUEST_MAGIC, 8) || layout.version != NICLAB_GUEST_VERSION)
+	if (memcmp(layout.magic, NICLAB_QUEUE_MAGIC, 8) || layout.version != NICLAB_QUEUE_VERSION)
 		return fprintf(stderr, "a card of layout %u, and we know %u\n", layout.version,
-			       NICLAB_GUEST_VERSION), 3;
+			       NICLAB_QUEUE_VERSION), 3;
 	memory = mmap(NULL, layout.memory_len, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
 	if (memory == MAP_FAILED || send(card, "mapped", 6, MSG_NOSIGNAL) < 0)
 		return fail("the memory");
 	slots = (unsigned char *)memory + layout.slots_at;
-	fill = niclab_guest_ring(memory, &layout, &layout.fill);
-	receive = niclab_guest_ring(memory, &layout, &layout.receive);
-	transmit = niclab_guest_ring(memory, &layout, &layout.transmit);
-	completion = niclab_guest_ring(memory, &layout, &layout.completion);
+	fill = niclab_queue_ring(memory, &layout, &layout.fill);
+	receive = niclab_queue_ring(memory, &layout, &layout.receive);
+	transmit = niclab_queue_ring(memory, &layout, &layout.transmit);
+	completion = niclab_queue_ring(memory, &layout, &layout.completion);
 
-	/* Lend as many slots as the ring takes; more are not needed. */
-	for (uint32_t slot = 0; slot < layout.slots && niclab_guest_room(&fill); slot++)
-		*niclab_guest_address(&fill) = (uint64_t)slot * layout.slot_len;
-	niclab_guest_publish(&fill);
+	/* Offer as many slots as the ring takes; more are not needed. */
+	for (uint32_t slot = 0; slot < layout.slots && niclab_queue_room(&fill); slot++)
+		*niclab_queue_address(&fill) = (uint64_t)slot * layout.slot_len;
+	niclab_queue_publish(&fill);
 
 	do {
-		/* What was sent is lent again. All slots fit the ring that have been in it once. */
-		uint32_t back = niclab_guest_available(&completion);
+		/* Slots of sent frames are offered again. All slots fit the ring that have been in it once. */
+		uint32_t back = niclab_queue_available(&completion);
 		for (uint32_t i = 0; i < back; i++)
-			*niclab_guest_address(&fill) = *niclab_guest_address(&completion);
-		niclab_guest_release(&completion);
-		niclab_guest_publish(&fill);
+			*niclab_queue_address(&fill) = *niclab_queue_address(&completion);
+		niclab_queue_release(&completion);
+		niclab_queue_publish(&fill);
 
-		uint32_t came = niclab_guest_available(&receive);
-		for (; came && niclab_guest_room(&transmit); came--, sent++) {
-			struct niclab_guest_frame frame = *niclab_guest_frame(&receive);
+		uint32_t came = niclab_queue_available(&receive);
+		for (; came && niclab_queue_room(&transmit); came--, sent++) {
+			struct niclab_queue_frame frame = *niclab_queue_frame(&receive);
 			swap_macs(slots + frame.address);
-			*niclab_guest_frame(&transmit) = frame;
+			*niclab_queue_frame(&transmit) = frame;
 		}
-		niclab_guest_release(&receive);
-		niclab_guest_publish(&transmit);
-	} while (!niclab_guest_may_sleep(memory, &layout, &receive, &completion) ||
+		niclab_queue_release(&receive);
+		niclab_queue_publish(&transmit);
+	} while (!niclab_queue_may_sleep(memory, &layout, &receive, &completion) ||
 		 sleep_until_told(card));
 	return printf("%llu frames\n", sent) < 0;
 }

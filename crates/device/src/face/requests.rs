@@ -3,7 +3,7 @@
 use niclab_load::requests::{Requested, Requests};
 use serde::{Deserialize, Serialize};
 
-use super::{Family, Host, Ledgered};
+use super::{BreakdownObservation, Family, Host};
 use crate::usage::CoreUse;
 
 /// What clients ask of a server's program on the other of two hosts.
@@ -16,7 +16,7 @@ pub struct Application {
     /// Cores of the server, from 1; the clients have the others, one client a core, or share one
     /// where none is left.
     pub cores: u16,
-    /// A ledger of the requests is asked for, too: some are made again behind the measured part,
+    /// A breakdown of the requests is asked for, too: some are made again behind the measured part,
     /// with probes and without.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stamps: bool,
@@ -27,7 +27,7 @@ pub struct Application {
 
 /// The observation of [`Task::Requests`](crate::Task::Requests).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Applied {
+pub struct RequestsObservation {
     /// What the clients saw.
     pub requested: Requested,
     /// What the clients' cores were busy with in the measured part.
@@ -43,7 +43,7 @@ pub struct Applied {
     pub watched_ns: u64,
     /// Where the time of a request goes, or why nobody knows; `None` where it was not asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ledger: Option<Result<Ledgered, String>>,
+    pub breakdown: Option<Result<BreakdownObservation, String>>,
 }
 
 /// What went over an interface.

@@ -1,4 +1,4 @@
-//! The rings of guests between two mappings of one memory, in two threads.
+//! The rings of external queues between two mappings of one memory, in two threads.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
@@ -118,16 +118,16 @@ fn who_looks_is_found_asleep_or_finds_the_entry() {
     let (here, there) = twice(layout.memory_len);
     let (mut producer, mut consumer) = ends(&here, &layout, 0);
     let turns = 20_000;
-    let (ring, bell) = mpsc::channel();
+    let (ring, doorbell) = mpsc::channel();
     let asleep = layout.asleep;
-    let guest = thread::spawn(move || {
+    let client = thread::spawn(move || {
         let mut slept = 0;
         for _ in 0..turns {
             while consumer.available(&there, 1).unwrap() == 0 {
                 there.set_index(asleep, 1, Ordering::Relaxed);
                 fence(Ordering::SeqCst);
                 if consumer.available(&there, 1).unwrap() == 0 {
-                    let rung = bell.recv_timeout(Duration::from_secs(10));
+                    let rung = doorbell.recv_timeout(Duration::from_secs(10));
                     rung.expect("a lost wake-up");
                     slept += 1;
                 }
@@ -150,5 +150,5 @@ fn who_looks_is_found_asleep_or_finds_the_entry() {
             (0..number % 200).for_each(|_| std::hint::spin_loop());
         }
     }
-    assert!(guest.join().unwrap() > 0, "it never slept");
+    assert!(client.join().unwrap() > 0, "it never slept");
 }

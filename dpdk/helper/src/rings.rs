@@ -1,8 +1,8 @@
 //! The tester's two ends and the function under test, on queues of DPDK ports.
 
 use niclab_device::PortCounters;
-use niclab_device::pair::Side;
-use niclab_load::lane::{BURST, Inlet, Outlet};
+use niclab_device::pair::DeviceSide;
+use niclab_load::rings::{BURST, Inlet, Outlet};
 
 use crate::shim::{DpdkBurst, Pool, Ring, RxQueue, TxQueue, enter_thread};
 
@@ -113,7 +113,7 @@ impl Forward {
     }
 }
 
-impl Side for Forward {
+impl DeviceSide for Forward {
     // A burst of 64 takes a microsecond or two.
     const FRAME_NS: u64 = 0;
 

@@ -1,8 +1,8 @@
-//! Frames that wait for a lane to take them: the card's own, and apart from them those of each
-//! application.
+//! Frames that wait for a queue pair to take them: the card's own, and apart from them those of
+//! each application.
 //!
-//! Each has room of its own, and the lane is given a burst of each in turn. So who sends more than
-//! the lane takes loses frames of its own, and has others wait for a burst and no more.
+//! Each has room of its own, and the queue pair is given a burst of each in turn. So who sends more
+//! than the queue pair takes loses frames of its own, and has others wait for a burst and no more.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,13 +11,13 @@ use niclab_nic::limits::BURST;
 use niclab_nic::memory::Desc;
 use niclab_port::Burst;
 use niclab_port::frame_pool::FramePool;
-use niclab_port::lane::Lane;
+use niclab_port::queue_pair::QueuePair;
 
-/// Frames of the card's own that wait for room in a lane, at most; more are dropped.
+/// Frames of the card's own that wait for room in a queue pair, at most; more are dropped.
 pub(crate) const BACKLOG_MAX: usize = 1_024;
 
-/// Frames of an application that wait for room in the lanes of a core: each of so many ports has a
-/// part of it, and a burst at least.
+/// Frames of an application that wait for room in the queue pairs of a core: each of so many ports
+/// has a part of it, and a burst at least.
 const SENDING_MAX: usize = 512;
 
 /// Whose frames are no application's: those of the application of number n are `n + 1`'s.
@@ -28,13 +28,13 @@ fn room(ports: usize) -> usize {
     (SENDING_MAX / ports).max(BURST)
 }
 
-/// Frames that wait for the lanes of a core at so many ports, at most.
+/// Frames that wait for the queue pairs of a core at so many ports, at most.
 pub(crate) fn frames_max(applications: usize, ports: usize) -> usize {
     ports * (BACKLOG_MAX + applications * room(ports))
 }
 
-/// The frames that are to leave by a lane.
-pub(crate) struct Leaving {
+/// The frames that are to leave by a queue pair.
+pub(crate) struct TransmitQueue {
     /// By whose they are.
     queues: Box<[VecDeque<Desc>]>,
     /// Room of each application.
@@ -46,12 +46,12 @@ pub(crate) struct Leaving {
     left: u64,
 }
 
-impl Leaving {
-    pub(crate) fn new(applications: usize, ports: usize) -> Leaving {
+impl TransmitQueue {
+    pub(crate) fn new(applications: usize, ports: usize) -> TransmitQueue {
         let room = room(ports);
         let len = |whose| if whose == OWN { BACKLOG_MAX } else { room };
         let queues = (0..=applications).map(|whose| VecDeque::with_capacity(len(whose)));
-        Leaving { queues: queues.collect(), room, next: OWN, count: 0, left: 0 }
+        TransmitQueue { queues: queues.collect(), room, next: OWN, count: 0, left: 0 }
     }
 
     /// Whether nothing waits.
@@ -85,10 +85,10 @@ impl Leaving {
         (self.left, self.queues[OWN].len() as u64)
     }
 
-    /// Gives the lane what it takes; whether it took any, and what it says.
+    /// Gives the queue pair what it takes; whether it took any, and what it says.
     pub(crate) fn send(
         &mut self,
-        lane: &mut dyn Lane,
+        queue_pair: &mut dyn QueuePair,
         pool: &mut FramePool,
         burst: &mut Burst,
     ) -> (bool, io::Result<()>) {
@@ -102,7 +102,7 @@ impl Leaving {
             let queue = &mut self.queues[whose];
             let count = queue.len().min(burst.capacity());
             burst.extend(queue.drain(..count));
-            let result = lane.send(pool, burst);
+            let result = queue_pair.send(pool, burst);
             let (is_taken, sent) = (burst.is_empty(), count - burst.len());
             // What is not taken keeps its place.
             burst.drain(..).rev().for_each(|desc| queue.push_front(desc));

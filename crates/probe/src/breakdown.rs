@@ -1,4 +1,4 @@
-//! The ledger: where the time of a round trip goes, by the stamps of its messages.
+//! The breakdown: where the time of a round trip goes, by the stamps of its messages.
 //!
 //! Every difference is one of two stamps of the same clock: the client's, or the server's. What the
 //! client saw pass between the two interfaces, less what the server saw of it, is the hardware's
@@ -72,8 +72,8 @@ impl TermKind {
     }
 }
 
-/// Of the messages that a ledger is told of: the middle tenth by their round trip. Their mean is as
-/// far from the median as the round trips are crooked there, which is told as the residue.
+/// The messages that a breakdown is computed from: the middle tenth by their round trip. Their mean
+/// is as far from the median as the round trips are skewed there; the residue reports that.
 const MIDDLE: (f64, f64) = (0.45, 0.55);
 
 /// One term.
@@ -81,8 +81,8 @@ const MIDDLE: (f64, f64) = (0.45, 0.55);
 pub struct Term {
     /// What it is of.
     pub kind: TermKind,
-    /// Mean over the messages of the ledger, nanoseconds. Of the hardware it may be negative where
-    /// nothing is and the clocks' readings cost more than it.
+    /// Mean over the messages of the breakdown, nanoseconds. Of the hardware it may be negative
+    /// where nothing is and the clocks' readings cost more than it.
     pub mean_ns: f64,
     /// Median and 99th percentile over all messages, nanoseconds.
     pub median_ns: f64,
@@ -94,7 +94,7 @@ pub struct Term {
 
 /// Where the time goes.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Ledger {
+pub struct Breakdown {
     /// Messages with all stamps.
     pub messages: usize,
     /// Messages that lack one, which are left out.
@@ -127,13 +127,13 @@ impl Times {
     }
 }
 
-impl Ledger {
-    /// The ledger of these messages with these terms, [`KINDS`] or [`OUTSIDE`]; `None` where no
+impl Breakdown {
+    /// The breakdown of these messages with these terms, [`KINDS`] or [`OUTSIDE`]; `None` where no
     /// message has all stamps that they need.
     pub fn of<'a>(
         passages: impl IntoIterator<Item = &'a Passage>,
         kinds: &[TermKind],
-    ) -> Option<Ledger> {
+    ) -> Option<Breakdown> {
         let (mut all, mut whole) = (Vec::new(), Vec::new());
         let mut incomplete = 0;
         for passage in passages {
@@ -159,7 +159,7 @@ impl Ledger {
             })
         };
         let terms = kinds.iter().copied().map(term).collect::<Option<_>>()?;
-        Some(Ledger { messages: all.len(), incomplete, rtt_ns, terms })
+        Some(Breakdown { messages: all.len(), incomplete, rtt_ns, terms })
     }
 
     /// What the terms come to, nanoseconds.
@@ -235,13 +235,13 @@ mod tests {
             let steps = [1_000, 200, 3_000, 50, 2_000, 300, 4_000];
             let all: Vec<Passage> =
                 (1..=100).map(|i| passage(i * 1_000_000, ahead_ns, steps)).collect();
-            let ledger = Ledger::of(&all, &KINDS).unwrap();
-            let means: Vec<f64> = ledger.terms.iter().map(|term| term.mean_ns).collect();
+            let breakdown = Breakdown::of(&all, &KINDS).unwrap();
+            let means: Vec<f64> = breakdown.terms.iter().map(|term| term.mean_ns).collect();
             assert_eq!(means, [1_000.0, 3_000.0, 50.0, 2_000.0, 4_000.0, 500.0]);
-            assert_eq!((ledger.rtt_ns, ledger.sum_ns()), (10_550.0, 10_550.0));
-            assert_eq!(ledger.residue_ratio(), 0.0);
+            assert_eq!((breakdown.rtt_ns, breakdown.sum_ns()), (10_550.0, 10_550.0));
+            assert_eq!(breakdown.residue_ratio(), 0.0);
             let cores: Vec<Option<u16>> =
-                ledger.terms.iter().map(|term| term.core.map(|(core, _)| core)).collect();
+                breakdown.terms.iter().map(|term| term.core.map(|(core, _)| core)).collect();
             assert_eq!(cores, [Some(0), Some(1), Some(1), Some(1), Some(0), None]);
         }
     }
@@ -257,21 +257,21 @@ mod tests {
             }
             all.push(outside);
         }
-        assert_eq!(Ledger::of(&all, &KINDS), None);
-        let ledger = Ledger::of(&all, &OUTSIDE).unwrap();
-        let means: Vec<f64> = ledger.terms.iter().map(|term| term.mean_ns).collect();
+        assert_eq!(Breakdown::of(&all, &KINDS), None);
+        let breakdown = Breakdown::of(&all, &OUTSIDE).unwrap();
+        let means: Vec<f64> = breakdown.terms.iter().map(|term| term.mean_ns).collect();
         assert_eq!(means, [1_000.0, 5_050.0, 4_000.0, 500.0]);
-        assert_eq!(ledger.sum_ns(), ledger.rtt_ns);
+        assert_eq!(breakdown.sum_ns(), breakdown.rtt_ns);
     }
 
     #[test]
-    fn a_tail_is_told_and_does_not_move_the_ledger() {
+    fn a_tail_is_reported_and_does_not_move_the_breakdown() {
         let usual = [1_000, 200, 3_000, 50, 2_000, 300, 4_000];
         let mut all: Vec<Passage> = (1..=95).map(|i| passage(i * 1_000_000, 0, usual)).collect();
         let woken_late = [1_000, 200, 903_000, 50, 2_000, 300, 4_000];
         all.extend((96..=100).map(|i| passage(i * 1_000_000, 0, woken_late)));
-        let ledger = Ledger::of(&all, &KINDS).unwrap();
-        let receive = &ledger.terms[TermKind::ServerReceive as usize];
+        let breakdown = Breakdown::of(&all, &KINDS).unwrap();
+        let receive = &breakdown.terms[TermKind::ServerReceive as usize];
         assert_eq!(
             (receive.mean_ns, receive.median_ns, receive.tail_ns),
             (3_000.0, 3_000.0, 903_000.0)
@@ -283,9 +283,9 @@ mod tests {
         let whole = passage(1_000_000, 0, [1; 7]);
         let mut lacking = Passage::default();
         lacking.put(StampPoint::ClientSend, Stamp { time_ns: 1, core: None });
-        let ledger = Ledger::of([&whole, &lacking, &lacking], &KINDS).unwrap();
-        assert_eq!((ledger.messages, ledger.incomplete), (1, 2));
-        assert_eq!(Ledger::of([&lacking], &KINDS), None);
+        let breakdown = Breakdown::of([&whole, &lacking, &lacking], &KINDS).unwrap();
+        assert_eq!((breakdown.messages, breakdown.incomplete), (1, 2));
+        assert_eq!(Breakdown::of([&lacking], &KINDS), None);
         assert_eq!(of_kernel().count(), 4);
     }
 }

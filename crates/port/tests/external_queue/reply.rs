@@ -8,8 +8,8 @@ use std::process::{Child, Command, Stdio};
 use niclab_nic::rule::session::Session;
 use niclab_nic::{Nic, NicConfig};
 use niclab_port::Burst;
-use niclab_port::guest::{ExternalQueueRefusals, ExternalQueueSize};
-use niclab_port::lane::{Lane, LaneCounters};
+use niclab_port::external_queue::{ExternalQueueRefusals, ExternalQueueSize};
+use niclab_port::queue_pair::{QueuePair, QueuePairCounters};
 
 use crate::card::{Card, SMALL, bytes, swapped, until};
 
@@ -28,7 +28,7 @@ impl Drop for Running {
 
 impl Reply {
     pub fn new(test: &str, directory: &Path) -> Option<Reply> {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("guest/reply.c");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("external_queue/reply.c");
         let program = directory.join("reply");
         let flags = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-o"];
         match Command::new("cc").args(flags).arg(&program).arg(source).output() {
@@ -78,45 +78,45 @@ fn frames_of_all_lengths_go_to_a_program_in_c_and_come_back() {
         let name = "frames_of_all_lengths_go_to_a_program_in_c_and_come_back";
         let Some(reply) = Reply::new(name, card.directory.path()) else { return };
         let running = reply.start(&card.path());
-        let mut lane = card.guest();
+        let mut queue_pair = card.queue();
         let longest = card.region.frame_len_max();
         let lens: Vec<usize> = (14..=longest).collect();
         for lens in lens.chunks(48) {
-            // All slots are lent again once it has done all.
+            // All slots are offered again once it has done all.
             running.until_asleep();
             let sent: Vec<_> = lens.iter().map(|len| bytes(*len as u32, *len)).collect();
-            card.send(&mut lane, sent.iter().map(|bytes| &bytes[..]));
+            card.send(&mut queue_pair, sent.iter().map(|bytes| &bytes[..]));
             let mut back = Vec::new();
             until("what was sent", || {
-                back.extend(card.receive(&mut lane));
+                back.extend(card.receive(&mut queue_pair));
                 (back.len() >= sent.len()).then_some(())
             });
             assert!(back.into_iter().eq(sent.into_iter().map(swapped)), "{lens:?}");
         }
         let (frames, sum) = (lens.len() as u64, lens.iter().sum::<usize>() as u64);
-        let both = LaneCounters {
+        let both = QueuePairCounters {
             rx_frames: frames,
             rx_bytes: sum,
             tx_frames: frames,
             tx_bytes: sum,
-            ..LaneCounters::default()
+            ..QueuePairCounters::default()
         };
         assert_eq!(
-            (lane.counters(), lane.refusals().seen()),
+            (queue_pair.counters(), queue_pair.refusals().seen()),
             (both, ExternalQueueRefusals::default())
         );
-        card.end([lane]);
+        card.end([queue_pair]);
         assert_eq!(running.end(), (Some(0), format!("{frames} frames\n")));
     }
 }
 
 #[test]
-fn a_rule_steers_frames_to_a_guest_and_the_others_are_not_its_own() {
+fn a_rule_steers_frames_to_an_external_queue_and_the_others_are_not_its_own() {
     let mut card = Card::new(SMALL);
-    let name = "a_rule_steers_frames_to_a_guest_and_the_others_are_not_its_own";
+    let name = "a_rule_steers_frames_to_an_external_queue_and_the_others_are_not_its_own";
     let Some(reply) = Reply::new(name, card.directory.path()) else { return };
     let running = reply.start(&card.path());
-    let mut lane = card.guest();
+    let mut queue_pair = card.queue();
     running.until_asleep();
     let mut nic = Nic::new(&NicConfig { queues: 2, ports: 1, ..NicConfig::default() }).unwrap();
     let rules = "flow create 0 ingress pattern eth type is 0x88b5 / end actions queue index 1 / \
@@ -132,51 +132,51 @@ fn a_rule_steers_frames_to_a_guest_and_the_others_are_not_its_own() {
     nic.worker().classify(&card.region, &mut burst);
     let (mut own, mut others): (Burst, Burst) = burst.drain(..).partition(|desc| desc.queue == 1);
     assert_eq!((own.len(), others.len()), (10, 30));
-    lane.send(&mut card.pools[0], &mut own).unwrap();
+    queue_pair.send(&mut card.pools[0], &mut own).unwrap();
     card.pools[0].give_all(&mut others);
     let mut back = Vec::new();
     until("its frames", || {
-        back.extend(card.receive(&mut lane));
+        back.extend(card.receive(&mut queue_pair));
         (back.len() >= 10).then_some(())
     });
     assert!(back.iter().all(|bytes| bytes[..14] == *b"\x02from.\x02to...\x88\xb5"));
     assert!(back.iter().map(|bytes| bytes[20]).eq((0..10).map(|at| 21 + 4 * at)));
-    card.end([lane]);
+    card.end([queue_pair]);
     assert_eq!(running.end(), (Some(0), "10 frames\n".to_owned()));
 }
 
 #[test]
-fn a_killed_guest_costs_no_frame_and_the_next_begins_anew() {
+fn a_killed_client_costs_no_frame_and_the_next_begins_anew() {
     let mut card = Card::new(SMALL);
-    let name = "a_killed_guest_costs_no_frame_and_the_next_begins_anew";
+    let name = "a_killed_client_costs_no_frame_and_the_next_begins_anew";
     let Some(reply) = Reply::new(name, card.directory.path()) else { return };
     for killed_after in [1_000_u64, 5_000, 20_000] {
         let mut running = reply.start(&card.path());
-        let mut lane = card.guest();
+        let mut queue_pair = card.queue();
         let mut burst = Burst::new();
         let ended = until("its end", || {
             while !burst.is_full() {
                 let desc = card.frame(&bytes(7, 600));
                 burst.push(desc);
             }
-            let result = lane.send(&mut card.pools[0], &mut burst);
-            let result = result.and_then(|()| lane.receive(&mut card.pools[0], &mut burst));
+            let result = queue_pair.send(&mut card.pools[0], &mut burst);
+            let result = result.and_then(|()| queue_pair.receive(&mut card.pools[0], &mut burst));
             card.pools[0].give_all(&mut burst);
-            if lane.counters().rx_frames >= killed_after {
+            if queue_pair.counters().rx_frames >= killed_after {
                 running.0.kill().unwrap();
             }
             result.err()
         });
-        assert_eq!(ended.to_string(), "the guest is gone");
-        assert!(lane.counters().rx_frames >= killed_after);
-        let again = lane.send(&mut card.pools[0], &mut burst);
+        assert_eq!(ended.to_string(), "the client is gone");
+        assert!(queue_pair.counters().rx_frames >= killed_after);
+        let again = queue_pair.send(&mut card.pools[0], &mut burst);
         assert!(again.is_err(), "it stays gone");
-        Box::new(lane).close(&mut card.pools[0]).unwrap();
+        Box::new(queue_pair).close(&mut card.pools[0]).unwrap();
     }
-    let (mut lane, peer) = card.peer();
+    let (mut queue_pair, peer) = card.peer();
     assert!(peer.all().iter().all(|byte| *byte == 0), "nothing of those before");
     peer.lend(0..1);
-    card.send(&mut lane, [&bytes(1, 60)[..]]);
+    card.send(&mut queue_pair, [&bytes(1, 60)[..]]);
     assert_eq!(peer.received(), [(0, bytes(1, 60))]);
-    card.end([lane]);
+    card.end([queue_pair]);
 }

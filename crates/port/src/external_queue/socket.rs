@@ -1,14 +1,13 @@
-//! The socket that a guest comes by: it gets the layout and the memory, and is woken.
+//! The socket of an external queue: a client gets the layout and the memory, and is woken.
 //!
-//! The first message has the layout and, beside it, the file of the memory. The guest maps it and
-//! says so by a message, whatever stands in it: the file is settled then, and the guest is in. One
-//! that does not is let go after [`COMING_MAX`], for the sake of the next. Of the card's messages
-//! that follow the first byte tells the kind: [`WAKE`], or [`END`] and why in words. The card never
-//! waits for a guest and reads nothing else that it writes here; how it ends is seen by the socket
-//! being closed.
+//! The first message has the layout and, beside it, the file of the memory. The client maps it and
+//! sends any message: the card then seals the file, and the client is in. A client that sends none
+//! is let go after [`COMING_MAX`], for the sake of the next. The first byte of the card's later
+//! messages tells the kind: [`WAKE`], or [`END`] and why in words. The card never waits for a
+//! client and reads no other message. A closed socket tells that the client has gone.
 //!
-//! A guest is woken by a message and not by an eventfd: of that both processes would have the same
-//! open file, so that a guest could make it block and have the card's core wait.
+//! The card wakes a client by a message and not by an eventfd: both processes would share its open
+//! file, so a client could make it block and have the card's core wait.
 
 use std::fmt;
 use std::io;
@@ -28,27 +27,27 @@ use rustix::net::{
 };
 
 use super::layout::Layout;
-use super::{ExternalQueueSize, GuestLane};
+use super::{ExternalQueue, ExternalQueueSize};
 use crate::error::PortError;
 use niclab_nic::shared::{Shared, settle};
 
 /// First byte of a message that wakes, all of it.
 const WAKE: u8 = b'w';
 
-/// First byte of a message that says why the guest was ended.
+/// First byte of a message that says why the card disconnected the client.
 const END: u8 = b'e';
 
-/// Time that a guest has to map its memory: another one may be waiting behind it.
+/// Time that a client has to map its memory: another one may be waiting behind it.
 const COMING_MAX: Duration = Duration::from_secs(5);
 
 /// Longest message, bytes.
 const MESSAGE_LEN_MAX: usize = 256;
 
-/// Nobody waits for a guest, and none ends this process.
+/// No send waits for a client, and none ends this process.
 const AT_ONCE: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
 
-/// The door of one queue: a socket that guests connect to, one after the other. Who comes while one
-/// is there waits until that is gone.
+/// The door of one queue: a socket that clients connect to, one after the other. A client that
+/// comes while another is there waits until that is gone.
 #[derive(Debug)]
 pub struct Listener {
     socket: OwnedFd,
@@ -60,7 +59,7 @@ pub struct Listener {
     coming: Option<Coming>,
 }
 
-/// A guest that is not in yet.
+/// A client that is not in yet.
 #[derive(Debug)]
 struct Coming {
     socket: OwnedFd,
@@ -71,7 +70,7 @@ struct Coming {
 }
 
 impl Listener {
-    /// Listens at a path. Whoever may write to the file there may be a guest: its owner, until the
+    /// Listens at a path. Whoever may write to the file there may be a client: its owner, until the
     /// mode or the owner is changed. The file of a card that was killed is put out of the way.
     ///
     /// # Errors
@@ -79,8 +78,8 @@ impl Listener {
     /// says.
     pub fn bind(path: &Path, shape: ExternalQueueSize) -> Result<Listener, PortError> {
         let failed = |errno: Errno| match errno {
-            Errno::ADDRINUSE => PortError::GuestTaken { path: path.to_owned() },
-            Errno::NOTSOCK => PortError::GuestPath { path: path.to_owned() },
+            Errno::ADDRINUSE => PortError::ExternalQueueTaken { path: path.to_owned() },
+            Errno::NOTSOCK => PortError::ExternalQueuePath { path: path.to_owned() },
             errno => PortError::File { path: path.to_owned(), source: errno.into() },
         };
         let address = SocketAddrUnix::new(path).map_err(failed)?;
@@ -89,13 +88,14 @@ impl Listener {
         Ok(Listener { socket, path: path.to_owned(), shape, file, coming: None })
     }
 
-    /// Takes in the guest that waits, if there is one, by two calls at least: a lane for frames of
-    /// `region`. One that has not mapped its memory within five seconds is let go. Called now and
-    /// then while there is no guest, for a guest more would serve the queue beside the first.
+    /// Takes in the client that waits, if there is one, by two calls at least: its queue carries
+    /// frames of `region`. A client that has not mapped its memory within five seconds is let go.
+    /// Called now and then while there is no client: a second one would serve the queue beside the
+    /// first.
     ///
     /// # Errors
     /// [`PortError`]: there is no memory, or what the system says.
-    pub fn accept(&mut self, region: &Arc<Region>) -> Result<Option<GuestLane>, PortError> {
+    pub fn accept(&mut self, region: &Arc<Region>) -> Result<Option<ExternalQueue>, PortError> {
         let failed = |source| PortError::File { path: self.path.clone(), source };
         let Some(coming) = self.coming.take() else {
             self.coming = self.greet(region).map_err(failed)?;
@@ -108,7 +108,7 @@ impl Listener {
             Ok(_) => {
                 settle(coming.file.as_fd()).map_err(failed)?;
                 let Coming { socket, layout, shared, .. } = coming;
-                Ok(Some(GuestLane::new(region, shared, socket, layout)))
+                Ok(Some(ExternalQueue::new(region, shared, socket, layout)))
             }
             Err(Errno::AGAIN | Errno::INTR) => {
                 match coming.since.elapsed() < COMING_MAX {
@@ -170,7 +170,7 @@ fn place(socket: &OwnedFd, address: &SocketAddrUnix, path: &Path) -> Result<(u64
         if FileType::from_raw_mode(lstat(path)?.st_mode) != FileType::Socket {
             return Err(Errno::NOTSOCK);
         }
-        // By a socket of another kind, which is told apart from a guest and not let in.
+        // By a socket of another kind, which is distinguished from a client and not let in.
         match connect(unix_socket(SocketType::DGRAM)?, address) {
             Err(Errno::CONNREFUSED) => unlink(path)?,
             _ => return Err(Errno::ADDRINUSE),
@@ -185,7 +185,7 @@ fn identity(file: &Stat) -> (u64, u64) {
     (file.st_dev, file.st_ino)
 }
 
-/// Whether a guest has closed its end.
+/// Whether a client has closed its end.
 pub(super) fn is_gone(socket: &OwnedFd) -> bool {
     let mut asked = [PollFd::new(socket, PollFlags::RDHUP)];
     let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -193,14 +193,14 @@ pub(super) fn is_gone(socket: &OwnedFd) -> bool {
     poll(&mut asked, Some(&at_once)).is_ok_and(|_| asked[0].revents().intersects(gone))
 }
 
-/// Wakes a guest; `false` where the message does not go: the system has no memory for it, or the
-/// guest has so many that it does not read.
+/// Wakes a client; `false` where the message does not go: the system has no memory for it, or the
+/// client has left too many unread.
 #[cold]
 pub(super) fn ring(socket: &OwnedFd) -> bool {
     send(socket, &[WAKE], AT_ONCE).is_ok()
 }
 
-/// Tells a guest why it was ended, if it reads its messages.
+/// Tells a client why it was disconnected, if it reads its messages.
 #[cold]
 pub(super) fn tell(socket: &OwnedFd, why: &impl fmt::Display) {
     let mut message = why.to_string().into_bytes();

@@ -1,4 +1,4 @@
-//! Rings between a card and a guest, of which neither has to trust the other.
+//! Rings between a card and a client, which need not trust each other.
 //!
 //! A ring has a producer and a consumer, each with an index that counts entries and wraps at 2^32;
 //! the entry of a count is the one that its low bits name. What lies between the consumer's index
@@ -11,10 +11,10 @@
 //! that all was read that lies before: a release store comes after the loads before it, too.
 //! Entries and frames need no order of their own.
 //!
-//! **Sleep.** A guest that has found nothing stores 1 into a word, and looks once more before it
+//! **Sleep.** A client that has found nothing stores 1 into a word, and looks once more before it
 //! sleeps. The card stores an index and then looks at the word. Between the two stands, on either
 //! side, a sequentially consistent fence: of the two, one at least sees what the other has stored.
-//! So either the guest finds the entry, or the card finds it asleep and rings.
+//! So either the client finds the entry, or the card finds it asleep and rings.
 //!
 //! **Trust.** An end keeps its own index for itself and never reads it back. Of the other's it
 //! keeps what it saw last: the next must be that or later, and not beyond what there is, else the
@@ -155,7 +155,7 @@ impl<const WORDS: usize> Consumer<WORDS> {
     }
 }
 
-/// Whether the guest sleeps, now that indices were stored for it; it has to be woken then, and is
+/// Whether the client sleeps, now that indices were stored for it; it has to be woken then, and is
 /// not found asleep again.
 #[inline]
 pub fn found_asleep(shared: &Shared, asleep: usize) -> bool {
@@ -167,7 +167,7 @@ pub fn found_asleep(shared: &Shared, asleep: usize) -> bool {
     is_asleep
 }
 
-/// Takes back that the guest was found asleep, for it could not be woken.
+/// Takes back that the client was found asleep, for it could not be woken.
 #[cold]
 pub fn leave_asleep(shared: &Shared, asleep: usize) {
     shared.set_index(asleep, 1, Ordering::Relaxed);

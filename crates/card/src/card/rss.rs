@@ -1,5 +1,4 @@
-//! How ports spread frames over queues: it is changed while they flow, by hand or because a queue
-//! fills.
+//! RSS of the ports. It changes while frames flow, by a command or because a queue fills.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,22 +13,22 @@ use crate::error::ChangeError;
 /// What was done about a queue that filled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Balanced {
-    /// The port that spreads frames in another way now.
+    /// The port whose RSS has changed.
     pub port: u16,
-    /// How many entries of its table name another queue; `None` where it has another key.
+    /// Entries of its table that name another queue now; `None` where it has another key.
     pub moved_entries: Option<usize>,
 }
 
 impl Card {
-    /// How a port spreads frames that no rule decides about; `None` where there is no such port.
+    /// The RSS of a port, for frames that no rule matches; `None` where there is no such port.
     pub fn rss(&self, port: u16) -> Option<&Rss> {
         self.ports.get(usize::from(port)).map(|port| port.nic.rss())
     }
 
-    /// Has a port spread frames in another way from now on: another key, hash function, set of
-    /// fields or table, or all of them. No frame is lost for it, and those of a flow keep their
-    /// order: where a flow goes from one core to another, its frames wait until those before them
-    /// have left (up to a limit: [`held_drops`](crate::PortCounters::held_drops)).
+    /// Changes the RSS of a port: key, hash function, set of fields or table, or all of them. The
+    /// change loses no frame and keeps the order of each flow: where a flow goes from one core to
+    /// another, its frames wait until the earlier ones have left (up to a limit:
+    /// [`held_drops`](crate::PortCounters::held_drops)).
     ///
     /// # Errors
     /// [`ChangeError`]; nothing is then changed.
@@ -54,9 +53,8 @@ impl Card {
         self.set_rss(port, &rss.map_err(|source| ChangeError::Unfit { port, source })?)
     }
 
-    /// A core that has not followed the last change of a port's RSS yet: it has not come to look,
-    /// or holds frames for what others were given before. `None` once the new spread holds for all
-    /// frames.
+    /// A core that has not followed the last RSS change of a port yet: it has not looked, or it
+    /// holds frames that wait for earlier ones. `None` once the new state holds for all frames.
     ///
     /// # Errors
     /// [`ChangeError::Port`].
@@ -68,9 +66,9 @@ impl Card {
         Ok(of.shown.iter().zip(&self.cores).find(lags).map(|(_, (core, _))| *core))
     }
 
-    /// Decides, where that was asked for, whether ports should spread frames in another way, by
-    /// what was counted since the last time, and has them do so ([`Card::set_rss`]); to be called
-    /// some times a second. What was done is returned, by port.
+    /// Decides, where that was asked for, whether the RSS of ports should change, by the counters
+    /// since the last call, and changes it ([`Card::set_rss`]); to be called some times a second.
+    /// Returns the changes, by port.
     pub fn balance(&mut self) -> Vec<Balanced> {
         (0..self.ports.len() as u16).filter_map(|port| self.balance_port(port)).collect()
     }
@@ -83,7 +81,7 @@ impl Card {
         let seen = now.since(&port.before);
         port.before = now;
         if !matches!(waits, Ok(None)) {
-            // Frames of two spreads are in it.
+            // Frames of two states of RSS are in it.
             return None;
         }
         let mut rss = port.nic.rss().clone();

@@ -1,9 +1,9 @@
-//! Queues of a card that other processes serve: who sits there, on the core of the queue, and the
-//! door that the control side lets guests in by.
+//! External queues of a card: the end on the core of the queue, and the door by which the control
+//! side lets clients in.
 //!
-//! A guest gets the frames of its queue in place of the function, and what it sends leaves by the
-//! port that the queue belongs to. Where nobody sits, frames of the queue are dropped and counted:
-//! of no other queue.
+//! A client gets the frames of its queue in place of the function, and what it sends leaves by the
+//! port that the queue belongs to. Without a client the frames of this queue are dropped and
+//! counted, and of no other queue.
 
 use std::io;
 use std::path::PathBuf;
@@ -13,16 +13,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use niclab_nic::memory::{Desc, Region};
 use niclab_port::Burst;
 use niclab_port::error::PortError;
+use niclab_port::external_queue::{ExternalQueueSize, Listener, Refusals};
 use niclab_port::frame_pool::FramePool;
-use niclab_port::guest::{ExternalQueueSize, Listener, Refusals};
-use niclab_port::lane::{Lane, LaneCounters};
+use niclab_port::queue_pair::{QueuePair, QueuePairCounters};
 use rtrb::{Consumer, Producer, RingBuffer};
 
-use crate::counters::{GuestCounters, add_lane};
+use crate::counters::{ExternalQueueCounters, add_queue_pair};
 
 /// A queue that another process is to serve, and where it comes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GuestAt {
+pub struct ExternalQueueConfig {
     /// The port.
     pub port: u16,
     /// Its queue.
@@ -31,7 +31,7 @@ pub struct GuestAt {
     pub path: PathBuf,
 }
 
-/// Where a core shows what it has seen of a guest.
+/// Where a core shows what it has seen of a client.
 #[derive(Debug, Default)]
 struct Shown {
     /// Nobody is there, or on the way.
@@ -42,22 +42,22 @@ struct Shown {
     trouble: Mutex<Option<String>>,
 }
 
-/// One guest as the core of its queue has it.
-pub(crate) struct Seat {
+/// One external queue as its core has it.
+pub(crate) struct ExternalQueueEnd {
     pub(crate) port: usize,
     pub(crate) queue: u16,
-    lane: Option<Box<dyn Lane>>,
+    queue_pair: Option<Box<dyn QueuePair>>,
     /// Frames that it is to get in this turn.
     waiting: Burst,
-    /// What guests before it had.
-    before: LaneCounters,
+    /// What clients before this one had.
+    before: QueuePairCounters,
     dropped: u64,
-    lanes: Consumer<Box<dyn Lane>>,
+    queue_pairs: Consumer<Box<dyn QueuePair>>,
     shown: Arc<Shown>,
 }
 
-impl Seat {
-    /// Has the guest get a frame.
+impl ExternalQueueEnd {
+    /// Gives the client a frame.
     #[inline]
     pub(crate) fn give(&mut self, desc: Desc, pool: &mut FramePool) {
         if self.waiting.is_full() {
@@ -66,25 +66,25 @@ impl Seat {
         self.waiting.push(desc);
     }
 
-    /// Gives the guest what it is to get, and takes what it sends; whether there was any.
+    /// Gives the client what it is to get, and takes what it sends; whether there was any.
     pub(crate) fn serve(&mut self, from: &mut Burst, pool: &mut FramePool) -> bool {
-        if self.lane.is_none() {
-            self.lane = self.lanes.pop().ok();
+        if self.queue_pair.is_none() {
+            self.queue_pair = self.queue_pairs.pop().ok();
         }
         let is_busy = !self.waiting.is_empty();
         self.send(pool);
-        if let Some(lane) = &mut self.lane {
-            let received = lane.receive(pool, from);
+        if let Some(queue_pair) = &mut self.queue_pair {
+            let received = queue_pair.receive(pool, from);
             self.met(received, pool);
         }
         is_busy || !from.is_empty()
     }
 
     fn send(&mut self, pool: &mut FramePool) {
-        if let Some(lane) = &mut self.lane
+        if let Some(queue_pair) = &mut self.queue_pair
             && !self.waiting.is_empty()
         {
-            let sent = lane.send(pool, &mut self.waiting);
+            let sent = queue_pair.send(pool, &mut self.waiting);
             self.met(sent, pool);
         }
         self.dropped += self.waiting.len() as u64;
@@ -93,26 +93,32 @@ impl Seat {
 
     fn met(&mut self, result: io::Result<()>, pool: &mut FramePool) {
         if let Err(error) = result
-            && let Some(lane) = self.lane.take()
+            && let Some(queue_pair) = self.queue_pair.take()
         {
-            add_lane(&mut self.before, &lane.counters());
-            let _ = lane.close(pool);
+            add_queue_pair(&mut self.before, &queue_pair.counters());
+            let _ = queue_pair.close(pool);
             let mut trouble = self.shown.trouble.lock().unwrap_or_else(PoisonError::into_inner);
             *trouble = Some(error.to_string());
             self.shown.is_free.store(true, Ordering::Release);
         }
     }
 
-    /// Whether there is something that nobody tells a core that sleeps: a guest, or one that comes.
+    /// Whether there is something that nobody tells a core that sleeps: a client, or one that
+    /// comes.
     pub(crate) fn is_taken(&self) -> bool {
-        self.lane.is_some() || !self.lanes.is_empty()
+        self.queue_pair.is_some() || !self.queue_pairs.is_empty()
     }
 
     pub(crate) fn show(&self) {
-        let now = self.lane.as_ref().map(|lane| lane.counters()).unwrap_or_default();
-        let sum = |of: fn(&LaneCounters) -> u64| of(&now) + of(&self.before);
-        let dropped = self.dropped + sum(|lane| lane.tx_dropped);
-        let values = [sum(|lane| lane.tx_frames), dropped, sum(|lane| lane.rx_frames)];
+        let now =
+            self.queue_pair.as_ref().map(|queue_pair| queue_pair.counters()).unwrap_or_default();
+        let sum = |of: fn(&QueuePairCounters) -> u64| of(&now) + of(&self.before);
+        let dropped = self.dropped + sum(|queue_pair| queue_pair.tx_dropped);
+        let values = [
+            sum(|queue_pair| queue_pair.tx_frames),
+            dropped,
+            sum(|queue_pair| queue_pair.rx_frames),
+        ];
         for (slot, value) in self.shown.numbers.iter().zip(values) {
             slot.store(value, Ordering::Relaxed);
         }
@@ -123,41 +129,44 @@ impl Seat {
         self.dropped += self.waiting.len() as u64;
         pool.give_all(&mut self.waiting);
         self.show();
-        let rest = std::iter::from_fn(|| self.lanes.pop().ok());
-        for lane in rest.chain(self.lane.take()).collect::<Vec<_>>() {
-            let _ = lane.close(pool);
+        let rest = std::iter::from_fn(|| self.queue_pairs.pop().ok());
+        for queue_pair in rest.chain(self.queue_pair.take()).collect::<Vec<_>>() {
+            let _ = queue_pair.close(pool);
         }
     }
 }
 
-/// The way to one seat, as the control side has it.
+/// One external queue as the control side has it.
 pub(crate) struct Door {
     queue: u16,
     listener: Listener,
-    lanes: Producer<Box<dyn Lane>>,
+    queue_pairs: Producer<Box<dyn QueuePair>>,
     refusals: Refusals,
     shown: Arc<Shown>,
 }
 
-/// A door that listens, and the seat that it leads to.
+/// A door that listens, and the end that it leads to.
 ///
 /// # Errors
 /// [`PortError`].
-pub(crate) fn make(at: &GuestAt) -> Result<(Door, Seat), PortError> {
+pub(crate) fn make(at: &ExternalQueueConfig) -> Result<(Door, ExternalQueueEnd), PortError> {
     let listener = Listener::bind(&at.path, ExternalQueueSize::default())?;
-    let (lanes, coming) = RingBuffer::new(1);
+    let (queue_pairs, coming) = RingBuffer::new(1);
     let shown = Arc::new(Shown { is_free: AtomicBool::new(true), ..Shown::default() });
-    let seat = Seat {
+    let external_queue = ExternalQueueEnd {
         port: at.port.into(),
         queue: at.queue,
-        lane: None,
+        queue_pair: None,
         waiting: Burst::new(),
-        before: LaneCounters::default(),
+        before: QueuePairCounters::default(),
         dropped: 0,
-        lanes: coming,
+        queue_pairs: coming,
         shown: Arc::clone(&shown),
     };
-    Ok((Door { queue: at.queue, listener, lanes, refusals: Refusals::default(), shown }, seat))
+    Ok((
+        Door { queue: at.queue, listener, queue_pairs, refusals: Refusals::default(), shown },
+        external_queue,
+    ))
 }
 
 impl Door {
@@ -174,25 +183,25 @@ impl Door {
         if !self.shown.is_free.load(Ordering::Acquire) {
             return Ok(false);
         }
-        let Some(guest) = self.listener.accept(region)? else { return Ok(false) };
-        self.refusals = guest.refusals();
+        let Some(external) = self.listener.accept(region)? else { return Ok(false) };
+        self.refusals = external.refusals();
         self.shown.is_free.store(false, Ordering::Release);
-        // There is room, for the seat is free.
-        let _ = self.lanes.push(Box::new(guest));
+        // There is room, for no client is there.
+        let _ = self.queue_pairs.push(Box::new(external));
         Ok(true)
     }
 
-    pub(crate) fn counters(&self) -> GuestCounters {
+    pub(crate) fn counters(&self) -> ExternalQueueCounters {
         let [given_frames, dropped, taken_frames] =
             [0, 1, 2].map(|at: usize| self.shown.numbers[at].load(Ordering::Relaxed));
         let refused = self.refusals.seen();
-        GuestCounters {
+        ExternalQueueCounters {
             queue: self.queue,
             is_there: !self.shown.is_free.load(Ordering::Acquire),
             given_frames,
             dropped,
             taken_frames,
-            refused: refused.addresses + refused.lent + refused.lens,
+            refused: refused.addresses + refused.held + refused.lens,
             ended: self.shown.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         }
     }
