@@ -12,9 +12,10 @@ use crate::output::stdout;
 /// Prints experiments with their axes, and the devices.
 pub fn run() -> Result<(), Failure> {
     let mut out = stdout();
-    writeln!(out, "Experiments (niclab run NAME); without a name, all of them:")?;
+    writeln!(out, "Experiments (niclab run NAME); without a name, those with a star:")?;
     for listing in experiments::list()? {
-        writeln!(out, "  {}: {}", listing.name, listing.question)?;
+        let star = if listing.is_short { "*" } else { " " };
+        writeln!(out, "{star} {}: {}", listing.name, listing.question)?;
         writeln!(out, "    on {}", listing.devices.join(", "))?;
         for (axis, meaning) in &listing.axes {
             writeln!(out, "    --set {:<18}{meaning}", format!("{axis}=..."))?;

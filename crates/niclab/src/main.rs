@@ -19,6 +19,7 @@ mod list;
 mod merge;
 mod nic;
 mod output;
+mod preflight;
 mod profile;
 mod program;
 mod progress;

@@ -39,7 +39,7 @@ use crate::summary::Results;
 pub use kind::ExperimentKind;
 
 /// The registry, a line for each implementation; their experiments follow one another in the order
-/// in which a run without names measures them.
+/// in which a run measures them.
 static ALL: &[&dyn Experiment] = &[
     &occupancy::Occupancy,
     &update_batch::UpdateBatch,
@@ -322,15 +322,17 @@ pub struct Listing {
     pub devices: &'static [&'static str],
     /// Its page in `docs/`, without the ending.
     pub page: &'static str,
+    /// It is part of the default run.
+    pub is_short: bool,
 }
 
-/// The built-in experiments, in the order in which a run without names measures them all, each with
-/// its implementation.
+/// The built-in experiments, in the order in which a run of them all measures them, each with its
+/// implementation.
 fn registered() -> impl Iterator<Item = (&'static dyn Experiment, &'static BuiltIn)> {
     ALL.iter().flat_map(|of| of.built_in().iter().map(move |one| (*of, one)))
 }
 
-/// Names of the built-in experiments: a run without names measures all of them.
+/// Names of the built-in experiments.
 pub fn names() -> impl Iterator<Item = &'static str> {
     registered().map(|(_, one)| one.name)
 }
@@ -341,7 +343,8 @@ pub fn list() -> Result<Vec<Listing>, SpecError> {
         let spec = Spec::parse(one.name, one.text)?;
         let BuiltIn { devices, page, .. } = *one;
         let axes = of.axes().to_vec();
-        Ok(Listing { name: spec.name, question: spec.question, axes, devices, page })
+        let is_short = spec.short.is_some();
+        Ok(Listing { name: spec.name, question: spec.question, axes, devices, page, is_short })
     };
     registered().map(listing).collect()
 }
