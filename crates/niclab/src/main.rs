@@ -16,6 +16,7 @@ mod failure;
 mod files;
 mod kvs;
 mod list;
+mod meant;
 mod merge;
 mod nic;
 mod output;
