@@ -122,11 +122,14 @@ pub enum Command {
         /// Which shell
         shell: Shell,
     },
-    /// Say which devices can be measured here, and what on this machine would disturb it
+    /// Say which cards and devices can be measured here, and what on this machine would disturb it
     Doctor {
         /// Put in order what killed measurements left at interfaces, and nothing else; needs root
-        #[arg(long)]
+        #[arg(long, conflicts_with = "json")]
         clean: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Write the samples of a run in another format
     Export(ExportArguments),
@@ -140,6 +143,9 @@ pub enum Command {
     List {
         /// Print the TOML of this experiment instead, to copy and change
         experiment: Option<String>,
+        /// Print JSON
+        #[arg(long, conflicts_with = "experiment")]
+        json: bool,
     },
     /// Make one result of several with round trips, measured on different hosts or from different
     /// places
@@ -197,6 +203,9 @@ pub enum Command {
     Show {
         /// Result directory, as `niclab run` printed it
         directory: PathBuf,
+        /// Print the summary as JSON, as `summary.json` has it
+        #[arg(long)]
+        json: bool,
     },
 }
 

@@ -28,6 +28,7 @@ use niclab_device::{
     About, Latency, Load, LoadObservation, Observation, Place, Plan, Rss, Setup, Task,
 };
 use niclab_result::{Figure, Finding, Mark, ReportTable, Sample};
+use serde::Serialize;
 
 use crate::cells::Cell;
 use crate::measure::Metrics;
@@ -310,7 +311,7 @@ pub(crate) struct DeviceAnswer {
 const LEN_MAX: u64 = 1 << 20;
 
 /// What `niclab list` says of an experiment.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Listing {
     /// Its name.
     pub name: String,
