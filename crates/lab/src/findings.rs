@@ -29,6 +29,7 @@ pub(crate) fn told(
         implication: implication.into(),
         figure,
         device: device.to_owned(),
+        experiment: String::new(),
     }
 }
 

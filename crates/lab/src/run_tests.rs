@@ -134,6 +134,55 @@ fn a_run_of_everything_fits_a_quarter_of_an_hour_and_full_ninety_minutes() {
     assert_eq!(published.budget_s, None);
 }
 
+/// Seconds that a run of the default set may take.
+const DEFAULT_S: f64 = 240.0;
+/// Seconds of these that are not the experiments': devices are opened, reports written.
+const BESIDE_S: f64 = 20.0;
+
+#[test]
+fn the_default_run_asks_seven_questions_and_ends_within_four_minutes() {
+    let specs = experiments::names().map(|name| experiments::spec(name).unwrap());
+    let short: Vec<Spec> = specs.filter(|spec| spec.short.is_some()).collect();
+    let names: Vec<&str> = short.iter().map(|spec| spec.name.as_str()).collect();
+    let expected = [
+        "occupancy",
+        "update-rate",
+        "hash-skew",
+        "echo-size",
+        "memcached",
+        "program-cost",
+        "kvs-steering",
+    ];
+    assert_eq!(names, expected);
+    // Two devices that can do everything, and one in virtual time: more than the three there are.
+    let mut devices = vec![device("soft", &[]), device("linux:veth", &[])];
+    let about = About { in_virtual_time: true, ..device("model:connectx-5", &[]).about };
+    devices.push(RunDevice { name: "model:connectx-5".into(), absent: None, about });
+    let overrides = Overrides { grid: GridName::Short, ..Default::default() };
+    let run = resolve("x", &short, &overrides, devices).unwrap();
+    for experiment in &run.experiments {
+        assert_eq!(experiment.taken_back, [""; 0], "{}", experiment.name);
+        assert!(
+            experiment.estimate_s <= experiment.budget_s.unwrap() as f64,
+            "{}",
+            experiment.name
+        );
+    }
+    // An experiment that takes longer than its estimate is cut at its budget.
+    let end_s: f64 = run.experiments.iter().filter_map(ExperimentRun::end_s).sum();
+    assert!(end_s + BESIDE_S <= DEFAULT_S, "{end_s} s");
+    let first = run.experiments[0].end_s().unwrap() + BESIDE_S / 2.0;
+    assert!(first <= 60.0, "a picture in one minute: {first} s");
+}
+
+#[test]
+fn a_short_grid_that_an_experiment_has_not_is_refused() {
+    let overrides = Overrides { grid: GridName::Short, ..Default::default() };
+    let spec = experiments::spec("stream").unwrap();
+    let error = resolve("x", &[spec], &overrides, three()).unwrap_err().to_string();
+    assert!(error.contains("stream has no grid `short`"), "{error}");
+}
+
 #[test]
 fn the_published_places_are_all_in_the_published_grid() {
     let published = Overrides { grid: GridName::Published, ..Default::default() };

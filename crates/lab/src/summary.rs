@@ -13,8 +13,8 @@ use niclab_device::Station;
 use niclab_device::capability::{APPLICATIONS, ECHO, PROGRAMS, STORE, STREAM};
 use niclab_load::TraceFrames;
 use niclab_result::{
-    DeviceSummary, ExperimentSummary, Latencies, Mark, Outcome, SCHEMA, Sample, Summary,
-    TestbedBox, TestbedSummary,
+    DeviceSummary, ExperimentSummary, Finding, Latencies, Mark, Outcome, SCHEMA, Sample, Summary,
+    TestbedBox, TestbedSummary, Verdict,
 };
 
 use crate::cells::{Cell, Cells};
@@ -73,10 +73,17 @@ pub fn summarize(run: &Run, samples: &[Sample], latencies: &Latencies) -> Summar
         let cells = Cells::new(&experiment.name, samples);
         let knees = knees::found(run, experiment, &cells, samples);
         let results = Results { run, experiment, cells, knees, latencies, samples };
-        summary.experiments.push(draw(&results));
-        summary.warnings.extend(warnings(&results));
+        let (mut drawn, warnings) = (draw(&results), warnings(&results));
         let results = Results { cells: results.cells.balanced(), ..results };
-        summary.findings.extend(experiment.kind.of().findings(&results));
+        let found = experiment.kind.of().findings(&results);
+        if found.is_empty() {
+            let reason = warnings.first().cloned().unwrap_or_default();
+            drawn.verdict = Verdict::CannotTell { reason };
+        }
+        summary.experiments.push(drawn);
+        summary.warnings.extend(warnings);
+        let of = |finding| Finding { experiment: experiment.name.clone(), ..finding };
+        summary.findings.extend(found.into_iter().map(of));
     }
     if !run.parts.is_empty()
         && let Some(side_by_side) = placements::summary(run, samples)
@@ -112,11 +119,18 @@ fn duration_s(part: &RunPart, samples: &[Sample]) -> f64 {
 fn draw(results: &Results<'_>) -> ExperimentSummary {
     let of = results.experiment.kind.of();
     let places = |device: &RunDevice| of.places(&device.about).to_vec();
-    let measured = |device: &&RunDevice| device.absent.is_none() && !places(device).is_empty();
+    let took_part = |device: &RunDevice| {
+        let mut own = results.samples.iter().filter(|sample| {
+            sample.experiment == results.experiment.name && sample.device == device.name
+        });
+        own.any(|sample| matches!(sample.outcome, Outcome::Measured | Outcome::Refused { .. }))
+    };
+    let measured = |device: &&RunDevice| took_part(device) && !places(device).is_empty();
     let testbed = |device: &RunDevice| testbed(&device.name, &places(device));
     ExperimentSummary {
         name: results.experiment.name.clone(),
         question: results.experiment.question.clone(),
+        verdict: Verdict::Shown,
         testbeds: results.run.devices.iter().filter(measured).map(testbed).collect(),
         figures: of.figures(results),
         tables: of.tables(results),

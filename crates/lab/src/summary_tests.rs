@@ -134,14 +134,19 @@ fn a_devices_time_is_drawn_over_rules_where_it_has_rules() {
 
 #[test]
 fn a_testbed_is_drawn_as_its_device_says_it_stands() {
-    let mut bench = Bench::new(vec![Nature::default()], &["groups=0", "rules=0"], 1);
+    let two = [Nature::default(), Nature { name: "idle", ..Nature::default() }];
+    let mut bench = Bench::new(two.to_vec(), &["groups=0", "rules=0"], 1);
+    bench.execute();
     bench.run.devices[0].about.places.push(niclab_device::Station {
         role: "function".into(),
         label: "swap MACs".into(),
         core: Some(1),
     });
-    let summary = summarize(&bench.run, &[], &Latencies::new());
-    let boxes = &summary.experiments[0].testbeds[0].boxes;
+    bench.store.samples.retain(|sample| sample.device != "idle");
+    let summary = summarize(&bench.run, &bench.store.samples, &Latencies::new());
+    let testbeds = &summary.experiments[0].testbeds;
+    assert_eq!(testbeds.len(), 1, "a device of which nothing was measured has none");
+    let boxes = &testbeds[0].boxes;
     let drawn: Vec<(&str, &str, Option<u32>)> =
         boxes.iter().map(|b| (b.role.as_str(), b.label.as_str(), b.core)).collect();
     let expected = [

@@ -47,7 +47,9 @@ at once, with 130. Other commands end by the signal itself.";
 const RUN_EXAMPLES: &str = "\
 Examples:
   niclab run
-      all experiments on every default device this machine has, in minutes
+      seven questions, an experiment each, in four minutes
+  niclab run --all
+      all experiments on every default device this machine has, in a quarter of an hour
   niclab run occupancy --device soft --set groups=0 --set rules=0,1k,64k -o first
       one device, three places, into the directory `first`
   niclab run --resume first
@@ -120,11 +122,14 @@ pub enum Command {
         /// Which shell
         shell: Shell,
     },
-    /// Say which devices can be measured here, and what on this machine would disturb it
+    /// Say which cards and devices can be measured here, and what on this machine would disturb it
     Doctor {
         /// Put in order what killed measurements left at interfaces, and nothing else; needs root
-        #[arg(long)]
+        #[arg(long, conflicts_with = "json")]
         clean: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Write the samples of a run in another format
     Export(ExportArguments),
@@ -138,6 +143,9 @@ pub enum Command {
     List {
         /// Print the TOML of this experiment instead, to copy and change
         experiment: Option<String>,
+        /// Print JSON
+        #[arg(long, conflicts_with = "experiment")]
+        json: bool,
     },
     /// Make one result of several with round trips, measured on different hosts or from different
     /// places
@@ -195,6 +203,9 @@ pub enum Command {
     Show {
         /// Result directory, as `niclab run` printed it
         directory: PathBuf,
+        /// Print the summary as JSON, as `summary.json` has it
+        #[arg(long)]
+        json: bool,
     },
 }
 
@@ -655,13 +666,18 @@ pub struct ExportArguments {
 /// What `niclab run` takes.
 #[derive(Args, Debug)]
 pub struct RunArguments {
-    /// Experiments: names (see `niclab list`) or TOML files [default: all of them]
+    /// Experiments: names (see `niclab list`) or TOML files [default: the seven of the grid
+    /// `short`, one for each question, in four minutes]
     #[arg(value_name = "EXPERIMENT")]
     pub experiments: Vec<String>,
 
+    /// All experiments, in a quarter of an hour
+    #[arg(long, conflicts_with = "experiments")]
+    pub all: bool,
+
     /// Device: soft, model:PROFILE, linux:veth, linux:IFACE,IFACE, dpdk:EAL-ARGUMENTS or swx; may
-    /// be given again [default: soft, linux:veth, dpdk:--vdev=net_ring0 and swx, as far as they are
-    /// here]
+    /// be given again [default: soft, linux:veth and model:connectx-5; beyond the grid `short` also
+    /// dpdk:--vdev=net_ring0 and swx; as far as they are here]
     #[arg(long, value_name = "DEVICE")]
     pub device: Vec<String>,
 
@@ -673,7 +689,7 @@ pub struct RunArguments {
     #[arg(long, conflicts_with = "grid")]
     pub full: bool,
 
-    /// Which grid of each experiment [default: reduced]
+    /// Which grid of each experiment [default: short without names, else reduced]
     #[arg(long, value_enum)]
     pub grid: Option<GridChoice>,
 
@@ -700,7 +716,7 @@ pub struct RunArguments {
 
     /// Go on with a run that was cut short: measure what is missing in its result directory
     #[arg(long, value_name = "DIR", conflicts_with_all = [
-        "experiments", "device", "output", "full", "grid", "set", "deep", "repeats", "seed",
+        "experiments", "all", "device", "output", "full", "grid", "set", "deep", "repeats", "seed",
         "trace", "rules", "card", "here", "there", "path", "tune",
     ])]
     pub resume: Option<PathBuf>,
@@ -779,6 +795,8 @@ fn cards() -> impl TypedValueParser<Value = PublishedCard> {
 /// The grids of an experiment.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum GridChoice {
+    /// Half a minute; what the seven experiments of the default run have
+    Short,
     /// Minutes
     Reduced,
     /// Within 90 minutes on two cores

@@ -7,8 +7,12 @@ use crate::failure::Failure;
 use crate::files;
 use crate::output::{one_line, say};
 
-/// What a run without `--device` measures: our NIC and devices that are not ours.
-pub const DEFAULT: [&str; 4] = ["soft", "linux:veth", "dpdk:--vdev=net_ring0", "swx"];
+/// What a run without `--device` measures: our NIC, and devices that are not ours.
+pub const DEFAULT: [&str; 5] =
+    ["soft", "linux:veth", "model:connectx-5", "dpdk:--vdev=net_ring0", "swx"];
+
+/// The first of [`DEFAULT`], which a run of the short grids measures.
+pub const SHORT_COUNT: usize = 3;
 
 /// Refuses a list that names a device twice: their samples could not be told apart.
 pub fn check(names: &[String]) -> Result<(), Failure> {

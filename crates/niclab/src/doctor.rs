@@ -1,43 +1,90 @@
 //! `niclab doctor`: which devices can be opened, and what would disturb a measurement.
 
 use std::io::Write;
-use std::time::Duration;
 
-use niclab_device::cores::{Pinned, allowed};
-use niclab_load::clock::Clock;
-use niclab_load::{StallWatch, Stalls};
+use niclab_device::linux::cards::{NetworkCard, cards};
+use niclab_result::Environment;
+use serde::Serialize;
 
 use crate::devices;
 use crate::environment;
 use crate::failure::Failure;
-use crate::output::stdout;
+use crate::output::{json, stdout};
+use crate::preflight;
+use crate::rules::plural;
 
-/// How long each core is watched.
-const WATCH: Duration = Duration::from_millis(500);
+/// What there is to say of a machine.
+#[derive(Serialize)]
+struct Machine {
+    environment: Environment,
+    cards: Vec<NetworkCard>,
+    devices: Vec<DefaultDevice>,
+}
 
-/// Prints the machine, the gaps of each core, its noise, and which devices can be opened.
-pub fn run() -> Result<(), Failure> {
+/// A device of the default run; `reason` says why it cannot be measured here.
+#[derive(Serialize)]
+struct DefaultDevice {
+    name: &'static str,
+    reason: Option<String>,
+}
+
+/// Prints the machine, the gaps of each core, its noise, its network cards, and which devices can
+/// be opened; as JSON where that is asked for.
+pub fn run(is_json: bool) -> Result<(), Failure> {
     let mut out = stdout();
-    let environment = environment::read();
+    let mut environment = environment::read();
+    preflight::watch_cores(&mut environment);
+    let devices = devices::DEFAULT.into_iter().map(|name| {
+        let reason = niclab_device::open(name).err().map(|error| error.to_string());
+        DefaultDevice { name, reason }
+    });
+    let (devices, cards) = (devices.collect(), cards());
+    if is_json {
+        return json(&Machine { environment, cards, devices });
+    }
     for (name, value) in &environment.facts {
         writeln!(out, "{name}: {value}")?;
-    }
-    for core in allowed() {
-        writeln!(out, "{}", words(core, watch(core)))?;
     }
     for noise in &environment.noise {
         writeln!(out, "noise: {noise}")?;
     }
     if environment.noise.is_empty() {
-        writeln!(out, "noise: none was found beside the gaps")?;
+        writeln!(out, "noise: none was found")?;
     }
-    for name in devices::DEFAULT {
-        match niclab_device::open(name) {
-            Ok(_) => writeln!(out, "device {name}: can be measured")?,
-            Err(error) => writeln!(out, "device {name}: not here: {error}")?,
+    for card in &cards {
+        writeln!(out, "{}", words(card))?;
+    }
+    let devices: Vec<DefaultDevice> = devices;
+    for DefaultDevice { name, reason } in devices {
+        match reason {
+            None => writeln!(out, "device {name}: can be measured")?,
+            Some(reason) => writeln!(out, "device {name}: not here: {reason}")?,
         }
     }
     Ok(())
+}
+
+/// A card, and how it is measured.
+fn words(card: &NetworkCard) -> String {
+    let NetworkCard { pci, interface, driver, firmware, .. } = card;
+    let facts = [
+        interface.clone(),
+        driver.as_ref().map(|driver| format!("driver {driver}")),
+        firmware.as_ref().map(|firmware| format!("firmware {firmware}")),
+        card.speed_mbps.map(|mbps| format!("{} Gbps", f64::from(mbps) / 1e3)),
+        card.queues.map(|count| plural(count as usize, "queue", "queues")),
+        card.numa_node.map(|node| format!("NUMA node {node}")),
+        card.ntuple_places.map(|places| format!("{places} n-tuple rules")),
+    ];
+    let facts: Vec<String> = facts.into_iter().flatten().collect();
+    let way = match card.device() {
+        Some(device) if interface.is_some() => format!(
+            "--device {device}, where TESTER is an interface that a cable joins to it; as root"
+        ),
+        Some(device) => format!("--device {device}"),
+        None => "not without a driver: bind vfio-pci for dpdk:…, or the kernel's own".to_owned(),
+    };
+    format!("card {pci}: {}; measured by {way}", facts.join(", "))
 }
 
 /// Takes away what measurements left that were killed, and says what it was.
@@ -54,54 +101,4 @@ pub fn clean() -> Result<(), Failure> {
         writeln!(out, "nothing was left over")?;
     }
     Ok(())
-}
-
-/// What a core did while it was watched.
-#[derive(Clone, Copy, Debug)]
-struct Watched {
-    stalls: Stalls,
-    /// How long that was: longer than asked for where a stall came at its end.
-    passed_ns: u64,
-}
-
-fn words(core: u32, Watched { stalls, passed_ns }: Watched) -> String {
-    format!(
-        "core {core}: {} gaps over 10 us in {} ms, {:.2} % of the time, the longest {} us",
-        stalls.count,
-        passed_ns / 1_000_000,
-        stalls.total_ns as f64 / passed_ns.max(1) as f64 * 100.0,
-        stalls.longest_ns / 1_000
-    )
-}
-
-/// The stalls of a core that does nothing but read the clock.
-fn watch(core: u32) -> Watched {
-    let _pinned = Pinned::to(core);
-    let clock = Clock::new();
-    let mut stalls = StallWatch::new();
-    let begin_ns = clock.now_ns();
-    stalls.turn(begin_ns, 0);
-    loop {
-        let now_ns = clock.now_ns();
-        stalls.turn(now_ns, 0);
-        let passed_ns = now_ns - begin_ns;
-        if passed_ns >= WATCH.as_nanos() as u64 {
-            return Watched { stalls: stalls.sum(), passed_ns };
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_share_of_gaps_is_of_the_time_that_has_passed() {
-        // Stopped for 2 s after 0.3 s of the half second.
-        let stalls = Stalls { count: 1, total_ns: 2_000_000_000, longest_ns: 2_000_000_000 };
-        let said = words(3, Watched { stalls, passed_ns: 2_300_000_000 });
-        let right = "core 3: 1 gaps over 10 us in 2300 ms, 86.96 % of the time, the longest \
-                     2000000 us";
-        assert_eq!(said, right);
-    }
 }

@@ -43,6 +43,7 @@ use niclab_report::ReportError;
 use niclab_result::ResultError;
 
 use crate::files::{reason, reason_of_profile, who_may};
+use crate::meant;
 use crate::output::{one_line, quoted};
 
 /// Exit code of a run that was stopped: 128 and SIGINT, as shells count.
@@ -246,7 +247,7 @@ pub enum Failure {
         name: String,
     },
     /// A name that is no device's.
-    #[error("{0}")]
+    #[error("{}", of_name(.0))]
     UnknownDevice(DeviceError),
     /// A trace that cannot be read.
     #[error("trace {}: {reason}", path.display())]
@@ -420,6 +421,15 @@ fn of_spec(error: &SpecError) -> String {
             let reason = reason(path, source, "give the path of an experiment's TOML file");
             format!("{}: {reason}", path.display())
         }
+        SpecError::Unknown { name, .. } => format!("{error}{}", meant::experiment(name)),
+        error => error.to_string(),
+    }
+}
+
+/// A name that is no device's, and the one that was meant.
+fn of_name(error: &DeviceError) -> String {
+    match error {
+        DeviceError::BadName { text, .. } => format!("{error}{}", meant::device(text)),
         error => error.to_string(),
     }
 }

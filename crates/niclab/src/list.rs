@@ -2,19 +2,33 @@
 
 use std::io::Write;
 
-use niclab_lab::experiments;
+use niclab_lab::experiments::{self, Listing};
 use niclab_lab::spec::SpecError;
+use serde::Serialize;
 
 use crate::devices;
 use crate::failure::Failure;
-use crate::output::stdout;
+use crate::output::{json, stdout};
 
-/// Prints experiments with their axes, and the devices.
-pub fn run() -> Result<(), Failure> {
+/// Everything, as JSON has it.
+#[derive(Serialize)]
+struct Lists {
+    experiments: Vec<Listing>,
+    /// Name and meaning.
+    devices: Vec<(&'static str, &'static str)>,
+}
+
+/// Prints experiments with their axes, and the devices; as JSON where that is asked for.
+pub fn run(is_json: bool) -> Result<(), Failure> {
+    if is_json {
+        let devices = DEVICES.map(|(name, meaning)| (name.trim_end(), meaning)).to_vec();
+        return json(&Lists { experiments: experiments::list()?, devices });
+    }
     let mut out = stdout();
-    writeln!(out, "Experiments (niclab run NAME); without a name, all of them:")?;
+    writeln!(out, "Experiments (niclab run NAME); without a name, those with a star:")?;
     for listing in experiments::list()? {
-        writeln!(out, "  {}: {}", listing.name, listing.question)?;
+        let star = if listing.is_short { "*" } else { " " };
+        writeln!(out, "{star} {}: {}", listing.name, listing.question)?;
         writeln!(out, "    on {}", listing.devices.join(", "))?;
         for (axis, meaning) in &listing.axes {
             writeln!(out, "    --set {:<18}{meaning}", format!("{axis}=..."))?;

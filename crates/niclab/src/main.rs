@@ -16,9 +16,11 @@ mod failure;
 mod files;
 mod kvs;
 mod list;
+mod meant;
 mod merge;
 mod nic;
 mod output;
+mod preflight;
 mod profile;
 mod program;
 mod progress;
@@ -66,12 +68,12 @@ fn command(command: Command) -> Result<(), Failure> {
         Command::Advise { device, workload } => advise::run(&device, &workload),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Completions { shell } => texts::completions(shell),
-        Command::Doctor { clean: false } => doctor::run(),
-        Command::Doctor { clean: true } => doctor::clean(),
+        Command::Doctor { clean: false, json } => doctor::run(json),
+        Command::Doctor { clean: true, .. } => doctor::clean(),
         Command::Export(arguments) => export::run(&arguments),
         Command::Kvs(arguments) => kvs::run(&arguments),
-        Command::List { experiment: None } => list::run(),
-        Command::List { experiment: Some(name) } => list::toml(&name),
+        Command::List { experiment: None, json } => list::run(json),
+        Command::List { experiment: Some(name), .. } => list::toml(&name),
         Command::Man => texts::man(),
         Command::Merge(arguments) => merge::run(&arguments),
         Command::Measure { command: MeasureCommand::Echo(arguments) } => echo::measure(&arguments),
@@ -98,6 +100,6 @@ fn command(command: Command) -> Result<(), Failure> {
         }
         Command::Run(arguments) => run::run(&arguments),
         Command::Serve { command: ServeCommand::Echo(arguments) } => echo::serve(&arguments),
-        Command::Show { directory } => show::run(&directory),
+        Command::Show { directory, json } => show::run(&directory, json),
     }
 }

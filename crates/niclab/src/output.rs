@@ -8,9 +8,19 @@
 
 use std::io::{self, IsTerminal, StdoutLock, Write};
 
+use serde::Serialize;
+
+use crate::failure::Failure;
+
 /// Standard output.
 pub fn stdout() -> Clean<StdoutLock<'static>> {
     Clean::new(io::stdout().lock())
+}
+
+/// Prints a document as JSON.
+pub fn json(document: &impl Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(document).map_err(io::Error::from)?;
+    Ok(writeln!(stdout(), "{text}")?)
 }
 
 /// Says a line on standard error. A reader that went away must not end a measurement.

@@ -1,6 +1,6 @@
 //! What a run shows while it is under way.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -10,9 +10,10 @@ use niclab_lab::run::Run;
 use niclab_lab::runner::{Event, Host};
 use niclab_lab::spec::{RulesFile, Trace};
 use niclab_load::TraceFrames;
-use niclab_result::{Outcome, Sample};
+use niclab_result::{Directory, Outcome, REPORT, ReportWriter, ResultError, Sample};
 
 use crate::output::{is_terminal, one_line, say};
+use crate::report;
 use crate::rules::plural;
 
 /// Steps of the bar: a thousandth each.
@@ -28,11 +29,44 @@ pub struct Screen {
     /// Tenths of the run that were announced, where there is no terminal.
     announced: u64,
     terminal: bool,
+    interim: InterimReport,
+    /// What was said of devices that were left out: of all experiments once.
+    left_out: Vec<String>,
+}
+
+/// The report, written whenever an experiment is through: a picture comes long before the end.
+struct InterimReport {
+    writer: ReportWriter,
+    path: PathBuf,
+    /// Samples that are not in it yet.
+    is_behind: bool,
+    is_announced: bool,
+}
+
+impl InterimReport {
+    /// Writes it, and says once where it is. What keeps it from being written the last report says.
+    fn write(&mut self) {
+        if std::mem::take(&mut self.is_behind)
+            && report::write_by(&self.writer, &self.path).is_ok()
+            && !std::mem::replace(&mut self.is_announced, true)
+        {
+            let report = self.path.join(REPORT);
+            say(&format!("report so far: {}, renewed with each experiment", report.display()));
+        }
+    }
 }
 
 impl Screen {
     /// Says what will be done and how long it will take; `done` samples are there already.
-    pub fn new(run: &Run, directory: &Path, done: usize, stop: Arc<AtomicBool>) -> Screen {
+    ///
+    /// # Errors
+    /// [`ResultError::Disk`].
+    pub fn new(
+        run: &Run,
+        directory: &Directory,
+        done: usize,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Screen, ResultError> {
         let devices: Vec<&str> = run
             .devices
             .iter()
@@ -59,7 +93,7 @@ impl Screen {
             let budget = experiment.plan_words().into_iter();
             budget.for_each(|words| say(&one_line(&format!("{}: {words}", experiment.name))));
         }
-        say(&format!("results: {}", directory.display()));
+        say(&format!("results: {}", directory.path().display()));
         let terminal = is_terminal();
         let bar = if terminal { ProgressBar::new(STEPS) } else { ProgressBar::hidden() };
         if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent:>3} %  {wide_msg}") {
@@ -68,7 +102,18 @@ impl Screen {
         let course = Course { all_s: run.estimate_s(), ..Course::default() };
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
         let began = (Instant::now(), since);
-        Screen { bar, stop, course, began, announced: 0, terminal }
+        let (writer, path) = (ReportWriter::of(directory)?, directory.path().to_path_buf());
+        let interim = InterimReport { writer, path, is_behind: false, is_announced: false };
+        Ok(Screen {
+            bar,
+            stop,
+            course,
+            began,
+            announced: 0,
+            terminal,
+            interim,
+            left_out: Vec::new(),
+        })
     }
 
     /// Takes the bar away.
@@ -161,12 +206,21 @@ impl Host for Screen {
 
     fn progress(&mut self, event: Event<'_>) {
         match event {
-            Event::Started { estimate_s, .. } => self.course.begins(estimate_s),
+            Event::Started { estimate_s, .. } => {
+                self.course.begins(estimate_s);
+                let Screen { bar, interim, .. } = self;
+                bar.suspend(|| interim.write());
+            }
             Event::Stored { sample, done_ratio, remaining_s } => {
+                self.interim.is_behind = true;
                 self.stored(sample, done_ratio, remaining_s);
             }
             Event::Dropped { device, reason } => {
-                self.bar.suspend(|| say(&format!("left out: {}: {reason}", one_line(device))));
+                let text = format!("left out: {}: {reason}", one_line(device));
+                if !self.left_out.contains(&text) {
+                    self.bar.suspend(|| say(&text));
+                    self.left_out.push(text);
+                }
             }
         }
     }

@@ -10,6 +10,7 @@ use niclab_result::{REPORT, ReportWriter, Stored, Summary};
 
 use crate::failure::Failure;
 use crate::output::{quoted, stdout};
+use crate::rules::plural;
 use crate::{stored, tables, trust};
 
 /// Writes the report of a finished or unfinished run anew.
@@ -29,7 +30,11 @@ pub fn summary(stored: &Stored) -> Result<(Summary, String), Failure> {
 /// Writes summary and page into a result directory.
 pub fn write(path: &Path) -> Result<Summary, Failure> {
     // A run that writes there keeps everybody else out.
-    let writer = ReportWriter::open(path)?;
+    write_by(&ReportWriter::open(path)?, path)
+}
+
+/// [`write`] by a writer of this directory.
+pub fn write_by(writer: &ReportWriter, path: &Path) -> Result<Summary, Failure> {
     let stored = stored::open(path)?;
     let (summary, toml) = summary(&stored)?;
     let options = ReportOptions { title: title(&summary), command: command(&toml)? };
@@ -63,15 +68,29 @@ fn title(summary: &Summary) -> String {
     }
 }
 
-/// Prints what was found, what is wrong with the data, and where the report is.
+/// Warnings that are printed when a run ends, at most.
+const WARNINGS_MAX: usize = 3;
+
+/// Prints the first of what is wrong with the data and of what was found, and where the rest is.
 pub fn announce(summary: &Summary, directory: &Path) -> Result<(), Failure> {
     let mut out = stdout();
     let width = tables::width();
-    for warning in &summary.warnings {
+    for warning in summary.warnings.iter().take(WARNINGS_MAX) {
         writeln!(out, "{}", tables::wrapped(&format!("warning: {warning}"), width))?;
     }
-    for finding in &summary.findings {
+    let top = summary.top_findings();
+    for finding in &top {
         writeln!(out, "{}", tables::wrapped(&format!("- {}", finding.sentence), width))?;
+    }
+    let more = [
+        (summary.warnings.len().saturating_sub(WARNINGS_MAX), "warning", "warnings"),
+        (summary.findings.len() - top.len(), "finding", "findings"),
+    ];
+    let more = more.into_iter().filter(|(count, _, _)| *count > 0);
+    let more: Vec<String> = more.map(|(count, one, many)| plural(count, one, many)).collect();
+    if !more.is_empty() {
+        let show = format!("niclab show {}", quoted(&directory.to_string_lossy()));
+        writeln!(out, "{} more: {show}", more.join(" and "))?;
     }
     let report: PathBuf = directory.join(REPORT);
     let report = report.canonicalize().unwrap_or(report);

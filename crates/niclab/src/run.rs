@@ -28,10 +28,13 @@ use crate::devices::{self, OpenBed};
 use crate::failure::{Failure, STOPPED};
 use crate::output::{one_line, say};
 use crate::progress::Screen;
-use crate::{environment, files, report, rules, stored, trust, tune};
+use crate::{environment, files, preflight, report, rules, stored, trust, tune};
 
 /// Name and version of the program, as results carry it.
 pub const PROGRAM: &str = concat!("niclab ", env!("CARGO_PKG_VERSION"));
+
+/// Seconds from which on a run is worth a preflight of two.
+const PREFLIGHT_FROM_S: f64 = 20.0;
 
 /// Runs what was asked for, or goes on with a run that was cut short.
 pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
@@ -41,7 +44,7 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
         None => started(arguments)?,
     };
     let mut borrowed: Vec<Bed<'_>> = beds.iter_mut().map(bed_of).collect();
-    let mut screen = Screen::new(&run, directory.path(), done.len(), stop);
+    let mut screen = Screen::new(&run, &directory, done.len(), stop)?;
     if arguments.resume.is_some() {
         say(&left_words(left(&run, &borrowed, &done)));
     }
@@ -140,14 +143,18 @@ struct Prepared {
 
 fn started(arguments: &RunArguments) -> Result<Prepared, Failure> {
     // Everything that can be refused without touching the machine comes first.
-    let specs = specs(&arguments.experiments)?;
+    let grid = grid(arguments);
+    let specs = specs(&arguments.experiments, grid)?;
     if let Some(path) = arguments.output.as_ref().filter(|path| path.symlink_metadata().is_ok()) {
         return Err(Failure::Result(ResultError::existing(path)));
     }
-    let overrides = overrides(arguments)?;
-    let names = match arguments.device.is_empty() {
-        true => devices::DEFAULT.map(str::to_owned).to_vec(),
-        false => arguments.device.clone(),
+    let overrides = overrides(arguments, grid)?;
+    let names = match (arguments.device.is_empty(), grid) {
+        (true, GridName::Short) => {
+            devices::DEFAULT[..devices::SHORT_COUNT].iter().map(|name| name.to_string()).collect()
+        }
+        (true, _) => devices::DEFAULT.map(str::to_owned).to_vec(),
+        (false, _) => arguments.device.clone(),
     };
     devices::check(&names)?;
     resolve(PROGRAM, &specs, &overrides, names.iter().map(|name| unopened(name)).collect())?;
@@ -158,7 +165,11 @@ fn started(arguments: &RunArguments) -> Result<Prepared, Failure> {
     let mut run = resolve(PROGRAM, &specs, &overrides, described)?;
     meet(&mut run);
     let mut directory = directory(arguments)?;
-    directory.write_environment(&environment::read())?;
+    let mut environment = environment::read();
+    if run.estimate_s() > PREFLIGHT_FROM_S {
+        preflight::watch_cores(&mut environment);
+    }
+    directory.write_environment(&environment)?;
     if let Some(file) = &run.rules {
         directory.write_rules(&rules::read(&file.path)?)?;
     }
@@ -234,9 +245,26 @@ fn resumed(path: &Path, is_trusted: bool) -> Result<Prepared, Failure> {
     Ok(Prepared { run, beds, tuned, directory, done: stored.samples })
 }
 
-fn specs(names: &[String]) -> Result<Vec<Spec>, Failure> {
-    let all = || experiments::names().map(str::to_owned).collect();
-    let names = if names.is_empty() { all() } else { names.to_vec() };
+/// Which grid is asked for: without names, the short ones.
+fn grid(arguments: &RunArguments) -> GridName {
+    match (arguments.full, arguments.grid) {
+        (true, _) | (_, Some(GridChoice::Full)) => GridName::Full,
+        (_, Some(GridChoice::Published)) => GridName::Published,
+        (_, Some(GridChoice::Short)) => GridName::Short,
+        (_, Some(GridChoice::Reduced)) => GridName::Reduced,
+        (_, None) if arguments.all || !arguments.experiments.is_empty() => GridName::Reduced,
+        (_, None) => GridName::Short,
+    }
+}
+
+/// The experiments of these names; without any, all that have the grid.
+fn specs(names: &[String], grid: GridName) -> Result<Vec<Spec>, Failure> {
+    if names.is_empty() {
+        let all = experiments::names().map(experiments::spec);
+        let mut all: Vec<Spec> = all.collect::<Result<_, _>>()?;
+        all.retain(|spec| spec.grid(grid).is_ok());
+        return Ok(all);
+    }
     let specs: Vec<Spec> =
         names.iter().map(|name| experiments::spec(name)).collect::<Result<_, _>>()?;
     let twice = |at: &usize| specs[..*at].iter().any(|spec| spec.name == specs[*at].name);
@@ -246,15 +274,10 @@ fn specs(names: &[String]) -> Result<Vec<Spec>, Failure> {
     }
 }
 
-fn overrides(arguments: &RunArguments) -> Result<Overrides, Failure> {
+fn overrides(arguments: &RunArguments, grid: GridName) -> Result<Overrides, Failure> {
     let deep = arguments.deep.then_some("deep=yes");
     let texts = arguments.set.iter().map(String::as_str).chain(deep);
     let assignments = texts.map(str::parse::<Assignment>);
-    let grid = match (arguments.full, arguments.grid) {
-        (true, _) | (_, Some(GridChoice::Full)) => GridName::Full,
-        (_, Some(GridChoice::Published)) => GridName::Published,
-        (_, Some(GridChoice::Reduced) | None) => GridName::Reduced,
-    };
     Ok(Overrides {
         set: assignments.collect::<Result<_, _>>()?,
         repeats: arguments.repeats,

@@ -6,7 +6,7 @@ use std::path::Path;
 use niclab_result::{Figure, Mean, SeriesShape, Summary};
 
 use crate::failure::Failure;
-use crate::output::{one_line, stdout};
+use crate::output::{json, one_line, stdout};
 use crate::tables::{self, Grid, wrapped};
 use crate::{report, stored};
 
@@ -14,9 +14,12 @@ use crate::{report, stored};
 const PERCENTILES: [(&str, f64); 5] =
     [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
 
-/// Prints findings, figures as tables, and tables.
-pub fn run(directory: &Path) -> Result<(), Failure> {
+/// Prints findings, figures as tables, and tables; the summary as JSON where that is asked for.
+pub fn run(directory: &Path, is_json: bool) -> Result<(), Failure> {
     let (summary, _) = report::summary(&stored::open(directory)?)?;
+    if is_json {
+        return json(&summary);
+    }
     let mut out = stdout();
     let width = tables::width();
     head(&summary, width, &mut out)?;

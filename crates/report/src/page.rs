@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use askama::Template;
 use niclab_result::{
     DeviceSummary, Environment, ExperimentSummary, Figure, Finding, Mark, Origin, Scale, Series,
-    SeriesShape, Summary,
+    SeriesShape, Summary, Verdict,
 };
 use serde_json::{Value, json};
 
@@ -15,6 +15,15 @@ use crate::{ReportError, ReportOptions, axis, scripts, spec, words};
 
 /// Places of marked points named one by one, at most.
 const PLACES_COUNT_MAX: usize = 8;
+
+/// Findings of a section that are not folded, at most.
+const OPEN_COUNT_MAX: usize = 5;
+
+/// Facts about the machine that stand on top, of those there are.
+const TOP_FACTS: [&str; 3] = ["cpu", "cores of this process", "kernel"];
+
+/// Facts about a device that stand on top, of those there are.
+const TOP_DEVICE_FACTS: [&str; 4] = ["driver", "firmware", "DPDK", "source"];
 
 /// Letters of a number and its unit that stand in one line of a table.
 const NUMBER_LETTERS_MAX: usize = 12;
@@ -28,8 +37,12 @@ struct Page<'a> {
     placement: &'a str,
     partial: bool,
     program: &'a str,
+    machine: String,
+    measured: Vec<(&'a str, String)>,
+    trust: String,
     warnings: &'a [String],
-    findings: Vec<FindingView<'a>>,
+    top: Vec<FindingView<'a>>,
+    first: Option<FirstView<'a>>,
     experiments: Vec<ExperimentView<'a>>,
     devices: &'a [DeviceSummary],
     environment: &'a Environment,
@@ -47,6 +60,8 @@ struct Page<'a> {
 /// A finding with its number apart.
 struct FindingView<'a> {
     finding: &'a Finding,
+    /// Anchor of its experiment; empty where it is of several.
+    section: String,
     number: String,
     unit: String,
     interval: Option<String>,
@@ -59,6 +74,18 @@ struct ExperimentView<'a> {
     anchor: String,
     name: &'a str,
     question: &'a str,
+    /// `shown`, or `cannot be told here`.
+    verdict: &'static str,
+    /// Why it cannot be told; else empty.
+    reason: &'a str,
+    /// Its first finding, the next ones, and the others, which are folded.
+    answer: Option<FindingView<'a>>,
+    findings: Vec<FindingView<'a>>,
+    others: Vec<FindingView<'a>>,
+    /// The figure that shows most.
+    best: Option<FigureView<'a>>,
+    /// What is folded, in words; empty for nothing.
+    folded: String,
     testbeds: Vec<Drawing>,
     figures: Vec<FigureView<'a>>,
     tables: Vec<TableView<'a>>,
@@ -77,6 +104,15 @@ struct FigureView<'a> {
     knees: Vec<String>,
     rows: String,
     data: TableView<'a>,
+}
+
+/// The plot on top.
+struct FirstView<'a> {
+    title: &'a str,
+    anchor: String,
+    /// Place among the specs of the page.
+    plot: usize,
+    key: Vec<KeyView>,
 }
 
 /// A table; columns of numbers stand flush right.
@@ -131,23 +167,27 @@ pub(crate) fn render(
 ) -> Result<String, ReportError> {
     let mut specs = Vec::new();
     let experiments: Vec<_> =
-        summary.experiments.iter().map(|of| experiment_view(of, &mut specs)).collect();
+        summary.experiments.iter().map(|of| experiment_view(of, summary, &mut specs)).collect();
+    let points: Vec<&niclab_result::Mean> =
+        series(summary).flat_map(|(_, _, series)| &series.points).collect();
+    let first = first(&experiments);
     let page = Page {
         title: &options.title,
         lead: lead(summary),
         placement: &summary.placement,
         partial: summary.partial,
         program: &summary.program,
+        machine: facts(&environment.facts, &TOP_FACTS),
+        measured: summary.devices.iter().map(measured).collect(),
+        trust: trust(&points, summary.warnings.len()),
         warnings: &summary.warnings,
-        findings: summary.findings.iter().map(|of| finding_view(of, summary)).collect(),
+        top: summary.top_findings().into_iter().map(|of| finding_view(of, summary)).collect(),
+        first,
         experiments,
         devices: &summary.devices,
         environment,
         honesty: honesty(summary),
-        points_drawn: words::count(
-            series(summary).map(|(_, _, of)| of.points.len()).sum(),
-            "drawn point",
-        ),
+        points_drawn: words::count(points.len(), "drawn point"),
         run_toml,
         command: &options.command,
         drawings: embedded(&json!({
@@ -161,6 +201,18 @@ pub(crate) fn render(
         notice: scripts::NOTICE,
     };
     Ok(page.render()?)
+}
+
+/// The plot on top: the first with published points beside measured ones, else the first of all.
+fn first<'a>(experiments: &[ExperimentView<'a>]) -> Option<FirstView<'a>> {
+    let views = || experiments.iter().flat_map(|of| of.best.iter().chain(&of.figures));
+    let is_beside = |view: &&FigureView<'_>| {
+        let has = |origin| view.figure.series.iter().any(|series| series.origin == origin);
+        has(Origin::Published) && has(Origin::Measured)
+    };
+    let view = views().find(is_beside).or_else(|| views().find(|view| view.plot.is_some()))?;
+    let (figure, plot) = (view.figure, view.plot?);
+    Some(FirstView { title: &figure.title, anchor: view.anchor.clone(), plot, key: key(figure) })
 }
 
 /// JSON that may stand inside a script element: no `<` can end the element or open a comment.
@@ -185,12 +237,47 @@ fn lead(summary: &Summary) -> String {
     format!("{experiments} on {devices} · started {started} · {length} · {}", summary.program)
 }
 
+/// The values of some facts, of those there are.
+fn facts(of: &[(String, String)], wanted: &[&str]) -> String {
+    let value = |name: &&str| {
+        let fact = of.iter().find(|(known, _)| known == name);
+        fact.map(|(_, value)| match *name {
+            "cores of this process" => words::count(value.parse().unwrap_or(0), "core"),
+            "cpu" | "kernel" => value.clone(),
+            name => format!("{name} {value}"),
+        })
+    };
+    wanted.iter().filter_map(value).collect::<Vec<_>>().join(" · ")
+}
+
+/// A device and what stands on top about it.
+fn measured(device: &DeviceSummary) -> (&str, String) {
+    (&device.device, facts(&device.facts, &TOP_DEVICE_FACTS))
+}
+
+/// How far the data are to be trusted: a line.
+fn trust(points: &[&niclab_result::Mean], warnings: usize) -> String {
+    let marked = points.iter().filter(|point| !point.marks.is_empty()).count();
+    let marks = match marked {
+        0 => format!("none of {} carries a mark", words::count(points.len(), "drawn point")),
+        _ => format!("{marked} of {} carry a mark", words::count(points.len(), "drawn point")),
+    };
+    match warnings {
+        0 => format!("{marks}, and there is no warning."),
+        _ => format!("{marks}; {}.", words::count(warnings, "warning")),
+    }
+}
+
 fn finding_view<'a>(finding: &'a Finding, summary: &'a Summary) -> FindingView<'a> {
     let (number, unit) = words::quantity(&finding.value, finding.interval);
     let mut figures = summary.experiments.iter().flat_map(|experiment| &experiment.figures);
     let shown = finding.figure.as_ref().and_then(|id| figures.find(|figure| figure.id == *id));
     FindingView {
         finding,
+        section: match finding.experiment.as_str() {
+            "" => String::new(),
+            name => section(name),
+        },
         number,
         unit,
         interval: finding.interval.map(|ends| words::interval(&finding.value, ends)),
@@ -198,19 +285,62 @@ fn finding_view<'a>(finding: &'a Finding, summary: &'a Summary) -> FindingView<'
     }
 }
 
-fn experiment_view<'a>(of: &'a ExperimentSummary, specs: &mut Vec<Value>) -> ExperimentView<'a> {
+/// Anchor of an experiment's section.
+fn section(name: &str) -> String {
+    words::anchor(name).replacen("fig-", "exp-", 1)
+}
+
+fn experiment_view<'a>(
+    of: &'a ExperimentSummary,
+    summary: &'a Summary,
+    specs: &mut Vec<Value>,
+) -> ExperimentView<'a> {
+    let own = || summary.findings.iter().filter(|finding| finding.experiment == of.name);
+    let view = |finding| finding_view(finding, summary);
+    let mut figures: Vec<FigureView<'a>> =
+        of.figures.iter().map(|figure| figure_view(figure, specs)).collect();
+    let best = best(of, own().next()).map(|at| figures.remove(at));
+    let (testbeds, tables) = (&of.testbeds, &of.tables);
+    let others = own().count().saturating_sub(OPEN_COUNT_MAX);
+    let (verdict, reason) = match &of.verdict {
+        Verdict::Shown => ("shown", ""),
+        Verdict::CannotTell { reason } => ("cannot be told here", reason.as_str()),
+    };
+    let parts = [
+        (others, "more finding"),
+        (figures.len(), "more figure"),
+        (tables.len(), "table"),
+        (testbeds.len(), "testbed"),
+    ];
+    let parts = parts.iter().filter(|(count, _)| *count > 0);
+    let folded = parts.map(|(count, name)| words::count(*count, name)).collect::<Vec<_>>();
     ExperimentView {
-        anchor: words::anchor(&of.name).replacen("fig-", "exp-", 1),
+        anchor: section(&of.name),
         name: &of.name,
         question: &of.question,
-        testbeds: of.testbeds.iter().map(drawing::drawing).collect(),
-        figures: of.figures.iter().map(|figure| figure_view(figure, specs)).collect(),
-        tables: of
-            .tables
+        verdict,
+        reason,
+        answer: own().next().map(view),
+        findings: own().take(OPEN_COUNT_MAX).skip(1).map(view).collect(),
+        others: own().skip(OPEN_COUNT_MAX).map(view).collect(),
+        best,
+        folded: folded.join(", "),
+        testbeds: testbeds.iter().map(drawing::drawing).collect(),
+        figures,
+        tables: tables
             .iter()
             .map(|table| table_view(&table.title, table.columns.clone(), table.rows.clone()))
             .collect(),
     }
+}
+
+/// The figure that is not folded: that of the first finding, or the first with a curve in it.
+fn best(of: &ExperimentSummary, first: Option<&Finding>) -> Option<usize> {
+    let named = first.and_then(|finding| finding.figure.as_deref());
+    let of_first = of.figures.iter().position(|figure| Some(figure.id.as_str()) == named);
+    let has_curve = |figure: &Figure| figure.series.iter().any(|series| series.points.len() > 1);
+    let drawn = || of.figures.iter().position(|figure| points(figure).next().is_some());
+    of_first.or_else(|| of.figures.iter().position(has_curve)).or_else(drawn)
 }
 
 fn figure_view<'a>(figure: &'a Figure, specs: &mut Vec<Value>) -> FigureView<'a> {

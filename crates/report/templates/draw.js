@@ -1,4 +1,5 @@
-// Draws the figures: near ones at once, the others when the page is idle, all of them for print.
+// Draws the figures: near ones at once, the others when the page is idle, those that are folded when
+// they are unfolded, and all that can be seen for print.
 (() => {
   const report = window.niclabReport;
   const { specs, dark, config } = JSON.parse(document.getElementById("drawings").textContent);
@@ -60,8 +61,10 @@
   // The rest, one after the other, so that the page stays responsive.
   const idle = (next) => window.requestIdleCallback
     ? requestIdleCallback(next, { timeout: 200 }) : setTimeout(next, 50);
+  const isFolded = (plot) => plot.closest("details.folded:not([open])");
   async function drawRest() {
     for (const plot of plots) {
+      if (isFolded(plot)) continue;
       if (asked.get("render") !== "all") await new Promise((next) => idle(next));
       await draw(plot);
     }
@@ -88,6 +91,7 @@
   // Paper is white: each figure gets a light copy of its own, drawn at once.
   function printCopies() {
     for (const plot of plots) {
+      if (isFolded(plot)) continue;
       const spec = { ...dressed(plot, "light"), width: 640, height: 230 };
       const copy = document.createElement("div");
       copy.className = "print-copy";
@@ -125,6 +129,18 @@
       if (event.target.dataset.save) save(plot, event.target.dataset.save);
     });
   }
+  // What a link leads to is unfolded.
+  function unfold() {
+    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    for (let at = target?.closest("details"); at; at = at.parentElement.closest("details")) {
+      at.open = true;
+    }
+    target?.scrollIntoView();
+  }
+  window.addEventListener("hashchange", unfold);
+  if (asked.get("render") === "all") {
+    for (const folded of document.querySelectorAll("details.folded")) folded.open = true;
+  }
   document.getElementById("theme").addEventListener("click", () => {
     dress(theme === "dark" ? "light" : "dark", true);
     drawRest();
@@ -136,5 +152,6 @@
   window.addEventListener("afterprint", removeCopies);
   const first = asked.get("theme") || remembered() || (prefers.matches ? "dark" : "light");
   dress(first === "dark" ? "dark" : "light", false);
+  if (location.hash) unfold();
   drawRest();
 })();

@@ -100,12 +100,19 @@ fn every_figure_is_drawn_in_both_themes() {
     assert_eq!(faults(&page(), "render=all&theme=dark", PLOTS), NONE);
 }
 
+/// Figures of the sample that are not folded.
+const PLOTS_OPEN: usize = 3;
+
 #[test]
-fn figures_out_of_sight_are_drawn_when_idle() {
-    if !chromium("figures_out_of_sight_are_drawn_when_idle") {
+fn figures_are_drawn_when_idle_and_folded_ones_when_a_link_unfolds_them() {
+    if !chromium("figures_are_drawn_when_idle_and_folded_ones_when_a_link_unfolds_them") {
         return;
     }
-    assert_eq!(faults(&page(), "", PLOTS), NONE);
+    assert_eq!(faults(&page(), "", PLOTS_OPEN), NONE);
+    // It stands in the first section, which has two folded ones.
+    let folded = "#fig-occupancy-cliff-group0";
+    assert!(page().contains(&format!("id=\"{}\"", &folded[1..])));
+    assert_eq!(faults(&page(), folded, PLOTS_OPEN + 2), NONE);
 }
 
 /// Breaks the page by replacing the first `from`, and expects a fault that contains `fault`.

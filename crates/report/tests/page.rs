@@ -25,15 +25,18 @@ fn figure_mut(summary: &mut Summary) -> &mut Figure {
 fn sections_stand_in_reading_order() {
     let page = page(&sample::summary());
     let expected = [
+        "<a href=\"#exp-occupancy\">",
         "<h1>niclab report</h1>",
         "Partial run.",
-        "<h2 id=\"warnings\">",
+        "How far to trust it: ",
         "<h2 id=\"findings\">",
         "95 % interval 8.53 to 8.84 Mpps",
         "<h2 id=\"exp-occupancy\">",
-        "class=\"testbed\"",
+        "class=\"answer\"",
         "id=\"fig-occupancy-throughput-group0\"",
+        "class=\"folded\"",
         "Capacity by group",
+        "class=\"testbed\"",
         "<h2 id=\"exp-update\">",
         "<h2 id=\"devices\">",
         "rule update in place, meter",
@@ -90,7 +93,8 @@ fn every_figure_has_its_data_behind_it() {
     let page = markup(&page);
     let figures: Vec<_> = summary.experiments.iter().flat_map(|of| &of.figures).collect();
     let drawn = figures.iter().filter(|of| of.series.iter().any(|one| !one.points.is_empty()));
-    assert_eq!(page.matches("class=\"plot\"").count(), drawn.count());
+    // One of them stands on top, too.
+    assert_eq!(page.matches("class=\"plot\"").count(), drawn.count() + 1);
     assert_eq!(page.matches("class=\"nothing\"").count(), 1);
     let points: usize =
         figures.iter().flat_map(|of| &of.series).map(|series| series.points.len()).sum();
@@ -111,7 +115,7 @@ fn a_whole_run_has_no_banner_and_a_clean_one_says_so() {
     }
     let page = page(&summary);
     assert!(!page.contains("Partial run."));
-    assert!(!page.contains("id=\"warnings\""));
+    assert!(page.contains("drawn points carries a mark, and there is no warning."));
     assert!(page.contains("drawn points carries a mark."));
 }
 

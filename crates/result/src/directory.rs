@@ -281,8 +281,8 @@ fn locked(path: &Path, lock: Result<(), TryLockError>) -> Result<(), ResultError
     }
 }
 
-/// Writes summary and report into a directory that no run writes into meanwhile. Nothing else in
-/// it is changed.
+/// Writes summary and report into a directory that no other run writes into meanwhile. Nothing else
+/// in it is changed.
 #[derive(Debug)]
 pub struct ReportWriter {
     folder: Folder,
@@ -291,6 +291,14 @@ pub struct ReportWriter {
 }
 
 impl ReportWriter {
+    /// That of a directory which the caller has open itself, for reports while it measures.
+    ///
+    /// # Errors
+    /// [`ResultError::Disk`].
+    pub fn of(directory: &Directory) -> Result<ReportWriter, ResultError> {
+        Ok(ReportWriter { folder: directory.folder.again()?, _samples: None })
+    }
+
     /// Opens `path`.
     ///
     /// # Errors

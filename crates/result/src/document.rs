@@ -191,6 +191,25 @@ pub struct Summary {
     pub warnings: Vec<String>,
 }
 
+/// Findings that stand on top of a report and at the end of a run, at most.
+pub const TOP_FINDINGS: usize = 7;
+
+impl Summary {
+    /// At most [`TOP_FINDINGS`] findings, in their order: the first one of each experiment, then
+    /// the second ones, and so on.
+    pub fn top_findings(&self) -> Vec<&Finding> {
+        let rank = |at: usize| {
+            let of = &self.findings[at].experiment;
+            self.findings[..at].iter().filter(|before| before.experiment == *of).count()
+        };
+        let mut places: Vec<usize> = (0..self.findings.len()).collect();
+        places.sort_by_key(|&at| rank(at));
+        places.truncate(TOP_FINDINGS);
+        places.sort_unstable();
+        places.into_iter().map(|at| &self.findings[at]).collect()
+    }
+}
+
 /// A sentence that the data support.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
@@ -208,6 +227,9 @@ pub struct Finding {
     pub figure: Option<String>,
     /// Device the sentence is about.
     pub device: String,
+    /// Experiment that it comes from; empty for what is said of several.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub experiment: String,
 }
 
 /// One experiment of a run.
@@ -217,12 +239,29 @@ pub struct ExperimentSummary {
     pub name: String,
     /// One sentence: the question it asks.
     pub question: String,
+    /// How far it is answered.
+    #[serde(default)]
+    pub verdict: Verdict,
     /// What stands where during the measurement.
     pub testbeds: Vec<TestbedSummary>,
     /// Its figures, in reading order.
     pub figures: Vec<Figure>,
     /// Its tables, in reading order.
     pub tables: Vec<ReportTable>,
+}
+
+/// How far an experiment answers its question.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Its data support at least one finding.
+    #[default]
+    Shown,
+    /// They support none.
+    CannotTell {
+        /// Why, as far as it is known.
+        reason: String,
+    },
 }
 
 /// What stands where while a device is measured: enough to draw it.
@@ -409,6 +448,26 @@ pub struct Environment {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_findings_of_all_experiments_come_before_the_second_of_any() {
+        let finding = |id: &str, experiment: &str| Finding {
+            id: id.into(),
+            sentence: String::new(),
+            value: Quantity { value: 1.0, unit: "1".into() },
+            interval: None,
+            implication: String::new(),
+            figure: None,
+            device: "soft".into(),
+            experiment: experiment.into(),
+        };
+        let names = ["a", "b", "c", "d", "e"];
+        let all =
+            names.iter().flat_map(|name| [1, 2, 3].map(|n| finding(&format!("{name}{n}"), name)));
+        let summary = Summary { findings: all.collect(), ..Summary::default() };
+        let top: Vec<&str> = summary.top_findings().iter().map(|of| of.id.as_str()).collect();
+        assert_eq!(top, ["a1", "a2", "b1", "b2", "c1", "d1", "e1"]);
+    }
 
     #[test]
     fn a_unit_says_whether_its_number_is_a_ratio() {

@@ -11,6 +11,7 @@
 //! hosts of their own (`hosts`), with probes where a breakdown is asked for (`stamped`).
 
 pub(crate) mod applications;
+pub mod cards;
 mod coalescing;
 mod counted;
 pub mod ethtool;

@@ -28,6 +28,7 @@ use niclab_device::{
     About, Latency, Load, LoadObservation, Observation, Plan, Rss, Setup, Station, Task,
 };
 use niclab_result::{Figure, Finding, Mark, ReportTable, Sample};
+use serde::Serialize;
 
 use crate::cells::Cell;
 use crate::measure::Metrics;
@@ -39,7 +40,7 @@ use crate::summary::Results;
 pub use kind::ExperimentKind;
 
 /// The registry, a line for each implementation; their experiments follow one another in the order
-/// in which a run without names measures them.
+/// in which a run measures them.
 static ALL: &[&dyn Experiment] = &[
     &occupancy::Occupancy,
     &update_batch::UpdateBatch,
@@ -310,7 +311,7 @@ pub(crate) struct DeviceAnswer {
 const LEN_MAX: u64 = 1 << 20;
 
 /// What `niclab list` says of an experiment.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Listing {
     /// Its name.
     pub name: String,
@@ -322,15 +323,17 @@ pub struct Listing {
     pub devices: &'static [&'static str],
     /// Its page in `docs/`, without the ending.
     pub page: &'static str,
+    /// It is part of the default run.
+    pub is_short: bool,
 }
 
-/// The built-in experiments, in the order in which a run without names measures them all, each with
-/// its implementation.
+/// The built-in experiments, in the order in which a run of them all measures them, each with its
+/// implementation.
 fn registered() -> impl Iterator<Item = (&'static dyn Experiment, &'static BuiltIn)> {
     ALL.iter().flat_map(|of| of.built_in().iter().map(move |one| (*of, one)))
 }
 
-/// Names of the built-in experiments: a run without names measures all of them.
+/// Names of the built-in experiments.
 pub fn names() -> impl Iterator<Item = &'static str> {
     registered().map(|(_, one)| one.name)
 }
@@ -341,7 +344,8 @@ pub fn list() -> Result<Vec<Listing>, SpecError> {
         let spec = Spec::parse(one.name, one.text)?;
         let BuiltIn { devices, page, .. } = *one;
         let axes = of.axes().to_vec();
-        Ok(Listing { name: spec.name, question: spec.question, axes, devices, page })
+        let is_short = spec.short.is_some();
+        Ok(Listing { name: spec.name, question: spec.question, axes, devices, page, is_short })
     };
     registered().map(listing).collect()
 }

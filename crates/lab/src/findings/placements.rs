@@ -202,6 +202,7 @@ impl Lesson {
             implication: format!("{implication}{}", theirs.unwrap_or_default()),
             figure: None,
             device: "placement".to_owned(),
+            experiment: String::new(),
         })
     }
 
@@ -335,6 +336,7 @@ fn slower_side(rows: &[Placed], published: &[Placed]) -> Option<Finding> {
         implication: format!("{implication}{theirs}"),
         figure: None,
         device: "placement".to_owned(),
+        experiment: String::new(),
     })
 }
 

@@ -62,7 +62,7 @@ fn experiment(
     if !spec.kind.of().takes_rules() && overrides.rules.is_some() {
         return Err(SpecError::NoRules { experiment: spec.name.clone() });
     }
-    let grid = overrides.applied(spec.kind, spec.grid(overrides.grid))?;
+    let grid = overrides.applied(spec.kind, spec.grid(overrides.grid)?)?;
     let mut resolver = Resolver::new(spec, overrides, &grid, seed);
     grid.sweeps.plan(&mut resolver)?;
     let mut run = resolver.finish(devices);

@@ -67,6 +67,12 @@ pub enum SpecError {
         /// Its name.
         experiment: String,
     },
+    /// The short grid of an experiment that has none.
+    #[error("{experiment} has no grid `short`: it is no part of the default run; use `reduced`")]
+    NotShort {
+        /// Its name.
+        experiment: String,
+    },
     /// `--set` of something that a trace brings.
     #[error("--set {name}: the frames of --trace bring their own {name}; leave out one of the two")]
     OfTrace {

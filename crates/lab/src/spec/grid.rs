@@ -15,7 +15,9 @@ use crate::values::Values;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GridName {
-    /// The default: minutes.
+    /// Half a minute: a run without names, which has those experiments that have such a grid.
+    Short,
+    /// Minutes: an experiment that is asked for by name, and all of them.
     #[default]
     Reduced,
     /// `--full`: an hour or so.

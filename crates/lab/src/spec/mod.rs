@@ -3,8 +3,8 @@
 //! Nothing here is resolved: a [`Spec`] is exactly what the file says, [`Overrides`] what the
 //! command line says. [`crate::run::resolve`] makes a [`crate::run::Run`] of both.
 //!
-//! A file is of one [`ExperimentKind`] and has three grids ([`Grid`]). A grid says how thoroughly
-//! is measured and where: its sweeps are products of axes, its trials ([`TrialKind`]) what is asked
+//! A file is of one [`ExperimentKind`] and has three grids ([`Grid`]), and a fourth, short one where
+//! it is part of the default run. A grid says how thoroughly is measured and where: its sweeps are products of axes, its trials ([`TrialKind`]) what is asked
 //! at each point, its knees ([`KneeSpec`]) where something breaks. Numbers that cannot be are
 //! refused with their place in the file (`ranges`).
 
@@ -47,7 +47,9 @@ pub struct Spec {
     /// Rate of the `rest`, `batch` and `change` trials, as a share of the measured maximum of their
     /// point.
     pub batch_share: f64,
-    /// What is measured where nothing else is asked for.
+    /// What it adds to the default run, if it is part of that: half a minute.
+    pub short: Option<Grid>,
+    /// What is measured where it is asked for by name.
     pub reduced: Grid,
     /// What `--full` measures.
     pub full: Grid,
@@ -70,6 +72,7 @@ struct WrittenFile<P> {
     effect_share: f64,
     #[serde(default = "batch_share_default")]
     batch_share: f64,
+    short: Option<grid::WrittenGrid<P>>,
     reduced: grid::WrittenGrid<P>,
     full: grid::WrittenGrid<P>,
     published: grid::WrittenGrid<P>,
@@ -92,6 +95,7 @@ pub(crate) fn read<P: GridLists>(text: &str) -> Result<Spec, toml::de::Error> {
         light_share: written.light_share,
         effect_share: written.effect_share,
         batch_share: written.batch_share,
+        short: written.short.map(|short| short.0),
         reduced: written.reduced.0,
         full: written.full.0,
         published: written.published.0,
@@ -131,11 +135,18 @@ impl Spec {
     }
 
     /// The grid of this name.
-    pub fn grid(&self, name: GridName) -> &Grid {
+    ///
+    /// # Errors
+    /// [`SpecError::NotShort`].
+    pub fn grid(&self, name: GridName) -> Result<&Grid, SpecError> {
         match name {
-            GridName::Reduced => &self.reduced,
-            GridName::Full => &self.full,
-            GridName::Published => &self.published,
+            GridName::Short => {
+                let name = || SpecError::NotShort { experiment: self.name.clone() };
+                self.short.as_ref().ok_or_else(name)
+            }
+            GridName::Reduced => Ok(&self.reduced),
+            GridName::Full => Ok(&self.full),
+            GridName::Published => Ok(&self.published),
         }
     }
 }

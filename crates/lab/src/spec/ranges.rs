@@ -28,9 +28,10 @@ pub(crate) type Wrong = (String, String, String);
 impl Spec {
     /// Refuses the first number of the file `origin` that cannot be.
     pub(super) fn check(&self, origin: &str) -> Result<(), SpecError> {
-        let grids =
+        let always =
             [("reduced", &self.reduced), ("full", &self.full), ("published", &self.published)];
-        let found = self.shares().and_then(|()| grids.iter().try_for_each(in_grid));
+        let mut grids = self.short.iter().map(|short| ("short", short)).chain(always);
+        let found = self.shares().and_then(|()| grids.try_for_each(in_grid));
         found.map_err(|(field, value, remedy)| SpecError::Field {
             origin: origin.to_owned(),
             field,
@@ -65,7 +66,7 @@ pub(crate) fn whole(field: String, value: u64, least: u64, most: u64) -> Result<
     }
 }
 
-fn in_grid((name, grid): &(&str, &Grid)) -> Result<(), Wrong> {
+fn in_grid((name, grid): (&str, &Grid)) -> Result<(), Wrong> {
     let whole = |field: &str, value: u32, least: u32, most: u32| {
         whole(format!("{name}.{field}"), value.into(), least.into(), most.into())
     };
@@ -133,7 +134,7 @@ mod tests {
             refused("queue-change", ("duration_ms = 1800", &to), &words);
         }
         let of = |change: (&str, &str), words: &str| refused("occupancy", change, words);
-        of(("repeats = 6", "repeats = 0"), "reduced.repeats = 0: use 1 to 1000");
+        of(("repeats = 6", "repeats = 0"), "short.repeats = 0: use 1 to 1000");
         of(("repeats_min = 3", "repeats_min = 7"), "reduced.repeats_min = 7: use 1 to 6");
         of(("budget_s = 105", "budget_s = 0"), "reduced.budget_s = 0: use 1 or more seconds");
         of(

@@ -244,3 +244,12 @@ pub fn samples(directory: &Path) -> Vec<serde_json::Value> {
     let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
     whole.map(|line| serde_json::from_str(line).unwrap()).collect()
 }
+
+/// Whether tests that take more than ten seconds are wanted; says which one is left out.
+pub fn wants_long(test: &str) -> bool {
+    let wants = std::env::var_os("NICLAB_TEST_ALL").is_some();
+    if !wants {
+        println!("SKIP {test}: takes more than ten seconds: ./test --all");
+    }
+    wants
+}

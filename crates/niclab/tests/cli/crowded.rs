@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit};
 
-use crate::command::{cores, niclab, run};
+use crate::command::{cores, niclab, run, wants_long};
 use crate::echo::{Server, measure};
 
 /// What `start` says of a server that a launcher such as `prlimit` starts.
@@ -82,6 +82,9 @@ const RECEIVES: [&str; 3] = ["blocking", "busy-poll", "epoll"];
 
 #[test]
 fn idle_connections_keep_nobody_out_and_have_no_threads() {
+    if !wants_long("idle_connections_keep_nobody_out_and_have_no_threads") {
+        return;
+    }
     let _cores = cores();
     hold(2_000);
     for receive in RECEIVES {
@@ -182,6 +185,9 @@ fn a_server_without_threads_serves_all_the_same() {
 
 #[test]
 fn a_client_that_reads_no_answers_costs_no_time_and_is_closed_at_last() {
+    if !wants_long("a_client_that_reads_no_answers_costs_no_time_and_is_closed_at_last") {
+        return;
+    }
     let _cores = cores();
     for receive in ["blocking", "busy-poll", "epoll", "io-uring"] {
         let mut probe = niclab(&["measure", "echo", "--duration-ms", "1", "--receive", receive]);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use libbpf_rs::query::ProgInfoIter;
 
-use crate::command::{call, cores, niclab, scratch};
+use crate::command::{call, cores, niclab, scratch, wants_long};
 
 /// How often something is killed.
 const KILLS: u64 = 50;
@@ -127,6 +127,9 @@ fn started(mut command: Command) -> Child {
 #[test]
 fn whoever_is_killed_at_any_moment_leaves_nothing() {
     let test = "whoever_is_killed_at_any_moment_leaves_nothing";
+    if !wants_long(test) {
+        return;
+    }
     if !rustix::process::geteuid().is_root() {
         println!("SKIP {test}: needs root");
         return;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use niclab_device::model::{names, schema::SECTIONS};
 
-use crate::command::{call, cores, niclab, run, samples, scratch};
+use crate::command::{call, cores, niclab, run, samples, scratch, wants_long};
 
 fn project() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -221,6 +221,9 @@ fn what_a_modelled_card_does_not_know_is_left_out_of_a_run_that_goes_on() {
 
 #[test]
 fn the_page_of_the_book_is_what_validate_prints() {
+    if !wants_long("the_page_of_the_book_is_what_validate_prints") {
+        return;
+    }
     let _cores = cores();
     let ended = call(&["profile", "validate"]);
     ended.with(0, &[]);

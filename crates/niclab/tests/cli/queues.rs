@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 
-use crate::command::{call, cores, niclab, scratch};
+use crate::command::{call, cores, niclab, scratch, wants_long};
 use crate::kvs::{tool, two_cores};
 
 /// Set where this program runs in a namespace of its own.
@@ -225,6 +225,9 @@ fn busy(told: &str) -> Vec<usize> {
 #[test]
 fn memcaslap_finds_what_it_has_stored_by_the_card() {
     let test = "memcaslap_finds_what_it_has_stored_by_the_card";
+    if !wants_long(test) {
+        return;
+    }
     if tool("memcaslap", test).is_none() || !is_apart(test) {
         return;
     }

@@ -23,7 +23,11 @@ fn refused(arguments: &[&str], code: i32, phrases: &[&str]) {
 
 #[test]
 fn an_unknown_experiment_names_those_there_are() {
-    refused(&["ocupancy"], 3, &["no experiment `ocupancy`", "occupancy", "TOML file"]);
+    refused(
+        &["ocupancy"],
+        3,
+        &["no experiment `ocupancy`", "did you mean `occupancy`?", "TOML file"],
+    );
     refused(&["none.toml"], 3, &["none.toml", "No such file"]);
     refused(&["occupancy", "occupancy"], 3, &["occupancy is named twice"]);
     call(&["list", "nonsense"]).with(3, &["no experiment `nonsense`"]);

@@ -2,10 +2,13 @@
 
 use std::fs;
 
-use crate::command::{call, cores, niclab, run, samples, scratch};
+use crate::command::{call, cores, niclab, run, samples, scratch, wants_long};
 
 #[test]
 fn what_a_cards_help_is_worth_is_measured_from_end_to_end_and_a_cut_run_goes_on() {
+    if !wants_long("what_a_cards_help_is_worth_is_measured_from_end_to_end_and_a_cut_run_goes_on") {
+        return;
+    }
     let _cores = cores();
     let scratch = scratch();
     let path = scratch.path().join("run");

@@ -77,7 +77,8 @@ fn list_names_experiments_axes_and_devices_and_its_toml_can_be_run() {
     let list = call(&["list"]);
     list.with(0, &[]);
     for word in [
-        "without a name, all of them",
+        "without a name, those with a star",
+        "* occupancy: ",
         "occupancy: ",
         "update-batch: ",
         "--set batch=",
@@ -166,4 +167,23 @@ fn an_output_that_is_full_is_a_failure() {
         assert_eq!(output.status.code(), Some(1), "{arguments:?}: {err}");
         assert!(err.contains("output: No space left"), "{arguments:?}: {err}");
     }
+}
+
+#[test]
+fn lists_doctors_and_results_are_json_too() {
+    let json = |arguments: &[&str]| {
+        let ended = call(arguments);
+        ended.with(0, &[]);
+        serde_json::from_str::<serde_json::Value>(&ended.out).unwrap()
+    };
+    let listed = json(&["list", "--json"]);
+    let first = &listed["experiments"][0];
+    assert_eq!((&first["name"], &first["is_short"]), (&"occupancy".into(), &true.into()));
+    assert!(listed["devices"].as_array().unwrap().iter().any(|device| device[0] == "soft"));
+    let machine = json(&["doctor", "--json"]);
+    assert!(machine["cards"].is_array(), "{machine}");
+    assert!(machine["devices"].as_array().unwrap().iter().any(|device| device["name"] == "soft"));
+    let (directory, _) = shared();
+    let shown = json(&["show", directory.to_str().unwrap(), "--json"]);
+    assert_eq!(shown["experiments"][0]["name"], "occupancy");
 }

@@ -5,6 +5,7 @@
 use niclab_result::{
     Axis, DeviceSummary, Environment, ExperimentSummary, Figure, Finding, Knee, Mark, Mean, Origin,
     Quantity, ReportTable, SCHEMA, Scale, Series, SeriesShape, Summary, TestbedBox, TestbedSummary,
+    Verdict,
 };
 
 /// Device of ours in the sample.
@@ -92,6 +93,7 @@ fn finding(
         implication: implication.to_owned(),
         figure: figure.map(str::to_owned),
         device: device.to_owned(),
+        experiment: if figure == Some("update-rate") { "update" } else { "occupancy" }.to_owned(),
     }
 }
 
@@ -252,6 +254,7 @@ fn occupancy() -> ExperimentSummary {
     ExperimentSummary {
         name: "occupancy".to_owned(),
         question: "What does a filling flow table cost in throughput and latency?".to_owned(),
+        verdict: Verdict::Shown,
         testbeds: vec![soft_testbed(), ring],
         figures: vec![occupancy_throughput(), occupancy_cliff(), occupancy_latency(), empty()],
         tables: vec![ReportTable {
@@ -384,6 +387,7 @@ fn update() -> ExperimentSummary {
     ExperimentSummary {
         name: "update".to_owned(),
         question: "What do packets see while the control side changes rules?".to_owned(),
+        verdict: Verdict::Shown,
         testbeds: vec![soft_testbed()],
         figures: vec![rate, batch()],
         tables: Vec::new(),
@@ -440,6 +444,9 @@ fn latency() -> ExperimentSummary {
     ExperimentSummary {
         name: "latency".to_owned(),
         question: "How long does a packet take, and which application would notice?".to_owned(),
+        verdict: Verdict::CannotTell {
+            reason: "ring: all of 3 latency points show the generator's limit.".to_owned(),
+        },
         testbeds: vec![soft_testbed()],
         figures: vec![cdf, applications(), application_boxes()],
         tables: Vec::new(),

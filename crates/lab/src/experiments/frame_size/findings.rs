@@ -40,6 +40,7 @@ fn finding(of: &Sized<'_>, id: &str, number: (f64, &str), said: (String, &str)) 
         implication: said.1.into(),
         figure: Some(FRAMES.to_owned()),
         device: of.device.to_owned(),
+        experiment: String::new(),
     }
 }
 

@@ -73,6 +73,7 @@ impl<'a> Subject<'a> {
             implication: said.implication,
             figure: said.figure,
             device: self.device.to_string(),
+            experiment: String::new(),
         }
     }
 
