@@ -13,8 +13,8 @@ use niclab_device::Station;
 use niclab_device::capability::{APPLICATIONS, ECHO, PROGRAMS, STORE, STREAM};
 use niclab_load::TraceFrames;
 use niclab_result::{
-    DeviceSummary, ExperimentSummary, Finding, Latencies, Mark, Outcome, SCHEMA, Sample, Summary,
-    TestbedBox, TestbedSummary, Verdict,
+    DeviceSummary, ExperimentSummary, ExperimentVerdict, Finding, Latencies, Mark, Outcome, SCHEMA,
+    Sample, Summary, TestbedBox, TestbedSummary,
 };
 
 use crate::cells::{Cell, Cells};
@@ -78,7 +78,7 @@ pub fn summarize(run: &Run, samples: &[Sample], latencies: &Latencies) -> Summar
         let found = experiment.kind.of().findings(&results);
         if found.is_empty() {
             let reason = warnings.first().cloned().unwrap_or_default();
-            drawn.verdict = Verdict::CannotTell { reason };
+            drawn.verdict = ExperimentVerdict::CannotTell { reason };
         }
         summary.experiments.push(drawn);
         summary.warnings.extend(warnings);
@@ -130,7 +130,7 @@ fn draw(results: &Results<'_>) -> ExperimentSummary {
     ExperimentSummary {
         name: results.experiment.name.clone(),
         question: results.experiment.question.clone(),
-        verdict: Verdict::Shown,
+        verdict: ExperimentVerdict::Shown,
         testbeds: results.run.devices.iter().filter(measured).map(testbed).collect(),
         figures: of.figures(results),
         tables: of.tables(results),

@@ -1,5 +1,5 @@
-//! What this machine can tell, seen before anything is measured on it: how often and for how long its
-//! cores are taken away.
+//! What this machine can tell, seen before anything is measured on it: how often and for how long
+//! its cores are taken away.
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ const CORES_MAX: usize = 4;
 /// Share of the time that a core may be away before a reader must know.
 const AWAY_MAX: f64 = 0.002;
 
-/// Watches the first cores of this process and adds what was seen to the environment: a fact a core,
-/// and a line where it bears on what is measured.
+/// Watches the first cores of this process and adds what was seen to the environment: a fact a
+/// core, and a line where it bears on what is measured.
 pub fn watch_cores(environment: &mut Environment) {
     let mut worst = 0.0_f64;
     for core in allowed().into_iter().take(CORES_MAX) {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use askama::Template;
 use niclab_result::{
-    DeviceSummary, Environment, ExperimentSummary, Figure, Finding, Mark, Origin, Scale, Series,
-    SeriesShape, Summary, Verdict,
+    DeviceSummary, Environment, ExperimentSummary, ExperimentVerdict, Figure, Finding, Mark,
+    Origin, Scale, Series, SeriesShape, Summary,
 };
 use serde_json::{Value, json};
 
@@ -303,8 +303,8 @@ fn experiment_view<'a>(
     let (testbeds, tables) = (&of.testbeds, &of.tables);
     let others = own().count().saturating_sub(OPEN_COUNT_MAX);
     let (verdict, reason) = match &of.verdict {
-        Verdict::Shown => ("shown", ""),
-        Verdict::CannotTell { reason } => ("cannot be told here", reason.as_str()),
+        ExperimentVerdict::Shown => ("shown", ""),
+        ExperimentVerdict::CannotTell { reason } => ("cannot be told here", reason.as_str()),
     };
     let parts = [
         (others, "more finding"),

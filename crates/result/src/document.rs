@@ -241,7 +241,7 @@ pub struct ExperimentSummary {
     pub question: String,
     /// How far it is answered.
     #[serde(default)]
-    pub verdict: Verdict,
+    pub verdict: ExperimentVerdict,
     /// What stands where during the measurement.
     pub testbeds: Vec<TestbedSummary>,
     /// Its figures, in reading order.
@@ -253,7 +253,7 @@ pub struct ExperimentSummary {
 /// How far an experiment answers its question.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
+pub enum ExperimentVerdict {
     /// Its data support at least one finding.
     #[default]
     Shown,

@@ -49,7 +49,7 @@ impl NetworkCard {
 
 /// What ethtool says of an interface.
 #[derive(Default)]
-struct Asked {
+struct EthtoolFacts {
     firmware: Option<String>,
     queues: Option<u32>,
     ntuple_places: Option<u32>,
@@ -60,19 +60,19 @@ pub fn cards() -> Vec<NetworkCard> {
     cards_below(Path::new("/sys"), ask)
 }
 
-fn ask(interface: &str) -> Asked {
-    let Ok(mut card) = Card::open(interface) else { return Asked::default() };
+fn ask(interface: &str) -> EthtoolFacts {
+    let Ok(mut card) = Card::open(interface) else { return EthtoolFacts::default() };
     let firmware = card.driver().ok().map(|driver| driver.firmware);
     let queues = card.channels().ok().flatten().map(|channels| channels.most.receiving());
     let rules = card.rules().ok().flatten();
-    Asked {
+    EthtoolFacts {
         firmware: firmware.filter(|text| !text.is_empty() && text != "N/A"),
         queues: queues.filter(|count| *count > 0),
         ntuple_places: rules.map(|table| table.places).filter(|places| *places > 0),
     }
 }
 
-fn cards_below(sysfs: &Path, ask: impl Fn(&str) -> Asked) -> Vec<NetworkCard> {
+fn cards_below(sysfs: &Path, ask: impl Fn(&str) -> EthtoolFacts) -> Vec<NetworkCard> {
     let interfaces = interfaces(sysfs);
     let Ok(entries) = fs::read_dir(sysfs.join("bus/pci/devices")) else { return Vec::new() };
     let is_card = |path: &Path| text(&path.join("class")).starts_with(CLASS_NETWORK);
@@ -169,21 +169,21 @@ mod tests {
         let sysfs = root.path().canonicalize().unwrap();
         let first = function(&sysfs, "0000:3b:00.0", "0x020000\n", "mlx5_core");
         interface(&sysfs, &first, "eth7", "100000\n");
-        // The device of a guest's card is below its PCI function.
-        let guest = function(&sysfs, "0000:01:00.0", "0x020000\n", "virtio-pci");
-        let virtio = guest.join("virtio2");
+        // The device of a virtio card is below its PCI function.
+        let parent = function(&sysfs, "0000:01:00.0", "0x020000\n", "virtio-pci");
+        let virtio = parent.join("virtio2");
         fs::create_dir_all(&virtio).unwrap();
         interface(&sysfs, &virtio, "eth0", "-1\n");
         function(&sysfs, "0000:5e:00.1", "0x020000\n", "vfio-pci");
         function(&sysfs, "0000:00:01.0", "0x010802\n", "nvme");
         fs::create_dir_all(sysfs.join("class/net/lo")).unwrap();
         let asked = |name: &str| match name {
-            "eth7" => Asked {
+            "eth7" => EthtoolFacts {
                 firmware: Some("16.35".into()),
                 queues: Some(63),
                 ntuple_places: Some(1_024),
             },
-            _ => Asked::default(),
+            _ => EthtoolFacts::default(),
         };
         let cards = cards_below(&sysfs, asked);
         let card = |pci: &str, driver: &str| NetworkCard {
@@ -213,6 +213,6 @@ mod tests {
     #[test]
     fn a_machine_without_pci_has_none() {
         let root = tempfile::tempdir().unwrap();
-        assert_eq!(cards_below(root.path(), |_| Asked::default()), []);
+        assert_eq!(cards_below(root.path(), |_| EthtoolFacts::default()), []);
     }
 }

@@ -3,10 +3,11 @@
 //! Nothing here is resolved: a [`Spec`] is exactly what the file says, [`Overrides`] what the
 //! command line says. [`crate::run::resolve`] makes a [`crate::run::Run`] of both.
 //!
-//! A file is of one [`ExperimentKind`] and has three grids ([`Grid`]), and a fourth, short one where
-//! it is part of the default run. A grid says how thoroughly is measured and where: its sweeps are products of axes, its trials ([`TrialKind`]) what is asked
-//! at each point, its knees ([`KneeSpec`]) where something breaks. Numbers that cannot be are
-//! refused with their place in the file (`ranges`).
+//! A file is of one [`ExperimentKind`] and has three grids ([`Grid`]), and a short one where it is
+//! part of the default run. A grid says how thoroughly is measured and where: its sweeps are
+//! products of axes, its trials ([`TrialKind`]) what is asked at each point, its knees
+//! ([`KneeSpec`]) where something breaks. Numbers that cannot be are refused with their place in the
+//! file (`ranges`).
 
 pub(crate) mod defaults;
 mod error;

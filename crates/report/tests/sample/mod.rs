@@ -3,9 +3,9 @@
 //! Nothing here was measured; the published series are made up too.
 
 use niclab_result::{
-    Axis, DeviceSummary, Environment, ExperimentSummary, Figure, Finding, Knee, Mark, Mean, Origin,
-    Quantity, ReportTable, SCHEMA, Scale, Series, SeriesShape, Summary, TestbedBox, TestbedSummary,
-    Verdict,
+    Axis, DeviceSummary, Environment, ExperimentSummary, ExperimentVerdict, Figure, Finding, Knee,
+    Mark, Mean, Origin, Quantity, ReportTable, SCHEMA, Scale, Series, SeriesShape, Summary,
+    TestbedBox, TestbedSummary,
 };
 
 /// Device of ours in the sample.
@@ -254,7 +254,7 @@ fn occupancy() -> ExperimentSummary {
     ExperimentSummary {
         name: "occupancy".to_owned(),
         question: "What does a filling flow table cost in throughput and latency?".to_owned(),
-        verdict: Verdict::Shown,
+        verdict: ExperimentVerdict::Shown,
         testbeds: vec![soft_testbed(), ring],
         figures: vec![occupancy_throughput(), occupancy_cliff(), occupancy_latency(), empty()],
         tables: vec![ReportTable {
@@ -387,7 +387,7 @@ fn update() -> ExperimentSummary {
     ExperimentSummary {
         name: "update".to_owned(),
         question: "What do packets see while the control side changes rules?".to_owned(),
-        verdict: Verdict::Shown,
+        verdict: ExperimentVerdict::Shown,
         testbeds: vec![soft_testbed()],
         figures: vec![rate, batch()],
         tables: Vec::new(),
@@ -444,7 +444,7 @@ fn latency() -> ExperimentSummary {
     ExperimentSummary {
         name: "latency".to_owned(),
         question: "How long does a packet take, and which application would notice?".to_owned(),
-        verdict: Verdict::CannotTell {
+        verdict: ExperimentVerdict::CannotTell {
             reason: "ring: all of 3 latency points show the generator's limit.".to_owned(),
         },
         testbeds: vec![soft_testbed()],
