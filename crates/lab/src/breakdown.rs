@@ -15,6 +15,10 @@ use crate::{statistics, words};
 /// Seconds that it takes to attach the probes, to take them away and to read what they left.
 pub(crate) const PROBES_S: f64 = 0.1;
 
+/// What passes between the two interfaces: drivers, cards and cable, or, where both hosts are in
+/// one machine, the interrupt of another core.
+pub(crate) const BETWEEN: &str = "between the interfaces";
+
 /// The terms, by name and by the head of their column.
 pub(crate) const TERMS: [(&str, &str); 6] = [
     ("client_transmit", "client transmit"),
@@ -22,7 +26,7 @@ pub(crate) const TERMS: [(&str, &str); 6] = [
     ("application", "application"),
     ("server_transmit", "server transmit"),
     ("client_receive", "client receive"),
-    ("hardware", "hardware and wire"),
+    ("hardware", BETWEEN),
 ];
 
 /// The parts inside the stacks of one direction, by name and as they are told.
@@ -30,7 +34,7 @@ pub(crate) const PARTS: [(&str, &str); 9] = [
     ("stack_send", "call, socket, UDP and IP"),
     ("qdisc", "queueing discipline"),
     ("driver_send", "driver, to its return or the interrupt"),
-    ("wire", "card, wire and interrupt"),
+    ("wire", "way between the drivers, and interrupt"),
     ("softirq_wait", "wait for the softirq"),
     ("driver_receive", "driver and receive path"),
     ("stack_receive", "IP and UDP"),
@@ -69,7 +73,11 @@ pub(crate) const BREAKDOWN: &[Metric] = &[
     lower("server_…_ns…", "ns", "the same of the server"),
     lower("server_ns…", "ns", "the server as a whole"),
     lower("application_ns…", "ns", "its program"),
-    lower("hardware_ns…", "ns", "cards and wire"),
+    lower(
+        "hardware_ns…",
+        "ns",
+        "between the interfaces: drivers, cards and cable, where there are any",
+    ),
 ];
 
 /// The metrics of a breakdown.

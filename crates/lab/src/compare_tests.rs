@@ -62,7 +62,8 @@ fn a_device_a_fifth_slower_is_worse_and_the_other_way_round_better() {
     assert!((mean - 0.8).abs() < 0.01 && points == saturate.rows.len(), "{mean} of {points}");
     let covers = |row: &&Row| row.interval.is_some_and(|(low, high)| low < 0.8 && 0.8 < high);
     let covered = saturate.rows.iter().filter(covers).count();
-    assert!(10 * covered >= 9 * points && points >= 10, "{covered} of {points}");
+    // Of 12 intervals of 95 %, three or more miss in one of fifty draws.
+    assert!(5 * covered >= 4 * points && points >= 10, "{covered} of {points}");
     assert!(saturate.rows[0].ratio <= saturate.rows[1].ratio, "the worst first: {saturate:?}");
     let better = compared(&slow, &fast);
     all(&better, "saturate", "throughput_pps", Verdict::Better);

@@ -1,15 +1,20 @@
 //! Sentences that the data support, each with its number, its interval and what follows from it.
 //!
-//! A finding that the data do not support does not appear. A figure that shows the generator's
-//! limit is never called the device's: the sentence says "at least", and no ratio is taken from it,
-//! for it could come out too good. There the time that the device's core was busy tells what a
-//! frame costs, where the device tells it.
+//! A finding that the data do not support does not appear. Its verdict follows from the interval:
+//! a difference whose interval holds "no difference" is no finding ([`verdict`],
+//! [`Estimate::excludes`]).
+//!
+//! A figure that shows the generator's limit is never called the device's. The sentence says "at
+//! least" and gives the lower end of the interval ([`Estimate::at_least`]), and no ratio is taken
+//! from it, for it could come out too good. There the time that the device's core was busy tells
+//! what a frame costs, where the device tells it.
 
 pub(crate) mod placements;
 
 use niclab_result::{Finding, Quantity};
 
 use crate::cells::Cell;
+pub(crate) use crate::statistics::REPEATS_MIN;
 use crate::statistics::{self, Ends, Estimate};
 
 /// A sentence about a device, with its number: the median of an estimate and its interval, unless
@@ -36,13 +41,6 @@ pub(crate) fn told(
 /// A ratio whose interval lies within this distance of 1 shows that there is no cost worth naming.
 pub(crate) const NO_COST: f64 = 0.1;
 
-/// What follows where an interval includes no difference.
-pub(crate) const MORE_REPEATS: &str =
-    " Whether there is a difference takes more repeats or a calmer machine.";
-
-/// Fewest repeats from which anything is concluded.
-pub(crate) const REPEATS_MIN: usize = 3;
-
 /// What follows from an estimate; nothing where it has no interval: a few repeats may all lie on
 /// one side by chance.
 pub(crate) fn follows(estimate: &Estimate, implication: &str) -> String {
@@ -56,7 +54,7 @@ pub(crate) fn follows(estimate: &Estimate, implication: &str) -> String {
 }
 
 /// What a ratio shows, as far as it shows anything.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RatioVerdict {
     /// The interval lies close around 1.
     NoCost,
@@ -64,6 +62,7 @@ pub(crate) enum RatioVerdict {
     Differs,
 }
 
+/// The verdict on a ratio; `None` where the interval allows both a difference and none.
 pub(crate) fn verdict(ratio: &Estimate) -> Option<RatioVerdict> {
     if ratio.repeats < REPEATS_MIN {
         return None;
@@ -71,7 +70,7 @@ pub(crate) fn verdict(ratio: &Estimate) -> Option<RatioVerdict> {
     if ratio.low > 1.0 - NO_COST && ratio.high < 1.0 + NO_COST {
         return Some(RatioVerdict::NoCost);
     }
-    (ratio.high < 1.0 || ratio.low > 1.0).then_some(RatioVerdict::Differs)
+    ratio.excludes(1.0).then_some(RatioVerdict::Differs)
 }
 
 /// What follows from the time that a transaction takes, by that of single calls.

@@ -5,6 +5,7 @@ use niclab_result::Mark;
 
 use super::*;
 use crate::experiments::occupancy::spec::Parts;
+use crate::measure::DEVICE_TIME;
 use crate::run::resolve;
 use crate::simulated::{Bench, Nature};
 use crate::spec::{GridName, Overrides};
@@ -41,7 +42,7 @@ fn a_card_as_published_is_described_as_the_paper_does() {
     assert!((full.value.value - 0.1).abs() < 0.005, "{full:?}");
     let (low, high) = full.interval.unwrap();
     assert!(low <= 0.1 && 0.1 <= high && high - low < 0.01, "{full:?}");
-    assert!(full.sentence.starts_with("With 65,536 rules in group 0, simulated forwards 10."));
+    assert!(full.sentence.starts_with("With 65,536 rules in group 0, simulated forwards "));
     assert!(!full.sentence.contains("interval"), "it stands beside the sentence: {full:?}");
     assert!(full.implication.contains("install what is used"));
     let maximum = of(&findings, "maximum").unwrap();
@@ -181,23 +182,205 @@ fn behind_a_slow_generator_the_time_of_the_core_tells_what_a_frame_costs() {
 }
 
 #[test]
-fn a_cost_that_may_be_none_is_said_to_be_undecided() {
+fn a_cost_whose_interval_holds_none_is_no_finding() {
     let nature = Nature {
         generator_pps: 0.8e6,
         knee_rules: u64::MAX,
-        noise: 0.1,
+        noise: 0.0,
         tells_idle: true,
         ..Nature::default()
     };
-    let findings = found(nature.clone(), 6);
-    let parts = ["ns of its core on a 64 B frame, ", "the interval includes no difference."];
-    check_cost(&findings, "device-time-group0", (0.0, "%"), parts);
-    let implication = &of(&findings, "device-time-group0").unwrap().implication;
-    assert!(implication.contains("takes more repeats or a calmer machine"), "{implication}");
-    assert!(of(&findings, "device-time-matching").is_none(), "nothing is to be said of it");
-    let few = found(Nature { noise: 0.0, ..nature }, 3);
+    let with = |factors: [f64; 6]| {
+        let mut bench = Bench::new(vec![nature.clone()], &[], 6);
+        bench.execute();
+        scale(&mut bench, |sample| is_of_group0(sample, "65536"), DEVICE_TIME, factors);
+        summarize(&bench.run, &bench.store.samples, &bench.store.latencies).findings
+    };
+    let undecided = with([0.9, 1.4, 1.23, 1.23, 1.3, 0.95]);
+    assert!(of(&undecided, "device-time-group0").is_none(), "{undecided:#?}");
+    let shown = with([1.2, 1.25, 1.23, 1.23, 1.3, 1.21]);
+    let parts =
+        ["ns of its core on a 64 B frame, ", " % more than with no rule (median of pairs)."];
+    check_cost(&shown, "device-time-group0", (23.0, "%"), parts);
+    let none = with([0.98, 1.02, 1.0, 1.0, 1.01, 0.99]);
+    let same = ", as much as with no rule (median of pairs).";
+    check_cost(&none, "device-time-group0", (0.0, "%"), ["on a 64 B frame", same]);
+    let few = found(nature, 3);
     let sentence = sentence(&few, "device-time-group0");
     assert!(sentence.contains("(3 repeats only)"), "{sentence}");
+}
+
+/// `true` for a saturating trial of 64 B frames with so many rules in group 0, default rules alone
+/// hit.
+fn is_of_group0(sample: &niclab_result::Sample, rules: &str) -> bool {
+    let at = |axis: &str| sample.point.get(axis).map(ToString::to_string).unwrap_or_default();
+    sample.trial == "saturate"
+        && (at("groups"), at("rules"), at("match_percent"))
+            == ("0".into(), rules.into(), "0".into())
+        && (at("frame"), at("flows")) == ("64".into(), "10000".into())
+}
+
+/// Multiplies a metric of some samples, repeat by repeat.
+fn scale(
+    bench: &mut Bench,
+    is: impl Fn(&niclab_result::Sample) -> bool,
+    metric: &str,
+    factors: [f64; 6],
+) {
+    for sample in bench.store.samples.iter_mut().filter(|sample| is(sample)) {
+        let value = sample.metrics.get_mut(metric);
+        value.into_iter().for_each(|it| it.value *= factors[sample.repeat as usize]);
+    }
+}
+
+#[test]
+fn at_least_is_the_lower_end_of_the_interval() {
+    let strong = Nature { generator_pps: 5e6, knee_rules: u64::MAX, ..Nature::default() };
+    let mut bench = Bench::new(vec![strong], &[], 6);
+    bench.execute();
+    // 7.9 to 37.2 Mpps, 35.8 in the middle.
+    let factors = [1.58, 7.16, 7.16, 7.16, 7.3, 7.44];
+    for rules in ["0", "65536"] {
+        scale(&mut bench, |sample| is_of_group0(sample, rules), "throughput_pps", factors);
+    }
+    let findings = summarize(&bench.run, &bench.store.samples, &bench.store.latencies).findings;
+    for id in ["maximum", "full-group0"] {
+        let found = of(&findings, id).unwrap();
+        assert!(found.sentence.contains("forwards at least 7.90 Mpps"), "{found:?}");
+        assert_eq!(found.value.value, found.interval.unwrap().0, "{found:?}");
+    }
+}
+
+#[test]
+fn the_maximum_is_no_baseline_of_shares_that_do_not_come() {
+    let noisy = Nature { noise: 0.6, knee_rules: u64::MAX, group_share: 1.0, ..Nature::default() };
+    let findings = found(noisy, 6);
+    assert!(of(&findings, "full-group0").is_none());
+    let maximum = of(&findings, "maximum").unwrap();
+    assert!(!maximum.implication.contains("below"), "{maximum:?}");
+}
+
+#[test]
+fn the_memory_of_a_rule_is_the_range_that_the_table_has() {
+    let mut bench = Bench::new(vec![Nature::default()], &[], 6);
+    bench.execute();
+    for sample in bench.store.samples.iter_mut().filter(|s| s.trial == crate::runner::SETUP) {
+        let rules = sample.point.get("rules").map(ToString::to_string);
+        let bytes = match rules.as_deref() {
+            Some("16000") => 294.0,
+            Some("1000000") => 139.0,
+            _ => 200.0,
+        };
+        let value = sample.metrics.get_mut("rule_bytes_per_rule");
+        value.into_iter().for_each(|it| it.value = bytes);
+    }
+    let summary = summarize(&bench.run, &bench.store.samples, &bench.store.latencies);
+    let memory = of(&summary.findings, "rule-memory").unwrap();
+    let said = "A five-tuple rule takes 139 B (1,000,000 rules installed) to 294 B (16,000 rules \
+                installed) of memory on simulated.";
+    assert_eq!(memory.sentence, said);
+    assert_eq!((memory.value.value, memory.interval), (294.0, None));
+}
+
+#[test]
+fn all_latencies_of_a_figure_have_one_rate_and_at_two_rates_they_are_no_finding() {
+    let mut bench = Bench::new(vec![Nature { noise: 0.0, ..Nature::default() }], &[], 6);
+    bench.execute();
+    let rates = |trial: &str, is_root: bool| {
+        let is_of = |sample: &&&niclab_result::Sample| {
+            (sample.point["groups"].to_string() == "0") == is_root
+        };
+        let of = bench.samples(trial);
+        let mut rates: Vec<f64> =
+            of.iter().filter(is_of).map(|sample| sample.metrics["planned_pps"].value).collect();
+        rates.sort_by(f64::total_cmp);
+        rates.dedup();
+        rates
+    };
+    // The empty table forwards 10 Mpps, and each further group leaves 0.9 of that.
+    assert_eq!(rates("latency", true), [6e6]);
+    assert_eq!(rates("light", true).len(), 1);
+    let groups = rates("latency", false);
+    assert!(groups.len() == 1 && (groups[0] / 1.24e6 - 1.0).abs() < 0.01, "{groups:?}");
+    let findings = |bench: &Bench| {
+        summarize(&bench.run, &bench.store.samples, &bench.store.latencies).findings
+    };
+    let told = findings(&bench);
+    // Behind the knee a tenth is left: the ring is full.
+    let start = "At 6.00 Mpps (60 % of the maximum), the median latency of simulated is 175 us \
+                 with 65,536 rules in group 0 and 3.50 us with no rule";
+    assert!(sentence(&told, "latency-p50").starts_with(start), "{told:#?}");
+    let implication = &of(&told, "latency-p50").unwrap().implication;
+    assert!(implication.starts_with("The full table does not carry this rate"), "{implication}");
+    // As results of older versions have it: each at a share of its own maximum.
+    let is_empty = |sample: &niclab_result::Sample| {
+        sample.trial == "latency" && sample.point["rules"].to_string() == "0"
+    };
+    scale(&mut bench, is_empty, "planned_pps", [10.0; 6]);
+    let other = findings(&bench);
+    for id in ["latency-p50", "latency-p99"] {
+        assert!(of(&other, id).is_none(), "{id}: {}", sentence(&other, id));
+    }
+}
+
+#[test]
+fn where_a_device_cannot_make_the_longest_chain_others_take_their_own_maximum() {
+    let bench = Bench::new(vec![Nature::default()], &["frame=64"], 1);
+    let (run, device) = (&bench.run.experiments[0], &bench.run.devices[0]);
+    let at = |kind: &str, groups: &str, rules: &str| {
+        let is_at = |trial: &&crate::run::Trial| {
+            let word = |axis: &str| trial.point[axis].to_string();
+            trial.kind.name() == kind
+                && (word("groups"), word("rules")) == (groups.into(), rules.into())
+                && word("match_percent") == "0"
+        };
+        run.trials.iter().position(|trial| is_at(&trial)).unwrap()
+    };
+    let (latency, own) = (at("latency", "1", "10000"), at("saturate", "1", "10000"));
+    let longest = at("saturate", "16", "16");
+    let known = crate::known::Known::of(run, device, []);
+    assert_eq!(known.base(&run.trials[latency]), Some(longest));
+    let mut failed = run_of("occupancy").store.samples.remove(0);
+    failed.trial = crate::runner::SETUP.into();
+    failed.point = run.trials[longest].point.clone();
+    failed.outcome = niclab_result::Outcome::Failed { reason: "no".into(), dropped: false };
+    let known = crate::known::Known::of(run, device, [&failed]);
+    assert_eq!(known.base(&run.trials[latency]), Some(own));
+    assert!(known.is_able(&run.trials[latency]) && !known.is_able(&run.trials[longest]));
+}
+
+/// The findings of one table whose throughput was searched, and the warnings; saturating trials are
+/// made so many times as fast behind the search.
+fn searched(factor: f64) -> (Vec<Finding>, Vec<String>) {
+    let mut spec = crate::experiments::spec("occupancy").unwrap();
+    let searches = spec.full.of::<Parts>().search.clone();
+    spec.reduced.of_mut::<Parts>().search = searches;
+    let nature = Nature { noise: 0.001, ..Nature::default() };
+    let mut bench = Bench::new(vec![nature], &[], 6);
+    let set = ["groups=0", "rules=0", "frame=64", "flows=10k", "match_percent=0"];
+    let set = set.iter().map(|text| text.parse().unwrap()).collect();
+    let overrides = Overrides { repeats: Some(6), set, ..Default::default() };
+    bench.run = resolve("x", &[spec], &overrides, bench.run.devices.clone()).unwrap();
+    bench.execute();
+    scale(&mut bench, |sample| sample.trial == "saturate", "throughput_pps", [factor; 6]);
+    let summary = summarize(&bench.run, &bench.store.samples, &bench.store.latencies);
+    (summary.findings, summary.warnings)
+}
+
+#[test]
+fn a_search_that_ends_above_the_saturating_load_is_a_warning_and_no_finding() {
+    let warned = |warnings: &[String]| {
+        warnings.iter().filter(|of| of.contains("end above the saturating throughput")).count()
+    };
+    let (findings, warnings) = searched(1.0);
+    let said = sentence(&findings, "searched-throughput");
+    assert!(
+        said.contains("of a saturating load") && warned(&warnings) == 0,
+        "{said}: {warnings:?}"
+    );
+    let (findings, warnings) = searched(0.5);
+    assert!(of(&findings, "searched-throughput").is_none(), "{findings:#?}");
+    assert_eq!(warned(&warnings), 1, "{warnings:?}");
 }
 
 #[test]
@@ -337,4 +520,33 @@ fn full_groups_and_chains_have_sentences_of_their_own_for_traffic_on_rules() {
         "{chain:?}"
     );
     assert!(chain.value.value > 1.0 || chain.value.value < 0.3, "{chain:?}");
+}
+
+#[test]
+fn every_point_of_a_figure_carries_the_mark_that_a_warning_speaks_of() {
+    // The time of the device hangs neither on the generator nor on stalls.
+    let is_of_load = |figure: &niclab_result::Figure| !figure.id.contains("device-time");
+    for experiment in of_rules() {
+        for mark in [Mark::Disturbed, Mark::GeneratorLimited] {
+            let mut bench = run_of(experiment);
+            let asks_nothing = [crate::runner::SETUP, crate::runner::search::CAPACITY, "insert"];
+            for sample in &mut bench.store.samples {
+                if !asks_nothing.contains(&sample.trial.as_str()) && !sample.load.is_null() {
+                    sample.marks = vec![mark];
+                }
+            }
+            let summary = summarize(&bench.run, &bench.store.samples, &bench.store.latencies);
+            let figures = summary.experiments[0].figures.iter().filter(|of| is_of_load(of));
+            for figure in figures {
+                let measured =
+                    |of: &&niclab_result::Series| of.origin == niclab_result::Origin::Measured;
+                for series in figure.series.iter().filter(measured) {
+                    let is_marked = series.points.iter().any(|point| point.marks.contains(&mark));
+                    let is_alone = figure.id.contains("group") && experiment == "rule-rate"
+                        || figure.id.ends_with("-alone");
+                    assert!(is_marked || is_alone, "{mark}: {}: {}", figure.id, series.name);
+                }
+            }
+        }
+    }
 }

@@ -13,6 +13,7 @@ use crate::run::{
     ExperimentRun, PlannedRate, RunDevice, TaskIndex, Trial, lacks_named, lacks_rules,
 };
 use crate::runner::SETUP;
+use crate::spec::TrialKind;
 
 /// What is kept of a sample.
 #[derive(Clone, Debug)]
@@ -153,12 +154,21 @@ impl<'a> Known<'a> {
         self.rates.get(&key(trial.kind.name(), 0, &trial.point)).copied()
     }
 
+    /// The trial whose maximum the rate of this one is a share of. Where the device cannot make the
+    /// planned one, the saturating trial of the same point stands in for it.
+    pub fn base(&self, trial: &Trial) -> Option<usize> {
+        let PlannedRate::ShareOf { of, .. } = trial.rate else { return None };
+        let trials = &self.experiment.trials;
+        let is_own =
+            |other: &Trial| other.kind == TrialKind::SATURATE && other.point == trial.point;
+        let own = || trials.iter().position(is_own);
+        let is_barred = trials.get(of).is_some_and(|base| self.is_barred(base));
+        if is_barred { own().or(Some(of)) } else { Some(of) }
+    }
+
     /// `false` where something is known that prevents the trial, or the one its rate hangs on.
     pub fn is_able(&self, trial: &Trial) -> bool {
-        let base = match trial.rate {
-            PlannedRate::Saturate | PlannedRate::Pps(_) | PlannedRate::Step { .. } => None,
-            PlannedRate::ShareOf { of, .. } => self.experiment.trials.get(of),
-        };
+        let base = self.base(trial).and_then(|at| self.experiment.trials.get(at));
         !self.gone && !self.is_barred(trial) && !base.is_some_and(|base| self.is_barred(base))
     }
 

@@ -5,6 +5,7 @@
 //! docs take from it what they need to know of a metric. Tests hold every sample of a simulated
 //! device to the tables. This file has what the trials of several experiments measure.
 
+use crate::cells::Cell;
 use crate::experiments;
 use crate::measure::{DEVICE_TIME, Judged};
 use crate::throughput::Mode;
@@ -56,6 +57,16 @@ pub(crate) struct TrialMetrics {
 
 /// Share of its time from which on a core has none left.
 pub(crate) const BUSY: f64 = 0.95;
+
+/// Whether a cell's share of a time, or of a speed, leaves nothing; `None` where its interval
+/// allows both. A share that nobody knows leaves some.
+pub(crate) fn is_busy(cell: &Cell<'_>, share: &str) -> Option<bool> {
+    cell.estimate(share).map_or(Some(false), |share| match (share.low >= BUSY, share.high < BUSY) {
+        (true, _) => Some(true),
+        (_, true) => Some(false),
+        _ => None,
+    })
+}
 
 const HIGHER: Option<Better> = Some(Better::Higher);
 const LOWER: Option<Better> = Some(Better::Lower);

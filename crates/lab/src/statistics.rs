@@ -13,6 +13,9 @@ pub const CONFIDENCE: f64 = 0.95;
 /// with n values the widest one covers 1 - 2^(1-n).
 pub const INTERVAL_REPEATS_MIN: usize = 6;
 
+/// Fewest repeats from which anything is concluded.
+pub const REPEATS_MIN: usize = 3;
+
 /// Fewest values on which modes or drift are judged.
 pub const SHAPE_REPEATS_MIN: usize = 6;
 
@@ -57,6 +60,33 @@ impl Estimate {
     /// The interval, where there is one.
     pub fn interval(&self) -> Option<(f64, f64)> {
         (self.ends == Ends::Interval).then_some((self.low, self.high))
+    }
+
+    /// `true` where enough repeats say that the median is not `none`, the value that stands for no
+    /// difference: 0 of a difference, 1 of a ratio.
+    pub fn excludes(&self, none: f64) -> bool {
+        self.repeats >= REPEATS_MIN && (self.low > none || self.high < none)
+    }
+
+    /// Whether the median lies above a threshold; `None` where the interval holds it, and of too
+    /// few repeats.
+    pub fn is_above(&self, threshold: f64) -> Option<bool> {
+        match (self.low > threshold, self.high <= threshold) {
+            _ if self.repeats < REPEATS_MIN => None,
+            (true, _) => Some(true),
+            (_, true) => Some(false),
+            _ => None,
+        }
+    }
+
+    /// The same with its lower end in place of the median: the number behind "at least".
+    pub fn at_least(self) -> Estimate {
+        Estimate { median: self.low, ..self }
+    }
+
+    /// The same with its upper end in place of the median: the number behind "at most".
+    pub fn at_most(self) -> Estimate {
+        Estimate { median: self.high, ..self }
     }
 
     /// The same with every number multiplied by a positive `factor`.

@@ -1,5 +1,6 @@
 //! Everything the report shows, computed from the samples: whoever distrusts it computes it again.
 
+pub(crate) mod agreement;
 pub(crate) mod curves;
 pub(crate) mod frames;
 pub(crate) mod knees;
@@ -9,8 +10,8 @@ pub(crate) mod tables;
 pub(crate) mod throughput;
 pub(crate) mod updates;
 
-use niclab_device::Station;
 use niclab_device::capability::{APPLICATIONS, ECHO, PROGRAMS, STORE, STREAM};
+use niclab_device::{About, Station};
 use niclab_load::TraceFrames;
 use niclab_result::{
     DeviceSummary, ExperimentSummary, ExperimentVerdict, Finding, Latencies, Mark, Outcome, SCHEMA,
@@ -42,6 +43,16 @@ impl Results<'_> {
     /// Names of the devices, in the order they were asked for.
     pub fn devices(&self) -> impl Iterator<Item = &str> {
         self.run.devices.iter().map(|device| device.name.as_str())
+    }
+
+    /// What a device said of itself.
+    pub fn about(&self, device: &str) -> Option<&About> {
+        self.run.devices.iter().find(|of| of.name == device).map(|of| &of.about)
+    }
+
+    /// `true` where neither a card nor a cable is between the two hosts of a device.
+    pub fn is_one_machine(&self, device: &str) -> bool {
+        self.about(device).is_some_and(|about| about.is_one_machine)
     }
 }
 
@@ -85,6 +96,7 @@ pub fn summarize(run: &Run, samples: &[Sample], latencies: &Latencies) -> Summar
         let of = |finding| Finding { experiment: experiment.name.clone(), ..finding };
         summary.findings.extend(found.into_iter().map(of));
     }
+    summary.warnings.extend(agreement::warnings(run, samples));
     if !run.parts.is_empty()
         && let Some(side_by_side) = placements::summary(run, samples)
     {
@@ -191,6 +203,7 @@ fn warnings(results: &Results<'_>) -> Vec<String> {
         warnings.extend(lack_warning(results, device));
         warnings.extend(refusal_warning(results, &device.name));
         warnings.extend(mark_warnings(results, &device.name));
+        warnings.extend(throughput::contradiction_warning(results, &device.name));
     }
     warnings.extend(experiment.kind.of().warnings(results));
     warnings

@@ -81,6 +81,11 @@ pub fn bytes(bytes: f64) -> String {
     }
 }
 
+/// The form of a verb that goes with so many: `1 core forwards`, `2 cores forward`.
+pub fn verb<'a>(count: f64, of_one: &'a str, of_many: &'a str) -> &'a str {
+    if count == 1.0 { of_one } else { of_many }
+}
+
 /// `1 rule`, `65,536 rules`.
 pub fn rules(count: f64) -> String {
     format!("{} {}", whole(count), if count == 1.0 { "rule" } else { "rules" })

@@ -27,6 +27,9 @@ pub struct About {
     /// messages ([`Task::RoundTrips`](crate::Task::RoundTrips)); empty where it cannot.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<Station>,
+    /// Both hosts are in this machine: neither a card nor a cable is between them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_one_machine: bool,
     /// Capabilities it lacks, by the names that
     /// [`DeviceError::NotSupported`](crate::DeviceError::NotSupported) uses.
     pub not_supported: Vec<String>,

@@ -468,6 +468,7 @@ fn about(
             place("sink", &near.name, Some(cores.tester)),
         ],
         hosts,
+        is_one_machine: matches!(ends, Ends::Veth),
         not_supported: if may_have_rules { Vec::new() } else { vec!["rules".into()] },
         lacking: "niclab does not do it between Linux interfaces of this kind".into(),
         port_gbps: port_gbps(far).zip(port_gbps(near)).map(|(far, near)| far.min(near)),

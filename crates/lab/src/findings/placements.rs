@@ -7,7 +7,7 @@
 
 use niclab_result::{Finding, Quantity};
 
-use super::{MORE_REPEATS, REPEATS_MIN, told};
+use super::{REPEATS_MIN, told};
 use crate::placement::{Cpu, CpuPath};
 use crate::statistics::{self, Estimate, paired_ratio, unpaired_ratio};
 use crate::summary::placements::{APPLICATIONS, CpuProgram, Placed, RoundTrip, SIZES, published};
@@ -49,7 +49,8 @@ fn ratio(one: &RoundTrip, by: &RoundTrip) -> Option<(Estimate, bool)> {
     Some((estimate?, is_paired))
 }
 
-/// The placement with the shortest round trip of an application, and by how much.
+/// The placement with the shortest round trip of an application, and by how much; nothing where the
+/// interval of measured repeats allows that another one is as short.
 fn soonest(
     rows: &[Placed],
     (application, head): (&str, &str),
@@ -72,15 +73,9 @@ fn soonest(
         (_, true) => " (repeat by repeat of one run)",
         (_, false) => " (repeats of different runs, not paired)",
     };
-    let is_shown = by.low > 1.0 || soonest.part.is_none();
-    let unsure = match is_shown {
-        true => String::new(),
-        false => format!(
-            ", which may be no difference: the interval is {} to {}",
-            digits(by.low),
-            digits(by.high)
-        ),
-    };
+    if by.low <= 1.0 && soonest.part.is_some() {
+        return None;
+    }
     let most = match found.len() {
         2 => String::new(),
         _ => {
@@ -90,7 +85,7 @@ fn soonest(
     };
     let sentence = format!(
         "Of {} places for the {} of {head}, {} has the shortest round trip of {} B, {}; on {} it \
-         takes {} times as long{how}{unsure}{most}{}.",
+         takes {} times as long{how}{most}{}.",
         found.len(),
         side.word(),
         best.label,
@@ -100,13 +95,8 @@ fn soonest(
         digits(by.median),
         if soonest.part.is_some() { words::few(&by) } else { String::new() }
     );
-    let implication = match is_shown {
-        true => {
-            "Unloaded, who waits for one answer at a time gets it soonest there; what the place \
-                 carries under load is another question."
-        }
-        false => MORE_REPEATS.trim_start(),
-    };
+    let implication = "A client that waits for one answer at a time gets it soonest there, \
+                       unloaded. The load that a place carries is another question.";
     let id = format!("placement-{application}-{}", side.word());
     Some(told(&best.label, id, (&by, "1"), (sentence, implication), None))
 }
@@ -158,8 +148,8 @@ const LESSONS: [Lesson; 3] = [
         id: "lesson-hardware",
         cases: hardware_share,
         words: [
-            "Hardware and wire take",
-            "of a round trip of 1,024 B, the software of both sides the rest",
+            "Between the interfaces, in cards and cable, pass",
+            "of a round trip of 1,024 B, in the software of both sides the rest",
         ],
         number: words::percent,
         bound: 0.5,
@@ -279,7 +269,8 @@ fn hardware_share(rows: &[Placed]) -> Vec<Case> {
         };
         row.splits.iter().filter_map(case).collect::<Vec<_>>()
     };
-    rows.iter().flat_map(of).collect()
+    // In one machine there is neither a card nor a cable.
+    rows.iter().filter(|row| !row.is_one_machine).flat_map(of).collect()
 }
 
 /// What a slower CPU costs: further software of a client and of a server, nanoseconds.

@@ -99,17 +99,17 @@ fn repeats_are_paired_within_a_run_and_not_between_runs() {
     let paired = &findings(&of_repeats([0, 0], [BASE, more]))[0];
     assert!(near(paired.value.value, 1.1) && paired.device == "a", "{paired:?}");
     assert!(paired.sentence.contains("1.10 times as long (repeat by repeat of one run)."));
-    let apart = &findings(&of_repeats([0, 1], [BASE, more]))[0];
-    assert!(apart.sentence.contains("(repeats of different runs, not paired), which may be no"));
-    assert_eq!(apart.implication, MORE_REPEATS.trim_start());
+    let apart = findings(&of_repeats([0, 1], [BASE, more]));
+    let is_soonest = |one: &Finding| one.id.contains("placement-udp_echo");
+    assert!(!apart.iter().any(is_soonest), "it may be no difference: {apart:?}");
     let far = &findings(&of_repeats([0, 1], [BASE, BASE.map(|ns| 20.0 * ns)]))[0];
-    assert!(!far.sentence.contains("may be no difference"), "{far:?}");
+    assert!(far.sentence.contains("(repeats of different runs, not paired)"), "{far:?}");
     assert!(far.interval.is_some_and(|(low, _)| low > 1.0), "{far:?}");
 }
 
 #[test]
 fn a_lesson_is_reported_where_its_data_exist() {
-    let all = findings(&of_repeats([0, 1], [BASE, BASE.map(|ns| 2.0 * ns)]));
+    let all = findings(&of_repeats([0, 1], [BASE, BASE.map(|ns| 20.0 * ns)]));
     let ids: Vec<&str> = all.iter().map(|one| one.id.as_str()).collect();
     assert_eq!(ids, ["a-placement-udp_echo-client", "lesson-snic-cpu"]);
     let cpu = found(&all, "lesson-snic-cpu");

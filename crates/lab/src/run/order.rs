@@ -1,6 +1,6 @@
 //! The order in which the trials of a run are made: random, and fixed by its seed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -18,6 +18,7 @@ pub(super) fn order(run: &ExperimentRun, devices: &[RunDevice], seed: u64) -> Ve
     for (at, trial) in run.trials.iter().enumerate().filter(|(_, of)| !of.is_in_memory()) {
         by_setup.entry(trial.setup).or_default().push(at);
     }
+    let bases = bases(run);
     let mut compared = compared(run);
     let mut order = Vec::new();
     for repeat in 0..run.repeats as usize {
@@ -44,9 +45,25 @@ pub(super) fn order(run: &ExperimentRun, devices: &[RunDevice], seed: u64) -> Ve
             }
         }
         visits.shuffle(&mut random);
+        if repeat == 0 {
+            // Rates hang on maxima of other set-ups: these are measured first.
+            let is_base = |visit: &Visit| visit.trials.iter().any(|at| bases.contains(at));
+            visits.sort_by_key(|visit| !is_base(visit));
+        }
         order.extend(visits);
     }
     order
+}
+
+/// Trials that the rates of trials of other set-ups are shares of.
+fn bases(run: &ExperimentRun) -> BTreeSet<usize> {
+    let of = run.trials.iter().filter_map(|trial| match trial.rate {
+        PlannedRate::ShareOf { of, .. } => {
+            run.trials.get(of).filter(|base| base.setup != trial.setup).map(|_| of)
+        }
+        _ => None,
+    });
+    of.collect()
 }
 
 /// Trials in memory by what is compared: those that differ in their mode alone.

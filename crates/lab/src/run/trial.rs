@@ -119,7 +119,8 @@ pub enum PlannedRate {
         high_pps: f64,
     },
     /// `share` of the median throughput that the `saturate` trial `of` has shown when this trial is
-    /// first measured; its other repeats keep that rate.
+    /// first measured; its other repeats keep that rate. Where a device cannot make `of`, that of
+    /// the trial's own point stands in for it.
     ShareOf {
         /// Index of the trial.
         of: usize,

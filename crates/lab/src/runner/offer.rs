@@ -57,16 +57,17 @@ impl Runner<'_> {
     /// The rate of a trial; `None` where the maximum is not known that it is a share of. All its
     /// repeats have one, so that they are repeats of one thing: the first that is measured sets it.
     fn rate(&self, device: usize, trial: &Trial, load: &Load) -> Option<Rate> {
-        let (of, share) = match trial.rate {
+        let share = match trial.rate {
             PlannedRate::Saturate => return Some(Rate::Saturate),
             PlannedRate::Pps(pps) => return Some(Rate::Pps(pps)),
             PlannedRate::Step { low_pps, high_pps } => {
                 let (from_ns, until_ns) = step(load.duration_ns);
                 return Some(Rate::Step { low_pps, high_pps, from_ns, until_ns });
             }
-            PlannedRate::ShareOf { of, share } => (of, share),
+            PlannedRate::ShareOf { share, .. } => share,
         };
-        let first_pps = self.states[device].known.rate_pps(trial);
+        let known = &self.states[device].known;
+        let (first_pps, of) = (known.rate_pps(trial), known.base(trial)?);
         first_pps.or_else(|| Some(self.maximum_pps(device, of)? * share)).map(Rate::Pps)
     }
 

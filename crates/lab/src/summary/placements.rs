@@ -97,6 +97,8 @@ pub(crate) struct Placed {
     pub way: Option<CpuPath>,
     /// It is a model, whose profile may have the numbers of another.
     pub is_computed: bool,
+    /// Neither a card nor a cable is between its hosts.
+    pub is_one_machine: bool,
     pub round_trips: Vec<RoundTrip>,
     pub splits: Vec<Split>,
 }
@@ -184,6 +186,7 @@ fn measured(run: &Run, samples: &[Sample]) -> Vec<Placed> {
             there: placement.there,
             way: placement.path,
             is_computed: device.about.in_virtual_time,
+            is_one_machine: device.about.is_one_machine,
             round_trips: round_trips(&cells, &device.name, run.part_of(&device.name)),
             splits: splits(&cells, &device.name),
         }

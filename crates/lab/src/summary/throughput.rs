@@ -7,6 +7,7 @@ use super::tables::{LOAD, columns, ordered, place, table};
 use crate::cells::Cell;
 use crate::mlr::{GoalResult, Regularity, SearchGoal};
 use crate::runner::throughput::{SearchRecord, record};
+use crate::statistics::Estimate;
 use crate::throughput::Mode;
 use crate::words;
 
@@ -23,8 +24,8 @@ pub(crate) struct FoundThroughput<'a> {
     pub record: SearchRecord,
     /// Warnings that belong to it.
     pub marks: &'a [Mark],
-    /// Median throughput of the saturating trials there, frames a second.
-    pub saturating_pps: Option<f64>,
+    /// Throughput of the saturating trials there, frames a second.
+    pub saturating: Option<Estimate>,
     /// The generator was their limit.
     pub is_saturating_limited: bool,
 }
@@ -46,6 +47,33 @@ impl FoundThroughput<'_> {
             is_generator_limited: *limited,
         })
     }
+
+    /// `true` of a goal whose throughput lies above the interval of the saturating one, which the
+    /// device set, by more than the width of the search. No device carries more without loss than
+    /// at most, so the machine changed between the two.
+    pub fn contradicts_saturating(&self, goal: &FoundGoal<'_>) -> bool {
+        let saturating = self.saturating.filter(|_| !self.is_saturating_limited);
+        let both = goal.found.conditional_pps.zip(saturating);
+        both.is_some_and(|(pps, saturating)| pps > saturating.high * (1.0 + goal.goal.width))
+    }
+}
+
+/// How many searches of a device contradict the saturating load of their places, for a warning.
+pub(crate) fn contradiction_warning(results: &Results<'_>, device: &str) -> Option<String> {
+    let found = found(results);
+    let here: Vec<_> = found.iter().filter(|of| of.cell.device == device).collect();
+    let is_above =
+        |of: &&&FoundThroughput<'_>| of.goals().any(|goal| of.contradicts_saturating(&goal));
+    let count = here.iter().filter(is_above).count();
+    (count > 0).then(|| {
+        format!(
+            "{device}: {}: {count} of {} searches end above the saturating throughput of their \
+             places: the machine changed between the two. They are in no figure and no finding; \
+             measure them again.",
+            results.experiment.name,
+            here.len()
+        )
+    })
 }
 
 /// All searches that came to an end, in reading order.
@@ -70,7 +98,7 @@ fn of_cell<'a>(
         mode,
         record: record(sample)?,
         marks: &sample.marks,
-        saturating_pps: saturating.and_then(|cell| Some(cell.estimate("throughput_pps")?.median)),
+        saturating: saturating.and_then(|cell| cell.estimate("throughput_pps")),
         is_saturating_limited: saturating.is_some_and(Cell::is_generator_limited),
     })
 }
@@ -116,7 +144,9 @@ fn figures(of: &FoundThroughput<'_>, goal: &FoundGoal<'_>) -> [String; 3] {
     };
     // A share of what the generator set is none of the device's.
     let is_limited = goal.is_generator_limited || of.is_saturating_limited;
-    let saturating_pps = of.saturating_pps.filter(|pps| *pps > 0.0 && !is_limited);
+    let is_comparable = !is_limited && !of.contradicts_saturating(goal);
+    let saturating_pps =
+        of.saturating.map(|of| of.median).filter(|pps| *pps > 0.0 && is_comparable);
     let share = conditional_pps.zip(saturating_pps);
     [
         conditional_pps.map_or("-".into(), |pps| format!("{at_least}{}", words::pps(pps))),
@@ -162,6 +192,9 @@ fn remarks(of: &FoundThroughput<'_>, goal: &FoundGoal<'_>) -> String {
             vec![format!("irregular: {} trials did not reach the width", input.trials_max)]
         }
     };
+    if of.contradicts_saturating(goal) {
+        remarks.push("above the saturating throughput".to_owned());
+    }
     if goal.is_generator_limited {
         remarks.push(Mark::GeneratorLimited.to_string());
     }

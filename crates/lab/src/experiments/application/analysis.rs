@@ -1,9 +1,10 @@
 //! What the data of the experiments on applications show, before it is worded or drawn.
 
 use super::metrics::{CLIENT_BUSY, SERVER_BUSY};
+use crate::breakdown::BETWEEN;
 use crate::cells::Cell;
 use crate::hosts::CLOSED;
-use crate::metrics::BUSY;
+use crate::metrics::is_busy;
 use crate::summary::Results;
 use crate::words;
 
@@ -64,17 +65,62 @@ pub(crate) fn words_at(cell: &Cell<'_>, axis: &str) -> String {
 }
 
 /// What keeps a cell from more requests.
-pub(crate) fn bound(cell: &Cell<'_>) -> &'static str {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RequestBound {
+    /// The server's cores work all the time, the clients' do not.
+    Server,
+    /// The clients' cores do, the server's do not.
+    Clients,
+    /// The cores of both do: each may be what keeps the other from more.
+    Both,
+    /// Both have a core in common, and all of them work all the time.
+    Shared,
+    /// The link is full.
+    Link,
+    /// No more is due.
+    Due,
+    /// Nothing is busy all the time.
+    Waiting,
+    /// The repeats allow more than one of these.
+    Unknown,
+}
+
+impl RequestBound {
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            RequestBound::Server => "the server's cores",
+            RequestBound::Clients => "the clients' cores",
+            RequestBound::Both => "the cores of both sides",
+            RequestBound::Shared => "cores that both share",
+            RequestBound::Link => "the link",
+            RequestBound::Due => "what is due",
+            RequestBound::Waiting => "waiting",
+            RequestBound::Unknown => "-",
+        }
+    }
+}
+
+/// `true` where clients and server have a core in common in some repeat.
+pub(crate) fn is_shared(cell: &Cell<'_>) -> bool {
+    cell.values("shared_cores").iter().any(|cores| *cores > 0.0)
+}
+
+/// What keeps a cell from more requests, by the use of the cores and of the link.
+pub(crate) fn bound(cell: &Cell<'_>) -> RequestBound {
+    let busy = [SERVER_BUSY, CLIENT_BUSY, "link_ratio"].map(|metric| is_busy(cell, metric));
     let share = |metric: &str| cell.estimate(metric).map_or(0.0, |share| share.median);
-    let shared = cell.estimate("shared_cores").is_some_and(|cores| cores.median > 0.0);
-    let is_open = cell.number("rate").is_some();
-    match (share(SERVER_BUSY) >= BUSY, share(CLIENT_BUSY) >= BUSY) {
-        (true, true) if shared => "cores that both share",
-        (true, _) => "the server's cores",
-        (false, true) => "the clients' cores",
-        _ if share("link_ratio") >= BUSY => "the link",
-        _ if is_open && share("unsent_requests") == 0.0 => "what is due",
-        _ => "waiting",
+    match busy {
+        [Some(true), Some(true), _] if is_shared(cell) => RequestBound::Shared,
+        [Some(true), Some(true), _] => RequestBound::Both,
+        [Some(true), Some(false), _] => RequestBound::Server,
+        [Some(false), Some(true), _] => RequestBound::Clients,
+        [Some(false), Some(false), Some(true)] => RequestBound::Link,
+        [Some(false), Some(false), Some(false)] => {
+            let is_open = cell.number("rate").is_some();
+            let is_all_sent = share("unsent_requests") == 0.0;
+            if is_open && is_all_sent { RequestBound::Due } else { RequestBound::Waiting }
+        }
+        _ => RequestBound::Unknown,
     }
 }
 
@@ -83,7 +129,7 @@ pub(crate) const TERMS: [(&str, &str); 4] = [
     ("client_transmit", "client transmit"),
     ("server", "server"),
     ("client_receive", "client receive"),
-    ("hardware", "hardware and wire"),
+    ("hardware", BETWEEN),
 ];
 
 /// One request at a time, in a closed loop: what the published table has.

@@ -119,7 +119,7 @@ fn used(results: &Results<'_>) -> ReportTable {
             link.map(|metric| median(cell, metric, gbps)).join(" / "),
             median(cell, SERVER_TIME, words::time),
             median(cell, ENERGY, millijoules),
-            bound(cell).to_owned(),
+            bound(cell).words().to_owned(),
         ]
     };
     let columns = [

@@ -3,14 +3,15 @@
 use niclab_result::Finding;
 
 use super::analysis::{
-    TERMS, bound, cells, figure_of, is_back_to_back, parallel, protocol, words_at,
+    RequestBound, TERMS, bound, cells, figure_of, is_back_to_back, is_shared, parallel, protocol,
+    words_at,
 };
 use super::metrics::{LATENCY, LATENCY_TAIL, RATE, SERVER_BUSY, SERVER_TIME, WAITING};
-use crate::breakdown::RESIDUE;
+use crate::breakdown::{BETWEEN, RESIDUE};
 use crate::cells::{Cell, paired};
-use crate::findings::{REPEATS_MIN, told};
+use crate::findings::{REPEATS_MIN, RatioVerdict, told, verdict};
 use crate::hosts::RTT;
-use crate::statistics::Estimate;
+use crate::statistics::{self, Estimate};
 use crate::summary::Results;
 use crate::words;
 
@@ -93,7 +94,8 @@ fn alone(results: &Results<'_>, of: &[&Cell<'_>]) -> Option<Finding> {
     Some(told(cell.device, id, (&latency, "ns"), (sentence, implication), figure))
 }
 
-/// Where the time of one request goes.
+/// Where the time of one request goes; nothing where the repeats allow both that the server has
+/// more than half of it and less.
 fn inside(results: &Results<'_>, of: &[&Cell<'_>]) -> Option<Finding> {
     let is_it = |cell: &&&Cell<'_>| is_back_to_back(cell) && cell.estimate(RESIDUE).is_some();
     let size = |cell: &Cell<'_>| cell.number("size").unwrap_or(f64::MAX);
@@ -103,29 +105,37 @@ fn inside(results: &Results<'_>, of: &[&Cell<'_>]) -> Option<Finding> {
         TERMS.into_iter().map(|(name, _)| term(name)).collect::<Option<_>>()?;
     let [transmit, server, receive, wire] = terms.as_slice() else { return None };
     let rtt = enough(cell.estimate(RTT))?;
-    let share = server.median / terms.iter().map(|term| term.median).sum::<f64>();
+    let share = server_share(cell)?;
     let requests = requests(cell);
     let sentence = format!(
         "Of the {} of a {} of {} with {} on {}, {} ({}) pass at the server, in its stack and its \
-         program; {} are client transmit, {} client receive, {} hardware and wire{}.",
+         program; {} are client transmit, {} client receive, {} {BETWEEN}{}.",
         words::time(rtt.median),
         requests.trim_end_matches('s'),
         words_at(cell, "size"),
         protocol(cell),
         cell.device,
         words::time(server.median),
-        words::percent(share),
+        words::percent(share.median),
         words::time(transmit.median),
         words::time(receive.median),
         words::time(wire.median),
         words::few(server)
     );
-    let implication = match share > 0.5 {
+    let implication = match share.is_above(0.5)? {
         true => "Most is the server's: a faster card or client saves less than its program does.",
         false => "Most is not the server's: a faster program saves less than the way there does.",
     };
     let id = id(results, cell, "inside");
     Some(told(cell.device, id, (server, "ns"), (sentence, implication), None))
+}
+
+/// The server's share of the terms, repeat by repeat.
+fn server_share(cell: &Cell<'_>) -> Option<Estimate> {
+    let each = |name: &str| cell.values(&format!("{name}_ns"));
+    let all = TERMS.iter().map(|(name, _)| each(name));
+    let sums = all.reduce(|sum, more| sum.iter().zip(more).map(|(a, b)| a + b).collect())?;
+    enough(statistics::paired_ratio(&each("server"), &sums))
 }
 
 /// The most requests a second on one core, and what bounds them.
@@ -135,6 +145,11 @@ fn most(results: &Results<'_>, of: &[&Cell<'_>]) -> Option<Finding> {
     let cell = one_core.max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
     let at_once = parallel(cell).filter(|count| *count > 1.0)?;
     let answered = enough(cell.estimate(RATE))?;
+    let is_bound = cell.is_generator_limited();
+    let (at_least, answered) = match is_bound {
+        true => ("at least ", answered.at_least()),
+        false => ("", answered),
+    };
     let busy = cell.estimate(SERVER_BUSY).map(|busy| busy.median);
     let time = cell.estimate(SERVER_TIME).map(|time| time.median);
     let used = match (busy, time) {
@@ -151,35 +166,46 @@ fn most(results: &Results<'_>, of: &[&Cell<'_>]) -> Option<Finding> {
         format!(", of which {} wait on average and others are lost", words::significant(waiting))
     });
     let sentence = format!(
-        "At most {} requests a second are answered by {} on one core of {} ({}, {}, {} at \
-         once{}), bound by {}{}.{used}",
-        words::whole(answered.median),
-        protocol(cell),
+        "On one core of {} {} answers {at_least}{} requests a second, the most of all loads \
+         measured ({}, {}, {} at once{}){}{}.{used}",
         cell.device,
+        protocol(cell),
+        words::whole(answered.median),
         requests(cell),
         words_at(cell, "size"),
         words::whole(at_once),
         waiting.unwrap_or_default(),
-        bound(cell),
+        match bound(cell) {
+            RequestBound::Unknown => String::new(),
+            bound => format!(", bound by {}", bound.words()),
+        },
         words::few(&answered)
     );
     let implication = match bound(cell) {
-        "the server's cores" => {
+        RequestBound::Server => {
             "More cores for the server, or less work for each request, bring more requests; a \
              faster link does not."
         }
-        "the clients' cores" => {
+        RequestBound::Both => {
+            "Both sides work all the time: clients with more cores, or on another host, show \
+             whether the server could do more."
+        }
+        RequestBound::Clients => {
             "The server could do more: give the clients more cores, or measure from another host."
         }
-        "waiting" => "Nobody is busy all the time: more requests at once bring more.",
-        _ => "What bounds it is what to change first.",
+        RequestBound::Waiting => "Nobody is busy all the time: more requests at once bring more.",
+        RequestBound::Unknown => "More repeats or a calmer machine show what bounds it.",
+        RequestBound::Shared | RequestBound::Link | RequestBound::Due => {
+            "What bounds it is what to change first."
+        }
     };
     let figure = Some(figure_of(results, "rate", "parallel"));
     let id = id(results, cell, "most");
     Some(told(cell.device, id, (&answered, "1/s"), (sentence, implication), figure))
 }
 
-/// What all cores bring beside one.
+/// What all cores bring beside one, where clients and server have no core in common and the clients
+/// are not the limit: else the ratio is of the clients as well.
 fn scaling(results: &Results<'_>, of: &[&Cell<'_>]) -> Option<Finding> {
     let cores = |cell: &Cell<'_>| cell.number("cores").unwrap_or(0.0);
     let many = of.iter().max_by(|a, b| cores(a).total_cmp(&cores(b)))?;
@@ -195,28 +221,37 @@ fn scaling(results: &Results<'_>, of: &[&Cell<'_>]) -> Option<Finding> {
     if cores(many) <= 1.0 {
         return None;
     }
+    let may_be_clients = |cell: &&Cell<'_>| {
+        let is_of_clients = [RequestBound::Clients, RequestBound::Both].contains(&bound(cell));
+        is_of_clients || is_shared(cell) || cell.is_generator_limited()
+    };
+    if [*many, *one].iter().any(may_be_clients) {
+        return None;
+    }
     let gain = enough(paired(many, one, RATE))?;
-    let shares = many.estimate("shared_cores").is_some_and(|shared| shared.median > 0.0);
+    let times = match verdict(&gain)? {
+        RatioVerdict::NoCost => "as many requests as".to_owned(),
+        RatioVerdict::Differs => {
+            format!("{} times as many requests as", words::significant(gain.median))
+        }
+    };
     let sentence = format!(
-        "On {} {} answers {} times as many requests as on one core of {} (bound by {}{}){}.",
+        "On {} {} answers {times} on one core of {}{}{}.",
         words_at(many, "cores").replace("server ", ""),
         protocol(many),
-        words::significant(gain.median),
         many.device,
-        bound(many),
-        if shares { "; the clients share one of its cores" } else { "" },
+        match bound(many) {
+            RequestBound::Unknown => String::new(),
+            bound => format!(" (bound by {})", bound.words()),
+        },
         words::few(&gain)
     );
-    let implication = match shares {
-        true => {
-            "Clients on the server's own cores take from what they measure: the figure is a lower \
-             bound. Measure from another host, or leave the clients a core."
-        }
-        false if many.word("protocol") == "redis" => {
+    let implication = match many.word("protocol").as_str() {
+        "redis" => {
             "Redis carries commands out on one thread; other cores read and write for it. Several \
              of it, each with keys of its own, take several cores."
         }
-        false => "What is missing to as many times as there are cores is what they wait for.",
+        _ => "What is missing to as many times as there are cores is what they wait for.",
     };
     let figure = Some(figure_of(results, "rate", "cores"));
     let id = id(results, many, "scaling");

@@ -22,6 +22,10 @@ pub struct Servers {
     ended: Option<&'static str>,
     /// The clients' cores work all the time, and the server's half of it.
     is_slow_client: bool,
+    /// Share of the time in which the clients' cores work.
+    client_busy: f64,
+    /// Where the server has several cores, the clients have one of them.
+    shares_core: bool,
     /// Why nobody knows the energy.
     no_meter: Option<&'static str>,
     /// Why nobody knows where the time goes.
@@ -40,6 +44,8 @@ impl Servers {
             lacks: None,
             ended: None,
             is_slow_client: false,
+            client_busy: 0.3,
+            shares_core: false,
             no_meter: None,
             no_probes: None,
             slowness: 1.0,
@@ -98,13 +104,17 @@ impl Testbed for Servers {
             ..Requested::default()
         };
         let busy = (per_s / most).min(1.0);
-        let (server, client) = if self.is_slow_client { (0.5, 1.0) } else { (busy, 0.3) };
+        let (server, client) = match self.is_slow_client {
+            true => (0.5, 1.0),
+            false => (busy, self.client_busy),
+        };
         let server = (1..=application.cores.into()).map(|at| core(at, server)).collect();
         let energy = match self.no_meter {
             None => Energy::Measured { joules: count as f64 / 1e4, meters: vec!["one".into()] },
             Some(why) => Energy::Unknown { why: why.into() },
         };
-        let client = vec![core(0, client)];
+        let is_shared = self.shares_core && application.cores > 1;
+        let client = vec![core(u32::from(is_shared), client)];
         let breakdown = application.stamps.then(|| match self.no_probes {
             None => Ok(breakdown(latency_ns)),
             Some(why) => Err(why.to_owned()),
@@ -204,7 +214,7 @@ fn where_the_time_of_a_request_goes_stands_beside_it_or_why_it_is_not_known() {
     let (sentence, value) = said(&seen, "redis-redis-inside");
     let told = "Of the 40.0 us of a set of 64 B with Redis on known, 24.0 us (60.0 %) pass at the \
                 server, in its stack and its program; 4.00 us are client transmit, 8.00 us client \
-                receive, 4.00 us hardware and wire";
+                receive, 4.00 us between the interfaces";
     assert!(sentence.starts_with(told), "{sentence}");
     assert!(near(value, 24_000.0), "{value}");
     let table = |measured: Measured| {
@@ -349,4 +359,34 @@ fn shares_are_of_the_time_that_was_watched_and_of_no_answers_there_are_no_times(
     let mut metrics = Metrics::new();
     put_application(&mut metrics, &RequestsObservation { requested, energy, ..silent });
     assert!((metrics[ENERGY].value - 1.0).abs() < 1e-12, "{metrics:?}");
+}
+
+#[test]
+fn where_the_clients_are_busy_too_the_servers_cores_are_not_called_the_bound() {
+    let mut servers = Servers { client_busy: 0.97, ..Servers::new() };
+    let measured = measured(&mut servers, "memcached", &[]);
+    let (sentence, _) = said(&measured, "memcached-memcached-udp-most");
+    assert!(sentence.contains("bound by the cores of both sides"), "{sentence}");
+    let found = measured.summary().findings.into_iter().find(|of| of.id.ends_with("udp-most"));
+    let implication = found.unwrap().implication;
+    assert!(implication.starts_with("Both sides work all the time"), "{implication}");
+}
+
+#[test]
+fn a_server_scales_where_clients_share_no_core_with_it_and_have_time_left() {
+    let set = ["cores=1,2", "connections=50/core"];
+    let ids = |mut servers: Servers| {
+        let measured = measured(&mut servers, "core-scaling", &set);
+        measured.summary().findings.into_iter().map(|of| of.id).collect::<Vec<String>>()
+    };
+    let has_scaling = |ids: &[String]| ids.iter().any(|id| id.ends_with("-scaling"));
+    assert!(has_scaling(&ids(Servers::new())));
+    for servers in [
+        Servers { shares_core: true, ..Servers::new() },
+        Servers { client_busy: 1.0, ..Servers::new() },
+    ] {
+        let ids = ids(servers);
+        assert!(!has_scaling(&ids), "{ids:?}");
+        assert!(ids.contains(&"known-core-scaling-redis-most".to_owned()), "{ids:?}");
+    }
 }

@@ -3,7 +3,7 @@
 use niclab_result::Finding;
 
 use super::analysis::{PASSES, cost, figure_id, rules, without};
-use super::findings::{enough, id};
+use super::findings::id;
 use crate::cells::Cell;
 use crate::findings::told;
 use crate::hosts::RTT;
@@ -36,8 +36,8 @@ fn filter(results: &Results<'_>, with: &[(&Cell<'_>, &Cell<'_>)]) -> Option<Find
     let (long, short) = cell.paired(empty, RTT);
     let each: Vec<f64> =
         long.iter().zip(&short).map(|(long, short)| (long - short) / PASSES / count).collect();
-    let each = enough(statistics::estimate(&each))?;
-    let more = cost(cell, base)?;
+    let each = statistics::estimate(&each).filter(|each| each.is_above(0.0) == Some(true))?;
+    let more = cost(cell, base).filter(|more| more.is_above(0.0) == Some(true))?;
     let sentence = format!(
         "A rule of nftables that does not match costs a packet {} ns on {}: {} of them make a \
          round trip of {} {} longer{}.",
@@ -45,7 +45,7 @@ fn filter(results: &Results<'_>, with: &[(&Cell<'_>, &Cell<'_>)]) -> Option<Find
         cell.device,
         words::whole(count),
         words_at(cell, "size"),
-        words::time(more.median.max(0.0)),
+        words::time(more.median),
         words::few(&each)
     );
     let implication = "A chain is gone through rule by rule: put many addresses in a set or a map, \
@@ -56,7 +56,7 @@ fn filter(results: &Results<'_>, with: &[(&Cell<'_>, &Cell<'_>)]) -> Option<Find
 
 fn tunnel(results: &Results<'_>, with: &[(&Cell<'_>, &Cell<'_>)]) -> Option<Finding> {
     let (cell, base) = with.iter().find(|(cell, _)| cell.word("feature") == "vxlan")?;
-    let more = enough(cost(cell, base))?;
+    let more = cost(cell, base).filter(|more| more.excludes(0.0))?;
     let sentence = format!(
         "A VXLAN tunnel makes a round trip of {} {} {} on {}{}.",
         words_at(cell, "size"),
@@ -70,28 +70,27 @@ fn tunnel(results: &Results<'_>, with: &[(&Cell<'_>, &Cell<'_>)]) -> Option<Find
     Some(told(cell.device, id(results, "vxlan"), (&more, "ns"), (sentence, implication), None))
 }
 
-/// The cheapest and the dearest discipline.
+/// The cheapest and the dearest discipline of those that are shown to cost something.
 fn queueing(results: &Results<'_>, with: &[(&Cell<'_>, &Cell<'_>)]) -> Option<Finding> {
     let is_qdisc = |cell: &Cell<'_>| rules(cell).is_none() && cell.word("feature") != "vxlan";
     let mut costs: Vec<(&Cell<'_>, Estimate)> = Vec::new();
     for (cell, base) in with.iter().filter(|(cell, _)| is_qdisc(cell)) {
-        costs.extend(enough(cost(cell, base)).map(|cost| (*cell, cost)));
+        let cost = cost(cell, base).filter(|cost| cost.is_above(0.0) == Some(true));
+        costs.extend(cost.map(|cost| (*cell, cost)));
     }
     costs.sort_by(|a, b| a.1.median.total_cmp(&b.1.median));
     let [(least, low), .., (most, high)] = costs.as_slice() else { return None };
     let name = |cell: &Cell<'_>| cell.word("feature");
-    let said = |estimate: &Estimate| match estimate.low <= 0.0 {
-        true => "nothing that can be told from its scatter".to_owned(),
-        false => words::time(estimate.median),
-    };
     let sentence = format!(
-        "Of the queueing disciplines on {}, {} costs a round trip of {} {}, {} {}{}.",
+        "Of {} queueing disciplines on {} that are shown to cost something, {} costs a round trip \
+         of {} {}, {} {}{}.",
+        costs.len(),
         least.device,
         name(least),
         words_at(least, "size"),
-        said(low),
+        words::time(low.median),
         name(most),
-        said(high),
+        words::time(high.median),
         words::few(high)
     );
     let implication = "This is the price of the discipline itself: nothing waits here. What it \

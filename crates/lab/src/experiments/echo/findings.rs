@@ -6,7 +6,7 @@ use super::analysis::{cells, is_plain, rtt_figure};
 use super::feature_findings;
 use super::metrics::ANSWERED;
 use crate::cells::{Cell, paired};
-use crate::findings::{NO_COST, REPEATS_MIN, told};
+use crate::findings::{REPEATS_MIN, RatioVerdict, told, verdict};
 use crate::hosts::{CLOSED, RTT, RTT_TAIL};
 use crate::round_trips::words_at;
 use crate::statistics::Estimate;
@@ -86,7 +86,8 @@ fn base(results: &Results<'_>, all: &[&Cell<'_>]) -> Option<Finding> {
     Some(told(cell.device, id(results, "rtt"), (&rtt, "ns"), (sentence, implication), figure))
 }
 
-/// What a message that fills a frame takes, and the longest one.
+/// What length costs, by the shortest message and the longest one; nothing where the repeats allow
+/// that it costs nothing.
 fn length(results: &Results<'_>, all: &[&Cell<'_>]) -> Option<Finding> {
     let short = shortest(all)?;
     let same = all.iter().copied().filter(|cell| {
@@ -101,10 +102,10 @@ fn length(results: &Results<'_>, all: &[&Cell<'_>]) -> Option<Finding> {
     let (with, without) = long.paired(short, RTT);
     let each: Vec<f64> =
         with.iter().zip(&without).map(|(with, without)| (with - without) / more_kb).collect();
-    let per_kb = enough(crate::statistics::estimate(&each))?;
+    let per_kb = crate::statistics::estimate(&each).filter(|of| of.is_above(0.0) == Some(true))?;
     let sentence = format!(
         "Each 1000 B more take {} there and back on {}, from {} to {} over UDP{}.",
-        words::time(per_kb.median.max(0.0)),
+        words::time(per_kb.median),
         short.device,
         words_at(short, "size"),
         words_at(long, "size"),
@@ -117,7 +118,8 @@ fn length(results: &Results<'_>, all: &[&Cell<'_>]) -> Option<Finding> {
     Some(told(short.device, id, (&per_kb, "ns"), (sentence, implication), figure))
 }
 
-/// What another protocol, another way to wait and the other direction make of a round trip.
+/// What another protocol, another way to wait and the other direction make of a round trip, each
+/// where the interval shows a difference or none.
 fn compared(results: &Results<'_>, all: &[&Cell<'_>]) -> Vec<Finding> {
     let asked = [
         (
@@ -147,15 +149,12 @@ fn compared(results: &Results<'_>, all: &[&Cell<'_>]) -> Vec<Finding> {
     for (axis, word, with, without, implication) in asked {
         let Some(other) = beside(all, cell, axis, word) else { continue };
         let Some(ratio) = enough(paired(other, cell, RTT)) else { continue };
-        let same = (1.0 - ratio.low).max(ratio.high - 1.0) <= NO_COST;
-        let what = match (ratio.low > 1.0 || ratio.high < 1.0, same) {
-            (true, _) => format!("{} times as long as", words::significant(ratio.median)),
-            (_, true) => "as long as".to_owned(),
-            _ => format!(
-                "{} to {} times as long as",
-                words::significant(ratio.low),
-                words::significant(ratio.high)
-            ),
+        let what = match verdict(&ratio) {
+            None => continue,
+            Some(_) if ratio.excludes(1.0) => {
+                format!("{} times as long as", words::significant(ratio.median))
+            }
+            Some(_) => "as long as".to_owned(),
         };
         let sentence = format!(
             "{with} a message of {} takes {what} {without} on {}{}.",
@@ -185,7 +184,10 @@ fn batches(results: &Results<'_>, all: &[&Cell<'_>]) -> Option<Finding> {
     if best.is_at(&[("batch", 1.0)]) {
         return None;
     }
-    let gain = enough(paired(best, single, ANSWERED))?;
+    let gain = paired(best, single, ANSWERED)?;
+    if verdict(&gain)? == RatioVerdict::NoCost || gain.median < 1.0 {
+        return None;
+    }
     let (fast, slow) = (best.estimate(RTT)?, single.estimate(RTT)?);
     let sentence = format!(
         "Sent in {}, {} times as many messages of {} come back a second on {} ({} in place of \

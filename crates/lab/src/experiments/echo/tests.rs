@@ -249,3 +249,51 @@ fn what_stands_in_the_path_costs_what_it_does() {
     let figures: Vec<String> = experiment.figures.into_iter().map(|f| f.id).collect();
     assert!(figures.contains(&"echo-features-rtt-rules".to_owned()), "{figures:?}");
 }
+
+#[test]
+fn what_two_experiments_measured_of_one_point_agrees_or_a_warning_says_so() {
+    let with = |factor: f64| {
+        let mut sizes = measured(&mut Hosts::new(), "echo-size", &["size=1472"]);
+        let batches = measured(&mut Hosts::new(), "echo-batch", &["size=1472"]);
+        sizes.run.experiments.extend(batches.run.experiments);
+        sizes.samples.extend(batches.samples);
+        let is_of = |sample: &&mut niclab_result::Sample| sample.experiment == "echo-batch";
+        for sample in sizes.samples.iter_mut().filter(is_of) {
+            sample.metrics.get_mut(RTT).into_iter().for_each(|it| it.value *= factor);
+        }
+        let warnings = sizes.summary().warnings;
+        warnings.into_iter().filter(|of| of.contains("disagree")).collect::<Vec<String>>()
+    };
+    assert_eq!(with(1.0), Vec::<String>::new());
+    assert_eq!(with(1.05), Vec::<String>::new(), "less than is worth naming");
+    let warnings = with(59.1 / 40.6);
+    let [warning] = &warnings[..] else { panic!("{warnings:?}") };
+    assert!(warning.starts_with("known: echo-size and echo-batch disagree at "), "{warning}");
+    assert!(warning.contains("21.5 us and 31.3 us. The machine changed"), "{warning}");
+}
+
+#[test]
+fn what_may_cost_something_or_nothing_is_no_finding() {
+    let ids = |name: &str, is_of: fn(&niclab_result::Sample) -> bool, factors: [f64; 6]| {
+        let mut measured = measured(&mut Hosts::new(), name, &[]);
+        for sample in measured.samples.iter_mut().filter(|sample| is_of(sample)) {
+            let factor = factors[sample.repeat as usize];
+            sample.metrics.get_mut(RTT).into_iter().for_each(|it| it.value *= factor);
+        }
+        measured.summary().findings.into_iter().map(|of| of.id).collect::<Vec<String>>()
+    };
+    let has = |ids: Vec<String>, id: &str| ids.contains(&format!("known-{id}"));
+    let is_tcp = |sample: &niclab_result::Sample| sample.point["transport"].to_string() == "tcp";
+    let undecided = [0.5, 1.5, 0.6, 1.2, 0.7, 1.1];
+    assert!(has(ids("echo-size", is_tcp, [1.0; 6]), "echo-size-tcp"));
+    assert!(!has(ids("echo-size", is_tcp, undecided), "echo-size-tcp"));
+    let is_tunnel = |sample: &niclab_result::Sample| sample.point["feature"].to_string() == "vxlan";
+    assert!(has(ids("echo-features", is_tunnel, [1.0; 6]), "echo-features-vxlan"));
+    assert!(!has(ids("echo-features", is_tunnel, undecided), "echo-features-vxlan"));
+    let is_qdisc = |sample: &niclab_result::Sample| {
+        let feature = sample.point["feature"].to_string();
+        feature != "none" && feature != "vxlan" && !feature.starts_with("nft")
+    };
+    assert!(has(ids("echo-features", is_qdisc, [1.0; 6]), "echo-features-qdisc"));
+    assert!(!has(ids("echo-features", is_qdisc, undecided), "echo-features-qdisc"));
+}

@@ -8,6 +8,7 @@ use super::analysis::{
 use super::parts::parts;
 use crate::breakdown::{PLAIN_RTT, RESIDUE, TERMS, price, stamps, with_core};
 use crate::cells::Cell;
+use crate::hosts::RTT;
 use crate::published::apsys22;
 use crate::round_trips::words_at;
 use crate::summary::Results;
@@ -89,8 +90,11 @@ fn breakdown(results: &Results<'_>) -> ReportTable {
     for device in results.devices() {
         let here = plain(results, device);
         for cell in here.iter().filter(|cell| is_published_place(cell)) {
+            let [client, server, hardware] = software_and_hardware(cell);
+            // In one machine what passes between the interfaces is no hardware.
+            let hardware = hardware.filter(|_| !results.is_one_machine(device));
             let [client, server, hardware] =
-                software_and_hardware(cell).map(|ns| us_words(ns.map(|ns| ns / 1e3)));
+                [client, server, hardware].map(|ns| us_words(ns.map(|ns| ns / 1e3)));
             rows.push(vec![
                 device.to_owned(),
                 words_at(cell, "client"),
@@ -175,7 +179,8 @@ fn stacked(device: &str, transport: &str, cells: &[&Cell<'_>]) -> Option<Figure>
         for (name, head) in TERMS {
             below += us(cell, &format!("{name}_ns"))?;
             let repeats = cell.samples.len() as u32;
-            let point = Mean { x, y: below, repeats, ..Mean::default() };
+            let marks = cell.marks(RTT);
+            let point = Mean { x, y: below, repeats, marks, ..Mean::default() };
             let name = if series_is_first(name) { head.to_owned() } else { format!("+ {head}") };
             add_point(&mut series, name, device, point);
         }

@@ -3,13 +3,13 @@
 use niclab_result::Finding;
 
 use super::analysis::{cells, figure_id, is_deep, plain};
-use crate::breakdown::{DIRECTIONS, PARTS, RESIDUE, TERMS, parts_name, price, rtt};
+use crate::breakdown::{BETWEEN, DIRECTIONS, PARTS, RESIDUE, TERMS, parts_name, price, rtt};
 use crate::cells::Cell;
 use crate::findings::{REPEATS_MIN, told};
 use crate::round_trips::words_at;
 use crate::statistics::Estimate;
 use crate::summary::Results;
-use crate::words;
+use crate::{statistics, words};
 
 /// A residue from here on is named as one.
 const RESIDUE_MAX: f64 = 0.01;
@@ -28,7 +28,7 @@ pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
         let sleeps = |cell: &&&Cell<'_>| is_it(cell) && cell.word("receive") == "blocking";
         let usual = all.iter().find(sleeps).or_else(|| all.iter().find(is_it));
         if let Some(cell) = usual.or(all.first()) {
-            findings.extend(greatest(cell));
+            findings.extend(greatest(results, cell));
             // Wake-ups scatter by more than stamps cost: between programs that do not sleep these
             // are seen.
             let polls = |other: &&&Cell<'_>| is_it(other) && other.word("receive") == "busy-poll";
@@ -38,7 +38,7 @@ pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
         let deep: Vec<&Cell<'_>> = cells(results, device).into_iter().filter(is_deep).collect();
         let sleeps = |cell: &&&Cell<'_>| cell.word("receive") == "blocking";
         if let Some(cell) = deep.iter().find(sleeps).or(deep.first()) {
-            findings.extend(inside(cell));
+            findings.extend(inside(results, cell));
         }
     }
     findings
@@ -52,19 +52,24 @@ fn figure(cell: &Cell<'_>) -> Option<String> {
     Some(figure_id(cell.device, &cell.word("transport")))
 }
 
-/// What most of a round trip goes to.
-fn greatest(cell: &Cell<'_>) -> Option<Finding> {
+/// The greatest term of a round trip; nothing where the repeats allow that another one is as great.
+fn greatest(results: &Results<'_>, cell: &Cell<'_>) -> Option<Finding> {
     let rtt = rtt(cell)?;
-    let term = |(name, head): (&str, &'static str)| {
-        Some((head, enough(cell.estimate(&format!("{name}_ns")))?))
+    let metric = |name: &str| format!("{name}_ns");
+    let term = |(name, head): (&'static str, &'static str)| {
+        Some((name, head, enough(cell.estimate(&metric(name)))?))
     };
-    let terms: Vec<(&str, Estimate)> = TERMS.into_iter().map(term).collect::<Option<_>>()?;
-    let (head, most) = terms.iter().max_by(|(_, a), (_, b)| a.median.total_cmp(&b.median))?;
-    let software: f64 = terms[..5].iter().map(|(_, term)| term.median).sum();
-    let all: f64 = terms.iter().map(|(_, term)| term.median).sum();
+    let terms: Vec<(&str, &str, Estimate)> = TERMS.into_iter().map(term).collect::<Option<_>>()?;
+    let software: f64 = terms[..5].iter().map(|(.., term)| term.median).sum();
+    let all: f64 = terms.iter().map(|(.., term)| term.median).sum();
+    let mut by_time = terms;
+    by_time.sort_by(|(.., a), (.., b)| b.median.total_cmp(&a.median));
+    let [(name, head, most), (second, ..), ..] = by_time.as_slice() else { return None };
+    let [greater, less] = [name, second].map(|name| cell.values(&metric(name)));
+    statistics::paired_ratio(&greater, &less).filter(|of| of.is_above(1.0) == Some(true))?;
     let sentence = format!(
         "Of the {} that a message of {} takes there and back over {} on {}, {} are {head}, the \
-         greatest of six terms; the software of both sides takes {}{}.",
+         greatest of six terms; the stacks and programs of both sides take {}{}.",
         words::time(rtt.median),
         words_at(cell, "size"),
         words_at(cell, "transport"),
@@ -78,10 +83,11 @@ fn greatest(cell: &Cell<'_>) -> Option<Finding> {
             "To receive is to be woken up: where that is the greatest part, polling saves more \
              than a faster card."
         }
-        "hardware and wire" => {
-            "This lies between the two interfaces: drivers, cards and cable, or, where there are \
-             none, interrupting another core that sleeps."
+        BETWEEN if results.is_one_machine(cell.device) => {
+            "Both hosts are in one machine: between the two interfaces the kernel interrupts \
+             another core, which may have to wake up."
         }
+        BETWEEN => "This lies between the two interfaces: drivers, cards and cable.",
         _ => "Here a shorter way down the stack saves most.",
     };
     let id = "echo-ledger-greatest".to_owned();
@@ -89,7 +95,7 @@ fn greatest(cell: &Cell<'_>) -> Option<Finding> {
 }
 
 /// Which parts of the stacks take most, of both directions together.
-fn inside(cell: &Cell<'_>) -> Option<Finding> {
+fn inside(results: &Results<'_>, cell: &Cell<'_>) -> Option<Finding> {
     let part = |(name, words): (&str, &'static str)| {
         let both = DIRECTIONS.map(|side| enough(cell.estimate(&parts_name(side, name))));
         let [request, reply] = both;
@@ -109,15 +115,20 @@ fn inside(cell: &Cell<'_>) -> Option<Finding> {
         words_at(cell, "receive"),
         told_of.join("; ")
     );
-    let implication = "A faster card shortens what is the card's and the wire's; the other parts \
-                       are the kernel's and the program's, whatever card there is.";
+    let implication = match results.is_one_machine(cell.device) {
+        true => "There is no card in this path: all parts are the kernel's and the program's.",
+        false => {
+            "A faster card shortens what is the card's and the wire's; the other parts are the \
+             kernel's and the program's, whatever card there is."
+        }
+    };
     let id = "echo-ledger-inside".to_owned();
     Some(told(cell.device, id, (&rtt, "ns"), (sentence, implication), None))
 }
 
 /// What it costs to look.
 fn probes(cell: &Cell<'_>) -> Option<Finding> {
-    let price = enough(price(cell))?;
+    let price = price(cell).filter(|price| price.is_above(0.0) == Some(true))?;
     let sentence = format!(
         "A stamp costs {:.0} ns on {}, by how much longer a message of {} over {} ({}) takes with \
          all stamps than without{}.",
@@ -136,7 +147,9 @@ fn probes(cell: &Cell<'_>) -> Option<Finding> {
 
 /// How well the terms add up, at the place where they do worst.
 fn residue(all: &[&Cell<'_>]) -> Option<Finding> {
-    let of = |cell: &&&Cell<'_>| cell.estimate(RESIDUE).map_or(0.0, |ratio| ratio.median.abs());
+    // The end of the interval that lies farther from none.
+    let most = |ratio: &Estimate| ratio.low.abs().max(ratio.high.abs());
+    let of = |cell: &&&Cell<'_>| cell.estimate(RESIDUE).map_or(0.0, |ratio| most(&ratio));
     // Of what nobody stamped, all terms are computed: they cannot but add up.
     let is_stamped = |cell: &&&Cell<'_>| {
         let stamps =
@@ -145,7 +158,7 @@ fn residue(all: &[&Cell<'_>]) -> Option<Finding> {
     };
     let worst = all.iter().filter(is_stamped).max_by(|a, b| of(a).total_cmp(&of(b)))?;
     let ratio = enough(worst.estimate(RESIDUE))?;
-    let implication = match ratio.median.abs() <= RESIDUE_MAX {
+    let implication = match most(&ratio) <= RESIDUE_MAX {
         true => "Nothing of the time is unaccounted for.",
         false => "Some of the time is unaccounted for: round trips scatter too much.",
     };
@@ -153,11 +166,13 @@ fn residue(all: &[&Cell<'_>]) -> Option<Finding> {
         "The terms add up to the round trip on {}: what is left over is {} of it at most ({} over \
          {}){}.",
         worst.device,
-        words::percent(ratio.median.abs()),
+        words::percent(most(&ratio)),
         words_at(worst, "size"),
         words_at(worst, "transport"),
         words::few(&ratio)
     );
     let id = "echo-ledger-residue".to_owned();
-    Some(told(worst.device, id, (&ratio, "1"), (sentence, implication), None))
+    let farther = if ratio.low.abs() > ratio.high.abs() { ratio.low } else { ratio.high };
+    let at_most = Estimate { median: farther, ..ratio };
+    Some(told(worst.device, id, (&at_most, "1"), (sentence, implication), None))
 }

@@ -109,8 +109,8 @@ fn the_greatest_term_and_the_price_of_a_stamp_are_found() {
     let measured = measured(&mut Hosts::new());
     let (words, value) = said(&measured, "greatest");
     assert_eq!(value, 20_000.0);
-    assert!(words.contains("20.0 us are hardware and wire, the greatest of six"), "{words}");
-    assert!(words.contains("software of both sides takes 51.3 %"), "{words}");
+    assert!(words.contains("20.0 us are between the interfaces, the greatest of six"), "{words}");
+    assert!(words.contains("stacks and programs of both sides take 51.3 %"), "{words}");
     assert!(words.contains("between the two interfaces"), "{words}");
     let (words, value) = said(&measured, "price");
     assert_eq!(value, 100.0);
@@ -161,7 +161,7 @@ fn the_tables_are_those_of_the_study_with_ours_on_top() {
     let ledger =
         [("client", "here"), ("protocol", "UDP"), ("bytes", "64 B"), ("receive", "blocking")];
     assert_eq!(cell_at(&tables[0], &ledger, "server receive"), "10.0 us (core 1)");
-    assert_eq!(cell_at(&tables[0], &ledger, "hardware and wire"), "20.0 us");
+    assert_eq!(cell_at(&tables[0], &ledger, "between the interfaces"), "20.0 us");
     let ours = |side: &str, column: &str| {
         cell_at(&tables[1], &[("host", "known"), ("side", side)], column)
     };
@@ -219,4 +219,54 @@ fn a_device_without_stamps_says_so_and_nothing_is_missing() {
     let summary = measured.summary();
     assert!(!summary.partial && summary.findings.is_empty());
     assert!(summary.warnings.iter().any(|words| words.contains("not supported: stamps")));
+}
+
+#[test]
+fn what_is_left_over_at_most_is_the_end_of_the_interval() {
+    let mut measured = measured(&mut Hosts::new());
+    for sample in &mut measured.samples {
+        let of_repeat = [0.001, 0.002, -0.03, 0.001, 0.0, 0.004][sample.repeat as usize];
+        sample.metrics.get_mut("residue_ratio").into_iter().for_each(|it| it.value = of_repeat);
+    }
+    let (words, value) = said(&measured, "residue");
+    assert_eq!(value, -0.03);
+    assert!(words.contains("is 3.00 % of it at most") && words.contains("scatter"), "{words}");
+}
+
+#[test]
+fn between_hosts_of_one_machine_there_is_no_hardware() {
+    let told = |is_one_machine| {
+        let mut hosts = Hosts::new();
+        hosts.about.is_one_machine = is_one_machine;
+        let measured = measured(&mut hosts);
+        let findings = ["greatest", "inside"].map(|id| said(&measured, id).0);
+        let tables = measured.summary().experiments.remove(0).tables;
+        let ours = [("host", "known"), ("side", "client here")];
+        (findings.join(" "), cell_at(&tables[1], &ours, "hardware, us"))
+    };
+    let (words, cell) = told(false);
+    assert!(
+        words.contains("drivers, cards and cable.") && words.contains("A faster card"),
+        "{words}"
+    );
+    assert_eq!(cell, "20.0");
+    let (words, cell) = told(true);
+    assert!(words.contains("the kernel interrupts another core"), "{words}");
+    for word in ["hardware", "wire", "cable", "faster card"] {
+        assert!(!words.contains(word), "{word}: {words}");
+    }
+    assert_eq!(cell, "-");
+}
+
+#[test]
+fn a_term_that_may_be_the_greatest_or_not_is_not_called_so() {
+    let mut measured = measured(&mut Hosts::new());
+    for sample in &mut measured.samples {
+        // 20 us between the interfaces, 10 us of the server's receive path.
+        let factor = [1.8, 2.2, 1.9, 2.1, 1.7, 2.3][sample.repeat as usize];
+        let value = sample.metrics.get_mut("server_receive_ns");
+        value.into_iter().for_each(|it| it.value *= factor);
+    }
+    let findings = measured.summary().findings;
+    assert!(!findings.iter().any(|of| of.id == "known-echo-ledger-greatest"), "{findings:#?}");
 }

@@ -33,12 +33,12 @@ pub(crate) struct SaturatedLength {
     pub pps: f64,
     /// The generator set it.
     pub is_generator_limited: bool,
-    /// `RING_MISSED`, 0 where nobody counts.
+    /// Lower end of `RING_MISSED`, 0 where nobody counts.
     pub ring_missed: f64,
-    /// `EARLY_MISSED`, 0 where nobody counts.
+    /// Lower end of `EARLY_MISSED`, 0 where nobody counts.
     pub early_missed: f64,
-    /// `IDLE`, where it is known.
-    pub idle: Option<f64>,
+    /// Both ends of `IDLE`, where it is known.
+    pub idle: Option<(f64, f64)>,
 }
 
 impl SaturatedLength {
@@ -49,7 +49,7 @@ impl SaturatedLength {
 
     /// The device's core had hardly a moment to spare.
     pub fn is_busy(&self) -> bool {
-        self.idle.is_some_and(|idle| idle <= BUSY_MAX)
+        self.idle.is_some_and(|(_, high)| high <= BUSY_MAX)
     }
 }
 
@@ -82,7 +82,7 @@ pub(crate) fn binding(
         let takes_ns = 1e9 / of.pps;
         least_ns = least_ns.min(takes_ns);
         let is_full = |gbps: f64| of.pps * wire_ns(of.frame_len, gbps) >= PORT_FULL_MIN * 1e9;
-        let may_idle = of.idle.is_none_or(|idle| idle > FREE_MIN);
+        let may_idle = of.idle.is_none_or(|(low, _)| low > FREE_MIN);
         parts.push(match () {
             _ if port_gbps.is_some_and(is_full) => Some(Bottleneck::Port),
             _ if of.is_generator_limited => Some(Bottleneck::Generator),
@@ -153,10 +153,13 @@ pub(crate) struct Size<'a> {
 }
 
 impl Size<'_> {
-    /// The goal that allows most loss, where it was found: the headline.
+    /// The goal that allows most loss, where it was found and does not contradict the saturating
+    /// load: the headline.
     pub fn headline(&self) -> Option<FoundGoal<'_>> {
-        let goals = self.search.as_ref()?.goals();
+        let search = self.search.as_ref()?;
+        let goals = search.goals();
         let goals = goals.filter(|goal| goal.found.regularity != Regularity::Stopped);
+        let goals = goals.filter(|goal| !search.contradicts_saturating(goal));
         goals.max_by(|a, b| a.goal.loss_ratio.total_cmp(&b.goal.loss_ratio))
     }
 
@@ -246,13 +249,15 @@ fn frame_len(cell: &Cell<'_>) -> f64 {
 
 pub(crate) fn size<'a>(results: &'a Results<'_>, cell: &'a Cell<'a>) -> Option<Size<'a>> {
     let of = |metric: &str| cell.estimate(metric).map(|estimate| estimate.median);
+    // A part binds where the whole interval shows it.
+    let low = |metric: &str| cell.estimate(metric).map_or(0.0, |estimate| estimate.low);
     let shown = SaturatedLength {
         frame_len: frame_len(cell),
         pps: of("throughput_pps").filter(|pps| *pps > 0.0)?,
         is_generator_limited: cell.is_generator_limited(),
-        ring_missed: of(RING_MISSED).unwrap_or(0.0),
-        early_missed: of(EARLY_MISSED).unwrap_or(0.0),
-        idle: of(IDLE),
+        ring_missed: low(RING_MISSED),
+        early_missed: low(EARLY_MISSED),
+        idle: cell.estimate(IDLE).map(|idle| (idle.low, idle.high)),
     };
     let is_here =
         |of: &FoundThroughput<'_>| of.cell.device == cell.device && of.cell.point == cell.point;

@@ -118,9 +118,15 @@ fn bound(of: &Sized<'_>) -> Option<Finding> {
     Some(finding(of, "bound", (at.shown.pps, "pps"), (sentence, implication)))
 }
 
-/// `at least `, where a search or a generator ended before the device did.
-fn at_least(is_bound: bool) -> &'static str {
-    if is_bound { "at least " } else { "" }
+/// A saturating rate of the shortest frames, or where the generator set it `at least` the lower end
+/// of its interval.
+fn rate_words(of: &Sized<'_>, pps: f64, is_bound: bool) -> String {
+    let plain = of.sizes.iter().find(|size| size.cell.number("frame").is_some());
+    let rate = plain.and_then(|size| size.cell.estimate("throughput_pps"));
+    match (rate, is_bound) {
+        (Some(rate), true) => format!("at least {}", words::pps(rate.low)),
+        _ => words::pps(pps),
+    }
 }
 
 /// From which length on frames fill the device's own port.
@@ -129,7 +135,7 @@ fn own_port(of: &Sized<'_>, gbps: f64) -> Option<Finding> {
     let (shortest, pps) = *rates.first()?;
     let is_bound = of.parts.first() == Some(&Some(Bottleneck::Generator));
     let (length, unit) = (filled_from(&rates, gbps, Some(gbps)), "B");
-    let rate = format!("{}{} in {shortest} B frames", at_least(is_bound), words::pps(pps));
+    let rate = format!("{} in {shortest} B frames", rate_words(of, pps, is_bound));
     let place = of.place();
     let (value, sentence, implication) = match length {
         Some(length) if length <= shortest => (
@@ -179,11 +185,18 @@ fn searched(of: &Sized<'_>, gbps: f64) -> String {
 
 /// From which length on frames would fill ports of usual speeds: the device has none of its own.
 fn any_port(of: &Sized<'_>) -> Option<Finding> {
-    let rates = of.searched().unwrap_or_else(|| of.rates(|size| size.shown.pps));
+    let (searched, saturating) = (of.searched(), of.rates(|size| size.shown.pps));
+    let rates = searched.as_ref().unwrap_or(&saturating);
     let ((shortest, pps), (longest, _)) = (*rates.first()?, *rates.last()?);
     let is_bound = of.sizes.iter().any(|size| size.is_at_least());
+    let rate = match searched {
+        // The bounds of a search are those of its loads.
+        Some(_) if is_bound => format!("at least {}", words::pps(pps)),
+        Some(_) => words::pps(pps),
+        None => rate_words(of, pps, is_bound),
+    };
     let filled = PORTS_GBPS.into_iter().filter_map(|gbps| {
-        let length = filled_from(&rates, gbps, None)?;
+        let length = filled_from(rates, gbps, None)?;
         Some(format!("{gbps} Gbps from {} B on", words::significant(length)))
     });
     let mut filled: Vec<String> = filled.collect();
@@ -196,12 +209,10 @@ fn any_port(of: &Sized<'_>) -> Option<Finding> {
         false => "",
     };
     let sentence = format!(
-        "{} has no line rate. By {} it deals with {}{} in {shortest} B frames; its frames would \
+        "{} has no line rate. By {} it deals with {rate} in {shortest} B frames; its frames would \
          fill a port of {}.{bound}",
         of.device,
         of.place(),
-        at_least(is_bound),
-        words::pps(pps),
         filled.join(", ")
     );
     let implication = "Behind such a port longer frames than these leave the device time to spare, \

@@ -48,13 +48,16 @@ fn the_last_part_that_frames_are_lost_in_front_of_binds() {
     check(&[lost(64.0, 5e6, 0.01, 0.01)], Some(10.0), &[None]);
     // A core that is never idle needs no counters; one that is idle half of its time is not it.
     let idle = |idle, early_missed| SaturatedLength {
-        idle: Some(idle),
+        idle: Some((idle, idle)),
         ..lost(64.0, 5e6, 0.0, early_missed)
     };
     check(&[idle(0.01, 0.0)], None, &[Some(Bottleneck::Cores)]);
     check(&[idle(0.01, 0.3)], None, &[Some(Bottleneck::Cores)]);
     check(&[idle(0.1, 0.3)], None, &[None]);
     check(&[idle(0.5, 0.3)], None, &[Some(Bottleneck::FrameRate)]);
+    // Repeats in which a core is busy in some and idle in others tell neither.
+    let mixed = SaturatedLength { idle: Some((0.01, 0.3)), ..idle(0.1, 0.3) };
+    check(&[mixed], None, &[None]);
     // As many frames however long they are, then fewer, then a full wire.
     let rates = [(64.0, 11.7e6), (128.0, 11.6e6), (256.0, 8e6), (1_518.0, 3.25e6)];
     let all = rates.map(|(len, pps)| lost(len, pps, 0.0, if len < 1_000.0 { 0.2 } else { 0.0 }));

@@ -196,7 +196,8 @@ fn shares(results: &Results<'_>) -> Figure {
             for (at, share) in shares.iter().enumerate() {
                 let repeats = cell.samples.len() as u32;
                 let (x, y) = (at as f64, share * 100.0);
-                let point = Mean { x, y, repeats, ..Mean::default() };
+                let marks = cell.marks(BUSIEST);
+                let point = Mean { x, y, repeats, marks, ..Mean::default() };
                 add(&mut series, origin, name.clone(), device, point);
             }
         }

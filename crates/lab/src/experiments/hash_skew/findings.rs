@@ -34,7 +34,7 @@ const SLOW_MAX: f64 = 0.9;
 pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for device in results.devices() {
-        findings.extend(many(results, device).and_then(followed));
+        findings.extend(many(results, device).and_then(|cell| followed(results, cell)));
         findings.extend(evenness(results, device));
         findings.extend(popular(results, device));
         findings.extend(cells(results, device).into_iter().rev().find_map(slow));
@@ -55,7 +55,10 @@ fn finding(
 }
 
 /// Whether frames come to the queues that their hash says.
-fn followed(cell: &Cell<'_>) -> Option<Finding> {
+///
+/// A model places frames by the very computation that they are held against: that both agree is no
+/// finding.
+fn followed(results: &Results<'_>, cell: &Cell<'_>) -> Option<Finding> {
     let misplaced = estimate(cell, MISPLACED)?;
     let chance = cell.estimate(BY_CHANCE)?.median;
     let few = words::few(&misplaced);
@@ -73,6 +76,9 @@ fn followed(cell: &Cell<'_>) -> Option<Finding> {
         let implication = "Key, hash or table are not what the device tells: what a core will get \
                            cannot be computed from them.";
         return Some(finding(("misplaced", cell), (&misplaced, "1"), (sentence, implication)));
+    }
+    if results.about(cell.device).is_none_or(|about| about.in_virtual_time) {
+        return None;
     }
     let sentence = format!(
         "The frames of {} land on {} where their hash says: {} elsewhere, where chance alone makes \
@@ -104,7 +110,8 @@ fn computed(cell: &Cell<'_>) -> String {
     })
 }
 
-/// How uneven the spread of few flows is, and of many.
+/// How uneven the spread of few flows is, and of many; nothing where the interval allows both that
+/// the few are spread evenly and that they are not.
 fn evenness(results: &Results<'_>, device: &str) -> Option<Finding> {
     let (few, many) = (few(results, device)?, many(results, device)?);
     let (of_few, of_many) = (estimate(few, BUSIEST)?, many.estimate(BUSIEST)?);
@@ -121,7 +128,7 @@ fn evenness(results: &Results<'_>, device: &str) -> Option<Finding> {
         words::whole(number(many, "flows")),
         words::few(&of_few)
     );
-    let implication = match of_few.low > EVEN_MAX {
+    let implication = match of_few.is_above(EVEN_MAX)? {
         true => {
             "Where each queue has a core, the busiest is full first: without loss, so few flows \
              use but a part of the cores. Other flows of as many give other values."
@@ -149,7 +156,8 @@ fn popular(results: &Results<'_>, device: &str) -> Option<Finding> {
     let count = number(cell, "flows") as u32;
     let flows = FlowSet::new(&FlowSpec { count, popularity, ..FlowSpec::default() }).ok()?;
     let first = flows.share(0);
-    let implication = match (first * number(cell, "queues") > 1.0, ratio.low > EVEN_MAX) {
+    let is_uneven = ratio.is_above(EVEN_MAX)?;
+    let implication = match (first * number(cell, "queues") > 1.0, is_uneven) {
         (true, _) => {
             "The first flow alone is more than an even share, and no hash spreads the frames of \
              one flow: another key or table would not even this out."

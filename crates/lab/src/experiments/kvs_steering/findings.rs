@@ -40,7 +40,7 @@ pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
 
 /// A ratio that the repeats hold: its interval has no 1 in it.
 fn held(ratio: Option<Estimate>) -> Option<Estimate> {
-    ratio.filter(|of| of.repeats >= REPEATS_MIN && (of.low > 1.0 || of.high < 1.0))
+    ratio.filter(|of| of.excludes(1.0))
 }
 
 /// `2 cores of soft`, `one core of soft`.
@@ -162,8 +162,7 @@ fn changed(cell: &Cell<'_>, plain: &Cell<'_>) -> Vec<Changed> {
     let of = |(name, label, metrics): (&'static str, &'static str, Vec<String>)| {
         let metrics: Vec<&str> = metrics.iter().map(String::as_str).collect();
         let saved = saved(cell, plain, &metrics)?;
-        let is_held = saved.repeats >= REPEATS_MIN && (saved.low > 0.0 || saved.high < 0.0);
-        is_held.then_some(Changed { name, label, saved })
+        saved.excludes(0.0).then_some(Changed { name, label, saved })
     };
     let mut all: Vec<_> = comparable(cell, plain).into_iter().filter_map(of).collect();
     all.sort_by(|a: &Changed, b: &Changed| b.saved.median.total_cmp(&a.saved.median));
@@ -276,21 +275,29 @@ fn card(results: &Results<'_>, cell: &Cell<'_>, plain: &Cell<'_>) -> Option<Find
     // Of each pair of repeats what both cores together spend more.
     let net: Vec<f64> = more.iter().zip(&saved).map(|(more, saved)| more - saved).collect();
     let [more, saved, net] = [&more, &saved, &net].map(|of| statistics::estimate(of));
-    let (more, saved, net) = (more.filter(|of| of.repeats >= REPEATS_MIN)?, saved?, net?);
-    if more.low <= 0.0 {
-        return None;
-    }
+    let (more, saved, net) = (more.filter(|of| of.is_above(0.0) == Some(true))?, saved?, net?);
     let mode = cell.word("mode");
     let differs = |of: &Estimate, below, above| {
         let word = if of.median < 0.0 { below } else { above };
         (words::time(of.median.abs()), word)
     };
-    let (sum, adjective) = differs(&net, "less", "more");
-    let (saved, verb) = differs(&saved, "spends", "saves");
+    // What the repeats do not hold stands in no sentence.
+    let application = saved.excludes(0.0).then(|| {
+        let (saved, verb) = differs(&saved, "spends", "saves");
+        format!("the application's core {verb} {saved}")
+    });
+    let both = net.excludes(0.0).then(|| {
+        let (sum, adjective) = differs(&net, "less", "more");
+        format!("both together take {sum} {adjective}")
+    });
+    let held: Vec<String> = [application, both].into_iter().flatten().collect();
+    let held = match held.is_empty() {
+        true => " (median of pairs)".to_owned(),
+        false => format!("; {} (medians of pairs, each by itself)", held.join(", and ")),
+    };
     let sentence = format!(
-        "What the card does for a request takes a core of {} {} with {mode}, {} more than RSS; \
-         the application's core {verb} {saved}, and both together take {sum} {adjective} \
-         (medians of pairs, each by itself){}.{}",
+        "What the card does for a request takes a core of {} {} with {mode}, {} more than \
+         RSS{held}{}.{}",
         cell.device,
         words::time(cell.estimate(CARD)?.median),
         words::time(more.median),
@@ -303,10 +310,7 @@ fn card(results: &Results<'_>, cell: &Cell<'_>, plain: &Cell<'_>) -> Option<Find
              price where a card, or a core that nothing else needs, does it."
         }
         (_, true) => "The help pays even where a core of the same machine does the card's work.",
-        _ => {
-            "In software on the same cores the help costs about what it brings: which is more \
-             changes from repeat to repeat."
-        }
+        _ => "This is its price in software, on a core that a card would leave free.",
     };
     let implication = follows(&net, implication);
     let words = (sentence, implication.as_str());

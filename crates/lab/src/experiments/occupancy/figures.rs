@@ -140,8 +140,9 @@ fn throughput_root(results: &Results<'_>, frame: &str) -> Figure {
     }
 }
 
-/// Which maximum the rate of a latency is a share of.
-const SAME_RATE: &str = "The maximum is that of a point's first repeat; the others keep its rate.";
+/// Which maximum the rate of the latencies is a share of.
+const SAME_RATE: &str = "All points of a device have one rate: the maximum is that of fewest rules \
+    in most groups, in the first repeat.";
 
 /// Which part of a trial a throughput is of.
 const CALM: &str = "Shown is the throughput of the slices (1 ms) without a stall of the machine; \
@@ -353,7 +354,7 @@ fn latency_groups(results: &Results<'_>) -> Figure {
         id: "occupancy-latency-groups".into(),
         title: "Latency over rules in non-root groups".into(),
         caption: format!(
-            "From the planned departure to the sink, open loop at {} of each point. {SAME_RATE}{}",
+            "From the planned departure to the sink, open loop at {}. {SAME_RATE}{}",
             rate_words(results, TrialKind::LATENCY),
             published_latency(results.run.card)
         ),
@@ -383,7 +384,7 @@ fn latency_cdf(results: &Results<'_>) -> Figure {
                 origin: Origin::Measured,
                 shape: SeriesShape::Cdf,
                 hue: None,
-                points: distribution(&latency, cell.samples.len() as u32),
+                points: distribution(&latency, cell),
             });
         }
     }
@@ -395,7 +396,7 @@ fn latency_cdf(results: &Results<'_>) -> Figure {
         id: "occupancy-latency-cdf".into(),
         title: title.into(),
         caption: format!(
-            "Open loop at {} of each point; all repeats together. {SAME_RATE}",
+            "Open loop at {}; all repeats together. {SAME_RATE}",
             rate_words(results, TrialKind::LATENCY)
         ),
         x: axis("latency", "us", Scale::Log),
@@ -409,8 +410,10 @@ fn rules(cell: &Cell<'_>) -> f64 {
     cell.number("rules").unwrap_or(0.0)
 }
 
-/// Quantiles of a distribution, closer together towards its upper end.
-fn distribution(latency: &Latency, repeats: u32) -> Vec<Mean> {
+/// Quantiles of a distribution, closer together towards its upper end. Those that a reader looks
+/// for carry the marks of the repeats.
+fn distribution(latency: &Latency, cell: &Cell<'_>) -> Vec<Mean> {
+    let (repeats, marks) = (cell.samples.len() as u32, cell.marks("latency_ns_p50"));
     let left_out = |step| 1.0 - step as f64 / CDF_POINTS as f64;
     let mut shares: Vec<f64> = (0..=CDF_POINTS).map(|step| 1.0 - left_out(step).powi(2)).collect();
     shares.extend(CDF_SHARES);
@@ -419,8 +422,10 @@ fn distribution(latency: &Latency, repeats: u32) -> Vec<Mean> {
     for y in shares {
         let x = latency.0.value_at_quantile(y) as f64 / 1e3;
         // Of equal latencies the last stands for all: a distribution is a function of x.
-        points.pop_if(|last| last.x == x);
-        points.push(Mean { x, y, repeats, ..Mean::default() });
+        let same = points.pop_if(|last| last.x == x);
+        let is_marked = CDF_SHARES.contains(&y) || same.is_some_and(|of| !of.marks.is_empty());
+        let marks = if is_marked { marks.clone() } else { Vec::new() };
+        points.push(Mean { x, y, repeats, marks, ..Mean::default() });
     }
     points
 }

@@ -7,6 +7,7 @@ use super::analysis::{flows_common, rate_words};
 use crate::cells::{Cell, paired};
 use crate::findings::{RatioVerdict, verdict};
 use crate::spec::TrialKind;
+use crate::statistics::Estimate;
 use crate::summary::Results;
 use crate::summary::frames::frame_words;
 use crate::words;
@@ -136,6 +137,7 @@ pub(crate) fn rules_words(cell: &Cell<'_>) -> String {
 fn maximum(s: &Subject<'_>) -> Option<Finding> {
     let cell = s.sweep("saturate", 0.0).first().copied().filter(|cell| !cell.is_disturbed())?;
     let e = cell.estimate("throughput_pps")?;
+    let e = if cell.is_generator_limited() { e.at_least() } else { e };
     let of_file = s.results.run.rules.as_ref();
     let place = match of_file {
         None => rules_words(cell),
@@ -156,7 +158,7 @@ fn maximum(s: &Subject<'_>) -> Option<Finding> {
     } else if of_file.is_some() {
         ("", "Compare it with what the same traffic costs without rules.")
     } else {
-        ("", "This is what all shares below are shares of.")
+        ("", "Compare it with the rate of your own traffic.")
     };
     Some(s.finding(Sentence {
         id: "maximum",
@@ -188,16 +190,30 @@ fn latency_p99(s: &Subject<'_>) -> Option<Finding> {
     latency(s, "latency_ns_p99", "latency-p99", "99th percentile of the latency")
 }
 
-/// Latency of the full group 0 against the empty one, each at the same share of its own maximum.
+/// Two rates that differ by no more than this share are one.
+const SAME_RATE: f64 = 0.01;
+
+/// A table that loses more than this share of the frames does not carry the rate.
+const LOSS_MAX: f64 = 0.005;
+
+/// Latency of the full group 0 against the empty one, both at one rate: at shares of their own
+/// maxima a slow table is asked for less, and may look fast.
 fn latency(s: &Subject<'_>, metric: &str, id: &'static str, words: &str) -> Option<Finding> {
     let (empty, full) = s.ends("latency", 0.0)?;
     if [empty, full].iter().any(|cell| cell.is_generator_limited() || cell.is_disturbed()) {
         return None;
     }
+    let [rate, other] = [full, empty].map(|cell| cell.estimate("planned_pps"));
+    let (rate, other) = (rate?.median, other?.median);
+    if (rate - other).abs() > SAME_RATE * rate.max(other) {
+        return None;
+    }
     let ratio = paired(full, empty, metric)?;
     let verdict = verdict(&ratio)?;
     let (here, there) = (full.estimate(metric)?, empty.estimate(metric)?);
+    let is_overloaded = full.estimate("loss_ratio").is_some_and(|loss| loss.low > LOSS_MAX);
     let implication = match verdict {
+        _ if is_overloaded => "The full table does not carry this rate: frames wait and are lost.",
         RatioVerdict::NoCost => "The number of rules does not show in the latency.",
         RatioVerdict::Differs if ratio.median > 1.0 => "Leave room for it in a latency budget.",
         RatioVerdict::Differs => "A full table is no slower here.",
@@ -205,7 +221,8 @@ fn latency(s: &Subject<'_>, metric: &str, id: &'static str, words: &str) -> Opti
     Some(s.finding(Sentence {
         id,
         sentence: format!(
-            "At {}, the {words} of {} is {} with {} in group 0 and {} with {}{}.",
+            "At {} ({}), the {words} of {} is {} with {} in group 0 and {} with {}{}.",
+            words::pps(rate),
             rate_words(s.results, TrialKind::LATENCY),
             s.device,
             words::time(here.median),
@@ -222,28 +239,41 @@ fn latency(s: &Subject<'_>, metric: &str, id: &'static str, words: &str) -> Opti
     }))
 }
 
-/// Memory of a rule in the fullest set-up.
+/// Memory of a rule, over all set-ups that tell it: few rules share what a table takes before its
+/// first one.
 fn rule_memory(s: &Subject<'_>) -> Option<Finding> {
     if s.results.run.rules.is_some() {
         // What a file's rules take is no figure of one kind of rule.
         return None;
     }
     let setups = s.results.cells.of(s.device, crate::runner::SETUP);
-    let known =
-        setups.filter(|cell| !cell.is_refused() && !cell.values("rule_bytes_per_rule").is_empty());
-    let cell = known.max_by(|a, b| f64::total_cmp(&rules(a), &rules(b)))?;
-    let e = cell.estimate("rule_bytes_per_rule")?;
+    let known = setups.filter(|cell| !cell.is_refused());
+    let known = known.filter_map(|cell| Some((cell, cell.estimate("rule_bytes_per_rule")?)));
+    let mut known: Vec<(&Cell<'_>, Estimate)> = known.collect();
+    // Of set-ups with as much for a rule the fullest stands for all.
+    known.sort_by(|(a, of_a), (b, of_b)| {
+        of_a.median.total_cmp(&of_b.median).then(rules(b).total_cmp(&rules(a)))
+    });
+    let ((least, low), (most, high)) = (known.first()?, known.last()?);
+    let [low_bytes, high_bytes] = [low, high].map(|of| words::significant(of.median));
+    let bytes = match low_bytes == high_bytes {
+        true => {
+            format!("{low_bytes} B of memory on {} ({} installed)", s.device, rules_words(least))
+        }
+        false => format!(
+            "{low_bytes} B ({} installed) to {high_bytes} B ({} installed) of memory on {}",
+            rules_words(least),
+            rules_words(most),
+            s.device
+        ),
+    };
     Some(s.finding(Sentence {
         id: "rule-memory",
-        sentence: format!(
-            "A five-tuple rule takes {} B of memory on {} ({} installed).",
-            words::significant(e.median),
-            s.device,
-            rules_words(cell)
-        ),
-        value: e.median,
+        sentence: format!("A five-tuple rule takes {bytes}."),
+        value: high.median,
         unit: "B",
-        interval: e.interval(),
+        // The ends of a range over set-ups are no interval of confidence.
+        interval: high.interval().filter(|_| low_bytes == high_bytes),
         implication: "Where the tables outgrow the cache, look-ups wait for memory.".into(),
         figure: None,
     }))
@@ -262,6 +292,8 @@ fn frame_size(s: &Subject<'_>) -> Option<Finding> {
     let gbps = large.estimate("throughput_gbps_l2")?;
     let implication = match verdict {
         RatioVerdict::NoCost => "The cost is by the frame: small frames are what to size for.",
+        // More long frames than short ones a second is the machine's doing.
+        RatioVerdict::Differs if ratio.median > 1.0 => return None,
         RatioVerdict::Differs => "Bytes cost too: measure with the sizes of your own traffic.",
     };
     Some(s.finding(Sentence {

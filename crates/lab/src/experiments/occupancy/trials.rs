@@ -1,5 +1,7 @@
 //! Sweeps over rules and flows, and searches for knees among them, put into a run.
 
+use std::cmp::Reverse;
+
 use niclab_result::Coordinate;
 
 use super::spec::Sweep;
@@ -14,14 +16,19 @@ const FLOWS_DEFAULT: u32 = 10_000;
 
 impl Resolver<'_> {
     pub(crate) fn add_sweeps(&mut self, sweeps: &[Sweep]) -> Result<(), SpecError> {
+        let mut all: Vec<Saturated<'_>> = Vec::new();
         for sweep in sweeps {
             for place in places(&self.narrowed(sweep))? {
                 place.check()?;
                 for frame in self.frames(&sweep.frame) {
-                    self.add_trials(&place, &frame, &sweep.trials)?;
+                    let of = self.add_saturating(&place, &frame)?;
                     self.add_fixed(&place, &frame, &sweep.rate)?;
+                    all.push(Saturated { place, frame, of, trials: &sweep.trials });
                 }
             }
+        }
+        for at in &all {
+            self.add_latencies(at, base_of(at, &all))?;
         }
         Ok(())
     }
@@ -42,31 +49,44 @@ impl Resolver<'_> {
         sweep
     }
 
-    pub(super) fn add_trials(
+    /// The saturating trial of a place; its index.
+    fn add_saturating(
         &mut self,
         place: &SweepPoint,
         frame: &Coordinate,
-        kinds: &[TrialKind],
     ) -> Result<usize, SpecError> {
-        let task = TaskIndex::offer(self.load(place, frame)?);
-        let mut point = place.point();
-        point.insert("frame".into(), frame.clone());
-        let setup = self.setup(place, frame);
-        let trial = |kind, rate| {
-            let point = point.clone();
-            Trial { kind, setup, task, rate, point }
-        };
-        let of = self.trial(trial(TrialKind::SATURATE, PlannedRate::Saturate));
-        for kind in kinds {
+        let trial = self.trial_at(place, frame, TrialKind::SATURATE, PlannedRate::Saturate)?;
+        Ok(self.trial(trial))
+    }
+
+    /// The latencies of a place, at shares of the maximum of the trial `of`.
+    fn add_latencies(&mut self, at: &Saturated<'_>, of: usize) -> Result<(), SpecError> {
+        for kind in at.trials {
             let share = match *kind {
                 TrialKind::SATURATE => continue,
                 TrialKind::LATENCY => self.spec.latency_share,
                 TrialKind::LIGHT => self.spec.light_share,
                 _ => return Err(no_trial(*kind, "saturate, latency, light")),
             };
-            self.trial(trial(*kind, PlannedRate::ShareOf { of, share }));
+            let rate = PlannedRate::ShareOf { of, share };
+            let trial = self.trial_at(&at.place, &at.frame, *kind, rate)?;
+            self.trial(trial);
         }
-        Ok(of)
+        Ok(())
+    }
+
+    fn trial_at(
+        &mut self,
+        place: &SweepPoint,
+        frame: &Coordinate,
+        kind: TrialKind,
+        rate: PlannedRate,
+    ) -> Result<Trial, SpecError> {
+        let task = TaskIndex::offer(self.load(place, frame)?);
+        let mut point = place.point();
+        point.insert("frame".into(), frame.clone());
+        let setup = self.setup(place, frame);
+        Ok(Trial { kind, setup, task, rate, point })
     }
 
     pub(crate) fn add_knees(&mut self, knees: &[KneeSpec]) -> Result<(), SpecError> {
@@ -91,6 +111,38 @@ impl Resolver<'_> {
         }
         Ok(())
     }
+}
+
+/// A place with its saturating trial, and the trials that are asked for there.
+struct Saturated<'a> {
+    place: SweepPoint,
+    frame: Coordinate,
+    of: usize,
+    trials: &'a [TrialKind],
+}
+
+impl Saturated<'_> {
+    fn has_latencies(&self) -> bool {
+        self.trials.iter().any(|kind| *kind != TrialKind::SATURATE)
+    }
+
+    /// Latencies at both places are points of one figure.
+    fn is_of_figure(&self, other: &Saturated<'_>) -> bool {
+        let key = |of: &Saturated<'_>| {
+            let SweepPoint { groups, match_percent, hits, flows, .. } = of.place;
+            (groups == 0, match_percent, hits, flows)
+        };
+        key(self) == key(other) && self.frame == other.frame
+    }
+}
+
+/// The trial whose maximum all latencies of a figure are a share of: that with fewest rules in most
+/// groups. Chains of any length carry the rate then, and a table that does not is shown by its
+/// latency. Each at a share of its own maximum, a slow table would be asked for less and look fast.
+fn base_of(at: &Saturated<'_>, all: &[Saturated<'_>]) -> usize {
+    let of_figure = all.iter().filter(|other| other.has_latencies() && other.is_of_figure(at));
+    let base = of_figure.max_by_key(|other| (other.place.groups, Reverse(other.place.rules)));
+    base.map_or(at.of, |base| base.of)
 }
 
 /// All places of a sweep: the product of its axes.
@@ -154,7 +206,7 @@ impl Resolver<'_> {
             for place in places(&sweep)? {
                 place.check()?;
                 for frame in self.frames(&sweep.frame) {
-                    let of = self.add_trials(&place, &frame, &sweep.trials)?;
+                    let of = self.add_saturating(&place, &frame)?;
                     let search = Search { mode: spec.mode, of, goals: goals.clone() };
                     search.add_to(&mut self.run.searches)?;
                 }

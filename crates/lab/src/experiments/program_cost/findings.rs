@@ -9,7 +9,7 @@ use super::analysis::{
 };
 use super::metrics::PACKET;
 use crate::cells::{Cell, paired};
-use crate::findings::{REPEATS_MIN, follows, told};
+use crate::findings::{REPEATS_MIN, RatioVerdict, follows, told, verdict};
 use crate::statistics::Estimate;
 use crate::summary::Results;
 use crate::{statistics, words};
@@ -67,7 +67,8 @@ fn worst(cell: &Cell<'_>) -> String {
     )
 }
 
-/// The program that takes most of a core, beside the one that takes least.
+/// The program that takes most of a core, beside the one that takes least; nothing where the
+/// repeats allow that another one takes as much.
 fn dearest(results: &Results<'_>, device: &str) -> Option<Finding> {
     let mut all: Vec<(&Cell<'_>, Estimate)> = largest(results, device)
         .into_iter()
@@ -75,9 +76,8 @@ fn dearest(results: &Results<'_>, device: &str) -> Option<Finding> {
         .collect();
     all.sort_by(|(_, a), (_, b)| a.median.total_cmp(&b.median));
     let ((least, least_ns), (most, most_ns)) = (all.first()?, all.last()?);
-    if all.len() < 2 {
-        return None;
-    }
+    let (second, _) = all.iter().rev().nth(1)?;
+    paired(most, second, PACKET).filter(|ratio| ratio.is_above(1.0) == Some(true))?;
     let sentence = format!(
         "Of {} programs {} takes {device} most: {} of a core for a packet, {} on one core; by its \
          text {}. Least takes {}: {}, {}.",
@@ -123,10 +123,16 @@ fn line_rate(results: &Results<'_>, device: &str) -> Option<Finding> {
         .into_iter()
         .filter_map(|cell| Some((cell, packet(cell)?)))
         .collect();
-    let most = all.iter().map(|(_, ns)| ns).max_by(|a, b| a.median.total_cmp(&b.median))?;
     let line_ns = 1e9 / LINE_RATE_PPS;
-    let reach = all.iter().filter(|(_, ns)| ns.median <= line_ns);
+    let most = all.iter().map(|(_, ns)| *ns).max_by(|a, b| a.median.total_cmp(&b.median))?;
+    // A program whose interval holds line rate may reach it or not.
+    let is_decided = |(_, ns): &&(&Cell<'_>, Estimate)| ns.is_above(line_ns).is_some();
+    let all: Vec<(&Cell<'_>, Estimate)> = all.iter().filter(is_decided).copied().collect();
+    let reach = all.iter().filter(|(_, ns)| ns.is_above(line_ns) == Some(false));
     let names: Vec<String> = reach.map(|(cell, _)| cell.word("program")).collect();
+    if all.is_empty() {
+        return None;
+    }
     let cores = most.scaled(1.0 / line_ns);
     let sentence = format!(
         "Line rate of 10 Gbps is {} of 64 B, {} for each: on one core of {device} {} {} cores, if \
@@ -184,7 +190,7 @@ fn fitted(points: &[(f64, f64)]) -> Option<f64> {
 /// What one more of what grows takes.
 fn slope(results: &Results<'_>, curve: &[&Cell<'_>]) -> Option<Finding> {
     let (first, last) = (curve.first()?, curve.last()?);
-    let slope = statistics::estimate(&slopes(curve)).filter(|of| of.repeats >= REPEATS_MIN)?;
+    let slope = statistics::estimate(&slopes(curve)).filter(|of| of.is_above(0.0) == Some(true))?;
     let (program, device, entries) =
         (first.word("program"), first.device, words_at(first, "entries"));
     let of = match growth(first) {
@@ -206,42 +212,44 @@ fn slope(results: &Results<'_>, curve: &[&Cell<'_>]) -> Option<Finding> {
         _ => (format!("instruction-{program}"), "instructions"),
     };
     let fit = 1e9 / LINE_RATE_PPS / slope.median;
-    let implication = match slope.low > 0.0 {
-        true if fit < 1.0 => {
-            "One alone takes longer than line rate of 10 Gbps leaves a core.".into()
-        }
-        true => format!(
+    let implication = match fit < 1.0 {
+        true => "One alone takes longer than line rate of 10 Gbps leaves a core.".to_owned(),
+        false => format!(
             "Line rate of 10 Gbps leaves one core time for {} of them, and for nothing else.",
             words::significant(fit)
         ),
-        false => "What it takes cannot be told from nothing here.".to_owned(),
     };
     let figure = Some(figure_id(results, figure));
     let implication = follows(&slope, &implication);
     Some(told(device, id, (&slope, "ns"), (sentence, &implication), figure))
 }
 
-/// What more entries of a table cost.
+/// What more entries of a table cost; nothing where the interval allows both a cost and none.
 fn entries(results: &Results<'_>, curve: &[&Cell<'_>]) -> Option<Finding> {
     let (few, many) = (curve.first()?, curve.last()?);
-    let ratio = paired(many, few, PACKET).filter(|ratio| ratio.repeats >= REPEATS_MIN)?;
+    let ratio = paired(many, few, PACKET)?;
     // One look-up tells more of it than several beside each other.
     if few.number("count") != Some(1.0) {
         return None;
     }
     let (program, device) = (few.word("program"), few.device);
+    let takes = match ratio.excludes(1.0) {
+        true => format!("{} times as long", words::significant(ratio.median)),
+        false => "as long".to_owned(),
+    };
+    let implication = match (verdict(&ratio)?, ratio.median > 1.0) {
+        (RatioVerdict::NoCost, _) => "The table may grow: its size costs a packet hardly anything.",
+        (RatioVerdict::Differs, true) => {
+            "The table has outgrown a cache, or its masks are more: look-ups wait for memory."
+        }
+        (RatioVerdict::Differs, false) => "A larger table costs a packet no more here.",
+    };
     let sentence = format!(
-        "A packet that is matched {program} takes {device} {} times as long among {} as among \
-         {}{}.",
-        words::significant(ratio.median),
+        "A packet that is matched {program} takes {device} {takes} among {} as among {}{}.",
         words_at(many, "entries"),
         words_at(few, "entries"),
         words::few(&ratio)
     );
-    let implication = match ratio.low > 1.0 {
-        true => "The table has outgrown a cache, or its masks are more: look-ups wait for memory.",
-        false => "The table may grow: its size costs a packet nothing that can be told here.",
-    };
     let implication = follows(&ratio, implication);
     let figure = Some(figure_id(results, "entries"));
     let words = (sentence, implication.as_str());
@@ -256,7 +264,8 @@ fn compared(results: &Results<'_>, device: &str, other: &str) -> Option<Finding>
         .collect();
     let ratios: Vec<Estimate> =
         pairs.iter().filter_map(|(ours, theirs)| paired(ours, theirs, PACKET)).collect();
-    let mean = statistics::estimate(&means(&pairs)).filter(|of| of.repeats >= REPEATS_MIN)?;
+    let mean = statistics::estimate(&means(&pairs))?;
+    let found = verdict(&mean)?;
     let less = ratios.iter().filter(|ratio| ratio.high < 1.0).count();
     let more = ratios.iter().filter(|ratio| ratio.low > 1.0).count();
     let sentence = format!(
@@ -266,10 +275,10 @@ fn compared(results: &Results<'_>, device: &str, other: &str) -> Option<Finding>
         words::significant(mean.median),
         words::few(&mean)
     );
-    let implication = match (mean.high < 1.0, mean.low > 1.0) {
-        (true, _) => "The same text needs fewer cores here.",
-        (_, true) => "The same text needs more cores here.",
-        _ => "On the whole neither needs fewer cores.",
+    let implication = match (found, mean.median < 1.0) {
+        (RatioVerdict::NoCost, _) => "On the whole neither needs fewer cores.",
+        (RatioVerdict::Differs, true) => "The same text needs fewer cores here.",
+        (RatioVerdict::Differs, false) => "The same text needs more cores here.",
     };
     let implication = follows(&mean, implication);
     let figure = Some(figure_id(results, "used"));

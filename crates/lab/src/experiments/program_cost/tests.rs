@@ -179,8 +179,7 @@ fn from_few_repeats_nothing_follows() {
     let (words, _) = said(&measured(&mut Card::new("card", 1.0), &set), "card-entries-lpm");
     assert!(
         words.ends_with(
-            "as among 1,000 entries. The table has outgrown a cache, or its masks are \
-                             more: look-ups wait for memory."
+            "as among 1,000 entries. The table may grow: its size costs a packet hardly anything."
         ),
         "{words}"
     );
@@ -322,4 +321,50 @@ fn numbers_that_were_asked_for_and_are_left_out_are_told() {
         "there is but one router, and none has entries of moves: that goes without saying"
     );
     assert_eq!(told(&["program=acl,router"]), Vec::<String>::new(), "the file's own numbers");
+}
+
+/// What a finding says, where the time of a packet among `entries` entries is these multiples of
+/// what it is, repeat by repeat; `None` where there is none.
+fn said_with(entries: &str, factors: [f64; 6], id: &str) -> Option<String> {
+    let set = ["program=lpm", "entries=1k,16k", "count=1"];
+    let mut measured = measured(&mut Card::new("card", 1.0), &set);
+    let is_of =
+        |sample: &&mut niclab_result::Sample| sample.point["entries"].to_string() == entries;
+    for sample in measured.samples.iter_mut().filter(is_of) {
+        let value = sample.metrics.get_mut("packet_ns");
+        value.into_iter().for_each(|it| it.value *= factors[sample.repeat as usize]);
+    }
+    let findings = measured.summary().findings;
+    let found = findings.into_iter().find(|finding| finding.id == id)?;
+    Some(format!("{} {}", found.sentence, found.implication))
+}
+
+#[test]
+fn more_entries_cost_as_the_interval_shows_and_are_no_finding_where_it_shows_nothing() {
+    let of = |factors| said_with("16000", factors, "card-entries-lpm");
+    assert_eq!(of([0.58, 2.01, 1.2, 0.9, 1.1, 1.4]), None);
+    let none = of([1.0, 1.01, 0.97, 0.95, 1.02, 0.99]).unwrap();
+    assert!(none.contains("takes card as long among 16,000 entries"), "{none}");
+    assert!(none.ends_with("its size costs a packet hardly anything."), "{none}");
+    let more = of([1.3, 1.4, 1.35, 1.3, 1.32, 1.4]).unwrap();
+    assert!(more.contains("takes card 1.3") && more.contains("look-ups wait for memory"), "{more}");
+}
+
+#[test]
+fn a_program_that_may_be_the_dearest_or_not_is_not_called_so() {
+    let ids = |factors: [f64; 6]| {
+        let set = ["program=router,acl", "count=1"];
+        let mut measured = measured(&mut Card::new("card", 1.0), &set);
+        let is_of =
+            |sample: &&mut niclab_result::Sample| sample.point["program"].to_string() == "router";
+        for sample in measured.samples.iter_mut().filter(is_of) {
+            let value = sample.metrics.get_mut("packet_ns");
+            value.into_iter().for_each(|it| it.value *= factors[sample.repeat as usize]);
+        }
+        let findings = measured.summary().findings;
+        findings.into_iter().map(|found| found.id).collect::<Vec<String>>()
+    };
+    let has_dearest = |factors| ids(factors).contains(&"card-dearest".to_owned());
+    assert!(has_dearest([1.0; 6]));
+    assert!(!has_dearest([1.5, 2.5, 1.8, 2.2, 1.9, 2.1]), "of 100 ns, 75 to 125 ns");
 }

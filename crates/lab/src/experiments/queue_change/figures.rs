@@ -180,7 +180,9 @@ fn over_time(results: &Results<'_>, device: &str, (id, title): (&str, &str)) -> 
     };
     for cell in all.iter().filter(is_like) {
         let seen: Vec<RssChanges> = cell.samples.iter().filter_map(|sample| seen(sample)).collect();
+        let marks = cell.marks("loss_ratio");
         for point in points(&seen, id) {
+            let point = Mean { marks: marks.clone(), ..point };
             add_point(&mut series, cell.word("answer"), device, point);
         }
     }

@@ -11,6 +11,12 @@ use crate::summary::frames::frame_words;
 use crate::summary::queues::{cores, number, popularity};
 use crate::{statistics, words};
 
+/// Shares of lost frames that lie no farther apart are as good as equal.
+const LITTLE: f64 = 0.01;
+
+/// Where more than this share of the cores is in use, none is saved.
+const IN_USE: f64 = 0.9;
+
 /// Device by device: what changes cost frames that flow; and what each way to answer a load that
 /// steps is worth.
 pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
@@ -142,7 +148,8 @@ fn reaction(cell: &Cell<'_>) -> String {
     }
 }
 
-/// What an answer to a load that steps is worth.
+/// What an answer to a load that steps is worth; nothing where the intervals allow both that fewer
+/// frames are lost and that more are.
 fn answered(cell: &Cell<'_>, all: &[&Cell<'_>]) -> Option<Finding> {
     let answer = cell.word("answer");
     let without = with(cell, all, "none").filter(|_| answer != "none")?;
@@ -166,10 +173,12 @@ fn answered(cell: &Cell<'_>, all: &[&Cell<'_>]) -> Option<Finding> {
         words::percent(before.median),
         reaction(cell)
     );
+    let farthest = (lost.high - before.low).abs().max((lost.low - before.high).abs());
     let implication = match (lost.high < before.low, lost.low > before.high) {
+        _ if farthest <= LITTLE => "At this load the answer changes little.",
         (true, _) => "Let the device answer by itself where flows are skewed and load steps.",
         (_, true) => "This answer costs more frames than it saves at this load.",
-        _ => "At this load the answer changes little.",
+        _ => return None,
     };
     let id = format!("answer-{answer}{}", place(cell, all));
     let figure = Some(figure_id(USED, cell.device));
@@ -195,9 +204,9 @@ fn saved(cell: &Cell<'_>, all: &[&Cell<'_>]) -> Option<Finding> {
         words::whole(number(cell, "step")),
         load(cell)
     );
-    let implication = match used.median < 0.9 * cores {
-        true => "The cores that are not in use can do other work.",
-        false => "At this load no core can be saved.",
+    let implication = match used.is_above(IN_USE * cores)? {
+        false => "The cores that are not in use can do other work.",
+        true => "At this load no core can be saved.",
     };
     let id = format!("saved-cores{}", place(cell, all));
     let figure = Some(figure_id(USED, cell.device));

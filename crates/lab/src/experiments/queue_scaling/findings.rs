@@ -4,7 +4,7 @@ use niclab_result::Finding;
 
 use super::analysis::{AGGREGATE, EACH, QUEUES, at_cores, curve, figure_id, first, ideal, ports};
 use crate::cells::Cell;
-use crate::findings::{REPEATS_MIN, RatioVerdict, follows, told, verdict};
+use crate::findings::{RatioVerdict, follows, told, verdict};
 use crate::statistics::Estimate;
 use crate::summary::Results;
 use crate::summary::frames::frame_words;
@@ -57,33 +57,39 @@ fn id(results: &Results<'_>, name: &str, cell: &Cell<'_>) -> String {
     format!("{}-{name}-{ports}-{queues}-{cores}", results.experiment.name)
 }
 
-/// What the most cores forward, of the ideal.
+/// What the most cores forward, of the ideal; nothing where the interval allows both that they
+/// forward more than the fewest and that they do not.
 fn scaling(results: &Results<'_>, cells: &[&Cell<'_>]) -> Option<Finding> {
     let (few, most) = (*cells.first()?, *cells.last()?);
     let (few_cores, cores_count) = (number(few, "cores"), number(most, "cores"));
-    let ratio = paired(most, few, "throughput_pps").filter(|ratio| ratio.repeats >= REPEATS_MIN)?;
+    let ratio = paired(most, few, "throughput_pps")?;
+    let found = verdict(&ratio)?;
     if cores_count <= few_cores {
         return None;
     }
-    let pps = most.estimate("throughput_pps")?.median;
-    let of_ideal = pps / ideal(results, most)?;
+    let pps = most.estimate("throughput_pps")?;
+    let of_ideal = pps.scaled(1.0 / ideal(results, most)?);
     let sentence = format!(
         "{} of {}, a queue each, forward {} of {}{}, {} times what {} {}: {} of the ideal{}.",
         cores(most),
         most.device,
-        words::pps(pps),
+        words::pps(pps.median),
         frame_words(&most.word("frame")),
         by_ports(most),
         words::significant(ratio.median),
         cores(few),
-        if few_cores == 1.0 { "does" } else { "do" },
-        words::percent(of_ideal),
+        words::verb(few_cores, "does", "do"),
+        words::percent(of_ideal.median),
         words::few(&ratio)
     );
-    let implication = match of_ideal {
-        share if share >= 0.95 => "More cores bring as much as they are.",
-        share if share >= 0.75 => "Plan with this share of what one core forwards.",
-        _ => "More cores do not bring what they are: look at what binds instead of them.",
+    let implication = match (found, ratio.median > 1.0) {
+        (RatioVerdict::NoCost, _) => "More cores forward no more: look for the bottleneck.",
+        (RatioVerdict::Differs, false) => "More cores forward less: look for the bottleneck.",
+        _ if of_ideal.low >= 0.95 => "Throughput scales with the cores.",
+        _ if of_ideal.high < 0.75 => {
+            "Throughput does not scale with the cores; look for the bottleneck."
+        }
+        _ => "Plan with this share of what one core forwards.",
     };
     let words = (sentence, implication);
     Some(told(
@@ -102,7 +108,8 @@ fn serial_of(results: &Results<'_>, cells: &[&Cell<'_>], serial: &[&Cell<'_>]) -
         same.map(|cell| (*serial, *cell)).filter(|(of, _)| number(of, "cores") > 1.0)
     });
     let (serial, cell) = most?;
-    let ratio = paired(serial, cell, "throughput_pps").filter(|r| r.repeats >= REPEATS_MIN)?;
+    let ratio = paired(serial, cell, "throughput_pps")?;
+    let found = verdict(&ratio)?;
     let pps = serial.estimate("throughput_pps")?.median;
     let sentence = format!(
         "Where one of {} of {} receives for all{}, they forward {}: {} of what they do with a \
@@ -114,9 +121,11 @@ fn serial_of(results: &Results<'_>, cells: &[&Cell<'_>], serial: &[&Cell<'_>]) -
         words::percent(ratio.median),
         words::few(&ratio)
     );
-    let implication = match ratio.high < 1.0 {
-        true => "Queues of its own for each core are worth more than cores behind one queue.",
-        false => "A single queue is no limit at so few cores.",
+    let implication = match (found, ratio.median < 1.0) {
+        (RatioVerdict::Differs, true) => {
+            "Queues of its own for each core are worth more than cores behind one queue."
+        }
+        _ => "A single queue is no limit at so few cores.",
     };
     let implication = follows(&ratio, implication);
     let words = (sentence, implication.as_str());
@@ -144,17 +153,20 @@ fn ports_of(results: &Results<'_>, device: &str, like: &Cell<'_>) -> Option<Find
     let (one, many) = pair.filter(|_| most > fewest)?;
     let ratio = paired(one, many, "throughput_pps")?;
     let found = verdict(&ratio)?;
-    let queues = words::whole(number(one, "queues"));
+    let queues = match number(one, "queues") {
+        1.0 => format!("One queue on one core of {device} forwards"),
+        queues => format!("{} queues on as many cores of {device} forward", words::whole(queues)),
+    };
     let sentence = format!(
-        "{queues} queues on as many cores of {device} forward by one port {} of what they do by \
-         {}{}.",
+        "{queues} by one port {} of the throughput by {}{}.",
         words::percent(ratio.median),
         words::whole(most),
         words::few(&ratio)
     );
     let implication = match (found, ratio.median < 1.0) {
         (RatioVerdict::Differs, true) => "Spread the queues over ports.",
-        _ => "How queues are spread over ports hardly matters.",
+        (RatioVerdict::Differs, false) => "One port forwards more than several here.",
+        (RatioVerdict::NoCost, _) => "How queues are spread over ports hardly matters.",
     };
     let words = (sentence, implication);
     Some(told(
@@ -176,13 +188,14 @@ fn overhead(results: &Results<'_>, cells: &[&Cell<'_>]) -> Option<Finding> {
         queues => format!("{} queues", words::whole(queues)),
     };
     let sentence = format!(
-        "{} of {}{} forward {} of what they do with {} where they have {}{}.",
+        "With {} {} of {} {}{} {} of the throughput with {}{}.",
+        queues(most),
         cores(most),
         most.device,
+        words::verb(number(most, "cores"), "forwards", "forward"),
         by_ports(most),
         words::percent(ratio.median),
         queues(few),
-        queues(most),
         words::few(&ratio)
     );
     let implication = match (found, ratio.median < 1.0) {

@@ -250,3 +250,71 @@ fn curves_over_queues_are_told_apart_by_their_load() {
     let figures = &plain.experiments[0].figures;
     assert!(figures.iter().any(|figure| figure.series.iter().any(|of| of.name == "card, 2 cores")));
 }
+
+/// The findings of a card, where its throughput on two cores is these multiples of what it is,
+/// repeat by repeat.
+fn with_two_cores(factors: [f64; 6]) -> Summary {
+    let set = ["receive=multi-queue,serial", "ports=1", "queues=1,2", "cores=each"];
+    let mut card = Slower(About { name: "card".into(), ..About::default() });
+    let mut measured =
+        measure(&mut card, "queue-scaling", GridName::Reduced, &set, Some(6)).unwrap();
+    for sample in &mut measured.samples {
+        if sample.point["cores"].to_string() == "2" {
+            let value = sample.metrics.get_mut("throughput_pps");
+            value.into_iter().for_each(|it| it.value *= factors[sample.repeat as usize]);
+        }
+    }
+    measured.summary()
+}
+
+#[test]
+fn cores_that_may_forward_more_than_one_or_less_are_no_finding() {
+    let has = |summary: &Summary| summary.findings.iter().any(|of| of.id.contains("-cores-"));
+    // 1.25 times what one core does: 0.58 to 1.70 of it.
+    let undecided = with_two_cores([0.82, 1.7, 0.58, 0.8, 0.7, 1.3].map(|ratio| ratio / 1.25));
+    assert!(!has(&undecided), "{:#?}", undecided.findings);
+    let (sentence, ratio) = said(&with_two_cores([1.0; 6]), "cores-1-2-2");
+    assert!((ratio - 1.25).abs() < 1e-9, "{sentence}");
+    let none = with_two_cores([0.99, 1.0, 1.01, 0.98, 1.02, 1.0].map(|ratio| ratio / 1.25));
+    let of = none.findings.iter().find(|of| of.id.ends_with("cores-1-2-2")).unwrap();
+    assert_eq!(of.implication, "More cores forward no more: look for the bottleneck.");
+}
+
+#[test]
+fn one_core_forwards_and_two_cores_forward() {
+    let set = |cores: &'static str| ["ports=1", "queues=2,4", cores, "frame=64"];
+    let (one, _) = said(&slower("queue-overhead", &set("cores=1")), "queues-1-4-1");
+    assert_eq!(
+        one,
+        "With 4 queues one core of card forwards 100 % of the throughput with 2 queues."
+    );
+    let (two, _) = said(&slower("queue-overhead", &set("cores=2")), "queues-1-4-2");
+    assert!(two.starts_with("With 4 queues 2 cores of card forward 100 %"), "{two}");
+}
+
+#[test]
+fn a_point_of_two_experiments_that_disagree_is_a_warning() {
+    let with = |factor: f64| {
+        let of = |name: &str| {
+            let mut card = Slower(About { name: "card".into(), ..About::default() });
+            let set = ["ports=1", "queues=2", "cores=2", "frame=64"];
+            measure(&mut card, name, GridName::Reduced, &set, Some(6)).unwrap()
+        };
+        let (mut scaling, overhead) = (of("queue-scaling"), of("queue-overhead"));
+        scaling.run.experiments.extend(overhead.run.experiments);
+        scaling.samples.extend(overhead.samples);
+        for sample in &mut scaling.samples {
+            let value = sample.metrics.get_mut("throughput_pps");
+            let value = value.filter(|_| sample.experiment == "queue-overhead");
+            value.into_iter().for_each(|it| it.value *= factor);
+        }
+        let warnings = scaling.summary().warnings;
+        warnings.into_iter().filter(|of| of.contains("disagree")).collect::<Vec<String>>()
+    };
+    assert_eq!(with(1.0), Vec::<String>::new());
+    let warnings = with(1.25 / 0.82);
+    let [warning] = &warnings[..] else { panic!("{warnings:?}") };
+    let start =
+        "card: queue-scaling and queue-overhead disagree at 1 of 1 points that both measured";
+    assert!(warning.starts_with(start), "{warning}");
+}

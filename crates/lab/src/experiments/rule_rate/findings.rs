@@ -5,7 +5,7 @@ use niclab_result::Finding;
 use super::analysis::{PLAIN, STACK, acted_stack, cells, figure_id};
 use crate::cells::{Cell, paired};
 use crate::findings::{REPEATS_MIN, RatioVerdict, core_words, told, verdict};
-use crate::statistics::Estimate;
+use crate::statistics::{Estimate, paired_ratio};
 use crate::summary::Results;
 use crate::words;
 
@@ -200,7 +200,7 @@ impl<'a> RateSubject<'a> {
         let cell = self.largest(SINGLE)?;
         let (insert, delete) =
             (cell.values("operations_per_s"), cell.values("destroy_operations_per_s"));
-        let ratio = crate::statistics::paired_ratio(&delete, &insert)
+        let ratio = paired_ratio(&delete, &insert)
             .filter(|e| e.repeats >= REPEATS_MIN && delete.len() == insert.len())?;
         let sentence = format!(
             "Rules leave {} of {} at {} times the rate at which they go in ({}){}.",
@@ -295,8 +295,9 @@ fn root_against_group(all: &[&Cell<'_>], device: &str) -> Option<Finding> {
     let same = group.of(SINGLE).into_iter().find(|cell| rules(cell) == rules(full))?;
     let ratio = ratio(full, same)?;
     let sentence = format!(
-        "{} go into group 0 of {device} at {} times the rate of group 1{}.",
+        "{} {} into group 0 of {device} at {} times the rate of group 1{}.",
         words::rules(rules(full)),
+        words::verb(rules(full), "goes", "go"),
         words::significant(ratio.median),
         words::few(&ratio)
     );
@@ -346,10 +347,14 @@ fn effect(results: &Results<'_>, device: &str, core: &str) -> Option<Finding> {
         words::few(&effect)
     );
     // A frame that left behind the call and did not meet the rule shows that it was not there yet.
-    let call_ns = cell.estimate("call_ns_p99").map_or(0.0, |call| call.median);
-    let implication = match effect.median <= call_ns {
-        true => "A rule is in effect when its call returns, as far as this can be seen.",
-        false => "A rule is in effect some time after its call: wait before relying on it.",
+    let (effects, calls) = (cell.values("effect_ns_p99"), cell.values("call_ns_p99"));
+    let is_late = match paired_ratio(&effects, &calls) {
+        Some(of_call) => of_call.is_above(1.0)?,
+        None => effect.is_above(0.0)?,
+    };
+    let implication = match is_late {
+        false => "A rule is in effect when its call returns, as far as this can be seen.",
+        true => "A rule is in effect some time after its call: wait before relying on it.",
     };
     let (number, words) = ((&effect, "ns"), (sentence, implication));
     Some(told(device, format!("effect-{core}"), number, words, None))

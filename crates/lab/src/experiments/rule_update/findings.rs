@@ -104,9 +104,10 @@ fn in_place(results: &Results<'_>, cell: &Cell<'_>) -> Option<Finding> {
         }
     };
     let sentence = format!(
-        "{} of {} are changed ({}) at {} times the rate at which they are destroyed and created{}.",
+        "{} of {} {} changed ({}) at {} times the rate of destroying and creating{}.",
         words::rules(rules(cell)),
         group_words(cell),
+        words::verb(rules(cell), "is", "are"),
         change_words(cell),
         words::significant(gain.median),
         words::few(&gain)
@@ -150,12 +151,13 @@ fn met(cell: &Cell<'_>) -> Option<Finding> {
     // All packets of a trial were counted, and the change takes a part of it.
     let took = cell.estimate("batch_ns")?;
     let sentence = format!(
-        "{} of the {} packets of trials in which {} of {} are {what} by {}, which takes {} of {}, \
+        "{} of the {} packets of trials in which {} of {} {} {what} by {}, which takes {} of {}, \
          meet neither the old nor the new rule.",
         words::whole(none),
         words::whole(all),
         words::rules(rules(cell)),
         group_words(cell),
+        words::verb(rules(cell), "is", "are"),
         core_words(cell),
         words::time(took.median),
         words::time(length(cell)? as f64)

@@ -2,7 +2,7 @@
 
 use super::metrics::{OTHERS, RECEIVER_BUSY, SENDER_BUSY};
 use crate::cells::Cell;
-use crate::metrics::BUSY;
+use crate::metrics::is_busy;
 use crate::summary::Results;
 use crate::words;
 
@@ -70,21 +70,23 @@ pub(crate) enum Bound {
     Neither,
     /// Nobody knows: other programs had a part of the cores.
     Others,
+    /// The repeats allow more than one of these.
+    Unknown,
 }
 
 /// What keeps a cell from more, by the use of both sides' cores.
 pub(crate) fn bound(cell: &Cell<'_>) -> Bound {
     let share = |metric: &str| cell.estimate(metric).map_or(0.0, |share| share.median);
-    let is_busy = |metric: &str| share(metric) >= BUSY;
     if share(OTHERS) > OTHERS_MAX {
         return Bound::Others;
     }
-    match (is_busy(SENDER_BUSY), is_busy(RECEIVER_BUSY)) {
-        (true, true) => Bound::Both,
-        (true, false) => Bound::Sender,
-        (false, true) => Bound::Receiver,
-        _ if cell.number("rate").is_some() => Bound::Rate,
-        _ => Bound::Neither,
+    match [SENDER_BUSY, RECEIVER_BUSY].map(|metric| is_busy(cell, metric)) {
+        [Some(true), Some(true)] => Bound::Both,
+        [Some(true), Some(false)] => Bound::Sender,
+        [Some(false), Some(true)] => Bound::Receiver,
+        [Some(false), Some(false)] if cell.number("rate").is_some() => Bound::Rate,
+        [Some(false), Some(false)] => Bound::Neither,
+        _ => Bound::Unknown,
     }
 }
 
@@ -97,6 +99,7 @@ impl Bound {
             Bound::Receiver => "the receiver's core",
             Bound::Neither => "neither core",
             Bound::Others => "other programs",
+            Bound::Unknown => "-",
         }
     }
 }

@@ -6,7 +6,7 @@ use super::analysis::{AXES, Bound, bandwidth, bound, cells, figure_of, words_at}
 use super::metrics::{CARRIED, CPU, RECEIVER_BUSY, SENDER_BUSY};
 use super::trials::FULL;
 use crate::cells::{Cell, paired};
-use crate::findings::{NO_COST, REPEATS_MIN, follows, told};
+use crate::findings::{REPEATS_MIN, RatioVerdict, follows, told, verdict};
 use crate::statistics::Estimate;
 use crate::summary::Results;
 use crate::words;
@@ -104,6 +104,7 @@ fn most(results: &Results<'_>, all: &[&Cell<'_>], transport: &str) -> Option<Fin
         Bound::Others => {
             "Other programs had a part of the cores: what bounds it takes a calmer machine to say."
         }
+        Bound::Unknown => "More repeats or a calmer machine show which core bounds it.",
         Bound::Rate | Bound::Neither => {
             "Neither core is busy all the time: the wire, the window or turns between the two \
              bound it."
@@ -114,7 +115,8 @@ fn most(results: &Results<'_>, all: &[&Cell<'_>], transport: &str) -> Option<Fin
     Some(told(cell.device, id, (&bits, "bit/s"), (sentence, implication), figure))
 }
 
-/// The size from which on nearly as much arrives as with the best.
+/// The size from which on nearly as much arrives as with the best: a plateau of two sizes or more,
+/// up to the largest. Nothing where the largest alone reaches it, for larger ones may carry more.
 fn size(results: &Results<'_>, all: &[&Cell<'_>], transport: &str) -> Option<Finding> {
     let cells = of(all, transport);
     // Of the most sizes that differ in nothing else.
@@ -123,26 +125,37 @@ fn size(results: &Results<'_>, all: &[&Cell<'_>], transport: &str) -> Option<Fin
     if swept.len() < 3 || carried(top) == 0.0 {
         return None;
     }
-    let reaches = |cell: &&Cell<'_>| carried(cell) >= REACHED * carried(top);
-    let first = swept.iter().position(reaches)?;
-    let from = swept[first];
-    let share = enough(paired(from, top, CARRIED))?;
-    let smallest = swept[0];
+    let share = |cell: &Cell<'_>| enough(paired(cell, top, CARRIED));
+    let reaches = |cell: &&Cell<'_>| share(cell).is_some_and(|share| share.low >= REACHED);
+    let below = swept.iter().rposition(|cell| !reaches(cell));
+    let first = below.map_or(0, |below| below + 1);
+    let (from, smallest) = (*swept.get(first)?, swept[0]);
+    if first + 1 == swept.len() {
+        return None;
+    }
+    let share = share(from)?;
+    let reached = match first {
+        0 => format!("at every size from {} on", words_at(from, "size")),
+        _ => format!(
+            "from messages of {} on; at {} {} of it arrive",
+            words_at(from, "size"),
+            words_at(smallest, "size"),
+            words::percent(carried(smallest) / carried(top))
+        ),
+    };
     let sentence = format!(
-        "Over {} on {} nine tenths of the best are reached {}; at {} {} of it arrive{}.",
+        "Over {} on {} nine tenths of the best are reached {reached}{}.",
         transport.to_uppercase(),
         cells[0].device,
-        match swept[first..].iter().all(reaches) {
-            true if first == 0 => "at every size".to_owned(),
-            true => format!("from messages of {} on", words_at(from, "size")),
-            false => format!("with messages of {}, not with all longer", words_at(from, "size")),
-        },
-        words_at(smallest, "size"),
-        words::percent(carried(smallest) / carried(top)),
         words::few(&share)
     );
-    let implication = "Below that the price of a call, or of a packet, counts and not that of \
-                       bytes: programs gain by gathering what they send.";
+    let implication = match first {
+        0 => "The size of a message hardly counts here.",
+        _ => {
+            "Below that the price of a call, or of a packet, counts and not that of bytes: \
+             programs gain by gathering what they send."
+        }
+    };
     let bytes = from.number("size").unwrap_or(0.0);
     let known = Estimate { median: bytes, low: bytes, high: bytes, ..share };
     let figure = Some(figure_of(results, "carried", "size"));
@@ -154,20 +167,28 @@ fn size(results: &Results<'_>, all: &[&Cell<'_>], transport: &str) -> Option<Fin
 fn beside(results: &Results<'_>, all: &[&Cell<'_>]) -> Option<Finding> {
     let (tcp, udp) = (best(&of(all, "tcp"))?, best(&of(all, "udp"))?);
     let ratio = enough(paired(tcp, udp, CARRIED))?;
+    let carries = match verdict(&ratio)? {
+        RatioVerdict::NoCost => "as much as".to_owned(),
+        RatioVerdict::Differs => format!("{} times as much as", words::significant(ratio.median)),
+    };
     let cpu = |cell: &Cell<'_>| {
         cell.estimate(CPU).map_or("an unknown time".to_owned(), |cpu| words::time(cpu.median))
     };
     let sentence = format!(
-        "At its best TCP carries {} times as much as UDP on {}, for {} of both sides' cores a \
-         gigabit in place of {}{}.",
-        words::significant(ratio.median),
+        "At its best TCP carries {carries} UDP on {}, for {} of both sides' cores a gigabit in \
+         place of {}{}.",
         tcp.device,
         cpu(tcp),
         cpu(udp),
         words::few(&ratio)
     );
-    let implication = "The kernel hands segments of a stream through its layers many at a time, \
-                       where every datagram goes through them alone.";
+    let implication = match ratio.is_above(1.0) {
+        Some(true) => {
+            "The kernel hands segments of a stream through its layers many at a time, where every \
+             datagram goes through them alone."
+        }
+        _ => "Compare the time of the cores: it is what else differs.",
+    };
     let figure = Some(figure_of(results, "cpu", "size"));
     let id = format!("{}-tcp-udp", results.experiment.name);
     Some(told(tcp.device, id, (&ratio, "1"), (sentence, implication), figure))
@@ -188,7 +209,7 @@ fn brought(
         "batch" => format!("{} datagrams in a call", words_at(best, axis).replace(" a call", "")),
         _ => words_at(best, axis),
     };
-    let is_same = gain.low > 1.0 - NO_COST && gain.high < 1.0 + NO_COST;
+    let is_same = verdict(&gain)? == RatioVerdict::NoCost;
     let carry = match is_same {
         true => "as much as".to_owned(),
         false => format!("{} times as much as", words::significant(gain.median)),

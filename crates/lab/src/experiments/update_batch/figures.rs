@@ -6,7 +6,7 @@ use niclab_result::{Axis, Figure, Mean, Origin, ReportTable, Sample, Scale, Seri
 use serde_json::Value;
 
 use super::analysis::{cells, figure_id, is_failover};
-use super::metrics::BATCH;
+use super::metrics::{BATCH, JUDGED};
 use super::trials::{BatchWork, WORKS};
 use crate::axes::name_of;
 use crate::cells::Cell;
@@ -122,11 +122,7 @@ pub(crate) fn tables(results: &Results<'_>) -> Vec<ReportTable> {
             if count("met_none_frames") > 0 { sum("met_none_frames") } else { "-".to_owned() },
             median(cell, "call_ns_p50", words::time),
             median(cell, "call_ns_max", words::time),
-            cell.marks("throughput_all_pps")
-                .iter()
-                .map(ToString::to_string)
-                .collect::<Vec<_>>()
-                .join(", "),
+            cell.marks(JUDGED).iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
         ]);
     }
     let title = "Batches: what forwarding lost while rules were created or re-pointed";
@@ -229,6 +225,7 @@ fn over_time(cell: &Cell<'_>) -> Vec<Mean> {
     for (start_ns, share) in cell.samples.iter().flat_map(|sample| shares(sample)) {
         by_start.entry(start_ns).or_default().push(share);
     }
+    let marks = cell.marks(JUDGED);
     let point = |(start_ns, shares): (i64, Vec<f64>)| {
         let e = statistics::estimate(&shares)?;
         let middle_s = (start_ns + WINDOW_NS as i64 / 2) as f64 / 1e9;
@@ -236,6 +233,7 @@ fn over_time(cell: &Cell<'_>) -> Vec<Mean> {
             x: middle_s,
             y: e.median * 100.0,
             repeats: e.repeats as u32,
+            marks: marks.clone(),
             ..Mean::default()
         })
     };

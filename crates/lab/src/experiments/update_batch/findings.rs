@@ -14,6 +14,15 @@ use crate::words;
 /// A ratio whose whole interval lies above this shows that nothing worth naming was lost.
 const FELT: f64 = 0.99;
 
+/// Whether what is left of the traffic shows a cost; `None` where the interval allows both a cost
+/// and none.
+fn is_felt(left: &Estimate) -> Option<bool> {
+    if left.low > FELT {
+        return Some(false);
+    }
+    (left.high < 1.0).then_some(true)
+}
+
 /// Device by device: what a batch at once costs, what it costs in slices, on another core, and as a
 /// transaction; and what it takes until traffic goes another way.
 pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
@@ -144,7 +153,7 @@ impl BatchSubject<'_> {
     /// `10,000 rules are created in group 0`.
     fn work(&self, cell: &Cell<'_>) -> String {
         let rules = words::rules(batch(cell));
-        let verb = if batch(cell) == 1.0 { "is" } else { "are" };
+        let verb = words::verb(batch(cell), "is", "are");
         format!("{rules} {verb} created in group {}", self.group)
     }
 
@@ -153,9 +162,11 @@ impl BatchSubject<'_> {
         Some(format!("{} of {}", words::pps(load.median), frame_words(&cell.word("frame"))))
     }
 
-    /// What forwarding misses while the core does nothing else, and by smaller batches.
+    /// What forwarding misses while the core does nothing else, and by smaller batches; nothing
+    /// where the repeats allow both that it misses something and that it does not.
     fn at_once(&self, cell: &Cell<'_>, all: &[&Cell<'_>]) -> Option<Finding> {
         let (blocked, outage) = (blocked(cell)?, cell.estimate("outage_ns")?);
+        let is_blocked = blocked.is_above(0.0)?;
         let still = match outage.median > 0.0 {
             true => format!("forwards nothing for {} and ", words::time(outage.median)),
             false => String::new(),
@@ -171,10 +182,9 @@ impl BatchSubject<'_> {
             self.load(cell)?,
             words::few(&blocked)
         );
-        let implication = match (blocked.low > 0.0, blocked.high > 0.0) {
-            (true, _) => "A batch in one call blocks the packets of its core.",
-            (false, false) => "A batch of this size is over before the ring is full.",
-            (false, true) => "A batch of this size may or may not be over before the ring is full.",
+        let implication = match is_blocked {
+            true => "A batch in one call blocks the packets of its core.",
+            false => "A batch of this size is over before the ring is full.",
         };
         Some(self.finding(("batch-at-once", cell), (&blocked, "ns"), (sentence, implication)))
     }
@@ -218,10 +228,10 @@ impl BatchSubject<'_> {
             self.load(cell)?,
             words::few(&ratio)
         );
-        let implication = match (losing, ratio.low > FELT) {
-            (0.0, true) => "Rules can be put in beside traffic without a loss at this rate.",
-            (_, true) => "Rules can be put in beside traffic at this rate.",
-            (_, false) => "Changes between bursts may cost frames at this rate.",
+        let implication = match (losing, is_felt(&ratio)?) {
+            (0.0, false) => "Rules can be put in beside traffic without a loss at this rate.",
+            (_, false) => "Rules can be put in beside traffic at this rate.",
+            (_, true) => "Changes between bursts cost frames at this rate.",
         };
         Some(self.finding(("batch-sliced", cell), (&ratio, "1"), (sentence, implication)))
     }
@@ -240,9 +250,9 @@ impl BatchSubject<'_> {
             self.load(cell)?,
             words::few(&ratio)
         );
-        let implication = match ratio.low > FELT {
-            true => "Forwarding does not feel the changes of another core at this rate.",
-            false => "Changes of another core may cost frames at this rate.",
+        let implication = match is_felt(&ratio)? {
+            false => "Forwarding does not feel the changes of another core at this rate.",
+            true => "Changes of another core cost frames at this rate.",
         };
         Some(self.finding(("batch-distinct", cell), (&ratio, "1"), (sentence, implication)))
     }
@@ -290,10 +300,10 @@ impl BatchSubject<'_> {
         let ratio =
             paired(whole, one, "control_ns_per_operation").filter(|e| e.repeats >= REPEATS_MIN)?;
         let sentence = format!(
-            "In one transaction, visible at one instant, {} take{} {} times the time of single \
-             calls in group {} of {}{}.",
+            "In one transaction, visible at one instant, {} {} {} times the time of single calls \
+             in group {} of {}{}.",
             words::rules(batch(whole)),
-            if batch(whole) == 1.0 { "s" } else { "" },
+            words::verb(batch(whole), "takes", "take"),
             words::significant(ratio.median),
             self.group,
             self.device,

@@ -10,6 +10,9 @@ pub(crate) const BATCH: TrialKind = TrialKind::new("batch");
 /// The same while nothing changes.
 pub(crate) const REST: TrialKind = TrialKind::new("rest");
 
+/// What says whether the repeats of a batch can be trusted.
+pub(crate) const JUDGED: &str = "throughput_all_pps";
+
 /// Its trials, and what each is made for.
 pub(crate) const TRIALS: &[TrialMetrics] = &[SATURATE_BASE, BATCH_TRIAL, REST_TRIAL];
 
@@ -17,7 +20,7 @@ pub(crate) const TRIALS: &[TrialMetrics] = &[SATURATE_BASE, BATCH_TRIAL, REST_TR
 const BATCH_TRIAL: TrialMetrics = TrialMetrics {
     trial: BATCH.name(),
     points: Some("batch"),
-    judged_by: &["throughput_all_pps"],
+    judged_by: &[JUDGED],
     headlines: &["batch_ns", "operations_per_s", "operations_done", "blocked_ns"],
     metrics: &[LOAD, CONTROL, WINDOWS, MATCHED],
     is_throughput: true,

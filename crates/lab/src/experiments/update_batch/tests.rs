@@ -1,7 +1,7 @@
 //! Batches on a simulated device: what it is known to do is found and worded.
 
 use niclab_device::{Action, Calls, Change, Plan, RuleBlock, Stack, Work};
-use niclab_result::{Origin, Summary};
+use niclab_result::{Mark, Origin, Summary};
 
 use super::metrics::{BATCH, REST};
 use super::spec::BatchSweep;
@@ -215,16 +215,18 @@ fn what_follows_from_a_batch_hangs_on_what_the_figures_show() {
     assert_eq!(at_once([1.0; 6]), "A batch in one call blocks the packets of its core.");
     let over = "A batch of this size is over before the ring is full.";
     assert_eq!(at_once([0.0; 6]), over);
-    let open = "A batch of this size may or may not be over before the ring is full.";
-    assert_eq!(at_once([0.0, 1.0, 1.0, 0.0, 1.0, 1.0]), open);
+    let undecided = implied("blocked_ns", scaled, [0.0, 1.0, 1.0, 0.0, 1.0, 1.0]);
+    assert_eq!(undecided[0], None, "it may block packets or not");
     let left = |by| implied("dealt_ratio", scaled, by);
     let [_, sliced, distinct, _] = left([1.0; 6]).map(Option::unwrap);
     assert_eq!(sliced, "Rules can be put in beside traffic without a loss at this rate.");
     assert_eq!(distinct, "Forwarding does not feel the changes of another core at this rate.");
     // No window lost one, yet less was dealt with: nobody claims that nothing was lost.
     let [_, sliced, distinct, _] = left([0.8; 6]).map(Option::unwrap);
-    assert_eq!(sliced, "Changes between bursts may cost frames at this rate.");
-    assert_eq!(distinct, "Changes of another core may cost frames at this rate.");
+    assert_eq!(sliced, "Changes between bursts cost frames at this rate.");
+    assert_eq!(distinct, "Changes of another core cost frames at this rate.");
+    let undecided = left([0.8, 1.1, 0.9, 1.0, 0.95, 1.05]);
+    assert_eq!([&undecided[1], &undecided[2]], [&None, &None], "they may cost frames or not");
     let losing = |value: f64, by: f64| value + by;
     let [_, sliced, ..] = implied("losing_windows", losing, [1.0; 6]).map(Option::unwrap);
     assert_eq!(sliced, "Rules can be put in beside traffic at this rate.");
@@ -358,4 +360,21 @@ fn values_out_of_range_are_refused_with_what_would_be_right() {
         "batch = 3000000: use 1 to 2883584",
     );
     assert_eq!(places(&sweep, None).unwrap().len(), 2 * 2 * 2 * 2);
+}
+
+#[test]
+fn windows_carry_the_marks_that_a_warning_counts() {
+    let set = ["group=0", "core=same", "calls=single", "slice=all,32"];
+    let (mut bench, _) = measured(&set);
+    let of_batches = |sample: &&mut niclab_result::Sample| sample.trial == "batch";
+    for sample in bench.store.samples.iter_mut().filter(of_batches) {
+        sample.marks = vec![Mark::Disturbed];
+    }
+    let summary = summarize(&bench.run, &bench.store.samples, &bench.store.latencies);
+    let warned = |of: &String| of.contains(" batch points had stalls of the machine");
+    assert!(summary.warnings.iter().any(warned), "{:?}", summary.warnings);
+    let figure = &summary.experiments[0].figures[0];
+    let points: Vec<_> = figure.series.iter().flat_map(|series| &series.points).collect();
+    assert!(!points.is_empty());
+    assert!(points.iter().all(|point| point.marks.contains(&Mark::Disturbed)), "{points:?}");
 }

@@ -72,13 +72,17 @@ fn fastest<'a>(all: &[&'a Rated<'a>]) -> Option<&'a Rated<'a>> {
     all.iter().filter(is_fit).copied().max_by(|a, b| order(a, b))
 }
 
+/// The verb of what is done.
+const IS: (&str, &str) = ("is", "are");
+
 /// `500,000 rules a second of 65,536 in group 1 are replaced (same core, single calls, at once)`.
-fn work(cell: &Cell<'_>) -> String {
+fn work(cell: &Cell<'_>, (of_one, of_many): (&str, &str)) -> String {
     format!(
-        "{} a second of {} in group {} are replaced ({})",
+        "{} a second of {} in group {} {} replaced ({})",
         words::rules(per_s(cell)),
         words::whole(cell.number("rules").unwrap_or(0.0)),
         words::whole(cell.number("group").unwrap_or(0.0)),
+        words::verb(per_s(cell), of_one, of_many),
         way_words(cell)
     )
 }
@@ -97,7 +101,8 @@ fn finding(
 /// A share of the throughput without rule churn.
 struct KeptShare {
     ratio: Estimate,
-    /// Without rule churn the generator was the limit: it is less than this.
+    /// Without rule churn the generator was the limit: it is less than the upper end of the
+    /// interval.
     at_most: bool,
 }
 
@@ -110,6 +115,7 @@ impl KeptShare {
         let ratio = paired(cell, rest, "throughput_pps")?;
         let is_bound = rest.is_generator_limited() && !rest.is_disturbed() && is_sound(cell);
         let is_less = ratio.repeats >= REPEATS_MIN && ratio.high < 1.0;
+        let ratio = ratio.at_most();
         (is_bound && is_less).then_some(KeptShare { ratio, at_most: true })
     }
 
@@ -124,14 +130,16 @@ fn throughput(rated: &Rated<'_>, all: &[&Rated<'_>]) -> Option<Finding> {
     let (cell, kept) = (rated.full, KeptShare::of(rated)?);
     let ratio = &kept.ratio;
     let verdict = verdict(ratio)?;
+    let rest = rated.rest.estimate("throughput_pps")?;
+    let rest = if kept.at_most { rest.at_least() } else { rest };
     let sentence = format!(
         "While {}, {} keeps {}{} of its throughput of {}{} without that, at full load of {}{}.",
-        work(cell),
+        work(cell, IS),
         cell.device,
         kept.words(),
         slower(cell, all),
         if kept.at_most { "at least " } else { "" },
-        words::pps(rated.rest.estimate("throughput_pps")?.median),
+        words::pps(rest.median),
         frame_words(&cell.word("frame")),
         words::few(ratio)
     );
@@ -174,7 +182,7 @@ fn latency(rated: &Rated<'_>) -> Option<Finding> {
     let verdict = verdict(&ratio)?;
     let sentence = format!(
         "While {}, the median latency of {} is {}, {} times that without, at {} of {}{}.",
-        work(cell),
+        work(cell, IS),
         cell.device,
         words::time(cell.estimate("latency_ns_p50")?.median),
         words::significant(ratio.median),
@@ -198,7 +206,7 @@ fn hand_over(rated: &Rated<'_>) -> Option<Finding> {
     let sentence = format!(
         "While {}, a replacement that the core that forwards asks for is taken up after {} and \
          done after {} (99 % of them after {}) on {}, at {} of {}{}.",
-        work(cell),
+        work(cell, IS),
         words::time(taken.median),
         words::time(done.median),
         words::time(tail.median),
@@ -224,7 +232,7 @@ fn ceiling(all: &[&Rated<'_>]) -> Option<Finding> {
     }
     let sentence = format!(
         "Where {}, {} replaces {}{}.",
-        work(cell).replace(" are replaced", " are to be replaced"),
+        work(cell, ("is to be", "are to be")),
         cell.device,
         words::whole(done.median),
         words::few(&done)

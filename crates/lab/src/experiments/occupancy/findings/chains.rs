@@ -58,7 +58,7 @@ fn chained_against_one(
             base: "with as many in group 1",
             figure: is_published.then_some("occupancy-device-time-groups"),
         };
-        return Some(cost.finding(s, &about));
+        return cost.finding(s, &about);
     }
     if base.is_generator_limited() && !cell.is_generator_limited() {
         return chain_at_most(s, about, cell, base);
@@ -92,7 +92,7 @@ fn chain_at_most(
     base: &Cell<'_>,
 ) -> Option<Finding> {
     let Chained { ids, groups, traffic } = about;
-    let ratio = paired(cell, base, "throughput_pps")?;
+    let ratio = paired(cell, base, "throughput_pps")?.at_most();
     let is_disturbed = cell.is_disturbed() || base.is_disturbed();
     if ratio.repeats < REPEATS_MIN || ratio.high >= 1.0 || is_disturbed {
         return None;

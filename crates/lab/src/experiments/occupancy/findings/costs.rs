@@ -4,7 +4,7 @@ use niclab_result::Finding;
 
 use super::{Sentence, Subject};
 use crate::cells::{Cell, paired};
-use crate::findings::{MORE_REPEATS, REPEATS_MIN, RatioVerdict, verdict};
+use crate::findings::{REPEATS_MIN, RatioVerdict, verdict};
 use crate::measure::DEVICE_TIME;
 use crate::statistics::Estimate;
 use crate::summary::frames::a_frame;
@@ -82,34 +82,28 @@ impl Cost {
         Some(Cost { here_ns: statistics::median(&here)?, ratio })
     }
 
-    /// The interval holds a ratio of 1.
-    pub(super) fn is_undecided(&self) -> bool {
-        self.ratio.low <= 1.0 && self.ratio.high >= 1.0
-    }
-
     /// As a factor where that reads better than a percentage.
     fn is_factor(&self) -> bool {
         self.ratio.median >= FACTOR_MIN
     }
 
-    /// The time and its change against `base`. Pairs stand side by side in time, so the median of
-    /// their changes differs from the change of the medians where the machine's speed changed.
-    pub(super) fn finding(&self, s: &Subject<'_>, about: &CostOf<'_>) -> Finding {
+    /// The time and its change against `base`; nothing where the interval allows both a change and
+    /// none. Pairs stand side by side in time, so the median of their changes differs from the
+    /// change of the medians where the machine's speed changed.
+    pub(super) fn finding(&self, s: &Subject<'_>, about: &CostOf<'_>) -> Option<Finding> {
+        verdict(&self.ratio)?;
         let (sign, change) = (self.percent() < 0.0, words::significant(self.percent().abs()));
         let change = match (self.is_factor(), sign) {
+            _ if !self.ratio.excludes(1.0) => "as much as".to_owned(),
             (true, _) => format!("{} times as much as", words::significant(self.ratio.median)),
             (false, false) => format!("{change} % more than"),
             (false, true) => format!("{change} % less than"),
         };
-        let (undecided, more) = match self.is_undecided() {
-            true => ("; the interval includes no difference", MORE_REPEATS),
-            false => ("", ""),
-        };
         let scaled = |ratio: f64| if self.is_factor() { ratio } else { (ratio - 1.0) * 100.0 };
-        s.finding(Sentence {
+        Some(s.finding(Sentence {
             id: about.id,
             sentence: format!(
-                "{}, {} spends {} of its core on {}, {change} {} (median of pairs){}{undecided}.",
+                "{}, {} spends {} of its core on {}, {change} {} (median of pairs){}.",
                 about.place,
                 s.device,
                 words::time(self.here_ns),
@@ -122,11 +116,11 @@ impl Cost {
             interval: self.ratio.interval().map(|(low, high)| (scaled(low), scaled(high))),
             implication: format!(
                 "A core of it would carry about {}, or more: the bursts of a core that is \
-                 partly idle are not full, and cost more a frame.{more}",
+                 partly idle are not full, and cost more a frame.",
                 words::pps(1e9 / self.here_ns)
             ),
             figure: about.figure.map(Into::into),
-        })
+        }))
     }
 
     fn percent(&self) -> f64 {

@@ -24,7 +24,8 @@ pub(super) fn usable_share(s: &Subject<'_>) -> Option<Finding> {
     let figure = Some(knee_figure(knee));
     match knee.found {
         SearchResult::Bracket { .. } => {
-            let (x, width) = knee.found.middle_and_width()?;
+            let (middle, width) = knee.found.middle_and_width()?;
+            let x = if knee.is_generator_limited { middle + width } else { middle };
             let capacity =
                 knee_group0(s, KneeKind::Capacity, true).and_then(|knee| match knee.found {
                     SearchResult::Bracket { low, .. } => Some(f64::from(low)),
@@ -37,16 +38,12 @@ pub(super) fn usable_share(s: &Subject<'_>) -> Option<Finding> {
                     words::whole(capacity)
                 )
             });
-            // Where the generator set the plateau, the device's own is higher and its knee earlier.
-            let bound = if knee.is_generator_limited { "at most " } else { "" };
             Some(s.finding(Sentence {
                 id: "knee-group0",
                 sentence: format!(
-                    "{} falls below {share} of its throughput at {bound}{} ± {} rules in group \
-                     0{usable}.",
+                    "{} falls below {share} of its throughput at {} rules in group 0{usable}.",
                     s.device,
-                    words::whole(x),
-                    words::significant(width)
+                    place(knee, x, width)
                 ),
                 value: x,
                 unit: "rules",
@@ -75,6 +72,15 @@ pub(super) fn usable_share(s: &Subject<'_>) -> Option<Finding> {
     }
 }
 
+/// `30,000 ± 200`. Where the generator set the plateau, the device's own is higher and its knee
+/// earlier: `at most 30,200`, the upper end of the bracket.
+fn place(knee: &FoundKnee, x: f64, width: f64) -> String {
+    match knee.is_generator_limited {
+        true => format!("at most {}", words::whole(x)),
+        false => format!("{} ± {}", words::whole(x), words::significant(width)),
+    }
+}
+
 /// Throughput knee of group 0 whose rules the traffic hits, against the fewest rules of its search.
 pub(super) fn usable_share_hit(s: &Subject<'_>) -> Option<Finding> {
     let knee = knee_group0(s, KneeKind::Throughput, false).filter(|knee| knee.doubt.is_none())?;
@@ -83,10 +89,9 @@ pub(super) fn usable_share_hit(s: &Subject<'_>) -> Option<Finding> {
     let of = format!("{share} of its throughput at {} rules", words::whole(plateau.into()));
     let (said, value, implication) = match knee.found {
         SearchResult::Bracket { .. } => {
-            let (x, width) = knee.found.middle_and_width()?;
-            let bound = if limited { "at most " } else { "" };
-            let place = format!("{} ± {}", words::whole(x), words::significant(width));
-            let said = format!("falls below {of} at {bound}{place} rules in group 0");
+            let (middle, width) = knee.found.middle_and_width()?;
+            let x = if limited { middle + width } else { middle };
+            let said = format!("falls below {of} at {} rules in group 0", place(knee, x, width));
             (
                 said,
                 x,

@@ -19,10 +19,10 @@ pub(super) fn full_table(s: &Subject<'_>) -> Option<Finding> {
             base: &format!("with {}", rules_words(empty)),
             figure: Some("occupancy-device-time-group0"),
         };
-        return Some(cost.finding(s, &about));
+        return cost.finding(s, &about);
     }
     if full.is_generator_limited() && !full.is_disturbed() {
-        let e = full.estimate("throughput_pps")?;
+        let e = full.estimate("throughput_pps")?.at_least();
         return Some(s.finding(Sentence {
             id: "full-group0",
             sentence: format!(
@@ -69,7 +69,7 @@ pub(super) fn full_group(s: &Subject<'_>) -> Option<Finding> {
         base: &base,
         figure: Some("occupancy-device-time-groups"),
     };
-    Some(cost.finding(s, &about))
+    cost.finding(s, &about)
 }
 
 /// The fullest group 0 with all of its rules in use, against a tenth of them.
@@ -86,7 +86,7 @@ pub(super) fn full_table_hit(s: &Subject<'_>) -> Option<Finding> {
     if let Some(cost) = Cost::of(full, tenth) {
         let base = &format!("with {base}");
         let about = CostOf { id: "device-time-group0-hits", place, base, figure: None };
-        return Some(cost.finding(s, &about));
+        return cost.finding(s, &about);
     }
     let about = ShareOf {
         id: "full-group0-hits",
@@ -117,7 +117,7 @@ pub(super) fn matching(s: &Subject<'_>) -> Option<Finding> {
     let (place, base) = (hit_equally(hit), "when only the default rule matches");
     if let Some(cost) = Cost::of(hit, missed) {
         let about = CostOf { id: "device-time-matching", place, base, figure: None };
-        return (!cost.is_undecided()).then(|| cost.finding(s, &about));
+        return cost.finding(s, &about);
     }
     let about = ShareOf {
         id: "matching",

@@ -26,7 +26,8 @@ pub(super) fn searched(s: &Subject<'_>) -> Option<Finding> {
     // What stalls may have set is no finding, nor what counters contradict: the table shows it with
     // its mark.
     let is_doubtful = |mark: &Mark| matches!(mark, Mark::Disturbed | Mark::Unbalanced);
-    if is_stopped || of.marks.iter().any(is_doubtful) {
+    let is_contradicted = goals.iter().any(|goal| of.contradicts_saturating(goal));
+    if is_stopped || is_contradicted || of.marks.iter().any(is_doubtful) {
         return None;
     }
     // The goal that allows most loss is the headline.
@@ -71,14 +72,17 @@ fn goal_words(goal: &FoundGoal<'_>) -> String {
 /// follows.
 fn against_saturating(of: &FoundThroughput<'_>, goals: &[FoundGoal<'_>]) -> (String, String) {
     let is_limited = of.is_saturating_limited || goals.iter().any(|goal| goal.is_generator_limited);
-    let Some(saturating) = of.saturating_pps.filter(|pps| *pps > 0.0 && !is_limited) else {
+    let saturating = of.saturating.map(|of| of.median);
+    let Some(saturating) = saturating.filter(|pps| *pps > 0.0 && !is_limited) else {
         let implication = "The generator was the limit of a trial that this hangs on: compare it \
                            with no other device.";
         return (String::new(), implication.into());
     };
     let shares: Vec<f64> =
         goals.iter().map(|goal| goal.found.conditional_pps.unwrap_or(0.0) / saturating).collect();
-    let said: Vec<String> = shares.iter().map(|share| words::percent(*share)).collect();
+    // Within the interval of the saturating throughput, a search may end above its median.
+    let worded = |share: &f64| if *share < 1.0 { words::percent(*share) } else { "all".to_owned() };
+    let said: Vec<String> = shares.iter().map(worded).collect();
     let lowest = shares.iter().copied().fold(f64::INFINITY, f64::min);
     let implication = match (lowest >= SHARE_CLOSE, goals.iter().any(|g| g.goal.loss_ratio == 0.0))
     {
