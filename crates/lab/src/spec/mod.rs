@@ -6,8 +6,8 @@
 //! A file is of one [`ExperimentKind`] and has three grids ([`Grid`]), and a short one where it is
 //! part of the default run. A grid says how thoroughly is measured and where: its sweeps are
 //! products of axes, its trials ([`TrialKind`]) what is asked at each point, its knees
-//! ([`KneeSpec`]) where something breaks. Numbers that cannot be are refused with their place in the
-//! file (`ranges`).
+//! ([`KneeSpec`]) where something breaks. Numbers that cannot be are refused with their place in
+//! the file (`ranges`).
 
 pub(crate) mod defaults;
 mod error;
