@@ -118,6 +118,8 @@ struct FirstView<'a> {
 /// A table; columns of numbers stand flush right.
 struct TableView<'a> {
     title: &'a str,
+    /// What is the same in every row, which has no column; empty for nothing.
+    same: String,
     columns: Vec<(String, &'static str)>,
     rows: Vec<Vec<CellView>>,
 }
@@ -373,6 +375,7 @@ fn figure_view<'a>(figure: &'a Figure, specs: &mut Vec<Value>) -> FigureView<'a>
 }
 
 fn table_view(title: &str, columns: Vec<String>, rows: Vec<Vec<String>>) -> TableView<'_> {
+    let (same, columns, rows) = without_constants(columns, rows);
     let class = |column: usize| {
         let mut cells = rows.iter().filter_map(|row| row.get(column)).peekable();
         let numbers = cells.peek().is_some() && cells.all(|cell| numeric(cell));
@@ -382,9 +385,39 @@ fn table_view(title: &str, columns: Vec<String>, rows: Vec<Vec<String>>) -> Tabl
     let cells = |cells: Vec<String>| cells.into_iter().zip(&classes).map(cell_view).collect();
     TableView {
         title,
+        same,
         columns: columns.into_iter().zip(classes.iter().copied()).collect(),
         rows: rows.into_iter().map(cells).collect(),
     }
+}
+
+/// A table without the columns that have one value in all rows, and these in words.
+fn without_constants(
+    columns: Vec<String>,
+    rows: Vec<Vec<String>>,
+) -> (String, Vec<String>, Vec<Vec<String>>) {
+    let Some((first, others)) = rows.split_first().filter(|(_, others)| !others.is_empty()) else {
+        return (String::new(), columns, rows);
+    };
+    let is_same = |at: usize| others.iter().all(|row| row.get(at) == first.get(at));
+    let varies: Vec<bool> = (0..columns.len()).map(|at| !is_same(at)).collect();
+    if !varies.contains(&true) {
+        return (String::new(), columns, rows);
+    }
+    let mut same = Vec::new();
+    for (at, column) in columns.iter().enumerate().filter(|(at, _)| !varies[*at]) {
+        let value = first.get(at).map_or("", String::as_str);
+        if !matches!(value, "" | "\u{2013}") {
+            same.push(format!("{column} {value}"));
+        }
+    }
+    let kept = |cells: Vec<String>| {
+        let cells = cells.into_iter().zip(&varies).filter(|(_, varies)| **varies);
+        cells.map(|(cell, _)| cell).collect::<Vec<String>>()
+    };
+    let columns = kept(columns);
+    let rows = rows.into_iter().map(kept).collect();
+    (same.join(", "), columns, rows)
 }
 
 fn cell_view((cell, class): (String, &&'static str)) -> CellView {

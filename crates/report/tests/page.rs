@@ -72,6 +72,19 @@ fn intervals_stand_below_their_medians_and_long_numbers_fold() {
 }
 
 #[test]
+fn what_is_the_same_in_every_row_stands_above_the_table_and_has_no_column() {
+    let mut summary = sample::summary();
+    let table = &mut summary.experiments[0].tables[0];
+    let words = |row: &[&str]| row.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    table.columns = words(&["device", "frame", "rules", "none"]);
+    table.rows = vec![words(&["soft", "64 B", "0", ""]), words(&["soft", "64 B", "1", ""])];
+    let page = page(&summary);
+    assert!(page.contains("In every row: device soft, frame 64 B."));
+    assert!(page.contains("<th scope=\"col\" class=\"number\">rules</th></tr>"));
+    assert!(!page.contains(">none</th>"));
+}
+
+#[test]
 fn findings_link_to_figures_that_are_there() {
     let page = page(&sample::summary());
     let page = markup(&page);

@@ -34,9 +34,9 @@ const SLOW_MAX: f64 = 0.9;
 pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for device in results.devices() {
-        findings.extend(many(results, device).and_then(|cell| followed(results, cell)));
         findings.extend(evenness(results, device));
         findings.extend(popular(results, device));
+        findings.extend(many(results, device).and_then(|cell| followed(results, cell)));
         findings.extend(cells(results, device).into_iter().rev().find_map(slow));
     }
     findings

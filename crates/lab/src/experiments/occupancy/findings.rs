@@ -21,15 +21,15 @@ mod throughput;
 /// The findings of the occupancy experiment, device by device.
 pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
     let about: [fn(&Subject<'_>) -> Option<Finding>; 15] = [
+        tables::full_table,
+        chains::chain,
+        knees::usable_share,
+        knees::capacity,
         maximum,
         throughput::searched,
-        knees::usable_share,
         knees::usable_share_hit,
-        knees::capacity,
-        tables::full_table,
         tables::full_table_hit,
         tables::full_group,
-        chains::chain,
         chains::chain_hits,
         latency_p50,
         latency_p99,
