@@ -40,7 +40,7 @@ fn the_readme_names_the_devices_that_the_experiments_have() {
     let said = run(niclab(&["list"]));
     for (name, devices) in experiments::list().unwrap().into_iter().map(|of| (of.name, of.devices))
     {
-        let part = said.out.split(&format!("\n  {name}: ")).nth(1).unwrap();
+        let part = said.out.split(&format!(" {name}: ")).nth(1).unwrap();
         let on = format!("    on {}", devices.join(", "));
         assert_eq!(part.lines().nth(1), Some(on.as_str()), "{name}");
     }
@@ -52,7 +52,7 @@ fn modelled_cards_measure_what_is_said_of_them_and_nothing_else() {
     let scratch = scratch();
     let path = scratch.path().join("run");
     let devices = ["--device", "model:connectx-5", "--device", "model:bluefield2-snic"];
-    let mut command = niclab(&["run", "--repeats", "1", "-o"]);
+    let mut command = niclab(&["run", "--all", "--repeats", "1", "-o"]);
     command.arg(&path).args(devices);
     run(command).with(0, &[]);
     let mut measured = BTreeSet::new();
