@@ -130,8 +130,9 @@ fn check_broken(test: &str, from: &str, to: &str, fault: &str) {
 fn page_with_wide_table() -> String {
     let mut summary = sample::summary();
     let table = &mut summary.experiments[0].tables[0];
-    for row in std::iter::once(&mut table.columns).chain(&mut table.rows) {
-        row.extend((0..40).map(|column| format!("column-{column}")));
+    let rows = std::iter::once(&mut table.columns).chain(&mut table.rows);
+    for (at, row) in rows.enumerate() {
+        row.extend((0..40).map(|column| format!("column-{column}-{at}")));
     }
     html(&summary, &sample::environment(), sample::RUN_TOML, &ReportOptions::default()).unwrap()
 }
