@@ -33,7 +33,7 @@ pub fn write(path: &Path) -> Result<Summary, Failure> {
     write_by(&ReportWriter::open(path)?, path)
 }
 
-/// [`write`] by a writer of this directory.
+/// [`write()`] by a writer of this directory.
 pub fn write_by(writer: &ReportWriter, path: &Path) -> Result<Summary, Failure> {
     let stored = stored::open(path)?;
     let (summary, toml) = summary(&stored)?;
