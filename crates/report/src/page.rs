@@ -23,7 +23,7 @@ const OPEN_COUNT_MAX: usize = 5;
 const TOP_FACTS: [&str; 3] = ["cpu", "cores of this process", "kernel"];
 
 /// Facts about a device that stand on top, of those there are.
-const TOP_DEVICE_FACTS: [&str; 4] = ["driver", "firmware", "DPDK", "source"];
+const TOP_DEVICE_FACTS: [&str; 4] = ["kind", "modelled", "driver", "firmware"];
 
 /// Letters of a number and its unit that stand in one line of a table.
 const NUMBER_LETTERS_MAX: usize = 12;
@@ -245,7 +245,7 @@ fn facts(of: &[(String, String)], wanted: &[&str]) -> String {
         let fact = of.iter().find(|(known, _)| known == name);
         fact.map(|(_, value)| match *name {
             "cores of this process" => words::count(value.parse().unwrap_or(0), "core"),
-            "cpu" | "kernel" => value.clone(),
+            "cpu" | "kernel" | "kind" | "modelled" => value.clone(),
             name => format!("{name} {value}"),
         })
     };

@@ -4,6 +4,11 @@ use niclab_result::{Mark, Quantity, digits};
 
 /// A number with grouped thousands: integers exact, others to four significant digits.
 pub(crate) fn number(value: f64) -> String {
+    rounded(value, 4)
+}
+
+/// A number with grouped thousands: integers exact, others to so many significant digits.
+fn rounded(value: f64, digits: i32) -> String {
     let size = value.abs();
     if value == 0.0 {
         return "0".to_owned();
@@ -14,7 +19,7 @@ pub(crate) fn number(value: f64) -> String {
     if !(1e-4..1e15).contains(&size) {
         return format!("{value:.3e}");
     }
-    let decimals = (3 - size.log10().floor() as i32).max(0) as usize;
+    let decimals = (digits - 1 - size.log10().floor() as i32).max(0) as usize;
     let text = format!("{value:.decimals$}");
     match text.contains('.') {
         true => group(text.trim_end_matches('0').trim_end_matches('.')),
@@ -40,18 +45,21 @@ fn group(text: &str) -> String {
     out
 }
 
+/// Significant digits of a finding's number.
+const FINDING_DIGITS: i32 = 3;
+
 /// A divisor for display and the unit that goes with it: rates get SI prefixes, times shrink to
-/// the largest unit that leaves the number above one.
+/// the largest unit that leaves the number above one, and a share of one is in percent.
 fn scaled(value: f64, unit: &str) -> (f64, String) {
     let size = value.abs();
     if unit == "1" {
-        return (1.0, String::new());
+        return if size < 1.0 { (0.01, "%".to_owned()) } else { (1.0, String::new()) };
     }
     if unit == "ns" {
         let (divisor, unit) = match size {
             s if s >= 1e9 => (1e9, "s"),
             s if s >= 1e6 => (1e6, "ms"),
-            s if s >= 1e3 => (1e3, "µs"),
+            s if s >= 1e3 => (1e3, "us"),
             _ => (1.0, "ns"),
         };
         return (divisor, unit.to_owned());
@@ -75,8 +83,8 @@ fn scaled(value: f64, unit: &str) -> (f64, String) {
 pub(crate) fn quantity(of: &Quantity, ends: Option<(f64, f64)>) -> (String, String) {
     let (divisor, unit) = scaled(of.value, &of.unit);
     let text = match of.is_ratio() {
-        true => supported(of.value, of, ends.unwrap_or((0.0, f64::INFINITY))),
-        false => number(of.value / divisor),
+        true => supported(of.value, of, ends.unwrap_or((0.0, f64::INFINITY)), divisor),
+        false => rounded(of.value / divisor, FINDING_DIGITS),
     };
     (text, unit)
 }
@@ -85,16 +93,16 @@ pub(crate) fn quantity(of: &Quantity, ends: Option<(f64, f64)>) -> (String, Stri
 pub(crate) fn interval(of: &Quantity, ends: (f64, f64)) -> String {
     let (divisor, unit) = scaled(of.value, &of.unit);
     let [low, high] = [ends.0, ends.1].map(|end| match of.is_ratio() {
-        true => supported(end, of, ends),
-        false => number(end / divisor),
+        true => supported(end, of, ends, divisor),
+        false => rounded(end / divisor, FINDING_DIGITS),
     });
     format!("{low} to {high} {unit}").trim_end().to_owned()
 }
 
-/// A number with the digits of the quantity whose interval has these ends.
-fn supported(one: f64, of: &Quantity, ends: (f64, f64)) -> String {
-    let decimals = digits::decimals(of.value, ends);
-    group(&format!("{one:.decimals$}"))
+/// A number with the digits of the quantity whose interval has these ends, by its divisor.
+fn supported(one: f64, of: &Quantity, ends: (f64, f64), divisor: f64) -> String {
+    let decimals = digits::decimals(of.value / divisor, (ends.0 / divisor, ends.1 / divisor));
+    group(&format!("{:.decimals$}", one / divisor))
 }
 
 /// A length of time, to the second where it is long.
@@ -203,8 +211,10 @@ mod tests {
         check(12_400_000.0, "pps", ("12.4", "Mpps"));
         check(850.0, "pps", ("850", "pps"));
         check(620_000.0, "rules/s", ("620", "k rules/s"));
-        check(32_200.0, "ns", ("32.2", "µs"));
-        check(0.91, "1", ("0.91", ""));
+        check(32_200.0, "ns", ("32.2", "us"));
+        check(0.91, "1", ("91", "%"));
+        check(2.51, "1", ("2.5", ""));
+        check(1_234.5, "ns", ("1.23", "us"));
         check(98.9, "Gbps", ("98.9", "Gbps"));
         check(65_536.0, "rules", ("65,536", "rules"));
         let value = Quantity { value: 1_500_000.0, unit: "pps".to_owned() };

@@ -20,7 +20,11 @@ const ENTRIES_TOLD_MAX: usize = 16;
 pub(super) fn of_wire(ends: &Ends, path: Path, tester: &End, device: &End) -> Vec<Fact> {
     let fact = |name: &str, value: String| Fact { name: name.into(), value };
     let (near, far) = (&tester.link, &device.link);
-    let mut facts = vec![fact("interface under test", far.name.clone())];
+    let kind = match near.is_veth() {
+        true => "a pair of virtual interfaces of the kernel, without a card",
+        false => "two interfaces of this machine, joined by a cable",
+    };
+    let mut facts = vec![fact("kind", kind.into()), fact("interface under test", far.name.clone())];
     facts.extend(of_card(device, ""));
     facts.push(fact("interface of the tester", near.name.clone()));
     facts.extend(of_card(tester, " of the tester"));

@@ -173,7 +173,9 @@ fn about(seats: &Seats) -> About {
     let place = |role: &str, label: String| Station { role: role.to_owned(), label, core: None };
     let first = seats.card.first().copied().flatten();
     let first = first.map(|core| fact("first core of the card", core.to_string()));
+    let kind = "niclab's network card in software; its frames come from memory, without a wire";
     let facts = [
+        fact("kind", kind.to_owned()),
         fact("driver", format!("niclab {}", env!("CARGO_PKG_VERSION"))),
         fact("rules of group 0", niclab_nic::limits::ROOT_RULES_MAX.to_string()),
         fact("rules in all", niclab_nic::limits::RULES_MAX.to_string()),

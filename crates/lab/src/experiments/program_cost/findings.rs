@@ -148,16 +148,18 @@ fn line_rate(results: &Results<'_>, device: &str) -> Option<Finding> {
     Some(told(device, "line-rate".to_owned(), (&cores, "cores"), (sentence, implication), figure))
 }
 
-/// Which of all programs reach line rate, up to the cores that the dearest needs.
+/// Which of all programs reach line rate, up to the cores that the most expensive needs.
 fn reaching(all: &[(&Cell<'_>, Estimate)], names: &[String]) -> String {
     match (all, names) {
         ([(only, _)], []) => format!("{} does not reach it; it needs", only.word("program")),
         ([_], [only, ..]) => format!("{only} reaches it; it needs"),
-        (_, []) => format!("none of {} programs reaches it; the dearest needs", all.len()),
-        (_, [one]) => format!("{one} of {} programs reaches it; the dearest needs", all.len()),
+        (_, []) => format!("none of {} programs reaches it; the most expensive needs", all.len()),
+        (_, [one]) => {
+            format!("{one} of {} programs reaches it; the most expensive needs", all.len())
+        }
         _ => {
             let listed = names.join(", ");
-            format!("{listed} of {} programs reach it; the dearest needs", all.len())
+            format!("{listed} of {} programs reach it; the most expensive needs", all.len())
         }
     }
 }

@@ -151,7 +151,7 @@ fn the_dearest_program_and_line_rate_are_told_with_what_the_text_says() {
     let (words, _) = said(&self::measured(&mut Card::new("card", 2.0), &[]), "card-line-rate");
     assert!(
         words.contains(
-            "on one core of card none of 7 programs reaches it; the dearest needs 5.95 cores"
+            "on one core of card none of 7 programs reaches it; the most expensive needs 5.95 cores"
         ),
         "{words}"
     );
