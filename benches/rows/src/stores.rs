@@ -93,8 +93,8 @@ impl Ours {
         let serving = thread::spawn({
             let stop = Arc::clone(&stop);
             move || {
-                // Whoever accepts is not to be on the client's core. The client
-                // notices one that breaks.
+                // The server accepts away from the client's core. The client notices
+                // a connection that breaks.
                 let _ = pin(core);
                 let _ = server.run(&stop);
             }

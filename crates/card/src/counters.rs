@@ -141,7 +141,7 @@ pub struct QueueCounters {
 #[derive(Clone, Debug)]
 pub(crate) struct PortTally {
     pub(crate) queue_pair: QueuePairCounters,
-    /// What queue pairs counted that were there before.
+    /// Counts of queue pairs that are gone.
     pub(crate) before: QueuePairCounters,
     pub(crate) tx_dropped: u64,
     pub(crate) rule_drops: u64,
@@ -173,7 +173,7 @@ impl PortTally {
     }
 }
 
-/// What one core has seen of one queue, whose frames came by its queue pair.
+/// Frames for one queue that one core has received by its queue pair.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct QueueSeen {
     pub(crate) frames: u64,
@@ -215,7 +215,7 @@ pub(crate) struct Shown {
     /// The state of RSS that this core spreads by, once no frame waits for the change to it
     /// (the one before meanwhile); 0 before it has looked for the first time.
     pub(crate) followed: AtomicU64,
-    /// What went wrong last at its queue pairs.
+    /// The last error at any of its queue pairs.
     pub(crate) trouble: Mutex<Option<String>>,
 }
 

@@ -49,7 +49,7 @@ pub(crate) struct ExternalQueueEnd {
     queue_pair: Option<Box<dyn QueuePair>>,
     /// Frames that it is to get in this turn.
     waiting: Burst,
-    /// What clients before this one had.
+    /// Counts of the clients before this one.
     before: QueuePairCounters,
     dropped: u64,
     queue_pairs: Consumer<Box<dyn QueuePair>>,

@@ -75,8 +75,8 @@ pub struct Items {
 }
 
 impl Items {
-    /// The program for a store on so many cores, each of which has a queue; and each core's DMA
-    /// segments. `memory_bytes` are the store's; at most half of it becomes DMA segments. The rings
+    /// The program for a store whose cores have a queue each, and the DMA segments of each
+    /// core. `memory_bytes` are the store's; at most half of it becomes DMA segments. The rings
     /// have as many entries as the program says, or as many as are asked for.
     ///
     /// # Errors
@@ -110,7 +110,7 @@ impl Items {
         Ok((items, segments))
     }
 
-    /// The segments of an owner, so many; once.
+    /// Hands the segments of a core out, `count` of them. The second call gives none.
     fn segments(&mut self, core: usize, count: usize) -> Option<DmaSegments> {
         let memory = self.pipeline.window(0)?;
         let places = self.pipeline.registers(self.next)?;

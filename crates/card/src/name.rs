@@ -146,7 +146,7 @@ pub trait Opens: fmt::Display + Send + Sync {
     /// Frames that one of its queue pairs may hold.
     fn queue_pair_frames(&self) -> usize;
 
-    /// Opens so many queue pairs in the calling thread's network namespace, for frames of this
+    /// Opens the queue pairs in the network namespace of the calling thread, for frames of this
     /// region.
     ///
     /// # Errors

@@ -82,7 +82,7 @@ impl Port {
         }
     }
 
-    /// What went wrong last at each of its queue pairs.
+    /// The last error of each of its queue pairs.
     pub(crate) fn trouble(&self) -> Vec<String> {
         let of = |shown: &Arc<Shown>| {
             shown.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()

@@ -16,8 +16,8 @@ use niclab_port::queue_pair::QueuePair;
 /// Frames of the card's own that wait for room in a queue pair, at most; more are dropped.
 pub(crate) const BACKLOG_MAX: usize = 1_024;
 
-/// Frames of an application that wait for room in the queue pairs of a core: each of so many ports
-/// has a part of it, and a burst at least.
+/// Most frames of an application that wait for room in the queue pairs of a core. The ports share
+/// it evenly; each has room for a burst at least.
 const SENDING_MAX: usize = 512;
 
 /// Whose frames are no application's: those of the application of number n are `n + 1`'s.

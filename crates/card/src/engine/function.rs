@@ -8,7 +8,7 @@ use crate::external_queues::ExternalQueueEnd;
 use crate::port_context::PortContext;
 use crate::serving::Serving;
 
-/// The port whose queue pair frames of a port leave by, of so many ports.
+/// The port by which frames of `port` leave a card that has this number of ports.
 #[inline]
 pub(super) fn way_out(port: usize, ports: usize) -> usize {
     if ports == 1 { port } else { port ^ 1 }
