@@ -202,8 +202,7 @@ fn what_is_in_the_way_of_a_report_is_named() {
 
 #[test]
 fn rights_that_are_missing_are_named_as_they_are() {
-    if !rustix::process::geteuid().is_root() {
-        println!("SKIP rights_that_are_missing_are_named_as_they_are: needs root for another user");
+    if !crate::socket::has_others("rights_that_are_missing_are_named_as_they_are") {
         return;
     }
     let (scratch, path) = copied();
