@@ -97,18 +97,21 @@ fn pattern([src, dst, sport, dport, protocol]: &Rule) -> Pattern {
 }
 
 /// A card with the rules in its root group, and the frames.
-struct Root {
+pub(crate) struct Root {
     nic: Nic,
-    worker: Worker,
-    frames: Frames,
+    pub(crate) worker: Worker,
+    pub(crate) frames: Frames,
     rules: Vec<RuleId>,
     /// What it took.
-    built: String,
+    pub(crate) built: String,
 }
 
 impl Root {
     /// The inner error says what of the set is not supported.
-    fn new(rules: &[Rule], packets: &[PacketValues]) -> Result<Result<Root, String>, BenchError> {
+    pub(crate) fn new(
+        rules: &[Rule],
+        packets: &[PacketValues],
+    ) -> Result<Result<Root, String>, BenchError> {
         let patterns: Vec<Pattern> = rules.iter().map(pattern).collect();
         let actions = [Action::Queue(0)];
         let create = |(priority, pattern): (usize, &Pattern)| {
@@ -136,7 +139,7 @@ impl Root {
     }
 
     /// The number of each packet's rule, from 1: what two queues say, one after the other.
-    fn find(&mut self) -> Result<Vec<u32>, RuleError> {
+    pub(crate) fn find(&mut self) -> Result<Vec<u32>, RuleError> {
         let mut found = vec![1; self.frames.descs.len()];
         for digit in [1, QUEUES] {
             for (number, &id) in self.rules.iter().enumerate() {

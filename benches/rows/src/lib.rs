@@ -35,6 +35,7 @@ pub mod sheet;
 pub mod sockperf;
 pub mod stores;
 pub mod stream;
+pub mod ternary;
 mod times;
 pub mod traces;
 pub mod update;

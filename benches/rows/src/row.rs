@@ -17,7 +17,7 @@ use crate::update::{self, RuleChangeKind};
 use crate::{
     Bench, BenchError, Goal, Measured, acl, beside, chain, echo, entries, exact, forward,
     generator, insert, kvs, pipeline, prefixes, program, requests, rss, scaling, sets, stores,
-    stream,
+    stream, ternary,
 };
 
 /// What can be asked for by name.
@@ -63,6 +63,8 @@ pub enum Subject {
     Scaling,
     /// Bulk data over the stack of the kernel, against iperf3
     Stream,
+    /// Ternary rules in the root group, beside the ternary table of `niclab-table`
+    Ternary,
     /// Rules that change beside a reader
     Update,
 }
@@ -81,6 +83,7 @@ pub struct Row {
 }
 
 type Measure = dyn Fn(&Bench) -> Result<Measured, BenchError>;
+type GetRules = dyn Fn() -> Result<Vec<sets::Rule>, BenchError>;
 
 impl Row {
     /// Measures this row on the core this thread is kept on; see [`Bench::pin`].
@@ -96,9 +99,10 @@ pub const ACL_GOAL: Goal = Goal { ratio: 2.0, floor: 9e6 };
 /// Rules of the generated sets.
 const GENERATED: [usize; 3] = [1_000, 10_000, 65_536];
 
-/// The rows. Those of `acl` are made of ClassBench's files, or generated where none is given.
+/// The rows. Those of `acl` and `ternary` are made of ClassBench's files, or generated where none is given.
 pub fn rows(files: &[PathBuf]) -> Vec<Row> {
     let mut rows = acl_rows(files);
+    rows.extend(ternary_rows(files));
     rows.extend(others());
     rows.extend(update_rows());
     rows.extend(beside_rows());
@@ -117,25 +121,44 @@ pub fn rows(files: &[PathBuf]) -> Vec<Row> {
     rows
 }
 
-fn acl_rows(files: &[PathBuf]) -> Vec<Row> {
-    let row = |name: String, measure: Box<Measure>| {
-        let goal = Goal { ratio: 1.0, floor: 0.0 };
-        Row { subject: Subject::Acl, what: format!("acl, {name}"), peer: "rte_acl", goal, measure }
-    };
+/// The sets of rules that a row is measured with: their names, and how to get them. Those of files,
+/// or generated where none is given.
+fn rule_sets(files: &[PathBuf]) -> Vec<(String, Box<GetRules>)> {
     if files.is_empty() {
-        let generated = |count: usize| -> Box<Measure> {
-            Box::new(move |bench| acl::classify(bench, &sets::generate(count), acl::PACKETS))
+        let generated = |count| -> (String, Box<GetRules>) {
+            (format!("generated {count}"), Box::new(move || Ok(sets::generate(count))))
         };
-        return GENERATED.map(|count| row(format!("generated {count}"), generated(count))).into();
+        return GENERATED.map(generated).into();
     }
-    let file = |path: &PathBuf| {
+    let file = |path: &PathBuf| -> (String, Box<GetRules>) {
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let path = path.clone();
-        row(name, Box::new(move |bench| acl::classify(bench, &sets::read(&path)?, acl::PACKETS)))
+        (name, Box::new(move || sets::read(&path)))
     };
     files.iter().map(file).collect()
 }
 
+fn acl_rows(files: &[PathBuf]) -> Vec<Row> {
+    let row = |(name, rules): (String, Box<GetRules>)| Row {
+        subject: Subject::Acl,
+        what: format!("acl, {name}"),
+        peer: "rte_acl",
+        goal: Goal { ratio: 1.0, floor: 0.0 },
+        measure: Box::new(move |bench| acl::classify(bench, &rules()?, acl::PACKETS)),
+    };
+    rule_sets(files).into_iter().map(row).collect()
+}
+
+fn ternary_rows(files: &[PathBuf]) -> Vec<Row> {
+    let row = |(name, rules): (String, Box<GetRules>)| Row {
+        subject: Subject::Ternary,
+        what: format!("card's classifier, {name}"),
+        peer: "table::Ternary",
+        goal: Goal { ratio: 1.0, floor: 0.0 },
+        measure: Box::new(move |bench| ternary::classify(bench, &rules()?, acl::PACKETS)),
+    };
+    rule_sets(files).into_iter().map(row).collect()
+}
 fn others() -> Vec<Row> {
     let row = |subject, what: &str, peer, ratio, floor, measure: Box<Measure>| Row {
         subject,

@@ -14,8 +14,8 @@ use niclab_device::capability::{APPLICATIONS, ECHO, PROGRAMS, STORE, STREAM};
 use niclab_device::{About, Station};
 use niclab_load::TraceFrames;
 use niclab_result::{
-    DeviceSummary, ExperimentSummary, ExperimentVerdict, Finding, Latencies, Mark, Outcome, SCHEMA,
-    Sample, Summary, TestbedBox, TestbedSummary,
+    DeviceSummary, ExperimentSummary, ExperimentVerdict, Figure, Finding, Latencies, Mark, Origin,
+    Outcome, SCHEMA, Sample, Summary, TestbedBox, TestbedSummary,
 };
 
 use crate::cells::{Cell, Cells};
@@ -139,13 +139,31 @@ fn draw(results: &Results<'_>) -> ExperimentSummary {
     };
     let measured = |device: &&RunDevice| took_part(device) && !places(device).is_empty();
     let testbed = |device: &RunDevice| testbed(&device.name, &places(device));
+    let mut figures = of.figures(results);
+    let devices: Vec<&str> = results.devices().collect();
+    figures.iter_mut().for_each(|figure| colour_by_device(figure, &devices));
     ExperimentSummary {
         name: results.experiment.name.clone(),
         question: results.experiment.question.clone(),
         verdict: ExperimentVerdict::Shown,
         testbeds: results.run.devices.iter().filter(measured).map(testbed).collect(),
-        figures: of.figures(results),
+        figures,
         tables: of.tables(results),
+    }
+}
+
+/// Gives the first series of each device the same look in all figures, whatever stands beside it.
+/// A figure whose series have numbers of their own, such as one for each program, keeps them.
+fn colour_by_device(figure: &mut Figure, devices: &[&str]) {
+    if figure.series.iter().any(|series| series.hue.is_some()) {
+        return;
+    }
+    let mut series_count = vec![0; devices.len()];
+    for series in figure.series.iter_mut().filter(|series| series.origin != Origin::Published) {
+        if let Some(at) = devices.iter().position(|device| *device == series.device) {
+            series.hue = Some((at + series_count[at] * devices.len()) as u32);
+            series_count[at] += 1;
+        }
     }
 }
 

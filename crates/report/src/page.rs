@@ -172,7 +172,9 @@ pub(crate) fn render(
         summary.experiments.iter().map(|of| experiment_view(of, summary, &mut specs)).collect();
     let points: Vec<&niclab_result::Mean> =
         series(summary).flat_map(|(_, _, series)| &series.points).collect();
-    let first = first(&experiments);
+    let top: Vec<_> =
+        summary.top_findings().into_iter().map(|of| finding_view(of, summary)).collect();
+    let first = first(&top, &experiments);
     let page = Page {
         title: &options.title,
         lead: lead(summary),
@@ -183,7 +185,7 @@ pub(crate) fn render(
         measured: summary.devices.iter().map(measured).collect(),
         trust: trust(&points, summary.warnings.len()),
         warnings: &summary.warnings,
-        top: summary.top_findings().into_iter().map(|of| finding_view(of, summary)).collect(),
+        top,
         first,
         experiments,
         devices: &summary.devices,
@@ -205,14 +207,15 @@ pub(crate) fn render(
     Ok(page.render()?)
 }
 
-/// The plot on top: the first with published points beside measured ones, else the first of all.
-fn first<'a>(experiments: &[ExperimentView<'a>]) -> Option<FirstView<'a>> {
+/// The plot on top: that of the first finding which has one, else the first of all.
+fn first<'a>(top: &[FindingView<'_>], experiments: &[ExperimentView<'a>]) -> Option<FirstView<'a>> {
     let views = || experiments.iter().flat_map(|of| of.best.iter().chain(&of.figures));
-    let is_beside = |view: &&FigureView<'_>| {
-        let has = |origin| view.figure.series.iter().any(|series| series.origin == origin);
-        has(Origin::Published) && has(Origin::Measured)
+    let drawn = || views().filter(|view| view.plot.is_some());
+    let of_finding = |finding: &FindingView<'_>| {
+        let (anchor, _) = finding.figure.as_ref()?;
+        drawn().find(|view| view.anchor == *anchor)
     };
-    let view = views().find(is_beside).or_else(|| views().find(|view| view.plot.is_some()))?;
+    let view = top.iter().find_map(of_finding).or_else(|| drawn().next())?;
     let (figure, plot) = (view.figure, view.plot?);
     Some(FirstView { title: &figure.title, anchor: view.anchor.clone(), plot, key: key(figure) })
 }

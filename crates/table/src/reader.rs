@@ -68,6 +68,18 @@ impl<const W: usize> Reader<W> {
         }
     }
 
+    /// [`lookup`](Self::lookup) with the hash from [`hash`](Self::hash); a wrong hash is a miss.
+    #[inline]
+    #[must_use]
+    pub fn lookup_hashed(
+        &self,
+        participant: &Participant,
+        key: &[u64; W],
+        hash: u64,
+    ) -> Option<u64> {
+        Some(self.shared.view(participant).find(hash, key)?.value())
+    }
+
     /// Looks up a burst. Bit `i` of the result says whether `keys[i]` was found; its value is
     /// then in `values[i]`. Values of keys not found are left alone.
     ///

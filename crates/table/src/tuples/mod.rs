@@ -2,8 +2,8 @@
 //!
 //! The entries of a mask are an exact table of keys that are cut to it ("Packet Classification
 //! using Tuple Space Search", SIGCOMM 1999). A pruning filter (`prune`) says which masks can have
-//! an entry for a key, and a bound of each mask says when none of its entries can be better than
-//! what was found.
+//! an entry for a key, the best ones first, and bounds say when none of those left can have
+//! a better one than what was found.
 //!
 //! What a word says is the user's, and so is its *rank*: of two words the one with the smaller rank
 //! wins. [`Ternary`](crate::Ternary) has words that are their own rank, and transactions of its
@@ -12,8 +12,8 @@
 //! # Why a reader misses no word
 //!
 //! A look-up takes the list of masks with the filter, then the bounds, then words. The writer goes
-//! the other way: [`TupleSpace::admit`] has the list, the filter and the bound of the mask know of
-//! a word, and only then is the word stored.
+//! the other way: [`TupleSpace::admit`] has the list, the filter, the bound of the mask and those
+//! of all slots in front of it know of a word, and only then is the word stored.
 //!
 //! A bound is raised when no reader can find a word below it, whatever its generation: when a mask
 //! has no entry, and when a new filter is complete, for whose making every word was looked at.

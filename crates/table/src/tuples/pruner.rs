@@ -1,25 +1,36 @@
 //! The pruning filter of a tuple space, for its writer.
 //!
+//! A filter knows masks by their *slots*: the best ones have the first slots when it is begun, and
+//! masks that come later those behind. So readers go through the slots that the filter names in
+//! their order, until none behind can have a better word.
+//!
 //! A filter only grows. Where three times as many entries have come as there were, it is made anew
-//! from those that are left, some with each operation, and shown when it is complete. The bounds of
-//! masks rise then to what the entries that are left have.
+//! from those that are left, some with each operation, and shown when it is complete; in idle time
+//! sooner. The bounds of masks rise then to what the entries that are left have.
 
+use std::sync::Arc;
+
+use super::reader::Slots;
 use super::writer::Mask;
 use super::{F, Fields, Filters, WIDTHS};
 use crate::error::FilterError;
 use crate::limits::TABLES_LIMIT;
 use crate::memory::Pages;
-use crate::prune::{Bits, Filter, FilterConfig, FilterReader, Span};
+use crate::prune::{Bits, Filter, FilterConfig, Span};
+use crate::sync::{Acquire, AtomicU64, Release};
 
 /// With fewer masks there is no filter: all of them are looked up.
 const MASKS_MIN: usize = 3;
 
-/// Numbers of masks that filters are made for: the fewer, the less a look-up costs. One that does
-/// not know a number is given up, and keys are looked up under all masks until there is another.
-const NUMBERS: [usize; 5] = [64, 128, 256, 512, TABLES_LIMIT];
+/// Slots that filters are made with: the fewer, the less a look-up costs. One without a slot for a
+/// mask is given up, and keys are looked up under all masks until there is another.
+const SLOTS: [usize; 5] = [64, 128, 256, 512, TABLES_LIMIT];
 
 /// Entries that may come before a filter is made anew, at least.
 const SPARE_MIN: usize = if cfg!(miri) { 16 } else { 4_096 };
+
+/// Entries that may come before it is made anew in idle time, at least.
+const SPARE_IDLE: usize = SPARE_MIN / 16;
 
 /// Groups of entries that a filter takes in with a step, and spans that it lays out.
 const STEP_GROUPS: usize = 2;
@@ -38,7 +49,20 @@ pub(super) struct Pruner {
     is_refused: bool,
 }
 
-type Made = Filters<Filter<1>, Filter<F>>;
+/// A mask without a slot.
+const NONE: u16 = u16::MAX;
+
+/// A filter, with the slots of masks.
+#[derive(Debug)]
+struct Made {
+    filter: Filters<Filter<1>, Filter<F>>,
+    /// Number of the mask of each slot that is given away.
+    numbers: Vec<u16>,
+    /// Slot of each mask, by its number.
+    slots: Vec<u16>,
+    /// No word of a slot or of one behind it has a smaller bound.
+    rest: Arc<[AtomicU64]>,
+}
 
 /// A filter that does not have all entries yet.
 #[derive(Debug)]
@@ -54,42 +78,70 @@ struct Making {
 }
 
 impl Made {
-    fn new(fields: &Fields, numbers: usize, entries: usize) -> Result<Self, FilterError> {
-        Ok(match fields.only() {
-            Some(_) => Self::One(Filter::new(config([Bits::ThirtyTwo], numbers, entries))?),
-            None => Self::All(Filter::new(config(WIDTHS, numbers, entries))?),
-        })
+    fn new(fields: &Fields, slots_max: usize, entries: usize) -> Result<Self, FilterError> {
+        let filter = match fields.only() {
+            Some(_) => Filters::One(Filter::new(config([Bits::ThirtyTwo], slots_max, entries))?),
+            None => Filters::All(Filter::new(config(WIDTHS, slots_max, entries))?),
+        };
+        let rest = (0..slots_max).map(|_| AtomicU64::new(u64::MAX)).collect();
+        Ok(Self { filter, numbers: Vec::new(), slots: Vec::new(), rest })
     }
 
-    /// Has an entry found by its keys; an error says that it does not know the number.
+    /// The slot of a mask, which gets one where it has none; `None` where there are no more.
+    fn slot(&mut self, number: usize) -> Option<usize> {
+        if self.slots.len() <= number {
+            self.slots.resize(number + 1, NONE);
+        }
+        if self.slots[number] == NONE {
+            if self.numbers.len() >= self.rest.len() {
+                return None;
+            }
+            self.slots[number] = self.numbers.len() as u16;
+            self.numbers.push(number as u16);
+        }
+        Some(usize::from(self.slots[number]))
+    }
+
+    /// Says that there is to be a word with this bound.
+    fn lower(&self, number: usize, bound: u64) {
+        let Some(slot) = self.slots.get(number).filter(|slot| **slot != NONE) else { return };
+        let upto = self.rest[..=usize::from(*slot)].iter().rev();
+        let above = upto.take_while(|rest| rest.load(Acquire) > bound);
+        above.for_each(|rest| rest.store(bound, Release));
+    }
+
+    /// Has an entry found by its keys; an error says that there is no slot for its mask.
     fn add(&mut self, number: usize, spans: &[Span; F]) -> Result<(), FilterError> {
-        match self {
-            Self::One(filter) => filter.add(number, &[spans[0]]),
-            Self::All(filter) => filter.add(number, spans),
+        let slot = self.slot(number).unwrap_or(usize::MAX);
+        match &mut self.filter {
+            Filters::One(filter) => filter.add(slot, &[spans[0]]),
+            Filters::All(filter) => filter.add(slot, spans),
         }
     }
 
     /// The same, when all entries are there.
     fn gather(&mut self, number: usize, spans: &[Span; F]) -> Result<(), FilterError> {
-        match self {
-            Self::One(filter) => filter.gather(number, &[spans[0]]),
-            Self::All(filter) => filter.gather(number, spans),
+        let slot = self.slot(number).unwrap_or(usize::MAX);
+        match &mut self.filter {
+            Filters::One(filter) => filter.gather(slot, &[spans[0]]),
+            Filters::All(filter) => filter.gather(slot, spans),
         }
     }
 
     /// Lays some spans out; whether there may be more.
     fn lay(&mut self, spans: usize) -> bool {
-        match self {
-            Self::One(filter) => filter.lay(spans),
-            Self::All(filter) => filter.lay(spans),
+        match &mut self.filter {
+            Filters::One(filter) => filter.lay(spans),
+            Filters::All(filter) => filter.lay(spans),
         }
     }
 
     fn bytes(&self) -> usize {
-        match self {
-            Self::One(filter) => filter.bytes(),
-            Self::All(filter) => filter.bytes(),
-        }
+        let filter = match &self.filter {
+            Filters::One(filter) => filter.bytes(),
+            Filters::All(filter) => filter.bytes(),
+        };
+        filter + size_of_val(&*self.rest)
     }
 }
 
@@ -104,15 +156,17 @@ impl Pruner {
     }
 
     /// What readers are to have.
-    pub(super) fn reader(&self) -> Option<Filters<FilterReader<1>, FilterReader<F>>> {
-        self.shown.as_ref().map(|made| match made {
+    pub(super) fn reader(&self) -> Option<Slots> {
+        let made = self.shown.as_ref()?;
+        let filter = match &made.filter {
             Filters::One(filter) => Filters::One(filter.reader()),
             Filters::All(filter) => Filters::All(filter.reader()),
-        })
+        };
+        Some(Slots { filter, numbers: made.numbers.clone(), rest: Arc::clone(&made.rest) })
     }
 
-    /// Has an entry found by its keys, before they can see it. True where readers are to see that
-    /// there is no filter any more.
+    /// Has an entry found by its keys, before they can see it; its bound is said then. True where
+    /// readers are to see other slots, or that there is no filter any more.
     pub(super) fn take(&mut self, number: usize, key: &[u64], mask: &[u64]) -> bool {
         if self.shown.is_none() && self.next.is_none() {
             return false;
@@ -122,25 +176,34 @@ impl Pruner {
         if self.next.as_mut().is_some_and(|next| next.filter.gather(number, &spans).is_err()) {
             self.next = None;
         }
-        let is_given_up =
-            self.shown.as_mut().is_some_and(|shown| shown.add(number, &spans).is_err());
-        if is_given_up {
+        let Some(shown) = &mut self.shown else { return false };
+        let slots = shown.numbers.len();
+        if shown.add(number, &spans).is_err() {
             self.shown = None;
+            return true;
         }
-        is_given_up
+        shown.numbers.len() > slots
     }
 
-    /// Says that there is to be a word with this bound.
+    /// Says that there is to be a word with this bound, of a mask whose entries are taken.
     #[inline]
     pub(super) fn lower(&mut self, number: usize, bound: u64) {
+        if let Some(shown) = &self.shown {
+            shown.lower(number, bound);
+        }
         if let Some(next) = &mut self.next {
             next.lower(number, bound);
         }
     }
 
-    /// Whether a filter is being made.
+    /// Whether the filter is better made anew where nothing else is to be done.
+    fn is_stale(&self) -> bool {
+        self.shown.is_some() && self.taken > self.made_with / 8 + SPARE_IDLE
+    }
+
+    /// Whether a filter is being made, or is to be in idle time.
     pub(super) fn is_busy(&self) -> bool {
-        self.next.is_some()
+        self.next.is_some() || self.is_stale() && !self.is_refused
     }
 
     /// Lets it ask for memory again.
@@ -155,12 +218,13 @@ impl Pruner {
         &mut self,
         masks: &mut [Option<Mask<W>>],
         (live_masks, live): (usize, usize),
-        steps: usize,
+        (steps, is_idle): (usize, bool),
         bound_of: &impl Fn(u64, u64) -> u64,
     ) -> bool {
         let Some(next) = &mut self.next else {
             let is_wanted = match &self.shown {
                 None => live_masks >= MASKS_MIN,
+                Some(_) if is_idle => self.is_stale(),
                 Some(_) => self.taken > 3 * self.made_with + SPARE_MIN,
             };
             if is_wanted && !self.is_refused && self.fields.has_one() {
@@ -180,14 +244,23 @@ impl Pruner {
 
     #[cold]
     fn begin<const W: usize>(&mut self, masks: &[Option<Mask<W>>], live: usize) {
-        let fits = |numbers: &usize| 2 * masks.len() <= *numbers;
-        let numbers = NUMBERS.into_iter().find(fits).unwrap_or(TABLES_LIMIT);
-        let Ok(filter) = Made::new(&self.fields, numbers, 5 * live + 2 * SPARE_MIN) else {
+        let mut best_first: Vec<(u64, usize)> = (0..)
+            .zip(masks)
+            .filter_map(|(number, mask)| Some((mask.as_ref()?.shown.bound(), number)))
+            .collect();
+        best_first.sort_unstable();
+        let fits = |slots: &usize| 2 * best_first.len() <= *slots;
+        let slots_max = SLOTS.into_iter().find(fits).unwrap_or(TABLES_LIMIT);
+        let Ok(mut filter) = Made::new(&self.fields, slots_max, 5 * live + 2 * SPARE_MIN) else {
             self.is_refused = true;
             return;
         };
         (self.taken, self.made_with) = (0, live);
-        let there = (0..masks.len()).filter(|number| masks[*number].is_some()).collect();
+        let there: Vec<usize> = best_first.into_iter().map(|(_, number)| number).collect();
+        for number in &there {
+            // As many as there are have room.
+            let _ = filter.slot(*number);
+        }
         let bounds = vec![u64::MAX; masks.len()];
         self.next = Some(Making { filter, masks: there, array: 0, group: 0, bounds });
     }
@@ -205,6 +278,7 @@ impl Making {
             self.bounds.resize(number + 1, u64::MAX);
         }
         self.bounds[number] = self.bounds[number].min(bound);
+        self.filter.lower(number, bound);
     }
 
     /// Takes some entries in, or lays some spans out; whether that is all.

@@ -27,8 +27,18 @@ pub(super) struct SharedTuples<const W: usize> {
 pub(super) struct View<const W: usize> {
     /// By number.
     pub(super) masks: Vec<Option<Arc<Masked<W>>>>,
-    /// Without one, keys are looked up under all masks.
-    pub(super) filter: Option<Filters<FilterReader<1>, FilterReader<F>>>,
+    /// Without them, keys are looked up under all masks.
+    pub(super) slots: Option<Slots>,
+}
+
+/// A filter, and the slots that it names.
+#[derive(Debug)]
+pub(super) struct Slots {
+    pub(super) filter: Filters<FilterReader<1>, FilterReader<F>>,
+    /// Numbers of their masks.
+    pub(super) numbers: Vec<u16>,
+    /// No word of a slot or of one behind it has a smaller bound.
+    pub(super) rest: Arc<[AtomicU64]>,
 }
 
 /// A mask and the entries under it.
@@ -89,10 +99,31 @@ pub struct TupleReader<const W: usize> {
     shared: Arc<SharedTuples<W>>,
     view: Arc<View<W>>,
     version: u64,
-    /// Keys of the burst that are to be looked up under each mask, a bit each.
-    wanted: Vec<u64>,
+    round: Round,
+}
+
+/// What is to be looked up next.
+#[derive(Debug)]
+struct Round {
     /// Masks that some key is to be looked up under, with their bounds.
     order: Vec<(u64, u16)>,
+    /// Those keys, a bit each, by the number of the mask.
+    wanted: Vec<u64>,
+}
+
+/// So many keys under one mask are looked up together.
+const TOGETHER_MIN: u32 = 8;
+
+/// A key that is to be looked up under a mask.
+#[derive(Clone, Copy)]
+struct Probe<const W: usize> {
+    key: [u64; W],
+    hash: u64,
+    bound: u64,
+    /// Of the mask.
+    number: u16,
+    /// Place of the key in the burst.
+    at: u8,
 }
 
 /// What was found for each key of a burst so far.
@@ -103,6 +134,21 @@ struct BestWords<'a, R> {
     words: &'a mut [u64],
     /// Keys that have one, a bit each.
     found: u64,
+}
+
+/// Masks by number, the thread that looks up, and its keys.
+type Among<'a, const W: usize> = (&'a [Option<Arc<Masked<W>>>], &'a Participant, &'a [[u64; W]]);
+
+impl<R: Rank> BestWords<'_, R> {
+    /// Takes a word for a key if it is better than what was found.
+    #[inline]
+    fn take(&mut self, at: usize, word: u64, rank: R) {
+        if rank < self.ranks[at] {
+            (self.ranks[at], self.limits[at]) = (rank, rank.limit());
+            self.words[at] = word;
+            self.found |= 1 << at;
+        }
+    }
 }
 
 impl<const W: usize> Clone for TupleReader<W> {
@@ -116,8 +162,8 @@ impl<const W: usize> TupleReader<W> {
         let (masks_max, version) = (shared.masks_max, shared.version.load(Acquire));
         let (view, mut wanted) = (shared.view.load_full(), Vec::with_capacity(masks_max));
         wanted.resize(view.masks.len(), 0);
-        let (shared, order) = (Arc::clone(shared), Vec::with_capacity(masks_max));
-        Self { shared, view, version, wanted, order }
+        let round = Round { order: Vec::with_capacity(masks_max), wanted };
+        Self { shared: Arc::clone(shared), view, version, round }
     }
 
     /// Looks up a burst: bit `i` of the result says whether there is a word for `keys[i]`, which is
@@ -139,12 +185,24 @@ impl<const W: usize> TupleReader<W> {
         self.look();
         let (ranks, limits) = ([R::LAST; BURST_MAX], [u64::MAX; BURST_MAX]);
         let mut found = BestWords { ranks, limits, words, found: 0 };
-        self.note(keys);
-        for &(bound, number) in &self.order {
-            let wanted = std::mem::take(&mut self.wanted[usize::from(number)]);
-            if let Some(Some(under)) = self.view.masks.get(usize::from(number)) {
-                look_up((under, bound), participant, (keys, wanted), &mut rank_of, &mut found);
-            }
+        let Self { shared, view, round, .. } = self;
+        let fields = &shared.fields;
+        round.clear();
+        let among = (&view.masks[..], participant, keys);
+        match &view.slots {
+            None => round.find_in_all(among, &mut rank_of, &mut found),
+            Some(slots) => match &slots.filter {
+                Filters::One(filter) => {
+                    let only = fields.only();
+                    let value =
+                        |key: &[u64; W]| [only.map_or(0, |of| of.value(super::WIDTHS[0], key))];
+                    round.find_in_slots(among, (slots, filter, value), &mut rank_of, &mut found);
+                }
+                Filters::All(filter) => {
+                    let values = |key: &[u64; W]| fields.values(key);
+                    round.find_in_slots(among, (slots, filter, values), &mut rank_of, &mut found);
+                }
+            },
         }
         found.found
     }
@@ -160,72 +218,160 @@ impl<const W: usize> TupleReader<W> {
         let version = self.shared.version.load(Acquire);
         if version != self.version {
             (self.view, self.version) = (self.shared.view.load_full(), version);
-            self.wanted.clear();
-            self.wanted.resize(self.view.masks.len(), 0);
-        }
-    }
-
-    /// Notes which keys are to be looked up under which masks, the best masks first.
-    #[inline]
-    fn note(&mut self, keys: &[[u64; W]]) {
-        let Self { shared, view, wanted, order, .. } = self;
-        // Of a look-up that panicked there may be some left.
-        for (_, number) in order.drain(..) {
-            wanted.get_mut(usize::from(number)).into_iter().for_each(|wanted| *wanted = 0);
-        }
-        let (fields, masks) = (&shared.fields, &view.masks[..]);
-        match &view.filter {
-            Some(Filters::One(filter)) => {
-                let only = fields.only();
-                let value = |key: &[u64; W]| only.map_or(0, |of| of.value(super::WIDTHS[0], key));
-                candidates(filter, keys, |key| [value(key)], masks, wanted, order);
-            }
-            Some(Filters::All(filter)) => {
-                candidates(filter, keys, |key| fields.values(key), masks, wanted, order);
-            }
-            None => {
-                wanted.fill(u64::MAX.checked_shr((BURST_MAX - keys.len()) as u32).unwrap_or(0));
-                let masks = masks.iter().enumerate();
-                let bound = |(number, of): (usize, &Option<Arc<Masked<W>>>)| {
-                    Some((of.as_ref()?.bound(), number as u16))
-                };
-                order.extend(masks.filter_map(bound));
-            }
-        }
-        if order.len() > 1 {
-            order.sort_unstable();
+            self.round.clear();
+            self.round.wanted.resize(self.view.masks.len(), 0);
         }
     }
 }
 
-/// Notes the masks that can have an entry for each key.
-#[inline]
-fn candidates<const W: usize, const N: usize>(
-    filter: &FilterReader<N>,
-    keys: &[[u64; W]],
-    values_of: impl Fn(&[u64; W]) -> [u32; N],
-    masks: &[Option<Arc<Masked<W>>>],
-    wanted: &mut [u64],
-    order: &mut Vec<(u64, u16)>,
-) {
-    let (mut values, mut sets) = ([[0; N]; BURST_MAX], [Sets::default(); BURST_MAX]);
-    for (values, key) in values.iter_mut().zip(keys) {
-        *values = values_of(key);
-    }
-    let (values, sets) = (&values[..keys.len()], &mut sets[..keys.len()]);
-    filter.find(values, sets);
-    for (at, sets) in sets.iter().enumerate() {
-        for number in filter.candidates(sets) {
-            // A filter may know masks that came after the view.
-            let (Some(wanted), Some(Some(of))) = (wanted.get_mut(number), masks.get(number)) else {
-                continue;
-            };
-            if *wanted == 0 {
-                order.push((of.bound(), number as u16));
-            }
-            *wanted |= 1 << at;
+impl Round {
+    /// Of a look-up that panicked there may be something left.
+    fn clear(&mut self) {
+        for (_, number) in self.order.drain(..) {
+            self.wanted.get_mut(usize::from(number)).into_iter().for_each(|wanted| *wanted = 0);
         }
     }
+
+    /// Looks all keys up under all masks, the best masks first.
+    fn find_in_all<R: Rank, const W: usize>(
+        &mut self,
+        (masks, participant, keys): Among<'_, W>,
+        rank_of: &mut impl FnMut(u64, u64) -> Option<(u64, R)>,
+        found: &mut BestWords<'_, R>,
+    ) {
+        let all = u64::MAX.checked_shr((BURST_MAX - keys.len()) as u32).unwrap_or(0);
+        let masks_of = masks.iter().enumerate();
+        let bound = |(number, of): (usize, &Option<Arc<Masked<W>>>)| {
+            Some((of.as_ref()?.bound(), number as u16))
+        };
+        self.order.extend(masks_of.filter_map(bound));
+        if self.order.len() > 1 {
+            self.order.sort_unstable();
+        }
+        for (bound, number) in self.order.drain(..) {
+            if let Some(Some(under)) = masks.get(usize::from(number)) {
+                look_up((under, bound), participant, (keys, all), rank_of, found);
+            }
+        }
+    }
+
+    /// Looks each key up under the masks that the filter names, in rounds: each key has one look-up
+    /// in a round, under the best mask that is left for it.
+    fn find_in_slots<R: Rank, const N: usize, const W: usize>(
+        &mut self,
+        among: Among<'_, W>,
+        (slots, filter, values_of): (&Slots, &FilterReader<N>, impl Fn(&[u64; W]) -> [u32; N]),
+        rank_of: &mut impl FnMut(u64, u64) -> Option<(u64, R)>,
+        found: &mut BestWords<'_, R>,
+    ) {
+        let (masks, _, keys) = among;
+        let (mut values, mut sets) = ([[0; N]; BURST_MAX], [Sets::default(); BURST_MAX]);
+        for (values, key) in values.iter_mut().zip(keys) {
+            *values = values_of(key);
+        }
+        let sets = &mut sets[..keys.len()];
+        filter.find(&values[..keys.len()], sets);
+        let mut candidates: [_; BURST_MAX] =
+            std::array::from_fn(|at| sets.get(at).map(|sets| filter.candidates(sets)));
+        let mut open = u64::MAX.checked_shr((BURST_MAX - keys.len()) as u32).unwrap_or(0);
+        while open != 0 {
+            for at in bits(open) {
+                let candidates = candidates[at].iter_mut().flatten();
+                match slots.best(candidates, masks, found.limits[at]) {
+                    Some(mask) => self.want(mask, at),
+                    None => open &= !(1 << at),
+                }
+            }
+            self.look_up(among, rank_of, found);
+        }
+    }
+
+    /// Says that a key is to be looked up under a mask, given by its bound and number.
+    #[inline]
+    fn want(&mut self, (bound, number): (u64, u16), at: usize) {
+        let wanted = &mut self.wanted[usize::from(number)];
+        if *wanted == 0 {
+            self.order.push((bound, number));
+        }
+        *wanted |= 1 << at;
+    }
+
+    /// Looks up what is wanted, a mask for each key. All look-ups take one step before any takes
+    /// the next, so that the lines of a step come together; where many keys are wanted under one
+    /// mask, they are looked up at once.
+    fn look_up<R: Rank, const W: usize>(
+        &mut self,
+        (masks, participant, keys): Among<'_, W>,
+        rank_of: &mut impl FnMut(u64, u64) -> Option<(u64, R)>,
+        found: &mut BestWords<'_, R>,
+    ) {
+        let mut probes = [Probe { key: [0; W], hash: 0, bound: 0, number: 0, at: 0 }; BURST_MAX];
+        let mut count = 0;
+        for (bound, number) in self.order.drain(..) {
+            let here = std::mem::take(&mut self.wanted[usize::from(number)]);
+            let Some(Some(under)) = masks.get(usize::from(number)) else { continue };
+            if here.count_ones() >= TOGETHER_MIN {
+                look_up((under, bound), participant, (keys, here), rank_of, found);
+                continue;
+            }
+            for at in bits(here) {
+                let key = masked(&keys[at], &under.mask);
+                let hash = under.entries.hash(&key);
+                under.entries.prefetch_tags(participant, hash);
+                probes[count % BURST_MAX] = Probe { key, hash, bound, number, at: at as u8 };
+                count += 1;
+            }
+        }
+        let probes = &probes[..count.min(BURST_MAX)];
+        let under = |probe: &Probe<W>| masks[usize::from(probe.number)].as_deref();
+        for probe in probes {
+            if let Some(under) = under(probe) {
+                under.entries.prefetch_entry(participant, probe.hash);
+            }
+        }
+        for probe in probes {
+            let Some(under) = under(probe) else { continue };
+            let word = under.entries.lookup_hashed(participant, &probe.key, probe.hash);
+            if let Some((word, rank)) = word.and_then(|word| rank_of(word, probe.bound)) {
+                found.take(usize::from(probe.at), word, rank);
+            }
+        }
+    }
+}
+
+impl Slots {
+    /// The bound and the number of the next mask that can have a word of a rank below `limit`.
+    #[inline]
+    fn best<const W: usize>(
+        &self,
+        candidates: impl Iterator<Item = usize>,
+        masks: &[Option<Arc<Masked<W>>>],
+        limit: u64,
+    ) -> Option<(u64, u16)> {
+        for slot in candidates {
+            // A filter may know slots that came after the view.
+            let number = *self.numbers.get(slot)?;
+            if self.rest[slot].load(Acquire) >= limit {
+                return None;
+            }
+            let bound =
+                masks.get(usize::from(number)).and_then(Option::as_ref).map(|of| of.bound());
+            if let Some(bound) = bound.filter(|bound| *bound < limit) {
+                return Some((bound, number));
+            }
+        }
+        None
+    }
+}
+
+/// The places of the bits that are set, in ascending order.
+#[inline]
+fn bits(mut mask: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let at = mask.trailing_zeros() as usize;
+        mask &= mask.wrapping_sub(1);
+        (at < BURST_MAX).then_some(at)
+    })
 }
 
 /// Looks up those keys of a burst under a mask that have a bit in `wanted`.
@@ -256,12 +402,8 @@ fn look_up<const W: usize, R: Rank>(
         let place = hits.trailing_zeros() as usize;
         hits &= hits - 1;
         let at = usize::from(places[place]);
-        if let Some((word, rank)) = rank_of(words[place], bound)
-            && rank < best.ranks[at]
-        {
-            (best.ranks[at], best.limits[at]) = (rank, rank.limit());
-            best.words[at] = word;
-            best.found |= 1 << at;
+        if let Some((word, rank)) = rank_of(words[place], bound) {
+            best.take(at, word, rank);
         }
     }
 }

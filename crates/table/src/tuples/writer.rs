@@ -180,10 +180,10 @@ impl<const W: usize> TupleSpace<W> {
     pub fn admit(&mut self, number: usize, key: &[u64; W], current: u64, bound: u64) {
         let Some(Some(mask)) = self.masks.get(number) else { return };
         mask.shown.lower(bound);
-        self.pruner.lower(number, bound);
         if current == 0 {
             self.is_hidden |= self.pruner.take(number, key, &mask.mask);
         }
+        self.pruner.lower(number, bound);
         self.show();
     }
 
@@ -224,6 +224,11 @@ impl<const W: usize> TupleSpace<W> {
     /// a smaller bound, whatever its generation.
     #[inline]
     pub fn tend(&mut self, steps: usize, bound_of: impl Fn(u64, u64) -> u64) {
+        self.tend_filter((steps, false), bound_of);
+    }
+
+    #[inline]
+    fn tend_filter(&mut self, steps: (usize, bool), bound_of: impl Fn(u64, u64) -> u64) {
         let live = (self.numbers.len(), self.entries);
         self.is_hidden |= self.pruner.tend(&mut self.masks, live, steps, &bound_of);
         self.show();
@@ -235,7 +240,7 @@ impl<const W: usize> TupleSpace<W> {
     pub fn settle(&mut self, steps: usize, bound_of: impl Fn(u64, u64) -> u64) -> bool {
         self.sweep();
         self.pruner.forgive();
-        self.tend(steps.min(FILTER_STEPS_MAX), bound_of);
+        self.tend_filter((steps.min(FILTER_STEPS_MAX), true), bound_of);
         let tables = self.masks.iter_mut().flatten();
         let rest = tables.fold(true, |all, mask| mask.entries.rest(steps) & all);
         rest && !self.pruner.is_busy()
@@ -247,7 +252,7 @@ impl<const W: usize> TupleSpace<W> {
         if self.is_hidden {
             let shown = |mask: &Option<Mask<W>>| mask.as_ref().map(|mask| Arc::clone(&mask.shown));
             let masks = self.masks.iter().map(shown).collect();
-            let view = View { masks, filter: self.pruner.reader() };
+            let view = View { masks, slots: self.pruner.reader() };
             self.old.push(self.shared.show(view));
             self.is_hidden = false;
         }
