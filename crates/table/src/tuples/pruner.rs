@@ -1,8 +1,8 @@
 //! The pruning filter of a tuple space, for its writer.
 //!
-//! A filter only grows. Where three times as many entries have come as there were, it is made anew
-//! from those that are left, some with each operation, and shown when it is complete. The bounds of
-//! masks rise then to what the entries that are left have.
+//! A filter only grows. When three times as many entries were added as it began with, it is rebuilt
+//! from the existing entries, a few with each operation, and shown when it is complete. The bounds
+//! of masks then rise to those of the existing entries.
 
 use super::writer::Mask;
 use super::{F, Fields, Filters, WIDTHS};
@@ -11,30 +11,31 @@ use crate::limits::TABLES_LIMIT;
 use crate::memory::Pages;
 use crate::prune::{Bits, Filter, FilterConfig, FilterReader, Span};
 
-/// With fewer masks there is no filter: all of them are looked up.
+/// With fewer masks there is no filter, and all masks are searched.
 const MASKS_MIN: usize = 3;
 
-/// Numbers of masks that filters are made for: the fewer, the less a look-up costs. One that does
-/// not know a number is given up, and keys are looked up under all masks until there is another.
+/// Numbers of masks that filters have room for: the fewer, the less a look-up costs. A filter
+/// without room for a new number is dropped, and all masks are searched until the next filter is
+/// complete.
 const NUMBERS: [usize; 5] = [64, 128, 256, 512, TABLES_LIMIT];
 
-/// Entries that may come before a filter is made anew, at least.
+/// The least number of added entries before a filter is rebuilt.
 const SPARE_MIN: usize = if cfg!(miri) { 16 } else { 4_096 };
 
-/// Groups of entries that a filter takes in with a step, and spans that it lays out.
+/// Groups of entries, and spans, that one step adds to a filter.
 const STEP_GROUPS: usize = 2;
 const STEP_SPANS: usize = 16;
 
-/// The filter that readers see, and the one that is to take its place.
+/// The filter that readers see, and its replacement.
 #[derive(Debug)]
 pub(super) struct Pruner {
     fields: Fields,
     shown: Option<Made>,
     next: Option<Making>,
-    /// Entries that came since the filter was begun, and how many there were then.
+    /// Entries that were added since the build began, and entries that existed then.
     taken: usize,
     made_with: usize,
-    /// There was no memory for one.
+    /// Whether there was no memory for a filter.
     is_refused: bool,
 }
 
@@ -44,12 +45,12 @@ type Made = Filters<Filter<1>, Filter<F>>;
 #[derive(Debug)]
 struct Making {
     filter: Made,
-    /// Masks whose entries it does not have yet; the last is under way:
+    /// Masks whose entries are missing; the last one is in progress.
     masks: Vec<usize>,
-    /// these are the array of its table that was begun, and the next group of that.
+    /// The array of its table that was begun, and the next group of it.
     array: u32,
     group: usize,
-    /// Bounds of the words that it has seen, by mask.
+    /// Bounds of the words that were visited, by mask.
     bounds: Vec<u64>,
 }
 
@@ -61,7 +62,7 @@ impl Made {
         })
     }
 
-    /// Has an entry found by its keys; an error says that it does not know the number.
+    /// Adds an entry; an error says that the filter has no room for the number.
     fn add(&mut self, number: usize, spans: &[Span; F]) -> Result<(), FilterError> {
         match self {
             Self::One(filter) => filter.add(number, &[spans[0]]),
@@ -69,7 +70,7 @@ impl Made {
         }
     }
 
-    /// The same, when all entries are there.
+    /// Gathers an entry, to be inserted when all entries are gathered.
     fn gather(&mut self, number: usize, spans: &[Span; F]) -> Result<(), FilterError> {
         match self {
             Self::One(filter) => filter.gather(number, &[spans[0]]),
@@ -77,11 +78,11 @@ impl Made {
         }
     }
 
-    /// Lays some spans out; whether there may be more.
-    fn lay(&mut self, spans: usize) -> bool {
+    /// Inserts some gathered spans; true if there may be more.
+    fn insert_gathered(&mut self, spans: usize) -> bool {
         match self {
-            Self::One(filter) => filter.lay(spans),
-            Self::All(filter) => filter.lay(spans),
+            Self::One(filter) => filter.insert_gathered(spans),
+            Self::All(filter) => filter.insert_gathered(spans),
         }
     }
 
@@ -103,7 +104,7 @@ impl Pruner {
         Self { fields, shown: None, next: None, taken, made_with, is_refused: false }
     }
 
-    /// What readers are to have.
+    /// The filter for readers.
     pub(super) fn reader(&self) -> Option<Filters<FilterReader<1>, FilterReader<F>>> {
         self.shown.as_ref().map(|made| match made {
             Filters::One(filter) => Filters::One(filter.reader()),
@@ -111,8 +112,8 @@ impl Pruner {
         })
     }
 
-    /// Has an entry found by its keys, before they can see it. True where readers are to see that
-    /// there is no filter any more.
+    /// Adds an entry, before readers can see it. True if readers have to see that the filter was
+    /// dropped.
     pub(super) fn take(&mut self, number: usize, key: &[u64], mask: &[u64]) -> bool {
         if self.shown.is_none() && self.next.is_none() {
             return false;
@@ -130,7 +131,7 @@ impl Pruner {
         is_given_up
     }
 
-    /// Says that there is to be a word with this bound.
+    /// Lowers the bound of a mask for a new word.
     #[inline]
     pub(super) fn lower(&mut self, number: usize, bound: u64) {
         if let Some(next) = &mut self.next {
@@ -138,20 +139,20 @@ impl Pruner {
         }
     }
 
-    /// Whether a filter is being made.
+    /// Whether a filter is being built.
     pub(super) fn is_busy(&self) -> bool {
         self.next.is_some()
     }
 
-    /// Lets it ask for memory again.
-    pub(super) fn forgive(&mut self) {
+    /// Allows another try to allocate memory.
+    pub(super) fn allow_retry(&mut self) {
         self.is_refused = false;
     }
 
-    /// Takes the making of a filter so many steps further, or begins it where so many masks and
-    /// entries want it. True where it is complete, and readers are to see it. `bound_of` is as of
-    /// `TupleSpace::tend`.
-    pub(super) fn tend<const W: usize>(
+    /// Builds the filter `steps` steps further, or begins to if the number of masks and entries
+    /// requires it. True if the filter is complete and readers have to see it. `bound_of` is that
+    /// of `TupleSpace::advance_filter`.
+    pub(super) fn advance<const W: usize>(
         &mut self,
         masks: &mut [Option<Mask<W>>],
         (live_masks, live): (usize, usize),
@@ -207,19 +208,21 @@ impl Making {
         self.bounds[number] = self.bounds[number].min(bound);
     }
 
-    /// Takes some entries in, or lays some spans out; whether that is all.
+    /// Gathers some entries, or inserts some spans; true if the filter is complete.
     fn step<const W: usize>(
         &mut self,
         masks: &mut [Option<Mask<W>>],
         fields: &Fields,
         bound_of: &impl Fn(u64, u64) -> u64,
     ) -> bool {
-        let Some(&number) = self.masks.last() else { return !self.filter.lay(STEP_SPANS) };
+        let Some(&number) = self.masks.last() else {
+            return !self.filter.insert_gathered(STEP_SPANS);
+        };
         let Some(mask) = masks.get_mut(number).and_then(Option::as_mut) else {
             self.next_mask();
             return false;
         };
-        // While a table grows its entries are in two places.
+        // While a table grows, its entries are in two arrays.
         let Some((array, groups)) = mask.entries.array() else {
             mask.entries.advance(STEP_GROUPS);
             return false;
@@ -229,7 +232,7 @@ impl Making {
         }
         for _ in 0..STEP_GROUPS {
             for (key, word) in mask.entries.group(self.group) {
-                // It knows the number, or it would have been given up.
+                // Cannot fail: a filter without room for the number would have been dropped.
                 let _ = self.filter.gather(number, &fields.spans(&key, &mask.mask));
                 self.lower(number, bound_of(word, mask.shown.bound()));
             }

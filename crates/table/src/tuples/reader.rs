@@ -5,42 +5,42 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 
 use super::{F, Fields, Filters, Rank, masked};
-use crate::domain::Participant;
 use crate::limits::BURST_MAX;
 use crate::prune::{FilterReader, Sets};
+use crate::qsbr::Participant;
 use crate::reader::Reader;
 use crate::sync::{Acquire, AtomicU64, Release};
 
-/// What the writer and all readers hold.
+/// The part that the writer and all readers share.
 #[derive(Debug)]
 pub(super) struct SharedTuples<const W: usize> {
     view: ArcSwap<View<W>>,
     /// How often the view was replaced, plus one.
     version: AtomicU64,
     fields: Fields,
-    /// Masks there may be.
+    /// The most masks.
     masks_max: usize,
 }
 
-/// The masks as a burst sees them.
+/// The masks, for one burst.
 #[derive(Debug, Default)]
 pub(super) struct View<const W: usize> {
     /// By number.
-    pub(super) masks: Vec<Option<Arc<Masked<W>>>>,
-    /// Without one, keys are looked up under all masks.
+    pub(super) masks: Vec<Option<Arc<MaskReader<W>>>>,
+    /// Without a filter, all masks are searched.
     pub(super) filter: Option<Filters<FilterReader<1>, FilterReader<F>>>,
 }
 
-/// A mask and the entries under it.
+/// A mask and its entries, for readers.
 #[derive(Debug)]
-pub(super) struct Masked<const W: usize> {
+pub(super) struct MaskReader<const W: usize> {
     mask: [u64; W],
     entries: Reader<W>,
-    /// No word under it has a smaller bound.
+    /// No word of the mask has a smaller bound.
     bound: AtomicU64,
 }
 
-impl<const W: usize> Masked<W> {
+impl<const W: usize> MaskReader<W> {
     pub(super) fn new(mask: [u64; W], entries: Reader<W>) -> Self {
         Self { mask, entries, bound: AtomicU64::new(u64::MAX) }
     }
@@ -50,14 +50,14 @@ impl<const W: usize> Masked<W> {
         self.bound.load(Acquire)
     }
 
-    /// Says that a word with this bound is about to be there. For the writer only.
+    /// Lowers the bound for a word that will be stored. For the writer only.
     pub(super) fn lower(&self, bound: u64) {
         if bound < self.bound() {
             self.bound.store(bound, Release);
         }
     }
 
-    /// Says that no reader finds a word with a smaller bound; the bound may be above that. For the
+    /// Raises the bound, which no reader can find a word below; a higher bound stays. For the
     /// writer only.
     pub(super) fn raise(&self, bound: u64) {
         if bound > self.bound() {
@@ -71,7 +71,7 @@ impl<const W: usize> SharedTuples<W> {
         Self { view: ArcSwap::default(), version: AtomicU64::new(1), fields, masks_max }
     }
 
-    /// Shows readers another view; the one before, which some may hold.
+    /// Publishes another view; returns the old one, which readers may hold.
     pub(super) fn show(&self, view: View<W>) -> Arc<View<W>> {
         let old = self.view.swap(Arc::new(view));
         self.version.store(self.version.load(Acquire) + 1, Release);
@@ -81,27 +81,27 @@ impl<const W: usize> SharedTuples<W> {
 
 /// A reading end of a [`TupleSpace`](crate::TupleSpace). Clone it into any number of threads.
 ///
-/// Look-ups never wait, allocate nothing, and write nothing that others read but for a counter when
-/// masks or the filter are others than before. They borrow the thread's [`Participant`], which must
-/// be online and of the space's domain: they may panic otherwise.
+/// Look-ups never wait and allocate nothing. They write nothing that other threads read, except a
+/// counter after a change of the masks or the filter. They borrow the thread's [`Participant`],
+/// which must be online and of the space's domain: otherwise they may panic.
 #[derive(Debug)]
 pub struct TupleReader<const W: usize> {
     shared: Arc<SharedTuples<W>>,
     view: Arc<View<W>>,
     version: u64,
-    /// Keys of the burst that are to be looked up under each mask, a bit each.
+    /// Keys of the burst to look up under each mask, a bit each.
     wanted: Vec<u64>,
-    /// Masks that some key is to be looked up under, with their bounds.
+    /// Masks to search, with their bounds.
     order: Vec<(u64, u16)>,
 }
 
-/// What was found for each key of a burst so far.
+/// The best words so far for the keys of a burst.
 struct BestWords<'a, R> {
     ranks: [R; BURST_MAX],
     /// The limits of the ranks.
     limits: [u64; BURST_MAX],
     words: &'a mut [u64],
-    /// Keys that have one, a bit each.
+    /// Keys with a word, a bit each.
     found: u64,
 }
 
@@ -121,8 +121,8 @@ impl<const W: usize> TupleReader<W> {
     }
 
     /// Looks up a burst: bit `i` of the result says whether there is a word for `keys[i]`, which is
-    /// then in `words[i]`. `rank_of` says what a word and the bound of its mask stand for: a word
-    /// and its rank; or nothing.
+    /// then in `words[i]`. `rank_of` gets a word and the bound of its mask; it returns the resolved
+    /// word and its rank, or `None`.
     ///
     /// # Panics
     /// If there are more than [`BURST_MAX`] keys or fewer words than keys; or the participant is
@@ -149,8 +149,8 @@ impl<const W: usize> TupleReader<W> {
         found.found
     }
 
-    /// Lets the masks go that it has seen: for a thread that does not look up for a while.
-    pub fn let_go(&mut self) {
+    /// Drops the view, for a thread that does not look up for a while.
+    pub fn release_view(&mut self) {
         (self.view, self.version) = (Arc::default(), 0);
     }
 
@@ -165,11 +165,11 @@ impl<const W: usize> TupleReader<W> {
         }
     }
 
-    /// Notes which keys are to be looked up under which masks, the best masks first.
+    /// Notes which keys to look up under which masks, best masks first.
     #[inline]
     fn note(&mut self, keys: &[[u64; W]]) {
         let Self { shared, view, wanted, order, .. } = self;
-        // Of a look-up that panicked there may be some left.
+        // A look-up that panicked may have left some.
         for (_, number) in order.drain(..) {
             wanted.get_mut(usize::from(number)).into_iter().for_each(|wanted| *wanted = 0);
         }
@@ -186,7 +186,7 @@ impl<const W: usize> TupleReader<W> {
             None => {
                 wanted.fill(u64::MAX.checked_shr((BURST_MAX - keys.len()) as u32).unwrap_or(0));
                 let masks = masks.iter().enumerate();
-                let bound = |(number, of): (usize, &Option<Arc<Masked<W>>>)| {
+                let bound = |(number, of): (usize, &Option<Arc<MaskReader<W>>>)| {
                     Some((of.as_ref()?.bound(), number as u16))
                 };
                 order.extend(masks.filter_map(bound));
@@ -204,7 +204,7 @@ fn candidates<const W: usize, const N: usize>(
     filter: &FilterReader<N>,
     keys: &[[u64; W]],
     values_of: impl Fn(&[u64; W]) -> [u32; N],
-    masks: &[Option<Arc<Masked<W>>>],
+    masks: &[Option<Arc<MaskReader<W>>>],
     wanted: &mut [u64],
     order: &mut Vec<(u64, u16)>,
 ) {
@@ -216,7 +216,7 @@ fn candidates<const W: usize, const N: usize>(
     filter.find(values, sets);
     for (at, sets) in sets.iter().enumerate() {
         for number in filter.candidates(sets) {
-            // A filter may know masks that came after the view.
+            // A filter may know masks that are newer than the view.
             let (Some(wanted), Some(Some(of))) = (wanted.get_mut(number), masks.get(number)) else {
                 continue;
             };
@@ -228,10 +228,10 @@ fn candidates<const W: usize, const N: usize>(
     }
 }
 
-/// Looks up those keys of a burst under a mask that have a bit in `wanted`.
+/// Looks up the keys in `wanted` under a mask.
 #[inline]
 fn look_up<const W: usize, R: Rank>(
-    (under, bound): (&Masked<W>, u64),
+    (under, bound): (&MaskReader<W>, u64),
     participant: &Participant,
     (keys, wanted): (&[[u64; W]], u64),
     rank_of: &mut impl FnMut(u64, u64) -> Option<(u64, R)>,
