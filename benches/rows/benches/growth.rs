@@ -13,14 +13,16 @@ use niclab_bench::exact::{Probe, Prober, Setup};
 use niclab_bench::{BenchError, frames::Frames, insert, keys, median};
 use niclab_nic::limits::BURST;
 use niclab_nic::rule::{Action, Pattern, Rule};
-use niclab_nic::{Done, Nic, NicConfig, Operation, OperationQueue, RuleError, TemplateTable};
+use niclab_nic::{
+    Nic, NicConfig, Operation, OperationQueue, OperationResult, RuleError, TemplateTable,
+};
 use niclab_packet::key::{Key, field};
 use niclab_pairing::{pin, slice};
 
 /// Packets that go round.
 const PACKETS: usize = 1 << 16;
 /// Steps of what is put off, at a time.
-const SETTLE_STEPS: usize = 1_000;
+const HOUSEKEEPING_STEPS: usize = 1_000;
 /// Rules in a call of `Nic::run`.
 const BULK: usize = 1 << 12;
 /// Slices of a figure.
@@ -112,7 +114,7 @@ fn show(what: &str, scale: &Scale, rules: u64, masks: u64) -> Result<(), BenchEr
         worker.classify(region, burst);
     }
     // As a control loop does when no rule comes.
-    while !nic.settle(SETTLE_STEPS) {}
+    while !nic.run_housekeeping(HOUSEKEEPING_STEPS) {}
     let bytes = nic.rule_bytes();
     let packet_ns = median_ns(scale, || {
         let (region, burst) = frames.burst();
@@ -155,7 +157,7 @@ fn attack(scale: &Scale, masks: u64) -> Result<(), BenchError> {
         let priority = priority as u32;
         nic.create(&Rule { group: 0, priority, pattern, actions: &[Action::Queue(0)] })?;
     }
-    while !nic.settle(SETTLE_STEPS) {}
+    while !nic.run_housekeeping(HOUSEKEEPING_STEPS) {}
     let mut worker = nic.worker();
     let mut cost = |pairs: [[u32; 2]; 2]| -> Result<f64, BenchError> {
         let packet = |index: usize| {
@@ -259,7 +261,7 @@ fn control(mut queue: OperationQueue, table: &TemplateTable, first: u64, stop: &
     while !stop.load(Ordering::Relaxed) {
         // What is there goes first: a queue that is full takes no create.
         let mut pulled = 0;
-        while let Ok(Some(Done { user, result })) = queue.pull() {
+        while let Ok(Some(OperationResult { user, result })) = queue.pull() {
             pulled += 1;
             if let (Ok(id), CREATE) = (result, user) {
                 let _ = queue.put(Operation::Destroy(id), DESTROY);

@@ -237,6 +237,6 @@ fn transaction(card: &mut Card, rules: u64) -> Result<(), BenchError> {
     times_ns.push(start.elapsed().as_nanos() as u32);
     card.times_ns = times_ns;
     card.meet();
-    while !card.time(|nic| nic.settle(SLICE)) {}
+    while !card.time(|nic| nic.run_housekeeping(SLICE)) {}
     Ok(())
 }

@@ -26,7 +26,7 @@ const PEER_BURST: usize = BURST;
 /// Queues: two of their numbers name a rule.
 const QUEUES: u32 = 256;
 /// Steps of what is put off, at a time.
-const SETTLE_STEPS: usize = 1_000;
+const HOUSEKEEPING_STEPS: usize = 1_000;
 /// All protocols.
 const ANY_PROTOCOL: Span = Span { low: 0, high: 0xff };
 
@@ -127,7 +127,7 @@ impl Root {
         let mut results = Vec::with_capacity(rules.len());
         nic.run(&operations, |result| results.push(result));
         // As a control loop does when no rule comes.
-        while !nic.settle(SETTLE_STEPS) {}
+        while !nic.run_housekeeping(HOUSEKEEPING_STEPS) {}
         let took = built(start.elapsed().as_nanos() as u64, nic.rule_bytes() as u64);
         let ids: Result<Vec<RuleId>, RuleError> = results.into_iter().collect();
         let ids = match ids {

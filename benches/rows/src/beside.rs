@@ -298,7 +298,7 @@ impl Core {
                 self.forward(BURST);
             }
         }
-        while !self.nic.settle(1 << 10) {
+        while !self.nic.run_housekeeping(1 << 10) {
             self.forward(BURST);
         }
         Ok(())

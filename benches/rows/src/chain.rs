@@ -75,7 +75,7 @@ impl Core {
             fill(&mut nic, group, count, masks)?;
             nic.create(&rest(group, &[next]))?;
         }
-        while !nic.settle(1 << 10) {}
+        while !nic.run_housekeeping(1 << 10) {}
         let all = u64::from(groups) * count;
         let first = if finds == Finds::Rules { 0 } else { all };
         let packets: Vec<_> = indices(all).take(PACKETS).map(|at| tuple(first + at)).collect();

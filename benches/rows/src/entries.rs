@@ -165,7 +165,7 @@ impl ChangingTable {
                 table.pass();
             }
         }
-        while !table.pipeline.settle(MADE as usize) {
+        while !table.pipeline.run_housekeeping(MADE as usize) {
             table.pass();
         }
         Ok(table)

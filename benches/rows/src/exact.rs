@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use niclab_pairing::slice;
 use niclab_peer::{Answer, Peer};
-use niclab_table::{BURST_MAX, Config, Domain, Exact, Pages, Participant, Reader};
+use niclab_table::{BURST_MAX, Config, Exact, Pages, Participant, QsbrDomain, Reader};
 
 use crate::keys::{self, PROBES};
 use crate::{Bench, BenchError, Measured, expect_hits};
@@ -101,14 +101,14 @@ pub struct Prober<const W: usize> {
 impl<const W: usize> Prober<W> {
     /// A filled table and its probes.
     pub fn new(setup: &Setup) -> Result<Self, BenchError> {
-        let domain = Domain::new();
+        let domain = QsbrDomain::new();
         let table = filled::<W>(config(setup.keys, setup.pages, true), &domain, setup.keys)?;
         let hit = setup.probe != Probe::Miss;
         let reader = table.reader();
         let probes = keys::probes(if hit { 0 } else { setup.keys }, setup.keys);
         let hashes = (setup.probe == Probe::Hashed)
             .then(|| probes.iter().map(|key| reader.hash(key)).collect());
-        let participant = domain.reader_slot();
+        let participant = domain.register_reader();
         Ok(Self { table, reader, participant, probes, hashes, hit, cursor: 0 })
     }
 
@@ -149,13 +149,13 @@ impl<const W: usize> Prober<W> {
 /// A table of the keys 0 to `keys`, settled; values are one more than their index.
 fn filled<const W: usize>(
     config: Config,
-    domain: &Domain,
+    domain: &QsbrDomain,
     keys: u64,
 ) -> Result<Exact<W>, BenchError> {
     let mut table = Exact::new(config, domain)?;
     for index in 0..keys {
         table.insert(&keys::key(index), index + 1)?;
     }
-    while !table.settle(1 << 20) {}
+    while !table.run_housekeeping(1 << 20) {}
     Ok(table)
 }

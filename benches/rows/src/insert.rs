@@ -10,7 +10,7 @@ use niclab_nic::rule::{Action, Pattern, Rule};
 use niclab_nic::{Nic, NicConfig, Operation, RuleError, Template, TemplateAction, TemplateTable};
 use niclab_packet::key::Key;
 use niclab_peer::Answer;
-use niclab_table::{Domain, Exact, Pages};
+use niclab_table::{Exact, Pages, QsbrDomain};
 
 use crate::exact::{config, start};
 use crate::sets::PacketValues;
@@ -87,14 +87,14 @@ fn compare(
 struct KeyFill {
     list: Vec<[u64; 2]>,
     room: InitialSize,
-    domain: Domain,
+    domain: QsbrDomain,
     table: Option<Exact<2>>,
 }
 
 impl KeyFill {
     fn new(count: u64, room: InitialSize) -> KeyFill {
         let list = (0..count).map(keys::key).collect();
-        KeyFill { list, room, domain: Domain::new(), table: None }
+        KeyFill { list, room, domain: QsbrDomain::new(), table: None }
     }
 
     fn add(&mut self, part: PairAddition) -> Result<Answer, BenchError> {

@@ -137,7 +137,7 @@ impl Changed {
         // Rules of the other mask are there before the first change.
         let last = changed.in_place_as(rules - 1, false);
         last.and_then(|()| changed.in_place_as(rules - 1, true))?;
-        while !changed.nic.settle(1 << 10) {}
+        while !changed.nic.run_housekeeping(1 << 10) {}
         Ok(changed)
     }
 

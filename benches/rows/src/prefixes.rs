@@ -34,7 +34,7 @@ const BULK: usize = 1_024;
 /// Routes that are looked at for a shorter one, for another to lie inside of.
 const OUTER_TRIES: usize = 8;
 /// Steps of what is put off, at a time.
-const SETTLE_STEPS: usize = 1_000;
+const HOUSEKEEPING_STEPS: usize = 1_000;
 
 /// Whose addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -266,7 +266,7 @@ impl RoutingCard {
         }
         refused?;
         // As a control loop does when no rule comes.
-        while !nic.settle(SETTLE_STEPS) {}
+        while !nic.run_housekeeping(HOUSEKEEPING_STEPS) {}
         let took = start.elapsed().as_nanos() as u64;
         let built = built(took, nic.rule_bytes() as u64);
         let frames = addresses.iter().map(|&address| frame(family, address));

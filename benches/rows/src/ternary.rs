@@ -13,7 +13,7 @@ use niclab_nic::limits::BURST;
 use niclab_pairing::{alternate, slice};
 use niclab_peer::Answer;
 use niclab_table::{
-    Domain, Field, Hit, Participant, Span, Ternary, TernaryConfig, TernaryError, TernaryReader,
+    Field, Hit, Participant, QsbrDomain, Span, Ternary, TernaryConfig, TernaryError, TernaryReader,
     TernaryRule, pack_key,
 };
 
@@ -24,7 +24,7 @@ use crate::{Bench, BenchError, Measured, Slices};
 /// Entries that the table takes.
 const ENTRIES_MAX: usize = 1 << 20;
 /// Steps of housekeeping at a time.
-const SETTLE_STEPS: usize = 1_000;
+const HOUSEKEEPING_STEPS: usize = 1_000;
 
 /// The row: a set of rules, the best first, and `count` packets that go round.
 pub fn classify(bench: &Bench, rules: &[Rule], count: usize) -> Result<Measured, BenchError> {
@@ -65,7 +65,7 @@ impl Table {
     fn new(rules: &[Rule], packets: &[PacketValues]) -> Result<Table, TernaryError> {
         let fields =
             &[Field::bytes(0, 4), Field::bytes(4, 4), Field::bytes(8, 2), Field::bytes(10, 2)];
-        let domain = Domain::new();
+        let domain = QsbrDomain::new();
         let config = TernaryConfig { capacity_max: ENTRIES_MAX, fields, seed: 42 };
         let start = Instant::now();
         let mut table = Ternary::<2>::new(config, &domain)?;
@@ -74,12 +74,12 @@ impl Table {
                 table.insert(&TernaryRule { key, mask, priority: number, value: number })?;
             }
         }
-        while !table.settle(SETTLE_STEPS) {}
+        while !table.run_housekeeping(HOUSEKEEPING_STEPS) {}
         let took = built(start.elapsed().as_nanos() as u64, table.bytes() as u64);
         let built = format!("{} entries, {} masks, {took}", table.len(), table.masks_count());
         let keys = packets.iter().map(|packet| key(*packet)).collect::<Vec<_>>();
         let whole = keys.len() / BURST * BURST;
-        let (reader, participant) = (table.reader(), domain.reader_slot());
+        let (reader, participant) = (table.reader(), domain.register_reader());
         Ok(Table { reader, participant, _table: table, keys: keys[..whole].into(), at: 0, built })
     }
 

@@ -155,7 +155,7 @@ impl Control {
         };
         let rules = (0..count).map(rule).collect::<Result<_, _>>()?;
         // Tables that have grown come to rest, as those of the other rows.
-        while !nic.settle(1 << 10) {}
+        while !nic.run_housekeeping(1 << 10) {}
         // The reader looks at the first half alone of rules that come and go.
         let first = if change == RuleChangeKind::Renew { count / 2 } else { 0 };
         let order = indices(u64::from(count - first)).take(ORDER);

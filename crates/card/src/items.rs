@@ -172,8 +172,8 @@ impl Items {
     }
 
     /// Lets what packets no longer see be used again, so many steps.
-    pub(crate) fn settle(&mut self, steps: usize) {
-        self.pipeline.settle(steps);
+    pub(crate) fn run_housekeeping(&mut self, steps: usize) {
+        self.pipeline.run_housekeeping(steps);
     }
 
     /// Where cores say that they have nothing under way.

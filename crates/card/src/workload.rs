@@ -43,10 +43,10 @@ impl PacketProcessor {
     }
 
     /// Lets what packets no longer see be used again, so many steps.
-    pub(crate) fn settle(&mut self, steps: usize) {
+    pub(crate) fn run_housekeeping(&mut self, steps: usize) {
         match self {
-            PacketProcessor::Items(items) => items.settle(steps),
-            PacketProcessor::Program(program) => _ = program.settle(steps),
+            PacketProcessor::Items(items) => items.run_housekeeping(steps),
+            PacketProcessor::Program(program) => _ = program.run_housekeeping(steps),
         }
     }
 }

@@ -1,75 +1,75 @@
-//! Rules that age: when each last met a packet, and which have met none for too long.
+//! Rule ageing: when each rule was hit last, and which rules were not hit for too long.
 //!
-//! Nothing here reads a clock. The control side is told the time ([`Nic::set_time_ns`]); a worker
-//! notes that time for a rule that meets a packet. It writes once per rule each time the time
-//! changes, and reads else. So a packet counts as met at the time that was told last, and an age is
-//! too great by at most the time between two tellings.
+//! Nothing here reads a clock. The caller passes the time to the control side
+//! ([`Nic::set_time_ns`]). A worker that hits a rule stores that time as the rule's last hit: it
+//! writes once per rule and time, and otherwise only reads. So a hit has the time that was set last
+//! before it, and an age is too great by at most the interval between two calls.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use niclab_table::Segments;
 
+use crate::action_list::{ActionStep, timeout_of};
+use crate::action_word::{ActionWord, Fate};
 use crate::control::{Nic, RuleId};
 use crate::error::RuleError;
 use crate::limits::RULES_MAX;
-use crate::program::{Step, timeout_of};
-use crate::transaction::Logged;
-use crate::word::{Fate, Word};
+use crate::transaction::LoggedStep;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// How long a rule has met no packet, by the times that were told.
+/// How long a rule has not been hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Age {
-    /// Time since its last packet, or since it began to age, nanoseconds.
+    /// Time since its last hit, or since it began to age, nanoseconds.
     pub idle_ns: u64,
     /// Seconds after which it is aged.
     pub timeout_s: u32,
 }
 
 impl Age {
-    /// Whether it has met no packet for as long as its timeout says, or longer.
+    /// Whether the rule was not hit for its timeout or longer.
     pub fn is_aged(&self) -> bool {
         self.idle_ns >= u64::from(self.timeout_s) * NS_PER_S
     }
 }
 
-/// When rules that age met packets, shared with workers.
-pub(crate) struct Ages {
-    /// The time as it was told last.
+/// Last hits of rules that age, shared with workers.
+pub(crate) struct RuleAges {
+    /// The time that was set last.
     now_ns: AtomicU64,
-    /// By rule; of those alone that age.
-    met_ns: Segments<1>,
+    /// By rule; only rules that age have one.
+    last_hit_ns: Segments<1>,
 }
 
-impl Ages {
-    pub(crate) fn new() -> Ages {
-        Ages { now_ns: AtomicU64::new(0), met_ns: Segments::new(RULES_MAX) }
+impl RuleAges {
+    pub(crate) fn new() -> RuleAges {
+        RuleAges { now_ns: AtomicU64::new(0), last_hit_ns: Segments::new(RULES_MAX) }
     }
 
-    /// Notes that a rule met a packet. A worker that comes late does not take the time back.
+    /// Stores the time as a rule's last hit. A worker that comes late does not set it back.
     #[inline]
-    pub(crate) fn meet(&self, rule: u32) {
+    pub(crate) fn record_hit(&self, rule: u32) {
         let now_ns = self.now_ns.load(Ordering::Relaxed);
-        if let Some([met_ns]) = self.met_ns.get(rule)
-            && met_ns.load(Ordering::Relaxed) < now_ns
+        if let Some([last_hit_ns]) = self.last_hit_ns.get(rule)
+            && last_hit_ns.load(Ordering::Relaxed) < now_ns
         {
-            met_ns.fetch_max(now_ns, Ordering::Relaxed);
+            last_hit_ns.fetch_max(now_ns, Ordering::Relaxed);
         }
     }
 
-    /// Memory of rules that age, and of those that had their places.
+    /// Memory for rules that age, and for those whose indices were reused.
     pub(crate) fn bytes(&self) -> usize {
-        self.met_ns.bytes()
+        self.last_hit_ns.bytes()
     }
 }
 
 impl Nic {
-    /// Says what time it is, nanoseconds from any moment; ages are reckoned by this alone, so it is
-    /// to be told before the first rule that ages is made. A time before the one told last is
-    /// passed over.
+    /// Sets the time, in nanoseconds from any moment. Ages follow from this time alone, so set it
+    /// before you create the first rule that ages. A time before the one that was set last is
+    /// ignored.
     pub fn set_time_ns(&mut self, now_ns: u64) {
-        self.board.ages.now_ns.fetch_max(now_ns, Ordering::Relaxed);
+        self.shared.ages.now_ns.fetch_max(now_ns, Ordering::Relaxed);
     }
 
     /// The age of a rule; `None` if no `age` is among its actions. It begins with the call that
@@ -81,7 +81,7 @@ impl Nic {
         Ok(self.age_of(id.index(), self.record(id)?.word))
     }
 
-    /// The rules that are aged ([`Age::is_aged`]). Looks at all rules.
+    /// All rules that are aged ([`Age::is_aged`]). Goes through all rules.
     pub fn aged(&self) -> Vec<RuleId> {
         let is_aged = |index: u32, word| self.age_of(index, word).is_some_and(|age| age.is_aged());
         let all = (0..).zip(self.records.iter());
@@ -89,38 +89,39 @@ impl Nic {
         aged.map(|(index, record)| record.id(index)).collect()
     }
 
-    /// Lets a rule with the steps that were written last begin to age, unless its old word did.
-    pub(crate) fn begin_age(&mut self, index: u32, old: Word) {
+    /// Starts the age of a rule whose steps were just written, unless its old word had an `age`
+    /// too.
+    pub(crate) fn start_aging(&mut self, index: u32, old: ActionWord) {
         if timeout_of(&self.steps).is_some() && self.timeout_of(old).is_none() {
-            let ages = &self.board.ages;
+            let ages = &self.shared.ages;
             let begun_ns = ages.now_ns.load(Ordering::Relaxed);
-            let [met_ns] = ages.met_ns.reach(index);
-            let former_ns = met_ns.swap(begun_ns, Ordering::Relaxed);
-            if self.changes.is_open() {
-                self.settle.note(Logged::Aged { index, former_ns, begun_ns });
+            let [last_hit_ns] = ages.last_hit_ns.ensure(index);
+            let former_ns = last_hit_ns.swap(begun_ns, Ordering::Relaxed);
+            if self.transactions.is_open() {
+                self.deferred.log(LoggedStep::Aged { index, former_ns, begun_ns });
             }
         }
     }
 
-    /// Takes [`Nic::begin_age`] back, unless the rule has met a packet since.
+    /// Undoes [`Nic::start_aging`], unless the rule was hit since.
     pub(crate) fn restore_age(&self, index: u32, former_ns: u64, begun_ns: u64) {
-        let [met_ns] = self.board.ages.met_ns.reach(index);
+        let [last_hit_ns] = self.shared.ages.last_hit_ns.ensure(index);
         let order = Ordering::Relaxed;
-        let _ = met_ns.compare_exchange(begun_ns, former_ns, order, order);
+        let _ = last_hit_ns.compare_exchange(begun_ns, former_ns, order, order);
     }
 
-    fn age_of(&self, index: u32, word: Word) -> Option<Age> {
+    fn age_of(&self, index: u32, word: ActionWord) -> Option<Age> {
         let timeout_s = self.timeout_of(word)?;
-        let ages = &self.board.ages;
-        let met_ns = ages.met_ns.get(index)?[0].load(Ordering::Relaxed);
-        let idle_ns = ages.now_ns.load(Ordering::Relaxed).saturating_sub(met_ns);
+        let ages = &self.shared.ages;
+        let last_hit_ns = ages.last_hit_ns.get(index)?[0].load(Ordering::Relaxed);
+        let idle_ns = ages.now_ns.load(Ordering::Relaxed).saturating_sub(last_hit_ns);
         Some(Age { idle_ns, timeout_s })
     }
 
-    fn timeout_of(&self, word: Word) -> Option<u32> {
-        let Fate::Program(number) = word.fate() else { return None };
-        match self.board.programs.read(number).1.next() {
-            Some(Step::Age(timeout)) => Some(timeout),
+    fn timeout_of(&self, word: ActionWord) -> Option<u32> {
+        let Fate::ActionList(number) = word.fate() else { return None };
+        match self.shared.action_lists.read(number).1.next() {
+            Some(ActionStep::Age(timeout)) => Some(timeout),
             _ => None,
         }
     }

@@ -1,21 +1,21 @@
-//! Operations in bulk: what later ones will look at is fetched while earlier ones are carried out.
+//! Bulk operations: while earlier operations run, the memory of later ones is prefetched.
 //!
 //! A single operation on a large NIC mostly waits for memory: for the rule's record and its entry,
-//! or for its key, the tags of the key's home and the entry, each of which says where the next one
-//! is. Here the operations ahead are each some steps further on that way, so that their waits
-//! overlap.
+//! or for its key, the tags of the key's home group and the entry. Each of these says where the
+//! next one is. In bulk, each later operation has already taken some of these steps, so that their
+//! cache misses overlap.
 
 use niclab_table::prefetch;
 
-use crate::chain::Target;
 use crate::control::{Nic, RuleId};
 use crate::error::{Refused, RuleError};
-use crate::groups::Seat;
-use crate::mask::Kept;
+use crate::groups::MaskId;
+use crate::mask::StoredKey;
+use crate::priority_list::Target;
 use crate::rule::{Action, Rule};
 use crate::template::{TemplateActions, TemplateRule};
 
-/// Operations ahead whose record is fetched, or their tags, and their entry.
+/// How many operations ahead the record or the tags are prefetched, and then the entry.
 const FIRST: usize = 16;
 const THEN: usize = 8;
 
@@ -37,11 +37,12 @@ pub enum Operation<'a> {
 }
 
 impl Nic {
-    /// Carries out operations one after the other, each by itself: what one of them is refused for
-    /// keeps no other back. `done` is told of each, in order: the rule, or why not.
+    /// Carries out operations in order, each by itself: a refused operation does not stop the
+    /// others. Calls `done` for each operation, in order, with the rule or the reason of the
+    /// refusal.
     ///
-    /// Does what single calls do, and faster: packets meet them one by one. Use a transaction where
-    /// they are to meet all at once.
+    /// Has the same effect as single calls, and is faster. Packets see the changes one by one; use
+    /// a transaction if they are to see all at once.
     pub fn run(
         &mut self,
         operations: &[Operation<'_>],
@@ -50,15 +51,15 @@ impl Nic {
         self.run_each(operations, |operation| operation, |_, result| done(result));
     }
 
-    /// [`Nic::run`] for the operations of these entries; `done` is told which entry's it was.
+    /// [`Nic::run`] for the operations of these entries; `done` also gets the entry.
     pub(crate) fn run_each<'a, T>(
         &mut self,
         entries: &[T],
         operation: impl Fn(&T) -> &Operation<'a>,
         mut done: impl FnMut(&T, Result<RuleId, RuleError>),
     ) {
-        // Targets of the rules that are created `FIRST` ahead or less.
-        let mut targets = std::mem::take(&mut self.ahead);
+        // Targets of the rules that are created at most `FIRST` operations later.
+        let mut targets = std::mem::take(&mut self.targets_ahead);
         targets.resize_with(FIRST, Target::default);
         let mut creates = 0;
         for at in 0..entries.len() + FIRST {
@@ -77,29 +78,31 @@ impl Nic {
                 self.fetch_then(operation(&entries[then]), &targets[then % FIRST]);
             }
         }
-        self.ahead = targets;
+        self.targets_ahead = targets;
     }
 
     fn carry_out(&mut self, operation: &Operation<'_>, target: &Target) -> Result<RuleId, Refused> {
         match *operation {
-            // Another mask may have come to the place since.
-            Operation::Create(rule) if target.seat.is_some_and(|seat| self.is_seat(seat, rule)) => {
-                self.create_at(rule.wanted(), target)
+            // Another mask may have got this number since.
+            Operation::Create(rule)
+                if target.mask_id.is_some_and(|mask_id| self.is_mask_of(mask_id, rule)) =>
+            {
+                self.create_at(rule.spec(), target)
             }
             Operation::Create(rule) => {
                 let target = self.target(rule);
-                self.create_at(rule.wanted(), &target)
+                self.create_at(rule.spec(), &target)
             }
             Operation::CreateIn(ref rule) => self.create_filled(rule),
-            Operation::Destroy(id) => self.take_away(id).map(|()| id),
+            Operation::Destroy(id) => self.destroy_rule(id).map(|()| id),
             Operation::Modify(id, rule) => Ok(self.modify(id, rule).map(|()| id)?),
             Operation::Update(id, actions) => self.update_actions(id, actions).map(|()| id),
             Operation::UpdateIn(id, ref actions) => self.update_filled(id, actions).map(|()| id),
         }
     }
 
-    /// Asks for what an operation ahead looks at first: its record, or the tags of its key.
-    /// `creates` are between it and the one that is carried out now.
+    /// Prefetches what a later operation reads first: its record, or the tags of its key. `creates`
+    /// is the number of creates between the current operation and this one.
     #[inline]
     fn fetch_first(&mut self, operation: &Operation<'_>, target: &mut Target, creates: usize) {
         match operation {
@@ -109,7 +112,7 @@ impl Nic {
                 self.fetch_index(creates);
             }
             Operation::CreateIn(rule) => {
-                if self.has_template(rule.place) {
+                if self.has_template(rule.table_id) {
                     self.prefetch_tags(&rule.target);
                 }
                 self.fetch_index(creates);
@@ -123,52 +126,52 @@ impl Nic {
         }
     }
 
-    /// Asks for the record and the order of an index that will be used again soon.
+    /// Prefetches the record and the order of an index that will be reused soon.
     #[inline]
     fn fetch_index(&self, ahead: usize) {
-        if let Some(index) = self.freed.upcoming(ahead) {
+        if let Some(index) = self.free_indices.upcoming(ahead) {
             self.records.get(index as usize).into_iter().for_each(prefetch);
-            self.board.orders.get(index).into_iter().for_each(prefetch);
+            self.shared.orders.get(index).into_iter().for_each(prefetch);
         }
     }
 
-    /// Asks for what it looks at then: its entry.
+    /// Prefetches what the operation reads next: its entry.
     #[inline]
     fn fetch_then(&mut self, operation: &Operation<'_>, target: &Target) {
         match *operation {
             Operation::Create(rule) => {
-                // Another mask may have come to the seat since.
-                if target.seat.is_some_and(|seat| self.is_seat(seat, rule)) {
+                // Another mask may have got this number since.
+                if target.mask_id.is_some_and(|mask_id| self.is_mask_of(mask_id, rule)) {
                     self.prefetch_entry(target);
                 }
             }
             Operation::CreateIn(ref rule) => {
-                if self.has_template(rule.place) {
+                if self.has_template(rule.table_id) {
                     self.prefetch_entry(&rule.target);
                 }
             }
             Operation::Update(id, _) | Operation::UpdateIn(id, _) => {
-                if let Some((seat, kept)) = self.kept_of(id) {
-                    self.groups.mask(seat).prefetch_kept(kept);
+                if let Some((mask_id, stored)) = self.stored_key_of(id) {
+                    self.groups.mask(mask_id).prefetch_value(stored);
                 }
             }
             Operation::Destroy(id) | Operation::Modify(id, _) => {
-                if let Some((seat, kept)) = self.kept_of(id) {
-                    self.groups.mask(seat).prefetch_taking(kept);
+                if let Some((mask_id, stored)) = self.stored_key_of(id) {
+                    self.groups.mask(mask_id).prefetch_removal(stored);
                 }
             }
         }
     }
 
-    /// How the key of a rule is kept.
+    /// The mask and the stored key of a rule.
     #[inline]
-    fn kept_of(&self, id: RuleId) -> Option<(Seat, Kept)> {
-        self.live_record(id).map(|record| (record.seat, record.kept))
+    fn stored_key_of(&self, id: RuleId) -> Option<(MaskId, StoredKey)> {
+        self.live_record(id).map(|record| (record.mask_id, record.key))
     }
 }
 
 impl Operation<'_> {
-    /// The rule it changes.
+    /// The rule that the operation changes.
     fn rule(&self) -> Option<RuleId> {
         match *self {
             Operation::Create(_) | Operation::CreateIn(_) => None,

@@ -1,10 +1,14 @@
 //! The control side: rules are created, changed and destroyed here, one thread at a time.
 //!
-//! Workers see a rule through one table entry, which appears and disappears at once, or through a
-//! reference that many entries have to the same instant (`transaction`). What a packet can find is
-//! decided in this order: the orders of the rule's mask are widened and the group's filter grown,
-//! the rule's order is stored, the groups are published, and then the entry. So a worker that finds
-//! the entry also finds its order and the group it leads to, and never stops looking too early.
+//! Workers see a rule through one table entry, which appears and disappears at once. In a
+//! transaction, many entries refer to the same instant (`transaction`). The control side publishes
+//! a rule in this order, so that a worker that finds the entry also finds the rule's order and the
+//! group it leads to, and never stops looking too early:
+//!
+//! 1. It widens the orders of the rule's mask and adds the rule to the group's filter.
+//! 2. It stores the rule's order.
+//! 3. It publishes the groups.
+//! 4. It stores the entry.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,39 +16,40 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use niclab_table::{
-    Changes, Chunks, Domain, Placed, Retired, Segments, Stamp, Versions, is_reference,
+    Chunks, QsbrDomain, Retired, Segments, Stamp, Transactions, VersionedValues, WordUpdate,
+    is_reference,
 };
 
-use crate::age::Ages;
-use crate::chain::{Target, order_of};
+use crate::action_list::{ActionListAllocator, ActionLists, write_steps};
+use crate::action_word::{ActionWord, Fate, RuleFate};
+use crate::age::RuleAges;
 use crate::counters::{Counters, Counts};
 use crate::error::{NicError, Refused, RuleError};
-use crate::groups::{Groups, Lists, Seat};
+use crate::groups::{GroupViews, Groups, MaskId};
 use crate::limits::{
-    ACTIONS_MAX, METERS_MAX, OPERATION_CELLS, PORTS_MAX, PRIORITY_MAX, PROGRAMS_MAX, QUEUES_MAX,
-    RULES_MAX,
+    ACTION_LISTS_MAX, ACTIONS_MAX, METERS_MAX, OPERATION_CELLS, PORTS_MAX, PRIORITY_MAX,
+    QUEUES_MAX, RULES_MAX,
 };
-use crate::mask::Kept;
+use crate::mask::StoredKey;
 use crate::meter::Meters;
-use crate::program::{Programs, Shelf, write_steps};
-use crate::queue::Served;
+use crate::priority_list::{Target, order_of};
+use crate::queue::ServedQueue;
+use crate::reclaim::{DeferredWork, Owner, RetiredResources, resources_of};
 use crate::rss::contexts::{self, Contexts};
 use crate::rss::{Rss, evenly};
 use crate::rule::{Action, Pattern, Rule};
-use crate::settle::{Leftover, Owner, Settle, all_of};
 use crate::template::Templates;
 use crate::toeplitz::MICROSOFT_KEY;
-use crate::transaction::Logged;
-use crate::word::{Decision, Fate, Word};
+use crate::transaction::LoggedStep;
 use crate::worker::Worker;
 
-/// What a NIC is made of.
+/// The configuration of a NIC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NicConfig {
     /// Receive queues, 1 to [`QUEUES_MAX`].
     pub queues: u16,
-    /// Ethernet ports that rules can let packets leave by, 1 to [`PORTS_MAX`], numbered from 0;
-    /// where there is one, it is the one that they came by.
+    /// Ethernet ports that rules can send packets by, 1 to [`PORTS_MAX`], numbered from 0. A NIC
+    /// with one port sends packets by the port that they came in by.
     pub ports: u16,
     /// RSS key; see [`crate::toeplitz`].
     pub rss_key: Vec<u8>,
@@ -58,36 +63,36 @@ impl Default for NicConfig {
     }
 }
 
-/// A rule that was created. It stays good until the rule is destroyed, and never names another.
+/// The handle of a rule. It is valid until the rule is destroyed, and never names another rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RuleId {
     index: u32,
     generation: u32,
 }
 
-/// What workers share with the control side.
-pub(crate) struct Board {
-    pub(crate) groups: ArcSwap<Lists>,
+/// State that workers share with the control side.
+pub(crate) struct SharedState {
+    pub(crate) groups: ArcSwap<GroupViews>,
     /// Raised after each change of `groups` or `contexts`.
     pub(crate) version: AtomicU64,
-    /// Order of each rule (`chain::order_of`), or a reference to what it was and will be.
+    /// Order of each rule (`priority_list::order_of`), or a reference to its old and new order.
     pub(crate) orders: Segments<1>,
-    /// What references in words and orders stand for.
-    pub(crate) versions: Arc<Versions>,
-    pub(crate) programs: Programs,
-    /// When rules that age met packets.
-    pub(crate) ages: Ages,
-    /// The port's RSS: number of a context, or a reference to what it was and will be.
+    /// Resolves references in words and orders.
+    pub(crate) versions: Arc<VersionedValues>,
+    pub(crate) action_lists: ActionLists,
+    /// Last hits of rules that age.
+    pub(crate) ages: RuleAges,
+    /// The port's RSS: number of a context, or a reference to the old and new number.
     pub(crate) rss: AtomicU64,
     pub(crate) contexts: ArcSwap<contexts::List>,
-    /// What becomes of packets that no rule matches: [`MISSES_SPREAD`] or [`MISSES_DROPPED`], or a
-    /// reference to what it was and will be.
+    /// The fate of packets that no rule matches: [`MISSES_RSS`] or [`MISSES_DROPPED`], or a
+    /// reference to the old and new fate.
     pub(crate) misses: AtomicU64,
     pub(crate) meters: Meters,
-    pub(crate) domain: Domain,
+    pub(crate) domain: QsbrDomain,
 }
 
-pub(crate) const MISSES_SPREAD: u64 = 0;
+pub(crate) const MISSES_RSS: u64 = 0;
 pub(crate) const MISSES_DROPPED: u64 = 1;
 
 /// NICs made so far.
@@ -97,73 +102,73 @@ static NICS: AtomicU32 = AtomicU32::new(0);
 pub struct Nic {
     queues: u16,
     ports: u16,
-    pub(crate) board: Arc<Board>,
+    pub(crate) shared: Arc<SharedState>,
     pub(crate) groups: Groups,
     pub(crate) contexts: Contexts,
-    pub(crate) records: Chunks<Record>,
+    pub(crate) records: Chunks<RuleRecord>,
     /// Indices of destroyed rules.
-    pub(crate) freed: Retired<u32>,
+    pub(crate) free_indices: Retired<u32>,
     created: u64,
     pub(crate) live: u32,
     counters: Vec<Arc<Counters>>,
-    /// Where programs are put.
-    pub(crate) shelf: Shelf,
+    /// Allocates memory for action lists.
+    pub(crate) action_list_allocator: ActionListAllocator,
     pub(crate) templates: Templates,
-    /// Meters by number; of those destroyed, when.
+    /// Meters by number. A destroyed meter has the stamp of its destruction.
     pub(crate) meters: HashMap<u32, Option<Stamp>>,
-    /// Room for the targets of operations ahead, in bulk.
-    pub(crate) ahead: Vec<Target>,
-    /// Ends of operation queues.
-    pub(crate) served: Vec<Served>,
-    /// Tells this NIC's template tables from another's.
+    /// A buffer for the targets of the next operations of a bulk call.
+    pub(crate) targets_ahead: Vec<Target>,
+    /// The NIC's ends of operation queues.
+    pub(crate) served: Vec<ServedQueue>,
+    /// Distinguishes this NIC's template tables from those of another NIC.
     pub(crate) number: u32,
     /// The steps of the rule that was checked last.
     pub(crate) steps: Vec<u64>,
-    /// How the rule that was checked last spreads its packets, if it does.
-    spread: Rss,
-    pub(crate) changes: Changes,
-    pub(crate) settle: Settle,
+    /// RSS of the rule that was checked last, if it has an `rss` action.
+    checked_rss: Rss,
+    pub(crate) transactions: Transactions,
+    pub(crate) deferred: DeferredWork,
 }
 
-/// A rule to be.
+/// The parameters of a rule to create.
 #[derive(Clone, Copy)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct RuleSpec<'a> {
     pub(crate) group: u32,
     pub(crate) priority: u32,
-    /// Asked for where the rule's seat is not known.
+    /// Only read if the rule's mask is not known yet.
     pub(crate) pattern: &'a Pattern,
     pub(crate) actions: &'a [Action],
 }
 
 impl Rule<'_> {
     #[inline]
-    pub(crate) fn wanted(&self) -> Wanted<'_> {
+    pub(crate) fn spec(&self) -> RuleSpec<'_> {
         let Rule { group, priority, ref pattern, actions } = *self;
-        Wanted { group, priority, pattern, actions }
+        RuleSpec { group, priority, pattern, actions }
     }
 }
 
-/// What a rule's actions say, apart from its steps.
+/// A rule's checked actions, apart from its steps.
 #[derive(Clone, Copy)]
 pub(crate) struct Checked {
-    pub(crate) decision: Decision,
+    pub(crate) fate: RuleFate,
     pub(crate) counts: bool,
 }
 
-/// One rule, live or not.
+/// The control side's record of a rule, live or destroyed.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Record {
-    pub(crate) word: Word,
+pub(crate) struct RuleRecord {
+    pub(crate) word: ActionWord,
     pub(crate) order: u64,
     pub(crate) generation: u32,
-    pub(crate) seat: Seat,
+    pub(crate) mask_id: MaskId,
     /// Its key.
-    pub(crate) kept: Kept,
+    pub(crate) key: StoredKey,
     /// The next rule of the same key, by order.
     pub(crate) next: Option<u32>,
 }
 
-impl Record {
+impl RuleRecord {
     /// The id of the rule, whose record is at `index`.
     pub(crate) fn id(&self, index: u32) -> RuleId {
         RuleId { index, generation: self.generation }
@@ -171,14 +176,14 @@ impl Record {
 }
 
 impl RuleId {
-    /// Place of the rule's record.
+    /// Index of the rule's record.
     pub(crate) fn index(self) -> u32 {
         self.index
     }
 }
 
 impl Nic {
-    /// A NIC without rules: RSS spreads all packets over the queues.
+    /// A NIC without rules: RSS sends all packets to the queues.
     pub fn new(config: &NicConfig) -> Result<Nic, NicError> {
         let queues = config.queues;
         if !(1..=QUEUES_MAX).contains(&queues) {
@@ -188,45 +193,45 @@ impl Nic {
         if !(1..=PORTS_MAX).contains(&ports) {
             return Err(NicError::Ports { ports });
         }
-        let domain = Domain::new();
-        let changes = Changes::new(&domain);
-        let board = Board {
-            groups: ArcSwap::from_pointee(Lists::new()),
+        let domain = QsbrDomain::new();
+        let transactions = Transactions::new(&domain);
+        let shared = SharedState {
+            groups: ArcSwap::from_pointee(GroupViews::new()),
             version: AtomicU64::new(0),
             orders: Segments::new(RULES_MAX),
-            versions: changes.versions(),
-            programs: Programs::new(),
-            ages: Ages::new(),
+            versions: transactions.versions(),
+            action_lists: ActionLists::new(),
+            ages: RuleAges::new(),
             rss: AtomicU64::new(0),
             contexts: ArcSwap::default(),
-            misses: AtomicU64::new(MISSES_SPREAD),
+            misses: AtomicU64::new(MISSES_RSS),
             meters: Meters::new(METERS_MAX),
             domain,
         };
-        let board = Arc::new(board);
+        let shared = Arc::new(shared);
         let (key, indirection) = (config.rss_key.clone(), evenly(0..queues));
         let rss = Rss { key, indirection, ..Rss::default() };
         Ok(Nic {
             queues,
             ports,
-            contexts: Contexts::new(Arc::clone(&board), rss)?,
-            groups: Groups::new(Arc::clone(&board), config.seed),
-            board,
+            contexts: Contexts::new(Arc::clone(&shared), rss)?,
+            groups: Groups::new(Arc::clone(&shared), config.seed),
+            shared,
             records: Chunks::default(),
-            freed: Retired::default(),
+            free_indices: Retired::default(),
             created: 0,
             live: 0,
             counters: Vec::new(),
-            shelf: Shelf::default(),
+            action_list_allocator: ActionListAllocator::default(),
             templates: Templates::default(),
             meters: HashMap::new(),
-            ahead: Vec::new(),
+            targets_ahead: Vec::new(),
             served: Vec::new(),
             number: NICS.fetch_add(1, Ordering::Relaxed),
             steps: Vec::new(),
-            spread: Rss::default(),
-            changes,
-            settle: Settle::default(),
+            checked_rss: Rss::default(),
+            transactions,
+            deferred: DeferredWork::default(),
         })
     }
 
@@ -235,10 +240,10 @@ impl Nic {
         let counters = Arc::new(Counters::new());
         let counting = self.records.iter().enumerate().filter(|(_, record)| record.word.counts());
         for (index, _) in counting {
-            counters.reach(index as u32);
+            counters.ensure(index as u32);
         }
         self.counters.push(Arc::clone(&counters));
-        Worker::new(Arc::clone(&self.board), counters)
+        Worker::new(Arc::clone(&self.shared), counters)
     }
 
     /// Number of receive queues.
@@ -256,32 +261,32 @@ impl Nic {
         self.live == 0
     }
 
-    /// Memory that rules take, bytes: tables, orders, counters, ages, meters, programs, states of
-    /// RSS other than the port's, the control side's records, and what transactions have not
-    /// settled. Tables of masks that have no rule any more count until no worker holds them; they
-    /// are given back by the next operation.
+    /// Memory that rules take, in bytes: tables, orders, counters, ages, meters, action lists,
+    /// states of RSS other than the port's, the control side's records, and what transactions have
+    /// not reclaimed yet. The table of a mask without rules counts until no worker holds it; the
+    /// next operation then frees it.
     pub fn rule_bytes(&self) -> usize {
         let counters: usize = self.counters.iter().map(|c| c.bytes()).sum();
-        let records = self.records.bytes() + self.freed.bytes();
-        let versions = self.changes.bytes() + self.settle.bytes();
-        let programs = self.board.programs.bytes() + self.shelf.bytes();
+        let records = self.records.bytes() + self.free_indices.bytes();
+        let versions = self.transactions.bytes() + self.deferred.bytes();
+        let action_lists = self.shared.action_lists.bytes() + self.action_list_allocator.bytes();
         let contexts = self.contexts.bytes_but(self.rss_number());
-        let tables = self.groups.bytes() + self.board.orders.bytes();
-        let noted = self.board.ages.bytes() + self.board.meters.bytes();
-        tables + programs + noted + contexts + counters + records + versions
+        let tables = self.groups.bytes() + self.shared.orders.bytes();
+        let noted = self.shared.ages.bytes() + self.shared.meters.bytes();
+        tables + action_lists + noted + contexts + counters + records + versions
     }
 
-    /// Creates a rule; packets meet it from now on.
+    /// Creates a rule; packets match it from now on.
     pub fn create(&mut self, rule: &Rule<'_>) -> Result<RuleId, RuleError> {
         let target = self.target(rule);
-        self.create_at(rule.wanted(), &target).map_err(RuleError::from)
+        self.create_at(rule.spec(), &target).map_err(RuleError::from)
     }
 
     /// [`Nic::create`] for a rule whose target is known.
     #[inline]
     pub(crate) fn create_at(
         &mut self,
-        rule: Wanted<'_>,
+        rule: RuleSpec<'_>,
         target: &Target,
     ) -> Result<RuleId, Refused> {
         let checked = self.check(rule)?;
@@ -292,29 +297,29 @@ impl Nic {
     #[inline]
     pub(crate) fn create_checked(
         &mut self,
-        rule: Wanted<'_>,
+        rule: RuleSpec<'_>,
         target: &Target,
         checked: Checked,
     ) -> Result<RuleId, Refused> {
-        self.check_cells()?;
+        self.check_transaction_room()?;
         let index = self.index()?;
         let old = self.records.get(index as usize).map(|record| record.generation);
         let generation = old.unwrap_or(0);
         let order = order_of(0, self.created);
         self.counters.iter().for_each(|c| c.clear(index));
-        let new = Record { generation, order, ..Record::default() };
-        self.enter(index, rule, checked, target, &new)?;
+        let new = RuleRecord { generation, order, ..RuleRecord::default() };
+        self.insert_rule(index, rule, checked, target, &new)?;
         if old.is_some() {
-            self.freed.take(&self.board.domain);
+            self.free_indices.take(&self.shared.domain);
         }
         self.created += 1;
         self.live += 1;
-        self.note(Logged::Linked { index, fresh: true });
-        self.tend();
+        self.log(LoggedStep::Linked { index, created: true });
+        self.reclaim_some();
         Ok(RuleId { index, generation })
     }
 
-    /// Gives a rule other actions; packets meet the old ones or the new ones, never neither.
+    /// Replaces the actions of a rule; each packet sees either the old or the new actions.
     pub fn update(&mut self, id: RuleId, actions: &[Action]) -> Result<(), RuleError> {
         self.update_actions(id, actions).map_err(RuleError::from)
     }
@@ -326,13 +331,13 @@ impl Nic {
             return Ok(());
         }
         let old = self.record(id)?;
-        let group = self.groups.number(old.seat.group);
+        let group = self.groups.number(old.mask_id.group);
         let pattern = &Pattern::any();
-        let checked = self.check(Wanted { group, priority: 0, pattern, actions })?;
+        let checked = self.check(RuleSpec { group, priority: 0, pattern, actions })?;
         self.update_checked(id, &old, checked)
     }
 
-    /// The fate of actions that are a queue alone, or a drop.
+    /// The fate of actions that consist of one `queue` or one `drop`.
     #[inline]
     pub(crate) fn plain_fate(&self, actions: &[Action]) -> Option<Fate> {
         match *actions {
@@ -342,171 +347,172 @@ impl Nic {
         }
     }
 
-    /// What most updates are: a queue, or none, in place of another, with nothing to give up, to
-    /// tell of or to catch up with. Whether it was; nothing is changed otherwise.
+    /// The fast path of updates: replaces a plain fate by a plain fate, if no resource has to be
+    /// freed, no transaction is open and nothing is left to reclaim. False, and nothing is changed,
+    /// if the update needs the slow path.
     #[inline]
     pub(crate) fn update_plain(&mut self, id: RuleId, fate: Fate) -> bool {
-        if self.changes.is_open() || !self.settle.is_idle() {
+        if self.transactions.is_open() || !self.deferred.is_idle() {
             return false;
         }
         let Some(record) = self.live_record(id).filter(|record| record.word.is_plain()) else {
             return false;
         };
-        let (seat, kept) = (record.seat, record.kept);
-        let mut mask = self.groups.mask(seat);
-        let Some(current) = mask.known_word(kept) else {
+        let (mask_id, stored) = (record.mask_id, record.key);
+        let mut mask = self.groups.mask(mask_id);
+        let Some(current) = mask.current_word(stored) else {
             return false;
         };
         debug_assert!(!is_reference(current), "no transaction left anything");
-        let word = Word::new(fate, false, id.index);
+        let word = ActionWord::new(fate, false, id.index);
         // Another rule of the same key may be better.
-        if Word(current).rule() == id.index {
-            mask.put(kept, word.0);
+        if ActionWord(current).rule() == id.index {
+            mask.set(stored, word.0);
         }
         self.records[id.index as usize].word = word;
-        // What older operations left to be given back.
+        // Frees what older operations left behind.
         self.groups.publish();
         true
     }
 
-    /// [`Nic::update_actions`] for actions that were just checked.
+    /// [`Nic::update_actions`] for actions that are already checked.
     #[inline]
     pub(crate) fn update_checked(
         &mut self,
         id: RuleId,
-        old: &Record,
+        old: &RuleRecord,
         checked: Checked,
     ) -> Result<(), Refused> {
-        self.groups.check_places(0, checked.decision)?;
-        self.check_cells()?;
-        let checked = self.hold_context(checked)?;
-        self.begin_age(id.index, old.word);
+        self.groups.check_places(0, checked.fate)?;
+        self.check_transaction_room()?;
+        let checked = self.acquire_context(checked)?;
+        self.start_aging(id.index, old.word);
         let word = self.make_word(id.index, checked);
         if checked.counts {
-            self.counters.iter().for_each(|c| c.reach(id.index));
+            self.counters.iter().for_each(|c| c.ensure(id.index));
         }
         self.records[id.index as usize].word = word;
-        self.show_if_first(id.index, old, word);
-        self.note(Logged::Updated { index: id.index, old: old.word });
-        self.tend();
+        self.update_if_head(id.index, old, word);
+        self.log(LoggedStep::Updated { index: id.index, old: old.word });
+        self.reclaim_some();
         Ok(())
     }
 
-    /// Destroys a rule; packets that come later do not meet it.
+    /// Destroys a rule; later packets do not match it.
     pub fn destroy(&mut self, id: RuleId) -> Result<(), RuleError> {
-        self.take_away(id).map_err(RuleError::from)
+        self.destroy_rule(id).map_err(RuleError::from)
     }
 
     #[inline]
-    pub(crate) fn take_away(&mut self, id: RuleId) -> Result<(), Refused> {
+    pub(crate) fn destroy_rule(&mut self, id: RuleId) -> Result<(), Refused> {
         let old = self.record(id)?;
-        self.check_cells()?;
+        self.check_transaction_room()?;
         self.unlink(id.index, &old);
-        self.bury(id.index);
-        self.groups.retire(old.seat);
-        self.note(Logged::Unlinked { index: id.index, old, gone: true });
-        self.tend();
+        self.invalidate_id(id.index);
+        self.groups.retire_rule(old.mask_id);
+        self.log(LoggedStep::Unlinked { index: id.index, old, destroyed: true });
+        self.reclaim_some();
         Ok(())
     }
 
-    /// Says what becomes of packets that no rule matches: if `on` they are dropped, else RSS
-    /// spreads them (`rte_flow_isolate`).
+    /// Sets the fate of packets that no rule matches: dropped if `on`, else sent to queues by RSS
+    /// (`rte_flow_isolate`).
     ///
     /// # Errors
     /// [`RuleError::TransactionFull`].
     pub fn isolate(&mut self, on: bool) -> Result<(), RuleError> {
-        self.check_cells()?;
-        let old = self.changes.newest(self.board.misses.load(Ordering::Relaxed));
-        self.set_misses(if on { MISSES_DROPPED } else { MISSES_SPREAD });
-        self.note(Logged::Isolated { old });
-        self.tend();
+        self.check_transaction_room()?;
+        let old = self.transactions.newest(self.shared.misses.load(Ordering::Relaxed));
+        self.set_misses(if on { MISSES_DROPPED } else { MISSES_RSS });
+        self.log(LoggedStep::Isolated { old });
+        self.reclaim_some();
         Ok(())
     }
 
     /// Whether packets that no rule matches are dropped.
     pub fn is_isolated(&self) -> bool {
-        self.changes.newest(self.board.misses.load(Ordering::Relaxed)) == MISSES_DROPPED
+        self.transactions.newest(self.shared.misses.load(Ordering::Relaxed)) == MISSES_DROPPED
     }
 
     pub(crate) fn set_misses(&mut self, misses: u64) {
-        let slot = &self.board.misses;
-        match self.changes.place(slot.load(Ordering::Relaxed), misses) {
-            Placed::Kept => {}
-            Placed::Word(word) => slot.store(word, Ordering::Release),
-            Placed::Cell(id, word) => {
+        let slot = &self.shared.misses;
+        match self.transactions.update(slot.load(Ordering::Relaxed), misses) {
+            WordUpdate::InCell => {}
+            WordUpdate::Store(word) => slot.store(word, Ordering::Release),
+            WordUpdate::StoreReference(id, word) => {
                 slot.store(word, Ordering::Release);
-                self.settle.own(id, Owner::Misses);
+                self.deferred.own(id, Owner::Misses);
             }
         }
     }
 
-    /// What a counting rule has counted on all workers since it was created. Exact once the workers
-    /// have ended their turns.
+    /// Packets and bytes that a counting rule has counted on all workers since it was created.
+    /// Exact once the workers have finished their bursts.
     pub fn query(&self, id: RuleId) -> Result<Counts, RuleError> {
         self.record(id)?;
         Ok(self.counters.iter().map(|c| c.counts(id.index)).sum())
     }
 
-    /// Packets that were dropped because a header put in front of them found no room in their slot.
-    pub fn unfit(&self) -> u64 {
-        self.counters.iter().map(|c| c.unfit()).sum()
+    /// Packets that were dropped because their slot had no headroom for a header to put in front.
+    pub fn headroom_drops(&self) -> u64 {
+        self.counters.iter().map(|c| c.headroom_drops()).sum()
     }
 
-    /// The index of a new rule: the oldest freed one that no worker can reach any more, else one
-    /// that was never used.
+    /// The index of a new rule: the oldest freed index that no worker can reach any more, or else
+    /// one that was never used.
     #[inline]
     fn index(&mut self) -> Result<u32, Refused> {
-        let domain = &self.board.domain;
-        match self.freed.oldest(domain) {
+        let domain = &self.shared.domain;
+        match self.free_indices.oldest(domain) {
             Some(index) => Ok(index),
             None if self.records.len() < RULES_MAX as usize => Ok(self.records.len() as u32),
-            None => self.freed.any(domain).ok_or_else(|| RuleError::RulesTooMany.into()),
+            None => self.free_indices.any(domain).ok_or_else(|| RuleError::RulesTooMany.into()),
         }
     }
 
     #[inline]
-    pub(crate) fn record(&self, id: RuleId) -> Result<Record, Refused> {
+    pub(crate) fn record(&self, id: RuleId) -> Result<RuleRecord, Refused> {
         self.live_record(id).copied().ok_or_else(|| RuleError::Unknown(id).into())
     }
 
-    /// The record of a rule that lives.
+    /// The record of a rule that is live.
     #[inline]
-    pub(crate) fn live_record(&self, id: RuleId) -> Option<&Record> {
+    pub(crate) fn live_record(&self, id: RuleId) -> Option<&RuleRecord> {
         let record = self.records.get(id.index as usize);
         record.filter(|record| record.generation == id.generation && record.word.is_some())
     }
 
-    /// Says that a rule lives no more: its id names nothing from now on.
-    pub(crate) fn bury(&mut self, index: u32) {
+    /// Ends the life of a rule: its id names nothing from now on.
+    pub(crate) fn invalidate_id(&mut self, index: u32) {
         let record = &mut self.records[index as usize];
         let generation = record.generation.wrapping_add(1);
-        *record = Record { generation, ..Record::default() };
+        *record = RuleRecord { generation, ..RuleRecord::default() };
         self.live -= 1;
     }
 
-    /// Whether the open transaction can go on by an operation.
-    pub(crate) fn check_cells(&mut self) -> Result<(), Refused> {
-        match self.changes.is_open() && !self.changes.has_room(OPERATION_CELLS) {
+    /// Refuses the operation if the open transaction has no room for it.
+    pub(crate) fn check_transaction_room(&mut self) -> Result<(), Refused> {
+        match self.transactions.is_open() && !self.transactions.has_room(OPERATION_CELLS) {
             true => Err(RuleError::TransactionFull.into()),
             false => Ok(()),
         }
     }
 
-    /// What can be refused by looking at the rule alone, and whether its program has room. Its
-    /// steps are kept for [`Nic::make_word`].
+    /// Checks what can be refused without a look at other rules, and that there is memory for the
+    /// action list. Keeps the steps for [`Nic::make_word`].
     #[inline]
-    pub(crate) fn check(&mut self, rule: Wanted<'_>) -> Result<Checked, Refused> {
+    pub(crate) fn check(&mut self, rule: RuleSpec<'_>) -> Result<Checked, Refused> {
         if rule.priority > PRIORITY_MAX {
             return Err(RuleError::Priority { priority: rule.priority }.into());
         }
         let plain = match self.plain_fate(rule.actions) {
-            Some(Fate::Queue(queue)) => Some(Decision::Queue(queue)),
-            Some(Fate::Drop) => Some(Decision::Drop),
+            Some(Fate::Queue(queue)) => Some(RuleFate::Queue(queue)),
+            Some(Fate::Drop) => Some(RuleFate::Drop),
             _ => None,
         };
-        if let Some(decision) = plain {
+        if let Some(fate) = plain {
             self.clear_steps();
-            return Ok(Checked { decision, counts: false });
+            return Ok(Checked { fate, counts: false });
         }
         if rule.actions.len() > ACTIONS_MAX {
             return Err(RuleError::ActionsTooMany { count: rule.actions.len() }.into());
@@ -515,9 +521,9 @@ impl Nic {
             let (action, reason) = (action.clone(), "a rule has one age");
             return Err(RuleError::ActionUnfit { action, reason }.into());
         }
-        let mut fate = None;
+        let mut found = None;
         for action in rule.actions {
-            let decision = match *action {
+            let fate = match *action {
                 Action::Queue(queue) if queue >= self.queues => {
                     return Err(RuleError::QueueUnknown { queue, queues: self.queues }.into());
                 }
@@ -530,13 +536,13 @@ impl Nic {
                 Action::Port(port) if port >= self.ports => {
                     return Err(RuleError::PortUnknown { port, ports: self.ports }.into());
                 }
-                Action::Port(port) => Decision::Port(port),
-                Action::Queue(queue) => Decision::Queue(queue),
-                Action::Drop => Decision::Drop,
-                Action::Jump(group) => Decision::Jump(group),
-                Action::Rss(ref spread) => {
-                    self.spread = self.rss_of(spread)?;
-                    Decision::Rss(0)
+                Action::Port(port) => RuleFate::Port(port),
+                Action::Queue(queue) => RuleFate::Queue(queue),
+                Action::Drop => RuleFate::Drop,
+                Action::Jump(group) => RuleFate::Jump(group),
+                Action::Rss(ref rss) => {
+                    self.checked_rss = self.rss_of(rss)?;
+                    RuleFate::Rss(0)
                 }
                 _ => match action.problem() {
                     None => continue,
@@ -547,90 +553,96 @@ impl Nic {
                     }
                 },
             };
-            if let Some((first, _)) = fate.replace((action, decision)) {
+            if let Some((first, _)) = found.replace((action, fate)) {
                 let (first, second) = (first.clone(), action.clone());
                 return Err(RuleError::FatesTwo { first, second }.into());
             }
         }
-        let (_, decision) = fate.ok_or(RuleError::FateMissing)?;
+        let (_, fate) = found.ok_or(RuleError::FateMissing)?;
         write_steps(rule.actions, &mut self.steps);
-        if !self.steps.is_empty() && !self.shelf.has_room(&self.steps, &self.board.domain) {
-            let reason = format!("{PROGRAMS_MAX} units of programs are in use");
+        if !self.steps.is_empty()
+            && !self.action_list_allocator.has_room(&self.steps, &self.shared.domain)
+        {
+            let reason = format!("{ACTION_LISTS_MAX} units of action lists are in use");
             return Err(RuleError::Memory { reason }.into());
         }
-        Ok(Checked { decision, counts: rule.actions.contains(&Action::Count) })
+        Ok(Checked { fate, counts: rule.actions.contains(&Action::Count) })
     }
 
-    /// What [`Nic::check`] does for actions without steps.
+    /// Clears the steps, for actions that have none.
     #[inline]
     pub(crate) fn clear_steps(&mut self) {
         self.steps.clear();
     }
 
-    /// Holds the context of the rule that was checked last, if it has one.
-    fn hold_context(&mut self, checked: Checked) -> Result<Checked, Refused> {
-        match checked.decision {
-            Decision::Rss(_) => {
-                let decision = Decision::Rss(self.contexts.hold(&self.spread)?);
-                Ok(Checked { decision, ..checked })
+    /// Takes a reference to the context of the rule that was checked last, if it has one.
+    fn acquire_context(&mut self, checked: Checked) -> Result<Checked, Refused> {
+        match checked.fate {
+            RuleFate::Rss(_) => {
+                let fate = RuleFate::Rss(self.contexts.acquire(&self.checked_rss)?);
+                Ok(Checked { fate, ..checked })
             }
             _ => Ok(checked),
         }
     }
 
-    /// The word of the rule that was checked last, whose context is held.
-    fn make_word(&mut self, index: u32, checked: Checked) -> Word {
-        let mut fate = self.groups.aim(checked.decision);
+    /// The action word of the rule that was checked last, whose context was acquired.
+    fn make_word(&mut self, index: u32, checked: Checked) -> ActionWord {
+        let mut fate = self.groups.resolve_fate(checked.fate);
         if !self.steps.is_empty() {
-            fate = Fate::Program(self.shelf.put(&self.board.programs, fate, &self.steps));
+            fate = Fate::ActionList(self.action_list_allocator.put(
+                &self.shared.action_lists,
+                fate,
+                &self.steps,
+            ));
         }
-        Word::new(fate, checked.counts, index)
+        ActionWord::new(fate, checked.counts, index)
     }
 
-    /// Puts a rule where its group, pattern and priority say. `from` has its generation and the
-    /// number of its creation. When this fails nothing was changed.
-    pub(crate) fn enter(
+    /// Inserts a rule into the group, mask and priority list that it names. `from` has its
+    /// generation and the number of its creation. On failure nothing is changed.
+    pub(crate) fn insert_rule(
         &mut self,
         index: u32,
-        rule: Wanted<'_>,
+        rule: RuleSpec<'_>,
         checked: Checked,
         target: &Target,
-        from: &Record,
+        from: &RuleRecord,
     ) -> Result<(), Refused> {
         let order = order_of(rule.priority, from.order);
-        if matches!(checked.decision, Decision::Jump(_)) {
-            // A group that is made for a refused rule cannot be used again at once.
-            self.check_chain(order, rule.group, target)?;
+        if matches!(checked.fate, RuleFate::Jump(_)) {
+            // A group that is made for a refused rule could not be reused at once.
+            self.check_duplicate(order, rule.group, target)?;
         }
         self.groups.check_room(
             rule.group,
-            checked.decision,
-            target.seat,
-            self.changes.is_open(),
+            checked.fate,
+            target.mask_id,
+            self.transactions.is_open(),
         )?;
-        let checked = self.hold_context(checked)?;
-        let entered = self.groups.enter(rule.group, rule.pattern, target.seat);
-        let seat = entered.inspect_err(|_| {
-            if let Decision::Rss(context) = checked.decision {
+        let checked = self.acquire_context(checked)?;
+        let entered = self.groups.add_rule(rule.group, rule.pattern, target.mask_id);
+        let mask_id = entered.inspect_err(|_| {
+            if let RuleFate::Rss(context) = checked.fate {
                 self.contexts.release(context);
             }
         })?;
-        self.begin_age(index, from.word);
+        self.start_aging(index, from.word);
         let word = self.make_word(index, checked);
         let generation = from.generation;
-        let record = Record { word, order, generation, seat, ..Record::default() };
+        let record = RuleRecord { word, order, generation, mask_id, ..RuleRecord::default() };
         self.put(index, record, target).inspect_err(|_| {
-            self.groups.retire(seat);
-            self.discard(Leftover { index: None, ..all_of(index, &record) });
+            self.groups.retire_rule(mask_id);
+            self.retire(RetiredResources { index: None, ..resources_of(index, &record) });
         })
     }
 
-    /// Puts a rule into effect behind the better rules of its key.
-    fn put(&mut self, index: u32, record: Record, target: &Target) -> Result<(), Refused> {
+    /// Publishes a rule behind the better rules of its key.
+    fn put(&mut self, index: u32, record: RuleRecord, target: &Target) -> Result<(), Refused> {
         if record.word.counts() {
-            self.counters.iter().for_each(|c| c.reach(index));
+            self.counters.iter().for_each(|c| c.ensure(index));
         }
-        self.groups.admit(record.seat, &target.key, record.order);
+        self.groups.admit(record.mask_id, &target.key, record.order);
         let former = self.set_order(index, record.order);
         self.groups.publish();
         self.link(index, record, target).inspect_err(|_| {

@@ -1,4 +1,4 @@
-//! What rules have counted: one set of counters a worker, summed when somebody asks.
+//! Counters of rules: one set for each worker, summed when they are read.
 
 use std::iter::Sum;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits::RULES_MAX;
 
-/// Bytes of the frame check sequence, which counters include and frames in memory do not have.
+/// Length of the frame check sequence, which counters include and frames in memory lack.
 pub(crate) const FCS_LEN: u64 = 4;
 
 /// Packets and bytes (with FCS).
@@ -29,25 +29,25 @@ impl Sum for Counts {
     }
 }
 
-/// One worker's counters, by rule. Only the worker adds; the control side zeroes a counter before
-/// its rule appears, when no worker can reach it.
+/// One worker's counters, by rule. Only the worker adds. The control side zeroes a counter before
+/// its rule appears, when no worker can match the rule.
 pub(crate) struct Counters {
     rules: Segments<2>,
-    /// Packets dropped for want of room in front of them.
-    unfit: AtomicU64,
+    /// Packets that were dropped for lack of headroom.
+    headroom_drops: AtomicU64,
 }
 
 impl Counters {
     pub(crate) fn new() -> Counters {
-        Counters { rules: Segments::new(RULES_MAX), unfit: AtomicU64::new(0) }
+        Counters { rules: Segments::new(RULES_MAX), headroom_drops: AtomicU64::new(0) }
     }
 
-    /// Makes room for a rule, which may count from now on. Control side only.
-    pub(crate) fn reach(&self, rule: u32) {
-        self.rules.reach(rule);
+    /// Makes room for a rule that may count from now on. Control side only.
+    pub(crate) fn ensure(&self, rule: u32) {
+        self.rules.ensure(rule);
     }
 
-    /// Sets the counters of a rule to zero, where there is room for them. Control side only.
+    /// Zeroes the counters of a rule that has room for them. Control side only.
     pub(crate) fn clear(&self, rule: u32) {
         let counters = self.rules.get(rule).into_iter().flatten();
         counters.for_each(|counter| counter.store(0, Ordering::Relaxed));
@@ -62,13 +62,14 @@ impl Counters {
         }
     }
 
-    /// Counts a packet that had no room for a header. Worker only, as [`Counters::add`].
-    pub(crate) fn add_unfit(&self) {
-        self.unfit.store(self.unfit.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    /// Counts a packet that had no headroom. Worker only, as [`Counters::add`].
+    pub(crate) fn add_headroom_drop(&self) {
+        self.headroom_drops
+            .store(self.headroom_drops.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    pub(crate) fn unfit(&self) -> u64 {
-        self.unfit.load(Ordering::Relaxed)
+    pub(crate) fn headroom_drops(&self) -> u64 {
+        self.headroom_drops.load(Ordering::Relaxed)
     }
 
     pub(crate) fn counts(&self, rule: u32) -> Counts {

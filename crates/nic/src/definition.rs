@@ -1,71 +1,71 @@
-//! What rules mean: a linear scan of them, written to be read rather than to be fast.
+//! The definition of what rules mean: a linear scan of them, written to be read rather than to be
+//! fast.
 //!
-//! This is the definition of correct: where an engine differs from it, the engine is wrong. It
-//! shares no code with the packet path. It reads frames by itself, byte by byte, and compares them
-//! with the items of a rule as they were written. What it lays down is DPDK's `rte_flow`
-//! (programmer's guide, "Generic flow API"); where that leaves the choice to the card, this one's:
+//! Where an engine differs from this definition, the engine is wrong. The definition shares no code
+//! with the packet path: it reads frames byte by byte, and compares them with the items of a rule
+//! as they were written. It follows DPDK's `rte_flow` (programmer's guide, "Generic flow API").
+//! Where DPDK leaves the choice to the card, this is the card's choice:
 //!
 //! 1. *Headers.* A frame has the headers that lie whole in its bytes, from Ethernet on: 14 bytes of
 //!    Ethernet, 4 of each VLAN tag, 20 of IPv4, 40 of IPv6, the first 4 of TCP, UDP, ICMP or
 //!    ICMPv6. At most two tags (types 0x8100 and 0x88a8) and eight IPv6 extension headers
-//!    (hop-by-hop, routing, fragment, destination) are read. An IPv4 or IPv6 header has the version
-//!    that its type says, and an IPv4 header says that it has 20 bytes or more.
-//!    Behind them one tunnel is read: GRE (4 bytes; its key 4 more), VXLAN (8, with the flag that
-//!    says it has a VNI) behind UDP to port 4789, GENEVE (8, version 0) behind UDP to port 6081, at
-//!    most eight MPLS labels (4 each) behind Ethernet, GRE or UDP to port 6635, or IP in IP; a UDP
-//!    header that a tunnel stands behind is whole (8 bytes). What a tunnel carries is read as
-//!    above, from Ethernet or from IP on, and a tunnel in it is not. Behind GRE that is not of
-//!    version 0 or has a route nothing is read; what labels carry is IPv4 or IPv6 if it begins as
-//!    one.
-//! 2. *Fragments.* Behind the IP header of a later fragment there is no header.
-//! 3. *Lengths* of packets that headers state are not looked at, nor are checksums: the bytes of
-//!    the frame count. But the length of a header says where the next one begins.
-//! 4. *Items* name headers in their order. What is not named is passed over: Ethernet, VLAN tags
-//!    behind those that are named, extension headers, the key of GRE, MPLS labels behind the first,
-//!    and all that stands behind the last item. Nothing else is: `ipv4 / tcp` means the outer IPv4.
-//!    An `eth` item without fields that stands first, like a pattern without items, matches every
-//!    frame.
-//! 5. *Fields* are bits of the named header. All bits of a field that is asked for lie in the
-//!    frame, those too that the mask leaves out. `eth has_vlan` and `vlan has_more_vlan` say
-//!    whether a tag follows. `ipv6 proto` is the number of the header behind the last extension
-//!    header that was read; `ipv6 has_frag_ext` says whether a fragment header was. `meta data` and
-//!    `tag data` are not in the frame: they are what the rules on its way have set, and zero
-//!    before. A field with a `last` lies between spec and last, both included, the mask put on all
+//!    (hop-by-hop, routing, fragment, destination) are read. The version field of an IPv4 or IPv6
+//!    header has to agree with the type before it, and an IPv4 header has to have a length of 20
+//!    bytes or more. After these headers one tunnel is read: GRE (4 bytes, and 4 for its key);
+//!    VXLAN (8 bytes, with the flag of a VNI) after UDP to port 4789; GENEVE (8 bytes, version 0)
+//!    after UDP to port 6081; at most eight MPLS labels (4 bytes each) after Ethernet, GRE or UDP
+//!    to port 6635; or IP in IP. The UDP header of a tunnel has to be whole (8 bytes). The content
+//!    of a tunnel is read in the same way, from Ethernet or from IP on, but a second tunnel in it
+//!    is not read. Nothing is read after GRE of another version than 0 or with a route. The content
+//!    of MPLS labels is IPv4 or IPv6 if it begins as such.
+//! 2. *Fragments.* A later fragment has no header after its IP header.
+//! 3. *Lengths* of packets in headers are not checked, nor are checksums: the bytes of the frame
+//!    count. But the length of a header says where the next header begins.
+//! 4. *Items* name headers in their order. Some headers may be left out: Ethernet, VLAN tags after
+//!    those that are named, extension headers, the key of GRE, MPLS labels after the first, and all
+//!    headers after the last item. No other header may be left out: `ipv4 / tcp` means the outer
+//!    IPv4. An `eth` item that is first and has no fields matches every frame, as a pattern without
+//!    items does.
+//! 5. *Fields* are bits of the named header. All bits of a requested field have to lie in the
+//!    frame, including bits outside the mask. `eth has_vlan` and `vlan has_more_vlan` say whether a
+//!    tag follows. `ipv6 proto` is the number of the header after the last extension header that
+//!    was read; `ipv6 has_frag_ext` says whether a fragment header was read. `meta data` and `tag
+//!    data` are not in the frame: earlier rules on its way set them, and they are zero at first. A
+//!    field with a `last` has to lie between spec and last, both included; the mask applies to all
 //!    three.
-//! 6. *Rules.* A frame begins in group 0. Of the group's rules that match it the one of the lowest
-//!    priority number acts, of equal ones the one that was created first. In a group without such a
-//!    rule, whichever it is, the port's RSS decides (see the module `rss`); where the port is
-//!    isolated the frame is dropped instead.
-//! 7. *Actions* of that rule are all carried out, in the order of the list, whatever its fate:
-//!    `queue`, `drop`, `represented_port` and `rss` decide, `jump` goes on in another group,
-//!    wherever they stand; a rule has one of the five, and the hash of `rss` is that of the packet
-//!    as the actions left it. `count` counts the frame as it came to the rule, with its 4 bytes of
-//!    FCS, once, wherever it stands. An action on a header that the frame lacks does nothing.
-//! 8. *Fields* that are set, `dec_ttl` too, are those of the outermost header that has them; TTL 0
-//!    stays 0. The checksums of IPv4, TCP, UDP and ICMPv6 that cover the field change with it (see
-//!    `actions.rs`). A UDP checksum of 0 is none and stays.
-//! 9. *Tags.* `of_push_vlan` puts a tag behind the addresses, with the TCI of the outermost tag, or
-//!    0; `of_pop_vlan` takes the outermost tag away.
-//! 10. *Tunnels.* `vxlan_decap` takes away what is up to and with the VXLAN header behind UDP to
-//!     port 4789, whose flag I is set; `nvgre_decap` what is up to and with a GRE header that has a
-//!     key alone and the type 0x6558; neither of a fragment, or where less than 14 bytes would be
-//!     left. `raw_decap` takes bytes away where more are left. `raw_encap` puts bytes in front; in
-//!     the outermost IP header among them lengths and checksum are filled in, in a UDP header
-//!     behind it the length.
-//! 11. *Marks.* `flag` flags the frame; `mark` does, and gives it a number in place of the one that
-//!     it had. `set_meta` and `set_tag` set bits that later groups match and nobody else sees.
-//! 12. *Ages.* A rule with `age` is aged when it has met no frame for the time that the action
-//!     says, or longer; that is told and nothing else happens. A frame is met at the time that was
-//!     told last before it. The first of these times is that of the call that gave the rule an
-//!     `age`, which it had not before.
-//! 13. *Meters.* `meter` drops the frame at once where it exceeds the meter (see the module
-//!     `meter`), by its length as the actions before left it; then no further action sees it.
-//! 14. *Raw.* `raw` compares bytes of the frame, those of which the mask has bits, at an offset
-//!     from the first byte of the frame, or with `relative` from the end of the item before, `raw`
-//!     included; where none is before, from the first byte too. Each of them lies in the frame. A
-//!     header ends behind its bytes of 1., UDP and ICMP behind 8, ICMPv6 behind 4; the bytes of
-//!     IPv4, TCP and GENEVE are as many as the header says, and a TCP header that says less than 20
-//!     or lacks the byte that says it has no end.
+//! 6. *Rules.* A frame begins in group 0. Of the group's rules that match the frame, the rule with
+//!    the lowest priority number acts; if several have it, the one that was created first. If no
+//!    rule of a group matches, the port's RSS decides (see the module `rss`); on an isolated port
+//!    the frame is dropped instead.
+//! 7. *Actions* of that rule are all carried out, in the order of the list, whatever its fate. A
+//!    rule has exactly one fate, anywhere in the list: `queue`, `drop`, `represented_port` and
+//!    `rss` decide, and `jump` goes on in another group. `rss` hashes the packet as the actions
+//!    left it. `count` counts the frame once, as it came to the rule, with its 4 bytes of FCS. An
+//!    action on a header that the frame lacks does nothing.
+//! 8. *Set fields*, and `dec_ttl`: they change the outermost header that has the field; TTL 0 stays
+//!    0. The checksums of IPv4, TCP, UDP and ICMPv6 that cover the field change with it (see
+//!    `actions.rs`). A UDP checksum of 0 means none, and stays 0.
+//! 9. *Tags.* `of_push_vlan` inserts a tag after the addresses, with the TCI of the outermost tag,
+//!    or 0; `of_pop_vlan` removes the outermost tag.
+//! 10. *Tunnels.* `vxlan_decap` removes everything up to and including a VXLAN header with flag I
+//!     after UDP to port 4789. `nvgre_decap` removes everything up to and including a GRE header
+//!     that has only a key and the type 0x6558. Neither applies to a fragment, or if less than 14
+//!     bytes would be left. `raw_decap` removes bytes if the frame has more. `raw_encap` puts bytes
+//!     in front. In the outermost IP header among them it fills in lengths and checksum, and in a
+//!     UDP header after that the length.
+//! 11. *Marks.* `flag` flags the frame. `mark` flags it too, and replaces its number. `set_meta`
+//!     and `set_tag` set bits that only later groups match.
+//! 12. *Ages.* A rule with `age` is aged if it was not hit for the time that the action says, or
+//!     longer. The age is reported, and nothing else happens. A hit has the time that was set last
+//!     before it. The age begins with the call that gives an `age` to a rule that had none.
+//! 13. *Meters.* `meter` drops the frame at once if the frame exceeds the meter (see the module
+//!     `meter`), by its length after the actions before it. No further action is then carried out.
+//! 14. *Raw.* `raw` compares those bytes of the frame for which the mask has bits. The offset
+//!     counts from the first byte of the frame, or with `relative` from the end of the item before,
+//!     which may be a `raw` too; without an item before, it counts from the first byte. All these
+//!     bytes have to lie in the frame. A header ends after its bytes in 1., but UDP and ICMP end
+//!     after 8 and ICMPv6 after 4. IPv4, TCP and GENEVE have the length that the header says. A TCP
+//!     header with a length below 20, or without the byte of its length, has no end.
 
 mod actions;
 mod meter;
@@ -107,58 +107,58 @@ const LABELS_MAX: usize = 8;
 const EXTENSIONS: [u8; 4] = [0, 43, FRAGMENT, 60];
 const FRAGMENT: u8 = 44;
 
-/// What becomes of a frame.
+/// The fate of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// A rule discards it.
     Drop,
     /// A meter discards it.
     Exceed,
-    /// A rule lets it leave by this port.
+    /// A rule sends it by this port.
     Port(u16),
     /// A rule delivers it to this queue.
     Queue(u16),
     /// RSS delivers it to a queue.
-    Spread {
-        /// What was hashed.
+    Rss {
+        /// The hash.
         hash: u32,
         /// The queue.
         queue: u16,
     },
 }
 
-/// A rule as it was written, with what it has counted.
+/// A rule as it was written, with its counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DefinedRule {
-    /// Group it stands in.
+    /// Group of the rule.
     pub group: u32,
     /// Priority, 0 is the highest.
     pub priority: u32,
     /// The items of its pattern, outermost first.
     pub items: Vec<ItemMatch>,
-    /// What it does; one of these is a fate, and a jump goes to a greater group.
+    /// Its actions; one of them is a fate, and a jump goes to a greater group.
     pub actions: Vec<Action>,
-    /// The port's RSS when the actions were written: what an `rss` action leaves out is so.
+    /// The port's RSS when the actions were written, for what an `rss` action leaves out.
     pub rss: Rss,
-    /// Frames it has counted, and their bytes.
+    /// Packets and bytes that it counted.
     pub counts: Counts,
-    /// When it met its last frame, or was given an `age`.
-    pub met_ns: u64,
+    /// Its last hit, or when it got an `age`.
+    pub last_hit_ns: u64,
 }
 
 impl DefinedRule {
-    /// Gives it other actions at this time.
-    pub fn act(&mut self, actions: Vec<Action>, now_ns: u64) {
+    /// Replaces its actions at this time.
+    pub fn set_actions(&mut self, actions: Vec<Action>, now_ns: u64) {
         if timeout(&self.actions).is_none() {
-            self.met_ns = now_ns;
+            self.last_hit_ns = now_ns;
         }
         self.actions = actions;
     }
 
-    /// How long it has met no frame, and whether it is aged; `None` if it has no `age`.
+    /// Time since its last hit, nanoseconds, and whether it is aged; `None` if it has no `age`.
     pub fn age(&self, now_ns: u64) -> Option<(u64, bool)> {
         let timeout = timeout(&self.actions)?;
-        let idle_ns = now_ns - self.met_ns;
+        let idle_ns = now_ns - self.last_hit_ns;
         Some((idle_ns, idle_ns / 1_000_000_000 >= timeout))
     }
 }
@@ -171,33 +171,34 @@ fn timeout(actions: &[Action]) -> Option<u64> {
     })
 }
 
-/// What rules mean. Which rules are legal is not its matter: it is given those that were created.
+/// The definition of what rules mean. It is given only rules that were created, and does not check
+/// whether rules are legal.
 #[derive(Clone, Debug, Default)]
 pub struct Definition {
-    /// The rules, oldest first: to create one is to push it, to destroy one to remove it.
+    /// The rules, oldest first: push a rule to create it, remove it to destroy it.
     pub rules: Vec<DefinedRule>,
-    /// Frames that no rule decides about are dropped.
+    /// Whether frames that no rule matches are dropped.
     pub isolated: bool,
     /// The port's RSS.
     pub rss: Rss,
     /// Receive queues.
     pub queues: u16,
-    /// The time that was told last.
+    /// The time that was set last.
     pub now_ns: u64,
     /// Meters, by number.
     pub meters: BTreeMap<u32, DefinedMeter>,
-    /// The time that was told last for meters.
+    /// The time that was set last for meters.
     pub metered_ns: u64,
 }
 
 impl Definition {
-    /// What becomes of a packet, whose frame has no FCS. Rules on its way count it.
-    pub fn decide(&mut self, packet: &mut Packet) -> Verdict {
+    /// The fate of a packet, whose frame has no FCS. Rules on its way count it.
+    pub fn classify(&mut self, packet: &mut Packet) -> Verdict {
         let mut marks = Marks::default();
         let (mut group, queues, now_ns) = (0, self.queues, self.now_ns);
         let metered_ns = self.metered_ns;
         while let Some(rule) = rule_for(&mut self.rules, group, &packet.frame, &marks) {
-            rule.met_ns = now_ns;
+            rule.last_hit_ns = now_ns;
             if rule.actions.contains(&Action::Count) {
                 rule.counts.packets += 1;
                 rule.counts.bytes += packet.frame.len() as u64 + FCS_LEN;
@@ -223,11 +224,11 @@ impl Definition {
                         }
                     }
                     Action::Rss(action) => spread = Some(rss::of_rule(action, &rule.rss, queues)),
-                    action => packet.meet(action),
+                    action => packet.apply(action),
                 }
             }
             if let Some(rss) = spread {
-                return rss::decide(&rss, &packet.frame);
+                return rss::verdict(&rss, &packet.frame);
             }
             if let Some(verdict) = verdict {
                 return verdict;
@@ -235,7 +236,7 @@ impl Definition {
         }
         match self.isolated {
             true => Verdict::Drop,
-            false => rss::decide(&self.rss, &packet.frame),
+            false => rss::verdict(&self.rss, &packet.frame),
         }
     }
 }
@@ -250,18 +251,18 @@ fn rule_for<'r>(
     let headers = headers(frame);
     let of_group = rules.iter_mut().filter(|rule| rule.group == group);
     let matching = of_group.filter(|rule| matches(&rule.items, frame, &headers, marks));
-    // Of equal ones this is the first.
+    // Of rules with equal priority, this is the first.
     matching.min_by_key(|rule| rule.priority)
 }
 
-/// What rules have said about a frame.
+/// Data that rules attached to a frame.
 #[derive(Default)]
 struct Marks {
     meta: u32,
     tags: [u32; TAGS],
 }
 
-/// Those bits of a number that the mask has become those of the data.
+/// Sets the bits of a number that are in the mask to those of the data.
 fn set_bits(number: &mut u32, data: u32, mask: u32) {
     for bit in 0..32 {
         if mask >> bit & 1 == 1 {
@@ -273,7 +274,7 @@ fn set_bits(number: &mut u32, data: u32, mask: u32) {
 /// Tags that a frame has.
 const TAGS: usize = 4;
 
-/// Whether a frame with these headers and marks matches a pattern of these items.
+/// Whether a frame with these headers and marks matches these items.
 fn matches(items: &[ItemMatch], frame: &[u8], headers: &[Header], marks: &Marks) -> bool {
     let (mut rest, mut before, mut end) = (headers.iter(), None, Some(0));
     items.iter().all(|item| {
@@ -294,8 +295,8 @@ fn matches(items: &[ItemMatch], frame: &[u8], headers: &[Header], marks: &Marks)
     })
 }
 
-/// Whether the bytes that a `raw` asks for are in the frame, the item before ending at `end`, which
-/// is then where these bytes end.
+/// Whether the frame has the bytes of a `raw`. `end` is the end of the item before, and becomes the
+/// end of these bytes.
 fn has_bytes(frame: &[u8], raw: &ItemMatch, end: &mut Option<i64>) -> bool {
     let number = |at: usize, image: &Image| {
         i32::from_be_bytes([image[at], image[at + 1], image[at + 2], image[at + 3]])
@@ -315,7 +316,7 @@ fn has_bytes(frame: &[u8], raw: &ItemMatch, end: &mut Option<i64>) -> bool {
 }
 
 impl Marks {
-    /// Whether the data that count are those of the spec.
+    /// Whether the data under the mask equal the spec.
     fn fit(&self, item: &ItemMatch) -> bool {
         let four = |image: &Image| u32::from_be_bytes([image[0], image[1], image[2], image[3]]);
         let [spec, mask] = [four(&item.spec), four(&item.mask)];
@@ -335,28 +336,28 @@ impl Marks {
 /// A header of a frame.
 struct Header {
     item: Item,
-    /// How many bytes of the frame there are from its first one on.
+    /// How many bytes of the frame there are from the header's first byte on.
     left: usize,
-    /// Its bytes, and its flags behind them.
+    /// The header's bytes, followed by its flags.
     image: Image,
-    /// Ones where the frame says what the image has.
+    /// Ones for bits that the frame has.
     known: Image,
 }
 
 impl Header {
-    /// A header whose bytes begin here and reach to the end of the frame, which may come before
-    /// that of the header.
+    /// A header whose bytes begin here. The bytes reach to the end of the frame, which may cut off
+    /// the header.
     fn new(item: Item, bytes: &[u8]) -> Header {
         let (mut image, mut known) = ([0; IMAGE_LEN], [0; IMAGE_LEN]);
         let len = item.header_len().min(bytes.len());
         image[..len].copy_from_slice(&bytes[..len]);
         known[..len].fill(0xff);
-        // The flags, which no byte of the frame has.
+        // The flags, which are no bytes of the frame.
         known[item.header_len()] = 1;
         Header { item, left: bytes.len(), image, known }
     }
 
-    /// Where it ends, counted from the first byte of its frame.
+    /// Where the header ends, counted from the first byte of the frame.
     fn end(&self, frame: &[u8]) -> Option<i64> {
         let len = match self.item {
             Item::Ipv4 => i64::from(self.image[0] & 0xf) * 4,
@@ -368,7 +369,7 @@ impl Header {
         Some((frame.len() - self.left) as i64 + len)
     }
 
-    /// Whether this header need not be named between an item and the next.
+    /// Whether a pattern may leave out this header between two items.
     fn passes(&self, before: Option<Item>) -> bool {
         match self.item {
             Item::Eth | Item::Vlan | Item::GreKey => true,
@@ -377,8 +378,8 @@ impl Header {
         }
     }
 
-    /// Whether every bit that counts is in the frame, and is that of the spec or makes a value of
-    /// the range.
+    /// Whether the frame has every bit that counts, and each equals the spec or the value is in the
+    /// range.
     fn fits(&self, item: &ItemMatch) -> bool {
         let mut exact = item.mask;
         for field in item.item.fields().iter().filter(|field| item.has_range(field)) {
@@ -397,14 +398,14 @@ impl Header {
     }
 }
 
-/// What a header carries: the type of an Ethernet header or a tunnel, or the number of a protocol.
+/// The content of a header: the type in an Ethernet or tunnel header, or the number of a protocol.
 #[derive(Clone, Copy)]
 enum Kind {
     Type(u16),
     Protocol(u8),
 }
 
-/// What was not read yet.
+/// Bytes that were not read yet.
 type Rest<'f> = Option<(Kind, &'f [u8])>;
 
 /// The headers of a frame, outermost first.
@@ -429,7 +430,7 @@ fn read_ethernet<'f>(frame: &'f [u8], headers: &mut Vec<Header>) -> Rest<'f> {
         if !ETHER_TAGS.contains(&ether_type) || rest.len() < 4 {
             break;
         }
-        // The flag of the header before: `has_vlan` or `has_more_vlan`.
+        // Set the flag of the header before: `has_vlan` or `has_more_vlan`.
         if let Some(before) = headers.last_mut() {
             before.image[before.item.header_len()] = 1;
         }
@@ -482,7 +483,7 @@ fn read_ipv6<'f>(packet: &'f [u8], headers: &mut Vec<Header>) -> Rest<'f> {
     Some((Kind::Protocol(behind.number), segment))
 }
 
-/// The headers of a tunnel; the type of what it carries, and its bytes.
+/// Reads the headers of a tunnel; returns the type and the bytes of its content.
 fn read_tunnel<'f>(rest: Rest<'f>, headers: &mut Vec<Header>) -> Option<(u16, &'f [u8])> {
     let (kind, bytes) = rest?;
     match kind {
@@ -565,18 +566,18 @@ fn read_labels<'f>(packet: &'f [u8], headers: &mut Vec<Header>) -> Option<(u16, 
     None
 }
 
-/// What stands behind the extension headers of IPv6.
+/// The result of reading IPv6 extension headers: the header after them.
 struct Behind<'f> {
-    /// Its number.
+    /// Number of the header.
     number: u8,
-    /// Its bytes.
+    /// Bytes of the header.
     segment: Option<&'f [u8]>,
     /// Whether one of the extension headers was a fragment's.
     is_fragment: bool,
 }
 
-/// What is behind the extension headers. Behind a later fragment there is nothing, and of an
-/// extension header that is cut off neither number nor bytes of the next are known.
+/// Reads extension headers. A later fragment has no header after them. If an extension header is
+/// cut off, neither number nor bytes of the next header are known.
 fn behind_extensions(first: u8, bytes: &[u8]) -> Behind<'_> {
     let (mut number, mut rest, mut is_fragment) = (first, bytes, false);
     for _ in 0..EXTENSIONS_MAX {

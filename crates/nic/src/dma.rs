@@ -1,58 +1,58 @@
 //! Rings in an application's memory: cores of the card fill them, the application empties them.
 //!
 //! # Layout
-//! `entries` slots of [`Shape::stride`] bytes, one behind the other: a word that says whose the
-//! slot is, and the entry. In the n-th round through the ring, from 0 on, the word is 2n while
-//! the card may fill the slot and 2n + 1 while the application may read it, which makes it 2n +
-//! 2, the next round's. So memory that is all zeros is an empty ring.
+//! `entries` slots of [`Shape::stride`] bytes, one after the other. Each slot has a word that tells
+//! its owner, and the entry. In the n-th round through the ring, from 0 on, the word is 2n while
+//! the card may fill the slot, and 2n + 1 while the application may read it. The application then
+//! sets it to 2n + 2, the next round's value. So memory that is all zeros is an empty ring.
 //!
-//! # Why it is right
-//! Which slot is filled next is one number of the card's, outside of that memory, which a core
-//! moves on by compare-and-swap after it has seen that the slot is the card's: so no two cores
-//! fill one slot. The word of a slot is written by the core that took it, with release, behind
-//! the bytes of the entry, and whatever else this core wrote before; the application reads it
-//! with acquire. It gives the slot back with release behind its last read, and a core looks
-//! with acquire before it writes. `tests/dma.rs` has the orders of two cores and an application
-//! with up to three preemptions, over entries whose every access it watches.
+//! # Why it is correct
 //!
-//! An application may write anything there: a core then takes a slot for full or for free,
-//! which spoils entries of this application, and goes on. It tries again only when another core
-//! took the slot, and so waits for nobody.
+//! The card keeps the number of the next slot outside of that memory. A core checks that the card
+//! owns the slot and then advances the number by compare-and-swap: so no two cores fill one slot.
+//! The core that took the slot writes the entry and then its word, with release; the application
+//! reads the word with acquire. The application returns the slot with release after its last read,
+//! and a core reads the word with acquire before it writes. `tests/dma.rs` runs two cores and an
+//! application in every order with up to three preemptions, and checks every access to the entries.
+//!
+//! An application may write anything there. A core may then take a full slot for a free one or the
+//! reverse, which spoils entries of this application only, and goes on. A core tries again only if
+//! another core took the slot, so it never waits.
 
 use std::sync::Arc;
 
 use niclab_table::prefetch;
 
-use super::shared::{AtomicU64, Ordering, Shared, WORD};
+use super::shared_memory::{AtomicU64, Ordering, SharedMemory, WORD};
 
-/// What a ring is.
+/// The dimensions of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Entries that it has room for, a power of two.
+    /// Number of entries, a power of two.
     pub entries: u32,
     /// Bytes of an entry.
     pub entry_len: usize,
 }
 
-/// Where the card fills a ring; cores share it.
+/// The card's end of a ring, which its cores share.
 #[derive(Debug)]
 pub struct Filler {
-    shared: Arc<Shared>,
+    shared: Arc<SharedMemory>,
     shape: Shape,
-    /// Entries that were begun.
+    /// Number of entries that cores began to fill.
     begun: AtomicU64,
 }
 
-/// Where an application empties a ring.
+/// The application's end of a ring.
 #[derive(Debug)]
 pub struct Reader {
-    shared: Arc<Shared>,
+    shared: Arc<SharedMemory>,
     shape: Shape,
     taken: u64,
 }
 
 impl Shape {
-    /// Bytes from an entry to the next: whole words.
+    /// Bytes from one entry to the next: whole words.
     #[must_use]
     pub const fn stride(self) -> usize {
         WORD + self.entry_len.next_multiple_of(WORD)
@@ -64,25 +64,25 @@ impl Shape {
         self.entries as usize * self.stride()
     }
 
-    /// Where the slot of the n-th entry begins.
+    /// Offset of the slot of the n-th entry.
     #[inline]
     fn slot(self, number: u64) -> usize {
         (number & u64::from(self.entries - 1)) as usize * self.stride()
     }
 
-    /// What the word of the n-th entry is while the card may fill it.
+    /// The word of the n-th entry while the card may fill it.
     #[inline]
     fn free(self, number: u64) -> u64 {
         2 * (number >> self.entries.trailing_zeros())
     }
 }
 
-/// Both ends of a ring in memory that is all zeros and has [`Shape::bytes`] at least.
+/// Both ends of a ring, in memory that is all zeros and at least [`Shape::bytes`] long.
 ///
 /// # Panics
 /// If the memory is shorter, or the number of entries no power of two.
 #[must_use]
-pub fn ring(shared: &Arc<Shared>, shape: Shape) -> (Filler, Reader) {
+pub fn ring(shared: &Arc<SharedMemory>, shape: Shape) -> (Filler, Reader) {
     assert!(shape.entries.is_power_of_two(), "{} entries", shape.entries);
     assert!(shared.len_bytes() >= shape.bytes(), "the memory ends before the ring does");
     let (ours, theirs) = (Arc::clone(shared), Arc::clone(shared));
@@ -91,16 +91,15 @@ pub fn ring(shared: &Arc<Shared>, shape: Shape) -> (Filler, Reader) {
 }
 
 impl Filler {
-    /// What the ring is.
+    /// The dimensions of the ring.
     #[inline]
     pub fn shape(&self) -> Shape {
         self.shape
     }
 
-    /// Has `write` fill the next entry, which begins at the offset that it is told; `false` where
-    /// the ring is full.
+    /// Calls `write` to fill the next entry at an offset; false if the ring is full.
     #[inline]
-    pub fn fill(&self, write: impl FnOnce(&Shared, usize)) -> bool {
+    pub fn fill(&self, write: impl FnOnce(&SharedMemory, usize)) -> bool {
         let mut number = self.begun.load(Ordering::Relaxed);
         let (slot, free) = loop {
             let (slot, free) = (self.shape.slot(number), self.shape.free(number));
@@ -129,28 +128,28 @@ impl Filler {
 }
 
 impl Reader {
-    /// What the ring is.
+    /// The dimensions of the ring.
     #[inline]
     pub fn shape(&self) -> Shape {
         self.shape
     }
 
-    /// Entries that were taken so far.
+    /// Number of entries that were taken so far.
     #[inline]
     pub fn taken(&self) -> u64 {
         self.taken
     }
 
-    /// Asks for the entry that so many others come before, ahead of its use.
+    /// Prefetches the entry after `ahead` others.
     #[inline]
     pub fn ask(&self, ahead: u64) {
         prefetch(self.shared.word(self.shape.slot(self.taken + ahead)));
     }
 
-    /// Has `read` read the entry that so many others come before, and leaves it there: nobody but
-    /// this reader gives it back. `None` where it is not there yet.
+    /// Calls `read` for the entry after `ahead` others, and leaves it in the ring: only this reader
+    /// returns it to the card. `None` if the entry is not filled yet.
     #[inline]
-    pub fn look<T>(&self, ahead: u64, read: impl FnOnce(&Shared, usize) -> T) -> Option<T> {
+    pub fn look<T>(&self, ahead: u64, read: impl FnOnce(&SharedMemory, usize) -> T) -> Option<T> {
         if ahead >= u64::from(self.shape.entries) {
             return None;
         }
@@ -160,10 +159,10 @@ impl Reader {
         is_full.then(|| read(&self.shared, slot + WORD))
     }
 
-    /// Has `read` read the next entry, which begins at the offset that it is told; `None` where
-    /// there is none.
+    /// Calls `read` for the next entry at an offset, and returns its slot to the card. `None` if
+    /// the ring is empty.
     #[inline]
-    pub fn take<T>(&mut self, read: impl FnOnce(&Shared, usize) -> T) -> Option<T> {
+    pub fn take<T>(&mut self, read: impl FnOnce(&SharedMemory, usize) -> T) -> Option<T> {
         let slot = self.shape.slot(self.taken);
         let full = self.shape.free(self.taken) + 1;
         if self.shared.word(slot).load(Ordering::Acquire) != full {

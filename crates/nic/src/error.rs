@@ -1,4 +1,4 @@
-//! Why the NIC refuses.
+//! Errors of the NIC.
 
 use crate::control::RuleId;
 use crate::limits::{
@@ -8,8 +8,8 @@ use crate::limits::{
 use crate::rule::Action;
 use crate::toeplitz::ToeplitzError;
 
-/// A [`RuleError`] within the control side. In a box it is a word: as what it says, it went through
-/// memory at every step of an operation, refused or not, which was a tenth of the time.
+/// A [`RuleError`] within the control side. The box is one word: unboxed, each step of an operation
+/// moved the error through memory, refused or not, which took a tenth of the time.
 pub(crate) type Refused = Box<RuleError>;
 
 impl From<Refused> for RuleError {
@@ -18,10 +18,10 @@ impl From<Refused> for RuleError {
     }
 }
 
-/// Why a rule operation was refused. Nothing that a packet can meet was changed.
+/// Why a rule operation was refused. Nothing that packets can see was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RuleError {
-    /// A rule may do only so much.
+    /// A rule has too many actions.
     #[error("{count} actions; a rule has at most {ACTIONS_MAX}")]
     ActionsTooMany {
         /// Given.
@@ -30,7 +30,7 @@ pub enum RuleError {
     /// Too many states of RSS are in use.
     #[error("more than {CONTEXTS_MAX} states of RSS; use fewer, and let every worker run")]
     ContextsTooMany,
-    /// An action that only one of may stand in a rule stands twice.
+    /// A rule has two fates.
     #[error("two fates: `{first}` and `{second}`; a packet has one")]
     FatesTwo {
         /// The first.
@@ -38,39 +38,39 @@ pub enum RuleError {
         /// The other.
         second: Action,
     },
-    /// Same group, priority and pattern.
+    /// A rule with the same group, priority and pattern exists.
     #[error("group {group} has this pattern with priority {priority} already; update that rule")]
     Duplicate {
         /// Its group.
         group: u32,
         /// Its priority.
         priority: u32,
-        /// The rule that is there.
+        /// The rule that exists.
         of: RuleId,
     },
-    /// An action's value makes no sense.
+    /// An action has an invalid value.
     #[error("`{action}`: {reason}")]
     ActionUnfit {
         /// The action.
         action: Action,
-        /// What would do.
+        /// What is wrong, or what is valid.
         reason: &'static str,
     },
-    /// There is no such entry in an indirection table.
+    /// The indirection table has no such entry.
     #[error("entry {entry}; an indirection table has entries 0 to {}", INDIRECTION_LEN - 1)]
     EntryUnknown {
         /// Given.
         entry: usize,
     },
-    /// The packet would have no end.
+    /// A rule has no fate.
     #[error("no fate among the actions; add queue, rss, drop, jump or represented_port")]
     FateMissing,
-    /// A rule of a template table gives as many numbers as actions vary in it.
+    /// A rule of a template table gives the wrong count of numbers.
     #[error("{given} numbers; {wanted} actions of the template vary")]
     GivenCount {
         /// Given.
         given: usize,
-        /// How many vary.
+        /// How many actions vary.
         wanted: usize,
     },
     /// The group is full.
@@ -81,93 +81,93 @@ pub enum RuleError {
         /// Its limit.
         rules_max: u32,
     },
-    /// There are too many groups.
+    /// Too many groups.
     #[error("more than {GROUPS_MAX} groups; use fewer, and let every worker run")]
     GroupsTooMany,
-    /// A jump that could go round for ever.
+    /// A jump that could lead back: it goes to the same or a lower group.
     #[error("jump from group {from} to group {to}; a jump goes to a greater group")]
     JumpBack {
-        /// Where the rule stands.
+        /// Group of the rule.
         from: u32,
-        /// Where it would jump to.
+        /// Target of the jump.
         to: u32,
     },
-    /// The RSS key cannot be used.
+    /// The RSS key is not valid.
     #[error(transparent)]
     Key(#[from] ToeplitzError),
-    /// There are too many masks in the group.
+    /// The group has too many masks.
     #[error("group {group} has {MASKS_MAX} masks; use fewer combinations of fields")]
     MasksTooMany {
         /// The group.
         group: u32,
     },
-    /// There is such a meter.
+    /// The meter exists.
     #[error("meter {number} exists; destroy it first, or use another number")]
     MeterKnown {
         /// Its number.
         number: u32,
     },
-    /// A meter cannot be so.
+    /// The parameters of a meter are not valid.
     #[error("meter {number}: {reason}")]
     MeterUnfit {
         /// Its number.
         number: u32,
-        /// What would do.
+        /// What is wrong, or what is valid.
         reason: &'static str,
     },
-    /// There is no such meter.
+    /// The meter does not exist.
     #[error("no meter {number}; create it first")]
     MeterUnknown {
         /// Its number.
         number: u32,
     },
-    /// A rule names the meter.
+    /// A rule still names the meter.
     #[error("meter {number} is used; destroy its rules first")]
     MeterUsed {
         /// Its number.
         number: u32,
     },
-    /// Memory is short.
+    /// There is no memory.
     #[error("no memory for the rule: {reason}")]
     Memory {
-        /// What the table said.
+        /// The reason, from the table.
         reason: String,
     },
-    /// Outside the range.
+    /// The priority is out of range.
     #[error("priority {priority}; use 0 (highest) to {PRIORITY_MAX}")]
     Priority {
         /// Given.
         priority: u32,
     },
-    /// There is no such port.
+    /// The port does not exist.
     #[error("port {port}; this NIC has ports 0 to {}", ports - 1)]
     PortUnknown {
         /// Given.
         port: u16,
-        /// How many there are.
+        /// Number of ports.
         ports: u16,
     },
-    /// The NIC holds as many rules as it can.
+    /// The NIC is full.
     #[error("the NIC holds {RULES_MAX} rules; destroy some, and let every worker run")]
     RulesTooMany,
-    /// A template cannot be used.
+    /// A template is not valid.
     #[error("template: {reason}")]
     TemplateUnfit {
-        /// Why, and what would do.
+        /// What is wrong, and what is valid.
         reason: &'static str,
     },
-    /// The template table is another NIC's, or was destroyed.
+    /// The template table belongs to another NIC, or was destroyed.
     #[error("no such template table; make it on this NIC, and destroy it last")]
     TemplateUnknown,
-    /// There are too many template tables.
+    /// Too many template tables.
     #[error("the NIC has {TEMPLATES_MAX} template tables; destroy some")]
     TemplatesTooMany,
-    /// There is no such queue.
+    /// The queue does not exist.
     #[error("no queue {queue}; this NIC has queues 0 to {}", queues - 1)]
     QueueUnknown {
         /// Given.
         queue: u16,
-        /// How many there are.
+        /// Number of queues.
         queues: u16,
     },
     /// An `rss` action names too many queues.
@@ -176,15 +176,15 @@ pub enum RuleError {
         /// Given.
         count: usize,
     },
-    /// Too many changes are under way.
+    /// The open transactions change too many values.
     #[error("the transaction changes too many rules; commit smaller ones, and let workers run")]
     TransactionFull,
-    /// It was destroyed, or never created.
+    /// The rule was destroyed, or never existed.
     #[error("no rule {0:?}; it was destroyed")]
     Unknown(RuleId),
 }
 
-/// Why a NIC could not be made.
+/// Why a NIC could not be created.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NicError {
     /// Size of an operation queue out of range.
@@ -205,7 +205,7 @@ pub enum NicError {
         /// Asked for.
         queues: u16,
     },
-    /// The key cannot be used.
+    /// The RSS key is not valid.
     #[error(transparent)]
     Rss(#[from] ToeplitzError),
 }

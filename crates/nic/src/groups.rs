@@ -1,20 +1,21 @@
-//! Groups, their masks and tables: made for the first rule that needs them, gone with the last.
+//! Groups, their masks and tables: created for the first rule that needs them, removed with the
+//! last.
 //!
 //! Workers see all groups as one list, which is never changed, only replaced. A group is needed
-//! while it has a rule or a rule jumps to it, a mask while it has a rule, the table of a width of
-//! key while a mask of that width has one; the root stays.
+//! while it has a rule or a rule jumps to it, a mask while it has a rule, the table of a key width
+//! while a mask of that width has a rule. The root always stays.
 //!
-//! What is gone may still be in use by a burst under way:
+//! A burst may still use what was removed:
 //!
-//! - *A list, and the tables in it*, by a worker that has not yet taken the newer list. Both are
-//!   counted references. The control side keeps its own until it is the last, so that no worker
-//!   frees memory while the control side lives, but for the empty list it began with; it keeps no
-//!   more than the lists that workers hold.
-//! - *The place of a group*, by a packet whose jump has been read and not yet followed. A place is
-//!   given to another group only after a grace period that began when no word led there any more
-//!   and no shown list had anything there.
-//! - *The number of a mask*, by whoever looks up a key that ends with it. It is given to another
-//!   mask only after a grace period that began when no list named it any more.
+//! - *A list, and the tables in it*: by a worker that has not yet taken the newer list. Both are
+//!   counted references. The control side keeps its own reference until it is the last, so that no
+//!   worker frees memory while the control side lives, except for the empty list that the worker
+//!   began with. The control side keeps only lists that workers hold.
+//! - *The place of a group*: by a packet whose jump was read and not yet followed. A place is
+//!   reused for another group only after a grace period. That period begins when no word leads
+//!   there any more and no published list has a group there.
+//! - *The number of a mask*: by a look-up of a key that ends with it. It is reused for another mask
+//!   only after a grace period. That period begins when no published list has the mask any more.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -22,142 +23,143 @@ use std::sync::atomic::Ordering;
 
 use niclab_table::{Config, CreateError, Joined, Stamp};
 
-use crate::control::Board;
+use crate::action_word::{Fate, RuleFate};
+use crate::control::SharedState;
 use crate::error::{Refused, RuleError};
+use crate::families::{Families, FamilyFilter};
 use crate::limits::{GROUPS_MAX, MASKS_MAX, PRUNE_TUPLES_MIN, ROOT_RULES_MAX, RULES_MAX};
-use crate::mask::{Mask, Seated};
-use crate::presence::{Presences, Shared};
-use crate::pruner::{Pruned, Pruner};
+use crate::mask::{Mask, MaskTable};
+use crate::pruner::{PrunedTuples, Pruner};
 use crate::rule::Pattern;
-use crate::tables::{ByWidth, CompactKey, Selector, Table, View};
+use crate::tables::{ByWidth, CompactKey, Selector, Table, TableReader};
 use crate::tuple::{FIELDS, Shape, Tuple};
-use crate::word::{Decision, Fate};
 
-/// What workers see of each group, by the group's place. A place beyond the end has none.
-pub(crate) type Lists = Vec<Arc<Listed>>;
+/// The view of each group, by the group's place. Places beyond the end have no group.
+pub(crate) type GroupViews = Vec<Arc<GroupView>>;
 
-/// A tuple that is probed without a filter, and what is known of its mask if many groups have it.
+/// A tuple that is probed without the pruning filter, and the filter of its family if many groups
+/// have its mask.
 #[derive(Debug)]
-pub(crate) struct Probed {
+pub(crate) struct ProbedTuple {
     pub(crate) tuple: Arc<Tuple>,
-    pub(crate) shared: Option<Arc<Shared>>,
+    pub(crate) family: Option<Arc<FamilyFilter>>,
 }
 
-/// What workers see of a group.
+/// A group, as workers see it.
 #[derive(Debug, Default)]
-pub(crate) struct Listed {
+pub(crate) struct GroupView {
     /// Tuples that are probed one after the other, best first.
-    pub(crate) tuples: Vec<Probed>,
+    pub(crate) tuples: Vec<ProbedTuple>,
     /// The tables of all tuples.
-    pub(crate) tables: ByWidth<Option<View>>,
-    /// All other tuples.
-    pub(crate) pruned: Option<Arc<Pruned>>,
-    /// Their sets joined ahead.
+    pub(crate) tables: ByWidth<Option<TableReader>>,
+    /// Tuples that the pruning filter selects.
+    pub(crate) pruned: Option<Arc<PrunedTuples>>,
+    /// Intersections of the filter's sets, computed ahead.
     pub(crate) joined: Option<Arc<Joined<{ FIELDS.len() }>>>,
 }
 
 const TABLE_CAPACITY_MAX: usize = RULES_MAX as usize;
 
-/// Numbers of masks: those of masks that are gone wait until every worker has run.
+/// Numbers of masks. The numbers of removed masks wait until every worker has begun another burst.
 const NUMBERS_MAX: usize = 1 << 15;
 
-/// Masks whose seats are remembered.
+/// Masks in the cache of recent look-ups.
 const RECENT: usize = 64;
 
-/// The place of the root, which is never given up.
+/// The place of the root, which always stays.
 const ROOT: u16 = 0;
 
-/// Where a rule stands: the place of its group, and of its mask within it.
+/// A mask of a group: the group's place, and the mask's number within the group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Seat {
+pub(crate) struct MaskId {
     pub(crate) group: u16,
     pub(crate) mask: u16,
 }
 
 /// All groups of a NIC.
 pub(crate) struct Groups {
-    board: Arc<Board>,
+    shared: Arc<SharedState>,
     seed: u64,
-    /// By place; one that is free has no rule and no jump.
+    /// By place. A free place has no rule and no jump.
     groups: Vec<Group>,
     /// Place of a group by its number.
     places: HashMap<u32, u16>,
-    /// Places of groups that are gone, oldest first.
+    /// Places of removed groups, oldest first.
     free: VecDeque<(Stamp, u16)>,
     /// The latest stamp known to have passed.
     passed: Stamp,
-    /// Families of masks that many of them have.
-    presences: Presences,
-    /// What workers are to see.
-    lists: Lists,
-    /// Places whose tables are not shown as they are now.
-    changed: Vec<u16>,
-    /// Groups gone since the last call of `publish`.
-    vacated: Vec<u16>,
-    /// Masks gone since then.
-    left: Vec<Seat>,
-    /// Replaced lists that workers hold, with their number.
-    old: Vec<(u64, Arc<Lists>)>,
-    /// Number of the list that is shown.
-    shown: u64,
-    /// Tables that are needed no more, and the number of the first list without them.
-    gone: Vec<(u64, Table)>,
-    /// What was found lately, each at a place that follows from its mask: most rules that follow
-    /// each other have few masks.
-    recent: [Seat; RECENT],
+    /// Families of masks that many groups have.
+    families: Families,
+    /// The views to publish.
+    lists: GroupViews,
+    /// Places of groups whose views are out of date.
+    changed_groups: Vec<u16>,
+    /// Groups that were removed since the last call of `publish`.
+    retired_groups: Vec<u16>,
+    /// Masks that were removed since then.
+    retired_masks: Vec<MaskId>,
+    /// Replaced lists that workers still hold, with their numbers.
+    replaced_lists: Vec<(u64, Arc<GroupViews>)>,
+    /// Number of the published list.
+    published: u64,
+    /// Removed tables, each with the number of the first list without it.
+    retired_tables: Vec<(u64, Table)>,
+    /// Recently found masks, by a hash of the pattern's mask: successive rules often have the same
+    /// mask.
+    recent: [MaskId; RECENT],
 }
 
 #[derive(Default)]
 struct Group {
     number: u32,
-    /// Rules, those included that a burst under way may still meet.
+    /// Rules, including those that a burst may still match.
     rules: u32,
-    /// Those of them that are to leave.
-    leaving: u32,
+    /// Those of them that are destroyed.
+    retired_rules: u32,
     /// Rules that jump here, and template tables.
     jumps: u32,
-    /// By number; one that is free has no rule.
+    /// By number. A free number has no rule.
     masks: Vec<Mask>,
     /// Masks with rules.
     live: usize,
     /// Their numbers.
     by_shape: HashMap<Shape, u16>,
-    /// Numbers of masks that are gone, oldest first.
+    /// Numbers of removed masks, oldest first.
     free: VecDeque<(Stamp, u16)>,
     tables: ByWidth<Option<Table>>,
-    /// Masks with rules, by the table they need.
+    /// Masks with rules, by the table that they use.
     uses: ByWidth<usize>,
     pruner: Pruner,
-    /// Bits of outer headers that its listed masks look at.
+    /// Bits of outer headers of the masks that are probed without the filter.
     probed: Vec<Selector>,
 }
 
 impl Groups {
     /// The root alone.
-    pub(crate) fn new(board: Arc<Board>, seed: u64) -> Groups {
+    pub(crate) fn new(shared: Arc<SharedState>, seed: u64) -> Groups {
         Groups {
-            board,
+            shared,
             seed,
-            presences: Presences::new(seed),
+            families: Families::new(seed),
             groups: vec![Group::default()],
             places: HashMap::from([(0, ROOT)]),
             free: VecDeque::new(),
             passed: Stamp::FIRST,
-            lists: Lists::new(),
-            changed: Vec::new(),
-            vacated: Vec::new(),
-            left: Vec::new(),
-            old: Vec::new(),
-            shown: 0,
-            gone: Vec::new(),
-            recent: [Seat::default(); RECENT],
+            lists: GroupViews::new(),
+            changed_groups: Vec::new(),
+            retired_groups: Vec::new(),
+            retired_masks: Vec::new(),
+            replaced_lists: Vec::new(),
+            published: 0,
+            retired_tables: Vec::new(),
+            recent: [MaskId::default(); RECENT],
         }
     }
 
-    /// Memory of the tables, those included that only workers still hold; bytes.
+    /// Memory of the tables in bytes, including tables that only workers still hold.
     pub(crate) fn bytes(&self) -> usize {
-        let gone: usize = self.gone.iter().map(|(_, table)| table.bytes()).sum();
-        gone + self.presences.bytes() + self.groups.iter().map(Group::bytes).sum::<usize>()
+        let gone: usize = self.retired_tables.iter().map(|(_, table)| table.bytes()).sum();
+        gone + self.families.bytes() + self.groups.iter().map(Group::bytes).sum::<usize>()
     }
 
     /// The number of the group at a place.
@@ -165,60 +167,63 @@ impl Groups {
         self.groups[usize::from(place)].number
     }
 
-    /// The mask of a rule, with its table.
-    pub(crate) fn mask(&mut self, seat: Seat) -> Seated<'_> {
-        let group = &mut self.groups[usize::from(seat.group)];
-        let mask = &mut group.masks[usize::from(seat.mask)];
+    /// A mask, with its table.
+    pub(crate) fn mask(&mut self, mask_id: MaskId) -> MaskTable<'_> {
+        let group = &mut self.groups[usize::from(mask_id.group)];
+        let mask = &mut group.masks[usize::from(mask_id.mask)];
         let width = mask.tuple.shape.selector.width();
-        Seated { mask, table: width.and_then(|width| group.tables[width].as_mut()) }
+        MaskTable { mask, table: width.and_then(|width| group.tables[width].as_mut()) }
     }
 
-    /// Whether rules of a group with such a pattern stand there; false if that is not seen at once.
+    /// Whether a mask is that of a group's rules with such a pattern; false if that takes a longer
+    /// look.
     #[inline]
-    pub(crate) fn is_seat(&self, seat: Seat, number: u32, pattern: &Pattern) -> bool {
-        let group = self.groups.get(usize::from(seat.group));
-        let group = group.filter(|group| group.number == number && pattern.deep_lines().is_empty());
-        let mask = group.and_then(|group| group.masks.get(usize::from(seat.mask)));
+    pub(crate) fn is_mask_of(&self, mask_id: MaskId, number: u32, pattern: &Pattern) -> bool {
+        let group = self.groups.get(usize::from(mask_id.group));
+        let group = group.filter(|group| group.number == number && pattern.deep_keys().is_empty());
+        let mask = group.and_then(|group| group.masks.get(usize::from(mask_id.mask)));
         mask.is_some_and(|mask| mask.rules > 0 && mask.suits(pattern))
     }
 
-    /// Where rules of a group with such a pattern stand, if there are any.
+    /// The mask of a group's rules with such a pattern, if it exists.
     #[inline]
-    pub(crate) fn find(&mut self, number: u32, pattern: &Pattern) -> Option<Seat> {
+    pub(crate) fn find_mask(&mut self, number: u32, pattern: &Pattern) -> Option<MaskId> {
         let place = recent_at(number, pattern);
-        let seat = self.recent[place];
-        if self.is_seat(seat, number, pattern) {
-            return Some(seat);
+        let mask_id = self.recent[place];
+        if self.is_mask_of(mask_id, number, pattern) {
+            return Some(mask_id);
         }
         let group = *self.places.get(&number)?;
         let mask = *self.groups[usize::from(group)].by_shape.get(&Shape::of(pattern))?;
-        self.recent[place] = Seat { group, mask };
-        Some(Seat { group, mask })
+        self.recent[place] = MaskId { group, mask };
+        Some(MaskId { group, mask })
     }
 
-    /// Which words of patterns the rules of a mask pick.
-    pub(crate) fn selector(&self, seat: Seat) -> &Selector {
-        let group = &self.groups[usize::from(seat.group)];
-        &group.masks[usize::from(seat.mask)].tuple.shape.selector
+    /// The words of patterns that a mask picks.
+    pub(crate) fn selector(&self, mask_id: MaskId) -> &Selector {
+        let group = &self.groups[usize::from(mask_id.group)];
+        &group.masks[usize::from(mask_id.mask)].tuple.shape.selector
     }
 
-    /// Whether a rule can be taken in; `known` is where it stands if its mask is there. In an open
-    /// transaction the root may have too many for a while: see [`Groups::check_root`].
+    /// Refuses a rule that its group, or the NIC, has no room for. `known` is the rule's mask, if
+    /// it exists. In an open transaction the root may have too many rules for a while: see
+    /// [`Groups::check_root`].
     #[inline]
     pub(crate) fn check_room(
         &mut self,
         number: u32,
-        fate: Decision,
-        known: Option<Seat>,
+        fate: RuleFate,
+        known: Option<MaskId>,
         open: bool,
     ) -> Result<(), Refused> {
-        let place = known.map(|seat| seat.group).or_else(|| self.places.get(&number).copied());
+        let place =
+            known.map(|mask_id| mask_id.group).or_else(|| self.places.get(&number).copied());
         if place == Some(ROOT) && !open {
             self.check_limit(ROOT_RULES_MAX - 1)?;
         }
         if known.is_none() {
             self.check_masks(number, place)?;
-        } else if !matches!(fate, Decision::Jump(_)) {
+        } else if !matches!(fate, RuleFate::Jump(_)) {
             return Ok(());
         }
         self.check_places(usize::from(place.is_none()), fate)
@@ -236,27 +241,28 @@ impl Groups {
         }
     }
 
-    /// Whether the root group's rules are as many as it takes.
+    /// Refuses the state in which the root group has too many rules.
     pub(crate) fn check_root(&self) -> Result<(), Refused> {
         self.check_limit(ROOT_RULES_MAX)
     }
 
     fn check_limit(&self, rules: u32) -> Result<(), Refused> {
         let root = &self.groups[usize::from(ROOT)];
-        match root.rules - root.leaving > rules {
+        match root.rules - root.retired_rules > rules {
             true => Err(RuleError::GroupFull { group: 0, rules_max: ROOT_RULES_MAX }.into()),
             false => Ok(()),
         }
     }
 
-    /// Whether there are places for `new` groups, and for the one a fate leads to.
-    pub(crate) fn check_places(&mut self, new: usize, fate: Decision) -> Result<(), Refused> {
-        let target = matches!(fate, Decision::Jump(to) if !self.places.contains_key(&to));
+    /// Refuses an operation if there are no places for `new` groups and for the group that a fate
+    /// jumps to.
+    pub(crate) fn check_places(&mut self, new: usize, fate: RuleFate) -> Result<(), Refused> {
+        let target = matches!(fate, RuleFate::Jump(to) if !self.places.contains_key(&to));
         let new = new + usize::from(target);
         if new == 0 {
             return Ok(());
         }
-        self.passed = self.passed.max(self.board.domain.passed());
+        self.passed = self.passed.max(self.shared.domain.passed());
         let reusable = self.free.iter().take(new).filter(|(freed, _)| *freed <= self.passed);
         if new > GROUPS_MAX - self.groups.len() + reusable.count() {
             return Err(RuleError::GroupsTooMany.into());
@@ -264,68 +270,68 @@ impl Groups {
         Ok(())
     }
 
-    /// Takes in a rule that there is room for: makes its group and mask where they are not there.
-    /// `known` is where it stands if they are. When this fails nothing was made.
+    /// Adds a rule, for which there is room: creates its group and mask if they do not exist.
+    /// `known` is its mask, if it exists. On failure nothing was created.
     #[inline]
-    pub(crate) fn enter(
+    pub(crate) fn add_rule(
         &mut self,
         number: u32,
         pattern: &Pattern,
-        known: Option<Seat>,
-    ) -> Result<Seat, Refused> {
-        let seat = self.take_seat(number, pattern, known)?;
-        self.groups[usize::from(seat.group)].rules += 1;
-        Ok(seat)
+        known: Option<MaskId>,
+    ) -> Result<MaskId, Refused> {
+        let mask_id = self.acquire_mask(number, pattern, known)?;
+        self.groups[usize::from(mask_id.group)].rules += 1;
+        Ok(mask_id)
     }
 
-    /// Keeps the group and the mask of rules that may come, as [`Groups::enter`] does.
+    /// Keeps a group and a mask for rules to come, and creates them as [`Groups::add_rule`] does.
     pub(crate) fn pin(
         &mut self,
         number: u32,
         pattern: &Pattern,
-        known: Option<Seat>,
-    ) -> Result<Seat, Refused> {
-        let seat = self.take_seat(number, pattern, known)?;
-        self.groups[usize::from(seat.group)].jumps += 1;
-        Ok(seat)
+        known: Option<MaskId>,
+    ) -> Result<MaskId, Refused> {
+        let mask_id = self.acquire_mask(number, pattern, known)?;
+        self.groups[usize::from(mask_id.group)].jumps += 1;
+        Ok(mask_id)
     }
 
-    /// Lets go of what [`Groups::pin`] kept.
-    pub(crate) fn unpin(&mut self, seat: Seat) {
-        self.groups[usize::from(seat.group)].jumps -= 1;
-        self.forget_rule(seat);
+    /// Releases what [`Groups::pin`] kept.
+    pub(crate) fn unpin(&mut self, mask_id: MaskId) {
+        self.groups[usize::from(mask_id.group)].jumps -= 1;
+        self.release_mask(mask_id);
     }
 
-    /// The seat of a pattern, whose mask is needed once more.
+    /// The mask of a pattern, with one more use.
     #[inline]
-    fn take_seat(
+    fn acquire_mask(
         &mut self,
         number: u32,
         pattern: &Pattern,
-        known: Option<Seat>,
-    ) -> Result<Seat, Refused> {
-        let seat = match known {
-            Some(seat) => seat,
-            None => self.make_seat(number, Shape::of(pattern))?,
+        known: Option<MaskId>,
+    ) -> Result<MaskId, Refused> {
+        let mask_id = match known {
+            Some(mask_id) => mask_id,
+            None => self.create_mask(number, Shape::of(pattern))?,
         };
-        self.groups[usize::from(seat.group)].masks[usize::from(seat.mask)].rules += 1;
-        Ok(seat)
+        self.groups[usize::from(mask_id.group)].masks[usize::from(mask_id.mask)].rules += 1;
+        Ok(mask_id)
     }
 
     #[cold]
-    fn make_seat(&mut self, number: u32, shape: Shape) -> Result<Seat, Refused> {
+    fn create_mask(&mut self, number: u32, shape: Shape) -> Result<MaskId, Refused> {
         let table = self.table_for(number, &shape)?;
-        let group = self.hold(number);
-        self.changed.push(group);
-        self.passed = self.passed.max(self.board.domain.passed());
-        let (passed, families) = (self.passed, self.presences.slots_of(&shape.selector));
+        let group = self.get_or_create_group(number);
+        self.changed_groups.push(group);
+        self.passed = self.passed.max(self.shared.domain.passed());
+        let (passed, families) = (self.passed, self.families.slots_of(&shape.selector));
         let group_of = &mut self.groups[usize::from(group)];
-        let mask = group_of.seat(shape, table, passed);
+        let mask = group_of.add_mask(shape, table, passed);
         group_of.masks[usize::from(mask)].families = families;
-        Ok(Seat { group, mask })
+        Ok(MaskId { group, mask })
     }
 
-    /// The table that rules of a shape need and their group does not have.
+    /// A new table, if rules of this shape need one that their group does not have.
     fn table_for(&self, number: u32, shape: &Shape) -> Result<Option<Table>, Refused> {
         let group = self.places.get(&number).map(|&place| &self.groups[usize::from(place)]);
         let has = |width: usize| group.is_some_and(|group| group.tables[width].is_some());
@@ -335,203 +341,208 @@ impl Groups {
         let config = Config::growing(TABLE_CAPACITY_MAX, self.seed);
         let memory =
             |error: CreateError| Refused::from(RuleError::Memory { reason: error.to_string() });
-        Table::new(width, config, &self.board.domain).map(Some).map_err(memory)
+        Table::new(width, config, &self.shared.domain).map(Some).map_err(memory)
     }
 
-    /// Makes ready for a rule that took its seat, before a packet can find it: for its key, and its
-    /// order.
+    /// Prepares the group for a rule's key and order; call it before a packet can match the rule.
     #[inline]
-    pub(crate) fn admit(&mut self, seat: Seat, key: &CompactKey, order: u64) {
-        let mask = &self.groups[usize::from(seat.group)].masks[usize::from(seat.mask)];
+    pub(crate) fn admit(&mut self, mask_id: MaskId, key: &CompactKey, order: u64) {
+        let mask = &self.groups[usize::from(mask_id.group)].masks[usize::from(mask_id.mask)];
         let selector = &mask.tuple.shape.selector;
-        self.presences.add_replaced(selector, key, seat.group);
+        self.families.add_replaced(selector, key, mask_id.group);
         if mask.families != 0 {
-            self.presences.add(mask.families, selector, key, seat.group);
-            self.tend_presences();
+            self.families.add(mask.families, selector, key, mask_id.group);
+            self.advance_families();
         }
-        let group = &mut self.groups[usize::from(seat.group)];
-        let mask = &group.masks[usize::from(seat.mask)];
+        let group = &mut self.groups[usize::from(mask_id.group)];
+        let mask = &group.masks[usize::from(mask_id.mask)];
         let first = mask.tuple.is_new();
         let better = mask.tuple.admit(order);
-        if group.live == 1 && !first && group.pruner.is_away() {
+        if group.live == 1 && !first && group.pruner.is_absent() {
             return;
         }
         let moved = group.pruner.admit(mask, key, order);
-        // One alone has no order, and those with a slot are in that of their slots. One without
-        // rules is not listed.
-        let listed = || !group.pruner.has(seat.mask) && (group.live > 1 || first);
+        // A single tuple has no order, and the filter orders the tuples in its slots. A tuple
+        // without rules is not in the list.
+        let listed = || !group.pruner.has(mask_id.mask) && (group.live > 1 || first);
         if moved || better && listed() {
-            self.changed.push(seat.group);
+            self.changed_groups.push(mask_id.group);
         }
-        if group.pruner.tend(&group.masks, group.live, false) {
-            self.changed.push(seat.group);
+        if group.pruner.advance(&group.masks, group.live, false) {
+            self.changed_groups.push(mask_id.group);
         }
     }
 
-    /// Takes the making of filters and the growth of tables up to `steps` steps further; whether
-    /// nothing is left of either.
-    pub(crate) fn settle(&mut self, steps: usize) -> bool {
+    /// Advances the filters and the growth of tables by up to `steps` steps; true if nothing is
+    /// left to do.
+    pub(crate) fn run_housekeeping(&mut self, steps: usize) -> bool {
         let mut busy = false;
         for (place, group) in self.groups.iter_mut().enumerate() {
             for _ in 0..steps {
                 if !group.pruner.is_busy(&group.masks) {
                     break;
                 }
-                if group.pruner.tend(&group.masks, group.live, true) {
-                    self.changed.push(place as u16);
+                if group.pruner.advance(&group.masks, group.live, true) {
+                    self.changed_groups.push(place as u16);
                 }
             }
             busy |= group.pruner.is_busy(&group.masks);
             for table in group.tables.iter_mut().flatten() {
-                busy |= !table.rest(steps);
+                busy |= !table.finish_growth(steps);
             }
         }
         for _ in 0..steps {
-            if !self.presences.is_busy() {
+            if !self.families.is_busy() {
                 break;
             }
-            self.tend_presences();
+            self.advance_families();
         }
         self.publish();
-        !busy && !self.presences.is_busy()
+        !busy && !self.families.is_busy()
     }
 
-    /// Takes what is known of families a few keys further.
+    /// Advances the filters of families by a few keys.
     #[inline]
-    fn tend_presences(&mut self) {
-        if self.presences.is_busy() {
+    fn advance_families(&mut self) {
+        if self.families.is_busy() {
             let groups = &self.groups;
-            self.changed.extend(self.presences.tend(|place| Some(&*groups.get(place)?.masks)));
+            self.changed_groups
+                .extend(self.families.advance(|place| Some(&*groups.get(place)?.masks)));
         }
     }
 
-    /// Says of all masks whose keys belong to which family, where these are others now.
+    /// Assigns slots to families, and updates the families of all masks.
     #[cold]
-    fn assign_presences(&mut self) {
-        self.changed.extend(self.presences.assign());
+    fn assign_families(&mut self) {
+        self.changed_groups.extend(self.families.assign());
         for mask in self.groups.iter_mut().flat_map(|group| &mut group.masks) {
-            mask.families = self.presences.slots_of(&mask.tuple.shape.selector);
+            mask.families = self.families.slots_of(&mask.tuple.shape.selector);
         }
     }
 
-    /// Says that a rule is to leave: it is not among those that live.
-    pub(crate) fn retire(&mut self, seat: Seat) {
-        self.groups[usize::from(seat.group)].leaving += 1;
+    /// Marks a rule as destroyed: it is not live any more.
+    pub(crate) fn retire_rule(&mut self, mask_id: MaskId) {
+        self.groups[usize::from(mask_id.group)].retired_rules += 1;
     }
 
-    /// Says that a rule that was to leave stays.
-    pub(crate) fn revive(&mut self, seat: Seat) {
-        self.groups[usize::from(seat.group)].leaving -= 1;
+    /// Marks a destroyed rule as live again.
+    pub(crate) fn restore_rule(&mut self, mask_id: MaskId) {
+        self.groups[usize::from(mask_id.group)].retired_rules -= 1;
     }
 
-    /// Lets a rule go that was to leave, when no packet can meet it any more.
+    /// Removes a destroyed rule, when no packet can match it any more.
     #[inline]
-    pub(crate) fn leave(&mut self, seat: Seat) {
-        let group = &mut self.groups[usize::from(seat.group)];
-        (group.rules, group.leaving) = (group.rules - 1, group.leaving - 1);
-        self.forget_rule(seat);
+    pub(crate) fn remove_rule(&mut self, mask_id: MaskId) {
+        let group = &mut self.groups[usize::from(mask_id.group)];
+        (group.rules, group.retired_rules) = (group.rules - 1, group.retired_rules - 1);
+        self.release_mask(mask_id);
     }
 
-    /// Gives up the mask, and the group, that nothing needs any more.
+    /// Drops one use of a mask; removes the mask and its group if nothing needs them any more.
     #[inline]
-    fn forget_rule(&mut self, seat: Seat) {
-        let group = &mut self.groups[usize::from(seat.group)];
-        let mask = &mut group.masks[usize::from(seat.mask)];
+    fn release_mask(&mut self, mask_id: MaskId) {
+        let group = &mut self.groups[usize::from(mask_id.group)];
+        let mask = &mut group.masks[usize::from(mask_id.mask)];
         mask.rules -= 1;
         if mask.rules == 0 {
-            let table = group.vacate(seat.mask);
-            self.gone.extend(table.map(|table| (self.shown + 1, table)));
-            self.changed.push(seat.group);
-            self.left.push(seat);
+            let table = group.remove_mask(mask_id.mask);
+            self.retired_tables.extend(table.map(|table| (self.published + 1, table)));
+            self.changed_groups.push(mask_id.group);
+            self.retired_masks.push(mask_id);
         }
-        self.sweep(seat.group);
+        self.retire_if_unused(mask_id.group);
     }
 
-    /// A fate in the words' terms; makes the group that a jump names, for which there is room.
-    pub(crate) fn aim(&mut self, fate: Decision) -> Fate {
+    /// The fate for an action word. Creates the group that a jump names, for which there is room.
+    pub(crate) fn resolve_fate(&mut self, fate: RuleFate) -> Fate {
         match fate {
-            Decision::Queue(queue) => Fate::Queue(queue),
-            Decision::Jump(group) => {
-                let place = self.hold(group);
+            RuleFate::Queue(queue) => Fate::Queue(queue),
+            RuleFate::Jump(group) => {
+                let place = self.get_or_create_group(group);
                 self.groups[usize::from(place)].jumps += 1;
                 Fate::Jump(place)
             }
-            Decision::Drop => Fate::Drop,
-            Decision::Port(port) => Fate::Port(port),
-            Decision::Rss(context) => Fate::Rss(context),
+            RuleFate::Drop => Fate::Drop,
+            RuleFate::Port(port) => Fate::Port(port),
+            RuleFate::Rss(context) => Fate::Rss(context),
         }
     }
 
-    /// Says that a word with this fate is gone.
+    /// Drops the use of a group by a word with this fate.
     pub(crate) fn release(&mut self, fate: Fate) {
         if let Fate::Jump(place) = fate {
             self.groups[usize::from(place)].jumps -= 1;
-            self.sweep(place);
+            self.retire_if_unused(place);
         }
     }
 
-    /// Shows workers the groups as they are, and gives back what none of them holds.
+    /// Publishes the groups as they are, and frees what no worker holds.
     ///
-    /// To be called before the word of a rule is stored, so that whoever reads a word also finds
-    /// all that was there when it was stored (see `worker`); and at the end of an operation that
-    /// takes something away.
+    /// Call it before you store the word of a rule, so that a worker that reads a word also finds
+    /// all that existed when the word was stored (see `worker`). Call it also at the end of an
+    /// operation that removes something.
     #[inline]
     pub(crate) fn publish(&mut self) {
-        let pending = [self.changed.len(), self.left.len(), self.vacated.len(), self.old.len()];
+        let pending = [
+            self.changed_groups.len(),
+            self.retired_masks.len(),
+            self.retired_groups.len(),
+            self.replaced_lists.len(),
+        ];
         if pending.iter().sum::<usize>() > 0 {
             self.publish_changes();
         }
     }
 
     fn publish_changes(&mut self) {
-        if !self.changed.is_empty() {
+        if !self.changed_groups.is_empty() {
             self.lists.resize(self.groups.len(), Arc::default());
-            self.list_changed();
-            let old = self.board.groups.swap(Arc::new(self.lists.clone()));
-            self.old.push((self.shown, old));
-            self.shown += 1;
-            self.board.version.fetch_add(1, Ordering::Release);
+            self.rebuild_views();
+            let old = self.shared.groups.swap(Arc::new(self.lists.clone()));
+            self.replaced_lists.push((self.published, old));
+            self.published += 1;
+            self.shared.version.fetch_add(1, Ordering::Release);
         }
-        if !self.left.is_empty() {
-            let stamp = self.board.domain.stamp();
-            for seat in self.left.drain(..) {
-                // A group that is gone as well has taken the numbers of its masks with it.
-                if let Some(group) = self.groups.get_mut(usize::from(seat.group)) {
-                    group.give_back(seat.mask, stamp);
+        if !self.retired_masks.is_empty() {
+            let stamp = self.shared.domain.stamp();
+            for mask_id in self.retired_masks.drain(..) {
+                // If the group was removed too, its masks' numbers went with it.
+                if let Some(group) = self.groups.get_mut(usize::from(mask_id.group)) {
+                    group.free_mask_number(mask_id.mask, stamp);
                 }
             }
         }
-        if !self.vacated.is_empty() {
-            let stamp = self.board.domain.stamp();
-            self.free.extend(self.vacated.drain(..).map(|place| (stamp, place)));
+        if !self.retired_groups.is_empty() {
+            let stamp = self.shared.domain.stamp();
+            self.free.extend(self.retired_groups.drain(..).map(|place| (stamp, place)));
         }
-        if !self.old.is_empty() {
-            self.old.retain(|(_, list)| Arc::strong_count(list) > 1);
-            let oldest = self.old.first().map_or(self.shown, |(number, _)| *number);
-            self.gone.retain(|(without, _)| *without > oldest);
+        if !self.replaced_lists.is_empty() {
+            self.replaced_lists.retain(|(_, list)| Arc::strong_count(list) > 1);
+            let oldest = self.replaced_lists.first().map_or(self.published, |(number, _)| *number);
+            self.retired_tables.retain(|(without, _)| *without > oldest);
         }
     }
 
-    /// Makes what workers are to see of the groups that changed.
-    fn list_changed(&mut self) {
+    /// Rebuilds the views of the groups that changed.
+    fn rebuild_views(&mut self) {
         let mut reassign = false;
-        for &place in &self.changed {
+        for &place in &self.changed_groups {
             let group = &mut self.groups[usize::from(place)];
-            let probed = group.probed();
-            reassign |= self.presences.count(place, &group.probed, &probed);
+            let probed = group.probed_selectors();
+            reassign |= self.families.update_members(place, &group.probed, &probed);
             group.probed = probed;
         }
         if reassign {
-            self.assign_presences();
+            self.assign_families();
         }
-        for place in self.changed.drain(..) {
+        for place in self.changed_groups.drain(..) {
             self.lists[usize::from(place)] =
-                self.groups[usize::from(place)].list(place, &self.presences);
+                self.groups[usize::from(place)].view(place, &self.families);
         }
     }
 
-    /// The place of a group; made where there is none, for which there is room.
-    fn hold(&mut self, number: u32) -> u16 {
+    /// The place of a group. Creates the group, for which there is room, if it does not exist.
+    fn get_or_create_group(&mut self, number: u32) -> u16 {
         if let Some(&place) = self.places.get(&number) {
             return place;
         }
@@ -550,17 +561,17 @@ impl Groups {
         place
     }
 
-    /// Gives a group up if nothing needs it.
-    fn sweep(&mut self, place: u16) {
+    /// Removes a group if nothing needs it.
+    fn retire_if_unused(&mut self, place: u16) {
         let group = &self.groups[usize::from(place)];
         if place != ROOT && group.rules == 0 && group.jumps == 0 {
             self.places.remove(&group.number);
-            self.vacated.push(place);
+            self.retired_groups.push(place);
         }
     }
 }
 
-/// The place of a mask among those that were found lately.
+/// The index of a mask in the cache of recent look-ups.
 #[inline]
 fn recent_at(number: u32, pattern: &Pattern) -> usize {
     let words = pattern.mask().0.into_iter();
@@ -576,8 +587,8 @@ impl Group {
             + self.pruner.bytes()
     }
 
-    /// Gives a mask a number that no worker can have in mind.
-    fn seat(&mut self, shape: Shape, table: Option<Table>, passed: Stamp) -> u16 {
+    /// Adds a mask, with a number that no worker can still use.
+    fn add_mask(&mut self, shape: Shape, table: Option<Table>, passed: Stamp) -> u16 {
         let free = self.free.pop_front_if(|(freed, _)| *freed <= passed);
         let number = free.map_or(self.masks.len() as u16, |(_, number)| number);
         let mask = Mask::new(shape, number);
@@ -594,8 +605,8 @@ impl Group {
         number
     }
 
-    /// Takes out a mask without rules; the table that nothing needs any more.
-    fn vacate(&mut self, number: u16) -> Option<Table> {
+    /// Removes a mask without rules; returns the table if no other mask needs it.
+    fn remove_mask(&mut self, number: u16) -> Option<Table> {
         let mask = std::mem::take(&mut self.masks[usize::from(number)]);
         self.by_shape.remove(&mask.tuple.shape);
         self.live -= 1;
@@ -608,24 +619,24 @@ impl Group {
         if self.uses[width] == 0 { self.tables[width].take() } else { None }
     }
 
-    /// Lets a number be used again once `stamp` has passed.
-    fn give_back(&mut self, number: u16, stamp: Stamp) {
+    /// Allows the reuse of a number once `stamp` has passed.
+    fn free_mask_number(&mut self, number: u16, stamp: Stamp) {
         if usize::from(number) < self.masks.len() {
             self.free.push_back((stamp, number));
         }
     }
 
-    /// Its masks that are probed without a filter.
-    fn listed(&self) -> impl Iterator<Item = &Mask> {
+    /// Masks that are probed without the pruning filter.
+    fn probed_masks(&self) -> impl Iterator<Item = &Mask> {
         let live = self.masks.iter().filter(|mask| mask.rules > 0);
         live.filter(|mask| !self.pruner.has(mask.tuple.number) && !mask.tuple.is_new())
     }
 
-    /// The bits of outer headers that they look at, each set once.
-    fn probed(&self) -> Vec<Selector> {
+    /// The bits of outer headers that these masks match, each set once.
+    fn probed_selectors(&self) -> Vec<Selector> {
         let mut probed = Vec::new();
-        // More are only there until the group's filter is.
-        for mask in self.listed().take(PRUNE_TUPLES_MIN) {
+        // More masks exist only until the group's filter is complete.
+        for mask in self.probed_masks().take(PRUNE_TUPLES_MIN) {
             let selector = mask.tuple.shape.selector;
             if selector.words() > 0 && !selector.is_deep() && !probed.contains(&selector) {
                 probed.push(selector);
@@ -634,18 +645,18 @@ impl Group {
         probed
     }
 
-    /// What workers are to see of it, at this place.
-    fn list(&self, place: u16, presences: &Presences) -> Arc<Listed> {
-        let probed = |mask: &Mask| Probed {
+    /// The view of the group at this place.
+    fn view(&self, place: u16, families: &Families) -> Arc<GroupView> {
+        let probed = |mask: &Mask| ProbedTuple {
             tuple: Arc::clone(&mask.tuple),
-            shared: Some(&mask.tuple.shape.selector)
+            family: Some(&mask.tuple.shape.selector)
                 .filter(|selector| self.probed.contains(selector))
-                .and_then(|selector| presences.shown(place, selector)),
+                .and_then(|selector| families.shown(place, selector)),
         };
-        let mut tuples: Vec<Probed> = self.listed().map(probed).collect();
+        let mut tuples: Vec<ProbedTuple> = self.probed_masks().map(probed).collect();
         tuples.sort_by_key(|probed| probed.tuple.best());
-        let tables = self.tables.each_ref().map(|table| table.as_ref().map(Table::view));
+        let tables = self.tables.each_ref().map(|table| table.as_ref().map(Table::reader));
         let (pruned, joined) = (self.pruner.pruned(), self.pruner.joined());
-        Arc::new(Listed { tuples, tables, pruned, joined })
+        Arc::new(GroupView { tuples, tables, pruned, joined })
     }
 }

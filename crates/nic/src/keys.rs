@@ -1,32 +1,32 @@
-//! The keys of a mask's rules, by place: as many words each as the mask picks.
+//! The keys of a mask's rules, by place: each has as many words as the mask picks.
 
 use niclab_table::{Fifo, prefetch};
 
 use crate::tables::CompactKey;
 
-/// Keys of a chunk. No key moves when others come, but for those of the first chunk: masks with
-/// few rules take little memory.
+/// Keys of a chunk. Adding a key never moves other keys, except those of the first chunk: so masks
+/// with few rules take little memory.
 const CHUNK: usize = 1 << 10;
 
-/// Keys that stay where they are put.
+/// Keys that keep their places.
 #[derive(Default)]
-pub(crate) struct Keys {
+pub(crate) struct RuleKeys {
     /// Words of a key.
     words: usize,
-    /// All full but the last.
+    /// All chunks but the last are full.
     chunks: Vec<Vec<u64>>,
-    /// Places there are.
+    /// Number of places.
     places: u32,
-    /// Those that are free.
+    /// Free places.
     free: Fifo<u32>,
 }
 
-impl Keys {
-    pub(crate) fn new(words: usize) -> Keys {
-        Keys { words, ..Keys::default() }
+impl RuleKeys {
+    pub(crate) fn new(words: usize) -> RuleKeys {
+        RuleKeys { words, ..RuleKeys::default() }
     }
 
-    /// Puts a key somewhere; its place.
+    /// Stores a key; returns its place.
     #[inline]
     pub(crate) fn put(&mut self, key: &[u64]) -> u32 {
         if let Some(place) = self.free.pop_newest() {
@@ -44,7 +44,7 @@ impl Keys {
         place
     }
 
-    /// Lets a place be used again.
+    /// Frees a place.
     #[inline]
     pub(crate) fn free(&mut self, place: u32) {
         self.free.push(place);
@@ -57,13 +57,13 @@ impl Keys {
         CompactKey::new(&self.chunks[chunk][at..][..self.words])
     }
 
-    /// Asks for the key at a place.
+    /// Prefetches the key at a place.
     pub(crate) fn prefetch(&self, place: u32) {
         let (chunk, at) = self.at(place);
         self.chunks.get(chunk).and_then(|chunk| chunk.get(at)).into_iter().for_each(prefetch);
     }
 
-    /// Places there are, those of rules that are gone included; none of keys without words.
+    /// Number of places, including free ones; 0 for keys without words.
     pub(crate) fn places(&self) -> u32 {
         if self.words == 0 { 0 } else { self.places }
     }
@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn a_key_is_where_it_was_put_and_its_place_is_used_again() {
         for words in [0, 1, 3, 8] {
-            let mut keys = Keys::new(words);
+            let mut keys = RuleKeys::new(words);
             let key = |number: u64| vec![number; words];
             for number in 0..3 * CHUNK as u64 {
                 assert_eq!(u64::from(keys.put(&key(number))), number);

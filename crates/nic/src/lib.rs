@@ -1,36 +1,37 @@
 #![doc = include_str!("../README.md")]
 #![deny(unsafe_code)]
 
+mod action_executor;
+mod action_list;
+mod action_word;
 mod age;
 mod batch;
 mod bounds;
-mod chain;
 mod control;
 mod counters;
 pub mod definition;
 pub mod dma;
 mod error;
+mod families;
 mod groups;
 mod keys;
 pub mod limits;
-mod lines;
 mod mask;
 mod matching;
 pub mod memory;
 mod meter;
 mod modify;
-mod perform;
-mod presence;
-mod program;
+mod parsed_headers;
+mod priority_list;
 mod pruner;
 mod queue;
 mod raw;
+mod reclaim;
 pub mod rss;
 pub mod rule;
-mod settle;
-pub mod shared;
+pub mod shared_memory;
 #[cfg(test)]
-mod shared_tests;
+mod shared_memory_tests;
 mod tables;
 mod template;
 pub mod text;
@@ -38,7 +39,6 @@ pub mod text;
 pub mod toeplitz;
 mod transaction;
 mod tuple;
-mod word;
 mod worker;
 
 pub use age::Age;
@@ -47,7 +47,7 @@ pub use control::{Nic, NicConfig, RuleId};
 pub use counters::Counts;
 pub use error::{NicError, RuleError};
 pub use meter::{Colour, Meter, Meters};
-pub use queue::{Done, OperationQueue, QueueError};
+pub use queue::{OperationQueue, OperationResult, QueueError};
 pub use template::{Template, TemplateAction, TemplateActions, TemplateRule, TemplateTable};
 pub use transaction::Transaction;
 pub use worker::Worker;

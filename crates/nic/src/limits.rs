@@ -1,7 +1,6 @@
 //! Limits of the NIC, each with its reason.
 
-/// Frames that one turn handles at most: enough to hide memory latency, and a bit mask of one word
-/// tells which of them are meant.
+/// The most frames of one call: enough to hide memory latency, and a bit mask of them is one word.
 pub const BURST: usize = 64;
 
 /// Rules of group 0, as on the cards of the PAM'21 study.
@@ -23,79 +22,77 @@ pub const ACTIONS_MAX: usize = 16;
 /// Actions of a template table that vary from rule to rule.
 pub const GIVEN_MAX: usize = 4;
 
-/// Template tables that a NIC has at a time.
+/// Template tables of a NIC.
 pub const TEMPLATES_MAX: usize = 65_536;
 
 /// Seconds after which a rule can be reported as aged: 24 bits, as in `rte_flow_action_age`.
 pub const AGE_TIMEOUT_MAX_S: u32 = (1 << 24) - 1;
 
-/// Meters that rules may name: their numbers are below this.
+/// Meters that rules may name: their numbers are less than this.
 pub const METERS_MAX: u32 = 1 << 16;
 
-/// Bytes a second of a meter's rates, and bytes of its bursts, at most: above them sums of tokens
-/// would not fit 63 bits for sure.
+/// The most bytes a second of a meter's rates, and the most bytes of its bursts: above this, sums
+/// of tokens might not fit 63 bits.
 pub const METER_SIZE_MAX: u64 = 1 << 40;
 
-/// Operations that one queue has under way.
+/// The most operations under way of one queue.
 pub const OPERATIONS_MAX: usize = 1 << 20;
 
-/// Bytes that one action puts in front of a packet or takes away there: 74 are VXLAN over IPv6 with
-/// a VLAN tag, and 54 more are for options.
+/// The most bytes that one action adds or removes in front of a packet: VXLAN over IPv6 with a VLAN
+/// tag takes 74, and 54 more are for options.
 pub const ENCAP_LEN_MAX: usize = 128;
 
-/// Programs of rules, in units of four words: their number has 24 bits in an action word. All of
-/// them take 512 MB.
-pub const PROGRAMS_MAX: u32 = 1 << 24;
+/// Memory for action lists, in units of four words: their number has 24 bits in an action word. All
+/// of them take 512 MB.
+pub const ACTION_LISTS_MAX: u32 = 1 << 24;
 
-/// Words that a program takes at least, and of which it takes a power of two: a fate and three
-/// short steps.
-pub(crate) const PROGRAM_UNIT: u32 = 4;
+/// The least words of an action list, whose size is a power of two of this: a fate and three short
+/// steps.
+pub(crate) const ACTION_LIST_UNIT: u32 = 4;
 
-/// Words of a packet's lines (8 bytes each) that one pattern may look at: an IPv6 5-tuple takes
-/// five, one inside a tunnel with its VNI seven.
+/// The most words of a packet's header keys, of 8 bytes each, that one pattern may match: an IPv6
+/// 5-tuple takes five, one inside a tunnel with its VNI seven.
 pub const PATTERN_WORDS_MAX: usize = 8;
 
-/// Bytes that rules look at by their offset lie at most so far before or behind the place that they
-/// are counted from: a card reads the first few hundred bytes of a packet, and not all of it.
+/// The greatest offset of `raw` bytes, in either direction: a card reads the first few hundred
+/// bytes of a packet, not all of it.
 pub const RAW_REACH: i64 = 512;
 
-/// Masks of one group, each combination with ranges of ports counted: what its filter has bits for.
-/// ClassBench's sets of 10,000 rules have up to 1,055.
+/// The most masks of one group, with one for each combination of port ranges: its filter has a bit
+/// for each. ClassBench's sets of 10,000 rules have up to 1,055.
 pub const MASKS_MAX: usize = 2_048;
 
-/// From so many masks on a group has a filter; those of fewer are all probed.
+/// A group with at least this many masks has a filter; a group with fewer probes all of them.
 pub(crate) const PRUNE_TUPLES_MIN: usize = 5;
 
-/// Keys that a filter under way takes with each new rule.
+/// Keys that each new rule adds to a filter that is being built.
 pub(crate) const PRUNE_KEYS: usize = 8;
 
-/// Places of a filter that are looked at with each new rule to join its sets, of which each counts
-/// as sixteen: a microsecond or two.
+/// Places of a filter that each new rule visits to intersect its sets; each set counts as sixteen
+/// places. Takes a microsecond or two.
 pub(crate) const JOIN_PLACES: usize = 256;
 
-/// From so many groups on that probe masks of a family, one look says which of them can have a
-/// rule, until half of them are left.
-pub(crate) const SHARED_GROUPS: usize = 4;
+/// A family with at least this many groups has a filter, until only half as many are left.
+pub(crate) const FAMILY_GROUPS_MIN: usize = 4;
 
-/// Families of a NIC that are looked at in this way: as many as a group without a filter probes
-/// masks.
-pub(crate) const PRESENCES_MAX: usize = PRUNE_TUPLES_MIN - 1;
+/// The most families of a NIC with a filter: as many as the masks that a group without a filter
+/// probes.
+pub(crate) const FAMILY_FILTERS_MAX: usize = PRUNE_TUPLES_MIN - 1;
 
-const _: () = assert!(PRESENCES_MAX <= u8::BITS as usize, "a mask has a bit for each");
+const _: () = assert!(FAMILY_FILTERS_MAX <= u8::BITS as usize, "a mask has a bit for each");
 
-/// Families that wait to be.
-pub(crate) const FAMILIES_MAX: usize = 64;
+/// The most families that wait for a filter.
+pub(crate) const FAMILIES_WAITING_MAX: usize = 64;
 
-/// Keys that a family takes with each new rule.
-pub(crate) const PRESENCE_KEYS: usize = 8;
+/// Keys that each new rule adds to the filter of a family that is being built.
+pub(crate) const FAMILY_FILTER_KEYS: usize = 8;
 
-/// Steps that one operation, or commit, takes of what transactions put off: more than one adds, so
-/// that nothing piles up. To modify a rule adds most: three cells, two steps of the log, and its
-/// batch.
-pub(crate) const SETTLE_STEPS: usize = 8;
+/// Reclaim steps of each operation or commit: more than one operation adds, so that nothing piles
+/// up. To modify a rule adds the most: three cells, two steps of the log, and its batch.
+pub(crate) const RECLAIM_STEPS: usize = 8;
 
-/// Values that one operation of a transaction changes at most: the words of two keys, and an order;
-/// taking it back adds none.
+/// The most values that one operation of a transaction changes: the words of two keys, and an
+/// order. Undoing it adds none.
 pub(crate) const OPERATION_CELLS: usize = 3;
 
 /// Receive queues.
@@ -104,29 +101,29 @@ pub const QUEUES_MAX: u16 = 256;
 /// Ethernet ports: a descriptor has 8 bits for one.
 pub const PORTS_MAX: u16 = 256;
 
-/// States of RSS that rules and the port use at once, those included that a burst under way may
-/// still meet: each takes 2 KiB, and 44 KiB more if it has a key of its own.
+/// The most states of RSS that rules and the port use at once, including those that a burst may
+/// still use: each takes 2 KiB, and 44 KiB more if it has a key of its own.
 pub const CONTEXTS_MAX: usize = 4_096;
 
-/// Queues that one `rss` action names, as in testpmd.
+/// The most queues of one `rss` action, as in testpmd.
 pub const RSS_QUEUES_MAX: usize = 128;
 
 /// Entries of the RSS indirection table (a power of two; 82599 has 128, ConnectX-5 up to 512).
 pub const INDIRECTION_LEN: usize = 512;
 
-/// Fewest tuples that the hash takes its vector path for: below, the padded copy it works on costs
-/// more. Measured break-even of GFNI and scalar on Zen 5: 8 tuples of 12 bytes, 6 of 36 bytes.
+/// The least number of tuples that are hashed by SIMD: for fewer, the padded copy costs more than
+/// it saves. Measured break-even of GFNI and scalar on Zen 5: 8 tuples of 12 bytes, 6 of 36 bytes.
 pub(crate) const HASH_BULK_MIN: usize = 7;
 
-/// Fewest packets of a burst that are hashed at once.
-pub(crate) const SPREAD_BULK_MIN: usize = 16;
+/// The least number of packets of a burst that are hashed together.
+pub(crate) const RSS_BULK_MIN: usize = 16;
 
-const _: () = assert!(HASH_BULK_MIN <= SPREAD_BULK_MIN, "at once is by vectors");
+const _: () = assert!(HASH_BULK_MIN <= RSS_BULK_MIN, "at once is by vectors");
 const _: () = assert!(BURST == u64::BITS as usize, "a burst's mask is one word");
 const _: () = assert!(GROUPS_MAX <= 1 << 16);
 const _: () = assert!(MASKS_MAX <= niclab_table::TABLES_LIMIT);
-const _: () = assert!(PROGRAMS_MAX <= 1 << 24 && RULES_MAX < 1 << 31, "bits of a word");
+const _: () = assert!(ACTION_LISTS_MAX <= 1 << 24 && RULES_MAX < 1 << 31, "bits of a word");
 const _: () = assert!(INDIRECTION_LEN.is_power_of_two());
-// Messages name these as they are.
+// Messages contain these numbers.
 const _: () = assert!(AGE_TIMEOUT_MAX_S == 16_777_215 && ENCAP_LEN_MAX == 128 && GIVEN_MAX == 4);
 const _: () = assert!(METERS_MAX == 65_536 && METER_SIZE_MAX == 1 << 40);

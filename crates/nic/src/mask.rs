@@ -1,46 +1,46 @@
-//! The rules of one tuple in one group: their keys, and the table that has the words of the keys.
+//! The rules of one tuple in one group: their keys, and the table with the words of the keys.
 //!
-//! The word of a key is what workers find: that of the rule in effect, or a reference to what a
-//! transaction made of it (`niclab_table::Versions`).
+//! Workers find the word of a key: the action word of the best rule, or a reference to its old and
+//! new word (`niclab_table::VersionedValues`).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use niclab_packet::key::Key;
-use niclab_table::{InsertError, Spot};
+use niclab_table::{InsertError, SlotHandle};
 
 use crate::error::{Refused, RuleError};
-use crate::keys::Keys;
+use crate::keys::RuleKeys;
 use crate::limits::PATTERN_WORDS_MAX;
 use crate::rule::Pattern;
 use crate::tables::{CompactKey, Selector, Table};
 use crate::tuple::{Shape, Tuple};
 
-/// The rules of one tuple in one group; the default has none and stands for a free place.
+/// The rules of one tuple in one group. The default has no rules: its number is free.
 #[derive(Default)]
 pub(crate) struct Mask {
     pub(crate) tuple: Arc<Tuple>,
-    /// Bits of the outer headers that it picks.
+    /// Bits of the outer headers that the mask has.
     outer: Key,
-    /// Keys of its rules; a record knows its place.
-    pub(crate) keys: Keys,
-    /// Rules, those included that a burst under way may still meet, and template tables.
+    /// Keys of its rules; a record has the place of its key.
+    pub(crate) keys: RuleKeys,
+    /// Rules and template tables of the mask, including rules that a burst may still match.
     pub(crate) rules: u32,
-    /// Which of the NIC's families of masks its keys belong to, a bit each.
+    /// The NIC's families of masks that its keys belong to, a bit each.
     pub(crate) families: u8,
 }
 
-/// A key that a mask keeps.
+/// A key that a mask stores.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Kept {
+pub(crate) struct StoredKey {
     /// Its place among the mask's keys.
     pub(crate) place: u32,
-    /// Its entry, where it was last seen.
-    pub(crate) spot: Spot,
+    /// The slot where its entry was last seen.
+    pub(crate) handle: SlotHandle,
 }
 
-/// A mask with the table of its keys.
-pub(crate) struct Seated<'a> {
+/// A mask and the table of its keys.
+pub(crate) struct MaskTable<'a> {
     pub(crate) mask: &'a mut Mask,
     /// `None` for the empty mask.
     pub(crate) table: Option<&'a mut Table>,
@@ -49,12 +49,12 @@ pub(crate) struct Seated<'a> {
 impl Mask {
     pub(crate) fn new(shape: Shape, number: u16) -> Mask {
         let tuple = Arc::new(Tuple::new(shape, number));
-        let (_, outer) = shape.selector.spread(&[u64::MAX; PATTERN_WORDS_MAX]);
-        let keys = Keys::new(shape.selector.words());
+        let (_, outer) = shape.selector.expand(&[u64::MAX; PATTERN_WORDS_MAX]);
+        let keys = RuleKeys::new(shape.selector.words());
         Mask { tuple, outer, keys, rules: 0, families: 0 }
     }
 
-    /// Whether a pattern, which has no deep lines, has this shape. Makes no shape of it.
+    /// Whether a pattern without deep keys has this shape. Does not build the pattern's shape.
     #[inline]
     pub(crate) fn suits(&self, pattern: &Pattern) -> bool {
         let shape = &self.tuple.shape;
@@ -63,32 +63,32 @@ impl Mask {
             && !shape.selector.is_deep()
     }
 
-    /// Whether its rules look at these bits and hardly any other.
-    pub(crate) fn has_most_in(&self, selector: &Selector) -> bool {
+    /// Whether its rules match these bits and hardly any others.
+    pub(crate) fn shares_most_bits(&self, selector: &Selector) -> bool {
         self.rules > 0 && selector.is_most_of(&self.tuple.shape.selector)
     }
 }
 
-impl Seated<'_> {
-    /// The hash of a key, by which its entry is asked for and made.
+impl MaskTable<'_> {
+    /// The hash of a key, for the functions that take it.
     #[inline]
     pub(crate) fn hash(&self, key: &CompactKey) -> u64 {
         self.table.as_ref().map_or(0, |table| table.hash(key, self.mask.tuple.number))
     }
 
-    /// Asks for the memory that the making of a key with this hash looks at first.
+    /// Prefetches what the insertion of a key with this hash reads first.
     #[inline]
     pub(crate) fn prefetch_tags(&self, hash: u64) {
         self.table.iter().for_each(|table| table.prefetch_tags(hash));
     }
 
-    /// Asks for what it looks at then; to be called when that has come.
+    /// Prefetches what the insertion reads next; call it when the tags have arrived.
     #[inline]
     pub(crate) fn prefetch_entry(&self, hash: u64) {
         self.table.iter().for_each(|table| table.prefetch_entry(hash));
     }
 
-    /// The word of a key; zero where it is not kept.
+    /// The word of a key; zero if the key is not stored.
     pub(crate) fn word(&self, key: &CompactKey) -> u64 {
         match &self.table {
             Some(table) => table.get(key, self.mask.tuple.number).unwrap_or(0),
@@ -96,121 +96,120 @@ impl Seated<'_> {
         }
     }
 
-    /// The word of a kept key, if its entry is where it was last seen.
+    /// The word of a stored key, if its handle is current.
     #[inline]
-    pub(crate) fn known_word(&self, kept: Kept) -> Option<u64> {
-        self.table.as_ref()?.at(kept.spot)
+    pub(crate) fn current_word(&self, stored: StoredKey) -> Option<u64> {
+        self.table.as_ref()?.get_at(stored.handle)
     }
 
-    /// The word of a kept key.
+    /// The word of a stored key.
     #[inline]
-    pub(crate) fn word_at(&self, kept: Kept) -> u64 {
-        let known = self.table.as_ref().and_then(|table| table.at(kept.spot));
-        known.unwrap_or_else(|| self.word(&self.mask.keys.get(kept.place)))
+    pub(crate) fn word_at(&self, stored: StoredKey) -> u64 {
+        let known = self.table.as_ref().and_then(|table| table.get_at(stored.handle));
+        known.unwrap_or_else(|| self.word(&self.mask.keys.get(stored.place)))
     }
 
-    /// Whether a kept key is this one.
+    /// Whether a stored key equals this one.
     #[inline]
-    pub(crate) fn has(&self, kept: Kept, key: &CompactKey) -> bool {
-        self.mask.keys.get(kept.place)[..] == key[..]
+    pub(crate) fn has(&self, stored: StoredKey, key: &CompactKey) -> bool {
+        self.mask.keys.get(stored.place)[..] == key[..]
     }
 
-    /// Whether the entry of a kept key is where it was last seen.
+    /// Whether the handle of a stored key is current.
     #[inline]
-    pub(crate) fn knows(&self, kept: Kept) -> bool {
-        self.table.as_ref().is_none_or(|table| table.knows(kept.spot))
+    pub(crate) fn is_current(&self, stored: StoredKey) -> bool {
+        self.table.as_ref().is_none_or(|table| table.is_current(stored.handle))
     }
 
-    /// Asks for the entry of a kept key, if it is where it was last seen.
-    pub(crate) fn prefetch_kept(&self, kept: Kept) {
-        self.table.iter().for_each(|table| table.prefetch_at(kept.spot));
+    /// Prefetches the entry of a stored key, if its handle is current.
+    pub(crate) fn prefetch_value(&self, stored: StoredKey) {
+        self.table.iter().for_each(|table| table.prefetch_at(stored.handle));
     }
 
-    /// Asks for what the taking out of a kept key looks at: its entry and tag, or the key if its
-    /// entry is not where it was last seen.
-    pub(crate) fn prefetch_taking(&self, kept: Kept) {
+    /// Prefetches what the removal of a stored key reads: its entry and tag, or the key if its
+    /// handle is not current.
+    pub(crate) fn prefetch_removal(&self, stored: StoredKey) {
         match &self.table {
-            Some(table) if table.knows(kept.spot) => {
-                table.prefetch_at(kept.spot);
-                table.prefetch_tags_at(kept.spot);
+            Some(table) if table.is_current(stored.handle) => {
+                table.prefetch_at(stored.handle);
+                table.prefetch_tags_at(stored.handle);
             }
-            _ => self.mask.keys.prefetch(kept.place),
+            _ => self.mask.keys.prefetch(stored.place),
         }
     }
 
-    /// A kept key, its entry seen anew.
+    /// A stored key with a current handle.
     #[cold]
     #[inline(never)]
-    pub(crate) fn seen(&self, kept: Kept) -> Kept {
-        let key = &self.mask.keys.get(kept.place);
-        let spot = self.table.as_ref().and_then(|t| t.spot_of(key, self.mask.tuple.number));
-        Kept { spot: spot.unwrap_or_default(), ..kept }
+    pub(crate) fn refreshed(&self, stored: StoredKey) -> StoredKey {
+        let key = &self.mask.keys.get(stored.place);
+        let handle = self.table.as_ref().and_then(|t| t.handle_of(key, self.mask.tuple.number));
+        StoredKey { handle: handle.unwrap_or_default(), ..stored }
     }
 
-    /// Keeps a new key, with its word; where it is kept. `None` if it was kept before: nothing is
-    /// then changed.
+    /// Inserts a key with its word. `None`, and nothing is changed, if the key is already stored.
     #[inline]
-    pub(crate) fn keep(
+    pub(crate) fn insert(
         &mut self,
         (key, hash): (&CompactKey, u64),
         word: u64,
-    ) -> Result<Option<Kept>, Refused> {
+    ) -> Result<Option<StoredKey>, Refused> {
         let mask = &mut *self.mask;
         let any = &mask.tuple.any;
-        let spot = match &mut self.table {
+        let handle = match &mut self.table {
             Some(table) => match table.insert((key, hash), mask.tuple.number, word) {
-                Ok(spot) => spot,
+                Ok(handle) => handle,
                 Err(InsertError::Duplicate { .. }) => return Ok(None),
                 Err(error) => return Err(RuleError::Memory { reason: error.to_string() }.into()),
             },
             None if any.load(Ordering::Relaxed) != 0 => return Ok(None),
             None => {
                 any.store(word, Ordering::Release);
-                Spot::default()
+                SlotHandle::default()
             }
         };
-        Ok(Some(Kept { place: mask.keys.put(key), spot }))
+        Ok(Some(StoredKey { place: mask.keys.put(key), handle }))
     }
 
-    /// Gives a kept key the word that `next` makes of the one it has; `None` leaves it.
-    pub(crate) fn change(&mut self, kept: Kept, next: impl FnOnce(u64) -> Option<u64>) {
-        if let Some(word) = next(self.word_at(kept)) {
-            self.put(kept, word);
+    /// Replaces the word of a stored key by what `next` returns for it; `None` keeps the word.
+    pub(crate) fn change(&mut self, stored: StoredKey, next: impl FnOnce(u64) -> Option<u64>) {
+        if let Some(word) = next(self.word_at(stored)) {
+            self.set(stored, word);
         }
     }
 
-    /// Gives a kept key another word by one store. Zero takes the key out.
+    /// Replaces the word of a stored key by one store. Zero removes the key.
     #[inline]
-    pub(crate) fn put(&mut self, kept: Kept, word: u64) {
+    pub(crate) fn set(&mut self, stored: StoredKey, word: u64) {
         match word {
-            0 => self.take_out(kept),
-            word => self.store(kept, word),
+            0 => self.remove(stored),
+            word => self.store(stored, word),
         }
     }
 
     #[inline]
-    fn store(&mut self, kept: Kept, word: u64) {
+    fn store(&mut self, stored: StoredKey, word: u64) {
         let tuple = &self.mask.tuple;
         match &mut self.table {
             Some(table) => {
-                if !table.set_at(kept.spot, word) {
-                    table.update(&self.mask.keys.get(kept.place), tuple.number, word);
+                if !table.set_at(stored.handle, word) {
+                    table.update(&self.mask.keys.get(stored.place), tuple.number, word);
                 }
             }
             None => tuple.any.store(word, Ordering::Release),
         }
     }
 
-    fn take_out(&mut self, kept: Kept) {
+    fn remove(&mut self, stored: StoredKey) {
         let tuple = &self.mask.tuple;
         match &mut self.table {
             Some(table) => {
-                if !table.remove_at(kept.spot) {
-                    table.remove(&self.mask.keys.get(kept.place), tuple.number);
+                if !table.remove_at(stored.handle) {
+                    table.remove(&self.mask.keys.get(stored.place), tuple.number);
                 }
             }
             None => tuple.any.store(0, Ordering::Release),
         }
-        self.mask.keys.free(kept.place);
+        self.mask.keys.free(stored.place);
     }
 }

@@ -17,28 +17,28 @@ use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 use crate::limits::PORTS_MAX;
 
-/// Slot length for frames up to 1518 bytes (and tags).
+/// Slot length for frames up to 1518 bytes, with tags.
 const SLOT_SMALL: usize = 2_048;
 /// Slot length for frames up to 9000 bytes and more.
 const SLOT_LARGE: usize = 16_384;
-/// Bytes kept free before each frame, at least, for headers put in front and the mark.
+/// The least headroom in front of a frame, for headers and the mark.
 const HEADROOM: usize = 64;
-/// Bytes at the start of a slot that say more of its frame than the descriptor: the mark.
-const NOTE: usize = 8;
+/// Bytes at the start of a slot that have the mark.
+const MARK_LEN: usize = 8;
 /// Offsets within a slot at which frames start, in cache lines.
 const COLOURS: usize = 8;
 /// A region's descriptors address 4 GiB at most.
 const REGION_LEN_MAX: usize = u32::MAX as usize;
 const HUGE_PAGE: usize = 2 << 20;
 
-const _: () = assert!(NOTE < HEADROOM && SLOT_SMALL.is_power_of_two());
+const _: () = assert!(MARK_LEN < HEADROOM && SLOT_SMALL.is_power_of_two());
 const _: () = assert!(SLOT_LARGE.is_power_of_two());
 const _: () = assert!(SLOT_SMALL - HEADROOM - (COLOURS - 1) * 64 >= 1_518);
 
-/// Why frame memory could not be had.
+/// Why frame memory cannot be allocated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MemoryError {
-    /// More than descriptors can address.
+    /// More memory than descriptors can address.
     #[error("{frames} frames of {slot_len} B exceed 4 GiB; use fewer or shorter frames")]
     TooLarge {
         /// Asked for.
@@ -54,16 +54,16 @@ pub enum MemoryError {
         /// Longest possible, without FCS.
         frame_len_max: usize,
     },
-    /// Every id a descriptor can name was given to a region before; they are not used again, so
-    /// that a descriptor left over from one region never opens another.
+    /// Every id that a descriptor can name was used. Ids are not reused, so that a leftover
+    /// descriptor of one region never opens another.
     #[error("65,535 regions were made by this process; restart it")]
     TooManyRegions,
-    /// The system has none.
+    /// The system has no memory.
     #[error("no memory for {len} B of frames: {source}")]
     System {
         /// Bytes asked for.
         len: usize,
-        /// What the system said.
+        /// The system's error.
         source: rustix::io::Errno,
     },
 }
@@ -87,28 +87,28 @@ unsafe impl Sync for Region {}
 /// The frame at `address`, and the right to use it.
 #[derive(Debug)]
 pub struct Desc {
-    /// Address, length and region, from the lowest bit: a word, so that a descriptor and the
-    /// absence of one are moved by whole words. Parts that lie across the middle are written and
-    /// read again by other parts, for which a processor waits.
+    /// Address, length and region, from the lowest bit. One word, so that a descriptor and its
+    /// absence are moved in whole words: after writes of parts, the processor would wait for a read
+    /// across them.
     place: NonZeroU64,
-    /// RSS hash, where one was taken.
+    /// RSS hash, if RSS computed one.
     pub hash: u32,
     /// Receive queue it was steered to.
     pub queue: u16,
-    /// What rules say of the packet: [`FLAGGED`], [`MARKED`], [`LEAVES`] and the port.
-    said: u16,
+    /// What rules set on the packet: [`FLAGGED`], [`MARKED`], [`LEAVES`] and the port.
+    flags: u16,
 }
 
-/// Where parts of [`Desc::place`] begin; the address has the first bits.
+/// Where parts of [`Desc::place`] begin; the address has the lowest bits.
 const LEN_SHIFT: u32 = 32;
 const REGION_SHIFT: u32 = 48;
 
-/// A rule picked the packet out.
+/// A rule flagged the packet.
 const FLAGGED: u16 = 1;
-/// A number was attached to it, which stands in its slot.
+/// A rule marked the packet with a number, which is in the slot.
 const MARKED: u16 = 2;
 
-/// It leaves by the port that the upper byte says.
+/// A rule sends the packet by the port in the upper byte.
 const LEAVES: u16 = 4;
 const PORT_SHIFT: u32 = 8;
 
@@ -138,44 +138,44 @@ impl Desc {
     /// Whether a rule flagged or marked the packet.
     #[inline]
     pub fn is_flagged(&self) -> bool {
-        self.said & FLAGGED != 0
+        self.flags & FLAGGED != 0
     }
 
-    /// Says that a rule picked the packet out.
+    /// Flags the packet.
     #[inline]
     pub(crate) fn flag(&mut self) {
-        self.said |= FLAGGED;
+        self.flags |= FLAGGED;
     }
 
-    /// The Ethernet port by which a rule lets the packet leave; no queue gets it then.
+    /// The Ethernet port by which a rule sends the packet; no queue gets it then.
     #[inline]
     pub fn port(&self) -> Option<u16> {
-        (self.said & LEAVES != 0).then_some(self.said >> PORT_SHIFT)
+        (self.flags & LEAVES != 0).then_some(self.flags >> PORT_SHIFT)
     }
 
-    /// Lets the packet leave by a port, below [`PORTS_MAX`].
+    /// Sends the packet by a port, below [`PORTS_MAX`].
     #[inline]
-    pub(crate) fn leave_by(&mut self, port: u16) {
-        self.said |= LEAVES | port << PORT_SHIFT;
+    pub(crate) fn set_port(&mut self, port: u16) {
+        self.flags |= LEAVES | port << PORT_SHIFT;
     }
 
-    /// Forgets what rules said of the packet that had this descriptor before.
+    /// Clears what rules set on the packet that had this descriptor before.
     #[inline]
-    pub(crate) fn forget(&mut self) {
-        self.said = 0;
+    pub(crate) fn clear_flags(&mut self) {
+        self.flags = 0;
     }
 
-    /// Number of its region, where it stands in the word.
+    /// Number of its region, at its bits in the word.
     #[inline]
     fn region(&self) -> u64 {
         self.place.get() >> REGION_SHIFT << REGION_SHIFT
     }
 
-    /// Another stretch of the same region.
+    /// Sets the address and the length, within the same region.
     #[inline]
     fn put(&mut self, address: u32, len: u16) {
         let place = self.region() | u64::from(len) << LEN_SHIFT | u64::from(address);
-        // SAFETY: the number of the region is not zero, and stands where it stood.
+        // SAFETY: the number of the region is not zero, and its bits are unchanged.
         self.place = unsafe { NonZeroU64::new_unchecked(place) };
     }
 }
@@ -206,7 +206,7 @@ impl Region {
 
     fn desc(&self, frame: usize) -> Desc {
         let address = frame * self.slot_len + HEADROOM + frame % COLOURS * 64;
-        Desc { place: self.id | address as u64, hash: 0, queue: 0, said: 0 }
+        Desc { place: self.id | address as u64, hash: 0, queue: 0, flags: 0 }
     }
 
     /// Longest frame a slot holds, bytes without FCS.
@@ -214,8 +214,8 @@ impl Region {
         self.slot_len - HEADROOM - (COLOURS - 1) * 64
     }
 
-    /// Where the region begins, and its length in bytes: for who shares it with somebody that knows
-    /// no descriptors, such as the kernel. What of it that may be touched is up to descriptors.
+    /// Start and length of the region in bytes, for code that shares it with a party without
+    /// descriptors, such as the kernel. Descriptors still decide which bytes may be accessed.
     pub fn extent(&self) -> (NonNull<u8>, usize) {
         (self.base, self.len)
     }
@@ -225,7 +225,7 @@ impl Region {
         self.slot_len
     }
 
-    /// Frames that it has.
+    /// Number of frames.
     pub fn frames(&self) -> usize {
         self.len / self.slot_len
     }
@@ -236,18 +236,18 @@ impl Region {
         (address >> self.slot_len.trailing_zeros()) as usize
     }
 
-    /// Number of the slot of a frame of this region; of a frame of another one, a number that no
-    /// slot has.
+    /// Number of the slot of a frame of this region. For a frame of another region, a number that
+    /// no slot has.
     #[inline]
     pub fn slot_of(&self, desc: &Desc) -> usize {
-        // The number of the region goes from the word, or leaves other bits above all addresses.
+        // The number of the region cancels out, or leaves bits above all addresses.
         let len = u64::from(u16::MAX) << LEN_SHIFT;
         self.slot_at((desc.place.get() ^ self.id.get()) & !len)
     }
 
-    /// Moves a frame within its slot, where somebody has put other bytes: it begins at `address` of
-    /// the region and has `len` bytes from now on. `false`, and nothing is changed, where that lies
-    /// outside of the slot.
+    /// Moves a frame within its slot: it begins at `address` of the region and has `len` bytes from
+    /// now on. For code that wrote the bytes by other means. False, and nothing is changed, if this
+    /// is not within the slot.
     #[inline]
     pub fn set_extent(&self, desc: &mut Desc, address: u64, len: u32) -> bool {
         assert!(desc.region() == self.id.get(), "a descriptor of another region");
@@ -272,9 +272,9 @@ impl Region {
     /// The bytes of a frame.
     #[inline]
     pub fn frame<'a>(&'a self, desc: &'a Desc) -> &'a [u8] {
-        // SAFETY: `at` checked that the slot is ours, and whatever sets a place or a length sees to
-        // it that the frame ends in its slot; nobody writes while the only descriptor of the frame
-        // is borrowed.
+        // SAFETY: `at` checked that the slot is ours, and every function that sets a place or a
+        // length makes sure that the frame ends in its slot. Nobody writes while the only
+        // descriptor of the frame is borrowed.
         unsafe { std::slice::from_raw_parts(self.at(desc).as_ptr(), usize::from(desc.len())) }
     }
 
@@ -286,20 +286,19 @@ impl Region {
         unsafe { std::slice::from_raw_parts_mut(self.at(desc).as_ptr(), usize::from(desc.len())) }
     }
 
-    /// All bytes that a new frame may have. It begins where frames of this slot do, wherever the
-    /// last one did.
+    /// All bytes that a new frame may have. The new frame begins at the slot's start offset,
+    /// wherever the last one began.
     #[inline]
     pub fn slot_mut<'a>(&'a self, desc: &'a mut Desc) -> &'a mut [u8] {
         let address = desc.address() as usize - self.offset(desc) + self.home(desc);
-        // A frame that was longer ended in its slot from where it began, not from here.
+        // A longer frame ended in its slot when counted from its own start, not from here.
         let len = usize::from(desc.len()).min(self.frame_len_max());
         desc.put(address as u32, len as u16);
         // SAFETY: as in `frame_mut`; a slot has `frame_len_max` bytes behind its home.
         unsafe { std::slice::from_raw_parts_mut(self.at(desc).as_ptr(), self.frame_len_max()) }
     }
 
-    /// Sets the length of a frame; longer than [`Region::frame_len_max`], or than what is left of
-    /// its slot, is cut to it.
+    /// Sets the length of a frame, cut to [`Region::frame_len_max`] and to the rest of its slot.
     #[inline]
     pub fn set_len(&self, desc: &mut Desc, len: u16) {
         assert!(desc.region() == self.id.get(), "a descriptor of another region");
@@ -307,19 +306,19 @@ impl Region {
         desc.put(desc.address(), len.min(max as u16));
     }
 
-    /// Makes a frame longer in front, where its slot has room for it; all its bytes, of which the
-    /// new ones are whatever was there. A frame that begins too early in its slot is moved.
+    /// Adds bytes in front of a frame, if its slot has headroom; returns all its bytes. The new
+    /// bytes have old content. Moves a frame that begins too early in its slot.
     #[inline]
     pub fn grow_front<'a>(&'a self, desc: &'a mut Desc, len: usize) -> Option<&'a mut [u8]> {
         let (offset, old_len) = (self.offset(desc), usize::from(desc.len()));
-        if NOTE + len + old_len > self.slot_len {
+        if MARK_LEN + len + old_len > self.slot_len {
             return None;
         }
-        let to = offset.checked_sub(len).filter(|&to| to >= NOTE).unwrap_or(NOTE);
+        let to = offset.checked_sub(len).filter(|&to| to >= MARK_LEN).unwrap_or(MARK_LEN);
         let slot = self.at(desc).as_ptr().wrapping_sub(offset);
         if to + len != offset {
-            // SAFETY: both stretches lie in the slot, which only the holder of the descriptor uses:
-            // the old one as `frame` says, the new one as was just checked.
+            // SAFETY: both ranges lie in the slot, which only the holder of the descriptor uses:
+            // the old one as in `frame`, the new one as was just checked.
             unsafe { std::ptr::copy(slot.add(offset), slot.add(to + len), old_len) };
         }
         let address = desc.address() as usize - offset + to;
@@ -327,7 +326,7 @@ impl Region {
         Some(self.frame_mut(desc))
     }
 
-    /// Takes the first bytes of a frame away, fewer than it has.
+    /// Removes the first bytes of a frame, fewer than it has.
     ///
     /// # Panics
     /// If they are all of its bytes, or more.
@@ -351,37 +350,37 @@ impl Region {
         HEADROOM + slot % COLOURS * 64
     }
 
-    /// The number that a rule attached to a packet.
+    /// The number with which a rule marked the packet.
     #[inline]
     pub fn mark(&self, desc: &Desc) -> Option<u32> {
-        if desc.said & MARKED == 0 {
+        if desc.flags & MARKED == 0 {
             return None;
         }
-        let note = self.note(desc);
-        // SAFETY: the note lies in the slot of the frame, in front of it, and is aligned; nobody
+        let at = self.mark_at(desc);
+        // SAFETY: the mark lies in the slot of the frame, in front of it, and is aligned; nobody
         // writes while the frame's only descriptor is borrowed.
-        Some(unsafe { note.read() })
+        Some(unsafe { at.read() })
     }
 
-    /// Attaches a number to a packet.
+    /// Marks a packet with a number.
     #[inline]
     pub(crate) fn set_mark(&self, desc: &mut Desc, mark: u32) {
-        desc.said |= FLAGGED | MARKED;
-        let note = self.note(desc);
+        desc.flags |= FLAGGED | MARKED;
+        let at = self.mark_at(desc);
         // SAFETY: as in `mark`; the descriptor is borrowed for writing.
-        unsafe { note.write(mark) };
+        unsafe { at.write(mark) };
     }
 
-    /// Where the note of a frame is: at the start of its slot.
+    /// Where the mark of a frame is: at the start of its slot.
     #[inline]
-    fn note(&self, desc: &Desc) -> NonNull<u32> {
+    fn mark_at(&self, desc: &Desc) -> NonNull<u32> {
         let behind = self.offset(desc);
         // SAFETY: `at` is inside the slot, which starts `behind` bytes before.
         unsafe { self.at(desc).sub(behind).cast() }
     }
 
-    /// Asks for the first line of a frame ahead of its use, for writing: whoever takes a frame from
-    /// another core also changes it or fills it anew, and asking once saves asking twice.
+    /// Prefetches the first line of a frame for writing. A core that takes a frame from another
+    /// core also changes or refills it, so one request for writing saves a second one.
     #[inline]
     pub fn prefetch(&self, desc: &Desc) {
         let line = self.base.as_ptr().wrapping_add(desc.address() as usize);
@@ -424,7 +423,7 @@ fn map(len: usize) -> Result<NonNull<u8>, MemoryError> {
 impl Drop for Region {
     fn drop(&mut self) {
         // SAFETY: the mapping was made by `map` with this length and is unmapped once; descriptors
-        // reach it only through the region, which is going.
+        // reach it only through the region, which is being dropped.
         let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.len.max(1)) };
     }
 }
@@ -448,19 +447,19 @@ impl Pool {
         &self.region
     }
 
-    /// Frames that can be taken.
+    /// Number of free frames.
     #[inline]
     pub fn available(&self) -> usize {
         self.free.len()
     }
 
-    /// Takes a frame: the one given back last, whose lines are most likely in the cache.
+    /// Takes a frame: the one that was returned last, which is most likely in the cache.
     #[inline]
     pub fn take(&mut self) -> Option<Desc> {
         self.free.pop()
     }
 
-    /// Gives a frame back.
+    /// Returns a frame.
     #[inline]
     pub fn give(&mut self, desc: Desc) {
         self.free.push(desc);
@@ -499,7 +498,7 @@ mod tests {
                 frame[..40].fill(0xff);
                 grown += 1;
             }
-            assert_eq!(grown, (SLOT_SMALL - NOTE - 1_000) / 40);
+            assert_eq!(grown, (SLOT_SMALL - MARK_LEN - 1_000) / 40);
             let (front, rest) = region.frame(desc).split_at(grown * 40);
             assert!(front.iter().all(|byte| *byte == 0xff));
             assert_eq!(rest, [i as u8; 1_000], "frame {i}");

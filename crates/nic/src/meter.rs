@@ -1,20 +1,20 @@
-//! Meters: buckets of tokens that rules, programs and workers share.
+//! Meters: token buckets that rules, programs and workers share.
 //!
-//! A meter has two buckets of tokens, one token a byte. It colours packets as RFC 2697 (one rate)
-//! or RFC 2698 (two rates) says. A packet keeps a worse colour that it had before (colour-aware
-//! mode); where all are green before, that is the colour-blind mode. A bucket has whole tokens:
-//! until a time, the rate times that time, rounded down.
+//! A meter has two buckets of tokens; a token is a byte. It colours packets as RFC 2697 (one rate)
+//! or RFC 2698 (two rates) says. In the colour-aware mode a packet keeps a worse colour that it had
+//! before; if all packets were green before, this is the colour-blind mode. A bucket has whole
+//! tokens: at each time, the rate times that time, rounded down.
 //!
 //! Nothing here reads a clock: the caller passes the time ([`Worker::set_time_ns`]).
 //!
 //! # Many workers
 //!
-//! Every step is an atomic operation or two, and none is repeated. The worker that moves the
-//! meter's time forward adds the tokens of that stretch of time, and no other worker does. A packet
-//! takes the tokens that are there, or none. So all workers together let through at most what the
-//! buckets held and the rates added. They may let through less, for two reasons: tokens that are
-//! added while others take some find the bucket fuller than it is, and a packet that is about to be
-//! refused hides its tokens from others for a moment. With one worker the meter is exact.
+//! Each step is one or two atomic operations, and none is retried. The worker that moves the
+//! meter's time forward adds the tokens of that interval, and no other worker does. A packet takes
+//! all its tokens or none. So all workers together let at most the buckets' tokens plus the added
+//! tokens through. They may let less through, for two reasons: tokens that are added while others
+//! take some find the bucket fuller than it is, and a packet that is about to be refused hides its
+//! tokens from others for a moment. With one worker the meter is exact.
 //!
 //! [`Worker::set_time_ns`]: crate::Worker::set_time_ns
 
@@ -23,21 +23,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use niclab_table::Segments;
 use serde::{Deserialize, Serialize};
 
+use crate::action_list::ActionStep;
+use crate::action_word::Fate;
 use crate::control::Nic;
 use crate::error::RuleError;
 use crate::limits::{METER_SIZE_MAX, METERS_MAX};
-use crate::program::Step;
-use crate::word::Fate;
 
 const NS_PER_S: u128 = 1_000_000_000;
 
-/// What a meter lets through. Rates are bytes a second, sizes of bursts bytes, all of them at most
-/// [`METER_SIZE_MAX`]; a packet has the bytes that `count` counts.
+/// The parameters of a meter. Rates are bytes a second, burst sizes are bytes, all at most
+/// [`METER_SIZE_MAX`]. The length of a packet is the one that `count` counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Meter {
-    /// One rate (RFC 2697): what a packet does not find in the first bucket it may find in the
-    /// second, which is filled when the first one is full. At least one of the sizes is not 0.
+    /// One rate (RFC 2697): a packet takes its tokens from the first bucket, or else from the
+    /// second, which fills when the first is full. At least one of the sizes is not 0.
     SingleRate {
         /// Committed information rate.
         cir_bytes_per_s: u64,
@@ -46,8 +46,8 @@ pub enum Meter {
         /// Excess burst size: the second bucket.
         ebs_bytes: u64,
     },
-    /// Two rates (RFC 2698): a packet that exceeds the peak rate goes. Sizes are not 0, and the
-    /// peak rate is not below the committed one.
+    /// Two rates (RFC 2698): a packet that exceeds the peak rate is red. Sizes are not 0, and the
+    /// peak rate is not below the committed rate.
     TwoRate {
         /// Committed information rate.
         cir_bytes_per_s: u64,
@@ -60,7 +60,7 @@ pub enum Meter {
     },
 }
 
-/// The colour of a packet: by its rank from the best to the worst.
+/// The colour of a packet, from the best to the worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Colour {
     /// Within the committed rate.
@@ -78,9 +78,9 @@ const WORDS: usize = 8;
 const KIND: usize = 0;
 /// Bytes a second: committed, then peak.
 const RATES: [usize; 2] = [1, 2];
-/// Most tokens: of the committed bucket, then of the excess or peak bucket.
+/// Sizes of the committed bucket, and of the excess or peak bucket.
 const SIZES: [usize; 2] = [3, 4];
-/// Tokens that are there; an `i64` each.
+/// Tokens in the buckets; an `i64` each.
 const TOKENS: [usize; 2] = [5, 6];
 /// The time until which tokens were added, nanoseconds.
 const FILLED_NS: usize = 7;
@@ -88,7 +88,7 @@ const FILLED_NS: usize = 7;
 const SINGLE: u64 = 1;
 const TWO: u64 = 2;
 
-/// An array of meters. One thread sets them, any number of workers ask them.
+/// An array of meters. One thread sets them, and any number of workers use them.
 #[derive(Debug)]
 pub struct Meters(Segments<WORDS>);
 
@@ -96,7 +96,7 @@ pub struct Meters(Segments<WORDS>);
 struct Buckets<'a>(&'a [AtomicU64; WORDS]);
 
 impl Meter {
-    /// What is wrong with it, if anything is.
+    /// What is wrong with the parameters, if anything.
     fn problem(&self) -> Option<&'static str> {
         let (rates, sizes) = self.numbers();
         let most = rates.into_iter().chain(sizes).max();
@@ -125,24 +125,23 @@ impl Meter {
 }
 
 impl Meters {
-    /// For numbers below `len`; none of them has a meter.
+    /// An array for numbers below `len`, without meters.
     #[must_use]
     pub fn new(len: u32) -> Meters {
         Meters(Segments::new(len))
     }
 
-    /// Gives a number a meter whose buckets are full at this time. One thread calls this, which may
-    /// allocate. A worker that asks at the same moment may see a mixture of the old and the new
-    /// meter.
+    /// Sets the meter of a number, with full buckets at this time. For one thread; may allocate. A
+    /// worker that uses the meter at the same moment may see a mixture of the old and the new one.
     ///
     /// # Panics
     /// If the number is not below the length, or there is no memory.
     pub fn set(&self, number: u32, meter: &Meter, now_ns: u64) {
-        Buckets(self.0.reach(number)).set(meter, now_ns);
+        Buckets(self.0.ensure(number)).set(meter, now_ns);
     }
 
-    /// The colour of a packet of so many bytes at this time, at best the one that it had before;
-    /// `None` if the number has no meter.
+    /// The colour of a packet of this length at this time, at best its colour before; `None` if the
+    /// number has no meter.
     #[inline]
     #[must_use]
     pub fn colour(&self, number: u32, bytes: u64, before: Colour, now_ns: u64) -> Option<Colour> {
@@ -187,7 +186,7 @@ impl Buckets<'_> {
         })
     }
 
-    /// Adds the tokens of the time since the last worker did.
+    /// Adds the tokens for the time since the last worker added some.
     #[inline]
     fn fill(&self, kind: u64, now_ns: u64) {
         let before_ns = self.0[FILLED_NS].load(Ordering::Relaxed);
@@ -218,7 +217,7 @@ fn swap(slot: &AtomicU64, old: u64, new: u64) -> bool {
     slot.compare_exchange(old, new, Ordering::Relaxed, Ordering::Relaxed).is_ok()
 }
 
-/// Takes tokens if there are enough of them.
+/// Takes tokens if there are enough.
 #[inline]
 fn take(tokens: &AtomicU64, bytes: i64) -> bool {
     if (tokens.load(Ordering::Relaxed) as i64) < bytes {
@@ -232,7 +231,7 @@ fn take(tokens: &AtomicU64, bytes: i64) -> bool {
     is_enough
 }
 
-/// Adds tokens as far as there is room; returns the number of those that found none.
+/// Adds tokens while there is room; returns how many found no room.
 fn add(tokens: &AtomicU64, came: i64, size: i64) -> i64 {
     let room = (size - tokens.load(Ordering::Relaxed) as i64).max(0);
     let fits = came.min(room);
@@ -243,11 +242,11 @@ fn add(tokens: &AtomicU64, came: i64, size: i64) -> i64 {
 }
 
 impl Nic {
-    /// Makes a meter, whose buckets are full, for rules to name.
+    /// Creates a meter with full buckets, which rules can name.
     ///
     /// # Errors
-    /// [`RuleError::MeterUnfit`], also while packets may meet a destroyed one of this number, and
-    /// [`RuleError::MeterKnown`] if there is one.
+    /// [`RuleError::MeterUnfit`], also while packets may still use a destroyed meter of this
+    /// number; [`RuleError::MeterKnown`] if the meter exists.
     pub fn create_meter(&mut self, number: u32, meter: &Meter) -> Result<(), RuleError> {
         let numbered = (number >= METERS_MAX).then_some("meters have numbers 0 to 65535");
         if let Some(reason) = numbered.or(meter.problem()) {
@@ -255,20 +254,20 @@ impl Nic {
         }
         match self.meters.get(&number) {
             Some(None) => return Err(RuleError::MeterKnown { number }),
-            // A burst on its way may have the word of a rule that named it.
-            Some(Some(stamp)) if *stamp > self.board.domain.passed() => {
+            // A burst may still have the word of a rule that named it.
+            Some(Some(stamp)) if *stamp > self.shared.domain.passed() => {
                 let reason = "just destroyed; let every worker run, or use another number";
                 return Err(RuleError::MeterUnfit { number, reason });
             }
             _ => {}
         }
         // Workers see it before the word of any rule that names it.
-        self.board.meters.set(number, meter, 0);
+        self.shared.meters.set(number, meter, 0);
         self.meters.insert(number, None);
         Ok(())
     }
 
-    /// Takes a meter away. Looks at all rules. A burst on its way may still meet it.
+    /// Destroys a meter. Goes through all rules. A burst may still use it for a moment.
     ///
     /// # Errors
     /// [`RuleError::MeterUnknown`], and [`RuleError::MeterUsed`] while a rule names it.
@@ -279,22 +278,22 @@ impl Nic {
         if self.records.iter().any(|record| self.names_meter(record.word.fate(), number)) {
             return Err(RuleError::MeterUsed { number });
         }
-        self.meters.insert(number, Some(self.board.domain.stamp()));
+        self.meters.insert(number, Some(self.shared.domain.stamp()));
         Ok(())
     }
 
-    /// Whether there is a meter of this number.
+    /// Whether the meter exists.
     pub(crate) fn has_meter(&self, number: u32) -> bool {
         matches!(self.meters.get(&number), Some(None))
     }
 
     fn names_meter(&self, fate: Fate, number: u32) -> bool {
-        let Fate::Program(program) = fate else { return false };
-        let mut steps = self.board.programs.read(program).1;
+        let Fate::ActionList(program) = fate else { return false };
+        let mut steps = self.shared.action_lists.read(program).1;
         while let Some(step) = steps.next() {
             match step {
-                Step::Meter(named) if named == number => return true,
-                Step::Encap(len) => steps.bytes(len).for_each(drop),
+                ActionStep::Meter(named) if named == number => return true,
+                ActionStep::Encap(len) => steps.bytes(len).for_each(drop),
                 _ => {}
             }
         }

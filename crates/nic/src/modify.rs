@@ -1,11 +1,11 @@
-//! Header fields of frames are set, and checksums kept right.
+//! Sets header fields of frames, and keeps checksums correct.
 //!
-//! A checksum is updated by what changed (RFC 1624): one that was right is right afterwards, one
-//! that was wrong stays wrong by as much, and the payload is not read. So it works for a first
-//! fragment too, whose checksum covers what other fragments carry; a later fragment has no
-//! transport header, and its addresses change as those of the first do.
+//! A checksum is updated by the change (RFC 1624): a correct one stays correct, a wrong one stays
+//! wrong by as much, and the payload is not read. So it also works for a first fragment, whose
+//! checksum covers the payload of other fragments. A later fragment has no transport header; its
+//! addresses change like those of the first.
 //!
-//! Which headers a frame has is what rules say (`definition`); what a frame lacks is not set.
+//! `definition` says which headers a frame has. A field that the frame lacks is not set.
 
 use niclab_packet::checksum::{finish, fold, sum};
 
@@ -13,7 +13,7 @@ use crate::limits::ENCAP_LEN_MAX;
 use crate::rule::Set;
 
 const TAGS: [u16; 2] = [0x8100, 0x88a8];
-/// VLAN tags that are read at most.
+/// The most VLAN tags that are read.
 const TAGS_MAX: usize = 2;
 const ETHER_IPV4: u16 = 0x0800;
 const ETHER_IPV6: u16 = 0x86dd;
@@ -30,7 +30,7 @@ const EXTENSIONS_MAX: usize = 8;
 /// Place of the checksum in an IPv4 header.
 const IPV4_CHECKSUM: usize = 10;
 
-/// Which IP a frame carries.
+/// The IP version of a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Ip {
     #[default]
@@ -47,10 +47,10 @@ pub(crate) struct Layout {
     /// The protocol whose header begins at `transport_at`; 0 where there is none.
     protocol: u8,
     transport_at: usize,
-    /// Whether a routing header says that the packet goes elsewhere in the end: its checksum is
-    /// then over that address (RFC 8200, section 8.1).
+    /// Whether a routing header names another final destination: the checksum is then over that
+    /// address (RFC 8200, section 8.1).
     is_routed: bool,
-    /// Whether it is the first of more fragments.
+    /// Whether it is the first of several fragments.
     has_more: bool,
 }
 
@@ -147,7 +147,7 @@ pub(crate) enum Tunnel {
     Vxlan,
 }
 
-/// The length of the headers of a tunnel; `None` where the frame is none, or a fragment of one, or
+/// The length of the headers of a tunnel; `None` if the frame is no such tunnel, is a fragment, or
 /// has no Ethernet header inside.
 pub(crate) fn tunnel_len(frame: &[u8], layout: &Layout, tunnel: Tunnel) -> Option<usize> {
     let segment = frame.get(layout.transport_at..).filter(|_| !layout.has_more)?;
@@ -163,8 +163,8 @@ pub(crate) fn tunnel_len(frame: &[u8], layout: &Layout, tunnel: Tunnel) -> Optio
     (segment.len() >= len + 14).then_some(layout.transport_at + len)
 }
 
-/// Whether bytes are the headers of a tunnel, from Ethernet on, and no more; the destination port
-/// of UDP may be any.
+/// Whether bytes are exactly the headers of a tunnel, from Ethernet on; the destination port of UDP
+/// may be any.
 pub(crate) fn is_tunnel(headers: &[u8], tunnel: Tunnel) -> bool {
     let layout = Layout::of(headers);
     let rest = headers.get(layout.transport_at..).unwrap_or_default();
@@ -178,14 +178,14 @@ pub(crate) fn is_tunnel(headers: &[u8], tunnel: Tunnel) -> bool {
     }
 }
 
-/// Writes headers into the first bytes of a frame, and into them what depends on its length.
+/// Writes headers into the first bytes of a frame, and fills in their lengths and checksum.
 pub(crate) fn write_headers(frame: &mut [u8], headers: impl Iterator<Item = u8>) {
     let mut len = 0;
     for (place, byte) in frame.iter_mut().zip(headers) {
         *place = byte;
         len += 1;
     }
-    // The first bytes alone: what comes behind them says by itself how long it is.
+    // Only the first bytes: the headers after them have lengths of their own.
     let layout = Layout::of(&frame[..len]);
     let (whole, at) = (frame.len(), layout.ip_at);
     let lasting = |at: usize| ((whole - at) as u16).to_be_bytes();
@@ -258,7 +258,7 @@ pub(crate) fn tci(frame: &[u8]) -> Option<u16> {
     be16(frame, 14).filter(|_| is_tagged && frame.len() >= 18)
 }
 
-/// Sets the bits of the outermost tag's TCI that are not to be kept.
+/// Sets the bits of the outermost tag's TCI that are not in `kept`.
 fn set_tci(frame: &mut [u8], kept: u16, bits: u16) {
     if let Some(tci) = tci(frame) {
         frame[14..16].copy_from_slice(&(tci & kept | bits).to_be_bytes());
@@ -293,7 +293,7 @@ fn set_dscp_ipv6(frame: &mut [u8], layout: &Layout, dscp: u8) {
     }
 }
 
-/// Replaces bytes that begin at an even offset of what the checksums sum.
+/// Replaces bytes at an even offset within what the checksums cover.
 fn replace(frame: &mut [u8], layout: &Layout, at: usize, bytes: &[u8], covered: Covered) {
     let Some(place) = frame.get_mut(at..at + bytes.len()) else { return };
     if place == bytes {
@@ -311,9 +311,9 @@ fn replace(frame: &mut [u8], layout: &Layout, at: usize, bytes: &[u8], covered: 
     }
 }
 
-/// Updates a checksum by the one's complement of the old sum and the new one (RFC 1624, equation
-/// 3), if the frame has it. UDP has no checksum where it is 0, and 0xffff in place of 0 (RFC 768);
-/// elsewhere 0xffff is never sent, for a sum is never zero.
+/// Updates a checksum from the old and the new sum (RFC 1624, equation 3), if the frame has it. In
+/// UDP, 0 means no checksum, and 0xffff replaces 0 (RFC 768). Other protocols never send 0xffff,
+/// because a sum is never zero.
 fn update(frame: &mut [u8], at: usize, change: u64, is_udp: bool) {
     let Some(checksum) = be16(frame, at) else { return };
     if is_udp && checksum == 0 {
@@ -376,7 +376,7 @@ mod tests {
         let mut later = whole.clone();
         later[14 + 7] = 1;
         for frame in [&mut whole, &mut first, &mut later] {
-            // Its header's checksum is that of a whole packet, and wrong by as much afterwards.
+            // Its IP checksum is that of a whole packet, and wrong by as much afterwards.
             change(frame, Set::Ipv4Dst(Ipv4Addr::new(192, 0, 2, 7)));
             change(frame, Set::TpDst(700));
         }

@@ -1,29 +1,30 @@
-//! Which tuples of a group can hold a rule for a packet: the group's filter, and what it needs to
-//! stay good while rules come and go.
+//! The pruning filter of a group: it tells which tuples can have a rule for a packet, and is
+//! rebuilt as rules come and go.
 //!
-//! A group of few tuples probes them all, best first. One of many has a filter
-//! (`niclab_table::Filter`): each of its tuples has a *slot*, and a packet is looked up in the
-//! slots that the filter names, in their order, until no later one can hold a better rule.
+//! A group of few tuples probes all of them, best first. A group of many tuples has a filter
+//! (`niclab_table::Filter`): each tuple has a *slot*, and a packet is looked up in the slots that
+//! the filter selects, in order, until no later slot can have a better rule.
 //!
-//! A filter is made beside the packets: it gathers a few keys with each operation until it has all,
-//! then lays out a few of their spans, and only then do workers see it. As it only grows, and as
-//! slots are in the order of priority only when it is begun, it is made anew when as many keys have
-//! come as there were; where nothing else is to be done, much earlier.
+//! A filter is built beside the packets: each operation gathers a few keys until the filter has all
+//! of them, and then inserts a few of their spans. Only then do workers see it. A filter only
+//! grows, and its slots are in the order of priority only when the build begins. So it is rebuilt
+//! when as many keys were added as it began with, and much earlier in idle time.
 //!
-//! A filter that rests is joined (`niclab_table::Joined`), again a few sets with each operation.
-//! What was joined may be older than the filter: it knows what it does not know.
+//! While a filter rests, the intersections of its sets are computed ahead (`niclab_table::Joined`),
+//! again a few with each operation. They may be older than the filter: they tell which sets they do
+//! not know.
 //!
 //! # Why no worker misses a rule
 //!
-//! - *A tuple is either in the list of those that are probed anyway, or it has a slot*, in every
-//!   [`Pruned`] that workers see with that list: a slot is given, the filter grown and the list
-//!   published before a rule's word is stored.
-//! - *A filter under way gets every new key too*, and the keys that were there when it was begun
-//!   before it is shown.
+//! - *A tuple is either in the list of tuples that are always probed, or it has a slot*, in every
+//!   [`PrunedTuples`] that workers see with that list. The tuple gets its slot, the key is added to
+//!   the filter, and the list is published before a rule's word is stored.
+//! - *A filter that is being built gets every new key too*, and the older keys before workers see
+//!   it.
 //! - *`best` and `rest` are lowered before the word is stored*, and never raised while the tuple
-//!   lives, so no worker stops too early.
-//! - *The slot of a tuple that is gone* has no best order any more and is passed over; the tuple's
-//!   number is used again only after a grace period that began behind that store.
+//!   exists. So no worker stops too early.
+//! - *The slot of a removed tuple* has no best order any more, so workers skip it. The tuple's
+//!   number is reused only after a grace period that began after that store.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -39,82 +40,82 @@ use crate::tuple::{FIELDS, Shape};
 
 const F: usize = FIELDS.len();
 
-/// Keys of rules that a new filter has room for, at least.
+/// The least number of keys that a new filter has room for.
 const KEYS_MIN: usize = 1 << 15;
 
-/// New sets or slots beside which a joined filter may stay as it is, at least.
+/// The least number of new sets or slots for which the intersections are computed again.
 const SPARE_MIN: usize = 16;
 
-/// A tuple without a slot.
+/// The slot of a tuple that has none.
 const NONE: u16 = u16::MAX;
 
-/// What workers see of a group's filter.
+/// The tuples behind a group's filter, as workers see them.
 #[derive(Debug)]
-pub(crate) struct Pruned {
+pub(crate) struct PrunedTuples {
     pub(crate) reader: FilterReader<F>,
-    seats: Box<[Seat; TABLES_LIMIT]>,
-    /// Slots given away.
+    entries: Box<[SlotEntry; TABLES_LIMIT]>,
+    /// Slots in use.
     used: AtomicUsize,
-    /// Best order of each slot and those behind it, or better.
+    /// For each slot, a lower bound of the orders in it and in all later slots.
     rest: Box<[AtomicU64; TABLES_LIMIT]>,
 }
 
-/// A place for a slot.
+/// A slot, if in use, and its best order.
 #[derive(Debug)]
-struct Seat {
-    /// In a box: it begins with a line of its own, and which are given away is together.
+struct SlotEntry {
+    /// In a box, so that a slot begins with a cache line of its own and the flags of use are
+    /// together.
     slot: OnceLock<Box<Slot>>,
-    /// Its best order, or better.
+    /// A lower bound of the orders in the slot.
     best: AtomicU64,
 }
 
-/// A tuple as packets are looked up in it; what most of them need is in the first line.
+/// A tuple, as packets are looked up in it. The first cache line has what most look-ups need.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Slot {
     pub(crate) number: u16,
-    /// Which table its keys are in.
+    /// The table of its keys.
     pub(crate) width: u8,
     pub(crate) shape: Shape,
 }
 
 const _: () = assert!(std::mem::offset_of!(Slot, shape) + Shape::FOUR_WORDS <= 64);
 
-impl Pruned {
-    fn new(reader: FilterReader<F>) -> Pruned {
+impl PrunedTuples {
+    fn new(reader: FilterReader<F>) -> PrunedTuples {
         let none = || AtomicU64::new(u64::MAX);
-        let seat = |_| Seat { slot: OnceLock::new(), best: none() };
-        let seats = Box::new(std::array::from_fn(seat));
+        let entry = |_| SlotEntry { slot: OnceLock::new(), best: none() };
+        let entries = Box::new(std::array::from_fn(entry));
         let rest = Box::new(std::array::from_fn(|_| none()));
-        Pruned { reader, seats, used: AtomicUsize::new(0), rest }
+        PrunedTuples { reader, entries, used: AtomicUsize::new(0), rest }
     }
 
-    /// Slots given away.
+    /// Slots in use.
     #[inline]
     pub(crate) fn used(&self) -> usize {
         self.used.load(Ordering::Acquire)
     }
 
-    /// The tuple of a slot, if it may have a rule that is better; none in one that is not yet given
-    /// away.
+    /// The tuple of a slot, if it may have a better rule; `None` for a slot that is not in use yet.
     #[inline]
     pub(crate) fn better(&self, slot: usize, order: u64) -> Option<&Slot> {
-        let seat = &self.seats[slot % TABLES_LIMIT];
-        if seat.best.load(Ordering::Acquire) >= order {
+        let entry = &self.entries[slot % TABLES_LIMIT];
+        if entry.best.load(Ordering::Acquire) >= order {
             return None;
         }
-        seat.slot.get().map(|slot| &**slot)
+        entry.slot.get().map(|slot| &**slot)
     }
 
-    /// No rule of this slot or of one behind it is better. Behind the last slot there may be that
-    /// of any.
+    /// A lower bound of the orders in this slot and all later ones. Past the last slot, the bound
+    /// of any slot.
     #[inline]
     pub(crate) fn rest(&self, slot: usize) -> u64 {
         self.rest[slot % TABLES_LIMIT].load(Ordering::Acquire)
     }
 
     fn admit(&self, slot: usize, order: u64) {
-        let best = &self.seats[slot].best;
+        let best = &self.entries[slot].best;
         if best.load(Ordering::Relaxed) > order {
             best.store(order, Ordering::Release);
         }
@@ -124,28 +125,28 @@ impl Pruned {
     }
 }
 
-/// A filter, with the slots of tuples.
-struct Built {
+/// A pruning filter with the slots of its tuples.
+struct GroupFilter {
     filter: Filter<F>,
-    pruned: Arc<Pruned>,
+    pruned: Arc<PrunedTuples>,
     /// Slot of each tuple, by its number.
     slots: Vec<u16>,
-    /// Slots given away; none is used again.
+    /// Slots in use; a slot is never reused.
     used: usize,
-    /// Keys it took since it was begun, and how many there were then.
+    /// Keys that were added since the build began, and keys that existed then.
     taken: usize,
     begun_with: usize,
-    /// Its sets joined ahead, and what is to take their place.
+    /// The intersections of its sets, and their replacement.
     joined: Option<Arc<Joined<F>>>,
     joining: Option<Joining<F>>,
-    /// Sets there were when they could not be joined.
+    /// Number of sets when their intersections were too many.
     refused: usize,
 }
 
 /// A filter that does not have all keys yet.
-struct Building {
-    built: Built,
-    /// Numbers of the tuples whose keys it still takes, and the place of the next one.
+struct GroupFilterBuild {
+    built: GroupFilter,
+    /// Numbers of the tuples whose keys are still missing, and the place of the next key.
     tuples: VecDeque<u16>,
     at: u32,
 }
@@ -153,14 +154,14 @@ struct Building {
 /// The filter of one group, for the control side.
 #[derive(Default)]
 pub(crate) struct Pruner {
-    shown: Option<Built>,
-    next: Option<Building>,
+    shown: Option<GroupFilter>,
+    next: Option<GroupFilterBuild>,
 }
 
-impl Built {
-    /// An empty filter with slots for the tuples there are, best first. `None` without memory: the
-    /// group then goes on as it is.
-    fn begin(masks: &[Mask]) -> Option<Built> {
+impl GroupFilter {
+    /// An empty filter with slots for the existing tuples, best first. `None` without memory: the
+    /// group then goes on without a new filter.
+    fn begin(masks: &[Mask]) -> Option<GroupFilter> {
         let keys: usize = masks.iter().map(|mask| mask.keys.places() as usize).sum();
         let config = FilterConfig {
             fields: FIELDS,
@@ -169,10 +170,10 @@ impl Built {
             pages: Pages::Huge,
         };
         let filter = Filter::new(config).ok()?;
-        let pruned = Arc::new(Pruned::new(filter.reader()));
+        let pruned = Arc::new(PrunedTuples::new(filter.reader()));
         let slots = vec![NONE; masks.len()];
         let (joined, joining) = (None, None);
-        let mut built = Built {
+        let mut built = GroupFilter {
             filter,
             pruned,
             slots,
@@ -191,16 +192,16 @@ impl Built {
         Some(built)
     }
 
-    /// The slot of a tuple, given to it if it has none; `None` if there is none left.
+    /// The slot of a tuple, which gets one if it has none; `None` if all slots are in use.
     fn slot(&mut self, mask: &Mask) -> Option<usize> {
         let number = usize::from(mask.tuple.number);
         if self.slots.len() <= number {
             self.slots.resize(number + 1, NONE);
         }
         if self.slots[number] == NONE {
-            let slot = &self.pruned.seats.get(self.used)?.slot;
+            let slot = &self.pruned.entries.get(self.used)?.slot;
             let (shape, number) = (mask.tuple.shape, mask.tuple.number);
-            // Empty: slots are given away once.
+            // Empty: no slot is used twice.
             let width = shape.selector.width().unwrap_or(0) as u8;
             let _ = slot.set(Box::new(Slot { number, width, shape }));
             self.slots[usize::from(number)] = self.used as u16;
@@ -220,12 +221,12 @@ impl Built {
         }
     }
 
-    /// Lets the packets of a key find its tuple; `later`, when all keys are there.
-    fn take(&mut self, mask: &Mask, key: &[u64], later: bool) {
+    /// Adds a key, so that its packets find the tuple; if `later`, when all keys are gathered.
+    fn add_key(&mut self, mask: &Mask, key: &[u64], later: bool) {
         if let Some(slot) = self.slot(mask) {
             self.taken += 1;
             let spans: [Span; F] = mask.tuple.shape.spans(key);
-            // It knows all slots that are given away.
+            // Cannot fail: the filter has all slots in use.
             let _ = match later {
                 true => self.filter.gather(slot, &spans),
                 false => self.filter.add(slot, &spans),
@@ -236,12 +237,12 @@ impl Built {
     fn retire(&mut self, number: u16) {
         if self.has(number) {
             let slot = std::mem::replace(&mut self.slots[usize::from(number)], NONE);
-            self.pruned.seats[usize::from(slot)].best.store(u64::MAX, Ordering::Release);
+            self.pruned.entries[usize::from(slot)].best.store(u64::MAX, Ordering::Release);
         }
     }
 
-    /// Whether its sets could be joined to more use. `idle` says that nothing else is to be done:
-    /// else a few new ones are waited for.
+    /// Whether new intersections would be worth their cost. `idle` is true in idle time; otherwise
+    /// a few new sets are awaited.
     fn wants_join(&self, idle: bool) -> bool {
         if self.refused > 0 && self.filter.sets_count() < 2 * self.refused {
             return false;
@@ -258,8 +259,8 @@ impl Built {
         }
     }
 
-    /// Takes the joining of its sets a few sets further; begins it where it is wanted. True where
-    /// workers are to see what came of it.
+    /// Computes a few more intersections, or begins to if they are worth it. True if workers have
+    /// to see the result.
     fn join(&mut self, idle: bool) -> bool {
         let Some(joining) = &mut self.joining else {
             if self.wants_join(idle) {
@@ -280,8 +281,8 @@ impl Built {
         }
     }
 
-    /// Whether it is to be made anew. One whose keys came one by one is larger than one that knew
-    /// them all: `idle` says that nothing else is to be done, and few are enough.
+    /// Whether to rebuild the filter. A filter whose keys came one by one is larger than one that
+    /// was built from all keys. `idle` is true in idle time, when fewer added keys are enough.
     fn is_stale(&self, masks: &[Mask], idle: bool) -> bool {
         let without = || pruned_of(masks).any(|mask| !self.has(mask.tuple.number));
         let taken_max = match idle {
@@ -292,18 +293,18 @@ impl Built {
     }
 }
 
-/// The masks whose rules a filter has: all but the empty one and those without rules.
+/// The masks in a filter: all but the empty mask and those without rules.
 fn pruned_of(masks: &[Mask]) -> impl Iterator<Item = &Mask> {
     masks.iter().filter(|mask| mask.rules > 0 && mask.tuple.shape.selector.words() > 0)
 }
 
 impl Pruner {
-    /// What workers are to see.
-    pub(crate) fn pruned(&self) -> Option<Arc<Pruned>> {
+    /// The filter for workers.
+    pub(crate) fn pruned(&self) -> Option<Arc<PrunedTuples>> {
         self.shown.as_ref().map(|built| Arc::clone(&built.pruned))
     }
 
-    /// What workers are to see of its sets joined.
+    /// The intersections for workers.
     pub(crate) fn joined(&self) -> Option<Arc<Joined<F>>> {
         self.shown.as_ref()?.joined.clone()
     }
@@ -316,29 +317,29 @@ impl Pruner {
     /// Memory, bytes.
     pub(crate) fn bytes(&self) -> usize {
         let both = self.shown.iter().chain(self.next.as_ref().map(|next| &next.built));
-        let joined = |built: &Built| built.joined.as_ref().map_or(0, |joined| joined.bytes());
+        let joined = |built: &GroupFilter| built.joined.as_ref().map_or(0, |joined| joined.bytes());
         both.map(|built| built.filter.bytes() + joined(built) + TABLES_LIMIT * size_of::<Slot>())
             .sum()
     }
 
-    /// Makes ready for a rule with this key and order, before it can be found. True where the list
-    /// of tuples that are probed without the filter is another now.
+    /// Prepares for a rule with this key and order; call it before a packet can match the rule.
+    /// True if the list of tuples that are probed without the filter changes.
     pub(crate) fn admit(&mut self, mask: &Mask, key: &[u64], order: u64) -> bool {
         if mask.tuple.shape.selector.words() == 0 {
             return false;
         }
         if let Some(next) = &mut self.next {
             next.built.admit(mask, order);
-            next.built.take(mask, key, true);
+            next.built.add_key(mask, key, true);
         }
         let Some(shown) = &mut self.shown else { return false };
         let had = shown.has(mask.tuple.number);
-        shown.take(mask, key, false);
+        shown.add_key(mask, key, false);
         shown.admit(mask, order);
         shown.has(mask.tuple.number) != had
     }
 
-    /// Says that a tuple has no rule any more.
+    /// Removes a tuple, which has no rule any more.
     pub(crate) fn retire(&mut self, number: u16) {
         self.shown.iter_mut().for_each(|built| built.retire(number));
         if let Some(next) = &mut self.next {
@@ -350,11 +351,11 @@ impl Pruner {
         }
     }
 
-    /// Takes the making of a filter a few keys further, or the joining of its sets; begins it where
-    /// it is wanted. True where workers are to see another one than before. `live` is the number of
-    /// masks with rules; `idle` says that no rule comes.
+    /// Builds the filter or its intersections a few keys further, or begins to if that is worth it.
+    /// True if workers have to see another filter. `live` is the number of masks with rules. `idle`
+    /// is true in idle time.
     #[inline]
-    pub(crate) fn tend(&mut self, masks: &[Mask], live: usize, idle: bool) -> bool {
+    pub(crate) fn advance(&mut self, masks: &[Mask], live: usize, idle: bool) -> bool {
         match (&self.next, &mut self.shown) {
             (Some(_), _) => self.build(masks),
             (None, Some(shown)) if shown.is_stale(masks, idle) => self.begin(masks),
@@ -363,15 +364,15 @@ impl Pruner {
         }
     }
 
-    /// Whether there is no filter, nor one being made.
+    /// Whether there is no filter and none is being built.
     #[inline]
-    pub(crate) fn is_away(&self) -> bool {
+    pub(crate) fn is_absent(&self) -> bool {
         self.shown.is_none() && self.next.is_none()
     }
 
-    /// Whether a filter is being made, or its sets are to be joined.
+    /// Whether a filter is being built, or intersections have to be computed.
     pub(crate) fn is_busy(&self, masks: &[Mask]) -> bool {
-        let joins = |built: &Built| {
+        let joins = |built: &GroupFilter| {
             built.joining.is_some() || built.is_stale(masks, true) || built.wants_join(true)
         };
         self.next.is_some() || self.shown.as_ref().is_some_and(joins)
@@ -380,7 +381,8 @@ impl Pruner {
     #[cold]
     fn begin(&mut self, masks: &[Mask]) -> bool {
         let tuples = pruned_of(masks).map(|mask| mask.tuple.number).collect();
-        self.next = Built::begin(masks).map(|built| Building { built, tuples, at: 0 });
+        self.next =
+            GroupFilter::begin(masks).map(|built| GroupFilterBuild { built, tuples, at: 0 });
         false
     }
 
@@ -389,7 +391,7 @@ impl Pruner {
         let Some(next) = &mut self.next else { return false };
         for _ in 0..PRUNE_KEYS {
             let Some(&number) = next.tuples.front() else {
-                if next.built.filter.lay(PRUNE_KEYS) {
+                if next.built.filter.insert_gathered(PRUNE_KEYS) {
                     return false;
                 }
                 self.shown = self.next.take().map(|next| next.built);
@@ -397,7 +399,7 @@ impl Pruner {
             };
             let mask = &masks[usize::from(number)];
             if next.at < mask.keys.places() {
-                next.built.take(mask, &mask.keys.get(next.at), true);
+                next.built.add_key(mask, &mask.keys.get(next.at), true);
                 next.at += 1;
             } else {
                 next.tuples.pop_front();

@@ -1,14 +1,13 @@
-//! Operation queues: rules from several threads, each with a queue of its own.
+//! Operation queues: several threads create rules, each through a queue of its own.
 //!
-//! `rte_flow_async_*` of DPDK 22.03. A thread puts operations into its queue and goes on; the
-//! thread that has the NIC takes them out ([`Nic::serve`]), carries them out in bulk, and puts the
-//! results where the first thread finds them. Neither ever waits for the other, and no lock is
-//! taken: both ways are rings of one producer and one consumer. Operations of one queue are carried
-//! out in order; those of several queues in no order among each other.
+//! As `rte_flow_async_*` of DPDK 22.03. A thread puts operations into its queue and goes on. The
+//! thread that owns the NIC takes them out ([`Nic::serve`]), carries them out in bulk, and returns
+//! the results through another ring. Neither side waits for the other or takes a lock: both rings
+//! have one producer and one consumer. Operations of one queue are carried out in order; the order
+//! among queues is not defined.
 //!
-//! An operation is carried out where it lies in the ring. So it is small: rules come from template
-//! tables, as in DPDK, and whole rules, which an operation only refers to, have to outlive the
-//! queue.
+//! An operation is carried out in place, in the ring, and so it is small. Rules come from template
+//! tables, as in DPDK. A whole rule, which an operation only refers to, has to outlive the queue.
 
 use rtrb::{Consumer, Producer, RingBuffer};
 
@@ -17,62 +16,64 @@ use crate::control::{Nic, RuleId};
 use crate::error::{NicError, RuleError};
 use crate::limits::OPERATIONS_MAX;
 
-/// Why a queue takes no operation.
+/// Why a queue refuses an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QueueError {
-    /// So many operations are under way as the queue has room for.
+    /// The queue has as many operations under way as it has room for.
     #[error("{size} operations are under way; pull their results")]
     Full {
-        /// Its size.
+        /// Size of the queue.
         size: usize,
     },
-    /// There is no NIC any more.
+    /// The NIC of this queue was dropped.
     #[error("the NIC of this queue is gone")]
-    Gone,
+    Closed,
 }
 
-/// What became of an operation.
+/// The result of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Done {
-    /// What it was put into the queue with.
+pub struct OperationResult {
+    /// The caller's value for this operation.
     pub user: u64,
-    /// The rule, or why not.
+    /// The rule, or the reason of the refusal.
     pub result: Result<RuleId, RuleError>,
 }
 
-/// An operation, and what its result is known by.
-type Asked = (Operation<'static>, u64);
+/// An operation, and the caller's value for it.
+type QueuedOperation = (Operation<'static>, u64);
 
-const _: () =
-    assert!(size_of::<Asked>() == 128, "two cache lines in a ring that is cycled through");
+const _: () = assert!(
+    size_of::<QueuedOperation>() == 128,
+    "two cache lines in a ring that is cycled through"
+);
 
-/// The end of an operation queue that puts operations in; see [`Nic::operation_queue`].
+/// The caller's end of an operation queue; see [`Nic::operation_queue`].
 #[derive(Debug)]
 pub struct OperationQueue {
     size: usize,
-    /// Put in and not pushed.
-    waiting: Vec<Asked>,
-    asked: Producer<Asked>,
-    done: Consumer<Done>,
+    /// Operations that were put in and not pushed yet.
+    waiting: Vec<QueuedOperation>,
+    operations: Producer<QueuedOperation>,
+    results: Consumer<OperationResult>,
     /// Operations whose results were not pulled.
     under_way: usize,
 }
 
-/// The NIC's end.
+/// The NIC's end of an operation queue.
 #[derive(Debug)]
-pub(crate) struct Served {
-    asked: Consumer<Asked>,
-    done: Producer<Done>,
+pub(crate) struct ServedQueue {
+    operations: Consumer<QueuedOperation>,
+    results: Producer<OperationResult>,
 }
 
 impl OperationQueue {
-    /// Puts an operation in, for the next [`push`](Self::push). `user` comes back with its result.
+    /// Puts an operation in, for the next [`push`](Self::push). Its result has `user` too.
     ///
     /// # Errors
     /// [`QueueError`]; the operation is then not in the queue.
     pub fn put(&mut self, operation: Operation<'static>, user: u64) -> Result<(), QueueError> {
-        if self.asked.is_abandoned() {
-            return Err(QueueError::Gone);
+        if self.operations.is_abandoned() {
+            return Err(QueueError::Closed);
         }
         if self.under_way == self.size {
             return Err(QueueError::Full { size: self.size });
@@ -82,43 +83,43 @@ impl OperationQueue {
         Ok(())
     }
 
-    /// Hands over all operations that were put in.
+    /// Hands all operations that were put in to the NIC.
     pub fn push(&mut self) {
-        // There is room: no more are under way than the ring takes.
-        if let Ok(room) = self.asked.write_chunk_uninit(self.waiting.len()) {
+        // There is room: at most as many are under way as the ring has entries.
+        if let Ok(room) = self.operations.write_chunk_uninit(self.waiting.len()) {
             room.fill_from_iter(self.waiting.drain(..));
         }
     }
 
-    /// The oldest result that is there.
+    /// The oldest result, if any.
     ///
     /// # Errors
-    /// [`QueueError::Gone`] when the NIC has gone without carrying out all operations; nothing is
+    /// [`QueueError::Closed`] if the NIC was dropped before it carried out all operations; none are
     /// under way then.
-    pub fn pull(&mut self) -> Result<Option<Done>, QueueError> {
-        // Before the look into the ring: what it put there last is then seen.
-        let gone = self.done.is_abandoned();
-        if let Ok(done) = self.done.pop() {
+    pub fn pull(&mut self) -> Result<Option<OperationResult>, QueueError> {
+        // Checked before the look into the ring, so that the NIC's last result is seen.
+        let gone = self.results.is_abandoned();
+        if let Ok(done) = self.results.pop() {
             self.under_way -= 1;
             return Ok(Some(done));
         }
         if gone && self.under_way > 0 {
             self.waiting.clear();
             self.under_way = 0;
-            return Err(QueueError::Gone);
+            return Err(QueueError::Closed);
         }
         Ok(None)
     }
 
-    /// Operations whose results were not pulled, those not pushed included.
+    /// Operations whose results were not pulled yet, including those not pushed yet.
     pub fn under_way(&self) -> usize {
         self.under_way
     }
 }
 
 impl Nic {
-    /// A queue for operations of another thread, or of this one, of which at most `size` are under
-    /// way at a time: 1 to [`OPERATIONS_MAX`].
+    /// Creates a queue for operations of another thread, or of this one. At most `size` operations
+    /// are under way at a time, 1 to [`OPERATIONS_MAX`].
     ///
     /// # Errors
     /// [`NicError::Operations`].
@@ -152,31 +153,37 @@ impl Nic {
         if !(1..=OPERATIONS_MAX).contains(&size) {
             return Err(NicError::Operations { size });
         }
-        let (asked, ours) = RingBuffer::new(size);
-        let (results, done) = RingBuffer::new(size);
-        self.served.push(Served { asked: ours, done: results });
-        Ok(OperationQueue { size, waiting: Vec::with_capacity(size), asked, done, under_way: 0 })
+        let (operations, ours) = RingBuffer::new(size);
+        let (theirs, results) = RingBuffer::new(size);
+        self.served.push(ServedQueue { operations: ours, results: theirs });
+        Ok(OperationQueue {
+            size,
+            waiting: Vec::with_capacity(size),
+            operations,
+            results,
+            under_way: 0,
+        })
     }
 
-    /// Carries out operations that were pushed, at most `most` of each queue; how many of all. A
-    /// queue that is gone, and empty, is given up.
+    /// Carries out pushed operations, at most `most` of each queue; returns their number. Drops a
+    /// queue that is empty and whose caller's end was dropped.
     pub fn serve(&mut self, most: usize) -> usize {
         let mut served = std::mem::take(&mut self.served);
         let count = served.iter_mut().map(|queue| self.serve_one(queue, most)).sum();
-        served.retain(|queue| !queue.asked.is_abandoned() || !queue.asked.is_empty());
+        served.retain(|queue| !queue.operations.is_abandoned() || !queue.operations.is_empty());
         self.served = served;
         count
     }
 
-    fn serve_one(&mut self, queue: &mut Served, most: usize) -> usize {
-        let Served { asked, done } = queue;
-        let count = asked.slots().min(most);
-        let Ok(taken) = asked.read_chunk(count) else { return 0 };
+    fn serve_one(&mut self, queue: &mut ServedQueue, most: usize) -> usize {
+        let ServedQueue { operations, results } = queue;
+        let count = operations.slots().min(most);
+        let Ok(taken) = operations.read_chunk(count) else { return 0 };
         let (first, second) = taken.as_slices();
         for some in [first, second] {
-            let finish = |(_, user): &Asked, result| {
+            let finish = |(_, user): &QueuedOperation, result| {
                 // There is room for the results of all operations under way.
-                let _ = done.push(Done { user: *user, result });
+                let _ = results.push(OperationResult { user: *user, result });
             };
             self.run_each(some, |(operation, _)| operation, finish);
         }

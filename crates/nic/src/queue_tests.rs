@@ -36,15 +36,17 @@ fn an_operation_takes_effect_when_it_was_pushed_and_served() {
     queue.push();
     assert_eq!((queue.pull(), nic.len()), (Ok(None), 0), "not served");
     assert_eq!((nic.serve(10), nic.len()), (1, 1));
-    let Ok(Some(Done { user: 11, result: Ok(id) })) = queue.pull() else { panic!("no result") };
+    let Ok(Some(OperationResult { user: 11, result: Ok(id) })) = queue.pull() else {
+        panic!("no result")
+    };
     queue.put(Operation::Destroy(id), 12).unwrap();
     queue.put(Operation::Destroy(id), 13).unwrap();
     queue.push();
     assert_eq!((nic.serve(1), nic.len()), (1, 0), "one at most");
     assert_eq!(nic.serve(1), 1);
-    assert_eq!(queue.pull(), Ok(Some(Done { user: 12, result: Ok(id) })));
+    assert_eq!(queue.pull(), Ok(Some(OperationResult { user: 12, result: Ok(id) })));
     let refused = Err(RuleError::Unknown(id));
-    assert_eq!(queue.pull(), Ok(Some(Done { user: 13, result: refused })));
+    assert_eq!(queue.pull(), Ok(Some(OperationResult { user: 13, result: refused })));
     assert_eq!((queue.pull(), queue.under_way()), (Ok(None), 0));
 }
 
@@ -63,9 +65,9 @@ fn a_full_queue_takes_no_more_until_results_are_pulled() {
     assert_eq!(queue.pull().unwrap().map(|done| done.user), Some(1));
     queue.put(create(&table, 3), 3).unwrap();
     drop(nic);
-    assert_eq!(queue.put(create(&table, 4), 4), Err(QueueError::Gone));
+    assert_eq!(queue.put(create(&table, 4), 4), Err(QueueError::Closed));
     assert_eq!(queue.pull().unwrap().map(|done| done.user), Some(2), "it was carried out");
-    assert_eq!((queue.pull(), queue.under_way()), (Err(QueueError::Gone), 0));
+    assert_eq!((queue.pull(), queue.under_way()), (Err(QueueError::Closed), 0));
     assert_eq!(queue.pull(), Ok(None));
 }
 
@@ -90,8 +92,8 @@ fn what_a_thread_pushed_before_it_left_is_carried_out() {
     assert_eq!((nic.serve(10), nic.served.len()), (0, 0), "the queue is given up");
 }
 
-/// Each thread creates rules of its own and destroys some of them; what it is told is what is
-/// there.
+/// Each thread creates rules of its own and destroys some of them; the results that it gets agree
+/// with the rules of the NIC.
 #[test]
 fn several_threads_have_a_queue_each() {
     const EACH: u64 = 20_000;
@@ -125,7 +127,7 @@ fn control(mut queue: OperationQueue, table: &TemplateTable, first: u64, count: 
             next += 1;
         }
         queue.push();
-        while let Some(Done { user, result }) = queue.pull().unwrap() {
+        while let Some(OperationResult { user, result }) = queue.pull().unwrap() {
             let id = result.unwrap();
             if destroyed.remove(&user).is_some() {
                 lives -= 1;

@@ -1,23 +1,23 @@
-//! Exact-match tables of a group: one for each width of key, shared by all its masks.
+//! Exact-match tables of a group: one for each key width, shared by all masks of the group.
 //!
-//! A key is the words that a mask picks, masked, and last the number of the mask. So packets that
-//! are to be looked up under different masks go into one bulk look-up, and a mask of few rules
-//! costs no table of its own.
+//! A key consists of the words that a mask picks, masked, and of the mask's number in the last
+//! word. So packets that are looked up under different masks share one bulk look-up, and a mask of
+//! few rules needs no table of its own.
 
 use std::ops::Deref;
 
 use niclab_packet::key::{KEY_WORDS, Key};
 use niclab_table::{
-    Config, CreateError, Domain, Exact, Hasher, InsertError, Participant, Reader, Spot,
+    Config, CreateError, Exact, Hasher, InsertError, Participant, QsbrDomain, Reader, SlotHandle,
 };
 
 use crate::bounds::Bounds;
 use crate::limits::{BURST, PATTERN_WORDS_MAX};
-use crate::lines::Lines;
+use crate::parsed_headers::ParsedHeaders;
 use crate::raw::RawWords;
 use crate::rule::Pattern;
 
-/// The picked words of a key, as many as the mask picks.
+/// The words of a key that its mask picks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CompactKey {
     /// Zero beyond `len`.
@@ -43,101 +43,101 @@ impl Deref for CompactKey {
     }
 }
 
-/// Words that the keys of each table have at most: IPv4's 5-tuple takes two, IPv6's five.
+/// The most words of a key in each table: an IPv4 5-tuple takes two, an IPv6 5-tuple five.
 const WORDS: [usize; 3] = [2, 5, PATTERN_WORDS_MAX];
 
-/// How many widths there are.
+/// Number of widths.
 pub(crate) const WIDTHS: usize = WORDS.len();
 
-/// Something for each width of key.
+/// One value for each key width.
 pub(crate) type ByWidth<T> = [T; WIDTHS];
 
-/// Which words of a packet's lines a mask picks, and which bits of them.
+/// Which words of a packet's header keys a mask picks, and which bits of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(C)]
 pub(crate) struct Selector {
     len: u8,
-    /// Ascending, by place among the words of all lines.
+    /// Ascending; each is a place among the words of all header keys.
     places: [u8; PATTERN_WORDS_MAX],
-    /// Whether more than the outer line is looked at, or there are bounds.
+    /// Whether other keys than the outer one are needed, or there are ranges.
     is_deep: bool,
     masks: [u64; PATTERN_WORDS_MAX],
-    /// Where the words are that are bytes by their offset.
+    /// Where the bytes of the raw key are.
     raw: RawWords,
     /// Ranges that packets have to lie in.
     bounds: Bounds,
 }
 
-/// The words of a key with all of its bits.
+/// A key with all bits set.
 const ALL: [u64; PATTERN_WORDS_MAX] = [u64::MAX; PATTERN_WORDS_MAX];
 
 impl Selector {
-    /// Bytes of it that those need who pick four words.
+    /// Bytes at the start of a selector that hold all that selectors of four words need.
     pub(crate) const FOUR_WORDS: usize = std::mem::offset_of!(Selector, masks) + 4 * 8;
 
-    /// The words that a pattern looks at; those beyond [`PATTERN_WORDS_MAX`], of which there are
-    /// none in a pattern that was compiled, are left out.
+    /// The selector of a pattern. Words beyond [`PATTERN_WORDS_MAX`] are left out; a compiled
+    /// pattern has none.
     pub(crate) fn new(pattern: &Pattern) -> Selector {
         let (raw, bounds) = (pattern.raw(), pattern.bounds());
         let is_deep = !bounds.is_empty();
         let mut selector = Selector { raw, bounds, is_deep, ..Selector::default() };
         selector.add(0, &pattern.mask().0);
-        for (at, line) in pattern.deep_lines().iter().enumerate() {
-            selector.add(1 + at, &line.mask.0);
+        for (at, key) in pattern.deep_keys().iter().enumerate() {
+            selector.add(1 + at, &key.mask.0);
         }
         selector
     }
 
-    /// Picks the words of a line in which bits count.
+    /// Picks the words of a header key in which bits count.
     #[inline]
-    fn add(&mut self, line: usize, mask: &[u64; KEY_WORDS]) {
+    fn add(&mut self, key: usize, mask: &[u64; KEY_WORDS]) {
         for (at, &bits) in mask.iter().enumerate() {
             let len = usize::from(self.len);
             if bits != 0 && len < PATTERN_WORDS_MAX {
-                self.places[len] = (line * KEY_WORDS + at) as u8;
+                self.places[len] = (key * KEY_WORDS + at) as u8;
                 self.masks[len] = bits;
                 self.len += 1;
-                self.is_deep |= line > 0;
+                self.is_deep |= key > 0;
             }
         }
     }
 
-    /// Words that are picked; the empty mask picks none and every packet matches it.
+    /// Number of words. The empty mask picks none, and every packet matches it.
     pub(crate) fn words(&self) -> usize {
         usize::from(self.len)
     }
 
-    /// Which table the keys are in; `None` for the empty mask, which has no key.
+    /// The table of the keys; `None` for the empty mask, which has no key.
     #[inline]
     pub(crate) fn width(&self) -> Option<usize> {
         let fits = || WORDS.iter().position(|&words| self.words() <= words);
         if self.len == 0 { None } else { fits() }
     }
 
-    /// Whether it picks words that are not in the outer line, or has bounds: then
-    /// [`Selector::admits`] is to be asked before it picks.
+    /// Whether it picks words outside the outer key, or has ranges. Then call [`Selector::admits`]
+    /// before you pick.
     #[inline]
     pub(crate) fn is_deep(&self) -> bool {
         self.is_deep
     }
 
-    /// Whether packet `i`, whose other lines are filled, lies within its bounds and has the bytes
-    /// that it looks at, which are then in the raw line.
-    pub(crate) fn admits(&self, lines: &mut Lines, i: usize, frame: &[u8]) -> bool {
-        self.bounds.hold(|place| lines.word(i, place))
-            && (self.raw.is_empty() || lines.read_raw(i, frame, &self.raw))
+    /// Whether packet `i` lies in all ranges and has all raw bytes, which are then in the raw key.
+    /// The inner and extra keys of the packet have been read.
+    pub(crate) fn admits(&self, headers: &mut ParsedHeaders, i: usize, frame: &[u8]) -> bool {
+        self.bounds.hold(|place| headers.word(i, place))
+            && (self.raw.is_empty() || headers.read_raw(i, frame, &self.raw))
     }
 
-    /// The picked words of a packet, masked; zeros behind them.
+    /// The picked words of a packet, masked, followed by zeros.
     #[inline]
-    fn pick<const W: usize>(&self, lines: &Lines, i: usize) -> [u64; W] {
+    fn pick<const W: usize>(&self, headers: &ParsedHeaders, i: usize) -> [u64; W] {
         std::array::from_fn(|at| {
             let at = at % PATTERN_WORDS_MAX;
-            lines.word(i, self.places[at]) & self.masks[at]
+            headers.word(i, self.places[at]) & self.masks[at]
         })
     }
 
-    /// [`Selector::pick`] where it picks from the outer line alone.
+    /// [`Selector::pick`] for a selector of the outer key alone.
     #[inline]
     fn pick_outer<const W: usize>(&self, key: &Key) -> [u64; W] {
         std::array::from_fn(|at| {
@@ -146,7 +146,7 @@ impl Selector {
         })
     }
 
-    /// The picked words of a pattern's values one after the other.
+    /// The picked words of a pattern's values.
     #[inline]
     pub(crate) fn compact(&self, pattern: &Pattern) -> CompactKey {
         let mut key = CompactKey { len: self.words(), ..CompactKey::default() };
@@ -157,22 +157,22 @@ impl Selector {
         key
     }
 
-    /// The picked words of a packet's outer line, of which it picks alone.
+    /// The picked words of a packet, for a selector of the outer key alone.
     #[inline]
-    pub(crate) fn pick_key(&self, line: &Key) -> CompactKey {
-        CompactKey { words: self.pick_outer(line), len: self.words() }
+    pub(crate) fn pick_key(&self, outer: &Key) -> CompactKey {
+        CompactKey { words: self.pick_outer(outer), len: self.words() }
     }
 
-    /// The bits that both pick from the outer line.
+    /// The bits of the outer key that both pick.
     pub(crate) fn common(&self, other: &Selector) -> Selector {
-        let [(_, ours), (_, theirs)] = [self, other].map(|selector| selector.spread(&ALL));
+        let [(_, ours), (_, theirs)] = [self, other].map(|selector| selector.expand(&ALL));
         let mut common = Selector::default();
         common.add(0, &std::array::from_fn(|at| ours.0[at] & theirs.0[at]));
         common
     }
 
-    /// Whether it picks three quarters of what `other` picks or more, and nothing else, both from
-    /// the outer line alone.
+    /// Whether it picks at least three quarters of what `other` picks, and nothing else, both from
+    /// the outer key alone.
     pub(crate) fn is_most_of(&self, other: &Selector) -> bool {
         if self.is_deep || other.is_deep || self.len == 0 {
             return false;
@@ -182,17 +182,17 @@ impl Selector {
         self.common(other) == *self && 4 * count(self) >= 3 * count(other)
     }
 
-    /// What is left of a key of `from`, which picks all that this one picks, and more.
+    /// Projects a key of `from`, which picks at least what this selector picks, onto this selector.
     #[inline]
-    pub(crate) fn narrow(&self, from: &Selector, key: &CompactKey) -> CompactKey {
+    pub(crate) fn project(&self, from: &Selector, key: &CompactKey) -> CompactKey {
         match self == from {
             true => *key,
-            false => self.pick_key(&from.spread(key).0),
+            false => self.pick_key(&from.expand(key).0),
         }
     }
 
-    /// What the picked words of a key were in the outer line, and which bits of them count.
-    pub(crate) fn spread(&self, key: &[u64]) -> (Key, Key) {
+    /// The outer key with the picked words of a key, and the bits that count.
+    pub(crate) fn expand(&self, key: &[u64]) -> (Key, Key) {
         let (mut value, mut mask) = (Key::default(), Key::default());
         let picked = self.places.iter().zip(&self.masks).zip(key);
         let outer = |&((&place, _), _): &((&u8, _), _)| usize::from(place) < KEY_WORDS;
@@ -203,7 +203,7 @@ impl Selector {
     }
 }
 
-/// Calls `$body` with the table of whatever width.
+/// Evaluates `$body` with the table, whatever its width.
 macro_rules! each_width {
     ($self:expr, $enum:ident, $table:ident => $body:expr) => {
         match $self {
@@ -214,7 +214,7 @@ macro_rules! each_width {
     };
 }
 
-/// The writing end of a table of some width; one word more than the masks pick.
+/// The writing end of a table; its keys have one word more than masks pick.
 #[derive(Debug)]
 pub(crate) enum Table {
     Two(Exact<3>),
@@ -222,17 +222,17 @@ pub(crate) enum Table {
     Eight(Exact<9>),
 }
 
-/// The reading end of a table of some width.
+/// The reading end of a table.
 #[derive(Clone, Debug)]
-pub(crate) enum View {
+pub(crate) enum TableReader {
     Two(Reader<3>),
     Five(Reader<6>),
     Eight(Reader<9>),
 }
 
-/// A key of the table: the picked words, zeros, and the number of the mask.
+/// A key of a table: the picked words, zeros, and the mask's number.
 #[inline]
-fn whole<const W: usize>(key: &CompactKey, number: u16) -> [u64; W] {
+fn table_key<const W: usize>(key: &CompactKey, number: u16) -> [u64; W] {
     let last = |at: usize| at + 1 == W;
     std::array::from_fn(|at| if last(at) { u64::from(number) } else { key.words[at] })
 }
@@ -241,15 +241,19 @@ fn whole<const W: usize>(key: &CompactKey, number: u16) -> [u64; W] {
 #[inline]
 pub(crate) fn hash((hasher, width): &(Hasher, usize), key: &CompactKey, number: u16) -> u64 {
     match width {
-        0 => hasher.hash(&whole::<3>(key, number)),
-        1 => hasher.hash(&whole::<6>(key, number)),
-        _ => hasher.hash(&whole::<9>(key, number)),
+        0 => hasher.hash(&table_key::<3>(key, number)),
+        1 => hasher.hash(&table_key::<6>(key, number)),
+        _ => hasher.hash(&table_key::<9>(key, number)),
     }
 }
 
 impl Table {
     /// A table for the masks of a width.
-    pub(crate) fn new(width: usize, config: Config, domain: &Domain) -> Result<Table, CreateError> {
+    pub(crate) fn new(
+        width: usize,
+        config: Config,
+        domain: &QsbrDomain,
+    ) -> Result<Table, CreateError> {
         Ok(match width {
             0 => Table::Two(Exact::new(config, domain)?),
             1 => Table::Five(Exact::new(config, domain)?),
@@ -257,11 +261,11 @@ impl Table {
         })
     }
 
-    pub(crate) fn view(&self) -> View {
+    pub(crate) fn reader(&self) -> TableReader {
         match self {
-            Table::Two(t) => View::Two(t.reader()),
-            Table::Five(t) => View::Five(t.reader()),
-            Table::Eight(t) => View::Eight(t.reader()),
+            Table::Two(t) => TableReader::Two(t.reader()),
+            Table::Five(t) => TableReader::Five(t.reader()),
+            Table::Eight(t) => TableReader::Eight(t.reader()),
         }
     }
 
@@ -274,10 +278,10 @@ impl Table {
         }
     }
 
-    /// The hash of a key, for the functions that want it.
+    /// The hash of a key, for the functions that take it.
     #[inline]
     pub(crate) fn hash(&self, key: &CompactKey, number: u16) -> u64 {
-        each_width!(self, Table, t => t.hash(&whole(key, number)))
+        each_width!(self, Table, t => t.hash(&table_key(key, number)))
     }
 
     /// See [`Exact::insert_hashed`].
@@ -287,51 +291,51 @@ impl Table {
         (key, hash): (&CompactKey, u64),
         number: u16,
         value: u64,
-    ) -> Result<Spot, InsertError> {
-        each_width!(self, Table, t => t.insert_hashed(hash, &whole(key, number), value))
+    ) -> Result<SlotHandle, InsertError> {
+        each_width!(self, Table, t => t.insert_hashed(hash, &table_key(key, number), value))
     }
 
     pub(crate) fn get(&self, key: &CompactKey, number: u16) -> Option<u64> {
-        each_width!(self, Table, t => t.get(&whole(key, number)))
+        each_width!(self, Table, t => t.get(&table_key(key, number)))
     }
 
     pub(crate) fn update(&mut self, key: &CompactKey, number: u16, value: u64) {
-        each_width!(self, Table, t => { t.update(&whole(key, number), value); })
+        each_width!(self, Table, t => { t.update(&table_key(key, number), value); })
     }
 
-    /// See [`Exact::at`].
+    /// See [`Exact::get_at`].
     #[inline]
-    pub(crate) fn at(&self, spot: Spot) -> Option<u64> {
-        each_width!(self, Table, t => t.at(spot))
+    pub(crate) fn get_at(&self, handle: SlotHandle) -> Option<u64> {
+        each_width!(self, Table, t => t.get_at(handle))
     }
 
     /// See [`Exact::set_at`].
     #[inline]
-    pub(crate) fn set_at(&mut self, spot: Spot, value: u64) -> bool {
-        each_width!(self, Table, t => t.set_at(spot, value))
+    pub(crate) fn set_at(&mut self, handle: SlotHandle, value: u64) -> bool {
+        each_width!(self, Table, t => t.set_at(handle, value))
     }
 
-    /// See [`Exact::knows`].
+    /// See [`Exact::is_current`].
     #[inline]
-    pub(crate) fn knows(&self, spot: Spot) -> bool {
-        each_width!(self, Table, t => t.knows(spot))
+    pub(crate) fn is_current(&self, handle: SlotHandle) -> bool {
+        each_width!(self, Table, t => t.is_current(handle))
     }
 
-    /// See [`Exact::rest`].
-    pub(crate) fn rest(&mut self, groups: usize) -> bool {
-        each_width!(self, Table, t => t.rest(groups))
+    /// See [`Exact::finish_growth`].
+    pub(crate) fn finish_growth(&mut self, groups: usize) -> bool {
+        each_width!(self, Table, t => t.finish_growth(groups))
     }
 
-    pub(crate) fn spot_of(&self, key: &CompactKey, number: u16) -> Option<Spot> {
-        each_width!(self, Table, t => t.spot_of(&whole(key, number)))
+    pub(crate) fn handle_of(&self, key: &CompactKey, number: u16) -> Option<SlotHandle> {
+        each_width!(self, Table, t => t.handle_of(&table_key(key, number)))
     }
 
-    pub(crate) fn prefetch_at(&self, spot: Spot) {
-        each_width!(self, Table, t => t.prefetch_at(spot));
+    pub(crate) fn prefetch_at(&self, handle: SlotHandle) {
+        each_width!(self, Table, t => t.prefetch_at(handle));
     }
 
-    pub(crate) fn prefetch_tags_at(&self, spot: Spot) {
-        each_width!(self, Table, t => t.prefetch_tags_at(spot));
+    pub(crate) fn prefetch_tags_at(&self, handle: SlotHandle) {
+        each_width!(self, Table, t => t.prefetch_tags_at(handle));
     }
 
     #[inline]
@@ -344,14 +348,14 @@ impl Table {
         each_width!(self, Table, t => t.prefetch_entry(hash));
     }
 
-    /// See [`Exact::remove_at`]; whether the table knew the spot.
+    /// See [`Exact::remove_at`]; false if the handle is not current.
     #[inline]
-    pub(crate) fn remove_at(&mut self, spot: Spot) -> bool {
-        each_width!(self, Table, t => t.remove_at(spot).is_some())
+    pub(crate) fn remove_at(&mut self, handle: SlotHandle) -> bool {
+        each_width!(self, Table, t => t.remove_at(handle).is_some())
     }
 
     pub(crate) fn remove(&mut self, key: &CompactKey, number: u16) {
-        each_width!(self, Table, t => { t.remove(&whole(key, number)); })
+        each_width!(self, Table, t => { t.remove(&table_key(key, number)); })
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -359,28 +363,28 @@ impl Table {
     }
 }
 
-/// Keys to be looked up at once, each under a mask of its own, by the table that they are in.
+/// Keys for one bulk look-up of each width, each under a mask of its own.
 #[derive(Default)]
-pub(crate) struct Keys {
-    two: Packed<3>,
-    five: Packed<6>,
-    eight: Packed<9>,
+pub(crate) struct LookupKeys {
+    two: PackedKeys<3>,
+    five: PackedKeys<6>,
+    eight: PackedKeys<9>,
 }
 
-/// Keys of one width, and what each look-up is remembered by.
-struct Packed<const W: usize> {
+/// Keys of one width, and the run of each.
+struct PackedKeys<const W: usize> {
     keys: [[u64; W]; BURST],
     runs: [u8; BURST],
     count: usize,
 }
 
-impl<const W: usize> Default for Packed<W> {
-    fn default() -> Packed<W> {
-        Packed { keys: [[0; W]; BURST], runs: [0; BURST], count: 0 }
+impl<const W: usize> Default for PackedKeys<W> {
+    fn default() -> PackedKeys<W> {
+        PackedKeys { keys: [[0; W]; BURST], runs: [0; BURST], count: 0 }
     }
 }
 
-impl<const W: usize> Packed<W> {
+impl<const W: usize> PackedKeys<W> {
     #[inline]
     fn push(&mut self, run: usize, key: [u64; W]) {
         let at = self.count % BURST;
@@ -398,7 +402,7 @@ impl<const W: usize> Packed<W> {
     }
 }
 
-impl Keys {
+impl LookupKeys {
     pub(crate) fn clear(&mut self) {
         (self.two.count, self.five.count, self.eight.count) = (0, 0, 0);
     }
@@ -407,31 +411,31 @@ impl Keys {
         [self.two.count, self.five.count, self.eight.count][width % WIDTHS] == 0
     }
 
-    /// What the look-up at a place of a width is remembered by.
+    /// The run of a key.
     #[inline]
     pub(crate) fn run(&self, width: usize, at: usize) -> usize {
         let runs = [&self.two.runs, &self.five.runs, &self.eight.runs][width % WIDTHS];
         usize::from(runs[at % BURST])
     }
 
-    /// Takes in a packet's key under a mask of a width, which picks from the outer line alone;
-    /// [`BURST`] of them at most.
+    /// Adds a packet's key under a mask that picks from the outer key alone; at most [`BURST`]
+    /// keys.
     #[inline]
     pub(crate) fn push(
         &mut self,
         width: u8,
         run: usize,
         (selector, number): (&Selector, u16),
-        line: &Key,
+        outer: &Key,
     ) {
         match width {
-            0 => self.two.push(run, numbered(selector.pick_outer(line), number)),
-            1 => self.five.push(run, numbered(selector.pick_outer(line), number)),
-            _ => self.eight.push(run, numbered(selector.pick_outer(line), number)),
+            0 => self.two.push(run, with_mask_number(selector.pick_outer(outer), number)),
+            1 => self.five.push(run, with_mask_number(selector.pick_outer(outer), number)),
+            _ => self.eight.push(run, with_mask_number(selector.pick_outer(outer), number)),
         }
     }
 
-    /// [`Keys::push`] for a mask that picks from other lines as well.
+    /// [`LookupKeys::push`] for a mask that picks from other keys as well.
     #[cold]
     #[inline(never)]
     pub(crate) fn push_deep(
@@ -439,91 +443,91 @@ impl Keys {
         width: u8,
         run: usize,
         (selector, number): (&Selector, u16),
-        lines: &Lines,
+        headers: &ParsedHeaders,
         i: usize,
     ) {
         match width {
-            0 => self.two.push(run, numbered(selector.pick(lines, i), number)),
-            1 => self.five.push(run, numbered(selector.pick(lines, i), number)),
-            _ => self.eight.push(run, numbered(selector.pick(lines, i), number)),
+            0 => self.two.push(run, with_mask_number(selector.pick(headers, i), number)),
+            1 => self.five.push(run, with_mask_number(selector.pick(headers, i), number)),
+            _ => self.eight.push(run, with_mask_number(selector.pick(headers, i), number)),
         }
     }
 }
 
-impl View {
-    /// Looks up those packets of a burst whose bit is set in `wanted` under one mask; `values` is
-    /// indexed as the burst is. Returns which of them were found.
+impl TableReader {
+    /// Looks up the packets in `wanted` under one mask; `values` is indexed as the burst is.
+    /// Returns the packets that were found.
     #[inline]
     pub(crate) fn look_up(
         &self,
         participant: &Participant,
         (selector, number): (&Selector, u16),
-        lines: &Lines,
+        headers: &ParsedHeaders,
         wanted: (u64, usize),
         values: &mut [u64; BURST],
     ) -> u64 {
         if selector.is_deep() {
-            return each_width!(self, View, t => {
-                let key = |i: usize| numbered(selector.pick(lines, i), number);
+            return each_width!(self, TableReader, t => {
+                let key = |i: usize| with_mask_number(selector.pick(headers, i), number);
                 look_up(t, participant, key, wanted, values)
             });
         }
-        // One line alone is a known place: 1.2 ns a packet in the pipeline.
-        let outer = lines.outer();
-        each_width!(self, View, t => {
-            let key = |i: usize| numbered(selector.pick_outer(&outer[i % BURST]), number);
+        // With one header key alone, the place is known: 1.2 ns a packet in the pipeline.
+        let outer = headers.outer();
+        each_width!(self, TableReader, t => {
+            let key = |i: usize| with_mask_number(selector.pick_outer(&outer[i % BURST]), number);
             look_up(t, participant, key, wanted, values)
         })
     }
 
-    /// The hash of a packet's key under a mask that picks from the outer line alone; asks for what
-    /// its look-up looks at first.
+    /// The hash of a packet's key under a mask that picks from the outer key alone. Prefetches what
+    /// the look-up reads first.
     #[inline]
     pub(crate) fn fetch(
         &self,
         participant: &Participant,
         (selector, number): (&Selector, u16),
-        line: &Key,
+        outer: &Key,
     ) -> u64 {
-        each_width!(self, View, t => {
-            let hash = t.hash(&numbered(selector.pick_outer(line), number));
+        each_width!(self, TableReader, t => {
+            let hash = t.hash(&with_mask_number(selector.pick_outer(outer), number));
             t.prefetch_tags(participant, hash);
             hash
         })
     }
 
-    /// Asks for what the look-up of a hash looks at then; to be called when that has come.
+    /// Prefetches what the look-up reads next; call it when the tags have arrived.
     #[inline]
     pub(crate) fn fetch_entry(&self, participant: &Participant, hash: u64) {
-        each_width!(self, View, t => t.prefetch_entry(participant, hash));
+        each_width!(self, TableReader, t => t.prefetch_entry(participant, hash));
     }
 
-    /// Looks up the keys that are in this table; `values` is indexed as they are. Returns which of
-    /// them were found.
+    /// Looks up the keys of this width; `values` is indexed as they are. Returns the keys that were
+    /// found.
     #[inline]
     pub(crate) fn look_up_keys(
         &self,
         participant: &Participant,
-        keys: &Keys,
+        keys: &LookupKeys,
         values: &mut [u64; BURST],
     ) -> u64 {
         match self {
-            View::Two(t) => keys.two.look_up(t, participant, values),
-            View::Five(t) => keys.five.look_up(t, participant, values),
-            View::Eight(t) => keys.eight.look_up(t, participant, values),
+            TableReader::Two(t) => keys.two.look_up(t, participant, values),
+            TableReader::Five(t) => keys.five.look_up(t, participant, values),
+            TableReader::Eight(t) => keys.eight.look_up(t, participant, values),
         }
     }
 }
 
-/// The key of a packet under a mask: what was picked, and the mask's number last.
+/// The key of a packet under a mask: the picked words, and the mask's number last.
 #[inline]
-fn numbered<const W: usize>(mut picked: [u64; W], number: u16) -> [u64; W] {
+fn with_mask_number<const W: usize>(mut picked: [u64; W], number: u16) -> [u64; W] {
     picked[W - 1] = u64::from(number);
     picked
 }
 
-/// [`View::look_up`] for one width: the wanted keys are packed, looked up at once, and spread
-/// again.
+/// [`TableReader::look_up`] for one width: packs the wanted keys, looks them up in bulk, and puts
+/// the values where they belong.
 #[inline]
 fn look_up<const W: usize>(
     reader: &Reader<W>,
@@ -557,7 +561,7 @@ fn look_up<const W: usize>(
     found
 }
 
-/// The places of the set bits, ascending.
+/// The indices of the set bits, ascending.
 #[inline]
 pub(crate) fn bits(mut mask: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {

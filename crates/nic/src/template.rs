@@ -1,12 +1,13 @@
-//! Template tables: rules that differ in values alone, and what they have in common looked at once.
+//! Template tables: rules that differ only in values; what they share is checked once.
 //!
-//! `rte_flow_template_table` of DPDK 22.03 with one pattern template and one actions template. Who
-//! makes rules at a high rate says once which bits of the headers they match, their group, priority
-//! and actions. A rule is then the values of those bits, taken from a key such as a packet has, and
-//! the numbers that its actions vary in; it is made, and its hash taken, on any thread.
+//! As `rte_flow_template_table` of DPDK 22.03, with one pattern template and one actions template.
+//! A program that creates rules at a high rate declares once which header bits they match, their
+//! group, priority and actions. Each rule then consists of the values of those bits, taken from a
+//! packet's key, and of the numbers in which its actions vary. Any thread can build the rule and
+//! its hash.
 //!
-//! A table keeps the place of its rules: their group and their mask stay while it is there, rules
-//! or not. Its rules are rules as any others: they live on when it is destroyed.
+//! A table keeps the group and the mask of its rules for as long as it exists, with or without
+//! rules. Its rules are like any other rules: they stay when the table is destroyed.
 
 use std::sync::Arc;
 
@@ -14,43 +15,43 @@ use arrayvec::ArrayVec;
 use niclab_packet::key::Key;
 use niclab_table::Hasher;
 
-use crate::chain::Target;
-use crate::control::{Checked, Nic, RuleId, Wanted};
+use crate::action_word::{Fate, RuleFate};
+use crate::control::{Checked, Nic, RuleId, RuleSpec};
 use crate::error::{Refused, RuleError};
-use crate::groups::Seat;
+use crate::groups::MaskId;
 use crate::limits::{GIVEN_MAX, TEMPLATES_MAX};
+use crate::priority_list::Target;
 use crate::rule::{Action, Pattern};
 use crate::tables::{self, Selector};
-use crate::word::{Decision, Fate};
 
-/// What the rules of a template table have in common.
+/// The properties that all rules of a template table share.
 #[derive(Clone, Debug)]
 pub struct Template<'a> {
-    /// Group they stand in.
+    /// Group of the rules.
     pub group: u32,
     /// Their priority, at most [`PRIORITY_MAX`](crate::limits::PRIORITY_MAX).
     pub priority: u32,
-    /// Which bits they match, of the outer headers, and their ranges of ports. Its values do not
+    /// Which bits of the outer headers they match, and their ranges of ports. The values do not
     /// matter.
     pub pattern: Pattern,
-    /// What they do.
+    /// Their actions.
     pub actions: &'a [TemplateAction],
 }
 
 /// An action of all rules of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TemplateAction {
-    /// This one.
+    /// The same action in all rules.
     Same(Action),
-    /// [`Action::Jump`] to a group that each rule gives.
+    /// [`Action::Jump`] to a group that each rule names.
     Jump,
-    /// [`Action::Mark`] with a number that each rule gives.
+    /// [`Action::Mark`] with a number that each rule names.
     Mark,
-    /// [`Action::Queue`] with a queue that each rule gives.
+    /// [`Action::Queue`] with a queue that each rule names.
     Queue,
 }
 
-/// A template table of a NIC; see [`Nic::template_table`]. For any thread, in any number of copies.
+/// A template table of a NIC; see [`Nic::template_table`]. Any thread can use it; clones are cheap.
 #[derive(Clone, Debug)]
 pub struct TemplateTable {
     common: Arc<Common>,
@@ -58,86 +59,86 @@ pub struct TemplateTable {
 
 #[derive(Debug)]
 struct Common {
-    place: Place,
-    seat: Seat,
+    table_id: TableId,
+    mask_id: MaskId,
     selector: Selector,
     /// Number of the mask.
     number: u16,
-    /// By which its rules are looked up; `None` for the empty mask. No more of the group than this:
-    /// copies of a table keep no memory of the group's.
+    /// Hashes the keys of its rules; `None` for the empty mask. The table keeps no other part of
+    /// the group, so clones hold none of the group's memory.
     hasher: Option<(Hasher, usize)>,
-    /// Values that a rule gives.
+    /// How many numbers a rule gives.
     given: usize,
 }
 
-/// Which table: its slot, and how many had that before, on a NIC with this number.
+/// The id of a table: the number of its NIC, its slot, and how many tables had the slot before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct TableId {
     nic: u32,
     slot: u32,
     generation: u32,
 }
 
-/// Tables of a NIC.
+/// The template tables of a NIC.
 #[derive(Default)]
 pub(crate) struct Templates {
-    /// Tables that the slot had before, and the one that it has.
+    /// For each slot: how many tables had it before, and the table in it.
     slots: Vec<(u32, Option<Box<Table>>)>,
     free: Vec<u32>,
 }
 
-/// The numbers that a rule's actions vary in.
+/// The numbers that a rule gives for its actions.
 type Given = ArrayVec<u32, GIVEN_MAX>;
 
-/// A rule of a template table, to be created; see [`TemplateTable::rule`].
+/// A rule of a template table to create; see [`TemplateTable::rule`].
 #[derive(Clone, Debug)]
 pub struct TemplateRule {
-    pub(crate) place: Place,
+    pub(crate) table_id: TableId,
     pub(crate) target: Target,
     given: Given,
 }
 
-/// The actions of a rule of a template table, to replace others; see [`TemplateTable::actions`].
+/// New actions for a rule, from a template table; see [`TemplateTable::actions`].
 #[derive(Clone, Debug)]
 pub struct TemplateActions {
-    place: Place,
+    table_id: TableId,
     given: Given,
 }
 
-/// A table, on the control side.
+/// A template table, on the control side.
 pub(crate) struct Table {
-    seat: Seat,
+    mask_id: MaskId,
     group: u32,
     priority: u32,
     actions: Vec<Action>,
-    /// Those among the actions that rules give numbers to.
+    /// Indices of the actions that rules give numbers for.
     varies: Vec<usize>,
-    /// Whether rules give a queue and nothing else, and there is no program: whether they count.
+    /// If rules only give a queue and need no action list: whether they count.
     plain: Option<bool>,
 }
 
 impl TemplateTable {
-    /// A rule for the packets that have the same bits in this key as `key`, of those that the
-    /// template matches: the key of a packet, for one, makes a rule for its flow. `given` are the
-    /// numbers that its actions vary in, in their order.
+    /// A rule for the packets that the template matches and whose keys equal `key` in the
+    /// template's bits. The key of a packet, for example, makes a rule for its flow. `given` are
+    /// the numbers for its actions, in their order.
     ///
     /// # Errors
     /// [`RuleError::GivenCount`].
     #[inline]
     pub fn rule(&self, key: &Key, given: &[u32]) -> Result<TemplateRule, RuleError> {
-        let Common { place, seat, selector, number, hasher, .. } = &*self.common;
+        let Common { table_id, mask_id, selector, number, hasher, .. } = &*self.common;
         let key = selector.pick_key(key);
         let hash = hasher.as_ref().map_or(0, |hasher| tables::hash(hasher, &key, *number));
-        let target = Target { key, hash, seat: Some(*seat) };
-        Ok(TemplateRule { place: *place, target, given: self.given(given)? })
+        let target = Target { key, hash, mask_id: Some(*mask_id) };
+        Ok(TemplateRule { table_id: *table_id, target, given: self.given(given)? })
     }
 
-    /// The actions of a rule that gives these numbers.
+    /// The actions with these numbers.
     ///
     /// # Errors
     /// [`RuleError::GivenCount`].
     pub fn actions(&self, given: &[u32]) -> Result<TemplateActions, RuleError> {
-        Ok(TemplateActions { place: self.common.place, given: self.given(given)? })
+        Ok(TemplateActions { table_id: self.common.table_id, given: self.given(given)? })
     }
 
     #[inline]
@@ -150,7 +151,7 @@ impl TemplateTable {
 }
 
 impl Nic {
-    /// Makes a table for rules that differ in values alone.
+    /// Creates a table for rules that differ only in values.
     ///
     /// ```
     /// use niclab_nic::rule::Pattern;
@@ -170,16 +171,16 @@ impl Nic {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// It takes up a mask of its group while it is there, also without rules.
+    /// The table uses a mask of its group for as long as it exists, even without rules.
     ///
     /// # Errors
-    /// [`RuleError::TemplateUnfit`] for patterns that look into tunnels, that have `raw` or ranges
+    /// [`RuleError::TemplateUnfit`] for patterns that match inside tunnels, `raw` bytes or ranges
     /// of other fields than ports, and for too many actions that vary;
-    /// [`RuleError::TemplatesTooMany`]; as [`Nic::create`] for what a rule with the lowest numbers
-    /// would be refused for. Nothing was then made.
+    /// [`RuleError::TemplatesTooMany`]; the errors of [`Nic::create`] for a rule with the lowest
+    /// numbers. On failure nothing is created.
     pub fn template_table(&mut self, template: &Template<'_>) -> Result<TemplateTable, RuleError> {
         let unfit = |reason| Err(RuleError::TemplateUnfit { reason });
-        if !template.pattern.deep_lines().is_empty() {
+        if !template.pattern.deep_keys().is_empty() {
             return unfit("bits and ports of outer headers alone; create these rules one by one");
         }
         let mut table = Table::new(template);
@@ -190,36 +191,36 @@ impl Nic {
             return Err(RuleError::TemplatesTooMany);
         }
         let Template { group, priority, ref pattern, .. } = *template;
-        self.check(Wanted { group, priority, pattern, actions: &table.actions })?;
-        let known = self.groups.find(group, pattern);
-        self.groups.check_room(group, Decision::Drop, known, true)?;
-        table.seat = self.groups.pin(group, pattern, known)?;
+        self.check(RuleSpec { group, priority, pattern, actions: &table.actions })?;
+        let known = self.groups.find_mask(group, pattern);
+        self.groups.check_room(group, RuleFate::Drop, known, true)?;
+        table.mask_id = self.groups.pin(group, pattern, known)?;
         self.groups.publish();
-        let mask = self.groups.mask(table.seat);
+        let mask = self.groups.mask(table.mask_id);
         let (selector, number) = (mask.mask.tuple.shape.selector, mask.mask.tuple.number);
         let hasher = mask.table.as_ref().map(|table| table.hasher());
-        let (seat, given) = (table.seat, table.varies.len());
-        let place = self.templates.put(self.number, table);
-        let common = Common { place, seat, selector, number, hasher, given };
+        let (mask_id, given) = (table.mask_id, table.varies.len());
+        let table_id = self.templates.put(self.number, table);
+        let common = Common { table_id, mask_id, selector, number, hasher, given };
         Ok(TemplateTable { common: Arc::new(common) })
     }
 
-    /// Destroys a template table: no rule of it is created any more, and those that were live on.
+    /// Destroys a template table: no more rules can be created from it, and its rules stay.
     ///
     /// # Errors
     /// [`RuleError::TemplateUnknown`].
     pub fn destroy_template_table(&mut self, table: &TemplateTable) -> Result<(), RuleError> {
-        let place = table.common.place;
-        if !self.has_template(place) {
+        let table_id = table.common.table_id;
+        if !self.has_template(table_id) {
             return Err(RuleError::TemplateUnknown);
         }
-        let table = self.templates.remove(place).ok_or(RuleError::TemplateUnknown)?;
-        self.groups.unpin(table.seat);
+        let table = self.templates.remove(table_id).ok_or(RuleError::TemplateUnknown)?;
+        self.groups.unpin(table.mask_id);
         self.groups.publish();
         Ok(())
     }
 
-    /// Creates a rule of a template table; packets meet it from now on.
+    /// Creates a rule of a template table; packets match it from now on.
     ///
     /// # Errors
     /// As [`Nic::create`]; [`RuleError::TemplateUnknown`].
@@ -227,7 +228,7 @@ impl Nic {
         self.create_filled(rule).map_err(RuleError::from)
     }
 
-    /// Gives a rule the actions of a template table, with other numbers; see [`Nic::update`].
+    /// Replaces the actions of a rule by those of a template table; see [`Nic::update`].
     ///
     /// # Errors
     /// As [`Nic::update`]; [`RuleError::TemplateUnknown`].
@@ -235,18 +236,18 @@ impl Nic {
         self.update_filled(id, actions).map_err(RuleError::from)
     }
 
-    /// Whether the table of a rule is there, and so its seat.
+    /// Whether the table exists, and with it its mask.
     #[inline]
-    pub(crate) fn has_template(&self, place: Place) -> bool {
-        place.nic == self.number && self.templates.get(place).is_some()
+    pub(crate) fn has_template(&self, table_id: TableId) -> bool {
+        table_id.nic == self.number && self.templates.get(table_id).is_some()
     }
 
     #[inline]
     pub(crate) fn create_filled(&mut self, rule: &TemplateRule) -> Result<RuleId, Refused> {
-        let (checked, group, priority) = self.check_filled(rule.place, &rule.given, None)?;
-        // Its seat is known: nobody asks for its pattern.
+        let (checked, group, priority) = self.check_filled(rule.table_id, &rule.given, None)?;
+        // Its mask is known, so its pattern is never read.
         let pattern = &Pattern::any();
-        let wanted = Wanted { group, priority, pattern, actions: &[] };
+        let wanted = RuleSpec { group, priority, pattern, actions: &[] };
         self.create_checked(wanted, &rule.target, checked)
     }
 
@@ -257,9 +258,9 @@ impl Nic {
         actions: &TemplateActions,
     ) -> Result<(), Refused> {
         let old = self.record(id)?;
-        let group = self.groups.number(old.seat.group);
-        let (checked, ..) = self.check_filled(actions.place, &actions.given, Some(group))?;
-        if let Checked { decision: Decision::Queue(queue), counts: false } = checked
+        let group = self.groups.number(old.mask_id.group);
+        let (checked, ..) = self.check_filled(actions.table_id, &actions.given, Some(group))?;
+        if let Checked { fate: RuleFate::Queue(queue), counts: false } = checked
             && self.steps.is_empty()
             && self.update_plain(id, Fate::Queue(queue))
         {
@@ -268,33 +269,33 @@ impl Nic {
         self.update_checked(id, &old, checked)
     }
 
-    /// [`Nic::check`] for the actions of a table with these numbers, in `group` or that of the
-    /// table; this group, and the table's priority.
+    /// [`Nic::check`] for a table's actions with these numbers, for a rule of `group`, or else of
+    /// the table's group. Returns this group and the table's priority too.
     #[inline]
     fn check_filled(
         &mut self,
-        place: Place,
+        table_id: TableId,
         given: &[u32],
         group: Option<u32>,
     ) -> Result<(Checked, u32, u32), Refused> {
-        if !self.has_template(place) {
+        if !self.has_template(table_id) {
             return Err(RuleError::TemplateUnknown.into());
         }
-        let table = self.templates.get(place);
+        let table = self.templates.get(table_id);
         let plain = table.and_then(|table| Some((table.plain?, table.group, table.priority)));
         if let Some((counts, group, priority)) = plain.filter(|_| given[0] < self.queues().into()) {
             self.clear_steps();
-            let decision = Decision::Queue(given[0] as u16);
-            return Ok((Checked { decision, counts }, group, priority));
+            let fate = RuleFate::Queue(given[0] as u16);
+            return Ok((Checked { fate, counts }, group, priority));
         }
-        let Some(mut table) = self.templates.lend(place) else {
+        let Some(mut table) = self.templates.lend(table_id) else {
             return Err(RuleError::TemplateUnknown.into());
         };
         table.give(given);
         let (group, priority) = (group.unwrap_or(table.group), table.priority);
         let pattern = &Pattern::any();
-        let checked = self.check(Wanted { group, priority, pattern, actions: &table.actions });
-        self.templates.give_back(place, table);
+        let checked = self.check(RuleSpec { group, priority, pattern, actions: &table.actions });
+        self.templates.give_back(table_id, table);
         Ok((checked?, group, priority))
     }
 }
@@ -304,38 +305,38 @@ impl Templates {
         self.free.is_empty() && self.slots.len() >= TEMPLATES_MAX
     }
 
-    /// Puts a table in; there is room.
-    fn put(&mut self, nic: u32, table: Table) -> Place {
+    /// Stores a table, for which there is room.
+    fn put(&mut self, nic: u32, table: Table) -> TableId {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push((0, None));
             self.slots.len() as u32 - 1
         });
-        let (generation, place) = &mut self.slots[slot as usize];
-        *place = Some(Box::new(table));
-        Place { nic, slot, generation: *generation }
+        let (generation, free) = &mut self.slots[slot as usize];
+        *free = Some(Box::new(table));
+        TableId { nic, slot, generation: *generation }
     }
 
     #[inline]
-    fn get(&self, place: Place) -> Option<&Table> {
-        let (generation, table) = self.slots.get(place.slot as usize)?;
-        table.as_deref().filter(|_| *generation == place.generation)
+    fn get(&self, table_id: TableId) -> Option<&Table> {
+        let (generation, table) = self.slots.get(table_id.slot as usize)?;
+        table.as_deref().filter(|_| *generation == table_id.generation)
     }
 
-    /// Takes a table out for good.
-    fn remove(&mut self, place: Place) -> Option<Box<Table>> {
-        let (generation, table) = self.slots.get_mut(place.slot as usize)?;
+    /// Removes a table.
+    fn remove(&mut self, table_id: TableId) -> Option<Box<Table>> {
+        let (generation, table) = self.slots.get_mut(table_id.slot as usize)?;
         *generation = generation.wrapping_add(1);
-        self.free.push(place.slot);
+        self.free.push(table_id.slot);
         table.take()
     }
 
     /// Takes a table out for a moment.
-    fn lend(&mut self, place: Place) -> Option<Box<Table>> {
-        self.slots.get_mut(place.slot as usize)?.1.take()
+    fn lend(&mut self, table_id: TableId) -> Option<Box<Table>> {
+        self.slots.get_mut(table_id.slot as usize)?.1.take()
     }
 
-    fn give_back(&mut self, place: Place, table: Box<Table>) {
-        self.slots[place.slot as usize].1 = Some(table);
+    fn give_back(&mut self, table_id: TableId, table: Box<Table>) {
+        self.slots[table_id.slot as usize].1 = Some(table);
     }
 }
 
@@ -356,7 +357,7 @@ impl Table {
         let queues = template.actions.iter().filter(|action| **action == TemplateAction::Queue);
         let plain = template.actions.iter().all(same) && queues.count() == 1;
         Table {
-            seat: Seat::default(),
+            mask_id: MaskId::default(),
             group: template.group,
             priority: template.priority,
             actions: template.actions.iter().map(action).collect(),
@@ -371,7 +372,7 @@ impl Table {
             match &mut self.actions[at] {
                 Action::Jump(group) => *group = number,
                 Action::Mark(mark) => *mark = number,
-                // One beyond the last queue of any NIC stands for those that do not fit.
+                // A queue that no NIC has stands for numbers that do not fit.
                 Action::Queue(queue) => *queue = u16::try_from(number).unwrap_or(u16::MAX),
                 _ => {}
             }

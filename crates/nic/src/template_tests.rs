@@ -110,7 +110,7 @@ fn a_table_whose_rules_a_key_does_not_say_is_refused() {
 }
 
 #[test]
-fn a_table_that_is_gone_or_anothers_makes_no_rule() {
+fn a_destroyed_or_foreign_table_creates_no_rule() {
     let (mut nic, mut other) = (nic(), nic());
     let mut worker = nic.worker();
     let table = nic.template_table(&template(0, &QUEUE)).unwrap();
@@ -128,7 +128,7 @@ fn a_table_that_is_gone_or_anothers_makes_no_rule() {
     assert_eq!(nic.destroy_template_table(&table), Err(RuleError::TemplateUnknown));
     // Another takes its slot, and is not taken for it.
     let another = nic.template_table(&template(2, &QUEUE)).unwrap();
-    assert_eq!(another.common.place.slot, table.common.place.slot);
+    assert_eq!(another.common.table_id.slot, table.common.table_id.slot);
     let mut results = Vec::new();
     let operations = [Operation::CreateIn(rule), Operation::UpdateIn(id, actions)];
     nic.run(&operations, |result| results.push(result));
@@ -157,7 +157,7 @@ fn a_table_keeps_its_place_while_rules_come_and_go() {
     nic.destroy_template_table(&table).unwrap();
     for _ in 0..3 {
         assert!(fate(&mut worker, 1).is_some());
-        nic.settle(100);
+        nic.run_housekeeping(100);
     }
     assert!(nic.rule_bytes() < bytes, "the table of the group is gone");
     assert!(nic.is_empty());

@@ -1,47 +1,48 @@
 //! Transactions: any number of operations that packets see at one instant.
 //!
-//! Within a transaction every operation works on the newest state, so that a later one may undo
-//! what an earlier one did; workers see none of it before [`Transaction::commit`], which is one
-//! store. An operation that is refused changes nothing, and the transaction can go on without it or
-//! be dropped, which takes all of it back.
+//! Each operation of a transaction works on the newest state, so that a later one may undo an
+//! earlier one. Workers see nothing of it before [`Transaction::commit`], which is one store. A
+//! refused operation changes nothing: the transaction can go on without it, or be dropped, which
+//! undoes all of it.
 
 use std::sync::atomic::Ordering;
 
 use niclab_table::is_reference;
 
+use crate::action_word::{ActionWord, Fate};
 use crate::age::Age;
-use crate::chain::{Target, order_of};
-use crate::control::{Nic, Record, RuleId};
+use crate::control::{Nic, RuleId, RuleRecord};
 use crate::counters::Counts;
 use crate::error::{Refused, RuleError};
 use crate::limits::PRIORITY_MAX;
+use crate::priority_list::{Target, order_of};
+use crate::reclaim::{RetiredResources, resources_of};
 use crate::rss::Rss;
 use crate::rule::{Action, Rule};
-use crate::settle::{Leftover, all_of};
 use crate::template::{TemplateActions, TemplateRule};
-use crate::word::{Fate, Word};
 
-/// A step of the open transaction, for taking it back.
+/// A step of the open transaction, as its undo log has it.
 #[derive(Clone, Copy)]
-pub(crate) enum Logged {
-    /// A rule was put into its chain; `fresh` if it was created, else it came from another chain.
-    Linked { index: u32, fresh: bool },
-    /// A rule was taken out of its chain; `gone` if it was destroyed.
-    Unlinked { index: u32, old: Record, gone: bool },
-    /// A rule began to age; when it had met its last packet before, and when it began.
+pub(crate) enum LoggedStep {
+    /// A rule was put into its priority list; `created` if it is new, else it came from another
+    /// list.
+    Linked { index: u32, created: bool },
+    /// A rule was removed from its priority list; `destroyed` if it is not put into another list.
+    Unlinked { index: u32, old: RuleRecord, destroyed: bool },
+    /// A rule began to age; its last hit before, and when it began.
     Aged { index: u32, former_ns: u64, begun_ns: u64 },
-    /// Packets that no rule matches met another end.
+    /// The fate of packets that no rule matches changed; the old fate.
     Isolated { old: u64 },
-    /// The port's RSS is another than in the context of this number.
-    Spread { old: u16 },
-    /// A rule got another word.
-    Updated { index: u32, old: Word },
+    /// The port's RSS changed; number of the old context.
+    RssChanged { old: u16 },
+    /// The action word of a rule changed; the old word.
+    Updated { index: u32, old: ActionWord },
 }
 
 /// Operations that become visible at once; see [`Nic::transaction`].
 ///
-/// Dropping it takes everything back. The root group's limit counts the rules that live after the
-/// commit, so that creates may come before the destroys that make room for them.
+/// Dropping it undoes everything. The root group's limit applies to the rules after the commit:
+/// creates may come before the destroys that make room for them.
 pub struct Transaction<'a> {
     nic: &'a mut Nic,
 }
@@ -119,19 +120,19 @@ impl Transaction<'_> {
         self.nic.move_entries(entries)
     }
 
-    /// Says whether [`Transaction::create`] would create this rule, and group 0 have room for it.
+    /// Checks that [`Transaction::create`] would create this rule and that group 0 has room for it.
     ///
     /// # Errors
     /// As [`Nic::create`].
     pub fn validate(&mut self, rule: &Rule<'_>) -> Result<(), RuleError> {
-        let start = self.nic.settle.noted();
+        let start = self.nic.deferred.logged_count();
         self.nic.create(rule)?;
         let fits = self.check();
         self.nic.take_back(start);
         fits
     }
 
-    /// Whether it could be committed as it is.
+    /// Checks that the transaction could be committed as it is.
     ///
     /// # Errors
     /// As [`Transaction::commit`].
@@ -139,7 +140,7 @@ impl Transaction<'_> {
         self.nic.groups.check_root().map_err(RuleError::from)
     }
 
-    /// [`Nic::query`], without what the transaction has changed.
+    /// [`Nic::query`], without the changes of the transaction.
     ///
     /// # Errors
     /// As [`Nic::query`].
@@ -147,7 +148,7 @@ impl Transaction<'_> {
         self.nic.query(id)
     }
 
-    /// [`Nic::age`], of the rule as the transaction leaves it.
+    /// [`Nic::age`], with the changes of the transaction.
     ///
     /// # Errors
     /// As [`Nic::age`].
@@ -158,8 +159,8 @@ impl Transaction<'_> {
     /// Makes all operations visible at one instant: a burst sees all of them or none.
     ///
     /// # Errors
-    /// [`RuleError::GroupFull`] if the root group would have more rules than it takes. Everything
-    /// is then taken back.
+    /// [`RuleError::GroupFull`] if the root group would have too many rules. Everything is then
+    /// undone.
     pub fn commit(self) -> Result<(), RuleError> {
         self.check()?;
         self.nic.commit();
@@ -169,7 +170,7 @@ impl Transaction<'_> {
 
 impl Drop for Transaction<'_> {
     fn drop(&mut self) {
-        if self.nic.changes.is_open() {
+        if self.nic.transactions.is_open() {
             self.nic.roll_back();
         }
     }
@@ -178,25 +179,25 @@ impl Drop for Transaction<'_> {
 impl Nic {
     /// Begins a transaction.
     pub fn transaction(&mut self) -> Transaction<'_> {
-        if self.changes.is_open() {
-            // One that was leaked.
+        if self.transactions.is_open() {
+            // The last transaction was leaked.
             self.roll_back();
         }
-        self.changes.open();
+        self.transactions.open();
         Transaction { nic: self }
     }
 
-    /// Gives a rule another pattern, priority, group and actions at one instant: no packet meets
-    /// neither or both. It keeps its id, what it has counted, and its place among rules of its
-    /// priority. By itself it is a transaction of one.
+    /// Replaces pattern, priority, group and actions of a rule at one instant: each packet matches
+    /// either the old or the new rule. The rule keeps its id, its counts, and its rank among rules
+    /// of its priority. By itself this is a transaction of one operation.
     ///
     /// # Errors
     /// As [`Nic::create`] and [`Nic::update`]; nothing is then changed.
     pub fn modify(&mut self, id: RuleId, rule: &Rule<'_>) -> Result<(), RuleError> {
         let target = self.target(rule);
-        if self.changes.is_open() {
+        if self.transactions.is_open() {
             let modified = self.modify_open(id, rule, &target, false).map_err(RuleError::from);
-            self.tend();
+            self.reclaim_some();
             return modified;
         }
         if self.modify_priority(id, rule, &target) {
@@ -207,36 +208,37 @@ impl Nic {
         transaction.commit()
     }
 
-    /// Gives a rule that has its key for itself another priority and leaves the rest as it is: one
-    /// store. Whether it did; nothing is changed otherwise.
+    /// Changes only the priority of a rule that is alone in its list: one store. False, and nothing
+    /// is changed, if the rule needs more than that.
     fn modify_priority(&mut self, id: RuleId, rule: &Rule<'_>, target: &Target) -> bool {
         let Some(old) = self.live_record(id).copied() else { return false };
-        if target.seat != Some(old.seat) || rule.priority > PRIORITY_MAX || old.next.is_some() {
+        if target.mask_id != Some(old.mask_id) || rule.priority > PRIORITY_MAX || old.next.is_some()
+        {
             return false;
         }
         let (index, fate) = (id.index(), self.plain_fate(rule.actions));
-        if fate.is_none_or(|fate| old.word != Word::new(fate, false, index)) {
+        if fate.is_none_or(|fate| old.word != ActionWord::new(fate, false, index)) {
             return false;
         }
-        let mask = self.groups.mask(old.seat);
-        if !mask.has(old.kept, &target.key) || mask.word_at(old.kept) != old.word.0 {
+        let mask = self.groups.mask(old.mask_id);
+        if !mask.has(old.key, &target.key) || mask.word_at(old.key) != old.word.0 {
             return false;
         }
-        let [order] = self.board.orders.reach(index);
+        let [order] = self.shared.orders.ensure(index);
         if is_reference(order.load(Ordering::Relaxed)) {
             return false;
         }
         let order = order_of(rule.priority, old.order);
-        self.groups.admit(old.seat, &target.key, order);
+        self.groups.admit(old.mask_id, &target.key, order);
         self.set_order(index, order);
         self.groups.publish();
         self.records[index as usize].order = order;
-        self.tend();
+        self.reclaim_some();
         true
     }
 
-    /// As the next operation of the open transaction, or as its only one: that is neither taken
-    /// back nor followed by another, and nothing is logged.
+    /// Modifies a rule as the next operation of the open transaction, or as its only one. The only
+    /// one is neither undone nor followed by another, so nothing is logged.
     fn modify_open(
         &mut self,
         id: RuleId,
@@ -245,43 +247,43 @@ impl Nic {
         is_only: bool,
     ) -> Result<(), Refused> {
         let (index, old) = (id.index(), self.record(id)?);
-        let checked = self.check(rule.wanted())?;
-        self.check_cells()?;
-        let start = self.settle.noted();
+        let checked = self.check(rule.spec())?;
+        self.check_transaction_room()?;
+        let start = self.deferred.logged_count();
         self.unlink(index, &old);
-        self.groups.retire(old.seat);
-        let moved = self.enter(index, rule.wanted(), checked, target, &old);
+        self.groups.retire_rule(old.mask_id);
+        let moved = self.insert_rule(index, rule.spec(), checked, target, &old);
         match (&moved, is_only) {
             (Ok(()), true) => {
-                self.settle.leave(Leftover { index: None, ..all_of(index, &old) });
+                self.deferred.defer(RetiredResources { index: None, ..resources_of(index, &old) });
             }
             (Ok(()), false) => {
-                self.note(Logged::Unlinked { index, old, gone: false });
-                self.note(Logged::Linked { index, fresh: false });
+                self.log(LoggedStep::Unlinked { index, old, destroyed: false });
+                self.log(LoggedStep::Linked { index, created: false });
             }
             (Err(_), _) => {
                 self.take_back(start);
-                self.groups.revive(old.seat);
+                self.groups.restore_rule(old.mask_id);
                 self.relink(index, old);
             }
         }
         moved
     }
 
-    /// Logs a step of the open transaction; of a single operation, lets go of what it leaves.
+    /// Logs a step of the open transaction; outside a transaction, frees what the step retired.
     #[inline]
-    pub(crate) fn note(&mut self, step: Logged) {
-        if self.changes.is_open() {
-            self.settle.note(step);
-        } else if let Some(leftover) = left_by(&step) {
-            self.discard(leftover);
+    pub(crate) fn log(&mut self, step: LoggedStep) {
+        if self.transactions.is_open() {
+            self.deferred.log(step);
+        } else if let Some(resources) = resources_retired_by(&step) {
+            self.retire(resources);
         }
     }
 
     fn commit(&mut self) {
-        let stamp = self.changes.commit();
-        self.put_off(stamp);
-        self.tend();
+        let stamp = self.transactions.commit();
+        self.defer_until(stamp);
+        self.reclaim_some();
     }
 
     fn roll_back(&mut self) {
@@ -289,60 +291,62 @@ impl Nic {
         self.restore_open();
     }
 
-    /// Takes the steps of the open transaction from `start` on back, the last first.
+    /// Undoes the steps of the open transaction from `start` on, the last first.
     fn take_back(&mut self, start: usize) {
-        while self.settle.noted() > start
-            && let Some(step) = self.settle.take_noted()
+        while self.deferred.logged_count() > start
+            && let Some(step) = self.deferred.pop_logged()
         {
             match step {
-                Logged::Linked { index, fresh } => {
+                LoggedStep::Linked { index, created } => {
                     let record = self.records[index as usize];
                     self.unlink(index, &record);
-                    self.groups.retire(record.seat);
-                    if fresh {
-                        self.bury(index);
+                    self.groups.retire_rule(record.mask_id);
+                    if created {
+                        self.invalidate_id(index);
                     }
-                    let whole = all_of(index, &record);
-                    let index = whole.index.filter(|_| fresh);
-                    self.settle.leave(Leftover { index, ..whole });
+                    let whole = resources_of(index, &record);
+                    let index = whole.index.filter(|_| created);
+                    self.deferred.defer(RetiredResources { index, ..whole });
                 }
-                Logged::Unlinked { index, old, gone } => {
-                    self.groups.revive(old.seat);
+                LoggedStep::Unlinked { index, old, destroyed } => {
+                    self.groups.restore_rule(old.mask_id);
                     self.relink(index, old);
-                    self.live += u32::from(gone);
+                    self.live += u32::from(destroyed);
                 }
-                Logged::Aged { index, former_ns, begun_ns } => {
+                LoggedStep::Aged { index, former_ns, begun_ns } => {
                     self.restore_age(index, former_ns, begun_ns);
                 }
-                Logged::Isolated { old } => self.set_misses(old),
-                Logged::Spread { old } => {
-                    let leftover = self.restore_rss(old);
-                    self.settle.leave(leftover);
+                LoggedStep::Isolated { old } => self.set_misses(old),
+                LoggedStep::RssChanged { old } => {
+                    let resources = self.restore_rss(old);
+                    self.deferred.defer(resources);
                 }
-                Logged::Updated { index, old } => {
+                LoggedStep::Updated { index, old } => {
                     let record = self.records[index as usize];
-                    let (fate, seat) = (record.word.fate(), None);
+                    let (fate, mask_id) = (record.word.fate(), None);
                     self.records[index as usize].word = old;
-                    self.show_if_first(index, &record, old);
-                    self.settle.leave(Leftover { fate, seat, index: None });
+                    self.update_if_head(index, &record, old);
+                    self.deferred.defer(RetiredResources { fate, mask_id, index: None });
                 }
             }
         }
     }
 }
 
-/// What is left of a rule as it was before a step, once the step holds.
-pub(crate) fn left_by(step: &Logged) -> Option<Leftover> {
+/// The resources that are freed once a step is final.
+pub(crate) fn resources_retired_by(step: &LoggedStep) -> Option<RetiredResources> {
     match step {
-        Logged::Aged { .. } | Logged::Linked { .. } | Logged::Isolated { .. } => None,
-        Logged::Unlinked { index, old, gone } => {
-            let whole = all_of(*index, old);
-            Some(Leftover { index: whole.index.filter(|_| *gone), ..whole })
+        LoggedStep::Aged { .. } | LoggedStep::Linked { .. } | LoggedStep::Isolated { .. } => None,
+        LoggedStep::Unlinked { index, old, destroyed } => {
+            let whole = resources_of(*index, old);
+            Some(RetiredResources { index: whole.index.filter(|_| *destroyed), ..whole })
         }
-        Logged::Spread { old } => Some(Leftover { fate: Fate::Rss(*old), seat: None, index: None }),
-        Logged::Updated { old, .. } => match old.fate() {
-            fate @ (Fate::Jump(_) | Fate::Program(_) | Fate::Rss(_)) => {
-                Some(Leftover { fate, seat: None, index: None })
+        LoggedStep::RssChanged { old } => {
+            Some(RetiredResources { fate: Fate::Rss(*old), mask_id: None, index: None })
+        }
+        LoggedStep::Updated { old, .. } => match old.fate() {
+            fate @ (Fate::Jump(_) | Fate::ActionList(_) | Fate::Rss(_)) => {
+                Some(RetiredResources { fate, mask_id: None, index: None })
             }
             Fate::Queue(_) | Fate::Drop | Fate::Port(_) => None,
         },

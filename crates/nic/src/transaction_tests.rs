@@ -276,27 +276,28 @@ proptest! {
                 }
             }
             prop_assert_eq!(bench.nic.len() as usize, plain.len());
-            bench.nic.settle(steps);
+            bench.nic.run_housekeeping(steps);
             bench.begin(0);
             let seen = bench.end(0);
             prop_assert_eq!(seen, bench.expected(&plain), "a new burst");
             if passes {
                 bench.begin(1);
-                bench.nic.settle(steps);
+                bench.nic.run_housekeeping(steps);
                 let seen = bench.end(1);
                 prop_assert_eq!(seen, bench.expected(&plain), "another worker");
             }
         }
         bench.begin(0);
         bench.begin(1);
-        prop_assert!(bench.nic.settle(usize::MAX));
+        prop_assert!(bench.nic.run_housekeeping(usize::MAX));
         let seen = bench.end(1);
-        prop_assert_eq!(seen, bench.expected(&plain), "settled");
+        prop_assert_eq!(seen, bench.expected(&plain), "after housekeeping");
         for rule in plain.drain(..) {
             bench.nic.destroy(rule.id).unwrap();
         }
         prop_assert!(bench.nic.is_empty());
-        prop_assert_eq!(bench.nic.shelf.units_used(), 0, "programs of rules that are gone");
+        let units_used = bench.nic.action_list_allocator.units_used();
+        prop_assert_eq!(units_used, 0, "action lists of destroyed rules");
     }
 }
 
@@ -393,7 +394,7 @@ fn a_burst_that_began_before_a_commit_sees_nothing_of_what_was_built_on_it() {
     bench.begin(1);
     assert_eq!(bench.end(1), [MISS; FRAMES]);
     bench.begin(0);
-    assert!(bench.nic.settle(100));
+    assert!(bench.nic.run_housekeeping(100));
     bench.begin(1);
     assert_eq!(bench.end(1), [MISS; FRAMES]);
 }
@@ -432,9 +433,9 @@ fn transactions_one_after_the_other_pile_nothing_up() {
     }
 }
 
-/// What an open transaction builds on may be settled meanwhile, and its cells used again.
+/// Housekeeping may finish a transaction on which an open one builds, and reuse its cells.
 #[test]
-fn an_older_transaction_is_settled_under_an_open_one() {
+fn an_older_transaction_is_reclaimed_under_an_open_one() {
     let [one, two, three, other] = [1, 2, 3, 9].map(|queue| [Action::Queue(queue)]);
     for committed in [true, false] {
         let mut bench = Bench::new();
@@ -448,7 +449,7 @@ fn an_older_transaction_is_settled_under_an_open_one() {
             workers.iter_mut().for_each(|worker| worker.begin(&bench.region, &bench.descs));
         };
         pass(&mut bench.workers);
-        assert!(open.nic.settle(usize::MAX));
+        assert!(open.nic.run_housekeeping(usize::MAX));
         pass(&mut bench.workers);
         for priority in 1..9 {
             open.create(&Rule { pattern: pattern(3, 0, 0), ..every(priority, &other) }).unwrap();
@@ -495,7 +496,7 @@ fn a_priority_that_changes_in_place_decides_from_then_on() {
         assert_eq!(nic.end(0)[at.unwrap()], queue);
     };
     decides(&mut bench, 2);
-    let cells = |bench: &Bench| bench.nic.changes.bytes();
+    let cells = |bench: &Bench| bench.nic.transactions.bytes();
     let before = cells(&bench);
     for (id, rule, queue) in [
         (here, Rule { priority: 6, ..some.clone() }, 1),

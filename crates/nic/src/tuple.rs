@@ -1,9 +1,9 @@
-//! What the rules of one mask have in common, as workers see it.
+//! Tuples: what all rules of one mask share, as workers see it.
 //!
 //! A *tuple* (Srinivasan, Suri and Varghese, "Packet Classification using Tuple Space Search",
-//! SIGCOMM 1999) is the bits of the headers that rules look at and, beyond those, the ranges that
-//! their ports lie in. Rules of one tuple differ in the values of the bits alone: they are entries
-//! of an exact-match table.
+//! SIGCOMM 1999) consists of the header bits that rules match and the ranges that their ports lie
+//! in. Rules of one tuple differ only in the values of these bits: they are entries of an
+//! exact-match table.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,15 +13,15 @@ use niclab_table::{Bits, Span};
 use crate::rule::Pattern;
 use crate::tables::Selector;
 
-/// Fields that the filter of a group knows: the first 32 bits of source and destination address,
-/// the ports, and the protocol.
+/// The fields of a group's filter: the first 32 bits of source and destination address, the ports,
+/// and the protocol.
 pub(crate) const FIELDS: [Bits; 5] =
     [Bits::ThirtyTwo, Bits::ThirtyTwo, Bits::Sixteen, Bits::Sixteen, Bits::Eight];
 
 /// Values of [`FIELDS`].
 pub(crate) type Values = [u32; FIELDS.len()];
 
-/// The values of a packet.
+/// The field values of a packet.
 #[inline]
 pub(crate) fn values_of(key: &Key) -> Values {
     let [addresses, ports] = [key.0[2], key.0[3]];
@@ -40,7 +40,7 @@ pub(crate) fn ports_of(key: &Key) -> [u32; 2] {
 const _: () = assert!(field::SRC_HEAD.start == 16 && field::DST_HEAD.start == 20, "word 2");
 const _: () = assert!(field::SPORT.start == 24 && field::PROTOCOL.start == 28, "word 3");
 
-/// Ports that both lie in a range of their own, source and destination.
+/// A range of source ports and a range of destination ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Ranges {
     pub(crate) low: [u16; 2],
@@ -55,13 +55,13 @@ impl Default for Ranges {
 }
 
 impl Ranges {
-    /// Whether packets of some ports lie outside.
+    /// Whether some ports are outside.
     #[inline]
     pub(crate) fn limit(&self) -> bool {
         *self != Ranges::default()
     }
 
-    /// Whether a packet's ports lie inside.
+    /// Whether a packet's ports are inside.
     #[inline]
     pub(crate) fn hold(&self, ports: [u32; 2]) -> bool {
         let holds = |at: usize, port: u32| {
@@ -71,7 +71,7 @@ impl Ranges {
     }
 }
 
-/// The bits and ranges that make a tuple.
+/// The bits and ranges of a tuple.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(C)]
 pub(crate) struct Shape {
@@ -80,7 +80,7 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// Bytes of it that those need who pick four words.
+    /// Bytes at the start of a shape that hold all that shapes of four words need.
     pub(crate) const FOUR_WORDS: usize =
         std::mem::offset_of!(Shape, selector) + Selector::FOUR_WORDS;
 
@@ -88,9 +88,9 @@ impl Shape {
         Shape { selector: Selector::new(pattern), ranges: *pattern.ranges() }
     }
 
-    /// The values that a rule with this key matches in each field, or more.
+    /// The values that a rule with this key matches in each field, or a superset.
     pub(crate) fn spans(&self, key: &[u64]) -> [Span; FIELDS.len()] {
-        let (value, mask) = self.selector.spread(key);
+        let (value, mask) = self.selector.expand(key);
         let (values, masks) = (values_of(&value), values_of(&mask));
         let mut spans = std::array::from_fn(|at| {
             let unused = 32 - FIELDS[at].count();
@@ -105,17 +105,17 @@ impl Shape {
     }
 }
 
-/// A tuple that is probed without a filter.
+/// A tuple that is probed without the pruning filter.
 #[derive(Debug)]
 pub(crate) struct Tuple {
     pub(crate) shape: Shape,
-    /// What its keys have in their last word.
+    /// The last word of its keys.
     pub(crate) number: u16,
-    /// The word of the only rule an empty mask can have in effect.
+    /// The word of the best rule of an empty mask.
     pub(crate) any: AtomicU64,
-    /// Best order among its rules, or better: lowered before a rule appears, never raised.
+    /// A lower bound of its rules' orders: lowered before a rule appears, never raised.
     best: AtomicU64,
-    /// Worst order among its rules, or worse: raised before a rule appears, never lowered.
+    /// An upper bound of its rules' orders: raised before a rule appears, never lowered.
     worst: AtomicU64,
 }
 
@@ -131,10 +131,10 @@ impl Tuple {
         Tuple { shape, number, any: AtomicU64::new(0), best, worst }
     }
 
-    /// Widens the range of orders; to be called before the rule can be found. Returns whether the
-    /// best order is another now.
+    /// Widens the range of orders; call it before a packet can match the rule. True if the best
+    /// order changed.
     ///
-    /// For the control side, which alone writes them.
+    /// Only the control side calls this.
     pub(crate) fn admit(&self, order: u64) -> bool {
         if self.worst.load(Ordering::Relaxed) < order {
             self.worst.store(order, Ordering::Release);
@@ -146,7 +146,7 @@ impl Tuple {
         better
     }
 
-    /// Whether no rule was admitted yet.
+    /// Whether the tuple never had a rule.
     #[inline]
     pub(crate) fn is_new(&self) -> bool {
         self.best.load(Ordering::Relaxed) == u64::MAX

@@ -1,84 +1,86 @@
-//! The pipeline of one core: parse, rule groups, actions, RSS; a burst at a time.
+//! The pipeline of one core: parse, match in groups, act, RSS; one burst at a time.
 //!
-//! # Why a worker knows every group it is led to
+//! # Why a worker knows every group that it is led to
 //!
-//! A worker holds a list of the groups, taken when the burst began, while rules change. Were that
-//! list all it had, a rule updated during the burst could lead to a group that is newer, and the
-//! packet would miss. So:
+//! Rules change while a worker runs. It takes a list of the groups when a burst begins. With that
+//! list alone, a rule that is updated during the burst could lead to a newer group, and the packet
+//! would miss. So:
 //!
-//! - The control side publishes the list that has a group with its tables (`groups`, then
-//!   `version`, Release) before it stores a word that leads there (Release).
-//! - The worker reads a word (Acquire), and only then, before it looks into the group that the word
-//!   leads to, `version` (Acquire) and, where it differs, `groups`. Whoever has read the word sees
-//!   everything published before it: the list is at least as new as the word.
-//! - A list so new that the group is gone again has nothing at its place. The group went because
-//!   nothing led to it any more and it had no rule: a miss is what it would have answered.
-//! - At that place there is no other group: a place is used again only after a grace period, and
-//!   this burst is not over.
+//! - The control side publishes the list with a group and its tables (`groups`, then `version`,
+//!   Release) before it stores a word that leads there (Release).
+//! - The worker reads a word (Acquire). Before it looks into the group that the word leads to, it
+//!   reads `version` (Acquire) and, if that changed, `groups`. A worker that has read the word sees
+//!   everything that was published before it: its list is at least as new as the word.
+//! - If the list is so new that the group was removed again, the group's place is empty. The group
+//!   was removed because no word led to it and it had no rule, so a look-up in it would have missed
+//!   too.
+//! - No other group is at that place: a place is reused only after a grace period, and this burst
+//!   is not over.
 //!
-//! The list of contexts (`rss::contexts`) is taken with that of the groups, after the word that
-//! names one: a rule's, or the port's, which is read once, when the burst begins. A context stays
-//! in the list for a grace period after the last word that named it.
+//! The worker takes the list of contexts (`rss::contexts`) together with that of the groups, after
+//! it has read the word that names a context: a rule's word, or the port's, which is read once when
+//! the burst begins. A context stays in the list for a grace period after the last word that named
+//! it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use niclab_table::{Generation, Participant};
 
-use crate::control::{Board, MISSES_DROPPED};
+use crate::action_executor::{ActionEnv, ActionExecutor, DropReason};
+use crate::action_word::{ActionWord, Fate};
+use crate::control::{MISSES_DROPPED, SharedState};
 use crate::counters::{Counters, FCS_LEN};
-use crate::groups::Lists;
+use crate::groups::GroupViews;
 use crate::limits::BURST;
-use crate::lines::Lines;
-use crate::matching::{Course, Matched, Matcher};
+use crate::matching::{Matched, Matcher, PrunedSearch};
 use crate::memory::{Desc, Region};
-use crate::perform::{Around, Lost, Subject};
+use crate::parsed_headers::ParsedHeaders;
 use crate::rss::context::innermost;
 use crate::rss::contexts::List;
 use crate::rss::{Indirection, RssLevel, RssStamp};
 use crate::tables::bits;
-use crate::word::{Fate, Word};
 
-/// Before the first list of groups was published.
+/// The version before the first list was published.
 const NO_VERSION: u64 = 0;
 
-/// The pipeline for one core. It reads what the control side shows and waits for nobody.
+/// The pipeline of one core. It reads what the control side publishes, and never waits.
 pub struct Worker {
-    board: Arc<Board>,
+    shared: Arc<SharedState>,
     version: u64,
-    groups: Arc<Lists>,
+    groups: Arc<GroupViews>,
     contexts: Arc<List>,
-    /// Number of the context that spreads what no rule of this burst decides about.
+    /// Number of the RSS context for packets that no rule matches.
     rss: u16,
-    /// What it spread of this burst.
-    spread: u64,
+    /// Packets of this burst that this context sent to queues.
+    port_rss_packets: u64,
     participant: Participant,
-    /// Transactions that this burst knows.
+    /// The transactions that this burst sees.
     generation: Generation,
     /// Packets that no rule matches are dropped in this burst.
     isolated: bool,
-    /// The time that meters see.
+    /// The time for meters.
     now_ns: u64,
     counters: Arc<Counters>,
-    lines: Box<Lines>,
-    course: Box<Course>,
+    headers: Box<ParsedHeaders>,
+    search: Box<PrunedSearch>,
 }
 
-/// What the actions of a burst's rules led to.
-struct Acted {
-    /// Packets that no queue gets: to discard, or to leave by a port.
+/// The results of the actions of a burst's rules.
+struct ActionResults {
+    /// Packets that no queue gets: to discard, or to send by a port.
     dropped: u64,
     /// Packets that go on in another group.
     jumped: u64,
-    /// The place of that group where it is one for all of them.
+    /// The place of that group if it is the same for all of them.
     together: Option<u16>,
-    /// Packets that jump by one rule, whose place is not written yet, and the place.
+    /// Packets that jump by one rule and whose place is not written yet, and that place.
     alike: (u64, u16),
-    /// Packets that contexts of rules spread.
-    spread: u64,
+    /// Packets that the RSS contexts of rules send to queues.
+    rss: u64,
 }
 
-/// The packets that wait for the same group, or context, as the first of them, and its place.
+/// The packets that wait for the same group, or context, as the first one; and its place.
 fn next_group(waiting: u64, places: &[u16; BURST]) -> (u64, u16) {
     let place = places.get(waiting.trailing_zeros() as usize).copied().unwrap_or(0);
     let same = bits(waiting).filter(|&i| places[i] == place).fold(0, |mask, i| mask | 1 << i);
@@ -86,121 +88,122 @@ fn next_group(waiting: u64, places: &[u16; BURST]) -> (u64, u16) {
 }
 
 impl Worker {
-    pub(crate) fn new(board: Arc<Board>, counters: Arc<Counters>) -> Worker {
+    pub(crate) fn new(shared: Arc<SharedState>, counters: Arc<Counters>) -> Worker {
         Worker {
             version: NO_VERSION,
             groups: Arc::default(),
             contexts: Arc::default(),
             rss: 0,
-            spread: 0,
-            participant: board.domain.reader_slot(),
+            port_rss_packets: 0,
+            participant: shared.domain.register_reader(),
             generation: Generation::default(),
             isolated: false,
             now_ns: 0,
             counters,
-            lines: Box::new(Lines::new()),
-            course: Box::default(),
-            board,
+            headers: Box::new(ParsedHeaders::new()),
+            search: Box::default(),
+            shared,
         }
     }
 
-    /// Decides about a burst of at most [`BURST`] frames of `region`: fills in queue and hash of
-    /// each, flags and marks, and returns a mask of those that no queue gets because a rule says so
-    /// (bit i for `burst[i]`): they are to be discarded, or sent by a port where [`Desc::port`]
-    /// says one.
+    /// Classifies a burst of at most [`BURST`] frames of `region`: sets queue, hash, flag and mark
+    /// of each frame. Returns the frames that no queue gets because of a rule (bit i for
+    /// `burst[i]`). The caller discards each of them, or sends it by the port that [`Desc::port`]
+    /// returns.
     ///
     /// Memory of destroyed rules is reused only after a call of this on every online worker.
     ///
     /// # Panics
-    /// If this worker is offline: what it would read may be another rule's by now.
+    /// If this worker is offline: the rules that it would read may have been replaced.
     #[inline]
     pub fn classify(&mut self, region: &Region, burst: &mut [Desc]) -> u64 {
         self.begin(region, burst);
-        burst.iter_mut().for_each(Desc::forget);
+        burst.iter_mut().for_each(Desc::clear_flags);
         self.match_groups(region, burst)
     }
 
-    /// Lets go of the last burst, takes the newest groups and reads the headers of this one.
+    /// Ends the last burst, takes the newest groups and reads the headers of this one.
     #[inline]
     pub(crate) fn begin(&mut self, region: &Region, burst: &[Desc]) {
-        // A group without rules, or with the empty mask alone, asks no table, which would refuse.
+        // A group without rules, or with the empty mask alone, reads no table, which would refuse.
         assert!(self.participant.is_online(), "an offline worker classifies; call `online` first");
         self.participant.quiescent();
-        // Groups and tables that a transaction made are there before its generation.
-        self.generation = self.board.versions.generation();
-        let misses = self.board.misses.load(Ordering::Acquire);
-        self.isolated = self.board.versions.at(misses, self.generation) == MISSES_DROPPED;
-        let rss = self.board.rss.load(Ordering::Acquire);
-        self.rss = self.board.versions.at(rss, self.generation) as u16;
+        // Groups and tables of a transaction were published before its generation.
+        self.generation = self.shared.versions.generation();
+        let misses = self.shared.misses.load(Ordering::Acquire);
+        self.isolated = self.shared.versions.resolve(misses, self.generation) == MISSES_DROPPED;
+        let rss = self.shared.rss.load(Ordering::Acquire);
+        self.rss = self.shared.versions.resolve(rss, self.generation) as u16;
         self.refresh();
-        self.lines.read(region, burst);
+        self.headers.read(region, burst);
     }
 
-    /// Says what time it is for the bursts to come, nanoseconds from a moment that all workers
-    /// share: meters let packets through by this alone. To be called once a burst where rules have
-    /// meters; a time before the one that any worker was told last adds nothing to a meter.
+    /// Sets the time for the next bursts, in nanoseconds from a moment that all workers share.
+    /// Meters depend on this time alone. Call it once a burst if rules have meters. A time before
+    /// the last one of any worker adds no tokens to a meter.
     pub fn set_time_ns(&mut self, now_ns: u64) {
         self.now_ns = now_ns;
     }
 
-    /// Which packets of the last burst the port's RSS spread: bit i for `burst[i]`. Of the others
-    /// rules have decided.
+    /// Packets of the last burst that the port's RSS sent to queues: bit i for `burst[i]`. Rules
+    /// have decided about the others.
     #[inline]
-    pub fn spread_by_port(&self) -> u64 {
-        self.spread
+    pub fn port_rss_packets(&self) -> u64 {
+        self.port_rss_packets
     }
 
-    /// The state of RSS that the port had for the last burst, an empty one included, and its
-    /// indirection table; `None` before the first.
+    /// The port's state of RSS in the last burst, even if that was empty, and its indirection
+    /// table; `None` before the first burst.
     #[inline]
     pub fn rss(&self) -> Option<(RssStamp, &Indirection)> {
         let context = self.contexts.get(usize::from(self.rss))?.as_ref()?;
         Some((context.stamp(), context.indirection()))
     }
 
-    /// Says that this worker will not run for a while: what it held may be reused. Until
-    /// [`Worker::online`] it decides about no frame.
+    /// Takes this worker offline: memory that it could read may be reused. It classifies no frame
+    /// until [`Worker::online`].
     pub fn offline(&mut self) {
         self.participant.offline();
         self.version = NO_VERSION;
         (self.groups, self.contexts) = (Arc::default(), Arc::default());
     }
 
-    /// Takes up work again after [`Worker::offline`].
+    /// Brings this worker back online.
     pub fn online(&mut self) {
         self.participant.online();
     }
 
-    /// Takes the newest groups and contexts; to be called after the word was read that leads to one
+    /// Takes the newest groups and contexts; call it after you have read the word that leads to one
     /// of them.
     #[inline]
     fn refresh(&mut self) {
-        let version = self.board.version.load(Ordering::Acquire);
+        let version = self.shared.version.load(Ordering::Acquire);
         if version != self.version {
             self.version = version;
-            self.groups = self.board.groups.load_full();
-            self.contexts = self.board.contexts.load_full();
+            self.groups = self.shared.groups.load_full();
+            self.contexts = self.shared.contexts.load_full();
         }
     }
 
-    /// From group to group until every packet has its fate; returns those that no queue gets.
+    /// Matches packets group by group until each has its fate; returns the packets that no queue
+    /// gets.
     #[inline]
     pub(crate) fn match_groups(&mut self, region: &Region, burst: &mut [Desc]) -> u64 {
         let all = u64::MAX.checked_shr(64 - burst.len() as u32).unwrap_or(0);
         let (mut here, mut place, mut waiting, mut dropped) = (all, 0, 0, 0);
         let mut places = [0; BURST];
         let mut words = [0; BURST];
-        self.spread = 0;
+        self.port_rss_packets = 0;
         while here != 0 {
             let matched = match self.groups.get(usize::from(place)) {
                 None => Matched::default(),
                 Some(group) => {
                     let mut matcher = Matcher {
-                        board: &self.board,
+                        shared: &self.shared,
                         participant: &self.participant,
                         generation: self.generation,
-                        lines: &mut self.lines,
-                        course: &mut self.course,
+                        headers: &mut self.headers,
+                        search: &mut self.search,
                         region,
                         burst,
                         groups: &self.groups,
@@ -213,23 +216,23 @@ impl Worker {
             match self.isolated {
                 true => dropped |= missed,
                 false => {
-                    self.spread |= missed;
-                    self.spread(self.rss, missed, region, burst);
+                    self.port_rss_packets |= missed;
+                    self.apply_rss(self.rss, missed, region, burst);
                 }
             }
-            let acted = self.act(region, burst, &matched, &mut words, &mut places);
-            dropped |= acted.dropped;
-            if acted.spread != 0 {
-                self.spread_each(acted.spread, &places, region, burst);
+            let results = self.act(region, burst, &matched, &mut words, &mut places);
+            dropped |= results.dropped;
+            if results.rss != 0 {
+                self.apply_rss_contexts(results.rss, &places, region, burst);
             }
-            if waiting != 0 || acted.together.is_none() {
-                let (alike, to) = acted.alike;
+            if waiting != 0 || results.together.is_none() {
+                let (alike, to) = results.alike;
                 bits(alike).for_each(|i| places[i] = to);
             }
-            waiting |= acted.jumped;
-            (here, place) = match acted.together {
-                // All that wait go to the same group, as in a chain of groups.
-                Some(together) if waiting == acted.jumped => (waiting, together),
+            waiting |= results.jumped;
+            (here, place) = match results.together {
+                // All waiting packets go to the same group, as in a group chain.
+                Some(together) if waiting == results.jumped => (waiting, together),
                 _ => next_group(waiting, &places),
             };
             waiting &= !here;
@@ -240,8 +243,8 @@ impl Worker {
         dropped
     }
 
-    /// Spreads packets by the contexts that their rules name, each context's at once.
-    fn spread_each(
+    /// Sends packets to queues by the RSS contexts of their rules, each context's at once.
+    fn apply_rss_contexts(
         &mut self,
         mut wanted: u64,
         contexts: &[u16; BURST],
@@ -251,28 +254,28 @@ impl Worker {
         self.refresh();
         while wanted != 0 {
             let (same, context) = next_group(wanted, contexts);
-            self.spread(context, same, region, burst);
+            self.apply_rss(context, same, region, burst);
             wanted &= !same;
         }
     }
 
-    /// Spreads packets by the context of this number.
+    /// Sends packets to queues by the RSS context of this number.
     #[inline]
-    fn spread(&mut self, context: u16, wanted: u64, region: &Region, burst: &mut [Desc]) {
-        // A number that was read has its context: see `rss::contexts`.
+    fn apply_rss(&mut self, context: u16, wanted: u64, region: &Region, burst: &mut [Desc]) {
+        // A number that was read has a context: see `rss::contexts`.
         if let (1.., Some(Some(context))) = (wanted, self.contexts.get(usize::from(context))) {
             match context.level() {
                 RssLevel::Inner => {
-                    self.lines.deepen(region, burst, wanted);
-                    let keys = innermost(self.lines.outer(), self.lines.inner(), wanted);
-                    context.spread(&keys, wanted, burst);
+                    self.headers.deepen(region, burst, wanted);
+                    let keys = innermost(self.headers.outer(), self.headers.inner(), wanted);
+                    context.steer_packets(&keys, wanted, burst);
                 }
-                RssLevel::Outermost => context.spread(self.lines.outer(), wanted, burst),
+                RssLevel::Outermost => context.steer_packets(self.headers.outer(), wanted, burst),
             }
         }
     }
 
-    /// Carries out the actions of the rules that were found.
+    /// Carries out the actions of the matching rules.
     #[inline]
     fn act(
         &mut self,
@@ -281,17 +284,18 @@ impl Worker {
         matched: &Matched,
         words: &mut [u64; BURST],
         places: &mut [u16; BURST],
-    ) -> Acted {
-        let mut acted = Acted { dropped: 0, jumped: 0, together: None, alike: (0, 0), spread: 0 };
+    ) -> ActionResults {
+        let mut results =
+            ActionResults { dropped: 0, jumped: 0, together: None, alike: (0, 0), rss: 0 };
         let mut found = matched.found;
-        match Word(matched.word) {
-            // As in a chain of groups: all of them go on at once.
+        match ActionWord(matched.word) {
+            // In a group chain, all of them go on at once.
             word if !word.counts()
                 && let Fate::Jump(to) = word.fate() =>
             {
-                acted.alike = (matched.rest, to);
-                acted.jumped = matched.rest;
-                acted.together = (matched.rest != 0).then_some(to);
+                results.alike = (matched.rest, to);
+                results.jumped = matched.rest;
+                results.together = (matched.rest != 0).then_some(to);
             }
             word => {
                 bits(matched.rest).for_each(|i| words[i] = word.0);
@@ -299,62 +303,63 @@ impl Worker {
             }
         }
         for i in bits(found) {
-            let word = Word(words[i]);
+            let word = ActionWord(words[i]);
             if word.counts() {
                 self.counters.add(word.rule(), u64::from(burst[i].len()) + FCS_LEN);
             }
             let mut fate = word.fate();
-            if let Fate::Program(number) = fate {
-                fate = self.perform(word, number, region, &mut burst[i], i);
+            if let Fate::ActionList(number) = fate {
+                fate = self.execute_actions(word, number, region, &mut burst[i], i);
             }
             match fate {
                 Fate::Queue(queue) => burst[i].queue = queue,
-                Fate::Drop | Fate::Program(_) => acted.dropped |= 1 << i,
+                Fate::Drop | Fate::ActionList(_) => results.dropped |= 1 << i,
                 Fate::Port(port) => {
-                    burst[i].leave_by(port);
-                    acted.dropped |= 1 << i;
+                    burst[i].set_port(port);
+                    results.dropped |= 1 << i;
                 }
                 Fate::Jump(to) => {
-                    let first = acted.jumped == 0;
+                    let first = results.jumped == 0;
                     places[i] = to;
-                    acted.jumped |= 1 << i;
-                    acted.together = acted.together.filter(|&t| t == to).or(first.then_some(to));
+                    results.jumped |= 1 << i;
+                    results.together =
+                        results.together.filter(|&t| t == to).or(first.then_some(to));
                 }
                 Fate::Rss(context) => {
                     places[i] = context;
-                    acted.spread |= 1 << i;
+                    results.rss |= 1 << i;
                 }
             }
         }
-        acted
+        results
     }
 
-    /// Carries out the program of a word on packet `i` of a burst; the fate it comes to.
+    /// Carries out an action list on packet `i` of a burst; returns the packet's fate.
     #[inline(never)]
-    fn perform(
+    fn execute_actions(
         &mut self,
-        word: Word,
+        word: ActionWord,
         number: u32,
         region: &Region,
         desc: &mut Desc,
         i: usize,
     ) -> Fate {
-        let (fate, mut steps) = self.board.programs.read(number);
-        let around = Around { board: &self.board, word, now_ns: self.now_ns };
-        let mut subject = Subject::new(region, desc, &mut self.lines, i);
+        let (fate, mut steps) = self.shared.action_lists.read(number);
+        let env = ActionEnv { shared: &self.shared, word, now_ns: self.now_ns };
+        let mut executor = ActionExecutor::new(region, desc, &mut self.headers, i);
         while let Some(step) = steps.next() {
-            match subject.meet(step, &mut steps, &around) {
+            match executor.execute(step, &mut steps, &env) {
                 Ok(()) => {}
-                Err(Lost::Exceeds) => return Fate::Drop,
-                Err(Lost::NoRoom) => {
-                    self.counters.add_unfit();
+                Err(DropReason::Exceeds) => return Fate::Drop,
+                Err(DropReason::NoHeadroom) => {
+                    self.counters.add_headroom_drop();
                     return Fate::Drop;
                 }
             }
         }
-        if subject.is_changed && matches!(fate, Fate::Jump(_) | Fate::Rss(_)) {
-            // Later groups match the packet as it is now, and RSS hashes it so.
-            self.lines.reread(i, region.frame(desc));
+        if executor.is_changed && matches!(fate, Fate::Jump(_) | Fate::Rss(_)) {
+            // Later groups match the changed packet, and RSS hashes it.
+            self.headers.reread(i, region.frame(desc));
         }
         fate
     }
@@ -404,9 +409,9 @@ mod tests {
         parsed.pattern(&rule).unwrap()
     }
 
-    /// The first rule that needs more than the outer headers comes when the burst has begun.
+    /// The first rule that needs more than the outer headers is created after the burst began.
     #[test]
-    fn a_rule_made_during_a_burst_finds_the_lines_it_needs() {
+    fn a_rule_created_during_a_burst_finds_its_header_keys() {
         let mut nic = Nic::new(&NicConfig { queues: 4, ..NicConfig::default() }).unwrap();
         let mut worker = nic.worker();
         let (region, mut burst) = Region::new(2, 200).unwrap();
@@ -451,8 +456,8 @@ mod tests {
             nic.create(&Rule { group: 0, priority: 0, pattern, actions: &actions }).unwrap();
         }
         worker.begin(&region, &burst);
-        worker.lines.set_meta(1, 0x1ff, u32::MAX);
-        worker.lines.set_tag(2, 2, 0xb, u32::MAX);
+        worker.headers.set_meta(1, 0x1ff, u32::MAX);
+        worker.headers.set_tag(2, 2, 0xb, u32::MAX);
         assert_eq!(worker.match_groups(&region, &mut burst), 0);
         assert_eq!(burst.iter().map(|desc| desc.queue).collect::<Vec<_>>(), [1, 2, 3]);
     }

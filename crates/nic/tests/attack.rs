@@ -57,7 +57,7 @@ impl Bench {
             let actions = &[Action::Mark(priority), Action::Queue(FOUND)];
             nic.create(&Rule { group: 0, priority, pattern, actions }).unwrap();
         }
-        assert!(nic.settle(1 << 20), "the filter is made");
+        assert!(nic.run_housekeeping(1 << 20), "the filter is made");
         let worker = nic.worker();
         let (region, descs) = Region::new(BURST, 100).unwrap();
         Bench { nic, worker, region, descs, rules }

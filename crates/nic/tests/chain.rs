@@ -92,7 +92,7 @@ enum Step {
     Update(Index, Fate),
     /// Of its place, its pattern and its priority.
     Modify(Index, Written),
-    Settle(usize),
+    Housekeeping(usize),
     /// So many of the next steps are one transaction, which is committed or dropped.
     Transaction(usize, bool),
 }
@@ -119,7 +119,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => index().prop_map(Step::Destroy),
         2 => (index(), fate()).prop_map(|(at, fate)| Step::Update(at, fate)),
         2 => (index(), written()).prop_map(|(at, rule)| Step::Modify(at, rule)),
-        2 => prop_oneof![0..4usize, Just(1 << 16)].prop_map(Step::Settle),
+        2 => prop_oneof![0..4usize, Just(1 << 16)].prop_map(Step::Housekeeping),
         1 => (1..6usize, any::<bool>()).prop_map(|(count, kept)| Step::Transaction(count, kept)),
     ]
 }
@@ -179,8 +179,8 @@ impl Bench {
                     transaction.commit().unwrap();
                     (self.model, self.next) = (model, next);
                 }
-            } else if let Step::Settle(count) = step {
-                self.nic.settle(*count);
+            } else if let Step::Housekeeping(count) = step {
+                self.nic.run_housekeeping(*count);
             } else {
                 change(&mut By::Calls(&mut self.nic), &mut self.model, &mut self.next, step);
             }
@@ -201,7 +201,7 @@ impl Bench {
     }
 }
 
-/// How the NIC is told.
+/// How operations reach the NIC.
 enum By<'a, 'b> {
     Calls(&'a mut Nic),
     Transaction(&'a mut Transaction<'b>),
@@ -290,7 +290,7 @@ fn change(nic: &mut By<'_, '_>, model: &mut Model, next: &mut usize, step: &Step
                 }
             });
         }
-        Step::Settle(_) | Step::Transaction(..) => {}
+        Step::Housekeeping(_) | Step::Transaction(..) => {}
     }
 }
 
@@ -317,7 +317,7 @@ fn a_mask_whose_rules_come_and_go_is_learnt_anew() {
     for turn in 0..60 {
         bench.take(&[Step::Create(rule(turn))]);
     }
-    bench.take(&[Step::Settle(1 << 10)]);
+    bench.take(&[Step::Housekeeping(1 << 10)]);
     for turn in 60..6_000 {
         let oldest = *bench.model.keys().nth(LAST as usize + 1).unwrap();
         let (id, _) = bench.model.remove(&oldest).unwrap();
@@ -346,7 +346,7 @@ fn a_group_that_probes_many_masks_finds_its_rules_under_a_mask_learnt_anew() {
     for group in 2..6 {
         create(nic, group, prefix(200 << 24, 32), 1);
     }
-    assert!(nic.settle(1 << 12));
+    assert!(nic.run_housekeeping(1 << 12));
     // Many keys of one mask, then five more masks: the filter is under way.
     for key in 0..4_000 {
         create(nic, 1, prefix((20 << 24) + (key << 8), 24), 1);
@@ -382,7 +382,7 @@ fn wanderers() -> (Nic, Vec<RuleId>) {
             create(&mut nic, &rule);
         }
     }
-    assert!(nic.settle(1 << 10));
+    assert!(nic.run_housekeeping(1 << 10));
     let rules = (0..FLOWS).map(|flow| create(&mut nic, &wanderer(flow, 1))).collect();
     (nic, rules)
 }

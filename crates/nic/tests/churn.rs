@@ -89,7 +89,7 @@ fn many_masks_may_come_and_go_while_few_live() {
 }
 
 #[test]
-fn the_most_masks_fit_and_one_gone_makes_room_for_another() {
+fn the_most_masks_fit_and_a_removed_one_makes_room() {
     let mut bench = Bench::new();
     let ids: Vec<RuleId> =
         (0..MASKS_MAX).map(|n| bench.create_as(0, masked(n), Action::Queue(0)).unwrap()).collect();
@@ -100,10 +100,10 @@ fn the_most_masks_fit_and_one_gone_makes_room_for_another() {
     assert_eq!(bench.create_as(0, masked(5), Action::Queue(0)), full);
 }
 
-/// The number of a mask that is gone is the last word of another's keys, and the first words of
+/// A new mask may get the number of a removed one, the last word of its keys; the first words of
 /// both may be alike.
 #[test]
-fn a_mask_that_is_gone_finds_nothing_of_the_one_that_has_its_number() {
+fn a_removed_mask_finds_no_rule_of_the_next_with_its_number() {
     let mut bench = Bench::new();
     let rss = bench.queue();
     let other = Action::Queue((rss + 1) % 8);
@@ -113,7 +113,7 @@ fn a_mask_that_is_gone_finds_nothing_of_the_one_that_has_its_number() {
         bench.create_as(0, pattern, Action::Drop).unwrap();
     }
     let by_destination = bench.create_as(0, Pattern::any().eth_dst(MAC), other.clone()).unwrap();
-    assert!(bench.nic.settle(10_000));
+    assert!(bench.nic.run_housekeeping(10_000));
     assert_eq!(bench.queue(), (rss + 1) % 8);
     bench.nic.destroy(by_destination).unwrap();
     assert_eq!(bench.queue(), rss);

@@ -17,7 +17,7 @@ use loom::thread;
 mod dma;
 
 /// Memory of the model checker's, with the face of the mapping.
-mod shared {
+mod shared_memory {
     use std::sync::Mutex;
 
     use loom::cell::Cell;
@@ -27,15 +27,17 @@ mod shared {
 
     /// Of each word what the rings see, and what an entry has there: nothing reads both.
     #[derive(Debug)]
-    pub struct Shared(pub Vec<(AtomicU64, Entry)>);
+    pub struct SharedMemory(pub Vec<(AtomicU64, Entry)>);
 
     /// The lock lends the cell to several threads and is no part of the model: nothing else runs
     /// while it is held.
     pub type Entry = Mutex<Cell<u64>>;
 
-    impl Shared {
-        pub fn of(words: usize) -> Shared {
-            Shared((0..words).map(|_| (AtomicU64::new(0), Mutex::new(Cell::new(0)))).collect())
+    impl SharedMemory {
+        pub fn of(words: usize) -> SharedMemory {
+            SharedMemory(
+                (0..words).map(|_| (AtomicU64::new(0), Mutex::new(Cell::new(0)))).collect(),
+            )
         }
 
         pub fn word(&self, at: usize) -> &AtomicU64 {
@@ -57,7 +59,7 @@ mod shared {
 }
 
 use dma::{Filler, Reader, Shape, ring};
-use shared::{AtomicU64, Shared};
+use shared_memory::{AtomicU64, SharedMemory};
 
 /// Of a word each.
 const SHAPE: Shape = Shape { entries: 2, entry_len: 8 };
@@ -69,8 +71,8 @@ fn model(body: impl Fn(Filler, Reader) + Send + Sync + 'static) {
     let counted = Arc::clone(&runs);
     builder.check(move || {
         counted.fetch_add(1, Relaxed);
-        let words = SHAPE.bytes() / shared::WORD;
-        let shared = Arc::new(Shared::of(words));
+        let words = SHAPE.bytes() / shared_memory::WORD;
+        let shared = Arc::new(SharedMemory::of(words));
         let (filler, reader) = ring(&shared, SHAPE);
         body(filler, reader);
     });

@@ -86,7 +86,7 @@ enum Step {
     Repoint(Index, u16),
     /// The route of another prefix.
     Move(Index, u128, u8),
-    Settle(usize),
+    Housekeeping(usize),
     /// So many of the next steps are one transaction, which is committed or dropped.
     Transaction(usize, bool),
 }
@@ -110,7 +110,7 @@ fn step(family: Family) -> impl Strategy<Value = Step> {
         2 => index().prop_map(Step::Withdraw),
         2 => (index(), queue()).prop_map(|(at, queue)| Step::Repoint(at, queue)),
         1 => (index(), bits(), length()).prop_map(|(at, to, length)| Step::Move(at, to, length)),
-        1 => prop_oneof![0..4usize, Just(1 << 16)].prop_map(Step::Settle),
+        1 => prop_oneof![0..4usize, Just(1 << 16)].prop_map(Step::Housekeeping),
         1 => (1..8usize, any::<bool>()).prop_map(|(count, kept)| Step::Transaction(count, kept)),
     ]
 }
@@ -180,7 +180,7 @@ macro_rules! carry_out {
                     }
                 }
             }
-            Step::Settle(_) | Step::Transaction(..) => {}
+            Step::Housekeeping(_) | Step::Transaction(..) => {}
         }
     }};
 }
@@ -224,7 +224,7 @@ fn routes_are_found(family: Family, steps: &[Step]) {
     let mut steps = steps.iter();
     while let Some(step) = steps.next() {
         match step {
-            Step::Settle(steps) => drop(nic.settle(*steps)),
+            Step::Housekeeping(steps) => drop(nic.run_housekeeping(*steps)),
             Step::Transaction(count, kept) => {
                 let mut inner = model.clone();
                 let mut transaction = nic.transaction();

@@ -180,13 +180,15 @@ impl Bench {
         }
         assert_eq!(self.worker.classify(&self.region, &mut self.descs), 0);
         for (desc, packet) in self.descs.iter().zip(&packets) {
-            match self.definition.decide(&mut niclab_nic::definition::Packet::new(&packet.frame()))
+            match self
+                .definition
+                .classify(&mut niclab_nic::definition::Packet::new(&packet.frame()))
             {
                 Verdict::Queue(queue) => {
                     self.hits += 1;
                     assert_eq!(desc.queue, queue, "{:x?} {:?}", packet.addresses, packet.ports);
                 }
-                Verdict::Spread { hash, queue } => {
+                Verdict::Rss { hash, queue } => {
                     assert_eq!((desc.hash, desc.queue), (hash, queue), "{:x?}", packet.ports);
                 }
                 Verdict::Drop | Verdict::Exceed | Verdict::Port(_) => panic!("no rule drops"),
@@ -213,7 +215,7 @@ fn a_filter_hides_no_rule_while_rules_come_change_and_go() {
                 packets += BURST as u64;
             }
             if draw.below(20) == 0 {
-                bench.nic.settle(1_000);
+                bench.nic.run_housekeeping(1_000);
             }
             most = most.max(bench.ids.len());
         }

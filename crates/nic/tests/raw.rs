@@ -322,7 +322,7 @@ fn many_places_are_looked_at_in_one_group() {
         payload[usize::from(queue)..].copy_from_slice(&[queue as u8, 0xaa]);
         frames.push([&head[..], &payload].concat());
     }
-    while !bench.nic.settle(64) {
+    while !bench.nic.run_housekeeping(64) {
         bench.worker.classify(&bench.region, &mut []);
     }
     let expected: Vec<_> = (0..60).map(Some).collect();

@@ -73,8 +73,8 @@ fn frame(flow: usize) -> Vec<u8> {
 fn hashes() -> Vec<Vec<u32>> {
     let of_round = |round: u64| {
         let mut definition = Definition { rss: rss(round * ALIKE), ..Definition::default() };
-        let hash = |flow| match definition.decide(&mut Packet::new(&frame(flow))) {
-            Verdict::Spread { hash, .. } => hash,
+        let hash = |flow| match definition.classify(&mut Packet::new(&frame(flow))) {
+            Verdict::Rss { hash, .. } => hash,
             other => panic!("{other:?} without rules"),
         };
         (0..BURST).map(hash).collect()
@@ -227,11 +227,11 @@ fn change_while_packets_flow(with_rules: bool) {
         println!("{} states set, {:?} seen", control.state, stage.seen);
         assert!(enough());
     });
-    assert!(control.nic.settle(usize::MAX), "nobody is reading any more");
+    assert!(control.nic.run_housekeeping(usize::MAX), "nobody is reading any more");
 }
 
 #[test]
-fn every_burst_is_spread_by_one_state() {
+fn every_burst_uses_one_rss_state() {
     change_while_packets_flow(false);
 }
 

@@ -106,7 +106,7 @@ fn compare(text: &str, packets: usize) -> usize {
         }
         assert_eq!(worker.classify(&region, &mut descs), 0);
         for (desc, frame) in descs.iter().zip(frames) {
-            if let Verdict::Queue(queue) = definition.decide(&mut Packet::new(&frame)) {
+            if let Verdict::Queue(queue) = definition.classify(&mut Packet::new(&frame)) {
                 hits += 1;
                 assert_eq!(desc.queue, queue, "{frame:02x?}");
             }

@@ -192,6 +192,6 @@ fn every_burst_sees_one_state() {
         let changes: Vec<u64> = running.into_iter().map(|reader| reader.join().unwrap()).collect();
         assert!(changes.iter().all(|&changes| changes > 100), "{changes:?} states seen");
     });
-    assert!(control.nic.settle(usize::MAX), "nobody is reading any more");
+    assert!(control.nic.run_housekeeping(usize::MAX), "nobody is reading any more");
     assert_eq!(control.nic.len() as usize, FLOWS + 1);
 }

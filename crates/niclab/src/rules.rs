@@ -8,8 +8,8 @@ use niclab_control::{FlowDone, ListedRule};
 use niclab_lab::spec::RulesFile;
 use niclab_nic::limits::{PORTS_MAX, QUEUES_MAX};
 use niclab_nic::rule::Action;
-use niclab_nic::rule::overlap::{Astray, Pair, Report, Survey, Unreached};
-use niclab_nic::rule::session::{Listed, Record, Session};
+use niclab_nic::rule::overlap::{DanglingJump, Pair, Report, Survey, UnreachableGroup};
+use niclab_nic::rule::session::{Record, RuleSummary, Session};
 use niclab_nic::rule::text::convert::{self, Format};
 use niclab_nic::rule::text::{Command, Commands, ReadError, by_port, port_of};
 use niclab_nic::{Age, Counts, Nic, NicConfig};
@@ -216,7 +216,7 @@ pub fn done(port: u16, record: Record) -> FlowDone {
         Record::Flushed { rules_count } => FlowDone::Flushed { port, rules_count },
         Record::Isolated { on } => FlowDone::Isolated { port, on },
         Record::Listed(rules) => {
-            let rule = |Listed { rule, group, priority, shape }| ListedRule {
+            let rule = |RuleSummary { rule, group, priority, shape }| ListedRule {
                 rule,
                 group,
                 priority,
@@ -274,7 +274,7 @@ pub fn told(done: &FlowDone) -> Option<String> {
 
 fn write_report(out: &mut impl Write, report: &Report, shown_max: usize) -> Result<(), Failure> {
     let rules = |count| plural(count, "rule is", "rules are");
-    let Report { shadowed, overlapped, unreached, astray, bare, .. } = report;
+    let Report { shadowed, overlapped, unreachable_groups, dangling_jumps, bare, .. } = report;
     let head = format!("{} shadowed", rules(shadowed.len()));
     write_kind(out, shown_max, &head, shadowed, |Pair { line, by }| {
         format!("line {line} never acts, for the better rule of line {by}")
@@ -288,15 +288,22 @@ fn write_report(out: &mut impl Write, report: &Report, shown_max: usize) -> Resu
         1 => writeln!(out, "  1 rule is an exception to a wider rule that is worse")?,
         count => writeln!(out, "  {count} rules are exceptions to wider rules that are worse")?,
     }
-    let head = format!("{} never reached", plural(unreached.len(), "group is", "groups are"));
-    write_kind(out, shown_max, &head, unreached, |Unreached { group, line, rules_count }| {
-        let rules = plural(*rules_count as usize, "rule never acts", "rules never act");
-        format!("line {line}: no packet is sent to group {group}, whose {rules}")
-    })?;
-    let jumps = plural(astray.len(), "rule jumps", "rules jump");
+    let head =
+        format!("{} never reached", plural(unreachable_groups.len(), "group is", "groups are"));
+    write_kind(
+        out,
+        shown_max,
+        &head,
+        unreachable_groups,
+        |UnreachableGroup { group, line, rules_count }| {
+            let rules = plural(*rules_count as usize, "rule never acts", "rules never act");
+            format!("line {line}: no packet is sent to group {group}, whose {rules}")
+        },
+    )?;
+    let jumps = plural(dangling_jumps.len(), "rule jumps", "rules jump");
     let head =
         format!("{jumps} to a group without rules; RSS spreads such packets, isolation drops them");
-    write_kind(out, shown_max, &head, astray, |Astray { line, group }| {
+    write_kind(out, shown_max, &head, dangling_jumps, |DanglingJump { line, group }| {
         format!("line {line} jumps to group {group}, which has no rule")
     })?;
     let values = plural(bare.len(), "item has", "items have");

@@ -20,14 +20,14 @@ mod shared {
 
     pub const WORD: usize = 8;
 
-    pub struct Shared {
+    pub struct SharedMemory {
         indices: Vec<AtomicU32>,
         words: Vec<AtomicU64>,
     }
 
-    impl Shared {
-        pub fn new(indices: usize, words: usize) -> Shared {
-            Shared {
+    impl SharedMemory {
+        pub fn new(indices: usize, words: usize) -> SharedMemory {
+            SharedMemory {
                 indices: (0..indices).map(|_| AtomicU32::new(0)).collect(),
                 words: (0..words).map(|_| AtomicU64::new(0)).collect(),
             }
@@ -48,7 +48,7 @@ mod shared {
 }
 
 use ring::{Consumer, Producer, RingAt, found_asleep};
-use shared::{Shared, WORD, fence};
+use shared::{SharedMemory, WORD, fence};
 
 /// Entries of the ring, and frames of a word each behind them.
 const ENTRIES: u32 = 2;
@@ -61,7 +61,7 @@ const PRODUCER: usize = 0;
 const CONSUMER: usize = WORD;
 const ASLEEP: usize = 2 * WORD;
 
-fn model(body: impl Fn(Arc<Shared>, Producer<1>, Consumer<1>) + Send + Sync + 'static) {
+fn model(body: impl Fn(Arc<SharedMemory>, Producer<1>, Consumer<1>) + Send + Sync + 'static) {
     let mut builder = Builder::new();
     builder.preemption_bound = Some(3);
     let runs = Arc::new(AtomicUsize::new(0));
@@ -70,7 +70,7 @@ fn model(body: impl Fn(Arc<Shared>, Producer<1>, Consumer<1>) + Send + Sync + 's
         counted.fetch_add(1, Ordering::Relaxed);
         let (producer, consumer) = (PRODUCER, CONSUMER);
         let at = RingAt { name: "a", producer, consumer, entries: 0, count: ENTRIES };
-        let shared = Arc::new(Shared::new(3, 2 * ENTRIES as usize + 1));
+        let shared = Arc::new(SharedMemory::new(3, 2 * ENTRIES as usize + 1));
         body(shared, Producer::new(at, 0), Consumer::new(at, 0));
     });
     let runs = runs.load(Ordering::Relaxed);

@@ -236,7 +236,7 @@ fn thousands_of_masks_come_and_go_and_packets_meet_what_is_there() {
                 _ => {}
             }
             if round % 100 == 0 {
-                sides.pipeline.settle(8);
+                sides.pipeline.run_housekeeping(8);
             }
         }
         assert!(sides.added > MASKS_MAX as u32, "{}", sides.added);

@@ -331,7 +331,7 @@ fn whatever_was_done_tables_show_what_they_have_and_can_be_told_it() {
             assert_eq!(there.map_or(vec![], |(_, members)| members), members);
             if round % 7 == 0 {
                 worker.offline();
-                pipeline.settle(100);
+                pipeline.run_housekeeping(100);
                 worker.online();
             }
             for table in 0..3 {
@@ -414,7 +414,7 @@ fn tables_become_what_a_file_says_and_stay_where_it_is_refused() {
             let again = pipeline.replace(&file, 0).unwrap();
             assert_eq!((again.kept, again.added, again.changed, again.deleted), (all, 0, 0, 0));
             worker.offline();
-            pipeline.settle(100);
+            pipeline.run_housekeeping(100);
             worker.online();
         }
         assert!(kept > 1_000, "{kept}");

@@ -4,7 +4,7 @@
 
 use std::error::Error;
 
-use niclab_table::{BURST_MAX, Config, Domain, Exact, pack_key};
+use niclab_table::{BURST_MAX, Config, Exact, QsbrDomain, pack_key};
 
 /// A flow: two addresses, two ports, a protocol. 13 bytes fit two words.
 fn flow(number: u32) -> Option<[u64; 2]> {
@@ -14,14 +14,14 @@ fn flow(number: u32) -> Option<[u64; 2]> {
 
 fn main() -> Result<(), Box<dyn Error>> {
     const FLOWS: u32 = 100_000;
-    let domain = Domain::new();
+    let domain = QsbrDomain::new();
     let mut table = Exact::<2>::new(Config::growing(1_000_000, 42), &domain)?;
     for number in 0..FLOWS {
         let key = flow(number).ok_or("at most 16 bytes")?;
         table.insert(&key, u64::from(number))?;
     }
 
-    let (reader, mut participant) = (table.reader(), domain.reader_slot());
+    let (reader, mut participant) = (table.reader(), domain.register_reader());
     let thread = std::thread::spawn(move || {
         let (mut found, mut first) = (0, None);
         for burst in 0..FLOWS / 32 {
@@ -49,7 +49,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut names = Exact::<3>::new(Config::growing(1_000, 42), &domain)?;
     names.insert_bytes(b"www.example.org", 1)?;
     names.insert_bytes(b"example.org", 2)?;
-    assert_eq!(names.reader().lookup_bytes(&domain.reader_slot(), b"example.org"), Some(2));
+    assert_eq!(names.reader().lookup_bytes(&domain.register_reader(), b"example.org"), Some(2));
     println!("{found} packets of {FLOWS} flows; {} flows are left", table.len());
     Ok(())
 }

@@ -4,7 +4,7 @@
 
 use std::error::Error;
 
-use niclab_table::{Domain, Field, Ternary, TernaryConfig, TernaryRule, pack_key};
+use niclab_table::{Field, QsbrDomain, Ternary, TernaryConfig, TernaryRule, pack_key};
 
 /// What rules say; a rule's value is the place of one of them.
 const ACTIONS: [&str; 3] = ["drop", "queue 1", "queue 2"];
@@ -28,7 +28,7 @@ fn mask(source: u32, target: u32, has_port: bool) -> [u64; 2] {
 fn main() -> Result<(), Box<dyn Error>> {
     // What tells rules under different masks apart: the addresses and the port.
     let fields = &[Field::bytes(0, 4), Field::bytes(4, 4), Field::bytes(8, 2)];
-    let domain = Domain::new();
+    let domain = QsbrDomain::new();
     let config = TernaryConfig { capacity_max: 10_000, fields, seed: 42 };
     let mut table = Ternary::<2>::new(config, &domain)?;
 
@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 
     // For another thread; here one after the other.
-    let (mut reader, mut participant) = (table.reader(), domain.reader_slot());
+    let (mut reader, mut participant) = (table.reader(), domain.register_reader());
     let packets = [
         key([1, 2, 3, 4], [10, 0, 0, 1], 80),
         key([192, 168, 7, 7], [10, 0, 0, 1], 80),

@@ -11,19 +11,19 @@
 
 use std::ops::Range;
 
-use crate::grid::{Entry, Grid};
+use crate::grid::{Grid, GridEntry};
 use crate::hash::LiveHash;
 use crate::limits::BURST_MAX;
 use crate::shared::View;
 use crate::tags::{Common, Compare};
 
-/// Keys of a chunk: far enough apart that a line has come when the next stage wants it. Zen 3,
-/// 64 k and 1 M entries, in turn with `rte_hash`: 2.2 and 1.7 times its rate with 8, 2.3 and 2.2
-/// with 16, 2.2 and 1.9 with 32; all hashes first, then chunks of 32: 2.1 and 1.9.
+/// Keys of a chunk: enough that a cache line has arrived when the next stage needs it. Zen 3, 64 k
+/// and 1 M entries, in turn with `rte_hash`: 2.2 and 1.7 times its rate with 8, 2.3 and 2.2 with
+/// 16, 2.2 and 1.9 with 32; all hashes first, then chunks of 32: 2.1 and 1.9.
 const CHUNK: usize = 16;
 
-/// Looks up `keys`, at most `BURST_MAX` and no more than `values`; `hash_of` has the hash of the
-/// key at an index.
+/// Looks up `keys`, at most `BURST_MAX` and no more than `values`; `hash_of` returns the hash of
+/// the key at an index.
 #[inline(always)]
 pub(crate) fn bulk<const W: usize>(
     view: &View<'_, W>,
@@ -32,7 +32,7 @@ pub(crate) fn bulk<const W: usize>(
     values: &mut [u64],
 ) -> u64 {
     match *view {
-        View::Settled(grid) => settled(grid, keys, hash_of, values),
+        View::Stable(grid) => stable(grid, keys, hash_of, values),
         View::Growing { .. } => {
             let mut hashes = [LiveHash::ZERO; BURST_MAX];
             for (index, (hash, key)) in hashes.iter_mut().zip(keys).enumerate() {
@@ -44,7 +44,7 @@ pub(crate) fn bulk<const W: usize>(
 }
 
 #[inline(always)]
-fn settled<const W: usize>(
+fn stable<const W: usize>(
     grid: Grid<'_, W>,
     keys: &[[u64; W]],
     hash_of: impl Fn(usize, &[u64; W]) -> LiveHash,
@@ -53,25 +53,25 @@ fn settled<const W: usize>(
     #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
     if let Some(wide) = crate::tags::avx2::Avx2::detect() {
         // SAFETY: the processor was just found to have what the function is compiled for.
-        return unsafe { settled_avx2(wide, grid, keys, hash_of, values) };
+        return unsafe { stable_avx2(wide, grid, keys, hash_of, values) };
     }
-    settled_by(Common, grid, keys, hash_of, values)
+    stable_by(Common, grid, keys, hash_of, values)
 }
 
 #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
 #[target_feature(enable = "avx2,bmi1,bmi2")]
-fn settled_avx2<const W: usize>(
+fn stable_avx2<const W: usize>(
     wide: crate::tags::avx2::Avx2,
     grid: Grid<'_, W>,
     keys: &[[u64; W]],
     hash_of: impl Fn(usize, &[u64; W]) -> LiveHash,
     values: &mut [u64],
 ) -> u64 {
-    settled_by(wide, grid, keys, hash_of, values)
+    stable_by(wide, grid, keys, hash_of, values)
 }
 
 #[inline(always)]
-fn settled_by<C: Compare, const W: usize>(
+fn stable_by<C: Compare, const W: usize>(
     compare: C,
     grid: Grid<'_, W>,
     keys: &[[u64; W]],
@@ -86,7 +86,7 @@ fn settled_by<C: Compare, const W: usize>(
     let mut burst = BulkBurst { grid, keys, hashes, values, likely, doubtful: false };
     let chunk = |at: usize| (at * CHUNK).min(count)..((at + 1) * CHUNK).min(count);
     let (mut found, mut absent) = (0, 0);
-    // A chunk is hashed while the one before is chosen and the one before that is compared.
+    // Hashes a chunk, chooses the entries of the one before, and compares the one before that.
     for step in 0..count.div_ceil(CHUNK) + 2 {
         burst.hash(&hash_of, chunk(step));
         let absent_before = absent;
@@ -112,15 +112,15 @@ fn bits(range: Range<usize>) -> u64 {
     all(range.end) & !all(range.start)
 }
 
-/// A burst on its way.
+/// A burst in progress.
 struct BulkBurst<'a, 'g, const W: usize> {
     grid: Grid<'g, W>,
     keys: &'a [[u64; W]],
     hashes: [LiveHash; BURST_MAX],
     values: &'a mut [u64],
     /// The likely entry of each key.
-    likely: [Entry<'g, W>; BURST_MAX],
-    /// A likely entry was that of another key: what was chosen since is not to be used.
+    likely: [GridEntry<'g, W>; BURST_MAX],
+    /// Whether a likely entry had another key: entries that were chosen since are not used.
     doubtful: bool,
 }
 
@@ -135,8 +135,7 @@ impl<const W: usize> BulkBurst<'_, '_, W> {
         }
     }
 
-    /// Finds and prefetches the likely entries of a range of keys; a bit for each key that has
-    /// none.
+    /// Finds and prefetches the likely entries of a range of keys; returns the keys without one.
     #[inline(always)]
     fn choose<C: Compare>(&mut self, compare: C, range: Range<usize>) -> u64 {
         let mut absent = 0;
@@ -153,8 +152,8 @@ impl<const W: usize> BulkBurst<'_, '_, W> {
         absent
     }
 
-    /// Compares the likely entries of a range of keys, those in `absent` left out; a bit for
-    /// each key that is there.
+    /// Compares the likely entries of a range of keys, except those in `absent`; returns the keys
+    /// that were found.
     #[inline(always)]
     fn compare(&mut self, range: Range<usize>, absent: u64) -> u64 {
         if self.doubtful {
@@ -174,11 +173,11 @@ impl<const W: usize> BulkBurst<'_, '_, W> {
         bits(range) & !absent
     }
 
-    /// Looks up a range of keys one by one; a bit for each that is there.
+    /// Looks up a range of keys one by one; returns the keys that were found.
     ///
-    /// One slot in 32,768 has the tag of another key, and then the key is looked for anew. All
-    /// keys behind it are then too: one of them may be the same key, and its likely entry was
-    /// chosen before, when the key was elsewhere or not there.
+    /// One slot in 32,768 has the tag of another key; then the key is searched. All later keys are
+    /// searched too. One of them may be the same key, and its likely entry was chosen earlier, when
+    /// the key was in another slot or absent.
     #[cold]
     #[inline(never)]
     fn search(&mut self, range: Range<usize>) -> u64 {
@@ -194,8 +193,8 @@ impl<const W: usize> BulkBurst<'_, '_, W> {
     }
 }
 
-/// While a table grows: the tags and likely entries are prefetched, then each key is looked up
-/// by itself in the array or arrays that may hold it.
+/// Looks up keys while the table grows: prefetches tags and likely entries, and then looks up each
+/// key in the array or arrays that may have it.
 #[inline(never)]
 fn growing<const W: usize>(
     view: &View<'_, W>,
@@ -230,7 +229,7 @@ mod tests {
     use crate::shared::Array;
     use crate::tags::tag_of;
 
-    /// Two keys of one tag; in a table of one group they share the home as well.
+    /// Two keys with the same tag; in a table of one group they have the same home too.
     fn twins(hasher: &Hasher) -> [[u64; 1]; 2] {
         let mut seen = std::collections::HashMap::new();
         let pair = (0u64..).find_map(|key| {

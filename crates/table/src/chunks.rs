@@ -1,13 +1,13 @@
-//! Lists that grow without moving what is in them: no addition copies what came before, however
-//! much there is. A list of a few elements takes no more memory than a vector.
+//! Lists that grow without moving their elements: no addition copies earlier elements, however many
+//! there are. A short list takes no more memory than a vector.
 
 use std::collections::VecDeque;
 use std::ops::{Index, IndexMut};
 
-/// Bytes of a chunk: what is copied at most when a short list grows, in a microsecond or two.
+/// Bytes of a chunk: the most that is copied when a short list grows, in a microsecond or two.
 const CHUNK_BYTES: usize = if cfg!(miri) { 1 << 10 } else { 32 << 10 };
 
-/// Elements that are taken out of a short list before the others move up.
+/// Elements that are taken from a short list before the others move to its start.
 const COMPACTED: usize = 32;
 
 /// Elements of a chunk: a power of two.
@@ -16,16 +16,15 @@ const fn chunk_len<T>() -> usize {
     1 << fits.ilog2()
 }
 
-/// A chunk that is to have another element: the last one, or a new one. Only the first one of a
-/// list grows; the others have their memory from the start.
+/// A new chunk. The first chunk of a list grows; the others have all their memory from the start.
 fn new_chunk<T>(is_first: bool) -> Vec<T> {
     if is_first { Vec::new() } else { Vec::with_capacity(chunk_len::<T>()) }
 }
 
-/// A list whose elements are reached by their index.
+/// A list with access by index.
 #[derive(Debug)]
 pub struct Chunks<T> {
-    /// All full but the last.
+    /// All chunks but the last are full.
     chunks: Vec<Vec<T>>,
     len: usize,
 }
@@ -50,7 +49,7 @@ impl<T> Chunks<T> {
         self.len == 0
     }
 
-    /// Adds an element behind the last.
+    /// Appends an element.
     #[inline]
     pub fn push(&mut self, element: T) {
         if self.len.is_multiple_of(chunk_len::<T>()) {
@@ -62,16 +61,16 @@ impl<T> Chunks<T> {
         }
     }
 
-    /// An element, where there is one.
+    /// The element at an index.
     #[inline]
     #[must_use]
     pub fn get(&self, index: usize) -> Option<&T> {
         self.chunks.get(index / chunk_len::<T>())?.get(index % chunk_len::<T>())
     }
 
-    /// An element, where there is one.
+    /// The element at an index, to change.
     #[inline]
-    pub fn at(&mut self, index: usize) -> Option<&mut T> {
+    pub fn get_mut(&mut self, index: usize) -> Option<&mut T> {
         self.chunks.get_mut(index / chunk_len::<T>())?.get_mut(index % chunk_len::<T>())
     }
 
@@ -104,15 +103,15 @@ impl<T> IndexMut<usize> for Chunks<T> {
     }
 }
 
-/// A list that is added to at its end and taken from at both ends.
+/// A queue that grows at its end and shrinks at both ends.
 #[derive(Debug)]
 pub struct Fifo<T> {
-    /// All full but the last.
+    /// All chunks but the last are full.
     chunks: VecDeque<Vec<T>>,
     /// Elements of the first chunk that were taken.
     taken: usize,
     len: usize,
-    /// An emptied chunk for the next one.
+    /// An empty chunk to reuse.
     spare: Option<Vec<T>>,
 }
 
@@ -137,7 +136,7 @@ impl<T: Copy> Fifo<T> {
         self.len == 0
     }
 
-    /// Adds an element behind the last.
+    /// Appends an element.
     #[inline]
     pub fn push(&mut self, element: T) {
         if self.chunks.back().is_none_or(|last| last.len() == chunk_len::<T>()) {
@@ -150,7 +149,7 @@ impl<T: Copy> Fifo<T> {
         }
     }
 
-    /// The oldest element but `ahead`, where there is one.
+    /// The element after the `ahead` oldest ones.
     #[inline]
     #[must_use]
     pub fn get(&self, ahead: usize) -> Option<&T> {
@@ -158,7 +157,7 @@ impl<T: Copy> Fifo<T> {
         self.chunks.get(at / chunk_len::<T>())?.get(at % chunk_len::<T>())
     }
 
-    /// Takes the oldest element out.
+    /// Removes the oldest element.
     #[inline]
     pub fn pop(&mut self) -> Option<T> {
         let oldest = *self.chunks.front()?.get(self.taken)?;
@@ -174,7 +173,7 @@ impl<T: Copy> Fifo<T> {
         Some(oldest)
     }
 
-    /// Keeps a short list short: what is left of its one chunk goes to the start of it.
+    /// Moves the elements of a short list to the start of its one chunk.
     fn compact(&mut self) {
         if let [only] = self.chunks.make_contiguous() {
             only.drain(..self.taken);
@@ -182,13 +181,13 @@ impl<T: Copy> Fifo<T> {
         }
     }
 
-    /// Takes the oldest element out, if it fits.
+    /// Removes the oldest element if `fits` accepts it.
     #[inline]
     pub fn pop_if(&mut self, fits: impl FnOnce(&T) -> bool) -> Option<T> {
         self.get(0).is_some_and(fits).then(|| self.pop())?
     }
 
-    /// Takes the newest element out.
+    /// Removes the newest element.
     pub fn pop_newest(&mut self) -> Option<T> {
         if self.is_empty() {
             return None;

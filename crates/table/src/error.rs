@@ -116,7 +116,7 @@ pub enum InsertError {
 pub enum TernaryError {
     /// So many places were changed by transactions that there is no room for another.
     #[error("too many places wait for readers; let them pass quiescent states and try again")]
-    Changes,
+    TransactionsFull,
     /// The table of a mask could not be made.
     #[error(transparent)]
     Create(#[from] CreateError),

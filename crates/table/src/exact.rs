@@ -1,12 +1,11 @@
 //! The writing end of an exact-match table: insert, remove, update, grow.
 //!
-//! One writer, which owns the table; what readers see while it works is argued in `shared`. An
-//! operation does a bounded amount of housekeeping: it moves at most one group of a growing
-//! table, frees at most two batches of destroyed slots, gives back at most one piece of a
-//! replaced array, and has the system back at most one piece of the next one: a table that has
-//! used three quarters of what it grows at makes it, so that no growth waits for memory.
+//! The table has one writer, its owner; `shared` explains what readers see meanwhile. Each
+//! operation does a bounded amount of housekeeping: it moves at most one group of a growing table,
+//! frees at most two batches of destroyed slots, frees at most one piece of a replaced array, and
+//! makes the system back at most one piece of the next array. A table that has used three quarters
+//! of its slots prepares the next array, so that no growth waits for memory.
 
-use crate::domain::Domain;
 use crate::error::{CreateError, InsertError};
 use crate::grid::{Grid, GridSlot, Position};
 use crate::hash::{Hasher, key_bytes_max, pack_bytes};
@@ -15,22 +14,23 @@ use crate::limits::{
     RESERVE_PER_GROUP, TURN,
 };
 use crate::memory::{OutOfMemory, Pages};
+use crate::qsbr::QsbrDomain;
 use crate::reader::Reader;
 use crate::retired::Retired;
 use crate::shared::{Array, Arrays};
 use crate::sync::{Relaxed, Release};
 
-/// What a table is made from.
+/// The configuration of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {
-    /// The most entries it may hold, 1 to [`CAPACITY_LIMIT`].
+    /// The most entries, 1 to [`CAPACITY_LIMIT`].
     pub capacity_max: usize,
     /// Pages for its larger arrays.
     pub pages: Pages,
-    /// Entries to make room for now, at most `capacity_max`; the memory is touched at once. A
-    /// table grows from there in steps no insert notices.
+    /// Entries to make room for now, at most `capacity_max`; their memory is touched at once. The
+    /// table grows from there in small steps.
     pub reserve: usize,
-    /// Seed of its hash. Draw it at random where somebody hostile may choose keys.
+    /// Seed of its hash. Draw it at random if an attacker may choose keys.
     pub seed: u64,
 }
 
@@ -48,13 +48,14 @@ impl Config {
     }
 }
 
-/// Where an entry is in a table: what its writer may remember of it, to come back without a search.
+/// The handle of a slot with an entry, for the writer: with it, the writer finds the entry without
+/// a search.
 ///
-/// Entries do not move but when the table grows. A spot is that of an entry as long as the entry
-/// lives; [`Exact::knows`] says whether the table has grown since.
+/// An entry moves only when its table grows. A handle is valid for as long as the entry lives;
+/// [`Exact::is_current`] says whether the table has grown since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Spot {
-    /// Number of the array, from 1 on; 0 is none.
+pub struct SlotHandle {
+    /// Number of the array, from 1 on; 0 is no array.
     array: u32,
     position: Position,
 }
@@ -63,20 +64,20 @@ pub struct Spot {
 #[derive(Debug)]
 pub struct Exact<const W: usize> {
     arrays: Arrays<W>,
-    /// The number of the current one, from 1 on.
+    /// Number of the current array, from 1 on.
     number: u32,
     retired: Retired<Position>,
     len: usize,
     /// Used slots (live or retired) at which the current array is too full.
     grow_at: usize,
-    /// What it is to grow to, made ahead, with twice the memory of the current array; kept until
-    /// the table grows, also where it has fewer entries again. Or, as large as the current one,
-    /// what a table at rest is to move to.
+    /// The next array, made ahead. Either it has twice the memory of the current array, and is kept
+    /// until the table grows, even if entries are removed. Or it is as large as the current one,
+    /// for a move to huge pages.
     next: Option<Array<W>>,
-    /// Used slots from which on an insert has that to do.
+    /// Used slots (live or retired) from which on an insert prepares the next array.
     prepare_at: usize,
-    /// Operations with housekeeping to do.
-    attended: usize,
+    /// Number of operations that did housekeeping.
+    housekept: usize,
     config: Config,
 }
 
@@ -84,8 +85,8 @@ impl<const W: usize> Exact<W> {
     /// An empty table whose readers are participants of `domain`.
     ///
     /// # Errors
-    /// When the configuration contradicts itself or the reserved memory cannot be had.
-    pub fn new(config: Config, domain: &Domain) -> Result<Self, CreateError> {
+    /// If the configuration contradicts itself or the reserved memory cannot be allocated.
+    pub fn new(config: Config, domain: &QsbrDomain) -> Result<Self, CreateError> {
         let Config { capacity_max, pages, reserve, seed } = config;
         if !(1..=CAPACITY_LIMIT).contains(&capacity_max) {
             return Err(CreateError::Capacity { capacity_max, limit: CAPACITY_LIMIT });
@@ -102,7 +103,7 @@ impl<const W: usize> Exact<W> {
             grow_at: grow_at(array.groups()),
             next: None,
             prepare_at: prepare_at(array.groups()),
-            attended: 0,
+            housekept: 0,
             arrays: Arrays::new(array, Hasher::new(seed), domain.clone()),
             number: 1,
             retired: Retired::default(),
@@ -117,23 +118,23 @@ impl<const W: usize> Exact<W> {
         Reader::new(self.arrays.shared())
     }
 
-    /// Adds an entry; where it is.
+    /// Adds an entry; returns its handle.
     ///
     /// # Errors
-    /// When the key exists, the table is full, no slot near the key's home is free, or the
-    /// memory to grow into cannot be had. The table is then as it was.
+    /// If the key exists, the table is full, no slot near the key's home is free, or the memory to
+    /// grow cannot be allocated. The table is then unchanged.
     #[inline]
-    pub fn insert(&mut self, key: &[u64; W], value: u64) -> Result<Spot, InsertError> {
+    pub fn insert(&mut self, key: &[u64; W], value: u64) -> Result<SlotHandle, InsertError> {
         self.insert_hashed(self.hash(key), key, value)
     }
 
-    /// The hash function, for whoever takes hashes without the table.
+    /// The hash function, for code that hashes keys without the table.
     #[must_use]
     pub fn hasher(&self) -> Hasher {
         self.secrets().clone()
     }
 
-    /// The hash of a key: of one seed, the same in every table.
+    /// The hash of a key; the same in every table with this seed.
     #[inline]
     #[must_use]
     pub fn hash(&self, key: &[u64; W]) -> u64 {
@@ -141,7 +142,7 @@ impl<const W: usize> Exact<W> {
     }
 
     /// [`insert`](Self::insert) for a key whose [`hash`](Self::hash) is known. With another hash
-    /// the entry is lost, and taking it out disturbs other keys.
+    /// the entry cannot be found, and its removal disturbs other keys.
     ///
     /// # Errors
     /// As `insert`.
@@ -151,7 +152,7 @@ impl<const W: usize> Exact<W> {
         hash: u64,
         key: &[u64; W],
         value: u64,
-    ) -> Result<Spot, InsertError> {
+    ) -> Result<SlotHandle, InsertError> {
         if let Some(slot) = self.arrays.view().find(hash, key) {
             return Err(InsertError::Duplicate { value: slot.value() });
         }
@@ -167,84 +168,84 @@ impl<const W: usize> Exact<W> {
             None => self.place_crowded(hash, key, value)?,
         };
         self.len += 1;
-        Ok(self.spot(position))
+        Ok(self.handle(position))
     }
 
-    /// Where a key is, for the writer.
+    /// The handle of a key.
     #[must_use]
-    pub fn spot_of(&self, key: &[u64; W]) -> Option<Spot> {
+    pub fn handle_of(&self, key: &[u64; W]) -> Option<SlotHandle> {
         let slot = self.grid().find(self.hash(key), key)?;
-        Some(self.spot(slot.position()))
+        Some(self.handle(slot.position()))
     }
 
-    /// Whether entries are still where their spots say; if the table has grown since, or grows, the
-    /// key is to be looked for.
+    /// Whether a handle still leads to its entry. If not, the table has grown since, or grows now;
+    /// look the key up.
     #[inline]
     #[must_use]
-    pub fn knows(&self, spot: Spot) -> bool {
-        self.slot_at(spot).is_some()
+    pub fn is_current(&self, handle: SlotHandle) -> bool {
+        self.slot_at(handle).is_some()
     }
 
-    /// The slot of a spot that the table knows. (A spot of another table may lie beyond the end.)
+    /// The slot of a current handle. (A handle of another table may lie beyond the end.)
     #[inline]
-    fn slot_at(&self, spot: Spot) -> Option<GridSlot<'_, W>> {
-        let is_of_this = spot.array == self.number && self.arrays.predecessor().is_none();
-        if is_of_this { self.grid().slot(spot.position) } else { None }
+    fn slot_at(&self, handle: SlotHandle) -> Option<GridSlot<'_, W>> {
+        let is_of_this = handle.array == self.number && self.arrays.predecessor().is_none();
+        if is_of_this { self.grid().slot(handle.position) } else { None }
     }
 
-    /// The value of the entry at a spot, which lives; `None` where the table does not know it.
+    /// The value of the entry at a handle, which lives; `None` if the handle is not current.
     #[inline]
     #[must_use]
-    pub fn at(&self, spot: Spot) -> Option<u64> {
-        self.slot_at(spot).map(GridSlot::value)
+    pub fn get_at(&self, handle: SlotHandle) -> Option<u64> {
+        self.slot_at(handle).map(GridSlot::value)
     }
 
-    /// Gives the entry at a spot, which lives, another value by one store. False where the table
-    /// does not know the spot.
+    /// Replaces the value of the entry at a handle, which lives, by one store. False if the handle
+    /// is not current.
     #[inline]
-    pub fn set_at(&mut self, spot: Spot, value: u64) -> bool {
-        let slot = self.slot_at(spot);
+    pub fn set_at(&mut self, handle: SlotHandle, value: u64) -> bool {
+        let slot = self.slot_at(handle);
         if let Some(slot) = slot {
             slot.set_value(value);
         }
         slot.is_some()
     }
 
-    /// Takes the entry at a spot, which lives, out; its last value. `None` where the table does not
-    /// know the spot. Its slot is used again after a grace period.
+    /// Removes the entry at a handle, which lives; returns its last value. `None` if the handle is
+    /// not current. The slot is reused after a grace period.
     #[inline]
-    pub fn remove_at(&mut self, spot: Spot) -> Option<u64> {
-        let slot = self.slot_at(spot)?;
+    pub fn remove_at(&mut self, handle: SlotHandle) -> Option<u64> {
+        let slot = self.slot_at(handle)?;
         let value = slot.take(self.hash(&slot.key()));
-        self.taken(spot.position);
+        self.retire_slot(handle.position);
         self.len -= 1;
         if self.is_busy() {
-            self.attend();
+            self.housekeep();
         }
         Some(value)
     }
 
-    /// Asks for the entry at a spot.
+    /// Prefetches the entry at a handle.
     #[inline]
-    pub fn prefetch_at(&self, spot: Spot) {
-        if let Some(slot) = self.slot_at(spot) {
+    pub fn prefetch_at(&self, handle: SlotHandle) {
+        if let Some(slot) = self.slot_at(handle) {
             slot.prefetch_to_write();
         }
     }
 
-    /// Asks for what [`remove_at`](Self::remove_at) looks at beside the entry.
+    /// Prefetches what [`remove_at`](Self::remove_at) reads other than the entry.
     #[inline]
-    pub fn prefetch_tags_at(&self, spot: Spot) {
-        if let Some(slot) = self.slot_at(spot) {
+    pub fn prefetch_tags_at(&self, handle: SlotHandle) {
+        if let Some(slot) = self.slot_at(handle) {
             slot.prefetch_tags_to_write();
         }
     }
 
-    fn spot(&self, position: Position) -> Spot {
-        Spot { array: self.number, position }
+    fn handle(&self, position: Position) -> SlotHandle {
+        SlotHandle { array: self.number, position }
     }
 
-    /// Takes an entry out; its last value. Its slot is used again after a grace period.
+    /// Removes an entry; returns its last value. Its slot is reused after a grace period.
     #[inline]
     pub fn remove(&mut self, key: &[u64; W]) -> Option<u64> {
         let hash = self.hash(key);
@@ -256,18 +257,18 @@ impl<const W: usize> Exact<W> {
         let old = self.arrays.predecessor().and_then(|old| take(old.grid()));
         let new = take(self.grid());
         if let Some((position, _)) = new {
-            self.taken(position);
+            self.retire_slot(position);
         }
         let (_, value) = new.or(old)?;
         self.len -= 1;
         if self.is_busy() {
-            self.attend();
+            self.housekeep();
         }
         Some(value)
     }
 
-    /// Gives an entry another value; the value it had. One atomic store; while the table grows two,
-    /// between which two threads may differ.
+    /// Replaces the value of an entry; returns the old value. One atomic store, or two while the
+    /// table grows; between the two, two threads may differ.
     #[inline]
     pub fn update(&mut self, key: &[u64; W], value: u64) -> Option<u64> {
         let hash = self.hash(key);
@@ -281,8 +282,8 @@ impl<const W: usize> Exact<W> {
         Some(before)
     }
 
-    /// Asks for the memory that an operation on a key of this hash will look at first. Call
-    /// [`prefetch_entry`](Self::prefetch_entry) when it has come, and then the operation.
+    /// Prefetches what an operation on a key of this hash reads first. Call
+    /// [`prefetch_entry`](Self::prefetch_entry) when it has arrived, and then the operation.
     #[inline]
     pub fn prefetch_tags(&self, hash: u64) {
         self.grid().prefetch_home_to_write(hash);
@@ -291,7 +292,7 @@ impl<const W: usize> Exact<W> {
         }
     }
 
-    /// Asks for the entry that an operation on a key of this hash will most likely look at.
+    /// Prefetches the entry that an operation on a key of this hash most likely reads.
     #[inline]
     pub fn prefetch_entry(&self, hash: u64) {
         self.grid().prefetch_entry(hash);
@@ -307,28 +308,27 @@ impl<const W: usize> Exact<W> {
         Some(self.arrays.view().find(self.hash(key), key)?.value())
     }
 
-    /// [`insert`](Self::insert) with a key of bytes, of any length up to
-    /// [`key_bytes_max`]`(W)`, packed by [`pack_bytes`]. Keys of words are others: a table takes
-    /// one kind.
+    /// [`insert`](Self::insert) with a key of bytes, of any length up to [`key_bytes_max`]`(W)`,
+    /// packed by [`pack_bytes`]. A table has either keys of bytes or keys of words.
     ///
     /// # Errors
     /// As `insert`, and [`InsertError::KeyTooLong`].
-    pub fn insert_bytes(&mut self, key: &[u8], value: u64) -> Result<Spot, InsertError> {
+    pub fn insert_bytes(&mut self, key: &[u8], value: u64) -> Result<SlotHandle, InsertError> {
         let too_long = InsertError::KeyTooLong { len: key.len(), limit: key_bytes_max(W) };
         self.insert(&pack_bytes(key).ok_or(too_long)?, value)
     }
 
-    /// [`remove`](Self::remove) with a key of bytes; `None` of one that is too long.
+    /// [`remove`](Self::remove) with a key of bytes; `None` if the key is too long.
     pub fn remove_bytes(&mut self, key: &[u8]) -> Option<u64> {
         self.remove(&pack_bytes(key)?)
     }
 
-    /// [`update`](Self::update) with a key of bytes; `None` of one that is too long.
+    /// [`update`](Self::update) with a key of bytes; `None` if the key is too long.
     pub fn update_bytes(&mut self, key: &[u8], value: u64) -> Option<u64> {
         self.update(&pack_bytes(key)?, value)
     }
 
-    /// [`get`](Self::get) with a key of bytes; `None` of one that is too long.
+    /// [`get`](Self::get) with a key of bytes; `None` if the key is too long.
     #[must_use]
     pub fn lookup_bytes(&self, key: &[u8]) -> Option<u64> {
         self.get(&pack_bytes(key)?)
@@ -346,13 +346,13 @@ impl<const W: usize> Exact<W> {
         self.len == 0
     }
 
-    /// Entries the table takes as it is; it grows when more come.
+    /// Entries that the table has room for; it grows when more come.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.grow_at.min(self.config.capacity_max)
     }
 
-    /// Memory of the entries and tags, with arrays that still wait for readers.
+    /// Memory of entries and tags, including arrays that still wait for readers.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.arrays.bytes() + self.next.as_ref().map_or(0, |next| next.memory().bytes())
@@ -366,51 +366,52 @@ impl<const W: usize> Exact<W> {
         new.chain(old.filter(move |(key, _)| !moved(key)))
     }
 
-    /// The number of the array that all entries are in, and its groups; `None` while the table
-    /// grows, when they are in two.
+    /// The number of the array with all entries, and its groups; `None` while the table grows, when
+    /// two arrays have entries.
     #[must_use]
     pub fn array(&self) -> Option<(u32, usize)> {
         let grows = self.arrays.predecessor().is_some();
         (!grows).then(|| (self.number, self.arrays.current().groups()))
     }
 
-    /// The entries of a group of that array, for who goes through a table part by part: all groups
-    /// of one array have all entries that were there from the first to the last of them.
+    /// The entries of a group of that array, to go through a table in parts. The groups of one
+    /// array together have all entries that existed from the first call to the last.
     pub fn group(&self, group: usize) -> impl Iterator<Item = ([u64; W], u64)> + '_ {
         self.grid().live(group).map(|slot| (slot.key(), slot.value()))
     }
 
-    /// Moves up to `groups` groups of a growing table; whether it grows no more.
+    /// Moves up to `groups` groups of a growing table; true if the table does not grow any more.
     pub fn advance(&mut self, groups: usize) -> bool {
-        self.tend(groups);
+        self.move_some_groups(groups);
         self.arrays.predecessor().is_none()
     }
 
     /// Does housekeeping in idle time: moves up to `groups` groups of a growing table, frees
-    /// destroyed slots and replaced arrays. True when nothing is left to do; call it again, and
-    /// let the readers pass quiescent states, when it is false.
+    /// destroyed slots and replaced arrays. True if nothing is left to do. If false, call it again
+    /// after the readers have passed quiescent states.
     ///
-    /// Nobody has to call it, but a table that stopped growing half-way looks up in two places.
-    pub fn settle(&mut self, groups: usize) -> bool {
+    /// You need not call it. But while a table has not finished its growth, look-ups search two
+    /// arrays.
+    pub fn run_housekeeping(&mut self, groups: usize) -> bool {
         self.retired.close(&self.arrays.shared().domain);
         self.reclaim();
-        let rests = self.rest(groups);
+        let is_grown = self.finish_growth(groups);
         self.arrays.release();
-        rests && !self.is_busy() && self.retired.is_empty()
+        is_grown && !self.is_busy() && self.retired.is_empty()
     }
 
-    /// Does in idle time what look-ups are dearer without: moves up to `groups` groups of a growing
-    /// table, and has one that grew on small pages move to huge ones, of which each call has the
-    /// system back one. True when nothing is left to do. Waits for no reader.
-    pub fn rest(&mut self, groups: usize) -> bool {
-        self.tend(groups);
+    /// Finishes growth in idle time, which makes look-ups cheaper: moves up to `groups` groups of a
+    /// growing table, and moves a table that grew on small pages to huge pages. Each call makes the
+    /// system back one huge page. True if nothing is left to do. Does not wait for readers.
+    pub fn finish_growth(&mut self, groups: usize) -> bool {
+        self.move_some_groups(groups);
         if self.arrays.predecessor().is_some() {
             return false;
         }
         if self.config.pages == Pages::Small || !self.arrays.current().memory().lacks_huge() {
             return true;
         }
-        // One that is to grow soon does so now.
+        // A table that would grow soon grows now.
         let groups = self.arrays.current().groups();
         let soon = self.len + self.retired.len() >= prepare_at(groups);
         let largest = groups >= self.groups_max();
@@ -429,7 +430,7 @@ impl<const W: usize> Exact<W> {
         false
     }
 
-    /// Takes another array to grow to; the one there was is given back piece by piece.
+    /// Replaces the next array; the old one is freed piece by piece.
     fn replace_next(&mut self, array: Option<Array<W>>) {
         if let Some(unused) = std::mem::replace(&mut self.next, array) {
             self.arrays.discard(unused);
@@ -437,7 +438,7 @@ impl<const W: usize> Exact<W> {
         self.prepare_at = prepare_at(self.arrays.current().groups());
     }
 
-    /// What is in the current array.
+    /// The grid of the current array.
     #[inline]
     fn grid(&self) -> Grid<'_, W> {
         self.arrays.current().grid()
@@ -453,25 +454,25 @@ impl<const W: usize> Exact<W> {
         self.arrays.predecessor().is_some() || self.arrays.has_retired()
     }
 
-    /// An entry of the current array was taken out: its slot waits for the readers.
-    fn taken(&mut self, position: Position) {
+    /// Retires the slot of an entry that was removed from the current array.
+    fn retire_slot(&mut self, position: Position) {
         if self.retired.push(position, &self.arrays.shared().domain) {
             self.reclaim();
         }
     }
 
     fn reclaim(&mut self) {
-        // Positions of the current array, for growth forgets all: `None` of others.
+        // All positions are of the current array, because growth forgets retired slots.
         let current = self.arrays.current().grid();
         let reuse = |position| current.slot(position).into_iter().for_each(GridSlot::reuse);
         self.retired.reclaim(&self.arrays.shared().domain, reuse);
     }
 
-    /// Moves on with growth or begins it where the array is too full.
+    /// Advances growth, or begins it if the array is too full.
     #[cold]
     #[inline(never)]
     fn make_room(&mut self) -> Result<(), InsertError> {
-        let is_turn = self.attend();
+        let is_turn = self.housekeep();
         let used = |table: &Self| table.len + table.retired.len();
         if self.arrays.predecessor().is_some() || used(self) < self.prepare_at {
             return Ok(());
@@ -487,8 +488,8 @@ impl<const W: usize> Exact<W> {
         Ok(())
     }
 
-    /// No empty slot on the key's way: frees what may be freed, or grows beyond the size for
-    /// `capacity_max`, but at most to twice that.
+    /// Places a key that found no empty slot: frees retired slots if it can, or grows beyond the
+    /// size for `capacity_max`, but at most to twice that size.
     #[cold]
     #[inline(never)]
     fn place_crowded(
@@ -516,14 +517,14 @@ impl<const W: usize> Exact<W> {
         groups_for(self.config.capacity_max)
     }
 
-    /// Groups of the next array: twice as many where `capacity_max` allows.
+    /// Groups of the next array: twice as many if `capacity_max` allows.
     fn groups_next(&self) -> usize {
         let groups = self.arrays.current().groups();
         (2 * groups).min(self.groups_max()).max(groups + groups / 4 + 1)
     }
 
-    /// Makes the array to grow into, or has the system back a piece of it. Without memory nothing
-    /// is lost: growth asks again.
+    /// Makes the next array, or makes the system back a piece of it. A lack of memory does no harm:
+    /// growth tries again.
     fn prepare(&mut self, is_turn: bool) {
         let groups = self.arrays.current().groups();
         let is_largest = groups >= self.groups_max();
@@ -531,11 +532,11 @@ impl<const W: usize> Exact<W> {
         let is_done = match &mut self.next {
             _ if is_largest => true,
             Some(next) if next.groups() > groups => {
-                // As many bytes as have it backed when it is needed, and a page.
+                // Enough bytes that all of it is backed when it is needed, and a page.
                 let bytes = next.memory().bytes() / turns.max(1) + PAGE_BYTES;
                 is_turn && next.populate(bytes)
             }
-            // None, or one to rest in.
+            // There is none, or one to move to.
             _ => {
                 let array = self.array_to_grow().ok();
                 let is_none = array.is_none();
@@ -548,14 +549,14 @@ impl<const W: usize> Exact<W> {
         }
     }
 
-    /// An array to grow into, on pages that the system backs in a moment each.
+    /// An array to grow into, on pages that the system backs quickly.
     fn array_to_grow(&self) -> Result<Array<W>, OutOfMemory> {
         let groups = self.groups_next();
         let is_small = groups * Grid::<W>::words(1) * 8 < MAKESHIFT_BYTES_MAX;
         Array::new(groups, if is_small { Pages::Small } else { self.config.pages })
     }
 
-    /// Publishes the array that was made ahead, or another one, to grow into.
+    /// Publishes the next array, or a new one, to grow into.
     fn grow(&mut self) -> Result<(), InsertError> {
         let array = match self.next.take() {
             Some(next) => next,
@@ -567,16 +568,16 @@ impl<const W: usize> Exact<W> {
         self.arrays.grow(array);
         self.number += 1;
         (self.grow_at, self.prepare_at) = (grow_at(groups), prepare_at(groups));
-        // The old array takes no more entries, so its slots need not become usable.
+        // The old array gets no more entries, so its retired slots are not reused.
         self.retired.clear();
         Ok(())
     }
 
-    /// The housekeeping of one operation; whether it is its turn to handle memory.
-    fn attend(&mut self) -> bool {
-        self.tend(MOVE_GROUPS);
-        self.attended = self.attended.wrapping_add(1);
-        let is_turn = self.attended.is_multiple_of(TURN);
+    /// The housekeeping of one operation; true if it is this operation's turn to handle memory.
+    fn housekeep(&mut self) -> bool {
+        self.move_some_groups(MOVE_GROUPS);
+        self.housekept = self.housekept.wrapping_add(1);
+        let is_turn = self.housekept.is_multiple_of(TURN);
         if is_turn {
             self.arrays.release();
         }
@@ -584,7 +585,7 @@ impl<const W: usize> Exact<W> {
     }
 
     /// Moves up to `groups` groups of a growing table.
-    fn tend(&mut self, groups: usize) {
+    fn move_some_groups(&mut self, groups: usize) {
         if self.arrays.predecessor().is_some_and(|old| self.move_groups(old, groups)) {
             self.arrays.end_growth();
         }
@@ -604,8 +605,8 @@ impl<const W: usize> Exact<W> {
         end == old.groups()
     }
 
-    /// Copies the keys whose home in `old` is `home`. False when one found no room, which the
-    /// hash makes next to impossible; the home is then tried again later.
+    /// Copies the keys whose home in `old` is `home`. False if a key found no room, which the hash
+    /// makes extremely unlikely; the home is then tried again later.
     fn move_home(&self, old: Grid<'_, W>, home: usize) -> bool {
         let new = self.grid();
         old.live_from(home).all(|slot| {
@@ -641,8 +642,8 @@ mod tests {
     use super::*;
     use crate::memory::{Memory, REFUSE};
 
-    fn growing() -> (Domain, Exact<2>) {
-        let domain = Domain::new();
+    fn growing() -> (QsbrDomain, Exact<2>) {
+        let domain = QsbrDomain::new();
         let table = Exact::new(Config::growing(100_000, 1), &domain).unwrap();
         (domain, table)
     }
@@ -668,7 +669,7 @@ mod tests {
 
     #[test]
     fn what_contradicts_itself_is_refused() {
-        let new = |config| Exact::<2>::new(config, &Domain::new()).map(|_| ());
+        let new = |config| Exact::<2>::new(config, &QsbrDomain::new()).map(|_| ());
         let config = Config::reserved(10, 1);
         let limit = CAPACITY_LIMIT;
         for capacity_max in [0, limit + 1] {
@@ -687,16 +688,16 @@ mod tests {
     #[cfg_attr(miri, ignore = "too long under Miri")]
     fn replaced_arrays_go_once_the_readers_have_passed() {
         let (domain, mut table) = growing();
-        let mut participant = domain.reader_slot();
+        let mut participant = domain.register_reader();
         for id in 0..50_000 {
             table.insert(&[id, 0], id).unwrap();
         }
         for _ in 0..10_000 {
-            table.settle(100);
+            table.run_housekeeping(100);
         }
         assert!(table.arrays.has_retired(), "a reader may still look at them");
         participant.quiescent();
-        assert!((0..1000).any(|_| table.settle(100)));
+        assert!((0..1000).any(|_| table.run_housekeeping(100)));
         let next = table.next.as_ref().map_or(0, |next| next.memory().bytes());
         assert_eq!(table.bytes(), table.arrays.current().memory().bytes() + next);
     }
@@ -705,7 +706,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "too long under Miri")]
     fn the_next_array_is_there_and_backed_when_a_table_grows() {
-        let domain = Domain::new();
+        let domain = QsbrDomain::new();
         let mut table = Exact::<17>::new(Config::growing(200_000, 1), &domain).unwrap();
         let mut growths = 0;
         for id in 0..100_000 {
@@ -749,8 +750,8 @@ mod tests {
                 table.insert(&[id, 0], id).unwrap();
             }
             assert!(table.arrays.current().memory().lacks_huge(), "{part}");
-            assert!(!table.rest(1), "{part}");
-            assert!((0..100_000).any(|_| table.rest(100)), "{part}");
+            assert!(!table.finish_growth(1), "{part}");
+            assert!((0..100_000).any(|_| table.finish_growth(100)), "{part}");
             assert!(!table.arrays.current().memory().lacks_huge(), "{part}");
             assert!(table.arrays.predecessor().is_none(), "{part}");
             assert!(table.len() < table.prepare_at, "{part}");

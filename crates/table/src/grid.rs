@@ -15,13 +15,13 @@
 //! | 8 to 15 | 128 bytes | key, value, spare words |
 //! | 16, 17 | 192 bytes | key, value, spare words |
 //!
-//! Order of stores: key and value (Relaxed), then the tag (Release). Who sees the tag
+//! Order of stores: key and value (Relaxed), then the tag (Release). A reader that sees the tag
 //! (Acquire) sees the entry, and a slot is written again only after a grace period.
 //!
 //! One of the modules that may use `unsafe`: unchecked indexing on the look-up path. It rests on
-//! types that are made here alone: a [`Group`] is below the number of groups, a [`GridSlot`] and an
-//! [`Entry`] are inside of the grid they came from. Numbers from elsewhere are checked before they
-//! become one of these.
+//! types that are made only here: a [`Group`] is below the number of groups, a [`GridSlot`] and a
+//! [`GridEntry`] are inside of the grid that they came from. Numbers from elsewhere are checked
+//! before they become one of these.
 
 #![allow(unsafe_code)]
 
@@ -34,21 +34,21 @@ use crate::prefetch::{prefetch_at, prefetch_to_write};
 use crate::sync::{Acquire, AtomicU64, Relaxed, Release};
 use crate::tags::{self, Compare, EMPTY, LINE_WORDS, LIVE_MIN, Line, RETIRED, tag_of};
 
-/// Where an entry lives: `15 * group + slot`.
+/// The position of an entry: `15 * group + slot`.
 pub(crate) type Position = u32;
 
 /// The most groups there can be: positions stay below `u32::MAX`.
 pub(crate) const GROUPS_LIMIT: usize = (u32::MAX as usize - 1) / SLOTS;
 
-/// The number of a group of one grid, below its number of groups. It stays in the method that asked
-/// for it, so it never meets another grid.
+/// The number of a group of one grid, below its number of groups. It never leaves the method that
+/// created it, so it never reaches another grid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Group(usize);
 
-/// Three registers: where the tags are, where the entries are, how many groups there are.
+/// Three registers: the address of the tags, the address of the entries, and the number of groups.
 ///
-/// A copy for the length of one call, because the compiler may not keep a field in a register
-/// across an atomic load.
+/// A copy for one call, because the compiler may not keep a field in a register across an atomic
+/// load.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Grid<'a, const W: usize> {
     tags: *const Line,
@@ -75,7 +75,7 @@ impl<'a, const W: usize> Grid<'a, W> {
         Self::first_entry(groups) + groups * SLOTS * Self::STRIDE
     }
 
-    /// Entries start on a line of their own.
+    /// Entries start on a cache line of their own.
     fn first_entry(groups: usize) -> usize {
         (groups * LINE_WORDS).next_multiple_of(16)
     }
@@ -99,7 +99,7 @@ impl<'a, const W: usize> Grid<'a, W> {
         self.home_group(hash).0
     }
 
-    /// The home group of a hash: its high bits, scaled, so that any number of groups will do.
+    /// The home group of a hash: its high bits, scaled, so that any number of groups works.
     #[inline(always)]
     fn home_group(&self, hash: u64) -> Group {
         Group(((u128::from(hash) * self.groups as u128) >> 64) as usize)
@@ -110,7 +110,7 @@ impl<'a, const W: usize> Grid<'a, W> {
         Group(if group + 1 == self.groups { 0 } else { group + 1 })
     }
 
-    /// The group of a number, where there is one.
+    /// The group of a number, if it exists.
     fn group(&self, number: usize) -> Option<Group> {
         (number < self.groups).then_some(Group(number))
     }
@@ -120,18 +120,18 @@ impl<'a, const W: usize> Grid<'a, W> {
     fn line(&self, Group(group): Group) -> &'a Line {
         debug_assert!(group < self.groups);
         // SAFETY: a `Group` is below `groups`: `home_group` scales a 64-bit hash by that / 2^64,
-        // `next` wraps, `group` checks, and `Slot::place` divides a checked position by SLOTS. The
-        // memory, borrowed for 'a, has a line for each group (`new`).
+        // `next` wraps, `group` checks, and `GridSlot::place` divides a checked position by SLOTS.
+        // The memory, borrowed for 'a, has a line for each group (`new`).
         unsafe { &*self.tags.add(group) }
     }
 
-    /// An entry, whatever is in it: something to fill places of an array with.
+    /// The first entry, whatever it contains: a placeholder for arrays.
     #[inline(always)]
-    pub(crate) fn first(&self) -> Entry<'a, W> {
-        Entry { words: self.entries, memory: PhantomData }
+    pub(crate) fn first(&self) -> GridEntry<'a, W> {
+        GridEntry { words: self.entries, memory: PhantomData }
     }
 
-    /// The slot at a position, where there is one.
+    /// The slot at a position, if it exists.
     #[inline(always)]
     pub(crate) fn slot(&self, position: Position) -> Option<GridSlot<'a, W>> {
         let is_there = (position as usize) < self.groups * SLOTS;
@@ -144,7 +144,7 @@ impl<'a, const W: usize> Grid<'a, W> {
         GridSlot { grid: *self, position: (group * SLOTS + slot) as Position }
     }
 
-    /// Asks for the tags of the home of a hash.
+    /// Prefetches the tags of the home of a hash.
     #[inline(always)]
     pub(crate) fn prefetch_home(&self, hash: u64) {
         prefetch_at(self.tags.wrapping_add(self.home(hash)));
@@ -156,8 +156,8 @@ impl<'a, const W: usize> Grid<'a, W> {
         prefetch_to_write(self.tags.wrapping_add(self.home(hash)));
     }
 
-    /// Prefetches the entry that an operation on a key of this hash will most likely look at: the
-    /// first whose tag fits, else the one it would be placed at.
+    /// Prefetches the entry that an operation on a key of this hash most likely reads: the first
+    /// one whose tag fits, else the slot where it would be placed.
     pub(crate) fn prefetch_entry(&self, hash: u64) {
         let home = self.home_group(hash);
         let line = self.line(home);
@@ -168,11 +168,15 @@ impl<'a, const W: usize> Grid<'a, W> {
         }
     }
 
-    /// The first entry on the way of a hash whose tag fits.
+    /// The first entry in the probe sequence of a hash whose tag fits.
     ///
-    /// `None` says that no key with this hash is here; an entry must still be compared.
+    /// `None` means that no key with this hash is here; an entry must still be compared.
     #[inline(always)]
-    pub(crate) fn candidate<C: Compare>(&self, compare: C, hash: LiveHash) -> Option<Entry<'a, W>> {
+    pub(crate) fn candidate<C: Compare>(
+        &self,
+        compare: C,
+        hash: LiveHash,
+    ) -> Option<GridEntry<'a, W>> {
         let home = self.home_group(hash.word());
         let line = self.line(home);
         let mask = compare.matches(line, hash.tag());
@@ -191,7 +195,7 @@ impl<'a, const W: usize> Grid<'a, W> {
         compare: C,
         home: Group,
         tag: u16,
-    ) -> Option<Entry<'a, W>> {
+    ) -> Option<GridEntry<'a, W>> {
         let mut group = home;
         for _ in 1..PROBE_GROUPS_MAX {
             group = self.next(group);
@@ -207,10 +211,11 @@ impl<'a, const W: usize> Grid<'a, W> {
         None
     }
 
-    /// The entry of the first slot in a mask of `group`, which has one: the lane behind the last
-    /// slot is a count below LIVE_MIN (`tags::add_overflow`), which no tag of a live hash equals.
+    /// The entry of the first slot in a mask of `group`, which is not empty: the lane after the
+    /// last slot is a count below LIVE_MIN (`tags::add_overflow`), which no tag of a live hash
+    /// equals.
     #[inline(always)]
-    fn likely<C: Compare>(&self, Group(group): Group, mask: u32) -> Entry<'a, W> {
+    fn likely<C: Compare>(&self, Group(group): Group, mask: u32) -> GridEntry<'a, W> {
         let slot = C::scaled_slot(mask, Self::ENTRY_BYTES);
         debug_assert!(slot < SLOTS * Self::ENTRY_BYTES);
         self.entry_at(group * (SLOTS * Self::ENTRY_BYTES) + slot)
@@ -218,12 +223,12 @@ impl<'a, const W: usize> Grid<'a, W> {
 
     /// The entry that starts `offset` bytes behind the first.
     #[inline(always)]
-    fn entry_at(&self, offset: usize) -> Entry<'a, W> {
+    fn entry_at(&self, offset: usize) -> GridEntry<'a, W> {
         debug_assert!(offset < self.groups * SLOTS * Self::ENTRY_BYTES);
-        Entry { words: self.entries.wrapping_byte_add(offset), memory: PhantomData }
+        GridEntry { words: self.entries.wrapping_byte_add(offset), memory: PhantomData }
     }
 
-    /// Where `key` is.
+    /// The slot of `key`.
     #[inline]
     pub(crate) fn find(&self, hash: u64, key: &[u64; W]) -> Option<GridSlot<'a, W>> {
         let tag = tag_of(hash);
@@ -246,7 +251,7 @@ impl<'a, const W: usize> Grid<'a, W> {
         None
     }
 
-    /// Writes a new entry into the first empty slot on its way; `None` when there is none.
+    /// Writes a new entry into the first empty slot of its probe sequence; `None` if there is none.
     ///
     /// The key must not be here. For the writer only.
     #[inline(always)]
@@ -277,7 +282,7 @@ impl<'a, const W: usize> Grid<'a, W> {
         }
     }
 
-    /// The live entries of the group of a number; none where there is no such group.
+    /// The live entries of a group; none if the group does not exist.
     pub(crate) fn live(self, number: usize) -> impl Iterator<Item = GridSlot<'a, W>> {
         self.group(number).into_iter().flat_map(move |group| self.live_in(group))
     }
@@ -289,8 +294,8 @@ impl<'a, const W: usize> Grid<'a, W> {
             .map(move |slot| self.slot_of(group, slot))
     }
 
-    /// The live entries of the groups that may hold keys of the home of a number: it and those that
-    /// its full ones point to.
+    /// The live entries of the groups that may have keys of this home: the home, and the groups
+    /// that follow full ones.
     pub(crate) fn live_from(self, home: usize) -> impl Iterator<Item = GridSlot<'a, W>> {
         let next = move |group: &Group| {
             (tags::overflow(self.line(*group)) != 0).then(|| self.next(*group))
@@ -301,10 +306,10 @@ impl<'a, const W: usize> Grid<'a, W> {
     }
 }
 
-/// A slot of a grid, and the entry in it: two places of one number, which is below the end.
+/// A slot of a grid: a position below the end.
 ///
-/// It says nothing of what is in the slot: that another entry has been put there since is for the
-/// writer to know.
+/// It does not guarantee the content: the writer has to know whether another entry was put there
+/// since.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct GridSlot<'a, const W: usize> {
     grid: Grid<'a, W>,
@@ -312,7 +317,7 @@ pub(crate) struct GridSlot<'a, const W: usize> {
 }
 
 impl<'a, const W: usize> GridSlot<'a, W> {
-    /// Its number, by which [`Grid::slot`] finds it again.
+    /// Its position, for [`Grid::slot`].
     #[inline(always)]
     pub(crate) fn position(self) -> Position {
         self.position
@@ -324,7 +329,7 @@ impl<'a, const W: usize> GridSlot<'a, W> {
     }
 
     #[inline(always)]
-    fn entry(self) -> Entry<'a, W> {
+    fn entry(self) -> GridEntry<'a, W> {
         self.grid.entry_at(self.position as usize * Grid::<W>::ENTRY_BYTES)
     }
 
@@ -333,7 +338,7 @@ impl<'a, const W: usize> GridSlot<'a, W> {
         self.entry().value()
     }
 
-    /// The one store by which an entry changes its value.
+    /// Replaces the value of the entry, by one store.
     #[inline(always)]
     pub(crate) fn set_value(self, value: u64) {
         self.entry().words()[W].store(value, Release);
@@ -353,22 +358,22 @@ impl<'a, const W: usize> GridSlot<'a, W> {
         entry[W].store(value, Relaxed);
     }
 
-    /// Asks for the entry, for the writer.
+    /// Prefetches the entry, for the writer.
     #[inline(always)]
     pub(crate) fn prefetch_to_write(self) {
         self.entry().prefetch_to_write();
     }
 
-    /// Asks for the tags of its group, for the writer.
+    /// Prefetches the tags of its group, for the writer.
     #[inline(always)]
     pub(crate) fn prefetch_tags_to_write(self) {
         prefetch_to_write(self.grid.tags.wrapping_add(self.place().0.0));
     }
 
-    /// Takes the entry out, whose key has this hash; its last value. The slot stays unusable until
-    /// [`GridSlot::reuse`]. For the writer only.
+    /// Removes the entry, whose key has this hash; returns its last value. The slot cannot be used
+    /// until [`GridSlot::reuse`]. For the writer only.
     ///
-    /// The tag goes first: a look-up that still finds the counts merely looks further.
+    /// The tag is removed first: a look-up that still finds the counts only searches further.
     pub(crate) fn take(self, hash: u64) -> u64 {
         let (group, slot) = self.place();
         tags::set_tag(self.grid.line(group), slot, RETIRED);
@@ -376,7 +381,7 @@ impl<'a, const W: usize> GridSlot<'a, W> {
         self.value()
     }
 
-    /// Makes the slot of a taken entry usable; its grace period is over. For the writer only.
+    /// Makes the slot of a removed entry usable, after its grace period. For the writer only.
     pub(crate) fn reuse(self) {
         let (group, slot) = self.place();
         debug_assert_eq!(tags::tag(self.grid.line(group), slot), RETIRED);
@@ -386,18 +391,18 @@ impl<'a, const W: usize> GridSlot<'a, W> {
 
 /// An entry of a grid: one register.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Entry<'a, const W: usize> {
+pub(crate) struct GridEntry<'a, const W: usize> {
     words: *const AtomicU64,
     memory: PhantomData<&'a Memory>,
 }
 
-impl<'a, const W: usize> Entry<'a, W> {
+impl<'a, const W: usize> GridEntry<'a, W> {
     /// Its words: key, value, spare.
     #[inline(always)]
     fn words(self) -> &'a [AtomicU64] {
-        // SAFETY: an entry is the first of a grid, which has one, that of a `Slot`, whose position
-        // is below the end, or the likely one of a group below `groups`, in a slot below SLOTS
-        // (`likely`). The memory, borrowed for 'a, has STRIDE words for each (`Grid::new`).
+        // SAFETY: an entry is the first of a grid, which has one, that of a `GridSlot`, whose
+        // position is below the end, or the likely one of a group below `groups`, in a slot below
+        // SLOTS (`likely`). The memory, borrowed for 'a, has STRIDE words for each (`Grid::new`).
         unsafe { std::slice::from_raw_parts(self.words, Grid::<W>::STRIDE) }
     }
 
@@ -409,7 +414,7 @@ impl<'a, const W: usize> Entry<'a, W> {
         }
     }
 
-    /// [`Entry::prefetch`] for the writer.
+    /// [`GridEntry::prefetch`] for the writer.
     #[inline(always)]
     fn prefetch_to_write(self) {
         prefetch_to_write(self.words);

@@ -1,17 +1,16 @@
 //! The seeded hash of a key: pairs of words multiplied to 128 bits and folded.
 //!
-//! It keeps two things apart: the high bits choose the home group, the low 16 bits are the tag,
-//! of which the highest is always set.
-//! Each word meets a secret drawn from the seed, so who does not know the seed cannot aim keys
-//! at one group. It is no cryptographic hash.
+//! The high bits of a hash select the home group. The low 16 bits are the tag, whose highest bit is
+//! always set. Each word is combined with a secret drawn from the seed, so that without the seed
+//! nobody can aim keys at one group. It is not a cryptographic hash.
 
 use std::hash::{BuildHasher, RandomState};
 
 use crate::limits::KEY_WORDS_MAX;
 use crate::tags::{LIVE_MIN, tag_of};
 
-/// The hash function of a table, made from its seed: 19 secret words. A copy of its own keeps
-/// nothing of the table.
+/// The hash function of a table, made from its seed: 19 secret words. A clone holds no part of the
+/// table.
 #[derive(Debug, Clone)]
 pub struct Hasher {
     words: [u64; KEY_WORDS_MAX],
@@ -55,12 +54,12 @@ impl Hasher {
     }
 }
 
-/// A hash whose tag is that of a live entry, whoever made the hash.
+/// A hash with the tag of a live entry, whatever its source.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LiveHash(u64);
 
 impl LiveHash {
-    /// That of zero, to fill places of an array with.
+    /// The hash of zero, a placeholder for arrays.
     pub(crate) const ZERO: Self = Self(LIVE_MIN as u64);
 
     /// `hash` with the bit that every tag has.
@@ -87,8 +86,8 @@ fn fold(left: u64, right: u64) -> u64 {
     (product as u64) ^ ((product >> 64) as u64)
 }
 
-/// Hashes the keys of the writer's own maps: a multiplication for each eight bytes, from a seed
-/// that nobody knows.
+/// Hashes the keys of the writer's own maps: one multiplication for each eight bytes, from a random
+/// seed.
 #[derive(Debug, Clone)]
 pub(crate) struct Mixing(u64);
 
@@ -106,7 +105,7 @@ impl BuildHasher for Mixing {
     }
 }
 
-/// A hash under way.
+/// A hash in progress.
 #[derive(Debug)]
 pub(crate) struct Mix(u64);
 

@@ -4,13 +4,13 @@
 
 #![allow(unsafe_code)]
 
-/// Asks for the cache line in which `place` begins.
+/// Prefetches the cache line in which `place` begins.
 #[inline(always)]
 pub fn prefetch<T>(place: &T) {
     prefetch_at(place);
 }
 
-/// Asks for the cache line at `address`; any address will do.
+/// Prefetches the cache line at `address`; any address will do.
 #[inline(always)]
 pub(crate) fn prefetch_at<T>(address: *const T) {
     #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
@@ -32,7 +32,7 @@ pub(crate) fn prefetch_at<T>(address: *const T) {
     let _ = address;
 }
 
-/// Asks for the cache line at `address` to write to it: a line that another core reads as well
+/// Prefetches the cache line at `address` to write to it: a line that another core reads as well
 /// comes without a second way to take it from there. Any address will do.
 #[inline(always)]
 pub(crate) fn prefetch_to_write<T>(address: *const T) {

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use crate::bulk::bulk;
-use crate::domain::Participant;
 use crate::hash::{LiveHash, pack_bytes};
 use crate::limits::BURST_MAX;
+use crate::qsbr::Participant;
 use crate::shared::Shared;
 use crate::tags::Common;
 
 /// A reading end of an [`Exact`](crate::Exact) table. Clone it into any number of threads.
 ///
-/// Look-ups never wait and write nothing that is shared. They borrow the thread's
-/// [`Participant`], which must be online and of the table's domain: they panic otherwise. When
-/// the table is dropped its readers go on to see what it held last.
+/// Look-ups never wait and write nothing that is shared. They borrow the thread's [`Participant`],
+/// and panic unless it is online and of the table's domain. After the table is dropped, its readers
+/// still see its last state.
 #[derive(Debug)]
 pub struct Reader<const W: usize> {
     shared: Arc<Shared<W>>,
@@ -45,21 +45,21 @@ impl<const W: usize> Reader<W> {
         Some(view.find(self.hash(key), key)?.value())
     }
 
-    /// The value of a key of bytes, packed by [`pack_bytes`]: in a table whose keys were put in so.
-    /// `None` also of one that is too long.
+    /// The value of a key of bytes, packed by [`pack_bytes`], in a table with such keys. `None`
+    /// also if the key is too long.
     #[inline]
     #[must_use]
     pub fn lookup_bytes(&self, participant: &Participant, key: &[u8]) -> Option<u64> {
         self.lookup(participant, &pack_bytes(key)?)
     }
 
-    /// Asks for the memory that the look-up of a key with this hash looks at first.
+    /// Prefetches what the look-up of a key with this hash reads first.
     #[inline]
     pub fn prefetch_tags(&self, participant: &Participant, hash: u64) {
         self.shared.view(participant).first(hash).prefetch_home(hash);
     }
 
-    /// Asks for what it looks at then; to be called when that has come.
+    /// Prefetches what the look-up reads next; call it when the tags have arrived.
     #[inline]
     pub fn prefetch_entry(&self, participant: &Participant, hash: u64) {
         let grid = self.shared.view(participant).first(hash);
@@ -80,8 +80,8 @@ impl<const W: usize> Reader<W> {
         Some(self.shared.view(participant).find(hash, key)?.value())
     }
 
-    /// Looks up a burst. Bit `i` of the result says whether `keys[i]` was found; its value is
-    /// then in `values[i]`. Values of keys not found are left alone.
+    /// Looks up a burst. Bit `i` of the result says whether `keys[i]` was found; its value is then
+    /// in `values[i]`. Values of other keys are unchanged.
     ///
     /// # Panics
     /// If there are more than [`BURST_MAX`] keys or fewer values than keys.

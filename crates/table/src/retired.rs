@@ -1,21 +1,21 @@
-//! Items on their way through a grace period, to be used again behind it.
+//! Retired items, which are reused after a grace period.
 //!
-//! A reader may still have an item that the writer has taken out, such as the slot of an entry. So
-//! the item is used again only when every reader has passed a quiescent state since. Items get
-//! their stamps in batches, because a stamp is a read-modify-write on a line that readers read.
+//! A reader may still use an item that the writer has removed, such as the slot of an entry. So the
+//! item is reused only when every reader has passed a quiescent state since. Items get their stamps
+//! in batches, because a stamp is a read-modify-write on a cache line that readers read.
 
 use crate::chunks::Fifo;
-use crate::domain::{Domain, Stamp};
 use crate::limits::RETIRE_BATCH;
+use crate::qsbr::{QsbrDomain, Stamp};
 
-/// Retired items in the order in which they came. All calls have the same [`Domain`].
+/// Retired items, oldest first. All calls have to use the same [`QsbrDomain`].
 #[derive(Debug)]
 pub struct Retired<T> {
     /// Oldest first.
     items: Fifo<T>,
     /// Oldest items whose grace period is over.
     ready: usize,
-    /// Stamp and size of each closed batch behind those, oldest first.
+    /// Stamp and size of each later batch that is closed, oldest first.
     batches: Fifo<(Stamp, usize)>,
     /// Newest items, which belong to no batch yet.
     open: usize,
@@ -28,13 +28,13 @@ impl<T> Default for Retired<T> {
 }
 
 impl<T: Copy> Retired<T> {
-    /// Items, those included whose grace period is over.
+    /// Number of items, including those whose grace period is over.
     #[must_use]
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no items.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
@@ -45,9 +45,9 @@ impl<T: Copy> Retired<T> {
         *self = Self::default();
     }
 
-    /// Takes an item in that no reader finds from now on. True where that closed a batch.
+    /// Adds an item that no reader can find from now on. True if that closed a batch.
     #[inline]
-    pub fn push(&mut self, item: T, domain: &Domain) -> bool {
+    pub fn push(&mut self, item: T, domain: &QsbrDomain) -> bool {
         self.items.push(item);
         self.open += 1;
         let is_full = self.open >= RETIRE_BATCH;
@@ -58,7 +58,7 @@ impl<T: Copy> Retired<T> {
     }
 
     /// Stamps the newest items, so that their grace period begins.
-    pub fn close(&mut self, domain: &Domain) {
+    pub fn close(&mut self, domain: &QsbrDomain) {
         if self.open > 0 {
             self.batches.push((domain.stamp(), self.open));
             self.open = 0;
@@ -68,44 +68,44 @@ impl<T: Copy> Retired<T> {
     /// The oldest item, if its grace period is over. It stays until [`Retired::take`].
     #[inline]
     #[must_use]
-    pub fn oldest(&mut self, domain: &Domain) -> Option<T> {
+    pub fn oldest(&mut self, domain: &QsbrDomain) -> Option<T> {
         if self.ready == 0 {
-            self.ripen(domain);
+            self.update_ready(domain);
         }
         self.items.get(0).copied().filter(|_| self.ready > 0)
     }
 
-    /// As [`Retired::oldest`], where every item is wanted: stamps the newest items, too.
+    /// As [`Retired::oldest`], and stamps the newest items too; for a caller that needs any item.
     #[cold]
     #[must_use]
-    pub fn any(&mut self, domain: &Domain) -> Option<T> {
+    pub fn any(&mut self, domain: &QsbrDomain) -> Option<T> {
         self.close(domain);
         self.oldest(domain)
     }
 
-    /// Takes the oldest item, if its grace period is over.
+    /// Removes the oldest item, if its grace period is over.
     #[inline]
-    pub fn take(&mut self, domain: &Domain) -> Option<T> {
+    pub fn take(&mut self, domain: &QsbrDomain) -> Option<T> {
         self.oldest(domain)?;
         self.ready -= 1;
         self.items.pop()
     }
 
-    /// Items whose grace period is over.
+    /// Number of items whose grace period is over.
     #[must_use]
-    pub fn ready(&mut self, domain: &Domain) -> usize {
-        self.ripen(domain);
+    pub fn ready(&mut self, domain: &QsbrDomain) -> usize {
+        self.update_ready(domain);
         self.ready
     }
 
-    /// The item that is used when `ahead` others have been.
+    /// The item that is reused after `ahead` others.
     #[must_use]
     pub fn upcoming(&self, ahead: usize) -> Option<T> {
         self.items.get(ahead).copied()
     }
 
-    /// Hands the items of at most two batches whose grace period is over to `reuse`.
-    pub fn reclaim(&mut self, domain: &Domain, mut reuse: impl FnMut(T)) -> usize {
+    /// Passes the items of at most two batches whose grace period is over to `reuse`.
+    pub fn reclaim(&mut self, domain: &QsbrDomain, mut reuse: impl FnMut(T)) -> usize {
         let passed = domain.passed();
         for _ in 0..2 {
             let Some((_, count)) = self.batches.pop_if(|(stamp, _)| *stamp <= passed) else {
@@ -124,7 +124,7 @@ impl<T: Copy> Retired<T> {
         self.items.bytes() + self.batches.bytes()
     }
 
-    fn ripen(&mut self, domain: &Domain) {
+    fn update_ready(&mut self, domain: &QsbrDomain) {
         if self.batches.is_empty() {
             return;
         }
@@ -141,8 +141,8 @@ mod tests {
 
     #[test]
     fn an_item_is_used_again_when_every_reader_has_passed() {
-        let (domain, mut retired) = (Domain::new(), Retired::default());
-        let mut reader = domain.reader_slot();
+        let (domain, mut retired) = (QsbrDomain::new(), Retired::default());
+        let mut reader = domain.register_reader();
         for item in 0..RETIRE_BATCH + 3 {
             assert_eq!(retired.push(item, &domain), item + 1 == RETIRE_BATCH);
         }
@@ -162,8 +162,8 @@ mod tests {
 
     #[test]
     fn a_reader_that_passes_later_frees_nothing_that_came_before_it_looked() {
-        let (domain, mut retired) = (Domain::new(), Retired::default());
-        let (mut one, mut two) = (domain.reader_slot(), domain.reader_slot());
+        let (domain, mut retired) = (QsbrDomain::new(), Retired::default());
+        let (mut one, mut two) = (domain.register_reader(), domain.register_reader());
         (0..RETIRE_BATCH).for_each(|item| _ = retired.push(item, &domain));
         one.quiescent();
         assert_eq!(retired.oldest(&domain), None, "the other reader has not");
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn two_batches_are_reclaimed_at_once() {
-        let (domain, mut retired) = (Domain::new(), Retired::default());
+        let (domain, mut retired) = (QsbrDomain::new(), Retired::default());
         (0..3 * RETIRE_BATCH).for_each(|item| _ = retired.push(item, &domain));
         let mut reclaimed = Vec::new();
         let mut reclaim =

@@ -1,7 +1,7 @@
-//! Arrays that one thread lengthens while others use them: never moved, reached without a lock.
+//! Arrays that one thread extends while others use them: never moved, and accessed without a lock.
 //!
-//! Their memory is the system's, which backs and zeroes it page by page as it is first written to:
-//! a longer array costs nobody a segment's zeroing at once.
+//! The system backs and zeroes their memory page by page at the first write, so that no operation
+//! waits until a whole segment is zeroed.
 
 use std::sync::OnceLock;
 
@@ -11,7 +11,7 @@ use crate::sync::AtomicU64;
 /// Elements of one segment. (A model under loom can follow only so many atomics.)
 const SEGMENT: usize = if cfg!(loom) { 4 } else { 1 << 14 };
 
-/// An array of elements of `N` words, zero at first, in segments that stay where they are.
+/// An array of elements of `N` words, zero at first, in segments that never move.
 #[derive(Debug)]
 pub struct Segments<const N: usize> {
     directory: Box<[OnceLock<Memory>]>,
@@ -25,11 +25,11 @@ impl<const N: usize> Segments<N> {
         Self { directory: (0..segments).map(|_| OnceLock::new()).collect() }
     }
 
-    /// The element, with room made for it. For the one that writes: it allocates.
+    /// The element; allocates memory for it if it has none. For the writer.
     ///
     /// # Panics
     /// If the index is not below `len_max`, or there is no memory.
-    pub fn reach(&self, index: u32) -> &[AtomicU64; N] {
+    pub fn ensure(&self, index: u32) -> &[AtomicU64; N] {
         let (segment, at) = (index as usize / SEGMENT, index as usize % SEGMENT);
         let made = self.directory[segment].get_or_init(|| {
             let memory = Memory::zeroed(SEGMENT * N, Pages::Small);
@@ -38,7 +38,7 @@ impl<const N: usize> Segments<N> {
         &made.words().as_chunks().0[at]
     }
 
-    /// The element, where there is room for it.
+    /// The element, if it has memory.
     #[inline]
     #[must_use]
     pub fn get(&self, index: u32) -> Option<&[AtomicU64; N]> {
@@ -46,7 +46,7 @@ impl<const N: usize> Segments<N> {
         self.directory.get(segment)?.get()?.words().as_chunks().0.get(at)
     }
 
-    /// Memory set aside, bytes.
+    /// Memory, bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let made = self.directory.iter().filter(|s| s.get().is_some()).count();
@@ -63,11 +63,11 @@ mod tests {
     fn an_element_is_zero_at_first_and_stays_where_it_is() {
         let segments = Segments::<3>::new(3 * SEGMENT as u32);
         assert!(segments.get(SEGMENT as u32).is_none(), "it has no memory yet");
-        let element = segments.reach(SEGMENT as u32 + 1);
+        let element = segments.ensure(SEGMENT as u32 + 1);
         assert!(element.iter().all(|word| word.load(Relaxed) == 0));
         element[2].store(7, Relaxed);
-        segments.reach(0);
-        segments.reach(3 * SEGMENT as u32 - 1);
+        segments.ensure(0);
+        segments.ensure(3 * SEGMENT as u32 - 1);
         let again = segments.get(SEGMENT as u32 + 1).unwrap();
         assert!(std::ptr::eq(element, again) && again[2].load(Relaxed) == 7);
         assert!(segments.get(3 * SEGMENT as u32).is_none());

@@ -1,11 +1,11 @@
 //! One group of tags: which of 15 slots may hold a key, read as four atomic words.
 //!
-//! A group is 16 lanes of 16 bits in four words: lanes 0 to 14 are the tags of its slots, lane
-//! 15 counts the keys whose home is this group or one before and that found it full (a look-up
-//! may stop where the count is zero). Words are written by the one writer with Release and read
-//! with Acquire. The compare exists as scalar arithmetic on words; as SSE2 and NEON, which every
-//! x86-64 and aarch64 has; and as AVX2, which bulk look-ups choose at run time. A test holds
-//! them equal.
+//! A group is 16 lanes of 16 bits in four words. Lanes 0 to 14 are the tags of its slots. Lane 15
+//! counts the keys whose home is this group or one before it and that found it full; a look-up may
+//! stop if the count is zero. The one writer stores words with Release, and readers load them with
+//! Acquire. The comparison exists as scalar arithmetic on words; as SSE2 and NEON, which every
+//! x86-64 and aarch64 has; and as AVX2, which bulk look-ups choose at run time. A test compares
+//! their results.
 //!
 //! One of the modules that may use `unsafe`: vector instructions.
 
@@ -22,12 +22,12 @@ pub(crate) type Line = [AtomicU64; LINE_WORDS];
 
 const _: () = assert!(cfg!(loom) || size_of::<Line>() == 32);
 
-/// A slot that was never used or may be used again.
+/// A slot that was never used or may be reused.
 pub(crate) const EMPTY: u16 = 0;
-/// A slot whose entry was destroyed and that readers may still look at.
+/// A slot whose entry was destroyed and that readers may still read.
 pub(crate) const RETIRED: u16 = 1;
-/// The smallest tag of a live entry. Overflow counts stay below it, so no lane but a slot's is
-/// ever taken for one.
+/// The smallest tag of a live entry. Overflow counts stay below it, so only a slot's lane can be
+/// taken for a tag.
 pub(crate) const LIVE_MIN: u16 = 0x8000;
 
 const OVERFLOW_LANE: usize = 15;
@@ -39,15 +39,15 @@ pub(crate) fn tag_of(hash: u64) -> u16 {
     hash as u16
 }
 
-/// A way to compare the tags of a group with one tag.
+/// An implementation of the comparison of a group's tags with one tag.
 pub(crate) trait Compare: Copy {
-    /// Not zero where a slot has `tag`, that of a hash; `scaled_slot` says which.
+    /// Not zero if a slot has `tag`, a hash's tag; `scaled_slot` returns which slot.
     fn matches(self, line: &Line, tag: u16) -> u32;
     /// The first slot in a mask that is not zero, times `unit`, which is even.
     fn scaled_slot(mask: u32, unit: usize) -> usize;
 }
 
-/// The way every machine of this architecture has.
+/// The implementation that every machine of this architecture supports.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Common;
 
@@ -111,8 +111,8 @@ pub(crate) fn set_tag(line: &Line, slot: usize, tag: u16) {
 
 /// Counts one more (or one less) key that passed this group.
 ///
-/// The count stays between zero and LIVE_MIN, so that no compare takes it for a tag, also where
-/// somebody takes a key out by another hash than it was put in by.
+/// The count stays between zero and LIVE_MIN, so that no comparison takes it for a tag, even if a
+/// key is removed by another hash than it was inserted with.
 pub(crate) fn add_overflow(line: &Line, more: bool) {
     let count = overflow(line);
     let next = if more { (count + 1).min(LIVE_MIN - 1) } else { count.saturating_sub(1) };
@@ -124,7 +124,7 @@ fn lane(line: &Line, lane: usize) -> u16 {
     (line[lane / 4].load(Acquire) >> (lane % 4 * 16)) as u16
 }
 
-/// Only the one writer stores, so load and store need not be one operation.
+/// Only the one writer stores, so load and store need not be one atomic operation.
 #[inline(always)]
 fn set_lane(line: &Line, lane: usize, value: u16) {
     let (word, shift) = (&line[lane / 4], lane % 4 * 16);

@@ -18,8 +18,9 @@ use loom::model::Builder;
 use loom::sync::atomic::AtomicU64;
 use loom::thread;
 use niclab_table::{
-    Bits, Burst, Changes, Config, Domain, Exact, Field, Filter, FilterConfig, Pages, Participant,
-    Placed, Presence, Progress, Reader, Sets, Span, Ternary, TernaryConfig, TernaryRule,
+    Bits, BloomFilter, Burst, Config, Exact, Field, Filter, FilterConfig, Pages, Participant,
+    Progress, QsbrDomain, Reader, Sets, Span, Ternary, TernaryConfig, TernaryRule, Transactions,
+    WordUpdate,
 };
 
 fn model(preemptions: usize, body: impl Fn() + Send + Sync + 'static) {
@@ -56,7 +57,7 @@ fn twice(
 }
 
 /// A table in the middle of growth, none of its two old homes moved, and a key of the first.
-fn growing(domain: &Domain) -> (Exact<1>, [u64; 1]) {
+fn growing(domain: &QsbrDomain) -> (Exact<1>, [u64; 1]) {
     let config = Config { reserve: 2, ..Config::growing(100, 1) };
     let mut table = Exact::<1>::new(config, domain).unwrap();
     let watched = low_keys(&table.reader()).next().unwrap();
@@ -70,9 +71,9 @@ fn growing(domain: &Domain) -> (Exact<1>, [u64; 1]) {
 #[test]
 fn an_inserted_entry_is_complete_and_stays() {
     model(3, || {
-        let domain = Domain::new();
+        let domain = QsbrDomain::new();
         let mut table = Exact::<1>::new(Config::reserved(1, 1), &domain).unwrap();
-        let (reader, participant) = (table.reader(), domain.reader_slot());
+        let (reader, participant) = (table.reader(), domain.register_reader());
         let writer = thread::spawn(move || {
             table.insert(&[7], 70).unwrap();
             table
@@ -90,13 +91,13 @@ fn an_inserted_entry_is_complete_and_stays() {
 #[test]
 fn an_update_during_growth_never_goes_back() {
     model(2, || {
-        let domain = Domain::new();
+        let domain = QsbrDomain::new();
         let (mut table, watched) = growing(&domain);
-        let (reader, participant) = (table.reader(), domain.reader_slot());
+        let (reader, participant) = (table.reader(), domain.register_reader());
         let writer = thread::spawn(move || {
-            table.settle(1);
+            table.run_housekeeping(1);
             assert_eq!(table.update(&watched, 2), Some(1));
-            table.settle(1);
+            table.run_housekeeping(1);
             table
         });
         let seen = twice(&reader, participant, watched);
@@ -106,8 +107,8 @@ fn an_update_during_growth_never_goes_back() {
         assert!(first <= second, "{second} was seen after {first}");
         let mut table = writer.join().unwrap();
         assert_eq!(table.get(&watched), Some(2));
-        assert!(table.settle(10) || table.settle(10));
-        assert_eq!(table.reader().lookup(&domain.reader_slot(), &watched), Some(2));
+        assert!(table.run_housekeeping(10) || table.run_housekeeping(10));
+        assert_eq!(table.reader().lookup(&domain.register_reader(), &watched), Some(2));
     });
 }
 
@@ -115,16 +116,16 @@ fn an_update_during_growth_never_goes_back() {
 /// nothing.
 fn reuse(reader_starts_offline: bool) {
     model(3, move || {
-        let domain = Domain::new();
+        let domain = QsbrDomain::new();
         let mut table = Exact::<1>::new(Config::reserved(1, 1), &domain).unwrap();
         table.insert(&[7], 70).unwrap();
-        let (reader, mut participant) = (table.reader(), domain.reader_slot());
+        let (reader, mut participant) = (table.reader(), domain.register_reader());
         if reader_starts_offline {
             participant.offline();
         }
         let writer = thread::spawn(move || {
             assert_eq!(table.remove(&[7]), Some(70));
-            table.settle(0);
+            table.run_housekeeping(0);
             table.insert(&[8], 80).unwrap();
             table
         });
@@ -153,13 +154,13 @@ fn a_slot_is_not_reused_under_a_reader_that_comes_online() {
 }
 
 #[test]
-fn a_removed_key_is_gone_for_good() {
+fn a_removed_key_is_never_found_again() {
     model(2, || {
-        let domain = Domain::new();
+        let domain = QsbrDomain::new();
         let (mut table, watched) = growing(&domain);
-        let (reader, participant) = (table.reader(), domain.reader_slot());
+        let (reader, participant) = (table.reader(), domain.register_reader());
         let writer = thread::spawn(move || {
-            table.settle(1);
+            table.run_housekeeping(1);
             assert_eq!(table.remove(&watched), Some(1));
             table
         });
@@ -174,12 +175,12 @@ fn a_removed_key_is_gone_for_good() {
 type Places = Arc<[AtomicU64; 2]>;
 
 /// Brings both places to a value in one transaction, then folds and releases what may be.
-fn bring(changes: &mut Changes, domain: &Domain, places: &Places, value: u64) {
-    changes.open();
+fn bring(transactions: &mut Transactions, domain: &QsbrDomain, places: &Places, value: u64) {
+    transactions.open();
     let mut cells = Vec::new();
     for place in places.iter() {
-        let word = match changes.place(place.load(Relaxed), value) {
-            Placed::Cell(id, word) => {
+        let word = match transactions.update(place.load(Relaxed), value) {
+            WordUpdate::StoreReference(id, word) => {
                 cells.push(id);
                 word
             }
@@ -187,13 +188,13 @@ fn bring(changes: &mut Changes, domain: &Domain, places: &Places, value: u64) {
         };
         place.store(word, Release);
     }
-    let stamp = changes.commit();
+    let stamp = transactions.commit();
     if domain.passed() >= stamp {
         for (place, id) in places.iter().zip(cells) {
-            if let Some(word) = changes.fold(place.load(Relaxed), id) {
+            if let Some(word) = transactions.fold(place.load(Relaxed), id) {
                 place.store(word, Release);
             }
-            changes.release(id);
+            transactions.release(id);
         }
     }
 }
@@ -201,23 +202,24 @@ fn bring(changes: &mut Changes, domain: &Domain, places: &Places, value: u64) {
 #[test]
 fn a_transaction_is_seen_whole_or_not_at_all() {
     model(3, || {
-        let domain = Domain::new();
-        let mut changes = Changes::new(&domain);
+        let domain = QsbrDomain::new();
+        let mut transactions = Transactions::new(&domain);
         let places: Places = Arc::new([AtomicU64::new(1), AtomicU64::new(1)]);
-        let (versions, mut participant) = (changes.versions(), domain.reader_slot());
+        let (versions, mut participant) = (transactions.versions(), domain.register_reader());
         // Cells exist before there are threads: how they are made is not modelled.
-        bring(&mut changes, &domain, &places, 2);
+        bring(&mut transactions, &domain, &places, 2);
         let seen = Arc::clone(&places);
         let writer = thread::spawn(move || {
-            bring(&mut changes, &domain, &places, 3);
-            bring(&mut changes, &domain, &places, 4);
+            bring(&mut transactions, &domain, &places, 3);
+            bring(&mut transactions, &domain, &places, 4);
         });
         let reader = thread::spawn(move || {
             let mut last = 2;
             for _ in 0..2 {
                 participant.quiescent();
                 let generation = versions.generation();
-                let [one, other] = [0, 1].map(|at| versions.at(seen[at].load(Acquire), generation));
+                let [one, other] =
+                    [0, 1].map(|at| versions.resolve(seen[at].load(Acquire), generation));
                 assert_eq!(one, other, "half of a transaction");
                 assert!((last..=4).contains(&one), "{one} after {last}");
                 last = one;
@@ -228,30 +230,30 @@ fn a_transaction_is_seen_whole_or_not_at_all() {
     });
 }
 
-/// A burst that looked before the key came, and is then led to it.
+/// A burst that read the filter before the key was added, and then meets a reference to it.
 #[test]
-fn a_key_that_a_burst_is_led_to_is_never_missed_by_what_the_burst_knew() {
+fn a_referenced_key_is_found_in_spite_of_older_filter_results() {
     model(3, || {
-        let presence = Arc::new(Presence::new(1).unwrap());
+        let filter = Arc::new(BloomFilter::new(1).unwrap());
         let word = Arc::new(AtomicU64::new(0));
         let hash = 0x0123_4567_89ab_cdef;
         let reader = {
-            let (presence, word) = (Arc::clone(&presence), Arc::clone(&word));
+            let (filter, word) = (Arc::clone(&filter), Arc::clone(&word));
             thread::spawn(move || {
-                let version = presence.version();
-                let known = presence.places(hash);
+                let version = filter.version();
+                let known = filter.places(hash);
                 if word.load(Acquire) == 0 {
                     return;
                 }
-                let places = match presence.version() == version {
+                let places = match filter.version() == version {
                     true => known,
-                    false => presence.places(hash),
+                    false => filter.places(hash),
                 };
-                assert_eq!(places & 1 << 5, 1 << 5, "led to a key that is not there");
+                assert_eq!(places & 1 << 5, 1 << 5, "the key is not in the filter");
             })
         };
         let writer = thread::spawn(move || {
-            presence.add(hash, 5);
+            filter.add(hash, 5);
             word.store(1, Release);
         });
         writer.join().unwrap();
@@ -359,13 +361,13 @@ fn a_set_is_complete_before_its_number_is_seen() {
 #[test]
 fn a_rule_that_moves_to_a_new_mask_is_never_missed() {
     model(2, || {
-        let domain = Domain::new();
+        let domain = QsbrDomain::new();
         let fields = &[Field::number(0, 8)];
         let config = TernaryConfig { capacity_max: 4, fields, seed: 1 };
         let mut table = Ternary::<1>::new(config, &domain).unwrap();
         let rule = |mask, value| TernaryRule { key: [7], mask: [mask], priority: 0, value };
         table.insert(&rule(0xff, 1)).unwrap();
-        let (mut reader, mut participant) = (table.reader(), domain.reader_slot());
+        let (mut reader, mut participant) = (table.reader(), domain.register_reader());
         let writer = thread::spawn(move || {
             assert_eq!(table.replace(&rule(0xff, 1), &rule(0x0f, 2)), Ok(true));
             table

@@ -3,7 +3,9 @@
 
 use std::collections::HashMap;
 
-use niclab_table::{Config, Domain, Exact, InsertError, Pages, Participant, Reader, Spot};
+use niclab_table::{
+    Config, Exact, InsertError, Pages, Participant, QsbrDomain, Reader, SlotHandle,
+};
 use proptest::prelude::*;
 
 #[derive(Debug, Clone)]
@@ -41,19 +43,19 @@ struct Pair<const W: usize> {
     participant: Participant,
     model: HashMap<[u64; W], u64>,
     /// Where entries were when they were inserted or last looked for.
-    spots: HashMap<[u64; W], Spot>,
+    handles: HashMap<[u64; W], SlotHandle>,
     capacity_max: usize,
 }
 
 impl<const W: usize> Pair<W> {
     fn new(capacity_max: usize, reserve: usize) -> Self {
-        let domain = Domain::new();
+        let domain = QsbrDomain::new();
         let config = Config { capacity_max, pages: Pages::Huge, reserve, seed: 11 };
         let table = Exact::new(config, &domain).unwrap();
         let reader = table.reader();
-        let participant = domain.reader_slot();
-        let (model, spots) = (HashMap::new(), HashMap::new());
-        Self { table, reader, participant, model, spots, capacity_max }
+        let participant = domain.register_reader();
+        let (model, handles) = (HashMap::new(), HashMap::new());
+        Self { table, reader, participant, model, handles, capacity_max }
     }
 
     fn insert(&mut self, key: [u64; W], value: u64) {
@@ -70,26 +72,26 @@ impl<const W: usize> Pair<W> {
             return;
         }
         assert_eq!(got.map(|_| ()), expected);
-        if let Ok(spot) = got {
+        if let Ok(handle) = got {
             self.model.insert(key, value);
-            self.spots.insert(key, spot);
+            self.handles.insert(key, handle);
         }
     }
 
-    /// By the spot where the table knows it, else by the key.
+    /// By the handle where the table knows it, else by the key.
     fn update(&mut self, key: &[u64; W], value: u64) {
         let before = self.model.get(key).copied();
-        let spot = self.spots.get(key).copied().filter(|_| before.is_some());
-        let known = spot.filter(|spot| self.table.knows(*spot));
-        assert_eq!(known.and_then(|spot| self.table.at(spot)), known.and(before));
-        if known.is_some_and(|spot| self.table.set_at(spot, value)) {
+        let handle = self.handles.get(key).copied().filter(|_| before.is_some());
+        let known = handle.filter(|handle| self.table.is_current(*handle));
+        assert_eq!(known.and_then(|handle| self.table.get_at(handle)), known.and(before));
+        if known.is_some_and(|handle| self.table.set_at(handle, value)) {
             self.model.insert(*key, value);
             return;
         }
         assert_eq!(self.table.update(key, value), before);
         if before.is_some() {
             self.model.insert(*key, value);
-            self.spots.extend(self.table.spot_of(key).map(|spot| (*key, spot)));
+            self.handles.extend(self.table.handle_of(key).map(|handle| (*key, handle)));
         }
     }
 
@@ -100,14 +102,14 @@ impl<const W: usize> Pair<W> {
             Step::Quiescent => self.participant.quiescent(),
             Step::Remove(id) => {
                 let key = key_of(*id);
-                let spot = self.spots.get(&key).filter(|_| self.model.contains_key(&key));
-                let known = spot.copied().filter(|spot| self.table.knows(*spot));
-                let removed = known.and_then(|spot| self.table.remove_at(spot));
+                let handle = self.handles.get(&key).filter(|_| self.model.contains_key(&key));
+                let known = handle.copied().filter(|handle| self.table.is_current(*handle));
+                let removed = known.and_then(|handle| self.table.remove_at(handle));
                 let removed = removed.or_else(|| self.table.remove(&key));
                 assert_eq!(removed, self.model.remove(&key));
             }
             Step::Settle(groups) => {
-                self.table.settle(*groups);
+                self.table.run_housekeeping(*groups);
             }
             Step::Update(id, value) => self.update(&key_of(*id), *value),
         }
@@ -149,11 +151,11 @@ fn check<const W: usize>(steps: &[Step], keys: u16, capacity_max: usize, reserve
     pair.check_all(keys);
     for _ in 0..10_000 {
         pair.participant.quiescent();
-        if pair.table.settle(3) {
+        if pair.table.run_housekeeping(3) {
             return pair.check_all(keys);
         }
     }
-    panic!("it never settled");
+    panic!("the housekeeping never ends");
 }
 
 proptest! {
@@ -184,7 +186,7 @@ proptest! {
 
 /// Fills a table to its last entry, empties it and fills it again with other keys.
 fn check_fill<const W: usize>(capacity_max: usize, reserve: usize) {
-    let domain = Domain::new();
+    let domain = QsbrDomain::new();
     let config = Config { capacity_max, pages: Pages::Small, reserve, seed: 5 };
     let mut table = Exact::<W>::new(config, &domain).unwrap();
     let key = |id: usize| {
@@ -224,9 +226,9 @@ fn large_tables_fill_completely() {
 
 #[test]
 fn a_table_outlives_its_writer() {
-    let domain = Domain::new();
+    let domain = QsbrDomain::new();
     let mut table = Exact::<2>::new(Config::growing(1000, 1), &domain).unwrap();
-    let (reader, participant) = (table.reader(), domain.reader_slot());
+    let (reader, participant) = (table.reader(), domain.register_reader());
     for id in 0..100 {
         table.insert(&[id, 0], id).unwrap();
     }
@@ -236,9 +238,9 @@ fn a_table_outlives_its_writer() {
 
 #[test]
 fn readers_that_never_pass_cost_room_but_never_an_entry() {
-    let domain = Domain::new();
+    let domain = QsbrDomain::new();
     let mut table = Exact::<1>::new(Config::reserved(50, 1), &domain).unwrap();
-    let mut participant = domain.reader_slot();
+    let mut participant = domain.register_reader();
     let mut id = 0;
     let waiting = loop {
         match table.insert(&[id], id) {
@@ -258,9 +260,9 @@ fn readers_that_never_pass_cost_room_but_never_an_entry() {
 #[test]
 #[should_panic(expected = "offline")]
 fn an_offline_participant_may_not_look_up() {
-    let domain = Domain::new();
+    let domain = QsbrDomain::new();
     let table = Exact::<1>::new(Config::growing(1, 1), &domain).unwrap();
-    let mut participant = domain.reader_slot();
+    let mut participant = domain.register_reader();
     participant.offline();
     let _ = table.reader().lookup(&participant, &[1]);
 }
@@ -268,17 +270,17 @@ fn an_offline_participant_may_not_look_up() {
 #[test]
 #[should_panic(expected = "another domain")]
 fn a_stranger_may_not_look_up() {
-    let table = Exact::<1>::new(Config::growing(1, 1), &Domain::new()).unwrap();
-    let _ = table.reader().lookup(&Domain::new().reader_slot(), &[1]);
+    let table = Exact::<1>::new(Config::growing(1, 1), &QsbrDomain::new()).unwrap();
+    let _ = table.reader().lookup(&QsbrDomain::new().register_reader(), &[1]);
 }
 
 /// Hash 0 has the tag of an empty slot, whose entry is all zero: the key [0, 0].
 #[test]
 fn a_wrong_hash_is_a_miss() {
-    let domain = Domain::new();
+    let domain = QsbrDomain::new();
     let mut table = Exact::<2>::new(Config::reserved(50, 1), &domain).unwrap();
     table.insert(&[1, 0], 7).unwrap();
-    let (reader, participant) = (table.reader(), domain.reader_slot());
+    let (reader, participant) = (table.reader(), domain.register_reader());
     for hash in [0, 1, 0xffff, u64::MAX] {
         let mut values = [9];
         let found = reader.lookup_bulk_hashed(&participant, &[[0, 0]], &[hash], &mut values);

@@ -212,12 +212,12 @@ proptest! {
         for rule in first {
             filter.gather(rule.table, &rule.spans).unwrap();
         }
-        filter.lay(3);
+        filter.insert_gathered(3);
         for rule in second {
             filter.gather(rule.table, &rule.spans).unwrap();
         }
-        while filter.lay(2) {}
-        prop_assert!(!filter.lay(1));
+        while filter.insert_gathered(2) {}
+        prop_assert!(!filter.insert_gathered(1));
         check_equal(&filter, &gathered, seed);
     }
 }

@@ -9,7 +9,7 @@
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use niclab_table::{BURST_MAX, Config, Domain, Exact, Participant, Reader};
+use niclab_table::{BURST_MAX, Config, Exact, Participant, QsbrDomain, Reader};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -115,7 +115,7 @@ fn write<const W: usize>(table: &mut Exact<W>, seed: u64) {
 }
 
 fn check<const W: usize>(readers: u64, config: Config) {
-    let domain = Domain::new();
+    let domain = QsbrDomain::new();
     let mut table = Exact::<W>::new(config, &domain).unwrap();
     for id in 0..STEADY {
         table.insert(&key_of(id), value_of(id, 1)).unwrap();
@@ -123,7 +123,7 @@ fn check<const W: usize>(readers: u64, config: Config) {
     let (tally, done) = (Tally::default(), AtomicBool::new(false));
     std::thread::scope(|scope| {
         for seed in 0..readers {
-            let (reader, mut participant) = (table.reader(), domain.reader_slot());
+            let (reader, mut participant) = (table.reader(), domain.register_reader());
             let (tally, done) = (&tally, &done);
             scope.spawn(move || read(&reader, &mut participant, seed, done, tally));
         }
@@ -134,7 +134,7 @@ fn check<const W: usize>(readers: u64, config: Config) {
     assert!(hits.into_inner() > 0, "readers never ran");
     let seen = [back, misplaced, missed].map(AtomicU64::into_inner);
     assert_eq!(seen, [0; 3], "[versions that went back, values of other keys, steady keys missed]");
-    while !table.settle(64) {}
+    while !table.run_housekeeping(64) {}
 }
 
 #[test]
@@ -205,11 +205,11 @@ fn follow(reader: &Reader<2>, mut participant: Participant, announced: &AtomicU6
 #[cfg_attr(miri, ignore = "slow")]
 fn no_key_is_missed_while_a_table_grows() {
     for seed in 0..3 {
-        let domain = Domain::new();
+        let domain = QsbrDomain::new();
         let mut table = Exact::<2>::new(Config::growing(GROWN as usize, seed), &domain).unwrap();
         let announced = AtomicU64::new(1);
         table.insert(&key_of(0), value_of(0, 1)).unwrap();
-        let (reader, participant) = (table.reader(), domain.reader_slot());
+        let (reader, participant) = (table.reader(), domain.register_reader());
         let outcome = std::thread::scope(|scope| {
             let reading = scope.spawn(|| follow(&reader, participant, &announced));
             for id in 1..GROWN {

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use niclab_table::{
-    BURST_MAX, CreateError, Domain, Field, Hit, Participant, Ternary, TernaryConfig, TernaryError,
-    TernaryReader, TernaryRule, TernaryScan, pack_key,
+    BURST_MAX, CreateError, Field, Hit, Participant, QsbrDomain, Ternary, TernaryConfig,
+    TernaryError, TernaryReader, TernaryRule, TernaryScan, pack_key,
 };
 use proptest::prelude::*;
 
@@ -18,7 +18,7 @@ const CASES: u32 = if cfg!(miri) { 4 } else { 400 };
 type Table = Ternary<1>;
 type Rule = TernaryRule<1>;
 
-fn table(domain: &Domain) -> Table {
+fn table(domain: &QsbrDomain) -> Table {
     Table::new(TernaryConfig { capacity_max: 10_000, fields: &FIELDS, seed: 7 }, domain).unwrap()
 }
 
@@ -102,9 +102,9 @@ fn define(scan: &mut TernaryScan<1>, step: &Step) -> bool {
 }
 
 fn run(steps: &[Step]) {
-    let domain = Domain::new();
+    let domain = QsbrDomain::new();
     let (mut table, mut scan) = (table(&domain), TernaryScan::new());
-    let (mut reader, mut participant) = (table.reader(), domain.reader_slot());
+    let (mut reader, mut participant) = (table.reader(), domain.register_reader());
     let (mut is_open, mut seen) = (false, scan.clone());
     for step in steps {
         let done = match step {
@@ -122,7 +122,7 @@ fn run(steps: &[Step]) {
             }
             Step::Rest => {
                 participant.quiescent();
-                table.settle(100);
+                table.run_housekeeping(100);
                 Ok(true)
             }
         };
@@ -147,7 +147,7 @@ fn run(steps: &[Step]) {
     }
     drop(reader);
     drop(participant);
-    assert!((0..100).any(|_| table.settle(100)), "it comes to rest");
+    assert!((0..100).any(|_| table.run_housekeeping(100)), "it comes to rest");
     assert_eq!((table.len(), table.masks_count()), (0, 0));
 }
 
@@ -162,7 +162,7 @@ proptest! {
 
 #[test]
 fn what_cannot_be_is_refused_and_changes_nothing() {
-    let domain = Domain::new();
+    let domain = QsbrDomain::new();
     let new = |capacity_max, fields: &[Field]| {
         Table::new(TernaryConfig { capacity_max, fields, seed: 1 }, &domain).map(|_| ())
     };
@@ -184,7 +184,7 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
     assert_eq!(table.replace(&rule(1), &rule(2)), Err(TernaryError::Duplicate));
     assert_eq!(table.remove(&rule(4)), Ok(false));
     let hit = Hit { priority: 1, value: 1 };
-    let (mut reader, participant) = (table.reader(), domain.reader_slot());
+    let (mut reader, participant) = (table.reader(), domain.register_reader());
     assert_eq!((table.len(), reader.lookup(&participant, &[1])), (2, Some(hit)));
 }
 
@@ -192,7 +192,7 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
 #[test]
 #[cfg_attr(miri, ignore = "too long under Miri")]
 fn masks_are_limited_and_come_back() {
-    let (domain, mut scan) = (Domain::new(), TernaryScan::new());
+    let (domain, mut scan) = (QsbrDomain::new(), TernaryScan::new());
     let mut table = table(&domain);
     let rule = |number: u64| {
         let mask = [number | 0xffff_ffff_0000_0000];
@@ -207,8 +207,8 @@ fn masks_are_limited_and_come_back() {
     scan.remove(&rule(77));
     table.insert(&rule(5000)).unwrap();
     scan.insert(&rule(5000));
-    (0..10).for_each(|_| _ = table.settle(10_000));
-    let (mut reader, participant) = (table.reader(), domain.reader_slot());
+    (0..10).for_each(|_| _ = table.run_housekeeping(10_000));
+    let (mut reader, participant) = (table.reader(), domain.register_reader());
     for number in (0..2048).chain([5000]) {
         let key = [number << 40 | number];
         assert_eq!(reader.lookup(&participant, &key), scan.lookup(&key), "{number}");
@@ -279,14 +279,14 @@ fn look(
 fn readers_see_changes_as_a_whole() {
     /// Changes that each reader is to see while the writer goes on.
     const SEEN: u64 = if cfg!(miri) { 2 } else { 500 };
-    let domain = Domain::new();
+    let domain = QsbrDomain::new();
     let mut table = table(&domain);
     let first = pair(0).into_iter().chain([wanderer(0), LAST]);
     first.for_each(|rule| table.insert(&rule).unwrap());
     let (stop, seen) = (AtomicBool::new(false), [0, 0].map(AtomicU64::new));
     std::thread::scope(|scope| {
         for seen in &seen {
-            let (end, stop) = ((table.reader(), domain.reader_slot()), &stop);
+            let (end, stop) = ((table.reader(), domain.register_reader()), &stop);
             scope.spawn(move || look(end, stop, seen));
         }
         let is_wanted = || seen.iter().any(|seen| seen.load(Relaxed) < SEEN);
@@ -298,7 +298,7 @@ fn readers_see_changes_as_a_whole() {
             table.commit();
             assert_eq!(table.replace(&wanderer(round - 1), &wanderer(round)), Ok(true));
             if round % 2 == 0 {
-                table.settle(10);
+                table.run_housekeeping(10);
             }
         }
         stop.store(true, Release);

@@ -9,7 +9,7 @@ use niclab_bench::exact::{Probe, Prober, Setup, config};
 use niclab_bench::insert::{self, InitialSize};
 use niclab_bench::{Bench, BenchError, Figures, Slices, keys};
 use niclab_pairing::{Interval, Pairs, alternate, median_interval, pin};
-use niclab_table::{BURST_MAX, Domain, Exact, Pages, Participant, Reader};
+use niclab_table::{BURST_MAX, Exact, Pages, Participant, QsbrDomain, Reader};
 
 /// How to measure.
 #[derive(Clone)]
@@ -115,7 +115,7 @@ pub fn insertion(options: &Options, keys: u64) -> Outcome {
 /// How long single insertions take while a table grows.
 pub fn grow(options: &Options, keys: u64) -> Outcome {
     let list: Vec<[u64; 2]> = (0..keys).map(keys::key).collect();
-    let mut table = Exact::new(config(keys, options.pages, false), &Domain::new())?;
+    let mut table = Exact::new(config(keys, options.pages, false), &QsbrDomain::new())?;
     let mut all_ns: Vec<u64> = Vec::with_capacity(list.len());
     for (value, key) in list.iter().enumerate() {
         let start = Instant::now();
@@ -163,13 +163,13 @@ fn versioned(index: u64, version: u64) -> u64 {
 /// Updates by key on one core beside a reader at full speed on another, in slices with and
 /// without updates: update rate, the reader's loss, torn or stale values seen.
 pub fn update(options: &Options, keys: u64) -> Outcome {
-    let domain = Domain::new();
+    let domain = QsbrDomain::new();
     let mut table = Exact::<2>::new(config(keys, options.pages, true), &domain)?;
     for index in 0..keys {
         table.insert(&keys::key(index), versioned(index, 0))?;
     }
     let (done, looked, wrong) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
-    let (reader, participant) = (table.reader(), domain.reader_slot());
+    let (reader, participant) = (table.reader(), domain.register_reader());
     let core = options.bench.core;
     std::thread::scope(|scope| {
         scope.spawn(|| {

@@ -188,7 +188,7 @@ impl Host {
     pub(crate) fn take(&mut self, port: usize, burst: &mut Burst, pool: &mut FramePool) {
         let worker = &mut self.dispatch[port];
         worker.classify(pool.region(), burst);
-        let (mut i, spread) = (0, worker.spread_by_port());
+        let (mut i, spread) = (0, worker.port_rss_packets());
         let mut rest = Burst::new();
         for desc in burst.drain(..) {
             let is_nobodys = spread >> i & 1 == 1;

@@ -239,9 +239,9 @@ impl Applications {
     }
 
     /// Lets what packets no longer see be used again.
-    pub(crate) fn settle(&mut self, steps: usize) {
+    pub(crate) fn run_housekeeping(&mut self, steps: usize) {
         for of in &mut self.all {
-            of.pipeline.settle(steps);
+            of.pipeline.run_housekeeping(steps);
             of.to_cores.iter_mut().for_each(ToCore::tidy);
         }
     }

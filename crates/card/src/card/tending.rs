@@ -10,7 +10,7 @@ use crate::counters::Shown;
 use crate::program_instance::ToCore;
 
 /// Steps of a change that are settled at a time.
-const SETTLE_STEPS: usize = 1 << 16;
+const HOUSEKEEPING_STEPS: usize = 1 << 16;
 
 impl Card {
     /// What is to be done now and then, some times a second: changes are settled, ages told, and
@@ -19,12 +19,12 @@ impl Card {
     pub fn tend(&mut self) -> Vec<(String, PortError)> {
         let now_ns = self.begun.elapsed().as_nanos() as u64;
         let (mut missing, mut is_changed) = (Vec::new(), false);
-        self.program.iter_mut().for_each(|program| program.settle(SETTLE_STEPS));
+        self.program.iter_mut().for_each(|program| program.run_housekeeping(HOUSEKEEPING_STEPS));
         self.to_cores.iter_mut().for_each(ToCore::tidy);
-        self.applications.settle(SETTLE_STEPS);
+        self.applications.run_housekeeping(HOUSEKEEPING_STEPS);
         for port in &mut self.ports {
             port.nic.set_time_ns(now_ns);
-            port.nic.settle(SETTLE_STEPS);
+            port.nic.run_housekeeping(HOUSEKEEPING_STEPS);
             for door in &mut port.doors {
                 match door.look(&self.region) {
                     Ok(came) => is_changed |= came,

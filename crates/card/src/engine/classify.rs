@@ -39,7 +39,7 @@ impl Engine {
         if context.follow() {
             self.gave.fill(true);
         }
-        let spread = context.worker.spread_by_port();
+        let spread = context.worker.port_rss_packets();
         let moves = if context.moving.is_calm() { 0 } else { spread };
         if decided | moves == 0 && self.bound.len() == 1 {
             // All of them are this core's.

@@ -39,7 +39,7 @@ use driven::Offer;
 const WIRE_DEPTH: u32 = 1_024;
 
 /// Steps of a transaction that are settled at a time.
-const SETTLE_STEPS: usize = 1 << 16;
+const HOUSEKEEPING_STEPS: usize = 1 << 16;
 
 /// How long the traffic is offered that shows which rules it meets.
 const MEETING_NS: u64 = 200_000_000;
@@ -212,7 +212,7 @@ impl Testbed for Soft {
         let blocks = setup.rules.iter().map(|block| install(nic, block, &mut report));
         let blocks = blocks.collect::<Result<Vec<Installed>, DeviceError>>()?;
         // Idle time that a trial does not have: tables come to rest.
-        while !nic.settle(SETTLE_STEPS) {}
+        while !nic.run_housekeeping(HOUSEKEEPING_STEPS) {}
         report.rules_installed = u64::from(nic.len());
         report.rule_bytes = Some((nic.rule_bytes() - before) as u64);
         report.rss = Some(nic.rss().clone());
@@ -275,7 +275,7 @@ pub fn rules_met(setup: &Setup, load: &Load) -> Result<u32, DeviceError> {
             session.apply(nic, BufReader::new(file)).map_err(bad)?;
         }
     }
-    while !nic.settle(SETTLE_STEPS) {}
+    while !nic.run_housekeeping(HOUSEKEEPING_STEPS) {}
     let load = Load { rate: Rate::Saturate, duration_ns: MEETING_NS, warmup_ns: 0, ..load.clone() };
     let state = SoftState { nics, seats, setup: setup.clone(), blocks: Vec::new() };
     let (state, seen) = state.run(&load, &Plan::Rest);
@@ -331,7 +331,7 @@ impl SoftState {
                 }
             }
         }
-        while !self.nics[0].settle(SETTLE_STEPS) {}
+        while !self.nics[0].run_housekeeping(HOUSEKEEPING_STEPS) {}
         Ok(())
     }
 
@@ -350,7 +350,7 @@ impl SoftState {
         let mut control = Carrier::new(plan, &mut self.nics[0], &self.blocks, u64::MAX)?;
         control.alone();
         let (mut record, mut ids) = control.end();
-        while !self.nics[0].settle(SETTLE_STEPS) {}
+        while !self.nics[0].run_housekeeping(HOUSEKEEPING_STEPS) {}
         if let Work::Create(_) = plan.work {
             let mut control =
                 Carrier::destroying(plan, &mut self.nics[0], std::mem::take(&mut ids))?;
@@ -398,7 +398,7 @@ fn apply(nic: &mut Nic, path: &Path, report: &mut SetupReport) -> Result<(), Dev
         return Err(broken(format!("{}: {error}", path.display())));
     }
     // Packets meet no transaction that is still to be settled: there is no worker yet.
-    while !nic.settle(SETTLE_STEPS) {}
+    while !nic.run_housekeeping(HOUSEKEEPING_STEPS) {}
     Ok(())
 }
 

@@ -19,7 +19,7 @@ use crate::processing::{self, COMPARED, Digest, STRETCH};
 const CHANGES: usize = 4_096;
 
 /// Transactions' leftovers that are taken out at a time.
-const SETTLE_STEPS: usize = 1 << 16;
+const HOUSEKEEPING_STEPS: usize = 1 << 16;
 
 /// Ports of the card: packets come by port 0, and programs send them by ports 0 to 3.
 const PORTS: usize = 4;
@@ -77,7 +77,7 @@ impl Stage {
         let Prepared { program, commands, frames, .. } = prepared;
         let mut pipeline = Pipeline::new(program).map_err(broken)?;
         commands.chunks(CHANGES).try_for_each(|some| pipeline.tell(some, 0)).map_err(broken)?;
-        while !pipeline.settle(SETTLE_STEPS) {}
+        while !pipeline.run_housekeeping(HOUSEKEEPING_STEPS) {}
         let is_register = |command: &Command| matches!(command, Command::Register { .. });
         let registers = commands.into_iter().filter(is_register).collect();
         let counts: Vec<usize> = pipeline.program().rings.iter().map(|of| of.count).collect();

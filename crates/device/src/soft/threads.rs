@@ -12,7 +12,7 @@ use niclab_nic::{Nic, Operation, OperationQueue, RuleError, RuleId};
 
 use super::control::{bad, untabled};
 use super::steps::Steps;
-use super::{Patterns, SETTLE_STEPS, broken};
+use super::{HOUSEKEEPING_STEPS, Patterns, broken};
 use crate::cores::{self, Pinned};
 use crate::face::DeviceError;
 use crate::plan::{Calls, RulesPlan, Work};
@@ -54,7 +54,7 @@ pub(super) fn operate(
     let create = |at: usize| tables.rule(&patterns[at]).map(Operation::CreateIn);
     let (took, became) = carry_out(nic, &cores, patterns.len(), &create)?;
     let mut control = record(took, &became);
-    while !nic.settle(SETTLE_STEPS) {}
+    while !nic.run_housekeeping(HOUSEKEEPING_STEPS) {}
     let ids: Vec<RuleId> = became.into_iter().filter_map(|(_, result)| result.ok()).collect();
     let destroy = |at: usize| Ok(Operation::Destroy(ids[at]));
     let (took, became) = carry_out(nic, &cores, ids.len(), &destroy)?;
@@ -62,7 +62,7 @@ pub(super) fn operate(
     // The queues are gone: the card gives their ends up.
     nic.serve(0);
     tables.destroy(nic).map_err(broken)?;
-    while !nic.settle(SETTLE_STEPS) {}
+    while !nic.run_housekeeping(HOUSEKEEPING_STEPS) {}
     Ok(control)
 }
 

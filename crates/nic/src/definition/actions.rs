@@ -1,8 +1,8 @@
 //! What actions do to a packet, byte by byte: the part of the definition that changes it.
 //!
-//! Checksums are summed up from scratch, over all the bytes that they cover, before an action and
-//! after it. The checksum changes by the difference (modulo 65535, one's complement): so a right
-//! one stays right, and a wrong one is wrong by as much.
+//! Checksums are summed from scratch before and after an action, over all the bytes that they
+//! cover. A checksum changes by the difference (modulo 65535, one's complement): so a correct one
+//! stays correct, and a wrong one stays wrong by as much.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -28,15 +28,15 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// A packet as it came: nothing is known of it but its bytes.
+    /// A packet as it came in: it has only its bytes.
     pub fn new(frame: &[u8]) -> Packet {
         Packet { frame: frame.to_vec(), ..Packet::default() }
     }
 
-    /// Carries out an action that is no fate and does not count.
-    pub(super) fn meet(&mut self, action: &Action) {
+    /// Carries out an action other than a fate or `count`.
+    pub(super) fn apply(&mut self, action: &Action) {
         match action {
-            // What the packet itself does not carry is kept beside it.
+            // Data that the packet itself does not carry are stored elsewhere.
             Action::SetMeta { .. } | Action::SetTag { .. } => {}
             Action::Age(_) | Action::Meter(_) => {}
             Action::Port(_) => {}
@@ -86,7 +86,7 @@ impl Packet {
         }
     }
 
-    /// Takes a tunnel's headers away; the given function says where they end.
+    /// Removes a tunnel's headers; the given function returns where they end.
     fn leave(&mut self, tunnel: impl FnOnce((u8, usize), &[u8]) -> Option<usize>) {
         let places = places(&self.frame);
         let Some(transport) = places.transport.filter(|_| !places.has_more) else { return };
@@ -96,7 +96,8 @@ impl Packet {
         }
     }
 
-    /// Puts headers in front. They are read by themselves, for what is inside has its own lengths.
+    /// Puts headers in front. Only these are read, because the inner headers have their own
+    /// lengths.
     fn enclose(&mut self, headers: &[u8]) {
         let places = places(headers);
         self.frame.splice(..0, headers.iter().copied());
@@ -140,7 +141,7 @@ impl Packet {
             }
             let sum = |sum: &Sum| sum.covered.chunks(2).map(word).sum::<u64>() % 65_535;
             let new = (u64::from(old) + sum(&before) + 65_535 - sum(&after)) % 65_535;
-            // Zero can be written in two ways; a UDP checksum of 0 would be none.
+            // Zero can be written in two ways; a UDP checksum of 0 would mean none.
             let new = if before.is_udp && new == 0 { 0xffff } else { new as u16 };
             self.frame[at..at + 2].copy_from_slice(&new.to_be_bytes());
         }
@@ -152,12 +153,12 @@ fn has_tag(frame: &[u8]) -> bool {
     frame.len() >= 18 && ETHER_TAGS.contains(&be16(frame, 12))
 }
 
-/// Two bytes in network order; one is the higher.
+/// Two bytes in network order.
 fn word(bytes: &[u8]) -> u64 {
     u64::from(bytes[0]) * 256 + bytes.get(1).map_or(0, |low| u64::from(*low))
 }
 
-/// A checksum: where it is, and all that it covers, itself as zeros.
+/// A checksum: its place, and all that it covers, with itself as zeros.
 struct Sum {
     at: usize,
     covered: Vec<u8>,
@@ -171,7 +172,7 @@ struct Places {
     ipv6: Option<usize>,
     /// Protocol, and where its header begins.
     transport: Option<(u8, usize)>,
-    /// A routing header has segments left: the receiver is another than the destination.
+    /// A routing header has segments left: the receiver is not the destination of the IP header.
     is_routed: bool,
     /// More fragments follow.
     has_more: bool,
@@ -272,7 +273,7 @@ impl Places {
     }
 }
 
-/// Sets a field where the frame has it; else does nothing.
+/// Sets a field if the frame has it.
 fn put(frame: &mut [u8], places: &Places, set: &Set) {
     let has_ethernet = frame.len() >= 14;
     let mut write = |at: Option<usize>, bytes: &[u8]| {

@@ -1,18 +1,20 @@
 //! The definition of a meter, token by token.
 //!
-//! 1. A bucket is full at first. A token is a byte. Of a rate of R bytes a second, token k comes at
-//!    k/R seconds of the time that is told; a frame has its bytes and 4 of FCS.
-//! 2. *One rate* (RFC 2697, section 3). A token goes into the committed bucket, if
-//!    that is full into the excess bucket, and if that is full too it is lost. A frame that finds
-//!    its tokens in the committed bucket takes them and is green; if it finds them in the excess
-//!    bucket it takes those and is yellow; else it is red and takes none.
-//! 3. *Two rates* (RFC 2698, section 3). Each bucket has a rate. A frame that does
-//!    not find its tokens in the peak bucket is red; if it does not find them in the committed
-//!    bucket it is yellow and takes those of the peak bucket; else it is green and takes both.
-//! 4. *Colour-aware.* A frame that was yellow before is not green: it asks the excess or the peak
-//!    bucket alone. A frame that was red before is red and takes no token. In the colour-blind mode
-//!    every frame was green before.
-//! 5. A rule drops red frames; green and yellow ones go on.
+//! 1. A bucket is full at first. A token is a byte. With a rate of R bytes a second, token k comes
+//!    at k/R seconds of the time that is set. A frame needs a token for each of its bytes and 4 for
+//!    its FCS.
+//! 2. *One rate* (RFC 2697, section 3). A token goes into the committed bucket; if that is full,
+//!    into the excess bucket; if that is full too, it is lost. A frame that finds its tokens in the
+//!    committed bucket takes them and is green. Otherwise, if it finds them in the excess bucket,
+//!    it takes those and is yellow. Otherwise it is red and takes none.
+//! 3. *Two rates* (RFC 2698, section 3). Each bucket has a rate. A frame that does not find its
+//!    tokens in the peak bucket is red. Otherwise, if it does not find them in the committed
+//!    bucket, it is yellow and takes those of the peak bucket. Otherwise it is green and takes
+//!    both.
+//! 4. *Colour-aware.* A frame that was yellow before cannot be green: it uses the excess or the
+//!    peak bucket only. A frame that was red before is red and takes no token. In the colour-blind
+//!    mode every frame was green before.
+//! 5. A rule drops red frames; green and yellow frames go on.
 
 use crate::meter::{Colour, Meter};
 
@@ -21,7 +23,7 @@ use crate::meter::{Colour, Meter};
 pub struct DefinedMeter {
     meter: Meter,
     committed: u64,
-    /// Excess or peak.
+    /// Tokens of the excess or peak bucket.
     other: u64,
     now_ns: u64,
 }
@@ -36,7 +38,7 @@ impl DefinedMeter {
         DefinedMeter { meter, committed, other, now_ns }
     }
 
-    /// The colour of a frame of so many bytes at this time, at best the one that it had before.
+    /// The colour of a frame of this length at this time, at best its colour before.
     pub fn colour(&mut self, bytes: u64, before: Colour, now_ns: u64) -> Colour {
         let since_ns = self.now_ns;
         self.now_ns = now_ns.max(since_ns);

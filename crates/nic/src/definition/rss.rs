@@ -1,26 +1,26 @@
 //! What RSS does with a frame, from its bytes to the queue.
 //!
-//! 1. *Packets.* A frame has an IP packet where it has that header as rule 1 of the definition
-//!    says. A fragment is a packet with an offset or with more to come; its ports are not looked
-//!    at. The protocol of an IPv6 packet is the number of the header behind the last extension
-//!    header that was read. Ports are the first 4 bytes behind all headers; those that the frame
-//!    lacks are zero.
-//!    At the inner level the packet is the one that a tunnel carries (rule 1 of the definition), if
-//!    it carries one and the frame is not a fragment outside; else the outermost.
+//! 1. *Packets.* A frame has an IP packet if it has an IP header by rule 1 of the definition. A
+//!    fragment is a packet with an offset or with more fragments; its ports are not read. The
+//!    protocol of an IPv6 packet is the number of the header after the last extension header that
+//!    was read. Ports are the first 4 bytes after all these headers; bytes that the frame lacks are
+//!    zero. At the inner level, the packet is the one inside a tunnel (rule 1 of the definition),
+//!    if there is one and the frame is not a fragment outside; otherwise it is the outermost
+//!    packet.
 //! 2. *Types.* `ipv4-tcp`, `-udp` and `-sctp` name whole packets of that protocol, `ipv4-other` the
-//!    other whole ones, `ipv4-frag` fragments, `ipv4` all: with the first three ports are hashed
-//!    behind the addresses, else addresses alone. So for IPv6. A packet that no type names, and a
-//!    frame without one, has the hash 0.
-//! 3. *Fields.* Of a level with one `only` type the other field is zero. A symmetric hash then
+//!    other whole packets, `ipv4-frag` fragments, and `ipv4` all packets. The first three hash the
+//!    ports after the addresses; the others hash the addresses alone. The same holds for IPv6. A
+//!    packet that no type names, and a frame without a packet, has the hash 0.
+//! 3. *Fields.* If a level has one `only` type, its other field is zero. A symmetric hash then
 //!    takes the exclusive or of source and destination for both.
 //! 4. *Hash.* Toeplitz's, as Microsoft defines it ("RSS Hashing Functions",
 //!    <https://learn.microsoft.com/windows-hardware/drivers/network/rss-hashing-functions>): for
 //!    each bit of the input that is set, from the left, the exclusive or with the leftmost 32 bits
-//!    of the key, which moves left by one with each bit.
-//! 5. *Queue.* That of the entry which is the hash's remainder by the length of the table.
-//! 6. *Rules.* An `rss` action has queues of its own, which its table names in turn, all of the
-//!    NIC's if it names none. Level, key, types and hash function are its own, or those of the port
-//!    when the actions were written.
+//!    of the key. The key moves left by one with each bit of the input.
+//! 5. *Queue.* The entry of the table at the hash modulo the length of the table.
+//! 6. *Rules.* An `rss` action has queues of its own, which its table names in turn, or else all
+//!    queues of the NIC. Level, key, types and hash function are its own, or else the port's at the
+//!    time when the actions were written.
 
 use super::{
     ETHER_BRIDGED, ETHER_IPV4, ETHER_IPV6, ETHER_TAGS, EXTENSIONS, EXTENSIONS_MAX, FRAGMENT,
@@ -30,7 +30,7 @@ use crate::rss::{HashFunction, HashTypes, Rss, RssAction, RssLevel};
 
 const SCTP: u8 = 132;
 
-/// The state that a rule's action stands for, by the port's where it leaves something out.
+/// The state of a rule's action, with the port's values for what it leaves out.
 pub(super) fn of_rule(action: &RssAction, port: &Rss, queues: u16) -> Rss {
     let mut rss = port.clone();
     let named = match action.queues.is_empty() {
@@ -49,8 +49,8 @@ pub(super) fn of_rule(action: &RssAction, port: &Rss, queues: u16) -> Rss {
     rss
 }
 
-/// What a state of RSS makes of a frame.
-pub(super) fn decide(rss: &Rss, frame: &[u8]) -> Verdict {
+/// The queue and the hash of a frame under a state of RSS.
+pub(super) fn verdict(rss: &Rss, frame: &[u8]) -> Verdict {
     let outermost = packet(frame);
     let hashed = match rss.level {
         RssLevel::Inner if outermost.as_ref().is_none_or(|packet| !packet.is_fragment) => {
@@ -60,7 +60,7 @@ pub(super) fn decide(rss: &Rss, frame: &[u8]) -> Verdict {
     };
     let input = hashed.map_or_else(Vec::new, |packet| packet.input(rss));
     let hash = toeplitz(&rss.key, &input);
-    Verdict::Spread { hash, queue: rss.indirection[hash as usize % rss.indirection.len()] }
+    Verdict::Rss { hash, queue: rss.indirection[hash as usize % rss.indirection.len()] }
 }
 
 fn toeplitz(key: &[u8], input: &[u8]) -> u32 {
@@ -93,7 +93,7 @@ impl Packet {
         Packet { version, protocol, is_fragment, src, dst, src_port, dst_port }
     }
 
-    /// The types that name it, and of these the one with ports.
+    /// The types that name it, and the one of these with ports.
     fn types(&self) -> ([HashTypes; 2], Option<HashTypes>) {
         let of_version = |ipv4, ipv6| if self.version == 4 { ipv4 } else { ipv6 };
         let any = of_version(HashTypes::IPV4, HashTypes::IPV6);
@@ -108,7 +108,7 @@ impl Packet {
         ([any, own], has_ports.then_some(own))
     }
 
-    /// What the hash is taken over.
+    /// The hash input.
     fn input(&self, rss: &Rss) -> Vec<u8> {
         let has = |types: &HashTypes| rss.types.contains(*types);
         let (named_by, with_ports) = self.types();
@@ -125,7 +125,7 @@ impl Packet {
     }
 }
 
-/// Source and destination as they are hashed, where these of them are to be the only ones.
+/// Source and destination as they are hashed; `only` says which of them is the only one to hash.
 fn pair(function: HashFunction, src: &[u8], dst: &[u8], only: [bool; 2]) -> Vec<u8> {
     let zeros = vec![0; src.len()];
     let (src, dst) = match only {
@@ -177,7 +177,7 @@ fn ipv4(packet: &[u8]) -> Option<Packet> {
         return None;
     }
     let header_len = usize::from(packet[0] & 0xf) * 4;
-    // More to come, or an offset.
+    // More fragments, or an offset.
     let is_fragment = be16(packet, 6) & 0x3fff != 0;
     let rest = if packet.len() < header_len { &[] } else { &packet[header_len..] };
     Some(Packet::new(4, &packet[12..20], packet[9], is_fragment, rest))

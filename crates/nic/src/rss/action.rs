@@ -1,4 +1,4 @@
-//! The action `rss` of a rule: its packets are spread by a state of its own.
+//! The action `rss` of a rule: its packets get their queues from a state of RSS of its own.
 
 use std::fmt;
 
@@ -9,27 +9,27 @@ use crate::control::Nic;
 use crate::error::RuleError;
 use crate::limits::RSS_QUEUES_MAX;
 
-/// How a rule spreads its packets. What it leaves out is as the port has it when the rule is
-/// created or updated; what the port changes later does not change the rule.
+/// How a rule's packets get their queues. Fields that are left out have the port's values at the
+/// time when the rule is created or updated; later changes of the port do not change the rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RssAction {
-    /// The hash.
+    /// The hash function.
     pub function: Option<HashFunction>,
     /// The hash's key, 40 to 128 bytes.
     pub key: Option<Vec<u8>>,
-    /// Of which headers.
+    /// Which headers are hashed.
     #[serde(default)]
     pub level: Option<RssLevel>,
-    /// The queues, at most [`RSS_QUEUES_MAX`], which get even shares: the port's indirection table
-    /// has no part in it. A queue that stands twice gets twice as much. None stands for all queues
-    /// of the NIC.
+    /// The queues, at most [`RSS_QUEUES_MAX`], which get even shares; the port's indirection table
+    /// is not used. A queue that is listed twice gets two shares. An empty list stands for all
+    /// queues of the NIC.
     pub queues: Vec<u16>,
-    /// What is hashed.
+    /// Which packets and fields are hashed.
     pub types: Option<HashTypes>,
 }
 
 impl Nic {
-    /// The state of RSS that an action stands for now.
+    /// The state of RSS of an action, with the port's present values.
     pub(crate) fn rss_of(&self, action: &RssAction) -> Result<Rss, RuleError> {
         let (port, queues) = (self.rss(), self.queues());
         if let Some(&queue) = action.queues.iter().find(|queue| **queue >= queues) {
@@ -51,7 +51,7 @@ impl Nic {
     }
 }
 
-/// testpmd's words.
+/// In testpmd's syntax.
 impl fmt::Display for RssAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("rss")?;

@@ -1,21 +1,21 @@
-//! A change of a port's RSS, as somebody asks for it.
+//! A requested change of a port's RSS.
 
 use super::{Rss, RssAction, evenly};
 use crate::control::Nic;
 use crate::error::RuleError;
 
-/// What is to be another in a state of RSS.
+/// A change of a state of RSS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RssChange {
-    /// Queues for entries of the indirection table: of two pairs for one entry the last holds.
+    /// Queues for entries of the indirection table; of two pairs for one entry the last counts.
     Entries(Vec<(usize, u16)>),
-    /// What the action says; what it leaves out stays. Queues make a new table, which names them in
-    /// turn.
-    Spread(RssAction),
+    /// The settings of the action; settings that it leaves out stay. Queues make a new table, which
+    /// names them in turn.
+    Settings(RssAction),
 }
 
 impl Nic {
-    /// The state of RSS that the port would have after a change; nothing is changed.
+    /// The state of RSS that the port would have after a change; changes nothing.
     ///
     /// # Errors
     /// [`RuleError::EntryUnknown`], [`RuleError::QueueUnknown`], [`RuleError::QueuesTooMany`].
@@ -31,7 +31,7 @@ impl Nic {
                 }
                 Ok(rss)
             }
-            RssChange::Spread(action) => {
+            RssChange::Settings(action) => {
                 let mut rss = self.rss_of(action)?;
                 rss.indirection = match &action.queues[..] {
                     [] => self.rss().indirection.clone(),

@@ -1,15 +1,15 @@
-//! What a worker needs to spread packets: a state of RSS, ready for use.
+//! An RSS context: a state of RSS, prepared for workers.
 //!
-//! Which fields count is a mask by the packet's class, so that one path serves all hash types. A
-//! zero byte adds nothing to the hash: what does not count is zero, and there are two lengths of
-//! input, not four.
+//! A mask for each class of packets tells which fields are hashed, so that one code path serves all
+//! hash types. A zero byte adds nothing to the hash: fields that are not hashed are zero, and so
+//! there are two lengths of input, not four.
 
 use std::sync::Arc;
 
 use niclab_packet::key::{Depth, Key, field};
 
 use super::{HashFunction, HashTypes, Indirection, Rss, RssLevel, RssStamp};
-use crate::limits::{BURST, INDIRECTION_LEN, SPREAD_BULK_MIN};
+use crate::limits::{BURST, INDIRECTION_LEN, RSS_BULK_MIN};
 use crate::memory::Desc;
 use crate::tables::bits;
 use crate::toeplitz::{IPV4_4_TUPLE_LEN, IPV6_4_TUPLE_LEN, Toeplitz};
@@ -18,23 +18,23 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 const SCTP: u8 = 132;
 
-/// Classes of packets of one version of IP. Fragments are of those from [`FRAGMENT`] on.
+/// Classes of packets of one version of IP. Classes from [`FRAGMENT`] on are of fragments.
 const CLASSES: usize = 8;
 const CLASS_TCP: usize = 1;
 const CLASS_UDP: usize = 2;
 const CLASS_SCTP: usize = 3;
 const FRAGMENT: usize = 4;
 
-/// The bits of a key that are hashed, of packets of one class.
+/// The bits of a key that are hashed, for packets of one class.
 #[derive(Clone, Copy, Default)]
 struct Counting {
-    /// Of word 2: source in the low half, destination in the high one.
+    /// Bits of word 2: source in the low half, destination in the high half.
     addresses: u64,
-    /// Of the low half of word 3: source port, then destination port.
+    /// Bits of the low half of word 3: source port, then destination port.
     ports: u32,
 }
 
-/// A state of RSS, ready for use.
+/// A state of RSS, prepared for workers.
 pub(crate) struct Context {
     stamp: RssStamp,
     toeplitz: Arc<Toeplitz>,
@@ -79,17 +79,17 @@ impl Context {
         }
     }
 
-    /// Which state it is.
+    /// The stamp of the state.
     pub(crate) fn stamp(&self) -> RssStamp {
         self.stamp
     }
 
-    /// The queues.
+    /// The indirection table.
     pub(crate) fn indirection(&self) -> &Indirection {
         &self.indirection
     }
 
-    /// Of which headers the hash is taken.
+    /// Which headers are hashed.
     pub(crate) fn level(&self) -> RssLevel {
         self.level
     }
@@ -99,18 +99,17 @@ impl Context {
         &self.toeplitz
     }
 
-    /// Gives those packets of a burst whose bit is set in `wanted` their hash and queue; `keys` is
-    /// indexed as the burst is.
+    /// Sets hash and queue of the packets in `wanted`; `keys` is indexed as the burst is.
     #[inline]
-    pub(crate) fn spread(&self, keys: &[Key; BURST], wanted: u64, burst: &mut [Desc]) {
+    pub(crate) fn steer_packets(&self, keys: &[Key; BURST], wanted: u64, burst: &mut [Desc]) {
         match self.symmetric {
-            true => self.spread_as::<true>(keys, wanted, burst),
-            false => self.spread_as::<false>(keys, wanted, burst),
+            true => self.steer_packets_with::<true>(keys, wanted, burst),
+            false => self.steer_packets_with::<false>(keys, wanted, burst),
         }
     }
 
     #[inline]
-    fn spread_as<const SYMMETRIC: bool>(
+    fn steer_packets_with<const SYMMETRIC: bool>(
         &self,
         keys: &[Key; BURST],
         wanted: u64,
@@ -119,15 +118,15 @@ impl Context {
         let read = keys.iter().take(burst.len()).enumerate();
         let ipv6 = read.fold(0, |mask, (i, key)| mask | u64::from(is_ipv6(key)) << i);
         let tuple = |key: &Key| ipv4_tuple::<SYMMETRIC>(key, &self.ipv4);
-        self.spread_tuples(keys, wanted & !ipv6, tuple, burst);
+        self.steer_tuples(keys, wanted & !ipv6, tuple, burst);
         let tuple = |key: &Key| ipv6_tuple::<SYMMETRIC>(key, &self.ipv6);
-        self.spread_tuples(keys, wanted & ipv6, tuple, burst);
+        self.steer_tuples(keys, wanted & ipv6, tuple, burst);
     }
 
-    /// [`Context::spread`] for packets whose hash is taken over as many bytes: all at once where
-    /// they are many.
+    /// [`Context::steer_packets`] for packets with the same length of input: hashes them together
+    /// if they are many.
     #[inline]
-    fn spread_tuples<const N: usize>(
+    fn steer_tuples<const N: usize>(
         &self,
         keys: &[Key; BURST],
         wanted: u64,
@@ -135,21 +134,21 @@ impl Context {
         burst: &mut [Desc],
     ) {
         let count = wanted.count_ones() as usize;
-        if count < SPREAD_BULK_MIN {
+        if count < RSS_BULK_MIN {
             for i in bits(wanted) {
                 self.steer(&mut burst[i], self.toeplitz.hash(&tuple(&keys[i])));
             }
         } else if 4 * count >= 3 * burst.len() {
-            self.spread_whole(keys, wanted, tuple, burst);
+            self.steer_whole_burst(keys, wanted, tuple, burst);
         } else {
-            self.spread_picked(keys, wanted, tuple, burst);
+            self.steer_picked(keys, wanted, tuple, burst);
         }
     }
 
-    /// [`Context::spread_tuples`] where they are most of the burst, which is hashed as it stands:
-    /// to pick what is wanted costs more than to hash the rest.
+    /// [`Context::steer_tuples`] for most of a burst: hashes the whole burst, because picking the
+    /// wanted packets costs more than hashing the others.
     #[inline(never)]
-    fn spread_whole<const N: usize>(
+    fn steer_whole_burst<const N: usize>(
         &self,
         keys: &[Key; BURST],
         wanted: u64,
@@ -169,9 +168,9 @@ impl Context {
         }
     }
 
-    /// [`Context::spread_tuples`] where others stand between them.
+    /// [`Context::steer_tuples`] for fewer packets of a burst.
     #[inline(never)]
-    fn spread_picked<const N: usize>(
+    fn steer_picked<const N: usize>(
         &self,
         keys: &[Key; BURST],
         wanted: u64,
@@ -196,7 +195,7 @@ impl Context {
     }
 }
 
-/// What is hashed of packets that each of `names` names; `ports` is the one with ports.
+/// The bits that are hashed of packets that each of `names` names; `ports` is the type with ports.
 fn counting(types: HashTypes, names: [HashTypes; 3], ports: HashTypes) -> Counting {
     let has = |name: HashTypes| name != HashTypes::NONE && types.contains(name);
     let both = |src: HashTypes, dst: HashTypes| match [types.contains(src), types.contains(dst)] {
@@ -216,8 +215,8 @@ fn counting(types: HashTypes, names: [HashTypes; 3], ports: HashTypes) -> Counti
     counting
 }
 
-/// The keys of which a hash of inner headers is taken: the inner one where a packet has such
-/// headers and is no fragment outside.
+/// The keys for a hash of inner headers: the inner key of a packet that has one and is no fragment
+/// outside, else the outer key.
 #[cold]
 #[inline(never)]
 pub(crate) fn innermost(outer: &[Key; BURST], inner: &[Key; BURST], wanted: u64) -> [Key; BURST] {
@@ -247,7 +246,7 @@ fn class(key: &Key) -> usize {
     fragment + is(TCP) * CLASS_TCP + is(UDP) * CLASS_UDP + is(SCTP) * CLASS_SCTP
 }
 
-/// The ports that count.
+/// The ports to hash.
 #[inline]
 fn ports<const SYMMETRIC: bool>(key: &Key, counting: Counting) -> [u8; 4] {
     let ports = key.0[3] as u32 & counting.ports;
@@ -255,7 +254,7 @@ fn ports<const SYMMETRIC: bool>(key: &Key, counting: Counting) -> [u8; 4] {
     ports.to_le_bytes()
 }
 
-/// What the hash of an IPv4 packet is taken over; all zero for frames that are not IP.
+/// The hash input of an IPv4 packet; all zero for frames that are not IP.
 #[inline]
 fn ipv4_tuple<const SYMMETRIC: bool>(
     key: &Key,
@@ -270,7 +269,7 @@ fn ipv4_tuple<const SYMMETRIC: bool>(
     tuple
 }
 
-/// What the hash of an IPv6 packet is taken over; all zero if its header is cut off.
+/// The hash input of an IPv6 packet; all zero if its header is cut off.
 #[inline]
 fn ipv6_tuple<const SYMMETRIC: bool>(
     key: &Key,

@@ -1,51 +1,53 @@
-//! The contexts of a NIC: made for the first that needs them, gone with the last.
+//! The RSS contexts of a NIC: created for the first use, removed after the last.
 //!
-//! The port's RSS is a word on the board: the number of a context. It is versioned as rules are, so
-//! that a transaction that changes RSS and rules is seen whole or not at all.
+//! The port's RSS is a word that workers share: the number of a context. It is versioned as rules
+//! are, so that a worker sees all or nothing of a transaction that changes RSS and rules.
 //!
-//! Contexts are never changed. Another key, another table, one other entry of a table: each is
-//! another context. What would be dear of it, the expanded key, is shared by all that have the key,
-//! so to move an entry is to copy a table of 1 KiB; entries that are stored one by one into a
-//! shared table would be seen in the middle of a burst, and before the transaction they belong to.
+//! A context never changes. Another key, another table, or one other entry of a table makes another
+//! context. The expensive part, the expanded key, is shared by all contexts with that key. So to
+//! move an entry is to copy a table of 1 KiB. If entries were stored one by one into a shared
+//! table, workers would see them in the middle of a burst, and before their transaction is
+//! committed.
 //!
 //! Workers see all contexts as one list, as they see the groups (`groups`, `worker`). A context
-//! leaves the list when every worker has passed a burst since no word named it any more; its number
-//! is then free. So whoever holds a number finds its context in every list from then on.
+//! leaves the list when every worker has begun another burst since the last word that named it was
+//! replaced; its number is then free. So a worker that holds a number finds its context in every
+//! newer list.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use niclab_table::{Placed, Stamp};
+use niclab_table::{Stamp, WordUpdate};
 
 use super::context::Context;
 use super::{Indirection, Rss, RssChange, RssStamp};
-use crate::control::{Board, Nic};
+use crate::action_word::Fate;
+use crate::control::{Nic, SharedState};
 use crate::error::RuleError;
 use crate::limits::CONTEXTS_MAX;
-use crate::settle::{Leftover, Owner};
+use crate::reclaim::{Owner, RetiredResources};
 use crate::toeplitz::{Toeplitz, ToeplitzError};
-use crate::transaction::Logged;
-use crate::word::Fate;
+use crate::transaction::LoggedStep;
 
-/// The contexts by their numbers. There is none of number 0.
+/// The contexts by number. Number 0 has no context.
 pub(crate) type List = Vec<Option<Arc<Context>>>;
 
 /// All contexts of a NIC.
 pub(crate) struct Contexts {
-    board: Arc<Board>,
+    shared: Arc<SharedState>,
     /// By number.
     slots: Vec<Slot>,
-    /// Numbers of those in use.
+    /// Numbers of the contexts in use.
     numbers: HashMap<Arc<Rss>, u16>,
-    /// Numbers that nothing names any more, oldest first.
+    /// Numbers that no word names any more, oldest first.
     leaving: VecDeque<(Stamp, u16)>,
     free: Vec<u16>,
-    /// Contexts made so far.
+    /// Number of contexts created so far.
     made: u64,
-    /// Whether workers are shown less or more than there is.
+    /// Whether the published list is out of date.
     changed: bool,
-    /// Replaced lists that workers hold.
+    /// Replaced lists that workers still hold.
     old: Vec<Arc<List>>,
 }
 
@@ -53,7 +55,7 @@ pub(crate) struct Contexts {
 struct Slot {
     rss: Arc<Rss>,
     context: Option<Arc<Context>>,
-    /// Words that name it, those included that a burst under way may still meet.
+    /// Number of words that name it, including words that a burst may still use.
     uses: u32,
 }
 
@@ -64,11 +66,11 @@ impl Slot {
 }
 
 impl Contexts {
-    /// One, which is the port's.
-    pub(crate) fn new(board: Arc<Board>, rss: Rss) -> Result<Contexts, ToeplitzError> {
+    /// The port's context alone.
+    pub(crate) fn new(shared: Arc<SharedState>, rss: Rss) -> Result<Contexts, ToeplitzError> {
         let toeplitz = Arc::new(Toeplitz::new(&rss.key)?);
         let mut contexts = Contexts {
-            board,
+            shared,
             slots: vec![Slot::default()],
             numbers: HashMap::new(),
             leaving: VecDeque::new(),
@@ -80,25 +82,26 @@ impl Contexts {
         let number = contexts.add(&rss, toeplitz);
         contexts.slots[usize::from(number)].uses = 1;
         contexts.publish();
-        contexts.board.rss.store(number.into(), Ordering::Release);
+        contexts.shared.rss.store(number.into(), Ordering::Release);
         Ok(contexts)
     }
 
-    /// The state of RSS that a number names.
+    /// The state of RSS of a number.
     pub(crate) fn rss(&self, number: u16) -> &Arc<Rss> {
         &self.slots[usize::from(number)].rss
     }
 
-    /// Which state it is that a number names.
+    /// The stamp of a number's state.
     pub(crate) fn stamp(&self, number: u16) -> RssStamp {
         self.slots[usize::from(number)].stamp().unwrap_or_default()
     }
 
-    /// The number of the context for a state, for one use more; workers know it from now on.
+    /// The number of the context of a state, with one more use; workers know the context from now
+    /// on.
     ///
     /// # Errors
-    /// [`RuleError::ContextsTooMany`], [`RuleError::Key`]; nothing was then changed.
-    pub(crate) fn hold(&mut self, rss: &Rss) -> Result<u16, RuleError> {
+    /// [`RuleError::ContextsTooMany`], [`RuleError::Key`]; nothing is then changed.
+    pub(crate) fn acquire(&mut self, rss: &Rss) -> Result<u16, RuleError> {
         self.reclaim();
         let number = match self.numbers.get(rss) {
             Some(&number) => number,
@@ -109,17 +112,17 @@ impl Contexts {
         Ok(number)
     }
 
-    /// Says that a word is gone that named this context.
+    /// Drops one use of a context by a word.
     pub(crate) fn release(&mut self, number: u16) {
         let slot = &mut self.slots[usize::from(number)];
         slot.uses -= 1;
         if slot.uses == 0 {
             self.numbers.remove(&slot.rss);
-            self.leaving.push_back((self.board.domain.stamp(), number));
+            self.leaving.push_back((self.shared.domain.stamp(), number));
         }
     }
 
-    /// Memory of all contexts but this, and of keys that it does not have; bytes.
+    /// Memory of all contexts but this one, and of keys that it does not use; bytes.
     pub(crate) fn bytes_but(&self, number: u16) -> usize {
         let made = || self.slots.iter().filter_map(|slot| slot.context.as_ref());
         let but = self.slots[usize::from(number)].context.as_ref();
@@ -146,7 +149,7 @@ impl Contexts {
         Ok(self.add(rss, toeplitz))
     }
 
-    /// Gives a context a number.
+    /// Adds a context; returns its number.
     fn add(&mut self, rss: &Rss, toeplitz: Arc<Toeplitz>) -> u16 {
         self.made += 1;
         let stamp = RssStamp { state: self.made, hash: self.hash_like(rss).unwrap_or(self.made) };
@@ -168,7 +171,7 @@ impl Contexts {
         number
     }
 
-    /// What the stamp of a context says of its hash that gives packets the same one as `rss` would.
+    /// The `hash` stamp of an existing context that gives every packet the same hash as `rss`.
     fn hash_like(&self, rss: &Rss) -> Option<u64> {
         let has_its_hash = |slot: &&Slot| {
             let of = &slot.rss;
@@ -179,10 +182,10 @@ impl Contexts {
         made.into_iter().find(has_its_hash).and_then(Slot::stamp).map(|stamp| stamp.hash)
     }
 
-    /// Takes those from the list that no worker can reach any more.
+    /// Removes contexts that no worker can reach any more.
     fn reclaim(&mut self) {
         if !self.leaving.is_empty() {
-            let passed = self.board.domain.passed();
+            let passed = self.shared.domain.passed();
             while let Some((_, number)) = self.leaving.pop_front_if(|(stamp, _)| *stamp <= passed) {
                 self.slots[usize::from(number)] = Slot::default();
                 self.free.push(number);
@@ -191,33 +194,34 @@ impl Contexts {
         }
     }
 
-    /// Shows workers the contexts as they are, and gives back what none of them holds.
+    /// Publishes the contexts, and frees lists that no worker holds.
     fn publish(&mut self) {
         if std::mem::take(&mut self.changed) {
             let list: List = self.slots.iter().map(|slot| slot.context.clone()).collect();
-            self.old.push(self.board.contexts.swap(Arc::new(list)));
-            self.board.version.fetch_add(1, Ordering::Release);
+            self.old.push(self.shared.contexts.swap(Arc::new(list)));
+            self.shared.version.fetch_add(1, Ordering::Release);
         }
         self.old.retain(|list| Arc::strong_count(list) > 1);
     }
 }
 
 impl Nic {
-    /// How packets are spread that no rule decides about; in an open transaction, as it will be.
+    /// The port's RSS, which applies to packets that no rule matches; with the changes of an open
+    /// transaction.
     pub fn rss(&self) -> &Rss {
         self.contexts.rss(self.rss_number())
     }
 
-    /// Which state that is; workers tell what they spread by with [`Worker::rss`].
+    /// The stamp of the port's RSS; [`Worker::rss`] returns the stamp that a worker used.
     ///
     /// [`Worker::rss`]: crate::Worker::rss
     pub fn rss_stamp(&self) -> RssStamp {
         self.contexts.stamp(self.rss_number())
     }
 
-    /// Spreads packets that no rule decides about in another way: another key, hash, set of types,
-    /// indirection table, or all of them at one instant. Packets of a burst are spread by one
-    /// state; bursts that begin later, by the new one. Nothing is lost, and nothing waits.
+    /// Changes the port's RSS: key, hash function, hash types and indirection table at one instant.
+    /// One state applies to all packets of a burst, and the new state to bursts that begin later.
+    /// No packet is lost, and nothing waits.
     ///
     /// # Errors
     /// [`RuleError::QueueUnknown`], [`RuleError::Key`], [`RuleError::ContextsTooMany`],
@@ -227,19 +231,19 @@ impl Nic {
         if let Some(&queue) = rss.indirection.iter().find(|queue| **queue >= queues) {
             return Err(RuleError::QueueUnknown { queue, queues });
         }
-        self.check_cells()?;
-        let (old, number) = (self.rss_number(), self.contexts.hold(rss)?);
+        self.check_transaction_room()?;
+        let (old, number) = (self.rss_number(), self.contexts.acquire(rss)?);
         self.set_rss_number(number);
-        self.note(Logged::Spread { old });
-        self.tend();
+        self.log(LoggedStep::RssChanged { old });
+        self.reclaim_some();
         Ok(())
     }
 
-    /// [`Nic::set_rss`] with other queues for some entries of the indirection table: of two pairs
-    /// for one entry the last holds.
+    /// [`Nic::set_rss`] with other queues for some entries of the indirection table; of two pairs
+    /// for one entry the last counts.
     ///
     /// # Errors
-    /// As [`Nic::set_rss`]; [`RuleError::EntryUnknown`] for one that the table does not have.
+    /// As [`Nic::set_rss`]; [`RuleError::EntryUnknown`] for an entry that the table does not have.
     pub fn move_entries(&mut self, entries: &[(usize, u16)]) -> Result<(), RuleError> {
         let rss = self.rss_after(&RssChange::Entries(entries.to_vec()))?;
         self.set_rss(&rss)
@@ -247,28 +251,28 @@ impl Nic {
 
     /// The number of the port's context.
     pub(crate) fn rss_number(&self) -> u16 {
-        self.changes.newest(self.board.rss.load(Ordering::Relaxed)) as u16
+        self.transactions.newest(self.shared.rss.load(Ordering::Relaxed)) as u16
     }
 
-    /// Makes workers take another context for the port's from their next burst on, or with the open
+    /// Makes another context the port's: from each worker's next burst on, or with the open
     /// transaction.
     pub(crate) fn set_rss_number(&mut self, number: u16) {
-        let current = self.board.rss.load(Ordering::Relaxed);
-        match self.changes.place(current, number.into()) {
-            Placed::Kept => {}
-            Placed::Word(word) => self.board.rss.store(word, Ordering::Release),
-            Placed::Cell(id, word) => {
-                self.board.rss.store(word, Ordering::Release);
-                self.settle.own(id, Owner::Rss);
+        let current = self.shared.rss.load(Ordering::Relaxed);
+        match self.transactions.update(current, number.into()) {
+            WordUpdate::InCell => {}
+            WordUpdate::Store(word) => self.shared.rss.store(word, Ordering::Release),
+            WordUpdate::StoreReference(id, word) => {
+                self.shared.rss.store(word, Ordering::Release);
+                self.deferred.own(id, Owner::Rss);
             }
         }
     }
 
-    /// Takes back that the port's context is not `old` any more; returns what the new one leaves.
-    pub(crate) fn restore_rss(&mut self, old: u16) -> Leftover {
+    /// Makes the context `old` the port's again; returns the resources of the new one.
+    pub(crate) fn restore_rss(&mut self, old: u16) -> RetiredResources {
         let fate = Fate::Rss(self.rss_number());
         self.set_rss_number(old);
-        Leftover { fate, seat: None, index: None }
+        RetiredResources { fate, mask_id: None, index: None }
     }
 }
 
@@ -294,14 +298,14 @@ mod tests {
         (region, burst)
     }
 
-    /// Ends a burst that has begun; the queue of its frame.
+    /// Ends a burst that has begun; returns the queue of its frame.
     fn end(worker: &mut Worker, region: &Region, burst: &mut [Desc]) -> u16 {
         assert_eq!(worker.match_groups(region, burst), 0);
         burst[0].queue
     }
 
     #[test]
-    fn a_burst_is_spread_by_the_state_it_began_with() {
+    fn a_burst_uses_the_rss_state_it_began_with() {
         let mut nic = nic();
         let mut worker = nic.worker();
         let (region, mut burst) = frame();
@@ -339,13 +343,13 @@ mod tests {
             3,
             "a single change, while the cell is there"
         );
-        assert!(nic.settle(usize::MAX));
+        assert!(nic.run_housekeeping(usize::MAX));
         worker.begin(&region, &burst);
         assert_eq!(end(&mut worker, &region, &mut burst), 3, "without the cell");
     }
 
     #[test]
-    fn a_worker_says_by_which_state_it_spread_and_which_packets() {
+    fn a_worker_counts_the_packets_of_each_rss_state() {
         let mut nic = nic();
         let mut worker = nic.worker();
         let (region, mut burst) = Region::new(2, 100).unwrap();
@@ -356,14 +360,14 @@ mod tests {
         let pattern = Pattern::any().eth_dst([0, 0, 0, 0, 0, 1]);
         nic.create(&Rule { group: 0, priority: 0, pattern, actions: &queue }).unwrap();
         assert_eq!(worker.classify(&region, &mut burst), 0);
-        assert_eq!(worker.spread_by_port(), 0b10, "of the first a rule decides");
+        assert_eq!(worker.port_rss_packets(), 0b10, "of the first a rule decides");
         let first = worker.rss().unwrap().0;
         assert_eq!(first, nic.rss_stamp());
 
         nic.move_entries(&[(3, 7)]).unwrap();
         assert_eq!(worker.rss().unwrap().0, first, "until its next burst");
         assert_eq!(worker.classify(&region, &mut []), 0);
-        assert_eq!(worker.spread_by_port(), 0);
+        assert_eq!(worker.port_rss_packets(), 0);
         let (moved, table) = worker.rss().unwrap();
         assert_eq!((moved, table[3]), (nic.rss_stamp(), 7));
         assert!(moved.state > first.state && moved.hash == first.hash, "another table alone");
@@ -427,7 +431,7 @@ mod tests {
         nic.destroy(second).unwrap();
         assert_eq!(nic.contexts.numbers.len(), 2);
         nic.modify(third, &rule(3, &[Action::Mark(7), rss_rule(&[2, 1])])).unwrap();
-        assert!(nic.settle(usize::MAX));
+        assert!(nic.run_housekeeping(usize::MAX));
         assert_eq!(nic.contexts.numbers.len(), 2, "another");
         nic.destroy(third).unwrap();
         assert_eq!(nic.contexts.numbers.len(), 1);
@@ -454,8 +458,8 @@ mod tests {
         assert_eq!(nic.contexts.slots[usize::from(number)].uses, 1);
     }
 
-    /// A rule that spreads makes the worker take the newest contexts; a packet that goes on in
-    /// another group and finds no rule there is spread after that.
+    /// A rule with `rss` makes the worker take the newest contexts. RSS then also applies to a
+    /// packet that goes on in another group and matches no rule there.
     #[test]
     fn contexts_taken_in_the_middle_of_a_burst_have_those_it_began_with() {
         let mut nic = nic();

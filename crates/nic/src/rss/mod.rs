@@ -1,13 +1,12 @@
 //! Receive side scaling: hash, indirection table, queue.
 //!
-//! The hash is Toeplitz's, over addresses and ports as Microsoft lays them out ("RSS Hashing
-//! Types", <https://learn.microsoft.com/windows-hardware/drivers/network/rss-hashing-types>); which
-//! of them count for which packets, [`HashTypes`] say. Its low bits pick an entry of the
+//! The hash is Toeplitz's, over addresses and ports in Microsoft's layout ("RSS Hashing Types",
+//! <https://learn.microsoft.com/windows-hardware/drivers/network/rss-hashing-types>). [`HashTypes`]
+//! say which fields of which packets are hashed. The low bits of the hash select an entry of the
 //! indirection table, which names the queue.
 //!
-//! A state of all that, a context, is never changed, only replaced: workers
-//! find it by its number, which is in their hands for a burst at most. `contexts` says when a
-//! number is given again.
+//! A state of RSS, a context, never changes and is only replaced. Workers find it by its number,
+//! which they hold for a burst at most. `contexts` says when a number is reused.
 
 mod action;
 mod change;
@@ -25,31 +24,31 @@ use serde::{Deserialize, Serialize};
 use crate::limits::INDIRECTION_LEN;
 use crate::toeplitz::MICROSOFT_KEY;
 
-/// The queue for each remainder of the hash by [`INDIRECTION_LEN`].
+/// The queue for each remainder of the hash modulo [`INDIRECTION_LEN`].
 pub type Indirection = [u16; INDIRECTION_LEN];
 
-/// How a hash is taken of the fields.
+/// The hash function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HashFunction {
-    /// The same for both directions of a flow: source and destination are each replaced by the
-    /// exclusive or of both, a field that does not count being zero (`rte_flow.h` of DPDK 22.11,
-    /// `RTE_ETH_HASH_FUNCTION_SYMMETRIC_TOEPLITZ`). Hashes of several flows coincide more often:
-    /// of each pair only the difference counts.
+    /// The same hash for both directions of a flow: source and destination are each replaced by the
+    /// exclusive or of both, and a field that is not hashed is zero (`rte_flow.h` of DPDK 22.11,
+    /// `RTE_ETH_HASH_FUNCTION_SYMMETRIC_TOEPLITZ`). Hashes of different flows coincide more often,
+    /// because only the difference of each pair counts.
     SymmetricToeplitz,
     /// Source, then destination.
     #[default]
     Toeplitz,
 }
 
-/// Of which headers a hash is taken.
+/// Which headers are hashed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RssLevel {
-    /// Those inside a tunnel; the outermost where there is no IP packet inside, and of fragments of
-    /// a tunnel, so that all of them have one hash.
+    /// The headers inside a tunnel. The outermost headers if no IP packet is inside, and for
+    /// fragments of a tunnel, so that all of them have one hash.
     Inner,
-    /// The outermost.
+    /// The outermost headers.
     #[default]
     Outermost,
 }
@@ -57,21 +56,22 @@ pub enum RssLevel {
 /// A state of RSS.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Rss {
-    /// The hash.
+    /// The hash function.
     pub function: HashFunction,
-    /// The queues.
+    /// The indirection table.
     #[serde(with = "written")]
     pub indirection: Box<Indirection>,
     /// The hash's key, 40 to 128 bytes; see [`crate::toeplitz`].
     pub key: Vec<u8>,
-    /// Of which headers.
+    /// Which headers are hashed.
     pub level: RssLevel,
-    /// What is hashed.
+    /// Which packets and fields are hashed.
     pub types: HashTypes,
 }
 
 impl Default for Rss {
-    /// Addresses of all IP packets, ports of TCP and UDP, Microsoft's key; all to queue 0.
+    /// Hashes addresses of all IP packets and ports of TCP and UDP, with Microsoft's key; all to
+    /// queue 0.
     fn default() -> Rss {
         Rss {
             function: HashFunction::Toeplitz,
@@ -83,17 +83,17 @@ impl Default for Rss {
     }
 }
 
-/// Which state of RSS it is that spreads, without what it says.
+/// Identifies a state of RSS, without its settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RssStamp {
-    /// Each state that is made has a greater one than those before, from 1.
+    /// Number of the state, from 1; newer states have greater numbers.
     pub state: u64,
-    /// Two states that have the same give every packet the same hash: they differ in the
-    /// indirection table at most.
+    /// Two states with the same value give every packet the same hash: at most their indirection
+    /// tables differ.
     pub hash: u64,
 }
 
-/// An indirection table as it is written down: a list of as many queues.
+/// Serializes an indirection table as a list of queues.
 mod written {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -114,8 +114,8 @@ mod written {
     }
 }
 
-/// An indirection table that names these queues in turn, so that each has as many entries as any
-/// other, or one less: `evenly(2..6)`. Of no queues, it names queue 0.
+/// An indirection table that names these queues in turn, so that their numbers of entries differ by
+/// one at most: `evenly(2..6)`. Without queues, it names queue 0.
 pub fn evenly(queues: impl IntoIterator<Item = u16, IntoIter: Clone>) -> Box<Indirection> {
     let mut queues = queues.into_iter().cycle();
     Box::new(std::array::from_fn(|_| queues.next().unwrap_or(0)))

@@ -1,6 +1,6 @@
-//! What RSS makes of a set of flows, computed flow by flow: the spread that a measured one is
-//! compared with. It knows nothing of frames and bursts, and shares no more with the path of
-//! packets than the hash function.
+//! The shares of queues that RSS gives to a set of flows, computed flow by flow: the expected
+//! values for a measurement. The hash function is the only code that this shares with the packet
+//! path.
 
 use std::net::IpAddr;
 
@@ -10,12 +10,12 @@ use super::{HashFunction, HashTypes, Rss};
 use crate::toeplitz::{Toeplitz, ToeplitzError};
 
 impl Rss {
-    /// Share of the packets of a set of flows that each of `queues` queues gets, 0 to 1, in the
-    /// long run: each flow as often as its popularity says. The packets are whole ones outside
-    /// tunnels; what the indirection table sends to other queues is in no share.
+    /// The share of a set of flows' packets that each of `queues` queues gets, 0 to 1, in the long
+    /// run, with the popularity of each flow. The packets are whole packets outside tunnels.
+    /// Packets that the indirection table sends to other queues are in no share.
     ///
     /// # Errors
-    /// A key that is none.
+    /// If the key is not valid.
     pub fn shares(&self, flows: &FlowSet, queues: u16) -> Result<Vec<f64>, ToeplitzError> {
         let queue_of = self.queues_of()?;
         let mut shares = vec![0.0; usize::from(queues)];
@@ -27,10 +27,10 @@ impl Rss {
         Ok(shares)
     }
 
-    /// What says of a flow to which queue its packets go: whole ones outside tunnels.
+    /// A function from a flow to the queue of its packets, which are whole packets outside tunnels.
     ///
     /// # Errors
-    /// A key that is none.
+    /// If the key is not valid.
     pub fn queues_of(&self) -> Result<impl Fn(&FiveTuple) -> u16 + '_, ToeplitzError> {
         let toeplitz = Toeplitz::new(&self.key)?;
         Ok(move |tuple: &FiveTuple| {
@@ -39,7 +39,7 @@ impl Rss {
         })
     }
 
-    /// What the hash of a flow's packets is taken over; nothing where no type names them.
+    /// The hash input of a flow's packets; empty if no type names them.
     fn input(&self, tuple: &FiveTuple) -> Vec<u8> {
         let is_tcp = tuple.proto == Transport::Tcp;
         let (any, own) = match (tuple.src.is_ipv4(), is_tcp) {
@@ -62,7 +62,8 @@ impl Rss {
         input
     }
 
-    /// Source and destination as they are hashed, where these of them are to be the only ones.
+    /// Source and destination as they are hashed; `only` says which of them is the only one to
+    /// hash.
     fn add_pair(&self, input: &mut Vec<u8>, src: &[u8], dst: &[u8], only: [bool; 2]) {
         let mask =
             |is_only, is_other_only: bool| if is_only || !is_other_only { u8::MAX } else { 0 };
@@ -111,7 +112,7 @@ mod tests {
         assert!(most(&even) < 0.15, "{even:?}");
         // The first flow has 6/pi^2 of the packets.
         assert!(most(&skewed) > 0.6, "{skewed:?}");
-        // Of queues beyond those that are asked for nothing is told.
+        // Queues that the caller did not ask for have no share.
         let spec = FlowSpec { count: 4_096, ..FlowSpec::default() };
         let few = rss.shares(&FlowSet::new(&spec).unwrap(), 2).unwrap();
         assert_eq!(few, even[..2]);

@@ -1,7 +1,7 @@
-//! Hash types: of which packets a hash is taken, and over which of their fields.
+//! Hash types: which packets are hashed, and over which fields.
 //!
-//! They are those of DPDK 22.11 (`RTE_ETH_RSS_*` in `rte_ethdev.h`), by the names that testpmd has
-//! for them. What DPDK leaves open is this card's choice, and `docs/rules.md` says it.
+//! They are those of DPDK 22.11 (`RTE_ETH_RSS_*` in `rte_ethdev.h`), with testpmd's names.
+//! `docs/rules.md` says what this card does where DPDK leaves the choice to the card.
 
 use std::fmt;
 use std::ops::BitOr;
@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 /// A set of hash types.
 ///
-/// A type names packets, or restricts the fields: of a level (addresses, ports) that has one of its
-/// two `only` types, the other field counts as zero; both together are as none.
+/// A type names packets, or restricts the fields. If one of the two `only` types of a level
+/// (addresses, ports) is set, the other field counts as zero; both together have no effect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct HashTypes(u32);
@@ -21,7 +21,7 @@ const fn bit(number: u32) -> HashTypes {
 }
 
 impl HashTypes {
-    /// No packet: all have the hash 0.
+    /// No packet: all packets have the hash 0.
     pub const NONE: HashTypes = HashTypes(0);
     /// IPv4 packets that no other type names: addresses.
     pub const IPV4: HashTypes = bit(0);
@@ -47,13 +47,13 @@ impl HashTypes {
     pub const IPV6_SCTP: HashTypes = bit(12);
     /// Whole packets of other protocols: addresses.
     pub const IPV6_OTHER: HashTypes = bit(13);
-    /// Of the addresses the source alone.
+    /// Only the source address.
     pub const L3_SRC_ONLY: HashTypes = bit(16);
-    /// Of the addresses the destination alone.
+    /// Only the destination address.
     pub const L3_DST_ONLY: HashTypes = bit(17);
-    /// Of the ports the source alone.
+    /// Only the source port.
     pub const L4_SRC_ONLY: HashTypes = bit(18);
-    /// Of the ports the destination alone.
+    /// Only the destination port.
     pub const L4_DST_ONLY: HashTypes = bit(19);
     /// Addresses of all IP packets (`RTE_ETH_RSS_IP`, but for `ipv6-ex`).
     pub const IP: HashTypes = HashTypes(0x2323);
@@ -64,7 +64,7 @@ impl HashTypes {
     /// Both of SCTP.
     pub const SCTP: HashTypes = HashTypes(0x1010);
 
-    /// The names, those first that are a bit each.
+    /// The names; types of a single bit first.
     pub const NAMES: [(&str, HashTypes); 21] = [
         ("ipv4", HashTypes::IPV4),
         ("ipv4-frag", HashTypes::IPV4_FRAG),
@@ -94,7 +94,7 @@ impl HashTypes {
         HashTypes::NAMES.iter().find(|(known, _)| *known == name).map(|(_, types)| *types)
     }
 
-    /// Whether all of these are among them.
+    /// Whether all of these types are set.
     pub const fn contains(self, types: HashTypes) -> bool {
         self.0 & types.0 == types.0
     }
@@ -108,7 +108,7 @@ impl BitOr for HashTypes {
     }
 }
 
-/// The names, with blanks between; `none` for the empty set.
+/// The names, separated by spaces; `none` for the empty set.
 impl fmt::Display for HashTypes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let single = |types: &HashTypes| types.0.is_power_of_two() && self.contains(*types);

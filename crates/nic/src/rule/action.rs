@@ -10,22 +10,23 @@ use crate::modify::{Tunnel, is_tunnel};
 use crate::rss::RssAction;
 
 /// What a rule does with a packet that matches it. Actions act in list order, and the fate last,
-/// wherever it stands. What needs a header that the packet lacks does nothing.
+/// wherever it is in the list. An action on a header that the packet lacks does nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
-    /// Report the rule as aged ([`Nic::aged`]) once so many seconds went by without a packet, 1 to
-    /// [`AGE_TIMEOUT_MAX_S`]; a rule has one of these. Nothing happens to the rule or its packets.
+    /// Report the rule as aged ([`Nic::aged`]) once it was not hit for this many seconds, 1 to
+    /// [`AGE_TIMEOUT_MAX_S`]. A rule has at most one of these. Nothing else happens to the rule or
+    /// its packets.
     ///
     /// [`Nic::aged`]: crate::Nic::aged
     Age(u32),
     /// Count packets and bytes, as they came to the rule.
     Count,
-    /// Take one off the TTL or hop limit; 0 stays 0.
+    /// Decrement the TTL or hop limit; 0 stays 0.
     DecTtl,
     /// Discard the packet (a fate).
     Drop,
-    /// Say on delivery that a rule picked the packet out ([`Desc::is_flagged`]).
+    /// Flag the packet on delivery ([`Desc::is_flagged`]).
     ///
     /// [`Desc::is_flagged`]: crate::memory::Desc::is_flagged
     Flag,
@@ -35,44 +36,46 @@ pub enum Action {
     ///
     /// [`Region::mark`]: crate::memory::Region::mark
     Mark(u32),
-    /// Drop the packet, at once, where it exceeds this meter ([`Nic::create_meter`]): bytes as
-    /// `count` counts them, of the packet as the actions before left it.
+    /// Drop the packet at once if it exceeds this meter ([`Nic::create_meter`]). The length is the
+    /// one that `count` counts, after the actions before.
     ///
     /// [`Nic::create_meter`]: crate::Nic::create_meter
     Meter(u32),
-    /// Take the headers of an NVGRE tunnel away, from Ethernet to GRE (RFC 7637).
+    /// Remove the headers of an NVGRE tunnel, from Ethernet to GRE (RFC 7637).
     NvgreDecap,
     /// Put the headers of an NVGRE tunnel in front, from Ethernet to GRE with a key, as
     /// [`Action::RawEncap`] does.
     NvgreEncap(Box<[u8]>),
-    /// Take the outermost VLAN tag away.
+    /// Remove the outermost VLAN tag.
     PopVlan,
-    /// Send it by this Ethernet port, not to a queue (a fate); 0 is the port that it came by.
+    /// Send the packet by this Ethernet port, not to a queue (a fate); 0 is the port that it came
+    /// in by.
     Port(u16),
     /// Put a VLAN tag of this type, 0x8100 or 0x88a8, in front of the others. It has the TCI of the
     /// outermost tag, or 0 (OpenFlow 1.3.5, section 5.12).
     PushVlan(u16),
     /// Deliver to this receive queue (a fate).
     Queue(u16),
-    /// Take so many bytes away in front, where the packet has more.
+    /// Remove this many bytes in front, if the packet has more.
     RawDecap(u16),
-    /// Put these bytes in front, at most [`ENCAP_LEN_MAX`]. Of an IP header among them length and
-    /// checksum are filled in, and of a UDP header behind it the length.
+    /// Put these bytes in front, at most [`ENCAP_LEN_MAX`]. Length and checksum are filled in if
+    /// they have an IP header, and the length of a UDP header after it.
     ///
     /// [`ENCAP_LEN_MAX`]: crate::limits::ENCAP_LEN_MAX
     RawEncap(Box<[u8]>),
-    /// Deliver to one of some queues, by a hash (a fate).
+    /// Deliver to one of several queues, by a hash (a fate).
     Rss(Box<RssAction>),
-    /// Set a field of a header; checksums of IPv4, TCP, UDP and ICMPv6 stay right.
+    /// Set a field of a header; checksums of IPv4, TCP, UDP and ICMPv6 stay correct.
     Set(Set),
-    /// Set those bits of the packet's metadata that `mask` has, for later groups; 0 at first.
+    /// Set the bits of the packet's metadata that are in `mask`, for later groups; they are 0 at
+    /// first.
     SetMeta {
         /// Values of the bits.
         data: u32,
         /// Which bits.
         mask: u32,
     },
-    /// Set those bits of one of the packet's four tags that `mask` has, for later groups.
+    /// Set the bits of one of the packet's four tags that are in `mask`, for later groups.
     SetTag {
         /// Which tag, 0 to 3.
         index: u8,
@@ -81,14 +84,14 @@ pub enum Action {
         /// Which bits.
         mask: u32,
     },
-    /// Take the headers of a VXLAN tunnel away, from Ethernet to VXLAN (RFC 7348).
+    /// Remove the headers of a VXLAN tunnel, from Ethernet to VXLAN (RFC 7348).
     VxlanDecap,
     /// Put the headers of a VXLAN tunnel in front, from Ethernet to VXLAN, as
     /// [`Action::RawEncap`] does.
     VxlanEncap(Box<[u8]>),
 }
 
-/// A header field, of the outermost header that has it, and the value to set.
+/// A header field, of the outermost header that has it, and its new value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Set {
@@ -121,7 +124,7 @@ pub enum Set {
 }
 
 impl Action {
-    /// What is wrong with its value, if anything is.
+    /// What is wrong with its value, if anything.
     pub(crate) fn problem(&self) -> Option<&'static str> {
         let fits = |len: usize| (1..=ENCAP_LEN_MAX).contains(&len);
         match *self {
@@ -148,7 +151,7 @@ impl Action {
     }
 }
 
-/// testpmd's words; the headers of tunnels and of raw actions it keeps elsewhere.
+/// In testpmd's syntax, which has the headers of tunnels and raw actions elsewhere.
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -168,7 +171,7 @@ impl fmt::Display for Action {
             Action::Queue(queue) => write!(f, "queue index {queue}"),
             Action::RawDecap(_) => write!(f, "raw_decap"),
             Action::RawEncap(_) => write!(f, "raw_encap"),
-            Action::Rss(spread) => spread.fmt(f),
+            Action::Rss(rss) => rss.fmt(f),
             Action::Set(set) => set.fmt(f),
             Action::SetMeta { data, mask } => write!(f, "set_meta data {data:#x} mask {mask:#x}"),
             Action::SetTag { index, data, mask } => {

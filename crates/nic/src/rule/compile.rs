@@ -1,10 +1,10 @@
-//! From the items of a rule to the pattern that packets' lines are compared with.
+//! Compiles the items of a rule to the pattern that packets' header keys are compared with.
 //!
-//! Items not named are passed over: a VLAN tag that no item names does not keep `eth / ipv4` from
-//! matching. A field means its own header: `eth type is 0x0800` is the type behind the addresses,
-//! which a tagged frame has elsewhere. `ipv6 proto` is the protocol behind extension headers. An
-//! item is matched by frames that have its header, and a field by those that have its bytes.
-//! Headers behind a tunnel's are those inside it.
+//! Headers that no item names may be in a frame too: `eth / ipv4` also matches a frame with a VLAN
+//! tag. A field belongs to its own header: `eth type is 0x0800` is the type right after the
+//! addresses, which a tagged frame has elsewhere. `ipv6 proto` is the protocol after the extension
+//! headers. An item matches frames that have its header, and a field matches frames that have its
+//! bytes. Items after that of a tunnel name headers inside the tunnel.
 
 mod draft;
 mod order;
@@ -14,35 +14,35 @@ use super::item::{IMAGE_LEN, ItemMatch};
 use crate::limits::PATTERN_WORDS_MAX;
 use draft::Draft;
 
-/// Why items make no pattern. The index is that of the item, from 0.
+/// Why items cannot be compiled. The index is that of the item, from 0.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CompileError {
-    /// No frame could match.
+    /// No frame can match.
     #[error("{reason}")]
     Contradiction {
         /// The item that contradicts one before it, or itself.
         index: usize,
-        /// What does not go together, and what would.
+        /// What contradicts what, and what would be valid.
         reason: String,
     },
-    /// The packet's lines have no place for it, or no classifier matches it.
+    /// The header keys have no room for it, or no classifier matches it.
     #[error("not supported: {name}")]
     NotSupported {
         /// Which item.
         index: usize,
-        /// What of it.
+        /// Which part of it.
         name: String,
     },
-    /// The headers do not follow each other.
+    /// The order of the headers is wrong.
     #[error("{reason}")]
     Order {
         /// The item in the wrong place.
         index: usize,
-        /// Where it stands and where it belongs.
+        /// Where the item is, and where it belongs.
         reason: String,
     },
-    /// More fields than one key can hold.
+    /// The fields need too many words.
     #[error(
         "fields of {words} words of 8 bytes are matched, and {PATTERN_WORDS_MAX} can be: \
          name fewer fields"
@@ -50,7 +50,7 @@ pub enum CompileError {
     TooWide {
         /// The last item.
         index: usize,
-        /// Words in which the fields lie.
+        /// Words of the fields.
         words: usize,
     },
 }
@@ -67,13 +67,13 @@ impl CompileError {
     }
 }
 
-/// The pattern of these items, outermost first. No item, or `eth` alone, is every frame, even one
-/// too short for Ethernet.
+/// The pattern of these items, outermost first. No item, or `eth` alone, matches every frame, even
+/// one that is too short for Ethernet.
 ///
 /// # Errors
-/// Items in an order that no frame has; values that no frame has at once; a field that the lines
-/// have no place for, and `last` where it makes a range of a field that can have none, or under a
-/// mask that is no prefix; a search by `raw`; more than [`PATTERN_WORDS_MAX`] words.
+/// An order of items, or a combination of values, that no frame has; a field that the header keys
+/// have no room for; a `last` that gives a range to a field without ranges, or under a mask that is
+/// no prefix; a search by `raw`; more than [`PATTERN_WORDS_MAX`] words.
 pub fn pattern(items: &[ItemMatch]) -> Result<Pattern, CompileError> {
     let mut draft = Draft::default();
     for (index, read) in items.iter().enumerate() {

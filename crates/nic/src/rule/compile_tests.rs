@@ -129,7 +129,7 @@ fn every_field_matches_its_value_and_no_other() {
     }
 }
 
-/// Fields that only the extra line has, outside and inside of tunnels.
+/// Fields that only the extra key has, outside and inside of tunnels.
 #[test]
 fn every_field_beside_the_key_matches_its_value_and_no_other() {
     let plain = || ipv4::Repr { identification: 9, dont_fragment: true, ..Default::default() };

@@ -1,7 +1,7 @@
-//! Items of a pattern: mostly one header each, with its spec, last and mask as `rte_flow` has them.
+//! Items of a pattern: mostly one header each, with spec, last and mask as in `rte_flow`.
 //!
-//! A header is kept as its bytes on the wire, so that an item needs no type of its own and a field
-//! is a run of bits. Names of items and fields are those of testpmd of DPDK 22.11
+//! A header is stored as its bytes on the wire, so that an item needs no type of its own and a
+//! field is a run of bits. Names of items and fields are those of testpmd of DPDK 22.11
 //! (`app/test-pmd/cmdline_flow.c`); default masks are those of its `rte_flow.h`.
 
 use std::fmt;
@@ -27,7 +27,7 @@ pub enum Item {
     Udp,
     /// GRE, its first four bytes.
     Gre,
-    /// The key behind a GRE header.
+    /// The key after a GRE header.
     GreKey,
     /// VXLAN.
     Vxlan,
@@ -35,28 +35,29 @@ pub enum Item {
     Geneve,
     /// One MPLS label.
     Mpls,
-    /// Metadata that rules give to a packet. No header.
+    /// Metadata that rules set on a packet. No header.
     Meta,
-    /// A tag that rules give to a packet. No header.
+    /// A tag that rules set on a packet. No header.
     Tag,
     /// Bytes at an offset from the start of the frame, or from the end of the item before. No
     /// header.
     Raw,
 }
 
-/// Bytes of an [`Image`]: the longest header is IPv6 with 40, and one byte of flags follows it.
+/// Length of an [`Image`]: the longest header is IPv6 with 40 bytes, and one byte of flags follows
+/// it.
 pub const IMAGE_LEN: usize = 48;
 
-/// Bytes that one `raw` item has at most.
+/// The most bytes of one `raw` item.
 pub const RAW_LEN_MAX: usize = IMAGE_LEN - RAW_BYTES;
 
-/// Where an [`Image`] of `raw` has the number of its bytes, and the bytes themselves.
+/// Where an [`Image`] of `raw` has the number of its bytes, and the bytes.
 pub(crate) const RAW_LEN: usize = RAW_BYTES - 1;
 pub(crate) const RAW_BYTES: usize = 8;
 
-/// A header as it is on the wire, from its first byte, the rest zero; flags that are no bytes of
-/// the header (`eth has_vlan`, `vlan has_more_vlan`, `ipv6 has_frag_ext`) stand as bit 0 of the
-/// byte right behind it.
+/// A header as it is on the wire, from its first byte, and then zeros. A flag that is not a byte of
+/// the header (`eth has_vlan`, `vlan has_more_vlan`, `ipv6 has_frag_ext`) is bit 0 of the byte
+/// right after the header.
 pub type Image = [u8; IMAGE_LEN];
 
 /// How a field is written.
@@ -70,22 +71,22 @@ pub enum FieldKind {
     Mac,
     /// Decimal, or hexadecimal with `0x`.
     Number,
-    /// `0` or `1`, or as testpmd's users write no and yes: `false`, `true`, `off`, `on` and others.
+    /// `0` or `1`, or testpmd's words for no and yes: `false`, `true`, `off`, `on` and others.
     Boolean,
-    /// A number that testpmd takes behind `is` alone.
+    /// A number that testpmd only accepts after `is`.
     Index,
-    /// A number with a sign, written as the number of 32 bits that it is without.
+    /// A signed number, written as the unsigned 32-bit number with the same bits.
     Signed,
 }
 
 /// A field of a header: a run of bits in an [`Image`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Field {
-    /// As testpmd calls it.
+    /// Its name in testpmd.
     pub name: &'static str,
     /// How its values are written.
     pub kind: FieldKind,
-    /// First bit, counted from the most significant one of the first byte.
+    /// First bit, counted from the most significant bit of the first byte.
     pub bit_offset: usize,
     /// Length, 1 to 128 bits.
     pub bits: usize,
@@ -98,8 +99,8 @@ pub struct ItemMatch {
     pub item: Item,
     /// Its values; bits outside the mask do not count.
     pub spec: Image,
-    /// The greatest values, where any are given: a range from `spec` to here. A field of zeros has
-    /// no range. [`ItemMatch::has_range`] says where there is one.
+    /// The greatest values, if given: a range from `spec` to here. A field of zeros has no range.
+    /// [`ItemMatch::has_range`] says which fields have one.
     pub last: Option<Image>,
     /// Which bits count.
     pub mask: Image,
@@ -111,8 +112,8 @@ impl ItemMatch {
         ItemMatch { item, spec: [0; IMAGE_LEN], last: None, mask: [0; IMAGE_LEN] }
     }
 
-    /// Whether a field is to lie in a range of more than one value. A field that is made up of
-    /// others has none: they have.
+    /// Whether a field has a range of more than one value. A field that consists of other fields
+    /// has none; its parts have.
     pub fn has_range(&self, field: &Field) -> bool {
         let Some(last) = self.last.as_ref().filter(|_| !self.item.has_parts(field)) else {
             return false;
@@ -124,12 +125,12 @@ impl ItemMatch {
 }
 
 impl Field {
-    /// All bits of the field; the greatest value it can hold.
+    /// All bits of the field, which is also its greatest value.
     pub const fn ones(&self) -> u128 {
         u128::MAX >> (128 - self.bits)
     }
 
-    /// What stands in the field.
+    /// The value of the field.
     pub fn value(&self, image: &Image) -> u128 {
         let end = self.bit_offset + self.bits;
         let bytes = &image[self.bit_offset / 8..end.div_ceil(8)];
@@ -138,7 +139,7 @@ impl Field {
         value >> (end.div_ceil(8) * 8 - end) & self.ones()
     }
 
-    /// Puts a value into the field; bits that it has no room for are left out.
+    /// Sets the field to a value; bits that do not fit are dropped.
     pub fn put(&self, image: &mut Image, value: u128) {
         let end = self.bit_offset + self.bits;
         let shift = end.div_ceil(8) * 8 - end;
@@ -155,7 +156,7 @@ impl Field {
         self.value(image) == self.ones()
     }
 
-    /// Whether it has bits of another field.
+    /// Whether it shares bits with another field.
     pub(crate) fn overlaps(&self, other: &Field) -> bool {
         self.bit_offset < other.bit_offset + other.bits
             && other.bit_offset < self.bit_offset + self.bits
@@ -174,7 +175,7 @@ const fn boolean(name: &'static str, bit_offset: usize) -> Field {
     field(name, FieldKind::Boolean, bit_offset, 1)
 }
 
-/// Bit 0 of the byte behind a header.
+/// Bit 0 of the byte after a header.
 const fn flag(name: &'static str, header_len: usize) -> Field {
     number(name, header_len * 8 + 7, 1)
 }
@@ -259,7 +260,7 @@ impl Item {
         Item::Raw,
     ];
 
-    /// As testpmd calls it.
+    /// Its name in testpmd.
     pub fn name(self) -> &'static str {
         match self {
             Item::Eth => "eth",
@@ -286,13 +287,13 @@ impl Item {
         Item::ALL.into_iter().find(|item| item.name() == name)
     }
 
-    /// Whether it is a header of the frame; else it is bytes of it, or what rules have said about
-    /// the packet.
+    /// Whether it is a header of the frame, not bytes of the frame or data that rules set on the
+    /// packet.
     pub fn is_header(self) -> bool {
         !matches!(self, Item::Meta | Item::Tag | Item::Raw)
     }
 
-    /// Bytes of the header that an [`Image`] has.
+    /// Length of the header in an [`Image`].
     pub fn header_len(self) -> usize {
         match self {
             Item::Eth => 14,
@@ -327,7 +328,7 @@ impl Item {
         }
     }
 
-    /// Whether all bits of a field are those of others.
+    /// Whether a field consists of other fields.
     fn has_parts(self, field: &Field) -> bool {
         let parts = self.fields().iter().filter(|part| part.bits < field.bits);
         let parts = parts.filter(|part| part.overlaps(field)).map(|part| part.bits);
@@ -344,8 +345,8 @@ impl Item {
         self.fields().iter().find(|field| field.name == name)
     }
 
-    /// The mask of `rte_flow` where only a spec is given. It covers fields that were not named too:
-    /// `ipv4 src spec 10.0.0.1` alone asks for the destination 0.0.0.0.
+    /// The mask of `rte_flow` if only a spec is given. It also covers fields that were not named:
+    /// `ipv4 src spec 10.0.0.1` alone requires the destination 0.0.0.0.
     pub fn default_mask(self) -> Image {
         let names: &[&str] = match self {
             Item::Eth | Item::Ipv4 | Item::Ipv6 | Item::Tcp | Item::Udp => &["src", "dst"],
@@ -370,14 +371,14 @@ impl Item {
     }
 }
 
-/// testpmd's text, such as `ipv4 src is 10.0.0.1 ttl spec 64 ttl mask 0xf0`. What no field covers
-/// is left out.
+/// In testpmd's syntax, such as `ipv4 src is 10.0.0.1 ttl spec 64 ttl mask 0xf0`. Bits of no field
+/// are left out.
 impl fmt::Display for ItemMatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.item.name())?;
         let fields = self.item.fields();
         for field in fields {
-            // Either a field or its parts, whatever says it more shortly.
+            // Either a field or its parts, whichever is shorter.
             let covered = match fields.iter().find(|o| o.name != field.name && o.overlaps(field)) {
                 None => false,
                 Some(whole) if whole.bits > field.bits => !self.is_said_by_parts(whole),
@@ -395,7 +396,7 @@ impl fmt::Display for ItemMatch {
 }
 
 impl ItemMatch {
-    /// The bytes of a `raw` that count, and which bits of them do.
+    /// The bytes of a `raw` item, and their mask.
     pub fn raw_bytes(&self) -> (&[u8], &[u8]) {
         let bytes = RAW_BYTES..RAW_BYTES + usize::from(self.spec[RAW_LEN]).min(RAW_LEN_MAX);
         (&self.spec[bytes.clone()], &self.mask[bytes])
@@ -413,8 +414,8 @@ impl ItemMatch {
         }
     }
 
-    /// Whether the parts of a field, each of them matched whole or not at all, say all that is to
-    /// be said about it, and the field itself is not matched whole.
+    /// Whether the parts of a field are enough to print it: each part is matched whole or not at
+    /// all, and the field itself is not matched whole.
     fn is_said_by_parts(&self, whole: &Field) -> bool {
         if whole.is_full(&self.mask) {
             return false;
@@ -445,7 +446,7 @@ impl ItemMatch {
         match (mask == field.ones() || field.kind == FieldKind::Index, prefix) {
             (true, _) => write!(f, " {name} is {is}")?,
             (_, Some(len)) => write!(f, " {name} spec {is} {name} prefix {len}")?,
-            // testpmd reads a flag as 0 or 1 alone.
+            // testpmd accepts only 0 or 1 for a flag.
             (_, None) if is_number && field.bits > 1 => {
                 write!(f, " {name} spec {is} {name} mask {mask:#x}")?;
             }
@@ -458,7 +459,7 @@ impl ItemMatch {
     }
 }
 
-/// Length of a mask of ones and then zeros; `None` for any other.
+/// Length of a mask of ones followed by zeros; `None` for any other mask.
 fn prefix_len(mask: u128, bits: usize) -> Option<u32> {
     let aligned = mask << (128 - bits);
     let len = aligned.leading_ones();

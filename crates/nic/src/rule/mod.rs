@@ -1,8 +1,8 @@
-//! Rules: pattern, actions, priority, group; written as testpmd's users write them.
+//! Rules: pattern, actions, priority and group, in testpmd's syntax.
 //!
-//! [`text`] reads and prints them, [`item`] is what a pattern is written in, and [`compile`] makes
-//! of it the [`Pattern`] that packets are compared with. Naming an item (`udp`) matches the frames
-//! that have that header.
+//! [`text`] reads and prints rules, [`item`] has the items of a pattern, and [`compile`] makes of
+//! them the [`Pattern`] that packets are compared with. An item such as `udp` matches the frames
+//! that have this header.
 
 mod action;
 pub mod compile;
@@ -23,49 +23,50 @@ use crate::tuple::{Ranges, ports_of};
 
 pub use action::{Action, Set};
 
-/// A rule to be created.
+/// A rule to create.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule<'a> {
-    /// Group it stands in; 0 is the root.
+    /// Group of the rule; 0 is the root.
     pub group: u32,
     /// Priority, 0 is highest; at most [`PRIORITY_MAX`](crate::limits::PRIORITY_MAX).
     pub priority: u32,
     /// Which packets it matches.
     pub pattern: Pattern,
-    /// What it does with them; one of them is a fate.
+    /// Its actions; one of them is a fate.
     pub actions: &'a [Action],
 }
 
 /// Which packets a rule matches: values of fields, and a mask that says which fields count.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Pattern {
-    outer: Masked,
-    /// `None` for a pattern of outer headers alone, as most are: it costs no more to create.
+    outer: MaskedKey,
+    /// `None` for a pattern of outer headers alone, which most are: such patterns are cheap to
+    /// create.
     deep: Option<Box<Deep>>,
-    /// Of the outer ports, where bits alone do not say them.
+    /// Ranges of outer ports that bits cannot express.
     ranges: Ranges,
 }
 
-/// What a pattern asks for beside the outer headers.
+/// The parts of a pattern other than the outer headers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Deep {
-    lines: [Masked; LINES - 1],
-    /// Where the words of the last line are.
+    keys: [MaskedKey; HEADER_KEYS - 1],
+    /// Where the words of the last key are.
     raw: RawWords,
     bounds: Bounds,
 }
 
-/// Values of one line of a packet, and which bits of them count; zero where the mask is.
+/// Values of one header key of a packet, and the bits that count; values are zero outside the mask.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Masked {
+pub(crate) struct MaskedKey {
     pub(crate) value: Key,
     pub(crate) mask: Key,
 }
 
-/// Lines that packets are matched by: the key of the outer headers, the key of those inside a
-/// tunnel, what neither has a place for (`niclab_packet::key::extra`), and bytes by their offset
-/// (`raw`).
-pub(crate) const LINES: usize = 4;
+/// The header keys of packets: the outer key, the inner key (headers inside a tunnel), the extra
+/// key (fields that neither has room for, `niclab_packet::key::extra`), and the raw key (bytes at
+/// offsets, `raw`).
+pub(crate) const HEADER_KEYS: usize = 4;
 pub(crate) const OUTER: usize = 0;
 pub(crate) const INNER: usize = 1;
 pub(crate) const EXTRA: usize = 2;
@@ -79,18 +80,18 @@ const UDP: u8 = 17;
 impl Pattern {
     /// The frames whose keys have these values in the bits of the mask.
     pub fn masked(value: &Key, mask: &Key) -> Pattern {
-        Pattern { outer: Masked::new(value, mask), ..Pattern::default() }
+        Pattern { outer: MaskedKey::new(value, mask), ..Pattern::default() }
     }
 
-    /// The packets whose lines have these values in the bits of the masks, the words of the last
-    /// line being there, and lie in these ranges.
-    fn of_lines(
-        outer: Masked,
-        lines: [Masked; LINES - 1],
+    /// The packets whose header keys have these values in the bits of the masks, have the words of
+    /// the last key, and lie in these ranges.
+    fn of_keys(
+        outer: MaskedKey,
+        keys: [MaskedKey; HEADER_KEYS - 1],
         (raw, bounds): (RawWords, Bounds),
     ) -> Pattern {
-        let is_deep = lines.iter().any(|line| line.mask != Key::default()) || !bounds.is_empty();
-        let deep = is_deep.then(|| Box::new(Deep { lines, raw, bounds }));
+        let is_deep = keys.iter().any(|key| key.mask != Key::default()) || !bounds.is_empty();
+        let deep = is_deep.then(|| Box::new(Deep { keys, raw, bounds }));
         Pattern { outer, deep, ..Pattern::default() }
     }
 
@@ -130,13 +131,13 @@ impl Pattern {
         })
     }
 
-    /// With this source address; the packet's version is the address's.
+    /// With this source address, and its version of IP.
     #[inline]
     pub fn src(self, address: IpAddr) -> Pattern {
         self.and(|pattern| pattern.set_address(address, field::SRC_HEAD, field::SRC_TAIL))
     }
 
-    /// With this destination address; the packet's version is the address's.
+    /// With this destination address, and its version of IP.
     #[inline]
     pub fn dst(self, address: IpAddr) -> Pattern {
         self.and(|pattern| pattern.set_address(address, field::DST_HEAD, field::DST_TAIL))
@@ -166,18 +167,18 @@ impl Pattern {
         self.and(|pattern| pattern.set(field::DPORT, &port.to_be_bytes()))
     }
 
-    /// With a source port in this range, its ends included; the first is not above the last.
+    /// With a source port in this range, both ends included; the first is not above the last.
     pub fn sport_range(self, range: RangeInclusive<u16>) -> Pattern {
         self.port_range(0, field::SPORT, range)
     }
 
-    /// With a destination port in this range, its ends included; the first is not above the last.
+    /// With a destination port in this range, both ends included; the first is not above the last.
     pub fn dport_range(self, range: RangeInclusive<u16>) -> Pattern {
         self.port_range(1, field::DPORT, range)
     }
 
-    /// The bits that all ports of the range have are matched as such, and a range that they say all
-    /// about is nothing else: so the same packets make the same pattern.
+    /// Matches the leading bits that all ports of the range share as bits. A range that bits
+    /// express fully is stored as bits only, so that the same packets give the same pattern.
     fn port_range(mut self, at: usize, place: Range<usize>, range: RangeInclusive<u16>) -> Pattern {
         let (low, high) = range.into_inner();
         let free = u16::MAX.checked_shr((low ^ high).leading_zeros()).unwrap_or(0);
@@ -185,14 +186,14 @@ impl Pattern {
         let (mut values, mut masks) = (self.value().to_bytes(), self.mask().to_bytes());
         values[place.clone()].copy_from_slice(&value);
         masks[place].copy_from_slice(&mask);
-        self.outer = Masked { value: Key::from_bytes(&values), mask: Key::from_bytes(&masks) };
+        self.outer = MaskedKey { value: Key::from_bytes(&values), mask: Key::from_bytes(&masks) };
         let whole = low & free == 0 && high & free == free;
         let (low, high) = if whole { (0, u16::MAX) } else { (low, high) };
         (self.ranges.low[at], self.ranges.high[at]) = (low, high);
         self
     }
 
-    /// The ranges of ports that are no bits.
+    /// The ranges of ports that bits cannot express.
     pub(crate) fn ranges(&self) -> &Ranges {
         &self.ranges
     }
@@ -207,19 +208,19 @@ impl Pattern {
         &self.outer.mask
     }
 
-    /// Whether [`Pattern::value`] and [`Pattern::mask`] say all of it: no header inside a tunnel,
-    /// no field without a place in a key, no range.
+    /// Whether [`Pattern::value`] and [`Pattern::mask`] are the whole pattern: no header inside a
+    /// tunnel, no field without a place in the outer key, no range.
     pub fn is_of_outer_bits(&self) -> bool {
         self.deep.is_none() && self.ranges == Ranges::default()
     }
 
-    /// The lines beside that of the outer headers: inner, extra and raw; or none, where no bit of
-    /// them counts and no range but of outer ports is asked for.
-    pub(crate) fn deep_lines(&self) -> &[Masked] {
-        self.deep.as_ref().map_or(&[], |deep| &deep.lines[..])
+    /// The header keys beside the outer one: inner, extra and raw. Empty if no bit of them counts
+    /// and no other range than that of outer ports is required.
+    pub(crate) fn deep_keys(&self) -> &[MaskedKey] {
+        self.deep.as_ref().map_or(&[], |deep| &deep.keys[..])
     }
 
-    /// Where the words of the line of raw bytes are.
+    /// Where the words of the raw key are.
     pub(crate) fn raw(&self) -> RawWords {
         self.deep.as_ref().map_or_else(RawWords::default, |deep| deep.raw)
     }
@@ -229,23 +230,23 @@ impl Pattern {
         self.deep.as_ref().map_or_else(Bounds::default, |deep| deep.bounds)
     }
 
-    /// The bytes by their offset that count, by their places, ascending: values and masks.
+    /// The `raw` bytes that count, by their offsets, ascending: values and masks.
     fn raw_bytes(&self) -> Vec<RawByte> {
-        self.deep.as_ref().map_or_else(Vec::new, |deep| deep.raw.bytes(&deep.lines[RAW - 1]))
+        self.deep.as_ref().map_or_else(Vec::new, |deep| deep.raw.bytes(&deep.keys[RAW - 1]))
     }
 
-    /// Words of all lines in which bits count.
+    /// Number of words of all header keys in which bits count.
     pub(crate) fn words(&self) -> usize {
-        let masks = [&self.outer].into_iter().chain(self.deep_lines()).flat_map(|line| line.mask.0);
+        let masks = [&self.outer].into_iter().chain(self.deep_keys()).flat_map(|key| key.mask.0);
         masks.filter(|&mask| mask != 0).count()
     }
 
-    /// A word of the values, by its place among the words of all lines.
+    /// A word of the values, by its place among the words of all header keys.
     pub(crate) fn value_word(&self, place: u8) -> u64 {
-        let (line, at) = (usize::from(place) / KEY_WORDS, usize::from(place) % KEY_WORDS);
-        match line.checked_sub(1) {
+        let (key, at) = (usize::from(place) / KEY_WORDS, usize::from(place) % KEY_WORDS);
+        match key.checked_sub(1) {
             None => self.outer.value.0[at],
-            Some(deep) => self.deep_lines().get(deep).map_or(0, |line| line.value.0[at]),
+            Some(deep) => self.deep_keys().get(deep).map_or(0, |key| key.value.0[at]),
         }
     }
 
@@ -257,13 +258,13 @@ impl Pattern {
             let Some(bytes) = deep.raw.read(frame, &Ends::read(frame)) else { return false };
             raw = bytes;
         }
-        let (outer, deep) = (Key::parse(frame), self.deep_lines().iter().zip([inner, extra, raw]));
-        let lines = [outer, inner, extra, raw];
-        let word = |place: u8| lines[usize::from(place) / KEY_WORDS].0[usize::from(place) % 8];
+        let (outer, deep) = (Key::parse(frame), self.deep_keys().iter().zip([inner, extra, raw]));
+        let keys = [outer, inner, extra, raw];
+        let word = |place: u8| keys[usize::from(place) / KEY_WORDS].0[usize::from(place) % 8];
         self.bounds().hold(word)
             && self.outer.matches(&outer)
             && self.ranges.hold(ports_of(&outer))
-            && deep.into_iter().all(|(line, key)| line.matches(&key))
+            && deep.into_iter().all(|(masked, key)| masked.matches(&key))
     }
 
     #[inline]
@@ -284,7 +285,7 @@ impl Pattern {
         self.reach(Depth::Ip);
     }
 
-    /// Asks for a header: what a frame lacks is zero in its key, and zeros may be asked for.
+    /// Requires a header: in a key, a missing header is zero, and a rule may match zeros.
     #[inline]
     fn reach(&mut self, depth: Depth) {
         let (word, shift) = (field::DEPTH.start / 8, 8 * (field::DEPTH.start % 8) as u32);
@@ -308,11 +309,11 @@ impl Pattern {
         }
     }
 
-    /// Matches a field exactly. In words, of which most fields touch one: by way of bytes it took
-    /// longer than to create the rule.
+    /// Matches a field exactly. Works on words, because most fields are in one word: by bytes it
+    /// took longer than the creation of the rule.
     #[inline]
     fn set(&mut self, place: Range<usize>, bytes: &[u8]) {
-        let Masked { value, mask } = &mut self.outer;
+        let MaskedKey { value, mask } = &mut self.outer;
         for (at, &byte) in place.zip(bytes) {
             let (word, shift) = (at / 8, 8 * (at % 8) as u32);
             value.0[word] = value.0[word] & !(0xff << shift) | u64::from(byte) << shift;
@@ -321,21 +322,21 @@ impl Pattern {
     }
 }
 
-impl Masked {
-    fn new(value: &Key, mask: &Key) -> Masked {
+impl MaskedKey {
+    fn new(value: &Key, mask: &Key) -> MaskedKey {
         let mut value = *value;
         value.0.iter_mut().zip(mask.0).for_each(|(word, mask)| *word &= mask);
-        Masked { value, mask: *mask }
+        MaskedKey { value, mask: *mask }
     }
 
-    fn matches(&self, line: &Key) -> bool {
-        let words = self.value.0.iter().zip(self.mask.0).zip(line.0);
+    fn matches(&self, key: &Key) -> bool {
+        let words = self.value.0.iter().zip(self.mask.0).zip(key.0);
         words.into_iter().all(|((value, mask), word)| word & mask == *value)
     }
 }
 
-/// testpmd's pattern syntax, `eth / ipv4 src is 10.0.0.1 / udp dst is 53`, for what the functions
-/// above can make. A pattern that was compiled from items is printed by its items.
+/// In testpmd's syntax, `eth / ipv4 src is 10.0.0.1 / udp dst is 53`, for patterns of the functions
+/// above. A pattern that was compiled from items is printed by its items.
 impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (value, mask) = (self.value().to_bytes(), self.mask().to_bytes());
@@ -382,7 +383,7 @@ fn address(head: &[u8], tail: &[u8], ipv6: bool) -> IpAddr {
     }
 }
 
-/// testpmd's `flow create` without the port: what a user would type.
+/// testpmd's `flow create` without the port, as a user would type it.
 impl fmt::Display for Rule<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "group {} priority {} ingress ", self.group, self.priority)?;

@@ -1,25 +1,26 @@
-//! Which rules of a text stand in each other's way: those that never act, and those that take
-//! packets from another one with other actions.
+//! Rules of a text that conflict: rules that never act, and rules that take packets from a rule
+//! with other actions.
 //!
-//! A rule is *shadowed* where one better rule of its group (of better priority, or of the same and
-//! created earlier) matches all its packets. That several rules together do is not found. It is an
-//! *exception* where a worse rule of its group, which does something else, matches all its packets
-//! and others, as the longer prefixes of routes are. It is *overlapped* where a better rule of its
-//! group, which does something else and is no exception to it, matches some of its packets.
+//! A rule is *shadowed* if one better rule of its group (of better priority, or of the same
+//! priority and created earlier) matches all its packets. The case that only several rules together
+//! match them all is not found. A rule is an *exception* if a worse rule of its group with other
+//! actions matches all its packets and more, as with the longer prefixes of routes. A rule is
+//! *overlapped* if a better rule of its group, which has other actions and is no exception to it,
+//! matches some of its packets.
 //!
-//! Beside that a survey knows which groups no packet comes to, which jumps lead to a group without
-//! rules, and where a value has no mask.
+//! A survey also finds groups that no packet comes to, jumps to groups without rules, and values
+//! without a mask.
 //!
-//! Rules are kept by their mask. A rule can be covered only by one whose mask has no bit that its
-//! own lacks, and shares packets only with rules whose values agree with its in the bits that both
-//! masks have; either is found by a look-up in a hash map per mask, not per rule. What a pattern
-//! implies counts as asked for (`implied`).
+//! Rules are indexed by their mask. A rule can be covered only by a rule whose mask has no bit that
+//! its own mask lacks. It shares packets only with rules whose values agree with its own in the
+//! bits that both masks have. Either is found by a look-up in a hash map for each mask, not for
+//! each rule. Bits that a pattern implies count as requested (`implied`).
 //!
-//! Ranges of ports are compared where a look-up finds a rule. They are no bits of a mask: one
-//! inside the leading bits of another rule's port is not seen to be covered. A rule with another
-//! range is never said to cover or to overlap one, but may be covered. Bytes by their offset
-//! (`raw`) are compared each with the one at the same offset from the same place; those counted
-//! from other places are taken for other bytes.
+//! Ranges of ports are compared when a look-up finds a rule. They are not bits of a mask: a range
+//! inside the leading bits of another rule's port is not found to be covered. A rule with another
+//! range is never said to cover or to overlap a rule, but may be covered. `raw` bytes are compared
+//! with those at the same offset from the same place; bytes that are counted from other places are
+//! taken for other bytes.
 
 mod implied;
 
@@ -36,29 +37,29 @@ use super::item::{Item, ItemMatch};
 use super::text::{Bare, Command, FlowRule, Parsed};
 use crate::raw::RawByte;
 
-/// Lines whose words have a place of their own: all but that of bytes by their offset.
-const LINES: usize = RAW;
+/// Header keys whose words have fixed places: all but the raw key.
+const HEADER_KEYS: usize = RAW;
 
-/// Look-ups and comparisons that one survey makes at most: some seconds.
+/// The most look-ups and comparisons of one survey: some seconds.
 const STEPS_MAX: u64 = 100_000_000;
 
 /// The rules of a text, as its commands create, change and destroy them.
 #[derive(Debug, Default)]
 pub struct Survey {
-    /// By number, as in a session; the last one is there.
-    rules: Vec<Option<Seen>>,
+    /// By number, as in a session; the last one always exists.
+    rules: Vec<Option<SurveyedRule>>,
     masks: Vec<Mask>,
     mask_places: HashMap<(u32, Bits), u32>,
-    /// The mask found last: rules that follow each other often have one.
+    /// The last mask: successive rules often have the same mask.
     mask_last: u32,
     actions: HashMap<Vec<Action>, u32>,
-    /// Where actions jump to.
+    /// The target of the jump, if any, of each list of actions.
     jumps: Vec<Option<u32>>,
-    /// By the line of a rule.
+    /// By the line of the rule.
     bare: HashMap<u64, Vec<Bare>>,
 }
 
-/// A rule and one that is better.
+/// A rule and a better rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair {
     /// Line of the rule that is shadowed or overlapped.
@@ -69,7 +70,7 @@ pub struct Pair {
 
 /// A group that no packet comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unreached {
+pub struct UnreachableGroup {
     /// Its number.
     pub group: u32,
     /// Line of its first rule.
@@ -80,7 +81,7 @@ pub struct Unreached {
 
 /// A rule that jumps to a group without rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Astray {
+pub struct DanglingJump {
     /// Line of the rule.
     pub line: u64,
     /// The group.
@@ -98,34 +99,33 @@ pub struct Report {
     /// How many rules that are not shadowed are exceptions to worse ones.
     pub exceptions_count: usize,
     /// Groups that no packet comes to, by number.
-    pub unreached: Vec<Unreached>,
+    pub unreachable_groups: Vec<UnreachableGroup>,
     /// Rules that jump to a group without rules, by line.
-    pub astray: Vec<Astray>,
+    pub dangling_jumps: Vec<DanglingJump>,
     /// Items with values that have no mask, with the line of their rule; by line.
     pub bare: Vec<(u64, Bare)>,
-    /// How many rules have ranges that were not compared with the other rules of their group.
+    /// Number of rules with ranges that were not compared with the other rules of their group.
     pub uncompared_count: usize,
-    /// Whether all rules were compared but these: there is a limit to the work.
+    /// Whether all other rules were compared: the work has a limit.
     pub complete: bool,
 }
 
 impl Report {
-    /// Whether all rules were compared and none is to be looked at. Exceptions are as they should
-    /// be.
+    /// Whether all rules were compared and none needs attention. Exceptions need none.
     pub fn is_clean(&self) -> bool {
-        let Report { shadowed, overlapped, unreached, astray, bare, .. } = self;
+        let Report { shadowed, overlapped, unreachable_groups, dangling_jumps, bare, .. } = self;
         self.complete
             && self.uncompared_count == 0
             && shadowed.is_empty()
             && overlapped.is_empty()
-            && unreached.is_empty()
-            && astray.is_empty()
+            && unreachable_groups.is_empty()
+            && dangling_jumps.is_empty()
             && bare.is_empty()
     }
 }
 
 #[derive(Clone, Debug)]
-struct Seen {
+struct SurveyedRule {
     line: u64,
     /// Lower is better.
     order: (u32, u64),
@@ -133,33 +133,34 @@ struct Seen {
     actions: u32,
     value: Value,
     ranges: [Option<Range>; 2],
-    /// It has a range that is not one of ports: it covers nothing, and overlap is not known.
+    /// Whether it has a range of another field than a port: then it covers nothing, and overlaps
+    /// are not known.
     vague: bool,
-    /// Bytes by their offset, ascending: values and masks.
+    /// `raw` bytes by offset, ascending: values and masks.
     raw: Box<[RawByte]>,
 }
 
-/// Words of those lines of a packet.
-type Bits = [u64; KEY_WORDS * LINES];
+/// Words of these header keys.
+type Bits = [u64; KEY_WORDS * HEADER_KEYS];
 
-/// What a pattern's words are.
+/// The words of a pattern.
 #[derive(Clone, Debug)]
 struct Value {
     outer: [u64; KEY_WORDS],
-    /// The other lines, where bits of them count.
-    deep: Option<Box<[u64; KEY_WORDS * (LINES - 1)]>>,
+    /// The other keys, if bits of them count.
+    deep: Option<Box<[u64; KEY_WORDS * (HEADER_KEYS - 1)]>>,
 }
 
 impl Value {
     fn of(words: &Bits) -> Value {
-        let (mut outer, mut deep) = ([0; KEY_WORDS], [0; KEY_WORDS * (LINES - 1)]);
+        let (mut outer, mut deep) = ([0; KEY_WORDS], [0; KEY_WORDS * (HEADER_KEYS - 1)]);
         outer.copy_from_slice(&words[..KEY_WORDS]);
         deep.copy_from_slice(&words[KEY_WORDS..]);
-        let deep = (deep != [0; KEY_WORDS * (LINES - 1)]).then(|| Box::new(deep));
+        let deep = (deep != [0; KEY_WORDS * (HEADER_KEYS - 1)]).then(|| Box::new(deep));
         Value { outer, deep }
     }
 
-    /// The words in which some of these bits count.
+    /// The words, masked by these bits.
     fn under<'a>(&'a self, bits: &'a Bits) -> impl Iterator<Item = u64> + 'a {
         let (outer, deep) = bits.split_at(KEY_WORDS);
         let words = self.outer.iter().zip(outer).map(|(word, bits)| word & bits);
@@ -169,7 +170,7 @@ impl Value {
     }
 }
 
-/// Values of a port, both included.
+/// A range of ports, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Range {
     first: u16,
@@ -184,7 +185,7 @@ struct Mask {
     ports: [u16; 2],
 }
 
-/// Values come mixed already.
+/// A hasher for values that are already hashes.
 #[derive(Default)]
 struct Mixed(u64);
 
@@ -202,9 +203,9 @@ impl Hasher for Mixed {
     }
 }
 
-/// Rules of one mask by the hashes of their masked values: by place in the list, best first.
+/// The rules of one mask by the hash of their masked values; each rule by its index, best first.
 struct Index {
-    /// Hash and place, in this order.
+    /// Hash and rule, in this order.
     entries: Vec<(u64, u32)>,
     /// Where the entries of a hash start.
     starts: HashMap<u64, u32, BuildHasherDefault<Mixed>>,
@@ -220,7 +221,7 @@ impl Index {
 }
 
 impl Survey {
-    /// Takes in what a command does to the rules. What no session would carry out is passed over.
+    /// Applies a command to the rules. A command that a session would refuse is ignored.
     pub fn add(&mut self, parsed: &Parsed<'_>) {
         match parsed.command {
             Command::Create { rule, .. } => {
@@ -251,9 +252,9 @@ impl Survey {
         }
     }
 
-    /// Compares the rules there are.
+    /// Compares the existing rules.
     pub fn report(&self) -> Report {
-        let mut rules: Vec<&Seen> = self.rules.iter().flatten().collect();
+        let mut rules: Vec<&SurveyedRule> = self.rules.iter().flatten().collect();
         rules.sort_unstable_by_key(|rule| rule.order);
         let mut by_mask: Vec<Vec<u32>> = vec![Vec::new(); self.masks.len()];
         for (at, rule) in rules.iter().enumerate() {
@@ -264,7 +265,7 @@ impl Survey {
             bare.extend(self.bare.get(&line).into_iter().flatten().map(|bare| (line, *bare)));
         }
         bare.sort_by_key(|(line, _)| *line);
-        let (unreached, astray) = self.reach(&rules);
+        let (unreachable_groups, dangling_jumps) = self.reach(&rules);
         let mut work = Work { masks: &self.masks, rules, by_mask, steps: 0 };
         let (covering, exceptions_count) = work.covering();
         let uncompared_count = work.uncompared_count(&covering);
@@ -282,8 +283,8 @@ impl Survey {
             shadowed: pairs(covering),
             overlapped: pairs(sharing),
             exceptions_count,
-            unreached,
-            astray,
+            unreachable_groups,
+            dangling_jumps,
             bare,
             uncompared_count,
             complete: work.steps < STEPS_MAX,
@@ -291,47 +292,47 @@ impl Survey {
     }
 
     /// Groups that no packet comes to, and jumps to groups without rules.
-    fn reach(&self, rules: &[&Seen]) -> (Vec<Unreached>, Vec<Astray>) {
-        let mut groups: BTreeMap<u32, (Unreached, BTreeSet<u32>)> = BTreeMap::new();
-        let mut jumps: Vec<Astray> = Vec::new();
-        for Seen { line, mask, actions, .. } in rules.iter().copied() {
+    fn reach(&self, rules: &[&SurveyedRule]) -> (Vec<UnreachableGroup>, Vec<DanglingJump>) {
+        let mut groups: BTreeMap<u32, (UnreachableGroup, BTreeSet<u32>)> = BTreeMap::new();
+        let mut jumps: Vec<DanglingJump> = Vec::new();
+        for SurveyedRule { line, mask, actions, .. } in rules.iter().copied() {
             let group = self.masks[*mask as usize].group;
-            let new = || (Unreached { group, line: *line, rules_count: 0 }, BTreeSet::new());
+            let new = || (UnreachableGroup { group, line: *line, rules_count: 0 }, BTreeSet::new());
             let (found, to) = groups.entry(group).or_insert_with(new);
             (found.line, found.rules_count) = (found.line.min(*line), found.rules_count + 1);
             if let Some(group) = self.jumps[*actions as usize] {
                 to.insert(group);
-                jumps.push(Astray { line: *line, group });
+                jumps.push(DanglingJump { line: *line, group });
             }
         }
-        // A jump leads to a greater group: by then it is known which packets come to its own.
-        let (mut reached, mut unreached) = (BTreeSet::from([0]), Vec::new());
+        // A jump leads to a greater group, so the reach of its own group is known by then.
+        let (mut reached, mut unreachable_groups) = (BTreeSet::from([0]), Vec::new());
         for (group, (found, to)) in &groups {
             match reached.contains(group) {
                 true => reached.extend(to),
-                false => unreached.push(*found),
+                false => unreachable_groups.push(*found),
             }
         }
         jumps.retain(|jump| !groups.contains_key(&jump.group));
         jumps.sort_by_key(|jump| jump.line);
-        (unreached, jumps)
+        (unreachable_groups, jumps)
     }
 
-    /// A rule as it is compared; `None` for one that no frame matches.
-    fn seen(&mut self, line: u64, rule: &FlowRule<'_>) -> Option<Seen> {
+    /// A rule, prepared for comparisons; `None` if no frame can match it.
+    fn seen(&mut self, line: u64, rule: &FlowRule<'_>) -> Option<SurveyedRule> {
         let mut items = rule.items.to_vec();
         let (mut ranges, vague) = take_ranges(&mut items);
         let pattern = pattern(&items).ok()?;
         let asked = Asked::of(&pattern);
         for (at, range) in ranges.iter_mut().enumerate() {
-            // A tunnel says which of its ports it is.
+            // A tunnel implies the value of this port.
             range.take_if(|_| port(&asked.mask, at) != 0);
         }
         let mask = self.mask(rule.group, asked.mask);
         let actions = self.class(rule.actions);
         let order = (rule.priority, line);
         let (value, raw) = (Value::of(&asked.value), pattern.raw_bytes().into());
-        Some(Seen { line, order, mask, actions, value, ranges, vague, raw })
+        Some(SurveyedRule { line, order, mask, actions, value, ranges, vague, raw })
     }
 
     fn mask(&mut self, group: u32, bits: Bits) -> u32 {
@@ -362,17 +363,17 @@ impl Survey {
     }
 }
 
-/// Rules being compared.
+/// The state of a survey.
 struct Work<'a> {
     masks: &'a [Mask],
-    /// Best first, whatever their group.
-    rules: Vec<&'a Seen>,
+    /// Best first, of all groups.
+    rules: Vec<&'a SurveyedRule>,
     by_mask: Vec<Vec<u32>>,
     steps: u64,
 }
 
 impl Work<'_> {
-    /// Of each rule, the best one that covers it; and how many of the others are exceptions.
+    /// For each rule, the best rule that covers it; and how many of the others are exceptions.
     fn covering(&mut self) -> (Vec<Option<u32>>, usize) {
         let mut found: Vec<Option<u32>> = vec![None; self.rules.len()];
         let mut exceptions = vec![false; self.rules.len()];
@@ -391,7 +392,7 @@ impl Work<'_> {
                 self.steps += 1;
                 let (rule, place) = (self.rules[at as usize], at as usize);
                 let best = found[place].unwrap_or(at);
-                // Whether the rule is an exception, those behind it tell.
+                // The rules after it tell whether the rule is an exception.
                 let open = differs && best == at && !exceptions[place];
                 let end = if open { u32::MAX } else { best };
                 let bucket = index.bucket(mixed(&rule.value, &mask.bits));
@@ -420,8 +421,8 @@ impl Work<'_> {
         (found, count)
     }
 
-    /// Of each rule that is not covered, the best one that has other actions and shares packets,
-    /// and is no exception to it.
+    /// For each rule that is not covered, the best rule that has other actions, shares packets with
+    /// it and is no exception to it.
     fn sharing(&mut self, covering: &[Option<u32>]) -> Vec<Option<u32>> {
         let mut found: Vec<Option<u32>> = vec![None; self.rules.len()];
         for (one, other) in self.mask_pairs() {
@@ -459,10 +460,10 @@ impl Work<'_> {
         found
     }
 
-    /// How many rules that are not covered have a range of which it is not known what it has in
-    /// common with the other rules of their group.
+    /// Number of rules that are not covered and have a range whose overlap with other rules of the
+    /// group is not known.
     fn uncompared_count(&self, covering: &[Option<u32>]) -> usize {
-        let group = |rule: &Seen| self.masks[rule.mask as usize].group;
+        let group = |rule: &SurveyedRule| self.masks[rule.mask as usize].group;
         let mut vague: HashMap<u32, usize> = HashMap::new();
         for (rule, _) in
             self.rules.iter().zip(covering).filter(|(rule, by)| rule.vague && by.is_none())
@@ -477,7 +478,7 @@ impl Work<'_> {
         vague.iter().filter(|(group, _)| rules_counts[group] > 1).map(|(_, count)| count).sum()
     }
 
-    /// What all rules of a mask do, if that is one thing.
+    /// The actions of all rules of each mask, if they are the same.
     fn classes(&self) -> Vec<Option<u32>> {
         let class = |at: usize| {
             let mut classes = self.by_mask[at].iter().map(|at| self.rules[*at as usize].actions);
@@ -487,8 +488,8 @@ impl Work<'_> {
         (0..self.masks.len()).map(class).collect()
     }
 
-    /// Masks whose rules may share packets, those of the first being better, and do different
-    /// things.
+    /// Pairs of masks whose rules may share packets and have other actions, with the better rules
+    /// under the first mask.
     fn mask_pairs(&self) -> Vec<(usize, usize)> {
         let classes = self.classes();
         let masks = 0..self.masks.len();
@@ -498,8 +499,8 @@ impl Work<'_> {
         };
         let ranged: Vec<bool> = masks.clone().map(ranged).collect();
         let pairs = masks.clone().flat_map(|one| masks.clone().map(move |other| (one, other)));
-        // Under a mask that has all bits of the other rule's, what shares packets is an exception,
-        // or equal, which is covered: if not by ranges or bytes by their offset.
+        // A rule whose mask has all bits of the other's mask and that shares packets with it is an
+        // exception, or equal and so covered, unless ranges or `raw` bytes differ.
         let meet = |&(one, other): &(usize, usize)| {
             self.masks[one].group == self.masks[other].group
                 && differ(&classes, one, other)
@@ -522,8 +523,8 @@ impl Work<'_> {
         Index { entries, starts }
     }
 
-    /// Whether all packets of a rule are those of another, whose mask is within the rule's.
-    fn covers(&self, wide: &Seen, rule: &Seen) -> bool {
+    /// Whether another rule, whose mask is within the rule's mask, matches all packets of the rule.
+    fn covers(&self, wide: &SurveyedRule, rule: &SurveyedRule) -> bool {
         let ports = self.masks[rule.mask as usize].ports;
         let inside = (0..2).all(|at| match wide.ranges[at] {
             None => true,
@@ -540,14 +541,15 @@ impl Work<'_> {
         !wide.vague && inside && raw && agree(wide, rule, bits)
     }
 
-    /// Whether a rule, whose mask is within the other's, has all packets of it and more.
-    fn is_wider(&self, wide: &Seen, rule: &Seen) -> bool {
+    /// Whether a rule, whose mask is within the other's mask, matches all packets of the other and
+    /// more.
+    fn is_wider(&self, wide: &SurveyedRule, rule: &SurveyedRule) -> bool {
         let bits = [rule, wide].map(|rule| &self.masks[rule.mask as usize].bits);
         self.covers(wide, rule) && !(within(bits[0], bits[1]) && self.covers(rule, wide))
     }
 
-    /// Whether there are packets of both; `both` are the bits that both masks have.
-    fn shares(&self, better: &Seen, rule: &Seen, both: &Bits) -> bool {
+    /// Whether some packets match both rules; `both` are the bits that both masks have.
+    fn shares(&self, better: &SurveyedRule, rule: &SurveyedRule, both: &Bits) -> bool {
         let ports = [better, rule].map(|rule| self.masks[rule.mask as usize].ports);
         let meet = (0..2).all(|at| {
             let (one, other) = (better.range(at, ports[0][at]), rule.range(at, ports[1][at]));
@@ -561,15 +563,14 @@ impl Work<'_> {
     }
 }
 
-impl Seen {
-    /// The values that a port may have, of which these bits count; with a mask that is no prefix,
-    /// more than those.
+impl SurveyedRule {
+    /// The values that a port can have under these bits; a superset if the mask is no prefix.
     fn range(&self, at: usize, mask: u16) -> Range {
         let first = port(&self.value.outer, at);
         self.ranges[at].unwrap_or(Range { first, last: first | !mask })
     }
 
-    /// The byte at an offset, and which bits of it count.
+    /// The byte at an offset, and its mask.
     fn byte(&self, place: (End, i16)) -> Option<(u8, u8)> {
         let at = self.raw.binary_search_by_key(&place, |(place, _)| *place).ok()?;
         Some(self.raw[at].1)
@@ -581,12 +582,12 @@ fn within(wide: &Bits, narrow: &Bits) -> bool {
     wide.iter().zip(narrow).all(|(wide, bits)| wide & !bits == 0)
 }
 
-/// Whether rules of these masks may do different things, by what all rules of each do.
+/// Whether rules of these masks may have different actions, by the actions of all rules of each.
 fn differ(classes: &[Option<u32>], one: usize, other: usize) -> bool {
     classes[one].is_none() || classes[one] != classes[other]
 }
 
-fn agree(one: &Seen, other: &Seen, bits: &Bits) -> bool {
+fn agree(one: &SurveyedRule, other: &SurveyedRule, bits: &Bits) -> bool {
     one.value.under(bits).eq(other.value.under(bits))
 }
 
@@ -607,7 +608,7 @@ fn port(outer: &[u64], at: usize) -> u16 {
     u16::from_be_bytes([bytes[place.start], bytes[place.start + 1]])
 }
 
-/// Takes the ranges out of items: those of ports, and whether there is another.
+/// Takes the ranges of ports out of items; true if an item has another range.
 fn take_ranges(items: &mut [ItemMatch]) -> ([Option<Range>; 2], bool) {
     let (mut ranges, mut vague, mut inside) = ([None; 2], false, false);
     for item in items {
@@ -628,7 +629,7 @@ fn take_ranges(items: &mut [ItemMatch]) -> ([Option<Range>; 2], bool) {
             field.put(&mut item.spec, 0);
         }
         item.last = None;
-        // Behind a tunnel's header stand those inside it.
+        // Items after that of a tunnel name headers inside it.
         inside |= !matches!(item.item, Item::Eth | Item::Vlan | Item::Ipv4 | Item::Ipv6);
     }
     (ranges, vague)

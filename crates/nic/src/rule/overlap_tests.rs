@@ -87,7 +87,7 @@ fn an_exception_to_a_worse_rule_is_counted_and_does_not_overlap_it() {
     assert_eq!((report.exceptions_count, report.overlapped), (1, vec![]));
     let report = survey(&[ports(1, 10, 20, "drop"), ports(0, 12, 21, "queue")]).report();
     assert_eq!((report.exceptions_count, report.overlapped), (0, vec![Pair { line: 1, by: 2 }]));
-    // The best rule that is no exception is told.
+    // The report has the best rule that is no exception.
     let worse = line(2, "ipv4 dst is 10.0.0.1", "drop");
     let inside = line(0, "ipv4 src is 10.0.0.2 dst is 10.0.0.1", "queue");
     let across = line(1, "ipv4 src is 10.0.0.3", "queue");
@@ -190,17 +190,21 @@ fn groups_that_no_packet_comes_to_and_jumps_to_groups_without_rules_are_found() 
         line(3, 1, "drop"),
     ];
     let report = survey(&lines).report();
-    let unreached = |group, line, rules_count| Unreached { group, line, rules_count };
+    let unreachable_groups =
+        |group, line, rules_count| UnreachableGroup { group, line, rules_count };
     // Group 3 is jumped to from a group that no packet comes to.
-    assert_eq!(report.unreached, [unreached(2, 3, 2), unreached(3, 5, 1)]);
-    assert_eq!(report.astray, [Astray { line: 2, group: 7 }]);
+    assert_eq!(
+        report.unreachable_groups,
+        [unreachable_groups(2, 3, 2), unreachable_groups(3, 5, 1)]
+    );
+    assert_eq!(report.dangling_jumps, [DanglingJump { line: 2, group: 7 }]);
     assert!(!report.is_clean());
     lines.push("flow update 0 1 actions jump group 2 / end".into());
     assert!(survey(&lines).report().is_clean());
 }
 
 #[test]
-fn a_value_without_a_mask_is_told_with_what_it_comes_to_mean() {
+fn a_value_without_a_mask_is_reported_with_its_meaning() {
     for (pattern, expected) in [
         ("ipv4 src spec 10.0.0.1", "ipv4 dst has to be 0"),
         ("ipv4 ttl spec 9", "ipv4 src and dst have to be 0, and ttl does not count"),
@@ -394,8 +398,8 @@ proptest! {
                 }
             }
         }
-        let Report { unreached, complete, .. } = report.clone();
-        let found = Report { unreached, complete, ..Report::default() };
+        let Report { unreachable_groups, complete, .. } = report.clone();
+        let found = Report { unreachable_groups, complete, ..Report::default() };
         let expected = Report { shadowed, overlapped, exceptions_count, ..found };
         prop_assert_eq!(report, expected);
         prop_assert!(complete);

@@ -1,17 +1,19 @@
-//! A session: the `flow` commands of testpmd, carried out on a [`Nic`].
+//! A session: testpmd's `flow` commands, carried out on a [`Nic`].
 //!
-//! Rules have the numbers that testpmd would give them: that of a new rule is one more than that of
-//! the newest rule there is, and 0 where there is none. Where the newest has the greatest number,
-//! the smallest free one is given. A session takes memory for the rules there are, however many
-//! there were. A text is applied whole or not at all: it is read to its end first, and then carried
-//! out as one transaction, which packets meet at one instant.
+//! Rules get the numbers that testpmd would give them: one more than the number of the newest
+//! existing rule, or 0 if there is none. If the newest rule has the greatest number, a new rule
+//! gets the smallest free one. The memory of a session depends on the number of existing rules
+//! only. A text is applied as a whole or not at all: it is read to its end first, and then carried
+//! out as one transaction, which packets see at one instant.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write;
 use std::io::BufRead;
 use std::sync::Arc;
 
-use super::text::{Command, Commands, FlowRule, Kept, Parsed, Queried, ReadError, Spot};
+use super::text::{
+    Command, CommandWord, Commands, FlowRule, Parsed, Queried, ReadError, SavedHeaders,
+};
 use super::{Action, Rule};
 use crate::age::Age;
 use crate::control::{Nic, RuleId};
@@ -21,21 +23,21 @@ use crate::limits::PORTS_MAX;
 use crate::text::TextError;
 use crate::transaction::Transaction;
 
-/// What a command did. Counts are those from before the text that the command stands in.
+/// The result of a command. Counts are those from before the text with the command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
-    /// `query … age`: since when a rule has met no packet.
+    /// `query … age`: the age of a rule.
     Age {
         /// Its number.
         rule: u32,
         /// Its age.
         age: Age,
     },
-    /// `aged`: rules that are aged, in the order of their numbers.
+    /// `aged`: the rules that are aged, by number.
     Aged {
         /// Their numbers.
         rules: Vec<u32>,
-        /// They were destroyed.
+        /// Whether they were destroyed.
         destroyed: bool,
     },
     /// `query … count`: what a rule has counted.
@@ -60,16 +62,16 @@ pub enum Record {
         /// How many there were.
         rules_count: u32,
     },
-    /// What becomes of packets that no rule matches was decided.
+    /// The fate of packets that no rule matches was set.
     Isolated {
-        /// They are dropped.
+        /// Whether they are dropped.
         on: bool,
     },
-    /// The rules there are, in the order of group, priority and number.
-    Listed(Vec<Listed>),
-    /// Headers were set for actions to come.
+    /// The existing rules, by group, priority and number.
+    Listed(Vec<RuleSummary>),
+    /// Headers were set for later actions.
     Set,
-    /// A rule got other actions.
+    /// The actions of a rule were replaced.
     Updated {
         /// Its number.
         rule: u32,
@@ -80,7 +82,7 @@ pub enum Record {
 
 /// A rule in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed {
+pub struct RuleSummary {
     /// Its number.
     pub rule: u32,
     /// Its group.
@@ -95,24 +97,25 @@ pub struct Listed {
 #[derive(Debug, Default)]
 pub struct Session {
     port: u16,
-    /// Names of all ports of the card, where there are several.
+    /// Names of all ports of the card, if there are several.
     ports: Vec<String>,
-    /// Every rule counts, whether its text says so or not.
+    /// Whether every rule counts, even if its text does not say so.
     counts_all: bool,
     /// By number.
-    rules: BTreeMap<u32, Entry>,
+    rules: BTreeMap<u32, SessionRule>,
     shapes: Shapes,
-    /// What numbers named before the text under way, with the line that changed it, latest last.
-    undo: Vec<(u32, u64, Option<Entry>)>,
-    /// The line under way.
+    /// The old entries of numbers that the current text changed, each with the line of the change;
+    /// latest last.
+    undo: Vec<(u32, u64, Option<SessionRule>)>,
+    /// The current line.
     line: u64,
     /// Headers that were set.
-    kept: Kept,
+    saved_headers: SavedHeaders,
 }
 
-/// A rule that lives.
+/// A rule of the session.
 #[derive(Clone, Debug)]
-struct Entry {
+struct SessionRule {
     id: RuleId,
     group: u32,
     priority: u32,
@@ -120,60 +123,58 @@ struct Entry {
     counts: bool,
 }
 
-/// Texts of the shapes of rules, each once: a million rules have a few. A shape that no rule has
-/// any more goes.
+/// The distinct shapes of rules: a million rules have a few. A shape without rules is removed.
 #[derive(Debug, Default)]
 struct Shapes {
     texts: HashSet<Arc<str>>,
     buffer: String,
 }
 
-/// A refusal: the word at fault, and why.
-type Refused = (Spot, String);
+/// A refusal: the word at fault, and the reason.
+type Refused = (CommandWord, String);
 
 impl Session {
-    /// A session for the port of this number; without rules, whatever the NIC has.
+    /// A session for the port of this number, without rules, even if the NIC has rules.
     pub fn new(port: u16) -> Session {
         Session { port, ..Session::default() }
     }
 
-    /// The same session, for a card with these ports: a refusal of another number names them.
+    /// The same session, for a card with these ports: an error about another port lists them.
     pub fn among(self, ports: Vec<String>) -> Session {
         Session { ports, ..self }
     }
 
-    /// As [`new`](Session::new), but every rule counts what it meets, whether its text says so or
-    /// not.
+    /// As [`new`](Session::new), but every rule counts, even if its text does not say so.
     pub fn counting(port: u16) -> Session {
         Session { counts_all: true, ..Session::new(port) }
     }
 
-    /// The NIC's names of all rules that text has created and not destroyed.
+    /// The NIC's ids of all rules of this session.
     pub fn ids(&self) -> impl Iterator<Item = RuleId> {
         self.rules.values().map(|entry| entry.id)
     }
 
-    /// How many rules text has created and not destroyed.
+    /// Number of rules of this session.
     pub fn len(&self) -> u32 {
         // Their numbers have 32 bits.
         self.rules.len() as u32
     }
 
-    /// Whether there is no such rule.
+    /// Whether the session has no rule.
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
 
-    /// The NIC's name of a rule.
+    /// The NIC's id of a rule.
     pub fn id(&self, rule: u32) -> Option<RuleId> {
         self.entry(rule).map(|entry| entry.id)
     }
 
-    /// Carries out all commands of a text, which becomes visible to packets at one instant.
+    /// Carries out all commands of a text, which packets see at one instant.
     ///
     /// # Errors
-    /// What cannot be read, and what the NIC refuses, with its place. Nothing of the text is
-    /// applied then.
+    /// What cannot be read and what the NIC refuses, with its place. Nothing of the text is then
+    /// applied.
     pub fn apply(
         &mut self,
         nic: &mut Nic,
@@ -181,17 +182,17 @@ impl Session {
     ) -> Result<Vec<Record>, ReadError> {
         let mut text = Vec::new();
         reader.read_to_end(&mut text)?;
-        let kept = check(&text, self.kept.clone())?;
+        let saved_headers = check(&text, self.saved_headers.clone())?;
         let mut transaction = nic.transaction();
         let applied = self.apply_text(&mut transaction, &text).and_then(|records| {
-            // Cannot fail: the root was looked at after the last command that adds to it.
+            // Cannot fail: the root was checked after the last command that adds to it.
             transaction.commit().map(|()| records).map_err(|error| past_end(&text, &error))
         });
         match &applied {
             Ok(_) => {
-                self.kept = kept;
+                self.saved_headers = saved_headers;
                 let undo = std::mem::take(&mut self.undo).into_iter();
-                undo.for_each(|(_, _, before)| self.shapes.let_go(before));
+                undo.for_each(|(_, _, before)| self.shapes.release(before));
             }
             Err(_) => self.take_back(),
         }
@@ -203,19 +204,19 @@ impl Session {
         transaction: &mut Transaction<'_>,
         text: &[u8],
     ) -> Result<Vec<Record>, ReadError> {
-        let mut commands = Commands::with(text, self.kept.clone());
+        let mut commands = Commands::with(text, self.saved_headers.clone());
         let mut records = Vec::new();
-        // The rule that was one too many for the root, while there is one.
+        // The first rule that exceeded the root's limit, while the limit is exceeded.
         let mut too_many = None;
         while let Some(next) = commands.next_command() {
             let parsed = next?;
             self.line = parsed.line;
-            let error = |(spot, reason)| parsed.refusal(spot, reason);
+            let error = |(word, reason)| parsed.refusal(word, reason);
             self.command(transaction, &parsed, &mut records).map_err(error)?;
             match transaction.check() {
                 Ok(()) => too_many = None,
                 Err(full) if too_many.is_none() => {
-                    too_many = Some(parsed.refusal(Spot::Group, full.to_string()));
+                    too_many = Some(parsed.refusal(CommandWord::Group, full.to_string()));
                 }
                 Err(_) => {}
             }
@@ -234,7 +235,7 @@ impl Session {
     ) -> Result<(), Refused> {
         let port = parsed.command.port();
         if let Some(port) = port.filter(|port| *port != self.port) {
-            return Err((Spot::Port, self.no_port(port)));
+            return Err((CommandWord::Port, self.no_port(port)));
         }
         match parsed.command {
             Command::Create { rule, .. } => {
@@ -249,14 +250,14 @@ impl Session {
             }
             Command::Destroy { rules, .. } => {
                 for (at, &rule) in rules.iter().enumerate() {
-                    self.destroy(transaction, rule, Spot::Rule(at))?;
+                    self.destroy(transaction, rule, CommandWord::Rule(at))?;
                     records.push(Record::Destroyed { rule });
                 }
             }
             Command::Flush { .. } => {
                 let rules_count = self.len();
                 while let Some((&rule, _)) = self.rules.last_key_value() {
-                    self.destroy(transaction, rule, Spot::Command)?;
+                    self.destroy(transaction, rule, CommandWord::Command)?;
                 }
                 records.push(Record::Flushed { rules_count });
             }
@@ -276,7 +277,7 @@ impl Session {
         Ok(())
     }
 
-    /// That there is no such port, and which there are.
+    /// An error that the port does not exist, with the existing ports.
     fn no_port(&self, port: u16) -> String {
         if self.ports.is_empty() {
             return match port < PORTS_MAX {
@@ -309,11 +310,11 @@ impl Session {
         let shape = self.shapes.shape(items, rule.actions);
         let counts = rule.actions.contains(&Action::Count);
         let Rule { group, priority, .. } = rule;
-        self.set(number, Some(Entry { id, group, priority, shape, counts }));
+        self.set(number, Some(SessionRule { id, group, priority, shape, counts }));
         Ok(number)
     }
 
-    /// These actions and `count`, where all rules are to count and these do not.
+    /// These actions and `count`, if all rules have to count and these do not.
     fn counting_actions(&self, actions: &[Action]) -> Option<Vec<Action>> {
         let lacks = self.counts_all && !actions.contains(&Action::Count);
         lacks.then(|| [actions, &[Action::Count]].concat())
@@ -323,10 +324,10 @@ impl Session {
         &mut self,
         transaction: &mut Transaction<'_>,
         rule: u32,
-        spot: Spot,
+        word: CommandWord,
     ) -> Result<(), Refused> {
-        let entry = self.known(rule, spot)?;
-        transaction.destroy(entry.id).map_err(|error| (spot, error.to_string()))?;
+        let entry = self.known(rule, word)?;
+        transaction.destroy(entry.id).map_err(|error| (word, error.to_string()))?;
         self.set(rule, None);
         Ok(())
     }
@@ -337,14 +338,14 @@ impl Session {
         rule: u32,
         actions: &[Action],
     ) -> Result<(), Refused> {
-        let entry = self.known(rule, Spot::Rule(0))?;
+        let entry = self.known(rule, CommandWord::Rule(0))?;
         let counting = self.counting_actions(actions);
         let actions = counting.as_deref().unwrap_or(actions);
         transaction.update(entry.id, actions).map_err(|error| refused(&error, actions))?;
         let items = entry.shape.split_once("=>").map_or("", |(items, _)| items);
         let shape = self.shapes.shape(items.split_whitespace(), actions);
         let counts = actions.contains(&Action::Count);
-        self.set(rule, Some(Entry { shape, counts, ..entry.clone() }));
+        self.set(rule, Some(SessionRule { shape, counts, ..entry.clone() }));
         Ok(())
     }
 
@@ -354,10 +355,10 @@ impl Session {
         rule: u32,
         of: Queried,
     ) -> Result<Record, Refused> {
-        let entry = self.known(rule, Spot::Rule(0))?;
+        let entry = self.known(rule, CommandWord::Rule(0))?;
         let lacks = |name: &str| {
             let reason = format!("rule {rule} has no `{name}` among its actions");
-            (Spot::Rule(0), reason)
+            (CommandWord::Rule(0), reason)
         };
         match of {
             Queried::Age => {
@@ -383,35 +384,38 @@ impl Session {
             rules.extend(age.filter(Age::is_aged).map(|_| rule));
         }
         if destroy {
-            rules.iter().try_for_each(|&rule| self.destroy(transaction, rule, Spot::Command))?;
+            rules
+                .iter()
+                .try_for_each(|&rule| self.destroy(transaction, rule, CommandWord::Command))?;
         }
         Ok(Record::Aged { rules, destroyed: destroy })
     }
 
-    fn list(&self) -> Vec<Listed> {
-        let of = |(&rule, entry): (&u32, &Entry)| {
-            let &Entry { group, priority, ref shape, .. } = entry;
-            Listed { rule, group, priority, shape: shape.to_string() }
+    fn list(&self) -> Vec<RuleSummary> {
+        let of = |(&rule, entry): (&u32, &SessionRule)| {
+            let &SessionRule { group, priority, ref shape, .. } = entry;
+            RuleSummary { rule, group, priority, shape: shape.to_string() }
         };
-        let mut listed: Vec<Listed> = self.rules.iter().map(of).collect();
+        let mut listed: Vec<RuleSummary> = self.rules.iter().map(of).collect();
         listed.sort_by_key(|rule| (rule.group, rule.priority));
         listed
     }
 
-    /// The word that the NIC refuses a new rule for; a rule that stands twice is named.
+    /// The word at fault when the NIC refuses a new rule; the message names a duplicate's rule.
     fn rule_refused(&self, error: &RuleError, actions: &[Action]) -> Refused {
-        let (spot, reason) = refused(error, actions);
-        let RuleError::Duplicate { of, .. } = error else { return (spot, reason) };
+        let (word, reason) = refused(error, actions);
+        let RuleError::Duplicate { of, .. } = error else { return (word, reason) };
         let first = self.rules.iter().find(|(_, entry)| entry.id == *of);
-        let Some((&rule, _)) = first else { return (spot, reason) };
-        let is_made =
-            |(number, _, before): &&(u32, u64, Option<Entry>)| *number == rule && before.is_none();
+        let Some((&rule, _)) = first else { return (word, reason) };
+        let is_made = |(number, _, before): &&(u32, u64, Option<SessionRule>)| {
+            *number == rule && before.is_none()
+        };
         let made = self.undo.iter().rev().find(is_made);
         let place = made.map_or_else(String::new, |(_, line, _)| format!(", of line {line}"));
-        (spot, format!("{reason}: it is rule {rule}{place}"))
+        (word, format!("{reason}: it is rule {rule}{place}"))
     }
 
-    fn entry(&self, rule: u32) -> Option<&Entry> {
+    fn entry(&self, rule: u32) -> Option<&SessionRule> {
         self.rules.get(&rule)
     }
 
@@ -427,23 +431,23 @@ impl Session {
         }
     }
 
-    fn known(&self, rule: u32, spot: Spot) -> Result<Entry, Refused> {
+    fn known(&self, rule: u32, word: CommandWord) -> Result<SessionRule, Refused> {
         let unknown = || match self.rules.last_key_value() {
             None => format!("no rule {rule}: port {} has none", self.port),
             Some((newest, _)) => {
                 format!("no rule {rule} on port {}: the newest is {newest}", self.port)
             }
         };
-        self.entry(rule).cloned().ok_or_else(|| (spot, unknown()))
+        self.entry(rule).cloned().ok_or_else(|| (word, unknown()))
     }
 
-    /// Says what a number names, and remembers what it named before.
-    fn set(&mut self, rule: u32, entry: Option<Entry>) {
+    /// Sets the entry of a number, and keeps the old one for undo.
+    fn set(&mut self, rule: u32, entry: Option<SessionRule>) {
         let before = self.put(rule, entry);
         self.undo.push((rule, self.line, before));
     }
 
-    fn put(&mut self, rule: u32, entry: Option<Entry>) -> Option<Entry> {
+    fn put(&mut self, rule: u32, entry: Option<SessionRule>) -> Option<SessionRule> {
         match entry {
             Some(entry) => self.rules.insert(rule, entry),
             None => self.rules.remove(&rule),
@@ -453,7 +457,7 @@ impl Session {
     fn take_back(&mut self) {
         for (rule, _, before) in std::mem::take(&mut self.undo).into_iter().rev() {
             let undone = self.put(rule, before);
-            self.shapes.let_go(undone);
+            self.shapes.release(undone);
         }
     }
 }
@@ -483,52 +487,53 @@ impl Shapes {
         shape
     }
 
-    /// Forgets an entry, and its shape if no other has it.
-    fn let_go(&mut self, entry: Option<Entry>) {
-        let Some(Entry { shape, .. }) = entry else { return };
-        // One is here, one is this.
+    /// Drops an entry, and its shape if no other entry has it.
+    fn release(&mut self, entry: Option<SessionRule>) {
+        let Some(SessionRule { shape, .. }) = entry else { return };
+        // One reference is in `texts`, one is this.
         if Arc::strong_count(&shape) == 2 {
             self.texts.remove(&shape);
         }
     }
 }
 
-/// Reads a text to its end; the headers that are set then.
-fn check(text: &[u8], kept: Kept) -> Result<Kept, ReadError> {
-    let mut commands = Commands::with(text, kept);
+/// Reads a text to its end; returns the headers that are set then.
+fn check(text: &[u8], saved_headers: SavedHeaders) -> Result<SavedHeaders, ReadError> {
+    let mut commands = Commands::with(text, saved_headers);
     while let Some(next) = commands.next_command() {
         let parsed = next?;
         if let Command::Create { rule, .. } | Command::Validate { rule, .. } = parsed.command {
             parsed.pattern(&rule)?;
         }
     }
-    Ok(commands.into_kept())
+    Ok(commands.into_saved_headers())
 }
 
 /// The rule of a line that was checked.
 fn compiled<'a>(parsed: &Parsed<'_>, rule: &FlowRule<'a>) -> Result<Rule<'a>, Refused> {
-    let pattern =
-        parsed.pattern(rule).map_err(|error| (Spot::Command, error.problem().to_string()))?;
+    let pattern = parsed
+        .pattern(rule)
+        .map_err(|error| (CommandWord::Command, error.problem().to_string()))?;
     let FlowRule { group, priority, actions, .. } = *rule;
     Ok(Rule { group, priority, pattern, actions })
 }
 
-/// The word that the NIC refuses a command for.
+/// The word at fault when the NIC refuses a command.
 fn refused(error: &RuleError, actions: &[Action]) -> Refused {
     let action = |wanted: &Action| {
         let at = actions.iter().rposition(|action| action == wanted);
-        at.map_or(Spot::Command, Spot::Action)
+        at.map_or(CommandWord::Command, CommandWord::Action)
     };
     let number = |number: u32, names: &dyn Fn(&Action) -> bool| {
         let at = actions.iter().rposition(names);
-        at.map_or(Spot::Command, |action| Spot::Number { action, number })
+        at.map_or(CommandWord::Command, |action| CommandWord::Number { action, number })
     };
     let names_queue = |queue: u16, action: &Action| match action {
         Action::Queue(own) => *own == queue,
         Action::Rss(rss) => rss.queues.contains(&queue),
         _ => false,
     };
-    let spot = match error {
+    let word = match error {
         RuleError::FatesTwo { second, .. } => action(second),
         RuleError::PortUnknown { port, .. } => {
             number((*port).into(), &|action| *action == Action::Port(*port))
@@ -540,10 +545,10 @@ fn refused(error: &RuleError, actions: &[Action]) -> Refused {
         RuleError::QueueUnknown { queue, .. } => {
             number((*queue).into(), &|action| names_queue(*queue, action))
         }
-        RuleError::FateMissing => Spot::End,
-        RuleError::Priority { .. } => Spot::Priority,
-        RuleError::GroupFull { .. } | RuleError::MasksTooMany { .. } => Spot::Group,
-        _ => Spot::Command,
+        RuleError::FateMissing => CommandWord::End,
+        RuleError::Priority { .. } => CommandWord::Priority,
+        RuleError::GroupFull { .. } | RuleError::MasksTooMany { .. } => CommandWord::Group,
+        _ => CommandWord::Command,
     };
     let reason = match error {
         RuleError::MeterUnknown { number } => format!(
@@ -552,10 +557,10 @@ fn refused(error: &RuleError, actions: &[Action]) -> Refused {
         ),
         error => error.to_string(),
     };
-    (spot, reason)
+    (word, reason)
 }
 
-/// A refusal of the text as a whole.
+/// An error about the text as a whole.
 fn past_end(text: &[u8], error: &RuleError) -> ReadError {
     let line = text.iter().filter(|&&byte| byte == b'\n').count() as u64 + 1;
     TextError::whole(line, error.to_string()).into()

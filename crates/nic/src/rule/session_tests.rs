@@ -90,8 +90,8 @@ fn every_command_does_what_it_says() {
     assert_eq!((rss.is_some(), bench.nic.len()), (true, 1), "RSS, and no new rule");
     bench.apply(&create(1, "drop").replace("ingress", "group 3 priority 7 ingress")).unwrap();
     let listed = [
-        Listed { rule: 0, group: 0, priority: 0, shape: "IPV4 UDP => QUEUE".into() },
-        Listed { rule: 1, group: 3, priority: 7, shape: "IPV4 UDP => DROP".into() },
+        RuleSummary { rule: 0, group: 0, priority: 0, shape: "IPV4 UDP => QUEUE".into() },
+        RuleSummary { rule: 1, group: 3, priority: 7, shape: "IPV4 UDP => DROP".into() },
     ];
     assert_eq!(bench.apply("flow list 0").unwrap(), [Record::Listed(listed.to_vec())]);
     assert_eq!(bench.apply("flow isolate 0 1").unwrap(), [Record::Isolated { on: true }]);
@@ -201,7 +201,7 @@ fn headers_are_those_that_were_set_last_by_a_text_that_was_applied() {
     bench.apply(&twice).unwrap();
     assert_eq!(made(&mut bench, "raw_encap", &[9; 60])[..2], [0, 4]);
     let shape = "ETH => RAW_ENCAP DROP".to_owned();
-    let listed = [Listed { rule: 0, group: 0, priority: 0, shape }];
+    let listed = [RuleSummary { rule: 0, group: 0, priority: 0, shape }];
     assert_eq!(bench.apply("flow list 0").unwrap(), [Record::Listed(listed.to_vec())]);
 }
 
@@ -244,10 +244,10 @@ fn a_text_becomes_visible_at_one_instant() {
     transaction.commit().unwrap();
     let after = [None, Some(3), None];
     assert_eq!([1, 2, 3].map(|port| queue(worker, port)), after);
-    while !nic.settle(64) {
+    while !nic.run_housekeeping(64) {
         queue(worker, 1);
     }
-    assert_eq!([1, 2, 3].map(|port| queue(worker, port)), after, "settled");
+    assert_eq!([1, 2, 3].map(|port| queue(worker, port)), after, "after housekeeping");
     let mut transaction = nic.transaction();
     transaction.isolate(false).unwrap();
     drop(transaction);

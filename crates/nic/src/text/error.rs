@@ -6,10 +6,10 @@ use super::visible::{self, Excerpt, Marks};
 
 /// A problem at a place of a text. It is displayed with the line, and a caret under the word.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TextError(Box<Place>);
+pub struct TextError(Box<ErrorPlace>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Place {
+struct ErrorPlace {
     line: u64,
     column: usize,
     excerpt: Excerpt,
@@ -69,7 +69,7 @@ impl TextError {
     pub fn new(line: u64, text: &str, (start, end): (usize, usize), problem: Problem) -> Self {
         let column = text[..start].chars().count() + 1;
         let excerpt = Excerpt::new(text, (start, end));
-        TextError(Box::new(Place { line, column, excerpt, problem }))
+        TextError(Box::new(ErrorPlace { line, column, excerpt, problem }))
     }
 
     /// A problem with a text as a whole, which ends in this line.
@@ -97,7 +97,7 @@ impl std::error::Error for TextError {}
 
 impl fmt::Display for TextError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Place { line, column, excerpt, problem } = &*self.0;
+        let ErrorPlace { line, column, excerpt, problem } = &*self.0;
         // Whatever of the text stands in it.
         write!(Marks(&mut *f), "line {line}, column {column}: {problem}")?;
         write!(f, "\n{excerpt}")

@@ -1,18 +1,18 @@
-//! Text as it can be looked at: what leaves no mark of its own is shown by its number.
+//! Text made visible: characters without a visible mark are shown by their number.
 
 use std::fmt::{self, Write};
 
-/// Characters of a word that are shown.
+/// Characters of a word that are shown at most.
 const WORD_MAX: usize = 100;
-/// A line up to so many characters is shown whole; of a longer one, so many before the word and
-/// behind where it starts.
+/// A line of at most this many characters is shown whole; of a longer line, only this many before
+/// the word's start and after it.
 const LINE_MAX: usize = 240;
 const BEFORE_MAX: usize = 100;
 const BEHIND_MAX: usize = 140;
 
-/// A text whose characters leave a mark each: U+00A0 is `<U+00A0>`, and so are other blanks than
-/// the space, controls such as ESC, marks that are written over others, and what changes the
-/// direction of writing. A tab is a space.
+/// A text in which each character leaves one visible mark: U+00A0 becomes `<U+00A0>`, and so do all
+/// blanks except the space, controls such as ESC, combining marks and characters that change the
+/// writing direction. A tab becomes a space.
 pub fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     // Writing to a string cannot fail.
@@ -20,7 +20,7 @@ pub fn visible(text: &str) -> String {
     shown
 }
 
-/// Writes texts as [`visible`] has them.
+/// Writes texts in the form of [`visible`].
 pub(super) struct Marks<W>(pub(super) W);
 
 impl<W: Write> Write for Marks<W> {
@@ -34,12 +34,12 @@ impl<W: Write> Write for Marks<W> {
 }
 
 fn has_mark(c: char) -> bool {
-    // Of what can be seen, these alone are written otherwise by `escape_debug`.
+    // These visible characters are the only ones that `escape_debug` changes.
     matches!(c, '"' | '\'' | '\\') || c.escape_debug().count() == 1
 }
 
-/// A word that was not expected, of which no more is shown than can be read. All that is not ASCII
-/// is shown by its number: a letter of another script may look like the one that was meant.
+/// An unexpected word, cut to a readable length. All characters outside ASCII are shown by their
+/// number: a letter of another script may look like the expected one.
 pub fn visible_word(text: &str) -> String {
     let mut shown = String::new();
     for c in text.chars().take(WORD_MAX) {
@@ -55,17 +55,17 @@ pub fn visible_word(text: &str) -> String {
     shown
 }
 
-/// A line with carets under a word of it, both behind each other as they are shown.
+/// A line with carets under one of its words, as both are shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Excerpt {
     text: String,
-    /// Columns before the carets, and of them.
+    /// Columns before the carets, and the number of carets.
     before: usize,
     width: usize,
 }
 
 impl Excerpt {
-    /// Of a line and the bytes of the word.
+    /// From a line and the byte range of the word.
     pub(super) fn new(line: &str, (start, end): (usize, usize)) -> Excerpt {
         let is_short = line.chars().nth(LINE_MAX).is_none();
         let (before, behind) =
@@ -90,7 +90,7 @@ impl fmt::Display for Excerpt {
     }
 }
 
-/// Columns of a terminal that a text takes: Chinese, Japanese and Korean letters and pictures take
+/// Columns that a text takes in a terminal: Chinese, Japanese and Korean letters and pictures take
 /// two each (Unicode's annex 11).
 fn columns(text: &str) -> usize {
     let is_wide = |c: char| {

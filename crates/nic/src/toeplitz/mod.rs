@@ -10,10 +10,10 @@
 //! - the order of the products is free, so they are laid out to need no more shuffles than it
 //!   takes to turn the tuples to rows and the hashes back.
 //!
-//! Every vector path has the scalar one as its twin, the tests hold them equal, and the choice is
-//! made once, when the key is expanded. The module knows nothing of packets: inputs are tuples of
-//! bytes in network order (addresses, then ports, source first), as the Microsoft specification
-//! of receive-side scaling lays them out.
+//! Every SIMD path has the scalar one as its twin, tests compare them, and the choice is made once,
+//! when the key is expanded. The module has no packets: inputs are tuples of bytes in network order
+//! (addresses, then ports, source first), in the layout of the Microsoft specification of
+//! receive-side scaling.
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod groups;

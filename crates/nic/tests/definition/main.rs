@@ -232,7 +232,7 @@ impl Bench<'_> {
                 let at = index.index(count);
                 self.nic.update(self.ids[at], actions).unwrap();
                 let now_ns = self.definition.now_ns;
-                self.definition.rules[at].act(actions.clone(), now_ns);
+                self.definition.rules[at].set_actions(actions.clone(), now_ns);
                 self.definition.rules[at].rss = self.definition.rss.clone();
             }
             Step::Burst(frames) => match self.order {
@@ -264,7 +264,7 @@ impl Bench<'_> {
         let aged: HashSet<RuleId> =
             rules.filter(|(_, rule)| is_aged(rule)).map(|(id, _)| *id).collect();
         let young = |rule: &&DefinedRule| {
-            rule.met_ns > 0 && rule.age(self.definition.now_ns).is_some_and(|age| !age.1)
+            rule.last_hit_ns > 0 && rule.age(self.definition.now_ns).is_some_and(|age| !age.1)
         };
         let young = self.definition.rules.iter().filter(young).count();
         self.met.young.set(self.met.young.get() + young as u32);
@@ -306,7 +306,7 @@ impl Bench<'_> {
                 let rule = DefinedRule { group, priority, items, rss, ..DefinedRule::default() };
                 self.definition.rules.push(rule);
                 let last = self.definition.rules.last_mut();
-                last.unwrap().act(actions, self.definition.now_ns);
+                last.unwrap().set_actions(actions, self.definition.now_ns);
                 self.ids.push(id);
                 raise(&self.met.created);
             }
@@ -333,12 +333,12 @@ impl Bench<'_> {
         let raw = self.definition.rules.iter().any(|rule| rule.actions.iter().any(is_raw));
         for (frame, found) in frames.iter().zip(found) {
             let mut packet = Packet::new(frame);
-            let (expected, happened) = match self.definition.decide(&mut packet) {
+            let (expected, happened) = match self.definition.classify(&mut packet) {
                 Verdict::Drop => (None, &met.dropped),
                 Verdict::Exceed => (None, &met.exceeded),
                 Verdict::Port(port) => (Some((Way::Port(port), NO_HASH)), &met.sent),
                 Verdict::Queue(queue) => (Some((Way::Queue(queue), NO_HASH)), &met.queued),
-                Verdict::Spread { hash, queue } => (Some((Way::Queue(queue), hash)), &met.missed),
+                Verdict::Rss { hash, queue } => (Some((Way::Queue(queue), hash)), &met.missed),
             };
             raise(happened);
             if packet.mark.is_some() {
@@ -496,7 +496,7 @@ fn note() -> impl Strategy<Value = Vec<ItemMatch>> {
 }
 
 #[test]
-fn what_rules_note_about_a_packet_is_matched_in_later_groups() {
+fn marks_and_tags_of_rules_are_matched_in_later_groups() {
     let met = Met::default();
     let notes = prop::collection::vec(actions::notes(), 0..6);
     let rules = prop::collection::vec((note(), 0..3u32, 0..QUEUES), 1..12);
@@ -571,7 +571,7 @@ fn a_packet_without_room_for_a_header_is_dropped_and_counted_as_such() {
     }
     let outcomes = bench.outcomes(&[vec![0; 60], vec![0; 600]]);
     assert_eq!(outcomes, [None, None]);
-    assert_eq!(bench.nic.unfit(), 2);
+    assert_eq!(bench.nic.headroom_drops(), 2);
     let counts = bench.ids.iter().map(|id| bench.nic.query(*id).unwrap().packets);
     assert_eq!(counts.collect::<Vec<_>>(), [2, 1], "the longer one fits no group's headers");
 }

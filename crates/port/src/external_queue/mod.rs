@@ -19,7 +19,7 @@ mod socket;
 
 /// What the rings stand in; `tests/rings.rs` has loom's in its place.
 mod shared {
-    pub use niclab_nic::shared::{Shared, WORD, fence};
+    pub use niclab_nic::shared_memory::{SharedMemory, WORD, fence};
 }
 
 use std::io;
@@ -40,7 +40,7 @@ use crate::frame_pool::FramePool;
 use crate::queue_pair::{QueuePair, QueuePairCounters};
 use layout::{FRAME_LEN_MIN, Layout};
 use ring::{Consumer, Producer};
-use shared::Shared;
+use shared::SharedMemory;
 
 /// Frames of the card's that a queue pair holds: none, for it copies within each call.
 pub const FRAMES: usize = 0;
@@ -105,7 +105,7 @@ impl Refusals {
 #[derive(Debug)]
 pub struct ExternalQueue {
     region: Arc<Region>,
-    shared: Shared,
+    shared: SharedMemory,
     /// To the client, which is there as long as its end is open.
     socket: OwnedFd,
     layout: Layout,
@@ -127,7 +127,12 @@ pub struct ExternalQueue {
 
 impl ExternalQueue {
     /// A queue pair over memory of this layout, which nobody has used.
-    fn new(region: &Arc<Region>, shared: Shared, socket: OwnedFd, layout: Layout) -> ExternalQueue {
+    fn new(
+        region: &Arc<Region>,
+        shared: SharedMemory,
+        socket: OwnedFd,
+        layout: Layout,
+    ) -> ExternalQueue {
         ExternalQueue {
             region: Arc::clone(region),
             shared,

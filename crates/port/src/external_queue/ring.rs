@@ -23,7 +23,7 @@
 use std::sync::atomic::Ordering;
 
 // `tests/rings.rs` has other ones under this file, to try every order of two threads.
-use super::shared::{Shared, WORD, fence};
+use super::shared::{SharedMemory, WORD, fence};
 
 /// Where the parts of a ring are in the shared memory.
 #[derive(Clone, Copy, Debug)]
@@ -85,7 +85,7 @@ impl<const WORDS: usize> Producer<WORDS> {
 
     /// Entries that can be put in; looks again where they are fewer than `want`.
     #[inline]
-    pub fn room(&mut self, shared: &Shared, want: u32) -> Result<u32, Jump> {
+    pub fn room(&mut self, shared: &SharedMemory, want: u32) -> Result<u32, Jump> {
         let waiting = self.produced.wrapping_sub(self.consumed);
         if self.at.count - waiting < want {
             let to = shared.index(self.at.consumer, Ordering::Acquire);
@@ -96,7 +96,7 @@ impl<const WORDS: usize> Producer<WORDS> {
 
     /// Puts an entry in, for which there is room.
     #[inline]
-    pub fn put(&mut self, shared: &Shared, entry: [u64; WORDS]) {
+    pub fn put(&mut self, shared: &SharedMemory, entry: [u64; WORDS]) {
         debug_assert!(self.produced.wrapping_sub(self.consumed) < self.at.count);
         let at = self.at.entry::<WORDS>(self.produced);
         for (number, word) in entry.into_iter().enumerate() {
@@ -107,7 +107,7 @@ impl<const WORDS: usize> Producer<WORDS> {
 
     /// Shows the other end what was put in.
     #[inline]
-    pub fn publish(&self, shared: &Shared) {
+    pub fn publish(&self, shared: &SharedMemory) {
         shared.set_index(self.at.producer, self.produced, Ordering::Release);
     }
 }
@@ -130,7 +130,7 @@ impl<const WORDS: usize> Consumer<WORDS> {
 
     /// Entries that can be taken; looks again where they are fewer than `want`.
     #[inline]
-    pub fn available(&mut self, shared: &Shared, want: u32) -> Result<u32, Jump> {
+    pub fn available(&mut self, shared: &SharedMemory, want: u32) -> Result<u32, Jump> {
         let known = self.produced.wrapping_sub(self.consumed);
         if known < want {
             let to = shared.index(self.at.producer, Ordering::Acquire);
@@ -141,7 +141,7 @@ impl<const WORDS: usize> Consumer<WORDS> {
 
     /// Takes an entry that is available, whatever stands in it.
     #[inline]
-    pub fn take(&mut self, shared: &Shared) -> [u64; WORDS] {
+    pub fn take(&mut self, shared: &SharedMemory) -> [u64; WORDS] {
         debug_assert!(self.produced != self.consumed);
         let at = self.at.entry::<WORDS>(self.consumed);
         self.consumed = self.consumed.wrapping_add(1);
@@ -150,7 +150,7 @@ impl<const WORDS: usize> Consumer<WORDS> {
 
     /// Gives the places of what was taken back.
     #[inline]
-    pub fn release(&self, shared: &Shared) {
+    pub fn release(&self, shared: &SharedMemory) {
         shared.set_index(self.at.consumer, self.consumed, Ordering::Release);
     }
 }
@@ -158,7 +158,7 @@ impl<const WORDS: usize> Consumer<WORDS> {
 /// Whether the client sleeps, now that indices were stored for it; it has to be woken then, and is
 /// not found asleep again.
 #[inline]
-pub fn found_asleep(shared: &Shared, asleep: usize) -> bool {
+pub fn found_asleep(shared: &SharedMemory, asleep: usize) -> bool {
     fence(Ordering::SeqCst);
     let is_asleep = shared.index(asleep, Ordering::Relaxed) != 0;
     if is_asleep {
@@ -169,6 +169,6 @@ pub fn found_asleep(shared: &Shared, asleep: usize) -> bool {
 
 /// Takes back that the client was found asleep, for it could not be woken.
 #[cold]
-pub fn leave_asleep(shared: &Shared, asleep: usize) {
+pub fn leave_asleep(shared: &SharedMemory, asleep: usize) {
     shared.set_index(asleep, 1, Ordering::Relaxed);
 }

@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use super::layout::{ExternalQueueSize, Layout};
 use super::ring::{Consumer, Jump, Producer, found_asleep};
-use super::shared::{Shared, fence};
+use super::shared::{SharedMemory, fence};
 
 const ENTRIES: u32 = 64;
 
 /// Memory, and a second mapping of it, as another process would have it.
-fn twice(len: usize) -> (Shared, Shared) {
-    let (here, file) = Shared::make(len).unwrap();
-    let there = Shared::map(file.as_fd(), len).unwrap();
+fn twice(len: usize) -> (SharedMemory, SharedMemory) {
+    let (here, file) = SharedMemory::create(len).unwrap();
+    let there = SharedMemory::map(file.as_fd(), len).unwrap();
     (here, there)
 }
 
@@ -24,7 +24,7 @@ fn layout() -> Layout {
 }
 
 /// Both ends of the transmit ring, whose indices have come as far as `start`.
-fn ends(shared: &Shared, layout: &Layout, start: u32) -> (Producer<2>, Consumer<2>) {
+fn ends(shared: &SharedMemory, layout: &Layout, start: u32) -> (Producer<2>, Consumer<2>) {
     let at = layout.transmit;
     for index in [at.producer, at.consumer] {
         shared.set_index(index, start, Ordering::Relaxed);

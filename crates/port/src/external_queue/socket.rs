@@ -29,7 +29,7 @@ use rustix::net::{
 use super::layout::Layout;
 use super::{ExternalQueue, ExternalQueueSize};
 use crate::error::PortError;
-use niclab_nic::shared::{Shared, settle};
+use niclab_nic::shared_memory::{SharedMemory, seal};
 
 /// First byte of a message that wakes, all of it.
 const WAKE: u8 = b'w';
@@ -64,7 +64,7 @@ pub struct Listener {
 struct Coming {
     socket: OwnedFd,
     layout: Layout,
-    shared: Shared,
+    shared: SharedMemory,
     file: OwnedFd,
     since: Instant,
 }
@@ -106,7 +106,7 @@ impl Listener {
         }
         match recv(&coming.socket, &mut [0_u8; 1], RecvFlags::DONTWAIT) {
             Ok(_) => {
-                settle(coming.file.as_fd()).map_err(failed)?;
+                seal(coming.file.as_fd()).map_err(failed)?;
                 let Coming { socket, layout, shared, .. } = coming;
                 Ok(Some(ExternalQueue::new(region, shared, socket, layout)))
             }
@@ -134,7 +134,7 @@ impl Listener {
             Err(errno) => return Err(errno.into()),
         };
         let layout = Layout::new(self.shape, region.slot_len(), region.frame_len_max());
-        let (shared, file) = Shared::make(layout.memory_len)?;
+        let (shared, file) = SharedMemory::create(layout.memory_len)?;
         let files = [file.as_fd()];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut beside = SendAncillaryBuffer::new(&mut space);

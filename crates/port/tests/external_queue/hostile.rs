@@ -14,7 +14,7 @@ use rustix::io::{Errno, pwrite};
 
 use crate::card::{Card, FRAMES, SMALL, until};
 use crate::peer::{Peer, RingAt};
-use niclab_nic::shared::Shared;
+use niclab_nic::shared_memory::SharedMemory;
 
 #[test]
 fn a_client_has_no_byte_that_was_not_given_to_it() {
@@ -397,6 +397,6 @@ fn a_client_cannot_take_the_memory_from_under_the_card() {
         fcntl_add_seals(file, SealFlags::WRITE),
     ];
     assert_eq!(done, [Err(Errno::PERM); 5]);
-    assert!(Shared::map(file.as_fd(), len as usize).is_err(), "a second time");
+    assert!(SharedMemory::map(file.as_fd(), len as usize).is_err(), "a second time");
     card.end([queue_pair]);
 }

@@ -13,7 +13,7 @@ use rustix::net::{
     SocketFlags, SocketType, connect, recv, recvmsg, send, socket_with,
 };
 
-use niclab_nic::shared::Shared;
+use niclab_nic::shared_memory::SharedMemory;
 
 /// Where a ring is.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +43,7 @@ pub struct Layout {
 pub struct Peer {
     pub socket: OwnedFd,
     pub file: OwnedFd,
-    pub memory: Shared,
+    pub memory: SharedMemory,
     pub layout: Layout,
 }
 
@@ -76,7 +76,7 @@ impl Peer {
             _ => None,
         });
         let (layout, file) = (Layout::read(&header[..got.bytes]), file.unwrap());
-        let memory = Shared::map(file.as_fd(), layout.memory_len as usize).unwrap();
+        let memory = SharedMemory::map(file.as_fd(), layout.memory_len as usize).unwrap();
         send(&socket, b"mapped", SendFlags::NOSIGNAL).unwrap();
         Peer { socket, file, memory, layout }
     }

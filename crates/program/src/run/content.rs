@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use niclab_table::{
-    CreateError, Domain, Field, KEY_WORDS_MAX, TABLES_LIMIT, TernaryError, TupleConfig,
+    CreateError, Field, KEY_WORDS_MAX, QsbrDomain, TABLES_LIMIT, TernaryError, TupleConfig,
 };
 
 use super::keyed::{Keyed, Lookup, keyed, words_of};
@@ -75,7 +75,7 @@ impl Content {
         table: &Table,
         look: &Look,
         is_numbered: bool,
-        domain: &Domain,
+        domain: &QsbrDomain,
     ) -> Result<Content, CreateError> {
         let (key, bits, how) = match look {
             Look::Match { key, bits, how } => (key.clone(), *bits, *how),
@@ -224,19 +224,21 @@ impl Content {
 
     /// Takes the making of a filter further. `bound_of` gives a lower bound of every rank that a
     /// worker may find in a word.
-    pub(super) fn tend(&mut self, steps: usize, bound_of: impl Fn(u64) -> u64) {
+    pub(super) fn advance_filter(&mut self, steps: usize, bound_of: impl Fn(u64) -> u64) {
         // One mask needs no filter.
         if self.how == Engine::Exact {
             return;
         }
         let is_ranked = self.how == Engine::Wildcard;
-        self.entries.tend(steps, &|word, all| if is_ranked { bound_of(word) } else { all });
+        self.entries
+            .advance_filter(steps, &|word, all| if is_ranked { bound_of(word) } else { all });
     }
 
     /// Takes growth further, and lets masks go; whether nothing is left of it.
-    pub(super) fn settle(&mut self, steps: usize, bound_of: impl Fn(u64) -> u64) -> bool {
+    pub(super) fn run_housekeeping(&mut self, steps: usize, bound_of: impl Fn(u64) -> u64) -> bool {
         let is_ranked = self.how == Engine::Wildcard;
-        self.entries.settle(steps, &|word, all| if is_ranked { bound_of(word) } else { all })
+        self.entries
+            .run_housekeeping(steps, &|word, all| if is_ranked { bound_of(word) } else { all })
     }
 
     /// Takes note of an entry that came or went.

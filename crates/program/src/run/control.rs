@@ -4,9 +4,9 @@
 //!
 //! An entry is a word under its key. A change by itself stores the word: it is there for the next
 //! look-up; so two changes that are not made together have no order within a burst. Changes that
-//! come together put references to cells in place of words (`niclab_table::Versions`), and one
-//! store of the generation, which a worker reads once a burst, makes all of them visible. What a
-//! word leads to, the record or the entries under a new mask, is there before the word is. Cells
+//! come together put references to cells in place of words (`niclab_table::VersionedValues`), and
+//! one store of the generation, which a worker reads once a burst, makes all of them visible. What
+//! a word leads to, the record or the entries under a new mask, is there before the word is. Cells
 //! are taken out of the places again when no burst of before the commit is under way.
 
 use std::collections::VecDeque;
@@ -14,9 +14,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use niclab_nic::dma::Reader;
-use niclab_nic::shared::Shared;
+use niclab_nic::shared_memory::SharedMemory;
 use niclab_table::{
-    CellId, Changes, CreateError, Domain, InsertError, Placed, Segments, Stamp, Versions,
+    CellId, CreateError, InsertError, QsbrDomain, Segments, Stamp, Transactions, VersionedValues,
+    WordUpdate,
 };
 
 use super::content::{Content, Moved};
@@ -34,8 +35,8 @@ pub(super) struct Board {
     pub program: Program,
     pub plan: Plan,
     pub state: State,
-    pub domain: Domain,
-    pub versions: Arc<Versions>,
+    pub domain: QsbrDomain,
+    pub versions: Arc<VersionedValues>,
     pub records: Records,
     pub defaults: Vec<AtomicU64>,
     pub groups: Vec<Option<Segments<1>>>,
@@ -50,7 +51,7 @@ pub(super) struct Board {
 pub struct Pipeline {
     pub(super) board: Arc<Board>,
     pub(super) tables: Vec<Content>,
-    pub(super) changes: Changes,
+    pub(super) transactions: Transactions,
     shelf: Shelf,
     /// Places whose cells are to be taken out, oldest first.
     folding: VecDeque<(Stamp, Changed)>,
@@ -150,8 +151,8 @@ impl Pipeline {
     /// Where there is no memory for its tables.
     pub fn new(program: Program) -> Result<Pipeline, CreateError> {
         let plan = Plan::of(&program);
-        let domain = Domain::new();
-        let changes = Changes::new(&domain);
+        let domain = QsbrDomain::new();
+        let transactions = Transactions::new(&domain);
         let mut tables = Vec::new();
         for (of, look) in program.tables.iter().zip(&plan.tables) {
             tables.push(Content::new(of, look, plan.entry_ids, &domain)?);
@@ -164,7 +165,7 @@ impl Pipeline {
         let board = Board {
             state,
             counts: Mutex::default(),
-            versions: changes.versions(),
+            versions: transactions.versions(),
             records: Records::new(),
             defaults: program.tables.iter().map(|_| AtomicU64::new(0)).collect(),
             groups: groups.collect(),
@@ -175,7 +176,7 @@ impl Pipeline {
         let mut pipeline = Pipeline {
             board: Arc::new(board),
             tables,
-            changes,
+            transactions,
             shelf: Shelf::default(),
             folding: VecDeque::new(),
             passed: Stamp::FIRST,
@@ -250,7 +251,7 @@ impl Pipeline {
 
     /// The memory of a window.
     #[must_use]
-    pub fn window(&self, window: usize) -> Option<Arc<Shared>> {
+    pub fn window(&self, window: usize) -> Option<Arc<SharedMemory>> {
         self.board.state.windows.get(window).map(|(shared, _)| Arc::clone(shared))
     }
 
@@ -323,12 +324,12 @@ impl Pipeline {
             .try_for_each(|(at, change)| self.board.program.check(change).map_err(refused(at)))?;
         self.fold(2 * changes.len() + 2);
         if changes.len() > 1 {
-            if !self.changes.has_room(changes.len()) {
+            if !self.transactions.has_room(changes.len()) {
                 let table = "the transaction".to_owned();
                 let reason = "too many changes are not seen by all workers yet".to_owned();
                 return Err(refused(0)(ChangeError::Room { table, reason }));
             }
-            self.changes.open();
+            self.transactions.open();
         }
         let carried =
             numbered().try_for_each(|(at, change)| self.carry_out(change).map_err(refused(at)));
@@ -461,7 +462,7 @@ impl Pipeline {
         let key = packed.key();
         let known = self.tables[table].number(&packed);
         let current = known.map_or(0, |mask| self.tables[table].word(mask, key));
-        if self.changes.newest(current) != 0 {
+        if self.transactions.newest(current) != 0 {
             return Err(ChangeError::Exists { table: self.name(table) });
         }
         if let Err(size) = self.tables[table].has_room() {
@@ -472,7 +473,7 @@ impl Pipeline {
         let id = self.tables[table].id();
         let rank = Rank { priority: entry.priority, sequence: self.tables[table].sequence };
         let word = self.word(table, &entry.does, id, rank)?;
-        self.tend(table, 1);
+        self.advance_filter(table, 1);
         self.tables[table].admit(mask, &packed, current, rank);
         self.put(WordPlace::Entry { table, mask, key }, current, word)?;
         self.tables[table].sequence += 1;
@@ -485,7 +486,7 @@ impl Pipeline {
         let key = packed.key();
         let known = self.tables[table].number(&packed);
         let current = known.map_or(0, |mask| self.tables[table].word(mask, key));
-        let (Some(mask), word @ 1..) = (known, self.changes.newest(current)) else {
+        let (Some(mask), word @ 1..) = (known, self.transactions.newest(current)) else {
             return Err(ChangeError::Missing { table: self.name(table) });
         };
         let (id, before) = self.known(word);
@@ -500,7 +501,7 @@ impl Pipeline {
         let key = packed.key();
         let known = self.tables[table].number(&packed);
         let current = known.map_or(0, |mask| self.tables[table].word(mask, key));
-        let (Some(mask), word @ 1..) = (known, self.changes.newest(current)) else {
+        let (Some(mask), word @ 1..) = (known, self.transactions.newest(current)) else {
             return Err(ChangeError::Missing { table: self.name(table) });
         };
         let (id, _) = self.known(word);
@@ -536,7 +537,7 @@ impl Pipeline {
             WordPlace::Default { table } => self.board.defaults[table].load(Ordering::Relaxed),
             WordPlace::Group { table, group } => {
                 let groups = self.board.groups[table].as_ref();
-                groups.map_or(0, |groups| groups.reach(group)[0].load(Ordering::Relaxed))
+                groups.map_or(0, |groups| groups.ensure(group)[0].load(Ordering::Relaxed))
             }
         }
     }
@@ -557,7 +558,7 @@ impl Pipeline {
             }
             WordPlace::Group { table, group } => {
                 if let Some(groups) = &self.board.groups[table] {
-                    groups.reach(group)[0].store(word, Ordering::Release);
+                    groups.ensure(group)[0].store(word, Ordering::Release);
                 }
             }
         }
@@ -572,23 +573,23 @@ impl Pipeline {
         word: u64,
     ) -> Result<(), ChangeError> {
         let table = place.table();
-        let old = self.changes.newest(current);
-        let placed = self.changes.place(current, word);
+        let old = self.transactions.newest(current);
+        let placed = self.transactions.update(current, word);
         let stored = match placed {
-            Placed::Word(word) => self.store(place, current, word),
-            Placed::Cell(_, reference) => self.store(place, current, reference),
-            Placed::Kept => Ok(()),
+            WordUpdate::Store(word) => self.store(place, current, word),
+            WordUpdate::StoreReference(_, reference) => self.store(place, current, reference),
+            WordUpdate::InCell => Ok(()),
         };
         let is_group = matches!(place, WordPlace::Group { .. });
         match (stored, placed) {
             (Err(error), _) => {
-                if let Placed::Cell(id, _) = placed {
-                    self.changes.cancel(id);
+                if let WordUpdate::StoreReference(id, _) = placed {
+                    self.transactions.cancel(id);
                 }
                 self.give_back(is_group, word, self.board.domain.stamp());
                 return Err(self.room(table, error));
             }
-            (Ok(()), Placed::Cell(id, _)) => self.done.cells.push((place.kept(), id)),
+            (Ok(()), WordUpdate::StoreReference(id, _)) => self.done.cells.push((place.kept(), id)),
             (Ok(()), _) => {}
         }
         self.done.old.extend((old != 0).then_some((is_group, old)));
@@ -610,8 +611,8 @@ impl Pipeline {
     /// Shows what was done, and lets go of what it replaced.
     fn commit(&mut self) {
         let mut done = std::mem::take(&mut self.done);
-        let stamp = match self.changes.is_open() {
-            true => self.changes.commit(),
+        let stamp = match self.transactions.is_open() {
+            true => self.transactions.commit(),
             false => self.board.domain.stamp(),
         };
         self.folding.extend(done.cells.drain(..).map(|cell| (stamp, cell)));
@@ -635,13 +636,13 @@ impl Pipeline {
             self.tables[table].count(back, mask, id);
         }
         for (place, id) in done.cells.iter().rev() {
-            let before = self.changes.before(*id);
+            let before = self.transactions.before(*id);
             let current = self.at(place.borrowed());
             // What was there before has room.
             let _ = self.store(place.borrowed(), current, before);
         }
-        self.changes.abort();
-        done.cells.drain(..).for_each(|(_, id)| self.changes.release(id));
+        self.transactions.abort();
+        done.cells.drain(..).for_each(|(_, id)| self.transactions.release(id));
         let stamp = self.board.domain.stamp();
         for (is_group, word) in done.new.drain(..) {
             self.give_back(is_group, word, stamp);
@@ -662,32 +663,32 @@ impl Pipeline {
             }
             let Some((_, (place, id))) = self.folding.pop_front() else { break };
             let current = self.at(place.borrowed());
-            if let Some(word) = self.changes.fold(current, id) {
+            if let Some(word) = self.transactions.fold(current, id) {
                 // It takes the place of what is there.
                 let _ = self.store(place.borrowed(), current, word);
             }
-            self.changes.release(id);
+            self.transactions.release(id);
         }
     }
 
     /// Does what is left to do of changes, up to so many steps of each kind; whether nothing is. To
     /// be called now and then while nothing changes.
-    pub fn settle(&mut self, count: usize) -> bool {
+    pub fn run_housekeeping(&mut self, count: usize) -> bool {
         self.fold(count);
         let mut is_done = self.folding.is_empty();
-        let Pipeline { board, tables, changes, .. } = self;
+        let Pipeline { board, tables, transactions, .. } = self;
         for table in tables {
-            let bound_of = |word| changes.least(word, |word| bound_of(&board.records, word));
-            is_done &= table.settle(count, bound_of);
+            let bound_of = |word| transactions.least(word, |word| bound_of(&board.records, word));
+            is_done &= table.run_housekeeping(count, bound_of);
         }
         is_done
     }
 
     /// Takes the making of a table's filter further.
-    fn tend(&mut self, table: usize, steps: usize) {
-        let Pipeline { board, tables, changes, .. } = self;
-        let bound_of = |word| changes.least(word, |word| bound_of(&board.records, word));
-        tables[table].tend(steps, bound_of);
+    fn advance_filter(&mut self, table: usize, steps: usize) {
+        let Pipeline { board, tables, transactions, .. } = self;
+        let bound_of = |word| transactions.least(word, |word| bound_of(&board.records, word));
+        tables[table].advance_filter(steps, bound_of);
     }
 }
 

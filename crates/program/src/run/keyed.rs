@@ -2,7 +2,7 @@
 //! (`niclab_table::TupleSpace`) each.
 
 use niclab_table::{
-    CreateError, Domain, Hasher, InsertError, KEY_WORDS_MAX, TernaryError, TupleConfig,
+    CreateError, Hasher, InsertError, KEY_WORDS_MAX, QsbrDomain, TernaryError, TupleConfig,
     TupleReader, TupleSpace,
 };
 
@@ -17,8 +17,8 @@ pub(super) trait Lookup: Send + std::fmt::Debug {
     /// Looks up as many keys as there are, at most a burst: bit `i` of the result says whether
     /// there is a word for key `i`, which is then in `words[i]`.
     fn find(&mut self, keys: &[u64], how: Engine, of: &Reading<'_>, words: &mut LaneValues) -> u64;
-    /// As [`TupleReader::let_go`].
-    fn let_go(&mut self);
+    /// As [`TupleReader::release_view`].
+    fn release_view(&mut self);
 }
 
 /// Takes a mask, a key and its word.
@@ -31,8 +31,8 @@ pub(super) trait Keyed: Send + std::fmt::Debug {
     fn word(&self, number: usize, key: &[u64]) -> u64;
     fn admit(&mut self, at: (usize, &[u64]), current: u64, bound: u64);
     fn store(&mut self, at: (usize, &[u64]), current: u64, word: u64) -> Result<(), InsertError>;
-    fn tend(&mut self, steps: usize, bound_of: &dyn Fn(u64, u64) -> u64);
-    fn settle(&mut self, steps: usize, bound_of: &dyn Fn(u64, u64) -> u64) -> bool;
+    fn advance_filter(&mut self, steps: usize, bound_of: &dyn Fn(u64, u64) -> u64);
+    fn run_housekeeping(&mut self, steps: usize, bound_of: &dyn Fn(u64, u64) -> u64) -> bool;
     fn reader(&self) -> Box<dyn Lookup>;
     /// Shows all masks, keys and words, in no order.
     fn each(&self, see: &mut See<'_>);
@@ -69,8 +69,8 @@ impl<const W: usize> Lookup for TupleReader<W> {
         }
     }
 
-    fn let_go(&mut self) {
-        TupleReader::let_go(self);
+    fn release_view(&mut self) {
+        TupleReader::release_view(self);
     }
 }
 
@@ -100,12 +100,12 @@ impl<const W: usize> Keyed for TupleSpace<W> {
         TupleSpace::store(self, number, fixed(key), current, word)
     }
 
-    fn tend(&mut self, steps: usize, bound_of: &dyn Fn(u64, u64) -> u64) {
-        TupleSpace::tend(self, steps, bound_of);
+    fn advance_filter(&mut self, steps: usize, bound_of: &dyn Fn(u64, u64) -> u64) {
+        TupleSpace::advance_filter(self, steps, bound_of);
     }
 
-    fn settle(&mut self, steps: usize, bound_of: &dyn Fn(u64, u64) -> u64) -> bool {
-        TupleSpace::settle(self, steps, bound_of)
+    fn run_housekeeping(&mut self, steps: usize, bound_of: &dyn Fn(u64, u64) -> u64) -> bool {
+        TupleSpace::run_housekeeping(self, steps, bound_of)
     }
 
     fn reader(&self) -> Box<dyn Lookup> {
@@ -144,7 +144,7 @@ pub(super) fn hash(hasher: &Hasher, key: &[u64]) -> u64 {
 pub(super) fn keyed(
     words: usize,
     config: &TupleConfig<'_>,
-    domain: &Domain,
+    domain: &QsbrDomain,
 ) -> Result<Box<dyn Keyed>, CreateError> {
     Ok(match words {
         1 => Box::new(TupleSpace::<1>::new(config, domain)?),

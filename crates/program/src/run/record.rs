@@ -12,13 +12,13 @@
 //! | 8 | there is a record |
 //! | 9 | always set: zero is no word |
 //! | 16..63 | number of the record, or the argument |
-//! | 63 | never set: it marks a reference (`niclab_table::Versions`) |
+//! | 63 | never set: it marks a reference (`niclab_table::VersionedValues`) |
 
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use niclab_table::{Domain, Segments, Stamp};
+use niclab_table::{QsbrDomain, Segments, Stamp};
 
 /// Words of the smallest record: a cache line.
 pub(super) const UNIT: usize = 8;
@@ -175,7 +175,12 @@ fn size_of_words(words: usize) -> usize {
 
 impl Shelf {
     /// Writes a record; its number. `None` where there is no room.
-    pub(super) fn put(&mut self, records: &Records, words: &[u64], domain: &Domain) -> Option<u32> {
+    pub(super) fn put(
+        &mut self,
+        records: &Records,
+        words: &[u64],
+        domain: &QsbrDomain,
+    ) -> Option<u32> {
         let size = size_of_words(words.len());
         let oldest = self.free.get(size)?.front().map(|(stamp, _)| *stamp);
         if oldest.is_some_and(|stamp| stamp > self.passed) {
@@ -190,7 +195,7 @@ impl Shelf {
             None => return None,
         };
         for (at, word) in words.iter().enumerate() {
-            let unit = records.0.reach(number + (at / UNIT) as u32);
+            let unit = records.0.ensure(number + (at / UNIT) as u32);
             unit[at % UNIT].store(*word, Relaxed);
         }
         Some(number)
@@ -243,8 +248,8 @@ mod tests {
 
     #[test]
     fn a_record_is_used_again_after_a_grace_period_and_for_its_size_alone() {
-        let (records, mut shelf, domain) = (Records::new(), Shelf::default(), Domain::new());
-        let mut worker = domain.reader_slot();
+        let (records, mut shelf, domain) = (Records::new(), Shelf::default(), QsbrDomain::new());
+        let mut worker = domain.register_reader();
         let put = |shelf: &mut Shelf, len: u64| {
             let words: Vec<u64> = (1..=len).collect();
             shelf.put(&records, &words, &domain).unwrap()

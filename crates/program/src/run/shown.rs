@@ -36,7 +36,7 @@ impl Pipeline {
     pub fn default_of(&self, table: usize) -> Option<Invocation> {
         self.program().tables.get(table)?.kind.actions()?;
         let word = self.board.defaults[table].load(Ordering::Relaxed);
-        Some(self.invocation(self.changes.newest(word)))
+        Some(self.invocation(self.transactions.newest(word)))
     }
 
     /// The entries of a table that the control side put there, in the order of
@@ -49,7 +49,7 @@ impl Pipeline {
         let content = &self.tables[table];
         let mut ranked: Vec<(Rank, Entry)> = Vec::with_capacity(content.live());
         content.entries.each(&mut |mask, key, word| {
-            let word = self.changes.newest(word);
+            let word = self.transactions.newest(word);
             if word == 0 {
                 return;
             }
@@ -75,7 +75,7 @@ impl Pipeline {
         };
         let records = &self.board.records;
         let members = |group: u32| {
-            let word = self.changes.newest(groups.get(group)?[0].load(Ordering::Relaxed));
+            let word = self.transactions.newest(groups.get(group)?[0].load(Ordering::Relaxed));
             let Does::Record(_, number) = Word(word).does() else { return None };
             let (count, mut before) = (records.word(number, 0) >> 32, 0);
             let member = |at: u64| {

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use niclab_nic::dma::{Filler, Reader, Shape, ring};
-use niclab_nic::shared::{Shared, WORD};
+use niclab_nic::shared_memory::{SharedMemory, WORD};
 use niclab_table::{CreateError, Segments};
 
 use crate::entry::{Ports, Rates, Session, colour};
@@ -18,7 +18,7 @@ pub(super) struct State {
     pub registers: Vec<Registers>,
     pub meters: Vec<Meters>,
     /// With the bytes that the program declares.
-    pub windows: Vec<(Arc<Shared>, usize)>,
+    pub windows: Vec<(Arc<SharedMemory>, usize)>,
     pub rings: Vec<Vec<Filler>>,
     pub digests: Vec<Filler>,
     /// Where copies go: port and length of each session, or none.
@@ -52,8 +52,8 @@ pub(super) struct Readers {
 }
 
 /// Memory of an application.
-fn memory(bytes: usize) -> Result<Arc<Shared>, CreateError> {
-    let made = Shared::make(bytes.next_multiple_of(WORD));
+fn memory(bytes: usize) -> Result<Arc<SharedMemory>, CreateError> {
+    let made = SharedMemory::create(bytes.next_multiple_of(WORD));
     made.map(|(shared, _)| Arc::new(shared)).map_err(|_| CreateError::OutOfMemory { bytes })
 }
 
@@ -79,7 +79,7 @@ impl State {
         let registers = program.registers.iter().map(|array| {
             let words = Segments::new(array.len as u32);
             // The packet path allocates nothing.
-            (0..array.len as u32).step_by(1 << 14).for_each(|at| _ = words.reach(at));
+            (0..array.len as u32).step_by(1 << 14).for_each(|at| _ = words.ensure(at));
             Registers { words, len: array.len, initial: array.initial }
         });
         let meters = program.meters.iter().map(|array| Meters {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use niclab_table::{Generation, Participant, Segments, Versions, is_reference};
+use niclab_table::{Generation, Participant, Segments, VersionedValues, is_reference};
 
 use super::burst::{BURST, Burst, LaneValues, NO_ACTION, bits, each_of};
 use super::keyed::Lookup;
@@ -15,7 +15,7 @@ use crate::hash::crc32c;
 pub(super) struct Reading<'a> {
     pub participant: &'a Participant,
     pub generation: Generation,
-    pub versions: &'a Versions,
+    pub versions: &'a VersionedValues,
     pub records: &'a Records,
     /// Words of default actions, by table.
     pub defaults: &'a [AtomicU64],
@@ -27,7 +27,7 @@ impl Reading<'_> {
     /// What a word stands for in this burst.
     #[inline(always)]
     pub(super) fn now(&self, word: u64) -> u64 {
-        if is_reference(word) { self.versions.at(word, self.generation) } else { word }
+        if is_reference(word) { self.versions.resolve(word, self.generation) } else { word }
     }
 }
 
@@ -64,8 +64,8 @@ impl Tables {
     }
 
     /// Lets go of what the control side may have replaced.
-    pub(super) fn let_go(&mut self) {
-        self.readers.iter_mut().for_each(|reader| reader.let_go());
+    pub(super) fn release_view(&mut self) {
+        self.readers.iter_mut().for_each(|reader| reader.release_view());
     }
 
     /// Tells how much each learner has learnt, by table.

@@ -45,7 +45,7 @@ impl Worker {
         drop(all);
         Worker {
             counts,
-            participant: board.domain.reader_slot(),
+            participant: board.domain.register_reader(),
             tables: Tables::new(&board.plan, &board.program, readers),
             burst: Box::new(Burst::new(&board.plan)),
             scratch: Vec::with_capacity(SCRATCH_LEN),
@@ -63,7 +63,7 @@ impl Worker {
     /// Says that this worker will not run for a while: what it held may be used again.
     pub fn offline(&mut self) {
         self.participant.offline();
-        self.tables.let_go();
+        self.tables.release_view();
     }
 
     /// Takes up work again after [`Worker::offline`].

@@ -192,7 +192,7 @@ impl Sides {
             }
         }
         if rng.random_bool(0.2) {
-            self.pipeline.settle(rng.random_range(0..100));
+            self.pipeline.run_housekeeping(rng.random_range(0..100));
         }
     }
 
@@ -377,7 +377,7 @@ fn tables_of_thousands_of_entries_that_come_and_go_do_what_the_definition_says()
             sides.burst(&mut rng);
             if round % 8 == 0 {
                 sides.workers[1].offline();
-                sides.pipeline.settle(100);
+                sides.pipeline.run_housekeeping(100);
                 sides.workers[1].online();
             }
         }

@@ -1,24 +1,25 @@
-//! One change of a field: the values of a span get tables. For the one writer.
+//! A change of one field: the values of a span get tables. For the writer.
 
 use std::collections::HashMap;
 
-use super::tree::{self, Entry, LINE_WORDS, NodeKind, RANGES_MAX, low_bits};
+use super::tree::{self, LINE_WORDS, NodeKind, RANGES_MAX, TreeEntry, low_bits};
 use super::{Bits, SharedFilter, Span};
 use crate::hash::Mixing;
 use crate::limits::{FAN_BITS, SETS_MAX};
 use crate::sync::{Relaxed, Release};
 
-/// The writer's view of the sets: which there are, and whose.
+/// The sets of a filter, for the writer.
 #[derive(Debug)]
 pub(super) struct SetWriter {
-    /// Field, then the bitmap without the tables that are everywhere in the field: its set.
+    /// The number of each set, by its field and its bitmap without the tables that are in every set
+    /// of the field.
     known: HashMap<Box<[u64]>, u16, Mixing>,
     fields: Vec<FieldSets>,
-    /// Sets that have a number.
+    /// Number of sets.
     count: usize,
     count_max: usize,
     key: Vec<u64>,
-    /// Tables below this number may be known to a copy of the sets.
+    /// A copy of the sets may know tables below this number.
     guarded: usize,
 }
 
@@ -47,7 +48,7 @@ impl SetWriter {
         self.count
     }
 
-    /// From now on counts how often a set gets a table below `tables` where it is.
+    /// From now on counts how often an existing set gets a table below `tables`.
     pub(super) fn guard(&mut self, tables: usize) {
         self.guarded = self.guarded.max(tables);
     }
@@ -62,7 +63,7 @@ impl SetWriter {
         self.fields[field].everywhere[table / 64] >> (table % 64) & 1 == 1
     }
 
-    /// Puts tables into every set of a field.
+    /// Adds tables to every set of a field.
     pub(super) fn add_everywhere<const F: usize>(
         &mut self,
         shared: &SharedFilter<F>,
@@ -112,7 +113,7 @@ impl SetWriter {
         Some(number)
     }
 
-    /// Sets bits of a set where it is.
+    /// Adds tables to a set in place.
     fn widen<const F: usize>(&self, shared: &SharedFilter<F>, set: u16, tables: &[u64]) {
         let (at, mut changed) = (shared.set_at(set), false);
         for (index, (word, tables)) in shared.sets.words()[at..].iter().zip(tables).enumerate() {
@@ -129,19 +130,19 @@ impl SetWriter {
     }
 }
 
-/// Values up to `end`, from the end of the range before on, with their set.
+/// The values from the end of the previous range up to `end`, and their set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Range {
     end: u32,
     set: u16,
 }
 
-/// The values that a slot speaks for, as their last bits say.
+/// The values of a slot, as their last bits.
 #[derive(Debug, Clone, Copy)]
 struct Block {
-    /// How many these are.
+    /// Number of these bits.
     bits: u32,
-    /// What stands before them in the last values of ranges.
+    /// The bits before them in the last values of ranges.
     base: u32,
 }
 
@@ -157,7 +158,7 @@ impl Block {
     }
 }
 
-/// Sets that a change has met, with what they grow to: mostly a few.
+/// The sets that a change has visited, and their unions with the new tables: mostly a few.
 #[derive(Default)]
 pub(super) struct Grown {
     few: [(u16, u16); FEW],
@@ -165,7 +166,7 @@ pub(super) struct Grown {
     others: HashMap<u16, u16, Mixing>,
 }
 
-/// More are looked for by their hash.
+/// More sets are looked up by their hash.
 const FEW: usize = 4;
 
 impl Grown {
@@ -189,29 +190,29 @@ impl Grown {
     }
 }
 
-/// A change under way.
+/// A change in progress.
 pub(super) struct Change<'a, const F: usize> {
     pub(super) shared: &'a SharedFilter<F>,
     pub(super) sets: &'a mut SetWriter,
-    /// The first word of the tree that no node has.
+    /// The first free word of the tree.
     pub(super) free: &'a mut usize,
     pub(super) field: usize,
-    /// What the values get, a bit for each table.
+    /// The tables that the values get, a bit each.
     pub(super) tables: &'a [u64],
-    /// Slots and places of lists that may still be visited.
+    /// Slots and list places that may still be visited.
     pub(super) visits: usize,
-    /// Whether there was more to visit.
+    /// Whether the limit was reached.
     pub(super) cut: bool,
-    /// Sets met before, with what they grow to.
+    /// The sets visited so far, and their unions.
     pub(super) grown: Grown,
-    /// The last of them: neighbours are often alike.
+    /// The last of them: neighbours are often equal.
     pub(super) last: Option<(u16, u16)>,
-    /// Whether no value beyond the span got any of the tables.
+    /// Whether no value outside the span got any of the tables.
     pub(super) exact: bool,
 }
 
 impl<const F: usize> Change<'_, F> {
-    /// Gives the tables to all values of a span that lies within the field.
+    /// Gives the tables to all values of a span within the field.
     pub(super) fn cover(mut self, span: Span) -> bool {
         let shape = self.shared.shapes[self.field];
         let (first, last) = (shape.slot(span.low), shape.slot(span.high));
@@ -227,8 +228,8 @@ impl<const F: usize> Change<'_, F> {
         self.exact
     }
 
-    /// Gives the tables to the values from `low` to `high` of the block that the slot `at` speaks
-    /// for, unless too much has been visited.
+    /// Gives the tables to the values from `low` to `high` in the block of the slot `at`, unless
+    /// the limit of visits is reached.
     fn cover_block(&mut self, at: usize, block: Block, low: u32, high: u32) {
         let tree = self.shared.tree.words();
         let entry = tree::slot(tree, at);
@@ -245,7 +246,7 @@ impl<const F: usize> Change<'_, F> {
             NodeKind::Set if whole => {
                 let grown = self.grow(entry.set());
                 if grown != entry.set() {
-                    tree::set_slot(tree, at, Entry::of_set(grown));
+                    tree::set_slot(tree, at, TreeEntry::of_set(grown));
                 }
             }
             NodeKind::Ranges(room) if whole => self.cover_quarters(4 * entry.word() + room, room),
@@ -266,7 +267,7 @@ impl<const F: usize> Change<'_, F> {
         }
     }
 
-    /// Gives the tables to sets that stand in a row.
+    /// Gives the tables to successive sets.
     fn cover_quarters(&mut self, first: usize, count: usize) {
         let tree = self.shared.tree.words();
         for at in first..first + count {
@@ -300,7 +301,7 @@ impl<const F: usize> Change<'_, F> {
     }
 
     /// The ranges of a block.
-    fn ranges(&self, entry: Entry, block: Block) -> Vec<Range> {
+    fn ranges(&self, entry: TreeEntry, block: Block) -> Vec<Range> {
         let last = block.last();
         let NodeKind::Ranges(room) = entry.kind() else {
             return vec![Range { end: last, set: entry.set() }];
@@ -336,20 +337,20 @@ impl<const F: usize> Change<'_, F> {
         new
     }
 
-    /// What holds the ranges of a block; new nodes are complete when this returns. `None` if there
-    /// is no room for them.
-    fn entry(&mut self, ranges: &[Range], block: Block) -> Option<Entry> {
-        // There are so few that each may be a list, which is the shorter way.
+    /// The entry for the ranges of a block; new nodes are complete when this returns. `None` if
+    /// there is no memory for them.
+    fn entry(&mut self, ranges: &[Range], block: Block) -> Option<TreeEntry> {
+        // They are so few that each may be a list, which is faster to read.
         let in_lists = self.shared.shapes[self.field].bits == Bits::Sixteen;
         match ranges {
-            [range] => Some(Entry::of_set(range.set)),
+            [range] => Some(TreeEntry::of_set(range.set)),
             _ if ranges.len() <= RANGES_MAX && !in_lists => self.ranges_node(ranges, block),
             _ if block.bits > FAN_BITS => self.fan(ranges),
             _ => self.list(ranges),
         }
     }
 
-    fn ranges_node(&mut self, ranges: &[Range], block: Block) -> Option<Entry> {
+    fn ranges_node(&mut self, ranges: &[Range], block: Block) -> Option<TreeEntry> {
         let kind = NodeKind::of_ranges(ranges.len());
         let node = self.node(kind)?;
         let (tree, at, room) = (self.shared.tree.words(), 4 * node.word(), 2 * kind.words());
@@ -363,7 +364,7 @@ impl<const F: usize> Change<'_, F> {
         Some(node)
     }
 
-    fn fan(&mut self, ranges: &[Range]) -> Option<Entry> {
+    fn fan(&mut self, ranges: &[Range]) -> Option<TreeEntry> {
         let node = self.node(NodeKind::Fan)?;
         let tree = self.shared.tree.words();
         let mut rest = ranges;
@@ -381,7 +382,7 @@ impl<const F: usize> Change<'_, F> {
         Some(node)
     }
 
-    fn list(&mut self, ranges: &[Range]) -> Option<Entry> {
+    fn list(&mut self, ranges: &[Range]) -> Option<TreeEntry> {
         let node = self.node(NodeKind::List)?;
         let mut start = 0;
         for range in ranges {
@@ -394,17 +395,18 @@ impl<const F: usize> Change<'_, F> {
         Some(node)
     }
 
-    /// Memory for a node: within one line, or from the start of one on.
-    fn node(&mut self, kind: NodeKind) -> Option<Entry> {
+    /// Memory for a node, within one cache line or from the start of one on.
+    fn node(&mut self, kind: NodeKind) -> Option<TreeEntry> {
         let word = self.free.next_multiple_of(kind.words().min(8));
         let end = word + kind.words();
-        let entry = Entry::of_node(kind, word)
+        let entry = TreeEntry::of_node(kind, word)
             .filter(|_| end + LINE_WORDS <= self.shared.tree.words().len())?;
         *self.free = end;
         Some(entry)
     }
 
-    /// What a set becomes. Where no number is left it grows where it is, for other values too.
+    /// The union of a set and the tables. If no number is left, the set grows in place, for other
+    /// values too.
     fn grow(&mut self, set: u16) -> u16 {
         if let Some((last, grown)) = self.last
             && last == set
@@ -426,7 +428,7 @@ impl<const F: usize> Change<'_, F> {
         grown
     }
 
-    /// Without room for a node, the sets of the span's values grow where they are.
+    /// Without memory for a node, the sets of the span's values grow in place.
     fn widen_ranges(&mut self, ranges: &[Range], low: u32, high: u32) {
         self.exact = false;
         let mut start = 0;
@@ -439,7 +441,7 @@ impl<const F: usize> Change<'_, F> {
     }
 }
 
-/// Joins neighbours with the same set.
+/// Merges neighbours with the same set.
 fn merge(ranges: &mut Vec<Range>) {
     ranges.dedup_by(|next, range| {
         let same = next.set == range.set;

@@ -1,4 +1,4 @@
-//! The filter as its writer sees it: made from rules, grown by rules.
+//! The writing end of a pruning filter.
 
 use std::collections::hash_map::Entry as Slot;
 use std::collections::{HashMap, HashSet};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::change::{Change, Grown, SetWriter};
 use super::join::WIDE_MAX;
 use super::reader::FilterReader;
-use super::tree::{Entry, LINE_WORDS, Shape, set_slot};
+use super::tree::{LINE_WORDS, Shape, TreeEntry, set_slot};
 use super::{Bits, SharedFilter, Span};
 use crate::error::FilterError;
 use crate::hash::Mixing;
@@ -15,48 +15,48 @@ use crate::limits::{ADD_VISITS_MAX, RULE_TREE_WORDS, SETS_MAX, SIXTEEN_TREE_WORD
 use crate::memory::{Memory, OutOfMemory, Pages};
 use crate::sync::AtomicU64;
 
-/// Logarithms of how many values a span can have.
+/// Number of logarithms of the sizes of spans.
 const WIDTHS: usize = 33;
 
-/// What a filter is for.
+/// The configuration of a filter.
 #[derive(Debug, Clone, Copy)]
 pub struct FilterConfig<const F: usize> {
     /// The fields of packets and rules.
     pub fields: [Bits; F],
     /// Tables are numbered below this.
     pub tables_max: usize,
-    /// How many rules memory is set aside for; it is touched when it is needed.
+    /// Number of rules to reserve memory for; it is touched when it is needed.
     pub rules_max: usize,
-    /// Which pages to ask for, for what every packet goes through.
+    /// Pages for the memory that every packet reads.
     pub pages: Pages,
 }
 
-/// A rule, for the filter: its table, and the values that it matches in each field.
+/// A rule of the filter: its table, and the values that it matches in each field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FilterRule<const F: usize> {
     /// Number of its table.
     pub table: usize,
-    /// One for each field.
+    /// One span for each field.
     pub spans: [Span; F],
 }
 
-/// A pruning filter, for the one that writes; see [`FilterReader`] for the packets' side.
+/// A pruning filter, for its writer; see [`FilterReader`] for packets.
 #[derive(Debug)]
 pub struct Filter<const F: usize> {
     pub(super) shared: Arc<SharedFilter<F>>,
     pub(super) sets: SetWriter,
     tables_max: usize,
-    /// The first word of the tree that no node has.
+    /// The first free word of the tree.
     free: usize,
-    /// What is in the filter, but for spans of all values.
+    /// The content of the filter, except spans of all values.
     held: HashSet<(u16, u16, Span), Mixing>,
-    /// Tables of spans that were gathered, by field and span: the first, and the others.
+    /// Tables of gathered spans, by field and span: the first table, and the others.
     gathered: HashMap<(u16, Span), (u16, Vec<u16>), Mixing>,
-    /// Those by the logarithm of how many values they have.
+    /// Gathered spans by the logarithm of their number of values.
     widths: [Vec<(u16, Span)>; WIDTHS],
-    /// Changes that had to give tables to more values than they were told to.
+    /// Number of changes that gave tables to more values than requested.
     widened: usize,
-    /// Memory for the tables of a change.
+    /// A buffer for the tables of a change.
     bitmap: Vec<u64>,
 }
 
@@ -80,11 +80,11 @@ impl<const F: usize> Filter<F> {
         let set_shift = set_words.next_power_of_two().trailing_zeros();
         let node_words = fields.map(|bits| node_words(bits, rules_max)).iter().sum::<usize>();
         let refused = |refused: OutOfMemory| FilterError::OutOfMemory { bytes: refused.bytes };
-        // A step reads a whole line, whatever the node.
+        // A step reads a whole line, for any node.
         let tree_words = free.saturating_add(node_words).saturating_add(LINE_WORDS);
         let tree = Memory::zeroed(tree_words, pages).map_err(refused)?;
-        // Few of them are met, and those are copied when they are joined: a page that is touched in
-        // one go would be for nothing.
+        // Few of them are read, and those are copied when intersections are computed: huge pages
+        // would be a waste.
         let sets = Memory::zeroed(SETS_MAX << set_shift, Pages::Small).map_err(refused)?;
         let is_wide = |shape: &&Shape| shape.bits == Bits::ThirtyTwo;
         let wide = shapes.iter().take_while(is_wide).count().min(WIDE_MAX);
@@ -92,7 +92,7 @@ impl<const F: usize> Filter<F> {
         let shared = SharedFilter { tree, sets, shapes, wide, set_words, set_shift, changes };
         for (field, shape) in shapes.iter().enumerate().skip(1) {
             for at in shape.root..shape.root + shape.root_slots() {
-                set_slot(shared.tree.words(), at, Entry::of_set(field as u16));
+                set_slot(shared.tree.words(), at, TreeEntry::of_set(field as u16));
             }
         }
         let sets = SetWriter::new(F, set_words);
@@ -115,12 +115,12 @@ impl<const F: usize> Filter<F> {
         for FilterRule { table, spans } in rules {
             filter.gather(table, &spans)?;
         }
-        while filter.lay(usize::MAX) {}
+        while filter.insert_gathered(usize::MAX) {}
         Ok(filter)
     }
 
-    /// Takes a rule in as [`Filter::add`] does, but for later: [`Filter::lay`] makes its table a
-    /// candidate. To gather many rules first costs less, and makes a smaller filter.
+    /// Gathers a rule for later: [`Filter::insert_gathered`] makes its table a candidate. To gather
+    /// many rules first takes less time than [`Filter::add`], and makes a smaller filter.
     ///
     /// # Errors
     /// As [`Filter::add`].
@@ -141,9 +141,9 @@ impl<const F: usize> Filter<F> {
         Ok(())
     }
 
-    /// Gives their tables to at most `spans` of the spans that were gathered; whether there may be
-    /// more. Wide ones come first: what is inside of them is split later, and then once.
-    pub fn lay(&mut self, spans: usize) -> bool {
+    /// Inserts at most `spans` of the gathered spans; true if there may be more. Wide spans come
+    /// first, so that the ranges inside them are split later, and only once.
+    pub fn insert_gathered(&mut self, spans: usize) -> bool {
         for _ in 0..spans {
             let Some((field, span)) = self.widths.iter_mut().rev().find_map(Vec::pop) else {
                 return false;
@@ -155,11 +155,12 @@ impl<const F: usize> Filter<F> {
         true
     }
 
-    /// Adds a rule: from now on its table is among the candidates of every packet inside it.
+    /// Adds a rule: from now on its table is among the candidates of every packet that the rule
+    /// matches.
     ///
-    /// Costs nothing when the table has rules with the same spans. A span of all values costs a
-    /// store for each set of its field; another one a visit to each slot under it, of which a
-    /// 32-bit field has one for each 2^16 values and more where longer prefixes are. After
+    /// This is free if the table has rules with the same spans. A span of all values takes a store
+    /// for each set of its field. Any other span takes a visit to each slot under it: a 32-bit
+    /// field has one slot for each 2^16 values, and more where longer prefixes are. After
     /// [`ADD_VISITS_MAX`](crate::ADD_VISITS_MAX) visits the table becomes a candidate for every
     /// value of the field instead.
     ///
@@ -181,15 +182,15 @@ impl<const F: usize> Filter<F> {
         FilterReader::new(Arc::clone(&self.shared))
     }
 
-    /// How often a table had to be given to more values than its rule has: because there was no
-    /// room, or an addition would have been too long. Zero says that the filter is exact for all
-    /// rules that were ever added; building it anew makes it so.
+    /// How often a table was given to more values than its rule has, because memory was short or
+    /// the addition would have taken too long. If zero, the filter is exact for all rules that were
+    /// ever added; a rebuild makes it zero.
     #[must_use]
     pub fn widened_count(&self) -> usize {
         self.widened
     }
 
-    /// Sets of tables there are.
+    /// Number of sets of tables.
     #[must_use]
     pub fn sets_count(&self) -> usize {
         self.sets.count()
@@ -206,7 +207,7 @@ impl<const F: usize> Filter<F> {
         (table < tables_max).then_some(()).ok_or(FilterError::Table { table, tables_max })
     }
 
-    /// The span as values of the field can lie in it, unless the table has it already, or all.
+    /// The part of a span within the field, unless the table already has it, or has all values.
     fn missing(&mut self, field: usize, span: Span, table: usize) -> Option<Span> {
         if self.sets.is_everywhere(field, table) {
             return None;
@@ -230,11 +231,11 @@ impl<const F: usize> Filter<F> {
     }
 }
 
-/// Words set aside for the nodes of a field.
+/// Words to reserve for the nodes of a field.
 fn node_words(bits: Bits, rules_max: usize) -> usize {
     let words = rules_max.saturating_mul(RULE_TREE_WORDS);
     match bits {
-        // It has no nodes; but in a model under loom, whose root is smaller.
+        // It has no nodes, except in a model under loom, whose root is smaller.
         Bits::Eight => {
             if cfg!(loom) {
                 words
@@ -243,7 +244,7 @@ fn node_words(bits: Bits, rules_max: usize) -> usize {
             }
         }
         Bits::Sixteen => words.min(SIXTEEN_TREE_WORDS),
-        // Entries have no name for more.
+        // Entries cannot address more.
         Bits::ThirtyTwo => words.min(1 << 30),
     }
 }

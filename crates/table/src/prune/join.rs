@@ -1,22 +1,23 @@
-//! The sets of a filter joined ahead: what makes a packet's candidates cheap while a filter rests.
+//! Precomputed intersections of a filter's sets, which make candidates cheap while the filter
+//! rests.
 //!
-//! A filter alone joins the sets of all fields when a packet comes, word by word. A [`Joined`] is a
-//! copy of the sets as they were at one moment, in which those of the narrow fields (ports,
-//! protocol) are joined to one set for each combination there is; so that a packet takes as many
-//! sets as there are wide fields, and one more.
+//! A filter alone intersects the sets of all fields for each packet, word by word. A [`Joined`] is
+//! a copy of the sets at one moment. In the copy, the sets of the narrow fields (ports, protocol)
+//! are joined to one set for each combination. So a packet reads one set for each wide field, and
+//! one more.
 //!
-//! The tree is not copied: a packet goes through it as it is now, to the numbers of its sets. Then
-//! one of three is true:
+//! The tree is not copied: a packet goes through the current tree to the numbers of its sets. Then
+//! there are three cases:
 //!
-//! - *All of its sets were there* when the copy was begun. Bits of a set are only ever set, and
-//!   bits of tables that the copy knows are counted (`Shared::changes`); while that count is what
-//!   it was, the copy has all tables that it knows.
-//! - *One of its sets is newer.* The packet takes the filter's sets.
-//! - *The count is another.* All packets take the filter's sets.
+//! - *All of its sets existed* when the copy was begun. Bits of a set are only ever set, and
+//!   changes of bits of tables that the copy knows are counted (`SharedFilter::changes`). While
+//!   that count is unchanged, the copy has all tables that it knows.
+//! - *One of its sets is newer.* The packet reads the filter's sets.
+//! - *The count has changed.* All packets read the filter's sets.
 //!
-//! Tables that are newer than the copy are looked for in the filter's sets, behind all others. The
+//! Tables that are newer than the copy are searched in the filter's sets, after all others. The
 //! count is stored (Release) before the `add` returns that changed a bit, and read (Acquire) before
-//! a copy is used: so `add` promises what it does without a copy.
+//! a copy is used: so `add` keeps its promise with a copy too.
 
 #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
 use super::vectors;
@@ -25,39 +26,40 @@ use crate::limits::BURST_MAX;
 use crate::prefetch::prefetch_at;
 use crate::sync::{Acquire, Relaxed};
 
-/// Wide fields at most.
+/// The most wide fields.
 pub(super) const WIDE_MAX: usize = 2;
 
-/// Sets that are joined when a packet comes: of two wide fields, and of all narrow ones.
+/// Sets that each packet intersects: those of two wide fields, and the joined one of all narrow
+/// fields.
 pub(super) const PLACES: usize = WIDE_MAX + 1;
 
-/// Numbers of sets: all that there can be, so that an index needs no check.
+/// The most sets there can be, so that an index needs no check.
 pub(super) const SETS: usize = 1 << 16;
 
-/// Words that are joined at a time: a vector.
+/// Words that are intersected at a time: a SIMD vector.
 pub(super) const CHUNK: usize = 4;
 
-/// Words of a set, aligned as vectors want them.
+/// Words of a set, aligned for SIMD.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[repr(align(32))]
 pub(super) struct Chunk(pub(super) [u64; CHUNK]);
 
-/// A filter's sets, joined; for readers of that filter.
+/// The precomputed intersections of a filter's sets; for readers of that filter.
 #[derive(Debug)]
 pub struct Joined<const F: usize> {
     /// Tables below this number are in the copy.
     pub(super) tables: usize,
-    /// What the count of changes was.
+    /// The filter's count of changes at the start.
     pub(super) changes: u64,
-    /// Sets of the filter with a smaller number are known, if values lead to them.
+    /// Sets of the filter with a smaller number are known if values lead to them.
     pub(super) sets_count: usize,
-    /// Chunks of a set.
+    /// Number of chunks of a set.
     pub(super) chunks: usize,
     pub(super) sets: Vec<Chunk>,
-    /// By number of a set: the place of its copy in `sets`, or, of a narrow field, what it adds to
+    /// By number of a set: the place of its copy in `sets`, or, for a narrow field, what it adds to
     /// the index in `narrow`. Zero for a set that is not known.
     pub(super) steps: Box<[u32; SETS]>,
-    /// Places of joined sets; zero where a set is not known.
+    /// Places of joined sets; zero if a set is not known.
     pub(super) narrow: Vec<u32>,
 }
 
@@ -68,7 +70,7 @@ impl<const F: usize> Joined<F> {
         self.tables
     }
 
-    /// Sets of the filter that are known.
+    /// Number of the filter's sets that are known.
     #[must_use]
     pub fn sets_count(&self) -> usize {
         self.sets_count
@@ -80,26 +82,26 @@ impl<const F: usize> Joined<F> {
         size_of_val(&*self.sets) + 4 * self.sets_count + size_of_val(&*self.narrow)
     }
 
-    /// Words of which all is known: a last one is left to the filter where that has more tables.
+    /// Number of complete words; the last word is left to the filter if that has more tables.
     #[inline(always)]
     fn whole(&self, tables: usize) -> usize {
         if tables > self.tables { self.tables / 64 } else { self.tables.div_ceil(64) }
     }
 
-    /// Whether it has all that the filter has.
+    /// Whether it has everything that the filter has.
     #[must_use]
     pub fn is_whole(&self, filter: &Filter<F>, tables: usize) -> bool {
         self.holds(filter) && self.tables == tables && self.sets_count() == filter.sets_count()
     }
 
-    /// Whether it is of use: no set that it knows got a table that it knows.
+    /// Whether it is usable: no set that it knows got a table that it knows.
     #[must_use]
     pub fn holds(&self, filter: &Filter<F>) -> bool {
         filter.shared.changes.load(Relaxed) == self.changes
     }
 
-    /// Where the sets are that a packet takes; zeros among them if one is not known. `WIDE` is how
-    /// many fields are wide.
+    /// The places of a packet's sets; some are zero if a set is not known. `WIDE` is the number of
+    /// wide fields.
     #[inline(always)]
     fn places<const WIDE: usize>(&self, number: impl Fn(usize) -> u32) -> [u32; PLACES] {
         let step = |field: usize| self.steps[number(field) as usize % SETS];
@@ -112,8 +114,8 @@ impl<const F: usize> Joined<F> {
         places
     }
 
-    /// From the numbers of a burst's sets to places, of whose sets the first lines are asked for.
-    /// Whether all are known.
+    /// Finds the places of a burst's sets from their numbers, and prefetches the first line of
+    /// each. False if some set is not known.
     #[inline(always)]
     fn place<const WIDE: usize>(&self, burst: &mut Burst<F>, count: usize) -> bool {
         let mut least = u32::MAX;
@@ -128,7 +130,7 @@ impl<const F: usize> Joined<F> {
         least != 0
     }
 
-    /// The first word with common tables, from chunk `at` on, without those before word `from`.
+    /// The first nonzero word of the intersection, from word `from` on.
     #[inline(always)]
     fn next(&self, places: &[u32; PLACES], from: usize) -> Option<(usize, u64)> {
         let (mut at, mut skip) = (from / CHUNK, from % CHUNK);
@@ -147,7 +149,7 @@ impl<const F: usize> Joined<F> {
         places.map(|place| &self.sets[place as usize + at])
     }
 
-    /// The first word with common tables, and whether it is the last one for sure.
+    /// The first nonzero word of the intersection, and whether it is certainly the last one.
     #[inline(always)]
     fn first(&self, places: &[u32; PLACES]) -> First {
         for at in 0..self.chunks {
@@ -161,32 +163,34 @@ impl<const F: usize> Joined<F> {
     }
 }
 
-/// Tables that are in all of some sets.
+/// The intersection of some sets.
 #[inline(always)]
 pub(super) fn joint(sets: [&Chunk; PLACES]) -> [u64; CHUNK] {
     let [one, other, third] = sets.map(|set| &set.0);
     std::array::from_fn(|word| one[word] & other[word] & third[word])
 }
 
-/// The first word with common tables and which, and whether it is the last one for sure.
+/// The first nonzero word with its index, and whether it is certainly the last one.
 pub(super) type First = ((u32, u64), bool);
 
-/// Behind all words.
+/// After all words.
 pub(super) const END: (u32, u64) = (u32::MAX, 0);
 
-/// How a burst goes through a filter.
+/// One implementation of a burst's way through a filter.
 pub(super) trait FilterPass<const F: usize> {
     /// Finds the numbers of the sets of the first `count` packets.
     fn numbers(&self, reader: &FilterReader<F>, burst: &mut Burst<F>, count: usize);
 
-    /// From there to places in what was joined; whether all are known. `wide` fields are wide.
+    /// Finds the places in the precomputed intersections; false if some set is not known. `wide` is
+    /// the number of wide fields.
     fn place(&self, joined: &Joined<F>, wide: usize, burst: &mut Burst<F>, count: usize) -> bool;
 
-    /// From there to the first word of common tables; and who has none behind it.
+    /// Finds the first nonzero word of each packet's intersection, and the packets without any
+    /// after it.
     fn first(&self, joined: &Joined<F>, burst: &mut Burst<F>, count: usize);
 }
 
-/// One packet after the other, as every processor can.
+/// One packet after the other, for any processor.
 pub(super) struct Plain;
 
 impl<const F: usize> FilterPass<F> for Plain {
@@ -211,9 +215,9 @@ impl<const F: usize> FilterPass<F> for Plain {
 }
 
 impl<const F: usize> FilterReader<F> {
-    /// Finds the sets of the values of the first `count` packets, and the first word of each that
-    /// has common tables; of `tables` tables that there are. With the help of what was joined of
-    /// this filter.
+    /// Finds the sets of the first `count` packets, and the first nonzero word of each packet's
+    /// intersection. The filter has `tables` tables. Uses the precomputed intersections of this
+    /// filter, if given.
     #[inline]
     pub fn find_first(
         &self,
@@ -230,7 +234,7 @@ impl<const F: usize> FilterReader<F> {
         self.find_burst(&Plain, joined, tables, burst, count);
     }
 
-    /// [`FilterReader::find_first`] in a way.
+    /// [`FilterReader::find_first`] with one implementation.
     #[inline(always)]
     pub(super) fn find_burst(
         &self,
@@ -264,9 +268,9 @@ impl<const F: usize> FilterReader<F> {
         }
     }
 
-    /// Takes packet `at` on to the next word that has common tables; of `tables` tables that there
-    /// are. With `joined`, by which the burst was found. Behind all words there is none, and it has
-    /// no tables.
+    /// Moves packet `at` to the next nonzero word of its intersection. The filter has `tables`
+    /// tables; `joined` is that of the burst's [`FilterReader::find_first`]. After all words the
+    /// packet has no tables.
     #[inline]
     pub fn next_word(
         &self,
@@ -280,7 +284,7 @@ impl<const F: usize> FilterReader<F> {
         burst.set_left(at, next);
     }
 
-    /// The first word that has common tables, from word `from` on, and which.
+    /// The first nonzero word of the intersection from word `from` on, with its index.
     fn word_from(
         &self,
         joined: Option<&Joined<F>>,
@@ -335,8 +339,8 @@ mod tests {
         joining.into_joined()
     }
 
-    /// What is found of a burst by each way that the processor has and by the plain one, which is
-    /// to be the same.
+    /// The results of a burst by each implementation that the processor supports; all have to equal
+    /// those of the plain one.
     fn all_ways<const F: usize>(
         reader: &FilterReader<F>,
         joined: Option<&Joined<F>>,
@@ -344,7 +348,7 @@ mod tests {
         values: &[[u32; F]],
     ) -> Burst<F> {
         let mut burst = Burst::default();
-        // What an earlier burst left does not count.
+        // Results of an earlier burst do not matter.
         (0..BURST_MAX).for_each(|at| burst.set(at, [u32::MAX; F]));
         values.iter().enumerate().for_each(|(at, values)| burst.set(at, *values));
         let mut plain = burst.clone();
@@ -360,8 +364,8 @@ mod tests {
                 true => ways.push(("AVX2", found)),
                 false => println!("SKIP the filter by AVX2: the processor cannot"),
             }
-            // Where it can it is the best way.
-            if super::super::sixteen::Sixteen::detect().is_none() {
+            // If the processor supports it, it is the best one.
+            if super::super::avx512::Avx512::detect().is_none() {
                 println!("SKIP the filter by sixteen at once: the processor cannot");
             }
         }
@@ -378,10 +382,10 @@ mod tests {
         plain
     }
 
-    /// Sets of few tables, so that the first common one is anywhere or there is none.
+    /// Sets of few tables, so that the first common table is anywhere or does not exist.
     #[test]
     #[cfg_attr(miri, ignore = "too long under Miri")]
-    fn packets_find_the_same_first_word_with_and_without_vectors() {
+    fn packets_find_the_same_first_word_with_and_without_simd() {
         let mut filter =
             Filter::new(config([Bits::ThirtyTwo, Bits::ThirtyTwo, Bits::Sixteen], 700)).unwrap();
         let mut draw = draws(1);

@@ -1,8 +1,8 @@
-//! How the sets of a filter are joined ahead: beside the packets, a few places at a time.
+//! Precomputes the intersections of a filter's sets, beside the packets, a few places at a time.
 //!
-//! First the tree is gone through for the sets that values lead to: most of those that there ever
-//! were stood for a moment only. Sets of wide fields are copied when they are found. Then those of
-//! the narrow fields are joined, each combination, and equal ones are kept once.
+//! First it goes through the tree for the sets that values lead to: most sets were only used for a
+//! moment. It copies sets of wide fields when it finds them. Then it intersects the sets of the
+//! narrow fields, for each combination, and stores equal results once.
 
 use std::collections::HashMap;
 
@@ -13,39 +13,38 @@ use crate::hash::Mixing;
 use crate::limits::NARROW_MAX;
 use crate::sync::Relaxed;
 
-/// Places that one set counts for.
+/// Number of places that one set counts as.
 const SET_PLACES: usize = 16;
 
-/// A [`Joined`] under way.
+/// A [`Joined`] in progress.
 #[derive(Debug)]
 pub struct Joining<const F: usize> {
     joined: Joined<F>,
-    /// The sets of each field that values lead to; those of wide fields are copied when they are
-    /// found.
+    /// The sets of each field that values lead to; those of wide fields are already copied.
     found: [Vec<u16>; F],
-    /// Combinations of the narrow fields.
+    /// Number of combinations of the narrow fields' sets.
     combinations: usize,
-    /// Joined sets there are.
+    /// Places of the results so far.
     known: HashMap<Box<[Chunk]>, u32, Mixing>,
-    /// Slots of the roots, then combinations that are done.
+    /// Progress: slots of the roots, then combinations.
     done: usize,
 }
 
-/// How far a [`Joining`] is.
+/// The progress of a [`Joining`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Progress {
     /// There is more to do.
     Open,
-    /// It is done.
+    /// All is done.
     Done,
-    /// It cannot be: there are too many combinations.
+    /// Impossible: there are too many combinations.
     Refused,
 }
 
 impl<const F: usize> Filter<F> {
-    /// Begins to join the sets, of tables below `tables`; `None` if the filter has more than two
-    /// wide fields, or one behind a narrow one.
+    /// Begins to precompute intersections, of tables below `tables`; `None` if the filter has more
+    /// than two wide fields, or a wide field after a narrow one.
     pub fn join(&mut self, tables: usize) -> Option<Joining<F>> {
         let is_wide = |shape: &Shape| shape.bits == Bits::ThirtyTwo;
         if self.shared.shapes[self.shared.wide..].iter().any(is_wide) {
@@ -53,7 +52,7 @@ impl<const F: usize> Filter<F> {
         }
         self.sets.guard(tables);
         let chunks = tables.div_ceil(64 * CHUNK).max(1);
-        // A place that means none, then a set of everything for fields that there are not.
+        // A place that means no set, then a set of all tables for missing fields.
         let mut sets = vec![Chunk::default(); chunks];
         sets.resize(2 * chunks, Chunk([u64::MAX; CHUNK]));
         let steps = vec![0; SETS].into_boxed_slice().try_into().ok()?;
@@ -66,8 +65,8 @@ impl<const F: usize> Filter<F> {
 }
 
 impl<const F: usize> Joining<F> {
-    /// Takes the work further, by looking at as many places of the tree and sets, or a few more.
-    /// To be called with the filter that it was begun with.
+    /// Visits about `places` more places of the tree and sets. Pass the filter that it was begun
+    /// with.
     pub fn proceed(&mut self, filter: &Filter<F>, places: usize) -> Progress {
         let shared = &*filter.shared;
         let slots = shared.shapes.iter().map(|shape| shape.root_slots()).sum::<usize>();
@@ -88,13 +87,13 @@ impl<const F: usize> Joining<F> {
         Progress::Open
     }
 
-    /// What was made.
+    /// The result.
     #[must_use]
     pub fn into_joined(self) -> Joined<F> {
         self.joined
     }
 
-    /// Finds the sets that the values of a slot lead to; how many places were looked at.
+    /// Finds the sets that the values of a slot lead to; returns the number of visited places.
     fn find(&mut self, shared: &SharedFilter<F>, at: usize) -> usize {
         let Self { joined, found, .. } = self;
         let fields = shared.shapes.iter().zip(found).rev();
@@ -104,7 +103,7 @@ impl<const F: usize> Joining<F> {
         let mut places = 0;
         tree::visit(shared.tree.words(), at, shape.block_bits, &mut |set| {
             places += 1;
-            // A set that is newer is not known.
+            // Newer sets are left out.
             let step = &mut joined.steps[usize::from(set)];
             if *step != 0 || usize::from(set) >= joined.sets_count {
                 return;
@@ -122,10 +121,10 @@ impl<const F: usize> Joining<F> {
         places
     }
 
-    /// Gives the sets of narrow fields their steps, when all are found.
+    /// Gives the sets of narrow fields their steps, once all are found.
     fn arrange(&mut self, shared: &SharedFilter<F>) -> bool {
         let narrow = || (0..F).filter(|field| shared.shapes[*field].bits != Bits::ThirtyTwo);
-        // A set that is not known takes part in each field.
+        // In each field, one more index stands for sets that are left out.
         let lens = narrow().map(|field| self.found[field].len() + 1);
         let len = lens.fold(1, usize::saturating_mul);
         if len > NARROW_MAX {
@@ -165,7 +164,7 @@ impl<const F: usize> Joining<F> {
     }
 }
 
-/// Four words of the sets of these numbers, joined, of tables below `tables`.
+/// Four words of the intersection of these sets, of tables below `tables`.
 fn chunk<const F: usize>(
     shared: &SharedFilter<F>,
     tables: usize,

@@ -1,52 +1,50 @@
-//! The pruning filter: which tables of a tuple space can hold a rule that matches a packet?
+//! The pruning filter: which tables of a tuple space can have a rule that matches a packet?
 //!
-//! A group of ternary rules is many tables of exact keys, one for each mask, numbered by
-//! priority. To probe them all costs hundreds of look-ups a packet. The filter knows, field by
-//! field, which tables have a rule that the packet's value of that field lies in; the tables that
-//! have one in every field are the *candidates*. That is a superset of the tables that match, and
+//! A group of ternary rules consists of many tables of exact keys, one for each mask, numbered by
+//! priority. To probe all of them takes hundreds of look-ups a packet. The filter knows, for each
+//! field, which tables have a rule that matches the packet's value of that field. The tables that
+//! have one in every field are the *candidates*. They are a superset of the tables that match, and
 //! on ClassBench's sets hardly more than one table a packet.
 //!
 //! Every field maps a value to a *set* of tables: a bitmap. Equal sets are stored once. A tree of
-//! at most three steps leads from a value to its set (`tree.rs`); a packet's candidates are the
-//! common tables of the sets of its fields, and those are computed 64 at a time, when asked for.
-//! What a packet costs depends on the rules alone: traffic leaves no trace. While a filter rests, a
-//! copy of its sets makes that less (`join.rs`), and where the processor has AVX-512, sixteen
-//! packets take each step at once (`sixteen.rs`).
+//! at most three steps leads from a value to its set (`tree.rs`). The candidates of a packet are
+//! the intersection of the sets of its fields, computed on demand for 64 tables at a time. The cost
+//! of a packet depends on the rules alone, because traffic changes nothing. While a filter rests, a
+//! copy of its sets reduces the cost (`join.rs`), and with AVX-512 sixteen packets take each step
+//! at once (`avx512.rs`).
 //!
-//! A filter only ever grows: a rule that is destroyed leaves its tables in the sets. A filter built
-//! anew from the rules that are left is exact again; who swaps it in is the caller.
+//! A filter only ever grows: a destroyed rule leaves its tables in the sets. A filter that is
+//! rebuilt from the existing rules is exact again; the caller replaces the old one.
 //!
 //! # Why no reader misses a rule whose `add` returned before
 //!
-//! There is one writer. Three kinds of places change under readers, and for every value the set
-//! that is reached only ever grows:
+//! There is one writer. Three kinds of places change while readers use them. For every value, the
+//! set that it leads to only ever grows:
 //!
-//! - *The bits of a set* are only ever set, never cleared, and the number of a set is never given
-//!   to another one. So a number that was read some time ago still leads to a superset of what it
-//!   stood for.
-//! - *A place of the tree that holds a set* gets the number of a larger set. That set's bits were
-//!   stored before its number (Release), so who reads the number (Acquire) sees them.
+//! - *The bits of a set* are only ever set, never cleared, and the number of a set is never reused.
+//!   So an old number still leads to a superset of what it stood for.
+//! - *A place of the tree with a set* gets the number of a larger set. The bits of that set were
+//!   stored before its number (Release), so a reader of the number (Acquire) sees them.
 //! - *A slot of the tree gets another entry*: mostly a new node, a copy of the old one with more
-//!   ranges, every value of which has at least the tables it had. It is complete before the entry
-//!   is stored (Release, read with Acquire). Nodes are never used again, and one that was replaced
-//!   stays as it was: who is still in it came through the slot before, and finds every rule whose
-//!   `add` had returned when he did.
+//!   ranges, in which every value has at least the tables that it had. It is complete before the
+//!   entry is stored (Release, read with Acquire). Nodes are never reused, and a replaced node does
+//!   not change. A reader that is still in it read the slot before, and finds every rule whose
+//!   `add` had returned by then.
 //!
-//! `add` returns when every field has the rule. A reader that knows of this (by whatever brought
-//! the news: it happens after `add`) reads from each place what was there at that moment or
-//! something later, and both hold the rule. Fields need no order among each other, for each of
-//! them alone is a superset.
+//! `add` returns when every field has the rule. A reader that knows of this (its knowledge comes
+//! after `add`) reads from each place what was there at that moment or something later, and both
+//! have the rule. Fields need no order among each other, because each of them alone is a superset.
 //!
-//! Nor do packets: where one instruction reads a place for each of sixteen, in whatever order, each
-//! place is read whole, and which place is next follows from what was read.
+//! Nor do packets: where one instruction reads a place for each of sixteen packets, in any order,
+//! each place is read whole, and the next place depends only on what was read.
 
+#[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
+mod avx512;
 mod change;
 mod filter;
 mod join;
 mod joining;
 mod reader;
-#[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
-mod sixteen;
 mod tree;
 #[cfg(all(target_arch = "x86_64", not(any(loom, miri))))]
 mod vectors;
@@ -60,7 +58,7 @@ use crate::memory::Memory;
 use crate::sync::AtomicU64;
 use tree::Shape;
 
-/// The width of a field: how many low bits of its 32-bit values count.
+/// The width of a field: the number of low bits of its 32-bit values that count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Bits {
@@ -109,8 +107,8 @@ impl Span {
         Self { low: value, high: value }
     }
 
-    /// The values whose first `length` of `bits` bits are those of `value`. A mask that is no
-    /// prefix is given by its leading ones: the span of those is a superset.
+    /// The values whose first `length` of `bits` bits equal those of `value`. For a mask that is no
+    /// prefix, use its number of leading ones, which gives a superset.
     #[must_use]
     pub const fn prefix(bits: Bits, value: u32, length: u32) -> Self {
         let free = bits.count().saturating_sub(length);
@@ -122,7 +120,7 @@ impl Span {
         Self { low: value & !below, high: value | below }
     }
 
-    /// The part of it that values of `bits` bits can lie in; `None` if there is none.
+    /// The part of it that values of `bits` bits can lie in, if any.
     fn within(self, bits: Bits) -> Option<Self> {
         let high = self.high.min(bits.value_max());
         (self.low <= high).then_some(Self { high, ..self })
@@ -133,7 +131,7 @@ impl Span {
     }
 }
 
-/// What the writer and the readers of a filter share.
+/// The part that the writer and the readers of a filter share.
 #[derive(Debug)]
 struct SharedFilter<const F: usize> {
     /// Roots of the fields, then nodes.
@@ -143,10 +141,10 @@ struct SharedFilter<const F: usize> {
     shapes: [Shape; F],
     /// Fields of 32 bits before the first of another width, two at most.
     wide: usize,
-    /// Words that a bitmap has tables in.
+    /// Words of a bitmap that have tables.
     set_words: usize,
     set_shift: u32,
-    /// How often sets have got a table that a copy of them may know.
+    /// How often a set got a table that a copy of the sets may know.
     changes: AtomicU64,
 }
 

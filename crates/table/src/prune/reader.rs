@@ -1,21 +1,22 @@
-//! What readers do: values of a packet to sets of tables, in bulk; common tables of the sets.
+//! The reading end of a pruning filter: from the values of packets to sets of tables, in bulk, and
+//! to the intersection of the sets.
 
 use std::sync::Arc;
 
 use super::SharedFilter;
 use super::join::{END, First, PLACES};
-use super::tree::{self, Entry};
+use super::tree::{self, TreeEntry};
 use crate::limits::BURST_MAX;
 use crate::prefetch::prefetch_at;
 use crate::sync::Relaxed;
 
-/// A reader of a [`Filter`](super::Filter). Clones are cheap; a thread may have one or share one.
+/// A reading end of a [`Filter`](super::Filter). Clones are cheap; threads may share one.
 #[derive(Debug, Clone)]
 pub struct FilterReader<const F: usize> {
     pub(super) shared: Arc<SharedFilter<F>>,
 }
 
-/// The sets of tables that a packet's values lead to, one for each field; for the filter that made
+/// The sets of tables of a packet's values, one for each field. Valid for the filter that found
 /// them.
 #[derive(Debug, Clone, Copy)]
 pub struct Sets<const F: usize> {
@@ -28,22 +29,23 @@ impl<const F: usize> Default for Sets<F> {
     }
 }
 
-/// The packets of a burst: their values, and what a filter found of them. By field and packet, so
-/// that vectors take many packets at once.
+/// The packets of a burst: their values, and the results of a filter. Stored by field and packet,
+/// so that SIMD instructions process many packets at once.
 ///
-/// It is as large as a page: who has one burst after the other keeps it.
+/// It is as large as a page: reuse it for each burst.
 #[derive(Debug, Clone)]
 #[repr(align(64))]
 pub struct Burst<const F: usize> {
     pub(super) values: [[u32; BURST_MAX]; F],
-    /// Sets that the values lead to.
+    /// Numbers of the sets of the values.
     pub(super) numbers: [[u32; BURST_MAX]; F],
-    /// Where they are in what was joined ahead; with a zero among them, nowhere.
+    /// Places of the sets in the precomputed intersections; a zero means that one of them is not
+    /// there.
     pub(super) places: [[u32; BURST_MAX]; PLACES],
-    /// The word of common tables that a packet is at, and which are left of it.
+    /// The current word of each packet's intersection, and its remaining bits.
     pub(super) words: [u32; BURST_MAX],
     pub(super) bits: [u64; BURST_MAX],
-    /// Packets that have no common tables behind that word. Others may have none either.
+    /// Packets that certainly have no tables after that word.
     pub(super) last: u64,
 }
 
@@ -72,35 +74,34 @@ impl<const F: usize> Burst<F> {
         self.values[field][at % BURST_MAX]
     }
 
-    /// The word of common tables that packet `at` is at, and which of it are left.
+    /// The current word of the intersection of packet `at`, and its remaining bits.
     #[inline]
     #[must_use]
     pub fn left(&self, at: usize) -> (u32, u64) {
         (self.words[at % BURST_MAX], self.bits[at % BURST_MAX])
     }
 
-    /// Takes the first table that is left out of the word.
+    /// Removes the first remaining table from the word.
     #[inline]
     pub fn drop_first(&mut self, at: usize) {
         let bits = &mut self.bits[at % BURST_MAX];
         *bits &= bits.wrapping_sub(1);
     }
 
-    /// Whether packet `at` has no common tables behind the word that it is at; it may have none and
-    /// this not be known.
+    /// Whether packet `at` certainly has no tables after the current word.
     #[inline]
     #[must_use]
     pub fn is_last(&self, at: usize) -> bool {
         self.last >> (at % BURST_MAX) & 1 == 1
     }
 
-    /// Whether a set of packet `at` is newer than what was joined ahead.
+    /// Whether a set of packet `at` is newer than the precomputed intersections.
     #[inline(always)]
     pub(super) fn is_new(&self, at: usize) -> bool {
         self.places.iter().any(|places| places[at % BURST_MAX] == 0)
     }
 
-    /// Notes the first word of each of `count` packets.
+    /// Stores the first word of each of `count` packets.
     #[inline(always)]
     pub(super) fn take_firsts(&mut self, count: usize, first: impl Fn(&[u32; PLACES]) -> First) {
         let mut last = 0;
@@ -132,11 +133,12 @@ impl<const F: usize> FilterReader<F> {
         Self { shared }
     }
 
-    /// Finds the sets of each packet's values, and asks for the lines that
-    /// [`FilterReader::candidates`] reads first. As many as there are of the shorter slice.
+    /// Finds the sets of each packet's values, and prefetches the lines that
+    /// [`FilterReader::candidates`] reads first. Processes as many packets as the shorter slice
+    /// has.
     ///
-    /// In bursts of `BURST_MAX`: all packets take one step before any takes the next, so that
-    /// the lines of a step come together.
+    /// In bursts of `BURST_MAX`, all packets take one step before any takes the next, so that their
+    /// cache misses overlap.
     pub fn find(&self, values: &[[u32; F]], sets: &mut [Sets<F>]) {
         let mut burst = Burst::default();
         for (values, sets) in values.chunks(BURST_MAX).zip(sets.chunks_mut(BURST_MAX)) {
@@ -159,13 +161,13 @@ impl<const F: usize> FilterReader<F> {
         }
     }
 
-    /// All packets take one step in the first `WIDE` fields before any takes the next, so that the
-    /// lines of a step come together. What other fields need is in the first cache.
+    /// In the first `WIDE` fields, all packets take one step before any takes the next, so that
+    /// their cache misses overlap. The memory of other fields is in the first-level cache.
     #[inline(always)]
     fn walk<const WIDE: usize>(&self, burst: &mut Burst<F>, count: usize) {
         let (tree, shapes) = (self.shared.tree.words(), &self.shared.shapes);
         let Burst { values, numbers, .. } = burst;
-        let mut steps = [[Entry::of_set(0); WIDE]; BURST_MAX];
+        let mut steps = [[TreeEntry::of_set(0); WIDE]; BURST_MAX];
         let steps = &mut steps[..count.min(BURST_MAX)];
         for (at, steps) in steps.iter_mut().enumerate() {
             for field in 0..WIDE {
@@ -192,7 +194,7 @@ impl<const F: usize> FilterReader<F> {
         }
     }
 
-    /// Asks for the lines that [`FilterReader::candidates`] reads first.
+    /// Prefetches the lines that [`FilterReader::candidates`] reads first.
     pub(super) fn prefetch(&self, burst: &Burst<F>, count: usize) {
         let bitmaps = self.shared.sets.words();
         for at in 0..count {
@@ -202,8 +204,8 @@ impl<const F: usize> FilterReader<F> {
         }
     }
 
-    /// The tables in all sets, in order of their numbers. Sets are joined 64 tables at a time when
-    /// the iterator comes there: to stop early saves the rest.
+    /// The tables in all sets, in order of their numbers. The iterator intersects 64 tables at a
+    /// time when it gets there: to stop early saves the rest.
     #[inline]
     #[must_use]
     pub fn candidates<'a>(&'a self, sets: &'a Sets<F>) -> Candidates<'a, F> {
@@ -223,14 +225,14 @@ impl<const F: usize> FilterReader<F> {
         sets.numbers.iter().fold(u64::MAX, |all, number| all & bitmaps[at(number)].load(Relaxed))
     }
 
-    /// Words that [`FilterReader::word`] has tables in.
+    /// Number of words for [`FilterReader::word`].
     #[must_use]
     pub fn words(&self) -> usize {
         self.shared.set_words
     }
 }
 
-/// Tables that may hold a rule for a packet, the first ones first.
+/// Tables that may have a rule for a packet, in order of their numbers.
 #[derive(Debug, Clone)]
 pub struct Candidates<'a, const F: usize> {
     reader: &'a FilterReader<F>,

@@ -1,7 +1,8 @@
-//! The tree that leads from the value of a field to its set of tables: slots, nodes, steps.
+//! The tree from the values of a field to sets of tables.
 //!
-//! The first bits of a value choose a *slot* of the field's root, which speaks for the *block* of
-//! values that begin with them. A slot holds a set, when all of the block has the same, or a node:
+//! The first bits of a value select a *slot* of the field's root. The slot stands for the *block*
+//! of values that begin with these bits. It has a set, if all values of the block have the same
+//! set, or a node:
 //!
 //! | node | bytes | for blocks of | content |
 //! |---|---|---|---|
@@ -9,14 +10,14 @@
 //! | fan | 1024 | 16 bits | 256 slots, one for each 8-bit block |
 //! | list | 512 | 8 bits | 256 sets, one for each value |
 //!
-//! so that three steps lead to a set, each through one cache line. The last values under a fan have
-//! the bits that chose the slot before their own: so a packet compares sixteen bits everywhere.
-//! Most rules' prefixes stand alone in their block, and then 16 bytes are all that they need: the
-//! 6,671 destinations of ClassBench's fw1 at 10,000 rules take 110 kB beside the root, where a fan
-//! and a list each would take 10 MB.
+//! So three steps lead to a set, each through one cache line. The last values under a fan include
+//! the bits that selected the slot: so a packet compares sixteen bits everywhere. Most rules'
+//! prefixes are alone in their block, and then need only 16 bytes: the 6,671 destinations of
+//! ClassBench's fw1 at 10,000 rules take 110 kB beside the root, where a fan and a list each would
+//! take 10 MB.
 //!
-//! Slots are halves of words, last values and sets are quarters. Only the writer stores, so that it
-//! may load a word, change a part and store the word.
+//! Slots are halves of words, last values and sets are quarters. Only the writer stores, so it may
+//! load a word, change a part and store the word.
 
 use std::hint::select_unpredictable;
 
@@ -35,7 +36,7 @@ use crate::sync::{AtomicU64, Relaxed, Release};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape {
     pub(super) bits: Bits,
-    /// Bits of a value behind those that choose the slot of the root.
+    /// Bits of a value after those that select the slot of the root.
     pub(super) block_bits: u32,
     /// The first slot of the root.
     pub(super) root: usize,
@@ -44,7 +45,7 @@ pub(super) struct Shape {
 impl Shape {
     pub(super) fn new(bits: Bits, root: usize) -> Self {
         let block_bits = match bits {
-            // A model under loom can follow only so many atomics, and is to see nodes.
+            // A model under loom can follow only so many atomics, and has to see nodes.
             Bits::Eight if cfg!(loom) => 6,
             Bits::Eight => 0,
             Bits::Sixteen => 8,
@@ -57,7 +58,7 @@ impl Shape {
         1 << (self.bits.count() - self.block_bits)
     }
 
-    /// The slot that speaks for a value.
+    /// The slot of a value.
     #[inline(always)]
     pub(super) fn slot(self, value: u32) -> usize {
         self.root + ((value & self.bits.value_max()) >> self.block_bits) as usize
@@ -69,28 +70,28 @@ impl Shape {
         self.root + (value >> 16) as usize
     }
 
-    /// What is left of a value behind the bits that chose the slot.
+    /// The bits of a value after those that select the slot.
     #[inline(always)]
     pub(super) fn rest(self, value: u32) -> u32 {
         value & low_bits(self.block_bits)
     }
 }
 
-/// As many ones.
+/// A number of ones.
 #[inline(always)]
 pub(super) const fn low_bits(count: u32) -> u32 {
     (1 << count) - 1
 }
 
-/// What a slot holds: a set, or a node by its kind and the place of its first word.
+/// The content of a slot: a set, or a node by its kind and its first word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Entry(pub(super) u32);
+pub(super) struct TreeEntry(pub(super) u32);
 
-/// What an entry is.
+/// The kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NodeKind {
     Set,
-    /// With room for this many.
+    /// With room for this many ranges.
     Ranges(usize),
     Fan,
     List,
@@ -100,7 +101,7 @@ pub(super) const KIND_SHIFT: u32 = 29;
 pub(super) const FAN: u32 = 4;
 pub(super) const LIST: u32 = 5;
 
-/// Words of the smallest node, and what every node's place is a multiple of.
+/// Words of the smallest node, and the unit of every node's place.
 const UNIT_WORDS: usize = 2;
 
 /// The most ranges of a node: with their sets they fill a cache line.
@@ -131,13 +132,13 @@ impl NodeKind {
     }
 }
 
-impl Entry {
+impl TreeEntry {
     pub(super) fn of_set(set: u16) -> Self {
         Self(u32::from(set))
     }
 
-    /// A node of a kind, its first word a multiple of its size or of a cache line. `None` if the
-    /// place is too far away to be named.
+    /// A node of a kind; its first word is a multiple of its size or of a cache line. `None` if the
+    /// place cannot be addressed.
     pub(super) fn of_node(kind: NodeKind, word: usize) -> Option<Self> {
         let unit = u32::try_from(word / UNIT_WORDS).ok()?;
         (unit >> KIND_SHIFT == 0).then_some(Self(kind.code() << KIND_SHIFT | unit))
@@ -165,11 +166,11 @@ impl Entry {
     }
 }
 
-// ---- what readers do --------------------------------------------------------------------------
+// ---- for readers ------------------------------------------------------------------------------
 
 #[inline(always)]
-pub(super) fn slot(tree: &[AtomicU64], at: usize) -> Entry {
-    Entry(half(tree, at))
+pub(super) fn slot(tree: &[AtomicU64], at: usize) -> TreeEntry {
+    TreeEntry(half(tree, at))
 }
 
 /// A half of a word, by its place.
@@ -193,33 +194,33 @@ pub(super) fn quarter(tree: &[AtomicU64], at: usize) -> u16 {
     (tree[at / 4].load(Acquire) >> (at % 4 * 16)) as u16
 }
 
-/// Words of a line: what a step from a node reads at most.
+/// Words of a cache line: the most that a step from a node reads.
 pub(super) const LINE_WORDS: usize = 8;
 
-/// Where the next step reads, from an entry that is no fan: a line or a part of one. Of a set,
-/// which leads nowhere, somewhere in the roots.
+/// Where the next step reads, for an entry that is no fan: a line or a part of one. A set leads
+/// nowhere, so then somewhere in the roots.
 #[inline(always)]
-pub(super) fn place(entry: Entry, value: u32) -> usize {
+pub(super) fn place(entry: TreeEntry, value: u32) -> usize {
     let code = entry.0 >> KIND_SHIFT;
     let line = select_unpredictable(code == LIST, (value & 0xe0) as usize / 4, 0);
     select_unpredictable(code == 0, 0, entry.word() + line)
 }
 
-/// What a fan's slot for a value holds; another entry as it is. (To read that one again would not
-/// do: it may be a fan by now.)
+/// The content of a fan's slot for a value, or any other entry unchanged. (The entry is not read
+/// again, because its slot may have a fan by now.)
 #[inline(always)]
-pub(super) fn behind_fan(tree: &[AtomicU64], entry: Entry, value: u32) -> Entry {
+pub(super) fn behind_fan(tree: &[AtomicU64], entry: TreeEntry, value: u32) -> TreeEntry {
     let is_fan = entry.0 >> KIND_SHIFT == FAN;
     let child = 2 * entry.word() + (value >> FAN_BITS & low_bits(FAN_BITS)) as usize;
-    let Entry(child) = slot(tree, select_unpredictable(is_fan, child, 0));
-    Entry(select_unpredictable(is_fan, child, entry.0))
+    let TreeEntry(child) = slot(tree, select_unpredictable(is_fan, child, 0));
+    TreeEntry(select_unpredictable(is_fan, child, entry.0))
 }
 
-/// The last step, from an entry that is no fan to the set of a value.
+/// The last step: from an entry that is no fan to the set of a value.
 ///
-/// It goes the same way for all kinds: which kind comes next is what no branch predictor learns.
+/// It takes the same path for all kinds, because no branch predictor learns which kind comes next.
 #[inline(always)]
-pub(super) fn set_of(tree: &[AtomicU64], entry: Entry, value: u32) -> u16 {
+pub(super) fn set_of(tree: &[AtomicU64], entry: TreeEntry, value: u32) -> u16 {
     let word = place(entry, value);
     let Some(line) = tree[word..].first_chunk::<LINE_WORDS>() else { return 0 };
     let code = entry.0 >> KIND_SHIFT;
@@ -232,14 +233,14 @@ pub(super) fn set_of(tree: &[AtomicU64], entry: Entry, value: u32) -> u16 {
     select_unpredictable(code == 0, entry.set(), set)
 }
 
-/// The set of a value, in a field of whatever shape.
+/// The set of a value, in a field of any shape.
 #[inline(always)]
 pub(super) fn number(tree: &[AtomicU64], shape: Shape, value: u32) -> u16 {
     match shape.bits {
         Bits::Eight if shape.block_bits == 0 => {
             slot(tree, shape.root + (value & low_bits(8)) as usize).set()
         }
-        // Sets and lists alone.
+        // Only sets and lists.
         Bits::Sixteen => {
             let block = value >> FAN_BITS & low_bits(FAN_BITS);
             let entry = slot(tree, shape.root + block as usize);
@@ -255,8 +256,8 @@ pub(super) fn number(tree: &[AtomicU64], shape: Shape, value: u32) -> u16 {
     }
 }
 
-/// Of the last values of a node's ranges, the first that is not below `value`. The last of them is
-/// the largest there is.
+/// The first of the last values of a node's ranges that is not below `value`. The last one is the
+/// largest value.
 #[cfg_attr(
     all(target_arch = "x86_64", not(any(test, loom, miri))),
     expect(dead_code, reason = "the vectors' twin")
@@ -268,7 +269,7 @@ fn first_not_below(line: &[AtomicU64; LINE_WORDS], code: u32, value: u16) -> u32
     for ends in &line[..words] {
         below += ends_below(ends.load(Relaxed), value);
     }
-    // Both halves of `below` have counts of at most eight: their sum is an index.
+    // Each half of `below` has a count of at most eight: their sum is an index.
     ((below + (below >> 32)) & 15) as u32
 }
 
@@ -286,19 +287,19 @@ fn ends_below(ends: u64, value: u16) -> u64 {
     low + high
 }
 
-/// Asks for the line that the next step from a root reads; for a set, for some line of the roots.
+/// Prefetches the line that the next step from a root reads; for a set, some line of the roots.
 #[inline(always)]
-pub(super) fn prefetch_step(tree: &[AtomicU64], entry: Entry, value: u32) {
+pub(super) fn prefetch_step(tree: &[AtomicU64], entry: TreeEntry, value: u32) {
     let is_fan = entry.0 >> KIND_SHIFT == FAN;
     let child = value >> FAN_BITS & low_bits(FAN_BITS);
     let skip = select_unpredictable(is_fan, child as usize / 2, 0);
     prefetch_at(tree.as_ptr().wrapping_add(entry.word() + skip));
 }
 
-// ---- what the writer does ---------------------------------------------------------------------
+// ---- for the writer ---------------------------------------------------------------------------
 
-/// Stores a slot; what it refers to is complete.
-pub(super) fn set_slot(tree: &[AtomicU64], at: usize, entry: Entry) {
+/// Stores a slot; its node or set is complete.
+pub(super) fn set_slot(tree: &[AtomicU64], at: usize, entry: TreeEntry) {
     set_part(&tree[at / 2], at % 2 * 32, u64::from(u32::MAX), u64::from(entry.0));
 }
 
@@ -307,7 +308,7 @@ pub(super) fn set_quarter(tree: &[AtomicU64], at: usize, quarter: u16) {
     set_part(&tree[at / 4], at % 4 * 16, u64::from(u16::MAX), u64::from(quarter));
 }
 
-/// Calls `with` with each set that values of a slot's block lead to; with some more than once.
+/// Calls `with` for each set that values of a slot's block lead to; for some sets more than once.
 pub(super) fn visit(tree: &[AtomicU64], at: usize, block_bits: u32, with: &mut impl FnMut(u16)) {
     let entry = slot(tree, at);
     let word = entry.word();
@@ -339,8 +340,8 @@ mod tests {
 
     #[test]
     fn entries_say_what_they_were_made_of() {
-        assert_eq!(Entry::of_set(65_535).kind(), NodeKind::Set);
-        assert_eq!(Entry::of_set(65_535).set(), 65_535);
+        assert_eq!(TreeEntry::of_set(65_535).kind(), NodeKind::Set);
+        assert_eq!(TreeEntry::of_set(65_535).set(), 65_535);
         let kinds = [
             NodeKind::Ranges(4),
             NodeKind::Ranges(8),
@@ -350,10 +351,10 @@ mod tests {
         ];
         for kind in kinds {
             for word in [0, 128, (1 << 30) - 128] {
-                let entry = Entry::of_node(kind, word).unwrap();
+                let entry = TreeEntry::of_node(kind, word).unwrap();
                 assert_eq!((entry.kind(), entry.word()), (kind, word));
             }
-            assert_eq!(Entry::of_node(kind, 1 << 30), None);
+            assert_eq!(TreeEntry::of_node(kind, 1 << 30), None);
         }
         for count in 1..=RANGES_MAX {
             let NodeKind::Ranges(room) = NodeKind::of_ranges(count) else { panic!() };
@@ -361,7 +362,7 @@ mod tests {
         }
     }
 
-    /// Every value against every border, where carries between the parts would show.
+    /// Every value against every border, to find wrong carries between the parts.
     #[test]
     #[cfg_attr(miri, ignore = "too long under Miri")]
     fn the_range_of_a_value_is_the_first_that_does_not_end_below_it() {
@@ -370,11 +371,11 @@ mod tests {
             0xfffe, 0xffff, 0xffff,
         ];
         for room in [4, 8, 16] {
-            // At the end of a line, with other numbers behind.
+            // At the end of a line, followed by other numbers.
             let tree: Vec<AtomicU64> = (0..24).map(|_| AtomicU64::new(0x5555)).collect();
             let kind = NodeKind::Ranges(room);
             let word = 16 - kind.words();
-            let node = Entry::of_node(kind, word).unwrap();
+            let node = TreeEntry::of_node(kind, word).unwrap();
             let ends = &ends[16 - room..];
             for (index, end) in ends.iter().enumerate() {
                 set_quarter(&tree, 4 * word + index, *end);

@@ -1,5 +1,4 @@
-//! What the filter does by vectors, where the processor has them; sixteen packets at once in
-//! `sixteen`.
+//! SIMD code of the filter for x86-64; `avx512` has the code for sixteen packets at once.
 //!
 //! One of the modules that may use `unsafe`: intrinsics.
 
@@ -12,9 +11,9 @@ use std::arch::x86_64::{
     _mm256_movemask_pd, _mm256_set_epi64x, _mm256_setzero_si256,
 };
 
+use super::avx512::Avx512;
 use super::join::{CHUNK, Chunk, END, FilterPass, First, Joined, PLACES, Plain};
 use super::reader::{Burst, FilterReader};
-use super::sixteen::Sixteen;
 use super::tree::LINE_WORDS;
 use crate::sync::{Acquire, AtomicU64, fence};
 
@@ -23,8 +22,8 @@ use crate::sync::{Acquire, AtomicU64, fence};
 pub(super) fn half(tree: &[AtomicU64], at: usize) -> u32 {
     assert!(at < 2 * tree.len());
     let half: u32;
-    // SAFETY: reads the half at `at`, which is there. As an instruction it may meet the writer's
-    // stores: what x86 reads is never torn, and no later load comes before it.
+    // SAFETY: reads the half at `at`, which exists. As an instruction it may race with the writer's
+    // stores: reads of x86 are never torn, and no later load comes before it.
     unsafe {
         asm!(
             "mov {half:e}, dword ptr [{tree} + 4 * {at}]",
@@ -75,12 +74,12 @@ pub(super) fn line_quarter(line: &[AtomicU64; LINE_WORDS], at: u32) -> u16 {
     quarter as u16
 }
 
-/// Of the last values of a node's ranges, the first that is not below `value`: sixteen are compared
-/// at once. Behind those of a small node are other numbers; what they say does not count, for the
-/// largest value comes before them.
+/// The first of the last values of a node's ranges that is not below `value`: compares sixteen at
+/// once. The values after those of a small node do not matter, because the largest value comes
+/// before them.
 #[inline(always)]
 pub(super) fn first_not_below(line: &[AtomicU64; LINE_WORDS], code: u32, value: u16) -> u32 {
-    // A node of four ranges may end with its line, and what is behind would have to come.
+    // A node of four ranges may end with its line; to read more would take another line.
     let second = (code & 2) as usize;
     let (low, high): (__m128i, __m128i);
     // SAFETY: reads the first 32 bytes of the line; as in `half`, each of its words is read whole.
@@ -103,8 +102,8 @@ pub(super) fn first_not_below(line: &[AtomicU64; LINE_WORDS], code: u32, value: 
     }
 }
 
-/// [`FilterReader::find_burst`] by what the processor has. False, and nothing done, where that is
-/// no more than every one has.
+/// [`FilterReader::find_burst`] with the best SIMD of this processor. False, and nothing is done,
+/// if there is none.
 #[inline]
 pub(super) fn find_first<const F: usize>(
     reader: &FilterReader<F>,
@@ -113,14 +112,14 @@ pub(super) fn find_first<const F: usize>(
     burst: &mut Burst<F>,
     count: usize,
 ) -> bool {
-    if let Some(sixteen) = Sixteen::detect() {
-        reader.find_burst(&sixteen, joined, tables, burst, count);
+    if let Some(avx512) = Avx512::detect() {
+        reader.find_burst(&avx512, joined, tables, burst, count);
         return true;
     }
     find_by_avx2(reader, joined, tables, burst, count)
 }
 
-/// [`find_first`] by AVX2, where the processor has it.
+/// [`find_first`] with AVX2, if the processor supports it.
 #[inline]
 pub(super) fn find_by_avx2<const F: usize>(
     reader: &FilterReader<F>,
@@ -131,8 +130,8 @@ pub(super) fn find_by_avx2<const F: usize>(
 ) -> bool {
     let found = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi2");
     if found {
-        // SAFETY: the processor was just found to have what the function is compiled for; all that
-        // have BMI2 have BMI1.
+        // SAFETY: the processor was just found to support the instructions; all that have BMI2 have
+        // BMI1.
         unsafe { find_first_avx2(reader, joined, tables, burst, count) };
     }
     found
@@ -150,8 +149,8 @@ fn find_first_avx2<const F: usize>(
     reader.find_burst(&ByFirst(first), joined, tables, burst, count);
 }
 
-/// The plain way, but for how a packet's first word is found: by a closure, which is compiled for
-/// what the function around it is compiled for.
+/// The plain implementation with another way to find a packet's first word: a closure, which is
+/// compiled for the instructions of the function around it.
 struct ByFirst<T>(T);
 
 impl<const F: usize, T: Fn(&Joined<F>, &[u32; PLACES]) -> First> FilterPass<F> for ByFirst<T> {
@@ -171,7 +170,7 @@ impl<const F: usize, T: Fn(&Joined<F>, &[u32; PLACES]) -> First> FilterPass<F> f
     }
 }
 
-/// [`Joined::first`], by vectors.
+/// [`Joined::first`], with SIMD.
 #[target_feature(enable = "avx2,bmi1,bmi2")]
 #[inline]
 fn first_avx2<const F: usize>(joined: &Joined<F>, places: &[u32; PLACES]) -> First {

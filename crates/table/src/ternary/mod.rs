@@ -1,20 +1,20 @@
 //! Ternary match: rules with masks and priorities, changed beside readers that never wait.
 //!
-//! A rule says which bits of a key it looks at (its mask), what they are to be, and how it compares
-//! with other rules that match the same key (its priority). [`TernaryScan`] is what that means: it
-//! searches all rules. [`Ternary`] finds the same rule in a tuple space (`tuples`).
+//! A rule has a mask (the bits of a key that it looks at), the values of these bits, and a
+//! priority, which decides among rules that match the same key. [`TernaryScan`] is the definition:
+//! it searches all rules. [`Ternary`] finds the same rule in a tuple space (`tuples`).
 //!
 //! # Why a reader sees a change as a whole
 //!
-//! A rule is one word, its priority and its value, under its masked key. So one that comes, goes,
-//! or gets another priority or value is one store. What takes more than one place is a transaction
-//! of
-//! `versions`: each place gets a reference that readers resolve by the generation of their burst.
+//! A rule is one word, its priority and its value, under its masked key. So adding or removing a
+//! rule, or changing its priority or value, is one store. A change of more than one place is a
+//! transaction of `versioned_values`: each place gets a reference that readers resolve by the
+//! generation of their burst.
 //!
 //! A look-up reads the generation first, and then the tuple space. The writer goes the other way:
-//! it has the tuple space know of a word before it stores it, and stores all words of a transaction
-//! before the generation. So who has the generation of a transaction finds every place that it
-//! changed. What is found before is the word of before, or a reference that stands for it.
+//! it prepares the tuple space for a word before it stores the word, and stores all words of a
+//! transaction before the generation. So a reader with the generation of a transaction finds every
+//! place that it changed. An older reader finds the old word, or a reference to it.
 
 mod reader;
 mod scan;
@@ -26,20 +26,20 @@ pub use writer::{Ternary, TernaryConfig};
 
 use crate::tuples::masked;
 
-/// The largest value of a rule, and two more.
+/// The largest value of a rule, plus two.
 const VALUES: u32 = 1 << 31;
 
 /// A rule of `W` words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TernaryRule<const W: usize> {
-    /// What the bits of the mask are to be; its other bits do not count.
+    /// The values of the bits of the mask; other bits do not count.
     pub key: [u64; W],
     /// The bits that the rule looks at.
     pub mask: [u64; W],
-    /// Of the rules that match a key the one with the smallest number wins.
+    /// Of the rules that match a key, the one with the smallest number wins.
     pub priority: u32,
-    /// What a look-up returns, up to [`TernaryRule::VALUE_MAX`]: mostly where the caller has more.
-    /// Of rules with one priority the one with the smallest value wins.
+    /// What a look-up returns, up to [`TernaryRule::VALUE_MAX`]: mostly an index of the caller's.
+    /// Of rules with the same priority, the one with the smallest value wins.
     pub value: u32,
 }
 
@@ -53,7 +53,7 @@ impl<const W: usize> TernaryRule<W> {
         masked(key, &self.mask) == masked(&self.key, &self.mask)
     }
 
-    /// What a look-up returns where it wins.
+    /// What a look-up returns if the rule wins.
     #[must_use]
     pub fn hit(&self) -> Hit {
         Hit { priority: self.priority, value: self.value }
@@ -70,13 +70,13 @@ pub struct Hit {
 }
 
 impl Hit {
-    /// As one word that is not zero and whose highest bit is not set: the smaller one wins.
+    /// As a word that is not zero and whose highest bit is not set: the smaller word wins.
     fn word(self) -> Option<u64> {
         let value = self.value.checked_add(1).filter(|value| *value < VALUES)?;
         Some(u64::from(self.priority) << 31 | u64::from(value))
     }
 
-    /// Of a word that is not zero.
+    /// The hit of a word that is not zero.
     #[inline]
     fn of(word: u64) -> Self {
         let value = word as u32 & (VALUES - 1);

@@ -3,24 +3,24 @@
 use std::sync::Arc;
 
 use super::Hit;
-use crate::domain::Participant;
 use crate::limits::BURST_MAX;
+use crate::qsbr::Participant;
 use crate::tuples::TupleReader;
-use crate::versions::Versions;
+use crate::versioned_values::VersionedValues;
 
 /// A reading end of a [`Ternary`](crate::Ternary) table. Clone it into any number of threads.
 ///
-/// Look-ups never wait, allocate nothing, and write nothing that others read but for a counter when
-/// masks or the filter are others than before. They borrow the thread's [`Participant`], which must
-/// be online and of the table's domain: they may panic otherwise.
+/// Look-ups never wait and allocate nothing. They write nothing that other threads read, except a
+/// counter after a change of the masks or the filter. They borrow the thread's [`Participant`],
+/// which must be online and of the table's domain: otherwise they may panic.
 #[derive(Debug, Clone)]
 pub struct TernaryReader<const W: usize> {
     tuples: TupleReader<W>,
-    versions: Arc<Versions>,
+    versions: Arc<VersionedValues>,
 }
 
 impl<const W: usize> TernaryReader<W> {
-    pub(super) fn new(tuples: TupleReader<W>, versions: Arc<Versions>) -> Self {
+    pub(super) fn new(tuples: TupleReader<W>, versions: Arc<VersionedValues>) -> Self {
         Self { tuples, versions }
     }
 
@@ -35,8 +35,8 @@ impl<const W: usize> TernaryReader<W> {
         hits[0]
     }
 
-    /// Looks up a burst: the rule that wins for `keys[i]` is in `hits[i]`, `None` where there is
-    /// none. All of the burst sees each transaction wholly or not at all.
+    /// Looks up a burst: `hits[i]` is the rule that wins for `keys[i]`, or `None`. The whole burst
+    /// sees all or nothing of each transaction.
     ///
     /// # Panics
     /// If there are more than [`BURST_MAX`] keys or fewer hits than keys; or the participant is
@@ -52,7 +52,7 @@ impl<const W: usize> TernaryReader<W> {
         let generation = self.versions.generation();
         let versions = &*self.versions;
         let rank_of = |word, _| {
-            let word = versions.at(word, generation);
+            let word = versions.resolve(word, generation);
             (word != 0).then_some((word, word))
         };
         let mut words = [0; BURST_MAX];

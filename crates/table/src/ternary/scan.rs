@@ -4,8 +4,8 @@ use super::{Hit, TernaryRule};
 
 /// A list of rules that is searched from its first to its last.
 ///
-/// It says what is right: [`Ternary`](crate::Ternary) finds for each key what this finds. It costs
-/// as many steps as there are rules.
+/// It defines the results: [`Ternary`](crate::Ternary) finds the same hit for each key. A look-up
+/// takes as many steps as there are rules.
 #[derive(Debug, Clone, Default)]
 pub struct TernaryScan<const W: usize> {
     rules: Vec<TernaryRule<W>>,
@@ -18,7 +18,7 @@ impl<const W: usize> TernaryScan<W> {
         Self { rules: Vec::new() }
     }
 
-    /// Adds a rule; false where there is the same one already.
+    /// Adds a rule; false if the same rule exists.
     pub fn insert(&mut self, rule: &TernaryRule<W>) -> bool {
         let is_new = self.find(rule).is_none();
         if is_new {
@@ -27,7 +27,7 @@ impl<const W: usize> TernaryScan<W> {
         is_new
     }
 
-    /// Takes a rule out; whether it was there.
+    /// Removes a rule; false if it does not exist.
     pub fn remove(&mut self, rule: &TernaryRule<W>) -> bool {
         let found = self.find(rule).map(|at| self.rules.swap_remove(at));
         found.is_some()
@@ -39,7 +39,7 @@ impl<const W: usize> TernaryScan<W> {
         self.rules.iter().filter(|rule| rule.matches(key)).map(TernaryRule::hit).min()
     }
 
-    /// Rules.
+    /// Number of rules.
     #[must_use]
     pub fn len(&self) -> usize {
         self.rules.len()

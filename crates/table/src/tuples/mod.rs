@@ -1,26 +1,26 @@
-//! A tuple space: words under keys and masks, and which of them win for a key.
+//! A tuple space: words under keys and masks, and look-ups of the best word for a key.
 //!
-//! The entries of a mask are an exact table of keys that are cut to it ("Packet Classification
-//! using Tuple Space Search", SIGCOMM 1999). A pruning filter (`prune`) says which masks can have
-//! an entry for a key, the best ones first, and bounds say when none of those left can have
-//! a better one than what was found.
+//! The entries of a mask are an exact-match table of masked keys ("Packet Classification using
+//! Tuple Space Search", SIGCOMM 1999). A pruning filter (`prune`) says which masks can have an
+//! entry for a key, best masks first. Bounds say when none of the remaining masks can have a better
+//! word than the best one so far.
 //!
-//! What a word says is the user's, and so is its *rank*: of two words the one with the smaller rank
-//! wins. [`Ternary`](crate::Ternary) has words that are their own rank, and transactions of its
-//! own; tables of programs have words that lead to a rank, and transactions that they share.
+//! The user defines the meaning of a word, and its *rank*: of two words the one with the smaller
+//! rank wins. In [`Ternary`](crate::Ternary), a word is its own rank, and the table has its own
+//! transactions. In tables of programs, a word leads to a rank, and the tables share transactions.
 //!
 //! # Why a reader misses no word
 //!
-//! A look-up takes the list of masks with the filter, then the bounds, then words. The writer goes
-//! the other way: [`TupleSpace::admit`] has the list, the filter, the bound of the mask and those
-//! of all slots in front of it know of a word, and only then is the word stored.
+//! A look-up reads the list of masks with the filter, then the bounds, then words. The writer goes
+//! the other way: [`TupleSpace::admit`] updates the list, the filter, the bound of the mask and the
+//! bounds of all slots before it, and only then is the word stored.
 //!
 //! A bound is raised when no reader can find a word below it, whatever its generation: when a mask
-//! has no entry, and when a new filter is complete, for whose making every word was looked at.
+//! has no entry, and when a new filter is complete, because its build visits every word.
 //!
-//! A mask without entries leaves the list. Its table stays for readers that have the older list,
-//! and its number may go to another mask: they look into the old table by that number, which is
-//! empty, and a filter names a number rather too often.
+//! A mask without entries leaves the list. Readers with the older list still have its table. Its
+//! number may be given to another mask: such a reader then looks into the old table, which is
+//! empty. That does no harm, because a filter may select too many numbers.
 
 mod pruner;
 mod reader;
@@ -31,17 +31,17 @@ pub use writer::{TupleConfig, TupleSpace};
 
 use crate::prune::{Bits, Span};
 
-/// Which of two words wins: the one with the smaller rank.
+/// Decides which of two words wins: the one with the smaller rank.
 pub trait Rank: Copy + Ord {
-    /// Behind the rank of any word.
+    /// Greater than the rank of any word.
     const LAST: Self;
 
-    /// A mask whose bound is not below this number has no word of a smaller rank. The bound of a
-    /// word of this rank ([`TupleSpace::admit`]) is below `u64::MAX`, and not above this number.
+    /// A mask with a bound of at least this number has no word of a smaller rank. A word of this
+    /// rank has a bound ([`TupleSpace::admit`]) below `u64::MAX` and at most this number.
     fn limit(self) -> u64;
 }
 
-/// A number that is its own bound.
+/// A number is its own bound.
 impl Rank for u64 {
     const LAST: Self = Self::MAX;
 
@@ -51,50 +51,50 @@ impl Rank for u64 {
     }
 }
 
-/// Where in a key a number is that the filter looks at, and that entries have mostly prefixes of.
+/// A number in a key that the filter reads, and of which most entries match a prefix.
 ///
-/// Fields change nothing of what is found. They are to be what tells entries under different masks
-/// apart, such as addresses and ports: without good ones look-ups go through more tables. A filter
-/// looks at two of up to 32 bits and two of up to 16: those that differ most come first.
+/// Fields do not change results. Choose numbers that distinguish entries under different masks,
+/// such as addresses and ports: otherwise look-ups search more tables. A filter reads two fields of
+/// up to 32 bits and two of up to 16 bits. Name the fields that differ most first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field {
     /// Its lowest bit, counted from the lowest bit of the first word.
     at: usize,
     bits: u32,
-    /// Its bytes are in network order.
+    /// Whether its bytes are in network order.
     is_network: bool,
 }
 
 impl Field {
-    /// A number of one to four bytes in network order from byte `at` of a key that was packed by
+    /// A number of one to four bytes in network order, from byte `at` of a key that was packed by
     /// [`pack_key`](crate::pack_key).
     #[must_use]
     pub const fn bytes(at: usize, bytes: u32) -> Self {
         Self { at: at.saturating_mul(8), bits: bytes.saturating_mul(8), is_network: true }
     }
 
-    /// A number of 1 to 32 bits that stands in the words as it is, whose lowest bit is bit `at`,
-    /// counted from the lowest bit of the first word.
+    /// A number of 1 to 32 bits in host order, whose lowest bit is bit `at`, counted from the
+    /// lowest bit of the first word.
     #[must_use]
     pub const fn number(at: usize, bits: u32) -> Self {
         Self { at, bits, is_network: false }
     }
 
-    /// Whether it is one, and lies within keys of `words` words.
+    /// Whether it has 1 to 32 bits and lies within keys of `words` words.
     pub(crate) fn fits(self, words: usize) -> bool {
         let end = self.at.saturating_add(self.bits as usize);
         (1..=32).contains(&self.bits) && end <= 64 * words
     }
 
-    /// Its value in a key, with its first bit in front of a number of `width` bits: a prefix stays
-    /// one.
+    /// Its value in a key, aligned to the first bit of a number of `width` bits, so that a prefix
+    /// stays a prefix.
     #[inline(always)]
     fn value(self, width: Bits, key: &[u64]) -> u32 {
         let (word, shift) = (self.at / 64, self.at % 64);
         let low = key.get(word).map_or(0, |word| word >> shift);
         let high = key.get(word + 1).map_or(0, |next| (next << 1) << (63 - shift));
         let number = (low | high) as u32;
-        // Bits behind the number fall out in front.
+        // Bits after the number are shifted out.
         let first = match self.is_network {
             true => number.swap_bytes() & u32::MAX << (32 - self.bits),
             false => number << (32 - self.bits),
@@ -102,18 +102,18 @@ impl Field {
         first >> (32 - width.count())
     }
 
-    /// The values that an entry matches, or more: those with the leading ones of its mask.
+    /// The values that an entry matches, or a superset: those with the leading ones of its mask.
     fn span(self, width: Bits, key: &[u64], mask: &[u64]) -> Span {
         let ones = (self.value(width, mask) << (32 - width.count())).leading_ones();
         Span::prefix(width, self.value(width, key), ones.min(self.bits))
     }
 }
 
-/// The widths of the fields that a filter looks at.
+/// The widths of the fields of a filter.
 const WIDTHS: [Bits; 4] = [Bits::ThirtyTwo, Bits::ThirtyTwo, Bits::Sixteen, Bits::Sixteen];
 const F: usize = WIDTHS.len();
 
-/// What of a key a filter looks at.
+/// The fields of a key that a filter reads.
 #[derive(Debug, Clone, Copy)]
 struct Fields([Option<Field>; F]);
 
@@ -124,7 +124,7 @@ impl Fields {
         }
         let mut places = [None; F];
         for field in fields {
-            // The narrowest that is left and wide enough.
+            // The narrowest free place that is wide enough.
             let mut free = places.iter_mut().zip(WIDTHS).rev();
             let fits = |(place, width): &(&mut Option<Field>, Bits)| {
                 place.is_none() && width.count() >= field.bits
@@ -136,12 +136,12 @@ impl Fields {
         Self(places)
     }
 
-    /// Whether a filter has anything to look at.
+    /// Whether a filter has any field.
     fn has_one(&self) -> bool {
         self.0.iter().any(Option::is_some)
     }
 
-    /// The first, where it is the only one.
+    /// The first field, if it is the only one.
     fn only(&self) -> Option<Field> {
         self.0[0].filter(|_| self.0[1..].iter().all(Option::is_none))
     }
@@ -162,14 +162,14 @@ impl Fields {
     }
 }
 
-/// For a filter of one field, as most tables of prefixes have, or of all.
+/// A filter of one field, which most tables of prefixes have, or of all fields.
 #[derive(Debug)]
 enum Filters<One, All> {
     One(One),
     All(All),
 }
 
-/// The bits of a key that a mask has.
+/// The bits of a key under a mask.
 #[inline]
 pub(crate) fn masked<const W: usize>(key: &[u64; W], mask: &[u64; W]) -> [u64; W] {
     std::array::from_fn(|word| key[word] & mask[word])
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(of(all, [10, 1, 2, 3], [255, 0, 255, 0]), span(0x0a00_0000, 0x0aff_ffff));
         assert_eq!(of(all, [10, 1, 2, 3], [255; 4]), Span::one(0x0a01_0203));
         assert_eq!(of(all, [10, 1, 2, 3], [0, 255, 255, 255]), Span::ALL);
-        // A narrow one is in front: all of its bits leave what is behind them open.
+        // A narrow number is aligned to the first bit, so the bits after it are free.
         assert_eq!(of(Field::bytes(0, 1), [10, 1, 2, 3], [255; 4]), span(0x0a00_0000, 0x0aff_ffff));
     }
 

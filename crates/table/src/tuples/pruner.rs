@@ -1,12 +1,12 @@
 //! The pruning filter of a tuple space, for its writer.
 //!
-//! A filter knows masks by their *slots*: the best ones have the first slots when it is begun, and
-//! masks that come later those behind. So readers go through the slots that the filter names in
-//! their order, until none behind can have a better word.
+//! A filter numbers masks by *slots*. When its build begins, the best masks get the first slots;
+//! later masks get the next ones. So readers visit the slots that the filter selects in order, until
+//! no later slot can have a better word.
 //!
-//! A filter only grows. Where three times as many entries have come as there were, it is made anew
-//! from those that are left, some with each operation, and shown when it is complete; in idle time
-//! sooner. The bounds of masks rise then to what the entries that are left have.
+//! A filter only grows. When three times as many entries were added as it began with, it is rebuilt
+//! from the existing entries, a few with each operation, and shown when it is complete; in idle time
+//! it is rebuilt sooner. The bounds of masks then rise to those of the existing entries.
 
 use std::sync::Arc;
 
@@ -19,33 +19,33 @@ use crate::memory::Pages;
 use crate::prune::{Bits, Filter, FilterConfig, Span};
 use crate::sync::{Acquire, AtomicU64, Release};
 
-/// With fewer masks there is no filter: all of them are looked up.
+/// With fewer masks there is no filter, and all masks are searched.
 const MASKS_MIN: usize = 3;
 
-/// Slots that filters are made with: the fewer, the less a look-up costs. One without a slot for a
-/// mask is given up, and keys are looked up under all masks until there is another.
+/// Slots that filters have: the fewer, the less a look-up costs. A filter without a slot for a new
+/// mask is dropped, and all masks are searched until the next filter is complete.
 const SLOTS: [usize; 5] = [64, 128, 256, 512, TABLES_LIMIT];
 
-/// Entries that may come before a filter is made anew, at least.
+/// The least number of added entries before a filter is rebuilt.
 const SPARE_MIN: usize = if cfg!(miri) { 16 } else { 4_096 };
 
-/// Entries that may come before it is made anew in idle time, at least.
+/// The least number of added entries before a filter is rebuilt in idle time.
 const SPARE_IDLE: usize = SPARE_MIN / 16;
 
-/// Groups of entries that a filter takes in with a step, and spans that it lays out.
+/// Groups of entries, and spans, that one step adds to a filter.
 const STEP_GROUPS: usize = 2;
 const STEP_SPANS: usize = 16;
 
-/// The filter that readers see, and the one that is to take its place.
+/// The filter that readers see, and its replacement.
 #[derive(Debug)]
 pub(super) struct Pruner {
     fields: Fields,
     shown: Option<Made>,
     next: Option<Making>,
-    /// Entries that came since the filter was begun, and how many there were then.
+    /// Entries that were added since the build began, and entries that existed then.
     taken: usize,
     made_with: usize,
-    /// There was no memory for one.
+    /// Whether there was no memory for a filter.
     is_refused: bool,
 }
 
@@ -56,11 +56,11 @@ const NONE: u16 = u16::MAX;
 #[derive(Debug)]
 struct Made {
     filter: Filters<Filter<1>, Filter<F>>,
-    /// Number of the mask of each slot that is given away.
+    /// The number of the mask of each used slot.
     numbers: Vec<u16>,
-    /// Slot of each mask, by its number.
+    /// The slot of each mask, by its number.
     slots: Vec<u16>,
-    /// No word of a slot or of one behind it has a smaller bound.
+    /// No word of this slot or of a later one has a smaller bound.
     rest: Arc<[AtomicU64]>,
 }
 
@@ -68,12 +68,12 @@ struct Made {
 #[derive(Debug)]
 struct Making {
     filter: Made,
-    /// Masks whose entries it does not have yet; the last is under way:
+    /// Masks whose entries are missing; the last one is in progress.
     masks: Vec<usize>,
-    /// these are the array of its table that was begun, and the next group of that.
+    /// The array of its table that was begun, and the next group of it.
     array: u32,
     group: usize,
-    /// Bounds of the words that it has seen, by mask.
+    /// Bounds of the words that were visited, by mask.
     bounds: Vec<u64>,
 }
 
@@ -87,7 +87,7 @@ impl Made {
         Ok(Self { filter, numbers: Vec::new(), slots: Vec::new(), rest })
     }
 
-    /// The slot of a mask, which gets one where it has none; `None` where there are no more.
+    /// The slot of a mask, which gets the next one if it has none; `None` if no slot is left.
     fn slot(&mut self, number: usize) -> Option<usize> {
         if self.slots.len() <= number {
             self.slots.resize(number + 1, NONE);
@@ -102,7 +102,7 @@ impl Made {
         Some(usize::from(self.slots[number]))
     }
 
-    /// Says that there is to be a word with this bound.
+    /// Lowers the bounds of a mask's slot and of those before it, for a new word.
     fn lower(&self, number: usize, bound: u64) {
         let Some(slot) = self.slots.get(number).filter(|slot| **slot != NONE) else { return };
         let upto = self.rest[..=usize::from(*slot)].iter().rev();
@@ -110,7 +110,7 @@ impl Made {
         above.for_each(|rest| rest.store(bound, Release));
     }
 
-    /// Has an entry found by its keys; an error says that there is no slot for its mask.
+    /// Adds an entry; an error says that there is no slot for its mask.
     fn add(&mut self, number: usize, spans: &[Span; F]) -> Result<(), FilterError> {
         let slot = self.slot(number).unwrap_or(usize::MAX);
         match &mut self.filter {
@@ -119,7 +119,7 @@ impl Made {
         }
     }
 
-    /// The same, when all entries are there.
+    /// Gathers an entry, to be inserted when all entries are gathered.
     fn gather(&mut self, number: usize, spans: &[Span; F]) -> Result<(), FilterError> {
         let slot = self.slot(number).unwrap_or(usize::MAX);
         match &mut self.filter {
@@ -128,11 +128,11 @@ impl Made {
         }
     }
 
-    /// Lays some spans out; whether there may be more.
-    fn lay(&mut self, spans: usize) -> bool {
+    /// Inserts some gathered spans; true if there may be more.
+    fn insert_gathered(&mut self, spans: usize) -> bool {
         match &mut self.filter {
-            Filters::One(filter) => filter.lay(spans),
-            Filters::All(filter) => filter.lay(spans),
+            Filters::One(filter) => filter.insert_gathered(spans),
+            Filters::All(filter) => filter.insert_gathered(spans),
         }
     }
 
@@ -155,7 +155,7 @@ impl Pruner {
         Self { fields, shown: None, next: None, taken, made_with, is_refused: false }
     }
 
-    /// What readers are to have.
+    /// The filter and its slots, for readers.
     pub(super) fn reader(&self) -> Option<Slots> {
         let made = self.shown.as_ref()?;
         let filter = match &made.filter {
@@ -165,8 +165,8 @@ impl Pruner {
         Some(Slots { filter, numbers: made.numbers.clone(), rest: Arc::clone(&made.rest) })
     }
 
-    /// Has an entry found by its keys, before they can see it; its bound is said then. True where
-    /// readers are to see other slots, or that there is no filter any more.
+    /// Adds an entry, before readers can see it; its bound is lowered afterwards. True if readers
+    /// have to see a new slot, or that the filter was dropped.
     pub(super) fn take(&mut self, number: usize, key: &[u64], mask: &[u64]) -> bool {
         if self.shown.is_none() && self.next.is_none() {
             return false;
@@ -185,7 +185,7 @@ impl Pruner {
         shown.numbers.len() > slots
     }
 
-    /// Says that there is to be a word with this bound, of a mask whose entries are taken.
+    /// Lowers the bounds of a mask for a new word, after its entry was added.
     #[inline]
     pub(super) fn lower(&mut self, number: usize, bound: u64) {
         if let Some(shown) = &self.shown {
@@ -196,25 +196,25 @@ impl Pruner {
         }
     }
 
-    /// Whether the filter is better made anew where nothing else is to be done.
+    /// Whether an idle control thread should rebuild the filter.
     fn is_stale(&self) -> bool {
         self.shown.is_some() && self.taken > self.made_with / 8 + SPARE_IDLE
     }
 
-    /// Whether a filter is being made, or is to be in idle time.
+    /// Whether a filter is being built, or should be in idle time.
     pub(super) fn is_busy(&self) -> bool {
         self.next.is_some() || self.is_stale() && !self.is_refused
     }
 
-    /// Lets it ask for memory again.
-    pub(super) fn forgive(&mut self) {
+    /// Allows another try to allocate memory.
+    pub(super) fn allow_retry(&mut self) {
         self.is_refused = false;
     }
 
-    /// Takes the making of a filter so many steps further, or begins it where so many masks and
-    /// entries want it. True where it is complete, and readers are to see it. `bound_of` is as of
-    /// `TupleSpace::tend`.
-    pub(super) fn tend<const W: usize>(
+    /// Builds the filter `steps` steps further, or begins to if the number of masks and entries
+    /// requires it. True if the filter is complete and readers have to see it. `bound_of` is that
+    /// of `TupleSpace::advance_filter`.
+    pub(super) fn advance<const W: usize>(
         &mut self,
         masks: &mut [Option<Mask<W>>],
         (live_masks, live): (usize, usize),
@@ -258,7 +258,7 @@ impl Pruner {
         (self.taken, self.made_with) = (0, live);
         let there: Vec<usize> = best_first.into_iter().map(|(_, number)| number).collect();
         for number in &there {
-            // As many as there are have room.
+            // There are more slots than masks.
             let _ = filter.slot(*number);
         }
         let bounds = vec![u64::MAX; masks.len()];
@@ -281,19 +281,21 @@ impl Making {
         self.filter.lower(number, bound);
     }
 
-    /// Takes some entries in, or lays some spans out; whether that is all.
+    /// Gathers some entries, or inserts some spans; true if the filter is complete.
     fn step<const W: usize>(
         &mut self,
         masks: &mut [Option<Mask<W>>],
         fields: &Fields,
         bound_of: &impl Fn(u64, u64) -> u64,
     ) -> bool {
-        let Some(&number) = self.masks.last() else { return !self.filter.lay(STEP_SPANS) };
+        let Some(&number) = self.masks.last() else {
+            return !self.filter.insert_gathered(STEP_SPANS);
+        };
         let Some(mask) = masks.get_mut(number).and_then(Option::as_mut) else {
             self.next_mask();
             return false;
         };
-        // While a table grows its entries are in two places.
+        // While a table grows, its entries are in two arrays.
         let Some((array, groups)) = mask.entries.array() else {
             mask.entries.advance(STEP_GROUPS);
             return false;
@@ -303,7 +305,7 @@ impl Making {
         }
         for _ in 0..STEP_GROUPS {
             for (key, word) in mask.entries.group(self.group) {
-                // It knows the number, or it would have been given up.
+                // Cannot fail: a filter without room for the number would have been dropped.
                 let _ = self.filter.gather(number, &fields.spans(&key, &mask.mask));
                 self.lower(number, bound_of(word, mask.shown.bound()));
             }

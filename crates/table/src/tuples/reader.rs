@@ -5,52 +5,52 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 
 use super::{F, Fields, Filters, Rank, masked};
-use crate::domain::Participant;
 use crate::limits::BURST_MAX;
 use crate::prune::{FilterReader, Sets};
+use crate::qsbr::Participant;
 use crate::reader::Reader;
 use crate::sync::{Acquire, AtomicU64, Release};
 
-/// What the writer and all readers hold.
+/// The part that the writer and all readers share.
 #[derive(Debug)]
 pub(super) struct SharedTuples<const W: usize> {
     view: ArcSwap<View<W>>,
     /// How often the view was replaced, plus one.
     version: AtomicU64,
     fields: Fields,
-    /// Masks there may be.
+    /// The most masks.
     masks_max: usize,
 }
 
-/// The masks as a burst sees them.
+/// The masks, for one burst.
 #[derive(Debug, Default)]
 pub(super) struct View<const W: usize> {
     /// By number.
-    pub(super) masks: Vec<Option<Arc<Masked<W>>>>,
-    /// Without them, keys are looked up under all masks.
+    pub(super) masks: Vec<Option<Arc<MaskReader<W>>>>,
+    /// Without them, all masks are searched.
     pub(super) slots: Option<Slots>,
 }
 
-/// A filter, and the slots that it names.
+/// A filter and its slots.
 #[derive(Debug)]
 pub(super) struct Slots {
     pub(super) filter: Filters<FilterReader<1>, FilterReader<F>>,
-    /// Numbers of their masks.
+    /// The numbers of their masks.
     pub(super) numbers: Vec<u16>,
-    /// No word of a slot or of one behind it has a smaller bound.
+    /// No word of this slot or of a later one has a smaller bound.
     pub(super) rest: Arc<[AtomicU64]>,
 }
 
-/// A mask and the entries under it.
+/// A mask and its entries, for readers.
 #[derive(Debug)]
-pub(super) struct Masked<const W: usize> {
+pub(super) struct MaskReader<const W: usize> {
     mask: [u64; W],
     entries: Reader<W>,
-    /// No word under it has a smaller bound.
+    /// No word of the mask has a smaller bound.
     bound: AtomicU64,
 }
 
-impl<const W: usize> Masked<W> {
+impl<const W: usize> MaskReader<W> {
     pub(super) fn new(mask: [u64; W], entries: Reader<W>) -> Self {
         Self { mask, entries, bound: AtomicU64::new(u64::MAX) }
     }
@@ -60,14 +60,14 @@ impl<const W: usize> Masked<W> {
         self.bound.load(Acquire)
     }
 
-    /// Says that a word with this bound is about to be there. For the writer only.
+    /// Lowers the bound for a word that will be stored. For the writer only.
     pub(super) fn lower(&self, bound: u64) {
         if bound < self.bound() {
             self.bound.store(bound, Release);
         }
     }
 
-    /// Says that no reader finds a word with a smaller bound; the bound may be above that. For the
+    /// Raises the bound, which no reader can find a word below; a higher bound stays. For the
     /// writer only.
     pub(super) fn raise(&self, bound: u64) {
         if bound > self.bound() {
@@ -81,7 +81,7 @@ impl<const W: usize> SharedTuples<W> {
         Self { view: ArcSwap::default(), version: AtomicU64::new(1), fields, masks_max }
     }
 
-    /// Shows readers another view; the one before, which some may hold.
+    /// Publishes another view; returns the old one, which readers may hold.
     pub(super) fn show(&self, view: View<W>) -> Arc<View<W>> {
         let old = self.view.swap(Arc::new(view));
         self.version.store(self.version.load(Acquire) + 1, Release);
@@ -91,9 +91,9 @@ impl<const W: usize> SharedTuples<W> {
 
 /// A reading end of a [`TupleSpace`](crate::TupleSpace). Clone it into any number of threads.
 ///
-/// Look-ups never wait, allocate nothing, and write nothing that others read but for a counter when
-/// masks or the filter are others than before. They borrow the thread's [`Participant`], which must
-/// be online and of the space's domain: they may panic otherwise.
+/// Look-ups never wait and allocate nothing. They write nothing that other threads read, except a
+/// counter after a change of the masks or the filter. They borrow the thread's [`Participant`],
+/// which must be online and of the space's domain: otherwise they may panic.
 #[derive(Debug)]
 pub struct TupleReader<const W: usize> {
     shared: Arc<SharedTuples<W>>,
@@ -102,45 +102,46 @@ pub struct TupleReader<const W: usize> {
     round: Round,
 }
 
-/// What is to be looked up next.
+/// The look-ups of one round.
 #[derive(Debug)]
 struct Round {
-    /// Masks that some key is to be looked up under, with their bounds.
+    /// Masks to search, with their bounds.
     order: Vec<(u64, u16)>,
-    /// Those keys, a bit each, by the number of the mask.
+    /// The keys to look up under each mask, a bit each, by the number of the mask.
     wanted: Vec<u64>,
 }
 
-/// So many keys under one mask are looked up together.
+/// From this many keys on, the keys of a mask are looked up in bulk.
 const TOGETHER_MIN: u32 = 8;
 
-/// A key that is to be looked up under a mask.
+/// One look-up of a key under a mask.
 #[derive(Clone, Copy)]
 struct Probe<const W: usize> {
     key: [u64; W],
     hash: u64,
     bound: u64,
-    /// Of the mask.
+    /// The number of the mask.
     number: u16,
-    /// Place of the key in the burst.
+    /// The position of the key in the burst.
     at: u8,
 }
 
-/// What was found for each key of a burst so far.
+/// The best words so far for the keys of a burst.
 struct BestWords<'a, R> {
     ranks: [R; BURST_MAX],
     /// The limits of the ranks.
     limits: [u64; BURST_MAX],
     words: &'a mut [u64],
-    /// Keys that have one, a bit each.
+    /// Keys with a word, a bit each.
     found: u64,
 }
 
-/// Masks by number, the thread that looks up, and its keys.
-type Among<'a, const W: usize> = (&'a [Option<Arc<Masked<W>>>], &'a Participant, &'a [[u64; W]]);
+/// The masks by number, the participant of the thread, and the keys.
+type Among<'a, const W: usize> =
+    (&'a [Option<Arc<MaskReader<W>>>], &'a Participant, &'a [[u64; W]]);
 
 impl<R: Rank> BestWords<'_, R> {
-    /// Takes a word for a key if it is better than what was found.
+    /// Keeps a word for a key if it is better than the best one so far.
     #[inline]
     fn take(&mut self, at: usize, word: u64, rank: R) {
         if rank < self.ranks[at] {
@@ -167,8 +168,8 @@ impl<const W: usize> TupleReader<W> {
     }
 
     /// Looks up a burst: bit `i` of the result says whether there is a word for `keys[i]`, which is
-    /// then in `words[i]`. `rank_of` says what a word and the bound of its mask stand for: a word
-    /// and its rank; or nothing.
+    /// then in `words[i]`. `rank_of` gets a word and the bound of its mask; it returns the resolved
+    /// word and its rank, or `None`.
     ///
     /// # Panics
     /// If there are more than [`BURST_MAX`] keys or fewer words than keys; or the participant is
@@ -207,8 +208,8 @@ impl<const W: usize> TupleReader<W> {
         found.found
     }
 
-    /// Lets the masks go that it has seen: for a thread that does not look up for a while.
-    pub fn let_go(&mut self) {
+    /// Drops the view, for a thread that does not look up for a while.
+    pub fn release_view(&mut self) {
         (self.view, self.version) = (Arc::default(), 0);
     }
 
@@ -225,14 +226,14 @@ impl<const W: usize> TupleReader<W> {
 }
 
 impl Round {
-    /// Of a look-up that panicked there may be something left.
+    /// Removes what a look-up that panicked may have left.
     fn clear(&mut self) {
         for (_, number) in self.order.drain(..) {
             self.wanted.get_mut(usize::from(number)).into_iter().for_each(|wanted| *wanted = 0);
         }
     }
 
-    /// Looks all keys up under all masks, the best masks first.
+    /// Looks up all keys under all masks, best masks first.
     fn find_in_all<R: Rank, const W: usize>(
         &mut self,
         (masks, participant, keys): Among<'_, W>,
@@ -241,7 +242,7 @@ impl Round {
     ) {
         let all = u64::MAX.checked_shr((BURST_MAX - keys.len()) as u32).unwrap_or(0);
         let masks_of = masks.iter().enumerate();
-        let bound = |(number, of): (usize, &Option<Arc<Masked<W>>>)| {
+        let bound = |(number, of): (usize, &Option<Arc<MaskReader<W>>>)| {
             Some((of.as_ref()?.bound(), number as u16))
         };
         self.order.extend(masks_of.filter_map(bound));
@@ -255,8 +256,8 @@ impl Round {
         }
     }
 
-    /// Looks each key up under the masks that the filter names, in rounds: each key has one look-up
-    /// in a round, under the best mask that is left for it.
+    /// Looks up each key under the masks that the filter selects, in rounds: each round looks up
+    /// every key under its next best mask.
     fn find_in_slots<R: Rank, const N: usize, const W: usize>(
         &mut self,
         among: Among<'_, W>,
@@ -286,7 +287,7 @@ impl Round {
         }
     }
 
-    /// Says that a key is to be looked up under a mask, given by its bound and number.
+    /// Adds the look-up of a key under a mask, given by its bound and number.
     #[inline]
     fn want(&mut self, (bound, number): (u64, u16), at: usize) {
         let wanted = &mut self.wanted[usize::from(number)];
@@ -296,9 +297,9 @@ impl Round {
         *wanted |= 1 << at;
     }
 
-    /// Looks up what is wanted, a mask for each key. All look-ups take one step before any takes
-    /// the next, so that the lines of a step come together; where many keys are wanted under one
-    /// mask, they are looked up at once.
+    /// Does the look-ups of the round, at most one for each key. All of them take one step before
+    /// any takes the next, so that the cache misses of a step overlap. Many keys under one mask are
+    /// looked up in bulk.
     fn look_up<R: Rank, const W: usize>(
         &mut self,
         (masks, participant, keys): Among<'_, W>,
@@ -340,16 +341,16 @@ impl Round {
 }
 
 impl Slots {
-    /// The bound and the number of the next mask that can have a word of a rank below `limit`.
+    /// The bound and number of the next mask that can have a word with a rank below `limit`.
     #[inline]
     fn best<const W: usize>(
         &self,
         candidates: impl Iterator<Item = usize>,
-        masks: &[Option<Arc<Masked<W>>>],
+        masks: &[Option<Arc<MaskReader<W>>>],
         limit: u64,
     ) -> Option<(u64, u16)> {
         for slot in candidates {
-            // A filter may know slots that came after the view.
+            // A filter may have slots that are newer than the view.
             let number = *self.numbers.get(slot)?;
             if self.rest[slot].load(Acquire) >= limit {
                 return None;
@@ -364,7 +365,7 @@ impl Slots {
     }
 }
 
-/// The places of the bits that are set, in ascending order.
+/// The positions of the bits that are set, in ascending order.
 #[inline]
 fn bits(mut mask: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
@@ -374,10 +375,10 @@ fn bits(mut mask: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Looks up those keys of a burst under a mask that have a bit in `wanted`.
+/// Looks up the keys in `wanted` under a mask.
 #[inline]
 fn look_up<const W: usize, R: Rank>(
-    (under, bound): (&Masked<W>, u64),
+    (under, bound): (&MaskReader<W>, u64),
     participant: &Participant,
     (keys, wanted): (&[[u64; W]], u64),
     rank_of: &mut impl FnMut(u64, u64) -> Option<(u64, R)>,

@@ -4,43 +4,43 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::pruner::Pruner;
-use super::reader::{Masked, SharedTuples, TupleReader, View};
+use super::reader::{MaskReader, SharedTuples, TupleReader, View};
 use super::{Field, Fields};
-use crate::domain::Domain;
 use crate::error::{CreateError, InsertError, TernaryError};
 use crate::exact::{Config, Exact};
 use crate::hash::Mixing;
 use crate::limits::{CAPACITY_LIMIT, TABLES_LIMIT};
 use crate::memory::Pages;
+use crate::qsbr::QsbrDomain;
 
-/// Masks without entries that may be kept, for the next entry may be under one of them again.
+/// The least number of masks without entries that are kept, because a new entry may use them again.
 const EMPTY_MAX: usize = 64;
 
-/// Steps that the making of a filter is taken further at a time: some milliseconds of work.
+/// The most steps of a filter's build in one call: some milliseconds of work.
 const FILTER_STEPS_MAX: usize = 1 << 10;
 
-/// What a tuple space is made from.
+/// The configuration of a tuple space.
 #[derive(Debug, Clone, Copy)]
 pub struct TupleConfig<'a> {
-    /// The most entries it may hold under one mask, 1 to [`CAPACITY_LIMIT`].
+    /// The most entries of one mask, 1 to [`CAPACITY_LIMIT`].
     pub entries_max: usize,
-    /// The most masks, those without entries included that some reader may still have; up to
+    /// The most masks, including masks without entries that a reader may still have; up to
     /// [`TABLES_LIMIT`].
     pub masks_max: usize,
-    /// Where in a key the numbers are that tell entries under different masks apart.
+    /// The numbers in a key that distinguish entries under different masks.
     pub fields: &'a [Field],
-    /// Seed of its hashes. Draw it at random where somebody hostile may choose keys.
+    /// Seed of its hashes. Draw it at random if an attacker may choose keys.
     pub seed: u64,
 }
 
 /// Words under `W`-word keys (1 to 17) and masks: the writing end.
 ///
-/// A word is not zero. Masks have numbers, which stay theirs while they have an entry; the number
-/// of one without entries is good until the next call of [`number_for`](Self::number_for) or
-/// [`settle`](Self::settle). Keys are cut to their mask.
+/// A word is not zero. A mask keeps its number while it has an entry. The number of a mask without
+/// entries is valid until the next call of [`number_for`](Self::number_for) or
+/// [`run_housekeeping`](Self::run_housekeeping). All keys are masked keys.
 #[derive(Debug)]
 pub struct TupleSpace<const W: usize> {
-    domain: Domain,
+    domain: QsbrDomain,
     entries_max: usize,
     masks_max: usize,
     seed: u64,
@@ -48,13 +48,13 @@ pub struct TupleSpace<const W: usize> {
     /// By number.
     masks: Vec<Option<Mask<W>>>,
     numbers: HashMap<[u64; W], usize, Mixing>,
-    /// Masks there may be before those without entries go.
+    /// The number of masks from which on masks without entries are removed.
     masks_soft: usize,
     entries: usize,
     pruner: Pruner,
-    /// Views that readers may still hold: they are not to be the ones that free them.
+    /// Views that readers may still hold, kept so that no reader frees them.
     old: Vec<Arc<View<W>>>,
-    /// Readers see the masks and the filter as they were before.
+    /// Whether the published view is out of date.
     is_hidden: bool,
 }
 
@@ -63,15 +63,15 @@ pub struct TupleSpace<const W: usize> {
 pub(super) struct Mask<const W: usize> {
     pub(super) mask: [u64; W],
     pub(super) entries: Exact<W>,
-    pub(super) shown: Arc<Masked<W>>,
+    pub(super) shown: Arc<MaskReader<W>>,
 }
 
 impl<const W: usize> TupleSpace<W> {
-    /// One without entries, whose readers are participants of `domain`.
+    /// An empty tuple space, whose readers are participants of `domain`.
     ///
     /// # Errors
     /// [`CreateError::Capacity`] and [`CreateError::Field`].
-    pub fn new(config: &TupleConfig<'_>, domain: &Domain) -> Result<Self, CreateError> {
+    pub fn new(config: &TupleConfig<'_>, domain: &QsbrDomain) -> Result<Self, CreateError> {
         let TupleConfig { entries_max, masks_max, fields, seed } = *config;
         if !(1..=CAPACITY_LIMIT).contains(&entries_max) {
             let (capacity_max, limit) = (entries_max, CAPACITY_LIMIT);
@@ -103,18 +103,18 @@ impl<const W: usize> TupleSpace<W> {
         TupleReader::new(&self.shared)
     }
 
-    /// The number of a mask; `None` where it has none.
+    /// The number of a mask, if it has one.
     #[inline]
     #[must_use]
     pub fn number(&self, mask: &[u64; W]) -> Option<usize> {
         match &self.masks[..] {
-            // As of a table of whole keys.
+            // The only mask, as in a table of whole keys.
             [Some(only)] if only.mask == *mask => Some(0),
             _ => self.numbers.get(mask).copied(),
         }
     }
 
-    /// The number of a mask, which gets one where it has none.
+    /// The number of a mask; adds the mask if it has none.
     ///
     /// # Errors
     /// [`TernaryError::Masks`], and [`TernaryError::Create`] without memory.
@@ -141,7 +141,7 @@ impl<const W: usize> TupleSpace<W> {
             seed: self.seed,
         };
         let entries = Exact::new(config, &self.domain)?;
-        let shown = Arc::new(Masked::new(*mask, entries.reader()));
+        let shown = Arc::new(MaskReader::new(*mask, entries.reader()));
         let made = Some(Mask { mask: *mask, entries, shown });
         match self.masks.get_mut(free) {
             Some(place) => *place = made,
@@ -152,7 +152,7 @@ impl<const W: usize> TupleSpace<W> {
         Ok(free)
     }
 
-    /// Lets masks go that have no entry.
+    /// Removes masks without entries.
     fn sweep(&mut self) {
         for place in &mut self.masks {
             if let Some(mask) = place.take_if(|mask| mask.entries.is_empty()) {
@@ -165,7 +165,7 @@ impl<const W: usize> TupleSpace<W> {
         self.masks_soft = 2 * self.numbers.len() + EMPTY_MAX;
     }
 
-    /// The word under a key that is cut to the mask of this number; zero where there is none.
+    /// The word of a masked key under the mask of this number; zero if there is none.
     #[inline]
     #[must_use]
     pub fn word(&self, number: usize, key: &[u64; W]) -> u64 {
@@ -173,9 +173,9 @@ impl<const W: usize> TupleSpace<W> {
         mask.and_then(|mask| mask.entries.get(key)).unwrap_or(0)
     }
 
-    /// Makes ready for a word under a key that has the word `current`, before a reader can find it:
-    /// to be called before it is stored, or anything that stands for it. The word's bound is a
-    /// number that is not above the limit of its rank, and below `u64::MAX`.
+    /// Prepares for a word under a key that has the word `current`: call it before you store the
+    /// word, or a reference to it. The bound of the word has to be at most the limit of its rank,
+    /// and below `u64::MAX`.
     #[inline]
     pub fn admit(&mut self, number: usize, key: &[u64; W], current: u64, bound: u64) {
         let Some(Some(mask)) = self.masks.get(number) else { return };
@@ -187,11 +187,11 @@ impl<const W: usize> TupleSpace<W> {
         self.show();
     }
 
-    /// Stores a word under a key that has the word `current`; zero is none, of both. Nothing
-    /// happens where no mask has this number.
+    /// Stores a word under a key that has the word `current`; zero means no word for both. Does
+    /// nothing if no mask has this number.
     ///
     /// # Errors
-    /// Where there is none and no room for one; nothing has changed then.
+    /// If the key is new and there is no room for it; nothing is then changed.
     #[inline]
     pub fn store(
         &mut self,
@@ -218,35 +218,36 @@ impl<const W: usize> TupleSpace<W> {
         Ok(())
     }
 
-    /// The housekeeping of an operation: takes the making of a filter `steps` steps further.
+    /// Builds the filter up to `steps` steps further: the housekeeping of one operation.
     ///
-    /// `bound_of` says of a word and the bound of its mask: no reader takes this word for one with
-    /// a smaller bound, whatever its generation.
+    /// `bound_of` gets a word and the bound of its mask. It returns a lower bound of all words that
+    /// a reader may resolve this word to, with any generation.
     #[inline]
-    pub fn tend(&mut self, steps: usize, bound_of: impl Fn(u64, u64) -> u64) {
-        self.tend_filter((steps, false), bound_of);
+    pub fn advance_filter(&mut self, steps: usize, bound_of: impl Fn(u64, u64) -> u64) {
+        self.advance((steps, false), bound_of);
     }
 
+    /// The flag says that the control thread is idle.
     #[inline]
-    fn tend_filter(&mut self, steps: (usize, bool), bound_of: impl Fn(u64, u64) -> u64) {
+    fn advance(&mut self, steps: (usize, bool), bound_of: impl Fn(u64, u64) -> u64) {
         let live = (self.numbers.len(), self.entries);
-        self.is_hidden |= self.pruner.tend(&mut self.masks, live, steps, &bound_of);
+        self.is_hidden |= self.pruner.advance(&mut self.masks, live, steps, &bound_of);
         self.show();
     }
 
-    /// Does in idle time what look-ups are dearer without, `steps` steps of each: lets masks
-    /// without entries go, makes the filter, has tables grow. True when nothing of that is left to
-    /// do. Waits for no reader.
-    pub fn settle(&mut self, steps: usize, bound_of: impl Fn(u64, u64) -> u64) -> bool {
+    /// Does up to `steps` steps of each kind of housekeeping in idle time, which makes look-ups
+    /// cheaper: removes masks without entries, builds the filter, finishes the growth of tables.
+    /// True if nothing is left to do. Does not wait for readers.
+    pub fn run_housekeeping(&mut self, steps: usize, bound_of: impl Fn(u64, u64) -> u64) -> bool {
         self.sweep();
-        self.pruner.forgive();
-        self.tend_filter((steps.min(FILTER_STEPS_MAX), true), bound_of);
+        self.pruner.allow_retry();
+        self.advance((steps.min(FILTER_STEPS_MAX), true), bound_of);
         let tables = self.masks.iter_mut().flatten();
-        let rest = tables.fold(true, |all, mask| mask.entries.rest(steps) & all);
-        rest && !self.pruner.is_busy()
+        let are_grown = tables.fold(true, |all, mask| mask.entries.finish_growth(steps) & all);
+        are_grown && !self.pruner.is_busy()
     }
 
-    /// Shows readers the masks and the filter as they are.
+    /// Publishes the masks and the filter.
     #[inline]
     fn show(&mut self) {
         if self.is_hidden {
@@ -261,7 +262,7 @@ impl<const W: usize> TupleSpace<W> {
         }
     }
 
-    /// Entries.
+    /// Number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries
@@ -273,7 +274,7 @@ impl<const W: usize> TupleSpace<W> {
         self.entries == 0
     }
 
-    /// Masks with a table of their own: those of all entries, and of some that are gone.
+    /// Number of masks with a table: those of all entries, and of some removed entries.
     #[must_use]
     pub fn masks_count(&self) -> usize {
         self.numbers.len()

@@ -6,7 +6,7 @@
 use std::net::Ipv4Addr;
 
 use niclab_nic::dma::Reader;
-use niclab_nic::shared::{Shared, WORD};
+use niclab_nic::shared_memory::{SharedMemory, WORD};
 use niclab_packet::wire::MacAddress;
 
 use super::binary::HEAD_LEN as HEAD_OF_REQUEST_LEN;
@@ -93,7 +93,7 @@ impl Event {
 
     /// Copies all of it, whole words: that is faster than to look first how long it is.
     #[inline]
-    fn copy(&mut self, shared: &Shared, at: usize) {
+    fn copy(&mut self, shared: &SharedMemory, at: usize) {
         shared.copy_out(at, &mut self.bytes);
     }
 

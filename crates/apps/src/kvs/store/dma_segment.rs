@@ -30,7 +30,7 @@ use std::slice;
 use std::sync::Arc;
 
 use niclab_nic::dma::Reader;
-use niclab_nic::shared::{Ordering, Shared, WORD};
+use niclab_nic::shared_memory::{Ordering, SharedMemory, WORD};
 use niclab_table::prefetch;
 
 use super::item::{ALIGN, HEADER_LEN, Header, item_len, mark};
@@ -110,7 +110,7 @@ impl DmaSegments {
     /// # Panics
     /// If entries of the ring are shorter than what is copied of an event.
     pub unsafe fn new(
-        memory: Arc<Shared>,
+        memory: Arc<SharedMemory>,
         segments: Range<usize>,
         events: Reader,
         next: Box<dyn AppendRegisters>,
@@ -123,7 +123,7 @@ impl DmaSegments {
 
 /// A card's window for items.
 #[derive(Clone, Debug)]
-pub(super) struct ItemWindow(Arc<Shared>);
+pub(super) struct ItemWindow(Arc<SharedMemory>);
 
 impl ItemWindow {
     /// Prefetches some lines at a place of it.
@@ -288,8 +288,8 @@ pub(in super::super) mod tests {
     use crate::kvs::protocol::time::Expiry;
 
     /// A window of so many segments, and its memory for whoever plays the card.
-    pub fn window(segments: usize) -> (ItemWindow, Arc<Shared>) {
-        let (shared, _) = Shared::make(segments * DMA_SEGMENT_LEN).unwrap();
+    pub fn window(segments: usize) -> (ItemWindow, Arc<SharedMemory>) {
+        let (shared, _) = SharedMemory::create(segments * DMA_SEGMENT_LEN).unwrap();
         let shared = Arc::new(shared);
         (ItemWindow(Arc::clone(&shared)), shared)
     }
@@ -299,7 +299,7 @@ pub(in super::super) mod tests {
     pub fn dma_segments(
         segments: usize,
         (events, next, turns): (Reader, Box<dyn AppendRegisters>, Arc<QuiescenceCounters>),
-    ) -> (DmaSegments, Arc<Shared>) {
+    ) -> (DmaSegments, Arc<SharedMemory>) {
         let (_, memory) = window(segments);
         // SAFETY: nobody else has the memory; tests write as a card does, to places that they have
         // not published.

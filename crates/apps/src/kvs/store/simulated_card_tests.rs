@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use niclab_nic::dma::{self, Filler, ring};
-use niclab_nic::shared::Shared;
+use niclab_nic::shared_memory::SharedMemory;
 
 use super::dma_segment::DMA_SEGMENT_LEN;
 use super::dma_segment::tests::image;
@@ -76,7 +76,7 @@ pub struct Under {
 }
 
 pub struct Card {
-    pub memory: Arc<Shared>,
+    pub memory: Arc<SharedMemory>,
     pub ring: Arc<Filler>,
     pub next: Register,
     pub turns: Arc<QuiescenceCounters>,
@@ -85,7 +85,7 @@ pub struct Card {
 
 /// So many DMA segments, and their card.
 pub fn dma_segments(segments: usize) -> (DmaSegments, Card) {
-    let rings = Arc::new(Shared::make(RING.bytes()).unwrap().0);
+    let rings = Arc::new(SharedMemory::create(RING.bytes()).unwrap().0);
     let (filler, events) = ring(&rings, RING);
     let next = Register(Arc::new(AtomicU64::new(DMA_SEGMENT_LEN as u64)), Arc::default());
     let turns = Arc::new(QuiescenceCounters::new(CORES));

@@ -2,7 +2,7 @@
 
 use niclab_apps::kvs::protocol::event::{HEAD_LEN, PLACE_LEN};
 use niclab_apps::kvs::store::item_len;
-use niclab_nic::shared::WORD;
+use niclab_nic::shared_memory::WORD;
 
 use super::load::{KEY_LEN, VALUE_LEN};
 use crate::face::DeviceError;

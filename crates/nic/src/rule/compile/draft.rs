@@ -1,4 +1,4 @@
-//! A pattern while its items are added: which bytes of a packet's lines it asks for.
+//! A pattern while its items are added: the bytes of header keys that it requires.
 
 mod range;
 mod raw;
@@ -12,11 +12,11 @@ use super::order::{header_after, header_before};
 use crate::bounds::{Bound, Bounds};
 use crate::raw::{RawBytes, RawWords};
 use crate::rule::item::{Field, FieldKind, IMAGE_LEN, Item, ItemMatch};
-use crate::rule::{EXTRA, INNER, Masked, OUTER, Pattern, RAW};
+use crate::rule::{EXTRA, INNER, MaskedKey, OUTER, Pattern, RAW};
 
-const LINE_LEN: usize = 64;
-/// Lines whose bytes have a place of their own: all but that of bytes by their offset.
-const LINES: usize = RAW;
+const HEADER_KEY_LEN: usize = 64;
+/// Header keys whose bytes have fixed places: all but the raw key.
+const HEADER_KEYS: usize = RAW;
 
 const TAG_TYPES: [u128; 2] = [0x8100, 0x88a8];
 const MPLS_TYPES: [u128; 2] = [0x8847, 0x8848];
@@ -28,11 +28,10 @@ const PORT_GENEVE: u16 = 6_081;
 const PORT_MPLS: u16 = 6_635;
 const GRE_KEY_BIT: u8 = 0x20;
 
-/// Where flags and fragment offset of IPv4 stand among what the extra line has of a level, whose
-/// first byte is counted through all lines.
-const FRAGMENT_OFFSET: usize = LINE_LEN * EXTRA + extra::PACKET_ID + 2;
+/// Where the extra key has flags and fragment offset of IPv4, within the bytes of a level.
+const FRAGMENT_OFFSET: usize = HEADER_KEY_LEN * EXTRA + extra::PACKET_ID + 2;
 
-/// Where the bits of a header stand: first bit in the image, and bytes of a line.
+/// Where the bits of a header are: first bit in the image, and bytes of a header key.
 type Places<'a> = &'a [(usize, Range<usize>)];
 
 const IPV4: Places<'_> = &[
@@ -71,30 +70,30 @@ const ICMP_IDENT: Field = Field { bit_offset: 32, bits: 16, ..BYTE };
 const ICMP_SEQ: Field = Field { bit_offset: 48, bits: 16, ..BYTE };
 const TAG_INDEX: Field = Field { bit_offset: 32, ..BYTE };
 
-/// A pattern while its items are added. Bytes are counted through all lines.
+/// A pattern while its items are added. Bytes are counted through all header keys.
 pub(super) struct Draft {
     index: usize,
-    /// The headers named before and after the item.
+    /// The headers that are named before and after the item.
     before: Option<Item>,
     after: Option<Item>,
-    /// The line of the headers that are named: outer, or inner behind a tunnel.
+    /// The key of the current headers: outer, or inner after a tunnel.
     level: usize,
     /// VLAN items so far on this level.
     tags: usize,
-    value: [u8; LINE_LEN * LINES],
-    mask: [u8; LINE_LEN * LINES],
-    /// Of source and destination port, outside of tunnels.
+    value: [u8; HEADER_KEY_LEN * HEADER_KEYS],
+    mask: [u8; HEADER_KEY_LEN * HEADER_KEYS],
+    /// Ranges of source and destination port, outside of tunnels.
     ranges: [Option<RangeInclusive<u16>>; 2],
-    /// Of other fields.
+    /// Ranges of other fields.
     bounds: Vec<Bound>,
-    /// Bytes by their offset, and where the item before ends.
+    /// `raw` bytes, and where the item before ends.
     raw: RawBytes,
     end: (End, i64),
 }
 
 impl Default for Draft {
     fn default() -> Draft {
-        let bytes = [0; LINE_LEN * LINES];
+        let bytes = [0; HEADER_KEY_LEN * HEADER_KEYS];
         Draft {
             index: 0,
             before: None,
@@ -112,7 +111,7 @@ impl Default for Draft {
 }
 
 impl Draft {
-    /// Turns to an item, which stands in its right place.
+    /// Begins an item, whose order was checked.
     pub(super) fn begin(&mut self, items: &[ItemMatch], index: usize) -> Result<(), CompileError> {
         self.index = index;
         (self.before, self.after) = (header_before(items, index), header_after(items, index));
@@ -130,7 +129,8 @@ impl Draft {
         }
     }
 
-    /// Goes inside a tunnel if the header before is one's; the next item is one of these types.
+    /// Goes inside a tunnel, if the header before belongs to one; the next item is one of these
+    /// types.
     fn enter(&mut self, tunnel: Item, item: Item, types: &[u16]) -> Result<(), CompileError> {
         if matches!(tunnel, Item::Eth | Item::Vlan) {
             return Ok(());
@@ -145,7 +145,7 @@ impl Draft {
             }
             Item::Gre | Item::GreKey => {
                 self.carries(item, types)?;
-                // What labels carry is behind an `mpls` that no item names.
+                // The content of labels follows an `mpls` that no item names.
                 self.extra(extra::TUNNELS.start, 0, extra::MPLS_LABEL)?;
             }
             Item::Geneve => self.carries(item, types)?,
@@ -155,9 +155,9 @@ impl Draft {
         Ok(())
     }
 
-    /// Whether the type that GRE or GENEVE is to have is one of these.
+    /// Whether the type that GRE or GENEVE has to have may be one of these.
     fn carries(&self, item: Item, types: &[u16]) -> Result<(), CompileError> {
-        let at = LINE_LEN * EXTRA + extra::TUNNEL_TYPE.start;
+        let at = HEADER_KEY_LEN * EXTRA + extra::TUNNEL_TYPE.start;
         if types.iter().any(|&fit| self.allows(at, fit)) {
             return Ok(());
         }
@@ -166,7 +166,7 @@ impl Draft {
         Err(CompileError::Contradiction { index: self.index, reason })
     }
 
-    /// Whether two bytes may be this number, by what is asked of them so far.
+    /// Whether two bytes may be this number, by the bits required so far.
     fn allows(&self, at: usize, number: u16) -> bool {
         number
             .to_be_bytes()
@@ -175,7 +175,7 @@ impl Draft {
             .all(|(byte, value)| (self.value[at + byte] ^ value) & self.mask[at + byte] == 0)
     }
 
-    /// Adds the item, and takes out of its mask what it has dealt with.
+    /// Adds the item, and removes the processed bits from its mask.
     pub(super) fn item(&mut self, read: &mut ItemMatch) -> Result<(), CompileError> {
         match read.item {
             Item::Eth | Item::Vlan => self.link(read),
@@ -199,7 +199,7 @@ impl Draft {
                 self.tunnel(read, extra::GRE, GRE)
             }
             Item::GreKey => {
-                let flags = LINE_LEN * EXTRA + extra::GRE_FLAGS.start;
+                let flags = HEADER_KEY_LEN * EXTRA + extra::GRE_FLAGS.start;
                 if self.mask[flags] & !self.value[flags] & GRE_KEY_BIT != 0 {
                     let reason = "gre_key stands behind a gre that is to have no key".to_owned();
                     return Err(CompileError::Contradiction { index: self.index, reason });
@@ -251,7 +251,7 @@ impl Draft {
         self.fields(read, IPV4, self.level)?;
         let (first, id) = (self.detail() + extra::VERSION_IHL, self.detail() + extra::PACKET_ID);
         self.fields(read, &[(0, first..first + 1), (32, id..id + 4)], EXTRA)?;
-        let first = LINE_LEN * EXTRA + first;
+        let first = HEADER_KEY_LEN * EXTRA + first;
         let (value, mask) = (self.value[first], self.mask[first]);
         let reason = if (value ^ 0x40) & mask & 0xf0 != 0 {
             "the version in version_ihl is 4, as 0x45 has it: 6 is that of the item ipv6"
@@ -303,8 +303,8 @@ impl Draft {
                 self.carries(read.item, &MPLS_TYPES.map(|number| number as u16))?;
             }
             _ => {
-                // Behind Ethernet, and so not behind IP.
-                let at = LINE_LEN * OUTER + place::ETHER_TYPE.start;
+                // After Ethernet, and so not after IP.
+                let at = HEADER_KEY_LEN * OUTER + place::ETHER_TYPE.start;
                 if !MPLS_TYPES.iter().any(|&fit| self.allows(at, fit as u16)) {
                     let reason = "the type before mpls is none of mpls: use 0x8847".to_owned();
                     return Err(CompileError::Contradiction { index: self.index, reason });
@@ -323,7 +323,7 @@ impl Draft {
         self.fields(read, &[(0, first..first + 4)], EXTRA)
     }
 
-    /// A header of a tunnel, with its fields in the extra line.
+    /// A header of a tunnel, with its fields in the extra key.
     fn tunnel(
         &mut self,
         read: &mut ItemMatch,
@@ -334,11 +334,12 @@ impl Draft {
         self.fields(read, places, EXTRA)
     }
 
-    /// Whether the destination port before a tunnel may be its. That it is is in the tunnel's bit.
+    /// Whether the destination port before a tunnel may be its port. The tunnel's bit requires that
+    /// it is.
     fn port(&self, item: Item, port: u16) -> Result<(), CompileError> {
         let name = item.name();
         let is_in_range = self.ranges[1].as_ref().is_none_or(|range| range.contains(&port));
-        match is_in_range && self.allows(LINE_LEN * OUTER + place::DPORT.start, port) {
+        match is_in_range && self.allows(HEADER_KEY_LEN * OUTER + place::DPORT.start, port) {
             true => Ok(()),
             false => Err(CompileError::Contradiction {
                 index: self.index,
@@ -347,17 +348,17 @@ impl Draft {
         }
     }
 
-    /// Where the extra line has what the key of this level has no place for.
+    /// Where the extra key has the fields that this level's key has no room for.
     fn detail(&self) -> usize {
         if self.level == OUTER { extra::OUTER } else { extra::INNER }
     }
 
-    /// Fields that a line has as they are on the wire.
+    /// Adds fields that a header key has in network format.
     fn fields(
         &mut self,
         read: &mut ItemMatch,
         places: Places<'_>,
-        line: usize,
+        key: usize,
     ) -> Result<(), CompileError> {
         let name = read.item.name();
         for (bit_offset, bytes) in places {
@@ -367,7 +368,7 @@ impl Draft {
                 if mask == 0 {
                     continue;
                 }
-                let (value, byte) = (bits.value(&read.spec) as u8, line * LINE_LEN + byte);
+                let (value, byte) = (bits.value(&read.spec) as u8, key * HEADER_KEY_LEN + byte);
                 self.set(byte, value, mask, || format!("{name} contradicts what stands before"))?;
                 bits.put(&mut read.mask, 0);
             }
@@ -375,8 +376,8 @@ impl Draft {
         Ok(())
     }
 
-    /// The type in an Ethernet header or a tag. The key has the type behind all tags; that of a tag
-    /// is in the extra line, for the outer headers.
+    /// The type in an Ethernet header or a tag. The key has the type after all tags; the extra key
+    /// has that of a tag, for the outer headers.
     fn ether_type(&mut self, read: &mut ItemMatch, name: &'static str) -> Result<(), CompileError> {
         let Some(field) = read.item.field(name) else { return Ok(()) };
         let (mask, tags) = (field.value(&read.mask), self.tags);
@@ -399,13 +400,14 @@ impl Draft {
                 return Ok(());
             }
             if self.level == INNER {
-                // Inside a tunnel the type of a tag is not kept: refused as the rest of the mask.
+                // Inside a tunnel the type of a tag is not stored: refused with the rest of the
+                // mask.
                 return Ok(());
             }
             let place = if tags == 0 { extra::ETH_TYPE } else { extra::VLAN_TYPE };
-            LINE_LEN * EXTRA + place.start
+            HEADER_KEY_LEN * EXTRA + place.start
         } else {
-            LINE_LEN * self.level + place::ETHER_TYPE.start
+            HEADER_KEY_LEN * self.level + place::ETHER_TYPE.start
         };
         field.put(&mut read.mask, 0);
         if tags < 2 && fits == [false; 2] {
@@ -421,7 +423,7 @@ impl Draft {
     /// Whether a tag follows.
     fn more_tags(&mut self, read: &mut ItemMatch, name: &'static str) -> Result<(), CompileError> {
         let Some(field) = read.item.field(name) else { return Ok(()) };
-        // Of a third tag the key knows nothing.
+        // The key has no third tag.
         if field.value(&read.mask) == 0 || self.tags >= 2 {
             return Ok(());
         }
@@ -435,7 +437,7 @@ impl Draft {
     }
 
     fn type_is(&mut self, item: Item, ether_type: u16) -> Result<(), CompileError> {
-        let at = LINE_LEN * self.level + place::ETHER_TYPE.start;
+        let at = HEADER_KEY_LEN * self.level + place::ETHER_TYPE.start;
         let before = u16::from_be_bytes([self.value[at], self.value[at + 1]]);
         for (byte, value) in place::ETHER_TYPE.zip(ether_type.to_be_bytes()) {
             self.level(byte, value, 0xff, || {
@@ -454,9 +456,9 @@ impl Draft {
         self.protocol(item, protocol)
     }
 
-    /// What stands behind IP.
+    /// The protocol after IP.
     fn protocol(&mut self, item: Item, protocol: u8) -> Result<(), CompileError> {
-        // Flags come before the offset. IPv6 has nothing there.
+        // Flags come before the offset. IPv6 has none there.
         let offset = self.detail() + FRAGMENT_OFFSET;
         let bits = [0, 1].map(|at| self.value[offset + at] & self.mask[offset + at]);
         if u16::from_be_bytes(bits) & 0x1fff != 0 {
@@ -466,21 +468,21 @@ impl Draft {
             );
             return Err(CompileError::Contradiction { index: self.index, reason });
         }
-        let before = self.value[LINE_LEN * self.level + place::PROTOCOL.start];
+        let before = self.value[HEADER_KEY_LEN * self.level + place::PROTOCOL.start];
         self.level(place::PROTOCOL.start, protocol, 0xff, || {
             let name = item.name();
             format!("the proto before {name} is {before}; that of {name} is {protocol}")
         })
     }
 
-    /// Asks for a header, for what a frame lacks is zero in its key, and zeros may be asked for.
+    /// Requires a header: in a key, a missing header is zero, and a rule may match zeros.
     fn reaches(&mut self, depth: Depth) {
-        let at = LINE_LEN * self.level + place::DEPTH.start;
+        let at = HEADER_KEY_LEN * self.level + place::DEPTH.start;
         self.value[at] |= depth.bit();
         self.mask[at] |= depth.bit();
     }
 
-    /// Asks for bits of a byte of the level's key.
+    /// Requires bits of a byte of the level's key.
     fn level(
         &mut self,
         byte: usize,
@@ -488,16 +490,16 @@ impl Draft {
         mask: u8,
         reason: impl FnOnce() -> String,
     ) -> Result<(), CompileError> {
-        self.set(LINE_LEN * self.level + byte, value, mask, reason)
+        self.set(HEADER_KEY_LEN * self.level + byte, value, mask, reason)
     }
 
-    /// Asks for bits of a byte of the extra line.
+    /// Requires bits of a byte of the extra key.
     fn extra(&mut self, byte: usize, value: u8, mask: u8) -> Result<(), CompileError> {
         let reason = || "this header contradicts what stands before".to_owned();
-        self.set(LINE_LEN * EXTRA + byte, value, mask, reason)
+        self.set(HEADER_KEY_LEN * EXTRA + byte, value, mask, reason)
     }
 
-    /// Asks for bits of a byte.
+    /// Requires bits of a byte.
     fn set(
         &mut self,
         byte: usize,
@@ -519,20 +521,20 @@ impl Draft {
         CompileError::NotSupported { index: self.index, name }
     }
 
-    /// The pattern, and how many words it has; too many are left out of it.
+    /// The pattern, and its number of words; words that are too many are left out.
     pub(super) fn pattern(&self) -> (Pattern, usize) {
-        let line = |bytes: &[u8; LINE_LEN * LINES], line: usize| {
-            let mut one = [0; LINE_LEN];
-            one.copy_from_slice(&bytes[LINE_LEN * line..][..LINE_LEN]);
+        let key = |bytes: &[u8; HEADER_KEY_LEN * HEADER_KEYS], at: usize| {
+            let mut one = [0; HEADER_KEY_LEN];
+            one.copy_from_slice(&bytes[HEADER_KEY_LEN * at..][..HEADER_KEY_LEN]);
             Key::from_bytes(&one)
         };
         let masked =
-            |at: usize| Masked { value: line(&self.value, at), mask: line(&self.mask, at) };
+            |at: usize| MaskedKey { value: key(&self.value, at), mask: key(&self.mask, at) };
         let (raw, bytes, count) = RawWords::pack(&self.raw);
         // They were counted when they were added.
         let bounds = Bounds::new(&self.bounds).unwrap_or_default();
         let pattern =
-            Pattern::of_lines(masked(OUTER), [masked(INNER), masked(EXTRA), bytes], (raw, bounds));
+            Pattern::of_keys(masked(OUTER), [masked(INNER), masked(EXTRA), bytes], (raw, bounds));
         let [sport, dport] = self.ranges.clone();
         let pattern = sport.into_iter().fold(pattern, Pattern::sport_range);
         let pattern = dport.into_iter().fold(pattern, Pattern::dport_range);

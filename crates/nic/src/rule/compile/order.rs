@@ -3,7 +3,7 @@
 use super::CompileError;
 use crate::rule::item::{Item, ItemMatch};
 
-/// Which headers an item may stand right behind.
+/// The headers that may come right before an item.
 fn behind(item: Item) -> &'static [Item] {
     use Item::{Eth, Geneve, Gre, GreKey, Ipv4, Ipv6, Mpls, Udp, Vlan, Vxlan};
     match item {
@@ -20,17 +20,17 @@ fn behind(item: Item) -> &'static [Item] {
     }
 }
 
-/// The header named last before an item.
+/// The last header before an item.
 pub(super) fn header_before(items: &[ItemMatch], index: usize) -> Option<Item> {
     items[..index].iter().rev().map(|read| read.item).find(|item| item.is_header())
 }
 
-/// The header named next after an item.
+/// The next header after an item.
 pub(super) fn header_after(items: &[ItemMatch], index: usize) -> Option<Item> {
     items[index + 1..].iter().map(|read| read.item).find(|item| item.is_header())
 }
 
-/// Whether an item may stand where it stands. What is no header may stand anywhere.
+/// Whether an item may be where it is. Items that are no headers may be anywhere.
 pub(super) fn check(items: &[ItemMatch], index: usize) -> Result<(), CompileError> {
     let (item, name) = (items[index].item, items[index].item.name());
     if item.is_header() && items[..index].iter().any(|read| read.item == Item::Raw) {
@@ -38,7 +38,7 @@ pub(super) fn check(items: &[ItemMatch], index: usize) -> Result<(), CompileErro
         return Err(CompileError::Order { index, reason });
     }
     let before = header_before(items, index);
-    // An `eth` that says nothing may be left out, and so may all headers before a transport header.
+    // An `eth` without fields may be left out, and so may all headers before a transport header.
     let outer = before.unwrap_or(Item::Eth);
     let may_begin = matches!(item, Item::Eth | Item::Tcp | Item::Udp | Item::Icmp | Item::Icmp6);
     let is_first = may_begin && before.is_none();
@@ -55,7 +55,7 @@ pub(super) fn check(items: &[ItemMatch], index: usize) -> Result<(), CompileErro
         None => format!("{name} stands first"),
     };
     let is_ip = |item: Item| matches!(item, Item::Ipv4 | Item::Ipv6);
-    // IP in IP would do, and is hardly what was meant.
+    // IP in IP would be valid, but is hardly what was meant.
     let fits = |bridge: Item| behind(bridge).contains(&outer) && !(is_ip(bridge) && is_ip(outer));
     let bridges: Vec<Item> =
         behind(item).iter().copied().filter(|&bridge| bridge != item && fits(bridge)).collect();

@@ -1,8 +1,8 @@
-//! What packets have to have beside what a pattern asks for: VXLAN stands behind UDP to its port,
-//! and a later fragment has no transport header.
+//! Bits that a pattern implies: VXLAN follows UDP to its port, and a later fragment has no
+//! transport header.
 //!
-//! A rule of the classifier does not need these bits, for a packet has them whenever it has what
-//! is asked for. Whoever compares two patterns does.
+//! The classifier does not need these bits, because each packet with the requested bits has them
+//! too. A comparison of two patterns needs them.
 
 use std::ops::Range;
 
@@ -14,9 +14,9 @@ use crate::rule::{EXTRA, INNER, OUTER, Pattern};
 const UDP: u8 = 17;
 const GRE: u8 = 47;
 const ETHER_BRIDGED: u16 = 0x6558;
-/// What 0x8847 and 0x8848 have in common.
+/// The bits that 0x8847 and 0x8848 share.
 const ETHER_MPLS: (u16, u16) = (0x8840, 0xfff0);
-/// A key, and neither a route nor another version than 0.
+/// A key, no route, and version 0.
 const GRE_WITH_KEY: (u16, u16) = (0x2000, 0x6007);
 /// Destination ports of the tunnels in UDP.
 const PORTS: [(u8, u16); 3] =
@@ -25,25 +25,25 @@ const ALL_DEPTHS: u8 = Depth::TcpFlags as u8;
 const ALL_TUNNELS: u8 =
     extra::GRE | extra::GRE_KEY | extra::VXLAN | extra::GENEVE | extra::MPLS_LABEL;
 
-/// Values of a packet's lines, and which bits of them count.
+/// Values of a packet's header keys, and which bits of them count.
 pub(super) struct Asked {
     pub(super) value: Bits,
     pub(super) mask: Bits,
 }
 
 impl Asked {
-    /// What the packets of a pattern have, as far as single bits say it.
+    /// The bits that all packets of a pattern have, as far as single bits express it.
     pub(super) fn of(pattern: &Pattern) -> Asked {
         let mut asked = Asked { value: Bits::default(), mask: Bits::default() };
-        let lines = [(pattern.value(), pattern.mask())].into_iter();
-        let lines = lines.chain(pattern.deep_lines().iter().map(|line| (&line.value, &line.mask)));
+        let keys = [(pattern.value(), pattern.mask())].into_iter();
+        let keys = keys.chain(pattern.deep_keys().iter().map(|key| (&key.value, &key.mask)));
         let words = asked.value.chunks_mut(KEY_WORDS).zip(asked.mask.chunks_mut(KEY_WORDS));
-        for ((value, mask), line) in words.zip(lines) {
-            value.copy_from_slice(&line.0.0);
-            mask.copy_from_slice(&line.1.0);
+        for ((value, mask), key) in words.zip(keys) {
+            value.copy_from_slice(&key.0.0);
+            mask.copy_from_slice(&key.1.0);
         }
         asked.headers(OUTER);
-        if !pattern.deep_lines().is_empty() {
+        if !pattern.deep_keys().is_empty() {
             asked.headers(INNER);
             asked.fragment();
             asked.tunnel();
@@ -51,8 +51,8 @@ impl Asked {
         asked
     }
 
-    /// The headers in front of those that are asked for.
-    fn headers(&mut self, line: usize) {
+    /// The headers before those that are requested.
+    fn headers(&mut self, key: usize) {
         let depth = place::DEPTH.start;
         for (header, before) in [
             (Depth::TcpFlags, Depth::Transport),
@@ -60,20 +60,20 @@ impl Asked {
             (Depth::Ip, Depth::Ethernet),
         ] {
             // A tunnel may carry IP without Ethernet.
-            let is_behind = line == OUTER || before != Depth::Ethernet;
-            if is_behind && self.has(line, depth, header.bit()) {
-                self.byte(line, depth, before.bit(), before.bit());
+            let is_behind = key == OUTER || before != Depth::Ethernet;
+            if is_behind && self.has(key, depth, header.bit()) {
+                self.byte(key, depth, before.bit(), before.bit());
             }
         }
-        if self.has(line, place::VLANS.start, 2) {
-            self.byte(line, place::VLANS.start, 1, 1);
+        if self.has(key, place::VLANS.start, 2) {
+            self.byte(key, place::VLANS.start, 1, 1);
         }
-        if self.has(line, place::VLANS.start, 1) {
-            self.byte(line, depth, Depth::Ethernet.bit(), Depth::Ethernet.bit());
+        if self.has(key, place::VLANS.start, 1) {
+            self.byte(key, depth, Depth::Ethernet.bit(), Depth::Ethernet.bit());
         }
     }
 
-    /// Behind the IP header of a later fragment there is nothing.
+    /// A later fragment has no header after its IP header.
     fn fragment(&mut self) {
         let is_later = |asked: &Asked, level: usize| {
             let at = level + extra::PACKET_ID + 2;
@@ -90,7 +90,7 @@ impl Asked {
         }
     }
 
-    /// What announces a tunnel, and what it carries.
+    /// The fields that announce a tunnel, and its content.
     fn tunnel(&mut self) {
         let has = |asked: &Asked, bit: u8| asked.has(EXTRA, extra::TUNNELS.start, bit);
         let protocol = self.number(OUTER, place::PROTOCOL) as u8;
@@ -123,37 +123,37 @@ impl Asked {
         }
     }
 
-    /// Whether these bits of a byte are asked to be ones.
-    fn has(&self, line: usize, at: usize, bits: u8) -> bool {
-        let (word, shift) = word_of(line, at);
+    /// Whether these bits of a byte are required to be ones.
+    fn has(&self, key: usize, at: usize, bits: u8) -> bool {
+        let (word, shift) = word_of(key, at);
         (self.value[word] & self.mask[word]) >> shift & u64::from(bits) == u64::from(bits)
     }
 
-    /// A number of one byte or two, with zeros where nothing is asked for.
-    fn number(&self, line: usize, bytes: Range<usize>) -> u16 {
+    /// A number of one or two bytes, with zeros for bits that are not required.
+    fn number(&self, key: usize, bytes: Range<usize>) -> u16 {
         bytes.fold(0, |number, at| {
-            let (word, shift) = word_of(line, at);
+            let (word, shift) = word_of(key, at);
             number << 8 | ((self.value[word] & self.mask[word]) >> shift & 0xff) as u16
         })
     }
 
-    fn two(&mut self, line: usize, bytes: Range<usize>, (value, mask): (u16, u16)) {
+    fn two(&mut self, key: usize, bytes: Range<usize>, (value, mask): (u16, u16)) {
         for (at, (value, mask)) in
             bytes.zip(value.to_be_bytes().into_iter().zip(mask.to_be_bytes()))
         {
-            self.byte(line, at, value, mask);
+            self.byte(key, at, value, mask);
         }
     }
 
-    /// Asks for bits of a byte, which nothing contradicts: no packet would match.
-    fn byte(&mut self, line: usize, at: usize, value: u8, mask: u8) {
-        let (word, shift) = word_of(line, at);
+    /// Requires bits of a byte. Nothing contradicts them, or no packet would match.
+    fn byte(&mut self, key: usize, at: usize, value: u8, mask: u8) {
+        let (word, shift) = word_of(key, at);
         self.value[word] |= u64::from(value) << shift;
         self.mask[word] |= u64::from(mask) << shift;
     }
 }
 
-/// The word of a line's byte, and how far up in it the byte is.
-fn word_of(line: usize, at: usize) -> (usize, u32) {
-    (line * KEY_WORDS + at / 8, 8 * (at % 8) as u32)
+/// The word of a key's byte, and how far up in it the byte is.
+fn word_of(key: usize, at: usize) -> (usize, u32) {
+    (key * KEY_WORDS + at / 8, 8 * (at % 8) as u32)
 }

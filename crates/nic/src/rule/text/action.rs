@@ -2,14 +2,14 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::headers::Kept;
+use super::headers::SavedHeaders;
 use super::words::Words;
 use super::{known, one_of, rss};
 use crate::rule::item::{Field, FieldKind};
 use crate::rule::{Action, Set};
 use crate::text::{Problem, TextError};
 
-/// What is read here.
+/// The actions that are read here.
 pub(super) const NAMES: &[&str] = &[
     "age",
     "count",
@@ -50,11 +50,11 @@ pub(super) const NAMES: &[&str] = &[
     "vxlan_encap",
 ];
 
-/// Reads actions up to and with the `end`, whose place it gives; `places` are those of the
-/// actions, and `kept` the headers that some of them need.
+/// Reads actions up to and including the `end`, whose place it returns. `places` gets those of the
+/// actions; `saved_headers` are the headers that some actions need.
 pub(super) fn read_actions(
     words: &mut Words<'_>,
-    kept: &Kept,
+    saved_headers: &SavedHeaders,
     actions: &mut Vec<Action>,
     places: &mut Vec<(usize, usize)>,
 ) -> Result<(usize, usize), TextError> {
@@ -97,7 +97,7 @@ pub(super) fn read_actions(
             }
             "of_push_vlan" => Action::PushVlan(number_u16(words, "ethertype")?),
             word if known::ACTIONS.contains(&word) => return Err(words.not_supported(word)),
-            word => match (kept.action(words, word)?, read_set(words, word)?) {
+            word => match (saved_headers.action(words, word)?, read_set(words, word)?) {
                 (Some(action), _) => action,
                 (None, Some(set)) => Action::Set(set),
                 (None, None) => return Err(words.unknown(NAMES, one_of(NAMES))),
@@ -161,8 +161,8 @@ fn number_u8(words: &mut Words<'_>, name: &'static str, max: u8) -> Result<u8, T
     Ok(number(words, name, max.into())? as u8)
 }
 
-/// The parameters of an action that sets bits, up to the `/`. testpmd takes a mask that is not
-/// given for zero, which sets nothing: it has to be written.
+/// The parameters of an action that sets bits, up to the `/`. The mask has to be given: testpmd
+/// takes a missing mask for zero, which sets nothing.
 fn bits_of<const N: usize>(
     words: &mut Words<'_>,
     names: [&'static str; N],
@@ -234,7 +234,7 @@ fn number(words: &mut Words<'_>, name: &'static str, max: u128) -> Result<u128, 
     parameter(words, name, |words| words.number(name, max))
 }
 
-/// The one parameter of an action, up to the `/`; the last one counts, and 0 where none is given.
+/// The one parameter of an action, up to the `/`. The last value counts; without a value it is 0.
 fn parameter<V: Default>(
     words: &mut Words<'_>,
     name: &'static str,

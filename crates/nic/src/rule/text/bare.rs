@@ -1,4 +1,4 @@
-//! The values and masks of an item's fields, and values without a mask that mean more than they
+//! The values and masks of an item's fields, and values without a mask, which mean more than they
 //! say.
 
 use std::fmt;
@@ -8,32 +8,32 @@ use super::words::Words;
 use crate::rule::item::{Field, FieldKind, Item, ItemMatch, Written};
 use crate::text::{Problem, TextError};
 
-/// What an item comes to mean because a value of it has no mask: `rte_flow` then takes the item's
-/// default mask, which compares fields that were not named with zero, or takes none at all.
+/// The effect of a value without a mask: `rte_flow` then uses the item's default mask, which
+/// compares fields that were not named with zero, or no mask at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bare {
     item: Item,
-    /// Fields that were not named and have to be zero, as bits by their place.
+    /// Fields that were not named and have to be zero, a bit each.
     zeros: u16,
     /// Fields whose value does not count.
     idle: u16,
 }
 
-/// Fields that one item has at most.
+/// The most fields of one item.
 const FIELDS_MAX: usize = 8;
 
-/// The fields of an item that were named, by their place among its fields. Their order does not
-/// count, though one may be a part of another (`gre k_bit` of `gre c_rsvd0_ver`).
+/// The named fields of an item, by their index among its fields. Their order does not matter,
+/// though one may be a part of another (`gre k_bit` of `gre c_rsvd0_ver`).
 #[derive(Debug, Default)]
 pub(super) struct Named {
-    /// Values, and where they stand.
+    /// Values, and their places.
     values: [Option<(u128, (usize, usize))>; FIELDS_MAX],
     /// Masks and prefixes, and all bits for `is`.
     masks: [Option<u128>; FIELDS_MAX],
 }
 
 impl Named {
-    /// Reads the value of a field, which may have it already.
+    /// Reads the value of a field, which may already have one.
     pub(super) fn value(
         &mut self,
         words: &mut Words<'_>,
@@ -64,12 +64,12 @@ impl Named {
         self.masks.iter().any(Option::is_some)
     }
 
-    /// Puts values and masks into an item, which has its default mask where that is to count.
-    /// Fields that share bits may not ask for different ones.
+    /// Puts values and masks into an item, which has its default mask if that applies. Fields that
+    /// share bits must not require different ones.
     pub(super) fn put(&self, words: &Words<'_>, read: &mut ItemMatch) -> Result<(), TextError> {
         let (fields, default) = (read.item.fields(), read.mask);
         let has_masks = self.has_masks();
-        // Later writes override: fields with a mask are written last.
+        // Later writes override, so fields with a mask are written last.
         for (field, value) in fields.iter().zip(self.values) {
             let Some((value, _)) = value else { continue };
             let before = field.value(&read.spec);
@@ -84,7 +84,7 @@ impl Named {
             };
             let value = match self.values[at] {
                 Some((value, _)) => value & mask,
-                // The mask is about bits of another field's value.
+                // The mask covers bits of another field's value.
                 None => field.value(&read.spec) & mask,
             };
             let common = field.value(&asked.mask) & mask;
@@ -104,7 +104,7 @@ impl Named {
         Ok(())
     }
 
-    /// A field asks for other bits than one before it that it shares bits with.
+    /// An error that a field contradicts an earlier field with shared bits.
     fn contradiction(&self, words: &Words<'_>, item: Item, at: usize) -> TextError {
         let fields = item.fields();
         let is_other = |other: &usize| {
@@ -121,7 +121,7 @@ impl Named {
         TextError::new(words.line, words.text, place, Problem::Unfit { reason })
     }
 
-    /// What an item means beside what it says; `read` has its mask, which may be the default one.
+    /// What an item means beyond its text; `read` has its mask, which may be the default mask.
     pub(super) fn bare(&self, read: &ItemMatch, is_default: bool) -> Option<Bare> {
         let has = |bits: u16, at: usize| bits >> at & 1 == 1;
         let bits = |is_named: &dyn Fn(usize) -> bool| {
@@ -129,7 +129,7 @@ impl Named {
         };
         let values: u16 = bits(&|at| self.values[at].is_some());
         let masks: u16 = bits(&|at| self.masks[at].is_some());
-        // What `raw` has beside its bytes is zero where it is not said.
+        // The fields of `raw` are zero if they are not given.
         if values & !masks == 0 || read.item == Item::Raw {
             return None;
         }
@@ -150,7 +150,7 @@ impl Named {
     }
 }
 
-/// Such as `ipv4 dst has to be 0, and ttl does not count`.
+/// An example: `ipv4 dst has to be 0, and ttl does not count`.
 impl fmt::Display for Bare {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = |bits: u16| {

@@ -1,8 +1,8 @@
-//! Headers that the text names before actions use them: `set vxlan`, `set raw_encap` and the like.
+//! Headers that a text sets before actions use them: `set vxlan`, `set raw_encap` and the like.
 //!
-//! testpmd keeps them outside of rules, one tunnel of each kind and eight raw ones, and an action
-//! takes those that were set last. What it leaves to the card is so here: TTL and hop limit are 64
-//! where `-tos-ttl` does not say them, identification and flow label are 0.
+//! testpmd saves them outside of rules, one tunnel of each kind and eight raw ones, and an action
+//! uses those that were set last. Where testpmd leaves the choice to the card: TTL and hop limit
+//! are 64 unless `-tos-ttl` sets them, identification and flow label are 0.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -14,15 +14,15 @@ use crate::rule::Action;
 use crate::rule::item::{Field, FieldKind, IMAGE_LEN, Item, ItemMatch};
 use crate::text::{Problem, TextError};
 
-/// How many raw headers to put in front are kept, and how many to take away.
+/// Number of raw headers to put in front, and number of raw headers to remove.
 const RAW_COUNT: usize = 8;
 /// TTL, or hop limit, of a tunnel.
 const TTL: u8 = 64;
 
-/// Headers to be kept, as they were written.
+/// Headers to save, as they were written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Headers<'a> {
-    /// `raw_decap`: their length is taken away.
+    /// `raw_decap`: as many bytes are removed.
     RawDecap {
         /// Which, 0 to 7.
         index: u8,
@@ -57,7 +57,7 @@ pub struct Outer {
     pub eth_dst: [u8; 6],
 }
 
-/// What stands behind the IP header.
+/// The headers after the IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inside {
     /// NVGRE (RFC 7637).
@@ -65,7 +65,7 @@ pub enum Inside {
         /// Network, 24 bits.
         tni: u32,
     },
-    /// VXLAN (RFC 7348) behind UDP without a checksum.
+    /// VXLAN (RFC 7348) over UDP without a checksum.
     Vxlan {
         /// Network, 24 bits.
         vni: u32,
@@ -87,7 +87,7 @@ pub enum Addresses {
 }
 
 impl Outer {
-    /// The headers; lengths and the checksum are 0, for they depend on the packet.
+    /// The headers; lengths and the checksum are 0, because they depend on the packet.
     pub fn bytes(&self) -> Box<[u8]> {
         let mut bytes = [self.eth_dst, self.eth_src].concat();
         if let Some(tci) = self.vlan_tci {
@@ -124,8 +124,8 @@ impl Outer {
     }
 }
 
-/// The bytes of headers. What announces the next header is filled in where it was left 0, as in
-/// testpmd, and a header of which nothing was said is its item's default mask.
+/// The bytes of headers. A field that announces the next header is filled in if it is 0, as in
+/// testpmd. A header without values has its item's default mask.
 fn raw_bytes(items: &[ItemMatch]) -> Vec<u8> {
     let (mut bytes, mut behind) = (Vec::new(), 0);
     for item in items.iter().rev() {
@@ -146,7 +146,7 @@ fn raw_bytes(items: &[ItemMatch]) -> Vec<u8> {
                 fill("proto", behind);
                 image[0] = 0x60 | image[0] & 0x0f;
             }
-            // The flag that says that there is a network.
+            // The flag of a network identifier.
             Item::Vxlan => image[0] = 0x08,
             _ => {}
         }
@@ -164,17 +164,17 @@ fn raw_bytes(items: &[ItemMatch]) -> Vec<u8> {
     bytes
 }
 
-/// The headers that are kept.
+/// The headers that were set.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Kept {
+pub(crate) struct SavedHeaders {
     nvgre: Option<Box<[u8]>>,
     vxlan: Option<Box<[u8]>>,
     encaps: [Option<Box<[u8]>>; RAW_COUNT],
     decaps: [Option<u16>; RAW_COUNT],
 }
 
-impl Kept {
-    /// Keeps headers, whose index is one.
+impl SavedHeaders {
+    /// Saves headers with a valid index.
     pub(super) fn keep(&mut self, headers: &Headers<'_>) {
         match *headers {
             Headers::RawDecap { index, items } => {
@@ -193,7 +193,8 @@ impl Kept {
         }
     }
 
-    /// Reads the rest of an action that needs headers, up to the `/`; `None` if this word is none.
+    /// Reads the rest of an action that needs headers, up to the `/`; `None` if this word is no
+    /// such action.
     pub(super) fn action(
         &self,
         words: &mut Words<'_>,
@@ -224,7 +225,7 @@ fn unfit(words: &Words<'_>, reason: String) -> TextError {
     words.error(Problem::Unfit { reason })
 }
 
-/// The index of raw headers, up to the `/`; 0 where none is given.
+/// The index of raw headers, up to the `/`; 0 if none is given.
 fn index(words: &mut Words<'_>) -> Result<usize, TextError> {
     let mut index = 0;
     loop {
@@ -236,7 +237,7 @@ fn index(words: &mut Words<'_>) -> Result<usize, TextError> {
     }
 }
 
-/// What `set` sets.
+/// The words that may follow `set`.
 const NAMES: &[&str] = &[
     "nvgre",
     "nvgre-with-vlan",
@@ -247,16 +248,16 @@ const NAMES: &[&str] = &[
     "vxlan-with-vlan",
 ];
 
-/// What a line that begins with `set` is about.
+/// A line that begins with `set`.
 pub(super) enum Begun {
-    /// Raw headers of this index, to be put in front or taken away; items follow, the first of
-    /// which may have been read.
+    /// Raw headers of this index, to put in front or to remove; items follow, and the first word of
+    /// them may have been read.
     Raw { encap: bool, index: u8, first: Option<String> },
-    /// Headers of a tunnel, read to the end.
+    /// Headers of a tunnel, read to their end.
     Tunnel(Outer),
 }
 
-/// Reads what stands behind `set`, up to the items.
+/// Reads the words after `set`, up to the items.
 pub(super) fn begin(words: &mut Words<'_>) -> Result<Begun, TextError> {
     match words.next() {
         "nvgre" => outer(words, "tni", false, false),
@@ -278,7 +279,7 @@ pub(super) fn begin(words: &mut Words<'_>) -> Result<Begun, TextError> {
     }
 }
 
-/// Whether raw headers can be such, once the last of them was read.
+/// Checks raw headers, once the last of them was read.
 pub(super) fn check_raw(words: &Words<'_>, items: &[ItemMatch]) -> Result<(), TextError> {
     let is_odd =
         |item: &&ItemMatch| !item.item.is_header() || matches!(item.item, Item::Icmp | Item::Icmp6);
@@ -291,7 +292,7 @@ pub(super) fn check_raw(words: &Words<'_>, items: &[ItemMatch]) -> Result<(), Te
     }
 }
 
-/// Parameters of a tunnel, all of them, in testpmd's order.
+/// All parameters of a tunnel, in testpmd's order.
 fn outer(
     words: &mut Words<'_>,
     network: &'static str,

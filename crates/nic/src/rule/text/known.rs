@@ -1,4 +1,4 @@
-//! What testpmd of DPDK 22.11 knows and this NIC does not, so that it is refused by name.
+//! What testpmd of DPDK 22.11 knows and this NIC does not support, so that the error can name it.
 
 /// Commands of `flow`.
 pub(super) const COMMANDS: &[&str] = &[
@@ -133,8 +133,8 @@ pub(super) const HASH_TYPES: &[&str] = &[
     "vxlan",
 ];
 
-/// Whether a line is one of testpmd's commands that make, change, show or delete a meter, its
-/// profile or its policy: a word, then `port meter`.
+/// Whether a line is one of testpmd's commands that create, change, show or delete a meter, its
+/// profile or its policy: one word, then `port meter`.
 pub(super) fn is_meter_command(text: &str) -> bool {
     let mut words = text.split_ascii_whitespace();
     let verbs = ["add", "clear", "create", "del", "disable", "enable", "set", "show"];

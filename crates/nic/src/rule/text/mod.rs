@@ -4,9 +4,9 @@
 //! flow create 0 group 1 ingress pattern eth / ipv4 src is 10.0.0.1 / end actions drop / end
 //! ```
 //!
-//! What is read here is testpmd's language, as far as this NIC can carry it out: what is printed
-//! here, testpmd reads. Words are written out. [`Parser`] keeps its buffers, so that a line costs
-//! no allocation once it has seen a longer one.
+//! This reads testpmd's language as far as this NIC supports it, and testpmd reads what this
+//! prints. Words have to be written out. [`Parser`] reuses its buffers, so that a line allocates
+//! nothing after a longer one.
 
 mod action;
 mod bare;
@@ -37,13 +37,13 @@ use crate::text::{Problem, TextError};
 use action::read_actions;
 use bare::Named;
 use headers::Begun;
-pub(crate) use headers::Kept;
+pub(crate) use headers::SavedHeaders;
 use words::Words;
 
 const COMMANDS: &[&str] =
     &["aged", "create", "destroy", "flush", "isolate", "list", "query", "update", "validate"];
 const ATTRIBUTES: &[&str] = &["group", "ingress", "pattern", "priority"];
-/// How testpmd's users write yes and no.
+/// testpmd's words for no and yes.
 const BOOLEANS: &[(&str, bool)] = &[
     ("0", false),
     ("1", true),
@@ -56,7 +56,7 @@ const BOOLEANS: &[(&str, bool)] = &[
     ("off", false),
     ("on", true),
 ];
-/// Why no text makes a meter.
+/// Why a text cannot create a meter.
 const METERS: &str = "commands for meters of a port: a program that embeds the card makes meters \
                       (`Nic::create_meter`), and a text names them";
 const PARAMETERS: &[&str] = &["is", "last", "mask", "prefix", "spec"];
@@ -64,13 +64,13 @@ const PARAMETERS: &[&str] = &["is", "last", "mask", "prefix", "spec"];
 /// A rule as it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowRule<'a> {
-    /// Group it stands in; 0 is the root.
+    /// Group of the rule; 0 is the root.
     pub group: u32,
     /// Priority, 0 is highest; read up to [`PRIORITY_MAX`].
     pub priority: u32,
     /// Headers, outermost first.
     pub items: &'a [ItemMatch],
-    /// What it does with the packets it matches.
+    /// Its actions.
     pub actions: &'a [Action],
 }
 
@@ -81,7 +81,7 @@ pub enum Command<'a> {
     Aged {
         /// Of this port.
         port: u16,
-        /// They are destroyed then.
+        /// Whether they are then destroyed.
         destroy: bool,
     },
     /// Create a rule.
@@ -103,11 +103,11 @@ pub enum Command<'a> {
         /// On this port.
         port: u16,
     },
-    /// Say what becomes of packets that no rule matches.
+    /// Set the fate of packets that no rule matches.
     Isolate {
         /// On this port.
         port: u16,
-        /// They are dropped; else RSS spreads them.
+        /// Whether they are dropped, instead of sent to queues by RSS.
         on: bool,
     },
     /// List the rules.
@@ -115,7 +115,7 @@ pub enum Command<'a> {
         /// Of this port.
         port: u16,
     },
-    /// Say what a rule has counted, or how old it is.
+    /// Query a rule's counts or its age.
     Query {
         /// On this port.
         port: u16,
@@ -124,21 +124,21 @@ pub enum Command<'a> {
         /// What of it.
         of: Queried,
     },
-    /// Keep headers for actions of later rules.
+    /// Save headers for actions of later rules.
     Set {
         /// The headers.
         headers: Headers<'a>,
     },
-    /// Give a rule other actions.
+    /// Replace the actions of a rule.
     Update {
         /// On this port.
         port: u16,
         /// Its number.
         rule: u32,
-        /// What it does from now on.
+        /// Its new actions.
         actions: &'a [Action],
     },
-    /// Say whether a rule could be created.
+    /// Check whether a rule could be created.
     Validate {
         /// On this port.
         port: u16,
@@ -147,12 +147,12 @@ pub enum Command<'a> {
     },
 }
 
-/// What a rule can be asked.
+/// A property of a rule to query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queried {
-    /// Since when it has met no packet.
+    /// Its age.
     Age,
-    /// What it has counted.
+    /// Its counts.
     Count,
 }
 
@@ -168,46 +168,46 @@ pub struct Parsed<'a> {
     bare: &'a [Bare],
 }
 
-/// First and last byte of a word, the last not included.
-type Place = (usize, usize);
+/// First byte of a word, and the byte after its last.
+type ByteSpan = (usize, usize);
 
-/// Where the words of a command stand that are refused only by whoever carries it out.
+/// The places of words that only the session can refuse.
 #[derive(Debug, Default)]
 struct Marks {
-    command: Place,
-    port: Place,
-    group: Place,
-    priority: Place,
-    items: Vec<Place>,
-    actions: Vec<Place>,
+    command: ByteSpan,
+    port: ByteSpan,
+    group: ByteSpan,
+    priority: ByteSpan,
+    items: Vec<ByteSpan>,
+    actions: Vec<ByteSpan>,
     /// The `end` of the actions.
-    end: Place,
+    end: ByteSpan,
     /// Numbers of rules.
-    rules: Vec<Place>,
+    rules: Vec<ByteSpan>,
 }
 
-/// A word of a command.
+/// A word of a command, for errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Spot {
+pub(crate) enum CommandWord {
     /// `create`, `update`, ….
     Command,
     /// The number of the port.
     Port,
-    /// The number of the group; the command where it is left out.
+    /// The number of the group, or the command if it is left out.
     Group,
-    /// The priority; the command where it is left out.
+    /// The priority, or the command if it is left out.
     Priority,
-    /// An action, from 0.
+    /// The action of this index.
     Action(usize),
     /// A number of an action.
     Number {
-        /// The action, from 0.
+        /// Index of the action.
         action: usize,
         number: u32,
     },
     /// The end of the actions.
     End,
-    /// The number of a rule, from 0.
+    /// The rule's number of this index.
     Rule(usize),
 }
 
@@ -230,12 +230,12 @@ impl Command<'_> {
 }
 
 impl Parsed<'_> {
-    /// Items of the rule with values that have no mask, and mean more or less than they say.
+    /// Items of the rule whose values have no mask, and so mean more or less than they say.
     pub fn bare(&self) -> &[Bare] {
         self.bare
     }
 
-    /// The pattern that the items of a rule make.
+    /// The pattern of a rule's items.
     ///
     /// # Errors
     /// Those of [`compile::pattern`], with the place of the item.
@@ -250,28 +250,28 @@ impl Parsed<'_> {
         })
     }
 
-    /// Why the command cannot be carried out, with the place of the word at fault.
-    pub(crate) fn refusal(&self, spot: Spot, reason: String) -> TextError {
+    /// An error that the command cannot be carried out, at the word at fault.
+    pub(crate) fn refusal(&self, fault: CommandWord, reason: String) -> TextError {
         let marks = self.marks;
-        let place = match spot {
-            Spot::Command => None,
-            Spot::Port => Some(marks.port),
-            Spot::Group => Some(marks.group),
-            Spot::Priority => Some(marks.priority),
-            Spot::Action(at) => marks.actions.get(at).copied(),
-            Spot::Number { action, number } => {
+        let place = match fault {
+            CommandWord::Command => None,
+            CommandWord::Port => Some(marks.port),
+            CommandWord::Group => Some(marks.group),
+            CommandWord::Priority => Some(marks.priority),
+            CommandWord::Action(at) => marks.actions.get(at).copied(),
+            CommandWord::Number { action, number } => {
                 marks.actions.get(action).map(|action| self.number_in(*action, number))
             }
-            Spot::End => Some(marks.end),
-            Spot::Rule(at) => marks.rules.get(at).copied(),
+            CommandWord::End => Some(marks.end),
+            CommandWord::Rule(at) => marks.rules.get(at).copied(),
         };
         let place = place.unwrap_or(marks.command);
         TextError::new(self.line, self.text, place, Problem::Unfit { reason })
     }
 
-    /// Where an action names a number, or the action if it is not found: of `rss` among its queues,
-    /// of others, which have one parameter, anywhere.
-    fn number_in(&self, action: Place, number: u32) -> Place {
+    /// The place of a number in an action, or of the action if the number is not found. Only queues
+    /// count in `rss`; other actions have one parameter.
+    fn number_in(&self, action: ByteSpan, number: u32) -> ByteSpan {
         let mut words = Words::at(self.line, self.text, action.0);
         let mut counts = words.next() != "rss";
         loop {
@@ -300,10 +300,10 @@ pub struct Parser {
     rules: Vec<u32>,
     marks: Marks,
     bare: Vec<Bare>,
-    pub(crate) kept: Kept,
+    pub(crate) saved_headers: SavedHeaders,
 }
 
-/// What was read, while the parser's buffers are written.
+/// What was read, while the buffers of the parser are filled.
 enum Head {
     Aged { port: u16, destroy: bool },
     Create { port: u16, group: u32, priority: u32, validate: bool },
@@ -316,18 +316,18 @@ enum Head {
     Update { port: u16, rule: u32 },
 }
 
-/// What is kept, while the parser's buffers are written.
+/// What to save, while the buffers of the parser are filled.
 enum Set {
     Raw { encap: bool, index: u8 },
     Tunnel(Outer),
 }
 
 impl Parser {
-    /// Reads one command. `line` is the number that errors name.
+    /// Reads one command. `line` is the line number for errors.
     ///
     /// # Errors
-    /// A text that is no command, with the place of the first word that cannot stand there; what
-    /// testpmd knows and this NIC does not; a value that does not fit its field.
+    /// A text that is no command, with the place of the first wrong word; what testpmd knows and
+    /// this NIC does not; a value that does not fit its field.
     pub fn parse<'a>(&'a mut self, line: u64, text: &'a str) -> Result<Parsed<'a>, TextError> {
         let head = self.read(&mut Words::new(line, text))?;
         let command = match head {
@@ -375,7 +375,7 @@ impl Parser {
                 Set::Raw { encap, index }
             }
         };
-        self.kept.keep(&set.headers(&self.items));
+        self.saved_headers.keep(&set.headers(&self.items));
         Ok(set)
     }
 
@@ -411,8 +411,8 @@ impl Parser {
         }
     }
 
-    /// Forgets the places of the last command; those of this one are where it stands.
-    fn mark(&mut self, command: Place) {
+    /// Clears the places of the last command.
+    fn mark(&mut self, command: ByteSpan) {
         self.bare.clear();
         let marks = &mut self.marks;
         (marks.command, marks.group, marks.priority) = (command, command, command);
@@ -492,7 +492,7 @@ impl Parser {
         self.read_items(words, None, "end")
     }
 
-    /// Reads items up to this end; the first word may have been read.
+    /// Reads items up to this end. The first word may have been read already.
     fn read_items(
         &mut self,
         words: &mut Words<'_>,
@@ -526,7 +526,7 @@ impl Parser {
     fn actions(&mut self, words: &mut Words<'_>) -> Result<(), TextError> {
         self.actions.clear();
         self.marks.end =
-            read_actions(words, &self.kept, &mut self.actions, &mut self.marks.actions)?;
+            read_actions(words, &self.saved_headers, &mut self.actions, &mut self.marks.actions)?;
         Ok(())
     }
 }
@@ -629,7 +629,7 @@ fn read_item(
     Ok(read)
 }
 
-/// The field of an item that the last word names, and its place among them.
+/// The field of an item that the last word names, and its index.
 fn read_field(
     words: &Words<'_>,
     item: Item,
@@ -644,7 +644,8 @@ fn read_field(
     })
 }
 
-/// The next word, a value of a field. Who writes a prefix as others do is told how it is written.
+/// The next word, a value of a field. The error for a prefix such as `10.0.0.0/8` says how testpmd
+/// writes it.
 fn read_value(words: &mut Words<'_>, field: &Field) -> Result<u128, TextError> {
     words.value(field).map_err(|error| {
         let Some((value, len)) = words.last().split_once('/') else { return error };
@@ -658,7 +659,7 @@ fn read_value(words: &mut Words<'_>, field: &Field) -> Result<u128, TextError> {
     })
 }
 
-/// Why an item cannot be, in which no field has a value.
+/// Why an item without values of fields is not valid.
 fn valueless(item: &ItemMatch, has_mask: bool) -> String {
     let name = item.item.name();
     let is_any = item.mask.iter().all(|byte| *byte == 0);
@@ -680,7 +681,7 @@ fn one_of(words: &[&str]) -> String {
     }
 }
 
-/// What follows the port in `flow create`.
+/// The words after the port in `flow create`.
 impl fmt::Display for FlowRule<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "group {} priority {} ingress pattern ", self.group, self.priority)?;

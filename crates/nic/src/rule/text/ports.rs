@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 
 use super::words::Words;
 
-/// The port that a line is for, which every `flow` command names behind its own word; `None` where
-/// it is for all, or no command.
+/// The port that a line is for: every `flow` command names it after its second word. `None` if the
+/// line is for all ports or is not a command.
 pub fn port_of(line: &str) -> Option<u16> {
     let mut words = Words::new(1, line);
     (words.next() == "flow").then(|| words.next())?;
     words.number_u16("port").ok()
 }
 
-/// The lines of a text that are for each of these ports, each in its place; those for all as well.
+/// For each of these ports, the lines of a text that are for it or for all ports; each line keeps
+/// its number.
 pub fn by_port(text: &str, ports: impl IntoIterator<Item = u16>) -> BTreeMap<u16, String> {
     let mut texts: BTreeMap<u16, (usize, String)> =
         ports.into_iter().map(|port| (port, (0, String::new()))).collect();

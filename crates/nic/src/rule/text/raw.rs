@@ -1,25 +1,25 @@
-//! The bytes of a `raw` item: `pattern`, written as they are, and `pattern_hex`.
+//! The bytes of a `raw` item: `pattern`, literal text, and `pattern_hex`.
 
 use super::one_of;
 use super::words::{Words, hex};
 use crate::rule::item::{ItemMatch, RAW_BYTES, RAW_LEN, RAW_LEN_MAX};
 use crate::text::{Problem, TextError};
 
-/// What bytes are called.
+/// Names of the parameters that give bytes.
 pub(super) const NAMES: [&str; 2] = ["pattern", "pattern_hex"];
 
 const PARAMETERS: [&str; 3] = ["is", "mask", "spec"];
 
-/// What was read of an item's bytes.
+/// Which of an item's parameters for bytes were read.
 #[derive(Default)]
 pub(super) struct Bytes {
     pub(super) has_spec: bool,
-    /// How many bytes the mask has, if there is one.
+    /// Length of the mask in bytes, if there is one.
     pub(super) mask_len: Option<usize>,
 }
 
 impl Bytes {
-    /// Reads what stands behind one of the names.
+    /// Reads the words after one of the names.
     pub(super) fn read(
         &mut self,
         words: &mut Words<'_>,
@@ -62,7 +62,7 @@ impl Bytes {
         Ok(())
     }
 
-    /// Whether the mask is one for these bytes, once the item, which has a mask, was read.
+    /// Whether the mask is as long as the pattern; called when an item that has a mask was read.
     pub(super) fn check(&self, read: &ItemMatch) -> Result<(), String> {
         let len = usize::from(read.spec[RAW_LEN]);
         match self.mask_len {
@@ -77,7 +77,7 @@ impl Bytes {
     }
 }
 
-/// A mask says nothing about bytes that there are not.
+/// Clears the bits of a mask that belong to no byte of the pattern.
 pub(super) fn trim(read: &mut ItemMatch) {
     let len = usize::from(read.spec[RAW_LEN]);
     read.mask[RAW_BYTES + len..].fill(0);

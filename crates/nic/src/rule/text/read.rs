@@ -3,12 +3,12 @@
 use std::io::{BufRead, Read};
 
 use super::error::ReadError;
-use super::{Kept, Parsed, Parser, is_blank};
+use super::{Parsed, Parser, SavedHeaders, is_blank};
 
 /// Bytes of a line at most; the longest rule of the language takes some 2 kB.
 pub const LINE_LEN_MAX: usize = 64 << 10;
 
-/// The commands of a reader. Empty lines and comments are passed over.
+/// The commands that a reader contains. Empty lines and comments are skipped.
 #[derive(Debug)]
 pub struct Commands<R> {
     reader: R,
@@ -18,27 +18,27 @@ pub struct Commands<R> {
 }
 
 impl<R: BufRead> Commands<R> {
-    /// Reads from the start of this.
+    /// Reads from the start of `reader`.
     pub fn new(reader: R) -> Commands<R> {
-        Commands::with(reader, Kept::default())
+        Commands::with(reader, SavedHeaders::default())
     }
 
     /// Reads with headers that were set before.
-    pub(crate) fn with(reader: R, kept: Kept) -> Commands<R> {
-        let parser = Parser { kept, ..Parser::default() };
+    pub(crate) fn with(reader: R, saved_headers: SavedHeaders) -> Commands<R> {
+        let parser = Parser { saved_headers, ..Parser::default() };
         Commands { reader, parser, buffer: Vec::new(), line: 0 }
     }
 
-    /// The headers that were set.
-    pub(crate) fn into_kept(self) -> Kept {
-        self.parser.kept
+    /// The headers that `set` commands have saved.
+    pub(crate) fn into_saved_headers(self) -> SavedHeaders {
+        self.parser.saved_headers
     }
 
-    /// The next command; `None` at the end. After an error in a line the next one can be read.
+    /// The next command; `None` at the end. Reading can go on after a line with an error.
     ///
     /// # Errors
-    /// Those of [`Parser::parse`]; a line that is no text or longer than [`LINE_LEN_MAX`]; what the
-    /// reader says.
+    /// Those of [`Parser::parse`]; a line that is not text or is longer than [`LINE_LEN_MAX`]; an
+    /// error of the reader.
     pub fn next_command(&mut self) -> Option<Result<Parsed<'_>, ReadError>> {
         match self.read_line() {
             Ok(true) => {}

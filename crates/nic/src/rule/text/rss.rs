@@ -1,4 +1,4 @@
-//! The parameters of the action `rss`, which the RSS of a port has as well.
+//! The parameters of the action `rss`, which are also those of a port's RSS settings.
 
 use super::words::Words;
 use super::{known, one_of};
@@ -14,13 +14,13 @@ const FUNCTIONS: &[&str] = &["default", "symmetric_toeplitz", "toeplitz"];
 /// Longest key that testpmd takes, bytes.
 const KEY_LEN_MAX: usize = 64;
 
-/// Reads how a port is to spread what no rule decides about: `rss PORT` asks how it does,
-/// `rss PORT reta (ENTRY,QUEUE),…` names queues for entries of its table, as testpmd's `port config
-/// PORT rss reta` does, and `rss PORT` with parameters of the action `rss` changes what they say;
-/// `queues` makes a table that names these queues in turn.
+/// Reads a command about the RSS settings of a port. `rss PORT` shows them. `rss PORT reta
+/// (ENTRY,QUEUE),…` sets entries of the indirection table, as testpmd's `port config PORT rss reta`
+/// does. `rss PORT` with parameters of the action `rss` changes these settings; `queues` fills the
+/// table with these queues in turn.
 ///
 /// # Errors
-/// A text that is none of these, with the place of the first word that cannot stand there.
+/// A text that is none of these, with the position of the first word that is wrong.
 pub fn port_rss(text: &str) -> Result<(u16, Option<RssChange>), TextError> {
     let mut words = Words::new(1, text);
     words.keyword("rss")?;
@@ -35,7 +35,7 @@ pub fn port_rss(text: &str) -> Result<(u16, Option<RssChange>), TextError> {
         }
         _ => {
             let mut words = Words::at(1, text, behind);
-            Some(RssChange::Spread(parameters(&mut words, "", OF_PORT)?))
+            Some(RssChange::Settings(parameters(&mut words, "", OF_PORT)?))
         }
     };
     Ok((port, change))
@@ -56,12 +56,12 @@ fn entries(words: &mut Words<'_>) -> Result<Vec<(usize, u16)>, TextError> {
     Ok(entries)
 }
 
-/// Reads parameters up to and with the `/`; of one that stands twice the last one counts.
+/// Reads parameters up to and including the `/`; if one is given twice, the last one counts.
 pub(super) fn read_rss(words: &mut Words<'_>) -> Result<RssAction, TextError> {
     parameters(words, "/", PARAMETERS)
 }
 
-/// Reads parameters up to and with this word; `names` are those that may stand there.
+/// Reads parameters up to and including the word `end`; `names` are those allowed here.
 fn parameters(
     words: &mut Words<'_>,
     last: &str,
@@ -108,10 +108,10 @@ fn function(words: &mut Words<'_>) -> Result<Option<HashFunction>, TextError> {
     }
 }
 
-/// The key that hexadecimal digits stand for, two a byte.
+/// The key that hexadecimal digits give, two digits a byte.
 ///
 /// # Errors
-/// What a key is, where these are none.
+/// If the digits are not a key: a description of what a key is.
 pub fn rss_key(digits: &str) -> Result<Vec<u8>, String> {
     let byte = |pair: &[u8]| {
         let digit = |at: usize| (*pair.get(at)? as char).to_digit(16);
@@ -130,7 +130,8 @@ fn key(words: &mut Words<'_>) -> Result<Vec<u8>, TextError> {
     }
 }
 
-/// Queues up to `end`; none of them are all queues of the card, for an action as in testpmd.
+/// The queues up to the word `end`; an empty list means all queues of the card, for an action as in
+/// testpmd.
 fn queues(words: &mut Words<'_>, is_of_port: bool) -> Result<Vec<u16>, TextError> {
     let mut queues = Vec::new();
     loop {
@@ -183,7 +184,7 @@ mod tests {
             ..RssAction::default()
         };
         let text = "rss 1 queues 0 2 end types ip udp end func symmetric_toeplitz # why";
-        assert_eq!(port_rss(text).unwrap(), (1, Some(RssChange::Spread(action))));
+        assert_eq!(port_rss(text).unwrap(), (1, Some(RssChange::Settings(action))));
     }
 
     #[test]

@@ -10,11 +10,11 @@ use crate::text::{Problem, TextError};
 pub(super) struct Words<'t> {
     pub(super) line: u64,
     pub(super) text: &'t str,
-    /// Behind the word that was read last.
+    /// The end of the word that was read last.
     at: usize,
     /// Where that word starts.
     start: usize,
-    /// What ends the list of items or actions that is read.
+    /// The word that ends the current list of items or actions.
     pub(super) closing: &'static str,
 }
 
@@ -42,7 +42,7 @@ impl<'t> Words<'t> {
         if start < end {
             (self.start, self.at) = (start, end);
         } else {
-            // The caret of a missing word stands one space behind the last.
+            // The caret of a missing word is one space after the last word.
             let last = self.text[..self.at].trim_end().len();
             self.start = start.min(last + usize::from(last > 0 && last < bytes.len()));
             self.at = self.start;
@@ -50,7 +50,7 @@ impl<'t> Words<'t> {
         &self.text[start..end]
     }
 
-    /// Where the last word stands.
+    /// The position of the last word: its first byte and the byte after it.
     pub(super) fn place(&self) -> (usize, usize) {
         (self.start, self.at)
     }
@@ -64,7 +64,7 @@ impl<'t> Words<'t> {
         TextError::new(self.line, self.text, self.place(), problem)
     }
 
-    /// The last word is not what may stand here.
+    /// The error for a last word that is not allowed here.
     pub(super) fn expected(&self, expected: impl Into<String>) -> TextError {
         let found = self.last().to_owned();
         self.error(Problem::Expected { expected: expected.into(), found })
@@ -78,7 +78,7 @@ impl<'t> Words<'t> {
         self.error(Problem::Unfit { reason })
     }
 
-    /// The last word is none of those that are meant: it is short for one, or unknown.
+    /// The error for a last word that is none of `words`: it is an abbreviation of one, or unknown.
     pub(super) fn unknown(&self, words: &[&'static str], expected: String) -> TextError {
         let word = self.last();
         match words.iter().find(|full| !word.is_empty() && full.starts_with(word)) {
@@ -87,8 +87,8 @@ impl<'t> Words<'t> {
         }
     }
 
-    /// The last word is neither one of those that are meant nor a `/`. Where nothing follows, or
-    /// what follows a pattern, the end of the list is missing.
+    /// The error for a last word that is neither one of `words` nor a `/`. If nothing follows, or
+    /// the word that follows a pattern, the end of the list is missing.
     pub(super) fn unended(&self, words: &[&'static str], expected: String) -> TextError {
         match self.last() {
             "" | "actions" => self.expected(format!("`/ {}`", self.closing)),
@@ -96,7 +96,7 @@ impl<'t> Words<'t> {
         }
     }
 
-    /// The next word, which has to be this one.
+    /// The next word, which must be `word`.
     pub(super) fn keyword(&mut self, word: &'static str) -> Result<(), TextError> {
         match self.next() == word {
             true => Ok(()),
@@ -190,14 +190,15 @@ impl<'t> Words<'t> {
         }
     }
 
-    /// The next word, a number of leading ones, as a mask.
+    /// The next word, a number of leading ones (a prefix length), as a mask.
     pub(super) fn prefix(&mut self, field: &Field) -> Result<u128, TextError> {
         let len = self.number("prefix", field.bits as u128)? as usize;
         Ok(field.ones() & !(field.ones().checked_shr(len as u32).unwrap_or(0)))
     }
 }
 
-/// Pairs of hexadecimal digits, behind `0x` or not; of an odd number the first stands alone.
+/// Pairs of hexadecimal digits, with or without `0x` before them; if their number is odd, the first
+/// digit is a byte of its own.
 pub(super) fn hex(word: &str) -> Option<Vec<u8>> {
     let digits = word.strip_prefix("0x").or_else(|| word.strip_prefix("0X")).unwrap_or(word);
     let is_hex = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit());

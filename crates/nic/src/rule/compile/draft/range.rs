@@ -1,19 +1,19 @@
-//! Fields whose values are to lie in a range.
+//! Fields with a range of values.
 
 use niclab_packet::key::extra;
 
 use super::{
-    CompileError, Draft, GENEVE, GRE_KEY, IPV4, IPV6, LINE_LEN, META, MPLS, Places, TAG_INDEX, UDP,
-    VLAN, VXLAN,
+    CompileError, Draft, GENEVE, GRE_KEY, HEADER_KEY_LEN, IPV4, IPV6, META, MPLS, Places,
+    TAG_INDEX, UDP, VLAN, VXLAN,
 };
 use crate::bounds::{BOUNDS_MAX, Bound};
-use crate::lines::TAGS;
+use crate::parsed_headers::TAGS;
 use crate::rule::item::{Field, FieldKind, Item, ItemMatch, Written};
 use crate::rule::{EXTRA, OUTER};
 
 impl Draft {
-    /// Takes the ranges out of the item. The bits that all values of a range have are left in it;
-    /// of outer ports none are.
+    /// Takes the ranges out of the item. The bits that all values of a range share stay in the
+    /// item, except those of outer ports.
     pub(in crate::rule::compile) fn take_ranges(
         &mut self,
         read: &mut ItemMatch,
@@ -47,7 +47,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Asks for values of a field from `first` to `last`.
+    /// Requires values of a field from `first` to `last`.
     fn bound(
         &mut self,
         read: &mut ItemMatch,
@@ -56,7 +56,7 @@ impl Draft {
         last: u128,
     ) -> Result<(), CompileError> {
         let item = read.item;
-        // A part of a field is ranged as the field is only where no part behind it counts.
+        // A part has a range as its field only if no later part counts.
         if let Some(whole) = item.whole_of(field) {
             let behind = whole.bit_offset + whole.bits - field.bit_offset - field.bits;
             if whole.value(&read.mask) & !(u128::MAX << behind) != 0 {
@@ -81,9 +81,9 @@ impl Draft {
         Ok(())
     }
 
-    /// Where a field begins that can have a range: its first bit, through all lines.
+    /// The first bit of a field that can have a range, counted through all header keys.
     fn place_of(&self, read: &ItemMatch, field: &Field) -> Result<Option<usize>, CompileError> {
-        let (places, line): (Places<'_>, usize) = match read.item {
+        let (places, key): (Places<'_>, usize) = match read.item {
             Item::Ipv4 => (IPV4, self.level),
             Item::Ipv6 => (IPV6, self.level),
             Item::Vlan => (VLAN.get(self.tags).copied().unwrap_or_default(), self.level),
@@ -94,12 +94,12 @@ impl Draft {
             Item::Mpls => (MPLS, EXTRA),
             Item::Meta => (META, EXTRA),
             Item::Icmp | Item::Icmp6 => {
-                let first = LINE_LEN * EXTRA + self.detail() + extra::ICMP_TYPE;
+                let first = HEADER_KEY_LEN * EXTRA + self.detail() + extra::ICMP_TYPE;
                 let is_there = field.bit_offset + field.bits <= 16;
                 return Ok(is_there.then_some(first * 8 + field.bit_offset));
             }
             Item::Tag => {
-                let first = LINE_LEN * EXTRA + extra::TAGS.start;
+                let first = HEADER_KEY_LEN * EXTRA + extra::TAGS.start;
                 let index = self.tag_index(read)?;
                 return Ok(Some((first + 4 * index) * 8));
             }
@@ -111,11 +111,12 @@ impl Draft {
         };
         let is_number = field.bits <= 32 && field.kind != FieldKind::Mac;
         let place = places.iter().find(has).filter(|_| is_number);
-        Ok(place
-            .map(|(first, bytes)| (LINE_LEN * line + bytes.start) * 8 + field.bit_offset - first))
+        Ok(place.map(|(first, bytes)| {
+            (HEADER_KEY_LEN * key + bytes.start) * 8 + field.bit_offset - first
+        }))
     }
 
-    /// The tag that an item is about, which asks for data.
+    /// The tag of an item that requires data.
     pub(super) fn tag_index(&self, read: &ItemMatch) -> Result<usize, CompileError> {
         let (index, mask) = (TAG_INDEX.value(&read.spec), TAG_INDEX.value(&read.mask));
         if mask != TAG_INDEX.ones() {

@@ -1,9 +1,9 @@
-//! ClassBench filter sets: one rule a line, best first.
+//! ClassBench filter sets: one rule a line, the most important first.
 //!
-//! `@SRC/LEN DST/LEN FIRST : LAST FIRST : LAST PROTOCOL/MASK FLAGS/MASK`, the last of which may be
-//! missing. The flags are 16 bits of the transport header, as they lie in memory: the flags of TCP
-//! in the high byte (0x1000 is ACK), or type and code of ICMP. Sets of IPv6, as ClassBench-ng makes
-//! them, have addresses of IPv6 in the same places; one rule has addresses of one version.
+//! `@SRC/LEN DST/LEN FIRST : LAST FIRST : LAST PROTOCOL/MASK FLAGS/MASK`; the flags may be missing.
+//! They are 16 bits of the transport header as in memory: the TCP flags in the high byte (0x1000 is
+//! ACK), or type and code of ICMP. IPv6 sets, as ClassBench-ng creates them, have IPv6 addresses in
+//! the same positions; both addresses of a rule have the same IP version.
 
 use super::{Items, Rules, Tokens, transport};
 use crate::limits::PRIORITY_MAX;
@@ -85,7 +85,7 @@ fn rule(words: &mut Tokens<'_>) -> Result<Items, TextError> {
         }
         _ => return Err(words.not_supported("these flags of this protocol")),
     }
-    // The protocol is that of all fragments, its header that of the first.
+    // All fragments have the protocol; only the first has the transport header.
     if let (Some(protocol), 1) = (of, items.0.len()) {
         items.is(ip, "proto", protocol);
     }

@@ -1,13 +1,14 @@
-//! `ethtool -N`: rules of receive flow classification, as ethtool(8) has them.
+//! Rules of `ethtool -N` (receive flow classification), in the syntax of ethtool(8).
 //!
-//! Words and numbers are read as `rxclass.c` of ethtool 6.1 reads them: numbers as in C (`0x10`,
-//! 010 is 8), each option once, and directly behind it a mask, whose set bits do not count, after
-//! `m` or after the option's name with `-mask`. A field of which no bit counts asks for nothing,
-//! its header included: ethtool hands the driver a mask of 0, as for a field that is not named.
-//! The place `loc` decides which rule acts, the
-//! lowest first: it becomes the priority. Either all rules have it or none. Without it ethtool
-//! gives each the highest place that is free (`rxclass.c`), unless the driver chooses: the newest
-//! acts first, and they get priorities downwards.
+//! Words and numbers are read as `rxclass.c` of ethtool 6.1 reads them. Numbers are as in C
+//! (`0x10`; 010 is 8). Each option may be given once. A mask may follow directly, after `m` or
+//! after the option's name with `-mask`; its set bits are ignored. A field of which all bits are
+//! ignored has no effect, and does not ask for its header either: ethtool gives the driver a mask
+//! of 0, as for a field that is not named.
+//!
+//! The location `loc` decides which rule wins, the lowest first: it becomes the priority. Either
+//! all rules have it or none. Without it ethtool gives each rule the highest free location
+//! (`rxclass.c`), unless the driver chooses: the newest rule wins, so the priorities go downwards.
 
 use std::collections::{HashMap, HashSet};
 
@@ -33,21 +34,21 @@ const FLOW_TYPES: &[(&str, Option<Item>, Option<u128>)] = &[
     ("sctp6", Some(Item::Ipv6), Some(SCTP)),
 ];
 
-/// What rules have in common.
+/// The state of a conversion.
 #[derive(Default)]
-struct Seen {
+struct EthtoolRules {
     device: Option<String>,
-    /// Lines of the places that are taken.
-    places: HashMap<u32, u64>,
-    /// Whether rules have places; `None` before the first.
-    placed: Option<bool>,
-    /// Rules to come, of those without.
+    /// The line of each location in use.
+    locations: HashMap<u32, u64>,
+    /// Whether rules have locations; `None` before the first rule.
+    has_locations: Option<bool>,
+    /// Number of rules still to come without a location.
     newer: u32,
 }
 
 pub(super) fn convert(text: &str, rules: &mut Rules<'_>) -> Result<(), TextError> {
     let newer = text.lines().filter(|text| !is_empty(text)).count() as u32;
-    let mut seen = Seen { newer, ..Seen::default() };
+    let mut seen = EthtoolRules { newer, ..EthtoolRules::default() };
     let mut settings = Settings::default();
     for (line, text) in (1..).zip(text.lines()) {
         let mut words = Tokens::default();
@@ -55,8 +56,8 @@ pub(super) fn convert(text: &str, rules: &mut Rules<'_>) -> Result<(), TextError
         if words.is_at_end() || settings.take(line, text)? {
             continue;
         }
-        let (items, action, place) = rule(&mut words, &mut seen.device)?;
-        let priority = seen.priority(&words, line, place)?;
+        let (items, action, location) = rule(&mut words, &mut seen.device)?;
+        let priority = seen.priority(&words, line, location)?;
         let action = action.unwrap_or_else(|| {
             rules.comment(line, "no action: ethtool then means queue 0");
             "queue index 0".to_owned()
@@ -73,29 +74,29 @@ fn is_empty(text: &str) -> bool {
     words.is_at_end() || setting(&words).is_some()
 }
 
-impl Seen {
+impl EthtoolRules {
     fn priority(
         &mut self,
         words: &Tokens<'_>,
         line: u64,
-        place: Option<u32>,
+        location: Option<u32>,
     ) -> Result<u32, TextError> {
-        if *self.placed.get_or_insert(place.is_some()) != place.is_some() {
+        if *self.has_locations.get_or_insert(location.is_some()) != location.is_some() {
             let reason = "some rules have `loc` and some have none: give it to all, or to none";
             return Err(words.unfit(reason));
         }
         self.newer = self.newer.saturating_sub(1);
-        let Some(place) = place else { return words.priority(self.newer.into()) };
-        match self.places.insert(place, line) {
-            None => words.priority(place.into()),
+        let Some(location) = location else { return words.priority(self.newer.into()) };
+        match self.locations.insert(location, line) {
+            None => words.priority(location.into()),
             Some(line) => Err(words.unfit(format!(
-                "loc {place} is that of line {line}, which ethtool would replace: leave that out"
+                "loc {location} is that of line {line}, which ethtool would replace: leave that out"
             ))),
         }
     }
 }
 
-/// The items of a rule, its action, and its place.
+/// The items of a rule, its action and its location.
 type Read = (Items, Option<String>, Option<u32>);
 
 fn rule<'t>(words: &mut Tokens<'t>, device: &mut Option<String>) -> Result<Read, TextError> {
@@ -128,22 +129,22 @@ fn rule<'t>(words: &mut Tokens<'t>, device: &mut Option<String>) -> Result<Read,
         read.option(words, &mut items, (ip, protocol))?;
     }
     let protocol = read.protocol(words, &mut items, (ip, protocol))?;
-    // Of all fragments, where no field asks for the header.
+    // If no field asks for the transport header, the rule matches all fragments.
     let header = protocol.and_then(transport);
     let named = items.0.iter().any(|item| Some(item.item) == header);
     if let (Some(ip), Some(protocol), false) = (ip, protocol, named) {
         items.is(ip, "proto", protocol);
     }
-    Ok((items, read.action, read.place))
+    Ok((items, read.action, read.location))
 }
 
-/// Options of a rule while they are read.
+/// The options of a rule, while they are read.
 #[derive(Default)]
 struct Options<'t> {
     seen: HashSet<&'t str>,
     action: Option<String>,
-    place: Option<u32>,
-    /// Ports of `ip4` and `ip6`, which are those of `l4proto`: field, value, bits that count.
+    location: Option<u32>,
+    /// Ports of `ip4` and `ip6`, whose header `l4proto` names: field, value, bits that count.
     ports: Vec<(&'static str, u128, u128)>,
 }
 
@@ -164,7 +165,7 @@ impl<'t> Options<'t> {
         match (name, ip) {
             ("action", _) => self.action = Some(read_action(words)?),
             ("queue", _) => self.action = Some(queue(words, name)?),
-            ("loc", _) => self.place = Some(words.c_number("loc", 0, u32::MAX.into())? as u32),
+            ("loc", _) => self.location = Some(words.c_number("loc", 0, u32::MAX.into())? as u32),
             ("src-port" | "dst-port", Some(_)) if protocol.is_none() => {
                 let (value, mask) = masked(words, Item::Udp, "src", name)?;
                 let field = if name == "src-port" { "src" } else { "dst" };
@@ -177,7 +178,7 @@ impl<'t> Options<'t> {
         Ok(())
     }
 
-    /// The protocol whose header ports ask for; `ip4` and `ip6` name it by `l4proto`.
+    /// The protocol of the header with the ports; for `ip4` and `ip6` it is `l4proto`.
     fn protocol(
         &self,
         words: &Tokens<'_>,
@@ -264,7 +265,7 @@ fn field(
     Ok(())
 }
 
-/// The value of an option, and which bits of it count.
+/// The value of an option, and the bits of it that count.
 fn masked(
     words: &mut Tokens<'_>,
     item: Item,
@@ -281,7 +282,7 @@ fn masked(
     Ok((value, ones(bits) & !ignored))
 }
 
-/// The next word, a value of a field or the mask behind it.
+/// The next word: a value of a field, or the mask after it.
 fn value(words: &mut Tokens<'_>, item: Item, field: &str, what: &str) -> Result<u128, TextError> {
     match (item, field) {
         (Item::Eth, "src" | "dst") => words.mac(what),

@@ -1,8 +1,8 @@
-//! Rules as others write them, to `flow create` lines.
+//! Converts rules of other tools to `flow create` lines.
 //!
-//! Each rule becomes one line that matches the same packets and does the same with them. What has
-//! no equivalent and changes neither becomes a comment; what would change either is refused with
-//! its place, so nothing is ever dropped silently.
+//! Each rule becomes one line that matches the same packets and does the same with them. A part
+//! without an equivalent that changes neither becomes a comment; a part that would change either is
+//! refused with its position, so nothing is dropped silently.
 
 mod classbench;
 mod ethtool;
@@ -19,22 +19,22 @@ use crate::limits::{PRIORITY_MAX, QUEUES_MAX};
 use crate::rule::item::{Item, ItemMatch};
 use crate::text::{Problem, TextError};
 
-/// How rules are written.
+/// The format of the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// ClassBench filter sets: `@10.0.0.0/8 0.0.0.0/0 0 : 65535 53 : 53 0x11/0xFF`, best first.
-    /// They have no actions: all become `queue index 0`.
+    /// ClassBench filter sets: `@10.0.0.0/8 0.0.0.0/0 0 : 65535 53 : 53 0x11/0xFF`, the most
+    /// important first. They have no actions: all become `queue index 0`.
     ClassBench,
     /// `ethtool -N eth0 flow-type tcp4 …`.
     Ethtool,
-    /// `tc filter add … flower …`, and what `tc filter show` prints.
+    /// `tc filter add … flower …`, and the output of `tc filter show`.
     Tc,
 }
 
 /// Converts a text; the result ends with a line feed unless it is empty.
 ///
 /// # Errors
-/// The first rule that is wrong or has no equivalent, with its place.
+/// The first rule that is wrong or has no equivalent, with its position.
 pub fn convert(format: Format, text: &str) -> Result<String, TextError> {
     check_mark(1, text)?;
     for (line, text) in (1..).zip(text.lines()) {
@@ -53,13 +53,13 @@ pub fn convert(format: Format, text: &str) -> Result<String, TextError> {
     Ok(out)
 }
 
-/// What has been converted.
+/// The converted rules.
 struct Rules<'o> {
     out: &'o mut String,
 }
 
 impl Rules<'_> {
-    /// Says what of the rule that follows has no equivalent.
+    /// Adds a comment: a part of the next rule that has no equivalent.
     fn comment(&mut self, line: u64, what: impl Display) {
         // Writing to a string cannot fail.
         let _ = writeln!(self.out, "# line {line}: {what}");
@@ -79,7 +79,7 @@ impl Rules<'_> {
 #[derive(Debug, Default)]
 struct Items(Vec<ItemMatch>);
 
-/// Where items stand among each other. `place` tells the first tag from the second.
+/// The order of the items. Within a kind, `place` distinguishes the outer tag from the inner one.
 fn rank(item: Item) -> u8 {
     match item {
         Item::Eth => 0,
@@ -90,7 +90,7 @@ fn rank(item: Item) -> u8 {
 }
 
 impl Items {
-    /// The item of this kind, `place` of them before it; added where it is not there.
+    /// The item of this kind after `place` others of the kind; it is added if it is missing.
     fn item(&mut self, item: Item, place: usize) -> &mut ItemMatch {
         while self.0.iter().filter(|have| have.item == item).count() <= place {
             let at = self.0.iter().take_while(|have| rank(have.item) <= rank(item)).count();
@@ -101,7 +101,7 @@ impl Items {
         &mut self.0[at]
     }
 
-    /// Asks for bits of a field. A mask without bits asks for the header alone.
+    /// Matches bits of a field. A mask without bits only asks for the header.
     fn set(&mut self, item: Item, name: &str, value: u128, mask: u128) {
         self.set_at((item, 0), name, value, mask);
     }
@@ -114,13 +114,13 @@ impl Items {
         }
     }
 
-    /// Asks for a field's exact value.
+    /// Matches a field's exact value.
     fn is(&mut self, item: Item, name: &str, value: u128) {
         let ones = item.field(name).map_or(0, |field| field.ones());
         self.set(item, name, value, ones);
     }
 
-    /// Asks for a port in a range; the whole range asks for nothing.
+    /// Matches a range of ports; the whole range has no effect.
     fn range(&mut self, item: Item, name: &str, first: u16, last: u16) {
         let Some(field) = item.field(name) else { return };
         let image = self.item(item, 0);
@@ -136,7 +136,7 @@ impl Items {
     }
 }
 
-/// Lines of a shell's script that change no rule: `NAME=value`, once a name, and `set -e`.
+/// Lines of a shell script that change no rule: `NAME=value`, once for each name, and `set -e`.
 #[derive(Default)]
 struct Settings<'t>(HashSet<&'t str>);
 
@@ -155,8 +155,8 @@ impl<'t> Settings<'t> {
     }
 }
 
-/// The name that a line of a script gives a plain value, or `set` where it sets options of the
-/// shell that leave the commands as they are.
+/// The name to which a line of a script assigns a plain value, or `set` if the line sets shell
+/// options that do not change the commands.
 fn setting<'t>(words: &Tokens<'t>) -> Option<&'t str> {
     const OPTIONS: [&str; 5] = ["errexit", "nounset", "pipefail", "verbose", "xtrace"];
     let (first, rest) = words.tokens.split_first()?;
@@ -179,7 +179,7 @@ fn setting<'t>(words: &Tokens<'t>) -> Option<&'t str> {
     (is_name && is_plain && !name.is_empty()).then_some(name)
 }
 
-/// A word, and where it stands.
+/// A word and its position.
 #[derive(Clone, Copy, Debug)]
 struct Token<'t> {
     word: &'t str,
@@ -201,7 +201,7 @@ impl<'t> Tokens<'t> {
     fn add(&mut self, line: u64, text: &'t str) {
         let mut at = 0;
         for word in text.split_ascii_whitespace() {
-            // Each word is found behind the one before it.
+            // Each word is searched after the end of the previous one.
             let start = at + text[at..].find(word).unwrap_or(0);
             at = start + word.len();
             if word.starts_with('#') {
@@ -211,7 +211,7 @@ impl<'t> Tokens<'t> {
         }
     }
 
-    /// Cuts off what stands behind a `#`, within a word too.
+    /// Cuts off a comment: a `#` and all after it, also within a word.
     fn cut_comment(&mut self) {
         let Some(at) = self.tokens.iter().position(|token| token.word.contains('#')) else {
             return;
@@ -223,7 +223,7 @@ impl<'t> Tokens<'t> {
         self.tokens.pop_if(|token| token.word.is_empty());
     }
 
-    /// Takes the quotes away that whole words stand in.
+    /// Removes the quotes around whole words.
     fn unquote(&mut self) -> Result<(), TextError> {
         for at in 0..self.tokens.len() {
             let token = &mut self.tokens[at];
@@ -244,7 +244,7 @@ impl<'t> Tokens<'t> {
         Ok(())
     }
 
-    /// Takes the `\` away that ends the last line; whether there was one.
+    /// Removes the `\` at the end of the last line; returns whether there was one.
     fn pop_backslash(&mut self) -> Result<bool, TextError> {
         let Some(last) = self.tokens.last_mut() else { return Ok(false) };
         let Some(word) = last.word.strip_suffix('\\') else { return Ok(false) };
@@ -257,7 +257,7 @@ impl<'t> Tokens<'t> {
         Ok(true)
     }
 
-    /// Whether the word before this place ends where a `\` that ended its line stood.
+    /// Whether the word before this position ends at a `\` that ended its line.
     fn is_cut(&self, at: usize) -> bool {
         let before = at.checked_sub(1).and_then(|at| self.tokens.get(at));
         before.is_some_and(|token| token.place.1 + 1 == token.text.len())
@@ -274,7 +274,7 @@ impl<'t> Tokens<'t> {
         self.tokens.get(self.at).map_or("", |token| token.word)
     }
 
-    /// The word behind the next one.
+    /// The word after the next one.
     fn peek_second(&self) -> &'t str {
         self.tokens.get(self.at + 1).map_or("", |token| token.word)
     }
@@ -326,7 +326,7 @@ impl<'t> Tokens<'t> {
         self.number_of(word, 10, what, max)
     }
 
-    /// A number that is written to this base, or with `0x`, in the word that was read last.
+    /// A number in this base, or hexadecimal after `0x`, in the word that was read last.
     fn number_of(&self, text: &str, base: u32, what: &str, max: u128) -> Result<u128, TextError> {
         let hex = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
         let (digits, base) = hex.map_or((text, base), |digits| (digits, 16));
@@ -337,8 +337,8 @@ impl<'t> Tokens<'t> {
         number.ok_or_else(|| self.expected(format!("{what}: a number from 0 to {max}")))
     }
 
-    /// The next word, a number up to `max` that C reads to this base; 0 takes that of C's own
-    /// numbers: `0x` is hexadecimal, and a leading 0 octal.
+    /// The next word, a number up to `max` that C reads in this base; in base 0 as in C's source,
+    /// where `0x` is hexadecimal and a leading 0 octal.
     fn c_number(&mut self, what: &str, base: u32, max: u128) -> Result<u128, TextError> {
         let word = self.next();
         self.c_number_of(word, base, what, max)
@@ -353,18 +353,18 @@ impl<'t> Tokens<'t> {
         })
     }
 
-    /// A problem with the word at this place, or the last one where there is none.
+    /// An error for the word at this position, or for the last word if there is none.
     fn unfit_at(&self, at: usize, reason: &str) -> TextError {
         let (tokens, at) = (self.tokens.clone(), (at + 1).min(self.tokens.len()));
         Tokens { tokens, at }.unfit(reason)
     }
 
-    /// An address in the word that was read last, or a part of it.
+    /// An address, which is the word that was read last or a part of it.
     fn address<T: FromStr>(&self, text: &str, what: &str) -> Result<T, TextError> {
         text.parse().map_err(|_| self.expected(format!("{what}: an address")))
     }
 
-    /// An address of the IP version, with its bits.
+    /// The bits of an address of this IP version.
     fn ip(&self, ip: Item, text: &str, what: &str) -> Result<u128, TextError> {
         match ip {
             Item::Ipv6 => Ok(self.address::<Ipv6Addr>(text, what)?.to_bits()),
@@ -372,7 +372,7 @@ impl<'t> Tokens<'t> {
         }
     }
 
-    /// The next word, an address with or without a length behind a slash: value and mask.
+    /// The next word, an address with or without a slash and a length: value and mask.
     fn prefix(&mut self, ip: Item, what: &str) -> Result<(u128, u128), TextError> {
         let word = self.next();
         let (address, len) = word.split_once('/').map_or((word, None), |(a, l)| (a, Some(l)));
@@ -395,7 +395,7 @@ impl<'t> Tokens<'t> {
         mac(text).ok_or_else(|| self.expected(format!("{what}: a MAC address")))
     }
 
-    /// The action of a queue, which the card has fewer of than may be written.
+    /// The action for a queue; an error if the card does not have this queue.
     fn queue(&self, queue: u128) -> Result<String, TextError> {
         match queue < QUEUES_MAX.into() {
             true => Ok(format!("queue index {queue}")),
@@ -404,7 +404,7 @@ impl<'t> Tokens<'t> {
         }
     }
 
-    /// A priority, which the card has fewer of than may be written.
+    /// A priority; an error if the card does not have this priority.
     fn priority(&self, priority: u64) -> Result<u32, TextError> {
         let fits = u32::try_from(priority).ok().filter(|it| *it <= PRIORITY_MAX);
         fits.ok_or_else(|| {
@@ -413,7 +413,7 @@ impl<'t> Tokens<'t> {
     }
 }
 
-/// A number that C's `strtoul` reads to this base, all of it.
+/// A text that C's `strtoul` reads in this base as one whole number.
 fn c_number(text: &str, base: u32) -> Option<u64> {
     let text = text.strip_prefix('+').unwrap_or(text);
     let hex = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
@@ -439,12 +439,12 @@ fn mac(word: &str) -> Option<u128> {
     parts.next().is_none().then_some(value)
 }
 
-/// So many ones, up to 128.
+/// A number of `bits` ones, up to 128.
 fn ones(bits: u32) -> u128 {
     u128::MAX.checked_shr(128 - bits).unwrap_or(0)
 }
 
-/// The header of an IP protocol, where it is one that items name, and the IP version that has it.
+/// The item for the header of an IP protocol, if there is one.
 fn transport(protocol: u128) -> Option<Item> {
     match protocol {
         1 => Some(Item::Icmp),

@@ -1,13 +1,13 @@
-//! `tc filter … flower …` as tc-flower(8) has it: in scripts, in files of `tc -batch`, and what
-//! `tc filter show` prints, with statistics or without.
+//! `tc filter … flower …` in the syntax of tc-flower(8): in scripts, in files of `tc -batch`, and
+//! in the output of `tc filter show`, with statistics or without.
 //!
 //! Words, their abbreviations and their numbers are read as iproute2 6.1 reads them (`tc/tc.c`,
-//! `tc/tc_filter.c`, `tc/f_flower.c`, `tc/m_action.c`); what the kernel makes of them is in
-//! [`kernel`] (which filter acts first) and [`flower`] (which packets a filter matches).
+//! `tc/tc_filter.c`, `tc/f_flower.c`, `tc/m_action.c`); what they mean for the kernel is in
+//! [`kernel`] (which filter wins) and [`flower`] (which packets a filter matches).
 //!
-//! Commands that make or show qdiscs are passed over, and a `\` joins lines. No shell runs here, so
-//! a line of a script that is more than one tc command is refused. The name of the device does not
-//! count: it may be a variable of a shell, and lines that give it a value are passed over.
+//! Commands that create or show qdiscs are skipped, and a `\` joins lines. There is no shell here,
+//! so a line of a script with more than one tc command is refused. The name of the device does not
+//! matter: it may be a shell variable, and lines that assign its value are skipped.
 
 mod action;
 mod flower;
@@ -26,7 +26,7 @@ const QDISC_COMMANDS: &[&str] =
 /// Commands about filters, in that order.
 const FILTER_COMMANDS: &[&str] =
     &["add", "change", "replace", "delete", "get", "list", "show", "lst", "help"];
-/// Options before the object, in that order, and words behind them.
+/// Options before the object, in that order, and the number of words after each.
 const OPTIONS: &[(&str, usize)] = &[
     ("-stats", 0),
     ("-statistics", 0),
@@ -51,23 +51,23 @@ const OPTIONS: &[(&str, usize)] = &[
     ("-brief", 0),
 ];
 
-/// Words of one command at most, over all of its lines.
+/// Words of one command at most, over all its lines.
 const WORDS_MAX: usize = 4_096;
 
-/// The word that is meant: the first that begins with this one, which has a letter at least
-/// (`matches` in iproute2's `lib/utils.c`).
+/// Resolves an abbreviation: the first of `words` that begins with `word`, which has at least one
+/// letter (`matches` in iproute2's `lib/utils.c`).
 fn resolve<'w>(word: &str, words: &[&'w str]) -> Option<&'w str> {
     words.iter().find(|full| !word.is_empty() && full.starts_with(word)).copied()
 }
 
-/// Where a command stands.
+/// The form of a command.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// In a script, behind `tc`.
+    /// In a script, after `tc`.
     Script,
     /// In a file of `tc -batch`, without `tc`.
     Batch,
-    /// It is none, but a filter as `tc filter show` prints it.
+    /// No command, but a filter in the output of `tc filter show`.
     Shown,
 }
 
@@ -87,12 +87,12 @@ struct Script<'t> {
     kernel: Kernel,
     device: Option<String>,
     settings: Settings<'t>,
-    /// The command under way.
+    /// The current command.
     words: Tokens<'t>,
     kind: Option<Kind>,
-    /// The line before ends with a `\`.
+    /// The previous line ends with a `\`.
     is_joined: bool,
-    /// Some line was one of `tc -batch`.
+    /// Some line was a command of `tc -batch`.
     has_batch: bool,
 }
 
@@ -110,7 +110,7 @@ impl<'t> Script<'t> {
                     self.kind = Some(kind);
                     self.has_batch |= kind == Kind::Batch;
                 }
-                // What tc prints of a filter has several lines.
+                // A filter that tc prints has several lines.
                 None if self.kind == Some(Kind::Shown) && text.starts_with([' ', '\t']) => {}
                 None if !self.has_batch && self.settings.take(line, text)? => {
                     return self.end();
@@ -140,7 +140,7 @@ impl<'t> Script<'t> {
         Ok(())
     }
 
-    /// A line that is no command of tc.
+    /// The error for a line that is not a command of tc.
     fn no_command(&self, line: u64, text: &str) -> TextError {
         let mut words = Tokens::default();
         words.add(line, text);
@@ -154,7 +154,7 @@ impl<'t> Script<'t> {
         }
     }
 
-    /// Carries out the command under way, if there is one.
+    /// Executes the current command, if there is one.
     fn end(&mut self) -> Result<(), TextError> {
         let Some(kind) = self.kind.take() else { return Ok(()) };
         let mut words = std::mem::take(&mut self.words);
@@ -175,7 +175,7 @@ impl<'t> Script<'t> {
         }
     }
 
-    /// Passes over a command about qdiscs that leaves the filters as they are.
+    /// Skips a command about qdiscs that does not change the filters.
     fn qdisc(&self, words: &mut Tokens<'_>) -> Result<(), TextError> {
         match resolve(words.next(), QDISC_COMMANDS) {
             Some("add" | "replace" | "show" | "list" | "lst") => Ok(()),
@@ -219,7 +219,7 @@ impl<'t> Script<'t> {
         self.kernel.put(words, edit, &head, rule)
     }
 
-    /// Takes back filters that were added.
+    /// Deletes filters that were added.
     fn delete(&mut self, words: &mut Tokens<'_>) -> Result<(), TextError> {
         let head = Head::read_to(words, &mut self.device, false, true)?;
         head.check(words)?;
@@ -228,13 +228,13 @@ impl<'t> Script<'t> {
         Ok(())
     }
 
-    /// A filter as tc prints it.
+    /// A filter in the output of tc.
     fn shown(&mut self, words: &mut Tokens<'_>) -> Result<(), TextError> {
         let mut head = Head::read(words, &mut self.device, true)?;
         while matches!(words.peek(), "chain" | "handle") {
             head.word(words, true)?;
         }
-        // The line before the filters of a priority.
+        // The header line that tc prints before the filters of a priority.
         if head.handle.is_none() {
             return Ok(());
         }
@@ -262,7 +262,7 @@ impl<'t> Script<'t> {
     }
 }
 
-/// Whether a line begins a command, and where it stands.
+/// Whether a line begins a command, and in which form.
 fn begins(text: &str) -> Option<Kind> {
     let mut words = text.split_ascii_whitespace().peekable();
     if words.next_if_eq(&"sudo").is_some() || words.peek().is_some_and(|word| is_tc(word)) {
@@ -285,7 +285,7 @@ fn is_tc(word: &str) -> bool {
     word == "tc" || word.ends_with("/tc")
 }
 
-/// Passes over `tc` and its options; whether a command follows that does something.
+/// Skips `tc` and its options; returns whether a command follows.
 fn options(words: &mut Tokens<'_>) -> Result<bool, TextError> {
     if words.peek() == "sudo" {
         words.next();
@@ -310,7 +310,7 @@ fn options(words: &mut Tokens<'_>) -> Result<bool, TextError> {
     Ok(!words.is_at_end())
 }
 
-/// Refuses what a shell makes more of than words of one command.
+/// Refuses words with characters that a shell would interpret.
 fn check_shell(words: &Tokens<'_>) -> Result<(), TextError> {
     let is_of_shell = |word: &str| word.contains([';', '&', '|', '<', '>', '`', '(', ')']);
     match words.tokens.iter().position(|token| is_of_shell(token.word)) {
@@ -323,7 +323,7 @@ fn check_shell(words: &Tokens<'_>) -> Result<(), TextError> {
     }
 }
 
-/// What stands before the keys of a filter.
+/// The words before the keys of a filter.
 #[derive(Default)]
 struct Head {
     /// The line of the command.
@@ -334,14 +334,14 @@ struct Head {
     pref: Option<u32>,
     chain: u32,
     handle: Option<u32>,
-    /// A handle is given, if only 0.
+    /// Whether a handle is given, even if it is 0.
     has_handle: bool,
-    /// The kind of the filter is given.
+    /// Whether the kind of the filter is given.
     has_kind: bool,
 }
 
 impl Head {
-    /// Reads the words up to and with `flower`.
+    /// Reads the words up to and including `flower`.
     fn read(
         words: &mut Tokens<'_>,
         device: &mut Option<String>,
@@ -350,7 +350,7 @@ impl Head {
         Head::read_to(words, device, is_shown, false)
     }
 
-    /// The same, where the kind of the filter may be missing.
+    /// The same, but the kind of the filter may be missing.
     fn read_to(
         words: &mut Tokens<'_>,
         device: &mut Option<String>,

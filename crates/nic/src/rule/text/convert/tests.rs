@@ -1,4 +1,4 @@
-//! Known answers: what is written for each rule was made by hand from the manuals of the formats.
+//! Known answers: the expected rules were derived by hand from the manuals of the formats.
 
 use super::super::super::compile::pattern;
 use super::super::{Command, Parser};
@@ -8,7 +8,7 @@ pub(super) fn lines(format: Format, text: &str) -> String {
     convert(format, text).unwrap_or_else(|error| format!("{error}\n"))
 }
 
-/// Each rule, and what it is to become behind `ingress pattern`.
+/// Each rule, and the expected text after `ingress pattern`.
 pub(super) fn check(format: Format, table: &[(&str, &str)]) {
     for (rule, expected) in table {
         let out = lines(format, rule);
@@ -23,7 +23,7 @@ pub(super) fn check(format: Format, table: &[(&str, &str)]) {
     }
 }
 
-/// Each text, and the first line of what is said.
+/// Each text, and the first line of the expected error.
 pub(super) fn refused(format: Format, table: &[(&str, &str)]) {
     for (text, expected) in table {
         let said = convert(format, text).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! The actions of a filter, as `tc/m_action.c` of iproute2 6.1 and the readers of its actions have
+//! The actions of a filter, as `tc/m_action.c` of iproute2 6.1 and its parsers for the actions read
 //! them.
 
 use super::super::Tokens;
@@ -6,14 +6,14 @@ use super::flower::{CHAIN_MAX, Filter};
 use super::resolve;
 use crate::text::TextError;
 
-/// What becomes of a packet, in the order in which tc tries abbreviations.
+/// The fates of a packet, in the order in which tc tries abbreviations.
 const CONTROLS: &[&str] =
     &["continue", "drop", "shot", "pass", "ok", "reclassify", "pipe", "goto", "jump", "trap"];
 
 /// Commands, whose abbreviations end the actions of a filter.
 const COMMANDS: &[&str] = &["change", "replace", "delete", "add"];
 
-/// What may stand behind an action and says nothing about packets: name, and words behind it.
+/// Options after an action that do not affect packets: name, and number of words after it.
 const ASIDE: &[(&str, usize)] = &[
     ("index", 1),
     ("cookie", 1),
@@ -24,7 +24,7 @@ const ASIDE: &[(&str, usize)] = &[
 ];
 
 impl Filter {
-    /// All actions of a filter, to its end; `action` was read.
+    /// Reads all actions of a filter, to its end; the word `action` was read.
     pub(super) fn actions(&mut self, words: &mut Tokens<'_>) -> Result<(), TextError> {
         loop {
             while words.peek() == "action" {
@@ -49,7 +49,7 @@ impl Filter {
         }
     }
 
-    /// One action as tc prints it, and what it prints behind it.
+    /// Reads one action in the output of tc, and its attributes after it.
     pub(super) fn shown_actions(&mut self, words: &mut Tokens<'_>) -> Result<(), TextError> {
         if words.peek() == "order" {
             words.at += 2;
@@ -66,7 +66,7 @@ impl Filter {
 
     fn action(&mut self, words: &mut Tokens<'_>, is_shown: bool) -> Result<(), TextError> {
         let name = words.next();
-        // tc takes `g` for `gact`.
+        // tc accepts `g` for `gact`.
         if resolve(name, COMMANDS).is_some() || matches!(name, "g" | "ga" | "gac") {
             return Err(words.expected("an action, written out"));
         }
@@ -97,7 +97,8 @@ impl Filter {
         }
     }
 
-    /// The action that has this effect; none where a queue was picked before and the packet passes.
+    /// The action with this effect; `None` if an earlier action has chosen the queue and the packet
+    /// passes.
     fn control(
         &mut self,
         words: &mut Tokens<'_>,
@@ -105,7 +106,7 @@ impl Filter {
     ) -> Result<Option<String>, TextError> {
         match control {
             "drop" | "shot" => Ok(Some("drop".to_owned())),
-            // To the host, as what no filter matches: testpmd's `rss` spreads so.
+            // To the host, like a packet that no filter matches: testpmd's `rss` does the same.
             "pass" | "ok" => Ok(self.action.is_none().then(|| "rss".to_owned())),
             "goto" => {
                 if resolve(words.next(), &["chain"]).is_none() {
@@ -123,7 +124,7 @@ impl Filter {
     }
 }
 
-/// `queue_mapping N`, and how it goes on.
+/// `queue_mapping N`, and the word after it.
 fn skbedit(words: &mut Tokens<'_>) -> Result<String, TextError> {
     const WHAT: &[&str] = &["queue_mapping", "priority", "mark", "ptype", "inheritdsfield"];
     match resolve(words.next(), WHAT) {

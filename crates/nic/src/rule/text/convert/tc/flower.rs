@@ -3,12 +3,12 @@
 //! After iproute2 6.1, `tc/f_flower.c`, for the words and the base of each number, and Linux 6.1,
 //! `net/sched/cls_flower.c` and `net/core/flow_dissector.c`, for what they mean:
 //!
-//! - `protocol ip` is the type behind the addresses, so it matches no tagged frame.
-//! - Of fragments, the first included, flower reads no transport header: ports, flags of TCP, type
-//!   and code of ICMP are 0. So a filter that asks for another value matches no fragment, and one
-//!   that asks for zeros alone matches all of them.
+//! - `protocol ip` is the type after the addresses, so it matches no tagged frame.
+//! - Of fragments, the first included, flower reads no transport header: ports, TCP flags, and type
+//!   and code of ICMP are 0. So a filter for another value matches no fragment, and a filter for
+//!   zeros only matches all of them.
 //! - `tcp_flags` are the 12 bits before the window.
-//! - Tunnels are not entered: all keys are of the outer headers.
+//! - Inner headers of tunnels are ignored: all keys are for the outer headers.
 
 use std::collections::BTreeMap;
 
@@ -27,13 +27,13 @@ const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
 const TCP: u8 = 6;
 const MPLS_IN_IP: u8 = 137;
-/// "More fragments" and the offset, of flags and offset of IPv4.
+/// The bit "more fragments" and the offset, in the IPv4 field of flags and offset.
 const FRAGMENT: u128 = 0x3fff;
 const MORE_FRAGMENTS: u128 = 0x2000;
 /// Bits of `ip_flags`.
 const IS_FRAGMENT: u128 = 1;
 const FIRST_FRAGMENT: u128 = 2;
-/// Where a TCP header has its flags, and how many bytes of it are looked at.
+/// The offset of the flags in a TCP header, and the number of its bytes that are matched.
 const TCP_FLAGS_AT: usize = 12;
 const TCP_LEN: usize = 14;
 
@@ -94,14 +94,14 @@ pub(super) const KEYS: &[&str] = &[
     "gtp_opts",
     "action",
 ];
-/// Those of them that have to be written out.
+/// Keys that cannot be abbreviated.
 const EXACT: &[&str] = &["num_of_vlans", "pppoe_sid", "ppp_proto", "gtp_opts"];
 
-/// What tc prints among the keys and does not read.
+/// Words that tc prints among the keys but does not read.
 pub(super) const SHOWN: &[&str] =
     &["eth_type", "icmp_type", "icmp_code", "handle", "in_hw", "not_in_hw", "in_hw_count"];
 
-/// Names of types of Ethernet, in any case, as `lib/ll_proto.c` of iproute2 has them.
+/// Names of Ethernet types, in upper or lower case, after `lib/ll_proto.c` of iproute2.
 const TYPES: &[(&str, u16)] = &[
     ("ieeepup", 0x0a00),
     ("ieeepupat", 0x0a01),
@@ -140,41 +140,41 @@ const TYPES: &[(&str, u16)] = &[
     ("all", ETHER_ALL),
 ];
 
-/// Keys of the transport header, of which the last two stand for ranges.
+/// Keys of the transport header; the last two are ranges.
 const TRANSPORT_KEYS: [&str; 7] =
     ["src_port", "dst_port", "tcp_flags", "type", "code", "src_ports", "dst_ports"];
 
-/// Fragments that a filter asks for.
+/// The fragments that a filter matches.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fragments {
-    /// None: whole packets alone.
+    /// None: only whole packets.
     None,
     All,
     First,
-    /// A mixture that no one rule says.
+    /// A combination that no single rule can match.
     Other,
 }
 
 /// Values and masks by their key.
 pub(super) type Keys = BTreeMap<&'static str, (u128, u128)>;
 
-/// A filter that was read.
+/// A complete filter.
 pub(super) struct Rule {
     pub(super) items: Items,
     pub(super) action: String,
-    /// What it matches, as the kernel compares filters.
+    /// The keys it matches, as the kernel compares filters.
     pub(super) keys: Keys,
     /// Options without effect here, shown as comments.
     pub(super) aside: Vec<String>,
 }
 
-/// A filter while it is read.
+/// A filter, while it is read.
 #[derive(Default)]
 pub(super) struct Filter {
     pub(super) keys: Keys,
-    /// The words of the keys, to show one of them.
+    /// The word of each key, for error messages.
     places: BTreeMap<&'static str, usize>,
-    /// Types in the Ethernet header and in the tags behind it, as far as they are asked for.
+    /// The types in the Ethernet header and in the tags after it, as far as the filter names them.
     types: Vec<u16>,
     /// The protocol of IP, once it was read.
     protocol: Option<u8>,
@@ -183,13 +183,13 @@ pub(super) struct Filter {
     aside: Vec<String>,
 }
 
-/// The next word, a type of Ethernet.
+/// The next word, an Ethernet type.
 pub(super) fn ether_type(words: &mut Tokens<'_>, is_shown: bool) -> Result<u16, TextError> {
     let word = words.next();
     if let Some((_, found)) = TYPES.iter().find(|(name, _)| name.eq_ignore_ascii_case(word)) {
         return Ok(*found);
     }
-    // tc prints a type that has no name as `[35020]`.
+    // tc prints a type without a name as `[35020]`.
     let inside = word.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     let number = inside.filter(|_| is_shown).unwrap_or(word);
     let found = words.c_number_of(number, 0, "protocol", u16::MAX.into())? as u16;
@@ -205,7 +205,7 @@ impl Filter {
         Filter { types: types.into_iter().collect(), chain: head.chain, ..Filter::default() }
     }
 
-    /// Reads what stands behind a key.
+    /// Reads the words after a key.
     pub(super) fn key(
         &mut self,
         words: &mut Tokens<'_>,
@@ -255,7 +255,7 @@ impl Filter {
         }
     }
 
-    /// What tc prints of the type behind all tags, which it does not read.
+    /// The type after all tags, which tc prints but does not read.
     pub(super) fn shown_type(&mut self, words: &mut Tokens<'_>) -> Result<(), TextError> {
         let word = words.next();
         let found = match TYPES.iter().find(|(name, _)| *name == word) {
@@ -268,7 +268,7 @@ impl Filter {
         }
     }
 
-    /// The IP version that the types ask for.
+    /// The IP version that the types name.
     fn ip(&self) -> Option<Item> {
         match self.types.last() {
             Some(&IPV4) => Some(Item::Ipv4),
@@ -285,7 +285,7 @@ impl Filter {
         })
     }
 
-    /// The type of what follows so many tags.
+    /// The type after this number of tags.
     fn add_type(
         &mut self,
         words: &mut Tokens<'_>,
@@ -386,7 +386,7 @@ impl Filter {
                 return Err(words.unfit("icmp is of IPv4, and icmpv6 of IPv6"));
             }
             (Some((_, protocol)), _) => protocol,
-            // tc reads it as hexadecimal.
+            // tc reads a number here as hexadecimal.
             (None, _) => words.c_number_of(word, 16, "ip_proto", u8::MAX.into())? as u8,
         };
         if protocol == MPLS_IN_IP {
@@ -433,13 +433,13 @@ impl Filter {
     }
 
     fn tos_ttl(&mut self, words: &mut Tokens<'_>, key: &'static str) -> Result<(), TextError> {
-        // What is no decimal number is read as hexadecimal.
+        // A number that is not decimal is read as hexadecimal.
         let value = words.peek().split('/').next().unwrap_or_default();
         let base = if super::super::c_number(value, 10).is_some() { 10 } else { 16 };
         self.masked(words, key, (base, 16), 0xff)
     }
 
-    /// `80`, `1000-2000`, or `256/0xff00`, of which both may be octal or hexadecimal.
+    /// `80`, `1000-2000` or `256/0xff00`; both numbers of the last may be octal or hexadecimal.
     fn port(&mut self, words: &mut Tokens<'_>, key: &'static str) -> Result<(), TextError> {
         let header = self.protocol.and_then(|it| transport(it.into()));
         let word = words.next();
@@ -471,7 +471,7 @@ impl Filter {
         Ok(())
     }
 
-    /// A value, and behind a slash a mask, each to its base.
+    /// A value and, after a slash, a mask, each in its base.
     fn masked(
         &mut self,
         words: &mut Tokens<'_>,
@@ -487,14 +487,14 @@ impl Filter {
         Ok(())
     }
 
-    /// Asks for bits of a key; for none of them it asks for nothing.
+    /// Matches bits of a key; a mask without bits has no effect.
     fn set(&mut self, key: &'static str, value: u128, mask: u128) {
         if mask != 0 {
             self.keys.insert(key, (value & mask, mask));
         }
     }
 
-    /// The rule, once all words were read.
+    /// The rule, when all words were read.
     pub(super) fn finish(mut self, words: &Tokens<'_>) -> Result<Rule, TextError> {
         let at = |key: &str| self.places.get(key).copied().unwrap_or(words.at);
         for key in ["ip_tos", "ip_ttl", "ip_flags"] {
@@ -555,8 +555,8 @@ impl Filter {
         }
     }
 
-    /// Which fragments the filter matches, as far as it says so. One that asks for zeros of a
-    /// transport header alone would match all of them.
+    /// The fragments that the filter matches, if it limits them. A filter only for zeros of a
+    /// transport header would match all fragments.
     fn fragments(&self, words: &Tokens<'_>) -> Result<Option<Fragments>, TextError> {
         let named = match self.keys.get("ip_flags") {
             None => None,
@@ -618,7 +618,8 @@ impl Filter {
         Ok(())
     }
 
-    /// The transport header. Where no field of it is asked for, the protocol is: fragments have it.
+    /// The transport header. If no field of it is named, the rule matches the protocol in the IP
+    /// header, which fragments have too.
     fn transport(
         &mut self,
         words: &Tokens<'_>,
@@ -652,8 +653,8 @@ impl Filter {
         Ok(())
     }
 
-    /// Flags of TCP of which more bits count than the item `tcp` has: they are matched as bytes
-    /// behind the IP header, and so are the ports before them.
+    /// TCP flags with more bits than the item `tcp` has: they are matched as bytes after the IP
+    /// header, and so are the ports before them.
     fn wide_flags(
         &mut self,
         words: &Tokens<'_>,
@@ -687,7 +688,7 @@ impl Filter {
         Ok(())
     }
 
-    /// Asks for what a key asks for, in a field.
+    /// Matches a key's value and mask in a field.
     fn copy(&self, items: &mut Items, key: &str, place: (Item, usize), field: &str) {
         if let Some((value, mask)) = self.keys.get(key) {
             items.set_at(place, field, *value, *mask);
@@ -695,14 +696,14 @@ impl Filter {
     }
 }
 
-/// The length of a mask of leading ones (`mask2bits` in iproute2's `lib/utils.c`), which tc counts
+/// The length of a mask of leading ones (`mask2bits` in iproute2's `lib/utils.c`), which tc accepts
 /// for IPv6 too.
 fn prefix_len(mask: u32) -> Option<u32> {
     (mask.leading_ones() == mask.count_ones()).then_some(mask.count_ones())
 }
 
-/// An IPv4 address of one to four numbers, each decimal, octal or hexadecimal; what is left out is
-/// 0, behind those that are there (`get_addr_ipv4` in iproute2's `lib/utils.c`).
+/// An IPv4 address of one to four numbers, each decimal, octal or hexadecimal; missing numbers at
+/// the end are 0 (`get_addr_ipv4` in iproute2's `lib/utils.c`).
 fn ipv4(text: &str) -> Option<u32> {
     let mut octets = [0; 4];
     let mut parts = text.split('.');

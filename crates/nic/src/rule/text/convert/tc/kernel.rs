@@ -1,9 +1,9 @@
-//! Which filter acts first: priorities, handles and masks as the kernel has them.
+//! Which filter wins: priorities, handles and masks as in the kernel.
 //!
 //! After Linux 6.1, `net/sched/cls_api.c` and `net/sched/cls_flower.c`. A filter without a priority
-//! gets one below the lowest of those at or above 0x8000 of its chain, 49152 at first. The filters
-//! of a priority have one protocol. They are tried mask by mask, in the order in which the masks
-//! came, so that is the order in which their rules are written.
+//! gets one below the lowest of its chain that is 0x8000 or more, 49152 at first. The filters of a
+//! priority have one protocol. The kernel tries them mask by mask, in the order in which the masks
+//! were first used, and their rules are written in that order.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,18 +12,18 @@ use super::Head;
 use super::flower::{ETHER_ALL, Keys, Rule};
 use crate::text::TextError;
 
-/// The first priority that the kernel gives by itself, and the last.
+/// The first priority that the kernel assigns by itself, and the last.
 const AUTO_FIRST: u32 = 0xc000;
 const AUTO_LAST: u32 = 0x8000;
 
-/// What a command does with a filter.
+/// The effect of a command on a filter.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Edit {
-    /// Make one that is not there.
+    /// Create a filter that does not exist.
     Add,
-    /// Put one in the place of that of the same handle.
+    /// Replace the filter with the same handle.
     Change,
-    /// That where there is one, else make one.
+    /// Replace it if it exists, else create one.
     Replace,
 }
 
@@ -32,28 +32,28 @@ pub(super) enum Edit {
 pub(super) struct Kernel {
     /// By chain and priority.
     priorities: BTreeMap<(u32, u32), Priority>,
-    /// Commands that took filters back: their line, and how many.
+    /// Commands that deleted filters: their line, and the number of filters.
     deleted: Vec<(u64, usize)>,
 }
 
 /// Filters of one chain and priority.
 struct Priority {
     protocol: u16,
-    /// The line of the first.
+    /// The line of the first filter.
     line: u64,
-    /// In the order in which they came; those that were deleted leave a hole.
-    filters: Vec<Option<Entry>>,
-    /// Places of the filters.
+    /// In the order of creation; a deleted filter leaves a hole.
+    filters: Vec<Option<InstalledFilter>>,
+    /// Indices of `filters`.
     by_handle: HashMap<u32, usize>,
     by_keys: HashMap<Keys, usize>,
-    /// What filters look at: when it came, and how many filters do.
+    /// The masks in use: when each was first used, and its number of filters.
     masks: HashMap<Keys, (usize, usize)>,
     masks_seen: usize,
-    /// No handle below it is free.
+    /// All handles below it are in use.
     handle_free: u32,
 }
 
-struct Entry {
+struct InstalledFilter {
     line: u64,
     handle: u32,
     rule: Rule,
@@ -64,7 +64,7 @@ impl Kernel {
         self.priorities.is_empty()
     }
 
-    /// Adds a filter, or puts it in the place of another.
+    /// Adds or replaces a filter.
     pub(super) fn put(
         &mut self,
         words: &Tokens<'_>,
@@ -98,7 +98,7 @@ impl Kernel {
         there.or_insert_with(|| Priority::new(protocol, head.line)).put(words, edit, head, rule)
     }
 
-    /// The priority of a filter that has none.
+    /// The priority that the kernel gives to a filter without one.
     fn free_pref(&self, words: &Tokens<'_>, chain: u32) -> Result<u32, TextError> {
         let mut above = self.priorities.range((chain, AUTO_LAST)..=(chain, u32::MAX));
         match above.next() {
@@ -110,7 +110,7 @@ impl Kernel {
         }
     }
 
-    /// Takes back the filters of a chain, of a priority, or one.
+    /// Deletes the filters of a chain, of a priority, or one.
     pub(super) fn delete(&mut self, head: &Head) {
         let mut count = 0;
         for ((chain, pref), priority) in &mut self.priorities {
@@ -127,8 +127,8 @@ impl Kernel {
         }
     }
 
-    /// Writes the rules: priorities in the order in which they came, and the filters of each in
-    /// that in which they are tried.
+    /// Writes the rules: the priorities in order of creation, and the filters of each in the order
+    /// in which the kernel tries them.
     pub(super) fn write(&self, rules: &mut Rules<'_>) {
         for (line, count) in &self.deleted {
             rules.comment(*line, format_args!("deletes {count} of the filters before it"));
@@ -138,7 +138,7 @@ impl Kernel {
         for (place, priority) in priorities {
             let mut entries: Vec<_> = priority.filters.iter().flatten().collect();
             entries.sort_by_cached_key(|entry| priority.masks.get(&mask_of(&entry.rule.keys)));
-            for Entry { line, rule, .. } in entries {
+            for InstalledFilter { line, rule, .. } in entries {
                 rule.aside.iter().for_each(|what| rules.comment(*line, what));
                 rules.rule(*place, &rule.items, &rule.action);
             }
@@ -146,7 +146,7 @@ impl Kernel {
     }
 }
 
-/// What a filter looks at.
+/// The mask of a filter: its keys without their values.
 fn mask_of(keys: &Keys) -> Keys {
     keys.iter().map(|(name, (_, mask))| (*name, (0, *mask))).collect()
 }
@@ -209,14 +209,14 @@ impl Priority {
         }
         let handle = head.handle.unwrap_or_else(|| self.free_handle());
         let at = there.unwrap_or(self.filters.len());
-        // The mask of a filter that is replaced keeps its place.
+        // The mask of a replaced filter keeps its order.
         let came = self.masks_seen;
         self.masks_seen += 1;
         self.masks.entry(mask).or_insert((came, 0)).1 += 1;
         self.remove(there);
         self.by_handle.insert(handle, at);
         self.by_keys.insert(rule.keys.clone(), at);
-        let entry = Some(Entry { line: head.line, handle, rule });
+        let entry = Some(InstalledFilter { line: head.line, handle, rule });
         match self.filters.get_mut(at) {
             Some(there) => *there = entry,
             None => self.filters.push(entry),
@@ -224,7 +224,7 @@ impl Priority {
         Ok(())
     }
 
-    /// The least handle that is free, from 1.
+    /// The lowest free handle, from 1.
     fn free_handle(&mut self) -> u32 {
         while self.by_handle.contains_key(&self.handle_free) {
             self.handle_free += 1;
@@ -232,7 +232,7 @@ impl Priority {
         self.handle_free
     }
 
-    /// Takes back the filter of this handle, or all; how many these are.
+    /// Deletes the filter with this handle, or all; returns their number.
     fn delete(&mut self, handle: Option<u32>) -> usize {
         let places: Vec<usize> = match handle {
             Some(handle) => self.by_handle.get(&handle).copied().into_iter().collect(),
@@ -242,7 +242,7 @@ impl Priority {
         places.len()
     }
 
-    /// Takes back the filter of this place, if it is one.
+    /// Deletes the filter at this index, if there is one.
     fn remove(&mut self, at: Option<usize>) {
         let Some(entry) = at.and_then(|at| self.filters[at].take()) else { return };
         self.by_handle.remove(&entry.handle);

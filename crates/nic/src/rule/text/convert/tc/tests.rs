@@ -1,5 +1,5 @@
-//! Known answers: what is written for each filter was made by hand from the sources of tc and of
-//! the kernel. What the kernel itself says is in `tests/tc`.
+//! Known answers: the expected rules were derived by hand from the sources of tc and of the kernel.
+//! The answers of the kernel itself are in `tests/tc`.
 
 use super::super::tests::{check, lines, refused};
 use super::super::{Format, convert};
@@ -169,7 +169,7 @@ fn filters_are_replaced_and_deleted_as_the_kernel_does() {
         let error = convert(Format::Tc, &format!("{first}{then}")).unwrap_err().to_string();
         assert!(error.contains(said), "{then}{error}");
     }
-    // What is deleted before anything was added is nothing to us.
+    // A deletion before any filter was added has no effect.
     let clear = "tc filter del dev eth0 ingress\n";
     assert_eq!(lines(Format::Tc, &format!("{clear}{first}")), lines(Format::Tc, &first));
     let out = lines(Format::Tc, &format!("{first}{second}{clear}"));
@@ -218,7 +218,7 @@ fn a_delete_that_tc_or_the_kernel_refuses_is_refused() {
     }
 }
 
-/// Two filters in the form of `tc filter show`, before the first of which stands its priority.
+/// Two filters in the form of `tc filter show`, after the header line of their priority.
 const SHOWN: &str = "\
 filter protocol ip pref 10 flower chain 0 
 filter protocol ip pref 10 flower chain 0 handle 0x1 
@@ -500,7 +500,7 @@ fn masks_that_tc_takes_otherwise_or_not_are_refused() {
     }
 }
 
-/// What is said of each text.
+/// The expected error for each text.
 fn is_said(table: &[(String, &str)]) {
     for (text, expected) in table {
         let error = convert(Format::Tc, text).unwrap_err();

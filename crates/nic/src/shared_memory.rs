@@ -1,14 +1,15 @@
-//! Memory that another process writes too, and that stays as long as it is whatever that does.
+//! Memory that another process writes too, and that stays mapped whatever that process does.
 //!
-//! Every access is atomic, a whole word at a time, so that no two accesses of this process differ
-//! in size. That goes for an index as well, which is half a word to the other process. The other
-//! process may write any word at any moment, so that what is read may be torn and no two loads of
-//! it need agree, and that is all it can do.
-//! Whoever reads takes a copy first and looks at the copy alone. The file has seals against another
-//! length, for access behind the end of a shorter one would end this process (SIGBUS); once the
-//! other process has mapped it, against giving pages back as well ([`settle`]), for this one would
-//! wait in page faults for as long as that goes on.
-//! That is the argument for the `unsafe` blocks below.
+//! Every access is atomic and a whole word wide, so that no two accesses of this process differ in
+//! size. This also holds for an index, which is half a word to the other process. The other process
+//! may write any word at any moment. So a value may be torn, and no two loads of it need agree;
+//! nothing worse can happen. A reader copies a value first and checks only the copy.
+//!
+//! Two seals on the file protect this process. The file cannot become shorter, because an access
+//! past its end would kill this process (SIGBUS). Once the other process has mapped the file, it
+//! cannot give pages back either ([`seal`]), because this process would then wait in page faults.
+//!
+//! This is the argument for the `unsafe` blocks below.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -22,36 +23,36 @@ use rustix::fs::{
 };
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-/// Bytes that are read and written at once.
+/// Bytes of one access.
 pub const WORD: usize = size_of::<u64>();
 
-/// A mapping of such memory.
+/// A mapping of shared memory.
 #[derive(Debug)]
-pub struct Shared {
+pub struct SharedMemory {
     base: NonNull<AtomicU64>,
     /// In bytes, whole words.
     len: usize,
 }
 
 // SAFETY: the mapping is bound to no thread.
-unsafe impl Send for Shared {}
-// SAFETY: what it is reached by are atomics.
-unsafe impl Sync for Shared {}
+unsafe impl Send for SharedMemory {}
+// SAFETY: it is accessed by atomics only.
+unsafe impl Sync for SharedMemory {}
 
-impl Shared {
-    /// New memory of `len` bytes, all of them zero, and the file by which another process has it.
-    pub fn make(len: usize) -> io::Result<(Shared, OwnedFd)> {
+impl SharedMemory {
+    /// Creates `len` bytes of zeroed memory, and the file through which another process maps it.
+    pub fn create(len: usize) -> io::Result<(SharedMemory, OwnedFd)> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        // Before Linux 6.3 a file of this kind cannot be kept from being run as a program.
+        // Before Linux 6.3, nothing can keep such a file from being executed.
         let file = memfd_create("niclab", flags | MemfdFlags::NOEXEC_SEAL)
             .or_else(|_| memfd_create("niclab", flags))?;
         ftruncate(&file, len as u64)?;
         fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW)?;
-        Ok((Shared::map(file.as_fd(), len)?, file))
+        Ok((SharedMemory::map(file.as_fd(), len)?, file))
     }
 
     /// Maps the first `len` bytes, whole words, of a file that cannot become shorter.
-    pub fn map(file: BorrowedFd<'_>, len: usize) -> io::Result<Shared> {
+    pub fn map(file: BorrowedFd<'_>, len: usize) -> io::Result<SharedMemory> {
         let is_sealed = fcntl_get_seals(file)?.contains(SealFlags::SHRINK);
         let has_len = fstat(file)?.st_size as u64 >= len as u64;
         if !is_sealed || !has_len || len == 0 || !len.is_multiple_of(WORD) {
@@ -62,19 +63,19 @@ impl Shared {
         let base =
             unsafe { mmap(ptr::null_mut(), len, protection, flags | MapFlags::POPULATE, file, 0) }?;
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Shared { base, len })
+        Ok(SharedMemory { base, len })
     }
 
     #[inline]
     fn words(&self) -> &[AtomicU64] {
-        // SAFETY: the mapping has so many words for as long as `self`, aligned to a page; the file
-        // cannot become shorter. All of Rust that touches them does so by atomics, but for who has
-        // an unsafe contract with all others about parts of it ([`Shared::base`]).
+        // SAFETY: the mapping has this many words for as long as `self` lives, aligned to a page,
+        // and the file cannot become shorter. All Rust code accesses them by atomics, except code
+        // with an unsafe contract about a part of the memory ([`SharedMemory::base`]).
         unsafe { slice::from_raw_parts(self.base.as_ptr(), self.len / WORD) }
     }
 
-    /// Where the memory begins: for who knows of a part of it that nobody else writes any more, and
-    /// that nobody reads, by atomics or otherwise, while he writes to it.
+    /// The start of the memory. For code that knows a part of the memory that nobody else writes
+    /// any more, and that nobody reads, by atomics or otherwise, while this code writes it.
     #[inline]
     pub fn base(&self) -> NonNull<AtomicU64> {
         self.base
@@ -89,8 +90,8 @@ impl Shared {
         &self.words()[at / WORD]
     }
 
-    /// The index at an offset, which is a multiple of [`WORD`]: the first half of a word, whose
-    /// other half says nothing.
+    /// The index at an offset, which is a multiple of [`WORD`]: the first half of the word. The
+    /// other half has no meaning.
     ///
     /// # Panics
     /// Outside of the memory.
@@ -100,8 +101,8 @@ impl Shared {
         u32::from_ne_bytes([b0, b1, b2, b3])
     }
 
-    /// Stores the index at an offset, which is a multiple of [`WORD`]; the half word behind it
-    /// becomes zero.
+    /// Stores the index at an offset, which is a multiple of [`WORD`]; zeroes the other half of the
+    /// word.
     ///
     /// # Panics
     /// Outside of the memory.
@@ -111,8 +112,8 @@ impl Shared {
         self.word(at).store(u64::from_ne_bytes([b0, b1, b2, b3, 0, 0, 0, 0]), order);
     }
 
-    /// Copies `bytes` to an offset, which is a multiple of [`WORD`]; what is behind them up to a
-    /// whole word becomes zero.
+    /// Copies `bytes` to an offset, which is a multiple of [`WORD`]; zeroes the rest of the last
+    /// word.
     ///
     /// # Panics
     /// Outside of the memory.
@@ -130,9 +131,9 @@ impl Shared {
         }
     }
 
-    /// Copies `bytes` to any offset, and touches no others: words of which they are a part are
-    /// changed as a whole, so that what another core writes beside them at the same time stays.
-    /// Whether that was possible: not where somebody changes such a word without end.
+    /// Copies `bytes` to any offset. A word with other bytes is changed atomically, so that other
+    /// cores may write these bytes at the same time. False if another core changed such a word all
+    /// the time.
     ///
     /// # Panics
     /// Outside of the memory.
@@ -162,7 +163,7 @@ impl Shared {
         self.len
     }
 
-    /// Copies as many bytes as there is room for from any offset.
+    /// Copies bytes from any offset until `into` is full.
     ///
     /// # Panics
     /// Outside of the memory.
@@ -189,11 +190,11 @@ impl Shared {
     }
 }
 
-/// Times that a part of a word is tried: of some cores that write parts of one, each comes through
-/// long before.
+/// Tries to change a part of a word. If several cores write parts of one word, each succeeds long
+/// before.
 const TRIES_MAX: usize = 1_024;
 
-/// Writes the part of a word that begins at an offset; whether it did.
+/// Writes the part of a word that begins at an offset; false if that failed.
 #[inline]
 fn merge(word: &AtomicU64, at: usize, bytes: &[u8]) -> bool {
     change(word, |old| {
@@ -203,7 +204,7 @@ fn merge(word: &AtomicU64, at: usize, bytes: &[u8]) -> bool {
     })
 }
 
-/// Changes a word that others change, too; whether it did, and not where they go on for ever.
+/// Changes a word that others change too; false if they change it all the time.
 #[inline]
 pub(crate) fn change(word: &AtomicU64, mut changed: impl FnMut(u64) -> u64) -> bool {
     let mut old = word.load(Ordering::Relaxed);
@@ -217,13 +218,13 @@ pub(crate) fn change(word: &AtomicU64, mut changed: impl FnMut(u64) -> u64) -> b
     false
 }
 
-/// Lets nobody map the file to write to it who has not done so by now, nor change it by calls, nor
-/// change this.
-pub fn settle(file: BorrowedFd<'_>) -> io::Result<()> {
+/// Seals the file: nobody can map it for writing any more, or write to it by system calls, or
+/// change its seals. Existing mappings stay.
+pub fn seal(file: BorrowedFd<'_>) -> io::Result<()> {
     Ok(fcntl_add_seals(file, SealFlags::FUTURE_WRITE | SealFlags::SEAL)?)
 }
 
-impl Drop for Shared {
+impl Drop for SharedMemory {
     fn drop(&mut self) {
         // SAFETY: maps exactly what `map` mapped; no reference outlives `self`.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.len) };

@@ -1,32 +1,32 @@
-//! Programs: what rules do with packets beyond counting them and deciding about them.
+//! Action lists: the actions of rules other than `count` and the fate.
 //!
-//! An action word has room for a fate. The other actions of a rule are *steps*, a word or more
-//! each, that stand one behind the other in memory of their own; the action word then names the
-//! place, and the first word there has the fate. So an update of any actions is one store, as that
-//! of a fate is, and a packet without such actions pays nothing for them.
+//! An action word has room for a fate. The other actions of a rule are *steps* of one or more
+//! words, which follow each other in memory of their own. The action word then has the number of
+//! this list, and the first word of the list has the fate. So any update of actions is one store,
+//! as an update of a fate is, and a packet whose rule has no such actions pays nothing for them.
 //!
-//! A program is written before the word that names it is stored (Release), and never changed: who
-//! reads the word (Acquire) sees the program. Its memory is used again after a grace period that
-//! began when no word named it any more.
+//! An action list is written before the word that names it is stored (Release), and never changes:
+//! a worker that reads the word (Acquire) sees the whole list. Its memory is reused after a grace
+//! period that began when no word named it any more.
 
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::Ordering;
 
-use niclab_table::{Domain, Segments, Stamp};
+use niclab_table::{QsbrDomain, Segments, Stamp};
 
-use crate::limits::{PROGRAM_UNIT, PROGRAMS_MAX};
+use crate::action_word::{ActionWord, Fate};
+use crate::limits::{ACTION_LIST_UNIT, ACTION_LISTS_MAX};
 use crate::modify::Tunnel;
 use crate::rule::{Action, Set};
-use crate::word::{Fate, Word};
 
-/// Sizes of programs: so many powers of two, from [`PROGRAM_UNIT`] words on.
+/// Sizes of action lists: this many powers of two, from [`ACTION_LIST_UNIT`] words on.
 const SIZES: usize = 8;
 
-/// Bits of a step's word that say what it is; the rest is its argument.
+/// Bits of a step's first word that have its code; the rest is its argument.
 const OP_BITS: u32 = 8;
 
-/// What a step is.
+/// Codes of steps.
 mod op {
     pub(super) const END: u64 = 0;
     pub(super) const FLAG: u64 = 1;
@@ -38,7 +38,7 @@ mod op {
     pub(super) const IPV4_DST: u64 = 7;
     pub(super) const IPV4_SRC: u64 = 8;
     pub(super) const IPV6_DSCP: u64 = 9;
-    /// The address is in the two words behind.
+    /// The address is in the next two words.
     pub(super) const IPV6_DST: u64 = 10;
     pub(super) const IPV6_SRC: u64 = 11;
     pub(super) const MAC_DST: u64 = 12;
@@ -48,47 +48,48 @@ mod op {
     pub(super) const TTL: u64 = 16;
     pub(super) const VLAN_PCP: u64 = 17;
     pub(super) const VLAN_VID: u64 = 18;
-    /// The argument is a length, and the bytes are in the words behind.
+    /// The argument is a length; the bytes are in the next words.
     pub(super) const ENCAP: u64 = 19;
     pub(super) const DECAP: u64 = 20;
     pub(super) const VXLAN_DECAP: u64 = 21;
     pub(super) const NVGRE_DECAP: u64 = 22;
-    /// Data and mask are in the word behind.
+    /// Data and mask are in the next word.
     pub(super) const SET_META: u64 = 23;
-    /// The same, and the argument is the tag.
+    /// Data and mask are in the next word; the argument is the tag.
     pub(super) const SET_TAG: u64 = 24;
-    /// The argument is the timeout, seconds. It stands first, where the control side finds it.
+    /// The argument is the timeout, seconds. It is always the first step, where the control side
+    /// finds it.
     pub(super) const AGE: u64 = 25;
     pub(super) const METER: u64 = 26;
 }
 
-/// One thing to do with a packet.
+/// One action on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
-    /// Note that the rule met a packet; it ages after so many seconds without.
+pub(crate) enum ActionStep {
+    /// Store the time as the rule's last hit. The argument is the timeout, seconds.
     Age(u32),
-    /// Say that a rule picked it out.
+    /// Flag the packet.
     Flag,
-    /// Attach a number.
+    /// Mark the packet with this number.
     Mark(u32),
     DecTtl,
-    /// Take so many bytes away in front.
+    /// Remove this many bytes in front.
     Decap(usize),
-    /// Put so many bytes in front: [`Steps::bytes`].
+    /// Put this many bytes in front: [`ActionSteps::bytes`].
     Encap(usize),
-    /// Take the headers of a tunnel away.
-    Leave(Tunnel),
+    /// Remove the headers of a tunnel.
+    DecapTunnel(Tunnel),
     /// Drop the packet if it exceeds this meter.
     Meter(u32),
     PopVlan,
     PushVlan(u16),
     Set(Set),
-    /// Bits of the metadata.
+    /// Set bits of the metadata.
     SetMeta {
         data: u32,
         mask: u32,
     },
-    /// Bits of a tag.
+    /// Set bits of a tag.
     SetTag {
         index: usize,
         data: u32,
@@ -96,25 +97,25 @@ pub(crate) enum Step {
     },
 }
 
-/// All programs, for workers.
-pub(crate) struct Programs(Segments<{ PROGRAM_UNIT as usize }>);
+/// All action lists, for workers.
+pub(crate) struct ActionLists(Segments<{ ACTION_LIST_UNIT as usize }>);
 
-/// The steps of one program, for a worker.
-pub(crate) struct Steps<'a> {
-    programs: &'a Programs,
+/// The steps of one action list, for a worker.
+pub(crate) struct ActionSteps<'a> {
+    action_lists: &'a ActionLists,
     at: u32,
 }
 
-impl Programs {
-    pub(crate) fn new() -> Programs {
-        Programs(Segments::new(PROGRAMS_MAX))
+impl ActionLists {
+    pub(crate) fn new() -> ActionLists {
+        ActionLists(Segments::new(ACTION_LISTS_MAX))
     }
 
-    /// The fate in a program, and its steps.
+    /// The fate of an action list, and its steps.
     #[inline]
-    pub(crate) fn read(&self, number: u32) -> (Fate, Steps<'_>) {
-        let mut steps = Steps { programs: self, at: number * PROGRAM_UNIT };
-        (Word(steps.word()).fate(), steps)
+    pub(crate) fn read(&self, number: u32) -> (Fate, ActionSteps<'_>) {
+        let mut steps = ActionSteps { action_lists: self, at: number * ACTION_LIST_UNIT };
+        (ActionWord(steps.word()).fate(), steps)
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -122,10 +123,10 @@ impl Programs {
     }
 }
 
-impl Steps<'_> {
+impl ActionSteps<'_> {
     #[inline]
     fn word(&mut self) -> u64 {
-        let unit = self.programs.0.get(self.at / PROGRAM_UNIT);
+        let unit = self.action_lists.0.get(self.at / ACTION_LIST_UNIT);
         let word =
             unit.map_or(0, |unit| unit[self.at as usize % unit.len()].load(Ordering::Relaxed));
         self.at += 1;
@@ -133,41 +134,41 @@ impl Steps<'_> {
     }
 }
 
-impl Iterator for Steps<'_> {
-    type Item = Step;
+impl Iterator for ActionSteps<'_> {
+    type Item = ActionStep;
 
-    // Called, it added some 10 instructions to a program of two steps (callgrind).
+    // As a call, it added some 10 instructions to a list of two steps (callgrind).
     #[inline(always)]
-    fn next(&mut self) -> Option<Step> {
+    fn next(&mut self) -> Option<ActionStep> {
         let word = self.word();
         let (op, argument) = (word & ((1 << OP_BITS) - 1), word >> OP_BITS);
         Some(match op {
             op::END => return None,
-            op::AGE => Step::Age(argument as u32),
-            op::FLAG => Step::Flag,
-            op::MARK => Step::Mark(argument as u32),
-            op::METER => Step::Meter(argument as u32),
-            op::DEC_TTL => Step::DecTtl,
-            op::PUSH_VLAN => Step::PushVlan(argument as u16),
-            op::POP_VLAN => Step::PopVlan,
-            op::ENCAP => Step::Encap(argument as usize),
-            op::DECAP => Step::Decap(argument as usize),
-            op::VXLAN_DECAP => Step::Leave(Tunnel::Vxlan),
-            op::NVGRE_DECAP => Step::Leave(Tunnel::Nvgre),
+            op::AGE => ActionStep::Age(argument as u32),
+            op::FLAG => ActionStep::Flag,
+            op::MARK => ActionStep::Mark(argument as u32),
+            op::METER => ActionStep::Meter(argument as u32),
+            op::DEC_TTL => ActionStep::DecTtl,
+            op::PUSH_VLAN => ActionStep::PushVlan(argument as u16),
+            op::POP_VLAN => ActionStep::PopVlan,
+            op::ENCAP => ActionStep::Encap(argument as usize),
+            op::DECAP => ActionStep::Decap(argument as usize),
+            op::VXLAN_DECAP => ActionStep::DecapTunnel(Tunnel::Vxlan),
+            op::NVGRE_DECAP => ActionStep::DecapTunnel(Tunnel::Nvgre),
             op::SET_META => {
                 let word = self.word();
-                Step::SetMeta { data: word as u32, mask: (word >> 32) as u32 }
+                ActionStep::SetMeta { data: word as u32, mask: (word >> 32) as u32 }
             }
             op::SET_TAG => {
                 let (index, word) = (argument as usize, self.word());
-                Step::SetTag { index, data: word as u32, mask: (word >> 32) as u32 }
+                ActionStep::SetTag { index, data: word as u32, mask: (word >> 32) as u32 }
             }
-            _ => Step::Set(self.field(op, argument)?),
+            _ => ActionStep::Set(self.field(op, argument)?),
         })
     }
 }
 
-impl Steps<'_> {
+impl ActionSteps<'_> {
     /// The field that a step sets.
     #[inline]
     fn field(&mut self, op: u64, argument: u64) -> Option<Set> {
@@ -193,7 +194,7 @@ impl Steps<'_> {
         })
     }
 
-    /// The bytes of the step that was read last: all of them have to be taken.
+    /// The bytes of the step that was read last. The caller has to take all of them.
     pub(crate) fn bytes(&mut self, len: usize) -> impl Iterator<Item = u8> {
         let words = (0..len.div_ceil(8)).map(|_| self.word());
         words.flat_map(u64::to_le_bytes).take(len)
@@ -206,13 +207,13 @@ impl Steps<'_> {
     }
 }
 
-/// The timeout in steps that were written, seconds, where they have one.
+/// The timeout in encoded steps, seconds, if they have one.
 pub(crate) fn timeout_of(steps: &[u64]) -> Option<u32> {
     let first = steps.first().filter(|first| **first & ((1 << OP_BITS) - 1) == op::AGE);
     first.map(|first| (first >> OP_BITS) as u32)
 }
 
-/// Writes the steps of a rule's actions; none where a word has room for all of them.
+/// Encodes the steps of a rule's actions; none if an action word has room for all actions.
 pub(crate) fn write_steps(actions: &[Action], steps: &mut Vec<u64>) {
     steps.clear();
     let timeout = actions.iter().find_map(|action| match action {
@@ -222,7 +223,7 @@ pub(crate) fn write_steps(actions: &[Action], steps: &mut Vec<u64>) {
     steps.extend(timeout.map(|timeout| op::AGE | timeout << OP_BITS));
     for action in actions {
         let (op, argument) = match action {
-            // It was written first.
+            // It was written before the loop.
             Action::Age(_) => continue,
             Action::Port(_) => continue,
             Action::Count | Action::Drop | Action::Jump(_) | Action::Queue(_) | Action::Rss(_) => {
@@ -295,25 +296,25 @@ fn write_field(set: &Set, steps: &mut Vec<u64>) {
     }
 }
 
-/// Where programs are put: the control side's part.
+/// Allocates memory for action lists; for the control side.
 #[derive(Default)]
-pub(crate) struct Shelf {
-    /// Numbers that were given back, oldest first, by size.
+pub(crate) struct ActionListAllocator {
+    /// Numbers of freed lists, oldest first, by size.
     free: [VecDeque<(Stamp, u32)>; SIZES],
-    /// Numbers from here on were never used.
+    /// The first number that was never used.
     fresh: u32,
     /// The latest stamp known to have passed.
     passed: Stamp,
 }
 
-/// The size of a program of so many words, its fate included.
+/// The size class of an action list of this many words, its fate included.
 fn size_of_words(words: usize) -> usize {
-    words.div_ceil(PROGRAM_UNIT as usize).next_power_of_two().trailing_zeros() as usize
+    words.div_ceil(ACTION_LIST_UNIT as usize).next_power_of_two().trailing_zeros() as usize
 }
 
-impl Shelf {
-    /// Whether a program of these steps can be put somewhere.
-    pub(crate) fn has_room(&mut self, steps: &[u64], domain: &Domain) -> bool {
+impl ActionListAllocator {
+    /// Whether there is memory for a list of these steps.
+    pub(crate) fn has_room(&mut self, steps: &[u64], domain: &QsbrDomain) -> bool {
         let size = size_of_words(1 + steps.len());
         let Some(oldest) = self.free.get(size).map(|free| free.front().map(|(stamp, _)| *stamp))
         else {
@@ -322,11 +323,12 @@ impl Shelf {
         if oldest.is_some_and(|stamp| stamp > self.passed) {
             self.passed = self.passed.max(domain.passed());
         }
-        oldest.is_some_and(|stamp| stamp <= self.passed) || PROGRAMS_MAX - self.fresh >= 1 << size
+        oldest.is_some_and(|stamp| stamp <= self.passed)
+            || ACTION_LISTS_MAX - self.fresh >= 1 << size
     }
 
-    /// Writes a program, for which there is room; its number.
-    pub(crate) fn put(&mut self, programs: &Programs, fate: Fate, steps: &[u64]) -> u32 {
+    /// Writes an action list, for which there is memory; returns its number.
+    pub(crate) fn put(&mut self, action_lists: &ActionLists, fate: Fate, steps: &[u64]) -> u32 {
         let size = size_of_words(1 + steps.len());
         let number = match self.free[size].pop_front_if(|(stamp, _)| *stamp <= self.passed) {
             Some((_, number)) => number,
@@ -335,25 +337,30 @@ impl Shelf {
                 self.fresh - (1 << size)
             }
         };
-        // The size stands where words have the index of a rule.
-        let head = Word::new(fate, false, size as u32);
+        // The size is where action words have the index of a rule.
+        let head = ActionWord::new(fate, false, size as u32);
         for (at, word) in
-            (number * PROGRAM_UNIT..).zip([head.0].into_iter().chain(steps.iter().copied()))
+            (number * ACTION_LIST_UNIT..).zip([head.0].into_iter().chain(steps.iter().copied()))
         {
-            let unit = programs.0.reach(at / PROGRAM_UNIT);
+            let unit = action_lists.0.ensure(at / ACTION_LIST_UNIT);
             unit[at as usize % unit.len()].store(word, Ordering::Relaxed);
         }
         number
     }
 
-    /// Takes back a program that no word names any more, at this moment; the fate it had.
-    pub(crate) fn give_back(&mut self, programs: &Programs, number: u32, stamp: Stamp) -> Fate {
-        let head = Word(programs.0.reach(number)[0].load(Ordering::Relaxed));
+    /// Frees an action list that no word names any more from now on; returns its fate.
+    pub(crate) fn give_back(
+        &mut self,
+        action_lists: &ActionLists,
+        number: u32,
+        stamp: Stamp,
+    ) -> Fate {
+        let head = ActionWord(action_lists.0.ensure(number)[0].load(Ordering::Relaxed));
         self.free[head.rule() as usize].push_back((stamp, number));
         head.fate()
     }
 
-    /// Units of programs that were put somewhere and not given back.
+    /// Units of action lists in use.
     #[cfg(test)]
     pub(crate) fn units_used(&self) -> u32 {
         let units = |(size, free): (usize, &VecDeque<_>)| (free.len() as u32) << size;
@@ -370,36 +377,45 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_is_read_as_it_was_written() {
-        let (programs, mut shelf, mut steps) = (Programs::new(), Shelf::default(), Vec::new());
+    fn an_action_list_is_read_as_it_was_written() {
+        let (action_lists, mut action_list_allocator, mut steps) =
+            (ActionLists::new(), ActionListAllocator::default(), Vec::new());
         let actions = [Action::Mark(u32::MAX), Action::Count, Action::Flag, Action::Queue(3)];
         write_steps(&actions, &mut steps);
-        let number = shelf.put(&programs, Fate::Queue(3), &steps);
-        let (fate, read) = programs.read(number);
+        let number = action_list_allocator.put(&action_lists, Fate::Queue(3), &steps);
+        let (fate, read) = action_lists.read(number);
         assert_eq!(fate, Fate::Queue(3));
-        assert_eq!(read.collect::<Vec<_>>(), [Step::Mark(u32::MAX), Step::Flag]);
+        assert_eq!(read.collect::<Vec<_>>(), [ActionStep::Mark(u32::MAX), ActionStep::Flag]);
         write_steps(&[Action::Count, Action::Drop], &mut steps);
         assert!(steps.is_empty(), "a word has room for them");
     }
 
     #[test]
     fn memory_is_used_again_after_a_grace_period_and_for_its_size_alone() {
-        let (programs, mut shelf, domain) = (Programs::new(), Shelf::default(), Domain::new());
-        let mut worker = domain.reader_slot();
-        let put = |shelf: &mut Shelf, len: usize| {
+        let (action_lists, mut action_list_allocator, domain) =
+            (ActionLists::new(), ActionListAllocator::default(), QsbrDomain::new());
+        let mut worker = domain.register_reader();
+        let put = |action_list_allocator: &mut ActionListAllocator, len: usize| {
             let steps = vec![op::FLAG; len];
-            assert!(shelf.has_room(&steps, &domain));
-            shelf.put(&programs, Fate::Drop, &steps)
+            assert!(action_list_allocator.has_room(&steps, &domain));
+            action_list_allocator.put(&action_lists, Fate::Drop, &steps)
         };
-        let first = put(&mut shelf, 3);
-        assert_eq!(shelf.give_back(&programs, first, domain.stamp()), Fate::Drop);
-        let second = put(&mut shelf, 3);
+        let first = put(&mut action_list_allocator, 3);
+        assert_eq!(
+            action_list_allocator.give_back(&action_lists, first, domain.stamp()),
+            Fate::Drop
+        );
+        let second = put(&mut action_list_allocator, 3);
         assert_ne!(second, first, "a worker may still read it");
         worker.quiescent();
-        assert_eq!(put(&mut shelf, 4), second + 1, "two units, which were never used");
-        assert_eq!(put(&mut shelf, 3), first);
-        shelf.fresh = PROGRAMS_MAX - 1;
-        assert!(shelf.has_room(&[op::END; 3], &domain));
-        assert!(!shelf.has_room(&[op::END; 4], &domain));
+        assert_eq!(
+            put(&mut action_list_allocator, 4),
+            second + 1,
+            "two units, which were never used"
+        );
+        assert_eq!(put(&mut action_list_allocator, 3), first);
+        action_list_allocator.fresh = ACTION_LISTS_MAX - 1;
+        assert!(action_list_allocator.has_room(&[op::END; 3], &domain));
+        assert!(!action_list_allocator.has_room(&[op::END; 4], &domain));
     }
 }

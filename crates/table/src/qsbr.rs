@@ -1,28 +1,27 @@
-//! Grace periods by quiescent states: when is memory that readers may have seen free again?
+//! Quiescent-state-based reclamation (QSBR): when can memory be reused that readers may have seen?
 //!
 //! Each polling thread owns one [`Participant`] and calls [`Participant::quiescent`] once per
-//! burst, between two look-ups: one load and one store to a cache line of its own. A writer
-//! takes a stamp after it has unlinked something and asks now and then how far the readers have
-//! come; it never waits, because a caller that reads and writes on one core would wait for
-//! itself.
+//! burst, between two look-ups: one load and one store to a cache line of its own. A writer takes a
+//! stamp after it has unlinked something, and checks now and then which stamp all readers have
+//! passed. It never waits, because a thread that both reads and writes would wait for itself.
 //!
 //! # Why a stamp that has passed is safe
 //!
-//! Let a writer unlink X, then advance the epoch to `s` (a read-modify-write, AcqRel), then find
-//! that every participant is offline or has `seen >= s`.
+//! Assume that a writer unlinks X, then advances the epoch to `s` (a read-modify-write, AcqRel),
+//! and then finds every participant offline or with `seen >= s`.
 //!
 //! - *A participant with `seen >= s`* read, in `quiescent`, an epoch at or after the writer's
-//!   advance in that variable's order (Acquire; later advances continue the release sequence),
-//!   so every later look-up of its thread sees X unlinked. Every earlier look-up is sequenced
-//!   before its `seen` store (Release), which the writer read (Acquire): what the writer does
-//!   next to X happens after them.
-//! - *A participant that is offline* stored `OFFLINE` (Release) after its last look-up. If it
-//!   comes online at the same time, both sides have a SeqCst fence between their store and their
-//!   loads: the participant stores `seen`, fences, then looks up; the writer unlinks, fences,
-//!   then reads `seen`. Whichever fence is first in the single order, either the writer sees
-//!   that the participant is online, or the participant sees X unlinked.
-//! - *A participant that registers* does what one coming online does, under the lock that the
-//!   writer takes to read the list; if the writer finds the lock taken it has learnt nothing.
+//!   advance in that variable's order (Acquire; later advances continue the release sequence). So
+//!   every later look-up of its thread sees X unlinked. Every earlier look-up is sequenced before
+//!   its `seen` store (Release), which the writer read (Acquire): what the writer then does to X
+//!   happens after them.
+//! - *A participant that is offline* stored `OFFLINE` (Release) after its last look-up. If it comes
+//!   online at the same time, both sides have a SeqCst fence between their store and their loads:
+//!   the participant stores `seen`, fences, then looks up; the writer unlinks, fences, then reads
+//!   `seen`. Whichever fence is first in the single order, either the writer sees that the
+//!   participant is online, or the participant sees X unlinked.
+//! - *A participant that registers* does the same as one that comes online, under the lock that the
+//!   writer takes to read the list. If the writer finds the lock taken, it learns nothing.
 
 use std::sync::{Arc, PoisonError};
 
@@ -30,12 +29,13 @@ use crossbeam_utils::CachePadded;
 
 use crate::sync::{AcqRel, Acquire, AtomicU64, Mutex, Release, SeqCst, fence};
 
-/// `seen` of a participant that holds nothing.
+/// `seen` of a participant that holds no reference.
 const OFFLINE: u64 = u64::MAX;
 
-/// A set of reading threads and the writers whose memory they look at. Clones are the same set.
+/// A QSBR domain: a set of reading threads, and the writers whose memory they read. Clones are the
+/// same domain.
 #[derive(Debug, Clone)]
-pub struct Domain {
+pub struct QsbrDomain {
     registry: Arc<Registry>,
 }
 
@@ -47,7 +47,7 @@ struct Registry {
 
 type QuiescentCounter = CachePadded<AtomicU64>;
 
-/// A moment in a [`Domain`]: what was unlinked before it is free once it has passed.
+/// A moment in a [`QsbrDomain`]: what was unlinked before it can be reused once it has passed.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stamp(u64);
 
@@ -56,7 +56,7 @@ impl Stamp {
     pub const FIRST: Self = Self(0);
 }
 
-impl Domain {
+impl QsbrDomain {
     /// A domain without participants.
     #[must_use]
     pub fn new() -> Self {
@@ -67,7 +67,7 @@ impl Domain {
 
     /// Registers a reading thread; it is online. Locks; not for the packet path.
     #[must_use]
-    pub fn reader_slot(&self) -> Participant {
+    pub fn register_reader(&self) -> Participant {
         let seen = Arc::new(CachePadded::new(AtomicU64::new(OFFLINE)));
         let mut list = self.registry.seen.lock().unwrap_or_else(PoisonError::into_inner);
         list.push(Arc::clone(&seen));
@@ -83,7 +83,7 @@ impl Domain {
         Stamp(self.registry.epoch.fetch_add(1, AcqRel) + 1)
     }
 
-    /// The latest stamp that has passed, as far as can be learnt without waiting.
+    /// The latest stamp that is known to have passed. Does not wait.
     #[must_use]
     pub fn passed(&self) -> Stamp {
         let epoch = self.registry.epoch.load(Acquire);
@@ -91,12 +91,12 @@ impl Domain {
         let Ok(list) = self.registry.seen.try_lock() else {
             return Stamp::FIRST;
         };
-        // OFFLINE is the largest number: the minimum skips it by itself.
+        // OFFLINE is the largest number, so the minimum ignores it.
         let slowest = list.iter().map(|seen| seen.load(Acquire)).min().unwrap_or(OFFLINE);
         Stamp(slowest.min(epoch))
     }
 
-    /// Whether both are the same set.
+    /// Whether both are the same domain.
     #[inline]
     #[must_use]
     pub fn same(&self, other: &Self) -> bool {
@@ -104,26 +104,26 @@ impl Domain {
     }
 }
 
-impl Default for Domain {
+impl Default for QsbrDomain {
     fn default() -> Self {
         Self::new()
     }
 }
 
-/// One reading thread's place in a [`Domain`].
+/// A reading thread's registration in a [`QsbrDomain`].
 ///
-/// Look-ups borrow it, quiescent states borrow it exclusively: that no look-up is under way at a
-/// quiescent state is checked by the compiler.
+/// Look-ups borrow it, and quiescent states borrow it exclusively: the compiler checks that no
+/// look-up is in progress at a quiescent state.
 #[derive(Debug)]
 pub struct Participant {
-    domain: Domain,
+    domain: QsbrDomain,
     seen: Arc<QuiescentCounter>,
     online: bool,
 }
 
 impl Participant {
-    /// Says that this thread holds nothing it looked up. One load and one store; call it once
-    /// per burst. Does nothing while offline.
+    /// Declares a quiescent state: this thread holds no result of a look-up. One load and one
+    /// store; call it once per burst. Does nothing while offline.
     #[inline]
     pub fn quiescent(&mut self) {
         if self.online {
@@ -132,17 +132,17 @@ impl Participant {
         }
     }
 
-    /// Leaves, so that no writer's memory waits for this thread; do so before blocking.
+    /// Goes offline, so that no writer waits for this thread; call it before you block.
     pub fn offline(&mut self) {
         self.online = false;
         self.seen.store(OFFLINE, Release);
     }
 
-    /// Comes back; look-ups are allowed from here on.
+    /// Comes back online; look-ups are allowed again.
     pub fn online(&mut self) {
         let epoch = self.domain.registry.epoch.load(Acquire);
-        // Release: look-ups made before, by a thread that was online or has just been offline,
-        // happen before whatever the writer does when it sees this.
+        // Release: earlier look-ups, by a thread that was online or has just been offline, happen
+        // before anything that the writer does once it sees this.
         self.seen.store(epoch, Release);
         fence(SeqCst);
         self.online = true;
@@ -154,9 +154,9 @@ impl Participant {
         self.online
     }
 
-    /// Whether this participant protects what readers of `domain` see.
+    /// Whether this participant protects readers of `domain`.
     #[inline]
-    pub(crate) fn protects(&self, domain: &Domain) -> bool {
+    pub(crate) fn protects(&self, domain: &QsbrDomain) -> bool {
         self.online & self.domain.same(domain)
     }
 }
@@ -176,8 +176,8 @@ mod tests {
 
     #[test]
     fn a_stamp_passes_when_every_participant_was_quiescent() {
-        let domain = Domain::new();
-        let (mut one, mut two) = (domain.reader_slot(), domain.reader_slot());
+        let domain = QsbrDomain::new();
+        let (mut one, mut two) = (domain.register_reader(), domain.register_reader());
         let stamp = domain.stamp();
         assert!(domain.passed() < stamp);
         one.quiescent();
@@ -187,19 +187,19 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_the_offline_and_the_gone() {
-        let domain = Domain::new();
-        let mut away = domain.reader_slot();
-        let gone = domain.reader_slot();
-        away.offline();
+    fn a_writer_does_not_wait_for_offline_or_dropped_participants() {
+        let domain = QsbrDomain::new();
+        let mut offline = domain.register_reader();
+        let gone = domain.register_reader();
+        offline.offline();
         let stamp = domain.stamp();
         assert!(domain.passed() < stamp);
         drop(gone);
         assert_eq!(domain.passed(), stamp);
-        away.quiescent();
+        offline.quiescent();
         assert_eq!(domain.passed(), stamp, "offline stays offline");
         let later = domain.stamp();
-        away.online();
+        offline.online();
         assert_eq!(domain.passed(), later, "it came online after the stamp");
         let last = domain.stamp();
         assert_eq!(domain.passed(), later);
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn an_empty_domain_never_runs_ahead() {
-        let domain = Domain::new();
+        let domain = QsbrDomain::new();
         assert_eq!(domain.passed(), Stamp::FIRST);
         let stamp = domain.stamp();
         assert_eq!(domain.passed(), stamp);

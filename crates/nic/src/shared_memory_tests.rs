@@ -8,12 +8,12 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, pwrite};
 
-use crate::shared::{Shared, WORD, change, settle};
+use crate::shared_memory::{SharedMemory, WORD, change, seal};
 
 /// The same memory mapped once more, at another place, as another process would have it.
-fn twice(len: usize) -> (Shared, Shared) {
-    let (here, file) = Shared::make(len).unwrap();
-    let there = Shared::map(file.as_fd(), len).unwrap();
+fn twice(len: usize) -> (SharedMemory, SharedMemory) {
+    let (here, file) = SharedMemory::create(len).unwrap();
+    let there = SharedMemory::map(file.as_fd(), len).unwrap();
     (here, there)
 }
 
@@ -97,35 +97,35 @@ fn who_changes_a_word_without_end_holds_nobody_up() {
 
 #[test]
 fn the_other_process_cannot_change_its_length() {
-    let (shared, file) = Shared::make(8_192).unwrap();
+    let (shared, file) = SharedMemory::create(8_192).unwrap();
     for len in [0, 4_096, 8_191, 8_193, 1 << 20] {
         assert_eq!(ftruncate(&file, len), Err(Errno::PERM), "{len}");
     }
-    let there = Shared::map(file.as_fd(), 8_192).unwrap();
-    settle(file.as_fd()).unwrap();
+    let there = SharedMemory::map(file.as_fd(), 8_192).unwrap();
+    seal(file.as_fd()).unwrap();
     let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
     assert_eq!(fallocate(&file, punch, 0, 4_096), Err(Errno::PERM), "its pages stay");
     assert_eq!(pwrite(&file, &[1], 0), Err(Errno::PERM));
-    assert!(Shared::map(file.as_fd(), 8_192).is_err(), "too late");
+    assert!(SharedMemory::map(file.as_fd(), 8_192).is_err(), "too late");
     assert_eq!(fcntl_add_seals(&file, SealFlags::WRITE), Err(Errno::PERM));
     there.word(0).store(7, Ordering::Relaxed);
     assert_eq!(shared.word(0).load(Ordering::Relaxed), 7, "who has it may write");
-    assert!(Shared::map(file.as_fd(), 8_200).is_err(), "longer than it is");
+    assert!(SharedMemory::map(file.as_fd(), 8_200).is_err(), "longer than it is");
     let loose = memfd_create("loose", MemfdFlags::ALLOW_SEALING).unwrap();
     ftruncate(&loose, 4_096).unwrap();
-    assert!(Shared::map(loose.as_fd(), 4_096).is_err(), "without seals");
+    assert!(SharedMemory::map(loose.as_fd(), 4_096).is_err(), "without seals");
 }
 
 #[test]
 #[should_panic(expected = "range end index")]
 fn nothing_is_read_behind_the_end() {
-    let (shared, _file) = Shared::make(4_096).unwrap();
+    let (shared, _file) = SharedMemory::create(4_096).unwrap();
     shared.copy_out(4_090, &mut [0; 7]);
 }
 
 #[test]
 #[should_panic(expected = "range end index")]
 fn nothing_is_written_behind_the_end() {
-    let (shared, _file) = Shared::make(4_096).unwrap();
+    let (shared, _file) = SharedMemory::create(4_096).unwrap();
     shared.copy_in(4_088, &[0; 9]);
 }

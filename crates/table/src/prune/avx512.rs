@@ -1,8 +1,8 @@
-//! What the filter does for sixteen packets at once, where the processor has AVX-512: the steps
-//! through the tree and to what was joined are loads from as many places, by one instruction.
+//! The filter for sixteen packets at once, with AVX-512: each step through the tree and to the
+//! precomputed intersections is a gather, one instruction that loads from sixteen places.
 //!
-//! What a packet finds is what it finds by itself (`tree.rs`, `join.rs`): tests hold them equal.
-//! To ask for the sets' lines before they are joined, as the plain way does, was no faster.
+//! The results are those of one packet by itself (`tree.rs`, `join.rs`); tests compare them.
+//! Prefetching the sets' lines, as the plain implementation does, made it no faster.
 //!
 //! One of the modules that may use `unsafe`: intrinsics.
 
@@ -24,14 +24,14 @@ const LANES: usize = 16;
 /// Vectors of a burst.
 const VECTORS: usize = BURST_MAX / LANES;
 
-/// A processor that has what the functions here are compiled for.
+/// Proof that the processor supports the instructions of the functions here.
 #[derive(Clone, Copy)]
-pub(super) struct Sixteen(());
+pub(super) struct Avx512(());
 
-impl Sixteen {
-    /// Whether this one does, and is not one of those whose loads from many places microcode holds
-    /// back (Gather Data Sampling): bfloat16 tells all of them but Cooper Lake. Measured on an
-    /// Intel Xeon (family 6 model 167) alone.
+impl Avx512 {
+    /// Whether this processor supports them, and is not one whose gathers are slowed by microcode
+    /// (Gather Data Sampling): bfloat16 excludes all of those but Cooper Lake. Measured only on an
+    /// Intel Xeon (family 6 model 167).
     #[inline]
     pub(super) fn detect() -> Option<Self> {
         let found = is_x86_feature_detected!("avx512f")
@@ -43,10 +43,10 @@ impl Sixteen {
     }
 }
 
-impl<const F: usize> FilterPass<F> for Sixteen {
+impl<const F: usize> FilterPass<F> for Avx512 {
     fn numbers(&self, reader: &FilterReader<F>, burst: &mut Burst<F>, count: usize) {
-        // SAFETY: a value of the type says that the processor has what the functions are compiled
-        // for; all that have BMI2 have BMI1.
+        // SAFETY: a value of the type proves that the processor supports the instructions; all that
+        // have BMI2 have BMI1.
         unsafe {
             match reader.shared.wide {
                 0 => walk::<F, 0>(reader, burst, count),
@@ -73,8 +73,8 @@ impl<const F: usize> FilterPass<F> for Sixteen {
     }
 }
 
-/// All packets take one step before any takes the next, as in [`FilterReader::walk`]: the lines
-/// of a step come together, for no load waits for another one.
+/// All packets take one step before any takes the next, as in [`FilterReader::walk`], so that their
+/// cache misses overlap.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi1,bmi2")]
 fn walk<const F: usize, const WIDE: usize>(
     reader: &FilterReader<F>,
@@ -110,7 +110,7 @@ fn walk<const F: usize, const WIDE: usize>(
     }
 }
 
-/// What [`tree::behind_fan`] finds.
+/// As [`tree::behind_fan`].
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi1,bmi2")]
 #[inline]
 fn behind_fan(tree: &[AtomicU64], entry: __m512i, value: __m512i) -> __m512i {
@@ -123,7 +123,7 @@ fn behind_fan(tree: &[AtomicU64], entry: __m512i, value: __m512i) -> __m512i {
     _mm512_mask_blend_epi32(is_fan, entry, halves(tree, child, is_fan))
 }
 
-/// What [`tree::set_of`] finds.
+/// As [`tree::set_of`].
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi1,bmi2")]
 #[inline]
 fn sets_of(tree: &[AtomicU64], entry: __m512i, value: __m512i) -> __m512i {
@@ -137,8 +137,8 @@ fn sets_of(tree: &[AtomicU64], entry: __m512i, value: __m512i) -> __m512i {
     and(_mm512_mask_blend_epi32(is_node, entry, quarters(tree, at, is_node)), 0xffff)
 }
 
-/// How many of the last values of ranges are below a value, which is the place of the first that is
-/// not: they ascend, and the last one is the largest there is.
+/// How many of the last values of ranges are below a value, which is the index of the first that is
+/// not: they ascend, and the last one is the largest value.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi1,bmi2")]
 #[inline]
 fn ends_below(
@@ -179,7 +179,7 @@ fn half_below(tree: &[AtomicU64], word: __m256i, value: __m256i, has: [__mmask8;
     _mm512_cvtepi64_epi32(_mm512_sad_epu8(below, _mm512_setzero_si512()))
 }
 
-/// What [`tree::number`] finds.
+/// As [`tree::number`].
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi1,bmi2")]
 #[inline]
 fn narrow(
@@ -233,7 +233,7 @@ fn place<const F: usize, const WIDE: usize>(
         let index = (WIDE..F).fold(_mm512_setzero_si512(), add);
         let is_known = _mm512_cmplt_epu32_mask(index, all(narrow_len));
         let none = _mm512_setzero_si512();
-        // SAFETY: places behind the end are left out.
+        // SAFETY: places beyond the end are left out.
         let narrow = unsafe {
             _mm512_mask_i32gather_epi32::<4>(none, is_known, index, joined.narrow.as_ptr().cast())
         };
@@ -250,7 +250,7 @@ fn place<const F: usize, const WIDE: usize>(
     unknown == 0
 }
 
-/// From places to the first word of common tables.
+/// From places to the first nonzero word of the intersection.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi1,bmi2")]
 fn first<const F: usize>(joined: &Joined<F>, burst: &mut Burst<F>, count: usize) {
     let Burst { places, words, bits, last, .. } = burst;
@@ -261,8 +261,8 @@ fn first<const F: usize>(joined: &Joined<F>, burst: &mut Burst<F>, count: usize)
     let all_at = |at: usize, chunk: usize| {
         let set = |place: usize| {
             let start = joined.sets.as_ptr().wrapping_add(places[place][at] as usize + chunk);
-            // SAFETY: the sets of all places were just found to be there, each of `chunks` chunks,
-            // which are aligned as vectors are.
+            // SAFETY: the sets of all places were just found to exist, each of `chunks` chunks,
+            // which are aligned for SIMD.
             unsafe { _mm256_load_si256(start.cast()) }
         };
         _mm256_and_si256(_mm256_and_si256(set(0), set(1)), set(2))
@@ -328,21 +328,21 @@ fn add(lanes: __m512i, value: u32) -> __m512i {
     _mm512_add_epi32(lanes, all(value))
 }
 
-/// What kind of node an entry names.
+/// The kind of an entry.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi1,bmi2")]
 #[inline]
 fn code(entry: __m512i) -> __m512i {
     _mm512_srli_epi32::<KIND_SHIFT>(entry)
 }
 
-/// The first word of the node that an entry names.
+/// The first word of an entry's node.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi1,bmi2")]
 #[inline]
 fn word(entry: __m512i) -> __m512i {
     _mm512_slli_epi32::<1>(and(entry, low_bits(KIND_SHIFT)))
 }
 
-/// Halves of words, by their places; zeros where there is none, and in lanes that are left out.
+/// Halves of words, by their places; zeros beyond the end, and in lanes that are left out.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi1,bmi2")]
 #[inline]
 fn halves(tree: &[AtomicU64], at: __m512i, lanes: __mmask16) -> __m512i {
@@ -375,7 +375,7 @@ fn quarters(tree: &[AtomicU64], at: __m512i, lanes: __mmask16) -> __m512i {
     _mm512_srlv_epi32(half, _mm512_slli_epi32::<4>(and(at, 1)))
 }
 
-/// Words, by their places; ones where there is none, and in lanes that are left out.
+/// Words, by their places; ones beyond the end, and in lanes that are left out.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi1,bmi2")]
 #[inline]
 fn words(tree: &[AtomicU64], at: __m256i, lanes: __mmask8) -> __m512i {
