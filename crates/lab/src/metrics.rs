@@ -319,7 +319,8 @@ pub fn page() -> String {
     let mut page = String::from(
         "# Metrics\n\nThe metrics of each trial's samples, by the name of the trial. \
          [Compare runs and devices](compare.md) lists\nthe trials of each experiment and the \
-         metrics that decide about them. In a name, `…` stands for any text, such as a\nquantile.\n",
+         metrics that decide about them. In a name, `…` stands for any text, such as\n\
+         a quantile.\n",
     );
     for (group, trials) in groups {
         let trials: Vec<String> = trials.iter().map(|name| format!("`{name}`")).collect();
