@@ -2,7 +2,7 @@
 //! command, from a table and drawn from a seed, and letter for letter the same answers.
 //!
 //! Left out is what hangs on numbers that each gives by itself (`gets`, the flag `c`), on slabs
-//! (`me`), and what docs/kvs.md lists as different.
+//! (`me`), and what docs/kvs-protocol.md lists as different.
 
 use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read, Write};
@@ -538,9 +538,9 @@ fn settings(answer: &[u8]) -> BTreeSet<String> {
     names.map(str::to_owned).collect()
 }
 
-/// Names in the first column of the table in docs/kvs.md whose head begins so.
+/// Names in the first column of the table in docs/kvs-protocol.md whose head begins so.
 fn documented(head: &str) -> BTreeSet<String> {
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/kvs.md");
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/kvs-protocol.md");
     let page = std::fs::read_to_string(page).unwrap();
     let rows = page.lines().skip_while(|line| !line.starts_with(head)).skip(2);
     let rows = rows.take_while(|line| line.starts_with('|'));
@@ -627,7 +627,7 @@ fn drawn(seed: &mut u64) -> String {
 const KEYS: &[&str] = &["a", "b", "n"];
 const TIMES: &[&str] = &["0", "100", "-1", "2592001"];
 
-/// What docs/kvs.md lists: flags of later releases.
+/// What docs/kvs-protocol.md lists: flags of later releases.
 fn is_listed(talk: &str) -> bool {
     talk.split('|').any(|line| {
         let words: Vec<&str> = line.split(' ').collect();

@@ -144,10 +144,14 @@ pub(crate) const LOAD: &[Metric] = &[
     neither("checked_damaged_frames", "frames", "of these, with a wrong checksum"),
     lower("loss_ratio", "1", "share of the frames sent that the device lost"),
     neither("dropped_ratio", "1", "share of the frames sent that a rule dropped"),
-    lower("undelivered_ratio", "1", "share of the frames due that were not dealt with"),
+    lower(
+        "undelivered_ratio",
+        "1",
+        "share of the frames due that did not come back and were not dropped",
+    ),
     neither("planned_pps", "pps", "frames due a second"),
     neither("offered_pps", "pps", "frames sent a second"),
-    higher("throughput_pps", "pps", "frames dealt with a second, in slices without a stall"),
+    higher("throughput_pps", "pps", "frames processed a second, in slices without a stall"),
     higher("throughput_all_pps", "pps", "the same of the whole trial"),
     higher("throughput_gbps_…", "Gbps", "their bits, with FCS (l2) and with preamble and gap (l1)"),
     neither("disturbed_ratio", "1", "share of the slices with a stall of the machine"),
@@ -156,7 +160,8 @@ pub(crate) const LOAD: &[Metric] = &[
         "1",
         "share of those sent in the other slices that found no room",
     ),
-    lower(DEVICE_TIME, "ns", "time that the device's core was busy, by frames").whatever_load(),
+    lower(DEVICE_TIME, "ns", "time that the device's core was busy, divided by frames")
+        .whatever_load(),
     lower("latency_ns_…", "ns", "from when a frame was due until it came back"),
     lower("service_ns_…", "ns", "from when a frame was sent until it came back"),
 ];
@@ -167,9 +172,13 @@ pub(crate) const CONTROL: &[Metric] = &[
     higher("operations_done", "operations", "were carried out"),
     neither("operations_refused", "operations", "the device refused"),
     lower("batch_ns", "ns", "from the first operation to the end of the last"),
-    higher("operations_per_s", "operations/s", "operations by that time, or what the load left"),
+    higher(
+        "operations_per_s",
+        "operations/s",
+        "operations divided by that time, or what the load left",
+    ),
     neither("control_busy_ratio", "1", "share of that time that the core spent on operations"),
-    lower("control_ns_per_operation", "ns", "time of the core in calls, by operations"),
+    lower("control_ns_per_operation", "ns", "time of the core in calls, divided by operations"),
     lower("first_call_ns", "ns", "how long the first call took"),
     lower("call_ns_…", "ns", "how long the other calls took"),
     lower("late_ns_…", "ns", "from when an operation was due until it was done"),
@@ -194,18 +203,26 @@ pub(crate) const WINDOWS: &[Metric] = &[
     neither(
         "undisturbed_windows",
         "windows",
-        "of these, clear: without a stall, and what was due was offered",
+        "of these, clear: without a stall, and all due frames were offered",
     ),
     neither("losing_windows", "windows", "clear ones that lost a frame"),
-    neither("zero_windows", "windows", "clear ones that dealt with none"),
+    neither("zero_windows", "windows", "clear ones that processed none"),
     lower("outage_ns", "ns", "longest run of clear slices without a frame that begins in the plan"),
-    lower("blocked_ns", "ns", "frames missed in clear slices, by the rate planned"),
-    lower("blocked_all_ns", "ns", "frames lost in the whole trial, by stalls too, by that rate"),
-    higher("dealt_ratio", "1", "share dealt with in clear windows of the plan, by that before it"),
+    lower("blocked_ns", "ns", "frames missed in clear slices, divided by the planned rate"),
+    lower(
+        "blocked_all_ns",
+        "ns",
+        "frames lost in the whole trial, stalls included, divided by that rate",
+    ),
+    higher(
+        "dealt_ratio",
+        "1",
+        "share processed in clear windows of the plan, divided by that before it",
+    ),
     higher(
         "lowest_ratio",
         "1",
-        "lowest share of a clear window from the plan on, by that before it",
+        "lowest share of a clear window from the plan on, divided by that before it",
     ),
     lower("recovered_ns", "ns", "from the first operation to the end of the last low window"),
 ];
@@ -222,7 +239,7 @@ pub(crate) const MATCHED: &[Metric] = &[
 const SEARCHED: &[Metric] = &[
     higher("max_load_pps", "pps", "greatest load that was tried"),
     neither("trials", "trials", "that the search made"),
-    neither("spoilt_trials", "trials", "that it made again, for the machine stalled"),
+    neither("spoilt_trials", "trials", "that it repeated, because the machine stalled"),
     higher("…_conditional_pps", "pps", "throughput of a goal"),
     higher("…_lower_pps", "pps", "greatest load that reached the goal"),
     higher("…_upper_pps", "pps", "least load that did not"),
@@ -300,9 +317,10 @@ pub fn page() -> String {
         }
     }
     let mut page = String::from(
-        "# Metrics\n\nWhat a sample of each trial measures, by the name of the trial. \
-         [Comparing](compare.md) says which trials\nan experiment has and which metrics they are \
-         made for. In a name, `…` stands for any text, such as a quantile.\n",
+        "# Metrics\n\nThe metrics of each trial's samples, by the name of the trial. \
+         [Compare runs and devices](compare.md) lists\nthe trials of each experiment and the \
+         metrics that decide about them. In a name, `…` stands for any text, such as\n\
+         a quantile.\n",
     );
     for (group, trials) in groups {
         let trials: Vec<String> = trials.iter().map(|name| format!("`{name}`")).collect();

@@ -57,18 +57,24 @@ const FIGURES: [(&str, &str); 17] = [
 const HEAD: &str = "\
 # Modelled cards against what was published
 
-`niclab profile validate` prints this page. Each modelled card is measured by the experiments of
-this book, on the grids of the published figures (PAM 2021, `reference/pam21`). A point is `input`
-where the card's profile was fitted to it, `implied` where the model could not have it otherwise (in
-it a core of its own never touches packets), else `predicted`: only predicted ones tell whether the
-mechanism is right, and errors are of them. The error of a point is that of the model, of the
-published median; in figure 3, whose samples are 0.1 s long, it is that of the time without a frame
-(below 5 Gbps), of that time and at least of 0.1 s.
+`niclab profile validate` prints this page. It measures each modelled card by the experiments of
+this book, on the grids of the published figures (PAM 2021, `reference/pam21`).
 
-Not compared: 100,000 rules into group 0, which takes 65,536 (how the study went on is not said);
-p1 to p99 of the published runs, which a model does not have; frames lost in a batch and how fast
-rules are destroyed, of which no numbers are published. Above 59,000 rules the published throughput
-and latency of BlueField contradict each other (`reference/pam21/README.md`): one of them must miss.
+- A point is `input` if the card's profile was fitted to it.
+- It is `implied` if the model cannot give anything else: in the model, a core of its own never
+  touches packets.
+- Otherwise it is `predicted`. Only predicted points show whether the mechanism is right, so errors
+  are theirs alone.
+
+The error of a point is the difference from the published median, divided by that median. Figure 3
+has samples of 0.1 s. There the error is that of the time without a frame (below 5 Gbps), divided
+by that time, or by 0.1 s if the time is shorter.
+
+These are not compared: 100,000 rules into group 0, which takes 65,536 (the study does not say how
+it went on); p1 to p99 of the published runs, which a model does not have; and frames lost in a
+batch and the rate of destroying rules, for which there are no published numbers. Above 59,000
+rules the published throughput and latency of BlueField contradict each other
+(`reference/pam21/README.md`), so the model must miss one of them.
 
 ";
 

@@ -152,7 +152,7 @@ impl<'a> Slices<'a> {
 /// | `dealt_ratio` | share of frames dealt with in clear windows of the plan (4), by that before |
 /// | `outage_ns` | longest run of clear slices without a frame that begins in the plan (3) |
 /// | `blocked_ns` | effective blocked time: frames missed in clear slices (3) by the rate planned |
-/// | `blocked_all_ns` | frames lost in the whole trial, by stalls too, by that rate |
+/// | `blocked_all_ns` | frames lost in the whole trial, stalls included, divided by that rate |
 /// | `lowest_ratio` | lowest share dealt with of a clear window from the plan on, by that before |
 /// | `recovered_ns` | from the first operation to the end of the last low window, see below |
 ///

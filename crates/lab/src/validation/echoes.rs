@@ -21,16 +21,15 @@ const HEAD: &str = "\
 
 Round trips of one message at a time over UDP, microseconds, of the `echo-size` experiment against
 table 2 of the study (Xing et al., APSys 2022, `reference/apsys22`). Software and hardware of
-1,024 B come from table 3, where the same round trips were taken apart: at that length the two
-tables are to agree, and differ by what means over rows and directions hide. Of 64 B nothing was
-fitted: what a byte takes is computed from the rates of wires and buses, which is the least it can
-be, so that these figures are upper bounds. No row of the off-path mode is in table 3: of its
-software the profile has that of the on-path mode, and of its hardware on the host's side that as a
-bound.
+1,024 B come from table 3, which breaks the same round trips down. At that length the two tables
+should agree. They differ by what the means over rows and directions hide. Nothing was fitted to
+64 B: the time of a byte is computed from the rates of wires and buses. That is the least time it
+can take, so these figures are upper bounds. Table 3 has no row of the off-path mode. There the
+profile has the software of the on-path mode, and its hardware on the host's side as a bound.
 
 For Stingray and for BlueField2's own CPU the two tables name the directions the other way round
 (`reference/apsys22/README.md`). *Either way* compares the smaller with the smaller and the greater
-with the greater, and is the worse of the two.
+with the greater, and shows the worse of the two.
 
 | profile | message | client on it | model | error | server on it | model | error | either way |
 |---|---|---|---|---|---|---|---|---|

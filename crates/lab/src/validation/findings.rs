@@ -52,10 +52,10 @@ const FINDINGS: &[Finding] = &[
     ("loss with 8 tables", "%", |of| of.loss("Tables 1-8")),
     ("loss with 16 tables", "%", |of| of.loss("Tables 1-16")),
     ("latency with the root table full", "ms", |of| Some(of.at("2c", ROOT, FULL)? / 1e3)),
-    ("latency with 56,000 rules in the root table, by that with one", "x", |of| {
+    ("latency with 56,000 rules in the root table, divided by that with one", "x", |of| {
         Some(of.at("2c", ROOT, 56_000.0)? / of.at("2c", ROOT, 1.0)?)
     }),
-    ("latency with 16 tables of 1 M rules in all, by that with one table", "x", |of| {
+    ("latency with 16 tables of 1 M rules in all, divided by that with one table", "x", |of| {
         Some(of.at("2d", "Tables 1-16", 1e6)? / of.at("2d", "Table 1", 1e6)?)
     }),
     ("time without a frame: 1,000 rules into the root table, same core", "s", |of| {
@@ -86,16 +86,16 @@ const FINDINGS: &[Finding] = &[
     ("throughput under 500 k rules/s into table 1, distinct core", "Gbps", |of| {
         of.at("4b", DISTINCT, 5e5)
     }),
-    ("latency under 10 k rules/s into the root table, same core by distinct", "x", |of| {
+    ("latency under 10 k rules/s into the root table, same core divided by distinct", "x", |of| {
         Some(of.at("4c", SAME, 1e4)? / of.at("4c", DISTINCT, 1e4)?)
     }),
-    ("latency under 500 k rules/s into table 1, same core by distinct", "x", |of| {
+    ("latency under 500 k rules/s into table 1, same core divided by distinct", "x", |of| {
         Some(of.at("4d", SAME, 5e5)? / of.at("4d", DISTINCT, 5e5)?)
     }),
-    ("rules of IPv6 by those of IPv4, a second, 16,000 into the root table", "x", |of| {
+    ("IPv6 rules a second divided by IPv4 rules, 16,000 into the root table", "x", |of| {
         Some(of.at("5a", "Match=ETH/IPv6", 16e3)? / of.at("5a", "Match=ETH/IPv4", 16e3)?)
     }),
-    ("rules of IPv6 by those of IPv4, a second, filling the root table", "x", |of| {
+    ("IPv6 rules a second divided by IPv4 rules, filling the root table", "x", |of| {
         Some(of.at("5a", "Match=ETH/IPv6", FULL)? / of.at("5a", "Match=ETH/IPv4", FULL)?)
     }),
     ("rules of IPv4 by those of IPv6, a second, 65,536 into table 1", "x", |of| {

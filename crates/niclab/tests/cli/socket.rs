@@ -203,7 +203,7 @@ fn the_page_speaks_with_a_card_in_python() {
         return;
     }
     let card = card("");
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/nic.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/nic-reference.md");
     let said: Vec<Ended> = blocks(&fs::read_to_string(page).unwrap())
         .into_iter()
         .filter(|(language, _)| language == "python")

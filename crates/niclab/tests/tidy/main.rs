@@ -1,13 +1,15 @@
 //! The house rules, enforced over the files of the repository.
 //!
 //! `rules` says what they are. `map` reads the tables of `ARCHITECTURE.md`, which several rules
-//! go by; `layers` checks which module names which, `words` words and names of types. `source`
-//! reads files. `EXCEPTIONS` lists what may break a rule, with the reason. `baseline.txt` counts
-//! offences that are older than their rule, see `ratchet`.
+//! go by. `layers` checks which module names which, `links` checks links and the book's contents,
+//! and `words` checks words and names of types. `source` reads files. `EXCEPTIONS` lists what may
+//! break a rule, with the reason. `baseline.txt` counts offences that are older than their rule,
+//! see `ratchet`.
 #![forbid(unsafe_code)]
 
 mod claims;
 mod layers;
+mod links;
 mod map;
 mod ratchet;
 mod rules;

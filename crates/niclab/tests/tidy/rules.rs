@@ -6,6 +6,7 @@ use std::path::Path;
 
 use crate::claims::false_claims;
 use crate::layers::{entangled_experiments, upward_names};
+use crate::links::{dead_anchors, dead_links, unlisted_pages};
 use crate::map::{Map, SAMPLE};
 use crate::source::{File, Line, contains_token, declares_function, file, item_end, words};
 
@@ -134,6 +135,23 @@ pub const RULES: &[Rule] = &[
             ("docs/b.md", ""),
             ("d.md", ""),
         ],
+    },
+    Rule {
+        name: "anchors",
+        remedy: "correct what follows `#`: the page has no such heading",
+        find: dead_anchors,
+        bad: &[("docs/a.md", "# A\n\nSee [b](#b).\n"), ("docs/a.md", "[b](../docs/a.md#b)\n")],
+        good: &[
+            ("docs/a.md", "# A\n\n[a](#a) [b](b.md#b-c) [c](c.rs#L1) [d](https://d.org#d)\n"),
+            ("docs/b.md", "## `b` c\n"),
+        ],
+    },
+    Rule {
+        name: "contents",
+        remedy: "list the page in docs/SUMMARY.md, under the kind of page that it is",
+        find: unlisted_pages,
+        bad: &[("docs/a.md", ""), ("docs/b/c.md", "")],
+        good: &[("docs/SUMMARY.md", "- [a](a.md)\n"), ("docs/a.md", ""), ("README.md", "")],
     },
     Rule {
         name: "dependencies",
@@ -474,37 +492,6 @@ fn bad_wording(files: &[File]) -> Vec<Offence> {
     found
 }
 
-fn dead_links(files: &[File]) -> Vec<Offence> {
-    let exists = |path: &str| {
-        let directory = format!("{path}/");
-        files.iter().any(|f| f.path == path || f.path.starts_with(&directory))
-    };
-    offences(files.iter().filter(|f| f.path.ends_with(".md")), |file, line| {
-        let home = file.path.rsplit_once('/').map_or("", |(home, _)| home);
-        link_targets(&line.raw).any(|target| !exists(&joined(home, target)))
-    })
-}
-
-/// Files a line of Markdown points to, by paths from its own directory.
-fn link_targets(line: &str) -> impl Iterator<Item = &str> {
-    line.split("](").skip(1).filter_map(|rest| {
-        let target = rest.split([')', '#']).next()?;
-        (!target.is_empty() && !target.contains("://")).then_some(target)
-    })
-}
-
-/// `target` as seen from the directory `home`, without `..`.
-fn joined(home: &str, target: &str) -> String {
-    let mut parts: Vec<&str> = home.split('/').filter(|part| !part.is_empty()).collect();
-    for part in target.split('/').filter(|part| !part.is_empty() && *part != ".") {
-        match part {
-            ".." => drop(parts.pop()),
-            part => parts.push(part),
-        }
-    }
-    parts.join("/")
-}
-
 /// Dependencies that the map does not have, and those of the map that are none.
 fn unmapped_dependencies(files: &[File]) -> Vec<Offence> {
     with_map(files, |map| {
@@ -624,7 +611,7 @@ fn is_this(file: &File) -> bool {
     file.path.starts_with("crates/niclab/tests/tidy/")
 }
 
-fn offences<'a>(
+pub fn offences<'a>(
     files: impl Iterator<Item = &'a File>,
     offends: impl Fn(&File, &Line) -> bool,
 ) -> Vec<Offence> {

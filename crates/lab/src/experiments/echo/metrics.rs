@@ -30,11 +30,11 @@ const MESSAGES: &[Metric] = &[
     neither("unsent_messages", "messages", "were due and never sent"),
     neither("answered_messages", "messages", "came back"),
     neither("lost_messages", "messages", "did not come back"),
-    neither("late_messages", "messages", "of these, came back when nobody waited any more"),
+    neither("late_messages", "messages", "of these, came back after the wait was over"),
     neither("reordered_messages", "messages", "came back behind a later one"),
     neither("duplicated_messages", "messages", "came back again"),
     neither("foreign_messages", "messages", "are none of ours"),
-    lower("loss_ratio", "1", "lost by sent"),
+    lower("loss_ratio", "1", "lost divided by sent"),
     higher(ANSWERED, "messages/s", "came back, a second"),
     neither("payload_gbps", "Gbps", "their bytes, in one direction"),
     lower(

@@ -12,13 +12,13 @@ pub(crate) const TRIALS: &[TrialMetrics] =
 
 /// Where frames are lost.
 const LIMITS: &[Metric] = &[
-    neither(IDLE, "1", "share of its time in which the device's core had nothing to do"),
+    neither(IDLE, "1", "share of its time in which the device's core was idle"),
     neither(
         RING_MISSED,
         "1",
         "share of the frames offered that found the ring of their queue full",
     ),
-    neither(EARLY_MISSED, "1", "share of them that was lost in front of the queues"),
+    neither(EARLY_MISSED, "1", "share of them that was lost before the queues"),
 ];
 
 /// Share of the frames offered that found the ring of their queue full.

@@ -24,12 +24,12 @@ pub(crate) const TRIALS: &[TrialMetrics] = &[TrialMetrics {
 
 /// What came to the queues.
 const QUEUES: &[Metric] = &[
-    lower(BUSIEST, "1", "what came to the busiest queue, in even shares").whatever_load(),
+    lower(BUSIEST, "1", "frames of the busiest queue, in even shares").whatever_load(),
     neither(HASHED_BUSIEST, "1", "the same by the hash").whatever_load(),
     lower(MISPLACED, "1", "share of the frames that came to other queues than their hash says"),
-    neither(BY_CHANCE, "1", "what that is by chance, on average"),
-    higher(FULL, "pps", "least that a queue took which missed more than 5 %"),
-    neither(FASTEST, "pps", "most that a queue took"),
+    neither(BY_CHANCE, "1", "the same by chance, on average"),
+    higher(FULL, "pps", "fewest frames that a queue took which missed more than 5 %"),
+    neither(FASTEST, "pps", "most frames that a queue took"),
 ];
 
 /// A queue that missed more than this share of what came to it takes no more than it did: a stall

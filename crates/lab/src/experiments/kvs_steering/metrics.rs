@@ -28,7 +28,7 @@ const SERVED: &[Metric] = &[
     higher(ANSWERED, "1/s", "requests a second of all cores: the median of the passes"),
     lower(REQUEST, "ns", "time of a core for a request, waiting for locks included"),
     lower(CARD, "ns", "time of a core for the card's work on a request, in none of the others"),
-    neither("busiest_ratio", "1", "requests of the core that has most, by the mean"),
+    neither("busiest_ratio", "1", "requests of the busiest core, divided by the mean"),
     neither("passes", "passes", "over the requests"),
     neither("…_host_transactions", "transactions", "over the bus for a request, computed"),
     neither("…_host_bytes", "B", "over the bus for a request, computed"),

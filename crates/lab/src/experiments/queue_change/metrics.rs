@@ -31,9 +31,9 @@ const CHANGED: &[Metric] = &[
     neither("answers", "changes", "that the device made by itself"),
     lower("settled_ns_…", "ns", "from a call until the change was seen to hold"),
     lower(LOOK, "ns", "time between two looks at that, on average"),
-    lower(REACTION, "ns", "from the step of the load until the first thing that the device did"),
-    lower(REACTION_LAST, "ns", "from there until the last thing that it did within the step"),
-    neither("cpu_cores_…", "cores", "processor time of all cores, by time, in each third"),
+    lower(REACTION, "ns", "from the step of the load to the device's first action"),
+    lower(REACTION_LAST, "ns", "from there to its last action within the step"),
+    neither("cpu_cores_…", "cores", "processor time of all cores, divided by time, in each third"),
     neither("used_cores_…", "cores", "cores in use in each third, on average"),
 ];
 

@@ -25,7 +25,7 @@ const CORES: &[Metric] = &[
     higher(PER_CORE, "pps", "frames a second of each core, on average"),
     lower(CORE_NS, "ns", "time of a core for a frame, those that it waits in included"),
     neither(CROSSED, "1", "share of the frames that one core received and another forwarded"),
-    neither("staged_passes", "passes", "over frames that stood in memory"),
+    neither("staged_passes", "passes", "over frames in memory"),
 ];
 
 /// Frames a second of each core, on average.
