@@ -113,6 +113,9 @@ pub enum Command {
         /// TOML file: rules, what they match, new ones a second, frames, rate, cores
         #[arg(long, value_name = "FILE")]
         workload: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Say what differs between runs or devices, the first one being the baseline
     #[command(after_long_help = COMPARE_EXAMPLES)]
@@ -219,6 +222,9 @@ pub enum ProgramCommand {
         /// Files of programs
         #[arg(required = true)]
         programs: Vec<PathBuf>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Print a program as it is understood
     Dump {
@@ -604,6 +610,9 @@ pub struct CheckArguments {
     /// End with exit code 7 where there is something to say of a rule; exceptions are nothing
     #[arg(long)]
     pub strict: bool,
+    /// Print JSON, with every rule that there is something to say of
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// How rules are written elsewhere.
@@ -633,6 +642,9 @@ pub struct CompareArguments {
     /// List every point, not those that differ most
     #[arg(long)]
     pub all: bool,
+    /// Print JSON, with every point
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// What `niclab merge` takes.

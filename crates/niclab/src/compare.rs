@@ -1,5 +1,6 @@
 //! `niclab compare`: devices or runs side by side, the first one as the baseline.
 
+mod document;
 mod page;
 
 use std::path::{Path, PathBuf};
@@ -11,11 +12,12 @@ use niclab_result::{Environment, Stored};
 
 use crate::arguments::CompareArguments;
 use crate::failure::Failure;
-use crate::output::{one_line, stdout};
+use crate::output::{json, one_line, stdout};
 use crate::{stored, tables};
+use document::ComparisonDocument;
 use page::Page;
 
-/// Prints what differs; a regression is a failure.
+/// Prints what differs, as JSON where that is asked for; a regression is a failure.
 pub fn run(arguments: &CompareArguments) -> Result<(), Failure> {
     check_names(&arguments.directories)?;
     let runs: Vec<Loaded> =
@@ -34,9 +36,12 @@ pub fn run(arguments: &CompareArguments) -> Result<(), Failure> {
     }
     let (width, alone) = (tables::width(), alone(&runs));
     let page = Page { width, all: arguments.all, tolerance: terms.tolerance, alone };
-    page.print(&compared, &mut stdout())?;
     let regressions: Vec<String> =
         compared.iter().filter_map(|(pair, found)| page.regression(pair, found)).collect();
+    match arguments.json {
+        true => json(&ComparisonDocument::of(&terms, &compared, &page.alone, &regressions))?,
+        false => page.print(&compared, &mut stdout())?,
+    }
     match regressions.is_empty() {
         true => Ok(()),
         false => Err(Failure::Regression { regressions }),
