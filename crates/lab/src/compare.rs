@@ -216,11 +216,16 @@ impl Group {
         self.rows.iter().filter(|row| is(&row.verdict)).count()
     }
 
+    /// How many times as good as its baseline a point of this metric is.
+    pub fn gain(&self, row: &Row) -> f64 {
+        gain(self.better, row.ratio)
+    }
+
     /// How much better the worst of the points that differ is than its baseline; infinite where
     /// none does.
     pub fn worst(&self) -> f64 {
         let differs = |row: &&Row| matches!(row.verdict, Verdict::Worse | Verdict::Better);
-        let gains = self.rows.iter().filter(differs).map(|row| gain(self.better, row.ratio));
+        let gains = self.rows.iter().filter(differs).map(|row| self.gain(row));
         gains.fold(f64::INFINITY, f64::min)
     }
 

@@ -66,6 +66,8 @@ Examples:
       how far two runs of the same differ, beside what the change did
   niclab compare run
       the devices of one run, its first one being the baseline
+  niclab compare before after --github | gh pr comment 12 --body-file -
+      what changed, as a comment on pull request 12
 
 A point is worse or better where the whole 95 % interval of the ratio to the baseline lies beyond
 the tolerance. What the generator or the machine may have set decides nothing.";
@@ -645,6 +647,9 @@ pub struct CompareArguments {
     /// Print JSON, with every point
     #[arg(long)]
     pub json: bool,
+    /// Print a comment for a pull request, in GitHub's Markdown
+    #[arg(long, conflicts_with = "json")]
+    pub github: bool,
 }
 
 /// What `niclab merge` takes.
