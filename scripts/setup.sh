@@ -260,3 +260,11 @@ members() {
     printf -- '--workspace'
     have_dpdk || printf ' --exclude niclab-dpdk'
 }
+
+# cargo-deb makes the Debian package. No registry has a current binary; without optimisation it builds
+# in a minute or two.
+have_cargo_deb() {
+    cargo deb --version >/dev/null 2>&1 ||
+        CARGO_TARGET_DIR=$target/cargo-deb \
+            cargo install --quiet --locked --debug cargo-deb --version 3.8.0
+}

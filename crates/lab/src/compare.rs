@@ -12,7 +12,7 @@ pub mod metrics;
 
 use std::collections::BTreeMap;
 
-use niclab_result::{Coordinate, Mark, Outcome, Point, Sample};
+use niclab_result::{Coordinate, Mark, Outcome, Point, Quantity, Sample};
 
 use crate::cells::{Cell, Cells};
 use crate::run::{ExperimentRun, Run};
@@ -78,6 +78,8 @@ pub struct Row {
     pub base: String,
     /// Median of the other side, in words.
     pub other: String,
+    /// Both medians, baseline first; `None` of a knee, which is a bracket.
+    pub medians: Option<[Quantity; 2]>,
     /// What the other side is of the baseline: 0 or infinite where one of them is zero.
     pub ratio: f64,
     /// Its 95 % interval; of a knee or a search that of their brackets.
@@ -214,11 +216,16 @@ impl Group {
         self.rows.iter().filter(|row| is(&row.verdict)).count()
     }
 
+    /// How many times as good as its baseline a point of this metric is.
+    pub fn gain(&self, row: &Row) -> f64 {
+        gain(self.better, row.ratio)
+    }
+
     /// How much better the worst of the points that differ is than its baseline; infinite where
     /// none does.
     pub fn worst(&self) -> f64 {
         let differs = |row: &&Row| matches!(row.verdict, Verdict::Worse | Verdict::Better);
-        let gains = self.rows.iter().filter(differs).map(|row| gain(self.better, row.ratio));
+        let gains = self.rows.iter().filter(differs).map(|row| self.gain(row));
         gains.fold(f64::INFINITY, f64::min)
     }
 
@@ -332,10 +339,12 @@ impl<'a> Two<'a> {
             None => statistics::unpaired_ratio(&values(other), &values(base))?,
         };
         let seen = MetricComparison { metric, better, ratio, cells: [base, other] };
+        let medians = [median(base, metric)?, median(other, metric)?];
         Some(Row {
             point: base.point.clone(),
-            base: worded(base, metric)?,
-            other: worded(other, metric)?,
+            base: worded(&medians[0]),
+            other: worded(&medians[1]),
+            medians: Some(medians),
             ratio: ratio.median,
             interval: ratio.interval(),
             verdict: judge::verdict(&seen, self.terms.tolerance),
@@ -480,16 +489,21 @@ fn is_planned(run: &ExperimentRun, place: &Cell<'_>) -> bool {
 }
 
 /// The median of a metric with its unit.
-fn worded(cell: &Cell<'_>, metric: &str) -> Option<String> {
-    let median = statistics::median(&cell.values(metric))?;
+fn median(cell: &Cell<'_>, metric: &str) -> Option<Quantity> {
+    let value = statistics::median(&cell.values(metric))?;
     let unit = cell.samples.iter().find_map(|sample| Some(&sample.metrics.get(metric)?.unit))?;
-    Some(match unit.as_str() {
-        "pps" => words::pps(median),
-        "ns" => words::time(median),
-        "B" => words::bytes(median),
-        "1" => words::significant(median),
-        unit => format!("{} {unit}", words::significant(median)),
-    })
+    Some(Quantity { value, unit: unit.clone() })
+}
+
+/// The same in words.
+fn worded(Quantity { value, unit }: &Quantity) -> String {
+    match unit.as_str() {
+        "pps" => words::pps(*value),
+        "ns" => words::time(*value),
+        "B" => words::bytes(*value),
+        "1" => words::significant(*value),
+        unit => format!("{} {unit}", words::significant(*value)),
+    }
 }
 
 /// The devices of a run that have measured something beside set-ups, in the order of the run.

@@ -1,5 +1,7 @@
 //! `niclab advise`: a workload on a modelled card.
 
+mod document;
+
 use std::io::Write;
 use std::path::Path;
 
@@ -8,7 +10,8 @@ use niclab_device::{ControlCore, model};
 use niclab_lab::advise::{Candidate, Forecast, Workload, advise};
 
 use crate::failure::Failure;
-use crate::output::stdout;
+use crate::output::{json, stdout};
+use document::AdviceDocument;
 
 /// Devices that there is something to compute of.
 const MODEL: &str = "model:";
@@ -16,8 +19,9 @@ const MODEL: &str = "model:";
 /// Longest file of a workload.
 const LEN_MAX: u64 = 1 << 20;
 
-/// Says whether to offload, how, what to expect, and which limit binds first.
-pub fn run(device: &str, file: &Path) -> Result<(), Failure> {
+/// Says whether to offload, how, what to expect, and which limit binds first; as JSON where that is
+/// asked for.
+pub fn run(device: &str, file: &Path, is_json: bool) -> Result<(), Failure> {
     let Some(name) = device.strip_prefix(MODEL) else {
         return Err(Failure::NotModelled { device: device.to_owned() });
     };
@@ -26,6 +30,9 @@ pub fn run(device: &str, file: &Path) -> Result<(), Failure> {
         .map_err(|error| Failure::UnreadWorkload { path: file.to_owned(), error })?;
     let workload = Workload::parse(&file.display().to_string(), &text)?;
     let ways = advise(&profile, &workload)?;
+    if is_json {
+        return json(&AdviceDocument::of(device, &profile, &workload, &ways));
+    }
     write(&mut stdout(), device, &profile, &workload, &ways)?;
     Ok(())
 }
@@ -62,19 +69,28 @@ fn write(
             Err(reason) => writeln!(out, "{reason}")?,
         }
     }
-    let unknown = profile.unknown();
-    let left_out =
-        ["pcie", "pcie.frame_ns", "pcie.byte_ps", "port.frame_rate_max"].map(str::to_owned);
-    let left_out = left_out.into_iter().filter(|of| unknown.contains(of));
-    let left_out: Vec<String> = left_out.collect();
+    let left_out = not_modelled(profile);
     if !left_out.is_empty() {
         writeln!(out, "\nLeft out, for it is unknown: {}.", left_out.join(", "))?;
     }
-    let is_bound = |way: &Candidate| way.groups == 0 && way.outcome.is_ok();
-    if profile.number("root_rules", "destroy_ns").is_none() && ways.iter().any(is_bound) {
+    if is_destroying_unknown(profile, ways) {
         writeln!(out, "Group 0: destroying a rule is left out, for its time is not known.")?;
     }
     Ok(())
+}
+
+/// What of the card's costs the profile does not know.
+fn not_modelled(profile: &Profile) -> Vec<&'static str> {
+    let unknown = profile.unknown();
+    let costs = ["pcie", "pcie.frame_ns", "pcie.byte_ps", "port.frame_rate_max"];
+    costs.into_iter().filter(|cost| unknown.iter().any(|of| of == cost)).collect()
+}
+
+/// Whether some way has rules in group 0, and the profile does not know how long it takes to
+/// destroy one there.
+fn is_destroying_unknown(profile: &Profile, ways: &[Candidate]) -> bool {
+    let has_root_rules = |way: &Candidate| way.groups == 0 && way.outcome.is_ok();
+    profile.number("root_rules", "destroy_ns").is_none() && ways.iter().any(has_root_rules)
 }
 
 fn row(out: &mut impl Write, outcome: &Forecast) -> std::io::Result<()> {

@@ -66,6 +66,8 @@ Examples:
       how far two runs of the same differ, beside what the change did
   niclab compare run
       the devices of one run, its first one being the baseline
+  niclab compare before after --github | gh pr comment 12 --body-file -
+      what changed, as a comment on pull request 12
 
 A point is worse or better where the whole 95 % interval of the ratio to the baseline lies beyond
 the tolerance. What the generator or the machine may have set decides nothing.";
@@ -113,6 +115,9 @@ pub enum Command {
         /// TOML file: rules, what they match, new ones a second, frames, rate, cores
         #[arg(long, value_name = "FILE")]
         workload: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Say what differs between runs or devices, the first one being the baseline
     #[command(after_long_help = COMPARE_EXAMPLES)]
@@ -219,6 +224,9 @@ pub enum ProgramCommand {
         /// Files of programs
         #[arg(required = true)]
         programs: Vec<PathBuf>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Print a program as it is understood
     Dump {
@@ -604,6 +612,9 @@ pub struct CheckArguments {
     /// End with exit code 7 where there is something to say of a rule; exceptions are nothing
     #[arg(long)]
     pub strict: bool,
+    /// Print JSON, with every rule that there is something to say of
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// How rules are written elsewhere.
@@ -633,6 +644,12 @@ pub struct CompareArguments {
     /// List every point, not those that differ most
     #[arg(long)]
     pub all: bool,
+    /// Print JSON, with every point
+    #[arg(long)]
+    pub json: bool,
+    /// Print a comment for a pull request, in GitHub's Markdown
+    #[arg(long, conflicts_with = "json")]
+    pub github: bool,
 }
 
 /// What `niclab merge` takes.

@@ -1,7 +1,10 @@
 //! `niclab compare`: devices or runs side by side, the first one as the baseline.
 
+mod document;
+mod github;
 mod page;
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use niclab_lab::compare::alike::Made;
@@ -11,11 +14,13 @@ use niclab_result::{Environment, Stored};
 
 use crate::arguments::CompareArguments;
 use crate::failure::Failure;
-use crate::output::{one_line, stdout};
+use crate::output::{json, one_line, stdout};
 use crate::{stored, tables};
+use document::ComparisonDocument;
 use page::Page;
 
-/// Prints what differs; a regression is a failure.
+/// Prints what differs, as JSON or as a comment on a pull request where that is asked for; a
+/// regression is a failure.
 pub fn run(arguments: &CompareArguments) -> Result<(), Failure> {
     check_names(&arguments.directories)?;
     let runs: Vec<Loaded> =
@@ -34,9 +39,15 @@ pub fn run(arguments: &CompareArguments) -> Result<(), Failure> {
     }
     let (width, alone) = (tables::width(), alone(&runs));
     let page = Page { width, all: arguments.all, tolerance: terms.tolerance, alone };
-    page.print(&compared, &mut stdout())?;
     let regressions: Vec<String> =
         compared.iter().filter_map(|(pair, found)| page.regression(pair, found)).collect();
+    if arguments.json {
+        json(&ComparisonDocument::of(&terms, &compared, &page.alone, &regressions))?;
+    } else if arguments.github {
+        stdout().write_all(github::comment(&page, &compared).as_bytes())?;
+    } else {
+        page.print(&compared, &mut stdout())?;
+    }
     match regressions.is_empty() {
         true => Ok(()),
         false => Err(Failure::Regression { regressions }),

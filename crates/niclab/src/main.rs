@@ -65,7 +65,7 @@ fn main() -> ExitCode {
 
 fn command(command: Command) -> Result<(), Failure> {
     match command {
-        Command::Advise { device, workload } => advise::run(&device, &workload),
+        Command::Advise { device, workload, json } => advise::run(&device, &workload, json),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Completions { shell } => texts::completions(shell),
         Command::Doctor { clean: false, json } => doctor::run(json),
@@ -86,7 +86,7 @@ fn command(command: Command) -> Result<(), Failure> {
             ProfileCommand::Validate => profile::validate(),
         },
         Command::Program { command } => match command {
-            ProgramCommand::Check { programs } => program::check(&programs),
+            ProgramCommand::Check { programs, json } => program::check(&programs, json),
             ProgramCommand::Dump { program } => program::dump(&program),
             ProgramCommand::Make { program, count, entries } => {
                 program::make(&program, count, entries)

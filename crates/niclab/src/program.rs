@@ -1,5 +1,7 @@
 //! `niclab program`: programs of the card, read, shown and tested.
 
+mod document;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -11,48 +13,74 @@ use crate::failure::Failure;
 use crate::files::{self, PROGRAM_LEN_MAX, TEST_LEN_MAX};
 use crate::output::stdout;
 use crate::{output, rules};
+use document::{CheckedProgram, CheckedPrograms};
 
 /// Entries of a table where nobody says how many.
 const ENTRIES_DEFAULT: u32 = 1_024;
 
 /// Reads programs, and says what each has, what it costs a packet at worst, and what in it is
-/// surely not meant. All are read; of those that are refused the last is the failure, and the
-/// others are said before.
-pub fn check(paths: &[PathBuf]) -> Result<(), Failure> {
-    let mut out = stdout();
+/// surely not meant; as JSON where that is asked for. All are read; of those that are refused the
+/// last is the failure, and the others are said before.
+pub fn check(paths: &[PathBuf], is_json: bool) -> Result<(), Failure> {
     let mut refused: Option<Failure> = None;
+    let mut documents = Vec::new();
     for path in paths {
-        let (program, warnings) = match read_with_warnings(path) {
-            Ok(read) => read,
+        match read_with_warnings(path) {
+            Ok((program, warnings)) if is_json => {
+                documents.push(CheckedProgram::of(path, &program, &warnings));
+            }
+            Ok((program, warnings)) => write_checked(&mut stdout(), path, &program, &warnings)?,
             Err(failure) => {
+                documents.push(CheckedProgram::refused(path, &failure));
                 if let Some(before) = refused.replace(failure) {
                     output::say(&format!("niclab: {before}"));
                 }
-                continue;
             }
-        };
-        let entries: usize = program.tables.iter().map(|table| table.size).sum();
-        writeln!(
-            out,
-            "{}: {} headers, {} tables of {entries} entries, {} actions, {} arrays\n\
-             a packet at worst:\n{}",
-            path.display(),
-            program.headers.len(),
-            program.tables.len(),
-            program.actions.len(),
-            program.registers.len() + program.meters.len() + program.counters.len(),
-            program.cost(),
-        )?;
-        for window in &program.windows {
-            writeln!(out, "window {}: {} bytes", window.name, window.len)?;
         }
-        for rings in &program.rings {
-            let (name, count) = (&rings.name, rings.count);
-            writeln!(out, "ring {name}: {} bytes in {count} rings", count * rings.shape.bytes())?;
-        }
-        write_warnings(&mut out, &warnings)?;
+    }
+    if is_json {
+        output::json(&CheckedPrograms { programs: documents })?;
     }
     refused.map_or(Ok(()), Err)
+}
+
+/// Says what a program has, and what it costs.
+fn write_checked(
+    out: &mut impl Write,
+    path: &Path,
+    program: &Program,
+    warnings: &[Warning],
+) -> Result<(), Failure> {
+    writeln!(
+        out,
+        "{}: {} headers, {} tables of {} entries, {} actions, {} arrays\n\
+         a packet at worst:\n{}",
+        path.display(),
+        program.headers.len(),
+        program.tables.len(),
+        entries(program),
+        program.actions.len(),
+        arrays(program),
+        program.cost(),
+    )?;
+    for window in &program.windows {
+        writeln!(out, "window {}: {} bytes", window.name, window.len)?;
+    }
+    for rings in &program.rings {
+        let (name, count) = (&rings.name, rings.count);
+        writeln!(out, "ring {name}: {} bytes in {count} rings", count * rings.shape.bytes())?;
+    }
+    write_warnings(out, warnings)
+}
+
+/// Entries of all its tables.
+fn entries(program: &Program) -> usize {
+    program.tables.iter().map(|table| table.size).sum()
+}
+
+/// Arrays of registers, meters and counters.
+fn arrays(program: &Program) -> usize {
+    program.registers.len() + program.meters.len() + program.counters.len()
 }
 
 /// Says what in a program is surely not meant; nothing where there is nothing.

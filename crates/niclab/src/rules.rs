@@ -1,5 +1,7 @@
 //! `niclab rules`: files of rules.
 
+mod document;
+
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
@@ -17,27 +19,46 @@ use niclab_nic::{Age, Counts, Nic, NicConfig};
 use crate::arguments::{CheckArguments, RulesFormat};
 use crate::failure::Failure;
 use crate::files::{self, RULES_LEN_MAX};
-use crate::output::stdout;
+use crate::output::{self, stdout};
+use document::{CheckedFiles, CheckedRules};
 
 /// Rules of a kind that are told one by one, unless all are asked for.
 const SHOWN_MAX: usize = 5;
 
 /// Carries out each file on a software card of its own, says what its commands do, and what there
-/// is to say of its rules. One that is refused is no reason not to look at the next.
+/// is to say of its rules; as JSON where that is asked for. One that is refused is no reason not to
+/// look at the next.
 pub fn check(arguments: &CheckArguments) -> Result<(), Failure> {
     let shown_max = if arguments.all { usize::MAX } else { SHOWN_MAX };
-    let (mut failures, mut amiss) = (Vec::new(), Vec::new());
+    let (mut failures, mut amiss, mut documents) = (Vec::new(), Vec::new(), Vec::new());
     for path in &arguments.files {
-        match check_file(path, shown_max) {
-            Ok(true) => {}
-            Ok(false) => amiss.push(path.clone()),
-            // Nobody would hear of the others.
-            Err(failure @ Failure::Output(_)) => {
-                failures.push(failure);
-                return Failure::of(failures);
+        match checked_file(path) {
+            Ok(file) => {
+                if !file.is_clean() {
+                    amiss.push(path.clone());
+                }
+                match arguments.json {
+                    true => documents.push(CheckedRules::of(&file)),
+                    false => {
+                        if let Err(failure) = file.write(&mut stdout(), shown_max) {
+                            // Nobody would hear of the others.
+                            failures.push(failure);
+                            return Failure::of(failures);
+                        }
+                    }
+                }
             }
-            Err(failure) => failures.push(failure),
+            Err(failure) => {
+                documents.push(CheckedRules::refused(path, &failure));
+                failures.push(failure);
+            }
         }
+    }
+    if arguments.json
+        && let Err(failure) = output::json(&CheckedFiles { files: documents })
+    {
+        failures.push(failure);
+        return Failure::of(failures);
     }
     if arguments.strict && !amiss.is_empty() {
         failures.push(Failure::Amiss { files: amiss });
@@ -45,9 +66,22 @@ pub fn check(arguments: &CheckArguments) -> Result<(), Failure> {
     Failure::of(failures)
 }
 
-/// Carries out a file, each command on the port that it names, and says what there is to say of
-/// it; whether there is nothing to mend.
-fn check_file(path: &Path, shown_max: usize) -> Result<bool, Failure> {
+/// A file whose commands were carried out.
+struct CheckedFile<'a> {
+    path: &'a Path,
+    /// Each port that it names; port 0 where it names none.
+    ports: Vec<CheckedPort>,
+}
+
+/// What was done at a port, and what there is to say of its rules.
+struct CheckedPort {
+    port: u16,
+    records: Vec<Record>,
+    report: Report,
+}
+
+/// Carries out a file, each command on the port that it names.
+fn checked_file(path: &Path) -> Result<CheckedFile<'_>, Failure> {
     let bad = |error: ReadError| Failure::Rules { path: path.into(), error };
     let text = text(path)?;
     let (mut named, mut unknown) = (BTreeSet::new(), None);
@@ -63,30 +97,53 @@ fn check_file(path: &Path, shown_max: usize) -> Result<bool, Failure> {
     if named.is_empty() {
         named.insert(0);
     }
-    let (mut done, mut first_wrong) = (Vec::new(), None);
+    let (mut ports, mut first_wrong) = (Vec::new(), None);
     for (port, text) in by_port(&text, named.iter().copied()) {
         let on = if port < PORTS_MAX { port } else { 0 };
         match checked(&text, on, PORTS_MAX) {
-            Ok(found) => done.push((port, found)),
+            Ok((records, report)) => ports.push(CheckedPort { port, records, report }),
             Err(error) => {
                 let is_first = first_wrong.as_ref().is_none_or(|it| line_of(&error) < line_of(it));
                 first_wrong = if is_first { Some(error) } else { first_wrong };
             }
         }
     }
-    if let Some(error) = first_wrong {
-        return Err(bad(error));
+    match first_wrong {
+        Some(error) => Err(bad(error)),
+        None => Ok(CheckedFile { path, ports }),
     }
-    let mut out = stdout();
-    let records = done.iter().flat_map(|(_, (records, _))| records);
-    writeln!(out, "{}: {}", path.display(), counted(records))?;
-    for (port, (records, report)) in &done {
-        let port = if named.len() > 1 { format!("port {port}: ") } else { String::new() };
-        let said = records.iter().filter_map(|record| told(&self::done(0, record.clone())));
-        said.into_iter().try_for_each(|line| writeln!(out, "  {port}{line}"))?;
-        write_report(&mut out, report, shown_max)?;
+}
+
+impl CheckedFile<'_> {
+    /// Whether there is nothing to mend.
+    fn is_clean(&self) -> bool {
+        self.ports.iter().all(|of| of.report.is_clean())
     }
-    Ok(done.iter().all(|(_, (_, report))| report.is_clean()))
+
+    /// Rules that are created or could be, and other commands.
+    fn counts(&self) -> (usize, usize) {
+        let records = self.ports.iter().flat_map(|of| &of.records);
+        let (rules, others): (Vec<&Record>, Vec<&Record>) = records
+            .partition(|record| matches!(record, Record::Created { .. } | Record::Validated));
+        (rules.len(), others.len())
+    }
+
+    fn write(&self, out: &mut impl Write, shown_max: usize) -> Result<(), Failure> {
+        let (rules, others) = self.counts();
+        let rules = plural(rules, "rule", "rules");
+        let counted = match others {
+            0 => rules,
+            others => format!("{rules}, {}", plural(others, "other command", "other commands")),
+        };
+        writeln!(out, "{}: {counted}", self.path.display())?;
+        for CheckedPort { port, records, report } in &self.ports {
+            let port = if self.ports.len() > 1 { format!("port {port}: ") } else { String::new() };
+            let said = records.iter().filter_map(|record| told(&done(0, record.clone())));
+            said.into_iter().try_for_each(|line| writeln!(out, "  {port}{line}"))?;
+            write_report(out, report, shown_max)?;
+        }
+        Ok(())
+    }
 }
 
 /// The line that an error is about.
@@ -179,21 +236,6 @@ fn checked(text: &str, port: u16, ports: u16) -> Result<(Vec<Record>, Report), R
         survey.add(&parsed);
     }
     Ok((records, survey.report()))
-}
-
-/// How many rules are created or could be, and how many other commands there are.
-fn counted<'a>(records: impl Iterator<Item = &'a Record>) -> String {
-    let is_rule = |record: &Record| matches!(record, Record::Created { .. } | Record::Validated);
-    let (mut rules_count, mut others) = (0, 0);
-    records.for_each(|record| match is_rule(record) {
-        true => rules_count += 1,
-        false => others += 1,
-    });
-    let rules = plural(rules_count, "rule", "rules");
-    match others {
-        0 => rules,
-        others => format!("{rules}, {}", plural(others, "other command", "other commands")),
-    }
 }
 
 /// A count with its noun: `1 rule`, `3 rules`.

@@ -34,7 +34,7 @@ pub enum Doubt {
 
 impl Verdict {
     /// The order in which a reader wants them.
-    pub(super) fn rank(self) -> u8 {
+    pub fn rank(self) -> u8 {
         match self {
             Verdict::Worse => 0,
             Verdict::Better => 1,

@@ -71,6 +71,7 @@ fn row(base: &FoundKnee, other: &FoundKnee, tolerance: f64) -> Row {
         point: at_axes(point),
         base: said(base.found),
         other: said(other.found),
+        medians: None,
         ratio: if is_equal { 1.0 } else { middle(low, high) / middle(base_low, base_high) },
         interval: Some(interval),
         verdict: match limited.then_some(Mark::GeneratorLimited).or(base.doubt).or(other.doubt) {

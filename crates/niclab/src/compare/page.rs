@@ -62,7 +62,8 @@ impl Page {
         (!said.is_empty()).then(|| format!("{}: {}", pair.name, said.join("; ")))
     }
 
-    fn percent(&self) -> String {
+    /// The tolerance in words.
+    pub fn percent(&self) -> String {
         format!("{} %", (self.tolerance * 1e6).round() / 1e4)
     }
 
@@ -108,11 +109,12 @@ impl Page {
     /// which verdict.
     fn overview(&self, compared: &Compared<'_>, out: &mut impl Write) -> io::Result<()> {
         let text = format!(
-            "\nRatios to the baseline: the geometric mean of so many points whose ratio no mark or \
+            "Ratios to the baseline: the geometric mean of so many points whose ratio no mark or \
              other load puts in doubt. Points are worse or better by more than {}, or the same; \
              open are those of which that cannot be told.",
             self.percent()
         );
+        writeln!(out)?;
         self.line(out, &text)?;
         let groups = compared.iter().flat_map(|(_, comparison)| &comparison.groups);
         let mut experiments: Vec<&str> = groups.map(|group| group.experiment.as_str()).collect();
@@ -179,7 +181,8 @@ impl Page {
         self.line(out, &sum)
     }
 
-    fn missing_words(&self, pair: &Pair<'_>, missing: &Missing) -> String {
+    /// What one side has, and why the other one has it not.
+    pub fn missing_words(&self, pair: &Pair<'_>, missing: &Missing) -> String {
         let (has, lacks) = match missing.of_base {
             true => (&pair.base_name, &pair.name),
             false => (&pair.name, &pair.base_name),
@@ -240,7 +243,7 @@ fn counted(compared: &Compared<'_>, experiment: &str) -> Grid {
 }
 
 /// `saturate: throughput_pps`, `knee: refused`.
-fn metric_words(group: &Group) -> String {
+pub fn metric_words(group: &Group) -> String {
     match group.metric.as_str() {
         KNEE => format!("knee: {}", group.trial),
         metric => format!("{}: {metric}", group.trial),
@@ -264,7 +267,8 @@ fn axes(rows: &[Row]) -> (Vec<&String>, Point) {
 fn grid(axes: &[&String], rows: &[&Row]) -> Grid {
     let of = |row: &&Row| {
         let at = |axis: &&String| row.point.get(*axis).map(ToString::to_string).unwrap_or_default();
-        let rest = [row.ratio_words(), verdict(row.verdict), row.base.clone(), row.other.clone()];
+        let rest =
+            [row.ratio_words(), verdict_words(row.verdict), row.base.clone(), row.other.clone()];
         axes.iter().map(at).chain(rest).collect()
     };
     let heads = ["ratio (95 % interval)", "verdict", "baseline", "compared"];
@@ -274,12 +278,13 @@ fn grid(axes: &[&String], rows: &[&Row]) -> Grid {
 }
 
 /// A point as `--set` takes it.
-fn point_words(point: &Point) -> String {
+pub fn point_words(point: &Point) -> String {
     let axes = point.iter().map(|(axis, at)| format!("{axis}={at}"));
     axes.collect::<Vec<_>>().join(" ")
 }
 
-fn verdict(verdict: Verdict) -> String {
+/// The verdict, and why it is open.
+pub fn verdict_words(verdict: Verdict) -> String {
     match verdict {
         Verdict::Worse => "worse".into(),
         Verdict::Better => "better".into(),

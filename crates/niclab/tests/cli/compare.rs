@@ -107,6 +107,7 @@ fn a_throughput_a_fifth_lower_closes_the_gate_and_a_wider_tolerance_opens_it() {
         ended.with(REGRESSION, &["niclab: regression: ", "worse by more than 5 %"]);
         assert!(width < 80 || ended.out.contains("0.800 (0.79"), "{ended:?}");
         assert!(ended.out.contains("occupancy, saturate: throughput_pps, higher is better"));
+        assert!(ended.out.contains("\n\nRatios to the baseline: "), "{ended:?}");
         let is_table = |line: &&str| line.starts_with([' ', '─', '═']);
         for line in ended.out.lines().filter(is_table) {
             assert!(line.chars().count() <= width, "wider than {width}: {line}");
@@ -156,6 +157,89 @@ fn what_a_device_cannot_do_any_more_closes_the_gate() {
     assert!(ended.prose().contains("lost: occupancy light, "), "{ended:?}");
     assert!(ended.prose().contains("broke: it went away"), "{ended:?}");
     compare(&[&broken, &base], &[]).with(0, &[]);
+}
+
+/// Longest comment that GitHub takes, characters.
+const COMMENT_LEN_MAX: usize = 65_536;
+
+#[test]
+fn a_comment_has_the_worst_points_first_and_folds_the_rest() {
+    let (_base, base) = doctored(|_| {});
+    let (_slow, slow) = doctored(slower);
+    let ended = compare(&[&base, &slow], &["--github"]);
+    ended.with(REGRESSION, &["niclab: regression: "]);
+    let comment = &ended.out;
+    assert!(comment.starts_with("### niclab compare: regression\n"), "{comment}");
+    assert!(comment.contains(" better, ") && comment.contains(" same within 5 %, "), "{comment}");
+    let (shown, folded) = comment.split_once("<details>").unwrap();
+    let rows = |text: &str| -> Vec<String> {
+        let rows = text.lines().filter(|line| line.starts_with("| `") || line.starts_with("| <"));
+        rows.map(str::to_owned).collect()
+    };
+    assert!(!rows(shown).is_empty() && !rows(folded).is_empty(), "{comment}");
+    for row in rows(shown) {
+        assert!(row.contains(" saturate: throughput_pps` at `"), "{row}");
+        assert!(row.contains(" | 0.800 [0.79") && row.ends_with(" | **worse** |"), "{row}");
+    }
+    for row in rows(comment) {
+        assert_eq!(row.matches('|').count(), 6, "{row}");
+    }
+    assert_eq!(comment.matches("<details>").count(), comment.matches("</details>").count());
+    let ended = compare(&[&slow, &base], &["--github"]);
+    ended.with(0, &[]);
+    assert!(ended.out.starts_with("### niclab compare: no regression\n"), "{ended:?}");
+    assert!(ended.out.contains(" | better |\n"), "{ended:?}");
+    compare(&[&base, &slow], &["--github", "--json"]).with(2, &["cannot be used with"]);
+}
+
+#[test]
+fn a_comment_names_what_broke_and_no_reason_of_a_device_becomes_markup() {
+    const REASON: &str =
+        "it went away, @everyone: <img src=x> | see #1 and https://example.org `x`";
+    let (_base, base) = doctored(|_| {});
+    let (_broken, broken) = doctored(|sample| {
+        if sample["trial"] == "light" {
+            sample["outcome"] = "failed".into();
+            sample["reason"] = REASON.into();
+            sample["dropped"] = true.into();
+            sample["metrics"] = json!({});
+        }
+    });
+    let ended = compare(&[&base, &broken], &["--github"]);
+    ended.with(REGRESSION, &["can no longer be measured"]);
+    let line = ended.out.lines().find(|line| line.contains("it went away")).unwrap();
+    assert!(line.starts_with("- occupancy light, "), "{line}");
+    assert!(line.contains("`@everyone:` <code>&#60;img</code>"), "{line}");
+    assert!(line.contains("`#1`") && line.contains("`https://example.org`"), "{line}");
+    assert!(!line.contains("<img") && !line.contains(" | "), "{line}");
+}
+
+#[test]
+fn a_comment_of_many_points_fits() {
+    let many = |factor: f64| {
+        let (scratch, path) = doctored(|_| {});
+        let mut all = Vec::new();
+        let is_throughput = |s: &Value| s["trial"] == "saturate" && s["point"]["rules"] == 0.0;
+        for mut sample in samples(&path).into_iter().filter(is_throughput) {
+            for name in ["counters", "honesty", "slices", "latency_tag"] {
+                sample.as_object_mut().unwrap().remove(name);
+            }
+            times(&mut sample, |_| true, factor);
+            for place in 0..120 {
+                sample["point"]["rules"] = format!("{place}-{}", "long-".repeat(80)).into();
+                sample["order"] = all.len().into();
+                all.push(sample.clone());
+            }
+        }
+        write(&path, &all);
+        (scratch, path)
+    };
+    let ((_base, base), (_slow, slow)) = (many(1.0), many(0.5));
+    let ended = compare(&[&base, &slow], &["--github"]);
+    ended.with(REGRESSION, &[]);
+    let len = ended.out.chars().count();
+    assert!(len <= COMMENT_LEN_MAX && len > COMMENT_LEN_MAX / 2, "{len}");
+    assert!(ended.out.contains("| … and ") && ended.out.contains(" more | | | | |\n"));
 }
 
 /// The run of [`doctored`] with a second device, slower than the first.

@@ -13,6 +13,7 @@ mod directories;
 mod echo;
 mod foreign;
 mod interrupted;
+mod json;
 mod killed;
 mod kvs;
 mod listed;

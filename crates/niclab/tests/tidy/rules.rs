@@ -575,7 +575,8 @@ fn unlocked_builds(files: &[File]) -> Vec<Offence> {
     const RESOLVING: [&str; 9] =
         ["bench", "build", "check", "clippy", "deny", "doc", "install", "run", "test"];
     let is_script = |path: &str| {
-        ["run", "test", ".ci/run", "benches/peers/build"].contains(&path) || path.ends_with(".sh")
+        ["run", "test", ".ci/run", "benches/peers/build", "scripts/package"].contains(&path)
+            || path.ends_with(".sh")
     };
     let mut found = Vec::new();
     for file in files.iter().filter(|file| is_script(&file.path)) {
