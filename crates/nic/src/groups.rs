@@ -321,7 +321,7 @@ impl Groups {
     #[cold]
     fn create_mask(&mut self, number: u32, shape: Shape) -> Result<MaskId, Refused> {
         let table = self.table_for(number, &shape)?;
-        let group = self.get_or_create_group(number);
+        let group = self.ensure_group(number);
         self.changed_groups.push(group);
         self.passed = self.passed.max(self.shared.domain.passed());
         let (passed, families) = (self.passed, self.families.slots_of(&shape.selector));
@@ -458,7 +458,7 @@ impl Groups {
         match fate {
             RuleFate::Queue(queue) => Fate::Queue(queue),
             RuleFate::Jump(group) => {
-                let place = self.get_or_create_group(group);
+                let place = self.ensure_group(group);
                 self.groups[usize::from(place)].jumps += 1;
                 Fate::Jump(place)
             }
@@ -542,7 +542,7 @@ impl Groups {
     }
 
     /// The place of a group. Creates the group, for which there is room, if it does not exist.
-    fn get_or_create_group(&mut self, number: u32) -> u16 {
+    fn ensure_group(&mut self, number: u32) -> u16 {
         if let Some(&place) = self.places.get(&number) {
             return place;
         }

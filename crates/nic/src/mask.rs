@@ -99,13 +99,13 @@ impl MaskTable<'_> {
     /// The word of a stored key, if its handle is current.
     #[inline]
     pub(crate) fn current_word(&self, stored: StoredKey) -> Option<u64> {
-        self.table.as_ref()?.get_at(stored.handle)
+        self.table.as_ref()?.value_of(stored.handle)
     }
 
     /// The word of a stored key.
     #[inline]
     pub(crate) fn word_at(&self, stored: StoredKey) -> u64 {
-        let known = self.table.as_ref().and_then(|table| table.get_at(stored.handle));
+        let known = self.table.as_ref().and_then(|table| table.value_of(stored.handle));
         known.unwrap_or_else(|| self.word(&self.mask.keys.get(stored.place)))
     }
 

@@ -219,7 +219,7 @@ impl Nic {
     }
 
     fn store_record(&mut self, index: u32, record: RuleRecord) {
-        match self.records.get_mut(index as usize) {
+        match self.records.element_mut(index as usize) {
             Some(slot) => *slot = record,
             None => self.records.push(record),
         }

@@ -303,10 +303,10 @@ impl Table {
         each_width!(self, Table, t => { t.update(&table_key(key, number), value); })
     }
 
-    /// See [`Exact::get_at`].
+    /// See [`Exact::value_of`].
     #[inline]
-    pub(crate) fn get_at(&self, handle: SlotHandle) -> Option<u64> {
-        each_width!(self, Table, t => t.get_at(handle))
+    pub(crate) fn value_of(&self, handle: SlotHandle) -> Option<u64> {
+        each_width!(self, Table, t => t.value_of(handle))
     }
 
     /// See [`Exact::set_at`].

@@ -70,7 +70,7 @@ impl<T> Chunks<T> {
 
     /// The element at an index, to change.
     #[inline]
-    pub fn get_mut(&mut self, index: usize) -> Option<&mut T> {
+    pub fn element_mut(&mut self, index: usize) -> Option<&mut T> {
         self.chunks.get_mut(index / chunk_len::<T>())?.get_mut(index % chunk_len::<T>())
     }
 

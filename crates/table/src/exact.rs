@@ -196,7 +196,7 @@ impl<const W: usize> Exact<W> {
     /// The value of the entry at a handle, which lives; `None` if the handle is not current.
     #[inline]
     #[must_use]
-    pub fn get_at(&self, handle: SlotHandle) -> Option<u64> {
+    pub fn value_of(&self, handle: SlotHandle) -> Option<u64> {
         self.slot_at(handle).map(GridSlot::value)
     }
 

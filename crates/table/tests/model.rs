@@ -83,7 +83,7 @@ impl<const W: usize> Pair<W> {
         let before = self.model.get(key).copied();
         let handle = self.handles.get(key).copied().filter(|_| before.is_some());
         let known = handle.filter(|handle| self.table.is_current(*handle));
-        assert_eq!(known.and_then(|handle| self.table.get_at(handle)), known.and(before));
+        assert_eq!(known.and_then(|handle| self.table.value_of(handle)), known.and(before));
         if known.is_some_and(|handle| self.table.set_at(handle, value)) {
             self.model.insert(*key, value);
             return;
