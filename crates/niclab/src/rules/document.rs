@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use niclab_control::FlowDone;
-use niclab_nic::rule::overlap::{Astray, Pair, Report, Unreached};
+use niclab_nic::rule::overlap::{DanglingJump, Pair, Report, UnreachableGroup};
 use serde::Serialize;
 
 use super::{CheckedFile, CheckedPort, done, told};
@@ -39,8 +39,8 @@ struct PortDocument {
     shadowed: Vec<PairDocument>,
     overlapped: Vec<PairDocument>,
     exceptions: usize,
-    unreached_groups: Vec<UnreachedDocument>,
-    jumps_to_nowhere: Vec<JumpDocument>,
+    unreachable_groups: Vec<UnreachableGroupDocument>,
+    dangling_jumps: Vec<JumpDocument>,
     missing_masks: Vec<ItemDocument>,
     uncompared: usize,
     /// Whether all rules were compared but the uncompared ones.
@@ -56,7 +56,7 @@ struct PairDocument {
 
 /// A group that no packet comes to; `line` is its first rule.
 #[derive(Serialize)]
-struct UnreachedDocument {
+struct UnreachableGroupDocument {
     line: u64,
     group: u32,
     rules: u32,
@@ -105,13 +105,16 @@ impl CheckedRules {
 
 impl PortDocument {
     fn of(checked: &CheckedPort) -> PortDocument {
-        let Report { shadowed, overlapped, unreached, astray, bare, .. } = &checked.report;
+        let Report { shadowed, overlapped, unreachable_groups, dangling_jumps, bare, .. } =
+            &checked.report;
         let answers = checked.records.iter().map(|record| done(checked.port, record.clone()));
-        let unreached_groups = unreached.iter().map(|Unreached { group, line, rules_count }| {
-            UnreachedDocument { line: *line, group: *group, rules: *rules_count }
-        });
-        let jumps = astray.iter();
-        let jumps = jumps.map(|Astray { line, group }| JumpDocument { line: *line, group: *group });
+        let unreachable_groups =
+            unreachable_groups.iter().map(|UnreachableGroup { group, line, rules_count }| {
+                UnreachableGroupDocument { line: *line, group: *group, rules: *rules_count }
+            });
+        let jumps = dangling_jumps.iter();
+        let jumps =
+            jumps.map(|DanglingJump { line, group }| JumpDocument { line: *line, group: *group });
         let items = bare.iter();
         let items =
             items.map(|(line, bare)| ItemDocument { line: *line, reason: bare.to_string() });
@@ -121,8 +124,8 @@ impl PortDocument {
             shadowed: pairs(shadowed),
             overlapped: pairs(overlapped),
             exceptions: checked.report.exceptions_count,
-            unreached_groups: unreached_groups.collect(),
-            jumps_to_nowhere: jumps.collect(),
+            unreachable_groups: unreachable_groups.collect(),
+            dangling_jumps: jumps.collect(),
             missing_masks: items.collect(),
             uncompared: checked.report.uncompared_count,
             complete: checked.report.complete,

@@ -189,7 +189,7 @@ fn files_of_rules_have_every_rule_that_there_is_something_to_say_of() {
     let port = &amiss["ports"][0];
     let lines = |kind: &str| port[kind].as_array().unwrap().len();
     assert_eq!(lines("shadowed"), 7, "all, not the first five: {port}");
-    for kind in ["overlapped", "unreached_groups", "jumps_to_nowhere", "missing_masks"] {
+    for kind in ["overlapped", "unreachable_groups", "dangling_jumps", "missing_masks"] {
         assert_eq!(lines(kind), 1, "{kind}: {port}");
     }
     assert_eq!(port["answers"][0]["rules"].as_array().unwrap().len(), 10, "{port}");
