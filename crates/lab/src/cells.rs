@@ -260,11 +260,16 @@ impl Cell<'_> {
 
     /// `metric` here and in `base`, of the repeats that have it in both.
     pub fn paired(&self, base: &Cell<'_>, metric: &str) -> (Vec<f64>, Vec<f64>) {
+        self.pairs(base, metric).into_iter().map(|(_, here, there)| (here, there)).unzip()
+    }
+
+    /// The repeats that have `metric` here and in `base`, with both values.
+    pub fn pairs(&self, base: &Cell<'_>, metric: &str) -> Vec<(u32, f64, f64)> {
         let pairs = self.samples.iter().filter_map(|sample| {
             let other = base.samples.iter().find(|other| other.repeat == sample.repeat)?;
-            Some((value(sample, metric)?, value(other, metric)?))
+            Some((sample.repeat, value(sample, metric)?, value(other, metric)?))
         });
-        pairs.unzip()
+        pairs.collect()
     }
 }
 

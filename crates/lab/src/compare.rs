@@ -4,6 +4,8 @@
 //! One side is the baseline. Both have cells, the repeats of one trial at one point; those of the
 //! same experiment, trial and point are compared, metric by metric. It knows no experiment: what is
 //! compared of a trial stands in [`metrics`].
+//!
+//! Variants of one run are compared pair by pair: a pair is the same repeat of the same point.
 
 pub mod alike;
 mod judge;
@@ -18,8 +20,10 @@ use crate::cells::{Cell, Cells};
 use crate::run::{ExperimentRun, Run};
 use crate::runner::SETUP;
 use crate::statistics::{self, Ends, Estimate};
+use crate::variants::are_variants;
 use crate::words;
 
+pub(crate) use judge::of_interval;
 pub use judge::{Doubt, Verdict};
 pub use metrics::Better;
 
@@ -67,6 +71,9 @@ pub struct Group {
     pub better: Better,
     /// Its points, the worst first.
     pub rows: Vec<Row>,
+    /// Of variants, a ratio for each repeat: the geometric mean over the points that nothing puts
+    /// in doubt.
+    pub pairs: Vec<f64>,
 }
 
 /// A metric at one point.
@@ -186,7 +193,8 @@ impl Comparison {
                 Why::Failed(_) | Why::NotMeasured | Why::NotPlanned => false,
                 Why::Broke(_) | Why::NotReached | Why::NotSupported(_) | Why::Refused(_) => true,
             };
-            missing.of_base && is_of_device && base.device == other.device
+            let is_same = base.device == other.device || are_paired(base, other);
+            missing.of_base && is_of_device && is_same
         };
         self.missing.iter().filter(is_lost).collect()
     }
@@ -238,6 +246,50 @@ impl Group {
         let logarithms: Vec<f64> = logarithms.filter(|ln| ln.is_finite()).collect();
         let count = logarithms.len();
         (count > 0).then(|| ((logarithms.iter().sum::<f64>() / count as f64).exp(), count))
+    }
+}
+
+/// `true` where two sides are variants of one device in one run: what was measured alternates, and
+/// the same repeat of both is a pair.
+fn are_paired(base: &ComparedDevice<'_>, other: &ComparedDevice<'_>) -> bool {
+    let of = |side: &ComparedDevice<'_>| {
+        side.run.devices.iter().position(|device| device.name == side.device)
+    };
+    let is_one_run = std::ptr::eq(base.run, other.run) && std::ptr::eq(base.samples, other.samples);
+    let places = of(base).zip(of(other)).filter(|_| is_one_run);
+    places.is_some_and(|(one, two)| are_variants(&base.run.devices[one], &base.run.devices[two]))
+}
+
+/// The means over the points of a metric, a repeat each.
+#[derive(Default)]
+struct PairMeans {
+    points: usize,
+    /// How many points a repeat has, and the sum of the logarithms of their ratios.
+    sums: BTreeMap<u32, (usize, f64)>,
+}
+
+impl PairMeans {
+    /// Takes in a point, unless a mark or another load puts it in doubt.
+    fn add(&mut self, row: Option<&Row>, pairs: &[(u32, f64)]) {
+        let is_in_doubt =
+            |row: &Row| matches!(row.verdict, Verdict::Undecided(Doubt::Marked(_) | Doubt::Load));
+        if pairs.is_empty() || row.is_none_or(is_in_doubt) {
+            return;
+        }
+        self.points += 1;
+        for (repeat, ratio) in pairs {
+            let (points, sum) = self.sums.entry(*repeat).or_default();
+            (*points, *sum) = (*points + 1, *sum + ratio.ln());
+        }
+    }
+
+    /// The mean of each repeat that has all points.
+    fn ratios(&self) -> Vec<f64> {
+        let whole = self.sums.values().filter(|(points, _)| *points == self.points);
+        whole
+            .map(|(points, sum)| (sum / *points as f64).exp())
+            .filter(|it| it.is_finite())
+            .collect()
     }
 }
 
@@ -305,7 +357,7 @@ impl<'a> Two<'a> {
         }
         for metric in wanted {
             let Some(better) = metrics::better(table, &metric) else { continue };
-            let mut rows = Vec::new();
+            let (mut rows, mut means) = (Vec::new(), PairMeans::default());
             for (base, other) in &both {
                 let there = [base, other].map(|cell| !cell.values(&metric).is_empty());
                 let is_short = falls_short(&metric, base, other);
@@ -314,7 +366,11 @@ impl<'a> Two<'a> {
                 }
                 match there {
                     [true, false] if is_short => {}
-                    [true, true] => rows.extend(self.row(&metric, better, base, other)),
+                    [true, true] => {
+                        let row = self.row(&metric, better, base, other);
+                        means.add(row.as_ref(), &self.pairs(&metric, base, other));
+                        rows.extend(row);
+                    }
                     [false, false] => {}
                     [of_base, _] => {
                         let side = usize::from(!of_base);
@@ -324,9 +380,22 @@ impl<'a> Two<'a> {
             }
             if !rows.is_empty() {
                 let (experiment, trial) = (self.name.to_owned(), trial.to_owned());
-                comparison.groups.push(Group { experiment, trial, metric, better, rows });
+                let pairs = means.ratios();
+                comparison.groups.push(Group { experiment, trial, metric, better, rows, pairs });
             }
         }
+    }
+
+    /// The ratio of each pair of two cells, with its repeat; none where they are no pairs.
+    fn pairs(&self, metric: &str, base: &Cell<'_>, other: &Cell<'_>) -> Vec<(u32, f64)> {
+        if !are_paired(self.sides[0], self.sides[1]) {
+            return Vec::new();
+        }
+        let least = metrics::resolution(metric, [base, other]);
+        let pairs = other.pairs(base, metric).into_iter();
+        let floored = pairs.map(|(repeat, one, base)| (repeat, one.max(least), base.max(least)));
+        let is_ratio = |(_, _, base): &(u32, f64, f64)| *base > 0.0;
+        floored.filter(is_ratio).map(|(repeat, one, base)| (repeat, one / base)).collect()
     }
 
     fn row(&self, metric: &str, better: Better, base: &Cell<'_>, other: &Cell<'_>) -> Option<Row> {
@@ -334,12 +403,15 @@ impl<'a> Two<'a> {
         let values = |cell: &Cell<'_>| -> Vec<f64> {
             cell.values(metric).iter().map(|value| value.max(least)).collect()
         };
+        let pairs: Vec<f64> =
+            self.pairs(metric, base, other).into_iter().map(|(_, ratio)| ratio).collect();
         let ratio = match metrics::goal(metric) {
             Some(goal) => searched_ratio(metric, goal, base, other)?,
+            None if !pairs.is_empty() => statistics::estimate(&pairs)?,
             None => statistics::unpaired_ratio(&values(other), &values(base))?,
         };
-        let seen = MetricComparison { metric, better, ratio, cells: [base, other] };
         let medians = [median(base, metric)?, median(other, metric)?];
+        let seen = MetricComparison { metric, better, ratio, cells: [base, other], pairs: &pairs };
         Some(Row {
             point: base.point.clone(),
             base: worded(&medians[0]),

@@ -19,6 +19,8 @@ const SETUP_S: f64 = 0.05;
 const TRIAL_S: f64 = 0.05;
 /// Starting a server, and waiting for its end.
 pub(crate) const SERVER_S: f64 = 0.05;
+/// A command that changes a setting.
+const COMMAND_S: f64 = 0.05;
 /// Flows made a second.
 const FLOWS_PER_S: f64 = 5_000_000.0;
 
@@ -39,7 +41,8 @@ pub fn seconds(run: &ExperimentRun, devices: &[RunDevice]) -> f64 {
         let reckoned = trials().map(|trial| reckoned_s(run, trial)).sum::<f64>();
         let device = devices.get(visit.device);
         let load = |device| trials().map(|trial| load_s(run, trial, device)).sum::<f64>();
-        device.map_or(1.0, pace) * (setup + made) + reckoned + device.map_or(0.0, load)
+        let lab = reckoned + device.map_or(0.0, command_s);
+        device.map_or(1.0, pace) * (setup + made) + lab + device.map_or(0.0, load)
     });
     let searches = devices.iter().flat_map(|device| {
         let able = |knee: &&Knee| is_able(device, &knee.place.with_rules(1).setup(knee.seed, 64));
@@ -50,6 +53,11 @@ pub fn seconds(run: &ExperimentRun, devices: &[RunDevice]) -> f64 {
         run.searches.iter().filter(able).map(|search| pace(device) * search_s(run, search))
     });
     visits.sum::<f64>() + searches.sum::<f64>() + throughputs.sum::<f64>()
+}
+
+/// Seconds that the command of a variant takes as a rule before a trial of this device.
+pub fn command_s(device: &RunDevice) -> f64 {
+    if device.variant.is_some() { COMMAND_S } else { 0.0 }
 }
 
 /// Seconds that a search for a throughput takes as a rule.

@@ -10,6 +10,7 @@
 //! what a frame costs, where the device tells it.
 
 pub(crate) mod placements;
+pub(crate) mod variants;
 
 use niclab_result::{Finding, Quantity};
 

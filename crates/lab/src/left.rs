@@ -24,12 +24,13 @@ impl Left {
     }
 }
 
-/// What is left of `run`, whose devices are `beds` now and whose samples are `done`.
+/// What is left of `run`, whose testbeds are `beds` now and whose samples are `done`.
 pub fn left(run: &Run, beds: &[Bed<'_>], done: &[Sample]) -> Left {
     let mut left = Left::default();
     for experiment in &run.experiments {
-        let present = run.devices.iter().zip(beds).enumerate().filter(|(_, (_, bed))| bed.is_ok());
-        for (at, (device, _)) in present {
+        let is_present = |at: &usize| beds.get(*at).is_some_and(Result::is_ok);
+        let devices = run.devices.iter().zip(run.beds()).enumerate();
+        for (at, (device, _)) in devices.filter(|(_, (_, bed))| is_present(bed)) {
             add(&mut left, experiment, (at, device), done);
         }
     }

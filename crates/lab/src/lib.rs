@@ -41,6 +41,7 @@ pub mod summary;
 pub mod throughput;
 pub mod validation;
 pub mod values;
+pub mod variants;
 mod windows;
 mod wire;
 pub mod words;

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::placement::Placement;
 use crate::run::{ExperimentRun, PlannedRate, Run, RunDevice, Trial, Visit, index_of};
+use crate::variants::Variants;
 
 /// A result that is to be merged.
 #[derive(Clone, Debug)]
@@ -34,6 +35,9 @@ pub struct RunPart {
     /// Where its programs ran.
     #[serde(default, skip_serializing_if = "Placement::is_unsaid")]
     pub placement: Placement,
+    /// Its variants.
+    #[serde(default, skip_serializing_if = "Variants::is_none")]
+    pub variants: Variants,
     /// Its devices, by their names in the merged run.
     pub devices: Vec<String>,
 }
@@ -102,12 +106,12 @@ pub enum MergeError {
 
 /// What the devices of a part are called in the merged run: host, device, where, path. A computed
 /// device has no host, and one that was merged before has its name already.
-fn label(part: &MergeInput, device: &RunDevice) -> String {
+fn label(part: &MergeInput, device: &RunDevice, name: &str) -> String {
     if !part.run.parts.is_empty() {
-        return device.name.clone();
+        return name.to_owned();
     }
     let host = part.host.clone().filter(|_| !device.about.in_virtual_time);
-    let words = [device.name.clone()].into_iter().chain(part.run.placement.words());
+    let words = [name.to_owned()].into_iter().chain(part.run.placement.words());
     host.into_iter().chain(words).collect::<Vec<_>>().join(", ")
 }
 
@@ -128,6 +132,7 @@ pub fn merge(program: &str, parts: &[MergeInput]) -> Result<Merged, MergeError> 
         rules: None,
         placement: Placement::default(),
         tune: false,
+        variants: Variants::default(),
         parts: Vec::new(),
         devices: Vec::new(),
         experiments: Vec::new(),
@@ -186,7 +191,8 @@ impl Merged {
         match part.run.parts.is_empty() {
             true => {
                 let (name, placement) = (part.name.clone(), part.run.placement);
-                self.run.parts.push(RunPart { name, placement, devices: kept });
+                let variants = part.run.variants.clone();
+                self.run.parts.push(RunPart { name, placement, variants, devices: kept });
             }
             false => self.run.parts.extend(part.run.parts.iter().cloned()),
         }
@@ -202,7 +208,8 @@ impl Merged {
     }
 
     fn add_device(&mut self, part: &MergeInput, device: &RunDevice) -> Result<usize, MergeError> {
-        let label = label(part, device);
+        let asked = label(part, device, device.asked());
+        let label = label(part, device, &device.name);
         if self.run.devices.iter().any(|known| known.name == label) {
             let has_it = |known: &&RunPart| known.devices.contains(&label);
             let one = self.run.parts.iter().find(has_it).map_or(&part.name, |known| &known.name);
@@ -212,6 +219,10 @@ impl Merged {
         let mut device = device.clone();
         device.name.clone_from(&label);
         device.about.name = label;
+        // Variants of other parts are no pairs of these.
+        if let Some(variant) = &mut device.variant {
+            variant.device = asked;
+        }
         self.run.devices.push(device);
         Ok(self.run.devices.len() - 1)
     }

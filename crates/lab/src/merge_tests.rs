@@ -166,7 +166,10 @@ fn a_host_is_named_where_something_was_measured_there() {
     let [one, _] = two();
     let mut real = one.clone();
     real.run.devices[0].about.in_virtual_time = false;
-    let label = |part: &MergeInput| super::label(part, &part.run.devices[0]);
+    let label = |part: &MergeInput| {
+        let device = &part.run.devices[0];
+        super::label(part, device, &device.name)
+    };
     assert_eq!(label(&real), "one.example, model:bluefield2, host, on-path");
     assert_eq!(label(&one), "model:bluefield2, host, on-path");
 }

@@ -27,6 +27,7 @@ use crate::placement::Placement;
 use crate::published::PublishedCard;
 use crate::spec::{ExperimentKind, GridName, RulesFile, SpecError, Trace, TrialKind};
 use crate::throughput::Search;
+use crate::variants::{DeviceVariant, Variants};
 
 /// Everything that will be done.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -51,6 +52,9 @@ pub struct Run {
     /// Interrupt coalescing of the interfaces measured is off meanwhile.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tune: bool,
+    /// Commands that run before trials, compared pair by pair.
+    #[serde(default, skip_serializing_if = "Variants::is_none")]
+    pub variants: Variants,
     /// The results that it was merged of; none where it was measured itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<RunPart>,
@@ -63,14 +67,24 @@ pub struct Run {
 /// A device of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunDevice {
-    /// As it was asked for.
+    /// As it was asked for; under a variant with the name of this behind it.
     pub name: String,
+    /// The variant that it is measured under; none in a run without variants.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variant: Option<DeviceVariant>,
     /// Why it could not be opened; such a device has one failed sample and no other, until it joins
     /// a part that is resumed ([`Run::rejoin`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub absent: Option<String>,
     /// What it said of itself.
     pub about: About,
+}
+
+impl RunDevice {
+    /// The device as it was asked for, whatever the variant.
+    pub fn asked(&self) -> &str {
+        self.variant.as_ref().map_or(&self.name, |variant| &variant.device)
+    }
 }
 
 /// One experiment of a run.
@@ -252,6 +266,13 @@ impl Run {
             return Err(SpecError::NewerRun { found: found as u32, program });
         }
         let run: Run = toml::from_str(text).map_err(bad)?;
+        // A merged run has the variants of its parts.
+        let of_run = run.variants.check();
+        let checked = of_run.and_then(|()| match run.parts.is_empty() {
+            true => run.variants.check_devices(&run.devices),
+            false => Ok(()),
+        });
+        checked.map_err(|error| SpecError::BadRun { reason: error.to_string() })?;
         let devices = run.devices.len();
         let astray = run.experiments.iter().find_map(|experiment| experiment.astray(devices));
         match astray {
@@ -261,13 +282,14 @@ impl Run {
     }
 
     /// Takes in the devices that were absent when the run was resolved and are there now: they are
-    /// measured whole. `opened` describes the run's devices, in their order, as they are now.
-    /// `true` where there was one; the order of all trials is drawn anew then.
+    /// measured whole. `opened` describes the devices of [`Run::asked`], in their order, as they
+    /// are now. `true` where there was one; the order of all trials is drawn anew then.
     pub fn rejoin(&mut self, opened: &[RunDevice]) -> bool {
-        let mut has_joined = false;
-        for (device, now) in self.devices.iter_mut().zip(opened) {
-            if device.absent.is_some() && now.absent.is_none() {
-                *device = now.clone();
+        let (mut has_joined, places) = (false, self.beds());
+        for (device, at) in self.devices.iter_mut().zip(places) {
+            let Some(now) = opened.get(at).filter(|now| now.absent.is_none()) else { continue };
+            if device.absent.take().is_some() {
+                device.about = now.about.clone();
                 has_joined = true;
             }
         }
@@ -276,6 +298,16 @@ impl Run {
             experiment.estimate_s = estimate::seconds(experiment, &self.devices);
         }
         has_joined
+    }
+
+    /// The devices that are opened, each once, in the order in which they were asked for.
+    pub fn asked(&self) -> Vec<&str> {
+        asked(&self.devices)
+    }
+
+    /// Where the testbed of each device is among those of [`Run::asked`]: variants share one.
+    pub fn beds(&self) -> Vec<usize> {
+        beds(&self.devices)
     }
 
     /// Where the programs of a device's measurements ran.
@@ -292,6 +324,23 @@ impl Run {
     pub fn estimate_s(&self) -> f64 {
         self.experiments.iter().map(|experiment| experiment.estimate_s).sum()
     }
+}
+
+/// The names under which devices are opened, each once.
+fn asked(devices: &[RunDevice]) -> Vec<&str> {
+    let mut asked: Vec<&str> = Vec::new();
+    for device in devices {
+        if !asked.contains(&device.asked()) {
+            asked.push(device.asked());
+        }
+    }
+    asked
+}
+
+fn beds(devices: &[RunDevice]) -> Vec<usize> {
+    let asked = asked(devices);
+    let place = |device: &RunDevice| asked.iter().position(|name| *name == device.asked());
+    devices.iter().map(|device| place(device).unwrap_or(0)).collect()
 }
 
 impl ExperimentRun {

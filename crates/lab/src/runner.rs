@@ -6,21 +6,25 @@
 
 mod ask;
 mod offer;
+mod prepare;
 mod record;
 pub(crate) mod search;
 pub(crate) mod throughput;
 
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 
 use niclab_device::{DeviceError, Latency, Rss, Setup, Task, Testbed};
-use niclab_result::{Directory, Outcome, Point, ResultError, Sample};
+use niclab_result::{Directory, Outcome, Point, ResultError, Sample, VariantRun};
 
+pub use self::prepare::{CommandEnd, CommandOutcome, VariantCommand};
 pub(crate) use self::record::json;
 use self::record::{measures, outcome, refusal};
 use crate::estimate;
 use crate::known::Known;
 use crate::measure;
 use crate::run::{ExperimentRun, Run, Trial, Visit};
+use crate::variants::groups;
 
 /// Name of the sample that says how the rules went in.
 pub const SETUP: &str = "setup";
@@ -33,6 +37,12 @@ pub trait Host {
     fn is_stopped(&mut self) -> bool;
     /// Something happened.
     fn progress(&mut self, event: Event<'_>);
+
+    /// Runs the command of a variant and waits for its end.
+    fn prepare(&mut self, _command: &VariantCommand<'_>) -> CommandOutcome {
+        let end = CommandEnd::NotStarted("no command is run here".to_owned());
+        CommandOutcome { end, stdout: String::new(), stderr: String::new() }
+    }
 }
 
 /// A message to a [`Host`].
@@ -75,7 +85,7 @@ impl Store for Directory {
     }
 }
 
-/// A device of the run with its testbed, in the order of [`Run::devices`]; or why it is not there.
+/// A device of the run with its testbed, in the order of [`Run::asked`]; or why it is not there.
 pub type Bed<'a> = Result<&'a mut dyn Testbed, String>;
 
 /// How a run ended, the best first.
@@ -85,7 +95,8 @@ pub enum RunEnd {
     Complete,
     /// The budget was used up: later repeats are missing.
     OutOfTime,
-    /// It came to its end, and no device has measured anything, in this part or in an earlier one.
+    /// It came to its end, and no device has measured anything, in this part or in an earlier one;
+    /// with variants: no device under two of them.
     Nothing,
     /// The user stopped it.
     Stopped,
@@ -93,7 +104,7 @@ pub enum RunEnd {
 
 /// Carries out what is missing of `run`: everything but `done`, the samples of an earlier part.
 ///
-/// `beds` are the testbeds in the order of `run.devices`.
+/// `beds` are the testbeds in the order of [`Run::asked`].
 pub fn execute(
     run: &Run,
     beds: &mut [Bed<'_>],
@@ -102,19 +113,29 @@ pub fn execute(
     host: &mut dyn Host,
 ) -> Result<RunEnd, ResultError> {
     let mut ended = RunEnd::Complete;
-    let mut has_measured = done.iter().any(measures);
+    let place = |sample: &Sample| run.devices.iter().position(|of| of.name == sample.device);
+    let mut measured: BTreeSet<usize> =
+        done.iter().filter(|sample| measures(sample)).filter_map(place).collect();
     let mut order = done.iter().map(|sample| sample.order + 1).max().unwrap_or(0);
     for experiment in &run.experiments {
         let mut runner = Runner::new(run, experiment, done, store, host, order);
         let this = runner.execute(beds)?;
         order = runner.order;
-        has_measured |= runner.has_measured;
+        measured.append(&mut runner.measured);
         ended = ended.max(this);
         if this == RunEnd::Stopped {
             break;
         }
     }
-    Ok(if has_measured { ended } else { ended.max(RunEnd::Nothing) })
+    let least = if run.variants.is_none() { 1 } else { 2 };
+    let is_something = |group: &Vec<usize>| {
+        group.iter().filter(|device| measured.contains(device)).count() >= least
+    };
+    Ok(if groups(&run.devices).iter().any(is_something) {
+        ended
+    } else {
+        ended.max(RunEnd::Nothing)
+    })
 }
 
 /// A device as the runner has it.
@@ -130,6 +151,8 @@ struct DeviceState<'a> {
     refusal: Option<String>,
     /// How it says that it spreads frames over its queues then.
     rss: Option<Rss>,
+    /// How often in a row the command of its variant failed.
+    failures: u32,
 }
 
 struct Runner<'a> {
@@ -138,8 +161,15 @@ struct Runner<'a> {
     store: &'a mut dyn Store,
     host: &'a mut dyn Host,
     states: Vec<DeviceState<'a>>,
+    /// Where the testbed of each device is.
+    beds: Vec<usize>,
+    /// Devices that are one under its variants.
+    groups: Vec<Vec<usize>>,
+    /// What the command of a variant did before the trial under way.
+    variant_run: Option<VariantRun>,
     order: u64,
-    has_measured: bool,
+    /// Devices that have measured something.
+    measured: BTreeSet<usize>,
     start_ns: u64,
     /// Estimated seconds that are behind us, and those of them that were measured just now.
     past_s: f64,
@@ -172,16 +202,20 @@ impl<'a> Runner<'a> {
                 setup: None,
                 refusal: None,
                 rss: None,
+                failures: 0,
             }
         });
         Runner {
             run,
             experiment,
             states: states.collect(),
+            beds: run.beds(),
+            groups: groups(&run.devices),
+            variant_run: None,
             store,
             host,
             order,
-            has_measured: false,
+            measured: BTreeSet::new(),
             start_ns,
             past_s: 0.0,
             worked_s: 0.0,
@@ -198,6 +232,7 @@ impl<'a> Runner<'a> {
                 return Ok(ended);
             }
             self.visit(beds, visit)?;
+            self.variant_run = None;
         }
         for at in 0..self.experiment.knees.len() {
             for device in 0..self.run.devices.len() {
@@ -262,13 +297,16 @@ impl<'a> Runner<'a> {
             let of_device = self.run.devices.get(visit.device);
             let load_s =
                 of_device.map_or(0.0, |device| estimate::load_s(experiment, trial, device));
-            let trial_s = pace * estimate::trial_s(experiment, trial) + reckoned_s + load_s;
-            if self.is_done(&place) {
+            let command_s = of_device.map_or(0.0, estimate::command_s);
+            let lab_s = reckoned_s + load_s + command_s;
+            let trial_s = pace * estimate::trial_s(experiment, trial) + lab_s;
+            if !self.is_to_make(trial, &place) {
                 self.past_s += trial_s;
                 continue;
             }
-            if !self.states[visit.device].known.is_able(trial) {
+            if !self.prepare(&place)? {
                 self.past_s += trial_s;
+                self.worked_s += command_s;
                 continue;
             }
             if is_set_up.is_none() {
@@ -289,6 +327,12 @@ impl<'a> Runner<'a> {
             }
         }
         Ok(())
+    }
+
+    /// `false` for a trial that was made, that its device cannot make, or that would have no pair.
+    fn is_to_make(&self, trial: &Trial, place: &MeasuredPoint<'_>) -> bool {
+        let is_able = self.states[place.device].known.is_able(trial);
+        is_able && self.has_pair(place.device) && !self.is_done(place)
     }
 
     fn is_done(&self, place: &MeasuredPoint<'_>) -> bool {
@@ -312,7 +356,7 @@ impl<'a> Runner<'a> {
         if state.setup.as_ref() == Some(setup) {
             return Ok(true);
         }
-        let Some(Ok(bed)) = beds.get_mut(place.device) else {
+        let Some(Ok(bed)) = beds.get_mut(self.beds[place.device]) else {
             return Ok(false);
         };
         self.states[place.device].setup = None;

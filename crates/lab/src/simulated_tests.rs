@@ -16,15 +16,21 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::experiments;
 use crate::run::{Run, RunDevice, resolve};
-use crate::runner::{Bed, Event, Host, RunEnd, execute};
+use crate::runner::{
+    Bed, CommandEnd, CommandOutcome, Event, Host, RunEnd, VariantCommand, execute,
+};
 use crate::spec::Overrides;
 use crate::validation::MemoryStore;
+use crate::variants::Variants;
 
 /// Why a device is not there.
 pub const ABSENT: &str = "DPDK not found: install libdpdk-dev";
 
 /// Length of a slice.
 const SLICE_NS: u64 = 1_000_000;
+
+/// Period of a machine that is slow now and then, seconds.
+const TIDE_S: f64 = 7.0;
 
 /// What the device is like.
 #[derive(Clone, Debug)]
@@ -47,6 +53,8 @@ pub struct Nature {
     pub loss_ratio: f64,
     /// Every trial differs by up to this share.
     pub noise: f64,
+    /// The machine is slower by up to this share and fast again, once a [`TIDE_S`].
+    pub tide: f64,
     /// Latency of an idle device.
     pub latency_ns: u64,
     /// Longest frame it can be set up for, bytes with FCS.
@@ -83,6 +91,7 @@ impl Default for Nature {
             generator_pps: 40e6,
             loss_ratio: 0.0,
             noise: 0.02,
+            tide: 0.0,
             latency_ns: 2_000,
             frame_len_max: u16::MAX,
             trials_max: u32::MAX,
@@ -109,6 +118,8 @@ pub struct Simulated {
     /// Rules of the largest block, which is what plans change.
     changed: u64,
     clock_ns: Rc<Cell<u64>>,
+    /// What commands make of its throughput; 1 without any.
+    pub speed: Rc<Cell<f64>>,
     random: Xoshiro256PlusPlus,
 }
 
@@ -137,13 +148,15 @@ impl Simulated {
             groups: Vec::new(),
             changed: 0,
             clock_ns,
+            speed: Rc::new(Cell::new(1.0)),
             random,
         }
     }
 
     /// As a run describes it.
     pub fn described(&self) -> RunDevice {
-        RunDevice { name: self.about.name.clone(), absent: None, about: self.about.clone() }
+        let (name, about) = (self.about.name.clone(), self.about.clone());
+        RunDevice { name, variant: None, absent: None, about }
     }
 
     fn pass(&self, time: Duration) {
@@ -159,7 +172,9 @@ impl Simulated {
         let knee = self.groups.iter().any(|rules| *rules > self.nature.knee_rules);
         let behind = if knee { self.nature.behind_share } else { 1.0 };
         let chain = self.groups.len().saturating_sub(2) as i32;
-        self.nature.plateau_pps * behind * self.nature.group_share.powi(chain)
+        let pps = self.nature.plateau_pps * behind * self.nature.group_share.powi(chain);
+        let turn = (self.clock_ns.get() as f64 / 1e9 / TIDE_S * std::f64::consts::TAU).sin();
+        pps * self.speed.get() * (1.0 - self.nature.tide * (1.0 + turn) / 2.0)
     }
 }
 
@@ -546,6 +561,9 @@ pub struct VirtualHost {
     pub stored: usize,
     pub dropped: Vec<String>,
     pub done_ratio: f64,
+    /// What the commands of variants change, and how many have run.
+    pub speed: Rc<Cell<f64>>,
+    pub commands: usize,
 }
 
 impl VirtualHost {
@@ -557,6 +575,8 @@ impl VirtualHost {
             stored: 0,
             dropped: vec![],
             done_ratio: 0.0,
+            speed: Rc::new(Cell::new(1.0)),
+            commands: 0,
         }
     }
 }
@@ -568,6 +588,26 @@ impl Host for VirtualHost {
 
     fn is_stopped(&mut self) -> bool {
         self.stored >= self.samples_max
+    }
+
+    /// Commands are a number, which the speed of the device is multiplied by, or one of the ways to
+    /// fail: `exit N`, `kill N`, `late`. Each takes a millisecond.
+    fn prepare(&mut self, command: &VariantCommand<'_>) -> CommandOutcome {
+        self.commands += 1;
+        self.clock_ns.set(self.clock_ns.get() + 1_000_000);
+        let text = command.variant.command.as_str();
+        let number = |text: &str| text.parse::<i32>().unwrap();
+        let end = match text.split_once(' ') {
+            Some(("exit", status)) => CommandEnd::Exited(number(status)),
+            Some(("kill", signal)) => CommandEnd::Killed(number(signal)),
+            _ if text == "late" => CommandEnd::TimedOut,
+            _ => {
+                self.speed.set(text.parse().unwrap());
+                CommandEnd::Exited(0)
+            }
+        };
+        let stderr = format!("about to fail\n{} on {}\n\n", command.variant.name, command.device);
+        CommandOutcome { end, stdout: "out\n".into(), stderr }
     }
 
     fn progress(&mut self, event: Event<'_>) {
@@ -597,14 +637,43 @@ impl Bench {
     }
 
     pub fn of(name: &str, natures: Vec<Nature>, set: &[&str], repeats: u32) -> Bench {
-        let host = VirtualHost::new();
-        let new = |nature| Simulated::new(nature, host.clock_ns.clone());
-        let devices: Vec<Simulated> = natures.into_iter().map(new).collect();
-        let described: Vec<RunDevice> = devices.iter().map(Simulated::described).collect();
         let set = set.iter().map(|text| text.parse().unwrap()).collect();
         let overrides = Overrides { set, repeats: Some(repeats), ..Default::default() };
+        Bench::typed(name, natures, &overrides)
+    }
+
+    /// With variants, `NAME=COMMAND` each; see [`VirtualHost`].
+    pub fn with_variants(
+        natures: Vec<Nature>,
+        variants: &[&str],
+        set: &[&str],
+        (repeats, seed): (u32, u64),
+    ) -> Bench {
+        let list = variants.iter().map(|text| text.parse().unwrap()).collect();
+        let overrides = Overrides {
+            set: set.iter().map(|text| text.parse().unwrap()).collect(),
+            repeats: Some(repeats),
+            seed: Some(seed),
+            variants: Variants { timeout_s: 10, list },
+            ..Default::default()
+        };
+        Bench::typed("occupancy", natures, &overrides)
+    }
+
+    fn typed(name: &str, natures: Vec<Nature>, overrides: &Overrides) -> Bench {
+        let host = VirtualHost::new();
+        let new = |nature| {
+            let mut device = Simulated::new(nature, host.clock_ns.clone());
+            device.speed = host.speed.clone();
+            if let Some(seed) = overrides.seed {
+                device.random = Xoshiro256PlusPlus::seed_from_u64(seed);
+            }
+            device
+        };
+        let devices: Vec<Simulated> = natures.into_iter().map(new).collect();
+        let described: Vec<RunDevice> = devices.iter().map(Simulated::described).collect();
         let spec = experiments::spec(name).unwrap();
-        let run = resolve("niclab 0.1.0", &[spec], &overrides, described).unwrap();
+        let run = resolve("niclab 0.1.0", &[spec], overrides, described).unwrap();
         Bench { run, devices, host, store: MemoryStore::default() }
     }
 

@@ -102,11 +102,17 @@ impl Estimate {
 
 /// The median of `values` with its interval; `None` where there are none.
 pub fn estimate(values: &[f64]) -> Option<Estimate> {
+    estimate_of(values, 1)
+}
+
+/// The median of `values` with an interval that is one of `comparisons`: all of them together hold
+/// with [`CONFIDENCE`], whatever they have to do with one another (Bonferroni).
+pub fn estimate_of(values: &[f64], comparisons: usize) -> Option<Estimate> {
     let sorted = sorted(values);
     let (&first, &last) = (sorted.first()?, sorted.last()?);
     let repeats = sorted.len();
     let median = median_of_sorted(&sorted);
-    Some(match interval_rank(repeats) {
+    Some(match interval_rank(repeats, risk_of(comparisons)) {
         None => Estimate { median, low: first, high: last, repeats, ends: Ends::Range },
         Some(rank) => {
             let (low, high) = (sorted[rank - 1], sorted[repeats - rank]);
@@ -206,15 +212,26 @@ fn mann_whitney_ways(one: usize, two: usize) -> Vec<f64> {
     ways
 }
 
+/// The chance that one of so many intervals may miss its median.
+fn risk_of(comparisons: usize) -> f64 {
+    (1.0 - CONFIDENCE) / comparisons.max(1) as f64
+}
+
+/// Fewest values for which an interval that is one of `comparisons` reaches its confidence.
+pub fn repeats_for(comparisons: usize) -> usize {
+    let is_enough = |count: &usize| interval_rank(*count, risk_of(comparisons)).is_some();
+    (1..).find(is_enough).unwrap_or(INTERVAL_REPEATS_MIN)
+}
+
 /// Largest k such that the k-th smallest and the k-th largest of `count` values enclose the median
-/// with [`CONFIDENCE`]: 1 - 2 P(Bin(count, 1/2) <= k - 1).
-fn interval_rank(count: usize) -> Option<usize> {
+/// but for this risk: 2 P(Bin(count, 1/2) <= k - 1).
+fn interval_rank(count: usize, risk: f64) -> Option<usize> {
     let mut tail = 0.0;
     let mut term = 0.5f64.powi(count as i32);
     let mut rank = 0;
     for k in 0..count / 2 {
         tail += term;
-        if 1.0 - 2.0 * tail < CONFIDENCE {
+        if 1.0 - 2.0 * tail < 1.0 - risk {
             break;
         }
         rank = k + 1;

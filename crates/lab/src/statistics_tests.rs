@@ -20,10 +20,26 @@ fn ranks_are_those_of_the_published_tables() {
     // Conover, Practical Nonparametric Statistics, table of the binomial with p = 1/2.
     let table = [(5, None), (6, Some(1)), (8, Some(1)), (9, Some(2)), (12, Some(3)), (20, Some(6))];
     for (count, rank) in table {
-        assert_eq!(interval_rank(count), rank, "{count} values");
+        assert_eq!(interval_rank(count, risk_of(1)), rank, "{count} values");
     }
-    assert_eq!(interval_rank(30), Some(10));
-    assert_eq!(interval_rank(INTERVAL_REPEATS_MIN - 1), None);
+    assert_eq!(interval_rank(30, risk_of(1)), Some(10));
+    assert_eq!(interval_rank(INTERVAL_REPEATS_MIN - 1, risk_of(1)), None);
+}
+
+#[test]
+fn intervals_that_hold_together_take_more_values_and_are_wider() {
+    // Two ends beyond the median by chance: 2^(1-n), against a share of 5 %.
+    let fewest = [1, 2, 4, 10, 100].map(repeats_for);
+    assert_eq!(fewest, [6, 7, 8, 9, 12]);
+    let values: Vec<f64> = (1..=12).map(f64::from).collect();
+    let ends = |comparisons| {
+        let of = estimate_of(&values, comparisons).unwrap();
+        (of.low, of.high, of.ends)
+    };
+    assert_eq!(ends(1), (3.0, 10.0, Ends::Interval));
+    assert_eq!(ends(2), (2.0, 11.0, Ends::Interval));
+    assert_eq!(ends(100), (1.0, 12.0, Ends::Interval));
+    assert_eq!(ends(200), (1.0, 12.0, Ends::Range));
 }
 
 #[test]

@@ -9,6 +9,7 @@ pub(crate) mod queues;
 pub(crate) mod tables;
 pub(crate) mod throughput;
 pub(crate) mod updates;
+pub(crate) mod variants;
 
 use niclab_device::capability::{APPLICATIONS, ECHO, PROGRAMS, STORE, STREAM};
 use niclab_device::{About, Station};
@@ -97,6 +98,11 @@ pub fn summarize(run: &Run, samples: &[Sample], latencies: &Latencies) -> Summar
         summary.findings.extend(found.into_iter().map(of));
     }
     summary.warnings.extend(agreement::warnings(run, samples));
+    let compared = variants::compared(run, samples);
+    if let Some(side_by_side) = variants::summary(run, &compared, samples) {
+        summary.experiments.insert(0, side_by_side);
+        summary.findings.splice(0..0, findings::variants::findings(&compared.ratios));
+    }
     if !run.parts.is_empty()
         && let Some(side_by_side) = placements::summary(run, samples)
     {

@@ -12,6 +12,7 @@ use niclab_card::{ExternalQueueConfig, PortName};
 use niclab_device::echo::{Receive, Transport};
 use niclab_lab::placement::{Cpu, CpuPath, UnknownLabel};
 use niclab_lab::published::PublishedCard;
+use niclab_lab::variants::{TIMEOUT_S_MAX, Variant};
 
 use crate::kvs::Bytes;
 pub use ctl::{CtlArguments, CtlCommand, OfApplication, OfProgram, OfTables, TableWords};
@@ -54,6 +55,9 @@ Examples:
       one device, three places, into the directory `first`
   niclab run --resume first
       what is missing there after Ctrl-C or a crash
+  niclab run frame-size --device linux:eth0,eth1 --variant now='ethtool -C eth0 rx-usecs 0' \\
+      --variant late='ethtool -C eth0 rx-usecs 50'
+      which of two settings is faster, in trials that alternate
 
 Ctrl-C ends the run after the trial that is under way and writes the report of what was measured;
 a second Ctrl-C ends it at once. Either way nothing that was finished is lost.";
@@ -734,12 +738,12 @@ pub struct RunArguments {
     /// Go on with a run that was cut short: measure what is missing in its result directory
     #[arg(long, value_name = "DIR", conflicts_with_all = [
         "experiments", "all", "device", "output", "full", "grid", "set", "deep", "repeats", "seed",
-        "trace", "rules", "card", "here", "there", "path", "tune",
+        "trace", "rules", "card", "here", "there", "path", "tune", "variant_timeout", "dry_run",
     ])]
     pub resume: Option<PathBuf>,
 
     /// With --resume: open and run what the directory names besides niclab's own devices (programs,
-    /// libraries, interfaces, addresses, files); it is shown without
+    /// libraries, interfaces, addresses, files, commands of variants); it is shown without
     #[arg(long, requires = "resume", conflicts_with_all = ["experiments", "device", "output"])]
     pub trust: bool,
 
@@ -779,6 +783,25 @@ pub struct RunArguments {
     /// measured; needs root
     #[arg(long)]
     pub tune: bool,
+
+    /// Compare settings: run COMMAND by `sh -c` before each trial of the variant NAME; give two to
+    /// eight
+    ///
+    /// Trials of the variants alternate in random order, and the report compares them pair by pair
+    /// with the first one. A trial whose command fails is not made. niclab does not undo what the
+    /// commands change. With --resume: the variants of the run, which need no --trust then.
+    #[arg(long, value_name = "NAME=COMMAND")]
+    pub variant: Vec<Variant>,
+
+    /// Seconds that the command of a variant may take [default: 10]
+    #[arg(long, value_name = "SECONDS", requires = "variant",
+          value_parser = clap::value_parser!(u64).range(1..=TIMEOUT_S_MAX))]
+    pub variant_timeout: Option<u64>,
+
+    /// Print what would be measured and run, and end: nothing is measured or written, and no
+    /// command of a variant runs
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 /// The names of labels; their type has the last word.

@@ -27,14 +27,29 @@ fn documents(directory: &Path, found: &mut Vec<PathBuf>) {
 /// The words of a line of a shell that calls niclab, by whatever path; without what the shell does.
 fn words(line: &str) -> Option<Vec<String>> {
     let line = line.trim().trim_start_matches("$ ").trim_start_matches("sudo ");
-    let end = line.find(['#', '|', '>', ';', '&']).unwrap_or(line.len());
-    let mut words = line[..end].split_whitespace().map(|word| word.trim_matches(['"', '\'']));
-    let head: &[&str] = match words.next()? {
+    let mut words = split(line).into_iter();
+    let head: &[&str] = match words.next()?.as_str() {
         "./run" => &["niclab", "run"],
         program if program == "niclab" || program.ends_with("/niclab") => &["niclab"],
         _ => return None,
     };
-    Some(head.iter().copied().chain(words).map(str::to_owned).collect())
+    Some(head.iter().map(|word| (*word).to_owned()).chain(words).collect())
+}
+
+/// The words of a line up to what the shell does; what is quoted is of one word.
+fn split(line: &str) -> Vec<String> {
+    let (mut words, mut word, mut quote): (Vec<String>, Option<String>, _) = (vec![], None, None);
+    for char in line.chars() {
+        match (quote, char) {
+            (Some(end), _) if end == char => quote = None,
+            (None, '"' | '\'') => quote = Some(char),
+            (None, '#' | '|' | '>' | ';' | '&') => break,
+            (None, _) if char.is_whitespace() => words.extend(word.take()),
+            _ => word.get_or_insert_default().push(char),
+        }
+    }
+    words.extend(word);
+    words
 }
 
 /// Lines in the shell blocks of a document, each with its number; a `\` at the end joins lines.
@@ -106,6 +121,8 @@ fn a_line_of_a_shell_is_read_up_to_what_the_shell_does() {
     assert_eq!(typed("./run --full   # all").as_deref(), Some("niclab run --full"));
     assert_eq!(typed("target/release/niclab list").as_deref(), Some("niclab list"));
     assert_eq!(typed("cargo build -p niclab"), None);
+    let quoted = words("niclab run --variant a='x -y; z' # b").unwrap();
+    assert_eq!(quoted, ["niclab", "run", "--variant", "a=x -y; z"]);
     let block = "```sh\nniclab run \\\n  --full\n```\nniclab no\n```toml\nniclab no\n```\n";
     assert_eq!(shell_lines(block), [(3, "niclab run   --full".to_owned())]);
 }

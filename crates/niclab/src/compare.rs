@@ -1,4 +1,4 @@
-//! `niclab compare`: devices or runs side by side, the first one as the baseline.
+//! `niclab compare`: devices, variants or runs side by side, the first one as the baseline.
 
 mod document;
 mod github;
@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use niclab_lab::compare::alike::Made;
 use niclab_lab::compare::{ComparedDevice, Terms, compare, contents, measured, metrics, pairs};
 use niclab_lab::run::Run;
+use niclab_lab::variants::groups;
 use niclab_result::{Environment, Stored};
 
 use crate::arguments::CompareArguments;
@@ -120,23 +121,13 @@ impl Loaded {
     }
 }
 
-/// What is compared with what: of one run its first device with its others, of several runs the
-/// first one with each other one.
+/// What is compared with what: of one run its first device with its others, or the first variant of
+/// each device with its others; of several runs the first one with each other one.
 fn paired(runs: &[Loaded]) -> Result<Vec<Pair<'_>>, Failure> {
     let Some((base, others)) = runs.split_first() else { return Ok(Vec::new()) };
     let devices = base.devices();
     if others.is_empty() {
-        let [first, rest @ ..] = &devices[..] else { return Ok(Vec::new()) };
-        if rest.is_empty() {
-            return Err(Failure::Alone { directory: base.path.clone(), device: first.to_string() });
-        }
-        let pair = |device| Pair {
-            base_name: first.to_string(),
-            base: base.made(first),
-            name: String::from(device),
-            other: base.made(device),
-        };
-        return Ok(rest.iter().copied().map(pair).collect());
+        return paired_within(base, &devices);
     }
     let mut all = Vec::new();
     for run in others {
@@ -159,6 +150,34 @@ fn paired(runs: &[Loaded]) -> Result<Vec<Pair<'_>>, Failure> {
         }));
     }
     Ok(all)
+}
+
+/// What of one run is compared: within each group the first that measured something with the
+/// others. Devices without variants are one group.
+fn paired_within<'a>(run: &'a Loaded, devices: &[&'a str]) -> Result<Vec<Pair<'a>>, Failure> {
+    let [first, ..] = devices[..] else { return Ok(Vec::new()) };
+    let has_measured = |group: Vec<usize>| {
+        let names = group.into_iter().map(|at| run.run.devices[at].name.as_str());
+        names.filter(|name| devices.contains(name)).collect::<Vec<&str>>()
+    };
+    let groups = match run.run.devices.iter().any(|device| device.variant.is_some()) {
+        true => groups(&run.run.devices).into_iter().map(has_measured).collect(),
+        false => vec![devices.to_vec()],
+    };
+    let mut pairs = Vec::new();
+    for group in groups {
+        let Some((&base, others)) = group.split_first() else { continue };
+        pairs.extend(others.iter().map(|&device| Pair {
+            base_name: base.to_owned(),
+            base: run.made(base),
+            name: device.to_owned(),
+            other: run.made(device),
+        }));
+    }
+    match pairs.is_empty() {
+        false => Ok(pairs),
+        true => Err(Failure::Alone { directory: run.path.clone(), device: first.to_owned() }),
+    }
 }
 
 /// Devices of the first run or of another that the other of the two has not measured.

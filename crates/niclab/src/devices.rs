@@ -51,7 +51,7 @@ fn open_one(name: &str) -> Result<Opened, Failure> {
     match niclab_device::open(&name) {
         Ok(bed) => {
             let about = bed.about().clone();
-            Ok((RunDevice { name, absent: None, about }, Ok(bed)))
+            Ok((RunDevice { name, variant: None, absent: None, about }, Ok(bed)))
         }
         Err(DeviceError::BadName { text, reason }) => {
             let profile = text.strip_prefix("model:").filter(|profile| !profile.is_empty());
@@ -63,7 +63,8 @@ fn open_one(name: &str) -> Result<Opened, Failure> {
         Err(error) => {
             let about = About { name: name.clone(), ..About::default() };
             let reason = error.to_string();
-            Ok((RunDevice { name, absent: Some(reason.clone()), about }, Err(reason)))
+            let absent = Some(reason.clone());
+            Ok((RunDevice { name, variant: None, absent, about }, Err(reason)))
         }
     }
 }

@@ -371,6 +371,18 @@ pub enum Failure {
         /// What goes on with it.
         command: String,
     },
+    /// A run is to go on with other variants.
+    #[error(
+        "{} has other variants: {}\nleave --variant out with --trust, or begin anew with -o",
+        directory.display(),
+        if has.is_empty() { "none".to_owned() } else { inner_lines(has) }
+    )]
+    OtherVariants {
+        /// Its directory.
+        directory: PathBuf,
+        /// The variants it has, as they are typed.
+        has: Vec<String>,
+    },
     /// A directory would have more opened or run than niclab's own.
     #[error(
         "{} names what is not niclab's own:\n  {}\nlook at each; where you trust whoever wrote the \
@@ -499,7 +511,9 @@ impl Failure {
             | Failure::Card(CardError::Ports { .. } | CardError::Cores)
             | Failure::Metric { .. }
             | Failure::NotModelled { .. }
-            | Failure::Spec(SpecError::OfTrace { .. } | SpecError::OfRules { .. }) => 2,
+            | Failure::Spec(
+                SpecError::OfTrace { .. } | SpecError::OfRules { .. } | SpecError::Variants(_),
+            ) => 2,
             Failure::NoFit(_)
             | Failure::UnreadWorkload { .. }
             | Failure::Workload(_)
@@ -532,6 +546,7 @@ impl Failure {
             | Failure::Merge(_)
             | Failure::Merged { .. }
             | Failure::Within { .. }
+            | Failure::OtherVariants { .. }
             | Failure::Result(_)
             | Failure::Unwritten { .. }
             | Failure::Unmeasured { .. }

@@ -33,6 +33,7 @@ mod tables;
 mod texts;
 mod trust;
 mod tune;
+mod variant;
 
 use std::process::ExitCode;
 

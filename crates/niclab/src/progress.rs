@@ -6,15 +6,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use niclab_lab::run::Run;
-use niclab_lab::runner::{Event, Host};
+use niclab_lab::run::{Run, RunDevice};
+use niclab_lab::runner::{CommandOutcome, Event, Host, VariantCommand};
 use niclab_lab::spec::{RulesFile, Trace};
+use niclab_lab::variants::Variant;
 use niclab_load::TraceFrames;
 use niclab_result::{Directory, Outcome, REPORT, ReportWriter, ResultError, Sample};
 
 use crate::output::{is_terminal, one_line, say};
-use crate::report;
 use crate::rules::plural;
+use crate::{report, variant};
 
 /// Steps of the bar: a thousandth each.
 const STEPS: u64 = 1_000;
@@ -89,6 +90,7 @@ impl Screen {
                 rules_met.map_or(String::new(), |met| format!("; 0.2 s of the traffic meet {met}"));
             say(&format!("rules: {}: {rules}, {queues}{met}", path.display()));
         }
+        variant_words(run).iter().for_each(|words| say(words));
         for experiment in &run.experiments {
             let budget = experiment.plan_words().into_iter();
             budget.for_each(|words| say(&one_line(&format!("{}: {words}", experiment.name))));
@@ -161,6 +163,18 @@ impl Course {
     }
 }
 
+/// What runs before trials, and how often.
+pub fn variant_words(run: &Run) -> Vec<String> {
+    let words = run.variants.list.iter().map(|Variant { name, command }| {
+        let is_of = |device: &RunDevice| device.variant.as_ref().is_some_and(|of| of.name == *name);
+        let visits = run.experiments.iter().flat_map(|experiment| &experiment.order);
+        let times = visits.filter(|visit| run.devices.get(visit.device).is_some_and(is_of)).count();
+        let times = plural(times, "trial", "trials");
+        one_line(&format!("variant {name}: before each of {times}: {command}"))
+    });
+    words.collect()
+}
+
 /// What is sent of a capture.
 fn trace_words(Trace { path, frames }: &Trace) -> String {
     let TraceFrames { frames, flows, frame_len_min, frame_len_max, .. } = frames;
@@ -202,6 +216,10 @@ impl Host for Screen {
 
     fn is_stopped(&mut self) -> bool {
         self.stop.load(Ordering::Relaxed)
+    }
+
+    fn prepare(&mut self, command: &VariantCommand<'_>) -> CommandOutcome {
+        variant::run(command)
     }
 
     fn progress(&mut self, event: Event<'_>) {

@@ -1,5 +1,6 @@
 //! `niclab run`: open the devices, resolve what was typed, measure, report.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,9 +14,10 @@ use niclab_files::FileError;
 use niclab_lab::experiments;
 use niclab_lab::left::{Left, left};
 use niclab_lab::placement::Placement;
-use niclab_lab::run::{Run, RunDevice, Trial, resolve};
+use niclab_lab::run::{ExperimentRun, Run, RunDevice, Trial, resolve};
 use niclab_lab::runner::{Bed, RunEnd, execute};
 use niclab_lab::spec::{Assignment, GridName, Overrides, RulesFile, Spec, Trace};
+use niclab_lab::variants::{TIMEOUT_S_DEFAULT, Variants};
 use niclab_load::TraceFrames;
 use niclab_packet::trace::{self, TraceLimits};
 use niclab_result::{Directory, ENVIRONMENT, ResultError, Sample, Stored, Summary};
@@ -26,8 +28,9 @@ use signal_hook::iterator::Signals;
 use crate::arguments::{GridChoice, RunArguments};
 use crate::devices::{self, OpenBed};
 use crate::failure::{Failure, STOPPED};
-use crate::output::{one_line, say};
-use crate::progress::Screen;
+use crate::output::{one_line, quoted, say, stdout};
+use crate::progress::{Screen, variant_words};
+use crate::rules::plural;
 use crate::{environment, files, preflight, report, rules, stored, trust, tune};
 
 /// Name and version of the program, as results carry it.
@@ -40,8 +43,11 @@ const PREFLIGHT_FROM_S: f64 = 20.0;
 pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let stop = stop_flag()?;
     let Prepared { run, mut beds, tuned, mut directory, done } = match &arguments.resume {
-        Some(path) => resumed(path, arguments.trust)?,
-        None => started(arguments)?,
+        Some(path) => resumed(path, arguments)?,
+        None => match started(arguments)? {
+            Some(prepared) => prepared,
+            None => return Ok(()),
+        },
     };
     let mut borrowed: Vec<Bed<'_>> = beds.iter_mut().map(bed_of).collect();
     let mut screen = Screen::new(&run, &directory, done.len(), stop)?;
@@ -54,6 +60,9 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     drop(borrowed);
     drop(beds);
     tune::end(tuned);
+    if !run.variants.is_none() {
+        say("the commands of the variants are not undone: the machine is as the last one left it");
+    }
     let path = directory.path().to_path_buf();
     drop(directory);
     let ended = ended?;
@@ -141,7 +150,8 @@ struct Prepared {
     done: Vec<Sample>,
 }
 
-fn started(arguments: &RunArguments) -> Result<Prepared, Failure> {
+/// Everything that a new run needs; `None` where it was only to be shown.
+fn started(arguments: &RunArguments) -> Result<Option<Prepared>, Failure> {
     // Everything that can be refused without touching the machine comes first.
     let grid = grid(arguments);
     let specs = specs(&arguments.experiments, grid)?;
@@ -163,6 +173,11 @@ fn started(arguments: &RunArguments) -> Result<Prepared, Failure> {
         devices::open(&names)?.into_iter().unzip();
     tune::note(&tuned, &mut described);
     let mut run = resolve(PROGRAM, &specs, &overrides, described)?;
+    if arguments.dry_run {
+        drop(beds);
+        tune::end(tuned);
+        return shown(&run).map(|()| None);
+    }
     meet(&mut run);
     let mut directory = directory(arguments)?;
     let mut environment = environment::read();
@@ -175,14 +190,35 @@ fn started(arguments: &RunArguments) -> Result<Prepared, Failure> {
     }
     // The last of them: where it is, the run can be gone on with.
     directory.write_run(&run.to_toml()?)?;
-    Ok(Prepared { run, beds, tuned, directory, done: Vec::new() })
+    Ok(Some(Prepared { run, beds, tuned, directory, done: Vec::new() }))
+}
+
+/// Prints what a run would do.
+fn shown(run: &Run) -> Result<(), Failure> {
+    let mut out = stdout();
+    for experiment in &run.experiments {
+        let trials = experiment.order.iter().map(|visit| visit.trials.len()).sum::<usize>();
+        let trials = plural(trials, "trial", "trials");
+        let ExperimentRun { name, repeats, .. } = experiment;
+        let repeats = plural(*repeats as usize, "repeat", "repeats");
+        let text = format!("{name}: {trials}, {repeats}, {:.0} s", experiment.estimate_s);
+        writeln!(out, "{}", one_line(&text))?;
+        for words in experiment.plan_words() {
+            writeln!(out, "{}", one_line(&format!("{name}: {words}")))?;
+        }
+    }
+    let devices: Vec<&str> = run.devices.iter().map(|device| device.name.as_str()).collect();
+    writeln!(out, "{}", one_line(&format!("devices: {}", devices.join(", "))))?;
+    variant_words(run).iter().try_for_each(|words| writeln!(out, "{words}"))?;
+    writeln!(out, "nothing was measured, and no command was run")?;
+    Ok(())
 }
 
 /// Sees which rules of a file the traffic meets, that with most flows: a card says nothing of what
 /// rules cost that no frame has reached. Asked of the software card, where it is measured; what it
 /// cannot carry out the run will tell.
 fn meet(run: &mut Run) {
-    let is_soft = |device: &RunDevice| device.name == "soft" && device.absent.is_none();
+    let is_soft = |device: &RunDevice| device.asked() == "soft" && device.absent.is_none();
     let Some(rules) = run.rules.as_mut().filter(|_| run.devices.iter().any(is_soft)) else {
         return;
     };
@@ -199,25 +235,32 @@ fn meet(run: &mut Run) {
 
 /// A device before it is opened: enough to see whether the rest of the run makes sense.
 fn unopened(name: &str) -> RunDevice {
-    RunDevice { name: name.to_owned(), absent: None, about: About::default() }
+    let (name, about) = (name.to_owned(), About::default());
+    RunDevice { name, variant: None, absent: None, about }
 }
 
-/// Refuses a merged run, and one that names more than niclab's own unless it is trusted.
-fn check_resumable(path: &Path, run: &Run, is_trusted: bool) -> Result<(), Failure> {
+/// Refuses a merged run, one with other variants than were typed, and one that names more than
+/// niclab's own unless it is trusted.
+fn check_resumable(path: &Path, run: &Run, arguments: &RunArguments) -> Result<(), Failure> {
     if !run.parts.is_empty() {
         let of = run.parts.iter().map(|part| part.name.clone()).collect();
         return Err(Failure::Merged { directory: path.to_path_buf(), of });
     }
-    trust::check(path, run, is_trusted)
+    if !arguments.variant.is_empty() && arguments.variant != run.variants.list {
+        let has = run.variants.list.iter();
+        let has = has.map(|of| format!("--variant {}={}", of.name, quoted(&of.command))).collect();
+        return Err(Failure::OtherVariants { directory: path.to_path_buf(), has });
+    }
+    trust::check(path, run, arguments.trust, &arguments.variant)
 }
 
-fn resumed(path: &Path, is_trusted: bool) -> Result<Prepared, Failure> {
+fn resumed(path: &Path, arguments: &RunArguments) -> Result<Prepared, Failure> {
     // Before anything is changed, and again of what is there behind the lock.
-    check_resumable(path, &stored::run(path, &Stored::open(path)?.run_toml()?)?, is_trusted)?;
+    check_resumable(path, &stored::run(path, &Stored::open(path)?.run_toml()?)?, arguments)?;
     let (mut directory, stored, repairs) = Directory::resume(path)?;
     repairs.iter().for_each(|repair| say(&repair.to_string()));
     let mut run = stored::run(path, &stored.run_toml()?)?;
-    check_resumable(path, &run, is_trusted)?;
+    check_resumable(path, &run, arguments)?;
     let traces = run.experiments.iter().flat_map(|experiment| &experiment.loads);
     if let Some(path) = traces.filter_map(|load| load.trace.as_deref()).next() {
         trace(path)?;
@@ -236,7 +279,7 @@ fn resumed(path: &Path, is_trusted: bool) -> Result<Prepared, Failure> {
         // The directory of somebody who has the run alone.
         directory.write_environment(&environment::read())?;
     }
-    let names: Vec<String> = run.devices.iter().map(|device| device.name.clone()).collect();
+    let names: Vec<String> = run.asked().into_iter().map(str::to_owned).collect();
     let tuned = if run.tune { tune::devices(&names)? } else { Vec::new() };
     let (opened, beds): (Vec<RunDevice>, Vec<_>) = devices::open(&names)?.into_iter().unzip();
     if run.rejoin(&opened) {
@@ -288,7 +331,19 @@ fn overrides(arguments: &RunArguments, grid: GridName) -> Result<Overrides, Fail
         card: arguments.card,
         placement: Placement { here: arguments.here, there: arguments.there, path: arguments.path },
         tune: arguments.tune,
+        variants: variants(arguments),
     })
+}
+
+/// The variants of the command line.
+fn variants(arguments: &RunArguments) -> Variants {
+    let list = arguments.variant.clone();
+    match list.is_empty() {
+        true => Variants::default(),
+        false => {
+            Variants { timeout_s: arguments.variant_timeout.unwrap_or(TIMEOUT_S_DEFAULT), list }
+        }
+    }
 }
 
 /// Looks a capture through before anything is measured with it.

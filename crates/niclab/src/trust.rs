@@ -9,6 +9,7 @@ use std::path::Path;
 use niclab_device::RuleBlock;
 use niclab_device::model;
 use niclab_lab::run::Run;
+use niclab_lab::variants::Variant;
 
 use crate::failure::Failure;
 use crate::output::{one_line, quoted};
@@ -23,9 +24,16 @@ const OWN: [&str; 6] = [
     "swx",
 ];
 
-/// Refuses a run that names more than niclab's own devices, unless it is trusted.
-pub fn check(directory: &Path, run: &Run, is_trusted: bool) -> Result<(), Failure> {
-    let named = named(run);
+/// Refuses a run that names more than niclab's own devices, unless it is trusted. Commands that
+/// were `typed` are the user's own.
+pub fn check(
+    directory: &Path,
+    run: &Run,
+    is_trusted: bool,
+    typed: &[Variant],
+) -> Result<(), Failure> {
+    let mut named = named(run);
+    named.extend(commands(run, typed));
     match is_trusted || named.is_empty() {
         true => Ok(()),
         false => Err(Failure::Untrusted { directory: directory.to_path_buf(), named }),
@@ -34,14 +42,21 @@ pub fn check(directory: &Path, run: &Run, is_trusted: bool) -> Result<(), Failur
 
 /// The command that goes on with a run.
 pub fn command(directory: &Path, run: &Run) -> String {
-    let trust = if named(run).is_empty() { "" } else { " --trust" };
+    let is_own = named(run).is_empty() && run.variants.is_none();
+    let trust = if is_own { "" } else { " --trust" };
     format!("niclab run --resume {}{trust}", quoted(&directory.display().to_string()))
+}
+
+/// The commands that a run would run, but those that were typed.
+fn commands(run: &Run, typed: &[Variant]) -> Vec<String> {
+    let of = run.variants.list.iter().filter(|variant| !typed.contains(variant));
+    of.map(|of| one_line(&format!("command of variant {}: {}", of.name, of.command))).collect()
 }
 
 /// What a run names that is not niclab's own, each once.
 fn named(run: &Run) -> Vec<String> {
-    let devices = run.devices.iter().filter(|device| !is_own(&device.name));
-    let mut named: Vec<String> = devices.map(|device| format!("device {}", device.name)).collect();
+    let devices = run.asked().into_iter().filter(|device| !is_own(device));
+    let mut named: Vec<String> = devices.map(|device| format!("device {device}")).collect();
     let loads = run.experiments.iter().flat_map(|experiment| &experiment.loads);
     let traces = loads.filter_map(|load| load.trace.as_deref());
     let traces = traces.chain(run.trace.iter().map(|trace| trace.path.as_path()));

@@ -1,7 +1,8 @@
 //! Samples as comma-separated values (RFC 4180), for spreadsheets and statistics programs.
 //!
-//! One row a measurement, one column an axis and a metric; the unit stands in the metric's name. Of
-//! two samples of one measurement the later one is written. The samples are read twice, first for
+//! One row a measurement, one column an axis and a metric; the unit stands in the metric's name. A
+//! run with variants has a column `variant`. Of two samples of one measurement the later one is
+//! written. The samples are read twice, first for
 //! the columns and for which samples count, so that a run of any length takes little memory.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,7 +36,8 @@ pub fn write_csv(directory: &Path, out: &mut dyn Write) -> Result<Option<Torn>, 
     let folder = Folder::open(directory)?;
     let columns = columns(&folder)?;
     let failed = |e: io::Error| ResultError::of(Path::new("the CSV output"), e);
-    let head = FIXED.iter().map(|name| (*name).to_string());
+    let variant = columns.has_variants.then_some("variant");
+    let head = FIXED.iter().copied().chain(variant).map(str::to_owned);
     let named = columns.axes.iter().chain(&columns.metrics).map(|name| text(name));
     write_row(out, head.chain(named)).map_err(failed)?;
     let mut samples = Lines::of(&folder)?;
@@ -52,13 +54,15 @@ pub fn write_csv(directory: &Path, out: &mut dyn Write) -> Result<Option<Torn>, 
 struct Columns {
     axes: BTreeSet<String>,
     metrics: BTreeSet<String>,
+    /// Some sample was measured under a variant.
+    has_variants: bool,
     /// Places of the samples that count.
     counts: BTreeSet<usize>,
 }
 
 fn columns(folder: &Folder) -> Result<Columns, ResultError> {
     let (mut axes, mut metrics) = (BTreeSet::new(), BTreeSet::new());
-    let mut latest = BTreeMap::new();
+    let (mut latest, mut has_variants) = (BTreeMap::new(), false);
     for (place, sample) in Lines::of(folder)?.enumerate() {
         let sample = sample?;
         let at: String = sample.point.iter().map(|(axis, at)| format!("{axis}={at} ")).collect();
@@ -69,11 +73,12 @@ fn columns(folder: &Folder) -> Result<Columns, ResultError> {
             Some((_, false)) if is_gone => {}
             _ => drop(latest.insert(key, (place, is_gone))),
         }
+        has_variants |= sample.variant.is_some();
         axes.extend(sample.point.into_keys());
         metrics.extend(sample.metrics.into_keys());
     }
     let counts = latest.into_values().map(|(place, _)| place).collect();
-    Ok(Columns { axes, metrics, counts })
+    Ok(Columns { axes, metrics, has_variants, counts })
 }
 
 fn cells(sample: &Sample, columns: &Columns) -> Vec<String> {
@@ -95,6 +100,10 @@ fn cells(sample: &Sample, columns: &Columns) -> Vec<String> {
         text(reason),
         marks.join(" "),
     ];
+    if columns.has_variants {
+        let name = sample.variant.as_ref().map(|variant| variant.name.as_str());
+        cells.push(text(name.unwrap_or_default()));
+    }
     let axis = |name| match sample.point.get(name) {
         Some(Coordinate::Number(number)) => number.to_string(),
         Some(Coordinate::Word(word)) => text(word),
@@ -139,7 +148,7 @@ mod tests {
 
     use super::*;
     use crate::directory::tests_support::sample;
-    use crate::{Directory, Mark, Quantity};
+    use crate::{Directory, Mark, Quantity, VariantRun};
 
     #[test]
     fn every_metric_and_axis_has_its_column_and_odd_words_are_quoted() {
@@ -165,6 +174,27 @@ mod tests {
             0,1000,occupancy,soft,saturate,0,measured,,disturbed generator-limited,,65536,2.5\n\
             1,1001,occupancy,\"dpdk:--vdev=net_ring0,x=\"\"1\"\"\",saturate,0,not_supported,rules,\
             ,imix,,\n";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_run_with_variants_has_a_column_of_their_names() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("run");
+        let mut directory = Directory::create(&path, Duration::ZERO).unwrap();
+        directory.write_run("schema = 1\n").unwrap();
+        let mut first = sample(0);
+        first.device = "soft [slow]".into();
+        first.variant = Some(VariantRun { name: "slow".into(), ..VariantRun::default() });
+        directory.append(&first, None).unwrap();
+        // A device that is not there: no command ran.
+        directory.append(&sample(1), None).unwrap();
+        let mut out = Vec::new();
+        assert_eq!(write_csv(&path, &mut out).unwrap(), None);
+        let expected = "order,time_unix_ns,experiment,device,trial,repeat,outcome,reason,marks,\
+            variant\n\
+            0,1000,occupancy,soft [slow],saturate,0,measured,,,slow\n\
+            1,1001,occupancy,soft,saturate,0,measured,,,\n";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
     }
 

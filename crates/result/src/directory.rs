@@ -425,6 +425,7 @@ pub(crate) mod tests_support {
             time_unix_ns: 1_000 + order,
             experiment: "occupancy".into(),
             device: "soft".into(),
+            variant: None,
             point: Default::default(),
             trial: "saturate".into(),
             repeat: 0,

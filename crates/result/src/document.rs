@@ -111,6 +111,26 @@ impl fmt::Display for Mark {
     }
 }
 
+/// What the command of a variant did before a trial.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VariantRun {
+    /// Name of the variant.
+    pub name: String,
+    /// Start of the command, nanoseconds since the Unix epoch.
+    pub started_unix_ns: u64,
+    /// How long it ran, nanoseconds.
+    pub duration_ns: u64,
+    /// Its exit code; none where a signal or the time limit ended it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// The end of its standard output.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub stdout: String,
+    /// The end of its standard error.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub stderr: String,
+}
+
 /// One measurement: one line of `samples.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
@@ -122,8 +142,12 @@ pub struct Sample {
     pub time_unix_ns: u64,
     /// Name of the experiment.
     pub experiment: String,
-    /// The device as it was asked for: `soft`, `linux:veth`, `dpdk:--vdev=net_ring0`.
+    /// The device as it was asked for: `soft`, `linux:veth`, `dpdk:--vdev=net_ring0`; under a
+    /// variant `soft [NAME]`.
     pub device: String,
+    /// The variant, and what its command did before this trial; none in a run without variants.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variant: Option<VariantRun>,
     /// Where in the sweep.
     pub point: Point,
     /// Which trial of the point: `saturate`, `latency`, `capacity`, as the experiment names it.

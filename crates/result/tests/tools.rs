@@ -31,6 +31,7 @@ fn sample(order: usize, start_ms: u64) -> Sample {
         time_unix_ns: start_ms * 1_000_000,
         experiment: "occupancy".into(),
         device: "soft".into(),
+        variant: None,
         point: Default::default(),
         trial: "latency".into(),
         repeat: 0,

@@ -1,5 +1,7 @@
 //! What a ratio says, and when it says nothing.
 
+use std::fmt;
+
 use niclab_result::Mark;
 
 use super::metrics::{Better, is_throughput};
@@ -32,6 +34,30 @@ pub enum Doubt {
     Wide,
 }
 
+/// Why nothing is decided, in a few words.
+impl fmt::Display for Doubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Doubt::FewRepeats => f.write_str("few repeats"),
+            Doubt::Load => f.write_str("other rate"),
+            Doubt::Marked(mark) => mark.fmt(f),
+            Doubt::Wide => f.write_str("wide interval"),
+        }
+    }
+}
+
+/// The verdict as tables have it.
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Verdict::Worse => f.write_str("worse"),
+            Verdict::Better => f.write_str("better"),
+            Verdict::Same => f.write_str("same"),
+            Verdict::Undecided(doubt) => write!(f, "open: {doubt}"),
+        }
+    }
+}
+
 impl Verdict {
     /// The order in which a reader wants them.
     pub fn rank(self) -> u8 {
@@ -51,6 +77,8 @@ pub(super) struct MetricComparison<'a> {
     pub ratio: Estimate,
     /// Baseline, other.
     pub cells: [&'a Cell<'a>; 2],
+    /// The ratio of each pair; none where the two are not compared pair by pair.
+    pub pairs: &'a [f64],
 }
 
 /// The verdict on two cells.
@@ -64,7 +92,7 @@ pub(super) fn verdict(seen: &MetricComparison<'_>, tolerance: f64) -> Verdict {
 }
 
 /// What an interval of the ratio to the baseline says.
-pub(super) fn of_interval(better: Better, (low, high): (f64, f64), tolerance: f64) -> Verdict {
+pub(crate) fn of_interval(better: Better, (low, high): (f64, f64), tolerance: f64) -> Verdict {
     let (least, most) = (1.0 - tolerance, 1.0 + tolerance);
     match better {
         Better::Higher if high < least => Verdict::Worse,
@@ -81,8 +109,21 @@ pub(super) fn of_interval(better: Better, (low, high): (f64, f64), tolerance: f6
 /// Generator and stalls can only make a throughput less. So where the other side alone shows
 /// neither, it is worse than a baseline that could have been higher still; and better where the
 /// baseline alone shows neither. Of a latency they leave nothing that could be trusted.
+///
+/// What both sides of a pair have in common cancels out: of pairs the ratios have two modes or
+/// drift, or nothing has.
 fn of_marks(seen: &MetricComparison<'_>, found: Verdict) -> Option<Doubt> {
-    let [base, other] = seen.cells.map(|cell| cell.marks(seen.metric));
+    let is_of_ratios = |mark: &Mark| matches!(mark, Mark::Bimodal | Mark::Drift);
+    let [base, mut other] = seen.cells.map(|cell| {
+        let mut marks = cell.marks(seen.metric);
+        marks.retain(|mark| seen.pairs.is_empty() || !is_of_ratios(mark));
+        marks
+    });
+    let shapes = [
+        (Mark::Bimodal, statistics::is_bimodal(seen.pairs)),
+        (Mark::Drift, statistics::drifts(seen.pairs)),
+    ];
+    other.extend(shapes.iter().filter(|(_, is_seen)| *is_seen).map(|(mark, _)| *mark));
     let limits = [Mark::GeneratorLimited, Mark::Disturbed];
     let counts = |mark: &&Mark| {
         let [base, other] = [&base, &other].map(|marks| marks.contains(mark));

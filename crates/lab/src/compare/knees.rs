@@ -30,6 +30,7 @@ pub(super) fn groups(two: &Two<'_>) -> Option<Vec<Group>> {
                 metric: KNEE.into(),
                 better: Better::Higher,
                 rows: vec![row],
+                pairs: Vec::new(),
             }),
         }
     }

@@ -7,12 +7,13 @@ use crate::experiments::{
     queue_scaling::spec as queue_scaling, rule_rate::spec as rule_rate, stream::spec as stream,
     update_batch::spec as update_batch, update_rate::spec as update_rate,
 };
+use crate::run::RunDevice;
 use crate::spec::{Grid, Overrides, Spec, SpecError};
 use crate::values::Values;
 
 fn resolved(spec: Spec, overrides: &Overrides) -> Result<crate::run::Run, SpecError> {
     let about = niclab_device::About { name: "soft".into(), ..Default::default() };
-    let device = crate::run::RunDevice { name: "soft".into(), absent: None, about };
+    let device = RunDevice { name: "soft".into(), variant: None, absent: None, about };
     crate::run::resolve("x", &[spec], overrides, vec![device])
 }
 

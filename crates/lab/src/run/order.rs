@@ -8,12 +8,16 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::able::can_make;
 use super::{ExperimentRun, PlannedRate, RunDevice, Visit};
+use crate::variants::groups;
 
 /// Every trial of every repeat, set-ups and devices in random order within a repeat. What is
 /// compared comes one behind the other: of a program the devices, of requests in memory the modes,
 /// too.
 pub(super) fn order(run: &ExperimentRun, devices: &[RunDevice], seed: u64) -> Vec<Visit> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    if devices.iter().any(|device| device.variant.is_some()) {
+        return alternating(run, devices, &mut random);
+    }
     let mut by_setup: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for (at, trial) in run.trials.iter().enumerate().filter(|(_, of)| !of.is_in_memory()) {
         by_setup.entry(trial.setup).or_default().push(at);
@@ -51,6 +55,38 @@ pub(super) fn order(run: &ExperimentRun, devices: &[RunDevice], seed: u64) -> Ve
             visits.sort_by_key(|visit| !is_base(visit));
         }
         order.extend(visits);
+    }
+    order
+}
+
+/// The order of a run with variants: each trial of a repeat is made under all variants, one behind
+/// the other, in random order; these rounds are in random order too. In the first repeat the rounds
+/// whose rates hang on maxima come last.
+fn alternating(
+    run: &ExperimentRun,
+    devices: &[RunDevice],
+    random: &mut Xoshiro256PlusPlus,
+) -> Vec<Visit> {
+    let groups = groups(devices);
+    let mut order = Vec::new();
+    for repeat in 0..run.repeats as usize {
+        let mut rounds = Vec::new();
+        for group in &groups {
+            for trial in 0..run.trials.len() {
+                let able = |device: &&usize| can_make(&devices[**device], run, trial);
+                let visit = |&device: &usize| Visit { repeat, device, trials: vec![trial] };
+                let mut visits: Vec<Visit> = group.iter().filter(able).map(visit).collect();
+                visits.shuffle(random);
+                rounds.push((trial, visits));
+            }
+        }
+        rounds.shuffle(random);
+        if repeat == 0 {
+            let hangs =
+                |trial: usize| matches!(run.trials[trial].rate, PlannedRate::ShareOf { .. });
+            rounds.sort_by_key(|(trial, _)| hangs(*trial));
+        }
+        order.extend(rounds.into_iter().flat_map(|(_, visits)| visits));
     }
     order
 }

@@ -9,6 +9,7 @@ use super::{ExperimentRun, PlannedRate, Run, RunDevice, Trial};
 use crate::place::{self, SweepPoint};
 use crate::spec::{Assignment, Grid, Hits, Overrides, RulesFile, Spec, SpecError, TrialKind};
 use crate::values::Values;
+use crate::variants::REPEATS_DEFAULT;
 
 /// Seed where none is given.
 const SEED_DEFAULT: u64 = 1;
@@ -28,6 +29,9 @@ pub fn resolve(
     }
     let seed = overrides.seed.unwrap_or(SEED_DEFAULT) & SEED_MASK;
     overrides.check_axes(specs)?;
+    overrides.variants.check()?;
+    let devices = overrides.variants.under_each(devices);
+    let overrides = &with_pairs(overrides);
     let experiments = specs.iter().map(|spec| {
         let found = experiment(spec, overrides, seed, &devices);
         found.map_err(|error| error.of(&spec.name))
@@ -36,7 +40,7 @@ pub fn resolve(
     let program = program.to_string();
     let (card, trace) = (overrides.card, overrides.trace.clone());
     let (rules, placement, tune) = (overrides.rules.clone(), overrides.placement, overrides.tune);
-    let (schema, parts) = (SCHEMA, Vec::new());
+    let (schema, parts, variants) = (SCHEMA, Vec::new(), overrides.variants.clone());
     Ok(Run {
         schema,
         program,
@@ -46,10 +50,17 @@ pub fn resolve(
         rules,
         placement,
         tune,
+        variants,
         parts,
         devices,
         experiments,
     })
+}
+
+/// With variants, as many repeats as a comparison needs where none are asked for.
+fn with_pairs(overrides: &Overrides) -> Overrides {
+    let repeats = (!overrides.variants.is_none()).then_some(REPEATS_DEFAULT);
+    Overrides { repeats: overrides.repeats.or(repeats), ..overrides.clone() }
 }
 
 /// Plans one experiment.
@@ -65,9 +76,27 @@ fn experiment(
     let grid = overrides.applied(spec.kind, spec.grid(overrides.grid)?)?;
     let mut resolver = Resolver::new(spec, overrides, &grid, seed);
     grid.sweeps.plan(&mut resolver)?;
+    if !overrides.variants.is_none() {
+        leave_out_searches(&mut resolver.run)?;
+    }
     let mut run = resolver.finish(devices);
     run.left_out.extend(left_out(&run, &overrides.set));
     Ok(run)
+}
+
+/// Takes out of an experiment what asks each variant something else: its trials would be no pairs.
+fn leave_out_searches(run: &mut ExperimentRun) -> Result<(), SpecError> {
+    let count = run.knees.len() + run.searches.len();
+    if run.trials.is_empty() && count > 0 {
+        return Err(SpecError::SearchesOnly { experiment: run.name.clone() });
+    }
+    if count > 0 {
+        let searches = if count == 1 { "1 search".into() } else { format!("{count} searches") };
+        run.left_out.push(format!("not supported: {searches} with --variant"));
+    }
+    run.knees.clear();
+    run.searches.clear();
+    Ok(())
 }
 
 /// Axes of `--set` whose values need not go with those of others: a queue has no transactions.

@@ -15,7 +15,7 @@ impl Runner<'_> {
         task: &Task,
         place: &MeasuredPoint<'_>,
     ) -> Result<(), ResultError> {
-        let Some(Ok(bed)) = beds.get_mut(place.device) else {
+        let Some(Ok(bed)) = beds.get_mut(self.beds[place.device]) else {
             return Ok(());
         };
         let mut sample = self.sample(place, Outcome::Measured);

@@ -39,7 +39,7 @@ impl Runner<'_> {
         plan: RulesPlan,
         place: &MeasuredPoint<'_>,
     ) -> Result<(), ResultError> {
-        let Some(Ok(bed)) = beds.get_mut(place.device) else {
+        let Some(Ok(bed)) = beds.get_mut(self.beds[place.device]) else {
             return Ok(());
         };
         let outcome = outcome(&self.states[place.device].refusal);
@@ -56,6 +56,7 @@ impl Runner<'_> {
 
     /// The rate of a trial; `None` where the maximum is not known that it is a share of. All its
     /// repeats have one, so that they are repeats of one thing: the first that is measured sets it.
+    /// Variants share it, so that they are compared at one rate: a share of the least maximum.
     fn rate(&self, device: usize, trial: &Trial, load: &Load) -> Option<Rate> {
         let share = match trial.rate {
             PlannedRate::Saturate => return Some(Rate::Saturate),
@@ -66,9 +67,11 @@ impl Runner<'_> {
             }
             PlannedRate::ShareOf { share, .. } => share,
         };
-        let known = &self.states[device].known;
-        let (first_pps, of) = (known.rate_pps(trial), known.base(trial)?);
-        first_pps.or_else(|| Some(self.maximum_pps(device, of)? * share)).map(Rate::Pps)
+        let of = self.states[device].known.base(trial)?;
+        let siblings = self.siblings(device);
+        let first_pps = siblings.iter().find_map(|&at| self.states[at].known.rate_pps(trial));
+        let maxima = siblings.iter().filter_map(|&at| self.maximum_pps(at, of));
+        first_pps.or_else(|| Some(maxima.min_by(f64::total_cmp)? * share)).map(Rate::Pps)
     }
 
     /// Median throughput that trial `of` has shown so far, above 0; of its undisturbed repeats
@@ -92,7 +95,7 @@ impl Runner<'_> {
         (load, plan): (Load, Plan),
         place: &MeasuredPoint<'_>,
     ) -> Result<Option<f64>, ResultError> {
-        let Some(Ok(bed)) = beds.get_mut(place.device) else {
+        let Some(Ok(bed)) = beds.get_mut(self.beds[place.device]) else {
             return Ok(None);
         };
         let outcome = outcome(&self.states[place.device].refusal);

@@ -13,8 +13,8 @@ pub(super) const NOTHING_DUE: &str = "no frame was due in the measured part: the
 impl Runner<'_> {
     /// One failed sample for each device that could not be opened, if none says so yet.
     pub(super) fn record_absent(&mut self, beds: &[Bed<'_>]) -> Result<(), ResultError> {
-        for (device, bed) in beds.iter().enumerate() {
-            let Err(reason) = bed else {
+        for device in 0..self.run.devices.len() {
+            let Some(Err(reason)) = beds.get(self.beds[device]) else {
                 continue;
             };
             if self.states[device].is_gone {
@@ -67,7 +67,7 @@ impl Runner<'_> {
         self.keep(place.device, sample, None)
     }
 
-    fn drop_device(
+    pub(super) fn drop_device(
         &mut self,
         device: usize,
         reason: String,
@@ -91,6 +91,7 @@ impl Runner<'_> {
             time_unix_ns: self.host.time_unix_ns(),
             experiment: self.experiment.name.clone(),
             device: self.run.devices[place.device].name.clone(),
+            variant: self.variant_run.clone(),
             point: place.point.clone(),
             trial: place.trial.to_string(),
             repeat: place.repeat,
@@ -117,7 +118,9 @@ impl Runner<'_> {
         crate::metrics::check(self.experiment.kind.of(), &sample);
         self.store.append(&sample, latency)?;
         self.order += 1;
-        self.has_measured |= measures(&sample);
+        if measures(&sample) {
+            self.measured.insert(device);
+        }
         let (done_ratio, remaining_s) = self.outlook();
         self.host.progress(Event::Stored { sample: &sample, done_ratio, remaining_s });
         self.states[device].known.learn(&sample);

@@ -154,7 +154,9 @@ impl Runner<'_> {
         let task = Task::Load { load, plan: Plan::Rest };
         let mut spoilt: Option<Loss> = None;
         for _ in 0..TRIES_MAX {
-            let Some(Ok(bed)) = beds.get_mut(place.device) else { return Ok(Err(Cut::Ended)) };
+            let Some(Ok(bed)) = beds.get_mut(self.beds[place.device]) else {
+                return Ok(Err(Cut::Ended));
+            };
             if self.end().is_some() {
                 return Ok(Err(Cut::Ended));
             }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::values::ValuesError;
+use crate::variants::VariantError;
 
 /// Why an experiment cannot be read or resolved.
 #[derive(Debug, thiserror::Error)]
@@ -112,6 +113,18 @@ pub enum SpecError {
     /// A run without devices.
     #[error("no device to measure: give one with --device soft")]
     NoDevice,
+    /// Variants that cannot be compared.
+    #[error("--variant: {0}")]
+    Variants(#[from] VariantError),
+    /// An experiment of which nothing can be measured under variants.
+    #[error(
+        "not supported: searches with --variant, and {experiment} has nothing else here; choose \
+         another grid, or run it once for each setting and compare the directories"
+    )]
+    SearchesOnly {
+        /// Its name.
+        experiment: String,
+    },
     /// `run.toml` cannot be written or read again.
     #[error("run.toml: {reason}; start a new run with -o")]
     BadRun {

@@ -10,6 +10,7 @@ use super::{ExperimentKind, Grid, GridName, Spec, SpecError};
 use crate::placement::Placement;
 use crate::published::PublishedCard;
 use crate::values::Values;
+use crate::variants::Variants;
 
 /// What the command line changes.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -32,6 +33,8 @@ pub struct Overrides {
     pub placement: Placement,
     /// Interrupt coalescing is off meanwhile.
     pub tune: bool,
+    /// `--variant NAME=COMMAND`, twice or more.
+    pub variants: Variants,
 }
 
 /// A capture that is sent in place of generated frames.

@@ -60,7 +60,7 @@ pub(crate) fn measure_beside(
     let overrides = Overrides { set, repeats, grid, ..Overrides::default() };
     let described = devices.iter().map(|device| {
         let about = device.about().clone();
-        RunDevice { name: about.name.clone(), absent: None, about }
+        RunDevice { name: about.name.clone(), variant: None, absent: None, about }
     });
     let described = described.collect();
     let program = concat!("niclab ", env!("CARGO_PKG_VERSION"));

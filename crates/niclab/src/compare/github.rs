@@ -8,7 +8,7 @@ use std::fmt::Write;
 use niclab_lab::compare::{Comparison, Row, Verdict, alike, ratio_words, started};
 
 use super::Pair;
-use super::page::{Page, metric_words, point_words, verdict_words};
+use super::page::{Page, metric_words, point_words};
 use crate::output::one_line;
 use crate::rules::plural;
 
@@ -70,7 +70,7 @@ impl TableRow<'_> {
             }
             None => ratio_words(*ratio),
         };
-        let words = verdict_words(*verdict);
+        let words = verdict.to_string();
         let verdict = if *verdict == Verdict::Worse { format!("**{words}**") } else { words };
         format!("| {place} | {} | {} | {ratio} | {verdict} |\n", prose(base), prose(other))
     }

@@ -77,7 +77,8 @@ impl Page {
             let device = made.side.device;
             let device = if name.ends_with(device) { String::new() } else { format!("{device}, ") };
             let since = started(made.side.samples).unwrap_or_default();
-            format!("{name}: {device}{}, {since}", made.side.run.program)
+            let command = command_words(made);
+            format!("{name}: {device}{}, {since}{command}", made.side.run.program)
         };
         let mut bases: Vec<String> = Vec::new();
         let mut warnings: Vec<(String, Vec<&str>)> = Vec::new();
@@ -108,10 +109,17 @@ impl Page {
     /// A table an experiment, one row a metric: the mean of its ratios, and how many points have
     /// which verdict.
     fn overview(&self, compared: &Compared<'_>, out: &mut impl Write) -> io::Result<()> {
+        let are_paired = |(_, found): &(Pair<'_>, Comparison)| {
+            found.groups.iter().any(|group| !group.pairs.is_empty())
+        };
+        let paired = match compared.iter().any(are_paired) {
+            true => " Variants are compared pair by pair: the same repeat of the same point.",
+            false => "",
+        };
         let text = format!(
             "Ratios to the baseline: the geometric mean of so many points whose ratio no mark or \
              other load puts in doubt. Points are worse or better by more than {}, or the same; \
-             open are those of which that cannot be told.",
+             open are those of which that cannot be told.{paired}",
             self.percent()
         );
         writeln!(out)?;
@@ -208,6 +216,14 @@ impl Page {
     }
 }
 
+/// The command of a side that is a variant.
+fn command_words(made: &alike::Made<'_>) -> String {
+    let run = made.side.run;
+    let device = run.devices.iter().find(|device| device.name == made.side.device);
+    let variant = device.and_then(|device| run.variants.named(&device.variant.as_ref()?.name));
+    variant.map_or(String::new(), |variant| format!(", command: {}", variant.command))
+}
+
 /// The groups, those with the worst points first.
 fn by_worst(comparison: &Comparison) -> Vec<&Group> {
     let mut groups: Vec<&Group> = comparison.groups.iter().collect();
@@ -267,8 +283,8 @@ fn axes(rows: &[Row]) -> (Vec<&String>, Point) {
 fn grid(axes: &[&String], rows: &[&Row]) -> Grid {
     let of = |row: &&Row| {
         let at = |axis: &&String| row.point.get(*axis).map(ToString::to_string).unwrap_or_default();
-        let rest =
-            [row.ratio_words(), verdict_words(row.verdict), row.base.clone(), row.other.clone()];
+        let verdict = row.verdict.to_string();
+        let rest = [row.ratio_words(), verdict, row.base.clone(), row.other.clone()];
         axes.iter().map(at).chain(rest).collect()
     };
     let heads = ["ratio (95 % interval)", "verdict", "baseline", "compared"];
@@ -281,25 +297,6 @@ fn grid(axes: &[&String], rows: &[&Row]) -> Grid {
 pub fn point_words(point: &Point) -> String {
     let axes = point.iter().map(|(axis, at)| format!("{axis}={at}"));
     axes.collect::<Vec<_>>().join(" ")
-}
-
-/// The verdict, and why it is open.
-pub fn verdict_words(verdict: Verdict) -> String {
-    match verdict {
-        Verdict::Worse => "worse".into(),
-        Verdict::Better => "better".into(),
-        Verdict::Same => "same".into(),
-        Verdict::Undecided(doubt) => format!("open: {}", short(doubt)),
-    }
-}
-
-fn short(doubt: Doubt) -> String {
-    match doubt {
-        Doubt::FewRepeats => "few repeats".into(),
-        Doubt::Load => "other rate".into(),
-        Doubt::Marked(mark) => mark.to_string(),
-        Doubt::Wide => "wide interval".into(),
-    }
 }
 
 /// Why how many are open, with what helps.

@@ -33,4 +33,5 @@ mod stores;
 mod trouble;
 mod tune;
 mod tutorial;
+mod variants;
 mod words;

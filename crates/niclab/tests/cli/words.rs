@@ -20,7 +20,7 @@ const COMMANDS: [&str; 13] = [
     "run",
     "show",
 ];
-const OPTIONS: [&str; 12] = [
+const OPTIONS: [&str; 15] = [
     "--device",
     "--output",
     "--full",
@@ -33,6 +33,9 @@ const OPTIONS: [&str; 12] = [
     "--trust",
     "--rules",
     "--card",
+    "--dry-run",
+    "--variant",
+    "--variant-timeout",
 ];
 
 #[test]

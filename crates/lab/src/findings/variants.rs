@@ -1,0 +1,56 @@
+//! The findings of a run with variants: which one is faster, and by how much.
+//!
+//! A sentence appears only where the interval of the ratio excludes 1.
+
+use niclab_result::{Finding, Quantity};
+
+use crate::compare::{Better, Verdict};
+use crate::statistics::Estimate;
+use crate::summary::variants::{FIGURE, SECTION, VariantRatio, gain, ratio_words};
+
+/// All findings, in the order of the comparisons.
+pub(crate) fn findings(ratios: &[VariantRatio]) -> Vec<Finding> {
+    let is_one_device = ratios.windows(2).all(|two| two[0].device == two[1].device);
+    let found = ratios.iter().filter_map(|of| finding(of, is_one_device));
+    found.collect()
+}
+
+fn finding(of: &VariantRatio, is_one_device: bool) -> Option<Finding> {
+    let implication = match of.verdict {
+        Verdict::Better => format!("By this metric {} is the better setting.", of.other),
+        Verdict::Worse => format!("By this metric {} is the better setting.", of.base),
+        Verdict::Same | Verdict::Undecided(_) => return None,
+    };
+    let VariantRatio { base, other, metric, experiment, trial, .. } = of;
+    let (shown, words) = speed(of).map_or_else(
+        || (of.ratio, format!("{other} has {} x the {metric} of {base}", ratio_words(&of.ratio))),
+        |speed| {
+            let ratio = ratio_words(&speed);
+            (speed, format!("{other} is {ratio} x as fast as {base} by {metric}"))
+        },
+    );
+    let on = if is_one_device { String::new() } else { format!(" on {}", of.device) };
+    let pairs = of.ratio.repeats;
+    let sentence = format!("{words}{on} ({experiment}, {trial}; {pairs} pairs).");
+    Some(Finding {
+        id: format!("{}-variants-{other}-{base}-{experiment}-{trial}-{metric}", of.device),
+        sentence,
+        value: Quantity { value: shown.median, unit: format!("times {base}") },
+        interval: Some((shown.low, shown.high)).filter(|(low, high)| low < high),
+        implication,
+        figure: Some(FIGURE.into()),
+        device: of.device.clone(),
+        experiment: SECTION.into(),
+    })
+}
+
+/// How many times as fast: of rates the ratio, of times its inverse; nothing for other metrics.
+fn speed(of: &VariantRatio) -> Option<Estimate> {
+    let is_rate = of.unit == "pps" || of.unit.ends_with("/s");
+    let is_time = of.unit == "ns" && of.ratio.low > 0.0;
+    let is_speed = match of.better {
+        Better::Higher => is_rate,
+        Better::Lower => is_time,
+    };
+    is_speed.then(|| gain(of.better, of.ratio))
+}
