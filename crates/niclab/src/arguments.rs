@@ -1,6 +1,7 @@
 //! What can be typed.
 
 mod ctl;
+mod ctl_help;
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -528,9 +529,8 @@ impl FromStr for BalanceBy {
 /// The commands of `niclab nic`.
 #[derive(Debug, Subcommand)]
 pub enum NicCommand {
-    /// Ask a card that runs, or have it do something
-    ///
-    /// Each command has help of its own, as in `niclab nic ctl capture --help`.
+    /// Read from a running card, or change it
+    #[command(help_template = ctl_help::template())]
     Ctl(CtlArguments),
 }
 
