@@ -3,6 +3,7 @@
 mod ctl;
 mod ctl_help;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -15,6 +16,7 @@ use niclab_lab::placement::{Cpu, CpuPath, UnknownLabel};
 use niclab_lab::published::PublishedCard;
 
 use crate::kvs::Bytes;
+use crate::metrics;
 pub use ctl::{CtlArguments, CtlCommand, OfApplication, OfProgram, OfTables, TableWords};
 
 /// Tells the truth about a network card, and gives you one you can program.
@@ -37,8 +39,8 @@ Exit codes:
   6    a run or `measure` came to its end and has measured nothing
   7    `rules check --strict` has found something to mend, and every file could be used
   8    `compare` has found a regression
-  9    `serve` or `kvs` cannot have its address, or the server of `measure` or the card of `nic ctl`
-       is not there or went away
+  9    `serve`, `kvs` or `--metrics` cannot have its address, or the server of `measure` or the card
+       of `nic ctl` is not there or went away
   10   a packet test of `program test` did not hold
   130  `run` was stopped by Ctrl-C or SIGTERM; what was measured is kept
 
@@ -404,6 +406,10 @@ pub struct KvsArguments {
     /// who needs more is disconnected
     #[arg(long, value_name = "BYTES", default_value = "64MiB")]
     pub buffers: Bytes,
+    /// Serve the counters to Prometheus at http://ADDRESS:PORT/metrics; a port alone is at
+    /// 127.0.0.1
+    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = metrics::address)]
+    pub metrics: Option<SocketAddr>,
 }
 
 /// Modes of `niclab kvs` that need a card.
@@ -479,6 +485,10 @@ pub struct NicArguments {
     /// Group whose members may use the socket of --control too, by name or number
     #[arg(long, value_name = "NAME", requires = "control")]
     pub control_group: Option<String>,
+    /// Serve the counters to Prometheus at http://ADDRESS:PORT/metrics; a port alone is at
+    /// 127.0.0.1
+    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = metrics::address)]
+    pub metrics: Option<SocketAddr>,
     /// Stop by itself after so many seconds
     #[arg(long, value_name = "N")]
     pub seconds: Option<u64>,

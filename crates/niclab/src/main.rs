@@ -18,6 +18,7 @@ mod kvs;
 mod list;
 mod meant;
 mod merge;
+mod metrics;
 mod nic;
 mod output;
 mod preflight;

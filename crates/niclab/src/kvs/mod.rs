@@ -19,6 +19,7 @@ use signal_hook::flag;
 use crate::arguments::{KvsArguments, KvsMode, OnOff};
 use crate::cores::cores;
 use crate::failure::Failure;
+use crate::metrics::{CardMetrics, StoreMetrics};
 use crate::output::stdout;
 use crate::run::stop_flag;
 
@@ -60,11 +61,16 @@ pub fn run(arguments: &KvsArguments) -> Result<(), Failure> {
         server.address(),
         arguments.memory
     );
+    let statistics = server.statistics();
     let Some(wanted) = wanted else {
+        let metrics = arguments.metrics.map(|listen| StoreMetrics::start(listen, statistics));
+        let _metrics = metrics.transpose()?;
         writeln!(stdout(), "{banner}")?;
         return print(&server.run(&stop)?.ended());
     };
-    let served = wanted.serve(server, &banner, &stop)?;
+    let metrics = arguments.metrics.map(|listen| CardMetrics::start(listen, Some(statistics)));
+    let metrics = metrics.transpose()?;
+    let served = wanted.serve(server, (&banner, metrics), &stop)?;
     print(&served.server)?;
     card::print(&served)
 }

@@ -19,6 +19,7 @@ mod listed;
 mod machine;
 mod measured;
 mod merge;
+mod metrics;
 mod nic;
 mod pages;
 mod planning;

@@ -12,12 +12,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use crate::kvs::codec::context::{ServerStatistics, ServerView};
+use crate::kvs::codec::context::{Context, ServerStatistics, ServerView};
+use crate::kvs::codec::statistics;
 use crate::kvs::store::{DmaSegments, Spread, Statistics, Store};
 use crate::kvs::transport::card::{Identity, Queues};
 use crate::kvs::transport::shared::error::ServerError;
 use crate::kvs::transport::shared::frame_counters::FrameCounters;
-use crate::kvs::transport::shared::{ServerOptions, ServerShared};
+use crate::kvs::transport::shared::{ServerOptions, ServerShared, moment};
 use crate::kvs::transport::socket::accept::accept;
 use crate::kvs::transport::socket::sockets;
 use crate::kvs::transport::socket::worker::{Inbox, Worker};
@@ -56,6 +57,37 @@ impl Finished {
     }
 }
 
+/// The statistics of a server, for somebody in its own process: what clients get by `stats`.
+#[derive(Clone, Debug)]
+pub struct StatisticsView(Arc<ServerShared>);
+
+/// Which statistics, as `stats` has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StatisticsKind {
+    /// `stats`.
+    General,
+    /// `stats items`.
+    Items,
+    /// `stats slabs`.
+    Slabs,
+}
+
+impl StatisticsView {
+    /// Names and values. It takes the lock of each partition for a moment, as `stats` does.
+    pub fn statistics(&self, kind: StatisticsKind) -> Vec<(String, String)> {
+        let (store, host) = (&self.0.store, &*self.0);
+        let context = Context { store, now: moment(), host };
+        let mut all = Vec::new();
+        let mut each = |name: &str, value: &str| all.push((name.to_owned(), value.to_owned()));
+        match kind {
+            StatisticsKind::General => statistics::general(&context, &mut each),
+            StatisticsKind::Items => statistics::items(&context, &mut each),
+            StatisticsKind::Slabs => statistics::slabs(&context, &mut each),
+        }
+        all
+    }
+}
+
 impl Server {
     /// Takes address and descriptors; items take memory when they come.
     ///
@@ -88,6 +120,11 @@ impl Server {
     /// It serves UDP at the same port.
     pub fn is_udp(&self) -> bool {
         self.shared.is_udp
+    }
+
+    /// Its statistics, for as long as somebody wants them.
+    pub fn statistics(&self) -> StatisticsView {
+        StatisticsView(Arc::clone(&self.shared))
     }
 
     /// What serves the same items to frames, for each core's queues of a card. Where keys are
