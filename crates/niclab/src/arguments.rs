@@ -101,6 +101,8 @@ Examples:
       on one core, for clients on this machine: 127.0.0.1:11211, TCP and UDP
   niclab kvs --listen 192.0.2.7 --cores 0,1 --memory 4GiB --connections 10000
       for a network, on two cores; UDP only where `--udp on` is given
+  niclab kvs -d -l 192.0.2.7 -p 11211 -U 0 -m 4096 -t 2 -c 10000
+      the same in the background, in the words of memcached
   niclab kvs --mode steer --port tap:kvs0 --address 10.9.0.2/24 --cores 0,1
       UDP by a card, at an address of its own; the system's side of it is the interface kvs0:
       ip address add 10.9.0.1/24 dev kvs0 && ip link set kvs0 up";
@@ -384,21 +386,35 @@ pub struct KvsArguments {
     #[arg(long, value_name = "HOW", value_parser = card_receives())]
     pub receive: Option<niclab_card::Receive>,
     /// Address to listen at; 0.0.0.0 or `[::]` stand for all; the port may be left out
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:11211")]
+    #[arg(short, long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     pub listen: String,
-    /// UDP at the same port: on or off [default: on at a loopback address, and off at others, where
-    /// an answer could be led to somebody who never asked]
-    #[arg(long, value_name = "HOW")]
-    pub udp: Option<OnOff>,
+    /// Port of TCP, where --listen has none [default: 11211, or the port of --udp]
+    #[arg(short = 'p', long, value_name = "N", value_parser = tcp_port)]
+    pub tcp_port: Option<u16>,
+    /// UDP: on (at the port of TCP), off, or a port; 0 is off [default: on at a loopback address,
+    /// and off at others, where an answer could be led to somebody who never asked]
+    #[arg(short = 'U', long, value_name = "HOW")]
+    pub udp: Option<UdpChoice>,
     /// Cores, a thread on each [default: the first that may be used]
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
     pub cores: Vec<u32>,
+    /// Threads, on the cores that may be used in turn, in place of --cores
+    #[arg(short, long, value_name = "N", conflicts_with = "cores",
+          value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub threads: Option<u16>,
     /// Memory for items and their index; 256 KiB at least for each core, with dma 2336 KiB
     #[arg(long, value_name = "BYTES", default_value = "64MiB")]
     pub memory: Bytes,
+    /// The same in MiB, as memcached has it: `-m 64` is `--memory 64MiB`
+    #[arg(short = 'm', value_name = "MIB", conflicts_with = "memory",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub memory_mib: Option<u32>,
     /// Connections served at once; further ones are told so and closed
-    #[arg(long, value_name = "N", default_value = "1024", value_parser = connections())]
+    #[arg(short, long, value_name = "N", default_value = "1024", value_parser = connections())]
     pub connections: usize,
+    /// Run in the background: return once the store listens
+    #[arg(short, long)]
+    pub daemon: bool,
     /// End connections that have said nothing for so many seconds [default: never]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub idle_timeout: Option<u64>,
@@ -428,13 +444,39 @@ pub enum KvsMode {
     Dma,
 }
 
-/// On or off.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum OnOff {
-    /// Yes
+/// Whether and where `niclab kvs` serves UDP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UdpChoice {
+    /// At the port of TCP.
     On,
-    /// No
+    /// Nowhere.
     Off,
+    /// At this port.
+    At(u16),
+}
+
+impl FromStr for UdpChoice {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<UdpChoice, &'static str> {
+        match text {
+            "on" => Ok(UdpChoice::On),
+            "off" => Ok(UdpChoice::Off),
+            text => match text.parse() {
+                Ok(0) => Ok(UdpChoice::Off),
+                Ok(port) => Ok(UdpChoice::At(port)),
+                Err(_) => Err("write on, off or a port up to 65535"),
+            },
+        }
+    }
+}
+
+/// A port of TCP for `niclab kvs`.
+fn tcp_port(text: &str) -> Result<u16, &'static str> {
+    match text.parse() {
+        Ok(0) => Err("the store always serves TCP; write a port from 1 to 65535"),
+        port => port.map_err(|_| "write a port from 1 to 65535"),
+    }
 }
 
 /// What `niclab nic` takes.

@@ -82,6 +82,14 @@ pub enum Failure {
         /// What is wrong, and what would be right.
         reason: String,
     },
+    /// A store that was to run in the background has ended at once.
+    #[error("{reason}")]
+    Background {
+        /// What it said.
+        reason: String,
+        /// Its exit code.
+        code: u8,
+    },
     /// The address of metrics cannot be had.
     #[error("--metrics {address}: {}", of_metrics(error))]
     Metrics {
@@ -498,6 +506,7 @@ impl Failure {
 
     fn code(&self) -> u8 {
         match self {
+            Failure::Background { code, .. } => *code,
             Failure::Several { failures } => failures.first().map_or(1, Failure::code),
             Failure::FramesLost { .. }
             | Failure::Output(_)

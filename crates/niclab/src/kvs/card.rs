@@ -108,11 +108,12 @@ impl Wanted {
     pub fn serve(
         self,
         server: Server,
-        (banner, metrics): (&str, Option<CardMetrics>),
+        (banner, ready): (&str, impl FnOnce() -> io::Result<()>),
+        metrics: Option<CardMetrics>,
         stop: &AtomicBool,
     ) -> Result<Totals, Failure> {
         let Wanted { config, mode, ip, network_bits, memory_bytes, control } = self;
-        let (port, cores) = (server.address().port(), config.cores.len());
+        let (port, cores) = (server.udp_port(), config.cores.len());
         let mac = mac(&config.ports[0], ip)?;
         let identity = Identity { mac, ip, network_bits, port };
         let (mut program, mut segments) = (None, Vec::new());
@@ -131,6 +132,7 @@ impl Wanted {
         say_off(&config.ports);
         let (name, at, tcp) = (&config.ports[0], SocketAddr::from((ip, port)), server.address());
         writeln!(stdout(), "{banner}\nUDP by a card at {at} ({mac}), {name}; TCP at {tcp}")?;
+        ready()?;
         let served = thread::scope(|scope| {
             let serving = scope.spawn(|| {
                 let served = server.run(stop);

@@ -18,7 +18,7 @@ use crate::kvs::store::{DmaSegments, Spread, Statistics, Store};
 use crate::kvs::transport::card::{Identity, Queues};
 use crate::kvs::transport::shared::error::ServerError;
 use crate::kvs::transport::shared::frame_counters::FrameCounters;
-use crate::kvs::transport::shared::{ServerOptions, ServerShared, moment};
+use crate::kvs::transport::shared::{ServerOptions, ServerShared, Udp, moment};
 use crate::kvs::transport::socket::accept::accept;
 use crate::kvs::transport::socket::sockets;
 use crate::kvs::transport::socket::worker::{Inbox, Worker};
@@ -104,11 +104,12 @@ impl Server {
         let store = store.spread_by(options.spread);
         let is_udp = options.udp.is_on(options.listen.ip());
         let udp_count = if is_udp { options.cores.len() } else { 0 };
-        let (tcp, udp) = sockets::listen(options.listen, udp_count)?;
+        let (tcp, udp) = sockets::listen(options.listen, options.udp, udp_count)?;
         let address = tcp
             .local_addr()
             .map_err(|source| ServerError::System { call: "getsockname", source })?;
-        let shared = Arc::new(ServerShared::new(store, options, address.port(), is_udp));
+        let udp_port = is_udp.then_some(udp_port(options.udp, address));
+        let shared = Arc::new(ServerShared::new(store, options, address.port(), udp_port));
         Ok(Server { tcp, udp, address, shared })
     }
 
@@ -117,9 +118,14 @@ impl Server {
         self.address
     }
 
-    /// It serves UDP at the same port.
-    pub fn is_udp(&self) -> bool {
-        self.shared.is_udp
+    /// Where it serves UDP by sockets of the system.
+    pub fn udp_address(&self) -> Option<SocketAddr> {
+        self.shared.udp_port.map(|port| SocketAddr::new(self.address.ip(), port))
+    }
+
+    /// The port of UDP, whether sockets of the system serve it or a card does.
+    pub fn udp_port(&self) -> u16 {
+        udp_port(self.shared.options.udp, self.address)
     }
 
     /// Its statistics, for as long as somebody wants them.
@@ -181,6 +187,14 @@ impl Server {
             joined.fold(accepted, |all, served| all.and(served))
         })?;
         Ok(Finished(shared))
+    }
+}
+
+/// The port of UDP beside TCP at an address.
+fn udp_port(udp: Udp, tcp: SocketAddr) -> u16 {
+    match udp {
+        Udp::At(port) => port,
+        Udp::OnLoopback | Udp::On | Udp::Off => tcp.port(),
     }
 }
 
