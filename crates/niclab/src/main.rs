@@ -25,6 +25,7 @@ mod preflight;
 mod profile;
 mod program;
 mod progress;
+mod readiness;
 mod report;
 mod rules;
 mod run;

@@ -25,6 +25,7 @@ use crate::cores::cores;
 use crate::failure::Failure;
 use crate::metrics::{CardMetrics, StoreMetrics};
 use crate::output::stdout;
+use crate::readiness::Readiness;
 use crate::run::stop_flag;
 
 /// Port of memcached's clients.
@@ -35,7 +36,7 @@ pub fn run(arguments: &KvsArguments) -> Result<(), Failure> {
     if arguments.daemon && !daemon::is_child() {
         return daemon::start();
     }
-    let stop: Arc<AtomicBool> = stop_flag()?;
+    let (stop, mut readiness) = (stop_flag()?, Readiness::new());
     // As memcached: whoever started it may log out.
     flag::register(SIGHUP, Arc::new(AtomicBool::new(false)))?;
     let (listen, udp) = addresses(arguments)?;
@@ -70,9 +71,9 @@ pub fn run(arguments: &KvsArguments) -> Result<(), Failure> {
         "kvs over {protocols} at {at}{apart}; cores {on_cores}; {memory} of memory; {end} ends it"
     );
     let may_move = arguments.control.as_ref().is_none_or(|path| path.is_absolute());
-    let ready = || match arguments.daemon {
-        true => daemon::detach(may_move),
-        false => Ok(()),
+    let mut ready = || {
+        readiness.ready();
+        if arguments.daemon { daemon::detach(may_move) } else { Ok(()) }
     };
     let statistics = server.statistics();
     let Some(wanted) = wanted else {

@@ -32,6 +32,7 @@ use crate::cores::cores;
 use crate::failure::Failure;
 use crate::metrics::CardMetrics;
 use crate::output::stdout;
+use crate::readiness::Readiness;
 use crate::run::stop_flag;
 use crate::{output, rules};
 use control::{Access, Control};
@@ -54,7 +55,7 @@ pub fn run(arguments: &NicArguments) -> Result<(), Failure> {
 
 /// Runs a card until it is stopped.
 fn card(arguments: &NicArguments) -> Result<(), Failure> {
-    let stop = stop_flag()?;
+    let (stop, mut readiness) = (stop_flag()?, Readiness::new());
     let cores = cores(&arguments.cores)?;
     let text = arguments.rules.as_deref().map(rules::text).transpose()?.unwrap_or_default();
     let group = arguments.control_group.as_deref();
@@ -89,7 +90,9 @@ fn card(arguments: &NicArguments) -> Result<(), Failure> {
     let mut live = Live::new(arguments.json, counted(card.counters()));
     let is_over =
         || stop.load(Ordering::Relaxed) || until.is_some_and(|until| Instant::now() >= until);
+    readiness.ready();
     work(&mut card, (control, metrics), &mut live, is_over)?;
+    drop(readiness);
     let counting = Counting::of(&mut card, config.ports.len());
     let ended = card.end();
     live.end(&counted(ended.counters), &counting)?;

@@ -28,6 +28,7 @@ mod programs;
 mod queues;
 mod refused;
 mod rules;
+mod services;
 mod socket;
 mod stores;
 mod trouble;
