@@ -90,10 +90,23 @@ Examples:
   niclab nic --port tap:nic0 --control /run/niclab/card
       and from another terminal (only who started the card may; a group by --control-group):
   niclab nic ctl --control /run/niclab/card counters
+  niclab nic top --control /run/niclab/card
   niclab nic ctl --control /run/niclab/card flow create 0 ingress pattern ipv4 / end actions \
       drop / end
 
 It needs root. The other end of a veth pair must compute checksums: ethtool -K veth1 tx off.";
+
+const TOP_HELP: &str = "\
+Keys:
+  q           quit
+  p           pause
+  s           sort rules by hits a second, by hits, or by number
+  left, right choose a table
+  up, down    scroll it; also page up, page down, home and end
+
+Bits a second are of layer 2, without FCS. DROPS/s are packets that the card dropped, MISSED/s those
+that the port had no room for. `not known` stands for a value that the card cannot know: a TAP
+interface does not report what it missed, and a rule has hits only with the action `count`.";
 
 const KVS_EXAMPLES: &str = "\
 Examples:
@@ -584,6 +597,29 @@ pub enum NicCommand {
     /// Read from a running card, or change it
     #[command(help_template = ctl_help::template())]
     Ctl(CtlArguments),
+    /// Watch a running card: ports, queues, cores and rules, with rates
+    #[command(after_long_help = TOP_HELP)]
+    Top(TopArguments),
+}
+
+/// What `niclab nic top` takes.
+#[derive(Args, Debug)]
+pub struct TopArguments {
+    /// Its socket, as `niclab nic --control` was given it
+    #[arg(long, value_name = "PATH")]
+    pub control: PathBuf,
+    /// Ask the card every so many seconds, 0.1 to 3600
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
+    pub interval: f64,
+    /// Print one frame as text, with the rates of one interval
+    #[arg(long)]
+    pub once: bool,
+}
+
+/// How often `niclab nic top` may ask, seconds.
+fn interval(text: &str) -> Result<f64, &'static str> {
+    let read = text.parse().ok().filter(|seconds| (0.1..=3_600.0).contains(seconds));
+    read.ok_or("write seconds from 0.1 to 3600")
 }
 
 /// The commands of `niclab profile`.

@@ -98,6 +98,9 @@ pub enum Failure {
         /// What the system said.
         error: io::Error,
     },
+    /// A view has no terminal to draw on.
+    #[error("nic top needs a terminal; --once prints one frame as text")]
+    NoTerminal,
     /// A card did not do what it was told.
     #[error("{reason}")]
     Refused {
@@ -517,6 +520,7 @@ impl Failure {
             Failure::Address { .. }
             | Failure::Card(CardError::Ports { .. } | CardError::Cores)
             | Failure::Metric { .. }
+            | Failure::NoTerminal
             | Failure::NotModelled { .. }
             | Failure::Spec(SpecError::OfTrace { .. } | SpecError::OfRules { .. }) => 2,
             Failure::NoFit(_)

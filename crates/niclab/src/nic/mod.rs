@@ -12,6 +12,7 @@ mod programmed;
 mod rss;
 pub mod sampled;
 mod shown;
+mod top;
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -49,6 +50,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 pub fn run(arguments: &NicArguments) -> Result<(), Failure> {
     match &arguments.command {
         Some(NicCommand::Ctl(arguments)) => ctl::run(arguments),
+        Some(NicCommand::Top(arguments)) => top::run(arguments),
         None => card(arguments),
     }
 }

@@ -31,6 +31,7 @@ mod rules;
 mod services;
 mod socket;
 mod stores;
+mod top;
 mod trouble;
 mod tune;
 mod tutorial;
