@@ -37,6 +37,7 @@ use crate::workload::PacketProcessor;
 pub use config::{CardConfig, Receive};
 pub use end::Ended;
 pub use rss::Balanced;
+pub(crate) use rules::RuleOperations;
 
 /// Longest frame, bytes without FCS: an Ethernet frame of 1,500 B with two VLAN tags and more.
 pub(crate) const FRAME_LEN_MAX: usize = 1_536;
@@ -58,6 +59,8 @@ pub struct Card {
     program: Option<PacketProcessor>,
     to_cores: Vec<ToCore>,
     applications: Applications,
+    /// Texts of rules that were refused.
+    rule_texts_refused: u64,
     /// What went wrong and is to be told at the end.
     trouble: Vec<String>,
 }
@@ -213,6 +216,10 @@ impl Card {
             let mut counters = PortCounters {
                 name: port.name.to_string(),
                 is_up: !port.shown.iter().any(|shown| shown.is_gone.load(Ordering::Acquire)),
+                rules: port.nic.len(),
+                rules_created: port.rule_operations.created,
+                rules_updated: port.rule_operations.updated,
+                rules_destroyed: port.rule_operations.destroyed,
                 queues: (0..usize::from(self.queues)).map(queue).collect(),
                 ..PortCounters::default()
             };
@@ -231,6 +238,7 @@ impl Card {
             ports: ports.collect(),
             cores: self.cores.iter().map(core).collect(),
             applications: self.applications.counters(),
+            rule_texts_refused: self.rule_texts_refused,
         }
     }
 }

@@ -20,6 +20,9 @@ pub struct Counters {
     /// By application.
     #[serde(default)]
     pub applications: Vec<ApplicationCounters>,
+    /// Texts of rules that were refused ([`Card::apply`](crate::Card::apply)).
+    #[serde(default)]
+    pub rule_texts_refused: u64,
 }
 
 impl Counters {
@@ -98,6 +101,18 @@ pub struct PortCounters {
     /// Frames that came by this port, moved to another core by a change of RSS, and found no room
     /// among those that wait for the frames before them.
     pub held_drops: u64,
+    /// Rules that the port has now.
+    #[serde(default)]
+    pub rules: u32,
+    /// Rules that texts have created ([`Card::apply`](crate::Card::apply)).
+    #[serde(default)]
+    pub rules_created: u64,
+    /// Rules that texts have given other actions.
+    #[serde(default)]
+    pub rules_updated: u64,
+    /// Rules that texts have destroyed.
+    #[serde(default)]
+    pub rules_destroyed: u64,
     /// Its queues.
     pub queues: Vec<QueueCounters>,
     /// Those of them that other processes serve.

@@ -13,7 +13,7 @@ use rtrb::{Producer, RingBuffer};
 
 use crate::balance::{Balancer, PortLoad};
 use crate::capture::{Capture, Tap};
-use crate::card::CardConfig;
+use crate::card::{CardConfig, RuleOperations};
 use crate::counters::{CoreShown, PortCounters, QueueCounters, Shown};
 use crate::error::CardError;
 use crate::external_queues::{self, Door, ExternalQueueConfig, ExternalQueueEnd};
@@ -27,6 +27,8 @@ pub(crate) struct Port {
     pub(crate) name: Box<dyn Opens>,
     pub(crate) nic: Nic,
     pub(crate) session: Session,
+    /// What texts have done to its rules.
+    pub(crate) rule_operations: RuleOperations,
     /// By core.
     pub(crate) shown: Vec<Arc<Shown>>,
     pub(crate) queue_pairs: Vec<Producer<Box<dyn QueuePair>>>,
@@ -141,9 +143,20 @@ pub(crate) fn port<P: std::fmt::Display>(
         busy_ns: vec![0; config.cores.len()],
         missed: 0,
     };
-    let (doors, capture) = (Vec::new(), None);
-    let port =
-        Port { name, nic, session, shown, queue_pairs: to, doors, capture, taps, balancer, before };
+    let (doors, capture, rule_operations) = Default::default();
+    let port = Port {
+        name,
+        nic,
+        session,
+        rule_operations,
+        shown,
+        queue_pairs: to,
+        doors,
+        capture,
+        taps,
+        balancer,
+        before,
+    };
     Ok((port, contexts))
 }
 

@@ -11,6 +11,9 @@ pub struct CardCounters {
     pub cores: Vec<CoreCounters>,
     /// By application.
     pub applications: Vec<ApplicationCounters>,
+    /// Commands on rules that were refused, each with all that came in the same request.
+    #[serde(default)]
+    pub rule_texts_refused: u64,
 }
 
 /// What an application has counted.
@@ -115,11 +118,42 @@ pub struct PortCounters {
     /// Frames that came by this port, moved to another core by a change of RSS, and found no room
     /// among those that wait for the frames before them.
     pub held_drops: u64,
+    /// Rules that the port has now.
+    #[serde(default)]
+    pub rules: u32,
+    /// Rules that commands have created.
+    #[serde(default)]
+    pub rules_created: u64,
+    /// Rules that commands have given other actions.
+    #[serde(default)]
+    pub rules_updated: u64,
+    /// Rules that commands have destroyed.
+    #[serde(default)]
+    pub rules_destroyed: u64,
     /// Its queues.
     pub queues: Vec<QueueCounters>,
     /// Those of them that other processes serve.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub external_queues: Vec<ExternalQueueCounters>,
+}
+
+impl PortCounters {
+    /// Frames that the port had no room for; `None` where the kind of port cannot tell. The kernel
+    /// drops frames of a full TAP queue without reporting them.
+    pub fn missed(&self) -> Option<u64> {
+        matches!(self.kind(), "packet" | "pcap" | "xdp").then_some(self.rx_missed)
+    }
+
+    /// Frames received without a whole TCP or UDP checksum; `None` where the kind of port cannot
+    /// tell. AF_PACKET marks them, and a TAP interface has none.
+    pub fn partial_checksums(&self) -> Option<u64> {
+        matches!(self.kind(), "packet" | "tap").then_some(self.rx_partial_checksums)
+    }
+
+    /// What stands before the colon of its name, such as `xdp`.
+    pub fn kind(&self) -> &str {
+        self.name.split_once(':').map_or("", |(kind, _)| kind)
+    }
 }
 
 /// What one queue has counted.
@@ -133,4 +167,28 @@ pub struct QueueCounters {
     pub rx_bytes: u64,
     /// Frames that found the ring to its core full.
     pub rx_missed: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_does_not_know_what_its_kind_cannot_tell() {
+        for (name, missed, partial) in [
+            ("xdp:va", Some(7), None),
+            ("packet:va", Some(7), Some(3)),
+            ("tap:nic0", None, Some(3)),
+            ("pcap:in=a.pcap", Some(7), None),
+            ("memory", None, None),
+        ] {
+            let port = PortCounters {
+                name: name.to_owned(),
+                rx_missed: 7,
+                rx_partial_checksums: 3,
+                ..PortCounters::default()
+            };
+            assert_eq!((port.missed(), port.partial_checksums()), (missed, partial), "{name}");
+        }
+    }
 }

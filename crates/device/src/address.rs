@@ -99,6 +99,11 @@ pub fn read(text: &str, port: u16) -> Result<SocketAddr, AddressError> {
     Ok(SocketAddr::new(ip, given))
 }
 
+/// Whether an address, as [`read`] takes it, has a port of its own.
+pub fn has_port(text: &str) -> bool {
+    split(text).is_some_and(|(_, port)| port.is_some())
+}
+
 /// `true` of what can be the name of a host: words between dots, of which the last is no number
 /// (RFC 1123, section 2.1).
 fn is_name(host: &str) -> bool {

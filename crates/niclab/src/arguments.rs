@@ -1,7 +1,9 @@
 //! What can be typed.
 
 mod ctl;
+mod ctl_help;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -15,6 +17,7 @@ use niclab_lab::published::PublishedCard;
 use niclab_lab::variants::{TIMEOUT_S_MAX, Variant};
 
 use crate::kvs::Bytes;
+use crate::metrics;
 pub use ctl::{CtlArguments, CtlCommand, OfApplication, OfProgram, OfTables, TableWords};
 
 /// Tells the truth about a network card, and gives you one you can program.
@@ -37,8 +40,8 @@ Exit codes:
   6    a run or `measure` came to its end and has measured nothing
   7    `rules check --strict` has found something to mend, and every file could be used
   8    `compare` has found a regression
-  9    `serve` or `kvs` cannot have its address, or the server of `measure` or the card of `nic ctl`
-       is not there or went away
+  9    `serve`, `kvs` or `--metrics` cannot have its address, or the server of `measure` or the card
+       of `nic ctl` is not there or went away
   10   a packet test of `program test` did not hold
   130  `run` was stopped by Ctrl-C or SIGTERM; what was measured is kept
 
@@ -93,10 +96,23 @@ Examples:
   niclab nic --port tap:nic0 --control /run/niclab/card
       and from another terminal (only who started the card may; a group by --control-group):
   niclab nic ctl --control /run/niclab/card counters
+  niclab nic top --control /run/niclab/card
   niclab nic ctl --control /run/niclab/card flow create 0 ingress pattern ipv4 / end actions \
       drop / end
 
 It needs root. The other end of a veth pair must compute checksums: ethtool -K veth1 tx off.";
+
+const TOP_HELP: &str = "\
+Keys:
+  q           quit
+  p           pause
+  s           sort rules by hits a second, by hits, or by number
+  left, right choose a table
+  up, down    scroll it; also page up, page down, home and end
+
+Bits a second are of layer 2, without FCS. DROPS/s are packets that the card dropped, MISSED/s those
+that the port had no room for. `not known` stands for a value that the card cannot know: a TAP
+interface does not report what it missed, and a rule has hits only with the action `count`.";
 
 const KVS_EXAMPLES: &str = "\
 Examples:
@@ -104,6 +120,8 @@ Examples:
       on one core, for clients on this machine: 127.0.0.1:11211, TCP and UDP
   niclab kvs --listen 192.0.2.7 --cores 0,1 --memory 4GiB --connections 10000
       for a network, on two cores; UDP only where `--udp on` is given
+  niclab kvs -d -l 192.0.2.7 -p 11211 -U 0 -m 4096 -t 2 -c 10000
+      the same in the background, in the words of memcached
   niclab kvs --mode steer --port tap:kvs0 --address 10.9.0.2/24 --cores 0,1
       UDP by a card, at an address of its own; the system's side of it is the interface kvs0:
       ip address add 10.9.0.1/24 dev kvs0 && ip link set kvs0 up";
@@ -393,21 +411,35 @@ pub struct KvsArguments {
     #[arg(long, value_name = "HOW", value_parser = card_receives())]
     pub receive: Option<niclab_card::Receive>,
     /// Address to listen at; 0.0.0.0 or `[::]` stand for all; the port may be left out
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:11211")]
+    #[arg(short, long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     pub listen: String,
-    /// UDP at the same port: on or off [default: on at a loopback address, and off at others, where
-    /// an answer could be led to somebody who never asked]
-    #[arg(long, value_name = "HOW")]
-    pub udp: Option<OnOff>,
+    /// Port of TCP, where --listen has none [default: 11211, or the port of --udp]
+    #[arg(short = 'p', long, value_name = "N", value_parser = tcp_port)]
+    pub tcp_port: Option<u16>,
+    /// UDP: on (at the port of TCP), off, or a port; 0 is off [default: on at a loopback address,
+    /// and off at others, where an answer could be led to somebody who never asked]
+    #[arg(short = 'U', long, value_name = "HOW")]
+    pub udp: Option<UdpChoice>,
     /// Cores, a thread on each [default: the first that may be used]
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
     pub cores: Vec<u32>,
+    /// Threads, on the cores that may be used in turn, in place of --cores
+    #[arg(short, long, value_name = "N", conflicts_with = "cores",
+          value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub threads: Option<u16>,
     /// Memory for items and their index; 256 KiB at least for each core, with dma 2336 KiB
     #[arg(long, value_name = "BYTES", default_value = "64MiB")]
     pub memory: Bytes,
+    /// The same in MiB, as memcached has it: `-m 64` is `--memory 64MiB`
+    #[arg(short = 'm', value_name = "MIB", conflicts_with = "memory",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub memory_mib: Option<u32>,
     /// Connections served at once; further ones are told so and closed
-    #[arg(long, value_name = "N", default_value = "1024", value_parser = connections())]
+    #[arg(short, long, value_name = "N", default_value = "1024", value_parser = connections())]
     pub connections: usize,
+    /// Run in the background: return once the store listens
+    #[arg(short, long)]
+    pub daemon: bool,
     /// End connections that have said nothing for so many seconds [default: never]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub idle_timeout: Option<u64>,
@@ -415,6 +447,10 @@ pub struct KvsArguments {
     /// who needs more is disconnected
     #[arg(long, value_name = "BYTES", default_value = "64MiB")]
     pub buffers: Bytes,
+    /// Serve the counters to Prometheus at http://ADDRESS:PORT/metrics; a port alone is at
+    /// 127.0.0.1
+    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = metrics::address)]
+    pub metrics: Option<SocketAddr>,
 }
 
 /// Modes of `niclab kvs` that need a card.
@@ -433,13 +469,39 @@ pub enum KvsMode {
     Dma,
 }
 
-/// On or off.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum OnOff {
-    /// Yes
+/// Whether and where `niclab kvs` serves UDP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UdpChoice {
+    /// At the port of TCP.
     On,
-    /// No
+    /// Nowhere.
     Off,
+    /// At this port.
+    At(u16),
+}
+
+impl FromStr for UdpChoice {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<UdpChoice, &'static str> {
+        match text {
+            "on" => Ok(UdpChoice::On),
+            "off" => Ok(UdpChoice::Off),
+            text => match text.parse() {
+                Ok(0) => Ok(UdpChoice::Off),
+                Ok(port) => Ok(UdpChoice::At(port)),
+                Err(_) => Err("write on, off or a port up to 65535"),
+            },
+        }
+    }
+}
+
+/// A port of TCP for `niclab kvs`.
+fn tcp_port(text: &str) -> Result<u16, &'static str> {
+    match text.parse() {
+        Ok(0) => Err("the store always serves TCP; write a port from 1 to 65535"),
+        port => port.map_err(|_| "write a port from 1 to 65535"),
+    }
 }
 
 /// What `niclab nic` takes.
@@ -490,6 +552,10 @@ pub struct NicArguments {
     /// Group whose members may use the socket of --control too, by name or number
     #[arg(long, value_name = "NAME", requires = "control")]
     pub control_group: Option<String>,
+    /// Serve the counters to Prometheus at http://ADDRESS:PORT/metrics; a port alone is at
+    /// 127.0.0.1
+    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = metrics::address)]
+    pub metrics: Option<SocketAddr>,
     /// Stop by itself after so many seconds
     #[arg(long, value_name = "N")]
     pub seconds: Option<u64>,
@@ -540,10 +606,32 @@ impl FromStr for BalanceBy {
 /// The commands of `niclab nic`.
 #[derive(Debug, Subcommand)]
 pub enum NicCommand {
-    /// Ask a card that runs, or have it do something
-    ///
-    /// Each command has help of its own, as in `niclab nic ctl capture --help`.
+    /// Read from a running card, or change it
+    #[command(help_template = ctl_help::template())]
     Ctl(CtlArguments),
+    /// Watch a running card: ports, queues, cores and rules, with rates
+    #[command(after_long_help = TOP_HELP)]
+    Top(TopArguments),
+}
+
+/// What `niclab nic top` takes.
+#[derive(Args, Debug)]
+pub struct TopArguments {
+    /// Its socket, as `niclab nic --control` was given it
+    #[arg(long, value_name = "PATH")]
+    pub control: PathBuf,
+    /// Ask the card every so many seconds, 0.1 to 3600
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
+    pub interval: f64,
+    /// Print one frame as text, with the rates of one interval
+    #[arg(long)]
+    pub once: bool,
+}
+
+/// How often `niclab nic top` may ask, seconds.
+fn interval(text: &str) -> Result<f64, &'static str> {
+    let read = text.parse().ok().filter(|seconds| (0.1..=3_600.0).contains(seconds));
+    read.ok_or("write seconds from 0.1 to 3600")
 }
 
 /// The commands of `niclab profile`.

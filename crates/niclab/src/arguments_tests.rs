@@ -114,6 +114,35 @@ fn every_command_that_a_document_names_exists() {
     assert!(wrong.is_empty(), "no such command:\n{}", wrong.join("\n"));
 }
 
+/// The value of each line `KEY=VALUE` of a unit of systemd.
+fn settings<'a>(unit: &'a str, key: &'a str) -> impl Iterator<Item = &'a str> {
+    unit.lines().filter_map(move |line| line.strip_prefix(key)?.strip_prefix('='))
+}
+
+#[test]
+fn units_of_systemd_start_commands_that_can_be_typed() {
+    for name in ["nic", "kvs"] {
+        let path = root().join(format!("contrib/systemd/niclab-{name}.service"));
+        let unit = fs::read_to_string(&path).unwrap();
+        let one = |key| settings(&unit, key).next().unwrap_or_else(|| panic!("{name}: no {key}"));
+        let (variable, value) = one("Environment").split_once('=').unwrap();
+        let command = one("ExecStart").replace(&format!("${variable}"), value.trim_matches('"'));
+        let command = command.strip_prefix("/usr/bin/").unwrap();
+        let words = command.split_whitespace();
+        Arguments::try_parse_from(words).unwrap_or_else(|error| panic!("{command}: {error}"));
+        assert_eq!(settings(&unit, "Type").collect::<Vec<_>>(), ["notify"]);
+        let file = format!("-/etc/default/niclab-{name}");
+        assert_eq!(
+            (one("EnvironmentFile"), variable),
+            (&*file, &*format!("NICLAB_{}", name.to_uppercase()))
+        );
+        // Where the control socket is, if there is one.
+        let directory = format!("/run/{}/", one("RuntimeDirectory"));
+        let sockets = command.split_whitespace().filter(|word| word.starts_with("/run/"));
+        assert!(sockets.into_iter().all(|path| path.starts_with(&directory)), "{command}");
+    }
+}
+
 #[test]
 fn a_line_of_a_shell_is_read_up_to_what_the_shell_does() {
     let typed = |line| words(line).map(|words| words.join(" "));

@@ -12,14 +12,16 @@
 //! | 6 | a run, or `measure`, came to its end and has measured nothing |
 //! | 7 | `rules check --strict` has found something to mend |
 //! | 8 | `compare` has found a regression |
-//! | 9 | `serve`, `kvs` cannot have the address; `measure`'s server or `ctl`'s card is not there |
+//! | 9 | `serve`, `kvs` or `--metrics` cannot have the address; `measure`'s server or `ctl`'s |
+//! |   | card is not there |
 //! | 10 | a packet test of `program test` did not hold |
 //! | 130 | `run` was stopped by Ctrl-C or SIGTERM; what was measured is kept |
 //!
 //! Ctrl-C and SIGTERM are how `nic`, `kvs` and `serve` end: with 0. A second one ends these and
 //! `run` at once, with 130. All other commands end by the signal, as if niclab knew nothing of it.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -80,6 +82,25 @@ pub enum Failure {
         /// What is wrong, and what would be right.
         reason: String,
     },
+    /// A store that was to run in the background has ended at once.
+    #[error("{reason}")]
+    Background {
+        /// What it said.
+        reason: String,
+        /// Its exit code.
+        code: u8,
+    },
+    /// The address of metrics cannot be had.
+    #[error("--metrics {address}: {}", of_metrics(error))]
+    Metrics {
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// A view has no terminal to draw on.
+    #[error("nic top needs a terminal; --once prints one frame as text")]
+    NoTerminal,
     /// A card did not do what it was told.
     #[error("{reason}")]
     Refused {
@@ -500,6 +521,7 @@ impl Failure {
 
     fn code(&self) -> u8 {
         match self {
+            Failure::Background { code, .. } => *code,
             Failure::Several { failures } => failures.first().map_or(1, Failure::code),
             Failure::FramesLost { .. }
             | Failure::Output(_)
@@ -510,6 +532,7 @@ impl Failure {
             Failure::Address { .. }
             | Failure::Card(CardError::Ports { .. } | CardError::Cores)
             | Failure::Metric { .. }
+            | Failure::NoTerminal
             | Failure::NotModelled { .. }
             | Failure::Spec(
                 SpecError::OfTrace { .. } | SpecError::OfRules { .. } | SpecError::Variants(_),
@@ -553,7 +576,10 @@ impl Failure {
             | Failure::Untrusted { .. } => 4,
             Failure::Device(error) => of_device(error),
             Failure::Echo(error) => of_echo(error),
-            Failure::Control { .. } | Failure::Kvs(_) | Failure::Lost { .. } => 9,
+            Failure::Control { .. }
+            | Failure::Kvs(_)
+            | Failure::Lost { .. }
+            | Failure::Metrics { .. } => 9,
             Failure::Card(_) | Failure::NoDevice { .. } | Failure::UnknownDevice(_) => 5,
             Failure::NoAnswer { .. } | Failure::Nothing { .. } => 6,
             Failure::Amiss { .. } => 7,
@@ -562,6 +588,17 @@ impl Failure {
             Failure::Stopped { .. } => STOPPED as u8,
         }
     }
+}
+
+/// Why the address of metrics cannot be had, and what to do.
+fn of_metrics(error: &io::Error) -> String {
+    let remedy = match error.kind() {
+        ErrorKind::AddrInUse => "choose another port, or end the program that has this one",
+        ErrorKind::AddrNotAvailable => "give an address of this machine (`ip address`)",
+        ErrorKind::PermissionDenied => "ports below 1024 need root; choose a higher one",
+        _ => "choose another address",
+    };
+    format!("{error}: {remedy}")
 }
 
 /// Exit code where a device of `measure` failed.

@@ -8,6 +8,9 @@
 
 use std::io::{self, IsTerminal, StdoutLock, Write};
 
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::{DefaultTerminal, restore, try_init};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -31,6 +34,37 @@ pub fn say(line: &str) {
 /// Whether standard error is a terminal.
 pub fn is_terminal() -> bool {
     io::stderr().is_terminal()
+}
+
+/// Whether a view can take the terminal: output goes to one, and keys come from one.
+pub fn is_screen() -> bool {
+    io::stdout().is_terminal() && io::stdin().is_terminal()
+}
+
+/// The terminal as a whole, for a view that draws; as it was before once this ends.
+pub struct Screen(DefaultTerminal);
+
+impl Screen {
+    /// Takes the terminal.
+    pub fn open() -> io::Result<Screen> {
+        try_init().map(Screen)
+    }
+
+    /// Draws a frame. Its texts have passed [`one_line`].
+    pub fn draw(&mut self, draw: impl FnOnce(Rect, &mut Buffer)) -> io::Result<()> {
+        self.0.draw(|frame| draw(frame.area(), frame.buffer_mut())).map(drop)
+    }
+
+    /// Lines that it has.
+    pub fn lines(&self) -> io::Result<u16> {
+        Ok(self.0.size()?.height)
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        restore();
+    }
 }
 
 /// A text without anything that steers a terminal; it keeps its lines and tabs.

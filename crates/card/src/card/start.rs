@@ -121,7 +121,6 @@ impl Card {
         let serving = |of| Some(Serving::new(of, Arc::clone(&region)));
         let serving: Vec<_> = services.into_iter().map(serving).collect();
         let services = serving.into_iter().chain(std::iter::repeat_with(|| None));
-        let queues = config.queues;
         let doorbell = |&core| Doorbell::new().map_err(|source| CardError::Thread { core, source });
         let doorbells =
             config.cores.iter().map(doorbell).collect::<Result<Arc<[Doorbell]>, CardError>>()?;
@@ -134,11 +133,12 @@ impl Card {
             told,
             stop,
             region,
-            queues,
+            queues: config.queues,
             begun,
             program,
             to_cores: Vec::new(),
             applications,
+            rule_texts_refused: 0,
             trouble: Vec::new(),
         };
         card.apply(rules)?;

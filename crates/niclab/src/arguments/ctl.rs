@@ -23,9 +23,10 @@ pub struct CtlArguments {
 /// The commands of `niclab nic ctl`.
 #[derive(Debug, Subcommand)]
 pub enum CtlCommand {
-    /// List the applications and what they own, or ask one of them
+    /// List the applications and what they own
     ///
-    /// With `program` or `table` behind its name, these are for the program of the application.
+    /// With a name only this one. With `program` or `table` behind the name, the command is for
+    /// the program of this application.
     Application {
         /// Its name
         name: Option<String>,
@@ -33,9 +34,11 @@ pub enum CtlCommand {
         #[command(subcommand)]
         command: Option<OfApplication>,
     },
-    /// Capture what comes and leaves by a port, or say how many frames were captured
+    /// Capture a port's frames, or report how many
     ///
-    /// The file is opened here, with the rights of who calls, and becomes a packet trace (pcap).
+    /// `ctl` opens the file, with the rights of its user. The file becomes a packet trace (pcap)
+    /// of the frames that the port receives and sends. Without a file, the answer is the number of
+    /// frames captured so far.
     Capture {
         /// The port, from 0
         port: u16,
@@ -46,9 +49,9 @@ pub enum CtlCommand {
               value_parser = clap::value_parser!(u64).range(1..))]
         count: Option<u64>,
     },
-    /// Say what ports, queues, cores and applications have counted
+    /// Counters of ports, queues, cores, applications
     Counters,
-    /// Create, destroy, update, list or query rules, as testpmd writes it
+    /// Create, change, destroy, list and query rules, as testpmd writes it
     ///
     /// Such as `flow create 0 ingress pattern eth / ipv4 / end actions drop / end`, `flow list 0`,
     /// `flow query 0 RULE count` and `flow destroy 0 rule RULE`; the number is the port's.
@@ -57,7 +60,7 @@ pub enum CtlCommand {
         #[arg(required = true, trailing_var_arg = true, value_name = "WORD")]
         words: Vec<String>,
     },
-    /// Replace the program that decides about frames, or ask it
+    /// Replace the program that processes frames, or read from it
     Program {
         /// What to do
         #[command(subcommand)]
@@ -74,15 +77,17 @@ pub enum CtlCommand {
         #[arg(trailing_var_arg = true, value_name = "WORD")]
         change: Vec<String>,
     },
-    /// Set the headers of actions to come, as testpmd writes it
+    /// Set the headers of later encap actions
+    ///
+    /// The commands are those of testpmd, such as `set raw_encap 0 eth / ipv4 / end_set`.
     Set {
         /// The command
         #[arg(required = true, trailing_var_arg = true, value_name = "WORD")]
         words: Vec<String>,
     },
-    /// End the card
+    /// Stop the card
     Stop,
-    /// Show or change what the tables of the program have
+    /// Show and change the tables of the program
     Table {
         /// What to do
         #[command(subcommand)]
@@ -93,13 +98,13 @@ pub enum CtlCommand {
 /// What an application can be asked.
 #[derive(Debug, Subcommand)]
 pub enum OfApplication {
-    /// Replace its program, or ask it
+    /// Commands of `program` for an application
     Program {
         /// What to do
         #[command(subcommand)]
         command: OfProgram,
     },
-    /// Show or change what its tables have
+    /// Commands of `table` for an application
     Table {
         /// What to do
         #[command(subcommand)]
@@ -110,7 +115,7 @@ pub enum OfApplication {
 /// What a program can be asked.
 #[derive(Debug, Subcommand)]
 pub enum OfProgram {
-    /// Say what a counter has
+    /// Read a counter
     Counter {
         /// Name of the countarray
         array: String,
@@ -118,7 +123,7 @@ pub enum OfProgram {
         #[arg(value_parser = number)]
         index: u64,
     },
-    /// Print the records that the program has reported since the last time
+    /// Take the records reported since the last time
     Digests {
         /// Name of the digest
         digest: String,
@@ -130,9 +135,9 @@ pub enum OfProgram {
         /// File of its tables, in JSON [default: they are empty]
         tables: Option<PathBuf>,
     },
-    /// Remove the program: rules and RSS decide about frames again
+    /// Remove it; rules and RSS classify again
     None,
-    /// Say what a register has
+    /// Read a register
     Register {
         /// Name of the regarray
         array: String,
@@ -140,7 +145,9 @@ pub enum OfProgram {
         #[arg(value_parser = number)]
         index: u64,
     },
-    /// Show the entries that wait in a ring; they stay there
+    /// Show the entries that wait in a ring
+    ///
+    /// They stay there.
     Ring {
         /// Name of the ring
         ring: String,
@@ -148,7 +155,7 @@ pub enum OfProgram {
         #[arg(value_parser = number)]
         index: u64,
     },
-    /// Say how many entries its tables have
+    /// List its tables and their sizes
     Show,
     /// Show a part of a window
     Window {
@@ -169,13 +176,19 @@ pub enum OfProgram {
 /// What can be done to tables.
 #[derive(Debug, Subcommand)]
 pub enum OfTables {
-    /// Add an entry: `add TABLE [PRIORITY] FIELD:VALUE … ACTION(ARGUMENT:VALUE …)`
+    /// Add an entry
+    ///
+    /// `add TABLE [PRIORITY] FIELD:VALUE … ACTION(ARGUMENT:VALUE …)`
     Add(TableWords),
-    /// Delete an entry: `delete TABLE FIELD:VALUE …`
+    /// Delete an entry
+    ///
+    /// `delete TABLE FIELD:VALUE …`
     Delete(TableWords),
-    /// Set the members of a selector's group: `group SELECTOR GROUP MEMBER[:WEIGHT] …`
+    /// Set the members of a selector's group
+    ///
+    /// `group SELECTOR GROUP MEMBER[:WEIGHT] …`
     Group(TableWords),
-    /// Carry out a file of tables, in JSON; it adds to what they have
+    /// Add the entries of a JSON file to the tables
     Load {
         /// The file
         file: PathBuf,
@@ -189,22 +202,32 @@ pub enum OfTables {
     /// Set a mirroring session
     #[command(name = "mirroring_add")]
     MirroringAdd(TableWords),
-    /// Change an entry: `modify TABLE [PRIORITY] FIELD:VALUE … ACTION(ARGUMENT:VALUE …)`
+    /// Change an entry
+    ///
+    /// `modify TABLE [PRIORITY] FIELD:VALUE … ACTION(ARGUMENT:VALUE …)`
     Modify(TableWords),
     /// Set the ports of a multicast group
     #[command(name = "multicast_group")]
     MulticastGroup(TableWords),
-    /// Write a register: `register_write ARRAY INDEX VALUE`
+    /// Write a register
+    ///
+    /// `register_write ARRAY INDEX VALUE`
     #[command(name = "register_write")]
     RegisterWrite(TableWords),
-    /// Change what packets do that no entry matches: `setdefault TABLE ACTION(ARGUMENT:VALUE …)`
+    /// Set the action for packets that match no entry
+    ///
+    /// `setdefault TABLE ACTION(ARGUMENT:VALUE …)`
     Setdefault(TableWords),
-    /// Say how much each table has, or all that one has; with --json, as a file for `table load`
+    /// Show table sizes, or the entries of one table
+    ///
+    /// With --json the answer is a file for `table load`.
     Show {
         /// The table
         table: Option<String>,
     },
-    /// Carry out several commands together or none, such as 'add …; delete …'
+    /// Apply several commands at once, or none
+    ///
+    /// Such as 'add …; delete …'.
     Transaction {
         /// The commands, with `;` between them
         #[arg(required = true, trailing_var_arg = true, value_name = "COMMANDS")]

@@ -19,6 +19,7 @@ use niclab_packet::wire::MacAddress;
 
 use crate::arguments::{KvsArguments, KvsMode};
 use crate::failure::Failure;
+use crate::metrics::CardMetrics;
 use crate::nic::control::{Access, Control};
 use crate::nic::say_off;
 use crate::output;
@@ -104,9 +105,15 @@ impl Wanted {
 
     /// Serves by the card and by the system's sockets until `stop` is set. The banner is said once
     /// all is open.
-    pub fn serve(self, server: Server, banner: &str, stop: &AtomicBool) -> Result<Totals, Failure> {
-        let Wanted { config, mode, ip, network_bits, memory_bytes, mut control } = self;
-        let (port, cores) = (server.address().port(), config.cores.len());
+    pub fn serve(
+        self,
+        server: Server,
+        (banner, ready): (&str, impl FnOnce() -> io::Result<()>),
+        metrics: Option<CardMetrics>,
+        stop: &AtomicBool,
+    ) -> Result<Totals, Failure> {
+        let Wanted { config, mode, ip, network_bits, memory_bytes, control } = self;
+        let (port, cores) = (server.udp_port(), config.cores.len());
         let mac = mac(&config.ports[0], ip)?;
         let identity = Identity { mac, ip, network_bits, port };
         let (mut program, mut segments) = (None, Vec::new());
@@ -125,40 +132,14 @@ impl Wanted {
         say_off(&config.ports);
         let (name, at, tcp) = (&config.ports[0], SocketAddr::from((ip, port)), server.address());
         writeln!(stdout(), "{banner}\nUDP by a card at {at} ({mac}), {name}; TCP at {tcp}")?;
+        ready()?;
         let served = thread::scope(|scope| {
             let serving = scope.spawn(|| {
                 let served = server.run(stop);
                 stop.store(true, Ordering::Relaxed);
                 served
             });
-            let (mut said, mut tended_at) = (String::new(), Instant::now());
-            while !stop.load(Ordering::Relaxed) && !card.is_over() {
-                let rest = TEND.saturating_sub(tended_at.elapsed());
-                let is_stopped = match &mut control {
-                    Some(control) => control.serve(&mut card, rest),
-                    None => {
-                        thread::sleep(rest);
-                        false
-                    }
-                };
-                if is_stopped {
-                    break;
-                }
-                // Who asks for something does not hasten this.
-                if tended_at.elapsed() < TEND {
-                    continue;
-                }
-                tended_at = Instant::now();
-                card.set_items_time(moment());
-                let missing = card.tend();
-                let reasons: Vec<String> =
-                    missing.iter().map(|(name, error)| format!("{name}: {error}")).collect();
-                let now = reasons.join("; ");
-                if !now.is_empty() && now != said {
-                    output::say(&format!("niclab: {now}"));
-                }
-                said = now;
-            }
+            work(&mut card, (control, metrics), stop);
             // A core that breaks off ends all.
             stop.store(true, Ordering::Relaxed);
             serving.join()
@@ -172,6 +153,38 @@ impl Wanted {
             (0, false) => Err(io::Error::other(ended.trouble.join("; ")).into()),
             (lost, _) => Err(Failure::FramesLost { lost, frames: ended.frames }),
         }
+    }
+}
+
+/// Tends a card, and answers whoever asks about it, until it is over.
+fn work(
+    card: &mut Card,
+    (mut control, metrics): (Option<Control>, Option<CardMetrics>),
+    stop: &AtomicBool,
+) {
+    let (mut said, mut tended_at) = (String::new(), Instant::now());
+    let mut is_stopped = false;
+    while !is_stopped && !stop.load(Ordering::Relaxed) && !card.is_over() {
+        let rest = TEND.saturating_sub(tended_at.elapsed());
+        match &mut control {
+            Some(control) => is_stopped = control.serve(card, rest),
+            None => thread::sleep(rest),
+        }
+        metrics.iter().for_each(|metrics| metrics.serve(card));
+        // Who asks for something does not hasten this.
+        if tended_at.elapsed() < TEND {
+            continue;
+        }
+        tended_at = Instant::now();
+        card.set_items_time(moment());
+        let missing = card.tend();
+        let reasons: Vec<String> =
+            missing.iter().map(|(name, error)| format!("{name}: {error}")).collect();
+        let now = reasons.join("; ");
+        if !now.is_empty() && now != said {
+            output::say(&format!("niclab: {now}"));
+        }
+        said = now;
     }
 }
 

@@ -8,11 +8,12 @@ use niclab_control::{
 
 /// The counters of a card. What is new there has to be named here.
 pub(super) fn counted(counters: card::Counters) -> CardCounters {
-    let card::Counters { ports, cores, applications } = counters;
+    let card::Counters { ports, cores, applications, rule_texts_refused } = counters;
     CardCounters {
         ports: ports.into_iter().map(port).collect(),
         cores: cores.into_iter().map(core).collect(),
         applications: applications.into_iter().map(application).collect(),
+        rule_texts_refused,
     }
 }
 
@@ -38,6 +39,10 @@ fn port(counters: card::PortCounters) -> PortCounters {
         program_faults,
         program_ring_full,
         held_drops,
+        rules,
+        rules_created,
+        rules_updated,
+        rules_destroyed,
         queues,
         external_queues,
     } = counters;
@@ -57,6 +62,10 @@ fn port(counters: card::PortCounters) -> PortCounters {
         program_faults,
         program_ring_full,
         held_drops,
+        rules,
+        rules_created,
+        rules_updated,
+        rules_destroyed,
         queues: queues.into_iter().map(queue).collect(),
         external_queues: external_queues.into_iter().map(external_queue).collect(),
     }

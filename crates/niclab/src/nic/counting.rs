@@ -58,7 +58,7 @@ impl Counting {
 }
 
 /// Whether a rule of this shape has the action.
-fn counts(shape: &str) -> bool {
+pub(super) fn counts(shape: &str) -> bool {
     let actions = shape.split_once("=>").map_or("", |(_, actions)| actions);
     actions.split_whitespace().any(|action| action == "COUNT")
 }

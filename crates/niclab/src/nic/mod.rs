@@ -10,7 +10,9 @@ mod memory;
 mod patience;
 mod programmed;
 mod rss;
+pub mod sampled;
 mod shown;
+mod top;
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -29,7 +31,9 @@ use serde_json::json;
 use crate::arguments::{BalanceBy, NicArguments, NicCommand};
 use crate::cores::cores;
 use crate::failure::Failure;
+use crate::metrics::CardMetrics;
 use crate::output::stdout;
+use crate::readiness::Readiness;
 use crate::run::stop_flag;
 use crate::{output, rules};
 use control::{Access, Control};
@@ -46,18 +50,20 @@ const INTERVAL: Duration = Duration::from_secs(1);
 pub fn run(arguments: &NicArguments) -> Result<(), Failure> {
     match &arguments.command {
         Some(NicCommand::Ctl(arguments)) => ctl::run(arguments),
+        Some(NicCommand::Top(arguments)) => top::run(arguments),
         None => card(arguments),
     }
 }
 
 /// Runs a card until it is stopped.
 fn card(arguments: &NicArguments) -> Result<(), Failure> {
-    let stop = stop_flag()?;
+    let (stop, mut readiness) = (stop_flag()?, Readiness::new());
     let cores = cores(&arguments.cores)?;
     let text = arguments.rules.as_deref().map(rules::text).transpose()?.unwrap_or_default();
     let group = arguments.control_group.as_deref();
     let control = arguments.control.as_deref();
-    let mut control = control.map(|path| Control::bind(path, group, Access::Full)).transpose()?;
+    let control = control.map(|path| Control::bind(path, group, Access::Full)).transpose()?;
+    let metrics = arguments.metrics.map(|listen| CardMetrics::start(listen, None)).transpose()?;
     let NicArguments { ports, queues, receive, .. } = arguments;
     let (ports, queues, receive) = (ports.clone(), *queues, *receive);
     let balance = arguments.balance.as_ref().map(balance).transpose()?;
@@ -84,26 +90,11 @@ fn card(arguments: &NicArguments) -> Result<(), Failure> {
     say_hidden(&config.ports);
     let until = arguments.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
     let mut live = Live::new(arguments.json, counted(card.counters()));
-    let (mut is_stopped, mut tended_at) = (false, Instant::now());
-    while !stop.load(Ordering::Relaxed)
-        && !is_stopped
-        && !card.is_over()
-        && until.is_none_or(|until| Instant::now() < until)
-    {
-        let rest = TEND.saturating_sub(tended_at.elapsed());
-        match &mut control {
-            Some(control) => is_stopped = control.serve(&mut card, rest),
-            None => std::thread::sleep(rest),
-        }
-        // Who asks for something does not hasten this.
-        if tended_at.elapsed() < TEND {
-            continue;
-        }
-        tended_at = Instant::now();
-        live.missing(card.tend());
-        card.balance().iter().for_each(say);
-        live.show(&card)?;
-    }
+    let is_over =
+        || stop.load(Ordering::Relaxed) || until.is_some_and(|until| Instant::now() >= until);
+    readiness.ready();
+    work(&mut card, (control, metrics), &mut live, is_over)?;
+    drop(readiness);
     let counting = Counting::of(&mut card, config.ports.len());
     let ended = card.end();
     live.end(&counted(ended.counters), &counting)?;
@@ -112,6 +103,33 @@ fn card(arguments: &NicArguments) -> Result<(), Failure> {
         (0, false) => Err(Failure::Output(io::Error::other(ended.trouble.join("; ")))),
         (lost, _) => Err(Failure::FramesLost { lost, frames: ended.frames }),
     }
+}
+
+/// Tends a card, and answers whoever asks about it, until it is over.
+fn work(
+    card: &mut Card,
+    (mut control, metrics): (Option<Control>, Option<CardMetrics>),
+    live: &mut Live,
+    is_over: impl Fn() -> bool,
+) -> io::Result<()> {
+    let (mut is_stopped, mut tended_at) = (false, Instant::now());
+    while !is_stopped && !is_over() && !card.is_over() {
+        let rest = TEND.saturating_sub(tended_at.elapsed());
+        match &mut control {
+            Some(control) => is_stopped = control.serve(card, rest),
+            None => std::thread::sleep(rest),
+        }
+        metrics.iter().for_each(|metrics| metrics.serve(card));
+        // Who asks for something does not hasten this.
+        if tended_at.elapsed() < TEND {
+            continue;
+        }
+        tended_at = Instant::now();
+        live.missing(card.tend());
+        card.balance().iter().for_each(say);
+        live.show(card)?;
+    }
+    Ok(())
 }
 
 /// Says of which ports the interface is switched off. Where the kernel does not tell, the card runs

@@ -1,7 +1,7 @@
 //! `kvs`: memcached's own test programs as clients, and what no client should send.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -27,11 +27,16 @@ impl Server {
     pub fn at(listen: &str, options: &[&str]) -> Server {
         let mut command = niclab(&["kvs", "--listen", listen]);
         command.args(options).stdout(Stdio::piped());
+        Server::of(command)
+    }
+
+    fn of(mut command: Command) -> Server {
         let mut child = command.spawn().unwrap();
         let mut out = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         out.read_line(&mut line).unwrap();
-        let address = line.split(" at ").nth(1).unwrap().split(';').next().unwrap().to_owned();
+        let address =
+            line.split(" at ").nth(1).unwrap().split([';', ',']).next().unwrap().to_owned();
         Server { child, out, line, address }
     }
 
@@ -472,5 +477,65 @@ fn what_cannot_be_served_is_refused_by_name() {
     of(&["--memory", "64MB"]).with(2, &["`64MB` is no size: give one such as 64MiB"]);
     of(&["--connections", "0"]).with(2, &["0 is not in 1..=1048576"]);
     of(&["--idle-timeout", "0"]).with(2, &["0 is not in 1.."]);
-    of(&["--udp", "perhaps"]).with(2, &["possible values: on, off"]);
+    of(&["--udp", "perhaps"]).with(2, &["write on, off or a port"]);
+    of(&["-p", "0"]).with(2, &["the store always serves TCP; write a port from 1 to 65535"]);
+    of(&["-l", "127.0.0.1:11300", "-p", "11301"]).with(2, &["name two ports; give one"]);
+    of(&["-l", "127.0.0.1,::1"]).with(2, &["give one address, or 0.0.0.0 for all"]);
+    of(&["-m", "64", "--memory", "64MiB"]).with(2, &["cannot be used with", "-m <MIB>"]);
+    of(&["-t", "1", "--cores", "0"]).with(2, &["cannot be used with", "--threads <N>"]);
+    of(&["-d", "--listen", &taken]).with(9, &[&taken, "is in use: choose another port"]);
+}
+
+/// A port that TCP and UDP of the loopback address have free.
+fn free_port() -> u16 {
+    let free = |socket: &TcpListener| UdpSocket::bind(socket.local_addr().unwrap()).is_ok();
+    let sockets = (0..32).map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
+    sockets.into_iter().find(free).unwrap().local_addr().unwrap().port()
+}
+
+#[test]
+fn the_options_of_memcached_mean_the_same_here() {
+    let [tcp, udp] = [(); 2].map(|()| free_port().to_string());
+    let mut command = niclab(&["kvs", "-l", "127.0.0.1", "-p", &tcp, "-U", &udp]);
+    command.args(["-m", "32", "-t", "2", "-c", "100"]).stdout(Stdio::piped());
+    let server = Server::of(command);
+    assert!(server.line.contains(&format!("TCP at 127.0.0.1:{tcp}, UDP at 127.0.0.1:{udp}; ")));
+    let told = server.answer(b"stats settings");
+    for (name, value) in [
+        ("inter", "127.0.0.1"),
+        ("maxbytes", "33554432"),
+        ("maxconns", "100"),
+        ("num_threads", "2"),
+        ("tcpport", &*tcp),
+        ("udpport", &*udp),
+    ] {
+        assert!(told.contains(&format!("STAT {name} {value}\r\n")), "{name}: {told}");
+    }
+    let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    client.connect(format!("127.0.0.1:{udp}")).unwrap();
+    client.send(b"\0\x01\0\0\0\x01\0\0mn\r\n").unwrap();
+    let mut answer = [0; 100];
+    let len = client.recv(&mut answer).unwrap();
+    assert!(answer[..len].ends_with(b"MN\r\n"), "{answer:?}");
+}
+
+#[test]
+fn a_store_in_the_background_listens_when_the_command_returns() {
+    let port = free_port().to_string();
+    let ended = call(&["kvs", "-d", "-l", "127.0.0.1", "-p", &port]);
+    ended.with(0, &[]);
+    let address = format!("127.0.0.1:{port}");
+    let told = answer(&address, b"stats");
+    let pid = told.split("STAT pid ").nth(1).unwrap().split("\r\n").next().unwrap();
+    assert!(ended.out.contains(&format!("; `kill {pid}` ends it\n")), "{ended:?}");
+    // It has left the session, the terminal and the directory of the command.
+    let link = |name: &str| std::fs::read_link(format!("/proc/{pid}/{name}")).unwrap();
+    assert_eq!((link("cwd"), link("fd/1")), ("/".into(), "/dev/null".into()));
+    kill_process(Pid::from_raw(pid.parse().unwrap()).unwrap(), Signal::TERM).unwrap();
+    let start = Instant::now();
+    while TcpStream::connect(&address).is_ok() {
+        assert!(start.elapsed() < Duration::from_secs(20), "it does not end");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }

@@ -190,3 +190,22 @@ fn lists_doctors_and_results_are_json_too() {
     let shown = json(&["show", directory.to_str().unwrap(), "--json"]);
     assert_eq!(shown["experiments"][0]["name"], "occupancy");
 }
+
+#[test]
+fn help_of_ctl_is_a_table_with_a_line_for_each_command() {
+    for flag in ["-h", "--help"] {
+        let ended = call(&["nic", "ctl", flag]);
+        ended.with(0, &[]);
+        for line in [
+            "Usage: niclab nic ctl [OPTIONS] --control <PATH> <COMMAND>",
+            "Rules and RSS:",
+            "  flow create PORT …             Create a rule",
+            "  program load PROGRAM [TABLES]  Replace the program, without losing a frame",
+            "  table show [TABLE]             Show table sizes, or the entries of one table",
+            "  stop                           Stop the card",
+        ] {
+            assert!(ended.out.lines().any(|of| of == line), "`{line}` is missing:\n{}", ended.out);
+        }
+        assert!(ended.out.contains("--json"), "{}", ended.out);
+    }
+}

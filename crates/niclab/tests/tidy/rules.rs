@@ -333,6 +333,8 @@ const CONFINED: &[(&str, &[&str], &str)] = &[
     ("comfy-table", &["niclab"], "only the command line prints"),
     ("futures", &[], "the packet path knows no async runtime"),
     ("indicatif", &["niclab"], "only the command line prints"),
+    ("prometheus-client", &["niclab"], "only the command line serves metrics"),
+    ("ratatui", &["niclab"], "only the command line draws"),
     ("rtnetlink", &["device", "niclab"], "needs tokio: control plane only"),
     ("tokio", &["device", "niclab"], "the packet path knows no async runtime"),
 ];

@@ -93,8 +93,8 @@ pub struct ServerStatistics {
     pub backlog: u64,
     /// Port that it listens at.
     pub port: u16,
-    /// It serves UDP at that port, too.
-    pub is_udp: bool,
+    /// Port of UDP; 0 where it serves none.
+    pub udp_port: u16,
     /// After so many seconds without a word a connection is ended; 0: never.
     pub idle_timeout_s: u64,
 }

@@ -10,5 +10,5 @@ pub mod binary;
 pub mod context;
 pub mod datagram;
 pub mod session;
-mod statistics;
+pub mod statistics;
 pub mod text;

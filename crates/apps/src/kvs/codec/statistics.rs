@@ -152,7 +152,7 @@ pub fn settings(context: &Context<'_>, each: Each<'_>) {
     number("verbosity", context.store.verbosity().into());
     number("tcp_backlog", server.backlog);
     number("tcpport", server.port.into());
-    number("udpport", if server.is_udp { server.port.into() } else { 0 });
+    number("udpport", server.udp_port.into());
     number("num_threads", server.threads);
     number("idle_timeout", server.idle_timeout_s);
     number("item_size_max", VALUE_LEN_MAX as u64);

@@ -59,7 +59,7 @@ fn print(request: &Request, response: &Response, is_json: bool) -> Result<(), Fa
 }
 
 /// Why there is no answer, and what to do.
-fn failed(path: &Path, error: ControlError) -> Failure {
+pub(in crate::nic) fn failed(path: &Path, error: ControlError) -> Failure {
     let control = |reason: String| Failure::Control { path: path.to_path_buf(), reason };
     match error {
         ControlError::Unreachable(error) if error.kind() == ErrorKind::PermissionDenied => {

@@ -12,12 +12,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use crate::kvs::codec::context::{ServerStatistics, ServerView};
+use crate::kvs::codec::context::{Context, ServerStatistics, ServerView};
+use crate::kvs::codec::statistics;
 use crate::kvs::store::{DmaSegments, Spread, Statistics, Store};
 use crate::kvs::transport::card::{Identity, Queues};
 use crate::kvs::transport::shared::error::ServerError;
 use crate::kvs::transport::shared::frame_counters::FrameCounters;
-use crate::kvs::transport::shared::{ServerOptions, ServerShared};
+use crate::kvs::transport::shared::{ServerOptions, ServerShared, Udp, moment};
 use crate::kvs::transport::socket::accept::accept;
 use crate::kvs::transport::socket::sockets;
 use crate::kvs::transport::socket::worker::{Inbox, Worker};
@@ -56,6 +57,37 @@ impl Finished {
     }
 }
 
+/// The statistics of a server, for somebody in its own process: what clients get by `stats`.
+#[derive(Clone, Debug)]
+pub struct StatisticsView(Arc<ServerShared>);
+
+/// Which statistics, as `stats` has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StatisticsKind {
+    /// `stats`.
+    General,
+    /// `stats items`.
+    Items,
+    /// `stats slabs`.
+    Slabs,
+}
+
+impl StatisticsView {
+    /// Names and values. It takes the lock of each partition for a moment, as `stats` does.
+    pub fn statistics(&self, kind: StatisticsKind) -> Vec<(String, String)> {
+        let (store, host) = (&self.0.store, &*self.0);
+        let context = Context { store, now: moment(), host };
+        let mut all = Vec::new();
+        let mut each = |name: &str, value: &str| all.push((name.to_owned(), value.to_owned()));
+        match kind {
+            StatisticsKind::General => statistics::general(&context, &mut each),
+            StatisticsKind::Items => statistics::items(&context, &mut each),
+            StatisticsKind::Slabs => statistics::slabs(&context, &mut each),
+        }
+        all
+    }
+}
+
 impl Server {
     /// Takes address and descriptors; items take memory when they come.
     ///
@@ -72,11 +104,12 @@ impl Server {
         let store = store.spread_by(options.spread);
         let is_udp = options.udp.is_on(options.listen.ip());
         let udp_count = if is_udp { options.cores.len() } else { 0 };
-        let (tcp, udp) = sockets::listen(options.listen, udp_count)?;
+        let (tcp, udp) = sockets::listen(options.listen, options.udp, udp_count)?;
         let address = tcp
             .local_addr()
             .map_err(|source| ServerError::System { call: "getsockname", source })?;
-        let shared = Arc::new(ServerShared::new(store, options, address.port(), is_udp));
+        let udp_port = is_udp.then_some(udp_port(options.udp, address));
+        let shared = Arc::new(ServerShared::new(store, options, address.port(), udp_port));
         Ok(Server { tcp, udp, address, shared })
     }
 
@@ -85,9 +118,19 @@ impl Server {
         self.address
     }
 
-    /// It serves UDP at the same port.
-    pub fn is_udp(&self) -> bool {
-        self.shared.is_udp
+    /// Where it serves UDP by sockets of the system.
+    pub fn udp_address(&self) -> Option<SocketAddr> {
+        self.shared.udp_port.map(|port| SocketAddr::new(self.address.ip(), port))
+    }
+
+    /// The port of UDP, whether sockets of the system serve it or a card does.
+    pub fn udp_port(&self) -> u16 {
+        udp_port(self.shared.options.udp, self.address)
+    }
+
+    /// Its statistics, for as long as somebody wants them.
+    pub fn statistics(&self) -> StatisticsView {
+        StatisticsView(Arc::clone(&self.shared))
     }
 
     /// What serves the same items to frames, for each core's queues of a card. Where keys are
@@ -144,6 +187,14 @@ impl Server {
             joined.fold(accepted, |all, served| all.and(served))
         })?;
         Ok(Finished(shared))
+    }
+}
+
+/// The port of UDP beside TCP at an address.
+fn udp_port(udp: Udp, tcp: SocketAddr) -> u16 {
+    match udp {
+        Udp::At(port) => port,
+        Udp::OnLoopback | Udp::On | Udp::Off => tcp.port(),
     }
 }
 

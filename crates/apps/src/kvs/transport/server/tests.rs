@@ -296,8 +296,13 @@ fn datagrams_are_answered_where_they_are_wanted() {
     wait_until(|| server.figure("datagrams") == 2);
     drop(server);
     let quiet = Server::bind(ServerOptions { udp: Udp::Off, ..options() }).unwrap();
-    assert!(!quiet.is_udp());
+    assert_eq!(quiet.udp_address(), None);
     assert!(UdpSocket::bind(quiet.address()).is_ok(), "nobody has the port");
+    let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let apart = Server::bind(ServerOptions { udp: Udp::At(free.port()), ..options() }).unwrap();
+    assert_eq!(apart.udp_address(), Some(free));
+    assert!(UdpSocket::bind(free).is_err(), "the server has the port");
+    assert!(free.port() == apart.address().port() || UdpSocket::bind(apart.address()).is_ok());
     assert!(!Udp::OnLoopback.is_on("192.0.2.1".parse().unwrap()));
     assert!(!Udp::OnLoopback.is_on("0.0.0.0".parse().unwrap()));
     assert!(Udp::OnLoopback.is_on("::1".parse().unwrap()));

@@ -11,7 +11,9 @@ use crate::kvs::store::StoreError;
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     /// Somebody else has the address.
-    #[error("{address} is in use: choose another port with --listen, or end who has it")]
+    #[error(
+        "{address} is in use: choose another port with --listen, -p or --udp, or end who has it"
+    )]
     InUse {
         /// The address.
         address: SocketAddr,
@@ -23,7 +25,9 @@ pub enum ServerError {
         address: SocketAddr,
     },
     /// A port for which one has to be root.
-    #[error("{address}: ports below 1024 need root; choose a higher one with --listen")]
+    #[error(
+        "{address}: ports below 1024 need root; choose a higher one with --listen, -p or --udp"
+    )]
     Rights {
         /// The address.
         address: SocketAddr,

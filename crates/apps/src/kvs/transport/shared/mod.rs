@@ -23,7 +23,7 @@ pub const BACKLOG: i32 = 4096;
 /// What is to be served, where and by whom.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// Address of both protocols; port 0 stands for any that is free.
+    /// Address of both protocols, and port of TCP; port 0 stands for any that is free.
     pub listen: SocketAddr,
     /// UDP, too.
     pub udp: Udp,
@@ -50,8 +50,10 @@ pub struct ServerOptions {
 pub enum Udp {
     /// Where only this machine can ask.
     OnLoopback,
-    /// Yes.
+    /// Yes, at the port of TCP.
     On,
+    /// Yes, at this port.
+    At(u16),
     /// No.
     Off,
 }
@@ -61,7 +63,7 @@ impl Udp {
     pub fn is_on(self, address: IpAddr) -> bool {
         match self {
             Udp::OnLoopback => address.is_loopback(),
-            Udp::On => true,
+            Udp::On | Udp::At(_) => true,
             Udp::Off => false,
         }
     }
@@ -76,14 +78,20 @@ pub struct ServerShared {
     pub(super) options: ServerOptions,
     pub(super) start: Instant,
     port: u16,
-    pub(super) is_udp: bool,
+    /// Port of UDP, where it is served.
+    pub(super) udp_port: Option<u16>,
 }
 
 impl ServerShared {
     /// What a server begins with.
-    pub fn new(store: Store, options: ServerOptions, port: u16, is_udp: bool) -> ServerShared {
+    pub fn new(
+        store: Store,
+        options: ServerOptions,
+        port: u16,
+        udp_port: Option<u16>,
+    ) -> ServerShared {
         let (tally, cpu) = Default::default();
-        ServerShared { store, tally, cpu, options, start: Instant::now(), port, is_udp }
+        ServerShared { store, tally, cpu, options, start: Instant::now(), port, udp_port }
     }
 }
 
@@ -96,7 +104,7 @@ impl ServerView for ServerShared {
             threads: self.options.cores.len() as u64,
             uptime_s: self.start.elapsed().as_secs(),
             port: self.port,
-            is_udp: self.is_udp,
+            udp_port: self.udp_port.unwrap_or(0),
             idle_timeout_s: self.options.idle_timeout.map_or(0, |time| time.as_secs()),
             ..self.tally.statistics(&store.stored)
         }

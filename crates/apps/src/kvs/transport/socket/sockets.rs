@@ -10,8 +10,8 @@ use rustix::net::{
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::kvs::transport::shared::BACKLOG;
 use crate::kvs::transport::shared::error::ServerError;
+use crate::kvs::transport::shared::{BACKLOG, Udp};
 
 /// Descriptors beside those of connections: the listener, standard streams, what the rest of the
 /// process has.
@@ -49,20 +49,24 @@ pub fn allow_descriptors(connections: usize, cores: usize) -> Result<(), ServerE
     Err(ServerError::Descriptors { wanted: connections, limit })
 }
 
-/// A socket for TCP, and so many for UDP at the same address.
+/// A socket for TCP, and so many for UDP at the same address, with the same port or another one.
 pub fn listen(
     address: SocketAddr,
+    udp: Udp,
     udp_count: usize,
 ) -> Result<(TcpListener, Vec<UdpSocket>), ServerError> {
-    let tries = if address.port() == 0 && udp_count > 0 { PORTS_TRIED } else { 1 };
+    let own_port = if let Udp::At(port) = udp { Some(port) } else { None };
+    let shares_any = address.port() == 0 && udp_count > 0 && own_port.is_none();
+    let tries = if shares_any { PORTS_TRIED } else { 1 };
     let mut result = Err(ServerError::InUse { address });
     for _ in 0..tries {
-        let tcp = tcp(address)?;
-        let both = tcp
+        let tcp = tcp_socket(address)?;
+        let mut at = tcp
             .local_addr()
             .map_err(|source| ServerError::System { call: "getsockname", source })?;
-        let udp: Result<Vec<_>, _> = (0..udp_count).map(|_| udp(both, udp_count)).collect();
-        result = udp.map(|udp| (tcp, udp));
+        at.set_port(own_port.unwrap_or(at.port()));
+        let sockets = (0..udp_count).map(|_| udp_socket(at, udp_count));
+        result = sockets.collect::<Result<_, _>>().map(|sockets| (tcp, sockets));
         if !matches!(result, Err(ServerError::InUse { .. })) {
             break;
         }
@@ -76,7 +80,7 @@ fn socket(address: SocketAddr, kind: SocketType) -> Result<OwnedFd, ServerError>
     socket_with(family, kind, flags, None).map_err(ServerError::of("socket"))
 }
 
-fn tcp(address: SocketAddr) -> Result<TcpListener, ServerError> {
+fn tcp_socket(address: SocketAddr) -> Result<TcpListener, ServerError> {
     let socket = socket(address, SocketType::STREAM)?;
     // Connections of a server that has just ended do not keep its address.
     sockopt::set_socket_reuseaddr(&socket, true).map_err(ServerError::of("SO_REUSEADDR"))?;
@@ -85,7 +89,7 @@ fn tcp(address: SocketAddr) -> Result<TcpListener, ServerError> {
     Ok(socket.into())
 }
 
-fn udp(address: SocketAddr, count: usize) -> Result<UdpSocket, ServerError> {
+fn udp_socket(address: SocketAddr, count: usize) -> Result<UdpSocket, ServerError> {
     let socket = socket(address, SocketType::DGRAM)?;
     if count > 1 {
         sockopt::set_socket_reuseport(&socket, true).map_err(ServerError::of("SO_REUSEPORT"))?;

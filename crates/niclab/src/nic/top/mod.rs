@@ -1,0 +1,163 @@
+//! `niclab nic top`: a live view of a running card, over its control socket.
+//!
+//! `look` asks the card, `view` makes rates of two looks, `draw` draws them, and `controls` has the
+//! keys. A thread of its own asks, so that keys are answered while the card is busy.
+
+mod controls;
+mod draw;
+mod look;
+mod view;
+
+use std::env;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use niclab_control::{Client, ControlError};
+use ratatui::crossterm::event::{self, Event, KeyEventKind};
+
+use super::ctl;
+use crate::arguments::TopArguments;
+use crate::failure::Failure;
+use crate::output::{self, one_line, stdout};
+use crate::run::stop_flag;
+use controls::{Controls, KEYS};
+use draw::{Screen, draw, height, plain};
+use look::{CardLook, Watcher};
+use view::{RuleOrder, view};
+
+/// How long a key is waited for before the screen is drawn anew.
+const TURN: Duration = Duration::from_millis(100);
+
+/// Columns of a frame for a script, unless `COLUMNS` says otherwise.
+const COLUMNS: u16 = 80;
+
+/// Most rules of a frame for a script.
+const RULES_MAX: usize = 1_000;
+
+/// Shows a card until it is enough.
+pub(super) fn run(arguments: &TopArguments) -> Result<(), Failure> {
+    let TopArguments { control, interval, once } = arguments;
+    let interval = Duration::from_secs_f64(*interval);
+    let mut watcher = Watcher::new(Client::new(control));
+    match once {
+        true => print(&mut watcher, control, interval),
+        false if !output::is_screen() => Err(Failure::NoTerminal),
+        false => {
+            // A card that is not there is no reason to take the terminal.
+            let first = watcher.look().map_err(|error| ctl::failed(control, error))?;
+            live(watcher, first, control, interval)
+        }
+    }
+}
+
+/// Prints one frame, with the rates of one interval.
+fn print(watcher: &mut Watcher, control: &Path, interval: Duration) -> Result<(), Failure> {
+    let failed = |error| ctl::failed(control, error);
+    let first = watcher.look().map_err(failed)?;
+    thread::sleep(interval);
+    let second = watcher.look().map_err(failed)?;
+    let mut view = view(&second, Some(&first), RuleOrder::HitRate);
+    let more = view.rules.len().saturating_sub(RULES_MAX);
+    view.rules.truncate(RULES_MAX);
+    let title = title(control, interval);
+    let keys = if more > 0 { "more rules: niclab nic ctl flow list PORT" } else { "" };
+    let screen = Screen { title, view, keys, ..Screen::default() };
+    let columns = env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let text = plain(columns.unwrap_or(COLUMNS), height(&screen.view), &screen);
+    Ok(writeln!(stdout(), "{}", text.trim_end())?)
+}
+
+fn title(control: &Path, interval: Duration) -> String {
+    let path = one_line(&control.display().to_string());
+    format!("niclab nic top: {path}, rates over {} s", interval.as_secs_f64())
+}
+
+/// What the thread that asks has to say.
+type LookResult = Result<CardLook, ControlError>;
+
+/// Asks the card at every interval while nobody has paused it, until nobody listens.
+fn ask(mut watcher: Watcher, interval: Duration, is_paused: &AtomicBool, to: &Sender<LookResult>) {
+    loop {
+        thread::sleep(interval);
+        if !is_paused.load(Ordering::Relaxed) && to.send(watcher.look()).is_err() {
+            return;
+        }
+    }
+}
+
+/// The looks of a live view.
+struct LiveState {
+    now: CardLook,
+    before: Option<CardLook>,
+    /// Why there is no later one.
+    trouble: Option<String>,
+}
+
+impl LiveState {
+    /// Takes what the thread that asks has to say.
+    fn hear(&mut self, asked: &Receiver<LookResult>) {
+        for look in asked.try_iter() {
+            match look {
+                Ok(look) => {
+                    self.before = Some(std::mem::replace(&mut self.now, look));
+                    self.trouble = None;
+                }
+                Err(error) => self.trouble = Some(one_line(&error.to_string())),
+            }
+        }
+    }
+
+    fn title(&self, control: &Path, interval: Duration, is_paused: bool) -> String {
+        let age_s = self.now.at.elapsed().as_secs();
+        let state = match (&self.trouble, is_paused) {
+            (Some(trouble), _) => format!("; no answer for {age_s} s: {trouble}"),
+            (None, true) => format!("; paused, {age_s} s old"),
+            (None, false) => String::new(),
+        };
+        title(control, interval) + &state
+    }
+}
+
+/// Draws until a key or a signal ends it.
+fn live(
+    watcher: Watcher,
+    first: CardLook,
+    control: &Path,
+    interval: Duration,
+) -> Result<(), Failure> {
+    let (stop, is_paused) = (stop_flag()?, Arc::new(AtomicBool::new(false)));
+    let (to, asked) = channel();
+    let asks = Arc::clone(&is_paused);
+    thread::Builder::new()
+        .name("top".to_owned())
+        .spawn(move || ask(watcher, interval, &asks, &to))?;
+    let mut seen = LiveState { now: first, before: None, trouble: None };
+    let (mut controls, mut terminal) = (Controls::default(), output::Screen::open()?);
+    while !stop.load(Ordering::Relaxed) {
+        seen.hear(&asked);
+        let screen = Screen {
+            title: seen.title(control, interval, controls.is_paused),
+            view: view(&seen.now, seen.before.as_ref(), controls.order),
+            pane: controls.pane,
+            offsets: controls.offsets,
+            keys: KEYS,
+        };
+        terminal.draw(|area, buffer| draw(area, buffer, &screen))?;
+        // Whatever came, a key or another size: the screen is drawn anew.
+        if !event::poll(TURN)? {
+            continue;
+        }
+        let Event::Key(key) = event::read()? else { continue };
+        let (lines, press) = (terminal.lines()?, (key.code, key.modifiers));
+        if key.kind != KeyEventKind::Release && !controls.press(press, lines, &screen.view) {
+            break;
+        }
+        is_paused.store(controls.is_paused, Ordering::Relaxed);
+    }
+    Ok(())
+}
