@@ -49,7 +49,7 @@ pub(crate) fn follows(estimate: &Estimate, implication: &str) -> String {
         Ends::Interval => implication.to_owned(),
         Ends::Range => {
             let fewest = statistics::INTERVAL_REPEATS_MIN;
-            format!("What follows takes more repeats: from {fewest} on there is an interval.")
+            format!("A conclusion needs at least {fewest} repeats: fewer give no interval.")
         }
     }
 }
@@ -77,16 +77,18 @@ pub(crate) fn verdict(ratio: &Estimate) -> Option<RatioVerdict> {
 /// What follows from the time that a transaction takes, by that of single calls.
 pub(crate) fn of_transaction(ratio: &Estimate) -> Option<&'static str> {
     Some(match (verdict(ratio)?, ratio.median > 1.0) {
-        (RatioVerdict::NoCost, _) => "That no packet meets half of a change costs hardly anything.",
-        (RatioVerdict::Differs, true) => "This is the price of no packet meeting half of a change.",
-        (RatioVerdict::Differs, false) => "That no packet meets half of a change costs nothing.",
+        (RatioVerdict::NoCost, _) => "An atomic change costs almost nothing.",
+        (RatioVerdict::Differs, true) => {
+            "This is the cost of an atomic change: no packet matches half of it."
+        }
+        (RatioVerdict::Differs, false) => "An atomic change costs nothing.",
     })
 }
 
-/// `the core that forwards`, or `another core`.
+/// `the forwarding core`, or `another core`.
 pub(crate) fn core_words(cell: &Cell<'_>) -> &'static str {
     match cell.word("core").as_str() {
-        "same" => "the core that forwards",
+        "same" => "the forwarding core",
         _ => "another core",
     }
 }

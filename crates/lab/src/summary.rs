@@ -246,8 +246,8 @@ fn unmet_warning(rules: &RulesFile) -> Option<String> {
     let words = words::rules(rules.rules_count.into());
     (unmet > 0).then(|| {
         format!(
-            "{name}: of its {words} the traffic met {} within 0.2 s: what is measured says nothing \
-             of traffic that meets the others.",
+            "{name}: the traffic matched {} of its {words} within 0.2 s. The results say nothing \
+             about traffic that matches the others.",
             words::whole((rules.rules_count - unmet).into())
         )
     })

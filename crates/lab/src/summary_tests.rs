@@ -118,7 +118,10 @@ fn the_words_of_a_rate_are_those_of_the_experiment() {
     }
     let of = |id: &str| summary.findings.iter().find(|finding| finding.id == id).unwrap();
     let sentence = &of("simulated-latency-p50").sentence;
-    assert!(sentence.contains("pps (45 % of the maximum), the median latency"), "{sentence}");
+    assert!(
+        sentence.contains("pps (45 % of the maximum)") && sentence.contains("p50 latency"),
+        "{sentence}"
+    );
 }
 
 #[test]
@@ -327,8 +330,8 @@ fn with_a_file_of_rules_what_means_nothing_of_it_is_left_out() {
     bench.run.rules =
         Some(RulesFile { path: "a/b.flow".into(), rules_count: 3, queues: 1, rules_met: Some(2) });
     let summary = summarize(&bench.run, &bench.store.samples, &bench.store.latencies);
-    let warned = "b.flow: of its 3 rules the traffic met 2 within 0.2 s: what is measured says \
-                  nothing of traffic that meets the others.";
+    let warned = "b.flow: the traffic matched 2 of its 3 rules within 0.2 s. The results say \
+                  nothing about traffic that matches the others.";
     assert_eq!(summary.warnings[0], warned);
     for table in &summary.experiments[0].tables {
         for column in ["groups", "match %"] {

@@ -216,7 +216,7 @@ fn the_table_tells_goals_bounds_and_shares_and_the_finding_the_headline() {
     assert_eq!(cell(2, "asked for"), "0 % loss, one trial of 1,000 ms (there: 60 s), width 1 %");
     let finding =
         summary.findings.iter().find(|f| f.id == "simulated-searched-throughput").unwrap();
-    let said = ["By MLRsearch (RFC 9971)", "nothing without loss (NDR)", "at 0.5 % loss (PDR)"];
+    let said = ["by MLRsearch (RFC 9971)", "nothing without loss (NDR)", "at 0.5 % loss (PDR)"];
     assert!(said.iter().all(|part| finding.sentence.contains(part)), "{}", finding.sentence);
     assert!((finding.value.value / 9.99e6 - 1.0).abs() < 0.015, "{}", finding.value.value);
 }

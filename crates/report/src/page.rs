@@ -74,7 +74,7 @@ struct ExperimentView<'a> {
     anchor: String,
     name: &'a str,
     question: &'a str,
-    /// `shown`, or `cannot be told here`.
+    /// `shown`, or `inconclusive`.
     verdict: &'static str,
     /// Why it cannot be told; else empty.
     reason: &'a str,
@@ -309,7 +309,7 @@ fn experiment_view<'a>(
     let others = own().count().saturating_sub(OPEN_COUNT_MAX);
     let (verdict, reason) = match &of.verdict {
         ExperimentVerdict::Shown => ("shown", ""),
-        ExperimentVerdict::CannotTell { reason } => ("cannot be told here", reason.as_str()),
+        ExperimentVerdict::CannotTell { reason } => ("inconclusive", reason.as_str()),
     };
     let parts = [
         (others, "more finding"),

@@ -140,13 +140,12 @@ pub(crate) fn mark_name(mark: Mark) -> &'static str {
 pub(crate) fn mark_meaning(mark: Mark) -> &'static str {
     match mark {
         Mark::Bimodal => {
-            "The repeats fall into more than one group; the median lies in one of them and does \
-             not speak for the others."
+            "The repeats fall into more than one group; the median describes only one of them."
         }
         Mark::Disturbed => {
-            "In more than four fifths of a trial's slices, or in all in which a frame was dealt \
-             with, the machine paused for longer than the receive ring covers or than half a \
-             slice; throughput and loss may be the pauses' doing, not the device's."
+            "The machine paused for longer than the receive ring covers, or than half a slice, in \
+             more than four fifths of a trial's slices or in all with frames. Pauses, not the \
+             device, may have set throughput and loss."
         }
         Mark::Drift => {
             "Later repeats differ systematically from earlier ones, so something changed while \

@@ -80,23 +80,23 @@ fn soonest(
         2 => String::new(),
         _ => {
             let times = digits(last.median() / soonest.median());
-            format!("; the longest, on {}, is {times} times it", worst.label)
+            format!("; {}, the slowest, takes {times} times as long", worst.label)
         }
     };
     let sentence = format!(
-        "Of {} places for the {} of {head}, {} has the shortest round trip of {} B, {}; on {} it \
-         takes {} times as long{how}{most}{}.",
-        found.len(),
-        side.word(),
+        "{} has the shortest round trip of {} B of {} places for the {} of {head}: {}. {} takes \
+         {} times as long{how}{most}{}.",
         best.label,
         words::whole(size),
+        found.len(),
+        side.word(),
         words::time(soonest.median()),
         next.label,
         digits(by.median),
         if soonest.part.is_some() { words::few(&by) } else { String::new() }
     );
-    let implication = "A client that waits for one answer at a time gets it soonest there, \
-                       unloaded. The load that a place carries is another question.";
+    let implication = "A client with one request at a time gets its answer soonest there. This \
+                       says nothing about throughput.";
     let id = format!("placement-{application}-{}", side.word());
     Some(told(&best.label, id, (&by, "1"), (sentence, implication), None))
 }
@@ -133,44 +133,41 @@ const LESSONS: [Lesson; 3] = [
         id: "lesson-snic-cpu",
         cases: snic_by_host,
         words: [
-            "With a program on the SmartNIC's CPU a round trip takes",
-            "times what it takes on its host's",
+            "A round trip with a program on the SmartNIC's CPU takes",
+            "times as long as on its host's",
         ],
         number: digits,
         bound: NO_COST_MAX,
         implications: [
-            "The nearer CPU is not the faster one: what it saves on the way it spends in software.",
-            "Programs on the SmartNIC's CPU answer as soon as on its host's: it is a place for \
-             what keeps the host's cores busy.",
+            "The CPU nearer to the wire is not the faster one: its software takes longer.",
+            "Programs answer as soon on the SmartNIC's CPU as on its host's: use it to free the \
+             host's cores.",
         ],
     },
     Lesson {
         id: "lesson-hardware",
         cases: hardware_share,
         words: [
-            "Between the interfaces, in cards and cable, pass",
-            "of a round trip of 1,024 B, in the software of both sides the rest",
+            "Cards and cable between the interfaces take",
+            "of a round trip of 1,024 B, the software of both sides takes the rest",
         ],
         number: words::percent,
         bound: 0.5,
         implications: [
-            "Most of the time is spent where no program can save any.",
-            "Most of the time is software's: a shorter way through the stack saves more than a \
-             faster card.",
+            "Most of the time is spent in hardware, where no program can save any.",
+            "Most of the time is spent in software: a shorter path through the stack saves more \
+             than a faster card.",
         ],
     },
     Lesson {
         id: "lesson-on-path",
         cases: on_by_off,
-        words: [
-            "With the SmartNIC's CPU in the packets' way a round trip takes",
-            "times what it takes past it",
-        ],
+        words: ["A round trip through the SmartNIC's CPU takes", "times as long as past it"],
         number: digits,
         bound: NO_COST_MAX,
         implications: [
-            "Where the SmartNIC's CPU need not see every packet, leading them past it saves this.",
-            "Packets may as well pass the SmartNIC's CPU: it costs them no time that is seen.",
+            "Let packets bypass the SmartNIC's CPU if it need not see them.",
+            "Packets can pass the SmartNIC's CPU: it adds no visible time.",
         ],
     },
 ];
@@ -307,16 +304,16 @@ fn slower_side(rows: &[Placed], published: &[Placed]) -> Option<Finding> {
     };
     let all = |costs: &[Cost]| costs.iter().map(one).collect::<Vec<_>>().join("; ");
     let (more, implication) = match most.client > most.server {
-        true => ("a client", "Where one side has to be on the slower CPU, let it be the server."),
-        false => ("a server", "Where one side has to be on the slower CPU, let it be the client."),
+        true => ("a client", "If one side must be on the slower CPU, choose the server."),
+        false => ("a server", "If one side must be on the slower CPU, choose the client."),
     };
     let theirs = match rows == published {
         true => String::new(),
         false => format!(" Published: {}.", all(&costs(published))),
     };
     let sentence = format!(
-        "Where the SmartNIC's CPU costs most software, it costs {more} more than the other side: \
-         further time of a client and of a server of 1,024 B, {}.",
+        "The SmartNIC's CPU costs {more} more time than the other side, where it costs most. \
+         Extra time of a client and of a server of 1,024 B: {}.",
         all(&costs_of)
     );
     Some(Finding {

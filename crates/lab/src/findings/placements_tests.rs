@@ -30,7 +30,7 @@ fn the_soonest_place_of_each_published_application_is_the_one_in_the_table() {
         let one = found(&all, id);
         assert_eq!(one.device, label, "{id}");
         assert!(near(one.value.value, second / lowest), "{one:?}");
-        let longest = format!("is {:.2} times it", highest / lowest);
+        let longest = format!("takes {:.2} times as long", highest / lowest);
         assert!(one.sentence.contains(&longest), "{one:?}");
         assert!(one.sentence.contains(&words::time(1e3 * lowest)), "{one:?}");
     }
@@ -49,14 +49,17 @@ fn the_lessons_are_computed_from_the_published_tables() {
                  2.70 (BlueField2, SNIC: server of memcached, 1,024 B)";
     assert!(cpu.sentence.contains(range), "{cpu:?}");
     assert!((cpu.value.value - 1.73).abs() < 0.01, "{cpu:?}");
-    assert!(cpu.implication.starts_with("The nearer CPU is not the faster one"), "{cpu:?}");
+    assert!(
+        cpu.implication.starts_with("The CPU nearer to the wire is not the faster one"),
+        "{cpu:?}"
+    );
 
     // 22.5 of 49.1 us to 17.1 of 23.0.
     let hardware = found(&all, "lesson-hardware");
     let range = "the median of 10 cases from 45.8 % (BlueField2, SNIC: client) to 74.3 % \
                  (BlueField2, host: server)";
     assert!(hardware.sentence.contains(range), "{hardware:?}");
-    assert!(hardware.implication.starts_with("Most of the time is spent where no program"));
+    assert!(hardware.implication.starts_with("Most of the time is spent in hardware"));
 
     // 77.01 by 82.87 us to 88.70 by 67.91.
     let path = found(&all, "lesson-on-path");
@@ -68,7 +71,7 @@ fn the_lessons_are_computed_from_the_published_tables() {
     // 22.5 - 3.1 and 16.0 - 2.8; 9.2 - 5.5 and 7.7 - 3.3.
     let side = found(&all, "lesson-side");
     let words = "19.4 us and 13.2 us on BlueField2, SNIC; 3.70 us and 4.40 us on Stingray, SNIC";
-    assert!(side.sentence.contains(words) && side.sentence.contains("costs a client more"));
+    assert!(side.sentence.contains(words) && side.sentence.contains("costs a client more time"));
     assert!(near(side.value.value, 6_200.0), "{side:?}");
 }
 

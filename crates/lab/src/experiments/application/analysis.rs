@@ -91,9 +91,9 @@ impl RequestBound {
             RequestBound::Server => "the server's cores",
             RequestBound::Clients => "the clients' cores",
             RequestBound::Both => "the cores of both sides",
-            RequestBound::Shared => "cores that both share",
+            RequestBound::Shared => "cores shared by both sides",
             RequestBound::Link => "the link",
-            RequestBound::Due => "what is due",
+            RequestBound::Due => "the offered load",
             RequestBound::Waiting => "waiting",
             RequestBound::Unknown => "-",
         }

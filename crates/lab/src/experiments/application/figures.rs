@@ -95,8 +95,8 @@ fn requests(results: &Results<'_>) -> ReportTable {
         "marks",
     ];
     let title = format!(
-        "Requests and their latency, {same}: from when a request was due, in a closed loop from \
-         the call that sent it, to its answer; how many waited for theirs at once, on average"
+        "Requests and their latency, {same}: from the due time of a request (closed loop: from \
+         the call that sends it) to its answer; waiting: the mean number of requests in flight"
     );
     table(&id(results, ""), &title, &columns, all.iter().map(row).collect())
 }
@@ -128,16 +128,16 @@ fn used(results: &Results<'_>) -> ReportTable {
         "server: user / system / softirq",
         "clients' cores",
         "link: there / back",
-        "server time a request",
-        "energy a request",
-        "bound by",
+        "server time per request",
+        "energy per request",
+        "limited by",
     ];
     let no_meter = all.iter().find_map(|(cell, _)| no_energy(cell));
     let no_meter = no_meter.map(|why| format!(" No energy: {why}.")).unwrap_or_default();
     let no_breakdown = all.iter().find_map(|(cell, _)| no_breakdown(cell));
     let no_breakdown = no_breakdown.map(|why| format!(" No breakdown: not supported: {why}."));
     let no_breakdown = no_breakdown.unwrap_or_default();
-    let title = format!("What the requests used, {same}.{no_meter}{no_breakdown}");
+    let title = format!("Resources that the requests used, {same}.{no_meter}{no_breakdown}");
     table(&id(results, "-used"), &title, &columns, all.iter().map(row).collect())
 }
 
@@ -156,11 +156,11 @@ fn breakdowns(results: &Results<'_>) -> ReportTable {
     };
     let rows = all.iter().map(row).collect();
     let heads = TERMS.iter().map(|(_, head)| *head);
-    let rest = ["request", "without probes", "residue", "a stamp (interval)"];
+    let rest = ["request", "without probes", "residue", "per stamp (interval)"];
     let columns: Vec<&str> = ["device", "asked"].into_iter().chain(heads).chain(rest).collect();
     let title = format!(
-        "Where the time of a request goes, {same}: means over the middle tenth of the requests, \
-         which add up; the server is its stack and its program, between its interface and back."
+        "Time of a request by part, {same}: means over the middle tenth of the requests, which \
+         add up. The server's part is its stack and its program, from its interface and back."
     );
     table(&id(results, "-breakdown"), &title, &columns, rows)
 }
@@ -286,24 +286,24 @@ fn curves(results: &Results<'_>, x: &str, (metric, what): (&str, &str), scale: f
 
 fn x_axis(x: &str) -> Axis {
     match x {
-        "parallel" => axis("requests waiting at once", "", Scale::Log),
-        "cores" => axis("cores of the server", "", Scale::Linear),
+        "parallel" => axis("requests in flight", "", Scale::Log),
+        "cores" => axis("server cores", "", Scale::Linear),
         _ => axis("value", "B", Scale::Log),
     }
 }
 
 fn over(x: &str) -> &'static str {
     match x {
-        "parallel" => "what is asked at once",
-        "cores" => "the cores of the server",
-        _ => "the size of the value",
+        "parallel" => "requests in flight",
+        "cores" => "server cores",
+        _ => "value size",
     }
 }
 
 fn rate(results: &Results<'_>, x: &str) -> Figure {
     let caption = match x {
-        "cores" => "Where the server has all cores, the clients share one with it.",
-        _ => "Answered, in a closed loop, or of what was due.",
+        "cores" => "If the server has all cores, the clients share one of them.",
+        _ => "Answered requests: in a closed loop, or of those due in an open loop.",
     };
     Figure {
         id: figure_of(results, "rate", x),
@@ -326,8 +326,8 @@ fn latency(results: &Results<'_>, x: &str) -> Figure {
         id: figure_of(results, "latency", x),
         title: format!("Latency over {}", over(x)),
         caption:
-            "From when a request was due, in a closed loop from the call that sent it, to its \
-                  answer: what waits for its turn waits in this."
+            "From the due time of a request (closed loop: from the call that sends it) to its \
+             answer. This includes the time in queues."
                 .into(),
         x: x_axis(x),
         y: axis("latency", "us", Scale::Log),

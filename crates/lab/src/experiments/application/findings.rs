@@ -78,7 +78,7 @@ fn alone(results: &Results<'_>, of: &[&Cell<'_>]) -> Option<Finding> {
     let tail = cell.estimate(LATENCY_TAIL)?;
     let requests = requests(cell);
     let sentence = format!(
-        "A {} of {} takes {} with {} on {}; one in a hundred takes {} or more{}.",
+        "A {} of {} takes {} with {} on {} (p99 {}){}.",
         requests.trim_end_matches('s'),
         words_at(cell, "size"),
         words::time(latency.median),
@@ -87,8 +87,8 @@ fn alone(results: &Results<'_>, of: &[&Cell<'_>]) -> Option<Finding> {
         words::time(tail.median),
         words::few(&latency)
     );
-    let implication = "Beside the round trip of a message of the same size (echo-size), the rest \
-                       is the application's.";
+    let implication = "The time beyond a round trip of the same size (echo-size) is the \
+                       application's.";
     let figure = Some(figure_of(results, "latency", "parallel"));
     let id = id(results, cell, "alone");
     Some(told(cell.device, id, (&latency, "ns"), (sentence, implication), figure))
@@ -108,23 +108,28 @@ fn inside(results: &Results<'_>, of: &[&Cell<'_>]) -> Option<Finding> {
     let share = server_share(cell)?;
     let requests = requests(cell);
     let sentence = format!(
-        "Of the {} of a {} of {} with {} on {}, {} ({}) pass at the server, in its stack and its \
-         program; {} are client transmit, {} client receive, {} {BETWEEN}{}.",
+        "The server's stack and program take {} ({}) of the {} of a {} of {} with {} on {}{}. \
+         Client transmit takes {}, client receive {}, the time {BETWEEN} {}.",
+        words::time(server.median),
+        words::percent(share.median),
         words::time(rtt.median),
         requests.trim_end_matches('s'),
         words_at(cell, "size"),
         protocol(cell),
         cell.device,
-        words::time(server.median),
-        words::percent(share.median),
+        words::few(server),
         words::time(transmit.median),
         words::time(receive.median),
-        words::time(wire.median),
-        words::few(server)
+        words::time(wire.median)
     );
     let implication = match share.is_above(0.5)? {
-        true => "Most is the server's: a faster card or client saves less than its program does.",
-        false => "Most is not the server's: a faster program saves less than the way there does.",
+        true => {
+            "Most of the time is the server's: a faster program saves more than a faster card or \
+             client."
+        }
+        false => {
+            "Most of the time is not the server's: a faster path saves more than a faster program."
+        }
     };
     let id = id(results, cell, "inside");
     Some(told(cell.device, id, (server, "ns"), (sentence, implication), None))
@@ -154,7 +159,7 @@ fn most(results: &Results<'_>, of: &[&Cell<'_>]) -> Option<Finding> {
     let time = cell.estimate(SERVER_TIME).map(|time| time.median);
     let used = match (busy, time) {
         (Some(busy), Some(time)) => format!(
-            " The server's core works {} of the time, {} a request.",
+            " The server's core is busy {} of the time, {} per request.",
             words::percent(busy),
             words::time(time)
         ),
@@ -163,41 +168,43 @@ fn most(results: &Results<'_>, of: &[&Cell<'_>]) -> Option<Finding> {
     // What is lost waits for nobody's answer.
     let waiting = cell.estimate(WAITING).map(|waiting| waiting.median);
     let waiting = waiting.filter(|waiting| *waiting < 0.8 * at_once).map(|waiting| {
-        format!(", of which {} wait on average and others are lost", words::significant(waiting))
+        format!(
+            ", of which {} wait on average and the others are lost",
+            words::significant(waiting)
+        )
     });
     let sentence = format!(
-        "On one core of {} {} answers {at_least}{} requests a second, the most of all loads \
+        "One core of {} answers {at_least}{} requests a second with {}, the most of all loads \
          measured ({}, {}, {} at once{}){}{}.{used}",
         cell.device,
-        protocol(cell),
         words::whole(answered.median),
+        protocol(cell),
         requests(cell),
         words_at(cell, "size"),
         words::whole(at_once),
         waiting.unwrap_or_default(),
         match bound(cell) {
             RequestBound::Unknown => String::new(),
-            bound => format!(", bound by {}", bound.words()),
+            bound => format!(", limited by {}", bound.words()),
         },
         words::few(&answered)
     );
     let implication = match bound(cell) {
         RequestBound::Server => {
-            "More cores for the server, or less work for each request, bring more requests; a \
-             faster link does not."
+            "More server cores or less work per request raise the rate; a faster link does not."
         }
         RequestBound::Both => {
-            "Both sides work all the time: clients with more cores, or on another host, show \
-             whether the server could do more."
+            "Both sides are always busy: use clients with more cores, or on another host, to find \
+             the server's limit."
         }
         RequestBound::Clients => {
             "The server could do more: give the clients more cores, or measure from another host."
         }
-        RequestBound::Waiting => "Nobody is busy all the time: more requests at once bring more.",
-        RequestBound::Unknown => "More repeats or a calmer machine show what bounds it.",
-        RequestBound::Shared | RequestBound::Link | RequestBound::Due => {
-            "What bounds it is what to change first."
+        RequestBound::Waiting => "No core is always busy: more requests at once raise the rate.",
+        RequestBound::Unknown => {
+            "The data do not show the limit: use more repeats or a calmer machine."
         }
+        RequestBound::Shared | RequestBound::Link | RequestBound::Due => "Change this limit first.",
     };
     let figure = Some(figure_of(results, "rate", "parallel"));
     let id = id(results, cell, "most");
@@ -236,22 +243,22 @@ fn scaling(results: &Results<'_>, of: &[&Cell<'_>]) -> Option<Finding> {
         }
     };
     let sentence = format!(
-        "On {} {} answers {times} on one core of {}{}{}.",
+        "{} of {} answer {times} one core with {}{}{}.",
         words_at(many, "cores").replace("server ", ""),
-        protocol(many),
         many.device,
+        protocol(many),
         match bound(many) {
             RequestBound::Unknown => String::new(),
-            bound => format!(" (bound by {})", bound.words()),
+            bound => format!(" (limited by {})", bound.words()),
         },
         words::few(&gain)
     );
     let implication = match many.word("protocol").as_str() {
         "redis" => {
-            "Redis carries commands out on one thread; other cores read and write for it. Several \
-             of it, each with keys of its own, take several cores."
+            "Redis runs commands on one thread; other cores only read and write for it. Run \
+             several servers, each with its own keys, to use several cores."
         }
-        _ => "What is missing to as many times as there are cores is what they wait for.",
+        _ => "Waiting explains the difference from linear scaling.",
     };
     let figure = Some(figure_of(results, "rate", "cores"));
     let id = id(results, many, "scaling");

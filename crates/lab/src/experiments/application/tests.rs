@@ -177,8 +177,8 @@ fn a_request_alone_the_most_of_them_and_what_bounds_them_are_found_as_they_are()
     assert!(sentence.starts_with("A set of 64 B takes 40.0 us with memcached over UDP"));
     assert!(near(value, 40_000.0), "{value}");
     let (sentence, value) = said(&measured, "memcached-memcached-udp-most");
-    assert!(sentence.contains("bound by the server's cores"), "{sentence}");
-    assert!(sentence.contains("works 100 % of the time, 5.00 us a request"), "{sentence}");
+    assert!(sentence.contains("limited by the server's cores"), "{sentence}");
+    assert!(sentence.contains("is busy 100 % of the time, 5.00 us per request"), "{sentence}");
     assert!(near(value, 200_000.0), "{value}");
     let experiment = measured.summary().experiments.remove(0);
     let published = experiment.tables.iter().find(|table| table.id == "memcached-published");
@@ -212,9 +212,9 @@ fn what_waits_behind_others_is_another_curve_and_curves_go_from_left_to_right() 
 fn where_the_time_of_a_request_goes_stands_beside_it_or_why_it_is_not_known() {
     let seen = measured(&mut Servers::new(), "redis", &[]);
     let (sentence, value) = said(&seen, "redis-redis-inside");
-    let told = "Of the 40.0 us of a set of 64 B with Redis on known, 24.0 us (60.0 %) pass at the \
-                server, in its stack and its program; 4.00 us are client transmit, 8.00 us client \
-                receive, 4.00 us between the interfaces";
+    let told = "The server's stack and program take 24.0 us (60.0 %) of the 40.0 us of a set of \
+                64 B with Redis on known. Client transmit takes 4.00 us, client receive 8.00 us, \
+                the time between the interfaces 4.00 us";
     assert!(sentence.starts_with(told), "{sentence}");
     assert!(near(value, 24_000.0), "{value}");
     let table = |measured: Measured| {
@@ -258,12 +258,12 @@ fn what_a_request_costs_stands_beside_it_or_why_it_is_not_known() {
     let known = used(measured(&mut Servers::new(), "redis", &[]));
     assert!(!known.title.contains("energy"), "{}", known.title);
     let at = |name: &str| known.columns.iter().position(|column| column == name).unwrap();
-    assert!(known.rows.iter().all(|row| row[at("energy a request")] == "0.100 mJ"), "{known:?}");
-    assert!(known.rows.iter().all(|row| row[at("server time a request")] == "5.00 us"));
+    assert!(known.rows.iter().all(|row| row[at("energy per request")] == "0.100 mJ"), "{known:?}");
+    assert!(known.rows.iter().all(|row| row[at("server time per request")] == "5.00 us"));
     let no_meter = Some("the meter fell off");
     let unknown = used(measured(&mut Servers { no_meter, ..Servers::new() }, "redis", &[]));
     assert!(unknown.title.ends_with("No energy: the meter fell off."), "{}", unknown.title);
-    assert!(unknown.rows.iter().all(|row| row[at("energy a request")] == "-"));
+    assert!(unknown.rows.iter().all(|row| row[at("energy per request")] == "-"));
 }
 
 #[test]
@@ -272,13 +272,13 @@ fn what_more_cores_bring_is_found_as_it_is() {
     let measured = measured(&mut Servers::new(), "core-scaling", &set);
     for protocol in ["memcached-tcp", "redis", "http"] {
         let (sentence, value) = said(&measured, &format!("core-scaling-{protocol}-scaling"));
-        assert!(sentence.starts_with("On 2 cores "), "{sentence}");
-        assert!(sentence.contains("answers 2.00 times as many requests"), "{sentence}");
+        assert!(sentence.starts_with("2 cores of known "), "{sentence}");
+        assert!(sentence.contains("answer 2.00 times as many requests"), "{sentence}");
         assert!(near(value, 2.0), "{value}");
         let findings = measured.summary().findings;
         let is_it = |id: &str| id.ends_with(&format!("{protocol}-scaling"));
         let found = findings.iter().find(|finding| is_it(&finding.id)).unwrap();
-        let one_thread = found.implication.starts_with("Redis carries commands out on one thread");
+        let one_thread = found.implication.starts_with("Redis runs commands on one thread");
         assert_eq!(one_thread, protocol == "redis", "{}", found.implication);
     }
 }
@@ -290,7 +290,7 @@ fn a_client_at_its_limit_marks_what_it_measured() {
     let samples = &measured.samples;
     assert!(samples.iter().all(|sample| sample.marks.contains(&Mark::GeneratorLimited)));
     let (sentence, _) = said(&measured, "redis-redis-most");
-    assert!(sentence.contains("bound by the clients' cores"), "{sentence}");
+    assert!(sentence.contains("limited by the clients' cores"), "{sentence}");
 }
 
 #[test]
@@ -366,10 +366,10 @@ fn where_the_clients_are_busy_too_the_servers_cores_are_not_called_the_bound() {
     let mut servers = Servers { client_busy: 0.97, ..Servers::new() };
     let measured = measured(&mut servers, "memcached", &[]);
     let (sentence, _) = said(&measured, "memcached-memcached-udp-most");
-    assert!(sentence.contains("bound by the cores of both sides"), "{sentence}");
+    assert!(sentence.contains("limited by the cores of both sides"), "{sentence}");
     let found = measured.summary().findings.into_iter().find(|of| of.id.ends_with("udp-most"));
     let implication = found.unwrap().implication;
-    assert!(implication.starts_with("Both sides work all the time"), "{implication}");
+    assert!(implication.starts_with("Both sides are always busy"), "{implication}");
 }
 
 #[test]

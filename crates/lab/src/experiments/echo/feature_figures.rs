@@ -46,12 +46,12 @@ pub(super) fn table(results: &Results<'_>) -> ReportTable {
         "without it",
         "with it",
         "p99 with it",
-        "it costs",
+        "cost",
         "each rule, one way",
         "marks",
     ];
-    let title = "What stands in the path at both hosts, and what it adds to a round trip (repeat \
-                 by repeat, interval)";
+    let title = "Features in the path at both hosts, and the time that they add to a round trip \
+                 (repeat by repeat, interval)";
     sheet(&id(results, "-costs"), title, &columns, rows)
 }
 
@@ -78,9 +78,9 @@ pub(super) fn figure(results: &Results<'_>) -> Figure {
     }
     Figure {
         id: figure_id(results),
-        title: "Round trip over the rules of a packet filter".into(),
-        caption: "Rules of nftables that every packet is held against and none matches, in one \
-                  chain of each host."
+        title: "Round trip over the number of packet filter rules".into(),
+        caption: "nftables rules in one chain of each host. Every packet is checked against all \
+                  of them and matches none."
             .into(),
         x: axis("rules", "", Scale::Linear),
         y: axis("round trip", "us", Scale::Log),

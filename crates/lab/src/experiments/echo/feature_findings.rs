@@ -39,7 +39,7 @@ fn filter(results: &Results<'_>, with: &[(&Cell<'_>, &Cell<'_>)]) -> Option<Find
     let each = statistics::estimate(&each).filter(|each| each.is_above(0.0) == Some(true))?;
     let more = cost(cell, base).filter(|more| more.is_above(0.0) == Some(true))?;
     let sentence = format!(
-        "A rule of nftables that does not match costs a packet {} ns on {}: {} of them make a \
+        "An nftables rule that does not match adds {} ns per packet on {}: {} of them make a \
          round trip of {} {} longer{}.",
         words::significant(each.median),
         cell.device,
@@ -48,8 +48,8 @@ fn filter(results: &Results<'_>, with: &[(&Cell<'_>, &Cell<'_>)]) -> Option<Find
         words::time(more.median),
         words::few(&each)
     );
-    let implication = "A chain is gone through rule by rule: put many addresses in a set or a map, \
-                       and what matches most in front.";
+    let implication = "nftables checks a chain rule by rule: use a set or a map for many \
+                       addresses, and put the most frequent matches first.";
     let figure = Some(figure_id(results));
     Some(told(cell.device, id(results, "rule"), (&each, "ns"), (sentence, implication), figure))
 }
@@ -65,8 +65,8 @@ fn tunnel(results: &Results<'_>, with: &[(&Cell<'_>, &Cell<'_>)]) -> Option<Find
         cell.device,
         words::few(&more)
     );
-    let implication = "Each packet goes through the stack once more, and loses 50 bytes of its \
-                       frame: this is what a card that takes tunnels off can save.";
+    let implication = "Each packet passes the stack once more and has 50 bytes less room. A card \
+                       with tunnel offload can save this.";
     Some(told(cell.device, id(results, "vxlan"), (&more, "ns"), (sentence, implication), None))
 }
 
@@ -82,18 +82,17 @@ fn queueing(results: &Results<'_>, with: &[(&Cell<'_>, &Cell<'_>)]) -> Option<Fi
     let [(least, low), .., (most, high)] = costs.as_slice() else { return None };
     let name = |cell: &Cell<'_>| cell.word("feature");
     let sentence = format!(
-        "Of {} queueing disciplines on {} that are shown to cost something, {} costs a round trip \
-         of {} {}, {} {}{}.",
+        "{} queueing disciplines lengthen a round trip of {} on {}: {} adds least, {}, and {} \
+         most, {}{}.",
         costs.len(),
+        words_at(least, "size"),
         least.device,
         name(least),
-        words_at(least, "size"),
         words::time(low.median),
         name(most),
         words::time(high.median),
         words::few(high)
     );
-    let implication = "This is the price of the discipline itself: nothing waits here. What it \
-                       saves those who wait for others is another question.";
+    let implication = "This is the cost of the discipline itself, with no packets queued.";
     Some(told(most.device, id(results, "qdisc"), (high, "ns"), (sentence, implication), None))
 }

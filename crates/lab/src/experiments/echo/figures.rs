@@ -63,8 +63,8 @@ fn round_trips(results: &Results<'_>) -> ReportTable {
     let same = all.first().map(|cell| same.iter().map(|axis| words_at(cell, axis)));
     let same = same.map(|words| words.collect::<Vec<_>>().join(", ")).unwrap_or_default();
     let title = format!(
-        "Round trips over the kernel's stack, {same}: from when a message was due, in a closed \
-         loop from the call that sent it, to its answer"
+        "Round trips over the kernel's stack, {same}: from the due time of a message (closed \
+         loop: from the call that sends it) to its answer"
     );
     table(&id(results, ""), &title, &columns, rows)
 }
@@ -160,17 +160,18 @@ fn rtt(results: &Results<'_>, x: &str) -> Figure {
     let mut series = curves(results, x, RTT, 1e-3);
     let (title, mut caption, label, unit) = match x {
         "size" => (
-            "Round trip over the length of the message",
-            "Median from the call that sends a message to its answer, of messages that wait for \
-             no other. Messages longer than a frame go in several."
+            "Round trip over the message length",
+            "Median from the call that sends a message to its answer, one message at a time. A \
+             message longer than a frame is sent in several frames."
                 .to_owned(),
             "message",
             "B",
         ),
         _ => (
-            "Round trip over the batch",
-            "Median from when a message was due, in a closed loop from the call that sends the \
-             batch, to its answer: of a large batch most of it is waiting for the others."
+            "Round trip over the batch size",
+            "Median from the due time of a message (closed loop: from the call that sends the \
+             batch) to its answer. In a large batch most of this is waiting for the other \
+             messages."
                 .to_owned(),
             "messages sent together",
             "",
@@ -194,10 +195,10 @@ fn rtt(results: &Results<'_>, x: &str) -> Figure {
 fn rate(results: &Results<'_>) -> Figure {
     Figure {
         id: id(results, "-rate-batch"),
-        title: "Messages answered a second over the batch".into(),
+        title: "Messages answered a second over the batch size".into(),
         caption:
-            "What a closed loop carries, and what of an open loop's rate comes back: messages \
-                  in each direction."
+            "Messages in each direction: as many as a closed loop carries, or as many of an open \
+             loop's rate as come back."
                 .into(),
         x: axis("messages sent together", "", Scale::Log),
         y: axis("answered", "k/s", Scale::Linear),

@@ -72,15 +72,14 @@ fn base(results: &Results<'_>, all: &[&Cell<'_>]) -> Option<Finding> {
     let rtt = enough(cell.estimate(RTT))?;
     let tail = cell.estimate(RTT_TAIL)?;
     let sentence = format!(
-        "A message of {} over UDP takes {} there and back on {}; one in a hundred takes {} or \
-         more{}.",
+        "A UDP round trip of {} takes {} on {} (p99 {}){}.",
         words_at(cell, "size"),
         words::time(rtt.median),
         cell.device,
         words::time(tail.median),
         words::few(&rtt)
     );
-    let implication = "This is what two kernels, two wake-ups and what lies between them take: no \
+    let implication = "This is the time of two kernels, two wake-ups and the path between: no \
                        application over sockets answers sooner.";
     let figure = Some(rtt_figure(results, "size"));
     Some(told(cell.device, id(results, "rtt"), (&rtt, "ns"), (sentence, implication), figure))
@@ -104,15 +103,15 @@ fn length(results: &Results<'_>, all: &[&Cell<'_>]) -> Option<Finding> {
         with.iter().zip(&without).map(|(with, without)| (with - without) / more_kb).collect();
     let per_kb = crate::statistics::estimate(&each).filter(|of| of.is_above(0.0) == Some(true))?;
     let sentence = format!(
-        "Each 1000 B more take {} there and back on {}, from {} to {} over UDP{}.",
+        "Each further 1000 B adds {} to a UDP round trip on {}, from {} to {}{}.",
         words::time(per_kb.median),
         short.device,
         words_at(short, "size"),
         words_at(long, "size"),
         words::few(&per_kb)
     );
-    let implication = "Copies, checksums and the frames that a long message is cut into: of short \
-                       messages the length hardly counts.";
+    let implication = "Copies, checksums and more frames cost time. The length of short messages \
+                       hardly matters.";
     let figure = Some(rtt_figure(results, "size"));
     let id = id(results, "length");
     Some(told(short.device, id, (&per_kb, "ns"), (sentence, implication), figure))
@@ -125,23 +124,23 @@ fn compared(results: &Results<'_>, all: &[&Cell<'_>]) -> Vec<Finding> {
         (
             "transport",
             "tcp",
-            "Over TCP",
+            "over TCP",
             "over UDP",
-            "Connections cost what this says beside datagrams, where both carry one message.",
+            "Both protocols carry one message at a time here.",
         ),
         (
             "receive",
             "busy-poll",
-            "Between programs that never sleep",
-            "between those that do",
-            "The difference is two wake-ups. A core that polls is busy all the time for it.",
+            "with busy polling",
+            "with blocking receives",
+            "Busy polling saves two wake-ups, but keeps its core busy all the time.",
         ),
         (
             "client",
             "there",
-            "From the other host",
+            "from the other host",
             "from this one",
-            "What differs by direction is what the two hosts, or their cores, differ by.",
+            "A difference between the directions comes from the two hosts or their cores.",
         ),
     ];
     let Some(cell) = shortest(all) else { return Vec::new() };
@@ -157,7 +156,7 @@ fn compared(results: &Results<'_>, all: &[&Cell<'_>]) -> Vec<Finding> {
             Some(_) => "as long as".to_owned(),
         };
         let sentence = format!(
-            "{with} a message of {} takes {what} {without} on {}{}.",
+            "A round trip of {} {with} takes {what} {without} on {}{}.",
             words_at(cell, "size"),
             cell.device,
             words::few(&ratio)
@@ -190,20 +189,20 @@ fn batches(results: &Results<'_>, all: &[&Cell<'_>]) -> Option<Finding> {
     }
     let (fast, slow) = (best.estimate(RTT)?, single.estimate(RTT)?);
     let sentence = format!(
-        "Sent in {}, {} times as many messages of {} come back a second on {} ({} in place of \
-         {}), and each takes {} in place of {}{}.",
-        words_at(best, "batch"),
+        "{} answers {} times as many messages of {} in {} as one at a time ({} a second instead \
+         of {}){}. Each takes {} instead of {}.",
+        single.device,
         words::significant(gain.median),
         words_at(single, "size"),
-        single.device,
+        words_at(best, "batch"),
         words::whole(rate(best)),
         words::whole(rate(single)),
+        words::few(&gain),
         words::time(fast.median),
-        words::time(slow.median),
-        words::few(&gain)
+        words::time(slow.median)
     );
-    let implication = "Calls and wake-ups are shared by a batch; what is left is the price of each \
-                       message. Who needs its answer soon sends alone.";
+    let implication = "A batch shares calls and wake-ups; only the cost of each message is left. \
+                       For low latency, send messages one at a time.";
     let figure = Some(rtt_figure(results, "batch"));
     let id = id(results, "best");
     Some(told(single.device, id, (&gain, "1"), (sentence, implication), figure))

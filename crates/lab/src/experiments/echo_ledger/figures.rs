@@ -78,8 +78,8 @@ fn ledgers(results: &Results<'_>) -> ReportTable {
     let why = missing.filter_map(|cell| by_sockets(cell)).next();
     let why = why.map(|why| format!(". No probes: not supported: {why}")).unwrap_or_default();
     let title = format!(
-        "Where the time of a round trip goes: means over the middle tenth of the messages, which \
-         add up; in parentheses the core that each ended on{why}"
+        "Time of a round trip by part: means over the middle tenth of the messages, which add up; \
+         in parentheses the core that each part ended on{why}"
     );
     table("echo-ledger", &title, &columns, rows)
 }
@@ -145,10 +145,10 @@ fn prices(results: &Results<'_>) -> ReportTable {
         "stamps",
         "without probes",
         "with probes",
-        "a stamp (interval)",
+        "per stamp (interval)",
     ];
-    let title = "What it costs to look: round trips of slices with probes and without, in turn, \
-                 and the median difference of neighbours, by stamp";
+    let title = "Cost of the probes: round trips of alternating slices with and without probes, \
+                 and the median difference of neighbours per stamp";
     table("echo-ledger-price", title, &columns, rows)
 }
 
@@ -188,13 +188,10 @@ fn stacked(device: &str, transport: &str, cells: &[&Cell<'_>]) -> Option<Figure>
     let is_curve = series.first().is_some_and(|series| series.points.len() > 1);
     is_curve.then(|| Figure {
         id: figure_id(device, transport),
-        title: format!(
-            "Where the time of a round trip goes, {} on {device}",
-            transport.to_uppercase()
-        ),
+        title: format!("Time of a round trip by part, {} on {device}", transport.to_uppercase()),
         caption:
-            "Each curve stands on the one below it: the distance between two is what its term \
-                  takes, the uppermost is the round trip. Medians of the repeats."
+            "Stacked curves: the distance between two is the time of one part, and the top curve \
+             is the round trip. Medians of the repeats."
                 .into(),
         x: Axis { label: "message".into(), unit: "B".into(), scale: Scale::Log },
         y: Axis { label: "time".into(), unit: "us".into(), scale: Scale::Linear },

@@ -68,27 +68,26 @@ fn greatest(results: &Results<'_>, cell: &Cell<'_>) -> Option<Finding> {
     let [greater, less] = [name, second].map(|name| cell.values(&metric(name)));
     statistics::paired_ratio(&greater, &less).filter(|of| of.is_above(1.0) == Some(true))?;
     let sentence = format!(
-        "Of the {} that a message of {} takes there and back over {} on {}, {} are {head}, the \
-         greatest of six terms; the stacks and programs of both sides take {}{}.",
-        words::time(rtt.median),
-        words_at(cell, "size"),
+        "The largest of six parts of a {} round trip of {} on {} is the time {head}: {} of {}{}. \
+         The stacks and programs of both sides take {}.",
         words_at(cell, "transport"),
+        words_at(cell, "size"),
         cell.device,
         words::time(most.median),
-        words::percent(software / all),
-        words::few(most)
+        words::time(rtt.median),
+        words::few(most),
+        words::percent(software / all)
     );
     let implication = match *head {
         "client receive" | "server receive" => {
-            "To receive is to be woken up: where that is the greatest part, polling saves more \
-             than a faster card."
+            "Receiving includes a wake-up: polling saves more here than a faster card."
         }
         BETWEEN if results.is_one_machine(cell.device) => {
             "Both hosts are in one machine: between the two interfaces the kernel interrupts \
              another core, which may have to wake up."
         }
-        BETWEEN => "This lies between the two interfaces: drivers, cards and cable.",
-        _ => "Here a shorter way down the stack saves most.",
+        BETWEEN => "This is the path between the two interfaces: drivers, cards and cable.",
+        _ => "A shorter transmit path through the stack saves most here.",
     };
     let id = "echo-ledger-greatest".to_owned();
     Some(told(cell.device, id, (most, "ns"), (sentence, implication), figure(cell)))
@@ -105,21 +104,21 @@ fn inside(results: &Results<'_>, cell: &Cell<'_>) -> Option<Finding> {
     parts.sort_by(|(_, a), (_, b)| b.total_cmp(a));
     let rtt = enough(rtt(cell))?;
     let told_of: Vec<String> =
-        parts[..4].iter().map(|(words, ns)| format!("{} are {words}", words::time(*ns))).collect();
+        parts[..4].iter().map(|(words, ns)| format!("{words} {}", words::time(*ns))).collect();
     let sentence = format!(
-        "Inside the stacks of {}, of the {} of a round trip with all stamps ({}, {}), both ways \
-         together: {}.",
-        cell.device,
+        "The largest parts of a round trip of {} on {} ({}, {}, all stamps; both ways together) \
+         are: {}.",
         words::time(rtt.median),
+        cell.device,
         words_at(cell, "size"),
         words_at(cell, "receive"),
         told_of.join("; ")
     );
     let implication = match results.is_one_machine(cell.device) {
-        true => "There is no card in this path: all parts are the kernel's and the program's.",
+        true => "No card is in this path: all parts belong to the kernel and the program.",
         false => {
-            "A faster card shortens what is the card's and the wire's; the other parts are the \
-             kernel's and the program's, whatever card there is."
+            "A faster card shortens only the parts of the card and the wire. The other parts \
+             belong to the kernel and the program."
         }
     };
     let id = "echo-ledger-inside".to_owned();
@@ -130,8 +129,8 @@ fn inside(results: &Results<'_>, cell: &Cell<'_>) -> Option<Finding> {
 fn probes(cell: &Cell<'_>) -> Option<Finding> {
     let price = price(cell).filter(|price| price.is_above(0.0) == Some(true))?;
     let sentence = format!(
-        "A stamp costs {:.0} ns on {}, by how much longer a message of {} over {} ({}) takes with \
-         all stamps than without{}.",
+        "A stamp costs {:.0} ns on {}: the difference of round trips with all stamps and without, \
+         {} over {} ({}){}.",
         price.median,
         cell.device,
         words_at(cell, "size"),
@@ -139,8 +138,7 @@ fn probes(cell: &Cell<'_>) -> Option<Finding> {
         words_at(cell, "receive"),
         words::few(&price)
     );
-    let implication = "The terms are longer by that than without anybody looking: subtract it from \
-                       short ones.";
+    let implication = "Each stamp lengthens the parts by this: subtract it from short ones.";
     let id = "echo-ledger-price".to_owned();
     Some(told(cell.device, id, (&price, "ns"), (sentence, implication), None))
 }
@@ -159,12 +157,11 @@ fn residue(all: &[&Cell<'_>]) -> Option<Finding> {
     let worst = all.iter().filter(is_stamped).max_by(|a, b| of(a).total_cmp(&of(b)))?;
     let ratio = enough(worst.estimate(RESIDUE))?;
     let implication = match most(&ratio) <= RESIDUE_MAX {
-        true => "Nothing of the time is unaccounted for.",
-        false => "Some of the time is unaccounted for: round trips scatter too much.",
+        true => "All of the time is accounted for.",
+        false => "Some of the time is not accounted for: round trips vary too much.",
     };
     let sentence = format!(
-        "The terms add up to the round trip on {}: what is left over is {} of it at most ({} over \
-         {}){}.",
+        "The parts add up to the round trip on {} within {} ({} over {}){}.",
         worst.device,
         words::percent(most(&ratio)),
         words_at(worst, "size"),

@@ -109,7 +109,13 @@ fn the_greatest_term_and_the_price_of_a_stamp_are_found() {
     let measured = measured(&mut Hosts::new());
     let (words, value) = said(&measured, "greatest");
     assert_eq!(value, 20_000.0);
-    assert!(words.contains("20.0 us are between the interfaces, the greatest of six"), "{words}");
+    assert!(
+        words.contains(
+            "The largest of six parts of a UDP round trip of 1,024 B on known is the time between \
+             the interfaces: 20.0 us of "
+        ),
+        "{words}"
+    );
     assert!(words.contains("stacks and programs of both sides take 51.3 %"), "{words}");
     assert!(words.contains("between the two interfaces"), "{words}");
     let (words, value) = said(&measured, "price");
@@ -117,17 +123,14 @@ fn the_greatest_term_and_the_price_of_a_stamp_are_found() {
     assert!(words.starts_with("A stamp costs 100 ns on known"), "{words}");
     let (words, value) = said(&measured, "residue");
     assert_eq!(value, 0.0);
-    assert!(words.ends_with("Nothing of the time is unaccounted for."), "{words}");
+    assert!(words.ends_with("All of the time is accounted for."), "{words}");
 }
 
 #[test]
 fn parts_inside_the_stacks_have_a_table_and_a_finding() {
     let measured = measured(&mut Hosts::new());
     let (words, _) = said(&measured, "inside");
-    assert!(
-        words.contains("1.81 us are socket, to the return of the call; 1.61 us are"),
-        "{words}"
-    );
+    assert!(words.contains("socket, to the return of the call 1.81 us; "), "{words}");
     let summary = measured.summary();
     let table = summary.experiments[0].tables.iter().find(|it| it.id == "echo-ledger-parts");
     let rows = &table.unwrap().rows;
@@ -150,7 +153,7 @@ fn what_is_left_over_is_named() {
     let measured = measured(&mut Hosts { residue_ratio: -0.02, ..Hosts::new() });
     let (words, value) = said(&measured, "residue");
     assert_eq!(value, -0.02);
-    assert!(words.contains("2.00 % of it at most") && words.contains("scatter"), "{words}");
+    assert!(words.contains("within 2.00 %") && words.contains("vary"), "{words}");
 }
 
 #[test]
@@ -170,7 +173,7 @@ fn the_tables_are_those_of_the_study_with_ours_on_top() {
     assert_eq!(ours("client there", "hardware, us"), "40.0");
     let card = [("host", "BlueField2, SNIC"), ("side", "client here")];
     assert_eq!(cell_at(&tables[1], &card, "hardware, us"), "22.5");
-    let price = cell_at(&tables[3], &ledger, "a stamp (interval)");
+    let price = cell_at(&tables[3], &ledger, "per stamp (interval)");
     assert_eq!(price, "100 ns (100 ns to 100 ns)");
     // Each curve stands on the one below it.
     let figure = &summary.experiments[0].figures[0];
@@ -230,7 +233,7 @@ fn what_is_left_over_at_most_is_the_end_of_the_interval() {
     }
     let (words, value) = said(&measured, "residue");
     assert_eq!(value, -0.03);
-    assert!(words.contains("is 3.00 % of it at most") && words.contains("scatter"), "{words}");
+    assert!(words.contains("within 3.00 %") && words.contains("vary"), "{words}");
 }
 
 #[test]

@@ -270,7 +270,7 @@ pub(crate) fn part_words(part: Bottleneck) -> &'static str {
     match part {
         Bottleneck::Port => "the port",
         Bottleneck::FrameRate => "the card's frame rate",
-        Bottleneck::Bytes => "what touches each byte",
+        Bottleneck::Bytes => "the cost per byte",
         Bottleneck::Cores => "the cores",
         Bottleneck::Generator => "the generator",
     }

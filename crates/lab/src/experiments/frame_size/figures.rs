@@ -33,11 +33,11 @@ pub(crate) fn tables(results: &Results<'_>) -> Vec<ReportTable> {
         "lost at rings",
         "lost before",
         "core idle",
-        "what binds",
+        "bottleneck",
         "marks",
     ];
-    let title = "Throughput by frame size: at saturating load, and by search; and which part of \
-                 the device keeps it from more";
+    let title = "Throughput by frame size, at saturating load and by search, and the part of the \
+                 device that limits it";
     let table = table("frame-size", title, &columns, rows);
     if table.rows.is_empty() { Vec::new() } else { vec![table] }
 }
@@ -134,9 +134,9 @@ fn ports(all: &[Sized<'_>]) -> Vec<f64> {
     if ports.is_empty() { PORTS_GBPS.to_vec() } else { ports }
 }
 
-const SEARCHED: &str = "A name with a goal behind it is the throughput by search, its bar from the \
-    greatest load that passes to the smallest that fails; the others are of saturating load. IMIX \
-    frames stand at their mean length.";
+const SEARCHED: &str = "A curve named with a goal is the throughput by search: its bars go from \
+                        the largest load that passes to the smallest that fails. The other curves \
+                        are at saturating load. IMIX is drawn at its mean frame length.";
 
 fn frames(all: &[Sized<'_>]) -> Figure {
     let mut series = curves(all, |pps, _| pps / 1e6);
@@ -153,10 +153,10 @@ fn frames(all: &[Sized<'_>]) -> Figure {
     series.push(presto10::saturating());
     Figure {
         id: FRAMES.into(),
-        title: "Frames a second over their length".into(),
+        title: "Frames a second over the frame size".into(),
         caption: format!(
-            "{SEARCHED} Published: one port of a 82599, PRESTO 2010: the most it deals with, from \
-             the shortest frames to those with which that fills 10 Gbps."
+            "{SEARCHED} Published: one port of a 82599, PRESTO 2010: its highest rate, from the \
+             shortest frames to those that fill 10 Gbps."
         ),
         x: axis("frame size with FCS", "B", Scale::Log),
         y: axis("throughput", "Mpps", Scale::Log),
@@ -168,7 +168,7 @@ fn frames(all: &[Sized<'_>]) -> Figure {
 fn bits(all: &[Sized<'_>]) -> Figure {
     Figure {
         id: "frame-size-gbps".into(),
-        title: "Bits a second over the length of frames".into(),
+        title: "Bits a second over the frame size".into(),
         caption: format!("{SEARCHED} A frame has 20 B of preamble and gap on the wire."),
         x: axis("frame size with FCS", "B", Scale::Log),
         y: axis("throughput, L1", "Gbps", Scale::Linear),

@@ -50,22 +50,20 @@ fn evidence(part: Bottleneck, run: &[SaturatedLength]) -> &'static str {
         .map(|is_so| run.iter().all(is_so));
     match part {
         Bottleneck::Port => "the wire is full",
-        Bottleneck::FrameRate if run.len() == 1 => "frames are lost before they come to a queue",
+        Bottleneck::FrameRate if run.len() == 1 => "frames are lost before they reach a queue",
         Bottleneck::FrameRate => {
-            "frames are lost before they come to a queue, as many a second however \
-                            long they are"
+            "frames are lost before they reach a queue, at the same frame rate for every length"
         }
         Bottleneck::Bytes => {
-            "frames are lost before they come to a queue, and take longer the longer \
-                        they are"
+            "frames are lost before they reach a queue, and longer frames take longer"
         }
         Bottleneck::Cores => match (are_full, are_busy) {
-            (true, true) => "rings are full, and the core that empties them is hardly ever idle",
-            (true, false) => "frames find the ring of their queue full",
-            (false, true) => "the core is hardly ever idle",
-            (false, false) => "rings are full, or the core that empties them is hardly ever idle",
+            (true, true) => "rings are full, and the polling core is almost never idle",
+            (true, false) => "rings are full",
+            (false, true) => "the polling core is almost never idle",
+            (false, false) => "rings are full, or the polling core is almost never idle",
         },
-        Bottleneck::Generator => "it sent no more",
+        Bottleneck::Generator => "it can send no more",
     }
 }
 
@@ -104,16 +102,16 @@ fn bound(of: &Sized<'_>) -> Option<Finding> {
         .collect();
     let (shortest, part) = known.first().map(|(run, part)| (&run[0].0, part))?;
     let implication = match part {
-        Bottleneck::Cores => {
-            "More cores, or a cheaper function on them, forward more short frames."
+        Bottleneck::Cores => "More cores or a cheaper function forward more short frames.",
+        Bottleneck::FrameRate => {
+            "More cores do not forward more short frames: the card is the limit."
         }
-        Bottleneck::FrameRate => "More cores forward no more short frames: the card has no more.",
-        Bottleneck::Bytes => "Neither cores nor a faster port forward more.",
+        Bottleneck::Bytes => "Neither more cores nor a faster port help.",
         Bottleneck::Port => "The device is as fast as its port.",
-        Bottleneck::Generator => "Take a faster generator to see the device's own limit.",
+        Bottleneck::Generator => "Use a faster generator to find the device's own limit.",
     };
     let sentence =
-        format!("By {} {} is bound by {}.", of.place(), of.device, said.join(", then by "));
+        format!("{} with {} is limited by {}.", of.device, of.place(), said.join(", then by "));
     let at = of.sizes.iter().find(|size| size.cell.word("frame") == *shortest)?;
     Some(finding(of, "bound", (at.shown.pps, "pps"), (sentence, implication)))
 }
@@ -140,20 +138,22 @@ fn own_port(of: &Sized<'_>, gbps: f64) -> Option<Finding> {
     let (value, sentence, implication) = match length {
         Some(length) if length <= shortest => (
             length,
-            format!("{} fills its {gbps} Gbps with {shortest} B frames by {place}.", of.device),
-            "No traffic has shorter ones: the port is all that limits it.",
+            format!(
+                "{} fills its {gbps} Gbps port with {shortest} B frames and {place}.",
+                of.device
+            ),
+            "The port is the only limit: no traffic has shorter frames.",
         ),
         Some(length) => (
             length,
             format!(
-                "By {place} {} deals with {rate}: frames of {} B on average (with FCS) fill its \
-                 {gbps} Gbps, shorter ones do not{}.",
+                "{} forwards {rate} with {place}. Its {gbps} Gbps port is full from a mean frame \
+                 size of {} B (with FCS){}.",
                 of.device,
                 words::significant(length),
                 searched(of, gbps)
             ),
-            "Compare it with the mean length of your traffic: where that is longer, the port \
-             limits.",
+            "The port is the limit for traffic with longer frames on average.",
         ),
         None => {
             let (longest, pps) = *rates.last()?;
@@ -161,25 +161,25 @@ fn own_port(of: &Sized<'_>, gbps: f64) -> Option<Finding> {
             (
                 longest,
                 format!(
-                    "By {place} {} deals with {rate}, and does not fill its {gbps} Gbps with \
-                     {longest} B frames either: {} of them.",
+                    "{} forwards {rate} with {place}. Even {longest} B frames do not fill its \
+                     {gbps} Gbps port: they reach {}.",
                     of.device,
                     words::percent(share)
                 ),
-                "The port is faster than what stands behind it.",
+                "The port is faster than the device behind it.",
             )
         }
     };
     Some(finding(of, "line-rate", (value, unit), (sentence, implication)))
 }
 
-/// `; with 0.5 % of them lost at most, frames of 90.4 B`; empty where a length was not searched.
+/// `; at a loss of 0.5 % or less, from 90.4 B`; empty where a length was not searched.
 fn searched(of: &Sized<'_>, gbps: f64) -> String {
     let goal = of.sizes.iter().find_map(|size| size.headline());
     let length = of.searched().and_then(|rates| filled_from(&rates, gbps, Some(gbps)));
     goal.zip(length).map_or(String::new(), |(goal, length)| {
         let loss = words::percent_asked(goal.goal.loss_ratio);
-        format!("; with {loss} of them lost at most, frames of {} B", words::significant(length))
+        format!("; at a loss of {loss} or less, from {} B", words::significant(length))
     })
 }
 
@@ -197,25 +197,25 @@ fn any_port(of: &Sized<'_>) -> Option<Finding> {
     };
     let filled = PORTS_GBPS.into_iter().filter_map(|gbps| {
         let length = filled_from(rates, gbps, None)?;
-        Some(format!("{gbps} Gbps from {} B on", words::significant(length)))
+        Some(format!("{gbps} Gbps from {} B", words::significant(length)))
     });
     let mut filled: Vec<String> = filled.collect();
     if filled.len() < PORTS_GBPS.len() {
         let none = PORTS_GBPS[filled.len()];
-        filled.push(format!("{none} Gbps at no length of up to {longest} B"));
+        filled.push(format!("{none} Gbps at no length up to {longest} B"));
     }
     let bound = match is_bound {
-        true => " The generator set some of its rates: shorter frames may do.",
+        true => " The generator was the limit of some rates: shorter frames may be enough.",
         false => "",
     };
     let sentence = format!(
-        "{} has no line rate. By {} it deals with {rate} in {shortest} B frames; its frames would \
-         fill a port of {}.{bound}",
+        "{} has no line rate. With {} it forwards {rate} in {shortest} B frames. It would fill a \
+         port of {}.{bound}",
         of.device,
         of.place(),
         filled.join(", ")
     );
-    let implication = "Behind such a port longer frames than these leave the device time to spare, \
-                       shorter ones are lost.";
+    let implication = "Behind such a port the device keeps up with longer frames and loses \
+                       shorter ones.";
     Some(finding(of, "line-rate", (pps, "pps"), (sentence, implication)))
 }

@@ -173,9 +173,9 @@ fn said(summary: &Summary, id: &str) -> (String, f64) {
 fn the_card_of_the_study_fills_its_port_as_the_study_found() {
     let summary = found(read("82599").unwrap(), &[]);
     let (sentence, bytes) = said(&summary, "card-line-rate-4-4-");
-    assert!(sentence.contains("By 4 queues on 4 cores card deals with 11."), "{sentence}");
+    assert!(sentence.contains("card forwards 11."), "{sentence}");
     // 10,000 flows are not quite even, which a search for half a percent of loss sees more of.
-    assert!(sentence.contains("with 0.5 % of them lost at most, frames of"), "{sentence}");
+    assert!(sentence.contains("at a loss of 0.5 % or less, from"), "{sentence}");
     let published = crate::published::presto10::stated("saturating_average_packet_size").unwrap();
     assert!((bytes / published - 1.0).abs() < 0.03, "{bytes} B, {published} B published");
     let (sentence, _) = said(&summary, "card-bound-4-4-");
@@ -183,7 +183,8 @@ fn the_card_of_the_study_fills_its_port_as_the_study_found() {
     assert!(sentence.contains("then by the port with 128 B frames"), "{sentence}");
     // One core is the limit before the card is.
     let (sentence, _) = said(&summary, "card-bound-1-1-");
-    let expected = "By one queue on one core card is bound by the cores with 64 to 256 B frames";
+    let expected = "card with one queue on one core is limited by the cores with 64 to 256 B \
+                    frames";
     assert!(sentence.starts_with(expected), "{sentence}");
     assert!(sentence.contains("then by the port with 1518 B frames"), "{sentence}");
     let [experiment] = &summary.experiments[..] else { panic!("one experiment") };
@@ -208,8 +209,8 @@ fn a_bus_is_distinguished_from_a_frame_rate_and_a_core_by_how_its_rate_falls() {
         (said(&summary, "card-bound-8-8-").0, said(&summary, "card-line-rate-8-8-"))
     };
     let (bound, (line, _)) = of(bus);
-    assert!(bound.contains("what touches each byte with 256 to 1518 B frames"), "{bound}");
-    assert!(line.contains("does not fill its 100 Gbps with 1518 B frames"), "{line}");
+    assert!(bound.contains("the cost per byte with 256 to 1518 B frames"), "{bound}");
+    assert!(line.contains("Even 1518 B frames do not fill its 100 Gbps port"), "{line}");
     // 50 ns whatever the length: 20 Mpps, 605 B.
     let slow = card("connectx-5", "port", &[("frame_rate_max", 20e6)]);
     let (bound, (line, bytes)) = of(slow);
@@ -283,9 +284,9 @@ fn lengths_of_which_nothing_is_known_part_those_of_which_something_is() {
     let set = ["queues=1", "cores=1", "frame=64,128,256,512"];
     let found = measure(&mut card, "frame-size", GridName::Reduced, &set, Some(6)).unwrap();
     let (bound, _) = said(&found.summary(), "card-bound-1-1-");
-    let expected = "By one queue on one core card is bound by the cores with 64 B frames (frames \
-                    find the ring of their queue full), then by the cores with 256 to 512 B \
-                    frames (rings are full, or the core that empties them is hardly ever idle).";
+    let expected = "card with one queue on one core is limited by the cores with 64 B frames \
+                    (rings are full), then by the cores with 256 to 512 B frames (rings are full, \
+                    or the polling core is almost never idle).";
     assert_eq!(bound, expected);
 }
 
@@ -293,7 +294,7 @@ fn lengths_of_which_nothing_is_known_part_those_of_which_something_is() {
 fn a_length_by_search_is_of_searches_alone() {
     let summary = found(read("82599").unwrap(), &["queues=4", "cores=4"]);
     let (whole, _) = said(&summary, "card-line-rate-4-4-");
-    assert!(whole.contains("of them lost at most, frames of"), "{whole}");
+    assert!(whole.contains("at a loss of 0.5 % or less, from"), "{whole}");
     let mut card = Model::new("card", read("82599").unwrap(), 5);
     let set = ["queues=4", "cores=4"];
     let mut found = measure(&mut card, "frame-size", GridName::Reduced, &set, Some(6)).unwrap();
@@ -302,6 +303,6 @@ fn a_length_by_search_is_of_searches_alone() {
     };
     found.samples.retain(|sample| !is_first(sample));
     let (part, _) = said(&found.summary(), "card-line-rate-4-4-");
-    assert!(part.contains("fill its 10 Gbps"), "{part}");
-    assert!(!part.contains("lost at most"), "{part}");
+    assert!(part.contains("Its 10 Gbps port is full from"), "{part}");
+    assert!(!part.contains("at a loss of"), "{part}");
 }

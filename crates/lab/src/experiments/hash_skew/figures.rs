@@ -62,8 +62,8 @@ fn spreads(results: &Results<'_>) -> ReportTable {
         "loss",
         "marks",
     ];
-    let title = "Frames that no rule decides, spread over queues, at saturating load: what came to \
-                 the busiest, in even shares, and elsewhere than the hash says";
+    let title = "RSS of frames that match no rule, at saturating load: frames of the busiest \
+                 queue, in even shares, and frames elsewhere than the hash says";
     table("hash-skew", title, &columns, rows)
 }
 
@@ -87,7 +87,7 @@ fn by_queue(results: &Results<'_>) -> ReportTable {
         }
     }
     let columns = ["device", "flows", "queue", "share", "by the hash", "taken", "missed"];
-    let title = "Frames by queue of few flows, all repeats together";
+    let title = "Frames per queue with few flows, all repeats together";
     table("hash-skew-queues", title, &columns, rows)
 }
 
@@ -131,8 +131,8 @@ fn curves(cells: &[&Cell<'_>], device: &str, x: &str) -> Vec<Series> {
     series
 }
 
-const BY_HASH: &str = "By its hash: computed flow by flow from the key and the table that the \
-    device tells; other flows of as many give other values.";
+const BY_HASH: &str = "By its hash: computed for each flow from the key and the table that the \
+                       device reports. Other sets of flows give other values.";
 
 fn busiest(results: &Results<'_>, of: &Cell<'_>, id: String) -> Figure {
     let mut series = Vec::new();
@@ -144,10 +144,11 @@ fn busiest(results: &Results<'_>, of: &Cell<'_>, id: String) -> Figure {
     let (queues, frame) = (number_words(of, "queues"), frame_words(&of.word("frame")));
     Figure {
         id,
-        title: format!("The busiest of {queues} queues, {frame}"),
+        title: format!("Busiest of {queues} queues, {frame}"),
         caption: format!(
-            "What came to the busiest queue, in even shares, of flows whose hash alone decides, \
-             all of them sent equally often: 1 is even, {queues} is all in one. {BY_HASH}"
+            "Frames of the busiest queue, in even shares: 1 is even, {queues} is all in one \
+             queue. Only the hash chooses the queue, and all flows are sent equally often. \
+             {BY_HASH}"
         ),
         x: axis("flows", "", Scale::Log),
         y: axis("busiest queue, in even shares", "", Scale::Linear),
@@ -167,10 +168,10 @@ fn over_popularity(results: &Results<'_>) -> Figure {
     }
     Figure {
         id: POPULARITY.into(),
-        title: "The busiest queue over the popularity of flows".into(),
+        title: "Busiest queue over the popularity of flows".into(),
         caption: format!(
-            "What came to the busiest queue, in even shares, where flow i is sent in proportion \
-             to 1 / i^s: 0 is all equally often; {}. {BY_HASH}",
+            "Frames of the busiest queue, in even shares. Flow i is sent in proportion to 1 / \
+             i^s: 0 is all equally often; {}. {BY_HASH}",
             places.join(" and ")
         ),
         x: axis("exponent s", "", Scale::Linear),
@@ -204,10 +205,10 @@ fn shares(results: &Results<'_>) -> Figure {
     }
     Figure {
         id: "hash-skew-queues".into(),
-        title: "Share of each queue, of few flows".into(),
+        title: "Share of each queue with few flows".into(),
         caption: format!(
-            "What came to each queue, all repeats together, of what came to all: what it took and \
-             what it missed. {BY_HASH}"
+            "Frames of each queue, received and missed, as a share of all; all repeats together. \
+             {BY_HASH}"
         ),
         x: axis("queue", "", Scale::Linear),
         y: axis("share of the frames", "%", Scale::Linear),

@@ -65,15 +65,15 @@ fn followed(results: &Results<'_>, cell: &Cell<'_>) -> Option<Finding> {
     if misplaced.low > CHANCE_MAX * chance {
         let (queue, share, wanted) = fuller(cell)?;
         let sentence = format!(
-            "Of the frames of {}, {} land elsewhere on {} than their hash says, most of them in \
-             queue {queue}, which gets {} of all where {} are its share{few}.",
-            place_words(cell),
-            words::percent(misplaced.median),
+            "{} puts {} of the frames of {} into other queues than their hash says{few}. Most of \
+             them are in queue {queue}, which gets {} of all frames instead of {}.",
             cell.device,
+            words::percent(misplaced.median),
+            place_words(cell),
             words::percent(share),
             words::percent(wanted)
         );
-        let implication = "Key, hash or table are not what the device tells: what a core will get \
+        let implication = "The device reports a wrong key, hash or table: the load of a core \
                            cannot be computed from them.";
         return Some(finding(("misplaced", cell), (&misplaced, "1"), (sentence, implication)));
     }
@@ -81,15 +81,15 @@ fn followed(results: &Results<'_>, cell: &Cell<'_>) -> Option<Finding> {
         return None;
     }
     let sentence = format!(
-        "The frames of {} land on {} where their hash says: {} elsewhere, where chance alone makes \
-         {}{few}.",
-        place_words(cell),
+        "{} puts the frames of {} into the queues that their hash says: {} are elsewhere, and {} \
+         would be by chance alone{few}.",
         cell.device,
+        place_words(cell),
         words::percent(misplaced.median),
         words::percent(chance)
     );
     let implication =
-        "What each queue gets can be computed beforehand, from the key and the table.";
+        "The load of each queue can be computed in advance from the key and the table.";
     (misplaced.high <= FOLLOWED_MAX * chance)
         .then(|| finding(("followed", cell), (&misplaced, "1"), (sentence, implication)))
 }
@@ -119,21 +119,21 @@ fn evenness(results: &Results<'_>, device: &str) -> Option<Finding> {
         return None;
     }
     let sentence = format!(
-        "Of {} of {device} the busiest gets {} times an even share{}, and {} times with {} \
-         flows{}.",
+        "With {}, the busiest queue of {device} gets {} times an even share{}{}. With {} flows it \
+         gets {} times.",
         place_words(few),
         words::significant(of_few.median),
         computed(few),
-        words::significant(of_many.median),
+        words::few(&of_few),
         words::whole(number(many, "flows")),
-        words::few(&of_few)
+        words::significant(of_many.median)
     );
     let implication = match of_few.is_above(EVEN_MAX)? {
         true => {
-            "Where each queue has a core, the busiest is full first: without loss, so few flows \
-             use but a part of the cores. Other flows of as many give other values."
+            "With one core per queue, the busiest queue is full while other cores are still \
+             partly idle. Other sets of flows give other values."
         }
-        false => "Where each queue has a core, all of them have about as much to do.",
+        false => "With one core per queue, all cores have about the same load.",
     };
     Some(finding(("evenness", few), (&of_few, "1"), (sentence, implication)))
 }
@@ -145,11 +145,11 @@ fn popular(results: &Results<'_>, device: &str) -> Option<Finding> {
     let ratio = estimate(cell, BUSIEST)?;
     let zipf = number(cell, "zipf");
     let sentence = format!(
-        "Where flow i of {} is sent in proportion to 1 / i^{zipf}, the busiest queue of {device} \
-         gets {} times an even share{}{}.",
-        place_words(cell),
+        "The busiest queue of {device} gets {} times an even share{} when flow i of {} is sent in \
+         proportion to 1 / i^{zipf}{}.",
         words::significant(ratio.median),
         computed(cell),
+        place_words(cell),
         words::few(&ratio)
     );
     let popularity = Popularity::Zipf { exponent: zipf };
@@ -159,14 +159,10 @@ fn popular(results: &Results<'_>, device: &str) -> Option<Finding> {
     let is_uneven = ratio.is_above(EVEN_MAX)?;
     let implication = match (first * number(cell, "queues") > 1.0, is_uneven) {
         (true, _) => {
-            "The first flow alone is more than an even share, and no hash spreads the frames of \
-             one flow: another key or table would not even this out."
+            "The first flow alone exceeds an even share: no other key or table can balance this."
         }
-        (false, true) => {
-            "No flow is more than an even share: a table that moves some of them could even this \
-             out."
-        }
-        (false, false) => "That some flows are popular hardly shows in the queues.",
+        (false, true) => "No flow exceeds an even share: another table could balance this.",
+        (false, false) => "Popular flows hardly change the balance of the queues.",
     };
     let finding = finding(("popular", cell), (&ratio, "1"), (sentence, implication));
     Some(Finding { figure: Some(POPULARITY.to_owned()), ..finding })
@@ -190,8 +186,8 @@ fn slow(cell: &Cell<'_>) -> Option<Finding> {
     let at = each.next()??;
     let queue = *queues(cell).get(at).filter(|_| each.all(|other| other == Some(at)))?;
     let sentence = format!(
-        "Queue {at} of {} takes {} and misses {} of what comes to it, while another one takes {}: \
-         {}, {}, {}, saturating load of {}{}.",
+        "Queue {at} of {} receives {} and loses {} of its frames, while another queue receives {} \
+         ({}, {}, {}, saturating load of {}){}.",
         cell.device,
         words::pps(full.median),
         words::percent(queue.missed as f64 / queue.came().max(1) as f64),
@@ -202,8 +198,8 @@ fn slow(cell: &Cell<'_>) -> Option<Finding> {
         frame_words(&cell.word("frame")),
         words::few(&full)
     );
-    let implication = "This queue or its core is slower than the others: flows of its buckets lose \
-                       frames where others do not.";
+    let implication = "This queue or its core is slower than the others: only flows of this queue \
+                       lose frames.";
     let finding = finding(("slow-queue", cell), (&full, "pps"), (sentence, implication));
     Some(Finding { figure: None, ..finding })
 }

@@ -176,10 +176,10 @@ pub(crate) fn bus(results: &Results<'_>) -> ReportTable {
     let heads = ["device", "mode", "to host", "B", "from host", "B", &ports];
     let of_bus = |bus: &Bus| format!("cores: {} ({})", bus.name, bus.card);
     let buses: Vec<String> = buses.iter().map(of_bus).collect();
-    let title = "What a request takes of the bus between card and host, transactions and bytes \
-                 each way, and the cores at which ports and buses bind: computed from frames, \
-                 descriptors and what a program writes at worst; buses by the first card whose \
-                 profile names it";
+    let title = "Bus load of a request between card and host (transactions and bytes each way), \
+                 and the cores at which ports and buses become the limit: computed from frames, \
+                 descriptors and the worst-case writes of a program; each bus with the first card \
+                 whose profile names it";
     let buses: Vec<&str> = buses.iter().map(String::as_str).collect();
     let columns = [&heads[..], &buses].concat();
     table(&id(results, "bus"), title, &columns, rows)

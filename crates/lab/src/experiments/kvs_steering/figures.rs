@@ -57,14 +57,14 @@ fn served(results: &Results<'_>) -> ReportTable {
     let rest = [
         "answered (interval)",
         "answered, against rss",
-        "a core, a request (interval)",
-        "a request, against rss",
+        "core time per request (interval)",
+        "core time, against rss",
         "busiest core's requests",
         "card's work in software",
         "marks",
     ];
-    let title = "What is answered, staged, and what a request takes of a core; workloads by what \
-                 differs from the study's";
+    let title = "Throughput, staged, and core time per request; workloads by their difference \
+                 from the study's";
     table(&id(results, "served"), title, &[&PLACES[..], &rest].concat(), rows)
 }
 
@@ -104,8 +104,8 @@ fn steps(results: &Results<'_>) -> ReportTable {
         rows.push([places(cell), times.to_vec()].concat());
     }
     let heads = STEPS.map(|(_, head)| head);
-    let title = "Where the time of a request goes on the application's core: each step of a burst \
-                 timed, in passes of their own";
+    let title = "Time of a request on the application's core by step: each step of a burst is \
+                 timed in separate passes";
     table(&id(results, "steps"), title, &[&PLACES[..], &heads].concat(), rows)
 }
 
@@ -115,12 +115,15 @@ fn published_limits(results: &Results<'_>, cell: &Cell<'_>) -> Vec<Vec<String>> 
     let (ports, bus) = (ports_limit(results, cell), slowest_limit(cell));
     let of = |(limit, stated, binds): (Option<Limit>, Option<String>, &str)| {
         let limit = limit?;
-        let what =
-            format!("cores at which {} {binds}, {}, computed", limit.name, cell.word("mode"));
+        let what = format!(
+            "cores at which {} {binds} the limit, {}, computed",
+            limit.name,
+            cell.word("mode")
+        );
         let stated = stated.unwrap_or_else(|| "-".to_owned());
         Some(vec![cell.device.to_owned(), what, cores_at(Some(limit), cell), stated])
     };
-    [(ports, None, "bind"), (bus, stated, "binds")].into_iter().filter_map(of).collect()
+    [(ports, None, "become"), (bus, stated, "becomes")].into_iter().filter_map(of).collect()
 }
 
 /// Ours and the study's.
@@ -132,7 +135,7 @@ fn published(results: &Results<'_>) -> ReportTable {
             let (mode, stated) = (cell.word("mode"), flexnic::request_ns(&cell.word("mode")));
             rows.push(vec![
                 device.to_owned(),
-                format!("a request's time of a core, {mode}"),
+                format!("core time per request, {mode}"),
                 worded(cell.estimate(REQUEST), words::time),
                 stated.map_or("-".to_owned(), words::time),
             ]);
@@ -160,7 +163,7 @@ fn published(results: &Results<'_>) -> ReportTable {
             ]);
             rows.push(vec![
                 device.to_owned(),
-                format!("time of a core with {mode}, of that with rss"),
+                format!("core time with {mode}, against rss"),
                 less.map_or_else(dash, |ratio| format!("{} less", words::percent_less(&ratio))),
                 stated_less.map_or_else(dash, |less| format!("{less} less")),
             ]);
@@ -180,7 +183,7 @@ fn published(results: &Results<'_>) -> ReportTable {
             rows.extend(published_limits(results, cell));
         }
     }
-    let title = "Beside what the study states (FlexNIC, ASPLOS 2016: six cores of 2.2 GHz, a card \
+    let title = "Comparison with the study (FlexNIC, ASPLOS 2016: six cores of 2.2 GHz, a card \
                  emulated in software)";
     table(&id(results, "published"), title, &["device", "what", "here", "stated"], rows)
 }
@@ -294,12 +297,12 @@ fn requests(results: &Results<'_>) -> Figure {
     }
     Figure {
         id: figure_id(results, "request"),
-        title: "What a request takes of an application's core".into(),
+        title: "Core time of the application per request".into(),
         caption: "The study's workload: 100,000 keys of 32 B, values of 64 B, nine gets to a set. \
-                  Staged: the card's own work is not in it."
+                  Staged: without the card's own work."
             .into(),
         x: axis("store", "", Scale::Ordinal),
-        y: axis("time of a core for a request", "ns", Scale::Linear),
+        y: axis("core time per request", "ns", Scale::Linear),
         series,
         knees: Vec::new(),
     }
@@ -321,11 +324,11 @@ fn gains(results: &Results<'_>) -> Figure {
     }
     Figure {
         id: figure_id(results, "gain"),
-        title: "What help brings, by what is asked".into(),
+        title: "Throughput gain by workload".into(),
         caption:
-            "Throughput over that of rss at the same place, most cores measured. Named by what \
-                  differs from the study's workload; of the study the least and the most of key \
-                  steering."
+            "Throughput divided by that of rss at the same place, on the most cores measured. \
+             Names are the difference from the study's workload. Published: the study's smallest \
+             and largest gain of key steering."
                 .into(),
         x: axis("workload", "", Scale::Ordinal),
         y: axis("throughput, times that with rss", "", Scale::Linear),
@@ -350,14 +353,14 @@ fn over_steps(results: &Results<'_>) -> Figure {
     }
     Figure {
         id: figure_id(results, "steps"),
-        title: "Where the time of a request goes".into(),
+        title: "Time of a request by step".into(),
         caption:
-            "The study's workload, most cores measured. Each step of a burst timed, in passes \
-                  of their own; waiting for a lock is in the lock. A mode without a reply writes \
-                  answers as it carries requests out."
+            "The study's workload on the most cores measured. Each step of a burst is timed in \
+             separate passes; the lock includes the wait for it. A mode without a reply step \
+             writes answers as it carries requests out."
                 .into(),
         x: axis("step", "", Scale::Ordinal),
-        y: axis("time of a core for a request", "ns", Scale::Linear),
+        y: axis("core time per request", "ns", Scale::Linear),
         series,
         knees: Vec::new(),
     }
@@ -396,16 +399,16 @@ fn over_cores(results: &Results<'_>, device: &str) -> Figure {
     }
     let stated = flexnic::stated("kvs_pcie_bottleneck_cores").map(words::whole);
     let stated = stated.map_or(String::new(), |cores| {
-        format!("; stated is that PCIe binds from {cores} cores on")
+        format!("; the study states that PCIe is the limit from {cores} cores")
     });
     Figure {
         id: format!("{}-{device}", figure_id(results, "cores")),
         title: format!("Requests a second over cores: {device}"),
         caption: format!(
-            "The study's workload, staged. Modelled: computed beyond the cores measured; with \
-             rss what a request takes more beside others grows with the share of items that \
-             another core had last, with an owner for each key it stays. PCIe, the slowest of \
-             all profiles, and ports: what they would carry, computed{stated}."
+            "The study's workload, staged. Modelled: computed beyond the cores measured. With rss \
+             the time of a request grows with the share of items that another core used last; \
+             with one owner per key it is constant. PCIe (the slowest of all profiles) and ports: \
+             their computed limits{stated}."
         ),
         x: axis("cores", "", Scale::Log),
         y: axis("answered", "M/s", Scale::Linear),

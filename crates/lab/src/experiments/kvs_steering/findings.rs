@@ -43,20 +43,20 @@ fn held(ratio: Option<Estimate>) -> Option<Estimate> {
     ratio.filter(|of| of.excludes(1.0))
 }
 
-/// `2 cores of soft`, `one core of soft`.
+/// `2 cores`, `one core`.
 fn cores(cell: &Cell<'_>) -> String {
     match cell.number("cores") {
-        Some(1.0) => format!("one core of {}", cell.device),
-        count => format!("{} cores of {}", words::whole(count.unwrap_or(0.0)), cell.device),
+        Some(1.0) => "one core".to_owned(),
+        count => format!("{} cores", words::whole(count.unwrap_or(0.0))),
     }
 }
 
 /// What a mode is, as a clause.
 fn help(cell: &Cell<'_>) -> String {
     match cell.word("mode").as_str() {
-        "steer" => "where the card steers requests by their keys".to_owned(),
-        "dma" => "where the card writes items and tells cores what they are asked for".to_owned(),
-        mode => format!("with the card's help `{mode}`"),
+        "steer" => "when the card steers requests by key".to_owned(),
+        "dma" => "when the card writes items and passes requests to cores".to_owned(),
+        mode => format!("with mode `{mode}` on the card"),
     }
 }
 
@@ -102,11 +102,11 @@ fn gain(results: &Results<'_>, cell: &Cell<'_>, plain: &Cell<'_>) -> Option<Find
         format!("; the study states {least} to {most} times, on six cores")
     });
     let sentence = format!(
-        "With the study's workload {} {} {} (staged) {}, {} times the {} with RSS \
-         {BY_PAIRS}{stated}{}.{}",
-        cores(cell),
-        if cell.number("cores") == Some(1.0) { "answers" } else { "answer" },
+        "{} answers {} on {} {}: {} times the {} with RSS {BY_PAIRS}, staged, with the study's \
+         workload{stated}{}.{}",
+        cell.device,
         millions(with?.median),
+        cores(cell),
         help(cell),
         words::supported(&ratio),
         millions(without?.median),
@@ -115,7 +115,7 @@ fn gain(results: &Results<'_>, cell: &Cell<'_>, plain: &Cell<'_>) -> Option<Find
     );
     let implication = match ratio.low > 1.0 {
         true => why(cell, plain),
-        false => "It costs more than it brings here: leave requests to RSS.".to_owned(),
+        false => "This costs more than it saves here: use RSS.".to_owned(),
     };
     let implication = follows(&ratio, &implication);
     let figure = Some(figure_id(results, "gain"));
@@ -173,15 +173,15 @@ fn changed(cell: &Cell<'_>, plain: &Cell<'_>) -> Vec<Changed> {
 const CAUSES: [(&[&str], &str); 5] = [
     (
         &["look_up", "carry_out"],
-        "memory: items and buckets that another core wrote last have to come from there",
+        "memory: items and buckets are fetched from the core that wrote them last",
     ),
     (&["lock"], "waiting for locks that cores share"),
     (
         &["receive", "parse", "hash"],
-        "work that the card has done already: headers, requests or keys are not looked at again",
+        "work that the card has already done on headers, requests or keys",
     ),
     (&["reply"], "answering"),
-    (&[ANSWERING], "copying items and answering, which are one step where the card is told"),
+    (&[ANSWERING], "copying items and answering, which are one step in one of the modes"),
 ];
 
 /// Why a request is served sooner, by the very steps that [`time`] lists: what is saved by causes,
@@ -203,18 +203,18 @@ fn why(cell: &Cell<'_>, plain: &Cell<'_>) -> String {
     match causes.first() {
         None => UNTOLD.to_owned(),
         Some((ns, least_ns, cause)) if half_ns > 0.0 && *least_ns >= half_ns => {
-            format!("Most of what it saves is {cause} ({}).", words::time(*ns))
+            format!("Most of the time saved is {cause} ({}).", words::time(*ns))
         }
         Some(_) => {
             let told = causes.iter().map(|(ns, _, why)| format!("{why} ({})", words::time(*ns)));
             let told = told.collect::<Vec<_>>().join("; ");
-            format!("What it is shown to save, none of it most for certain: {told}.")
+            format!("The time saved, with no single main cause: {told}.")
         }
     }
 }
 
 /// What is said of steps where no repeats hold a difference.
-const UNTOLD: &str = "In which step it saves these repeats do not tell.";
+const UNTOLD: &str = "The repeats do not show which step saves time.";
 
 /// Which steps are shorter, and which longer.
 fn steps(cell: &Cell<'_>, plain: &Cell<'_>) -> String {
@@ -231,9 +231,9 @@ fn steps(cell: &Cell<'_>, plain: &Cell<'_>) -> String {
     };
     let and = match longer.is_empty() {
         true => String::new(),
-        false => format!(" Longer are: {}.", list(&longer)),
+        false => format!(" Longer steps: {}.", list(&longer)),
     };
-    format!("Shorter are, by steps that were timed: {}.{and}", list(&shorter))
+    format!("Shorter steps: {}.{and}", list(&shorter))
 }
 
 /// What a request takes of a core, and which steps are shorter.
@@ -245,18 +245,19 @@ fn time(results: &Results<'_>, cell: &Cell<'_>, plain: &Cell<'_>) -> Option<Find
     let stated = stated.zip(before).map_or(String::new(), |(with, before)| {
         let less = words::percent(1.0 - with / before);
         format!(
-            "; the study states {} in place of {}, {less} less",
+            "; the study states {} instead of {}, {less} less",
             words::time(with),
             words::time(before)
         )
     });
     let less = words::percent_less(&ratio);
     let sentence = format!(
-        "A request takes each of {} {} with {mode} in place of {} with {PLAIN}, {less} less \
-         {BY_PAIRS}{stated}{}.{}",
-        cores(cell),
+        "A request takes {} of core time with {mode} instead of {} with {PLAIN} on {} of {}: \
+         {less} less {BY_PAIRS}{stated}{}.{}",
         words::time(with?.median),
         words::time(without?.median),
+        cores(cell),
+        cell.device,
         words::few(&ratio),
         marked_modes(&[cell, plain], &[REQUEST])
     );
@@ -293,24 +294,23 @@ fn card(results: &Results<'_>, cell: &Cell<'_>, plain: &Cell<'_>) -> Option<Find
     let held: Vec<String> = [application, both].into_iter().flatten().collect();
     let held = match held.is_empty() {
         true => " (median of pairs)".to_owned(),
-        false => format!("; {} (medians of pairs, each by itself)", held.join(", and ")),
+        false => format!("; {} (separate medians of pairs)", held.join(", and ")),
     };
     let sentence = format!(
-        "What the card does for a request takes a core of {} {} with {mode}, {} more than \
+        "The card's work for a request takes {} on a core of {} with {mode}, {} more than \
          RSS{held}{}.{}",
-        cell.device,
         words::time(cell.estimate(CARD)?.median),
+        cell.device,
         words::time(more.median),
         words::few(&more),
         marked_modes(&[cell, plain], &[CARD, REQUEST])
     );
     let implication = match (net.low > 0.0, net.high < 0.0) {
         (true, _) => {
-            "In software on the same cores the help costs more than it brings: it is worth its \
-             price where a card, or a core that nothing else needs, does it."
+            "In software this costs more than it saves: it pays only on a card or on a spare core."
         }
-        (_, true) => "The help pays even where a core of the same machine does the card's work.",
-        _ => "This is its price in software, on a core that a card would leave free.",
+        (_, true) => "This pays even when a core of the same machine does the card's work.",
+        _ => "This is the cost in software, on a core that a card would leave free.",
     };
     let implication = follows(&net, implication);
     let words = (sentence, implication.as_str());
@@ -344,19 +344,19 @@ fn workloads(results: &Results<'_>, device: &str, mode: &str) -> Option<Finding>
         points.extend([(of(end), end), (of(plain), plain)]);
     }
     let sentence = format!(
-        "Of {} workloads {mode} brings {} most with {}: {} times the throughput with {PLAIN}; \
-         least with {}: {} times it{}.{}",
-        all.len(),
-        cores(most),
+        "{mode} gains most with {}: {} times the throughput with {PLAIN} on {} of {device}. It \
+         gains least with {}: {} times (of {} workloads){}.{}",
         differing(most),
         words::supported(more),
+        cores(most),
         differing(least),
         words::supported(less),
+        all.len(),
         words::few(more),
         marked(&points, &[ANSWERED])
     );
-    let implication = "What the help is worth hangs on what is asked: measure with your keys and \
-                       your share of gets.";
+    let implication = "The gain depends on the workload: measure with your own keys and share of \
+                       gets.";
     let words = (sentence, implication);
     let figure = Some(figure_id(results, "gain"));
     Some(told(device, id(most, "workloads"), (more, TIMES), words, figure))
@@ -366,7 +366,7 @@ fn workloads(results: &Results<'_>, device: &str, mode: &str) -> Option<Finding>
 fn differing(cell: &Cell<'_>) -> String {
     match workload(cell) {
         words if words == STUDY_WORDS => words,
-        words => format!("{words}, else the study's"),
+        words => format!("{words}, otherwise the study's"),
     }
 }
 
@@ -384,9 +384,9 @@ fn bus(results: &Results<'_>, cell: &Cell<'_>, plain: &Cell<'_>) -> Option<Findi
     let at = |limit: &Limit, cell: &Cell<'_>| limit.cores(cell).map(words::significant);
     let stated = flexnic::stated("kvs_pcie_bottleneck_cores").unwrap_or_default();
     let sentence = format!(
-        "{} would bind first with {}: from {} cores of {} on, with {PLAIN} from {} on; {} would \
-         from {} on with {} (computed; the study, which has such ports, states that PCIe binds \
-         from {} cores on).{}",
+        "{} would be the first limit with {}, from {} cores of {} ({PLAIN}: from {}). {} would \
+         follow at {} (computed). The study, with such ports, states that PCIe is the limit from \
+         {} cores.{}",
         first.name,
         cell.word("mode"),
         words::supported(&cores),
@@ -394,16 +394,14 @@ fn bus(results: &Results<'_>, cell: &Cell<'_>, plain: &Cell<'_>) -> Option<Findi
         at(&without?, plain)?,
         then.name,
         at(then, cell)?,
-        cell.word("mode"),
         words::whole(stated),
         marked_modes(&[cell, plain], &[REQUEST])
     );
     let means = match are_ports_first {
         true => {
-            "More cores than that answer no more: the wire is full of requests and answers before \
-             the bus is, so faster ports come first."
+            "More cores do not help: the wire is full before the bus, so use faster ports first."
         }
-        false => "More cores than that answer no more: the bus is full before the wire is.",
+        false => "More cores do not help: the bus is full before the wire.",
     };
     let implication = format!("{means} {}", on_bus(results, cell, plain));
     let figure = Some(format!("{}-{}", figure_id(results, "cores"), cell.device));
@@ -419,16 +417,16 @@ fn on_bus(results: &Results<'_>, cell: &Cell<'_>, plain: &Cell<'_>) -> String {
     };
     let on_bus = match bytes(cell) / bytes(plain) {
         share if share > 1.01 => {
-            format!("The help loads the bus by {} more", words::percent(share - 1.0))
+            format!("This mode loads the bus by {} more", words::percent(share - 1.0))
         }
         share if share < 0.99 => {
-            format!("The help takes {} off the bus", words::percent(1.0 - share))
+            format!("This mode takes {} off the bus", words::percent(1.0 - share))
         }
-        _ => "The help leaves the bus as it is".to_owned(),
+        _ => "This mode does not change the bus load".to_owned(),
     };
     let is_freed = held(of_plain(results, cell, REQUEST)).is_some_and(|of| of.high < 1.0);
     match is_freed {
-        true => format!("{on_bus}, and frees cores: fewer of them load it as much."),
+        true => format!("{on_bus}, but fewer cores cause the same load."),
         false => format!("{on_bus}."),
     }
 }

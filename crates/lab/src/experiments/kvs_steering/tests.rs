@@ -161,23 +161,25 @@ fn what_help_brings_and_why_is_found_as_it_is() {
     assert!(!summary.partial && summary.warnings.is_empty(), "{:?}", summary.warnings);
     let (words, value) = said(&measured, "box-kvs-steer-throughput");
     assert!(near(value, 1.5), "{value}");
-    let start = "With the study's workload 2 cores of box answer 10.0 M/s (staged) where the card \
-                 steers requests by their keys, 1.50 times the 6.67 M/s with RSS (median of \
-                 pairs); the study states 1.30 to 1.45 times, on six cores.";
+    let start = "box answers 10.0 M/s on 2 cores when the card steers requests by key: 1.50 times \
+                 the 6.67 M/s with RSS (median of pairs), staged, with the study's workload; the \
+                 study states 1.30 to 1.45 times, on six cores.";
     assert!(words.starts_with(start), "{words}");
-    let memory = "Most of what it saves is memory: items and buckets that another core wrote last \
-                  have to come from there (100 ns).";
+    let memory = "Most of the time saved is memory: items and buckets are fetched from the core \
+                  that wrote them last (100 ns).";
     assert!(words.ends_with(memory), "{words}");
     let (words, value) = said(&measured, "box-kvs-steer-time");
     assert!(near(value, 200.0 / 300.0), "{value}");
-    let less = "200 ns with steer in place of 300 ns with rss, 33.3 % less (median of pairs); ";
+    let less = "A request takes 200 ns of core time with steer instead of 300 ns with rss on 2 \
+                cores of box: 33.3 % less (median of pairs); ";
     assert!(words.contains(less), "{words}");
     assert!(!words.contains("Only a hint"), "{words}");
-    assert!(words.contains("states 310 ns in place of 510 ns, 39.2 % less"), "{words}");
-    assert!(words.ends_with("timed: carry out, copy 70.0 ns; look-up 30.0 ns."), "{words}");
+    assert!(words.contains("states 310 ns instead of 510 ns, 39.2 % less"), "{words}");
+    assert!(words.ends_with("Shorter steps: carry out, copy 70.0 ns; look-up 30.0 ns."), "{words}");
     let (words, value) = said(&measured, "box-kvs-steer-workloads");
     assert!(near(value, 2.0), "{value}");
-    let most = "most with Zipf, else the study's: 2.00 times the throughput with rss; least with";
+    let most = "steer gains most with Zipf, otherwise the study's: 2.00 times the throughput with \
+                rss on 2 cores of box. It gains least with";
     assert!(words.contains(most), "{words}");
 }
 
@@ -197,7 +199,7 @@ fn every_ratio_says_of_what_it_is() {
     let place = [("workload", "the study's"), ("cores", "2"), ("mode", "steer")];
     let at = |head: &str| cell_at(served, &place, head);
     assert_eq!(at("answered, against rss"), "1.50 times rss (1.50 to 1.50)");
-    assert_eq!(at("a request, against rss"), "0.667 of rss's time (0.667 to 0.667)");
+    assert_eq!(at("core time, against rss"), "0.667 of rss's time (0.667 to 0.667)");
     assert_eq!(at("busiest core's requests"), "1.00 times the mean (1.00 to 1.00)");
 }
 
@@ -208,9 +210,9 @@ fn a_card_that_writes_items_stands_beside_the_studys() {
     let measured = measure(&mut store, "kvs-steering", GridName::Reduced, &set, Some(6)).unwrap();
     let (words, value) = said(&measured, "box-kvs-dma-time");
     assert!(near(value, 200.0 / 300.0), "{value}");
-    assert!(words.contains("states 200 ns in place of 510 ns, 60.8 % less"), "{words}");
+    assert!(words.contains("states 200 ns instead of 510 ns, 60.8 % less"), "{words}");
     let (words, _) = said(&measured, "box-kvs-dma-throughput");
-    assert!(words.contains("where the card writes items and tells cores"), "{words}");
+    assert!(words.contains("when the card writes items and passes requests to cores"), "{words}");
     assert!(!words.contains("the study states"), "it states none of this: {words}");
     assert!(store.asked.iter().any(|of| of.build == Build::Dma));
 }
@@ -224,11 +226,11 @@ fn what_the_card_does_is_set_against_what_it_saves() {
     };
     let (words, value) = of(150.0);
     assert!(near(value, 130.0), "{value}");
-    let both = "150 ns with steer, 130 ns more than RSS; the application's core saves 100 ns, and \
-                both together take 30.0 ns more (medians of pairs, each by itself).";
+    let both = "150 ns on a core of box with steer, 130 ns more than RSS; the application's core \
+                saves 100 ns, and both together take 30.0 ns more (separate medians of pairs).";
     assert!(words.contains(both), "{words}");
-    assert!(words.contains("costs more than it brings"), "{words}");
-    assert!(of(100.0).0.contains("The help pays even where a core"), "{}", of(100.0).0);
+    assert!(words.contains("costs more than it saves"), "{words}");
+    assert!(of(100.0).0.contains("This pays even when a core"), "{}", of(100.0).0);
     let mut store = Store::new();
     store.card_ns = 20.0;
     assert!(!ids(&measured(&mut store, &[])).contains("box-kvs-steer-card"), "nothing more");
@@ -244,12 +246,12 @@ fn the_cause_is_the_steps_that_are_shorter() {
         assert!(!all.contains(&format!("box-kvs-steer-{id}")), "{all:?}");
     }
     let (words, _) = said(&without, "box-kvs-steer-bus");
-    assert!(words.ends_with("The help leaves the bus as it is."), "{words}");
+    assert!(words.ends_with("This mode does not change the bus load."), "{words}");
     let mut store = Store::new();
     store.shared_ns = -50.0;
     let (words, value) = said(&measured(&mut store, &[]), "box-kvs-steer-throughput");
     assert!(near(value, 0.75), "{value}");
-    assert!(words.contains("It costs more than it brings here"), "{words}");
+    assert!(words.contains("This costs more than it saves here"), "{words}");
 }
 
 #[test]
@@ -262,21 +264,24 @@ fn causes_and_steps_are_told_by_the_same_differences() {
     };
     // Of 100 ns that are saved the steps show 30.
     let [why, steps] = told(|store| store.is_seen = false);
-    let part = "What it is shown to save, none of it most for certain: memory: items and buckets \
-                that another core wrote last have to come from there (30.0 ns).";
+    let part = "The time saved, with no single main cause: memory: items and buckets are fetched \
+                from the core that wrote them last (30.0 ns).";
     assert!(why.ends_with(part), "{why}");
-    assert!(steps.ends_with("Shorter are, by steps that were timed: look-up 30.0 ns."), "{steps}");
+    assert!(steps.ends_with("Shorter steps: look-up 30.0 ns."), "{steps}");
     // Steps of which none is shorter: neither of the two knows more than the other.
     let [why, steps] = told(|store| store.steered_ns = [0.0, 30.0, 70.0]);
     for words in [why, steps] {
-        assert!(words.ends_with("In which step it saves these repeats do not tell."), "{words}");
+        assert!(words.ends_with("The repeats do not show which step saves time."), "{words}");
     }
     // Longer steps are reported as well.
     let [why, steps] = told(|store| store.steered_ns = [-20.0, 30.0, 70.0]);
-    assert!(why.contains("headers, requests or keys are not looked at again (20.0 ns)"), "{why}");
-    assert!(steps.ends_with("timed: receive, check 20.0 ns."), "{steps}");
+    assert!(
+        why.contains("work that the card has already done on headers, requests or keys (20.0 ns)"),
+        "{why}"
+    );
+    assert!(steps.ends_with("Shorter steps: receive, check 20.0 ns."), "{steps}");
     let [_, steps] = told(|store| store.steered_ns = [15.0, 0.0, 0.0]);
-    let both = "carry out, copy 70.0 ns; look-up 30.0 ns. Longer are: receive, check 15.0 ns.";
+    let both = "carry out, copy 70.0 ns; look-up 30.0 ns. Longer steps: receive, check 15.0 ns.";
     assert!(steps.ends_with(both), "{steps}");
 }
 
@@ -303,7 +308,7 @@ fn what_repeats_show_stands_in_the_sentence_and_among_the_warnings() {
     assert!(words.contains("the point with steer is marked disturbed"), "{words}");
     let (words, _) = said(&disturbed, "box-kvs-steer-workloads");
     assert!(
-        words.contains("the point with Zipf, else the study's, rss is marked disturbed"),
+        words.contains("the point with Zipf, otherwise the study's, rss is marked disturbed"),
         "{words}"
     );
     let warnings = disturbed.summary().warnings;
@@ -318,7 +323,7 @@ fn an_answer_is_compared_with_the_step_that_writes_it() {
     let mut store = Store::new();
     let measured = measure(&mut store, "kvs-steering", GridName::Reduced, &set, Some(6)).unwrap();
     let (words, _) = said(&measured, "box-kvs-dma-time");
-    let steps = "timed: carry out, copy and reply 70.0 ns; look-up 30.0 ns.";
+    let steps = "Shorter steps: carry out, copy and reply 70.0 ns; look-up 30.0 ns.";
     assert!(words.ends_with(steps), "{words}");
     let (words, _) = said(&measured, "box-kvs-dma-throughput");
     assert!(
@@ -380,11 +385,11 @@ fn the_bus_and_the_cores_beyond_are_computed_and_say_so() {
     assert!(near(points[0].1, ports), "{points:?}");
     let (words, value) = said(&measured, "box-kvs-steer-bus");
     assert!(near(value, ports * 0.2), "{value}");
-    let first = "2 ports of 10 Gbps would bind first with steer: from 3.14 cores of box on, with \
-                 rss from 4.71 on; PCIe 2.0 x8 would from 3.94 on with steer (computed; the study";
+    let first = "2 ports of 10 Gbps would be the first limit with steer, from 3.14 cores of box \
+                 (rss: from 4.71). PCIe 2.0 x8 would follow at 3.94 (computed). The study";
     assert!(words.starts_with(first), "{words}");
     assert!(
-        words.contains("so faster ports come first. The help leaves the bus as it is"),
+        words.contains("so use faster ports first. This mode does not change the bus load"),
         "{words}"
     );
     let request = figure("kvs-steering-request");
@@ -402,8 +407,8 @@ fn the_bus_and_the_cores_beyond_are_computed_and_say_so() {
     assert_eq!(here("throughput with steer"), "1.50 times that with rss (1.50 to 1.50)");
     // 6 cores: (200 + 200 * 5 / 6) / 200.
     assert_eq!(here("throughput with steer on 6 cores, modelled"), "1.83 times that with rss");
-    assert_eq!(here("cores at which 2 ports of 10 Gbps bind, steer, computed"), "3.14");
-    assert_eq!(here("cores at which PCIe 2.0 x8 binds, steer, computed"), "3.94");
+    assert_eq!(here("cores at which 2 ports of 10 Gbps become the limit, steer, computed"), "3.14");
+    assert_eq!(here("cores at which PCIe 2.0 x8 becomes the limit, steer, computed"), "3.94");
 }
 
 #[test]
@@ -430,8 +435,11 @@ fn where_the_bus_is_full_before_the_wire_is_it_is_named_first() {
     store.dma_bytes = 400.0;
     let measured = measured(&mut store, &["keys=uniform", "cores=2"]);
     let (words, _) = said(&measured, "box-kvs-steer-bus");
-    assert!(words.starts_with("PCIe 2.0 x8 would bind first with steer: from 1."), "{words}");
-    assert!(words.contains("the bus is full before the wire is. The help loads"), "{words}");
+    assert!(
+        words.starts_with("PCIe 2.0 x8 would be the first limit with steer, from 1."),
+        "{words}"
+    );
+    assert!(words.contains("the bus is full before the wire. This mode loads"), "{words}");
 }
 
 #[test]

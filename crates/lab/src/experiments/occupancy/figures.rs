@@ -141,12 +141,12 @@ fn throughput_root(results: &Results<'_>, frame: &str) -> Figure {
 }
 
 /// Which maximum the rate of the latencies is a share of.
-const SAME_RATE: &str = "All points of a device have one rate: the maximum is that of fewest rules \
-    in most groups, in the first repeat.";
+const SAME_RATE: &str = "All points of a device have one rate: the maximum is that with the \
+                         fewest rules in the most groups, in the first repeat.";
 
 /// Which part of a trial a throughput is of.
-const CALM: &str = "Shown is the throughput of the slices (1 ms) without a stall of the machine; \
-    points with fewer than a fifth of them show all slices and are marked disturbed.";
+const CALM: &str = "Throughput of the 1 ms slices without a stall of the machine. Points with \
+                    fewer than a fifth of such slices show all slices and are marked disturbed.";
 
 const PUBLISHED_GBPS: &str = " Published: a card on a 100 Gbps link, 1500 B frames, PAM 2021, \
     median with p1 to p99; the paper does not say whether its Gbps are L1 or L2.";
@@ -239,11 +239,11 @@ fn throughput_chain(results: &Results<'_>) -> Figure {
 /// What a figure of the device's own time shows.
 fn device_time_caption(frame: &str) -> String {
     format!(
-        "Time in which the device's core was not idle, by the frames it dealt with; saturating \
-         load of {} that match only default rules. It does not hang on how fast the generator is; \
-         while the core is partly idle its bursts are not full, and the time is an upper bound of \
-         the cost at saturation. Repeats in which the core stalled for more than a quarter of that \
-         time are left out: turns that take long are taken for stalls.",
+        "Busy time of the device's core per frame, at a saturating load of {} that match only \
+         default rules. It does not depend on the speed of the generator. If the core is partly \
+         idle, its bursts are not full, and the time is an upper bound of the cost at saturation. \
+         Repeats in which the core stalled for more than a quarter of that time are left out; \
+         long turns count as stalls.",
         frame_words(frame)
     )
 }

@@ -149,14 +149,12 @@ fn maximum(s: &Subject<'_>) -> Option<Finding> {
     let dropped = cell.estimate("dropped_ratio").map_or(0.0, |ratio| ratio.median);
     let (verb, rest) = match dropped > 0.0 {
         false => ("forwards", String::new()),
-        true => {
-            ("deals with", format!(" It drops {} of the frames, as told.", words::percent(dropped)))
-        }
+        true => ("processes", format!(" Rules drop {} of the frames.", words::percent(dropped))),
     };
     let (bound, implication) = if cell.is_generator_limited() {
-        (" at least", "The generator was the limit; the device can do more or as much.")
+        (" at least", "The generator was the limit: the device may be faster.")
     } else if of_file.is_some() {
-        ("", "Compare it with what the same traffic costs without rules.")
+        ("", "Compare it with the throughput of the same traffic without rules.")
     } else {
         ("", "Compare it with the rate of your own traffic.")
     };
@@ -183,11 +181,11 @@ pub(crate) fn figure_of(s: &Subject<'_>, name: &str) -> Option<String> {
 }
 
 fn latency_p50(s: &Subject<'_>) -> Option<Finding> {
-    latency(s, "latency_ns_p50", "latency-p50", "median latency")
+    latency(s, "latency_ns_p50", "latency-p50", "p50 latency")
 }
 
 fn latency_p99(s: &Subject<'_>) -> Option<Finding> {
-    latency(s, "latency_ns_p99", "latency-p99", "99th percentile of the latency")
+    latency(s, "latency_ns_p99", "latency-p99", "p99 latency")
 }
 
 /// Two rates that differ by no more than this share are one.
@@ -213,22 +211,24 @@ fn latency(s: &Subject<'_>, metric: &str, id: &'static str, words: &str) -> Opti
     let (here, there) = (full.estimate(metric)?, empty.estimate(metric)?);
     let is_overloaded = full.estimate("loss_ratio").is_some_and(|loss| loss.low > LOSS_MAX);
     let implication = match verdict {
-        _ if is_overloaded => "The full table does not carry this rate: frames wait and are lost.",
-        RatioVerdict::NoCost => "The number of rules does not show in the latency.",
-        RatioVerdict::Differs if ratio.median > 1.0 => "Leave room for it in a latency budget.",
+        _ if is_overloaded => {
+            "The full table does not sustain this rate: frames queue and are lost."
+        }
+        RatioVerdict::NoCost => "The number of rules does not affect the latency.",
+        RatioVerdict::Differs if ratio.median > 1.0 => "Include this in a latency budget.",
         RatioVerdict::Differs => "A full table is no slower here.",
     };
     Some(s.finding(Sentence {
         id,
         sentence: format!(
-            "At {} ({}), the {words} of {} is {} with {} in group 0 and {} with {}{}.",
-            words::pps(rate),
-            rate_words(s.results, TrialKind::LATENCY),
+            "The {words} of {} is {} with {} in group 0 and {} with {}, at {} ({}){}.",
             s.device,
             words::time(here.median),
             rules_words(full),
             words::time(there.median),
             rules_words(empty),
+            words::pps(rate),
+            rate_words(s.results, TrialKind::LATENCY),
             words::few(&ratio)
         ),
         value: here.median,
@@ -269,12 +269,12 @@ fn rule_memory(s: &Subject<'_>) -> Option<Finding> {
     };
     Some(s.finding(Sentence {
         id: "rule-memory",
-        sentence: format!("A five-tuple rule takes {bytes}."),
+        sentence: format!("A five-tuple rule uses {bytes}."),
         value: high.median,
         unit: "B",
         // The ends of a range over set-ups are no interval of confidence.
         interval: high.interval().filter(|_| low_bytes == high_bytes),
-        implication: "Where the tables outgrow the cache, look-ups wait for memory.".into(),
+        implication: "Look-ups wait for memory once the tables outgrow the cache.".into(),
         figure: None,
     }))
 }
@@ -291,15 +291,17 @@ fn frame_size(s: &Subject<'_>) -> Option<Finding> {
     let (ratio, verdict) = share(large, small).filter(|_| rules(large) == rules(small))?;
     let gbps = large.estimate("throughput_gbps_l2")?;
     let implication = match verdict {
-        RatioVerdict::NoCost => "The cost is by the frame: small frames are what to size for.",
+        RatioVerdict::NoCost => "The cost is per frame: size for small frames.",
         // More long frames than short ones a second is the machine's doing.
         RatioVerdict::Differs if ratio.median > 1.0 => return None,
-        RatioVerdict::Differs => "Bytes cost too: measure with the sizes of your own traffic.",
+        RatioVerdict::Differs => {
+            "Longer frames cost more: measure with the sizes of your own traffic."
+        }
     };
     Some(s.finding(Sentence {
         id: "frame-size",
         sentence: format!(
-            "Of 1500 B frames {} forwards {} as many as of 64 B frames: {} Gbps (L2){}.",
+            "{} forwards {} as many 1500 B frames as 64 B frames: {} Gbps (L2){}.",
             s.device,
             words::percent(ratio.median),
             words::significant(gbps.median),

@@ -48,10 +48,10 @@ fn throughput(results: &Results<'_>) -> ReportTable {
         "Gbps L1",
         "stalls included",
         "slices with stalls",
-        "device time a frame",
+        "device time per frame",
     ];
     if drops {
-        heads.push("dropped as told");
+        heads.push("dropped by rules");
     }
     heads.extend(["loss", "p50 at full load", "p99 at full load", "marks"]);
     let title = match drops {

@@ -150,7 +150,7 @@ pub(crate) fn unlike(results: &Results<'_>) -> Vec<String> {
             if let Some(first) = named.first() {
                 warnings.push(format!(
                     "{}: {device} and {other} do not send the same packets in {} of the programs \
-                     ({first}, …): do not compare what they take.",
+                     ({first}, …): do not compare their times.",
                     results.experiment.name,
                     named.len()
                 ));

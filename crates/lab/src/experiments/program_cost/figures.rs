@@ -26,8 +26,8 @@ fn of_instructions<'a>(results: &'a Results<'_>, device: &str) -> Vec<&'a Cell<'
 
 /// The tables: programs that are used, then those that grow.
 pub(crate) fn tables(results: &Results<'_>) -> Vec<ReportTable> {
-    let used = "What a packet takes of a core in a program";
-    let grown = "What a packet takes of a core in programs of which one thing grows";
+    let used = "Core time per packet, by program";
+    let grown = "Core time per packet in programs in which one thing grows";
     let mut tables = vec![rows_of(results, "used", used), rows_of(results, "grown", grown)];
     tables.retain(|table| !table.rows.is_empty());
     tables
@@ -69,8 +69,8 @@ fn rows_of(results: &Results<'_>, id: &str, title: &str) -> ReportTable {
     columns.extend((!is_used).then_some("with"));
     columns.extend([
         "entries",
-        "a packet (interval)",
-        "a core",
+        "per packet (interval)",
+        "per core",
         &ratio,
         "instructions, at worst",
         "look-ups",
@@ -102,14 +102,14 @@ pub(crate) fn figures(results: &Results<'_>) -> Vec<Figure> {
         // Of headers there is nothing else to be said.
         let of = match same.is_empty() || id == "headers" {
             true => String::new(),
-            false => format!(" Of all curves: {same}."),
+            false => format!(" All curves: {same}."),
         };
         Figure {
             id: figure_id(results, id),
-            title: format!("{title}, and what a packet takes"),
-            caption: format!("Median time of one core for a packet of 64 B.{of}"),
+            title: format!("Core time per packet: {title}"),
+            caption: format!("Median core time for a packet of 64 B.{of}"),
             x: axis(&title.to_lowercase(), "", scale),
-            y: axis("time of a core for a packet", "ns", Scale::Linear),
+            y: axis("core time per packet", "ns", Scale::Linear),
             series,
             knees: Vec::new(),
         }
@@ -132,13 +132,13 @@ fn used(results: &Results<'_>) -> Figure {
     }
     Figure {
         id: figure_id(results, "used"),
-        title: "What a packet takes in each program".into(),
-        caption: "Median time of one core for a packet of 64 B that the program forwards, \
-                  with most entries in its tables where several numbers were measured: the table \
-                  below has all. A program without a point is one that the device does not take."
+        title: "Core time per packet in each program".into(),
+        caption: "Median core time for a packet of 64 B that the program forwards. Its tables \
+                  have the most entries measured; the table below has all. The device does not \
+                  support a program without a point."
             .into(),
         x: axis("program", "", Scale::Ordinal),
-        y: axis("time of a core for a packet", "ns", Scale::Linear),
+        y: axis("core time per packet", "ns", Scale::Linear),
         series,
         knees: Vec::new(),
     }

@@ -59,7 +59,7 @@ fn packet(cell: &Cell<'_>) -> Option<Estimate> {
 fn worst(cell: &Cell<'_>) -> String {
     let of = |metric| words::whole(cell.estimate(metric).map_or(0.0, |of| of.median));
     format!(
-        "{} instructions, {} look-ups of {} key bits and {} B of headers at worst",
+        "at worst {} instructions, {} look-ups of {} key bits and {} B of headers",
         of("worst_instructions"),
         of("worst_lookups"),
         of("worst_key_bits"),
@@ -79,10 +79,10 @@ fn dearest(results: &Results<'_>, device: &str) -> Option<Finding> {
     let (second, _) = all.iter().rev().nth(1)?;
     paired(most, second, PACKET).filter(|ratio| ratio.is_above(1.0) == Some(true))?;
     let sentence = format!(
-        "Of {} programs {} takes {device} most: {} of a core for a packet, {} on one core; by its \
-         text {}. Least takes {}: {}, {}.",
-        all.len(),
+        "{} is the most expensive of {} programs on {device}: {} of a core per packet, {} on one \
+         core ({}). The cheapest is {}: {} ({}).",
         program_words(most),
+        all.len(),
         words::time(most_ns.median),
         words::pps(1e9 / most_ns.median),
         worst(most),
@@ -112,8 +112,9 @@ fn most_of(cell: &Cell<'_>, all: &[(&Cell<'_>, Estimate)]) -> String {
     let most = names.iter().filter(|(_, metric)| is_most(metric)).map(|(name, _)| *name);
     let most: Vec<&str> = most.collect();
     match most.is_empty() {
-        true => "Its text has the most of nothing: what it takes is not told by counting.".into(),
-        false => format!("Its text has the most {} of all.", most.join(", ")),
+        true => "It has the most of none of the counted items: the counts do not explain its cost."
+            .into(),
+        false => format!("It has the most {} of all programs.", most.join(", ")),
     }
 }
 
@@ -134,33 +135,29 @@ fn line_rate(results: &Results<'_>, device: &str) -> Option<Finding> {
         return None;
     }
     let cores = most.scaled(1.0 / line_ns);
+    let (reaching, needing) = reaching(&all, &names);
     let sentence = format!(
-        "Line rate of 10 Gbps is {} of 64 B, {} for each: on one core of {device} {} {} cores, if \
-         they scale.",
+        "{reaching} the line rate of 10 Gbps on one core of {device} ({} of 64 B, {} each). \
+         {needing} {} cores, if they scale.",
         words::pps(LINE_RATE_PPS),
         words::time(line_ns),
-        reaching(&all, &names),
         words::significant(cores.median)
     );
-    let implication = "Where a port is faster than a core, spread its packets over cores by RSS, \
-                       and keep the program short.";
+    let implication = "Use RSS over several cores where a port is faster than one core, and keep \
+                       the program short.";
     let figure = Some(figure_id(results, "used"));
     Some(told(device, "line-rate".to_owned(), (&cores, "cores"), (sentence, implication), figure))
 }
 
-/// Which of all programs reach line rate, up to the cores that the most expensive needs.
-fn reaching(all: &[(&Cell<'_>, Estimate)], names: &[String]) -> String {
+/// Which of all programs reach line rate, and whose cores are counted.
+fn reaching(all: &[(&Cell<'_>, Estimate)], names: &[String]) -> (String, &'static str) {
+    let (one, most) = ("It needs", "The most expensive needs");
     match (all, names) {
-        ([(only, _)], []) => format!("{} does not reach it; it needs", only.word("program")),
-        ([_], [only, ..]) => format!("{only} reaches it; it needs"),
-        (_, []) => format!("none of {} programs reaches it; the most expensive needs", all.len()),
-        (_, [one]) => {
-            format!("{one} of {} programs reaches it; the most expensive needs", all.len())
-        }
-        _ => {
-            let listed = names.join(", ");
-            format!("{listed} of {} programs reach it; the most expensive needs", all.len())
-        }
+        ([(only, _)], []) => (format!("{} does not reach", only.word("program")), one),
+        ([_], [only, ..]) => (format!("{only} reaches"), one),
+        (_, []) => (format!("None of {} programs reaches", all.len()), most),
+        (_, [only]) => (format!("Of {} programs only {only} reaches", all.len()), most),
+        _ => (format!("Of {} programs {} reach", all.len(), names.join(", ")), most),
     }
 }
 
@@ -197,12 +194,12 @@ fn slope(results: &Results<'_>, curve: &[&Cell<'_>]) -> Option<Finding> {
         (first.word("program"), first.device, words_at(first, "entries"));
     let of = match growth(first) {
         Growth::Nothing => return None,
-        Growth::Headers => "header, taken off, looked at and put on,".to_owned(),
-        Growth::Tables => format!("look-up, {program} among {entries},"),
-        Growth::Instructions => format!("instruction of kind `{program}`"),
+        Growth::Headers => "header (parsed, matched and emitted)".to_owned(),
+        Growth::Tables => format!("look-up ({program} among {entries})"),
+        Growth::Instructions => format!("`{program}` instruction"),
     };
     let sentence = format!(
-        "One more {of} takes {device} {} a packet, from {} to {}{}.",
+        "Each further {of} takes {device} {} per packet, from {} to {}{}.",
         words::time(slope.median),
         words::whole(first.number("count")?),
         words::whole(last.number("count")?),
@@ -215,9 +212,12 @@ fn slope(results: &Results<'_>, curve: &[&Cell<'_>]) -> Option<Finding> {
     };
     let fit = 1e9 / LINE_RATE_PPS / slope.median;
     let implication = match fit < 1.0 {
-        true => "One alone takes longer than line rate of 10 Gbps leaves a core.".to_owned(),
+        true => {
+            "One alone takes longer than one core has per packet at 10 Gbps line rate.".to_owned()
+        }
         false => format!(
-            "Line rate of 10 Gbps leaves one core time for {} of them, and for nothing else.",
+            "At 10 Gbps line rate one core has time for {} of them per packet, and for nothing \
+             else.",
             words::significant(fit)
         ),
     };
@@ -240,14 +240,14 @@ fn entries(results: &Results<'_>, curve: &[&Cell<'_>]) -> Option<Finding> {
         false => "as long".to_owned(),
     };
     let implication = match (verdict(&ratio)?, ratio.median > 1.0) {
-        (RatioVerdict::NoCost, _) => "The table may grow: its size costs a packet hardly anything.",
+        (RatioVerdict::NoCost, _) => "The table size costs a packet almost nothing.",
         (RatioVerdict::Differs, true) => {
-            "The table has outgrown a cache, or its masks are more: look-ups wait for memory."
+            "The table has outgrown a cache or has more masks: look-ups wait for memory."
         }
         (RatioVerdict::Differs, false) => "A larger table costs a packet no more here.",
     };
     let sentence = format!(
-        "A packet that is matched {program} takes {device} {takes} among {} as among {}{}.",
+        "{device} takes {takes} per packet with one {program} look-up among {} as among {}{}.",
         words_at(many, "entries"),
         words_at(few, "entries"),
         words::few(&ratio)
@@ -271,16 +271,16 @@ fn compared(results: &Results<'_>, device: &str, other: &str) -> Option<Finding>
     let less = ratios.iter().filter(|ratio| ratio.high < 1.0).count();
     let more = ratios.iter().filter(|ratio| ratio.low > 1.0).count();
     let sentence = format!(
-        "In {less} of {} programs that both take, a packet takes {device} less time than {other}, \
-         in {more} more; the geometric mean of all is {} of {other}'s time{}.",
+        "{device} needs less time per packet than {other} in {less} of {} programs that both run, \
+         and more in {more}. The geometric mean of all is {} of {other}'s time{}.",
         ratios.len(),
         words::significant(mean.median),
         words::few(&mean)
     );
     let implication = match (found, mean.median < 1.0) {
-        (RatioVerdict::NoCost, _) => "On the whole neither needs fewer cores.",
-        (RatioVerdict::Differs, true) => "The same text needs fewer cores here.",
-        (RatioVerdict::Differs, false) => "The same text needs more cores here.",
+        (RatioVerdict::NoCost, _) => "Overall neither needs fewer cores.",
+        (RatioVerdict::Differs, true) => "The same program needs fewer cores here.",
+        (RatioVerdict::Differs, false) => "The same program needs more cores here.",
     };
     let implication = follows(&mean, implication);
     let figure = Some(figure_id(results, "used"));

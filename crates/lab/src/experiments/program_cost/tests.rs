@@ -120,18 +120,27 @@ fn what_a_header_a_lookup_and_an_instruction_take_is_found_as_it_is() {
     }
     let (words, value) = said(&measured, "card-header");
     assert!(near(value, 3.0), "{value}");
-    assert!(words.contains("takes card 3.00 ns a packet, from 1 to 8"), "{words}");
-    assert!(words.contains("leaves one core time for 22.4 of them"), "{words}");
+    assert!(words.contains("takes card 3.00 ns per packet, from 1 to 8"), "{words}");
+    assert!(words.contains("one core has time for 22.4 of them"), "{words}");
     let (words, value) = said(&measured, "card-lookup-exact-1024");
     assert!(near(value, 10.0 + 10.0 / 6.0), "{value}");
-    assert!(words.contains("One more look-up, exact among 1,024 entries, takes card"), "{words}");
+    assert!(
+        words.contains("Each further look-up (exact among 1,024 entries) takes card"),
+        "{words}"
+    );
     let (words, value) = said(&measured, "card-instruction-adds");
     assert!(near(value, 0.5), "{value}");
-    assert!(words.contains("`adds` takes card 0.500 ns a packet, from 4 to 64"), "{words}");
+    assert!(
+        words.contains("`adds` instruction takes card 0.500 ns per packet, from 4 to 64"),
+        "{words}"
+    );
     let (words, value) = said(&measured, "card-entries-lpm");
     // 16,384 entries are 64^(14/6), 1,024 are 64^(10/6).
     assert!(near(value, (30.0 + 14.0 / 6.0) / (30.0 + 10.0 / 6.0)), "{value}");
-    assert!(words.contains("matched lpm takes card 1.02 times as long"), "{words}");
+    assert!(
+        words.contains("card takes 1.02 times as long per packet with one lpm look-up"),
+        "{words}"
+    );
 }
 
 #[test]
@@ -139,20 +148,25 @@ fn the_dearest_program_and_line_rate_are_told_with_what_the_text_says() {
     let measured = measured(&mut Card::new("card", 1.0), &[]);
     let (words, value) = said(&measured, "card-dearest");
     assert!(near(value, 200.0), "{value}");
-    let start = "Of 7 programs rate-limiter with 4,096 entries takes card most: 200 ns of a core \
-                 for a packet, 5.00 Mpps on one core; by its text 42 instructions, 2 look-ups of";
+    let start = "rate-limiter with 4,096 entries is the most expensive of 7 programs on card: 200 \
+                 ns of a core per packet, 5.00 Mpps on one core (at worst 42 instructions, 2 \
+                 look-ups of";
     assert!(words.starts_with(start), "{words}");
-    assert!(words.contains("Least takes router with 4,096 entries: 50.0 ns"), "{words}");
-    assert!(words.ends_with("Its text has the most look-ups of all."), "{words}");
+    assert!(words.contains("The cheapest is router with 4,096 entries: 50.0 ns"), "{words}");
+    assert!(words.ends_with("It has the most look-ups of all programs."), "{words}");
     let (words, value) = said(&measured, "card-line-rate");
     assert!(near(value, 200.0 / 67.2), "{value}");
-    assert!(words.contains("14.9 Mpps of 64 B, 67.2 ns for each"), "{words}");
-    assert!(words.contains("on one core of card router of 7 programs reaches it"), "{words}");
-    let (words, _) = said(&self::measured(&mut Card::new("card", 2.0), &[]), "card-line-rate");
+    assert!(words.contains("14.9 Mpps of 64 B, 67.2 ns each"), "{words}");
     assert!(
         words.contains(
-            "on one core of card none of 7 programs reaches it; the most expensive needs 5.95 cores"
+            "Of 7 programs only router reaches the line rate of 10 Gbps on one core of card"
         ),
+        "{words}"
+    );
+    let (words, _) = said(&self::measured(&mut Card::new("card", 2.0), &[]), "card-line-rate");
+    assert!(
+        words.starts_with("None of 7 programs reaches the line rate")
+            && words.contains("The most expensive needs 5.95 cores"),
         "{words}"
     );
 }
@@ -163,8 +177,11 @@ fn one_program_alone_reaches_line_rate_or_does_not() {
         let mut card = Card::new("card", factor);
         said(&self::measured(&mut card, &["program=router"]), "card-line-rate").0
     };
-    assert!(words(1.0).contains("core of card router reaches it; it needs 0.744 cores, if"));
-    assert!(words(2.0).contains("core of card router does not reach it; it needs 1.49 cores, if"));
+    let [fast, slow] = [1.0, 2.0].map(words);
+    assert!(fast.starts_with("router reaches the line rate of 10 Gbps"), "{fast}");
+    assert!(fast.contains("It needs 0.744 cores, if"), "{fast}");
+    assert!(slow.starts_with("router does not reach the line rate of 10 Gbps"), "{slow}");
+    assert!(slow.contains("It needs 1.49 cores, if"), "{slow}");
 }
 
 #[test]
@@ -173,14 +190,12 @@ fn from_few_repeats_nothing_follows() {
     let few =
         measure(&mut Card::new("card", 1.0), "program-cost", GridName::Reduced, &set, Some(3));
     let (words, _) = said(&few.unwrap(), "card-entries-lpm");
-    let end = "as among 1,000 entries (3 repeats only). What follows takes more repeats: from 6 \
-               on there is an interval.";
+    let end = "as among 1,000 entries (3 repeats only). A conclusion needs at least 6 repeats: \
+               fewer give no interval.";
     assert!(words.ends_with(end), "{words}");
     let (words, _) = said(&measured(&mut Card::new("card", 1.0), &set), "card-entries-lpm");
     assert!(
-        words.ends_with(
-            "as among 1,000 entries. The table may grow: its size costs a packet hardly anything."
-        ),
+        words.ends_with("as among 1,000 entries. The table size costs a packet almost nothing."),
         "{words}"
     );
 }
@@ -194,7 +209,8 @@ fn two_devices_are_compared_program_by_program_in_turn() {
     let (words, value) = said(&measured, "ours-beside-theirs");
     assert!(near(value, 0.5), "{value}");
     let all = measured.run.experiments[0].trials.len();
-    let start = format!("In {0} of {0} programs that both take, a packet takes ours less", all - 1);
+    let start =
+        format!("ours needs less time per packet than theirs in {0} of {0} programs", all - 1);
     assert!(words.starts_with(&start), "{words}");
     let summary = measured.summary();
     let table = &summary.experiments[0].tables[0];
@@ -344,10 +360,13 @@ fn more_entries_cost_as_the_interval_shows_and_are_no_finding_where_it_shows_not
     let of = |factors| said_with("16000", factors, "card-entries-lpm");
     assert_eq!(of([0.58, 2.01, 1.2, 0.9, 1.1, 1.4]), None);
     let none = of([1.0, 1.01, 0.97, 0.95, 1.02, 0.99]).unwrap();
-    assert!(none.contains("takes card as long among 16,000 entries"), "{none}");
-    assert!(none.ends_with("its size costs a packet hardly anything."), "{none}");
+    assert!(
+        none.contains("card takes as long per packet with one lpm look-up among 16,000 entries"),
+        "{none}"
+    );
+    assert!(none.ends_with("The table size costs a packet almost nothing."), "{none}");
     let more = of([1.3, 1.4, 1.35, 1.3, 1.32, 1.4]).unwrap();
-    assert!(more.contains("takes card 1.3") && more.contains("look-ups wait for memory"), "{more}");
+    assert!(more.contains("card takes 1.3") && more.contains("look-ups wait for memory"), "{more}");
 }
 
 #[test]

@@ -64,7 +64,7 @@ fn changed(results: &Results<'_>) -> ReportTable {
     let columns = [
         "device",
         "change of",
-        "a second",
+        "per second",
         "cores",
         "queues",
         "flows",
@@ -74,15 +74,15 @@ fn changed(results: &Results<'_>) -> ReportTable {
         "lost",
         "reordered",
         "dropped while held",
-        "holds after (interval)",
+        "in effect after (interval)",
         "p99",
         "max",
-        "looked for each",
+        "checked every",
         "latency p99",
         "marks",
     ];
-    let title = "Frames that flow while their spread over queues changes, all repeats together, \
-                 and how long it takes until the new spread is seen to hold for every frame";
+    let title = "RSS changes while frames flow, all repeats together, and the time until a change \
+                 is seen to be in effect for every frame";
     table("queue-change-changes", title, &columns, rows)
 }
 
@@ -142,8 +142,8 @@ fn answered(results: &Results<'_>) -> ReportTable {
         "latency p99",
         "marks",
     ];
-    let title = "A load that steps in its middle third, and what the device does by itself: cores \
-                 before | in | behind the step";
+    let title = "Load step in the middle third, and the device's own reaction: cores before | \
+                 during | after the step";
     table("queue-change-answers", title, &columns, rows)
 }
 
@@ -204,7 +204,7 @@ fn over_time(results: &Results<'_>, device: &str, (id, title): (&str, &str)) -> 
     };
     Figure {
         id: figure_id(id, device),
-        title: format!("{title} over time, while load steps: {device}"),
+        title: format!("{title} over time during a load step: {device}"),
         caption: load.unwrap_or_default(),
         x: axis("time", "ms"),
         y: axis(&title.to_lowercase(), "cores"),

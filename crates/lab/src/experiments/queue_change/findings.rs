@@ -48,14 +48,14 @@ fn place(cell: &Cell<'_>, all: &[&Cell<'_>]) -> String {
     LOAD.iter().filter(differs).map(of).collect()
 }
 
-/// `200,000 64 B frames a second of 1,000 flows (all equally often), by 8 queues on 2 cores`.
+/// `200,000 64 B frames a second of 1,000 flows (all equally often), over 8 queues on 2 cores`.
 fn load(cell: &Cell<'_>) -> String {
     let work = match number(cell, "work_ns") {
         0.0 => String::new(),
         ns => format!(", {} of work each", words::time(ns)),
     };
     format!(
-        "{} {} a second of {} flows ({}){work}, by {} queues on {}",
+        "{} {} a second of {} flows ({}){work}, over {} queues on {}",
         words::whole(number(cell, "pps")),
         frame_words(&cell.word("frame")),
         words::whole(number(cell, "flows")),
@@ -101,27 +101,27 @@ fn changed(like: &[&Cell<'_>], all: &[&Cell<'_>]) -> Option<Finding> {
         ),
     };
     let sentence = format!(
-        "While {} forwarded {} frames ({}), {} changes of their spread over queues, at most {} a \
-         second, lost {} of them behind its receive ring{beside} and let {} pass another of its \
-         flow; a new spread was seen to hold after {} (the longest after {}), looked for each {}.",
+        "{} lost {} of {} frames behind its receive ring{beside} and reordered {} during {} RSS \
+         changes. A change was in effect after {} (longest {}; checked every {}). Load: {}, at \
+         most {} changes a second.",
         first.device,
-        words::whole(frames),
-        load(first),
-        words::whole(of("rss_changes")),
-        words::whole(number(first, "per_s")),
         count(gone),
+        words::whole(frames),
         count(reordered),
+        words::whole(of("rss_changes")),
         words::time(holds.median),
         words::time(longest),
-        words::time(look)
+        words::time(look),
+        load(first),
+        words::whole(number(first, "per_s"))
     );
     let is_none_the_more = gone * frames_without <= gone_without * frames;
     let implication = match reordered == 0.0 {
-        true if gone == 0.0 => "Its spread can be changed while it works.",
+        true if gone == 0.0 => "RSS can be changed while traffic flows.",
         true if is_none_the_more => {
-            "Its spread can be changed while it works: without a change as many are lost."
+            "RSS can be changed while traffic flows: without a change the loss is at least as high."
         }
-        _ => "Change its spread where loss and order do not matter, or while it rests.",
+        _ => "Change RSS only without traffic, or where loss and order do not matter.",
     };
     let (id, words) = (format!("rss-changes{}", place(first, all)), (sentence, implication));
     Some(told(first.device, id, (&holds, "ns"), words, None))
@@ -139,12 +139,12 @@ fn reaction(cell: &Cell<'_>) -> String {
     let repeats = cell.samples.len();
     match first.zip(last) {
         Some((first, last)) => format!(
-            "it first answers {} after the step and has settled by {} ({} of {repeats} repeats)",
+            "It first reacts {} after the step and settles by {} ({} of {repeats} repeats)",
             words::time(first.median),
             words::time(last.median),
             first.repeats
         ),
-        None => format!("it answers the step in none of {repeats} repeats"),
+        None => format!("It reacts to the step in none of {repeats} repeats"),
     }
 }
 
@@ -163,21 +163,21 @@ fn answered(cell: &Cell<'_>, all: &[&Cell<'_>]) -> Option<Finding> {
         p99.map_or("-".to_owned(), |p99| words::time(p99.median))
     });
     let sentence = format!(
-        "{}, and {} times as many in the middle third, answered by {answer} on {}: {} of \
-         the frames are lost, where {} are without an answer; {}, and the p99 of latency \
-         is {p99} (without: {p99_before}).",
-        load(cell),
-        words::whole(number(cell, "step")),
+        "{} with {answer} loses {} of the frames, and {} without, when the load is {} times as \
+         high in its middle third. {}. The p99 latency is {p99} (without: {p99_before}). Load: \
+         {}.",
         cell.device,
         words::percent(lost.median),
         words::percent(before.median),
-        reaction(cell)
+        words::whole(number(cell, "step")),
+        reaction(cell),
+        load(cell)
     );
     let farthest = (lost.high - before.low).abs().max((lost.low - before.high).abs());
     let implication = match (lost.high < before.low, lost.low > before.high) {
-        _ if farthest <= LITTLE => "At this load the answer changes little.",
-        (true, _) => "Let the device answer by itself where flows are skewed and load steps.",
-        (_, true) => "This answer costs more frames than it saves at this load.",
+        _ if farthest <= LITTLE => "This makes little difference at this load.",
+        (true, _) => "Let the device rebalance by itself when flows are skewed and the load steps.",
+        (_, true) => "This loses more frames than it saves at this load.",
         _ => return None,
     };
     let id = format!("answer-{answer}{}", place(cell, all));
@@ -195,8 +195,8 @@ fn saved(cell: &Cell<'_>, all: &[&Cell<'_>]) -> Option<Finding> {
     }
     let cores = number(cell, "cores");
     let sentence = format!(
-        "Where cores are saved, {} uses {} of {} before load steps and {} while it is {} times as \
-         high ({}).",
+        "{} with save-cores uses {} of {} cores before the load step and {} while the load is {} \
+         times as high ({}).",
         cell.device,
         words::significant(used.median),
         words::whole(cores),
@@ -205,7 +205,7 @@ fn saved(cell: &Cell<'_>, all: &[&Cell<'_>]) -> Option<Finding> {
         load(cell)
     );
     let implication = match used.is_above(IN_USE * cores)? {
-        false => "The cores that are not in use can do other work.",
+        false => "The unused cores can do other work.",
         true => "At this load no core can be saved.",
     };
     let id = format!("saved-cores{}", place(cell, all));

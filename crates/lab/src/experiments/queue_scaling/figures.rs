@@ -50,11 +50,11 @@ pub(crate) fn tables(results: &Results<'_>) -> Vec<ReportTable> {
         "throughput (interval)",
         "per core",
         "of ideal",
-        "core time a frame",
+        "core time per frame",
         "changed cores",
         "marks",
     ];
-    let title = "What cores, queues and ports forward at full load, of what an ideal card would";
+    let title = "Throughput of cores, queues and ports at full load, against an ideal card";
     let table = table(&results.experiment.name, title, &columns, rows);
     if table.rows.is_empty() { Vec::new() } else { vec![table] }
 }
@@ -106,8 +106,9 @@ fn curves(results: &Results<'_>, device: &str, metric: &str, power: f64) -> Vec<
     series
 }
 
-const CURVES: &str = "Ideal: what one core forwards times their number, as far as ports carry it. \
-    Serial: one core receives and hands each frame to another. Published: 82599, PRESTO 2010.";
+const CURVES: &str = "Ideal: the throughput of one core times the number of cores, limited by the \
+                      ports. Serial: one core receives and hands each frame to another. \
+                      Published: 82599, PRESTO 2010.";
 
 fn over_cores(results: &Results<'_>, device: &str, of: (&str, &str, f64)) -> Figure {
     let (id, metric, power) = of;
@@ -116,12 +117,12 @@ fn over_cores(results: &Results<'_>, device: &str, of: (&str, &str, f64)) -> Fig
     let frame = first(results, device).map(|cell| frame_words(&cell.word("frame")));
     let frame = frame.unwrap_or_default();
     let (title, y) = match id {
-        EACH => ("Each core", "throughput of each core"),
-        _ => ("All cores together", "throughput"),
+        EACH => ("Throughput of each core", "throughput of each core"),
+        _ => ("Throughput of all cores", "throughput"),
     };
     Figure {
         id: figure_id(results, id, device),
-        title: format!("{title}, over their number: {device}"),
+        title: format!("{title} over the number of cores: {device}"),
         caption: format!("A queue for each core, full load of {frame}. {CURVES}"),
         x: axis("cores", "", Scale::Log),
         y: axis(y, "Mpps", Scale::Linear),
@@ -160,7 +161,7 @@ fn over_queues(results: &Results<'_>) -> Figure {
     }
     Figure {
         id: figure_id(results, QUEUES, "all"),
-        title: "More queues for the same cores".into(),
+        title: "Throughput over queues of the same cores".into(),
         caption: "Full load; the cores poll their queues in turn.".into(),
         x: axis("queues of all ports", "", Scale::Log),
         y: axis("throughput", "Mpps", Scale::Linear),

@@ -44,11 +44,11 @@ fn cores(cell: &Cell<'_>) -> String {
     }
 }
 
-/// ` by 2 ports`; empty of one.
+/// ` over 2 ports`; empty of one.
 fn by_ports(cell: &Cell<'_>) -> String {
     match number(cell, "ports") {
         1.0 => String::new(),
-        ports => format!(" by {} ports", words::whole(ports)),
+        ports => format!(" over {} ports", words::whole(ports)),
     }
 }
 
@@ -70,7 +70,8 @@ fn scaling(results: &Results<'_>, cells: &[&Cell<'_>]) -> Option<Finding> {
     let pps = most.estimate("throughput_pps")?;
     let of_ideal = pps.scaled(1.0 / ideal(results, most)?);
     let sentence = format!(
-        "{} of {}, a queue each, forward {} of {}{}, {} times what {} {}: {} of the ideal{}.",
+        "{} of {} with a queue each forward {} of {}{}: {} times the throughput of {}, {} of the \
+         ideal{}.",
         cores(most),
         most.device,
         words::pps(pps.median),
@@ -78,7 +79,6 @@ fn scaling(results: &Results<'_>, cells: &[&Cell<'_>]) -> Option<Finding> {
         by_ports(most),
         words::significant(ratio.median),
         cores(few),
-        words::verb(few_cores, "does", "do"),
         words::percent(of_ideal.median),
         words::few(&ratio)
     );
@@ -112,20 +112,18 @@ fn serial_of(results: &Results<'_>, cells: &[&Cell<'_>], serial: &[&Cell<'_>]) -
     let found = verdict(&ratio)?;
     let pps = serial.estimate("throughput_pps")?.median;
     let sentence = format!(
-        "Where one of {} of {} receives for all{}, they forward {}: {} of what they do with a \
+        "{} of {} forward {}{} when one of them receives for all: {} of their throughput with a \
          queue each{}.",
         cores(serial),
         serial.device,
-        by_ports(serial),
         words::pps(pps),
+        by_ports(serial),
         words::percent(ratio.median),
         words::few(&ratio)
     );
     let implication = match (found, ratio.median < 1.0) {
-        (RatioVerdict::Differs, true) => {
-            "Queues of its own for each core are worth more than cores behind one queue."
-        }
-        _ => "A single queue is no limit at so few cores.",
+        (RatioVerdict::Differs, true) => "Give each core its own queue.",
+        _ => "A single queue is no limit with this number of cores.",
     };
     let implication = follows(&ratio, implication);
     let words = (sentence, implication.as_str());
@@ -158,15 +156,15 @@ fn ports_of(results: &Results<'_>, device: &str, like: &Cell<'_>) -> Option<Find
         queues => format!("{} queues on as many cores of {device} forward", words::whole(queues)),
     };
     let sentence = format!(
-        "{queues} by one port {} of the throughput by {}{}.",
+        "{queues} over one port {} of the throughput over {} ports{}.",
         words::percent(ratio.median),
         words::whole(most),
         words::few(&ratio)
     );
     let implication = match (found, ratio.median < 1.0) {
         (RatioVerdict::Differs, true) => "Spread the queues over ports.",
-        (RatioVerdict::Differs, false) => "One port forwards more than several here.",
-        (RatioVerdict::NoCost, _) => "How queues are spread over ports hardly matters.",
+        (RatioVerdict::Differs, false) => "One port forwards more than several ports here.",
+        (RatioVerdict::NoCost, _) => "The number of ports hardly matters.",
     };
     let words = (sentence, implication);
     Some(told(
@@ -188,20 +186,19 @@ fn overhead(results: &Results<'_>, cells: &[&Cell<'_>]) -> Option<Finding> {
         queues => format!("{} queues", words::whole(queues)),
     };
     let sentence = format!(
-        "With {} {} of {} {}{} {} of the throughput with {}{}.",
+        "{} with {} on {}{} reaches {} of its throughput with {}{}.",
+        most.device,
         queues(most),
         cores(most),
-        most.device,
-        words::verb(number(most, "cores"), "forwards", "forward"),
         by_ports(most),
         words::percent(ratio.median),
         queues(few),
         words::few(&ratio)
     );
     let implication = match (found, ratio.median < 1.0) {
-        (RatioVerdict::NoCost, _) => "So many queues cost hardly anything.",
-        (RatioVerdict::Differs, true) => "Do not ask for more queues than there are cores.",
-        (RatioVerdict::Differs, false) => "More queues help these cores.",
+        (RatioVerdict::NoCost, _) => "This number of queues costs almost nothing.",
+        (RatioVerdict::Differs, true) => "Do not use more queues than cores.",
+        (RatioVerdict::Differs, false) => "More queues raise the throughput here.",
     };
     let words = (sentence, implication);
     Some(told(

@@ -125,7 +125,7 @@ fn the_card_of_the_study_scales_as_the_study_found() {
     let (sentence, ratio) = said(&summary, "serial-1-8-8");
     assert!((0.3..0.38).contains(&ratio), "{sentence}");
     let (sentence, _) = said(&summary, "cores-1-8-8");
-    assert!(sentence.starts_with("8 cores of card, a queue each, forward 10."), "{sentence}");
+    assert!(sentence.starts_with("8 cores of card with a queue each forward 10."), "{sentence}");
     let [experiment] = &summary.experiments[..] else { panic!("one experiment") };
     let ids: Vec<&str> = experiment.figures.iter().map(|figure| figure.id.as_str()).collect();
     assert_eq!(ids, ["queue-scaling-all-card", "queue-scaling-each-card"]);
@@ -286,10 +286,10 @@ fn one_core_forwards_and_two_cores_forward() {
     let (one, _) = said(&slower("queue-overhead", &set("cores=1")), "queues-1-4-1");
     assert_eq!(
         one,
-        "With 4 queues one core of card forwards 100 % of the throughput with 2 queues."
+        "card with 4 queues on one core reaches 100 % of its throughput with 2 queues."
     );
     let (two, _) = said(&slower("queue-overhead", &set("cores=2")), "queues-1-4-2");
-    assert!(two.starts_with("With 4 queues 2 cores of card forward 100 %"), "{two}");
+    assert!(two.starts_with("card with 4 queues on 2 cores reaches 100 %"), "{two}");
 }
 
 #[test]

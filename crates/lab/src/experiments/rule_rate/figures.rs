@@ -61,8 +61,7 @@ fn insertions(results: &Results<'_>) -> ReportTable {
         "delete maximum",
         "marks",
     ];
-    let title =
-        "Rules created and destroyed without packets; times of a call, all repeats together";
+    let title = "Rules created and destroyed without packets; times of a call over all repeats";
     table("rule-rate", title, &columns, rows)
 }
 
@@ -113,7 +112,8 @@ fn effects(results: &Results<'_>) -> ReportTable {
         "call maximum",
         "marks",
     ];
-    let title = "Time to effect: from the call for a rule until the last frame left that missed it";
+    let title = "Time to effect: from the create call until the last frame that missed the rule \
+                 left";
     table("rule-rate-effect", title, &columns, rows)
 }
 
@@ -207,8 +207,8 @@ fn figure(
         id: figure_id(group, what),
         title: format!("Rules created a second in group {}: {what}", words::whole(group)),
         caption: format!(
-            "Rules, refused ones included, by the time in calls, or where control threads ask for \
-             them from the first to the last of all; no packets.{of_published}"
+            "Rules, refused ones included, divided by the time in calls. With control threads: \
+             divided by the time from the first call to the last of all. No packets.{of_published}"
         ),
         x: Axis { label: "rules created".into(), unit: "".into(), scale: Scale::Log },
         y: Axis { label: "rules created".into(), unit: "k/s".into(), scale: Scale::Log },

@@ -111,8 +111,8 @@ impl<'a> RateSubject<'a> {
         let per_s = cell.estimate("operations_per_s").filter(|e| e.repeats >= REPEATS_MIN)?;
         let calls = cell.calls("/calls")?;
         let sentence = format!(
-            "{} takes {} rules a second into {} ({} of {STACK}), half of the calls within {}, \
-             99 % within {}, 99.9 % within {}{}.",
+            "{} creates {} rules a second in {} ({} of {STACK}). A call takes {} (p50), {} (p99) \
+             and {} (p99.9){}.",
             self.device,
             words::significant(per_s.median),
             self.group_words(),
@@ -122,7 +122,7 @@ impl<'a> RateSubject<'a> {
             words::time(calls.0.value_at_quantile(0.999) as f64),
             words::few(&per_s)
         );
-        let implication = "New flows that come faster than this have to wait for their rules.";
+        let implication = "New flows that arrive faster than this wait for their rules.";
         Some(self.finding("insert-rate", (&per_s, "rules/s"), (sentence, implication), "stacks"))
     }
 
@@ -134,20 +134,20 @@ impl<'a> RateSubject<'a> {
         let few = of.iter().find(|cell| rules(cell) >= 1_000.0).unwrap_or(few);
         let ratio = ratio(many, few)?;
         let sentence = format!(
-            "Into {}, {} creates {} at {} times the rate of {}{}.",
-            self.group_words(),
+            "{} creates {} in {} at {} times the rate of {}{}.",
             self.device,
             words::rules(rules(many)),
+            self.group_words(),
             words::significant(ratio.median),
             words::rules(rules(few)),
             words::few(&ratio)
         );
         let implication = match verdict(&ratio)? {
-            RatioVerdict::NoCost => "A filled group takes rules as fast as an empty one.",
+            RatioVerdict::NoCost => "A full group accepts rules as fast as an empty one.",
             RatioVerdict::Differs if ratio.median < 1.0 => {
-                "Plan for the rate of a filled group, not of an empty one."
+                "Plan with the rate of a full group, not of an empty one."
             }
-            RatioVerdict::Differs => "A filled group takes rules faster than an empty one.",
+            RatioVerdict::Differs => "A full group accepts rules faster than an empty one.",
         };
         let is_worth = rules(many) >= 4.0 * rules(few);
         is_worth.then(|| self.finding("filling", (&ratio, "1"), (sentence, implication), "stacks"))
@@ -158,16 +158,16 @@ impl<'a> RateSubject<'a> {
         let (one, other) = self.both((stack, PLAIN, "single"), (plain, PLAIN, "single"))?;
         let ratio = ratio(one, other)?;
         let sentence = format!(
-            "Rules of {stack} go into {} of {} at {} times the rate of rules of {plain} ({}){}.",
-            self.group_words(),
+            "{} creates rules of {stack} in {} at {} times the rate of rules of {plain} ({}){}.",
             self.device,
+            self.group_words(),
             words::significant(ratio.median),
             words::rules(rules(one)),
             words::few(&ratio)
         );
         let implication = match verdict(&ratio)? {
-            RatioVerdict::NoCost => "Which of these headers a rule matches costs nothing here.",
-            RatioVerdict::Differs => "What a rule matches sets how fast it goes in.",
+            RatioVerdict::NoCost => "The rate is the same for both kinds of headers.",
+            RatioVerdict::Differs => "The rate depends on the headers that a rule matches.",
         };
         let what = if stack.starts_with("eth/ip") { "stacks" } else { "tunnels" };
         Some(self.finding(id, (&ratio, "1"), (sentence, implication), what))
@@ -180,17 +180,17 @@ impl<'a> RateSubject<'a> {
         let (one, other) = self.both((&stack, most, "single"), (&stack, PLAIN, "single"))?;
         let ratio = ratio(one, other)?;
         let sentence = format!(
-            "With four actions ({most}) rules of {stack} go into {} of {} at {} times the rate of \
+            "{} creates rules of {stack} with four actions ({most}) in {} at {} times the rate of \
              rules with one ({}){}.",
-            self.group_words(),
             self.device,
+            self.group_words(),
             words::significant(ratio.median),
             words::rules(rules(one)),
             words::few(&ratio)
         );
         let implication = match verdict(&ratio)? {
-            RatioVerdict::NoCost => "More actions cost nothing when a rule goes in.",
-            RatioVerdict::Differs => "The number of actions sets how fast a rule goes in.",
+            RatioVerdict::NoCost => "More actions do not slow down rule creation.",
+            RatioVerdict::Differs => "The rate depends on the number of actions.",
         };
         Some(self.finding("actions", (&ratio, "1"), (sentence, implication), "actions"))
     }
@@ -203,18 +203,18 @@ impl<'a> RateSubject<'a> {
         let ratio = paired_ratio(&delete, &insert)
             .filter(|e| e.repeats >= REPEATS_MIN && delete.len() == insert.len())?;
         let sentence = format!(
-            "Rules leave {} of {} at {} times the rate at which they go in ({}){}.",
-            self.group_words(),
+            "{} destroys rules in {} at {} times the rate of creating them ({}){}.",
             self.device,
+            self.group_words(),
             words::significant(ratio.median),
             words::rules(rules(cell)),
             words::few(&ratio)
         );
         let implication = match verdict(&ratio)? {
             RatioVerdict::Differs if ratio.median < 1.0 => {
-                "Who renews rules waits for the old ones to go."
+                "Destroying the old rules takes most of the time of rule churn."
             }
-            _ => "Taking rules out is not what limits a change of rules.",
+            _ => "Destroying rules does not limit rule churn.",
         };
         Some(self.finding("deletion", (&ratio, "1"), (sentence, implication), "stacks"))
     }
@@ -251,19 +251,19 @@ impl<'a> RateSubject<'a> {
         let (one, other) = self.both((STACK, PLAIN, "queue"), SINGLE)?;
         let ratio = ratio(one, other)?;
         let sentence = format!(
-            "Through the operation queue rules go into {} of {} at {} times the rate of single \
+            "{} creates rules in {} through the operation queue at {} times the rate of single \
              calls ({}){}.",
-            self.group_words(),
             self.device,
+            self.group_words(),
             words::significant(ratio.median),
             words::rules(rules(one)),
             words::few(&ratio)
         );
         let implication = match verdict(&ratio)? {
             RatioVerdict::Differs if ratio.median > 1.0 => {
-                "Who creates many rules at a time uses the queue."
+                "Use the queue to create many rules at a time."
             }
-            _ => "The queue is for other threads, not for speed.",
+            _ => "Use the queue for calls from other threads, not for speed.",
         };
         Some(self.finding("insert-queue", (&ratio, "1"), (sentence, implication), "calls"))
     }
@@ -295,18 +295,17 @@ fn root_against_group(all: &[&Cell<'_>], device: &str) -> Option<Finding> {
     let same = group.of(SINGLE).into_iter().find(|cell| rules(cell) == rules(full))?;
     let ratio = ratio(full, same)?;
     let sentence = format!(
-        "{} {} into group 0 of {device} at {} times the rate of group 1{}.",
+        "{device} creates {} in group 0 at {} times the rate of group 1{}.",
         words::rules(rules(full)),
-        words::verb(rules(full), "goes", "go"),
         words::significant(ratio.median),
         words::few(&ratio)
     );
     let implication = match verdict(&ratio)? {
-        RatioVerdict::NoCost => "It does not matter for the rate in which group rules stand.",
+        RatioVerdict::NoCost => "The group does not affect the rate.",
         RatioVerdict::Differs if ratio.median < 1.0 => {
-            "Rules that change often belong into a group other than 0."
+            "Put rules that change often into a group other than 0."
         }
-        RatioVerdict::Differs => "Group 0 takes rules faster than others.",
+        RatioVerdict::Differs => "Group 0 accepts rules faster than other groups.",
     };
     Some(root.finding("root-insert", (&ratio, "1"), (sentence, implication), "stacks"))
 }
@@ -334,14 +333,14 @@ fn effect(results: &Results<'_>, device: &str, core: &str) -> Option<Finding> {
         return None;
     }
     let from = match effect.median == 0.0 {
-        true => "since the call began".to_owned(),
-        false => format!("{} after the call began, or later", words::time(effect.median)),
+        true => "since the create call began".to_owned(),
+        false => format!("{} or more after the create call began", words::time(effect.median)),
     };
     let sentence = format!(
-        "Of rules that {} creates in group {} of {device}, {} a second, 99 % meet every frame \
-         that left {from} (frames of a flow leave {} apart){}.",
-        core_words(cell),
+        "99 % of new rules in group {} of {device} match every frame that left {from} ({} creates \
+         {} a second; resolution {}){}.",
         words::whole(cell.number("group").unwrap_or(0.0)),
+        core_words(cell),
         words::whole(per_s),
         words::time(resolution.median),
         words::few(&effect)
@@ -353,8 +352,8 @@ fn effect(results: &Results<'_>, device: &str, core: &str) -> Option<Finding> {
         None => effect.is_above(0.0)?,
     };
     let implication = match is_late {
-        false => "A rule is in effect when its call returns, as far as this can be seen.",
-        true => "A rule is in effect some time after its call: wait before relying on it.",
+        false => "A rule is in effect when its create call returns, within this resolution.",
+        true => "A rule is in effect some time after its create call: wait before relying on it.",
     };
     let (number, words) = ((&effect, "ns"), (sentence, implication));
     Some(told(device, format!("effect-{core}"), number, words, None))

@@ -72,8 +72,8 @@ fn implied(is: Is, by: [f64; 6], id: &str) -> Option<String> {
 #[test]
 fn what_follows_from_a_rate_hangs_on_what_the_ratio_shows() {
     let undecided = [0.2, 4.0, 0.3, 3.0, 0.25, 5.0];
-    let no_matter = "Which of these headers a rule matches costs nothing here.";
-    let matters = "What a rule matches sets how fast it goes in.";
+    let no_matter = "The rate is the same for both kinds of headers.";
+    let matters = "The rate depends on the headers that a rule matches.";
     let ipv6: Is = |sample| word(sample, "stack") == "eth/ipv6/tcp";
     assert_eq!(implied(ipv6, [1.0; 6], "ipv6").unwrap(), no_matter);
     assert_eq!(implied(ipv6, [0.005; 6], "ipv6").unwrap(), matters);
@@ -85,27 +85,27 @@ fn what_follows_from_a_rate_hangs_on_what_the_ratio_shows() {
     assert_eq!(implied(vlan, [0.5; 6], "vxlan-vlan").unwrap(), no_matter);
     assert_eq!(implied(vlan, undecided, "vxlan-vlan"), None);
     let acted: Is = |sample| word(sample, "actions").contains("set_tag");
-    let costs = "The number of actions sets how fast a rule goes in.";
+    let costs = "The rate depends on the number of actions.";
     assert_eq!(implied(acted, [1.0; 6], "actions").unwrap(), costs);
-    let costs_nothing = "More actions cost nothing when a rule goes in.";
+    let costs_nothing = "More actions do not slow down rule creation.";
     assert_eq!(implied(acted, [1.3; 6], "actions").unwrap(), costs_nothing);
     assert_eq!(implied(acted, undecided, "actions"), None);
     let all: Is = |_| true;
-    let deletion = "Taking rules out is not what limits a change of rules.";
+    let deletion = "Destroying rules does not limit rule churn.";
     assert_eq!(implied(all, [1.0; 6], "deletion").unwrap(), deletion);
-    let waits = "Who renews rules waits for the old ones to go.";
+    let waits = "Destroying the old rules takes most of the time of rule churn.";
     assert_eq!(implied(all, [4.0; 6], "deletion").unwrap(), waits);
     assert_eq!(implied(all, undecided, "deletion"), None);
     let queue: Is = |sample| word(sample, "calls") == "queue";
-    let faster = "Who creates many rules at a time uses the queue.";
+    let faster = "Use the queue to create many rules at a time.";
     assert_eq!(implied(queue, [2.0; 6], "insert-queue").unwrap(), faster);
-    let slower = "The queue is for other threads, not for speed.";
+    let slower = "Use the queue for calls from other threads, not for speed.";
     assert_eq!(implied(queue, [0.5; 6], "insert-queue").unwrap(), slower);
     assert_eq!(implied(queue, undecided, "insert-queue"), None);
     let many: Is = |sample| word(sample, "rules") == "16000";
     assert_eq!(
         implied(many, [0.5; 6], "filling").unwrap(),
-        "Plan for the rate of a filled group, not of an empty one."
+        "Plan with the rate of a full group, not of an empty one."
     );
     assert_eq!(implied(many, undecided, "filling"), None);
 }

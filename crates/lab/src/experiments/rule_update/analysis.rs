@@ -99,12 +99,12 @@ pub(crate) fn beside(results: &Results<'_>) -> ReportTable {
         "changed",
         "changes/s (interval)",
         "took",
-        "packets that met the old rule",
-        "the new one",
+        "packets on the old rule",
+        "on the new rule",
         "none",
         "blocked",
-        "losing windows",
-        "undisturbed windows",
+        "lossy time bins",
+        "undisturbed time bins",
         "marks",
     ];
     let title = "Rules changed while packets meet them; packets of all repeats together";

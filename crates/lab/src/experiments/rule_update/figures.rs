@@ -45,7 +45,7 @@ fn alone(results: &Results<'_>) -> ReportTable {
         "refused",
         "marks",
     ];
-    let title = "Rules changed without packets; times of a call, all repeats together";
+    let title = "Rules changed without packets; times of a call over all repeats";
     table("rule-update", title, &columns, rows.collect())
 }
 
@@ -108,7 +108,7 @@ fn figure(results: &Results<'_>, group: f64, beside: bool) -> Figure {
             if beside { " while packets meet them" } else { "" }
         ),
         caption: format!(
-            "Rules by the time {}; {load}.{of_published}",
+            "Rules divided by the time {}; {load}.{of_published}",
             if beside { "from the first call to the end of the last" } else { "in calls" },
         ),
         x: Axis { label: "rules, all changed".into(), unit: "".into(), scale: Scale::Log },

@@ -73,15 +73,15 @@ fn rate(results: &Results<'_>, cell: &Cell<'_>) -> Option<Finding> {
     let gain = against_anew(results, cell);
     let pays = gain.as_ref().is_some_and(is_faster);
     let sentence = format!(
-        "{} rules a second of {} get new actions in place ({}){}.",
+        "{} rules a second get new actions in place in {} ({}){}.",
         words::significant(per_s.median),
         group_words(cell),
         words::rules(rules(cell)),
         words::few(&per_s)
     );
     let implication = match pays {
-        true => "Change a rule's actions rather than replace the rule.",
-        false => "New flows' decisions can be changed at this rate.",
+        true => "Change a rule's actions instead of replacing the rule.",
+        false => "Decisions about flows can change at this rate.",
     };
     Some(finding(("update-rate", cell), (&per_s, "rules/s"), (sentence, implication)))
 }
@@ -104,7 +104,7 @@ fn in_place(results: &Results<'_>, cell: &Cell<'_>) -> Option<Finding> {
         }
     };
     let sentence = format!(
-        "{} of {} {} changed ({}) at {} times the rate of destroying and creating{}.",
+        "{} in {} {} changed ({}) at {} times the rate of destroying and creating{}.",
         words::rules(rules(cell)),
         group_words(cell),
         words::verb(rules(cell), "is", "are"),
@@ -125,8 +125,8 @@ fn transaction(whole: &Cell<'_>, one: &Cell<'_>) -> Option<Finding> {
     let ratio = paired(whole, one, "control_ns_per_operation")?;
     let implication = of_transaction(&ratio)?;
     let sentence = format!(
-        "New actions for {} of {} take {} times the time of single calls in one transaction, \
-         visible at one instant{}.",
+        "One transaction with new actions for {} in {}, visible at one instant, takes {} times as \
+         long as single calls{}.",
         words::rules(rules(whole)),
         group_words(whole),
         words::significant(ratio.median),
@@ -145,26 +145,29 @@ fn met(cell: &Cell<'_>) -> Option<Finding> {
     let none = sum("met_none_frames");
     let all = sum("met_old_frames") + sum("met_new_frames") + sum("met_none_frames");
     let what = match cell.word("change").as_str() {
-        "anew" => "destroyed and created anew",
-        _ => "given new actions in place",
+        "anew" => "destroyed and created again",
+        _ => "changed in place (new actions)",
     };
     // All packets of a trial were counted, and the change takes a part of it.
     let took = cell.estimate("batch_ns")?;
     let sentence = format!(
-        "{} of the {} packets of trials in which {} of {} {} {what} by {}, which takes {} of {}, \
-         meet neither the old nor the new rule.",
-        words::whole(none),
-        words::whole(all),
+        "{} the old {} the new rule while {} in {} {} {what} by {}. This took {} of a trial of {}.",
+        match none {
+            0.0 => format!("Every one of {} packets matched", words::whole(all)),
+            none =>
+                format!("{} of {} packets matched neither", words::whole(none), words::whole(all)),
+        },
+        if none == 0.0 { "or" } else { "nor" },
         words::rules(rules(cell)),
         group_words(cell),
-        words::verb(rules(cell), "is", "are"),
+        words::verb(rules(cell), "was", "were"),
         core_words(cell),
         words::time(took.median),
         words::time(length(cell)? as f64)
     );
     let implication = match (none, cell.word("change").as_str()) {
-        (0.0, _) => "No packet was seen to fall through while rules were changed this way.",
-        (_, "anew") => "Packets fall through to other rules in the gap between the two.",
+        (0.0, _) => "No packet was seen to fall through to other rules.",
+        (_, "anew") => "Packets fall through to other rules between the two calls.",
         _ => "Packets fall through to other rules while rules are changed this way.",
     };
     // Packets of all repeats were counted: there is no interval.

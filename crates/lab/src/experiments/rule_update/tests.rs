@@ -67,16 +67,16 @@ fn implied(factors: [f64; 6]) -> [Option<String>; 3] {
 fn what_follows_from_a_gain_hangs_on_what_the_ratio_shows() {
     let [values, actions, transaction] = implied([1.0; 6]).map(Option::unwrap);
     assert_eq!(values, "Changing such rules in place is faster than replacing them.");
-    assert_eq!(actions, "Change a rule's actions rather than replace the rule.");
-    assert_eq!(transaction, "This is the price of no packet meeting half of a change.");
+    assert_eq!(actions, "Change a rule's actions instead of replacing the rule.");
+    assert_eq!(transaction, "This is the cost of an atomic change: no packet matches half of it.");
     let [values, actions, transaction] = implied([0.25; 6]).map(Option::unwrap);
     assert_eq!(values, "Replacing such rules is faster than changing them in place.");
-    assert_eq!(actions, "New flows' decisions can be changed at this rate.");
-    assert_eq!(transaction, "That no packet meets half of a change costs nothing.");
+    assert_eq!(actions, "Decisions about flows can change at this rate.");
+    assert_eq!(transaction, "An atomic change costs nothing.");
     // A rate stands where the gain is undecided.
     let [values, actions, transaction] = implied([0.25, 1.0, 0.3, 1.1, 0.9, 0.4]);
     assert_eq!((values, transaction), (None, None));
-    assert_eq!(actions.unwrap(), "New flows' decisions can be changed at this rate.");
+    assert_eq!(actions.unwrap(), "Decisions about flows can change at this rate.");
 }
 
 #[test]

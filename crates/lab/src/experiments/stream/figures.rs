@@ -51,19 +51,19 @@ pub(crate) fn tables(results: &Results<'_>) -> Vec<ReportTable> {
         "sent again",
         "sender: user / system / softirq",
         "receiver: user / system / softirq",
-        "CPU a gigabit",
-        "bound by",
+        "CPU per gigabit",
+        "limited by",
         "marks",
     ];
     let heads = telling.iter().map(|axis| match *axis {
         "size" => "bytes",
         "transport" => "protocol",
-        "batch" => "a call",
+        "batch" => "per call",
         axis => axis,
     });
     let columns: Vec<&str> = ["device"].into_iter().chain(heads).chain(columns).collect();
     let same: Vec<String> = same.iter().map(|axis| words_at(first, axis)).collect();
-    let title = format!("Payload that arrived, and what it cost both sides: {}", same.join(", "));
+    let title = format!("Payload that arrived, and its cost on both sides: {}", same.join(", "));
     vec![table(&results.experiment.name, &title, &columns, rows)]
 }
 
@@ -82,8 +82,8 @@ pub(crate) fn figures(results: &Results<'_>) -> Vec<Figure> {
 
 fn carried(results: &Results<'_>, x: &str) -> Figure {
     let (over, label, unit) = match x {
-        "size" => ("the size of a message", "bytes given to the kernel at once", "B"),
-        "batch" => ("the batch", "datagrams sent by one call", ""),
+        "size" => ("the message size", "bytes given to the kernel at once", "B"),
+        "batch" => ("the batch size", "datagrams sent by one call", ""),
         "connections" => ("the number of connections", "connections", ""),
         _ => ("the cores of each side", "cores of each side", ""),
     };
@@ -92,7 +92,7 @@ fn carried(results: &Results<'_>, x: &str) -> Figure {
         id: figure_of(results, "carried", x),
         title: format!("Payload that arrived over {over}"),
         caption: format!(
-            "Median of what the receiver got, {same}; what was sent beside it counts for nothing."
+            "Median payload that the receiver got, {same}. Lost payload does not count."
         ),
         x: axis(label, unit, Scale::Log),
         y: axis("arrived", "Gbps", if x == "size" { Scale::Log } else { Scale::Linear }),
@@ -105,13 +105,13 @@ fn cpu(results: &Results<'_>) -> Figure {
     let (series, same) = STREAMS.curves(results, "size", CPU, 1e-9);
     Figure {
         id: figure_of(results, "cpu", "size"),
-        title: "Time of both sides' cores for a gigabit, over the size of a message".into(),
+        title: "Core time of both sides per gigabit, over the message size".into(),
         caption: format!(
-            "All that the cores did meanwhile, {same}, counted in the kernel's ticks: where other \
-             programs had a core, their time stands in it."
+            "All busy time of the cores, {same}, in the kernel's ticks. It includes the time of \
+             other programs on these cores."
         ),
         x: axis("bytes given to the kernel at once", "B", Scale::Log),
-        y: axis("CPU a gigabit", "s", Scale::Log),
+        y: axis("CPU per gigabit", "s", Scale::Log),
         series,
         knees: Vec::new(),
     }

@@ -67,7 +67,7 @@ fn manner(cell: &Cell<'_>) -> String {
     let over = words_at(cell, "connections");
     let batch = cell.number("batch").unwrap_or(1.0);
     match cell.word("transport").as_str() {
-        "tcp" => format!("by writes of {} over {over}", words_at(cell, "size")),
+        "tcp" => format!("with writes of {} over {over}", words_at(cell, "size")),
         _ if batch > 1.0 => format!(
             "in datagrams of {}, {} in a call, over {over}",
             words_at(cell, "size"),
@@ -83,31 +83,31 @@ fn most(results: &Results<'_>, all: &[&Cell<'_>], transport: &str) -> Option<Fin
     let bits = enough(cell.estimate(CARRIED))?;
     let busy = |metric: &str| cell.estimate(metric).map_or(0.0, |share| share.median.min(1.0));
     let shares = format!(
-        "the sender's core works {} of the time, the receiver's {}",
+        "The sender's core is busy {} of the time, the receiver's {}",
         words::percent(busy(SENDER_BUSY)),
         words::percent(busy(RECEIVER_BUSY))
     );
     let sentence = format!(
-        "Over {} {} of payload arrive on {}, {}; {shares}{}.",
-        transport.to_uppercase(),
-        bandwidth(bits.median),
+        "{} carries {} of payload over {} {}{}. {shares}.",
         cell.device,
+        bandwidth(bits.median),
+        transport.to_uppercase(),
         manner(cell),
         words::few(&bits)
     );
     let implication = match bound(cell) {
-        Bound::Both => "Both cores bound it: sender and receiver cost about the same.",
-        Bound::Sender => "The sender's core bounds it: a faster wire would bring nothing.",
+        Bound::Both => "Both cores are the limit: sender and receiver cost about the same.",
+        Bound::Sender => "The sender's core is the limit: a faster wire would not help.",
         Bound::Receiver => {
-            "The receiver's core bounds it: what more is sent over UDP is lost, over TCP it waits."
+            "The receiver's core is the limit: further data over UDP is lost, over TCP it waits."
         }
-        Bound::Others => {
-            "Other programs had a part of the cores: what bounds it takes a calmer machine to say."
+        Bound::Others => "Other programs used the cores: find the limit on a calmer machine.",
+        Bound::Unknown => {
+            "The data do not show which core is the limit: use more repeats or a calmer machine."
         }
-        Bound::Unknown => "More repeats or a calmer machine show which core bounds it.",
         Bound::Rate | Bound::Neither => {
-            "Neither core is busy all the time: the wire, the window or turns between the two \
-             bound it."
+            "Neither core is always busy: the limit is the wire, the window, or waiting for the \
+             other side."
         }
     };
     let figure = Some(figure_of(results, "carried", "size"));
@@ -135,25 +135,25 @@ fn size(results: &Results<'_>, all: &[&Cell<'_>], transport: &str) -> Option<Fin
     }
     let share = share(from)?;
     let reached = match first {
-        0 => format!("at every size from {} on", words_at(from, "size")),
+        0 => format!("with messages of {} or more", words_at(from, "size")),
         _ => format!(
-            "from messages of {} on; at {} {} of it arrive",
+            "with messages of {} or more; with {} it reaches {}",
             words_at(from, "size"),
             words_at(smallest, "size"),
             words::percent(carried(smallest) / carried(top))
         ),
     };
     let sentence = format!(
-        "Over {} on {} nine tenths of the best are reached {reached}{}.",
-        transport.to_uppercase(),
+        "{} reaches nine tenths of its best {} throughput {reached}{}.",
         cells[0].device,
+        transport.to_uppercase(),
         words::few(&share)
     );
     let implication = match first {
-        0 => "The size of a message hardly counts here.",
+        0 => "The message size hardly matters here.",
         _ => {
-            "Below that the price of a call, or of a packet, counts and not that of bytes: \
-             programs gain by gathering what they send."
+            "Shorter messages are limited by the cost of calls or packets: send fewer and longer \
+             ones."
         }
     };
     let bytes = from.number("size").unwrap_or(0.0);
@@ -175,8 +175,8 @@ fn beside(results: &Results<'_>, all: &[&Cell<'_>]) -> Option<Finding> {
         cell.estimate(CPU).map_or("an unknown time".to_owned(), |cpu| words::time(cpu.median))
     };
     let sentence = format!(
-        "At its best TCP carries {carries} UDP on {}, for {} of both sides' cores a gigabit in \
-         place of {}{}.",
+        "TCP at its best carries {carries} UDP on {}. A gigabit takes {} of both sides' cores \
+         instead of {}{}.",
         tcp.device,
         cpu(tcp),
         cpu(udp),
@@ -184,10 +184,10 @@ fn beside(results: &Results<'_>, all: &[&Cell<'_>]) -> Option<Finding> {
     );
     let implication = match ratio.is_above(1.0) {
         Some(true) => {
-            "The kernel hands segments of a stream through its layers many at a time, where every \
-             datagram goes through them alone."
+            "The kernel passes many TCP segments through its layers at once, but each datagram \
+             alone."
         }
-        _ => "Compare the time of the cores: it is what else differs.",
+        _ => "Compare the core time as well.",
     };
     let figure = Some(figure_of(results, "cpu", "size"));
     let id = format!("{}-tcp-udp", results.experiment.name);
@@ -215,7 +215,7 @@ fn brought(
         false => format!("{} times as much as", words::significant(gain.median)),
     };
     let sentence = format!(
-        "Over {} on {} {what} carry {carry} one, of {}: {} in place of {}{}.",
+        "{what} carry {carry} one over {} on {}, with messages of {}: {} instead of {}{}.",
         transport.to_uppercase(),
         single.device,
         words_at(single, "size"),
@@ -224,15 +224,13 @@ fn brought(
         words::few(&gain)
     );
     let implication = match (axis, gain.high < 1.0 || is_same) {
-        ("connections", true) => {
-            "One connection has all that there is: others share the same cores with it."
-        }
+        ("connections", true) => "One connection is enough: more connections share the same cores.",
         ("connections", false) => {
-            "One connection alone waits for its window or its turns; where cores are left, more \
-             of them use these."
+            "A single connection waits for its window or the other side. More connections use \
+             spare cores."
         }
-        (_, true) => "What a call costs does not count beside what a datagram costs.",
-        (_, false) => "Calls are shared by a batch; what is left is the price of each datagram.",
+        (_, true) => "The cost of a call is small against that of a datagram.",
+        (_, false) => "A batch shares the cost of a call; only the cost of each datagram is left.",
     };
     let figure = Some(figure_of(results, "carried", axis));
     let id = format!("{}-{axis}", results.experiment.name);

@@ -139,9 +139,9 @@ fn what_arrives_at_most_and_what_bounds_it_is_found_as_it_is() {
     let tcp = 1.5 * 8.0 * 131_072.0 / (100.0 + 13_107.2);
     let (words, value) = said(&measured, "tcp");
     assert!(near(value, tcp * 1e9), "{value} for {tcp}");
-    assert!(words.starts_with("Over TCP 119 Gbps of payload arrive on known"), "{words}");
-    assert!(words.contains("the sender's core works 100 % of the time, the receiver's 50.0 %"));
-    assert!(words.contains("The sender's core bounds it"), "{words}");
+    assert!(words.starts_with("known carries 119 Gbps of payload over TCP"), "{words}");
+    assert!(words.contains("The sender's core is busy 100 % of the time, the receiver's 50.0 %"));
+    assert!(words.contains("The sender's core is the limit"), "{words}");
     let udp = 8.0 * 16_000.0 / (531.25 + 1_600.0);
     let (words, value) = said(&measured, "udp");
     assert!(near(value, udp * 1e9), "{value} for {udp}");
@@ -149,13 +149,15 @@ fn what_arrives_at_most_and_what_bounds_it_is_found_as_it_is() {
     let (words, value) = said(&measured, "tcp-udp");
     assert!(near(value, tcp / udp), "{value}");
     assert!(
-        words.contains("TCP carries 1.98 times as much as UDP on known, for 12.6 ms"),
+        words.contains(
+            "TCP at its best carries 1.98 times as much as UDP on known. A gigabit takes 12.6 ms"
+        ),
         "{words}"
     );
     for (busy, bound) in [
-        ([0.5, 1.0], "The receiver's core bounds it"),
-        ([0.96, 1.0], "Both cores bound it"),
-        ([0.5, 0.9], "Neither core is busy all the time"),
+        ([0.5, 1.0], "The receiver's core is the limit"),
+        ([0.96, 1.0], "Both cores are the limit"),
+        ([0.5, 0.9], "Neither core is always busy"),
     ] {
         let measured = self::measured(&mut Hosts { busy, ..Hosts::new() }, &[]);
         let (words, _) = said(&measured, "tcp");
@@ -167,10 +169,10 @@ fn what_arrives_at_most_and_what_bounds_it_is_found_as_it_is() {
 fn what_others_had_of_the_cores_is_no_bound_of_the_stack() {
     let measured = measured(&mut Hosts { others: 0.2, ..Hosts::new() }, &[]);
     let (words, _) = said(&measured, "tcp");
-    assert!(words.contains("Other programs had a part of the cores"), "{words}");
+    assert!(words.contains("Other programs used the cores"), "{words}");
     let table = &measured.summary().experiments[0].tables[0];
     assert_eq!(
-        cell_at(table, &[("protocol", "UDP"), ("bytes", "64")], "bound by"),
+        cell_at(table, &[("protocol", "UDP"), ("bytes", "64")], "limited by"),
         "other programs"
     );
 }
@@ -181,7 +183,10 @@ fn the_size_that_suffices_and_what_connections_and_batches_bring_is_found() {
     // 79.4 Gbps of one connection at 131,072 B, 71.1 at 8,000 B, 77.6 at 32,000 B.
     let (words, value) = said(&measured, "tcp-size");
     assert_eq!(value, 32_000.0);
-    assert!(words.contains("reached from messages of 32,000 B on; at 64 B 6.06 %"), "{words}");
+    assert!(
+        words.contains("with messages of 32,000 B or more; with 64 B it reaches 6.06 %"),
+        "{words}"
+    );
     // 48.1 Gbps at 8,000 B and 60.1 at 16,000 B, the largest: larger ones may carry more.
     let ids: Vec<String> = measured.summary().findings.into_iter().map(|of| of.id).collect();
     assert!(!ids.contains(&"known-stream-udp-size".to_owned()), "{ids:?}");
@@ -191,7 +196,7 @@ fn the_size_that_suffices_and_what_connections_and_batches_bring_is_found() {
     let (words, value) = said(&measured, "batch");
     let gain = (500.0 + 2_000.0 + 147.2) / (500.0 + 31.25 + 147.2);
     assert!(near(value, gain), "{value} for {gain}");
-    assert!(words.starts_with("Over UDP on known 64 datagrams in a call carry 3.90"), "{words}");
+    assert!(words.starts_with("64 datagrams in a call carry 3.90"), "{words}");
 }
 
 #[test]
@@ -213,15 +218,15 @@ fn figures_and_table_show_what_was_measured() {
         experiment.figures[0].series.iter().map(|series| series.name.as_str()).collect();
     assert_eq!(names, ["known, TCP", "known, UDP, 64 a call"]);
     let table = &experiment.tables[0];
-    let at = [("protocol", "UDP"), ("bytes", "1,472"), ("a call", "64")];
+    let at = [("protocol", "UDP"), ("bytes", "1,472"), ("per call", "64")];
     assert_eq!(cell_at(table, &at, "arrived (interval)"), "17.4 Gbps (17.4 Gbps to 17.4 Gbps)");
     assert_eq!(cell_at(table, &at, "loss"), "50.0 %");
     assert_eq!(cell_at(table, &at, "receiver: user / system / softirq"), "0 % / 37.5 % / 12.5 %");
-    assert_eq!(cell_at(table, &at, "bound by"), "the sender's core");
+    assert_eq!(cell_at(table, &at, "limited by"), "the sender's core");
     let tcp = [("protocol", "TCP"), ("bytes", "1,448")];
     assert_eq!(cell_at(table, &tcp, "sent again"), "3");
     // One and a half cores for 47.3 Gbps.
-    assert_eq!(cell_at(table, &tcp, "CPU a gigabit"), "31.7 ms");
+    assert_eq!(cell_at(table, &tcp, "CPU per gigabit"), "31.7 ms");
 }
 
 #[test]

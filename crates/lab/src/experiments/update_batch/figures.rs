@@ -68,13 +68,13 @@ const COLUMNS: [&str; 26] = [
     "outage",
     "blocked",
     "lost frames",
-    "losing windows",
-    "windows at zero",
-    "undisturbed windows",
+    "lossy time bins",
+    "time bins at zero",
+    "undisturbed time bins",
     "recovered after",
     "against before",
     "against rest",
-    "met no rule",
+    "matched no rule",
     "call p50",
     "call maximum",
     "marks",
@@ -125,7 +125,7 @@ pub(crate) fn tables(results: &Results<'_>) -> Vec<ReportTable> {
             cell.marks(JUDGED).iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
         ]);
     }
-    let title = "Batches: what forwarding lost while rules were created or re-pointed";
+    let title = "Batches: forwarding loss while rules were created or re-pointed";
     let table = table("update-batch", title, &COLUMNS, rows);
     if table.rows.is_empty() { Vec::new() } else { vec![table] }
 }
@@ -205,13 +205,14 @@ fn figure(results: &Results<'_>, cell: &Cell<'_>, id: String) -> Figure {
             frame_words(&cell.word("frame"))
         ),
         caption: format!(
-            "Frames dealt with by those offered in windows of 10 ms, by the median window in front \
-             of the batch; medians of the repeats. Windows with a stall of the machine, and those \
-             in which the generator did not offer what was due, are left out; of trials of more \
-             than ten seconds the lowest of each few is shown. The load is {}.",
+            "Delivery ratio (frames dealt with, divided by frames offered) in time bins of 10 ms, \
+             divided by the median bin before the batch; medians of the repeats. Bins with a \
+             stall of the machine, and those in which the generator did not offer what was due, \
+             are left out. For trials of more than ten seconds the lowest of each few is shown. \
+             The load is {}.",
             words::of_maximum(share)
         ),
-        x: Axis { label: "time from the batch on".into(), unit: "s".into(), scale: Scale::Linear },
+        x: Axis { label: "time since the batch".into(), unit: "s".into(), scale: Scale::Linear },
         y: Axis { label: "throughput".into(), unit: "%".into(), scale: Scale::Linear },
         series: published,
         knees: Vec::new(),

@@ -174,17 +174,17 @@ impl BatchSubject<'_> {
         let lost: Lost = |cell| Some(words::time(cell.estimate("blocked_ns")?.median));
         let smaller = self.smaller(cell, all, lost);
         let sentence = format!(
-            "While {} at once on the core that forwards, {} {still}loses what is due in \
-             {}{smaller}, at {}{}.",
-            self.work(cell),
+            "{} {still}loses {} of traffic{smaller} while {} at once on the forwarding core, at \
+             {}{}.",
             self.device,
             words::time(blocked.median),
+            self.work(cell),
             self.load(cell)?,
             words::few(&blocked)
         );
         let implication = match is_blocked {
-            true => "A batch in one call blocks the packets of its core.",
-            false => "A batch of this size is over before the ring is full.",
+            true => "A batch at once blocks the packets of its core.",
+            false => "A batch of this size ends before the ring is full.",
         };
         Some(self.finding(("batch-at-once", cell), (&blocked, "ns"), (sentence, implication)))
     }
@@ -215,23 +215,22 @@ impl BatchSubject<'_> {
         };
         let smaller = self.smaller(cell, all, lost);
         let sentence = format!(
-            "While {}, {} on the core that forwards, {} of {} undisturbed windows of 10 ms lose a \
-             frame{smaller}, {} are at zero, and {} deals with {} of the share of the frames that \
-             it deals with before, at {}{}.",
-            self.work(cell),
-            pace_words(cell),
-            words::whole(losing),
-            words::whole(windows),
-            words::whole(sum("zero_windows")),
+            "{} keeps {} of its delivery ratio while {} on the forwarding core, {}, at {}{}. {} \
+             of {} undisturbed time bins of 10 ms lose a frame{smaller}, and {} forward nothing.",
             self.device,
             words::percent(ratio.median),
+            self.work(cell),
+            pace_words(cell),
             self.load(cell)?,
-            words::few(&ratio)
+            words::few(&ratio),
+            words::whole(losing),
+            words::whole(windows),
+            words::whole(sum("zero_windows"))
         );
         let implication = match (losing, is_felt(&ratio)?) {
-            (0.0, false) => "Rules can be put in beside traffic without a loss at this rate.",
-            (_, false) => "Rules can be put in beside traffic at this rate.",
-            (_, true) => "Changes between bursts cost frames at this rate.",
+            (0.0, false) => "Rules can be created at this rate without losing frames.",
+            (_, false) => "Rules can be created at this rate with almost no loss.",
+            (_, true) => "Creating rules between bursts loses frames at this rate.",
         };
         Some(self.finding(("batch-sliced", cell), (&ratio, "1"), (sentence, implication)))
     }
@@ -241,18 +240,18 @@ impl BatchSubject<'_> {
         let ratio = left(cell)?;
         let blocked = blocked(cell)?;
         let sentence = format!(
-            "While {} by another core, {} deals with {} of the share of the frames that it deals \
-             with before, and loses what is due in {}, at {}{}.",
-            self.work(cell),
+            "{} keeps {} of its delivery ratio and loses {} of traffic while {} by another core, \
+             at {}{}.",
             self.device,
             words::percent(ratio.median),
             words::time(blocked.median),
+            self.work(cell),
             self.load(cell)?,
             words::few(&ratio)
         );
         let implication = match is_felt(&ratio)? {
-            false => "Forwarding does not feel the changes of another core at this rate.",
-            true => "Changes of another core cost frames at this rate.",
+            false => "Creating rules on another core does not slow down forwarding at this rate.",
+            true => "Creating rules on another core loses frames at this rate.",
         };
         Some(self.finding(("batch-distinct", cell), (&ratio, "1"), (sentence, implication)))
     }
@@ -274,23 +273,22 @@ impl BatchSubject<'_> {
             Some(_) => pace_words(cell),
         };
         let sentence = format!(
-            "Traffic of {} IPv4 prefixes in group {} goes another way {} after the first is \
-             re-pointed by {core}, {}, {pace}, at {}; {} loses what is due in {}, and {} of the {} \
-             packets of these trials meet no prefix{}.",
+            "{} re-points {} IPv4 prefixes in group {} in {} ({core}, {}, {pace}), at {}{}. It \
+             loses {} of traffic, and {} of {} packets match no prefix.",
+            self.device,
             words::whole(batch(cell)),
             self.group,
             words::time(took.median),
             calls_words(cell),
             self.load(cell)?,
-            self.device,
+            words::few(&took),
             words::time(blocked.median),
             words::whole(none),
-            words::whole(met),
-            words::few(&took)
+            words::whole(met)
         );
         let implication = match cell.word("calls").as_str() {
-            "transaction" => "All of it goes the dead way for as long, and then none of it.",
-            _ => "The last of it goes the dead way for as long.",
+            "transaction" => "All traffic uses the dead path until then, and none after it.",
+            _ => "The last traffic leaves the dead path only then.",
         };
         Some(self.finding((id, cell), (&took, "ns"), (sentence, implication)))
     }
@@ -300,13 +298,12 @@ impl BatchSubject<'_> {
         let ratio =
             paired(whole, one, "control_ns_per_operation").filter(|e| e.repeats >= REPEATS_MIN)?;
         let sentence = format!(
-            "In one transaction, visible at one instant, {} {} {} times the time of single calls \
-             in group {} of {}{}.",
+            "One transaction that creates {} in group {} of {}, visible at one instant, takes {} \
+             times as long as single calls{}.",
             words::rules(batch(whole)),
-            words::verb(batch(whole), "takes", "take"),
-            words::significant(ratio.median),
             self.group,
             self.device,
+            words::significant(ratio.median),
             words::few(&ratio)
         );
         let implication = of_transaction(&ratio)?;

@@ -68,7 +68,7 @@ fn a_device_that_is_dead_for_a_known_time_is_found_dead_for_it() {
     assert_eq!(cell(table, at, "outage"), "20.0 ms (20.0 ms to 20.0 ms)");
     assert_eq!(cell(table, at, "blocked"), "20.0 ms (20.0 ms to 20.0 ms)");
     assert_eq!(cell(table, at, "took"), "20.0 ms (20.0 ms to 20.0 ms)");
-    assert_eq!(cell(table, at, "windows at zero"), "12", "two in each of six repeats");
+    assert_eq!(cell(table, at, "time bins at zero"), "12", "two in each of six repeats");
     assert_eq!(cell(table, at, "recovered after"), "20.0 ms");
     assert_eq!(cell(table, at, "against rest"), "0.900 (0.900 to 0.900)");
     assert_eq!(cell(table, at, "call p50"), "1.00 us");
@@ -111,7 +111,7 @@ fn a_batch_that_was_refused_in_part_is_no_finding_and_the_largest_whole_one_is()
     let summary = summarize(&bench.run, &bench.store.samples, &bench.store.latencies);
     let found = summary.findings.iter().find(|found| found.id == "simulated-batch-at-once-group0");
     let sentence = &found.unwrap().sentence;
-    assert!(sentence.starts_with("While 10,000 rules are created"), "{sentence}");
+    assert!(sentence.contains(" of traffic while 10,000 rules are created"), "{sentence}");
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn prefixes_of_which_nobody_counted_the_packets_are_no_finding() {
     }
     let summary = summarize(&bench.run, &bench.store.samples, &bench.store.latencies);
     assert_eq!(summary.findings, []);
-    assert_eq!(cell(&summary.experiments[0].tables[0], 0, "met no rule"), "-");
+    assert_eq!(cell(&summary.experiments[0].tables[0], 0, "matched no rule"), "-");
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn what_smaller_batches_cost_stands_beside_the_largest() {
     let (_, summary) = measured(&[&fixed[..], &["batch=10k,20k,2k"]].concat());
     let found = summary.findings.iter().find(|found| found.id == "simulated-batch-at-once-group0");
     let sentence = &found.unwrap().sentence;
-    let said = "loses what is due in 20.0 ms (2.00 ms with 2,000 rules, 10.0 ms with 10,000 rules)";
+    let said = "loses 20.0 ms of traffic (2.00 ms with 2,000 rules, 10.0 ms with 10,000 rules)";
     assert!(sentence.contains(said), "{sentence}");
 }
 
@@ -156,7 +156,7 @@ fn prefixes_that_are_re_pointed_are_met_by_the_traffic_and_told_by_how_long_it_t
     assert_eq!(load.flows.dst, Some(niclab_device::prefixes_range(20_000)));
     let table = &summary.experiments[0].tables[0];
     assert_eq!(
-        (cell(table, 0, "work").as_str(), &*cell(table, 0, "met no rule")),
+        (cell(table, 0, "work").as_str(), &*cell(table, 0, "matched no rule")),
         ("failover", "0")
     );
     assert_eq!(cell(table, 0, "took"), "20.0 ms (20.0 ms to 20.0 ms)");
@@ -204,32 +204,35 @@ fn implied(metric: &str, change: impl Fn(f64, f64) -> f64, by: [f64; 6]) -> [Opt
 fn what_follows_from_a_batch_hangs_on_what_the_figures_show() {
     let scaled = |value: f64, by: f64| value * by;
     let transaction = |by| implied("control_ns_per_operation", scaled, by)[3].clone();
-    let price = "This is the price of no packet meeting half of a change.";
+    let price = "This is the cost of an atomic change: no packet matches half of it.";
     assert_eq!(transaction([1.0; 6]).unwrap(), price);
-    let nothing = "That no packet meets half of a change costs nothing.";
+    let nothing = "An atomic change costs nothing.";
     assert_eq!(transaction([0.4; 6]).unwrap(), nothing);
-    let hardly = "That no packet meets half of a change costs hardly anything.";
+    let hardly = "An atomic change costs almost nothing.";
     assert_eq!(transaction([1.0 / 1.5; 6]).unwrap(), hardly);
     assert_eq!(transaction([0.4, 1.0, 0.5, 0.8, 0.6, 1.2]), None);
     let at_once = |by| implied("blocked_ns", scaled, by)[0].clone().unwrap();
-    assert_eq!(at_once([1.0; 6]), "A batch in one call blocks the packets of its core.");
-    let over = "A batch of this size is over before the ring is full.";
+    assert_eq!(at_once([1.0; 6]), "A batch at once blocks the packets of its core.");
+    let over = "A batch of this size ends before the ring is full.";
     assert_eq!(at_once([0.0; 6]), over);
     let undecided = implied("blocked_ns", scaled, [0.0, 1.0, 1.0, 0.0, 1.0, 1.0]);
     assert_eq!(undecided[0], None, "it may block packets or not");
     let left = |by| implied("dealt_ratio", scaled, by);
     let [_, sliced, distinct, _] = left([1.0; 6]).map(Option::unwrap);
-    assert_eq!(sliced, "Rules can be put in beside traffic without a loss at this rate.");
-    assert_eq!(distinct, "Forwarding does not feel the changes of another core at this rate.");
+    assert_eq!(sliced, "Rules can be created at this rate without losing frames.");
+    assert_eq!(
+        distinct,
+        "Creating rules on another core does not slow down forwarding at this rate."
+    );
     // No window lost one, yet less was dealt with: nobody claims that nothing was lost.
     let [_, sliced, distinct, _] = left([0.8; 6]).map(Option::unwrap);
-    assert_eq!(sliced, "Changes between bursts cost frames at this rate.");
-    assert_eq!(distinct, "Changes of another core cost frames at this rate.");
+    assert_eq!(sliced, "Creating rules between bursts loses frames at this rate.");
+    assert_eq!(distinct, "Creating rules on another core loses frames at this rate.");
     let undecided = left([0.8, 1.1, 0.9, 1.0, 0.95, 1.05]);
     assert_eq!([&undecided[1], &undecided[2]], [&None, &None], "they may cost frames or not");
     let losing = |value: f64, by: f64| value + by;
     let [_, sliced, ..] = implied("losing_windows", losing, [1.0; 6]).map(Option::unwrap);
-    assert_eq!(sliced, "Rules can be put in beside traffic at this rate.");
+    assert_eq!(sliced, "Rules can be created at this rate with almost no loss.");
 }
 
 #[test]
@@ -256,7 +259,7 @@ fn a_batch_that_is_too_large_for_its_trial_leaves_the_word_to_a_smaller_one_that
     let ids: Vec<&str> = summary.findings.iter().map(|found| found.id.as_str()).collect();
     assert_eq!(ids, ["simulated-batch-at-once-group1"], "no good news of slices");
     let sentence = &summary.findings[0].sentence;
-    assert!(sentence.starts_with("While 20,000 rules are created"), "{sentence}");
+    assert!(sentence.contains(" of traffic while 20,000 rules are created"), "{sentence}");
 }
 
 #[test]

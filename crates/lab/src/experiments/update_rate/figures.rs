@@ -85,20 +85,20 @@ pub(crate) fn tables(results: &Results<'_>) -> Vec<ReportTable> {
         "done/s",
         "refused",
         "throughput (interval)",
-        "against none",
+        "against no churn",
         "latency p50",
         "p99",
         "lost",
-        "p50 against none",
-        "time a rule",
+        "p50 against no churn",
+        "time per rule",
         "share of the core",
-        "taken after, p50",
-        "taken p99",
+        "started after, p50",
+        "started p99",
         "done after, p50",
         "done p99",
         "marks",
     ];
-    let title = "Rule churn: each second so many rules go and as many come";
+    let title = "Rule churn: rules destroyed and created at a rate";
     let table = table("update-rate", title, &columns, rows);
     if table.rows.is_empty() { Vec::new() } else { vec![table] }
 }
@@ -167,10 +167,10 @@ fn throughput(results: &Results<'_>, group: f64, frame: &str) -> Figure {
             frame_words(frame)
         ),
         caption: format!(
-            "Throughput at full load by that without rule churn, repeat by repeat, where the \
-             generator set neither; packets meet the default rule of the group. Published: {}, \
-             insertions, by the rate of a link of 100 Gbps, 1500 B frames, PAM 2021, figures 4a \
-             and 4b.",
+            "Throughput at full load divided by that without rule churn, repeat by repeat, if the \
+             generator limited neither; packets match the default rule of the group. Published: \
+             {}, insertions, divided by the rate of a link of 100 Gbps, 1500 B frames, PAM 2021, \
+             figures 4a and 4b.",
             results.run.card.label()
         ),
         x: Axis { label: "rules replaced a second".into(), unit: "".into(), scale: Scale::Log },

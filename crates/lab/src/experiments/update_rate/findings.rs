@@ -72,17 +72,23 @@ fn fastest<'a>(all: &[&'a Rated<'a>]) -> Option<&'a Rated<'a>> {
     all.iter().filter(is_fit).copied().max_by(|a, b| order(a, b))
 }
 
-/// The verb of what is done.
-const IS: (&str, &str) = ("is", "are");
-
-/// `500,000 rules a second of 65,536 in group 1 are replaced (same core, single calls, at once)`.
-fn work(cell: &Cell<'_>, (of_one, of_many): (&str, &str)) -> String {
+/// `500,000 rules a second are replaced in group 1 (65,536 rules, same core, single calls, at
+/// once)`.
+fn work(cell: &Cell<'_>) -> String {
     format!(
-        "{} a second of {} in group {} {} replaced ({})",
+        "{} a second {} replaced in {}",
         words::rules(per_s(cell)),
-        words::whole(cell.number("rules").unwrap_or(0.0)),
+        words::verb(per_s(cell), "is", "are"),
+        place(cell)
+    )
+}
+
+/// `group 1 (65,536 rules, same core, single calls, at once)`.
+fn place(cell: &Cell<'_>) -> String {
+    format!(
+        "group {} ({}, {})",
         words::whole(cell.number("group").unwrap_or(0.0)),
-        words::verb(per_s(cell), of_one, of_many),
+        words::rules(cell.number("rules").unwrap_or(0.0)),
         way_words(cell)
     )
 }
@@ -133,29 +139,30 @@ fn throughput(rated: &Rated<'_>, all: &[&Rated<'_>]) -> Option<Finding> {
     let rest = rated.rest.estimate("throughput_pps")?;
     let rest = if kept.at_most { rest.at_least() } else { rest };
     let sentence = format!(
-        "While {}, {} keeps {}{} of its throughput of {}{} without that, at full load of {}{}.",
-        work(cell, IS),
+        "{} keeps {} of its throughput of {}{} (full load, {}) while {}{}.{}",
         cell.device,
         kept.words(),
-        slower(cell, all),
         if kept.at_most { "at least " } else { "" },
         words::pps(rest.median),
         frame_words(&cell.word("frame")),
-        words::few(ratio)
+        work(cell),
+        words::few(ratio),
+        slower(cell, all)
     );
     let implication = match (verdict, cell.word("core").as_str()) {
         (RatioVerdict::NoCost, _) if kept.at_most => {
-            "What rules cost beside traffic is not seen whole."
+            "The cost may be higher: the generator was the limit without rule churn."
         }
-        (RatioVerdict::NoCost, _) => "Rules can be replaced at this rate beside traffic.",
-        _ if ratio.median > 1.0 => "Forwarding does not suffer from rule churn at this rate.",
-        (_, "same") => "What the core does for rules it cannot do for packets.",
-        _ => "Changes by another core cost forwarding something.",
+        (RatioVerdict::NoCost, _) => "Rule churn at this rate costs almost no throughput.",
+        _ if ratio.median > 1.0 => "Rule churn at this rate does not slow down forwarding.",
+        (_, "same") => "The core spends time on rules instead of packets.",
+        _ => "Rule churn on another core slows down forwarding.",
     };
     Some(finding(("churn", cell), (ratio, "1"), (sentence, implication), throughput_id(cell)))
 }
 
-/// ` (97 % at 500,000 rules a second)`, for lower rates at the place of `cell`; empty without them.
+/// ` At 100,000 a second it keeps 92 %, at 10,000 99 %.`, for lower rates at the place of `cell`,
+/// the highest first; empty without them.
 fn slower(cell: &Cell<'_>, all: &[&Rated<'_>]) -> String {
     let is_slower = |other: &&&Rated<'_>| {
         let mut point = other.full.point.clone();
@@ -169,10 +176,13 @@ fn slower(cell: &Cell<'_>, all: &[&Rated<'_>]) -> String {
     };
     let slower = all.iter().filter(is_slower).filter_map(|other| {
         let kept = KeptShare::of(other).filter(|kept| kept.ratio.repeats >= REPEATS_MIN)?;
-        Some(format!("{} at {} a second", kept.words(), words::rules(per_s(other.full))))
+        Some((words::whole(per_s(other.full)), kept.words()))
     });
-    let slower: Vec<String> = slower.collect();
-    if slower.is_empty() { String::new() } else { format!(" ({})", slower.join(", ")) }
+    let mut slower: Vec<(String, String)> = slower.collect();
+    slower.reverse();
+    let Some(((rate, kept), more)) = slower.split_first() else { return String::new() };
+    let more: String = more.iter().map(|(rate, kept)| format!(", at {rate} {kept}")).collect();
+    format!(" At {rate} a second it keeps {kept}{more}.")
 }
 
 /// How rule churn changes the latency.
@@ -181,19 +191,19 @@ fn latency(rated: &Rated<'_>) -> Option<Finding> {
     let ratio = rated.latency_against_rest()?;
     let verdict = verdict(&ratio)?;
     let sentence = format!(
-        "While {}, the median latency of {} is {}, {} times that without, at {} of {}{}.",
-        work(cell, IS),
+        "The p50 latency of {} is {}, {} times that without rule churn, while {}, at {} of {}{}.",
         cell.device,
         words::time(cell.estimate("latency_ns_p50")?.median),
         words::significant(ratio.median),
+        work(cell),
         words::pps(cell.estimate("offered_pps")?.median),
         frame_words(&cell.word("frame")),
         words::few(&ratio)
     );
     let implication = match verdict {
-        RatioVerdict::NoCost => "Packets do not wait for rules at this rate.",
-        RatioVerdict::Differs if ratio.median < 1.0 => "Packets wait no longer beside rule churn.",
-        RatioVerdict::Differs => "Packets wait while rules are changed.",
+        RatioVerdict::NoCost => "Rule churn at this rate does not delay packets.",
+        RatioVerdict::Differs if ratio.median < 1.0 => "Packets wait no longer during rule churn.",
+        RatioVerdict::Differs => "Rule churn delays packets.",
     };
     Some(finding(("churn-latency", cell), (&ratio, "1"), (sentence, implication), latency_id(cell)))
 }
@@ -204,19 +214,19 @@ fn hand_over(rated: &Rated<'_>) -> Option<Finding> {
     let done = cell.estimate("late_ns_p50").filter(|e| e.repeats >= REPEATS_MIN)?;
     let (taken, tail) = (cell.estimate("waited_ns_p50")?, cell.estimate("late_ns_p99")?);
     let sentence = format!(
-        "While {}, a replacement that the core that forwards asks for is taken up after {} and \
-         done after {} (99 % of them after {}) on {}, at {} of {}{}.",
-        work(cell, IS),
+        "{} starts a replacement {} after the forwarding core requests it, and completes it after \
+         {} (p99 {}), while {}, at {} of {}{}.",
+        cell.device,
         words::time(taken.median),
         words::time(done.median),
         words::time(tail.median),
-        cell.device,
+        work(cell),
         words::pps(cell.estimate("offered_pps")?.median),
         frame_words(&cell.word("frame")),
         words::few(&done)
     );
-    let implication = "Then the call for a new flow's rule has returned; when packets meet the \
-                       rule the experiment rule-rate shows.";
+    let implication = "The call for the new rule returns then. The experiment rule-rate shows \
+                       when packets match the rule.";
     Some(finding(("hand-over", cell), (&done, "ns"), (sentence, implication), latency_id(cell)))
 }
 
@@ -231,13 +241,14 @@ fn ceiling(all: &[&Rated<'_>]) -> Option<Finding> {
         return None;
     }
     let sentence = format!(
-        "Where {}, {} replaces {}{}.",
-        work(cell, ("is to be", "are to be")),
+        "{} replaces {} rules a second if {} are requested in {}{}.",
         cell.device,
         words::whole(done.median),
+        words::whole(per_s(cell)),
+        place(cell),
         words::few(&done)
     );
-    let implication = "Asked in this way beside a saturating load, it does no more.";
+    let implication = "This is the highest churn rate at saturating load with these calls.";
     let of = (&done, "rules/s");
     Some(finding(("churn-ceiling", cell), of, (sentence, implication), throughput_id(cell)))
 }

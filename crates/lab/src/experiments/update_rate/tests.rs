@@ -66,17 +66,17 @@ fn a_device_that_gives_a_known_share_of_its_time_to_rules_is_found_to() {
         (0..table.rows.len()).find(is).unwrap()
     };
     assert_eq!(table.rows.len(), 3, "nothing is replaced by nobody, once");
-    assert_eq!(cell(table, row("0", "-"), "against none"), "-");
+    assert_eq!(cell(table, row("0", "-"), "against no churn"), "-");
     let same = row("100,000", "same");
-    assert_eq!(cell(table, same, "against none"), "0.900 (0.900 to 0.900)");
+    assert_eq!(cell(table, same, "against no churn"), "0.900 (0.900 to 0.900)");
     assert_eq!(cell(table, same, "done/s"), "100,000");
-    assert_eq!(cell(table, same, "time a rule"), "1.00 us");
+    assert_eq!(cell(table, same, "time per rule"), "1.00 us");
     assert_eq!(cell(table, same, "share of the core"), "10.0 %");
     assert_eq!(cell(table, same, "done after, p50"), "5.00 us");
-    assert_eq!(cell(table, same, "taken after, p50"), "-", "nobody is asked");
+    assert_eq!(cell(table, same, "started after, p50"), "-", "nobody is asked");
     let distinct = row("100,000", "distinct");
-    assert_eq!(cell(table, distinct, "taken after, p50"), "3.00 us");
-    assert_eq!(cell(table, distinct, "against none"), "1.00 (1.00 to 1.00)");
+    assert_eq!(cell(table, distinct, "started after, p50"), "3.00 us");
+    assert_eq!(cell(table, distinct, "against no churn"), "1.00 (1.00 to 1.00)");
     let value = |id: &str| {
         let id = format!("simulated-{id}-group1");
         summary.findings.iter().find(|finding| finding.id == id).unwrap().value.value
@@ -99,7 +99,12 @@ fn a_rate_that_is_not_kept_is_reported_as_a_ceiling_and_the_kept_one_is_compared
     let (_, summary) = measured(&set("per_s=0,100k,2M"));
     let ceiling = of_same(&summary, "churn-ceiling").unwrap();
     assert_eq!(ceiling.value.value, 900_000.0);
-    assert!(ceiling.sentence.contains("to be replaced (same core, single calls, "), "{ceiling:?}");
+    assert!(
+        ceiling
+            .sentence
+            .contains(" are requested in group 1 (1,000 rules, same core, single calls, "),
+        "{ceiling:?}"
+    );
     let kept = of_same(&summary, "churn").unwrap();
     assert!(kept.sentence.contains("100,000 rules"), "{kept:?}");
     // A rate as high was kept, or what was done is not the device's doing: no ceiling.
@@ -133,7 +138,7 @@ fn what_the_generator_set_is_a_bound_in_a_sentence_and_no_ratio_in_a_table() {
     // It sets the throughput without rule churn alone.
     let (_, summary) = measured_on(Nature { generator_pps: 9.5e6, ..Nature::default() }, &AT_100K);
     let experiment = &summary.experiments[0];
-    for column in ["against none", "p50 against none"] {
+    for column in ["against no churn", "p50 against no churn"] {
         assert_eq!(cell_at(&experiment.tables[0], &ROW_100K, column), "-");
     }
     let figure = experiment.figures.iter().find(|figure| figure.id.contains("throughput"));
@@ -144,7 +149,10 @@ fn what_the_generator_set_is_a_bound_in_a_sentence_and_no_ratio_in_a_table() {
     assert!(
         found.sentence.contains("keeps at most 94.7 % of its throughput of at least 9.50 Mpps")
     );
-    assert_eq!(found.implication, "What rules cost beside traffic is not seen whole.");
+    assert_eq!(
+        found.implication,
+        "The cost may be higher: the generator was the limit without rule churn."
+    );
     // It sets both.
     let (_, summary) = measured_on(Nature { generator_pps: 5e6, ..Nature::default() }, &AT_100K);
     assert_eq!(of_same(&summary, "churn"), None);
@@ -169,11 +177,11 @@ fn implied(factors: [f64; 6]) -> [Option<String>; 2] {
 #[test]
 fn what_follows_from_a_ratio_hangs_on_its_side_and_nothing_does_from_an_undecided_one() {
     let [less, longer_not] = implied([0.5; 6]).map(Option::unwrap);
-    assert_eq!(less, "What the core does for rules it cannot do for packets.");
-    assert_eq!(longer_not, "Packets wait no longer beside rule churn.");
+    assert_eq!(less, "The core spends time on rules instead of packets.");
+    assert_eq!(longer_not, "Packets wait no longer during rule churn.");
     let [more, longer] = implied([2.0; 6]).map(Option::unwrap);
-    assert_eq!(more, "Forwarding does not suffer from rule churn at this rate.");
-    assert_eq!(longer, "Packets wait while rules are changed.");
+    assert_eq!(more, "Rule churn at this rate does not slow down forwarding.");
+    assert_eq!(longer, "Rule churn delays packets.");
     assert_eq!(implied([0.5, 2.0, 0.6, 1.8, 1.5, 0.7]), [None, None]);
 }
 
@@ -187,7 +195,7 @@ fn times_of_the_hand_over_are_of_the_trial_for_the_latency() {
     }
     let told = |bench: &Bench| {
         let summary = summary(bench);
-        let columns = ["taken after, p50", "taken p99", "done after, p50", "done p99"];
+        let columns = ["started after, p50", "started p99", "done after, p50", "done p99"];
         columns.map(|column| cell_at(&summary.experiments[0].tables[0], &ROW_100K, column))
     };
     assert_eq!(told(&bench), ["3.00 us", "3.00 us", "5.00 us", "5.00 us"]);

@@ -13,7 +13,7 @@ struct Chained {
     /// With them matching the default rules alone, and with them on rules.
     ids: [&'static str; 2],
     groups: f64,
-    /// `, all traffic on rules`.
+    /// ` and all traffic on rules`.
     traffic: &'static str,
 }
 
@@ -35,7 +35,7 @@ pub(super) fn chain_hits(s: &Subject<'_>) -> Option<Finding> {
         hits.iter().copied().filter(|cell| cell.is_at(&[("groups", groups)])).collect()
     };
     let ids = ["chain-hits", "device-time-chain-hits"];
-    let about = Chained { ids, groups, traffic: ", all traffic on rules" };
+    let about = Chained { ids, groups, traffic: " and all traffic on rules" };
     chained_against_one(s, &about, &of(groups), &of(1.0))
 }
 
@@ -54,8 +54,8 @@ fn chained_against_one(
     if let Some(cost) = Cost::of(cell, base) {
         let about = CostOf {
             id: ids[1],
-            place: format!("With {} in {groups} chained groups{traffic}", rules_words(cell)),
-            base: "with as many in group 1",
+            place: format!("with {} in {groups} chained groups{traffic}", rules_words(cell)),
+            base: "with the same number in group 1",
             figure: is_published.then_some("occupancy-device-time-groups"),
         };
         return cost.finding(s, &about);
@@ -67,16 +67,16 @@ fn chained_against_one(
         id: ids[0],
         around: (
             format!(
-                "{} in {groups} chained groups leave {}",
-                capitalised(&rules_words(cell)),
-                s.device
+                "{} with {} in {groups} chained groups{traffic} reaches",
+                s.device,
+                rules_words(cell)
             ),
-            format!("the throughput of one group{traffic}"),
+            "its throughput with one group".to_owned(),
         ),
         follows: [
-            "Groups may be used to order rules: they cost nothing to speak of.",
-            "Each jump costs: keep the chain short.",
-            "Spreading the rules pays here.",
+            "Chained groups cost almost nothing: use them to order rules.",
+            "Chained groups cost throughput: keep the chain short.",
+            "Rules are faster here when spread over groups.",
         ],
         figure: is_published.then(|| figure_of(s, "throughput-groups")).flatten(),
     };
@@ -101,23 +101,18 @@ fn chain_at_most(
     Some(s.finding(Sentence {
         id: ids[0],
         sentence: format!(
-            "With {} in {groups} chained groups{traffic}, {} forwards {}, at most {} of what it \
-             forwards with as many in group 1{}: there the generator was the limit.",
-            rules_words(cell),
+            "{} forwards {} with {} in {groups} chained groups{traffic}. This is at most {} of \
+             its throughput with the same number in group 1, where the generator was the limit{}.",
             s.device,
             words::pps(here.median),
+            rules_words(cell),
             words::percent(ratio.median),
             words::few(&ratio)
         ),
         value: ratio.median,
         unit: "1",
         interval: ratio.interval(),
-        implication: "Each jump costs: keep the chain short.".into(),
+        implication: "Chained groups cost throughput: keep the chain short.".into(),
         figure: traffic.is_empty().then(|| figure_of(s, "throughput-groups")).flatten(),
     }))
-}
-
-fn capitalised(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }

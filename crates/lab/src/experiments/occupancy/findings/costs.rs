@@ -103,11 +103,11 @@ impl Cost {
         Some(s.finding(Sentence {
             id: about.id,
             sentence: format!(
-                "{}, {} spends {} of its core on {}, {change} {} (median of pairs){}.",
-                about.place,
+                "{} spends {} of core time on {} {}, {change} {} (median of pairs){}.",
                 s.device,
                 words::time(self.here_ns),
                 a_frame(&s.frame()),
+                about.place,
                 about.base,
                 words::few(&self.ratio)
             ),
@@ -115,8 +115,8 @@ impl Cost {
             unit: if self.is_factor() { "1" } else { "%" },
             interval: self.ratio.interval().map(|(low, high)| (scaled(low), scaled(high))),
             implication: format!(
-                "A core of it would carry about {}, or more: the bursts of a core that is \
-                 partly idle are not full, and cost more a frame.",
+                "One fully busy core would forward about {} or more: a partly idle core has \
+                 smaller bursts, which cost more per frame.",
                 words::pps(1e9 / self.here_ns)
             ),
             figure: about.figure.map(Into::into),
@@ -131,7 +131,7 @@ impl Cost {
 /// What a [`Cost`] is of.
 pub(crate) struct CostOf<'a> {
     pub id: &'static str,
-    /// Where, such as `With 65,536 rules in group 0`.
+    /// Where, such as `with 65,536 rules in group 0`.
     pub place: String,
     /// Against what, such as `with no rule`.
     pub base: &'a str,

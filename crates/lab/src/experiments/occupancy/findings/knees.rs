@@ -65,7 +65,7 @@ pub(super) fn usable_share(s: &Subject<'_>) -> Option<Finding> {
             value: high.into(),
             unit: "rules",
             interval: None,
-            implication: "All of group 0 may be used.".into(),
+            implication: "All of group 0 can be used.".into(),
             figure,
         })),
         _ => None,
@@ -86,7 +86,7 @@ pub(super) fn usable_share_hit(s: &Subject<'_>) -> Option<Finding> {
     let knee = knee_group0(s, KneeKind::Throughput, false).filter(|knee| knee.doubt.is_none())?;
     let (spec, limited) = (&knee.knee.spec, knee.is_generator_limited);
     let (share, plateau) = (words::percent(spec.share), knee::rules_min(spec));
-    let of = format!("{share} of its throughput at {} rules", words::whole(plateau.into()));
+    let of = format!("{share} of its throughput with {} rules", words::whole(plateau.into()));
     let (said, value, implication) = match knee.found {
         SearchResult::Bracket { .. } => {
             let (middle, width) = knee.found.middle_and_width()?;
@@ -101,15 +101,16 @@ pub(super) fn usable_share_hit(s: &Subject<'_>) -> Option<Finding> {
         // Where the generator was the limit a knee may hide behind it.
         SearchResult::None { high } if !limited => {
             let high_words = words::whole(high.into());
-            let said = format!("keeps more than {of} up to {high_words} rules in group 0: no knee");
-            (said, high.into(), "All rules of group 0 may be in use.")
+            let said =
+                format!("keeps more than {of} up to {high_words} rules in group 0 (no knee)");
+            (said, high.into(), "All rules of group 0 can be in use.")
         }
         _ => return None,
     };
     let percent = spec.match_percent;
     Some(s.finding(Sentence {
         id: "knee-group0-hits",
-        sentence: format!("With {percent} % of the traffic on rules, {} {said}.", s.device),
+        sentence: format!("{} {said}, with {percent} % of the traffic on rules.", s.device),
         value,
         unit: "rules",
         interval: None,
@@ -123,14 +124,14 @@ pub(super) fn capacity(s: &Subject<'_>) -> Option<Finding> {
     let knee = knee_group0(s, KneeKind::Capacity, true)?;
     let (low, words) = match knee.found {
         SearchResult::Bracket { low, high } if high - low == 1 => {
-            (low, format!("takes {} rules", words::whole(low.into())))
+            (low, format!("holds {} rules", words::whole(low.into())))
         }
         SearchResult::Bracket { low, high } => {
             let (low_words, high_words) = (words::whole(low.into()), words::whole(high.into()));
-            (low, format!("takes {low_words} rules and refuses {high_words}"))
+            (low, format!("accepts {low_words} rules and refuses {high_words}"))
         }
         SearchResult::None { high } => {
-            (high, format!("takes all {} rules asked for", words::whole(high.into())))
+            (high, format!("accepts all {} rules of the search", words::whole(high.into())))
         }
         SearchResult::Below { .. } | SearchResult::Stopped => return None,
     };
@@ -140,7 +141,7 @@ pub(super) fn capacity(s: &Subject<'_>) -> Option<Finding> {
         value: low.into(),
         unit: "rules",
         interval: None,
-        implication: "A rule beyond it is refused: put the rest into non-root groups.".into(),
+        implication: "Put rules that do not fit into non-root groups.".into(),
         figure: Some(knee_figure(knee)),
     }))
 }

@@ -15,7 +15,7 @@ pub(super) fn full_table(s: &Subject<'_>) -> Option<Finding> {
     if let Some(cost) = Cost::of(full, empty) {
         let about = CostOf {
             id: "device-time-group0",
-            place: format!("With {place} in group 0"),
+            place: format!("with {place} in group 0"),
             base: &format!("with {}", rules_words(empty)),
             figure: Some("occupancy-device-time-group0"),
         };
@@ -26,7 +26,7 @@ pub(super) fn full_table(s: &Subject<'_>) -> Option<Finding> {
         return Some(s.finding(Sentence {
             id: "full-group0",
             sentence: format!(
-                "With {place} in group 0, {} forwards at least {}{}: the generator was the limit.",
+                "{} forwards at least {} with {place} in group 0{}: the generator was the limit.",
                 s.device,
                 words::pps(e.median),
                 words::few(&e)
@@ -34,20 +34,20 @@ pub(super) fn full_table(s: &Subject<'_>) -> Option<Finding> {
             value: e.median,
             unit: "pps",
             interval: e.interval(),
-            implication: "What a full table costs cannot be told with this generator.".into(),
+            implication: "This generator is too slow to show the cost of a full table.".into(),
             figure,
         }));
     }
     let about = ShareOf {
         id: "full-group0",
         around: (
-            format!("With {place} in group 0, {} forwards", s.device),
-            format!("what it forwards with {}", rules_words(empty)),
+            format!("{} with {place} in group 0 reaches", s.device),
+            format!("its throughput with {}", rules_words(empty)),
         ),
         follows: [
-            "The number of rules need not be spared.",
-            "Each rule costs throughput: install what is used.",
-            "More rules are no loss here; look for what the empty table costs.",
+            "A full table costs almost no throughput.",
+            "A full table costs throughput: install only rules that are used.",
+            "A full table is faster here: look for the cost of the empty table.",
         ],
         figure,
     };
@@ -60,12 +60,12 @@ pub(super) fn full_group(s: &Subject<'_>) -> Option<Finding> {
     let cost = Cost::of(full, empty)?;
     // Its default rule is always there.
     let base = match rules(empty) {
-        ..=1.0 => "with its default rule alone".into(),
+        ..=1.0 => "with only its default rule".into(),
         _ => format!("with {}", rules_words(empty)),
     };
     let about = CostOf {
         id: "device-time-group1",
-        place: format!("With {} in group 1", rules_words(full)),
+        place: format!("with {} in group 1", rules_words(full)),
         base: &base,
         figure: Some("occupancy-device-time-groups"),
     };
@@ -90,23 +90,20 @@ pub(super) fn full_table_hit(s: &Subject<'_>) -> Option<Finding> {
     }
     let about = ShareOf {
         id: "full-group0-hits",
-        around: (
-            format!("{place}, {} forwards", s.device),
-            format!("what it forwards with {base}"),
-        ),
+        around: (format!("{} {place} reaches", s.device), format!("its throughput with {base}")),
         follows: [
-            "All rules of group 0 may be in use.",
-            "Rules in use cost throughput: their entries have to come into the cache.",
-            "More rules are no loss here; look for what the fewer cost.",
+            "Traffic on all rules costs almost no throughput.",
+            "Rules in use cost throughput: their entries must be loaded into the cache.",
+            "More rules are faster here: look for the cost of the fewer rules.",
         ],
         figure: None,
     };
     about.finding(s, (full, tenth))
 }
 
-/// `When the traffic hits all of 65,536 rules in group 0 equally often`.
+/// `with traffic spread evenly over 65,536 rules in group 0`.
 fn hit_equally(cell: &Cell<'_>) -> String {
-    format!("When the traffic hits all of {} in group 0 equally often", rules_words(cell))
+    format!("with traffic spread evenly over {} in group 0", rules_words(cell))
 }
 
 /// All traffic on rules against all traffic on the default rule, in the fullest group 0.
@@ -114,17 +111,17 @@ pub(super) fn matching(s: &Subject<'_>) -> Option<Finding> {
     let hit = s.hits("saturate").into_iter().rev().find(|cell| cell.is_at(&[("groups", 0.0)]))?;
     let missed = s.sweep("saturate", 0.0);
     let missed = missed.iter().find(|cell| rules(cell) == rules(hit))?;
-    let (place, base) = (hit_equally(hit), "when only the default rule matches");
+    let (place, base) = (hit_equally(hit), "with traffic on the default rule alone");
     if let Some(cost) = Cost::of(hit, missed) {
         let about = CostOf { id: "device-time-matching", place, base, figure: None };
         return cost.finding(s, &about);
     }
     let about = ShareOf {
         id: "matching",
-        around: (format!("{place}, {} forwards", s.device), format!("what it forwards {base}")),
+        around: (format!("{} {place} reaches", s.device), format!("its throughput {base}")),
         follows: [
-            "The published case, all traffic on one default rule, is no easier.",
-            "Figures with all traffic on one default rule flatter the table: size it by this one.",
+            "The published case (all traffic on one default rule) is no easier.",
+            "Results with all traffic on one default rule are too good: plan with this one.",
             "A miss costs more than a hit: let rules match most of the traffic.",
         ],
         figure: Some("occupancy-throughput-match".into()),

@@ -38,12 +38,12 @@ pub(super) fn searched(s: &Subject<'_>) -> Option<Finding> {
     Some(s.finding(Sentence {
         id: "searched-throughput",
         sentence: format!(
-            "By {}, {} forwards {} in {} with {}{shares}.",
-            of.mode.words(),
+            "{} forwards {} in {} with {}, by {}{shares}.",
             s.device,
             said.join(" and "),
             frame_words(&s.frame()),
-            rules_words(of.cell)
+            rules_words(of.cell),
+            of.mode.words()
         ),
         value: pps,
         unit: "pps",
@@ -74,8 +74,8 @@ fn against_saturating(of: &FoundThroughput<'_>, goals: &[FoundGoal<'_>]) -> (Str
     let is_limited = of.is_saturating_limited || goals.iter().any(|goal| goal.is_generator_limited);
     let saturating = of.saturating.map(|of| of.median);
     let Some(saturating) = saturating.filter(|pps| *pps > 0.0 && !is_limited) else {
-        let implication = "The generator was the limit of a trial that this hangs on: compare it \
-                           with no other device.";
+        let implication = "The generator was the limit of a trial: do not compare this with other \
+                           devices.";
         return (String::new(), implication.into());
     };
     let shares: Vec<f64> =
@@ -86,11 +86,14 @@ fn against_saturating(of: &FoundThroughput<'_>, goals: &[FoundGoal<'_>]) -> (Str
     let lowest = shares.iter().copied().fold(f64::INFINITY, f64::min);
     let implication = match (lowest >= SHARE_CLOSE, goals.iter().any(|g| g.goal.loss_ratio == 0.0))
     {
-        (true, true) => "What a saturating load shows it carries without loss too.",
-        (true, false) => "What a saturating load shows it carries at this loss too.",
-        (false, _) => "Plan with these figures: a saturating load shows more than it carries.",
+        (true, true) => "The device reaches its saturating throughput without loss too.",
+        (true, false) => "The device reaches its saturating throughput at this loss too.",
+        (false, _) => "Plan with these figures: the saturating throughput is higher.",
     };
-    let sentence =
-        format!(": {} of the {} of a saturating load", said.join(" and "), words::pps(saturating));
+    let sentence = format!(
+        ". This is {} of the {} at saturating load",
+        said.join(" and "),
+        words::pps(saturating)
+    );
     (sentence, implication.into())
 }
