@@ -99,7 +99,7 @@ pub const ACL_GOAL: Goal = Goal { ratio: 2.0, floor: 9e6 };
 /// Rules of the generated sets.
 const GENERATED: [usize; 3] = [1_000, 10_000, 65_536];
 
-/// The rows. Those of `acl` and `ternary` are made of ClassBench's files, or generated where none is given.
+/// The rows. Those of `acl` and `ternary` use ClassBench's files, or generated sets without files.
 pub fn rows(files: &[PathBuf]) -> Vec<Row> {
     let mut rows = acl_rows(files);
     rows.extend(ternary_rows(files));

@@ -1,10 +1,9 @@
 //! Two classifiers on the same rules: the card's, and the ternary table of `niclab-table`.
 //!
-//! Both are tuple spaces of the same parts. The card's knows ranges of ports, packs the keys of all
-//! masks into few tables and looks into them in the order of the best rule; the other knows masks
-//! alone, so a range is as many entries as it has prefixes, as in a TCAM. The card reads the headers
-//! of frames, the table gets keys that were read beforehand. Both must find the same rule for every
-//! packet before anything is timed.
+//! Both are tuple spaces of the same parts. The card's classifier has ranges of ports, and one
+//! table for the keys of many masks. The other has masks only, so a range is as many entries as it
+//! has prefixes, as in a TCAM. The card parses the headers of frames; the table gets the keys. Both
+//! must find the same rule for every packet before anything is timed.
 
 use std::hint::black_box;
 use std::time::Instant;

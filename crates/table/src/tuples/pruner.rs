@@ -1,12 +1,12 @@
 //! The pruning filter of a tuple space, for its writer.
 //!
 //! A filter numbers masks by *slots*. When its build begins, the best masks get the first slots;
-//! later masks get the next ones. So readers visit the slots that the filter selects in order, until
-//! no later slot can have a better word.
+//! later masks get the next ones. So readers visit the slots that the filter selects in order,
+//! until no later slot can have a better word.
 //!
 //! A filter only grows. When three times as many entries were added as it began with, it is rebuilt
-//! from the existing entries, a few with each operation, and shown when it is complete; in idle time
-//! it is rebuilt sooner. The bounds of masks then rise to those of the existing entries.
+//! from the existing entries, a few with each operation, and shown when it is complete. In idle
+//! time it is rebuilt sooner. The bounds of masks then rise to those of the existing entries.
 
 use std::sync::Arc;
 
