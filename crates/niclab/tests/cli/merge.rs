@@ -55,7 +55,7 @@ fn two_places_become_one_result_with_a_report_and_stay_as_they_are() {
     let output = scratch.path().join("a/b/both");
     let ended = merge(&[&host, &snic], &output);
     ended.with(0, &[]);
-    assert!(ended.prose().contains("Of 2 places for the client of UDP echo, "), "{ended:?}");
+    assert!(ended.prose().contains(" of 2 places for the client of UDP echo: "), "{ended:?}");
     assert_eq!([contents(&host), contents(&snic)], before, "the parts were changed");
     assert_eq!(samples(&output).len(), samples(&host).len() + samples(&snic).len());
     let summary = fs::read_to_string(output.join("summary.json")).unwrap();

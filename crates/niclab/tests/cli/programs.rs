@@ -218,7 +218,7 @@ fn what_programs_take_of_a_core_is_measured_from_end_to_end() {
         assert!(ids.contains(&id), "{ids:?}");
     }
     let html = fs::read_to_string(path.join("report.html")).unwrap();
-    assert!(html.contains("What a packet takes of a core in a program"));
+    assert!(html.contains("Core time per packet, by program"));
     // Nothing else of a device is asked for programs, and what has none says so.
     let elsewhere = niclab_run_on("model:connectx-5", scratch.path());
     elsewhere.with(6, &["nothing was measured", "model:connectx-5: not supported: programs"]);
