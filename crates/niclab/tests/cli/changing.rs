@@ -5,7 +5,10 @@
 
 use std::env;
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use crate::command::{cores, run, scratch};
 
@@ -35,8 +38,9 @@ for _ in $(seq 400); do ctl counters >/dev/null 2>&1 && break; sleep 0.05; done
 ip link set nic0 netns $b
 inside $b sh -c 'ip link set lo up; ip address add 10.8.0.2/24 dev nic0; ip link set nic0 up'
 head -c 200000 /dev/urandom >data
-inside $b iperf3 --server --one-off >/dev/null 2>&1 &
-inside $b python3 -m http.server 8000 >/dev/null 2>&1 &
+# In place of the shell, so that the trap ends them and not only the shell.
+(exec nsenter --net=/proc/$b/ns/net iperf3 --server --one-off) >/dev/null 2>&1 &
+(exec nsenter --net=/proc/$b/ns/net python3 -m http.server 8000) >/dev/null 2>&1 &
 url=http://10.8.0.2:8000/data
 for _ in $(seq 100); do inside $a curl -sf -m 2 -o /dev/null $url && break; sleep 0.1; done
 
@@ -115,6 +119,12 @@ fn hosts_talk_through_a_card_that_changes() {
     let ended = run(command);
     let said = format!("{}{}", ended.out, ended.err);
     println!("{said}");
+    // They were killed a moment ago.
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while !processes_in(scratch.path()).is_empty() && Instant::now() < deadline {
+        sleep(Duration::from_millis(20));
+    }
+    assert_eq!(processes_in(scratch.path()), Vec::<String>::new(), "they outlived the script");
     for phrase in ["iperf3: 0", ", 0 wrong", "ping: 0", "refused: 0", "card: 0"] {
         assert!(said.contains(phrase), "`{phrase}` is missing in: {said}");
     }
@@ -128,4 +138,14 @@ fn hosts_talk_through_a_card_that_changes() {
     assert!(number("changes") >= 5.0 * long, "{said}");
     assert!(number("received,") < 2.0, "loss in percent: {said}");
     assert_eq!(number("\"held_drops\""), 0.0, "{said}");
+}
+
+/// The command lines of processes that work in a directory.
+fn processes_in(directory: &Path) -> Vec<String> {
+    let works_there = |process: &PathBuf| {
+        fs::read_link(process.join("cwd")).is_ok_and(|cwd| cwd.starts_with(directory))
+    };
+    let all = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
+    let command = |process: PathBuf| fs::read_to_string(process.join("cmdline")).ok();
+    all.filter(works_there).filter_map(command).collect()
 }
