@@ -56,7 +56,7 @@ struct Table {
     _table: Ternary<2>,
     keys: Vec<[u64; 2]>,
     at: usize,
-    /// What it took.
+    /// Entries, masks, and the time and memory of the build, in words.
     built: String,
 }
 

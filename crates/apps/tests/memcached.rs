@@ -627,7 +627,7 @@ fn drawn(seed: &mut u64) -> String {
 const KEYS: &[&str] = &["a", "b", "n"];
 const TIMES: &[&str] = &["0", "100", "-1", "2592001"];
 
-/// What docs/kvs-protocol.md lists: flags of later releases.
+/// Whether docs/kvs-protocol.md lists a flag of the command: later releases of memcached have it.
 fn is_listed(talk: &str) -> bool {
     talk.split('|').any(|line| {
         let words: Vec<&str> = line.split(' ').collect();

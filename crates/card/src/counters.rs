@@ -104,13 +104,13 @@ pub struct PortCounters {
     /// Rules that the port has now.
     #[serde(default)]
     pub rules: u32,
-    /// Rules that texts have created ([`Card::apply`](crate::Card::apply)).
+    /// Rules that commands have created ([`Card::apply`](crate::Card::apply)).
     #[serde(default)]
     pub rules_created: u64,
-    /// Rules that texts have given other actions.
+    /// Rules whose actions commands have changed.
     #[serde(default)]
     pub rules_updated: u64,
-    /// Rules that texts have destroyed.
+    /// Rules that commands have destroyed.
     #[serde(default)]
     pub rules_destroyed: u64,
     /// Its queues.

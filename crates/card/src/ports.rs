@@ -27,7 +27,7 @@ pub(crate) struct Port {
     pub(crate) name: Box<dyn Opens>,
     pub(crate) nic: Nic,
     pub(crate) session: Session,
-    /// What texts have done to its rules.
+    /// Counts of the rule operations by commands.
     pub(crate) rule_operations: RuleOperations,
     /// By core.
     pub(crate) shown: Vec<Arc<Shown>>,

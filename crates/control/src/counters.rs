@@ -124,7 +124,7 @@ pub struct PortCounters {
     /// Rules that commands have created.
     #[serde(default)]
     pub rules_created: u64,
-    /// Rules that commands have given other actions.
+    /// Rules whose actions commands have changed.
     #[serde(default)]
     pub rules_updated: u64,
     /// Rules that commands have destroyed.
@@ -150,7 +150,7 @@ impl PortCounters {
         matches!(self.kind(), "packet" | "tap").then_some(self.rx_partial_checksums)
     }
 
-    /// What stands before the colon of its name, such as `xdp`.
+    /// The kind of the port: the part of its name before the colon, such as `xdp`.
     pub fn kind(&self) -> &str {
         self.name.split_once(':').map_or("", |(kind, _)| kind)
     }

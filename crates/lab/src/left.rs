@@ -24,7 +24,7 @@ impl Left {
     }
 }
 
-/// What is left of `run`, whose testbeds are `beds` now and whose samples are `done`.
+/// Returns the remaining work of `run`, given its testbeds and the samples measured so far.
 pub fn left(run: &Run, beds: &[Bed<'_>], done: &[Sample]) -> Left {
     let mut left = Left::default();
     for experiment in &run.experiments {

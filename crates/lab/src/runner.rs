@@ -165,7 +165,7 @@ struct Runner<'a> {
     beds: Vec<usize>,
     /// Devices that are one under its variants.
     groups: Vec<Vec<usize>>,
-    /// What the command of a variant did before the trial under way.
+    /// The result of the variant's command before the current trial.
     variant_run: Option<VariantRun>,
     order: u64,
     /// Devices that have measured something.

@@ -118,7 +118,7 @@ pub struct Simulated {
     /// Rules of the largest block, which is what plans change.
     changed: u64,
     clock_ns: Rc<Cell<u64>>,
-    /// What commands make of its throughput; 1 without any.
+    /// The factor by which commands change its throughput; 1 without commands.
     pub speed: Rc<Cell<f64>>,
     random: Xoshiro256PlusPlus,
 }
@@ -561,7 +561,7 @@ pub struct VirtualHost {
     pub stored: usize,
     pub dropped: Vec<String>,
     pub done_ratio: f64,
-    /// What the commands of variants change, and how many have run.
+    /// The factor that the commands of variants set, and the number of commands run.
     pub speed: Rc<Cell<f64>>,
     pub commands: usize,
 }

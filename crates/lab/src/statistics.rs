@@ -212,7 +212,7 @@ fn mann_whitney_ways(one: usize, two: usize) -> Vec<f64> {
     ways
 }
 
-/// The chance that one of so many intervals may miss its median.
+/// The allowed chance that one of `comparisons` intervals misses its median (Bonferroni).
 fn risk_of(comparisons: usize) -> f64 {
     (1.0 - CONFIDENCE) / comparisons.max(1) as f64
 }

@@ -110,8 +110,8 @@ pub(crate) fn of_interval(better: Better, (low, high): (f64, f64), tolerance: f6
 /// neither, it is worse than a baseline that could have been higher still; and better where the
 /// baseline alone shows neither. Of a latency they leave nothing that could be trusted.
 ///
-/// What both sides of a pair have in common cancels out: of pairs the ratios have two modes or
-/// drift, or nothing has.
+/// Common changes of both sides of a pair cancel out. So two modes and drift are judged on the
+/// ratios of pairs.
 fn of_marks(seen: &MetricComparison<'_>, found: Verdict) -> Option<Doubt> {
     let is_of_ratios = |mark: &Mark| matches!(mark, Mark::Bimodal | Mark::Drift);
     let [base, mut other] = seen.cells.map(|cell| {

@@ -28,7 +28,7 @@ pub(crate) const SECTION: &str = "variants";
 /// The figure of the section.
 pub(crate) const FIGURE: &str = "variants-ratios";
 
-/// What points may differ by and be the same: the default of `compare`.
+/// Points that differ by less are the same: the default of `compare`.
 const TOLERANCE: f64 = 0.05;
 
 /// A headline metric under one variant, by what it is under the first.

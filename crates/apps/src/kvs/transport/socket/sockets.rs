@@ -49,7 +49,7 @@ pub fn allow_descriptors(connections: usize, cores: usize) -> Result<(), ServerE
     Err(ServerError::Descriptors { wanted: connections, limit })
 }
 
-/// A socket for TCP, and so many for UDP at the same address, with the same port or another one.
+/// Opens one TCP socket, and `udp_count` UDP sockets at the same address. The ports may differ.
 pub fn listen(
     address: SocketAddr,
     udp: Udp,
