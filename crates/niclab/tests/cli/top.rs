@@ -4,26 +4,28 @@ use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::channel;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::command::{Running, call, niclab, scratch, slow_capture, start};
 
 /// A card that plays a frame at once and the next one hours later, with a rule that counts it and
-/// one that does not count.
+/// one that does not count. The path of its socket is too long for a line of 80 columns.
 fn card() -> (tempfile::TempDir, Running, PathBuf) {
     let scratch = scratch();
-    fs::write(scratch.path().join("slow.pcap"), slow_capture()).unwrap();
+    let directory = scratch.path().join("a-directory-with-a-long-name");
+    fs::create_dir(&directory).unwrap();
+    fs::write(directory.join("slow.pcap"), slow_capture()).unwrap();
     let rules = "flow create 0 ingress pattern eth / ipv4 / end actions count / queue index 1 / \
                  end\nflow create 1 priority 3 ingress pattern eth / end actions drop / end\n";
-    fs::write(scratch.path().join("rules"), rules).unwrap();
+    fs::write(directory.join("rules"), rules).unwrap();
     let ports = ["nic", "--port", "pcap:in=slow.pcap", "--port", "pcap:out=out.pcap"];
     let mut command = niclab(&ports);
     command.args(["--queues", "2", "--rules", "rules", "--control", "card"]);
-    command.current_dir(scratch.path());
-    let socket = scratch.path().join("card");
+    command.current_dir(&directory);
+    let socket = directory.join("card");
     let mut running = start(command);
     assert!(running.wait_until(|| UnixStream::connect(&socket).is_ok()));
     let asks = ["nic", "ctl", "--control", socket.to_str().unwrap(), "counters"];
@@ -61,6 +63,16 @@ fn a_frame_shows_what_a_card_knows_and_what_it_does_not() {
     call(&[&top[..], &["--once"]].concat()).with(9, &["no card listens there"]);
 }
 
+/// The terminal, which is gone after the test however it ends.
+struct Script(Child);
+
+impl Drop for Script {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 #[test]
 fn a_view_takes_the_terminal_and_gives_it_back() {
     let test = "a_view_takes_the_terminal_and_gives_it_back";
@@ -73,11 +85,12 @@ fn a_view_takes_the_terminal_and_gives_it_back() {
     // It makes a terminal, types into it what comes, and prints what it shows.
     let mut command = Command::new("script");
     command.args(["-qec", &top, "/dev/null"]).env("TERM", "xterm");
-    let Ok(mut script) = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn() else {
+    let Ok(child) = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn() else {
         println!("SKIP {test}: no script (apt-get install bsdutils)");
         return;
     };
-    let (mut keys, mut out) = (script.stdin.take().unwrap(), script.stdout.take().unwrap());
+    let mut script = Script(child);
+    let (mut keys, mut out) = (script.0.stdin.take().unwrap(), script.0.stdout.take().unwrap());
     let (to, pieces) = channel();
     thread::spawn(move || {
         let mut piece = [0; 4_096];
@@ -86,9 +99,11 @@ fn a_view_takes_the_terminal_and_gives_it_back() {
         }
     });
     let mut shown = String::new();
+    // A view that never shows it is drawn anew all the time.
     let mut until = |phrase: &str| {
+        let deadline = Instant::now() + Duration::from_secs(60);
         while !shown.contains(phrase) {
-            let piece = pieces.recv_timeout(Duration::from_secs(60));
+            let piece = pieces.recv_timeout(deadline.saturating_duration_since(Instant::now()));
             shown += &piece.unwrap_or_else(|_| panic!("{phrase} is missing in:\n{shown}"));
         }
     };
@@ -98,7 +113,7 @@ fn a_view_takes_the_terminal_and_gives_it_back() {
     until("paused");
     keys.write_all(b"q").unwrap();
     until("\u{1b}[?1049l");
-    assert!(script.wait().unwrap().success());
+    assert!(script.0.wait().unwrap().success());
     call(&["nic", "ctl", "--control", socket.to_str().unwrap(), "stop"]).with(0, &[]);
     running.end().with(0, &[]);
 }

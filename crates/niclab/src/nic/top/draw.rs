@@ -1,5 +1,7 @@
 //! The frame of `niclab nic top`: ports, queues beside cores, and rules.
 
+use std::iter;
+
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
@@ -22,7 +24,10 @@ pub enum Pane {
 /// What a frame shows.
 #[derive(Clone, Debug, Default)]
 pub struct Screen {
-    pub title: String,
+    /// The card's control socket.
+    pub socket: String,
+    /// What its rates are over, and whether they are still made.
+    pub state: String,
     pub view: TopView,
     /// The part that scrolls, and how far each has.
     pub pane: Pane,
@@ -119,7 +124,7 @@ pub fn offset_max(pane: Pane, lines: u16, view: &TopView) -> usize {
 pub fn draw(area: Rect, buffer: &mut Buffer, screen: &Screen) {
     let view = &screen.view;
     let [ports, queues, rules] = shares(area.height, view);
-    let [title, ports_area, queues_area, rules_area, keys] = Layout::vertical([
+    let [title_area, ports_area, queues_area, rules_area, keys] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(ports + 2),
         Constraint::Length(queues + 2),
@@ -127,7 +132,8 @@ pub fn draw(area: Rect, buffer: &mut Buffer, screen: &Screen) {
         Constraint::Length(1),
     ])
     .areas(area);
-    line(title, buffer, &screen.title, Modifier::REVERSED);
+    let head = title(&screen.socket, &screen.state, area.width.into());
+    line(title_area, buffer, &head, Modifier::REVERSED);
     let [left, _, right] = Layout::horizontal([
         Constraint::Length(QUEUES_WIDTH),
         Constraint::Length(2),
@@ -143,6 +149,22 @@ pub fn draw(area: Rect, buffer: &mut Buffer, screen: &Screen) {
     let head = ("Rules", &*view.rules_note, at(Pane::Rules));
     table(rules_area, buffer, head, &RULES, &view.rules, of_rules);
     line(keys, buffer, screen.keys, Modifier::empty());
+}
+
+/// Most of a socket's path that goes before its state does.
+const SOCKET_MIN: usize = 12;
+
+/// The first line. Where it is too long for the screen, the beginning of the path goes: what comes
+/// after it tells whether the numbers below are of now.
+fn title(socket: &str, state: &str, width: usize) -> String {
+    const NAME: &str = "niclab nic top: ";
+    let room = width.saturating_sub(NAME.len() + state.chars().count()).max(SOCKET_MIN);
+    let len = socket.chars().count();
+    let end: String = match len > room {
+        true => iter::once('…').chain(socket.chars().skip(len + 1 - room)).collect(),
+        false => socket.to_owned(),
+    };
+    NAME.to_owned() + &end + state
 }
 
 fn line(area: Rect, buffer: &mut Buffer, text: &str, modifier: Modifier) {
@@ -211,7 +233,7 @@ mod tests {
     fn screen() -> Screen {
         let [first, second] = looks();
         Screen {
-            title: "niclab nic top".to_owned(),
+            socket: "card".to_owned(),
             view: view(&second, Some(&first), RuleOrder::HitRate),
             keys: "q quit",
             ..Screen::default()
@@ -234,7 +256,7 @@ mod tests {
     }
 
     const KNOWN: [&str; 24] = [
-        "niclab nic top",
+        "niclab nic top: card",
         "Ports: 2",
         "PORT NAME             RX pkt/s  RX bit/s  TX pkt/s  TX bit/s  MISSED/s   DROPS/s",
         "   0 xdp:va             1.50 M     720 M      2.50         0      5.00      49.0",
@@ -259,6 +281,17 @@ mod tests {
         "",
         "q quit",
     ];
+
+    #[test]
+    fn the_state_is_shown_however_long_the_path() {
+        let state = ", rates over 0.1 s; paused, 3 s old";
+        let path = format!("/tmp/{}/card", "directory/".repeat(9));
+        let [short, long] = ["/tmp/card", &*path].map(|socket| title(socket, state, 80));
+        assert_eq!(short, "niclab nic top: /tmp/card, rates over 0.1 s; paused, 3 s old");
+        assert_eq!(long, format!("niclab nic top: …{}{state}", &path[path.len() - 28..]));
+        assert_eq!(long.chars().count(), 80);
+        assert!(title(&path, state, 20).starts_with("niclab nic top: …"));
+    }
 
     #[test]
     fn rows_that_find_no_room_scroll() {

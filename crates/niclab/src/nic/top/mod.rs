@@ -64,17 +64,20 @@ fn print(watcher: &mut Watcher, control: &Path, interval: Duration) -> Result<()
     let mut view = view(&second, Some(&first), RuleOrder::HitRate);
     let more = view.rules.len().saturating_sub(RULES_MAX);
     view.rules.truncate(RULES_MAX);
-    let title = title(control, interval);
     let keys = if more > 0 { "more rules: niclab nic ctl flow list PORT" } else { "" };
-    let screen = Screen { title, view, keys, ..Screen::default() };
+    let (socket, state) = (socket(control), rates_over(interval));
+    let screen = Screen { socket, state, view, keys, ..Screen::default() };
     let columns = env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let text = plain(columns.unwrap_or(COLUMNS), height(&screen.view), &screen);
     Ok(writeln!(stdout(), "{}", text.trim_end())?)
 }
 
-fn title(control: &Path, interval: Duration) -> String {
-    let path = one_line(&control.display().to_string());
-    format!("niclab nic top: {path}, rates over {} s", interval.as_secs_f64())
+fn socket(control: &Path) -> String {
+    one_line(&control.display().to_string())
+}
+
+fn rates_over(interval: Duration) -> String {
+    format!(", rates over {} s", interval.as_secs_f64())
 }
 
 /// What the thread that asks has to say.
@@ -112,14 +115,14 @@ impl LiveState {
         }
     }
 
-    fn title(&self, control: &Path, interval: Duration, is_paused: bool) -> String {
+    fn state(&self, interval: Duration, is_paused: bool) -> String {
         let age_s = self.now.at.elapsed().as_secs();
         let state = match (&self.trouble, is_paused) {
             (Some(trouble), _) => format!("; no answer for {age_s} s: {trouble}"),
             (None, true) => format!("; paused, {age_s} s old"),
             (None, false) => String::new(),
         };
-        title(control, interval) + &state
+        rates_over(interval) + &state
     }
 }
 
@@ -141,7 +144,8 @@ fn live(
     while !stop.load(Ordering::Relaxed) {
         seen.hear(&asked);
         let screen = Screen {
-            title: seen.title(control, interval, controls.is_paused),
+            socket: socket(control),
+            state: seen.state(interval, controls.is_paused),
             view: view(&seen.now, seen.before.as_ref(), controls.order),
             pane: controls.pane,
             offsets: controls.offsets,
