@@ -10,8 +10,9 @@
 
 use std::collections::VecDeque;
 use std::io::{self, IoSliceMut};
-use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
 use std::os::fd::AsRawFd;
+use std::time::Duration;
 
 use niclab_packet::echo::{
     MESSAGE_LEN_MAX, MessageHeader, MessageKind, Stamp, StampPoint, clear_stamps, is_stamped,
@@ -31,6 +32,10 @@ use super::{Echo, EchoError, Pace, Receive, now_ns, socket};
 
 /// Messages whose stamps at egress are kept until their answers come.
 const KEPT: usize = 1_024;
+
+/// Most datagrams that are sent to see whether the kernel stamps them, and the pause after each.
+const STAMP_TRIES: usize = 500;
+const STAMP_PAUSE: Duration = Duration::from_millis(1);
 
 /// Readings of both clocks, of which the closest pair counts.
 const READINGS: usize = 16;
@@ -85,6 +90,29 @@ impl Stamped {
     /// # Errors
     /// [`EchoError::Socket`] where it does not.
     pub fn new(socket: UdpSocket) -> Result<Stamped, EchoError> {
+        let stamped = Stamped::asked(socket)?;
+        stamped.wait_for_stamps();
+        Ok(stamped)
+    }
+
+    /// The first socket that asks for stamps makes the kernel rewrite its own code, in a work item
+    /// (`net_enable_timestamp` in its `net/core/dev.c`). Until that has run, what comes has no
+    /// stamp. Sends datagrams to a socket of its own until one has a stamp. Goes on without, where
+    /// the loopback interface is down.
+    fn wait_for_stamps(&self) {
+        let Ok(own) = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)) else { return };
+        let is_connected = own.local_addr().and_then(|address| own.connect(address)).is_ok();
+        let Ok(mut own) = Stamped::asked(own) else { return };
+        for _ in 0..if is_connected { STAMP_TRIES } else { 0 } {
+            let came = own.send(&[0], None).and_then(|_| own.receive(&mut [0], false));
+            if came.is_ok_and(|came| came.ingress.is_some()) {
+                return;
+            }
+            std::thread::sleep(STAMP_PAUSE);
+        }
+    }
+
+    fn asked(socket: UdpSocket) -> Result<Stamped, EchoError> {
         let flags = TimestampingFlag::SOF_TIMESTAMPING_SOFTWARE
             | TimestampingFlag::SOF_TIMESTAMPING_RX_SOFTWARE
             | TimestampingFlag::SOF_TIMESTAMPING_OPT_ID

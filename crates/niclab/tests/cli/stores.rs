@@ -38,7 +38,7 @@ fn what_a_cards_help_is_worth_is_measured_from_end_to_end_and_a_cut_run_goes_on(
         assert_eq!(sample["counters"]["wrong"], 0, "{sample}");
     }
     let html = fs::read_to_string(path.join("report.html")).unwrap();
-    assert!(html.contains("Core time of the application per request"));
+    assert!(html.contains("Throughput gain by workload"));
     // What was measured stays; what is missing is measured.
     let lines = fs::read_to_string(path.join("samples.jsonl")).unwrap();
     let kept: Vec<&str> = lines.lines().take(5).collect();
