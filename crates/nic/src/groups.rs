@@ -21,7 +21,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use niclab_table::{Config, CreateError, Joined, Stamp};
+use niclab_table::{Config, CreateError, Stamp};
 
 use crate::action_word::{Fate, RuleFate};
 use crate::control::SharedState;
@@ -29,7 +29,7 @@ use crate::error::{Refused, RuleError};
 use crate::families::{Families, FamilyFilter};
 use crate::limits::{GROUPS_MAX, MASKS_MAX, PRUNE_TUPLES_MIN, ROOT_RULES_MAX, RULES_MAX};
 use crate::mask::{Mask, MaskTable};
-use crate::pruner::{PrunedTuples, Pruner};
+use crate::pruner::{GroupMasks, PrunedMasks, Pruner, slot_of};
 use crate::rule::Pattern;
 use crate::tables::{ByWidth, CompactKey, Selector, Table, TableReader};
 use crate::tuple::{FIELDS, Shape, Tuple};
@@ -53,9 +53,7 @@ pub(crate) struct GroupView {
     /// The tables of all tuples.
     pub(crate) tables: ByWidth<Option<TableReader>>,
     /// Tuples that the pruning filter selects.
-    pub(crate) pruned: Option<Arc<PrunedTuples>>,
-    /// Intersections of the filter's sets, computed ahead.
-    pub(crate) joined: Option<Arc<Joined<{ FIELDS.len() }>>>,
+    pub(crate) pruned: Option<PrunedMasks>,
 }
 
 const TABLE_CAPACITY_MAX: usize = RULES_MAX as usize;
@@ -109,7 +107,6 @@ pub(crate) struct Groups {
     recent: [MaskId; RECENT],
 }
 
-#[derive(Default)]
 struct Group {
     number: u32,
     /// Rules, including those that a burst may still match.
@@ -141,7 +138,7 @@ impl Groups {
             shared,
             seed,
             families: Families::new(seed),
-            groups: vec![Group::default()],
+            groups: vec![Group::new(0)],
             places: HashMap::from([(0, ROOT)]),
             free: VecDeque::new(),
             passed: Stamp::FIRST,
@@ -361,14 +358,17 @@ impl Groups {
         if group.live == 1 && !first && group.pruner.is_absent() {
             return;
         }
-        let moved = group.pruner.admit(mask, key, order);
+        let shape = &mask.tuple.shape;
+        let moved = !group.pruner.is_absent()
+            && shape.selector.words() > 0
+            && group.pruner.add(mask_id.mask, &shape.spans(key), order, || slot_of(mask));
         // A single tuple has no order, and the filter orders the tuples in its slots. A tuple
         // without rules is not in the list.
         let listed = || !group.pruner.has(mask_id.mask) && (group.live > 1 || first);
         if moved || better && listed() {
             self.changed_groups.push(mask_id.group);
         }
-        if group.pruner.advance(&group.masks, group.live, false) {
+        if group.advance_filter(false) {
             self.changed_groups.push(mask_id.group);
         }
     }
@@ -378,15 +378,16 @@ impl Groups {
     pub(crate) fn run_housekeeping(&mut self, steps: usize) -> bool {
         let mut busy = false;
         for (place, group) in self.groups.iter_mut().enumerate() {
+            group.pruner.allow_retry();
             for _ in 0..steps {
-                if !group.pruner.is_busy(&group.masks) {
+                if !group.is_filter_busy() {
                     break;
                 }
-                if group.pruner.advance(&group.masks, group.live, true) {
+                if group.advance_filter(true) {
                     self.changed_groups.push(place as u16);
                 }
             }
-            busy |= group.pruner.is_busy(&group.masks);
+            busy |= group.is_filter_busy();
             for table in group.tables.iter_mut().flatten() {
                 busy |= !table.finish_growth(steps);
             }
@@ -546,7 +547,7 @@ impl Groups {
         if let Some(&place) = self.places.get(&number) {
             return place;
         }
-        let group = Group { number, ..Group::default() };
+        let group = Group::new(number);
         let place = match self.free.pop_front_if(|(freed, _)| *freed <= self.passed) {
             Some((_, place)) => {
                 self.groups[usize::from(place)] = group;
@@ -580,11 +581,38 @@ fn recent_at(number: u32, pattern: &Pattern) -> usize {
 }
 
 impl Group {
+    fn new(number: u32) -> Group {
+        Group {
+            number,
+            rules: 0,
+            retired_rules: 0,
+            jumps: 0,
+            masks: Vec::new(),
+            live: 0,
+            by_shape: HashMap::new(),
+            free: VecDeque::new(),
+            tables: ByWidth::default(),
+            uses: ByWidth::default(),
+            pruner: Pruner::new(FIELDS),
+            probed: Vec::new(),
+        }
+    }
     fn bytes(&self) -> usize {
         let tables = self.tables.iter().flatten().map(Table::bytes).sum::<usize>();
         tables
             + self.masks.iter().map(|mask| mask.keys.bytes()).sum::<usize>()
             + self.pruner.bytes()
+    }
+
+    /// Builds the filter a little further; true if workers have to see another one.
+    #[inline]
+    fn advance_filter(&mut self, idle: bool) -> bool {
+        let is_wanted = self.live >= PRUNE_TUPLES_MIN;
+        self.pruner.advance(&mut GroupMasks(&self.masks), is_wanted, 1, idle)
+    }
+
+    fn is_filter_busy(&self) -> bool {
+        self.pruner.is_busy(&GroupMasks(&self.masks))
     }
 
     /// Adds a mask, with a number that no worker can still use.
@@ -611,7 +639,7 @@ impl Group {
         self.by_shape.remove(&mask.tuple.shape);
         self.live -= 1;
         match self.live {
-            0 => self.pruner = Pruner::default(),
+            0 => self.pruner = Pruner::new(FIELDS),
             _ => self.pruner.retire(number),
         }
         let width = mask.tuple.shape.selector.width()?;
@@ -656,7 +684,6 @@ impl Group {
         let mut tuples: Vec<ProbedTuple> = self.probed_masks().map(probed).collect();
         tuples.sort_by_key(|probed| probed.tuple.best());
         let tables = self.tables.each_ref().map(|table| table.as_ref().map(Table::reader));
-        let (pruned, joined) = (self.pruner.pruned(), self.pruner.joined());
-        Arc::new(GroupView { tuples, tables, pruned, joined })
+        Arc::new(GroupView { tuples, tables, pruned: self.pruner.view() })
     }
 }

@@ -68,10 +68,6 @@ pub(crate) const PRUNE_TUPLES_MIN: usize = 5;
 /// Keys that each new rule adds to a filter that is being built.
 pub(crate) const PRUNE_KEYS: usize = 8;
 
-/// Places of a filter that each new rule visits to intersect its sets; each set counts as sixteen
-/// places. Takes a microsecond or two.
-pub(crate) const JOIN_PLACES: usize = 256;
-
 /// A family with at least this many groups has a filter, until only half as many are left.
 pub(crate) const FAMILY_GROUPS_MIN: usize = 4;
 

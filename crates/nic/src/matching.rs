@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use arrayvec::ArrayVec;
-use niclab_table::{BloomFilter, Burst, Generation, Joined, Participant, is_reference, prefetch};
+use niclab_table::{
+    BloomFilter, Generation, MaskSearch, MaskSlots, Participant, is_reference, prefetch,
+};
 
 use crate::action_word::{ActionWord, Fate};
 use crate::control::SharedState;
@@ -19,7 +21,7 @@ use crate::groups::{GroupView, GroupViews, ProbedTuple};
 use crate::limits::BURST;
 use crate::memory::{Desc, Region};
 use crate::parsed_headers::ParsedHeaders;
-use crate::pruner::{PrunedTuples, Slot};
+use crate::pruner::{PrunedMasks, Slot};
 use crate::tables::{LookupKeys, Selector, TableReader, bits};
 use crate::tuple::{FIELDS, Tuple, ports_of, values_of};
 
@@ -46,111 +48,16 @@ pub(crate) struct Matched {
     pub(crate) word: u64,
 }
 
-/// The slots of a filter, for one burst.
-#[derive(Clone, Copy)]
-struct FilterSlots<'a> {
-    pruned: &'a PrunedTuples,
-    joined: Option<&'a Joined<{ FIELDS.len() }>>,
-    /// Slots in use.
-    used: usize,
-}
-
-/// Packets on their way through the slots of a filter; each packet is a *run*. It is reused for
-/// each burst only for its memory.
+/// The memory of a search through a group's filter, which all bursts use.
 #[derive(Default)]
 pub(crate) struct PrunedSearch {
-    /// By run: values, and slots that are left.
-    burst: Burst<{ FIELDS.len() }>,
-    packets: Packets,
-    /// Runs that are not finished.
-    open: u64,
+    masks: MaskSearch<{ FIELDS.len() }>,
     /// Keys to look up next.
     keys: LookupKeys,
 }
 
-/// The packet of each run, and the order of the best rule so far; the greatest order if there is
-/// none.
-struct Packets {
-    places: [u8; BURST],
-    orders: [u64; BURST],
-}
-
-impl Default for Packets {
-    fn default() -> Packets {
-        Packets { places: [0; BURST], orders: [u64::MAX; BURST] }
-    }
-}
-
-impl PrunedSearch {
-    /// Begins a run for each packet in `open`.
-    #[inline]
-    fn begin(&mut self, slots: FilterSlots<'_>, headers: &ParsedHeaders, open: u64) {
-        let mut count = 0;
-        for i in bits(open) {
-            self.burst.set(count, values_of(&headers.outer()[i]));
-            self.packets.places[count % BURST] = i as u8;
-            count += 1;
-        }
-        slots.pruned.reader.find_first(slots.joined, slots.used, &mut self.burst, count);
-        self.packets.orders = [u64::MAX; BURST];
-        self.open = u64::MAX.checked_shr((BURST - count) as u32).unwrap_or(0);
-    }
-
-    /// The next slot that may have a better rule for a run.
-    #[inline]
-    fn next<'a>(&mut self, slots: FilterSlots<'a>, run: usize) -> Option<&'a Slot> {
-        let (pruned, order) = (slots.pruned, self.packets.orders[run % BURST]);
-        loop {
-            let (word, bits) = self.burst.left(run);
-            // The first remaining slot of this word, or the first slot of the next word.
-            let slot = (64 * word as usize).wrapping_add(bits.trailing_zeros() as usize);
-            if slot >= slots.used || bits == 0 && self.burst.is_last(run) {
-                return None;
-            }
-            if order < u64::MAX && pruned.rest(slot) >= order {
-                return None;
-            }
-            if bits == 0 {
-                pruned.reader.next_word(slots.joined, &mut self.burst, run, slots.used);
-                continue;
-            }
-            self.burst.drop_first(run);
-            let Some(slot) = pruned.better(slot, order) else { continue };
-            // A filter that ran out of memory may select a slot for a value that the slot does not
-            // have.
-            if slot.shape.ranges.hold([2, 3].map(|field| self.burst.value(run, field))) {
-                return Some(slot);
-            }
-        }
-    }
-
-    /// Finishes a run.
-    #[inline]
-    fn close(&mut self, run: usize) {
-        self.open &= !(1 << run);
-    }
-
-    /// Finishes a run that has no slot left.
-    #[inline]
-    fn close_last(&mut self, run: usize) {
-        let is_done = self.burst.is_last(run) && self.burst.left(run).1 == 0;
-        self.open &= !(u64::from(is_done) << run);
-    }
-
-    /// Finishes a run if no remaining slot can have a better rule.
-    #[inline]
-    fn close_decided(&mut self, slots: FilterSlots<'_>, run: usize, order: u64) {
-        let (word, bits) = self.burst.left(run);
-        let slot = (64 * word as usize).wrapping_add(bits.trailing_zeros() as usize);
-        let is_decided = slots.pruned.rest(slot) >= order;
-        self.open &= !(u64::from(is_decided) << run);
-    }
-
-    #[inline]
-    fn packet(&self, run: usize) -> usize {
-        usize::from(self.packets.places[run % BURST]) % BURST
-    }
-}
+/// The slots of a group's filter, for one burst.
+type GroupSlots<'a> = MaskSlots<'a, { FIELDS.len() }, Box<Slot>>;
 
 /// Matches a worker's burst against one group.
 pub(crate) struct Matcher<'a> {
@@ -188,7 +95,7 @@ impl Matcher<'_> {
     /// filter.
     #[inline]
     fn probe_all(&mut self, group: &GroupView, wanted: u64, found: &mut Found<'_>) -> u64 {
-        let beyond = group.pruned.as_ref().map_or(u64::MAX, |pruned| pruned.rest(0));
+        let beyond = group.pruned.as_ref().map_or(u64::MAX, PrunedMasks::bound);
         let (mut open, mut worst) = (wanted, 0);
         for (at, ProbedTuple { tuple, family }) in group.tuples.iter().enumerate() {
             if open == 0 {
@@ -284,19 +191,20 @@ impl Matcher<'_> {
     fn probe_pruned(
         &mut self,
         group: &GroupView,
-        pruned: &PrunedTuples,
+        pruned: &PrunedMasks,
         open: u64,
         found: &mut Found<'_>,
     ) {
-        let slots = FilterSlots { pruned, joined: group.joined.as_deref(), used: pruned.used() };
-        self.search.begin(slots, self.headers, open);
-        for run in bits(self.search.open).filter(|_| found.mask & open != 0) {
-            let packet = self.search.packet(run);
+        let outer = self.headers.outer();
+        let slots = self.search.masks.begin(pruned, open, |i| values_of(&outer[i]));
+        for run in bits(self.search.masks.open()).filter(|_| found.mask & open != 0) {
+            let packet = self.search.masks.packet(run);
             if found.mask >> packet & 1 == 1 {
-                self.search.packets.orders[run] = self.order(found.words[packet]);
+                let order = self.order(found.words[packet]);
+                self.search.masks.set_limit(run, order);
             }
         }
-        while self.search.open != 0 {
+        while self.search.masks.open() != 0 {
             self.pick(slots);
             for (width, table) in group.tables.iter().enumerate() {
                 let (Some(view), false) = (table, self.search.keys.is_empty(width)) else {
@@ -312,15 +220,21 @@ impl Matcher<'_> {
 
     /// Adds the next probe of each run that is not finished.
     #[inline]
-    fn pick(&mut self, slots: FilterSlots<'_>) {
+    fn pick(&mut self, slots: GroupSlots<'_>) {
         self.search.keys.clear();
-        for run in bits(self.search.open) {
+        for run in bits(self.search.masks.open()) {
             loop {
-                let Some(slot) = self.search.next(slots, run) else {
-                    self.search.close(run);
+                let Some(slot) = self.search.masks.next(slots, run) else {
+                    self.search.masks.close(run);
                     break;
                 };
-                let (selector, packet) = (&slot.shape.selector, self.search.packet(run));
+                // A filter that ran out of memory may select a slot for a value that the slot does
+                // not have.
+                let ports = [2, 3].map(|field| self.search.masks.value(run, field));
+                if !slot.shape.ranges.hold(ports) {
+                    continue;
+                }
+                let (selector, packet) = (&slot.shape.selector, self.search.masks.packet(run));
                 let key = (selector, slot.number);
                 if selector.is_deep() {
                     if self.admitted_by(selector, 1 << packet) == 0 {
@@ -330,7 +244,7 @@ impl Matcher<'_> {
                 } else {
                     self.search.keys.push(slot.width, run, key, &self.headers.outer()[packet]);
                 }
-                self.search.close_last(run);
+                self.search.masks.close_last(run);
                 break;
             }
         }
@@ -340,7 +254,7 @@ impl Matcher<'_> {
     #[inline]
     fn take(
         &mut self,
-        slots: FilterSlots<'_>,
+        slots: GroupSlots<'_>,
         (width, hits): (usize, u64),
         values: &[u64; BURST],
         found: &mut Found<'_>,
@@ -351,17 +265,15 @@ impl Matcher<'_> {
         }
         for at in bits(hits) {
             let (run, word) = (self.search.keys.run(width, at), values[at]);
-            let (packet, order) = (self.search.packet(run), self.order(word));
+            let (packet, order) = (self.search.masks.packet(run), self.order(word));
             // A finished run does not need the test below. To skip it costs more, because no branch
             // predictor learns which runs are finished: 19.9 to 20.6 M/s on ClassBench's sets.
-            let best = &mut self.search.packets.orders[run];
-            if order >= *best {
+            if order >= self.search.masks.limit(run) {
                 continue;
             }
-            *best = order;
             found.words[packet] = word;
             found.mask |= 1 << packet;
-            self.search.close_decided(slots, run, order);
+            self.search.masks.decide(slots, run, order);
         }
     }
 

@@ -156,7 +156,7 @@ impl<const F: usize> Filter<F> {
     }
 
     /// Adds a rule: from now on its table is among the candidates of every packet that the rule
-    /// matches.
+    /// matches. False if the filter had it.
     ///
     /// This is free if the table has rules with the same spans. A span of all values takes a store
     /// for each set of its field. Any other span takes a visit to each slot under it: a 32-bit
@@ -166,14 +166,16 @@ impl<const F: usize> Filter<F> {
     ///
     /// # Errors
     /// If `table` is not below `tables_max`.
-    pub fn add(&mut self, table: usize, spans: &[Span; F]) -> Result<(), FilterError> {
+    pub fn add(&mut self, table: usize, spans: &[Span; F]) -> Result<bool, FilterError> {
         self.check(table)?;
+        let mut is_new = false;
         for (field, span) in spans.iter().enumerate() {
             if let Some(span) = self.missing(field, *span, table) {
                 self.cover(field, span, std::iter::once(table), ADD_VISITS_MAX);
+                is_new = true;
             }
         }
-        Ok(())
+        Ok(is_new)
     }
 
     /// A reader.

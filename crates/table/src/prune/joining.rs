@@ -87,6 +87,12 @@ impl<const F: usize> Joining<F> {
         Progress::Open
     }
 
+    /// Whether the result will be usable: see [`Joined::holds`].
+    #[must_use]
+    pub fn holds(&self, filter: &Filter<F>) -> bool {
+        self.joined.holds(filter)
+    }
+
     /// The result.
     #[must_use]
     pub fn into_joined(self) -> Joined<F> {

@@ -1,9 +1,9 @@
 //! A tuple space: words under keys and masks, and look-ups of the best word for a key.
 //!
 //! The entries of a mask are an exact-match table of masked keys ("Packet Classification using
-//! Tuple Space Search", SIGCOMM 1999). A pruning filter (`prune`) says which masks can have an
-//! entry for a key, best masks first. Bounds say when none of the remaining masks can have a better
-//! word than the best one so far.
+//! Tuple Space Search", SIGCOMM 1999). A filter (`masks`) says which masks can have an entry for a
+//! key, best masks first. Bounds say when none of the remaining masks can have a better word than
+//! the best one so far.
 //!
 //! The user defines the meaning of a word, and its *rank*: of two words the one with the smaller
 //! rank wins. In [`Ternary`](crate::Ternary), a word is its own rank, and the table has its own
@@ -18,11 +18,10 @@
 //! A bound is raised when no reader can find a word below it, whatever its generation: when a mask
 //! has no entry, and when a new filter is complete, because its build visits every word.
 //!
-//! A mask without entries leaves the list. Readers with the older list still have its table. Its
-//! number may be given to another mask: such a reader then looks into the old table, which is
-//! empty. That does no harm, because a filter may select too many numbers.
+//! A mask without entries leaves the list and its slot. Readers with the older list still have its
+//! table, which is empty.
 
-mod pruner;
+mod filter;
 mod reader;
 mod writer;
 
@@ -142,8 +141,11 @@ impl Fields {
     }
 
     /// The first field, if it is the only one.
-    fn only(&self) -> Option<Field> {
-        self.0[0].filter(|_| self.0[1..].iter().all(Option::is_none))
+    const fn only(&self) -> Option<Field> {
+        match self.0 {
+            [only, None, None, None] => only,
+            _ => None,
+        }
     }
 
     #[inline(always)]
@@ -155,7 +157,8 @@ impl Fields {
         values
     }
 
-    fn spans(&self, key: &[u64], mask: &[u64]) -> [Span; F] {
+    /// The values that an entry matches in the first `N` fields, or a superset.
+    fn spans<const N: usize>(&self, key: &[u64], mask: &[u64]) -> [Span; N] {
         std::array::from_fn(|at| {
             self.0[at].map_or(Span::ALL, |field| field.span(WIDTHS[at], key, mask))
         })

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use arrayvec::ArrayVec;
 
 use super::{F, Fields, Filters, Rank, masked};
 use crate::limits::BURST_MAX;
-use crate::prune::{FilterReader, Sets};
+use crate::masks::{MaskSearch, MaskSlots, MaskView};
 use crate::qsbr::Participant;
 use crate::reader::Reader;
 use crate::sync::{Acquire, AtomicU64, Release};
@@ -25,21 +26,18 @@ pub(super) struct SharedTuples<const W: usize> {
 /// The masks, for one burst.
 #[derive(Debug, Default)]
 pub(super) struct View<const W: usize> {
-    /// By number.
-    pub(super) masks: Vec<Option<Arc<MaskReader<W>>>>,
-    /// Without them, all masks are searched.
-    pub(super) slots: Option<Slots>,
+    /// Masks that are always searched.
+    pub(super) always: Vec<Arc<MaskReader<W>>>,
+    /// The filter that leads to the others.
+    pub(super) filter: Option<MaskViews<W>>,
 }
 
-/// A filter and its slots.
-#[derive(Debug)]
-pub(super) struct Slots {
-    pub(super) filter: Filters<FilterReader<1>, FilterReader<F>>,
-    /// The numbers of their masks.
-    pub(super) numbers: Vec<u16>,
-    /// No word of this slot or of a later one has a smaller bound.
-    pub(super) rest: Arc<[AtomicU64]>,
-}
+/// What a slot of the filter has.
+pub(super) type MaskSlot<const W: usize> = Arc<MaskReader<W>>;
+
+/// The filter, for readers.
+pub(super) type MaskViews<const W: usize> =
+    Filters<MaskView<1, MaskSlot<W>>, MaskView<F, MaskSlot<W>>>;
 
 /// A mask and its entries, for readers.
 #[derive(Debug)]
@@ -99,31 +97,21 @@ pub struct TupleReader<const W: usize> {
     shared: Arc<SharedTuples<W>>,
     view: Arc<View<W>>,
     version: u64,
-    round: Round,
-}
-
-/// The look-ups of one round.
-#[derive(Debug)]
-struct Round {
     /// Masks to search, with their bounds.
     order: Vec<(u64, u16)>,
-    /// The keys to look up under each mask, a bit each, by the number of the mask.
-    wanted: Vec<u64>,
+    search: Searches,
 }
 
-/// From this many keys on, the keys of a mask are looked up in bulk.
-const TOGETHER_MIN: u32 = 8;
+/// The search of a filter of one field or of all, in memory that bursts share.
+type Searches = Filters<Box<MaskSearch<1>>, Box<MaskSearch<F>>>;
 
 /// One look-up of a key under a mask.
-#[derive(Clone, Copy)]
-struct Probe<const W: usize> {
+struct Probe<'a, const W: usize> {
     key: [u64; W],
     hash: u64,
     bound: u64,
-    /// The number of the mask.
-    number: u16,
-    /// The position of the key in the burst.
-    at: u8,
+    entries: &'a Reader<W>,
+    run: usize,
 }
 
 /// The best words so far for the keys of a burst.
@@ -136,19 +124,29 @@ struct BestWords<'a, R> {
     found: u64,
 }
 
-/// The masks by number, the participant of the thread, and the keys.
-type Among<'a, const W: usize> =
-    (&'a [Option<Arc<MaskReader<W>>>], &'a Participant, &'a [[u64; W]]);
-
 impl<R: Rank> BestWords<'_, R> {
     /// Keeps a word for a key if it is better than the best one so far.
     #[inline]
-    fn take(&mut self, at: usize, word: u64, rank: R) {
-        if rank < self.ranks[at] {
+    fn take(&mut self, at: usize, word: u64, rank: R) -> bool {
+        let is_better = rank < self.ranks[at];
+        if is_better {
             (self.ranks[at], self.limits[at]) = (rank, rank.limit());
             self.words[at] = word;
             self.found |= 1 << at;
         }
+        is_better
+    }
+
+    /// Of these keys, a bit each, those that a word with this bound can be better for.
+    #[inline]
+    fn open(&self, mut keys: u64, bound: u64) -> u64 {
+        let mut left = keys & self.found;
+        while left != 0 {
+            let at = left.trailing_zeros();
+            left &= left - 1;
+            keys &= !(u64::from(self.limits[at as usize] <= bound) << at);
+        }
+        keys
     }
 }
 
@@ -160,11 +158,13 @@ impl<const W: usize> Clone for TupleReader<W> {
 
 impl<const W: usize> TupleReader<W> {
     pub(super) fn new(shared: &Arc<SharedTuples<W>>) -> Self {
-        let (masks_max, version) = (shared.masks_max, shared.version.load(Acquire));
-        let (view, mut wanted) = (shared.view.load_full(), Vec::with_capacity(masks_max));
-        wanted.resize(view.masks.len(), 0);
-        let round = Round { order: Vec::with_capacity(masks_max), wanted };
-        Self { shared: Arc::clone(shared), view, version, round }
+        let version = shared.version.load(Acquire);
+        let (view, order) = (shared.view.load_full(), Vec::with_capacity(shared.masks_max));
+        let search = match shared.fields.only() {
+            Some(_) => Filters::One(Box::default()),
+            None => Filters::All(Box::default()),
+        };
+        Self { shared: Arc::clone(shared), view, version, order, search }
     }
 
     /// Looks up a burst: bit `i` of the result says whether there is a word for `keys[i]`, which is
@@ -186,24 +186,40 @@ impl<const W: usize> TupleReader<W> {
         self.look();
         let (ranks, limits) = ([R::LAST; BURST_MAX], [u64::MAX; BURST_MAX]);
         let mut found = BestWords { ranks, limits, words, found: 0 };
-        let Self { shared, view, round, .. } = self;
+        let Self { shared, view, order, search, .. } = self;
+        let all = u64::MAX.checked_shr((BURST_MAX - keys.len()) as u32).unwrap_or(0);
+        match &view.always[..] {
+            [] => {}
+            [only] => {
+                look_up((only, only.bound()), participant, (keys, all), &mut rank_of, &mut found)
+            }
+            always => {
+                order.clear();
+                order.extend((0..).zip(always).map(|(at, of)| (of.bound(), at)));
+                order.sort_unstable();
+                for &(bound, at) in &*order {
+                    let under = (&*always[usize::from(at)], bound);
+                    look_up(under, participant, (keys, all), &mut rank_of, &mut found);
+                }
+            }
+        }
         let fields = &shared.fields;
-        round.clear();
-        let among = (&view.masks[..], participant, keys);
-        match &view.slots {
-            None => round.find_in_all(among, &mut rank_of, &mut found),
-            Some(slots) => match &slots.filter {
-                Filters::One(filter) => {
-                    let only = fields.only();
-                    let value =
-                        |key: &[u64; W]| [only.map_or(0, |of| of.value(super::WIDTHS[0], key))];
-                    round.find_in_slots(among, (slots, filter, value), &mut rank_of, &mut found);
-                }
-                Filters::All(filter) => {
-                    let values = |key: &[u64; W]| fields.values(key);
-                    round.find_in_slots(among, (slots, filter, values), &mut rank_of, &mut found);
-                }
-            },
+        match (&view.filter, search) {
+            (Some(Filters::One(view)), Filters::One(search)) => {
+                let only = fields.only();
+                let value =
+                    |at: usize| [only.map_or(0, |field| field.value(super::WIDTHS[0], &keys[at]))];
+                let open = found.open(all, view.bound());
+                let slots = search.begin(view, open, value);
+                find_in_slots(search, slots, (keys, participant), &mut rank_of, &mut found);
+            }
+            (Some(Filters::All(view)), Filters::All(search)) => {
+                let open = found.open(all, view.bound());
+                let slots = search.begin(view, open, |at| fields.values(&keys[at]));
+                find_in_slots(search, slots, (keys, participant), &mut rank_of, &mut found);
+            }
+            // A space has filters of one kind.
+            _ => {}
         }
         found.found
     }
@@ -219,149 +235,47 @@ impl<const W: usize> TupleReader<W> {
         let version = self.shared.version.load(Acquire);
         if version != self.version {
             (self.view, self.version) = (self.shared.view.load_full(), version);
-            self.round.clear();
-            self.round.wanted.resize(self.view.masks.len(), 0);
         }
     }
 }
 
-impl Round {
-    /// Removes what a look-up that panicked may have left.
-    fn clear(&mut self) {
-        for (_, number) in self.order.drain(..) {
-            self.wanted.get_mut(usize::from(number)).into_iter().for_each(|wanted| *wanted = 0);
-        }
+/// Looks up each key under the masks that the filter selects, in rounds: each round looks up every
+/// key under its next best mask. All look-ups of a round take one step before any takes the next,
+/// so that the cache misses of a step overlap.
+fn find_in_slots<R: Rank, const N: usize, const W: usize>(
+    search: &mut MaskSearch<N>,
+    slots: MaskSlots<'_, N, MaskSlot<W>>,
+    (keys, participant): (&[[u64; W]], &Participant),
+    rank_of: &mut impl FnMut(u64, u64) -> Option<(u64, R)>,
+    found: &mut BestWords<'_, R>,
+) {
+    for run in bits(search.open()) {
+        search.set_limit(run, found.limits[search.packet(run)]);
     }
-
-    /// Looks up all keys under all masks, best masks first.
-    fn find_in_all<R: Rank, const W: usize>(
-        &mut self,
-        (masks, participant, keys): Among<'_, W>,
-        rank_of: &mut impl FnMut(u64, u64) -> Option<(u64, R)>,
-        found: &mut BestWords<'_, R>,
-    ) {
-        let all = u64::MAX.checked_shr((BURST_MAX - keys.len()) as u32).unwrap_or(0);
-        let masks_of = masks.iter().enumerate();
-        let bound = |(number, of): (usize, &Option<Arc<MaskReader<W>>>)| {
-            Some((of.as_ref()?.bound(), number as u16))
-        };
-        self.order.extend(masks_of.filter_map(bound));
-        if self.order.len() > 1 {
-            self.order.sort_unstable();
-        }
-        for (bound, number) in self.order.drain(..) {
-            if let Some(Some(under)) = masks.get(usize::from(number)) {
-                look_up((under, bound), participant, (keys, all), rank_of, found);
-            }
-        }
-    }
-
-    /// Looks up each key under the masks that the filter selects, in rounds: each round looks up
-    /// every key under its next best mask.
-    fn find_in_slots<R: Rank, const N: usize, const W: usize>(
-        &mut self,
-        among: Among<'_, W>,
-        (slots, filter, values_of): (&Slots, &FilterReader<N>, impl Fn(&[u64; W]) -> [u32; N]),
-        rank_of: &mut impl FnMut(u64, u64) -> Option<(u64, R)>,
-        found: &mut BestWords<'_, R>,
-    ) {
-        let (masks, _, keys) = among;
-        let (mut values, mut sets) = ([[0; N]; BURST_MAX], [Sets::default(); BURST_MAX]);
-        for (values, key) in values.iter_mut().zip(keys) {
-            *values = values_of(key);
-        }
-        let sets = &mut sets[..keys.len()];
-        filter.find(&values[..keys.len()], sets);
-        let mut candidates: [_; BURST_MAX] =
-            std::array::from_fn(|at| sets.get(at).map(|sets| filter.candidates(sets)));
-        let mut open = u64::MAX.checked_shr((BURST_MAX - keys.len()) as u32).unwrap_or(0);
-        while open != 0 {
-            for at in bits(open) {
-                let candidates = candidates[at].iter_mut().flatten();
-                match slots.best(candidates, masks, found.limits[at]) {
-                    Some(mask) => self.want(mask, at),
-                    None => open &= !(1 << at),
-                }
-            }
-            self.look_up(among, rank_of, found);
-        }
-    }
-
-    /// Adds the look-up of a key under a mask, given by its bound and number.
-    #[inline]
-    fn want(&mut self, (bound, number): (u64, u16), at: usize) {
-        let wanted = &mut self.wanted[usize::from(number)];
-        if *wanted == 0 {
-            self.order.push((bound, number));
-        }
-        *wanted |= 1 << at;
-    }
-
-    /// Does the look-ups of the round, at most one for each key. All of them take one step before
-    /// any takes the next, so that the cache misses of a step overlap. Many keys under one mask are
-    /// looked up in bulk.
-    fn look_up<R: Rank, const W: usize>(
-        &mut self,
-        (masks, participant, keys): Among<'_, W>,
-        rank_of: &mut impl FnMut(u64, u64) -> Option<(u64, R)>,
-        found: &mut BestWords<'_, R>,
-    ) {
-        let mut probes = [Probe { key: [0; W], hash: 0, bound: 0, number: 0, at: 0 }; BURST_MAX];
-        let mut count = 0;
-        for (bound, number) in self.order.drain(..) {
-            let here = std::mem::take(&mut self.wanted[usize::from(number)]);
-            let Some(Some(under)) = masks.get(usize::from(number)) else { continue };
-            if here.count_ones() >= TOGETHER_MIN {
-                look_up((under, bound), participant, (keys, here), rank_of, found);
+    while search.open() != 0 {
+        let mut probes = ArrayVec::<Probe<'_, W>, BURST_MAX>::new();
+        for run in bits(search.open()) {
+            let Some(under) = search.next(slots, run) else {
+                search.close(run);
                 continue;
-            }
-            for at in bits(here) {
-                let key = masked(&keys[at], &under.mask);
-                let hash = under.entries.hash(&key);
-                under.entries.prefetch_tags(participant, hash);
-                probes[count % BURST_MAX] = Probe { key, hash, bound, number, at: at as u8 };
-                count += 1;
+            };
+            let (entries, bound) = (&under.entries, under.bound());
+            let key = masked(&keys[search.packet(run)], &under.mask);
+            let hash = entries.hash(&key);
+            entries.prefetch_tags(participant, hash);
+            probes.push(Probe { key, hash, bound, entries, run });
+            search.close_last(run);
+        }
+        for probe in &probes {
+            probe.entries.prefetch_entry(participant, probe.hash);
+        }
+        for Probe { key, hash, bound, entries, run } in probes {
+            let word = entries.lookup_hashed(participant, &key, hash);
+            let Some((word, rank)) = word.and_then(|word| rank_of(word, bound)) else { continue };
+            if found.take(search.packet(run), word, rank) {
+                search.decide(slots, run, rank.limit());
             }
         }
-        let probes = &probes[..count.min(BURST_MAX)];
-        let under = |probe: &Probe<W>| masks[usize::from(probe.number)].as_deref();
-        for probe in probes {
-            if let Some(under) = under(probe) {
-                under.entries.prefetch_entry(participant, probe.hash);
-            }
-        }
-        for probe in probes {
-            let Some(under) = under(probe) else { continue };
-            let word = under.entries.lookup_hashed(participant, &probe.key, probe.hash);
-            if let Some((word, rank)) = word.and_then(|word| rank_of(word, probe.bound)) {
-                found.take(usize::from(probe.at), word, rank);
-            }
-        }
-    }
-}
-
-impl Slots {
-    /// The bound and number of the next mask that can have a word with a rank below `limit`.
-    #[inline]
-    fn best<const W: usize>(
-        &self,
-        candidates: impl Iterator<Item = usize>,
-        masks: &[Option<Arc<MaskReader<W>>>],
-        limit: u64,
-    ) -> Option<(u64, u16)> {
-        for slot in candidates {
-            // A filter may have slots that are newer than the view.
-            let number = *self.numbers.get(slot)?;
-            if self.rest[slot].load(Acquire) >= limit {
-                return None;
-            }
-            let bound =
-                masks.get(usize::from(number)).and_then(Option::as_ref).map(|of| of.bound());
-            if let Some(bound) = bound.filter(|bound| *bound < limit) {
-                return Some((bound, number));
-            }
-        }
-        None
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::pruner::Pruner;
+use super::filter::{MaskFilters, Source};
 use super::reader::{MaskReader, SharedTuples, TupleReader, View};
 use super::{Field, Fields};
 use crate::error::{CreateError, InsertError, TernaryError};
@@ -51,7 +51,8 @@ pub struct TupleSpace<const W: usize> {
     /// The number of masks from which on masks without entries are removed.
     masks_soft: usize,
     entries: usize,
-    pruner: Pruner,
+    fields: Fields,
+    filter: MaskFilters<W>,
     /// Views that readers may still hold, kept so that no reader frees them.
     old: Vec<Arc<View<W>>>,
     /// Whether the published view is out of date.
@@ -91,7 +92,8 @@ impl<const W: usize> TupleSpace<W> {
             numbers: HashMap::default(),
             masks_soft: EMPTY_MAX,
             entries: 0,
-            pruner: Pruner::new(fields),
+            fields,
+            filter: MaskFilters::new(&fields),
             old: Vec::new(),
             is_hidden: false,
         })
@@ -154,11 +156,15 @@ impl<const W: usize> TupleSpace<W> {
 
     /// Removes masks without entries.
     fn sweep(&mut self) {
-        for place in &mut self.masks {
+        for (number, place) in self.masks.iter_mut().enumerate() {
             if let Some(mask) = place.take_if(|mask| mask.entries.is_empty()) {
                 self.numbers.remove(&mask.mask);
+                self.filter.retire(number);
                 self.is_hidden = true;
             }
+        }
+        if self.numbers.is_empty() {
+            self.filter = MaskFilters::new(&self.fields);
         }
         let used = self.masks.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
         self.masks.truncate(used);
@@ -180,10 +186,10 @@ impl<const W: usize> TupleSpace<W> {
     pub fn admit(&mut self, number: usize, key: &[u64; W], current: u64, bound: u64) {
         let Some(Some(mask)) = self.masks.get(number) else { return };
         mask.shown.lower(bound);
-        if current == 0 {
-            self.is_hidden |= self.pruner.take(number, key, &mask.mask);
+        match current {
+            0 => self.is_hidden |= self.filter.add(&self.fields, (number, mask), key, bound),
+            _ => self.filter.lower(number, bound),
         }
-        self.pruner.lower(number, bound);
         self.show();
     }
 
@@ -230,8 +236,10 @@ impl<const W: usize> TupleSpace<W> {
     /// The flag says that the control thread is idle.
     #[inline]
     fn advance(&mut self, steps: (usize, bool), bound_of: impl Fn(u64, u64) -> u64) {
-        let live = (self.numbers.len(), self.entries);
-        self.is_hidden |= self.pruner.advance(&mut self.masks, live, steps, &bound_of);
+        let Self { fields, masks, entries, filter, .. } = self;
+        let mut source = Source { fields, masks, entries: *entries, bound_of };
+        let (steps, idle) = steps;
+        self.is_hidden |= filter.advance(&mut source, self.numbers.len(), steps, idle);
         self.show();
     }
 
@@ -240,20 +248,22 @@ impl<const W: usize> TupleSpace<W> {
     /// True if nothing is left to do. Does not wait for readers.
     pub fn run_housekeeping(&mut self, steps: usize, bound_of: impl Fn(u64, u64) -> u64) -> bool {
         self.sweep();
-        self.pruner.allow_retry();
-        self.advance((steps.min(FILTER_STEPS_MAX), true), bound_of);
+        self.filter.allow_retry();
+        self.advance((steps.min(FILTER_STEPS_MAX), true), &bound_of);
         let tables = self.masks.iter_mut().flatten();
         let are_grown = tables.fold(true, |all, mask| mask.entries.finish_growth(steps) & all);
-        are_grown && !self.pruner.is_busy()
+        let Self { fields, masks, entries, filter, .. } = self;
+        are_grown && !filter.is_busy(&Source { fields, masks, entries: *entries, bound_of })
     }
 
     /// Publishes the masks and the filter.
     #[inline]
     fn show(&mut self) {
         if self.is_hidden {
-            let shown = |mask: &Option<Mask<W>>| mask.as_ref().map(|mask| Arc::clone(&mask.shown));
-            let masks = self.masks.iter().map(shown).collect();
-            let view = View { masks, slots: self.pruner.reader() };
+            let masks = self.masks.iter().enumerate();
+            let always = masks.filter(|(number, _)| !self.filter.has(*number));
+            let always = always.filter_map(|(_, mask)| Some(Arc::clone(&mask.as_ref()?.shown)));
+            let view = View { always: always.collect(), filter: self.filter.view() };
             self.old.push(self.shared.show(view));
             self.is_hidden = false;
         }
@@ -284,7 +294,7 @@ impl<const W: usize> TupleSpace<W> {
     #[must_use]
     pub fn bytes(&self) -> usize {
         let tables = self.masks.iter().flatten().map(|mask| mask.entries.bytes()).sum::<usize>();
-        tables + self.pruner.bytes()
+        tables + self.filter.bytes()
     }
 
     /// All entries, in no order: the number of the mask, the mask, the key and the word.
