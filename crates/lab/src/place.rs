@@ -61,6 +61,11 @@ pub struct Mix {
 }
 
 impl SweepPoint {
+    /// Traffic of these flows, and no rule.
+    pub const fn without_rules(flows: u32) -> SweepPoint {
+        SweepPoint { groups: 0, rules: 0, match_percent: 0, hits: Hits::Flows, flows }
+    }
+
     /// Refuses what cannot be measured.
     pub fn check(&self) -> Result<(), SpecError> {
         let refuse = |axis, value: u64, remedy: String| {

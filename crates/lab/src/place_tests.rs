@@ -2,8 +2,7 @@
 
 use super::*;
 
-const PLACE: SweepPoint =
-    SweepPoint { groups: 0, rules: 0, match_percent: 0, hits: Hits::Flows, flows: 10_000 };
+const PLACE: SweepPoint = SweepPoint::without_rules(10_000);
 
 /// Group, kind and count of each block, `*` for a default rule with its action.
 fn shape(place: SweepPoint) -> String {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::mlr::{ControllerInput, SearchGoal};
-use crate::spec::{Hits, SpecError, flows_default, frame_default, in_range, zero};
+use crate::spec::{Hits, SpecError, axes, flows_default, frame_default, in_range, zero};
 use crate::values::Values;
 
 /// Max Load, by the saturating throughput of the place: more than any repeat of it, so that an
@@ -106,19 +106,9 @@ pub struct Search {
     pub goals: Vec<SearchGoal>,
 }
 
-impl SearchSpec {
-    /// The axis of this name.
-    pub(crate) fn axis(&mut self, name: &str) -> Option<&mut Values> {
-        match name {
-            "groups" => Some(&mut self.groups),
-            "rules" => Some(&mut self.rules),
-            "match_percent" => Some(&mut self.match_percent),
-            "flows" => Some(&mut self.flows),
-            "frame" => Some(&mut self.frame),
-            _ => None,
-        }
-    }
+axes!(SearchSpec: groups, rules, match_percent, flows, frame);
 
+impl SearchSpec {
     /// Its goals, where they can be searched.
     pub(crate) fn goals(&self) -> Result<Vec<SearchGoal>, SpecError> {
         resolved_goals(self.mode, &self.goal)

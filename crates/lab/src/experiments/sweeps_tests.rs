@@ -1,15 +1,10 @@
 //! What the sweeps of experiments declare is measured, and what cannot be is refused.
 
-use crate::experiments::{
-    echo::spec as echo, echo_ledger::spec as echo_ledger, frame_size::spec as frame_size,
-    hash_skew::spec as hash_skew, kvs_steering::spec as kvs_steering,
-    program_cost::spec as program_cost, queue_change::spec as queue_change,
-    queue_scaling::spec as queue_scaling, rule_rate::spec as rule_rate, stream::spec as stream,
-    update_batch::spec as update_batch, update_rate::spec as update_rate,
-};
+use super::registered;
 use crate::run::RunDevice;
-use crate::spec::{Grid, Overrides, Spec, SpecError};
-use crate::values::Values;
+use crate::spec::grid::Sweeps;
+use crate::spec::{Overrides, Spec, SpecError};
+use niclab_result::{Coordinate, Point};
 
 fn resolved(spec: Spec, overrides: &Overrides) -> Result<crate::run::Run, SpecError> {
     let about = niclab_device::About { name: "soft".into(), ..Default::default() };
@@ -17,85 +12,62 @@ fn resolved(spec: Spec, overrides: &Overrides) -> Result<crate::run::Run, SpecEr
     crate::run::resolve("x", &[spec], overrides, vec![device])
 }
 
-/// The points of the trials of a grid that has this part alone.
-fn points(spec: &Spec, only: impl Fn(&mut Grid)) -> Vec<niclab_result::Point> {
+/// The points of the trials of these sweeps.
+fn points(spec: &Spec, sweeps: Box<dyn Sweeps>) -> Vec<Point> {
     let mut spec = spec.clone();
-    only(&mut spec.reduced);
+    spec.reduced.sweeps = sweeps;
     spec.reduced.budget_s = None;
     let run = resolved(spec, &Overrides::default()).unwrap();
     run.experiments[0].trials.iter().map(|trial| trial.point.clone()).collect()
 }
 
-/// Experiments whose parts are sweeps alone.
-const SWEPT: [&str; 19] = [
-    "update-batch",
-    "update-rate",
-    "rule-rate",
-    "hash-skew",
-    "frame-size",
-    "queue-scaling",
-    "queue-overhead",
-    "queue-change",
-    "echo-size",
-    "echo-batch",
-    "echo-features",
-    "echo-ledger",
-    "stream",
-    "memcached",
-    "redis",
-    "function",
-    "core-scaling",
-    "program-cost",
-    "kvs-steering",
-];
-
 #[test]
 fn every_value_that_a_built_in_experiment_declares_is_measured() {
-    let check = |points: &[niclab_result::Point], name: &str, axis: Option<&mut Values>| {
-        for value in axis.into_iter().flat_map(|values| &values.0) {
-            // A rate has a name, `each` is a number, and that rules are created goes without
-            // saying.
-            let is_named = matches!(value, niclab_result::Coordinate::Word(word)
-                if name == "per_s" || word == "create" || word == "each");
-            let is_it = |at: &niclab_result::Coordinate| at.to_string() == value.to_string();
-            let is_there = points.iter().any(|point| point.get(name).is_some_and(is_it));
-            assert!(is_there || is_named, "{name}={value}");
-        }
-    };
-    for name in SWEPT {
-        let spec = crate::experiments::spec(name).unwrap();
-        let axes: Vec<&str> = spec.kind.of().axes().iter().map(|(name, _)| *name).collect();
-        for grid in [&spec.reduced, &spec.full, &spec.published] {
-            // Every sweep of a part, as if it were the only one there is.
-            macro_rules! check_parts {
-                ($($kind:literal is $experiment:ident of $($part:ident)+;)*) => {
-                    $(if spec.kind.of().name() == $kind {
-                        $(for mut sweep in grid.of::<$experiment::Parts>().$part.clone() {
-                            let of = points(&spec, |grid| {
-                                let parts: &mut $experiment::Parts = grid.of_mut();
-                                *parts = Default::default();
-                                parts.$part.push(sweep.clone());
-                            });
-                            axes.iter().for_each(|name| check(&of, name, sweep.axis(name)));
-                        })+
-                    })*
+    let mut missing = Vec::new();
+    for (of, one) in registered() {
+        let kind = of.name();
+        let spec = crate::experiments::spec(one.name).unwrap();
+        let is_known = |axis: &str| of.axes().iter().any(|(known, _)| *known == axis);
+        let grids = spec.short.iter().chain([&spec.reduced, &spec.full, &spec.published]);
+        let sweeps = grids.flat_map(|grid| grid.sweeps.each_alone());
+        // A knee has no axes.
+        for (sweep, axes) in sweeps.filter(|(_, axes)| !axes.is_empty()) {
+            let points = points(&spec, sweep);
+            for (axis, values) in axes.iter().filter(|(axis, _)| is_known(axis)) {
+                let is_there = |value: &Coordinate| {
+                    let at = |point: &Point| point.get(*axis).map(ToString::to_string);
+                    points.iter().any(|point| at(point) == Some(value.to_string()))
                 };
-            }
-            check_parts! {
-                "update_batch" is update_batch of batch;
-                "update_rate" is update_rate of rule_churn;
-                "rule_rate" is rule_rate of insertion;
-                "hash_skew" is hash_skew of rss;
-                "frame_size" is frame_size of size;
-                "queue_scaling" is queue_scaling of scaling;
-                "queue_change" is queue_change of rss_change;
-                "echo" is echo of echo;
-                "ledger" is echo_ledger of ledger;
-                "stream" is stream of stream;
-                "program_cost" is program_cost of program;
-                "kvs_steering" is kvs_steering of serving;
+                let is_missing = |value: &&Coordinate| {
+                    !is_there(value) && !is_worded(axis, value) && !is_excused(kind, axis)
+                };
+                let values = values.0.iter().filter(is_missing);
+                missing.extend(values.map(|value| format!("{}: {axis}={value}", one.name)));
             }
         }
+    }
+    missing.dedup();
+    assert!(missing.is_empty(), "no trial has these in its point: {missing:#?}");
+}
+
+/// Words that stand for numbers, and those of which points say nothing: that rules are created, and
+/// the rate of the saturating trial.
+fn is_worded(axis: &str, value: &Coordinate) -> bool {
+    let Coordinate::Word(word) = value else { return false };
+    let is_one = ["create", "each", "max", "to-all"].contains(&word.as_str());
+    is_one || axis == "per_s" || word.ends_with("/core")
+}
+
+/// Axes whose values are not always in points, by kind of experiment.
+fn is_excused(kind: &str, axis: &str) -> bool {
+    match kind {
+        // A breakdown is taken beside the trial.
+        "application" => axis == "stamps",
+        // They follow from the rules that are hit.
+        "occupancy" => ["flows", "match_percent"].contains(&axis),
+        // Without traffic there is none of these.
+        "rule_update" => ["core", "slice", "frame"].contains(&axis),
+        _ => false,
     }
 }
 

@@ -7,7 +7,7 @@ use niclab_result::{Coordinate, Point, SCHEMA};
 
 use super::{ExperimentRun, PlannedRate, Run, RunDevice, Trial};
 use crate::place::{self, SweepPoint};
-use crate::spec::{Assignment, Grid, Hits, Overrides, RulesFile, Spec, SpecError, TrialKind};
+use crate::spec::{Assignment, Grid, Overrides, RulesFile, Spec, SpecError, TrialKind};
 use crate::values::Values;
 use crate::variants::REPEATS_DEFAULT;
 
@@ -136,6 +136,7 @@ impl<'a> Resolver<'a> {
         Resolver { spec, overrides, grid, seed, run }
     }
 
+    /// The frame sizes to measure; a trace has its own.
     pub fn frames(&self, frame: &Values) -> Vec<Coordinate> {
         match &self.overrides.trace {
             Some(_) => vec![Coordinate::Word("trace".into())],
@@ -143,11 +144,12 @@ impl<'a> Resolver<'a> {
         }
     }
 
+    /// The index of a saturating load at a place: each trial has its rate.
     pub fn load(&mut self, place: &SweepPoint, frame: &Coordinate) -> Result<usize, SpecError> {
         self.load_of(place.traffic(self.seed), frame)
     }
 
-    /// A load of these flows; a trace has its own.
+    /// The index of a saturating load of these flows; a trace has its own.
     pub fn load_of(&mut self, flows: FlowSpec, frame: &Coordinate) -> Result<usize, SpecError> {
         let trace = self.overrides.trace.as_ref().map(|trace| trace.path.clone());
         let (flows, sizes) = match trace {
@@ -167,6 +169,7 @@ impl<'a> Resolver<'a> {
         Ok(index_of(&mut self.run.loads, load))
     }
 
+    /// The index of the set-up of a place.
     pub fn setup(&mut self, place: &SweepPoint, frame: &Coordinate) -> usize {
         let setup = self.state(place, frame);
         index_of(&mut self.run.setups, setup)
@@ -205,8 +208,7 @@ impl<'a> Resolver<'a> {
 
     /// Adds a trial of a task that needs no set-up, where it is new.
     pub fn task(&mut self, kind: TrialKind, point: Point, task: Task) {
-        let (groups, rules, match_percent, hits, flows) = (0, 0, 0, Hits::Flows, 1);
-        let nothing = SweepPoint { groups, rules, match_percent, hits, flows }.setup(self.seed, 64);
+        let nothing = SweepPoint::without_rules(1).setup(self.seed, 64);
         let setup = index_of(&mut self.run.setups, nothing);
         let (task, rate) = (self.run.keep(task), PlannedRate::Saturate);
         self.trial(Trial { kind, setup, task, rate, point });

@@ -64,6 +64,23 @@ pub(crate) trait Sweeps: Any + fmt::Debug + Send + Sync {
 
     /// Adds all trials and searches.
     fn plan(&self, resolver: &mut Resolver<'_>) -> Result<(), SpecError>;
+
+    /// Each of its sweeps as the only one, and the values of its axes.
+    #[cfg(test)]
+    fn each_alone(&self) -> Vec<(Box<dyn Sweeps>, AxisValues)>;
+}
+
+/// The axes of a sweep and their values, those of defaults included.
+#[cfg(test)]
+pub(crate) type AxisValues = Vec<(&'static str, Values)>;
+
+/// What an element of a grid's list declares.
+#[cfg(test)]
+pub(crate) trait DeclaresAxes {
+    /// Its axes; none where it is no sweep.
+    fn declared(&self) -> AxisValues {
+        Vec::new()
+    }
 }
 
 impl Clone for Box<dyn Sweeps> {
@@ -117,6 +134,20 @@ macro_rules! parts {
                 Box::new(self.clone())
             }
 
+            #[cfg(test)]
+            fn each_alone(
+                &self,
+            ) -> Vec<(Box<dyn $crate::spec::grid::Sweeps>, $crate::spec::grid::AxisValues)> {
+                use $crate::spec::grid::{DeclaresAxes, Sweeps};
+                let mut all: Vec<(Box<dyn Sweeps>, _)> = Vec::new();
+                $(for sweep in &self.$field {
+                    let mut alone = $name::default();
+                    alone.$field.push(sweep.clone());
+                    all.push((Box::new(alone), sweep.declared()));
+                })*
+                all
+            }
+
             $($methods)*
         }
     };
@@ -132,6 +163,13 @@ macro_rules! axes {
                     return Some(&mut self.$axis);
                 })+
                 None
+            }
+        }
+
+        #[cfg(test)]
+        impl $crate::spec::grid::DeclaresAxes for $sweep {
+            fn declared(&self) -> $crate::spec::grid::AxisValues {
+                vec![$((stringify!($axis), self.$axis.clone())),+]
             }
         }
     };

@@ -33,6 +33,9 @@ pub struct KneeSpec {
     pub pairs: u32,
 }
 
+#[cfg(test)]
+impl super::grid::DeclaresAxes for KneeSpec {}
+
 fn share_default() -> f64 {
     0.8
 }

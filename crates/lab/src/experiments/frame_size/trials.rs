@@ -12,7 +12,7 @@ use crate::axes::{QUEUES_MAX, at_axes, cores, numbers};
 use crate::flows;
 use crate::place::SweepPoint;
 use crate::run::{PlannedRate, Resolver, TaskIndex, Trial, index_of};
-use crate::spec::{Hits, SpecError, TrialKind};
+use crate::spec::{SpecError, TrialKind};
 use crate::throughput::{Mode, Search, resolved_goals};
 
 /// Queues, and the cores that poll them.
@@ -70,8 +70,7 @@ impl Resolver<'_> {
     }
 
     fn add_size(&mut self, polled: &Polled, frame: &Coordinate) -> Result<usize, SpecError> {
-        let (groups, rules, match_percent, hits) = (0, 0, 0, Hits::Flows);
-        let place = SweepPoint { groups, rules, match_percent, hits, flows: polled.flows };
+        let place = SweepPoint::without_rules(polled.flows);
         let (queues, cores) = (polled.queues as u16, polled.cores as u16);
         let plain = place.setup(self.seed, self.frame_len_max(frame));
         let setup = index_of(&mut self.run.setups, Setup { queues, cores, ..plain });

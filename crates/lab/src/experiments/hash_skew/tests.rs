@@ -14,7 +14,7 @@ use super::spec::RssSweep;
 use super::trials::places;
 use crate::measure::Metrics;
 use crate::place::SweepPoint;
-use crate::spec::{GridName, Hits};
+use crate::spec::GridName;
 use crate::validation::{Measured, measure};
 use crate::values::Values;
 
@@ -95,7 +95,7 @@ fn what_nobody_can_tell_is_not_told() {
 
 #[test]
 fn the_flows_of_a_trace_nobody_knows() {
-    let place = SweepPoint { groups: 0, rules: 0, match_percent: 0, hits: Hits::Flows, flows: 1 };
+    let place = SweepPoint::without_rules(1);
     let setup = Setup { queues: 2, ..place.setup(1, 64) };
     let rss = Rss::default();
     assert_eq!(hash_shares(&rss, &setup, &load()), Some(vec![1.0, 0.0]));

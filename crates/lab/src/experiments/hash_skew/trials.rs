@@ -18,7 +18,7 @@ use crate::axes::{QUEUES_MAX, at_axes, cores, exponents, numbers};
 use crate::flows;
 use crate::place::SweepPoint;
 use crate::run::{PlannedRate, Resolver, TaskIndex, Trial, index_of};
-use crate::spec::{Hits, SpecError};
+use crate::spec::SpecError;
 
 /// What stands for the popularity of a trace's flows, which nobody knows.
 pub(crate) const TRACE: &str = "trace";
@@ -90,8 +90,7 @@ impl Resolver<'_> {
     }
 
     fn add_place(&mut self, of: &RssPoint, frame: &Coordinate) -> Result<(), SpecError> {
-        let (groups, rules, match_percent, hits) = (0, 0, 0, Hits::Flows);
-        let place = SweepPoint { groups, rules, match_percent, hits, flows: of.flows };
+        let place = SweepPoint::without_rules(of.flows);
         let (queues, cores) = (of.queues as u16, of.cores as u16);
         let plain = place.setup(self.seed, self.frame_len_max(frame));
         let setup = index_of(&mut self.run.setups, Setup { queues, cores, ..plain });

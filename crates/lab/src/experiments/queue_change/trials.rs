@@ -14,7 +14,7 @@ use crate::axes::{QUEUES_MAX, at_axes, cores, exponents, name_of, numbers, words
 use crate::flows;
 use crate::place::SweepPoint;
 use crate::run::{PlannedRate, Resolver, TaskIndex, Trial, index_of};
-use crate::spec::{Hits, SpecError};
+use crate::spec::SpecError;
 
 /// Most changes a second, frames a second, times of a step, and nanoseconds of work.
 const PER_S_MAX: u32 = niclab_device::RSS_CHANGES_PER_S_MAX;
@@ -175,8 +175,7 @@ impl Resolver<'_> {
         frame: &Coordinate,
         duration_ns: u64,
     ) -> Result<(), SpecError> {
-        let (groups, rules, match_percent, hits) = (0, 0, 0, Hits::Flows);
-        let place = SweepPoint { groups, rules, match_percent, hits, flows: of.flows };
+        let place = SweepPoint::without_rules(of.flows);
         let (queues, cores) = (of.queues as u16, of.cores as u16);
         let plain = place.setup(self.seed, self.frame_len_max(frame));
         let setup = index_of(&mut self.run.setups, Setup { queues, cores, ..plain });

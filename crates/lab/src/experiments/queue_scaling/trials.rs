@@ -14,7 +14,7 @@ use crate::axes::{QUEUES_MAX, at_axes, name_of, numbers, words};
 use crate::flows;
 use crate::place::SweepPoint;
 use crate::run::{PlannedRate, Resolver, TaskIndex, Trial, index_of};
-use crate::spec::{Hits, SpecError};
+use crate::spec::SpecError;
 use crate::values::Values;
 
 /// Most ports.
@@ -100,8 +100,7 @@ impl Resolver<'_> {
     }
 
     fn add_scaling(&mut self, of: &Scaling, frame: &Coordinate) -> Result<(), SpecError> {
-        let (groups, rules, match_percent, hits) = (0, 0, 0, Hits::Flows);
-        let place = SweepPoint { groups, rules, match_percent, hits, flows: of.flows };
+        let place = SweepPoint::without_rules(of.flows);
         let setup = Setup {
             queues: (of.queues / of.ports) as u16,
             cores: of.cores as u16,

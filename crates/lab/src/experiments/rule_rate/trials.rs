@@ -13,7 +13,7 @@ use crate::axes::{ACTIONS, CALLS, CORES, at_axes, name_of, numbers, standing, wo
 use crate::flows;
 use crate::place::{PRIORITY_RULES, RULES_MAX, SweepPoint};
 use crate::run::{PlannedRate, Resolver, TaskIndex, Trial, index_of};
-use crate::spec::{Hits, SpecError, TrialKind};
+use crate::spec::{SpecError, TrialKind};
 
 /// Most control threads.
 const THREADS_MAX: u32 = 64;
@@ -22,8 +22,7 @@ const THREADS_MAX: u32 = 64;
 const AROUND_NS: u64 = 20_000_000;
 
 /// Nothing stands in the device.
-const NOTHING: SweepPoint =
-    SweepPoint { groups: 0, rules: 0, match_percent: 0, hits: Hits::Flows, flows: 1 };
+const NOTHING: SweepPoint = SweepPoint::without_rules(1);
 
 /// Rules that are created and destroyed.
 #[derive(Clone, Copy, Debug, PartialEq)]
