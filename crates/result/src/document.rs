@@ -281,7 +281,7 @@ pub enum ExperimentVerdict {
     /// Its data support at least one finding.
     #[default]
     Shown,
-    /// They support findings, and differ from what was published of the same device.
+    /// They differ from what was published of the same device.
     DiffersFromPublished {
         /// The largest difference in words, both figures in it.
         difference: String,
