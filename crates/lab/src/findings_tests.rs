@@ -51,6 +51,23 @@ fn a_card_as_published_is_described_as_the_paper_does() {
 }
 
 #[test]
+fn a_table_that_is_flat_from_few_rules_on_says_from_how_many() {
+    let implication = |knee_rules| {
+        let nature = Nature { knee_rules, behind_share: 0.8, noise: 0.01, ..Nature::default() };
+        of(&found(nature, 6), "full-group0").unwrap().implication.clone()
+    };
+    assert_eq!(
+        implication(10_000),
+        "From 16,000 rules on, more rules cost almost no more throughput."
+    );
+    assert_eq!(
+        implication(40_000),
+        "A full table costs throughput: install only rules that are used.",
+        "it is flat where it is nearly full"
+    );
+}
+
+#[test]
 fn a_knee_of_hits_has_a_sentence_of_its_own_and_stands_in_no_figure_of_misses() {
     let found = |knee_rules, generator_pps| {
         let nature = Nature { knee_rules, generator_pps, noise: 0.01, ..Nature::default() };

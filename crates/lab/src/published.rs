@@ -175,6 +175,36 @@ pub fn rows(card: PublishedCard) -> impl Iterator<Item = Row<'static>> {
     texts.flat_map(|text| text.lines().skip(1).filter_map(Row::parse))
 }
 
+/// A published value and the range of the runs behind it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Spread {
+    /// As the figure's legend says.
+    pub series: &'static str,
+    /// In the unit of the figure's axis.
+    pub x: f64,
+    /// The median, in the unit of the figure's axis.
+    pub median: f64,
+    /// The lower end of its error bar.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+}
+
+/// The values of a figure that have error bars; none where the card has no such figure.
+pub(crate) fn spreads(card: PublishedCard, figure: &str) -> Vec<Spread> {
+    let of_figure: Vec<Row<'static>> = rows(card).filter(|row| row.figure == figure).collect();
+    let spread = |row: &Row<'static>| {
+        let at = |statistic: &str| {
+            let place = (row.series, row.x, statistic);
+            let mut all = of_figure.iter();
+            all.find(|one| (one.series, one.x, one.statistic) == place).map(|one| one.y)
+        };
+        let (low, high) = (at("p1")?, at("p99")?);
+        Some(Spread { series: row.series, x: row.x, median: row.y, low, high })
+    };
+    of_figure.iter().filter(|row| row.statistic == "median").filter_map(spread).collect()
+}
+
 /// A published figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Figure {

@@ -1,6 +1,7 @@
 //! Everything the report shows, computed from the samples: whoever distrusts it computes it again.
 
 pub(crate) mod agreement;
+pub(crate) mod beside_published;
 pub(crate) mod curves;
 pub(crate) mod frames;
 pub(crate) mod knees;
@@ -88,7 +89,9 @@ pub fn summarize(run: &Run, samples: &[Sample], latencies: &Latencies) -> Summar
         let (mut drawn, warnings) = (draw(&results), warnings(&results));
         let results = Results { cells: results.cells.balanced(), ..results };
         let found = experiment.kind.of().findings(&results);
-        if found.is_empty() {
+        if let Some(differs) = beside_published::verdict(&results) {
+            drawn.verdict = differs;
+        } else if found.is_empty() {
             let reason = warnings.first().cloned().unwrap_or_default();
             drawn.verdict = ExperimentVerdict::CannotTell { reason };
         }
@@ -158,17 +161,24 @@ fn draw(results: &Results<'_>) -> ExperimentSummary {
     }
 }
 
-/// Gives the first series of each device the same look in all figures, whatever stands beside it.
-/// A figure whose series have numbers of their own, such as one for each program, keeps them.
+/// Gives the first series of each device the same look in all figures, whatever stands beside it,
+/// and what is computed of a series the look of that series. A figure whose series have numbers of
+/// their own, such as one for each program, keeps them.
 fn colour_by_device(figure: &mut Figure, devices: &[&str]) {
     if figure.series.iter().any(|series| series.hue.is_some()) {
         return;
     }
     let mut series_count = vec![0; devices.len()];
+    let mut measured: Vec<(String, u32)> = Vec::new();
     for series in figure.series.iter_mut().filter(|series| series.origin != Origin::Published) {
-        if let Some(at) = devices.iter().position(|device| *device == series.device) {
-            series.hue = Some((at + series_count[at] * devices.len()) as u32);
+        let of = measured.iter().find(|(name, _)| series.name.starts_with(&format!("{name}, ")));
+        if let (Origin::Computed, Some((_, hue))) = (series.origin, of) {
+            series.hue = Some(*hue);
+        } else if let Some(at) = devices.iter().position(|device| *device == series.device) {
+            let hue = (at + series_count[at] * devices.len()) as u32;
+            series.hue = Some(hue);
             series_count[at] += 1;
+            measured.push((series.name.clone(), hue));
         }
     }
 }
@@ -375,7 +385,7 @@ fn mark_warnings(results: &Results<'_>, device: &str) -> Vec<String> {
         (Mark::Unbalanced, "have counters that do not add up: do not trust any of their figures"),
         (
             Mark::FewSamples,
-            "have fewer repeats than an interval needs: their bars are the smallest and the \
+            "have fewer repeats than an interval needs: their error bars are the smallest and the \
              largest value",
         ),
         (

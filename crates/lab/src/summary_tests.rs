@@ -4,7 +4,7 @@ use niclab_result::{Figure, Origin, SeriesShape};
 
 use super::*;
 use crate::simulated::{Bench, Nature};
-use crate::spec::Overrides;
+use crate::spec::{GridName, Overrides};
 
 fn bench(natures: Vec<Nature>, repeats: u32) -> (Bench, Summary) {
     let mut bench = Bench::new(natures, &[], repeats);
@@ -75,6 +75,121 @@ fn published_curves_stand_beside_ours_and_are_marked() {
             .iter()
             .any(|s| s.origin == Origin::Published)
     );
+}
+
+/// The published figure 2a of the ConnectX-5 at the places of the sweep, Gbps.
+const PUBLISHED_2A: [(f64, f64); 5] = [
+    (16_000.0, 98.86),
+    (32_000.0, 82.335),
+    (56_000.0, 48.881),
+    (60_000.0, 0.0531),
+    (65_536.0, 0.0211),
+];
+
+/// The verdict on a device of this name that has these throughputs at some numbers of rules, and
+/// the published ones at the others.
+fn verdict_beside_published(device: &str, own: &[(f64, f64)], repeats: u32) -> ExperimentVerdict {
+    let mut bench = Bench::new(vec![Nature { noise: 0.0, ..Nature::default() }], &[], repeats);
+    bench.execute();
+    bench.run.devices[0].name = device.to_owned();
+    for sample in &mut bench.store.samples {
+        sample.device = device.to_owned();
+        let number = |axis: &str| match sample.point.get(axis) {
+            Some(niclab_result::Coordinate::Number(number)) => *number,
+            _ => -1.0,
+        };
+        let (groups, rules) = (number("groups"), number("rules"));
+        let known = own.iter().chain(&PUBLISHED_2A).find(|(at, _)| *at == rules);
+        let gbps = known.filter(|_| groups == 0.0).map(|(_, gbps)| *gbps);
+        match (gbps, sample.metrics.get_mut("throughput_gbps_l2")) {
+            (Some(gbps), Some(quantity)) => quantity.value = gbps,
+            _ => drop(sample.metrics.remove("throughput_gbps_l2")),
+        }
+    }
+    let summary = summarize(&bench.run, &bench.store.samples, &bench.store.latencies);
+    summary.experiments[0].verdict.clone()
+}
+
+#[test]
+fn a_device_that_equals_what_is_published_of_it_is_shown() {
+    let own = [(16_000.0, 95.0)];
+    let verdict = verdict_beside_published("model:connectx-5", &own, 6);
+    assert_eq!(verdict, ExperimentVerdict::Shown, "95 lies among the published runs");
+}
+
+#[test]
+fn a_device_that_differs_from_what_is_published_of_it_says_so_with_both_figures() {
+    let own = [(16_000.0, 90.0), (32_000.0, 50.0)];
+    let verdict = verdict_beside_published("model:connectx-5", &own, 6);
+    let difference = "Differs from published at 2 of 5 compared points. The largest difference: \
+                      model:connectx-5 has 50.0 Gbps with 32,000 rules in group 0 (95 % interval \
+                      50.0 to 50.0), published 82.3 Gbps (runs from 82.2 to 82.6, PAM 2021, figure \
+                      2a).";
+    let difference = difference.to_owned();
+    assert_eq!(verdict, ExperimentVerdict::DiffersFromPublished { difference });
+}
+
+#[test]
+fn where_nothing_is_published_of_a_device_or_there_is_no_interval_nothing_differs() {
+    let own = [(32_000.0, 50.0)];
+    for (device, repeats) in [("soft", 6), ("model:e810", 6), ("model:connectx-5", 5)] {
+        let verdict = verdict_beside_published(device, &own, repeats);
+        assert_eq!(verdict, ExperimentVerdict::Shown, "{device}, {repeats} repeats");
+    }
+}
+
+#[test]
+fn what_is_computed_of_a_series_has_its_colour() {
+    let (_, summary) = bench(vec![Nature::default()], 1);
+    let mut of = figure(&summary, "occupancy-throughput-group0-64").clone();
+    let series = of.series[0].clone();
+    let names = [("a", Origin::Measured), ("a, by its hash", Origin::Computed)];
+    let names = [names, [("ab, limit", Origin::Computed), ("a, two", Origin::Measured)]].concat();
+    let named = names.into_iter().map(|(name, origin)| niclab_result::Series {
+        name: name.to_owned(),
+        origin,
+        hue: None,
+        ..series.clone()
+    });
+    of.series = named.collect();
+    colour_by_device(&mut of, &[&series.device]);
+    let hues: Vec<_> = of.series.iter().map(|series| series.hue.unwrap()).collect();
+    assert_eq!(hues, [0, 0, 1, 2]);
+}
+
+#[test]
+fn every_experiment_with_published_figures_is_compared_at_their_places() {
+    let compared = |name: &str, set: &[&str]| {
+        let profile = niclab_device::model::read("connectx-5").unwrap();
+        let mut model = niclab_device::model::Model::new("model:connectx-5", profile, 1);
+        let measured =
+            crate::validation::measure(&mut model, name, GridName::Published, set, Some(6));
+        let mut measured = measured.unwrap();
+        for sample in &mut measured.samples {
+            for metric in ["operations_per_s", "throughput_gbps_l2"] {
+                sample.metrics.get_mut(metric).into_iter().for_each(|of| of.value *= 10.0);
+            }
+        }
+        match measured.summary().experiments.remove(0).verdict {
+            ExperimentVerdict::DiffersFromPublished { difference } => difference,
+            other => panic!("{name}: {other:?}"),
+        }
+    };
+    let occupancy = ["groups=1", "rules=100k", "frame=1500"];
+    let churn = ["group=1", "rules=64k", "per_s=10k", "core=same", "slice=tick", "frame=1500"];
+    let created = ["group=0", "rules=16k", "stack=eth/ipv4", "actions=queue", "calls=single"];
+    let changed = ["rules=100k", "change=actions,anew"];
+    for (name, set, points, figure) in [
+        ("occupancy", &occupancy[..], 1, "2b"),
+        ("update-rate", &churn, 1, "4b"),
+        ("rule-rate", &created, 1, "5a"),
+        ("rule-update", &changed, 2, "6"),
+    ] {
+        let words = compared(name, set);
+        let start = format!("Differs from published at {points} of {points} compared points.");
+        assert!(words.starts_with(&start), "{name}: {words}");
+        assert!(words.ends_with(&format!("PAM 2021, figure {figure}).")), "{name}: {words}");
+    }
 }
 
 #[test]

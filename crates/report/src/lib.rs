@@ -4,13 +4,16 @@
 //! reads the documents of `niclab-result`: it measures nothing, computes no statistics, touches no
 //! file and no network, and the page it writes asks for nothing either.
 //!
-//! The rooms: `page` gathers what the templates show, `spec` draws figures, `axis` and `theme`
-//! say how they look, `drawing` lays testbeds out, `words` words numbers and marks, `scripts` holds
-//! the drawing scripts and their licences.
+//! The rooms: `page` gathers what the templates show, `spec` draws figures, `form` chooses curves
+//! or bars, `legend` names their series, `axis` and `theme` say how they look, `drawing` lays
+//! testbeds out, `words` words numbers and marks, `scripts` holds the drawing scripts and their
+//! licences.
 #![forbid(unsafe_code)]
 
 mod axis;
 mod drawing;
+mod form;
+mod legend;
 mod page;
 mod scripts;
 mod spec;

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use askama::Template;
 use niclab_result::{
     DeviceSummary, Environment, ExperimentSummary, ExperimentVerdict, Figure, Finding, Mark,
-    Origin, Scale, Series, SeriesShape, Summary,
+    Origin, ReportTable, Scale, Series, Summary,
 };
 use serde_json::{Value, json};
 
 use crate::drawing::{self, Drawing};
+use crate::legend::{self, LegendGroup, legend};
 use crate::theme::{self, Theme};
 use crate::{ReportError, ReportOptions, axis, scripts, spec, words};
 
@@ -74,10 +75,7 @@ struct ExperimentView<'a> {
     anchor: String,
     name: &'a str,
     question: &'a str,
-    /// `shown`, or `inconclusive`.
-    verdict: &'static str,
-    /// Why it cannot be told; else empty.
-    reason: &'a str,
+    verdict: VerdictView<'a>,
     /// Its first finding, the next ones, and the others, which are folded.
     answer: Option<FindingView<'a>>,
     findings: Vec<FindingView<'a>>,
@@ -91,6 +89,18 @@ struct ExperimentView<'a> {
     tables: Vec<TableView<'a>>,
 }
 
+/// How far an experiment is answered.
+struct VerdictView<'a> {
+    /// `shown`, `differs` or `inconclusive`.
+    word: &'static str,
+    /// The same beside the question, where there is more room.
+    words: &'static str,
+    /// `shown`, `differs` or `open`: its colour.
+    class: &'static str,
+    /// Why it cannot be told, or what differs; else empty.
+    reason: &'a str,
+}
+
 /// A figure with everything that stands around it.
 struct FigureView<'a> {
     figure: &'a Figure,
@@ -98,7 +108,7 @@ struct FigureView<'a> {
     /// Place among the specs of the page; `None` where there is nothing to draw.
     plot: Option<usize>,
     spoken: String,
-    key: Vec<KeyView>,
+    legend: Vec<LegendGroup>,
     bars: String,
     marks: String,
     knees: Vec<String>,
@@ -112,7 +122,7 @@ struct FirstView<'a> {
     anchor: String,
     /// Place among the specs of the page.
     plot: usize,
-    key: Vec<KeyView>,
+    legend: Vec<LegendGroup>,
 }
 
 /// A table; columns of numbers stand flush right.
@@ -121,7 +131,21 @@ struct TableView<'a> {
     /// What is the same in every row, which has no column; empty for nothing.
     same: String,
     columns: Vec<(String, &'static str)>,
-    rows: Vec<Vec<CellView>>,
+    rows: Vec<RowView>,
+}
+
+/// A row, and what it is filtered by; empty where it has none.
+struct RowView {
+    device: String,
+    marks: String,
+    cells: Vec<CellView>,
+}
+
+/// A row before it is laid out.
+struct TableRow {
+    device: String,
+    marks: String,
+    cells: Vec<String>,
 }
 
 /// A cell; what stands in brackets at its end, such as an interval, has a line of its own.
@@ -129,19 +153,6 @@ struct CellView {
     text: String,
     bracketed: String,
     class: &'static str,
-}
-
-/// One series in the legend.
-struct KeyView {
-    name: String,
-    light: &'static str,
-    dark: &'static str,
-    symbol: &'static str,
-    /// `measured`, `computed` or `published`.
-    origin: &'static str,
-    /// Drawn as a box, as a bare line, as a line with symbols, or as symbols alone.
-    shape: &'static str,
-    empty: bool,
 }
 
 /// A mark, what it means, and where it stands.
@@ -217,7 +228,8 @@ fn first<'a>(top: &[FindingView<'_>], experiments: &[ExperimentView<'a>]) -> Opt
     };
     let view = top.iter().find_map(of_finding).or_else(|| drawn().next())?;
     let (figure, plot) = (view.figure, view.plot?);
-    Some(FirstView { title: &figure.title, anchor: view.anchor.clone(), plot, key: key(figure) })
+    let (anchor, legend) = (view.anchor.clone(), legend(figure));
+    Some(FirstView { title: &figure.title, anchor, plot, legend })
 }
 
 /// JSON that may stand inside a script element: no `<` can end the element or open a comment.
@@ -307,10 +319,6 @@ fn experiment_view<'a>(
     let best = best(of, own().next()).map(|at| figures.remove(at));
     let (testbeds, tables) = (&of.testbeds, &of.tables);
     let others = own().count().saturating_sub(OPEN_COUNT_MAX);
-    let (verdict, reason) = match &of.verdict {
-        ExperimentVerdict::Shown => ("shown", ""),
-        ExperimentVerdict::CannotTell { reason } => ("inconclusive", reason.as_str()),
-    };
     let parts = [
         (others, "more finding"),
         (figures.len(), "more figure"),
@@ -323,8 +331,7 @@ fn experiment_view<'a>(
         anchor: section(&of.name),
         name: &of.name,
         question: &of.question,
-        verdict,
-        reason,
+        verdict: verdict(&of.verdict),
         answer: own().next().map(view),
         findings: own().take(OPEN_COUNT_MAX).skip(1).map(view).collect(),
         others: own().skip(OPEN_COUNT_MAX).map(view).collect(),
@@ -334,9 +341,22 @@ fn experiment_view<'a>(
         figures,
         tables: tables
             .iter()
-            .map(|table| table_view(&table.title, table.columns.clone(), table.rows.clone()))
+            .map(|of| table_view(&of.title, (of.columns.clone(), of.inputs), rows_of(of)))
             .collect(),
     }
+}
+
+fn verdict(of: &ExperimentVerdict) -> VerdictView<'_> {
+    let (word, words, class, reason) = match of {
+        ExperimentVerdict::Shown => ("shown", "shown", "shown", ""),
+        ExperimentVerdict::DiffersFromPublished { difference } => {
+            ("differs", "differs from published", "differs", difference.as_str())
+        }
+        ExperimentVerdict::CannotTell { reason } => {
+            ("inconclusive", "inconclusive", "open", reason.as_str())
+        }
+    };
+    VerdictView { word, words, class, reason }
 }
 
 /// The figure that is not folded: that of the first finding, or the first with a curve in it.
@@ -368,8 +388,8 @@ fn figure_view<'a>(figure: &'a Figure, specs: &mut Vec<Value>) -> FigureView<'a>
             axis::title(&figure.x),
             words::count(figure.series.len(), "curve"),
         ),
-        key: key(figure),
-        bars: bars(figure),
+        legend: legend(figure),
+        bars: legend::error_bars(figure),
         marks: if marks.is_empty() { String::new() } else { spec::marks_words(&marks) },
         knees: figure.knees.iter().map(|knee| spec::knee_words(figure, knee)).collect(),
         rows: words::count(points(figure).count(), "row"),
@@ -377,61 +397,96 @@ fn figure_view<'a>(figure: &'a Figure, specs: &mut Vec<Value>) -> FigureView<'a>
     }
 }
 
-fn table_view(title: &str, columns: Vec<String>, rows: Vec<Vec<String>>) -> TableView<'_> {
-    let (same, columns, rows) = without_constants(columns, rows);
+/// The rows of a table, with the device and the marks that its columns say.
+fn rows_of(table: &ReportTable) -> Vec<TableRow> {
+    let column = |name: &str| table.columns.iter().position(|column| column == name);
+    let (device, marks) = (column("device"), column("marks"));
+    let row = |cells: &Vec<String>| {
+        let at = |place: Option<usize>| place.and_then(|at| cells.get(at)).cloned();
+        let [device, marks] = [device, marks].map(|place| at(place).unwrap_or_default());
+        TableRow { device, marks, cells: cells.clone() }
+    };
+    table.rows.iter().map(row).collect()
+}
+
+fn table_view(
+    title: &str,
+    (columns, inputs): (Vec<String>, usize),
+    rows: Vec<TableRow>,
+) -> TableView<'_> {
+    let varies = varying(columns.len(), &rows);
+    let same = constants(&columns, &rows, &varies);
+    let order = results_first(&varies, inputs);
+    let arranged = |cells: Vec<String>| {
+        order.iter().filter_map(|at| cells.get(*at).cloned()).collect::<Vec<String>>()
+    };
+    let columns = arranged(columns);
+    let rows: Vec<TableRow> =
+        rows.into_iter().map(|row| TableRow { cells: arranged(row.cells), ..row }).collect();
     let class = |column: usize| {
-        let mut cells = rows.iter().filter_map(|row| row.get(column)).peekable();
+        let mut cells = rows.iter().filter_map(|row| row.cells.get(column)).peekable();
         let numbers = cells.peek().is_some() && cells.all(|cell| numeric(cell));
         if numbers { "number" } else { "" }
     };
     let classes: Vec<_> = (0..columns.len()).map(class).collect();
-    let cells = |cells: Vec<String>| cells.into_iter().zip(&classes).map(cell_view).collect();
+    let view = |TableRow { device, marks, cells }| RowView {
+        device,
+        marks,
+        cells: Vec::into_iter(cells).zip(&classes).map(cell_view).collect(),
+    };
     TableView {
         title,
         same,
         columns: columns.into_iter().zip(classes.iter().copied()).collect(),
-        rows: rows.into_iter().map(cells).collect(),
+        rows: rows.into_iter().map(view).collect(),
     }
 }
 
-/// A table without the columns that have one value in all rows, and these in words.
-fn without_constants(
-    columns: Vec<String>,
-    rows: Vec<Vec<String>>,
-) -> (String, Vec<String>, Vec<Vec<String>>) {
-    let Some((first, others)) = rows.split_first().filter(|(_, others)| !others.is_empty()) else {
-        return (String::new(), columns, rows);
-    };
-    let is_same = |at: usize| others.iter().all(|row| row.get(at) == first.get(at));
-    let varies: Vec<bool> = (0..columns.len()).map(|at| !is_same(at)).collect();
-    if !varies.contains(&true) {
-        return (String::new(), columns, rows);
-    }
-    let mut same = Vec::new();
-    for (at, column) in columns.iter().enumerate().filter(|(at, _)| !varies[*at]) {
-        let value = first.get(at).map_or("", String::as_str);
-        if !matches!(value, "" | "\u{2013}") {
-            same.push(format!("{column} {value}"));
-        }
-    }
-    let kept = |cells: Vec<String>| {
-        let cells = cells.into_iter().zip(&varies).filter(|(_, varies)| **varies);
-        cells.map(|(cell, _)| cell).collect::<Vec<String>>()
-    };
-    let columns = kept(columns);
-    let rows = rows.into_iter().map(kept).collect();
-    (same.join(", "), columns, rows)
+/// Which columns are drawn: those with two values or more, and all where none has.
+fn varying(columns_count: usize, rows: &[TableRow]) -> Vec<bool> {
+    let is_same =
+        |at: usize| rows.windows(2).all(|two| two[0].cells.get(at) == two[1].cells.get(at));
+    let varies: Vec<bool> = (0..columns_count).map(|at| !is_same(at)).collect();
+    if varies.contains(&true) { varies } else { vec![true; columns_count] }
+}
+
+/// The columns that are not drawn, each with the value of all rows, in words.
+fn constants(columns: &[String], rows: &[TableRow], varies: &[bool]) -> String {
+    let value = |at: usize| rows.first().and_then(|row| row.cells.get(at)).map(String::as_str);
+    let fixed = columns.iter().enumerate().filter(|(at, _)| !varies[*at]);
+    let told = fixed.filter_map(|(at, column)| Some((column, value(at)?)));
+    let told = told.filter(|(_, value)| !matches!(*value, "" | "-" | "\u{2013}"));
+    told.map(|(column, value)| format!("{column} {value}")).collect::<Vec<_>>().join(", ")
+}
+
+/// The order in which columns are drawn: the first input, which labels a row, the results, and the
+/// other inputs.
+fn results_first(varies: &[bool], inputs: usize) -> Vec<usize> {
+    let drawn = (0..varies.len()).filter(|at| varies[*at]);
+    let (inputs, results): (Vec<usize>, Vec<usize>) = drawn.partition(|at| *at < inputs);
+    let (label, others) = inputs.split_at(inputs.len().min(1));
+    [label, &results, others].concat()
 }
 
 fn cell_view((cell, class): (String, &&'static str)) -> CellView {
     let (text, bracketed) = match cell.rfind(" (").filter(|_| cell.ends_with(')')) {
-        Some(at) => (cell[..at].to_owned(), cell[at + 1..].to_owned()),
+        Some(at) => (cell[..at].to_owned(), without_unit(&cell[..at], &cell[at + 1..])),
         None => (cell, String::new()),
     };
     // A number with words behind it folds between them.
     let is_long = text.chars().count() > NUMBER_LETTERS_MAX;
     let class = if *class == "number" && is_long { "number long" } else { class };
     CellView { text, bracketed, class }
+}
+
+/// An interval without the unit that its number has: `(11.9 to 12.6)` of `12.3 Mpps`.
+fn without_unit(number: &str, interval: &str) -> String {
+    let Some((_, unit)) = number.split_once(' ') else { return interval.to_owned() };
+    let unit = format!(" {unit}");
+    match interval.matches(&unit).count() {
+        2 => interval.replace(&unit, ""),
+        _ => interval.to_owned(),
+    }
 }
 
 /// `true` where a cell starts like a number, or holds a dash for the lack of one.
@@ -442,64 +497,6 @@ fn numeric(cell: &str) -> bool {
 
 fn points(figure: &Figure) -> impl Iterator<Item = &niclab_result::Mean> {
     figure.series.iter().flat_map(|series| &series.points)
-}
-
-/// The legend.
-fn key(figure: &Figure) -> Vec<KeyView> {
-    let styles = theme::styles(&spec::looks(figure));
-    let names = spec::series_names(figure);
-    let entries = figure.series.iter().zip(styles).zip(names);
-    entries
-        .map(|((series, style), name)| KeyView {
-            name,
-            light: style.light,
-            dark: style.dark,
-            symbol: style.symbol,
-            origin: match series.origin {
-                Origin::Measured => "measured",
-                Origin::Computed => "computed",
-                Origin::Published => "published",
-            },
-            shape: match series.shape {
-                SeriesShape::Box => "box",
-                _ if figure.x.scale == Scale::Ordinal => "dot",
-                _ if spec::crowded(series) => "bare",
-                _ => "line",
-            },
-            empty: series.points.is_empty(),
-        })
-        .collect()
-}
-
-/// What the bars or boxes of a figure span.
-fn bars(figure: &Figure) -> String {
-    if figure.series.iter().any(|series| series.shape == SeriesShape::Box) {
-        return "Boxes span p25 to p75 with a stroke at the median, whiskers p1 to p99.".into();
-    }
-    let barred = |series: &Series| series.points.iter().any(|point| point.low.is_some());
-    let barred_as = |is_few: bool| {
-        let points = figure.series.iter().filter(|series| series.origin != Origin::Published);
-        let mut barred = points.flat_map(|s| &s.points).filter(|point| point.low.is_some());
-        barred.any(|point| spec::is_range(point) == is_few)
-    };
-    let ours = match (barred_as(false), barred_as(true)) {
-        (true, true) => {
-            "Bars are 95 % intervals of the median; of points with too few repeats for one, the \
-             smallest and the largest value."
-        }
-        (true, false) => "Bars are 95 % intervals of the median.",
-        (false, true) => {
-            "Bars are the smallest and the largest value: there are too few repeats for a 95 % \
-             interval of the median."
-        }
-        (false, false) => "",
-    };
-    let is_barred = |series: &Series| series.origin == Origin::Published && barred(series);
-    let published = match figure.series.iter().any(is_barred) {
-        true => "Bars of published series span p1 to p99.",
-        false => "",
-    };
-    [ours, published].join(" ").trim().to_owned()
 }
 
 /// The table behind a figure.
@@ -514,18 +511,29 @@ fn data(figure: &Figure) -> TableView<'_> {
     ];
     let names = spec::series_names(figure);
     let rows = figure.series.iter().zip(&names).flat_map(|(series, name)| {
-        series.points.iter().map(move |point| {
-            vec![
+        series.points.iter().map(move |point| TableRow {
+            // A published point stands beside every device.
+            device: match series.origin {
+                Origin::Published => String::new(),
+                _ => series.device.clone(),
+            },
+            marks: point
+                .marks
+                .iter()
+                .map(|mark| words::mark_name(*mark))
+                .collect::<Vec<_>>()
+                .join(", "),
+            cells: vec![
                 name.clone(),
                 place(figure, point),
                 words::number(point.y),
                 spec::range_words(series, point),
                 point.repeats.to_string(),
                 spec::marks_words(&point.marks),
-            ]
+            ],
         })
     });
-    table_view(&figure.title, columns.to_vec(), rows.collect())
+    table_view(&figure.title, (columns.to_vec(), 0), rows.collect())
 }
 
 /// Where a point stands on the horizontal axis, in words.

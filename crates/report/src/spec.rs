@@ -7,13 +7,16 @@ use niclab_result::{Figure, Knee, Mark, Mean, Origin, Scale, Series, SeriesShape
 use serde_json::{Map, Value, json};
 
 use crate::axis::{self, Direction};
+use crate::form::{self, Form};
 use crate::theme::{self, INK, PAPER, Style, Theme};
 use crate::words;
 
 /// Curves with more points than this are drawn without a symbol at each.
 const SYMBOLS_COUNT_MAX: usize = 60;
-/// Pixels from one series to the next where they stand side by side, at most.
-const SLOT_PX_MAX: usize = 15;
+/// Pixels from one series to the next where they stand side by side over categories, at most.
+const SLOT_PX_MAX: usize = 44;
+/// The same over numbers, where a box that stands far from its place would lie.
+const SLOT_PX_MAX_NUMBERS: usize = 9;
 /// Height of a line of knee labels above the plot.
 const KNEE_LINE_PX: f64 = 16.0;
 /// Height of the plotting area.
@@ -27,6 +30,7 @@ const WIDTH_PX: u32 = 720;
 /// by itself. Values that JSON cannot hold (NaN, infinities) become `null` and are not drawn.
 #[must_use]
 pub fn vega_lite(figure: &Figure) -> Value {
+    let figure = &*form::arranged(figure);
     let names = series_names(figure);
     let styles = theme::styles(&looks(figure));
     let encoding = encoding(figure, &names, &styles);
@@ -34,8 +38,14 @@ pub fn vega_lite(figure: &Figure) -> Value {
     if figure.x.scale != Scale::Ordinal && !figure.knees.is_empty() {
         layers.extend(knee_layers(figure, &encoding["x"]));
     }
+    if has(figure, Form::Reference) {
+        layers.extend(reference_layers(figure));
+    }
+    if has(figure, Form::Bars) {
+        layers.push(bar_layer(&encoding["color"]));
+    }
     layers.extend(line_layers(figure));
-    if figure.series.iter().any(|series| series.shape == SeriesShape::Box) {
+    if has(figure, Form::Boxes) {
         layers.extend(box_layers(&encoding["color"]));
     }
     layers.extend(glyph_layers(figure, &names, &styles));
@@ -132,6 +142,12 @@ fn all_points(figure: &Figure) -> impl Iterator<Item = (&Series, &Mean)> {
     series.flat_map(|series| series.points.iter().map(move |point| (series, point)))
 }
 
+/// `true` where something is drawn in this form.
+pub(crate) fn has(figure: &Figure, form: Form) -> bool {
+    let mut drawn = figure.series.iter().filter(|series| !series.points.is_empty());
+    drawn.any(|series| Form::of(figure, series) == form)
+}
+
 /// `true` where a point is drawn as a box.
 fn boxed(series: &Series, point: &Mean) -> bool {
     series.shape == SeriesShape::Box && point.quartiles.is_some()
@@ -161,48 +177,21 @@ fn places(figure: &Figure) -> Vec<f64> {
 
 /// The distance between series that stand side by side, as an expression of the plot's width.
 fn slot_width(figure: &Figure) -> String {
-    let columns = match figure.x.scale {
-        Scale::Ordinal => {
-            let points = figure.series.iter().flat_map(|series| &series.points);
-            axis::words(points.map(|point| point.x_word.as_str())).len()
-        }
-        _ => figure.series.iter().map(|series| series.points.len()).max().unwrap_or(0),
+    let widest = form::slots(figure).into_iter().flatten().fold(0.0, f64::max);
+    let beside = (2.0 * widest + 1.0).round() as usize;
+    let places = (form::places_count(figure).max(1) + 1) * beside;
+    let most = match figure.x.scale {
+        Scale::Ordinal => SLOT_PX_MAX,
+        _ => SLOT_PX_MAX_NUMBERS,
     };
-    let beside = slots(figure).into_iter().max().map_or(1, |last| last + 1);
-    let places = (columns.max(1) + 1) * beside;
-    format!("clamp(width / {places}, 2.5, {SLOT_PX_MAX})")
-}
-
-/// `true` where the series of a figure stand side by side instead of on one another.
-fn beside(figure: &Figure, series: &Series) -> bool {
-    series.shape == SeriesShape::Box || figure.x.scale == Scale::Ordinal
-}
-
-/// Where series stand beside each other, from the left: those of one hue that never meet share a
-/// place.
-fn slots(figure: &Figure) -> Vec<usize> {
-    let meet = |a: &Series, b: &Series| {
-        a.points.iter().any(|one| b.points.iter().any(|other| one.x_word == other.x_word))
-    };
-    let mut slots: Vec<usize> = Vec::new();
-    for (index, series) in figure.series.iter().enumerate() {
-        let before = figure.series[..index].iter().zip(&slots);
-        let alike = before.filter(|(other, _)| series.hue.is_some() && other.hue == series.hue);
-        let shared = alike.filter(|(other, _)| !meet(series, other)).map(|(_, slot)| *slot).next();
-        let next = slots.iter().max().map_or(0, |last| last + 1);
-        slots.push(shared.unwrap_or(next));
-    }
-    slots
+    format!("clamp(width / {places}, 2.5, {most})")
 }
 
 /// One row per point.
 fn rows(figure: &Figure, names: &[String]) -> Vec<Value> {
-    let slots = slots(figure);
-    let middle = slots.iter().max().map_or(0.0, |last| *last as f64 / 2.0);
     let mut rows = Vec::new();
-    for ((series, name), slot) in figure.series.iter().zip(names).zip(slots) {
-        let slot = if beside(figure, series) { slot as f64 - middle } else { 0.0 };
-        for (at, point) in series.points.iter().enumerate() {
+    for ((series, name), slots) in figure.series.iter().zip(names).zip(form::slots(figure)) {
+        for (at, (point, slot)) in series.points.iter().zip(slots).enumerate() {
             let mut row = row(figure, series, point);
             row.insert("series".to_owned(), json!(name));
             row.insert("at".to_owned(), json!(at));
@@ -237,31 +226,25 @@ fn row(figure: &Figure, series: &Series, point: &Mean) -> Map<String, Value> {
     put("range", json!(range_words(series, point)));
     put("repeats", json!(point.repeats));
     put("marks", json!(marks_words(&point.marks)));
-    put("shape", json!(shape_name(series.shape)));
+    put("device", json!(series.device));
+    put("shape", json!(Form::of(figure, series).name()));
     put("origin", json!(series.origin));
-    put("glyph", json!(glyph(series, point)));
+    put("glyph", json!(glyph(figure, series, point)));
     row
 }
 
-fn shape_name(shape: SeriesShape) -> &'static str {
-    match shape {
-        SeriesShape::Line => "line",
-        SeriesShape::Box => "box",
-        SeriesShape::Cdf => "cdf",
-    }
-}
-
 /// `true` where a curve is drawn without symbols.
-pub(crate) fn crowded(series: &Series) -> bool {
-    series.shape == SeriesShape::Cdf || series.points.len() > SYMBOLS_COUNT_MAX
+pub(crate) fn crowded(figure: &Figure, series: &Series) -> bool {
+    Form::of(figure, series) == Form::Cdf || series.points.len() > SYMBOLS_COUNT_MAX
 }
 
 /// What stands at a point.
-fn glyph(series: &Series, point: &Mean) -> &'static str {
+fn glyph(figure: &Figure, series: &Series, point: &Mean) -> &'static str {
     match () {
         () if !point.marks.is_empty() => "triangle",
         () if boxed(series, point) => "none",
-        () if crowded(series) => "none",
+        () if matches!(Form::of(figure, series), Form::Bars | Form::Reference) => "none",
+        () if crowded(figure, series) => "none",
         () if series.origin == Origin::Measured => "filled",
         () => "hollow",
     }
@@ -278,11 +261,15 @@ fn encoding(figure: &Figure, names: &[String], styles: &[Style]) -> Value {
         _ => axis::numbers(&figure.x, Direction::X, &places(figure)),
     };
     x["field"] = json!("x");
-    if x["type"] == "quantitative" && figure.series.iter().any(|series| beside(figure, series)) {
-        x["scale"]["padding"] = json!(14 + 10 * figure.series.len());
+    if x["type"] == "quantitative" && has(figure, Form::Boxes) {
+        let widest = form::slots(figure).into_iter().flatten().fold(0.0, f64::max);
+        x["scale"]["padding"] = json!(14.0 + SLOT_PX_MAX_NUMBERS as f64 * widest);
     }
     let mut y = axis::numbers(&figure.y, Direction::Y, &heights(figure));
     y["field"] = json!("y");
+    if has(figure, Form::Bars) {
+        y["scale"]["zero"] = json!(true);
+    }
     if x["type"] == "quantitative" {
         let lines = figure.knees.len() as f64;
         y["axis"]["titleY"] = json!(-12.0 - KNEE_LINE_PX * lines);
@@ -347,7 +334,7 @@ fn knee_layers(figure: &Figure, x: &Value) -> Vec<Value> {
                 (knee.x - knee.width).max(least)
             };
             json!({
-                "knee": knee.x, "from": from, "to": knee.x + knee.width,
+                "device": knee.device, "knee": knee.x, "from": from, "to": knee.x + knee.width,
                 "label": knee_words(figure, knee), "level": -5.0 - KNEE_LINE_PX * index as f64,
             })
         })
@@ -389,33 +376,81 @@ fn knee_layers(figure: &Figure, x: &Value) -> Vec<Value> {
     ]
 }
 
+/// Dashes by where a series comes from.
+const DASHES: [(Origin, [u32; 2]); 3] =
+    [(Origin::Measured, [1, 0]), (Origin::Computed, [2, 3]), (Origin::Published, [6, 4])];
+
 /// Error bars and curves.
 fn line_layers(figure: &Figure) -> Vec<Value> {
     let dash = json!({
         "field": "origin", "type": "nominal", "legend": null,
         "scale": {
-            "domain": [Origin::Measured, Origin::Computed, Origin::Published],
-            "range": [[1, 0], [2, 3], [6, 4]],
+            "domain": DASHES.map(|(origin, _)| origin), "range": DASHES.map(|(_, dash)| dash),
         },
     });
     let mut layers = Vec::new();
-    if all_points(figure).any(|(series, point)| barred(series, point)) {
+    let is_barred = |(series, point): (&Series, &Mean)| {
+        barred(series, point) && Form::of(figure, series) != Form::Reference
+    };
+    if all_points(figure).any(is_barred) {
+        let mut encoding = json!({"y": {"field": "low"}, "y2": {"field": "high"}});
+        // Its own hue would not show before a bar.
+        if has(figure, Form::Bars) {
+            encoding["color"] = json!({"value": INK.0});
+        }
+        let test = "datum.shape != 'box' && datum.shape != 'reference' && isValid(datum.low)";
         layers.push(json!({
-            "transform": only("datum.shape != 'box' && isValid(datum.low)"),
+            "transform": only(test),
             "mark": {"type": "rule", "strokeWidth": 1.4, "opacity": 0.75, "xOffset": aside()},
-            "encoding": {"y": {"field": "low"}, "y2": {"field": "high"}},
+            "encoding": encoding,
         }));
     }
     // Words have no order between them that a line could follow.
-    let is_along = figure.x.scale != Scale::Ordinal;
-    if is_along && all_points(figure).any(|(series, _)| series.shape != SeriesShape::Box) {
+    if has(figure, Form::Curve) || has(figure, Form::Cdf) {
         layers.push(json!({
-            "transform": only("datum.shape != 'box'"),
-            "mark": {"type": "line", "strokeWidth": 1.8, "strokeJoin": "round",
-                     "xOffset": aside()},
+            "transform": only("datum.shape == 'line' || datum.shape == 'cdf'"),
+            "mark": {"type": "line", "strokeWidth": 1.8, "strokeJoin": "round"},
             "encoding": {"order": {"field": "at"}, "strokeDash": dash},
         }));
     }
+    layers
+}
+
+/// Bars from zero: filled where measured, else hollow.
+fn bar_layer(hue: &Value) -> Value {
+    let [(_, measured), (_, computed), (_, published)] = DASHES;
+    let dash = format!(
+        "datum.origin == 'computed' ? {computed:?} : \
+         datum.origin == 'published' ? {published:?} : {measured:?}"
+    );
+    json!({
+        "transform": only("datum.shape == 'bar'"),
+        "mark": {"type": "bar", "size": {"expr": "slot * 0.82"}, "xOffset": aside(),
+                 "fillOpacity": {"expr": "datum.origin == 'measured' ? 0.75 : 0"},
+                 "strokeWidth": 1.3, "strokeDash": {"expr": dash}},
+        "encoding": {"y": {"field": "y", "stack": null}, "stroke": hue},
+    })
+}
+
+/// Series of one point among curves: a line across the plot, in a band of its interval.
+fn reference_layers(figure: &Figure) -> Vec<Value> {
+    let (left, right) = (json!({"value": 0}), json!({"value": "width"}));
+    let mut layers = Vec::new();
+    let is_banded = |(series, point): (&Series, &Mean)| {
+        barred(series, point) && Form::of(figure, series) == Form::Reference
+    };
+    if all_points(figure).any(is_banded) {
+        layers.push(json!({
+            "transform": only("datum.shape == 'reference' && isValid(datum.low)"),
+            "mark": {"type": "rect", "opacity": 0.16},
+            "encoding": {"x": left, "x2": right, "y": {"field": "low"}, "y2": {"field": "high"}},
+        }));
+    }
+    layers.push(json!({
+        "transform": only("datum.shape == 'reference'"),
+        "mark": {"type": "rule", "strokeWidth": 1.5, "strokeDash": [12, 3]},
+        "encoding": {"x": left, "x2": right, "y": {"field": "y"}},
+    }));
     layers
 }
 
@@ -477,7 +512,7 @@ fn glyph_layers(figure: &Figure, names: &[String], styles: &[Style]) -> Vec<Valu
     let mut layers = Vec::new();
     for (name, mut mark, encoding) in glyphs {
         // A layer without rows would leave a scale without an extent.
-        if all_points(figure).any(|(series, point)| glyph(series, point) == name) {
+        if all_points(figure).any(|(series, point)| glyph(figure, series, point) == name) {
             mark["type"] = json!("point");
             mark["opacity"] = json!(1);
             mark["xOffset"] = aside();

@@ -1,5 +1,5 @@
 // Draws the figures: near ones at once, the others when the page is idle, those that are folded when
-// they are unfolded, and all that can be seen for print.
+// they are unfolded, and all that can be seen for print. Filters the page by device and mark.
 (() => {
   const report = window.niclabReport;
   const { specs, dark, config } = JSON.parse(document.getElementById("drawings").textContent);
@@ -7,7 +7,31 @@
   const asked = new URLSearchParams(location.search);
   const prefers = window.matchMedia("(prefers-color-scheme: dark)");
   const drawn = new Map();
+  const filters = ["device", "mark"].map((name) => document.getElementById(`filter-${name}`));
   let theme = "light";
+
+  // What the filters ask for; empty for all.
+  function wanted() {
+    const [device, mark] = filters.map((filter) => filter?.value || "");
+    return { device, mark };
+  }
+
+  const isOf = (device, of) => !device || !of || of === device;
+  const isMarked = (mark, marks) => !mark || (marks || "").split(/[^a-z-]+/).includes(mark);
+
+  // Leaves in a spec what is of a device, and publications, which stand beside every device. A layer
+  // without rows would leave a scale without an extent.
+  function leave(spec, device) {
+    const isLeft = (row) => row.origin === "published" || isOf(device, row.device);
+    for (const part of [spec, ...spec.layer]) {
+      if (part.data) part.data.values = part.data.values.filter(isLeft);
+    }
+    spec.layer = spec.layer.filter(({ data, transform }) => {
+      const test = transform ? `return ${transform[0].filter}` : "return true";
+      const holds = new Function("datum", "isValid", test);
+      return (data || spec.data).values.some((row) => holds(row, (value) => value != null));
+    });
+  }
 
   // The spec of a plot in a theme, without what the page itself shows around it.
   function dressed(plot, name) {
@@ -16,6 +40,8 @@
       if (key === "legend") return null;
       return (name === "dark" && typeof value === "string" && dark[value]) || value;
     });
+    const { device } = wanted();
+    if (device) leave(spec, device);
     delete spec.title;
     spec.width = "container";
     spec.config = config[name];
@@ -44,13 +70,14 @@
     }
   }
 
-  // Draws a plot in the current theme, once, after whatever is being drawn in its place.
+  // Draws a plot in the current theme and filter, once, after whatever is being drawn in its place.
   function draw(plot) {
     const last = drawn.get(plot);
-    if (last?.theme === theme) return last.done;
-    const wanted = theme;
-    const done = Promise.resolve(last?.done).then(() => embed(plot, wanted));
-    drawn.set(plot, { theme, done });
+    const name = theme;
+    const look = `${name} ${wanted().device}`;
+    if (last?.look === look) return last.done;
+    const done = Promise.resolve(last?.done).then(() => embed(plot, name));
+    drawn.set(plot, { look, done });
     return done;
   }
 
@@ -61,7 +88,7 @@
   // The rest, one after the other, so that the page stays responsive.
   const idle = (next) => window.requestIdleCallback
     ? requestIdleCallback(next, { timeout: 200 }) : setTimeout(next, 50);
-  const isFolded = (plot) => plot.closest("details.folded:not([open])");
+  const isFolded = (plot) => plot.closest("details.folded:not([open]), [hidden]");
   async function drawRest() {
     for (const plot of plots) {
       if (isFolded(plot)) continue;
@@ -69,6 +96,52 @@
       await draw(plot);
     }
     report.publish();
+  }
+
+  // Hides what is of another device or without the mark, and sections in which nothing is left.
+  function filter() {
+    const { device, mark } = wanted();
+    for (const one of document.querySelectorAll("[data-device]")) {
+      one.hidden = !isOf(device, one.dataset.device);
+    }
+    for (const row of document.querySelectorAll("tbody tr")) {
+      row.hidden = !isOf(device, row.dataset.device) || !isMarked(mark, row.dataset.marks);
+    }
+    for (const plot of plots) {
+      const ours = specs[plot.dataset.plot].data.values.filter((row) =>
+        row.origin !== "published" && isOf(device, row.device) && isMarked(mark, row.marks));
+      plot.closest("figure, .glance").hidden = ours.length === 0;
+    }
+    for (const nothing of document.querySelectorAll("figure .nothing")) {
+      nothing.closest("figure").hidden = !!(device || mark);
+    }
+    for (const table of document.querySelectorAll(".tabled")) {
+      table.hidden = !table.querySelector("tbody tr:not([hidden])");
+    }
+    const data = "figure.drawn:not([hidden]), .tabled:not([hidden])";
+    const left = mark ? data : `${data}, .answer:not([hidden]), .said li:not([hidden])`;
+    for (const section of document.querySelectorAll(".experiment")) {
+      section.hidden = !section.querySelector(left);
+      // What is left may all be folded.
+      const folded = section.querySelector(":scope > details.folded");
+      const open = ":scope > .answer:not([hidden]), :scope > .said > li:not([hidden])";
+      const isFound = mark ? !folded?.querySelector(data) : section.querySelector(open);
+      if (folded && (device || mark) && !isFound) folded.open = true;
+      const id = CSS.escape(`#${section.getAttribute("aria-labelledby")}`);
+      document.querySelector(`.contents a[href=${id}]`).closest("li").hidden = section.hidden;
+    }
+    const found = document.querySelector(".first");
+    found.hidden = !!(device || mark) && !found.querySelector(".findings > li:not([hidden])");
+    const words = [device && `device ${device}`, mark && `figures and rows marked ${mark}`];
+    const line = document.querySelector(".filtered");
+    line.hidden = !device && !mark;
+    line.firstElementChild.textContent = `Filtered: ${words.filter(Boolean).join(", ")}.`;
+  }
+
+  function showAll() {
+    for (const one of filters) if (one) one.value = "";
+    filter();
+    drawRest();
   }
 
   function dress(name, remember) {
@@ -132,6 +205,7 @@
   // What a link leads to is unfolded.
   function unfold() {
     const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    if (target?.closest("[hidden]")) showAll();
     for (let at = target?.closest("details"); at; at = at.parentElement.closest("details")) {
       at.open = true;
     }
@@ -141,6 +215,14 @@
   if (asked.get("render") === "all") {
     for (const folded of document.querySelectorAll("details.folded")) folded.open = true;
   }
+  for (const name of ["device", "mark"]) {
+    const select = document.getElementById(`filter-${name}`);
+    if (!select) continue;
+    select.closest(".filter").hidden = false;
+    select.value = asked.get(name) || "";
+    select.addEventListener("change", () => { filter(); drawRest(); });
+  }
+  document.querySelector(".filtered button").addEventListener("click", showAll);
   document.getElementById("theme").addEventListener("click", () => {
     dress(theme === "dark" ? "light" : "dark", true);
     drawRest();
@@ -151,6 +233,7 @@
   window.addEventListener("beforeprint", printCopies);
   window.addEventListener("afterprint", removeCopies);
   const first = asked.get("theme") || remembered() || (prefers.matches ? "dark" : "light");
+  if (filters.some((one) => one?.value)) filter();
   dress(first === "dark" ? "dark" : "light", false);
   if (location.hash) unfold();
   drawRest();

@@ -115,6 +115,27 @@ fn figures_are_drawn_when_idle_and_folded_ones_when_a_link_unfolds_them() {
     assert_eq!(faults(&page(), folded, PLOTS_OPEN + 2), NONE);
 }
 
+#[test]
+fn a_filter_leaves_what_is_of_one_device_or_has_one_mark() {
+    if !chromium("a_filter_leaves_what_is_of_one_device_or_has_one_mark") {
+        return;
+    }
+    let drawn = |query: &str| {
+        let report = load(&page(), query, WIDTH).unwrap();
+        assert_eq!(report["errors"], Value::Array(Vec::new()));
+        let marks = report["marks"].as_object().unwrap().clone();
+        marks.values().map(|count| count.as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    let all = drawn("render=all");
+    let of_one = drawn("render=all&device=soft");
+    assert!(of_one.iter().all(|count| *count > 0), "{of_one:?}");
+    assert!(of_one.iter().sum::<u64>() < all.iter().sum(), "{of_one:?} of {all:?}");
+    // Marked figures are drawn whole. The first of them is on top, too.
+    let marked = drawn("render=all&mark=generator-limited");
+    assert_eq!(marked.len(), 1, "{marked:?} of {all:?}");
+    assert_eq!(drawn("render=all&device=nowhere&mark=none"), all);
+}
+
 /// Breaks the page by replacing the first `from`, and expects a fault that contains `fault`.
 fn check_broken(test: &str, from: &str, to: &str, fault: &str) {
     if !chromium(test) {

@@ -4,7 +4,7 @@
 mod sample;
 
 use niclab_report::{ReportError, ReportOptions, html};
-use niclab_result::{Environment, Figure, Mark, Origin, SCHEMA, Summary};
+use niclab_result::{Environment, ExperimentVerdict, Figure, Mark, Origin, SCHEMA, Summary};
 
 const HOSTILE: &str = "</script><img src=x onerror=alert(1)> \"quoted\" & 'single'";
 
@@ -63,7 +63,7 @@ fn intervals_stand_below_their_medians_and_long_numbers_fold() {
     table.rows = vec![cells.map(str::to_owned).to_vec()];
     let page = page(&summary);
     for cell in [
-        "<td class=\"number\">12.3 Mpps <span class=\"ends\">(11.9 Mpps to 12.6 Mpps)</span></td>",
+        "<td class=\"number\">12.3 Mpps <span class=\"ends\">(11.9 to 12.6)</span></td>",
         "<td class=\"number long\">0.87 of the time with rss</td>",
         "<td class=\"number\">7 ns</td>",
     ] {
@@ -76,12 +76,94 @@ fn what_is_the_same_in_every_row_stands_above_the_table_and_has_no_column() {
     let mut summary = sample::summary();
     let table = &mut summary.experiments[0].tables[0];
     let words = |row: &[&str]| row.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    table.inputs = 0;
     table.columns = words(&["device", "frame", "rules", "none"]);
     table.rows = vec![words(&["soft", "64 B", "0", ""]), words(&["soft", "64 B", "1", ""])];
     let page = page(&summary);
     assert!(page.contains("In every row: device soft, frame 64 B."));
     assert!(page.contains("<th scope=\"col\" class=\"number\">rules</th></tr>"));
     assert!(!page.contains(">none</th>"));
+}
+
+#[test]
+fn a_table_has_what_labels_a_row_then_the_results_then_the_other_inputs() {
+    let mut summary = sample::summary();
+    let table = &mut summary.experiments[0].tables[0];
+    let words = |row: &[&str]| row.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    table.columns = words(&["device", "rules", "frame", "throughput", "marks"]);
+    table.inputs = 3;
+    table.rows = vec![
+        words(&["soft", "0", "64 B", "22 Mpps", ""]),
+        words(&["ring", "1", "1500 B", "13 Mpps", "disturbed"]),
+    ];
+    let heads = |page: &str| {
+        let start = page.find(">throughput</th>").unwrap();
+        let (before, after) =
+            (page[..start].rfind("<thead>").unwrap(), page[start..].find("</tr>"));
+        let head = &page[before..start + after.unwrap()];
+        head.split("</th>").filter_map(|cell| cell.rsplit('>').next()).map(str::to_owned).collect()
+    };
+    let all: Vec<String> = heads(&page(&summary));
+    assert_eq!(all, ["device", "throughput", "marks", "rules", "frame", ""]);
+    let row = "<tr data-device=\"ring\" data-marks=\"disturbed\"><td>ring</td>";
+    assert!(page(&summary).contains(row), "a row says what it is filtered by");
+    // Of one device the next input labels the row.
+    summary.experiments[0].tables[0].rows[1][0] = "soft".to_owned();
+    let all: Vec<String> = heads(&page(&summary));
+    assert_eq!(all, ["rules", "throughput", "marks", "frame", ""]);
+}
+
+#[test]
+fn a_section_says_where_it_differs_from_what_is_published() {
+    let mut summary = sample::summary();
+    let difference = "model has 0.02 Gbps, published 0.03 Gbps.".to_owned();
+    summary.experiments[0].verdict = ExperimentVerdict::DiffersFromPublished { difference };
+    let page = page(&summary);
+    let (contents, rest) = page.split_once("</nav>").unwrap();
+    assert!(contents.contains("title=\"differs from published\">differs</span>"));
+    assert!(rest.contains("<span class=\"verdict differs\">differs from published</span>"));
+    assert!(rest.contains("<p class=\"quiet\">model has 0.02 Gbps, published 0.03 Gbps.</p>"));
+}
+
+#[test]
+fn what_all_entries_of_a_legend_share_stands_once_before_them() {
+    let mut summary = sample::summary();
+    let figure = figure_mut(&mut summary);
+    for (series, name) in figure.series.iter_mut().zip(["soft, 64 rules, same", "soft, 64 rules"]) {
+        series.name = name.to_owned();
+        series.origin = Origin::Measured;
+    }
+    figure.series[1].name.push_str(", other");
+    figure.series.truncate(2);
+    figure.series[1].points.truncate(1);
+    let page = page(&summary);
+    assert!(page.contains("<li class=\"lead-of\">All: soft, 64 rules</li>"));
+    assert!(page.contains("<span>same</span>"));
+    assert!(page.contains("<span>other (only at 1)</span>"), "one point says where it is");
+}
+
+#[test]
+fn a_filter_offers_the_devices_and_the_marks_of_the_run() {
+    let mut summary = sample::summary();
+    let options = |page: &str| -> Vec<String> {
+        let parts = page.split("<option>").skip(1);
+        parts.map(|part| part.split('<').next().unwrap().to_owned()).collect()
+    };
+    let found = options(&page(&summary));
+    let (devices, marks) = found.split_at(summary.devices.len());
+    assert_eq!(
+        devices[..2],
+        summary.devices[..2].iter().map(|of| of.device.as_str()).collect::<Vec<_>>()
+    );
+    let all = ["bimodal", "disturbed", "drift", "few-samples", "generator-limited", "unbalanced"];
+    assert_eq!(marks, all);
+    summary.devices.truncate(1);
+    for experiment in &mut summary.experiments {
+        for series in experiment.figures.iter_mut().flat_map(|figure| &mut figure.series) {
+            series.points.iter_mut().for_each(|point| point.marks.clear());
+        }
+    }
+    assert!(!page(&summary).contains("class=\"filter\""), "nothing to choose, no filter");
 }
 
 #[test]
@@ -113,7 +195,8 @@ fn every_figure_has_its_data_behind_it() {
         figures.iter().flat_map(|of| &of.series).map(|series| series.points.len()).sum();
     let cells: usize =
         summary.experiments.iter().flat_map(|of| &of.tables).map(|table| table.rows.len()).sum();
-    assert_eq!(page.matches("<tr><td").count(), points + cells);
+    let heads = page.matches("<thead>").count();
+    assert_eq!(page.matches("<tr").count() - heads, points + cells);
 }
 
 #[test]
@@ -151,10 +234,10 @@ fn bars_are_called_what_they_are() {
         (caption, words.map(|words| figure.contains(words)))
     };
     let (interval, seen) = captions(|_| false);
-    assert!(interval.starts_with("Bars are 95 % intervals of the median."), "{interval}");
+    assert!(interval.starts_with("Error bars are 95 % intervals of the median."), "{interval}");
     assert_eq!(seen, [true, false]);
     let (range, seen) = captions(|_| true);
-    assert!(range.starts_with("Bars are the smallest and the largest value: "), "{range}");
+    assert!(range.starts_with("Error bars are the smallest and the largest value: "), "{range}");
     assert_eq!(seen, [false, true]);
     let (both, seen) = captions(|at| at == 0);
     let expected = "intervals of the median; of points with too few repeats for one, the smallest";

@@ -4,7 +4,7 @@
 mod sample;
 
 use niclab_report::{Theme, config, dark_colours, vega_lite};
-use niclab_result::{Figure, Origin, Scale, SeriesShape};
+use niclab_result::{Figure, Mark, Origin, Scale, SeriesShape};
 use serde_json::Value;
 
 fn figure(id: &str) -> Figure {
@@ -97,7 +97,7 @@ fn words_are_joined_by_no_line_and_quantities_are() {
 }
 
 #[test]
-fn series_of_one_hue_look_alike_and_share_a_place_where_they_never_meet() {
+fn series_of_one_hue_look_alike_and_stand_side_by_side_only_where_they_meet() {
     let mut figure = figure("occupancy-throughput-group0");
     figure.x.scale = Scale::Ordinal;
     figure.series.truncate(3);
@@ -108,16 +108,102 @@ fn series_of_one_hue_look_alike_and_share_a_place_where_they_never_meet() {
         series.points[0].x_word = if at == 2 { "there" } else { "here" }.to_owned();
     }
     let spec = vega_lite(&figure);
-    let slots: Vec<_> = values(&spec).iter().map(|row| row["slot"].as_f64().unwrap()).collect();
-    assert_eq!(slots, [-0.5, 0.5, -0.5]);
+    assert_eq!(slots(&spec), [-0.5, 0.5, 0.0]);
     let hues = spec["encoding"]["color"]["scale"]["range"].as_array().unwrap();
     assert!(hues[0] == hues[2] && hues[0] != hues[1], "{hues:?}");
     for series in &mut figure.series {
         series.points[0].x_word = "here".to_owned();
     }
+    assert_eq!(slots(&vega_lite(&figure)), [-1.0, 0.0, 1.0]);
+}
+
+fn slots(spec: &Value) -> Vec<f64> {
+    values(spec).iter().map(|row| row["slot"].as_f64().unwrap()).collect()
+}
+
+/// The kinds of marks of a spec, but for the unseen ones that carry tooltips.
+fn kinds(spec: &Value) -> Vec<&str> {
+    let layers = spec["layer"].as_array().unwrap().iter();
+    let seen = layers.filter(|layer| layer["mark"]["opacity"] != 0);
+    seen.map(|layer| layer["mark"]["type"].as_str().unwrap()).collect()
+}
+
+fn column<'a>(spec: &'a Value, name: &str) -> Vec<&'a str> {
+    values(spec).iter().map(|row| row[name].as_str().unwrap()).collect()
+}
+
+#[test]
+fn categories_have_bars_from_zero_and_dots_where_the_axis_has_no_zero() {
+    let mut figure = figure("occupancy-throughput-group0");
+    figure.x.scale = Scale::Ordinal;
+    figure.knees.clear();
+    figure.series.truncate(1);
+    for (at, point) in figure.series[0].points.iter_mut().enumerate() {
+        point.x_word = format!("program {at}");
+    }
     let spec = vega_lite(&figure);
-    let slots: Vec<_> = values(&spec).iter().map(|row| row["slot"].as_f64().unwrap()).collect();
-    assert_eq!(slots, [-1.0, 0.0, 1.0], "what meets stands beside each other");
+    assert_eq!(kinds(&spec), ["bar", "rule"], "bars with error bars before them");
+    assert_eq!(column(&spec, "glyph"), ["none"; 12]);
+    assert_eq!(spec["encoding"]["y"]["scale"]["zero"], true);
+    figure.series[0].points[3].marks = vec![Mark::Bimodal];
+    assert_eq!(kinds(&vega_lite(&figure)), ["bar", "rule", "point"], "a mark is seen on its bar");
+    figure.y.scale = Scale::Log;
+    assert_eq!(kinds(&vega_lite(&figure)), ["rule", "point", "point"]);
+}
+
+#[test]
+fn a_series_of_one_point_is_a_line_across_the_plot_in_a_band() {
+    let mut figure = figure("occupancy-throughput-group0");
+    figure.knees.clear();
+    figure.series.truncate(2);
+    figure.series[1].points.truncate(1);
+    let spec = vega_lite(&figure);
+    let across = spec["layer"].as_array().unwrap().iter();
+    let across = across.filter(|layer| layer["encoding"]["x2"]["value"] == "width");
+    assert_eq!(across.count(), 2);
+    let rows = values(&spec).iter().filter(|row| row["series"] == figure.series[1].name.as_str());
+    let rows: Vec<&Value> = rows.collect();
+    assert_eq!([&rows[0]["shape"], &rows[0]["glyph"]], ["reference", "none"]);
+    figure.series[1].points[0].marks = vec![Mark::Disturbed];
+    assert!(column(&vega_lite(&figure), "glyph").contains(&"triangle"), "marks stay in sight");
+}
+
+#[test]
+fn a_figure_of_single_points_has_a_bar_for_each_name_in_the_colour_of_its_device() {
+    let mut figure = figure("occupancy-throughput-group0");
+    figure.knees.clear();
+    figure.series.truncate(3);
+    for (series, name) in figure.series.iter_mut().zip(["a, group 1", "b, group 1", "a, group 4"]) {
+        series.name = name.to_owned();
+        series.device = name[..1].to_owned();
+        series.origin = Origin::Measured;
+        series.points.truncate(1);
+        series.points[0].x = 16_000.0;
+    }
+    let spec = vega_lite(&figure);
+    assert_eq!(column(&spec, "shape"), ["bar"; 3]);
+    assert_eq!(column(&spec, "series"), ["a", "a", "b"]);
+    assert_eq!(column(&spec, "x"), ["group 1", "group 4", "group 1"]);
+    assert_eq!(slots(&spec), [-0.5, 0.0, 0.5]);
+    assert_eq!(spec["encoding"]["x"]["axis"]["title"], "rules in group 0 = 16,000");
+    // Of different places each bar says its own.
+    figure.series[2].points[0].x = 1_000.0;
+    let spec = vega_lite(&figure);
+    assert_eq!(column(&spec, "x"), ["group 1, 16,000", "group 4, 1,000", "group 1, 16,000"]);
+}
+
+#[test]
+fn boxes_stand_at_their_x_and_side_by_side_only_where_they_meet() {
+    let mut figure = figure("occupancy-latency-group0");
+    figure.series.truncate(2);
+    figure.series.iter_mut().for_each(|series| series.points.truncate(2));
+    let places = [[0.0, 16_000.0], [0.0, 48_000.0]];
+    for (series, places) in figure.series.iter_mut().zip(places) {
+        series.points.iter_mut().zip(places).for_each(|(point, x)| point.x = x);
+    }
+    let spec = vega_lite(&figure);
+    assert_eq!(column(&spec, "shape"), ["box"; 4]);
+    assert_eq!(slots(&spec), [-0.5, 0.0, 0.5, 0.0]);
 }
 
 #[test]

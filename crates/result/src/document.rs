@@ -281,6 +281,11 @@ pub enum ExperimentVerdict {
     /// Its data support at least one finding.
     #[default]
     Shown,
+    /// They differ from what was published of the same device.
+    DiffersFromPublished {
+        /// The largest difference in words, both figures in it.
+        difference: String,
+    },
     /// They support none.
     CannotTell {
         /// Why, as far as it is known.
@@ -442,6 +447,10 @@ pub struct ReportTable {
     pub title: String,
     /// Heads of the columns.
     pub columns: Vec<String>,
+    /// How many of the first columns say where a row was measured; the others are results. 0 where
+    /// that is not told apart.
+    #[serde(default)]
+    pub inputs: usize,
     /// Rows of as many cells as there are columns.
     pub rows: Vec<Vec<String>>,
 }

@@ -33,9 +33,11 @@ use serde::Serialize;
 use crate::cells::Cell;
 use crate::measure::Metrics;
 use crate::metrics::{Metric, SETUP, TrialMetrics};
+use crate::published::PublishedCard;
 use crate::run::{ExperimentRun, Trial};
 use crate::spec::{Spec, SpecError};
 use crate::summary::Results;
+use crate::summary::beside_published::PublishedPoint;
 
 pub use kind::ExperimentKind;
 
@@ -160,6 +162,17 @@ pub(crate) trait Experiment: Sync {
     /// the published breakdown (APSys 2022, table 3), nanoseconds.
     fn published_split(&self, _cell: &Cell<'_>) -> Option<[f64; 3]> {
         None
+    }
+
+    /// The values of a device at places of figures that are published of it, measured under the
+    /// published load.
+    fn published(
+        &self,
+        _results: &Results<'_>,
+        _device: &str,
+        _card: PublishedCard,
+    ) -> Vec<PublishedPoint> {
+        Vec::new()
     }
 
     /// Where the parts of a testbed ran.

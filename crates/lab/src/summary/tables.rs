@@ -15,7 +15,14 @@ pub(crate) fn table(
 ) -> ReportTable {
     rows.dedup();
     let columns = columns.iter().map(|column| column.to_string()).collect();
-    ReportTable { id: id.into(), title: title.into(), columns, rows }
+    ReportTable { id: id.into(), title: title.into(), columns, inputs: 0, rows }
+}
+
+/// A table whose results begin with the column `head`: those before it say where a row was
+/// measured.
+pub(crate) fn results_from(head: &str, table: ReportTable) -> ReportTable {
+    let inputs = table.columns.iter().position(|column| column == head).unwrap_or_default();
+    ReportTable { inputs, ..table }
 }
 
 /// Cells in reading order: device, then place.

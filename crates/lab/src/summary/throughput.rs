@@ -3,7 +3,7 @@
 use niclab_result::{Coordinate, Mark, ReportTable, Sample};
 
 use super::Results;
-use super::tables::{LOAD, columns, ordered, place, table};
+use super::tables::{LOAD, columns, ordered, place, results_from, table};
 use crate::cells::Cell;
 use crate::mlr::{GoalResult, Regularity, SearchGoal};
 use crate::runner::throughput::{SearchRecord, record};
@@ -131,7 +131,10 @@ pub(crate) fn searched(results: &Results<'_>) -> ReportTable {
         "marks",
     ];
     let title = "Throughput by search: undisturbed loss, what was not sent counted as lost";
-    table("occupancy-searches", title, &columns(results, &LOAD, &heads), rows.collect())
+    results_from(
+        "conditional throughput",
+        table("occupancy-searches", title, &columns(results, &LOAD, &heads), rows.collect()),
+    )
 }
 
 /// Throughput, its share of the saturating one, and its bounds.

@@ -12,7 +12,7 @@ use niclab_result::{
 };
 
 use super::curves::axis;
-use super::tables::table;
+use super::tables::{results_from, table};
 use crate::compare::{
     Better, ComparedDevice, Comparison, Doubt, Row, Terms, Verdict, compare, of_interval,
 };
@@ -161,7 +161,10 @@ pub(crate) fn summary(
         "other",
     ];
     let title = "Point by point, by the rules of niclab compare with a tolerance of 5 %";
-    tables.push(table("variants-points", title, &columns, compared.rows.clone()));
+    tables.push(results_from(
+        "ratio",
+        table("variants-points", title, &columns, compared.rows.clone()),
+    ));
     tables.retain(|table| !table.rows.is_empty());
     let is_decided = |of: &VariantRatio| matches!(of.verdict, Verdict::Better | Verdict::Worse);
     let verdict = match compared.ratios.iter().any(is_decided) {
@@ -252,7 +255,7 @@ fn ratio_table(compared: &Compared) -> ReportTable {
         "pairs",
         "points",
     ];
-    table("variants-ratios", title, &columns, rows.collect())
+    results_from("ratio", table("variants-ratios", title, &columns, rows.collect()))
 }
 
 /// `1.12 (1.09 to 1.15)`; without an interval `1.12 (all in 1.02 to 1.2)`.

@@ -263,6 +263,7 @@ fn occupancy() -> ExperimentSummary {
             columns: ["device", "group", "rules", "± rules", "why it ends"]
                 .map(str::to_owned)
                 .to_vec(),
+            inputs: 2,
             rows: [
                 [SOFT, "0", "65,536", "0", "limit of the root group"],
                 [SOFT, "1", "4,194,304", "–", "not reached"],

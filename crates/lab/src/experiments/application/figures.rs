@@ -13,7 +13,7 @@ use crate::published::apsys22;
 use crate::published::apsys22::RoundTrips;
 use crate::summary::Results;
 use crate::summary::curves::{add_point, axis};
-use crate::summary::tables::{marks_of, median, table, worded};
+use crate::summary::tables::{marks_of, median, results_from, table, worded};
 use crate::words;
 
 /// Axes that tell curves apart, in the order in which they are named.
@@ -98,7 +98,10 @@ fn requests(results: &Results<'_>) -> ReportTable {
         "Requests and their latency, {same}: from the due time of a request (closed loop: from \
          the call that sends it) to its answer; waiting: the mean number of requests in flight"
     );
-    table(&id(results, ""), &title, &columns, all.iter().map(row).collect())
+    results_from(
+        "requests/s (interval)",
+        table(&id(results, ""), &title, &columns, all.iter().map(row).collect()),
+    )
 }
 
 /// What was used meanwhile.
@@ -138,7 +141,10 @@ fn used(results: &Results<'_>) -> ReportTable {
     let no_breakdown = no_breakdown.map(|why| format!(" No breakdown: not supported: {why}."));
     let no_breakdown = no_breakdown.unwrap_or_default();
     let title = format!("Resources that the requests used, {same}.{no_meter}{no_breakdown}");
-    table(&id(results, "-used"), &title, &columns, all.iter().map(row).collect())
+    results_from(
+        "server: user / system / softirq",
+        table(&id(results, "-used"), &title, &columns, all.iter().map(row).collect()),
+    )
 }
 
 /// Where the time of a request goes.

@@ -7,7 +7,7 @@ use crate::hosts::{RTT, RTT_TAIL};
 use crate::round_trips::words_at;
 use crate::summary::Results;
 use crate::summary::curves::{add_point, axis};
-use crate::summary::tables::{marks_of, median, table as sheet, worded};
+use crate::summary::tables::{marks_of, median, results_from, table as sheet, worded};
 use crate::words;
 
 /// What it costs, feature by feature; empty where nothing is compared.
@@ -52,7 +52,7 @@ pub(super) fn table(results: &Results<'_>) -> ReportTable {
     ];
     let title = "Features in the path at both hosts, and the time that they add to a round trip \
                  (repeat by repeat, interval)";
-    sheet(&id(results, "-costs"), title, &columns, rows)
+    results_from("without it", sheet(&id(results, "-costs"), title, &columns, rows))
 }
 
 /// A time that may be below nothing.

@@ -12,7 +12,7 @@ use crate::published::apsys22::RoundTrips;
 use crate::round_trips::words_at;
 use crate::summary::Results;
 use crate::summary::curves::{add_point, axis};
-use crate::summary::tables::{marks_of, median, table, worded};
+use crate::summary::tables::{marks_of, median, results_from, table, worded};
 use crate::words;
 
 /// All tables, empty ones left out.
@@ -66,7 +66,7 @@ fn round_trips(results: &Results<'_>) -> ReportTable {
         "Round trips over the kernel's stack, {same}: from the due time of a message (closed \
          loop: from the call that sends it) to its answer"
     );
-    table(&id(results, ""), &title, &columns, rows)
+    results_from("round trip (interval)", table(&id(results, ""), &title, &columns, rows))
 }
 
 /// The published rows, client on the listed CPU and in parentheses server on it, and ours below

@@ -13,7 +13,7 @@ use crate::published::apsys22;
 use crate::round_trips::words_at;
 use crate::summary::Results;
 use crate::summary::curves::add_point;
-use crate::summary::tables::{marks_of, median, table, worded};
+use crate::summary::tables::{marks_of, median, results_from, table, worded};
 use crate::words;
 
 /// Axes that say where a ledger stands.
@@ -81,7 +81,7 @@ fn ledgers(results: &Results<'_>) -> ReportTable {
         "Time of a round trip by part: means over the middle tenth of the messages, which add up; \
          in parentheses the core that each part ended on{why}"
     );
-    table("echo-ledger", &title, &columns, rows)
+    results_from(TERMS[0].1, table("echo-ledger", &title, &columns, rows))
 }
 
 /// Ours in the form of the published table, and the published rows.
@@ -149,7 +149,7 @@ fn prices(results: &Results<'_>) -> ReportTable {
     ];
     let title = "Cost of the probes: round trips of alternating slices with and without probes, \
                  and the median difference of neighbours per stamp";
-    table("echo-ledger-price", title, &columns, rows)
+    results_from("without probes", table("echo-ledger-price", title, &columns, rows))
 }
 
 /// The terms over the length of the message, one figure a protocol.

@@ -8,7 +8,7 @@ use crate::mlr::Regularity;
 use crate::published::presto10;
 use crate::summary::Results;
 use crate::summary::curves::{add_computed, add_point, axis};
-use crate::summary::tables::{marks_of, median, table, worded};
+use crate::summary::tables::{marks_of, median, results_from, table, worded};
 use crate::wire::wire_ns;
 use crate::words;
 
@@ -38,7 +38,7 @@ pub(crate) fn tables(results: &Results<'_>) -> Vec<ReportTable> {
     ];
     let title = "Throughput by frame size, at saturating load and by search, and the part of the \
                  device that limits it";
-    let table = table("frame-size", title, &columns, rows);
+    let table = results_from("saturating (interval)", table("frame-size", title, &columns, rows));
     if table.rows.is_empty() { Vec::new() } else { vec![table] }
 }
 
@@ -134,9 +134,9 @@ fn ports(all: &[Sized<'_>]) -> Vec<f64> {
     if ports.is_empty() { PORTS_GBPS.to_vec() } else { ports }
 }
 
-const SEARCHED: &str = "A curve named with a goal is the throughput by search: its bars go from \
-                        the largest load that passes to the smallest that fails. The other curves \
-                        are at saturating load. IMIX is drawn at its mean frame length.";
+const SEARCHED: &str = "A curve named with a goal is the throughput by search: its error bars go \
+                        from the largest load that passes to the smallest that fails. The other \
+                        curves are at saturating load. IMIX is drawn at its mean frame length.";
 
 fn frames(all: &[Sized<'_>]) -> Figure {
     let mut series = curves(all, |pps, _| pps / 1e6);

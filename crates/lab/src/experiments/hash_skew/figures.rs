@@ -11,7 +11,7 @@ use crate::summary::Results;
 use crate::summary::curves::{add, axis};
 use crate::summary::frames::frame_words;
 use crate::summary::queues::{number, popularity};
-use crate::summary::tables::{marks_of, median, table, worded};
+use crate::summary::tables::{marks_of, median, results_from, table, worded};
 use crate::words;
 
 /// All tables, empty ones left out.
@@ -64,7 +64,7 @@ fn spreads(results: &Results<'_>) -> ReportTable {
     ];
     let title = "RSS of frames that match no rule, at saturating load: frames of the busiest \
                  queue, in even shares, and frames elsewhere than the hash says";
-    table("hash-skew", title, &columns, rows)
+    results_from("busiest (interval)", table("hash-skew", title, &columns, rows))
 }
 
 /// Queue by queue, of few flows.
@@ -88,7 +88,7 @@ fn by_queue(results: &Results<'_>) -> ReportTable {
     }
     let columns = ["device", "flows", "queue", "share", "by the hash", "taken", "missed"];
     let title = "Frames per queue with few flows, all repeats together";
-    table("hash-skew-queues", title, &columns, rows)
+    results_from("share", table("hash-skew-queues", title, &columns, rows))
 }
 
 /// The busiest queue over the flows, for each number of queues, and over their popularity; and how
@@ -198,7 +198,8 @@ fn shares(results: &Results<'_>) -> Figure {
                 let repeats = cell.samples.len() as u32;
                 let (x, y) = (at as f64, share * 100.0);
                 let marks = cell.marks(BUSIEST);
-                let point = Mean { x, y, repeats, marks, ..Mean::default() };
+                let x_word = at.to_string();
+                let point = Mean { x, x_word, y, repeats, marks, ..Mean::default() };
                 add(&mut series, origin, name.clone(), device, point);
             }
         }
@@ -210,7 +211,7 @@ fn shares(results: &Results<'_>) -> Figure {
             "Frames of each queue, received and missed, as a share of all; all repeats together. \
              {BY_HASH}"
         ),
-        x: axis("queue", "", Scale::Linear),
+        x: axis("queue", "", Scale::Ordinal),
         y: axis("share of the frames", "%", Scale::Linear),
         series,
         knees: Vec::new(),

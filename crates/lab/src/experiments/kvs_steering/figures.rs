@@ -14,7 +14,7 @@ use crate::scaling::modelled_pps;
 use crate::statistics::{Ends, Estimate};
 use crate::summary::Results;
 use crate::summary::curves::{add, add_computed, axis};
-use crate::summary::tables::{marks_of, median, table, worded};
+use crate::summary::tables::{marks_of, median, results_from, table, worded};
 use crate::{statistics, words};
 
 /// Cores up to which a curve is continued by computation.
@@ -65,7 +65,10 @@ fn served(results: &Results<'_>) -> ReportTable {
     ];
     let title = "Throughput, staged, and core time per request; workloads by their difference \
                  from the study's";
-    table(&id(results, "served"), title, &[&PLACES[..], &rest].concat(), rows)
+    results_from(
+        "answered (interval)",
+        table(&id(results, "served"), title, &[&PLACES[..], &rest].concat(), rows),
+    )
 }
 
 /// A ratio with what it is of, to the digits that where it lies supports: `0.87 of rss's time
@@ -106,7 +109,10 @@ fn steps(results: &Results<'_>) -> ReportTable {
     let heads = STEPS.map(|(_, head)| head);
     let title = "Time of a request on the application's core by step: each step of a burst is \
                  timed in separate passes";
-    table(&id(results, "steps"), title, &[&PLACES[..], &heads].concat(), rows)
+    results_from(
+        STEPS[0].1,
+        table(&id(results, "steps"), title, &[&PLACES[..], &heads].concat(), rows),
+    )
 }
 
 /// From how many cores on ports and bus bind, and what the study says to it.

@@ -1,6 +1,9 @@
 //! What the data of `occupancy` show, before it is worded or drawn.
 
+use crate::cells::Cell;
+use crate::published::{self, PublishedCard};
 use crate::spec::TrialKind;
+use crate::summary::beside_published::PublishedPoint;
 use crate::summary::{FoundKnee, Results};
 use crate::words;
 
@@ -28,4 +31,33 @@ pub(crate) fn rate_words(results: &Results<'_>, kind: TrialKind) -> String {
 pub(crate) fn knee_figure(knee: &FoundKnee) -> String {
     let groups = if knee.knee.spec.groups == 0 { "group0" } else { "groups" };
     format!("occupancy-throughput-{groups}-{}", knee.frame)
+}
+
+/// Throughput of 1500 B frames at the places of the published figures 2a and 2b.
+pub(crate) fn published(
+    results: &Results<'_>,
+    device: &str,
+    card: PublishedCard,
+) -> Vec<PublishedPoint> {
+    let flows = flows_common(results);
+    let is_published = |cell: &&Cell<'_>| {
+        cell.is_at(&[("match_percent", 0.0), ("flows", flows)])
+            && cell.word("frame") == "1500"
+            && !(cell.is_refused() || cell.is_generator_limited() || cell.is_disturbed())
+    };
+    let cells = results.cells.of(device, "saturate").filter(is_published);
+    let point = |cell: &Cell<'_>| {
+        let (groups, rules) = (cell.number("groups")?, cell.number("rules")?);
+        let figure = if groups == 0.0 { "2a" } else { "2b" };
+        let series = words::groups(groups).replace("group", "Table");
+        let mut all = published::spreads(card, figure).into_iter();
+        Some(PublishedPoint {
+            place: format!("{} in {}", words::rules(rules), words::groups(groups)),
+            unit: "Gbps",
+            figure,
+            here: cell.estimate("throughput_gbps_l2")?,
+            published: all.find(|of| of.series == series && of.x == rules)?,
+        })
+    };
+    cells.filter_map(point).collect()
 }

@@ -9,6 +9,9 @@ pub(crate) mod tables;
 pub(crate) mod trials;
 
 use super::{BuiltIn, CARDS, Experiment, built_in, in_its_files};
+use crate::published::PublishedCard;
+use crate::summary::Results;
+use crate::summary::beside_published::PublishedPoint;
 
 /// What the lab knows of it.
 pub(crate) struct Occupancy;
@@ -32,6 +35,15 @@ impl Experiment for Occupancy {
     /// The rules of the other experiments stand beside those of the file.
     fn axes_of_rules(&self) -> &'static [&'static str] {
         &["groups", "rules", "match_percent"]
+    }
+
+    fn published(
+        &self,
+        results: &Results<'_>,
+        device: &str,
+        card: PublishedCard,
+    ) -> Vec<PublishedPoint> {
+        analysis::published(results, device, card)
     }
 
     /// Points stand at more rules than there are.

@@ -6,7 +6,7 @@ use crate::knee::SearchResult;
 use crate::runner::SETUP;
 use crate::summary::Results;
 use crate::summary::tables::{
-    LOAD, columns, full_ring, marks, median, ordered, place, table, worded,
+    LOAD, columns, full_ring, marks, median, ordered, place, results_from, table, worded,
 };
 use crate::summary::throughput::searched;
 use crate::{knee, words};
@@ -61,7 +61,10 @@ fn throughput(results: &Results<'_>) -> ReportTable {
              the ring was full"
         }
     };
-    table("occupancy-throughput", title, &columns(results, &LOAD, &heads), rows.collect())
+    results_from(
+        "throughput (interval)",
+        table("occupancy-throughput", title, &columns(results, &LOAD, &heads), rows.collect()),
+    )
 }
 
 fn latency(results: &Results<'_>) -> ReportTable {
@@ -84,7 +87,10 @@ fn latency(results: &Results<'_>) -> ReportTable {
     let heads = ["trial", "offered", "p50 (interval)", "p1", "p25", "p75", "p99", "p99.9", "mean"];
     let heads = [&heads[..], &["maximum", "loss", "marks"]].concat();
     let title = "Open loop: latency from the planned departure, medians of the repeats";
-    table("occupancy-latency", title, &columns(results, &load, &heads), rows.collect())
+    results_from(
+        "p50 (interval)",
+        table("occupancy-latency", title, &columns(results, &load, &heads), rows.collect()),
+    )
 }
 
 fn rules(results: &Results<'_>) -> ReportTable {
@@ -99,7 +105,10 @@ fn rules(results: &Results<'_>) -> ReportTable {
     });
     let heads = ["installed", "refused", "rules/s (interval)", "memory", "bytes per rule"];
     let columns = columns(results, &[], &heads);
-    table("occupancy-rules", "Rules: installation and memory", &columns, rows.collect())
+    results_from(
+        "installed",
+        table("occupancy-rules", "Rules: installation and memory", &columns, rows.collect()),
+    )
 }
 
 fn knees(results: &Results<'_>) -> ReportTable {
@@ -125,5 +134,5 @@ fn knees(results: &Results<'_>) -> ReportTable {
         ]
     });
     let columns = ["device", "groups", "knee", "rules", "marks"];
-    table("occupancy-knees", "Knees, by bisection", &columns, rows.collect())
+    results_from("rules", table("occupancy-knees", "Knees, by bisection", &columns, rows.collect()))
 }

@@ -9,7 +9,7 @@ use super::metrics::PACKET;
 use crate::cells::{Cell, paired};
 use crate::summary::Results;
 use crate::summary::curves::{Axes, add_point, axis};
-use crate::summary::tables::{marks_of, median, table, worded};
+use crate::summary::tables::{marks_of, median, results_from, table, worded};
 use crate::words;
 
 fn of_headers<'a>(results: &'a Results<'_>, device: &str) -> Vec<&'a Cell<'a>> {
@@ -84,7 +84,7 @@ fn rows_of(results: &Results<'_>, id: &str, title: &str) -> ReportTable {
         rows.iter_mut().for_each(|row| drop(row.remove(at)));
     }
     let id = format!("{}-{id}", results.experiment.name);
-    table(&id, title, &columns, rows)
+    results_from("per packet (interval)", table(&id, title, &columns, rows))
 }
 
 /// Programs side by side, then what headers, tables, entries and instructions add.

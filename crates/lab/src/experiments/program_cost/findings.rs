@@ -22,6 +22,7 @@ pub(crate) fn findings(results: &Results<'_>) -> Vec<Finding> {
     for (at, device) in devices.iter().enumerate() {
         findings.extend(dearest(results, device));
         findings.extend(line_rate(results, device));
+        findings.extend(each(results, device));
         findings.extend(devices[at + 1..].iter().filter_map(|to| compared(results, device, to)));
         let all = cells(results, device);
         for curve in curves(&all, "count") {
@@ -147,6 +148,26 @@ fn line_rate(results: &Results<'_>, device: &str) -> Option<Finding> {
                        the program short.";
     let figure = Some(figure_id(results, "used"));
     Some(told(device, "line-rate".to_owned(), (&cores, "cores"), (sentence, implication), figure))
+}
+
+/// What each program costs, the cheapest first.
+fn each(results: &Results<'_>, device: &str) -> Option<Finding> {
+    let mut all: Vec<(&Cell<'_>, Estimate)> = largest(results, device)
+        .into_iter()
+        .filter_map(|cell| Some((cell, packet(cell)?)))
+        .collect();
+    all.sort_by(|(_, a), (_, b)| a.median.total_cmp(&b.median));
+    let (_, most) = all.last().filter(|_| all.len() > 1)?;
+    let costs =
+        all.iter().map(|(cell, ns)| format!("{} {}", cell.word("program"), words::time(ns.median)));
+    let sentence =
+        format!("Core time per packet on {device}: {}.", costs.collect::<Vec<_>>().join(", "));
+    let implication = format!(
+        "One core has {} per packet at 10 Gbps line rate of 64 B.",
+        words::time(1e9 / LINE_RATE_PPS)
+    );
+    let figure = Some(figure_id(results, "used"));
+    Some(told(device, "each".to_owned(), (most, "ns"), (sentence, &implication), figure))
 }
 
 /// Which of all programs reach line rate, and whose cores are counted.

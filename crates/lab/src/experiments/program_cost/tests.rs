@@ -163,6 +163,12 @@ fn the_dearest_program_and_line_rate_are_told_with_what_the_text_says() {
         ),
         "{words}"
     );
+    let (words, value) = said(&measured, "card-each");
+    assert!(near(value, 200.0), "{value}");
+    assert!(words.starts_with("Core time per packet on card: router 50.0 ns, "), "{words}");
+    let end =
+        ", rate-limiter 200 ns. One core has 67.2 ns per packet at 10 Gbps line rate of 64 B.";
+    assert!(words.ends_with(end), "{words}");
     let (words, _) = said(&self::measured(&mut Card::new("card", 2.0), &[]), "card-line-rate");
     assert!(
         words.starts_with("None of 7 programs reaches the line rate")

@@ -10,7 +10,7 @@ use crate::cells::Cell;
 use crate::summary::Results;
 use crate::summary::curves::add_point;
 use crate::summary::queues::{number, popularity};
-use crate::summary::tables::{marks_of, median, table, worded};
+use crate::summary::tables::{marks_of, median, results_from, table, worded};
 use crate::{statistics, words};
 
 /// Length of what a point over time tells of, nanoseconds.
@@ -83,7 +83,7 @@ fn changed(results: &Results<'_>) -> ReportTable {
     ];
     let title = "RSS changes while frames flow, all repeats together, and the time until a change \
                  is seen to be in effect for every frame";
-    table("queue-change-changes", title, &columns, rows)
+    results_from("frames", table("queue-change-changes", title, &columns, rows))
 }
 
 fn answered(results: &Results<'_>) -> ReportTable {
@@ -144,7 +144,7 @@ fn answered(results: &Results<'_>) -> ReportTable {
     ];
     let title = "Load step in the middle third, and the device's own reaction: cores before | \
                  during | after the step";
-    table("queue-change-answers", title, &columns, rows)
+    results_from("frames", table("queue-change-answers", title, &columns, rows))
 }
 
 pub(crate) fn figures(results: &Results<'_>) -> Vec<Figure> {

@@ -11,7 +11,7 @@ use crate::summary::Results;
 use crate::summary::curves::{add_computed, add_point, axis};
 use crate::summary::frames::frame_words;
 use crate::summary::queues::number;
-use crate::summary::tables::{marks_of, median, table, worded};
+use crate::summary::tables::{marks_of, median, results_from, table, worded};
 use crate::words;
 
 /// The table, left out where it is empty.
@@ -55,7 +55,10 @@ pub(crate) fn tables(results: &Results<'_>) -> Vec<ReportTable> {
         "marks",
     ];
     let title = "Throughput of cores, queues and ports at full load, against an ideal card";
-    let table = table(&results.experiment.name, title, &columns, rows);
+    let table = results_from(
+        "throughput (interval)",
+        table(&results.experiment.name, title, &columns, rows),
+    );
     if table.rows.is_empty() { Vec::new() } else { vec![table] }
 }
 

@@ -7,7 +7,7 @@ use crate::cells::Cell;
 use crate::published::Insertion;
 use crate::summary::Results;
 use crate::summary::curves::add_point;
-use crate::summary::tables::{marks, median, table, times, worded};
+use crate::summary::tables::{marks, median, results_from, table, times, worded};
 use crate::summary::updates::calls_words;
 use crate::{published, words};
 
@@ -62,7 +62,7 @@ fn insertions(results: &Results<'_>) -> ReportTable {
         "marks",
     ];
     let title = "Rules created and destroyed without packets; times of a call over all repeats";
-    table("rule-rate", title, &columns, rows)
+    results_from("inserts/s (interval)", table("rule-rate", title, &columns, rows))
 }
 
 fn effects(results: &Results<'_>) -> ReportTable {
@@ -114,7 +114,10 @@ fn effects(results: &Results<'_>) -> ReportTable {
     ];
     let title = "Time to effect: from the create call until the last frame that missed the rule \
                  left";
-    table("rule-rate-effect", title, &columns, rows)
+    results_from(
+        "last frame without it, p50 (interval)",
+        table("rule-rate-effect", title, &columns, rows),
+    )
 }
 
 /// Insertions over the number of rules.

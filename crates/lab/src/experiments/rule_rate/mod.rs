@@ -13,6 +13,9 @@ use niclab_result::Sample;
 
 use self::metrics::{EFFECT, put_effects};
 use super::{BuiltIn, Experiment, LINUX, MODEL, Offered, built_in, in_its_files};
+use crate::published::PublishedCard;
+use crate::summary::Results;
+use crate::summary::beside_published::PublishedPoint;
 
 /// What the lab knows of it.
 pub(crate) struct RuleRate;
@@ -33,6 +36,15 @@ impl Experiment for RuleRate {
         if offered.trial == EFFECT.name() {
             put_effects(&mut sample.metrics, offered.observation);
         }
+    }
+
+    fn published(
+        &self,
+        results: &Results<'_>,
+        device: &str,
+        card: PublishedCard,
+    ) -> Vec<PublishedPoint> {
+        analysis::published(results, device, card)
     }
 
     fn takes_rules(&self) -> bool {

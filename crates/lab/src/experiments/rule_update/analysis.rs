@@ -4,9 +4,11 @@ use niclab_result::ReportTable;
 
 use super::trials::CHANGES;
 use crate::cells::{Cell, paired};
+use crate::published::{self, PublishedCard};
 use crate::statistics::Estimate;
 use crate::summary::Results;
-use crate::summary::tables::{marks, median, of_windows, table, took, worded};
+use crate::summary::beside_published::PublishedPoint;
+use crate::summary::tables::{marks, median, of_windows, results_from, table, took, worded};
 use crate::words;
 
 /// All cells of changes of a device, in reading order.
@@ -108,10 +110,38 @@ pub(crate) fn beside(results: &Results<'_>) -> ReportTable {
         "marks",
     ];
     let title = "Rules changed while packets meet them; packets of all repeats together";
-    table("rule-update-load", title, &columns, rows.collect())
+    results_from("changed", table("rule-update-load", title, &columns, rows.collect()))
 }
 
 /// The figure that shows a cell.
 pub(crate) fn figure_id(group: f64, beside: bool) -> String {
     format!("rule-update-group{group}-{}", if beside { "load" } else { "alone" })
+}
+
+/// Rules changed a second at the places of the published figure 6.
+pub(crate) fn published(
+    results: &Results<'_>,
+    device: &str,
+    card: PublishedCard,
+) -> Vec<PublishedPoint> {
+    let is_published = |cell: &&Cell<'_>| {
+        !is_beside(cell) && cell.number("group") > Some(0.0) && cell.word("calls") == "single"
+    };
+    let point = |cell: &Cell<'_>| {
+        let rules = cell.number("rules")?;
+        let series = match cell.word("change").as_str() {
+            "actions" => "Update - In-memory",
+            "anew" => "Update - Delete + Insert",
+            _ => return None,
+        };
+        let mut all = published::spreads(card, "6").into_iter();
+        Some(PublishedPoint {
+            place: format!("{} changed ({})", words::rules(rules), change_words(cell)),
+            unit: "k rules/s",
+            figure: "6",
+            here: cell.estimate("operations_per_s")?.scaled(1e-3),
+            published: all.find(|of| of.series == series && of.x == rules)?,
+        })
+    };
+    cells(results, device).into_iter().filter(is_published).filter_map(point).collect()
 }

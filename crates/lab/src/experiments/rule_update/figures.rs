@@ -7,7 +7,7 @@ use super::metrics::CHANGE;
 use crate::summary::Results;
 use crate::summary::curves::add_point;
 use crate::summary::frames::frame_words;
-use crate::summary::tables::{marks, median, table, times, worded};
+use crate::summary::tables::{marks, median, results_from, table, times, worded};
 use crate::{published, words};
 
 /// Changes without packets, and beside them; empty tables left out.
@@ -46,7 +46,7 @@ fn alone(results: &Results<'_>) -> ReportTable {
         "marks",
     ];
     let title = "Rules changed without packets; times of a call over all repeats";
-    table("rule-update", title, &columns, rows.collect())
+    results_from("changes/s (interval)", table("rule-update", title, &columns, rows.collect()))
 }
 
 /// Changes a second over the number of rules, a figure a group and traffic.

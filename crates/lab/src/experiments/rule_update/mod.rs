@@ -14,6 +14,9 @@ use niclab_result::Sample;
 use self::metrics::CHANGE;
 use super::{BuiltIn, Experiment, MODEL, Offered, built_in, in_its_files};
 use crate::matched::put_met;
+use crate::published::PublishedCard;
+use crate::summary::Results;
+use crate::summary::beside_published::PublishedPoint;
 use crate::windows;
 
 /// What the lab knows of it.
@@ -38,6 +41,15 @@ impl Experiment for RuleUpdate {
                 put_met(&mut sample.metrics, offered.observation);
             }
         }
+    }
+
+    fn published(
+        &self,
+        results: &Results<'_>,
+        device: &str,
+        card: PublishedCard,
+    ) -> Vec<PublishedPoint> {
+        analysis::published(results, device, card)
     }
 
     fn takes_rules(&self) -> bool {

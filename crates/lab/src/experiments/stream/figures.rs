@@ -7,7 +7,7 @@ use super::metrics::{CARRIED, CPU};
 use crate::cells::Cell;
 use crate::summary::Results;
 use crate::summary::curves::{Axes, axis};
-use crate::summary::tables::{marks_of, median, table, worded};
+use crate::summary::tables::{marks_of, median, results_from, table, worded};
 use crate::words;
 
 const STREAMS: Axes = Axes { axes: AXES, cells, words_at };
@@ -64,7 +64,10 @@ pub(crate) fn tables(results: &Results<'_>) -> Vec<ReportTable> {
     let columns: Vec<&str> = ["device"].into_iter().chain(heads).chain(columns).collect();
     let same: Vec<String> = same.iter().map(|axis| words_at(first, axis)).collect();
     let title = format!("Payload that arrived, and its cost on both sides: {}", same.join(", "));
-    vec![table(&results.experiment.name, &title, &columns, rows)]
+    vec![results_from(
+        "arrived (interval)",
+        table(&results.experiment.name, &title, &columns, rows),
+    )]
 }
 
 /// What arrived over size, batch, connections and cores, and the time of cores over size.

@@ -12,7 +12,7 @@ use crate::axes::name_of;
 use crate::cells::Cell;
 use crate::summary::Results;
 use crate::summary::frames::frame_words;
-use crate::summary::tables::{median, of_windows, table, took, worded};
+use crate::summary::tables::{median, of_windows, results_from, table, took, worded};
 use crate::summary::updates::{calls_words, length, pace_words};
 use crate::windows::{Slices, TimeBin, WINDOW_NS};
 use crate::{measure, published, statistics, words};
@@ -126,7 +126,7 @@ pub(crate) fn tables(results: &Results<'_>) -> Vec<ReportTable> {
         ]);
     }
     let title = "Batches: forwarding loss while rules were created or re-pointed";
-    let table = table("update-batch", title, &COLUMNS, rows);
+    let table = results_from("rules done", table("update-batch", title, &COLUMNS, rows));
     if table.rows.is_empty() { Vec::new() } else { vec![table] }
 }
 

@@ -3,10 +3,12 @@
 use niclab_result::Sample;
 
 use crate::cells::{Cell, paired};
-use crate::statistics;
+use crate::published::{self, PublishedCard};
 use crate::statistics::Estimate;
 use crate::summary::Results;
+use crate::summary::beside_published::PublishedPoint;
 use crate::summary::updates::{calls_words, pace_words};
+use crate::{statistics, words};
 
 /// One rate at one place of one device: its trials.
 pub(crate) struct Rated<'a> {
@@ -107,4 +109,39 @@ pub(crate) fn id(what: &str, group: f64, frame: &str) -> String {
 /// Who does it, and how: `same core, single calls, 32 between two bursts`.
 pub(crate) fn way_words(cell: &Cell<'_>) -> String {
     format!("{} core, {}, {}", cell.word("core"), calls_words(cell), pace_words(cell))
+}
+
+/// Throughput of 1500 B frames at the places of the published figures 4a and 4b.
+pub(crate) fn published(
+    results: &Results<'_>,
+    device: &str,
+    card: PublishedCard,
+) -> Vec<PublishedPoint> {
+    let point = |rated: Rated<'_>| {
+        let cell = rated.full;
+        let (group, rules) = (cell.number("group")?, cell.number("rules")?);
+        let figure = match (group, rules) {
+            (0.0, 10_000.0) => "4a",
+            (1.0, 64_000.0) => "4b",
+            _ => return None,
+        };
+        let is_published = cell.word("frame") == "1500"
+            && (cell.word("calls"), cell.word("slice")) == ("single".into(), "tick".into())
+            && !(cell.is_generator_limited() || cell.is_disturbed());
+        let series = if cell.word("core") == "same" { "Same Core" } else { "Distinct Cores" };
+        let mut all = published::spreads(card, figure).into_iter().filter(|_| is_published);
+        Some(PublishedPoint {
+            place: format!(
+                "{} rules a second replaced in {} ({} core)",
+                words::whole(per_s(cell)),
+                words::groups(group),
+                cell.word("core")
+            ),
+            unit: "Gbps",
+            figure,
+            here: cell.estimate("throughput_gbps_l2")?,
+            published: all.find(|of| of.series == series && of.x == per_s(cell))?,
+        })
+    };
+    rated(results, device).into_iter().filter_map(point).collect()
 }

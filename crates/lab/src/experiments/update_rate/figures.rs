@@ -9,7 +9,7 @@ use crate::spec::TrialKind;
 use crate::summary::Results;
 use crate::summary::curves::add_point;
 use crate::summary::frames::frame_words;
-use crate::summary::tables::{marks, median, table, worded};
+use crate::summary::tables::{marks, median, results_from, table, worded};
 use crate::{published, words};
 
 /// A rate in words: `4,000 (hadoop)`.
@@ -99,7 +99,7 @@ pub(crate) fn tables(results: &Results<'_>) -> Vec<ReportTable> {
         "marks",
     ];
     let title = "Rule churn: rules destroyed and created at a rate";
-    let table = table("update-rate", title, &columns, rows);
+    let table = results_from("done/s", table("update-rate", title, &columns, rows));
     if table.rows.is_empty() { Vec::new() } else { vec![table] }
 }
 

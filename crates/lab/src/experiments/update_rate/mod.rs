@@ -10,6 +10,9 @@ mod tests;
 pub(crate) mod trials;
 
 use super::{BuiltIn, Experiment, MODEL, built_in, in_its_files};
+use crate::published::PublishedCard;
+use crate::summary::Results;
+use crate::summary::beside_published::PublishedPoint;
 
 /// What the lab knows of it.
 pub(crate) struct UpdateRate;
@@ -25,6 +28,15 @@ impl Experiment for UpdateRate {
     }
 
     in_its_files!();
+
+    fn published(
+        &self,
+        results: &Results<'_>,
+        device: &str,
+        card: PublishedCard,
+    ) -> Vec<PublishedPoint> {
+        analysis::published(results, device, card)
+    }
 
     fn takes_rules(&self) -> bool {
         true

@@ -2,9 +2,11 @@
 
 use niclab_result::Finding;
 
-use super::costs::{Cost, CostOf, ShareOf};
+use super::costs::{Cost, CostOf, ShareOf, share};
 use super::{Sentence, Subject, figure_of, rules, rules_words};
 use crate::cells::Cell;
+use crate::findings::RatioVerdict;
+use crate::statistics::Estimate;
 use crate::words;
 
 /// A full group 0 against an empty one.
@@ -51,7 +53,34 @@ pub(super) fn full_table(s: &Subject<'_>) -> Option<Finding> {
         ],
         figure,
     };
-    about.finding(s, (full, empty))
+    let found = about.finding(s, (full, empty))?;
+    let is_cost = |(ratio, verdict): &(Estimate, RatioVerdict)| {
+        *verdict == RatioVerdict::Differs && ratio.median < 1.0
+    };
+    let flat = share(full, empty).filter(is_cost).and_then(|_| flat_from(s, full));
+    Some(match flat {
+        Some(from) => {
+            let implication = format!(
+                "From {} on, more rules cost almost no more throughput.",
+                rules_words(from)
+            );
+            Finding { implication, ..found }
+        }
+        None => found,
+    })
+}
+
+/// The first cell of several rules from which on the throughput is that of the full group 0, where
+/// it lies in the first half of the table: a table that is slow when it is nearly full is not flat.
+fn flat_from<'a>(s: &Subject<'a>, full: &Cell<'_>) -> Option<&'a Cell<'a>> {
+    let cells = s.sweep("saturate", 0.0).into_iter();
+    let between = cells.filter(|cell| rules(cell) > 1.0 && rules(cell) < rules(full));
+    let from = between.fold(None, |from: Option<&Cell<'_>>, cell| match share(full, cell) {
+        Some((_, RatioVerdict::NoCost)) => from.or(Some(cell)),
+        Some((_, RatioVerdict::Differs)) => None,
+        None => from,
+    });
+    from.filter(|cell| 2.0 * rules(cell) <= rules(full))
 }
 
 /// The fullest group 1 against the emptiest, where only the time of the core tells.
