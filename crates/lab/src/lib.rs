@@ -8,6 +8,7 @@
 
 pub mod advise;
 mod axes;
+pub mod baseline;
 mod breakdown;
 mod bus;
 mod cells;

@@ -5,11 +5,12 @@
 //! file and no network, and the page it writes asks for nothing either.
 //!
 //! The rooms: `page` gathers what the templates show, `spec` draws figures, `axis` and `theme`
-//! say how they look, `drawing` lays testbeds out, `words` words numbers and marks, `scripts` holds
-//! the drawing scripts and their licences.
+//! say how they look, `baseline` mutes the curves of an earlier run, `drawing` lays testbeds out,
+//! `words` words numbers and marks, `scripts` holds the drawing scripts and their licences.
 #![forbid(unsafe_code)]
 
 mod axis;
+mod baseline;
 mod drawing;
 mod page;
 mod scripts;

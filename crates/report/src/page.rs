@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use askama::Template;
 use niclab_result::{
-    DeviceSummary, Environment, ExperimentSummary, ExperimentVerdict, Figure, Finding, Mark,
-    Origin, Scale, Series, SeriesShape, Summary,
+    BaselineSummary, DeviceSummary, Environment, ExperimentSummary, ExperimentVerdict, Figure,
+    Finding, Mark, Origin, Scale, Series, SeriesShape, Summary,
 };
 use serde_json::{Value, json};
 
@@ -41,6 +41,7 @@ struct Page<'a> {
     measured: Vec<(&'a str, String)>,
     trust: String,
     warnings: &'a [String],
+    baseline: Option<&'a BaselineSummary>,
     top: Vec<FindingView<'a>>,
     first: Option<FirstView<'a>>,
     experiments: Vec<ExperimentView<'a>>,
@@ -137,7 +138,7 @@ struct KeyView {
     light: &'static str,
     dark: &'static str,
     symbol: &'static str,
-    /// `measured`, `computed` or `published`.
+    /// `measured`, `computed`, `published` or `baseline`.
     origin: &'static str,
     /// Drawn as a box, as a bare line, as a line with symbols, or as symbols alone.
     shape: &'static str,
@@ -185,6 +186,7 @@ pub(crate) fn render(
         measured: summary.devices.iter().map(measured).collect(),
         trust: trust(&points, summary.warnings.len()),
         warnings: &summary.warnings,
+        baseline: summary.baseline.as_ref(),
         top,
         first,
         experiments,
@@ -225,12 +227,13 @@ fn embedded(value: &Value) -> String {
     value.to_string().replace('<', "\\u003c").replace('>', "\\u003e")
 }
 
-/// Every series of a run with its figure's place.
+/// Every series of a run with its figure's place; none of its baseline.
 fn series(summary: &Summary) -> impl Iterator<Item = (&Figure, usize, &Series)> {
     let figures = summary.experiments.iter().flat_map(|experiment| &experiment.figures);
-    figures.flat_map(|figure| {
+    let all = figures.flat_map(|figure| {
         figure.series.iter().enumerate().map(move |(index, series)| (figure, index, series))
-    })
+    });
+    all.filter(|(_, _, series)| series.origin != Origin::Baseline)
 }
 
 /// What, when, how long, by what: one line.
@@ -459,6 +462,7 @@ fn key(figure: &Figure) -> Vec<KeyView> {
                 Origin::Measured => "measured",
                 Origin::Computed => "computed",
                 Origin::Published => "published",
+                Origin::Baseline => "baseline",
             },
             shape: match series.shape {
                 SeriesShape::Box => "box",

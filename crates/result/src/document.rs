@@ -9,6 +9,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::BaselineSummary;
+
 /// Version of every document of this crate; a reader refuses a newer one.
 pub const SCHEMA: u32 = 1;
 
@@ -213,6 +215,9 @@ pub struct Summary {
     pub devices: Vec<DeviceSummary>,
     /// Warnings about the data as a whole: noise, drift, limits of the generator.
     pub warnings: Vec<String>,
+    /// What changed since an earlier run; `None` where none was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<BaselineSummary>,
 }
 
 /// Findings that stand on top of a report and at the end of a run, at most.
@@ -375,6 +380,8 @@ pub enum Origin {
     Computed,
     /// A publication.
     Published,
+    /// An earlier run, the baseline.
+    Baseline,
 }
 
 /// One curve.

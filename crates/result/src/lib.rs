@@ -21,6 +21,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod baseline;
 pub mod csv;
 pub mod digits;
 pub mod directory;
@@ -32,6 +33,7 @@ pub mod limits;
 mod lines;
 pub mod stored;
 
+pub use baseline::{BASELINE_SCHEMA, BASELINE_SENTENCES_MAX, BaselineSummary, VerdictCounts};
 pub use csv::write_csv;
 pub use directory::{Directory, Repair, ReportWriter};
 pub use document::*;
