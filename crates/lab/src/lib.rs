@@ -32,6 +32,7 @@ pub mod mlr;
 pub mod place;
 pub mod placement;
 pub mod published;
+pub mod reference;
 mod round_trips;
 pub mod run;
 pub mod runner;

@@ -27,6 +27,7 @@ mod profile;
 mod program;
 mod progress;
 mod readiness;
+mod reference;
 mod report;
 mod rules;
 mod run;

@@ -11,11 +11,12 @@ use niclab_lab::run::{Run, RunDevice};
 use niclab_lab::runner::{CommandOutcome, Event, Host, VariantCommand};
 use niclab_lab::spec::{RulesFile, Trace};
 use niclab_lab::variants::Variant;
-use niclab_load::TraceFrames;
+use niclab_load::{LoadObservation, TraceFrames};
 use niclab_result::{Directory, Outcome, REPORT, ReportWriter, ResultError, Sample};
 
 use crate::baseline::EarlierRun;
 use crate::output::{is_terminal, one_line, say};
+use crate::reference::ReferenceBed;
 use crate::rules::plural;
 use crate::{report, variant};
 
@@ -33,6 +34,7 @@ pub struct Screen {
     announced: u64,
     terminal: bool,
     interim: InterimReport,
+    reference: Option<ReferenceBed>,
     /// What was said of devices that were left out: of all experiments once.
     left_out: Vec<String>,
 }
@@ -122,6 +124,7 @@ impl Screen {
             announced: 0,
             terminal,
             interim,
+            reference: ReferenceBed::open(run),
             left_out: Vec::new(),
         })
     }
@@ -224,6 +227,10 @@ impl Host for Screen {
 
     fn is_stopped(&mut self) -> bool {
         self.stop.load(Ordering::Relaxed)
+    }
+
+    fn reference(&mut self) -> Option<LoadObservation> {
+        self.reference.as_mut()?.measure()
     }
 
     fn prepare(&mut self, command: &VariantCommand<'_>) -> CommandOutcome {

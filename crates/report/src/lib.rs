@@ -6,13 +6,15 @@
 //!
 //! The rooms: `page` gathers what the templates show, `spec` draws figures, `axis` and `theme`
 //! say how they look, `baseline` mutes the curves of an earlier run, `drawing` lays testbeds out,
-//! `words` words numbers and marks, `scripts` holds the drawing scripts and their licences.
+//! `words` words numbers and marks, `reference` words the drift of the machine, `scripts` holds the
+//! drawing scripts and their licences.
 #![forbid(unsafe_code)]
 
 mod axis;
 mod baseline;
 mod drawing;
 mod page;
+mod reference;
 mod scripts;
 mod spec;
 mod theme;

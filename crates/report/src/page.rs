@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::drawing::{self, Drawing};
 use crate::theme::{self, Theme};
-use crate::{ReportError, ReportOptions, axis, scripts, spec, words};
+use crate::{ReportError, ReportOptions, axis, reference, scripts, spec, words};
 
 /// Places of marked points named one by one, at most.
 const PLACES_COUNT_MAX: usize = 8;
@@ -184,7 +184,7 @@ pub(crate) fn render(
         program: &summary.program,
         machine: facts(&environment.facts, &TOP_FACTS),
         measured: summary.devices.iter().map(measured).collect(),
-        trust: trust(&points, summary.warnings.len()),
+        trust: trust(&points, summary),
         warnings: &summary.warnings,
         baseline: summary.baseline.as_ref(),
         top,
@@ -264,16 +264,18 @@ fn measured(device: &DeviceSummary) -> (&str, String) {
 }
 
 /// How far the data are to be trusted: a line.
-fn trust(points: &[&niclab_result::Mean], warnings: usize) -> String {
+fn trust(points: &[&niclab_result::Mean], summary: &Summary) -> String {
+    let warnings = summary.warnings.len();
     let marked = points.iter().filter(|point| !point.marks.is_empty()).count();
     let marks = match marked {
         0 => format!("none of {} carries a mark", words::count(points.len(), "drawn point")),
         _ => format!("{marked} of {} carry a mark", words::count(points.len(), "drawn point")),
     };
-    match warnings {
+    let warned = match warnings {
         0 => format!("{marks}, and there is no warning."),
         _ => format!("{marks}; {}.", words::count(warnings, "warning")),
-    }
+    };
+    [warned, reference::words(summary.reference.as_ref())].join(" ").trim_end().to_owned()
 }
 
 fn finding_view<'a>(finding: &'a Finding, summary: &'a Summary) -> FindingView<'a> {

@@ -31,6 +31,7 @@ mod folder;
 pub mod latency;
 pub mod limits;
 mod lines;
+pub mod reference;
 pub mod stored;
 
 pub use baseline::{BASELINE_SCHEMA, BASELINE_SENTENCES_MAX, BaselineSummary, VerdictCounts};
@@ -40,6 +41,7 @@ pub use document::*;
 pub use error::ResultError;
 pub use latency::Latencies;
 pub use lines::Torn;
+pub use reference::{ReferenceSummary, ReferenceTrial};
 pub use stored::Stored;
 
 /// One [`Sample`] a line, in the order of measurement.

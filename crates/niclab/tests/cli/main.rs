@@ -28,6 +28,7 @@ mod planning;
 mod profiles;
 mod programs;
 mod queues;
+mod reference;
 mod refused;
 mod rules;
 mod services;

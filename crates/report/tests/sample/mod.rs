@@ -44,6 +44,7 @@ pub fn summary() -> Summary {
                 .to_owned(),
         ],
         baseline: None,
+        reference: None,
     }
 }
 
