@@ -144,12 +144,14 @@ impl Cell<'_> {
         let mut marks: Vec<Mark> =
             self.samples.iter().flat_map(|sample| sample.marks.iter().copied()).collect();
         let values = self.values(metric);
-        marks.retain(|mark| !matches!(mark, Mark::Disturbed | Mark::GeneratorLimited));
+        let of_few = [Mark::Disturbed, Mark::GeneratorLimited, Mark::MachineDrift];
+        marks.retain(|mark| !of_few.contains(mark));
         let known = experiments::trial(self.trial).and_then(|of| of.metric(metric));
         let of_load = known.is_none_or(|known| known.hangs_on_load);
         let shapes = [
             (Mark::Disturbed, of_load && self.is_disturbed()),
             (Mark::GeneratorLimited, of_load && self.is_generator_limited()),
+            (Mark::MachineDrift, self.has_half(Mark::MachineDrift)),
             (Mark::FewSamples, values.len() < statistics::INTERVAL_REPEATS_MIN),
             (Mark::Bimodal, statistics::is_bimodal(&values)),
             (Mark::Drift, statistics::drifts(&values)),
@@ -189,8 +191,7 @@ impl Cell<'_> {
     fn hangs_on(&self, mark: Mark) -> bool {
         let is_limited = |s: &Sample| s.marks.contains(&mark);
         if !self.is_throughput() {
-            let limited = self.samples.iter().filter(|s| is_limited(s)).count();
-            return limited > 0 && 2 * limited >= self.samples.len();
+            return self.has_half(mark);
         }
         let metric = |s: &Sample| s.metrics.get("throughput_pps").map(|q| q.value);
         let raised = self.samples.iter().filter_map(|sample| {
@@ -201,6 +202,12 @@ impl Cell<'_> {
         let plain = statistics::median(&self.values("throughput_pps"));
         let is_shifted = |(raised, plain)| raised > plain * (1.0 + LIMIT_SHIFT_MAX);
         raised.zip(plain).is_some_and(is_shifted)
+    }
+
+    /// `true` where half of the repeats or more have this mark.
+    fn has_half(&self, mark: Mark) -> bool {
+        let marked = self.samples.iter().filter(|sample| sample.marks.contains(&mark)).count();
+        marked > 0 && 2 * marked >= self.samples.len()
     }
 
     /// Made to measure throughput, at full load or beside operations; not latency, and no search.

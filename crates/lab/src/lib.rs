@@ -8,6 +8,7 @@
 
 pub mod advise;
 mod axes;
+pub mod baseline;
 mod breakdown;
 mod bus;
 mod cells;
@@ -31,6 +32,7 @@ pub mod mlr;
 pub mod place;
 pub mod placement;
 pub mod published;
+pub mod reference;
 mod round_trips;
 pub mod run;
 pub mod runner;

@@ -132,6 +132,7 @@ pub fn merge(program: &str, parts: &[MergeInput]) -> Result<Merged, MergeError> 
         rules: None,
         placement: Placement::default(),
         tune: false,
+        baseline: None,
         variants: Variants::default(),
         parts: Vec::new(),
         devices: Vec::new(),

@@ -9,6 +9,8 @@ mod order;
 mod resolver;
 mod trial;
 
+use std::path::PathBuf;
+
 use niclab_device::{
     About, Application, Load, Plan, Processing, RoundTrips, Serving, Setup, Streaming, Task,
 };
@@ -52,6 +54,9 @@ pub struct Run {
     /// Interrupt coalescing of the interfaces measured is off meanwhile.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tune: bool,
+    /// The result directory of an earlier run, which the report compares this one with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<PathBuf>,
     /// Commands that run before trials, compared pair by pair.
     #[serde(default, skip_serializing_if = "Variants::is_none")]
     pub variants: Variants,

@@ -14,7 +14,7 @@ pub(crate) mod throughput;
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 
-use niclab_device::{DeviceError, Latency, Rss, Setup, Task, Testbed};
+use niclab_device::{DeviceError, Latency, LoadObservation, Rss, Setup, Task, Testbed};
 use niclab_result::{Directory, Outcome, Point, ResultError, Sample, VariantRun};
 
 pub use self::prepare::{CommandEnd, CommandOutcome, VariantCommand};
@@ -23,6 +23,7 @@ use self::record::{measures, outcome, refusal};
 use crate::estimate;
 use crate::known::Known;
 use crate::measure;
+use crate::reference::ReferenceCourse;
 use crate::run::{ExperimentRun, Run, Trial, Visit};
 use crate::variants::groups;
 
@@ -37,6 +38,11 @@ pub trait Host {
     fn is_stopped(&mut self) -> bool;
     /// Something happened.
     fn progress(&mut self, event: Event<'_>);
+
+    /// Makes the reference trial; `None` where there is none.
+    fn reference(&mut self) -> Option<LoadObservation> {
+        None
+    }
 
     /// Runs the command of a variant and waits for its end.
     fn prepare(&mut self, _command: &VariantCommand<'_>) -> CommandOutcome {
@@ -117,8 +123,9 @@ pub fn execute(
     let mut measured: BTreeSet<usize> =
         done.iter().filter(|sample| measures(sample)).filter_map(place).collect();
     let mut order = done.iter().map(|sample| sample.order + 1).max().unwrap_or(0);
+    let mut reference = ReferenceCourse::new(done);
     for experiment in &run.experiments {
-        let mut runner = Runner::new(run, experiment, done, store, host, order);
+        let mut runner = Runner::new(run, experiment, done, (store, host), &mut reference, order);
         let this = runner.execute(beds)?;
         order = runner.order;
         measured.append(&mut runner.measured);
@@ -127,6 +134,7 @@ pub fn execute(
             break;
         }
     }
+    reference.end(&mut order, store, host)?;
     let least = if run.variants.is_none() { 1 } else { 2 };
     let is_something = |group: &Vec<usize>| {
         group.iter().filter(|device| measured.contains(device)).count() >= least
@@ -163,6 +171,7 @@ struct Runner<'a> {
     states: Vec<DeviceState<'a>>,
     /// Where the testbed of each device is.
     beds: Vec<usize>,
+    reference: &'a mut ReferenceCourse,
     /// Devices that are one under its variants.
     groups: Vec<Vec<usize>>,
     /// The result of the variant's command before the current trial.
@@ -189,8 +198,8 @@ impl<'a> Runner<'a> {
         run: &'a Run,
         experiment: &'a ExperimentRun,
         done: &[Sample],
-        store: &'a mut dyn Store,
-        host: &'a mut dyn Host,
+        (store, host): (&'a mut dyn Store, &'a mut dyn Host),
+        reference: &'a mut ReferenceCourse,
         order: u64,
     ) -> Runner<'a> {
         let start_ns = host.time_unix_ns();
@@ -210,6 +219,7 @@ impl<'a> Runner<'a> {
             experiment,
             states: states.collect(),
             beds: run.beds(),
+            reference,
             groups: groups(&run.devices),
             variant_run: None,
             store,
@@ -266,6 +276,11 @@ impl<'a> Runner<'a> {
         (self.elapsed_s() > end_s).then_some(RunEnd::OutOfTime)
     }
 
+    /// Makes a reference trial, if one is due.
+    fn refer(&mut self) -> Result<(), ResultError> {
+        self.reference.step(&mut self.order, self.store, self.host)
+    }
+
     fn elapsed_s(&mut self) -> f64 {
         self.host.time_unix_ns().saturating_sub(self.start_ns) as f64 / 1e9
     }
@@ -310,6 +325,7 @@ impl<'a> Runner<'a> {
                 continue;
             }
             if is_set_up.is_none() {
+                self.refer()?;
                 self.worked_s += estimate_s;
                 let point = setup_point(&trial.point);
                 let at = MeasuredPoint { trial: SETUP, point: &point, ..place };

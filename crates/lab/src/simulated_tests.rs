@@ -14,7 +14,6 @@ use niclab_result::{ReportTable, Sample, Summary};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::experiments;
 use crate::run::{Run, RunDevice, resolve};
 use crate::runner::{
     Bed, CommandEnd, CommandOutcome, Event, Host, RunEnd, VariantCommand, execute,
@@ -22,6 +21,7 @@ use crate::runner::{
 use crate::spec::Overrides;
 use crate::validation::MemoryStore;
 use crate::variants::Variants;
+use crate::{experiments, reference};
 
 /// Why a device is not there.
 pub const ABSENT: &str = "DPDK not found: install libdpdk-dev";
@@ -564,6 +564,8 @@ pub struct VirtualHost {
     /// The factor that the commands of variants set, and the number of commands run.
     pub speed: Rc<Cell<f64>>,
     pub commands: usize,
+    /// The device of reference trials.
+    reference: Option<Simulated>,
 }
 
 impl VirtualHost {
@@ -577,7 +579,13 @@ impl VirtualHost {
             done_ratio: 0.0,
             speed: Rc::new(Cell::new(1.0)),
             commands: 0,
+            reference: None,
         }
+    }
+
+    /// Makes reference trials on a device like this.
+    pub fn set_reference(&mut self, nature: Option<Nature>) {
+        self.reference = nature.map(|nature| Simulated::new(nature, self.clock_ns.clone()));
     }
 }
 
@@ -588,6 +596,12 @@ impl Host for VirtualHost {
 
     fn is_stopped(&mut self) -> bool {
         self.stored >= self.samples_max
+    }
+
+    fn reference(&mut self) -> Option<LoadObservation> {
+        let bed = self.reference.as_mut()?;
+        bed.setup(&reference::setup()).unwrap();
+        Some(bed.offer(&reference::load(), &Plan::Rest).unwrap())
     }
 
     /// Commands are a number, which the speed of the device is multiplied by, or one of the ways to

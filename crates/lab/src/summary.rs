@@ -27,7 +27,7 @@ use crate::metrics::TrialMetrics;
 use crate::run::{ExperimentRun, Run, RunDevice, Visit};
 use crate::runner::{SETUP, search, throughput as searches};
 use crate::spec::{RulesFile, Trace};
-use crate::{experiments, findings, words};
+use crate::{experiments, findings, reference, words};
 
 pub(crate) use knees::{FoundKnee, found as found_knees};
 
@@ -60,12 +60,15 @@ impl Results<'_> {
 
 /// The summary of a run, finished or not.
 pub fn summarize(run: &Run, samples: &[Sample], latencies: &Latencies) -> Summary {
+    let reference = reference::summary(samples);
+    let samples = &*reference::marked(run, samples, reference.as_ref());
     let mut summary = Summary {
         schema: SCHEMA,
         program: run.program.clone(),
         devices: run.devices.iter().map(|device| describe(device, samples)).collect(),
         partial: run.experiments.iter().any(|experiment| is_partial(run, experiment, samples)),
         placement: run.placement.sentence(),
+        reference,
         ..Summary::default()
     };
     let times = || samples.iter().map(|sample| sample.time_unix_ns);
@@ -391,6 +394,11 @@ fn mark_warnings(results: &Results<'_>, device: &str) -> Vec<String> {
         (
             Mark::Bimodal,
             "have repeats in two separate groups: do not trust their median, look at the repeats",
+        ),
+        (
+            Mark::MachineDrift,
+            "were measured while the machine had another speed, as its reference trial shows: do \
+             not compare them with other points",
         ),
         (Mark::Drift, "rise or fall steadily over the run: do not compare them with other runs"),
     ];

@@ -198,6 +198,9 @@ pub enum Command {
     Report {
         /// Result directory, as `niclab run` printed it
         directory: PathBuf,
+        /// Result directory of an earlier run: the report says what changed since, and draws both
+        #[arg(long, value_name = "DIR")]
+        baseline: Option<PathBuf>,
     },
     /// Read, write and fit profiles of modelled cards (devices `model:PROFILE`)
     Profile {
@@ -793,6 +796,13 @@ pub struct RunArguments {
     /// Result directory, which must not exist [default: results/DATE-TIME]
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
+
+    /// Result directory of an earlier run: the report says what changed since, and draws both
+    ///
+    /// It is read, and never written to. A directory that cannot be compared with this run is
+    /// refused before anything is measured. With --resume: in place of the baseline of the run.
+    #[arg(long, value_name = "DIR")]
+    pub baseline: Option<PathBuf>,
 
     /// The full grid, as --grid full; prints how long it will take
     #[arg(long, conflicts_with = "grid")]

@@ -56,12 +56,17 @@ pub fn run(arguments: &CompareArguments) -> Result<(), Failure> {
 }
 
 /// A run that was read.
-struct Loaded {
-    path: PathBuf,
-    run: Run,
-    stored: Stored,
-    machine: Option<Environment>,
-    rules: Option<Vec<u8>>,
+pub struct Loaded {
+    /// Its directory, as it was given.
+    pub path: PathBuf,
+    /// The run.
+    pub run: Run,
+    /// Its samples.
+    pub stored: Stored,
+    /// The machine, where the directory has it.
+    pub machine: Option<Environment>,
+    /// The text of its rules, where it has a file of them.
+    pub rules: Option<Vec<u8>>,
 }
 
 /// Two devices that are compared.
@@ -82,7 +87,8 @@ pub fn check_names(directories: &[PathBuf]) -> Result<(), Failure> {
     }
 }
 
-fn load(path: &Path) -> Result<Loaded, Failure> {
+/// Reads a run that has measured something.
+pub fn load(path: &Path) -> Result<Loaded, Failure> {
     let stored = stored::open(path)?;
     let run = stored::run(path, &stored.run_toml()?)?;
     if measured(&run, &stored.samples).is_empty() {
@@ -106,16 +112,18 @@ fn check_metrics(wanted: &[String], runs: &[Loaded]) -> Result<(), Failure> {
 }
 
 impl Loaded {
-    fn name(&self) -> String {
+    /// Its directory in words.
+    pub fn name(&self) -> String {
         self.path.display().to_string()
     }
 
     /// Its devices that have measured something.
-    fn devices(&self) -> Vec<&str> {
+    pub fn devices(&self) -> Vec<&str> {
         measured(&self.run, &self.stored.samples)
     }
 
-    fn made<'a>(&'a self, device: &'a str) -> Made<'a> {
+    /// One of its devices, with how it was measured.
+    pub fn made<'a>(&'a self, device: &'a str) -> Made<'a> {
         let side = ComparedDevice { run: &self.run, samples: &self.stored.samples, device };
         Made { side, machine: self.machine.as_ref(), rules: self.rules.as_deref() }
     }
@@ -200,7 +208,7 @@ fn alone(runs: &[Loaded]) -> Vec<String> {
 }
 
 /// Two sides without anything in common.
-fn apart(base: (&str, Vec<String>), other: (&str, Vec<String>)) -> Failure {
+pub fn apart(base: (&str, Vec<String>), other: (&str, Vec<String>)) -> Failure {
     let has =
         |(name, lines): (&str, Vec<String>)| one_line(&format!("{name} has {}", lines.join("; ")));
     Failure::Apart { base: has(base), other: has(other) }

@@ -5,6 +5,7 @@
 
 mod advise;
 mod arguments;
+mod baseline;
 mod compare;
 mod cores;
 mod devices;
@@ -26,6 +27,7 @@ mod profile;
 mod program;
 mod progress;
 mod readiness;
+mod reference;
 mod report;
 mod rules;
 mod run;
@@ -96,7 +98,7 @@ fn command(command: Command) -> Result<(), Failure> {
             }
             ProgramCommand::Test { test, program } => program::test(&test, &program),
         },
-        Command::Report { directory } => report::run(&directory),
+        Command::Report { directory, baseline } => report::run(&directory, baseline.as_deref()),
         Command::Rules { command: RulesCommand::Check(arguments) } => rules::check(&arguments),
         Command::Rules { command: RulesCommand::Convert { from, file } } => {
             rules::convert(from, &file)

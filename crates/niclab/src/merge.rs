@@ -39,7 +39,7 @@ pub fn run(arguments: &MergeArguments) -> Result<(), Failure> {
         let _ = fs::remove_dir_all(&path);
         return Err(of_output(failure));
     }
-    let (summary, _) = report::summary(&stored::open(&arguments.output)?)?;
+    let summary = report::summary(stored::open(&arguments.output)?)?;
     report::announce(&summary, &arguments.output)
 }
 
@@ -49,6 +49,11 @@ fn check_output(output: &Path, directories: &[PathBuf]) -> Result<(), Failure> {
     if fs::symlink_metadata(output).is_ok() && !is_empty {
         return Err(of_writing(output, ResultError::existing(output).into()));
     }
+    check_apart(output, directories)
+}
+
+/// Refuses a place within one of these directories, which are to stay as they are.
+pub fn check_apart(output: &Path, directories: &[PathBuf]) -> Result<(), Failure> {
     let above = output.ancestors().skip(1).find_map(|path| {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         path.canonicalize().ok()
@@ -130,6 +135,6 @@ fn write(
         directory.append(sample, latency.as_ref())?;
     }
     drop(directory);
-    report::write(&path)?;
+    report::write(&path, None)?;
     Ok(())
 }

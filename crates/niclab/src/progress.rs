@@ -1,6 +1,7 @@
 //! What a run shows while it is under way.
 
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -10,10 +11,12 @@ use niclab_lab::run::{Run, RunDevice};
 use niclab_lab::runner::{CommandOutcome, Event, Host, VariantCommand};
 use niclab_lab::spec::{RulesFile, Trace};
 use niclab_lab::variants::Variant;
-use niclab_load::TraceFrames;
+use niclab_load::{LoadObservation, TraceFrames};
 use niclab_result::{Directory, Outcome, REPORT, ReportWriter, ResultError, Sample};
 
+use crate::baseline::EarlierRun;
 use crate::output::{is_terminal, one_line, say};
+use crate::reference::ReferenceBed;
 use crate::rules::plural;
 use crate::{report, variant};
 
@@ -31,6 +34,7 @@ pub struct Screen {
     announced: u64,
     terminal: bool,
     interim: InterimReport,
+    reference: Option<ReferenceBed>,
     /// What was said of devices that were left out: of all experiments once.
     left_out: Vec<String>,
 }
@@ -39,6 +43,8 @@ pub struct Screen {
 struct InterimReport {
     writer: ReportWriter,
     path: PathBuf,
+    /// The run that it is compared with.
+    earlier: Option<Rc<EarlierRun>>,
     /// Samples that are not in it yet.
     is_behind: bool,
     is_announced: bool,
@@ -48,7 +54,7 @@ impl InterimReport {
     /// Writes it, and says once where it is. What keeps it from being written the last report says.
     fn write(&mut self) {
         if std::mem::take(&mut self.is_behind)
-            && report::write_by(&self.writer, &self.path).is_ok()
+            && report::write_by(&self.writer, &self.path, self.earlier.as_deref()).is_ok()
             && !std::mem::replace(&mut self.is_announced, true)
         {
             let report = self.path.join(REPORT);
@@ -58,7 +64,8 @@ impl InterimReport {
 }
 
 impl Screen {
-    /// Says what will be done and how long it will take; `done` samples are there already.
+    /// Says what will be done and how long it will take; `done` samples are there already. Reports
+    /// are compared with the `earlier` run.
     ///
     /// # Errors
     /// [`ResultError::Disk`].
@@ -66,6 +73,7 @@ impl Screen {
         run: &Run,
         directory: &Directory,
         done: usize,
+        earlier: Option<Rc<EarlierRun>>,
         stop: Arc<AtomicBool>,
     ) -> Result<Screen, ResultError> {
         let devices: Vec<&str> = run
@@ -91,6 +99,7 @@ impl Screen {
             say(&format!("rules: {}: {rules}, {queues}{met}", path.display()));
         }
         variant_words(run).iter().for_each(|words| say(words));
+        earlier.iter().for_each(|earlier| say(&earlier.words()));
         for experiment in &run.experiments {
             let budget = experiment.plan_words().into_iter();
             budget.for_each(|words| say(&one_line(&format!("{}: {words}", experiment.name))));
@@ -105,7 +114,8 @@ impl Screen {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
         let began = (Instant::now(), since);
         let (writer, path) = (ReportWriter::of(directory)?, directory.path().to_path_buf());
-        let interim = InterimReport { writer, path, is_behind: false, is_announced: false };
+        let interim =
+            InterimReport { writer, path, earlier, is_behind: false, is_announced: false };
         Ok(Screen {
             bar,
             stop,
@@ -114,6 +124,7 @@ impl Screen {
             announced: 0,
             terminal,
             interim,
+            reference: ReferenceBed::open(run),
             left_out: Vec::new(),
         })
     }
@@ -216,6 +227,10 @@ impl Host for Screen {
 
     fn is_stopped(&mut self) -> bool {
         self.stop.load(Ordering::Relaxed)
+    }
+
+    fn reference(&mut self) -> Option<LoadObservation> {
+        self.reference.as_mut()?.measure()
     }
 
     fn prepare(&mut self, command: &VariantCommand<'_>) -> CommandOutcome {

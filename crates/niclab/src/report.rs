@@ -8,53 +8,93 @@ use niclab_lab::summary::summarize;
 use niclab_report::ReportOptions;
 use niclab_result::{REPORT, ReportWriter, Stored, Summary};
 
+use crate::baseline::EarlierRun;
 use crate::failure::Failure;
-use crate::output::{quoted, stdout};
+use crate::output::{one_line, quoted, stdout};
 use crate::rules::plural;
-use crate::{stored, tables, trust};
+use crate::{baseline, stored, tables, trust};
 
-/// Writes the report of a finished or unfinished run anew.
-pub fn run(directory: &Path) -> Result<(), Failure> {
-    let summary = write(directory)?;
+/// Writes the report of a finished or unfinished run anew, compared with the run of `typed`.
+pub fn run(directory: &Path, typed: Option<&Path>) -> Result<(), Failure> {
+    let writer = ReportWriter::open(directory)?;
+    let read = ReadResult::open(directory)?;
+    let earlier = baseline::of_report(directory, &read.run, typed)?;
+    let summary = read.write(&writer, earlier.as_ref())?;
     announce(&summary, directory)
 }
 
 /// Computes the summary of a result directory from its samples.
-pub fn summary(stored: &Stored) -> Result<(Summary, String), Failure> {
-    let toml = stored.run_toml()?;
-    let run = stored::run(&stored.path, &toml)?;
-    let latencies = stored::latencies(stored)?;
-    Ok((summarize(&run, &stored.samples, &latencies), toml))
+pub fn summary(stored: Stored) -> Result<Summary, Failure> {
+    ReadResult::of(stored)?.summary()
 }
 
-/// Writes summary and page into a result directory.
-pub fn write(path: &Path) -> Result<Summary, Failure> {
+/// A result directory that was read.
+struct ReadResult {
+    stored: Stored,
+    run: Run,
+    /// The text of the run.
+    toml: String,
+}
+
+impl ReadResult {
+    fn open(path: &Path) -> Result<ReadResult, Failure> {
+        ReadResult::of(stored::open(path)?)
+    }
+
+    fn of(stored: Stored) -> Result<ReadResult, Failure> {
+        let toml = stored.run_toml()?;
+        let run = stored::run(&stored.path, &toml)?;
+        Ok(ReadResult { stored, run, toml })
+    }
+
+    fn summary(&self) -> Result<Summary, Failure> {
+        let latencies = stored::latencies(&self.stored)?;
+        Ok(summarize(&self.run, &self.stored.samples, &latencies))
+    }
+
+    /// Writes summary and page, compared with an `earlier` run.
+    fn write(
+        &self,
+        writer: &ReportWriter,
+        earlier: Option<&EarlierRun>,
+    ) -> Result<Summary, Failure> {
+        let mut summary = self.summary()?;
+        if let Some(earlier) = earlier {
+            earlier.add_to(&mut summary, &self.run, &self.stored)?;
+        }
+        let options = ReportOptions { title: title(&summary), command: command(&self.run) };
+        let machine = self.stored.environment()?.unwrap_or_default();
+        let page = niclab_report::html(&summary, &machine, &self.toml, &options)?;
+        writer.write_summary(&summary)?;
+        writer.write_report(&page)?;
+        Ok(summary)
+    }
+}
+
+/// Writes summary and page into a result directory, compared with an `earlier` run.
+pub fn write(path: &Path, earlier: Option<&EarlierRun>) -> Result<Summary, Failure> {
     // A run that writes there keeps everybody else out.
-    write_by(&ReportWriter::open(path)?, path)
+    write_by(&ReportWriter::open(path)?, path, earlier)
 }
 
 /// [`write()`] by a writer of this directory.
-pub fn write_by(writer: &ReportWriter, path: &Path) -> Result<Summary, Failure> {
-    let stored = stored::open(path)?;
-    let (summary, toml) = summary(&stored)?;
-    let options = ReportOptions { title: title(&summary), command: command(&toml)? };
-    let page =
-        niclab_report::html(&summary, &stored.environment()?.unwrap_or_default(), &toml, &options)?;
-    writer.write_summary(&summary)?;
-    writer.write_report(&page)?;
-    Ok(summary)
+pub fn write_by(
+    writer: &ReportWriter,
+    path: &Path,
+    earlier: Option<&EarlierRun>,
+) -> Result<Summary, Failure> {
+    ReadResult::open(path)?.write(writer, earlier)
 }
 
-/// What makes such a result again, of the run's `run.toml`.
-fn command(toml: &str) -> Result<String, Failure> {
-    let run = Run::from_toml(toml)?;
-    Ok(match run.parts.is_empty() {
-        true => trust::command(Path::new("DIRECTORY"), &run),
+/// What makes such a result again.
+fn command(run: &Run) -> String {
+    match run.parts.is_empty() {
+        true => trust::command(Path::new("DIRECTORY"), run),
         false => {
             let names: Vec<String> = run.parts.iter().map(|part| quoted(&part.name)).collect();
             format!("niclab merge {} --output DIRECTORY", names.join(" "))
         }
-    })
+    }
 }
 
 /// Most experiments that a title names.
@@ -78,7 +118,17 @@ pub fn announce(summary: &Summary, directory: &Path) -> Result<(), Failure> {
     for warning in summary.warnings.iter().take(WARNINGS_MAX) {
         writeln!(out, "{}", tables::wrapped(&format!("warning: {warning}"), width))?;
     }
+    if let Some(of) = &summary.baseline {
+        writeln!(out, "{}", one_line(&format!("since {}, started {}:", of.directory, of.started)))?;
+        let caution = Some(&of.caution).filter(|caution| !caution.is_empty());
+        for sentence in of.sentences.iter().chain(caution) {
+            writeln!(out, "{}", tables::wrapped(&format!("- {sentence}"), width))?;
+        }
+    }
     let top = summary.top_findings();
+    if summary.baseline.is_some() && !top.is_empty() {
+        writeln!(out, "findings:")?;
+    }
     for finding in &top {
         writeln!(out, "{}", tables::wrapped(&format!("- {}", finding.sentence), width))?;
     }

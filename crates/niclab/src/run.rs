@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -26,12 +27,13 @@ use signal_hook::flag;
 use signal_hook::iterator::Signals;
 
 use crate::arguments::{GridChoice, RunArguments};
+use crate::baseline::EarlierRun;
 use crate::devices::{self, OpenBed};
 use crate::failure::{Failure, STOPPED};
 use crate::output::{one_line, quoted, say, stdout};
 use crate::progress::{Screen, variant_words};
 use crate::rules::plural;
-use crate::{environment, files, preflight, report, rules, stored, trust, tune};
+use crate::{baseline, environment, files, preflight, report, rules, stored, trust, tune};
 
 /// Name and version of the program, as results carry it.
 pub const PROGRAM: &str = concat!("niclab ", env!("CARGO_PKG_VERSION"));
@@ -42,7 +44,7 @@ const PREFLIGHT_FROM_S: f64 = 20.0;
 /// Runs what was asked for, or goes on with a run that was cut short.
 pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let stop = stop_flag()?;
-    let Prepared { run, mut beds, tuned, mut directory, done } = match &arguments.resume {
+    let Prepared { run, mut beds, tuned, mut directory, done, earlier } = match &arguments.resume {
         Some(path) => resumed(path, arguments)?,
         None => match started(arguments)? {
             Some(prepared) => prepared,
@@ -50,7 +52,7 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
         },
     };
     let mut borrowed: Vec<Bed<'_>> = beds.iter_mut().map(bed_of).collect();
-    let mut screen = Screen::new(&run, &directory, done.len(), stop)?;
+    let mut screen = Screen::new(&run, &directory, done.len(), earlier.clone(), stop)?;
     if arguments.resume.is_some() {
         say(&left_words(left(&run, &borrowed, &done)));
     }
@@ -66,7 +68,7 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let path = directory.path().to_path_buf();
     drop(directory);
     let ended = ended?;
-    let written = report::write(&path)?;
+    let written = report::write(&path, earlier.as_deref())?;
     report::announce(&written, &path)?;
     match ended {
         RunEnd::Complete => {}
@@ -148,6 +150,8 @@ struct Prepared {
     directory: Directory,
     /// The samples it has.
     done: Vec<Sample>,
+    /// The run that its report is compared with.
+    earlier: Option<Rc<EarlierRun>>,
 }
 
 /// Everything that a new run needs; `None` where it was only to be shown.
@@ -158,6 +162,7 @@ fn started(arguments: &RunArguments) -> Result<Option<Prepared>, Failure> {
     if let Some(path) = arguments.output.as_ref().filter(|path| path.symlink_metadata().is_ok()) {
         return Err(Failure::Result(ResultError::existing(path)));
     }
+    let earlier = baseline::of_new_run(arguments)?;
     let overrides = overrides(arguments, grid)?;
     let names = match (arguments.device.is_empty(), grid) {
         (true, GridName::Short) => {
@@ -167,12 +172,17 @@ fn started(arguments: &RunArguments) -> Result<Option<Prepared>, Failure> {
         (false, _) => arguments.device.clone(),
     };
     devices::check(&names)?;
-    resolve(PROGRAM, &specs, &overrides, names.iter().map(|name| unopened(name)).collect())?;
+    let unopened = names.iter().map(|name| unopened(name)).collect();
+    let planned = resolve(PROGRAM, &specs, &overrides, unopened)?;
+    if let Some(earlier) = &earlier {
+        earlier.check_plan(&planned)?;
+    }
     let tuned = if arguments.tune { tune::devices(&names)? } else { Vec::new() };
     let (mut described, beds): (Vec<RunDevice>, Vec<_>) =
         devices::open(&names)?.into_iter().unzip();
     tune::note(&tuned, &mut described);
     let mut run = resolve(PROGRAM, &specs, &overrides, described)?;
+    run.baseline = earlier.as_ref().map(|earlier| earlier.path());
     if arguments.dry_run {
         drop(beds);
         tune::end(tuned);
@@ -190,7 +200,8 @@ fn started(arguments: &RunArguments) -> Result<Option<Prepared>, Failure> {
     }
     // The last of them: where it is, the run can be gone on with.
     directory.write_run(&run.to_toml()?)?;
-    Ok(Some(Prepared { run, beds, tuned, directory, done: Vec::new() }))
+    let (done, earlier) = (Vec::new(), earlier.map(Rc::new));
+    Ok(Some(Prepared { run, beds, tuned, directory, done, earlier }))
 }
 
 /// Prints what a run would do.
@@ -210,6 +221,9 @@ fn shown(run: &Run) -> Result<(), Failure> {
     let devices: Vec<&str> = run.devices.iter().map(|device| device.name.as_str()).collect();
     writeln!(out, "{}", one_line(&format!("devices: {}", devices.join(", "))))?;
     variant_words(run).iter().try_for_each(|words| writeln!(out, "{words}"))?;
+    if let Some(path) = &run.baseline {
+        writeln!(out, "{}", one_line(&format!("baseline: {}", path.display())))?;
+    }
     writeln!(out, "nothing was measured, and no command was run")?;
     Ok(())
 }
@@ -251,7 +265,7 @@ fn check_resumable(path: &Path, run: &Run, arguments: &RunArguments) -> Result<(
         let has = has.map(|of| format!("--variant {}={}", of.name, quoted(&of.command))).collect();
         return Err(Failure::OtherVariants { directory: path.to_path_buf(), has });
     }
-    trust::check(path, run, arguments.trust, &arguments.variant)
+    trust::check(path, run, arguments)
 }
 
 fn resumed(path: &Path, arguments: &RunArguments) -> Result<Prepared, Failure> {
@@ -261,6 +275,7 @@ fn resumed(path: &Path, arguments: &RunArguments) -> Result<Prepared, Failure> {
     repairs.iter().for_each(|repair| say(&repair.to_string()));
     let mut run = stored::run(path, &stored.run_toml()?)?;
     check_resumable(path, &run, arguments)?;
+    let earlier = baseline::of_resumed_run(path, &mut run, arguments)?;
     let traces = run.experiments.iter().flat_map(|experiment| &experiment.loads);
     if let Some(path) = traces.filter_map(|load| load.trace.as_deref()).next() {
         trace(path)?;
@@ -282,10 +297,11 @@ fn resumed(path: &Path, arguments: &RunArguments) -> Result<Prepared, Failure> {
     let names: Vec<String> = run.asked().into_iter().map(str::to_owned).collect();
     let tuned = if run.tune { tune::devices(&names)? } else { Vec::new() };
     let (opened, beds): (Vec<RunDevice>, Vec<_>) = devices::open(&names)?.into_iter().unzip();
-    if run.rejoin(&opened) {
+    if run.rejoin(&opened) || arguments.baseline.is_some() {
         directory.write_run(&run.to_toml()?)?;
     }
-    Ok(Prepared { run, beds, tuned, directory, done: stored.samples })
+    let (done, earlier) = (stored.samples, earlier.map(Rc::new));
+    Ok(Prepared { run, beds, tuned, directory, done, earlier })
 }
 
 /// Which grid is asked for: without names, the short ones.

@@ -16,7 +16,7 @@ const PERCENTILES: [(&str, f64); 5] =
 
 /// Prints findings, figures as tables, and tables; the summary as JSON where that is asked for.
 pub fn run(directory: &Path, is_json: bool) -> Result<(), Failure> {
-    let (summary, _) = report::summary(&stored::open(directory)?)?;
+    let summary = report::summary(stored::open(directory)?)?;
     if is_json {
         return json(&summary);
     }

@@ -11,6 +11,7 @@ use niclab_device::model;
 use niclab_lab::run::Run;
 use niclab_lab::variants::Variant;
 
+use crate::arguments::RunArguments;
 use crate::failure::Failure;
 use crate::output::{one_line, quoted};
 
@@ -24,17 +25,15 @@ const OWN: [&str; 6] = [
     "swx",
 ];
 
-/// Refuses a run that names more than niclab's own devices, unless it is trusted. Commands that
-/// were `typed` are the user's own.
-pub fn check(
-    directory: &Path,
-    run: &Run,
-    is_trusted: bool,
-    typed: &[Variant],
-) -> Result<(), Failure> {
+/// Refuses a run that names more than niclab's own devices, unless it is trusted. Commands and a
+/// baseline that were typed are the user's own.
+pub fn check(directory: &Path, run: &Run, arguments: &RunArguments) -> Result<(), Failure> {
     let mut named = named(run);
-    named.extend(commands(run, typed));
-    match is_trusted || named.is_empty() {
+    named.extend(commands(run, &arguments.variant));
+    if arguments.baseline.is_none() {
+        named.extend(run.baseline.iter().map(|path| baseline_words(path)));
+    }
+    match arguments.trust || named.is_empty() {
         true => Ok(()),
         false => Err(Failure::Untrusted { directory: directory.to_path_buf(), named }),
     }
@@ -43,8 +42,18 @@ pub fn check(
 /// The command that goes on with a run.
 pub fn command(directory: &Path, run: &Run) -> String {
     let is_own = named(run).is_empty() && run.variants.is_none();
-    let trust = if is_own { "" } else { " --trust" };
-    format!("niclab run --resume {}{trust}", quoted(&directory.display().to_string()))
+    let name = |path: &Path| quoted(&path.display().to_string());
+    let more = match &run.baseline {
+        _ if !is_own => " --trust".to_owned(),
+        Some(baseline) => format!(" --baseline {}", name(baseline)),
+        None => String::new(),
+    };
+    format!("niclab run --resume {}{more}", name(directory))
+}
+
+/// The baseline of a run, as the list has it.
+fn baseline_words(path: &Path) -> String {
+    one_line(&format!("baseline {}", path.display()))
 }
 
 /// The commands that a run would run, but those that were typed.

@@ -38,12 +38,14 @@ pub(crate) fn legend(figure: &Figure) -> Vec<LegendGroup> {
     let entries = || figure.series.iter().zip(&styles).zip(&names);
     let is_published = |series: &Series| series.origin == Origin::Published;
     let has_published = figure.series.iter().any(is_published);
+    let has_baseline = figure.series.iter().any(|series| series.origin == Origin::Baseline);
     let group = |of_publications: bool| {
         let of = entries().filter(|((series, _), _)| is_published(series) == of_publications);
         let of: Vec<_> = of.collect();
         let names: Vec<String> = of.iter().map(|(_, name)| (*name).clone()).collect();
         let word = match (of_publications, has_published) {
             (true, _) => "Published",
+            (false, true) if has_baseline => "Measured",
             (false, true) => "This run",
             (false, false) => "All",
         };
@@ -63,6 +65,7 @@ fn key(figure: &Figure, series: &Series, style: &theme::Style, name: String) -> 
         Origin::Measured => "measured",
         Origin::Computed => "computed",
         Origin::Published => "published",
+        Origin::Baseline => "baseline",
     };
     KeyView {
         name: match only {

@@ -5,16 +5,19 @@
 //! file and no network, and the page it writes asks for nothing either.
 //!
 //! The rooms: `page` gathers what the templates show, `spec` draws figures, `form` chooses curves
-//! or bars, `legend` names their series, `axis` and `theme` say how they look, `drawing` lays
-//! testbeds out, `words` words numbers and marks, `scripts` holds the drawing scripts and their
+//! or bars, `legend` names their series, `axis` and `theme` say how they look, `baseline` mutes the
+//! curves of an earlier run, `drawing` lays testbeds out, `words` words numbers and marks,
+//! `reference` words the drift of the machine, `scripts` holds the drawing scripts and their
 //! licences.
 #![forbid(unsafe_code)]
 
 mod axis;
+mod baseline;
 mod drawing;
 mod form;
 mod legend;
 mod page;
+mod reference;
 mod scripts;
 mod spec;
 mod theme;

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use askama::Template;
 use niclab_result::{
-    DeviceSummary, Environment, ExperimentSummary, ExperimentVerdict, Figure, Finding, Mark,
-    Origin, ReportTable, Scale, Series, Summary,
+    BaselineSummary, DeviceSummary, Environment, ExperimentSummary, ExperimentVerdict, Figure,
+    Finding, Mark, Origin, ReportTable, Scale, Series, Summary,
 };
 use serde_json::{Value, json};
 
 use crate::drawing::{self, Drawing};
 use crate::legend::{self, LegendGroup, legend};
 use crate::theme::{self, Theme};
-use crate::{ReportError, ReportOptions, axis, scripts, spec, words};
+use crate::{ReportError, ReportOptions, axis, reference, scripts, spec, words};
 
 /// Places of marked points named one by one, at most.
 const PLACES_COUNT_MAX: usize = 8;
@@ -42,6 +42,7 @@ struct Page<'a> {
     measured: Vec<(&'a str, String)>,
     trust: String,
     warnings: &'a [String],
+    baseline: Option<&'a BaselineSummary>,
     top: Vec<FindingView<'a>>,
     first: Option<FirstView<'a>>,
     experiments: Vec<ExperimentView<'a>>,
@@ -194,8 +195,9 @@ pub(crate) fn render(
         program: &summary.program,
         machine: facts(&environment.facts, &TOP_FACTS),
         measured: summary.devices.iter().map(measured).collect(),
-        trust: trust(&points, summary.warnings.len()),
+        trust: trust(&points, summary),
         warnings: &summary.warnings,
+        baseline: summary.baseline.as_ref(),
         top,
         first,
         experiments,
@@ -237,12 +239,13 @@ fn embedded(value: &Value) -> String {
     value.to_string().replace('<', "\\u003c").replace('>', "\\u003e")
 }
 
-/// Every series of a run with its figure's place.
+/// Every series of a run with its figure's place; none of its baseline.
 fn series(summary: &Summary) -> impl Iterator<Item = (&Figure, usize, &Series)> {
     let figures = summary.experiments.iter().flat_map(|experiment| &experiment.figures);
-    figures.flat_map(|figure| {
+    let all = figures.flat_map(|figure| {
         figure.series.iter().enumerate().map(move |(index, series)| (figure, index, series))
-    })
+    });
+    all.filter(|(_, _, series)| series.origin != Origin::Baseline)
 }
 
 /// What, when, how long, by what: one line.
@@ -273,16 +276,18 @@ fn measured(device: &DeviceSummary) -> (&str, String) {
 }
 
 /// How far the data are to be trusted: a line.
-fn trust(points: &[&niclab_result::Mean], warnings: usize) -> String {
+fn trust(points: &[&niclab_result::Mean], summary: &Summary) -> String {
+    let warnings = summary.warnings.len();
     let marked = points.iter().filter(|point| !point.marks.is_empty()).count();
     let marks = match marked {
         0 => format!("none of {} carries a mark", words::count(points.len(), "drawn point")),
         _ => format!("{marked} of {} carry a mark", words::count(points.len(), "drawn point")),
     };
-    match warnings {
+    let warned = match warnings {
         0 => format!("{marks}, and there is no warning."),
         _ => format!("{marks}; {}.", words::count(warnings, "warning")),
-    }
+    };
+    [warned, reference::words(summary.reference.as_ref())].join(" ").trim_end().to_owned()
 }
 
 fn finding_view<'a>(finding: &'a Finding, summary: &'a Summary) -> FindingView<'a> {

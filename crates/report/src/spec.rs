@@ -7,6 +7,7 @@ use niclab_result::{Figure, Knee, Mark, Mean, Origin, Scale, Series, SeriesShape
 use serde_json::{Map, Value, json};
 
 use crate::axis::{self, Direction};
+use crate::baseline;
 use crate::form::{self, Form};
 use crate::theme::{self, INK, PAPER, Style, Theme};
 use crate::words;
@@ -49,6 +50,7 @@ pub fn vega_lite(figure: &Figure) -> Value {
         layers.extend(box_layers(&encoding["color"]));
     }
     layers.extend(glyph_layers(figure, &names, &styles));
+    baseline::mute(figure, &mut layers);
     layers.push(touch_layer(figure));
     json!({
         "$schema": "https://vega.github.io/schema/vega-lite/v6.json",

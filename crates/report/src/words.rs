@@ -132,6 +132,7 @@ pub(crate) fn mark_name(mark: Mark) -> &'static str {
         Mark::Drift => "drift",
         Mark::FewSamples => "few-samples",
         Mark::GeneratorLimited => "generator-limited",
+        Mark::MachineDrift => "machine-drift",
         Mark::Unbalanced => "unbalanced",
     }
 }
@@ -157,6 +158,10 @@ pub(crate) fn mark_meaning(mark: Mark) -> &'static str {
         Mark::GeneratorLimited => {
             "The generator did not send what was planned, so the value is a floor for the device \
              and not its limit."
+        }
+        Mark::MachineDrift => {
+            "The reference trials beside it are more than 10 % from their median, so the machine \
+             had another speed than in the rest of the run."
         }
         Mark::Unbalanced => {
             "The counters of generator, device and sink do not add up; some packets are not \

@@ -9,6 +9,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::{BaselineSummary, ReferenceSummary};
+
 /// Version of every document of this crate; a reader refuses a newer one.
 pub const SCHEMA: u32 = 1;
 
@@ -93,6 +95,8 @@ pub enum Mark {
     FewSamples,
     /// The generator, not the device, set this figure.
     GeneratorLimited,
+    /// The reference trials beside it are far from their median: the machine had another speed.
+    MachineDrift,
     /// The counters of generator, device and sink do not balance.
     Unbalanced,
 }
@@ -106,6 +110,7 @@ impl fmt::Display for Mark {
             Mark::Drift => "drift",
             Mark::FewSamples => "few-samples",
             Mark::GeneratorLimited => "generator-limited",
+            Mark::MachineDrift => "machine-drift",
             Mark::Unbalanced => "unbalanced",
         })
     }
@@ -213,6 +218,12 @@ pub struct Summary {
     pub devices: Vec<DeviceSummary>,
     /// Warnings about the data as a whole: noise, drift, limits of the generator.
     pub warnings: Vec<String>,
+    /// What changed since an earlier run; `None` where none was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<BaselineSummary>,
+    /// How far the machine drifted; `None` where reference trials do not show it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference: Option<ReferenceSummary>,
 }
 
 /// Findings that stand on top of a report and at the end of a run, at most.
@@ -380,6 +391,8 @@ pub enum Origin {
     Computed,
     /// A publication.
     Published,
+    /// An earlier run, the baseline.
+    Baseline,
 }
 
 /// One curve.

@@ -21,6 +21,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod baseline;
 pub mod csv;
 pub mod digits;
 pub mod directory;
@@ -30,14 +31,17 @@ mod folder;
 pub mod latency;
 pub mod limits;
 mod lines;
+pub mod reference;
 pub mod stored;
 
+pub use baseline::{BASELINE_SCHEMA, BASELINE_SENTENCES_MAX, BaselineSummary, VerdictCounts};
 pub use csv::write_csv;
 pub use directory::{Directory, Repair, ReportWriter};
 pub use document::*;
 pub use error::ResultError;
 pub use latency::Latencies;
 pub use lines::Torn;
+pub use reference::{ReferenceSummary, ReferenceTrial};
 pub use stored::Stored;
 
 /// One [`Sample`] a line, in the order of measurement.

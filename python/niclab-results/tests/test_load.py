@@ -88,6 +88,19 @@ def test_findings_and_facts_are_those_of_the_documents():
     assert kernel["value"].item().startswith("Linux ")
 
 
+def test_a_comparison_with_an_earlier_run_changes_nothing_of_the_run(copied: Path):
+    before = niclab_results.load(copied)
+    summary = json.loads((copied / "summary.json").read_text())
+    series = summary["experiments"][0]["figures"][0]["series"]
+    series.append({**series[0], "name": "before", "origin": "baseline"})
+    summary["baseline"] = {"schema": 1, "directory": "before", "sentences": ["All the same."]}
+    (copied / "summary.json").write_text(json.dumps(summary))
+    results = niclab_results.load(copied)
+    pd.testing.assert_frame_equal(results.findings, before.findings)
+    pd.testing.assert_frame_equal(results.metrics, before.metrics)
+    assert (results.warnings, results.skipped) == (before.warnings, [])
+
+
 def test_nothing_is_written(copied: Path):
     before = {path: path.stat().st_mtime_ns for path in [copied, *copied.iterdir()]}
     niclab_results.load(copied)

@@ -11,6 +11,9 @@ use crate::words;
 /// Facts of a machine that are others each time one looks.
 const FLEETING: [&str; 2] = ["load average", "steal since boot"];
 
+/// What the facts begin with that say how long a core was away, which differ too.
+const GAPS: &str = "gaps of core ";
+
 /// Of a longer value the words that differ are reported.
 const VALUE_LEN_MAX: usize = 60;
 
@@ -68,7 +71,7 @@ fn of_facts(whose: &str, base: &Facts, other: &Facts) -> Vec<String> {
     };
     let mut names: Vec<&String> = base.iter().map(|(name, _)| name).collect();
     names.extend(other.iter().map(|(name, _)| name).filter(|name| value(base, name).is_none()));
-    names.retain(|name| !FLEETING.contains(&name.as_str()));
+    names.retain(|name| !FLEETING.contains(&name.as_str()) && !name.starts_with(GAPS));
     let of = |name: &String| {
         let [base, other] = [base, other].map(|facts| value(facts, name));
         let word = |value: Option<String>| value.unwrap_or_else(none);
@@ -178,7 +181,8 @@ mod tests {
     #[test]
     fn facts_that_differ_are_told_once_and_fleeting_ones_not() {
         let base = facts(&[("cpu", "one"), ("governor", "performance"), ("load average", "1")]);
-        let other = facts(&[("cpu", "two"), ("load average", "2"), ("microcode", "0x1")]);
+        let gaps = ("gaps of core 0", "3 gaps");
+        let other = facts(&[("cpu", "two"), ("load average", "2"), ("microcode", "0x1"), gaps]);
         let expected = [
             "cpu: one against two",
             "governor: performance against none",

@@ -50,6 +50,7 @@ pub fn resolve(
         rules,
         placement,
         tune,
+        baseline: None,
         variants,
         parts,
         devices,

@@ -25,7 +25,7 @@ fn write(directory: &Path, samples: &[Value]) {
 /// A copy of the shared run as if it had been measured six times, all but alike, on a machine that
 /// disturbs nothing, and every sample changed by `change`. Trials under load have known figures:
 /// the machine may have taken the time of those that were measured.
-fn doctored(change: impl Fn(&mut Value)) -> (TempDir, PathBuf) {
+pub fn doctored(change: impl Fn(&mut Value)) -> (TempDir, PathBuf) {
     let (scratch, path) = copied();
     let mut all = Vec::new();
     for sample in samples(&path) {
@@ -71,7 +71,8 @@ fn times(sample: &mut Value, is: impl Fn(&str) -> bool, factor: f64) {
     }
 }
 
-fn slower(sample: &mut Value) {
+/// A saturating throughput a fifth lower.
+pub fn slower(sample: &mut Value) {
     if sample["trial"] == "saturate" {
         times(sample, |name| name.starts_with("throughput"), 0.8);
     }

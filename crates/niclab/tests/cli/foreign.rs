@@ -11,7 +11,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use crate::command::{Ended, call, copied, niclab, run, samples, scratch, start};
 
 /// A run of a modelled card that takes a moment.
-fn modelled(directory: &Path) -> Command {
+pub fn modelled(directory: &Path) -> Command {
     let mut command = niclab(&["run", "occupancy", "--device", "model:connectx-5", "-o"]);
     command.arg(directory).args(["--set", "groups=0", "--set", "rules=0", "--set", "frame=64"]);
     command
@@ -32,7 +32,7 @@ fn readers(path: &Path, beside: &Path, output: &Path) -> Vec<Vec<String>> {
 }
 
 /// Names, kinds and contents of all that is in a directory.
-fn look(directory: &Path) -> Vec<(PathBuf, Option<Vec<u8>>)> {
+pub fn look(directory: &Path) -> Vec<(PathBuf, Option<Vec<u8>>)> {
     let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap());
     let mut all: Vec<_> = entries
         .map(|entry| {

@@ -4,6 +4,7 @@
 //! measurements at a time would take each other's cores away.
 #![forbid(unsafe_code)]
 
+mod baseline;
 mod cases;
 mod changing;
 mod command;
@@ -27,6 +28,7 @@ mod planning;
 mod profiles;
 mod programs;
 mod queues;
+mod reference;
 mod refused;
 mod rules;
 mod services;

@@ -1,0 +1,173 @@
+//! What changed since the baseline, in sentences: number first, then the comparison.
+
+use niclab_result::{BASELINE_SENTENCES_MAX, Point, VerdictCounts};
+
+use super::{DevicePair, TOLERANCE};
+use crate::compare::{Doubt, Group, Missing, Row, Verdict, Why};
+use crate::words;
+
+/// The sum, then what was lost, got worse and got better, the largest changes first. Of more than
+/// [`BASELINE_SENTENCES_MAX`] the last sentence counts the others.
+pub(super) fn of(compared: &[DevicePair<'_>], counts: VerdictCounts) -> Vec<String> {
+    let mut changes: Vec<ChangeSentence> = compared.iter().flat_map(changes).collect();
+    changes.sort_by(|a, b| a.rank.cmp(&b.rank).then(a.gain.total_cmp(&b.gain)));
+    let most = BASELINE_SENTENCES_MAX - 1;
+    let more = match changes.len() > most {
+        true => changes.split_off(most - 1).len(),
+        false => 0,
+    };
+    let mut sentences = vec![sum(compared, counts)];
+    sentences.extend(changes.into_iter().map(|change| change.sentence));
+    if more > 0 {
+        sentences.push(format!("{more} more changes: niclab compare lists them."));
+    }
+    sentences
+}
+
+/// A change in words, and its place among the others.
+struct ChangeSentence {
+    /// Losses, then what is worse, then what is better.
+    rank: u8,
+    /// The least first; of a gain its negative.
+    gain: f64,
+    sentence: String,
+}
+
+/// How many points changed, and why points are open.
+fn sum(compared: &[DevicePair<'_>], counts: VerdictCounts) -> String {
+    let VerdictCounts { worse, better, same, open } = counts;
+    let all = counts.all();
+    let tolerance = words::percent_asked(TOLERANCE);
+    let why = open_words(compared);
+    match (all, worse + better) {
+        (0, _) => "No point was measured in both runs.".to_owned(),
+        (_, 0) if open == all => format!("No verdict on {}: {why}.", points(all)),
+        (_, 0) if open > 0 => format!(
+            "{same} of {} are the same within {tolerance}, {open} are open: {why}.",
+            points(all)
+        ),
+        (_, 0) => format!("All {} are the same within {tolerance}.", points(all)),
+        _ => {
+            let open = if open > 0 { format!("{open} open ({why})") } else { "none open".into() };
+            format!(
+                "{worse} of {} are worse by more than {tolerance}, {better} better, {same} the \
+                 same, {open}.",
+                points(all)
+            )
+        }
+    }
+}
+
+fn points(count: usize) -> String {
+    format!(
+        "{} compared {}",
+        words::whole(count as f64),
+        if count == 1 { "point" } else { "points" }
+    )
+}
+
+/// The most frequent reason of open points, with its remedy.
+fn open_words(compared: &[DevicePair<'_>]) -> String {
+    let rows = compared.iter().flat_map(|pair| &pair.found.groups).flat_map(|group| &group.rows);
+    let mut doubts: Vec<Doubt> = rows
+        .filter_map(|row| match row.verdict {
+            Verdict::Undecided(doubt) => Some(doubt),
+            Verdict::Worse | Verdict::Better | Verdict::Same => None,
+        })
+        .collect();
+    doubts.sort_unstable();
+    let most = doubts.chunk_by(|a, b| a == b).max_by_key(|same| same.len());
+    most.and_then(|same| same.first()).map_or(String::new(), |doubt| match doubt {
+        Doubt::FewRepeats => "most have too few repeats, use --repeats 6".to_owned(),
+        Doubt::Wide => "most have an interval across a limit, use more repeats".to_owned(),
+        Doubt::Load => "most were offered another rate".to_owned(),
+        Doubt::Marked(mark) => format!("most are marked {mark}"),
+    })
+}
+
+/// All changes of a device.
+fn changes(pair: &DevicePair<'_>) -> Vec<ChangeSentence> {
+    let device = pair.now.side.device;
+    let lost = pair.found.lost(&pair.base.side, &pair.now.side).into_iter();
+    let mut all: Vec<ChangeSentence> = lost
+        .map(|missing| ChangeSentence { rank: 0, gain: 0.0, sentence: lost_words(device, missing) })
+        .collect();
+    for group in &pair.found.groups {
+        for (rank, verdict) in [(1, Verdict::Worse), (2, Verdict::Better)] {
+            let mut rows: Vec<&Row> =
+                group.rows.iter().filter(|row| row.verdict == verdict).collect();
+            let gain = |row: &Row| match verdict {
+                Verdict::Better => -group.gain(row),
+                _ => group.gain(row),
+            };
+            rows.sort_by(|a, b| gain(a).total_cmp(&gain(b)));
+            if let Some(row) = rows.first() {
+                let sentence = changed_words(device, group, row, rows.len());
+                all.push(ChangeSentence { rank, gain: gain(row), sentence });
+            }
+        }
+    }
+    all
+}
+
+/// `20 % lower throughput_pps on soft: 8.00 Mpps instead of 10.0 Mpps at rules=16 in occupancy,
+/// saturate; 12 of 14 points are worse.`
+fn changed_words(device: &str, group: &Group, row: &Row, count: usize) -> String {
+    let Group { experiment, trial, metric, rows, .. } = group;
+    let interval = row.interval.filter(|(low, high)| low.is_finite() && high.is_finite());
+    let interval = interval.map_or(String::new(), |(low, high)| {
+        format!(" ({} to {} x)", words::significant(low), words::significant(high))
+    });
+    let at = place_words(rows, &row.point);
+    let Row { base, other, verdict, .. } = row;
+    let are = if count == 1 { "is" } else { "are" };
+    let all = rows.len();
+    format!(
+        "{} {metric} on {device}: {other} instead of {base}{interval}{at} in {experiment}, \
+         {trial}; {count} of {all} {} {are} {verdict}.",
+        ratio_words(row.ratio),
+        if all == 1 { "point" } else { "points" },
+    )
+}
+
+/// How far a value moved: `20 % lower`, `33 % higher`, `2.10 x higher`.
+fn ratio_words(ratio: f64) -> String {
+    match ratio {
+        ratio if !ratio.is_finite() => "Higher".to_owned(),
+        ratio if ratio >= 2.0 => format!("{} x higher", words::significant(ratio)),
+        ratio if ratio >= 1.0 => format!("{} higher", rounded_percent(ratio - 1.0)),
+        ratio => format!("{} lower", rounded_percent(1.0 - ratio)),
+    }
+}
+
+/// A share in percent: whole from 10 % on, else with one decimal.
+fn rounded_percent(share: f64) -> String {
+    let percent = share * 100.0;
+    if percent >= 10.0 { format!("{percent:.0} %") } else { format!("{percent:.1} %") }
+}
+
+/// The axes that tell a point from the others of its metric; nothing for the only point.
+fn place_words(rows: &[Row], point: &Point) -> String {
+    let differs = |axis: &str| rows.iter().any(|row| row.point.get(axis) != point.get(axis));
+    let axes = point.iter().filter(|(axis, _)| differs(axis));
+    let axes: Vec<String> = axes.map(|(axis, at)| format!("{axis}={at}")).collect();
+    if axes.is_empty() { String::new() } else { format!(" at {}", axes.join(" ")) }
+}
+
+/// What a device could do before and cannot do now.
+fn lost_words(device: &str, missing: &Missing) -> String {
+    let Missing { experiment, trial, metric, why, points, .. } = missing;
+    let metric = metric.as_ref().map_or(String::new(), |metric| format!(" {metric}"));
+    let why = match why {
+        Why::Broke(reason) => format!("it broke: {reason}"),
+        Why::NotSupported(lacking) => format!("not supported: {lacking}"),
+        Why::Refused(reason) | Why::Failed(reason) => reason.clone(),
+        Why::NotReached => "its trials did not come to it".to_owned(),
+        Why::NotMeasured | Why::NotPlanned => "it was not measured".to_owned(),
+    };
+    let count = points.len();
+    let points = if count == 1 { "point" } else { "points" };
+    format!(
+        "{device} no longer measures {count} {points} of {experiment}, {trial}{metric} ({why})."
+    )
+}
