@@ -152,7 +152,7 @@ impl Cell<'_> {
             (Mark::Disturbed, of_load && self.is_disturbed()),
             (Mark::GeneratorLimited, of_load && self.is_generator_limited()),
             (Mark::MachineDrift, self.has_half(Mark::MachineDrift)),
-            (Mark::FewSamples, values.len() < statistics::INTERVAL_REPEATS_MIN),
+            (Mark::FewSamples, (1..statistics::INTERVAL_REPEATS_MIN).contains(&values.len())),
             (Mark::Bimodal, statistics::is_bimodal(&values)),
             (Mark::Drift, statistics::drifts(&values)),
         ];

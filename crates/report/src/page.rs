@@ -21,7 +21,7 @@ const PLACES_COUNT_MAX: usize = 8;
 const OPEN_COUNT_MAX: usize = 5;
 
 /// Facts about the machine that stand on top, of those there are.
-const TOP_FACTS: [&str; 3] = ["cpu", "cores of this process", "kernel"];
+const TOP_FACTS: [&str; 4] = ["cpu", "hypervisor", "cores of this process", "kernel"];
 
 /// Facts about a device that stand on top, of those there are.
 const TOP_DEVICE_FACTS: [&str; 4] = ["kind", "modelled", "driver", "firmware"];
@@ -260,8 +260,10 @@ fn lead(summary: &Summary) -> String {
 /// The values of some facts, of those there are.
 fn facts(of: &[(String, String)], wanted: &[&str]) -> String {
     let value = |name: &&str| {
-        let fact = of.iter().find(|(known, _)| known == name);
-        fact.map(|(_, value)| match *name {
+        let (_, value) = of.iter().find(|(known, _)| known == name)?;
+        Some(match *name {
+            "hypervisor" if value == "none" => return None,
+            "hypervisor" => "virtual machine".to_owned(),
             "cores of this process" => words::count(value.parse().unwrap_or(0), "core"),
             "cpu" | "kernel" | "kind" | "modelled" => value.clone(),
             name => format!("{name} {value}"),
@@ -590,4 +592,19 @@ fn places_words(places: &[String], of: usize, label: &str) -> String {
         more => format!(" and {more} more"),
     };
     format!("{} of {}, at {label} = {named}{rest}", places.len(), words::count(of, "point"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_virtual_machine_is_named_on_top() {
+        let line = |hypervisor: &str| {
+            let of = [("cpu", "EPYC"), ("hypervisor", hypervisor), ("cores of this process", "2")];
+            facts(&of.map(|(name, value)| (name.to_owned(), value.to_owned())), &TOP_FACTS)
+        };
+        assert_eq!(line("yes: this is a virtual machine"), "EPYC · virtual machine · 2 cores");
+        assert_eq!(line("none"), "EPYC · 2 cores");
+    }
 }

@@ -87,8 +87,8 @@ fn alone(results: &Results<'_>, of: &[&Cell<'_>]) -> Option<Finding> {
         words::time(tail.median),
         words::few(&latency)
     );
-    let implication = "The time beyond a round trip of the same size (echo-size) is the \
-                       application's.";
+    let implication = "Compare it with a round trip of the same size over the same transport \
+                       (echo-size): the rest is the application's.";
     let figure = Some(figure_of(results, "latency", "parallel"));
     let id = id(results, cell, "alone");
     Some(told(cell.device, id, (&latency, "ns"), (sentence, implication), figure))
@@ -202,7 +202,7 @@ fn most(results: &Results<'_>, of: &[&Cell<'_>]) -> Option<Finding> {
         }
         RequestBound::Waiting => "No core is always busy: more requests at once raise the rate.",
         RequestBound::Unknown => {
-            "The data do not show the limit: use more repeats or a calmer machine."
+            "The repeats do not tell what limits the rate: use more of them or a calmer machine."
         }
         RequestBound::Shared | RequestBound::Link | RequestBound::Due => "Change this limit first.",
     };

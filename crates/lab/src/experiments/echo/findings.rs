@@ -79,8 +79,7 @@ fn base(results: &Results<'_>, all: &[&Cell<'_>]) -> Option<Finding> {
         words::time(tail.median),
         words::few(&rtt)
     );
-    let implication = "This is the time of two kernels, two wake-ups and the path between: no \
-                       application over sockets answers sooner.";
+    let implication = "This is the time of two kernels, two wake-ups and the path between.";
     let figure = Some(rtt_figure(results, "size"));
     Some(told(cell.device, id(results, "rtt"), (&rtt, "ns"), (sentence, implication), figure))
 }

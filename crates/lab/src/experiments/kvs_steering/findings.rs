@@ -289,12 +289,12 @@ fn card(results: &Results<'_>, cell: &Cell<'_>, plain: &Cell<'_>) -> Option<Find
     });
     let both = net.excludes(0.0).then(|| {
         let (sum, adjective) = differs(&net, "less", "more");
-        format!("both together take {sum} {adjective}")
+        format!("application and card together take {sum} {adjective}")
     });
     let held: Vec<String> = [application, both].into_iter().flatten().collect();
     let held = match held.is_empty() {
         true => " (median of pairs)".to_owned(),
-        false => format!("; {} (separate medians of pairs)", held.join(", and ")),
+        false => format!("; {} (each a median over pairs of repeats)", held.join(", and ")),
     };
     let sentence = format!(
         "The card's work for a request takes {} on a core of {} with {mode}, {} more than \

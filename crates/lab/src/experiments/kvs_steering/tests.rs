@@ -227,7 +227,8 @@ fn what_the_card_does_is_set_against_what_it_saves() {
     let (words, value) = of(150.0);
     assert!(near(value, 130.0), "{value}");
     let both = "150 ns on a core of box with steer, 130 ns more than RSS; the application's core \
-                saves 100 ns, and both together take 30.0 ns more (separate medians of pairs).";
+                saves 100 ns, and application and card together take 30.0 ns more (each a median \
+                over pairs of repeats).";
     assert!(words.contains(both), "{words}");
     assert!(words.contains("costs more than it saves"), "{words}");
     assert!(of(100.0).0.contains("This pays even when a core"), "{}", of(100.0).0);

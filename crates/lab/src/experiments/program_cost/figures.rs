@@ -134,8 +134,8 @@ fn used(results: &Results<'_>) -> Figure {
         id: figure_id(results, "used"),
         title: "Core time per packet in each program".into(),
         caption: "Median core time for a packet of 64 B that the program forwards. Its tables \
-                  have the most entries measured; the table below has all. The device does not \
-                  support a program without a point."
+                  have the most entries measured; the table below has all. A program that is \
+                  missing is one that the device does not support."
             .into(),
         x: axis("program", "", Scale::Ordinal),
         y: axis("core time per packet", "ns", Scale::Linear),
