@@ -21,7 +21,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use niclab_table::{Config, CreateError, Stamp};
+use niclab_table::{Config, CreateError, Pace, Stamp};
 
 use crate::action_word::{Fate, RuleFate};
 use crate::control::SharedState;
@@ -368,7 +368,7 @@ impl Groups {
         if moved || better && listed() {
             self.changed_groups.push(mask_id.group);
         }
-        if group.advance_filter(false) {
+        if group.advance_filter(Pace::Operation) {
             self.changed_groups.push(mask_id.group);
         }
     }
@@ -380,14 +380,14 @@ impl Groups {
         for (place, group) in self.groups.iter_mut().enumerate() {
             group.pruner.allow_retry();
             for _ in 0..steps {
-                if !group.is_filter_busy() {
+                if !group.pruner.is_busy() {
                     break;
                 }
-                if group.advance_filter(true) {
+                if group.advance_filter(Pace::Idle) {
                     self.changed_groups.push(place as u16);
                 }
             }
-            busy |= group.is_filter_busy();
+            busy |= group.pruner.is_busy();
             for table in group.tables.iter_mut().flatten() {
                 busy |= !table.finish_growth(steps);
             }
@@ -581,6 +581,7 @@ fn recent_at(number: u32, pattern: &Pattern) -> usize {
 }
 
 impl Group {
+    /// A group without rules.
     fn new(number: u32) -> Group {
         Group {
             number,
@@ -597,6 +598,7 @@ impl Group {
             probed: Vec::new(),
         }
     }
+
     fn bytes(&self) -> usize {
         let tables = self.tables.iter().flatten().map(Table::bytes).sum::<usize>();
         tables
@@ -606,13 +608,9 @@ impl Group {
 
     /// Builds the filter a little further; true if workers have to see another one.
     #[inline]
-    fn advance_filter(&mut self, idle: bool) -> bool {
-        let is_wanted = self.live >= PRUNE_TUPLES_MIN;
-        self.pruner.advance(&mut GroupMasks(&self.masks), is_wanted, 1, idle)
-    }
-
-    fn is_filter_busy(&self) -> bool {
-        self.pruner.is_busy(&GroupMasks(&self.masks))
+    fn advance_filter(&mut self, pace: Pace) -> bool {
+        let is_wanted = self.live >= PRUNE_TUPLES_MIN || !self.pruner.is_absent();
+        is_wanted && self.pruner.advance(&mut GroupMasks(&self.masks), 1, pace)
     }
 
     /// Adds a mask, with a number that no worker can still use.

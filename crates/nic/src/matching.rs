@@ -273,7 +273,7 @@ impl Matcher<'_> {
             }
             found.words[packet] = word;
             found.mask |= 1 << packet;
-            self.search.masks.decide(slots, run, order);
+            self.search.masks.accept(slots, run, order);
         }
     }
 

@@ -30,7 +30,7 @@ pub use error::{CreateError, FilterError, InsertError, TernaryError};
 pub use exact::{Config, Exact, SlotHandle};
 pub use hash::{Hasher, key_bytes_max, pack_bytes, pack_key};
 pub use limits::{ADD_VISITS_MAX, BURST_MAX, CAPACITY_LIMIT, KEY_WORDS_MAX, TABLES_LIMIT};
-pub use masks::{EntryCursor, MaskFilter, MaskSearch, MaskSlots, MaskSource, MaskView};
+pub use masks::{EntryCursor, MaskFilter, MaskSearch, MaskSlots, MaskSource, MaskView, Pace};
 pub use memory::Pages;
 pub use prefetch::prefetch;
 pub use prune::{

@@ -98,3 +98,49 @@ const _: () = assert!(BURST_MAX == u64::BITS as usize);
 // The overflow count of a group counts keys that live in the next groups of a probe run. A look-up
 // never takes it for a tag: it would read a slot beyond the last of a grid.
 const _: () = assert!(PROBE_GROUPS_MAX * SLOTS < crate::tags::LIVE_MIN as usize);
+
+/// With fewer masks a tuple space has no filter, and all masks are searched.
+pub(crate) const MASKS_MIN: usize = 3;
+
+/// The least number of entries that a new filter has room for; their memory is touched when it is
+/// needed.
+pub(crate) const FILTER_ENTRIES_MIN: usize = if cfg!(miri) { 1 << 6 } else { 1 << 15 };
+
+/// The least number of slots of a filter: the fewer, the less a look-up costs. Half a cache line of
+/// bits.
+pub(crate) const FILTER_SLOTS_MIN: usize = 256;
+
+/// A filter is rebuilt after at least this many additions that changed it, and three times as many
+/// as it began with. With 512 and as many, 1,000 wildcard entries that are deleted and added changed
+/// at 0.68 times the rate (`rows program-update`).
+pub(crate) const NEW_MIN: usize = if cfg!(miri) { 16 } else { 1 << 12 };
+
+/// The same in idle time, when an eighth of what it began with is enough.
+pub(crate) const NEW_IDLE_MIN: usize = 16;
+
+/// A filter is rebuilt after at least this many additions and lowered bounds, whether or not it had
+/// the entry: its bounds only fall.
+pub(crate) const ADDED_MIN: usize = if cfg!(miri) { 64 } else { 1 << 16 };
+
+/// The same in idle time.
+pub(crate) const ADDED_IDLE_MIN: usize = ADDED_MIN / 16;
+
+/// New sets or slots that an operation awaits before intersections are computed again.
+pub(crate) const SETS_SPARE: usize = 64;
+
+/// Groups of entries that one step of a filter's build visits.
+pub(crate) const STEP_GROUPS: usize = 2;
+
+/// Spans that one step of a filter's build inserts.
+pub(crate) const STEP_SPANS: usize = 8;
+
+/// Places of a filter that one step visits to intersect its sets; each set counts as sixteen
+/// places. Takes a microsecond or two.
+pub(crate) const JOIN_PLACES: usize = 256;
+
+/// Operations without a new entry after which a filter rests, and its sets are intersected: while
+/// sets change, intersections are out of date before they are complete.
+pub(crate) const REST_MIN: usize = 64;
+
+const _: () = assert!(FILTER_SLOTS_MIN <= TABLES_LIMIT);
+const _: () = assert!(NEW_IDLE_MIN <= NEW_MIN && NEW_MIN < ADDED_MIN);

@@ -4,38 +4,27 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::{MaskSource, MaskView, SharedSlots};
-use crate::limits::TABLES_LIMIT;
+use crate::limits::{
+    ADDED_IDLE_MIN, ADDED_MIN, FILTER_ENTRIES_MIN, FILTER_SLOTS_MIN, JOIN_PLACES, NEW_IDLE_MIN,
+    NEW_MIN, REST_MIN, SETS_SPARE, STEP_SPANS, TABLES_LIMIT,
+};
 use crate::memory::Pages;
 use crate::prune::{Bits, Filter, FilterConfig, Joined, Joining, Progress, Span};
 use crate::sync::{Acquire, Release};
 
-/// The least number of entries that a new filter has room for.
-const ENTRIES_MIN: usize = if cfg!(miri) { 1 << 6 } else { 1 << 15 };
-
-/// The least number of slots of a filter: the fewer, the less a look-up costs.
-const SLOTS_MIN: usize = 256;
-
-/// The least number of new entries for which a filter is rebuilt.
-const SPARE_NEW: usize = if cfg!(miri) { 16 } else { 1 << 12 };
-
-/// The least number of added entries, new or not, for which a filter is rebuilt.
-const SPARE_ADDED: usize = if cfg!(miri) { 64 } else { 1 << 16 };
-
-/// The least number of new entries, sets or slots for which work is done again in idle time.
-const SPARE_MIN: usize = 16;
-
-/// Spans that one step of a build inserts.
-const STEP_SPANS: usize = 8;
-
-/// Places of a filter that one step visits to intersect its sets; each set counts as sixteen
-/// places. Takes a microsecond or two.
-const JOIN_PLACES: usize = 256;
-
-/// Operations without a new entry after which a filter rests.
-const REST_MIN: usize = 64;
-
 /// The slot of a mask that has none.
 const NONE: u16 = u16::MAX;
+
+const _: () = assert!(TABLES_LIMIT < NONE as usize, "no slot has this number");
+
+/// When the filter is worked on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pace {
+    /// With an operation of the user: only what pays now.
+    Operation,
+    /// In idle time: all that makes look-ups cheaper.
+    Idle,
+}
 
 /// How far the entries of a mask were visited.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -53,7 +42,7 @@ pub struct MaskFilter<const F: usize, S> {
     shown: Option<Built<F, S>>,
     next: Option<Building<F, S>>,
     /// Whether there was no memory for a filter.
-    is_refused: bool,
+    pub(super) is_refused: bool,
 }
 
 /// A filter with the slots of masks.
@@ -65,10 +54,13 @@ struct Built<const F: usize, S> {
     by_number: Vec<u16>,
     /// Slots in use, which includes those of removed masks; a slot is never reused.
     used: usize,
+    /// Slots of removed masks.
     retired: usize,
-    /// Entries that were added, with those that existed when the build began, and those of them
-    /// that the filter had not had before.
-    added: usize,
+    /// Whether a mask found no free slot.
+    is_full: bool,
+    /// Additions and lowered bounds so far; the build counts the entries that it visited.
+    changes: usize,
+    /// Additions that changed the filter; during the build, all of them.
     new: usize,
     /// Entries that existed when the build began.
     begun_with: usize,
@@ -100,9 +92,9 @@ impl<const F: usize, S> Built<F, S> {
         let mut best_first: Vec<(u64, u16)> = source.masks().collect();
         best_first.sort_unstable();
         let slots_max = (4 * best_first.len()).next_power_of_two();
-        let tables_max = slots_max.clamp(SLOTS_MIN, TABLES_LIMIT);
+        let tables_max = slots_max.clamp(FILTER_SLOTS_MIN, TABLES_LIMIT);
         let begun_with = source.entries();
-        let rules_max = ENTRIES_MIN.max(5 * begun_with);
+        let rules_max = FILTER_ENTRIES_MIN.max(5 * begun_with);
         let config = FilterConfig { fields, tables_max, rules_max, pages: Pages::Huge };
         let filter = Filter::new(config).ok()?;
         let slots = Arc::new(SharedSlots::new(filter.reader(), tables_max));
@@ -112,7 +104,8 @@ impl<const F: usize, S> Built<F, S> {
             by_number: Vec::new(),
             used: 0,
             retired: 0,
-            added: 0,
+            is_full: false,
+            changes: 0,
             new: 0,
             begun_with,
             new_before: 0,
@@ -124,22 +117,25 @@ impl<const F: usize, S> Built<F, S> {
         let numbers: VecDeque<u16> = best_first.into_iter().map(|(_, number)| number).collect();
         for &number in &numbers {
             if let Some(slot) = source.slot(number) {
-                built.slot(number, || slot);
+                built.ensure_slot(number, || slot);
             }
         }
         Some((built, numbers))
     }
 
     /// The slot of a mask, which gets the next one if it has none; `None` if all are in use.
-    fn slot(&mut self, number: u16, make: impl FnOnce() -> S) -> Option<usize> {
+    fn ensure_slot(&mut self, number: u16, make: impl FnOnce() -> S) -> Option<usize> {
         let at = usize::from(number);
         if self.by_number.len() <= at {
             self.by_number.resize(at + 1, NONE);
         }
         if self.by_number[at] == NONE {
-            let entry = self.slots.entries.get(self.used)?;
+            let Some(entry) = self.slots.entries.get(self.used) else {
+                self.is_full = true;
+                return None;
+            };
             // Empty: no slot is used twice.
-            let _ = entry.slot.set(make());
+            let _ = entry.content.set(make());
             self.by_number[at] = self.used as u16;
             self.used += 1;
             self.slots.used.store(self.used, Release);
@@ -156,22 +152,29 @@ impl<const F: usize, S> Built<F, S> {
         self.slot_of(number).is_some()
     }
 
-    fn lower(&self, number: u16, bound: u64) {
+    fn lower(&mut self, number: u16, bound: u64) {
         if let Some(slot) = self.slot_of(number) {
+            self.changes += usize::from(self.slots.lower(slot, bound));
+        }
+    }
+
+    /// Adds an entry, so that its packets find the mask.
+    fn add(&mut self, number: u16, spans: &[Span; F], bound: u64, make: impl FnOnce() -> S) {
+        if let Some(slot) = self.ensure_slot(number, make) {
+            self.changes += 1;
+            // Cannot fail: the filter has all slots in use.
+            self.new += usize::from(self.filter.add(slot, spans) == Ok(true));
             self.slots.lower(slot, bound);
         }
     }
 
-    /// Adds an entry, so that its packets find the mask; if `later`, when all entries are gathered.
-    fn add(&mut self, number: u16, spans: &[Span; F], later: bool, make: impl FnOnce() -> S) {
-        if let Some(slot) = self.slot(number, make) {
-            self.added += 1;
+    /// Adds an entry to a filter that is being built: it is inserted when all are gathered.
+    fn gather(&mut self, number: u16, spans: &[Span; F], bound: u64, make: impl FnOnce() -> S) {
+        if let Some(slot) = self.ensure_slot(number, make) {
+            (self.changes, self.new) = (self.changes + 1, self.new + 1);
             // Cannot fail: the filter has all slots in use.
-            let is_new = match later {
-                true => self.filter.gather(slot, spans).is_ok(),
-                false => self.filter.add(slot, spans) == Ok(true),
-            };
-            self.new += usize::from(is_new);
+            let _ = self.filter.gather(slot, spans);
+            self.slots.lower(slot, bound);
         }
     }
 
@@ -183,18 +186,18 @@ impl<const F: usize, S> Built<F, S> {
         }
     }
 
-    /// Whether new intersections would be worth their cost. `idle` is true in idle time; otherwise
-    /// a few new sets are awaited.
-    fn wants_join(&self, idle: bool) -> bool {
+    /// Whether new intersections would be worth their cost.
+    fn wants_join(&self, pace: Pace) -> bool {
         if self.too_many > 0 && self.filter.sets_count() < 2 * self.too_many {
             return false;
         }
         let Some(joined) = &self.joined else { return true };
         let (sets, tables) = (joined.sets_count(), joined.tables());
-        match idle {
-            true => !joined.is_whole(&self.filter, self.used),
-            false => {
-                let spare = |count: usize| count + count / 2 + 4 * SPARE_MIN;
+        match pace {
+            Pace::Idle => !joined.is_whole(&self.filter, self.used),
+            // A few new sets are awaited.
+            Pace::Operation => {
+                let spare = |count: usize| count + count / 2 + SETS_SPARE;
                 let many = self.filter.sets_count() > spare(sets) || self.used > spare(tables);
                 many || !joined.holds(&self.filter)
             }
@@ -203,7 +206,7 @@ impl<const F: usize, S> Built<F, S> {
 
     /// Computes a few more intersections, or begins to if they are worth it. True if readers have
     /// to see the result.
-    fn join(&mut self, steps: usize, idle: bool) -> bool {
+    fn join(&mut self, steps: usize, pace: Pace) -> bool {
         if self.new == self.new_before {
             self.rested = self.rested.saturating_add(1);
         } else {
@@ -212,7 +215,8 @@ impl<const F: usize, S> Built<F, S> {
             self.joining.take_if(|joining| !joining.holds(&self.filter));
         }
         let Some(joining) = &mut self.joining else {
-            if (idle || self.rested >= REST_MIN) && self.wants_join(idle) {
+            let rests = pace == Pace::Idle || self.rested >= REST_MIN;
+            if rests && self.wants_join(pace) {
                 self.joining = self.filter.join(self.used);
                 if self.joining.is_none() {
                     // Its fields cannot be joined, and more sets change nothing.
@@ -235,22 +239,20 @@ impl<const F: usize, S> Built<F, S> {
     }
 
     /// Whether to rebuild the filter. One whose entries came one by one is larger than one that was
-    /// built from all of them. And its bounds only fall, whether entries are new or not. `idle` is
-    /// true in idle time, when less is enough.
-    fn is_stale(&self, source: &impl MaskSource<F, Slot = S>, idle: bool) -> bool {
+    /// built from all of them. And its bounds only fall. In idle time less is enough.
+    fn is_stale(&self, pace: Pace) -> bool {
         let begun_with = self.begun_with;
-        let is_grown = match idle {
-            true => {
-                self.new > begun_with + begun_with / 8 + SPARE_MIN
-                    || self.added > 2 * begun_with + SPARE_ADDED / 16
-                    || self.retired > self.used / 2 + SPARE_MIN
+        let is_grown = match pace {
+            Pace::Idle => {
+                self.new > begun_with + begun_with / 8 + NEW_IDLE_MIN
+                    || self.changes > 2 * begun_with + ADDED_IDLE_MIN
+                    || self.retired > self.used / 2
             }
-            false => {
-                self.new > 4 * begun_with + SPARE_NEW || self.added > 4 * begun_with + SPARE_ADDED
+            Pace::Operation => {
+                self.new > 4 * begun_with + NEW_MIN || self.changes > 4 * begun_with + ADDED_MIN
             }
         };
-        let is_full = self.used == self.slots.entries.len();
-        is_grown || is_full && source.masks().any(|(_, number)| !self.has(number))
+        is_grown || self.is_full
     }
 
     fn bytes(&self) -> usize {
@@ -308,23 +310,21 @@ impl<const F: usize, S> MaskFilter<F, S> {
         make: impl Fn() -> S,
     ) -> bool {
         if let Some(next) = &mut self.next {
-            next.built.add(number, spans, true, &make);
-            next.built.lower(number, bound);
+            next.built.gather(number, spans, bound, &make);
         }
         let Some(shown) = &mut self.shown else { return false };
         let had = shown.has(number);
-        shown.add(number, spans, false, &make);
-        shown.lower(number, bound);
+        shown.add(number, spans, bound, &make);
         shown.has(number) != had
     }
 
     /// Prepares for a new word of an entry that is there.
     #[inline]
     pub fn lower(&mut self, number: u16, bound: u64) {
-        if let Some(next) = &self.next {
+        if let Some(next) = &mut self.next {
             next.built.lower(number, bound);
         }
-        if let Some(shown) = &self.shown {
+        if let Some(shown) = &mut self.shown {
             shown.lower(number, bound);
         }
     }
@@ -347,20 +347,20 @@ impl<const F: usize, S> MaskFilter<F, S> {
     }
 
     /// Builds the filter or its intersections `steps` steps further, or begins to if that is worth
-    /// it. True if readers have to see another filter. `wanted` says whether the space needs a
-    /// filter; `idle` is true in idle time.
+    /// it. True if readers have to see another filter. An entry that was added has to be stored
+    /// before this is called again.
     #[inline]
     pub fn advance(
         &mut self,
         source: &mut impl MaskSource<F, Slot = S>,
-        wanted: bool,
         steps: usize,
-        idle: bool,
+        pace: Pace,
     ) -> bool {
         match (&self.next, &mut self.shown) {
             (Some(_), _) => return self.build(source, steps),
-            (None, Some(shown)) if !shown.is_stale(source, idle) => return shown.join(steps, idle),
-            (None, None) if !wanted => {}
+            (None, Some(shown)) if self.is_refused || !shown.is_stale(pace) => {
+                return shown.join(steps, pace);
+            }
             _ if self.is_refused => {}
             _ => self.begin(source),
         }
@@ -368,11 +368,12 @@ impl<const F: usize, S> MaskFilter<F, S> {
     }
 
     /// Whether a filter is being built, should be rebuilt, or intersections have to be computed.
-    pub fn is_busy(&self, source: &impl MaskSource<F, Slot = S>) -> bool {
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
         let joins = |built: &Built<F, S>| {
             built.joining.is_some()
-                || built.is_stale(source, true) && !self.is_refused
-                || built.wants_join(true)
+                || built.is_stale(Pace::Idle) && !self.is_refused
+                || built.wants_join(Pace::Idle)
         };
         self.next.is_some() || self.shown.as_ref().is_some_and(joins)
     }
@@ -409,7 +410,7 @@ impl<const F: usize, S> MaskFilter<F, S> {
             let slot = built.slot_of(number);
             let mut visit = |spans: &[Span; F], bound| {
                 if let Some(slot) = slot {
-                    (built.added, built.new) = (built.added + 1, built.new + 1);
+                    (built.changes, built.new) = (built.changes + 1, built.new + 1);
                     // Cannot fail: the filter has all slots in use.
                     let _ = built.filter.gather(slot, spans);
                     built.slots.lower(slot, bound);

@@ -11,15 +11,19 @@
 //! when three times as many new entries came as it began with, and much earlier in idle time.
 //!
 //! While a filter rests, the intersections of its sets are computed ahead ([`Joined`]), again a few
-//! with each operation. They may be older than the filter: they tell which sets they do not know.
+//! with each operation. They may be older than the filter: they mark the sets that they lack, and
+//! the search intersects those.
+//!
+//! The slot of a removed mask keeps what it has, a table for instance, until the filter is rebuilt.
 //!
 //! # Why no reader misses an entry
 //!
 //! - *A mask with an entry either has a slot, or it is in the user's list of masks that are always
 //!   searched*: in every view that readers see. [`MaskFilter::add`] gives it a slot, the key is
 //!   added to the filter, and the user shows the view before it stores the entry's word.
-//! - *A filter that is being built gets every new entry too*, and the older entries before readers
-//!   see it.
+//! - *A filter that is being built has every entry before readers see it.* The build visits the
+//!   entries that are stored, and `add` gathers new ones. The user stores an entry before its next
+//!   call of [`MaskFilter::advance`]: so a build that began between `add` and the store visits it.
 //! - *The bounds of a slot, and of those before it, are lowered before the word is stored*, and not
 //!   raised. So no reader stops too early.
 //! - *The slot of a mask that was removed* has no bound any more, so readers skip it. The mask had
@@ -27,35 +31,37 @@
 
 mod control;
 mod search;
+#[cfg(all(test, not(loom)))]
+mod tests;
 
 use std::sync::{Arc, OnceLock};
 
 use crate::prune::{FilterReader, Joined, Span};
 use crate::sync::{Acquire, AtomicU64, AtomicUsize, Release};
 
-pub use control::{EntryCursor, MaskFilter};
+pub use control::{EntryCursor, MaskFilter, Pace};
 pub use search::MaskSearch;
 
 /// The masks of a tuple space, for their filter.
 ///
-/// A mask has a number and entries. A *bound* is a number that no rank of a mask's words is below.
+/// A mask has a number and entries. A *bound* of a mask is at most the rank of each of its words.
 pub trait MaskSource<const F: usize> {
-    /// What readers find in the slot of a mask.
+    /// The content of a mask's slot.
     type Slot;
 
     /// The bounds and the numbers of the masks with entries that have a place in a filter, in no
     /// order.
     fn masks(&self) -> impl Iterator<Item = (u64, u16)>;
 
-    /// Number of entries of all masks, or a little more.
+    /// At least the number of entries of all masks; places of removed entries may count.
     fn entries(&self) -> usize;
 
-    /// The slot of a mask, if it exists.
+    /// The content of a mask's slot, if the mask exists.
     fn slot(&self, number: u16) -> Option<Self::Slot>;
 
     /// Shows some more entries of a mask to `visit`: the values of each in the fields of the
-    /// filter, and its bound. False if there are no more. A new cursor begins; an entry that exists
-    /// from the first call to the last is shown at least once.
+    /// filter, and its bound. False if there are no more. A new cursor begins. An entry that exists
+    /// from the first call to the last is shown at least once; removed entries may be shown too.
     fn visit(
         &mut self,
         number: u16,
@@ -81,14 +87,14 @@ pub struct SharedSlots<const F: usize, S> {
 /// A slot, if in use, and its bound.
 #[derive(Debug)]
 struct SlotEntry<S> {
-    slot: OnceLock<S>,
+    content: OnceLock<S>,
     bound: AtomicU64,
 }
 
 impl<const F: usize, S> SharedSlots<F, S> {
     fn new(reader: FilterReader<F>, slots_max: usize) -> Self {
         let none = || AtomicU64::new(u64::MAX);
-        let entry = |_| SlotEntry { slot: OnceLock::new(), bound: none() };
+        let entry = |_| SlotEntry { content: OnceLock::new(), bound: none() };
         let entries = (0..slots_max).map(entry).collect();
         let rest = (0..slots_max).map(|_| none()).collect();
         Self { reader, entries, used: AtomicUsize::new(0), rest }
@@ -97,22 +103,23 @@ impl<const F: usize, S> SharedSlots<F, S> {
     /// The slot, if it may have a word with a rank below `limit`; `None` for a slot that is not in
     /// use yet.
     #[inline]
-    fn better(&self, slot: usize, limit: u64) -> Option<&S> {
+    fn slot_below(&self, slot: usize, limit: u64) -> Option<&S> {
         let entry = self.entries.get(slot)?;
         if entry.bound.load(Acquire) >= limit {
             return None;
         }
-        entry.slot.get()
+        entry.content.get()
     }
 
-    /// A lower bound of this slot and all later ones. Past the last slot, that of any slot.
+    /// A lower bound of this slot and all later ones; zero past the last slot.
     #[inline]
-    fn rest(&self, slot: usize) -> u64 {
+    fn bound_from(&self, slot: usize) -> u64 {
         self.rest.get(slot).map_or(0, |rest| rest.load(Acquire))
     }
 
-    /// Lowers the bounds of a slot and of those before it, for a new word. For the writer only.
-    fn lower(&self, slot: usize, bound: u64) {
+    /// Lowers the bounds of a slot and of those before it, for a new word; false if they are low
+    /// enough. For the writer only.
+    fn lower(&self, slot: usize, bound: u64) -> bool {
         let lower = |place: &AtomicU64| {
             let is_lower = place.load(Acquire) > bound;
             if is_lower {
@@ -120,9 +127,10 @@ impl<const F: usize, S> SharedSlots<F, S> {
             }
             is_lower
         };
-        lower(&self.entries[slot].bound);
+        let is_lower = lower(&self.entries[slot].bound);
         // Those before it are at most as high.
         let _ = self.rest[..=slot].iter().rev().all(lower);
+        is_lower
     }
 }
 
@@ -144,12 +152,12 @@ impl<const F: usize, S> MaskView<F, S> {
     #[inline]
     #[must_use]
     pub fn bound(&self) -> u64 {
-        self.slots.rest(0)
+        self.slots.bound_from(0)
     }
 
-    /// As a search sees it from now on.
+    /// The slots in use now, for one burst.
     #[inline]
-    fn now(&self) -> MaskSlots<'_, F, S> {
+    fn slots_now(&self) -> MaskSlots<'_, F, S> {
         let used = self.slots.used.load(Acquire);
         MaskSlots { slots: &self.slots, joined: self.joined.as_deref(), used }
     }

@@ -8,7 +8,7 @@ use crate::prune::Burst;
 /// page: reuse it for each burst.
 #[derive(Debug, Clone)]
 pub struct MaskSearch<const F: usize> {
-    /// By run: values, and slots that are left.
+    /// By run: values, and remaining slots.
     burst: Burst<F>,
     /// The packet of each run.
     packets: [u8; BURST_MAX],
@@ -35,7 +35,7 @@ impl<const F: usize> MaskSearch<F> {
         mut packets: u64,
         values: impl Fn(usize) -> [u32; F],
     ) -> MaskSlots<'a, F, S> {
-        let slots = view.now();
+        let slots = view.slots_now();
         let mut count = 0;
         while packets != 0 {
             let packet = packets.trailing_zeros() as usize;
@@ -95,7 +95,7 @@ impl<const F: usize> MaskSearch<F> {
             if slot >= slots.used || bits == 0 && self.burst.is_last(run) {
                 return None;
             }
-            if limit < u64::MAX && of.rest(slot) >= limit {
+            if limit < u64::MAX && of.bound_from(slot) >= limit {
                 return None;
             }
             if bits == 0 {
@@ -103,7 +103,7 @@ impl<const F: usize> MaskSearch<F> {
                 continue;
             }
             self.burst.drop_first(run);
-            if let Some(slot) = of.better(slot, limit) {
+            if let Some(slot) = of.slot_below(slot, limit) {
                 return Some(slot);
             }
         }
@@ -125,11 +125,11 @@ impl<const F: usize> MaskSearch<F> {
     /// Takes the rank of a better word for a run; finishes the run if no remaining slot can have a
     /// better one.
     #[inline]
-    pub fn decide<S>(&mut self, slots: MaskSlots<'_, F, S>, run: usize, limit: u64) {
+    pub fn accept<S>(&mut self, slots: MaskSlots<'_, F, S>, run: usize, limit: u64) {
         self.set_limit(run, limit);
         let (word, bits) = self.burst.left(run);
         let slot = (64 * word as usize).wrapping_add(bits.trailing_zeros() as usize);
-        let is_decided = slots.slots.rest(slot) >= limit;
-        self.open &= !(u64::from(is_decided) << run);
+        let is_finished = slots.slots.bound_from(slot) >= limit;
+        self.open &= !(u64::from(is_finished) << run);
     }
 }

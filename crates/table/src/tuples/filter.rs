@@ -3,14 +3,9 @@
 use super::reader::{MaskSlot, MaskViews};
 use super::writer::Mask;
 use super::{F, Fields, Filters, WIDTHS};
-use crate::masks::{EntryCursor, MaskFilter, MaskSource};
+use crate::limits::{MASKS_MIN, STEP_GROUPS};
+use crate::masks::{EntryCursor, MaskFilter, MaskSource, Pace};
 use crate::prune::{Bits, Span};
-
-/// With fewer masks there is no filter, and all masks are searched.
-const MASKS_MIN: usize = 3;
-
-/// Groups of entries that one step visits.
-const STEP_GROUPS: usize = 2;
 
 /// A filter of one field, or of all.
 pub(super) type MaskFilters<const W: usize> =
@@ -87,15 +82,17 @@ impl<const W: usize> MaskFilters<W> {
         source: &mut Source<'_, W, B>,
         live_masks: usize,
         steps: usize,
-        idle: bool,
+        pace: Pace,
     ) -> bool {
-        let wanted = live_masks >= MASKS_MIN && source.fields.has_one();
-        each_filter!(self, filter => filter.advance(source, wanted, steps, idle))
+        let is_wanted = live_masks >= MASKS_MIN && source.fields.has_one();
+        each_filter!(self, filter => {
+            (is_wanted || !filter.is_absent()) && filter.advance(source, steps, pace)
+        })
     }
 
     /// As [`MaskFilter::is_busy`].
-    pub(super) fn is_busy<B: Fn(u64, u64) -> u64>(&self, source: &Source<'_, W, B>) -> bool {
-        each_filter!(self, filter => filter.is_busy(source))
+    pub(super) fn is_busy(&self) -> bool {
+        each_filter!(self, filter => filter.is_busy())
     }
 
     /// As [`MaskFilter::bytes`].

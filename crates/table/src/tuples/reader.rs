@@ -32,7 +32,7 @@ pub(super) struct View<const W: usize> {
     pub(super) filter: Option<MaskViews<W>>,
 }
 
-/// What a slot of the filter has.
+/// The content of a slot: a mask and its entries.
 pub(super) type MaskSlot<const W: usize> = Arc<MaskReader<W>>;
 
 /// The filter, for readers.
@@ -218,7 +218,7 @@ impl<const W: usize> TupleReader<W> {
                 let slots = search.begin(view, open, |at| fields.values(&keys[at]));
                 find_in_slots(search, slots, (keys, participant), &mut rank_of, &mut found);
             }
-            // A space has filters of one kind.
+            // No filter. Other pairs do not occur: a space has filters of one kind.
             _ => {}
         }
         found.found
@@ -255,7 +255,14 @@ fn find_in_slots<R: Rank, const N: usize, const W: usize>(
     while search.open() != 0 {
         let mut probes = ArrayVec::<Probe<'_, W>, BURST_MAX>::new();
         for run in bits(search.open()) {
-            let Some(under) = search.next(slots, run) else {
+            // The bound of a mask without entries rises at once, that of its slot does not.
+            let under = loop {
+                match search.next(slots, run) {
+                    Some(under) if under.bound() >= search.limit(run) => {}
+                    found => break found,
+                }
+            };
+            let Some(under) = under else {
                 search.close(run);
                 continue;
             };
@@ -273,7 +280,7 @@ fn find_in_slots<R: Rank, const N: usize, const W: usize>(
             let word = entries.lookup_hashed(participant, &key, hash);
             let Some((word, rank)) = word.and_then(|word| rank_of(word, bound)) else { continue };
             if found.take(search.packet(run), word, rank) {
-                search.decide(slots, run, rank.limit());
+                search.accept(slots, run, rank.limit());
             }
         }
     }

@@ -10,6 +10,7 @@ use crate::error::{CreateError, InsertError, TernaryError};
 use crate::exact::{Config, Exact};
 use crate::hash::Mixing;
 use crate::limits::{CAPACITY_LIMIT, TABLES_LIMIT};
+use crate::masks::Pace;
 use crate::memory::Pages;
 use crate::qsbr::QsbrDomain;
 
@@ -230,16 +231,14 @@ impl<const W: usize> TupleSpace<W> {
     /// a reader may resolve this word to, with any generation.
     #[inline]
     pub fn advance_filter(&mut self, steps: usize, bound_of: impl Fn(u64, u64) -> u64) {
-        self.advance((steps, false), bound_of);
+        self.advance((steps, Pace::Operation), bound_of);
     }
 
-    /// The flag says that the control thread is idle.
     #[inline]
-    fn advance(&mut self, steps: (usize, bool), bound_of: impl Fn(u64, u64) -> u64) {
+    fn advance(&mut self, (steps, pace): (usize, Pace), bound_of: impl Fn(u64, u64) -> u64) {
         let Self { fields, masks, entries, filter, .. } = self;
         let mut source = Source { fields, masks, entries: *entries, bound_of };
-        let (steps, idle) = steps;
-        self.is_hidden |= filter.advance(&mut source, self.numbers.len(), steps, idle);
+        self.is_hidden |= filter.advance(&mut source, self.numbers.len(), steps, pace);
         self.show();
     }
 
@@ -249,11 +248,10 @@ impl<const W: usize> TupleSpace<W> {
     pub fn run_housekeeping(&mut self, steps: usize, bound_of: impl Fn(u64, u64) -> u64) -> bool {
         self.sweep();
         self.filter.allow_retry();
-        self.advance((steps.min(FILTER_STEPS_MAX), true), &bound_of);
+        self.advance((steps.min(FILTER_STEPS_MAX), Pace::Idle), bound_of);
         let tables = self.masks.iter_mut().flatten();
         let are_grown = tables.fold(true, |all, mask| mask.entries.finish_growth(steps) & all);
-        let Self { fields, masks, entries, filter, .. } = self;
-        are_grown && !filter.is_busy(&Source { fields, masks, entries: *entries, bound_of })
+        are_grown && !self.filter.is_busy()
     }
 
     /// Publishes the masks and the filter.
