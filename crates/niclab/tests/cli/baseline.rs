@@ -61,7 +61,7 @@ fn a_report_says_what_changed_since_an_earlier_run_and_draws_both() {
     );
     let page = fs::read_to_string(slow.join("report.html")).unwrap();
     let [changed, found] =
-        ["Since the last run</h2>", "<h2 id=\"findings\">"].map(|of| page.find(of));
+        ["Changes since the earlier run</h2>", "<h2 id=\"findings\">"].map(|of| page.find(of));
     assert!(changed.is_some() && changed < found);
     assert_eq!(look(&base), untouched, "the baseline was written to");
     // A regression is the business of `compare`; and without the option all is as before.
