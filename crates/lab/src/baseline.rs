@@ -7,8 +7,8 @@ mod curves;
 mod sentences;
 
 use niclab_result::{
-    BASELINE_SCHEMA, BASELINE_SENTENCES_MAX, BaselineSummary, Environment, Latencies, Outcome,
-    Sample, Summary, VerdictCounts,
+    BASELINE_SCHEMA, BaselineSummary, Environment, Latencies, Outcome, Sample, Summary,
+    VerdictCounts,
 };
 
 use crate::compare::alike::{self, Made};
@@ -49,7 +49,7 @@ impl<'a> ReadRun<'a> {
 pub struct Baseline<'a> {
     /// The directory, as it was given.
     pub directory: &'a str,
-    /// What it has.
+    /// Its run, samples and machine.
     pub read: ReadRun<'a>,
     /// The latencies of its samples.
     pub latencies: &'a Latencies,
@@ -90,22 +90,13 @@ pub fn shares_trials(base: &ReadRun<'_>, planned: &Run) -> bool {
 /// to its summary.
 pub fn add(summary: &mut Summary, now: &ReadRun<'_>, baseline: &Baseline<'_>) {
     let base = &baseline.read;
-    let [theirs, ours] = [base, now].map(|of| measured(of.run, of.samples));
-    let terms = Terms { tolerance: TOLERANCE, metrics: Vec::new() };
-    let pair = |(base_device, device)| {
-        let (base, now) = (base.made(base_device), now.made(device));
-        DevicePair { found: compare(&base.side, &now.side, &terms), base, now }
-    };
-    let compared: Vec<DevicePair<'_>> = pairs(&theirs, &ours).into_iter().map(pair).collect();
+    let compared = compare_devices(base, now);
     let since = started(base.samples).unwrap_or_default();
     curves::add(summary, &compared, baseline.latencies, &since);
     let counts = counts(&compared);
     let differences = differences(&compared);
-    let mut sentences = sentences::of(&compared, counts);
-    let is_compared = |name: &&&str| compared.iter().all(|pair| pair.base.side.device != **name);
-    let alone = theirs.iter().filter(is_compared);
-    sentences.extend(alone.map(|name| format!("Only the earlier run measured {name}.")));
-    sentences.truncate(BASELINE_SENTENCES_MAX);
+    let is_alone = |name: &&str| compared.iter().all(|pair| pair.base.side.device != *name);
+    let alone: Vec<&str> = measured(base.run, base.samples).into_iter().filter(is_alone).collect();
     summary.baseline = Some(BaselineSummary {
         schema: BASELINE_SCHEMA,
         directory: baseline.directory.to_owned(),
@@ -113,10 +104,21 @@ pub fn add(summary: &mut Summary, now: &ReadRun<'_>, baseline: &Baseline<'_>) {
         started: since,
         tolerance: TOLERANCE,
         counts,
-        sentences,
+        sentences: sentences::of(&compared, counts, &alone),
         caution: caution(&differences),
         differences,
     });
+}
+
+/// The devices of two runs that are compared, each pair with its comparison.
+fn compare_devices<'a>(base: &ReadRun<'a>, now: &ReadRun<'a>) -> Vec<DevicePair<'a>> {
+    let [theirs, ours] = [base, now].map(|of| measured(of.run, of.samples));
+    let terms = Terms { tolerance: TOLERANCE, metrics: Vec::new() };
+    let pair = |(base_device, device)| {
+        let (base, now) = (base.made(base_device), now.made(device));
+        DevicePair { found: compare(&base.side, &now.side, &terms), base, now }
+    };
+    pairs(&theirs, &ours).into_iter().map(pair).collect()
 }
 
 /// How many points of all devices have which verdict.
@@ -130,7 +132,7 @@ fn counts(compared: &[DevicePair<'_>]) -> VerdictCounts {
     }
 }
 
-/// In what the runs were not made alike, each difference once.
+/// The differences in how the runs were made, each once.
 fn differences(compared: &[DevicePair<'_>]) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for text in compared.iter().flat_map(|pair| alike::differences(&pair.base, &pair.now)) {
@@ -151,7 +153,7 @@ fn caution(differences: &[String]) -> String {
         0 => String::new(),
         more => format!("; and {more} more"),
     };
-    format!("The runs were made differently, before against now: {named}{more}.")
+    format!("The two runs differ (earlier against now): {named}{more}.")
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Runs of simulated devices beside earlier ones, whose ratio is known.
 
-use niclab_result::{Figure, Origin, Series};
+use niclab_result::{BASELINE_SENTENCES_MAX, Figure, Origin, Series};
 
 use super::*;
 use crate::simulated::{Bench, Nature};
@@ -180,20 +180,22 @@ fn too_few_repeats_decide_nothing_and_the_sentence_has_the_remedy() {
     assert_eq!(since.sentences, [expected]);
 }
 
+/// The same trials under other names: they are other metrics.
+fn repeat_saturating_trials(bench: &mut Bench) {
+    let saturate: Vec<Sample> =
+        bench.store.samples.iter().filter(|of| of.trial == "saturate").cloned().collect();
+    for copy in 0..9 {
+        let trial = format!("saturate-{copy}");
+        let copies = saturate.iter().map(|of| Sample { trial: trial.clone(), ..of.clone() });
+        bench.store.samples.extend(copies);
+    }
+}
+
 #[test]
 fn there_are_seven_sentences_at_most_and_the_last_counts_the_others() {
     let set = ["groups=0,1", "rules=0,16", "frame=64"];
     let mut benches = [10e6, 8e6].map(|pps| executed(pps, &set, 6));
-    // The same trials under other names are other metrics.
-    for bench in &mut benches {
-        let saturate: Vec<Sample> =
-            bench.store.samples.iter().filter(|of| of.trial == "saturate").cloned().collect();
-        for copy in 0..9 {
-            let trial = format!("saturate-{copy}");
-            let copies = saturate.iter().map(|of| Sample { trial: trial.clone(), ..of.clone() });
-            bench.store.samples.extend(copies);
-        }
-    }
+    benches.iter_mut().for_each(repeat_saturating_trials);
     let summary = compared(&benches[0], &benches[1]);
     let sentences = &of(&summary).sentences;
     assert_eq!(sentences.len(), BASELINE_SENTENCES_MAX, "{sentences:#?}");
@@ -238,7 +240,7 @@ fn machines_and_programs_that_differ_are_named_in_one_line() {
     let since = of(&summary);
     assert_eq!(
         since.caution,
-        "The runs were made differently, before against now: program: niclab 0.1.0 against niclab \
+        "The two runs differ (earlier against now): program: niclab 0.1.0 against niclab \
          9; cpu: one against two."
     );
     assert_eq!(since.differences.len(), 2);
@@ -256,4 +258,34 @@ fn a_device_that_only_the_earlier_run_has_is_named() {
     let summary = compared(&base, &now);
     let last = of(&summary).sentences.last().unwrap();
     assert_eq!(last, "Only the earlier run measured two.");
+}
+
+#[test]
+fn a_device_that_only_the_earlier_run_has_comes_before_any_number_of_changes() {
+    let run = |pps: f64, names: &[&'static str]| {
+        let nature = |&name| Nature { name, plateau_pps: pps, noise: 0.0, ..Nature::default() };
+        let mut bench = Bench::new(names.iter().map(nature).collect(), &SMALL, 6);
+        bench.execute();
+        repeat_saturating_trials(&mut bench);
+        bench
+    };
+    let summary = compared(&run(10e6, &["one", "two"]), &run(8e6, &["one"]));
+    let sentences = &of(&summary).sentences;
+    assert_eq!(sentences.len(), BASELINE_SENTENCES_MAX, "{sentences:#?}");
+    assert_eq!(sentences[1], "Only the earlier run measured two.");
+    assert!(sentences[6].ends_with(" more changes: niclab compare lists them."), "{sentences:#?}");
+}
+
+#[test]
+fn an_earlier_device_that_measured_nothing_lends_its_name_to_no_other() {
+    let natures =
+        ["simulated", "older"].map(|name| Nature { name, noise: 0.0, ..Nature::default() });
+    let mut base = Bench::new(natures.to_vec(), &SMALL, 6);
+    base.execute();
+    base.store.samples.retain(|sample| sample.device == "older");
+    let now = executed(8e6, &SMALL, 6);
+    let compared = compare_devices(&read(&base), &read(&now));
+    let earlier = curves::earlier(&compared, &base.store.latencies).unwrap();
+    let names: Vec<&str> = earlier.devices.iter().map(|device| device.device.as_str()).collect();
+    assert_eq!(names, ["simulated"]);
 }

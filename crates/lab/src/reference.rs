@@ -21,8 +21,8 @@ use crate::statistics;
 /// Experiment, device and trial of the samples of reference trials.
 pub const REFERENCE: &str = "reference";
 
-/// Runs that are estimated to be shorter have no reference trials, seconds: these would take more
-/// than a hundredth of them.
+/// Shorter runs, by their estimate in seconds, have no reference trials: these would take more than
+/// 1 % of the run.
 pub const RUN_S_MIN: f64 = 20.0;
 
 /// From one reference trial to the next, nanoseconds.
@@ -71,8 +71,8 @@ pub fn load() -> Load {
     }
 }
 
-/// `true` for a run that reference trials tell something of: one of some length, whose devices are
-/// measured, and not in pairs, in which a drift cancels out.
+/// Whether reference trials are useful: the run is long enough, its devices are measured, and it
+/// compares no pairs, in which drift cancels out.
 pub fn is_worth(run: &Run) -> bool {
     let is_measured = run.devices.iter().any(|device| !device.about.in_virtual_time);
     is_measured && run.variants.is_none() && run.estimate_s() >= RUN_S_MIN

@@ -198,7 +198,7 @@ pub enum Command {
     Report {
         /// Result directory, as `niclab run` printed it
         directory: PathBuf,
-        /// Result directory of an earlier run: the report says what changed since, and draws both
+        /// Compare with an earlier run: the report lists what changed and draws both runs
         #[arg(long, value_name = "DIR")]
         baseline: Option<PathBuf>,
     },
@@ -797,7 +797,7 @@ pub struct RunArguments {
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
 
-    /// Result directory of an earlier run: the report says what changed since, and draws both
+    /// Compare with an earlier run: the report lists what changed and draws both runs
     ///
     /// It is read, and never written to. A directory that cannot be compared with this run is
     /// refused before anything is measured. With --resume: in place of the baseline of the run.

@@ -30,12 +30,12 @@ impl EarlierRun {
         Ok(EarlierRun { name: loaded.name(), loaded, latencies })
     }
 
-    /// Where it is, from whichever directory one looks.
+    /// Its absolute path.
     pub fn path(&self) -> PathBuf {
         self.loaded.path.canonicalize().unwrap_or_else(|_| self.loaded.path.clone())
     }
 
-    /// What it is, in a line.
+    /// The line that names it on the terminal.
     pub fn words(&self) -> String {
         let since = started(&self.loaded.stored.samples).unwrap_or_default();
         let program = &self.loaded.run.program;
@@ -79,9 +79,9 @@ impl EarlierRun {
 pub fn of_new_run(arguments: &RunArguments) -> Result<Option<EarlierRun>, Failure> {
     let Some(path) = &arguments.baseline else { return Ok(None) };
     let earlier = EarlierRun::read(path)?;
-    if let Some(output) = &arguments.output {
-        merge::check_apart(output, std::slice::from_ref(path))?;
-    }
+    // The directory of a run without --output has the time as its name.
+    let output = arguments.output.as_deref().unwrap_or(Path::new("results/DATE-TIME"));
+    merge::check_apart(output, std::slice::from_ref(path))?;
     Ok(Some(earlier))
 }
 
@@ -99,7 +99,7 @@ pub fn of_resumed_run(
     match read {
         Err(failure) if arguments.baseline.is_none() => {
             say(&format!(
-                "the report is without its baseline: {failure}; to give another: --baseline DIR"
+                "no comparison with the baseline: {failure}; choose another one with --baseline DIR"
             ));
             Ok(None)
         }
@@ -123,7 +123,7 @@ pub fn of_report(
         (None, Some(path)) => {
             let [directory, path] = [directory, path].map(|of| quoted(&of.to_string_lossy()));
             say(&format!(
-                "the report is without the baseline of the run; to have both: \
+                "the report leaves out the run's baseline; to include it: \
                  niclab report {directory} --baseline {path}"
             ));
             Ok(None)

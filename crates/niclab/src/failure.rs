@@ -237,7 +237,7 @@ pub enum Failure {
         /// What it was merged of.
         of: Vec<String>,
     },
-    /// A merged result would be written into one that it is merged of.
+    /// Results would be written into a directory that is to stay as it is.
     #[error("--output {} lies in {}: choose another place", output.display(), of.display())]
     Within {
         /// What was asked for.

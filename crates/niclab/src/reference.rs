@@ -30,5 +30,5 @@ impl ReferenceBed {
 
 /// The result, or `None` after saying what failed.
 fn said<T>(result: Result<T, DeviceError>) -> Option<T> {
-    result.inspect_err(|error| say(&format!("no reference trials from here on: {error}"))).ok()
+    result.inspect_err(|error| say(&format!("reference trials stop here: {error}"))).ok()
 }

@@ -1,11 +1,12 @@
 //! The form of a figure: curves over numbers, or bars over categories.
 //!
 //! A figure over numbers in which no series has two points has no curve. It becomes a figure over
-//! categories: a group of bars for whatever the names of the series say beside the device.
+//! categories: a group of bars for whatever the names of the series say beside the device. The bar
+//! of a baseline stands beside the bar that it is compared with.
 
 use std::borrow::Cow;
 
-use niclab_result::{Figure, Mean, Scale, Series, SeriesShape};
+use niclab_result::{Figure, Mean, Origin, Scale, Series, SeriesShape};
 
 use crate::{axis, words};
 
@@ -89,14 +90,16 @@ fn points(figure: &Figure) -> impl Iterator<Item = &Mean> {
 
 /// The figure with a category for each name, and behind it `place` in words where there are any.
 fn categories(figure: &Figure, place: &dyn Fn(f64) -> String) -> Figure {
-    let drawn = || figure.series.iter().filter(|series| !series.points.is_empty());
+    let all = figure.series.iter().enumerate();
+    let drawn = || all.clone().filter(|(_, series)| !series.points.is_empty());
+    let behind = |at: usize| behind_device(compared_with(figure, at));
     // Names that all begin with their device are a category behind it, and one colour a device.
-    let is_by_device = drawn().all(|series| behind_device(series).is_some());
+    let is_by_device = drawn().all(|(at, _)| behind(at).is_some());
     let mut grouped: Vec<Series> = Vec::new();
-    for series in drawn() {
-        let category = match behind_device(series).filter(|_| is_by_device) {
+    for (at, series) in drawn() {
+        let category = match behind(at).filter(|_| is_by_device) {
             Some(category) => category,
-            None => &series.name,
+            None => &compared_with(figure, at).name,
         };
         let word = |point: &Mean| {
             let parts = [category.to_owned(), place(point.x)];
@@ -112,8 +115,20 @@ fn categories(figure: &Figure, place: &dyn Fn(f64) -> String) -> Figure {
         match grouped.iter_mut().find(is_of) {
             Some(one) => one.points.extend(points),
             None => {
-                let name = if is_by_device { &series.device } else { &series.name }.clone();
-                grouped.push(Series { name, points, ..series.clone() });
+                let name = match (is_by_device, series.origin) {
+                    (false, _) => series.name.clone(),
+                    (true, Origin::Baseline) => {
+                        series.name.replacen(&format!(", {category}"), "", 1)
+                    }
+                    (true, Origin::Computed) => format!("{}, computed", series.device),
+                    (true, _) => series.device.clone(),
+                };
+                let device = grouped.iter().find(|one| one.device == series.device);
+                let hue = match (device, series.origin) {
+                    (Some(device), Origin::Baseline) if is_by_device => device.hue,
+                    _ => series.hue,
+                };
+                grouped.push(Series { name, points, hue, ..series.clone() });
             }
         }
     }
@@ -121,14 +136,20 @@ fn categories(figure: &Figure, place: &dyn Fn(f64) -> String) -> Figure {
     Figure { x, series: grouped, ..figure.clone() }
 }
 
+/// The series itself; of a baseline the one before it, which has the same curve now.
+fn compared_with(figure: &Figure, at: usize) -> &Series {
+    let is_now = |series: &&Series| series.origin != Origin::Baseline;
+    figure.series[..=at].iter().rfind(is_now).unwrap_or(&figure.series[at])
+}
+
 /// The name of a series without the device that it begins with; `None` where nothing is left.
 fn behind_device(series: &Series) -> Option<&str> {
     series.name.strip_prefix(series.device.as_str())?.strip_prefix(", ")
 }
 
-/// Where the points of each series stand beside their place, in widths of a bar: those of one place
-/// stand side by side around it, a point alone stands at it.
-pub(crate) fn slots(figure: &Figure) -> Vec<Vec<f64>> {
+/// The offset of each point from its place, in widths of a bar. The points of one place stand side
+/// by side around it. A point alone stands at it.
+pub(crate) fn offsets(figure: &Figure) -> Vec<Vec<f64>> {
     let meets = |a: &Mean, b: &Mean| match figure.x.scale {
         Scale::Ordinal => a.x_word == b.x_word,
         _ => a.x == b.x,
@@ -136,14 +157,14 @@ pub(crate) fn slots(figure: &Figure) -> Vec<Vec<f64>> {
     let has = |series: &Series, point: &Mean| {
         Form::of(figure, series).is_beside() && series.points.iter().any(|one| meets(one, point))
     };
-    let slot = |place: usize, point: &Mean| {
+    let offset = |place: usize, point: &Mean| {
         let count = |of: &[Series]| of.iter().filter(|series| has(series, point)).count() as f64;
         let is_beside = Form::of(figure, &figure.series[place]).is_beside();
         let middle = (count(&figure.series) - 1.0) / 2.0;
         if is_beside { count(&figure.series[..place]) - middle } else { 0.0 }
     };
     let of_series = |(place, series): (usize, &Series)| {
-        series.points.iter().map(|point| slot(place, point)).collect()
+        series.points.iter().map(|point| offset(place, point)).collect()
     };
     figure.series.iter().enumerate().map(of_series).collect()
 }

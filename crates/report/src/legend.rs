@@ -7,23 +7,23 @@ use niclab_result::{Figure, Origin, Scale, Series};
 use crate::form::{self, Form};
 use crate::{spec, theme};
 
-/// Entries that share what their lead says.
+/// Entries with a common heading.
 pub(crate) struct LegendGroup {
-    /// What stands before them; empty for nothing.
-    pub lead: String,
+    /// The heading; empty if there is none.
+    pub heading: String,
     /// The entries.
-    pub keys: Vec<KeyView>,
+    pub entries: Vec<LegendEntry>,
 }
 
 /// One series in the legend.
-pub(crate) struct KeyView {
+pub(crate) struct LegendEntry {
     pub name: String,
     /// Its device; empty for a publication, which belongs to none.
     pub device: String,
     pub light: &'static str,
     pub dark: &'static str,
     pub symbol: &'static str,
-    /// `measured`, `computed` or `published`.
+    /// `measured`, `computed`, `published` or `baseline`.
     pub origin: &'static str,
     /// Its form as the rows of the spec spell it; `bare` for a line without symbols.
     pub shape: &'static str,
@@ -49,16 +49,16 @@ pub(crate) fn legend(figure: &Figure) -> Vec<LegendGroup> {
             (false, true) => "This run",
             (false, false) => "All",
         };
-        let (lead, names) = shortened(&names, word);
-        let keys = of.iter().zip(names);
-        let keys = keys.map(|(((series, style), _), name)| key(figure, series, style, name));
-        LegendGroup { lead, keys: keys.collect() }
+        let (heading, names) = shortened(&names, word);
+        let of = of.iter().zip(names);
+        let of = of.map(|(((series, style), _), name)| entry(figure, series, style, name));
+        LegendGroup { heading, entries: of.collect() }
     };
     let groups = [group(false), group(true)];
-    groups.into_iter().filter(|group| !group.keys.is_empty()).collect()
+    groups.into_iter().filter(|group| !group.entries.is_empty()).collect()
 }
 
-fn key(figure: &Figure, series: &Series, style: &theme::Style, name: String) -> KeyView {
+fn entry(figure: &Figure, series: &Series, style: &theme::Style, name: String) -> LegendEntry {
     let form = Form::of(figure, series);
     let only = series.points.first().filter(|_| form == Form::Reference);
     let origin = match series.origin {
@@ -67,7 +67,7 @@ fn key(figure: &Figure, series: &Series, style: &theme::Style, name: String) -> 
         Origin::Published => "published",
         Origin::Baseline => "baseline",
     };
-    KeyView {
+    LegendEntry {
         name: match only {
             Some(point) => format!("{name} (only at {})", form::at(figure, point.x)),
             None => name,
@@ -112,11 +112,11 @@ fn shortened(names: &[String], word: &str) -> (String, Vec<String>) {
     if names.len() < 2 || !is_shorter || !is_unique || short.contains(&String::new()) {
         return (String::new(), names.to_vec());
     }
-    let lead = match shared.is_empty() {
+    let heading = match shared.is_empty() {
         true => format!("{word}:"),
         false => format!("{word}: {}", shared.join(", ")),
     };
-    (lead, short)
+    (heading, short)
 }
 
 /// What the error bars, boxes and lines across a figure mean.
@@ -130,7 +130,7 @@ pub(crate) fn error_bars(figure: &Figure) -> String {
         series.origin == Origin::Published && series.points.iter().any(|point| point.low.is_some())
     };
     let mut sentences = vec![of_runs];
-    let is_aside = || form::slots(figure).into_iter().flatten().any(|slot| slot != 0.0);
+    let is_aside = || form::offsets(figure).into_iter().flatten().any(|offset| offset != 0.0);
     if figure.x.scale != Scale::Ordinal && spec::has(figure, Form::Boxes) && is_aside() {
         sentences.push("Boxes of one place stand side by side around it.");
     }
@@ -167,12 +167,12 @@ fn of_this_run(figure: &Figure) -> &'static str {
 mod tests {
     use super::*;
 
-    fn check(names: &[&str], lead: &str, short: &[&str]) {
+    fn check(names: &[&str], heading: &str, short: &[&str]) {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let (found, entries) = shortened(&names, "All");
         assert_eq!(
             (found.as_str(), entries),
-            (lead, short.iter().map(ToString::to_string).collect())
+            (heading, short.iter().map(ToString::to_string).collect())
         );
     }
 

@@ -7,8 +7,8 @@
 //! The rooms: `page` gathers what the templates show, `spec` draws figures, `form` chooses curves
 //! or bars, `legend` names their series, `axis` and `theme` say how they look, `baseline` mutes the
 //! curves of an earlier run, `drawing` lays testbeds out, `words` words numbers and marks,
-//! `reference` words the drift of the machine, `scripts` holds the drawing scripts and their
-//! licences.
+//! `reference` words the spread of the reference trials, `scripts` holds the drawing scripts and
+//! their licences.
 #![forbid(unsafe_code)]
 
 mod axis;

@@ -1,29 +1,28 @@
-//! How far the machine drifted, in words.
+//! The spread of the reference trials, in words.
 
 use niclab_result::ReferenceSummary;
 
 use crate::words;
 
-/// `The machine drifted by −3.1 % to +1.2 % from its median of 6.5 Mpps in 13 reference trials.`
+/// `13 reference trials were within −3.1 % to +1.2 % of their median, 6.5 Mpps.`
 pub(crate) fn words(of: Option<&ReferenceSummary>) -> String {
     let Some(of) = of else { return String::new() };
     let percent = |value: f64| {
-        let percent = (value / of.median - 1.0) * 100.0;
+        let percent = ((value / of.median - 1.0) * 1000.0).round() / 10.0;
         let sign = if percent < 0.0 { "\u{2212}" } else { "+" };
         format!("{sign}{:.1} %", percent.abs())
     };
     let disturbed = match of.disturbed {
         0 => String::new(),
-        1 => "; stalls disturbed 1 more".to_owned(),
         more => format!("; stalls disturbed {more} more"),
     };
     let median = niclab_result::Quantity { value: of.median, unit: of.unit.clone() };
     let (median, unit) = words::quantity(&median, None);
     format!(
-        "The machine drifted by {} to {} from its median of {median} {unit} in {}{disturbed}.",
+        "{} were within {} to {} of their median, {median} {unit}{disturbed}.",
+        words::count(of.trials.len(), "reference trial"),
         percent(of.smallest),
         percent(of.largest),
-        words::count(of.trials.len(), "reference trial"),
     )
 }
 
@@ -34,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_drift_is_in_percent_of_the_median() {
+    fn the_smallest_and_the_largest_are_in_percent_of_the_median() {
         let mut of = ReferenceSummary {
             metric: "throughput_pps".into(),
             unit: "pps".into(),
@@ -45,11 +44,14 @@ mod tests {
             trials: vec![ReferenceTrial::default(); 13],
             disturbed: 0,
         };
-        let expected = "The machine drifted by \u{2212}10.0 % to +0.2 % from its median of \
-                        6.5 Mpps in 13 reference trials.";
+        let expected = "13 reference trials were within \u{2212}10.0 % to +0.2 % of their median, \
+                        6.5 Mpps.";
         assert_eq!(words(Some(&of)), expected);
         of.disturbed = 2;
-        assert!(words(Some(&of)).ends_with("trials; stalls disturbed 2 more."));
+        assert!(words(Some(&of)).ends_with("6.5 Mpps; stalls disturbed 2 more."));
         assert_eq!(words(None), "");
+        // A value that rounds to zero is not below it.
+        (of.smallest, of.largest) = (6.4974e6, 6.5026e6);
+        assert!(words(Some(&of)).contains(" within +0.0 % to +0.0 % of "), "{}", words(Some(&of)));
     }
 }

@@ -179,7 +179,7 @@ fn places(figure: &Figure) -> Vec<f64> {
 
 /// The distance between series that stand side by side, as an expression of the plot's width.
 fn slot_width(figure: &Figure) -> String {
-    let widest = form::slots(figure).into_iter().flatten().fold(0.0, f64::max);
+    let widest = form::offsets(figure).into_iter().flatten().fold(0.0, f64::max);
     let beside = (2.0 * widest + 1.0).round() as usize;
     let places = (form::places_count(figure).max(1) + 1) * beside;
     let most = match figure.x.scale {
@@ -192,12 +192,12 @@ fn slot_width(figure: &Figure) -> String {
 /// One row per point.
 fn rows(figure: &Figure, names: &[String]) -> Vec<Value> {
     let mut rows = Vec::new();
-    for ((series, name), slots) in figure.series.iter().zip(names).zip(form::slots(figure)) {
-        for (at, (point, slot)) in series.points.iter().zip(slots).enumerate() {
+    for ((series, name), offsets) in figure.series.iter().zip(names).zip(form::offsets(figure)) {
+        for (at, (point, offset)) in series.points.iter().zip(offsets).enumerate() {
             let mut row = row(figure, series, point);
             row.insert("series".to_owned(), json!(name));
             row.insert("at".to_owned(), json!(at));
-            row.insert("slot".to_owned(), json!(slot));
+            row.insert("offset".to_owned(), json!(offset));
             rows.push(Value::Object(row));
         }
     }
@@ -264,7 +264,7 @@ fn encoding(figure: &Figure, names: &[String], styles: &[Style]) -> Value {
     };
     x["field"] = json!("x");
     if x["type"] == "quantitative" && has(figure, Form::Boxes) {
-        let widest = form::slots(figure).into_iter().flatten().fold(0.0, f64::max);
+        let widest = form::offsets(figure).into_iter().flatten().fold(0.0, f64::max);
         x["scale"]["padding"] = json!(14.0 + SLOT_PX_MAX_NUMBERS as f64 * widest);
     }
     let mut y = axis::numbers(&figure.y, Direction::Y, &heights(figure));
@@ -313,7 +313,7 @@ fn tooltip(figure: &Figure) -> Value {
 
 /// Pixels by which a row stands beside its place.
 fn aside() -> Value {
-    json!({"expr": "datum.slot * slot"})
+    json!({"expr": "datum.offset * slot"})
 }
 
 /// Rows for which `test` (an expression) holds.

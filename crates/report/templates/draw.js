@@ -19,12 +19,12 @@
   const isOf = (device, of) => !device || !of || of === device;
   const isMarked = (mark, marks) => !mark || (marks || "").split(/[^a-z-]+/).includes(mark);
 
-  // Leaves in a spec what is of a device, and publications, which stand beside every device. A layer
+  // Keeps in a spec the rows of a device, and publications, which stand beside every device. A layer
   // without rows would leave a scale without an extent.
-  function leave(spec, device) {
-    const isLeft = (row) => row.origin === "published" || isOf(device, row.device);
+  function keepDevice(spec, device) {
+    const isKept = (row) => row.origin === "published" || isOf(device, row.device);
     for (const part of [spec, ...spec.layer]) {
-      if (part.data) part.data.values = part.data.values.filter(isLeft);
+      if (part.data) part.data.values = part.data.values.filter(isKept);
     }
     spec.layer = spec.layer.filter(({ data, transform }) => {
       const test = transform ? `return ${transform[0].filter}` : "return true";
@@ -41,7 +41,7 @@
       return (name === "dark" && typeof value === "string" && dark[value]) || value;
     });
     const { device } = wanted();
-    if (device) leave(spec, device);
+    if (device) keepDevice(spec, device);
     delete spec.title;
     spec.width = "container";
     spec.config = config[name];
@@ -108,9 +108,9 @@
       row.hidden = !isOf(device, row.dataset.device) || !isMarked(mark, row.dataset.marks);
     }
     for (const plot of plots) {
-      const ours = specs[plot.dataset.plot].data.values.filter((row) =>
+      const keptRows = specs[plot.dataset.plot].data.values.filter((row) =>
         row.origin !== "published" && isOf(device, row.device) && isMarked(mark, row.marks));
-      plot.closest("figure, .glance").hidden = ours.length === 0;
+      plot.closest("figure, .glance").hidden = keptRows.length === 0;
     }
     for (const nothing of document.querySelectorAll("figure .nothing")) {
       nothing.closest("figure").hidden = !!(device || mark);

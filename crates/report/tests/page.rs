@@ -137,7 +137,7 @@ fn what_all_entries_of_a_legend_share_stands_once_before_them() {
     figure.series.truncate(2);
     figure.series[1].points.truncate(1);
     let page = page(&summary);
-    assert!(page.contains("<li class=\"lead-of\">All: soft, 64 rules</li>"));
+    assert!(page.contains("<li class=\"heading\">All: soft, 64 rules</li>"));
     assert!(page.contains("<span>same</span>"));
     assert!(page.contains("<span>other (only at 1)</span>"), "one point says where it is");
 }

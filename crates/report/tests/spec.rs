@@ -108,17 +108,17 @@ fn series_of_one_hue_look_alike_and_stand_side_by_side_only_where_they_meet() {
         series.points[0].x_word = if at == 2 { "there" } else { "here" }.to_owned();
     }
     let spec = vega_lite(&figure);
-    assert_eq!(slots(&spec), [-0.5, 0.5, 0.0]);
+    assert_eq!(offsets(&spec), [-0.5, 0.5, 0.0]);
     let hues = spec["encoding"]["color"]["scale"]["range"].as_array().unwrap();
     assert!(hues[0] == hues[2] && hues[0] != hues[1], "{hues:?}");
     for series in &mut figure.series {
         series.points[0].x_word = "here".to_owned();
     }
-    assert_eq!(slots(&vega_lite(&figure)), [-1.0, 0.0, 1.0]);
+    assert_eq!(offsets(&vega_lite(&figure)), [-1.0, 0.0, 1.0]);
 }
 
-fn slots(spec: &Value) -> Vec<f64> {
-    values(spec).iter().map(|row| row["slot"].as_f64().unwrap()).collect()
+fn offsets(spec: &Value) -> Vec<f64> {
+    values(spec).iter().map(|row| row["offset"].as_f64().unwrap()).collect()
 }
 
 /// The kinds of marks of a spec, but for the unseen ones that carry tooltips.
@@ -184,7 +184,7 @@ fn a_figure_of_single_points_has_a_bar_for_each_name_in_the_colour_of_its_device
     assert_eq!(column(&spec, "shape"), ["bar"; 3]);
     assert_eq!(column(&spec, "series"), ["a", "a", "b"]);
     assert_eq!(column(&spec, "x"), ["group 1", "group 4", "group 1"]);
-    assert_eq!(slots(&spec), [-0.5, 0.0, 0.5]);
+    assert_eq!(offsets(&spec), [-0.5, 0.0, 0.5]);
     assert_eq!(spec["encoding"]["x"]["axis"]["title"], "rules in group 0 = 16,000");
     // Of different places each bar says its own.
     figure.series[2].points[0].x = 1_000.0;
@@ -203,7 +203,7 @@ fn boxes_stand_at_their_x_and_side_by_side_only_where_they_meet() {
     }
     let spec = vega_lite(&figure);
     assert_eq!(column(&spec, "shape"), ["box"; 4]);
-    assert_eq!(slots(&spec), [-0.5, 0.0, 0.5, 0.0]);
+    assert_eq!(offsets(&spec), [-0.5, 0.0, 0.5, 0.0]);
 }
 
 #[test]

@@ -221,7 +221,7 @@ pub struct Summary {
     /// What changed since an earlier run; `None` where none was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub baseline: Option<BaselineSummary>,
-    /// How far the machine drifted; `None` where reference trials do not show it.
+    /// The reference trials; `None` if fewer than two were undisturbed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<ReferenceSummary>,
 }
@@ -391,7 +391,7 @@ pub enum Origin {
     Computed,
     /// A publication.
     Published,
-    /// An earlier run, the baseline.
+    /// An earlier run, the baseline. The series follows the one that it is compared with.
     Baseline,
 }
 

@@ -1,4 +1,4 @@
-//! How far the machine drifted during a run, as `summary.json` has it.
+//! The reference trials of a run, as `summary.json` has it.
 
 use serde::{Deserialize, Serialize};
 

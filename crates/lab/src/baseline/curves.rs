@@ -30,8 +30,11 @@ pub(super) fn add(
 
 /// The summary of the baseline at the places that both runs have measured, its devices under the
 /// names of those that they are compared with. Curves of equal names then show the same.
-fn earlier(compared: &[DevicePair<'_>], latencies: &Latencies) -> Option<Summary> {
+pub(super) fn earlier(compared: &[DevicePair<'_>], latencies: &Latencies) -> Option<Summary> {
     let mut run = compared.first()?.base.side.run.clone();
+    // A device that is not compared may have the name that another one gets.
+    let is_compared = |name: &str| compared.iter().any(|pair| pair.base.side.device == name);
+    run.devices.retain(|device| is_compared(&device.name));
     let mut samples: Vec<Sample> = Vec::new();
     for DevicePair { base, now, .. } in compared {
         let (ComparedDevice { device: theirs, .. }, ours) = (base.side, now.side.device);
@@ -48,7 +51,7 @@ fn earlier(compared: &[DevicePair<'_>], latencies: &Latencies) -> Option<Summary
     Some(summarize(&run, &samples, latencies))
 }
 
-/// What was measured where.
+/// The place of a sample: experiment, trial and point.
 fn place(sample: &Sample) -> (&str, &str, String) {
     let point = sample.point.iter().map(|(axis, at)| format!("{axis}={at:?} "));
     (&sample.experiment, &sample.trial, point.collect())

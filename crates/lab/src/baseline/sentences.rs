@@ -6,10 +6,20 @@ use super::{DevicePair, TOLERANCE};
 use crate::compare::{Doubt, Group, Missing, Row, Verdict, Why};
 use crate::words;
 
-/// The sum, then what was lost, got worse and got better, the largest changes first. Of more than
-/// [`BASELINE_SENTENCES_MAX`] the last sentence counts the others.
-pub(super) fn of(compared: &[DevicePair<'_>], counts: VerdictCounts) -> Vec<String> {
-    let mut changes: Vec<ChangeSentence> = compared.iter().flat_map(changes).collect();
+/// The sum, then the devices that only the earlier run measured (`alone`), then what was lost, got
+/// worse and got better, the largest changes first. Of more than [`BASELINE_SENTENCES_MAX`] the
+/// last sentence counts the others.
+pub(super) fn of(
+    compared: &[DevicePair<'_>],
+    counts: VerdictCounts,
+    alone: &[&str],
+) -> Vec<String> {
+    let lost = alone.iter().map(|name| ChangeSentence {
+        rank: 0,
+        gain: 0.0,
+        sentence: format!("Only the earlier run measured {name}."),
+    });
+    let mut changes: Vec<ChangeSentence> = lost.chain(compared.iter().flat_map(changes)).collect();
     changes.sort_by(|a, b| a.rank.cmp(&b.rank).then(a.gain.total_cmp(&b.gain)));
     let most = BASELINE_SENTENCES_MAX - 1;
     let more = match changes.len() > most {
@@ -43,19 +53,27 @@ fn sum(compared: &[DevicePair<'_>], counts: VerdictCounts) -> String {
         (0, _) => "No point was measured in both runs.".to_owned(),
         (_, 0) if open == all => format!("No verdict on {}: {why}.", points(all)),
         (_, 0) if open > 0 => format!(
-            "{same} of {} are the same within {tolerance}, {open} are open: {why}.",
-            points(all)
+            "{same} of {} {} the same within {tolerance}, {open} {} open: {why}.",
+            points(all),
+            is_or_are(same),
+            is_or_are(open)
         ),
+        (1, 0) => format!("The compared point is the same within {tolerance}."),
         (_, 0) => format!("All {} are the same within {tolerance}.", points(all)),
         _ => {
             let open = if open > 0 { format!("{open} open ({why})") } else { "none open".into() };
             format!(
-                "{worse} of {} are worse by more than {tolerance}, {better} better, {same} the \
+                "{worse} of {} {} worse by more than {tolerance}, {better} better, {same} the \
                  same, {open}.",
-                points(all)
+                points(all),
+                is_or_are(worse)
             )
         }
     }
+}
+
+fn is_or_are(count: usize) -> &'static str {
+    if count == 1 { "is" } else { "are" }
 }
 
 fn points(count: usize) -> String {
@@ -76,12 +94,16 @@ fn open_words(compared: &[DevicePair<'_>]) -> String {
         })
         .collect();
     doubts.sort_unstable();
+    let [have, were, are] = match doubts.len() {
+        1 => ["it has", "it was", "it is"],
+        _ => ["most have", "most were", "most are"],
+    };
     let most = doubts.chunk_by(|a, b| a == b).max_by_key(|same| same.len());
     most.and_then(|same| same.first()).map_or(String::new(), |doubt| match doubt {
-        Doubt::FewRepeats => "most have too few repeats, use --repeats 6".to_owned(),
-        Doubt::Wide => "most have an interval across a limit, use more repeats".to_owned(),
-        Doubt::Load => "most were offered another rate".to_owned(),
-        Doubt::Marked(mark) => format!("most are marked {mark}"),
+        Doubt::FewRepeats => format!("{have} too few repeats, use --repeats 6"),
+        Doubt::Wide => format!("{have} an interval across a limit, use more repeats"),
+        Doubt::Load => format!("{were} offered another rate"),
+        Doubt::Marked(mark) => format!("{are} marked {mark}"),
     })
 }
 
@@ -120,7 +142,7 @@ fn changed_words(device: &str, group: &Group, row: &Row, count: usize) -> String
     });
     let at = place_words(rows, &row.point);
     let Row { base, other, verdict, .. } = row;
-    let are = if count == 1 { "is" } else { "are" };
+    let are = is_or_are(count);
     let all = rows.len();
     format!(
         "{} {metric} on {device}: {other} instead of {base}{interval}{at} in {experiment}, \
@@ -130,12 +152,15 @@ fn changed_words(device: &str, group: &Group, row: &Row, count: usize) -> String
     )
 }
 
-/// How far a value moved: `20 % lower`, `33 % higher`, `2.10 x higher`.
+/// How far a value moved: `20 % lower`, `33 % higher`, `2.10 x higher`, `1,000 x lower`.
 fn ratio_words(ratio: f64) -> String {
     match ratio {
         ratio if !ratio.is_finite() => "Higher".to_owned(),
         ratio if ratio >= 2.0 => format!("{} x higher", words::significant(ratio)),
         ratio if ratio >= 1.0 => format!("{} higher", rounded_percent(ratio - 1.0)),
+        ratio if ratio > 0.0 && ratio <= 0.5 => {
+            format!("{} x lower", words::significant(1.0 / ratio))
+        }
         ratio => format!("{} lower", rounded_percent(1.0 - ratio)),
     }
 }
@@ -162,7 +187,7 @@ fn lost_words(device: &str, missing: &Missing) -> String {
         Why::Broke(reason) => format!("it broke: {reason}"),
         Why::NotSupported(lacking) => format!("not supported: {lacking}"),
         Why::Refused(reason) | Why::Failed(reason) => reason.clone(),
-        Why::NotReached => "its trials did not come to it".to_owned(),
+        Why::NotReached => "its trials stopped before this point".to_owned(),
         Why::NotMeasured | Why::NotPlanned => "it was not measured".to_owned(),
     };
     let count = points.len();
@@ -170,4 +195,48 @@ fn lost_words(device: &str, missing: &Missing) -> String {
     format!(
         "{device} no longer measures {count} {points} of {experiment}, {trial}{metric} ({why})."
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sum_of(worse: usize, better: usize, same: usize, open: usize) -> String {
+        sum(&[], VerdictCounts { worse, better, same, open })
+    }
+
+    #[test]
+    fn one_point_is_and_more_are() {
+        assert_eq!(sum_of(0, 0, 1, 0), "The compared point is the same within 5 %.");
+        assert_eq!(sum_of(0, 0, 2, 0), "All 2 compared points are the same within 5 %.");
+        let changed = |worse| sum_of(worse, 3, 10, 0);
+        assert!(changed(1).starts_with("1 of 14 compared points is worse by more than 5 %, 3 "));
+        assert!(changed(2).starts_with("2 of 15 compared points are worse by more than 5 %, 3 "));
+        let open = |same, open| sum_of(0, 0, same, open);
+        assert!(
+            open(1, 2).starts_with("1 of 3 compared points is the same within 5 %, 2 are open")
+        );
+        assert!(
+            open(2, 1).starts_with("2 of 3 compared points are the same within 5 %, 1 is open")
+        );
+    }
+
+    #[test]
+    fn a_ratio_is_in_percent_up_to_a_factor_of_two() {
+        let ratios = [0.0, 0.001, 0.5, 0.501, 0.8, 0.97, 1.0, 1.33, 2.0, 2.1, f64::INFINITY];
+        let expected = [
+            "100 % lower",
+            "1,000 x lower",
+            "2.00 x lower",
+            "50 % lower",
+            "20 % lower",
+            "3.0 % lower",
+            "0.0 % higher",
+            "33 % higher",
+            "2.00 x higher",
+            "2.10 x higher",
+            "Higher",
+        ];
+        assert_eq!(ratios.map(ratio_words), expected);
+    }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::command::{Ended, call, copied, run, scratch, shared};
+use crate::command::{Ended, call, copied, niclab, run, scratch, shared};
 use crate::compare::{doctored, slower};
 use crate::foreign::{look, modelled};
 
@@ -61,7 +61,7 @@ fn a_report_says_what_changed_since_an_earlier_run_and_draws_both() {
     );
     let page = fs::read_to_string(slow.join("report.html")).unwrap();
     let [changed, found] =
-        ["Since the last run</h2>", "<h2 id=\"findings\">"].map(|of| page.find(of));
+        ["Changes since the earlier run</h2>", "<h2 id=\"findings\">"].map(|of| page.find(of));
     assert!(changed.is_some() && changed < found);
     assert_eq!(look(&base), untouched, "the baseline was written to");
     // A regression is the business of `compare`; and without the option all is as before.
@@ -90,7 +90,8 @@ fn a_run_keeps_its_baseline_and_opens_it_again_where_it_is_typed_or_trusted() {
     // A report opens what is typed alone, and says how to have both.
     let name = path.to_str().unwrap();
     let both = format!("niclab report {name} --baseline {}", real.display());
-    call(&["report", name]).with(0, &["without the baseline of the run", &both]);
+    call(&["report", name])
+        .with(0, &["the report leaves out the run's baseline; to include it: ", &both]);
     assert!(summary(&path).get("baseline").is_none());
     // So does a run that goes on, unless its directory is trusted.
     let listed = format!("baseline {}", real.display());
@@ -102,7 +103,7 @@ fn a_run_keeps_its_baseline_and_opens_it_again_where_it_is_typed_or_trusted() {
     assert_eq!(look(&base), untouched, "the baseline was written to");
     // A baseline that is gone does not keep a run from its end.
     fs::remove_dir_all(&base).unwrap();
-    let phrases = ["the report is without its baseline", "does not exist", "--baseline DIR"];
+    let phrases = ["no comparison with the baseline: ", "does not exist", "--baseline DIR"];
     call(&["run", "--resume", name, "--trust"]).with(0, &phrases);
     assert!(summary(&path).get("baseline").is_none());
 }
@@ -164,6 +165,12 @@ fn a_baseline_that_cannot_be_used_is_refused_before_anything_is_measured() {
     command.arg("--baseline").arg(&base);
     run(command).with(4, &["--output ", "lies in ", "choose another place"]);
     assert!(!within.exists());
+    // Without --output the results lie below the working directory.
+    let mut command = niclab(&["run", "occupancy", "--device", "model:connectx-5"]);
+    command.args(["--set", "groups=0", "--set", "rules=0", "--set", "frame=64"]);
+    command.args(["--baseline", "."]).current_dir(&base);
+    run(command).with(4, &["--output results/DATE-TIME lies in .: choose another place"]);
+    assert!(!base.join("results").exists());
     let mut shown = modelled(&at("shown"));
     shown.arg("--dry-run").arg("--baseline").arg(&base);
     let shown = run(shown);
