@@ -111,8 +111,8 @@ pub(crate) const FILTER_ENTRIES_MIN: usize = if cfg!(miri) { 1 << 6 } else { 1 <
 pub(crate) const FILTER_SLOTS_MIN: usize = 256;
 
 /// A filter is rebuilt after at least this many additions that changed it, and three times as many
-/// as it began with. With 512 and as many, 1,000 wildcard entries that are deleted and added changed
-/// at 0.68 times the rate (`rows program-update`).
+/// as it began with. With 512 and as many, 1,000 wildcard entries that are deleted and added
+/// changed at 0.68 times the rate (`rows program-update`).
 pub(crate) const NEW_MIN: usize = if cfg!(miri) { 16 } else { 1 << 12 };
 
 /// The same in idle time, when an eighth of what it began with is enough.

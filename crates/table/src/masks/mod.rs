@@ -31,7 +31,8 @@
 
 mod control;
 mod search;
-#[cfg(all(test, not(loom)))]
+// Miri takes minutes for the filters of these tests.
+#[cfg(all(test, not(any(loom, miri))))]
 mod tests;
 
 use std::sync::{Arc, OnceLock};
