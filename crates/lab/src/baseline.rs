@@ -1,4 +1,4 @@
-//! What changed since an earlier run, the baseline: in sentences and in the figures.
+//! Sentences and figures say what changed since an earlier run, the baseline.
 //!
 //! `compare` decides what changed. This module words its verdicts, and adds the curves of the
 //! baseline to the figures of a summary.

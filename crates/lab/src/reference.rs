@@ -31,7 +31,7 @@ const INTERVAL_NS: u64 = 20_000_000_000;
 /// How far a trial may be from the median of all before the points beside it are marked.
 const LIMIT: f64 = 0.1;
 
-/// What a reference trial measures.
+/// The metric of a reference trial.
 const METRIC: &str = "throughput_pps";
 
 /// The measured part of a trial, and the part before it, nanoseconds.
@@ -167,7 +167,7 @@ fn is_reference(sample: &Sample) -> bool {
     sample.experiment == REFERENCE
 }
 
-/// What the reference trials show; `None` of fewer than two that nothing disturbed.
+/// The summary of the reference trials; `None` if fewer than two were undisturbed.
 pub(crate) fn summary(samples: &[Sample]) -> Option<ReferenceSummary> {
     let all = || samples.iter().filter(|sample| is_reference(sample));
     let is_calm = |sample: &&Sample| !sample.marks.contains(&Mark::Disturbed);

@@ -39,7 +39,7 @@ pub trait Host {
     /// Something happened.
     fn progress(&mut self, event: Event<'_>);
 
-    /// Makes the reference trial; `None` where there is none.
+    /// Makes the reference trial; `None` if this host makes none.
     fn reference(&mut self) -> Option<LoadObservation> {
         None
     }

@@ -1,4 +1,4 @@
-//! What changed since the baseline, in sentences: number first, then the comparison.
+//! These sentences say what changed since the baseline. The number comes first.
 
 use niclab_result::{BASELINE_SENTENCES_MAX, Point, VerdictCounts};
 
@@ -179,7 +179,7 @@ fn place_words(rows: &[Row], point: &Point) -> String {
     if axes.is_empty() { String::new() } else { format!(" at {}", axes.join(" ")) }
 }
 
-/// What a device could do before and cannot do now.
+/// The sentence about points that a device no longer measures.
 fn lost_words(device: &str, missing: &Missing) -> String {
     let Missing { experiment, trial, metric, why, points, .. } = missing;
     let metric = metric.as_ref().map_or(String::new(), |metric| format!(" {metric}"));

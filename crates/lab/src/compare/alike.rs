@@ -11,7 +11,7 @@ use crate::words;
 /// Facts of a machine that are others each time one looks.
 const FLEETING: [&str; 2] = ["load average", "steal since boot"];
 
-/// What the facts begin with that say how long a core was away, which differ too.
+/// The facts about gaps of cores begin with this. They differ in every run, too.
 const GAPS: &str = "gaps of core ";
 
 /// Of a longer value the words that differ are reported.

@@ -65,7 +65,7 @@ fn is_excused(kind: &str, axis: &str) -> bool {
         "application" => axis == "stamps",
         // They follow from the rules that are hit.
         "occupancy" => ["flows", "match_percent"].contains(&axis),
-        // Without traffic there is none of these.
+        // Without traffic these axes have no effect.
         "rule_update" => ["core", "slice", "frame"].contains(&axis),
         _ => false,
     }

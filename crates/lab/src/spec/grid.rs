@@ -74,7 +74,7 @@ pub(crate) trait Sweeps: Any + fmt::Debug + Send + Sync {
 #[cfg(test)]
 pub(crate) type AxisValues = Vec<(&'static str, Values)>;
 
-/// What an element of a grid's list declares.
+/// An element of a grid's list declares its axes.
 #[cfg(test)]
 pub(crate) trait DeclaresAxes {
     /// Its axes; none where it is no sweep.

@@ -31,8 +31,8 @@ pub(crate) fn warnings(run: &Run, samples: &[Sample]) -> Vec<String> {
     [at_common_points(run, samples), below_echo(run, samples)].concat()
 }
 
-/// What the published round trips call an echo over UDP, and an application over UDP, which can
-/// answer no sooner.
+/// The names of published round trips over UDP: of an echo, and of an application, which cannot be
+/// faster.
 const ECHO: &str = "udp_echo";
 const APPLICATION: &str = "memcached";
 

@@ -276,8 +276,8 @@ fn find_in_slots<R: Rank, const N: usize, const W: usize>(
         for probe in &probes {
             probe.entries.prefetch_entry(participant, probe.hash);
         }
-        for Probe { key, hash, bound, entries, run } in probes {
-            let word = entries.lookup_hashed(participant, &key, hash);
+        for &Probe { ref key, hash, bound, entries, run } in &probes {
+            let word = entries.lookup_hashed(participant, key, hash);
             let Some((word, rank)) = word.and_then(|word| rank_of(word, bound)) else { continue };
             if found.take(search.packet(run), word, rank) {
                 search.accept(slots, run, rank.limit());

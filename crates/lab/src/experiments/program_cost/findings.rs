@@ -150,7 +150,7 @@ fn line_rate(results: &Results<'_>, device: &str) -> Option<Finding> {
     Some(told(device, "line-rate".to_owned(), (&cores, "cores"), (sentence, implication), figure))
 }
 
-/// What each program costs, the cheapest first.
+/// The finding that lists the cost of each program, the cheapest first.
 fn each(results: &Results<'_>, device: &str) -> Option<Finding> {
     let mut all: Vec<(&Cell<'_>, Estimate)> = largest(results, device)
         .into_iter()
