@@ -110,7 +110,7 @@ impl World {
 
 /// A core that rested comes back while the store begins to wait.
 #[test]
-fn who_comes_back_writes_nothing_where_he_is_not_waited_for() {
+fn a_returning_core_writes_nothing_if_nobody_waits() {
     model(|| {
         let world = World::new(1);
         world.turns.rest(0);
@@ -130,7 +130,7 @@ fn who_comes_back_writes_nothing_where_he_is_not_waited_for() {
 /// What a core told of in the old segment stands before the first empty place of the ring, once
 /// all have ended two turns; whatever another core tells meanwhile.
 #[test]
-fn what_was_told_two_turns_ago_is_found_before_the_first_empty_place() {
+fn events_of_two_turns_ago_lie_before_the_first_empty_entry() {
     model(|| {
         let world = World::new(2);
         let core = |place| {

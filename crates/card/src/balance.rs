@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_moves_where_nothing_fills_or_nothing_would_be_better() {
+    fn rss_stays_if_no_queue_fills_or_no_change_helps() {
         let before = evenly(0..QUEUES);
         let heavy = |entry: usize| if entry % 8 == 2 { 1_000 } else { 100 };
         assert_eq!(moves(false).decide(&seen(heavy, &[0.5; 4], 0), &before), None, "idle");

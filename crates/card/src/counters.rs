@@ -323,7 +323,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cores_have_seen_adds_up() {
+    fn counters_of_cores_add_up() {
         let shown = Shown::new(2);
         let queue_pair = QueuePairCounters {
             rx_frames: 1,

@@ -159,7 +159,7 @@ mod tests {
 
     /// Whatever a frame is, the program takes a key from it only where the host finds the same one.
     #[test]
-    fn what_is_steered_is_what_a_host_would_find() {
+    fn the_card_steers_by_the_same_hash_as_the_host() {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(8);
         let mut frames = Vec::new();
         for _ in 0..20_000 {

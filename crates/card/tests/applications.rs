@@ -259,7 +259,7 @@ fn each_sees_its_own_flows_and_nobody_elses() {
 }
 
 #[test]
-fn what_is_nobodys_goes_on_as_without_applications() {
+fn frames_of_no_application_pass_as_without_applications() {
     let own = application(0, pipeline("", "drop"));
     let (mut card, [world, other]) = start(vec![own], [3, 30]);
     run_until(&mut card, |of| of[0].frames > 2_000);
@@ -291,7 +291,7 @@ fn a_greedy_one_slows_nobody_beyond_its_share() {
 }
 
 #[test]
-fn who_answers_more_than_a_port_takes_loses_its_own_answers_alone() {
+fn an_application_that_answers_too_much_loses_only_its_own_answers() {
     let both = [0, 1].map(|flow| application(flow, pipeline("", "reply"))).into();
     let worlds = worlds();
     worlds[0].is_slow.store(true, Ordering::Relaxed);
@@ -306,7 +306,7 @@ fn who_answers_more_than_a_port_takes_loses_its_own_answers_alone() {
 }
 
 #[test]
-fn who_steers_more_than_a_core_takes_loses_its_own_frames_alone_and_pays_for_them() {
+fn an_application_that_steers_too_much_loses_only_its_own_frames() {
     let steers =
         |flow| Application { queues: vec![1], ..application(flow, pipeline("", "steer 1")) };
     let (worlds, work) = (worlds(), Duration::from_micros(5));
@@ -331,7 +331,7 @@ fn who_steers_more_than_a_core_takes_loses_its_own_frames_alone_and_pays_for_the
 }
 
 #[test]
-fn what_each_core_has_is_granted_for_each_of_them() {
+fn memory_of_each_core_counts_against_the_grant() {
     let own = || application(0, pipeline("", "reply"));
     drop(start_on(vec![0, 1], vec![], worlds(), (vec![own()], [1, 0])));
     let grant = Grant { memory: 131_071, ..own().grant };
@@ -449,7 +449,7 @@ fn refused(applications: Vec<Application>) -> String {
 }
 
 #[test]
-fn what_is_not_theirs_is_refused_when_they_are_loaded() {
+fn programs_that_use_ports_of_others_are_refused_at_load_time() {
     let plain = |flow| application(flow, pipeline("", "reply"));
     let with = |body: &str| vec![application(0, pipeline("", body))];
     let cases = [

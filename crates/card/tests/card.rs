@@ -522,7 +522,7 @@ fn into(path: &Path) -> (&Path, fs::File) {
 }
 
 #[test]
-fn what_comes_and_leaves_is_captured_and_a_capture_holds_up_nothing() {
+fn received_and_sent_frames_are_captured_and_a_capture_delays_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let [input, output, all, few] =
         ["in", "out", "all", "few"].map(|name| directory.path().join(name));

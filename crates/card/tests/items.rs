@@ -284,7 +284,7 @@ fn a_get_behind_a_set_sees_it() {
 /// Its client has the answer, and the core has not had its turn: a request that comes by a queue
 /// finds the item.
 #[test]
-fn what_the_card_has_answered_is_there_for_who_comes_another_way() {
+fn items_that_the_card_answered_are_found_by_other_transports() {
     let mut told = Stack::new(true, 16 << 20);
     for id in 0..200_u16 {
         let key = format!("key:{id}").into_bytes();
@@ -330,7 +330,7 @@ fn numbers_go_up_whoever_stores() {
 }
 
 #[test]
-fn nobody_is_answered_whom_it_would_harm() {
+fn no_answer_goes_to_a_harmful_address() {
     let mut told = Stack::new(true, 16 << 20);
     let get = || request(1, 0, b"", b"key", b"");
     assert_eq!(told.ask(&[frame(9, 4_000, get())]).len(), 1);

@@ -250,7 +250,7 @@ fn an_applications_ring_wakes_no_core() {
 }
 
 #[test]
-fn who_does_not_read_his_ring_loses_his_own_frames_and_they_are_counted() {
+fn an_application_that_does_not_read_its_ring_loses_only_its_own_frames() {
     const FRAMES: u64 = 4_000;
     let world = World::new(FRAMES, &[0, 1], (ENTRIES / 2, false), [false, true]);
     let card = card(&world, Receive::BusyPoll, (Whose::Card, FILL));

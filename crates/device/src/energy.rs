@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_meter_it_is_said_why() {
+    fn a_missing_energy_meter_is_reported_with_the_reason() {
         let class = tempfile::tempdir().unwrap();
         let none = Reading::below(class.path());
         let Energy::Unknown { why } = none.since(&none) else { panic!() };

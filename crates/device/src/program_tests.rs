@@ -71,7 +71,7 @@ fn its_children_end_with_it() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_own_words() {
+fn each_error_has_its_own_message() {
     let Some(mut program) = started("echo cannot bind >&2; exit 3") else { return };
     let nowhere = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 1);
     let error = program.listens(&NetNs::current(), nowhere).unwrap_err();

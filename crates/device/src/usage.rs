@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_no_account_is_an_error() {
+    fn a_missing_or_malformed_account_is_an_error() {
         let kind = |text, core| parse(text, core, 10).unwrap_err().kind();
         assert_eq!(kind(TEXT, 0), io::ErrorKind::NotFound);
         assert_eq!(kind("", 0), io::ErrorKind::NotFound);
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_goes_below_nothing() {
+    fn core_times_never_fall_below_zero() {
         let before = parse(TEXT, 1, 20).unwrap();
         let after = parse(TEXT, 1, 10).unwrap();
         assert_eq!(after.since(&before), CoreUse { core: 1, ..CoreUse::default() });
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_core_that_works_is_seen_to_work() {
+    fn a_busy_core_is_reported_as_busy() {
         let core = allowed()[0];
         let _pinned = Pinned::to(core);
         let before = CoreUse::read(&[core]).unwrap();

@@ -300,7 +300,7 @@ fn a_full_group_stays_full_while_its_rules_are_renewed() {
 }
 
 #[test]
-fn without_a_load_a_plan_is_carried_out_and_what_it_created_goes_in_the_same_way() {
+fn a_plan_without_a_load_is_carried_out_and_its_rules_are_destroyed_in_the_same_way() {
     let Some((mut soft, _turn)) = soft("without_a_load") else { return };
     soft.setup(&setup(vec![all_to(0, 1), half_to(1)])).unwrap();
     // The transaction comes first: nothing has run before it.
@@ -416,7 +416,7 @@ fn it_is_seen_until_when_each_flow_met_no_rule() {
 }
 
 #[test]
-fn what_a_full_group_refuses_is_counted_and_a_transaction_is_refused_whole() {
+fn a_full_group_refuses_single_rules_and_whole_transactions() {
     let Some((mut soft, _turn)) = soft("what_a_full_group_refuses") else { return };
     let flows = FlowSpec { seed: 7, count: ROOT_RULES_MAX - 100, ..FlowSpec::default() };
     let full = RuleBlock::FiveTuples {
@@ -438,7 +438,7 @@ fn what_a_full_group_refuses_is_counted_and_a_transaction_is_refused_whole() {
 }
 
 #[test]
-fn what_the_load_does_not_last_for_is_not_done() {
+fn operations_due_after_the_load_are_not_done() {
     let Some((mut soft, _turn)) = soft("what_the_load_does_not_last_for") else { return };
     soft.setup(&setup(vec![all_to(0, 1)])).unwrap();
     for calls in [Calls::Single, Calls::Transaction] {

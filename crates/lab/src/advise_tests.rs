@@ -61,7 +61,7 @@ fn each_limit_is_the_first_to_bind_where_the_workload_asks_most_of_it() {
 }
 
 #[test]
-fn what_fits_comes_first_and_what_is_not_known_last() {
+fn fitting_layouts_come_first_and_unknown_ones_last() {
     let ways = advise(&card(), &workload(&[("60_000", "1_000_000")])).unwrap();
     let fits = |way: &Candidate| way.outcome.as_ref().is_ok_and(|outcome| outcome.fits());
     assert!(fits(&ways[0]) && ways[0].groups == 1, "{:?}", ways[0]);

@@ -48,7 +48,7 @@ fn earlier(figure: &Figure) -> Vec<&Series> {
 }
 
 #[test]
-fn a_device_a_fifth_slower_is_said_to_be_with_both_medians() {
+fn a_device_that_is_a_fifth_slower_is_reported_with_both_medians() {
     let (fast, slow) = (executed(10e6, &SMALL, 6), executed(8e6, &SMALL, 6));
     let summary = compared(&fast, &slow);
     let since = of(&summary);
@@ -90,7 +90,7 @@ fn the_earlier_curve_is_behind_its_own_and_has_its_colour() {
 }
 
 #[test]
-fn nothing_that_is_said_of_the_run_itself_hangs_on_the_baseline() {
+fn statements_about_the_run_itself_do_not_depend_on_the_baseline() {
     let slow = executed(8e6, &SMALL, 6);
     let alone = summarize(&slow.run, &slow.store.samples, &slow.store.latencies);
     let mut summary = compared(&executed(10e6, &SMALL, 6), &slow);
@@ -139,7 +139,7 @@ fn frames_of_another_size_are_neither_compared_nor_drawn() {
 }
 
 #[test]
-fn a_plan_that_has_nothing_in_common_is_seen_before_it_is_measured() {
+fn a_plan_without_common_points_is_refused_before_it_is_measured() {
     let base = executed(10e6, &SMALL, 1);
     let planned = |experiment: &str, names: &[&'static str], set: &[&str]| {
         let natures = names.iter().map(|name| Nature { name, ..Nature::default() }).collect();
@@ -157,7 +157,7 @@ fn a_plan_that_has_nothing_in_common_is_seen_before_it_is_measured() {
 }
 
 #[test]
-fn of_a_device_under_another_name_the_earlier_curve_keeps_the_name() {
+fn the_earlier_curve_of_a_renamed_device_keeps_its_name() {
     let base = executed_as(Nature { name: "older", noise: 0.0, ..Nature::default() }, &SMALL, 6);
     let summary = compared(&base, &executed(8e6, &SMALL, 6));
     let names: Vec<&str> =
@@ -203,7 +203,7 @@ fn there_are_seven_sentences_at_most_and_the_last_counts_the_others() {
 }
 
 #[test]
-fn what_a_device_no_longer_does_comes_before_what_got_worse() {
+fn lost_capabilities_come_before_regressions() {
     let base = executed(10e6, &SMALL, 6);
     let nature = Nature {
         plateau_pps: 8e6,

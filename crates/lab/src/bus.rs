@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_card_keeps_does_not_cross_and_what_it_writes_does() {
+    fn requests_answered_by_the_card_do_not_cross_the_bus_and_its_writes_do() {
         let kept = Crossed { frames: 0.0, frame_bytes: 0.0, ..FRAMES };
         let [before, after] = [FRAMES, kept].map(|of| ways(&of)[0]);
         assert!((before.bytes - after.bytes - (100.0 + 16.0 + 1.5 * 24.0)).abs() < 1e-9);

@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_samples_of_one_repeat_the_later_one_counts() {
+    fn the_later_of_two_samples_of_one_repeat_counts() {
         let mut bench = Bench::new(vec![Nature::default()], &["groups=0", "rules=0"], 2);
         bench.execute();
         let mut samples = bench.store.samples.clone();

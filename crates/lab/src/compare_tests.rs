@@ -71,7 +71,7 @@ fn a_device_a_fifth_slower_is_worse_and_the_other_way_round_better() {
 }
 
 #[test]
-fn what_differs_within_the_tolerance_is_the_same_and_what_reaches_over_it_undecided() {
+fn a_difference_within_the_tolerance_is_equal_and_an_interval_beyond_it_undecided() {
     let base = executed(nature("base", 10e6), &SMALL, 8);
     let near = executed(nature("nearly", 9.9e6), &SMALL, 8);
     all(&compared(&base, &near), "saturate", "throughput_pps", Verdict::Same);
@@ -141,7 +141,7 @@ fn latency_at_another_load_is_worse_at_no_higher_and_better_at_no_lower_load() {
 }
 
 #[test]
-fn what_one_side_alone_has_is_listed_with_the_reason() {
+fn points_of_one_side_only_are_listed_with_the_reason() {
     let base = executed(nature("base", 10e6), &SMALL, 4);
     let other = executed(nature("base", 10e6), &["groups=0", "rules=0,64", "frame=64"], 4);
     let comparison = compared(&base, &other);
@@ -160,7 +160,7 @@ fn what_one_side_alone_has_is_listed_with_the_reason() {
 }
 
 #[test]
-fn what_the_same_device_cannot_do_any_more_is_lost() {
+fn a_capability_that_the_same_device_no_longer_has_is_lost() {
     let base = executed(nature("base", 10e6), &SMALL, 4);
     let check = |changed: Nature, is: fn(&Why) -> bool| {
         let other = executed(changed, &SMALL, 4);
@@ -327,7 +327,7 @@ fn fewer_operations_are_worse_and_a_trial_without_any_says_nothing_of_them() {
 }
 
 #[test]
-fn a_time_is_compared_no_finer_than_it_was_seen() {
+fn a_time_is_compared_no_finer_than_its_resolution() {
     let blocked = |ns| batches(move |sample| set(sample, "blocked_ns", ns));
     let row = |base, other| {
         let comparison = compared(&blocked(base), &blocked(other));
@@ -420,7 +420,7 @@ fn devices_are_paired_by_name_or_where_each_run_has_one() {
 }
 
 #[test]
-fn what_a_run_has_is_said_axis_by_axis() {
+fn the_content_of_a_run_is_reported_by_axis() {
     let bench = executed(nature("base", 10e6), &SMALL, 1);
     let contents = contents(&side(&bench));
     let saturate = contents.iter().find(|line| line.starts_with("occupancy saturate: ")).unwrap();

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_had_no_end_has_the_time_that_the_load_left_it() {
+    fn an_outage_without_an_end_lasts_until_the_end_of_the_load() {
         let control = Control {
             planned: 100,
             done: 50,

@@ -139,7 +139,7 @@ fn a_limit_of_the_generator_is_never_called_the_devices() {
 }
 
 #[test]
-fn what_the_noise_hides_is_not_found() {
+fn a_cost_below_the_noise_is_not_reported() {
     let noisy = Nature { noise: 0.6, knee_rules: u64::MAX, group_share: 1.0, ..Nature::default() };
     let findings = found(noisy, 6);
     for id in ["full-group0", "chain", "matching"] {
@@ -348,7 +348,7 @@ fn all_latencies_of_a_figure_have_one_rate_and_at_two_rates_they_are_no_finding(
 }
 
 #[test]
-fn where_a_device_cannot_make_the_longest_chain_others_take_their_own_maximum() {
+fn devices_are_compared_at_their_own_longest_chain() {
     let bench = Bench::new(vec![Nature::default()], &["frame=64"], 1);
     let (run, device) = (&bench.run.experiments[0], &bench.run.devices[0]);
     let at = |kind: &str, groups: &str, rules: &str| {

@@ -196,7 +196,7 @@ fn numbers_of_a_card_whose_trials_differ_are_found_nearly() {
 
 /// A card that is fitted to few points is right at them.
 #[test]
-fn of_few_points_of_group_0_a_card_is_found_that_meets_them() {
+fn a_fit_to_few_points_of_group_0_matches_them() {
     let mut known = card(&[]);
     known.inject("noise_ratio", 0.0);
     for rules in ["1,56k,60k", "1,16k,60k", "1,60k", "1,16k,56k", "1,56k,57k,60k", "1", "60k"] {
@@ -225,7 +225,7 @@ fn of_few_points_of_group_0_a_card_is_found_that_meets_them() {
 
 /// Where no frame waits for the core, all that is seen of it is that it keeps up.
 #[test]
-fn of_a_core_that_keeps_up_a_bound_is_found() {
+fn a_core_that_keeps_up_gets_a_bound() {
     let mut known = card(&[("host", "frame_ns", 60.0)]);
     known.inject("noise_ratio", 0.0);
     let mut model = Model::new("card", known, 11);
@@ -244,7 +244,7 @@ fn of_a_core_that_keeps_up_a_bound_is_found() {
 }
 
 #[test]
-fn without_the_throughput_of_group_0_there_is_no_fit_and_it_is_said_how_to_measure_it() {
+fn a_fit_without_the_throughput_of_group_0_fails_and_names_the_measurement() {
     let mut model = Model::new("card", card(&[]), 11);
     let mut measured = |set: &[&str]| {
         let set = [set, &["frame=1500", "duration_ms=5"][..]].concat();

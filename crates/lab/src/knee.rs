@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plateau_without_tables_is_said() {
+    fn a_plateau_without_tables_is_reported() {
         let spec = |rules_min| KneeSpec {
             kind: KneeKind::Throughput,
             groups: 16,
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_not_found() {
+    fn a_knee_outside_the_range_is_not_found() {
         assert_eq!(search(65_536, 65_536, 0.05), (SearchResult::None { high: 65_536 }, 1));
         assert_eq!(search(0, 65_536, 0.05), (SearchResult::Below { low: 1 }, 2));
         assert_eq!(bisect(1, 100, 0.05, |_| None), SearchResult::Stopped);

@@ -192,7 +192,7 @@ fn a_cliff_of_the_throughput_is_found() {
 
 /// Where a throughput sinks slowly, the knee is where it falls below the share that is asked for.
 #[test]
-fn where_a_slope_falls_below_four_fifths_is_found() {
+fn the_point_at_which_throughput_falls_below_four_fifths_is_found() {
     const FRAME_NS: f64 = 100.0;
     let card = |value: f64| {
         // Beside so many rules a frame takes 5/4 of its time beside the two of the plateau.
@@ -365,7 +365,7 @@ fn limits_of_an_unsteady_card_are_found() {
 }
 
 #[test]
-fn what_a_card_does_not_have_is_not_found() {
+fn a_fit_finds_nothing_that_the_card_lacks() {
     let has_no_knee = [("root", "rule_ps", 0.0), ("root", "far_ns", 0.0)];
     for seed in 0..5 {
         let card = |profile| Model::new("card", profile, seed);

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_what_a_resumed_run_makes() {
+    fn the_remaining_trials_are_those_that_a_resumed_run_makes() {
         let mut bench = Bench::new(vec![Nature::default()], &["frame=64"], 1);
         bench.host.samples_max = 12;
         assert_eq!(bench.execute(), RunEnd::Stopped);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_before_is_measured_again_and_counted_apart() {
+    fn failed_trials_are_measured_again_and_counted_separately() {
         let mut bench = Bench::new(vec![Nature::default()], &["groups=0", "rules=0,1"], 2);
         assert_eq!(bench.execute(), RunEnd::Complete);
         let saturated = |s: &&mut Sample| s.trial == "saturate";

@@ -108,14 +108,14 @@ mod tests {
     }
 
     #[test]
-    fn what_device_and_generator_failed_in_calm_slices_counts() {
+    fn losses_of_device_and_generator_in_undisturbed_slices_count() {
         let seen = observation(&[(5, 0, false), (0, 3, false), (90, 10, true), (50, 0, false)], 0);
         let loss = Loss::of(&seen).unwrap();
         assert_eq!((loss.ratio, loss.unsent_ratio), (0.04, 0.015));
     }
 
     #[test]
-    fn what_was_lost_nobody_knows_when_counts_in_full() {
+    fn losses_without_a_known_time_count_in_full() {
         let loss = Loss::of(&observation(&[(0, 0, false); 4], 8)).unwrap();
         assert_eq!((loss.ratio, loss.all_ratio), (0.02, 0.02));
         let dropped =
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_trial_of_stalls_and_of_one_without_slices_all_counts() {
+    fn a_trial_of_stalls_and_a_trial_without_slices_count_in_full() {
         let stalls = |count| -> Vec<(u64, u64, bool)> {
             (0..10).map(|at| (0, if at < count { 30 } else { 0 }, at < count)).collect()
         };

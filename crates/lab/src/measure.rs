@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_rule_dropped_was_dealt_with_and_is_no_loss() {
+    fn frames_that_a_rule_dropped_are_no_loss() {
         // Each slice of 1 us: 100 offered, 10 missed, 60 dropped, 30 back.
         let slice = |at: u64| Slice {
             start_ns: at * 1_000,

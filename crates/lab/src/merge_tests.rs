@@ -127,7 +127,7 @@ fn parts_of_different_experiments_and_grids_are_joined() {
 }
 
 #[test]
-fn what_was_merged_can_be_merged_again() {
+fn merged_results_can_be_merged_again() {
     let [one, two] = two();
     let first = merge(PROGRAM, std::slice::from_ref(&one)).unwrap();
     let (run, samples, latencies) = (first.run, first.samples, first.latencies);
@@ -140,7 +140,7 @@ fn what_was_merged_can_be_merged_again() {
 }
 
 #[test]
-fn what_cannot_be_told_apart_or_has_nothing_is_refused() {
+fn ambiguous_and_empty_results_are_refused() {
     let [one, two] = two();
     let error = |parts: &[MergeInput]| merge(PROGRAM, parts).unwrap_err();
     let same = MergeInput { name: "same".to_owned(), ..one.clone() };

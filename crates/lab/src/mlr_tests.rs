@@ -83,7 +83,7 @@ fn the_examples_of_the_rfc_have_the_conditional_throughput_told_there() {
 }
 
 #[test]
-fn what_is_missing_of_the_duration_sum_counts_as_lost() {
+fn missing_duration_counts_as_lost() {
     // Three of five trials decide; the third, of least forwarding, is where half of the time ends.
     let goal = SearchGoal { sum_ns: 5 * SECOND_NS, ..goal(1, 1, 0.5, 50.0) };
     let three = [trials(1, 1, 0.1), trials(1, 1, 0.3), trials(1, 1, 0.2)].concat();
@@ -250,7 +250,7 @@ fn a_device_that_always_loses_a_little_has_a_pdr_and_no_ndr() {
 }
 
 #[test]
-fn a_device_that_takes_the_greatest_load_is_said_to() {
+fn a_device_that_carries_the_greatest_load_is_reported_so() {
     let input = input(ndr_and_pdr(), 20_000_000);
     let output = searched(&input, |_, _| 0.0);
     for found in &output.results {
@@ -320,7 +320,7 @@ fn a_queue_that_fills_shows_in_the_longer_trials() {
 }
 
 #[test]
-fn where_the_trials_are_used_up_the_result_is_irregular() {
+fn a_result_is_irregular_if_the_trials_are_used_up() {
     let few = ControllerInput { trials_max: 5, ..input(ndr_and_pdr(), 20_000_000) };
     let output = searched(&few, |load, _| over(10e6, load));
     assert_eq!(output.trials.len(), 5);

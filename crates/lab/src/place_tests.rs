@@ -96,7 +96,7 @@ fn coordinates_say_what_is_really_sent() {
 }
 
 #[test]
-fn what_cannot_be_measured_is_refused_with_the_range() {
+fn an_unmeasurable_value_is_refused_with_the_range() {
     let refused = |place: SweepPoint| place.check().unwrap_err().to_string();
     assert!(refused(SweepPoint { groups: 5_000, ..PLACE }).contains("at most 1024"));
     assert!(refused(SweepPoint { rules: 70_000_000, ..PLACE }).contains("at most 16777216"));

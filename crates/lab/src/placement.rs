@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_comes_back_from_its_text_and_nothing_is_nothing() {
+    fn a_placement_survives_its_text_and_an_empty_one_stays_empty() {
         let all =
             Placement { here: Some(Cpu::Snic), there: Some(Cpu::Peer), path: Some(CpuPath::On) };
         let text = toml::to_string(&all).unwrap();

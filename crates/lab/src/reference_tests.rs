@@ -98,7 +98,7 @@ fn points_beside_a_trial_beyond_the_limit_are_marked_and_others_are_not() {
 }
 
 #[test]
-fn a_tide_of_the_machine_is_seen_in_percent() {
+fn slow_drift_of_the_machine_is_reported_in_percent() {
     let reference = summary(&executed(Some(machine(0.5)), 6)).reference.unwrap();
     assert!(reference.smallest < 0.9 * reference.median, "{reference:?}");
     assert!(reference.smallest >= 0.5 * 10e6 && reference.largest <= 10e6, "{reference:?}");

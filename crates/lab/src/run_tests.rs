@@ -365,7 +365,7 @@ fn values_out_of_range_are_refused_before_anything_runs() {
 }
 
 #[test]
-fn what_goes_with_nothing_that_was_asked_for_is_reported() {
+fn a_value_that_combines_with_no_other_is_reported() {
     let said = |name: &str, set: &[&str]| {
         let run = resolve("x", &[experiments::spec(name).unwrap()], &with(set), three()).unwrap();
         let words = run.experiments[0].plan_words().into_iter();

@@ -160,7 +160,7 @@ fn a_device_without_rules_says_so_once_and_the_rest_is_measured() {
 }
 
 #[test]
-fn a_device_that_finds_out_late_that_it_has_no_rules_is_not_asked_again() {
+fn a_device_that_reports_late_that_it_has_no_rules_gets_no_more_rule_trials() {
     let natures = vec![Nature { not_supported: vec!["rules"], ..Nature::default() }];
     let mut bench = Bench::new(natures, &["groups=0,2", "rules=0,1,100", "frame=64"], 2);
     bench.run.devices[0].about.not_supported.clear();
@@ -383,7 +383,7 @@ fn a_run_cut_anywhere_and_resumed_measures_the_same() {
 }
 
 #[test]
-fn what_failed_is_tried_again_on_resume() {
+fn failed_trials_are_repeated_on_resume() {
     let frail = Nature { trials_max: 2, ..Nature::default() };
     let mut bench = Bench::new(vec![frail], &["groups=0", "rules=0", "frame=64"], 1);
     bench.execute();
@@ -494,7 +494,7 @@ fn the_traffic_of_a_knee_of_hits_has_a_flow_for_each_rule() {
 }
 
 #[test]
-fn where_there_is_no_knee_none_is_found() {
+fn no_knee_is_found_if_there_is_none() {
     let nature =
         Nature { capacity: 10_000_000, knee_rules: u64::MAX, noise: 0.1, ..Nature::default() };
     let (bench, found) = knees(nature);

@@ -130,7 +130,7 @@ fn a_device_that_differs_from_what_is_published_of_it_says_so_with_both_figures(
 }
 
 #[test]
-fn where_nothing_is_published_of_a_device_or_there_is_no_interval_nothing_differs() {
+fn a_device_without_published_values_or_intervals_does_not_differ() {
     let own = [(32_000.0, 50.0)];
     for (device, repeats) in [("soft", 6), ("model:e810", 6), ("model:connectx-5", 5)] {
         let verdict = verdict_beside_published(device, &own, repeats);
@@ -139,7 +139,7 @@ fn where_nothing_is_published_of_a_device_or_there_is_no_interval_nothing_differ
 }
 
 #[test]
-fn what_is_computed_of_a_series_has_its_colour() {
+fn a_computed_series_has_the_colour_of_its_source() {
     let (_, summary) = bench(vec![Nature::default()], 1);
     let mut of = figure(&summary, "occupancy-throughput-group0-64").clone();
     let series = of.series[0].clone();
@@ -383,7 +383,7 @@ fn a_knee_that_a_failed_sample_prevents_is_not_missing() {
 }
 
 #[test]
-fn what_a_resumed_run_made_good_is_no_warning_any_more() {
+fn a_failure_that_a_resumed_run_repaired_gives_no_warning() {
     let mut bench =
         Bench::new(vec![Nature { trials_max: 5, ..Nature::default() }], &["groups=0"], 1);
     bench.execute();
@@ -462,7 +462,7 @@ fn with_a_file_of_rules_what_means_nothing_of_it_is_left_out() {
 }
 
 #[test]
-fn what_was_taken_back_to_fit_the_budget_is_a_warning() {
+fn a_reduction_to_fit_the_budget_is_a_warning() {
     let mut bench = Bench::new(vec![Nature::default()], &["groups=0"], 1);
     bench.run.experiments[0].taken_back = vec!["3 of 6 repeats, to fit the budget of 200 s".into()];
     bench.execute();
@@ -510,7 +510,7 @@ fn the_time_of_the_device_is_drawn_where_the_device_tells_it() {
 }
 
 #[test]
-fn what_a_device_cannot_do_stands_with_the_device() {
+fn missing_capabilities_are_listed_with_the_device() {
     let nature = Nature { not_supported: vec!["rules"], ..Nature::default() };
     let (_, summary) = bench(vec![nature], 1);
     assert_eq!(summary.devices[0].not_supported, ["rules"]);

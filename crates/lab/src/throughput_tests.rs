@@ -146,7 +146,7 @@ fn stalls_of_the_machine_do_not_make_the_throughput_without_loss_zero() {
 }
 
 #[test]
-fn what_was_found_on_a_machine_that_is_never_calm_is_marked() {
+fn a_search_on_a_machine_that_is_always_disturbed_is_marked() {
     let nature = Nature { noise: 0.0, stall_every: 1, ..Nature::default() };
     let mut bench = bench(nature, &ONE);
     assert_eq!(bench.execute(), RunEnd::Complete);
@@ -236,7 +236,7 @@ fn a_search_that_stalls_or_wrong_sums_spoilt_is_no_finding() {
 }
 
 #[test]
-fn a_fixed_rate_is_offered_and_its_loss_and_latency_told() {
+fn a_fixed_rate_is_offered_and_its_loss_and_latency_are_reported() {
     let set = [&ONE[..], &["match_percent=0", "flows=10k", "rate=4M,16M,max"]].concat();
     let mut bench = Bench::new(vec![Nature { noise: 0.0, ..Nature::default() }], &set, 1);
     assert_eq!(bench.execute(), RunEnd::Complete);

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_value_is_refused_with_the_right_form() {
+    fn an_invalid_value_is_refused_with_the_valid_form() {
         check("", "a value is missing");
         check("1,,2", "a value is missing");
         for bad in ["[1-8", "[8-1]", "[1-8#0]", "[0*8]", "[a-b]", "[5]", "[1-8#x]"] {

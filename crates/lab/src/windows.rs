@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_lost_before_the_plan_or_in_a_stall_is_not_what_the_plan_blocked() {
+    fn losses_before_the_plan_or_in_a_stall_are_not_blocked_time() {
         // Nothing comes back in the slices 3 and 4, in front of the plan; 12, a stall; 15 and 16.
         let is_out = |at| [3, 4, 12, 15, 16].contains(&at);
         let o = trial(|at| if is_out(at) { 0 } else { 100 }, 40, Some(10_500_000), &[12]);
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn who_saw_nothing_behind_the_plan_saw_no_recovery() {
+    fn recovery_needs_a_slice_after_the_plan() {
         let stalls: Vec<usize> = (20..40).collect();
         let o = trial(|_| 100, 40, Some(20_000_000), &stalls);
         assert_eq!(metric(&o, "recovered_ns"), None);
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_generator_did_not_offer_is_no_outage() {
+    fn unsent_frames_are_no_outage() {
         // Its core carries out the plan for 15 ms and sends nothing; then it gives up what is late.
         let mut o = trial(|_| 100, 100, Some(20_000_000), &[]);
         for at in 20..35 {
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_saw_is_no_zero_and_what_is_lost_later_is_not_the_plans() {
+    fn an_unobserved_count_is_not_zero_and_later_losses_are_not_those_of_the_plan() {
         let stalls: Vec<usize> = (19..55).collect();
         let unseen = trial(|_| 100, 100, Some(20_000_000), &stalls);
         for name in ["outage_ns", "blocked_ns", "dealt_ratio"] {
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn what_did_not_recover_has_no_time_of_recovery() {
+    fn throughput_that_does_not_recover_has_no_recovery_time() {
         let o = trial(|at| if at < 20 { 100 } else { 50 }, 60, Some(20_000_000), &[]);
         assert_eq!(metric(&o, "recovered_ns"), None);
         let unmoved = trial(|_| 100, 60, Some(20_000_000), &[]);

@@ -213,7 +213,7 @@ fn several_queues_share_the_rate_by_their_flows() {
 }
 
 #[test]
-fn what_cannot_be_offered_is_refused() {
+fn an_impossible_load_is_refused() {
     let of = |rate| load(rate, Arrivals::Constant, MS);
     let refused = |load: &Load| Clocked::one(load, 64, 1_518).err().map(|error| error.to_string());
     let none = "rate: 0 frames a second; use more than 0 and at most 1e9";

@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_rule_dropped_is_no_loss() {
+    fn frames_dropped_by_a_rule_are_no_loss() {
         let mut seen = with_drops();
         seen.balance(0);
         assert!(seen.honesty.balanced, "{:?}", seen.honesty.reasons);
@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn where_something_else_may_have_taken_a_frame_all_of_them_are_lost() {
+    fn frames_are_lost_if_another_receiver_may_have_taken_them() {
         let refuse = |what: &str, change: fn(&mut LoadObservation), sink_missed| {
             let mut seen = with_drops();
             change(&mut seen);

@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_frames_is_counted_in_the_measured_part_alone() {
+    fn damaged_frames_are_counted_only_in_the_measured_part() {
         let mut sink = Sink::new(100, true, Counted { from_ns: 320, to_ns: 640 });
         for burst in &damaged_bursts() {
             for _copy in 0..2 {

@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_may_is_named() {
+    fn the_owner_is_named() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("rules");
         let mut file = File::create(&path).unwrap();

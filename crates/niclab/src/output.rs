@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_steers_a_terminal_is_shown_as_its_number() {
+    fn terminal_control_characters_are_shown_as_numbers() {
         for (text, shown) in [
             ("plain, 12 µs ± 3 %\n\tnext\r\n", "plain, 12 µs ± 3 %\n\tnext\r\n"),
             ("\x1b[2J\x1b]0;title\x07", "\\u001b[2J\\u001b]0;title\\u0007"),
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_and_characters_in_parts_are_no_way_around() {
+    fn invalid_and_split_utf8_is_escaped_too() {
         let mut out = Vec::new();
         let mut clean = Clean::new(&mut out);
         // A bare C1 byte, a cut character in the middle, and characters byte by byte.

@@ -399,7 +399,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_reads_well() {
+    fn the_remaining_time_is_readable() {
         let words = |trials, failed, searches| left_words(Left { trials, failed, searches });
         assert_eq!(words(0, 0, 0), "nothing is left to measure");
         assert_eq!(words(1, 0, 0), "left to measure: 1 trial");

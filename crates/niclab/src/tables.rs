@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_the_same_in_every_row_is_said_once() {
+    fn constant_columns_are_printed_once() {
         let rows: [&[&str]; 2] = [&["soft", "0", "5.8"], &["soft", "16", "5.7"]];
         let mut said = Vec::new();
         let folded = grid(&["device", "rules", "Mpps"], &rows).folded(80, &mut said).unwrap();

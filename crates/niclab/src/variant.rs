@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_command_leaves_in_the_background_keeps_nobody_waiting() {
+    fn background_processes_of_a_command_delay_nothing() {
         let begun = Instant::now();
         assert_eq!(of("sleep 30 & echo begun", 60).end, CommandEnd::Exited(0));
         assert!(begun.elapsed() < Duration::from_secs(25));

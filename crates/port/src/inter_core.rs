@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_stays_with_its_giver() {
+    fn frames_without_room_stay_with_the_sender() {
         let (region, descs) = Region::new(2 * BURST, 64).unwrap();
         let mut descs = descs.into_iter();
         let mut ends = InterCoreRings::between(2, BURST);

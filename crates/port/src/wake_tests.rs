@@ -10,7 +10,7 @@ use crate::wake::Doorbell;
 /// Each round one side gives the other a number and waits until it comes back; a lost wake
 /// shows as a sleep that its time limit ends.
 #[test]
-fn whoever_is_given_something_wakes() {
+fn a_core_that_is_given_work_wakes() {
     const ROUNDS: u64 = 20_000;
     let limit = Timespec { tv_sec: 2, tv_nsec: 0 };
     let (doorbell, given, taken) = (Doorbell::new().unwrap(), AtomicU64::new(0), AtomicU64::new(0));

@@ -103,8 +103,8 @@ fn frames_that_are_too_long_are_dropped_and_hold_up_no_other() {
 }
 
 #[test]
-fn who_does_not_take_misses_and_every_frame_is_counted() {
-    apart("who_does_not_take_misses_and_every_frame_is_counted", || {
+fn a_receiver_that_does_not_poll_misses_frames_and_all_are_counted() {
+    apart("a_receiver_that_does_not_poll_misses_frames_and_all_are_counted", || {
         pair();
         let mut pools = frame_pools(1, 256, 1_514).unwrap();
         let (region, pool) = (Arc::clone(pools[0].region()), &mut pools[0]);

@@ -65,7 +65,7 @@ fn copy(queue_pair: &mut PcapQueuePair, pool: &mut FramePool) -> Duration {
 }
 
 #[test]
-fn what_comes_from_one_file_goes_to_another_at_its_time() {
+fn frames_go_from_one_file_to_another_at_their_times() {
     let directory = tempdir().unwrap();
     let lens: Vec<usize> = (0..50).map(|number| 60 + number * 29).collect();
     let input = file(&directory, &lens);

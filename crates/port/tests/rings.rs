@@ -83,7 +83,7 @@ fn frame(number: u64) -> usize {
 }
 
 #[test]
-fn who_sees_an_index_sees_what_was_done_before() {
+fn a_reader_of_an_index_sees_all_earlier_writes() {
     const COUNT: u64 = 3;
     model(|shared, mut producer, mut consumer| {
         let there = Arc::clone(&shared);
@@ -119,7 +119,7 @@ fn who_sees_an_index_sees_what_was_done_before() {
 }
 
 #[test]
-fn a_client_that_goes_to_sleep_is_seen_or_sees() {
+fn a_client_that_falls_asleep_is_woken_or_sees_the_entry() {
     model(|shared, mut producer, mut consumer| {
         let there = Arc::clone(&shared);
         let card = thread::spawn(move || {

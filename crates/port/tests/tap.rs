@@ -117,8 +117,8 @@ fn a_tap_interface_has_several_queues() {
 }
 
 #[test]
-fn what_cannot_be_opened_says_why_and_what_goes_is_an_error() {
-    apart("what_cannot_be_opened_says_why_and_what_goes_is_an_error", || {
+fn an_open_failure_has_its_reason_and_a_vanished_interface_is_an_error() {
+    apart("an_open_failure_has_its_reason_and_a_vanished_interface_is_an_error", || {
         let mut pools = frame_pools(1, 64, 1_600).unwrap();
         let (region, pool) = (Arc::clone(pools[0].region()), &mut pools[0]);
         let refused = |name: &str, count| tap::open(name, count, &region).err().unwrap();

@@ -146,8 +146,8 @@ fn each_queue_has_its_queue_pair() {
 }
 
 #[test]
-fn who_does_not_take_misses_and_no_frame_is_lost() {
-    apart("who_does_not_take_misses_and_no_frame_is_lost", || {
+fn a_receiver_that_does_not_poll_misses_frames_and_leaks_none() {
+    apart("a_receiver_that_does_not_poll_misses_frames_and_leaks_none", || {
         pair(1);
         let mut pools = frame_pools(1, 2 * xdp::FRAMES, 1_514).unwrap();
         let (region, pool) = (Arc::clone(pools[0].region()), &mut pools[0]);
@@ -185,8 +185,8 @@ fn who_does_not_take_misses_and_no_frame_is_lost() {
 }
 
 #[test]
-fn what_cannot_be_opened_says_why() {
-    apart("what_cannot_be_opened_says_why", || {
+fn an_open_failure_has_its_reason() {
+    apart("an_open_failure_has_its_reason", || {
         pair(1);
         let pools = frame_pools(1, xdp::FRAMES, 1_514).unwrap();
         let region = pools[0].region();
@@ -235,8 +235,8 @@ fn an_interface_that_goes_leaves_its_frames() {
 }
 
 #[test]
-fn a_queue_pair_that_is_seldom_asked_sees_soon_that_its_interface_is_gone() {
-    apart("a_queue_pair_that_is_seldom_asked_sees_soon_that_its_interface_is_gone", || {
+fn a_rarely_polled_queue_pair_soon_notices_that_its_interface_is_gone() {
+    apart("a_rarely_polled_queue_pair_soon_notices_that_its_interface_is_gone", || {
         pair(1);
         let mut pools = frame_pools(1, xdp::FRAMES, 1_514).unwrap();
         let (region, pool) = (Arc::clone(pools[0].region()), &mut pools[0]);
@@ -299,8 +299,8 @@ fn an_open_interface_lets_in_what_is_addressed_to_others() {
 }
 
 #[test]
-fn what_counts_as_sent_leaves_before_the_end_or_is_dropped() {
-    apart("what_counts_as_sent_leaves_before_the_end_or_is_dropped", || {
+fn frames_counted_as_sent_leave_before_the_end_or_are_dropped() {
+    apart("frames_counted_as_sent_leave_before_the_end_or_are_dropped", || {
         pair(1);
         let mut pools = frame_pools(1, 2 * xdp::FRAMES, 1_514).unwrap();
         let (region, pool) = (Arc::clone(pools[0].region()), &mut pools[0]);

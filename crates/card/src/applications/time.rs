@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_system_took_is_forgiven_once_and_not_what_it_took_before() {
+    fn stolen_time_is_forgiven_once_and_only_for_the_current_work() {
         // It has the core while this sleeps.
         let pause = Duration::from_millis(20);
         let mut clock = Clock::now();

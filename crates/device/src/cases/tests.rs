@@ -89,7 +89,7 @@ fn a_table_of_a_million_entries_has_as_many() {
 }
 
 #[test]
-fn what_grows_is_what_was_asked_for() {
+fn the_requested_part_of_a_program_grows() {
     for count in 1..=COUNT_MAX {
         let program = |case| loaded(case, count, 16).prepare().unwrap().program;
         let headers = program(Case::Headers).cost();

@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_dies_says_how_and_what_it_said() {
+    fn a_dead_process_is_reported_with_its_status_and_last_output() {
         assert_eq!(
             open_script("echo EAL: no memory >&2; exit 3"),
             "dpdk:--vdev=net_ring0 failed: niclab-dpdk ended: exit status: 3; it said: \

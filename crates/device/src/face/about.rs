@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_supported_says_who_lacks_it() {
+    fn an_unsupported_capability_names_who_lacks_it() {
         let lacking = "niclab does not drive rte_flow".to_owned();
         let about = About { lacking, ..About::default() };
         assert_eq!(about.lack("rules"), "rules (niclab does not drive rte_flow)");
@@ -97,7 +97,9 @@ mod tests {
         for name in ["soft", "model:connectx-5", "peer:192.0.2.7"] {
             match crate::open(name) {
                 Ok(device) => assert_ne!(device.about().lacking, "", "{name}"),
-                Err(error) => println!("SKIP what_is_not_supported_says_who_lacks_it: {error}"),
+                Err(error) => {
+                    println!("SKIP an_unsupported_capability_names_who_lacks_it: {error}")
+                }
             }
         }
     }

@@ -88,8 +88,8 @@ fn servers_end_with_their_device() {
 }
 
 #[test]
-fn what_cannot_be_served_is_refused_with_its_reason() {
-    let Some((_alone, mut bed)) = open("what_cannot_be_served_is_refused_with_its_reason") else {
+fn an_impossible_task_is_refused_with_its_reason() {
+    let Some((_alone, mut bed)) = open("an_impossible_task_is_refused_with_its_reason") else {
         return;
     };
     let mut asked = application(Protocol::MemcachedTcp, Host::Here);
@@ -141,7 +141,7 @@ fn clients_share_connections_and_rate() {
 }
 
 #[test]
-fn what_is_used_is_looked_at_once_the_last_client_has_begun() {
+fn resource_use_is_sampled_after_the_last_client_has_started() {
     let mut requests = application(Protocol::Redis, Host::Here).requests;
     (requests.connections, requests.duration_ns) = (2, 40_000_000);
     let (started, looks) = (Instant::now(), Mutex::new(Vec::new()));

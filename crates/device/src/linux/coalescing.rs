@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn off_is_an_interrupt_for_each_packet_and_never_none() {
+    fn coalescing_off_means_an_interrupt_for_each_packet() {
         use Parameter::*;
         // As drivers have them: mlx5, ixgbe, virtio_net, tun.
         for (on, off) in [

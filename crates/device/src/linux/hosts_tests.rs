@@ -125,8 +125,9 @@ fn rules_that_do_not_match_are_gone_through() {
 }
 
 #[test]
-fn what_cannot_be_sent_is_refused_and_the_hosts_go_on() {
-    let Some((_alone, mut bed)) = open("what_cannot_be_sent_is_refused_and_the_hosts_go_on") else {
+fn impossible_round_trips_are_refused_and_the_hosts_go_on() {
+    let Some((_alone, mut bed)) = open("impossible_round_trips_are_refused_and_the_hosts_go_on")
+    else {
         return;
     };
     let good = messages(Transport::Udp, Family::V4, Host::Here);

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_words_is_refused_by_its_name() {
+    fn an_inexpressible_rule_is_refused_by_its_name() {
         for (pattern, expected) in [
             ("eth / vlan", "any VLAN tag"),
             ("eth has_vlan is 0", "no VLAN tag"),

@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_card_or_its_rules_have_no_words_for_is_refused_with_the_reason() {
+    fn an_inexpressible_setting_or_rule_is_refused_with_the_reason() {
         let mut card = Eight::default();
         let any = RuleBlock::Any { group: 0, priority: 9, actions: vec![Action::Queue(0)] };
         let why = "the driver does not know rules such as `flow-type ether action 0 loc 2`";

@@ -417,8 +417,8 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_process_changed_is_set_back() {
-        with_veth("what_a_killed_process_changed_is_set_back", |link| {
+    fn changes_of_a_killed_process_are_undone() {
+        with_veth("changes_of_a_killed_process_are_undone", |link| {
             let mut held = Held::hold(&link, false).unwrap();
             held.receive_by(7).unwrap();
             kill(held);
@@ -440,8 +440,8 @@ mod tests {
     }
 
     #[test]
-    fn what_a_veth_lacks_is_named_and_nothing_is_changed() {
-        with_veth("what_a_veth_lacks_is_named_and_nothing_is_changed", |link| {
+    fn missing_features_of_a_veth_are_named_and_nothing_is_changed() {
+        with_veth("missing_features_of_a_veth_are_named_and_nothing_is_changed", |link| {
             let mut held = Held::hold(&link, true).unwrap();
             assert!(!path(&link).exists(), "an interface of niclab's own goes by itself");
             let fields = Fields { flow: 1, fields: IP_SRC };

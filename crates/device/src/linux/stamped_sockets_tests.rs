@@ -62,8 +62,8 @@ fn the_terms_of_sockets_add_up_and_are_those_of_probes() {
 }
 
 #[test]
-fn where_probes_are_refused_sockets_stamp_what_they_can() {
-    let Some(_cores) = cores("where_probes_are_refused_sockets_stamp_what_they_can") else {
+fn sockets_stamp_messages_if_probes_are_refused() {
+    let Some(_cores) = cores("sockets_stamp_messages_if_probes_are_refused") else {
         return;
     };
     let hosts = Hosts::with(Cores::choose("test").unwrap(), &Feature::None).unwrap();
@@ -81,8 +81,8 @@ fn where_probes_are_refused_sockets_stamp_what_they_can() {
 }
 
 #[test]
-fn what_sockets_do_not_stamp_is_refused() {
-    let Some(_cores) = cores("what_sockets_do_not_stamp_is_refused") else { return };
+fn messages_that_sockets_cannot_stamp_are_refused() {
+    let Some(_cores) = cores("messages_that_sockets_cannot_stamp_are_refused") else { return };
     let hosts = Hosts::with(Cores::choose("test").unwrap(), &Feature::None).unwrap();
     let short = messages(64, Receive::Blocking);
     let mut stream = messages(1024, Receive::Blocking);

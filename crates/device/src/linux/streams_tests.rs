@@ -78,8 +78,8 @@ fn a_paced_sender_leaves_its_core_alone_and_loses_nothing() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_and_the_hosts_go_on() {
-    let Some((_alone, mut bed)) = open("what_cannot_be_is_refused_and_the_hosts_go_on") else {
+fn impossible_streams_are_refused_and_the_hosts_go_on() {
+    let Some((_alone, mut bed)) = open("impossible_streams_are_refused_and_the_hosts_go_on") else {
         return;
     };
     let mut asked = streaming(Transport::Udp, Host::Here);

@@ -253,8 +253,8 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_process_turned_off_is_set_back() {
-        with_tap("what_a_killed_process_turned_off_is_set_back", 16, |index| {
+    fn coalescing_that_a_killed_process_turned_off_is_restored() {
+        with_tap("coalescing_that_a_killed_process_turned_off_is_restored", 16, |index| {
             kill(tune("tap0").unwrap().unwrap());
             assert_eq!(told(index), rx_frames(1));
             let process = std::process::id();

@@ -231,8 +231,8 @@ fn af_xdp_carries_frames_through_and_its_counters_balance() {
 }
 
 #[test]
-fn what_the_driver_says_stands_in_the_facts() {
-    let Some(_alone) = cores("what_the_driver_says_stands_in_the_facts") else {
+fn the_facts_have_the_names_that_the_driver_reports() {
+    let Some(_alone) = cores("the_facts_have_the_names_that_the_driver_reports") else {
         return;
     };
     let mut bed = linux::open("linux:veth").unwrap();

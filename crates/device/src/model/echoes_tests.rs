@@ -67,7 +67,7 @@ fn messages_balance_and_are_as_many_as_there_is_time_for() {
 }
 
 #[test]
-fn what_nothing_is_published_of_is_not_supported_and_said_by_name() {
+fn an_unpublished_figure_is_not_supported_and_named() {
     let mut card = card("stingray");
     let mut check = |change: &dyn Fn(&mut RoundTrips), said: &str| {
         let mut trips = asked(Host::Here, 1024);

@@ -434,7 +434,7 @@ fn rules_are_renewed_at_their_rate_as_long_as_the_core_keeps_up() {
 }
 
 #[test]
-fn what_a_full_group_refuses_is_counted() {
+fn rules_that_a_full_group_refuses_are_counted() {
     let mut model = model(&[]);
     let rules = vec![any(0, Action::Queue(0)), others(0, 25_000)];
     let report = model.setup(&setup(rules)).unwrap();
@@ -548,7 +548,7 @@ fn frames_that_rules_drop_are_counted_and_it_is_seen_until_when_each_flow_came_b
 }
 
 #[test]
-fn what_is_not_known_of_a_card_is_refused_by_name() {
+fn an_unknown_figure_of_a_card_is_refused_by_name() {
     let open = |name: &str| Model::new("card", read(name).unwrap(), 1);
     let mut xl710 = open("xl710");
     let report = xl710.setup(&setup(vec![any(0, Action::Queue(0)), others(0, 9_000)])).unwrap();
@@ -576,7 +576,7 @@ fn what_is_not_known_of_a_card_is_refused_by_name() {
 }
 
 #[test]
-fn what_no_modelled_card_does_is_refused_by_name() {
+fn tasks_that_no_modelled_card_has_are_refused_by_name() {
     let mut model = model(&[]);
     let prefixes = |count| {
         let (stack, actions) = (Stack::Ipv4Prefix, vec![Action::Queue(0)]);

@@ -221,7 +221,7 @@ mod tests {
     const BUSY: Rates = Rates { arrivals: 0.01, classifier: 0.02, host: 0.04 };
 
     #[test]
-    fn what_arrives_comes_out_or_is_lost() {
+    fn arriving_frames_leave_or_are_lost() {
         let mut pipe = Pipe::new(100.0, 50.0, 0.0);
         pipe.pass(1e5, &BUSY);
         // The host stands still: the ring fills up, and what goes on arriving is lost.

@@ -331,7 +331,7 @@ fn numbers_that_contradict_each_other_are_told() {
 }
 
 #[test]
-fn what_is_no_toml_is_reported_by_its_line() {
+fn invalid_toml_is_reported_by_its_line() {
     refused("[port]", "[port", "profile", &[]);
     refused("title = \"A card\"", "title = \"A card", "profile", &[]);
     refused("frame_rate_max = ", "frame_rate_max ", "profile", &[]);
@@ -367,7 +367,7 @@ fn mutated(text: &str, random: &mut Xoshiro256PlusPlus) -> String {
 }
 
 #[test]
-fn whatever_is_wrong_is_reported_by_a_line_of_the_file() {
+fn every_error_names_a_line_of_the_file() {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
     let mut wrong = 0;
     for name in ["connectx-5", "connectx-4", "xl710"] {

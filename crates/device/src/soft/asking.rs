@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_due_is_asked_for_once_and_what_finds_no_room_later() {
+    fn due_operations_are_requested_once_and_retried_if_the_ring_is_full() {
         let (mut asker, mut taken) = asking(10_000, 100, 10.0);
         let mut ask = |now_ns: u64| {
             asker.ask(1_000, now_ns);

@@ -89,7 +89,7 @@ fn idle() -> (Card, Vec<Core>) {
 }
 
 #[test]
-fn what_cores_did_while_nobody_looked_is_shared_among_the_stretches() {
+fn core_time_between_two_samples_is_divided_among_the_stretches() {
     let (mut card, cores) = idle();
     let mut control = RssControl::new(&mut card, plan(None));
     let now_ns = control.clock.now_ns();

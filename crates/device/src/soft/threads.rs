@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_begins_before_the_word_and_nobody_waits_where_there_is_none() {
+    fn threads_start_together_or_not_at_all() {
         for is_said in [true, false] {
             let start = Start::default();
             let went = thread::scope(|scope| {

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_long_value_the_words_that_differ_are_told() {
+    fn only_the_differing_words_of_a_long_value_are_reported() {
         let line =
             |word: &str| format!("quiet panic=1 {word} random.trust_cpu=1 nomodule console=tty0");
         let expected = "kernel: isolcpus=1 against isolcpus=2";

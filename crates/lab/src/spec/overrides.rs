@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_replaces_the_axis_and_an_unknown_axis_is_refused() {
+    fn set_replaces_an_axis_and_refuses_an_unknown_one() {
         let spec = crate::experiments::spec("occupancy").unwrap();
         let set = |text: &str| Overrides {
             set: vec![text.parse().unwrap()],

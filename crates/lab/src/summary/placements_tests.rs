@@ -40,7 +40,7 @@ fn the_published_table_is_laid_out_as_it_was_printed() {
 }
 
 #[test]
-fn what_was_measured_from_the_peer_is_the_other_direction_of_its_server() {
+fn a_measurement_from_the_peer_is_the_other_direction_of_its_server() {
     let host = row("host", Cpu::Host, Some(Cpu::Peer), &[trip(64.0, CpuProgram::Client, 20.0)]);
     let snic = row("snic", Cpu::Snic, Some(Cpu::Peer), &[trip(64.0, CpuProgram::Client, 30.0)]);
     let peer = row("peer", Cpu::Peer, Some(Cpu::Snic), &[trip(64.0, CpuProgram::Client, 40.0)]);

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_ends_the_stream() {
+    fn a_malformed_message_ends_the_stream() {
         let mut bytes = [message(0, 20), message(1, 20)].concat();
         bytes[20] ^= 1;
         let mut inflow = Inflow::new();

@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_old_to_be_kept_stays_lost() {
+    fn frames_older_than_the_history_stay_lost() {
         let mut tally = EchoTally::new(true);
         tally.measure();
         tally.sent(1, 1, 1);

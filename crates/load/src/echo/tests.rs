@@ -233,7 +233,7 @@ fn a_server_that_goes_leaves_what_was_measured() {
 }
 
 #[test]
-fn nobody_there_is_reported_with_the_remedy() {
+fn a_missing_server_is_reported_with_the_remedy() {
     let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for transport in [Transport::Udp, Transport::Tcp] {
         let error = run(&echo(transport), free, 1, &AtomicBool::new(false), None).unwrap_err();
@@ -431,7 +431,7 @@ fn sockets_have_the_kernels_stamps_between_those_of_the_programs() {
 }
 
 #[test]
-fn what_sockets_have_no_stamps_of_is_refused() {
+fn messages_without_socket_stamps_are_refused() {
     let told = "not supported: stamps of sockets but over UDP, one message a call";
     for (transport, receive, batch) in [
         (Transport::Tcp, Receive::Blocking, 1),
@@ -540,7 +540,7 @@ fn a_client_that_reads_no_answers_is_held_up_and_nobody_else() {
 }
 
 #[test]
-fn what_cannot_be_sent_is_refused_by_name() {
+fn an_unsendable_message_is_refused_by_name() {
     let base = echo(Transport::Udp);
     let refused = [
         (Echo { size: 15, ..base.clone() }, "size = 15: use 16 to 65507 bytes"),

@@ -117,7 +117,7 @@ fn free_port() -> SocketAddr {
 }
 
 #[test]
-fn what_cannot_be_asked_is_refused_by_name() {
+fn impossible_requests_are_refused_by_name() {
     let base = requests(Protocol::MemcachedTcp);
     let keys = |count, order, length| Requests {
         keys: KeySelection { count, order, length },
@@ -187,7 +187,7 @@ fn requests_survive_the_way_through_json() {
 }
 
 #[test]
-fn what_two_threads_have_seen_is_put_together() {
+fn observations_of_two_threads_are_merged() {
     let seen = |count: u64, latency_ns: u64| {
         let mut latency = Latency::new();
         latency.record_n(latency_ns, count);

@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_between_the_first_and_the_highest_is_lost() {
+    fn numbers_missing_between_the_first_and_the_highest_are_lost() {
         assert_eq!(of(&[]), (0, 0));
         assert_eq!(of(&[7]), (0, 0));
         assert_eq!(of(&[7, 8, 9]), (0, 0));

@@ -124,7 +124,7 @@ fn a_rate_is_kept_and_nothing_is_lost_at_it() {
 }
 
 #[test]
-fn what_cannot_be_sent_is_refused_with_what_would_be_right() {
+fn an_unsendable_message_is_refused_with_the_remedy() {
     let refused = |stream: &Stream| {
         let bound = Receiver::bind("127.0.0.1".parse().unwrap(), stream, 7).unwrap_err();
         let connected = connect(stream, &[], 7).unwrap_err();
@@ -248,7 +248,7 @@ fn datagrams_of_others_are_counted_apart() {
 }
 
 #[test]
-fn nobody_there_is_said_at_once() {
+fn a_missing_server_is_reported_at_once() {
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let error = connect(&stream(Transport::Tcp), &[closed], 7).unwrap_err().to_string();
     assert!(error.starts_with("connect: "), "{error}");

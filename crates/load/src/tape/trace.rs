@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_trace_offers_is_counted() {
+    fn frames_of_a_trace_are_counted() {
         let path = std::env::temp_dir().join(format!("niclab-trace-{}.pcap", std::process::id()));
         let file = std::fs::File::create(&path).unwrap();
         let format = Format::Pcap(Endian::Little, Resolution::Nano);

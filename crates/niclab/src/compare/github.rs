@@ -263,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_in_a_name_is_markup() {
+    fn markup_in_names_is_escaped() {
         assert_eq!(code("soft"), "`soft`");
         assert_eq!(code("dpdk:--vdev=net_ring0,x=@me #1"), "`dpdk:--vdev=net_ring0,x=@me #1`");
         assert_eq!(code("a|b`c"), "<code>a&#124;b&#96;c</code>");
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_counted_and_every_fold_ends() {
+    fn omitted_rows_are_counted_and_every_fold_is_closed() {
         let mut comment = Comment::default();
         let lines: Vec<String> = (0..10_000).map(|at| format!("line {at}")).collect();
         comment.fold("first", |comment| comment.list(&lines));

@@ -131,7 +131,7 @@ fn a_throughput_a_fifth_lower_closes_the_gate_and_a_wider_tolerance_opens_it() {
 }
 
 #[test]
-fn what_the_generator_or_the_machine_set_closes_no_gate() {
+fn values_limited_by_generator_or_machine_fail_no_gate() {
     let (_base, base) = doctored(|_| {});
     for mark in ["generator-limited", "disturbed"] {
         let (_slow, slow) = doctored(|sample| {
@@ -146,7 +146,7 @@ fn what_the_generator_or_the_machine_set_closes_no_gate() {
 }
 
 #[test]
-fn what_a_device_cannot_do_any_more_closes_the_gate() {
+fn a_lost_capability_fails_the_gate() {
     let (_base, base) = doctored(|_| {});
     let (_broken, broken) = doctored(|sample| {
         if sample["trial"] == "light" {
@@ -305,7 +305,7 @@ fn machines_that_differ_are_told_once_each() {
 }
 
 #[test]
-fn what_cannot_be_compared_is_refused_with_the_reason() {
+fn incomparable_results_are_refused_with_the_reason() {
     let (base, _) = shared();
     let scratch = scratch();
     let none = scratch.path().join("none");

@@ -185,7 +185,7 @@ fn a_run_that_is_no_run_is_a_fault_of_its_directory() {
 }
 
 #[test]
-fn what_is_in_the_way_of_a_report_is_named() {
+fn an_obstacle_to_a_report_is_named() {
     let (_scratch, path) = copied();
     let report = &readers(&path)[1];
     for number in 0..1_000 {

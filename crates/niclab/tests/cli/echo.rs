@@ -138,7 +138,7 @@ fn a_server_that_is_not_there_or_goes_away_has_an_exit_code_of_its_own() {
 }
 
 #[test]
-fn what_cannot_be_served_or_sent_is_refused_by_name() {
+fn an_unservable_or_unsendable_option_is_refused_by_name() {
     let other = UdpSocket::bind("127.0.0.1:0").unwrap();
     let taken = other.local_addr().unwrap().to_string();
     let serve = |bind: &str| run(niclab(&["serve", "echo", "--bind", bind]));
@@ -154,8 +154,8 @@ fn what_cannot_be_served_or_sent_is_refused_by_name() {
 }
 
 #[test]
-fn where_nothing_was_left_over_there_is_nothing_to_clean() {
-    let test = "where_nothing_was_left_over_there_is_nothing_to_clean";
+fn clean_does_nothing_if_there_are_no_leftovers() {
+    let test = "clean_does_nothing_if_there_are_no_leftovers";
     if !rustix::process::geteuid().is_root() {
         println!("SKIP {test}: needs root");
         return;

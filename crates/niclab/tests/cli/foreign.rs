@@ -126,7 +126,7 @@ fn noting(directory: &Path, note: &Path) {
 }
 
 #[test]
-fn what_a_directory_names_is_shown_and_opened_only_where_it_is_trusted() {
+fn devices_of_a_directory_are_shown_and_opened_only_if_trusted() {
     let scratch = scratch();
     let (sound, note) = (scratch.path().join("sound"), scratch.path().join("note"));
     run(modelled(&sound)).with(0, &[]);
@@ -214,7 +214,7 @@ fn is_plain(ended: &Ended) {
 }
 
 #[test]
-fn what_files_say_never_steers_the_terminal() {
+fn text_of_files_never_controls_the_terminal() {
     let (_scratch, path) = copied();
     let parent = path.parent().unwrap().to_path_buf();
     let beside = parent.join("beside");

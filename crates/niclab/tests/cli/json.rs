@@ -57,7 +57,7 @@ fn is_documented(command: &str, document: &Value) {
 }
 
 #[test]
-fn what_there_is_here_is_documented() {
+fn json_of_list_and_doctor_is_documented() {
     for command in ["list", "doctor"] {
         let ended = call(&[command, "--json"]);
         ended.with(0, &[]);

@@ -125,8 +125,8 @@ fn started(mut command: Command) -> Child {
 }
 
 #[test]
-fn whoever_is_killed_at_any_moment_leaves_nothing() {
-    let test = "whoever_is_killed_at_any_moment_leaves_nothing";
+fn a_process_killed_at_any_moment_leaves_nothing() {
+    let test = "a_process_killed_at_any_moment_leaves_nothing";
     if !wants_long(test) {
         return;
     }

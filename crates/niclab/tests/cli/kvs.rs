@@ -464,7 +464,7 @@ fn it_says_where_it_listens_and_what_it_did() {
 }
 
 #[test]
-fn what_cannot_be_served_is_refused_by_name() {
+fn an_unservable_option_is_refused_by_name() {
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = other.local_addr().unwrap().to_string();
     let of = |options: &[&str]| call(&[&["kvs"], options].concat());

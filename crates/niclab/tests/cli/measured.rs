@@ -113,7 +113,7 @@ fn full_size_frames_of_a_trace_are_measured_and_come_back_as_long_as_they_were()
 }
 
 #[test]
-fn what_is_taken_back_to_fit_the_budget_is_said_on_the_terminal_and_in_the_summary() {
+fn a_reduction_to_fit_the_budget_is_reported_on_the_terminal_and_in_the_summary() {
     let _cores = cores();
     let scratch = scratch();
     let (path, mine) = (scratch.path().join("run"), scratch.path().join("mine.toml"));
@@ -201,7 +201,7 @@ fn a_report_can_be_written_anew() {
 }
 
 #[test]
-fn where_programs_ran_is_kept_and_stands_in_the_head_of_the_report() {
+fn the_placement_of_programs_is_kept_and_is_in_the_report_header() {
     let scratch = scratch();
     let path = scratch.path().join("run");
     {

@@ -99,7 +99,7 @@ fn an_empty_directory_is_filled_and_one_that_is_not_empty_is_kept() {
 }
 
 #[test]
-fn what_cannot_be_merged_is_refused_and_nothing_is_written() {
+fn unmergeable_results_are_refused_and_nothing_is_written() {
     let (scratch, host, snic) = two();
     let output = scratch.path().join("both");
     let refused = |directories: &[&Path], code: i32, phrases: &[&str]| {

@@ -261,7 +261,7 @@ fn cut_short(whole: &[u8]) -> &[u8] {
 }
 
 #[test]
-fn what_is_no_port_is_refused() {
+fn an_invalid_port_is_refused() {
     call(&["nic", "--port", "veth0"])
         .with(2, &["write xdp:INTERFACE, packet:INTERFACE, tap:INTERFACE"]);
     call(&["nic"]).with(2, &["--port"]);

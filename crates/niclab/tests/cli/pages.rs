@@ -126,7 +126,7 @@ pub fn missing(programs: &[&str]) -> Option<String> {
 }
 
 #[test]
-fn what_is_said_fits_what_is_shown() {
+fn an_example_of_a_page_is_compared_with_the_output() {
     let of = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
     for (shown, said) in [
         ("", ""),

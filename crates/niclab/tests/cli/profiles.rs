@@ -191,7 +191,7 @@ fn a_profile_is_fitted_to_what_was_measured_and_can_be_measured_itself() {
 }
 
 #[test]
-fn what_a_modelled_card_does_not_know_is_left_out_of_a_run_that_goes_on() {
+fn unknown_figures_of_a_modelled_card_are_left_out_of_a_run() {
     let _cores = cores();
     let scratch = scratch();
     let path = scratch.path().join("run");

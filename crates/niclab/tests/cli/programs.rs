@@ -182,7 +182,7 @@ fn programs_that_are_measured_are_printed_and_read_again() {
 }
 
 #[test]
-fn what_programs_take_of_a_core_is_measured_from_end_to_end() {
+fn program_cost_is_measured_from_end_to_end() {
     let _cores = cores();
     let scratch = scratch();
     let path = scratch.path().join("run");
@@ -461,7 +461,7 @@ const TABLES_SAY: &[&str] = &[
 ];
 
 #[test]
-fn what_tables_have_is_shown_and_another_card_takes_it() {
+fn table_contents_are_shown_and_another_card_loads_them() {
     let scratch = files();
     fs::write(scratch.path().join("kinds.spec"), KINDS).unwrap();
     let said = script(

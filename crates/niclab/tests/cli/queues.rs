@@ -443,8 +443,8 @@ fn a_host_behind_a_card_answers_what_it_should_and_nothing_else() {
 }
 
 #[test]
-fn a_stores_card_is_asked_while_it_serves_and_not_changed() {
-    let test = "a_stores_card_is_asked_while_it_serves_and_not_changed";
+fn the_card_of_a_store_answers_queries_and_refuses_changes() {
+    let test = "the_card_of_a_store_answers_queries_and_refuses_changes";
     if !is_apart(test) {
         return;
     }
@@ -535,7 +535,7 @@ fn a_card_on_an_interface_that_is_down_says_so_and_serves_once_it_is_up() {
 }
 
 #[test]
-fn what_does_not_go_together_is_refused() {
+fn conflicting_options_are_refused() {
     let of_a_card = "--port, --address, --control and --receive are for --mode rss, steer and dma";
     call(&["kvs", "--control", "none"]).with(2, &[of_a_card]);
     call(&["kvs", "--receive", "busy-poll"]).with(2, &[of_a_card]);
@@ -558,7 +558,7 @@ fn what_does_not_go_together_is_refused() {
 }
 
 #[test]
-fn nothing_is_promised_before_the_port_is_open() {
+fn readiness_is_not_reported_before_the_port_is_open() {
     let name = "tap:longer-than-interfaces-are";
     let store = ["kvs", "--listen", "127.0.0.1:0", "--mode", "rss", "--address", "10.9.0.2/24"];
     let ended = call(&[&store[..], &["--port", name]].concat());

@@ -124,7 +124,7 @@ fn a_trace_that_cannot_be_read_whole_is_refused() {
 }
 
 #[test]
-fn what_a_trace_brings_cannot_be_set_beside_it() {
+fn options_that_a_trace_fixes_cannot_be_set() {
     let scratch = scratch();
     let path = scratch.path().join("trace.pcap");
     fs::write(&path, capture(3, 60, 1)).unwrap();

@@ -37,7 +37,7 @@ fn a_store_is_ready_when_it_listens_and_reports_its_end() {
 }
 
 #[test]
-fn a_card_is_ready_when_it_can_be_asked_and_reports_its_end() {
+fn a_card_reports_readiness_when_it_answers_and_reports_its_end() {
     let scratch = scratch();
     let name = format!("niclab-test-{}", std::process::id());
     let address = SocketAddr::from_abstract_name(&name).unwrap();

@@ -259,7 +259,7 @@ fn slow_clients_hold_up_nobody() {
 }
 
 #[test]
-fn what_is_in_the_sockets_place_stays() {
+fn a_file_at_the_path_of_the_socket_stays() {
     let scratch = scratch();
     let [trace, link, victim] =
         ["slow.pcap", "card", "victim"].map(|name| scratch.path().join(name));
@@ -313,8 +313,8 @@ fn files_that_are_pipes_or_too_long_are_refused_at_once() {
 }
 
 #[test]
-fn who_may_read_a_file_is_said() {
-    if !has_others("who_may_read_a_file_is_said") {
+fn the_owner_of_an_unreadable_file_is_named() {
+    if !has_others("the_owner_of_an_unreadable_file_is_named") {
         return;
     }
     let scratch = scratch();

@@ -5,8 +5,8 @@ use std::fs;
 use crate::command::{call, cores, niclab, run, samples, scratch, wants_long};
 
 #[test]
-fn what_a_cards_help_is_worth_is_measured_from_end_to_end_and_a_cut_run_goes_on() {
-    if !wants_long("what_a_cards_help_is_worth_is_measured_from_end_to_end_and_a_cut_run_goes_on") {
+fn kvs_steering_is_measured_from_end_to_end_and_an_interrupted_run_resumes() {
+    if !wants_long("kvs_steering_is_measured_from_end_to_end_and_an_interrupted_run_resumes") {
         return;
     }
     let _cores = cores();

@@ -95,7 +95,7 @@ fn coalescing_is_as_it_was_after_a_server_a_run_and_a_kill() {
 }
 
 #[test]
-fn where_there_is_nothing_to_tune_it_is_said() {
+fn an_interface_without_coalescing_is_reported() {
     let said = call(&["measure", "echo", "--server", "127.0.0.1:9", "--tune"]);
     said.with(9, &["lo has no coalescing that could be turned off", "answered nothing: start"]);
     call(&["serve", "echo", "--bind", "0.0.0.0:0", "--tune"])

@@ -113,7 +113,7 @@ fn an_index_moves_forward_and_no_further_than_there_are_entries() {
 }
 
 #[test]
-fn who_looks_is_found_asleep_or_finds_the_entry() {
+fn a_polling_client_is_woken_or_finds_the_entry() {
     let layout = layout();
     let (here, there) = twice(layout.memory_len);
     let (mut producer, mut consumer) = ends(&here, &layout, 0);

@@ -67,7 +67,7 @@ fn a_frame_that_headers_have_made_longer_stays_within_its_slot() {
 }
 
 #[test]
-fn what_a_client_may_not_ask_for_is_left_undone_and_counted() {
+fn forbidden_requests_of_a_client_are_counted_and_ignored() {
     let mut card = Card::new(SMALL);
     let (mut queue_pair, peer) = card.peer();
     let refusals = queue_pair.refusals();

@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_found_is_said_as_any_other_answer() {
+    fn a_found_item_is_answered_like_any_other() {
         let head = RequestHeader { opaque: [1, 2, 3, 4], ..RequestHeader::default() };
         let extras = 0x0102_0304_u32.to_be_bytes();
         let said = Answer { cas: 1 << 63 | 5, extras: &extras, value: b"value", ..DONE };

@@ -171,7 +171,7 @@ pub(in crate::kvs) mod tests {
     }
 
     #[test]
-    fn what_a_card_has_written_is_read() {
+    fn items_that_a_card_wrote_can_be_read() {
         // As in the program's tests: client 10.9.0.1, port 4000, id 0xbeef, opaque 01020304.
         let client = Requester {
             mac: MacAddress([2, 0, 0, 0, 0, 7]),

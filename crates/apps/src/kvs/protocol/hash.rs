@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_card_steers_by_is_crc_32c() {
+    fn a_card_steers_by_crc_32c() {
         // RFC 3720, B.4: its CRC begins with ones and is inverted at the end. Bytes whose effect is
         // that of a beginning with ones stand before.
         let standard = |bytes: &[u8]| {

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_said() {
+    fn the_remaining_time_is_reported() {
         assert_eq!(Expiry::NEVER.left_s(NOW), None);
         assert_eq!(Expiry::of(9, NOW).left_s(NOW), Some(9));
         assert_eq!(Expiry::of(-9, NOW).left_s(NOW), Some(0));

@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_is_the_cheaper_half_at_most() {
+    fn at_most_the_cheaper_half_stays() {
         let mut costs = Costs::default();
         assert_eq!(costs.end(), COSTS, "nothing was seen: nothing is too dear");
         for steps in 1..=10 {

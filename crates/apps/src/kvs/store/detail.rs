@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_asked_for_counts_under_what_stands_before_the_first_colon() {
+    fn a_request_counts_under_the_text_before_the_first_colon() {
         let mut detail = Detail::new(1);
         detail.record(b"a:1", PrefixRequest::Set);
         assert!(detail.prefixes.is_empty(), "nobody wants to know");

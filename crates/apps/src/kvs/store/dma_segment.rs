@@ -334,7 +334,7 @@ pub(in super::super) mod tests {
     }
 
     #[test]
-    fn what_was_published_is_there_and_nothing_else() {
+    fn only_published_items_are_found() {
         let (window, memory) = window(2);
         let mut segment = DmaSegment::new(&window, 1);
         assert_eq!((segment.number(), segment.next(0)), (1, None));
@@ -368,7 +368,7 @@ pub(in super::super) mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn an_oversized_value_is_refused() {
         let (window, memory) = window(1);
         let mut segment = DmaSegment::new(&window, 0);
         let one = image(b"a", b"value", 1, Moment(5));

@@ -293,7 +293,7 @@ impl World {
 }
 
 #[test]
-fn what_card_and_requests_store_is_what_a_map_has() {
+fn items_stored_by_card_and_requests_match_a_map() {
     for seed in 0..4 {
         let mut world = World::new(seed, 2_000, 8 << 20, 2 + seed as usize % 3, true);
         world.run(60_000);
@@ -321,7 +321,7 @@ fn a_full_log_forgets_and_is_never_wrong() {
 /// Whoever has the partition next sees what the card has answered for, though its core has not had
 /// its turn; and what the core then takes is not linked twice.
 #[test]
-fn what_was_answered_is_there_whoever_comes() {
+fn an_answered_item_is_found_by_every_client() {
     let (mut partition, mut card) = made(8 << 20, 2);
     let key = |key: &'static [u8]| HashedKey::new(key, SEED);
     assert!(card.begin(0, b"a", b"one", START));
@@ -343,7 +343,7 @@ fn what_was_answered_is_there_whoever_comes() {
 /// A core has taken the place of the ring before, and has not filled it: its client has no answer
 /// yet, and the one behind has.
 #[test]
-fn what_was_answered_is_there_though_a_place_before_it_is_empty() {
+fn an_answered_item_is_found_behind_an_empty_ring_entry() {
     let key = |key: &'static [u8]| HashedKey::new(key, SEED);
     let value = |partition: &mut Partition, of| {
         let place = partition.find(&key(of), START)?;
@@ -421,7 +421,7 @@ fn a_segment_is_not_given_back_while_somebody_may_write_to_it() {
 
 /// A core that rests is not waited for; one that has come back is.
 #[test]
-fn who_rests_holds_no_segment_up() {
+fn a_sleeping_core_delays_no_segment() {
     let (mut partition, mut card) = made(8 << 20, 2);
     let value = vec![1; 1000];
     let fill = |card: &mut Card, partition: &mut Partition, count: usize| {
@@ -548,7 +548,7 @@ fn a_flush_that_was_put_off_comes_between_what_was_written_before_and_since() {
 }
 
 #[test]
-fn what_cannot_be_is_not_linked_and_counted() {
+fn impossible_items_are_counted_and_not_linked() {
     let (mut partition, card) = made(8 << 20, 2);
     let one = image(b"a", b"value", 1, START);
     card.memory.write(0, &one);

@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_put_in_is_found_while_it_grows_and_gone_when_removed() {
+    fn entries_are_found_while_the_index_grows_and_gone_when_removed() {
         let mut index = HashIndex::new();
         for number in 1..=20_000 {
             insert(&mut index, hash_of(LogAddress(number)), LogAddress(number));
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn without_memory_it_says_so_and_has_not_changed() {
+    fn out_of_memory_is_an_error_and_changes_nothing() {
         let mut index = HashIndex::new();
         let full = (1..).find(|n| index.insert(5, LogAddress(*n)).is_err()).unwrap();
         assert_eq!(index.len(), full as usize - 1);

@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_written_of_a_read_that_changes_nothing() {
+    fn a_read_that_changes_nothing_writes_nothing() {
         // A number by which no count of more than 3 rises, and one by which all do.
         const HIGH: u64 = u64::MAX;
         const LOW: u64 = 0;

@@ -287,7 +287,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_overwritten_is_reclaimed_and_nothing_else_goes() {
+fn only_overwritten_items_are_reclaimed() {
     let mut store = partition(PARTITION_BYTES_MIN);
     // A third of the memory that nobody reads lies among what changes all the time.
     for round in 0..60_000u32 {
@@ -389,7 +389,7 @@ fn many_small_items_grow_the_index_within_the_same_memory() {
 }
 
 #[test]
-fn what_is_over_makes_room_where_it_lies() {
+fn expired_items_make_room_in_place() {
     let mut store = partition(PARTITION_BYTES_MIN);
     for number in 0..600u32 {
         let name = format!("brief{number}");
@@ -451,7 +451,7 @@ fn partitions_share_the_memory_and_their_numbers_differ() {
 }
 
 #[test]
-fn who_waits_for_a_lock_is_counted() {
+fn waiting_for_a_lock_is_counted() {
     let store = Store::new(PARTITION_BYTES_MIN, 1, 1).unwrap();
     let key = store.key(b"k");
     let held = store.partition(&key);

@@ -31,8 +31,8 @@ fn bytes(name: &str) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_kept_is_what_the_header_says() {
-    let test = "what_is_kept_is_what_the_header_says";
+fn layouts_match_the_headers_of_the_kernel() {
+    let test = "layouts_match_the_headers_of_the_kernel";
     let directory = tempfile::tempdir().unwrap();
     let (source, program) = (concat!(env!("CARGO_MANIFEST_DIR"), "/src/linux/ethtool"), "said");
     let program = directory.path().join(program);
@@ -97,7 +97,7 @@ fn questions_have_the_numbers_of_the_header() {
 }
 
 #[test]
-fn what_a_driver_fills_in_is_read() {
+fn values_that_a_driver_fills_in_are_read() {
     let driver = Driver {
         name: "mlx5_core".into(),
         version: "6.18".into(),

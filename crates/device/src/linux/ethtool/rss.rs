@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_software_card_can_compute_is_reported_in_its_words() {
+    fn an_rss_that_the_software_card_can_compute_is_reported_in_its_terms() {
         let all = ADDRESSES | PORTS;
         let fields = |fields: &[(u32, u32)]| -> Vec<Fields> {
             fields.iter().map(|&(flow, fields)| Fields { flow, fields }).collect()

@@ -136,7 +136,7 @@ fn a_part_of_a_port_has_its_mask() {
 }
 
 #[test]
-fn what_filters_have_no_words_for_is_named() {
+fn rules_that_filters_cannot_express_are_named() {
     let all = [0xff; 2];
     let refused = |kind, mask: Fields| {
         let flow = flow(kind, Fields::default(), mask);

@@ -477,8 +477,8 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_process_left_is_taken_away() {
-        with_lo("what_a_killed_process_left_is_taken_away", |lo| {
+    fn leftovers_of_a_killed_process_are_removed() {
+        with_lo("leftovers_of_a_killed_process_are_removed", |lo| {
             let kill = |mut filters: Filters| {
                 filters.is_held = false;
                 drop(filters.note.take());
@@ -513,8 +513,8 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_place_among_the_preferences_is_named() {
-        with_lo("what_has_no_place_among_the_preferences_is_named", |lo| {
+    fn a_rule_without_a_free_preference_is_named() {
+        with_lo("a_rule_without_a_free_preference_is_named", |lo| {
             let mut filters = Filters::attach(&lo, FilterPlace::Kernel, true).unwrap();
             let why = filters.insert(&drop_udp(9), 1_024).unwrap_err();
             assert_eq!(why, "a priority above 1023");

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_answer_is_seen() {
+    fn a_wrong_answer_is_counted() {
         for build in [Build::Steer, Build::Dma] {
             let asked = Asked::published(KeyPopularity::Uniform);
             let mut staged = Staged::new(build, &asked, &[None; 2], 64).unwrap();

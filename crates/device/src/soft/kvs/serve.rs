@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_served_is_reported_with_its_steps_and_what_crosses_the_bus() {
+    fn served_requests_are_reported_with_their_steps_and_bus_traffic() {
         for build in [Build::Rss { partitions: 2 }, Build::Steer] {
             let seen = serve(&serving(build), false).unwrap().0;
             let of = (seen.requests, seen.timed, seen.wrong);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_card_tells_crosses_as_events_and_items() {
+    fn a_card_with_dma_sends_events_and_items() {
         let seen = serve(&serving(Build::Dma), false).unwrap().0;
         let Crossed { frames, frame_bytes, answers, dma_writes, dma_bytes, .. } = seen.crossed;
         assert_eq!((frames, frame_bytes, seen.wrong), (0.0, 0.0, 0));

@@ -193,7 +193,7 @@ fn a_request_alone_the_most_of_them_and_what_bounds_them_are_found_as_they_are()
 }
 
 #[test]
-fn what_waits_behind_others_is_another_curve_and_curves_go_from_left_to_right() {
+fn queued_requests_have_their_own_curve_and_curves_go_from_left_to_right() {
     let mut experiment =
         measured(&mut Servers::new(), "redis", &[]).summary().experiments.remove(0);
     let at = |id: &str, figures: &[Figure]| figures.iter().position(|figure| figure.id == id);
@@ -209,7 +209,7 @@ fn what_waits_behind_others_is_another_curve_and_curves_go_from_left_to_right() 
 }
 
 #[test]
-fn where_the_time_of_a_request_goes_stands_beside_it_or_why_it_is_not_known() {
+fn the_breakdown_of_a_request_or_the_reason_for_its_absence_is_reported() {
     let seen = measured(&mut Servers::new(), "redis", &[]);
     let (sentence, value) = said(&seen, "redis-redis-inside");
     let told = "The server's stack and program take 24.0 us (60.0 %) of the 40.0 us of a set of \
@@ -250,7 +250,7 @@ fn where_the_time_of_a_request_goes_stands_beside_it_or_why_it_is_not_known() {
 }
 
 #[test]
-fn what_a_request_costs_stands_beside_it_or_why_it_is_not_known() {
+fn the_cost_of_a_request_or_the_reason_for_its_absence_is_reported() {
     let used = |measured: Measured| {
         let mut tables = measured.summary().experiments.remove(0).tables;
         tables.remove(tables.iter().position(|table| table.id == "redis-used").unwrap())
@@ -267,7 +267,7 @@ fn what_a_request_costs_stands_beside_it_or_why_it_is_not_known() {
 }
 
 #[test]
-fn what_more_cores_bring_is_found_as_it_is() {
+fn the_gain_of_more_cores_is_found() {
     let set = ["cores=1,2", "connections=50/core"];
     let measured = measured(&mut Servers::new(), "core-scaling", &set);
     for protocol in ["memcached-tcp", "redis", "http"] {
@@ -294,7 +294,7 @@ fn a_client_at_its_limit_marks_what_it_measured() {
 }
 
 #[test]
-fn what_is_not_there_is_named_and_what_ended_early_is_kept() {
+fn missing_capabilities_are_named_and_early_ends_are_kept() {
     let mut servers = Servers { lacks: Some((Protocol::Http, "a function")), ..Servers::new() };
     let missing = measured(&mut servers, "core-scaling", &["cores=1"]);
     assert!(missing.summary().warnings.iter().any(|said| said.contains("a function")));
@@ -362,7 +362,7 @@ fn shares_are_of_the_time_that_was_watched_and_of_no_answers_there_are_no_times(
 }
 
 #[test]
-fn where_the_clients_are_busy_too_the_servers_cores_are_not_called_the_bound() {
+fn busy_clients_keep_the_servers_cores_from_being_the_limit() {
     let mut servers = Servers { client_busy: 0.97, ..Servers::new() };
     let measured = measured(&mut servers, "memcached", &[]);
     let (sentence, _) = said(&measured, "memcached-memcached-udp-most");

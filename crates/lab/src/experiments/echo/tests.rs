@@ -114,7 +114,7 @@ fn near(value: f64, wanted: f64) -> bool {
 }
 
 #[test]
-fn what_length_protocol_waiting_and_direction_cost_is_found_as_it_is() {
+fn the_costs_of_length_protocol_waiting_and_direction_are_found() {
     let measured = measured(&mut Hosts::new(), "echo-size", &[]);
     assert!(!measured.summary().partial);
     let (sentence, value) = said(&measured, "echo-size-rtt");
@@ -188,7 +188,7 @@ fn a_server_that_goes_leaves_what_was_measured_and_ends_the_device() {
 }
 
 #[test]
-fn what_a_host_lacks_bars_what_needs_it_and_nothing_else() {
+fn a_missing_capability_of_a_host_bars_only_the_trials_that_need_it() {
     let mut hosts = Hosts { lacks: Some((Family::V6, "IPv6")), ..Hosts::new() };
     let set = ["family=ipv4,ipv6", "size=64", "receive=blocking", "client=here"];
     let measured = measured(&mut hosts, "echo-size", &set);
@@ -202,7 +202,7 @@ fn what_a_host_lacks_bars_what_needs_it_and_nothing_else() {
 }
 
 #[test]
-fn a_device_without_hosts_is_reported_once_and_never_asked() {
+fn a_device_without_hosts_is_reported_once_and_gets_no_task() {
     let mut bench = Bench::of("echo-size", vec![Nature::default()], &[], 6);
     bench.execute();
     let outcomes: Vec<&Outcome> =
@@ -212,7 +212,7 @@ fn a_device_without_hosts_is_reported_once_and_never_asked() {
 }
 
 #[test]
-fn what_was_due_and_never_left_is_the_clients_limit() {
+fn requests_that_never_left_are_a_limit_of_the_client() {
     let mut hosts = Hosts::new();
     let set = ["rate=1000M", "size=64", "transport=udp", "client=here", "receive=blocking"];
     let measured = measured(&mut hosts, "echo-size", &set);
@@ -231,7 +231,7 @@ fn round_trips_that_sent_nothing_speak_for_nothing() {
 }
 
 #[test]
-fn what_stands_in_the_path_costs_what_it_does() {
+fn the_cost_of_features_in_the_path_is_found() {
     let measured = measured(&mut Hosts::new(), "echo-features", &[]);
     let (sentence, value) = said(&measured, "echo-features-rule");
     assert!(sentence.starts_with("An nftables rule that does not match adds 3"), "{sentence}");
@@ -258,7 +258,7 @@ fn what_stands_in_the_path_costs_what_it_does() {
 }
 
 #[test]
-fn what_two_experiments_measured_of_one_point_agrees_or_a_warning_says_so() {
+fn disagreement_of_two_experiments_at_one_point_is_a_warning() {
     let with = |factor: f64| {
         let mut sizes = measured(&mut Hosts::new(), "echo-size", &["size=1472"]);
         let batches = measured(&mut Hosts::new(), "echo-batch", &["size=1472"]);
@@ -280,7 +280,7 @@ fn what_two_experiments_measured_of_one_point_agrees_or_a_warning_says_so() {
 }
 
 #[test]
-fn what_may_cost_something_or_nothing_is_no_finding() {
+fn an_undecided_cost_is_no_finding() {
     let ids = |name: &str, is_of: fn(&niclab_result::Sample) -> bool, factors: [f64; 6]| {
         let mut measured = measured(&mut Hosts::new(), name, &[]);
         for sample in measured.samples.iter_mut().filter(|sample| is_of(sample)) {

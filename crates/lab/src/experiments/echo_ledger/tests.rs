@@ -149,7 +149,7 @@ fn word(word: &str) -> niclab_result::Coordinate {
 }
 
 #[test]
-fn what_is_left_over_is_named() {
+fn the_residue_is_named() {
     let measured = measured(&mut Hosts { residue_ratio: -0.02, ..Hosts::new() });
     let (words, value) = said(&measured, "residue");
     assert_eq!(value, -0.02);
@@ -205,7 +205,7 @@ fn stamps_of_sockets_stand_beside_the_others_and_by_their_name() {
 }
 
 #[test]
-fn what_stamps_are_lacking_at_one_point_are_looked_for_at_others() {
+fn stamps_missing_at_one_point_are_taken_from_others() {
     let lacks = Some("stamps inside the stack over TCP (a stream has no numbers)");
     let mut hosts = Hosts { lacks, ..Hosts::new() };
     let measured = measure(&mut hosts, "echo-ledger", GridName::Reduced, &[], Some(6)).unwrap();
@@ -225,7 +225,7 @@ fn a_device_without_stamps_says_so_and_nothing_is_missing() {
 }
 
 #[test]
-fn what_is_left_over_at_most_is_the_end_of_the_interval() {
+fn the_largest_residue_is_the_end_of_the_interval() {
     let mut measured = measured(&mut Hosts::new());
     for sample in &mut measured.samples {
         let of_repeat = [0.001, 0.002, -0.03, 0.001, 0.0, 0.004][sample.repeat as usize];

@@ -91,7 +91,7 @@ fn a_port_is_filled_from_the_length_at_which_the_wire_takes_as_long_as_the_devic
 }
 
 #[test]
-fn what_was_lost_at_rings_was_lost_behind_what_was_lost_before() {
+fn losses_at_rings_come_after_earlier_losses() {
     let queue = |rx_frames, rx_missed| QueueCounters { rx_frames, rx_missed, ..Default::default() };
     let of = |queues: Vec<QueueCounters>, rx_missed| PortCounters {
         queues,

@@ -55,7 +55,7 @@ fn named(metrics: &[(&str, f64)]) -> Vec<(String, f64)> {
 }
 
 #[test]
-fn what_came_to_a_queue_is_what_it_took_and_what_it_missed() {
+fn frames_of_a_queue_are_those_received_and_those_missed() {
     let queues = [(100_000, 300_000), (200_000, 0), (190_000, 10_000), (200_000, 0)];
     let seen = metrics(&queues, &[0.3, 0.25, 0.25, 0.2]);
     let want = [
@@ -80,7 +80,7 @@ fn what_came_to_a_queue_is_what_it_took_and_what_it_missed() {
 }
 
 #[test]
-fn what_nobody_can_tell_is_not_told() {
+fn metrics_without_data_are_left_out() {
     let even = [(500, 0), (500, 0)];
     let plain = named(&[("busiest_queue_ratio", 1.0), ("fastest_queue_pps", 1_000.0)]);
     assert_eq!(metrics(&even, &[]), plain, "no hash, and no queue is full");

@@ -155,7 +155,7 @@ fn near(value: f64, wanted: f64) -> bool {
 }
 
 #[test]
-fn what_help_brings_and_why_is_found_as_it_is() {
+fn the_gain_of_card_help_and_its_cause_are_found() {
     let measured = measured(&mut Store::new(), &[]);
     let summary = measured.summary();
     assert!(!summary.partial && summary.warnings.is_empty(), "{:?}", summary.warnings);
@@ -218,7 +218,7 @@ fn a_card_that_writes_items_stands_beside_the_studys() {
 }
 
 #[test]
-fn what_the_card_does_is_set_against_what_it_saves() {
+fn work_of_the_card_is_compared_with_its_savings() {
     let of = |card_ns| {
         let mut store = Store::new();
         store.card_ns = card_ns;
@@ -287,7 +287,7 @@ fn causes_and_steps_are_told_by_the_same_differences() {
 }
 
 #[test]
-fn what_repeats_show_stands_in_the_sentence_and_among_the_warnings() {
+fn the_spread_of_repeats_is_in_the_sentence_and_the_warnings() {
     let place = ["keys=uniform", "count=100k", "gets=90", "cores=2"];
     let mut store = Store::new();
     store.is_in_turns = true;
@@ -346,7 +346,7 @@ fn an_answer_is_compared_with_the_step_that_writes_it() {
 }
 
 #[test]
-fn what_the_repeats_do_not_hold_is_no_finding() {
+fn an_effect_that_repeats_do_not_confirm_is_no_finding() {
     let mut store = Store::new();
     store.shared_ns = 5.0;
     store.is_moody = true;
@@ -431,7 +431,7 @@ fn a_mode_has_one_hue_in_all_figures_and_its_model_too() {
 }
 
 #[test]
-fn where_the_bus_is_full_before_the_wire_is_it_is_named_first() {
+fn the_bus_is_named_first_if_it_is_full_before_the_wire() {
     let mut store = Store::new();
     store.dma_bytes = 400.0;
     let measured = measured(&mut store, &["keys=uniform", "cores=2"]);
@@ -462,7 +462,7 @@ fn modes_of_a_place_are_measured_one_behind_the_other() {
 }
 
 #[test]
-fn what_is_answered_wrong_speaks_for_nothing() {
+fn wrong_answers_invalidate_a_trial() {
     let mut store = Store::new();
     store.wrong = 1;
     let measured = measured(&mut store, &[]);
@@ -475,7 +475,7 @@ fn what_is_answered_wrong_speaks_for_nothing() {
 }
 
 #[test]
-fn what_has_no_store_says_so_once_and_missing_cores_are_no_failure() {
+fn a_device_without_a_store_is_reported_once_and_missing_cores_are_no_failure() {
     let mut store = Store::new();
     store.about.serving.clear();
     let measured = measured(&mut store, &[]);

@@ -109,7 +109,7 @@ fn near(value: f64, wanted: f64) -> bool {
 }
 
 #[test]
-fn what_a_header_a_lookup_and_an_instruction_take_is_found_as_it_is() {
+fn the_costs_of_a_header_a_lookup_and_an_instruction_are_found() {
     let measured = measured(&mut Card::new("card", 1.0), &[]);
     let summary = measured.summary();
     assert!(!summary.partial && summary.warnings.is_empty(), "{:?}", summary.warnings);
@@ -265,7 +265,7 @@ fn packets_that_are_lost_on_the_way_speak_for_nothing() {
 }
 
 #[test]
-fn what_has_no_programs_says_so_once() {
+fn a_device_without_programs_is_reported_once() {
     let mut card = Card::new("card", 1.0);
     card.about.programmed.clear();
     let measured = measured(&mut card, &[]);

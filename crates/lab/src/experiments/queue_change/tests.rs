@@ -55,7 +55,7 @@ fn a_sample_tells_of_each_third_and_of_the_answers_to_the_step() {
 }
 
 #[test]
-fn without_changes_and_answers_there_is_neither_time_nor_reaction() {
+fn no_changes_and_no_reactions_give_no_times() {
     let mut metrics = measure::Metrics::new();
     let o = LoadObservation { duration_ns: 900, ..LoadObservation::default() };
     put_rss_change(&mut metrics, &o, &RssChanges::default());
@@ -177,7 +177,7 @@ fn sentence(summary: &Summary, id: &str) -> String {
 }
 
 #[test]
-fn what_changes_and_answers_do_is_said() {
+fn the_effects_of_rss_changes_and_reactions_are_reported() {
     let summary = found(0, 0);
     let changed = sentence(&summary, "card-rss-changes");
     // Five kinds, forty changes each, six repeats.
@@ -217,7 +217,7 @@ fn what_changes_and_answers_do_is_said() {
 }
 
 #[test]
-fn what_is_changed_beside_a_step_stands_in_its_row_and_in_no_curve() {
+fn a_second_changed_axis_is_in_the_row_and_in_no_curve() {
     let summary = summary(Told::default(), &["change=none,key"], 6);
     let table = &summary.experiments[0].tables[1];
     for change in ["none", "key"] {
@@ -256,7 +256,7 @@ fn loads_are_told_apart_by_their_axes() {
 }
 
 #[test]
-fn what_stalls_set_is_left_out_of_what_changes_cost() {
+fn values_that_stalls_set_are_left_out_of_the_cost_of_changes() {
     let told = Told { stalls: Some(RssChangeKind::Key), ..Told::default() };
     let changed = sentence(&summary(told, &[], 6), "card-rss-changes");
     // Four kinds of five.

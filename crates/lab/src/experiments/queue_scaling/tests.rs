@@ -159,7 +159,7 @@ fn queues_of_one_port_cost_what_the_profile_says_and_no_more_are_computed_than_i
 }
 
 #[test]
-fn what_nobody_has_published_of_a_card_is_not_computed() {
+fn unpublished_figures_of_a_card_are_not_computed() {
     let summary = found(read("connectx-5").unwrap(), "queue-scaling", &[]);
     let lacks = &summary.devices[0].not_supported;
     for words in ["2 ports: the profile has 1", "queues.serial_ns"] {

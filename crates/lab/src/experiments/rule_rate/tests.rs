@@ -70,7 +70,7 @@ fn implied(is: Is, by: [f64; 6], id: &str) -> Option<String> {
 }
 
 #[test]
-fn what_follows_from_a_rate_hangs_on_what_the_ratio_shows() {
+fn the_implication_of_a_rate_depends_on_its_ratio() {
     let undecided = [0.2, 4.0, 0.3, 3.0, 0.25, 5.0];
     let no_matter = "The rate is the same for both kinds of headers.";
     let matters = "The rate depends on the headers that a rule matches.";
@@ -153,7 +153,7 @@ fn words_of(value: f64) -> String {
 }
 
 #[test]
-fn what_more_threads_gain_on_a_known_device_is_found() {
+fn the_gain_of_more_threads_is_found() {
     let set = ["rules=16k", "stack=eth/ipv4/tcp", "actions=queue", "threads=1,2"];
     let (bench, summary) = measured(Nature::default(), &set);
     let table = &summary.experiments[0].tables[0];
@@ -224,7 +224,7 @@ fn rules_that_take_effect_at_once_are_told_as_zero() {
 }
 
 #[test]
-fn what_a_group_refuses_is_data_and_no_rate() {
+fn refused_rules_are_data_and_give_no_rate() {
     let nature = Nature { capacity: 10_000, ..Nature::default() };
     let (_, summary) = measured(nature, &["group=0", "stack=eth/ipv4/tcp", "rules=16k"]);
     let table = &summary.experiments[0].tables[0];

@@ -64,7 +64,7 @@ fn implied(factors: [f64; 6]) -> [Option<String>; 3] {
 }
 
 #[test]
-fn what_follows_from_a_gain_hangs_on_what_the_ratio_shows() {
+fn the_implication_of_a_gain_depends_on_its_ratio() {
     let [values, actions, transaction] = implied([1.0; 6]).map(Option::unwrap);
     assert_eq!(values, "Changing such rules in place is faster than replacing them.");
     assert_eq!(actions, "Change a rule's actions instead of replacing the rule.");

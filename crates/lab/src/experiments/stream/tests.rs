@@ -133,7 +133,7 @@ fn near(value: f64, wanted: f64) -> bool {
 }
 
 #[test]
-fn what_arrives_at_most_and_what_bounds_it_is_found_as_it_is() {
+fn the_maximum_throughput_and_its_limit_are_found() {
     let measured = measured(&mut Hosts::new(), &[]);
     assert!(!measured.summary().partial);
     let tcp = 1.5 * 8.0 * 131_072.0 / (100.0 + 13_107.2);
@@ -166,7 +166,7 @@ fn what_arrives_at_most_and_what_bounds_it_is_found_as_it_is() {
 }
 
 #[test]
-fn what_others_had_of_the_cores_is_no_bound_of_the_stack() {
+fn time_that_other_programs_had_is_no_limit_of_the_stack() {
     let measured = measured(&mut Hosts { others: 0.2, ..Hosts::new() }, &[]);
     let (words, _) = said(&measured, "tcp");
     assert!(words.contains("Other programs used the cores"), "{words}");
@@ -245,7 +245,7 @@ fn a_stream_over_tcp_has_neither_batches_nor_a_rate() {
 }
 
 #[test]
-fn what_was_due_and_never_left_is_the_senders_limit() {
+fn messages_that_never_left_are_a_limit_of_the_sender() {
     let set = ["transport=udp", "size=16k", "rate=1000M"];
     let measured = measured(&mut Hosts::new(), &set);
     assert!(measured.samples.iter().all(|s| s.marks.contains(&Mark::GeneratorLimited)));
@@ -279,7 +279,7 @@ fn a_receiver_that_goes_leaves_what_was_measured() {
 }
 
 #[test]
-fn a_device_without_hosts_is_reported_once_and_never_asked() {
+fn a_device_without_hosts_is_reported_once_and_gets_no_task() {
     let mut bench = Bench::of("stream", vec![Nature::default()], &[], 6);
     bench.execute();
     let outcomes: Vec<&Outcome> =
@@ -344,7 +344,7 @@ fn with(size: &str, factors: [f64; 6]) -> Vec<niclab_result::Finding> {
 }
 
 #[test]
-fn a_plateau_is_claimed_where_it_was_seen_alone() {
+fn a_plateau_is_reported_only_if_it_was_measured() {
     let of = |factors| {
         let found = with("32000", factors);
         found.into_iter().find(|finding| finding.id == "known-stream-tcp-size")

@@ -127,7 +127,7 @@ fn prefixes_of_which_nobody_counted_the_packets_are_no_finding() {
 }
 
 #[test]
-fn what_smaller_batches_cost_stands_beside_the_largest() {
+fn the_cost_of_smaller_batches_is_compared_with_the_largest() {
     let fixed = ["group=0", "core=same", "calls=single", "slice=all"];
     let (_, summary) = measured(&[&fixed[..], &["batch=10k,20k,2k"]].concat());
     let found = summary.findings.iter().find(|found| found.id == "simulated-batch-at-once-group0");
@@ -201,7 +201,7 @@ fn implied(metric: &str, change: impl Fn(f64, f64) -> f64, by: [f64; 6]) -> [Opt
 }
 
 #[test]
-fn what_follows_from_a_batch_hangs_on_what_the_figures_show() {
+fn the_implication_of_a_batch_depends_on_its_figures() {
     let scaled = |value: f64, by: f64| value * by;
     let transaction = |by| implied("control_ns_per_operation", scaled, by)[3].clone();
     let price = "This is the cost of an atomic change: no packet matches half of it.";
@@ -276,7 +276,7 @@ fn one_repeat_of_six_may_end_low() {
 }
 
 #[test]
-fn what_two_repeats_show_is_no_finding() {
+fn two_repeats_give_no_finding() {
     let set = ["group=0", "core=same,distinct", "calls=single", "slice=32"];
     let (mut bench, _) = measured(&set);
     for sample in bench.store.samples.iter_mut().filter(|sample| sample.repeat > 1) {
@@ -287,7 +287,7 @@ fn what_two_repeats_show_is_no_finding() {
 }
 
 #[test]
-fn of_sweeps_that_meet_the_one_with_most_time_is_measured() {
+fn overlapping_sweeps_measure_the_one_with_the_longest_time() {
     let of = |set: &[&str]| {
         let bench = Bench::of("update-batch", vec![Nature::default()], set, 1);
         let run = &bench.run.experiments[0];
@@ -327,7 +327,7 @@ fn prefixes_alone_are_refused_where_a_trace_is_sent() {
 }
 
 #[test]
-fn what_was_not_done_whole_is_no_finding() {
+fn an_incomplete_trial_is_no_finding() {
     let (_, summary) = measured(&["group=0", "core=same", "calls=single", "slice=all", "batch=1M"]);
     assert_eq!(summary.findings, [], "{:?}", summary.findings);
     let table = &summary.experiments[0].tables[0];

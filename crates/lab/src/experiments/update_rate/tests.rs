@@ -134,7 +134,7 @@ fn replacements_that_are_refused_are_not_done_and_their_rate_is_not_kept() {
 }
 
 #[test]
-fn what_the_generator_set_is_a_bound_in_a_sentence_and_no_ratio_in_a_table() {
+fn a_generator_limited_value_is_a_bound_in_a_sentence_and_no_ratio_in_a_table() {
     // It sets the throughput without rule churn alone.
     let (_, summary) = measured_on(Nature { generator_pps: 9.5e6, ..Nature::default() }, &AT_100K);
     let experiment = &summary.experiments[0];
@@ -175,7 +175,7 @@ fn implied(factors: [f64; 6]) -> [Option<String>; 2] {
 }
 
 #[test]
-fn what_follows_from_a_ratio_hangs_on_its_side_and_nothing_does_from_an_undecided_one() {
+fn the_implication_depends_on_the_side_of_the_ratio_and_an_undecided_ratio_has_none() {
     let [less, longer_not] = implied([0.5; 6]).map(Option::unwrap);
     assert_eq!(less, "The core spends time on rules instead of packets.");
     assert_eq!(longer_not, "Packets wait no longer during rule churn.");

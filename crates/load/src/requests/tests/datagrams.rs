@@ -146,7 +146,7 @@ fn another_value_is_found() {
 }
 
 #[test]
-fn nobody_there_is_reported() {
+fn a_missing_server_is_reported() {
     let told = |server| {
         run(&base(), server, &AtomicBool::new(false), || (), None).unwrap_err().to_string()
     };

@@ -102,7 +102,7 @@ fn errors_are_counted_as_refused() {
 }
 
 #[test]
-fn what_is_no_answer_is_reported() {
+fn a_malformed_answer_is_reported() {
     let long = [b"HTTP/1.1 200 OK\r\nX: ".to_vec(), vec![b'y'; 200_000]].concat();
     let odd: [(&[u8], &str); 6] = [
         (b"STORED\r\n", "it said \"STORED"),

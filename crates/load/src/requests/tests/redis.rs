@@ -74,7 +74,7 @@ fn answers_are_told_apart() {
 }
 
 #[test]
-fn what_is_no_answer_is_reported() {
+fn a_malformed_answer_is_reported() {
     let odd: [(&[u8], &str); 5] = [
         (b":1\r\n", "it said \":1\""),
         (b"ERROR\r\n", "it said \"ERROR\""),
@@ -95,7 +95,7 @@ fn what_is_no_answer_is_reported() {
 }
 
 #[test]
-fn what_is_kept_of_requests_says_where_their_bytes_are() {
+fn recorded_requests_have_the_positions_of_their_bytes() {
     // An answer comes in two pieces.
     let reply = |_, mut stream: TcpStream| {
         let mut bytes = [0; 4096];

@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_says_or_takes_too_little_is_let_go() {
+    fn a_client_that_sends_or_reads_too_little_is_disconnected() {
         let client = |came_s: u64, silent_s: u64, moved: usize| {
             let (stream, _) = UnixStream::pair().unwrap();
             let ago = |seconds| Instant::now().checked_sub(Duration::from_secs(seconds)).unwrap();

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_socket_stays_and_one_of_another_too() {
+    fn files_that_are_not_our_socket_stay() {
         let directory = tempfile::tempdir().unwrap();
         let [rules, link, dangling, left, socket] =
             ["rules", "link", "dangling", "left", "card"].map(|name| directory.path().join(name));

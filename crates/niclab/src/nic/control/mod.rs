@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn who_says_nothing_holds_up_nobody() {
+    fn a_silent_client_delays_nobody() {
         let mut bench = bench();
         let _silent: Vec<UnixStream> = (0..3).map(|_| bench.connected()).collect();
         let mut client = bench.connected();
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_being_said_by_all_has_a_limit_and_what_was_said_makes_room() {
+    fn pending_commands_share_a_limit_and_finished_commands_free_it() {
         let mut bench = bench();
         bench.control.room = 1 << 20;
         let room = bench.control.room;
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_nothing_of_a_long_answer_holds_up_nobody() {
+    fn a_client_that_does_not_read_a_long_answer_delays_nobody() {
         let mut bench = bench();
         for rule in 0..20_000 {
             let pattern = format!("eth / ipv4 src is 10.0.{}.{} / end", rule / 256, rule % 256);
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn where_answers_wait_only_what_can_be_asked_again_is_put_off() {
+    fn waiting_answers_delay_only_repeatable_requests() {
         let mut bench = bench();
         let create = |rule: u32| {
             let pattern = format!("eth / ipv4 src is 10.0.{}.{} / end", rule / 256, rule % 256);
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_card_that_serves_is_asked_and_not_changed() {
+    fn a_serving_card_answers_queries_and_refuses_changes() {
         let mut bench = bench();
         bench.control.access = Access::ReadOnly;
         for (request, answer) in [
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_is_answered_with_what_is_wrong() {
+    fn a_malformed_request_is_answered_with_its_error() {
         let mut bench = bench();
         for (line, answer) in [
             (&b"counters\n"[..], "no request: expected a JSON object"),
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_slow_gives_way_to_who_comes() {
+    fn slow_clients_make_room_for_new_ones() {
         let mut bench = bench();
         // More than are kept, who say a part of a command now and then.
         let mut slow: Vec<UnixStream> = (0..3 * CLIENTS_MAX).map(|_| bench.connected()).collect();

@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn together_and_one_by_one_are_the_same() {
+    fn batched_and_single_requests_have_the_same_result() {
         for (spread, knows_owner) in
             [(Spread::Secret, false), (Spread::Steered, false), (Spread::Steered, true)]
         {
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_single_request_is_served_too() {
+    fn datagrams_with_several_requests_are_served() {
         let store = Store::new(32 << 20, 2, 7).unwrap();
         let two = [request(3, 0x0a, b"", b"", b""), request(0, 0x0a, b"", b"", b"")[8..].to_vec()];
         let datagrams = [

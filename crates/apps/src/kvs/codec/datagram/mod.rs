@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_whole_request_is_refused() {
+    fn an_incomplete_request_is_refused() {
         let store = Store::new(1 << 20, 1, 7).unwrap();
         for datagram in [&b""[..], b"1234567", &framed([1, 0, 1, 0], b"")] {
             assert_eq!(ask(&store, datagram), None);

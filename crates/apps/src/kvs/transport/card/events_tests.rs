@@ -231,7 +231,7 @@ impl World {
 }
 
 #[test]
-fn what_a_core_serves_by_its_turns_is_what_a_map_has() {
+fn turns_of_a_core_serve_the_same_items_as_a_map() {
     for seed in 0..6 {
         let mut world = World::new(seed, 2 + seed as usize % 2);
         for _ in 0..6_000 {

@@ -36,7 +36,7 @@ fn nobodies() -> impl Iterator<Item = Peer> {
 }
 
 #[test]
-fn who_opens_a_connection_learns_at_once_that_there_is_none() {
+fn a_tcp_connection_is_reset_at_once() {
     let mut world = World::new();
     let sent = world.ask(segment_of(&THEM, tcp::Flags::SYN, b""));
     let expected = [
@@ -98,7 +98,7 @@ fn no_reset_answers_a_reset_or_what_is_not_whole_or_from_nobody() {
 }
 
 #[test]
-fn who_asks_at_another_port_learns_that_nobody_is_there() {
+fn a_datagram_to_another_port_gets_port_unreachable() {
     let mut world = World::new();
     let asked = unserved_of(&THEM);
     let sent = world.ask(asked.clone());

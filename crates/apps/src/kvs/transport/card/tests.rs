@@ -216,7 +216,7 @@ fn addresses_and_echoes_are_answered() {
 }
 
 #[test]
-fn what_is_wrong_is_not_answered_and_counted() {
+fn malformed_frames_are_counted_and_not_answered() {
     let mut world = World::new();
     let good = request(b"get a\r\n");
     assert_eq!(world.ask(good.clone()).len(), 1);
@@ -253,7 +253,7 @@ fn what_is_wrong_is_not_answered_and_counted() {
 }
 
 #[test]
-fn nothing_is_answered_to_whom_an_answer_would_harm() {
+fn no_answer_goes_to_an_address_that_it_would_harm() {
     let mut world = World::new();
     let of = |ip: [u8; 4], port: u16, mac: [u8; 6]| {
         request_of(&Peer { mac: MacAddress(mac), ip: ip.into(), port }, b"get a\r\n")
@@ -283,7 +283,7 @@ fn nothing_is_answered_to_whom_an_answer_would_harm() {
 }
 
 #[test]
-fn what_a_card_has_steered_is_served_as_what_it_has_not() {
+fn steered_and_unsteered_requests_are_served_alike() {
     let (mut told, mut untold) = (World::new(), World::new());
     let binary = |code: u8, extras: &[u8], key: &[u8], value: &[u8]| {
         let body_len = (extras.len() + key.len() + value.len()) as u32;

@@ -138,7 +138,7 @@ fn requests_are_answered_whole_half_and_many_at_once() {
 }
 
 #[test]
-fn who_does_not_read_his_answers_is_not_served_and_others_are() {
+fn a_client_that_does_not_read_its_answers_delays_no_other() {
     let server = start(options());
     let mut slow = server.connect();
     let large = vec![b'x'; 1 << 20];
@@ -184,7 +184,7 @@ fn all_together_hold_no_more_than_they_may() {
 }
 
 #[test]
-fn what_many_change_at_once_adds_up() {
+fn concurrent_counts_add_up() {
     const CLIENTS: usize = 4;
     const EACH: usize = 3000;
     let server = start(options());
@@ -267,7 +267,7 @@ fn one_connection_too_many_is_reported() {
 }
 
 #[test]
-fn who_says_nothing_for_too_long_is_disconnected() {
+fn an_idle_client_is_disconnected() {
     let server = start(ServerOptions { idle_timeout: Some(Duration::from_secs(2)), ..options() });
     let (mut silent, mut lively) = (server.connect(), server.connect());
     let start = Instant::now();
@@ -310,7 +310,7 @@ fn datagrams_are_answered_where_they_are_wanted() {
 }
 
 #[test]
-fn what_cannot_be_had_is_said() {
+fn unusable_options_are_refused() {
     let server = start(options());
     let refused = |options: ServerOptions| Server::bind(options).unwrap_err().to_string();
     let taken = server.address;

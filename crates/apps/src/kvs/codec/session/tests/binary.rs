@@ -218,7 +218,7 @@ fn quiet_requests_are_answered_where_something_went_wrong_or_was_found() {
 }
 
 #[test]
-fn what_asks_for_no_item_is_answered() {
+fn requests_without_an_item_are_answered() {
     let said = check(
         &[
             get(0x0b, ""),

@@ -165,7 +165,7 @@ fn commands_of_one_line_are_answered() {
 }
 
 #[test]
-fn without_reply_nothing_is_said() {
+fn noreply_suppresses_the_answer() {
     check(
         "set a 0 0 1 noreply|x|add a 0 0 1 noreply|x|replace a 0 0 1 noreply|y|\
          append a 0 0 1 noreply|z|get a",
@@ -291,7 +291,7 @@ fn wrong_flags_of_meta_commands_get_the_error_that_memcached_gives() {
 
 /// As in memcached, which looks at the token when it repeats it.
 #[test]
-fn what_was_done_before_a_token_was_found_too_long_stays() {
+fn work_before_a_too_long_token_is_kept() {
     let long = format!("O{}", "2".repeat(32));
     let error = "CLIENT_ERROR opaque token too long";
     for (said, answered) in [

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_for_no_bytes_is_refused() {
+    fn invalid_base64_is_refused() {
         for text in ["", "Z", "Zg=", "Z===", "====", "Zg==Zg==", "Z!==", "Zm9v ", "=Zm9"] {
             assert_eq!(decode(text.as_bytes(), &mut [0; KEY_LEN_MAX]), None, "{text}");
         }
