@@ -1,4 +1,4 @@
-//! What a card does about a queue that fills: it decides here, and is carried out by `card`.
+//! Decides how RSS changes if a queue fills. `card` carries the decision out.
 //!
 //! Two ways, to be compared: entries of the indirection table move from busy queues to others, as
 //! in RSS++ (Barbette et al., "RSS++: load and state-aware receive side scaling", CoNEXT 2019), or

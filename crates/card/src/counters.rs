@@ -1,4 +1,4 @@
-//! What a card has counted: written by its cores, read by everybody.
+//! The counters of a card: written by its cores, read by everybody.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

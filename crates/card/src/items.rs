@@ -1,5 +1,5 @@
-//! The program that writes a key-value store's items and tells the core that owns a key what it is
-//! asked for, filled for a store; and what a card with it lends the store.
+//! The program that writes a key-value store's items. It reports requests to the core that owns the
+//! key. The card gives the store DMA segments.
 //!
 //! # Why it is sound
 //! The store reads what the program has written as plain bytes, and [`DmaSegments::new`] says what

@@ -1,5 +1,4 @@
-//! A program as somebody looks at it, who changes nothing and gets hold of nothing that it runs
-//! with.
+//! A read-only view of a program.
 
 use niclab_program::{Change, Invocation, Pipeline, Program};
 

@@ -1,4 +1,4 @@
-//! Names of ports: what kind, and which interface or files.
+//! Names of ports: their kind, and their interface or files.
 
 use std::fmt;
 use std::io;

@@ -1,4 +1,4 @@
-//! One port as a core has it: its queue pair, its rules, and what is to leave by it.
+//! The state of one port on one core: queue pair, rules and transmit queue.
 
 use std::io;
 use std::sync::atomic::Ordering;

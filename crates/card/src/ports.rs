@@ -1,4 +1,4 @@
-//! Ports as the control side has them: opened, with what each core has of them, and counted.
+//! Ports on the control side: opened, with the state of each core, and counted.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};

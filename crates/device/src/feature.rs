@@ -1,4 +1,4 @@
-//! What can stand in the path of messages between two hosts, beside the stack itself.
+//! Features in the path of messages between two hosts, beside the stack itself.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! What the control side does while a load runs.
+//! Plans: the operations of the control side during a load.
 
 use niclab_nic::rule::Action;
 use serde::{Deserialize, Serialize};

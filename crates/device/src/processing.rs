@@ -1,4 +1,4 @@
-//! What is the same of every device that lets packets through a program.
+//! Code shared by all devices that run packets through a program.
 
 use niclab_program::Program;
 

@@ -1,4 +1,4 @@
-//! Programs start where they are to, say what they said, and end with everything they began.
+//! Programs start in the right place, report their output, and end with all their children.
 
 use std::net::Ipv4Addr;
 

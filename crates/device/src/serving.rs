@@ -1,5 +1,5 @@
-//! Requests in memory that a key-value store serves behind a card's queues: what a device is
-//! asked, and what it tells.
+//! Requests in memory that a key-value store serves behind a card's queues: the task, and its
+//! observation.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! What cores were busy with: the kernel's own account of their time (`/proc/stat`).
+//! Core usage: the kernel's own account of the cores' time (`/proc/stat`).
 //!
 //! The account is kept in ticks: most kernels look once a tick (1 to 10 ms) at what a core is doing
 //! and give it the whole tick. So a difference over half a second is good for a few percent, work

@@ -1,5 +1,4 @@
-//! What a workload would be like on a modelled card: which table layout, which core for the rules,
-//! and which limit binds first.
+//! Predicts a workload on a modelled card: table layout, core for the rules, and the first limit.
 //!
 //! Every way of carrying the workload is tried by trials on the model. Of several cores that
 //! forward each gets an equal share of the frames, and with it an equal share of the card: the

@@ -1,4 +1,4 @@
-//! Where the time of a round trip goes: what the stamps of its messages show.
+//! The breakdown of a round trip's time, from the stamps of its messages.
 
 use niclab_device::{BreakdownObservation, TermShown};
 use niclab_result::Sample;

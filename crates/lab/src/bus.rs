@@ -1,5 +1,6 @@
-//! What requests cost the bus between card and host, and when it binds: computed from frames,
-//! descriptors, and what a program writes into an application's memory.
+//! Bus cost of requests between card and host, and the point at which the bus is the limit. It is
+//! computed from frames, descriptors, and the bytes that a program writes into an application's
+//! memory.
 //!
 //! A frame to the host is a write, cut where it is longer than a transaction may be; one from the
 //! host is a read, which is asked for and answered. Descriptors are read and written back by cache

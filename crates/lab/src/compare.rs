@@ -1,5 +1,5 @@
-//! Two devices, or two runs of one, side by side: what differs by more than a tolerance, what does
-//! not, and what cannot be told.
+//! Compares two devices, or two runs of one device: values that differ by more than a tolerance,
+//! equal values, and undecided ones.
 //!
 //! One side is the baseline. Both have cells, the repeats of one trial at one point; those of the
 //! same experiment, trial and point are compared, metric by metric. It knows no experiment: what is

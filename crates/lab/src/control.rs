@@ -1,4 +1,4 @@
-//! What the control side did, in metrics.
+//! Metrics of the control side.
 
 use niclab_device::Control;
 

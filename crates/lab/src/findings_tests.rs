@@ -1,4 +1,4 @@
-//! Findings on devices whose truth is known: what appears, what it says, and what must not appear.
+//! Findings on devices with known behaviour: which appear, their text, and which must not appear.
 
 use niclab_device::model::{Model, read};
 use niclab_result::Mark;

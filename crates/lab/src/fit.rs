@@ -1,4 +1,4 @@
-//! Fits a profile of a modelled card to what was seen of a real one.
+//! Fits a profile of a modelled card to measurements of a real one.
 //!
 //! Each number of a profile is found from the few points that depend on it most, by a closed form
 //! or a linear fit of least relative errors; one that nothing seen depends on stays unknown.

@@ -1,4 +1,4 @@
-//! Profiles fitted to what was published, and to what was measured of cards that are known.
+//! Profiles fitted to published figures and to measurements of known cards.
 
 use std::io::Write;
 

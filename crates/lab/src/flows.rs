@@ -1,4 +1,4 @@
-//! The two flow sets of the experiments: what is sent, and what is never sent.
+//! The two flow sets of the experiments: flows that are sent, and flows that never are.
 //!
 //! They differ in their source addresses, so that no packet ever hits a rule of the second set.
 

@@ -1,4 +1,4 @@
-//! Axes of what two hosts say to each other over the stack of the kernel.
+//! Axes of messages between two hosts over the kernel's stack.
 
 use niclab_device::echo::{Pace, Transport};
 use niclab_device::{Family, Host};

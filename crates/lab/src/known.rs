@@ -1,4 +1,4 @@
-//! What the samples of a device say: which measurements it has, and which it cannot make.
+//! The state of a device in an experiment: its samples, and the trials that it cannot make.
 //!
 //! The runner asks before each trial, the summary when it looks for what is missing: both go by the
 //! same answers.

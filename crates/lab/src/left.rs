@@ -1,4 +1,4 @@
-//! What is left to measure of a run that goes on: what is missing, and what failed before.
+//! The trials that a resumed run still has to measure: missing ones and failed ones.
 
 use niclab_result::{Outcome, Sample};
 

@@ -1,4 +1,4 @@
-//! What a trial of a search lost: of its undisturbed slices, and as counted.
+//! The losses of a search trial: in its undisturbed slices, and in total.
 //!
 //! On a machine that others use, a core is away for a millisecond now and then: frames that are
 //! due meanwhile are lost whatever the device can do, and no rate above nothing has a loss of zero

@@ -1,4 +1,4 @@
-//! Which rules packets match while rules change: the set-up that tells, and what its counters say.
+//! The rules that packets match while rules change: the set-up and its counters.
 //!
 //! A rule as it was sends its packets to queue 0, a changed one to queue 1, and packets that match
 //! neither go to queue 2.

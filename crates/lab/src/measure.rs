@@ -1,4 +1,4 @@
-//! What one observation says: metrics with their units, and the marks a reader must know.
+//! The metrics of one observation, with units, and its marks.
 
 mod calm;
 mod marks;

@@ -1,5 +1,4 @@
-//! The metrics of trials, as tables: what each is called, its unit, which way of it is better, and
-//! what it says.
+//! The metrics of trials as tables: name, unit, better direction and description.
 //!
 //! An experiment has a table for each of its trials (`TrialMetrics`). Summary, `compare` and the
 //! docs take from it what they need to know of a metric. Tests hold every sample of a simulated

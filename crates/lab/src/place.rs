@@ -1,5 +1,5 @@
-//! Where rules and traffic are measured: what stands in the device's groups and what is sent
-//! through them.
+//! Sweep points of rules and traffic: the content of the device's groups, and the flows that are
+//! sent.
 //!
 //! Rules are counted with the default rule of each group, so that a table of 65,536 rules is full.
 //!

@@ -1,4 +1,4 @@
-//! What is installed and sent at places of the sweep.
+//! Rules and traffic of sweep points.
 
 use super::*;
 

@@ -1,5 +1,5 @@
-//! Where the programs of a measurement ran: labels that whoever measures gives. They are stored and
-//! told, and change nothing that is measured.
+//! Placement labels: where the programs of a measurement ran. The user gives them. They are stored
+//! and reported, and do not change the measurement.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,5 @@
-//! What will run: everything explicit, in the order in which it will run, kept as `run.toml`.
+//! The plan of a run, with every default explicit and in the order of execution, kept as
+//! `run.toml`.
 //!
 //! A [`Run`] that is read back measures the very same trials in the very same order; `--resume`
 //! leaves out those that are finished.

@@ -1,4 +1,4 @@
-//! Carries a run out: brings devices into their states, offers loads, stores what was seen.
+//! Carries a run out: sets devices up, offers loads, stores samples.
 //!
 //! The runner reads no clock and never sleeps: the time and the wish to stop come from its
 //! [`Host`]. What is finished is stored before the next trial begins; what a store holds already is

@@ -1,4 +1,4 @@
-//! A device in virtual time with a known answer to every question: what the tests measure.
+//! A simulated device in virtual time with known answers.
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! What repeats say: medians with order-statistic intervals, ratios, modes and drift.
+//! Statistics of repeats: medians with order-statistic intervals, ratios, modes and drift.
 //!
 //! Nothing here assumes a distribution. An interval that the number of repeats cannot carry is not
 //! given: below [`INTERVAL_REPEATS_MIN`] the ends are the smallest and the largest value, and say

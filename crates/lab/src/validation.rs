@@ -1,4 +1,4 @@
-//! Modelled cards against what was published of them: `docs/validation.md`.
+//! Compares modelled cards with published figures: `docs/validation.md`.
 //!
 //! Every figure of the study is measured of each card by the same experiments that anybody runs on
 //! a real one. Points to which the card's profile was fitted are `input`, those that the model

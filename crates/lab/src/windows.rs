@@ -1,4 +1,4 @@
-//! What a plan does to forwarding: a trial in windows of 10 ms, laid so that one begins with the
+//! The effect of a plan on forwarding: a trial in time bins of 10 ms. One bin begins with the
 //! plan's first operation.
 
 use niclab_device::{LoadObservation, Slice};

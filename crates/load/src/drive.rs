@@ -1,4 +1,4 @@
-//! One trial: the load is offered, what comes back is taken, everything is accounted for.
+//! One trial: offers the load, receives the frames that come back, and accounts for every frame.
 
 use niclab_packet::flow::{FlowError, FlowSet, IpVersion};
 use niclab_packet::size::FCS_LEN;

@@ -1,4 +1,4 @@
-//! What one load and one plan on one device showed.
+//! The observation of one load and one plan on one device.
 
 use std::collections::BTreeMap;
 

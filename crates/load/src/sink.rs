@@ -1,4 +1,4 @@
-//! The sink: what came back, in which order, how late, how whole.
+//! The sink: receives frames and records order, latency and damage.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

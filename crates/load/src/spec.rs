@@ -1,4 +1,4 @@
-//! The load: what is offered to a device, declared.
+//! The declaration of a load.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What can be typed.
+//! The arguments of the command line.
 
 mod ctl;
 mod ctl_help;

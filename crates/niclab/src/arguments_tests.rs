@@ -1,4 +1,4 @@
-//! What the documents tell a reader to type can be typed.
+//! Every command line in the documents is accepted.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! `niclab doctor`: which devices can be opened, and what would disturb a measurement.
+//! `niclab doctor`: the devices that can be opened, and the noise of the machine.
 
 use std::io::Write;
 

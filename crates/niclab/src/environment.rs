@@ -1,4 +1,4 @@
-//! The machine a run is made on, and what on it may disturb a measurement.
+//! The machine of a run, and its sources of noise.
 
 use std::fs;
 use std::io::Read;

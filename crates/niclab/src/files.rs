@@ -1,4 +1,4 @@
-//! Files that a command names: how long each kind may be, and who may read one that is refused.
+//! Files that a command names: their size limits, and the owner of an unreadable one.
 
 use std::fs::Metadata;
 use std::io::{Error, ErrorKind};

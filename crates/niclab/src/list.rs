@@ -1,4 +1,4 @@
-//! `niclab list`: what can be measured, on what.
+//! `niclab list`: experiments and devices.
 
 use std::io::Write;
 

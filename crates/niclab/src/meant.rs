@@ -1,4 +1,4 @@
-//! What somebody meant who mistyped a name.
+//! Suggestions for mistyped names.
 
 use niclab_device::model;
 use niclab_lab::experiments;

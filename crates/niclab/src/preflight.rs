@@ -1,5 +1,5 @@
-//! What this machine can tell, seen before anything is measured on it: how often and for how long
-//! its cores are taken away.
+//! Measures the noise of this machine before a run: how often and how long its cores are taken
+//! away.
 
 use std::time::Duration;
 

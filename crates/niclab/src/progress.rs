@@ -1,4 +1,4 @@
-//! What a run shows while it is under way.
+//! The progress display of a run.
 
 use std::path::PathBuf;
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! `niclab run`: open the devices, resolve what was typed, measure, report.
+//! `niclab run`: opens the devices, resolves the run, measures, reports.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

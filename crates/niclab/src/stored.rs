@@ -1,4 +1,4 @@
-//! Reading result directories, and saying what of them is left out.
+//! Reads result directories, and reports omitted samples.
 
 use std::path::Path;
 

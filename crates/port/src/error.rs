@@ -1,4 +1,4 @@
-//! Why a port could not be opened, and what to do about it.
+//! Errors of opening a port, and their remedies.
 
 use std::io;
 use std::path::PathBuf;

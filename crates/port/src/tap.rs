@@ -1,4 +1,4 @@
-//! TAP: an interface of the kernel's whose frames go to and come from this program.
+//! TAP: a kernel interface whose frames come from and go to this program.
 //!
 //! What the kernel sends by the interface arrives here, and what is sent here the kernel receives.
 //! A queue pair is one queue of the interface (Documentation/networking/tuntap.rst). One that this

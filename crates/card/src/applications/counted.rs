@@ -1,4 +1,4 @@
-//! What applications have counted: a core counts by itself, shows it, and who asks adds it up.
+//! Counters of applications. Each core publishes its own; a reader adds them up.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

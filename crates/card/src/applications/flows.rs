@@ -1,5 +1,5 @@
-//! Whose a frame is: each application has its flows at its ports, in a classifier of rules that
-//! comes before all programs. The queue of a frame says whose it is.
+//! Assigns frames to applications. Each application has its flows at its ports, in a classifier of
+//! rules that comes before all programs. The queue of a frame names its application.
 
 use niclab_nic::rule::session::Session;
 use niclab_nic::rule::text::ReadError;

@@ -1,4 +1,4 @@
-//! What an application owns of a card: ports, queues and memory.
+//! The ports, queues and memory that an application may use.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Applications on a core: what waits for each, and their turns.
+//! Applications on a core: their waiting frames, and their turns.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

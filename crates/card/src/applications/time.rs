@@ -1,4 +1,4 @@
-//! What of a core's time is its own: the system may run something else there.
+//! The time that a core really had: the system may run something else there.
 
 use std::time::Instant;
 

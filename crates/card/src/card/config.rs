@@ -1,4 +1,4 @@
-//! What a card is made of, and what makes no card.
+//! The configuration of a card, and its check.
 
 use niclab_nic::toeplitz::Toeplitz;
 

@@ -1,4 +1,4 @@
-//! How a card ends, and what is left of it.
+//! Shuts a card down, and reports its counters and errors.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,4 +1,4 @@
-//! What is to be done for a card now and then.
+//! Housekeeping of a card: reclaims memory, ages rules, reopens interfaces.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,4 +1,4 @@
-//! What a core does for applications that have flows of their own.
+//! The work of a core for applications that have flows of their own.
 
 use niclab_port::Burst;
 

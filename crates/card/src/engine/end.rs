@@ -1,4 +1,4 @@
-//! How a core ends: what is under way leaves, and every frame is given back.
+//! Shuts a core down: pending frames leave, and every frame goes back to the pool.
 
 use niclab_port::Burst;
 use niclab_port::frame_pool::FramePool;

@@ -1,4 +1,4 @@
-//! How a core sleeps while nothing comes, and what wakes it.
+//! Sleep and wake-up of an idle core.
 
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;

@@ -1,4 +1,4 @@
-//! What tables of programs begin with that nobody grows.
+//! The initial content of tables of programs that do not grow.
 
 use super::packets::{CLIENTS, SERVICE, SERVICE_PORT, STORE_PORT};
 use super::{Case, Loaded, mix};

@@ -1,5 +1,4 @@
-//! Programs to be measured: their text, what their tables begin with, and the packets that they
-//! forward.
+//! Programs to be measured: their text, the initial content of their tables, and their packets.
 //!
 //! Most are written here, so that one thing grows and all else stays: headers, tables and their
 //! entries, instructions. They keep to what DPDK's SWX pipeline takes, so that both get the same

@@ -1,4 +1,4 @@
-//! What is prepared is what is said: programs that load, tables of the size, packets that pass.
+//! Prepared programs load, have tables of the right size, and forward their packets.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! What is said between niclab and its DPDK process: one JSON document a line, each way.
+//! The protocol between niclab and its DPDK process: one JSON document per line, each way.
 //!
 //! niclab asks, the process answers each question with one line, in order. It ends when its input
 //! ends, so that it never outlives the one who asks.

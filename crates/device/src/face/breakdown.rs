@@ -1,4 +1,4 @@
-//! Where the time of a round trip goes.
+//! The breakdown of a round trip's time.
 
 use niclab_load::Latency;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Why a device could not do what it was asked.
+//! Errors of a device.
 
 use serde::{Deserialize, Serialize};
 

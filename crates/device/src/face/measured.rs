@@ -1,4 +1,4 @@
-//! Measurements of tests: a task of each kind, and what the device observed.
+//! Measurements for tests: a task of each kind, and its observation.
 
 use niclab_load::{Load, LoadObservation};
 

@@ -1,4 +1,4 @@
-//! Packets in memory that go through a program, and what that took.
+//! Packets in memory that pass a program, and their observation.
 
 use serde::{Deserialize, Serialize};
 

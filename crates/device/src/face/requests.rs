@@ -1,4 +1,4 @@
-//! What clients ask of a server that others wrote, and what that took of both hosts.
+//! Requests of clients to a server of others, and the resources that both hosts used.
 
 use niclab_load::requests::{Requested, Requests};
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! The state that a device is brought into, and what came of it.
+//! The set-up of a device, and its report.
 
 use std::path::PathBuf;
 use std::time::Duration;

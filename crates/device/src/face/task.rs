@@ -1,4 +1,4 @@
-//! Tasks of a device, and what it observes.
+//! Tasks of a device, and their observations.
 
 use niclab_load::{Control, Load, LoadObservation};
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! What the interfaces of a wire counted in a trial, held against what was counted at its ends.
+//! Interface counters of a trial, compared with the counts at both ends of the wire.
 
 use super::End;
 use super::facts::Statistics;

@@ -1,4 +1,4 @@
-//! What the interfaces of a wire say of themselves, and what their drivers count.
+//! Facts about the interfaces of a wire, and the counters of their drivers.
 
 use std::collections::BTreeMap;
 use std::fs;

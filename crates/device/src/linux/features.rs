@@ -1,4 +1,4 @@
-//! Puts what an experiment asks for into the path between two hosts.
+//! Puts the requested features into the path between two hosts.
 //!
 //! The kernel's own tools do it: `nft`, `ip` and `tc`, in the namespace of each host. What a kernel
 //! or a machine lacks is "not supported", in the words of the tool.

@@ -1,4 +1,4 @@
-//! Which interfaces a name means, and by which path: `linux:veth`, `linux-xdp:TESTER,DEVICE`.
+//! Device names of interfaces and their path: `linux:veth`, `linux-xdp:TESTER,DEVICE`.
 
 use crate::face::DeviceError;
 

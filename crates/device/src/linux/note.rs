@@ -1,4 +1,4 @@
-//! Notes of what an interface did before it was changed, for whoever has to set it back.
+//! Notes of an interface's settings before they were changed, from which they are restored.
 //!
 //! A note is a file that is written before anything is changed, and goes when it is set back. Who
 //! has it locked is at work; a file that nobody has locked was left by a process that was killed.

@@ -1,4 +1,4 @@
-//! Rules of niclab as n-tuple rules of a card, or what of them no card of that kind can do.
+//! Converts rules of niclab into n-tuple rules of a card, or names the part that such a card lacks.
 //!
 //! An n-tuple rule has one header whose fields count, and a queue or nothing for its packets. What
 //! it has no words for is refused by its name, and never left out: a rule that matches more than

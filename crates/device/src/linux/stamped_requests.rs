@@ -1,5 +1,5 @@
-//! Requests with stamps at both hosts' interfaces: what of a request's time is the client's, the
-//! server's and the wire's. The server is a program that takes no stamps of its own.
+//! Requests with stamps at both hosts' interfaces: the shares of client, server and wire in a
+//! request's time. The server's program takes no stamps of its own.
 
 use std::net::SocketAddr;
 

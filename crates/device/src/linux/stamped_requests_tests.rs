@@ -1,4 +1,4 @@
-//! Where the time of a request goes: of servers whose time is known, and of real ones.
+//! The breakdown of a request's time, for servers with a known time and for real ones.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;

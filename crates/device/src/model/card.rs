@@ -1,5 +1,4 @@
-//! A card's times, computed from its profile: what a frame takes on its way, and what an operation
-//! on a rule takes.
+//! The times of a card, computed from its profile: of frames, and of operations on rules.
 
 use niclab_nic::rule::Action;
 use niclab_packet::size::{FrameSizes, RateLevel};

@@ -1,4 +1,4 @@
-//! Round trips of modelled cards: what they are the sum of, and what is not supported.
+//! Round trips of modelled cards: their terms, and unsupported ones.
 
 use niclab_load::echo::Echo;
 

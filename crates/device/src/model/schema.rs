@@ -1,4 +1,4 @@
-//! What a profile says of a card: every section and key, with unit, range and meaning.
+//! The schema of a profile: every section and key, with unit, range and meaning.
 
 /// One number of a profile.
 #[derive(Clone, Copy, Debug, PartialEq)]

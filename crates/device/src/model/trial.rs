@@ -1,4 +1,4 @@
-//! A load on a modelled card, beside a plan: what is seen of it.
+//! A load on a modelled card, beside a plan, and its observation.
 
 use niclab_load::{
     Control, FLOWS_PROBED_MAX, Honesty, Latency, Load, LoadObservation, PortCounters,

@@ -1,5 +1,5 @@
-//! A load that comes to the card by the clock, and what the control side does meanwhile: on the
-//! first core of the card between two of its turns, or on another core.
+//! A load that comes to the card by the clock, and a plan beside it. The plan runs on the first
+//! core of the card between two of its turns, or on another core.
 //!
 //! The cores of the card are driven ([`Card::driven`]), each by a thread of its own. So the first
 //! of them can also carry out the operations of a plan, as an application does that polls a card

@@ -1,4 +1,4 @@
-//! What a plan's operations are on the soft device, one by one.
+//! The single operations of a plan on the soft device.
 
 use niclab_nic::rule::{Action, Pattern, Rule};
 use niclab_nic::{

@@ -1,4 +1,4 @@
-//! What a ratio says, and when it says nothing.
+//! The verdict on a ratio, and the reasons for which there is none.
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
-//! What is compared of a trial, and which way of it is better: by the tables of the experiments.
+//! The metrics that are compared of a trial, and their better direction, from the tables of the
+//! experiments.
 //!
 //! A trial that its experiment has no table of is compared by those of `ELSEWHERE` that it has.
 

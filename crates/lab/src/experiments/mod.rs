@@ -1,4 +1,4 @@
-//! Experiments: one folder each, what the rest of the lab knows of one, and the list of them all.
+//! Experiments: one folder each, the trait by which the lab knows them, and the registry.
 //!
 //! `Experiment` is all that runner, compare, estimate and the command line know of an experiment.
 //! `ALL` lists them. No folder names another; what several share is beside this one. A folder that

@@ -1,4 +1,4 @@
-//! What holds for every line of the registry: files, pages, and tables of metrics.
+//! Tests of every line of the registry: files, pages, and tables of metrics.
 
 use std::collections::BTreeMap;
 use std::fs;

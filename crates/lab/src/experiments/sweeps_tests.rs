@@ -1,4 +1,4 @@
-//! What the sweeps of experiments declare is measured, and what cannot be is refused.
+//! Every declared value of an axis is measured, and values out of range are refused.
 
 use super::registered;
 use crate::run::RunDevice;

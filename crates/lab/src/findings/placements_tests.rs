@@ -1,4 +1,4 @@
-//! The published tables as known answers, and what is said of repeats.
+//! The published tables as known answers, and findings from few and many repeats.
 
 use super::*;
 

@@ -1,4 +1,5 @@
-//! Which published points the profiles of published cards are fitted to. All others are predicted.
+//! The published points to which the profiles of published cards are fitted. All others are
+//! predicted.
 
 use niclab_device::model::profile::{Basis, Profile};
 

@@ -1,4 +1,4 @@
-//! What the samples of a result directory say of the card they were taken of.
+//! Measurements of a card, read from the samples of a result directory.
 
 use niclab_device::Stack;
 use niclab_device::model::profile::{Basis, Profile};

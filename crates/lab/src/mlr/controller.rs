@@ -1,4 +1,4 @@
-//! Which trial comes next: the trials so far decide it, and nothing else.
+//! The choice of the next trial. It depends on the trials so far alone.
 //!
 //! Goals are dealt with one after the other, the strictest first, so that small loads are measured
 //! first (RFC 9971, "Consequences"). For each a rough search of single initial trials finds where

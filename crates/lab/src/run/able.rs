@@ -1,4 +1,4 @@
-//! Which trials a device can make, as far as it said beforehand.
+//! The trials that a device can make, as far as it reported its capabilities beforehand.
 
 use niclab_device::Setup;
 use niclab_device::capability::{APPLICATIONS, ECHO, FRAMES, PROGRAMS, RULES, STORE, STREAM};

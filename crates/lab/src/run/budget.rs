@@ -1,4 +1,4 @@
-//! What of an experiment is taken back so that it fits its budget of time.
+//! Reduces an experiment so that it fits its time budget.
 
 use niclab_device::{Application, Load, Plan, Processing, RoundTrips, Serving, Streaming};
 

@@ -1,4 +1,4 @@
-//! Makes a run of what was typed: every default explicit, each set-up, load and plan once.
+//! Resolves a specification into a run: every default explicit, each set-up, load and plan once.
 
 use niclab_device::{Arrivals, Load, Rate, RuleBlock, Setup, Task};
 use niclab_packet::flow::FlowSpec;

@@ -1,4 +1,4 @@
-//! What is measured in a run: trials and searches for knees, and which trials are made together.
+//! Trials and knee searches of a run, and groups of trials that share a set-up.
 
 use niclab_result::Point;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Trials with a load, with a plan or with both: at which rate, and what is stored of them.
+//! Trials with a load, with a plan or with both: their rate, and their samples.
 
 use niclab_device::{Control, Load, Observation, Plan, Rate, RulesPlan, Task};
 use niclab_result::ResultError;

@@ -1,4 +1,4 @@
-//! What a runner keeps of a trial: its sample, or why there is none.
+//! The record of a trial: its sample, or the reason for its absence.
 
 use niclab_device::{DeviceError, Latency, SetupReport};
 use niclab_result::{Outcome, Point, ResultError, SCHEMA, Sample};

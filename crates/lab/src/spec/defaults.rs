@@ -1,4 +1,4 @@
-//! What an axis is where an experiment's file says nothing.
+//! The defaults of axes.
 
 use crate::values::Values;
 

@@ -1,4 +1,4 @@
-//! What a knee is, and where it is searched.
+//! The definition of a knee, and the range that is searched for it.
 
 use serde::{Deserialize, Serialize};
 

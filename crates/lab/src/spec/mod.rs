@@ -1,4 +1,4 @@
-//! What was typed: an experiment's file, and what the command line changes in it.
+//! The specification of an experiment: its file, and the changes by the command line.
 //!
 //! Nothing here is resolved: a [`Spec`] is exactly what the file says, [`Overrides`] what the
 //! command line says. [`crate::run::resolve`] makes a [`crate::run::Run`] of both.

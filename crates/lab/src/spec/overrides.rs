@@ -1,4 +1,4 @@
-//! What the command line changes in an experiment.
+//! Changes to an experiment by the command line.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What is asked of a point.
+//! The kinds of trials at a point.
 
 use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! The client: sends by a closed or an open loop, takes what comes back.
+//! The client: sends by a closed or an open loop, and receives the answers.
 
 use std::io;
 use std::net::SocketAddr;

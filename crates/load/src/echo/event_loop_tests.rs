@@ -1,4 +1,4 @@
-//! What event loops close, what they keep, and when accepting ends.
+//! Event loops: the connections that they close, those that they keep, and the end of accepting.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

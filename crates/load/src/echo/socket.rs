@@ -1,4 +1,4 @@
-//! Sockets of clients and servers, and what they are told.
+//! Sockets of clients and servers, and their options.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};

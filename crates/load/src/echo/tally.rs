@@ -1,4 +1,4 @@
-//! What became of each message: in time, late, twice, out of order, never.
+//! The outcome of each message: in time, late, twice, out of order, or lost.
 
 use super::Echoed;
 use crate::histogram::Latency;

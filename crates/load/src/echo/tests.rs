@@ -1,4 +1,4 @@
-//! Client and server over loopback, and what each does about what is not its own.
+//! Client and server over loopback, and foreign messages at both.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};

@@ -1,5 +1,5 @@
-//! What the protocols have in common: requests are written one behind the other, and answers are
-//! read piece by piece as they come.
+//! The common part of the protocols: requests are written one after the other, and answers are read
+//! piece by piece.
 
 use super::tally::Outcome;
 use super::workload::{PlannedRequest, Workload};

@@ -1,4 +1,4 @@
-//! What became of each request.
+//! The outcome of each request.
 
 use super::{PASSED_MAX, Passed, Requested};
 use crate::histogram::Latency;

@@ -1,4 +1,4 @@
-//! What is asked: which key comes next, how it is written, and what is stored under it.
+//! The workload: the sequence of keys, their text, and the stored values.
 //!
 //! Keys, lengths and values follow from a key's number alone and not from the seed: what one client
 //! has stored another one knows.

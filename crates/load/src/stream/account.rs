@@ -1,4 +1,4 @@
-//! What the kernel has counted: the time of a thread, and what TCP sent again.
+//! Kernel counters: the time of a thread, and TCP retransmissions.
 #![allow(unsafe_code)]
 
 use std::io;

@@ -1,4 +1,4 @@
-//! When is measured, and what a thread's clocks said then.
+//! The measured window of a stream, and a thread's clocks in it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What is missing of the numbers that come.
+//! Counts lost datagrams by their sequence numbers.
 
 /// The numbers of the datagrams of one connection, of its measured part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Which of several sockets can go on.
+//! Waits for those of several sockets that can go on.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

@@ -1,4 +1,4 @@
-//! The receiver: takes what comes and counts it.
+//! The receiver: receives and counts.
 
 use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};

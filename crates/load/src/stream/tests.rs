@@ -1,4 +1,4 @@
-//! Bulk data over loopback, and what each side does about what goes wrong.
+//! Bulk data over loopback, and the handling of errors on both sides.
 
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! Which flow comes next, and which of its frames.
+//! The sequence of flows, and of the frames of each.
 
 use niclab_packet::flow::Picker;
 

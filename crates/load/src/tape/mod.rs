@@ -1,4 +1,4 @@
-//! What is sent: generated flows or the records of a capture, one frame after another.
+//! The sequence of frames: generated flows or the records of a capture.
 
 mod flows;
 mod generated;

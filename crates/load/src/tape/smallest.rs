@@ -1,4 +1,4 @@
-//! The smallest frames: 64 bytes with FCS, UDP over IPv4; what a packet rate is measured with.
+//! The smallest frames: 64 bytes with FCS, UDP over IPv4, for packet rates.
 //!
 //! Headers and stamp fill such a frame to the last byte, so it is written as eight words: three are
 //! the same in all frames, two belong to the flow (with the header checksum, which never changes),

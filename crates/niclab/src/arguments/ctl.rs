@@ -1,4 +1,4 @@
-//! What can be typed behind `niclab nic ctl`.
+//! The arguments of `niclab nic ctl`.
 
 use std::path::PathBuf;
 

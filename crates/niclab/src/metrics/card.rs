@@ -1,4 +1,4 @@
-//! Metric families of a card: what each is called, and its series.
+//! Metric families of a card: names and series.
 //!
 //! Names and units follow Prometheus: a counter ends in `_total`, times are in seconds. Bytes of
 //! ports and queues are without FCS, those of rules with it.

@@ -1,4 +1,4 @@
-//! Questions of the metrics' thread to the thread that has the card.
+//! Requests for counters, from the metrics server to the thread that owns the card.
 //!
 //! The card is asked at most as often as its thread has time; whoever asks waits a while.
 

@@ -1,4 +1,4 @@
-//! Applications of a card: read from files, with what they own.
+//! Applications of a card, read from files with their ports, queues and memory.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! Frames of a port into a packet trace, as somebody asks for it. The file is opened by who asks:
-//! nobody has the card write where he may not write himself.
+//! Captures frames of a port into a packet trace. The client opens the file, so nobody can make the
+//! card write where he may not write himself.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;

@@ -1,4 +1,4 @@
-//! What a card has counted, as the control socket says it.
+//! Converts a card's counters into those of the control protocol.
 
 use niclab_card as card;
 use niclab_control::{

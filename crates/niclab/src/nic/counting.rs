@@ -1,4 +1,4 @@
-//! What the rules of a card have counted, told at its end.
+//! Counters of a card's rules, reported at its end.
 
 use niclab_card::Card;
 use niclab_control::FlowDone;

@@ -1,4 +1,4 @@
-//! How long a command waits for cores that have not come to look.
+//! Waits a limited time until all cores have applied a change.
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! What the tables of a card's program have, for who asks.
+//! The table contents of a card's program.
 
 use niclab_card::Look;
 use niclab_control::{DefaultAction, LINE_LEN_MAX, Response, TableEntries, TableState};

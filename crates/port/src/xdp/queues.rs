@@ -1,5 +1,5 @@
-//! What the driver of an interface says: how many queues it receives by (`ETHTOOL_GCHANNELS`), and
-//! whether checksums of what it sends are left to it (`ETHTOOL_GTXCSUM`).
+//! Properties of an interface's driver: its number of receive queues (`ETHTOOL_GCHANNELS`), and
+//! transmit checksum offload (`ETHTOOL_GTXCSUM`).
 #![allow(unsafe_code)]
 
 use std::io;

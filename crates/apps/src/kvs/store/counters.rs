@@ -1,4 +1,4 @@
-//! What a partition counts, under memcached's names.
+//! The counters of a partition, under memcached's names.
 
 /// Declares the counters, and what is done with each of them, from one list.
 macro_rules! counters {

@@ -1,5 +1,5 @@
-//! What a partition has of a network card: DMA segments that the card writes items into, and the
-//! ring of events by which the card reports them.
+//! A partition's share of a network card: the DMA segments that the card writes items into, and the
+//! ring of events that report them.
 //!
 //! Once the card has answered a set, everybody finds the item, whichever way he comes: the next one
 //! to take the partition's lock links all items that the ring reports ([`Partition::catch_up`]).

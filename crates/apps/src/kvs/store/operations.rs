@@ -1,4 +1,4 @@
-//! What commands do to a partition, whatever protocol they came by.
+//! The operations of commands on a partition, for all protocols.
 //!
 //! The rules are memcached's: its protocol.txt says them, and where that is silent its tests do.
 

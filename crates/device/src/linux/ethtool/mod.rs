@@ -1,4 +1,4 @@
-//! What a network card is asked for and told through ethtool's older interface, an `ioctl`.
+//! Queries and settings of a network card by ethtool's older interface, an `ioctl`.
 //!
 //! `linux/ethtool.h` of the kernel has the structures; each is written and read here by plain
 //! functions, of bytes and back, and one module makes the call. What has come to generic netlink

@@ -1,4 +1,4 @@
-//! What a card says of itself: driver, firmware, queues, rings, statistics.
+//! Properties that a card reports: driver, firmware, queues, rings, statistics.
 
 use std::io;
 

@@ -1,4 +1,5 @@
-//! A key-value store behind a card's queues: what the card's help is worth to the cores that serve.
+//! A key-value store behind a card's queues: measures how much the card's help saves the cores that
+//! serve.
 //!
 //! The store runs behind the queues of the card that `niclab kvs` runs. The card takes all requests
 //! before anything is timed. It chooses their queues by RSS or by the program `kvs-steering`, and

@@ -1,4 +1,4 @@
-//! Requests in memory and a store: pass by pass, what each took, and where that went.
+//! Requests in memory and a store: the time of each pass, and its breakdown.
 
 use std::time::Instant;
 

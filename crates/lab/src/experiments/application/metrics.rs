@@ -1,4 +1,4 @@
-//! What the trials of the experiments on applications measure.
+//! The metrics of the experiments on applications.
 
 use niclab_device::{CoreUse, Energy, RequestsObservation};
 use niclab_result::Mark;

@@ -1,4 +1,4 @@
-//! `memcached`, `redis`, `function` and `core-scaling`: what real servers answer, and how soon.
+//! `memcached`, `redis`, `function` and `core-scaling`: throughput and latency of real servers.
 
 pub(crate) mod analysis;
 pub(crate) mod figures;

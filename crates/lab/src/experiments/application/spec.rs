@@ -1,4 +1,4 @@
-//! The axes of the experiments on applications: what can be typed.
+//! The axes of the experiments on applications.
 
 use serde::Deserialize;
 

@@ -1,4 +1,4 @@
-//! Servers whose answers are known, and what is made of them.
+//! Servers with known answers, and the findings from them.
 
 use niclab_device::requests::{Pace, Protocol, Requested};
 use niclab_device::{

@@ -1,4 +1,4 @@
-//! The experiments on applications: what clients ask, and what their answers show.
+//! The trials of the experiments on applications: requests of clients, and their results.
 
 use niclab_device::cores::allowed;
 use niclab_device::requests::{

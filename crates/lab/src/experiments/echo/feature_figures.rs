@@ -1,4 +1,4 @@
-//! What stands in the path of messages: the table of its costs, and their figure.
+//! The cost of features in the path of messages: its table and its figure.
 
 use niclab_result::{Figure, ReportTable, Scale, Series};
 

@@ -1,4 +1,4 @@
-//! What stands in the path of messages, and what it costs them.
+//! Findings on the cost of features in the path of messages.
 
 use niclab_result::Finding;
 

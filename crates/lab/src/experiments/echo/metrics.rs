@@ -1,4 +1,4 @@
-//! What the trials of the echo experiments measure.
+//! The metrics of the echo experiments.
 
 use niclab_device::RoundTripsObservation;
 use niclab_device::echo::{Echo, Echoed};

@@ -1,4 +1,4 @@
-//! The axes of the echo experiments: what can be typed.
+//! The axes of the echo experiments.
 
 use super::metrics::ECHO;
 pub(crate) use crate::round_trips::AXES;

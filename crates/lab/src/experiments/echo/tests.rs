@@ -1,4 +1,4 @@
-//! Two hosts whose round trips are known, and what is made of them.
+//! Two hosts with known round trips, and the findings from them.
 
 use niclab_device::echo::{Echoed, Pace, Receive, Served, Transport};
 use niclab_device::{

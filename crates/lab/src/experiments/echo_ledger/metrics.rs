@@ -1,4 +1,4 @@
-//! What the trials of `echo-ledger` measure.
+//! The metrics of `echo-ledger`.
 
 use crate::breakdown::{BREAKDOWN, PLAIN_RTT};
 use crate::hosts::RTT;

@@ -1,4 +1,4 @@
-//! The axes of `echo-ledger`, which are those of the echo: what can be typed.
+//! The axes of `echo-ledger`, which are those of the echo.
 
 pub(crate) use crate::round_trips::AXES;
 use crate::round_trips::{EchoSweep, LEDGER};

@@ -1,4 +1,4 @@
-//! Ledgers whose terms are known, and what is made of them.
+//! Latency breakdowns with known terms, and the findings from them.
 
 use niclab_device::capability::STAMPS;
 use niclab_device::{

@@ -1,4 +1,4 @@
-//! What the trials of `frame-size` measure.
+//! The metrics of `frame-size`.
 
 use niclab_device::{LoadObservation, PortCounters};
 

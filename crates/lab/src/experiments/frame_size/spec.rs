@@ -1,4 +1,4 @@
-//! The axes of `frame-size`: what can be typed.
+//! The axes of `frame-size`.
 
 use serde::Deserialize;
 

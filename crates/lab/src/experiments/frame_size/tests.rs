@@ -1,4 +1,4 @@
-//! Rates that are known, and cards whose parts are.
+//! Devices with known rates, and cards with known parts.
 
 use niclab_device::model::profile::{Basis, Entry, Part as Known, Profile};
 use niclab_device::model::schema::SECTIONS;

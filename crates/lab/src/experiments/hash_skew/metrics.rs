@@ -1,4 +1,4 @@
-//! What the trials of `hash-skew` measure.
+//! The metrics of `hash-skew`.
 
 use niclab_device::{Load, LoadObservation, QueueCounters, Rss, Setup};
 use niclab_packet::flow::FlowSet;

@@ -1,4 +1,4 @@
-//! The axes of `hash-skew`: what can be typed.
+//! The axes of `hash-skew`.
 
 use serde::Deserialize;
 

@@ -1,4 +1,4 @@
-//! Counters of queues whose spread is known, and cards whose hash and queues are.
+//! Queue counters with a known distribution, and cards with a known hash and known queues.
 
 use niclab_device::model::profile::Profile;
 use niclab_device::model::{Model, read};

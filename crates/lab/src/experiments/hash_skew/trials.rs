@@ -1,4 +1,4 @@
-//! The experiment `hash-skew`: where it measures, and what the counters of a device's queues say.
+//! The trials of `hash-skew`, and the counters of a device's queues.
 //!
 //! No rule decides about a frame: the device spreads all of them by their hash. Where it tells key,
 //! function, types and table, the share of each queue is computed flow by flow ([`Rss::shares`]),

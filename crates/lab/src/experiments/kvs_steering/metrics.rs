@@ -1,4 +1,4 @@
-//! What the trials of `kvs-steering` measure.
+//! The metrics of `kvs-steering`.
 
 use niclab_device::StoreObservation;
 use niclab_result::Mark;

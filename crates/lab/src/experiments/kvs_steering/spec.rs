@@ -1,4 +1,4 @@
-//! The axes of `kvs-steering`: what can be typed.
+//! The axes of `kvs-steering`.
 
 use serde::Deserialize;
 

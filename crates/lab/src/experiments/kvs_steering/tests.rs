@@ -1,4 +1,4 @@
-//! Devices on which a request takes a known time, and what is made of it.
+//! Devices with a known time per request, and the findings from them.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! The experiment `kvs-steering`: what a card's help is worth to a key-value store.
+//! The trials of `kvs-steering`: a key-value store with and without help of the card.
 //!
 //! Requests lie in memory, the card's stage is over, and the application alone is timed, on all of
 //! its cores at once. So the builds of the store are comparable whatever card there is; trials of

@@ -1,4 +1,4 @@
-//! What the trials of `occupancy` measure.
+//! The metrics of `occupancy`.
 
 use crate::measure::Judged;
 use crate::metrics::{INSTALLED, LATENCY, LOAD, SATURATE, TrialMetrics, search};

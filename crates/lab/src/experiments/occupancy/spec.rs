@@ -1,4 +1,4 @@
-//! The axes of `occupancy`: what can be typed.
+//! The axes of `occupancy`.
 
 use serde::Deserialize;
 

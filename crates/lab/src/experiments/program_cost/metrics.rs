@@ -1,4 +1,4 @@
-//! What the trials of `program-cost` measure.
+//! The metrics of `program-cost`.
 
 use niclab_device::ProgramObservation;
 

@@ -1,4 +1,4 @@
-//! `program-cost`: what match+action programs cost a core, packet by packet.
+//! `program-cost`: the time that a core needs for a packet in a match+action program.
 
 pub(crate) mod analysis;
 pub(crate) mod figures;

@@ -1,4 +1,4 @@
-//! The axes of `program-cost`: what can be typed.
+//! The axes of `program-cost`.
 
 use serde::Deserialize;
 

@@ -1,4 +1,4 @@
-//! Devices that take a known time for a packet, and what is made of it.
+//! Devices with a known time per packet, and the findings from them.
 
 use niclab_device::cases::{Case, Loaded};
 use niclab_device::{

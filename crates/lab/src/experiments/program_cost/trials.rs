@@ -1,4 +1,4 @@
-//! The experiment `program-cost`: what match+action programs take of a core, packet by packet.
+//! The trials of `program-cost`: match+action programs with their tables filled.
 //!
 //! Packets lie in memory, and go through the program and nothing else. So a device that runs the
 //! same text is comparable, whatever ports it has; its trials stand side by side with ours, program

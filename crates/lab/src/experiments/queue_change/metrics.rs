@@ -1,4 +1,4 @@
-//! What the trials of `queue-change` measure.
+//! The metrics of `queue-change`.
 
 use niclab_device::LoadObservation;
 use niclab_load::{QueueReaction, RssChanges};

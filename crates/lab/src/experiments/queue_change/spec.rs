@@ -1,4 +1,4 @@
-//! The axes of `queue-change`: what can be typed.
+//! The axes of `queue-change`.
 
 use serde::Deserialize;
 

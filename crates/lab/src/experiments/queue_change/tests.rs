@@ -1,4 +1,4 @@
-//! Places of `queue-change`, and what its samples say.
+//! Points of `queue-change`, and the findings from their samples.
 
 use niclab_device::{
     About, Answering, DeviceError, LoadObservation, Observation, Plan, RssChangeKind, RssPlan,

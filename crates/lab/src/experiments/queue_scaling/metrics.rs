@@ -1,4 +1,4 @@
-//! What the trials of `queue-scaling` and `queue-overhead` measure.
+//! The metrics of `queue-scaling` and `queue-overhead`.
 
 use niclab_device::LoadObservation;
 

@@ -1,4 +1,4 @@
-//! The axes of `queue-scaling` and `queue-overhead`: what can be typed.
+//! The axes of `queue-scaling` and `queue-overhead`.
 
 use serde::Deserialize;
 

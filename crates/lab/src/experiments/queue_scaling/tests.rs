@@ -1,4 +1,4 @@
-//! Cores, queues and ports whose curves are known, and cards that have them.
+//! Cores, queues and ports with known curves, and cards that have them.
 
 use niclab_device::model::profile::Profile;
 use niclab_device::model::{Model, read};

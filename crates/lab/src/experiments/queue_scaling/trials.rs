@@ -1,4 +1,4 @@
-//! The experiments `queue-scaling` and `queue-overhead`: what cores, queues and ports bring.
+//! The trials of `queue-scaling` and `queue-overhead`: throughput of cores, queues and ports.
 //!
 //! Three curves belong together: what cores with queues of their own forward; what they forward
 //! where one of them receives for all (a card with a single queue, multiplied in software); and the

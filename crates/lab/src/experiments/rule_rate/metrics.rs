@@ -1,4 +1,4 @@
-//! What the trials of `rule-rate` measure.
+//! The metrics of `rule-rate`.
 
 use niclab_device::LoadObservation;
 use niclab_result::Quantity;

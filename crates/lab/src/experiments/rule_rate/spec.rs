@@ -1,4 +1,4 @@
-//! The axes of `rule-rate`: what can be typed.
+//! The axes of `rule-rate`.
 
 use serde::Deserialize;
 

@@ -1,4 +1,4 @@
-//! Insertions on a simulated device: what it is known to do is found and worded.
+//! Rule creation on a simulated device with known rates, and the findings from it.
 
 use niclab_result::{Origin, Outcome, Summary};
 

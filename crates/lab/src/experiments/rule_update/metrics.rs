@@ -1,4 +1,4 @@
-//! What the trials of `rule-update` measure.
+//! The metrics of `rule-update`.
 
 use crate::measure::Judged;
 use crate::metrics::{

@@ -1,4 +1,4 @@
-//! The axes of `rule-update`: what can be typed.
+//! The axes of `rule-update`.
 
 use serde::Deserialize;
 

@@ -1,4 +1,4 @@
-//! Changes on a simulated device: what it is known to do is found and worded.
+//! Rule updates on a simulated device with known rates, and the findings from them.
 
 use niclab_device::{Action, Calls, Change as Replaced, ControlCore, Plan, Work};
 use niclab_result::Summary;

@@ -1,4 +1,4 @@
-//! The places of the experiment `rule-update`: rules that are changed, and what packets meet.
+//! The trials of `rule-update`: updated rules, and the rules that packets match meanwhile.
 //!
 //! | group | what is installed |
 //! |---|---|

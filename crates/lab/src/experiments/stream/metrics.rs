@@ -1,4 +1,4 @@
-//! What the trials of `stream` measure.
+//! The metrics of `stream`.
 
 use niclab_device::stream::{Stream, Transport};
 use niclab_device::{CoreUse, StreamObservation};

@@ -1,4 +1,4 @@
-//! The axes of `stream`: what can be typed.
+//! The axes of `stream`.
 
 use serde::Deserialize;
 

@@ -1,4 +1,4 @@
-//! Two hosts whose bandwidth is known, and what is made of it.
+//! Two hosts with a known bandwidth, and the findings from them.
 
 use niclab_device::stream::{Received, Sent, Stream, ThreadTime, Transport};
 use niclab_device::{

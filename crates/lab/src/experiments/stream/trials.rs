@@ -1,4 +1,4 @@
-//! The experiment on bulk data: where it measures, and what arrives of what is sent.
+//! The trials of `stream`: bulk data sent and received.
 
 use niclab_device::stream::{
     BATCH_MAX, CONNECTIONS_MAX, DATAGRAM_MAX, DATAGRAM_MIN, Stream, Transport, WRITE_MAX,

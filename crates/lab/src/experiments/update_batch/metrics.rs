@@ -1,4 +1,4 @@
-//! What the trials of `update-batch` measure.
+//! The metrics of `update-batch`.
 
 use crate::measure::Judged;
 use crate::metrics::{CONTROL, LOAD, MATCHED, SATURATE_BASE, TrialMetrics, WINDOWS};

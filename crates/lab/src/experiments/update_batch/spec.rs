@@ -1,4 +1,4 @@
-//! The axes of `update-batch`: what can be typed.
+//! The axes of `update-batch`.
 
 use serde::Deserialize;
 

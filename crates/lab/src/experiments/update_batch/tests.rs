@@ -1,4 +1,4 @@
-//! Batches on a simulated device: what it is known to do is found and worded.
+//! Batches on a simulated device with known behaviour, and the findings from them.
 
 use niclab_device::{Action, Calls, Change, Plan, RuleBlock, Stack, Work};
 use niclab_result::{Mark, Origin, Summary};

@@ -1,4 +1,4 @@
-//! What the trials of `update-rate` measure.
+//! The metrics of `update-rate`.
 
 use crate::metrics::{CONTROL, LATENCY, LOAD, SATURATE, TrialMetrics};
 

@@ -1,4 +1,4 @@
-//! The axes of `update-rate`: what can be typed.
+//! The axes of `update-rate`.
 
 use serde::Deserialize;
 

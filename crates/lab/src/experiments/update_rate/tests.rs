@@ -1,4 +1,4 @@
-//! Rates of rule churn on a simulated device: what it is known to do is found and worded.
+//! Rule churn on a simulated device with known behaviour, and the findings from it.
 
 use niclab_device::{OPERATIONS_PER_S_MAX, RuleBlock};
 use niclab_result::{Coordinate, Finding, Origin, Point, Summary};

@@ -1,5 +1,5 @@
-//! Messages through a ring of the kernel (io_uring): what is to be sent and where to put what comes
-//! is written into a queue, and one call hands all of it over and waits for what has come.
+//! Messages through a ring of the kernel (io_uring). Messages to send and buffers to receive into
+//! are written into a queue. One call submits all of them and waits for completions.
 //!
 //! An operation that the kernel has may read or write its memory at any time until it has
 //! completed. So each ring here owns the memory, never touches what is the kernel's, and takes

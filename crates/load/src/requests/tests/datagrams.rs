@@ -1,4 +1,4 @@
-//! memcached over UDP: what a network does to datagrams.
+//! memcached over UDP, with the errors of a network.
 
 use std::collections::HashMap;
 use std::sync::Mutex;

@@ -1,4 +1,4 @@
-//! memcached over TCP: what comes of answers, right ones and odd ones.
+//! memcached over TCP: right and malformed answers.
 
 use std::collections::HashMap;
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! Redis: what comes of answers, right ones and odd ones.
+//! Redis: right and malformed answers.
 
 use std::io::{Read, Write};
 

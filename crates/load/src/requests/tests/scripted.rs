@@ -1,4 +1,4 @@
-//! Servers that say what a test wants.
+//! Servers with scripted answers.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -1,4 +1,4 @@
-//! A server that stands still: who tells of it, and who does not.
+//! A server that stalls: which load loop reports it.
 
 use std::sync::Mutex;
 

@@ -1,4 +1,4 @@
-//! What a card does for a request, and what it answers.
+//! Carries out requests to a card, and makes their answers.
 
 use std::os::fd::OwnedFd;
 

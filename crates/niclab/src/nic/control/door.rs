@@ -1,4 +1,4 @@
-//! The socket that a card listens at: nobody but its owner, and a group that is named, may connect.
+//! The listening socket of the control protocol. Only its owner, and a named group, may connect.
 //!
 //! The file has its mode from the moment it exists, whatever the umask: `bind` gives it the mode of
 //! the socket (`unix_bind_bsd` in net/unix/af_unix.c), which has no name before. Nobody can connect

@@ -1,4 +1,4 @@
-//! The card's side of the control socket, whose requests and answers are those of `niclab-control`.
+//! The card's side of the control socket. Requests and responses are those of `niclab-control`.
 //!
 //! A client sends one request and gets one answer, a line each. A file that a request names is the
 //! client's: it sends its text, or the open file beside the request. The card opens no file for a

@@ -1,4 +1,4 @@
-//! `niclab nic ctl`: asks a card that runs, or has it do something, and prints what it says.
+//! `niclab nic ctl`: sends a request to a running card and prints the response.
 //!
 //! `arguments` is what can be typed, `request` makes a request of it, `capture` opens the file of a
 //! capture, `said` puts answers into words.

@@ -1,4 +1,4 @@
-//! Answers of a card in words, a line each.
+//! Prints the responses of a card as text.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Looks at a card over its control socket.
+//! Snapshots of a running card's counters.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! What each request of the binary protocol does, and its answer.
+//! The requests of the binary protocol and their answers.
 
 use crate::kvs::codec::context::Context;
 use crate::kvs::codec::statistics;

@@ -1,4 +1,4 @@
-//! What is answered to which frame, and what is not.
+//! Frames that are answered, and frames that are not.
 
 use niclab_nic::memory::Region;
 use niclab_packet::wire::udp::ChecksumMode;

@@ -1,4 +1,4 @@
-//! What the threads of a server share, whatever they serve: its items, options and counters.
+//! The state that the threads of a server share: items, options and counters.
 
 mod cpu;
 pub mod error;

@@ -1,4 +1,4 @@
-//! What the threads of a server count together.
+//! Counters that the threads of a server share.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 

@@ -1,4 +1,4 @@
-//! One connection over TCP: what came and is not served, what is answered and not sent.
+//! One TCP connection: received bytes that are not served yet, and answers that are not sent yet.
 //!
 //! Both are bounded. Who does not read his answers is not read from until he does; who sends half a
 //! request keeps half a request here, and all together not more than the server's limit.

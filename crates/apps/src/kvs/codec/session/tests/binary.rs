@@ -1,4 +1,4 @@
-//! Frames of the binary protocol: what is asked, and what is answered.
+//! Sessions of the binary protocol: requests and answers.
 
 use crate::kvs::codec::context::Context;
 use crate::kvs::codec::session::{Next, Session};

@@ -1,4 +1,4 @@
-//! Talks over the text protocol: what is said, and what is answered, byte for byte.
+//! Sessions of the text protocol: requests and answers, byte for byte.
 //!
 //! Every talk is also held in pieces: however it is cut, the answers are the same. Answers that
 //! memcached 1.6.18 gives otherwise are marked.

@@ -1,4 +1,4 @@
-//! `mg` and `me`: reading an item, and what there is to be told of it.
+//! `mg` and `me`: read an item and report its fields.
 
 use super::flags::OPAQUE_LONG;
 use super::{MetaCommand, MetaResult, base64, figure, time_left};
