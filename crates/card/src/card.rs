@@ -19,13 +19,14 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use niclab_apps::kvs::protocol::time::Moment;
+use niclab_control::{CardCounters, CoreCounters, PortCounters, QueueCounters};
 use niclab_nic::memory::Region;
 use niclab_port::frame_pool::FramePool;
 use niclab_port::wake::Doorbell;
 use niclab_program::{Pipeline, Program};
 
 use crate::applications::{ApplicationError, Applications, LoadedApplication, Owned};
-use crate::counters::{CoreCounters, CoreShown, Counters, PortCounters, QueueCounters};
+use crate::counters::CoreShown;
 use crate::error::ChangeError;
 use crate::external_queues::Door;
 use crate::items::Told;
@@ -209,7 +210,7 @@ impl Card {
 
     /// What the card has counted so far; a core shows what it sees with a delay of a millisecond or
     /// so.
-    pub fn counters(&self) -> Counters {
+    pub fn counters(&self) -> CardCounters {
         let ports = self.ports.iter().map(|port| {
             let core = |queue: usize| queue % port.shown.len();
             let queue = |at| QueueCounters { core: core(at), ..QueueCounters::default() };
@@ -234,7 +235,7 @@ impl Card {
             cpu_ns: shown.cpu_ns.load(Ordering::Relaxed),
             busy_ns: shown.busy_ns.load(Ordering::Relaxed),
         };
-        Counters {
+        CardCounters {
             ports: ports.collect(),
             cores: self.cores.iter().map(core).collect(),
             applications: self.applications.counters(),

@@ -3,50 +3,10 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use niclab_control::PortCounters;
 use niclab_nic::limits::INDIRECTION_LEN;
 use niclab_nic::memory::Desc;
 use niclab_port::queue_pair::QueuePairCounters;
-
-use crate::applications::ApplicationCounters;
-use serde::{Deserialize, Serialize};
-
-/// What a card has counted since it was started; bytes are without FCS.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counters {
-    /// By port.
-    pub ports: Vec<PortCounters>,
-    /// By core.
-    pub cores: Vec<CoreCounters>,
-    /// By application.
-    #[serde(default)]
-    pub applications: Vec<ApplicationCounters>,
-    /// Texts of rules that were refused ([`Card::apply`](crate::Card::apply)).
-    #[serde(default)]
-    pub rule_texts_refused: u64,
-}
-
-impl Counters {
-    /// Frames that all cores took from the ports.
-    pub fn rx_frames(&self) -> u64 {
-        self.cores.iter().map(|core| core.rx_frames).sum()
-    }
-}
-
-/// What one core has counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CoreCounters {
-    /// Its number.
-    pub core: u32,
-    /// Frames that it took from its ports, however they were decided about.
-    #[serde(default)]
-    pub rx_frames: u64,
-    /// Frames that the function on it has had.
-    pub frames: u64,
-    /// Processor time that it has taken, nanoseconds.
-    pub cpu_ns: u64,
-    /// Time of turns in which there was something to do, nanoseconds: what of its time it needs.
-    pub busy_ns: u64,
-}
 
 /// Where a core shows its own counters.
 #[derive(Debug, Default)]
@@ -55,101 +15,6 @@ pub(crate) struct CoreShown {
     pub(crate) frames: AtomicU64,
     pub(crate) cpu_ns: AtomicU64,
     pub(crate) busy_ns: AtomicU64,
-}
-
-/// What one port has counted.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PortCounters {
-    /// Its name.
-    pub name: String,
-    /// It is there: frames come and go.
-    pub is_up: bool,
-    /// Frames received.
-    pub rx_frames: u64,
-    /// Their bytes.
-    pub rx_bytes: u64,
-    /// Frames that the port had no room for, as far as it tells.
-    pub rx_missed: u64,
-    /// Frames received whose TCP or UDP checksum is not whole: the sender left it to a card. As far
-    /// as the port tells: AF_PACKET does, AF_XDP does not, and a TAP interface has none.
-    #[serde(default)]
-    pub rx_partial_checksums: u64,
-    /// Frames sent.
-    pub tx_frames: u64,
-    /// Their bytes.
-    pub tx_bytes: u64,
-    /// Frames for this port that were dropped: it had no room, or was gone.
-    pub tx_dropped: u64,
-    /// Frames that came by this port and that a rule dropped.
-    pub rule_drops: u64,
-    /// Frames that came by this port and that a program dropped and told nobody of, or for which it
-    /// had no way out: a port or queue that is not there; copies for a port that is not there, too.
-    #[serde(default)]
-    pub program_drops: u64,
-    /// Frames that came by this port and went no further, and of which a program has written an
-    /// entry of a ring: who reads the ring has them.
-    #[serde(default)]
-    pub program_told: u64,
-    /// Frames that came by this port and could not go through the program: they end before a header
-    /// that is taken off them, came round too often, have no room for headers, or would reach
-    /// outside of the program's memory.
-    #[serde(default)]
-    pub program_faults: u64,
-    /// Frames that came by this port and found a ring of the program full.
-    #[serde(default)]
-    pub program_ring_full: u64,
-    /// Frames that came by this port, moved to another core by a change of RSS, and found no room
-    /// among those that wait for the frames before them.
-    pub held_drops: u64,
-    /// Rules that the port has now.
-    #[serde(default)]
-    pub rules: u32,
-    /// Rules that commands have created ([`Card::apply`](crate::Card::apply)).
-    #[serde(default)]
-    pub rules_created: u64,
-    /// Rules whose actions commands have changed.
-    #[serde(default)]
-    pub rules_updated: u64,
-    /// Rules that commands have destroyed.
-    #[serde(default)]
-    pub rules_destroyed: u64,
-    /// Its queues.
-    pub queues: Vec<QueueCounters>,
-    /// Those of them that other processes serve.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub external_queues: Vec<ExternalQueueCounters>,
-}
-
-/// What became of the frames of a queue that another process serves.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ExternalQueueCounters {
-    /// The queue.
-    pub queue: u16,
-    /// A client serves it.
-    pub is_there: bool,
-    /// Frames that clients got.
-    pub given_frames: u64,
-    /// Frames that were dropped: no client was there, or it had no slot for them.
-    pub dropped: u64,
-    /// Frames that clients sent.
-    pub taken_frames: u64,
-    /// Refused requests of the last client.
-    pub refused: u64,
-    /// Why the last client has gone.
-    pub ended: Option<String>,
-}
-
-/// What one queue has counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct QueueCounters {
-    /// The core that the function on it runs on, by its place among the card's.
-    pub core: usize,
-    /// Frames that it got.
-    pub rx_frames: u64,
-    /// Their bytes.
-    pub rx_bytes: u64,
-    /// Frames that found the ring to its core full.
-    pub rx_missed: u64,
 }
 
 /// What one core has seen of one port.
@@ -161,7 +26,7 @@ pub(crate) struct PortTally {
     pub(crate) tx_dropped: u64,
     pub(crate) rule_drops: u64,
     pub(crate) program_drops: u64,
-    pub(crate) program_told: u64,
+    pub(crate) program_reported: u64,
     pub(crate) program_faults: u64,
     pub(crate) program_ring_full: u64,
     pub(crate) held_drops: u64,
@@ -178,7 +43,7 @@ impl PortTally {
             tx_dropped: 0,
             rule_drops: 0,
             program_drops: 0,
-            program_told: 0,
+            program_reported: 0,
             program_faults: 0,
             program_ring_full: 0,
             held_drops: 0,
@@ -261,7 +126,7 @@ impl Shown {
             seen.rule_drops,
             seen.held_drops,
             seen.program_drops,
-            seen.program_told,
+            seen.program_reported,
             seen.program_faults,
             seen.program_ring_full,
         ];
@@ -296,7 +161,7 @@ impl Shown {
         add(&mut port.rule_drops);
         add(&mut port.held_drops);
         add(&mut port.program_drops);
-        add(&mut port.program_told);
+        add(&mut port.program_reported);
         add(&mut port.program_faults);
         add(&mut port.program_ring_full);
         for queue in &mut port.queues {
@@ -320,6 +185,8 @@ pub(crate) fn add_queue_pair(sum: &mut QueuePairCounters, queue_pair: &QueuePair
 
 #[cfg(test)]
 mod tests {
+    use niclab_control::QueueCounters;
+
     use super::*;
 
     #[test]
@@ -346,7 +213,7 @@ mod tests {
             rule_drops: 11,
             held_drops: 12,
             program_drops: 14,
-            program_told: 17,
+            program_reported: 17,
             program_faults: 15,
             program_ring_full: 16,
             queues,
@@ -364,8 +231,8 @@ mod tests {
         assert_eq!(port.rx_partial_checksums, 6 * 18);
         let PortCounters { tx_dropped, rule_drops, held_drops, .. } = port;
         assert_eq!([tx_dropped, rule_drops, held_drops], [2 * (18 + 7), 22, 24]);
-        let PortCounters { program_drops, program_told, .. } = port;
-        assert_eq!([program_drops, program_told], [28, 34]);
+        let PortCounters { program_drops, program_reported, .. } = port;
+        assert_eq!([program_drops, program_reported], [28, 34]);
         let PortCounters { program_faults, program_ring_full, .. } = port;
         assert_eq!([program_faults, program_ring_full], [30, 32]);
         let queue = QueueCounters { core: 0, rx_frames: 16, rx_bytes: 18, rx_missed: 20 };

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use niclab_control::ExternalQueueCounters;
 use niclab_nic::memory::{Desc, Region};
 use niclab_port::Burst;
 use niclab_port::error::PortError;
@@ -18,7 +19,7 @@ use niclab_port::frame_pool::FramePool;
 use niclab_port::queue_pair::{QueuePair, QueuePairCounters};
 use rtrb::{Consumer, Producer, RingBuffer};
 
-use crate::counters::{ExternalQueueCounters, add_queue_pair};
+use crate::counters::add_queue_pair;
 
 /// A queue that another process is to serve, and where it comes to.
 #[derive(Clone, Debug, PartialEq, Eq)]

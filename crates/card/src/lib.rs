@@ -23,17 +23,18 @@ mod sync;
 mod transmit_queue;
 mod workload;
 
-pub use applications::{
-    Application, ApplicationCounters, ApplicationError, Grant, LoadedApplication,
-};
+pub use applications::{Application, ApplicationError, Grant, LoadedApplication};
 pub use balance::Balance;
 pub use capture::Captured;
 pub use card::{Balanced, Card, CardConfig, Ended, Receive};
-pub use counters::{CoreCounters, Counters, ExternalQueueCounters, PortCounters, QueueCounters};
 pub use engine::Core;
 pub use error::{CardError, ChangeError};
 pub use external_queues::ExternalQueueConfig;
 pub use look::Look;
 pub use name::{Opens, PortName, UnknownPort};
+pub use niclab_control::{
+    ApplicationCounters, CardCounters, CoreCounters, ExternalQueueCounters, PortCounters,
+    QueueCounters,
+};
 pub use niclab_port::error::PortError;
 pub use workload::{CardWorkload, PacketProcessor};

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
+use niclab_control::{PortCounters, QueueCounters};
 use niclab_nic::limits::INDIRECTION_LEN;
 use niclab_nic::memory::Region;
 use niclab_nic::rule::session::Session;
@@ -14,7 +15,7 @@ use rtrb::{Producer, RingBuffer};
 use crate::balance::{Balancer, PortLoad};
 use crate::capture::{Capture, Tap};
 use crate::card::{CardConfig, RuleOperations};
-use crate::counters::{CoreShown, PortCounters, QueueCounters, Shown};
+use crate::counters::{CoreShown, Shown};
 use crate::error::CardError;
 use crate::external_queues::{self, Door, ExternalQueueConfig, ExternalQueueEnd};
 use crate::moving::{Moving, Progress};

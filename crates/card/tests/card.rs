@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use std::{env, fs};
 
 use niclab_card::{
-    Card, CardConfig, CardError, ChangeError, Counters, ExternalQueueConfig, ExternalQueueCounters,
-    PortName, Receive,
+    Card, CardConfig, CardCounters, CardError, ChangeError, ExternalQueueConfig,
+    ExternalQueueCounters, PortName, Receive,
 };
 use niclab_packet::trace::{
     Endian, Format, LINK_ETHERNET, Record, Resolution, Trace, TraceLimits, Writer,
@@ -203,7 +203,7 @@ fn talk(test: &str, config: &CardConfig, meanwhile: impl FnOnce(&mut Card, &Host
         card.end()
     });
     assert_eq!(ended.frames_lost, 0, "of {}", ended.frames);
-    let total: Counters = ended.counters;
+    let total: CardCounters = ended.counters;
     let [xdp, tap] = &total.ports[..] else { panic!("two ports") };
     assert!(xdp.rx_bytes >= BYTES as u64 && tap.rx_bytes >= BYTES as u64, "{total:?}");
     for port in [xdp, tap] {
@@ -236,7 +236,7 @@ fn two_hosts_talk_over_one_core_and_rules_decide() {
             let after = card.counters();
             assert!(after.ports[0].rule_drops > before.ports[0].rule_drops);
             let grew = |queue: usize| {
-                let at = |of: &Counters| of.ports[1].queues[queue].rx_frames;
+                let at = |of: &CardCounters| of.ports[1].queues[queue].rx_frames;
                 at(&after) - at(&before)
             };
             assert!(grew(1) > 100 && grew(0) == 0, "{} {}", grew(0), grew(1));

@@ -14,7 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use made::Made;
-use niclab_card::{Balance, Card, CardConfig, ChangeError, Counters, Receive};
+use niclab_card::{Balance, Card, CardConfig, CardCounters, ChangeError, Receive};
 use niclab_nic::limits::INDIRECTION_LEN;
 use niclab_nic::rss::{HashFunction, HashTypes, Rss, evenly};
 use rand::{RngExt, SeedableRng};
@@ -165,11 +165,17 @@ fn settle(card: &mut Card, port: u16) {
 }
 
 /// Changes RSS of all ports by chance, and holds what comes out against what went in.
-fn change(ports: usize, cores: u32, changes: usize, stalls: bool) -> Counters {
+fn change(ports: usize, cores: u32, changes: usize, stalls: bool) -> CardCounters {
     change_by(Receive::BusyPoll, ports, cores, changes, stalls)
 }
 
-fn change_by(receive: Receive, ports: usize, cores: u32, changes: usize, stalls: bool) -> Counters {
+fn change_by(
+    receive: Receive,
+    ports: usize,
+    cores: u32,
+    changes: usize,
+    stalls: bool,
+) -> CardCounters {
     let world = world(WINDOW);
     world.stalls.store(stalls, Ordering::Relaxed);
     let ports = (0..ports).map(|port| made(&world, port, ports)).collect();

@@ -16,6 +16,13 @@ pub struct CardCounters {
     pub rule_texts_refused: u64,
 }
 
+impl CardCounters {
+    /// Frames that all cores received from the ports.
+    pub fn rx_frames(&self) -> u64 {
+        self.cores.iter().map(|core| core.rx_frames).sum()
+    }
+}
+
 /// What an application has counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApplicationCounters {
@@ -52,7 +59,10 @@ pub struct ApplicationCounters {
 pub struct CoreCounters {
     /// Its number.
     pub core: u32,
-    /// Frames that the function on it has had.
+    /// Frames that it received from its ports.
+    #[serde(default)]
+    pub rx_frames: u64,
+    /// Frames that the function on it processed.
     pub frames: u64,
     /// Processor time that it has taken, nanoseconds.
     pub cpu_ns: u64,
@@ -108,7 +118,7 @@ pub struct PortCounters {
     pub program_drops: u64,
     /// Frames that came by this port and went no further, and of which a program has written an
     /// entry of a ring: who reads the ring has them.
-    pub program_told: u64,
+    pub program_reported: u64,
     /// Frames that came by this port and could not go through the program: they end before a header
     /// that is taken off them, came round too often, have no room for headers, or would reach
     /// outside of the program's memory.

@@ -214,7 +214,7 @@ fn counters() {
             external_queues: vec![external],
             ..PortCounters::default()
         }],
-        cores: vec![CoreCounters { core: 3, frames: 5, cpu_ns: 1, busy_ns: 2 }],
+        cores: vec![CoreCounters { core: 3, rx_frames: 9, frames: 5, cpu_ns: 1, busy_ns: 2 }],
         applications: vec![ApplicationCounters {
             name: text("keeper"),
             frames: 1,
@@ -227,13 +227,13 @@ fn counters() {
         concat!(
             r#"{"response":"counters","ports":[{"name":"tap:nic0","is_up":true,"rx_frames":5,"#,
             r#""rx_bytes":0,"rx_missed":0,"rx_partial_checksums":0,"tx_frames":0,"tx_bytes":0,"#,
-            r#""tx_dropped":0,"rule_drops":0,"program_drops":0,"program_told":0,"#,
+            r#""tx_dropped":0,"rule_drops":0,"program_drops":0,"program_reported":0,"#,
             r#""program_faults":0,"program_ring_full":0,"held_drops":0,"#,
             r#""rules":0,"rules_created":0,"rules_updated":0,"rules_destroyed":0,"#,
             r#""queues":[{"core":0,"rx_frames":5,"rx_bytes":0,"rx_missed":0}],"#,
             r#""external_queues":[{"queue":1,"is_there":false,"given_frames":0,"dropped":0,"#,
             r#""taken_frames":0,"refused":0,"ended":"gone"}]}],"#,
-            r#""cores":[{"core":3,"frames":5,"cpu_ns":1,"busy_ns":2}],"#,
+            r#""cores":[{"core":3,"rx_frames":9,"frames":5,"cpu_ns":1,"busy_ns":2}],"#,
             r#""applications":[{"name":"keeper","frames":1,"missed":0,"drops":0,"told":0,"#,
             r#""faults":0,"outside":0,"ring_full":0,"queue_missed":0,"tx_dropped":0,"#,
             r#""busy_ns":0}],"rule_texts_refused":9}"#

@@ -3,42 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use niclab_control::ApplicationCounters;
 use niclab_program::{Fate, Lost};
-use serde::{Deserialize, Serialize};
-
-/// What an application has counted.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ApplicationCounters {
-    /// Its name.
-    pub name: String,
-    /// Frames of its flows that its program has had.
-    pub frames: u64,
-    /// Frames of its flows that came while too many waited: it has used its share.
-    pub missed: u64,
-    /// Frames that its program dropped, and told nobody of.
-    pub drops: u64,
-    /// Frames that went no further, and of which its program has written an entry of a ring.
-    #[serde(default)]
-    pub told: u64,
-    /// Frames that could not go through its program: they end before a header that is taken off
-    /// them, came round too often, have no room for headers, or were to be written where somebody
-    /// else writes without end.
-    pub faults: u64,
-    /// Frames, and copies, that were to go by a port or to a queue that it has not, or for which
-    /// its program would have reached outside of its memory.
-    pub outside: u64,
-    /// Frames that found a ring of the application full.
-    pub ring_full: u64,
-    /// Frames that it steered to a queue of another core, where too many of its own waited.
-    #[serde(default)]
-    pub queue_missed: u64,
-    /// Frames, copies and answers that were to leave by a port, where too many of its own waited,
-    /// or which was gone.
-    #[serde(default)]
-    pub tx_dropped: u64,
-    /// Time that cores have worked for it, nanoseconds.
-    pub busy_ns: u64,
-}
 
 /// The numbers of [`ApplicationCounters`], in their order.
 pub(super) type Numbers = [u64; 10];

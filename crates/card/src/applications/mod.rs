@@ -27,10 +27,10 @@ mod time;
 
 use std::sync::Arc;
 
+use niclab_control::ApplicationCounters;
 use niclab_nic::{Nic, Worker};
 use niclab_program::{Instruction, Operand, Pipeline, Program};
 
-pub use self::counted::ApplicationCounters;
 pub(crate) use self::counted::Losses;
 use self::counted::Shown;
 pub use self::error::ApplicationError;

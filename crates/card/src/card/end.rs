@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
 
+use niclab_control::CardCounters;
 use niclab_nic::Nic;
 use niclab_port::frame_pool::{self, FramePool};
 
 use super::Card;
-use crate::counters::{Counters, Shown};
+use crate::counters::Shown;
 use crate::engine::Core;
 use crate::items::Told;
 use crate::ports::Port;
@@ -17,7 +18,7 @@ use crate::ports::Port;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
     /// What it counted.
-    pub counters: Counters,
+    pub counters: CardCounters,
     /// What it did for a store, where it writes items.
     pub told: Option<Told>,
     /// Frames of its memory.

@@ -91,7 +91,7 @@ impl Engine {
         let [drops, unfit, outside, ring_full, no_way, told] = instance.lost.take();
         let seen = &mut self.contexts[port].seen;
         seen.program_drops += drops + no_way;
-        seen.program_told += told;
+        seen.program_reported += told;
         seen.program_faults += unfit + outside;
         seen.program_ring_full += ring_full;
         self.program.instance = Some(instance);

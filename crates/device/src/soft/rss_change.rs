@@ -13,7 +13,7 @@ use std::net::IpAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use niclab_card::{Balance, Card, Counters, Ended};
+use niclab_card::{Balance, Card, CardCounters, Ended};
 use niclab_load::clock::Clock;
 use niclab_load::{Latency, LoadObservation, QueueReaction, RssChanges};
 use niclab_nic::limits::INDIRECTION_LEN;
@@ -78,7 +78,7 @@ pub(super) struct RssControl<'a> {
     /// Looks at whether a change has settled.
     looks: u64,
     /// The counters at the last end of a stretch.
-    before: Counters,
+    before: CardCounters,
     seen: RssChanges,
     refusal: Option<String>,
 }
@@ -149,7 +149,7 @@ impl<'a> RssControl<'a> {
 
     /// What each core did in the stretches that have ended: several, where this thread was away,
     /// and of what it finds behind that each has the same share.
-    fn end_stretches(&mut self, count: u64, now: Counters) {
+    fn end_stretches(&mut self, count: u64, now: CardCounters) {
         let share = |sum: u64, at: u64| sum * (at + 1) / count - sum * at / count;
         self.seen.cpu_ns.resize_with(now.cores.len(), Vec::new);
         self.seen.frames.resize_with(now.cores.len(), Vec::new);

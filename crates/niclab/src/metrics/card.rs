@@ -70,7 +70,7 @@ fn ports(ports: &[PortCounters], families: &mut Families) {
             "niclab_port_program_ring",
             "packets",
             "Packets that went no further because a program wrote an entry of a ring for them.",
-            |of| Some(of.program_told),
+            |of| Some(of.program_reported),
         ),
     ];
     for (name, unit, help, count) in counters {
@@ -345,7 +345,13 @@ mod tests {
         let xdp = PortCounters { name: "xdp:va".to_owned(), rx_missed: 9, ..Default::default() };
         let counters = CardCounters {
             ports: vec![tap, xdp],
-            cores: vec![CoreCounters { core: 3, frames: 7, cpu_ns: 2_500_000_000, busy_ns: 5 }],
+            cores: vec![CoreCounters {
+                core: 3,
+                rx_frames: 9,
+                frames: 7,
+                cpu_ns: 2_500_000_000,
+                busy_ns: 5,
+            }],
             applications: vec![ApplicationCounters {
                 name: "keeper".to_owned(),
                 missed: 1,

@@ -3,7 +3,6 @@
 mod applications;
 mod capture;
 pub mod control;
-mod counted;
 mod counting;
 mod ctl;
 mod memory;
@@ -37,7 +36,6 @@ use crate::readiness::Readiness;
 use crate::run::stop_flag;
 use crate::{output, rules};
 use control::{Access, Control};
-use counted::counted;
 use counting::Counting;
 
 /// How often the card is tended and the stop flag looked at.
@@ -89,7 +87,7 @@ fn card(arguments: &NicArguments) -> Result<(), Failure> {
     say_off(&config.ports);
     say_hidden(&config.ports);
     let until = arguments.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
-    let mut live = Live::new(arguments.json, counted(card.counters()));
+    let mut live = Live::new(arguments.json, card.counters());
     let is_over =
         || stop.load(Ordering::Relaxed) || until.is_some_and(|until| Instant::now() >= until);
     readiness.ready();
@@ -97,7 +95,7 @@ fn card(arguments: &NicArguments) -> Result<(), Failure> {
     drop(readiness);
     let counting = Counting::of(&mut card, config.ports.len());
     let ended = card.end();
-    live.end(&counted(ended.counters), &counting)?;
+    live.end(&ended.counters, &counting)?;
     match (ended.frames_lost, ended.trouble.is_empty()) {
         (0, true) => Ok(()),
         (0, false) => Err(Failure::Output(io::Error::other(ended.trouble.join("; ")))),
@@ -268,7 +266,7 @@ impl Live {
         if passed < INTERVAL {
             return Ok(());
         }
-        let now = counted(card.counters());
+        let now = card.counters();
         self.partial(&now);
         if self.json {
             writeln!(stdout(), "{}", json!(now))?;
@@ -324,7 +322,7 @@ fn by_program(port: &PortCounters) -> String {
             format!(", {} by the program, {} unfit for it", whole(drops), whole(faults))
         }
     };
-    let told = match port.program_told {
+    let told = match port.program_reported {
         0 => String::new(),
         told => format!(", {} told of in a ring", whole(told)),
     };

@@ -4,7 +4,6 @@ use niclab_card::{Card, Look};
 use niclab_control::{CardCounters, FlowDone, ListedRule, TableState};
 use niclab_nic::rule::session::Record;
 
-use super::counted::counted;
 use super::counting::counts;
 use super::shown;
 use crate::rules;
@@ -55,7 +54,7 @@ pub struct ProgramCounts {
 
 /// Looks at a card.
 pub fn sample(card: &mut Card) -> CardSample {
-    let counters = counted(card.counters());
+    let counters = card.counters();
     let of_card = card.look().map(|look| program("", &look));
     let has_program = of_card.is_some();
     let of_applications = card.applications().map(|of| program(of.name, &Look::at(of.pipeline)));

@@ -470,7 +470,7 @@ fn the_card_of_a_store_answers_queries_and_refuses_changes() {
                 let told: serde_json::Value = serde_json::from_str(&told.out).unwrap();
                 let port = &told["ports"][0];
                 assert_eq!(port["program_drops"], 0, "{told}");
-                if port["program_told"] == 1 {
+                if port["program_reported"] == 1 {
                     break;
                 }
                 assert!(Instant::now() < until, "{told}");

@@ -6,7 +6,6 @@ use niclab_card::Card;
 use niclab_control::{FlowDone, Request, Response};
 
 use super::Access;
-use crate::nic::counted::counted;
 use crate::nic::programmed::{self, Whose};
 use crate::nic::{capture, memory, rss, shown};
 use crate::rules;
@@ -66,7 +65,7 @@ fn done(card: &mut Card, request: &Request, file: Option<OwnedFd>) -> Result<Res
         }
         Request::CaptureEnd { port } => capture::end(card, *port),
         Request::CaptureState { port } => capture::state(card, *port),
-        Request::Counters {} => Ok(Response::Counters(counted(card.counters()))),
+        Request::Counters {} => Ok(Response::Counters(card.counters())),
         Request::Flow { command } => flow(card, command),
         Request::ProgramCounter { application, array, index } => {
             programmed::counter(&Whose::of(application).look(card)?, array, *index)

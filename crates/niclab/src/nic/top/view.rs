@@ -266,6 +266,7 @@ pub mod tests {
             let tap = PortCounters { name, tx_dropped: 2, ..PortCounters::default() };
             let core = |core| CoreCounters {
                 core,
+                rx_frames: 1_000 * times,
                 frames: 1_000 * times,
                 cpu_ns: 2_000_000_000 * times,
                 busy_ns: 500_000_000 * times,
