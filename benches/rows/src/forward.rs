@@ -67,7 +67,7 @@ fn compare(bench: &Bench) -> Result<Measured, BenchError> {
             reason: error.to_string(),
         })?;
         let answer = ours.slice(&netns, other);
-        drop(card.end());
+        drop(card.shut_down());
         answer
     };
     let pairs = alternate(bench.pairs, card, || {
@@ -126,7 +126,7 @@ impl VethEnd {
             });
             thread::sleep(WARMUP);
             let counted = || -> Result<(u64, Instant), BenchError> {
-                let seen = netns.within(|| link::look(near)).map_err(lost)?.map_err(lost)?;
+                let seen = netns.within(|| link::find(near)).map_err(lost)?.map_err(lost)?;
                 let link = seen.ok_or_else(|| lost(std::io::ErrorKind::NotFound.into()))?;
                 Ok((link.counters.tx_frames, Instant::now()))
             };
@@ -231,7 +231,7 @@ mod tests {
         let config = CardConfig::new(vec![port], 1, vec![0]);
         let card = netns.within(|| Card::start(&config, "")).unwrap().unwrap();
         let answer = end.slice(&netns, 0).unwrap();
-        let ended = card.end();
+        let ended = card.shut_down();
         let sent = ended.counters.ports[0].tx_frames;
         assert!(answer.ops > 0 && answer.ops <= sent, "{answer:?} {ended:?}");
         assert_eq!(ended.frames_lost, 0);

@@ -8,7 +8,7 @@
 use niclab_apps::kvs::codec::datagram::batch::{BATCH_STEPS, BatchStep};
 pub use niclab_device::soft::kvs::Build;
 pub use niclab_device::soft::kvs::KeyPopularity;
-use niclab_device::soft::kvs::{Asked, Staged};
+use niclab_device::soft::kvs::{KeyWorkload, StagedStore};
 use niclab_nic::limits::BURST;
 use niclab_pairing::alternate;
 use niclab_peer::Answer;
@@ -47,11 +47,11 @@ impl KvsSetup {
         KvsSetup { keys, partitions: 4, burst: BURST }
     }
 
-    fn staged(&self, build: Build, cores: Cores) -> Result<Staged, BenchError> {
-        Ok(Staged::new(build, &Asked::published(self.keys), &cores, self.burst)?)
+    fn staged(&self, build: Build, cores: Cores) -> Result<StagedStore, BenchError> {
+        Ok(StagedStore::new(build, &KeyWorkload::published(self.keys), &cores, self.burst)?)
     }
 
-    fn rss(&self, cores: Cores) -> Result<Staged, BenchError> {
+    fn rss(&self, cores: Cores) -> Result<StagedStore, BenchError> {
         self.staged(Build::Rss { partitions: self.partitions }, cores)
     }
 }
@@ -110,7 +110,7 @@ fn one_core() -> Measured {
 
 /// Passes for a slice. Those in which the machine took a core away count only where there is no
 /// other.
-fn slice(staged: &mut Staged, bench: &Bench, figure: Figure) -> Result<Answer, BenchError> {
+fn slice(staged: &mut StagedStore, bench: &Bench, figure: Figure) -> Result<Answer, BenchError> {
     let until = std::time::Duration::from_millis(bench.slice_ms);
     let (start, mut calm, mut others) = (std::time::Instant::now(), (0, 0), (0, 0));
     while start.elapsed() < until {
@@ -127,10 +127,10 @@ fn slice(staged: &mut Staged, bench: &Bench, figure: Figure) -> Result<Answer, B
 }
 
 /// Where the time of a request goes: medians over passes that were watched.
-fn said(staged: &mut Staged) -> Result<String, BenchError> {
+fn said(staged: &mut StagedStore) -> Result<String, BenchError> {
     let mut of: [Vec<f64>; BATCH_STEPS] = Default::default();
     for _ in 0..WATCHED {
-        let pass = staged.watched()?;
+        let pass = staged.timed_pass()?;
         for (of, ns) in of.iter_mut().zip(pass.steps_ns) {
             of.push(ns as f64 / pass.requests.max(1) as f64);
         }

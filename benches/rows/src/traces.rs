@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use niclab_apps::kvs::codec::context::Context;
 use niclab_apps::kvs::codec::session::{Next, Session};
-use niclab_apps::kvs::protocol::time::Moment;
+use niclab_apps::kvs::protocol::time::UnixTime;
 use niclab_apps::kvs::store::Store;
 
 use crate::BenchError;
@@ -217,7 +217,7 @@ impl Ours {
 
     fn serve(&mut self) -> Result<(), BenchError> {
         self.out.clear();
-        let now = Moment(1_000_000 + self.asked / 1_000_000);
+        let now = UnixTime(1_000_000 + self.asked / 1_000_000);
         let context = Context { store: &self.store, now, host: &() };
         let progress = self.session.serve(&self.said, &mut self.out, usize::MAX, &context);
         match progress.next == Next::Input(1) && progress.used == self.said.len() {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use niclab_apps::kvs::codec::context::Context;
 use niclab_apps::kvs::codec::session::{Next, Session};
-use niclab_apps::kvs::protocol::time::Moment;
+use niclab_apps::kvs::protocol::time::UnixTime;
 use niclab_apps::kvs::store::Store;
 
 /// A memcached with a socket in a directory of its own; both go with its value.
@@ -100,7 +100,7 @@ impl Drop for Memcached {
 fn ours(said: &[u8]) -> (Vec<u8>, bool) {
     let store = Store::new(32 << 20, 1, 7).unwrap();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
-    let context = Context { store: &store, now: Moment(now as u32), host: &() };
+    let context = Context { store: &store, now: UnixTime(now as u32), host: &() };
     let (mut session, mut used, mut out) = (Session::default(), 0, Vec::new());
     loop {
         let room = out.len() + (1 << 20);

@@ -93,10 +93,10 @@ impl World {
         self.next.store(1, Release);
         let mut since = vec![0; self.turns.cores()];
         for _ in 0..rounds {
-            self.turns.look(&mut since);
+            self.turns.snapshot(&mut since);
             let has_ended = |_| {
                 thread::yield_now();
-                self.turns.have_ended(&since)
+                self.turns.have_passed(&since)
             };
             assert!((0..LOOKS).any(has_ended), "a core is waited for for ever");
         }
@@ -113,13 +113,13 @@ impl World {
 fn a_returning_core_writes_nothing_if_nobody_waits() {
     model(|| {
         let world = World::new(1);
-        world.turns.rest(0);
+        world.turns.sleep(0);
         let there = Arc::clone(&world);
         let core = thread::spawn(move || {
             there.turns.wake(0);
             there.set();
             there.turns.end(0);
-            there.turns.rest(0);
+            there.turns.sleep(0);
         });
         world.seal(1);
         world.empty();
@@ -144,7 +144,7 @@ fn events_of_two_turns_ago_lie_before_the_first_empty_entry() {
                     }
                     there.turns.end(place);
                 }
-                there.turns.rest(place);
+                there.turns.sleep(place);
             })
         };
         let cores = [core(0), core(1)];

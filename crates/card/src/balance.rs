@@ -92,7 +92,7 @@ impl Balancer {
                 if !is_other && (!fills || frames < FRAMES_MIN) {
                     return None;
                 }
-                let even = self.moved(&seen.entries, table);
+                let even = self.rebalanced(&seen.entries, table);
                 (*even != *table).then_some(Decision::Table(even))
             }
         }
@@ -116,7 +116,11 @@ impl Balancer {
 
     /// A table by which no queue has much more than its share, with few entries moved: as long as
     /// the busiest has too much, it gives the least busy one the entry that evens both out best.
-    fn moved(&self, entries: &[u64; INDIRECTION_LEN], table: &Indirection) -> Box<Indirection> {
+    fn rebalanced(
+        &self,
+        entries: &[u64; INDIRECTION_LEN],
+        table: &Indirection,
+    ) -> Box<Indirection> {
         let allowed = self.allowed();
         let place = |queue: u16| allowed.iter().position(|one| *one == queue);
         let mut table = Box::new(*table);

@@ -34,7 +34,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 const ROUND: usize = 256;
 
 /// One core's part.
-pub(crate) struct Tap {
+pub(crate) struct CoreCapture {
     ring: Producer<u8>,
     shared: Arc<CaptureShared>,
     /// The core's place.
@@ -57,7 +57,7 @@ struct CaptureShared {
     written: AtomicU64,
 }
 
-impl Tap {
+impl CoreCapture {
     /// Takes a copy of a frame, where there is room for it.
     #[cold]
     pub(crate) fn take(&mut self, frame: &[u8]) {
@@ -109,7 +109,7 @@ fn next(ring: &mut Consumer<u8>, frame: &mut Vec<u8>) -> Option<u64> {
 
 /// What a capture has come to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Captured {
+pub struct CaptureCounters {
     /// Frames in the trace.
     pub frames: u64,
     /// Frames that are not in it, for it was behind.
@@ -134,17 +134,17 @@ pub(crate) fn begin(
     cores: usize,
     frames_max: u64,
     begun_ns: u64,
-) -> io::Result<(Capture, Vec<Tap>)> {
+) -> io::Result<(Capture, Vec<CoreCapture>)> {
     if fcntl_getfl(&file)?.intersection(OFlags::ACCMODE) == OFlags::RDONLY {
         return Err(io::Error::other("the file is open for reading alone: open it for writing"));
     }
-    let output = Output::of(path, file).map_err(what_it_says)?;
+    let output = Output::of(path, file).map_err(io_error)?;
     let has_begun = (0..cores).map(|_| AtomicBool::default()).collect();
     let shared = Arc::new(CaptureShared { has_begun, ..CaptureShared::default() });
     let (mut taps, mut ends) = (Vec::new(), Vec::new());
     for place in 0..cores {
         let (ring, end) = RingBuffer::new(BYTES);
-        taps.push(Tap { ring, shared: Arc::clone(&shared), place, now_ns: 0 });
+        taps.push(CoreCapture { ring, shared: Arc::clone(&shared), place, now_ns: 0 });
         ends.push(end);
     }
     let here = Arc::clone(&shared);
@@ -164,7 +164,7 @@ pub(crate) fn begin(
 }
 
 /// What the system says of a file, or why another one is to be taken.
-fn what_it_says(error: PortError) -> io::Error {
+fn io_error(error: PortError) -> io::Error {
     match error {
         PortError::File { source, .. } => source,
         error => io::Error::other(error),
@@ -209,15 +209,15 @@ fn write(
 
 impl Capture {
     /// What it has come to so far.
-    pub(crate) fn so_far(&self) -> Captured {
+    pub(crate) fn counters(&self) -> CaptureCounters {
         let [frames, missed] =
             [&self.shared.written, &self.shared.missed].map(|count| count.load(Ordering::Relaxed));
         let trouble = self.shared.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        Captured { frames, missed, trouble }
+        CaptureCounters { frames, missed, trouble }
     }
 
     /// The place of a core that has not begun yet.
-    pub(crate) fn waits_for(&self) -> Option<usize> {
+    pub(crate) fn core_without_start(&self) -> Option<usize> {
         self.shared.has_begun.iter().position(|has_begun| !has_begun.load(Ordering::Acquire))
     }
 
@@ -236,9 +236,9 @@ impl Capture {
     ///
     /// # Errors
     /// What the system says of the file.
-    pub(crate) fn end(mut self) -> io::Result<Captured> {
+    pub(crate) fn end(mut self) -> io::Result<CaptureCounters> {
         self.stop()?;
-        Ok(self.so_far())
+        Ok(self.counters())
     }
 
     fn stop(&mut self) -> io::Result<()> {
@@ -297,7 +297,7 @@ mod tests {
     fn a_frame_without_room_in_the_ring_is_counted_as_missed() {
         let (ring, mut end) = RingBuffer::new(HEAD + 64 + HEAD + 63);
         let shared = Arc::new(CaptureShared::default());
-        let mut tap = Tap { ring, shared: Arc::clone(&shared), place: 0, now_ns: 5 };
+        let mut tap = CoreCapture { ring, shared: Arc::clone(&shared), place: 0, now_ns: 5 };
         let mut frame = Vec::new();
         for _ in 0..3 {
             shared.missed.store(0, Ordering::Relaxed);

@@ -5,40 +5,40 @@
 //! (`capturing`), and what is to be done now and then is done by whoever has it (`tending`), until
 //! it ends (`end`). What decides about frames in place of rules is changed here.
 
-mod capturing;
+mod captures;
 mod config;
-mod end;
+mod housekeeping;
 mod rss;
 mod rules;
+mod shutdown;
 mod start;
-mod tending;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use niclab_apps::kvs::protocol::time::Moment;
+use niclab_apps::kvs::protocol::time::UnixTime;
 use niclab_control::{CardCounters, CoreCounters, PortCounters, QueueCounters};
 use niclab_nic::memory::Region;
 use niclab_port::frame_pool::FramePool;
 use niclab_port::wake::Doorbell;
 use niclab_program::{Pipeline, Program};
 
-use crate::applications::{ApplicationError, Applications, LoadedApplication, Owned};
-use crate::counters::CoreShown;
+use crate::applications::{ApplicationError, Applications, LoadedApplication, OwnedOutputs};
+use crate::counters::PublishedCoreCounters;
 use crate::error::ChangeError;
-use crate::external_queues::Door;
-use crate::items::Told;
-use crate::look::Look;
+use crate::external_queues::ExternalQueueListener;
+use crate::items::ItemCounters;
 use crate::ports::Port;
-use crate::program_instance::{ProgramInstance, ToCore};
+use crate::program_instance::{InstanceSender, ProgramInstance};
+use crate::program_view::ProgramView;
 use crate::workload::PacketProcessor;
 
 pub use config::{CardConfig, Receive};
-pub use end::Ended;
-pub use rss::Balanced;
+pub use rss::RssAdjustment;
 pub(crate) use rules::RuleOperations;
+pub use shutdown::CardResult;
 
 /// Longest frame, bytes without FCS: an Ethernet frame of 1,500 B with two VLAN tags and more.
 pub(crate) const FRAME_LEN_MAX: usize = 1_536;
@@ -48,22 +48,22 @@ pub struct Card {
     ports: Vec<Port>,
     threads: Vec<JoinHandle<FramePool>>,
     /// Cores, and where each shows its counters.
-    cores: Vec<(u32, Arc<CoreShown>)>,
+    cores: Vec<(u32, Arc<PublishedCoreCounters>)>,
     doorbells: Arc<[Doorbell]>,
     /// How often the cores were told something.
-    told: Arc<AtomicU64>,
+    notifications: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
     region: Arc<Region>,
     queues: u16,
     begun: Instant,
     /// What decides about frames in place of rules and RSS, and the way to each core.
     program: Option<PacketProcessor>,
-    to_cores: Vec<ToCore>,
+    to_cores: Vec<InstanceSender>,
     applications: Applications,
     /// Texts of rules that were refused.
     rule_texts_refused: u64,
     /// What went wrong and is to be told at the end.
-    trouble: Vec<String>,
+    errors: Vec<String>,
 }
 
 impl Card {
@@ -77,24 +77,24 @@ impl Card {
     }
 
     /// What decides about frames, to be looked at; `None` where rules and RSS do.
-    pub fn look(&self) -> Option<Look<'_>> {
+    pub fn program_view(&self) -> Option<ProgramView<'_>> {
         Some(match self.program.as_ref()? {
-            PacketProcessor::Items(items) => Look::at(items.pipeline()),
-            PacketProcessor::Program(program) => Look::at(program),
+            PacketProcessor::Items(items) => ProgramView::new(items.pipeline()),
+            PacketProcessor::Program(program) => ProgramView::new(program),
         })
     }
 
     /// What the program that writes items for a store has counted, where it decides.
-    pub fn told(&self) -> Option<Told> {
+    pub fn item_counters(&self) -> Option<ItemCounters> {
         match &self.program {
-            Some(PacketProcessor::Items(items)) => Some(items.told()),
+            Some(PacketProcessor::Items(items)) => Some(items.counters()),
             Some(PacketProcessor::Program(_)) | None => None,
         }
     }
 
     /// Says to the program that writes items for a store, where it decides, what time it is, for
     /// items to come.
-    pub fn set_items_time(&mut self, now: Moment) {
+    pub fn set_items_time(&mut self, now: UnixTime) {
         if let Some(PacketProcessor::Items(items)) = &mut self.program {
             items.set_time(now);
         }
@@ -110,9 +110,9 @@ impl Card {
     }
 
     /// Has the program that writes items go on with the next segment of an owner of keys.
-    pub fn leave_items_segment(&mut self, owner: usize) {
+    pub fn skip_items_segment(&mut self, owner: usize) {
         if let Some(PacketProcessor::Items(items)) = &mut self.program {
-            items.leave_segment(owner);
+            items.skip_segment(owner);
         }
     }
 
@@ -122,13 +122,13 @@ impl Card {
     /// # Errors
     /// Where a core has not taken the last one yet; nothing is then changed.
     pub fn set_program(&mut self, program: Option<Pipeline>) -> Result<(), ChangeError> {
-        if let Some(core) = self.program_waits_for() {
+        if let Some(core) = self.core_without_program() {
             return Err(ChangeError::ProgramUnderWay { core });
         }
         self.program = program.map(PacketProcessor::from);
         for place in 0..self.to_cores.len() {
             let instance = self.instance(place);
-            self.to_cores[place].give(instance);
+            self.to_cores[place].send(instance);
         }
         self.wake();
         Ok(())
@@ -137,18 +137,20 @@ impl Card {
     /// A core that has not taken the last program yet: it has not come to look. `None` once that
     /// decides about all frames. What cores had before is freed: while they cannot give it back
     /// they take no other one.
-    pub fn program_waits_for(&mut self) -> Option<u32> {
-        self.to_cores.iter_mut().for_each(ToCore::tidy);
+    pub fn core_without_program(&mut self) -> Option<u32> {
+        self.to_cores.iter_mut().for_each(InstanceSender::free_returned);
         let place = self.to_cores.iter().position(|to| !to.is_free())?;
         Some(self.cores.get(place).map_or(0, |(core, _)| *core))
     }
 
     /// The program, for the core of this number.
     fn instance(&self, core: usize) -> Option<Box<ProgramInstance>> {
-        let owned = || Owned::all(self.ports.len(), self.queues);
+        let owned = || OwnedOutputs::all(self.ports.len(), self.queues);
         let instance = |of: &Pipeline| ProgramInstance::new(of, owned());
         Some(match self.program.as_ref()? {
-            PacketProcessor::Items(of) => instance(of.pipeline()).waited_for(of.turns(), core),
+            PacketProcessor::Items(of) => {
+                instance(of.pipeline()).with_quiescence(of.quiescence(), core)
+            }
             PacketProcessor::Program(of) => instance(of),
         })
     }
@@ -170,8 +172,8 @@ impl Card {
     ///
     /// # Errors
     /// [`ApplicationError`].
-    pub fn permits(&mut self, name: &str, program: &Program) -> Result<(), ApplicationError> {
-        self.applications.permits(name, program)
+    pub fn check_grant(&mut self, name: &str, program: &Program) -> Result<(), ApplicationError> {
+        self.applications.check_grant(name, program)
     }
 
     /// Has another program run for an application from now on, as [`Card::set_program`].
@@ -188,8 +190,8 @@ impl Card {
     ///
     /// # Errors
     /// [`ApplicationError::Unknown`].
-    pub fn has_taken_application(&mut self, name: &str) -> Result<bool, ApplicationError> {
-        self.applications.has_taken(name)
+    pub fn is_application_current(&mut self, name: &str) -> Result<bool, ApplicationError> {
+        self.applications.is_current(name)
     }
 
     /// Time since the card began, nanoseconds, as its program gets it.
@@ -204,7 +206,7 @@ impl Card {
 
     /// Has the cores look at what they were told.
     fn wake(&self) {
-        self.told.fetch_add(1, Ordering::Release);
+        self.notifications.fetch_add(1, Ordering::Release);
         self.doorbells.iter().for_each(Doorbell::ring);
     }
 
@@ -212,11 +214,11 @@ impl Card {
     /// so.
     pub fn counters(&self) -> CardCounters {
         let ports = self.ports.iter().map(|port| {
-            let core = |queue: usize| queue % port.shown.len();
+            let core = |queue: usize| queue % port.published.len();
             let queue = |at| QueueCounters { core: core(at), ..QueueCounters::default() };
             let mut counters = PortCounters {
                 name: port.name.to_string(),
-                is_up: !port.shown.iter().any(|shown| shown.is_gone.load(Ordering::Acquire)),
+                is_up: !port.published.iter().any(|shown| shown.is_gone.load(Ordering::Acquire)),
                 rules: port.nic.len(),
                 rules_created: port.rule_operations.created,
                 rules_updated: port.rule_operations.updated,
@@ -224,11 +226,12 @@ impl Card {
                 queues: (0..usize::from(self.queues)).map(queue).collect(),
                 ..PortCounters::default()
             };
-            port.shown.iter().for_each(|shown| shown.add_to(&mut counters));
-            counters.external_queues = port.doors.iter().map(Door::counters).collect();
+            port.published.iter().for_each(|shown| shown.add_to(&mut counters));
+            counters.external_queues =
+                port.listeners.iter().map(ExternalQueueListener::counters).collect();
             counters
         });
-        let core = |(core, shown): &(u32, Arc<CoreShown>)| CoreCounters {
+        let core = |(core, shown): &(u32, Arc<PublishedCoreCounters>)| CoreCounters {
             core: *core,
             rx_frames: shown.rx_frames.load(Ordering::Relaxed),
             frames: shown.frames.load(Ordering::Relaxed),

@@ -10,7 +10,7 @@ use niclab_port::queue_pair::QueuePairCounters;
 
 /// Where a core shows its own counters.
 #[derive(Debug, Default)]
-pub(crate) struct CoreShown {
+pub(crate) struct PublishedCoreCounters {
     pub(crate) rx_frames: AtomicU64,
     pub(crate) frames: AtomicU64,
     pub(crate) cpu_ns: AtomicU64,
@@ -30,7 +30,7 @@ pub(crate) struct PortTally {
     pub(crate) program_faults: u64,
     pub(crate) program_ring_full: u64,
     pub(crate) held_drops: u64,
-    pub(crate) queues: Vec<QueueSeen>,
+    pub(crate) queues: Vec<QueueTally>,
     /// Frames that the port's RSS spread, by entry of its table.
     pub(crate) entries: Box<[u64; INDIRECTION_LEN]>,
 }
@@ -47,7 +47,7 @@ impl PortTally {
             program_faults: 0,
             program_ring_full: 0,
             held_drops: 0,
-            queues: vec![QueueSeen::default(); queues.into()],
+            queues: vec![QueueTally::default(); queues.into()],
             entries: Box::new([0; INDIRECTION_LEN]),
         }
     }
@@ -55,13 +55,13 @@ impl PortTally {
 
 /// Frames for one queue that one core has received by its queue pair.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct QueueSeen {
+pub(crate) struct QueueTally {
     pub(crate) frames: u64,
     pub(crate) bytes: u64,
     pub(crate) missed: u64,
 }
 
-impl QueueSeen {
+impl QueueTally {
     /// It gets a frame.
     #[inline]
     pub(crate) fn add(&mut self, desc: &Desc) {
@@ -69,7 +69,7 @@ impl QueueSeen {
     }
 
     /// It did not get a frame, which was added, for want of room.
-    pub(crate) fn miss(&mut self, desc: &Desc) {
+    pub(crate) fn undo_add(&mut self, desc: &Desc) {
         (self.frames, self.bytes) = (self.frames - 1, self.bytes - u64::from(desc.len()));
         self.missed += 1;
     }
@@ -82,7 +82,7 @@ const OF_QUEUE: usize = 3;
 /// Where one core shows what it has seen of one port, and how its queue pair does. The core alone
 /// writes numbers; who reads may see some older than others.
 #[derive(Debug)]
-pub(crate) struct Shown {
+pub(crate) struct PublishedPort {
     numbers: Vec<AtomicU64>,
     /// Frames by entry of the indirection table.
     entries: Box<[AtomicU64]>,
@@ -94,26 +94,26 @@ pub(crate) struct Shown {
     pub(crate) is_ended: AtomicBool,
     /// The state of RSS that this core spreads by, once no frame waits for the change to it
     /// (the one before meanwhile); 0 before it has looked for the first time.
-    pub(crate) followed: AtomicU64,
+    pub(crate) rss_state: AtomicU64,
     /// The last error at any of its queue pairs.
-    pub(crate) trouble: Mutex<Option<String>>,
+    pub(crate) error: Mutex<Option<String>>,
 }
 
-impl Shown {
-    pub(crate) fn new(queues: u16) -> Shown {
+impl PublishedPort {
+    pub(crate) fn new(queues: u16) -> PublishedPort {
         let count = OF_PORT + OF_QUEUE * usize::from(queues);
-        Shown {
+        PublishedPort {
             numbers: std::iter::repeat_with(AtomicU64::default).take(count).collect(),
             entries: (0..INDIRECTION_LEN).map(|_| AtomicU64::new(0)).collect(),
             is_gone: AtomicBool::new(false),
             closes: AtomicBool::new(false),
             is_ended: AtomicBool::new(false),
-            followed: AtomicU64::new(0),
-            trouble: Mutex::new(None),
+            rss_state: AtomicU64::new(0),
+            error: Mutex::new(None),
         }
     }
 
-    pub(crate) fn show(&self, seen: &PortTally) {
+    pub(crate) fn publish(&self, seen: &PortTally) {
         let (queue_pair, before) = (&seen.queue_pair, &seen.before);
         let of_port = [
             queue_pair.rx_frames + before.rx_frames,
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn counters_of_cores_add_up() {
-        let shown = Shown::new(2);
+        let shown = PublishedPort::new(2);
         let queue_pair = QueuePairCounters {
             rx_frames: 1,
             rx_bytes: 2,
@@ -203,7 +203,7 @@ mod tests {
         };
         let mut before = queue_pair;
         add_queue_pair(&mut before, &queue_pair);
-        let queues = vec![QueueSeen { frames: 8, bytes: 9, missed: 10 }; 2];
+        let queues = vec![QueueTally { frames: 8, bytes: 9, missed: 10 }; 2];
         let mut entries = Box::new([0; INDIRECTION_LEN]);
         entries[3] = 13;
         let seen = PortTally {
@@ -219,7 +219,7 @@ mod tests {
             queues,
             entries,
         };
-        shown.show(&seen);
+        shown.publish(&seen);
         let mut entries = [1; INDIRECTION_LEN];
         (0..2).for_each(|_| shown.add_entries(&mut entries));
         assert_eq!(entries[2..5], [1, 27, 1]);

@@ -7,8 +7,8 @@
 mod application;
 mod classify;
 mod dispatch;
-mod end;
 mod function;
+mod shutdown;
 mod sleep;
 
 use std::sync::Arc;
@@ -23,17 +23,17 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::applications::Host;
 use crate::card::Receive;
-use crate::counters::CoreShown;
+use crate::core_service::CoreService;
+use crate::counters::PublishedCoreCounters;
 use crate::external_queues::ExternalQueueEnd;
-use crate::moving::{Completed, Progress};
+use crate::flow_migration::{Completed, Progress};
 use crate::port_context::PortContext;
-use crate::program_instance::AtCore;
-use crate::serving::Serving;
+use crate::program_instance::InstanceReceiver;
 
 /// Turns after which counters are shown, where there is no pause before; and time, where turns are
 /// long.
-const SHOWN_EVERY: u32 = 1_024;
-const SHOWN_EVERY_NS: u64 = 2_000_000;
+const PUBLISH_TURNS: u32 = 1_024;
+const PUBLISH_NS: u64 = 2_000_000;
 
 /// Turns without a frame after which others may have the core for a moment.
 const IDLE_TURNS: u32 = 64;
@@ -53,10 +53,10 @@ pub(crate) struct Engine {
     /// External queues of this core.
     pub(crate) external_queues: Vec<ExternalQueueEnd>,
     /// What answers frames in place of forwarding them.
-    pub(crate) service: Option<Serving>,
+    pub(crate) service: Option<CoreService>,
     pub(crate) pool: FramePool,
     /// What decides about frames in place of rules and RSS, where there is a program.
-    pub(crate) program: AtCore,
+    pub(crate) program: InstanceReceiver,
     /// Applications that have flows of their own.
     pub(crate) host: Option<Box<Host>>,
     /// How far all cores are, and this one.
@@ -69,22 +69,22 @@ pub(crate) struct Engine {
     /// Time of turns with something to do.
     pub(crate) busy_ns: u64,
     /// Frames that came by its ports in this turn.
-    pub(crate) came: usize,
+    pub(crate) received: usize,
     /// Frames that have come by its ports in all turns.
     pub(crate) rx_frames: u64,
     /// Frames that the function here has had.
     pub(crate) frames: u64,
     /// Where that is shown.
-    pub(crate) shown: Arc<CoreShown>,
+    pub(crate) published: Arc<PublishedCoreCounters>,
     /// What it does while no frame comes.
     pub(crate) receive: Receive,
     /// Where each core sleeps.
     pub(crate) doorbells: Arc<[Doorbell]>,
     /// How often the control side told the cores something, and how often this one has looked.
-    pub(crate) told: Arc<AtomicU64>,
-    pub(crate) has_heard: u64,
+    pub(crate) notifications: Arc<AtomicU64>,
+    pub(crate) notifications_seen: u64,
     /// Cores that were given something in this turn.
-    pub(crate) gave: Box<[bool]>,
+    pub(crate) cores_to_wake: Box<[bool]>,
 }
 
 /// A core of a card, which works turn by turn.
@@ -98,39 +98,39 @@ pub struct Core {
     idle: u32,
     /// Turns since counters were shown, and when that was.
     turns: u32,
-    shown_ns: u64,
+    published_ns: u64,
 }
 
 impl Core {
     pub(crate) fn new(engine: Engine) -> Core {
-        Core { engine, burst: Burst::new(), idle: 1, turns: 0, shown_ns: 0 }
+        Core { engine, burst: Burst::new(), idle: 1, turns: 0, published_ns: 0 }
     }
 
     /// Takes the frames that have come by its ports, a burst of each, and those of other cores, and
     /// sends what is to leave. Returns how many came by its ports.
     #[inline]
     pub fn turn(&mut self) -> usize {
-        let Core { engine, burst, idle, turns, shown_ns } = self;
+        let Core { engine, burst, idle, turns, published_ns: shown_ns } = self;
         let (was_busy, before_ns) = (*idle == 0, engine.now_ns);
         engine.now_ns = engine.begun.elapsed().as_nanos() as u64;
         engine.busy_ns += if was_busy { engine.now_ns - before_ns } else { 0 };
-        engine.came = 0;
+        engine.received = 0;
         let is_busy = engine.turn(burst);
-        engine.rx_frames += engine.came as u64;
+        engine.rx_frames += engine.received as u64;
         *idle = if is_busy { 0 } else { *idle + 1 };
         *turns += 1;
         // Where one port has frames all the time another may have none.
-        let is_time = *turns == SHOWN_EVERY || engine.now_ns - *shown_ns > SHOWN_EVERY_NS;
-        let is_notified = engine.told.load(Ordering::Relaxed) != engine.has_heard;
+        let is_time = *turns == PUBLISH_TURNS || engine.now_ns - *shown_ns > PUBLISH_NS;
+        let is_notified = engine.notifications.load(Ordering::Relaxed) != engine.notifications_seen;
         if *idle >= IDLE_TURNS || is_time || is_notified {
             engine.refresh();
         }
         // While it sleeps nobody would show them.
         if *idle == IDLE_TURNS || is_time || self.sleeps() {
-            self.engine.show();
-            (self.turns, self.shown_ns) = (0, self.engine.now_ns);
+            self.engine.publish();
+            (self.turns, self.published_ns) = (0, self.engine.now_ns);
         }
-        self.engine.came
+        self.engine.received
     }
 
     /// Whether others may have the core: there was nothing to do in many turns.
@@ -152,19 +152,19 @@ impl Core {
                 false => {}
             }
         }
-        self.end()
+        self.shut_down()
     }
 
     /// Lets what is under way leave, and gives back every frame.
-    pub(crate) fn end(self) -> FramePool {
-        self.engine.end(self.burst)
+    pub(crate) fn shut_down(self) -> FramePool {
+        self.engine.shut_down(self.burst)
     }
 }
 
 impl Engine {
     fn refresh(&mut self) {
-        self.has_heard = self.told.load(Ordering::Acquire);
-        self.program.follow();
+        self.notifications_seen = self.notifications.load(Ordering::Acquire);
+        self.program.receive();
         if let Some(instance) = &mut self.program.instance {
             // What was in its tables may be used again.
             instance.run(0, &mut Burst::new(), &mut self.pool);
@@ -174,28 +174,28 @@ impl Engine {
         }
         for context in &mut self.contexts {
             if context.refresh(&mut self.pool) {
-                self.gave.fill(true);
+                self.cores_to_wake.fill(true);
             }
         }
         self.wake();
     }
 
-    fn show(&mut self) {
-        self.contexts.iter_mut().for_each(PortContext::show);
-        self.external_queues.iter().for_each(ExternalQueueEnd::show);
-        self.host.iter().for_each(|host| host.show());
-        self.shown.rx_frames.store(self.rx_frames, Ordering::Relaxed);
-        self.shown.frames.store(self.frames, Ordering::Relaxed);
+    fn publish(&mut self) {
+        self.contexts.iter_mut().for_each(PortContext::publish);
+        self.external_queues.iter().for_each(ExternalQueueEnd::publish);
+        self.host.iter().for_each(|host| host.publish());
+        self.published.rx_frames.store(self.rx_frames, Ordering::Relaxed);
+        self.published.frames.store(self.frames, Ordering::Relaxed);
         let ran = clock_gettime(ClockId::ThreadCPUTime);
         let ran_ns = ran.tv_sec as u64 * 1_000_000_000 + ran.tv_nsec as u64;
-        self.shown.cpu_ns.store(ran_ns, Ordering::Relaxed);
-        self.shown.busy_ns.store(self.busy_ns, Ordering::Relaxed);
+        self.published.cpu_ns.store(ran_ns, Ordering::Relaxed);
+        self.published.busy_ns.store(self.busy_ns, Ordering::Relaxed);
     }
 
     /// Frames of every queue pair, then of the other cores, then out; whether there was any.
     fn turn(&mut self, burst: &mut Burst) -> bool {
         let mut is_busy = false;
-        for tap in self.contexts.iter_mut().filter_map(|context| context.tap.as_mut()) {
+        for tap in self.contexts.iter_mut().filter_map(|context| context.capture.as_mut()) {
             tap.now_ns = self.now_ns;
         }
         // Frames of an application that has too many are to be dropped for it, not missed for all.
@@ -209,30 +209,30 @@ impl Engine {
                 break;
             }
         }
-        is_busy |= self.host();
-        self.pass_on(burst) | is_busy
+        is_busy |= self.run_applications();
+        self.forward(burst) | is_busy
     }
 
     /// What other cores gave, then out, and what was held; whether there was any.
-    fn pass_on(&mut self, burst: &mut Burst) -> bool {
+    fn forward(&mut self, burst: &mut Burst) -> bool {
         self.program.instance.iter().for_each(|instance| instance.end_turn());
-        let mut is_busy = self.take_over(burst);
+        let mut is_busy = self.receive_from_cores(burst);
         is_busy |= self.serve();
         for external_queue in &mut self.external_queues {
             is_busy |= external_queue.serve(burst, &mut self.pool);
             for desc in burst.drain(..) {
-                self.contexts[external_queue.port].leave(desc, &mut self.pool);
+                self.contexts[external_queue.port].transmit(desc, &mut self.pool);
             }
         }
         for context in &mut self.contexts {
             is_busy |= context.send(burst, &mut self.pool);
         }
         if self.progress.is_awaited() {
-            self.complete();
+            self.publish_completed();
         }
         for port in 0..self.contexts.len() {
-            if !self.contexts[port].moving.is_calm() {
-                is_busy |= self.give_held(port);
+            if !self.contexts[port].migration.is_idle() {
+                is_busy |= self.dispatch_held(port);
             }
         }
         self.wake();

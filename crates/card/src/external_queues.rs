@@ -34,7 +34,7 @@ pub struct ExternalQueueConfig {
 
 /// Where a core shows what it has seen of a client.
 #[derive(Debug, Default)]
-struct Shown {
+struct PublishedClient {
     /// Nobody is there, or on the way.
     is_free: AtomicBool,
     /// Given, dropped, taken.
@@ -54,13 +54,13 @@ pub(crate) struct ExternalQueueEnd {
     before: QueuePairCounters,
     dropped: u64,
     queue_pairs: Consumer<Box<dyn QueuePair>>,
-    shown: Arc<Shown>,
+    shown: Arc<PublishedClient>,
 }
 
 impl ExternalQueueEnd {
     /// Gives the client a frame.
     #[inline]
-    pub(crate) fn give(&mut self, desc: Desc, pool: &mut FramePool) {
+    pub(crate) fn send_to_client(&mut self, desc: Desc, pool: &mut FramePool) {
         if self.waiting.is_full() {
             self.send(pool);
         }
@@ -76,7 +76,7 @@ impl ExternalQueueEnd {
         self.send(pool);
         if let Some(queue_pair) = &mut self.queue_pair {
             let received = queue_pair.receive(pool, from);
-            self.met(received, pool);
+            self.handle_result(received, pool);
         }
         is_busy || !from.is_empty()
     }
@@ -86,13 +86,13 @@ impl ExternalQueueEnd {
             && !self.waiting.is_empty()
         {
             let sent = queue_pair.send(pool, &mut self.waiting);
-            self.met(sent, pool);
+            self.handle_result(sent, pool);
         }
         self.dropped += self.waiting.len() as u64;
         pool.give_all(&mut self.waiting);
     }
 
-    fn met(&mut self, result: io::Result<()>, pool: &mut FramePool) {
+    fn handle_result(&mut self, result: io::Result<()>, pool: &mut FramePool) {
         if let Err(error) = result
             && let Some(queue_pair) = self.queue_pair.take()
         {
@@ -106,11 +106,11 @@ impl ExternalQueueEnd {
 
     /// Whether there is something that nobody tells a core that sleeps: a client, or one that
     /// comes.
-    pub(crate) fn is_taken(&self) -> bool {
+    pub(crate) fn needs_polling(&self) -> bool {
         self.queue_pair.is_some() || !self.queue_pairs.is_empty()
     }
 
-    pub(crate) fn show(&self) {
+    pub(crate) fn publish(&self) {
         let now =
             self.queue_pair.as_ref().map(|queue_pair| queue_pair.counters()).unwrap_or_default();
         let sum = |of: fn(&QueuePairCounters) -> u64| of(&now) + of(&self.before);
@@ -129,7 +129,7 @@ impl ExternalQueueEnd {
     pub(crate) fn end(mut self, pool: &mut FramePool) {
         self.dropped += self.waiting.len() as u64;
         pool.give_all(&mut self.waiting);
-        self.show();
+        self.publish();
         let rest = std::iter::from_fn(|| self.queue_pairs.pop().ok());
         for queue_pair in rest.chain(self.queue_pair.take()).collect::<Vec<_>>() {
             let _ = queue_pair.close(pool);
@@ -138,22 +138,25 @@ impl ExternalQueueEnd {
 }
 
 /// One external queue as the control side has it.
-pub(crate) struct Door {
+pub(crate) struct ExternalQueueListener {
     queue: u16,
     listener: Listener,
     queue_pairs: Producer<Box<dyn QueuePair>>,
     refusals: Refusals,
-    shown: Arc<Shown>,
+    shown: Arc<PublishedClient>,
 }
 
 /// A door that listens, and the end that it leads to.
 ///
 /// # Errors
 /// [`PortError`].
-pub(crate) fn make(at: &ExternalQueueConfig) -> Result<(Door, ExternalQueueEnd), PortError> {
+pub(crate) fn listen(
+    at: &ExternalQueueConfig,
+) -> Result<(ExternalQueueListener, ExternalQueueEnd), PortError> {
     let listener = Listener::bind(&at.path, ExternalQueueSize::default())?;
     let (queue_pairs, coming) = RingBuffer::new(1);
-    let shown = Arc::new(Shown { is_free: AtomicBool::new(true), ..Shown::default() });
+    let shown =
+        Arc::new(PublishedClient { is_free: AtomicBool::new(true), ..PublishedClient::default() });
     let external_queue = ExternalQueueEnd {
         port: at.port.into(),
         queue: at.queue,
@@ -165,12 +168,18 @@ pub(crate) fn make(at: &ExternalQueueConfig) -> Result<(Door, ExternalQueueEnd),
         shown: Arc::clone(&shown),
     };
     Ok((
-        Door { queue: at.queue, listener, queue_pairs, refusals: Refusals::default(), shown },
+        ExternalQueueListener {
+            queue: at.queue,
+            listener,
+            queue_pairs,
+            refusals: Refusals::default(),
+            shown,
+        },
         external_queue,
     ))
 }
 
-impl Door {
+impl ExternalQueueListener {
     /// The queue behind it.
     pub(crate) fn queue(&self) -> u16 {
         self.queue
@@ -180,7 +189,7 @@ impl Door {
     ///
     /// # Errors
     /// [`PortError`].
-    pub(crate) fn look(&mut self, region: &Arc<Region>) -> Result<bool, PortError> {
+    pub(crate) fn accept(&mut self, region: &Arc<Region>) -> Result<bool, PortError> {
         if !self.shown.is_free.load(Ordering::Acquire) {
             return Ok(false);
         }
@@ -195,7 +204,7 @@ impl Door {
     pub(crate) fn counters(&self) -> ExternalQueueCounters {
         let [given_frames, dropped, taken_frames] =
             [0, 1, 2].map(|at: usize| self.shown.numbers[at].load(Ordering::Relaxed));
-        let refused = self.refusals.seen();
+        let refused = self.refusals.counters();
         ExternalQueueCounters {
             queue: self.queue,
             is_there: !self.shown.is_free.load(Ordering::Acquire),

@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use niclab_apps::kvs::protocol::time::Moment;
+use niclab_apps::kvs::protocol::time::UnixTime;
 use niclab_apps::kvs::store::{
     AppendRegisters, DMA_SEGMENT_LEN, DmaSegments, QuiescenceCounters, dma_segments_of,
 };
@@ -31,24 +31,24 @@ const WITHIN: u64 = (1 << 40) - 1;
 
 /// What the card has done for a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct ItemCounters {
     /// Items that it has written and answered.
     pub stored: u64,
     /// Keys that cores were told are asked for.
-    pub asked: u64,
+    pub requests: u64,
     /// Frames that went to a queue as they came.
-    pub left: u64,
+    pub passed_through: u64,
 }
 
 /// The place and the number of the next item of one owner.
 #[derive(Debug)]
-struct NextOf {
+struct OwnerRegisters {
     places: SharedRegisters,
     numbers: SharedRegisters,
     owner: u64,
 }
 
-impl AppendRegisters for NextOf {
+impl AppendRegisters for OwnerRegisters {
     fn read(&self) -> u64 {
         self.places.read(self.owner)
     }
@@ -67,7 +67,7 @@ impl AppendRegisters for NextOf {
 #[derive(Debug)]
 pub struct Items {
     pipeline: Pipeline,
-    turns: Arc<QuiescenceCounters>,
+    quiescence: Arc<QuiescenceCounters>,
     /// Numbers of its registers: where items go, which numbers they get, and what time it is.
     next: usize,
     numbers: usize,
@@ -104,7 +104,7 @@ impl Items {
         let mut pipeline = Pipeline::new(program).map_err(|error| broken(&error))?;
         fill(&mut pipeline, identity, cores, 0)?;
         let turns = Arc::new(QuiescenceCounters::new(cores));
-        let mut items = Items { pipeline, turns, next, numbers, clock };
+        let mut items = Items { pipeline, quiescence: turns, next, numbers, clock };
         let segments = (0..cores).map(|core| items.segments(core, count));
         let segments = segments.collect::<Option<Vec<_>>>().ok_or_else(|| broken(&"no window"))?;
         Ok((items, segments))
@@ -116,8 +116,8 @@ impl Items {
         let places = self.pipeline.registers(self.next)?;
         let numbers = self.pipeline.registers(self.numbers)?;
         let events = self.pipeline.reader(0, core)?;
-        let next = Box::new(NextOf { places, numbers, owner: core as u64 });
-        let (segments, turns) = (core * count..(core + 1) * count, Arc::clone(&self.turns));
+        let next = Box::new(OwnerRegisters { places, numbers, owner: core as u64 });
+        let (segments, turns) = (core * count..(core + 1) * count, Arc::clone(&self.quiescence));
         // SAFETY: the program writes where `regadd` on register `next` of the owner says, which
         // stands there at 1 MiB first, and nothing of what would go beyond; it tells of that behind
         // it, with the rest of the same burst. The register of one owner alone leads to these
@@ -130,16 +130,16 @@ impl Items {
 
     /// Cores that it is for.
     pub fn cores(&self) -> usize {
-        self.turns.cores()
+        self.quiescence.cores()
     }
 
     /// Says what time it is, for items to come.
-    pub fn set_time(&mut self, now: Moment) {
+    pub fn set_time(&mut self, now: UnixTime) {
         self.pipeline.set_register(self.clock, 0, now.0.into());
     }
 
     /// What the program has counted.
-    pub fn told(&self) -> Told {
+    pub fn counters(&self) -> ItemCounters {
         let counters = &self.pipeline.program().counters;
         let count = |name: &str, index: u64| {
             let array = counters.iter().position(|array| array.name == name);
@@ -147,7 +147,11 @@ impl Items {
             counted.map_or(0, |(packets, _)| packets)
         };
         let of_all = |name: &str| (0..self.cores() as u64).map(|owner| count(name, owner)).sum();
-        Told { stored: of_all("stored"), asked: of_all("asked"), left: count("left", 0) }
+        ItemCounters {
+            stored: of_all("stored"),
+            requests: of_all("asked"),
+            passed_through: count("left", 0),
+        }
     }
 
     /// Bytes of items that the segment has room for that the program fills for an owner.
@@ -157,7 +161,7 @@ impl Items {
     }
 
     /// Takes the segment that the program fills for an owner for full.
-    pub(crate) fn leave_segment(&mut self, owner: usize) {
+    pub(crate) fn skip_segment(&mut self, owner: usize) {
         // By an addition, as the program's: no place is given twice.
         if let Some(places) = self.pipeline.registers(self.next)
             && places.read(owner as u64) & WITHIN < DMA_SEGMENT_LEN as u64
@@ -177,7 +181,7 @@ impl Items {
     }
 
     /// Where cores say that they have nothing under way.
-    pub(crate) fn turns(&self) -> &Arc<QuiescenceCounters> {
-        &self.turns
+    pub(crate) fn quiescence(&self) -> &Arc<QuiescenceCounters> {
+        &self.quiescence
     }
 }

@@ -51,7 +51,7 @@ impl PortName {
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn switched_off(&self) -> io::Result<Option<String>> {
+    pub fn down_interface(&self) -> io::Result<Option<String>> {
         Ok(self.link()?.filter(|link| !link.is_on).map(|link| link.name))
     }
 
@@ -61,15 +61,18 @@ impl PortName {
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn hides_checksums(&self) -> io::Result<Option<String>> {
+    pub fn partial_checksum_interface(&self) -> io::Result<Option<String>> {
         let is_xdp = matches!(self, PortName::Xdp(_));
-        Ok(self.link()?.filter(|link| is_xdp && xdp::hides_checksums(link)).map(|link| link.name))
+        Ok(self
+            .link()?
+            .filter(|link| is_xdp && xdp::has_partial_checksums(link))
+            .map(|link| link.name))
     }
 
     /// Its interface, where there is one.
     fn link(&self) -> io::Result<Option<Link>> {
         match self {
-            PortName::Xdp(name) | PortName::Packet(name) | PortName::Tap(name) => link::look(name),
+            PortName::Xdp(name) | PortName::Packet(name) | PortName::Tap(name) => link::find(name),
             PortName::Pcap(_) => Ok(None),
         }
     }
@@ -142,7 +145,7 @@ impl fmt::Display for PortName {
 }
 
 /// Where queue pairs come from: what a [`PortName`] names, or what somebody else has.
-pub trait Opens: fmt::Display + Send + Sync {
+pub trait PortSource: fmt::Display + Send + Sync {
     /// Frames that one of its queue pairs may hold.
     fn queue_pair_frames(&self) -> usize;
 
@@ -154,10 +157,10 @@ pub trait Opens: fmt::Display + Send + Sync {
     fn open(&self, count: u32, region: &Arc<Region>) -> Result<Vec<Box<dyn QueuePair>>, PortError>;
 
     /// Whether it may be opened again where it has ended: an interface, and no file.
-    fn comes_back(&self) -> bool;
+    fn can_reopen(&self) -> bool;
 }
 
-impl Opens for PortName {
+impl PortSource for PortName {
     fn queue_pair_frames(&self) -> usize {
         match self {
             PortName::Xdp(_) => xdp::FRAMES,
@@ -182,7 +185,7 @@ impl Opens for PortName {
         }
     }
 
-    fn comes_back(&self) -> bool {
+    fn can_reopen(&self) -> bool {
         !matches!(self, PortName::Pcap(_))
     }
 }

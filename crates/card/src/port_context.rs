@@ -11,9 +11,9 @@ use niclab_port::frame_pool::FramePool;
 use niclab_port::queue_pair::{QueuePair, QueuePairCounters};
 use rtrb::Consumer;
 
-use crate::capture::Tap;
-use crate::counters::{PortTally, Shown, add_queue_pair};
-use crate::moving::Moving;
+use crate::capture::CoreCapture;
+use crate::counters::{PortTally, PublishedPort, add_queue_pair};
+use crate::flow_migration::FlowMigration;
 use crate::transmit_queue::{OWN, TransmitQueue};
 
 /// One port as a core has it.
@@ -24,26 +24,26 @@ pub(crate) struct PortContext {
     /// Frames that are to leave by it.
     pub(crate) transmit: TransmitQueue,
     /// Whose frames are worked on: what is to leave is theirs.
-    pub(crate) whose: usize,
+    pub(crate) owner: usize,
     /// Flows that come by it and change their core.
-    pub(crate) moving: Moving,
-    pub(crate) seen: PortTally,
-    pub(crate) shown: Arc<Shown>,
+    pub(crate) migration: FlowMigration,
+    pub(crate) tally: PortTally,
+    pub(crate) published: Arc<PublishedPort>,
     /// New queue pairs.
     pub(crate) queue_pairs: Consumer<Box<dyn QueuePair>>,
     /// Gets a copy of what comes and leaves.
-    pub(crate) tap: Option<Tap>,
+    pub(crate) capture: Option<CoreCapture>,
     /// New ones.
-    pub(crate) taps: Consumer<Tap>,
+    pub(crate) captures: Consumer<CoreCapture>,
 }
 
 impl PortContext {
     pub(crate) fn new(
         queue_pair: Box<dyn QueuePair>,
         worker: Worker,
-        (shown, queues): (Arc<Shown>, u16),
-        (queue_pairs, taps): (Consumer<Box<dyn QueuePair>>, Consumer<Tap>),
-        (moving, transmit): (Moving, TransmitQueue),
+        (shown, queues): (Arc<PublishedPort>, u16),
+        (queue_pairs, taps): (Consumer<Box<dyn QueuePair>>, Consumer<CoreCapture>),
+        (moving, transmit): (FlowMigration, TransmitQueue),
     ) -> PortContext {
         let seen = PortTally::new(queues);
         let (queue_pair, tap, whose) = (Some(queue_pair), None, OWN);
@@ -51,13 +51,13 @@ impl PortContext {
             queue_pair,
             worker,
             transmit,
-            whose,
-            moving,
-            seen,
-            shown,
+            owner: whose,
+            migration: moving,
+            tally: seen,
+            published: shown,
             queue_pairs,
-            tap,
-            taps,
+            capture: tap,
+            captures: taps,
         }
     }
 
@@ -70,42 +70,42 @@ impl PortContext {
     /// was in memory before be used again: nobody is looking at it. Whether as
     /// [`PortContext::follow`].
     pub(crate) fn refresh(&mut self, pool: &mut FramePool) -> bool {
-        if self.shown.closes.load(Ordering::Acquire) {
-            self.lose(pool);
+        if self.published.closes.load(Ordering::Acquire) {
+            self.close_failed(pool);
         }
-        if self.tap.as_ref().is_none_or(Tap::is_over) {
-            self.tap = self.taps.pop().ok();
-            self.tap.iter().for_each(Tap::begin);
+        if self.capture.as_ref().is_none_or(CoreCapture::is_over) {
+            self.capture = self.captures.pop().ok();
+            self.capture.iter().for_each(CoreCapture::begin);
         }
         self.worker.classify(pool.region(), &mut []);
-        self.follow()
+        self.update_rss()
     }
 
     /// Takes notice of the state of RSS that the last burst was spread by; whether frames have to
     /// wait for others from now on.
     #[inline]
-    pub(crate) fn follow(&mut self) -> bool {
+    pub(crate) fn update_rss(&mut self) -> bool {
         if let Some((stamp, table)) = self.worker.rss()
-            && self.moving.follow(stamp, table)
+            && self.migration.update(stamp, table)
         {
-            self.show_followed();
-            return !self.moving.is_calm();
+            self.publish_rss_state();
+            return !self.migration.is_idle();
         }
         false
     }
 
     /// Puts a frame behind those that are to leave.
     #[inline]
-    pub(crate) fn leave(&mut self, desc: Desc, pool: &mut FramePool) {
-        match self.queue_pair.is_some() && self.transmit.room(self.whose) > 0 {
+    pub(crate) fn transmit(&mut self, desc: Desc, pool: &mut FramePool) {
+        match self.queue_pair.is_some() && self.transmit.room(self.owner) > 0 {
             true => {
-                if let Some(tap) = &mut self.tap {
+                if let Some(tap) = &mut self.capture {
                     tap.take(pool.region().frame(&desc));
                 }
-                self.transmit.push(self.whose, desc);
+                self.transmit.push(self.owner, desc);
             }
             false => {
-                self.seen.tx_dropped += 1;
+                self.tally.tx_dropped += 1;
                 pool.give(desc);
             }
         }
@@ -113,11 +113,11 @@ impl PortContext {
 
     /// Puts the frames of a burst behind those that are to leave.
     #[inline]
-    pub(crate) fn leave_all(&mut self, burst: &mut Burst, pool: &mut FramePool) {
-        let is_plain = self.queue_pair.is_some() && self.tap.is_none();
-        match is_plain && self.transmit.room(self.whose) >= burst.len() {
-            true => self.transmit.push_all(self.whose, burst),
-            false => burst.drain(..).for_each(|desc| self.leave(desc, pool)),
+    pub(crate) fn transmit_burst(&mut self, burst: &mut Burst, pool: &mut FramePool) {
+        let is_plain = self.queue_pair.is_some() && self.capture.is_none();
+        match is_plain && self.transmit.room(self.owner) >= burst.len() {
+            true => self.transmit.push_all(self.owner, burst),
+            false => burst.drain(..).for_each(|desc| self.transmit(desc, pool)),
         }
     }
 
@@ -125,33 +125,33 @@ impl PortContext {
     pub(crate) fn send(&mut self, burst: &mut Burst, pool: &mut FramePool) -> bool {
         let Some(queue_pair) = &mut self.queue_pair else { return false };
         let (is_busy, result) = self.transmit.send(&mut **queue_pair, pool, burst);
-        self.met(result, pool);
+        self.handle_result(result, pool);
         is_busy
     }
 
     /// A queue pair that is gone gives back its frames.
-    pub(crate) fn met(&mut self, result: io::Result<()>, pool: &mut FramePool) {
+    pub(crate) fn handle_result(&mut self, result: io::Result<()>, pool: &mut FramePool) {
         if let Err(error) = result {
-            self.note(&error);
-            self.lose(pool);
+            self.publish_error(&error);
+            self.close_failed(pool);
         }
     }
 
     /// Closes the queue pair, if there is one: frames that were to leave by it are dropped.
     #[cold]
-    pub(crate) fn lose(&mut self, pool: &mut FramePool) {
+    pub(crate) fn close_failed(&mut self, pool: &mut FramePool) {
         if let Some(queue_pair) = self.queue_pair.take() {
             // Why it is gone is known already.
             let _ = self.close(queue_pair, pool);
-            self.drop_leaving(pool);
-            self.shown.is_gone.store(true, Ordering::Release);
+            self.drop_queued(pool);
+            self.published.is_gone.store(true, Ordering::Release);
         }
     }
 
     /// Drops what is to leave.
-    pub(crate) fn drop_leaving(&mut self, pool: &mut FramePool) {
+    pub(crate) fn drop_queued(&mut self, pool: &mut FramePool) {
         for desc in self.transmit.drain() {
-            self.seen.tx_dropped += 1;
+            self.tally.tx_dropped += 1;
             pool.give(desc);
         }
     }
@@ -164,32 +164,32 @@ impl PortContext {
     ) -> io::Result<()> {
         let so_far = queue_pair.counters();
         let closed = queue_pair.close(pool);
-        add_queue_pair(&mut self.seen.before, closed.as_ref().unwrap_or(&so_far));
-        self.seen.queue_pair = QueuePairCounters::default();
+        add_queue_pair(&mut self.tally.before, closed.as_ref().unwrap_or(&so_far));
+        self.tally.queue_pair = QueuePairCounters::default();
         closed.map(drop)
     }
 
     /// Keeps what went wrong for the control side; no frame is under way meanwhile.
     #[cold]
-    pub(crate) fn note(&self, error: &io::Error) {
-        let mut trouble = self.shown.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn publish_error(&self, error: &io::Error) {
+        let mut trouble = self.published.error.lock().unwrap_or_else(PoisonError::into_inner);
         *trouble = Some(error.to_string());
     }
 
-    pub(crate) fn show(&mut self) {
+    pub(crate) fn publish(&mut self) {
         if let Some(queue_pair) = &self.queue_pair {
-            self.seen.queue_pair = queue_pair.counters();
+            self.tally.queue_pair = queue_pair.counters();
         }
-        self.shown.show(&self.seen);
+        self.published.publish(&self.tally);
         let is_ended = self.queue_pair.as_ref().is_none_or(|queue_pair| queue_pair.is_ended());
-        let has_all_left = self.transmit.is_empty() && self.moving.is_calm();
-        self.shown.is_ended.store(is_ended && has_all_left, Ordering::Release);
-        self.show_followed();
+        let has_all_left = self.transmit.is_empty() && self.migration.is_idle();
+        self.published.is_ended.store(is_ended && has_all_left, Ordering::Release);
+        self.publish_rss_state();
     }
 
-    pub(crate) fn show_followed(&self) {
-        if let Some(state) = self.moving.followed() {
-            self.shown.followed.store(state, Ordering::Release);
+    pub(crate) fn publish_rss_state(&self) {
+        if let Some(state) = self.migration.settled_state() {
+            self.published.rss_state.store(state, Ordering::Release);
         }
     }
 }

@@ -13,48 +13,48 @@ use niclab_port::queue_pair::QueuePair;
 use rtrb::{Producer, RingBuffer};
 
 use crate::balance::{Balancer, PortLoad};
-use crate::capture::{Capture, Tap};
+use crate::capture::{Capture, CoreCapture};
 use crate::card::{CardConfig, RuleOperations};
-use crate::counters::{CoreShown, Shown};
+use crate::counters::{PublishedCoreCounters, PublishedPort};
 use crate::error::CardError;
-use crate::external_queues::{self, Door, ExternalQueueConfig, ExternalQueueEnd};
-use crate::moving::{Moving, Progress};
-use crate::name::Opens;
+use crate::external_queues::{self, ExternalQueueConfig, ExternalQueueEnd, ExternalQueueListener};
+use crate::flow_migration::{FlowMigration, Progress};
+use crate::name::PortSource;
 use crate::port_context::PortContext;
 use crate::transmit_queue::TransmitQueue;
 
 /// One port as the control side has it.
 pub(crate) struct Port {
-    pub(crate) name: Box<dyn Opens>,
+    pub(crate) name: Box<dyn PortSource>,
     pub(crate) nic: Nic,
     pub(crate) session: Session,
     /// Counts of the rule operations by commands.
     pub(crate) rule_operations: RuleOperations,
     /// By core.
-    pub(crate) shown: Vec<Arc<Shown>>,
+    pub(crate) published: Vec<Arc<PublishedPort>>,
     pub(crate) queue_pairs: Vec<Producer<Box<dyn QueuePair>>>,
     /// Ways to the clients of its external queues.
-    pub(crate) doors: Vec<Door>,
+    pub(crate) listeners: Vec<ExternalQueueListener>,
     /// Frames that go into a trace, and where cores get their part of it.
     pub(crate) capture: Option<Capture>,
-    pub(crate) taps: Vec<Producer<Tap>>,
+    pub(crate) captures: Vec<Producer<CoreCapture>>,
     /// What is done about a queue that fills, and what had been counted when that was last decided.
     pub(crate) balancer: Option<Balancer>,
-    pub(crate) before: Counted,
+    pub(crate) before: LoadCounters,
 }
 
 /// What a decision about a port's spread is made of, since the start of the card.
 #[derive(Clone)]
-pub(crate) struct Counted {
+pub(crate) struct LoadCounters {
     pub(crate) at: Instant,
     pub(crate) entries: Box<[u64; INDIRECTION_LEN]>,
     pub(crate) busy_ns: Vec<u64>,
     pub(crate) missed: u64,
 }
 
-impl Counted {
+impl LoadCounters {
     /// What was counted after `before`.
-    pub(crate) fn since(&self, before: &Counted) -> PortLoad {
+    pub(crate) fn since(&self, before: &LoadCounters) -> PortLoad {
         let passed_ns = self.at.duration_since(before.at).as_nanos().max(1) as f64;
         let later = |entry: usize| self.entries[entry].saturating_sub(before.entries[entry]);
         let busy = self.busy_ns.iter().zip(&before.busy_ns);
@@ -68,16 +68,19 @@ impl Counted {
 
 impl Port {
     /// What was counted so far, by the cores of these.
-    pub(crate) fn counted(&self, cores: &[(u32, Arc<CoreShown>)]) -> Counted {
+    pub(crate) fn load_counters(
+        &self,
+        cores: &[(u32, Arc<PublishedCoreCounters>)],
+    ) -> LoadCounters {
         let mut entries = Box::new([0; INDIRECTION_LEN]);
         let queues = usize::from(self.nic.queues());
         let queues = vec![QueueCounters::default(); queues];
         let mut counters = PortCounters { queues, ..PortCounters::default() };
-        for shown in &self.shown {
+        for shown in &self.published {
             shown.add_entries(&mut entries);
             shown.add_to(&mut counters);
         }
-        Counted {
+        LoadCounters {
             at: Instant::now(),
             entries,
             busy_ns: cores.iter().map(|(_, of)| of.busy_ns.load(Ordering::Relaxed)).collect(),
@@ -86,18 +89,18 @@ impl Port {
     }
 
     /// The last error of each of its queue pairs.
-    pub(crate) fn trouble(&self) -> Vec<String> {
-        let of = |shown: &Arc<Shown>| {
-            shown.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub(crate) fn errors(&self) -> Vec<String> {
+        let of = |shown: &Arc<PublishedPort>| {
+            shown.error.lock().unwrap_or_else(PoisonError::into_inner).clone()
         };
-        self.shown.iter().flat_map(of).collect()
+        self.published.iter().flat_map(of).collect()
     }
 }
 
 /// Opens a port: its control side, and what each core has of it.
-pub(crate) fn port<P: std::fmt::Display>(
+pub(crate) fn open_port<P: std::fmt::Display>(
     (number, applications): (u16, usize),
-    (name, control): (Box<dyn Opens>, Option<Nic>),
+    (name, control): (Box<dyn PortSource>, Option<Nic>),
     config: &CardConfig<P>,
     region: &Arc<Region>,
     progress: &Arc<Progress>,
@@ -114,12 +117,12 @@ pub(crate) fn port<P: std::fmt::Display>(
     let session = Session::new(number).among(names);
     let (mut shown, mut to, mut taps, mut contexts) = (vec![], vec![], vec![], vec![]);
     for (place, queue_pair) in queue_pairs.into_iter().enumerate() {
-        let here = Arc::new(Shown::new(queues));
+        let here = Arc::new(PublishedPort::new(queues));
         let (producer, consumer) = RingBuffer::new(1);
         let (tap, to_tap) = RingBuffer::new(1);
         taps.push(tap);
         let consumer = (consumer, to_tap);
-        let moving = Moving::new(place, number.into(), Arc::clone(progress));
+        let moving = FlowMigration::new(place, number.into(), Arc::clone(progress));
         let transmit = TransmitQueue::new(applications, ports.into());
         let shows = (Arc::clone(&here), queues);
         contexts.push(PortContext::new(
@@ -138,7 +141,7 @@ pub(crate) fn port<P: std::fmt::Display>(
     };
     let own = (0..queues).filter(|queue| !is_external(queue)).collect();
     let balancer = balance.map(|how| Balancer::new(how, own, config.cores.len()));
-    let before = Counted {
+    let before = LoadCounters {
         at: Instant::now(),
         entries: Box::new([0; INDIRECTION_LEN]),
         busy_ns: vec![0; config.cores.len()],
@@ -150,11 +153,11 @@ pub(crate) fn port<P: std::fmt::Display>(
         nic,
         session,
         rule_operations,
-        shown,
+        published: shown,
         queue_pairs: to,
-        doors,
+        listeners: doors,
         capture,
-        taps,
+        captures: taps,
         balancer,
         before,
     };
@@ -178,10 +181,10 @@ pub(crate) fn external_queues<P>(
             let (ports, queues) = (config.ports.len(), config.queues);
             return Err(CardError::ExternalQueueNumber { port, queue, ports, queues });
         };
-        let made = external_queues::make(at);
+        let made = external_queues::listen(at);
         let (door, external_queue) =
             made.map_err(|source| CardError::ExternalQueue { port, queue, source })?;
-        of.doors.push(door);
+        of.listeners.push(door);
         external_queues[usize::from(queue) % config.cores.len()].push(external_queue);
     }
     Ok(external_queues)

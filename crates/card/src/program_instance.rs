@@ -14,7 +14,7 @@ use niclab_port::frame_pool::FramePool;
 use niclab_program::limits::WORK_FRAME_LEN;
 use niclab_program::{Fate, Lost, Pipeline, Site, Worker};
 
-use crate::applications::{Losses, Owned};
+use crate::applications::{LossCounters, OwnedOutputs};
 use crate::card::FRAME_LEN_MAX;
 use rtrb::{Consumer, Producer, RingBuffer};
 
@@ -37,57 +37,66 @@ pub(crate) struct ProgramInstance {
     /// Copies that were not made, by the port that they were to leave by.
     pub(crate) missed: Vec<u64>,
     /// What it may send by.
-    pub(crate) owned: Owned,
+    pub(crate) outputs: OwnedOutputs,
     /// Work of a packet at worst, in instructions.
     pub(crate) worst_work: u64,
     /// Frames that it did not let through, until somebody takes the numbers.
-    pub(crate) lost: Losses,
+    pub(crate) lost: LossCounters,
     /// Where this core, of that number, says that it has nothing under way, where a store waits for
     /// it.
-    turns: Option<(Arc<QuiescenceCounters>, usize)>,
+    quiescence: Option<(Arc<QuiescenceCounters>, usize)>,
 }
 
 impl ProgramInstance {
     /// A program for one more core.
-    pub(crate) fn new(of: &Pipeline, owned: Owned) -> Box<ProgramInstance> {
+    pub(crate) fn new(of: &Pipeline, owned: OwnedOutputs) -> Box<ProgramInstance> {
         let site = Site { frame_len: FRAME_LEN_MAX, ports: owned.ports() as u64 };
         let (worker, worst_work) = (of.worker(), of.program().worst_work(site));
         let fates = [Fate::Dropped(Lost::Told); BURST];
         let (copies, missed) = (Vec::with_capacity(COPIES_MAX), vec![0; owned.ports()]);
-        let (lost, turns) = (Losses::default(), None);
-        Box::new(ProgramInstance { worker, fates, copies, missed, owned, worst_work, lost, turns })
+        let (lost, turns) = (LossCounters::default(), None);
+        Box::new(ProgramInstance {
+            worker,
+            fates,
+            copies,
+            missed,
+            outputs: owned,
+            worst_work,
+            lost,
+            quiescence: turns,
+        })
     }
 
     /// The same on the core of this number, which says where it has nothing under way.
-    pub(crate) fn waited_for(
+    pub(crate) fn with_quiescence(
         self: Box<ProgramInstance>,
         turns: &Arc<QuiescenceCounters>,
         core: usize,
     ) -> Box<ProgramInstance> {
-        Box::new(ProgramInstance { turns: Some((Arc::clone(turns), core)), ..*self })
+        Box::new(ProgramInstance { quiescence: Some((Arc::clone(turns), core)), ..*self })
     }
 
     /// The core is between two bursts.
     #[inline]
     pub(crate) fn end_turn(&self) {
-        self.turns.iter().for_each(|(turns, core)| turns.end(*core));
+        self.quiescence.iter().for_each(|(turns, core)| turns.end(*core));
     }
 
     /// It carries no burst through before [`ProgramInstance::wake`].
     pub(crate) fn rest(&mut self) {
         self.worker.offline();
-        self.turns.iter().for_each(|(turns, core)| turns.rest(*core));
+        self.quiescence.iter().for_each(|(turns, core)| turns.sleep(*core));
     }
 
     /// It may carry bursts through again.
     pub(crate) fn wake(&mut self) {
         self.worker.online();
-        self.turns.iter().for_each(|(turns, core)| turns.wake(*core));
+        self.quiescence.iter().for_each(|(turns, core)| turns.wake(*core));
     }
 
     /// Carries a burst through; [`ProgramInstance::fate`] says where each frame goes.
     pub(crate) fn run(&mut self, port: usize, burst: &mut Burst, pool: &mut FramePool) {
-        let ProgramInstance { worker, fates, copies, missed, owned, lost, .. } = self;
+        let ProgramInstance { worker, fates, copies, missed, outputs: owned, lost, .. } = self;
         let region = Arc::clone(pool.region());
         worker.run(&region, burst, port as u64, fates, |to, bytes| {
             let to = to as usize;
@@ -115,13 +124,13 @@ impl ProgramInstance {
 }
 
 /// The control side's end of the way to a core.
-pub(crate) struct ToCore {
+pub(crate) struct InstanceSender {
     to: Producer<Option<Box<ProgramInstance>>>,
     back: Consumer<Box<ProgramInstance>>,
 }
 
 /// The core's end.
-pub(crate) struct AtCore {
+pub(crate) struct InstanceReceiver {
     from: Consumer<Option<Box<ProgramInstance>>>,
     back: Producer<Box<ProgramInstance>>,
     /// What runs.
@@ -129,35 +138,37 @@ pub(crate) struct AtCore {
 }
 
 /// Both ends, with what the core begins with.
-pub(crate) fn way(instance: Option<Box<ProgramInstance>>) -> (ToCore, AtCore) {
+pub(crate) fn channel(
+    instance: Option<Box<ProgramInstance>>,
+) -> (InstanceSender, InstanceReceiver) {
     let (to, from) = RingBuffer::new(1);
     // One that is replaced, and one that is left at the end.
     let (producer, back) = RingBuffer::new(2);
-    (ToCore { to, back }, AtCore { from, back: producer, instance })
+    (InstanceSender { to, back }, InstanceReceiver { from, back: producer, instance })
 }
 
-impl ToCore {
+impl InstanceSender {
     /// Whether the core has taken the last one.
     pub(crate) fn is_free(&self) -> bool {
         !self.to.is_full()
     }
 
     /// Gives the core another program, or none; to be called where it has taken the last one.
-    pub(crate) fn give(&mut self, instance: Option<Box<ProgramInstance>>) {
+    pub(crate) fn send(&mut self, instance: Option<Box<ProgramInstance>>) {
         // There is room, as was seen.
         let _ = self.to.push(instance);
     }
 
     /// Frees what the core had.
-    pub(crate) fn tidy(&mut self) {
+    pub(crate) fn free_returned(&mut self) {
         while self.back.pop().is_ok() {}
     }
 }
 
-impl AtCore {
+impl InstanceReceiver {
     /// Takes a new program where there is one.
     #[inline]
-    pub(crate) fn follow(&mut self) {
+    pub(crate) fn receive(&mut self) {
         if !self.from.is_empty() {
             self.replace();
         }

@@ -81,7 +81,7 @@ impl TransmitQueue {
     }
 
     /// Frames of the card's own that have left so far, and that wait.
-    pub(crate) fn own(&self) -> (u64, u64) {
+    pub(crate) fn own_frames(&self) -> (u64, u64) {
         (self.left, self.queues[OWN].len() as u64)
     }
 

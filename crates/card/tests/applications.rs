@@ -211,7 +211,7 @@ fn run_until(card: &mut Card, is_so: impl Fn(&[ApplicationCounters]) -> bool) {
     let until = Instant::now() + Duration::from_secs(60);
     while !is_so(&card.counters().applications) {
         assert!(Instant::now() < until, "{:?}", card.counters().applications);
-        card.tend();
+        card.run_housekeeping();
         thread::sleep(Duration::from_millis(5));
     }
 }
@@ -219,8 +219,8 @@ fn run_until(card: &mut Card, is_so: impl Fn(&[ApplicationCounters]) -> bool) {
 /// Stops making frames, ends the card, and says what its applications counted.
 fn end(card: Card, world: &World) -> Vec<ApplicationCounters> {
     world.makes.store(false, Ordering::Relaxed);
-    let ended = card.end();
-    assert_eq!((ended.frames_lost, ended.trouble), (0, vec![]));
+    let ended = card.shut_down();
+    assert_eq!((ended.frames_lost, ended.errors), (0, vec![]));
     ended.counters.applications
 }
 
@@ -351,7 +351,7 @@ fn memory_of_each_core_counts_against_the_grant() {
     assert_eq!(room.shared, 64);
     assert!(room.each >= 100 * 64, "{room:?}");
     let grant = Grant { memory: room.of(2) as u64, ..Grant::default() };
-    assert!(grant.allows("a", &program, 2).is_ok() && grant.allows("a", &program, 3).is_err());
+    assert!(grant.check("a", &program, 2).is_ok() && grant.check("a", &program, 3).is_err());
 }
 
 #[test]

@@ -80,19 +80,19 @@ fn a_capture_has_begun_when_every_core_has_come_to_look() {
     let world = Arc::new(World::default());
     let ports = vec![Made(Arc::clone(&world))];
     let mut card = Card::start(&CardConfig::new(ports, 1, vec![0, 1]), "").unwrap();
-    assert_eq!(card.capture_waits_for(0), None, "nothing is captured");
+    assert_eq!(card.core_without_capture(0), None, "nothing is captured");
     world.stops.store(true, Ordering::Release);
     until(|| world.stands.load(Ordering::Acquire));
     card.capture(0, (&path, fs::File::create(&path).unwrap()), u64::MAX).unwrap();
-    until(|| card.capture_waits_for(0) == Some(1));
+    until(|| card.core_without_capture(0) == Some(1));
     thread::sleep(Duration::from_millis(5));
-    assert_eq!(card.capture_waits_for(0), Some(1), "it stands still");
+    assert_eq!(card.core_without_capture(0), Some(1), "it stands still");
     world.stops.store(false, Ordering::Release);
-    until(|| card.capture_waits_for(0).is_none());
+    until(|| card.core_without_capture(0).is_none());
     // The very first frame is in the trace: as it came, and as it left.
     world.coming.store(1, Ordering::Release);
     until(|| world.left.load(Ordering::Acquire) == 1);
     assert_eq!(card.end_capture(0).unwrap().unwrap().frames, 2);
     assert_eq!(frames(&path), 2);
-    assert_eq!(card.end().frames_lost, 0);
+    assert_eq!(card.shut_down().frames_lost, 0);
 }

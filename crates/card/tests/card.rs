@@ -200,7 +200,7 @@ fn talk(test: &str, config: &CardConfig, meanwhile: impl FnOnce(&mut Card, &Host
             assert!(status.success(), "{role}: {:?}", card.counters());
         }
         meanwhile(&mut card, &host);
-        card.end()
+        card.shut_down()
     });
     assert_eq!(ended.frames_lost, 0, "of {}", ended.frames);
     let total: CardCounters = ended.counters;
@@ -310,10 +310,10 @@ fn two_hosts_talk_over_af_packet() {
             ip("link del va");
             let until = Instant::now() + Duration::from_secs(5);
             // Each core sees it for itself.
-            while card.tend().is_empty() && Instant::now() < until {}
+            while card.run_housekeeping().is_empty() && Instant::now() < until {}
             assert!(!card.counters().ports[0].is_up, "it is gone");
             host.wire(2);
-            while !card.tend().is_empty() && Instant::now() < until {}
+            while !card.run_housekeeping().is_empty() && Instant::now() < until {}
             assert!(host.client(test, "udp").wait().unwrap().success(), "it is back");
         })
     });
@@ -329,10 +329,10 @@ fn a_port_that_goes_is_opened_again_when_it_comes_back() {
             while card.counters().ports[0].is_up && Instant::now() < until {
                 thread::sleep(Duration::from_millis(10));
             }
-            let missing = card.tend();
+            let missing = card.run_housekeeping();
             assert!(matches!(&missing[..], [(_, PortError::Absent { .. })]), "{missing:?}");
             host.wire(1);
-            while !card.tend().is_empty() && Instant::now() < until {}
+            while !card.run_housekeeping().is_empty() && Instant::now() < until {}
             assert!(host.client(test, "udp").wait().unwrap().success(), "it is back");
             assert!(card.counters().ports[0].is_up);
         });
@@ -366,12 +366,12 @@ fn files_are_played_through_the_rules_and_it_is_over() {
     let rules = "flow create 0 ingress pattern eth type is 0x0806 / end actions drop / end\n";
     let card = Card::start(&config, rules).unwrap();
     let until = Instant::now() + Duration::from_secs(20);
-    while !card.is_over() && Instant::now() < until {
+    while !card.is_finished() && Instant::now() < until {
         thread::sleep(Duration::from_millis(5));
     }
-    assert!(card.is_over());
-    let ended = card.end();
-    assert_eq!((ended.frames_lost, ended.trouble), (0, vec![]));
+    assert!(card.is_finished());
+    let ended = card.shut_down();
+    assert_eq!((ended.frames_lost, ended.errors), (0, vec![]));
     assert_eq!(ended.counters.ports[0].rule_drops, 1_000);
     let trace = Trace::load(fs::File::open(&output).unwrap(), TraceLimits::default()).unwrap();
     let numbers: Vec<u32> = trace
@@ -393,12 +393,12 @@ fn files_are_played_through_the_rules_and_it_is_over() {
     let mut card = Card::start(&CardConfig { ports, ..config.clone() }, "").unwrap();
     let (mut missing, until) = (vec![], Instant::now() + Duration::from_secs(20));
     while missing.is_empty() && Instant::now() < until {
-        missing = card.tend();
+        missing = card.run_housekeeping();
     }
     assert!(matches!(&missing[..], [(_, PortError::Ended { .. })]), "{missing:?}");
-    let ended = card.end();
+    let ended = card.shut_down();
     assert_eq!(ended.frames_lost, 0);
-    assert!(ended.trouble[0].starts_with("pcap:out=/dev/full: "), "{:?}", ended.trouble);
+    assert!(ended.errors[0].starts_with("pcap:out=/dev/full: "), "{:?}", ended.errors);
     assert!(ended.counters.ports[0].tx_dropped > 0 && !ended.counters.ports[0].is_up);
     let two = CardConfig { cores: vec![0, 1], ..config };
     assert!(Card::start(&two, "").is_err(), "a file has one queue pair");
@@ -459,7 +459,7 @@ fn a_queue_is_served_by_another_process_and_its_death_loses_no_frame() {
     let mut card = Card::start(&config, rules).unwrap();
     let until = Instant::now() + Duration::from_secs(20);
     let wait = |card: &mut Card, so: &dyn Fn(&ExternalQueueCounters) -> bool| loop {
-        card.tend();
+        card.run_housekeeping();
         let queue = card.counters().ports[0].external_queues[0].clone();
         if so(&queue) {
             return queue;
@@ -480,12 +480,12 @@ fn a_queue_is_served_by_another_process_and_its_death_loses_no_frame() {
     let lost = gone.given_frames - gone.taken_frames;
     let mut running = Command::new(&program).arg(&door).stdout(Stdio::null()).spawn().unwrap();
     wait(&mut card, &|queue| queue.is_there && queue.taken_frames > 400);
-    while !card.is_over() && Instant::now() < until {
+    while !card.is_finished() && Instant::now() < until {
         thread::sleep(Duration::from_millis(5));
     }
     // What is on its way back arrives.
     wait(&mut card, &|queue| queue.taken_frames + lost >= queue.given_frames);
-    let ended = card.end();
+    let ended = card.shut_down();
     running.kill().unwrap();
     running.wait().unwrap();
     assert_eq!(ended.frames_lost, 0, "of {}", ended.frames);
@@ -544,13 +544,13 @@ fn received_and_sent_frames_are_captured_and_a_capture_delays_nothing() {
     let refused = card.capture(0, into(&few), 1).unwrap_err();
     assert!(matches!(refused, ChangeError::Capturing { port: 0 }), "{refused}");
     assert!(matches!(card.capture(1, into(&few), 1), Err(ChangeError::Port { .. })));
-    while !card.is_over() && Instant::now() < until {
+    while !card.is_finished() && Instant::now() < until {
         thread::sleep(Duration::from_millis(5));
     }
     let captured = card.end_capture(0).unwrap().unwrap();
     assert_eq!((captured.frames, captured.missed), (6_000, 0));
     assert_eq!(card.end_capture(0).unwrap(), None);
-    assert_eq!(card.end().frames_lost, 0);
+    assert_eq!(card.shut_down().frames_lost, 0);
     let (mut came, mut left) = (records(&input), records(&output));
     let (seen, started_ns) = (records(&all), records(&all)[0].0);
     assert!(seen.windows(2).all(|pair| pair[0].0 <= pair[1].0), "one core: in order of time");
@@ -570,22 +570,22 @@ fn received_and_sent_frames_are_captured_and_a_capture_delays_nothing() {
 
     let mut card = Card::start(&config, "").unwrap();
     card.capture(0, into(&few), 10).unwrap();
-    while card.captured(0).unwrap().1 && Instant::now() < until {
+    while card.capture_state(0).unwrap().1 && Instant::now() < until {
         thread::sleep(Duration::from_millis(5));
     }
-    assert_eq!(card.captured(0).unwrap().0.frames, 10);
+    assert_eq!(card.capture_state(0).unwrap().0.frames, 10);
     // One that has ended makes room for the next, which cannot be written.
     let full = Path::new("/dev/full");
     while let Err(ChangeError::Capturing { .. }) = card.capture(0, into(full), u64::MAX) {
         assert!(Instant::now() < until);
     }
     assert_eq!(records(&few).len(), 10);
-    while !card.is_over() && Instant::now() < until {
+    while !card.is_finished() && Instant::now() < until {
         thread::sleep(Duration::from_millis(5));
     }
-    let ended = card.end();
+    let ended = card.shut_down();
     assert_eq!(ended.frames_lost, 0);
-    assert!(ended.trouble.iter().any(|what| what.contains("capture")), "{:?}", ended.trouble);
+    assert!(ended.errors.iter().any(|what| what.contains("capture")), "{:?}", ended.errors);
     // A file that is open for reading alone.
     let closed = (&*few, fs::File::open(&few).unwrap());
     assert!(Card::start(&config, "").unwrap().capture(0, closed, 1).is_err());

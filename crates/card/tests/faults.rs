@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use niclab_card::{Card, CardConfig, Opens, PortError};
+use niclab_card::{Card, CardConfig, PortError, PortSource};
 use niclab_nic::memory::Region;
 use niclab_port::Burst;
 use niclab_port::frame_pool::FramePool;
@@ -31,7 +31,7 @@ impl fmt::Display for Fated {
     }
 }
 
-impl Opens for Fated {
+impl PortSource for Fated {
     fn queue_pair_frames(&self) -> usize {
         0
     }
@@ -44,7 +44,7 @@ impl Opens for Fated {
         Ok((0..count).map(queue_pair).collect())
     }
 
-    fn comes_back(&self) -> bool {
+    fn can_reopen(&self) -> bool {
         true
     }
 }
@@ -90,7 +90,7 @@ fn tended(card: &mut Card, is_so: impl Fn(&Card) -> bool) -> Vec<String> {
     let mut said = Vec::new();
     while !is_so(card) {
         assert!(Instant::now() < until, "for ever");
-        let missing = card.tend();
+        let missing = card.run_housekeeping();
         said.extend(missing.into_iter().map(|(name, error)| format!("{name}: {error}")));
         thread::sleep(Duration::from_millis(5));
     }
@@ -106,15 +106,15 @@ fn a_port_of_which_one_queue_pair_fails_is_opened_again_whole() {
     });
     assert_eq!(fate.closed.load(Ordering::Relaxed), 2, "the queue pair beside it is closed, too");
     assert!(said.iter().any(|what| what.contains("a queue fails")), "{said:?}");
-    assert_eq!(card.end().frames_lost, 0);
+    assert_eq!(card.shut_down().frames_lost, 0);
     assert_eq!(fate.closed.load(Ordering::Relaxed), 4);
 }
 
 #[test]
 fn a_card_with_a_core_that_panics_is_over() {
     let (fate, mut card) = card();
-    assert!(!card.is_over());
+    assert!(!card.is_finished());
     fate.panics.store(true, Ordering::Relaxed);
-    tended(&mut card, Card::is_over);
-    assert_eq!(card.end().trouble, ["core 0 ended by a fault of niclab"]);
+    tended(&mut card, Card::is_finished);
+    assert_eq!(card.shut_down().errors, ["core 0 ended by a fault of niclab"]);
 }

@@ -16,7 +16,7 @@ use made::Made;
 use niclab_apps::kvs::store::{DMA_PARTITION_BYTES_MIN, Spread};
 use niclab_apps::kvs::transport::card::Identity;
 use niclab_apps::kvs::transport::{Server, ServerOptions, ServerTotals, Udp, moment};
-use niclab_card::items::{Items, Told};
+use niclab_card::items::{ItemCounters, Items};
 use niclab_card::{
     Card, CardConfig, CardError, CardWorkload, Core, PacketProcessor, Receive, steering,
 };
@@ -148,12 +148,12 @@ impl Stack {
         said
     }
 
-    fn told(&self) -> Told {
-        self.card.told().unwrap_or_default()
+    fn told(&self) -> ItemCounters {
+        self.card.item_counters().unwrap_or_default()
     }
 
     fn end(self) -> ServerTotals {
-        let (ended, _) = self.card.end_driven(self.cores);
+        let (ended, _) = self.card.shut_down_driven(self.cores);
         let port = &ended.counters.ports[0];
         assert_eq!((ended.frames_lost, port.program_faults, port.tx_dropped), (0, 0, 0));
         over(self.server)
@@ -239,7 +239,10 @@ fn both_cards_lead_to_the_same_answers() {
             assert_eq!(told.ask(&asked), steered.ask(&asked));
         }
         let said = told.told();
-        assert!(said.stored > 1_000 && said.asked > 2_000 && said.left > 1_000, "{said:?}");
+        assert!(
+            said.stored > 1_000 && said.requests > 2_000 && said.passed_through > 1_000,
+            "{said:?}"
+        );
         let (told, steered) = (told.end(), steered.end());
         let items = |of: &ServerTotals| of.statistics.curr_items;
         assert_eq!(items(&told), items(&steered));
@@ -248,7 +251,7 @@ fn both_cards_lead_to_the_same_answers() {
         assert_eq!((one.cmd_set, one.total_items), (other.cmd_set, other.total_items));
         assert_eq!((told.statistics.unfit, one.evictions), (0, 0));
         // All that the card took is counted, whoever came first.
-        assert_eq!((told.statistics.stored.items, told.frames.asked), (said.stored, said.asked));
+        assert_eq!((told.statistics.stored.items, told.frames.asked), (said.stored, said.requests));
         let (one, other) = (told.server, steered.server);
         assert_eq!((one.datagrams, one.bytes_read), (other.datagrams, other.bytes_read));
         assert_eq!(one.bytes_written, other.bytes_written);
@@ -266,10 +269,10 @@ fn a_get_behind_a_set_sees_it() {
         let get = |id: u16| frame(9, 4_000, request(id, 0, b"", b"same", b""));
         let at = round.wrapping_mul(8);
         let frames = [set(at), get(at + 1), get(at + 2), set(at + 3), set(at + 4), get(at + 5)];
-        let left = told.told().left;
+        let left = told.told().passed_through;
         let said = told.ask(&frames);
         assert_eq!(said.len(), 6);
-        if told.told().left > left {
+        if told.told().passed_through > left {
             full += 1;
             continue;
         }
@@ -326,7 +329,7 @@ fn numbers_go_up_whoever_stores() {
     all.dedup();
     assert_eq!(all.len(), 200, "no two are the same");
     let said = told.told();
-    assert!(said.stored > 100 && said.left > 250, "both have stored: {said:?}");
+    assert!(said.stored > 100 && said.passed_through > 250, "both have stored: {said:?}");
 }
 
 #[test]
@@ -422,24 +425,24 @@ fn segments_go_round_whether_cores_sleep_or_not() {
         let runs =
             CardWorkload { program: Some(items.into()), services, ..CardWorkload::default() };
         let mut card = Card::start_with(&config, runs).unwrap();
-        let (begun, mut told) = (Instant::now(), Told::default());
-        while told.stored + told.left < SETS {
+        let (begun, mut told) = (Instant::now(), ItemCounters::default());
+        while told.stored + told.passed_through < SETS {
             assert!(begun.elapsed() < Duration::from_secs(60), "{told:?}");
             thread::sleep(Duration::from_millis(1));
-            told = card.told().unwrap();
+            told = card.item_counters().unwrap();
         }
         assert!(card.program().is_none(), "nobody else has it");
         // What it has counted can be looked at all the same.
-        let look = card.look().unwrap();
+        let look = card.program_view().unwrap();
         let stored = look.program().counters.iter().position(|of| of.name == "stored").unwrap();
         let of = |core| look.counter(stored, core).unwrap().0;
         assert_eq!((of(0) + of(1), look.counter(usize::MAX, 0)), (told.stored, None));
-        assert_eq!((told.stored + told.left, told.asked), (SETS, 0));
+        assert_eq!((told.stored + told.passed_through, told.requests), (SETS, 0));
         assert!(told.stored > 2 * SETS / 3, "{told:?}");
-        let ended = card.end();
-        assert_eq!((ended.frames_lost, ended.trouble, ended.told), (0, Vec::new(), Some(told)));
+        let ended = card.shut_down();
+        assert_eq!((ended.frames_lost, ended.errors, ended.items), (0, Vec::new(), Some(told)));
         let missed = ended.counters.ports[0].queues.iter().map(|queue| queue.rx_missed);
-        let (served, left) = (over(server), told.left - missed.sum::<u64>());
+        let (served, left) = (over(server), told.passed_through - missed.sum::<u64>());
         assert_eq!((served.statistics.stored.items, served.frames.datagrams), (told.stored, left));
         assert_eq!(served.server.datagrams, told.stored + left);
     }

@@ -1,4 +1,4 @@
-//! Moving flows in every order that threads can have with up to three preemptions, as the memory
+//! FlowMigration flows in every order that threads can have with up to three preemptions, as the memory
 //! model allows them.
 //!
 //! The very files, over what is the model checker's instead of the system's.
@@ -18,8 +18,8 @@ use niclab_nic::rss::RssStamp;
 #[path = "../../port/tests/wake/sync.rs"]
 mod doorbell;
 #[allow(dead_code)]
-#[path = "../src/moving.rs"]
-mod moving;
+#[path = "../src/flow_migration.rs"]
+mod flow_migration;
 
 /// Loom's atomics, and a file of them that wakes.
 mod sync {
@@ -31,7 +31,7 @@ mod sync {
 #[path = "../../port/src/wake.rs"]
 mod wake;
 
-use moving::{Completed, Moving, Progress};
+use flow_migration::{Completed, FlowMigration, Progress};
 use sync::BorrowedFd;
 use wake::Doorbell;
 
@@ -106,7 +106,7 @@ impl Core {
         }
         if world.progress.is_awaited() {
             let queue_pair = (self.left, self.backlog.len() as u64);
-            self.completed.tell(&world.progress, |_| queue_pair);
+            self.completed.publish(&world.progress, |_| queue_pair);
         }
     }
 }
@@ -127,26 +127,26 @@ fn forward(world: &World, numbers: &[u64], count: u64) {
 /// another core than the one before it comes right after the change.
 fn receive(world: &World, cores: &[u16], desc: &mut Option<Desc>) {
     let (mut core, mut ring, mut state) = (Core::new(0), 0, 0);
-    let mut moving = Moving::new(0, 0, Arc::clone(&world.progress));
+    let mut migration = FlowMigration::new(0, 0, Arc::clone(&world.progress));
     let mut last = None;
     for (number, to) in cores.iter().enumerate() {
         if last.replace(to) != Some(to) {
             state += 1;
             // The second change is one of the hash.
             let stamp = RssStamp { state, hash: state / 3 };
-            assert!(moving.follow(stamp, &[*to; INDIRECTION_LEN]));
-            assert_eq!(moving.is_calm(), number == 0);
+            assert!(migration.update(stamp, &[*to; INDIRECTION_LEN]));
+            assert_eq!(migration.is_idle(), number == 0);
         }
-        if !moving.is_calm() {
+        if !migration.is_idle() {
             let held = desc.take().unwrap();
-            assert!(moving.holds(&held) && moving.hold(held).is_none());
+            assert!(migration.must_wait(&held) && migration.hold(held).is_none());
             until("core 0 waits", || {
                 core.pass_on(world);
-                moving.look();
-                moving.gives()
+                migration.poll();
+                migration.is_releasing()
             });
-            *desc = moving.next();
-            assert!(moving.next().is_none() && moving.is_calm());
+            *desc = migration.next();
+            assert!(migration.next().is_none() && migration.is_idle());
         }
         match to {
             0 => core.take(number as u64),
@@ -155,7 +155,7 @@ fn receive(world: &World, cores: &[u16], desc: &mut Option<Desc>) {
                 world.ring.store(ring, Release);
             }
         }
-        moving.give(usize::from(*to), 1);
+        migration.count_dispatched(usize::from(*to), 1);
     }
     while !core.backlog.is_empty() {
         core.pass_on(world);
@@ -193,25 +193,25 @@ fn frames_of_a_flow_that_moves_leave_as_they_came() {
 fn a_core_that_is_awaited_does_not_sleep_for_ever() {
     model(|| {
         let (progress, doorbell) = (Progress::new(2, 1), Arc::new(Doorbell::new().unwrap()));
-        let mut moving = Moving::new(0, 0, Arc::clone(&progress));
+        let mut migration = FlowMigration::new(0, 0, Arc::clone(&progress));
         let mut completed = Completed::new(1, 2, 1);
-        assert!(moving.follow(RssStamp { state: 1, hash: 1 }, &[1; INDIRECTION_LEN]));
-        moving.give(1, 1);
+        assert!(migration.update(RssStamp { state: 1, hash: 1 }, &[1; INDIRECTION_LEN]));
+        migration.count_dispatched(1, 1);
         completed.take(0, 0, 1);
         let there = Arc::clone(&doorbell);
         let other = thread::spawn(move || {
             // Its frame has left, and nobody has asked.
             while !progress.is_awaited() {
-                there.rest(|| progress.is_awaited(), sleep);
+                there.sleep_unless(|| progress.is_awaited(), sleep);
                 thread::yield_now();
             }
-            completed.tell(&progress, |_| (1, 0));
+            completed.publish(&progress, |_| (1, 0));
         });
-        assert!(moving.follow(RssStamp { state: 2, hash: 1 }, &[0; INDIRECTION_LEN]));
+        assert!(migration.update(RssStamp { state: 2, hash: 1 }, &[0; INDIRECTION_LEN]));
         doorbell.ring();
         until("core 0 waits", || {
-            moving.look();
-            moving.gives()
+            migration.poll();
+            migration.is_releasing()
         });
         other.join().unwrap();
     });

@@ -147,7 +147,7 @@ fn end(card: Card, world: &World) {
     while world.under_way.load(Ordering::Relaxed) > 0 && Instant::now() < until {
         thread::yield_now();
     }
-    let ended = card.end();
+    let ended = card.shut_down();
     assert_eq!(ended.frames_lost, 0);
     assert_eq!(world.made.load(Ordering::Relaxed), world.left.load(Ordering::Relaxed), "{ended:?}");
     assert_eq!(world.torn.load(Ordering::Relaxed), 0);
@@ -174,7 +174,7 @@ fn programs_are_replaced_while_frames_flow_and_none_is_lost_or_sees_two() {
                 }
             }
             let_leave(&world, 50);
-            card.tend();
+            card.run_housekeeping();
         }
         let_leave(&world, 5_000);
         assert_eq!(world.latest.load(Ordering::Relaxed), 199);
@@ -194,7 +194,7 @@ fn tables_change_together_while_frames_flow() {
         card.program().unwrap().change(&numbers(number, false)).unwrap();
         if number % 100 == 0 {
             let_leave(&world, 100);
-            card.tend();
+            card.run_housekeeping();
         }
     }
     let_leave(&world, 5_000);
@@ -233,7 +233,7 @@ fn tables_become_what_a_file_says_while_frames_flow() {
         of.replace(&file(&program, number), 0).unwrap();
         if number % 100 == 0 {
             let_leave(&world, 100);
-            card.tend();
+            card.run_housekeeping();
         }
     }
     let_leave(&world, 5_000);
@@ -269,7 +269,7 @@ fn a_program_comes_and_goes_and_what_it_has_no_way_for_is_counted() {
         thread::yield_now();
     }
     // Programs that are not needed any more are let go of.
-    card.tend();
+    card.run_housekeeping();
     while card.set_program(None).is_err() {
         thread::yield_now();
     }
@@ -279,7 +279,7 @@ fn a_program_comes_and_goes_and_what_it_has_no_way_for_is_counted() {
         world.under_way.store(0, Ordering::Relaxed);
         thread::yield_now();
     }
-    assert_eq!(card.end().frames_lost, 0);
+    assert_eq!(card.shut_down().frames_lost, 0);
 }
 
 /// Ports that are not the card's, too, are in the group.
@@ -312,7 +312,7 @@ fn copies_for_a_group_leave_by_its_other_ports() {
         assert!(Instant::now() < until, "{:?} of {}", card.counters(), made());
         thread::yield_now();
     }
-    let ended = card.end();
+    let ended = card.shut_down();
     assert_eq!(ended.frames_lost, 0);
     for (port, world) in worlds.iter().enumerate() {
         let left = world.left.load(Ordering::Relaxed);
@@ -341,5 +341,5 @@ fn a_ring_that_is_full_is_counted_as_that_and_nothing_else() {
         thread::yield_now();
     }
     assert_eq!(card.counters().ports[0].program_faults, 0);
-    assert_eq!(card.end().frames_lost, 0);
+    assert_eq!(card.shut_down().frames_lost, 0);
 }

@@ -212,8 +212,8 @@ fn wakes(whose: Whose, body: &str) {
     let world = World::new(FRAMES, &[1], (1, true), [true, true]);
     let card = card(&world, Receive::Interrupt, (whose, body));
     world.wait_for(|| world.answered.load(Ordering::Relaxed) == FRAMES);
-    let ended = card.end();
-    assert_eq!((ended.frames_lost, ended.trouble), (0, Vec::new()));
+    let ended = card.shut_down();
+    assert_eq!((ended.frames_lost, ended.errors), (0, Vec::new()));
     let times = world.times.lock().unwrap();
     let mut took: Vec<Duration> = times.windows(2).map(|two| two[1] - two[0]).collect();
     took.sort_unstable();
@@ -245,8 +245,8 @@ fn an_applications_ring_wakes_no_core() {
     // By itself it wakes ten times a second.
     let may = 5 + begun.elapsed().as_millis() as u64 / 50;
     assert!(rests <= may, "{rests} times for {} frames in {:?}", FRAMES - first, begun.elapsed());
-    let ended = card.end();
-    assert_eq!((ended.frames_lost, ended.trouble), (0, Vec::new()));
+    let ended = card.shut_down();
+    assert_eq!((ended.frames_lost, ended.errors), (0, Vec::new()));
 }
 
 #[test]
@@ -256,7 +256,7 @@ fn an_application_that_does_not_read_its_ring_loses_only_its_own_frames() {
     let card = card(&world, Receive::BusyPoll, (Whose::Card, FILL));
     // The other one has all of its own answered.
     world.wait_for(|| world.answered.load(Ordering::Relaxed) == FRAMES / 2);
-    let ended = card.end();
+    let ended = card.shut_down();
     assert_eq!(ended.counters.ports[0].program_ring_full, FRAMES / 2 - ENTRIES);
-    assert_eq!((ended.frames_lost, ended.trouble), (0, Vec::new()));
+    assert_eq!((ended.frames_lost, ended.errors), (0, Vec::new()));
 }

@@ -132,8 +132,8 @@ fn each_core_serves_its_queues_and_every_answer_leaves() {
             assert!(begun.elapsed() < Duration::from_secs(20), "{} served", served());
             thread::sleep(Duration::from_millis(1));
         }
-        let ended = card.end();
-        assert_eq!((ended.frames_lost, ended.trouble), (0, Vec::new()));
+        let ended = card.shut_down();
+        assert_eq!((ended.frames_lost, ended.errors), (0, Vec::new()));
         assert_eq!(world.strayed.load(Ordering::Relaxed), 0);
         let mut left = world.left.lock().unwrap().clone();
         left.sort_unstable();

@@ -35,7 +35,7 @@ pub struct ApplicationCounters {
     /// Frames that its program dropped, and told nobody of.
     pub drops: u64,
     /// Frames that went no further, and of which its program has written an entry of a ring.
-    pub told: u64,
+    pub reported: u64,
     /// Frames that could not go through its program: they end before a header that is taken off
     /// them, came round too often, have no room for headers, or were to be written where somebody
     /// else writes without end.

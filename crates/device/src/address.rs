@@ -115,7 +115,7 @@ fn is_name(host: &str) -> bool {
 }
 
 /// An address as a user types it: its zone is the name of the interface, not its number.
-pub fn shown(address: SocketAddr) -> String {
+pub fn display(address: SocketAddr) -> String {
     let name = match address {
         SocketAddr::V6(of) if of.scope_id() != 0 => interface(of.scope_id()),
         _ => None,
@@ -262,7 +262,7 @@ mod tests {
         let empty = read_as("[fe80::7%]:9").unwrap_err();
         assert!(empty.starts_with("`[fe80::7%]:9`: name the interface behind %"), "{empty}");
         for address in ["[fe80::7%lo]:9", "[2001:db8::7]:9", "192.0.2.7:9"] {
-            assert_eq!(shown(read(address, 9).unwrap()), address);
+            assert_eq!(display(read(address, 9).unwrap()), address);
         }
         for zone in ["nowhere", "0", "4294967295", "4294967296", "-1", "lo%lo", "25lo"] {
             let text = format!("fe80::7%{zone}");

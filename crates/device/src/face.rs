@@ -11,13 +11,13 @@ mod requests;
 mod setup;
 mod task;
 
-pub use self::about::{About, Fact, Station};
-pub use self::breakdown::{BreakdownObservation, PartsShown, TermShown};
+pub use self::about::{DeviceInfo, Fact, PathNode};
+pub use self::breakdown::{BreakdownObservation, BreakdownParts, BreakdownTerm};
 pub use self::error::DeviceError;
 pub use self::hosts::{
     Family, Host, RoundTrips, RoundTripsObservation, StreamObservation, Streaming,
 };
-pub use self::processed::{Processing, ProgramObservation, Worst};
+pub use self::processed::{Processing, ProgramObservation, WorstCase};
 pub use self::requests::{Application, Energy, LinkUse, RequestsObservation};
 pub use self::setup::{Function, Receive, RuleBlock, Setup, SetupReport};
 pub use self::task::{Observation, Task};
@@ -25,7 +25,7 @@ pub use self::task::{Observation, Task};
 /// A device under test with its generator and its sink.
 pub trait Testbed {
     /// What it is and what it can do.
-    fn about(&self) -> &About;
+    fn about(&self) -> &DeviceInfo;
 
     /// Brings the device into the state that `setup` describes, whatever state it was in.
     ///

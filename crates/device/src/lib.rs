@@ -29,10 +29,10 @@ pub mod swx;
 pub mod usage;
 
 pub use face::{
-    About, Application, BreakdownObservation, DeviceError, Energy, Fact, Family, Function, Host,
-    LinkUse, Observation, PartsShown, Processing, ProgramObservation, Receive, RequestsObservation,
-    RoundTrips, RoundTripsObservation, RuleBlock, Setup, SetupReport, Station, StreamObservation,
-    Streaming, Task, TermShown, Testbed, Worst,
+    Application, BreakdownObservation, BreakdownParts, BreakdownTerm, DeviceError, DeviceInfo,
+    Energy, Fact, Family, Function, Host, LinkUse, Observation, PathNode, Processing,
+    ProgramObservation, Receive, RequestsObservation, RoundTrips, RoundTripsObservation, RuleBlock,
+    Setup, SetupReport, StreamObservation, Streaming, Task, Testbed, WorstCase,
 };
 pub use feature::Feature;
 pub use niclab_load::{
@@ -43,10 +43,10 @@ pub use niclab_load::{echo, requests, stream};
 pub use niclab_nic::rss::Rss;
 pub use niclab_nic::rule::Action;
 pub use plan::{
-    Answering, Calls, Change, ControlCore, OPERATIONS_PER_S_MAX, Plan, RSS_CHANGES_PER_S_MAX,
-    RssChangeKind, RssPlan, RulesPlan, Work,
+    BalanceMode, CallMode, ControlCore, OPERATIONS_PER_S_MAX, Plan, RSS_CHANGES_PER_S_MAX,
+    RssChangeKind, RssPlan, RuleChangeKind, RuleWork, RulesPlan,
 };
-pub use serving::{Crossed, Serving, StepShown, StoreObservation};
+pub use serving::{BusTraffic, Serving, StepTime, StoreObservation};
 pub use stack::{PREFIXES_MAX, Stack, prefixes_range};
 pub use usage::CoreUse;
 

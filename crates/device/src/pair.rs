@@ -12,7 +12,7 @@ use std::thread::{self, Builder, Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 use niclab_load::clock::Clock;
-use niclab_load::rings::{Inlet, Outlet, Window};
+use niclab_load::rings::{Inlet, MeasuredPart, Outlet};
 use niclab_load::stall::STALL_NS;
 use niclab_load::{LoadObservation, PortCounters, QueueCounters, Rate, StallWatch, drive};
 use niclab_packet::size::FCS_LEN;
@@ -124,7 +124,7 @@ impl Trial<'_> {
         let phase = Phase::default();
         let outcome = thread::scope(|scope| {
             let _end = EndOnDrop(&phase);
-            let mut edges = Edges::start(scope, &phase, stages)?;
+            let mut edges = StageControl::start(scope, &phase, stages)?;
             let _pinned = self.core.map(Pinned::to);
             edges.wait();
             let driven = catch_unwind(AssertUnwindSafe(|| {
@@ -152,7 +152,7 @@ impl Trial<'_> {
         let phase = Phase::default();
         let seen = thread::scope(|scope| {
             let _end = EndOnDrop(&phase);
-            let mut edges = Edges::start(scope, &phase, vec![stage])?;
+            let mut edges = StageControl::start(scope, &phase, vec![stage])?;
             edges.wait();
             thread::sleep(Duration::from_nanos(self.load.warmup_ns));
             edges.opened(Clock::new().now_ns());
@@ -273,19 +273,19 @@ impl Drop for EndOnDrop<'_> {
 }
 
 /// The tester's hold on the stages' threads.
-struct Edges<'scope> {
+struct StageControl<'scope> {
     phase: &'scope Phase,
     stages: Vec<ScopedJoinHandle<'scope, StageTally>>,
     /// What all of them saw, when they have ended.
     seen: Option<StageTally>,
 }
 
-impl<'scope> Edges<'scope> {
+impl<'scope> StageControl<'scope> {
     fn start(
         scope: &'scope Scope<'scope, '_>,
         phase: &'scope Phase,
         stages: Vec<Stage<'scope>>,
-    ) -> std::io::Result<Edges<'scope>> {
+    ) -> std::io::Result<StageControl<'scope>> {
         let spawn = |Stage { name, core, work }: Stage<'scope>| {
             Builder::new().name(name.to_owned()).spawn_scoped(scope, move || {
                 let _pinned = core.map(Pinned::to);
@@ -293,7 +293,7 @@ impl<'scope> Edges<'scope> {
             })
         };
         let stages = stages.into_iter().map(spawn).collect::<Result<_, _>>()?;
-        Ok(Edges { phase, stages, seen: None })
+        Ok(StageControl { phase, stages, seen: None })
     }
 
     /// Waits until all stages poll, or one has ended.
@@ -316,7 +316,7 @@ impl<'scope> Edges<'scope> {
     }
 }
 
-impl Window for Edges<'_> {
+impl MeasuredPart for StageControl<'_> {
     fn opened(&mut self, _: u64) {
         self.phase.now.store(MEASURED, Ordering::Release);
     }
@@ -340,8 +340,8 @@ struct StageTally {
     busy_ns: u64,
     idle_ns: u64,
     /// Counted when the measured part began and ended.
-    opened: Option<Mark>,
-    closed: Option<Mark>,
+    opened: Option<PhaseCounts>,
+    closed: Option<PhaseCounts>,
     /// Lost before the measured part.
     missed_before: u64,
     /// Lost from its beginning on.
@@ -350,7 +350,7 @@ struct StageTally {
 
 /// What was counted at one moment.
 #[derive(Clone, Copy)]
-struct Mark {
+struct PhaseCounts {
     at_ns: u64,
     total: QueueCounters,
 }
@@ -388,8 +388,8 @@ impl StageTally {
         (time_ns > 0).then(|| self.idle_ns as f64 / time_ns as f64)
     }
 
-    fn mark(&self, at_ns: u64) -> Option<Mark> {
-        Some(Mark { at_ns, total: self.counters.total() })
+    fn mark(&self, at_ns: u64) -> Option<PhaseCounts> {
+        Some(PhaseCounts { at_ns, total: self.counters.total() })
     }
 
     /// Enters the device's part into an observation.

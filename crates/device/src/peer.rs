@@ -5,15 +5,15 @@
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 
-use niclab_load::echo::{self, Echoed, Passages};
+use niclab_load::echo::{self, Echoed, MessageStamps};
 use niclab_load::requests::Protocol;
 use niclab_packet::echo::{Passage, StampPoint as PacketPlace};
 
-use crate::address::{self, AddressError, shown};
+use crate::address::{self, AddressError, display};
 use crate::cores::{Pinned, take};
 use crate::face::{
-    About, Application, BreakdownObservation, DeviceError, Fact, Family, Host, Observation,
-    RequestsObservation, RoundTrips, RoundTripsObservation, Setup, SetupReport, Station, Task,
+    Application, BreakdownObservation, DeviceError, DeviceInfo, Fact, Family, Host, Observation,
+    PathNode, RequestsObservation, RoundTrips, RoundTripsObservation, Setup, SetupReport, Task,
     Testbed,
 };
 use crate::linux::applications;
@@ -27,7 +27,7 @@ pub const PORT: u16 = 17_007;
 
 /// A server on another host, or in another program.
 struct Peer {
-    about: About,
+    about: DeviceInfo,
     server: SocketAddr,
     core: u32,
     /// Tells our messages from those of others, and of our own earlier tasks.
@@ -40,21 +40,21 @@ pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
     let core = take(name, 1)?[0];
     let fact = |name: &str, value: String| Fact { name: name.into(), value };
     let place =
-        |role: &str, label: &str, core| Station { role: role.into(), label: label.into(), core };
-    let mut facts = vec![fact("server", shown(server)), fact("client's core", core.to_string())];
+        |role: &str, label: &str, core| PathNode { role: role.into(), label: label.into(), core };
+    let mut facts = vec![fact("server", display(server)), fact("client's core", core.to_string())];
     // Without a way there are none; the first task says what is wrong.
     facts.extend(tune::interfaces(name).iter().flatten().filter_map(|of| tune::fact(of)));
-    let about = About {
+    let about = DeviceInfo {
         name: name.to_owned(),
         facts,
         hosts: vec![
             place("client", "program, kernel", Some(core)),
             place("wire", "network", None),
-            place("server", &shown(server), None),
+            place("server", &display(server), None),
         ],
         not_supported: ["rules", "queues", "frames"].map(String::from).into(),
         lacking: "niclab measures a peer by messages and requests alone".into(),
-        ..About::default()
+        ..DeviceInfo::default()
     };
     Ok(Box::new(Peer { about, server, core, run: std::process::id() }))
 }
@@ -82,7 +82,7 @@ impl Peer {
     fn echo(
         &mut self,
         trips: &RoundTrips,
-        passages: Option<&mut Passages>,
+        passages: Option<&mut MessageStamps>,
     ) -> Result<Echoed, DeviceError> {
         if trips.client == Host::There {
             return Err(DeviceError::lacks(
@@ -131,7 +131,7 @@ impl Peer {
         let slices = Slices::make(pairs, |is_on, slices| {
             let _probes =
                 is_on.then(|| stamped::attach(&interface, self.server.port())).transpose()?;
-            let mut passages = Passages::new();
+            let mut passages = MessageStamps::new();
             let echoed = self.echo(trips, is_on.then_some(&mut passages))?;
             slices.passages.extend(passages.kept.into_iter().map(|(_, passage)| passage));
             stamped::whole(echoed)
@@ -144,7 +144,7 @@ impl Peer {
                 "stamps: the server takes none; start it with --stamps",
             ));
         }
-        slices.shown(trips, STAMPS_HERE)
+        slices.breakdown_of(trips, STAMPS_HERE)
     }
 
     /// Asks a server that somebody has started there, at the usual port of what it speaks where the
@@ -181,7 +181,7 @@ impl Peer {
 }
 
 impl Testbed for Peer {
-    fn about(&self) -> &About {
+    fn about(&self) -> &DeviceInfo {
         &self.about
     }
 

@@ -23,7 +23,7 @@ impl Plan {
     ///
     /// # Errors
     /// [`DeviceError::NotSupported`] for operations on rules.
-    pub fn rest(&self) -> Result<(), DeviceError> {
+    pub fn check_no_plan(&self) -> Result<(), DeviceError> {
         match self {
             Plan::Rest => Ok(()),
             Plan::Rules(_) => Err(DeviceError::lacks("rules")),
@@ -48,7 +48,7 @@ pub struct RssPlan {
     pub per_s: u32,
     /// What the device does by itself about a queue that fills.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub answer: Option<Answering>,
+    pub answer: Option<BalanceMode>,
     /// Time that the function takes for each frame beside forwarding it, nanoseconds: what fills a
     /// core.
     pub work_ns: u32,
@@ -80,7 +80,7 @@ pub enum RssChangeKind {
 /// What a device does about a queue that fills.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Answering {
+pub enum BalanceMode {
     /// Entries of the table move to other queues (RSS++: Barbette et al., CoNEXT 2019).
     Moves,
     /// The same, and only as many cores are in use as the load needs.
@@ -99,9 +99,9 @@ pub struct RulesPlan {
     /// When the first begins, nanoseconds after the start of the measured part.
     pub start_ns: u64,
     /// What is done.
-    pub work: Work,
+    pub work: RuleWork,
     /// How the device is asked for it.
-    pub calls: Calls,
+    pub calls: CallMode,
     /// Operations between two turns of the core's other work, which are bursts of packets; `None`:
     /// all of them at once, and packets wait. On the soft device a whole burst that waits goes
     /// first, sixteen in a row at most; where operations have a rate, as long as no whole slice of
@@ -137,7 +137,7 @@ pub enum ControlCore {
 /// How operations are handed to the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Calls {
+pub enum CallMode {
     /// One call an operation, each visible when it returns.
     Single,
     /// Through an asynchronous operation queue, by template.
@@ -150,7 +150,7 @@ pub enum Calls {
 /// What is done.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Work {
+pub enum RuleWork {
     /// Creates the rules of a block.
     Create(RuleBlock),
     /// Changes the rules of a block of the set-up, each once.
@@ -158,7 +158,7 @@ pub enum Work {
         /// Which block, from 0.
         block: usize,
         /// What of them.
-        change: Change,
+        change: RuleChangeKind,
     },
     /// Renews the rules of a block of the set-up for as long as the load lasts: the oldest goes,
     /// and one for the flow behind that of the newest comes, so that there are as many as before.
@@ -176,7 +176,7 @@ pub const OPERATIONS_PER_S_MAX: u32 = 100_000_000;
 /// What of a rule is changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Change {
+pub enum RuleChangeKind {
     /// Its actions, in place.
     Actions(Vec<Action>),
     /// The values that it matches, in place: those of the flow behind it by as many as the block

@@ -4,7 +4,7 @@ use niclab_program::Program;
 
 use crate::cases::{Case, CaseError, PACKETS, Prepared};
 use crate::cores;
-use crate::face::{DeviceError, ProgramObservation, Station, Worst};
+use crate::face::{DeviceError, PathNode, ProgramObservation, WorstCase};
 
 /// Packets of a stretch that is timed.
 pub const STRETCH: usize = 1_024;
@@ -20,8 +20,8 @@ pub fn core() -> Option<u32> {
 }
 
 /// What stands along the way of packets in memory, with this in the middle.
-pub fn places(device: &str) -> Vec<Station> {
-    let place = |role: &str, label: &str, core| Station {
+pub fn places(device: &str) -> Vec<PathNode> {
+    let place = |role: &str, label: &str, core| PathNode {
         role: role.to_owned(),
         label: label.to_owned(),
         core,
@@ -33,7 +33,7 @@ pub fn places(device: &str) -> Vec<Station> {
 }
 
 /// What is known before the first pass.
-pub fn begun(prepared: &Prepared) -> ProgramObservation {
+pub fn initial_observation(prepared: &Prepared) -> ProgramObservation {
     // With FCS, which the memory has not got.
     let bytes = prepared.frames.iter().map(|frame| frame.len() as u64 + 4).sum();
     let packets = prepared.frames.len() as u64;
@@ -41,9 +41,9 @@ pub fn begun(prepared: &Prepared) -> ProgramObservation {
     ProgramObservation { packets, bytes, stretch, worst, ..ProgramObservation::default() }
 }
 
-fn worst(program: &Program) -> Worst {
+fn worst(program: &Program) -> WorstCase {
     let cost = program.cost();
-    Worst {
+    WorstCase {
         instructions: cost.instructions,
         lookups: cost.lookups,
         key_bits: cost.key_bits,

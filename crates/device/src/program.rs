@@ -134,7 +134,11 @@ impl Program {
     ///
     /// # Errors
     /// [`DeviceError::Broken`], with what the program said where it has ended.
-    pub fn listens(&mut self, netns: &NetNs, address: SocketAddr) -> Result<(), DeviceError> {
+    pub fn wait_for_listener(
+        &mut self,
+        netns: &NetNs,
+        address: SocketAddr,
+    ) -> Result<(), DeviceError> {
         self.until(|| {
             let answer =
                 netns.within(|| TcpStream::connect_timeout(&address, Duration::from_secs(1)));
@@ -148,7 +152,12 @@ impl Program {
     ///
     /// # Errors
     /// [`DeviceError::Broken`], with what the program said where it has ended.
-    pub fn takes(&mut self, netns: &NetNs, table: Sockets, port: u16) -> Result<(), DeviceError> {
+    pub fn wait_for_port(
+        &mut self,
+        netns: &NetNs,
+        table: Sockets,
+        port: u16,
+    ) -> Result<(), DeviceError> {
         self.until(|| {
             let path = table.path();
             let read = netns.within(|| std::fs::read_to_string(path)).and_then(|text| text);
@@ -183,7 +192,7 @@ impl Program {
     /// [`DeviceError::Broken`] where it takes longer or ends with an error.
     pub fn wait(mut self, patience: Duration) -> Result<String, DeviceError> {
         match self.ended.recv_timeout(patience) {
-            Ok(Ok(Some(0))) => Ok(self.said(usize::MAX)),
+            Ok(Ok(Some(0))) => Ok(self.last_output(usize::MAX)),
             Ok(ended) => Err(self.broken(&ending(ended))),
             Err(_) => Err(self.broken(&format!("it has not ended after {} s", patience.as_secs()))),
         }
@@ -201,7 +210,7 @@ impl Program {
     }
 
     fn broken(&mut self, reason: &str) -> DeviceError {
-        let said = self.said(SAID_MAX);
+        let said = self.last_output(SAID_MAX);
         let reason = match said.trim() {
             "" => reason.to_owned(),
             said => format!("{reason}; it said: {said}"),
@@ -210,7 +219,7 @@ impl Program {
     }
 
     /// The last of what it wrote.
-    fn said(&mut self, most: usize) -> String {
+    fn last_output(&mut self, most: usize) -> String {
         let mut text = Vec::new();
         let _ = self.said.rewind().and_then(|()| self.said.read_to_end(&mut text));
         let from = text.len().saturating_sub(most);

@@ -74,7 +74,7 @@ fn its_children_end_with_it() {
 fn each_error_has_its_own_message() {
     let Some(mut program) = started("echo cannot bind >&2; exit 3") else { return };
     let nowhere = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 1);
-    let error = program.listens(&NetNs::current(), nowhere).unwrap_err();
+    let error = program.wait_for_listener(&NetNs::current(), nowhere).unwrap_err();
     let DeviceError::Broken { device, reason } = error else { panic!("{error:?}") };
     assert_eq!((device.as_str(), reason.as_str()), ("sh", "it ended with 3; it said: cannot bind"));
 
@@ -116,10 +116,10 @@ fn a_port_is_taken_when_a_program_has_it() {
     let socket = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = socket.local_addr().unwrap().port();
     let Some(mut program) = started("sleep 1000") else { return };
-    program.takes(&NetNs::current(), Sockets::Udp, port).unwrap();
+    program.wait_for_port(&NetNs::current(), Sockets::Udp, port).unwrap();
     drop(program);
     // It has ended before it took anything.
     let mut program = started("exit 0").unwrap();
-    let error = program.takes(&NetNs::current(), Sockets::Tcp, 1).unwrap_err();
+    let error = program.wait_for_port(&NetNs::current(), Sockets::Tcp, 1).unwrap_err();
     assert!(error.to_string().contains("it ended with 0"), "{error}");
 }

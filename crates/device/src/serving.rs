@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::soft::kvs::{Asked, Build};
+use crate::soft::kvs::{Build, KeyWorkload};
 
 /// Requests in memory, and who serves them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -11,7 +11,7 @@ pub struct Serving {
     /// What the card does for the store.
     pub build: Build,
     /// What is asked for.
-    pub asked: Asked,
+    pub asked: KeyWorkload,
     /// Cores that serve.
     pub cores: u16,
     /// Requests that are served together.
@@ -43,16 +43,16 @@ pub struct StoreObservation {
     /// There were no others.
     pub is_disturbed: bool,
     /// Where the time of a request goes, of a core.
-    pub steps: Vec<StepShown>,
+    pub steps: Vec<StepTime>,
     /// Time that the card's own work takes for a request where a core does it, nanoseconds.
     pub card_ns: f64,
     /// What crosses the bus between card and host.
-    pub crossed: Crossed,
+    pub crossed: BusTraffic,
 }
 
 /// A step of serving a burst, watched in passes of its own.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct StepShown {
+pub struct StepTime {
     /// `receive`, `parse`, `hash`, `lock`, `look_up`, `carry_out` or `reply`.
     pub name: String,
     /// What it takes for a request, nanoseconds.
@@ -61,7 +61,7 @@ pub struct StepShown {
 
 /// What crosses the bus between card and host for a request: means over all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Crossed {
+pub struct BusTraffic {
     /// Frames that the host gets.
     pub frames: f64,
     /// Their bytes, without FCS.

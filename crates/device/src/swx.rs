@@ -14,7 +14,7 @@ use niclab_program::{Change, Command, Entry, Invocation, Kind, Match, Member, Pa
 
 use crate::cases::{Loaded, Prepared};
 use crate::face::{
-    About, DeviceError, Fact, Observation, Processing, ProgramObservation, Setup, SetupReport,
+    DeviceError, DeviceInfo, Fact, Observation, Processing, ProgramObservation, Setup, SetupReport,
     Task, Testbed,
 };
 use crate::processing::{self, COMPARED, Digest, STRETCH};
@@ -35,15 +35,15 @@ const LOAD_MS: u32 = 500;
 
 /// The pipeline.
 struct Swx {
-    about: About,
+    about: DeviceInfo,
     program: PathBuf,
     core: u32,
     /// Those that were loaded, the last one behind.
-    loaded: Vec<(Loaded, Running)>,
+    loaded: Vec<(Loaded, LoadedProgram)>,
 }
 
 /// A program that was loaded.
-struct Running {
+struct LoadedProgram {
     peer: Peer,
     /// What is known without a pass.
     begun: ProgramObservation,
@@ -63,7 +63,7 @@ pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
     let core = processing::core().ok_or_else(|| broken("no core that this process may use"))?;
     let greeting = spawn(&program, core)?.greeting().to_owned();
     let fact = |name: &str, value: String| Fact { name: name.to_owned(), value };
-    let about = About {
+    let about = DeviceInfo {
         name: name.to_owned(),
         facts: vec![
             fact("driver", greeting),
@@ -73,7 +73,7 @@ pub fn open(name: &str) -> Result<Box<dyn Testbed>, DeviceError> {
         program_load_ms: LOAD_MS,
         not_supported: ["rules", "queues", "frames"].map(String::from).into(),
         lacking: "niclab has SWX run programs over packets in memory, and nothing else".into(),
-        ..About::default()
+        ..DeviceInfo::default()
     };
     Ok(Box::new(Swx { about, program, core, loaded: Vec::new() }))
 }
@@ -87,7 +87,7 @@ fn spawn(program: &Path, core: u32) -> Result<Peer, DeviceError> {
 }
 
 impl Testbed for Swx {
-    fn about(&self) -> &About {
+    fn about(&self) -> &DeviceInfo {
         &self.about
     }
 
@@ -109,7 +109,7 @@ impl Testbed for Swx {
                 self.loaded.len() - 1
             }
         };
-        let Running { peer, begun } = &mut self.loaded[at].1;
+        let LoadedProgram { peer, begun } = &mut self.loaded[at].1;
         measure(peer, begun.clone(), processing).map(Observation::Program).map_err(broken)
     }
 }
@@ -142,13 +142,13 @@ const STRETCHES_AT: usize = PORTS + 2;
 
 impl Swx {
     /// Has a process load a program, its tables and its packets, and compares what leaves.
-    fn load(&self, of: Loaded) -> Result<Running, DeviceError> {
+    fn load(&self, of: Loaded) -> Result<LoadedProgram, DeviceError> {
         if of.count.saturating_mul(of.entries) > ENTRIES_MAX {
             let capability = format!("more than {ENTRIES_MAX} entries of a program");
             return Err(DeviceError::lacks(capability));
         }
         let prepared = of.prepare().map_err(|error| processing::refused("swx", of.case, error))?;
-        let mut begun = processing::begun(&prepared);
+        let mut begun = processing::initial_observation(&prepared);
         let scratch = Scratch::create("swx").map_err(broken)?;
         let mut peer = spawn(&self.program, self.core)?;
         let spec = write(&scratch, "program.spec", prepared.text.as_bytes())?;
@@ -172,7 +172,7 @@ impl Swx {
         let first = peer.ask(&format!("pass {STRETCH}"));
         let first = first.map_err(|error| unknown_pass(&self.program, error))?;
         begun.lost = first.rest.get(PORTS).copied().unwrap_or(0);
-        Ok(Running { peer, begun })
+        Ok(LoadedProgram { peer, begun })
     }
 
     /// Lets the first packets through, which find a program without a past.

@@ -5,8 +5,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use niclab_device::cores::allowed;
 use niclab_device::soft::Soft;
 use niclab_device::{
-    Arrivals, Calls, Change, Control, ControlCore, DeviceError, Function, Load, LoadObservation,
-    Plan, Rate, Receive, RuleBlock, RulesPlan, Setup, Stack, Task, Testbed, Work,
+    Arrivals, CallMode, Control, ControlCore, DeviceError, Function, Load, LoadObservation, Plan,
+    Rate, Receive, RuleBlock, RuleChangeKind, RuleWork, RulesPlan, Setup, Stack, Task, Testbed,
 };
 use niclab_nic::limits::ROOT_RULES_MAX;
 use niclab_nic::rule::Action;
@@ -63,8 +63,8 @@ fn each_to(queue: u16, count: u32) -> RuleBlock {
     RuleBlock::FiveTuples { group: 0, priority: 0, flows, first: 0, count, actions }
 }
 
-fn plan(work: Work) -> RulesPlan {
-    let (core, calls) = (ControlCore::Same, Calls::Single);
+fn plan(work: RuleWork) -> RulesPlan {
+    let (core, calls) = (ControlCore::Same, CallMode::Single);
     let (start_ns, slice, threads, per_s) = (START_NS, Some(16), None, None);
     RulesPlan { core, start_ns, work, calls, slice, threads, per_s, pause_ns: None }
 }
@@ -94,9 +94,9 @@ fn at_queues(seen: &LoadObservation) -> [u64; 2] {
 }
 
 /// Every way to ask for operations.
-fn ways() -> impl Iterator<Item = (ControlCore, Calls, Option<u32>)> {
+fn ways() -> impl Iterator<Item = (ControlCore, CallMode, Option<u32>)> {
     let cores = [ControlCore::Same, ControlCore::Distinct];
-    let calls = [Calls::Single, Calls::Queue, Calls::Transaction];
+    let calls = [CallMode::Single, CallMode::Queue, CallMode::Transaction];
     let slices = [Some(16), None];
     cores.into_iter().flat_map(move |core| {
         calls.into_iter().flat_map(move |calls| slices.map(|slice| (core, calls, slice)))
@@ -108,7 +108,7 @@ fn rules_are_created_under_load_in_every_way_and_go_with_the_trial() {
     let Some((mut soft, _turn)) = soft("rules_are_created_under_load") else { return };
     soft.setup(&setup(vec![all_to(0, 1)])).unwrap();
     for (core, calls, slice) in ways() {
-        let work = Work::Create(each_to(1, FLOWS));
+        let work = RuleWork::Create(each_to(1, FLOWS));
         let (seen, control) = run(&mut soft, RulesPlan { core, calls, slice, ..plan(work) });
         let way = format!("{core:?} {calls:?} {slice:?}: {control:?}");
         let counts = (control.planned, control.done, control.refused);
@@ -119,9 +119,9 @@ fn rules_are_created_under_load_in_every_way_and_go_with_the_trial() {
         // The first call stands apart; a commit is one.
         let timed = control.calls.as_ref().unwrap().0.len() + 1;
         match calls {
-            Calls::Single => assert_eq!(timed, u64::from(FLOWS), "{way}"),
-            Calls::Transaction => assert_eq!(timed, u64::from(FLOWS) + 1, "{way}"),
-            Calls::Queue => assert!(timed < u64::from(FLOWS), "{way}"),
+            CallMode::Single => assert_eq!(timed, u64::from(FLOWS), "{way}"),
+            CallMode::Transaction => assert_eq!(timed, u64::from(FLOWS) + 1, "{way}"),
+            CallMode::Queue => assert!(timed < u64::from(FLOWS), "{way}"),
         }
         assert!(control.first_call_ns > Some(0) && control.late.is_none(), "{way}");
         let [before, after] = at_queues(&seen);
@@ -132,8 +132,8 @@ fn rules_are_created_under_load_in_every_way_and_go_with_the_trial() {
 }
 
 /// A change of the rules of block 1.
-fn change(change: Change) -> Work {
-    Work::Change { block: 1, change }
+fn change(change: RuleChangeKind) -> RuleWork {
+    RuleWork::Change { block: 1, change }
 }
 
 /// Rules for the flows of the load, and as many flows behind them.
@@ -153,19 +153,22 @@ fn rules_are_changed_under_load_in_every_way_and_are_put_back() {
     soft.setup(&setup(vec![all_to(0, 1), half_to(1)])).unwrap();
     // All of these but the wider mask let the frames meet queue 0.
     let changes = [
-        Change::Actions(vec![Action::Queue(0)]),
-        Change::Anew(vec![Action::Queue(0)]),
-        Change::Values,
-        Change::Mask,
-        Change::Priority(2),
+        RuleChangeKind::Actions(vec![Action::Queue(0)]),
+        RuleChangeKind::Anew(vec![Action::Queue(0)]),
+        RuleChangeKind::Values,
+        RuleChangeKind::Mask,
+        RuleChangeKind::Priority(2),
     ];
     for kind in changes {
-        let is_first = matches!(kind, Change::Actions(_));
+        let is_first = matches!(kind, RuleChangeKind::Actions(_));
         // At once is no other way than in slices: one kind shows it.
         for (core, calls, slice) in ways().filter(|(.., slice)| is_first || slice.is_some()) {
             let plan = RulesPlan { core, calls, slice, ..plan(change(kind.clone())) };
-            let whole = matches!(kind, Change::Values | Change::Mask | Change::Priority(_));
-            if whole && calls == Calls::Queue {
+            let whole = matches!(
+                kind,
+                RuleChangeKind::Values | RuleChangeKind::Mask | RuleChangeKind::Priority(_)
+            );
+            if whole && calls == CallMode::Queue {
                 let refused = offer(&mut soft, &load(), &Plan::Rules(Box::new(plan))).unwrap_err();
                 let capability = "changes of what rules match through an operation queue".into();
                 assert_eq!(refused, DeviceError::NotSupported { capability });
@@ -175,7 +178,7 @@ fn rules_are_changed_under_load_in_every_way_and_are_put_back() {
             let way = format!("{kind:?} {core:?} {calls:?} {slice:?}: {control:?}");
             assert_eq!((control.done, control.refused), (FLOWS.into(), 0), "{way}");
             let [after, before] = at_queues(&seen);
-            let meets_others = kind != Change::Mask;
+            let meets_others = kind != RuleChangeKind::Mask;
             assert!(before > 0 && (after > 0) == meets_others, "{before}, {after} after: {way}");
             let rested = offer(&mut soft, &load(), &Plan::Rest).unwrap();
             assert_eq!(at_queues(&rested)[0], 0, "{way}");
@@ -197,7 +200,7 @@ fn a_rule_with_a_wider_mask_meets_flows_of_every_source_port() {
         let [others, met] = at_queues(seen);
         met as f64 / (others + met) as f64 * f64::from(FLOWS)
     };
-    let plan = Plan::Rules(Box::new(plan(change(Change::Mask))));
+    let plan = Plan::Rules(Box::new(plan(change(RuleChangeKind::Mask))));
     let seen = offer(&mut soft, &load, &plan).unwrap();
     assert!(one_in(&seen) > 100.0, "{:?}", at_queues(&seen));
     let rested = offer(&mut soft, &load, &Plan::Rest).unwrap();
@@ -209,9 +212,9 @@ fn rules_are_renewed_at_a_rate_and_the_number_of_them_stays() {
     let Some((mut soft, _turn)) = soft("rules_are_renewed") else { return };
     soft.setup(&setup(vec![all_to(0, 1), half_to(1)])).unwrap();
     // 280 ms at 10,000 a second: more than five times round.
-    let (work, per_s) = (Work::Renew { block: 1 }, Some(10_000));
+    let (work, per_s) = (RuleWork::Renew { block: 1 }, Some(10_000));
     for core in [ControlCore::Same, ControlCore::Distinct] {
-        for calls in [Calls::Single, Calls::Queue] {
+        for calls in [CallMode::Single, CallMode::Queue] {
             let plan = RulesPlan { core, calls, per_s, ..plan(work.clone()) };
             let (seen, control) = run(&mut soft, plan);
             let way = format!("{core:?} {calls:?}: {control:?}");
@@ -243,8 +246,8 @@ fn a_rule_that_went_and_whose_successor_is_refused_is_counted_and_put_back() {
     let taken = RuleBlock::FiveTuples { group: 0, priority: 0, flows, first, count, actions };
     soft.setup(&setup(vec![all_to(0, 1), half_to(1), taken])).unwrap();
     for core in [ControlCore::Same, ControlCore::Distinct] {
-        for calls in [Calls::Single, Calls::Queue] {
-            let (work, per_s) = (Work::Renew { block: 1 }, Some(10_000));
+        for calls in [CallMode::Single, CallMode::Queue] {
+            let (work, per_s) = (RuleWork::Renew { block: 1 }, Some(10_000));
             let (_, control) = run(&mut soft, RulesPlan { core, calls, per_s, ..plan(work) });
             assert!(control.done > 100 && control.refused > 0, "{control:?}");
             let rested = offer(&mut soft, &load(), &Plan::Rest).unwrap();
@@ -259,8 +262,8 @@ fn rules_change_beside_a_card_of_several_cores() {
         return;
     };
     soft.setup(&Setup { cores: 2, ..setup(vec![all_to(0, 1), half_to(1)]) }).unwrap();
-    let update = || change(Change::Actions(vec![Action::Queue(0)]));
-    for calls in [Calls::Single, Calls::Queue, Calls::Transaction] {
+    let update = || change(RuleChangeKind::Actions(vec![Action::Queue(0)]));
+    for calls in [CallMode::Single, CallMode::Queue, CallMode::Transaction] {
         let (seen, control) = run(&mut soft, RulesPlan { calls, ..plan(update()) });
         assert_eq!((control.done, control.refused), (FLOWS.into(), 0), "{calls:?}");
         let [after, before] = at_queues(&seen);
@@ -271,7 +274,7 @@ fn rules_change_beside_a_card_of_several_cores() {
         let rested = offer(&mut soft, &load(), &Plan::Rest).unwrap();
         assert_eq!(at_queues(&rested)[0], 0, "the rules are as they were: {calls:?}");
     }
-    let renewed = RulesPlan { per_s: Some(10_000), ..plan(Work::Renew { block: 1 }) };
+    let renewed = RulesPlan { per_s: Some(10_000), ..plan(RuleWork::Renew { block: 1 }) };
     let (_, control) = run(&mut soft, renewed);
     assert!(control.done > 1_000 && control.refused == 0, "{control:?}");
     let beside = RulesPlan { core: ControlCore::Distinct, ..plan(update()) };
@@ -292,8 +295,8 @@ fn a_full_group_stays_full_while_its_rules_are_renewed() {
     let (count, actions) = (ROOT_RULES_MAX, vec![Action::Queue(0)]);
     let full = RuleBlock::FiveTuples { group: 0, priority: 0, flows, first: 0, count, actions };
     soft.setup(&setup(vec![full])).unwrap();
-    for calls in [Calls::Single, Calls::Queue] {
-        let (work, per_s) = (Work::Renew { block: 0 }, Some(100_000));
+    for calls in [CallMode::Single, CallMode::Queue] {
+        let (work, per_s) = (RuleWork::Renew { block: 0 }, Some(100_000));
         let (_, control) = run(&mut soft, RulesPlan { calls, per_s, ..plan(work) });
         assert!(control.done > 1_000 && control.refused == 0, "{control:?}");
     }
@@ -304,7 +307,7 @@ fn a_plan_without_a_load_is_carried_out_and_its_rules_are_destroyed_in_the_same_
     let Some((mut soft, _turn)) = soft("without_a_load") else { return };
     soft.setup(&setup(vec![all_to(0, 1), half_to(1)])).unwrap();
     // The transaction comes first: nothing has run before it.
-    for calls in [Calls::Transaction, Calls::Single, Calls::Queue] {
+    for calls in [CallMode::Transaction, CallMode::Single, CallMode::Queue] {
         let others = RuleBlock::FiveTuples {
             group: 1,
             priority: 0,
@@ -314,7 +317,7 @@ fn a_plan_without_a_load_is_carried_out_and_its_rules_are_destroyed_in_the_same_
             actions: vec![Action::Queue(1)],
         };
         let control =
-            operate(&mut soft, &RulesPlan { calls, ..plan(Work::Create(others)) }).unwrap();
+            operate(&mut soft, &RulesPlan { calls, ..plan(RuleWork::Create(others)) }).unwrap();
         let counts = |control: &Control| (control.planned, control.done, control.refused);
         assert_eq!(counts(&control), (20_000, 20_000, 0), "{control:?}");
         let destroyed = control.destroyed.as_ref().unwrap();
@@ -328,9 +331,9 @@ fn a_plan_without_a_load_is_carried_out_and_its_rules_are_destroyed_in_the_same_
         let (stack, actions) = (Stack::Ipv4Prefix, vec![Action::Queue(1)]);
         let prefixes = RuleBlock::Stack { group, priority, stack, first, count, actions };
         let control =
-            operate(&mut soft, &RulesPlan { calls, ..plan(Work::Create(prefixes)) }).unwrap();
+            operate(&mut soft, &RulesPlan { calls, ..plan(RuleWork::Create(prefixes)) }).unwrap();
         assert_eq!(counts(&control), (20_000, 20_000, 0), "{control:?}");
-        let anew = plan(change(Change::Anew(vec![Action::Queue(0)])));
+        let anew = plan(change(RuleChangeKind::Anew(vec![Action::Queue(0)])));
         let control = operate(&mut soft, &RulesPlan { calls, ..anew }).unwrap();
         assert_eq!(counts(&control), (FLOWS.into(), FLOWS.into(), 0), "{control:?}");
         assert_eq!(control.destroyed, None);
@@ -342,12 +345,13 @@ fn a_plan_without_a_load_is_carried_out_and_its_rules_are_destroyed_in_the_same_
     let (stack, actions) = (Stack::VxlanIpv4Udp, vec![Action::Queue(1)]);
     let tunnels = RuleBlock::Stack { group, priority, stack, first, count, actions };
     for threads in [None, Some(1)] {
-        let work = Work::Create(tunnels.clone());
-        let error = operate(&mut soft, &RulesPlan { calls: Calls::Queue, threads, ..plan(work) });
+        let work = RuleWork::Create(tunnels.clone());
+        let error =
+            operate(&mut soft, &RulesPlan { calls: CallMode::Queue, threads, ..plan(work) });
         let capability = "rules that look into tunnels through an operation queue".to_owned();
         assert_eq!(error.unwrap_err(), DeviceError::NotSupported { capability });
     }
-    let renew = plan(Work::Renew { block: 1 });
+    let renew = plan(RuleWork::Renew { block: 1 });
     let error = operate(&mut soft, &renew).unwrap_err().to_string();
     assert!(error.contains("as long as a load lasts"), "{error}");
 }
@@ -360,12 +364,12 @@ fn rules_of_several_threads_are_created_and_go_again() {
         let flows = FlowSpec { seed: 7, count, ..FlowSpec::default() };
         let (group, priority, first, actions) = (0, 0, 0, vec![Action::Queue(1)]);
         let rules = RuleBlock::FiveTuples { group, priority, flows, first, count, actions };
-        RulesPlan { calls, threads: Some(threads), ..plan(Work::Create(rules)) }
+        RulesPlan { calls, threads: Some(threads), ..plan(RuleWork::Create(rules)) }
     };
     // The root group takes no more, one of which is there.
     let full = (ROOT_RULES_MAX + 5, ROOT_RULES_MAX - 1);
     for (threads, (count, done)) in [(1, (20_001, 20_001)), (2, (20_001, 20_001)), (2, full)] {
-        let control = operate(&mut soft, &several(count, Calls::Queue, threads)).unwrap();
+        let control = operate(&mut soft, &several(count, CallMode::Queue, threads)).unwrap();
         let refused = u64::from(count - done);
         assert_eq!((control.planned, control.done), (count.into(), done.into()), "{control:?}");
         assert_eq!((control.refused, control.refusal.is_some()), (refused, refused > 0));
@@ -376,11 +380,11 @@ fn rules_of_several_threads_are_created_and_go_again() {
         assert_eq!(at_queues(&rested)[1], 0, "nothing is left of them");
     }
     let refused = |soft: &mut Soft, plan: &RulesPlan| operate(soft, plan).unwrap_err().to_string();
-    let error = refused(&mut soft, &several(9, Calls::Single, 2));
+    let error = refused(&mut soft, &several(9, CallMode::Single, 2));
     assert!(error.contains("control threads but for creates through queues"), "{error}");
-    let error = refused(&mut soft, &several(9, Calls::Queue, 5_000));
+    let error = refused(&mut soft, &several(9, CallMode::Queue, 5_000));
     assert!(error.contains("5000 control threads on "), "{error}");
-    let beside = Plan::Rules(Box::new(several(9, Calls::Queue, 2)));
+    let beside = Plan::Rules(Box::new(several(9, CallMode::Queue, 2)));
     let error = offer(&mut soft, &load(), &beside).unwrap_err().to_string();
     assert_eq!(error, "plan: threads 2: beside a load there are none of their own");
 }
@@ -396,7 +400,7 @@ fn it_is_seen_until_when_each_flow_met_no_rule() {
         RuleBlock::FiveTuples { group: 0, priority: 0, flows, first: 0, count: 500, actions: drop };
     for core in [ControlCore::Same, ControlCore::Distinct] {
         let per_s = Some(2_000);
-        let plan = RulesPlan { core, per_s, ..plan(Work::Create(block.clone())) };
+        let plan = RulesPlan { core, per_s, ..plan(RuleWork::Create(block.clone())) };
         let load = Load { rate: Rate::Pps(500_000.0), ..load() };
         let seen = offer(&mut soft, &load, &Plan::Rules(Box::new(plan))).unwrap();
         let control = seen.control.as_ref().unwrap();
@@ -428,8 +432,10 @@ fn a_full_group_refuses_single_rules_and_whole_transactions() {
         actions: vec![Action::Queue(0)],
     };
     soft.setup(&setup(vec![full])).unwrap();
-    for (calls, done) in [(Calls::Single, 100), (Calls::Queue, 100), (Calls::Transaction, 0)] {
-        let work = Work::Create(each_to(1, FLOWS));
+    for (calls, done) in
+        [(CallMode::Single, 100), (CallMode::Queue, 100), (CallMode::Transaction, 0)]
+    {
+        let work = RuleWork::Create(each_to(1, FLOWS));
         let (_, control) = run(&mut soft, RulesPlan { calls, ..plan(work) });
         assert_eq!((control.done, control.refused), (done, u64::from(FLOWS) - done), "{calls:?}");
         let refusal = control.refusal.unwrap();
@@ -441,7 +447,7 @@ fn a_full_group_refuses_single_rules_and_whole_transactions() {
 fn operations_due_after_the_load_are_not_done() {
     let Some((mut soft, _turn)) = soft("what_the_load_does_not_last_for") else { return };
     soft.setup(&setup(vec![all_to(0, 1)])).unwrap();
-    for calls in [Calls::Single, Calls::Transaction] {
+    for calls in [CallMode::Single, CallMode::Transaction] {
         // Every operation needs a turn, and there are more than turns.
         let flows = FlowSpec { count: 6_000_000, ..load().flows };
         let block = RuleBlock::FiveTuples {
@@ -452,11 +458,11 @@ fn operations_due_after_the_load_are_not_done() {
             count: 6_000_000,
             actions: vec![Action::Queue(1)],
         };
-        let mut plan = RulesPlan { calls, slice: Some(1), ..plan(Work::Create(block)) };
+        let mut plan = RulesPlan { calls, slice: Some(1), ..plan(RuleWork::Create(block)) };
         plan.start_ns = 200_000_000;
         let (_, control) = run(&mut soft, plan);
         assert_eq!((control.ended_ns, control.refused), (None, 0), "{calls:?}");
-        assert_eq!(control.done > 0, calls == Calls::Single, "{calls:?}");
+        assert_eq!(control.done > 0, calls == CallMode::Single, "{calls:?}");
         assert!(control.done < control.planned);
         let rested = offer(&mut soft, &load(), &Plan::Rest).unwrap();
         assert_eq!(at_queues(&rested)[1], 0);
@@ -474,9 +480,9 @@ fn between_two_slices_the_core_has_the_time_for_other_work_that_the_plan_says() 
     let (count, actions) = (create.count, vec![Action::Queue(1)]);
     let (group, priority, first, flows) = (1, 0, 0, create);
     let block = RuleBlock::FiveTuples { group, priority, flows, first, count, actions };
-    let renew = (Work::Renew { block: 1 }, Some(100_000));
-    for (work, per_s) in [(Work::Create(block), None), renew] {
-        for calls in [Calls::Single, Calls::Queue] {
+    let renew = (RuleWork::Renew { block: 1 }, Some(100_000));
+    for (work, per_s) in [(RuleWork::Create(block), None), renew] {
+        for calls in [CallMode::Single, CallMode::Queue] {
             let plan = RulesPlan { calls, per_s, slice: Some(slice), ..plan(work.clone()) };
             // Without a pause far more of them fit: it is what keeps them back.
             let (_, hasty) = run(&mut soft, plan.clone());
@@ -499,24 +505,24 @@ fn a_plan_that_cannot_be_carried_out_is_refused_with_the_reason() {
             offer(&mut soft, &load(), &Plan::Rules(Box::new(plan))).unwrap_err().to_string();
         assert!(error.contains(reason), "{error}");
     };
-    let create = || Work::Create(each_to(1, FLOWS));
+    let create = || RuleWork::Create(each_to(1, FLOWS));
     let late = RulesPlan { start_ns: 300_000_000, ..plan(create()) };
     refused(late, "plan: start_ns 300000000: it begins when the load has ended");
-    let update = change(Change::Actions(vec![Action::Queue(1)]));
+    let update = change(RuleChangeKind::Actions(vec![Action::Queue(1)]));
     refused(plan(update), "plan: block 1: the set-up has 1");
-    let renew = |per_s| RulesPlan { per_s: Some(per_s), ..plan(Work::Renew { block: 0 }) };
+    let renew = |per_s| RulesPlan { per_s: Some(per_s), ..plan(RuleWork::Renew { block: 0 }) };
     refused(renew(5), "plan: block 0: 1 rules of 1 flows; it takes twice as many flows");
-    let values = Work::Change { block: 0, change: Change::Values };
+    let values = RuleWork::Change { block: 0, change: RuleChangeKind::Values };
     refused(plan(values), "plan: block 0: 1 rules of 1 flows; it takes twice as many flows");
-    let mask = Work::Change { block: 0, change: Change::Mask };
+    let mask = RuleWork::Change { block: 0, change: RuleChangeKind::Mask };
     refused(plan(mask), "plan: block 0: a mask is changed of flows alone");
     let RuleBlock::FiveTuples { flows, .. } = each_to(1, FLOWS) else { panic!("no flows") };
     let actions = vec![Action::Queue(1)];
     let (group, priority, first) = (0, 0, 9);
     let short = RuleBlock::FiveTuples { group, priority, flows, first, count: FLOWS, actions };
-    refused(plan(Work::Create(short)), "plan: 500 rules from flow 9 on, and 500 flows");
+    refused(plan(RuleWork::Create(short)), "plan: 500 rules from flow 9 on, and 500 flows");
     let file = RuleBlock::File { path: "a.flow".into(), rules_count: 1 };
-    refused(plan(Work::Create(file)), "plan: the rules of a file belong into the set-up");
+    refused(plan(RuleWork::Create(file)), "plan: the rules of a file belong into the set-up");
     soft.setup(&setup(vec![half_to(1)])).unwrap();
     let mut refused = |plan: RulesPlan, reason: &str| {
         let error =
@@ -524,8 +530,8 @@ fn a_plan_that_cannot_be_carried_out_is_refused_with_the_reason() {
         assert!(error.contains(reason), "{error}");
     };
     refused(renew(0), "plan: per_s 0: use 1 to 100000000");
-    refused(plan(Work::Renew { block: 0 }), "rules are renewed at a rate, and there is none");
-    let endless = RulesPlan { calls: Calls::Transaction, ..renew(5) };
+    refused(plan(RuleWork::Renew { block: 0 }), "rules are renewed at a rate, and there is none");
+    let endless = RulesPlan { calls: CallMode::Transaction, ..renew(5) };
     refused(endless, "a transaction has an end: use single calls or a queue");
 }
 
@@ -542,7 +548,8 @@ fn rules_of_a_file_are_not_changed_and_a_file_that_is_refused_is_no_set_up() {
         format!("flow create 0 ingress pattern eth / end actions queue index {queue} / end\n")
     };
     set_up(&mut soft, &rule(1)).unwrap();
-    let work = Work::Change { block: 0, change: Change::Actions(vec![Action::Queue(0)]) };
+    let work =
+        RuleWork::Change { block: 0, change: RuleChangeKind::Actions(vec![Action::Queue(0)]) };
     let error =
         offer(&mut soft, &load(), &Plan::Rules(Box::new(plan(work)))).unwrap_err().to_string();
     assert_eq!(error, "plan: block 0: the rules of a file are not changed");
@@ -552,7 +559,7 @@ fn rules_of_a_file_are_not_changed_and_a_file_that_is_refused_is_no_set_up() {
 
 #[test]
 fn a_plan_crosses_processes_as_json() {
-    let plan = Plan::Rules(Box::new(plan(Work::Create(each_to(1, 9)))));
+    let plan = Plan::Rules(Box::new(plan(RuleWork::Create(each_to(1, 9)))));
     let text = serde_json::to_string(&plan).unwrap();
     assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), plan);
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use niclab_device::cores::allowed;
-use niclab_device::soft::{Soft, rules_met};
+use niclab_device::soft::{Soft, rules_hit};
 use niclab_device::{
     Arrivals, DeviceError, Function, Load, LoadObservation, Plan, Rate, Receive, RssPlan,
     RuleBlock, Setup, Task, Testbed,
@@ -240,7 +240,7 @@ fn the_rules_of_a_file_that_the_traffic_matches_are_reported() {
     let met = |rules: &str| {
         fs::write(&path, rules).unwrap();
         let block = RuleBlock::File { path: path.clone(), rules_count: 0 };
-        rules_met(&setup(vec![block]), &load(Rate::Pps(1.0)))
+        rules_hit(&setup(vec![block]), &load(Rate::Pps(1.0)))
     };
     // UDP from 10.0.0.0/8: an odd source is dropped, an even one meets group 1's second rule.
     let rules = "flow create 0 ingress pattern ipv4 src spec 0.0.0.1 src mask 0.0.0.1 / udp / end \

@@ -9,8 +9,9 @@ mod workload;
 use niclab_device::model::Model;
 use niclab_device::model::profile::{Profile, rounded};
 use niclab_device::{
-    Action, Arrivals, Calls, ControlCore, DeviceError, Function, Latency, Load, LoadObservation,
-    OPERATIONS_PER_S_MAX, Plan, Rate, Receive, RuleBlock, RulesPlan, Setup, Task, Testbed, Work,
+    Action, Arrivals, CallMode, ControlCore, DeviceError, Function, Latency, Load, LoadObservation,
+    OPERATIONS_PER_S_MAX, Plan, Rate, Receive, RuleBlock, RuleWork, RulesPlan, Setup, Task,
+    Testbed,
 };
 use niclab_packet::flow::FlowSpec;
 use niclab_packet::size::RateLevel;
@@ -151,7 +152,7 @@ struct AdviceTrial<'a> {
 
 /// A part of a card that a trial leaves out: it takes no time.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Without {
+enum OmittedPart {
     Nothing,
     Classifier,
     Cores,
@@ -166,7 +167,7 @@ impl AdviceTrial<'_> {
     }
 
     /// The share of the card that one core's frames have.
-    fn share(&self, without: Without) -> Profile {
+    fn share(&self, without: OmittedPart) -> Profile {
         const TIMES: [(&str, &str); 7] = [
             ("root", "frame_ns"),
             ("root", "rule_ps"),
@@ -179,7 +180,7 @@ impl AdviceTrial<'_> {
         const RATES: [(&str, &str); 3] =
             [("port", "rate_gbps"), ("port", "frame_rate_max"), ("port", "fifo_frames")];
         let cores = self.forwarding();
-        let slower = if without == Without::Classifier { NO_TIME } else { cores };
+        let slower = if without == OmittedPart::Classifier { NO_TIME } else { cores };
         let share = TIMES.iter().fold(self.profile.clone(), |profile, (section, key)| {
             profile.scaled(section, key, slower)
         });
@@ -187,18 +188,18 @@ impl AdviceTrial<'_> {
             .iter()
             .fold(share, |profile, (section, key)| profile.scaled(section, key, 1.0 / cores));
         match without {
-            Without::Nothing => share,
-            Without::Classifier => share.scaled("port", "frame_rate_max", 1.0 / NO_TIME),
-            Without::Cores => share.scaled("host", "frame_ns", NO_TIME),
+            OmittedPart::Nothing => share,
+            OmittedPart::Classifier => share.scaled("port", "frame_rate_max", 1.0 / NO_TIME),
+            OmittedPart::Cores => share.scaled("host", "frame_ns", NO_TIME),
         }
     }
 
     fn outcome(&self) -> Result<Forecast, DeviceError> {
         let asked_pps = self.workload.rate_pps() / self.forwarding();
         let works =
-            self.run(Without::Nothing, Rate::Pps(asked_pps), Some(self.workload.new_per_s))?;
+            self.run(OmittedPart::Nothing, Rate::Pps(asked_pps), Some(self.workload.new_per_s))?;
         let others = match self.core {
-            ControlCore::Same => self.run(Without::Nothing, Rate::Pps(asked_pps), None)?,
+            ControlCore::Same => self.run(OmittedPart::Nothing, Rate::Pps(asked_pps), None)?,
             ControlCore::Distinct => works.clone(),
         };
         let share_works = match self.core {
@@ -247,14 +248,14 @@ impl AdviceTrial<'_> {
     fn room(&self, asked_pps: f64) -> Result<Vec<(Limit, f64)>, DeviceError> {
         let workload = self.workload;
         let per_s = |seen: &LoadObservation| seen.received as f64 * 1e9 / seen.duration_ns as f64;
-        let classifier = per_s(&self.run(Without::Cores, Rate::Saturate, None)?) / asked_pps;
-        let alone = per_s(&self.run(Without::Classifier, Rate::Saturate, None)?) / asked_pps;
+        let classifier = per_s(&self.run(OmittedPart::Cores, Rate::Saturate, None)?) / asked_pps;
+        let alone = per_s(&self.run(OmittedPart::Classifier, Rate::Saturate, None)?) / asked_pps;
         let rules = match workload.new_per_s {
             0 => f64::INFINITY,
             new_per_s => {
                 let most = |duration_ns| {
                     let (asked, all) = (Rate::Pps(asked_pps), Some(OPERATIONS_PER_S_MAX));
-                    self.run_for(duration_ns, Without::Nothing, asked, all)
+                    self.run_for(duration_ns, OmittedPart::Nothing, asked, all)
                 };
                 let short = most(SHORT_NS)?;
                 let is_few = short.control.as_ref().is_none_or(|control| control.done < FEW);
@@ -288,7 +289,7 @@ impl AdviceTrial<'_> {
 
     fn run(
         &self,
-        without: Without,
+        without: OmittedPart,
         rate: Rate,
         per_s: Option<u32>,
     ) -> Result<LoadObservation, DeviceError> {
@@ -298,7 +299,7 @@ impl AdviceTrial<'_> {
     fn run_for(
         &self,
         duration_ns: u64,
-        without: Without,
+        without: OmittedPart,
         rate: Rate,
         per_s: Option<u32>,
     ) -> Result<LoadObservation, DeviceError> {
@@ -313,8 +314,8 @@ impl AdviceTrial<'_> {
             Plan::Rules(Box::new(RulesPlan {
                 core: self.core,
                 start_ns: 0,
-                work: Work::Renew { block },
-                calls: Calls::Single,
+                work: RuleWork::Renew { block },
+                calls: CallMode::Single,
                 slice: Some(SLICE),
                 threads: None,
                 per_s: Some(per_s),

@@ -1,6 +1,6 @@
 //! Axes that several experiments have: how their values are read, and how they are written down.
 
-use niclab_device::{Action, Calls, ControlCore};
+use niclab_device::{Action, CallMode, ControlCore};
 use niclab_packet::flow::EXPONENT_MAX;
 use niclab_result::{Coordinate, Point};
 
@@ -14,8 +14,11 @@ pub(crate) const CORES: [(&str, ControlCore); 2] =
     [("same", ControlCore::Same), ("distinct", ControlCore::Distinct)];
 
 /// Ways to ask for a change, by name.
-pub(crate) const CALLS: [(&str, Calls); 3] =
-    [("single", Calls::Single), ("queue", Calls::Queue), ("transaction", Calls::Transaction)];
+pub(crate) const CALLS: [(&str, CallMode); 3] = [
+    ("single", CallMode::Single),
+    ("queue", CallMode::Queue),
+    ("transaction", CallMode::Transaction),
+];
 
 /// Actions by name, those of the published figure 5d.
 pub(crate) const ACTIONS: [(&str, &[Action]); 4] = [

@@ -11,9 +11,9 @@ use niclab_result::{
     VerdictCounts,
 };
 
-use crate::compare::alike::{self, Made};
+use crate::compare::conditions::{self, MeasuredSide};
 use crate::compare::{
-    ComparedDevice, Comparison, Terms, Verdict, compare, measured, pairs, started,
+    CompareOptions, ComparedDevice, Comparison, Verdict, compare, measured, pairs, started,
 };
 use crate::run::{ExperimentRun, Run};
 use crate::runner::SETUP;
@@ -38,9 +38,9 @@ pub struct ReadRun<'a> {
 }
 
 impl<'a> ReadRun<'a> {
-    fn made(&self, device: &'a str) -> Made<'a> {
+    fn made(&self, device: &'a str) -> MeasuredSide<'a> {
         let side = ComparedDevice { run: self.run, samples: self.samples, device };
-        Made { side, machine: self.machine, rules: self.rules }
+        MeasuredSide { side, machine: self.machine, rules: self.rules }
     }
 }
 
@@ -57,8 +57,8 @@ pub struct Baseline<'a> {
 
 /// A device of the baseline with the one that is compared with it.
 struct DevicePair<'a> {
-    base: Made<'a>,
-    now: Made<'a>,
+    base: MeasuredSide<'a>,
+    now: MeasuredSide<'a>,
     found: Comparison,
 }
 
@@ -113,7 +113,7 @@ pub fn add(summary: &mut Summary, now: &ReadRun<'_>, baseline: &Baseline<'_>) {
 /// The devices of two runs that are compared, each pair with its comparison.
 fn compare_devices<'a>(base: &ReadRun<'a>, now: &ReadRun<'a>) -> Vec<DevicePair<'a>> {
     let [theirs, ours] = [base, now].map(|of| measured(of.run, of.samples));
-    let terms = Terms { tolerance: TOLERANCE, metrics: Vec::new() };
+    let terms = CompareOptions { tolerance: TOLERANCE, metrics: Vec::new() };
     let pair = |(base_device, device)| {
         let (base, now) = (base.made(base_device), now.made(device));
         DevicePair { found: compare(&base.side, &now.side, &terms), base, now }
@@ -135,7 +135,7 @@ fn counts(compared: &[DevicePair<'_>]) -> VerdictCounts {
 /// The differences in how the runs were made, each once.
 fn differences(compared: &[DevicePair<'_>]) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
-    for text in compared.iter().flat_map(|pair| alike::differences(&pair.base, &pair.now)) {
+    for text in compared.iter().flat_map(|pair| conditions::differences(&pair.base, &pair.now)) {
         if !all.contains(&text) {
             all.push(text);
         }

@@ -1,6 +1,6 @@
 //! The breakdown of a round trip's time, from the stamps of its messages.
 
-use niclab_device::{BreakdownObservation, TermShown};
+use niclab_device::{BreakdownObservation, BreakdownTerm};
 use niclab_result::Sample;
 use serde::Deserialize;
 
@@ -101,7 +101,7 @@ pub(crate) fn put_breakdown(metrics: &mut Metrics, seen: &BreakdownObservation) 
 }
 
 /// The terms that stand in a sample.
-pub(crate) fn terms(sample: &Sample) -> Vec<TermShown> {
+pub(crate) fn terms(sample: &Sample) -> Vec<BreakdownTerm> {
     let terms = sample.counters.get("terms");
     terms.and_then(|terms| Vec::deserialize(terms).ok()).unwrap_or_default()
 }
@@ -136,7 +136,7 @@ pub(crate) fn with_core(cell: &Cell<'_>, name: &str) -> String {
 }
 
 /// ` (core 1)`; with its share where it was not always that one.
-fn core_words(term: &TermShown) -> Option<String> {
+fn core_words(term: &BreakdownTerm) -> Option<String> {
     let core = term.core?;
     Some(match term.core_share > 0.99 {
         true => format!(" (core {core})"),

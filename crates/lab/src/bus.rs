@@ -9,7 +9,7 @@
 
 use std::sync::LazyLock;
 
-use niclab_device::{Crossed, model};
+use niclab_device::{BusTraffic, model};
 
 /// Header, sequence number, check and framing of a transaction, bytes (PCI Express Base
 /// Specification, 64-bit addresses).
@@ -86,7 +86,7 @@ fn cut(frames: f64, bytes: f64) -> f64 {
 }
 
 /// What a request takes of the bus: to the host, and from it.
-pub(crate) fn ways(of: &Crossed) -> [BusTransfer; 2] {
+pub(crate) fn ways(of: &BusTraffic) -> [BusTransfer; 2] {
     let lines = |frames: f64| BusTransfer::of(frames / DESCRIPTORS, frames * DESCRIPTOR_BYTES);
     let asked = |frames: f64| BusTransfer::of(frames / DESCRIPTORS, 0.0);
     let frames = BusTransfer::of(cut(of.frames, of.frame_bytes), of.frame_bytes);
@@ -109,7 +109,7 @@ impl Bus {
 mod tests {
     use super::*;
 
-    const FRAMES: Crossed = Crossed {
+    const FRAMES: BusTraffic = BusTraffic {
         frames: 1.0,
         frame_bytes: 100.0,
         answers: 1.0,
@@ -131,16 +131,16 @@ mod tests {
 
     #[test]
     fn requests_answered_by_the_card_do_not_cross_the_bus_and_its_writes_do() {
-        let kept = Crossed { frames: 0.0, frame_bytes: 0.0, ..FRAMES };
+        let kept = BusTraffic { frames: 0.0, frame_bytes: 0.0, ..FRAMES };
         let [before, after] = [FRAMES, kept].map(|of| ways(&of)[0]);
         assert!((before.bytes - after.bytes - (100.0 + 16.0 + 1.5 * 24.0)).abs() < 1e-9);
-        let written = Crossed { dma_writes: 2.0, dma_bytes: 96.0, ..kept };
+        let written = BusTraffic { dma_writes: 2.0, dma_bytes: 96.0, ..kept };
         let more = ways(&written)[0];
         assert_eq!(more.transactions, after.transactions + 2.0);
         assert!((more.bytes - after.bytes - (96.0 + 48.0)).abs() < 1e-9);
-        let long = ways(&Crossed { dma_bytes: 600.0, ..written })[0];
+        let long = ways(&BusTraffic { dma_bytes: 600.0, ..written })[0];
         assert_eq!(long.transactions, after.transactions + 4.0, "each in two");
-        assert_eq!(ways(&Crossed::default()), [BusTransfer::default(); 2]);
+        assert_eq!(ways(&BusTraffic::default()), [BusTransfer::default(); 2]);
     }
 
     #[test]

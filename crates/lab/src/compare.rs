@@ -7,7 +7,7 @@
 //!
 //! Variants of one run are compared pair by pair: a pair is the same repeat of the same point.
 
-pub mod alike;
+pub mod conditions;
 mod judge;
 mod knees;
 pub mod metrics;
@@ -24,7 +24,7 @@ use crate::variants::are_variants;
 use crate::words;
 
 pub(crate) use judge::of_interval;
-pub use judge::{Doubt, Verdict};
+pub use judge::{UndecidedReason, Verdict};
 pub use metrics::Better;
 
 use judge::MetricComparison;
@@ -42,7 +42,7 @@ pub struct ComparedDevice<'a> {
 
 /// What counts as a difference, and of what.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Terms {
+pub struct CompareOptions {
     /// What two sides may differ by: 0.05 of a ratio to 1.
     pub tolerance: f64,
     /// The metrics to compare, wherever they are; none: those that each trial is made for.
@@ -107,14 +107,14 @@ pub struct Missing {
     /// `true` where the baseline has it.
     pub of_base: bool,
     /// Why the other one has it not.
-    pub why: Why,
+    pub why: MissingReason,
     /// Where.
     pub points: Vec<Point>,
 }
 
 /// Why a side has not what the other one has.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum MissingReason {
     /// The device broke, or could not be brought into this state: the reason.
     Broke(String),
     /// The trial failed: the reason.
@@ -133,11 +133,15 @@ pub enum Why {
 }
 
 /// Compares `other` with `base`.
-pub fn compare(base: &ComparedDevice<'_>, other: &ComparedDevice<'_>, terms: &Terms) -> Comparison {
+pub fn compare(
+    base: &ComparedDevice<'_>,
+    other: &ComparedDevice<'_>,
+    terms: &CompareOptions,
+) -> Comparison {
     let mut comparison = Comparison::default();
     for name in experiments(base.run, other.run) {
         let cells = [base, other].map(|side| Cells::new(name, side.samples));
-        let two = Two { name, sides: [base, other], cells: &cells, terms };
+        let two = ExperimentPair { name, sides: [base, other], cells: &cells, terms };
         for trial in two.trials() {
             two.add(trial, &mut comparison);
         }
@@ -190,8 +194,13 @@ impl Comparison {
     ) -> Vec<&'a Missing> {
         let is_lost = |missing: &&Missing| {
             let is_of_device = match missing.why {
-                Why::Failed(_) | Why::NotMeasured | Why::NotPlanned => false,
-                Why::Broke(_) | Why::NotReached | Why::NotSupported(_) | Why::Refused(_) => true,
+                MissingReason::Failed(_)
+                | MissingReason::NotMeasured
+                | MissingReason::NotPlanned => false,
+                MissingReason::Broke(_)
+                | MissingReason::NotReached
+                | MissingReason::NotSupported(_)
+                | MissingReason::Refused(_) => true,
             };
             let is_same = base.device == other.device || are_paired(base, other);
             missing.of_base && is_of_device && is_same
@@ -240,8 +249,12 @@ impl Group {
     /// Geometric mean of the ratios and of how many points: of those that no mark puts in doubt and
     /// whose ratio is neither zero nor infinite.
     pub fn mean(&self) -> Option<(f64, usize)> {
-        let is_trusted =
-            |row: &&Row| !matches!(row.verdict, Verdict::Undecided(Doubt::Marked(_) | Doubt::Load));
+        let is_trusted = |row: &&Row| {
+            !matches!(
+                row.verdict,
+                Verdict::Undecided(UndecidedReason::Marked(_) | UndecidedReason::Load)
+            )
+        };
         let logarithms = self.rows.iter().filter(is_trusted).map(|row| row.ratio.ln());
         let logarithms: Vec<f64> = logarithms.filter(|ln| ln.is_finite()).collect();
         let count = logarithms.len();
@@ -271,8 +284,12 @@ struct PairMeans {
 impl PairMeans {
     /// Takes in a point, unless a mark or another load puts it in doubt.
     fn add(&mut self, row: Option<&Row>, pairs: &[(u32, f64)]) {
-        let is_in_doubt =
-            |row: &Row| matches!(row.verdict, Verdict::Undecided(Doubt::Marked(_) | Doubt::Load));
+        let is_in_doubt = |row: &Row| {
+            matches!(
+                row.verdict,
+                Verdict::Undecided(UndecidedReason::Marked(_) | UndecidedReason::Load)
+            )
+        };
         if pairs.is_empty() || row.is_none_or(is_in_doubt) {
             return;
         }
@@ -294,14 +311,14 @@ impl PairMeans {
 }
 
 /// One experiment of both sides.
-struct Two<'a> {
+struct ExperimentPair<'a> {
     name: &'a str,
     sides: [&'a ComparedDevice<'a>; 2],
     cells: &'a [Cells<'a>; 2],
-    terms: &'a Terms,
+    terms: &'a CompareOptions,
 }
 
-impl<'a> Two<'a> {
+impl<'a> ExperimentPair<'a> {
     /// Names of the trials of both, in the order of measurement, set-ups behind them.
     fn trials(&self) -> Vec<&'a str> {
         let mut trials: Vec<&str> = Vec::new();
@@ -345,7 +362,7 @@ impl<'a> Two<'a> {
             match self.at(1, cell).map(|other| (other, refused(cell, other))) {
                 None => comparison.miss(self, cell, None, 0, self.why(1, cell)),
                 Some((_, Some((side, said)))) => {
-                    comparison.miss(self, cell, None, 1 - side, Why::Refused(said));
+                    comparison.miss(self, cell, None, 1 - side, MissingReason::Refused(said));
                 }
                 Some((other, None)) => both.push((cell, other)),
             }
@@ -362,7 +379,7 @@ impl<'a> Two<'a> {
                 let there = [base, other].map(|cell| !cell.values(&metric).is_empty());
                 let is_short = falls_short(&metric, base, other);
                 if is_short {
-                    comparison.miss(self, base, Some(&metric), 0, Why::NotReached);
+                    comparison.miss(self, base, Some(&metric), 0, MissingReason::NotReached);
                 }
                 match there {
                     [true, false] if is_short => {}
@@ -374,7 +391,13 @@ impl<'a> Two<'a> {
                     [false, false] => {}
                     [of_base, _] => {
                         let side = usize::from(!of_base);
-                        comparison.miss(self, base, Some(&metric), side, Why::NotMeasured);
+                        comparison.miss(
+                            self,
+                            base,
+                            Some(&metric),
+                            side,
+                            MissingReason::NotMeasured,
+                        );
                     }
                 }
             }
@@ -424,34 +447,34 @@ impl<'a> Two<'a> {
     }
 
     /// Why a side has not what the other one measured at this place.
-    fn why(&self, at: usize, place: &Cell<'_>) -> Why {
+    fn why(&self, at: usize, place: &Cell<'_>) -> MissingReason {
         let side = self.sides[at];
         let is_of = |s: &&Sample| s.experiment == self.name && s.device == side.device;
         let is_here = |s: &&Sample| s.trial == place.trial && s.point == *place.point;
         let mut tried = side.samples.iter().filter(is_of).filter(is_here);
         match tried.next_back().map(|sample| &sample.outcome) {
             Some(Outcome::Failed { reason, dropped }) if *dropped || place.trial == SETUP => {
-                return Why::Broke(reason.clone());
+                return MissingReason::Broke(reason.clone());
             }
-            Some(Outcome::Failed { reason, .. }) => return Why::Failed(reason.clone()),
+            Some(Outcome::Failed { reason, .. }) => return MissingReason::Failed(reason.clone()),
             Some(Outcome::NotSupported { capability }) => {
-                return Why::NotSupported(told(side, capability));
+                return MissingReason::NotSupported(told(side, capability));
             }
             _ => {}
         }
         let run = side.run.experiments.iter().find(|experiment| experiment.name == self.name);
         if !run.is_some_and(|run| is_planned(run, place)) {
-            return Why::NotPlanned;
+            return MissingReason::NotPlanned;
         }
         // What both devices lack is not why one of them measured it and the other did not.
         let [there, lacking] = [self.sides[1 - at], side].map(lacks);
         let lacking: Vec<&str> =
             lacking.filter(|what| !there.clone().any(|it| it == *what)).collect();
         match lacking.is_empty() {
-            true => Why::NotMeasured,
+            true => MissingReason::NotMeasured,
             false => {
                 let told: Vec<String> = lacking.iter().map(|what| told(side, what)).collect();
-                Why::NotSupported(told.join(", "))
+                MissingReason::NotSupported(told.join(", "))
             }
         }
     }
@@ -516,11 +539,11 @@ impl Comparison {
     /// Notes that only `side`, 0 the baseline, has this.
     fn miss(
         &mut self,
-        two: &Two<'_>,
+        two: &ExperimentPair<'_>,
         cell: &Cell<'_>,
         metric: Option<&str>,
         side: usize,
-        why: Why,
+        why: MissingReason,
     ) {
         let (of_base, metric) = (side == 0, metric.map(str::to_owned));
         let (experiment, trial) = (two.name.to_owned(), cell.trial.to_owned());

@@ -31,7 +31,7 @@ fn compared(base: &Bench, other: &Bench) -> Comparison {
 
 fn compared_by(base: &Bench, other: &Bench, metrics: &[&str]) -> Comparison {
     let metrics = metrics.iter().map(|name| name.to_string()).collect();
-    compare(&side(base), &side(other), &Terms { tolerance: 0.05, metrics })
+    compare(&side(base), &side(other), &CompareOptions { tolerance: 0.05, metrics })
 }
 
 fn group<'a>(comparison: &'a Comparison, trial: &str, metric: &str) -> &'a Group {
@@ -49,7 +49,7 @@ fn all(comparison: &Comparison, trial: &str, metric: &str, verdict: Verdict) {
     );
 }
 
-const LIMITED: Verdict = Verdict::Undecided(Doubt::Marked(Mark::GeneratorLimited));
+const LIMITED: Verdict = Verdict::Undecided(UndecidedReason::Marked(Mark::GeneratorLimited));
 
 #[test]
 fn a_device_a_fifth_slower_is_worse_and_the_other_way_round_better() {
@@ -77,12 +77,12 @@ fn a_difference_within_the_tolerance_is_equal_and_an_interval_beyond_it_undecide
     all(&compared(&base, &near), "saturate", "throughput_pps", Verdict::Same);
     let noisy = Nature { noise: 0.3, ..nature("noisily", 9.9e6) };
     let noisy = executed(noisy, &SMALL, 8);
-    let wide = Verdict::Undecided(Doubt::Wide);
+    let wide = Verdict::Undecided(UndecidedReason::Wide);
     all(&compared(&base, &noisy), "saturate", "throughput_pps", wide);
     let few = executed(nature("few", 1e6), &SMALL, 3);
     all(&compared(&base, &few), "saturate", "throughput_pps", Verdict::Worse);
     let comparison = compared(&executed(nature("base", 10e6), &SMALL, 3), &few);
-    all(&comparison, "saturate", "throughput_pps", Verdict::Undecided(Doubt::FewRepeats));
+    all(&comparison, "saturate", "throughput_pps", Verdict::Undecided(UndecidedReason::FewRepeats));
     let (mean, _) = group(&comparison, "saturate", "throughput_pps").mean().unwrap();
     assert!((mean - 0.1).abs() < 0.01, "{mean}");
 }
@@ -92,7 +92,7 @@ fn an_interval_is_judged_as_a_whole_and_by_the_better_way() {
     let check = |better, interval, expected| {
         assert_eq!(judge::of_interval(better, interval, 0.05), expected, "{interval:?}");
     };
-    let wide = Verdict::Undecided(Doubt::Wide);
+    let wide = Verdict::Undecided(UndecidedReason::Wide);
     check(Better::Higher, (0.90, 0.949), Verdict::Worse);
     check(Better::Higher, (0.90, 0.951), wide);
     check(Better::Higher, (0.951, 1.049), Verdict::Same);
@@ -129,7 +129,7 @@ fn latency_at_another_load_is_worse_at_no_higher_and_better_at_no_lower_load() {
         executed(Nature { latency_ns, ..nature(name, plateau_pps) }, &SMALL, 8)
     };
     let (base, less) = (of("base", 10e6, 2_000), of("slower", 8e6, 2_000));
-    let load = Verdict::Undecided(Doubt::Load);
+    let load = Verdict::Undecided(UndecidedReason::Load);
     all(&compared(&base, &less), "latency", "latency_ns_p50", load);
     let (slow, quick) = (of("all worse", 8e6, 9_000), of("less busy", 8e6, 200));
     all(&compared(&base, &slow), "latency", "latency_ns_p50", Verdict::Worse);
@@ -151,7 +151,7 @@ fn points_of_one_side_only_are_listed_with_the_reason() {
     };
     for (of_base, rules) in [(true, 16.0), (false, 64.0)] {
         let missing = of("saturate", of_base);
-        assert_eq!(missing.why, Why::NotPlanned);
+        assert_eq!(missing.why, MissingReason::NotPlanned);
         let is_there = |point: &Point| point["rules"] == Coordinate::Number(rules);
         assert!(missing.points.iter().all(is_there), "{missing:?}");
     }
@@ -162,10 +162,10 @@ fn points_of_one_side_only_are_listed_with_the_reason() {
 #[test]
 fn a_capability_that_the_same_device_no_longer_has_is_lost() {
     let base = executed(nature("base", 10e6), &SMALL, 4);
-    let check = |changed: Nature, is: fn(&Why) -> bool| {
+    let check = |changed: Nature, is: fn(&MissingReason) -> bool| {
         let other = executed(changed, &SMALL, 4);
         let (base, other) = (side(&base), side(&other));
-        let terms = Terms { tolerance: 0.05, metrics: Vec::new() };
+        let terms = CompareOptions { tolerance: 0.05, metrics: Vec::new() };
         let forth = compare(&base, &other, &terms);
         let lost = forth.lost(&base, &other);
         assert!(lost.iter().any(|missing| is(&missing.why)), "{:?}", forth.missing);
@@ -175,11 +175,17 @@ fn a_capability_that_the_same_device_no_longer_has_is_lost() {
         assert!(!back.missing.is_empty() && back.lost(&other, &base).is_empty());
     };
     let lacks = Nature { not_supported: vec!["latency"], ..nature("base", 10e6) };
-    check(lacks, |why| *why == Why::NotSupported("latency".into()));
+    check(lacks, |why| *why == MissingReason::NotSupported("latency".into()));
     let breaks = Nature { trials_max: 1, ..nature("base", 10e6) };
-    check(breaks, |why| matches!(why, Why::Broke(reason) if reason.contains("went away")));
+    check(
+        breaks,
+        |why| matches!(why, MissingReason::Broke(reason) if reason.contains("went away")),
+    );
     let small = Nature { capacity: 10, ..nature("base", 10e6) };
-    check(small, |why| matches!(why, Why::Refused(said) if said.contains("group 0 is full")));
+    check(
+        small,
+        |why| matches!(why, MissingReason::Refused(said) if said.contains("group 0 is full")),
+    );
 }
 
 #[test]
@@ -190,7 +196,7 @@ fn a_trial_that_failed_on_a_device_that_works_is_not_lost() {
         sample.outcome = Outcome::Failed { reason: "no frame was due".into(), dropped: false };
     }
     let comparison = compared(&base, &other);
-    assert_eq!(comparison.missing[0].why, Why::Failed("no frame was due".into()));
+    assert_eq!(comparison.missing[0].why, MissingReason::Failed("no frame was due".into()));
     assert!(comparison.lost(&side(&base), &side(&other)).is_empty());
 }
 
@@ -275,7 +281,7 @@ fn a_batch_that_does_not_finish_any_more_is_lost_where_no_stall_explains_it() {
         lost.into_iter().map(|it| (it.metric.clone(), it.why.clone())).collect::<Vec<_>>()
     };
     let other = batches(unfinished);
-    assert_eq!(lost(&base, &other), [(Some("batch_ns".into()), Why::NotReached)]);
+    assert_eq!(lost(&base, &other), [(Some("batch_ns".into()), MissingReason::NotReached)]);
     assert_eq!(lost(&other, &base), []);
     assert_eq!(lost(&other, &other), [], "what the baseline has not in each repeat is not lost");
     let stalled = batches(|sample| {
@@ -284,7 +290,7 @@ fn a_batch_that_does_not_finish_any_more_is_lost_where_no_stall_explains_it() {
     });
     assert_eq!(lost(&base, &stalled), []);
     let never = batches(|sample| drop(sample.metrics.remove("batch_ns")));
-    assert_eq!(lost(&base, &never), [(Some("batch_ns".into()), Why::NotReached)]);
+    assert_eq!(lost(&base, &never), [(Some("batch_ns".into()), MissingReason::NotReached)]);
     // Only a calm machine shows the time of the device's core.
     let told = |sample: &mut Sample| {
         let each = niclab_result::Quantity { value: 80.0, unit: "ns".into() };
@@ -361,7 +367,7 @@ fn a_run_cut_short_is_no_regression_of_what_both_devices_lack() {
     other.host.samples_max = 4;
     other.execute();
     let comparison = compared(&base, &other);
-    assert!(comparison.missing.iter().any(|missing| missing.why == Why::NotMeasured));
+    assert!(comparison.missing.iter().any(|missing| missing.why == MissingReason::NotMeasured));
     assert!(comparison.lost(&side(&base), &side(&other)).is_empty(), "{:?}", comparison.missing);
 }
 

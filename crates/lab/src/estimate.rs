@@ -3,7 +3,7 @@
 //! The figures are those of a small cloud machine, on the careful side; a run also watches the time
 //! it really takes.
 
-use niclab_device::{Plan, RuleBlock, Setup, Work};
+use niclab_device::{Plan, RuleBlock, RuleWork, Setup};
 
 use crate::run::{ExperimentRun, Knee, RunDevice, TaskIndex, Trial, Visit, can_make, is_able};
 use crate::spec::KneeKind;
@@ -74,10 +74,12 @@ fn plan_s(plan: &Plan, setup: &Setup) -> f64 {
     match plan {
         Plan::Rest | Plan::Rss(_) => 0.0,
         Plan::Rules(plan) => match &plan.work {
-            Work::Create(block) => block_s(block),
+            RuleWork::Create(block) => block_s(block),
             // Done and put back.
-            Work::Change { block, .. } => setup.rules.get(*block).map_or(0.0, |b| 2.0 * block_s(b)),
-            Work::Renew { block } => setup.rules.get(*block).map_or(0.0, block_s),
+            RuleWork::Change { block, .. } => {
+                setup.rules.get(*block).map_or(0.0, |b| 2.0 * block_s(b))
+            }
+            RuleWork::Renew { block } => setup.rules.get(*block).map_or(0.0, block_s),
         },
     }
 }

@@ -362,13 +362,13 @@ fn devices_are_compared_at_their_own_longest_chain() {
     };
     let (latency, own) = (at("latency", "1", "10000"), at("saturate", "1", "10000"));
     let longest = at("saturate", "16", "16");
-    let known = crate::known::Known::of(run, device, []);
+    let known = crate::device_samples::DeviceSamples::of(run, device, []);
     assert_eq!(known.base(&run.trials[latency]), Some(longest));
     let mut failed = run_of("occupancy").store.samples.remove(0);
     failed.trial = crate::runner::SETUP.into();
     failed.point = run.trials[longest].point.clone();
     failed.outcome = niclab_result::Outcome::Failed { reason: "no".into(), dropped: false };
-    let known = crate::known::Known::of(run, device, [&failed]);
+    let known = crate::device_samples::DeviceSamples::of(run, device, [&failed]);
     assert_eq!(known.base(&run.trials[latency]), Some(own));
     assert!(known.is_able(&run.trials[latency]) && !known.is_able(&run.trials[longest]));
 }

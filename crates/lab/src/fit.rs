@@ -8,7 +8,7 @@ pub(crate) mod published;
 pub(crate) mod results;
 
 pub use published::fitted;
-pub use results::{NoFit, of_results};
+pub use results::{FitError, of_results};
 
 use niclab_device::model::profile::{Basis, Entry, Part, Profile, rounded};
 use niclab_device::model::schema::{self, INJECTED, Section};
@@ -333,7 +333,7 @@ impl FittedNumbers<'_> {
             times
         };
         for (section, group, figure) in [("root_rules", 0, "5a"), ("group_rules", 1, "5b")] {
-            let Some(warmed) = Warmed::of(&of(group, "eth", 1)) else { continue };
+            let Some(warmed) = WarmUp::of(&of(group, "eth", 1)) else { continue };
             self.fitted(section, "create_ns", warmed.each_ns, figure);
             self.fitted(section, "first_ns", warmed.first_ns, figure);
             self.fitted(section, "warm_rules", warmed.warm, figure);
@@ -366,7 +366,7 @@ impl FittedNumbers<'_> {
     }
 
     /// Rules that match IPv4 go through the near memory and what is beyond it.
-    fn root_ipv4(&mut self, times: &[(f64, f64)], warmed: &Warmed, near: Option<f64>) {
+    fn root_ipv4(&mut self, times: &[(f64, f64)], warmed: &WarmUp, near: Option<f64>) {
         let Some(near) = near else { return };
         let before: Vec<_> = times.iter().filter(|(rules, _)| *rules <= near).copied().collect();
         let Some((rules, ns)) = before.last().copied().filter(|(rules, _)| *rules > 1.0) else {
@@ -457,16 +457,16 @@ impl FittedNumbers<'_> {
 }
 
 /// What creating rules takes: the first ones longer, until everything that grows has grown.
-struct Warmed {
+struct WarmUp {
     each_ns: f64,
     first_ns: f64,
     warm: f64,
 }
 
-impl Warmed {
+impl WarmUp {
     /// Of numbers of rules and times; `None` of less than three. Great tables take longer for
     /// another reason.
-    fn of(times: &[(f64, f64)]) -> Option<Warmed> {
+    fn of(times: &[(f64, f64)]) -> Option<WarmUp> {
         let great = times.iter().position(|(rules, _)| *rules > GREAT);
         let times = &times[..great.unwrap_or(times.len())];
         let [(one, one_ns), rest @ ..] = times else { return None };
@@ -475,7 +475,7 @@ impl Warmed {
         // Only few show what the first takes; of many, the first are hardly seen.
         let first_ns = if *one <= FEW { (one_ns / one).max(each_ns) } else { each_ns };
         let warm = if first_ns > each_ns { more_ns / (first_ns - each_ns) } else { 1.0 };
-        Some(Warmed { each_ns, first_ns, warm: warm.max(1.0) })
+        Some(WarmUp { each_ns, first_ns, warm: warm.max(1.0) })
     }
 
     /// What the first of so many rules took longer, all together.

@@ -14,7 +14,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::spec::GridName;
 use crate::statistics::estimate;
-use crate::validation::{self, Measured};
+use crate::validation::{self, MeasuredModel};
 
 /// Cards with a limit.
 const CARDS: usize = 100;
@@ -97,13 +97,13 @@ fn with_numbers(profile: &Profile, numbers: &[(&str, &str, f64)]) -> Profile {
     Profile::parse("card.toml", &lines.join("\n")).expect("a profile with other numbers")
 }
 
-fn measure(card: &mut Model, experiment: &str, set: &[&str]) -> Measured {
+fn measure(card: &mut Model, experiment: &str, set: &[&str]) -> MeasuredModel {
     validation::measure(card, experiment, GridName::Reduced, set, Some(REPEATS))
         .expect("an experiment with these values")
 }
 
 /// A value of each repeat of a trial that was made at one place.
-fn each(measured: &Measured, trial: &str, value: impl Fn(&Sample) -> f64) -> Vec<f64> {
+fn each(measured: &MeasuredModel, trial: &str, value: impl Fn(&Sample) -> f64) -> Vec<f64> {
     let of = measured.samples.iter().filter(|sample| sample.trial == trial);
     let values: Vec<f64> = of.map(value).collect();
     assert_eq!(values.len(), REPEATS as usize, "{trial}");
@@ -119,16 +119,16 @@ fn interval(values: &[f64]) -> Interval {
 }
 
 /// The interval of a metric of a trial that was made at one place.
-fn interval_of(measured: &Measured, trial: &str, name: &str) -> Interval {
+fn interval_of(measured: &MeasuredModel, trial: &str, name: &str) -> Interval {
     interval(&each(measured, trial, |sample| metric(sample, name)))
 }
 
 /// An experiment that has trials of group 0 with the default rule alone.
-fn measure_default_rule(card: &mut Model) -> Measured {
+fn measure_default_rule(card: &mut Model) -> MeasuredModel {
     measure_for(card, "duration_ms=10")
 }
 
-fn measure_for(card: &mut Model, duration: &str) -> Measured {
+fn measure_for(card: &mut Model, duration: &str) -> MeasuredModel {
     let place = ["groups=0", "rules=1", "match_percent=0", "flows=100", "frame=64"];
     measure(card, "occupancy", &[&place[..], &[duration, "warmup_ms=2"]].concat())
 }
@@ -324,7 +324,7 @@ fn most_frames_a_second_are_found() {
     check("frame_rate_max", 5e6, |value| with_frame_rate(&plain(), value), find_frame_rate);
 }
 
-fn measure_rss(card: &mut Model, cores: &str, duration: &str) -> Measured {
+fn measure_rss(card: &mut Model, cores: &str, duration: &str) -> MeasuredModel {
     let place = ["queues=4", cores, "flows=4k", "zipf=0", "frame=64", duration, "warmup_ms=2"];
     measure(card, "hash-skew", &place)
 }

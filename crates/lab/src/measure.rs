@@ -1,8 +1,8 @@
 //! The metrics of one observation, with units, and its marks.
 
-mod calm;
 mod marks;
 mod slices;
+mod undisturbed;
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,9 @@ use niclab_device::{Latency, LoadObservation, SetupReport};
 use niclab_packet::size::RateLevel;
 use niclab_result::Quantity;
 
-use calm::Calm;
+use undisturbed::UndisturbedSlices;
 
-pub use marks::{Judged, is_unbalanced, marks};
+pub use marks::{UnsentBasis, is_unbalanced, marks};
 pub use slices::{slices, slices_of};
 
 /// What a frame costs the device's core: measured where the device tells how idle it was.
@@ -116,7 +116,7 @@ fn put_rates(metrics: &mut Metrics, o: &LoadObservation) {
     }
     let duration_s = o.duration_ns as f64 / 1e9;
     let all_pps = done(o) as f64 / duration_s;
-    let pps = Calm::of(o).map_or(all_pps, |calm| calm.throughput_pps());
+    let pps = UndisturbedSlices::of(o).map_or(all_pps, |calm| calm.throughput_pps());
     // How long frames are does not hang on stalls: bytes go by frames. Dropped ones are as long as
     // those offered are on average.
     let dropped_bytes = o.dropped as f64 * o.offered_bytes as f64 / o.offered.max(1) as f64;
@@ -135,7 +135,7 @@ fn put_rates(metrics: &mut Metrics, o: &LoadObservation) {
 fn put_slices(metrics: &mut Metrics, o: &LoadObservation) {
     let disturbed = o.slices.iter().filter(|slice| slice.disturbed).count();
     put_ratio(metrics, "disturbed_ratio", disturbed as u64, o.slices.len() as u64);
-    if let Some(calm) = Calm::of(o) {
+    if let Some(calm) = UndisturbedSlices::of(o) {
         put_ratio(metrics, "rx_missed_undisturbed_ratio", calm.rx_missed, calm.offered);
     }
 }
@@ -146,7 +146,7 @@ fn put_device_time(metrics: &mut Metrics, o: &LoadObservation) {
     let Some(busy_ns) = o.honesty.device_busy_ns.filter(|busy| *busy > 0 && done(o) > 0) else {
         return;
     };
-    if o.slices.is_empty() || Calm::of(o).is_some() {
+    if o.slices.is_empty() || UndisturbedSlices::of(o).is_some() {
         put(metrics, DEVICE_TIME, busy_ns as f64 / done(o) as f64, "ns");
     }
 }
@@ -299,7 +299,7 @@ mod tests {
         near("undelivered_ratio", 0.1);
         near("dropped_ratio", 0.6);
         near(DEVICE_TIME, 10.0);
-        assert_eq!(marks(&o, Judged::Whole), []);
+        assert_eq!(marks(&o, UnsentBasis::Whole), []);
         let all = LoadObservation { received: 0, received_bytes: 0, dropped: 270, ..o.clone() };
         assert!((super::metrics(&all)["throughput_pps"].value / 90e6 - 1.0).abs() < 1e-9);
         // What queues behind the ring refused no slice knows of.

@@ -6,7 +6,7 @@
 
 use crate::cells::Cell;
 use crate::experiments;
-use crate::measure::{DEVICE_TIME, Judged};
+use crate::measure::{DEVICE_TIME, UnsentBasis};
 use crate::throughput::Mode;
 
 /// Which way a metric is better.
@@ -51,7 +51,7 @@ pub(crate) struct TrialMetrics {
     /// A throughput that the generator or stalls limited is a lower bound of theirs.
     pub is_throughput: bool,
     /// Whether stalls that their windows leave out count against them.
-    pub judged: Judged,
+    pub judged: UnsentBasis,
 }
 
 /// Share of its time from which on a core has none left.
@@ -261,7 +261,7 @@ pub(crate) const SETUP: TrialMetrics = TrialMetrics {
     headlines: &["install_rules_per_s", "rule_bytes_per_rule"],
     metrics: &[INSTALLED],
     is_throughput: true,
-    judged: Judged::Whole,
+    judged: UnsentBasis::Whole,
 };
 
 /// Frames at full load that are there to be shown.
@@ -272,7 +272,7 @@ pub(crate) const SATURATE: TrialMetrics = TrialMetrics {
     headlines: &["throughput_pps", "device_ns_per_frame"],
     metrics: &[LOAD],
     is_throughput: true,
-    judged: Judged::Whole,
+    judged: UnsentBasis::Whole,
 };
 
 /// Frames at full load that are there for others to take a share of.
@@ -297,7 +297,7 @@ pub(crate) const fn search(mode: Mode) -> TrialMetrics {
         headlines: &["…_conditional_pps"],
         metrics: &[SEARCHED],
         is_throughput: false,
-        judged: Judged::Whole,
+        judged: UnsentBasis::Whole,
     }
 }
 

@@ -51,7 +51,7 @@ pub struct SweepPoint {
 
 /// How the rules and the flows of a place overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mix {
+pub struct RuleMix {
     /// Flows of the traffic.
     pub flows: u32,
     /// Rules for the first of these flows.
@@ -110,20 +110,20 @@ impl SweepPoint {
 
     /// How rules and flows overlap. Where there are fewer rules than flows to be hit, the traffic
     /// has fewer flows than asked for, never a smaller share of hits.
-    pub fn mix(&self) -> Mix {
+    pub fn mix(&self) -> RuleMix {
         let rules = self.five_tuples();
         if rules == 0 || self.match_percent == 0 {
-            return Mix { flows: self.flows, rules_hit: 0, rules_idle: rules };
+            return RuleMix { flows: self.flows, rules_hit: 0, rules_idle: rules };
         }
         let percent = u64::from(self.match_percent);
         let hit = (self.flows_wanted() * percent).div_ceil(100).max(1);
         if hit <= u64::from(rules) {
             let rules_hit = hit as u32;
             let flows = self.flows_wanted() as u32;
-            return Mix { flows, rules_hit, rules_idle: rules - rules_hit };
+            return RuleMix { flows, rules_hit, rules_idle: rules - rules_hit };
         }
         let flows = (u64::from(rules) * 100 / percent) as u32;
-        Mix { flows, rules_hit: rules, rules_idle: 0 }
+        RuleMix { flows, rules_hit: rules, rules_idle: 0 }
     }
 
     /// The place with other rules.

@@ -177,7 +177,7 @@ pub fn rows(card: PublishedCard) -> impl Iterator<Item = Row<'static>> {
 
 /// A published value and the range of the runs behind it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Spread {
+pub(crate) struct PublishedRange {
     /// As the figure's legend says.
     pub series: &'static str,
     /// In the unit of the figure's axis.
@@ -191,7 +191,7 @@ pub(crate) struct Spread {
 }
 
 /// The values of a figure that have error bars; none where the card has no such figure.
-pub(crate) fn spreads(card: PublishedCard, figure: &str) -> Vec<Spread> {
+pub(crate) fn spreads(card: PublishedCard, figure: &str) -> Vec<PublishedRange> {
     let of_figure: Vec<Row<'static>> = rows(card).filter(|row| row.figure == figure).collect();
     let spread = |row: &Row<'static>| {
         let at = |statistic: &str| {
@@ -200,7 +200,7 @@ pub(crate) fn spreads(card: PublishedCard, figure: &str) -> Vec<Spread> {
             all.find(|one| (one.series, one.x, one.statistic) == place).map(|one| one.y)
         };
         let (low, high) = (at("p1")?, at("p99")?);
-        Some(Spread { series: row.series, x: row.x, median: row.y, low, high })
+        Some(PublishedRange { series: row.series, x: row.x, median: row.y, low, high })
     };
     of_figure.iter().filter(|row| row.statistic == "median").filter_map(spread).collect()
 }

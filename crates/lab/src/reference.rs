@@ -13,7 +13,7 @@ use niclab_result::{
     Mark, Outcome, Point, ReferenceSummary, ReferenceTrial, ResultError, SCHEMA, Sample,
 };
 
-use crate::measure::{self, Judged};
+use crate::measure::{self, UnsentBasis};
 use crate::run::Run;
 use crate::runner::{Host, Store, json};
 use crate::statistics;
@@ -79,7 +79,7 @@ pub fn is_worth(run: &Run) -> bool {
 }
 
 /// When the next reference trial of a run is due.
-pub(crate) struct ReferenceCourse {
+pub(crate) struct ReferenceSchedule {
     /// `None` where the host has none.
     due_ns: Option<u64>,
     repeat: u32,
@@ -87,11 +87,11 @@ pub(crate) struct ReferenceCourse {
     made: u32,
 }
 
-impl ReferenceCourse {
+impl ReferenceSchedule {
     /// Of a run that goes on after the samples `done`.
-    pub fn new(done: &[Sample]) -> ReferenceCourse {
+    pub fn new(done: &[Sample]) -> ReferenceSchedule {
         let repeats = done.iter().filter(|sample| is_reference(sample)).map(|sample| sample.repeat);
-        ReferenceCourse { due_ns: Some(0), repeat: repeats.max().map_or(0, |at| at + 1), made: 0 }
+        ReferenceSchedule { due_ns: Some(0), repeat: repeats.max().map_or(0, |at| at + 1), made: 0 }
     }
 
     /// Makes a trial if one is due. The next sample has the place `order` in the order of
@@ -152,7 +152,7 @@ fn sample(observation: &LoadObservation, (order, repeat, time_unix_ns): (u64, u3
         repeat,
         outcome: Outcome::Measured,
         metrics: measure::metrics(observation),
-        marks: measure::marks(observation, Judged::Whole),
+        marks: measure::marks(observation, UnsentBasis::Whole),
         load: json(&load()),
         counters: serde_json::Value::Null,
         honesty: json(&observation.honesty),

@@ -4,24 +4,24 @@
 //! A [`Run`] that is read back measures the very same trials in the very same order; `--resume`
 //! leaves out those that are finished.
 
-mod able;
 mod budget;
 mod order;
 mod resolver;
+mod supported;
 mod trial;
 
 use std::path::PathBuf;
 
 use niclab_device::{
-    About, Application, Load, Plan, Processing, RoundTrips, Serving, Setup, Streaming, Task,
+    Application, DeviceInfo, Load, Plan, Processing, RoundTrips, Serving, Setup, Streaming, Task,
 };
 use niclab_result::SCHEMA;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::able::{can_make, is_able, lacks, lacks_named, lacks_rules};
 use self::order::order;
 pub use self::resolver::resolve;
 pub(crate) use self::resolver::{Resolver, index_of, no_trial, number};
+pub(crate) use self::supported::{can_make, is_able, lacks, lacks_named, lacks_rules};
 pub(crate) use self::trial::step;
 pub use self::trial::{Knee, PlannedRate, TaskIndex, Trial, Visit};
 use crate::estimate;
@@ -83,7 +83,7 @@ pub struct RunDevice {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub absent: Option<String>,
     /// What it said of itself.
-    pub about: About,
+    pub about: DeviceInfo,
 }
 
 impl RunDevice {

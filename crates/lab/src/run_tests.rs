@@ -14,7 +14,7 @@ use crate::statistics::INTERVAL_REPEATS_MIN;
 
 fn device(name: &str, not_supported: &[&str]) -> RunDevice {
     let lacks = not_supported.iter().map(|word| word.to_string()).collect();
-    let about = About { name: name.into(), not_supported: lacks, ..About::default() };
+    let about = DeviceInfo { name: name.into(), not_supported: lacks, ..DeviceInfo::default() };
     RunDevice { name: name.into(), variant: None, absent: None, about }
 }
 
@@ -163,7 +163,7 @@ fn the_default_run_asks_seven_questions_and_ends_within_four_minutes() {
     assert_eq!(names, expected);
     // Two devices that can do everything, and one in virtual time: more than the three there are.
     let mut devices = vec![device("soft", &[]), device("linux:veth", &[])];
-    let about = About { in_virtual_time: true, ..device("model:connectx-5", &[]).about };
+    let about = DeviceInfo { in_virtual_time: true, ..device("model:connectx-5", &[]).about };
     let name = "model:connectx-5".into();
     devices.push(RunDevice { name, variant: None, absent: None, about });
     let overrides = Overrides { grid: GridName::Short, ..Default::default() };

@@ -4,11 +4,11 @@
 //! [`Host`]. What is finished is stored before the next trial begins; what a store holds already is
 //! not measured again. A device that breaks is recorded and left out, the others go on.
 
-mod ask;
-mod offer;
+mod load_trial;
 mod prepare;
 mod record;
 pub(crate) mod search;
+mod task_trial;
 pub(crate) mod throughput;
 
 use std::collections::BTreeSet;
@@ -20,10 +20,10 @@ use niclab_result::{Directory, Outcome, Point, ResultError, Sample, VariantRun};
 pub use self::prepare::{CommandEnd, CommandOutcome, VariantCommand};
 pub(crate) use self::record::json;
 use self::record::{measures, outcome, refusal};
+use crate::device_samples::DeviceSamples;
 use crate::estimate;
-use crate::known::Known;
 use crate::measure;
-use crate::reference::ReferenceCourse;
+use crate::reference::ReferenceSchedule;
 use crate::run::{ExperimentRun, Run, Trial, Visit};
 use crate::variants::groups;
 
@@ -92,7 +92,7 @@ impl Store for Directory {
 }
 
 /// A device of the run with its testbed, in the order of [`Run::asked`]; or why it is not there.
-pub type Bed<'a> = Result<&'a mut dyn Testbed, String>;
+pub type OpenedDevice<'a> = Result<&'a mut dyn Testbed, String>;
 
 /// How a run ended, the best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -113,7 +113,7 @@ pub enum RunEnd {
 /// `beds` are the testbeds in the order of [`Run::asked`].
 pub fn execute(
     run: &Run,
-    beds: &mut [Bed<'_>],
+    beds: &mut [OpenedDevice<'_>],
     done: &[Sample],
     store: &mut dyn Store,
     host: &mut dyn Host,
@@ -123,7 +123,7 @@ pub fn execute(
     let mut measured: BTreeSet<usize> =
         done.iter().filter(|sample| measures(sample)).filter_map(place).collect();
     let mut order = done.iter().map(|sample| sample.order + 1).max().unwrap_or(0);
-    let mut reference = ReferenceCourse::new(done);
+    let mut reference = ReferenceSchedule::new(done);
     for experiment in &run.experiments {
         let mut runner = Runner::new(run, experiment, done, (store, host), &mut reference, order);
         let this = runner.execute(beds)?;
@@ -150,7 +150,7 @@ pub fn execute(
 struct DeviceState<'a> {
     /// What its samples say, those of this part and those of earlier ones that did not fail: what
     /// failed then is tried again.
-    known: Known<'a>,
+    known: DeviceSamples<'a>,
     /// Its samples end with the word that it is gone.
     is_gone: bool,
     /// The set-up it is in.
@@ -171,7 +171,7 @@ struct Runner<'a> {
     states: Vec<DeviceState<'a>>,
     /// Where the testbed of each device is.
     beds: Vec<usize>,
-    reference: &'a mut ReferenceCourse,
+    reference: &'a mut ReferenceSchedule,
     /// Devices that are one under its variants.
     groups: Vec<Vec<usize>>,
     /// The result of the variant's command before the current trial.
@@ -199,15 +199,15 @@ impl<'a> Runner<'a> {
         experiment: &'a ExperimentRun,
         done: &[Sample],
         (store, host): (&'a mut dyn Store, &'a mut dyn Host),
-        reference: &'a mut ReferenceCourse,
+        reference: &'a mut ReferenceSchedule,
         order: u64,
     ) -> Runner<'a> {
         let start_ns = host.time_unix_ns();
         let states = run.devices.iter().map(|device| {
             let whole = done.iter().filter(|s| !matches!(s.outcome, Outcome::Failed { .. }));
             DeviceState {
-                known: Known::of(experiment, device, whole),
-                is_gone: Known::of(experiment, device, done).gone,
+                known: DeviceSamples::of(experiment, device, whole),
+                is_gone: DeviceSamples::of(experiment, device, done).gone,
                 setup: None,
                 refusal: None,
                 rss: None,
@@ -232,7 +232,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    fn execute(&mut self, beds: &mut [Bed<'_>]) -> Result<RunEnd, ResultError> {
+    fn execute(&mut self, beds: &mut [OpenedDevice<'_>]) -> Result<RunEnd, ResultError> {
         let estimate_s = self.experiment.estimate_s;
         self.host.progress(Event::Started { experiment: &self.experiment.name, estimate_s });
         self.record_absent(beds)?;
@@ -290,7 +290,7 @@ impl<'a> Runner<'a> {
         self.run.devices.get(device).map_or(1.0, estimate::pace)
     }
 
-    fn visit(&mut self, beds: &mut [Bed<'_>], visit: &Visit) -> Result<(), ResultError> {
+    fn visit(&mut self, beds: &mut [OpenedDevice<'_>], visit: &Visit) -> Result<(), ResultError> {
         let experiment = self.experiment;
         let Some(setup) = experiment.setup_of(visit) else {
             return Ok(());
@@ -353,14 +353,14 @@ impl<'a> Runner<'a> {
 
     fn is_done(&self, place: &MeasuredPoint<'_>) -> bool {
         let known = &self.states[place.device].known;
-        known.seen(place.trial, place.repeat, place.point).is_some()
+        known.latest(place.trial, place.repeat, place.point).is_some()
     }
 
     /// Brings the device into the state; `false` where that is not to be had. What came of it is
     /// stored at `place`, why it could not be at `failed`.
     fn set_up(
         &mut self,
-        beds: &mut [Bed<'_>],
+        beds: &mut [OpenedDevice<'_>],
         setup: &Setup,
         place: &MeasuredPoint<'_>,
         failed: &MeasuredPoint<'_>,
@@ -396,7 +396,7 @@ impl<'a> Runner<'a> {
     /// Makes one trial of the sweep.
     fn trial(
         &mut self,
-        beds: &mut [Bed<'_>],
+        beds: &mut [OpenedDevice<'_>],
         trial: &Trial,
         place: &MeasuredPoint<'_>,
     ) -> Result<(), ResultError> {

@@ -312,7 +312,7 @@ fn a_device_that_was_absent_and_is_there_now_is_measured_whole() {
         added.iter().filter(|s| s.trial == trial.kind.name() && s.point == trial.point).count()
     };
     assert!(bench.run.experiments[0].trials.iter().all(|t| trial(t) == 1));
-    let known = Known::of(&bench.run.experiments[0], &bench.run.devices[1], added);
+    let known = DeviceSamples::of(&bench.run.experiments[0], &bench.run.devices[1], added);
     let knees = &bench.run.experiments[0].knees;
     assert!(!knees.is_empty() && knees.iter().all(|knee| !search::is_missing(&known, knee)));
 }

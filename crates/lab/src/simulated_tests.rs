@@ -5,9 +5,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use niclab_device::{
-    About, Calls, Change, Control, ControlCore, DeviceError, Honesty, Latency, Load,
-    LoadObservation, Observation, Plan, PortCounters, QueueCounters, Rate, RuleBlock, RulesPlan,
-    Setup, SetupReport, Slice, Stack, Station, Task, Testbed, Work,
+    CallMode, Control, ControlCore, DeviceError, DeviceInfo, Honesty, Latency, Load,
+    LoadObservation, Observation, PathNode, Plan, PortCounters, QueueCounters, Rate, RuleBlock,
+    RuleChangeKind, RuleWork, RulesPlan, Setup, SetupReport, Slice, Stack, Task, Testbed,
 };
 use niclab_packet::size::FrameSizes;
 use niclab_result::{ReportTable, Sample, Summary};
@@ -16,7 +16,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::run::{Run, RunDevice, resolve};
 use crate::runner::{
-    Bed, CommandEnd, CommandOutcome, Event, Host, RunEnd, VariantCommand, execute,
+    CommandEnd, CommandOutcome, Event, Host, OpenedDevice, RunEnd, VariantCommand, execute,
 };
 use crate::spec::Overrides;
 use crate::validation::MemoryStore;
@@ -108,7 +108,7 @@ impl Default for Nature {
 
 /// The device. Its clock is shared with its host.
 pub struct Simulated {
-    about: About,
+    about: DeviceInfo,
     pub nature: Nature,
     pub setups: u32,
     pub trials: u32,
@@ -126,17 +126,17 @@ pub struct Simulated {
 impl Simulated {
     pub fn new(nature: Nature, clock_ns: Rc<Cell<u64>>) -> Simulated {
         let not_supported = nature.not_supported.iter().map(|word| word.to_string()).collect();
-        let places = ["generator", "device", "sink"].map(|role| Station {
+        let places = ["generator", "device", "sink"].map(|role| PathNode {
             role: role.into(),
             label: format!("simulated {role}"),
             core: None,
         });
-        let about = About {
+        let about = DeviceInfo {
             name: nature.name.into(),
             facts: Vec::new(),
             places: places.into(),
             not_supported,
-            ..About::default()
+            ..DeviceInfo::default()
         };
         let random = Xoshiro256PlusPlus::seed_from_u64(nature.name.len() as u64);
         Simulated {
@@ -179,7 +179,7 @@ impl Simulated {
 }
 
 impl Testbed for Simulated {
-    fn about(&self) -> &About {
+    fn about(&self) -> &DeviceInfo {
         &self.about
     }
 
@@ -321,12 +321,14 @@ impl Simulated {
     /// many again as one.
     fn each_ns(&self, plan: &RulesPlan) -> u64 {
         let base = match plan.calls {
-            Calls::Transaction => self.nature.operation_ns * 3 / 2,
+            CallMode::Transaction => self.nature.operation_ns * 3 / 2,
             _ => self.nature.operation_ns,
         };
         let (block, stack, count) = match &plan.work {
-            Work::Create(block @ RuleBlock::Stack { stack, count, .. }) => (block, stack, count),
-            Work::Change { change: Change::Anew(_), .. } => return base * 2,
+            RuleWork::Create(block @ RuleBlock::Stack { stack, count, .. }) => {
+                (block, stack, count)
+            }
+            RuleWork::Change { change: RuleChangeKind::Anew(_), .. } => return base * 2,
             _ => return base,
         };
         let (group, _, actions) = block.place().unwrap();
@@ -340,7 +342,7 @@ impl Simulated {
     fn alone(&self, plan: &RulesPlan) -> Control {
         let each_ns = self.each_ns(plan);
         let (count, room) = match &plan.work {
-            Work::Create(block) => {
+            RuleWork::Create(block) => {
                 let is_root = block.place().is_some_and(|(group, ..)| group == 0);
                 let room = if is_root { self.nature.capacity } else { u64::MAX };
                 (u64::from(block.count()), room)
@@ -371,8 +373,8 @@ impl Simulated {
 
     /// Packets at the queues of the experiment `rule-update`: half before the change, half behind
     /// it; one in a thousand meets no rule where that is taken away.
-    fn met(&self, change: &Change, received: u64) -> PortCounters {
-        let none = if matches!(change, Change::Anew(_)) { received / 1_000 } else { 0 };
+    fn met(&self, change: &RuleChangeKind, received: u64) -> PortCounters {
+        let none = if matches!(change, RuleChangeKind::Anew(_)) { received / 1_000 } else { 0 };
         let met = [received / 2, received - received / 2 - none, none];
         let queue = |rx_frames| QueueCounters { rx_frames, ..QueueCounters::default() };
         PortCounters { queues: met.map(queue).to_vec(), ..PortCounters::default() }
@@ -382,7 +384,7 @@ impl Simulated {
     fn left_by(&self, plan: &Plan) -> f64 {
         match plan {
             Plan::Rules(plan) if plan.core == ControlCore::Same => match plan.work {
-                Work::Renew { .. } => {
+                RuleWork::Renew { .. } => {
                     let busy_ns = self.done_per_s(plan) * self.nature.operation_ns as f64;
                     1.0 - busy_ns / 1e9
                 }
@@ -451,13 +453,13 @@ impl Simulated {
     /// device is dead, to the millisecond.
     fn carry_out(&self, plan: &RulesPlan, mut seen: LoadObservation) -> LoadObservation {
         let count = match &plan.work {
-            Work::Create(block) if plan.per_s.is_some() => {
+            RuleWork::Create(block) if plan.per_s.is_some() => {
                 return self.probed(plan, block.count(), seen);
             }
-            Work::Create(RuleBlock::FiveTuples { count, .. }) => count,
-            Work::Create(_) => return seen,
-            Work::Renew { .. } => return self.churn(plan, seen),
-            Work::Change { change, .. } => {
+            RuleWork::Create(RuleBlock::FiveTuples { count, .. }) => count,
+            RuleWork::Create(_) => return seen,
+            RuleWork::Renew { .. } => return self.churn(plan, seen),
+            RuleWork::Change { change, .. } => {
                 seen.device = Some(self.met(change, seen.received));
                 &(self.changed as u32)
             }
@@ -486,7 +488,7 @@ impl Simulated {
         let mut calls = Latency::new();
         calls.record_n(each_ns, u64::from(*count));
         let is_root = match &plan.work {
-            Work::Create(block) => block.place().is_some_and(|(group, ..)| group == 0),
+            RuleWork::Create(block) => block.place().is_some_and(|(group, ..)| group == 0),
             _ => false,
         };
         let planned = u64::from(*count);
@@ -692,7 +694,7 @@ impl Bench {
     }
 
     pub fn execute(&mut self) -> RunEnd {
-        let mut beds: Vec<Bed<'_>> =
+        let mut beds: Vec<OpenedDevice<'_>> =
             self.devices.iter_mut().map(|bed| Ok(bed as &mut dyn Testbed)).collect();
         let done = self.store.samples.clone();
         execute(&self.run, &mut beds, &done, &mut self.store, &mut self.host).unwrap()
@@ -701,7 +703,7 @@ impl Bench {
     /// As [`Bench::execute`], with this device away.
     pub fn execute_without(&mut self, device: usize) -> RunEnd {
         let beds = self.devices.iter_mut().map(|bed| Ok(bed as &mut dyn Testbed));
-        let mut beds: Vec<Bed<'_>> = beds.collect();
+        let mut beds: Vec<OpenedDevice<'_>> = beds.collect();
         beds[device] = Err(ABSENT.into());
         let done = self.store.samples.clone();
         execute(&self.run, &mut beds, &done, &mut self.store, &mut self.host).unwrap()

@@ -13,7 +13,7 @@ pub(crate) mod updates;
 pub(crate) mod variants;
 
 use niclab_device::capability::{APPLICATIONS, ECHO, PROGRAMS, STORE, STREAM};
-use niclab_device::{About, Station};
+use niclab_device::{DeviceInfo, PathNode};
 use niclab_load::TraceFrames;
 use niclab_result::{
     DeviceSummary, ExperimentSummary, ExperimentVerdict, Figure, Finding, Latencies, Mark, Origin,
@@ -21,7 +21,7 @@ use niclab_result::{
 };
 
 use crate::cells::{Cell, Cells};
-use crate::known::Known;
+use crate::device_samples::DeviceSamples;
 use crate::merge::RunPart;
 use crate::metrics::TrialMetrics;
 use crate::run::{ExperimentRun, Run, RunDevice, Visit};
@@ -48,7 +48,7 @@ impl Results<'_> {
     }
 
     /// What a device said of itself.
-    pub fn about(&self, device: &str) -> Option<&About> {
+    pub fn about(&self, device: &str) -> Option<&DeviceInfo> {
         self.run.devices.iter().find(|of| of.name == device).map(|of| &of.about)
     }
 
@@ -186,7 +186,7 @@ fn colour_by_device(figure: &mut Figure, devices: &[&str]) {
     }
 }
 
-fn testbed(device: &str, places: &[Station]) -> TestbedSummary {
+fn testbed(device: &str, places: &[PathNode]) -> TestbedSummary {
     let boxes = places.iter().map(|place| TestbedBox {
         role: place.role.clone(),
         label: place.label.clone(),
@@ -213,7 +213,7 @@ fn describe(device: &RunDevice, samples: &[Sample]) -> DeviceSummary {
 /// `true` where a planned trial or a knee that nothing prevented is missing.
 fn is_partial(run: &Run, experiment: &ExperimentRun, samples: &[Sample]) -> bool {
     let lacks_something = |(at, device): (usize, &RunDevice)| {
-        let known = Known::of(experiment, device, samples);
+        let known = DeviceSamples::of(experiment, device, samples);
         let trial = |visit: &Visit, at: usize| {
             known.is_missing(&experiment.trials[at], visit.repeat as u32)
         };

@@ -256,7 +256,7 @@ fn a_testbed_is_drawn_as_its_device_says_it_stands() {
     let two = [Nature::default(), Nature { name: "idle", ..Nature::default() }];
     let mut bench = Bench::new(two.to_vec(), &["groups=0", "rules=0"], 1);
     bench.execute();
-    bench.run.devices[0].about.places.push(niclab_device::Station {
+    bench.run.devices[0].about.places.push(niclab_device::PathNode {
         role: "function".into(),
         label: "swap MACs".into(),
         core: Some(1),

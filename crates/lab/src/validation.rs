@@ -23,7 +23,7 @@ use figures::{OUTAGE_RESOLUTION_S, Pair};
 pub(crate) use virtual_run::MemoryStore;
 #[cfg(test)]
 pub(crate) use virtual_run::measure_beside;
-pub use virtual_run::{Measured, measure};
+pub use virtual_run::{MeasuredModel, measure};
 
 /// The published cards and the profiles of their models.
 pub const CARDS: [(PublishedCard, &str); 4] = [

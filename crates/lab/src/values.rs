@@ -136,13 +136,13 @@ impl fmt::Display for Values {
 /// From a text in the grammar above, a number, or a list of both.
 impl<'de> Deserialize<'de> for Values {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Values, D::Error> {
-        deserializer.deserialize_any(Typed)
+        deserializer.deserialize_any(ValuesVisitor)
     }
 }
 
-struct Typed;
+struct ValuesVisitor;
 
-impl<'de> Visitor<'de> for Typed {
+impl<'de> Visitor<'de> for ValuesVisitor {
     type Value = Values;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

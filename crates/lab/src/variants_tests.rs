@@ -6,7 +6,7 @@ use niclab_load::{Load, Rate};
 use niclab_result::{ExperimentVerdict, Latencies, Outcome, Sample, Summary};
 
 use super::*;
-use crate::compare::{ComparedDevice, Doubt, Terms, Verdict, compare};
+use crate::compare::{CompareOptions, ComparedDevice, UndecidedReason, Verdict, compare};
 use crate::run::{Run, Visit};
 use crate::runner::{RunEnd, SETUP};
 use crate::simulated::{Bench, Nature, cell_at};
@@ -159,7 +159,7 @@ fn variants_that_do_nothing_are_called_different_in_one_of_twenty_runs_at_most()
 fn pairs_see_through_a_machine_that_is_slow_now_and_then() {
     let nature = Nature { tide: 0.6, ..Nature::default() };
     let bench = executed(nature, &["fast=1", "slow=0.85"], &ONE, (12, 5));
-    let terms = Terms { tolerance: 0.02, metrics: vec!["throughput_pps".into()] };
+    let terms = CompareOptions { tolerance: 0.02, metrics: vec!["throughput_pps".into()] };
     fn side<'a>(run: &'a Run, samples: &'a [Sample], at: usize) -> ComparedDevice<'a> {
         ComparedDevice { run, samples, device: &run.devices[at].name }
     }
@@ -179,7 +179,7 @@ fn pairs_see_through_a_machine_that_is_slow_now_and_then() {
 fn few_pairs_decide_nothing_and_it_is_said_how_many_do() {
     let bench = executed(Nature::default(), &["fast=1", "slow=0.5"], &ONE, (5, 1));
     let all = ratios(&bench);
-    let few = Verdict::Undecided(Doubt::FewRepeats);
+    let few = Verdict::Undecided(UndecidedReason::FewRepeats);
     assert!(all.ratios.iter().all(|of| of.verdict == few && of.ratio.repeats == 5));
     let summary = summary(&bench);
     let least = repeats_for(all.ratios.len());

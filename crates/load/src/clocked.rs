@@ -71,10 +71,10 @@ use crate::drive::{LoadError, SLICE_NS, check, covered_ns, mark_disturbed, slice
 use crate::generator::{Generator, Tally};
 use crate::observation::{Honesty, LoadObservation, PortCounters, QueueCounters, Slice};
 use crate::rings::{BURST, Inlet, Outlet};
-use crate::sink::{Counted, Sink};
+use crate::sink::{CountedInterval, Sink};
 use crate::spec::{Load, Rate};
 use crate::stall::{STALL_NS, StallWatch};
-use crate::tape::{FlowTape, Picks, SmallestTape, Tape, TraceTape};
+use crate::tape::{FlowSequence, FlowTape, SmallestTape, Tape, TraceTape};
 
 /// Flows that are drawn for several queues together, at least: each gets those of its own, in their
 /// order and over again.
@@ -88,7 +88,7 @@ const FRAME_NS: u64 = 500;
 ///
 /// All times are nanoseconds since the trial began, which all queues of a trial count from the same
 /// moment on.
-pub struct Clocked(AnyWire);
+pub struct ClockedWire(AnyWire);
 
 enum AnyWire {
     Smallest(Box<Wire<SmallestTape>>),
@@ -109,21 +109,21 @@ macro_rules! with {
     };
 }
 
-impl Clocked {
+impl ClockedWire {
     /// The wire of a load at a single queue with a ring of `depth` frames, for frames of at most
     /// `size_max` bytes with FCS.
     ///
     /// # Errors
     /// [`LoadError`].
-    pub fn one(load: &Load, depth: u32, size_max: u16) -> Result<Clocked, LoadError> {
+    pub fn one(load: &Load, depth: u32, size_max: u16) -> Result<ClockedWire, LoadError> {
         check(load, size_max)?;
         if let Some(path) = &load.trace {
             let tape = TraceTape::open(path, size_max)?;
-            return Ok(Clocked(AnyWire::Trace(Box::new(Wire::new(load, depth, 1.0, tape)))));
+            return Ok(ClockedWire(AnyWire::Trace(Box::new(Wire::new(load, depth, 1.0, tape)))));
         }
         let set = FlowSet::new(&load.flows)?;
-        let picks = Picks::Drawn(set.picker(load.seed));
-        Clocked::of(load, depth, 1.0, (&set, picks))
+        let picks = FlowSequence::Drawn(set.picker(load.seed));
+        ClockedWire::of(load, depth, 1.0, (&set, picks))
     }
 
     /// The wires of a load at `queues` queues, each with a ring of `depth` frames; `queue_of` says
@@ -141,9 +141,9 @@ impl Clocked {
         size_max: u16,
         queues: usize,
         queue_of: impl Fn(&FiveTuple) -> usize,
-    ) -> Result<Vec<Clocked>, LoadError> {
+    ) -> Result<Vec<ClockedWire>, LoadError> {
         if queues == 1 {
-            return Ok(vec![Clocked::one(load, depth, size_max)?]);
+            return Ok(vec![ClockedWire::one(load, depth, size_max)?]);
         }
         check(load, size_max)?;
         if let Some(path) = &load.trace {
@@ -162,7 +162,7 @@ impl Clocked {
             let picks = if list.is_empty() { vec![0] } else { list };
             // Each queue's gaps are drawn for itself.
             let load = Load { seed: load.seed.wrapping_add(queue), ..load.clone() };
-            Clocked::of(&load, depth, share, (&set, Picks::listed(picks)))
+            ClockedWire::of(&load, depth, share, (&set, FlowSequence::listed(picks)))
         };
         (0..).zip(lists).map(wire).collect()
     }
@@ -171,9 +171,9 @@ impl Clocked {
         load: &Load,
         depth: u32,
         share: f64,
-        (set, picks): (&FlowSet, Picks),
-    ) -> Result<Clocked, LoadError> {
-        Ok(Clocked(match load.flows.version {
+        (set, picks): (&FlowSet, FlowSequence),
+    ) -> Result<ClockedWire, LoadError> {
+        Ok(ClockedWire(match load.flows.version {
             IpVersion::V4 if SmallestTape::fits(load) => {
                 let tape = SmallestTape::new(set, picks)?;
                 AnyWire::Smallest(Box::new(Wire::new(load, depth, share, tape)))
@@ -198,14 +198,14 @@ impl Clocked {
 
     /// So many frames go from the ring to the core: it has work until the next poll.
     #[inline]
-    pub fn took(&mut self, frames: usize) {
+    pub fn count_taken(&mut self, frames: usize) {
         with!(&mut self.0, wire => wire.works(frames));
     }
 
     /// The core worked so long at something else than frames since the last poll, nanoseconds: that
     /// is no stall.
     #[inline]
-    pub fn paused(&mut self, for_ns: u64) {
+    pub fn add_pause(&mut self, for_ns: u64) {
         with!(&mut self.0, wire => wire.other_ns += for_ns);
     }
 
@@ -222,7 +222,7 @@ impl Clocked {
 
     /// Has wires of a trial judge the order of frames together: for a device that lets the frames
     /// of a flow leave by another queue than that which they came by.
-    pub fn share_order(wires: &mut [Clocked]) {
+    pub fn share_order(wires: &mut [ClockedWire]) {
         let Some((first, others)) = wires.split_first_mut() else { return };
         for other in others {
             let sink = with!(&mut first.0, wire => &mut wire.sink);
@@ -237,13 +237,13 @@ impl Clocked {
 
 /// What the wires of a trial saw, all together. The device's own counters and the balance are for
 /// the caller to add.
-pub fn observe(wires: Vec<Clocked>) -> LoadObservation {
-    let parts = wires.into_iter().map(Clocked::into_part);
+pub fn observe(wires: Vec<ClockedWire>) -> LoadObservation {
+    let parts = wires.into_iter().map(ClockedWire::into_part);
     parts.reduce(WireCounts::merge).map(WireCounts::observation).unwrap_or_default()
 }
 
 struct Wire<T> {
-    counted: Counted,
+    counted: CountedInterval,
     /// `None` where no flow has this queue.
     generator: Option<Generator<T>>,
     saturates: bool,
@@ -266,7 +266,8 @@ struct Wire<T> {
 impl<T: Tape> Wire<T> {
     /// A wire with a share of a load.
     fn new(load: &Load, depth: u32, share: f64, tape: T) -> Wire<T> {
-        let counted = Counted { from_ns: load.warmup_ns, to_ns: load.warmup_ns + load.duration_ns };
+        let counted =
+            CountedInterval { from_ns: load.warmup_ns, to_ns: load.warmup_ns + load.duration_ns };
         let slice = |i| Slice { start_ns: i * SLICE_NS, ..Slice::default() };
         let rate = load.rate.scaled(share);
         let highest_pps = match rate {

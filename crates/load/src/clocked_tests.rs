@@ -75,7 +75,7 @@ struct Core {
 impl Core {
     /// What it makes of a load behind a ring of `depth` frames.
     fn serve(mut self, load: &Load, depth: u32) -> LoadObservation {
-        let mut wire = Clocked::one(load, depth, 1_518).unwrap();
+        let mut wire = ClockedWire::one(load, depth, 1_518).unwrap();
         let (waiting, reserved) = Default::default();
         let mut ring = Ring { depth: depth as usize, waiting, reserved };
         let mut now_ns = 0;
@@ -86,7 +86,7 @@ impl Core {
             wire.turn(&mut ring, now_ns);
             match ring.waiting.pop_front() {
                 Some(frame) => {
-                    wire.took(1);
+                    wire.count_taken(1);
                     now_ns += self.service_ns;
                     wire.complete(&Sent(frame), 1, now_ns);
                 }
@@ -185,7 +185,7 @@ fn a_saturating_load_keeps_the_ring_full() {
 fn several_queues_share_the_rate_by_their_flows() {
     let of = load(Rate::Pps(10e6), Arrivals::Poisson, 10 * MS);
     let queue_of = |tuple: &FiveTuple| usize::from(!tuple.sport.is_multiple_of(4));
-    let mut wires = Clocked::several(&of, 64, 1_518, 3, queue_of).unwrap();
+    let mut wires = ClockedWire::several(&of, 64, 1_518, 3, queue_of).unwrap();
     let set = FlowSet::new(&of.flows).unwrap();
     let mut seen = [0_u64; 3];
     for (queue, wire) in wires.iter_mut().enumerate() {
@@ -215,13 +215,14 @@ fn several_queues_share_the_rate_by_their_flows() {
 #[test]
 fn an_impossible_load_is_refused() {
     let of = |rate| load(rate, Arrivals::Constant, MS);
-    let refused = |load: &Load| Clocked::one(load, 64, 1_518).err().map(|error| error.to_string());
+    let refused =
+        |load: &Load| ClockedWire::one(load, 64, 1_518).err().map(|error| error.to_string());
     let none = "rate: 0 frames a second; use more than 0 and at most 1e9";
     assert_eq!(refused(&of(Rate::Pps(0.0))).as_deref(), Some(none));
     let long = Load { sizes: FrameSizes::Fixed(9_000), ..of(Rate::Saturate) };
     let said = "sizes: frames of 9000 B, but set up for at most 1518 B";
     assert_eq!(refused(&long).as_deref(), Some(said));
     let trace = Load { trace: Some("none.pcap".into()), ..of(Rate::Saturate) };
-    let said = Clocked::several(&trace, 64, 1_518, 2, |_| 0).err().unwrap().to_string();
+    let said = ClockedWire::several(&trace, 64, 1_518, 2, |_| 0).err().unwrap().to_string();
     assert_eq!(said, "trace none.pcap: a trace goes to a single receive queue");
 }

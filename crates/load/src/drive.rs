@@ -6,11 +6,11 @@ use niclab_packet::size::FCS_LEN;
 use crate::clock::Clock;
 use crate::generator::{Generator, Tally};
 use crate::observation::{Honesty, LoadObservation, PortCounters, Slice};
-use crate::rings::{BURST, Inlet, Outlet, Window};
-use crate::sink::{Counted, Sink};
+use crate::rings::{BURST, Inlet, MeasuredPart, Outlet};
+use crate::sink::{CountedInterval, Sink};
 use crate::spec::{Load, Rate};
 use crate::stall::StallWatch;
-use crate::tape::{FlowTape, Picks, SmallestTape, Tape, TraceTape};
+use crate::tape::{FlowSequence, FlowTape, SmallestTape, Tape, TraceTape};
 
 /// Length of a slice of the time series, nanoseconds.
 pub const SLICE_NS: u64 = 1_000_000;
@@ -84,7 +84,7 @@ pub fn drive(
     depth: u32,
     outlet: &mut impl Outlet,
     inlet: &mut impl Inlet,
-    window: &mut impl Window,
+    window: &mut impl MeasuredPart,
 ) -> Result<LoadObservation, LoadError> {
     let size_max = outlet.frame_len_max().saturating_add(FCS_LEN);
     check(load, size_max)?;
@@ -93,7 +93,7 @@ pub fn drive(
         return Ok(RunningTrial::new(load, depth, tape).run(outlet, inlet, window));
     }
     let set = FlowSet::new(&load.flows)?;
-    let picks = Picks::Drawn(set.picker(load.seed));
+    let picks = FlowSequence::Drawn(set.picker(load.seed));
     Ok(match load.flows.version {
         IpVersion::V4 if SmallestTape::fits(load) => {
             RunningTrial::new(load, depth, SmallestTape::new(&set, picks)?)
@@ -134,7 +134,7 @@ pub(crate) fn check(load: &Load, size_max: u16) -> Result<(), LoadError> {
 
 /// A trial under way. Times are nanoseconds from its start.
 struct RunningTrial<T> {
-    counted: Counted,
+    counted: CountedInterval,
     generator: Generator<T>,
     sink: Sink,
     depth: u32,
@@ -148,7 +148,8 @@ struct RunningTrial<T> {
 
 impl<T: Tape> RunningTrial<T> {
     fn new(load: &Load, depth: u32, tape: T) -> RunningTrial<T> {
-        let counted = Counted { from_ns: load.warmup_ns, to_ns: load.warmup_ns + load.duration_ns };
+        let counted =
+            CountedInterval { from_ns: load.warmup_ns, to_ns: load.warmup_ns + load.duration_ns };
         let slice = |i| Slice { start_ns: i * SLICE_NS, ..Slice::default() };
         RunningTrial {
             counted,
@@ -167,7 +168,7 @@ impl<T: Tape> RunningTrial<T> {
         mut self,
         outlet: &mut impl Outlet,
         inlet: &mut impl Inlet,
-        window: &mut impl Window,
+        window: &mut impl MeasuredPart,
     ) -> LoadObservation {
         let clock = Clock::new();
         let start_ns = clock.now_ns();
@@ -189,7 +190,7 @@ impl<T: Tape> RunningTrial<T> {
     fn turns_until(
         &mut self,
         end_ns: u64,
-        (outlet, inlet, window): (&mut impl Outlet, &mut impl Inlet, &mut impl Window),
+        (outlet, inlet, window): (&mut impl Outlet, &mut impl Inlet, &mut impl MeasuredPart),
         now: &impl Fn() -> u64,
     ) {
         let mut now_ns = now();
@@ -323,7 +324,11 @@ pub(crate) fn covered_ns(depth: u32, filled_ns: u64, slices: &[Slice]) -> u64 {
 
 /// The slice that holds a time of the trial.
 #[inline]
-pub(crate) fn slice_at(slices: &mut [Slice], counted: Counted, now_ns: u64) -> Option<&mut Slice> {
+pub(crate) fn slice_at(
+    slices: &mut [Slice],
+    counted: CountedInterval,
+    now_ns: u64,
+) -> Option<&mut Slice> {
     let since_ns = now_ns.checked_sub(counted.from_ns)?;
     slices.get_mut((since_ns / SLICE_NS) as usize)
 }
@@ -332,7 +337,7 @@ pub(crate) fn slice_at(slices: &mut [Slice], counted: Counted, now_ns: u64) -> O
 /// start of the trial.
 pub(crate) fn mark_disturbed(
     slices: &mut [Slice],
-    counted: Counted,
+    counted: CountedInterval,
     stalls: &[(u64, u64)],
     covered_ns: u64,
 ) {
@@ -441,7 +446,7 @@ mod tests {
         was: bool,
     }
 
-    impl Window for Away {
+    impl MeasuredPart for Away {
         fn opened(&mut self, at_ns: u64) {
             self.opened_ns = Some(at_ns);
         }
@@ -480,7 +485,7 @@ mod tests {
         room: usize,
         keeps_each: usize,
         rate: Rate,
-        (depth, window): (u32, &mut impl Window),
+        (depth, window): (u32, &mut impl MeasuredPart),
     ) -> LoadObservation {
         let ring = Rc::new(RefCell::new(Loop { room, keeps_each, count: 0, back: Vec::new() }));
         let mut outlet = End { ring, frames: Vec::new() };

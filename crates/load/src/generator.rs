@@ -8,7 +8,7 @@ use rand_xoshiro::rand_core::SeedableRng;
 use crate::histogram::Latency;
 use crate::observation::QueueCounters;
 use crate::rings::{BURST, Outlet};
-use crate::sink::Counted;
+use crate::sink::CountedInterval;
 use crate::spec::{Arrivals, Load, Rate};
 use crate::tape::Tape;
 
@@ -99,7 +99,7 @@ pub struct Tally {
 pub struct Generator<T> {
     tape: T,
     schedule: Option<Schedule>,
-    counted: Counted,
+    counted: CountedInterval,
     /// A frame that is later than this is not offered any more: as long as the ring would have
     /// covered.
     late_ns_max: u64,
@@ -119,7 +119,7 @@ pub struct Generator<T> {
 
 impl<T: Tape> Generator<T> {
     /// A generator for `load`; `depth` is the number of frames the device's ring holds.
-    pub fn new(load: &Load, tape: T, counted: Counted, depth: u32) -> Generator<T> {
+    pub fn new(load: &Load, tape: T, counted: CountedInterval, depth: u32) -> Generator<T> {
         let covered_ns = |pps: f64| (f64::from(depth) * 1e9 / pps) as u64;
         let schedule = |pps| Schedule::new(pps, load.arrivals, load.seed);
         let (schedule, late_ns_max) = match load.rate {
@@ -147,7 +147,7 @@ impl<T: Tape> Generator<T> {
 
     /// A generator whose frames come by the clock: none is ever late, and what is due is written or
     /// missed whenever the device looks.
-    pub fn on_time(load: &Load, tape: T, counted: Counted) -> Generator<T> {
+    pub fn on_time(load: &Load, tape: T, counted: CountedInterval) -> Generator<T> {
         let generator = Generator::new(load, tape, counted, 0);
         Generator { late_ns_max: u64::MAX, is_on_time: true, ..generator }
     }

@@ -16,7 +16,7 @@ const LINE: usize = 64;
 
 /// How a call that receives treats an empty socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Patience {
+pub enum WaitMode {
     /// It sleeps until one message is there, as long as the socket's timeout says.
     One,
     /// It comes back at once.
@@ -161,10 +161,10 @@ impl Incoming {
     }
 
     /// Receives up to as many messages as there is room for; how many there are.
-    pub fn receive(&mut self, socket: impl AsFd, patience: Patience) -> io::Result<usize> {
+    pub fn receive(&mut self, socket: impl AsFd, patience: WaitMode) -> io::Result<usize> {
         let flags = match patience {
-            Patience::One => libc::MSG_WAITFORONE,
-            Patience::None => libc::MSG_DONTWAIT,
+            WaitMode::One => libc::MSG_WAITFORONE,
+            WaitMode::None => libc::MSG_DONTWAIT,
         };
         for header in &mut self.headers[..self.written] {
             header.msg_hdr.msg_namelen = size_of::<sockaddr_storage>() as u32;
@@ -196,13 +196,13 @@ impl Incoming {
     }
 
     /// What the kernel reads to send the message at this place of [`Incoming::turn`] back.
-    pub fn turned(&mut self, place: usize) -> *const libc::msghdr {
+    pub fn reply_header(&mut self, place: usize) -> *const libc::msghdr {
         &self.back[place].msg_hdr
     }
 
     /// Makes the received messages whose places are in `kept`, each once, ready to go back to where
     /// they came from; how many.
-    pub fn turn(&mut self, kept: &[usize]) -> usize {
+    pub fn prepare_replies(&mut self, kept: &[usize]) -> usize {
         let count = kept.len().min(self.back.len());
         for (place, &at) in kept[..count].iter().enumerate() {
             let came = &self.headers[at].msg_hdr;
@@ -218,7 +218,7 @@ impl Incoming {
     /// Sends the received messages whose places are in `kept`, each once, back to where they came
     /// from; how many the kernel took, from the first on.
     pub fn send_back(&mut self, socket: impl AsFd, kept: &[usize]) -> io::Result<usize> {
-        let count = self.turn(kept);
+        let count = self.prepare_replies(kept);
         send(socket, &mut self.back[..count])
     }
 

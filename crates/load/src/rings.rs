@@ -42,7 +42,7 @@ pub trait Inlet {
 }
 
 /// Told when the measured part of a load begins and ends, so that counters can be read there.
-pub trait Window {
+pub trait MeasuredPart {
     /// The first counted frame is due, at this time of the process's clock, nanoseconds.
     fn opened(&mut self, _at_ns: u64) {}
     /// The last counted frame was due.
@@ -60,4 +60,4 @@ pub trait Window {
     }
 }
 
-impl Window for () {}
+impl MeasuredPart for () {}

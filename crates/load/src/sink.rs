@@ -19,14 +19,14 @@ pub const FLOWS_PROBED_MAX: u32 = 4_096;
 
 /// Which frames of a trial are counted, by their planned departure in nanoseconds.
 #[derive(Clone, Copy, Debug)]
-pub struct Counted {
+pub struct CountedInterval {
     /// First counted.
     pub from_ns: u64,
     /// First not counted any more.
     pub to_ns: u64,
 }
 
-impl Counted {
+impl CountedInterval {
     /// Whether a frame planned for then is counted.
     #[inline]
     pub fn holds(self, planned_ns: u64) -> bool {
@@ -36,9 +36,9 @@ impl Counted {
 
 /// What a sink has seen.
 pub struct Sink {
-    counted: Counted,
+    counted: CountedInterval,
     verifies: bool,
-    orders: Orders,
+    orders: FlowHistories,
     /// Planned departure of the latest frame of each flow, plus one, where flows are few.
     latest: Vec<u64>,
     /// Frames and bytes of the whole trial, warm-up included.
@@ -68,7 +68,7 @@ pub struct Sink {
 
 /// The latest frames of one flow.
 #[derive(Clone, Copy, Default)]
-struct Order {
+struct FlowHistory {
     /// Sequence number expected next.
     next: u32,
     /// Bit i: `next - 1 - i` was seen.
@@ -83,9 +83,9 @@ enum SequencePosition {
     Again,
 }
 
-impl Order {
-    fn of(word: u64) -> Order {
-        Order { next: (word >> 32) as u32, seen: word as u32 }
+impl FlowHistory {
+    fn of(word: u64) -> FlowHistory {
+        FlowHistory { next: (word >> 32) as u32, seen: word as u32 }
     }
 
     fn word(self) -> u64 {
@@ -111,15 +111,15 @@ impl Order {
 
 /// The latest frames of each flow, a word for each.
 #[derive(Clone)]
-struct Orders {
+struct FlowHistories {
     words: Arc<[AtomicU64]>,
     /// Several sinks note frames here.
     is_shared: bool,
 }
 
-impl Orders {
-    fn new(flows: usize) -> Orders {
-        Orders { words: (0..flows).map(|_| AtomicU64::new(0)).collect(), is_shared: false }
+impl FlowHistories {
+    fn new(flows: usize) -> FlowHistories {
+        FlowHistories { words: (0..flows).map(|_| AtomicU64::new(0)).collect(), is_shared: false }
     }
 
     fn len(&self) -> usize {
@@ -132,7 +132,7 @@ impl Orders {
         let word = &self.words[flow];
         let mut before = word.load(Ordering::Relaxed);
         loop {
-            let mut order = Order::of(before);
+            let mut order = FlowHistory::of(before);
             let place = order.note(sequence);
             if !self.is_shared {
                 word.store(order.word(), Ordering::Relaxed);
@@ -155,11 +155,11 @@ impl Orders {
 
 impl Sink {
     /// A sink for `flows` flows; it looks at checksums where frames left with right ones.
-    pub fn new(flows: u32, verifies: bool, counted: Counted) -> Sink {
+    pub fn new(flows: u32, verifies: bool, counted: CountedInterval) -> Sink {
         Sink {
             counted,
             verifies,
-            orders: Orders::new(flows as usize),
+            orders: FlowHistories::new(flows as usize),
             latest: vec![0; if flows <= FLOWS_PROBED_MAX { flows as usize } else { 0 }],
             counters: QueueCounters::default(),
             received: 0,
@@ -187,14 +187,15 @@ impl Sink {
     /// Step by step over the burst, so that the processor fetches many flows' records at once.
     #[inline]
     pub fn take(&mut self, inlet: &impl Inlet, found: usize, now_ns: u64) -> u64 {
-        let mut arrivals = [Arrival::default(); BURST];
+        let mut arrivals = [ReceivedFrame::default(); BURST];
         let mut ours = 0;
         for i in 0..found.min(BURST) {
             let frame = inlet.frame(i);
             match Stamp::of_frame(frame).filter(|s| (s.flow as usize) < self.orders.len()) {
                 Some(stamp) => {
                     let bytes = frame.len() as u64 + u64::from(FCS_LEN);
-                    arrivals[ours] = Arrival { stamp, bytes, place: SequencePosition::InOrder };
+                    arrivals[ours] =
+                        ReceivedFrame { stamp, bytes, place: SequencePosition::InOrder };
                     ours += 1;
                     self.count(frame, bytes, stamp.planned_ns);
                 }
@@ -202,7 +203,7 @@ impl Sink {
             }
         }
         let arrivals = &mut arrivals[..ours];
-        for Arrival { stamp, place, .. } in arrivals.iter_mut() {
+        for ReceivedFrame { stamp, place, .. } in arrivals.iter_mut() {
             *place = self.orders.note(stamp.flow as usize, stamp.sequence);
         }
         let before = self.received;
@@ -222,8 +223,8 @@ impl Sink {
     }
 
     #[inline]
-    fn judge(&mut self, arrival: &Arrival, now_ns: u64) {
-        let Arrival { stamp, bytes, place } = arrival;
+    fn judge(&mut self, arrival: &ReceivedFrame, now_ns: u64) {
+        let ReceivedFrame { stamp, bytes, place } = arrival;
         if !self.counted.holds(stamp.planned_ns) {
             return;
         }
@@ -283,17 +284,17 @@ impl Sink {
 
 /// A frame of ours that came back.
 #[derive(Clone, Copy)]
-struct Arrival {
+struct ReceivedFrame {
     stamp: Stamp,
     /// With FCS.
     bytes: u64,
     place: SequencePosition,
 }
 
-impl Default for Arrival {
-    fn default() -> Arrival {
+impl Default for ReceivedFrame {
+    fn default() -> ReceivedFrame {
         let stamp = Stamp { flow: 0, sequence: 0, planned_ns: 0, late_ns: 0 };
-        Arrival { stamp, bytes: 0, place: SequencePosition::InOrder }
+        ReceivedFrame { stamp, bytes: 0, place: SequencePosition::InOrder }
     }
 }
 
@@ -309,7 +310,7 @@ mod tests {
 
     use super::*;
     use crate::spec::{Arrivals, Load, Rate};
-    use crate::tape::{FlowTape, Picks, Tape};
+    use crate::tape::{FlowSequence, FlowTape, Tape};
 
     /// A burst that lies there.
     struct Polled(Vec<Vec<u8>>);
@@ -339,7 +340,7 @@ mod tests {
             trace: None,
         };
         let set = FlowSet::new(&load.flows).unwrap();
-        let picks = Picks::Drawn(set.picker(load.seed));
+        let picks = FlowSequence::Drawn(set.picker(load.seed));
         let mut tape = FlowTape::<12>::new(&load, &set, picks).unwrap();
         let mut frame = |k: usize| {
             let mut slot = vec![0; 128];
@@ -354,7 +355,7 @@ mod tests {
 
     #[test]
     fn damaged_frames_are_counted_only_in_the_measured_part() {
-        let mut sink = Sink::new(100, true, Counted { from_ns: 320, to_ns: 640 });
+        let mut sink = Sink::new(100, true, CountedInterval { from_ns: 320, to_ns: 640 });
         for burst in &damaged_bursts() {
             for _copy in 0..2 {
                 sink.take(burst, BURST, 1_000);
@@ -369,7 +370,7 @@ mod tests {
     }
 
     fn places(sequences: &[u32]) -> Vec<SequencePosition> {
-        let mut order = Order::default();
+        let mut order = FlowHistory::default();
         sequences.iter().map(|&s| order.note(s)).collect()
     }
 
@@ -385,7 +386,7 @@ mod tests {
     #[test]
     fn sinks_that_share_their_order_see_a_flow_that_moves_between_them() {
         let burst = |k: usize| Polled(vec![damaged_bursts()[0].0[k].clone()]);
-        let counted = Counted { from_ns: 0, to_ns: 640 };
+        let counted = CountedInterval { from_ns: 0, to_ns: 640 };
         let sinks = || [Sink::new(100, true, counted), Sink::new(100, true, counted)];
         // Two frames of one flow, the second before the first, each at another sink.
         let flow = |k: usize| Stamp::of_frame(burst(k).frame(0)).unwrap().flow;
@@ -405,7 +406,7 @@ mod tests {
 
     #[test]
     fn the_counted_part_is_half_open() {
-        let counted = Counted { from_ns: 10, to_ns: 20 };
+        let counted = CountedInterval { from_ns: 10, to_ns: 20 };
         let held: Vec<u64> = (0..30).filter(|&ns| counted.holds(ns)).collect();
         assert_eq!(held, (10..20).collect::<Vec<u64>>());
     }

@@ -18,7 +18,10 @@ use niclab_lab::variants::{TIMEOUT_S_MAX, Variant};
 
 use crate::kvs::Bytes;
 use crate::metrics;
-pub use ctl::{CtlArguments, CtlCommand, OfApplication, OfProgram, OfTables, TableWords};
+pub use ctl::{
+    CtlApplicationCommand, CtlArguments, CtlCommand, CtlProgramCommand, CtlTablesCommand,
+    TableWords,
+};
 
 /// Tells the truth about a network card, and gives you one you can program.
 #[derive(Debug, Parser)]

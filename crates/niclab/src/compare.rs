@@ -7,8 +7,10 @@ mod page;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use niclab_lab::compare::alike::Made;
-use niclab_lab::compare::{ComparedDevice, Terms, compare, contents, measured, metrics, pairs};
+use niclab_lab::compare::conditions::MeasuredSide;
+use niclab_lab::compare::{
+    CompareOptions, ComparedDevice, compare, contents, measured, metrics, pairs,
+};
 use niclab_lab::run::Run;
 use niclab_lab::variants::groups;
 use niclab_result::{Environment, Stored};
@@ -26,7 +28,8 @@ pub fn run(arguments: &CompareArguments) -> Result<(), Failure> {
     check_names(&arguments.directories)?;
     let runs: Vec<Loaded> =
         arguments.directories.iter().map(|path| load(path)).collect::<Result<_, _>>()?;
-    let terms = Terms { tolerance: arguments.tolerance, metrics: arguments.metric.clone() };
+    let terms =
+        CompareOptions { tolerance: arguments.tolerance, metrics: arguments.metric.clone() };
     check_metrics(&terms.metrics, &runs)?;
     let mut compared = Vec::new();
     for pair in paired(&runs)? {
@@ -72,9 +75,9 @@ pub struct Loaded {
 /// Two devices that are compared.
 struct Pair<'a> {
     base_name: String,
-    base: Made<'a>,
+    base: MeasuredSide<'a>,
     name: String,
-    other: Made<'a>,
+    other: MeasuredSide<'a>,
 }
 
 /// Refuses a directory that is named twice: a gate would be open for ever.
@@ -123,9 +126,9 @@ impl Loaded {
     }
 
     /// One of its devices, with how it was measured.
-    pub fn made<'a>(&'a self, device: &'a str) -> Made<'a> {
+    pub fn made<'a>(&'a self, device: &'a str) -> MeasuredSide<'a> {
         let side = ComparedDevice { run: &self.run, samples: &self.stored.samples, device };
-        Made { side, machine: self.machine.as_ref(), rules: self.rules.as_deref() }
+        MeasuredSide { side, machine: self.machine.as_ref(), rules: self.rules.as_deref() }
     }
 }
 

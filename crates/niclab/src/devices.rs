@@ -1,6 +1,6 @@
 //! Opening devices by name.
 
-use niclab_device::{About, DeviceError, Testbed, model};
+use niclab_device::{DeviceError, DeviceInfo, Testbed, model};
 use niclab_lab::run::RunDevice;
 
 use crate::failure::Failure;
@@ -61,7 +61,7 @@ fn open_one(name: &str) -> Result<Opened, Failure> {
             Err(Failure::UnknownDevice(DeviceError::BadName { text, reason }))
         }
         Err(error) => {
-            let about = About { name: name.clone(), ..About::default() };
+            let about = DeviceInfo { name: name.clone(), ..DeviceInfo::default() };
             let reason = error.to_string();
             let absent = Some(reason.clone());
             Ok((RunDevice { name, variant: None, absent, about }, Err(reason)))

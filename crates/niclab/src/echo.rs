@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use niclab_device::address::shown;
+use niclab_device::address::display;
 use niclab_device::cores::{Pinned, allowed};
 use niclab_device::echo::{Echo, Echoed, Pace, SIZE_MAX, Serve, Server, Transport};
 use niclab_device::linux::stamps_at;
@@ -49,7 +49,7 @@ pub fn serve(arguments: &ServeEchoArguments) -> Result<(), Failure> {
     writeln!(
         stdout(),
         "echo of {protocols} at {}{stamped}; Ctrl-C ends it",
-        shown(server.address())
+        display(server.address())
     )?;
     let ran = server.run(&stop);
     tune::end(tuned);
@@ -109,7 +109,7 @@ pub fn measure(arguments: &MeasureEchoArguments) -> Result<(), Failure> {
         Some(server) => {
             let address = peer::address(server).map_err(Failure::address("--server"))?;
             let family = if address.is_ipv4() { Family::V4 } else { Family::V6 };
-            (format!("peer:{}", shown(address)), family)
+            (format!("peer:{}", display(address)), family)
         }
     };
     let family = if arguments.ipv6 { Family::V6 } else { family };

@@ -14,7 +14,7 @@ pub fn run(arguments: &ExportArguments) -> Result<(), Failure> {
     if !path.exists() {
         return Err(Failure::Result(ResultError::Absent { path: path.clone() }));
     }
-    let mut out = Watched { inner: BufWriter::new(stdout()), failed: None };
+    let mut out = ErrorKeepingWriter { inner: BufWriter::new(stdout()), failed: None };
     let written = write_csv(path, &mut out);
     if let Ok(Some(torn)) = &written {
         say(&torn.to_string());
@@ -27,12 +27,12 @@ pub fn run(arguments: &ExportArguments) -> Result<(), Failure> {
 }
 
 /// An output that keeps the reason why it failed.
-struct Watched<W> {
+struct ErrorKeepingWriter<W> {
     inner: W,
     failed: Option<io::Error>,
 }
 
-impl<W> Watched<W> {
+impl<W> ErrorKeepingWriter<W> {
     fn keep<T>(&mut self, done: io::Result<T>) -> io::Result<T> {
         done.map_err(|error| {
             let kind = error.kind();
@@ -42,7 +42,7 @@ impl<W> Watched<W> {
     }
 }
 
-impl<W: Write> Write for Watched<W> {
+impl<W: Write> Write for ErrorKeepingWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let done = self.inner.write(bytes);
         self.keep(done)

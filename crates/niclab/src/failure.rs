@@ -33,7 +33,7 @@ use niclab_device::echo::EchoError;
 use niclab_device::model::UnreadProfile;
 use niclab_files::FileError;
 use niclab_lab::advise::WorkloadError;
-use niclab_lab::fit::NoFit;
+use niclab_lab::fit::FitError;
 use niclab_lab::merge::MergeError;
 use niclab_lab::published::UnknownCard;
 use niclab_lab::spec::SpecError;
@@ -45,8 +45,8 @@ use niclab_report::ReportError;
 use niclab_result::ResultError;
 
 use crate::files::{reason, reason_of_profile, who_may};
-use crate::meant;
 use crate::output::{one_line, quoted};
+use crate::suggestion;
 
 /// Exit code of a run that was stopped: 128 and SIGINT, as shells count.
 pub const STOPPED: i32 = 130;
@@ -303,7 +303,7 @@ pub enum Failure {
     Profile(#[from] UnreadProfile),
     /// What was measured is not enough for a profile.
     #[error("{}", one_line(&.0.to_string()))]
-    NoFit(#[from] NoFit),
+    NoFit(#[from] FitError),
     /// A name that is no published card's.
     #[error("{0}")]
     UnknownCard(#[from] UnknownCard),
@@ -454,7 +454,7 @@ fn of_spec(error: &SpecError) -> String {
             let reason = reason(path, source, "give the path of an experiment's TOML file");
             format!("{}: {reason}", path.display())
         }
-        SpecError::Unknown { name, .. } => format!("{error}{}", meant::experiment(name)),
+        SpecError::Unknown { name, .. } => format!("{error}{}", suggestion::experiment(name)),
         error => error.to_string(),
     }
 }
@@ -462,7 +462,7 @@ fn of_spec(error: &SpecError) -> String {
 /// A name that is no device's, and the one that was meant.
 fn of_name(error: &DeviceError) -> String {
     match error {
-        DeviceError::BadName { text, .. } => format!("{error}{}", meant::device(text)),
+        DeviceError::BadName { text, .. } => format!("{error}{}", suggestion::device(text)),
         error => error.to_string(),
     }
 }

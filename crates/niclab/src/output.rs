@@ -16,8 +16,8 @@ use serde::Serialize;
 use crate::failure::Failure;
 
 /// Standard output.
-pub fn stdout() -> Clean<StdoutLock<'static>> {
-    Clean::new(io::stdout().lock())
+pub fn stdout() -> EscapingWriter<StdoutLock<'static>> {
+    EscapingWriter::new(io::stdout().lock())
 }
 
 /// Prints a document as JSON.
@@ -28,7 +28,7 @@ pub fn json(document: &impl Serialize) -> Result<(), Failure> {
 
 /// Says a line on standard error. A reader that went away must not end a measurement.
 pub fn say(line: &str) {
-    let _ = writeln!(Clean::new(io::stderr().lock()), "{line}");
+    let _ = writeln!(EscapingWriter::new(io::stderr().lock()), "{line}");
 }
 
 /// Whether standard error is a terminal.
@@ -68,9 +68,9 @@ impl Drop for Screen {
 }
 
 /// A text without anything that steers a terminal; it keeps its lines and tabs.
-pub fn clean(text: &str) -> String {
+pub fn escape(text: &str) -> String {
     let mut out = Vec::new();
-    Clean::new(&mut out).push(text.as_bytes());
+    EscapingWriter::new(&mut out).push(text.as_bytes());
     // What was pushed is text, and so is what came out.
     String::from_utf8_lossy(&out).into_owned()
 }
@@ -78,7 +78,7 @@ pub fn clean(text: &str) -> String {
 /// The same on one line: a name of a file cannot pass for another line of what is printed.
 pub fn one_line(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
-    for char in clean(text).chars() {
+    for char in escape(text).chars() {
         match char.is_control() {
             true => push_number(char, &mut shown),
             false => shown.push(char),
@@ -100,16 +100,16 @@ pub fn quoted(word: &str) -> String {
 const CHAR_LEN_MAX: usize = 4;
 
 /// An output to which only what is printable comes.
-pub struct Clean<W: Write> {
+pub struct EscapingWriter<W: Write> {
     inner: W,
     /// The beginning of a character whose rest is still to come.
     begun: Vec<u8>,
 }
 
-impl<W: Write> Clean<W> {
+impl<W: Write> EscapingWriter<W> {
     /// Writes to `inner`.
-    pub fn new(inner: W) -> Clean<W> {
-        Clean { inner, begun: Vec::with_capacity(CHAR_LEN_MAX) }
+    pub fn new(inner: W) -> EscapingWriter<W> {
+        EscapingWriter { inner, begun: Vec::with_capacity(CHAR_LEN_MAX) }
     }
 
     /// What of `bytes`, behind what has begun, can be printed now.
@@ -137,7 +137,7 @@ impl<W: Write> Clean<W> {
     }
 }
 
-impl<W: Write> Write for Clean<W> {
+impl<W: Write> Write for EscapingWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let shown = self.shown(bytes);
         self.inner.write_all(shown.as_bytes())?;
@@ -149,7 +149,7 @@ impl<W: Write> Write for Clean<W> {
     }
 }
 
-impl<W: Write> Drop for Clean<W> {
+impl<W: Write> Drop for EscapingWriter<W> {
     fn drop(&mut self) {
         if !self.begun.is_empty() {
             // The output ends within a character. Nobody is left to hear that it cannot be written.
@@ -210,7 +210,7 @@ mod tests {
             ("\u{9b}31m", "\\u009b31m"),
             ("abc\u{202e}fed\u{2066}\u{200f}", "abc\\u202efed\\u2066\\u200f"),
         ] {
-            assert_eq!(clean(text), shown);
+            assert_eq!(escape(text), shown);
         }
     }
 
@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn invalid_and_split_utf8_is_escaped_too() {
         let mut out = Vec::new();
-        let mut clean = Clean::new(&mut out);
+        let mut clean = EscapingWriter::new(&mut out);
         // A bare C1 byte, a cut character in the middle, and characters byte by byte.
         clean.write_all(b"\x9b31m \xe2\x82 ").unwrap();
         for byte in "µ€\u{9b}𝄞".as_bytes() {
@@ -239,7 +239,7 @@ mod tests {
         // Its rest never comes.
         clean.write_all(b"\xe2\x82").unwrap();
         drop(clean);
-        assert_eq!(super::clean("a"), "a");
+        assert_eq!(super::escape("a"), "a");
         assert_eq!(String::from_utf8(out).unwrap(), "\u{fffd}31m \u{fffd} µ€\\u009b𝄞\u{fffd}");
     }
 }

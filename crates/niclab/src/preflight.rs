@@ -37,13 +37,13 @@ pub fn watch_cores(environment: &mut Environment) {
 
 /// What a core did while it was watched.
 #[derive(Clone, Copy, Debug)]
-struct Watched {
+struct ObservedCore {
     stalls: Stalls,
     /// How long that was: longer than asked for where a stall came at its end.
     passed_ns: u64,
 }
 
-impl Watched {
+impl ObservedCore {
     /// Share of the time in which the core was away.
     fn away(self) -> f64 {
         self.stalls.total_ns as f64 / self.passed_ns.max(1) as f64
@@ -51,8 +51,8 @@ impl Watched {
 }
 
 /// `3 gaps over 10 us in 500 ms, …`.
-fn words(watched: Watched) -> String {
-    let Watched { stalls, passed_ns } = watched;
+fn words(watched: ObservedCore) -> String {
+    let ObservedCore { stalls, passed_ns } = watched;
     format!(
         "{} gaps over 10 us in {} ms, {:.2} % of the time, the longest {} us",
         stalls.count,
@@ -63,7 +63,7 @@ fn words(watched: Watched) -> String {
 }
 
 /// The stalls of a core that does nothing but read the clock.
-fn watch(core: u32) -> Watched {
+fn watch(core: u32) -> ObservedCore {
     let _pinned = Pinned::to(core);
     let clock = Clock::new();
     let mut stalls = StallWatch::new();
@@ -74,7 +74,7 @@ fn watch(core: u32) -> Watched {
         stalls.turn(now_ns, 0);
         let passed_ns = now_ns - begin_ns;
         if passed_ns >= WATCH.as_nanos() as u64 {
-            return Watched { stalls: stalls.sum(), passed_ns };
+            return ObservedCore { stalls: stalls.sum(), passed_ns };
         }
     }
 }
@@ -87,7 +87,7 @@ mod tests {
     fn the_share_of_gaps_is_of_the_time_that_has_passed() {
         // Stopped for 2 s after 0.3 s of the half second.
         let stalls = Stalls { count: 1, total_ns: 2_000_000_000, longest_ns: 2_000_000_000 };
-        let said = words(Watched { stalls, passed_ns: 2_300_000_000 });
+        let said = words(ObservedCore { stalls, passed_ns: 2_300_000_000 });
         let right = "1 gaps over 10 us in 2300 ms, 86.96 % of the time, the longest 2000000 us";
         assert_eq!(said, right);
     }

@@ -7,7 +7,7 @@ use niclab_device::model::profile::{Entry, Part, Profile};
 use niclab_device::model::schema::SECTIONS;
 use niclab_device::model::{self, UnreadProfile};
 use niclab_lab::fit::echoes::ECHOING;
-use niclab_lab::fit::{NoFit, fitted, of_results};
+use niclab_lab::fit::{FitError, fitted, of_results};
 use niclab_lab::validation;
 
 use crate::failure::Failure;
@@ -76,7 +76,7 @@ fn measured(directory: &Path, device: Option<&str>) -> Result<Profile, Failure> 
     devices.sort_unstable();
     devices.dedup();
     let there = || devices.join(", ");
-    let no_fit = |device: &str, reason: String| NoFit { device: device.to_owned(), reason };
+    let no_fit = |device: &str, reason: String| FitError { device: device.to_owned(), reason };
     let name = match (device, devices.as_slice()) {
         (Some(name), _) if devices.contains(&name) => name,
         (Some(name), _) => {

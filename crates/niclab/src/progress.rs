@@ -27,7 +27,7 @@ const STEPS: u64 = 1_000;
 pub struct Screen {
     bar: ProgressBar,
     stop: Arc<AtomicBool>,
-    course: Course,
+    course: RunEstimate,
     /// When the run began: by a clock that nobody sets, and by the calendar.
     began: (Instant, Duration),
     /// Tenths of the run that were announced, where there is no terminal.
@@ -110,7 +110,7 @@ impl Screen {
         if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent:>3} %  {wide_msg}") {
             bar.set_style(style);
         }
-        let course = Course { all_s: run.estimate_s(), ..Course::default() };
+        let course = RunEstimate { all_s: run.estimate_s(), ..RunEstimate::default() };
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
         let began = (Instant::now(), since);
         let (writer, path) = (ReportWriter::of(directory)?, directory.path().to_path_buf());
@@ -150,7 +150,7 @@ impl Screen {
 /// How far a run is whose experiments come one after the other: what they were estimated to take,
 /// seconds.
 #[derive(Default)]
-struct Course {
+struct RunEstimate {
     /// All of them.
     all_s: f64,
     /// Those that are through.
@@ -159,7 +159,7 @@ struct Course {
     now_s: f64,
 }
 
-impl Course {
+impl RunEstimate {
     fn begins(&mut self, estimate_s: f64) {
         self.before_s += self.now_s;
         self.now_s = estimate_s;
@@ -261,11 +261,11 @@ impl Host for Screen {
 
 #[cfg(test)]
 mod tests {
-    use super::{Course, duration};
+    use super::{RunEstimate, duration};
 
     #[test]
     fn a_run_is_done_when_the_last_of_its_experiments_is() {
-        let mut course = Course { all_s: 100.0, ..Course::default() };
+        let mut course = RunEstimate { all_s: 100.0, ..RunEstimate::default() };
         course.begins(20.0);
         assert_eq!(course.of_run(1.0, 0.0), (0.2, 80.0));
         course.begins(80.0);

@@ -138,7 +138,7 @@ impl CheckedFile<'_> {
         writeln!(out, "{}: {counted}", self.path.display())?;
         for CheckedPort { port, records, report } in &self.ports {
             let port = if self.ports.len() > 1 { format!("port {port}: ") } else { String::new() };
-            let said = records.iter().filter_map(|record| told(&done(0, record.clone())));
+            let said = records.iter().filter_map(|record| output(&done(0, record.clone())));
             said.into_iter().try_for_each(|line| writeln!(out, "  {port}{line}"))?;
             write_report(out, report, shown_max)?;
         }
@@ -273,7 +273,7 @@ pub fn done(port: u16, record: Record) -> FlowDone {
 }
 
 /// What a command says, if it is asked to say something.
-pub fn told(done: &FlowDone) -> Option<String> {
+pub fn output(done: &FlowDone) -> Option<String> {
     Some(match done {
         FlowDone::Age { rule, idle_ns, timeout_s, .. } => {
             let idle_s = idle_ns / 1_000_000_000;

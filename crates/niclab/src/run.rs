@@ -8,15 +8,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use niclab_device::About;
+use niclab_device::DeviceInfo;
 use niclab_device::linux::tune::Tuned;
-use niclab_device::soft::rules_met;
+use niclab_device::soft::rules_hit;
 use niclab_files::FileError;
 use niclab_lab::experiments;
-use niclab_lab::left::{Left, left};
 use niclab_lab::placement::Placement;
+use niclab_lab::remaining::{RemainingWork, remaining};
 use niclab_lab::run::{ExperimentRun, Run, RunDevice, Trial, resolve};
-use niclab_lab::runner::{Bed, RunEnd, execute};
+use niclab_lab::runner::{OpenedDevice, RunEnd, execute};
 use niclab_lab::spec::{Assignment, GridName, Overrides, RulesFile, Spec, Trace};
 use niclab_lab::variants::{TIMEOUT_S_DEFAULT, Variants};
 use niclab_load::TraceFrames;
@@ -51,10 +51,10 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
             None => return Ok(()),
         },
     };
-    let mut borrowed: Vec<Bed<'_>> = beds.iter_mut().map(bed_of).collect();
+    let mut borrowed: Vec<OpenedDevice<'_>> = beds.iter_mut().map(bed_of).collect();
     let mut screen = Screen::new(&run, &directory, done.len(), earlier.clone(), stop)?;
     if arguments.resume.is_some() {
-        say(&left_words(left(&run, &borrowed, &done)));
+        say(&remaining_words(remaining(&run, &borrowed, &done)));
     }
     let ended = execute(&run, &mut borrowed, &done, &mut directory, &mut screen);
     screen.finish();
@@ -83,21 +83,21 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
 }
 
 /// What a run that goes on will measure.
-fn left_words(left: Left) -> String {
-    if left.is_nothing() {
+fn remaining_words(remaining: RemainingWork) -> String {
+    if remaining.is_nothing() {
         return "nothing is left to measure".into();
     }
-    let failed = match left.failed {
+    let failed = match remaining.failed {
         0 => String::new(),
         failed => format!(", {failed} of which failed before"),
     };
-    let searches = match left.searches {
+    let searches = match remaining.searches {
         0 => String::new(),
         1 => ", and 1 search".into(),
         searches => format!(", and {searches} searches"),
     };
-    let s = if left.trials == 1 { "" } else { "s" };
-    format!("left to measure: {} trial{s}{failed}{searches}", left.trials)
+    let s = if remaining.trials == 1 { "" } else { "s" };
+    format!("left to measure: {} trial{s}{failed}{searches}", remaining.trials)
 }
 
 /// Why nothing was measured, as far as the devices said it; what failed is a warning already.
@@ -132,7 +132,7 @@ pub fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
     Ok(stop)
 }
 
-fn bed_of(bed: &mut OpenBed) -> Bed<'_> {
+fn bed_of(bed: &mut OpenBed) -> OpenedDevice<'_> {
     match bed {
         Ok(bed) => Ok(bed.as_mut()),
         Err(reason) => Err(reason.clone()),
@@ -243,13 +243,13 @@ fn meet(run: &mut Run) {
         experiment.trials.iter().filter_map(of)
     });
     if let Some((setup, load)) = of_all.max_by_key(|(_, load)| load.flows.count) {
-        rules.rules_met = rules_met(setup, load).ok();
+        rules.rules_met = rules_hit(setup, load).ok();
     }
 }
 
 /// A device before it is opened: enough to see whether the rest of the run makes sense.
 fn unopened(name: &str) -> RunDevice {
-    let (name, about) = (name.to_owned(), About::default());
+    let (name, about) = (name.to_owned(), DeviceInfo::default());
     RunDevice { name, variant: None, absent: None, about }
 }
 
@@ -400,7 +400,8 @@ mod tests {
 
     #[test]
     fn the_remaining_time_is_readable() {
-        let words = |trials, failed, searches| left_words(Left { trials, failed, searches });
+        let words =
+            |trials, failed, searches| remaining_words(RemainingWork { trials, failed, searches });
         assert_eq!(words(0, 0, 0), "nothing is left to measure");
         assert_eq!(words(1, 0, 0), "left to measure: 1 trial");
         let expected = "left to measure: 12 trials, 3 of which failed before";

@@ -17,14 +17,14 @@ const KEPT_MAX: usize = 4 * BURST;
 
 /// What the pools of a region share: bursts of free frames.
 #[derive(Debug)]
-struct Shelf(ArrayQueue<Burst>);
+struct SharedBursts(ArrayQueue<Burst>);
 
 /// Free frames of one core.
 #[derive(Debug)]
 pub struct FramePool {
     region: Arc<Region>,
     free: Vec<Desc>,
-    shelf: Arc<Shelf>,
+    shelf: Arc<SharedBursts>,
 }
 
 /// `count` pools of one new region with at least `frames` frames of at most `frame_len` bytes
@@ -39,7 +39,7 @@ pub fn frame_pools(
 ) -> Result<Vec<FramePool>, MemoryError> {
     let bursts = frames.div_ceil(BURST);
     let (region, mut descs) = Region::new(bursts * BURST, frame_len)?;
-    let shelf = Shelf(ArrayQueue::new(bursts.max(1)));
+    let shelf = SharedBursts(ArrayQueue::new(bursts.max(1)));
     while !descs.is_empty() {
         let burst: Burst = descs.drain(descs.len() - BURST..).collect();
         // It has a place for each.

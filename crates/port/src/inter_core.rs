@@ -19,11 +19,11 @@ use crate::burst::{Burst, push};
 pub struct InterCoreRings {
     /// By core; to itself none.
     out: Vec<Option<Producer<Desc>>>,
-    inward: Vec<Option<Inward>>,
+    inward: Vec<Option<ReceivingEnd>>,
 }
 
 #[derive(Debug)]
-struct Inward {
+struct ReceivingEnd {
     ring: Consumer<Desc>,
     /// Frames whose first lines were asked for.
     coming: usize,
@@ -41,7 +41,7 @@ impl InterCoreRings {
             for to in (0..cores).filter(|to| *to != from) {
                 let (producer, ring) = RingBuffer::new(frames.max(BURST));
                 all[from].out[to] = Some(producer);
-                all[to].inward[from] = Some(Inward { ring, coming: 0 });
+                all[to].inward[from] = Some(ReceivingEnd { ring, coming: 0 });
             }
         }
         all
@@ -50,13 +50,13 @@ impl InterCoreRings {
     /// Gives another core the first frames of a burst, as many as there is room for. The others
     /// stay.
     #[inline]
-    pub fn give(&mut self, core: usize, burst: &mut Burst) -> usize {
+    pub fn send(&mut self, core: usize, burst: &mut Burst) -> usize {
         self.out[core].as_mut().map_or(0, |ring| push(ring, burst))
     }
 
     /// Gives another core a frame; back where there is no room.
     #[inline]
-    pub fn give_one(&mut self, core: usize, desc: Desc) -> Option<Desc> {
+    pub fn send_one(&mut self, core: usize, desc: Desc) -> Option<Desc> {
         let Some(ring) = &mut self.out[core] else { return Some(desc) };
         ring.push(desc).err().map(|PushError::Full(desc)| desc)
     }
@@ -64,8 +64,8 @@ impl InterCoreRings {
     /// Takes the frames of another core that were there at the last call, as far as the burst has
     /// room for them, and asks for those that have come since; whether there was any of either.
     #[inline]
-    pub fn take(&mut self, core: usize, region: &Region, into: &mut Burst) -> bool {
-        let Some(Inward { ring, coming }) = &mut self.inward[core] else { return false };
+    pub fn receive(&mut self, core: usize, region: &Region, into: &mut Burst) -> bool {
+        let Some(ReceivingEnd { ring, coming }) = &mut self.inward[core] else { return false };
         let count = (*coming).min(into.remaining_capacity());
         if let Ok(chunk) = ring.read_chunk(count) {
             into.extend(chunk);
@@ -89,7 +89,7 @@ impl InterCoreRings {
     }
 
     /// Whether no other core gives anything any more. What they gave before is there to be taken.
-    pub fn is_last(&self) -> bool {
+    pub fn is_producer_closed(&self) -> bool {
         let is_last = self.inward.iter().flatten().all(|inward| inward.ring.is_abandoned());
         // That a ring was dropped is only counted; the fence makes visible what was put into it.
         fence(Ordering::Acquire);
@@ -143,7 +143,7 @@ mod tests {
             let mut is_busy = false;
             for (core, taken) in taken.iter_mut().enumerate() {
                 let mut burst = Burst::new();
-                is_busy |= rings.take(core, region, &mut burst);
+                is_busy |= rings.receive(core, region, &mut burst);
                 taken.extend(burst.iter().map(|desc| desc.hash));
             }
             is_busy
@@ -160,12 +160,12 @@ mod tests {
                 let before = burst.len();
                 let given = match number % 3 {
                     0 => {
-                        let back = rings.give_one(core, burst.remove(0));
+                        let back = rings.send_one(core, burst.remove(0));
                         let is_given = back.is_none();
                         back.into_iter().for_each(|desc| burst.insert(0, desc));
                         usize::from(is_given)
                     }
-                    _ => rings.give(core, &mut burst),
+                    _ => rings.send(core, &mut burst),
                 };
                 assert_eq!(burst.len(), before - given);
                 if !take(&mut rings) {
@@ -175,7 +175,7 @@ mod tests {
         }
         rings.close();
         loop {
-            let is_last = rings.is_last();
+            let is_last = rings.is_producer_closed();
             if !take(&mut rings) && is_last {
                 break;
             }
@@ -192,19 +192,19 @@ mod tests {
         let mut ends = InterCoreRings::between(2, BURST);
         let (mut other, mut one) = (ends.remove(1), ends.remove(0));
         let mut burst: Burst = descs.by_ref().take(BURST - 2).collect();
-        assert_eq!(one.give(1, &mut burst), BURST - 2);
+        assert_eq!(one.send(1, &mut burst), BURST - 2);
         burst.extend(descs.by_ref().take(5));
         let addresses: Vec<u32> = burst.iter().map(Desc::address).collect();
-        assert_eq!(one.give(1, &mut burst), 2);
+        assert_eq!(one.send(1, &mut burst), 2);
         let kept: Vec<u32> = burst.iter().map(Desc::address).collect();
         assert_eq!(kept, addresses[2..]);
-        assert!(descs.next().and_then(|desc| one.give_one(1, desc)).is_some());
-        assert_eq!(one.give(0, &mut burst), 0, "there is no ring to itself");
+        assert!(descs.next().and_then(|desc| one.send_one(1, desc)).is_some());
+        assert_eq!(one.send(0, &mut burst), 0, "there is no ring to itself");
         let mut taken = Burst::new();
-        assert!(!other.is_empty() && other.take(0, &region, &mut taken));
+        assert!(!other.is_empty() && other.receive(0, &region, &mut taken));
         assert!(taken.is_empty(), "their first lines are on their way");
-        assert!(other.take(0, &region, &mut taken) && other.is_empty());
+        assert!(other.receive(0, &region, &mut taken) && other.is_empty());
         assert_eq!(taken.len(), BURST);
-        assert!(!other.take(0, &region, &mut taken));
+        assert!(!other.receive(0, &region, &mut taken));
     }
 }

@@ -89,7 +89,7 @@ impl From<&Stats64> for LinkCounters {
 ///
 /// # Errors
 /// What the kernel says.
-pub fn look(name: &str) -> io::Result<Option<Link>> {
+pub fn find(name: &str) -> io::Result<Option<Link>> {
     let mut asked = LinkMessage::default();
     asked.attributes.push(LinkAttribute::IfName(name.to_owned()));
     match request(RouteNetlinkMessage::GetLink(asked), 0) {
@@ -190,9 +190,9 @@ mod tests {
 
     #[test]
     fn the_loopback_interface_is_found_and_an_unknown_one_is_none() {
-        let lo = look("lo").unwrap().unwrap();
+        let lo = find("lo").unwrap().unwrap();
         assert_eq!((lo.index, lo.kind, lo.mac), (1, None, Some(MacAddress([0; 6]))));
         assert!(lo.mtu >= 1500);
-        assert_eq!(look("niclab-none").unwrap(), None);
+        assert_eq!(find("niclab-none").unwrap(), None);
     }
 }

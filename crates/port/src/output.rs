@@ -16,9 +16,9 @@ use niclab_packet::trace::{Endian, Format, Resolution, Writer};
 use crate::error::PortError;
 
 /// What is claimed, the newest last.
-static CLAIMED: Mutex<Vec<Claimed>> = Mutex::new(Vec::new());
+static CLAIMED: Mutex<Vec<OpenFile>> = Mutex::new(Vec::new());
 
-struct Claimed {
+struct OpenFile {
     number: u64,
     /// Open, so that no other file gets its place on the disk.
     file: File,
@@ -26,7 +26,7 @@ struct Claimed {
     is_written: bool,
 }
 
-fn claimed() -> MutexGuard<'static, Vec<Claimed>> {
+fn claimed() -> MutexGuard<'static, Vec<OpenFile>> {
     CLAIMED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -62,7 +62,7 @@ impl Claim {
         }
         let number = claimed.last().map_or(0, |last| last.number + 1);
         let file = file.try_clone().map_err(bad)?;
-        claimed.push(Claimed { number, file, path: path.to_owned(), is_written });
+        claimed.push(OpenFile { number, file, path: path.to_owned(), is_written });
         Ok(Claim { number })
     }
 }

@@ -25,7 +25,7 @@ pub trait QueuePair: Send {
 
     /// What becomes readable when a frame has come, for a core that sleeps until then; `None` where
     /// nothing does, so that somebody has to look.
-    fn waits_on(&self) -> Option<BorrowedFd<'_>> {
+    fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 

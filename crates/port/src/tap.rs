@@ -50,7 +50,7 @@ pub fn open(name: &str, count: u32, region: &Arc<Region>) -> Result<Vec<TapQueue
         return Err(PortError::Name { name: name.to_owned() });
     }
     let look =
-        || link::look(name).map_err(|error| PortError::of(PortKind::Tap, "look up", name, error));
+        || link::find(name).map_err(|error| PortError::of(PortKind::Tap, "look up", name, error));
     // The kernel says another thing of each case, and lets in who asks for a queue more.
     let is_taken = |link: &Link| link.kind.as_deref() == Some("tun") && link.has_carrier;
     if look()?.is_some_and(|link| is_taken(&link)) {
@@ -130,20 +130,20 @@ fn join(file: &File, name: &str, is_one_of_many: bool) -> io::Result<()> {
 
 /// What an error of a call means: that nothing is there now, that the interface is switched off, or
 /// that it is gone.
-enum Met {
+enum ErrorKind {
     Nothing,
     Off,
     Gone(io::Error),
 }
 
-fn met(error: io::Error) -> Met {
+fn met(error: io::Error) -> ErrorKind {
     match error.raw_os_error() {
         // The kernel has no memory for a frame, and may have it soon.
-        Some(libc::ENOBUFS | libc::ENOMEM) => Met::Nothing,
-        Some(libc::EAGAIN | libc::EINTR) => Met::Nothing,
+        Some(libc::ENOBUFS | libc::ENOMEM) => ErrorKind::Nothing,
+        Some(libc::EAGAIN | libc::EINTR) => ErrorKind::Nothing,
         // Switched off (EIO), or the frame is none that the kernel takes (EINVAL).
-        Some(libc::EIO | libc::EINVAL) => Met::Off,
-        _ => Met::Gone(error),
+        Some(libc::EIO | libc::EINVAL) => ErrorKind::Off,
+        _ => ErrorKind::Gone(error),
     }
 }
 
@@ -168,8 +168,8 @@ impl QueuePair for TapQueuePair {
                 Err(error) => {
                     pool.give(desc);
                     return match met(error) {
-                        Met::Nothing | Met::Off => Ok(()),
-                        Met::Gone(error) => Err(error),
+                        ErrorKind::Nothing | ErrorKind::Off => Ok(()),
+                        ErrorKind::Gone(error) => Err(error),
                     };
                 }
             }
@@ -187,9 +187,9 @@ impl QueuePair for TapQueuePair {
                     self.counters.tx_bytes += u64::from(desc.len());
                 }
                 Err(error) => match met(error) {
-                    Met::Nothing => break,
-                    Met::Off => self.counters.tx_dropped += 1,
-                    Met::Gone(error) => {
+                    ErrorKind::Nothing => break,
+                    ErrorKind::Off => self.counters.tx_dropped += 1,
+                    ErrorKind::Gone(error) => {
                         result = Err(error);
                         break;
                     }
@@ -201,7 +201,7 @@ impl QueuePair for TapQueuePair {
         result
     }
 
-    fn waits_on(&self) -> Option<BorrowedFd<'_>> {
+    fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.file.as_fd())
     }
 
@@ -233,9 +233,12 @@ mod tests {
     #[test]
     fn an_interface_is_there_though_memory_is_short() {
         for code in [libc::ENOMEM, libc::ENOBUFS, libc::EAGAIN] {
-            assert!(matches!(met(io::Error::from_raw_os_error(code)), Met::Nothing), "{code}");
+            assert!(
+                matches!(met(io::Error::from_raw_os_error(code)), ErrorKind::Nothing),
+                "{code}"
+            );
         }
         let gone = io::Error::from_raw_os_error(libc::EBADFD);
-        assert!(matches!(met(gone), Met::Gone(_)));
+        assert!(matches!(met(gone), ErrorKind::Gone(_)));
     }
 }

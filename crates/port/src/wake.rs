@@ -46,7 +46,7 @@ impl Doorbell {
     }
 
     /// Ends the wait. True where a producer has found the core waiting: the doorbell rings, or will
-    /// ring yet, and has to be [hushed](Doorbell::hush).
+    /// ring yet, and has to be [cleared](Doorbell::clear).
     #[inline]
     pub fn is_rung(&self) -> bool {
         !self.waits.swap(false, Ordering::Relaxed)
@@ -54,13 +54,17 @@ impl Doorbell {
 
     /// Clears the ring. False where there was none yet: the producer will ring later, which ends
     /// the next wait at once.
-    pub fn hush(&self) -> bool {
+    pub fn clear(&self) -> bool {
         read(&self.event, &mut [0; 8]).is_ok()
     }
 
     /// Sleeps by `sleep`, which has to end once the file that it gets is readable. Does not sleep
     /// if `has_work` says that there is work.
-    pub fn rest(&self, has_work: impl FnOnce() -> bool, sleep: impl FnOnce(BorrowedFd<'_>)) {
+    pub fn sleep_unless(
+        &self,
+        has_work: impl FnOnce() -> bool,
+        sleep: impl FnOnce(BorrowedFd<'_>),
+    ) {
         self.wait();
         let sleeps = !has_work();
         if sleeps {
@@ -68,7 +72,7 @@ impl Doorbell {
         }
         // The ring that ended this sleep may have been meant for an earlier one.
         if self.is_rung() || sleeps {
-            self.hush();
+            self.clear();
         }
     }
 

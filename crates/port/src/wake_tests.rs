@@ -20,7 +20,7 @@ fn a_core_that_is_given_work_wakes() {
             while seen < ROUNDS {
                 let begun = Instant::now();
                 let has_work = || given.load(Ordering::Acquire) > seen;
-                doorbell.rest(has_work, |event| {
+                doorbell.sleep_unless(has_work, |event| {
                     let _ = poll(&mut [PollFd::new(&event, PollFlags::IN)], Some(&limit));
                 });
                 longest = longest.max(begun.elapsed());

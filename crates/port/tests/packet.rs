@@ -175,7 +175,7 @@ fn queue_pairs_share_what_arrives_with_each_other_and_with_nobody_else() {
         let (region, pool) = (Arc::clone(pools[0].region()), &mut pools[0]);
         // Other programs have numbers like that of this process, at this interface and another.
         let other = |(number, name): (u16, &str)| {
-            let ring = RxRing::open(&link::look(name).unwrap().unwrap(), 1_514, 64).unwrap();
+            let ring = RxRing::open(&link::find(name).unwrap().unwrap(), 1_514, 64).unwrap();
             ring.share(Some((std::process::id() as u16).wrapping_add(number))).unwrap();
             ring
         };
@@ -284,7 +284,7 @@ fn frames_without_whole_checksums_are_counted() {
             "a veth pair leaves them"
         );
         // AF_XDP does not mark them: the other end is asked.
-        let hides = || xdp::hides_checksums(&link::look("vb").unwrap().unwrap());
+        let hides = || xdp::has_partial_checksums(&link::find("vb").unwrap().unwrap());
         assert!(hides());
         let off = Command::new("ethtool").args(["-K", "va", "tx", "off"]).output();
         if off.is_ok_and(|ended| ended.status.success()) {

@@ -71,7 +71,7 @@ fn work(givers: usize, each: u64) {
     let had = || given.iter().map(|given| given.load(Relaxed)).sum::<u64>();
     let mut has_had = 0;
     while has_had < givers as u64 * each {
-        doorbell.rest(|| had() > has_had, sleep);
+        doorbell.sleep_unless(|| had() > has_had, sleep);
         has_had = had();
         thread::yield_now();
     }
@@ -92,12 +92,12 @@ fn a_core_that_is_given_nothing_more_sleeps() {
             giving.store(1, Relaxed);
             there.ring();
         });
-        doorbell.rest(|| given.load(Relaxed) > 0, sleep);
+        doorbell.sleep_unless(|| given.load(Relaxed) > 0, sleep);
         giver.join().unwrap();
         // What woke it too late wakes it once.
         let is_readable = Cell::new(false);
         for _ in 0..2 {
-            doorbell.rest(|| false, |event| is_readable.set(event.is_readable()));
+            doorbell.sleep_unless(|| false, |event| is_readable.set(event.is_readable()));
         }
         assert!(!is_readable.get(), "it never sleeps again");
     });

@@ -8,8 +8,8 @@ use niclab_device::cores::Cores;
 use niclab_device::dpdk::protocol::Open;
 use niclab_device::pair::{Stage, Trial, judge_refused};
 use niclab_device::{
-    About, DeviceError, Fact, Function, Load, LoadObservation, Observation, Rate, RuleBlock, Setup,
-    SetupReport, Station, Task, Testbed,
+    DeviceError, DeviceInfo, Fact, Function, Load, LoadObservation, Observation, PathNode, Rate,
+    RuleBlock, Setup, SetupReport, Task, Testbed,
 };
 use niclab_load::rings::{BURST, Inlet};
 
@@ -46,7 +46,7 @@ const _: () = assert!(POOL_FRAMES as usize > 2 * RING_SLOTS as usize + 4 * CARD_
 
 /// DPDK ports as a device under test.
 pub struct DpdkBed {
-    about: About,
+    about: DeviceInfo,
     cores: Cores,
     wiring: Wiring,
     dpdk: Dpdk,
@@ -191,7 +191,7 @@ impl DpdkBed {
 }
 
 impl Testbed for DpdkBed {
-    fn about(&self) -> &About {
+    fn about(&self) -> &DeviceInfo {
         &self.about
     }
 
@@ -213,7 +213,7 @@ impl Testbed for DpdkBed {
 
     fn measure(&mut self, task: &Task) -> Result<Observation, DeviceError> {
         let Task::Load { load, plan } = task else { return Err(task.not_supported()) };
-        plan.rest()?;
+        plan.check_no_plan()?;
         let before = self.ports.device.stats().map_err(|refusal| self.broken(refusal))?;
         let mut observation = match self.wiring {
             Wiring::Null => self.run_alone(load)?,
@@ -296,7 +296,12 @@ fn broken(open: &Open, refusal: Refusal) -> DeviceError {
 }
 
 /// What can be told of the ports.
-fn about(open: &Open, dpdk: &Dpdk, arguments: &Arguments, ports: &Ports) -> Result<About, Refusal> {
+fn about(
+    open: &Open,
+    dpdk: &Dpdk,
+    arguments: &Arguments,
+    ports: &Ports,
+) -> Result<DeviceInfo, Refusal> {
     let fact = |name: &str, value: String| Fact { name: name.into(), value };
     let device = ports.device.info()?;
     let mut facts = vec![
@@ -331,13 +336,13 @@ fn about(open: &Open, dpdk: &Dpdk, arguments: &Arguments, ports: &Ports) -> Resu
             "niclab does not drive rte_flow or several queues of DPDK ports, whatever the card has",
         ),
     };
-    Ok(About {
+    Ok(DeviceInfo {
         name: open.name.clone(),
         facts,
         places: places(open.cores, arguments.wiring, tester.as_ref(), &device),
         not_supported: lacks.iter().map(|&capability| capability.into()).collect(),
         lacking: lacking.into(),
-        ..About::default()
+        ..DeviceInfo::default()
     })
 }
 
@@ -347,9 +352,9 @@ fn places(
     wiring: Wiring,
     tester: Option<&PortInfo>,
     device: &PortInfo,
-) -> Vec<Station> {
+) -> Vec<PathNode> {
     let place =
-        |role: &str, label: &str, core| Station { role: role.into(), label: label.into(), core };
+        |role: &str, label: &str, core| PathNode { role: role.into(), label: label.into(), core };
     let function = place("function", Function::Forward.label(), Some(cores.device));
     let device = place("device", &device.name, None);
     let Some(tester) = tester else {

@@ -29,7 +29,7 @@ impl Grant {
     ///
     /// # Errors
     /// [`ApplicationError::Memory`], of the application of this name.
-    pub fn allows(
+    pub fn check(
         &self,
         name: &str,
         program: &Program,
@@ -58,15 +58,15 @@ impl Grant {
 
 /// What an application may send by.
 #[derive(Clone, Debug)]
-pub(crate) struct Owned {
+pub(crate) struct OwnedOutputs {
     ports: Vec<bool>,
     queues: Vec<bool>,
 }
 
-impl Owned {
+impl OwnedOutputs {
     /// All ports and queues of a card.
-    pub(crate) fn all(ports: usize, queues: u16) -> Owned {
-        Owned { ports: vec![true; ports], queues: vec![true; queues.into()] }
+    pub(crate) fn all(ports: usize, queues: u16) -> OwnedOutputs {
+        OwnedOutputs { ports: vec![true; ports], queues: vec![true; queues.into()] }
     }
 
     /// What an application owns, of a card of so many ports and queues.
@@ -74,12 +74,13 @@ impl Owned {
         of: &Application,
         ports: usize,
         queues: u16,
-    ) -> Result<Owned, ApplicationError> {
+    ) -> Result<OwnedOutputs, ApplicationError> {
         let name = || of.name.clone();
         if of.flows.is_empty() || of.ports.is_empty() || !(1..=SHARE_MAX).contains(&of.share) {
             return Err(ApplicationError::Nothing { name: name() });
         }
-        let mut owned = Owned { ports: vec![false; ports], queues: vec![false; queues.into()] };
+        let mut owned =
+            OwnedOutputs { ports: vec![false; ports], queues: vec![false; queues.into()] };
         for (what, numbers, has) in
             [("port", &of.ports, &mut owned.ports), ("queue", &of.queues, &mut owned.queues)]
         {

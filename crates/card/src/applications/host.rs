@@ -10,13 +10,13 @@ use niclab_port::Burst;
 use niclab_port::frame_pool::FramePool;
 use niclab_program::STEP_NS;
 
-use super::counted::{
-    BUSY_NS, DROPS, FAULTS, FRAMES, MISSED, Numbers, OUTSIDE, QUEUE_MISSED, RING_FULL, Shown, TOLD,
-    TX_DROPPED,
+use super::counters::{
+    BUSY_NS, DROPS, FAULTS, FRAMES, MISSED, Numbers, OUTSIDE, PublishedCounters, QUEUE_MISSED,
+    REPORTED, RING_FULL, TX_DROPPED,
 };
 use super::time::Clock;
-use crate::program_instance::{AtCore, ProgramInstance};
-use crate::steered::Steered;
+use crate::program_instance::{InstanceReceiver, ProgramInstance};
+use crate::steering_rings::SteeringRings;
 
 /// Frames that wait for an application on a core, at most.
 pub(super) const WAITING_MAX: usize = 512;
@@ -29,9 +29,9 @@ pub(super) const TURN_NS: i64 = 10_000;
 pub(super) struct ApplicationContext {
     /// Its frames among those that are to leave.
     whose: usize,
-    program: AtCore,
+    program: InstanceReceiver,
     /// Its rings from and to the other cores.
-    steered: Steered,
+    steered: SteeringRings,
     /// By port: its frames that wait.
     waiting: Vec<VecDeque<Desc>>,
     count: usize,
@@ -44,29 +44,29 @@ pub(super) struct ApplicationContext {
     /// What a frame takes it, as far as was seen.
     each_ns: u64,
     seen: Numbers,
-    shown: Arc<Shown>,
+    shown: Arc<PublishedCounters>,
 }
 
 /// What a core does for an application.
 pub(crate) trait CoreServices {
     /// Has the program decide about a burst of a port, and hands each frame on: some to other cores
     /// by `steered`. What was lost on the way.
-    fn decide(
+    fn classify(
         &mut self,
         whose: usize,
         instance: &mut ProgramInstance,
-        steered: &mut Steered,
+        steered: &mut SteeringRings,
         port: usize,
         burst: &mut Burst,
-    ) -> NoRoom;
+    ) -> OverflowCounts;
 
     /// Has the function work on a burst that came by a port. What was lost on the way.
-    fn serve(&mut self, whose: usize, port: usize, burst: &mut Burst) -> NoRoom;
+    fn serve(&mut self, whose: usize, port: usize, burst: &mut Burst) -> OverflowCounts;
 }
 
 /// Frames of an application for which there was no room: on the way to a queue, and out by a port.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct NoRoom {
+pub(crate) struct OverflowCounts {
     pub(crate) queue: u64,
     pub(crate) port: u64,
 }
@@ -75,11 +75,11 @@ impl ApplicationContext {
     /// For a core of so many ports.
     pub(super) fn new(
         whose: usize,
-        program: AtCore,
-        steered: Steered,
+        program: InstanceReceiver,
+        steered: SteeringRings,
         ports: usize,
         turn_ns: i64,
-        shown: Arc<Shown>,
+        shown: Arc<PublishedCounters>,
     ) -> ApplicationContext {
         ApplicationContext {
             whose,
@@ -110,9 +110,9 @@ impl ApplicationContext {
         for _ in 0..self.steered.cores() {
             if self.credit_ns > 0 && !self.steered.is_empty() {
                 let begun = clock.begin();
-                let (mut lost, whose) = (NoRoom::default(), self.whose);
+                let (mut lost, whose) = (OverflowCounts::default(), self.whose);
                 let count = self.steered.take(|port, burst| {
-                    let NoRoom { port, .. } = core.serve(whose, port, burst);
+                    let OverflowCounts { port, .. } = core.serve(whose, port, burst);
                     lost.port += port;
                 });
                 if count > 0 {
@@ -143,8 +143,8 @@ impl ApplicationContext {
         self.count -= count;
         let begun = clock.begin();
         let lost = match &mut self.program.instance {
-            None => NoRoom::default(),
-            Some(of) => core.decide(self.whose, of, &mut self.steered, port, &mut burst),
+            None => OverflowCounts::default(),
+            Some(of) => core.classify(self.whose, of, &mut self.steered, port, &mut burst),
         };
         let took_ns = clock.own(begun);
         self.charge(took_ns, lost);
@@ -153,7 +153,7 @@ impl ApplicationContext {
         if let Some(instance) = &mut self.program.instance {
             let [drops, faults, outside, ring_full, no_way, told] = instance.lost.take();
             self.seen[DROPS] += drops;
-            self.seen[TOLD] += told;
+            self.seen[REPORTED] += told;
             self.seen[FAULTS] += faults;
             self.seen[OUTSIDE] += outside + no_way;
             self.seen[RING_FULL] += ring_full;
@@ -161,7 +161,7 @@ impl ApplicationContext {
     }
 
     /// Takes time that was worked for it off what it may work.
-    fn charge(&mut self, took_ns: u64, lost: NoRoom) {
+    fn charge(&mut self, took_ns: u64, lost: OverflowCounts) {
         self.credit_ns -= took_ns as i64;
         self.seen[BUSY_NS] += took_ns;
         self.seen[QUEUE_MISSED] += lost.queue;
@@ -219,7 +219,7 @@ impl Host {
     }
 
     /// Whether there are frames that other cores gave.
-    pub(crate) fn is_given(&self) -> bool {
+    pub(crate) fn has_frames(&self) -> bool {
         self.places.iter().any(|place| !place.steered.is_empty())
     }
 
@@ -229,15 +229,15 @@ impl Host {
     }
 
     /// Whether no other core gives anything any more.
-    pub(crate) fn is_last(&self) -> bool {
-        self.places.iter().all(|place| place.steered.is_last())
+    pub(crate) fn is_producer_closed(&self) -> bool {
+        self.places.iter().all(|place| place.steered.is_producer_closed())
     }
 
     /// Takes new programs, and lets what was in tables before be used again.
     pub(crate) fn refresh(&mut self, pool: &mut FramePool) {
         self.dispatch.iter_mut().for_each(|of| _ = of.classify(pool.region(), &mut []));
         for place in &mut self.places {
-            place.program.follow();
+            place.program.receive();
             if let Some(instance) = &mut place.program.instance {
                 instance.run(0, &mut Burst::new(), pool);
             }
@@ -257,8 +257,8 @@ impl Host {
         instance.for_each(|instance| instance.worker.online());
     }
 
-    pub(crate) fn show(&self) {
-        self.places.iter().for_each(|place| place.shown.show(&place.seen));
+    pub(crate) fn publish(&self) {
+        self.places.iter().for_each(|place| place.shown.publish(&place.seen));
     }
 
     /// Gives back what waits for programs.
@@ -268,7 +268,7 @@ impl Host {
             place.waiting.iter_mut().flat_map(|of| of.drain(..)).for_each(|desc| pool.give(desc));
             place.count = 0;
         }
-        self.show();
+        self.publish();
     }
 }
 
@@ -278,9 +278,9 @@ mod tests {
     use niclab_program::{Pipeline, Program};
 
     use super::*;
-    use crate::applications::grant::Owned;
+    use crate::applications::grant::OwnedOutputs;
     use crate::card::FRAME_LEN_MAX;
-    use crate::program_instance::way;
+    use crate::program_instance::channel;
     use crate::transmit_queue::OWN;
 
     /// Says how many frames a program was given at once, and keeps them.
@@ -288,21 +288,21 @@ mod tests {
     struct Bursts(Vec<usize>, Vec<Desc>);
 
     impl CoreServices for Bursts {
-        fn decide(
+        fn classify(
             &mut self,
             _: usize,
             _: &mut ProgramInstance,
-            _: &mut Steered,
+            _: &mut SteeringRings,
             _: usize,
             burst: &mut Burst,
-        ) -> NoRoom {
+        ) -> OverflowCounts {
             self.0.push(burst.len());
             self.1.extend(burst.drain(..));
-            NoRoom::default()
+            OverflowCounts::default()
         }
 
-        fn serve(&mut self, _: usize, _: usize, _: &mut Burst) -> NoRoom {
-            NoRoom::default()
+        fn serve(&mut self, _: usize, _: usize, _: &mut Burst) -> OverflowCounts {
+            OverflowCounts::default()
         }
     }
 
@@ -314,10 +314,10 @@ mod tests {
              apply {{\nrx m.a\n{body}drop\n}}\n"
         );
         let pipeline = Pipeline::new(Program::read(&text).unwrap()).unwrap();
-        let instance = ProgramInstance::new(&pipeline, Owned::all(8, 1));
+        let instance = ProgramInstance::new(&pipeline, OwnedOutputs::all(8, 1));
         let (region, descs) = Region::new(100, FRAME_LEN_MAX).unwrap();
-        let steered = Steered::between(1, &region).remove(0);
-        let (_to_core, program) = way(Some(instance));
+        let steered = SteeringRings::between(1, &region).remove(0);
+        let (_to_core, program) = channel(Some(instance));
         let shown = Arc::default();
         let mut place = ApplicationContext::new(OWN + 1, program, steered, 1, TURN_NS, shown);
         place.count = descs.len();

@@ -18,7 +18,7 @@
 //! - **Room.** What it sends waits for a port apart from what others send (`transmit_queue`), and
 //!   what it steers goes to other cores by rings of its own (`steered`).
 
-mod counted;
+mod counters;
 mod error;
 mod flows;
 mod grant;
@@ -31,16 +31,16 @@ use niclab_control::ApplicationCounters;
 use niclab_nic::{Nic, Worker};
 use niclab_program::{Instruction, Operand, Pipeline, Program};
 
-pub(crate) use self::counted::Losses;
-use self::counted::Shown;
+pub(crate) use self::counters::LossCounters;
+use self::counters::PublishedCounters;
 pub use self::error::ApplicationError;
 pub use self::grant::Grant;
-pub(crate) use self::grant::Owned;
+pub(crate) use self::grant::OwnedOutputs;
 use self::host::{ApplicationContext, TURN_NS, WAITING_MAX};
-pub(crate) use self::host::{CoreServices, Host, NoRoom};
+pub(crate) use self::host::{CoreServices, Host, OverflowCounts};
 use crate::error::CardError;
-use crate::program_instance::{ProgramInstance, ToCore, way};
-use crate::steered::{self, Steered};
+use crate::program_instance::{InstanceSender, ProgramInstance, channel};
+use crate::steering_rings::{self, SteeringRings};
 use crate::transmit_queue::OWN;
 
 /// The largest share.
@@ -84,20 +84,20 @@ pub struct LoadedApplication<'a> {
 }
 
 /// An application as the control side has it.
-struct Hosted {
+struct HostedApplication {
     name: String,
     pipeline: Pipeline,
-    owned: Owned,
+    owned: OwnedOutputs,
     grant: Grant,
     /// Cores that its program runs on.
     cores: usize,
-    to_cores: Vec<ToCore>,
-    shown: Vec<Arc<Shown>>,
+    to_cores: Vec<InstanceSender>,
+    shown: Vec<Arc<PublishedCounters>>,
 }
 
 /// All applications of a card, and whose flows are whose.
 pub(crate) struct Applications {
-    all: Vec<Hosted>,
+    all: Vec<HostedApplication>,
     /// By port: what says whose a frame is.
     dispatch: Vec<Nic>,
     shares: Vec<u32>,
@@ -117,13 +117,13 @@ impl Applications {
             return Err(ApplicationError::TooMany { count: given.len() }.into());
         }
         let mut dispatch = flows::dispatch(given.len(), ports)?;
-        let (mut all, mut shares): (Vec<Hosted>, Vec<u32>) = (Vec::new(), Vec::new());
+        let (mut all, mut shares): (Vec<HostedApplication>, Vec<u32>) = (Vec::new(), Vec::new());
         let mut claimed = Vec::new();
         for (number, of) in given.into_iter().enumerate() {
             if all.iter().any(|other| other.name == of.name) {
                 return Err(ApplicationError::Twice { name: of.name }.into());
             }
-            let owned = Owned::of(&of, ports, queues)?;
+            let owned = OwnedOutputs::of(&of, ports, queues)?;
             for port in &of.ports {
                 flows::claim(
                     &mut dispatch[usize::from(*port)],
@@ -135,7 +135,7 @@ impl Applications {
             shares.push(of.share);
             let Application { name, pipeline, grant, .. } = of;
             let (to_cores, shown) = (Vec::new(), Vec::new());
-            let hosted = Hosted { name, pipeline, owned, grant, cores, to_cores, shown };
+            let hosted = HostedApplication { name, pipeline, owned, grant, cores, to_cores, shown };
             hosted.permits(hosted.pipeline.program())?;
             all.push(hosted);
         }
@@ -145,12 +145,12 @@ impl Applications {
     /// The frames that so many of them have waiting for a core, of so many, at most, without those
     /// that are to leave.
     pub(crate) fn frames(count: usize, cores: usize) -> usize {
-        count * (WAITING_MAX + steered::frames_max(cores))
+        count * (WAITING_MAX + steering_rings::frames_max(cores))
     }
 
     /// What one more core needs, with its ends of each one's rings; `None` where there are no
     /// applications.
-    pub(crate) fn core(&mut self, steered: Vec<Steered>) -> Option<Box<Host>> {
+    pub(crate) fn core(&mut self, steered: Vec<SteeringRings>) -> Option<Box<Host>> {
         if self.all.is_empty() {
             return None;
         }
@@ -161,8 +161,8 @@ impl Applications {
         let rings = self.shares.iter().zip(steered);
         let places = self.all.iter_mut().zip(rings).enumerate().map(|(at, (of, rings))| {
             let (share, steered) = rings;
-            let (to_core, program) = way(Some(of.instance()));
-            let shown = Arc::<Shown>::default();
+            let (to_core, program) = channel(Some(of.instance()));
+            let shown = Arc::<PublishedCounters>::default();
             of.to_cores.push(to_core);
             of.shown.push(Arc::clone(&shown));
             let turn_ns = round_ns * i64::from(*share) / total;
@@ -189,7 +189,7 @@ impl Applications {
         self.of(name).map(|of| &mut of.pipeline)
     }
 
-    fn of(&mut self, name: &str) -> Result<&mut Hosted, ApplicationError> {
+    fn of(&mut self, name: &str) -> Result<&mut HostedApplication, ApplicationError> {
         match self.all.iter().position(|of| of.name == name) {
             Some(at) => Ok(&mut self.all[at]),
             None => {
@@ -204,7 +204,7 @@ impl Applications {
     ///
     /// # Errors
     /// [`ApplicationError`].
-    pub(crate) fn permits(
+    pub(crate) fn check_grant(
         &mut self,
         name: &str,
         program: &Program,
@@ -216,7 +216,7 @@ impl Applications {
     ///
     /// # Errors
     /// [`ApplicationError::Unknown`].
-    pub(crate) fn has_taken(&mut self, name: &str) -> Result<bool, ApplicationError> {
+    pub(crate) fn is_current(&mut self, name: &str) -> Result<bool, ApplicationError> {
         Ok(self.of(name)?.has_taken())
     }
 
@@ -233,7 +233,7 @@ impl Applications {
         of.pipeline = by;
         for place in 0..of.to_cores.len() {
             let instance = of.instance();
-            of.to_cores[place].give(Some(instance));
+            of.to_cores[place].send(Some(instance));
         }
         Ok(())
     }
@@ -242,23 +242,23 @@ impl Applications {
     pub(crate) fn run_housekeeping(&mut self, steps: usize) {
         for of in &mut self.all {
             of.pipeline.run_housekeeping(steps);
-            of.to_cores.iter_mut().for_each(ToCore::tidy);
+            of.to_cores.iter_mut().for_each(InstanceSender::free_returned);
         }
     }
 
     /// What they have counted.
     pub(crate) fn counters(&self) -> Vec<ApplicationCounters> {
-        let of = |of: &Hosted| counted::sum(&of.name, &of.shown);
+        let of = |of: &HostedApplication| counters::sum(&of.name, &of.shown);
         self.all.iter().map(of).collect()
     }
 }
 
-impl Hosted {
+impl HostedApplication {
     /// Whether all cores have taken the last program; what they had before is freed, for while they
     /// cannot give it back they take no other one.
     fn has_taken(&mut self) -> bool {
-        self.to_cores.iter_mut().for_each(ToCore::tidy);
-        self.to_cores.iter().all(ToCore::is_free)
+        self.to_cores.iter_mut().for_each(InstanceSender::free_returned);
+        self.to_cores.iter().all(InstanceSender::is_free)
     }
 
     /// That a program names no port or queue but the application's, and takes no more memory.
@@ -276,7 +276,7 @@ impl Hosted {
             };
             return Err(ApplicationError::Outside { name: self.name.clone(), what, number });
         }
-        self.grant.allows(&self.name, program, self.cores)
+        self.grant.check(&self.name, program, self.cores)
     }
 
     fn instance(&self) -> Box<ProgramInstance> {

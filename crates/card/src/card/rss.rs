@@ -7,12 +7,12 @@ use niclab_nic::rss::{Rss, RssChange};
 
 use super::Card;
 use crate::balance::Decision;
-use crate::counters::Shown;
+use crate::counters::PublishedPort;
 use crate::error::ChangeError;
 
 /// What was done about a queue that filled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Balanced {
+pub struct RssAdjustment {
     /// The port whose RSS has changed.
     pub port: u16,
     /// Entries of its table that name another queue now; `None` where it has another key.
@@ -33,7 +33,7 @@ impl Card {
     /// # Errors
     /// [`ChangeError`]; nothing is then changed.
     pub fn set_rss(&mut self, port: u16, rss: &Rss) -> Result<(), ChangeError> {
-        if let Some(core) = self.waits_for(port)? {
+        if let Some(core) = self.core_without_rss(port)? {
             return Err(ChangeError::UnderWay { port, core });
         }
         let refused = |source| ChangeError::Unfit { port, source };
@@ -58,26 +58,28 @@ impl Card {
     ///
     /// # Errors
     /// [`ChangeError::Port`].
-    pub fn waits_for(&self, port: u16) -> Result<Option<u32>, ChangeError> {
+    pub fn core_without_rss(&self, port: u16) -> Result<Option<u32>, ChangeError> {
         let ports = self.ports.len();
         let of = self.ports.get(usize::from(port)).ok_or(ChangeError::Port { port, ports })?;
         let wanted = of.nic.rss_stamp().state;
-        let lags = |(shown, _): &(&Arc<Shown>, _)| shown.followed.load(Ordering::Acquire) != wanted;
-        Ok(of.shown.iter().zip(&self.cores).find(lags).map(|(_, (core, _))| *core))
+        let lags = |(shown, _): &(&Arc<PublishedPort>, _)| {
+            shown.rss_state.load(Ordering::Acquire) != wanted
+        };
+        Ok(of.published.iter().zip(&self.cores).find(lags).map(|(_, (core, _))| *core))
     }
 
     /// Decides, where that was asked for, whether the RSS of ports should change, by the counters
     /// since the last call, and changes it ([`Card::set_rss`]); to be called some times a second.
     /// Returns the changes, by port.
-    pub fn balance(&mut self) -> Vec<Balanced> {
+    pub fn balance(&mut self) -> Vec<RssAdjustment> {
         (0..self.ports.len() as u16).filter_map(|port| self.balance_port(port)).collect()
     }
 
-    fn balance_port(&mut self, number: u16) -> Option<Balanced> {
-        let waits = self.waits_for(number);
+    fn balance_port(&mut self, number: u16) -> Option<RssAdjustment> {
+        let waits = self.core_without_rss(number);
         let port = self.ports.get_mut(usize::from(number))?;
         port.balancer.as_ref()?;
-        let now = port.counted(&self.cores);
+        let now = port.load_counters(&self.cores);
         let seen = now.since(&port.before);
         port.before = now;
         if !matches!(waits, Ok(None)) {
@@ -89,13 +91,13 @@ impl Card {
         let balanced = match decision {
             Decision::Key(key) => {
                 rss.key = key;
-                Balanced { port: number, moved_entries: None }
+                RssAdjustment { port: number, moved_entries: None }
             }
             Decision::Table(table) => {
                 let pairs = table.iter().zip(rss.indirection.iter());
                 let moved = pairs.filter(|(new, old)| new != old).count();
                 rss.indirection = table;
-                Balanced { port: number, moved_entries: Some(moved) }
+                RssAdjustment { port: number, moved_entries: Some(moved) }
             }
         };
         // What was decided is a table of known queues, or a key that was looked at before.

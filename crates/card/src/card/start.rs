@@ -14,34 +14,34 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use super::config::check;
 use super::{Card, CardConfig, FRAME_LEN_MAX};
 use crate::applications::Applications;
-use crate::counters::CoreShown;
+use crate::core_service::CoreService;
+use crate::counters::PublishedCoreCounters;
 use crate::engine::{Core, Engine};
 use crate::error::CardError;
 use crate::external_queues::ExternalQueueEnd;
-use crate::moving::{Completed, HELD_MAX, Progress};
-use crate::name::Opens;
+use crate::flow_migration::{Completed, HELD_MAX, Progress};
+use crate::name::PortSource;
 use crate::port_context::PortContext;
-use crate::ports::{external_queues, port};
-use crate::program_instance::{IN_HAND, way};
-use crate::serving::Serving;
-use crate::steered::Steered;
+use crate::ports::{external_queues, open_port};
+use crate::program_instance::{IN_HAND, channel};
+use crate::steering_rings::SteeringRings;
 use crate::transmit_queue::frames_max;
 use crate::workload::CardWorkload;
 
 /// Frames that the ring between two cores holds, for each port: what a port brings while a core is
 /// kept from work for some milliseconds. Of many cores each has a part of a port's frames alone.
-fn ring_of(cores: usize) -> usize {
+fn ring_frames(cores: usize) -> usize {
     (8_192 / cores).clamp(1_024, 4_096)
 }
 
 /// What one core is made of.
-struct Parts {
+struct CoreParts {
     contexts: Vec<PortContext>,
     pool: FramePool,
     inter_core: Vec<InterCoreRings>,
-    steered: Vec<Steered>,
+    steered: Vec<SteeringRings>,
     external_queues: Vec<ExternalQueueEnd>,
-    service: Option<Serving>,
+    service: Option<CoreService>,
     progress: Arc<Progress>,
 }
 
@@ -51,7 +51,7 @@ impl Card {
     ///
     /// # Errors
     /// [`CardError`]; nothing stays open.
-    pub fn start<P: Opens + Clone + 'static>(
+    pub fn start<P: PortSource + Clone + 'static>(
         config: &CardConfig<P>,
         rules: &str,
     ) -> Result<Card, CardError> {
@@ -62,11 +62,11 @@ impl Card {
     ///
     /// # Errors
     /// [`CardError`]; nothing stays open.
-    pub fn start_with<P: Opens + Clone + 'static>(
+    pub fn start_with<P: PortSource + Clone + 'static>(
         config: &CardConfig<P>,
         runs: CardWorkload<'_>,
     ) -> Result<Card, CardError> {
-        let (mut card, engines) = Card::made(config, runs)?;
+        let (mut card, engines) = Card::build(config, runs)?;
         // Those that are not started are gone before the card is: a core that ends waits for the
         // other ends of its inter-core rings.
         config.cores.iter().zip(engines).try_for_each(|(core, engine)| card.run(*core, engine))?;
@@ -79,16 +79,16 @@ impl Card {
     ///
     /// # Errors
     /// [`CardError`]; nothing stays open.
-    pub fn driven<P: Opens + Clone + 'static>(
+    pub fn driven<P: PortSource + Clone + 'static>(
         config: &CardConfig<P>,
         runs: CardWorkload<'_>,
     ) -> Result<(Card, Vec<Core>), CardError> {
-        let (card, engines) = Card::made(config, runs)?;
+        let (card, engines) = Card::build(config, runs)?;
         Ok((card, engines.into_iter().map(Core::new).collect()))
     }
 
     /// A card whose ports are open, and its cores, which do not work yet.
-    fn made<P: Opens + Clone + 'static>(
+    fn build<P: PortSource + Clone + 'static>(
         config: &CardConfig<P>,
         runs: CardWorkload<'_>,
     ) -> Result<(Card, Vec<Engine>), CardError> {
@@ -96,29 +96,30 @@ impl Card {
         check(config, services.len())?;
         program.iter().try_for_each(|program| program.fits(config.cores.len()))?;
         let (count, cores) = (config.ports.len(), config.cores.len());
-        let held: usize = config.ports.iter().map(Opens::queue_pair_frames).sum();
+        let held: usize = config.ports.iter().map(PortSource::queue_pair_frames).sum();
         let hosted = applications.len();
         let applications = Applications::new(applications, (count, cores), config.queues)?;
         let waiting = Applications::frames(hosted, cores) + frames_max(hosted, count);
-        let between_cores = (cores - 1) * ring_of(cores);
+        let between_cores = (cores - 1) * ring_frames(cores);
         let under_way = count * (between_cores + HELD_MAX) + waiting + IN_HAND;
         let frame_len = config.frame_len_max.max(FRAME_LEN_MAX);
         let pools = frame_pools(cores, cores * (held + under_way), frame_len)?;
         let region = Arc::clone(pools[0].region());
         let (stop, begun) = (Arc::new(AtomicBool::new(false)), Instant::now());
-        let inter_core = by_core(cores, count, || InterCoreRings::between(cores, ring_of(cores)));
-        let steered = by_core(cores, hosted, || Steered::between(cores, &region));
+        let inter_core =
+            by_core(cores, count, || InterCoreRings::between(cores, ring_frames(cores)));
+        let steered = by_core(cores, hosted, || SteeringRings::between(cores, &region));
         let progress = Progress::new(cores, count);
         let mut contexts: Vec<Vec<PortContext>> = (0..cores).map(|_| Vec::new()).collect();
         let (mut ports, mut controls) = (Vec::new(), controls.into_iter());
         for (number, name) in (0..).zip(&config.ports) {
-            let opened = (Box::new(name.clone()) as Box<dyn Opens>, controls.next());
-            let (port, made) = port((number, hosted), opened, config, &region, &progress)?;
+            let opened = (Box::new(name.clone()) as Box<dyn PortSource>, controls.next());
+            let (port, made) = open_port((number, hosted), opened, config, &region, &progress)?;
             ports.push(port);
             contexts.iter_mut().zip(made).for_each(|(contexts, context)| contexts.push(context));
         }
         let external_queues = external_queues(config, &mut ports)?;
-        let serving = |of| Some(Serving::new(of, Arc::clone(&region)));
+        let serving = |of| Some(CoreService::new(of, Arc::clone(&region)));
         let serving: Vec<_> = services.into_iter().map(serving).collect();
         let services = serving.into_iter().chain(std::iter::repeat_with(|| None));
         let doorbell = |&core| Doorbell::new().map_err(|source| CardError::Thread { core, source });
@@ -130,7 +131,7 @@ impl Card {
             threads,
             cores,
             doorbells,
-            told,
+            notifications: told,
             stop,
             region,
             queues: config.queues,
@@ -139,13 +140,13 @@ impl Card {
             to_cores: Vec::new(),
             applications,
             rule_texts_refused: 0,
-            trouble: Vec::new(),
+            errors: Vec::new(),
         };
         card.apply(rules)?;
         let rings = inter_core.into_iter().zip(steered).zip(external_queues);
         let parts = contexts.into_iter().zip(pools).zip(rings).zip(services);
         let parts =
-            parts.map(|(((contexts, pool), ((inter_core, steered), ends)), service)| Parts {
+            parts.map(|(((contexts, pool), ((inter_core, steered), ends)), service)| CoreParts {
                 contexts,
                 pool,
                 inter_core,
@@ -160,14 +161,14 @@ impl Card {
     }
 
     /// The next core.
-    fn engine<P>(&mut self, config: &CardConfig<P>, core: u32, parts: Parts) -> Engine {
+    fn engine<P>(&mut self, config: &CardConfig<P>, core: u32, parts: CoreParts) -> Engine {
         let (place, begun, cores) = (self.cores.len(), self.begun, config.cores.len());
-        let (to_core, program) = way(self.instance(place));
+        let (to_core, program) = channel(self.instance(place));
         self.to_cores.push(to_core);
-        let Parts { contexts, pool, inter_core, steered, external_queues, service, progress } =
+        let CoreParts { contexts, pool, inter_core, steered, external_queues, service, progress } =
             parts;
         let host = self.applications.core(steered);
-        let (ports, shown) = (contexts.len(), Arc::new(CoreShown::default()));
+        let (ports, shown) = (contexts.len(), Arc::new(PublishedCoreCounters::default()));
         self.cores.push((core, Arc::clone(&shown)));
         Engine {
             place,
@@ -185,15 +186,15 @@ impl Card {
             begun,
             now_ns: 0,
             busy_ns: 0,
-            came: 0,
+            received: 0,
             rx_frames: 0,
             frames: 0,
-            shown,
+            published: shown,
             receive: config.receive,
             doorbells: Arc::clone(&self.doorbells),
-            told: Arc::clone(&self.told),
-            has_heard: 0,
-            gave: vec![false; cores].into(),
+            notifications: Arc::clone(&self.notifications),
+            notifications_seen: 0,
+            cores_to_wake: vec![false; cores].into(),
         }
     }
 

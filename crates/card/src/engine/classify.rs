@@ -18,32 +18,32 @@ impl Engine {
         }
         let Some(queue_pair) = &mut context.queue_pair else { return false };
         let result = queue_pair.receive(&mut self.pool, burst);
-        context.met(result, &mut self.pool);
+        context.handle_result(result, &mut self.pool);
         if burst.is_empty() {
             return false;
         }
-        self.came += burst.len();
+        self.received += burst.len();
         context.worker.set_time_ns(self.now_ns);
-        if let Some(tap) = &mut context.tap {
+        if let Some(tap) = &mut context.capture {
             burst.iter().for_each(|desc| tap.take(self.pool.region().frame(desc)));
         }
         if let Some(host) = &mut self.host {
             host.take(port, burst, &mut self.pool);
         }
         if self.program.instance.is_some() {
-            self.carry(port, burst);
+            self.run_program(port, burst);
             return true;
         }
         let context = &mut self.contexts[port];
         let decided = context.worker.classify(self.pool.region(), burst);
-        if context.follow() {
-            self.gave.fill(true);
+        if context.update_rss() {
+            self.cores_to_wake.fill(true);
         }
         let spread = context.worker.port_rss_packets();
-        let moves = if context.moving.is_calm() { 0 } else { spread };
+        let moves = if context.migration.is_idle() { 0 } else { spread };
         if decided | moves == 0 && self.bound.len() == 1 {
             // All of them are this core's.
-            let entries = &mut self.contexts[port].seen.entries;
+            let entries = &mut self.contexts[port].tally.entries;
             let is_spread = |(i, _): &(usize, &Desc)| spread & 1 << i != 0;
             let by_port = burst.iter().enumerate().filter(is_spread);
             by_port.for_each(|(_, desc)| entries[desc.hash as usize % INDIRECTION_LEN] += 1);
@@ -52,18 +52,18 @@ impl Engine {
         for (i, desc) in burst.drain(..).enumerate() {
             if decided & 1 << i != 0 {
                 match desc.port() {
-                    Some(to) => self.contexts[usize::from(to)].leave(desc, &mut self.pool),
+                    Some(to) => self.contexts[usize::from(to)].transmit(desc, &mut self.pool),
                     None => {
-                        self.contexts[port].seen.rule_drops += 1;
+                        self.contexts[port].tally.rule_drops += 1;
                         self.pool.give(desc);
                     }
                 }
                 continue;
             }
             if spread & 1 << i != 0 {
-                self.contexts[port].seen.entries[desc.hash as usize % INDIRECTION_LEN] += 1;
+                self.contexts[port].tally.entries[desc.hash as usize % INDIRECTION_LEN] += 1;
             }
-            match moves & 1 << i != 0 && self.contexts[port].moving.holds(&desc) {
+            match moves & 1 << i != 0 && self.contexts[port].migration.must_wait(&desc) {
                 true => self.hold(port, desc),
                 false => {
                     let core = self.core_of(&desc);
@@ -71,25 +71,25 @@ impl Engine {
                 }
             }
         }
-        self.give(port);
+        self.dispatch(port);
         true
     }
 
     /// Has the program decide about a burst of a port.
-    fn carry(&mut self, port: usize, burst: &mut Burst) {
+    fn run_program(&mut self, port: usize, burst: &mut Burst) {
         let Some(mut instance) = self.program.instance.take() else { return };
-        self.decide_on(&mut instance, port, burst);
+        self.classify_by_program(&mut instance, port, burst);
         let filled = instance.worker.take_filled();
         if filled != 0 && self.service.is_some() {
             // Of the card's own program the ring of a number is read by the core of this number.
-            let cores = self.gave.len();
+            let cores = self.cores_to_wake.len();
             (0..64).filter(|ring| filled >> ring & 1 == 1).for_each(|ring| {
-                self.gave[ring % cores] |= ring % cores != self.place;
+                self.cores_to_wake[ring % cores] |= ring % cores != self.place;
             });
         }
-        self.give(port);
+        self.dispatch(port);
         let [drops, unfit, outside, ring_full, no_way, told] = instance.lost.take();
-        let seen = &mut self.contexts[port].seen;
+        let seen = &mut self.contexts[port].tally;
         seen.program_drops += drops + no_way;
         seen.program_reported += told;
         seen.program_faults += unfit + outside;
@@ -99,7 +99,7 @@ impl Engine {
 
     /// Has a program decide about a burst of a port, and sends each frame on, but for those that go
     /// to queues: they are put by for the cores that have them.
-    pub(super) fn decide_on(
+    pub(super) fn classify_by_program(
         &mut self,
         instance: &mut ProgramInstance,
         port: usize,
@@ -108,22 +108,22 @@ impl Engine {
         instance.worker.set_time_ns(self.now_ns);
         instance.run(port, burst, &mut self.pool);
         for (to, missed) in instance.missed.iter_mut().enumerate() {
-            self.contexts[to].seen.tx_dropped += std::mem::take(missed);
+            self.contexts[to].tally.tx_dropped += std::mem::take(missed);
         }
         for (to, desc) in instance.copies.drain(..) {
-            self.contexts[to].leave(desc, &mut self.pool);
+            self.contexts[to].transmit(desc, &mut self.pool);
         }
         for (i, mut desc) in burst.drain(..).enumerate() {
             match instance.fate(i) {
-                Fate::Port(to) if instance.owned.has_port(to) => {
-                    self.contexts[to as usize].leave(desc, &mut self.pool);
+                Fate::Port(to) if instance.outputs.has_port(to) => {
+                    self.contexts[to as usize].transmit(desc, &mut self.pool);
                 }
-                Fate::Queue(queue) if instance.owned.has_queue(queue) => {
+                Fate::Queue(queue) if instance.outputs.has_queue(queue) => {
                     desc.queue = queue as u16;
                     let core = usize::from(desc.queue) % self.bound.len();
                     self.bound[core].push(desc);
                 }
-                Fate::Back => self.contexts[port].leave(desc, &mut self.pool),
+                Fate::Back => self.contexts[port].transmit(desc, &mut self.pool),
                 fate => {
                     instance.lost.add(fate);
                     self.pool.give(desc);

@@ -4,24 +4,24 @@ use niclab_apps::forward::swap_macs;
 use niclab_port::Burst;
 use niclab_port::frame_pool::FramePool;
 
+use crate::core_service::CoreService;
 use crate::external_queues::ExternalQueueEnd;
 use crate::port_context::PortContext;
-use crate::serving::Serving;
 
 /// The port by which frames of `port` leave a card that has this number of ports.
 #[inline]
-pub(super) fn way_out(port: usize, ports: usize) -> usize {
+pub(super) fn output_port(port: usize, ports: usize) -> usize {
     if ports == 1 { port } else { port ^ 1 }
 }
 
 /// The function on frames that came by a port and are this core's: where there is no service, out
 /// by the other port, or back with the MAC addresses swapped. The client of an external queue gets
 /// the frames of its queue instead.
-pub(super) fn work_on(
+pub(super) fn apply_function(
     contexts: &mut [PortContext],
     external_queues: &mut [ExternalQueueEnd],
     pool: &mut FramePool,
-    service: &mut Option<Serving>,
+    service: &mut Option<CoreService>,
     port: usize,
     burst: &mut Burst,
 ) {
@@ -34,7 +34,7 @@ pub(super) fn work_on(
                 external_queue.port == port && external_queue.queue == desc.queue
             };
             match external_queues.iter_mut().find(is_its) {
-                Some(external_queue) => external_queue.give(desc, pool),
+                Some(external_queue) => external_queue.send_to_client(desc, pool),
                 None => burst.push(desc),
             }
         }
@@ -43,5 +43,5 @@ pub(super) fn work_on(
         let region = pool.region();
         burst.iter_mut().for_each(|desc| swap_macs(region.frame_mut(desc)));
     }
-    contexts[way_out(port, contexts.len())].leave_all(burst, pool);
+    contexts[output_port(port, contexts.len())].transmit_burst(burst, pool);
 }

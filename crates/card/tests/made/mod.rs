@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use niclab_card::{Opens, PortError};
+use niclab_card::{PortError, PortSource};
 use niclab_nic::memory::Region;
 use niclab_port::Burst;
 use niclab_port::frame_pool::FramePool;
@@ -54,7 +54,7 @@ impl<W> fmt::Display for Made<W> {
     }
 }
 
-impl<W: World> Opens for Made<W> {
+impl<W: World> PortSource for Made<W> {
     fn queue_pair_frames(&self) -> usize {
         W::HELD
     }
@@ -68,7 +68,7 @@ impl<W: World> Opens for Made<W> {
         Ok((0..count).map(queue_pair).collect())
     }
 
-    fn comes_back(&self) -> bool {
+    fn can_reopen(&self) -> bool {
         false
     }
 }
@@ -107,7 +107,7 @@ impl<W: World> QueuePair for MadeQueuePair<W> {
         Ok(())
     }
 
-    fn waits_on(&self) -> Option<BorrowedFd<'_>> {
+    fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
         self.world.waits_on(&self.own)
     }
 

@@ -31,7 +31,7 @@ use std::time::Duration;
 
 use self::protocol::{Answer, Open, Request};
 use crate::cores::Cores;
-use crate::face::{About, DeviceError, Observation, Setup, SetupReport, Task, Testbed};
+use crate::face::{DeviceError, DeviceInfo, Observation, Setup, SetupReport, Task, Testbed};
 use crate::scratch::Scratch;
 
 /// The program.
@@ -51,7 +51,7 @@ const ANSWER_LEN_MAX: u64 = 64 << 20;
 
 /// The ports, as seen from here: a process that is asked.
 struct DpdkBed {
-    about: About,
+    about: DeviceInfo,
     process: Process,
 }
 
@@ -116,7 +116,7 @@ fn absent(what: String) -> DeviceError {
 }
 
 impl Testbed for DpdkBed {
-    fn about(&self) -> &About {
+    fn about(&self) -> &DeviceInfo {
         &self.about
     }
 

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::cores::Cores;
-use crate::face::{About, DeviceError, Observation, Setup, SetupReport, Task};
+use crate::face::{DeviceError, DeviceInfo, Observation, Setup, SetupReport, Task};
 
 /// A question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -56,7 +56,7 @@ pub fn names_memory(arguments: &[String]) -> bool {
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
     /// To [`Request::Open`].
-    Opened(About),
+    Opened(DeviceInfo),
     /// To [`Request::Setup`].
     Ready(SetupReport),
     /// To [`Request::Measure`].

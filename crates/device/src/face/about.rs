@@ -4,21 +4,21 @@ use serde::{Deserialize, Serialize};
 
 /// What a device is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct About {
+pub struct DeviceInfo {
     /// As it was asked for: `soft`, `linux:veth`, `dpdk:--vdev=net_ring0`.
     pub name: String,
     /// Driver, firmware, queues, speed, …: name and value in reading order.
     pub facts: Vec<Fact>,
     /// What stands along the packets' way, from the generator to the sink.
-    pub places: Vec<Station>,
+    pub places: Vec<PathNode>,
     /// What stands there where packets in memory go through a program
     /// ([`Task::Program`](crate::Task::Program)); empty where none do.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub programmed: Vec<Station>,
+    pub programmed: Vec<PathNode>,
     /// What stands there where a key-value store serves requests in memory
     /// ([`Task::Store`](crate::Task::Store)); empty where none does.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub serving: Vec<Station>,
+    pub serving: Vec<PathNode>,
     /// Time that it takes to load a program the first time, where that is more than the little that
     /// any trial takes, milliseconds.
     #[serde(default, skip_serializing_if = "is_none")]
@@ -26,7 +26,7 @@ pub struct About {
     /// What stands between a program on the one host and one on the other, where it can exchange
     /// messages ([`Task::RoundTrips`](crate::Task::RoundTrips)); empty where it cannot.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub hosts: Vec<Station>,
+    pub hosts: Vec<PathNode>,
     /// Both hosts are in this machine: neither a card nor a cable is between them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_one_machine: bool,
@@ -45,7 +45,7 @@ pub struct About {
     pub port_gbps: Option<f64>,
 }
 
-impl About {
+impl DeviceInfo {
     /// A capability that is not supported, with who lacks it: niclab, the card, the kernel or a
     /// tool.
     pub fn lack(&self, capability: &str) -> String {
@@ -68,7 +68,7 @@ pub struct Fact {
 
 /// A station of the packets' way, for the drawing of the testbed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Station {
+pub struct PathNode {
     /// `generator`, `wire`, `device`, `function`, `sink`, `client` or `server`.
     pub role: String,
     /// What stands there.
@@ -88,12 +88,12 @@ mod tests {
     #[test]
     fn an_unsupported_capability_names_who_lacks_it() {
         let lacking = "niclab does not drive rte_flow".to_owned();
-        let about = About { lacking, ..About::default() };
+        let about = DeviceInfo { lacking, ..DeviceInfo::default() };
         assert_eq!(about.lack("rules"), "rules (niclab does not drive rte_flow)");
         for told in ["rules (ntuple: driver veth has none)", "flower: the kernel lacks it"] {
             assert_eq!(about.lack(told), told);
         }
-        assert_eq!(About::default().lack("rules"), "rules");
+        assert_eq!(DeviceInfo::default().lack("rules"), "rules");
         for name in ["soft", "model:connectx-5", "peer:192.0.2.7"] {
             match crate::open(name) {
                 Ok(device) => assert_ne!(device.about().lacking, "", "{name}"),

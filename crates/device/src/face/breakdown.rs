@@ -16,10 +16,10 @@ pub struct BreakdownObservation {
     /// What of it no term has, as a share; negative where they have more.
     pub residue_ratio: f64,
     /// The terms.
-    pub terms: Vec<TermShown>,
+    pub terms: Vec<BreakdownTerm>,
     /// The parts of the stacks, where they were stamped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub parts: Option<PartsShown>,
+    pub parts: Option<BreakdownParts>,
     /// Round trips of the slices with probes.
     pub with: Latency,
     /// Those of the slices without.
@@ -38,21 +38,21 @@ pub struct BreakdownObservation {
 /// The parts of a round trip inside the stacks: those of the request, the server's program, and
 /// those of the reply. They add up to it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct PartsShown {
+pub struct BreakdownParts {
     /// Messages with all stamps, and those that lack one and are left out.
     pub messages: u64,
     /// As said.
     pub incomplete: u64,
     /// The parts: `request_stack_send` … `request_socket_receive`, `reply_…`
     /// ([`niclab_probe::parts::NAMES`]).
-    pub parts: Vec<TermShown>,
+    pub parts: Vec<BreakdownTerm>,
     /// What of the median round trip no part has, the server's program aside, as a share.
     pub residue_ratio: f64,
 }
 
 /// One term of a round trip.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct TermShown {
+pub struct BreakdownTerm {
     /// `client_transmit`, `server_receive`, `application`, `server_transmit`, `client_receive` or
     /// `hardware`; where nothing else is known, `client_software` and `server_software` in place of
     /// what they are the sums of.

@@ -33,12 +33,12 @@ pub struct ProgramObservation {
     /// two devices that send the same bytes by the same ports.
     pub digest: String,
     /// What a packet costs at worst, once through the program, as its text says.
-    pub worst: Worst,
+    pub worst: WorstCase,
 }
 
 /// What a packet costs at worst, figure by figure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Worst {
+pub struct WorstCase {
     /// Instructions.
     pub instructions: u64,
     /// Look-ups in tables.

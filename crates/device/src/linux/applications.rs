@@ -6,7 +6,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use niclab_load::requests::{self, Pace, Passed, Requested, Requests, RequestsError};
+use niclab_load::requests::{self, Pace, Requested, Requests, RequestsError, StreamPosition};
 
 use super::hosts::Hosts;
 use super::link;
@@ -64,7 +64,7 @@ pub fn split(requests: &Requests, clients: usize) -> Vec<Requests> {
 
 /// What was used in the measured part of a trial.
 #[derive(Default)]
-struct Meanwhile {
+struct ResourceUse {
     client: Vec<CoreUse>,
     server: Vec<CoreUse>,
     link: Option<LinkUse>,
@@ -74,7 +74,7 @@ struct Meanwhile {
 }
 
 /// One look at all that is used.
-struct Look {
+struct ResourceSample {
     at: Instant,
     client: Vec<CoreUse>,
     server: Vec<CoreUse>,
@@ -82,17 +82,17 @@ struct Look {
     energy: Reading,
 }
 
-impl Look {
+impl ResourceSample {
     fn now(
         netns: &NetNs,
         interface: Option<&str>,
         cores: (&[u32], &[u32]),
-    ) -> std::io::Result<Look> {
+    ) -> std::io::Result<ResourceSample> {
         let found = match interface {
-            Some(name) => netns.within(|| link::look(name))??,
+            Some(name) => netns.within(|| link::find(name))??,
             None => None,
         };
-        Ok(Look {
+        Ok(ResourceSample {
             at: Instant::now(),
             client: CoreUse::read(cores.0)?,
             server: CoreUse::read(cores.1)?,
@@ -101,12 +101,12 @@ impl Look {
         })
     }
 
-    fn since(&self, before: &Look) -> Meanwhile {
+    fn since(&self, before: &ResourceSample) -> ResourceUse {
         let passed = |now: &[CoreUse], before: &[CoreUse]| {
             now.iter().zip(before).map(|(now, before)| now.since(before)).collect()
         };
         let link = self.link.zip(before.link).map(|(now, before)| now.since(&before));
-        Meanwhile {
+        ResourceUse {
             client: passed(&self.client, &before.client),
             server: passed(&self.server, &before.server),
             link: link.map(|link| LinkUse {
@@ -166,10 +166,10 @@ pub fn ask(
         let filled = netns.within(|| requests::fill(asked, address));
         filled.map_err(|e| super::refused("the client's namespace", &e))?.map_err(broken)?;
     }
-    let look = || Look::now(netns, interface, cores);
-    let work = |begun: Begun<'_>| all(netns, cores.0, asked, address, begun, None);
+    let look = || ResourceSample::now(netns, interface, cores);
+    let work = |begun: OnStart<'_>| all(netns, cores.0, asked, address, begun, None);
     let (requested, meanwhile) = watched(look, asked, cores.0.len(), work)?;
-    let Meanwhile { client, server, link, energy, watched_ns } = meanwhile;
+    let ResourceUse { client, server, link, energy, watched_ns } = meanwhile;
     let requested = requested?;
     Ok(RequestsObservation { requested, client, server, link, energy, watched_ns, breakdown: None })
 }
@@ -181,13 +181,13 @@ pub(super) fn all(
     cores: &[u32],
     asked: &Requests,
     address: SocketAddr,
-    begun: Begun<'_>,
-    mut passed: Option<&mut Vec<Passed>>,
+    begun: OnStart<'_>,
+    mut passed: Option<&mut Vec<StreamPosition>>,
 ) -> Result<Requested, DeviceError> {
     let shares = split(asked, cores.len());
     let never = AtomicBool::new(false);
     let keeps = passed.is_some();
-    let seen: Vec<Result<(Requested, Vec<Passed>), DeviceError>> = thread::scope(|scope| {
+    let seen: Vec<Result<(Requested, Vec<StreamPosition>), DeviceError>> = thread::scope(|scope| {
         let started: Vec<_> = shares
             .iter()
             .zip(cores)
@@ -233,24 +233,24 @@ pub(super) fn all(
 }
 
 /// Called by each client when its time begins to run.
-pub(super) type Begun<'a> = &'a (dyn Fn() + Sync);
+pub(super) type OnStart<'a> = &'a (dyn Fn() + Sync);
 
 /// Looks at what is used when the measured part of the last of so many clients begins, and when it
 /// ends: connections take their time before the first request.
 fn watched<T>(
-    look: impl Fn() -> std::io::Result<Look> + Send,
+    look: impl Fn() -> std::io::Result<ResourceSample> + Send,
     asked: &Requests,
     clients: usize,
-    work: impl FnOnce(Begun<'_>) -> T,
-) -> Result<(T, Meanwhile), DeviceError> {
+    work: impl FnOnce(OnStart<'_>) -> T,
+) -> Result<(T, ResourceUse), DeviceError> {
     let (begun, begins) = channel::<()>();
     let clients = split(asked, clients).len();
     thread::scope(|scope| {
-        let looking = move || -> std::io::Result<Meanwhile> {
+        let looking = move || -> std::io::Result<ResourceUse> {
             let wait = |ns| begins.recv_timeout(Duration::from_nanos(ns));
             let are_begun = (0..clients).all(|_| begins.recv().is_ok());
             if !are_begun || wait(asked.warmup_ns) != Err(RecvTimeoutError::Timeout) {
-                return Ok(Meanwhile::default());
+                return Ok(ResourceUse::default());
             }
             let before = look()?;
             let _ = wait(asked.duration_ns);

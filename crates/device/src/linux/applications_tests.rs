@@ -147,11 +147,11 @@ fn resource_use_is_sampled_after_the_last_client_has_started() {
     let (started, looks) = (Instant::now(), Mutex::new(Vec::new()));
     let look = || {
         looks.lock().unwrap().push(started.elapsed());
-        Look::now(&NetNs::current(), None, (&[], &[]))
+        ResourceSample::now(&NetNs::current(), None, (&[], &[]))
     };
     // The second client's connections take long, and its time is as long as the first one's.
     let slow = Duration::from_millis(120);
-    let work = |begun: Begun<'_>| {
+    let work = |begun: OnStart<'_>| {
         begun();
         thread::sleep(slow);
         begun();
@@ -163,7 +163,7 @@ fn resource_use_is_sampled_after_the_last_client_has_started() {
     assert!(looks[0] >= slow + Duration::from_nanos(requests.warmup_ns), "{looks:?}");
 
     // Nobody begins where no connection is made.
-    let never = || -> std::io::Result<Look> { panic!("nothing to look at") };
+    let never = || -> std::io::Result<ResourceSample> { panic!("nothing to look at") };
     let (_, meanwhile) = watched(never, &requests, 2, |begun| begun()).unwrap();
     assert!(meanwhile.client.is_empty());
 }

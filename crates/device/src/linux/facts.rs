@@ -5,8 +5,8 @@ use std::fs;
 use std::io;
 
 use super::ethtool::Card;
+use super::ethtool::info::{Driver, Rings, Statistic};
 use super::ethtool::rss::RssConfig;
-use super::ethtool::told::{Driver, Rings, Statistic};
 use super::link::Link;
 use super::name::{Ends, Path};
 use super::ring::{RX_SLOTS, TX_SLOTS};

@@ -62,7 +62,7 @@ impl Forward {
     }
 
     /// Why nothing came any more, where a queue failed since this was asked last.
-    pub fn gone(&mut self) -> Option<io::Error> {
+    pub fn take_error(&mut self) -> Option<io::Error> {
         self.gone.take()
     }
 

@@ -14,13 +14,13 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use niclab_load::echo::{self, EchoError, Echoed, IDLE_NS, Passages, Serve, Server};
+use niclab_load::echo::{self, EchoError, Echoed, IDLE_NS, MessageStamps, Serve, Server};
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 
 use super::features;
 use super::link;
 use super::netns::NetNs;
-use crate::address::shown;
+use crate::address::display;
 use crate::cores::{Cores, Pinned};
 use crate::face::{DeviceError, Family, Host, RoundTrips, RoundTripsObservation};
 use crate::feature::Feature;
@@ -136,7 +136,7 @@ impl Hosts {
         port: u16,
     ) -> Result<Program, DeviceError> {
         let mut program = self.start(host, command)?;
-        program.takes(&self.sides(host).0.netns, table, port)?;
+        program.wait_for_port(&self.sides(host).0.netns, table, port)?;
         Ok(program)
     }
 
@@ -215,7 +215,7 @@ impl Hosts {
         trips: &RoundTrips,
         address: SocketAddr,
         run: u32,
-        passages: Option<&mut Passages>,
+        passages: Option<&mut MessageStamps>,
     ) -> Result<Echoed, DeviceError> {
         let (client, _) = self.ends(trips);
         let never = AtomicBool::new(false);
@@ -270,7 +270,7 @@ fn address(number: u8, wire: Wire) -> IpAddr {
 
 /// Gives the interface of the thread's namespace its addresses, and its work to one core.
 fn furnish(name: &str, number: u8, core: u32) -> io::Result<()> {
-    let link = link::look(name)?.ok_or(io::ErrorKind::NotFound)?;
+    let link = link::find(name)?.ok_or(io::ErrorKind::NotFound)?;
     // No address but ours: nobody asks for routers or tells of groups in between. Where the kernel
     // has no IPv6 there is nothing to set; round trips over it are refused then.
     let ipv6 = format!("/proc/sys/net/ipv6/conf/{name}");
@@ -340,7 +340,7 @@ pub fn broken(error: EchoError) -> DeviceError {
 /// What is wrong with a server. The kernel numbers the interface of its address; users know it by
 /// its name.
 fn named(error: &EchoError, server: SocketAddr) -> String {
-    error.to_string().replace(&server.to_string(), &shown(server))
+    error.to_string().replace(&server.to_string(), &display(server))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-pub use niclab_port::link::{Link, LinkCounters, look};
+pub use niclab_port::link::{Link, LinkCounters, find};
 use niclab_port::link::{read, request, send};
 use rtnetlink::packet_core::{NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NetlinkPayload};
 use rtnetlink::packet_route::RouteNetlinkMessage;

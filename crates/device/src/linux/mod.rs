@@ -13,7 +13,6 @@
 pub(crate) mod applications;
 pub mod cards;
 mod coalescing;
-mod counted;
 pub mod ethtool;
 mod facts;
 mod features;
@@ -42,6 +41,7 @@ mod streams_tests;
 pub mod tune;
 #[cfg(test)]
 mod veth_tests;
+mod wire_counters;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -50,7 +50,6 @@ use std::io;
 
 use niclab_probe::{Leftover, ProbeError};
 
-use self::counted::Counted;
 use self::ethtool::Card;
 use self::flower::Filters;
 pub use self::hosts::{Hosts, Wire};
@@ -59,11 +58,12 @@ use self::name::{Ends, Name, Path};
 use self::netns::NetNs;
 use self::rings::{RingShape, Rings};
 use self::servers::Servers;
-use self::settings::Held;
+use self::settings::HeldCard;
 pub use self::stamped::stamps_at;
+use self::wire_counters::WireCounters;
 use crate::cores::Cores;
 use crate::face::{
-    About, DeviceError, Function, Observation, Setup, SetupReport, Station, Task, Testbed,
+    DeviceError, DeviceInfo, Function, Observation, PathNode, Setup, SetupReport, Task, Testbed,
 };
 use crate::feature::Feature;
 use crate::pair::{Stage, Trial};
@@ -96,13 +96,13 @@ struct End {
 
 /// Two interfaces, a generator and a sink on the one, the function under test on the other.
 struct LinuxBed {
-    about: About,
+    about: DeviceInfo,
     cores: Cores,
     /// Dropped before what the interfaces had is set back.
     rings: Option<Rings>,
     shape: RingShape,
     /// Settings of the interface under test, and of the tester's where that is niclab's own.
-    held: Vec<Held>,
+    held: Vec<HeldCard>,
     /// Rules of a card that has no n-tuple rules.
     filters: Option<Filters>,
     tester: End,
@@ -157,7 +157,7 @@ fn make_veth(path: Path) -> io::Result<(End, End)> {
     near_ns.within(|| link::make_pair(near, far, far_fd, (mtu, VETH_QUEUES_MAX)))??;
     far_ns.within(|| link::switch_on(far))??;
     let look = |netns: NetNs, name: &str| -> io::Result<End> {
-        let link = netns.within(|| link::look(name))??.ok_or(io::ErrorKind::NotFound)?;
+        let link = netns.within(|| link::find(name))??.ok_or(io::ErrorKind::NotFound)?;
         Ok(End { netns, link })
     };
     Ok((look(near_ns, near)?, look(far_ns, far)?))
@@ -166,7 +166,7 @@ fn make_veth(path: Path) -> io::Result<(End, End)> {
 impl End {
     /// An interface of this process's namespace, as it is.
     fn named(name: &str) -> Result<End, DeviceError> {
-        let link = link::look(name).map_err(|e| refused(&format!("looking up {name}"), &e))?;
+        let link = link::find(name).map_err(|e| refused(&format!("looking up {name}"), &e))?;
         let link = link.ok_or_else(|| DeviceError::Absent {
             what: format!("interface {name}"),
             remedy: "`ip link` lists those that are here; `linux:veth` needs none".into(),
@@ -195,7 +195,7 @@ impl End {
 
     /// The interface's counters now.
     fn counters(&self) -> Result<LinkCounters, DeviceError> {
-        let link = self.within("reading the counters of", |link| link::look(&link.name))?;
+        let link = self.within("reading the counters of", |link| link::find(&link.name))?;
         let gone = || DeviceError::Broken {
             device: format!("interface {}", self.link.name),
             reason: "it is gone".into(),
@@ -205,7 +205,7 @@ impl End {
 }
 
 impl Testbed for LinuxBed {
-    fn about(&self) -> &About {
+    fn about(&self) -> &DeviceInfo {
         &self.about
     }
 
@@ -315,13 +315,13 @@ impl LinuxBed {
     }
 
     fn offer(&mut self, load: &Load, plan: &Plan) -> Result<LoadObservation, DeviceError> {
-        plan.rest()?;
+        plan.check_no_plan()?;
         let rings = self.rings.as_mut().ok_or_else(|| DeviceError::Broken {
             device: self.about.name.clone(),
             reason: "run before set-up".into(),
         })?;
         rings.drain()?;
-        let counted = Counted::now(&self.tester, &self.device)?;
+        let counted = WireCounters::now(&self.tester, &self.device)?;
         let depth = rings.function.depth() as u32;
         let core = Some(self.cores.tester);
         let trial = Trial { device: &self.about.name, load, depth, core };
@@ -329,7 +329,7 @@ impl LinuxBed {
         let ends = (&mut rings.outlet, &mut rings.inlet);
         let observed = trial.run(ends, vec![function]);
         // What was lost then says nothing of the device but that it broke.
-        if let Some(error) = rings.function.gone() {
+        if let Some(error) = rings.function.take_error() {
             return Err(refused(
                 &format!("forwarding frames on {}", self.device.link.name),
                 &error,
@@ -343,12 +343,12 @@ impl LinuxBed {
     }
 
     /// The settings of the interface under test, which are this process's from now on.
-    fn hold(&mut self) -> Result<&mut Held, DeviceError> {
+    fn hold(&mut self) -> Result<&mut HeldCard, DeviceError> {
         if self.held.is_empty() {
             let is_own = self.is_veth();
             let ends = [&self.device].into_iter().chain(is_own.then_some(&self.tester));
             let held = ends.map(|end| {
-                let held = end.netns.within(|| Held::hold(&end.link, is_own));
+                let held = end.netns.within(|| HeldCard::hold(&end.link, is_own));
                 held.map_err(|e| refused("entering a namespace", &e))?
             });
             self.held = held.collect::<Result<_, _>>()?;
@@ -435,9 +435,9 @@ fn about(
     ends: &Ends,
     cores: Cores,
     (tester, device): (&End, &End),
-) -> About {
+) -> DeviceInfo {
     let place =
-        |role: &str, label: &str, core| Station { role: role.into(), label: label.into(), core };
+        |role: &str, label: &str, core| PathNode { role: role.into(), label: label.into(), core };
     let wire = match ends {
         Ends::Veth => "veth pair",
         Ends::Named { .. } => "cable",
@@ -457,7 +457,7 @@ fn about(
     let may_have_rules = matches!(ends, Ends::Named { .. })
         || matches!(has_table, Ok(Some(_)))
         || filters(device, true, "").is_ok();
-    About {
+    DeviceInfo {
         name: name.into(),
         facts: facts::of_wire(ends, path, tester, device),
         places: vec![
@@ -472,7 +472,7 @@ fn about(
         not_supported: if may_have_rules { Vec::new() } else { vec!["rules".into()] },
         lacking: "niclab does not do it between Linux interfaces of this kind".into(),
         port_gbps: port_gbps(far).zip(port_gbps(near)).map(|(far, near)| far.min(near)),
-        ..About::default()
+        ..DeviceInfo::default()
     }
 }
 

@@ -142,7 +142,7 @@ impl Note {
 }
 
 fn is_there<T>(said: &NoteContent<T>, index: u32) -> Result<bool, DeviceError> {
-    let found = link::look(&said.interface).map_err(noting)?;
+    let found = link::find(&said.interface).map_err(noting)?;
     Ok(found.is_some_and(|link| link.index == index))
 }
 

@@ -114,10 +114,10 @@ fn of_port(error: PortError) -> DeviceError {
 
 impl Function {
     /// Why the function dealt with no more frames, where its interface failed in a trial.
-    pub(super) fn gone(&mut self) -> Option<io::Error> {
+    pub(super) fn take_error(&mut self) -> Option<io::Error> {
         match self {
             Function::Packet(_) => None,
-            Function::Xdp(function) => function.gone(),
+            Function::Xdp(function) => function.take_error(),
         }
     }
 

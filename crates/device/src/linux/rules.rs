@@ -12,10 +12,10 @@ use super::ethtool::rules::NtupleTable;
 use super::{ntuple, refused};
 use crate::face::{DeviceError, RuleBlock, SetupReport};
 use crate::patterns::Patterns;
-use crate::plan::{Calls, RulesPlan, Work};
+use crate::plan::{CallMode, RuleWork, RulesPlan};
 
 /// A table of n-tuple rules.
-pub(super) trait Places {
+pub(super) trait RuleTable {
     /// As messages call them.
     const WORDS: &str;
     /// Each has a priority of its own; where not, that of two that match is first whose place is.
@@ -28,7 +28,7 @@ pub(super) trait Places {
     fn remove(&mut self, place: u32) -> io::Result<()>;
 }
 
-impl Places for Card {
+impl RuleTable for Card {
     const WORDS: &str = "n-tuple rules";
     const HAVE_PRIORITIES: bool = false;
 
@@ -51,7 +51,7 @@ impl Places for Card {
 /// # Errors
 /// [`DeviceError::NotSupported`] for rules of a file, and for several priorities where these go by
 /// places and the driver finds the places.
-pub(super) fn install<P: Places>(
+pub(super) fn install<P: RuleTable>(
     card: &mut P,
     blocks: &[RuleBlock],
     report: &mut SetupReport,
@@ -95,23 +95,26 @@ pub(super) fn install<P: Places>(
 ///
 /// # Errors
 /// [`DeviceError::NotSupported`] for other work, and for other calls than one a rule.
-pub(super) fn operate<P: Places>(card: &mut P, plan: &RulesPlan) -> Result<Control, DeviceError> {
+pub(super) fn operate<P: RuleTable>(
+    card: &mut P,
+    plan: &RulesPlan,
+) -> Result<Control, DeviceError> {
     let lacks = |what: &str| Err(DeviceError::lacks(format!("{what} ({} have none)", P::WORDS)));
-    let Work::Create(block) = &plan.work else { return lacks("rules changed in place") };
+    let RuleWork::Create(block) = &plan.work else { return lacks("rules changed in place") };
     match plan.calls {
-        Calls::Single if plan.threads.is_none() => {}
-        Calls::Single | Calls::Queue => return lacks("operation queues of rules"),
-        Calls::Transaction => return lacks("transactions of rules"),
+        CallMode::Single if plan.threads.is_none() => {}
+        CallMode::Single | CallMode::Queue => return lacks("operation queues of rules"),
+        CallMode::Transaction => return lacks("transactions of rules"),
     }
     let flows = flows::<P>(block)?;
     let mut places = places(card, flows.len())?.into_iter();
     let mut created = Vec::with_capacity(flows.len());
-    let mut making = Timed::of(flows.len());
+    let mut making = CallTimer::of(flows.len());
     for flow in flows {
         let place = places.next();
         created.extend(making.call(|| put(card, flow, priority(block), place)));
     }
-    let mut removing = Timed::of(created.len());
+    let mut removing = CallTimer::of(created.len());
     for place in created {
         removing.call(|| card.remove(place).map_err(|e| e.to_string()));
     }
@@ -125,7 +128,7 @@ fn priority(block: &RuleBlock) -> u32 {
 }
 
 /// The rules of a block as the card would have them, or why it cannot.
-fn flows<P: Places>(block: &RuleBlock) -> Result<Vec<Result<Flow, String>>, DeviceError> {
+fn flows<P: RuleTable>(block: &RuleBlock) -> Result<Vec<Result<Flow, String>>, DeviceError> {
     let Some((group, priority, actions)) = block.place() else {
         let capability = format!("rules of a file ({} are made one by one)", P::WORDS);
         return Err(DeviceError::lacks(capability));
@@ -135,14 +138,14 @@ fn flows<P: Places>(block: &RuleBlock) -> Result<Vec<Result<Flow, String>>, Devi
     Ok((0..patterns.len()).map(flow).collect())
 }
 
-fn table<P: Places>(card: &mut P) -> Result<NtupleTable, DeviceError> {
+fn table<P: RuleTable>(card: &mut P) -> Result<NtupleTable, DeviceError> {
     let table = card.table();
     let table = table.map_err(|e| refused(&format!("reading the table of {}", P::WORDS), &e))?;
     Ok(table.unwrap_or_default())
 }
 
 /// Places for so many rules, behind those that are there; fewer where the table is full.
-fn places(card: &mut impl Places, count: usize) -> Result<Vec<u32>, DeviceError> {
+fn places(card: &mut impl RuleTable, count: usize) -> Result<Vec<u32>, DeviceError> {
     let table = table(card)?;
     if table.finds_places {
         return Ok(vec![ANYWHERE; count]);
@@ -157,7 +160,7 @@ fn places(card: &mut impl Places, count: usize) -> Result<Vec<u32>, DeviceError>
 }
 
 /// Puts a rule in, or says what is said against it.
-fn put<P: Places>(
+fn put<P: RuleTable>(
     card: &mut P,
     flow: Result<Flow, String>,
     priority: u32,
@@ -183,12 +186,12 @@ fn refusal(flow: &Flow, error: &io::Error) -> String {
 }
 
 /// Calls that are timed, one after the other.
-struct Timed(Control);
+struct CallTimer(Control);
 
-impl Timed {
-    fn of(planned: usize) -> Timed {
+impl CallTimer {
+    fn of(planned: usize) -> CallTimer {
         let (planned, calls) = (planned as u64, Some(Latency::new()));
-        Timed(Control { planned, calls, begun_ns: Some(0), ..Control::default() })
+        CallTimer(Control { planned, calls, begun_ns: Some(0), ..Control::default() })
     }
 
     fn call<T>(&mut self, call: impl FnOnce() -> Result<T, String>) -> Option<T> {
@@ -216,7 +219,7 @@ impl Timed {
     }
 
     fn end(self) -> Control {
-        let Timed(control) = self;
+        let CallTimer(control) = self;
         let calls_ns = control.calls_ns;
         Control { busy_ns: calls_ns, ended_ns: Some(calls_ns), ..control }
     }
@@ -242,7 +245,7 @@ mod tests {
         inserted: u32,
     }
 
-    impl Places for Eight {
+    impl RuleTable for Eight {
         const WORDS: &str = "n-tuple rules";
         const HAVE_PRIORITIES: bool = false;
 
@@ -274,7 +277,7 @@ mod tests {
     #[derive(Default)]
     struct Filters(Eight);
 
-    impl Places for Filters {
+    impl RuleTable for Filters {
         const WORDS: &str = "flower filters";
         const HAVE_PRIORITIES: bool = true;
 
@@ -392,7 +395,8 @@ mod tests {
             actions: vec![Action::Queue(0)],
         };
         let mut card = Eight::default();
-        let made = operate(&mut card, &plan(Work::Create(block(10)), Calls::Single)).unwrap();
+        let made =
+            operate(&mut card, &plan(RuleWork::Create(block(10)), CallMode::Single)).unwrap();
         assert_eq!((made.planned, made.done, made.refused), (10, 8, 2));
         assert_eq!(made.refusal.as_deref(), Some("the table of n-tuple rules is full"));
         assert_eq!(made.calls.unwrap().0.len(), 9, "the first is apart");
@@ -401,9 +405,9 @@ mod tests {
         assert_eq!((gone.planned, gone.done, gone.refused), (8, 8, 0));
         assert!(card.rules.is_empty());
         for (work, calls) in [
-            (Work::Renew { block: 0 }, Calls::Single),
-            (Work::Create(block(1)), Calls::Queue),
-            (Work::Create(block(1)), Calls::Transaction),
+            (RuleWork::Renew { block: 0 }, CallMode::Single),
+            (RuleWork::Create(block(1)), CallMode::Queue),
+            (RuleWork::Create(block(1)), CallMode::Transaction),
         ] {
             let error = operate(&mut card, &plan(work, calls)).unwrap_err();
             assert!(matches!(error, DeviceError::NotSupported { .. }), "{error}");

@@ -25,7 +25,7 @@ const FUNCTION: &str = "import functions_framework\n\n\n@functions_framework.htt
 
 /// Which server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Which {
+struct ServerKey {
     program: Service,
     family: Family,
     cores: Vec<u32>,
@@ -59,8 +59,8 @@ impl Service {
 }
 
 /// A server that runs.
-struct Running {
-    which: Which,
+struct RunningServer {
+    which: ServerKey,
     address: SocketAddr,
     program: Program,
 }
@@ -68,7 +68,7 @@ struct Running {
 /// The servers that run, the one that was asked last at the end.
 #[derive(Default)]
 pub struct Servers {
-    running: Vec<Running>,
+    running: Vec<RunningServer>,
     started: u16,
 }
 
@@ -87,7 +87,7 @@ impl Servers {
         cores: &[u32],
     ) -> Result<SocketAddr, DeviceError> {
         let program = Service::of(protocol);
-        let which = Which { program, family, cores: cores.to_vec(), host };
+        let which = ServerKey { program, family, cores: cores.to_vec(), host };
         let at = self.running.iter().position(|running| running.which == which);
         let known = at.map(|at| self.running.remove(at)).filter(|one| one.program.is_running());
         let running = match known {
@@ -102,7 +102,7 @@ impl Servers {
         Ok(address)
     }
 
-    fn start(&mut self, which: Which, end: &End) -> Result<Running, DeviceError> {
+    fn start(&mut self, which: ServerKey, end: &End) -> Result<RunningServer, DeviceError> {
         let wire = if which.family == Family::V4 { Wire::Plain } else { Wire::Plain6 };
         let port = PORT + self.started % PORT;
         self.started = self.started.wrapping_add(1);
@@ -123,8 +123,8 @@ impl Servers {
             Service::Function => function(&mut command, address, threads),
         }
         let mut program = Program::start_with(&end.netns, &which.cores, command, files)?;
-        program.listens(&end.netns, address)?;
-        Ok(Running { which, address, program })
+        program.wait_for_listener(&end.netns, address)?;
+        Ok(RunningServer { which, address, program })
     }
 }
 

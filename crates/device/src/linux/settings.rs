@@ -12,8 +12,8 @@ use std::time::Duration;
 use niclab_nic::rss::Rss;
 use serde::{Deserialize, Serialize};
 
+use super::ethtool::info::Queues;
 use super::ethtool::rss::{Fields, RssConfig};
-use super::ethtool::told::Queues;
 use super::ethtool::{Card, is_unknown};
 use super::link::Link;
 use super::note::{Note, NoteContent, NoteKind};
@@ -26,11 +26,11 @@ const TRIES: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Notes of them.
-const NOTES: NoteKind<Before> = NoteKind::new("settings");
+const NOTES: NoteKind<PreviousSettings> = NoteKind::new("settings");
 
 /// What a card did before it was changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Before {
+struct PreviousSettings {
     /// Its queues, where it tells of them.
     queues: Option<Queues>,
     /// Its RSS, where the driver reports it.
@@ -43,9 +43,9 @@ struct Before {
     ntuple: bool,
 }
 
-impl Before {
-    fn read(card: &mut Card) -> io::Result<Before> {
-        Ok(Before {
+impl PreviousSettings {
+    fn read(card: &mut Card) -> io::Result<PreviousSettings> {
+        Ok(PreviousSettings {
             queues: card.channels()?.map(|channels| channels.now),
             rss: card.rss_config()?,
             fields: card.hash_fields()?,
@@ -57,9 +57,9 @@ impl Before {
 
 /// A card whose settings are this process's, until this is dropped.
 #[derive(Debug)]
-pub struct Held {
+pub struct HeldCard {
     card: Card,
-    before: Before,
+    before: PreviousSettings,
     /// As messages call it.
     driver: String,
     /// To be removed when the card is as it was; `None` of an interface of niclab's own.
@@ -67,14 +67,14 @@ pub struct Held {
     is_held: bool,
 }
 
-impl Held {
+impl HeldCard {
     /// Takes an interface of the calling thread's namespace, which niclab made itself or not. What
     /// a killed process has left changed is taken for what that found.
     ///
     /// # Errors
     /// [`DeviceError::Rights`]; [`DeviceError::Broken`] where the driver does not answer, or
     /// another process has the card: nothing is changed then.
-    pub fn hold(link: &Link, is_own: bool) -> Result<Held, DeviceError> {
+    pub fn hold(link: &Link, is_own: bool) -> Result<HeldCard, DeviceError> {
         let name = &link.name;
         let reading = |e| refused(&format!("reading the settings of {name}"), &e);
         let mut card = Card::open(name).map_err(reading)?;
@@ -84,8 +84,8 @@ impl Held {
             Err(e) => return Err(reading(e)),
         };
         if is_own {
-            let before = Before::read(&mut card).map_err(reading)?;
-            return Ok(Held { card, before, driver, note: None, is_held: true });
+            let before = PreviousSettings::read(&mut card).map_err(reading)?;
+            return Ok(HeldCard { card, before, driver, note: None, is_held: true });
         }
         let taken = NOTES.take(name, link.index)?.ok_or_else(|| DeviceError::Broken {
             device: format!("interface {name}"),
@@ -93,10 +93,10 @@ impl Held {
         })?;
         let (mut note, left) = taken;
         // Not before: whoever had it may have set it back just now.
-        let now = Before::read(&mut card).map_err(reading)?;
+        let now = PreviousSettings::read(&mut card).map_err(reading)?;
         let before = left.unwrap_or(now);
         note.write(name, &before)?;
-        Ok(Held { card, before, driver, note: Some(note), is_held: true })
+        Ok(HeldCard { card, before, driver, note: Some(note), is_held: true })
     }
 
     /// The card, to be asked.
@@ -255,7 +255,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldCard {
     fn drop(&mut self) {
         // Where this fails the note stays, and `clean` tells of it.
         let _ = self.restore();
@@ -282,7 +282,7 @@ pub fn clean() -> Result<Vec<String>, DeviceError> {
     Ok(cleaned)
 }
 
-fn restore(card: &mut Card, before: &Before) -> Result<(), DeviceError> {
+fn restore(card: &mut Card, before: &PreviousSettings) -> Result<(), DeviceError> {
     let restored = clear_rules(card, before).and_then(|()| set_back(card, before));
     match restored {
         // It is gone, and its settings with it.
@@ -305,7 +305,7 @@ fn set_patiently(card: &mut Card, queues: &Queues) -> io::Result<()> {
     card.set_channels(queues)
 }
 
-fn clear_rules(card: &mut Card, before: &Before) -> io::Result<()> {
+fn clear_rules(card: &mut Card, before: &PreviousSettings) -> io::Result<()> {
     let (Some(table), Some(known)) = (card.rules()?, &before.rules) else {
         return Ok(());
     };
@@ -314,7 +314,7 @@ fn clear_rules(card: &mut Card, before: &Before) -> io::Result<()> {
     ours.rev().try_for_each(|place| card.remove(place))
 }
 
-fn set_back(card: &mut Card, before: &Before) -> io::Result<()> {
+fn set_back(card: &mut Card, before: &PreviousSettings) -> io::Result<()> {
     if !before.ntuple && card.ntuple()? {
         card.set_ntuple(false)?;
     }
@@ -364,7 +364,7 @@ mod tests {
         let made = NetNs::anonymous().unwrap().within(|| {
             let far = far_ns.fd().unwrap();
             link::make_pair("near0", "far0", far, (1_500, 8)).unwrap();
-            let link = link::look("near0").unwrap().unwrap();
+            let link = link::find("near0").unwrap().unwrap();
             card().set_channels(&Queues { rx: 2, tx: 2, ..Queues::default() }).unwrap();
             work(link);
         });
@@ -385,7 +385,7 @@ mod tests {
     }
 
     /// What a kill leaves of it.
-    fn kill(mut held: Held) {
+    fn kill(mut held: HeldCard) {
         held.is_held = false;
         drop(held.note.take());
     }
@@ -393,13 +393,13 @@ mod tests {
     #[test]
     fn queues_are_set_for_as_long_as_the_card_is_held() {
         with_veth("queues_are_set_for_as_long_as_the_card_is_held", |link| {
-            let mut held = Held::hold(&link, false).unwrap();
+            let mut held = HeldCard::hold(&link, false).unwrap();
             assert!(path(&link).exists(), "noted before anything is changed");
             held.receive_by(5).unwrap();
             assert_eq!(queues(), (5, 5));
             held.receive_by(1).unwrap();
             assert_eq!(queues(), (1, 1));
-            let Err(DeviceError::Broken { device, reason }) = Held::hold(&link, false) else {
+            let Err(DeviceError::Broken { device, reason }) = HeldCard::hold(&link, false) else {
                 panic!("a second one must be refused");
             };
             assert_eq!(device, "interface near0");
@@ -409,7 +409,7 @@ mod tests {
             held.end().unwrap();
             assert_eq!(queues(), (2, 2));
             assert!(!path(&link).exists());
-            let mut held = Held::hold(&link, false).unwrap();
+            let mut held = HeldCard::hold(&link, false).unwrap();
             held.receive_by(8).unwrap();
             drop(held);
             assert_eq!(queues(), (2, 2));
@@ -419,12 +419,12 @@ mod tests {
     #[test]
     fn changes_of_a_killed_process_are_undone() {
         with_veth("changes_of_a_killed_process_are_undone", |link| {
-            let mut held = Held::hold(&link, false).unwrap();
+            let mut held = HeldCard::hold(&link, false).unwrap();
             held.receive_by(7).unwrap();
             kill(held);
             assert_eq!(queues(), (7, 7));
             // The next one knows what there was before the killed one.
-            let mut held = Held::hold(&link, false).unwrap();
+            let mut held = HeldCard::hold(&link, false).unwrap();
             held.receive_by(3).unwrap();
             kill(held);
             let process = std::process::id();
@@ -442,7 +442,7 @@ mod tests {
     #[test]
     fn missing_features_of_a_veth_are_named_and_nothing_is_changed() {
         with_veth("missing_features_of_a_veth_are_named_and_nothing_is_changed", |link| {
-            let mut held = Held::hold(&link, true).unwrap();
+            let mut held = HeldCard::hold(&link, true).unwrap();
             assert!(!path(&link).exists(), "an interface of niclab's own goes by itself");
             let fields = Fields { flow: 1, fields: IP_SRC };
             for (refused, capability) in [
@@ -455,9 +455,9 @@ mod tests {
                 assert_eq!(refused, Err(DeviceError::lacks(capability)));
             }
             assert_eq!((queues(), held.rss()), ((2, 2), None));
-            let lo = link::look("lo").unwrap().unwrap();
+            let lo = link::find("lo").unwrap().unwrap();
             let why = "queues (driver of lo tells of none, and 2 are asked for)";
-            let mut held = Held::hold(&lo, true).unwrap();
+            let mut held = HeldCard::hold(&lo, true).unwrap();
             assert_eq!(held.receive_by(2), Err(DeviceError::lacks(why)));
             assert_eq!(held.receive_by(1), Ok(()));
         });
@@ -466,7 +466,7 @@ mod tests {
     #[test]
     fn an_interface_that_goes_takes_its_note_along() {
         with_veth("an_interface_that_goes_takes_its_note_along", |link| {
-            let mut held = Held::hold(&link, false).unwrap();
+            let mut held = HeldCard::hold(&link, false).unwrap();
             held.receive_by(4).unwrap();
             let delete = ["link", "del", "near0"];
             assert!(std::process::Command::new("ip").args(delete).status().unwrap().success());

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 
 use niclab_load::Latency;
-use niclab_load::echo::{Echo, Echoed, Logged, Passages, Server, Transport};
+use niclab_load::echo::{Echo, Echoed, MessageStamps, Server, ServerStamps, Transport};
 use niclab_packet::echo::{Passage, StampPoint, is_stamped};
 use niclab_probe::breakdown::{Breakdown, KINDS, TermKind, of_kernel};
 use niclab_probe::parts::RoundTripParts;
@@ -14,7 +14,7 @@ use niclab_probe::{Deep, Direction, Flow, Inner, MessageId, ProbeError, Stamps, 
 use super::hosts::{End, Hosts};
 use super::link;
 use super::stamped_sockets::can_stamp;
-use crate::face::{BreakdownObservation, DeviceError, PartsShown, RoundTrips, TermShown};
+use crate::face::{BreakdownObservation, BreakdownParts, BreakdownTerm, DeviceError, RoundTrips};
 
 /// Longest UDP message that goes in one frame: the MTU less the headers of IPv6 and UDP.
 const WHOLE_MAX: u16 = super::hosts::MTU as u16 - 40 - 8;
@@ -165,7 +165,7 @@ impl Slices {
     }
 
     /// The breakdown of round trips, where messages get so many stamps with probes alone.
-    pub(crate) fn shown(
+    pub(crate) fn breakdown_of(
         self,
         trips: &RoundTrips,
         stamps: u32,
@@ -186,7 +186,7 @@ impl Slices {
                 device: "the probes".into(),
                 reason: format!("none of {} messages has all its stamps", self.passages.len()),
             })?;
-        let term = |term: &niclab_probe::breakdown::Term| TermShown {
+        let term = |term: &niclab_probe::breakdown::Term| BreakdownTerm {
             name: term.kind.name().to_owned(),
             mean_ns: term.mean_ns,
             median_ns: term.median_ns,
@@ -233,7 +233,7 @@ pub fn stamps_at(address: SocketAddr) -> Result<Stamps, DeviceError> {
 
 /// Probes at an interface of the calling thread's namespace.
 pub(crate) fn attach(interface: &str, port: u16) -> Result<Stamps, DeviceError> {
-    let found = link::look(interface).ok().flatten();
+    let found = link::find(interface).ok().flatten();
     Stamps::attach(found.map_or(0, |link| link.index), port).map_err(refused)
 }
 
@@ -290,7 +290,7 @@ impl Hosts {
             })
         })?;
         let stamps = STAMPS_ADDED + if trips.deep { STAMPS_DEEP } else { 0 };
-        slices.shown(trips, stamps)
+        slices.breakdown_of(trips, stamps)
     }
 
     /// One slice.
@@ -307,14 +307,14 @@ impl Hosts {
         let attach = || Probes::attach(client, server, address.port(), trips.deep);
         let probes = is_on.then(attach).transpose()?;
         bound.stamp(is_on);
-        let mut passages = Passages::new();
+        let mut passages = MessageStamps::new();
         let kept = is_on.then_some(&mut passages);
         let rtt = whole(self.client(trips, address, run, kept)?)?;
         let Some(probes) = probes else {
             return Ok(rtt);
         };
         let log = bound.take_log().into_iter().filter(|logged| logged.run == run);
-        let log: HashMap<u32, Logged> = log.map(|logged| (logged.number, logged)).collect();
+        let log: HashMap<u32, ServerStamps> = log.map(|logged| (logged.number, logged)).collect();
         let of = StampedSlice { echo: &trips.echo, run, client: passages.client, server: address };
         for (number, passage) in &mut passages.kept {
             if let Some(logged) = log.get(number) {
@@ -341,20 +341,20 @@ pub(crate) fn whole(echoed: Echoed) -> Result<Latency, DeviceError> {
 }
 
 /// What they come to inside the stacks.
-fn parts(slices: &Slices) -> Result<PartsShown, DeviceError> {
+fn parts(slices: &Slices) -> Result<BreakdownParts, DeviceError> {
     let messages = slices.passages.iter().zip(&slices.inner);
     let parts = RoundTripParts::of(messages).ok_or_else(|| DeviceError::Broken {
         device: "the probes inside the stack".into(),
         reason: format!("none of {} messages has all its stamps", slices.inner.len()),
     })?;
-    let part = |part: &niclab_probe::parts::DirectionPart| TermShown {
+    let part = |part: &niclab_probe::parts::DirectionPart| BreakdownTerm {
         name: format!("{}_{}", if part.is_reply { "reply" } else { "request" }, part.name),
         mean_ns: part.mean_ns,
         median_ns: part.median_ns,
         tail_ns: part.tail_ns,
-        ..TermShown::default()
+        ..BreakdownTerm::default()
     };
-    Ok(PartsShown {
+    Ok(BreakdownParts {
         messages: parts.messages as u64,
         incomplete: parts.incomplete as u64,
         parts: parts.parts.iter().map(part).collect(),

@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use niclab_load::requests::{Passed, Protocol, Requests};
+use niclab_load::requests::{Protocol, Requests, StreamPosition};
 use niclab_packet::echo::{Passage, StampPoint};
 use niclab_probe::breakdown::OUTSIDE;
 
@@ -73,7 +73,11 @@ pub(super) fn breakdown(
 }
 
 /// All stamps of a request.
-fn passage(probes: &Probes, passed: &Passed, server: SocketAddr) -> Result<Passage, DeviceError> {
+fn passage(
+    probes: &Probes,
+    passed: &StreamPosition,
+    server: SocketAddr,
+) -> Result<Passage, DeviceError> {
     let mut passage = Passage::default();
     passage.put(StampPoint::ClientSend, passed.sent);
     passage.put(StampPoint::ClientReceive, passed.received);

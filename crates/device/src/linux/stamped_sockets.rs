@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use niclab_load::Latency;
-use niclab_load::echo::{Passages, realtime_ahead_ns};
+use niclab_load::echo::{MessageStamps, realtime_ahead_ns};
 use niclab_packet::echo::{Stamp, StampPoint};
 use niclab_probe::breakdown::KINDS;
 
@@ -60,7 +60,7 @@ impl Hosts {
         if is_on {
             server = server.stamped_by_socket().map_err(broken)?;
         }
-        let mut passages = Passages::new();
+        let mut passages = MessageStamps::new();
         passages.by_socket = true;
         let echoed = self.beside(&server, trips, || {
             let kept = is_on.then_some(&mut passages);

@@ -74,7 +74,7 @@ fn within<T: Send>(
     opened.map_err(|e| super::refused("a host's sockets", &e))?.map_err(broken)
 }
 
-type Used = (Vec<CoreUse>, Vec<CoreUse>);
+type CoreUses = (Vec<CoreUse>, Vec<CoreUse>);
 
 /// Starts all threads and waits for them; meanwhile this one reads what the cores are busy with,
 /// when the window begins and when it is over.
@@ -82,7 +82,7 @@ fn carry(
     (senders, sender_cores): (Vec<SenderPart>, &[u32]),
     (receivers, receiver_cores): (Vec<ReceiverPart>, &[u32]),
     window: Window,
-) -> (Sent, Received, std::io::Result<Used>) {
+) -> (Sent, Received, std::io::Result<CoreUses>) {
     let stop = &AtomicBool::new(false);
     let pinned = |core: Option<&u32>| core.map(|&core| Pinned::to(core));
     thread::scope(|scope| {
@@ -119,12 +119,12 @@ fn carry(
 }
 
 /// A thread, or why there is none; the others end then.
-type Started<'scope, T> = Result<ScopedJoinHandle<'scope, T>, String>;
+type StartedThread<'scope, T> = Result<ScopedJoinHandle<'scope, T>, String>;
 
 fn started<'scope, T>(
     thread: std::io::Result<ScopedJoinHandle<'scope, T>>,
     stop: &AtomicBool,
-) -> Started<'scope, T> {
+) -> StartedThread<'scope, T> {
     thread.map_err(|error| {
         stop.store(true, Ordering::Relaxed);
         format!("no thread for it ({error}): raise the limit with `ulimit -u`")
@@ -132,12 +132,15 @@ fn started<'scope, T>(
 }
 
 /// What a thread saw, or why it saw nothing.
-fn ended<T>(thread: Started<'_, T>) -> Result<T, String> {
+fn ended<T>(thread: StartedThread<'_, T>) -> Result<T, String> {
     thread?.join().map_err(|_| "a thread panicked".to_owned())
 }
 
 /// What was added between two readings.
-fn passed(before: std::io::Result<Used>, after: std::io::Result<Used>) -> std::io::Result<Used> {
+fn passed(
+    before: std::io::Result<CoreUses>,
+    after: std::io::Result<CoreUses>,
+) -> std::io::Result<CoreUses> {
     let (before, after) = (before?, after?);
     let since = |after: &[CoreUse], before: &[CoreUse]| {
         after.iter().zip(before).map(|(after, before)| after.since(before)).collect()

@@ -110,7 +110,7 @@ pub(crate) fn toward(server: SocketAddr) -> Result<Option<String>, DeviceError> 
 /// What an interface of the process's namespace does, as a fact about a device; `None` where it
 /// has nothing of the kind.
 pub fn fact(interface: &str) -> Option<Fact> {
-    let link = link::look(interface).ok()??;
+    let link = link::find(interface).ok()??;
     let told = coalescing::read(link.index).ok()?;
     let value = told.map_or_else(|| "none that can be set".to_owned(), |told| told.to_string());
     Some(Fact { name: format!("coalescing of {interface}"), value })
@@ -123,7 +123,7 @@ pub fn fact(interface: &str) -> Option<Fact> {
 /// [`DeviceError::Absent`]; [`DeviceError::Rights`]; [`DeviceError::Broken`] where the driver
 /// refuses, or another process has turned it off: nothing is changed then.
 pub fn tune(interface: &str) -> Result<Option<Tuned>, DeviceError> {
-    let link = link::look(interface).map_err(|e| refused("looking up an interface", &e))?;
+    let link = link::find(interface).map_err(|e| refused("looking up an interface", &e))?;
     let link = link.ok_or_else(|| DeviceError::Absent {
         what: format!("interface {interface}"),
         remedy: "`ip link` lists those that are here".into(),
@@ -196,7 +196,7 @@ mod tests {
             if !Command::new("ip").args(add).status().is_ok_and(|status| status.success()) {
                 return false;
             }
-            let index = link::look("tap0").unwrap().unwrap().index;
+            let index = link::find("tap0").unwrap().unwrap().index;
             coalescing::write(index, &rx_frames(frames)).unwrap();
             work(index);
             true

@@ -8,7 +8,9 @@ use super::profile::Profile;
 use super::rules::{Block, Rules, queue, supported};
 use super::schema::INJECTED;
 use crate::face::DeviceError;
-use crate::plan::{Calls, Change, ControlCore, OPERATIONS_PER_S_MAX, RulesPlan, Work};
+use crate::plan::{
+    CallMode, ControlCore, OPERATIONS_PER_S_MAX, RuleChangeKind, RuleWork, RulesPlan,
+};
 
 fn bad(reason: String) -> DeviceError {
     DeviceError::BadPlan { reason }
@@ -16,7 +18,7 @@ fn bad(reason: String) -> DeviceError {
 
 /// Operations of one kind.
 pub(super) struct Operations {
-    what: What,
+    what: OperationKind,
     costs: Costs,
     /// Of the operations on the core that forwards what they take there.
     is_beside: bool,
@@ -36,7 +38,7 @@ pub(super) struct Operations {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum What {
+enum OperationKind {
     Create,
     Renew,
     Anew(Vec<Action>),
@@ -60,11 +62,11 @@ fn asked(
     profile: &Profile,
     rules: &Rules,
     plan: &RulesPlan,
-) -> Result<(What, Block, Option<f64>), DeviceError> {
+) -> Result<(OperationKind, Block, Option<f64>), DeviceError> {
     match plan.calls {
-        Calls::Single => {}
-        Calls::Queue => return Err(DeviceError::lacks("operation queues")),
-        Calls::Transaction => return Err(DeviceError::lacks("transactions")),
+        CallMode::Single => {}
+        CallMode::Queue => return Err(DeviceError::lacks("operation queues")),
+        CallMode::Transaction => return Err(DeviceError::lacks("transactions")),
     }
     if plan.threads.is_some() {
         return Err(DeviceError::lacks("control threads"));
@@ -74,18 +76,22 @@ fn asked(
         None => Err(bad(format!("block {at}: the set-up has {}", rules.blocks.len()))),
     };
     let (what, block) = match &plan.work {
-        Work::Create(block) => (What::Create, Block::of(block)?),
-        Work::Renew { block } => (What::Renew, standing(*block)?),
-        Work::Change { block, change } => match change {
-            Change::Actions(actions) => (What::Actions(actions.clone()), standing(*block)?),
-            Change::Anew(actions) => (What::Anew(actions.clone()), standing(*block)?),
-            Change::Values | Change::Mask | Change::Priority(_) => {
+        RuleWork::Create(block) => (OperationKind::Create, Block::of(block)?),
+        RuleWork::Renew { block } => (OperationKind::Renew, standing(*block)?),
+        RuleWork::Change { block, change } => match change {
+            RuleChangeKind::Actions(actions) => {
+                (OperationKind::Actions(actions.clone()), standing(*block)?)
+            }
+            RuleChangeKind::Anew(actions) => {
+                (OperationKind::Anew(actions.clone()), standing(*block)?)
+            }
+            RuleChangeKind::Values | RuleChangeKind::Mask | RuleChangeKind::Priority(_) => {
                 return Err(DeviceError::lacks("changes of what rules match, in place"));
             }
         },
     };
     supported(profile, &block)?;
-    if let What::Actions(actions) | What::Anew(actions) = &what
+    if let OperationKind::Actions(actions) | OperationKind::Anew(actions) = &what
         && queue(actions).is_none()
     {
         return Err(DeviceError::lacks("changes of rules to actions without a queue"));
@@ -111,15 +117,15 @@ impl Operations {
         let (what, block, interval_ns) = asked(profile, rules, plan)?;
         let each = block.count as usize;
         let (count, room) = match (&what, interval_ns) {
-            (What::Create, _) => (each, each.min(rules.room(profile, &block)? as usize)),
-            (What::Renew, None) => {
+            (OperationKind::Create, _) => (each, each.min(rules.room(profile, &block)? as usize)),
+            (OperationKind::Renew, None) => {
                 return Err(bad("per_s: rules are renewed at a rate, and there is none".into()));
             }
-            (What::Renew, Some(each_ns)) => ((for_ns / each_ns) as usize, usize::MAX),
-            (What::Anew(_) | What::Actions(_), _) => (each, usize::MAX),
+            (OperationKind::Renew, Some(each_ns)) => ((for_ns / each_ns) as usize, usize::MAX),
+            (OperationKind::Anew(_) | OperationKind::Actions(_), _) => (each, usize::MAX),
         };
         let room = room.min(count);
-        let comes = if what == What::Create { room as f64 } else { 0.0 };
+        let comes = if what == OperationKind::Create { room as f64 } else { 0.0 };
         let there = rules.count(block.group) as f64;
         let of = (there + comes, rules.others(block.group) as f64);
         let costs = Costs::of(profile, block.group, &block.kind, of)?;
@@ -151,12 +157,12 @@ impl Operations {
     fn unknown(&self) -> String {
         let section = if self.block.group == 0 { "root_rules" } else { "group_rules" };
         let key = match (&self.what, self.is_beside) {
-            (What::Actions(_), _) => "update_ns",
-            (What::Create | What::Renew, true) => "beside_ns",
+            (OperationKind::Actions(_), _) => "update_ns",
+            (OperationKind::Create | OperationKind::Renew, true) => "beside_ns",
             _ => "destroy_ns",
         };
         match (&self.what, self.block.group) {
-            (What::Actions(_), 0) => "changes of actions in group 0, in place".to_owned(),
+            (OperationKind::Actions(_), 0) => "changes of actions in group 0, in place".to_owned(),
             _ => format!("what needs {section}.{key}, which is unknown in the profile"),
         }
     }
@@ -165,15 +171,15 @@ impl Operations {
     fn takes_ns(&self, at: usize) -> Option<f64> {
         let costs = &self.costs;
         let takes = match (&self.what, self.is_beside) {
-            (What::Create, false) => Some(costs.create(self.rules + at as f64)),
-            (What::Create, true) => costs.create_beside(self.rules + at as f64),
+            (OperationKind::Create, false) => Some(costs.create(self.rules + at as f64)),
+            (OperationKind::Create, true) => costs.create_beside(self.rules + at as f64),
             // A core of its own: the oldest goes, and another comes.
-            (What::Renew, false) => {
+            (OperationKind::Renew, false) => {
                 costs.renew(self.rules).or_else(|| Some(costs.create(self.rules)))
             }
-            (What::Renew, true) => costs.create_beside(self.rules),
-            (What::Anew(_), _) => costs.renew(self.rules),
-            (What::Actions(_), _) => costs.update(self.rules),
+            (OperationKind::Renew, true) => costs.create_beside(self.rules),
+            (OperationKind::Anew(_), _) => costs.renew(self.rules),
+            (OperationKind::Actions(_), _) => costs.update(self.rules),
         };
         takes.map(|takes| takes * self.scale)
     }
@@ -181,11 +187,11 @@ impl Operations {
     /// For how long of an operation's end its rule is met by nothing.
     fn absent_ns(&self) -> f64 {
         let of_kind = match self.what {
-            What::Anew(_) => {
+            OperationKind::Anew(_) => {
                 let away = self.costs.renew(self.rules).zip(self.costs.destroy(self.rules));
                 away.map_or(0.0, |(both, destroy)| (both - destroy) * self.scale)
             }
-            What::Create | What::Renew | What::Actions(_) => 0.0,
+            OperationKind::Create | OperationKind::Renew | OperationKind::Actions(_) => 0.0,
         };
         of_kind + self.gap_ns * self.scale
     }
@@ -193,25 +199,25 @@ impl Operations {
     /// The queue that changed rules send frames to.
     pub fn queue(&self) -> Option<u16> {
         match &self.what {
-            What::Anew(actions) | What::Actions(actions) => queue(actions),
-            What::Create | What::Renew => None,
+            OperationKind::Anew(actions) | OperationKind::Actions(actions) => queue(actions),
+            OperationKind::Create | OperationKind::Renew => None,
         }
     }
 
     /// `true` where rules that come decide about frames, and do not drop them.
     pub fn decides(&self, load: &Load) -> bool {
-        self.what == What::Create && !self.drops() && self.block.share_of(load) > 0.0
+        self.what == OperationKind::Create && !self.drops() && self.block.share_of(load) > 0.0
     }
 
     /// `true` where the rules that come drop frames.
     pub fn drops(&self) -> bool {
-        self.what == What::Create && self.block.actions.contains(&Action::Drop)
+        self.what == OperationKind::Create && self.block.actions.contains(&Action::Drop)
     }
 
     /// Carries all of them out at once, without packets; what was created goes again.
     pub fn alone(&self) -> Control {
         let mut control = self.timed(self.count, |at| self.takes_ns(at));
-        if self.what == What::Create && self.costs.destroy(self.rules).is_some() {
+        if self.what == OperationKind::Create && self.costs.destroy(self.rules).is_some() {
             let most = self.rules + self.room as f64;
             let destroyed = self.timed(self.room, |at| {
                 self.costs.destroy(most - at as f64).map(|takes| takes * self.scale)
@@ -289,7 +295,7 @@ impl Operations {
                 now_ns += steady_ns.or_else(|| self.takes_ns(at)).unwrap_or(0.0);
                 self.note(&mut control, at, (from_ns, now_ns), start_ns);
                 // Rules that are renewed are met by no packet.
-                if at < self.room && self.what != What::Renew {
+                if at < self.room && self.what != OperationKind::Renew {
                     effects.changed_ns.push((now_ns - absent_ns, now_ns));
                 }
                 at += 1;
@@ -316,7 +322,7 @@ impl Operations {
 
     /// What each operation takes, where all take the same.
     fn steady_ns(&self) -> Option<f64> {
-        (self.what != What::Create).then(|| self.takes_ns(0)).flatten()
+        (self.what != OperationKind::Create).then(|| self.takes_ns(0)).flatten()
     }
 
     fn due(&self, since_ns: f64) -> usize {
@@ -331,7 +337,7 @@ impl Operations {
         let took_ns = (to_ns - from_ns) as u64;
         control.calls_ns += took_ns;
         match (control.first_call_ns, &mut control.calls) {
-            (Some(_), Some(calls)) if self.what == What::Create => calls.record(took_ns),
+            (Some(_), Some(calls)) if self.what == OperationKind::Create => calls.record(took_ns),
             (Some(_), _) => {}
             (None, _) => control.first_call_ns = Some(took_ns),
         }

@@ -11,8 +11,8 @@ use niclab_load::echo::{Echoed, Pace, Receive, Transport};
 use super::card::unknown;
 use super::profile::Profile;
 use crate::face::{
-    BreakdownObservation, DeviceError, Family, Host, RoundTrips, RoundTripsObservation, Station,
-    TermShown,
+    BreakdownObservation, BreakdownTerm, DeviceError, Family, Host, PathNode, RoundTrips,
+    RoundTripsObservation,
 };
 
 /// The section of a profile.
@@ -73,9 +73,9 @@ fn check(trips: &RoundTrips) -> Result<(), DeviceError> {
 
 /// What stands between a program on the one side and one on the other; nothing where the profile
 /// says nothing of messages.
-pub(super) fn hosts(profile: &Profile) -> Vec<Station> {
+pub(super) fn hosts(profile: &Profile) -> Vec<PathNode> {
     let place =
-        |role: &str, label: &str| Station { role: role.into(), label: label.into(), core: None };
+        |role: &str, label: &str| PathNode { role: role.into(), label: label.into(), core: None };
     match profile.number(ECHO, "hardware_ns") {
         None => Vec::new(),
         Some(_) => vec![
@@ -122,7 +122,7 @@ pub(super) fn breakdown(
 ) -> Result<BreakdownObservation, DeviceError> {
     let parts = Parts::of(profile, trips)?.scaled(scale);
     let seen = echoed(parts, trips.echo.duration_ns);
-    let term = |name: &str, ns: f64| TermShown {
+    let term = |name: &str, ns: f64| BreakdownTerm {
         name: name.to_owned(),
         mean_ns: ns,
         median_ns: ns,

@@ -30,8 +30,8 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::face::{
-    About, DeviceError, Fact, Function, Observation, Receive, Setup, SetupReport, Station, Task,
-    Testbed,
+    DeviceError, DeviceInfo, Fact, Function, Observation, PathNode, Receive, Setup, SetupReport,
+    Task, Testbed,
 };
 use crate::plan::{Plan, RulesPlan, no_rss_changes};
 use card::{Path, SECOND_NS};
@@ -71,7 +71,7 @@ const NOISE: f64 = 0.003;
 
 /// A modelled card with its generator and its sink.
 pub struct Model {
-    about: About,
+    about: DeviceInfo,
     profile: Profile,
     random: Xoshiro256PlusPlus,
     state: Option<ModelState>,
@@ -89,7 +89,7 @@ impl ModelState {
     /// Share of a load's frames that each queue gets by the hash; of no queue where default rules
     /// decide.
     fn hash_shares(&self, load: &Load) -> Result<Vec<f64>, DeviceError> {
-        match self.rules.met(load, &[]).default {
+        match self.rules.frame_shares(load, &[]).default {
             Some(_) => return Ok(Vec::new()),
             None if self.polling.queues == 1 => return Ok(vec![1.0]),
             None => {}
@@ -209,7 +209,7 @@ impl Model {
         let deviation = (path.loss * (1.0 - path.loss) / frames.max(1.0)).sqrt();
         path.loss = (path.loss + chance * deviation).clamp(0.0, 1.0);
         let mut shares = state.hash_shares(load)?;
-        let way = state.rules.met(load, &shares).way;
+        let way = state.rules.frame_shares(load, &shares).way;
         let frame_ns = path.frame_ns(&way, &load.sizes, polling)? * slower;
         let classified_pps = arrivals_pps.min(SECOND_NS / frame_ns.max(1e-3));
         if shares.len() > 1 {
@@ -217,7 +217,7 @@ impl Model {
             skew(&mut shares, self.profile.number(INJECTED, "skew_ratio").unwrap_or(0.0));
             drawn(&mut shares, classified_pps * whole_s, &mut self.random);
         }
-        let met = state.rules.met(load, &shares);
+        let met = state.rules.frame_shares(load, &shares);
         let polled_queues = polled_queues(&path, &met.queues, polling, classified_pps);
         let duration_ns = load.duration_ns as f64;
         let operations = match plan {
@@ -256,9 +256,9 @@ impl Model {
     }
 }
 
-fn about(name: &str, profile: &Profile) -> About {
+fn about(name: &str, profile: &Profile) -> DeviceInfo {
     let fact = |name: &str, value: String| Fact { name: name.to_owned(), value };
-    let place = |role: &str, label: &str| Station {
+    let place = |role: &str, label: &str| PathNode {
         role: role.to_owned(),
         label: label.to_owned(),
         core: None,
@@ -280,7 +280,7 @@ fn about(name: &str, profile: &Profile) -> About {
     let rate = profile.number("port", "rate_gbps");
     let wire = rate.map_or("wire".to_owned(), |gbps| format!("wire, {gbps} Gbps"));
     let lacking = profile.lacks("groups").then(|| "non-root groups".to_owned());
-    About {
+    DeviceInfo {
         name: name.to_owned(),
         facts: vec![
             fact("card", profile.title.clone()),
@@ -302,12 +302,12 @@ fn about(name: &str, profile: &Profile) -> About {
         lacking: "the modelled card has none, or nothing is published of it".into(),
         in_virtual_time: true,
         port_gbps: rate,
-        ..About::default()
+        ..DeviceInfo::default()
     }
 }
 
 impl Testbed for Model {
-    fn about(&self) -> &About {
+    fn about(&self) -> &DeviceInfo {
         &self.about
     }
 

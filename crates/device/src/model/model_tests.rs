@@ -9,7 +9,7 @@ use niclab_packet::size::FrameSizes;
 use super::*;
 use crate::face::RuleBlock;
 use crate::face::measured;
-use crate::plan::{Calls, Change, ControlCore, Work};
+use crate::plan::{CallMode, ControlCore, RuleChangeKind, RuleWork};
 use crate::stack::Stack;
 
 const MS: u64 = 1_000_000;
@@ -110,8 +110,8 @@ fn each(group: u32, action: Action) -> RuleBlock {
     RuleBlock::FiveTuples { group, priority: 0, count: flows.count, flows, first: 0, actions }
 }
 
-fn plan(work: Work) -> RulesPlan {
-    let (core, calls, start_ns) = (ControlCore::Distinct, Calls::Single, 10 * MS);
+fn plan(work: RuleWork) -> RulesPlan {
+    let (core, calls, start_ns) = (ControlCore::Distinct, CallMode::Single, 10 * MS);
     let (slice, threads, per_s, pause_ns) = (None, None, None, None);
     RulesPlan { core, start_ns, work, calls, slice, threads, per_s, pause_ns }
 }
@@ -209,9 +209,9 @@ fn equal_seeds_and_calls_give_equal_answers_and_other_seeds_others() {
     let answers = |seed: u64| {
         let mut model = Model::new("card", read("connectx-5").unwrap(), seed);
         let report = model.setup(&setup(vec![any(0, Action::Queue(0)), others(0, 9)])).unwrap();
-        let alone = model.operate(&plan(Work::Create(others(1, 50)))).unwrap();
+        let alone = model.operate(&plan(RuleWork::Create(others(1, 50)))).unwrap();
         let rested = model.offer(&load(), &Plan::Rest).unwrap();
-        let beside = Plan::Rules(Box::new(plan(Work::Create(others(1, 50)))));
+        let beside = Plan::Rules(Box::new(plan(RuleWork::Create(others(1, 50)))));
         (report, alone, rested, model.offer(&load(), &beside).unwrap())
     };
     let (one, again, other) = (answers(5), answers(5), answers(6));
@@ -360,7 +360,7 @@ fn a_batch_on_the_core_that_forwards_keeps_packets_waiting_and_on_another_one_do
     for group in [0, 1] {
         let mut model = model(&[("group_rules", "first_ns", 1_000.0)]);
         model.setup(&setup(vec![any(0, Action::Queue(0))])).unwrap();
-        let work = Work::Create(others(group, 1_000));
+        let work = RuleWork::Create(others(group, 1_000));
         let same = RulesPlan { core: ControlCore::Same, ..plan(work.clone()) };
         let (seen, control) = run(&mut model, &load(), same);
         // 1000 operations of 2 us, from 10 ms on.
@@ -391,7 +391,7 @@ fn a_batch_on_the_core_that_forwards_keeps_packets_waiting_and_on_another_one_do
 fn a_pause_is_kept_between_slices_on_either_core() {
     let mut model = model(&[("group_rules", "first_ns", 1_000.0)]);
     model.setup(&setup(vec![any(0, Action::Queue(0))])).unwrap();
-    let work = Work::Create(others(1, 100_000));
+    let work = RuleWork::Create(others(1, 100_000));
     let of = |core| RulesPlan { core, slice: Some(16), pause_ns: Some(MS), ..plan(work.clone()) };
     // 90 ms, and a slice each 1016 us; on the core that forwards each 1032 us.
     for (core, slices) in [(ControlCore::Distinct, 89), (ControlCore::Same, 88)] {
@@ -416,7 +416,7 @@ fn rules_are_renewed_at_their_rate_as_long_as_the_core_keeps_up() {
         core,
         per_s: Some(per_s),
         slice: Some(16),
-        ..plan(Work::Renew { block: 1 })
+        ..plan(RuleWork::Renew { block: 1 })
     };
     // Beside packets 2 us each: 500,000 a second and no more; else 1500 ns, to destroy and create.
     for (core, per_s, done) in [
@@ -448,7 +448,7 @@ fn rules_that_a_full_group_refuses_are_counted() {
     let report = model.setup(&setup(vec![any(0, Action::Queue(0)), others(0, 19_899)])).unwrap();
     assert_eq!((report.rules_installed, report.rules_refused), (19_900, 0));
     assert_eq!(report.refusal, None);
-    let create = plan(Work::Create(others(0, 500)));
+    let create = plan(RuleWork::Create(others(0, 500)));
     let (_, beside) = run(&mut model, &load(), create.clone());
     let alone = model.operate(&create).unwrap();
     for control in [beside, alone] {
@@ -464,7 +464,7 @@ fn operations_without_a_load_are_counted_and_timed_and_the_first_is_cold() {
     let mut model = model(&[]);
     model.setup(&setup(vec![any(0, Action::Queue(0)), each(1, Action::Queue(1))])).unwrap();
     // In a new group: 1 us each, and 49 us for the first, less by 1/e each ten rules.
-    let create = plan(Work::Create(others(2, 1_000)));
+    let create = plan(RuleWork::Create(others(2, 1_000)));
     let control = model.operate(&create).unwrap();
     assert_eq!((control.planned, control.done, control.refused), (1_000, 1_000, 0));
     assert_eq!((control.begun_ns, control.first_call_ns), (Some(0), Some(50_000)));
@@ -476,10 +476,10 @@ fn operations_without_a_load_are_counted_and_timed_and_the_first_is_cold() {
     assert_eq!((destroyed.done, destroyed.ended_ns), (1_000, Some(500_000)));
     // A group with rules is warm; in it 300 ns change one in place, and 1500 ns anew.
     for (change, each_ns) in [
-        (Change::Actions(vec![Action::Queue(2)]), 300.0),
-        (Change::Anew(vec![Action::Queue(2)]), 1_500.0),
+        (RuleChangeKind::Actions(vec![Action::Queue(2)]), 300.0),
+        (RuleChangeKind::Anew(vec![Action::Queue(2)]), 1_500.0),
     ] {
-        let control = model.operate(&plan(Work::Change { block: 1, change })).unwrap();
+        let control = model.operate(&plan(RuleWork::Change { block: 1, change })).unwrap();
         assert_eq!((control.done, control.destroyed), (100, None));
         // A hundred rules are not yet all that makes a group warm.
         assert_near(control.ended_ns.unwrap() as f64, 100.0 * each_ns, 0.002);
@@ -505,14 +505,14 @@ fn frames_of_changed_rules_go_to_their_new_queue_from_then_on() {
     let new = vec![Action::Queue(2)];
     let change = |change| {
         let start_ns = 55 * MS;
-        RulesPlan { start_ns, ..plan(Work::Change { block: 2, change }) }
+        RulesPlan { start_ns, ..plan(RuleWork::Change { block: 2, change }) }
     };
-    let (seen, _) = run(&mut model, &load(), change(Change::Actions(new.clone())));
+    let (seen, _) = run(&mut model, &load(), change(RuleChangeKind::Actions(new.clone())));
     let [none, old, changed, _] = at_queues(&seen);
     assert!(none == 0.0 && (old - 65.0 / 110.0).abs() < 1e-3, "{none}, {old}");
     assert!((changed - 45.0 / 110.0).abs() < 1e-3, "{changed}");
     // Between the old rule and the new one 1 us passes, for each of 100 flows.
-    let (seen, control) = run(&mut model, &load(), change(Change::Anew(new)));
+    let (seen, control) = run(&mut model, &load(), change(RuleChangeKind::Anew(new)));
     let [none, ..] = at_queues(&seen);
     assert_near(none, 1e-3 / 110.0, 0.6);
     assert_eq!(control.done, 100);
@@ -522,7 +522,7 @@ fn frames_of_changed_rules_go_to_their_new_queue_from_then_on() {
 fn frames_that_rules_drop_are_counted_and_it_is_seen_until_when_each_flow_came_back() {
     let mut model = model(&[]);
     model.setup(&setup(vec![any(0, Action::Queue(0))])).unwrap();
-    let create = || Work::Create(each(0, Action::Drop));
+    let create = || RuleWork::Create(each(0, Action::Drop));
     let dropping = RulesPlan { start_ns: 0, per_s: Some(10_000), slice: Some(1), ..plan(create()) };
     let (seen, control) = run(&mut model, &load(), dropping);
     assert_eq!((control.done, control.each_begun_ns.len()), (100, 100));
@@ -554,7 +554,7 @@ fn an_unknown_figure_of_a_card_is_refused_by_name() {
     let report = xl710.setup(&setup(vec![any(0, Action::Queue(0)), others(0, 9_000)])).unwrap();
     assert_eq!((report.rules_installed, report.rules_refused), (7_680, 1_321));
     assert_not_supported(xl710.offer(&load(), &Plan::Rest), "host.frame_ns, which is unknown");
-    let create = || plan(Work::Create(others(0, 1)));
+    let create = || plan(RuleWork::Create(others(0, 1)));
     assert_not_supported(xl710.operate(&create()), "root_rules.ipv4_ns, which is unknown");
     let in_group = setup(vec![any(0, Action::Jump(1)), any(1, Action::Queue(0))]);
     assert_not_supported(xl710.setup(&in_group), "groups.table_ns, which is unknown");
@@ -565,9 +565,9 @@ fn an_unknown_figure_of_a_card_is_refused_by_name() {
     let broken = connectx4.operate(&create()).unwrap_err().to_string();
     assert_eq!(broken, "card failed: operate before set-up");
     connectx4.setup(&setup(vec![any(0, Action::Queue(0)), others(0, 9)])).unwrap();
-    let of_group = connectx4.operate(&plan(Work::Create(others(1, 1))));
+    let of_group = connectx4.operate(&plan(RuleWork::Create(others(1, 1))));
     assert_not_supported(of_group, "non-root groups");
-    let anew = Work::Change { block: 1, change: Change::Anew(vec![Action::Queue(1)]) };
+    let anew = RuleWork::Change { block: 1, change: RuleChangeKind::Anew(vec![Action::Queue(1)]) };
     assert_not_supported(connectx4.operate(&plan(anew)), "root_rules.destroy_ns");
     // More rules than anybody has measured.
     let mut connectx5 = open("connectx-5");
@@ -591,18 +591,18 @@ fn tasks_that_no_modelled_card_has_are_refused_by_name() {
     let rate = Rate::Step { low_pps: 1e3, high_pps: 2e3, from_ns: 0, until_ns: 1_000 };
     let steps = Load { rate, ..load() };
     assert_not_supported(model.offer(&steps, &Plan::Rest), "a load that steps");
-    let create = || plan(Work::Create(others(0, 5)));
-    let change = |change| plan(Work::Change { block: 1, change });
+    let create = || plan(RuleWork::Create(others(0, 5)));
+    let change = |change| plan(RuleWork::Change { block: 1, change });
     let matches = "changes of what rules match, in place";
-    let in_place = Change::Actions(vec![Action::Queue(2)]);
+    let in_place = RuleChangeKind::Actions(vec![Action::Queue(2)]);
     for (plan, named) in [
-        (RulesPlan { calls: Calls::Queue, ..create() }, "operation queues"),
-        (RulesPlan { calls: Calls::Transaction, ..create() }, "transactions"),
+        (RulesPlan { calls: CallMode::Queue, ..create() }, "operation queues"),
+        (RulesPlan { calls: CallMode::Transaction, ..create() }, "transactions"),
         (RulesPlan { threads: Some(1), ..create() }, "control threads"),
-        (plan(Work::Create(prefixes(5))), "prefixes"),
-        (change(Change::Values), matches),
-        (change(Change::Mask), matches),
-        (change(Change::Priority(3)), matches),
+        (plan(RuleWork::Create(prefixes(5))), "prefixes"),
+        (change(RuleChangeKind::Values), matches),
+        (change(RuleChangeKind::Mask), matches),
+        (change(RuleChangeKind::Priority(3)), matches),
         (change(in_place), "changes of actions in group 0, in place"),
     ] {
         assert_not_supported(model.operate(&plan), named);
@@ -614,15 +614,15 @@ fn tasks_that_no_modelled_card_has_are_refused_by_name() {
 fn a_plan_that_does_not_fit_is_refused_with_the_reason() {
     let mut model = model(&[]);
     model.setup(&setup(vec![any(0, Action::Queue(0)), each(1, Action::Queue(1))])).unwrap();
-    let create = || plan(Work::Create(others(1, 5)));
-    let renew = || plan(Work::Renew { block: 1 });
+    let create = || plan(RuleWork::Create(others(1, 5)));
+    let renew = || plan(RuleWork::Renew { block: 1 });
     for (plan, reason) in [
         (RulesPlan { start_ns: 100 * MS, ..create() }, "start_ns 100000000: the load has ended"),
         (RulesPlan { start_ns: u64::MAX, ..create() }, "the load has ended"),
         (RulesPlan { per_s: Some(0), ..renew() }, "per_s 0: use 1 to 100000000"),
         (RulesPlan { per_s: Some(100_000_001), ..renew() }, "use 1 to 100000000"),
         (renew(), "per_s: rules are renewed at a rate, and there is none"),
-        (plan(Work::Renew { block: 2 }), "block 2: the set-up has 2"),
+        (plan(RuleWork::Renew { block: 2 }), "block 2: the set-up has 2"),
     ] {
         assert_bad_plan(model.offer(&load(), &Plan::Rules(Box::new(plan))), reason);
     }
@@ -723,7 +723,7 @@ fn operations_keep_the_first_core_from_its_frames_and_a_stall_keeps_all() {
         let slow = [("host", "frame_ns", 200.0)];
         let mut model = model(&[others, &slow].concat());
         model.setup(&Setup { cores: 4, ..setup(Vec::new()) }).unwrap();
-        let plan = RulesPlan { core, ..plan(Work::Create(self::others(1, 10_000))) };
+        let plan = RulesPlan { core, ..plan(RuleWork::Create(self::others(1, 10_000))) };
         let flows = FlowSpec { count: 64, ..FlowSpec::default() };
         let load = Load { flows, rate: Rate::Pps(2e6), ..load() };
         let (seen, _) = run(&mut model, &load, plan);

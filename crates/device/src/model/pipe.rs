@@ -16,7 +16,7 @@ pub(super) struct Rates {
 
 /// Counts at a moment, frames since the beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Mark {
+pub(super) struct PipeCounts {
     pub at_ns: f64,
     /// That arrived.
     pub arrived: f64,
@@ -30,7 +30,7 @@ pub(super) struct Mark {
     pub done: f64,
 }
 
-impl Mark {
+impl PipeCounts {
     fn fifo(&self) -> f64 {
         self.taken - self.classified
     }
@@ -50,8 +50,8 @@ impl Mark {
     }
 
     /// This one and what went another way by the same moment.
-    pub fn and(&self, other: &Mark) -> Mark {
-        Mark {
+    pub fn and(&self, other: &PipeCounts) -> PipeCounts {
+        PipeCounts {
             at_ns: self.at_ns,
             arrived: self.arrived + other.arrived,
             taken: self.taken + other.taken,
@@ -61,12 +61,12 @@ impl Mark {
         }
     }
 
-    fn between(&self, next: &Mark, at_ns: f64) -> Mark {
+    fn between(&self, next: &PipeCounts, at_ns: f64) -> PipeCounts {
         let length = next.at_ns - self.at_ns;
         let share =
             if length > 0.0 { ((at_ns - self.at_ns) / length).clamp(0.0, 1.0) } else { 1.0 };
         let mix = |a: f64, b: f64| a + (b - a) * share;
-        Mark {
+        PipeCounts {
             at_ns,
             arrived: mix(self.arrived, next.arrived),
             taken: mix(self.taken, next.taken),
@@ -81,9 +81,9 @@ impl Mark {
 pub(super) struct Pipe {
     fifo: f64,
     ring: f64,
-    now: Mark,
+    now: PipeCounts,
     /// Ends of the straight lines, by time; the last is now.
-    marks: Vec<Mark>,
+    marks: Vec<PipeCounts>,
 }
 
 /// Less than this of a frame is none: queues become empty and full in numbers with a fraction.
@@ -92,12 +92,12 @@ const NOTHING: f64 = 1e-6;
 impl Pipe {
     /// Empty queues of these lengths, frames, from `start_ns` on.
     pub fn new(fifo: f64, ring: f64, start_ns: f64) -> Pipe {
-        let now = Mark { at_ns: start_ns, ..Mark::default() };
+        let now = PipeCounts { at_ns: start_ns, ..PipeCounts::default() };
         Pipe { fifo, ring, now, marks: vec![now] }
     }
 
     /// The state now.
-    pub fn now(&self) -> Mark {
+    pub fn now(&self) -> PipeCounts {
         self.now
     }
 
@@ -110,7 +110,7 @@ impl Pipe {
     }
 
     /// Until the end or the first moment at which a queue becomes empty or full.
-    fn step(&self, end_ns: f64, rates: &Rates) -> Mark {
+    fn step(&self, end_ns: f64, rates: &Rates) -> PipeCounts {
         let now = self.now;
         let (fifo, ring) = (now.fifo(), now.ring());
         let classified = match fifo > NOTHING {
@@ -132,7 +132,7 @@ impl Pipe {
             until(fifo, self.fifo, taken - classified).min(until(ring, self.ring, ringed - done));
         // At least a little, lest time should stand still at an edge.
         let length = least.max(1e-3).min(end_ns - now.at_ns);
-        Mark {
+        PipeCounts {
             at_ns: if length >= end_ns - now.at_ns { end_ns } else { now.at_ns + length },
             arrived: now.arrived + rates.arrivals * length,
             taken: now.taken + taken * length,
@@ -153,7 +153,7 @@ impl Pipe {
     }
 
     /// Counts at moments in ascending order.
-    pub fn at(&self, moments: impl IntoIterator<Item = f64>) -> Vec<Mark> {
+    pub fn at(&self, moments: impl IntoIterator<Item = f64>) -> Vec<PipeCounts> {
         let mut place = 0;
         let look = |at_ns: f64| {
             while place + 2 < self.marks.len() && self.marks[place + 1].at_ns < at_ns {
@@ -199,7 +199,7 @@ impl Pipe {
     }
 
     /// When a count reaches a level, from a mark on.
-    fn reaches(&self, from: usize, level: f64, of: fn(&Mark) -> f64) -> Option<(usize, f64)> {
+    fn reaches(&self, from: usize, level: f64, of: fn(&PipeCounts) -> f64) -> Option<(usize, f64)> {
         let mut at = from;
         while of(self.marks.get(at + 1)?) < level - NOTHING && at + 2 < self.marks.len() {
             at += 1;

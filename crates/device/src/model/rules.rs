@@ -85,7 +85,7 @@ pub(super) struct Rules {
 
 /// Where the frames of a load go.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Met {
+pub(super) struct FrameShares {
     pub way: GroupPath,
     /// Share of the frames that each queue gets.
     pub queues: Vec<(u16, f64)>,
@@ -169,10 +169,10 @@ impl Rules {
 
     /// Which rules the frames of a load meet; `shares` is that of each queue by the hash, of
     /// those that no rule decides.
-    pub fn met(&self, load: &Load, shares: &[f64]) -> Met {
-        let mut met = Met {
+    pub fn frame_shares(&self, load: &Load, shares: &[f64]) -> FrameShares {
+        let mut met = FrameShares {
             way: GroupPath { root: self.count(0) as f64, ..GroupPath::default() },
-            ..Met::default()
+            ..FrameShares::default()
         };
         let (mut group, mut share) = (0, 1.0);
         for _ in 0..GROUPS_MAX {
@@ -201,7 +201,7 @@ impl Rules {
     }
 }
 
-impl Met {
+impl FrameShares {
     /// A share of the frames that no rule but the default ones decides, by queue.
     pub fn defaults(&self, share: f64, shares: &[f64]) -> Vec<(u16, f64)> {
         match self.default {

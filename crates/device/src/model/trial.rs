@@ -8,9 +8,9 @@ use rand::{Rng, RngExt};
 
 use super::card::{Path, SECOND_NS};
 use super::control::{Effects, Operations};
-use super::pipe::{Mark, Pipe, Rates};
+use super::pipe::{Pipe, PipeCounts, Rates};
 use super::polled_queues::PolledQueue;
-use super::rules::Met;
+use super::rules::FrameShares;
 
 /// Length of a slice, nanoseconds.
 const SLICE_NS: u64 = 1_000_000;
@@ -21,7 +21,7 @@ const PROBES: u32 = 10_000;
 /// Everything that a trial is made of.
 pub(super) struct ModelTrial<'a> {
     pub path: &'a Path,
-    pub met: &'a Met,
+    pub met: &'a FrameShares,
     /// The queues that get frames; core 0 carries out what the same core is to.
     pub polled_queues: &'a [PolledQueue],
     /// Share of the frames that each queue gets by the hash, of those that no rule decides.
@@ -104,7 +104,7 @@ impl ModelTrial<'_> {
         let marks = sum_at(pipes, edges);
         let kept = 1.0 - self.path.loss;
         let round =
-            |of: fn(&Mark) -> f64| marks.iter().map(|mark| of(mark).round() as u64).collect();
+            |of: fn(&PipeCounts) -> f64| marks.iter().map(|mark| of(mark).round() as u64).collect();
         let arrived: Vec<u64> = round(|mark| mark.arrived);
         let lost: Vec<u64> = marks
             .iter()
@@ -358,14 +358,15 @@ impl ModelTrial<'_> {
 }
 
 /// Counts of several pipes.
-fn sum(marks: impl Iterator<Item = Mark>) -> Mark {
+fn sum(marks: impl Iterator<Item = PipeCounts>) -> PipeCounts {
     marks.reduce(|sum, mark| sum.and(&mark)).unwrap_or_default()
 }
 
 /// Counts of several pipes at moments in ascending order.
-fn sum_at(pipes: &[Pipe], moments: impl IntoIterator<Item = f64>) -> Vec<Mark> {
+fn sum_at(pipes: &[Pipe], moments: impl IntoIterator<Item = f64>) -> Vec<PipeCounts> {
     let moments: Vec<f64> = moments.into_iter().collect();
-    let of: Vec<Vec<Mark>> = pipes.iter().map(|pipe| pipe.at(moments.iter().copied())).collect();
+    let of: Vec<Vec<PipeCounts>> =
+        pipes.iter().map(|pipe| pipe.at(moments.iter().copied())).collect();
     (0..moments.len()).map(|at| sum(of.iter().map(|marks| marks[at]))).collect()
 }
 

@@ -15,9 +15,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use niclab_card::{Ended, Opens, PortError};
+use niclab_card::{CardResult, PortError, PortSource};
 use niclab_load::clock::Clock;
-use niclab_load::clocked::Clocked;
+use niclab_load::clocked::ClockedWire;
 use niclab_load::rings::{Inlet, Outlet};
 use niclab_load::{Load, LoadObservation, PortCounters, QueueCounters};
 use niclab_nic::limits::QUEUES_MAX;
@@ -50,7 +50,7 @@ struct WiresState {
     /// The place of the port's first queue among all.
     first: usize,
     /// By core; taken by the queue pairs that open.
-    wires: Mutex<Vec<Clocked>>,
+    wires: Mutex<Vec<ClockedWire>>,
     /// Time that a core works on each frame before it leaves.
     work: Duration,
     trial: Arc<Trial>,
@@ -67,7 +67,7 @@ pub(super) struct Trial {
     /// Queue pairs by which no frame will come any more.
     drained: AtomicUsize,
     /// The wires of queue pairs that have ended, and their places.
-    ended: Mutex<Vec<(usize, Clocked)>>,
+    ended: Mutex<Vec<(usize, ClockedWire)>>,
 }
 
 impl fmt::Display for Wires {
@@ -76,7 +76,7 @@ impl fmt::Display for Wires {
     }
 }
 
-impl Opens for Wires {
+impl PortSource for Wires {
     fn queue_pair_frames(&self) -> usize {
         WIRE_DEPTH as usize
     }
@@ -105,7 +105,7 @@ impl Opens for Wires {
         Ok((shared.first..).zip(wires.drain(..)).map(queue_pair).collect())
     }
 
-    fn comes_back(&self) -> bool {
+    fn can_reopen(&self) -> bool {
         false
     }
 }
@@ -113,7 +113,7 @@ impl Opens for Wires {
 /// One receive queue of a port, and the transmit queue of its core.
 struct ClockedQueuePair {
     place: usize,
-    wire: Clocked,
+    wire: ClockedWire,
     /// Frames that wait for the core.
     ring: VecDeque<Desc>,
     /// Frames that are being written.
@@ -145,7 +145,7 @@ impl QueuePair for ClockedQueuePair {
     fn receive(&mut self, pool: &mut FramePool, into: &mut Burst) -> io::Result<()> {
         let Some(now_ns) = self.now_ns() else { return Ok(()) };
         if self.place == 0 && self.trial.other_ns.load(Ordering::Relaxed) > 0 {
-            self.wire.paused(self.trial.other_ns.swap(0, Ordering::Relaxed));
+            self.wire.add_pause(self.trial.other_ns.swap(0, Ordering::Relaxed));
         }
         let ClockedQueuePair { wire, ring, reserved, region, .. } = self;
         wire.turn(&mut Ring { ring, reserved, pool, region }, now_ns);
@@ -156,7 +156,7 @@ impl QueuePair for ClockedQueuePair {
             self.counters.rx_bytes += u64::from(desc.len());
             into.push(desc);
         }
-        self.wire.took(count);
+        self.wire.count_taken(count);
         if !self.is_drained && self.ring.is_empty() && now_ns >= self.wire.end_ns() {
             self.is_drained = true;
             self.trial.drained.fetch_add(1, Ordering::Release);
@@ -209,7 +209,7 @@ impl QueuePair for WorkingQueuePair {
             std::hint::spin_loop();
         }
         // That is no stall.
-        self.queue_pair.wire.paused(work.as_nanos() as u64);
+        self.queue_pair.wire.add_pause(work.as_nanos() as u64);
         self.queue_pair.send(pool, burst)
     }
 
@@ -334,11 +334,11 @@ pub(super) fn ports(
             seed: load.seed.wrapping_add(u64::from(port) << 32),
             ..load.clone()
         };
-        let made = Clocked::several(&load, WIRE_DEPTH, setup.frame_len_max, cores, core_of);
+        let made = ClockedWire::several(&load, WIRE_DEPTH, setup.frame_len_max, cores, core_of);
         let mut wires = made.map_err(bad_load)?;
         if *plan != Plan::Rest {
             // A flow may leave by another core than before.
-            Clocked::share_order(&mut wires);
+            ClockedWire::share_order(&mut wires);
         }
         let (first, wires) = (usize::from(port) * cores, Mutex::new(wires));
         let work = if let Plan::Rss(plan) = plan { plan.work_ns } else { 0 };
@@ -358,7 +358,7 @@ impl Trial {
 
     /// The first core has had so much time for something else than frames.
     #[inline]
-    pub(super) fn other(&self, ns: u64) {
+    pub(super) fn add_other_work(&self, ns: u64) {
         if ns > 0 {
             self.other_ns.fetch_add(ns, Ordering::Relaxed);
         }
@@ -379,7 +379,7 @@ impl Trial {
     }
 
     /// The wires of all queue pairs, which have ended, in their order.
-    pub(super) fn wires(&self) -> Vec<Clocked> {
+    pub(super) fn wires(&self) -> Vec<ClockedWire> {
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         ended.sort_by_key(|(place, _)| *place);
         ended.drain(..).map(|(_, wire)| wire).collect()
@@ -387,7 +387,7 @@ impl Trial {
 }
 
 /// Frames that one core received and another one forwarded.
-pub(super) fn crossed(seen: &LoadObservation, ended: &Ended, cores: usize) -> u64 {
+pub(super) fn cross_core_frames(seen: &LoadObservation, ended: &CardResult, cores: usize) -> u64 {
     let forwarded = ended.counters.cores.iter().map(|core| core.frames);
     let more = forwarded.enumerate().map(|(core, forwarded)| {
         let of_core = seen.generator.queues.iter().skip(core).step_by(cores);
@@ -399,7 +399,7 @@ pub(super) fn crossed(seen: &LoadObservation, ended: &Ended, cores: usize) -> u6
 
 /// Lays what the card counted beside what generator and sink did. `queues` are those of the card
 /// that frames could come to: port and number.
-pub(super) fn enter(seen: &mut LoadObservation, ended: &Ended, queues: &[(usize, u16)]) {
+pub(super) fn enter(seen: &mut LoadObservation, ended: &CardResult, queues: &[(usize, u16)]) {
     let ports = &ended.counters.ports;
     let sum = |of: fn(&niclab_card::PortCounters) -> u64| ports.iter().map(of).sum::<u64>();
     let with_fcs = |bytes: u64, frames: u64| bytes + frames * u64::from(FCS_LEN);

@@ -8,11 +8,11 @@ use niclab_nic::rule::Rule;
 use niclab_nic::{Nic, Operation, OperationQueue, RuleError, RuleId, Transaction};
 use rtrb::Consumer;
 
-use super::asking::{Asker, asking};
+use super::operation_requests::{OperationRequester, requester};
 use super::steps::{RuleOperation, Steps, TemplateTables};
-use super::{Installed, broken};
+use super::{InstalledBlock, broken};
 use crate::face::DeviceError;
-use crate::plan::{Calls, RulesPlan};
+use crate::plan::{CallMode, RulesPlan};
 
 /// Operations that are handed over at a time: as many as an application has room for in a burst's
 /// work, and few enough to stay in the cache.
@@ -87,7 +87,7 @@ impl<'a> Carrier<'a> {
     pub(super) fn new(
         plan: &'a RulesPlan,
         nic: &'a mut Nic,
-        blocks: &'a [Installed],
+        blocks: &'a [InstalledBlock],
         duration_ns: u64,
     ) -> Result<Carrier<'a>, DeviceError> {
         if plan.start_ns >= duration_ns {
@@ -119,14 +119,14 @@ impl<'a> Carrier<'a> {
         duration_ns: u64,
     ) -> Result<Carrier<'a>, DeviceError> {
         let caller = match plan.calls {
-            Calls::Single => Caller::Single(nic),
-            Calls::Queue => {
+            CallMode::Single => Caller::Single(nic),
+            CallMode::Queue => {
                 let queue = nic.operation_queue(QUEUE_SIZE).map_err(broken)?;
                 let tables = steps.tables(nic).map_err(untabled)?;
                 let (steps, became) = (Vec::new(), Vec::new());
                 Caller::Queue { nic, queue, tables, steps, became }
             }
-            Calls::Transaction => Caller::Transaction(Some(nic.transaction())),
+            CallMode::Transaction => Caller::Transaction(Some(nic.transaction())),
         };
         let count = steps.len();
         Ok(Carrier {
@@ -176,9 +176,9 @@ impl<'a> Carrier<'a> {
 
     /// Leaves it to the core that forwards to ask for the operations, where each has a moment at
     /// which it is due.
-    pub(super) fn asked_by(&mut self) -> Option<Asker> {
+    pub(super) fn requester(&mut self) -> Option<OperationRequester> {
         let each_ns = self.steps.interval_ns()?;
-        let (asker, asked) = asking(self.steps.len(), self.start_ns, each_ns);
+        let (asker, asked) = requester(self.steps.len(), self.start_ns, each_ns);
         self.asked = Some(asked);
         self.control.waited = Some(Latency::new());
         Some(asker)
@@ -395,13 +395,13 @@ impl<'a> Carrier<'a> {
         match result {
             Ok(stands) => {
                 self.control.done += 1;
-                self.steps.stands(at, stands);
+                self.steps.set_rule(at, stands);
             }
             Err(error) => {
                 self.control.refused += 1;
                 self.control.refusal.get_or_insert_with(|| error.to_string());
                 if is_gone {
-                    self.steps.stands(at, None);
+                    self.steps.set_rule(at, None);
                 }
             }
         }

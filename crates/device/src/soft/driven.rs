@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use niclab_card::{Card, CardConfig, CardWorkload, Core, Ended};
+use niclab_card::{Card, CardConfig, CardResult, CardWorkload, Core};
 use niclab_load::clock::Clock;
 use niclab_load::clocked::observe;
 use niclab_load::{Control, Load, LoadObservation};
@@ -18,11 +18,11 @@ use niclab_nic::limits::BURST;
 use niclab_nic::{Nic, RuleId};
 use niclab_packet::size::FCS_LEN;
 
-use super::asking::Asker;
-use super::clocked::{Trial, crossed, enter, ports, queue_numbers};
+use super::clocked::{Trial, cross_core_frames, enter, ports, queue_numbers};
 use super::control::Carrier;
-use super::rss_change::{RssControl, RssDone, balance};
-use super::{Installed, Seats, broken};
+use super::operation_requests::OperationRequester;
+use super::rss_change::{RssControl, RssPlanResult, balance};
+use super::{InstalledBlock, TrialCores, broken};
 use crate::cores::Pinned;
 use crate::face::{DeviceError, Setup};
 use crate::plan::{ControlCore, Plan};
@@ -35,13 +35,13 @@ const PASSED_MAX: u32 = 16;
 pub(super) type DrivenResult = (LoadObservation, Vec<Option<RuleId>>);
 
 /// What a trial is made of.
-pub(super) struct Offer<'a> {
+pub(super) struct TrialSetup<'a> {
     pub(super) load: &'a Load,
     pub(super) setup: &'a Setup,
-    pub(super) seats: &'a Seats,
+    pub(super) seats: &'a TrialCores,
     pub(super) plan: &'a Plan,
     /// The rules of the set-up, which a plan may work on.
-    pub(super) blocks: &'a [Installed],
+    pub(super) blocks: &'a [InstalledBlock],
 }
 
 /// The control side of a trial: idle, or carrying out a plan.
@@ -53,12 +53,12 @@ enum ControlSide<'a> {
 
 /// The result of a plan.
 #[derive(Default)]
-struct Done {
+struct PlanResult {
     rules: Option<(Control, Vec<Option<RuleId>>)>,
-    rss: Option<RssDone>,
+    rss: Option<RssPlanResult>,
 }
 
-impl Offer<'_> {
+impl TrialSetup<'_> {
     /// Offers the load to a card with rules and RSS of these ports, which come back unless the card
     /// broke.
     pub(super) fn run(
@@ -84,8 +84,8 @@ impl Offer<'_> {
         let Some(cores) = cores else {
             return (None, Err(done.err().unwrap_or_else(|| broken("a core of it panicked"))));
         };
-        let (ended, nics) = card.end_driven(cores);
-        (Some(nics), done.and_then(|done| self.seen(&trial, &ended, done)))
+        let (ended, nics) = card.shut_down_driven(cores);
+        (Some(nics), done.and_then(|done| self.result(&trial, &ended, done)))
     }
 
     /// Lets the cores work until the load is over; gives them back unless one panicked.
@@ -94,7 +94,7 @@ impl Offer<'_> {
         card: &mut Card,
         cores: Vec<Core>,
         trial: &Trial,
-    ) -> (Option<Vec<Core>>, Result<Done, DeviceError>) {
+    ) -> (Option<Vec<Core>>, Result<PlanResult, DeviceError>) {
         let mut control = match self.control(card) {
             Ok(control) => control,
             Err(error) => return (Some(cores), Err(error)),
@@ -105,7 +105,7 @@ impl Offer<'_> {
             beside => (None, beside),
         };
         let mut asker = match beside {
-            ControlSide::Rules(_, carrier) => carrier.asked_by(),
+            ControlSide::Rules(_, carrier) => carrier.requester(),
             ControlSide::Rest | ControlSide::Rss(_) => None,
         };
         let (ready, stop) = (&AtomicUsize::new(0), &AtomicBool::new(false));
@@ -114,7 +114,7 @@ impl Offer<'_> {
             let _end = EndOnDrop(stop);
             let mut workers = Vec::with_capacity(cores.len());
             for (core, seat) in cores.into_iter().zip(&self.seats.card) {
-                let turns = Turns {
+                let turns = CoreTurns {
                     core,
                     control: same.take().map(|carrier| &mut **carrier),
                     asker: asker.take(),
@@ -191,8 +191,13 @@ impl Offer<'_> {
     }
 
     /// Combines the observation of the wires, the counters of the card and the result of the plan.
-    fn seen(&self, trial: &Trial, ended: &Ended, done: Done) -> Result<DrivenResult, DeviceError> {
-        if let Some(trouble) = ended.trouble.first() {
+    fn result(
+        &self,
+        trial: &Trial,
+        ended: &CardResult,
+        done: PlanResult,
+    ) -> Result<DrivenResult, DeviceError> {
+        if let Some(trouble) = ended.errors.first() {
             return Err(broken(trouble));
         }
         let (mut seen, count) = (observe(trial.wires()), self.seats.card.len());
@@ -200,7 +205,7 @@ impl Offer<'_> {
         let queues = (0..).zip(&of_port);
         let queues = queues.flat_map(|(port, of)| of.iter().map(move |queue| (port, *queue)));
         enter(&mut seen, ended, &queues.collect::<Vec<_>>());
-        seen.crossed = Some(crossed(&seen, ended, count));
+        seen.crossed = Some(cross_core_frames(&seen, ended, count));
         if let Some(rss) = done.rss {
             rss.enter(&mut seen, ended);
         }
@@ -211,13 +216,13 @@ impl Offer<'_> {
 }
 
 impl ControlSide<'_> {
-    fn end(self) -> Done {
+    fn end(self) -> PlanResult {
         match self {
-            ControlSide::Rest => Done::default(),
+            ControlSide::Rest => PlanResult::default(),
             ControlSide::Rules(_, carrier) => {
-                Done { rules: Some(carrier.end()), ..Done::default() }
+                PlanResult { rules: Some(carrier.end()), ..PlanResult::default() }
             }
-            ControlSide::Rss(control) => Done { rules: None, rss: Some(control.end()) },
+            ControlSide::Rss(control) => PlanResult { rules: None, rss: Some(control.end()) },
         }
     }
 }
@@ -231,12 +236,12 @@ impl Drop for EndOnDrop<'_> {
 }
 
 /// The turns of one core of the card, and what else is done on it.
-struct Turns<'a, 'b> {
+struct CoreTurns<'a, 'b> {
     core: Core,
     /// A plan that this core carries out between two turns.
     control: Option<&'a mut Carrier<'b>>,
     /// A plan whose operations this core asks another one for.
-    asker: Option<Asker>,
+    asker: Option<OperationRequester>,
     /// Time from the first frame to the measured part, and whether that has begun.
     warmup_ns: u64,
     is_open: bool,
@@ -246,7 +251,7 @@ struct Turns<'a, 'b> {
     yields: bool,
 }
 
-impl Turns<'_, '_> {
+impl CoreTurns<'_, '_> {
     /// Works until it is to stop and nothing is under way.
     fn run(mut self, trial: &Trial, stop: &AtomicBool) -> Core {
         let clock = Clock::new();
@@ -288,7 +293,7 @@ impl Turns<'_, '_> {
         let waits = is_full && !control.is_behind();
         self.passed = if waits { self.passed + 1 } else { 0 };
         if !waits {
-            trial.other(control.turn());
+            trial.add_other_work(control.turn());
         }
     }
 }

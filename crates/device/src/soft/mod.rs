@@ -4,11 +4,11 @@
 //! says (`driven`). Rules and RSS (`rss_change`) may change while frames come.
 //! Frames come by the clock (`clocked`), so that no core generates them, or from memory (`replay`).
 
-mod asking;
 mod clocked;
 mod control;
 mod driven;
 pub mod kvs;
+mod operation_requests;
 mod programs;
 mod replay;
 mod rss_change;
@@ -27,13 +27,13 @@ use niclab_nic::{Nic, RuleError, RuleId};
 
 use crate::cores::{self, Pinned};
 use crate::face::{
-    self, About, DeviceError, Fact, Observation, RuleBlock, Setup, SetupReport, Station, Task,
-    Testbed,
+    self, DeviceError, DeviceInfo, Fact, Observation, PathNode, RuleBlock, Setup, SetupReport,
+    Task, Testbed,
 };
 use crate::patterns::Patterns;
-use crate::plan::{ControlCore, Plan, RulesPlan, Work};
+use crate::plan::{ControlCore, Plan, RuleWork, RulesPlan};
 use control::Carrier;
-use driven::Offer;
+use driven::TrialSetup;
 
 /// Frames each ring of the wire holds, as a usual receive ring.
 const WIRE_DEPTH: u32 = 1_024;
@@ -46,7 +46,7 @@ const MEETING_NS: u64 = 200_000_000;
 
 /// The software NIC under a clocked wire.
 pub struct Soft {
-    about: About,
+    about: DeviceInfo,
     /// Threads keep to cores of their own. Without it figures mean nothing, but frames are counted
     /// as ever.
     pinned: bool,
@@ -57,27 +57,27 @@ pub struct Soft {
 
 /// Where the threads of a trial run; none: wherever there is room.
 #[derive(Clone, Default)]
-struct Seats {
+struct TrialCores {
     /// The core of the control side. `None` if threads are not pinned, or the card has all cores.
     control: Option<u32>,
     /// By core of the card.
     card: Vec<Option<u32>>,
 }
 
-impl Seats {
+impl TrialCores {
     /// The first cores this process may use, as many as a card is to have and one before them where
     /// there are more. Where threads keep to none the machine only has to have so many.
-    fn choose(count: u16, is_pinned: bool) -> Result<Seats, DeviceError> {
+    fn choose(count: u16, is_pinned: bool) -> Result<TrialCores, DeviceError> {
         let (mut cores, count) = (cores::allowed(), usize::from(count.max(1)));
         let there = cores.len();
         if count > there {
             return Err(DeviceError::lacks(format!("{count} cores: there are {there}")));
         }
         if !is_pinned {
-            return Ok(Seats { control: None, card: vec![None; count] });
+            return Ok(TrialCores { control: None, card: vec![None; count] });
         }
         let control = (count < there).then(|| cores.remove(0));
-        Ok(Seats { control, card: cores.into_iter().take(count).map(Some).collect() })
+        Ok(TrialCores { control, card: cores.into_iter().take(count).map(Some).collect() })
     }
 
     /// Refuses a plan for another core than the card's where all cores are the card's.
@@ -97,16 +97,16 @@ impl Seats {
 struct SoftState {
     /// Rules and RSS by port; rules are for cards of one port.
     nics: Vec<Nic>,
-    seats: Seats,
+    seats: TrialCores,
     /// What was asked for.
     setup: Setup,
     /// The rules of each block of the set-up that were created one by one, and their actions.
-    blocks: Vec<Installed>,
+    blocks: Vec<InstalledBlock>,
 }
 
 /// The rules of a block.
 #[derive(Default)]
-struct Installed {
+struct InstalledBlock {
     group: u32,
     priority: u32,
     /// None of a file.
@@ -115,7 +115,7 @@ struct Installed {
     actions: Vec<Action>,
 }
 
-impl Installed {
+impl InstalledBlock {
     /// Gives a block its rules back; `ids` are those that stand in their places now.
     fn restore(&mut self, nic: &mut Nic, ids: &[Option<RuleId>]) -> Result<(), RuleError> {
         let Some(patterns) = &self.patterns else { return Ok(()) };
@@ -136,7 +136,7 @@ impl Installed {
 impl Soft {
     /// A card without a set-up.
     pub fn open() -> Result<Soft, DeviceError> {
-        let about = about(&Seats::choose(1, true)?);
+        let about = about(&TrialCores::choose(1, true)?);
         Ok(Soft { about, pinned: true, state: None, card_frames: 0 })
     }
 
@@ -168,9 +168,9 @@ impl Soft {
     }
 }
 
-fn about(seats: &Seats) -> About {
+fn about(seats: &TrialCores) -> DeviceInfo {
     let fact = |name: &str, value: String| Fact { name: name.to_owned(), value };
-    let place = |role: &str, label: String| Station { role: role.to_owned(), label, core: None };
+    let place = |role: &str, label: String| PathNode { role: role.to_owned(), label, core: None };
     let first = seats.card.first().copied().flatten();
     let first = first.map(|core| fact("first core of the card", core.to_string()));
     let kind = "niclab's network card in software; its frames come from memory, without a wire";
@@ -181,7 +181,7 @@ fn about(seats: &Seats) -> About {
         fact("rules in all", niclab_nic::limits::RULES_MAX.to_string()),
         fact("clock", niclab_load::clock::Clock::new().source().to_owned()),
     ];
-    About {
+    DeviceInfo {
         name: "soft".to_owned(),
         facts: facts.into_iter().chain(first).collect(),
         places: vec![
@@ -192,25 +192,25 @@ fn about(seats: &Seats) -> About {
         programmed: programs::places(),
         serving: kvs::places(),
         lacking: "niclab's software NIC has none".into(),
-        ..About::default()
+        ..DeviceInfo::default()
     }
 }
 
 impl Testbed for Soft {
-    fn about(&self) -> &About {
+    fn about(&self) -> &DeviceInfo {
         &self.about
     }
 
     fn setup(&mut self, setup: &Setup) -> Result<SetupReport, DeviceError> {
         check(setup)?;
-        let seats = Seats::choose(setup.cores, self.pinned)?;
+        let seats = TrialCores::choose(setup.cores, self.pinned)?;
         self.state = None;
         let mut nics = clocked::nics(setup, seats.card.len())?;
         let nic = &mut nics[0];
         let mut report = SetupReport::default();
         let before = nic.rule_bytes();
         let blocks = setup.rules.iter().map(|block| install(nic, block, &mut report));
-        let blocks = blocks.collect::<Result<Vec<Installed>, DeviceError>>()?;
+        let blocks = blocks.collect::<Result<Vec<InstalledBlock>, DeviceError>>()?;
         // Idle time that a trial does not have: tables come to rest.
         while !nic.run_housekeeping(HOUSEKEEPING_STEPS) {}
         report.rules_installed = u64::from(nic.len());
@@ -257,15 +257,15 @@ fn check(setup: &Setup) -> Result<(), DeviceError> {
 /// # Errors
 /// [`DeviceError`].
 pub fn run_on(load: &Load, setup: &Setup, cores: Vec<u32>) -> Result<LoadObservation, DeviceError> {
-    let seats = Seats { control: None, card: cores.into_iter().map(Some).collect() };
+    let seats = TrialCores { control: None, card: cores.into_iter().map(Some).collect() };
     let (nics, blocks) = (clocked::nics(setup, seats.card.len())?, Vec::new());
     SoftState { nics, seats, setup: setup.clone(), blocks }.run(load, &Plan::Rest).1
 }
 
 /// Which of the rules of a set-up's files a load meets: how many decide about at least one of the
 /// frames that are sent in a fifth of a second.
-pub fn rules_met(setup: &Setup, load: &Load) -> Result<u32, DeviceError> {
-    let seats = Seats { control: None, card: vec![None] };
+pub fn rules_hit(setup: &Setup, load: &Load) -> Result<u32, DeviceError> {
+    let seats = TrialCores { control: None, card: vec![None] };
     let mut nics = clocked::nics(setup, seats.card.len())?;
     let nic = &mut nics[0];
     let mut session = Session::counting(0);
@@ -302,7 +302,7 @@ impl SoftState {
         }
         let SoftState { nics, seats, setup, blocks } = self;
         let rss = nics[0].rss().clone();
-        let offer = Offer { load, setup: &setup, seats: &seats, plan, blocks: &blocks };
+        let offer = TrialSetup { load, setup: &setup, seats: &seats, plan, blocks: &blocks };
         let (nics, seen) = offer.run(nics);
         let Some(nics) = nics else { return (None, seen.map(|(seen, _)| seen)) };
         self = SoftState { nics, seats, setup, blocks };
@@ -322,10 +322,10 @@ impl SoftState {
     /// worked.
     fn undo(&mut self, plan: &RulesPlan, ids: Vec<Option<RuleId>>) -> Result<(), RuleError> {
         match &plan.work {
-            Work::Create(_) => {
+            RuleWork::Create(_) => {
                 ids.into_iter().flatten().try_for_each(|id| self.nics[0].destroy(id))?;
             }
-            Work::Change { block, .. } | Work::Renew { block, .. } => {
+            RuleWork::Change { block, .. } | RuleWork::Renew { block, .. } => {
                 if let Some(block) = self.blocks.get_mut(*block) {
                     block.restore(&mut self.nics[0], &ids)?;
                 }
@@ -343,7 +343,7 @@ impl SoftState {
             ControlCore::Distinct => self.seats.control.map(Pinned::to),
         };
         let plan = &RulesPlan { start_ns: 0, per_s: None, ..plan.clone() };
-        if let Work::Renew { .. } = plan.work {
+        if let RuleWork::Renew { .. } = plan.work {
             let reason = "rules are renewed as long as a load lasts, and there is none".to_owned();
             return Err(DeviceError::BadPlan { reason });
         }
@@ -351,7 +351,7 @@ impl SoftState {
         control.alone();
         let (mut record, mut ids) = control.end();
         while !self.nics[0].run_housekeeping(HOUSEKEEPING_STEPS) {}
-        if let Work::Create(_) = plan.work {
+        if let RuleWork::Create(_) = plan.work {
             let mut control =
                 Carrier::destroying(plan, &mut self.nics[0], std::mem::take(&mut ids))?;
             control.alone();
@@ -376,15 +376,15 @@ fn install(
     nic: &mut Nic,
     block: &RuleBlock,
     report: &mut SetupReport,
-) -> Result<Installed, DeviceError> {
+) -> Result<InstalledBlock, DeviceError> {
     if let RuleBlock::File { path, .. } = block {
         apply(nic, path, report)?;
     }
-    let Some(rule) = block.place() else { return Ok(Installed::default()) };
+    let Some(rule) = block.place() else { return Ok(InstalledBlock::default()) };
     let patterns = Patterns::of(block)?;
     let ids = create(nic, rule, &patterns, report);
     let (group, priority, actions) = (rule.0, rule.1, rule.2.to_vec());
-    Ok(Installed { group, priority, patterns: Some(patterns), ids, actions })
+    Ok(InstalledBlock { group, priority, patterns: Some(patterns), ids, actions })
 }
 
 /// Applies a file of rules, all of it: a card with a part of them, or none, is not what was asked

@@ -9,10 +9,10 @@ use niclab_nic::limits::{BURST, QUEUES_MAX};
 use niclab_program::{Command, Pipeline};
 
 use super::broken;
-use super::replay::{Arrived, Replay};
+use super::replay::{Destination, Replay};
 use crate::cases::Prepared;
 use crate::cores::Pinned;
-use crate::face::{DeviceError, Processing, ProgramObservation, Station};
+use crate::face::{DeviceError, PathNode, Processing, ProgramObservation};
 use crate::processing::{self, COMPARED, Digest, STRETCH};
 
 /// Commands that are told together.
@@ -25,7 +25,7 @@ const HOUSEKEEPING_STEPS: usize = 1 << 16;
 const PORTS: usize = 4;
 
 /// What stands along the packets' way.
-pub(super) fn places() -> Vec<Station> {
+pub(super) fn places() -> Vec<PathNode> {
     processing::places("a program of the software NIC, on the card")
 }
 
@@ -37,8 +37,8 @@ pub(super) fn process(
     let of = processing.program;
     let prepared = of.prepare().map_err(|error| processing::refused("soft", of.case, error))?;
     let _pinned = processing::core().filter(|_| is_pinned).map(Pinned::to);
-    let mut seen = processing::begun(&prepared);
-    let mut stage = Stage::new(prepared)?;
+    let mut seen = processing::initial_observation(&prepared);
+    let mut stage = ProgramBench::new(prepared)?;
     seen.digest = stage.digest()?;
     stage.pass()?;
     seen.lost = stage.lost;
@@ -57,7 +57,7 @@ pub(super) fn process(
 }
 
 /// A card with a program and its tables, and the packets that come to it.
-struct Stage {
+struct ProgramBench {
     card: Card,
     core: Core,
     port: Replay,
@@ -72,8 +72,8 @@ struct Stage {
     stretches_ns: Vec<u64>,
 }
 
-impl Stage {
-    fn new(prepared: Prepared) -> Result<Stage, DeviceError> {
+impl ProgramBench {
+    fn new(prepared: Prepared) -> Result<ProgramBench, DeviceError> {
         let Prepared { program, commands, frames, .. } = prepared;
         let mut pipeline = Pipeline::new(program).map_err(broken)?;
         commands.chunks(CHANGES).try_for_each(|some| pipeline.tell(some, 0)).map_err(broken)?;
@@ -94,7 +94,7 @@ impl Stage {
         let (card, mut cores) = Card::driven(&config, runs).map_err(broken)?;
         let core = cores.pop().ok_or_else(|| broken("the card has no core"))?;
         let stretches_ns = Vec::with_capacity(packets / STRETCH + 1);
-        Ok(Stage { card, core, port, packets, registers, readers, lost: 0, stretches_ns })
+        Ok(ProgramBench { card, core, port, packets, registers, readers, lost: 0, stretches_ns })
     }
 
     /// Puts every register back as it was, empties the rings, and has the card write `packets`
@@ -154,7 +154,7 @@ impl Stage {
 
     /// Ends the card; the frames that its engine took.
     fn end(self) -> Result<u64, DeviceError> {
-        let (ended, _) = self.card.end_driven(vec![self.core]);
+        let (ended, _) = self.card.shut_down_driven(vec![self.core]);
         match ended.frames_lost {
             0 => Ok(ended.counters.rx_frames()),
             lost => Err(broken(format!("the card has lost {lost} of its frames"))),
@@ -162,13 +162,13 @@ impl Stage {
     }
 }
 
-fn line(arrived: &Arrived) -> String {
+fn line(arrived: &Destination) -> String {
     match arrived {
-        Arrived::Port(port, bytes) => {
+        Destination::Port(port, bytes) => {
             let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
             format!("{port} {hex}")
         }
-        Arrived::Queue(queue) => format!("queue {queue}"),
+        Destination::Queue(queue) => format!("queue {queue}"),
     }
 }
 

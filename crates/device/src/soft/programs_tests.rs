@@ -36,7 +36,7 @@ fn a_program_finds_packets_as_they_were_in_each_pass() {
     let mut prepared = of.prepare().unwrap();
     prepared.frames.truncate(200);
     let mut short = prepared.clone();
-    let mut stage = Stage::new(prepared).unwrap();
+    let mut stage = ProgramBench::new(prepared).unwrap();
     for pass in 0..100 {
         stage.pass().unwrap();
         assert_eq!(stage.lost, 0, "pass {pass}");
@@ -44,7 +44,7 @@ fn a_program_finds_packets_as_they_were_in_each_pass() {
     assert_eq!(stage.end().unwrap(), 100 * 200, "the card's engine took each of them");
     // A packet that does not leave is counted.
     short.frames.iter_mut().take(3).for_each(|frame| frame[22] = 1);
-    let mut stage = Stage::new(short).unwrap();
+    let mut stage = ProgramBench::new(short).unwrap();
     stage.pass().unwrap();
     assert_eq!(stage.lost, 3);
 }
@@ -53,7 +53,7 @@ fn a_program_finds_packets_as_they_were_in_each_pass() {
 fn the_digest_tells_what_left_and_by_which_port() {
     let digest = |case, count, entries| {
         let of = Loaded { case, count, entries };
-        Stage::new(of.prepare().unwrap()).unwrap().digest().unwrap()
+        ProgramBench::new(of.prepare().unwrap()).unwrap().digest().unwrap()
     };
     let routed = digest(Case::Router, 1, 64);
     assert_eq!(routed, digest(Case::Router, 1, 64));
@@ -72,7 +72,7 @@ fn numbers_out_of_range_are_bad_loads() {
 #[test]
 fn registers_and_rings_begin_anew_in_each_pass() {
     let of = Loaded { case: Case::KvsItems, count: 1, entries: 0 };
-    let mut stage = Stage::new(of.prepare().unwrap()).unwrap();
+    let mut stage = ProgramBench::new(of.prepare().unwrap()).unwrap();
     for pass in 0..6 {
         stage.pass().unwrap();
         assert_eq!(stage.lost, 0, "pass {pass}");

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use niclab_apps::service::{Answers, Service};
-use niclab_card::{Opens, PortError};
+use niclab_card::{PortError, PortSource};
 use niclab_nic::limits::BURST;
 use niclab_nic::memory::{Desc, Region};
 use niclab_port::Burst;
@@ -42,12 +42,12 @@ struct ReplayState {
     arrived: AtomicU64,
     /// Where these frames went is kept.
     is_kept: AtomicBool,
-    kept: Mutex<Vec<Arrived>>,
+    kept: Mutex<Vec<Destination>>,
 }
 
 /// Where a frame went.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Arrived {
+pub(super) enum Destination {
     /// Out by the port of this number, with these bytes.
     Port(usize, Vec<u8>),
     /// To the queue of this number.
@@ -88,7 +88,7 @@ impl Replay {
     }
 
     /// Where the frames went that were kept since the last call.
-    pub(super) fn take_kept(&self) -> Vec<Arrived> {
+    pub(super) fn take_kept(&self) -> Vec<Destination> {
         std::mem::take(&mut *self.shared.kept.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -100,7 +100,7 @@ impl Replay {
 
 impl ReplayState {
     #[inline]
-    fn arrive(&self, count: usize, arrived: impl Iterator<Item = Arrived>) {
+    fn arrive(&self, count: usize, arrived: impl Iterator<Item = Destination>) {
         self.arrived.fetch_add(count as u64, Ordering::Relaxed);
         if self.is_kept.load(Ordering::Relaxed) {
             self.kept.lock().unwrap_or_else(PoisonError::into_inner).extend(arrived);
@@ -114,7 +114,7 @@ impl fmt::Display for Replay {
     }
 }
 
-impl Opens for Replay {
+impl PortSource for Replay {
     fn queue_pair_frames(&self) -> usize {
         // What is under way needs slots too.
         let waiting = if self.number == 0 { self.shared.frames.len() } else { 0 };
@@ -136,7 +136,7 @@ impl Opens for Replay {
         Ok((0..count).map(queue_pair).collect())
     }
 
-    fn comes_back(&self) -> bool {
+    fn can_reopen(&self) -> bool {
         false
     }
 }
@@ -197,7 +197,7 @@ impl QueuePair for ReplayQueuePair {
             return Ok(());
         }
         let ReplayQueuePair { port: Replay { number, shared }, region, counters, .. } = self;
-        let arrived = |desc| Arrived::Port(*number, region.frame(desc).to_vec());
+        let arrived = |desc| Destination::Port(*number, region.frame(desc).to_vec());
         shared.arrive(burst.len(), burst.iter().map(arrived));
         counters.tx_frames += burst.len() as u64;
         counters.tx_bytes += burst.iter().map(|desc| u64::from(desc.len())).sum::<u64>();
@@ -220,6 +220,6 @@ struct ReplaySink(Arc<ReplayState>);
 
 impl Service for ReplaySink {
     fn serve(&mut self, _: &Region, frames: &[Desc], _: &mut dyn Answers) {
-        self.0.arrive(frames.len(), frames.iter().map(|desc| Arrived::Queue(desc.queue)));
+        self.0.arrive(frames.len(), frames.iter().map(|desc| Destination::Queue(desc.queue)));
     }
 }

@@ -13,7 +13,7 @@ use std::net::IpAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use niclab_card::{Balance, Card, CardCounters, Ended};
+use niclab_card::{Balance, Card, CardCounters, CardResult};
 use niclab_load::clock::Clock;
 use niclab_load::{Latency, LoadObservation, QueueReaction, RssChanges};
 use niclab_nic::limits::INDIRECTION_LEN;
@@ -24,7 +24,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::broken;
 use crate::face::DeviceError;
-use crate::plan::{Answering, Plan, RssChangeKind, RssPlan};
+use crate::plan::{BalanceMode, Plan, RssChangeKind, RssPlan};
 
 /// How often the control side looks whether a change has settled.
 const LOOK_EVERY: Duration = Duration::from_micros(50);
@@ -107,7 +107,7 @@ impl<'a> RssControl<'a> {
     /// Sees whether the last change has settled.
     fn look(&mut self, now_ns: u64) {
         if let Some(asked_ns) = self.asked_ns
-            && self.card.waits_for(0).is_ok_and(|core| core.is_none())
+            && self.card.core_without_rss(0).is_ok_and(|core| core.is_none())
         {
             self.settled.record(now_ns.saturating_sub(asked_ns));
             self.asked_ns = None;
@@ -138,7 +138,7 @@ impl<'a> RssControl<'a> {
             return;
         }
         self.balance_ns = now_ns + BALANCE_EVERY_NS;
-        self.card.tend();
+        self.card.run_housekeeping();
         for balanced in self.card.balance() {
             self.asked_ns = Some(now_ns);
             let moved_entries = balanced.moved_entries.map(|count| count as u64);
@@ -228,7 +228,7 @@ impl RssControl<'_> {
     /// Waits until all cores work: they follow RSS as it is.
     pub(super) fn settle(&self) -> Result<(), DeviceError> {
         let until = Instant::now() + STARTED;
-        while let Some(core) = self.card.waits_for(0).map_err(broken)? {
+        while let Some(core) = self.card.core_without_rss(0).map_err(broken)? {
             if Instant::now() > until {
                 return Err(broken(format!("core {core} of the card does not run")));
             }
@@ -256,24 +256,24 @@ impl RssControl<'_> {
         }
     }
 
-    pub(super) fn end(self) -> RssDone {
+    pub(super) fn end(self) -> RssPlanResult {
         let refusal = self.refusal.map(|refusal| format!("a change was refused: {refusal}"));
         let unsettled = self.asked_ns.map(|_| "the last change has not settled".to_owned());
         let settled = Some(self.settled).filter(|settled| !settled.0.is_empty());
         let reasons = refusal.into_iter().chain(unsettled).collect();
-        RssDone { seen: RssChanges { settled, ..self.seen }, reasons }
+        RssPlanResult { seen: RssChanges { settled, ..self.seen }, reasons }
     }
 }
 
 /// What was done while the card worked, and why it is not to be trusted.
-pub(super) struct RssDone {
+pub(super) struct RssPlanResult {
     seen: RssChanges,
     reasons: Vec<String>,
 }
 
-impl RssDone {
+impl RssPlanResult {
     /// Adds it to what was seen of a card that has ended.
-    pub(super) fn enter(self, seen: &mut LoadObservation, ended: &Ended) {
+    pub(super) fn enter(self, seen: &mut LoadObservation, ended: &CardResult) {
         let held_drops = ended.counters.ports.iter().map(|port| port.held_drops).sum();
         seen.rss_changes = Some(RssChanges { held_drops, ..self.seen });
         seen.honesty.reasons.extend(self.reasons);
@@ -285,9 +285,9 @@ pub(super) fn balance(plan: &Plan) -> Option<Balance> {
     let Plan::Rss(plan) = plan else { return None };
     let mut random = Xoshiro256PlusPlus::seed_from_u64(!plan.seed);
     plan.answer.map(|answer| match answer {
-        Answering::Moves => Balance::Moves { save_cores: false },
-        Answering::SaveCores => Balance::Moves { save_cores: true },
-        Answering::Keys => Balance::Keys((0..KEYS).map(|_| key(&mut random)).collect()),
+        BalanceMode::Moves => Balance::Moves { save_cores: false },
+        BalanceMode::SaveCores => Balance::Moves { save_cores: true },
+        BalanceMode::Keys => Balance::Keys((0..KEYS).map(|_| key(&mut random)).collect()),
     })
 }
 

@@ -103,7 +103,7 @@ fn core_time_between_two_samples_is_divided_among_the_stretches() {
     control.turn(now_ns);
     assert_eq!((control.seen.frames[0].len(), control.seen.cpu_ns[0].len()), (7, 7));
     assert!(control.stretch_ns > now_ns && control.stretch_ns <= now_ns + STRETCH_NS);
-    card.end_driven(cores);
+    card.shut_down_driven(cores);
 }
 
 /// The second core's share of the frames where load is low, and where it is high; every trial must
@@ -115,7 +115,7 @@ fn shares_of_the_second() -> [f64; 2] {
         from_ns: 1_000_000_000,
         until_ns: 2_000_000_000,
     };
-    let answer = Some(Answering::SaveCores);
+    let answer = Some(BalanceMode::SaveCores);
     // At 20 us a frame a fifth of one core, and then more than one.
     let plan = RssPlan { answer, work_ns: 20_000, ..plan(None) };
     let seen = run(2, &load(rate, 3_000), &Plan::Rss(plan)).unwrap();
@@ -136,7 +136,7 @@ fn a_core_that_is_not_needed_is_saved_and_comes_back_with_the_load() {
 }
 
 /// Whether a card answers flows of which some have far more frames than others.
-fn has_answered(answer: Answering) -> bool {
+fn has_answered(answer: BalanceMode) -> bool {
     let popularity = Popularity::Zipf { exponent: 1.0 };
     let flows = FlowSpec { count: 64, popularity, ..FlowSpec::default() };
     // Work for 1.8 cores, so that one of the two is near its limit however the flows fall.
@@ -146,14 +146,14 @@ fn has_answered(answer: Answering) -> bool {
     assert!(seen.honesty.balanced, "{answer:?}: {:?}", seen.honesty.reasons);
     assert_eq!(seen.reordered, 0, "{answer:?}");
     let answers = seen.rss_changes.unwrap().answers;
-    let is_key = answer == Answering::Keys;
+    let is_key = answer == BalanceMode::Keys;
     assert!(answers.iter().all(|done| done.moved_entries.is_none() == is_key), "{answers:?}");
     !answers.is_empty()
 }
 
 #[test]
 fn skewed_flows_are_answered_by_moves_and_by_keys() {
-    for answer in [Answering::Moves, Answering::Keys] {
+    for answer in [BalanceMode::Moves, BalanceMode::Keys] {
         assert!((0..TRIALS).any(|_| has_answered(answer)), "{answer:?}");
     }
 }

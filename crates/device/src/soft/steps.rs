@@ -7,9 +7,9 @@ use niclab_nic::{
 use niclab_packet::key::Key;
 
 use super::control::bad;
-use super::{Installed, Patterns};
+use super::{InstalledBlock, Patterns};
 use crate::face::DeviceError;
-use crate::plan::{Calls, Change, OPERATIONS_PER_S_MAX, RulesPlan, Work};
+use crate::plan::{CallMode, OPERATIONS_PER_S_MAX, RuleChangeKind, RuleWork, RulesPlan};
 
 /// One operation.
 pub(super) enum RuleOperation<'a> {
@@ -62,8 +62,8 @@ pub(super) struct Steps<'a> {
 
 enum StepKind<'a> {
     Create { group: u32, priority: u32, patterns: Patterns, actions: &'a [Action] },
-    Change { block: &'a Installed, patterns: &'a Patterns, change: &'a Change },
-    Renew { block: &'a Installed, patterns: &'a Patterns },
+    Change { block: &'a InstalledBlock, patterns: &'a Patterns, change: &'a RuleChangeKind },
+    Renew { block: &'a InstalledBlock, patterns: &'a Patterns },
     Destroy,
 }
 
@@ -71,7 +71,7 @@ impl<'a> Steps<'a> {
     /// Those of a plan that has `for_ns` to be carried out.
     pub(super) fn of(
         plan: &'a RulesPlan,
-        blocks: &'a [Installed],
+        blocks: &'a [InstalledBlock],
         for_ns: u64,
     ) -> Result<Steps<'a>, DeviceError> {
         let standing = |at: usize| match blocks.get(at) {
@@ -94,33 +94,37 @@ impl<'a> Steps<'a> {
             let count = ids.len();
             Steps { kind, ids, count, interval_ns }
         };
-        let ids = |block: &Installed| block.ids.iter().copied().map(Some).collect();
+        let ids = |block: &InstalledBlock| block.ids.iter().copied().map(Some).collect();
         match &plan.work {
-            Work::Create(block) => {
+            RuleWork::Create(block) => {
                 let patterns = Patterns::of(block)?;
                 let (group, priority, actions) = block.place().unwrap_or((0, 0, &[]));
                 let places = vec![None; patterns.len()];
                 Ok(of(StepKind::Create { group, priority, patterns, actions }, places))
             }
-            Work::Change { block: at, change } => {
+            RuleWork::Change { block: at, change } => {
                 let (block, patterns) = standing(*at)?;
-                if *change == Change::Values {
+                if *change == RuleChangeKind::Values {
                     has_room(*at, patterns)?;
                 }
-                if *change == Change::Mask && !matches!(patterns, Patterns::FiveTuples(..)) {
+                if *change == RuleChangeKind::Mask && !matches!(patterns, Patterns::FiveTuples(..))
+                {
                     return Err(bad(format!("block {at}: a mask is changed of flows alone")));
                 }
-                let whole = matches!(change, Change::Values | Change::Mask | Change::Priority(_));
-                if whole && plan.calls == Calls::Queue {
+                let whole = matches!(
+                    change,
+                    RuleChangeKind::Values | RuleChangeKind::Mask | RuleChangeKind::Priority(_)
+                );
+                if whole && plan.calls == CallMode::Queue {
                     let capability = "changes of what rules match through an operation queue";
                     return Err(DeviceError::lacks(capability));
                 }
                 Ok(of(StepKind::Change { block, patterns, change }, ids(block)))
             }
-            Work::Renew { block: at } => {
+            RuleWork::Renew { block: at } => {
                 let (block, patterns) = standing(*at)?;
                 has_room(*at, patterns)?;
-                if plan.calls == Calls::Transaction {
+                if plan.calls == CallMode::Transaction {
                     let reason = "rules are renewed as long as the load lasts, and a transaction \
                                   has an end: use single calls or a queue";
                     return Err(bad(reason.to_owned()));
@@ -190,17 +194,17 @@ impl<'a> Steps<'a> {
                 };
                 let (priority, own) = (block.priority, &block.actions[..]);
                 old.map(|old| match change {
-                    Change::Actions(actions) => RuleOperation::Update(old, actions),
-                    Change::Values => {
+                    RuleChangeKind::Actions(actions) => RuleOperation::Update(old, actions),
+                    RuleChangeKind::Values => {
                         RuleOperation::Modify(old, rule(priority, patterns.get(places + at), own))
                     }
-                    Change::Mask => {
+                    RuleChangeKind::Mask => {
                         RuleOperation::Modify(old, rule(priority, patterns.wider(at), own))
                     }
-                    Change::Priority(priority) => {
+                    RuleChangeKind::Priority(priority) => {
                         RuleOperation::Modify(old, rule(*priority, patterns.get(at), own))
                     }
-                    Change::Anew(actions) => {
+                    RuleChangeKind::Anew(actions) => {
                         RuleOperation::Renew(old, rule(priority, patterns.get(at), actions))
                     }
                 })
@@ -209,7 +213,7 @@ impl<'a> Steps<'a> {
     }
 
     /// The rule that stands at an operation's place now.
-    pub(super) fn stands(&mut self, at: usize, id: Option<RuleId>) {
+    pub(super) fn set_rule(&mut self, at: usize, id: Option<RuleId>) {
         let places = self.places();
         if let Some(place) = self.ids.get_mut(at % places) {
             *place = id;
@@ -245,8 +249,10 @@ impl<'a> Steps<'a> {
             }
             StepKind::Change { block, patterns, change } => {
                 let actions = match change {
-                    Change::Actions(actions) | Change::Anew(actions) => actions,
-                    Change::Values | Change::Mask | Change::Priority(_) => &block.actions,
+                    RuleChangeKind::Actions(actions) | RuleChangeKind::Anew(actions) => actions,
+                    RuleChangeKind::Values | RuleChangeKind::Mask | RuleChangeKind::Priority(_) => {
+                        &block.actions
+                    }
                 };
                 (block.group, block.priority, *patterns, &actions[..])
             }

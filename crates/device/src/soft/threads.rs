@@ -15,16 +15,16 @@ use super::steps::Steps;
 use super::{HOUSEKEEPING_STEPS, Patterns, broken};
 use crate::cores::{self, Pinned};
 use crate::face::DeviceError;
-use crate::plan::{Calls, RulesPlan, Work};
+use crate::plan::{CallMode, RuleWork, RulesPlan};
 
 /// Operations of a thread that are under way at most.
 const UNDER_WAY_MAX: usize = 256;
 
 /// What became of an operation, by its place.
-type Became = (usize, Result<RuleId, RuleError>);
+type OperationResult = (usize, Result<RuleId, RuleError>);
 
 /// Makes the operation at a place, on the thread that asks for it.
-type Make<'a> = &'a (dyn Fn(usize) -> Result<Operation<'static>, RuleError> + Sync);
+type MakeOperation<'a> = &'a (dyn Fn(usize) -> Result<Operation<'static>, RuleError> + Sync);
 
 /// Creates the rules of a plan by so many threads without packets, and takes them out again in the
 /// same way. A thread has a core of its own where `pinned`.
@@ -35,7 +35,7 @@ pub(super) fn operate(
     pinned: bool,
 ) -> Result<Control, DeviceError> {
     let threads = threads as usize;
-    let (Work::Create(block), Calls::Queue) = (&plan.work, plan.calls) else {
+    let (RuleWork::Create(block), CallMode::Queue) = (&plan.work, plan.calls) else {
         return Err(DeviceError::lacks("control threads but for creates through queues"));
     };
     let cores = cores::allowed();
@@ -67,7 +67,7 @@ pub(super) fn operate(
 }
 
 /// What was done in that time. Single calls there were none.
-fn record(took: Duration, became: &[Became]) -> Control {
+fn record(took: Duration, became: &[OperationResult]) -> Control {
     let took_ns = took.as_nanos() as u64;
     let refused = became.iter().filter_map(|(_, result)| result.as_ref().err());
     let refusal = refused.clone().next().map(ToString::to_string);
@@ -92,27 +92,27 @@ fn carry_out(
     nic: &mut Nic,
     cores: &[Option<u32>],
     count: usize,
-    operation: Make<'_>,
-) -> Result<(Duration, Vec<Became>), DeviceError> {
+    operation: MakeOperation<'_>,
+) -> Result<(Duration, Vec<OperationResult>), DeviceError> {
     let step = cores.len();
     let mut asking = Vec::with_capacity(step);
     for at in 0..step {
         let queue = nic.operation_queue(UNDER_WAY_MAX).map_err(broken)?;
         let became = Vec::with_capacity(count / step + 1);
-        asking.push(Asking { queue, at, step, count, became });
+        asking.push(OperationThread { queue, at, step, count, became });
     }
-    let (start, busy) = (Start::default(), AtomicUsize::new(step));
+    let (start, busy) = (StartBarrier::default(), AtomicUsize::new(step));
     let mut asking = asking.into_iter().zip(cores);
     let first = asking.next();
     thread::scope(|scope| {
         // However this function ends, nobody waits for it.
-        let starting = Starting(&start);
+        let starting = StartGuard(&start);
         let mut others = Vec::with_capacity(step);
         for (mut asking, core) in asking {
             let (start, busy) = (&start, &busy);
             let ask = move || {
                 let _pinned = core.map(Pinned::to);
-                let _ended = Ended(busy);
+                let _ended = EndGuard(busy);
                 while start.wait() && asking.turn(operation) {}
                 asking.became
             };
@@ -125,7 +125,7 @@ fn carry_out(
             let _pinned = core.map(Pinned::to);
             start.when_ready(others.len());
             let begun = Instant::now();
-            let mut ended = Some(Ended(&busy));
+            let mut ended = Some(EndGuard(&busy));
             while busy.load(Ordering::Acquire) > 0 {
                 if !asking.turn(operation) {
                     ended = None;
@@ -146,7 +146,7 @@ fn carry_out(
 
 /// Threads wait for each other, and begin at one moment or never.
 #[derive(Default)]
-struct Start {
+struct StartBarrier {
     ready: AtomicUsize,
     /// [`GO`], [`NEVER`], or neither yet.
     word: AtomicU8,
@@ -155,7 +155,7 @@ struct Start {
 const GO: u8 = 1;
 const NEVER: u8 = 2;
 
-impl Start {
+impl StartBarrier {
     /// Waits for the word; `true` where it is to begin.
     fn wait(&self) -> bool {
         match self.word.load(Ordering::Acquire) {
@@ -182,37 +182,37 @@ impl Start {
 }
 
 /// Says that there is nothing to begin, where nothing has begun.
-struct Starting<'a>(&'a Start);
+struct StartGuard<'a>(&'a StartBarrier);
 
-impl Drop for Starting<'_> {
+impl Drop for StartGuard<'_> {
     fn drop(&mut self) {
         let _ = self.0.word.compare_exchange(0, NEVER, Ordering::Release, Ordering::Relaxed);
     }
 }
 
 /// Says that a thread has come to its end, however it did.
-struct Ended<'a>(&'a AtomicUsize);
+struct EndGuard<'a>(&'a AtomicUsize);
 
-impl Drop for Ended<'_> {
+impl Drop for EndGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Release);
     }
 }
 
 /// A thread that asks for every `step`th operation.
-struct Asking {
+struct OperationThread {
     queue: OperationQueue,
     /// The next one.
     at: usize,
     step: usize,
     count: usize,
-    became: Vec<Became>,
+    became: Vec<OperationResult>,
 }
 
-impl Asking {
+impl OperationThread {
     /// Asks for as many as have room, and takes what became of earlier ones; `false` where nothing
     /// is left.
-    fn turn(&mut self, operation: Make<'_>) -> bool {
+    fn turn(&mut self, operation: MakeOperation<'_>) -> bool {
         while self.at < self.count && self.queue.under_way() < UNDER_WAY_MAX {
             match operation(self.at) {
                 // There is room.
@@ -236,9 +236,9 @@ mod tests {
     #[test]
     fn threads_start_together_or_not_at_all() {
         for is_said in [true, false] {
-            let start = Start::default();
+            let start = StartBarrier::default();
             let went = thread::scope(|scope| {
-                let starting = Starting(&start);
+                let starting = StartGuard(&start);
                 let wait = || scope.spawn(|| start.wait());
                 let others = [wait(), wait(), wait()];
                 if is_said {

@@ -3,7 +3,7 @@
 use niclab_result::{BASELINE_SENTENCES_MAX, Point, VerdictCounts};
 
 use super::{DevicePair, TOLERANCE};
-use crate::compare::{Doubt, Group, Missing, Row, Verdict, Why};
+use crate::compare::{Group, Missing, MissingReason, Row, UndecidedReason, Verdict};
 use crate::words;
 
 /// The sum, then the devices that only the earlier run measured (`alone`), then what was lost, got
@@ -87,7 +87,7 @@ fn points(count: usize) -> String {
 /// The most frequent reason of open points, with its remedy.
 fn open_words(compared: &[DevicePair<'_>]) -> String {
     let rows = compared.iter().flat_map(|pair| &pair.found.groups).flat_map(|group| &group.rows);
-    let mut doubts: Vec<Doubt> = rows
+    let mut doubts: Vec<UndecidedReason> = rows
         .filter_map(|row| match row.verdict {
             Verdict::Undecided(doubt) => Some(doubt),
             Verdict::Worse | Verdict::Better | Verdict::Same => None,
@@ -100,10 +100,10 @@ fn open_words(compared: &[DevicePair<'_>]) -> String {
     };
     let most = doubts.chunk_by(|a, b| a == b).max_by_key(|same| same.len());
     most.and_then(|same| same.first()).map_or(String::new(), |doubt| match doubt {
-        Doubt::FewRepeats => format!("{have} too few repeats, use --repeats 6"),
-        Doubt::Wide => format!("{have} an interval across a limit, use more repeats"),
-        Doubt::Load => format!("{were} offered another rate"),
-        Doubt::Marked(mark) => format!("{are} marked {mark}"),
+        UndecidedReason::FewRepeats => format!("{have} too few repeats, use --repeats 6"),
+        UndecidedReason::Wide => format!("{have} an interval across a limit, use more repeats"),
+        UndecidedReason::Load => format!("{were} offered another rate"),
+        UndecidedReason::Marked(mark) => format!("{are} marked {mark}"),
     })
 }
 
@@ -184,11 +184,11 @@ fn lost_words(device: &str, missing: &Missing) -> String {
     let Missing { experiment, trial, metric, why, points, .. } = missing;
     let metric = metric.as_ref().map_or(String::new(), |metric| format!(" {metric}"));
     let why = match why {
-        Why::Broke(reason) => format!("it broke: {reason}"),
-        Why::NotSupported(lacking) => format!("not supported: {lacking}"),
-        Why::Refused(reason) | Why::Failed(reason) => reason.clone(),
-        Why::NotReached => "its trials stopped before this point".to_owned(),
-        Why::NotMeasured | Why::NotPlanned => "it was not measured".to_owned(),
+        MissingReason::Broke(reason) => format!("it broke: {reason}"),
+        MissingReason::NotSupported(lacking) => format!("not supported: {lacking}"),
+        MissingReason::Refused(reason) | MissingReason::Failed(reason) => reason.clone(),
+        MissingReason::NotReached => "its trials stopped before this point".to_owned(),
+        MissingReason::NotMeasured | MissingReason::NotPlanned => "it was not measured".to_owned(),
     };
     let count = points.len();
     let points = if count == 1 { "point" } else { "points" };

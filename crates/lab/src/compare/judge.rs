@@ -16,14 +16,14 @@ pub enum Verdict {
     /// The whole interval lies beyond the tolerance, on the better side.
     Better,
     /// It cannot be told, and why.
-    Undecided(Doubt),
+    Undecided(UndecidedReason),
     /// The whole interval lies within the tolerance.
     Same,
 }
 
 /// Why nothing is decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Doubt {
+pub enum UndecidedReason {
     /// A mark of one of the two cells: its figures do not carry the verdict.
     Marked(Mark),
     /// The two were offered different rates, and that may be why they differ.
@@ -35,13 +35,13 @@ pub enum Doubt {
 }
 
 /// Why nothing is decided, in a few words.
-impl fmt::Display for Doubt {
+impl fmt::Display for UndecidedReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Doubt::FewRepeats => f.write_str("few repeats"),
-            Doubt::Load => f.write_str("other rate"),
-            Doubt::Marked(mark) => mark.fmt(f),
-            Doubt::Wide => f.write_str("wide interval"),
+            UndecidedReason::FewRepeats => f.write_str("few repeats"),
+            UndecidedReason::Load => f.write_str("other rate"),
+            UndecidedReason::Marked(mark) => mark.fmt(f),
+            UndecidedReason::Wide => f.write_str("wide interval"),
         }
     }
 }
@@ -84,7 +84,7 @@ pub(super) struct MetricComparison<'a> {
 /// The verdict on two cells.
 pub(super) fn verdict(seen: &MetricComparison<'_>, tolerance: f64) -> Verdict {
     let found = match seen.ratio.ends {
-        Ends::Range => Verdict::Undecided(Doubt::FewRepeats),
+        Ends::Range => Verdict::Undecided(UndecidedReason::FewRepeats),
         Ends::Interval => of_interval(seen.better, (seen.ratio.low, seen.ratio.high), tolerance),
     };
     let doubt = of_marks(seen, found).or_else(|| of_load(seen, found, tolerance));
@@ -100,7 +100,7 @@ pub(crate) fn of_interval(better: Better, (low, high): (f64, f64), tolerance: f6
         Better::Lower if low > most => Verdict::Worse,
         Better::Lower if high < least => Verdict::Better,
         _ if low >= least && high <= most => Verdict::Same,
-        _ => Verdict::Undecided(Doubt::Wide),
+        _ => Verdict::Undecided(UndecidedReason::Wide),
     }
 }
 
@@ -112,7 +112,7 @@ pub(crate) fn of_interval(better: Better, (low, high): (f64, f64), tolerance: f6
 ///
 /// Common changes of both sides of a pair cancel out. So two modes and drift are judged on the
 /// ratios of pairs.
-fn of_marks(seen: &MetricComparison<'_>, found: Verdict) -> Option<Doubt> {
+fn of_marks(seen: &MetricComparison<'_>, found: Verdict) -> Option<UndecidedReason> {
     let is_of_ratios = |mark: &Mark| matches!(mark, Mark::Bimodal | Mark::Drift);
     let [base, mut other] = seen.cells.map(|cell| {
         let mut marks = cell.marks(seen.metric);
@@ -137,12 +137,12 @@ fn of_marks(seen: &MetricComparison<'_>, found: Verdict) -> Option<Doubt> {
     };
     // The limits first: they say most of why.
     let rest = base.iter().chain(&other).filter(|mark| !limits.contains(mark));
-    limits.iter().chain(rest).find(counts).map(|mark| Doubt::Marked(*mark))
+    limits.iter().chain(rest).find(counts).map(|mark| UndecidedReason::Marked(*mark))
 }
 
 /// A trial at a share of the measured maximum is offered what each side could take. More load makes
 /// nothing faster: a side is worse at no higher a load, and better at no lower one.
-fn of_load(seen: &MetricComparison<'_>, found: Verdict, tolerance: f64) -> Option<Doubt> {
+fn of_load(seen: &MetricComparison<'_>, found: Verdict, tolerance: f64) -> Option<UndecidedReason> {
     let [base, other] = seen.cells.map(paced_pps);
     let ratio = other? / base?;
     let (is_more, is_less) = (ratio > 1.0 + tolerance, ratio < 1.0 - tolerance);
@@ -153,7 +153,7 @@ fn of_load(seen: &MetricComparison<'_>, found: Verdict, tolerance: f64) -> Optio
         Verdict::Better => !is_less,
         Verdict::Same => !is_more && !is_less,
     };
-    (!stands).then_some(Doubt::Load)
+    (!stands).then_some(UndecidedReason::Load)
 }
 
 /// What was offered, by a generator that was told a rate.

@@ -2,9 +2,9 @@
 
 use niclab_result::{Coordinate, Mark};
 
-use super::judge::{self, Doubt, Verdict};
+use super::judge::{self, UndecidedReason, Verdict};
 use super::metrics::{Better, KNEE};
-use super::{ComparedDevice, Group, Row, Two};
+use super::{ComparedDevice, ExperimentPair, Group, Row};
 use crate::axes::at_axes;
 use crate::knee::{self, SearchResult};
 use crate::spec::KneeKind;
@@ -12,7 +12,7 @@ use crate::summary::{FoundKnee, found_knees};
 use crate::words;
 
 /// The knees that both sides have searched to their end, what breaks there as the trial.
-pub(super) fn groups(two: &Two<'_>) -> Option<Vec<Group>> {
+pub(super) fn groups(two: &ExperimentPair<'_>) -> Option<Vec<Group>> {
     let wanted = &two.terms.metrics;
     if !wanted.is_empty() && !wanted.iter().any(|name| name == KNEE) {
         return None;
@@ -37,7 +37,7 @@ pub(super) fn groups(two: &Two<'_>) -> Option<Vec<Group>> {
     Some(groups)
 }
 
-fn found(two: &Two<'_>, side: &ComparedDevice<'_>, at: usize) -> Option<Vec<FoundKnee>> {
+fn found(two: &ExperimentPair<'_>, side: &ComparedDevice<'_>, at: usize) -> Option<Vec<FoundKnee>> {
     let experiment = side.run.experiments.iter().find(|experiment| experiment.name == two.name)?;
     let mut knees = found_knees(side.run, experiment, &two.cells[at], side.samples);
     knees.retain(|knee| knee.device == side.device);
@@ -76,7 +76,7 @@ fn row(base: &FoundKnee, other: &FoundKnee, tolerance: f64) -> Row {
         ratio: if is_equal { 1.0 } else { middle(low, high) / middle(base_low, base_high) },
         interval: Some(interval),
         verdict: match limited.then_some(Mark::GeneratorLimited).or(base.doubt).or(other.doubt) {
-            Some(mark) => Verdict::Undecided(Doubt::Marked(mark)),
+            Some(mark) => Verdict::Undecided(UndecidedReason::Marked(mark)),
             None => judge::of_interval(Better::Higher, interval, tolerance),
         },
     }

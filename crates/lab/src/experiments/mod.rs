@@ -25,7 +25,7 @@ pub(crate) mod update_rate;
 use std::path::Path;
 
 use niclab_device::{
-    About, Latency, Load, LoadObservation, Observation, Plan, Rss, Setup, Station, Task,
+    DeviceInfo, Latency, Load, LoadObservation, Observation, PathNode, Plan, Rss, Setup, Task,
 };
 use niclab_result::{Figure, Finding, Mark, ReportTable, Sample};
 use serde::Serialize;
@@ -113,12 +113,12 @@ pub(crate) trait Experiment: Sync {
     }
 
     /// The sample of such a task; `None` for a task that is none of this experiment.
-    fn answer(&self, _task: &Task, _seen: Observation) -> Option<DeviceAnswer> {
+    fn answer(&self, _task: &Task, _seen: Observation) -> Option<TaskResult> {
         None
     }
 
     /// Adds to the sample of a trial with a load what this experiment reads from it.
-    fn offered(&self, _offered: &Offered<'_>, _sample: &mut Sample) {}
+    fn offered(&self, _offered: &LoadTrialResult<'_>, _sample: &mut Sample) {}
 
     /// `true` where a device that cannot make a trial may be able to make it at another point,
     /// though it has no plan.
@@ -176,7 +176,7 @@ pub(crate) trait Experiment: Sync {
     }
 
     /// Where the parts of a testbed ran.
-    fn places<'a>(&self, about: &'a About) -> &'a [Station] {
+    fn places<'a>(&self, about: &'a DeviceInfo) -> &'a [PathNode] {
         &about.places
     }
 
@@ -288,7 +288,7 @@ const PEER: &str = "peer:…";
 const CARDS: &[&str] = &["soft", MODEL, LINUX, DPDK];
 
 /// A trial with a load, as it was made and what came of it.
-pub(crate) struct Offered<'a> {
+pub(crate) struct LoadTrialResult<'a> {
     /// Its name.
     pub trial: &'a str,
     /// What was offered.
@@ -305,7 +305,7 @@ pub(crate) struct Offered<'a> {
 
 /// What a device answered to a task with neither a load nor a plan.
 #[derive(Default)]
-pub(crate) struct DeviceAnswer {
+pub(crate) struct TaskResult {
     /// What it was asked.
     pub question: serde_json::Value,
     /// What it comes to.

@@ -2,7 +2,7 @@
 //! the card has taken every frame that the device says it received.
 
 use niclab_device::soft::Soft;
-use niclab_device::{About, DeviceError, Observation, Setup, SetupReport, Task, Testbed};
+use niclab_device::{DeviceError, DeviceInfo, Observation, Setup, SetupReport, Task, Testbed};
 
 use super::*;
 use crate::spec::GridName;
@@ -36,7 +36,7 @@ impl Watched {
 }
 
 impl Testbed for Watched {
-    fn about(&self) -> &About {
+    fn about(&self) -> &DeviceInfo {
         self.soft.about()
     }
 

@@ -7,7 +7,7 @@ use crate::spec::{Overrides, Spec, SpecError};
 use niclab_result::{Coordinate, Point};
 
 fn resolved(spec: Spec, overrides: &Overrides) -> Result<crate::run::Run, SpecError> {
-    let about = niclab_device::About { name: "soft".into(), ..Default::default() };
+    let about = niclab_device::DeviceInfo { name: "soft".into(), ..Default::default() };
     let device = RunDevice { name: "soft".into(), variant: None, absent: None, about };
     crate::run::resolve("x", &[spec], overrides, vec![device])
 }

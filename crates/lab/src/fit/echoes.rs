@@ -15,7 +15,7 @@ use crate::published::apsys22::{self, Breakdown, breakdowns};
 /// A profile: its name, the card and CPU in the study's tables, its title, and those in whose row
 /// of table 3 its numbers stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Echoing {
+pub struct EchoProfile {
     /// Name of the profile.
     pub profile: &'static str,
     /// Card and CPU as [`RoundTrips::name`](crate::published::apsys22::RoundTrips::name) has them.
@@ -25,7 +25,7 @@ pub struct Echoing {
 }
 
 /// All profiles.
-pub const ECHOING: [Echoing; 7] = [
+pub const ECHOING: [EchoProfile; 7] = [
     of("connectx-4lx", "CX-4Lx, host", "ConnectX-4 Lx, its host's CPU", "CX-4Lx, host"),
     of("stingray", "Stingray, host", "Stingray PS225, its host's CPU", "Stingray, host"),
     of("stingray-snic", "Stingray, SNIC", "Stingray PS225, its own CPU", "Stingray, SNIC"),
@@ -60,8 +60,8 @@ const fn of(
     row: &'static str,
     title: &'static str,
     fitted: &'static str,
-) -> Echoing {
-    Echoing { profile, row, title, fitted }
+) -> EchoProfile {
+    EchoProfile { profile, row, title, fitted }
 }
 
 const SOURCE: &str = "Xing et al., APSys 2022";
@@ -80,7 +80,7 @@ fn bus_byte_ps(bus: PciExpress) -> f64 {
     8e3 / bus.gbps()
 }
 
-impl Echoing {
+impl EchoProfile {
     /// `true` where table 3 has no row of it, and it has the numbers of another.
     pub fn is_inherited(&self) -> bool {
         self.fitted != self.row

@@ -12,7 +12,7 @@ use crate::statistics;
 /// Why no profile can be fitted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{device}: {reason}")]
-pub struct NoFit {
+pub struct FitError {
     /// The device.
     pub device: String,
     /// What is missing, and how to measure it.
@@ -23,7 +23,7 @@ pub struct NoFit {
 ///
 /// # Errors
 /// Where there is no throughput of group 0 at full load: everything else hangs on it.
-pub fn of_results(device: &str, source: &str, samples: &[Sample]) -> Result<Profile, NoFit> {
+pub fn of_results(device: &str, source: &str, samples: &[Sample]) -> Result<Profile, FitError> {
     let mut samples: Vec<&Sample> =
         samples.iter().filter(|sample| sample.device == device).collect();
     let capacity = capacity(&samples);
@@ -34,7 +34,7 @@ pub fn of_results(device: &str, source: &str, samples: &[Sample]) -> Result<Prof
     if seen.root.is_empty() {
         let reason = "no throughput over the rules of group 0: measure it with \
                       `niclab run occupancy --set groups=0`";
-        return Err(NoFit { device: device.to_owned(), reason: reason.to_owned() });
+        return Err(FitError { device: device.to_owned(), reason: reason.to_owned() });
     }
     let fitted_to: Vec<String> = {
         let mut experiments: Vec<&str> = samples.iter().map(|s| s.experiment.as_str()).collect();

@@ -3,8 +3,8 @@
 use niclab_device::LoadObservation;
 use niclab_result::Mark;
 
-use super::calm::Calm;
 use super::done;
+use super::undisturbed::UndisturbedSlices;
 use crate::loss::Loss;
 
 /// Share of the frames due that a generator may leave unsent before a trial is marked: the loss
@@ -14,7 +14,7 @@ const UNSENT_MAX: f64 = 0.005;
 
 /// By which part of a trial the frames are judged that were not sent in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Judged {
+pub enum UnsentBasis {
     /// By all of it: a frame that was not sent has no latency, whatever kept the generator.
     Whole,
     /// By the slices that no stall fell into: the figures of the trial are read from them.
@@ -22,11 +22,11 @@ pub enum Judged {
 }
 
 /// The warnings that belong to an observation.
-pub fn marks(observation: &LoadObservation, judged: Judged) -> Vec<Mark> {
+pub fn marks(observation: &LoadObservation, judged: UnsentBasis) -> Vec<Mark> {
     let o = observation;
     let mut marks = Vec::new();
     let has_stalls = o.slices.iter().any(|slice| slice.disturbed);
-    if has_stalls && Calm::of(o).is_none() {
+    if has_stalls && UndisturbedSlices::of(o).is_none() {
         marks.push(Mark::Disturbed);
     }
     if o.honesty.tester_limited || unsent_ratio(o, judged) > UNSENT_MAX {
@@ -45,9 +45,9 @@ pub fn is_unbalanced(o: &LoadObservation) -> bool {
 }
 
 /// Frames not sent in time by those due; of the whole trial where hardly a slice is undisturbed.
-fn unsent_ratio(o: &LoadObservation, judged: Judged) -> f64 {
+fn unsent_ratio(o: &LoadObservation, judged: UnsentBasis) -> f64 {
     match (judged, Loss::of(o)) {
-        (Judged::Undisturbed, Some(loss)) => loss.unsent_ratio,
+        (UnsentBasis::Undisturbed, Some(loss)) => loss.unsent_ratio,
         _ => o.unsent as f64 / o.planned.max(1) as f64,
     }
 }
@@ -62,7 +62,7 @@ mod tests {
         let check = |change: fn(&mut LoadObservation), expected: &[Mark]| {
             let mut calm = LoadObservation { unsent: 0, planned: 990, ..observation() };
             change(&mut calm);
-            assert_eq!(marks(&calm, Judged::Whole), expected);
+            assert_eq!(marks(&calm, UnsentBasis::Whole), expected);
         };
         check(|_| {}, &[]);
         check(|o| o.honesty.tester_limited = true, &[Mark::GeneratorLimited]);
@@ -90,7 +90,7 @@ mod tests {
             };
             marks(&o, judged) == [Mark::GeneratorLimited]
         };
-        for judged in [Judged::Whole, Judged::Undisturbed] {
+        for judged in [UnsentBasis::Whole, UnsentBasis::Undisturbed] {
             assert_eq!([50, 51].map(|unsent| is_marked(unsent, judged)), [false, true]);
         }
     }
@@ -102,7 +102,7 @@ mod tests {
             let mut o = sliced(&[100; 10]);
             (o.slices[1].unsent, o.unsent, o.planned) = (10, 10, 1_010);
             stalled.iter().for_each(|at| o.slices[*at].disturbed = true);
-            [Judged::Whole, Judged::Undisturbed]
+            [UnsentBasis::Whole, UnsentBasis::Undisturbed]
                 .map(|judged| marks(&o, judged).contains(&Mark::GeneratorLimited))
         };
         assert_eq!(is_marked(&[]), [true, true]);

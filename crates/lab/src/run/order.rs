@@ -6,7 +6,7 @@ use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::able::can_make;
+use super::supported::can_make;
 use super::{ExperimentRun, PlannedRate, RunDevice, Visit};
 use crate::variants::groups;
 

@@ -3,7 +3,7 @@
 use niclab_device::{DeviceError, Latency, SetupReport};
 use niclab_result::{Outcome, Point, ResultError, SCHEMA, Sample};
 
-use super::{Bed, Event, MeasuredPoint, Runner, SETUP, setup_point};
+use super::{Event, MeasuredPoint, OpenedDevice, Runner, SETUP, setup_point};
 use crate::run::lacks;
 
 /// What is said of a trial in which no frame was due.
@@ -12,7 +12,7 @@ pub(super) const NOTHING_DUE: &str = "no frame was due in the measured part: the
 
 impl Runner<'_> {
     /// One failed sample for each device that could not be opened, if none says so yet.
-    pub(super) fn record_absent(&mut self, beds: &[Bed<'_>]) -> Result<(), ResultError> {
+    pub(super) fn record_absent(&mut self, beds: &[OpenedDevice<'_>]) -> Result<(), ResultError> {
         for device in 0..self.run.devices.len() {
             let Some(Err(reason)) = beds.get(self.beds[device]) else {
                 continue;
@@ -123,7 +123,7 @@ impl Runner<'_> {
         }
         let (done_ratio, remaining_s) = self.outlook();
         self.host.progress(Event::Stored { sample: &sample, done_ratio, remaining_s });
-        self.states[device].known.learn(&sample);
+        self.states[device].known.add(&sample);
         Ok(())
     }
 

@@ -3,10 +3,10 @@
 use niclab_device::{Plan, Rate};
 use niclab_result::{Coordinate, Outcome, Point, ResultError};
 
-use super::{Bed, MeasuredPoint, RunEnd, Runner};
+use super::{MeasuredPoint, OpenedDevice, RunEnd, Runner};
+use crate::device_samples::DeviceSamples;
 use crate::estimate;
 use crate::knee::{self, SearchResult};
-use crate::known::Known;
 use crate::run::{ExperimentRun, Knee};
 use crate::spec::KneeKind;
 use crate::statistics;
@@ -23,7 +23,7 @@ impl Runner<'_> {
     /// it was cut short: after `--resume` it goes on, for its questions are stored.
     pub(super) fn search(
         &mut self,
-        beds: &mut [Bed<'_>],
+        beds: &mut [OpenedDevice<'_>],
         at: usize,
         device: usize,
     ) -> Result<Option<RunEnd>, ResultError> {
@@ -57,7 +57,7 @@ impl Runner<'_> {
     /// `true` where the device takes all of `rules`.
     fn takes(
         &mut self,
-        beds: &mut [Bed<'_>],
+        beds: &mut [OpenedDevice<'_>],
         knee: &Knee,
         device: usize,
         rules: u32,
@@ -82,7 +82,7 @@ impl Runner<'_> {
     /// decides, each made of two trials one after the other.
     fn is_fast(
         &mut self,
-        beds: &mut [Bed<'_>],
+        beds: &mut [OpenedDevice<'_>],
         knee: &Knee,
         device: usize,
         rules: u32,
@@ -111,7 +111,7 @@ impl Runner<'_> {
     /// Measures one half of a pair where it is not there yet; `false` where that cannot be.
     fn probe(
         &mut self,
-        beds: &mut [Bed<'_>],
+        beds: &mut [OpenedDevice<'_>],
         knee: &Knee,
         place: &MeasuredPoint<'_>,
         rules: u32,
@@ -141,15 +141,15 @@ impl Runner<'_> {
 
 /// What the samples answer: `true` where so many rules are in front of the knee; `None` where they
 /// do not say.
-pub(crate) fn answer(known: &Known<'_>, knee: &Knee, rules: u32) -> Option<bool> {
+pub(crate) fn answer(known: &DeviceSamples<'_>, knee: &Knee, rules: u32) -> Option<bool> {
     match knee.spec.kind {
         KneeKind::Capacity => {
-            is_taken(&known.seen(CAPACITY, 0, &capacity_point(knee, rules))?.outcome)
+            is_taken(&known.latest(CAPACITY, 0, &capacity_point(knee, rules))?.outcome)
         }
         KneeKind::Throughput if rules == knee::rules_min(&knee.spec) => Some(true),
         KneeKind::Throughput => {
             let point = knee_point(known.experiment, knee, rules);
-            let pps = |trial, pair| known.seen(trial, pair, &point)?.throughput_pps;
+            let pps = |trial, pair| known.latest(trial, pair, &point)?.throughput_pps;
             let pairs =
                 (0..knee.spec.pairs.max(1)).map(|n| Some((pps(PROBE, n)?, pps(PLATEAU, n)?)));
             is_in_front(knee, pairs.collect::<Option<_>>()?)
@@ -158,7 +158,7 @@ pub(crate) fn answer(known: &Known<'_>, knee: &Knee, rules: u32) -> Option<bool>
 }
 
 /// `true` where the device could have the knee and its search has not come to an end.
-pub(crate) fn is_missing(known: &Known<'_>, knee: &Knee) -> bool {
+pub(crate) fn is_missing(known: &DeviceSamples<'_>, knee: &Knee) -> bool {
     let mut is_open = false;
     let found = bracket(knee, |rules| {
         let answer = answer(known, knee, rules);
@@ -170,16 +170,16 @@ pub(crate) fn is_missing(known: &Known<'_>, knee: &Knee) -> bool {
 
 /// `true` where a sample that the answer at so many rules hangs on is missing, and none says why it
 /// cannot be had.
-fn is_open_at(known: &Known<'_>, knee: &Knee, rules: u32) -> bool {
+fn is_open_at(known: &DeviceSamples<'_>, knee: &Knee, rules: u32) -> bool {
     let outcomes: Vec<Option<&Outcome>> = match knee.spec.kind {
         KneeKind::Capacity => {
-            let seen = known.seen(CAPACITY, 0, &capacity_point(knee, rules));
+            let seen = known.latest(CAPACITY, 0, &capacity_point(knee, rules));
             vec![seen.map(|seen| &seen.outcome)]
         }
         KneeKind::Throughput => {
             let point = knee_point(known.experiment, knee, rules);
             let pairs = (0..knee.spec.pairs.max(1)).flat_map(|n| [(PROBE, n), (PLATEAU, n)]);
-            let seen = pairs.map(|(trial, n)| known.seen(trial, n, &point));
+            let seen = pairs.map(|(trial, n)| known.latest(trial, n, &point));
             seen.map(|seen| seen.map(|seen| &seen.outcome)).collect()
         }
     };

@@ -5,9 +5,9 @@ use niclab_result::{Mark, ResultError, Sample};
 use serde::{Deserialize, Serialize};
 
 use super::record::{NOTHING_DUE, failed};
-use super::{Bed, MeasuredPoint, RunEnd, Runner};
+use super::{MeasuredPoint, OpenedDevice, RunEnd, Runner};
+use crate::device_samples::DeviceSamples;
 use crate::estimate;
-use crate::known::Known;
 use crate::loss::Loss;
 use crate::measure::{self, Metrics, put};
 use crate::mlr::{self, ControllerInput, ControllerOutput, GoalResult, TrialInput, TrialOutput};
@@ -75,7 +75,7 @@ struct SearchTrials {
 }
 
 /// Why a search was not brought to its end.
-enum Cut {
+enum SearchStop {
     /// It is time to end the run, or the device went away: `--resume` searches anew.
     Ended,
     /// No frame was due in the trials.
@@ -88,16 +88,16 @@ pub(crate) fn record(sample: &Sample) -> Option<SearchRecord> {
 }
 
 /// `true` where the device could be searched and was not.
-pub(crate) fn is_missing(known: &Known<'_>, search: &Search) -> bool {
+pub(crate) fn is_missing(known: &DeviceSamples<'_>, search: &Search) -> bool {
     let trial = &known.experiment.trials[search.of];
-    known.is_able(trial) && known.seen(search.mode.name(), 0, &trial.point).is_none()
+    known.is_able(trial) && known.latest(search.mode.name(), 0, &trial.point).is_none()
 }
 
 impl Runner<'_> {
     /// Makes search `at` on `device`. Says so where it was cut short: nothing of it is kept then.
     pub(super) fn search_throughput(
         &mut self,
-        beds: &mut [Bed<'_>],
+        beds: &mut [OpenedDevice<'_>],
         at: usize,
         device: usize,
     ) -> Result<Option<RunEnd>, ResultError> {
@@ -132,8 +132,8 @@ impl Runner<'_> {
             None
         });
         let sample = match cut? {
-            Some(Cut::Ended) => return Ok(self.end()),
-            Some(Cut::NothingDue) => self.sample(&place, failed(NOTHING_DUE.into())),
+            Some(SearchStop::Ended) => return Ok(self.end()),
+            Some(SearchStop::NothingDue) => self.sample(&place, failed(NOTHING_DUE.into())),
             None => self.search_sample(&place, input, output, seen),
         };
         self.keep(device, sample, None).map(|()| None)
@@ -142,27 +142,29 @@ impl Runner<'_> {
     /// Makes a trial, again where stalls spoil it; of spoilt ones that of least loss counts.
     fn measure(
         &mut self,
-        beds: &mut [Bed<'_>],
+        beds: &mut [OpenedDevice<'_>],
         (trial, of): (&Trial, TrialInput),
         place: &MeasuredPoint<'_>,
         seen: &mut SearchTrials,
-    ) -> Result<Result<TrialOutput, Cut>, ResultError> {
+    ) -> Result<Result<TrialOutput, SearchStop>, ResultError> {
         let rate = Rate::Pps(of.load_pps as f64);
         let load = trial.load().and_then(|at| self.experiment.loads.get(at));
-        let Some(load) = load else { return Ok(Err(Cut::Ended)) };
+        let Some(load) = load else { return Ok(Err(SearchStop::Ended)) };
         let load = Load { rate, duration_ns: of.duration_ns, ..load.clone() };
         let task = Task::Load { load, plan: Plan::Rest };
         let mut spoilt: Option<Loss> = None;
         for _ in 0..TRIES_MAX {
             let Some(Ok(bed)) = beds.get_mut(self.beds[place.device]) else {
-                return Ok(Err(Cut::Ended));
+                return Ok(Err(SearchStop::Ended));
             };
             if self.end().is_some() {
-                return Ok(Err(Cut::Ended));
+                return Ok(Err(SearchStop::Ended));
             }
             let observation = match bed.measure(&task).and_then(Observation::into_load) {
                 Ok(observation) => observation,
-                Err(error) => return self.record_error(place, error).map(|()| Err(Cut::Ended)),
+                Err(error) => {
+                    return self.record_error(place, error).map(|()| Err(SearchStop::Ended));
+                }
             };
             seen.is_unbalanced |= measure::is_unbalanced(&observation);
             let Some(loss) = Loss::of(&observation) else { continue };
@@ -174,7 +176,7 @@ impl Runner<'_> {
                 spoilt = Some(loss);
             }
         }
-        Ok(spoilt.map(|loss| seen.take(of, loss)).ok_or(Cut::NothingDue))
+        Ok(spoilt.map(|loss| seen.take(of, loss)).ok_or(SearchStop::NothingDue))
     }
 
     fn search_sample(

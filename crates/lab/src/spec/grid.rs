@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
-use super::{Overrides, SpecError, Wrong};
+use super::{InvalidValue, Overrides, SpecError};
 use crate::run::Resolver;
 use crate::values::Values;
 
@@ -53,7 +53,7 @@ pub(crate) trait Sweeps: Any + fmt::Debug + Send + Sync {
     fn set(&mut self, axis: &str, values: &Values) -> Result<(), SpecError>;
 
     /// Refuses the first number that cannot be, of the grid of this name.
-    fn check(&self, _grid: &str) -> Result<(), Wrong> {
+    fn check(&self, _grid: &str) -> Result<(), InvalidValue> {
         Ok(())
     }
 
@@ -184,13 +184,13 @@ const COMMON: [&str; 5] = ["repeats", "repeats_min", "duration_ms", "warmup_ms",
 
 impl<'de, P: GridLists> Deserialize<'de> for WrittenGrid<P> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<WrittenGrid<P>, D::Error> {
-        deserializer.deserialize_map(Lists(PhantomData))
+        deserializer.deserialize_map(GridVisitor(PhantomData))
     }
 }
 
-struct Lists<P>(PhantomData<P>);
+struct GridVisitor<P>(PhantomData<P>);
 
-impl<'de, P: GridLists> Visitor<'de> for Lists<P> {
+impl<'de, P: GridLists> Visitor<'de> for GridVisitor<P> {
     type Value = WrittenGrid<P>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -27,7 +27,7 @@ pub(crate) use grid::{GridLists, axes, parts, set_all};
 pub use knee::{KneeKind, KneeSpec};
 pub(crate) use overrides::single;
 pub use overrides::{Assignment, Overrides, RulesFile, Trace};
-pub(crate) use ranges::{DURATION_MS_MAX, Wrong, in_knee, in_range, whole};
+pub(crate) use ranges::{DURATION_MS_MAX, InvalidValue, in_knee, in_range, whole};
 pub use trial::{Hits, TrialKind};
 
 /// An experiment as its file declares it.

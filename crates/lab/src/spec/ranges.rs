@@ -23,7 +23,7 @@ pub(crate) fn in_range(
 }
 
 /// A number that cannot be: field, what is there, what would be right.
-pub(crate) type Wrong = (String, String, String);
+pub(crate) type InvalidValue = (String, String, String);
 
 impl Spec {
     /// Refuses the first number of the file `origin` that cannot be.
@@ -40,7 +40,7 @@ impl Spec {
         })
     }
 
-    fn shares(&self) -> Result<(), Wrong> {
+    fn shares(&self) -> Result<(), InvalidValue> {
         let shares = [
             ("latency_share", self.latency_share),
             ("light_share", self.light_share),
@@ -52,21 +52,21 @@ impl Spec {
 }
 
 /// Above 0, at most 1.
-fn share(field: &str, value: f64) -> Result<(), Wrong> {
+fn share(field: &str, value: f64) -> Result<(), InvalidValue> {
     match value > 0.0 && value <= 1.0 {
         true => Ok(()),
         false => Err((field.into(), value.to_string(), "use more than 0, and at most 1".into())),
     }
 }
 
-pub(crate) fn whole(field: String, value: u64, least: u64, most: u64) -> Result<(), Wrong> {
+pub(crate) fn whole(field: String, value: u64, least: u64, most: u64) -> Result<(), InvalidValue> {
     match (least..=most).contains(&value) {
         true => Ok(()),
         false => Err((field, value.to_string(), format!("use {least} to {most}"))),
     }
 }
 
-fn in_grid((name, grid): (&str, &Grid)) -> Result<(), Wrong> {
+fn in_grid((name, grid): (&str, &Grid)) -> Result<(), InvalidValue> {
     let whole = |field: &str, value: u32, least: u32, most: u32| {
         whole(format!("{name}.{field}"), value.into(), least.into(), most.into())
     };
@@ -78,7 +78,7 @@ fn in_grid((name, grid): (&str, &Grid)) -> Result<(), Wrong> {
     grid.sweeps.check(name)
 }
 
-pub(crate) fn in_knee(grid: &str, knee: &KneeSpec) -> Result<(), Wrong> {
+pub(crate) fn in_knee(grid: &str, knee: &KneeSpec) -> Result<(), InvalidValue> {
     let field = |field: &str| format!("{grid}.knee.{field}");
     share(&field("share"), knee.share)?;
     if !(0.0..1.0).contains(&knee.width) {

@@ -13,14 +13,14 @@ use crate::statistics::{Estimate, unpaired_ratio};
 use crate::words;
 
 /// A point that two experiments measured, by the metric that its trial is made for.
-struct Common<'a> {
+struct CommonPoint<'a> {
     cell: &'a Cell<'a>,
     unit: &'static str,
     medians: [f64; 2],
     ratio: Estimate,
 }
 
-impl Common<'_> {
+impl CommonPoint<'_> {
     fn is_apart(&self) -> bool {
         verdict(&self.ratio) == Some(RatioVerdict::Differs)
     }
@@ -108,7 +108,7 @@ fn disagreement(
 ) -> Option<String> {
     let all = common(one, cells, device);
     let apart = all.iter().filter(|common| common.is_apart());
-    let distance = |common: &Common<'_>| common.ratio.median.ln().abs();
+    let distance = |common: &CommonPoint<'_>| common.ratio.median.ln().abs();
     let most = apart.clone().max_by(|a, b| distance(a).total_cmp(&distance(b)))?;
     let [here, there] = most.medians.map(|median| worded(median, most.unit));
     Some(format!(
@@ -126,7 +126,7 @@ fn common<'a>(
     experiment: &ExperimentRun,
     [here, there]: &'a [Cells<'_>; 2],
     device: &str,
-) -> Vec<Common<'a>> {
+) -> Vec<CommonPoint<'a>> {
     let mut all = Vec::new();
     for of in experiment.kind.of().trials() {
         let Some(metric) = of.judged_by.first() else { continue };
@@ -137,7 +137,7 @@ fn common<'a>(
             let ratio = unpaired_ratio(&cell.values(metric), &again.values(metric));
             let medians = [cell, again].map(|cell| cell.estimate(metric).map(|of| of.median));
             if let (Some(ratio), [Some(one), Some(other)]) = (ratio, medians) {
-                all.push(Common { cell, unit, medians: [one, other], ratio });
+                all.push(CommonPoint { cell, unit, medians: [one, other], ratio });
             }
         }
     }
@@ -145,7 +145,7 @@ fn common<'a>(
 }
 
 /// ` at size=1472, receive=blocking`: the axes in which common points differ; empty of one point.
-fn place(cell: &Cell<'_>, all: &[Common<'_>]) -> String {
+fn place(cell: &Cell<'_>, all: &[CommonPoint<'_>]) -> String {
     let differs = |axis: &&String| all.iter().any(|of| of.cell.word(axis) != cell.word(axis));
     let axes = cell.point.keys().filter(differs);
     let axes: Vec<String> = axes.map(|axis| format!("{axis}={}", cell.word(axis))).collect();

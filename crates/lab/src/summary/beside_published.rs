@@ -5,7 +5,7 @@
 
 use niclab_result::ExperimentVerdict;
 
-use crate::published::{PublishedCard, Spread};
+use crate::published::{PublishedCard, PublishedRange};
 use crate::statistics::Estimate;
 use crate::summary::Results;
 use crate::{validation, words};
@@ -21,7 +21,7 @@ pub(crate) struct PublishedPoint {
     /// What was measured.
     pub here: Estimate,
     /// What is published.
-    pub published: Spread,
+    pub published: PublishedRange,
 }
 
 impl PublishedPoint {
@@ -40,7 +40,7 @@ impl PublishedPoint {
     fn words(&self) -> String {
         let [median, low, high] =
             [self.here.median, self.here.low, self.here.high].map(words::significant);
-        let Spread { median: stated, low: least, high: most, .. } = self.published;
+        let PublishedRange { median: stated, low: least, high: most, .. } = self.published;
         let [stated, least, most] = [stated, least, most].map(words::significant);
         let unit = self.unit;
         format!(

@@ -3,8 +3,8 @@
 use niclab_result::{Knee as Drawn, Mark, Sample};
 
 use crate::cells::{Cell, Cells};
+use crate::device_samples::DeviceSamples;
 use crate::knee::{self, SearchResult};
-use crate::known::Known;
 use crate::run::{ExperimentRun, Knee, Run};
 use crate::runner::search::{PLATEAU, PROBE, answer, bracket, knee_frame};
 use crate::spec::KneeKind;
@@ -52,7 +52,7 @@ pub(crate) fn found(
 ) -> Vec<FoundKnee> {
     let mut all = Vec::new();
     for device in &run.devices {
-        let known = Known::of(experiment, device, samples);
+        let known = DeviceSamples::of(experiment, device, samples);
         for knee in &experiment.knees {
             let found = bracket(knee, |rules| answer(&known, knee, rules));
             if found != SearchResult::Stopped {

@@ -14,7 +14,8 @@ use niclab_result::{
 use super::curves::axis;
 use super::tables::{results_from, table};
 use crate::compare::{
-    Better, ComparedDevice, Comparison, Doubt, Row, Terms, Verdict, compare, of_interval,
+    Better, CompareOptions, ComparedDevice, Comparison, Row, UndecidedReason, Verdict, compare,
+    of_interval,
 };
 use crate::merge::RunPart;
 use crate::run::{Run, RunDevice};
@@ -75,7 +76,7 @@ pub(crate) fn compared(run: &Run, samples: &[Sample]) -> Compared {
             let devices = [base, other].map(|at| &run.devices[at]);
             let [base, other] =
                 devices.map(|device| ComparedDevice { run, samples, device: &device.name });
-            let terms = Terms { tolerance: TOLERANCE, metrics: Vec::new() };
+            let terms = CompareOptions { tolerance: TOLERANCE, metrics: Vec::new() };
             pairs.push((devices, compare(&base, &other, &terms)));
         }
     }
@@ -108,12 +109,16 @@ fn add(
             all.rows.push(place.into_iter().chain(row_words(row, &axes)).collect());
         }
         let Some(ratio) = statistics::estimate_of(&group.pairs, count) else { continue };
-        let is_in_doubt =
-            |row: &&Row| matches!(row.verdict, Verdict::Undecided(Doubt::Marked(_) | Doubt::Load));
+        let is_in_doubt = |row: &&Row| {
+            matches!(
+                row.verdict,
+                Verdict::Undecided(UndecidedReason::Marked(_) | UndecidedReason::Load)
+            )
+        };
         let points_open = group.rows.iter().filter(is_in_doubt).count();
         let points = group.rows.len() - points_open;
         let verdict = match ratio.ends {
-            Ends::Range => Verdict::Undecided(Doubt::FewRepeats),
+            Ends::Range => Verdict::Undecided(UndecidedReason::FewRepeats),
             Ends::Interval => of_interval(group.better, (ratio.low, ratio.high), 0.0),
         };
         let of = samples.iter().find_map(|sample| sample.metrics.get(&metric));

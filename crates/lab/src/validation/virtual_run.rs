@@ -6,12 +6,12 @@ use niclab_result::{Latencies, ResultError, Sample, Summary};
 use super::ValidationError;
 use crate::experiments;
 use crate::run::{Run, RunDevice, resolve};
-use crate::runner::{Bed, Event, Host, Store, execute};
+use crate::runner::{Event, Host, OpenedDevice, Store, execute};
 use crate::spec::{GridName, Overrides, SpecError};
 use crate::summary::summarize;
 
 /// What was measured of a modelled card.
-pub struct Measured {
+pub struct MeasuredModel {
     /// What was done.
     pub run: Run,
     /// One a measurement.
@@ -19,7 +19,7 @@ pub struct Measured {
     latencies: Latencies,
 }
 
-impl Measured {
+impl MeasuredModel {
     /// The histograms of the samples, by their tags.
     pub fn latencies(&self) -> &Latencies {
         &self.latencies
@@ -41,7 +41,7 @@ pub fn measure(
     grid: GridName,
     set: &[&str],
     repeats: Option<u32>,
-) -> Result<Measured, ValidationError> {
+) -> Result<MeasuredModel, ValidationError> {
     measure_beside(vec![device], name, grid, set, repeats)
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn measure_beside(
     grid: GridName,
     set: &[&str],
     repeats: Option<u32>,
-) -> Result<Measured, ValidationError> {
+) -> Result<MeasuredModel, ValidationError> {
     let set = set.iter().map(|text| text.parse()).collect::<Result<_, SpecError>>()?;
     let overrides = Overrides { set, repeats, grid, ..Overrides::default() };
     let described = devices.iter().map(|device| {
@@ -66,9 +66,9 @@ pub(crate) fn measure_beside(
     let program = concat!("niclab ", env!("CARGO_PKG_VERSION"));
     let run = resolve(program, &[experiments::spec(name)?], &overrides, described)?;
     let mut store = MemoryStore::default();
-    let mut beds: Vec<Bed<'_>> = devices.into_iter().map(Ok).collect();
+    let mut beds: Vec<OpenedDevice<'_>> = devices.into_iter().map(Ok).collect();
     execute(&run, &mut beds, &[], &mut store, &mut Clock(0))?;
-    Ok(Measured { run, samples: store.samples, latencies: store.latencies })
+    Ok(MeasuredModel { run, samples: store.samples, latencies: store.latencies })
 }
 
 /// A store in memory.

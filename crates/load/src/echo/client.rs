@@ -11,8 +11,8 @@ use super::stamping::StampedDatagrams;
 use super::stream::Stream;
 use super::tally::EchoTally;
 use super::{
-    Echo, EchoError, Echoed, PATIENCE_NS, Pace, Passages, SILENCE_NS, Transport, check_by_socket,
-    core_now, now_ns,
+    Echo, EchoError, Echoed, MessageStamps, PATIENCE_NS, Pace, SILENCE_NS, Transport,
+    check_by_socket, core_now, now_ns,
 };
 
 /// Sends messages to `server` as `echo` says, until its time is over or `stop` is set, and says
@@ -29,7 +29,7 @@ pub fn run(
     server: SocketAddr,
     run: u32,
     stop: &AtomicBool,
-    mut passages: Option<&mut Passages>,
+    mut passages: Option<&mut MessageStamps>,
 ) -> Result<Echoed, EchoError> {
     echo.check()?;
     let by_socket = passages.as_ref().is_some_and(|passages| passages.by_socket);
@@ -141,7 +141,7 @@ struct Client<'a> {
     run: u32,
     stop: &'a AtomicBool,
     tally: EchoTally,
-    passages: Option<&'a mut Passages>,
+    passages: Option<&'a mut MessageStamps>,
     /// When an answer was there last.
     heard_ns: u64,
 }

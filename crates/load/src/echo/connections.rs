@@ -16,7 +16,7 @@ use super::datagrams::is_empty;
 use super::event_loop::EventLoop;
 use super::poll::{Waiter, wait_for_room};
 use super::server::Server;
-use super::stream::{Inflow, READ_LEN};
+use super::stream::{READ_LEN, ReceiveBuffer};
 use super::uring::StreamRing;
 use super::{EchoError, Receive, now_ns, socket};
 
@@ -43,7 +43,7 @@ const READS: u32 = 1_024;
 #[derive(Debug)]
 pub(super) struct Connection {
     pub stream: TcpStream,
-    inflow: Inflow,
+    inflow: ReceiveBuffer,
     /// Answers that the kernel has no room for yet.
     unsent: Vec<u8>,
     /// Answers that count as soon as the kernel has all of them.
@@ -62,7 +62,7 @@ impl Connection {
         stream.set_write_timeout(Some(socket::TURN))?;
         Ok(Connection {
             stream,
-            inflow: Inflow::default(),
+            inflow: ReceiveBuffer::default(),
             unsent: Vec::new(),
             unanswered: 0,
             moved_ns: now_ns(),
@@ -71,7 +71,7 @@ impl Connection {
     }
 
     /// The kernel has not taken all answers yet.
-    pub fn is_behind(&self) -> bool {
+    pub fn has_unsent(&self) -> bool {
         !self.unsent.is_empty()
     }
 
@@ -124,7 +124,7 @@ impl Connection {
             }
         }
         self.unsent.drain(..sent);
-        if !self.is_behind() {
+        if !self.has_unsent() {
             self.unsent = Vec::new();
             self.count_answered(server);
         }
@@ -160,11 +160,11 @@ impl Connection {
 
 /// Tells when nothing has moved for too long. It reads the clock only while nothing moves.
 #[derive(Default)]
-struct Quiet {
+struct IdleTimer {
     since_ns: Option<u64>,
 }
 
-impl Quiet {
+impl IdleTimer {
     /// Nothing moved just now; `true` where that has been so for [`QUIET_NS`].
     fn is_over(&mut self) -> bool {
         let now_ns = now_ns();
@@ -231,9 +231,9 @@ pub(super) fn ended(thread: ScopedJoinHandle<'_, Result<(), EchoError>>) -> Resu
 }
 
 /// Ends the server when it goes: when a thread of it ends, by a panic too.
-pub(super) struct Ending<'a>(pub &'a AtomicBool);
+pub(super) struct StopOnDrop<'a>(pub &'a AtomicBool);
 
-impl Drop for Ending<'_> {
+impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -272,7 +272,7 @@ impl<'a> Pool<'a> {
         own: &EventLoop,
         tcp: Option<&TcpListener>,
     ) -> Result<(), EchoError> {
-        let _ending = Ending(self.stop);
+        let _ending = StopOnDrop(self.stop);
         own.run(self, tcp, &mut |connection| self.dispatch_to_thread(scope, connection))
             .map_err(EchoError::of("epoll"))
     }
@@ -381,14 +381,14 @@ impl<'a> Pool<'a> {
 
     fn converse_by_calls(&self, mut connection: Connection) -> io::Result<Connection> {
         let receive = self.server.receive();
-        socket::tell(&connection.stream, receive);
+        socket::set_receive_mode(&connection.stream, receive);
         // Without a descriptor to wait by, the loop that has one serves it.
         let Ok(waiter) = Waiter::new(receive, &connection.stream) else {
             self.try_no_thread();
             return connection.rest(self.server);
         };
         connection.stream.set_nonblocking(receive != Receive::Blocking)?;
-        let (mut quiet, mut reads) = (Quiet::default(), 0_u32);
+        let (mut quiet, mut reads) = (IdleTimer::default(), 0_u32);
         while !self.is_stopped() {
             if receive == Receive::Epoll {
                 waiter.wait(&connection.stream, now_ns() + socket::TURN.as_nanos() as u64)?;
@@ -396,7 +396,7 @@ impl<'a> Pool<'a> {
             match connection.serve_once(self.server) {
                 Ok(1..) => {
                     connection.has_asked = true;
-                    quiet = Quiet::default();
+                    quiet = IdleTimer::default();
                 }
                 // A part of a message: whoever sends so little is as good as quiet.
                 Ok(0) if quiet.is_over() => break,
@@ -410,7 +410,7 @@ impl<'a> Pool<'a> {
                 }
                 Err(e) => return Err(e),
             }
-            if connection.is_behind() && !self.catch_up(&mut connection)? {
+            if connection.has_unsent() && !self.catch_up(&mut connection)? {
                 break;
             }
         }
@@ -420,11 +420,11 @@ impl<'a> Pool<'a> {
 
     /// Waits for the client to read its answers; `false` where it is quiet before it has.
     fn catch_up(&self, connection: &mut Connection) -> io::Result<bool> {
-        let mut quiet = Quiet::default();
-        while connection.is_behind() {
+        let mut quiet = IdleTimer::default();
+        while connection.has_unsent() {
             wait_for_room(&connection.stream, now_ns() + socket::TURN.as_nanos() as u64)?;
             match connection.catch_up(self.server)? {
-                true => quiet = Quiet::default(),
+                true => quiet = IdleTimer::default(),
                 false if quiet.is_over() || self.is_stopped() => return Ok(false),
                 false => {}
             }
@@ -440,7 +440,7 @@ impl<'a> Pool<'a> {
         };
         connection.stream.set_nonblocking(false)?;
         let mut ring = ring.with(std::mem::take(&mut connection.inflow));
-        let mut quiet = Quiet::default();
+        let mut quiet = IdleTimer::default();
         while !self.is_stopped() {
             let came = ring.receive(now_ns() + socket::TURN.as_nanos() as u64);
             if !ring.is_behind() {
@@ -452,7 +452,7 @@ impl<'a> Pool<'a> {
                 }
                 continue;
             }
-            quiet = Quiet::default();
+            quiet = IdleTimer::default();
             connection.has_asked = true;
             let received = self.server.stamp_now();
             let (messages, pending) = ring.messages()?;

@@ -49,7 +49,7 @@ fn requests_that_a_ring_had_received_are_answered_behind_its_answers() {
     let mut came = [0; 80];
     client.read_exact(&mut came).unwrap();
     assert_eq!(came.to_vec(), [reply(1), reply(2)].concat());
-    assert!(connection.has_asked && !connection.is_behind());
+    assert!(connection.has_asked && !connection.has_unsent());
     client.write_all(&request(3)[10..]).unwrap();
     while connection.serve_once(&server).is_err_and(|error| is_empty(&error)) {}
     client.read_exact(&mut came[..40]).unwrap();
@@ -79,7 +79,7 @@ fn a_thread_that_panics_ends_the_server_with_an_error() {
     let stop = AtomicBool::new(false);
     let ended = thread::scope(|scope| {
         ended(scope.spawn(|| {
-            let _ending = Ending(&stop);
+            let _ending = StopOnDrop(&stop);
             panic!("as a defect would")
         }))
     });

@@ -8,7 +8,7 @@ use niclab_packet::echo::{MessageHeader, MessageKind, clear_stamps};
 use super::poll::Waiter;
 use super::uring::DatagramRing;
 use super::{Echo, EchoError, Pace, Receive, socket};
-use crate::mmsg::{Incoming, Outgoing, Patience};
+use crate::mmsg::{Incoming, Outgoing, WaitMode};
 
 /// The client's end.
 pub struct Datagrams {
@@ -31,7 +31,7 @@ impl Datagrams {
         let socket = socket::udp_client(server)?;
         let (batch, size) = (usize::from(echo.batch), usize::from(echo.size));
         socket::widen(&socket, batch, size);
-        socket::tell(&socket, echo.receive);
+        socket::set_receive_mode(&socket, echo.receive);
         let waiter = Waiter::new(echo.receive, &socket)?;
         // An open loop may not sleep longer than until the next batch is due.
         let sleeps = echo.receive == Receive::Blocking && echo.pace == Pace::Closed;
@@ -94,17 +94,17 @@ impl Datagrams {
             DatagramPath::Ring(ring) => {
                 let count = ring.receive(until_ns)?;
                 for place in 0..count {
-                    let at = ring.came()[place];
+                    let at = ring.received()[place];
                     each(ring.message(at));
                 }
                 return Ok(count);
             }
         };
         let patience = match self.sleeps {
-            true => Patience::One,
+            true => WaitMode::One,
             false => {
                 self.waiter.wait(&self.socket, until_ns)?;
-                Patience::None
+                WaitMode::None
             }
         };
         let count = match back.receive(&self.socket, patience) {

@@ -47,7 +47,7 @@ pub(super) struct EventLoop {
 }
 
 /// Serves a connection elsewhere, or gives it back.
-type Elsewhere<'a> = dyn FnMut(Connection) -> Option<Connection> + 'a;
+type HandOff<'a> = dyn FnMut(Connection) -> Option<Connection> + 'a;
 
 impl EventLoop {
     pub fn new() -> io::Result<EventLoop> {
@@ -98,9 +98,9 @@ impl EventLoop {
         &self,
         pool: &Pool<'_>,
         tcp: Option<&TcpListener>,
-        elsewhere: &mut Elsewhere<'_>,
+        elsewhere: &mut HandOff<'_>,
     ) -> io::Result<()> {
-        let mut held = Held::new(self, pool);
+        let mut held = LoopState::new(self, pool);
         let mut events = [NOTHING; EVENTS];
         let (turn, mut swept_ns) = (socket::TURN.as_nanos() as u64, now_ns());
         while !pool.stop.load(Ordering::Relaxed) {
@@ -130,7 +130,7 @@ impl EventLoop {
 }
 
 /// The part of a loop that its thread alone sees.
-struct Held<'a> {
+struct LoopState<'a> {
     own: &'a EventLoop,
     pool: &'a Pool<'a>,
     places: Vec<Option<Connection>>,
@@ -139,9 +139,9 @@ struct Held<'a> {
     accept_at_ns: Option<u64>,
 }
 
-impl<'a> Held<'a> {
-    fn new(own: &'a EventLoop, pool: &'a Pool<'a>) -> Held<'a> {
-        Held { own, pool, places: Vec::new(), free: Vec::new(), accept_at_ns: Some(0) }
+impl<'a> LoopState<'a> {
+    fn new(own: &'a EventLoop, pool: &'a Pool<'a>) -> LoopState<'a> {
+        LoopState { own, pool, places: Vec::new(), free: Vec::new(), accept_at_ns: Some(0) }
     }
 
     /// Waits for the listener again once the time has come.
@@ -157,7 +157,7 @@ impl<'a> Held<'a> {
     /// Accepts what waits, each for a thread of its own where there is one. Where the system has no
     /// room for it, the connection that has been quiet for longest makes some. Where this loop has
     /// none that may go, the others are asked, and nothing is accepted for a while.
-    fn accept(&mut self, tcp: &TcpListener, elsewhere: &mut Elsewhere<'_>) -> io::Result<()> {
+    fn accept(&mut self, tcp: &TcpListener, elsewhere: &mut HandOff<'_>) -> io::Result<()> {
         for _ in 0..ACCEPTS {
             match tcp.accept() {
                 Ok((stream, _)) => {
@@ -244,10 +244,10 @@ impl<'a> Held<'a> {
     }
 
     /// Serves a connection that can go on.
-    fn serve(&mut self, place: usize, elsewhere: &mut Elsewhere<'_>) {
+    fn serve(&mut self, place: usize, elsewhere: &mut HandOff<'_>) {
         // An event of a connection that has gone, whose place may be another's by now.
         let Some(Some(connection)) = self.places.get_mut(place) else { return };
-        let was_behind = connection.is_behind();
+        let was_behind = connection.has_unsent();
         let served = match was_behind {
             true => connection.catch_up(self.pool.server).map(u64::from),
             false => connection.serve_once(self.pool.server),
@@ -258,7 +258,7 @@ impl<'a> Held<'a> {
                     connection.moved_ns = now_ns();
                 }
                 connection.has_asked |= moved > 0;
-                if connection.is_behind() != was_behind {
+                if connection.has_unsent() != was_behind {
                     let data = epoll::EventData::new_u64(place as u64);
                     let flags = flags(connection);
                     if epoll::modify(&self.own.epoll, &connection.stream, data, flags).is_err() {
@@ -312,7 +312,7 @@ impl<'a> Held<'a> {
 }
 
 fn flags(connection: &Connection) -> epoll::EventFlags {
-    match connection.is_behind() {
+    match connection.has_unsent() {
         true => epoll::EventFlags::OUT,
         false => epoll::EventFlags::IN,
     }

@@ -25,7 +25,7 @@ fn a_new_connection_has_the_place_of_a_quiet_one_of_any_loop() {
     let (server, stop) = (server(), AtomicBool::new(false));
     let loops = [EventLoop::new().unwrap(), EventLoop::new().unwrap()];
     let pool = Pool::of(&server, &loops, &stop, 2);
-    let [mut first, mut second] = [0, 1].map(|at| Held::new(&loops[at], &pool));
+    let [mut first, mut second] = [0, 1].map(|at| LoopState::new(&loops[at], &pool));
     let ((asks, mut asking_client), (idle, mut idle_client)) = (asking(), connected());
     loops[0].give(asks, 0);
     first.take_given();
@@ -54,7 +54,7 @@ fn a_loop_without_room_asks_the_others() {
     let (server, stop) = (server(), AtomicBool::new(false));
     let loops = [EventLoop::new().unwrap(), EventLoop::new().unwrap()];
     let pool = Pool::of(&server, &loops, &stop, 2);
-    let mut second = Held::new(&loops[1], &pool);
+    let mut second = LoopState::new(&loops[1], &pool);
     let (idle, mut client) = connected();
     loops[1].give(idle, 0);
     second.take_given();
@@ -69,7 +69,7 @@ fn an_error_that_is_no_lack_of_room_closes_no_connection() {
     let (server, stop) = (server(), AtomicBool::new(false));
     let loops = [EventLoop::new().unwrap()];
     let pool = Pool::of(&server, &loops, &stop, 2);
-    let mut held = Held::new(&loops[0], &pool);
+    let mut held = LoopState::new(&loops[0], &pool);
     let (idle, mut client) = connected();
     loops[0].give(idle, 0);
     held.take_given();
@@ -94,14 +94,14 @@ fn quiet_connections_have_no_memory() {
     let (server, stop) = (server(), AtomicBool::new(false));
     let loops = [EventLoop::new().unwrap()];
     let pool = Pool::of(&server, &loops, &stop, 2);
-    let mut held = Held::new(&loops[0], &pool);
+    let mut held = LoopState::new(&loops[0], &pool);
     let (connection, mut client) = connected();
     loops[0].give(connection, 0);
     held.take_given();
     // A part of a request is kept.
     client.write_all(&[0; 3]).unwrap();
     held.serve(0, &mut Some);
-    let memory = |held: &Held<'_>| held.places[0].as_ref().unwrap().memory();
+    let memory = |held: &LoopState<'_>| held.places[0].as_ref().unwrap().memory();
     assert!(memory(&held) > 100_000);
     let now_ns = now_ns();
     held.close_idle(now_ns);

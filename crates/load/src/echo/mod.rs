@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 
 pub use client::run;
 pub(crate) use datagrams::{is_empty, is_full};
-pub use server::{IDLE_NS, Logged, Serve, Served, Server};
+pub use server::{IDLE_NS, Serve, Served, Server, ServerStamps};
 pub use stamping::realtime_ahead_ns;
 
 use crate::histogram::Latency;
@@ -307,7 +307,7 @@ pub const PASSAGES_MAX: usize = 1 << 16;
 /// The stamps of messages that came back, for a breakdown. Programs take four of them: before and
 /// after each of their calls; probes in the kernel, where they are, the others.
 #[derive(Debug, Default)]
-pub struct Passages {
+pub struct MessageStamps {
     /// Number of a message and its stamps, of the measured part.
     pub kept: Vec<(u32, Passage)>,
     /// The client's address.
@@ -317,12 +317,12 @@ pub struct Passages {
     pub by_socket: bool,
 }
 
-impl Passages {
+impl MessageStamps {
     /// None yet, with memory for as many as are kept: nothing is allocated while messages pass.
-    pub fn new() -> Passages {
+    pub fn new() -> MessageStamps {
         let mut kept = vec![(0, Passage::default()); PASSAGES_MAX];
         kept.clear();
-        Passages { kept, client: None, by_socket: false }
+        MessageStamps { kept, client: None, by_socket: false }
     }
 
     /// Keeps what stands in a message that has come back to the client at `received`, having been

@@ -11,7 +11,7 @@ use niclab_packet::echo::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::connections::{Ending, ended};
+use super::connections::{StopOnDrop, ended};
 use super::datagrams::{is_empty, is_full};
 use super::poll::Waiter;
 use super::stamping::{self, Stamped};
@@ -20,7 +20,7 @@ use super::uring::{self, DatagramRing};
 use super::{
     EchoError, PASSAGES_MAX, Receive, Transport, check_by_socket, core_now, now_ns, socket,
 };
-use crate::mmsg::{Incoming, Outgoing, Patience};
+use crate::mmsg::{Incoming, Outgoing, WaitMode};
 
 /// How a server serves.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -58,7 +58,7 @@ pub struct Served {
 /// When a server had a request and when it called to send it back: of messages that have no room
 /// for these stamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Logged {
+pub struct ServerStamps {
     /// Run of the message.
     pub run: u32,
     /// Its number.
@@ -92,7 +92,7 @@ pub struct Server {
     stamps: AtomicBool,
     /// The kernel stamps them for the socket.
     by_socket: bool,
-    log: Mutex<Vec<Logged>>,
+    log: Mutex<Vec<ServerStamps>>,
 }
 
 impl Server {
@@ -108,7 +108,7 @@ impl Server {
         let mut bound = Ok(address);
         if let Some(udp) = &udp {
             socket::widen(udp, usize::from(serve.batch), usize::from(serve.size_max));
-            socket::tell(udp, serve.receive);
+            socket::set_receive_mode(udp, serve.receive);
             udp.set_read_timeout(Some(socket::TURN)).map_err(EchoError::of("SO_RCVTIMEO"))?;
             bound = udp.local_addr();
         }
@@ -144,7 +144,7 @@ impl Server {
     }
 
     /// What it has kept since the last call.
-    pub fn take_log(&self) -> Vec<Logged> {
+    pub fn take_log(&self) -> Vec<ServerStamps> {
         self.log.lock().map(|mut log| std::mem::take(&mut *log)).unwrap_or_default()
     }
 
@@ -157,7 +157,7 @@ impl Server {
             (MessageHeader::read(message), self.log.lock())
             && log.len() < PASSAGES_MAX
         {
-            log.push(Logged { run, number, received, sent, egress: None });
+            log.push(ServerStamps { run, number, received, sent, egress: None });
         }
     }
 
@@ -190,7 +190,7 @@ impl Server {
                 let accepting = thread::Builder::new()
                     .name("echo-tcp".to_owned())
                     .spawn_scoped(scope, || {
-                        let _ending = Ending(stop);
+                        let _ending = StopOnDrop(stop);
                         self.connections(tcp, stop)
                     })
                     .map_err(|source| EchoError::NoThread { source })?;
@@ -217,8 +217,8 @@ impl Server {
         }
         let mut kept = Vec::with_capacity(incoming.room());
         let patience = match self.serve.receive {
-            Receive::Blocking => Patience::One,
-            _ => Patience::None,
+            Receive::Blocking => WaitMode::One,
+            _ => WaitMode::None,
         };
         while !stop.load(Ordering::Relaxed) {
             if self.serve.receive == Receive::Epoll {
@@ -296,7 +296,7 @@ impl Server {
                 && log.len() < PASSAGES_MAX
             {
                 let MessageHeader { run, number, .. } = head;
-                log.push(Logged { run, number, received, sent, egress });
+                log.push(ServerStamps { run, number, received, sent, egress });
             }
             self.count(1, u64::from(matches!(answered, Some(Ok(_)))), 0);
         }
@@ -316,7 +316,7 @@ impl Server {
             kept.clear();
             let received = self.stamp_now();
             for place in 0..count {
-                let at = ring.came()[place];
+                let at = ring.received()[place];
                 let message = ring.message(at);
                 if MessageHeader::of_datagram(message).is_ok_and(|head| self.answers(&head)) {
                     turn(message);

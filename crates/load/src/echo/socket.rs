@@ -109,7 +109,7 @@ pub fn widen(socket: impl AsFd, count: usize, len: usize) {
 
 /// Tells a socket how it will be waited on. That the kernel polls the card is a help that not every
 /// user may have and not every card has: without it a program asks no less often.
-pub fn tell(socket: impl AsFd, receive: Receive) {
+pub fn set_receive_mode(socket: impl AsFd, receive: Receive) {
     if receive == Receive::BusyPoll {
         let _ = mmsg::set_busy_poll(socket, BUSY_POLL_US);
     }

@@ -67,7 +67,7 @@ pub struct Stamped {
 }
 
 /// One that came.
-pub struct Came {
+pub struct ReceivedDatagram {
     /// Its bytes.
     pub len: usize,
     /// Who sent it.
@@ -149,12 +149,12 @@ impl Stamped {
     }
 
     /// Receives one datagram, if it is there or the socket sleeps for it.
-    pub fn receive(&mut self, bytes: &mut [u8], sleeps: bool) -> io::Result<Came> {
+    pub fn receive(&mut self, bytes: &mut [u8], sleeps: bool) -> io::Result<ReceivedDatagram> {
         let flags = if sleeps { MsgFlags::empty() } else { MsgFlags::MSG_DONTWAIT };
         let ahead_ns = self.ahead_ns;
         let seen = self.look(bytes, flags)?;
         let ingress = seen.realtime_ns.map(|realtime_ns| told(realtime_ns, ahead_ns));
-        Ok(Came { len: seen.len, from: seen.from, ingress })
+        Ok(ReceivedDatagram { len: seen.len, from: seen.from, ingress })
     }
 
     /// Calls `each` with the numbers of datagrams that have left, and when.
@@ -228,7 +228,7 @@ impl StampedDatagrams {
     /// [`EchoError::Socket`].
     pub fn new(echo: &Echo, server: SocketAddr) -> Result<StampedDatagrams, EchoError> {
         let socket = socket::udp_client(server)?;
-        socket::tell(&socket, echo.receive);
+        socket::set_receive_mode(&socket, echo.receive);
         let waiter = Waiter::new(echo.receive, &socket)?;
         socket.set_read_timeout(Some(socket::TURN)).map_err(EchoError::of("SO_RCVTIMEO"))?;
         let sleeps = echo.receive == Receive::Blocking && echo.pace == Pace::Closed;

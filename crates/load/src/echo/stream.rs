@@ -16,16 +16,16 @@ pub const READ_LEN: usize = 2 * (MESSAGE_LEN_MAX + 1);
 
 /// What has come of a stream and was not used yet. Its memory comes with the first call for room.
 #[derive(Debug, Default)]
-pub struct Inflow {
+pub struct ReceiveBuffer {
     bytes: Vec<u8>,
     start: usize,
     end: usize,
 }
 
-impl Inflow {
+impl ReceiveBuffer {
     /// Nothing has come.
-    pub fn new() -> Inflow {
-        Inflow { bytes: vec![0; READ_LEN], start: 0, end: 0 }
+    pub fn new() -> ReceiveBuffer {
+        ReceiveBuffer { bytes: vec![0; READ_LEN], start: 0, end: 0 }
     }
 
     /// Where to put what comes: behind what has come. Never empty.
@@ -46,7 +46,7 @@ impl Inflow {
     pub fn shrink(&mut self) {
         if self.bytes.len() > self.end - self.start {
             let bytes = self.bytes[self.start..self.end].to_vec();
-            *self = Inflow { start: 0, end: bytes.len(), bytes };
+            *self = ReceiveBuffer { start: 0, end: bytes.len(), bytes };
         }
     }
 
@@ -128,21 +128,21 @@ struct Calls {
     out: Vec<u8>,
     /// What of `out` the kernel has.
     sent: usize,
-    inflow: Inflow,
+    inflow: ReceiveBuffer,
 }
 
 impl Stream {
     /// A connection over which the messages of `echo` go to `server`.
     pub fn new(echo: &Echo, server: SocketAddr) -> Result<Stream, EchoError> {
         let stream = socket::tcp_client(server, Duration::from_nanos(SILENCE_NS))?;
-        socket::tell(&stream, echo.receive);
+        socket::set_receive_mode(&stream, echo.receive);
         let (size, batch) = (usize::from(echo.size), usize::from(echo.batch));
         let path = match echo.receive {
             Receive::IoUring => StreamPath::Ring(Box::new(StreamRing::new(&stream, usize::MAX)?)),
             _ => {
                 stream.set_nonblocking(true).map_err(EchoError::of("O_NONBLOCK"))?;
                 let waiter = Waiter::new(echo.receive, &stream)?;
-                let (out, inflow) = (Vec::with_capacity(size * batch), Inflow::new());
+                let (out, inflow) = (Vec::with_capacity(size * batch), ReceiveBuffer::new());
                 StreamPath::Calls(Box::new(Calls { waiter, out, sent: 0, inflow }))
             }
         };
@@ -251,7 +251,7 @@ mod tests {
         let sent: Vec<u8> =
             lens.iter().enumerate().flat_map(|(at, len)| message(at as u32, *len)).collect();
         for cut in [1, 15, 16, 1000, 70_000] {
-            let (mut inflow, mut seen) = (Inflow::new(), Vec::new());
+            let (mut inflow, mut seen) = (ReceiveBuffer::new(), Vec::new());
             for mut piece in sent.chunks(cut) {
                 while !piece.is_empty() {
                     inflow.read(&mut piece).unwrap();
@@ -270,7 +270,7 @@ mod tests {
     fn a_malformed_message_ends_the_stream() {
         let mut bytes = [message(0, 20), message(1, 20)].concat();
         bytes[20] ^= 1;
-        let mut inflow = Inflow::new();
+        let mut inflow = ReceiveBuffer::new();
         inflow.read(&mut bytes.as_slice()).unwrap();
         let error = inflow.messages().unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidData);

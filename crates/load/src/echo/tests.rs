@@ -342,7 +342,7 @@ fn programs_stamp_before_and_after_their_calls() {
             let server = Server::bind("127.0.0.1:0".parse().unwrap(), SERVE).unwrap();
             server.stamp(true);
             let stop = AtomicBool::new(false);
-            let mut passages = Passages::default();
+            let mut passages = MessageStamps::default();
             let asked = Echo { size, ..echo(transport) };
             let seen = thread::scope(|scope| {
                 scope.spawn(|| server.run(&stop));
@@ -394,7 +394,7 @@ fn sockets_have_the_kernels_stamps_between_those_of_the_programs() {
             let address = (host.parse::<std::net::IpAddr>().unwrap(), 0).into();
             let server = Server::bind(address, serve).unwrap().stamped_by_socket().unwrap();
             let asked = Echo { size: 200, receive, pace, ..echo(Transport::Udp) };
-            let mut passages = Passages { by_socket: true, ..Passages::default() };
+            let mut passages = MessageStamps { by_socket: true, ..MessageStamps::default() };
             let (never, stop) = (AtomicBool::new(false), AtomicBool::new(false));
             let seen = thread::scope(|scope| {
                 let running = scope.spawn(|| server.run(&stop));
@@ -439,7 +439,7 @@ fn messages_without_socket_stamps_are_refused() {
         (Transport::Udp, Receive::Blocking, 2),
     ] {
         let asked = Echo { receive, batch, ..echo(transport) };
-        let mut passages = Passages { by_socket: true, ..Passages::default() };
+        let mut passages = MessageStamps { by_socket: true, ..MessageStamps::default() };
         let (nobody, never) = ("127.0.0.1:9".parse().unwrap(), AtomicBool::new(false));
         let error = run(&asked, nobody, 1, &never, Some(&mut passages)).unwrap_err();
         assert!(error.to_string().starts_with(told), "{error}");
@@ -467,7 +467,7 @@ fn a_ring_takes_its_operations_back_before_its_memory_goes() {
         other.send_to(b"one", to).unwrap();
         // Seven receives stay with the kernel, and are taken back.
         assert_eq!(ring.receive(now_ns() + SILENCE_NS).unwrap(), 1);
-        let at = ring.came()[0];
+        let at = ring.received()[0];
         assert_eq!(ring.message(at), b"one");
         drop(ring);
         // Nobody takes what comes now: it waits in the socket.

@@ -13,14 +13,14 @@ use rustix::io::Errno;
 use rustix::thread::{current_timer_slack, set_current_timer_slack};
 
 use super::datagrams::Datagrams;
-use super::http::Pages;
-use super::memcached::Text;
+use super::http::HttpGet;
+use super::memcached::MemcachedText;
 use super::redis::Resp;
 use super::streams::Streams;
 use super::tally::Tally;
 use super::workload::{PlannedRequest, Source};
 use super::{
-    PASSED_MAX, Pace, Passed, Protocol, Requested, Requests, RequestsError, SILENCE_NS,
+    PASSED_MAX, Pace, Protocol, Requested, Requests, RequestsError, SILENCE_NS, StreamPosition,
     VALUE_LEN_MAX, Values,
 };
 use crate::echo::now_ns;
@@ -43,7 +43,7 @@ const LOOK_NS: u64 = 20_000;
 const END: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
 
 /// Connections or sockets, by their number.
-pub trait Lines {
+pub trait Channels {
     /// How many there are.
     fn count(&self) -> usize;
     /// Requests that wait for answers, on all of them.
@@ -55,16 +55,16 @@ pub trait Lines {
     /// Writes a request that was due at `due_ns`, or is when it is sent where that is 0.
     fn ask(&mut self, at: usize, asked: PlannedRequest, due_ns: u64);
     /// Sends what was written.
-    fn send(&mut self, at: usize, tally: &mut Tally) -> Result<(), Gone>;
+    fn send(&mut self, at: usize, tally: &mut Tally) -> Result<(), ClientEnd>;
     /// Takes the answers that are there; where `is_end`, up to the end that the other side made.
-    fn receive(&mut self, at: usize, is_end: bool, tally: &mut Tally) -> Result<(), Gone>;
+    fn receive(&mut self, at: usize, is_end: bool, tally: &mut Tally) -> Result<(), ClientEnd>;
     /// Waits no longer for what is lost; puts into `freed` who has room by that.
     fn give_up(&mut self, now_ns: u64, freed: &mut Vec<usize>);
 }
 
 /// Why a client ends before its time.
 #[derive(Debug)]
-pub enum Gone {
+pub enum ClientEnd {
     /// The server has closed a connection.
     Closed,
     /// The kernel refused a call.
@@ -77,38 +77,38 @@ pub enum Gone {
     Stopped,
 }
 
-impl From<io::Error> for Gone {
-    fn from(error: io::Error) -> Gone {
-        Gone::Io(error)
+impl From<io::Error> for ClientEnd {
+    fn from(error: io::Error) -> ClientEnd {
+        ClientEnd::Io(error)
     }
 }
 
-impl Gone {
+impl ClientEnd {
     /// The other side has closed a connection, in one way or another.
     pub fn is_end(&self) -> bool {
         use io::ErrorKind::{BrokenPipe, ConnectionReset};
         match self {
-            Gone::Io(error) => matches!(error.kind(), BrokenPipe | ConnectionReset),
-            gone => matches!(gone, Gone::Closed),
+            ClientEnd::Io(error) => matches!(error.kind(), BrokenPipe | ConnectionReset),
+            gone => matches!(gone, ClientEnd::Closed),
         }
     }
 
     /// What happened, in words.
     fn words(&self) -> String {
         match self {
-            Gone::Closed => "it has closed a connection".to_owned(),
-            Gone::Io(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            ClientEnd::Closed => "it has closed a connection".to_owned(),
+            ClientEnd::Io(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 "nobody listens there any more".to_owned()
             }
-            Gone::Io(error) if error.kind() == io::ErrorKind::ConnectionReset => {
+            ClientEnd::Io(error) if error.kind() == io::ErrorKind::ConnectionReset => {
                 "it has reset a connection".to_owned()
             }
-            Gone::Io(error) => error.to_string(),
-            Gone::Odd(said) => said.clone(),
-            Gone::Silent => {
+            ClientEnd::Io(error) => error.to_string(),
+            ClientEnd::Odd(said) => said.clone(),
+            ClientEnd::Silent => {
                 format!("it answers no more, for {} s", SILENCE_NS / 1_000_000_000)
             }
-            Gone::Stopped => "stopped".to_owned(),
+            ClientEnd::Stopped => "stopped".to_owned(),
         }
     }
 }
@@ -128,13 +128,13 @@ pub fn run(
     server: SocketAddr,
     stop: &AtomicBool,
     begun: impl FnOnce(),
-    passed: Option<&mut Vec<Passed>>,
+    passed: Option<&mut Vec<StreamPosition>>,
 ) -> Result<Requested, RequestsError> {
     requests.check()?;
     let count = usize::from(requests.connections);
     match requests.protocol {
         Protocol::MemcachedTcp => {
-            let lines = Streams::new(requests, count, server, Text::default())?;
+            let lines = Streams::new(requests, count, server, MemcachedText::default())?;
             measure(lines, requests, (server, stop), begun, passed)
         }
         Protocol::MemcachedUdp => {
@@ -146,7 +146,7 @@ pub fn run(
             measure(lines, requests, (server, stop), begun, passed)
         }
         Protocol::Http => {
-            let pages = Pages::new(requests, server);
+            let pages = HttpGet::new(requests, server);
             let lines = Streams::new(requests, count, server, pages)?;
             measure(lines, requests, (server, stop), begun, passed)
         }
@@ -168,7 +168,7 @@ pub fn fill(requests: &Requests, server: SocketAddr) -> Result<(), RequestsError
     let filling = Requests { depth, pace: Pace::Closed, connections: 1, ..requests.clone() };
     match requests.protocol {
         Protocol::MemcachedTcp | Protocol::MemcachedUdp => {
-            let lines = Streams::new(&filling, 1, server, Text::default())?;
+            let lines = Streams::new(&filling, 1, server, MemcachedText::default())?;
             filled(lines, &filling, server)
         }
         Protocol::Redis => filled(Streams::new(&filling, 1, server, Resp)?, &filling, server),
@@ -182,7 +182,7 @@ const FILL_DEPTH: u16 = 64;
 /// Their bytes at most, where one is not longer.
 const FILL_BYTES: u32 = 8 << 20;
 
-fn filled<L: Lines>(
+fn filled<L: Channels>(
     lines: L,
     requests: &Requests,
     server: SocketAddr,
@@ -210,12 +210,12 @@ fn filled<L: Lines>(
 }
 
 /// Runs a client over these lines.
-fn measure<L: Lines>(
+fn measure<L: Channels>(
     lines: L,
     requests: &Requests,
     (server, stop): (SocketAddr, &AtomicBool),
     begun: impl FnOnce(),
-    passed: Option<&mut Vec<Passed>>,
+    passed: Option<&mut Vec<StreamPosition>>,
 ) -> Result<Requested, RequestsError> {
     let source = Source::new(requests)?;
     let plan = Plan::new(requests, now_ns());
@@ -234,7 +234,7 @@ fn measure<L: Lines>(
             return Err(RequestsError::Nobody { server, protocol: requests.protocol });
         }
         Ok(()) => None,
-        Err(Gone::Stopped) => Some("stopped".to_owned()),
+        Err(ClientEnd::Stopped) => Some("stopped".to_owned()),
         Err(gone) => {
             if let Some(error) = client.unanswered(&gone, requests, server) {
                 return Err(error);
@@ -325,7 +325,7 @@ struct Client<'a, L> {
     freed: Vec<usize>,
 }
 
-impl<'a, L: Lines> Client<'a, L> {
+impl<'a, L: Channels> Client<'a, L> {
     fn new(lines: L, source: Source, plan: Plan, stop: &'a AtomicBool) -> Client<'a, L> {
         let count = lines.count();
         let tally = Tally::new(plan.gap_ns.is_some(), plan.begin_ns, plan.start_ns);
@@ -344,7 +344,7 @@ impl<'a, L: Lines> Client<'a, L> {
         }
     }
 
-    fn run(&mut self) -> Result<(), Gone> {
+    fn run(&mut self) -> Result<(), ClientEnd> {
         let empty = Event { flags: EventFlags::empty(), data: EventData::new_u64(0) };
         let (mut events, mut is_soon) = ([empty; EVENTS], false);
         if self.plan.gap_ns.is_none() {
@@ -383,20 +383,20 @@ impl<'a, L: Lines> Client<'a, L> {
     }
 
     /// Gives up where the server has been silent for too long, or the caller says so.
-    fn check(&mut self, now_ns: u64) -> Result<(), Gone> {
+    fn check(&mut self, now_ns: u64) -> Result<(), ClientEnd> {
         if self.stop.load(Ordering::Relaxed) {
-            return Err(Gone::Stopped);
+            return Err(ClientEnd::Stopped);
         }
         if self.lines.waiting() == 0 {
             self.tally.heard_ns = now_ns;
         }
         let is_silent = now_ns > self.tally.heard_ns + SILENCE_NS;
-        if is_silent { Err(Gone::Silent) } else { Ok(()) }
+        if is_silent { Err(ClientEnd::Silent) } else { Ok(()) }
     }
 
     /// A connection may have room: a closed loop asks again at once, an open loop when it is due.
     #[inline]
-    fn room(&mut self, at: usize) -> Result<(), Gone> {
+    fn room(&mut self, at: usize) -> Result<(), ClientEnd> {
         if self.plan.gap_ns.is_none() {
             return self.refill(at);
         }
@@ -409,7 +409,7 @@ impl<'a, L: Lines> Client<'a, L> {
 
     /// Asks as much as there is room for.
     #[inline]
-    fn refill(&mut self, at: usize) -> Result<(), Gone> {
+    fn refill(&mut self, at: usize) -> Result<(), ClientEnd> {
         let room = self.lines.room(at);
         if room > 0 && !self.is_over(self.now_ns) {
             for _ in 0..room {
@@ -424,7 +424,7 @@ impl<'a, L: Lines> Client<'a, L> {
 
     /// Asks what is due, as far as there is room: each connection in its turn.
     #[inline]
-    fn offer(&mut self, now_ns: u64, gap_ns: f64) -> Result<(), Gone> {
+    fn offer(&mut self, now_ns: u64, gap_ns: f64) -> Result<(), ClientEnd> {
         if now_ns >= self.plan.begin_ns && self.next < self.plan.first_counted {
             // What the warm-up was too slow for does not delay what counts.
             self.next = self.plan.first_counted;
@@ -450,7 +450,7 @@ impl<'a, L: Lines> Client<'a, L> {
     }
 
     /// Requests over UDP that are lost leave their places.
-    fn give_up(&mut self) -> Result<(), Gone> {
+    fn give_up(&mut self) -> Result<(), ClientEnd> {
         let mut freed = std::mem::take(&mut self.freed);
         self.lines.give_up(now_ns(), &mut freed);
         for at in freed.drain(..) {
@@ -476,14 +476,14 @@ impl<'a, L: Lines> Client<'a, L> {
     /// The error where there was not one answer.
     fn unanswered(
         &self,
-        gone: &Gone,
+        gone: &ClientEnd,
         requests: &Requests,
         server: SocketAddr,
     ) -> Option<RequestsError> {
         let protocol = requests.protocol;
         match gone {
             _ if self.tally.has_answers => None,
-            Gone::Odd(said) => {
+            ClientEnd::Odd(said) => {
                 Some(RequestsError::Foreign { server, protocol, said: said.clone() })
             }
             _ if gone.is_end() => {

@@ -11,15 +11,15 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::epoll::{self, EventData, EventFlags};
 
-use super::client::{Gone, Lines};
+use super::client::{Channels, ClientEnd};
 use super::dialect::Dialect;
-use super::memcached::{MemcachedProgress, Text};
+use super::memcached::{MemcachedProgress, MemcachedText};
 use super::parts::{AnswerAssembly, DatagramRole};
-use super::tally::{Tally, Waiting};
+use super::tally::{PendingRequest, Tally};
 use super::workload::{PlannedRequest, RequestKind, Workload};
 use super::{KEY_LEN_MAX, PATIENCE_NS, Requests, RequestsError, VALUE_LEN_UDP_MAX, connect};
 use crate::echo::{now_ns, socket};
-use crate::mmsg::{Incoming, Outgoing, Patience};
+use crate::mmsg::{Incoming, Outgoing, WaitMode};
 
 /// Bytes before the text.
 const FRAME_LEN: usize = 8;
@@ -36,7 +36,7 @@ const GIVEN_UP_MAX: usize = 1024;
 pub struct Datagrams {
     epoll: OwnedFd,
     sockets: Vec<Socket>,
-    text: Text,
+    text: MemcachedText,
     workload: Workload,
     depth: usize,
     out: Outgoing,
@@ -46,7 +46,7 @@ pub struct Datagrams {
     waiting: usize,
     /// Socket and number of requests by the time they were sent, with those answered since.
     sent: VecDeque<(u64, usize, u16)>,
-    given_up: VecDeque<(usize, u16, Waiting)>,
+    given_up: VecDeque<(usize, u16, PendingRequest)>,
     /// Where answers of several datagrams are put together, and which of them are free.
     parts: Vec<AnswerAssembly>,
     free_parts: Vec<usize>,
@@ -67,7 +67,7 @@ struct Socket {
 struct NumberedRequest {
     number: u16,
     state: RequestState,
-    request: Waiting,
+    request: PendingRequest,
     /// Where its datagrams are put together.
     parts: Option<usize>,
 }
@@ -87,7 +87,7 @@ impl Socket {
     }
 
     /// Gives a request a number that no waiting one is in the way of.
-    fn add(&mut self, request: Waiting) {
+    fn add(&mut self, request: PendingRequest) {
         loop {
             let number = self.next;
             self.next = number.wrapping_add(1);
@@ -129,7 +129,7 @@ impl Datagrams {
         Ok(Datagrams {
             epoll,
             sockets,
-            text: Text::default(),
+            text: MemcachedText::default(),
             workload,
             depth,
             out: Outgoing::new(BATCH.min(depth), out_len),
@@ -194,7 +194,7 @@ impl Datagrams {
 
     /// An answer to something that does not wait: late, or of others.
     fn unknown(&mut self, at: usize, number: u16, tally: &mut Tally) {
-        let is_it = |one: &(usize, u16, Waiting)| (one.0, one.1) == (at, number);
+        let is_it = |one: &(usize, u16, PendingRequest)| (one.0, one.1) == (at, number);
         match self.given_up.iter().position(is_it).and_then(|it| self.given_up.remove(it)) {
             Some((.., request)) => tally.seen.late += u64::from(tally.counts(&request)),
             None => tally.seen.foreign += 1,
@@ -243,7 +243,7 @@ impl Datagrams {
     }
 }
 
-impl Lines for Datagrams {
+impl Channels for Datagrams {
     fn count(&self) -> usize {
         self.sockets.len()
     }
@@ -264,11 +264,11 @@ impl Lines for Datagrams {
         if self.workload.value(asked.key).len() > VALUE_LEN_UDP_MAX as usize {
             asked.kind = RequestKind::Get;
         }
-        self.sockets[at].add(Waiting { due_ns, asked, ..Waiting::default() });
+        self.sockets[at].add(PendingRequest { due_ns, asked, ..PendingRequest::default() });
         self.waiting += 1;
     }
 
-    fn send(&mut self, at: usize, tally: &mut Tally) -> Result<(), Gone> {
+    fn send(&mut self, at: usize, tally: &mut Tally) -> Result<(), ClientEnd> {
         let mut is_behind = false;
         while !is_behind && !self.sockets[at].fresh.is_empty() {
             is_behind = self.send_some(at, tally)?.is_none();
@@ -283,8 +283,8 @@ impl Lines for Datagrams {
         Ok(())
     }
 
-    fn receive(&mut self, at: usize, _is_end: bool, tally: &mut Tally) -> Result<(), Gone> {
-        let count = match self.back.receive(&self.sockets[at].socket, Patience::None) {
+    fn receive(&mut self, at: usize, _is_end: bool, tally: &mut Tally) -> Result<(), ClientEnd> {
+        let count = match self.back.receive(&self.sockets[at].socket, WaitMode::None) {
             Ok(count) => count,
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => 0,
             Err(e) => return Err(e.into()),

@@ -122,12 +122,12 @@ pub fn line(bytes: &[u8]) -> Result<Option<(&[u8], usize)>, String> {
             Ok(Some((line.strip_suffix(b"\r").unwrap_or(line), end + 1)))
         }
         None if bytes.len() <= LINE_MAX => Ok(None),
-        _ => Err(odd(bytes)),
+        _ => Err(unexpected(bytes)),
     }
 }
 
 /// What cannot be understood, in words.
-pub fn odd(bytes: &[u8]) -> String {
+pub fn unexpected(bytes: &[u8]) -> String {
     const SHOWN: usize = 60;
     let shown = bytes.get(..SHOWN).unwrap_or(bytes).escape_ascii();
     format!("it said \"{shown}\"")

@@ -7,7 +7,9 @@ use std::net::SocketAddr;
 
 use httparse::{ParserConfig, Response, Status};
 
-use super::dialect::{BODY_MAX, Dialect, LINE_MAX, ReadProgress, Reconnect, line, number, odd};
+use super::dialect::{
+    BODY_MAX, Dialect, LINE_MAX, ReadProgress, Reconnect, line, number, unexpected,
+};
 use super::tally::Outcome;
 use super::workload::{PlannedRequest, Workload, write_number};
 use super::{Requests, Values};
@@ -19,22 +21,22 @@ const FIELDS_MAX: usize = 100;
 
 /// One request, written once.
 #[derive(Debug)]
-pub struct Pages {
+pub struct HttpGet {
     /// All of a GET; of a POST what stands before the length of its body.
     head: Vec<u8>,
     has_body: bool,
 }
 
-impl Pages {
+impl HttpGet {
     /// The request that checked `requests` ask of `server`.
-    pub fn new(requests: &Requests, server: SocketAddr) -> Pages {
+    pub fn new(requests: &Requests, server: SocketAddr) -> HttpGet {
         let has_body = requests.values != Values::Fixed(0);
         let (method, rest) = match has_body {
             false => ("GET", "\r\n"),
             true => ("POST", "Content-Type: application/octet-stream\r\nContent-Length: "),
         };
         let head = format!("{method} {} HTTP/1.1\r\nHost: {server}\r\n{rest}", requests.path);
-        Pages { head: head.into_bytes(), has_body }
+        HttpGet { head: head.into_bytes(), has_body }
     }
 }
 
@@ -63,7 +65,7 @@ enum HttpPosition {
     Trailer,
 }
 
-impl Dialect for Pages {
+impl Dialect for HttpGet {
     type Reading = HttpProgress;
 
     #[inline]
@@ -133,12 +135,12 @@ impl HttpProgress {
                     Ok(Some(used))
                 }
                 Ok(Status::Partial) if bytes.len() <= LINE_MAX => Ok(None),
-                _ => Err(odd(bytes)),
+                _ => Err(unexpected(bytes)),
             },
             HttpPosition::Chunk(0) => {
                 let Some((end, used)) = line(bytes)? else { return Ok(None) };
                 self.place = HttpPosition::Size;
-                if end.is_empty() { Ok(Some(used)) } else { Err(odd(bytes)) }
+                if end.is_empty() { Ok(Some(used)) } else { Err(unexpected(bytes)) }
             }
             HttpPosition::Chunk(left) => {
                 self.place = HttpPosition::Chunk(left - taken(left));
@@ -166,12 +168,12 @@ impl HttpProgress {
         let used = match parsed {
             Ok(Status::Complete(used)) => used,
             Ok(Status::Partial) if bytes.len() <= HEAD_MAX => return Ok(None),
-            _ => return Err(odd(bytes)),
+            _ => return Err(unexpected(bytes)),
         };
         let status = response.code.unwrap_or_default();
         if status < 200 {
             // An interim answer; nobody asked for another protocol.
-            return if status == 101 { Err(odd(bytes)) } else { Ok(Some(used)) };
+            return if status == 101 { Err(unexpected(bytes)) } else { Ok(Some(used)) };
         }
         self.is_error = status >= 400;
         self.closes = response.version == Some(0);
@@ -179,9 +181,9 @@ impl HttpProgress {
         for field in response.headers.iter() {
             let is = |name: &str| field.name.eq_ignore_ascii_case(name);
             if is("content-length") {
-                let said = number(field.value).ok_or_else(|| odd(bytes))?;
+                let said = number(field.value).ok_or_else(|| unexpected(bytes))?;
                 if len.is_some_and(|before| before != said) {
-                    return Err(odd(bytes));
+                    return Err(unexpected(bytes));
                 }
                 len = Some(said);
             } else if is("transfer-encoding") {

@@ -1,12 +1,12 @@
 //! memcached's text protocol: `get` and `set` as its `protocol.txt` has them.
 
-use super::dialect::{Dialect, ReadProgress, Value, line, number, odd};
+use super::dialect::{Dialect, ReadProgress, Value, line, number, unexpected};
 use super::tally::Outcome;
 use super::workload::{PlannedRequest, RequestKind, Workload, write_number};
 
 /// Requests and answers in text.
 #[derive(Debug, Default)]
-pub struct Text {
+pub struct MemcachedText {
     key: Vec<u8>,
 }
 
@@ -25,7 +25,7 @@ pub enum MemcachedProgress {
 /// What follows a value.
 const TAIL: &[u8] = b"\r\nEND\r\n";
 
-impl Dialect for Text {
+impl Dialect for MemcachedText {
     type Reading = MemcachedProgress;
 
     #[inline]
@@ -84,7 +84,7 @@ impl Dialect for Text {
                         return Ok(ReadProgress::more(used));
                     };
                     if tail != TAIL {
-                        return Err(odd(tail));
+                        return Err(unexpected(tail));
                     }
                     let outcome = *outcome;
                     *reading = MemcachedProgress::Head;
@@ -95,7 +95,7 @@ impl Dialect for Text {
     }
 }
 
-impl Text {
+impl MemcachedText {
     /// The value that the rest of a line `VALUE <key> <flags> <bytes>` announces.
     #[inline]
     fn value(
@@ -108,7 +108,7 @@ impl Text {
         workload.write_key(asked.key, &mut self.key);
         let mut words = head.split(|byte| *byte == b' ');
         let (key, _flags) = (words.next(), words.next());
-        let len = words.next().and_then(number).ok_or_else(|| odd(head))?;
+        let len = words.next().and_then(number).ok_or_else(|| unexpected(head))?;
         let is_asked_for = asked.kind == RequestKind::Get && key == Some(&self.key[..]);
         Ok(Value::new(len, is_asked_for))
     }
@@ -127,6 +127,6 @@ fn said(line: &[u8], asked: RequestKind) -> Result<Outcome, String> {
         (b"END", RequestKind::Get) => Ok(Outcome::Miss),
         (b"STORED" | b"END", _) => Ok(Outcome::Foreign),
         _ if is_error() => Ok(Outcome::Refused),
-        _ => Err(odd(line)),
+        _ => Err(unexpected(line)),
     }
 }

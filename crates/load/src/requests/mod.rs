@@ -211,7 +211,7 @@ pub const PASSED_MAX: usize = 1 << 14;
 /// A request that was answered over TCP, and where on its connection it and its answer are: what it
 /// takes to find the segments that carried them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Passed {
+pub struct StreamPosition {
     /// The client's end of the connection.
     pub client: Option<SocketAddr>,
     /// Bytes of the connection up to the end of the request.

@@ -1,6 +1,6 @@
 //! Redis: GET and SET in RESP2, <https://redis.io/docs/latest/develop/reference/protocol-spec>.
 
-use super::dialect::{Dialect, ReadProgress, Value, line, number, odd};
+use super::dialect::{Dialect, ReadProgress, Value, line, number, unexpected};
 use super::tally::Outcome;
 use super::workload::{PlannedRequest, RequestKind, Workload, write_number};
 
@@ -74,12 +74,12 @@ impl Dialect for Resp {
                         (b"+OK" | b"$-1", _) => Outcome::Foreign,
                         ([b'-', ..], _) => Outcome::Refused,
                         ([b'$', len @ ..], kind) => {
-                            let len = number(len).ok_or_else(|| odd(first))?;
+                            let len = number(len).ok_or_else(|| unexpected(first))?;
                             *reading =
                                 RedisProgress::Value(Value::new(len, kind == RequestKind::Get));
                             continue;
                         }
-                        _ => return Err(odd(first)),
+                        _ => return Err(unexpected(first)),
                     };
                     return Ok(ReadProgress::done(used, outcome));
                 }
@@ -95,7 +95,7 @@ impl Dialect for Resp {
                         return Ok(ReadProgress::more(used));
                     };
                     if tail != TAIL {
-                        return Err(odd(tail));
+                        return Err(unexpected(tail));
                     }
                     let outcome = *outcome;
                     *reading = RedisProgress::Head;

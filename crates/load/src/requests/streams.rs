@@ -9,11 +9,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use niclab_packet::echo::Stamp;
 use rustix::event::epoll::{self, EventData, EventFlags};
 
-use super::client::{Gone, Lines};
+use super::client::{Channels, ClientEnd};
 use super::dialect::{Dialect, Reconnect};
-use super::tally::{Tally, Waiting};
+use super::tally::{PendingRequest, Tally};
 use super::workload::{PlannedRequest, Workload};
-use super::{Passed, Requests, RequestsError, connect};
+use super::{Requests, RequestsError, StreamPosition, connect};
 use crate::echo::{core_now, now_ns};
 
 /// Bytes that are read by one call at most.
@@ -39,7 +39,7 @@ struct StreamConnection<R> {
     /// What of `out` the kernel has.
     sent: usize,
     /// Requests in the order of their answers.
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<PendingRequest>,
     /// The last ones of them, which no call has sent yet.
     fresh: usize,
     reading: R,
@@ -96,13 +96,13 @@ impl<D: Dialect> Streams<D> {
     }
 
     /// Reads the answers that are there; `true` where the server closes the connection behind them.
-    fn answers(&mut self, at: usize, len: usize, tally: &mut Tally) -> Result<bool, Gone> {
+    fn answers(&mut self, at: usize, len: usize, tally: &mut Tally) -> Result<bool, ClientEnd> {
         let now_ns = now_ns();
         let line = &mut self.lines[at];
         let mut rest = &self.inflow[..len];
         while let (Some(first), false) = (line.waiting.front(), rest.is_empty()) {
             let step = self.dialect.read(&mut line.reading, rest, &first.asked, &self.workload);
-            let step = step.map_err(Gone::Odd)?;
+            let step = step.map_err(ClientEnd::Odd)?;
             rest = &rest[step.used..];
             line.taken += step.used as u64;
             let Some(outcome) = step.done else { break };
@@ -110,7 +110,7 @@ impl<D: Dialect> Streams<D> {
             line.answered += taken;
             tally.answered(first, outcome, taken, now_ns);
             let at = |time_ns| Stamp { time_ns, core: core_now() };
-            tally.keep(first, || Passed {
+            tally.keep(first, || StreamPosition {
                 client: line.client,
                 request_end: first.end,
                 answer_end: line.answered,
@@ -125,7 +125,7 @@ impl<D: Dialect> Streams<D> {
             }
         }
         if line.waiting.is_empty() && !rest.is_empty() {
-            return Err(Gone::Odd(super::dialect::odd(rest)));
+            return Err(ClientEnd::Odd(super::dialect::unexpected(rest)));
         }
         line.carry.clear();
         line.carry.extend_from_slice(rest);
@@ -133,7 +133,7 @@ impl<D: Dialect> Streams<D> {
     }
 
     /// The other side has closed a connection, or it has failed.
-    fn closed(&mut self, at: usize, gone: Gone, tally: &mut Tally) -> Result<(), Gone> {
+    fn closed(&mut self, at: usize, gone: ClientEnd, tally: &mut Tally) -> Result<(), ClientEnd> {
         let line = &mut self.lines[at];
         if let (Some(first), Some(outcome)) =
             (line.waiting.front(), self.dialect.end(&mut line.reading))
@@ -156,7 +156,7 @@ impl<D: Dialect> Streams<D> {
     }
 
     /// Makes a connection anew, and asks again over it what was not answered.
-    fn renew(&mut self, at: usize, tally: &mut Tally) -> Result<(), Gone> {
+    fn renew(&mut self, at: usize, tally: &mut Tally) -> Result<(), ClientEnd> {
         let line = &mut self.lines[at];
         let stream = connect::begin(self.server)?;
         watch(&self.epoll, &stream, at)?;
@@ -175,7 +175,7 @@ impl<D: Dialect> Streams<D> {
     }
 }
 
-impl<D: Dialect> Lines for Streams<D> {
+impl<D: Dialect> Channels for Streams<D> {
     fn count(&self) -> usize {
         self.lines.len()
     }
@@ -201,13 +201,13 @@ impl<D: Dialect> Lines for Streams<D> {
         let bytes = (line.out.len() - start) as u32;
         line.asked += u64::from(bytes);
         let end = line.asked;
-        line.waiting.push_back(Waiting { due_ns, called_ns: 0, bytes, end, asked });
+        line.waiting.push_back(PendingRequest { due_ns, called_ns: 0, bytes, end, asked });
         line.fresh += 1;
         self.waiting += 1;
     }
 
     #[inline]
-    fn send(&mut self, at: usize, tally: &mut Tally) -> Result<(), Gone> {
+    fn send(&mut self, at: usize, tally: &mut Tally) -> Result<(), ClientEnd> {
         let line = &mut self.lines[at];
         if line.fresh > 0 {
             let first = line.waiting.len() - std::mem::take(&mut line.fresh);
@@ -219,7 +219,7 @@ impl<D: Dialect> Lines for Streams<D> {
                 Err(e) if e.kind() == WouldBlock => break,
                 Err(e) if e.kind() == Interrupted => {}
                 Err(e) => {
-                    let gone = Gone::from(e);
+                    let gone = ClientEnd::from(e);
                     // Its answers, if there are some, are read first; then the end is seen.
                     if gone.is_end() {
                         break;
@@ -237,13 +237,13 @@ impl<D: Dialect> Lines for Streams<D> {
     }
 
     #[inline]
-    fn receive(&mut self, at: usize, is_end: bool, tally: &mut Tally) -> Result<(), Gone> {
+    fn receive(&mut self, at: usize, is_end: bool, tally: &mut Tally) -> Result<(), ClientEnd> {
         loop {
             let line = &mut self.lines[at];
             let kept = line.carry.len();
             self.inflow[..kept].copy_from_slice(&line.carry);
             match line.stream.read(&mut self.inflow[kept..]) {
-                Ok(0) => return self.closed(at, Gone::Closed, tally),
+                Ok(0) => return self.closed(at, ClientEnd::Closed, tally),
                 Ok(count) => {
                     let len = kept + count;
                     if self.answers(at, len, tally)? {
@@ -257,7 +257,7 @@ impl<D: Dialect> Lines for Streams<D> {
                 Err(e) if e.kind() == WouldBlock => return Ok(()),
                 Err(e) if e.kind() == Interrupted => {}
                 Err(e) => {
-                    let gone = Gone::from(e);
+                    let gone = ClientEnd::from(e);
                     return if gone.is_end() { self.closed(at, gone, tally) } else { Err(gone) };
                 }
             }

@@ -1,13 +1,13 @@
 //! The outcome of each request.
 
-use super::{PASSED_MAX, Passed, Requested};
+use super::{PASSED_MAX, Requested, StreamPosition};
 use crate::histogram::Latency;
 
 use super::workload::PlannedRequest;
 
 /// A request that waits for its answer.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Waiting {
+pub struct PendingRequest {
     /// When it was due; in a closed loop, when it was sent.
     pub due_ns: u64,
     /// When the call began that sent it.
@@ -45,7 +45,7 @@ pub struct Tally {
     /// An answer has come, whether it counts or not.
     pub has_answers: bool,
     /// What is known of those answered, where that is asked for.
-    pub passed: Option<Vec<Passed>>,
+    pub passed: Option<Vec<StreamPosition>>,
 }
 
 impl Tally {
@@ -61,13 +61,17 @@ impl Tally {
 
     /// A request is of the measured part.
     #[inline]
-    pub fn counts(&self, request: &Waiting) -> bool {
+    pub fn counts(&self, request: &PendingRequest) -> bool {
         request.due_ns >= self.begin_ns
     }
 
     /// These requests leave by a call that begins at `now_ns`.
     #[inline]
-    pub fn sent<'a>(&mut self, requests: impl Iterator<Item = &'a mut Waiting>, now_ns: u64) {
+    pub fn sent<'a>(
+        &mut self,
+        requests: impl Iterator<Item = &'a mut PendingRequest>,
+        now_ns: u64,
+    ) {
         for request in requests {
             request.called_ns = now_ns;
             if !self.is_open {
@@ -90,7 +94,13 @@ impl Tally {
 
     /// Its answer of `bytes` was there at `now_ns`.
     #[inline]
-    pub fn answered(&mut self, request: &Waiting, outcome: Outcome, bytes: u64, now_ns: u64) {
+    pub fn answered(
+        &mut self,
+        request: &PendingRequest,
+        outcome: Outcome,
+        bytes: u64,
+        now_ns: u64,
+    ) {
         (self.heard_ns, self.has_answers) = (now_ns, true);
         if !self.counts(request) {
             return;
@@ -113,7 +123,7 @@ impl Tally {
 
     /// Keeps what is known of a request that was answered, where it counts.
     #[inline]
-    pub fn keep(&mut self, request: &Waiting, passed: impl FnOnce() -> Passed) {
+    pub fn keep(&mut self, request: &PendingRequest, passed: impl FnOnce() -> StreamPosition) {
         let counts = self.counts(request);
         if let Some(kept) = &mut self.passed
             && counts

@@ -10,10 +10,10 @@
 
 mod account;
 mod meter;
-mod numbers;
-mod ready;
+mod ready_sockets;
 mod receiver;
 mod sender;
+mod sequence_numbers;
 #[cfg(test)]
 mod tests;
 

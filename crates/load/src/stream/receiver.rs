@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use niclab_packet::echo::MessageHeader;
 
 use super::meter::{Window, WindowMeter};
-use super::numbers::Numbers;
-use super::ready::{For, Ready};
+use super::ready_sockets::{Interest, ReadySockets};
+use super::sequence_numbers::SequenceNumbers;
 use super::{Received, Stream, StreamError, Transport};
 use crate::echo::{SILENCE_NS, is_empty, now_ns, socket};
-use crate::mmsg::{Incoming, Patience};
+use crate::mmsg::{Incoming, WaitMode};
 
 /// Bytes that are read from a connection by one call at most, whatever the sender writes.
 const READ_LEN: usize = 128 << 10;
@@ -27,12 +27,12 @@ const ROOM_MIN: usize = 256;
 pub struct Receiver {
     stream: Stream,
     run: u32,
-    sockets: Bound,
+    sockets: BoundSockets,
     addresses: Vec<SocketAddr>,
 }
 
 #[derive(Debug)]
-enum Bound {
+enum BoundSockets {
     Tcp(TcpListener),
     Udp(Vec<UdpSocket>),
 }
@@ -68,7 +68,7 @@ impl Receiver {
                 rustix::net::listen(&tcp, stream.connections.into())
                     .map_err(|e| StreamError::of("listen")(e.into()))?;
                 addresses.push(tcp.local_addr().map_err(StreamError::of("getsockname"))?);
-                Bound::Tcp(tcp)
+                BoundSockets::Tcp(tcp)
             }
             Transport::Udp => {
                 let mut all = Vec::new();
@@ -79,7 +79,7 @@ impl Receiver {
                     addresses.push(udp.local_addr().map_err(StreamError::of("getsockname"))?);
                     all.push(udp);
                 }
-                Bound::Udp(all)
+                BoundSockets::Udp(all)
             }
         };
         Ok(Receiver { stream: stream.clone(), run, sockets, addresses })
@@ -98,15 +98,15 @@ impl Receiver {
         let Receiver { stream, run, sockets, .. } = self;
         let part = |sockets| ReceiverPart { stream: stream.clone(), run, sockets };
         Ok(match sockets {
-            Bound::Udp(all) => {
+            BoundSockets::Udp(all) => {
                 stream.shares(all).into_iter().map(|own| part(Sockets::Udp(own))).collect()
             }
-            Bound::Tcp(tcp) => {
+            BoundSockets::Tcp(tcp) => {
                 let refused = StreamError::of("accept");
                 tcp.set_nonblocking(true).map_err(&refused)?;
                 let until_ns = now_ns() + SILENCE_NS;
                 let mut all = Vec::new();
-                let mut ready = Ready::new(&[&tcp], For::Data).map_err(&refused)?;
+                let mut ready = ReadySockets::new(&[&tcp], Interest::Data).map_err(&refused)?;
                 while all.len() < usize::from(stream.connections) {
                     match tcp.accept() {
                         Ok((connected, _)) => {
@@ -127,11 +127,11 @@ impl Receiver {
 
 /// What has come so far in the measured part.
 #[derive(Clone, Debug, Default)]
-struct Come {
+struct ReceivedCounts {
     bytes: u64,
     messages: u64,
     foreign: u64,
-    numbers: Vec<Numbers>,
+    numbers: Vec<SequenceNumbers>,
 }
 
 impl ReceiverPart {
@@ -139,7 +139,7 @@ impl ReceiverPart {
     /// so that everybody else does.
     pub fn run(self, window: Window, stop: &AtomicBool) -> Received {
         let mut meter = WindowMeter::new(window);
-        let mut come = Come::default();
+        let mut come = ReceivedCounts::default();
         let mut heard_ns = now_ns();
         let ended = match self.sockets {
             Sockets::Tcp(streams) => {
@@ -148,20 +148,21 @@ impl ReceiverPart {
                     let _ = alone.set_read_timeout(Some(socket::TURN));
                 }
                 let mut bytes = vec![0; READ_LEN];
-                let drain = |at: usize, come: &mut Come| read(&streams[at], &mut bytes, come);
+                let drain =
+                    |at: usize, come: &mut ReceivedCounts| read(&streams[at], &mut bytes, come);
                 receive(&streams, drain, &mut meter, stop, (&mut come, &mut heard_ns))
             }
             Sockets::Udp(sockets) => {
-                let of = Of { run: self.run, size: self.stream.size };
+                let of = DatagramFilter { run: self.run, size: self.stream.size };
                 // One byte more shows a datagram that is too long.
                 let mut incoming =
                     Incoming::new(self.stream.batch.into(), self.stream.size as usize + 1);
-                let mut patience = Patience::None;
+                let mut patience = WaitMode::None;
                 if let [alone] = sockets.as_slice() {
                     let _ = alone.set_read_timeout(Some(socket::TURN));
-                    patience = Patience::One;
+                    patience = WaitMode::One;
                 }
-                let drain = |at: usize, come: &mut Come| {
+                let drain = |at: usize, come: &mut ReceivedCounts| {
                     take((&sockets[at], patience), at, &of, &mut incoming, come)
                 };
                 receive(&sockets, drain, &mut meter, stop, (&mut come, &mut heard_ns))
@@ -179,7 +180,7 @@ impl ReceiverPart {
             duration_ns,
             bytes: come.bytes,
             messages: come.messages,
-            lost: come.numbers.iter().map(Numbers::lost).sum(),
+            lost: come.numbers.iter().map(SequenceNumbers::lost).sum(),
             reordered: come.numbers.iter().map(|numbers| numbers.reordered).sum(),
             foreign: come.foreign,
             time,
@@ -202,16 +203,19 @@ fn words(error: &io::Error) -> String {
 /// Lets `drain` take what there is of each socket that has something, until the time is over.
 fn receive<S: std::os::fd::AsFd>(
     sockets: &[S],
-    mut drain: impl FnMut(usize, &mut Come) -> io::Result<()>,
+    mut drain: impl FnMut(usize, &mut ReceivedCounts) -> io::Result<()>,
     meter: &mut WindowMeter,
     stop: &AtomicBool,
-    (come, heard_ns): (&mut Come, &mut u64),
+    (come, heard_ns): (&mut ReceivedCounts, &mut u64),
 ) -> io::Result<()> {
-    let fresh = || Come { numbers: vec![Numbers::default(); sockets.len()], ..Come::default() };
+    let fresh = || ReceivedCounts {
+        numbers: vec![SequenceNumbers::default(); sockets.len()],
+        ..ReceivedCounts::default()
+    };
     *come = fresh();
     let mut ready = match sockets {
-        [_] => Ready::alone(),
-        several => Ready::new(several, For::Data)?,
+        [_] => ReadySockets::alone(),
+        several => ReadySockets::new(several, Interest::Data)?,
     };
     loop {
         let now_ns = now_ns();
@@ -240,7 +244,7 @@ fn receive<S: std::os::fd::AsFd>(
 }
 
 /// Reads what a connection has.
-fn read(mut stream: &TcpStream, bytes: &mut [u8], come: &mut Come) -> io::Result<()> {
+fn read(mut stream: &TcpStream, bytes: &mut [u8], come: &mut ReceivedCounts) -> io::Result<()> {
     for _ in 0..TURNS {
         match stream.read(bytes) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -258,22 +262,22 @@ fn read(mut stream: &TcpStream, bytes: &mut [u8], come: &mut Come) -> io::Result
 }
 
 /// Which datagrams are ours.
-struct Of {
+struct DatagramFilter {
     run: u32,
     size: u32,
 }
 
 /// Takes what a socket has; `at` is its place.
 fn take(
-    (socket, patience): (&UdpSocket, Patience),
+    (socket, patience): (&UdpSocket, WaitMode),
     at: usize,
-    of: &Of,
+    of: &DatagramFilter,
     incoming: &mut Incoming,
-    come: &mut Come,
+    come: &mut ReceivedCounts,
 ) -> io::Result<()> {
     for turn in 0..TURNS {
         // Whoever waits for the first ones takes of the others what is there.
-        let patience = if turn == 0 { patience } else { Patience::None };
+        let patience = if turn == 0 { patience } else { WaitMode::None };
         let count = match incoming.receive(socket, patience) {
             Ok(count) => count,
             Err(e) if is_empty(&e) => return Ok(()),

@@ -9,7 +9,7 @@ use niclab_packet::echo::{MessageHeader, MessageKind};
 
 use super::account::retransmits;
 use super::meter::{Window, WindowMeter};
-use super::ready::{For, Ready};
+use super::ready_sockets::{Interest, ReadySockets};
 use super::{Sent, Stream, StreamError, Transport};
 use crate::echo::{SILENCE_NS, is_full, now_ns, socket};
 use crate::mmsg::Outgoing;
@@ -80,7 +80,7 @@ fn connection(to: SocketAddr) -> Result<TcpStream, StreamError> {
 
 /// What has gone so far in the measured part.
 #[derive(Clone, Copy, Debug, Default)]
-struct Gone {
+struct SentCounts {
     bytes: u64,
     messages: u64,
     unsent: u64,
@@ -92,15 +92,15 @@ impl SenderPart {
     /// that everybody else does.
     pub fn run(self, window: Window, stop: &AtomicBool) -> Sent {
         let mut meter = WindowMeter::new(window);
-        let mut gone = Gone::default();
+        let mut gone = SentCounts::default();
         let is_tcp = matches!(self.sockets, Sockets::Tcp(_));
         let ended = match self.sockets {
             Sockets::Tcp(streams) => {
-                let mut pipes = Pipes { streams, offsets: Vec::new() };
+                let mut pipes = TcpConnections { streams, offsets: Vec::new() };
                 pipes.send(&self.stream, &mut meter, stop, &mut gone)
             }
             Sockets::Udp(sockets) => {
-                let mut darts = Darts::new(&self.stream, self.run, sockets);
+                let mut darts = UdpSockets::new(&self.stream, self.run, sockets);
                 match self.stream.per_s {
                     None => darts.send(&mut meter, stop, &mut gone),
                     Some(per_s) => {
@@ -116,7 +116,7 @@ impl SenderPart {
             stop.store(true, Ordering::Relaxed);
         }
         let (duration_ns, time) = meter.end(now_ns);
-        let Gone { bytes, messages, unsent, retransmits } = gone;
+        let SentCounts { bytes, messages, unsent, retransmits } = gone;
         let retransmits = is_tcp.then_some(retransmits);
         Sent { duration_ns, bytes, messages, unsent, retransmits, time, ended }
     }
@@ -134,19 +134,19 @@ fn words(error: &io::Error) -> String {
 }
 
 /// Connections.
-struct Pipes {
+struct TcpConnections {
     streams: Vec<TcpStream>,
     /// How much of its present message the kernel has taken, of each.
     offsets: Vec<usize>,
 }
 
-impl Pipes {
+impl TcpConnections {
     fn send(
         &mut self,
         stream: &Stream,
         meter: &mut WindowMeter,
         stop: &AtomicBool,
-        gone: &mut Gone,
+        gone: &mut SentCounts,
     ) -> io::Result<()> {
         self.offsets = vec![0; self.streams.len()];
         let message = vec![0; stream.size as usize];
@@ -154,15 +154,15 @@ impl Pipes {
             [alone] => {
                 alone.set_nonblocking(false)?;
                 alone.set_write_timeout(Some(socket::TURN))?;
-                Ready::alone()
+                ReadySockets::alone()
             }
-            several => Ready::new(several, For::Room)?,
+            several => ReadySockets::new(several, Interest::Room)?,
         };
         let mut before = 0;
         let sent = loop {
             let now_ns = now_ns();
             if meter.begins(now_ns) {
-                *gone = Gone::default();
+                *gone = SentCounts::default();
                 before = self.retransmits();
             }
             if meter.is_over(now_ns) || stop.load(Ordering::Relaxed) {
@@ -182,7 +182,7 @@ impl Pipes {
     }
 
     /// Writes messages to one connection while it takes them, a few at most.
-    fn fill(&mut self, at: usize, message: &[u8], gone: &mut Gone) -> io::Result<()> {
+    fn fill(&mut self, at: usize, message: &[u8], gone: &mut SentCounts) -> io::Result<()> {
         // Long ones take longer than looking at the clock.
         let turns = if message.len() < LONG { TURNS } else { 1 };
         for _ in 0..turns {
@@ -210,7 +210,7 @@ impl Pipes {
 }
 
 /// Sockets that datagrams leave by.
-struct Darts {
+struct UdpSockets {
     sockets: Vec<UdpSocket>,
     /// The number of the next datagram of each.
     numbers: Vec<u32>,
@@ -221,11 +221,11 @@ struct Darts {
     at: usize,
 }
 
-impl Darts {
-    fn new(stream: &Stream, run: u32, sockets: Vec<UdpSocket>) -> Darts {
+impl UdpSockets {
+    fn new(stream: &Stream, run: u32, sockets: Vec<UdpSocket>) -> UdpSockets {
         let numbers = vec![0; sockets.len()];
         let out = Outgoing::new(stream.batch.into(), stream.size as usize);
-        Darts { sockets, numbers, out, batch: stream.batch, run, at: 0 }
+        UdpSockets { sockets, numbers, out, batch: stream.batch, run, at: 0 }
     }
 
     /// As many as go.
@@ -233,12 +233,12 @@ impl Darts {
         &mut self,
         meter: &mut WindowMeter,
         stop: &AtomicBool,
-        gone: &mut Gone,
+        gone: &mut SentCounts,
     ) -> io::Result<()> {
         loop {
             let now_ns = now_ns();
             if meter.begins(now_ns) {
-                *gone = Gone::default();
+                *gone = SentCounts::default();
             }
             if meter.is_over(now_ns) || stop.load(Ordering::Relaxed) {
                 return Ok(());
@@ -253,7 +253,7 @@ impl Darts {
         per_s: f64,
         meter: &mut WindowMeter,
         stop: &AtomicBool,
-        gone: &mut Gone,
+        gone: &mut SentCounts,
     ) -> io::Result<()> {
         let gap_ns = f64::from(self.batch) / per_s * 1e9;
         let start_ns = now_ns();
@@ -262,7 +262,7 @@ impl Darts {
         loop {
             let now_ns = now_ns();
             if meter.begins(now_ns) {
-                *gone = Gone::default();
+                *gone = SentCounts::default();
             }
             if meter.is_over(now_ns) || stop.load(Ordering::Relaxed) {
                 break;
@@ -282,7 +282,7 @@ impl Darts {
         Ok(())
     }
 
-    fn send_batch(&mut self, stop: &AtomicBool, gone: &mut Gone) -> io::Result<()> {
+    fn send_batch(&mut self, stop: &AtomicBool, gone: &mut SentCounts) -> io::Result<()> {
         let (socket, number) = (&self.sockets[self.at], &mut self.numbers[self.at]);
         self.at = (self.at + 1) % self.sockets.len();
         let count = self.out.count();

@@ -6,7 +6,7 @@ use niclab_packet::flow::Picker;
 const STAGED: usize = 64;
 
 /// Where the flows of the next frames come from.
-pub enum Picks {
+pub enum FlowSequence {
     /// They are drawn.
     Drawn(Picker),
     /// They are those of a list that is never empty, in its order and over again.
@@ -18,17 +18,17 @@ pub enum Picks {
     },
 }
 
-impl Picks {
+impl FlowSequence {
     /// The flows of a list, over again.
-    pub fn listed(list: Vec<u32>) -> Picks {
-        Picks::Listed { list: list.into(), at: 0 }
+    pub fn listed(list: Vec<u32>) -> FlowSequence {
+        FlowSequence::Listed { list: list.into(), at: 0 }
     }
 
     #[inline]
     fn fill(&mut self, flows: &mut [u32]) {
         match self {
-            Picks::Drawn(picker) => picker.fill(flows),
-            Picks::Listed { list, at } => flows.fill_with(|| {
+            FlowSequence::Drawn(picker) => picker.fill(flows),
+            FlowSequence::Listed { list, at } => flows.fill_with(|| {
                 let flow = list[*at];
                 *at = if *at + 1 == list.len() { 0 } else { *at + 1 };
                 flow
@@ -42,22 +42,22 @@ pub(super) struct Flows<H> {
     /// What a frame takes of each flow, and the number of its next frame: side by side, so that one
     /// cache line is waited for, not two.
     all: Vec<(H, u32)>,
-    picks: Picks,
-    staged: [Next<H>; STAGED],
+    picks: FlowSequence,
+    staged: [NextFlow<H>; STAGED],
     at: usize,
 }
 
 /// The flow of a frame to be sent.
 #[derive(Clone, Copy)]
-pub(super) struct Next<H> {
+pub(super) struct NextFlow<H> {
     pub head: H,
     pub flow: u32,
     pub sequence: u32,
 }
 
 impl<H: Copy + Default> Flows<H> {
-    pub(super) fn new(heads: Vec<H>, picks: Picks) -> Flows<H> {
-        let none = Next { head: H::default(), flow: 0, sequence: 0 };
+    pub(super) fn new(heads: Vec<H>, picks: FlowSequence) -> Flows<H> {
+        let none = NextFlow { head: H::default(), flow: 0, sequence: 0 };
         let all = heads.into_iter().map(|head| (head, 0)).collect();
         Flows { all, picks, staged: [none; STAGED], at: STAGED }
     }
@@ -68,7 +68,7 @@ impl<H: Copy + Default> Flows<H> {
 
     /// The flow of the next frame.
     #[inline(always)]
-    pub(super) fn next(&mut self) -> &Next<H> {
+    pub(super) fn next(&mut self) -> &NextFlow<H> {
         if self.at == STAGED {
             self.stage();
         }
@@ -85,7 +85,7 @@ impl<H: Copy + Default> Flows<H> {
         self.picks.fill(&mut flows);
         for (next, &flow) in self.staged.iter_mut().zip(&flows) {
             let (head, sequence) = &mut self.all[flow as usize];
-            *next = Next { head: *head, flow, sequence: *sequence };
+            *next = NextFlow { head: *head, flow, sequence: *sequence };
             *sequence = sequence.wrapping_add(1);
         }
         self.at = 0;

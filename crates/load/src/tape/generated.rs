@@ -6,7 +6,7 @@ use niclab_packet::size::FCS_LEN;
 use niclab_packet::stack::{Layer, build_with_len};
 use niclab_packet::wire::{EtherType, MacAddress, ethernet, ipv4, ipv6, tcp, udp};
 
-use super::flows::{Flows, Picks};
+use super::flows::{FlowSequence, Flows};
 use super::{Sizes, Tape};
 use crate::drive::LoadError;
 use crate::spec::Load;
@@ -138,7 +138,7 @@ impl<const N: usize> FlowTape<N> {
     ///
     /// # Errors
     /// A size that has no room for the headers and a stamp.
-    pub fn new(load: &Load, set: &FlowSet, picks: Picks) -> Result<Self, LoadError> {
+    pub fn new(load: &Load, set: &FlowSet, picks: FlowSequence) -> Result<Self, LoadError> {
         let pattern = load.sizes.period().to_vec();
         let template = |&size: &u16| Template::new(size, load.flows.version, load.flows.proto);
         let heads = set.tuples().map(|tuple| FlowHeader::new(&tuple)).collect();

@@ -5,7 +5,7 @@ mod generated;
 mod smallest;
 mod trace;
 
-pub use flows::Picks;
+pub use flows::FlowSequence;
 pub use generated::FlowTape;
 pub use smallest::SmallestTape;
 pub use trace::{TraceFrames, TraceTape};

@@ -11,7 +11,7 @@ use niclab_packet::flow::{FlowSet, IpVersion, Transport};
 use niclab_packet::size::{FCS_LEN, FRAME_LEN_MIN, FrameSizes};
 
 use super::Tape;
-use super::flows::{Flows, Picks};
+use super::flows::{FlowSequence, Flows};
 use super::generated::{FlowHeader, Template, finish};
 use crate::drive::LoadError;
 use crate::spec::Load;
@@ -52,7 +52,7 @@ impl SmallestTape {
     ///
     /// # Errors
     /// Those of building the template.
-    pub fn new(set: &FlowSet, picks: Picks) -> Result<SmallestTape, LoadError> {
+    pub fn new(set: &FlowSet, picks: FlowSequence) -> Result<SmallestTape, LoadError> {
         let template = Template::new(FRAME_LEN_MIN, IpVersion::V4, Transport::Udp)?;
         let none = Stamp { flow: 0, sequence: 0, planned_ns: 0, late_ns: 0 };
         let mut frame = template.bytes.clone();

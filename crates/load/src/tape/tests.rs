@@ -25,7 +25,7 @@ fn load(flows: FlowSpec, sizes: FrameSizes) -> Load {
 fn check<const N: usize>(flows: FlowSpec, sizes: FrameSizes) {
     let load = load(flows, sizes);
     let set = FlowSet::new(&load.flows).unwrap();
-    let picks = Picks::Drawn(set.picker(load.seed));
+    let picks = FlowSequence::Drawn(set.picker(load.seed));
     let mut tape = FlowTape::<N>::new(&load, &set, picks).unwrap();
     let mut next = vec![0; load.flows.count as usize];
     let mut slot = vec![0xff; 2_048];
@@ -74,7 +74,7 @@ fn the_smallest_frames_are_those_of_the_general_tape_byte_for_byte() {
     let flows = FlowSpec { count: 1_000, ..FlowSpec::default() };
     let load = load(flows, FrameSizes::Fixed(64));
     let set = FlowSet::new(&load.flows).unwrap();
-    let picks = || Picks::Drawn(set.picker(load.seed));
+    let picks = || FlowSequence::Drawn(set.picker(load.seed));
     let mut general = FlowTape::<12>::new(&load, &set, picks()).unwrap();
     assert!(SmallestTape::fits(&load));
     let mut smallest = SmallestTape::new(&set, picks()).unwrap();
@@ -94,7 +94,7 @@ fn the_smallest_frames_are_those_of_the_general_tape_byte_for_byte() {
 fn the_flows_of_a_list_come_in_its_order_and_over_again() {
     let load = load(FlowSpec { count: 10, ..FlowSpec::default() }, FrameSizes::Fixed(64));
     let set = FlowSet::new(&load.flows).unwrap();
-    let mut tape = SmallestTape::new(&set, Picks::listed(vec![7, 2, 2])).unwrap();
+    let mut tape = SmallestTape::new(&set, FlowSequence::listed(vec![7, 2, 2])).unwrap();
     let mut slot = [0; 64];
     let mut next = || {
         let len = usize::from(tape.write(&mut slot, 0, 0));

@@ -32,7 +32,7 @@ pub enum CtlCommand {
         name: Option<String>,
         /// What to ask it
         #[command(subcommand)]
-        command: Option<OfApplication>,
+        command: Option<CtlApplicationCommand>,
     },
     /// Capture a port's frames, or report how many
     ///
@@ -64,7 +64,7 @@ pub enum CtlCommand {
     Program {
         /// What to do
         #[command(subcommand)]
-        command: OfProgram,
+        command: CtlProgramCommand,
     },
     /// Report the RSS of a port, or change it
     ///
@@ -91,30 +91,30 @@ pub enum CtlCommand {
     Table {
         /// What to do
         #[command(subcommand)]
-        command: OfTables,
+        command: CtlTablesCommand,
     },
 }
 
 /// What an application can be asked.
 #[derive(Debug, Subcommand)]
-pub enum OfApplication {
+pub enum CtlApplicationCommand {
     /// Commands of `program` for an application
     Program {
         /// What to do
         #[command(subcommand)]
-        command: OfProgram,
+        command: CtlProgramCommand,
     },
     /// Commands of `table` for an application
     Table {
         /// What to do
         #[command(subcommand)]
-        command: OfTables,
+        command: CtlTablesCommand,
     },
 }
 
 /// What a program can be asked.
 #[derive(Debug, Subcommand)]
-pub enum OfProgram {
+pub enum CtlProgramCommand {
     /// Read a counter
     Counter {
         /// Name of the countarray
@@ -175,7 +175,7 @@ pub enum OfProgram {
 
 /// What can be done to tables.
 #[derive(Debug, Subcommand)]
-pub enum OfTables {
+pub enum CtlTablesCommand {
     /// Add an entry
     ///
     /// `add TABLE [PRIORITY] FIELD:VALUE … ACTION(ARGUMENT:VALUE …)`

@@ -1,12 +1,13 @@
 //! A comparison as JSON.
 
 use niclab_lab::compare::{
-    Better, Comparison, Doubt, Group, Missing, Row, Verdict, Why, alike, started,
+    Better, Comparison, Group, Missing, MissingReason, Row, UndecidedReason, Verdict, conditions,
+    started,
 };
 use niclab_result::{Point, Quantity};
 use serde::Serialize;
 
-use super::{Pair, Terms};
+use super::{CompareOptions, Pair};
 
 /// What `compare --json` prints.
 #[derive(Serialize)]
@@ -102,7 +103,7 @@ struct MissingDocument<'a> {
 impl<'a> ComparisonDocument<'a> {
     /// Of all pairs.
     pub fn of(
-        terms: &Terms,
+        terms: &CompareOptions,
         compared: &'a [(Pair<'a>, Comparison)],
         not_compared: &'a [String],
         regressions: &'a [String],
@@ -120,7 +121,7 @@ impl<'a> PairDocument<'a> {
         PairDocument {
             baseline: RunDocument::of(&pair.base_name, &pair.base),
             compared: RunDocument::of(&pair.name, &pair.other),
-            differences: alike::differences(&pair.base, &pair.other),
+            differences: conditions::differences(&pair.base, &pair.other),
             counts: CountsDocument {
                 worse: found.count(|verdict| *verdict == Verdict::Worse),
                 better: found.count(|verdict| *verdict == Verdict::Better),
@@ -134,7 +135,7 @@ impl<'a> PairDocument<'a> {
 }
 
 impl<'a> RunDocument<'a> {
-    fn of(name: &'a str, made: &alike::Made<'a>) -> RunDocument<'a> {
+    fn of(name: &'a str, made: &conditions::MeasuredSide<'a>) -> RunDocument<'a> {
         let side = &made.side;
         let (device, program) = (side.device, side.run.program.as_str());
         RunDocument { name, device, program, started: started(side.samples) }
@@ -188,13 +189,13 @@ impl<'a> MedianDocument<'a> {
 impl<'a> MissingDocument<'a> {
     fn of(missing: &'a Missing, lost: bool) -> MissingDocument<'a> {
         let (reason, detail) = match &missing.why {
-            Why::Broke(reason) => ("broke", Some(reason.as_str())),
-            Why::Failed(reason) => ("failed", Some(reason.as_str())),
-            Why::NotMeasured => ("not-measured", None),
-            Why::NotPlanned => ("not-planned", None),
-            Why::NotReached => ("not-reached", None),
-            Why::NotSupported(lacking) => ("not-supported", Some(lacking.as_str())),
-            Why::Refused(reason) => ("refused", Some(reason.as_str())),
+            MissingReason::Broke(reason) => ("broke", Some(reason.as_str())),
+            MissingReason::Failed(reason) => ("failed", Some(reason.as_str())),
+            MissingReason::NotMeasured => ("not-measured", None),
+            MissingReason::NotPlanned => ("not-planned", None),
+            MissingReason::NotReached => ("not-reached", None),
+            MissingReason::NotSupported(lacking) => ("not-supported", Some(lacking.as_str())),
+            MissingReason::Refused(reason) => ("refused", Some(reason.as_str())),
         };
         MissingDocument {
             experiment: &missing.experiment,
@@ -218,12 +219,12 @@ fn verdict(verdict: Verdict) -> (&'static str, Option<String>) {
     }
 }
 
-fn reason(doubt: Doubt) -> String {
+fn reason(doubt: UndecidedReason) -> String {
     match doubt {
-        Doubt::FewRepeats => "few-repeats".to_owned(),
-        Doubt::Load => "other-rate".to_owned(),
-        Doubt::Marked(mark) => mark.to_string(),
-        Doubt::Wide => "wide-interval".to_owned(),
+        UndecidedReason::FewRepeats => "few-repeats".to_owned(),
+        UndecidedReason::Load => "other-rate".to_owned(),
+        UndecidedReason::Marked(mark) => mark.to_string(),
+        UndecidedReason::Wide => "wide-interval".to_owned(),
     }
 }
 

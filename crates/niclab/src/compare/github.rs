@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use niclab_lab::compare::{Comparison, Row, Verdict, alike, ratio_words, started};
+use niclab_lab::compare::{Comparison, Row, Verdict, conditions, ratio_words, started};
 
 use super::Pair;
 use super::page::{Page, metric_words, point_words};
@@ -150,7 +150,7 @@ fn conditions(page: &Page, compared: &Compared<'_>, comment: &mut Comment) {
             let since = started(made.side.samples).unwrap_or_default();
             add(format!("{word}: {name}, {device}, {program}, {since}"));
         }
-        for difference in alike::differences(&pair.base, &pair.other) {
+        for difference in conditions::differences(&pair.base, &pair.other) {
             add(format!("differs: {difference}"));
         }
         let lost = found.lost(&pair.base.side, &pair.other.side);

@@ -4,7 +4,8 @@ use std::io::{self, Write};
 
 use niclab_lab::compare::metrics::KNEE;
 use niclab_lab::compare::{
-    Better, Comparison, Doubt, Group, Missing, Row, Verdict, Why, alike, ratio_words, started,
+    Better, Comparison, Group, Missing, MissingReason, Row, UndecidedReason, Verdict, conditions,
+    ratio_words, started,
 };
 use niclab_result::Point;
 
@@ -73,7 +74,7 @@ impl Page {
 
     /// What is compared, and where the runs were not made alike: each difference once.
     fn head(&self, compared: &Compared<'_>, out: &mut impl Write) -> io::Result<()> {
-        let told = |made: &alike::Made<'_>, name: &str| {
+        let told = |made: &conditions::MeasuredSide<'_>, name: &str| {
             let device = made.side.device;
             let device = if name.ends_with(device) { String::new() } else { format!("{device}, ") };
             let since = started(made.side.samples).unwrap_or_default();
@@ -89,7 +90,7 @@ impl Page {
                 bases.push(base);
             }
             self.line(out, &format!("compared {}", told(&pair.other, &pair.name)))?;
-            for text in alike::differences(&pair.base, &pair.other) {
+            for text in conditions::differences(&pair.base, &pair.other) {
                 match warnings.iter_mut().find(|(known, _)| *known == text) {
                     Some((_, names)) => names.push(&pair.name),
                     None => warnings.push((text, vec![&pair.name])),
@@ -196,13 +197,13 @@ impl Page {
             false => (&pair.name, &pair.base_name),
         };
         let why = match &missing.why {
-            Why::Broke(reason) => format!("{lacks} broke: {reason}"),
-            Why::Failed(reason) => format!("{lacks} failed: {reason}"),
-            Why::NotMeasured => format!("{lacks} has not measured it"),
-            Why::NotPlanned => format!("not in the grid of {lacks}"),
-            Why::NotReached => format!("trials of {lacks} did not come to it"),
-            Why::NotSupported(lacking) => format!("{lacks}: not supported: {lacking}"),
-            Why::Refused(reason) => format!("{lacks}: {reason}"),
+            MissingReason::Broke(reason) => format!("{lacks} broke: {reason}"),
+            MissingReason::Failed(reason) => format!("{lacks} failed: {reason}"),
+            MissingReason::NotMeasured => format!("{lacks} has not measured it"),
+            MissingReason::NotPlanned => format!("not in the grid of {lacks}"),
+            MissingReason::NotReached => format!("trials of {lacks} did not come to it"),
+            MissingReason::NotSupported(lacking) => format!("{lacks}: not supported: {lacking}"),
+            MissingReason::Refused(reason) => format!("{lacks}: {reason}"),
         };
         let most = if self.all { missing.points.len() } else { POINTS_MAX };
         let mut points: Vec<String> = missing.points.iter().take(most).map(point_words).collect();
@@ -217,7 +218,7 @@ impl Page {
 }
 
 /// The command of a side that is a variant.
-fn command_words(made: &alike::Made<'_>) -> String {
+fn command_words(made: &conditions::MeasuredSide<'_>) -> String {
     let run = made.side.run;
     let device = run.devices.iter().find(|device| device.name == made.side.device);
     let variant = device.and_then(|device| run.variants.named(&device.variant.as_ref()?.name));
@@ -302,7 +303,7 @@ pub fn point_words(point: &Point) -> String {
 /// Why how many are open, with what helps.
 fn doubts(comparison: &Comparison) -> String {
     let verdicts = comparison.groups.iter().flat_map(|group| &group.rows).map(|row| row.verdict);
-    let mut doubts: Vec<Doubt> = verdicts
+    let mut doubts: Vec<UndecidedReason> = verdicts
         .filter_map(|verdict| match verdict {
             Verdict::Undecided(doubt) => Some(doubt),
             _ => None,
@@ -311,10 +312,12 @@ fn doubts(comparison: &Comparison) -> String {
     doubts.sort_unstable();
     let worded = doubts.chunk_by(|a, b| a == b).map(|same| {
         let remedy = match same[0] {
-            Doubt::FewRepeats => "with too few repeats: use --repeats 6".into(),
-            Doubt::Load => "offered different rates".into(),
-            Doubt::Wide => "with an interval over a limit: more repeats make it narrower".into(),
-            Doubt::Marked(mark) => mark.to_string(),
+            UndecidedReason::FewRepeats => "with too few repeats: use --repeats 6".into(),
+            UndecidedReason::Load => "offered different rates".into(),
+            UndecidedReason::Wide => {
+                "with an interval over a limit: more repeats make it narrower".into()
+            }
+            UndecidedReason::Marked(mark) => mark.to_string(),
         };
         format!("{} {remedy}", same.len())
     });

@@ -21,7 +21,7 @@ use crate::arguments::{KvsArguments, KvsMode};
 use crate::failure::Failure;
 use crate::metrics::CardMetrics;
 use crate::nic::control::{Access, Control};
-use crate::nic::say_off;
+use crate::nic::warn_of_down_ports;
 use crate::output;
 use crate::output::stdout;
 
@@ -41,7 +41,7 @@ pub fn partitions(mode: KvsMode, options: &ServerOptions) -> usize {
 }
 
 /// A card that is to be.
-pub struct Wanted {
+pub struct CardSettings {
     config: CardConfig,
     mode: KvsMode,
     ip: Ipv4Addr,
@@ -54,15 +54,15 @@ pub struct Wanted {
 pub struct Totals {
     /// The server.
     pub server: ServerTotals,
-    card: card::Ended,
+    card: card::CardResult,
 }
 
-impl Wanted {
+impl CardSettings {
     /// What was asked for; `None` where UDP comes by the system's sockets.
     pub fn new(
         arguments: &KvsArguments,
         options: &ServerOptions,
-    ) -> Result<Option<Wanted>, Failure> {
+    ) -> Result<Option<CardSettings>, Failure> {
         let refused = |reason: String| Err(Failure::Address { reason });
         let (port, address) = match (arguments.mode, &arguments.port, &arguments.address) {
             (KvsMode::Kernel, None, None)
@@ -100,7 +100,7 @@ impl Wanted {
         let control = arguments.control.as_deref();
         let control = control.map(|path| Control::bind(path, group, Access::ReadOnly));
         let (control, mode) = (control.transpose()?, arguments.mode);
-        Ok(Some(Wanted { config, mode, ip, network_bits, memory_bytes, control }))
+        Ok(Some(CardSettings { config, mode, ip, network_bits, memory_bytes, control }))
     }
 
     /// Serves by the card and by the system's sockets until `stop` is set. The banner is said once
@@ -112,7 +112,7 @@ impl Wanted {
         metrics: Option<CardMetrics>,
         stop: &AtomicBool,
     ) -> Result<Totals, Failure> {
-        let Wanted { config, mode, ip, network_bits, memory_bytes, control } = self;
+        let CardSettings { config, mode, ip, network_bits, memory_bytes, control } = self;
         let (port, cores) = (server.udp_port(), config.cores.len());
         let mac = mac(&config.ports[0], ip)?;
         let identity = Identity { mac, ip, network_bits, port };
@@ -129,7 +129,7 @@ impl Wanted {
         let services = server.services(identity, segments);
         let runs = CardWorkload { program, services, ..CardWorkload::default() };
         let mut card = Card::start_with(&config, runs)?;
-        say_off(&config.ports);
+        warn_of_down_ports(&config.ports);
         let (name, at, tcp) = (&config.ports[0], SocketAddr::from((ip, port)), server.address());
         writeln!(stdout(), "{banner}\nUDP by a card at {at} ({mac}), {name}; TCP at {tcp}")?;
         ready()?;
@@ -145,12 +145,12 @@ impl Wanted {
             serving.join()
         });
         // What it has told until then is part of what the server has done.
-        let ended = card.end();
+        let ended = card.shut_down();
         let over = served.map_err(|_| io::Error::other("the server ended by a fault"))??;
         let server = over.ended();
-        match (ended.frames_lost, ended.trouble.is_empty()) {
+        match (ended.frames_lost, ended.errors.is_empty()) {
             (0, true) => Ok(Totals { server, card: ended }),
-            (0, false) => Err(io::Error::other(ended.trouble.join("; ")).into()),
+            (0, false) => Err(io::Error::other(ended.errors.join("; ")).into()),
             (lost, _) => Err(Failure::FramesLost { lost, frames: ended.frames }),
         }
     }
@@ -164,7 +164,7 @@ fn work(
 ) {
     let (mut said, mut tended_at) = (String::new(), Instant::now());
     let mut is_stopped = false;
-    while !is_stopped && !stop.load(Ordering::Relaxed) && !card.is_over() {
+    while !is_stopped && !stop.load(Ordering::Relaxed) && !card.is_finished() {
         let rest = TEND.saturating_sub(tended_at.elapsed());
         match &mut control {
             Some(control) => is_stopped = control.serve(card, rest),
@@ -177,7 +177,7 @@ fn work(
         }
         tended_at = Instant::now();
         card.set_items_time(moment());
-        let missing = card.tend();
+        let missing = card.run_housekeeping();
         let reasons: Vec<String> =
             missing.iter().map(|(name, error)| format!("{name}: {error}")).collect();
         let now = reasons.join("; ");
@@ -256,7 +256,7 @@ pub fn print(served: &Totals) -> Result<(), Failure> {
         whole(counted.strange),
         whole(counted.unsent),
     )?;
-    if let Some(told) = &card.told {
+    if let Some(told) = &card.items {
         let ports = card.counters.ports.iter();
         let dropped: u64 = ports.map(|port| port.program_faults + port.program_ring_full).sum();
         writeln!(
@@ -264,8 +264,8 @@ pub fn print(served: &Totals) -> Result<(), Failure> {
             "the card stored {} items and told of {} keys asked for; {} frames as they came, {} \
              dropped; {} events unfit",
             whole(told.stored),
-            whole(told.asked),
-            whole(told.left),
+            whole(told.requests),
+            whole(told.passed_through),
             whole(dropped),
             whole(server.statistics.unfit),
         )?;

@@ -56,7 +56,7 @@ pub fn run(arguments: &KvsArguments) -> Result<(), Failure> {
         buffers_bytes_max: arguments.buffers.0,
     };
     options.partitions = card::partitions(arguments.mode, &options);
-    let wanted = card::Wanted::new(arguments, &options)?;
+    let wanted = card::CardSettings::new(arguments, &options)?;
     let on_cores = options.cores.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
     let server = Server::bind(options)?;
     let end = match arguments.daemon {

@@ -8,7 +8,7 @@ use niclab_control::{
 };
 
 use super::families::{Families, Family, Labels, MetricKind, MetricValue};
-use crate::nic::sampled::{CardSample, ProgramCounts, RuleCounts};
+use crate::nic::sample::{CardSample, ProgramCounts, RuleCounts};
 
 use MetricKind::{Counter, Gauge, Info};
 
@@ -207,7 +207,7 @@ fn applications(all: &[ApplicationCounters], families: &mut Families) {
     let help =
         "Packets that went no further because the program wrote an entry of a ring for them.";
     let what = (Counter, "niclab_application_ring", "packets", help);
-    each(families, what, all, |_, of| Some((name(of), MetricValue::Whole(of.told))));
+    each(families, what, all, |_, of| Some((name(of), MetricValue::Whole(of.reported))));
     type Count = fn(&ApplicationCounters) -> u64;
     let reasons: [(&str, Count); 7] = [
         ("share", |of| of.missed),

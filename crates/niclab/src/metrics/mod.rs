@@ -12,7 +12,7 @@
 mod card;
 mod families;
 mod http;
-mod questions;
+mod sample_requests;
 mod server;
 mod store;
 
@@ -22,10 +22,10 @@ use niclab_apps::kvs::transport::StatisticsView;
 use niclab_card::Card;
 
 use crate::failure::Failure;
-use crate::nic::sampled::sample;
+use crate::nic::sample::sample;
 use crate::output;
 use families::Families;
-use questions::{Questions, questions};
+use sample_requests::{SampleRequests, channel};
 use server::MetricsServer;
 
 /// An address as `--metrics` has it: `ADDRESS:PORT`, or `PORT` at the loopback address.
@@ -39,7 +39,7 @@ pub fn address(text: &str) -> Result<SocketAddr, &'static str> {
 /// The metrics of a card, and of its store where it has one. They end with this.
 pub struct CardMetrics {
     // Gone first: then a question that waits ends at once.
-    questions: Questions,
+    questions: SampleRequests,
     _server: MetricsServer,
 }
 
@@ -52,10 +52,10 @@ impl CardMetrics {
         listen: SocketAddr,
         store: Option<StatisticsView>,
     ) -> Result<CardMetrics, Failure> {
-        let (asker, questions) = questions();
+        let (asker, questions) = channel();
         let source = move || {
             let mut families = Families::of_program();
-            card::push(&asker.ask()?, &mut families);
+            card::push(&asker.request()?, &mut families);
             store.iter().for_each(|store| store::push(store, &mut families));
             Some(families)
         };

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use niclab_card::{Application, Grant};
 use serde::Deserialize;
 
-use super::programmed;
+use super::card_program;
 use crate::failure::Failure;
 use crate::files::{self, PROGRAM_LEN_MAX};
 
@@ -59,14 +59,14 @@ pub(super) fn open(path: &Path, ports: usize, cores: usize) -> Result<Applicatio
         return Err(refused(format!("the name `{name}`: write one word")));
     }
     let program = beside(&said.program);
-    let read = programmed::read(&program)?;
+    let read = card_program::read(&program)?;
     // Before memory is taken for it.
     let ApplicationEntry { windows, rings, memory, .. } = &said;
     let (windows, rings) = (windows.clone(), rings.clone());
     let grant = Grant { windows, rings, memory: *memory };
-    grant.allows(&name, &read, cores).map_err(|error| refused(error.to_string()))?;
+    grant.check(&name, &read, cores).map_err(|error| refused(error.to_string()))?;
     let tables = said.tables.as_deref().map(beside);
-    let pipeline = programmed::load(&program, read, tables.as_deref())?;
+    let pipeline = card_program::load(&program, read, tables.as_deref())?;
     let ports = said.ports.unwrap_or_else(|| (0..ports as u16).collect());
     let ApplicationEntry { queues, flows, share, .. } = said;
     Ok(Application { name, pipeline, ports, queues, flows, share, grant })

@@ -5,11 +5,11 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use niclab_card::{Captured, Card};
+use niclab_card::{CaptureCounters, Card};
 use niclab_control::{CaptureState, Response};
 use niclab_lab::words;
 
-use super::patience::wait;
+use super::wait::wait;
 
 /// The file that came beside a request, where frames can be written into it.
 fn writable(path: &str, beside: Option<OwnedFd>) -> Result<File, String> {
@@ -41,13 +41,13 @@ pub(super) fn begin(
     }
     let (file, count) = (writable(path, beside)?, count.unwrap_or(u64::MAX));
     card.capture(port, (Path::new(path), file), count).map_err(|error| error.to_string())?;
-    let waits_for = wait(|| Ok::<_, String>(card.capture_waits_for(port)))?;
+    let waits_for = wait(|| Ok::<_, String>(card.core_without_capture(port)))?;
     Ok(Response::CaptureBegun { port, waits_for })
 }
 
 /// How far the capture of a port is.
 pub(super) fn state(card: &Card, port: u16) -> Result<Response, String> {
-    reported(port, card.captured(port))
+    reported(port, card.capture_state(port))
 }
 
 /// Ends a capture once its file has taken all of it. The client chose the file: where that takes
@@ -56,7 +56,7 @@ pub(super) fn end(card: &mut Card, port: u16) -> Result<Response, String> {
     if !card.stop_capture(port) {
         return Err(format!("port {port}: nothing is captured"));
     }
-    let is_written = |card: &Card| card.captured(port).is_none_or(|(_, goes_on)| !goes_on);
+    let is_written = |card: &Card| card.capture_state(port).is_none_or(|(_, goes_on)| !goes_on);
     if wait(|| Ok::<_, String>((!is_written(card)).then_some(())))?.is_some() {
         return Err(format!(
             "port {port}: the trace is still being written: say `capture {port} off` again"
@@ -66,8 +66,8 @@ pub(super) fn end(card: &mut Card, port: u16) -> Result<Response, String> {
     reported(port, captured.map(|captured| (captured, false)))
 }
 
-fn reported(port: u16, captured: Option<(Captured, bool)>) -> Result<Response, String> {
-    let Some((Captured { frames, missed, trouble }, goes_on)) = captured else {
+fn reported(port: u16, captured: Option<(CaptureCounters, bool)>) -> Result<Response, String> {
+    let Some((CaptureCounters { frames, missed, trouble }, goes_on)) = captured else {
         return Ok(Response::Capture { port, capture: None });
     };
     if let Some(trouble) = trouble {

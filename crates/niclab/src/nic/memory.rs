@@ -1,11 +1,11 @@
 //! Memory that a program shares with its application, as somebody looks at it: copies, which take
 //! nothing from the application.
 
-use niclab_card::Look;
+use niclab_card::ProgramView;
 use niclab_control::{Response, Width};
 use niclab_program::Pipeline;
 
-use super::programmed::named;
+use super::card_program::named;
 
 /// Entries of a ring that are shown, at most; of the others the answer says that they wait.
 const ENTRIES_MAX: u32 = 64;
@@ -29,7 +29,7 @@ pub(super) fn ring(pipeline: &Pipeline, name: &str, index: u64) -> Result<Respon
 /// A copy of some bytes of a window; of numbers where a width is given, their last byte first, as
 /// the card writes them.
 pub(super) fn window(
-    look: &Look<'_>,
+    look: &ProgramView<'_>,
     name: &str,
     (offset, count): (u64, u64),
     width: Option<Width>,
@@ -45,7 +45,7 @@ pub(super) fn window(
 }
 
 /// Bytes of a window from a place on.
-fn copied(look: &Look<'_>, name: &str, offset: u64, count: u64) -> Result<Vec<u8>, String> {
+fn copied(look: &ProgramView<'_>, name: &str, offset: u64, count: u64) -> Result<Vec<u8>, String> {
     let windows = &look.program().windows;
     let at = named("window", name, windows.iter().map(|of| &of.name))?;
     let len = windows[at].len;

@@ -2,16 +2,16 @@
 
 mod applications;
 mod capture;
+mod card_program;
 pub mod control;
-mod counting;
 mod ctl;
 mod memory;
-mod patience;
-mod programmed;
 mod rss;
-pub mod sampled;
-mod shown;
+mod rule_counters;
+pub mod sample;
+mod table_contents;
 mod top;
+mod wait;
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -19,8 +19,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use niclab_card::{
-    Balance, Balanced, Card, CardConfig, CardError, CardWorkload, PacketProcessor, PortError,
-    PortName,
+    Balance, Card, CardConfig, CardError, CardWorkload, PacketProcessor, PortError, PortName,
+    RssAdjustment,
 };
 use niclab_control::{ApplicationCounters, CardCounters, ExternalQueueCounters, PortCounters};
 use niclab_lab::words;
@@ -36,7 +36,7 @@ use crate::readiness::Readiness;
 use crate::run::stop_flag;
 use crate::{output, rules};
 use control::{Access, Control};
-use counting::Counting;
+use rule_counters::RuleCounters;
 
 /// How often the card is tended and the stop flag looked at.
 const TEND: Duration = Duration::from_millis(100);
@@ -69,7 +69,7 @@ fn card(arguments: &NicArguments) -> Result<(), Failure> {
     let config =
         CardConfig { receive, balance, external_queues, ..CardConfig::new(ports, queues, cores) };
     let program = arguments.program.as_deref();
-    let program = program.map(|path| programmed::open(path, arguments.tables.as_deref()));
+    let program = program.map(|path| card_program::open(path, arguments.tables.as_deref()));
     let applications = arguments.applications.iter();
     let applications =
         applications.map(|path| applications::open(path, config.ports.len(), config.cores.len()));
@@ -84,7 +84,7 @@ fn card(arguments: &NicArguments) -> Result<(), Failure> {
             (CardError::Rules(error), Some(path)) => Failure::Rules { path: path.clone(), error },
             (error, _) => error.into(),
         })?;
-    say_off(&config.ports);
+    warn_of_down_ports(&config.ports);
     say_hidden(&config.ports);
     let until = arguments.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
     let mut live = Live::new(arguments.json, card.counters());
@@ -93,12 +93,12 @@ fn card(arguments: &NicArguments) -> Result<(), Failure> {
     readiness.ready();
     work(&mut card, (control, metrics), &mut live, is_over)?;
     drop(readiness);
-    let counting = Counting::of(&mut card, config.ports.len());
-    let ended = card.end();
+    let counting = RuleCounters::of(&mut card, config.ports.len());
+    let ended = card.shut_down();
     live.end(&ended.counters, &counting)?;
-    match (ended.frames_lost, ended.trouble.is_empty()) {
+    match (ended.frames_lost, ended.errors.is_empty()) {
         (0, true) => Ok(()),
-        (0, false) => Err(Failure::Output(io::Error::other(ended.trouble.join("; ")))),
+        (0, false) => Err(Failure::Output(io::Error::other(ended.errors.join("; ")))),
         (lost, _) => Err(Failure::FramesLost { lost, frames: ended.frames }),
     }
 }
@@ -111,7 +111,7 @@ fn work(
     is_over: impl Fn() -> bool,
 ) -> io::Result<()> {
     let (mut is_stopped, mut tended_at) = (false, Instant::now());
-    while !is_stopped && !is_over() && !card.is_over() {
+    while !is_stopped && !is_over() && !card.is_finished() {
         let rest = TEND.saturating_sub(tended_at.elapsed());
         match &mut control {
             Some(control) => is_stopped = control.serve(card, rest),
@@ -123,7 +123,7 @@ fn work(
             continue;
         }
         tended_at = Instant::now();
-        live.missing(card.tend());
+        live.missing(card.run_housekeeping());
         card.balance().iter().for_each(say);
         live.show(card)?;
     }
@@ -132,9 +132,9 @@ fn work(
 
 /// Says of which ports the interface is switched off. Where the kernel does not tell, the card runs
 /// all the same.
-pub fn say_off(ports: &[PortName]) {
+pub fn warn_of_down_ports(ports: &[PortName]) {
     for port in ports {
-        if let Ok(Some(name)) = port.switched_off() {
+        if let Ok(Some(name)) = port.down_interface() {
             let remedy = format!("switch it on by `ip link set dev {name} up`");
             output::say(&format!("niclab: {port}: the interface is down: {remedy}"));
         }
@@ -144,7 +144,7 @@ pub fn say_off(ports: &[PortName]) {
 /// Says by which ports frames may come without checksums and nobody can tell which.
 fn say_hidden(ports: &[PortName]) {
     for port in ports {
-        if let Ok(Some(name)) = port.hides_checksums() {
+        if let Ok(Some(name)) = port.partial_checksum_interface() {
             output::say(&format!(
                 "niclab: {port}: {name} is a veth end: TCP/UDP frames may lack checksums and \
                  AF_XDP does not mark them; run `ethtool -K PEER tx off`"
@@ -164,7 +164,7 @@ fn of_application(of: &ApplicationCounters) -> String {
         whole(of.frames),
         whole(of.missed),
         whole(of.drops),
-        whole(of.told),
+        whole(of.reported),
         whole(of.faults),
         whole(of.outside),
         whole(of.ring_full),
@@ -215,7 +215,7 @@ fn balance(by: &BalanceBy) -> Result<Balance, Failure> {
 }
 
 /// Says that the RSS of a port has changed.
-fn say(balanced: &Balanced) {
+fn say(balanced: &RssAdjustment) {
     let how = match balanced.moved_entries {
         Some(count) => format!("{count} entries of its table name another queue"),
         None => "it has the next key".to_owned(),
@@ -281,7 +281,7 @@ impl Live {
     }
 
     /// Prints all that was counted, by rules too.
-    fn end(&mut self, counters: &CardCounters, counting: &Counting) -> io::Result<()> {
+    fn end(&mut self, counters: &CardCounters, counting: &RuleCounters) -> io::Result<()> {
         self.partial(counters);
         let mut all = json!(counters);
         all["rules"] = counting.json();

@@ -7,7 +7,7 @@ use niclab_control::Response;
 use niclab_nic::rss::{Rss, RssAction, RssChange};
 use niclab_nic::rule::text::port_rss;
 
-use super::patience::wait;
+use super::wait::wait;
 
 /// Reports the RSS of a port, or changes it.
 pub(super) fn answer(card: &mut Card, port: u16, change: Option<&str>) -> Result<Response, String> {
@@ -22,7 +22,7 @@ pub(super) fn answer(card: &mut Card, port: u16, change: Option<&str>) -> Result
 
 /// What a port's state of RSS is.
 fn shown(card: &Card, port: u16) -> Result<Response, ChangeError> {
-    card.waits_for(port)?;
+    card.core_without_rss(port)?;
     // A port that can be waited for has one.
     let rss = card.rss(port).cloned().unwrap_or_default();
     let parameters = RssAction {
@@ -39,12 +39,12 @@ fn shown(card: &Card, port: u16) -> Result<Response, ChangeError> {
 /// Changes it, and waits until the new state holds for all frames.
 fn changed(card: &mut Card, port: u16, change: &RssChange) -> Result<Response, ChangeError> {
     // One before it may not be over.
-    wait(|| card.waits_for(port))?;
+    wait(|| card.core_without_rss(port))?;
     let before = card.rss(port).cloned();
     let begun = Instant::now();
     card.change_rss(port, change)?;
     let moved_entries = before.zip(card.rss(port)).map_or(0, |(old, new)| moved(&old, new));
-    let waits_for = wait(|| card.waits_for(port))?;
+    let waits_for = wait(|| card.core_without_rss(port))?;
     let settled_ns = waits_for.is_none().then(|| begun.elapsed().as_nanos() as u64);
     Ok(Response::RssChanged { port, moved_entries, settled_ns, waits_for })
 }

@@ -6,7 +6,7 @@ use niclab_control::FlowDone;
 use niclab_nic::rule::overlap::{DanglingJump, Pair, Report, UnreachableGroup};
 use serde::Serialize;
 
-use super::{CheckedFile, CheckedPort, done, told};
+use super::{CheckedFile, CheckedPort, done, output};
 use crate::failure::Failure;
 
 /// What `rules check --json` prints.
@@ -120,7 +120,7 @@ impl PortDocument {
             items.map(|(line, bare)| ItemDocument { line: *line, reason: bare.to_string() });
         PortDocument {
             port: checked.port,
-            answers: answers.filter(|done| told(done).is_some()).collect(),
+            answers: answers.filter(|done| output(done).is_some()).collect(),
             shadowed: pairs(shadowed),
             overlapped: pairs(overlapped),
             exceptions: checked.report.exceptions_count,

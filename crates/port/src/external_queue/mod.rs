@@ -94,7 +94,7 @@ impl Refusals {
     }
 
     /// What was refused so far.
-    pub fn seen(&self) -> ExternalQueueRefusals {
+    pub fn counters(&self) -> ExternalQueueRefusals {
         let [addresses, held, lens] = [0, 1, 2].map(|at: usize| self.0[at].load(Ordering::Relaxed));
         ExternalQueueRefusals { addresses, held, lens }
     }
@@ -169,7 +169,7 @@ impl ExternalQueue {
         if let Some(ended) = self.ended {
             return Err(io::Error::other(ended));
         }
-        if socket::is_gone(&self.socket) {
+        if socket::is_closed(&self.socket) {
             self.ended = Some(Ended::Gone);
             return Err(io::Error::other(Ended::Gone));
         }
@@ -181,7 +181,7 @@ impl ExternalQueue {
     fn end(&mut self, jump: Jump) -> io::Error {
         let ended = Ended::Jumped(jump);
         self.ended = Some(ended);
-        socket::tell(&self.socket, &ended);
+        socket::report(&self.socket, &ended);
         io::Error::other(ended)
     }
 

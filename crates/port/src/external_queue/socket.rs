@@ -101,7 +101,7 @@ impl Listener {
             self.coming = self.greet(region).map_err(failed)?;
             return Ok(None);
         };
-        if is_gone(&coming.socket) {
+        if is_closed(&coming.socket) {
             return Ok(None);
         }
         match recv(&coming.socket, &mut [0_u8; 1], RecvFlags::DONTWAIT) {
@@ -115,7 +115,10 @@ impl Listener {
                     true => self.coming = Some(coming),
                     false => {
                         let seconds = COMING_MAX.as_secs();
-                        tell(&coming.socket, &format_args!("not mapped within {seconds} seconds"));
+                        report(
+                            &coming.socket,
+                            &format_args!("not mapped within {seconds} seconds"),
+                        );
                     }
                 }
                 Ok(None)
@@ -186,7 +189,7 @@ fn identity(file: &Stat) -> (u64, u64) {
 }
 
 /// Whether a client has closed its end.
-pub(super) fn is_gone(socket: &OwnedFd) -> bool {
+pub(super) fn is_closed(socket: &OwnedFd) -> bool {
     let mut asked = [PollFd::new(socket, PollFlags::RDHUP)];
     let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
     let gone = PollFlags::HUP | PollFlags::RDHUP | PollFlags::ERR;
@@ -202,7 +205,7 @@ pub(super) fn ring(socket: &OwnedFd) -> bool {
 
 /// Tells a client why it was disconnected, if it reads its messages.
 #[cold]
-pub(super) fn tell(socket: &OwnedFd, why: &impl fmt::Display) {
+pub(super) fn report(socket: &OwnedFd, why: &impl fmt::Display) {
     let mut message = why.to_string().into_bytes();
     message.insert(0, END);
     message.truncate(MESSAGE_LEN_MAX);

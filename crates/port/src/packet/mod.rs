@@ -54,7 +54,7 @@ pub fn open(
     count: u32,
     region: &Arc<Region>,
 ) -> Result<Vec<PacketQueuePair>, PortError> {
-    let link = link::look(name).map_err(|e| PortError::of(PortKind::Packet, "look up", name, e))?;
+    let link = link::find(name).map_err(|e| PortError::of(PortKind::Packet, "look up", name, e))?;
     let link = link.ok_or_else(|| PortError::Absent { name: name.to_owned() })?;
     let longest = (region.frame_len_max() as u32).saturating_sub(HEADER_LEN);
     if link.mtu > longest {
@@ -162,7 +162,7 @@ impl QueuePair for PacketQueuePair {
         loop {
             let sent = self.commit(burst);
             burst.drain(..sent).for_each(|desc| pool.give(desc));
-            if !self.tx.refuses() {
+            if !self.tx.is_next_refused() {
                 break;
             }
             // The kernel comes no further than this one, and sends in its slot what is next.
@@ -172,7 +172,7 @@ impl QueuePair for PacketQueuePair {
         if burst.len() == waiting { self.look() } else { Ok(()) }
     }
 
-    fn waits_on(&self) -> Option<BorrowedFd<'_>> {
+    fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.rx.socket())
     }
 

@@ -247,7 +247,7 @@ impl TxRing {
 
     /// Whether the frame behind those that left at the last commit is one that the interface never
     /// takes: it is longer than its MTU, or shorter than a header.
-    pub fn refuses(&self) -> bool {
+    pub fn is_next_refused(&self) -> bool {
         self.refused
     }
 }

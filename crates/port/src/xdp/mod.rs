@@ -32,7 +32,7 @@ use crate::frame_pool::FramePool;
 use crate::link::{self, HEADER_LEN, Link};
 use crate::packet::promiscuous;
 use crate::queue_pair::{QueuePair, QueuePairCounters};
-use queues::{Receiving, leaves_checksums, receiving};
+use queues::{ReceiveQueues, is_checksum_offloaded, receive_queues};
 use redirect::Redirect;
 use socket::Xsk;
 
@@ -87,12 +87,12 @@ struct Interface {
 /// Whether an interface of the calling thread's network namespace may hand over frames without
 /// whole TCP or UDP checksums, which AF_XDP does not mark: one end of a veth pair whose other end
 /// leaves them to it, or is out of sight.
-pub fn hides_checksums(link: &Link) -> bool {
+pub fn has_partial_checksums(link: &Link) -> bool {
     let other_end = || {
         let socket =
             socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None).ok()?;
         let name = index_to_name(&socket, link.peer?).ok()?;
-        leaves_checksums(&name).ok()
+        is_checksum_offloaded(&name).ok()
     };
     link.is_veth() && other_end().unwrap_or(true)
 }
@@ -104,7 +104,7 @@ pub fn hides_checksums(link: &Link) -> bool {
 /// [`PortError`]: [`PortError::QueuesLeft`] where there are more queues. Nothing stays attached.
 pub fn open(name: &str, count: u32, region: &Arc<Region>) -> Result<Vec<XdpQueuePair>, PortError> {
     // A driver that does not tell may have others.
-    if let Ok(Receiving { queues, word }) = receiving(name)
+    if let Ok(ReceiveQueues { queues, word }) = receive_queues(name)
         && queues > count
         && count > 0
     {
@@ -123,7 +123,7 @@ pub fn open_first(
     count: u32,
     region: &Arc<Region>,
 ) -> Result<Vec<XdpQueuePair>, PortError> {
-    let link = link::look(name).map_err(|e| PortError::of(PortKind::Xdp, "look up", name, e))?;
+    let link = link::find(name).map_err(|e| PortError::of(PortKind::Xdp, "look up", name, e))?;
     let link = link.ok_or_else(|| PortError::Absent { name: name.to_owned() })?;
     let longest = (region.slot_len() as u32).saturating_sub(KERNEL_HEADROOM + HEADER_LEN);
     if link.mtu > longest {
@@ -153,7 +153,7 @@ pub fn open_first(
     };
     let queue_pairs = (0..count).map(queue_pair).collect::<Result<Vec<_>, PortError>>()?;
     for (queue, queue_pair) in (0..).zip(&queue_pairs) {
-        let handed = interface.redirect.hand_over(queue, queue_pair.socket.as_fd());
+        let handed = interface.redirect.redirect_queue(queue, queue_pair.socket.as_fd());
         handed
             .map_err(|error| PortError::of(PortKind::Xdp, "redirect the frames of", name, error))?;
     }
@@ -207,7 +207,7 @@ impl XdpQueuePair {
     #[inline]
     fn reclaim(&mut self, pool: &mut FramePool) -> io::Result<()> {
         let (frames, bytes) = &mut self.sending;
-        self.socket.sent(|desc| {
+        self.socket.take_completed(|desc| {
             *frames = frames.saturating_sub(1);
             *bytes = bytes.saturating_sub(u64::from(desc.len()));
             pool.give(desc);
@@ -297,7 +297,7 @@ impl QueuePair for XdpQueuePair {
         self.kick()
     }
 
-    fn waits_on(&self) -> Option<BorrowedFd<'_>> {
+    fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.socket.as_fd())
     }
 

@@ -39,7 +39,7 @@ struct EthtoolValue {
 
 /// Queues that an interface receives by, and the word by which ethtool sets their number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Receiving {
+pub struct ReceiveQueues {
     pub queues: u32,
     pub word: &'static str,
 }
@@ -48,11 +48,11 @@ pub struct Receiving {
 ///
 /// # Errors
 /// What the kernel says; `EOPNOTSUPP` where the driver does not tell.
-pub fn receiving(name: &str) -> io::Result<Receiving> {
+pub fn receive_queues(name: &str) -> io::Result<ReceiveQueues> {
     let mut channels = Channels { cmd: ETHTOOL_GCHANNELS, ..Channels::default() };
     ask(name, &mut channels)?;
     let word = if channels.combined_count > 0 { "combined" } else { "rx" };
-    Ok(Receiving { queues: channels.rx_count + channels.combined_count, word })
+    Ok(ReceiveQueues { queues: channels.rx_count + channels.combined_count, word })
 }
 
 /// Asks an interface of the calling thread's network namespace whether the kernel leaves checksums
@@ -60,7 +60,7 @@ pub fn receiving(name: &str) -> io::Result<Receiving> {
 ///
 /// # Errors
 /// What the kernel says.
-pub fn leaves_checksums(name: &str) -> io::Result<bool> {
+pub fn is_checksum_offloaded(name: &str) -> io::Result<bool> {
     let mut value = EthtoolValue { cmd: ETHTOOL_GTXCSUM, data: 0 };
     ask(name, &mut value)?;
     Ok(value.data != 0)

@@ -50,7 +50,7 @@ impl Redirect {
     }
 
     /// Hands the frames of a queue to a socket that is bound to it.
-    pub fn hand_over(&self, queue: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
+    pub fn redirect_queue(&self, queue: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
         let (key, value) = (queue.to_ne_bytes(), socket.as_raw_fd().to_ne_bytes());
         self.sockets.update(&key, &value, MapFlags::ANY).map_err(os)
     }

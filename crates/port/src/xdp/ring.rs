@@ -107,7 +107,7 @@ impl<T> Drop for SharedRing<T> {
 }
 
 /// A ring that the kernel consumes: fill, or transmit.
-pub struct ToKernel<T> {
+pub struct ProducerRing<T> {
     shared: SharedRing<T>,
     /// Our index: what lies before it and was published is the kernel's.
     produced: u32,
@@ -115,7 +115,7 @@ pub struct ToKernel<T> {
     consumed: u32,
 }
 
-impl<T: RingEntry> ToKernel<T> {
+impl<T: RingEntry> ProducerRing<T> {
     /// Maps one of `entries` entries.
     ///
     /// # Safety
@@ -129,15 +129,15 @@ impl<T: RingEntry> ToKernel<T> {
         page_offset: u64,
         at: &XdpRingOffset,
         entries: u32,
-    ) -> io::Result<ToKernel<T>> {
+    ) -> io::Result<ProducerRing<T>> {
         // SAFETY: promised by the caller.
         let shared = unsafe { SharedRing::map(socket, page_offset, at, entries) }?;
-        Ok(ToKernel { shared, produced: 0, consumed: 0 })
+        Ok(ProducerRing { shared, produced: 0, consumed: 0 })
     }
 
     /// Room for as many entries as `want`, or for as many as there can be.
     #[inline]
-    pub fn room(&mut self, want: u32) -> Room<'_, T> {
+    pub fn room(&mut self, want: u32) -> WritableEntries<'_, T> {
         let entries = self.shared.mask + 1;
         let mut free = entries - self.produced.wrapping_sub(self.consumed);
         if free < want {
@@ -145,7 +145,7 @@ impl<T: RingEntry> ToKernel<T> {
             // A kernel at fault may be ahead of us, or further behind than there are entries.
             free = entries.saturating_sub(self.produced.wrapping_sub(self.consumed));
         }
-        Room { left: free.min(want), ring: self }
+        WritableEntries { left: free.min(want), ring: self }
     }
 
     /// Gives the kernel what was put in.
@@ -173,12 +173,12 @@ impl<T: RingEntry> ToKernel<T> {
 }
 
 /// Entries of a ring that are ours to write: proof of room for so many.
-pub struct Room<'a, T> {
-    ring: &'a mut ToKernel<T>,
+pub struct WritableEntries<'a, T> {
+    ring: &'a mut ProducerRing<T>,
     left: u32,
 }
 
-impl<T: RingEntry> Room<'_, T> {
+impl<T: RingEntry> WritableEntries<'_, T> {
     /// How many entries there is room for.
     #[inline]
     pub fn left(&self) -> u32 {
@@ -231,7 +231,7 @@ impl<T: RingEntry> Room<'_, T> {
 }
 
 /// A ring that the kernel produces: receive, or completion.
-pub struct FromKernel<T> {
+pub struct ConsumerRing<T> {
     shared: SharedRing<T>,
     /// Our index: what lies before it and was released is the kernel's.
     consumed: u32,
@@ -239,7 +239,7 @@ pub struct FromKernel<T> {
     produced: u32,
 }
 
-impl<T: RingEntry> FromKernel<T> {
+impl<T: RingEntry> ConsumerRing<T> {
     /// Maps one of `entries` entries.
     ///
     /// # Safety
@@ -253,19 +253,19 @@ impl<T: RingEntry> FromKernel<T> {
         page_offset: u64,
         at: &XdpRingOffset,
         entries: u32,
-    ) -> io::Result<FromKernel<T>> {
+    ) -> io::Result<ConsumerRing<T>> {
         // SAFETY: promised by the caller.
         let shared = unsafe { SharedRing::map(socket, page_offset, at, entries) }?;
-        Ok(FromKernel { shared, consumed: 0, produced: 0 })
+        Ok(ConsumerRing { shared, consumed: 0, produced: 0 })
     }
 
     /// The entries that can be taken, `most` at most.
     #[inline]
-    pub fn take(&mut self, most: u32) -> Taken<'_, T> {
+    pub fn take(&mut self, most: u32) -> ReadableEntries<'_, T> {
         if self.produced == self.consumed {
             self.produced = self.shared.producer().load(Ordering::Acquire);
         }
-        Taken { left: self.produced.wrapping_sub(self.consumed).min(most), ring: self }
+        ReadableEntries { left: self.produced.wrapping_sub(self.consumed).min(most), ring: self }
     }
 
     /// Gives the places of what was taken back to the kernel.
@@ -276,12 +276,12 @@ impl<T: RingEntry> FromKernel<T> {
 }
 
 /// Entries of a ring that are ours to read.
-pub struct Taken<'a, T> {
-    ring: &'a mut FromKernel<T>,
+pub struct ReadableEntries<'a, T> {
+    ring: &'a mut ConsumerRing<T>,
     left: u32,
 }
 
-impl<T> Taken<'_, T> {
+impl<T> ReadableEntries<'_, T> {
     /// How many there are.
     #[inline]
     pub fn left(&self) -> u32 {
@@ -290,7 +290,7 @@ impl<T> Taken<'_, T> {
 }
 
 /// Takes one entry after the other; the kernel has their places back when they are released.
-impl<T: RingEntry> Iterator for Taken<'_, T> {
+impl<T: RingEntry> Iterator for ReadableEntries<'_, T> {
     type Item = T;
 
     #[inline]

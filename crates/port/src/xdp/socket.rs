@@ -26,7 +26,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::RING;
-use super::ring::{FromKernel, ToKernel};
+use super::ring::{ConsumerRing, ProducerRing};
 use crate::burst::Burst;
 
 /// `struct xdp_desc`.
@@ -42,20 +42,20 @@ struct Descriptor {
 pub struct Xsk {
     /// Dropped in this order: the socket, then its rings, then the frames.
     socket: OwnedFd,
-    rx: FromKernel<Descriptor>,
-    fill: ToKernel<u64>,
-    tx: ToKernel<Descriptor>,
-    sent: FromKernel<u64>,
-    in_kernel: InKernel,
+    rx: ConsumerRing<Descriptor>,
+    fill: ProducerRing<u64>,
+    tx: ProducerRing<Descriptor>,
+    sent: ConsumerRing<u64>,
+    in_kernel: KernelDescriptors,
 }
 
 /// Descriptors of the frames that the kernel has, by their slot.
-struct InKernel {
+struct KernelDescriptors {
     region: Arc<Region>,
     frames: Vec<Option<Desc>>,
 }
 
-impl InKernel {
+impl KernelDescriptors {
     /// Keeps the descriptor of a frame that the kernel is to have: its address.
     ///
     /// # Panics
@@ -111,14 +111,14 @@ impl Xsk {
         // the kernel has told of it.
         let (rx, tx, fill, sent) = unsafe {
             (
-                FromKernel::map(fd, XDP_PGOFF_RX_RING, &at.rx, RING)?,
-                ToKernel::map(fd, XDP_PGOFF_TX_RING, &at.tx, RING)?,
-                ToKernel::map(fd, XDP_UMEM_PGOFF_FILL_RING, &at.fr, RING)?,
-                FromKernel::map(fd, XDP_UMEM_PGOFF_COMPLETION_RING, &at.cr, RING)?,
+                ConsumerRing::map(fd, XDP_PGOFF_RX_RING, &at.rx, RING)?,
+                ProducerRing::map(fd, XDP_PGOFF_TX_RING, &at.tx, RING)?,
+                ProducerRing::map(fd, XDP_UMEM_PGOFF_FILL_RING, &at.fr, RING)?,
+                ConsumerRing::map(fd, XDP_UMEM_PGOFF_COMPLETION_RING, &at.cr, RING)?,
             )
         };
         let frames = std::iter::repeat_with(|| None).take(region.frames()).collect();
-        let in_kernel = InKernel { region: Arc::clone(region), frames };
+        let in_kernel = KernelDescriptors { region: Arc::clone(region), frames };
         Ok(Xsk { socket, rx, fill, tx, sent, in_kernel })
     }
 
@@ -194,7 +194,7 @@ impl Xsk {
     /// # Errors
     /// When the kernel names a frame that it does not hold.
     #[inline]
-    pub fn sent(&mut self, mut each: impl FnMut(Desc)) -> io::Result<()> {
+    pub fn take_completed(&mut self, mut each: impl FnMut(Desc)) -> io::Result<()> {
         let taken = self.sent.take(u32::MAX);
         let count = taken.left();
         for address in taken {

@@ -77,7 +77,7 @@ fn forbidden_requests_of_a_client_are_counted_and_ignored() {
     // The card holds two slots, one of them twice, and from within.
     peer.put(fill, &[[0], [2_048], [2_048 + 77], [end], [u64::MAX], [1 << 40]]);
     card.send(&mut queue_pair, (0..4).map(|_| &[1_u8; 60][..]));
-    assert_eq!(refusals.seen(), ExternalQueueRefusals { addresses: 3, held: 1, lens: 0 });
+    assert_eq!(refusals.counters(), ExternalQueueRefusals { addresses: 3, held: 1, lens: 0 });
     assert_eq!(peer.received().iter().map(|(slot, _)| *slot).collect::<Vec<_>>(), [0, 1]);
     assert_eq!((queue_pair.counters().tx_frames, queue_pair.counters().tx_dropped), (2, 2));
     // Slot 5 is held and waits; 6 is sent twice at once.
@@ -97,7 +97,7 @@ fn forbidden_requests_of_a_client_are_counted_and_ignored() {
     peer.put(transmit, &[&good[..], &not_its_own, &no_frames].concat());
     let lens: Vec<usize> = card.receive(&mut queue_pair).iter().map(Vec::len).collect();
     assert_eq!(lens, [60, 48, 14, 1_536]);
-    assert_eq!(refusals.seen(), ExternalQueueRefusals { addresses: 5, held: 3, lens: 6 });
+    assert_eq!(refusals.counters(), ExternalQueueRefusals { addresses: 5, held: 3, lens: 6 });
     let back = peer.take::<1>(peer.layout.completion);
     let slots = [6_u64, 7, 8, 95, 10, 11, 12, 13, 14, 15];
     assert_eq!(back, slots.map(|slot| [slot * 2_048]), "and each comes back once");
@@ -204,7 +204,7 @@ fn a_call_looks_at_a_burst_of_entries_whatever_they_are() {
         assert_eq!(looked, [64 * calls; 2]);
     }
     let refused = ExternalQueueRefusals { addresses: 2_048, held: 0, lens: 0 };
-    assert_eq!(queue_pair.refusals().seen(), refused);
+    assert_eq!(queue_pair.refusals().counters(), refused);
     assert_eq!((queue_pair.counters().tx_dropped, queue_pair.counters().rx_frames), (1_024, 0));
     assert_eq!(turn(&mut card, &mut queue_pair), None);
     card.end([queue_pair]);

@@ -102,7 +102,7 @@ fn frames_of_all_lengths_go_to_a_program_in_c_and_come_back() {
             ..QueuePairCounters::default()
         };
         assert_eq!(
-            (queue_pair.counters(), queue_pair.refusals().seen()),
+            (queue_pair.counters(), queue_pair.refusals().counters()),
             (both, ExternalQueueRefusals::default())
         );
         card.end([queue_pair]);

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::kvs::protocol::time::Moment;
+use crate::kvs::protocol::time::UnixTime;
 use crate::kvs::store::{Statistics, Store};
 
 /// The context of a request.
@@ -11,7 +11,7 @@ pub struct Context<'a> {
     /// The items.
     pub store: &'a Store,
     /// Time of the request.
-    pub now: Moment,
+    pub now: UnixTime,
     /// The server, for its statistics.
     pub host: &'a dyn ServerView,
 }

@@ -7,10 +7,10 @@ use crate::kvs::store::Statistics;
 use crate::kvs::store::limits::PREFIXES_BYTES_MAX;
 
 /// Takes a name and a value.
-pub type Each<'a> = &'a mut dyn FnMut(&str, &str);
+pub type StatisticSink<'a> = &'a mut dyn FnMut(&str, &str);
 
 /// What `stats` alone tells.
-pub fn general(context: &Context<'_>, each: Each<'_>) {
+pub fn general(context: &Context<'_>, each: StatisticSink<'_>) {
     let store = context.store.statistics();
     let (server, cpu) = (context.host.statistics(&store), context.host.cpu_time());
     each("pid", &std::process::id().to_string());
@@ -45,7 +45,7 @@ fn seconds(us: u64) -> String {
 }
 
 /// Lines of `stats items`. Without slabs there is one class of items, as in `me`.
-pub fn items(context: &Context<'_>, each: Each<'_>) {
+pub fn items(context: &Context<'_>, each: StatisticSink<'_>) {
     let store = context.store.statistics();
     if store.curr_items == 0 {
         return;
@@ -66,7 +66,7 @@ pub fn items(context: &Context<'_>, each: Each<'_>) {
 }
 
 /// Lines of `stats slabs`: one class of items, whose pages are the segments of the log.
-pub fn slabs(context: &Context<'_>, each: Each<'_>) {
+pub fn slabs(context: &Context<'_>, each: StatisticSink<'_>) {
     let store = context.store.statistics();
     let of = &store.counters;
     let class = [
@@ -118,7 +118,7 @@ fn of_store(store: &Statistics, number: &mut dyn FnMut(&str, u64)) {
 }
 
 /// What `stats settings` tells.
-pub fn settings(context: &Context<'_>, each: Each<'_>) {
+pub fn settings(context: &Context<'_>, each: StatisticSink<'_>) {
     let store = context.store.statistics();
     let server = context.host.statistics(&store);
     let inter = server.address.map_or_else(|| "NULL".to_owned(), |ip| ip.to_string());
@@ -165,7 +165,7 @@ mod tests {
 
     use super::*;
     use crate::kvs::codec::context::{CpuTime, ServerStatistics, ServerView};
-    use crate::kvs::protocol::time::Moment;
+    use crate::kvs::protocol::time::UnixTime;
     use crate::kvs::store::Store;
 
     /// Counts how often somebody asks for the time of the process.
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn only_stats_alone_asks_for_the_time_of_the_process() {
         let (store, host) = (Store::new(32 << 20, 1, 7).unwrap(), Asked::default());
-        let context = Context { store: &store, now: Moment(9), host: &host };
+        let context = Context { store: &store, now: UnixTime(9), host: &host };
         let mut told = String::new();
         for of in [settings, items, slabs] {
             of(&context, &mut |name, value| told += &format!("{name} {value}\n"));

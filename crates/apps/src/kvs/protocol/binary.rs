@@ -53,7 +53,7 @@ pub mod opcode {
 
     /// The request that a quiet one is the quiet form of, and whether it is one.
     #[inline]
-    pub fn loud(code: u8) -> (u8, bool) {
+    pub fn strip_quiet(code: u8) -> (u8, bool) {
         match code {
             GETQ => (GET, true),
             GETKQ => (GETK, true),
@@ -161,7 +161,7 @@ impl RequestHeader {
     /// The whole request, of whose body as much is there as is wanted.
     #[inline]
     pub fn request<'a>(&self, input: &'a [u8]) -> Request<'a> {
-        let (loud, is_quiet) = opcode::loud(self.code);
+        let (loud, is_quiet) = opcode::strip_quiet(self.code);
         let (extras, rest) = input[HEAD_LEN..].split_at(self.extras_len);
         let (key, rest) = rest.split_at(self.key_len);
         let value_len = self.value_len().unwrap_or(0).min(rest.len());
@@ -264,7 +264,7 @@ mod tests {
         for code in 0..=0xff {
             let expected = pairs.iter().find(|(quiet, _)| *quiet == code);
             let expected = expected.map_or((code, false), |(_, loud)| (*loud, true));
-            assert_eq!(opcode::loud(code), expected, "{code:#x}");
+            assert_eq!(opcode::strip_quiet(code), expected, "{code:#x}");
         }
     }
 }

@@ -153,7 +153,7 @@ pub(in crate::kvs) mod tests {
     use super::*;
 
     /// An event that an item is asked for, as the card writes it.
-    pub fn asked(client: &Requester, key: &[u8]) -> Vec<u8> {
+    pub fn encode_get(client: &Requester, key: &[u8]) -> Vec<u8> {
         let Requester { mac, ip, port, id, opaque } = *client;
         let mut bytes = vec![ASKED, key.len() as u8, 0, 0];
         bytes.extend([id, port].map(u16::to_le_bytes).as_flattened());
@@ -164,7 +164,7 @@ pub(in crate::kvs) mod tests {
     }
 
     /// An event that an item was written.
-    pub fn stored(key_len: u8, at: u64, len: u32) -> Vec<u8> {
+    pub fn encode_stored(key_len: u8, at: u64, len: u32) -> Vec<u8> {
         let mut bytes = [0; HEAD_LEN];
         (bytes[0], bytes[1]) = (STORED, key_len);
         [&bytes[..], &at.to_le_bytes(), &len.to_le_bytes()].concat()
@@ -180,7 +180,7 @@ pub(in crate::kvs) mod tests {
             id: 0xbeef,
             opaque: [1, 2, 3, 4],
         };
-        let bytes = asked(&client, b"a");
+        let bytes = encode_get(&client, b"a");
         let expected = "01010000efbea00f020000000007040302010100090a61";
         let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(hex, expected);
@@ -190,10 +190,10 @@ pub(in crate::kvs) mod tests {
             event
         };
         assert_eq!(event(&bytes).kind(), EventKind::Asked(b"a", client));
-        let long = asked(&client, &[7; EVENT_KEY_LEN_MAX]);
+        let long = encode_get(&client, &[7; EVENT_KEY_LEN_MAX]);
         assert_eq!(event(&long).kind(), EventKind::Asked(&[7; EVENT_KEY_LEN_MAX], client));
         let written = WrittenItem { at: 0x0020_0008, len: 48 };
-        assert_eq!(event(&stored(1, 0x0020_0008, 48)).kind(), EventKind::Stored(written));
+        assert_eq!(event(&encode_stored(1, 0x0020_0008, 48)).kind(), EventKind::Stored(written));
         assert_eq!(event(&[0]).kind(), EventKind::Nothing);
         assert_eq!(event(&[3, 1]).kind(), EventKind::Nothing);
         for key_len in [0, 65, 255] {

@@ -49,7 +49,7 @@ pub struct CountRequest<'a> {
     /// The item with this key.
     pub key: HashedKey<'a>,
     /// Up or down.
-    pub way: CountWay,
+    pub way: CountDirection,
     /// By this much.
     pub delta: u64,
     /// Only where the item has this number.
@@ -62,7 +62,7 @@ pub struct CountRequest<'a> {
 
 /// Which way is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CountWay {
+pub enum CountDirection {
     /// Beyond the highest number it goes on with 0.
     Up,
     /// It ends at 0.

@@ -2,7 +2,7 @@
 
 /// Seconds since 1970. Only transports read a clock; all else gets the time as an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Moment(pub u32);
+pub struct UnixTime(pub u32);
 
 /// Times of clients up to this are counted from now, longer ones from 1970: 30 days
 /// (memcached's protocol.txt, "Expiration times").
@@ -20,7 +20,7 @@ impl Expiry {
 
     /// What a client means by a time: 0 is never, a negative one has passed, others are counted
     /// from now or from 1970.
-    pub fn of(time: i64, now: Moment) -> Expiry {
+    pub fn of(time: i64, now: UnixTime) -> Expiry {
         match time {
             0 => Expiry::NEVER,
             ..0 => Expiry::PAST,
@@ -41,12 +41,12 @@ impl Expiry {
 
     /// It is over.
     #[inline]
-    pub fn is_past(self, now: Moment) -> bool {
+    pub fn is_past(self, now: UnixTime) -> bool {
         self.0 != 0 && self.0 <= now.0
     }
 
     /// Seconds that are left; `None` where it does not end.
-    pub fn left_s(self, now: Moment) -> Option<u32> {
+    pub fn left_s(self, now: UnixTime) -> Option<u32> {
         (self.0 != 0).then(|| self.0.saturating_sub(now.0))
     }
 
@@ -57,20 +57,20 @@ impl Expiry {
 }
 
 /// When everything goes that is stored before: times that have passed mean now.
-pub fn flush_time(time: i64, now: Moment) -> Moment {
-    if time <= 0 { now } else { Moment(Expiry::of(time, now).bits().max(now.0)) }
+pub fn flush_time(time: i64, now: UnixTime) -> UnixTime {
+    if time <= 0 { now } else { UnixTime(Expiry::of(time, now).bits().max(now.0)) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const NOW: Moment = Moment(1_700_000_000);
+    const NOW: UnixTime = UnixTime(1_700_000_000);
 
     #[test]
     fn times_are_read_as_memcached_reads_them() {
-        let later = |s| Moment(NOW.0 + s);
-        assert!(!Expiry::of(0, NOW).is_past(Moment(u32::MAX)));
+        let later = |s| UnixTime(NOW.0 + s);
+        assert!(!Expiry::of(0, NOW).is_past(UnixTime(u32::MAX)));
         assert!(Expiry::of(-1, NOW).is_past(NOW));
         assert!(!Expiry::of(1, NOW).is_past(NOW));
         assert!(Expiry::of(1, NOW).is_past(later(1)));

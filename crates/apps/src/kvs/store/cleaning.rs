@@ -12,8 +12,8 @@
 
 use super::item::{Header, UseCount, drawn, mark};
 use super::log::LogAddress;
-use super::partition::{Partition, Unstored};
-use crate::kvs::protocol::time::Moment;
+use super::partition::{Partition, StoreFailure};
+use crate::kvs::protocol::time::UnixTime;
 
 /// Empty segments that are kept: one is the next head while another segment is being emptied.
 const EMPTY_KEPT: usize = 2;
@@ -121,9 +121,13 @@ pub struct Cleaning {
 
 impl Partition {
     /// Room at the head for an item so long; what is in the way makes room.
-    pub(super) fn room_for(&mut self, len: usize, now: Moment) -> Result<LogAddress, Unstored> {
+    pub(super) fn room_for(
+        &mut self,
+        len: usize,
+        now: UnixTime,
+    ) -> Result<LogAddress, StoreFailure> {
         if len > self.item_len_max() {
-            return Err(Unstored::NoMemory);
+            return Err(StoreFailure::NoMemory);
         }
         self.clean(len * WALK_RATIO, now);
         loop {
@@ -150,7 +154,7 @@ impl Partition {
     }
 
     /// Walks over so many bytes, where room is scarce.
-    fn clean(&mut self, bytes: usize, now: Moment) {
+    fn clean(&mut self, bytes: usize, now: UnixTime) {
         let mut left = bytes;
         while left > 0 && (self.cleaning.victim.is_some() || self.empty_count() < EMPTY_KEPT) {
             let Some(victim) = self.victim() else { return };
@@ -160,14 +164,14 @@ impl Partition {
     }
 
     /// Empties one segment to its end.
-    fn clean_one(&mut self, now: Moment) -> Result<(), Unstored> {
+    fn clean_one(&mut self, now: UnixTime) -> Result<(), StoreFailure> {
         while let Some(victim) = self.victim() {
             self.step(victim, now);
             if self.cleaning.victim.is_none() {
                 return Ok(());
             }
         }
-        Err(Unstored::NoMemory)
+        Err(StoreFailure::NoMemory)
     }
 
     /// The segment that is being emptied, or the one that is to be next.
@@ -190,7 +194,7 @@ impl Partition {
     }
 
     /// One item of the segment that is being emptied; how many bytes that was.
-    fn step(&mut self, victim: Victim, now: Moment) -> usize {
+    fn step(&mut self, victim: Victim, now: UnixTime) -> usize {
         let Some(place) = self.log.item_of(victim.segment, victim.at) else {
             self.log.release(victim.segment);
             self.cleaning.victim = None;
@@ -240,12 +244,12 @@ impl Partition {
     fn move_to(&mut self, place: LogAddress, new: LogAddress, header: &Header) {
         self.log.copy((place, 0), (new, 0), header.item_len());
         self.index.replace(header.hash, place, new);
-        self.bury(place, header);
+        self.free_bytes(place, header);
         self.counters.items_moved += 1;
     }
 
     /// Walks over so many bytes of DMA segments, where none of them is empty.
-    pub(super) fn clean_dma(&mut self, bytes: usize, now: Moment) {
+    pub(super) fn clean_dma(&mut self, bytes: usize, now: UnixTime) {
         let mut left = bytes;
         while left > 0 && (self.cleaning.dma.is_some() || self.log.is_dma_scarce()) {
             let victim = self.cleaning.dma.or_else(|| Some((self.log.take_dma()?, 0)));
@@ -256,7 +260,7 @@ impl Partition {
     }
 
     /// One item of the DMA segment that is being emptied; how many bytes that was.
-    fn step_dma(&mut self, (segment, at): (usize, usize), now: Moment) -> usize {
+    fn step_dma(&mut self, (segment, at): (usize, usize), now: UnixTime) -> usize {
         let Some((place, at)) = self.log.dma_item_of(segment, at) else {
             self.log.release(segment);
             self.cleaning.dma = None;
@@ -271,7 +275,7 @@ impl Partition {
             return len;
         }
         let is_over = header.expiry.is_past(now);
-        match if is_over { Err(Unstored::Gone) } else { self.room_for(len, now) } {
+        match if is_over { Err(StoreFailure::Gone) } else { self.room_for(len, now) } {
             Ok(new) => self.move_to(place, new, &header),
             Err(_) => self.drop_item(place, &header, is_over),
         }

@@ -83,14 +83,14 @@ counters! {
 /// What a card has stored, each item by a request that it has answered, as far as its items could
 /// be. `stats reset` leaves it as it is, as all that is counted of datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stored {
+pub struct DmaItemCounters {
     /// Items, and requests.
     pub items: u64,
     /// Bytes of their keys and values.
     pub content_bytes: u64,
 }
 
-impl Stored {
+impl DmaItemCounters {
     /// Counts one more, whose key and value have so many bytes.
     pub(super) fn count(&mut self, content_len: usize) {
         self.items += 1;
@@ -98,7 +98,7 @@ impl Stored {
     }
 
     /// Adds what another partition has.
-    pub fn add(&mut self, other: &Stored) {
+    pub fn add(&mut self, other: &DmaItemCounters) {
         self.items += other.items;
         self.content_bytes += other.content_bytes;
     }
@@ -124,7 +124,7 @@ pub struct Statistics {
     /// Most memory that they may have, bytes.
     pub limit_maxbytes: u64,
     /// Items that a card has stored, and has answered the requests for.
-    pub stored: Stored,
+    pub stored: DmaItemCounters,
     /// Items of a card that could not be, and were not linked.
     pub unfit: u64,
     /// Times that somebody had to wait for a partition's lock.

@@ -26,7 +26,7 @@ pub enum PrefixRequest {
 
 /// What was counted under a prefix.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Prefixed {
+pub struct PrefixCounters {
     /// Keys asked for.
     pub gets: u64,
     /// Keys that were found.
@@ -38,7 +38,7 @@ pub struct Prefixed {
 }
 
 /// What was counted by prefix.
-pub type Prefixes = BTreeMap<Vec<u8>, Prefixed>;
+pub type Prefixes = BTreeMap<Vec<u8>, PrefixCounters>;
 
 /// A partition's counts.
 #[derive(Debug)]
@@ -99,7 +99,7 @@ impl Detail {
     }
 }
 
-impl Prefixed {
+impl PrefixCounters {
     fn add(&mut self, asked: PrefixRequest) {
         match asked {
             PrefixRequest::Get { is_hit } => {
@@ -139,8 +139,8 @@ mod tests {
         }
         let mut all = Prefixes::new();
         detail.add_to(&mut all);
-        let a = Prefixed { gets: 2, hits: 1, sets: 1, deletes: 0 };
-        let empty = Prefixed { deletes: 1, ..Prefixed::default() };
+        let a = PrefixCounters { gets: 2, hits: 1, sets: 1, deletes: 0 };
+        let empty = PrefixCounters { deletes: 1, ..PrefixCounters::default() };
         assert_eq!(all, Prefixes::from([(b"a".to_vec(), a), (Vec::new(), empty)]));
     }
 

@@ -24,7 +24,7 @@
 //! `quiescence` says why the store does not wait for a core that rests.
 
 use super::cleaning::WALK_RATIO;
-use super::counters::Stored;
+use super::counters::DmaItemCounters;
 use super::dma_segment::{
     DMA_SEGMENT_BYTES, DMA_SEGMENT_LEN, DmaSegment, DmaSegments, SEGMENT_SHIFT,
 };
@@ -34,7 +34,7 @@ use super::log::LogAddress;
 use super::partition::Partition;
 use crate::kvs::protocol::event::{Event, EventKind, WrittenItem};
 use crate::kvs::protocol::hash::hash;
-use crate::kvs::protocol::time::Moment;
+use crate::kvs::protocol::time::UnixTime;
 
 /// DMA segments of each of so many partitions, of a window that has `window` of them: half of the
 /// memory, as far as they go. `None` where the memory is too little for two: with one, the card
@@ -80,19 +80,19 @@ pub(super) struct DmaState {
     /// The turns of all cores when that began.
     since: Box<[u64]>,
     /// Items that were linked, and events of items that cannot be.
-    stored: Stored,
+    stored: DmaItemCounters,
     unfit: u64,
 }
 
 impl DmaState {
     /// Every core has ended a turn since [`DmaState::begin`], or rested then.
     fn has_turned(&self) -> bool {
-        self.card.turns.have_ended(&self.since)
+        self.card.turns.have_passed(&self.since)
     }
 
     fn begin(&mut self, draining: Draining) {
         self.draining = draining;
-        self.card.turns.look(&mut self.since);
+        self.card.turns.snapshot(&mut self.since);
     }
 
     /// The word and the bit of an event among those that were linked before their turn.
@@ -162,7 +162,8 @@ impl Partition {
         self.make_room_for_dma(card.segments.len() * DMA_SEGMENT_BYTES);
         self.log.add_dma(segments);
         let since = vec![0; card.turns.cores()].into();
-        let (linked, draining, stored) = (card.events.taken(), Draining::Not, Stored::default());
+        let (linked, draining, stored) =
+            (card.events.taken(), Draining::Not, DmaItemCounters::default());
         let early = vec![0; (card.events.shape().entries as usize).div_ceil(64)].into();
         let (early_count, unfit) = (0, 0);
         let dma =
@@ -172,8 +173,8 @@ impl Partition {
     }
 
     /// Items of the card that were linked; counted since the start.
-    pub fn stored(&self) -> Stored {
-        self.dma.as_ref().map_or(Stored::default(), |dma| dma.stored)
+    pub fn stored(&self) -> DmaItemCounters {
+        self.dma.as_ref().map_or(DmaItemCounters::default(), |dma| dma.stored)
     }
 
     /// Items of the card that could not be; counted since the start.
@@ -229,7 +230,7 @@ impl Partition {
     /// were looked at already: their items are linked. [`Partition::rotate_segments`] is to follow
     /// once the others are; until then nothing is flushed that is due at `now`, for it was here.
     #[inline]
-    pub fn take_events(&mut self, room: &mut [Event], now: Moment) -> (usize, u64) {
+    pub fn take_events(&mut self, room: &mut [Event], now: UnixTime) -> (usize, u64) {
         self.flush_when_due(now);
         let Some(dma) = &mut self.dma else { return (0, 0) };
         let (first, mut count, mut known) = (dma.card.events.taken(), 0, 0);
@@ -301,7 +302,7 @@ impl Partition {
             dma.stored.count(content_len);
         }
         if self.is_flushed(header.written) {
-            return self.bury(place, &header);
+            return self.free_bytes(place, &header);
         }
         // The card says what time it was.
         let now = header.written;

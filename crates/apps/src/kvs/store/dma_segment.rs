@@ -37,7 +37,7 @@ use super::item::{ALIGN, HEADER_LEN, Header, item_len, mark};
 use super::quiescence::QuiescenceCounters;
 use crate::kvs::protocol::event;
 use crate::kvs::protocol::limits::KEY_LEN_MAX;
-use crate::kvs::protocol::time::Moment;
+use crate::kvs::protocol::time::UnixTime;
 
 /// Bytes of a DMA segment.
 pub const DMA_SEGMENT_LEN: usize = 1 << 20;
@@ -170,7 +170,7 @@ impl DmaSegment {
 
     /// Bytes of the item at a place, as its header says.
     #[inline]
-    fn said(&self, at: usize) -> usize {
+    fn item_len(&self, at: usize) -> usize {
         let word = self.window.0.word(self.start + at + LENGTHS_AT).load(Ordering::Relaxed);
         let [v0, v1, v2, v3, key_len, ..] = word.to_ne_bytes();
         let value_len = u32::from_le_bytes([v0, v1, v2, v3]) as usize;
@@ -178,17 +178,17 @@ impl DmaSegment {
     }
 
     /// When the item at a place was written, as its header says; `None` where no item can be.
-    pub fn written(&self, at: usize) -> Option<Moment> {
+    pub fn written(&self, at: usize) -> Option<UnixTime> {
         let is_there = at.is_multiple_of(ALIGN) && at <= DMA_SEGMENT_LEN - HEADER_LEN;
         let word = is_there.then(|| self.window.0.word(self.start + at + WRITTEN_AT))?;
         let [t0, t1, t2, t3, ..] = word.load(Ordering::Relaxed).to_ne_bytes();
-        Some(Moment(u32::from_le_bytes([t0, t1, t2, t3])))
+        Some(UnixTime(u32::from_le_bytes([t0, t1, t2, t3])))
     }
 
     /// Bytes of the item at a place, no more than there are.
     #[inline]
     fn len_at(&self, at: usize) -> usize {
-        self.said(at).min(DMA_SEGMENT_LEN - at)
+        self.item_len(at).min(DMA_SEGMENT_LEN - at)
     }
 
     /// Takes notice of an item that the card has written there, of so many bytes; its header.
@@ -202,7 +202,7 @@ impl DmaSegment {
     /// - whoever writes to the item ([`DmaSegment::item_mut`]) leaves the lengths in its header.
     pub unsafe fn publish(&mut self, at: usize, len: usize) -> Option<Header> {
         let is_there = at.is_multiple_of(ALIGN) && (HEADER_LEN..=DMA_SEGMENT_LEN).contains(&len);
-        if !is_there || at > DMA_SEGMENT_LEN - len || self.said(at) != len {
+        if !is_there || at > DMA_SEGMENT_LEN - len || self.item_len(at) != len {
             return None;
         }
         if self.is_published(at) {
@@ -313,7 +313,7 @@ pub(in super::super) mod tests {
     }
 
     /// An item as a card writes it.
-    pub fn image(key: &[u8], value: &[u8], cas: u64, now: Moment) -> Vec<u8> {
+    pub fn image(key: &[u8], value: &[u8], cas: u64, now: UnixTime) -> Vec<u8> {
         let header = Header {
             hash: 0,
             cas,
@@ -338,7 +338,8 @@ pub(in super::super) mod tests {
         let (window, memory) = window(2);
         let mut segment = DmaSegment::new(&window, 1);
         assert_eq!((segment.number(), segment.next(0)), (1, None));
-        let (one, other) = (image(b"a", b"value", 1, Moment(5)), image(b"key", b"", 2, Moment(5)));
+        let (one, other) =
+            (image(b"a", b"value", 1, UnixTime(5)), image(b"key", b"", 2, UnixTime(5)));
         let last = DMA_SEGMENT_LEN - other.len();
         memory.write(DMA_SEGMENT_LEN + 64, &one);
         memory.write(DMA_SEGMENT_LEN + last, &other);
@@ -347,7 +348,7 @@ pub(in super::super) mod tests {
         assert_eq!(publish(&mut segment, 64, one.len()).map(|header| header.cas), Some(1));
         assert_eq!(
             (segment.written(64), segment.written(last)),
-            (Some(Moment(5)), Some(Moment(5)))
+            (Some(UnixTime(5)), Some(UnixTime(5)))
         );
         assert_eq!((segment.written(65), segment.written(DMA_SEGMENT_LEN - 8)), (None, None));
         assert_eq!((segment.item(64), segment.item(last)), (&one[..], &other[..]));
@@ -371,7 +372,7 @@ pub(in super::super) mod tests {
     fn an_oversized_value_is_refused() {
         let (window, memory) = window(1);
         let mut segment = DmaSegment::new(&window, 0);
-        let one = image(b"a", b"value", 1, Moment(5));
+        let one = image(b"a", b"value", 1, UnixTime(5));
         memory.write(64, &one);
         let wrong = [
             (65, one.len()),
@@ -388,7 +389,7 @@ pub(in super::super) mod tests {
             assert_eq!(publish(&mut segment, at, len), None, "{at} {len}");
         }
         // Without a key, and one that is out of use.
-        memory.write(1024, &image(b"", b"value", 1, Moment(5)));
+        memory.write(1024, &image(b"", b"value", 1, UnixTime(5)));
         assert_eq!(publish(&mut segment, 1024, 48), None);
         let mut dead = one.clone();
         dead[37] = mark::DEAD;

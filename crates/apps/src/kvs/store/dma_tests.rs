@@ -8,13 +8,13 @@ use super::dma_segment::{DMA_SEGMENT_BYTES, DMA_SEGMENT_LEN};
 use super::simulated_card_tests::{CORES, Card, Random, Under, dma_segments, set_of};
 use super::*;
 use crate::kvs::protocol::answer::{DeleteOutcome, StoreOutcome};
-use crate::kvs::protocol::event::tests::{asked, stored};
+use crate::kvs::protocol::event::tests::{encode_get, encode_stored};
 use crate::kvs::protocol::event::{Event, EventKind, Requester};
 use crate::kvs::protocol::hash::HashedKey;
 use crate::kvs::protocol::request::{StoreMode, StoreRequest};
-use crate::kvs::protocol::time::{Expiry, Moment};
+use crate::kvs::protocol::time::{Expiry, UnixTime};
 
-const START: Moment = Moment(1_000_000);
+const START: UnixTime = UnixTime(1_000_000);
 const SEED: u64 = 7;
 
 /// A partition with so much memory and so many DMA segments, and its card.
@@ -36,7 +36,7 @@ fn client(id: u16) -> Requester {
 }
 
 /// The core's turn; values of what it was asked for, in their order.
-fn turn(partition: &mut Partition, now: Moment) -> Vec<(u16, Option<Vec<u8>>)> {
+fn turn(partition: &mut Partition, now: UnixTime) -> Vec<(u16, Option<Vec<u8>>)> {
     let mut room = [Event::default(); 16];
     let (count, known) = partition.take_events(&mut room, now);
     let answers = serve(partition, &room[..count], known, now);
@@ -50,7 +50,7 @@ fn serve(
     partition: &mut Partition,
     events: &[Event],
     known: u64,
-    now: Moment,
+    now: UnixTime,
 ) -> Vec<(u16, Option<Vec<u8>>)> {
     let publish = |(at, event): (usize, &Event)| match event.kind() {
         EventKind::Stored(written) if known >> at & 1 == 0 => {
@@ -86,7 +86,7 @@ struct World {
     card: Card,
     model: HashMap<Vec<u8>, Kept>,
     /// Gets that the ring has, with what they are to find at the latest.
-    now: Moment,
+    now: UnixTime,
     random: Random,
     keys: usize,
     /// All that is stored has to be found.
@@ -196,7 +196,7 @@ impl World {
             let event = match self.card.under_way[core].take() {
                 Some(Under { key, value, at, len, .. }) => {
                     self.partition.catch_up();
-                    let event = stored(key.len() as u8, at, len as u32);
+                    let event = encode_stored(key.len() as u8, at, len as u32);
                     self.keep(key, value, Expiry::NEVER);
                     event
                 }
@@ -258,7 +258,7 @@ impl World {
                 _ => {
                     while !turn(&mut self.partition, self.now).is_empty() {}
                     let key = self.key();
-                    if self.card.tell(&asked(&client(9), &key)) {
+                    if self.card.tell(&encode_get(&client(9), &key)) {
                         let mut answers = Vec::new();
                         while answers.is_empty() {
                             answers = turn(&mut self.partition, self.now);
@@ -358,7 +358,9 @@ fn an_answered_item_is_found_behind_an_empty_ring_entry() {
             assert!(card.begin(0, of, b"one", START));
             card.finish(0, false).unwrap();
         }
-        assert!(card.tell(&asked(&client(1), b"a")) && card.tell(&asked(&client(2), b"b")));
+        assert!(
+            card.tell(&encode_get(&client(1), b"a")) && card.tell(&encode_get(&client(2), b"b"))
+        );
         partition.catch_up();
         assert_eq!(value(&mut partition, b"a").as_deref(), Some(&b"one"[..]));
         // What a request stores then is not written over by what was answered before it.
@@ -366,7 +368,7 @@ fn an_answered_item_is_found_behind_an_empty_ring_entry() {
         assert!(matches!(written, StoreOutcome::Stored { .. }));
         partition.catch_up();
         assert_eq!(turn(&mut partition, START), [], "events are taken in their order");
-        shared.copy_in(at, &stored(1, first, len as u32));
+        shared.copy_in(at, &encode_stored(1, first, len as u32));
     }));
     assert!(card.begin(0, b"c", b"one", START));
     card.finish(0, false).unwrap();
@@ -437,14 +439,14 @@ fn a_sleeping_core_delays_no_segment() {
         }
         refused
     };
-    card.turns.rest(1);
+    card.turns.sleep(1);
     // Some segments, and a few sets for each that come while the next one is given.
     let refused = fill(&mut card, &mut partition, 8_000);
     assert!((1..50).contains(&refused), "{refused}");
     card.turns.wake(1);
     let refused = fill(&mut card, &mut partition, 8_000);
     assert!(refused > 4_000, "{refused}");
-    card.turns.rest(1);
+    card.turns.sleep(1);
     let refused = fill(&mut card, &mut partition, 8_000);
     assert!((1..50).contains(&refused), "{refused}");
 }
@@ -482,7 +484,7 @@ fn a_segment_is_not_sealed_on_a_look_that_was_too_early() {
         card.finish(0, false);
         partition.rotate_segments();
         taken = partition.take_events(&mut room, START);
-        shared.copy_in(at, &asked(&client(1), b"other"));
+        shared.copy_in(at, &encode_get(&client(1), b"other"));
     }));
     let (count, known) = taken;
     assert_eq!(count, 1);
@@ -502,14 +504,14 @@ fn a_segment_is_not_sealed_on_a_look_that_was_too_early() {
 /// before is there, whenever that is linked.
 #[test]
 fn a_flush_that_was_put_off_comes_between_what_was_written_before_and_since() {
-    let later = Moment(START.0 + 1);
+    let later = UnixTime(START.0 + 1);
     let look = |partition: &mut Partition, key: &[u8]| {
         let place = partition.find(&HashedKey::new(key, SEED), later);
         place.map(|place| partition.item(place).value.to_vec())
     };
     for now in [START, later] {
         let (mut partition, mut card) = made(8 << 20, 2);
-        let mut store = |key: &[u8], at: Moment| {
+        let mut store = |key: &[u8], at: UnixTime| {
             assert!(card.begin(0, key, key, at));
             card.finish(0, false);
         };
@@ -535,10 +537,10 @@ fn a_flush_that_was_put_off_comes_between_what_was_written_before_and_since() {
         let statistics = partition.statistics();
         assert_eq!((statistics.curr_items, statistics.bytes), (3, 3 * len));
         // The same for who comes by another way.
-        partition.flush(Moment(later.0 + 1), later);
+        partition.flush(UnixTime(later.0 + 1), later);
         card.begin(0, b"x", b"x", later);
         card.finish(0, false);
-        card.begin(0, b"y", b"y", Moment(later.0 + 1));
+        card.begin(0, b"y", b"y", UnixTime(later.0 + 1));
         card.finish(0, false);
         partition.catch_up();
         assert_eq!(look(&mut partition, b"x"), None);
@@ -558,9 +560,9 @@ fn impossible_items_are_counted_and_not_linked() {
     for (at, len) in
         [(DMA_SEGMENT_LEN as u64, len), (u64::MAX, len), (2 << 40, len), (0, len + 8), (4, len)]
     {
-        assert!(card.tell(&stored(1, at, len)));
+        assert!(card.tell(&encode_stored(1, at, len)));
     }
-    assert!(card.tell(&[3; 88]) && card.tell(&stored(1, 0, len)));
+    assert!(card.tell(&[3; 88]) && card.tell(&encode_stored(1, 0, len)));
     partition.catch_up();
     let statistics = partition.statistics();
     assert_eq!((statistics.unfit, statistics.curr_items), (5, 1));

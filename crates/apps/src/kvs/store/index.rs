@@ -21,7 +21,7 @@ pub const CHUNK_BYTES: usize = CHUNK * size_of::<Bucket>();
 
 /// There is no memory for a bucket: [`HashIndex::add_spare`] or [`HashIndex::add_main`], and again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoBucket;
+pub struct OutOfBuckets;
 
 /// Buckets in memory that grows by chunks and never moves.
 #[derive(Debug, Default)]
@@ -52,7 +52,7 @@ impl Buckets {
 
 /// A bucket, wherever it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum At {
+enum BucketAddress {
     Main(usize),
     Spare(u32),
 }
@@ -111,26 +111,26 @@ impl HashIndex {
     }
 
     #[inline]
-    fn bucket(&self, at: At) -> &Bucket {
+    fn bucket(&self, at: BucketAddress) -> &Bucket {
         match at {
-            At::Main(number) => self.main.at(number),
-            At::Spare(number) => self.spare.at(number as usize),
+            BucketAddress::Main(number) => self.main.at(number),
+            BucketAddress::Spare(number) => self.spare.at(number as usize),
         }
     }
 
     #[inline]
-    fn bucket_mut(&mut self, at: At) -> &mut Bucket {
+    fn bucket_mut(&mut self, at: BucketAddress) -> &mut Bucket {
         match at {
-            At::Main(number) => self.main.at_mut(number),
-            At::Spare(number) => self.spare.at_mut(number as usize),
+            BucketAddress::Main(number) => self.main.at_mut(number),
+            BucketAddress::Spare(number) => self.spare.at_mut(number as usize),
         }
     }
 
     /// The bucket behind, where there is one.
     #[inline]
-    fn next(&self, at: At) -> Option<At> {
+    fn next(&self, at: BucketAddress) -> Option<BucketAddress> {
         let next = self.bucket(at).next;
-        (next != 0).then_some(At::Spare(next))
+        (next != 0).then_some(BucketAddress::Spare(next))
     }
 
     /// Prefetches the bucket of a hash.
@@ -148,21 +148,25 @@ impl HashIndex {
     /// What `look` makes of the first entry with this hash's tag of which it makes anything.
     #[inline(always)]
     pub fn first<T>(&self, hash: u64, mut look: impl FnMut(LogAddress) -> Option<T>) -> Option<T> {
-        let mut at = Some(At::Main(self.bucket_of(hash)));
+        let mut at = Some(BucketAddress::Main(self.bucket_of(hash)));
         while let Some(here) = at {
             let bucket = self.bucket(here);
             let mut places = bucket.tagged(tag_of(hash)).map(|slot| bucket.place(slot));
             if let Some(found) = places.find_map(&mut look) {
                 return Some(found);
             }
-            at = (bucket.next != 0).then_some(At::Spare(bucket.next));
+            at = (bucket.next != 0).then_some(BucketAddress::Spare(bucket.next));
         }
         None
     }
 
     /// Where the entry of this very place is, the bucket before it, and its slot.
-    fn seek(&self, hash: u64, wanted: LogAddress) -> Option<(Option<At>, At, usize)> {
-        let (mut before, mut at) = (None, At::Main(self.bucket_of(hash)));
+    fn seek(
+        &self,
+        hash: u64,
+        wanted: LogAddress,
+    ) -> Option<(Option<BucketAddress>, BucketAddress, usize)> {
+        let (mut before, mut at) = (None, BucketAddress::Main(self.bucket_of(hash)));
         loop {
             let bucket = self.bucket(at);
             let mut slots = bucket.tagged(tag_of(hash));
@@ -177,15 +181,15 @@ impl HashIndex {
     ///
     /// # Errors
     /// [`NoBucket`]: nothing has changed.
-    pub fn insert(&mut self, hash: u64, place: LogAddress) -> Result<(), NoBucket> {
+    pub fn insert(&mut self, hash: u64, place: LogAddress) -> Result<(), OutOfBuckets> {
         self.put(self.bucket_of(hash), tag_of(hash), place)?;
         self.entries += 1;
         Ok(())
     }
 
     /// Puts an entry into the chain of a bucket.
-    fn put(&mut self, bucket: usize, tag: u16, place: LogAddress) -> Result<(), NoBucket> {
-        let mut at = At::Main(bucket);
+    fn put(&mut self, bucket: usize, tag: u16, place: LogAddress) -> Result<(), OutOfBuckets> {
+        let mut at = BucketAddress::Main(bucket);
         loop {
             let bucket = self.bucket_mut(at);
             if let Some(slot) = bucket.free().next() {
@@ -198,13 +202,13 @@ impl HashIndex {
             }
         }
         let more = self.take_spare()?;
-        self.bucket_mut(At::Spare(more)).set(0, tag, place);
+        self.bucket_mut(BucketAddress::Spare(more)).set(0, tag, place);
         self.bucket_mut(at).next = more;
         Ok(())
     }
 
     /// An empty spare bucket.
-    fn take_spare(&mut self) -> Result<u32, NoBucket> {
+    fn take_spare(&mut self) -> Result<u32, OutOfBuckets> {
         if self.free != 0 {
             let number = self.free;
             self.free = self.spare.at(number as usize).next;
@@ -212,7 +216,7 @@ impl HashIndex {
             return Ok(number);
         }
         if self.spare.is_full() {
-            return Err(NoBucket);
+            return Err(OutOfBuckets);
         }
         self.spare.used += 1;
         Ok((self.spare.used - 1) as u32)
@@ -228,8 +232,8 @@ impl HashIndex {
     }
 
     /// Gives a spare bucket back that holds nothing any more.
-    fn unchain(&mut self, before: Option<At>, at: At) {
-        let (Some(before), At::Spare(number)) = (before, at) else { return };
+    fn unchain(&mut self, before: Option<BucketAddress>, at: BucketAddress) {
+        let (Some(before), BucketAddress::Spare(number)) = (before, at) else { return };
         if self.bucket(at).is_empty() {
             self.bucket_mut(before).next = self.bucket(at).next;
             self.bucket_mut(at).next = self.free;
@@ -254,14 +258,14 @@ impl HashIndex {
     ///
     /// # Errors
     /// [`NoBucket`]: nothing has changed; the table goes on with longer chains.
-    pub fn grow(&mut self, hash_of: impl Fn(LogAddress) -> u64) -> Result<(), NoBucket> {
+    pub fn grow(&mut self, hash_of: impl Fn(LogAddress) -> u64) -> Result<(), OutOfBuckets> {
         if self.main.is_full() {
-            return Err(NoBucket);
+            return Err(OutOfBuckets);
         }
         let (from, into) = (self.main.used - self.round, self.main.used);
         let belongs = |place: LogAddress, round: usize| hash_of(place) as usize & round != 0;
         let mut moving = 0;
-        let mut at = Some(At::Main(from));
+        let mut at = Some(BucketAddress::Main(from));
         while let Some(here) = at {
             let bucket = self.bucket(here);
             let moves = |slot: &usize| belongs(bucket.place(*slot), self.round);
@@ -269,10 +273,10 @@ impl HashIndex {
             at = self.next(here);
         }
         if !self.has_spare(moving.saturating_sub(SLOTS).div_ceil(SLOTS)) {
-            return Err(NoBucket);
+            return Err(OutOfBuckets);
         }
         self.main.used += 1;
-        let (mut before, mut at) = (None, Some(At::Main(from)));
+        let (mut before, mut at) = (None, Some(BucketAddress::Main(from)));
         while let Some(here) = at {
             let bucket = *self.bucket(here);
             for slot in bucket.used() {
@@ -283,7 +287,7 @@ impl HashIndex {
                 }
             }
             at = self.next(here);
-            let is_kept = matches!(here, At::Main(_)) || !self.bucket(here).is_empty();
+            let is_kept = matches!(here, BucketAddress::Main(_)) || !self.bucket(here).is_empty();
             self.unchain(before, here);
             if is_kept {
                 before = Some(here);
@@ -392,7 +396,7 @@ mod tests {
         let mut index = HashIndex::new();
         let full = (1..).find(|n| index.insert(5, LogAddress(*n)).is_err()).unwrap();
         assert_eq!(index.len(), full as usize - 1);
-        assert_eq!(index.insert(5, LogAddress(full)), Err(NoBucket));
+        assert_eq!(index.insert(5, LogAddress(full)), Err(OutOfBuckets));
         assert!((1..full).all(|n| index.find(5, |p| p.0 == n).is_some()));
     }
 
@@ -402,7 +406,7 @@ mod tests {
         let mut index = HashIndex::new();
         let hash_of = |_: LogAddress| 1;
         let full = (1..).find(|n| index.insert(1, LogAddress(*n)).is_err()).unwrap();
-        assert_eq!(index.grow(hash_of), Err(NoBucket));
+        assert_eq!(index.grow(hash_of), Err(OutOfBuckets));
         assert!((1..full).all(|n| index.find(1, |p| p.0 == n).is_some()));
         index.add_spare();
         index.grow(hash_of).unwrap();

@@ -3,7 +3,7 @@
 //! The image is all that there is of an item: whoever writes one into the log, a core or a network
 //! card, has the store only link it.
 
-use crate::kvs::protocol::time::{Expiry, Moment};
+use crate::kvs::protocol::time::{Expiry, UnixTime};
 
 /// Bytes of a header.
 pub const HEADER_LEN: usize = 40;
@@ -53,9 +53,9 @@ pub struct Header {
     /// When it ends.
     pub expiry: Expiry,
     /// When it was stored.
-    pub written: Moment,
+    pub written: UnixTime,
     /// When it was last read, or stored.
-    pub accessed: Moment,
+    pub accessed: UnixTime,
     /// Bytes of the value.
     pub value_len: u32,
     /// Bytes of the key.
@@ -117,8 +117,8 @@ impl Header {
             cas: u64_at(bytes, field::CAS.start),
             flags: u32_at(bytes, field::FLAGS.start),
             expiry: Expiry::from_bits(u32_at(bytes, field::EXPIRY.start)),
-            written: Moment(u32_at(bytes, field::WRITTEN.start)),
-            accessed: Moment(u32_at(bytes, field::ACCESSED.start)),
+            written: UnixTime(u32_at(bytes, field::WRITTEN.start)),
+            accessed: UnixTime(u32_at(bytes, field::ACCESSED.start)),
             value_len: u32_at(bytes, field::VALUE_LEN.start),
             key_len: bytes[field::KEY_LEN],
             marks: bytes[field::MARKS],
@@ -185,7 +185,7 @@ pub fn expiry_at(bytes: &[u8]) -> Expiry {
 /// now: that is known, and this use is none of those that are counted. `drawn` is a number that was
 /// drawn for it.
 #[inline]
-pub fn is_bumped(bytes: &[u8], now: Moment, drawn: u64) -> bool {
+pub fn is_bumped(bytes: &[u8], now: UnixTime, drawn: u64) -> bool {
     bytes[field::MARKS] & mark::FETCHED != 0
         && u32_at(bytes, field::ACCESSED.start) == now.0
         && !UseCount(bytes[field::USES] as i8).rises(drawn)
@@ -194,7 +194,7 @@ pub fn is_bumped(bytes: &[u8], now: Moment, drawn: u64) -> bool {
 /// Writes that the item that begins where these bytes do was read; nothing is written where it was
 /// known: a line that is only read stays with every core that reads it.
 #[inline]
-pub fn bump_at(bytes: &mut [u8], now: Moment, drawn: u64) {
+pub fn bump_at(bytes: &mut [u8], now: UnixTime, drawn: u64) {
     if !is_bumped(bytes, now, drawn) {
         bytes[field::MARKS] |= mark::FETCHED;
         bytes[field::ACCESSED].copy_from_slice(&now.0.to_le_bytes());
@@ -268,9 +268,9 @@ mod tests {
             hash: 0x0102_0304_0506_0708,
             cas: 9,
             flags: 0xffff_fffe,
-            expiry: Expiry::of(7, Moment(100)),
-            written: Moment(100),
-            accessed: Moment(101),
+            expiry: Expiry::of(7, UnixTime(100)),
+            written: UnixTime(100),
+            accessed: UnixTime(101),
             value_len: 3,
             key_len: 2,
             marks: mark::STALE | mark::DEAD,
@@ -328,7 +328,7 @@ mod tests {
         // A number by which no count of more than 3 rises, and one by which all do.
         const HIGH: u64 = u64::MAX;
         const LOW: u64 = 0;
-        let (now, before) = (Moment(100), Moment(99));
+        let (now, before) = (UnixTime(100), UnixTime(99));
         let header = Header {
             hash: 1,
             cas: 1,

@@ -20,7 +20,7 @@ use niclab_table::prefetch;
 
 use super::dma_segment::{DMA_SEGMENT_BYTES, DMA_SEGMENT_LEN, DmaSegment};
 use super::item::{ALIGN, Header};
-use crate::kvs::protocol::time::Moment;
+use crate::kvs::protocol::time::UnixTime;
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
@@ -378,7 +378,7 @@ impl Log {
     }
 
     /// When the card wrote the item that it says is at a place of its window, by its own clock.
-    pub fn written(&self, at: u64) -> Option<Moment> {
+    pub fn written(&self, at: u64) -> Option<UnixTime> {
         let SegmentMemory::Dma(dma) = &self.segment(self.written_to(at)?).memory else {
             return None;
         };

@@ -28,9 +28,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Instant;
 
-pub use counters::{Statistics, StoreCounters, Stored};
+pub use counters::{DmaItemCounters, Statistics, StoreCounters};
 pub(super) use detail::PrefixRequest;
-pub use detail::{Prefixed, Prefixes};
+pub use detail::{PrefixCounters, Prefixes};
 pub use dma::{DMA_PARTITION_BYTES_MIN, dma_segments_of};
 pub use dma_segment::{AppendRegisters, DMA_SEGMENT_LEN, DmaSegments};
 pub use item::item_len;
@@ -38,13 +38,13 @@ pub(super) use item::{Header, Item, mark};
 pub(super) use log::LogAddress;
 pub(super) use operations::CountOutcome;
 use partition::PartitionConfig;
-pub use partition::{New, Unstored, Value};
+pub use partition::{NewItem, StoreFailure, Value};
 // What it hands out leads to memory that a card writes (`dma_segment`).
 pub(super) use partition::Partition;
 pub use quiescence::QuiescenceCounters;
 
 use crate::kvs::protocol::hash::{HashedKey, owner, steered};
-use crate::kvs::protocol::time::Moment;
+use crate::kvs::protocol::time::UnixTime;
 use limits::{PARTITION_BYTES_MIN, PARTITIONS_MAX};
 
 /// A store cannot be made.
@@ -186,10 +186,10 @@ impl Store {
     pub fn put(
         &self,
         key: &HashedKey<'_>,
-        new: New,
+        new: NewItem,
         value: Value<'_>,
-        now: Moment,
-    ) -> Result<(), Unstored> {
+        now: UnixTime,
+    ) -> Result<(), StoreFailure> {
         self.partition(key).put(key, new, value, now).map(drop)
     }
 
@@ -250,7 +250,7 @@ impl Store {
     }
 
     /// Empties it, now or at a time to come.
-    pub fn flush(&self, at: Moment, now: Moment) {
+    pub fn flush(&self, at: UnixTime, now: UnixTime) {
         self.flushes.fetch_add(1, Ordering::Relaxed);
         for number in 0..self.partitions.len() {
             self.locked(number).flush(at, now);

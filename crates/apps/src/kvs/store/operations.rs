@@ -4,13 +4,13 @@
 
 use super::item::mark;
 use super::log::LogAddress;
-use super::partition::{New, Partition, Unstored, Value};
+use super::partition::{NewItem, Partition, StoreFailure, Value};
 use crate::kvs::protocol::answer::{DeleteOutcome, StoreOutcome};
 use crate::kvs::protocol::hash::HashedKey;
 use crate::kvs::protocol::limits::VALUE_LEN_MAX;
 use crate::kvs::protocol::number::{DIGITS_MAX, decimal, unsigned};
-use crate::kvs::protocol::request::{CountRequest, CountWay, StoreMode, StoreRequest};
-use crate::kvs::protocol::time::{Expiry, Moment};
+use crate::kvs::protocol::request::{CountDirection, CountRequest, StoreMode, StoreRequest};
+use crate::kvs::protocol::time::{Expiry, UnixTime};
 
 /// What became of a count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub enum CountOutcome {
 impl Partition {
     /// Reads an item: counted, and the item is in use.
     #[inline]
-    pub fn get(&mut self, key: &HashedKey<'_>, now: Moment) -> Option<LogAddress> {
+    pub fn get(&mut self, key: &HashedKey<'_>, now: UnixTime) -> Option<LogAddress> {
         let before = self.counters.reclaimed;
         let found = self.find_read(key, now);
         self.counters.get_expired += self.counters.reclaimed - before;
@@ -49,7 +49,7 @@ impl Partition {
 
     /// Finds an item, and counts one that was over.
     #[inline]
-    pub fn find_counted(&mut self, key: &HashedKey<'_>, now: Moment) -> Option<LogAddress> {
+    pub fn find_counted(&mut self, key: &HashedKey<'_>, now: UnixTime) -> Option<LogAddress> {
         let before = self.counters.reclaimed;
         let found = self.find(key, now);
         self.counters.get_expired += self.counters.reclaimed - before;
@@ -61,7 +61,7 @@ impl Partition {
         &mut self,
         key: &HashedKey<'_>,
         expiry: Expiry,
-        now: Moment,
+        now: UnixTime,
     ) -> Option<LogAddress> {
         self.counters.cmd_touch += 1;
         let found = self.find_counted(key, now);
@@ -81,7 +81,7 @@ impl Partition {
         &mut self,
         key: &HashedKey<'_>,
         compare: Option<u64>,
-        now: Moment,
+        now: UnixTime,
     ) -> DeleteOutcome {
         let Some(place) = self.find(key, now) else {
             self.counters.delete_misses += 1;
@@ -96,7 +96,7 @@ impl Partition {
     }
 
     /// Stores a value.
-    pub fn write(&mut self, write: &StoreRequest<'_>, now: Moment) -> StoreOutcome {
+    pub fn write(&mut self, write: &StoreRequest<'_>, now: UnixTime) -> StoreOutcome {
         self.counters.cmd_set += 1;
         let found = self.find(&write.key, now);
         if write.value.len() > VALUE_LEN_MAX {
@@ -143,12 +143,12 @@ impl Partition {
             (flags, expiry) = (header.flags, header.expiry);
         }
         let cas = write.cas.unwrap_or_else(|| self.next_cas());
-        let stored = self.put(&write.key, New { flags, expiry, cas, marks }, value, now);
+        let stored = self.put(&write.key, NewItem { flags, expiry, cas, marks }, value, now);
         self.written(write, stored, now)
     }
 
     /// Stores a value under a key that has none.
-    fn write_new(&mut self, write: &StoreRequest<'_>, now: Moment) -> StoreOutcome {
+    fn write_new(&mut self, write: &StoreRequest<'_>, now: UnixTime) -> StoreOutcome {
         let is_joined = matches!(write.mode, StoreMode::Append | StoreMode::Prepend);
         let expiry = match (write.mode, write.vivify) {
             (StoreMode::Set | StoreMode::Replace, _) if write.compare.is_some() => {
@@ -161,7 +161,7 @@ impl Partition {
         };
         debug_assert!(!is_joined || write.vivify.is_some());
         let cas = write.cas.unwrap_or_else(|| self.next_cas());
-        let new = New { flags: write.flags, expiry, cas, marks: binary_key(write) };
+        let new = NewItem { flags: write.flags, expiry, cas, marks: binary_key(write) };
         let stored = self.put(&write.key, new, Value::Whole(write.value), now);
         self.written(write, stored, now)
     }
@@ -169,16 +169,16 @@ impl Partition {
     fn written(
         &mut self,
         write: &StoreRequest<'_>,
-        stored: Result<LogAddress, Unstored>,
-        now: Moment,
+        stored: Result<LogAddress, StoreFailure>,
+        now: UnixTime,
     ) -> StoreOutcome {
         match stored {
             Ok(place) => {
                 let item = self.item(place);
                 StoreOutcome::Stored { cas: item.header.cas, value_len: item.value.len() }
             }
-            Err(Unstored::Gone) => StoreOutcome::NotStored,
-            Err(Unstored::NoMemory) => {
+            Err(StoreFailure::Gone) => StoreOutcome::NotStored,
+            Err(StoreFailure::NoMemory) => {
                 self.counters.store_no_memory += 1;
                 // Whoever reads must not find what was to be replaced.
                 if write.mode == StoreMode::Set
@@ -200,7 +200,7 @@ impl Partition {
     }
 
     /// A value so long will never come: what it was to replace goes now.
-    pub fn refuse_large(&mut self, key: &HashedKey<'_>, mode: StoreMode, now: Moment) {
+    pub fn refuse_large(&mut self, key: &HashedKey<'_>, mode: StoreMode, now: UnixTime) {
         self.counters.store_too_large += 1;
         if let (StoreMode::Set, Some(place)) = (mode, self.find(key, now)) {
             self.unlink(place);
@@ -208,7 +208,7 @@ impl Partition {
     }
 
     /// Counts up or down.
-    pub fn count(&mut self, count: &CountRequest<'_>, now: Moment) -> CountOutcome {
+    pub fn count(&mut self, count: &CountRequest<'_>, now: UnixTime) -> CountOutcome {
         let Some(place) = self.find(&count.key, now) else { return self.count_new(count, now) };
         let item = self.item(place);
         if item.value.is_empty() {
@@ -220,12 +220,12 @@ impl Partition {
         let Some(before) = unsigned(item.value) else { return CountOutcome::NotNumeric };
         let (header, old_len) = (item.header, item.value.len());
         let value = match count.way {
-            CountWay::Up => before.wrapping_add(count.delta),
-            CountWay::Down => before.saturating_sub(count.delta),
+            CountDirection::Up => before.wrapping_add(count.delta),
+            CountDirection::Down => before.saturating_sub(count.delta),
         };
         match count.way {
-            CountWay::Up => self.counters.incr_hits += 1,
-            CountWay::Down => self.counters.decr_hits += 1,
+            CountDirection::Up => self.counters.incr_hits += 1,
+            CountDirection::Down => self.counters.decr_hits += 1,
         }
         self.bump(place, now);
         let cas = count.cas.unwrap_or_else(|| self.next_cas());
@@ -240,25 +240,29 @@ impl Partition {
         } else {
             let (flags, expiry) = (header.flags, header.expiry);
             let marks = header.marks | mark::FETCHED;
-            stored =
-                self.put(&count.key, New { flags, expiry, cas, marks }, Value::Whole(text), now);
+            stored = self.put(
+                &count.key,
+                NewItem { flags, expiry, cas, marks },
+                Value::Whole(text),
+                now,
+            );
         }
         let is_made = false;
         stored.map_or(CountOutcome::NoMemory, |place| CountOutcome::Now { value, place, is_made })
     }
 
-    fn count_new(&mut self, count: &CountRequest<'_>, now: Moment) -> CountOutcome {
+    fn count_new(&mut self, count: &CountRequest<'_>, now: UnixTime) -> CountOutcome {
         let Some((value, expiry)) = count.initial else {
             match count.way {
-                CountWay::Up => self.counters.incr_misses += 1,
-                CountWay::Down => self.counters.decr_misses += 1,
+                CountDirection::Up => self.counters.incr_misses += 1,
+                CountDirection::Down => self.counters.decr_misses += 1,
             }
             return CountOutcome::NotFound;
         };
         let cas = count.cas.unwrap_or_else(|| self.next_cas());
         let mut digits = [0; DIGITS_MAX];
         let text = Value::Whole(decimal(value, &mut digits));
-        let stored = self.put(&count.key, New { flags: 0, expiry, cas, marks: 0 }, text, now);
+        let stored = self.put(&count.key, NewItem { flags: 0, expiry, cas, marks: 0 }, text, now);
         let is_made = true;
         stored.map_or(CountOutcome::NoMemory, |place| CountOutcome::Now { value, place, is_made })
     }

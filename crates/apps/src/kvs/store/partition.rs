@@ -16,7 +16,7 @@ use super::limits::PARTITION_BYTES_MIN;
 use super::log::{Log, LogAddress};
 use crate::kvs::protocol::hash::HashedKey;
 use crate::kvs::protocol::limits::VALUE_LEN_MAX;
-use crate::kvs::protocol::time::{Expiry, Moment};
+use crate::kvs::protocol::time::{Expiry, UnixTime};
 
 /// Segments of a partition, at least: fewer would waste much of it by what is kept free.
 const SEGMENTS_MIN: usize = 8;
@@ -60,7 +60,7 @@ pub enum Value<'a> {
 
 /// What is stored beside the value.
 #[derive(Clone, Copy, Debug)]
-pub struct New {
+pub struct NewItem {
     /// What the client keeps there.
     pub flags: u32,
     /// When it ends.
@@ -73,7 +73,7 @@ pub struct New {
 
 /// Why an item is not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unstored {
+pub enum StoreFailure {
     /// There is no room for it, whatever else goes.
     NoMemory,
     /// The item that it was to go on with had to make room.
@@ -99,10 +99,10 @@ pub struct Partition {
     budget_bytes: usize,
     cas_last: u64,
     cas_step: u64,
-    flush_at: Option<Moment>,
+    flush_at: Option<UnixTime>,
     /// When the last flush that was put off was due: what a card wrote before that and tells later
     /// is not there.
-    flushed_at: Moment,
+    flushed_at: UnixTime,
     /// What was asked for by prefix.
     pub(super) detail: Detail,
     /// What it has of a card.
@@ -124,7 +124,7 @@ impl Partition {
             cas_last: shape.number as u64 + 1,
             cas_step: shape.count as u64,
             flush_at: None,
-            flushed_at: Moment(0),
+            flushed_at: UnixTime(0),
             detail: Detail::new(shape.count),
             dma: None,
         }
@@ -194,7 +194,7 @@ impl Partition {
     }
 
     /// From `at` on nothing is there of what was stored until then.
-    pub fn flush(&mut self, at: Moment, now: Moment) {
+    pub fn flush(&mut self, at: UnixTime, now: UnixTime) {
         self.flush_when_due(now);
         match at <= now {
             true => self.clear(),
@@ -203,7 +203,7 @@ impl Partition {
     }
 
     #[inline]
-    pub(super) fn flush_when_due(&mut self, now: Moment) {
+    pub(super) fn flush_when_due(&mut self, now: UnixTime) {
         if let Some(at) = self.flush_at.filter(|at| *at <= now) {
             self.flushed_at = at;
             self.clear();
@@ -218,7 +218,7 @@ impl Partition {
 
     /// Whether what was stored then has gone by a flush that was put off.
     #[inline]
-    pub(super) fn is_flushed(&self, stored: Moment) -> bool {
+    pub(super) fn is_flushed(&self, stored: UnixTime) -> bool {
         stored < self.flushed_at
     }
 
@@ -231,7 +231,7 @@ impl Partition {
 
     /// The item under a key. What is over is not there.
     #[inline]
-    pub fn find(&mut self, key: &HashedKey<'_>, now: Moment) -> Option<LogAddress> {
+    pub fn find(&mut self, key: &HashedKey<'_>, now: UnixTime) -> Option<LogAddress> {
         self.flush_when_due(now);
         let (place, item) = self.seek(key)?;
         if expiry_at(item).is_past(now) {
@@ -252,7 +252,7 @@ impl Partition {
 
     /// The item under a key, as of [`find`](Partition::find), which is read from now on.
     #[inline]
-    pub fn find_read(&mut self, key: &HashedKey<'_>, now: Moment) -> Option<LogAddress> {
+    pub fn find_read(&mut self, key: &HashedKey<'_>, now: UnixTime) -> Option<LogAddress> {
         self.flush_when_due(now);
         let drawn = self.draw();
         let (place, item) = self.seek(key)?;
@@ -312,7 +312,7 @@ impl Partition {
 
     /// It is read: the more often that happens, the longer it stays when room is made.
     #[inline]
-    pub fn bump(&mut self, place: LogAddress, now: Moment) {
+    pub fn bump(&mut self, place: LogAddress, now: UnixTime) {
         let drawn = self.draw();
         bump_at(self.log.at_mut(place), now, drawn);
     }
@@ -334,11 +334,11 @@ impl Partition {
     pub fn unlink(&mut self, place: LogAddress) {
         let header = Header::read(self.log.at(place));
         self.index.remove(header.hash, place);
-        self.bury(place, &header);
+        self.free_bytes(place, &header);
     }
 
     /// The bytes of an item that the index no longer points to are to be had.
-    pub(super) fn bury(&mut self, place: LogAddress, header: &Header) {
+    pub(super) fn free_bytes(&mut self, place: LogAddress, header: &Header) {
         let dead = Header { marks: header.marks | mark::DEAD, ..*header };
         dead.write(self.log.at_mut(place));
         self.log.forget(place, header.item_len());
@@ -351,17 +351,17 @@ impl Partition {
     pub fn put(
         &mut self,
         key: &HashedKey<'_>,
-        new: New,
+        new: NewItem,
         value: Value<'_>,
-        now: Moment,
-    ) -> Result<LogAddress, Unstored> {
+        now: UnixTime,
+    ) -> Result<LogAddress, StoreFailure> {
         let (bytes, is_joined) = match value {
             Value::Whole(bytes) => (bytes, false),
             Value::Behind(bytes) | Value::Before(bytes) => (bytes, true),
         };
         let old_len = match is_joined {
             true => {
-                let (_, old) = self.seek(key).ok_or(Unstored::Gone)?;
+                let (_, old) = self.seek(key).ok_or(StoreFailure::Gone)?;
                 Item::read(old).value.len()
             }
             false => 0,
@@ -392,8 +392,8 @@ impl Partition {
         target[at..at + bytes.len()].copy_from_slice(bytes);
         if is_joined {
             let Some(old) = old else {
-                self.bury(place, &header);
-                return Err(Unstored::Gone);
+                self.free_bytes(place, &header);
+                return Err(StoreFailure::Gone);
             };
             let behind = matches!(value, Value::Before(_)).then_some(bytes.len()).unwrap_or(0);
             let from = Header::read(self.log.at(old)).value_start();
@@ -408,18 +408,18 @@ impl Partition {
         old: Option<LogAddress>,
         place: LogAddress,
         header: &Header,
-    ) -> Result<LogAddress, Unstored> {
+    ) -> Result<LogAddress, StoreFailure> {
         if let Some(old) = old {
             let before = Header::read(self.log.at(old));
             // It is the key that is used, whatever its value.
             write_uses(self.log.at_mut(place), before.uses);
             self.index.replace(header.hash, old, place);
-            self.bury(old, &before);
+            self.free_bytes(old, &before);
         } else if self.index.insert(header.hash, place).is_err() {
             let added = self.take_chunk(HashIndex::add_spare);
             if !added || self.index.insert(header.hash, place).is_err() {
-                self.bury(place, header);
-                return Err(Unstored::NoMemory);
+                self.free_bytes(place, header);
+                return Err(StoreFailure::NoMemory);
             }
         }
         self.counters.total_items += 1;

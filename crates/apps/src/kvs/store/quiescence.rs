@@ -43,7 +43,7 @@ impl QuiescenceCounters {
     }
 
     /// A core says that it begins none from here on, until [`QuiescenceCounters::wake`].
-    pub fn rest(&self, core: usize) {
+    pub fn sleep(&self, core: usize) {
         self.add(core, 1);
     }
 
@@ -61,7 +61,7 @@ impl QuiescenceCounters {
     }
 
     /// What all have counted, to be waited for.
-    pub(super) fn look(&self, since: &mut [u64]) {
+    pub(super) fn snapshot(&self, since: &mut [u64]) {
         fence(Ordering::SeqCst);
         for (since, QuiescenceCounter(turns)) in since.iter_mut().zip(&self.0) {
             *since = turns.load(Ordering::Acquire);
@@ -69,7 +69,7 @@ impl QuiescenceCounters {
     }
 
     /// Every core has ended a turn since they had counted so much, or rested then.
-    pub(super) fn have_ended(&self, since: &[u64]) -> bool {
+    pub(super) fn have_passed(&self, since: &[u64]) -> bool {
         let now = self.0.iter().map(|QuiescenceCounter(turns)| turns.load(Ordering::Acquire));
         now.zip(since).all(|(now, since)| now != *since || since % 2 == 1)
     }

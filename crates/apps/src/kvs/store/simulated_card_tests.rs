@@ -10,10 +10,10 @@ use niclab_nic::shared_memory::SharedMemory;
 use super::dma_segment::DMA_SEGMENT_LEN;
 use super::dma_segment::tests::image;
 use super::{AppendRegisters, DmaSegments, QuiescenceCounters};
-use crate::kvs::protocol::event::tests::stored;
+use crate::kvs::protocol::event::tests::encode_stored;
 use crate::kvs::protocol::hash::HashedKey;
 use crate::kvs::protocol::request::{StoreMode, StoreRequest};
-use crate::kvs::protocol::time::{Expiry, Moment};
+use crate::kvs::protocol::time::{Expiry, UnixTime};
 
 /// Cores that the card has.
 pub const CORES: usize = 2;
@@ -68,7 +68,7 @@ pub fn set_of<'a>(key: HashedKey<'a>, value: &'a [u8], expiry: Expiry) -> StoreR
 
 /// An item that a core has written and not told of.
 pub struct Under {
-    written: Moment,
+    written: UnixTime,
     pub key: Vec<u8>,
     pub value: Vec<u8>,
     pub at: u64,
@@ -99,7 +99,7 @@ pub fn dma_segments(segments: usize) -> (DmaSegments, Card) {
 
 impl Card {
     /// A core writes an item, and does not tell of it yet; `false` where there is no room.
-    pub fn begin(&mut self, core: usize, key: &[u8], value: &[u8], now: Moment) -> bool {
+    pub fn begin(&mut self, core: usize, key: &[u8], value: &[u8], now: UnixTime) -> bool {
         let image = image(key, value, self.next.number(), now);
         let within = (1_u64 << 40) - 1;
         if self.next.read() & within > DMA_SEGMENT_LEN as u64 {
@@ -124,13 +124,13 @@ impl Card {
     /// A core tells of what it has under way; what is stored then.
     pub fn finish(&mut self, core: usize, is_dropped: bool) -> Option<(Vec<u8>, Vec<u8>)> {
         let Under { key, value, at, len, .. } = self.under_way[core].take()?;
-        let told = !is_dropped && self.tell(&stored(key.len() as u8, at, len as u32));
+        let told = !is_dropped && self.tell(&encode_stored(key.len() as u8, at, len as u32));
         self.turns.end(core);
         told.then_some((key, value))
     }
 
     /// When a core has written what it has not told of.
-    pub fn written_at(&self, core: usize) -> Option<Moment> {
+    pub fn written_at(&self, core: usize) -> Option<UnixTime> {
         self.under_way[core].as_ref().map(|under| under.written)
     }
 

@@ -11,10 +11,10 @@ use crate::kvs::protocol::answer::{DeleteOutcome, StoreOutcome};
 use crate::kvs::protocol::hash::HashedKey;
 use crate::kvs::protocol::limits::VALUE_LEN_MAX;
 use crate::kvs::protocol::number::unsigned;
-use crate::kvs::protocol::request::{CountRequest, CountWay, StoreMode, StoreRequest};
-use crate::kvs::protocol::time::{Expiry, Moment};
+use crate::kvs::protocol::request::{CountDirection, CountRequest, StoreMode, StoreRequest};
+use crate::kvs::protocol::time::{Expiry, UnixTime};
 
-const START: Moment = Moment(1_000_000);
+const START: UnixTime = UnixTime(1_000_000);
 
 fn partition(budget_bytes: usize) -> Partition {
     Partition::new(PartitionConfig { budget_bytes, number: 0, count: 1 })
@@ -90,8 +90,8 @@ fn step() -> impl Strategy<Value = Step> {
 /// The model: a map, the time, and when it is emptied.
 struct Model {
     map: BTreeMap<u8, Kept>,
-    now: Moment,
-    flush_at: Option<Moment>,
+    now: UnixTime,
+    flush_at: Option<UnixTime>,
 }
 
 impl Model {
@@ -167,8 +167,8 @@ fn model_count(model: &mut Model, key: u8, count: &CountRequest<'_>) -> Option<R
     };
     let Some(before) = unsigned(&kept.value) else { return Some(Err(())) };
     let value = match count.way {
-        CountWay::Up => before.wrapping_add(count.delta),
-        CountWay::Down => before.saturating_sub(count.delta),
+        CountDirection::Up => before.wrapping_add(count.delta),
+        CountDirection::Down => before.saturating_sub(count.delta),
     };
     let len = kept.value.len();
     kept.value = format!("{value:<len$}").into_bytes();
@@ -226,7 +226,8 @@ fn take(store: &mut Partition, model: &mut Model, step: &Step, at: usize) {
             model.map.entry(of).and_modify(|kept| kept.expiry = expiry);
         }
         Step::Count { key: of, up, delta, initial } => {
-            let (name, way) = (name(of), if up { CountWay::Up } else { CountWay::Down });
+            let (name, way) =
+                (name(of), if up { CountDirection::Up } else { CountDirection::Down });
             let initial = initial.then_some((9, Expiry::NEVER));
             let count =
                 CountRequest { key: key(&name), way, delta, compare: None, cas: None, initial };
@@ -242,10 +243,10 @@ fn take(store: &mut Partition, model: &mut Model, step: &Step, at: usize) {
         Step::Get { key: of } => {
             store.get(&key(&name(of)), now);
         }
-        Step::Wait { seconds } => model.now = Moment(now.0 + u32::from(seconds)),
+        Step::Wait { seconds } => model.now = UnixTime(now.0 + u32::from(seconds)),
         Step::Flush { delay } => {
             // Seldom at once: it would leave little to look at.
-            let at = Moment(now.0 + u32::from(delay / 4));
+            let at = UnixTime(now.0 + u32::from(delay / 4));
             store.flush(at, now);
             model.flush_at = Some(at);
         }
@@ -400,7 +401,7 @@ fn expired_items_make_room_in_place() {
     for number in 0..600u32 {
         set(&mut store, format!("kept{number}").as_bytes(), &[2; 50]);
     }
-    let later = Moment(START.0 + 1);
+    let later = UnixTime(START.0 + 1);
     for number in 0..400u32 {
         let name = format!("later{number}");
         store.write(&write(name.as_bytes(), &[2; 100]), later);

@@ -24,19 +24,19 @@ const NAME_LEN: usize = 16;
 
 /// An interface that can be asked, in the network namespace that it was opened in.
 #[derive(Debug)]
-pub struct Caller {
+pub struct EthtoolSocket {
     socket: OwnedFd,
     name: [u8; NAME_LEN],
-    room: Room,
+    room: GuardedBuffer,
 }
 
-impl Caller {
+impl EthtoolSocket {
     /// Asks the interface of this name in the calling thread's network namespace; whether there is
     /// one shows with the first question.
     ///
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] for what is no name; what the kernel says.
-    pub fn open(name: &str) -> io::Result<Caller> {
+    pub fn open(name: &str) -> io::Result<EthtoolSocket> {
         let mut bytes = [0; NAME_LEN];
         if name.is_empty() || name.len() >= NAME_LEN || name.contains('\0') {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -44,7 +44,7 @@ impl Caller {
         bytes[..name.len()].copy_from_slice(name.as_bytes());
         let flags = SocketFlags::CLOEXEC;
         let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, flags, None)?;
-        Ok(Caller { socket, name: bytes, room: Room::new(1)? })
+        Ok(EthtoolSocket { socket, name: bytes, room: GuardedBuffer::new(1)? })
     }
 
     /// Its name.
@@ -58,10 +58,10 @@ impl Caller {
     ///
     /// # Errors
     /// What the kernel says; `EOPNOTSUPP` where the driver does not know the command.
-    pub fn ask(&mut self, command: &[u8], len: usize) -> io::Result<&[u8]> {
+    pub fn call(&mut self, command: &[u8], len: usize) -> io::Result<&[u8]> {
         let len = len.max(command.len());
         if len > self.room.len {
-            self.room = Room::new(len)?;
+            self.room = GuardedBuffer::new(len)?;
         }
         let bytes = self.room.bytes();
         bytes[..command.len()].copy_from_slice(command);
@@ -84,23 +84,24 @@ impl Caller {
 
 /// Memory for a command and its answer, with a page behind it that nobody may touch.
 #[derive(Debug)]
-struct Room {
+struct GuardedBuffer {
     base: NonNull<c_void>,
     /// Whole pages, the last one apart.
     len: usize,
 }
 
 // SAFETY: the memory belongs to this room alone, and nothing in it is bound to a thread.
-unsafe impl Send for Room {}
+unsafe impl Send for GuardedBuffer {}
 
-impl Room {
-    fn new(len: usize) -> io::Result<Room> {
+impl GuardedBuffer {
+    fn new(len: usize) -> io::Result<GuardedBuffer> {
         let len = len.next_multiple_of(page_size());
         let both = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: the kernel chooses the address; nothing else is mapped there.
         let base =
             unsafe { mmap_anonymous(ptr::null_mut(), len + page_size(), both, MapFlags::PRIVATE) }?;
-        let room = Room { base: NonNull::new(base).ok_or(io::ErrorKind::OutOfMemory)?, len };
+        let room =
+            GuardedBuffer { base: NonNull::new(base).ok_or(io::ErrorKind::OutOfMemory)?, len };
         // SAFETY: the last page of what was just mapped, of which no reference exists.
         unsafe { mprotect(base.byte_add(len), page_size(), MprotectFlags::empty()) }?;
         Ok(room)
@@ -113,7 +114,7 @@ impl Room {
     }
 }
 
-impl Drop for Room {
+impl Drop for GuardedBuffer {
     fn drop(&mut self) {
         // SAFETY: exactly what `new` mapped; no slice outlives the borrow of the room. An error
         // would mean that it was not mapped, and leaves nothing to be done.
@@ -127,27 +128,27 @@ mod tests {
 
     #[test]
     fn names_are_checked_and_told() {
-        assert_eq!(Caller::open("lo").unwrap().name(), "lo");
-        assert_eq!(Caller::open("fifteen-bytes-x").unwrap().name(), "fifteen-bytes-x");
+        assert_eq!(EthtoolSocket::open("lo").unwrap().name(), "lo");
+        assert_eq!(EthtoolSocket::open("fifteen-bytes-x").unwrap().name(), "fifteen-bytes-x");
         for name in ["", "sixteen-bytes-xx", "a\0b"] {
-            assert_eq!(Caller::open(name).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+            assert_eq!(EthtoolSocket::open(name).unwrap_err().kind(), io::ErrorKind::InvalidInput);
         }
     }
 
     #[test]
     fn the_kernel_cannot_write_behind_the_room() {
-        let mut caller = Caller::open("lo").unwrap();
+        let mut caller = EthtoolSocket::open("lo").unwrap();
         // ETHTOOL_GLINK, whose answer has eight bytes and which asks nothing but its number.
         let command = 10_u32.to_ne_bytes();
-        let answer = caller.ask(&command, 8).unwrap();
+        let answer = caller.call(&command, 8).unwrap();
         assert_eq!(answer[..4], command);
         // As if the driver had more to say than there is room for.
         let page = page_size();
-        let inner = Room { base: caller.room.base, len: caller.room.len };
+        let inner = GuardedBuffer { base: caller.room.base, len: caller.room.len };
         // SAFETY: four bytes below the end of the room, within what is mapped.
         caller.room.base = unsafe { inner.base.byte_add(page - 4) };
         caller.room.len = 4;
-        let error = caller.ask(&command, 4).unwrap_err();
+        let error = caller.call(&command, 4).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::EFAULT));
         std::mem::forget(std::mem::replace(&mut caller.room, inner));
     }

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use std::process::Command;
 
 use super::flow::{ANYWHERE, EXT_LEN, FLOW_LEN, Fate, Fields, Flow, FlowKind, HEADER_LEN};
+use super::info::{self, Channels, Driver, Queues, Rings};
 use super::rss::RssConfig;
 use super::rss::{FIELDS_LEN, Fields as HashFields, IP_DST, IP_SRC, L4_DST, L4_SRC, RXFH_LEN};
 use super::rules::{self, COUNT_AT, FLOW_AT, LOCATIONS_AT, RXNFC_LEN};
-use super::told::{self, Channels, Driver, Queues, Rings};
 use super::{Card, layout};
 
 /// What the header says, by name.
@@ -54,13 +54,13 @@ fn layouts_match_the_headers_of_the_kernel() {
 #[test]
 fn lengths_and_places_are_those_of_the_header() {
     for (name, ours) in [
-        ("drvinfo", told::DRVINFO_LEN),
-        ("ringparam", told::RINGPARAM_LEN),
-        ("channels-len", told::CHANNELS_LEN),
-        ("gstrings", told::GSTRINGS_LEN),
-        ("stats", told::STATS_LEN),
-        ("sset_info", told::SSET_INFO_LEN),
-        ("value", told::VALUE_LEN),
+        ("drvinfo", info::DRVINFO_LEN),
+        ("ringparam", info::RINGPARAM_LEN),
+        ("channels-len", info::CHANNELS_LEN),
+        ("gstrings", info::GSTRINGS_LEN),
+        ("stats", info::STATS_LEN),
+        ("sset_info", info::SSET_INFO_LEN),
+        ("value", info::VALUE_LEN),
         ("rxfh", RXFH_LEN),
         ("rxnfc", RXNFC_LEN),
         ("flow", FLOW_LEN),
@@ -76,11 +76,11 @@ fn lengths_and_places_are_those_of_the_header() {
 #[test]
 fn questions_have_the_numbers_of_the_header() {
     for (name, command) in [
-        ("GSTRINGS", told::ask_names(2).0),
-        ("GSTATS", told::ask_values(2).0),
-        ("GSSET_INFO", told::ask_count().0),
-        ("GFLAGS", told::ask_flags()),
-        ("SFLAGS", told::set_flags(5)),
+        ("GSTRINGS", info::ask_names(2).0),
+        ("GSTATS", info::ask_values(2).0),
+        ("GSSET_INFO", info::ask_count().0),
+        ("GFLAGS", info::ask_flags()),
+        ("SFLAGS", info::set_flags(5)),
         ("GRXFH", HashFields::ask(1)),
         ("GRSSH", RssConfig::ask(0, 0).0),
         ("GRXCLSRLCNT", rules::ask_count()),
@@ -89,9 +89,9 @@ fn questions_have_the_numbers_of_the_header() {
     ] {
         assert_eq!(layout::u32_at(&command, 0) as usize, number(name), "{name}");
     }
-    assert_eq!(told::FLAG_NTUPLE as usize, number("NTUPLE"));
-    assert_eq!(told::read_flags(&told::set_flags(told::FLAG_NTUPLE)), told::FLAG_NTUPLE);
-    assert_eq!(told::ask_names(2), (told::ask_names(2).0, 12 + 2 * number("name")));
+    assert_eq!(info::FLAG_NTUPLE as usize, number("NTUPLE"));
+    assert_eq!(info::read_flags(&info::set_flags(info::FLAG_NTUPLE)), info::FLAG_NTUPLE);
+    assert_eq!(info::ask_names(2), (info::ask_names(2).0, 12 + 2 * number("name")));
     assert_eq!(rules::ask_all(3).1, LOCATIONS_AT + 12);
     assert_eq!(layout::u32_at(&rules::at(0x31, 7), FLOW_AT + 160), 7);
 }
@@ -125,19 +125,19 @@ fn names_and_values_of_statistics_are_read() {
     names[8..12].copy_from_slice(&2_u32.to_ne_bytes());
     names[12..22].copy_from_slice(b"rx_packets");
     names[44..].copy_from_slice(b"a_name_of_all_32_bytes_and_no_nu");
-    let read = told::read_names(&names);
+    let read = info::read_names(&names);
     assert_eq!(read, ["rx_packets", "a_name_of_all_32_bytes_and_no_nu"]);
     let values = [&[0; 4], &2_u32.to_ne_bytes(), &7_u64.to_ne_bytes()[..], &[0xff; 8]].concat();
-    assert_eq!(told::read_values(&values), [7, u64::MAX]);
+    assert_eq!(info::read_values(&values), [7, u64::MAX]);
     // The set's bit stays where there are texts.
-    let (mut count, _) = told::ask_count();
+    let (mut count, _) = info::ask_count();
     count.extend(5_u32.to_ne_bytes());
-    assert_eq!(told::read_count(&count), 5);
+    assert_eq!(info::read_count(&count), 5);
     count[8..16].fill(0);
-    assert_eq!(told::read_count(&count), 0);
+    assert_eq!(info::read_count(&count), 0);
     // An answer that is cut is read as far as it goes.
-    assert_eq!(told::read_names(&names[..40]), Vec::<String>::new());
-    assert_eq!(told::read_values(&values[..12]), Vec::<u64>::new());
+    assert_eq!(info::read_names(&names[..40]), Vec::<String>::new());
+    assert_eq!(info::read_values(&values[..12]), Vec::<u64>::new());
 }
 
 #[test]

@@ -6,21 +6,21 @@
 
 mod call;
 pub mod flow;
+pub mod info;
 mod layout;
 #[cfg(test)]
 mod layout_tests;
 pub mod rss;
 pub mod rules;
-pub mod told;
 
 use std::io;
 
-use call::Caller;
+use call::EthtoolSocket;
 
 /// A network interface, asked by its name in the network namespace that it was opened in.
 #[derive(Debug)]
 pub struct Card {
-    caller: Caller,
+    caller: EthtoolSocket,
 }
 
 impl Card {
@@ -30,7 +30,7 @@ impl Card {
     /// # Errors
     /// For what is no name; what the kernel says.
     pub fn open(name: &str) -> io::Result<Card> {
-        Ok(Card { caller: Caller::open(name)? })
+        Ok(Card { caller: EthtoolSocket::open(name)? })
     }
 
     /// Its name.
@@ -45,7 +45,7 @@ impl Card {
         len: usize,
         read: fn(&[u8]) -> T,
     ) -> io::Result<Option<T>> {
-        match self.caller.ask(command, len) {
+        match self.caller.call(command, len) {
             Err(e) if is_unknown(&e) => Ok(None),
             answer => answer.map(|answer| Some(read(answer))),
         }

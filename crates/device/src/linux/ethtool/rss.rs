@@ -203,7 +203,7 @@ impl Card {
     /// # Errors
     /// What the kernel says.
     pub fn set_rss_config(&mut self, config: &RssConfig) -> io::Result<()> {
-        self.caller.ask(&config.set(), 0).map(|_| ())
+        self.caller.call(&config.set(), 0).map(|_| ())
     }
 
     /// Gives it the table that the kernel makes itself, for as long as nobody sets another;
@@ -215,7 +215,7 @@ impl Card {
         // A table without entries means that, where the other settings have their own "no change".
         let mut command = RssConfig { transform, ..RssConfig::default() }.set();
         command[8..12].fill(0);
-        self.caller.ask(&command, 0).map(|_| ())
+        self.caller.call(&command, 0).map(|_| ())
     }
 
     /// The fields that hashes are taken of, of the packets for which the driver tells.
@@ -239,7 +239,7 @@ impl Card {
     /// # Errors
     /// What the kernel says.
     pub fn set_hash_fields(&mut self, fields: Fields) -> io::Result<()> {
-        self.caller.ask(&fields.set(), 0).map(|_| ())
+        self.caller.call(&fields.set(), 0).map(|_| ())
     }
 }
 

@@ -99,7 +99,7 @@ impl Card {
     /// # Errors
     /// What the kernel says.
     pub fn insert(&mut self, flow: &Flow) -> io::Result<u32> {
-        self.caller.ask(&insert(flow), RXNFC_LEN).map(read_location)
+        self.caller.call(&insert(flow), RXNFC_LEN).map(read_location)
     }
 
     /// Takes the rule at a place out.
@@ -107,6 +107,6 @@ impl Card {
     /// # Errors
     /// What the kernel says.
     pub fn remove(&mut self, location: u32) -> io::Result<()> {
-        self.caller.ask(&at(SRXCLSRLDEL, location), RXNFC_LEN).map(|_| ())
+        self.caller.call(&at(SRXCLSRLDEL, location), RXNFC_LEN).map(|_| ())
     }
 }

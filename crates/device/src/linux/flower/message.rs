@@ -78,7 +78,7 @@ pub enum FilterPlace {
 
 /// A filter by what the kernel finds it by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Id {
+pub struct FilterId {
     /// Its preference; the lower is looked at first. All filters of one are of one protocol.
     pub preference: u16,
     /// What Ethernet says of its packets.
@@ -142,7 +142,7 @@ pub(super) fn clsact(index: u32) -> Vec<u8> {
 }
 
 /// The filter of this number, to be asked for or taken out.
-pub(super) fn named(index: u32, id: Id) -> Vec<u8> {
+pub(super) fn named(index: u32, id: FilterId) -> Vec<u8> {
     let mut message = Message::of(index, id.handle, INGRESS, info(id));
     message.put(TCA_KIND, b"flower\0");
     message.0
@@ -158,7 +158,7 @@ pub(super) fn all_of(index: u32, preference: u16) -> Vec<u8> {
     Message::of(index, 0, INGRESS, u32::from(preference) << 16).0
 }
 
-fn info(id: Id) -> u32 {
+fn info(id: FilterId) -> u32 {
     u32::from(id.preference) << 16 | u32::from(id.protocol.to_be())
 }
 
@@ -194,7 +194,7 @@ fn ether_type(flow: &Flow) -> Result<Option<u16>, &'static str> {
 /// Puts a filter in; or what filters have no words for.
 pub(super) fn filter(
     index: u32,
-    id: Id,
+    id: FilterId,
     flow: &Flow,
     place: FilterPlace,
 ) -> Result<Vec<u8>, &'static str> {

@@ -15,7 +15,7 @@
 
 use std::collections::BTreeMap;
 
-use super::message::{self, FilterPlace, Id, filter};
+use super::message::{self, FilterId, FilterPlace, filter};
 use crate::linux::ethtool::flow::{ANYWHERE, Fate, Fields, Flow, FlowKind};
 
 /// A value, or what is nested in an attribute.
@@ -60,9 +60,9 @@ fn flow(kind: FlowKind, value: Fields, mask: Fields) -> Flow {
     Flow { kind, value, mask, fate: Fate::Drop, location: ANYWHERE }
 }
 
-fn flows() -> [(&'static str, Id, Flow, FilterPlace); 5] {
+fn flows() -> [(&'static str, FilterId, Flow, FilterPlace); 5] {
     let (none, all) = (Fields::default(), [0xff; 2]);
-    let id = |preference, protocol, handle| Id { preference, protocol, handle };
+    let id = |preference, protocol, handle| FilterId { preference, protocol, handle };
     let tcp4 = Fields {
         eth_dst: [2, 0, 0, 0, 0, 7],
         src: address(&[10, 0, 0, 0]),
@@ -140,7 +140,7 @@ fn rules_that_filters_cannot_express_are_named() {
     let all = [0xff; 2];
     let refused = |kind, mask: Fields| {
         let flow = flow(kind, Fields::default(), mask);
-        let id = Id { preference: 1, protocol: 0x0800, handle: 1 };
+        let id = FilterId { preference: 1, protocol: 0x0800, handle: 1 };
         filter(1, id, &flow, FilterPlace::Kernel).unwrap_err()
     };
     let none = Fields::default();

@@ -16,14 +16,14 @@ use rtnetlink::sys::protocols::NETLINK_ROUTE;
 use rtnetlink::sys::{Socket, SocketAddr};
 use serde::{Deserialize, Serialize};
 
-pub use self::message::{FilterPlace, Id};
+pub use self::message::{FilterId, FilterPlace};
 use self::message::{RTM_DELQDISC, RTM_DELTFILTER, RTM_GETTFILTER, RTM_NEWQDISC, RTM_NEWTFILTER};
 use super::ethtool::flow::{ANYWHERE, Fate, Fields, Flow, FlowKind};
 use super::ethtool::rules::NtupleTable;
 use super::link::Link;
 use super::note::{Note, NoteContent, NoteKind};
 use super::refused;
-use super::rules::Places;
+use super::rules::RuleTable;
 use crate::face::DeviceError;
 
 /// The first preference that is niclab's, and how many there are: four of each priority, for all,
@@ -47,11 +47,11 @@ const NLM_F_ACK_TLVS: u16 = 0x200;
 const NLMSGERR_ATTR_MSG: u16 = 1;
 
 /// Notes of what was there.
-const NOTES: NoteKind<Before> = NoteKind::new("flower");
+const NOTES: NoteKind<PreviousState> = NoteKind::new("flower");
 
 /// What an interface had before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Before {
+struct PreviousState {
     /// It had the discipline.
     clsact: bool,
 }
@@ -62,12 +62,12 @@ pub struct Filters {
     interface: String,
     index: u32,
     place: FilterPlace,
-    before: Before,
+    before: PreviousState,
     /// Removed when the interface is as it was; `None` of one of niclab's own.
     note: Option<Note>,
     is_held: bool,
     /// The protocol of each preference that is in use, and the number of the next filter.
-    filters: Vec<Id>,
+    filters: Vec<FilterId>,
     next: u32,
 }
 
@@ -115,7 +115,7 @@ impl Filters {
             let (mut mine, left) = taken;
             // Until it is known whose the discipline is, it is nobody's to take away.
             before = left;
-            mine.write(name, &before.unwrap_or(Before { clsact: true }))?;
+            mine.write(name, &before.unwrap_or(PreviousState { clsact: true }))?;
             note = Some(mine);
         }
         let flags = NLM_F_CREATE | NLM_F_EXCL;
@@ -128,7 +128,7 @@ impl Filters {
             }
         };
         let was_left = before.is_some();
-        let before = before.unwrap_or(Before { clsact: had });
+        let before = before.unwrap_or(PreviousState { clsact: had });
         if let Some(note) = &mut note {
             note.write(name, &before)?;
         }
@@ -154,7 +154,7 @@ impl Filters {
     ///
     /// # Errors
     /// What filters have no words for, or the kernel's refusal, as text.
-    pub fn insert(&mut self, flow: &Flow, priority: u32) -> Result<Id, String> {
+    pub fn insert(&mut self, flow: &Flow, priority: u32) -> Result<FilterId, String> {
         let no_words = |what: &str| format!("{what}: flower filters have no words for that");
         let protocol = message::protocol(flow).map_err(no_words)?;
         let at = match protocol {
@@ -167,7 +167,7 @@ impl Filters {
         let priority = u16::try_from(priority).ok().filter(|of| *of <= PRIORITY_MAX);
         let priority = priority.ok_or_else(|| format!("a priority above {PRIORITY_MAX}"))?;
         let preference = PREFERENCE_FIRST + priority * PROTOCOLS + at;
-        let id = Id { preference, protocol, handle: self.next };
+        let id = FilterId { preference, protocol, handle: self.next };
         let asked = message::filter(self.index, id, flow, self.place).map_err(no_words)?;
         let flags = NLM_F_CREATE | NLM_F_EXCL;
         ask(&self.socket, RTM_NEWTFILTER, flags, &asked).map_err(|refusal| refusal.to_string())?;
@@ -181,7 +181,7 @@ impl Filters {
     /// # Errors
     /// What the kernel says.
     #[cfg(test)]
-    fn counts(&self, id: Id) -> Result<Option<(u64, u64)>, Refusal> {
+    fn counts(&self, id: FilterId) -> Result<Option<(u64, u64)>, Refusal> {
         let told = ask(&self.socket, RTM_GETTFILTER, 0, &message::named(self.index, id))?;
         Ok(told.and_then(|told| message::counts(&told)))
     }
@@ -198,7 +198,7 @@ impl Filters {
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn remove(&mut self, id: Id) -> Result<(), Refusal> {
+    pub fn remove(&mut self, id: FilterId) -> Result<(), Refusal> {
         ask(&self.socket, RTM_DELTFILTER, 0, &message::named(self.index, id))?;
         self.filters.retain(|known| *known != id);
         Ok(())
@@ -241,7 +241,7 @@ pub fn offered(link: &Link, place: FilterPlace, is_own: bool) -> Result<Filters,
     Ok(filters)
 }
 
-impl Places for Filters {
+impl RuleTable for Filters {
     const WORDS: &str = "flower filters";
     const HAVE_PRIORITIES: bool = true;
 
@@ -278,7 +278,7 @@ pub fn clean() -> Result<Vec<String>, DeviceError> {
 fn restore(
     socket: &Socket,
     (interface, index): (&str, u32),
-    before: Before,
+    before: PreviousState,
     used: impl IntoIterator<Item = u16>,
 ) -> Result<(), DeviceError> {
     let restored = clear(socket, index, used).and_then(|()| {
@@ -419,7 +419,7 @@ mod tests {
         };
         let within = NetNs::anonymous().unwrap().within(|| {
             link::switch_on("lo").unwrap();
-            work(link::look("lo").unwrap().unwrap());
+            work(link::find("lo").unwrap().unwrap());
         });
         within.unwrap();
     }

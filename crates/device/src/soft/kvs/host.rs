@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use niclab_apps::kvs::codec::context::Context;
-use niclab_apps::kvs::codec::datagram::batch::{BATCH_STEPS, BatchStep, Watch};
+use niclab_apps::kvs::codec::datagram::batch::{BATCH_STEPS, BatchStep, StepObserver};
 use niclab_apps::kvs::store::Store;
 use niclab_apps::kvs::transport::card::Station;
 use niclab_apps::service::{Answers, Service};
@@ -46,7 +46,7 @@ enum Phase {
 }
 
 /// One core's host, as the pass and the core share it.
-pub struct Seat {
+pub struct SharedHost {
     /// Requests that are still to be served.
     left: AtomicUsize,
     host: Mutex<StoreHost>,
@@ -79,7 +79,7 @@ struct Stopwatch {
     steps_ns: [u64; BATCH_STEPS],
 }
 
-impl Watch for Stopwatch {
+impl StepObserver for Stopwatch {
     #[inline]
     fn done(&mut self, step: BatchStep) {
         let now_ns = self.clock.now_ns();
@@ -88,13 +88,13 @@ impl Watch for Stopwatch {
     }
 }
 
-impl Seat {
+impl SharedHost {
     /// A host of a store, that serves in this way: build, burst and place among the cores.
     pub fn new(
         (build, burst, place): (Build, usize, usize),
         store: &Arc<Store>,
         memory: &HostMemory,
-    ) -> Arc<Seat> {
+    ) -> Arc<SharedHost> {
         let host = StoreHost {
             build,
             burst,
@@ -109,7 +109,7 @@ impl Seat {
             phase: Phase::Staging,
             stopwatch: None,
         };
-        Arc::new(Seat { left: AtomicUsize::new(0), host: Mutex::new(host) })
+        Arc::new(SharedHost { left: AtomicUsize::new(0), host: Mutex::new(host) })
     }
 
     fn host(&self) -> MutexGuard<'_, StoreHost> {
@@ -123,7 +123,7 @@ impl Seat {
 
     /// Requests that are still to be served.
     #[inline]
-    pub fn left(&self) -> usize {
+    pub fn remaining(&self) -> usize {
         self.left.load(Ordering::Relaxed)
     }
 
@@ -171,8 +171,8 @@ impl Seat {
 
 impl StoreHost {
     /// The service that a core of the card runs.
-    pub fn service(seat: &Arc<Seat>) -> Box<dyn Service> {
-        Box::new(Serves(Arc::clone(seat)))
+    pub fn service(seat: &Arc<SharedHost>) -> Box<dyn Service> {
+        Box::new(HostService(Arc::clone(seat)))
     }
 
     /// Keeps frames.
@@ -202,7 +202,12 @@ impl StoreHost {
         }
     }
 
-    fn burst<W: Watch>(&mut self, most: usize, answers: &mut dyn Answers, watch: &mut W) -> usize {
+    fn burst<W: StepObserver>(
+        &mut self,
+        most: usize,
+        answers: &mut dyn Answers,
+        watch: &mut W,
+    ) -> usize {
         let StoreHost { build, burst, place, store, station, region, kept, served, .. } = self;
         let (place, most) = (*place, most.min(*burst));
         let context = Context { store, now: NOW, host: &() };
@@ -221,15 +226,15 @@ impl StoreHost {
 }
 
 /// A core's end of a seat.
-struct Serves(Arc<Seat>);
+struct HostService(Arc<SharedHost>);
 
-impl Service for Serves {
+impl Service for HostService {
     fn serve(&mut self, region: &Region, frames: &[Desc], _: &mut dyn Answers) {
         self.0.host().keep(region, frames);
     }
 
     fn turn(&mut self, answers: &mut dyn Answers) -> bool {
-        let left = self.0.left();
+        let left = self.0.remaining();
         if left == 0 {
             return false;
         }

@@ -51,7 +51,7 @@ impl KeyPopularity {
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Asked {
+pub struct KeyWorkload {
     /// How often each key is.
     pub keys: KeyPopularity,
     /// Keys, at most [`KEYS_MAX`]; the store has all of them.
@@ -60,10 +60,10 @@ pub struct Asked {
     pub gets_percent: u32,
 }
 
-impl Asked {
+impl KeyWorkload {
     /// The published workload: 100 k keys, nine of ten requests a get.
-    pub fn published(keys: KeyPopularity) -> Asked {
-        Asked { keys, count: 100_000, gets_percent: 90 }
+    pub fn published(keys: KeyPopularity) -> KeyWorkload {
+        KeyWorkload { keys, count: 100_000, gets_percent: 90 }
     }
 }
 
@@ -94,7 +94,7 @@ pub fn value(number: u32) -> [u8; VALUE_LEN] {
 }
 
 /// The frames of all requests, in the order in which they come.
-pub fn frames(asked: &Asked) -> Result<Vec<Vec<u8>>, DeviceError> {
+pub fn frames(asked: &KeyWorkload) -> Result<Vec<Vec<u8>>, DeviceError> {
     let popularity = match asked.keys {
         KeyPopularity::Uniform => Popularity::Uniform,
         KeyPopularity::Zipf => Popularity::Zipf { exponent: 0.99 },
@@ -149,5 +149,5 @@ pub fn is_get(frame: &[u8]) -> bool {
 }
 
 /// Where in a frame with the answer to a get the number of its key and the value stand.
-pub const ASKED_AT: usize = 42 + 8 + 12;
+pub const KEY_NUMBER_AT: usize = 42 + 8 + 12;
 pub const VALUE_AT: usize = 42 + 8 + 24 + 4;

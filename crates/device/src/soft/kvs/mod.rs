@@ -9,14 +9,14 @@
 //!
 //! Staged: this shows time and throughput, no latency and no loss.
 
+mod dma_writes;
 mod host;
 mod load;
 mod pass;
 mod serve;
-mod written;
 
-pub use load::{Asked, FRAMES, KEY_LEN, KEYS_MAX, KeyPopularity, VALUE_LEN};
-pub use pass::{Judged, Pass, Staged};
+pub use load::{FRAMES, KEY_LEN, KEYS_MAX, KeyPopularity, KeyWorkload, VALUE_LEN};
+pub use pass::{AnswerCheck, Pass, StagedStore};
 use serde::{Deserialize, Serialize};
 pub use serve::CORES_MAX;
 pub(super) use serve::{places, serve};
@@ -65,14 +65,14 @@ mod tests {
                 .into_iter()
                 .chain(one)
             {
-                let asked = Asked::published(keys);
-                let mut staged = Staged::new(build, &asked, &[None; 2], burst).unwrap();
-                for pass in [staged.pass().unwrap(), staged.watched().unwrap()] {
+                let asked = KeyWorkload::published(keys);
+                let mut staged = StagedStore::new(build, &asked, &[None; 2], burst).unwrap();
+                for pass in [staged.pass().unwrap(), staged.timed_pass().unwrap()] {
                     assert!((24_000..25_000).contains(&pass.requests), "three of four are timed");
                     assert!(pass.ns > 0 && pass.worked_ns > 0);
                     assert_eq!(pass.steps_ns[BatchStep::Hash as usize] > 0, pass.is_watched);
                 }
-                assert_eq!(staged.judged().unwrap().wrong, 0, "{build:?}");
+                assert_eq!(staged.check_answers().unwrap().wrong, 0, "{build:?}");
                 assert!(staged.card_ns().unwrap() > 0);
                 assert!(staged.pass().is_ok());
                 let share = staged.share();
@@ -94,8 +94,8 @@ mod tests {
         let loads = [(1, 1_000, 100), (3, 10, 50), (4, 1_000, 0), (1, 10, 91), (3, 1_000, 95)];
         for (cores, count, gets_percent) in loads {
             for build in [RSS, Build::Steer, Build::Dma] {
-                let asked = Asked { keys: KeyPopularity::Uniform, count, gets_percent };
-                let made = Staged::new(build, &asked, &vec![None; cores], 64);
+                let asked = KeyWorkload { keys: KeyPopularity::Uniform, count, gets_percent };
+                let made = StagedStore::new(build, &asked, &vec![None; cores], 64);
                 if build == Build::Dma && gets_percent < 90 {
                     let said = made.err().unwrap().to_string();
                     assert!(said.contains("more sets in a pass"), "{said}");
@@ -103,7 +103,7 @@ mod tests {
                 }
                 let mut staged = made.unwrap();
                 assert!(staged.pass().is_ok());
-                assert_eq!(staged.judged().unwrap().wrong, 0, "{build:?} on {cores} cores");
+                assert_eq!(staged.check_answers().unwrap().wrong, 0, "{build:?} on {cores} cores");
             }
         }
     }
@@ -111,11 +111,11 @@ mod tests {
     #[test]
     fn a_wrong_answer_is_counted() {
         for build in [Build::Steer, Build::Dma] {
-            let asked = Asked::published(KeyPopularity::Uniform);
-            let mut staged = Staged::new(build, &asked, &[None; 2], 64).unwrap();
-            staged.forget();
+            let asked = KeyWorkload::published(KeyPopularity::Uniform);
+            let mut staged = StagedStore::new(build, &asked, &[None; 2], 64).unwrap();
+            staged.clear();
             staged.pass().unwrap();
-            assert!(staged.judged().unwrap().wrong > 0, "gets of items that are not there");
+            assert!(staged.check_answers().unwrap().wrong > 0, "gets of items that are not there");
         }
     }
 }

@@ -11,21 +11,21 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use niclab_apps::kvs::codec::datagram::batch::BATCH_STEPS;
-use niclab_apps::kvs::protocol::time::{Expiry, Moment};
-use niclab_apps::kvs::store::{New, Spread, Store, Value};
+use niclab_apps::kvs::protocol::time::{Expiry, UnixTime};
+use niclab_apps::kvs::store::{NewItem, Spread, Store, Value};
 use niclab_card::items::Items;
 use niclab_card::{Card, CardConfig, CardWorkload, Core, PacketProcessor, steering};
 use niclab_load::clock::Clock;
 use niclab_nic::limits::BURST;
 
 use super::super::broken;
-use super::super::replay::{Arrived, Replay};
+use super::super::replay::{Destination, Replay};
 use super::Build;
-use super::host::{HostMemory, Seat, StoreHost};
+use super::dma_writes;
+use super::host::{HostMemory, SharedHost, StoreHost};
 use super::load::{
-    ASKED_AT, Asked, FRAMES, STORE, VALUE_AT, VALUE_LEN, frames, is_get, key, value,
+    FRAMES, KEY_NUMBER_AT, KeyWorkload, STORE, VALUE_AT, VALUE_LEN, frames, is_get, key, value,
 };
-use super::written;
 use crate::cores::Pinned;
 use crate::face::DeviceError;
 
@@ -33,7 +33,7 @@ use crate::face::DeviceError;
 const STORE_BYTES: usize = 256 << 20;
 
 /// The time of day for the store.
-pub(super) const NOW: Moment = Moment(1_700_000_000);
+pub(super) const NOW: UnixTime = UnixTime(1_700_000_000);
 
 /// A core that does not run us for more than this share of a pass disturbs it.
 const AWAY_MAX: f64 = 0.02;
@@ -74,7 +74,7 @@ pub struct Pass {
 }
 
 /// A store, the card in front of it, and the requests for it.
-pub struct Staged {
+pub struct StagedStore {
     build: Build,
     store: Arc<Store>,
     card: Card,
@@ -82,7 +82,7 @@ pub struct Staged {
     /// By core: where its thread keeps to; none: wherever there is room.
     pinned: Vec<Option<u32>>,
     /// By core: what serves there.
-    seats: Vec<Arc<Seat>>,
+    seats: Vec<Arc<SharedHost>>,
     port: Replay,
     frame_bytes: u64,
     /// So many requests are gets.
@@ -92,7 +92,7 @@ pub struct Staged {
 
 /// What was seen of all answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Judged {
+pub struct AnswerCheck {
     /// So many were not right.
     pub wrong: u64,
     /// Frames with answers.
@@ -101,7 +101,7 @@ pub struct Judged {
     pub bytes: u64,
 }
 
-impl Staged {
+impl StagedStore {
     /// A store with all keys behind a card. So many requests, at most [`BURST`], are served
     /// together. The threads keep to `cores`.
     ///
@@ -110,10 +110,10 @@ impl Staged {
     /// [`DeviceError::NotSupported`] where a segment has no room for the sets of a core.
     pub fn new(
         build: Build,
-        asked: &Asked,
+        asked: &KeyWorkload,
         cores: &[Option<u32>],
         burst: usize,
-    ) -> Result<Staged, DeviceError> {
+    ) -> Result<StagedStore, DeviceError> {
         let (spread, partitions) = match build {
             Build::Rss { partitions } => (Spread::Secret, partitions),
             Build::Steer | Build::Dma => (Spread::Steered, cores.len()),
@@ -126,8 +126,8 @@ impl Staged {
         let frame_bytes = frames.iter().map(|frame| frame.len() as u64).sum();
         let memory = HostMemory::new(&frames)?;
         let store = Arc::new(store);
-        let seat = |place| Seat::new((build, burst.clamp(1, BURST), place), &store, &memory);
-        let seats: Vec<Arc<Seat>> = (0..cores.len()).map(seat).collect();
+        let seat = |place| SharedHost::new((build, burst.clamp(1, BURST), place), &store, &memory);
+        let seats: Vec<Arc<SharedHost>> = (0..cores.len()).map(seat).collect();
         let services = seats.iter().map(|seat| StoreHost::service(seat)).collect();
         let ports = Replay::ports(frames, 1);
         let port = ports[0].clone();
@@ -141,8 +141,18 @@ impl Staged {
         let (card, driven) = made.map_err(broken)?;
         let (pinned, clock) = (cores.to_vec(), Clock::new());
         let cores = driven;
-        let mut staged =
-            Staged { build, store, card, cores, pinned, seats, port, frame_bytes, gets, clock };
+        let mut staged = StagedStore {
+            build,
+            store,
+            card,
+            cores,
+            pinned,
+            seats,
+            port,
+            frame_bytes,
+            gets,
+            clock,
+        };
         // So many of the card's events are each core's, in every pass.
         staged.stage()?;
         staged.serve_all();
@@ -181,9 +191,9 @@ impl Staged {
     }
 
     /// Pieces that the card has written into the store's memory for one pass, and their bytes.
-    pub fn written(&self) -> (u64, u64) {
+    pub fn dma_writes(&self) -> (u64, u64) {
         match self.build {
-            Build::Dma => written::of(self.gets, FRAMES as u64 - self.gets),
+            Build::Dma => dma_writes::count(self.gets, FRAMES as u64 - self.gets),
             Build::Rss { .. } | Build::Steer => (0, 0),
         }
     }
@@ -202,7 +212,7 @@ impl Staged {
         let took_ns = self.clock.now_ns() - begun_ns;
         match self.seats.iter().map(|seat| seat.end_staging()).sum::<u64>() {
             _ if self.build == Build::Dma && self.seats.iter().any(|seat| seat.has_frames()) => {
-                Err(written::too_many())
+                Err(dma_writes::too_many())
             }
             count if self.build != Build::Dma && count != FRAMES as u64 => {
                 Err(broken(format!("{count} of {FRAMES} requests came to the cores")))
@@ -217,7 +227,7 @@ impl Staged {
         if has_room(&self.card) {
             return Ok(());
         }
-        self.card.leave_items_segment(owner);
+        self.card.skip_items_segment(owner);
         for _ in 0..ROUNDS_MAX {
             self.cores.iter_mut().for_each(|core| _ = core.turn());
             self.store.catch_up(owner);
@@ -232,7 +242,7 @@ impl Staged {
     fn serve_all(&mut self) {
         for (core, seat) in self.cores.iter_mut().zip(&self.seats) {
             seat.serve(None);
-            while seat.left() > 0 {
+            while seat.remaining() > 0 {
                 core.turn();
             }
             seat.stop();
@@ -251,17 +261,17 @@ impl Staged {
     ///
     /// # Errors
     /// As of [`Staged::pass`].
-    pub fn watched(&mut self) -> Result<Pass, DeviceError> {
+    pub fn timed_pass(&mut self) -> Result<Pass, DeviceError> {
         self.run(true)
     }
 
     fn run(&mut self, is_watched: bool) -> Result<Pass, DeviceError> {
         let before = self.port.arrived();
         self.stage()?;
-        let Staged { cores, seats, pinned, clock, .. } = self;
+        let StagedStore { cores, seats, pinned, clock, .. } = self;
         let (clock, waiting) = (*clock, [cores.len(); 2].map(AtomicUsize::new));
         let ended = thread::scope(|scope| {
-            let serving = |((core, seat), pinned): ((_, &Arc<Seat>), &Option<u32>)| {
+            let serving = |((core, seat), pinned): ((_, &Arc<SharedHost>), &Option<u32>)| {
                 let (seat, pinned, waiting) = (Arc::clone(seat), *pinned, &waiting);
                 scope.spawn(move || {
                     let _pinned = pinned.map(Pinned::to);
@@ -294,14 +304,14 @@ impl Staged {
     ///
     /// # Errors
     /// As of [`Staged::card_ns`].
-    pub fn judged(&mut self) -> Result<Judged, DeviceError> {
+    pub fn check_answers(&mut self) -> Result<AnswerCheck, DeviceError> {
         self.stage()?;
         self.port.keep(true);
         self.serve_all();
         self.port.keep(false);
-        let (mut judged, mut gets) = (Judged::default(), 0);
+        let (mut judged, mut gets) = (AnswerCheck::default(), 0);
         for arrived in self.port.take_kept() {
-            let Arrived::Port(_, frame) = arrived else { continue };
+            let Destination::Port(_, frame) = arrived else { continue };
             let is_get = is_answer_to_get(&frame);
             gets += u64::from(is_get);
             judged.wrong += u64::from(!is_get && !is_answer_to_set(&frame));
@@ -317,7 +327,7 @@ impl Staged {
     /// # Errors
     /// [`DeviceError::Broken`] where it lost frames of its memory.
     pub fn end(self) -> Result<u64, DeviceError> {
-        let (ended, _) = self.card.end_driven(self.cores);
+        let (ended, _) = self.card.shut_down_driven(self.cores);
         match ended.frames_lost {
             0 => Ok(ended.counters.rx_frames()),
             lost => Err(broken(format!("the card has lost {lost} of its frames"))),
@@ -325,14 +335,14 @@ impl Staged {
     }
 
     /// Empties the store.
-    pub fn forget(&mut self) {
+    pub fn clear(&mut self) {
         self.store.flush(NOW, NOW);
     }
 }
 
 /// Whether a frame has the value of the key whose number it says.
 fn is_answer_to_get(frame: &[u8]) -> bool {
-    let number = frame[ASKED_AT..].first_chunk().map_or(0, |word| u32::from_be_bytes(*word));
+    let number = frame[KEY_NUMBER_AT..].first_chunk().map_or(0, |word| u32::from_be_bytes(*word));
     frame.get(VALUE_AT..VALUE_AT + VALUE_LEN) == Some(&value(number)[..])
 }
 
@@ -356,22 +366,22 @@ struct CorePass {
 /// both parts at the same time as the other cores.
 fn serve(
     core: &mut Core,
-    seat: &Seat,
+    seat: &SharedHost,
     [cold, warm]: &[AtomicUsize; 2],
     watch: Option<Clock>,
     clock: Clock,
 ) -> CorePass {
-    meet(cold);
+    wait_at_barrier(cold);
     seat.serve(None);
-    let timed = seat.left() - seat.left() / WARMING;
-    while seat.left() > timed {
+    let timed = seat.remaining() - seat.remaining() / WARMING;
+    while seat.remaining() > timed {
         core.turn();
     }
     seat.serve(watch);
-    meet(warm);
-    let (requests, away_ns) = (seat.left() as u64, delayed_ns());
+    wait_at_barrier(warm);
+    let (requests, away_ns) = (seat.remaining() as u64, delayed_ns());
     let begun_ns = clock.now_ns();
-    while seat.left() > 0 {
+    while seat.remaining() > 0 {
         core.turn();
     }
     let ended_ns = clock.now_ns();
@@ -404,7 +414,7 @@ fn fill(store: &Store, keys: u32) -> Result<(), DeviceError> {
     for number in 0..keys {
         let (key, value) = (key(number), value(number));
         let key = store.key(&key);
-        let new = New { flags: 0, expiry: Expiry::NEVER, cas: u64::from(number) + 1, marks: 0 };
+        let new = NewItem { flags: 0, expiry: Expiry::NEVER, cas: u64::from(number) + 1, marks: 0 };
         let put = store.put(&key, new, Value::Whole(&value), NOW);
         put.map_err(|_| broken("a store without room"))?;
     }
@@ -412,7 +422,7 @@ fn fill(store: &Store, keys: u32) -> Result<(), DeviceError> {
 }
 
 /// Waits until the other cores are here, too.
-fn meet(waiting: &AtomicUsize) {
+fn wait_at_barrier(waiting: &AtomicUsize) {
     waiting.fetch_sub(1, Ordering::AcqRel);
     let mut spins = 0;
     while waiting.load(Ordering::Acquire) > 0 {

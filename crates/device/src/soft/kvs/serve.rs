@@ -6,11 +6,11 @@ use niclab_apps::kvs::codec::datagram::batch::{BATCH_STEPS, BatchStep};
 use niclab_nic::limits::BURST;
 
 use super::load::KEYS_MAX;
-use super::pass::{Pass, Staged};
+use super::pass::{Pass, StagedStore};
 use super::{Build, FRAMES};
 use crate::cores::{self, Pinned};
-use crate::face::{DeviceError, Station};
-use crate::serving::{Crossed, Serving, StepShown, StoreObservation};
+use crate::face::{DeviceError, PathNode};
+use crate::serving::{BusTraffic, Serving, StepTime, StoreObservation};
 
 /// Most cores of a store.
 pub const CORES_MAX: usize = 64;
@@ -27,15 +27,15 @@ const NAMES: [(BatchStep, &str); BATCH_STEPS] = [
 ];
 
 /// Fewest passes that say where the time goes, and what the card's work takes.
-const WATCHED_MIN: usize = 5;
+const TIMED_PASSES_MIN: usize = 5;
 
 /// Share of the measured time that they have.
-const WATCHED_SHARE: u64 = 4;
+const TIMED_SHARE: u64 = 4;
 
 /// What stands along the requests' way: the card's stage is over before the application is timed,
 /// and is timed by itself.
-pub(in crate::soft) fn places() -> Vec<Station> {
-    let place = |role: &str, label: &str| Station {
+pub(in crate::soft) fn places() -> Vec<PathNode> {
+    let place = |role: &str, label: &str| PathNode {
         role: role.to_owned(),
         label: label.to_owned(),
         core: None,
@@ -63,15 +63,16 @@ pub(in crate::soft) fn serve(
     let seats: Vec<Option<u32>> =
         allowed.iter().take(count).map(|core| Some(*core).filter(|_| is_pinned)).collect();
     let mut staged =
-        Staged::new(serving.build, &serving.asked, &seats, usize::from(serving.burst))?;
-    let judged = staged.judged()?;
+        StagedStore::new(serving.build, &serving.asked, &seats, usize::from(serving.burst))?;
+    let judged = staged.check_answers()?;
     passes(serving.warmup_ns, 0, || staged.pass())?;
     let measured = passes(serving.duration_ns, 1, || staged.pass())?;
-    let watched_ns = serving.duration_ns / WATCHED_SHARE;
-    let watched = passes(watched_ns, WATCHED_MIN, || staged.watched())?;
+    let watched_ns = serving.duration_ns / TIMED_SHARE;
+    let watched = passes(watched_ns, TIMED_PASSES_MIN, || staged.timed_pass())?;
     let _pinned = seats[0].map(Pinned::to);
-    let card_ns = (0..WATCHED_MIN).map(|_| staged.card_ns()).collect::<Result<Vec<u64>, _>>()?;
-    let dma = staged.written();
+    let card_ns =
+        (0..TIMED_PASSES_MIN).map(|_| staged.card_ns()).collect::<Result<Vec<u64>, _>>()?;
+    let dma = staged.dma_writes();
     let (requests, has_dma) = (FRAMES as f64, serving.build == Build::Dma);
     let answered = StoreObservation {
         requests: FRAMES as u64,
@@ -83,7 +84,7 @@ pub(in crate::soft) fn serve(
         is_disturbed: measured.iter().all(|pass| pass.is_disturbed),
         steps: steps(&watched),
         card_ns: median(card_ns) as f64 / requests,
-        crossed: Crossed {
+        crossed: BusTraffic {
             // What the card tells crosses as events.
             frames: if has_dma { 0.0 } else { 1.0 },
             frame_bytes: if has_dma { 0.0 } else { staged.frame_bytes() as f64 / requests },
@@ -132,11 +133,11 @@ fn passes(
 }
 
 /// What each step takes for a request: the median of the passes.
-fn steps(watched: &[Pass]) -> Vec<StepShown> {
+fn steps(watched: &[Pass]) -> Vec<StepTime> {
     let requests = watched.first().map_or(0, |pass| pass.requests).max(1);
     let of = |(step, name): (BatchStep, &str)| {
         let all = watched.iter().map(|pass| pass.steps_ns[step as usize]).collect();
-        StepShown { name: name.to_owned(), request_ns: median(all) as f64 / requests as f64 }
+        StepTime { name: name.to_owned(), request_ns: median(all) as f64 / requests as f64 }
     };
     NAMES.map(of).into()
 }
@@ -148,11 +149,11 @@ fn median(mut all: Vec<u64>) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Asked, KeyPopularity};
+    use super::super::{KeyPopularity, KeyWorkload};
     use super::*;
 
     fn serving(build: Build) -> Serving {
-        let asked = Asked { keys: KeyPopularity::Uniform, count: 1_000, gets_percent: 90 };
+        let asked = KeyWorkload { keys: KeyPopularity::Uniform, count: 1_000, gets_percent: 90 };
         Serving { build, asked, cores: 1, burst: 64, duration_ns: 1, warmup_ns: 0 }
     }
 
@@ -170,7 +171,7 @@ mod tests {
             assert!(seen.card_ns > 0.0);
             // Headers, memcached's frame header and its own, a key of 32 B; of one in ten more.
             let get = (14 + 20 + 8 + 8 + 24 + 32) as f64;
-            let Crossed { frame_bytes, answer_bytes, .. } = seen.crossed;
+            let BusTraffic { frame_bytes, answer_bytes, .. } = seen.crossed;
             assert!((get + 6.0..get + 9.0).contains(&frame_bytes), "{frame_bytes}");
             // Flags and a value of 64 B, in nine of ten.
             let get = (14 + 20 + 8 + 8 + 24 + 4 + 64) as f64;
@@ -183,7 +184,7 @@ mod tests {
     #[test]
     fn a_card_with_dma_sends_events_and_items() {
         let seen = serve(&serving(Build::Dma), false).unwrap().0;
-        let Crossed { frames, frame_bytes, answers, dma_writes, dma_bytes, .. } = seen.crossed;
+        let BusTraffic { frames, frame_bytes, answers, dma_writes, dma_bytes, .. } = seen.crossed;
         assert_eq!((frames, frame_bytes, seen.wrong), (0.0, 0.0, 0));
         assert!((0.89..0.91).contains(&answers), "the card answers sets: {answers}");
         assert!((dma_writes - (2.0 - answers)).abs() < 1e-9, "an item more for each of them");

@@ -4,7 +4,7 @@ use niclab_device::{CoreUse, Energy, RequestsObservation};
 use niclab_result::Mark;
 
 use crate::breakdown::{BREAKDOWN, put_breakdown};
-use crate::measure::{Judged, Metrics, put, put_ratio, quantiles};
+use crate::measure::{Metrics, UnsentBasis, put, put_ratio, quantiles};
 use crate::metrics::{BUSY, Metric, TrialMetrics, higher, lower, neither};
 use crate::runner::json;
 use crate::spec::TrialKind;
@@ -20,7 +20,7 @@ pub(crate) const TRIALS: &[TrialMetrics] = &[TrialMetrics {
     headlines: &[RATE, LATENCY, LATENCY_TAIL, SERVER_TIME],
     metrics: &[REQUESTS, BREAKDOWN],
     is_throughput: false,
-    judged: Judged::Whole,
+    judged: UnsentBasis::Whole,
 }];
 
 /// Counts and times of requests.

@@ -10,11 +10,11 @@ pub(crate) mod tests;
 pub(crate) mod trials;
 
 use niclab_device::linux::stamped_requests;
-use niclab_device::{About, Observation, Station, Task};
+use niclab_device::{DeviceInfo, Observation, PathNode, Task};
 
 use self::analysis::{is_back_to_back, published_name};
 use self::metrics::{LATENCY, counters, marks, put_application};
-use super::{BuiltIn, DeviceAnswer, Experiment, PEER, VETH, built_in, in_its_files};
+use super::{BuiltIn, Experiment, PEER, TaskResult, VETH, built_in, in_its_files};
 use crate::breakdown::PROBES_S;
 use crate::cells::Cell;
 use crate::estimate::SERVER_S;
@@ -46,13 +46,13 @@ impl Experiment for Application {
         Some(application_s(application))
     }
 
-    fn answer(&self, task: &Task, seen: Observation) -> Option<DeviceAnswer> {
+    fn answer(&self, task: &Task, seen: Observation) -> Option<TaskResult> {
         let (Task::Requests(application), Observation::Requests(seen)) = (task, seen) else {
             return None;
         };
         let mut metrics = Metrics::new();
         put_application(&mut metrics, &seen);
-        Some(DeviceAnswer {
+        Some(TaskResult {
             question: json(application),
             metrics,
             marks: marks(&seen),
@@ -73,7 +73,7 @@ impl Experiment for Application {
         }
     }
 
-    fn places<'a>(&self, about: &'a About) -> &'a [Station] {
+    fn places<'a>(&self, about: &'a DeviceInfo) -> &'a [PathNode] {
         &about.hosts
     }
 }

@@ -2,20 +2,20 @@
 
 use niclab_device::requests::{Pace, Protocol, Requested};
 use niclab_device::{
-    About, BreakdownObservation, CoreUse, DeviceError, Energy, Host, Latency, Observation,
-    RequestsObservation, Setup, SetupReport, Station, Task, TermShown, Testbed,
+    BreakdownObservation, BreakdownTerm, CoreUse, DeviceError, DeviceInfo, Energy, Host, Latency,
+    Observation, PathNode, RequestsObservation, Setup, SetupReport, Task, Testbed,
 };
 use niclab_result::{Figure, Mark, Outcome};
 
 use super::metrics::{ENERGY, RATE, WAITING, put_application};
 use crate::measure::Metrics;
 use crate::spec::GridName;
-use crate::validation::{Measured, measure};
+use crate::validation::{MeasuredModel, measure};
 
 /// A request takes 40 us alone, 50 us from there, and 5 us of a core of the server: so 200 k/s are
 /// answered on a core, and as many more on each other.
 pub struct Servers {
-    about: About,
+    about: DeviceInfo,
     /// What it has not.
     lacks: Option<(Protocol, &'static str)>,
     /// Why it ends early.
@@ -36,9 +36,9 @@ pub struct Servers {
 
 impl Servers {
     pub fn new() -> Servers {
-        let seat = |role: &str| Station { role: role.into(), label: "a host".into(), core: None };
+        let seat = |role: &str| PathNode { role: role.into(), label: "a host".into(), core: None };
         let hosts = ["client", "wire", "server"].map(seat).into();
-        let about = About { name: "known".into(), hosts, ..About::default() };
+        let about = DeviceInfo { name: "known".into(), hosts, ..DeviceInfo::default() };
         Servers {
             about,
             lacks: None,
@@ -65,7 +65,7 @@ fn core(core: u32, busy: f64) -> CoreUse {
 }
 
 impl Testbed for Servers {
-    fn about(&self) -> &About {
+    fn about(&self) -> &DeviceInfo {
         &self.about
     }
 
@@ -131,7 +131,7 @@ impl Testbed for Servers {
 fn breakdown(latency_ns: f64) -> BreakdownObservation {
     let shares =
         [("client_transmit", 0.1), ("server", 0.6), ("client_receive", 0.2), ("hardware", 0.1)];
-    let term = |(name, share): (&str, f64)| TermShown {
+    let term = |(name, share): (&str, f64)| BreakdownTerm {
         name: name.into(),
         mean_ns: share * latency_ns,
         median_ns: share * latency_ns,
@@ -154,11 +154,11 @@ fn breakdown(latency_ns: f64) -> BreakdownObservation {
     }
 }
 
-fn measured(servers: &mut Servers, name: &str, set: &[&str]) -> Measured {
+fn measured(servers: &mut Servers, name: &str, set: &[&str]) -> MeasuredModel {
     measure(servers, name, GridName::Reduced, set, Some(6)).unwrap()
 }
 
-fn said(measured: &Measured, id: &str) -> (String, f64) {
+fn said(measured: &MeasuredModel, id: &str) -> (String, f64) {
     let findings = measured.summary().findings;
     let found = findings.iter().find(|finding| finding.id == format!("known-{id}"));
     let found = found.unwrap_or_else(|| panic!("no {id} among {findings:#?}"));
@@ -217,7 +217,7 @@ fn the_breakdown_of_a_request_or_the_reason_for_its_absence_is_reported() {
                 the time between the interfaces 4.00 us";
     assert!(sentence.starts_with(told), "{sentence}");
     assert!(near(value, 24_000.0), "{value}");
-    let table = |measured: Measured| {
+    let table = |measured: MeasuredModel| {
         let tables = measured.summary().experiments.remove(0).tables;
         tables.into_iter().find(|table| table.id == "redis-breakdown")
     };
@@ -251,7 +251,7 @@ fn the_breakdown_of_a_request_or_the_reason_for_its_absence_is_reported() {
 
 #[test]
 fn the_cost_of_a_request_or_the_reason_for_its_absence_is_reported() {
-    let used = |measured: Measured| {
+    let used = |measured: MeasuredModel| {
         let mut tables = measured.summary().experiments.remove(0).tables;
         tables.remove(tables.iter().position(|table| table.id == "redis-used").unwrap())
     };

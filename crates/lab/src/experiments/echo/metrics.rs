@@ -5,7 +5,7 @@ use niclab_device::echo::{Echo, Echoed};
 use niclab_result::Mark;
 
 use crate::hosts::{RTT, RTT_TAIL};
-use crate::measure::{Judged, Metrics, put, put_ratio, quantiles};
+use crate::measure::{Metrics, UnsentBasis, put, put_ratio, quantiles};
 use crate::metrics::{Metric, TrialMetrics, higher, lower, neither};
 use crate::spec::TrialKind;
 
@@ -20,7 +20,7 @@ pub(crate) const TRIALS: &[TrialMetrics] = &[TrialMetrics {
     headlines: &[RTT, RTT_TAIL, ANSWERED],
     metrics: &[MESSAGES],
     is_throughput: false,
-    judged: Judged::Whole,
+    judged: UnsentBasis::Whole,
 }];
 
 /// Counts and times of messages.

@@ -11,11 +11,11 @@ pub(crate) mod spec;
 mod tests;
 
 use niclab_device::echo::Echo as Messages;
-use niclab_device::{About, Observation, Station, Task};
+use niclab_device::{DeviceInfo, Observation, PathNode, Task};
 
 use self::analysis::is_plain;
 use self::metrics::{ended, marks, put_round_trips};
-use super::{BuiltIn, DeviceAnswer, Experiment, MODEL, PEER, VETH, built_in, in_its_files};
+use super::{BuiltIn, Experiment, MODEL, PEER, TaskResult, VETH, built_in, in_its_files};
 use crate::cells::Cell;
 use crate::estimate::SERVER_S;
 use crate::hosts::RTT;
@@ -47,13 +47,13 @@ impl Experiment for Echo {
         Some(SERVER_S + (duration_ns + warmup_ns) as f64 / 1e9)
     }
 
-    fn answer(&self, task: &Task, seen: Observation) -> Option<DeviceAnswer> {
+    fn answer(&self, task: &Task, seen: Observation) -> Option<TaskResult> {
         let (Task::RoundTrips(trips), Observation::RoundTrips(seen)) = (task, seen) else {
             return None;
         };
         let mut metrics = Metrics::new();
         put_round_trips(&mut metrics, &seen, &trips.echo);
-        Some(DeviceAnswer {
+        Some(TaskResult {
             question: json(trips),
             metrics,
             marks: marks(&seen.echoed),
@@ -71,7 +71,7 @@ impl Experiment for Echo {
         is_plain(cell).then_some(("udp_echo", RTT))
     }
 
-    fn places<'a>(&self, about: &'a About) -> &'a [Station] {
+    fn places<'a>(&self, about: &'a DeviceInfo) -> &'a [PathNode] {
         &about.hosts
     }
 }

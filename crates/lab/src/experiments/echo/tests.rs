@@ -2,8 +2,8 @@
 
 use niclab_device::echo::{Echoed, Pace, Receive, Served, Transport};
 use niclab_device::{
-    About, DeviceError, Family, Feature, Host, Latency, Observation, RoundTrips,
-    RoundTripsObservation, Setup, SetupReport, Station, Task, Testbed,
+    DeviceError, DeviceInfo, Family, Feature, Host, Latency, Observation, PathNode, RoundTrips,
+    RoundTripsObservation, Setup, SetupReport, Task, Testbed,
 };
 use niclab_result::{Mark, Origin, Outcome};
 
@@ -11,13 +11,13 @@ use super::metrics::{ended, marks};
 use crate::hosts::RTT;
 use crate::simulated::{Bench, Nature, cell_at};
 use crate::spec::GridName;
-use crate::validation::{Measured, measure};
+use crate::validation::{MeasuredModel, measure};
 
 /// Messages take 20 us, and 1 us for each 1000 bytes; over TCP a fifth more, between programs that
 /// poll half, from there a third more, a microsecond for each other message of a batch, and what is
 /// in the path costs what stands in [`rtt_ns`].
 struct Hosts {
-    about: About,
+    about: DeviceInfo,
     /// Tasks after which the server is gone.
     tasks_max: u32,
     tasks: u32,
@@ -27,9 +27,9 @@ struct Hosts {
 
 impl Hosts {
     fn new() -> Hosts {
-        let seat = |role: &str| Station { role: role.into(), label: "a host".into(), core: None };
+        let seat = |role: &str| PathNode { role: role.into(), label: "a host".into(), core: None };
         let hosts = ["client", "wire", "server"].map(seat).into();
-        let about = About { name: "known".into(), hosts, ..About::default() };
+        let about = DeviceInfo { name: "known".into(), hosts, ..DeviceInfo::default() };
         Hosts { about, tasks_max: u32::MAX, tasks: 0, lacks: None }
     }
 }
@@ -50,7 +50,7 @@ fn rtt_ns(trips: &RoundTrips) -> f64 {
 }
 
 impl Testbed for Hosts {
-    fn about(&self) -> &About {
+    fn about(&self) -> &DeviceInfo {
         &self.about
     }
 
@@ -97,11 +97,11 @@ impl Testbed for Hosts {
     }
 }
 
-fn measured(hosts: &mut Hosts, name: &str, set: &[&str]) -> Measured {
+fn measured(hosts: &mut Hosts, name: &str, set: &[&str]) -> MeasuredModel {
     measure(hosts, name, GridName::Reduced, set, Some(6)).unwrap()
 }
 
-fn said(measured: &Measured, id: &str) -> (String, f64) {
+fn said(measured: &MeasuredModel, id: &str) -> (String, f64) {
     let findings = measured.summary().findings;
     let found = findings.iter().find(|finding| finding.id == format!("known-{id}"));
     let found = found.unwrap_or_else(|| panic!("no {id} among {findings:#?}"));

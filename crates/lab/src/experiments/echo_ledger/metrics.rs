@@ -2,7 +2,7 @@
 
 use crate::breakdown::{BREAKDOWN, PLAIN_RTT};
 use crate::hosts::RTT;
-use crate::measure::Judged;
+use crate::measure::UnsentBasis;
 use crate::metrics::TrialMetrics;
 use crate::round_trips::LEDGER;
 
@@ -14,5 +14,5 @@ pub(crate) const TRIALS: &[TrialMetrics] = &[TrialMetrics {
     headlines: &[PLAIN_RTT, "client_receive_ns", "server_receive_ns"],
     metrics: &[BREAKDOWN],
     is_throughput: false,
-    judged: Judged::Whole,
+    judged: UnsentBasis::Whole,
 }];

@@ -11,11 +11,11 @@ mod tests;
 pub(crate) mod trials;
 
 use niclab_device::echo::Echo as Messages;
-use niclab_device::{About, Observation, Station, Task};
+use niclab_device::{DeviceInfo, Observation, PathNode, Task};
 
 use self::analysis::{is_deep, is_published_place, software_and_hardware};
 use self::trials::PAIRS;
-use super::{BuiltIn, DeviceAnswer, Experiment, MODEL, PEER, VETH, built_in, in_its_files};
+use super::{BuiltIn, Experiment, MODEL, PEER, TaskResult, VETH, built_in, in_its_files};
 use crate::breakdown::{PROBES_S, put_breakdown};
 use crate::cells::Cell;
 use crate::estimate::SERVER_S;
@@ -52,7 +52,7 @@ impl Experiment for EchoLedger {
         Some(SERVER_S + f64::from(*pairs) * (2.0 * each_s + PROBES_S))
     }
 
-    fn answer(&self, task: &Task, seen: Observation) -> Option<DeviceAnswer> {
+    fn answer(&self, task: &Task, seen: Observation) -> Option<TaskResult> {
         let (Task::Breakdown { trips, .. }, Observation::Breakdown(seen)) = (task, seen) else {
             return None;
         };
@@ -66,7 +66,7 @@ impl Experiment for EchoLedger {
             "by_sockets": seen.by_sockets,
         });
         let (question, latency) = (json(trips), Some(seen.with));
-        Some(DeviceAnswer { question, metrics, counters, latency, ..DeviceAnswer::default() })
+        Some(TaskResult { question, metrics, counters, latency, ..TaskResult::default() })
     }
 
     fn has_messages(&self) -> bool {
@@ -82,7 +82,7 @@ impl Experiment for EchoLedger {
         Some([client?, server?, hardware?])
     }
 
-    fn places<'a>(&self, about: &'a About) -> &'a [Station] {
+    fn places<'a>(&self, about: &'a DeviceInfo) -> &'a [PathNode] {
         &about.hosts
     }
 }

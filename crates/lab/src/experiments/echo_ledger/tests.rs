@@ -2,19 +2,19 @@
 
 use niclab_device::capability::STAMPS;
 use niclab_device::{
-    About, BreakdownObservation, DeviceError, Latency, Observation, PartsShown, Setup, SetupReport,
-    Station, Task, TermShown, Testbed,
+    BreakdownObservation, BreakdownParts, BreakdownTerm, DeviceError, DeviceInfo, Latency,
+    Observation, PathNode, Setup, SetupReport, Task, Testbed,
 };
 
 use crate::breakdown::{DIRECTIONS, PARTS, TERMS};
 use crate::simulated::cell_at;
 use crate::spec::GridName;
-use crate::validation::{Measured, measure};
+use crate::validation::{MeasuredModel, measure};
 
 /// Terms of 1, 10, 0.1, 2, 8 and 20 us, the last of which the direction doubles; a stamp costs
 /// 100 ns, and what is left over is a share of the round trip.
 struct Hosts {
-    about: About,
+    about: DeviceInfo,
     residue_ratio: f64,
     lacks: Option<&'static str>,
     /// Why the stamps are those of sockets.
@@ -25,15 +25,15 @@ const TIMES_NS: [f64; 6] = [1_000.0, 10_000.0, 100.0, 2_000.0, 8_000.0, 20_000.0
 
 impl Hosts {
     fn new() -> Hosts {
-        let seat = |role: &str| Station { role: role.into(), label: "a host".into(), core: None };
+        let seat = |role: &str| PathNode { role: role.into(), label: "a host".into(), core: None };
         let hosts = ["client", "wire", "server"].map(seat).into();
-        let about = About { name: "known".into(), hosts, ..About::default() };
+        let about = DeviceInfo { name: "known".into(), hosts, ..DeviceInfo::default() };
         Hosts { about, residue_ratio: 0.0, lacks: None, no_probes: None }
     }
 }
 
 impl Testbed for Hosts {
-    fn about(&self) -> &About {
+    fn about(&self) -> &DeviceInfo {
         &self.about
     }
 
@@ -47,14 +47,14 @@ impl Testbed for Hosts {
             return Err(DeviceError::lacks(capability));
         }
         let there = trips.client == niclab_device::Host::There;
-        let term = |((name, _), time): ((&str, &str), f64)| TermShown {
+        let term = |((name, _), time): ((&str, &str), f64)| BreakdownTerm {
             name: name.to_owned(),
             mean_ns: if there && name == "hardware" { 2.0 * time } else { time },
             core: (name != "hardware").then_some(1),
             core_share: 1.0,
-            ..TermShown::default()
+            ..BreakdownTerm::default()
         };
-        let terms: Vec<TermShown> = TERMS.into_iter().zip(TIMES_NS).map(term).collect();
+        let terms: Vec<BreakdownTerm> = TERMS.into_iter().zip(TIMES_NS).map(term).collect();
         let sum: f64 = terms.iter().map(|term| term.mean_ns).sum();
         let rtt_ns = sum / (1.0 - self.residue_ratio);
         let [mut with, mut without] = [Latency::new(), Latency::new()];
@@ -62,14 +62,14 @@ impl Testbed for Hosts {
         without.record_n(rtt_ns as u64 - 600, 1_000);
         let pair = [rtt_ns as u64, rtt_ns as u64 - 600];
         // Parts of 100, 200, … ns, those of the reply 10 ns longer.
-        let part = |(side, name): (usize, &str)| TermShown {
+        let part = |(side, name): (usize, &str)| BreakdownTerm {
             name: format!("{}_{name}", DIRECTIONS[side]),
             mean_ns: 100.0 * (1 + PARTS.iter().position(|(it, _)| *it == name).unwrap()) as f64
                 + 10.0 * side as f64,
-            ..TermShown::default()
+            ..BreakdownTerm::default()
         };
         let names = [0, 1].into_iter().flat_map(|side| PARTS.map(|(name, _)| (side, name)));
-        let parts = trips.deep.then(|| PartsShown {
+        let parts = trips.deep.then(|| BreakdownParts {
             messages: 980,
             incomplete: 20,
             parts: names.map(part).collect(),
@@ -93,11 +93,11 @@ impl Testbed for Hosts {
     }
 }
 
-fn measured(hosts: &mut Hosts) -> Measured {
+fn measured(hosts: &mut Hosts) -> MeasuredModel {
     measure(hosts, "echo-ledger", GridName::Reduced, &[], Some(6)).unwrap()
 }
 
-fn said(measured: &Measured, id: &str) -> (String, f64) {
+fn said(measured: &MeasuredModel, id: &str) -> (String, f64) {
     let findings = measured.summary().findings;
     let found = findings.iter().find(|finding| finding.id == format!("known-echo-ledger-{id}"));
     let found = found.unwrap_or_else(|| panic!("no {id} among {findings:#?}"));

@@ -12,7 +12,7 @@ pub(crate) mod trials;
 use niclab_result::Sample;
 
 use self::metrics::put_limits;
-use super::{BuiltIn, CARDS, Experiment, Offered, built_in, in_its_files};
+use super::{BuiltIn, CARDS, Experiment, LoadTrialResult, built_in, in_its_files};
 
 /// What the lab knows of it.
 pub(crate) struct FrameSize;
@@ -29,7 +29,7 @@ impl Experiment for FrameSize {
 
     in_its_files!();
 
-    fn offered(&self, offered: &Offered<'_>, sample: &mut Sample) {
+    fn offered(&self, offered: &LoadTrialResult<'_>, sample: &mut Sample) {
         put_limits(&mut sample.metrics, offered.observation);
     }
 }

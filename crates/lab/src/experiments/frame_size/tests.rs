@@ -4,8 +4,8 @@ use niclab_device::model::profile::{Basis, Entry, Part as Known, Profile};
 use niclab_device::model::schema::SECTIONS;
 use niclab_device::model::{Model, read};
 use niclab_device::{
-    About, DeviceError, Honesty, LoadObservation, Observation, PortCounters, QueueCounters, Rate,
-    Setup, SetupReport, Task, Testbed,
+    DeviceError, DeviceInfo, Honesty, LoadObservation, Observation, PortCounters, QueueCounters,
+    Rate, Setup, SetupReport, Task, Testbed,
 };
 use niclab_result::{Coordinate, Latencies, Origin, Summary};
 
@@ -236,10 +236,10 @@ fn a_device_without_a_line_rate_has_the_ports_that_it_would_fill() {
 
 /// A card that loses a tenth of what comes at full load: at rings with 64 and 256 B frames, and
 /// with 512 B frames its core is never idle; of 128 B frames nothing is known.
-struct Partly(About);
+struct Partly(DeviceInfo);
 
 impl Testbed for Partly {
-    fn about(&self) -> &About {
+    fn about(&self) -> &DeviceInfo {
         &self.0
     }
 
@@ -280,7 +280,7 @@ impl Testbed for Partly {
 
 #[test]
 fn lengths_of_which_nothing_is_known_part_those_of_which_something_is() {
-    let mut card = Partly(About { name: "card".into(), ..About::default() });
+    let mut card = Partly(DeviceInfo { name: "card".into(), ..DeviceInfo::default() });
     let set = ["queues=1", "cores=1", "frame=64,128,256,512"];
     let found = measure(&mut card, "frame-size", GridName::Reduced, &set, Some(6)).unwrap();
     let (bound, _) = said(&found.summary(), "card-bound-1-1-");

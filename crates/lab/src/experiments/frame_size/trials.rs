@@ -17,7 +17,7 @@ use crate::throughput::{Mode, Search, resolved_goals};
 
 /// Queues, and the cores that poll them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Polled {
+pub struct PolledQueues {
     /// Receive queues.
     pub queues: u32,
     /// Cores, at most as many.
@@ -27,19 +27,19 @@ pub struct Polled {
 }
 
 /// All places of a sweep but for the frame sizes: the product of its axes.
-pub fn places(sweep: &SizeSweep) -> Result<Vec<Polled>, SpecError> {
+pub fn places(sweep: &SizeSweep) -> Result<Vec<PolledQueues>, SpecError> {
     let mut all = Vec::new();
     for queues in numbers("queues", &sweep.queues, 1, QUEUES_MAX)? {
         for cores in cores(&sweep.cores, queues)? {
             for flows in numbers("flows", &sweep.flows, 1, niclab_packet::limits::FLOWS_MAX)? {
-                all.push(Polled { queues, cores, flows });
+                all.push(PolledQueues { queues, cores, flows });
             }
         }
     }
     Ok(all)
 }
 
-impl Polled {
+impl PolledQueues {
     fn point(&self, frame: &Coordinate) -> Point {
         let number = |value: u32| Coordinate::Number(f64::from(value));
         at_axes([
@@ -58,7 +58,7 @@ impl Resolver<'_> {
         for sweep in sweeps {
             let goals = resolved_goals(Mode::Mlrsearch, &sweep.goal)?;
             for polled in places(sweep)? {
-                let polled = Polled { flows: of_trace.unwrap_or(polled.flows), ..polled };
+                let polled = PolledQueues { flows: of_trace.unwrap_or(polled.flows), ..polled };
                 for frame in self.frames(&sweep.frame) {
                     let of = self.add_size(&polled, &frame)?;
                     let search = Search { mode: Mode::Mlrsearch, of, goals: goals.clone() };
@@ -69,7 +69,7 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    fn add_size(&mut self, polled: &Polled, frame: &Coordinate) -> Result<usize, SpecError> {
+    fn add_size(&mut self, polled: &PolledQueues, frame: &Coordinate) -> Result<usize, SpecError> {
         let place = SweepPoint::without_rules(polled.flows);
         let (queues, cores) = (polled.queues as u16, polled.cores as u16);
         let plain = place.setup(self.seed, self.frame_len_max(frame));

@@ -4,7 +4,7 @@ use niclab_device::{Load, LoadObservation, QueueCounters, Rss, Setup};
 use niclab_packet::flow::FlowSet;
 use serde::Deserialize;
 
-use crate::measure::{Judged, Metrics, put};
+use crate::measure::{Metrics, UnsentBasis, put};
 use crate::metrics::{LOAD, Metric, TrialMetrics, higher, lower, neither};
 use crate::spec::TrialKind;
 
@@ -19,7 +19,7 @@ pub(crate) const TRIALS: &[TrialMetrics] = &[TrialMetrics {
     headlines: &[BUSIEST, MISPLACED, FULL],
     metrics: &[LOAD, QUEUES],
     is_throughput: true,
-    judged: Judged::Whole,
+    judged: UnsentBasis::Whole,
 }];
 
 /// What came to the queues.

@@ -13,7 +13,7 @@ use niclab_device::Load;
 use niclab_result::Sample;
 
 use self::metrics::{HASH_SHARES, hash_shares, put_queues};
-use super::{BuiltIn, Experiment, LINUX, MODEL, Offered, built_in, in_its_files};
+use super::{BuiltIn, Experiment, LINUX, LoadTrialResult, MODEL, built_in, in_its_files};
 use crate::runner::json;
 
 /// Flows whose hashes are computed a second, once by the lab and once by a model.
@@ -38,8 +38,8 @@ impl Experiment for HashSkew {
         f64::from(load.flows.count) / SHARES_PER_S
     }
 
-    fn offered(&self, offered: &Offered<'_>, sample: &mut Sample) {
-        let Offered { load, observation, .. } = *offered;
+    fn offered(&self, offered: &LoadTrialResult<'_>, sample: &mut Sample) {
+        let LoadTrialResult { load, observation, .. } = *offered;
         let told = offered.rss.zip(offered.setup);
         let shares = told.and_then(|(rss, setup)| hash_shares(rss, setup, load));
         let shares = shares.unwrap_or_default();

@@ -15,7 +15,7 @@ use super::trials::places;
 use crate::measure::Metrics;
 use crate::place::SweepPoint;
 use crate::spec::GridName;
-use crate::validation::{Measured, measure};
+use crate::validation::{MeasuredModel, measure};
 use crate::values::Values;
 
 fn load() -> Load {
@@ -131,7 +131,7 @@ fn found(limits: &[(&str, f64)], set: &[&str]) -> (Vec<Finding>, Summary) {
 }
 
 /// A card with such limits, measured.
-fn measured(limits: &[(&str, f64)], set: &[&str]) -> Measured {
+fn measured(limits: &[(&str, f64)], set: &[&str]) -> MeasuredModel {
     let mut profile: Profile = read("connectx-5").unwrap();
     limits.iter().for_each(|(limit, value)| profile.inject(limit, *value));
     let mut card = Model::new("card", profile, 5);

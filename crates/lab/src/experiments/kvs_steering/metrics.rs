@@ -4,7 +4,7 @@ use niclab_device::StoreObservation;
 use niclab_result::Mark;
 
 use crate::bus::ways;
-use crate::measure::{Judged, Metrics, put};
+use crate::measure::{Metrics, UnsentBasis, put};
 use crate::metrics::{Metric, TrialMetrics, higher, lower, neither};
 use crate::spec::TrialKind;
 use crate::statistics;
@@ -20,7 +20,7 @@ pub(crate) const TRIALS: &[TrialMetrics] = &[TrialMetrics {
     headlines: &[ANSWERED, REQUEST, CARD],
     metrics: &[SERVED],
     is_throughput: false,
-    judged: Judged::Whole,
+    judged: UnsentBasis::Whole,
 }];
 
 /// What a request costs.

@@ -9,10 +9,10 @@ pub(crate) mod spec;
 mod tests;
 pub(crate) mod trials;
 
-use niclab_device::{About, Observation, Station, Task};
+use niclab_device::{DeviceInfo, Observation, PathNode, Task};
 
 use self::metrics::{failure, marks, put_answered};
-use super::{BuiltIn, DeviceAnswer, Experiment, built_in, in_its_files};
+use super::{BuiltIn, Experiment, TaskResult, built_in, in_its_files};
 use crate::measure::Metrics;
 use crate::runner::json;
 
@@ -43,11 +43,11 @@ impl Experiment for KvsSteering {
         Some(passes_s + REQUESTS_S + f64::from(serving.asked.count) / ITEMS_PER_S)
     }
 
-    fn answer(&self, task: &Task, seen: Observation) -> Option<DeviceAnswer> {
+    fn answer(&self, task: &Task, seen: Observation) -> Option<TaskResult> {
         let (Task::Store(serving), Observation::Store(seen)) = (task, seen) else { return None };
         let mut metrics = Metrics::new();
         put_answered(&mut metrics, &seen);
-        Some(DeviceAnswer {
+        Some(TaskResult {
             question: json(serving),
             metrics,
             marks: marks(&seen),
@@ -63,7 +63,7 @@ impl Experiment for KvsSteering {
          machine"
     }
 
-    fn places<'a>(&self, about: &'a About) -> &'a [Station] {
+    fn places<'a>(&self, about: &'a DeviceInfo) -> &'a [PathNode] {
         &about.serving
     }
 }

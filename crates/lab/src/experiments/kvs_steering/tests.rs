@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use niclab_device::soft::kvs::{Build, KeyPopularity};
 use niclab_device::{
-    About, Crossed, DeviceError, Observation, Serving, Setup, SetupReport, Station, StepShown,
-    StoreObservation, Task, Testbed,
+    BusTraffic, DeviceError, DeviceInfo, Observation, PathNode, Serving, Setup, SetupReport,
+    StepTime, StoreObservation, Task, Testbed,
 };
 use niclab_result::{Origin, Outcome, Sample};
 
@@ -13,14 +13,14 @@ use super::spec::ServingSweep;
 use super::trials::{Mode, places};
 use crate::simulated::cell_at;
 use crate::spec::GridName;
-use crate::validation::{Measured, measure};
+use crate::validation::{MeasuredModel, measure};
 use crate::values::Values;
 
 /// A device on which a request takes 200 ns of a core, and with `rss` on several cores `shared_ns`
 /// more, of them 30 ns of a look-up and the rest of carrying it out; of Zipf's keys twice that.
 /// What the card does takes 20 ns by RSS and `card_ns` by a program.
 struct Store {
-    about: About,
+    about: DeviceInfo,
     shared_ns: f64,
     card_ns: f64,
     wrong: u64,
@@ -44,8 +44,8 @@ struct Store {
 
 impl Store {
     fn new() -> Store {
-        let seat = Station { role: "function".into(), label: "a store".into(), core: None };
-        let about = About { name: "box".into(), serving: vec![seat], ..About::default() };
+        let seat = PathNode { role: "function".into(), label: "a store".into(), core: None };
+        let about = DeviceInfo { name: "box".into(), serving: vec![seat], ..DeviceInfo::default() };
         let (shared_ns, card_ns, wrong, is_moody) = (100.0, 150.0, 0, false);
         let (is_seen, dma_bytes, steered_ns) = (true, 0.0, [0.0; 3]);
         let (cores, asked) = (2, Vec::new());
@@ -74,7 +74,7 @@ impl Store {
 }
 
 impl Testbed for Store {
-    fn about(&self) -> &About {
+    fn about(&self) -> &DeviceInfo {
         &self.about
     }
 
@@ -94,7 +94,7 @@ impl Testbed for Store {
         let is_slow = is_slow || self.is_in_turns && (self.asked.len() - 1) / 2 % 2 == 1;
         let mood = if is_slow { 2.0 } else { 1.0 };
         let (more_ns, cores) = (self.more_ns(serving), u64::from(serving.cores));
-        let step = |name: &str, request_ns: f64| StepShown { name: name.into(), request_ns };
+        let step = |name: &str, request_ns: f64| StepTime { name: name.into(), request_ns };
         let lookup_ns = (30.0_f64).min(more_ns);
         let carried_ns = if self.is_seen { more_ns - lookup_ns } else { 0.0 };
         let worked_ns = (mood * 1e3 * (200.0 + more_ns)) as u64;
@@ -122,7 +122,7 @@ impl Testbed for Store {
                 step("reply", if has_dma { 0.0 } else { mood * self.reply_ns }),
             ],
             card_ns: if is_steered { self.card_ns } else { 20.0 },
-            crossed: Crossed {
+            crossed: BusTraffic {
                 frames: 1.0,
                 frame_bytes: 113.2,
                 answers: 1.0,
@@ -134,19 +134,19 @@ impl Testbed for Store {
     }
 }
 
-fn measured(store: &mut Store, set: &[&str]) -> Measured {
+fn measured(store: &mut Store, set: &[&str]) -> MeasuredModel {
     let set = [&["mode=rss,steer"], set].concat();
     measure(store, "kvs-steering", GridName::Reduced, &set, Some(6)).unwrap()
 }
 
-fn said(measured: &Measured, id: &str) -> (String, f64) {
+fn said(measured: &MeasuredModel, id: &str) -> (String, f64) {
     let findings = measured.summary().findings;
     let found = findings.iter().find(|finding| finding.id == id);
     let found = found.unwrap_or_else(|| panic!("no {id} among {findings:#?}"));
     (format!("{} {}", found.sentence, found.implication), found.value.value)
 }
 
-fn ids(measured: &Measured) -> BTreeSet<String> {
+fn ids(measured: &MeasuredModel) -> BTreeSet<String> {
     measured.summary().findings.into_iter().map(|found| found.id).collect()
 }
 

@@ -4,7 +4,7 @@
 //! its cores at once. So the builds of the store are comparable whatever card there is; trials of
 //! all of them at one place stand one behind the other.
 
-use niclab_device::soft::kvs::{Asked, Build, CORES_MAX, KEYS_MAX, KeyPopularity};
+use niclab_device::soft::kvs::{Build, CORES_MAX, KEYS_MAX, KeyPopularity, KeyWorkload};
 use niclab_device::{Serving, Task};
 use niclab_result::{Coordinate, Point};
 
@@ -52,11 +52,11 @@ impl Mode {
 
 /// What is asked, and who serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Served {
+pub struct ServingPoint {
     /// What the card does.
     pub mode: Mode,
     /// What is asked for.
-    pub asked: Asked,
+    pub asked: KeyWorkload,
     /// Cores that serve.
     pub cores: u32,
     /// Requests that are served together.
@@ -64,7 +64,7 @@ pub struct Served {
 }
 
 /// All places of a sweep: the product of its axes, all modes at each.
-pub fn places(sweep: &ServingSweep) -> Result<Vec<Served>, SpecError> {
+pub fn places(sweep: &ServingSweep) -> Result<Vec<ServingPoint>, SpecError> {
     let modes = words("mode", &sweep.mode, &MODES)?;
     let all_gets = numbers("gets", &sweep.gets, 0, 100)?;
     let all_cores = numbers("cores", &sweep.cores, 1, CORES_MAX as u32)?;
@@ -73,10 +73,10 @@ pub fn places(sweep: &ServingSweep) -> Result<Vec<Served>, SpecError> {
     for keys in words("keys", &sweep.keys, &KEYS)? {
         for count in numbers("count", &sweep.count, 1, KEYS_MAX)? {
             for &gets_percent in &all_gets {
-                let asked = Asked { keys, count, gets_percent };
+                let asked = KeyWorkload { keys, count, gets_percent };
                 for &cores in &all_cores {
                     for &burst in &bursts {
-                        let of = |mode: &Mode| Served { mode: *mode, asked, cores, burst };
+                        let of = |mode: &Mode| ServingPoint { mode: *mode, asked, cores, burst };
                         all.extend(modes.iter().map(of));
                     }
                 }
@@ -86,7 +86,7 @@ pub fn places(sweep: &ServingSweep) -> Result<Vec<Served>, SpecError> {
     Ok(all)
 }
 
-impl Served {
+impl ServingPoint {
     fn point(&self) -> Point {
         let number = |number: u32| Coordinate::Number(number.into());
         at_axes([

@@ -1,6 +1,6 @@
 //! The metrics of `occupancy`.
 
-use crate::measure::Judged;
+use crate::measure::UnsentBasis;
 use crate::metrics::{INSTALLED, LATENCY, LOAD, SATURATE, TrialMetrics, search};
 use crate::runner::search::{CAPACITY, PLATEAU, PROBE};
 use crate::throughput::Mode;
@@ -33,5 +33,5 @@ const ASKED: TrialMetrics = TrialMetrics {
     headlines: &[],
     metrics: &[LOAD],
     is_throughput: true,
-    judged: Judged::Whole,
+    judged: UnsentBasis::Whole,
 };

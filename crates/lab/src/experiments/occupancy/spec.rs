@@ -5,8 +5,8 @@ use serde::Deserialize;
 use crate::run::Resolver;
 use crate::spec::defaults::{flows_default, frame_default, no_values, zero};
 use crate::spec::{
-    Assignment, Hits, KneeSpec, Overrides, SpecError, TrialKind, Wrong, axes, in_knee, parts,
-    set_all,
+    Assignment, Hits, InvalidValue, KneeSpec, Overrides, SpecError, TrialKind, axes, in_knee,
+    parts, set_all,
 };
 use crate::throughput::SearchSpec;
 use crate::values::Values;
@@ -85,7 +85,7 @@ parts! {
         Ok(())
     }
 
-    fn check(&self, grid: &str) -> Result<(), Wrong> {
+    fn check(&self, grid: &str) -> Result<(), InvalidValue> {
         self.knee.iter().try_for_each(|knee| in_knee(grid, knee))
     }
 

@@ -16,14 +16,14 @@ const FLOWS_DEFAULT: u32 = 10_000;
 
 impl Resolver<'_> {
     pub(crate) fn add_sweeps(&mut self, sweeps: &[Sweep]) -> Result<(), SpecError> {
-        let mut all: Vec<Saturated<'_>> = Vec::new();
+        let mut all: Vec<SaturatedPoint<'_>> = Vec::new();
         for sweep in sweeps {
             for place in places(&self.narrowed(sweep))? {
                 place.check()?;
                 for frame in self.frames(&sweep.frame) {
                     let of = self.add_saturating(&place, &frame)?;
                     self.add_fixed(&place, &frame, &sweep.rate)?;
-                    all.push(Saturated { place, frame, of, trials: &sweep.trials });
+                    all.push(SaturatedPoint { place, frame, of, trials: &sweep.trials });
                 }
             }
         }
@@ -60,7 +60,7 @@ impl Resolver<'_> {
     }
 
     /// The latencies of a place, at shares of the maximum of the trial `of`.
-    fn add_latencies(&mut self, at: &Saturated<'_>, of: usize) -> Result<(), SpecError> {
+    fn add_latencies(&mut self, at: &SaturatedPoint<'_>, of: usize) -> Result<(), SpecError> {
         for kind in at.trials {
             let share = match *kind {
                 TrialKind::SATURATE => continue,
@@ -114,21 +114,21 @@ impl Resolver<'_> {
 }
 
 /// A place with its saturating trial, and the trials that are asked for there.
-struct Saturated<'a> {
+struct SaturatedPoint<'a> {
     place: SweepPoint,
     frame: Coordinate,
     of: usize,
     trials: &'a [TrialKind],
 }
 
-impl Saturated<'_> {
+impl SaturatedPoint<'_> {
     fn has_latencies(&self) -> bool {
         self.trials.iter().any(|kind| *kind != TrialKind::SATURATE)
     }
 
     /// Latencies at both places are points of one figure.
-    fn is_of_figure(&self, other: &Saturated<'_>) -> bool {
-        let key = |of: &Saturated<'_>| {
+    fn is_of_figure(&self, other: &SaturatedPoint<'_>) -> bool {
+        let key = |of: &SaturatedPoint<'_>| {
             let SweepPoint { groups, match_percent, hits, flows, .. } = of.place;
             (groups == 0, match_percent, hits, flows)
         };
@@ -139,7 +139,7 @@ impl Saturated<'_> {
 /// The trial whose maximum all latencies of a figure are a share of: that with fewest rules in most
 /// groups. Chains of any length carry the rate then, and a table that does not is shown by its
 /// latency. Each at a share of its own maximum, a slow table would be asked for less and look fast.
-fn base_of(at: &Saturated<'_>, all: &[Saturated<'_>]) -> usize {
+fn base_of(at: &SaturatedPoint<'_>, all: &[SaturatedPoint<'_>]) -> usize {
     let of_figure = all.iter().filter(|other| other.has_latencies() && other.is_of_figure(at));
     let base = of_figure.max_by_key(|other| (other.place.groups, Reverse(other.place.rules)));
     base.map_or(at.of, |base| base.of)

@@ -2,7 +2,7 @@
 
 use niclab_device::ProgramObservation;
 
-use crate::measure::{Judged, Metrics, put};
+use crate::measure::{Metrics, UnsentBasis, put};
 use crate::metrics::{Metric, TrialMetrics, higher, lower, neither};
 use crate::spec::TrialKind;
 use crate::statistics;
@@ -18,7 +18,7 @@ pub(crate) const TRIALS: &[TrialMetrics] = &[TrialMetrics {
     headlines: &[PACKET],
     metrics: &[COSTS],
     is_throughput: true,
-    judged: Judged::Whole,
+    judged: UnsentBasis::Whole,
 }];
 
 /// What a packet costs.

@@ -10,10 +10,10 @@ mod tests;
 pub(crate) mod trials;
 
 use niclab_device::cases::Loaded;
-use niclab_device::{About, Observation, Station, Task};
+use niclab_device::{DeviceInfo, Observation, PathNode, Task};
 
 use self::metrics::{failure, put_processed};
-use super::{BuiltIn, DeviceAnswer, Experiment, built_in, in_its_files};
+use super::{BuiltIn, Experiment, TaskResult, built_in, in_its_files};
 use crate::estimate::RULES_PER_S;
 use crate::measure::Metrics;
 use crate::runner::json;
@@ -42,17 +42,17 @@ impl Experiment for ProgramCost {
         Some(passes_s + f64::from(count) * f64::from(entries) / RULES_PER_S)
     }
 
-    fn answer(&self, task: &Task, seen: Observation) -> Option<DeviceAnswer> {
+    fn answer(&self, task: &Task, seen: Observation) -> Option<TaskResult> {
         let (Task::Program(processing), Observation::Program(seen)) = (task, seen) else {
             return None;
         };
         let mut metrics = Metrics::new();
         put_processed(&mut metrics, &seen);
         let (question, counters, ended) = (json(processing), json(&seen), failure(&seen));
-        Some(DeviceAnswer { question, metrics, counters, ended, ..DeviceAnswer::default() })
+        Some(TaskResult { question, metrics, counters, ended, ..TaskResult::default() })
     }
 
-    fn places<'a>(&self, about: &'a About) -> &'a [Station] {
+    fn places<'a>(&self, about: &'a DeviceInfo) -> &'a [PathNode] {
         &about.programmed
     }
 

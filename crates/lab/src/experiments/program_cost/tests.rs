@@ -2,8 +2,8 @@
 
 use niclab_device::cases::{Case, Loaded};
 use niclab_device::{
-    About, DeviceError, Observation, ProgramObservation, Setup, SetupReport, Station, Task,
-    Testbed, Worst,
+    DeviceError, DeviceInfo, Observation, PathNode, ProgramObservation, Setup, SetupReport, Task,
+    Testbed, WorstCase,
 };
 use niclab_result::Outcome;
 
@@ -11,14 +11,14 @@ use super::spec::ProgramSweep;
 use super::trials::programs;
 use crate::simulated::cell_at;
 use crate::spec::GridName;
-use crate::validation::{Measured, measure, measure_beside};
+use crate::validation::{MeasuredModel, measure, measure_beside};
 use crate::values::Values;
 
 /// A device that takes 20 ns for a packet, 3 ns for a header, 10 ns for a look-up and 1 ns more for
 /// each time that its entries are 64 times as many, and half a nanosecond for an instruction; that
 /// of a program that is used hangs on its name.
 struct Card {
-    about: About,
+    about: DeviceInfo,
     /// So many times as long.
     factor: f64,
     /// What leaves is what it should be.
@@ -33,12 +33,12 @@ struct Card {
 
 impl Card {
     fn new(name: &str, factor: f64) -> Card {
-        let seat = Station { role: "device".into(), label: "a card".into(), core: None };
-        let about = About {
+        let seat = PathNode { role: "device".into(), label: "a card".into(), core: None };
+        let about = DeviceInfo {
             name: name.into(),
             programmed: vec![seat],
             program_load_ms: 1,
-            ..About::default()
+            ..DeviceInfo::default()
         };
         let asked = Vec::new();
         Card { about, factor, is_right: true, lost: 0, asked, lacks: None }
@@ -61,7 +61,7 @@ fn known_ns(of: Loaded) -> f64 {
 }
 
 impl Testbed for Card {
-    fn about(&self) -> &About {
+    fn about(&self) -> &DeviceInfo {
         &self.about
     }
 
@@ -84,7 +84,7 @@ impl Testbed for Card {
         let stretches_ns = vec![stretch_ns, 100 * stretch_ns, stretch_ns];
         let digest = if self.is_right { "right" } else { "wrong" }.to_owned();
         let lookups = if of.case == Case::RateLimiter { 2 } else { 1 };
-        let worst = Worst { instructions: 42, lookups, key_bits: 64, ..Worst::default() };
+        let worst = WorstCase { instructions: 42, lookups, key_bits: 64, ..WorstCase::default() };
         let (lost, bytes) = (self.lost, 64 * packets);
         let stretch = 100;
         let seen =
@@ -93,11 +93,11 @@ impl Testbed for Card {
     }
 }
 
-fn measured(card: &mut Card, set: &[&str]) -> Measured {
+fn measured(card: &mut Card, set: &[&str]) -> MeasuredModel {
     measure(card, "program-cost", GridName::Reduced, set, Some(6)).unwrap()
 }
 
-fn said(measured: &Measured, id: &str) -> (String, f64) {
+fn said(measured: &MeasuredModel, id: &str) -> (String, f64) {
     let findings = measured.summary().findings;
     let found = findings.iter().find(|finding| finding.id == id);
     let found = found.unwrap_or_else(|| panic!("no {id} among {findings:#?}"));

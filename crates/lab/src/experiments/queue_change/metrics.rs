@@ -3,7 +3,7 @@
 use niclab_device::LoadObservation;
 use niclab_load::{QueueReaction, RssChanges};
 
-use crate::measure::{Judged, Metrics, put};
+use crate::measure::{Metrics, UnsentBasis, put};
 use crate::metrics::{LOAD, Metric, TrialMetrics, lower, neither};
 use crate::run::step;
 use crate::spec::TrialKind;
@@ -20,7 +20,7 @@ pub(crate) const TRIALS: &[TrialMetrics] = &[TrialMetrics {
     headlines: &["loss_ratio", "reordered_frames", SETTLED, REACTION],
     metrics: &[CHANGED, LOAD],
     is_throughput: true,
-    judged: Judged::Whole,
+    judged: UnsentBasis::Whole,
 }];
 
 /// What changes of RSS do.

@@ -14,7 +14,7 @@ use niclab_result::Sample;
 
 use self::metrics::put_rss_change;
 use self::trials::of_repeat;
-use super::{BuiltIn, Experiment, Offered, built_in, in_its_files};
+use super::{BuiltIn, Experiment, LoadTrialResult, built_in, in_its_files};
 use crate::runner::json;
 
 /// What the lab knows of it.
@@ -36,7 +36,7 @@ impl Experiment for QueueChange {
         of_repeat(plan, repeat)
     }
 
-    fn offered(&self, offered: &Offered<'_>, sample: &mut Sample) {
+    fn offered(&self, offered: &LoadTrialResult<'_>, sample: &mut Sample) {
         if let Some(seen) = &offered.observation.rss_changes {
             put_rss_change(&mut sample.metrics, offered.observation, seen);
             sample.control = json(seen);

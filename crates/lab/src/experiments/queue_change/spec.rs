@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use crate::run::Resolver;
 use crate::spec::defaults::{flows_default, frame_default, none, one, zero};
-use crate::spec::{DURATION_MS_MAX, SpecError, Wrong, axes, parts, set_all, whole};
+use crate::spec::{DURATION_MS_MAX, InvalidValue, SpecError, axes, parts, set_all, whole};
 use crate::values::Values;
 
 /// A product of axes of RSS changes while frames flow.
@@ -90,7 +90,7 @@ parts! {
         Ok(())
     }
 
-    fn check(&self, grid: &str) -> Result<(), Wrong> {
+    fn check(&self, grid: &str) -> Result<(), InvalidValue> {
         let own = self.rss_change.iter().filter_map(|sweep| sweep.duration_ms);
         own.into_iter().try_for_each(|duration_ms| {
             whole(format!("{grid}.rss_change.duration_ms"), duration_ms, 1, DURATION_MS_MAX)

@@ -1,8 +1,8 @@
 //! Points of `queue-change`, and the findings from their samples.
 
 use niclab_device::{
-    About, Answering, DeviceError, LoadObservation, Observation, Plan, RssChangeKind, RssPlan,
-    Setup, SetupReport, Task, Testbed,
+    BalanceMode, DeviceError, DeviceInfo, LoadObservation, Observation, Plan, RssChangeKind,
+    RssPlan, Setup, SetupReport, Task, Testbed,
 };
 use niclab_load::{Latency, QueueReaction, RssChanges, Slice};
 use niclab_result::Summary;
@@ -90,7 +90,7 @@ fn a_step_is_the_middle_third() {
 /// A card whose RSS can be changed, and which behaves as the test says.
 #[derive(Default)]
 struct Told {
-    about: About,
+    about: DeviceInfo,
     loses: u64,
     passes: u64,
     /// Under changes of this the machine stalls, and the card loses half of the frames.
@@ -98,7 +98,7 @@ struct Told {
 }
 
 impl Testbed for Told {
-    fn about(&self) -> &About {
+    fn about(&self) -> &DeviceInfo {
         &self.about
     }
 
@@ -112,7 +112,7 @@ impl Testbed for Told {
         let stretches = (load.duration_ns / 10_000_000) as usize;
         let (from_ns, until_ns) = step(load.duration_ns);
         let is_high = |at: usize| (from_ns..until_ns).contains(&(at as u64 * 10_000_000 + 1));
-        let saves = plan.answer == Some(Answering::SaveCores);
+        let saves = plan.answer == Some(BalanceMode::SaveCores);
         // The second core rests where cores are saved and load is low.
         let second = |at| if is_high(at) || !saves { 50 } else { 0 };
         let mut changes = RssChanges {
@@ -139,7 +139,7 @@ impl Testbed for Told {
         let lost = match (plan.answer, plan.change) {
             _ if stalls => 10_000,
             (None, None) => 2_000,
-            (Some(Answering::Keys), _) => 2_000,
+            (Some(BalanceMode::Keys), _) => 2_000,
             (Some(_), _) => 500,
             (None, Some(_)) => self.loses,
         };
@@ -165,7 +165,8 @@ fn found(loses: u64, passes: u64) -> Summary {
 }
 
 fn summary(card: Told, set: &[&str], repeats: u32) -> Summary {
-    let mut card = Told { about: About { name: "card".into(), ..About::default() }, ..card };
+    let mut card =
+        Told { about: DeviceInfo { name: "card".into(), ..DeviceInfo::default() }, ..card };
     validation::measure(&mut card, "queue-change", GridName::Reduced, set, Some(repeats))
         .unwrap()
         .summary()
@@ -302,12 +303,12 @@ fn each_repeat_draws_changes_of_its_own() {
 /// A card that notes the seeds of the plans that it is given.
 #[derive(Default)]
 struct Seeds {
-    about: About,
+    about: DeviceInfo,
     seen: Vec<u64>,
 }
 
 impl Testbed for Seeds {
-    fn about(&self) -> &About {
+    fn about(&self) -> &DeviceInfo {
         &self.about
     }
 

@@ -3,7 +3,7 @@
 //! Two questions: what a change costs frames that flow (none may be lost, and none pass another of
 //! its flow), and what a device does by itself when load steps: how soon, and by how many cores.
 
-use niclab_device::{Answering, Plan, RssChangeKind, RssPlan, Setup};
+use niclab_device::{BalanceMode, Plan, RssChangeKind, RssPlan, Setup};
 use niclab_packet::flow::{FlowSpec, Popularity};
 use niclab_packet::limits::FLOWS_MAX;
 use niclab_result::{Coordinate, Point};
@@ -35,11 +35,11 @@ pub(crate) const CHANGES: [(&str, Option<RssChangeKind>); 7] = [
 ];
 
 /// What a device does about a queue that fills, by name.
-pub(crate) const ANSWERS: [(&str, Option<Answering>); 4] = [
+pub(crate) const ANSWERS: [(&str, Option<BalanceMode>); 4] = [
     ("none", None),
-    ("moves", Some(Answering::Moves)),
-    ("save-cores", Some(Answering::SaveCores)),
-    ("keys", Some(Answering::Keys)),
+    ("moves", Some(BalanceMode::Moves)),
+    ("save-cores", Some(BalanceMode::SaveCores)),
+    ("keys", Some(BalanceMode::Keys)),
 ];
 
 /// What is changed, or answered, under which load.
@@ -50,7 +50,7 @@ pub struct RssChange {
     /// Changes a second.
     pub per_s: u32,
     /// What the device does by itself.
-    pub answer: Option<Answering>,
+    pub answer: Option<BalanceMode>,
     /// Frames a second.
     pub pps: u32,
     /// So many times as many in the middle third.

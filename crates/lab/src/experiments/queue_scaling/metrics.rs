@@ -2,7 +2,7 @@
 
 use niclab_device::LoadObservation;
 
-use crate::measure::{Judged, Metrics, put, put_ratio};
+use crate::measure::{Metrics, UnsentBasis, put, put_ratio};
 use crate::metrics::{LOAD, Metric, TrialMetrics, higher, lower, neither};
 use crate::spec::TrialKind;
 
@@ -17,7 +17,7 @@ pub(crate) const TRIALS: &[TrialMetrics] = &[TrialMetrics {
     headlines: &["throughput_pps", "device_ns_per_frame"],
     metrics: &[LOAD, CORES],
     is_throughput: true,
-    judged: Judged::Whole,
+    judged: UnsentBasis::Whole,
 }];
 
 /// What each core does.

@@ -12,7 +12,7 @@ pub(crate) mod trials;
 use niclab_result::Sample;
 
 use self::metrics::put_scaling;
-use super::{BuiltIn, Experiment, MODEL, Offered, built_in, in_its_files};
+use super::{BuiltIn, Experiment, LoadTrialResult, MODEL, built_in, in_its_files};
 
 /// What the lab knows of it.
 pub(crate) struct QueueScaling;
@@ -32,7 +32,7 @@ impl Experiment for QueueScaling {
 
     in_its_files!();
 
-    fn offered(&self, offered: &Offered<'_>, sample: &mut Sample) {
+    fn offered(&self, offered: &LoadTrialResult<'_>, sample: &mut Sample) {
         let cores = offered.setup.map_or(1, |setup| setup.cores);
         put_scaling(&mut sample.metrics, offered.observation, cores);
     }

@@ -3,8 +3,8 @@
 use niclab_device::model::profile::Profile;
 use niclab_device::model::{Model, read};
 use niclab_device::{
-    About, DeviceError, Fact, LoadObservation, Observation, PortCounters, QueueCounters, Setup,
-    SetupReport, Task, Testbed,
+    DeviceError, DeviceInfo, Fact, LoadObservation, Observation, PortCounters, QueueCounters,
+    Setup, SetupReport, Task, Testbed,
 };
 use niclab_result::{Origin, Quantity, Summary};
 
@@ -190,10 +190,10 @@ fn two_experiments_of_a_run_have_figures_and_findings_of_their_own() {
 }
 
 /// A card whose frames take 100 ns of one core, and 60 ns more of each of several.
-struct Slower(About);
+struct Slower(DeviceInfo);
 
 impl Testbed for Slower {
-    fn about(&self) -> &About {
+    fn about(&self) -> &DeviceInfo {
         &self.0
     }
 
@@ -222,7 +222,7 @@ impl Testbed for Slower {
 }
 
 fn slower(name: &str, set: &[&str]) -> Summary {
-    let mut card = Slower(About { name: "card".into(), ..About::default() });
+    let mut card = Slower(DeviceInfo { name: "card".into(), ..DeviceInfo::default() });
     measure(&mut card, name, GridName::Reduced, set, Some(6)).unwrap().summary()
 }
 
@@ -255,7 +255,7 @@ fn curves_over_queues_are_told_apart_by_their_load() {
 /// repeat by repeat.
 fn with_two_cores(factors: [f64; 6]) -> Summary {
     let set = ["receive=multi-queue,serial", "ports=1", "queues=1,2", "cores=each"];
-    let mut card = Slower(About { name: "card".into(), ..About::default() });
+    let mut card = Slower(DeviceInfo { name: "card".into(), ..DeviceInfo::default() });
     let mut measured =
         measure(&mut card, "queue-scaling", GridName::Reduced, &set, Some(6)).unwrap();
     for sample in &mut measured.samples {
@@ -296,7 +296,7 @@ fn one_core_forwards_and_two_cores_forward() {
 fn a_point_of_two_experiments_that_disagree_is_a_warning() {
     let with = |factor: f64| {
         let of = |name: &str| {
-            let mut card = Slower(About { name: "card".into(), ..About::default() });
+            let mut card = Slower(DeviceInfo { name: "card".into(), ..DeviceInfo::default() });
             let set = ["ports=1", "queues=2", "cores=2", "frame=64"];
             measure(&mut card, name, GridName::Reduced, &set, Some(6)).unwrap()
         };

@@ -67,7 +67,7 @@ pub(crate) fn published(
             words::groups(group)
         );
         let at = |figure: &'static str| {
-            let is_here = |of: &published::Spread| {
+            let is_here = |of: &published::PublishedRange| {
                 stack_of(of.series) == Some((stack.as_str(), actions_count)) && of.x == rules
             };
             let published = published::spreads(card, figure).into_iter().find(is_here)?;

@@ -3,7 +3,7 @@
 use niclab_device::LoadObservation;
 use niclab_result::Quantity;
 
-use crate::measure::{Judged, Metrics, put, quantiles};
+use crate::measure::{Metrics, UnsentBasis, put, quantiles};
 use crate::metrics::{
     CONTROL, DESTROY_RATE, DESTROYED, LOAD, Metric, SATURATE_BASE, TrialMetrics, higher, lower,
     neither,
@@ -27,7 +27,7 @@ const INSERT_TRIAL: TrialMetrics = TrialMetrics {
     headlines: &["operations_per_s", "operations_done", "destroy_operations_per_s", "call_ns_p99"],
     metrics: &[CONTROL, DESTROY_RATE, DESTROYED],
     is_throughput: true,
-    judged: Judged::Whole,
+    judged: UnsentBasis::Whole,
 };
 
 /// Rules that are created one by one while packets probe whether they are there.

@@ -12,7 +12,7 @@ pub(crate) mod trials;
 use niclab_result::Sample;
 
 use self::metrics::{EFFECT, put_effects};
-use super::{BuiltIn, Experiment, LINUX, MODEL, Offered, built_in, in_its_files};
+use super::{BuiltIn, Experiment, LINUX, LoadTrialResult, MODEL, built_in, in_its_files};
 use crate::published::PublishedCard;
 use crate::summary::Results;
 use crate::summary::beside_published::PublishedPoint;
@@ -32,7 +32,7 @@ impl Experiment for RuleRate {
 
     in_its_files!();
 
-    fn offered(&self, offered: &Offered<'_>, sample: &mut Sample) {
+    fn offered(&self, offered: &LoadTrialResult<'_>, sample: &mut Sample) {
         if offered.trial == EFFECT.name() {
             put_effects(&mut sample.metrics, offered.observation);
         }

@@ -2,8 +2,8 @@
 //! take effect.
 
 use niclab_device::{
-    Action, Calls, ControlCore, FLOWS_PROBED_MAX, Load, OPERATIONS_PER_S_MAX, Plan, RuleBlock,
-    RulesPlan, Stack, Work,
+    Action, CallMode, ControlCore, FLOWS_PROBED_MAX, Load, OPERATIONS_PER_S_MAX, Plan, RuleBlock,
+    RuleWork, RulesPlan, Stack,
 };
 use niclab_result::{Coordinate, Point};
 
@@ -36,7 +36,7 @@ pub struct CreatedRules {
     /// What they do.
     pub actions: &'static [Action],
     /// How.
-    pub calls: Calls,
+    pub calls: CallMode,
     /// Control threads, each with an operation queue of its own; none: the one that has the card.
     pub threads: Option<u32>,
 }
@@ -63,7 +63,7 @@ pub fn places(sweep: &RuleRateSweep) -> Result<Vec<CreatedRules>, SpecError> {
     // Control threads have a queue each: there are no other calls.
     let of = |threads| all.iter().map(move |one| CreatedRules { threads: Some(threads), ..*one });
     let all = threads.into_iter().flat_map(of);
-    Ok(all.filter(|insertion| insertion.calls == Calls::Queue).collect())
+    Ok(all.filter(|insertion| insertion.calls == CallMode::Queue).collect())
 }
 
 impl CreatedRules {
@@ -93,7 +93,7 @@ impl CreatedRules {
         Plan::Rules(Box::new(RulesPlan {
             core: ControlCore::Same,
             start_ns: 0,
-            work: Work::Create(rules),
+            work: RuleWork::Create(rules),
             calls: self.calls,
             slice: None,
             threads: self.threads,
@@ -160,8 +160,8 @@ impl Effect {
         Plan::Rules(Box::new(RulesPlan {
             core: self.core,
             start_ns: AROUND_NS,
-            work: Work::Create(rules),
-            calls: Calls::Single,
+            work: RuleWork::Create(rules),
+            calls: CallMode::Single,
             slice: Some(1),
             threads: None,
             per_s: Some(self.per_s),

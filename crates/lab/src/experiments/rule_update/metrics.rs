@@ -1,6 +1,6 @@
 //! The metrics of `rule-update`.
 
-use crate::measure::Judged;
+use crate::measure::UnsentBasis;
 use crate::metrics::{
     CONTROL, DESTROY_RATE, DESTROYED, LOAD, MATCHED, SATURATE_BASE, TrialMetrics, WINDOWS,
 };
@@ -20,5 +20,5 @@ const CHANGE_TRIAL: TrialMetrics = TrialMetrics {
     headlines: &["operations_per_s", "operations_done", "call_ns_p99", "blocked_ns"],
     metrics: &[LOAD, CONTROL, DESTROY_RATE, DESTROYED, WINDOWS, MATCHED],
     is_throughput: true,
-    judged: Judged::Undisturbed,
+    judged: UnsentBasis::Undisturbed,
 };

@@ -12,9 +12,9 @@ pub(crate) mod trials;
 use niclab_result::Sample;
 
 use self::metrics::CHANGE;
-use super::{BuiltIn, Experiment, MODEL, Offered, built_in, in_its_files};
-use crate::matched::put_met;
+use super::{BuiltIn, Experiment, LoadTrialResult, MODEL, built_in, in_its_files};
 use crate::published::PublishedCard;
+use crate::rule_matches::put_matched;
 use crate::summary::Results;
 use crate::summary::beside_published::PublishedPoint;
 use crate::windows;
@@ -34,11 +34,11 @@ impl Experiment for RuleUpdate {
 
     in_its_files!();
 
-    fn offered(&self, offered: &Offered<'_>, sample: &mut Sample) {
+    fn offered(&self, offered: &LoadTrialResult<'_>, sample: &mut Sample) {
         if offered.trial == CHANGE.name() {
             windows::put_windows(&mut sample.metrics, offered.observation);
             if offered.is_generated {
-                put_met(&mut sample.metrics, offered.observation);
+                put_matched(&mut sample.metrics, offered.observation);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Rule updates on a simulated device with known rates, and the findings from them.
 
-use niclab_device::{Action, Calls, Change as Replaced, ControlCore, Plan, Work};
+use niclab_device::{Action, CallMode, ControlCore, Plan, RuleChangeKind as Replaced, RuleWork};
 use niclab_result::Summary;
 
 use super::spec::RuleUpdateSweep;
@@ -106,7 +106,7 @@ fn the_set_up_tells_old_new_and_none_apart() {
         group: 1,
         rules: 500,
         kind: UpdateKind::Anew,
-        calls: Calls::Single,
+        calls: CallMode::Single,
         beside: Some((ControlCore::Same, Some(32))),
     };
     let (setup, block) = change.setup(7, 64, None);
@@ -118,7 +118,7 @@ fn the_set_up_tells_old_new_and_none_apart() {
     );
     let Plan::Rules(plan) = change.plan(block, 9) else { panic!("no plan") };
     let new = vec![Action::Queue(1)];
-    assert_eq!(plan.work, Work::Change { block: 1, change: Replaced::Anew(new) });
+    assert_eq!(plan.work, RuleWork::Change { block: 1, change: Replaced::Anew(new) });
     assert_eq!((plan.start_ns, plan.slice), (9, Some(32)));
     let file = RulesFile { path: "a.flow".into(), rules_count: 9, queues: 8, rules_met: None };
     let (setup, block) = change.setup(7, 64, Some(&file));

@@ -9,7 +9,8 @@
 //! met a rule as it was (0), as it is (1), and none (2).
 
 use niclab_device::{
-    Action, Calls, Change as Replaced, ControlCore, Load, Plan, RuleBlock, RulesPlan, Setup, Work,
+    Action, CallMode, ControlCore, Load, Plan, RuleBlock, RuleChangeKind as Replaced, RuleWork,
+    RulesPlan, Setup,
 };
 use niclab_packet::limits::FLOWS_MAX;
 use niclab_result::{Coordinate, Point};
@@ -18,8 +19,8 @@ use super::metrics::CHANGE;
 use super::spec::RuleUpdateSweep;
 use crate::axes::{CALLS, CORES, at_axes, name_of, numbers, slice_at, slices, standing, words};
 use crate::flows;
-use crate::matched::{NEW, OLD, to_change};
 use crate::place::{FRAME_LEN_COMMON, PRIORITY_RULES, SweepPoint};
+use crate::rule_matches::{NEW, OLD, to_change};
 use crate::run::{PlannedRate, Resolver, TaskIndex, Trial, index_of};
 use crate::spec::{RulesFile, SpecError, TrialKind};
 
@@ -62,7 +63,7 @@ pub struct UpdateTask {
     /// What of them.
     pub kind: UpdateKind,
     /// How.
-    pub calls: Calls,
+    pub calls: CallMode,
     /// While packets flow: on which core, and how many between two bursts (none: all at once).
     pub beside: Option<(ControlCore, Option<u32>)>,
 }
@@ -90,7 +91,7 @@ pub fn places(sweep: &RuleUpdateSweep) -> Result<Vec<UpdateTask>, SpecError> {
     }
     // The queue takes rules by template, which has no word for these.
     all.retain(|change| {
-        change.calls != Calls::Queue
+        change.calls != CallMode::Queue
             || matches!(change.kind, UpdateKind::Actions | UpdateKind::Anew)
     });
     Ok(all)
@@ -153,7 +154,7 @@ impl UpdateTask {
         Plan::Rules(Box::new(RulesPlan {
             core,
             start_ns,
-            work: Work::Change { block, change },
+            work: RuleWork::Change { block, change },
             calls: self.calls,
             slice,
             threads: None,

@@ -4,7 +4,7 @@ use niclab_device::stream::{Stream, Transport};
 use niclab_device::{CoreUse, StreamObservation};
 use niclab_result::Mark;
 
-use crate::measure::{Judged, Metrics, put, put_ratio};
+use crate::measure::{Metrics, UnsentBasis, put, put_ratio};
 use crate::metrics::{Metric, TrialMetrics, higher, lower, neither};
 use crate::spec::TrialKind;
 
@@ -19,7 +19,7 @@ pub(crate) const TRIALS: &[TrialMetrics] = &[TrialMetrics {
     headlines: &[CARRIED, CPU],
     metrics: &[DATA],
     is_throughput: false,
-    judged: Judged::Whole,
+    judged: UnsentBasis::Whole,
 }];
 
 /// Amounts and costs of bulk data.

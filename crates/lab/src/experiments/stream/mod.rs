@@ -9,10 +9,10 @@ pub(crate) mod spec;
 mod tests;
 pub(crate) mod trials;
 
-use niclab_device::{About, Observation, Station, Task};
+use niclab_device::{DeviceInfo, Observation, PathNode, Task};
 
 use self::metrics::{ended, marks, put_stream};
-use super::{BuiltIn, DeviceAnswer, Experiment, VETH, built_in, in_its_files};
+use super::{BuiltIn, Experiment, TaskResult, VETH, built_in, in_its_files};
 use crate::estimate::SERVER_S;
 use crate::measure::Metrics;
 use crate::runner::json;
@@ -38,13 +38,13 @@ impl Experiment for Stream {
         Some(SERVER_S + (stream.duration_ns + stream.warmup_ns) as f64 / 1e9)
     }
 
-    fn answer(&self, task: &Task, seen: Observation) -> Option<DeviceAnswer> {
+    fn answer(&self, task: &Task, seen: Observation) -> Option<TaskResult> {
         let (Task::Stream(streaming), Observation::Stream(seen)) = (task, seen) else {
             return None;
         };
         let mut metrics = Metrics::new();
         put_stream(&mut metrics, &seen, &streaming.stream);
-        Some(DeviceAnswer {
+        Some(TaskResult {
             question: json(streaming),
             metrics,
             marks: marks(&seen),
@@ -54,7 +54,7 @@ impl Experiment for Stream {
         })
     }
 
-    fn places<'a>(&self, about: &'a About) -> &'a [Station] {
+    fn places<'a>(&self, about: &'a DeviceInfo) -> &'a [PathNode] {
         &about.hosts
     }
 }

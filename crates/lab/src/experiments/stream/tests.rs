@@ -2,8 +2,8 @@
 
 use niclab_device::stream::{Received, Sent, Stream, ThreadTime, Transport};
 use niclab_device::{
-    About, CoreUse, DeviceError, Host, Observation, Setup, SetupReport, Station, StreamObservation,
-    Task, Testbed,
+    CoreUse, DeviceError, DeviceInfo, Host, Observation, PathNode, Setup, SetupReport,
+    StreamObservation, Task, Testbed,
 };
 use niclab_result::{Mark, Outcome};
 
@@ -13,14 +13,14 @@ use super::trials::streams;
 use crate::measure::Metrics;
 use crate::simulated::{Bench, Nature, cell_at};
 use crate::spec::GridName;
-use crate::validation::{Measured, measure};
+use crate::validation::{MeasuredModel, measure};
 use crate::values::Values;
 
 /// A write takes 100 ns and 0.1 ns a byte, a datagram 500 ns, 0.1 ns a byte and its share of 2 us
 /// for the call; several connections carry half as much again as one. The sender's core works all
 /// the time, the receiver's half of it.
 struct Hosts {
-    about: About,
+    about: DeviceInfo,
     /// Streams after which the receiver is gone.
     streams_max: u32,
     streams: u32,
@@ -33,9 +33,9 @@ struct Hosts {
 
 impl Hosts {
     fn new() -> Hosts {
-        let seat = |role: &str| Station { role: role.into(), label: "a host".into(), core: None };
+        let seat = |role: &str| PathNode { role: role.into(), label: "a host".into(), core: None };
         let hosts = ["client", "wire", "server"].map(seat).into();
-        let about = About { name: "known".into(), hosts, ..About::default() };
+        let about = DeviceInfo { name: "known".into(), hosts, ..DeviceInfo::default() };
         Hosts {
             about,
             streams_max: u32::MAX,
@@ -71,7 +71,7 @@ fn used(ns: u64, share: f64, others: f64) -> Vec<CoreUse> {
 }
 
 impl Testbed for Hosts {
-    fn about(&self) -> &About {
+    fn about(&self) -> &DeviceInfo {
         &self.about
     }
 
@@ -117,11 +117,11 @@ impl Testbed for Hosts {
     }
 }
 
-fn measured(hosts: &mut Hosts, set: &[&str]) -> Measured {
+fn measured(hosts: &mut Hosts, set: &[&str]) -> MeasuredModel {
     measure(hosts, "stream", GridName::Reduced, set, Some(6)).unwrap()
 }
 
-fn said(measured: &Measured, id: &str) -> (String, f64) {
+fn said(measured: &MeasuredModel, id: &str) -> (String, f64) {
     let findings = measured.summary().findings;
     let found = findings.iter().find(|finding| finding.id == format!("known-stream-{id}"));
     let found = found.unwrap_or_else(|| panic!("no {id} among {findings:#?}"));

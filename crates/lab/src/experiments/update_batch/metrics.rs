@@ -1,6 +1,6 @@
 //! The metrics of `update-batch`.
 
-use crate::measure::Judged;
+use crate::measure::UnsentBasis;
 use crate::metrics::{CONTROL, LOAD, MATCHED, SATURATE_BASE, TrialMetrics, WINDOWS};
 use crate::spec::TrialKind;
 
@@ -24,7 +24,7 @@ const BATCH_TRIAL: TrialMetrics = TrialMetrics {
     headlines: &["batch_ns", "operations_per_s", "operations_done", "blocked_ns"],
     metrics: &[LOAD, CONTROL, WINDOWS, MATCHED],
     is_throughput: true,
-    judged: Judged::Undisturbed,
+    judged: UnsentBasis::Undisturbed,
 };
 
 /// The same without a batch: there to compare it with, beside it in each repeat.

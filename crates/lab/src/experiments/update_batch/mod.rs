@@ -12,8 +12,8 @@ pub(crate) mod trials;
 use niclab_result::Sample;
 
 use self::metrics::{BATCH, REST};
-use super::{BuiltIn, Experiment, MODEL, Offered, built_in, in_its_files};
-use crate::matched::put_met;
+use super::{BuiltIn, Experiment, LoadTrialResult, MODEL, built_in, in_its_files};
+use crate::rule_matches::put_matched;
 use crate::spec::TrialKind;
 use crate::windows;
 
@@ -32,11 +32,11 @@ impl Experiment for UpdateBatch {
 
     in_its_files!();
 
-    fn offered(&self, offered: &Offered<'_>, sample: &mut Sample) {
+    fn offered(&self, offered: &LoadTrialResult<'_>, sample: &mut Sample) {
         if [BATCH, REST].map(TrialKind::name).contains(&offered.trial) {
             windows::put_windows(&mut sample.metrics, offered.observation);
             if offered.is_generated {
-                put_met(&mut sample.metrics, offered.observation);
+                put_matched(&mut sample.metrics, offered.observation);
             }
         }
     }

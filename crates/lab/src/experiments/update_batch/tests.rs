@@ -1,13 +1,13 @@
 //! Batches on a simulated device with known behaviour, and the findings from them.
 
-use niclab_device::{Action, Calls, Change, Plan, RuleBlock, Stack, Work};
+use niclab_device::{Action, CallMode, Plan, RuleBlock, RuleChangeKind, RuleWork, Stack};
 use niclab_result::{Mark, Origin, Summary};
 
 use super::metrics::{BATCH, REST};
 use super::spec::BatchSweep;
 use super::trials::places;
-use crate::matched::{NEW, OLD};
 use crate::place::RULES_MAX;
+use crate::rule_matches::{NEW, OLD};
 use crate::run::PlannedRate;
 use crate::simulated::{Bench, Nature, cell_of as cell};
 use crate::spec::{Trace, TrialKind};
@@ -43,8 +43,8 @@ fn each_batch_stands_beside_the_same_load_without_it() {
     }
     for plan in &run.plans {
         let Plan::Rules(plan) = plan else { panic!("a plan that rests") };
-        assert_eq!((plan.start_ns, plan.calls), (50_000_000, Calls::Queue));
-        let Work::Create(RuleBlock::FiveTuples { count, first, .. }) = &plan.work else {
+        assert_eq!((plan.start_ns, plan.calls), (50_000_000, CallMode::Queue));
+        let RuleWork::Create(RuleBlock::FiveTuples { count, first, .. }) = &plan.work else {
             panic!("{plan:?}")
         };
         assert_eq!((*count, *first), (20_000, 0));
@@ -150,8 +150,8 @@ fn prefixes_that_are_re_pointed_are_met_by_the_traffic_and_told_by_how_long_it_t
     };
     assert_eq!((setup.queues, actions.as_slice()), (3, &[Action::Queue(OLD)][..]));
     let Plan::Rules(plan) = &run.plans[trial.plan().unwrap()] else { panic!("no plan") };
-    let change = Change::Actions(vec![Action::Queue(NEW)]);
-    assert_eq!(plan.work, Work::Change { block: 1, change });
+    let change = RuleChangeKind::Actions(vec![Action::Queue(NEW)]);
+    assert_eq!(plan.work, RuleWork::Change { block: 1, change });
     let load = &run.loads[trial.load().unwrap()];
     assert_eq!(load.flows.dst, Some(niclab_device::prefixes_range(20_000)));
     let table = &summary.experiments[0].tables[0];

@@ -1,7 +1,8 @@
 //! The places of the experiment `update-batch`: which rules are created or changed, where and how.
 
 use niclab_device::{
-    Action, Calls, Change, ControlCore, Load, PREFIXES_MAX, Plan, RuleBlock, RulesPlan, Stack, Work,
+    Action, CallMode, ControlCore, Load, PREFIXES_MAX, Plan, RuleBlock, RuleChangeKind, RuleWork,
+    RulesPlan, Stack,
 };
 use niclab_packet::limits::FLOWS_MAX;
 use niclab_result::{Coordinate, Point};
@@ -10,8 +11,8 @@ use super::metrics::{BATCH, REST};
 use super::spec::BatchSweep;
 use crate::axes::{CALLS, CORES, at_axes, name_of, numbers, slice_at, slices, standing, words};
 use crate::flows;
-use crate::matched::{NEW, OLD, to_change};
 use crate::place::{PRIORITY_RULES, RULES_MAX, SweepPoint};
+use crate::rule_matches::{NEW, OLD, to_change};
 use crate::run::{PlannedRate, Resolver, TaskIndex, Trial, index_of};
 use crate::spec::{SpecError, Trace, TrialKind};
 use crate::values::Values;
@@ -41,7 +42,7 @@ pub struct Batch {
     /// On which core.
     pub core: ControlCore,
     /// How.
-    pub calls: Calls,
+    pub calls: CallMode,
     /// Operations between two bursts; none: all at once.
     pub slice: Option<u32>,
 }
@@ -128,7 +129,7 @@ impl Batch {
         }
     }
 
-    fn plan(&self, work: Work, start_ns: u64) -> Plan {
+    fn plan(&self, work: RuleWork, start_ns: u64) -> Plan {
         let Batch { core, calls, slice, .. } = *self;
         let (threads, per_s, pause_ns) = (None, None, None);
         let plan = RulesPlan { core, start_ns, work, calls, slice, threads, per_s, pause_ns };
@@ -177,15 +178,15 @@ impl Resolver<'_> {
         let (setup, flows, work) = match batch.work {
             BatchWork::Create => {
                 let setup = self.setup(&place, frame);
-                (setup, place.traffic(self.seed), Work::Create(batch.created(self.seed)))
+                (setup, place.traffic(self.seed), RuleWork::Create(batch.created(self.seed)))
             }
             BatchWork::Failover => {
                 let (longest, file) = (self.frame_len_max(frame), self.overrides.rules.as_ref());
                 let (setup, block) = to_change(batch.prefixes(), place.groups, longest, file);
-                let change = Change::Actions(vec![Action::Queue(NEW)]);
+                let change = RuleChangeKind::Actions(vec![Action::Queue(NEW)]);
                 let flows = flows::to_prefixes(place.flows, batch.rules, self.seed);
                 let setup = index_of(&mut self.run.setups, setup);
-                (setup, flows, Work::Change { block, change })
+                (setup, flows, RuleWork::Change { block, change })
             }
         };
         let saturating = self.load_of(flows, frame)?;

@@ -2,7 +2,7 @@
 //! flow.
 
 use niclab_device::{
-    Action, Calls, ControlCore, OPERATIONS_PER_S_MAX, Plan, RuleBlock, RulesPlan, Work,
+    Action, CallMode, ControlCore, OPERATIONS_PER_S_MAX, Plan, RuleBlock, RuleWork, RulesPlan,
 };
 use niclab_packet::limits::FLOWS_MAX;
 use niclab_result::{Coordinate, Point};
@@ -37,7 +37,7 @@ pub struct RuleChurn {
     /// On which core.
     pub core: ControlCore,
     /// How.
-    pub calls: Calls,
+    pub calls: CallMode,
     /// Replacements between two bursts at most.
     pub slice: Slice,
 }
@@ -186,7 +186,7 @@ impl RuleChurn {
         let plan = RulesPlan {
             core,
             start_ns: 0,
-            work: Work::Renew { block },
+            work: RuleWork::Renew { block },
             calls,
             slice,
             threads: None,

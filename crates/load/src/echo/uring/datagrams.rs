@@ -79,7 +79,7 @@ impl DatagramRing {
 
     /// Places of the messages that came with the last [`DatagramRing::receive`], in the order in
     /// which they came; they are ours until the next one.
-    pub fn came(&self) -> &[usize] {
+    pub fn received(&self) -> &[usize] {
         &self.came
     }
 
@@ -161,8 +161,8 @@ impl DatagramRing {
     /// Sends the messages whose places are in `kept` back to where they came from; how many went.
     /// Those that the kernel will not take are left out.
     pub fn send_back(&mut self, kept: &[usize]) -> io::Result<u64> {
-        self.incoming.turn(kept);
-        let went = self.send_all(kept.len(), |ring, place| ring.incoming.turned(place));
+        self.incoming.prepare_replies(kept);
+        let went = self.send_all(kept.len(), |ring, place| ring.incoming.reply_header(place));
         match went {
             // Nothing leads to one of them any more: the others went all the same.
             Err(e) if e.raw_os_error().is_some() => Ok(kept.len() as u64 - 1),

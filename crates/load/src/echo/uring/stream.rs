@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 
 use io_uring::opcode;
 
-use super::super::stream::Inflow;
+use super::super::stream::ReceiveBuffer;
 use super::super::{EchoError, now_ns};
 use super::Operations;
 
@@ -21,7 +21,7 @@ const SENT: u64 = 1;
 pub struct StreamRing {
     operations: Operations,
     /// What has come. The part behind its end is the kernel's while it receives.
-    inflow: ManuallyDrop<Inflow>,
+    inflow: ManuallyDrop<ReceiveBuffer>,
     is_receiving: bool,
     /// What a receive said that nobody has looked at.
     received: Option<i32>,
@@ -48,7 +48,7 @@ impl StreamRing {
     pub fn new(socket: impl AsFd, pending_max: usize) -> Result<StreamRing, EchoError> {
         Ok(StreamRing {
             operations: Operations::new(socket, 2)?,
-            inflow: ManuallyDrop::new(Inflow::new()),
+            inflow: ManuallyDrop::new(ReceiveBuffer::new()),
             is_receiving: false,
             received: None,
             sending: ManuallyDrop::default(),
@@ -61,14 +61,14 @@ impl StreamRing {
     }
 
     /// What has come of the stream before the ring had it. To be called before anything else.
-    pub fn with(mut self, inflow: Inflow) -> StreamRing {
+    pub fn with(mut self, inflow: ReceiveBuffer) -> StreamRing {
         *self.inflow = inflow;
         self
     }
 
     /// Takes everything back from the kernel: what has come and was not used, and what did not go.
     /// `None` where the kernel keeps some of it.
-    pub fn end(mut self) -> Option<(Inflow, Vec<u8>)> {
+    pub fn end(mut self) -> Option<(ReceiveBuffer, Vec<u8>)> {
         if let Some(count @ 1..) = self.received.take() {
             self.inflow.filled(count as usize);
         }

@@ -6,8 +6,8 @@ use niclab_card::Card;
 use niclab_control::{FlowDone, Request, Response};
 
 use super::Access;
-use crate::nic::programmed::{self, Whose};
-use crate::nic::{capture, memory, rss, shown};
+use crate::nic::card_program::{self, ProgramOwner};
+use crate::nic::{capture, memory, rss, table_contents};
 use crate::rules;
 
 /// Requests allowed on a card that another program controls, as `niclab nic ctl` calls them.
@@ -59,7 +59,7 @@ pub(super) fn carry_out(card: &mut Card, request: &Request, file: Option<OwnedFd
 
 fn done(card: &mut Card, request: &Request, file: Option<OwnedFd>) -> Result<Response, String> {
     match request {
-        Request::Applications { name } => programmed::applications(card, name.as_deref()),
+        Request::Applications { name } => card_program::applications(card, name.as_deref()),
         Request::CaptureBegin { port, file: name, count } => {
             capture::begin(card, *port, (name.as_str(), file), *count)
         }
@@ -68,42 +68,49 @@ fn done(card: &mut Card, request: &Request, file: Option<OwnedFd>) -> Result<Res
         Request::Counters {} => Ok(Response::Counters(card.counters())),
         Request::Flow { command } => flow(card, command),
         Request::ProgramCounter { application, array, index } => {
-            programmed::counter(&Whose::of(application).look(card)?, array, *index)
+            card_program::counter(&ProgramOwner::of(application).view(card)?, array, *index)
         }
         Request::ProgramDigests { application, digest } => {
-            programmed::digests(Whose::of(application).pipeline(card)?, digest)
+            card_program::digests(ProgramOwner::of(application).pipeline(card)?, digest)
         }
-        Request::ProgramLoad { application, program, tables } => {
-            programmed::load_another(card, Whose::of(application), program, tables.as_ref())
+        Request::ProgramLoad { application, program, tables } => card_program::load_another(
+            card,
+            ProgramOwner::of(application),
+            program,
+            tables.as_ref(),
+        ),
+        Request::ProgramNone { application } => {
+            card_program::remove(card, ProgramOwner::of(application))
         }
-        Request::ProgramNone { application } => programmed::remove(card, Whose::of(application)),
         Request::ProgramRegister { application, array, index } => {
-            programmed::register(&Whose::of(application).look(card)?, array, *index)
+            card_program::register(&ProgramOwner::of(application).view(card)?, array, *index)
         }
         Request::ProgramRing { application, ring, index } => {
-            memory::ring(Whose::of(application).pipeline(card)?, ring, *index)
+            memory::ring(ProgramOwner::of(application).pipeline(card)?, ring, *index)
         }
-        Request::ProgramShow { application } => programmed::show(card, Whose::of(application)),
+        Request::ProgramShow { application } => {
+            card_program::show(card, ProgramOwner::of(application))
+        }
         Request::ProgramWindow { application, window, offset, count, width } => {
-            let look = Whose::of(application).look(card)?;
+            let look = ProgramOwner::of(application).view(card)?;
             memory::window(&look, window, (*offset, *count), *width)
         }
         Request::Rss { port, change } => rss::answer(card, *port, change.as_deref()),
         Request::Stop {} => Ok(Response::Stopping {}),
         Request::TableCommand { application, command } => {
-            programmed::command(card, Whose::of(application), command)
+            card_program::command(card, ProgramOwner::of(application), command)
         }
         Request::TableFile { application, table } => {
-            shown::file(&Whose::of(application).look(card)?, table.as_deref())
+            table_contents::file(&ProgramOwner::of(application).view(card)?, table.as_deref())
         }
         Request::TableLoad { application, tables, replace } => {
-            programmed::load_tables(card, Whose::of(application), tables, *replace)
+            card_program::load_tables(card, ProgramOwner::of(application), tables, *replace)
         }
         Request::TableShow { application, table } => {
-            shown::show(&Whose::of(application).look(card)?, table.as_deref())
+            table_contents::show(&ProgramOwner::of(application).view(card)?, table.as_deref())
         }
         Request::TableTransaction { application, commands } => {
-            programmed::transaction(card, Whose::of(application), commands)
+            card_program::transaction(card, ProgramOwner::of(application), commands)
         }
     }
 }

@@ -41,31 +41,31 @@ impl SocketClient {
     }
 
     /// Bytes of a request that it has said.
-    pub(super) fn said_len(&self) -> usize {
+    pub(super) fn request_len(&self) -> usize {
         self.said.len()
     }
 
     /// Bytes of its answer that it has not taken yet.
-    pub(super) fn untaken(&self) -> usize {
+    pub(super) fn unsent_len(&self) -> usize {
         self.answer.len() - self.taken
     }
 
     /// What it is waited for to do.
-    pub(super) fn waits_for(&self) -> (BorrowedFd<'_>, PollFlags) {
-        let what = if self.untaken() > 0 { PollFlags::OUT } else { PollFlags::IN };
+    pub(super) fn poll_flags(&self) -> (BorrowedFd<'_>, PollFlags) {
+        let what = if self.unsent_len() > 0 { PollFlags::OUT } else { PollFlags::IN };
         (self.stream.as_fd(), what)
     }
 
     /// For how long it has said and taken nothing.
-    pub(super) fn silent(&self) -> Duration {
+    pub(super) fn idle_time(&self) -> Duration {
         self.since.elapsed()
     }
 
     /// Whether it has said or taken something in a while, and enough in all, and may go on.
-    pub(super) fn is_awake(&self) -> bool {
+    pub(super) fn is_active(&self) -> bool {
         let moved = (self.said.len() + self.taken) as u64;
         let together = PATIENCE + Duration::from_millis(moved * 1_000 / RATE_MIN);
-        self.silent() < PATIENCE && self.came.elapsed() < together
+        self.idle_time() < PATIENCE && self.came.elapsed() < together
     }
 
     /// Forgets so much time.
@@ -96,7 +96,7 @@ impl SocketClient {
     }
 
     /// The request, once all of it has been said; why it is none, where there is no room for it.
-    pub(super) fn listen(&mut self, room: &mut usize) -> io::Result<Option<ReceivedRequest>> {
+    pub(super) fn receive(&mut self, room: &mut usize) -> io::Result<Option<ReceivedRequest>> {
         let mut piece = [0; 1 << 16];
         loop {
             let count = match self.hear(&mut piece) {
@@ -161,9 +161,9 @@ impl SocketClient {
     }
 
     /// Tells of its answer as much as it takes now.
-    pub(super) fn tell(&mut self) -> io::Result<()> {
+    pub(super) fn send(&mut self) -> io::Result<()> {
         self.stream.set_nonblocking(true)?;
-        while self.untaken() > 0 {
+        while self.unsent_len() > 0 {
             // In large pieces: a socket has room for few small ones.
             match (&self.stream).write(&self.answer[self.taken..]) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
@@ -178,7 +178,7 @@ impl SocketClient {
 
     /// Its answer.
     #[cfg(test)]
-    pub(super) fn answered(self) -> String {
+    pub(super) fn answer_text(self) -> String {
         String::from_utf8(self.answer).unwrap()
     }
 }
@@ -211,10 +211,10 @@ mod tests {
             (9, 6, 20 << 20, false), // nothing any more
         ] {
             let of = client(came_s, silent_s, moved);
-            assert_eq!(of.is_awake(), is_awake, "{came_s} {silent_s} {moved}");
+            assert_eq!(of.is_active(), is_awake, "{came_s} {silent_s} {moved}");
         }
         let mut slow = client(6, 6, 0);
         slow.extend_deadline(Duration::from_secs(5));
-        assert!(slow.is_awake(), "the card was at work meanwhile");
+        assert!(slow.is_active(), "the card was at work meanwhile");
     }
 }

@@ -8,7 +8,7 @@
 
 mod answer;
 mod client;
-mod door;
+mod listener;
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -20,7 +20,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::failure::Failure;
 use client::SocketClient;
-use door::ListeningSocket;
+use listener::ListeningSocket;
 
 /// Part of a request that does not count towards the shared limit, bytes.
 const OWN_LEN: usize = 4_096;
@@ -73,14 +73,14 @@ impl Control {
             self.clients.push(SocketClient::new(stream));
         }
         let (mut is_end, access) = (false, self.access);
-        let held: usize = self.clients.iter().map(|client| shared(client.said_len())).sum();
+        let held: usize = self.clients.iter().map(|client| shared(client.request_len())).sum();
         let mut room = self.room.saturating_sub(held);
-        let mut untaken: usize = self.clients.iter().map(|client| client.untaken()).sum();
+        let mut untaken: usize = self.clients.iter().map(|client| client.unsent_len()).sum();
         let mut worked = Duration::ZERO;
         self.clients.retain_mut(|client| {
-            if client.untaken() == 0 {
-                match client.listen(&mut room) {
-                    Ok(None) => return client.is_awake(),
+            if client.unsent_len() == 0 {
+                match client.receive(&mut room) {
+                    Ok(None) => return client.is_active(),
                     Ok(Some(said)) => {
                         let (ends, took) = client.answer(card, access, said, &mut untaken);
                         is_end |= ends;
@@ -90,12 +90,12 @@ impl Control {
                 }
             }
             // Who goes before it has its answer does not want it.
-            client.tell().is_ok() && client.untaken() > 0 && client.is_awake()
+            client.send().is_ok() && client.unsent_len() > 0 && client.is_active()
         });
         // While the card was at work it heard nobody.
         self.clients.iter_mut().for_each(|client| client.extend_deadline(worked));
         while self.clients.len() > CLIENTS_MAX {
-            let idle = |(_, client): &(usize, &SocketClient)| client.silent();
+            let idle = |(_, client): &(usize, &SocketClient)| client.idle_time();
             let idlest = self.clients.iter().enumerate().max_by_key(idle).map_or(0, |(at, _)| at);
             self.clients
                 .swap_remove(idlest)
@@ -108,7 +108,7 @@ impl Control {
     fn wait(&self, patience: Duration) {
         let (tv_sec, tv_nsec) = (patience.as_secs() as i64, patience.subsec_nanos().into());
         let timeout = Timespec { tv_sec, tv_nsec };
-        let streams = self.clients.iter().map(SocketClient::waits_for);
+        let streams = self.clients.iter().map(SocketClient::poll_flags);
         let new = [(self.socket.listener.as_fd(), PollFlags::IN)];
         let mut asked: Vec<PollFd<'_>> =
             streams.chain(new).map(|(fd, what)| PollFd::from_borrowed_fd(fd, what)).collect();
@@ -240,7 +240,7 @@ mod tests {
         }
         // One that is not whole has all the room: who says little is answered all the same.
         let waits = says(bench.connected(), vec![b'x'; OWN_LEN + room]);
-        while bench.control.clients.iter().all(|of| of.said_len() < OWN_LEN + room) {
+        while bench.control.clients.iter().all(|of| of.request_len() < OWN_LEN + room) {
             bench.control.serve(&mut bench.card, Duration::from_millis(5));
         }
         let mut client = bench.connected();
@@ -272,7 +272,7 @@ mod tests {
             client
         };
         let mut slow: Vec<UnixStream> = (0..2).map(|_| ask(&bench)).collect();
-        while bench.control.clients.iter().filter(|of| of.untaken() > 0).count() < 2 {
+        while bench.control.clients.iter().filter(|of| of.unsent_len() > 0).count() < 2 {
             let began = Instant::now();
             bench.control.serve(&mut bench.card, Duration::from_millis(5));
             assert!(began.elapsed() < PATIENCE / 2, "it waits for who takes nothing");
@@ -303,7 +303,7 @@ mod tests {
             let mut untaken = UNTAKEN_MAX;
             let said = ReceivedRequest { request: Ok(request), file: None };
             client.answer(&mut bench.card, Access::Full, said, &mut untaken);
-            client.answered()
+            client.answer_text()
         };
         assert!(asked(flow("flow list 0")).contains("ask again"));
         assert!(asked(Request::Counters {}).contains("\"ports\""), "a short one is no trouble");

@@ -42,7 +42,7 @@ impl CaptureFile {
     }
 
     /// What goes beside the request.
-    pub(super) fn beside(&self) -> BorrowedFd<'_> {
+    pub(super) fn attachment(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
 

@@ -5,7 +5,7 @@
 
 mod capture;
 mod request;
-mod said;
+mod response;
 
 use std::io::{ErrorKind, Write};
 use std::path::Path;
@@ -28,7 +28,7 @@ pub(in crate::nic) fn run(arguments: &CtlArguments) -> Result<(), Failure> {
             // No file is made for a card that is not there.
             let card = client.connect().map_err(|error| failed(control, error))?;
             let file = CaptureFile::open(file.as_ref())?;
-            let answer = card.ask_with(&request, file.beside());
+            let answer = card.ask_with(&request, file.attachment());
             if answer.is_ok() {
                 file.keep();
             }
@@ -53,7 +53,7 @@ fn print(request: &Request, response: &Response, is_json: bool) -> Result<(), Fa
         // What tables have, as a file.
         Response::TablesFile { text } => writeln!(out, "{text}")?,
         response if is_json => writeln!(out, "{}", response.line())?,
-        response => write!(out, "{}", said::words(request, response))?,
+        response => write!(out, "{}", response::words(request, response))?,
     }
     Ok(())
 }

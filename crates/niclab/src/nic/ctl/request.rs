@@ -5,7 +5,9 @@ use std::path::Path;
 use niclab_control::{Request, TextFile};
 use serde::de::IgnoredAny;
 
-use crate::arguments::{CtlCommand, OfApplication, OfProgram, OfTables, TableWords};
+use crate::arguments::{
+    CtlApplicationCommand, CtlCommand, CtlProgramCommand, CtlTablesCommand, TableWords,
+};
 use crate::failure::Failure;
 use crate::files::{self, PROGRAM_LEN_MAX, TABLES_LEN_MAX};
 
@@ -16,8 +18,10 @@ const OFF: &str = "off";
 pub(super) fn of(command: &CtlCommand, prints_json: bool) -> Result<Request, Failure> {
     Ok(match command {
         CtlCommand::Application { name: Some(name), command: Some(command) } => match command {
-            OfApplication::Program { command } => of_program(Some(name), command)?,
-            OfApplication::Table { command } => of_tables(Some(name), command, prints_json)?,
+            CtlApplicationCommand::Program { command } => of_program(Some(name), command)?,
+            CtlApplicationCommand::Table { command } => {
+                of_tables(Some(name), command, prints_json)?
+            }
         },
         CtlCommand::Application { name: None, command: Some(_) } => {
             let reason = "write application NAME, and then program or table".to_owned();
@@ -56,16 +60,19 @@ fn line(first: &str, words: &[String]) -> String {
     format!("{first} {}", one_line(words))
 }
 
-fn of_program(application: Option<&String>, command: &OfProgram) -> Result<Request, Failure> {
+fn of_program(
+    application: Option<&String>,
+    command: &CtlProgramCommand,
+) -> Result<Request, Failure> {
     let application = application.cloned();
     Ok(match command {
-        OfProgram::Counter { array, index } => {
+        CtlProgramCommand::Counter { array, index } => {
             Request::ProgramCounter { application, array: array.clone(), index: *index }
         }
-        OfProgram::Digests { digest } => {
+        CtlProgramCommand::Digests { digest } => {
             Request::ProgramDigests { application, digest: digest.clone() }
         }
-        OfProgram::Load { program, tables } => {
+        CtlProgramCommand::Load { program, tables } => {
             let program =
                 TextFile { name: named(program), text: files::text(program, PROGRAM_LEN_MAX)? };
             let tables = tables.as_deref().map(|path| {
@@ -73,15 +80,15 @@ fn of_program(application: Option<&String>, command: &OfProgram) -> Result<Reque
             });
             Request::ProgramLoad { application, program, tables: tables.transpose()? }
         }
-        OfProgram::None => Request::ProgramNone { application },
-        OfProgram::Register { array, index } => {
+        CtlProgramCommand::None => Request::ProgramNone { application },
+        CtlProgramCommand::Register { array, index } => {
             Request::ProgramRegister { application, array: array.clone(), index: *index }
         }
-        OfProgram::Ring { ring, index } => {
+        CtlProgramCommand::Ring { ring, index } => {
             Request::ProgramRing { application, ring: ring.clone(), index: *index }
         }
-        OfProgram::Show => Request::ProgramShow { application },
-        OfProgram::Window { window, offset, count, width } => Request::ProgramWindow {
+        CtlProgramCommand::Show => Request::ProgramShow { application },
+        CtlProgramCommand::Window { window, offset, count, width } => Request::ProgramWindow {
             application,
             window: window.clone(),
             offset: *offset,
@@ -93,34 +100,34 @@ fn of_program(application: Option<&String>, command: &OfProgram) -> Result<Reque
 
 fn of_tables(
     application: Option<&String>,
-    command: &OfTables,
+    command: &CtlTablesCommand,
     prints_json: bool,
 ) -> Result<Request, Failure> {
     let application = application.cloned();
     let (first, TableWords { words }) = match command {
-        OfTables::Load { file, replace } => {
+        CtlTablesCommand::Load { file, replace } => {
             let tables = tables_of(file)?;
             return Ok(Request::TableLoad { application, tables, replace: *replace });
         }
-        OfTables::Show { table } if prints_json => {
+        CtlTablesCommand::Show { table } if prints_json => {
             return Ok(Request::TableFile { application, table: table.clone() });
         }
-        OfTables::Show { table } => {
+        CtlTablesCommand::Show { table } => {
             return Ok(Request::TableShow { application, table: table.clone() });
         }
-        OfTables::Transaction { words } => {
+        CtlTablesCommand::Transaction { words } => {
             let commands = transaction(&one_line(words))?;
             return Ok(Request::TableTransaction { application, commands });
         }
-        OfTables::Add(words) => ("add", words),
-        OfTables::Delete(words) => ("delete", words),
-        OfTables::Group(words) => ("group", words),
-        OfTables::MeterSetRates(words) => ("meter_set_rates", words),
-        OfTables::MirroringAdd(words) => ("mirroring_add", words),
-        OfTables::Modify(words) => ("modify", words),
-        OfTables::MulticastGroup(words) => ("multicast_group", words),
-        OfTables::RegisterWrite(words) => ("register_write", words),
-        OfTables::Setdefault(words) => ("setdefault", words),
+        CtlTablesCommand::Add(words) => ("add", words),
+        CtlTablesCommand::Delete(words) => ("delete", words),
+        CtlTablesCommand::Group(words) => ("group", words),
+        CtlTablesCommand::MeterSetRates(words) => ("meter_set_rates", words),
+        CtlTablesCommand::MirroringAdd(words) => ("mirroring_add", words),
+        CtlTablesCommand::Modify(words) => ("modify", words),
+        CtlTablesCommand::MulticastGroup(words) => ("multicast_group", words),
+        CtlTablesCommand::RegisterWrite(words) => ("register_write", words),
+        CtlTablesCommand::Setdefault(words) => ("setdefault", words),
     };
     Ok(Request::TableCommand { application, command: line(first, words) })
 }

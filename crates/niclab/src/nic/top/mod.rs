@@ -5,7 +5,7 @@
 
 mod controls;
 mod draw;
-mod look;
+mod snapshot;
 mod view;
 
 use std::env;
@@ -27,7 +27,7 @@ use crate::output::{self, one_line, stdout};
 use crate::run::stop_flag;
 use controls::{Controls, KEYS};
 use draw::{Screen, draw, height, plain};
-use look::{CardLook, Watcher};
+use snapshot::{CardPoller, CardSnapshot};
 use view::{RuleOrder, view};
 
 /// How long a key is waited for before the screen is drawn anew.
@@ -43,24 +43,24 @@ const RULES_MAX: usize = 1_000;
 pub(super) fn run(arguments: &TopArguments) -> Result<(), Failure> {
     let TopArguments { control, interval, once } = arguments;
     let interval = Duration::from_secs_f64(*interval);
-    let mut watcher = Watcher::new(Client::new(control));
+    let mut watcher = CardPoller::new(Client::new(control));
     match once {
         true => print(&mut watcher, control, interval),
         false if !output::is_screen() => Err(Failure::NoTerminal),
         false => {
             // A card that is not there is no reason to take the terminal.
-            let first = watcher.look().map_err(|error| ctl::failed(control, error))?;
+            let first = watcher.poll().map_err(|error| ctl::failed(control, error))?;
             live(watcher, first, control, interval)
         }
     }
 }
 
 /// Prints one frame, with the rates of one interval.
-fn print(watcher: &mut Watcher, control: &Path, interval: Duration) -> Result<(), Failure> {
+fn print(watcher: &mut CardPoller, control: &Path, interval: Duration) -> Result<(), Failure> {
     let failed = |error| ctl::failed(control, error);
-    let first = watcher.look().map_err(failed)?;
+    let first = watcher.poll().map_err(failed)?;
     thread::sleep(interval);
-    let second = watcher.look().map_err(failed)?;
+    let second = watcher.poll().map_err(failed)?;
     let mut view = view(&second, Some(&first), RuleOrder::HitRate);
     let more = view.rules.len().saturating_sub(RULES_MAX);
     view.rules.truncate(RULES_MAX);
@@ -81,13 +81,18 @@ fn rates_over(interval: Duration) -> String {
 }
 
 /// What the thread that asks has to say.
-type LookResult = Result<CardLook, ControlError>;
+type PollResult = Result<CardSnapshot, ControlError>;
 
 /// Asks the card at every interval while nobody has paused it, until nobody listens.
-fn ask(mut watcher: Watcher, interval: Duration, is_paused: &AtomicBool, to: &Sender<LookResult>) {
+fn ask(
+    mut watcher: CardPoller,
+    interval: Duration,
+    is_paused: &AtomicBool,
+    to: &Sender<PollResult>,
+) {
     loop {
         thread::sleep(interval);
-        if !is_paused.load(Ordering::Relaxed) && to.send(watcher.look()).is_err() {
+        if !is_paused.load(Ordering::Relaxed) && to.send(watcher.poll()).is_err() {
             return;
         }
     }
@@ -95,15 +100,15 @@ fn ask(mut watcher: Watcher, interval: Duration, is_paused: &AtomicBool, to: &Se
 
 /// The looks of a live view.
 struct LiveState {
-    now: CardLook,
-    before: Option<CardLook>,
+    now: CardSnapshot,
+    before: Option<CardSnapshot>,
     /// Why there is no later one.
     trouble: Option<String>,
 }
 
 impl LiveState {
     /// Takes what the thread that asks has to say.
-    fn hear(&mut self, asked: &Receiver<LookResult>) {
+    fn hear(&mut self, asked: &Receiver<PollResult>) {
         for look in asked.try_iter() {
             match look {
                 Ok(look) => {
@@ -128,8 +133,8 @@ impl LiveState {
 
 /// Draws until a key or a signal ends it.
 fn live(
-    watcher: Watcher,
-    first: CardLook,
+    watcher: CardPoller,
+    first: CardSnapshot,
     control: &Path,
     interval: Duration,
 ) -> Result<(), Failure> {

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use niclab_control::{CardCounters, PortCounters};
 use niclab_lab::words;
 
-use super::look::{CardLook, RuleLook};
+use super::snapshot::{CardSnapshot, RuleSnapshot};
 use crate::output::one_line;
 
 /// What a cell has where the card does not know.
@@ -61,7 +61,7 @@ pub struct TopView {
 }
 
 /// The figures of the last look, with rates since the one before it.
-pub fn view(now: &CardLook, before: Option<&CardLook>, order: RuleOrder) -> TopView {
+pub fn view(now: &CardSnapshot, before: Option<&CardSnapshot>, order: RuleOrder) -> TopView {
     let seconds = before.map_or(0.0, |before| now.at.duration_since(before.at).as_secs_f64());
     let rates = Rates { before: before.map(|before| &before.counters), seconds };
     let (rules, rules_note) = rules(now, order);
@@ -164,11 +164,11 @@ fn dropped(of: &PortCounters) -> u64 {
 }
 
 /// The rows of the rules, in order, and what is to be said about them.
-fn rules(now: &CardLook, order: RuleOrder) -> (Vec<[String; 7]>, String) {
+fn rules(now: &CardSnapshot, order: RuleOrder) -> (Vec<[String; 7]>, String) {
     let before = now.rules_before.as_deref();
     let seconds = before.map_or(0.0, |of| now.rules.at.duration_since(of.at).as_secs_f64());
-    let hits = |of: &RuleLook| -> HashMap<(u16, u32), (String, Option<u64>)> {
-        let rule = |of: &super::look::RuleState| {
+    let hits = |of: &RuleSnapshot| -> HashMap<(u16, u32), (String, Option<u64>)> {
+        let rule = |of: &super::snapshot::RuleState| {
             ((of.port, of.rule.rule), (of.rule.shape.clone(), of.hits))
         };
         of.rules.iter().map(rule).collect()
@@ -191,7 +191,7 @@ fn rules(now: &CardLook, order: RuleOrder) -> (Vec<[String; 7]>, String) {
         RuleOrder::Hits => all.sort_by_key(|(of, _)| std::cmp::Reverse(of.hits)),
         RuleOrder::Number => all.sort_by_key(|(of, _)| (of.port, of.rule.rule)),
     }
-    let row = |(of, rate): (&super::look::RuleState, Option<f64>)| {
+    let row = |(of, rate): (&super::snapshot::RuleState, Option<f64>)| {
         let hits = of.hits.map(|hits| words::whole(hits as f64));
         [
             of.port.to_string(),
@@ -238,11 +238,11 @@ pub mod tests {
 
     use niclab_control::{CoreCounters, ListedRule, QueueCounters};
 
-    use super::super::look::RuleState;
+    use super::super::snapshot::RuleState;
     use super::*;
 
     /// Two looks, two seconds apart.
-    pub fn looks() -> [CardLook; 2] {
+    pub fn looks() -> [CardSnapshot; 2] {
         let at = Instant::now();
         let look = |times: u64| {
             let queue = |core, packets| QueueCounters {
@@ -287,8 +287,8 @@ pub mod tests {
                 ..CardCounters::default()
             };
             let at = at + Duration::from_secs(2 * (times - 1));
-            let rules = Arc::new(RuleLook { at, rules });
-            CardLook { at, counters, has_program: false, rules, rules_before: None }
+            let rules = Arc::new(RuleSnapshot { at, rules });
+            CardSnapshot { at, counters, has_program: false, rules, rules_before: None }
         };
         let (first, mut second) = (look(1), look(2));
         second.rules_before = Some(Arc::clone(&first.rules));
@@ -333,14 +333,14 @@ pub mod tests {
         let row = ["1", "0", "0", "1", "1.00 M", "4,000,000", "ETH => COUNT DROP"];
         assert_eq!(seen.rules[0], row);
         assert_eq!(seen.rules[2][4..6], [NOT_KNOWN, NOT_KNOWN]);
-        let idle = CardLook { has_program: true, ..second.clone() };
+        let idle = CardSnapshot { has_program: true, ..second.clone() };
         let note = view(&idle, Some(&first), RuleOrder::Hits).rules_note;
         assert_eq!(note, "by hits; idle: a program processes the packets");
         // A number that another rule has now tells nothing about its rate.
         let mut other = first.rules.rules.clone();
         other[2].rule.shape = "ETH VLAN => COUNT DROP".to_owned();
-        let before = Arc::new(RuleLook { at: first.at, rules: other });
-        let renumbered = CardLook { rules_before: Some(before), ..second };
+        let before = Arc::new(RuleSnapshot { at: first.at, rules: other });
+        let renumbered = CardSnapshot { rules_before: Some(before), ..second };
         let seen = view(&renumbered, Some(&first), RuleOrder::Number);
         assert_eq!(seen.rules[2][4..6], [NOT_KNOWN, "4,000,000"]);
     }

@@ -11,7 +11,7 @@ use crate::kvs::protocol::binary::{
 };
 use crate::kvs::protocol::hash::HashedKey;
 use crate::kvs::protocol::limits::{KEY_LEN_MAX, VALUE_LEN_MAX};
-use crate::kvs::protocol::time::Moment;
+use crate::kvs::protocol::time::UnixTime;
 use crate::kvs::store::{Header, Item, Partition};
 
 /// Longest body that is waited for or passed over, as in memcached: beyond it the client is lost.
@@ -28,7 +28,7 @@ pub enum FrameState {
 }
 
 /// What the lengths of a request have to be.
-struct Form {
+struct RequestForm {
     extras_len: &'static [usize],
     has_key: KeyRule,
     has_value: bool,
@@ -49,7 +49,7 @@ pub fn single(input: &[u8]) -> Option<&[u8]> {
     let bytes = input.first_chunk().filter(|bytes| bytes[0] == BINARY_MAGIC)?;
     let head = RequestHeader::read(bytes);
     let value_len = head.value_len()?;
-    let form = form(opcode::loud(head.code).0)?;
+    let form = form(opcode::strip_quiet(head.code).0)?;
     let is_right = form.has_key == KeyRule::Always
         && form.fits(&head, value_len)
         && head.key_len <= KEY_LEN_MAX
@@ -67,7 +67,7 @@ pub fn keyed(
     key: HashedKey<'_>,
     partition: &mut Partition,
     out: &mut Vec<u8>,
-    now: Moment,
+    now: UnixTime,
 ) {
     if let Some(bytes) = input.first_chunk() {
         requests::keyed(&RequestHeader::read(bytes).request(input), key, partition, out, now);
@@ -121,7 +121,7 @@ pub fn step(
         refuse(&head, Status::Invalid, out);
         return CodecProgress::Close;
     }
-    let Some(form) = form(opcode::loud(head.code).0) else {
+    let Some(form) = form(opcode::strip_quiet(head.code).0) else {
         refuse(&head, Status::Unknown, out);
         return pass_over(state, head.body_len, HEAD_LEN);
     };
@@ -155,8 +155,8 @@ fn pass_over(state: &mut FrameState, count: usize, used: usize) -> CodecProgress
 
 /// The form of a request; `None` where there is no such request.
 #[inline]
-fn form(loud: u8) -> Option<Form> {
-    let of = |extras_len, has_key, has_value| Some(Form { extras_len, has_key, has_value });
+fn form(loud: u8) -> Option<RequestForm> {
+    let of = |extras_len, has_key, has_value| Some(RequestForm { extras_len, has_key, has_value });
     match loud {
         opcode::GET | opcode::GETK | opcode::DELETE => of(&[0], KeyRule::Always, false),
         opcode::SET | opcode::ADD | opcode::REPLACE => of(&[8], KeyRule::Always, true),
@@ -174,7 +174,7 @@ fn form(loud: u8) -> Option<Form> {
     }
 }
 
-impl Form {
+impl RequestForm {
     #[inline]
     fn fits(&self, head: &RequestHeader, value_len: usize) -> bool {
         let is_key_right = match self.has_key {

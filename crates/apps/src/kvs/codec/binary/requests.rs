@@ -6,8 +6,8 @@ use crate::kvs::protocol::VERSION;
 use crate::kvs::protocol::answer::{DeleteOutcome, StoreOutcome};
 use crate::kvs::protocol::binary::{Answer, DONE, Request, Status, answer, number, opcode, refuse};
 use crate::kvs::protocol::hash::HashedKey;
-use crate::kvs::protocol::request::{CountRequest, CountWay, StoreMode, StoreRequest};
-use crate::kvs::protocol::time::{Expiry, Moment, flush_time};
+use crate::kvs::protocol::request::{CountDirection, CountRequest, StoreMode, StoreRequest};
+use crate::kvs::protocol::time::{Expiry, UnixTime, flush_time};
 use crate::kvs::store::{CountOutcome, Partition, PrefixRequest};
 
 /// As the time of a count: where there is no item, none is made.
@@ -46,7 +46,7 @@ pub fn keyed(
     key: HashedKey<'_>,
     partition: &mut Partition,
     out: &mut Vec<u8>,
-    now: Moment,
+    now: UnixTime,
 ) {
     match request.loud {
         opcode::SET => store(request, key, StoreMode::Set, partition, out, now),
@@ -55,8 +55,8 @@ pub fn keyed(
         opcode::APPEND => store(request, key, StoreMode::Append, partition, out, now),
         opcode::PREPEND => store(request, key, StoreMode::Prepend, partition, out, now),
         opcode::DELETE => delete(request, key, partition, out, now),
-        opcode::INCREMENT => count(request, key, CountWay::Up, partition, out, now),
-        opcode::DECREMENT => count(request, key, CountWay::Down, partition, out, now),
+        opcode::INCREMENT => count(request, key, CountDirection::Up, partition, out, now),
+        opcode::DECREMENT => count(request, key, CountDirection::Down, partition, out, now),
         opcode::SASL_AUTH | opcode::SASL_STEP => refuse(&request.head, Status::Unknown, out),
         _ => get(request, key, partition, out, now),
     }
@@ -74,7 +74,7 @@ fn get(
     key: HashedKey<'_>,
     partition: &mut Partition,
     out: &mut Vec<u8>,
-    now: Moment,
+    now: UnixTime,
 ) {
     let is_touch = !request.extras.is_empty();
     let found = match is_touch {
@@ -109,7 +109,7 @@ fn store(
     mode: StoreMode,
     partition: &mut Partition,
     out: &mut Vec<u8>,
-    now: Moment,
+    now: UnixTime,
 ) {
     let is_joined = matches!(mode, StoreMode::Append | StoreMode::Prepend);
     let compare = (request.head.cas != 0).then_some(request.head.cas);
@@ -161,7 +161,7 @@ fn delete(
     key: HashedKey<'_>,
     partition: &mut Partition,
     out: &mut Vec<u8>,
-    now: Moment,
+    now: UnixTime,
 ) {
     let compare = (request.head.cas != 0).then_some(request.head.cas);
     partition.record(&key, PrefixRequest::Delete);
@@ -175,10 +175,10 @@ fn delete(
 fn count(
     request: &Request<'_>,
     key: HashedKey<'_>,
-    way: CountWay,
+    way: CountDirection,
     partition: &mut Partition,
     out: &mut Vec<u8>,
-    now: Moment,
+    now: UnixTime,
 ) {
     let (numbers, time) = request.extras.split_at(16);
     let time = number(time);

@@ -52,13 +52,13 @@ pub const BATCH_STEPS: usize = BatchStep::Reply as usize + 1;
 pub(in crate::kvs) const AHEAD: usize = 8;
 
 /// Hears of each step when it is done: whoever wants to know how long it took.
-pub trait Watch {
+pub trait StepObserver {
     /// This step was done, for as much of the burst as there was.
     fn done(&mut self, step: BatchStep);
 }
 
 /// Nobody.
-impl Watch for () {
+impl StepObserver for () {
     #[inline(always)]
     fn done(&mut self, _: BatchStep) {}
 }
@@ -145,7 +145,7 @@ impl AnswerBuffers {
 
     /// Serves datagrams, at most [`BURST`], and calls `answer` with the number of a datagram, its
     /// request id and what is to be sent for it, where that is anything.
-    pub fn serve<W: Watch>(
+    pub fn serve<W: StepObserver>(
         &mut self,
         asked: &[BatchDatagram<'_>],
         context: &Context<'_>,
@@ -215,7 +215,7 @@ fn each(mut bits: u64) -> impl Iterator<Item = usize> {
 /// Carries requests of a group out, as long as there is room for answers; which. What they need is
 /// asked for first: the places of all, then, while some are carried out, the items of the next.
 #[inline]
-fn carry_out<W: Watch>(
+fn carry_out<W: StepObserver>(
     partition: &mut Partition,
     requests: &mut [SingleRequest<'_>; BURST],
     group: u64,
@@ -274,7 +274,7 @@ fn send(
 mod tests {
     use super::*;
     use crate::kvs::protocol::hash::{owner, steered};
-    use crate::kvs::protocol::time::Moment;
+    use crate::kvs::protocol::time::UnixTime;
     use crate::kvs::store::Spread;
 
     /// A datagram with a request of the binary protocol.
@@ -293,7 +293,7 @@ mod tests {
 
     /// Answers by request id, in the order in which they were given.
     fn serve(store: &Store, datagrams: &[Vec<u8>], knows_owner: bool) -> Vec<(u16, Vec<u8>)> {
-        let context = Context { store, now: Moment(1000), host: &() };
+        let context = Context { store, now: UnixTime(1000), host: &() };
         let told = |datagram: &[u8]| {
             let (_, _, key) = datagram::single(datagram)?;
             knows_owner.then(|| owner(steered(key), store.partitions()))
@@ -312,7 +312,7 @@ mod tests {
 
     /// One by one, as a socket's thread serves them.
     fn one_by_one(store: &Store, datagrams: &[Vec<u8>]) -> Vec<(u16, Vec<u8>)> {
-        let context = Context { store, now: Moment(1000), host: &() };
+        let context = Context { store, now: UnixTime(1000), host: &() };
         let serve = |datagram: &Vec<u8>| {
             let mut out = Vec::new();
             let id = datagram::serve(datagram, &mut out, &context)?;
@@ -391,7 +391,7 @@ mod tests {
         let gets: Vec<_> = (0..64).map(|id| request(id, 0x00, b"", b"long", b"")).collect();
         let asked: Vec<_> =
             gets.iter().map(|of| BatchDatagram { datagram: of, owner: None }).collect();
-        let context = Context { store: &store, now: Moment(1000), host: &() };
+        let context = Context { store: &store, now: UnixTime(1000), host: &() };
         let (mut batch, mut given) = (AnswerBuffers::default(), 0);
         batch.serve(&asked, &context, &mut (), |i, _, answer| {
             assert_eq!((i, answer.len()), (given, 24 + 4 + value.len()));

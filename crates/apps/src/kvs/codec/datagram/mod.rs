@@ -57,7 +57,7 @@ mod tests {
     use super::*;
     use crate::kvs::protocol::datagram::parts;
     use crate::kvs::protocol::limits::{DATAGRAM_LEN_MAX, VALUE_LEN_MAX};
-    use crate::kvs::protocol::time::Moment;
+    use crate::kvs::protocol::time::UnixTime;
     use crate::kvs::store::Store;
 
     fn framed(words: [u16; 4], request: &[u8]) -> Vec<u8> {
@@ -68,7 +68,7 @@ mod tests {
 
     /// The answer to a request, put together of its datagrams.
     fn ask(store: &Store, datagram: &[u8]) -> Option<Vec<u8>> {
-        let context = Context { store, now: Moment(1000), host: &() };
+        let context = Context { store, now: UnixTime(1000), host: &() };
         let (mut out, mut whole, mut sent) = (b"before".to_vec(), Vec::new(), Vec::new());
         let id = serve(datagram, &mut out, &context)?;
         sent.extend(parts(id, &out).map(|(frame, part)| [&frame[..], part].concat()));
@@ -137,14 +137,14 @@ mod tests {
         let store = Store::new(32 << 20, 1, 7).unwrap();
         let key = store.key(b"k");
         let value = vec![1; VALUE_LEN_MAX];
-        let new = crate::kvs::store::New {
+        let new = crate::kvs::store::NewItem {
             flags: 0,
             expiry: crate::kvs::protocol::time::Expiry::NEVER,
             cas: 1,
             marks: 0,
         };
         let whole = crate::kvs::store::Value::Whole(&value);
-        store.partition(&key).put(&key, new, whole, Moment(1000)).unwrap();
+        store.partition(&key).put(&key, new, whole, UnixTime(1000)).unwrap();
         let once = ask(&store, &framed([1, 0, 1, 0], b"get k\r\n")).unwrap();
         assert!(once.len() > VALUE_LEN_MAX && once.ends_with(b"END\r\n"));
         let twice = ask(&store, &framed([1, 0, 1, 0], b"get k k\r\n"));

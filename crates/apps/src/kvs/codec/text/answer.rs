@@ -11,7 +11,7 @@ pub fn number(out: &mut Vec<u8>, value: u64) {
 
 /// Adds an answer, where one is wanted.
 #[inline]
-pub fn say(out: &mut Vec<u8>, is_quiet: bool, text: &[u8]) {
+pub fn add_answer(out: &mut Vec<u8>, is_quiet: bool, text: &[u8]) {
     if !is_quiet {
         out.extend_from_slice(text);
     }

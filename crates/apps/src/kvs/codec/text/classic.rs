@@ -7,7 +7,7 @@ use crate::kvs::protocol::VERSION;
 use crate::kvs::protocol::answer::DeleteOutcome;
 use crate::kvs::protocol::limits::KEY_LEN_MAX;
 use crate::kvs::protocol::number::{signed_32, unsigned, unsigned_32};
-use crate::kvs::protocol::request::{CountRequest, CountWay};
+use crate::kvs::protocol::request::{CountDirection, CountRequest};
 use crate::kvs::protocol::time::{Expiry, flush_time};
 use crate::kvs::store::{CountOutcome, PrefixRequest};
 
@@ -19,16 +19,16 @@ pub fn command(line: &WholeLine<'_>, out: &mut Vec<u8>, context: &Context<'_>) -
     let is_quiet = words.is_noreply();
     match (words.at(0), words.count) {
         (b"delete", 2..=4) => delete(line, out, context),
-        (b"incr", 3..=4) => count(line, CountWay::Up, out, context),
-        (b"decr", 3..=4) => count(line, CountWay::Down, out, context),
+        (b"incr", 3..=4) => count(line, CountDirection::Up, out, context),
+        (b"decr", 3..=4) => count(line, CountDirection::Down, out, context),
         (b"touch", 3..=4) => touch(line, out, context),
-        (b"flush_all", 1..=3) => answer::say(out, is_quiet, flush(line, context)),
+        (b"flush_all", 1..=3) => answer::add_answer(out, is_quiet, flush(line, context)),
         (b"verbosity", 2..=3) => {
             let level = unsigned_32(words.at(1));
             level
                 .into_iter()
                 .for_each(|level| context.store.set_verbosity(level.min(VERBOSITY_MAX)));
-            answer::say(out, is_quiet, if level.is_some() { b"OK\r\n" } else { BAD_FORMAT });
+            answer::add_answer(out, is_quiet, if level.is_some() { b"OK\r\n" } else { BAD_FORMAT });
         }
         (b"version", _) => {
             for part in ["VERSION ", VERSION, "\r\n"] {
@@ -67,10 +67,10 @@ fn delete(line: &WholeLine<'_>, out: &mut Vec<u8>, context: &Context<'_>) {
         || words.count == 4 && is_quiet && words.at(2) == b"0";
     if !is_plain {
         let usage = b"CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]\r\n";
-        return answer::say(out, is_quiet, usage);
+        return answer::add_answer(out, is_quiet, usage);
     }
     if words.at(1).len() > KEY_LEN_MAX {
-        return answer::say(out, is_quiet, BAD_FORMAT);
+        return answer::add_answer(out, is_quiet, BAD_FORMAT);
     }
     let key = context.store.key(words.at(1));
     let mut partition = context.store.partition(&key);
@@ -79,16 +79,20 @@ fn delete(line: &WholeLine<'_>, out: &mut Vec<u8>, context: &Context<'_>) {
         DeleteOutcome::Done => b"DELETED\r\n",
         DeleteOutcome::NotFound | DeleteOutcome::Exists => b"NOT_FOUND\r\n",
     };
-    answer::say(out, is_quiet, text);
+    answer::add_answer(out, is_quiet, text);
 }
 
-fn count(line: &WholeLine<'_>, way: CountWay, out: &mut Vec<u8>, context: &Context<'_>) {
+fn count(line: &WholeLine<'_>, way: CountDirection, out: &mut Vec<u8>, context: &Context<'_>) {
     let (words, is_quiet) = (&line.words, line.words.is_noreply());
     if words.at(1).len() > KEY_LEN_MAX {
-        return answer::say(out, is_quiet, BAD_FORMAT);
+        return answer::add_answer(out, is_quiet, BAD_FORMAT);
     }
     let Some(delta) = unsigned(words.at(2)) else {
-        return answer::say(out, is_quiet, b"CLIENT_ERROR invalid numeric delta argument\r\n");
+        return answer::add_answer(
+            out,
+            is_quiet,
+            b"CLIENT_ERROR invalid numeric delta argument\r\n",
+        );
     };
     let key = context.store.key(words.at(1));
     let count = CountRequest { key, way, delta, compare: None, cas: None, initial: None };
@@ -99,27 +103,31 @@ fn count(line: &WholeLine<'_>, way: CountWay, out: &mut Vec<u8>, context: &Conte
             out.extend_from_slice(b"\r\n");
         }
         CountOutcome::Now { .. } => {}
-        CountOutcome::NotNumeric => answer::say(
+        CountOutcome::NotNumeric => answer::add_answer(
             out,
             is_quiet,
             b"CLIENT_ERROR cannot increment or decrement non-numeric value\r\n",
         ),
         CountOutcome::NotFound | CountOutcome::Exists => {
-            answer::say(out, is_quiet, b"NOT_FOUND\r\n")
+            answer::add_answer(out, is_quiet, b"NOT_FOUND\r\n")
         }
-        CountOutcome::NoMemory => answer::say(out, is_quiet, b"SERVER_ERROR out of memory\r\n"),
+        CountOutcome::NoMemory => {
+            answer::add_answer(out, is_quiet, b"SERVER_ERROR out of memory\r\n")
+        }
     }
 }
 
 fn touch(line: &WholeLine<'_>, out: &mut Vec<u8>, context: &Context<'_>) {
     let (words, is_quiet) = (&line.words, line.words.is_noreply());
     if words.at(1).len() > KEY_LEN_MAX {
-        return answer::say(out, is_quiet, BAD_FORMAT);
+        return answer::add_answer(out, is_quiet, BAD_FORMAT);
     }
-    let Some(time) = signed_32(words.at(2)) else { return answer::say(out, is_quiet, BAD_TIME) };
+    let Some(time) = signed_32(words.at(2)) else {
+        return answer::add_answer(out, is_quiet, BAD_TIME);
+    };
     let (key, expiry) = (context.store.key(words.at(1)), Expiry::of(time.into(), context.now));
     let found = context.store.partition(&key).touch(&key, expiry, context.now).is_some();
-    answer::say(out, is_quiet, if found { b"TOUCHED\r\n" } else { b"NOT_FOUND\r\n" });
+    answer::add_answer(out, is_quiet, if found { b"TOUCHED\r\n" } else { b"NOT_FOUND\r\n" });
 }
 
 fn flush(line: &WholeLine<'_>, context: &Context<'_>) -> &'static [u8] {

@@ -15,7 +15,7 @@ use memchr::memchr;
 use super::context::{CodecProgress, Context};
 use crate::kvs::protocol::limits::LINE_LEN_MAX;
 use crate::kvs::protocol::request::StoreMode;
-use reading::KeyReading;
+use reading::KeyList;
 use words::{Words, trimmed};
 
 /// Spaces before a line of many keys that are put up with.
@@ -34,7 +34,7 @@ pub enum TextState {
     #[default]
     Line,
     /// Within a line of keys that are read one by one.
-    Keys(KeyReading),
+    Keys(KeyList),
     /// Within a value that is of no use, which has so many bytes more.
     Skip(usize),
     /// Within a line that is of no use.
@@ -135,6 +135,6 @@ fn unfinished(state: &mut TextState, input: &[u8]) -> CodecProgress {
     if spaces > SPACES_MAX {
         return CodecProgress::Close;
     }
-    *state = TextState::Keys(KeyReading { cas, touch: None, has_nul: true });
+    *state = TextState::Keys(KeyList { cas, touch: None, has_nul: true });
     CodecProgress::Done(spaces + if cas { 4 } else { 3 })
 }

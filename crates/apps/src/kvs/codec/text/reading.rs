@@ -15,7 +15,7 @@ use crate::kvs::store::PrefixRequest;
 
 /// How the keys of a line are read.
 #[derive(Clone, Copy, Debug)]
-pub struct KeyReading {
+pub struct KeyList {
     /// With the number of each item.
     pub cas: bool,
     /// Each item gets this end.
@@ -51,11 +51,11 @@ pub fn begin(
         return CodecProgress::Done(line.next);
     }
     let cas = matches!(words.at(0), b"gets" | b"gats");
-    *state = TextState::Keys(KeyReading { cas, touch, has_nul: line.has_nul });
+    *state = TextState::Keys(KeyList { cas, touch, has_nul: line.has_nul });
     CodecProgress::Done(behind(line.text, before_keys))
 }
 
-impl KeyReading {
+impl KeyList {
     /// Answers the next key; the state that follows where the line is at its end.
     pub fn step(
         &self,

@@ -68,7 +68,7 @@ pub fn value_len(word: &[u8]) -> Option<usize> {
 }
 
 /// The value behind a line, once it has come as a whole.
-pub enum Data<'a> {
+pub enum ValueData<'a> {
     /// It is here, and the next line begins there.
     Whole(&'a [u8], usize),
     /// It does not end where it should; what follows is a line again there.
@@ -78,12 +78,12 @@ pub enum Data<'a> {
 }
 
 /// Looks for a value of this length behind a line.
-pub fn data<'a>(line: &WholeLine<'a>, value_len: usize) -> Data<'a> {
+pub fn data<'a>(line: &WholeLine<'a>, value_len: usize) -> ValueData<'a> {
     let (start, end) = (line.next, line.next + value_len);
     match line.input.get(start..end + 2) {
-        None => Data::More(end + 2),
-        Some([value @ .., b'\r', b'\n']) => Data::Whole(value, end + 2),
-        Some(_) => Data::Broken(end + 2),
+        None => ValueData::More(end + 2),
+        Some([value @ .., b'\r', b'\n']) => ValueData::Whole(value, end + 2),
+        Some(_) => ValueData::Broken(end + 2),
     }
 }
 
@@ -100,7 +100,7 @@ impl Storage<'_> {
             Ok(request) => request,
             Err(complaint) => {
                 // How many words there are comes before what the last of them says.
-                answer::say(out, is_quiet && complaint != UNKNOWN, complaint);
+                answer::add_answer(out, is_quiet && complaint != UNKNOWN, complaint);
                 return CodecProgress::Done(self.line.next);
             }
         };
@@ -110,17 +110,17 @@ impl Storage<'_> {
             partition.record(&key, PrefixRequest::Set);
             partition.refuse_large(&key, request.mode, context.now);
             drop(partition);
-            answer::say(out, is_quiet, TOO_LARGE);
+            answer::add_answer(out, is_quiet, TOO_LARGE);
             *state = TextState::Skip(request.value_len + 2);
             return CodecProgress::Done(self.line.next);
         }
         let (value, next) = match data(&self.line, request.value_len) {
-            Data::More(count) => return CodecProgress::More(count),
-            Data::Broken(next) => {
-                answer::say(out, is_quiet, BAD_CHUNK);
+            ValueData::More(count) => return CodecProgress::More(count),
+            ValueData::Broken(next) => {
+                answer::add_answer(out, is_quiet, BAD_CHUNK);
                 return CodecProgress::Done(next);
             }
-            Data::Whole(value, next) => (value, next),
+            ValueData::Whole(value, next) => (value, next),
         };
         let write = StoreRequest {
             key,
@@ -138,7 +138,7 @@ impl Storage<'_> {
         partition.record(&key, PrefixRequest::Set);
         let written = partition.write(&write, context.now);
         drop(partition);
-        answer::say(out, is_quiet, words(written));
+        answer::add_answer(out, is_quiet, words(written));
         CodecProgress::Done(next)
     }
 }

@@ -5,10 +5,10 @@
 //! the partition's lock meanwhile.
 
 use super::Station;
-use super::reply::{self, Peer, SHORT_LEN_MAX, Template};
+use super::reply::{self, RequestSource, SHORT_LEN_MAX, Template};
 use crate::kvs::codec::binary::{found, got};
 use crate::kvs::codec::context::Context;
-use crate::kvs::codec::datagram::batch::{AHEAD, AnswerBuffers, BatchStep, Watch};
+use crate::kvs::codec::datagram::batch::{AHEAD, AnswerBuffers, BatchStep, StepObserver};
 use crate::kvs::protocol::event::{EventKind, GET_LEN, Requester, WrittenItem};
 use crate::kvs::protocol::hash::HashedKey;
 use crate::kvs::store::{Item, LogAddress, Partition};
@@ -18,7 +18,7 @@ use niclab_nic::limits::BURST;
 
 /// What is to be done about an event.
 #[derive(Clone, Copy)]
-enum Task {
+enum EventTask {
     Nothing,
     /// An item is asked for whose key has this hash.
     Answer(u64),
@@ -30,7 +30,7 @@ enum Task {
 impl Station {
     /// Serves events of a card about keys of a partition, so many at most, and at most a burst;
     /// how many there were.
-    pub fn turn<W: Watch>(
+    pub fn turn<W: StepObserver>(
         &mut self,
         place: usize,
         most: usize,
@@ -51,7 +51,7 @@ impl Station {
     }
 
     /// Serves so many events, of which some, by bits, were looked at already.
-    fn serve_events<W: Watch>(
+    fn serve_events<W: StepObserver>(
         &mut self,
         (count, known): (usize, u64),
         partition: &mut Partition,
@@ -61,20 +61,20 @@ impl Station {
     ) {
         let Station { identity, template, batch, events, counted, .. } = self;
         let events = &events[..count];
-        let mut tasks = [Task::Nothing; BURST];
+        let mut tasks = [EventTask::Nothing; BURST];
         for (at, (event, task)) in events.iter().zip(&mut tasks).enumerate() {
             match event.kind() {
-                EventKind::Asked(_, client) if identity.refuses(&Peer::of(&client)) => {
+                EventKind::Asked(_, client) if identity.refuses(&RequestSource::of(&client)) => {
                     counted.refused += 1;
                 }
                 EventKind::Asked(key, _) => {
                     let hash = context.store.key(key).hash;
                     partition.prefetch_bucket(hash);
-                    *task = Task::Answer(hash);
+                    *task = EventTask::Answer(hash);
                 }
                 EventKind::Stored(written) if known >> at & 1 == 0 => {
                     partition.prefetch_written(&written);
-                    *task = Task::Publish(written);
+                    *task = EventTask::Publish(written);
                 }
                 EventKind::Stored(_) | EventKind::Nothing => {}
             }
@@ -89,10 +89,10 @@ impl Station {
                 watch.done(BatchStep::LookUp);
             }
             match task {
-                Task::Link(place, _) => {
+                EventTask::Link(place, _) => {
                     partition.link_written(*place);
                 }
-                Task::Answer(hash) => {
+                EventTask::Answer(hash) => {
                     counted.asked += 1;
                     if let EventKind::Asked(bytes, client) = event.kind() {
                         counted.datagram_bytes += (GET_LEN + bytes.len()) as u64;
@@ -101,7 +101,7 @@ impl Station {
                         answer(item, &client, (&*template, &mut *batch, &mut *counted), answers);
                     }
                 }
-                Task::Nothing | Task::Publish(_) => {}
+                EventTask::Nothing | EventTask::Publish(_) => {}
             }
             if at % AHEAD == AHEAD - 1 || at + 1 == count {
                 watch.done(BatchStep::CarryOut);
@@ -112,15 +112,15 @@ impl Station {
 
 /// Takes notice of items that were written, and asks for where their keys stand.
 #[inline]
-fn publish(tasks: &mut [Task], partition: &mut Partition) {
+fn publish(tasks: &mut [EventTask], partition: &mut Partition) {
     for task in tasks {
-        if let Task::Publish(written) = task {
+        if let EventTask::Publish(written) = task {
             *task = match partition.publish(written) {
                 Some((place, hash)) => {
                     partition.prefetch_bucket(hash);
-                    Task::Link(place, hash)
+                    EventTask::Link(place, hash)
                 }
-                None => Task::Nothing,
+                None => EventTask::Nothing,
             };
         }
     }
@@ -128,9 +128,9 @@ fn publish(tasks: &mut [Task], partition: &mut Partition) {
 
 /// Asks for items that are meant: those that are asked for, and those whose place others take.
 #[inline]
-fn ask_items(tasks: &[Task], partition: &Partition) {
+fn ask_items(tasks: &[EventTask], partition: &Partition) {
     for task in tasks {
-        if let Task::Answer(hash) | Task::Link(_, hash) = task {
+        if let EventTask::Answer(hash) | EventTask::Link(_, hash) = task {
             partition.prefetch_item(*hash);
         }
     }
@@ -144,7 +144,7 @@ fn answer(
     (template, batch, counted): (&Template, &mut AnswerBuffers, &mut FrameCounters),
     answers: &mut dyn Answers,
 ) {
-    let (peer, id) = (Peer::of(client), client.id);
+    let (peer, id) = (RequestSource::of(client), client.id);
     match &item {
         Some(item) if item.value.len() <= SHORT_LEN_MAX => {
             let head = found(client.opaque, &item.header);
@@ -159,9 +159,9 @@ fn answer(
     }
 }
 
-impl Peer {
+impl RequestSource {
     /// Who asked by an event.
-    fn of(client: &Requester) -> Peer {
-        Peer { mac: client.mac, ip: client.ip, port: client.port }
+    fn of(client: &Requester) -> RequestSource {
+        RequestSource { mac: client.mac, ip: client.ip, port: client.port }
     }
 }

@@ -7,9 +7,9 @@ use super::tests::{Sent, US};
 use super::*;
 use crate::kvs::protocol::answer::{DeleteOutcome, StoreOutcome};
 use crate::kvs::protocol::event::Requester;
-use crate::kvs::protocol::event::tests::asked;
+use crate::kvs::protocol::event::tests::encode_get;
 use crate::kvs::protocol::hash::HashedKey;
-use crate::kvs::protocol::time::{Expiry, Moment};
+use crate::kvs::protocol::time::{Expiry, UnixTime};
 use crate::kvs::store::simulated_card_tests::{CORES, Card, Random, dma_segments, set_of};
 use crate::kvs::store::{Spread, Store};
 
@@ -19,7 +19,7 @@ const SEED: u64 = 7;
 const VALUE_AT: usize = 42 + 8 + 24 + 4;
 
 /// A value, and when it was written.
-type Kept = (Vec<u8>, Moment);
+type Kept = (Vec<u8>, UnixTime);
 
 /// A get that the ring has, and all that it may find.
 struct Get {
@@ -34,12 +34,12 @@ struct World {
     card: Card,
     model: HashMap<Vec<u8>, Kept>,
     gets: VecDeque<Get>,
-    now: Moment,
+    now: UnixTime,
     /// The card's: a moment ahead of the core's, now and then.
-    card_now: Moment,
-    flush_at: Option<Moment>,
+    card_now: UnixTime,
+    flush_at: Option<UnixTime>,
     /// What was written before is gone.
-    flushed_at: Moment,
+    flushed_at: UnixTime,
     random: Random,
     /// Items that the card has told of, gets, sets that it left, flushes, full bursts.
     counts: [usize; 5],
@@ -51,7 +51,7 @@ impl World {
         let (dma, card) = dma_segments(segments);
         let store = Store::new(8 << 20, 1, SEED).unwrap().spread_by(Spread::Steered);
         store.attach_dma(std::iter::once(dma));
-        let (start, random) = (Moment(1_000_000), Random(seed * 0x9e37_79b9 + 1));
+        let (start, random) = (UnixTime(1_000_000), Random(seed * 0x9e37_79b9 + 1));
         World {
             store,
             station: Station::new(US),
@@ -84,7 +84,7 @@ impl World {
     }
 
     /// All that was written before is gone, whatever a get in the ring may yet have found.
-    fn flush(&mut self, at: Moment) {
+    fn flush(&mut self, at: UnixTime) {
         self.flush_at = None;
         self.model.retain(|_, (_, written)| *written >= at);
         self.gets.iter_mut().for_each(|get| get.found.push(None));
@@ -98,7 +98,7 @@ impl World {
             self.id = self.id.wrapping_add(1);
             let (mac, ip) = (MacAddress([2, 0, 0, 0, 0, 7]), Ipv4Addr::new(10, 9, 0, 1));
             let client = Requester { mac, ip, port: 4000, id: self.id, opaque: [1, 2, 3, 4] };
-            if self.card.tell(&asked(&client, &key)) {
+            if self.card.tell(&encode_get(&client, &key)) {
                 let found = vec![self.model.get(&key).map(|(value, _)| value.clone())];
                 self.gets.push_back(Get { id: self.id, key, found });
                 self.counts[1] += 1;
@@ -213,13 +213,13 @@ impl World {
             18 => self.request(),
             _ => match self.random.below(10) {
                 0 if self.flush_at.is_none() => {
-                    let at = Moment(self.now.0 + 1 + self.random.below(2) as u32);
+                    let at = UnixTime(self.now.0 + 1 + self.random.below(2) as u32);
                     self.store.flush(at, self.now);
                     self.flush_at = Some(at);
                 }
                 1 if self.random.below(10) == 0 => {
                     self.store.flush(self.now, self.now);
-                    self.flush(Moment(u32::MAX));
+                    self.flush(UnixTime(u32::MAX));
                 }
                 2..6 => self.tick(),
                 _ => {}

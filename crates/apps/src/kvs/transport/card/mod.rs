@@ -31,11 +31,11 @@ use niclab_packet::wire::{EtherType, IpProtocol, MacAddress, arp, ethernet, icmp
 use niclab_table::prefetch;
 
 pub(super) use queues::Queues;
-use refusal::Allowance;
-use reply::{Peer, Template};
+use refusal::RateLimit;
+use reply::{RequestSource, Template};
 
 use crate::kvs::codec::context::Context;
-use crate::kvs::codec::datagram::batch::{AnswerBuffers, BatchDatagram, BatchStep, Watch};
+use crate::kvs::codec::datagram::batch::{AnswerBuffers, BatchDatagram, BatchStep, StepObserver};
 use crate::kvs::protocol::event::Event;
 use crate::kvs::transport::shared::frame_counters::FrameCounters;
 use crate::service::Answers;
@@ -77,13 +77,13 @@ impl Identity {
     }
 
     /// Whether these are not the addresses of one other host.
-    fn is_no_host(&self, peer: &Peer) -> bool {
+    fn is_no_host(&self, peer: &RequestSource) -> bool {
         peer.mac.is_multicast() || self.is_no_sender(peer.ip)
     }
 
     /// Whether this peer gets no answer of the store. At the port of another store, the answer
     /// would be a request.
-    fn refuses(&self, peer: &Peer) -> bool {
+    fn refuses(&self, peer: &RequestSource) -> bool {
         peer.port == 0 || peer.port == self.port || self.is_no_host(peer)
     }
 }
@@ -91,15 +91,15 @@ impl Identity {
 /// A frame by what it asks for.
 enum Received<'a> {
     /// A datagram for the store.
-    Datagram(Peer, &'a [u8]),
+    Datagram(RequestSource, &'a [u8]),
     /// An ARP request for our address.
     Arp(arp::Repr),
     /// An echo request.
-    Echo(Peer, &'a [u8]),
+    Echo(RequestSource, &'a [u8]),
     /// A segment of TCP, by the reset that answers it.
-    Segment(Peer, tcp::Repr),
+    Segment(RequestSource, tcp::Repr),
     /// A datagram to another port, the beginning of its packet.
-    Unserved(Peer, &'a [u8]),
+    Unserved(RequestSource, &'a [u8]),
     /// Nothing to be answered; it is counted.
     Nothing,
 }
@@ -112,7 +112,7 @@ pub struct Station {
     batch: AnswerBuffers,
     /// Events of a card that are served together.
     events: Box<[Event; BURST]>,
-    allowance: Allowance,
+    allowance: RateLimit,
     /// What it has counted; whoever takes it leaves zeros.
     pub counted: FrameCounters,
 }
@@ -122,14 +122,14 @@ impl Station {
     pub fn new(identity: Identity) -> Station {
         let (template, batch) = (Template::new(&identity), AnswerBuffers::default());
         let events = Box::new([Event::default(); BURST]);
-        let (allowance, counted) = (Allowance::default(), FrameCounters::default());
+        let (allowance, counted) = (RateLimit::default(), FrameCounters::default());
         Station { identity, template, batch, events, allowance, counted }
     }
 
     /// Serves a burst of frames. `owner` says of a queue the partition that its requests are of,
     /// where a card has told them apart: it has checked Ethernet, IPv4 but for its end, and the
     /// lengths of UDP and of the request then, and what it looked at is not looked at again.
-    pub fn serve<W: Watch>(
+    pub fn serve<W: StepObserver>(
         &mut self,
         region: &Region,
         frames: &[Desc],
@@ -143,7 +143,7 @@ impl Station {
             region.frame(desc).iter().step_by(LINE).take(PREFETCHED_LINES).for_each(prefetch);
         }
         let mut asked = [BatchDatagram { datagram: &[], owner: None }; BURST];
-        let (mut peers, mut count) = ([Peer::default(); BURST], 0);
+        let (mut peers, mut count) = ([RequestSource::default(); BURST], 0);
         for desc in frames {
             let (frame, owner) = (region.frame(desc), owner(desc.queue));
             let came = match owner {
@@ -203,7 +203,7 @@ impl Station {
         if !datagram.is_checksum_valid(pseudo) {
             return self.malformed();
         }
-        let peer = Peer { mac: peer_mac, ip: src, port: datagram.src_port() };
+        let peer = RequestSource { mac: peer_mac, ip: src, port: datagram.src_port() };
         if self.identity.refuses(&peer) {
             return self.refused();
         }
@@ -297,7 +297,7 @@ impl Station {
         }
         let frame = ethernet::Frame::new_unchecked(bytes);
         let ip = ipv4::Packet::new_unchecked(&bytes[IP_AT..]).src();
-        let peer = Peer { mac: frame.src(), ip, port: 0 };
+        let peer = RequestSource { mac: frame.src(), ip, port: 0 };
         if self.identity.is_no_host(&peer) {
             return self.refused();
         }
@@ -312,7 +312,7 @@ impl Station {
     }
 
     #[cold]
-    fn answer_echo(&mut self, peer: &Peer, message: &[u8], answers: &mut dyn Answers) {
+    fn answer_echo(&mut self, peer: &RequestSource, message: &[u8], answers: &mut dyn Answers) {
         self.counted.echoes += 1;
         let sent = reply::echo(&self.identity, peer, message, answers);
         self.counted.unsent += u64::from(!sent);

@@ -7,30 +7,30 @@
 use niclab_packet::checksum;
 use niclab_packet::wire::{IpProtocol, ethernet, ipv4, tcp, udp};
 
-use super::reply::{self, Peer};
+use super::reply::{self, RequestSource};
 use super::{IP_AT, Received, Station};
 use crate::kvs::protocol::limits::UNREACHABLE_PER_S_MAX;
-use crate::kvs::protocol::time::Moment;
+use crate::kvs::protocol::time::UnixTime;
 use crate::service::Answers;
 
 /// What may still be said in the second that is.
 #[derive(Clone, Copy, Debug)]
-pub struct Allowance {
-    second: Moment,
+pub struct RateLimit {
+    second: UnixTime,
     left: u32,
 }
 
-impl Default for Allowance {
-    fn default() -> Allowance {
-        Allowance { second: Moment(0), left: UNREACHABLE_PER_S_MAX }
+impl Default for RateLimit {
+    fn default() -> RateLimit {
+        RateLimit { second: UnixTime(0), left: UNREACHABLE_PER_S_MAX }
     }
 }
 
-impl Allowance {
+impl RateLimit {
     /// Takes one, if there is one left now.
-    fn take(&mut self, now: Moment) -> bool {
+    fn take(&mut self, now: UnixTime) -> bool {
         if self.second != now {
-            *self = Allowance { second: now, ..Allowance::default() };
+            *self = RateLimit { second: now, ..RateLimit::default() };
         }
         let is_left = self.left > 0;
         self.left = self.left.saturating_sub(1);
@@ -76,7 +76,12 @@ impl Station {
     }
 
     #[cold]
-    pub(super) fn answer_tcp(&mut self, peer: &Peer, reset: &tcp::Repr, answers: &mut dyn Answers) {
+    pub(super) fn answer_tcp(
+        &mut self,
+        peer: &RequestSource,
+        reset: &tcp::Repr,
+        answers: &mut dyn Answers,
+    ) {
         self.counted.resets += 1;
         let sent = reply::segment(&self.identity, peer, reset, answers);
         self.counted.unsent += u64::from(!sent);
@@ -85,9 +90,9 @@ impl Station {
     #[cold]
     pub(super) fn answer_unserved(
         &mut self,
-        peer: &Peer,
+        peer: &RequestSource,
         beginning: &[u8],
-        now: Moment,
+        now: UnixTime,
         answers: &mut dyn Answers,
     ) {
         if !self.allowance.take(now) {
@@ -101,7 +106,7 @@ impl Station {
 }
 
 /// Who sent this packet from that port.
-fn sender(bytes: &[u8], port: u16) -> Peer {
+fn sender(bytes: &[u8], port: u16) -> RequestSource {
     let ip = ipv4::Packet::new_unchecked(&bytes[IP_AT..]).src();
-    Peer { mac: ethernet::Frame::new_unchecked(bytes).src(), ip, port }
+    RequestSource { mac: ethernet::Frame::new_unchecked(bytes).src(), ip, port }
 }

@@ -5,10 +5,10 @@ use niclab_packet::wire::tcp;
 use super::tests::{THEM, US, World, datagram, packet};
 use super::*;
 use crate::kvs::protocol::limits::UNREACHABLE_PER_S_MAX;
-use crate::kvs::protocol::time::Moment;
+use crate::kvs::protocol::time::UnixTime;
 
 /// A segment of TCP to the store's port.
-fn segment_of(peer: &Peer, flags: tcp::Flags, content: &[u8]) -> Vec<u8> {
+fn segment_of(peer: &RequestSource, flags: tcp::Flags, content: &[u8]) -> Vec<u8> {
     let (sequence, acknowledgement) = (0x1122_3344, 0x5566_7788);
     let (src_port, dst_port) = (peer.port, US.port);
     let ports = tcp::Repr { src_port, dst_port, window: 1000, ..tcp::Repr::default() };
@@ -21,18 +21,20 @@ fn segment_of(peer: &Peer, flags: tcp::Flags, content: &[u8]) -> Vec<u8> {
 }
 
 /// A datagram to another port than the store's.
-fn unserved_of(peer: &Peer) -> Vec<u8> {
+fn unserved_of(peer: &RequestSource) -> Vec<u8> {
     let said = datagram(peer, US.ip, US.port + 1, b"get a\r\n");
     packet(peer, (US.mac, US.ip), IpProtocol::UDP, &said)
 }
 
 /// Peers to whom nothing is said.
-fn nobodies() -> impl Iterator<Item = Peer> {
+fn nobodies() -> impl Iterator<Item = RequestSource> {
     let ips = [[10, 9, 0, 255], [10, 9, 0, 0], [255; 4], [224, 0, 0, 1], [127, 0, 0, 1], [0; 4]];
     let ips = ips.map(Ipv4Addr::from).into_iter().chain([US.ip]);
     let macs = [[0xff; 6], [1, 0, 0x5e, 0, 0, 1]].map(MacAddress);
-    let port = Peer { port: 0, ..THEM };
-    ips.map(|ip| Peer { ip, ..THEM }).chain(macs.map(|mac| Peer { mac, ..THEM })).chain([port])
+    let port = RequestSource { port: 0, ..THEM };
+    ips.map(|ip| RequestSource { ip, ..THEM })
+        .chain(macs.map(|mac| RequestSource { mac, ..THEM }))
+        .chain([port])
 }
 
 #[test]
@@ -60,7 +62,8 @@ fn a_tcp_connection_is_reset_at_once() {
     // matter which port he has.
     let sent = world.ask(segment_of(&THEM, tcp::Flags::ACK, b"get a\r\n"));
     assert_eq!(of(&sent[0]), (0x5566_7788, 0, tcp::Flags::RST));
-    let sent = world.ask(segment_of(&Peer { port: US.port, ..THEM }, tcp::Flags::FIN, b"get a"));
+    let sent =
+        world.ask(segment_of(&RequestSource { port: US.port, ..THEM }, tcp::Flags::FIN, b"get a"));
     assert_eq!(of(&sent[0]), (0, 0x1122_3344 + 6, tcp::Flags::RST | tcp::Flags::ACK));
     assert_eq!(world.station.counted.resets, 3);
     world.room = 0;
@@ -112,7 +115,7 @@ fn a_datagram_to_another_port_gets_port_unreachable() {
     assert_eq!((told.message_type(), told.code(), told.rest()), unreachable);
     assert_eq!(told.payload(), &asked[IP_AT..][..28], "its headers, and nothing else");
     // Whose checksum is not there is as good, from the store's own port, too.
-    let mut bare = unserved_of(&Peer { port: US.port, ..THEM });
+    let mut bare = unserved_of(&RequestSource { port: US.port, ..THEM });
     bare[IP_AT + UDP_AT + 6..][..2].fill(0);
     assert_eq!(world.ask(bare).len(), 1);
     assert_eq!(world.station.counted.unreachable, 2);
@@ -132,7 +135,7 @@ fn a_datagram_to_another_port_gets_port_unreachable() {
 fn in_a_second_it_is_said_only_so_often() {
     let mut world = World::new();
     for second in 0..3 {
-        world.now = Moment(1000 + second);
+        world.now = UnixTime(1000 + second);
         for _ in 0..UNREACHABLE_PER_S_MAX {
             assert_eq!(world.ask(unserved_of(&THEM)).len(), 1);
         }

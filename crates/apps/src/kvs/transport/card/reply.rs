@@ -22,15 +22,15 @@ const FRAME_LEN_MIN: usize = 60;
 
 /// Who asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Peer {
+pub struct RequestSource {
     pub mac: MacAddress,
     pub ip: Ipv4Addr,
     pub port: u16,
 }
 
-impl Default for Peer {
-    fn default() -> Peer {
-        Peer { mac: MacAddress::default(), ip: Ipv4Addr::UNSPECIFIED, port: 0 }
+impl Default for RequestSource {
+    fn default() -> RequestSource {
+        RequestSource { mac: MacAddress::default(), ip: Ipv4Addr::UNSPECIFIED, port: 0 }
     }
 }
 
@@ -48,7 +48,7 @@ impl Template {
     /// Of answers of this host.
     pub fn new(identity: &Identity) -> Template {
         let mut heads = [0; HEADS_LEN];
-        let nobody = Peer::default();
+        let nobody = RequestSource::default();
         let (ethernet, rest) = heads.split_at_mut(ethernet::HEADER_LEN);
         let (ip, datagram) = rest.split_at_mut(ipv4::HEADER_LEN);
         link(identity, &nobody, EtherType::IPV4, ethernet);
@@ -67,7 +67,7 @@ impl Template {
 
     /// Writes them for a datagram with so many bytes of content, of which this is the partial sum.
     #[inline]
-    fn write(&self, peer: &Peer, heads: &mut [u8; HEADS_LEN], len: usize, content: u64) {
+    fn write(&self, peer: &RequestSource, heads: &mut [u8; HEADS_LEN], len: usize, content: u64) {
         *heads = self.heads;
         let (ethernet, rest) = heads.split_at_mut(ethernet::HEADER_LEN);
         let (ip, datagram) = rest.split_at_mut(ipv4::HEADER_LEN);
@@ -93,7 +93,7 @@ impl Template {
 #[inline]
 pub fn send(
     template: &Template,
-    peer: &Peer,
+    peer: &RequestSource,
     id: u16,
     answer: &[u8],
     counted: &mut FrameCounters,
@@ -123,7 +123,7 @@ pub const SHORT_LEN_MAX: usize = DATAGRAM_LEN_MAX - FRAME_LEN - FOUND_LEN;
 #[inline]
 pub fn found(
     template: &Template,
-    peer: &Peer,
+    peer: &RequestSource,
     id: u16,
     head: &[u8; FOUND_LEN],
     value: &[u8],
@@ -152,7 +152,7 @@ const _: () = assert!((FRAME_LEN + FOUND_LEN).is_multiple_of(2));
 const _: () = assert!(HEADS_LEN + FRAME_LEN + FOUND_LEN >= FRAME_LEN_MIN);
 
 #[inline]
-fn link(identity: &Identity, peer: &Peer, ether_type: EtherType, bytes: &mut [u8]) {
+fn link(identity: &Identity, peer: &RequestSource, ether_type: EtherType, bytes: &mut [u8]) {
     let repr = ethernet::Repr { dst: peer.mac, src: identity.mac, ether_type };
     repr.emit(&mut ethernet::Frame::new_unchecked(bytes));
 }
@@ -160,7 +160,7 @@ fn link(identity: &Identity, peer: &Peer, ether_type: EtherType, bytes: &mut [u8
 #[inline]
 fn network(
     identity: &Identity,
-    peer: &Peer,
+    peer: &RequestSource,
     protocol: IpProtocol,
     bytes: &mut [u8],
     payload_len: usize,
@@ -172,7 +172,7 @@ fn network(
 /// Answers an ARP request; whether there was a frame for it.
 pub fn arp(identity: &Identity, request: &arp_wire::Repr, answers: &mut dyn Answers) -> bool {
     let Some(bytes) = answers.frame(FRAME_LEN_MIN) else { return false };
-    let peer = Peer { mac: request.src_mac, ip: request.src_ip, port: 0 };
+    let peer = RequestSource { mac: request.src_mac, ip: request.src_ip, port: 0 };
     let (ethernet, rest) = bytes.split_at_mut(ethernet::HEADER_LEN);
     link(identity, &peer, EtherType::ARP, ethernet);
     let repr = arp_wire::Repr {
@@ -190,7 +190,7 @@ pub fn arp(identity: &Identity, request: &arp_wire::Repr, answers: &mut dyn Answ
 /// A frame with a packet to this host, of which so many bytes are left to be written.
 fn packet<'a>(
     identity: &Identity,
-    peer: &Peer,
+    peer: &RequestSource,
     protocol: IpProtocol,
     payload_len: usize,
     answers: &'a mut dyn Answers,
@@ -207,7 +207,12 @@ fn packet<'a>(
 }
 
 /// Answers an echo request; whether there was a frame for it.
-pub fn echo(identity: &Identity, peer: &Peer, message: &[u8], answers: &mut dyn Answers) -> bool {
+pub fn echo(
+    identity: &Identity,
+    peer: &RequestSource,
+    message: &[u8],
+    answers: &mut dyn Answers,
+) -> bool {
     let own = packet(identity, peer, IpProtocol::ICMP, message.len(), answers);
     let Some(own) = own else { return false };
     own.copy_from_slice(message);
@@ -220,7 +225,7 @@ pub fn echo(identity: &Identity, peer: &Peer, message: &[u8], answers: &mut dyn 
 /// Sends a segment without data; whether there was a frame for it.
 pub fn segment(
     identity: &Identity,
-    peer: &Peer,
+    peer: &RequestSource,
     repr: &tcp::Repr,
     answers: &mut dyn Answers,
 ) -> bool {
@@ -237,7 +242,7 @@ pub fn segment(
 /// whether there was a frame for it.
 pub fn unreachable(
     identity: &Identity,
-    peer: &Peer,
+    peer: &RequestSource,
     beginning: &[u8],
     answers: &mut dyn Answers,
 ) -> bool {

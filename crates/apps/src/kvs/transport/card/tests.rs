@@ -5,7 +5,7 @@ use niclab_packet::wire::udp::ChecksumMode;
 
 use super::*;
 use crate::kvs::codec::datagram::batch::BatchStep;
-use crate::kvs::protocol::time::Moment;
+use crate::kvs::protocol::time::UnixTime;
 use crate::kvs::store::{Spread, Store};
 
 pub(super) const US: Identity = Identity {
@@ -14,8 +14,11 @@ pub(super) const US: Identity = Identity {
     network_bits: 24,
     port: 11211,
 };
-pub(super) const THEM: Peer =
-    Peer { mac: MacAddress([2, 0, 0, 0, 0, 7]), ip: Ipv4Addr::new(10, 9, 0, 1), port: 4000 };
+pub(super) const THEM: RequestSource = RequestSource {
+    mac: MacAddress([2, 0, 0, 0, 0, 7]),
+    ip: Ipv4Addr::new(10, 9, 0, 1),
+    port: 4000,
+};
 
 /// Frames that were sent; there is room for so many.
 pub(super) struct Sent {
@@ -38,13 +41,13 @@ pub(super) struct World {
     store: Store,
     pub station: Station,
     pub room: usize,
-    pub now: Moment,
+    pub now: UnixTime,
 }
 
 impl World {
     pub fn new() -> World {
         let store = Store::new(32 << 20, 2, 7).unwrap().spread_by(Spread::Steered);
-        World { store, station: Station::new(US), room: usize::MAX, now: Moment(1000) }
+        World { store, station: Station::new(US), room: usize::MAX, now: UnixTime(1000) }
     }
 
     fn ask_by(&mut self, frames: &[Vec<u8>], owner: Option<usize>) -> Vec<Vec<u8>> {
@@ -74,7 +77,7 @@ impl World {
 }
 
 pub(super) fn packet(
-    peer: &Peer,
+    peer: &RequestSource,
     to: (MacAddress, Ipv4Addr),
     protocol: IpProtocol,
     inner: &[u8],
@@ -88,7 +91,7 @@ pub(super) fn packet(
     bytes
 }
 
-pub(super) fn datagram(peer: &Peer, to: Ipv4Addr, port: u16, content: &[u8]) -> Vec<u8> {
+pub(super) fn datagram(peer: &RequestSource, to: Ipv4Addr, port: u16, content: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; udp::HEADER_LEN];
     bytes.extend_from_slice(content);
     let mut view = udp::Datagram::new_unchecked(&mut bytes[..]);
@@ -100,7 +103,7 @@ pub(super) fn datagram(peer: &Peer, to: Ipv4Addr, port: u16, content: &[u8]) -> 
     bytes
 }
 
-fn request_of(peer: &Peer, said: &[u8]) -> Vec<u8> {
+fn request_of(peer: &RequestSource, said: &[u8]) -> Vec<u8> {
     let content = [&[0xbe, 0xef, 0, 0, 0, 1, 0, 0], said].concat();
     packet(peer, (US.mac, US.ip), IpProtocol::UDP, &datagram(peer, US.ip, US.port, &content))
 }
@@ -147,14 +150,14 @@ fn a_long_answer_goes_in_parts_and_what_finds_no_frame_is_counted() {
     let mut world = World::new();
     let key = world.store.key(b"k");
     let value = vec![b'v'; 100 << 10];
-    let new = crate::kvs::store::New {
+    let new = crate::kvs::store::NewItem {
         flags: 0,
         expiry: crate::kvs::protocol::time::Expiry::NEVER,
         cas: 1,
         marks: 0,
     };
     let whole = crate::kvs::store::Value::Whole(&value);
-    world.store.partition(&key).put(&key, new, whole, Moment(1000)).unwrap();
+    world.store.partition(&key).put(&key, new, whole, UnixTime(1000)).unwrap();
     let sent = world.ask(request(b"get k\r\n"));
     let mut all = Vec::new();
     for (number, frame) in sent.iter().enumerate() {
@@ -256,7 +259,7 @@ fn malformed_frames_are_counted_and_not_answered() {
 fn no_answer_goes_to_an_address_that_it_would_harm() {
     let mut world = World::new();
     let of = |ip: [u8; 4], port: u16, mac: [u8; 6]| {
-        request_of(&Peer { mac: MacAddress(mac), ip: ip.into(), port }, b"get a\r\n")
+        request_of(&RequestSource { mac: MacAddress(mac), ip: ip.into(), port }, b"get a\r\n")
     };
     let (ip, mac) = (THEM.ip.octets(), THEM.mac.0);
     for refused in [
@@ -319,14 +322,14 @@ fn steered_and_unsteered_requests_are_served_alike() {
 fn each_step_of_a_burst_is_reported() {
     #[derive(Default)]
     struct Told(Vec<BatchStep>);
-    impl Watch for Told {
+    impl StepObserver for Told {
         fn done(&mut self, step: BatchStep) {
             self.0.push(step);
         }
     }
     let mut world = World::new();
     let (region, descs) = Region::new(1, 1536).unwrap();
-    let context = Context { store: &world.store, now: Moment(1000), host: &() };
+    let context = Context { store: &world.store, now: UnixTime(1000), host: &() };
     let (mut told, mut sent) = (Told::default(), Sent { frames: Vec::new(), room: 0 });
     world.station.serve(&region, &descs, |_| None, &context, &mut told, &mut sent);
     assert_eq!(told.0, [BatchStep::Receive, BatchStep::Parse, BatchStep::Hash, BatchStep::Reply]);

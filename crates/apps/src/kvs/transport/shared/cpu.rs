@@ -12,9 +12,9 @@ const KEPT: Duration = Duration::from_millis(100);
 
 /// The last reading, and when it was made.
 #[derive(Debug, Default)]
-pub struct Cpu(Mutex<Option<(Instant, CpuTime)>>);
+pub struct CpuClock(Mutex<Option<(Instant, CpuTime)>>);
 
-impl Cpu {
+impl CpuClock {
     /// Time of the process; `now` is the time of the call.
     pub fn time(&self, now: Instant) -> CpuTime {
         self.time_by(now, read)
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn a_reading_is_kept_for_a_tenth_of_a_second() {
-        let (cpu, start) = (Cpu::default(), Instant::now());
+        let (cpu, start) = (CpuClock::default(), Instant::now());
         let mut readings = 0;
         let mut ask = |ms| {
             let time = cpu.time_by(start + Duration::from_millis(ms), || {

@@ -9,10 +9,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::kvs::codec::context::{CpuTime, ServerStatistics, ServerView};
-use crate::kvs::protocol::time::Moment;
+use crate::kvs::protocol::time::UnixTime;
 use crate::kvs::store::{Spread, Statistics, Store};
-use cpu::Cpu;
-use tally::Tally;
+use cpu::CpuClock;
+use tally::ServerCounters;
 
 /// Most connections that may be asked for: beyond a million, ports of one address are used up.
 pub const CONNECTIONS_MAX: usize = 1 << 20;
@@ -73,8 +73,8 @@ impl Udp {
 #[derive(Debug)]
 pub struct ServerShared {
     pub(super) store: Store,
-    pub(super) tally: Tally,
-    cpu: Cpu,
+    pub(super) tally: ServerCounters,
+    cpu: CpuClock,
     pub(super) options: ServerOptions,
     pub(super) start: Instant,
     port: u16,
@@ -116,7 +116,7 @@ impl ServerView for ServerShared {
 }
 
 /// The time of day for the store.
-pub fn moment() -> Moment {
+pub fn moment() -> UnixTime {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Moment(u32::try_from(since.as_secs()).unwrap_or(u32::MAX))
+    UnixTime(u32::try_from(since.as_secs()).unwrap_or(u32::MAX))
 }

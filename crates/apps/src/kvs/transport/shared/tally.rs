@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use super::frame_counters::{FrameCounters, SharedFrameCounters};
 use crate::kvs::codec::context::ServerStatistics;
 use crate::kvs::protocol::event::{SET_ANSWER_LEN, SET_LEN};
-use crate::kvs::store::Stored;
+use crate::kvs::store::DmaItemCounters;
 
 /// Counters of connections, bytes and buffers.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct ServerCounters {
     connections: AtomicUsize,
     connections_total: AtomicU64,
     rejected: AtomicU64,
@@ -29,7 +29,7 @@ pub struct Tally {
     buffers_bytes: AtomicUsize,
 }
 
-impl Tally {
+impl ServerCounters {
     /// A connection comes; `false` where there are as many as there may be.
     pub fn enter(&self, max: usize) -> bool {
         if self.connections.fetch_add(1, Ordering::Relaxed) >= max {
@@ -55,7 +55,7 @@ impl Tally {
     }
 
     /// The statistics of it, and of the requests that a card has stored.
-    pub fn statistics(&self, stored: &Stored) -> ServerStatistics {
+    pub fn statistics(&self, stored: &DmaItemCounters) -> ServerStatistics {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let frames: FrameCounters = self.frames.all();
         let stored_in = stored.items * SET_LEN as u64 + stored.content_bytes;

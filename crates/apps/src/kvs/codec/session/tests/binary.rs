@@ -4,7 +4,7 @@ use crate::kvs::codec::context::Context;
 use crate::kvs::codec::session::{Next, Session};
 use crate::kvs::protocol::binary::{BINARY_MAGIC, HEAD_LEN, RequestHeader, number};
 use crate::kvs::protocol::limits::VALUE_LEN_MAX;
-use crate::kvs::protocol::time::Moment;
+use crate::kvs::protocol::time::UnixTime;
 use crate::kvs::store::Store;
 
 /// What an answer says.
@@ -45,7 +45,7 @@ fn get(code: u8, key: &str) -> Vec<u8> {
 /// Answers to what is said on a fresh connection, and whether it has ended.
 fn answers(said: &[u8], piece: usize) -> (Vec<Said>, bool) {
     let store = Store::new(32 << 20, 1, 7).unwrap();
-    let context = Context { store: &store, now: Moment(1_700_000_000), host: &() };
+    let context = Context { store: &store, now: UnixTime(1_700_000_000), host: &() };
     let (mut session, mut kept, mut out) = (Session::default(), Vec::new(), Vec::new());
     let (mut needed, mut is_over) = (1, false);
     for bytes in said.chunks(piece) {

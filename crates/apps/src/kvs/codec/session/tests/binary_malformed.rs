@@ -5,7 +5,7 @@ use crate::kvs::codec::context::Context;
 use crate::kvs::codec::session::{Next, Session};
 use crate::kvs::protocol::binary::{BINARY_MAGIC, HEAD_LEN, RequestHeader, opcode};
 use crate::kvs::protocol::limits::VALUE_LEN_MAX;
-use crate::kvs::protocol::time::Moment;
+use crate::kvs::protocol::time::UnixTime;
 use crate::kvs::store::Store;
 
 const EXTRAS: [u8; 9] = [0, 1, 4, 7, 8, 12, 20, 24, 255];
@@ -37,7 +37,7 @@ fn read(mut out: &[u8], asked: &RequestHeader) -> Vec<u16> {
 
 /// Says a header and as much behind it as is asked for and as it says itself.
 fn hold(store: &Store, head: &[u8; HEAD_LEN]) {
-    let context = Context { store, now: Moment(1_700_000_000), host: &() };
+    let context = Context { store, now: UnixTime(1_700_000_000), host: &() };
     let asked = RequestHeader::read(head);
     let before = store.statistics();
     let (mut session, mut out, mut input) = (Session::default(), Vec::new(), head.to_vec());
@@ -54,7 +54,7 @@ fn hold(store: &Store, head: &[u8; HEAD_LEN]) {
         assert_eq!(progress.used, input.len(), "{asked:?}");
     }
     let answers = read(&out, &asked);
-    let (loud, is_quiet) = opcode::loud(asked.code);
+    let (loud, is_quiet) = opcode::strip_quiet(asked.code);
     assert!(answers.len() <= 1 || loud == opcode::STAT, "{asked:?}: {answers:?}");
     let is_last = progress.next == Next::Close;
     assert!(is_last || is_quiet || !answers.is_empty(), "{asked:?}: no answer");

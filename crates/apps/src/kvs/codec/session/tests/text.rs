@@ -6,10 +6,10 @@
 use crate::kvs::codec::context::{Context, ServerStatistics, ServerView};
 use crate::kvs::codec::session::{Next, Session};
 use crate::kvs::protocol::limits::{ANSWERS_LEN_MAX, KEY_LEN_MAX, VALUE_LEN_MAX};
-use crate::kvs::protocol::time::Moment;
+use crate::kvs::protocol::time::UnixTime;
 use crate::kvs::store::{Statistics, Store};
 
-const NOW: Moment = Moment(1_700_000_000);
+const NOW: UnixTime = UnixTime(1_700_000_000);
 
 struct OneThread;
 
@@ -23,7 +23,7 @@ impl ServerView for OneThread {
 struct Talk {
     store: Store,
     session: Session,
-    now: Moment,
+    now: UnixTime,
     kept: Vec<u8>,
     needed: usize,
     is_over: bool,
@@ -128,15 +128,15 @@ fn items_end() {
         ask(&mut talk, "get a b|touch a 20|gat 30 c|"),
         "VALUE a 0 1\r\na\r\nEND\r\nTOUCHED\r\nVALUE c 0 1\r\nc\r\nEND\r\n"
     );
-    talk.now = Moment(NOW.0 + 19);
+    talk.now = UnixTime(NOW.0 + 19);
     assert_eq!(ask(&mut talk, "get a|mg a t|"), "VALUE a 0 1\r\na\r\nEND\r\nHD t1\r\n");
-    talk.now = Moment(NOW.0 + 20);
+    talk.now = UnixTime(NOW.0 + 20);
     assert_eq!(
         ask(&mut talk, "get a|touch a 5|gats 0 c|"),
         "END\r\nNOT_FOUND\r\nVALUE c 0 1 4\r\nc\r\nEND\r\n"
     );
     assert_eq!(ask(&mut talk, "flush_all 5|get c|"), "OK\r\nVALUE c 0 1\r\nc\r\nEND\r\n");
-    talk.now = Moment(NOW.0 + 25);
+    talk.now = UnixTime(NOW.0 + 25);
     assert_eq!(
         ask(&mut talk, "get c|set c 0 0 1|d|get c|"),
         "END\r\nSTORED\r\nVALUE c 0 1\r\nd\r\nEND\r\n"

@@ -6,9 +6,9 @@ use crate::kvs::codec::context::Context;
 use crate::kvs::codec::text::answer;
 use crate::kvs::protocol::answer::DeleteOutcome;
 use crate::kvs::protocol::number::{DIGITS_MAX, decimal};
-use crate::kvs::protocol::request::{CountRequest, CountWay};
+use crate::kvs::protocol::request::{CountDirection, CountRequest};
 use crate::kvs::protocol::time::Expiry;
-use crate::kvs::store::{CountOutcome, LogAddress, New, Partition, Value, mark};
+use crate::kvs::store::{CountOutcome, LogAddress, NewItem, Partition, Value, mark};
 
 /// `md`.
 pub fn delete(command: &MetaCommand<'_>, out: &mut Vec<u8>, context: &Context<'_>) -> MetaResult {
@@ -53,7 +53,8 @@ fn spoil(
     if flags.without_value {
         let cas = flags.cas.unwrap_or(before.cas);
         let marks = before.marks & mark::BINARY_KEY;
-        let new = New { flags: flags.flags, expiry: expiry.unwrap_or(Expiry::NEVER), cas, marks };
+        let new =
+            NewItem { flags: flags.flags, expiry: expiry.unwrap_or(Expiry::NEVER), cas, marks };
         let made = partition.put(&command.key, new, Value::Whole(b""), now);
         place = made.map_err(|_| &b"SERVER_ERROR out of memory\r\n"[..])?;
     }
@@ -74,8 +75,8 @@ fn spoil(
 pub fn count(command: &MetaCommand<'_>, out: &mut Vec<u8>, context: &Context<'_>) -> MetaResult {
     let (flags, now) = (&command.flags, context.now);
     let way = match flags.mode {
-        None | Some(b'I' | b'+') => CountWay::Up,
-        Some(b'D' | b'-') => CountWay::Down,
+        None | Some(b'I' | b'+') => CountDirection::Up,
+        Some(b'D' | b'-') => CountDirection::Down,
         Some(_) => return Err(b"CLIENT_ERROR invalid mode for ma M token\r\n"),
     };
     let count = CountRequest {

@@ -5,10 +5,10 @@ use super::{MetaCommand, MetaResult, base64, figure, time_left};
 use crate::kvs::codec::context::Context;
 use crate::kvs::codec::text::answer;
 use crate::kvs::protocol::time::Expiry;
-use crate::kvs::store::{Header, LogAddress, New, Partition, Value, mark};
+use crate::kvs::store::{Header, LogAddress, NewItem, Partition, Value, mark};
 
 /// The item that is answered.
-struct Answered {
+struct AnsweredItem {
     place: LogAddress,
     is_made: bool,
 }
@@ -60,7 +60,7 @@ fn find(
     command: &MetaCommand<'_>,
     partition: &mut Partition,
     context: &Context<'_>,
-) -> Option<Answered> {
+) -> Option<AnsweredItem> {
     let found = partition.find_counted(&command.key, context.now);
     let counters = partition.counters_mut();
     let is_hit = u64::from(found.is_some());
@@ -77,22 +77,22 @@ fn find(
         }
     }
     if let Some(place) = found {
-        return Some(Answered { place, is_made: false });
+        return Some(AnsweredItem { place, is_made: false });
     }
     command.flags.vivify?;
     let cas = command.flags.cas.unwrap_or_else(|| partition.next_cas());
     let marks = if command.flags.is_binary { mark::BINARY_KEY } else { 0 };
     // Its end it gets when its flag has its turn.
-    let new = New { flags: 0, expiry: Expiry::NEVER, cas, marks };
+    let new = NewItem { flags: 0, expiry: Expiry::NEVER, cas, marks };
     let made = partition.put(&command.key, new, Value::Whole(b""), context.now);
-    Some(Answered { place: made.ok()?, is_made: true })
+    Some(AnsweredItem { place: made.ok()?, is_made: true })
 }
 
 /// Adds what the flags ask for and returns the item's new header. As in memcached, a token that is
 /// too long is found when its turn comes: what the flags before it have changed stays.
 fn tell(
     command: &MetaCommand<'_>,
-    answered: &Answered,
+    answered: &AnsweredItem,
     before: Header,
     out: &mut Vec<u8>,
     context: &Context<'_>,

@@ -25,7 +25,7 @@ struct MetaCommand<'a> {
 
 /// Carries out a command of one line.
 pub fn command(line: &WholeLine<'_>, out: &mut Vec<u8>, context: &Context<'_>) {
-    let (read, run): (Read, Run) = match line.words.at(0) {
+    let (read, run): (FlagReader, CommandFn) = match line.words.at(0) {
         b"mn" => return out.extend_from_slice(b"MN\r\n"),
         b"me" if line.words.count < 2 => return out.extend_from_slice(BAD_FORMAT),
         _ if line.words.count < 2 => return out.extend_from_slice(UNKNOWN),
@@ -48,21 +48,21 @@ pub fn command(line: &WholeLine<'_>, out: &mut Vec<u8>, context: &Context<'_>) {
 }
 
 /// What carries a command out.
-type Run = fn(&MetaCommand<'_>, &mut Vec<u8>, &Context<'_>) -> MetaResult;
+type CommandFn = fn(&MetaCommand<'_>, &mut Vec<u8>, &Context<'_>) -> MetaResult;
 
 /// What reads the flags of a command and the bytes of its key, which are in the room where the key
 /// came in base64.
-type Read =
-    for<'a> fn(&WholeLine<'a>, &'a mut [u8; KEY_LEN_MAX]) -> Result<(Flags, &'a [u8]), Complaint>;
+type FlagReader =
+    for<'a> fn(&WholeLine<'a>, &'a mut [u8; KEY_LEN_MAX]) -> Result<(Flags, &'a [u8]), ClientError>;
 
 /// What a client is answered in place of anything else.
-type Complaint = &'static [u8];
+type ClientError = &'static [u8];
 
 /// `mg` says which flag is wrong.
 fn read_get<'a>(
     line: &WholeLine<'a>,
     room: &'a mut [u8; KEY_LEN_MAX],
-) -> Result<(Flags, &'a [u8]), Complaint> {
+) -> Result<(Flags, &'a [u8]), ClientError> {
     match line.words.count {
         ..=META_WORDS_MAX => Flags::read(line, 2, room),
         _ => Err(TOO_MANY),
@@ -73,7 +73,7 @@ fn read_get<'a>(
 fn read_change<'a>(
     line: &WholeLine<'a>,
     room: &'a mut [u8; KEY_LEN_MAX],
-) -> Result<(Flags, &'a [u8]), Complaint> {
+) -> Result<(Flags, &'a [u8]), ClientError> {
     match line.words.count {
         ..=META_WORDS_MAX => Flags::read(line, 2, room)
             .map_err(|_| &b"CLIENT_ERROR invalid or duplicate flag\r\n"[..]),
@@ -85,7 +85,7 @@ fn read_change<'a>(
 fn read_debug<'a>(
     line: &WholeLine<'a>,
     room: &'a mut [u8; KEY_LEN_MAX],
-) -> Result<(Flags, &'a [u8]), Complaint> {
+) -> Result<(Flags, &'a [u8]), ClientError> {
     let (word, is_binary) = (line.words.at(1), line.words.at(2) == b"b");
     let bytes = if is_binary { base64::decode(word, room).ok_or(BAD_FORMAT)? } else { word };
     Ok((Flags::binary(is_binary), bytes))
@@ -143,4 +143,4 @@ fn time_left(out: &mut Vec<u8>, left_s: Option<u32>) {
 }
 
 /// Whether the command went as it usually does, or what the client is to be told.
-type MetaResult = Result<(), Complaint>;
+type MetaResult = Result<(), ClientError>;

@@ -3,7 +3,7 @@
 use super::flags::{Flags, OPAQUE_LONG, TOO_LONG};
 use super::{MetaCommand, figure};
 use crate::kvs::codec::context::{CodecProgress, Context};
-use crate::kvs::codec::text::storage::{Data, data, value_len};
+use crate::kvs::codec::text::storage::{ValueData, data, value_len};
 use crate::kvs::codec::text::{
     BAD_CHUNK, BAD_FORMAT, NO_MEMORY, TOO_LARGE, TextState, UNKNOWN, WholeLine,
 };
@@ -19,7 +19,7 @@ pub fn set(
     out: &mut Vec<u8>,
     context: &Context<'_>,
 ) -> CodecProgress {
-    let value_len = match begun(line) {
+    let value_len = match announced_len(line) {
         Ok(value_len) => value_len,
         Err(complaint) => {
             out.extend_from_slice(complaint);
@@ -41,12 +41,12 @@ pub fn set(
         Err(complaint) => return skip(state, line, value_len, complaint, out),
     };
     match data(line, value_len) {
-        Data::More(count) => CodecProgress::More(count),
-        Data::Broken(next) => {
+        ValueData::More(count) => CodecProgress::More(count),
+        ValueData::Broken(next) => {
             out.extend_from_slice(BAD_CHUNK);
             CodecProgress::Done(next)
         }
-        Data::Whole(value, next) => {
+        ValueData::Whole(value, next) => {
             store(&MetaCommand { line, flags, key }, mode, value, out, context);
             CodecProgress::Done(next)
         }
@@ -55,7 +55,7 @@ pub fn set(
 
 /// How long the value behind the line is. Where that cannot be said, the next line is one of its
 /// own.
-fn begun(line: &WholeLine<'_>) -> Result<usize, &'static [u8]> {
+fn announced_len(line: &WholeLine<'_>) -> Result<usize, &'static [u8]> {
     match line.words.count {
         ..2 => Err(UNKNOWN),
         _ if line.words.at(1).len() > KEY_LEN_MAX => Err(BAD_FORMAT),

@@ -1,10 +1,10 @@
 //! The table contents of a card's program.
 
-use niclab_card::Look;
+use niclab_card::ProgramView;
 use niclab_control::{DefaultAction, LINE_LEN_MAX, Response, TableEntries, TableState};
 use niclab_program::{Change, Kind, TablesText};
 
-use super::programmed::named;
+use super::card_program::named;
 
 /// Bytes that an entry takes in an answer, of what is usual little.
 const ENTRY_LEN: usize = 32;
@@ -13,7 +13,7 @@ const ENTRY_LEN: usize = 32;
 const LINE_LEN: usize = 4_096;
 
 /// How much all tables have, or all that one has.
-pub(super) fn show(look: &Look<'_>, table: Option<&str>) -> Result<Response, String> {
+pub(super) fn show(look: &ProgramView<'_>, table: Option<&str>) -> Result<Response, String> {
     let Some(name) = table else { return Ok(Response::Tables { tables: states(look) }) };
     let number = of_name(look, name)?;
     fits(look, number)?;
@@ -28,12 +28,12 @@ pub(super) fn show(look: &Look<'_>, table: Option<&str>) -> Result<Response, Str
 }
 
 /// How much each table has.
-pub(super) fn states(look: &Look<'_>) -> Vec<TableState> {
+pub(super) fn states(look: &ProgramView<'_>) -> Vec<TableState> {
     (0..look.program().tables.len()).map(|number| state(look, number)).collect()
 }
 
 /// What one or all tables have, as a file of tables.
-pub(super) fn file(look: &Look<'_>, table: Option<&str>) -> Result<Response, String> {
+pub(super) fn file(look: &ProgramView<'_>, table: Option<&str>) -> Result<Response, String> {
     let all = 0..look.program().tables.len();
     let only = table.map(|name| of_name(look, name)).transpose()?;
     let numbers = only.map_or(all, |number| number..number + 1);
@@ -52,7 +52,7 @@ pub(super) fn file(look: &Look<'_>, table: Option<&str>) -> Result<Response, Str
     }
 }
 
-fn of_name(look: &Look<'_>, name: &str) -> Result<usize, String> {
+fn of_name(look: &ProgramView<'_>, name: &str) -> Result<usize, String> {
     named("table", name, look.program().tables.iter().map(|of| &of.name))
 }
 
@@ -62,7 +62,7 @@ fn quoted(text: &str) -> usize {
 }
 
 /// That entries of a table are not too many before they are copied.
-fn fits(look: &Look<'_>, number: usize) -> Result<(), String> {
+fn fits(look: &ProgramView<'_>, number: usize) -> Result<(), String> {
     let entries = match look.program().tables[number].kind {
         Kind::Match { .. } => look.entries(number),
         _ => 0,
@@ -82,7 +82,7 @@ fn too_long(are_several: bool) -> String {
 }
 
 /// How much a table has, and what it does without an entry.
-fn state(look: &Look<'_>, number: usize) -> TableState {
+fn state(look: &ProgramView<'_>, number: usize) -> TableState {
     let table = &look.program().tables[number];
     let (entries, size) = (look.entries(number) as u64, table.size as u64);
     let entries = match &table.kind {

@@ -208,7 +208,7 @@ impl Card {
     pub fn set_ntuple(&mut self, on: bool) -> io::Result<()> {
         let flags = self.if_known(&ask_flags(), VALUE_LEN, read_flags)?.unwrap_or(0);
         let flags = if on { flags | FLAG_NTUPLE } else { flags & !FLAG_NTUPLE };
-        self.caller.ask(&set_flags(flags), 0).map(|_| ())
+        self.caller.call(&set_flags(flags), 0).map(|_| ())
     }
 
     /// The driver.
@@ -217,7 +217,7 @@ impl Card {
     /// What the kernel says.
     pub fn driver(&mut self) -> io::Result<Driver> {
         let command = Bytes::of(GDRVINFO, DRVINFO_LEN).0;
-        Ok(Driver::read(self.caller.ask(&command, DRVINFO_LEN)?))
+        Ok(Driver::read(self.caller.call(&command, DRVINFO_LEN)?))
     }
 
     /// The queues; `None` where the driver does not tell.
@@ -234,7 +234,7 @@ impl Card {
     /// # Errors
     /// What the kernel says.
     pub fn set_channels(&mut self, queues: &Queues) -> io::Result<()> {
-        self.caller.ask(&Channels::set(queues), 0).map(|_| ())
+        self.caller.call(&Channels::set(queues), 0).map(|_| ())
     }
 
     /// The rings; `None` where the driver does not tell.
@@ -257,9 +257,9 @@ impl Card {
             return Ok(Vec::new());
         }
         let (command, len) = ask_names(count);
-        let names = read_names(self.caller.ask(&command, len)?);
+        let names = read_names(self.caller.call(&command, len)?);
         let (command, len) = ask_values(count);
-        let values = read_values(self.caller.ask(&command, len)?);
+        let values = read_values(self.caller.call(&command, len)?);
         let of = |(name, value)| Statistic { name, value };
         Ok(names.into_iter().zip(values).map(of).collect())
     }

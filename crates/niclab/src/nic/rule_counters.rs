@@ -11,13 +11,13 @@ use crate::rules;
 const SHOWN_MAX: usize = 100;
 
 /// What each rule has counted that has the action `count`, by port; none where a program decides.
-pub(super) struct Counting(Vec<FlowDone>);
+pub(super) struct RuleCounters(Vec<FlowDone>);
 
-impl Counting {
+impl RuleCounters {
     /// Asks a card of so many ports. What cannot be told is left out: it is no trouble of the card.
-    pub(super) fn of(card: &mut Card, ports: usize) -> Counting {
-        if card.look().is_some() {
-            return Counting(Vec::new());
+    pub(super) fn of(card: &mut Card, ports: usize) -> RuleCounters {
+        if card.program_view().is_some() {
+            return RuleCounters(Vec::new());
         }
         let lists: String = (0..ports).map(|port| format!("flow list {port}\n")).collect();
         let listed = card.apply(&lists).unwrap_or_default();
@@ -31,13 +31,13 @@ impl Counting {
         };
         let queries: String = listed.iter().map(asked).collect();
         let counted = card.apply(&queries).unwrap_or_default();
-        Counting(counted.into_iter().map(|(port, record)| rules::done(port, record)).collect())
+        RuleCounters(counted.into_iter().map(|(port, record)| rules::done(port, record)).collect())
     }
 
     /// In words, a line each.
     pub(super) fn words(&self) -> String {
         let told =
-            |done: &FlowDone| Some(format!("port {}: {}\n", done.port(), rules::told(done)?));
+            |done: &FlowDone| Some(format!("port {}: {}\n", done.port(), rules::output(done)?));
         let shown: String = self.0.iter().take(SHOWN_MAX).filter_map(told).collect();
         match self.0.len().saturating_sub(SHOWN_MAX) {
             0 => shown,

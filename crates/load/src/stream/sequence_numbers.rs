@@ -2,7 +2,7 @@
 
 /// The numbers of the datagrams of one connection, of its measured part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Numbers {
+pub struct SequenceNumbers {
     /// The first one, and the highest since, by how far it is from the first.
     first: Option<u32>,
     ahead: u64,
@@ -12,7 +12,7 @@ pub struct Numbers {
     pub reordered: u64,
 }
 
-impl Numbers {
+impl SequenceNumbers {
     /// One has come. Numbers wrap: what is less than 2^31 behind the highest is an earlier one.
     #[inline]
     pub fn add(&mut self, number: u32) {
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     fn of(numbers: &[u32]) -> (u64, u64) {
-        let mut seen = Numbers::default();
+        let mut seen = SequenceNumbers::default();
         numbers.iter().for_each(|&number| seen.add(number));
         (seen.lost(), seen.reordered)
     }

@@ -45,7 +45,7 @@ pub(crate) fn to_change(
 
 /// Adds what packets met, of the whole trial, its warm-up included: nothing where the device does
 /// not count by queue.
-pub fn put_met(metrics: &mut Metrics, o: &LoadObservation) {
+pub fn put_matched(metrics: &mut Metrics, o: &LoadObservation) {
     let Some(device) = o.device.as_ref().filter(|device| device.queues.len() == 3) else {
         return;
     };

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use niclab_control::{CardCounters, Client, ControlError, FlowDone, ListedRule, Request, Response};
 
-use crate::nic::counting::counts;
+use crate::nic::rule_counters::counts;
 
 /// How long an answer is waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -15,19 +15,19 @@ const REST: u32 = 10;
 
 /// What a card has counted at one time.
 #[derive(Clone, Debug)]
-pub struct CardLook {
+pub struct CardSnapshot {
     pub at: Instant,
     pub counters: CardCounters,
     /// A program processes frames in place of rules.
     pub has_program: bool,
     /// The last look at the rules, and the one before it.
-    pub rules: Arc<RuleLook>,
-    pub rules_before: Option<Arc<RuleLook>>,
+    pub rules: Arc<RuleSnapshot>,
+    pub rules_before: Option<Arc<RuleSnapshot>>,
 }
 
 /// What rules have counted at one time. A card with many of them is asked less often.
 #[derive(Clone, Debug)]
-pub struct RuleLook {
+pub struct RuleSnapshot {
     pub at: Instant,
     pub rules: Vec<RuleState>,
 }
@@ -42,23 +42,23 @@ pub struct RuleState {
 }
 
 /// Who looks at a card again and again.
-pub struct Watcher {
+pub struct CardPoller {
     client: Client,
-    rules: Option<Arc<RuleLook>>,
-    rules_before: Option<Arc<RuleLook>>,
+    rules: Option<Arc<RuleSnapshot>>,
+    rules_before: Option<Arc<RuleSnapshot>>,
     /// When the rules may be looked at again.
     rules_due: Instant,
 }
 
-impl Watcher {
+impl CardPoller {
     /// Looks by this client, which has asked nothing yet.
-    pub fn new(client: Client) -> Watcher {
+    pub fn new(client: Client) -> CardPoller {
         let client = client.patience(PATIENCE);
-        Watcher { client, rules: None, rules_before: None, rules_due: Instant::now() }
+        CardPoller { client, rules: None, rules_before: None, rules_due: Instant::now() }
     }
 
     /// Looks at all counters.
-    pub fn look(&mut self) -> Result<CardLook, ControlError> {
+    pub fn poll(&mut self) -> Result<CardSnapshot, ControlError> {
         let Response::Counters(counters) = self.client.ask(&Request::Counters {})? else {
             return Err(ControlError::NoCard);
         };
@@ -80,11 +80,11 @@ impl Watcher {
         };
         self.rules = Some(Arc::clone(&rules));
         let (has_program, rules_before) = (tables.is_some(), self.rules_before.clone());
-        Ok(CardLook { at, counters, has_program, rules, rules_before })
+        Ok(CardSnapshot { at, counters, has_program, rules, rules_before })
     }
 
     /// The rules of a card of so many ports.
-    fn rules(&self, ports: usize) -> Result<RuleLook, ControlError> {
+    fn rules(&self, ports: usize) -> Result<RuleSnapshot, ControlError> {
         let lists: String = (0..ports).map(|port| format!("flow list {port}\n")).collect();
         // A rule that went after it was listed: once more.
         for _ in 0..2 {
@@ -100,10 +100,10 @@ impl Watcher {
             }
             match self.count(&mut rules) {
                 Err(ControlError::Refused { .. }) => {}
-                counted => return counted.map(|()| RuleLook { at: Instant::now(), rules }),
+                counted => return counted.map(|()| RuleSnapshot { at: Instant::now(), rules }),
             }
         }
-        Ok(RuleLook { at: Instant::now(), rules: Vec::new() })
+        Ok(RuleSnapshot { at: Instant::now(), rules: Vec::new() })
     }
 
     /// Asks for the hits of rules that count.

@@ -8,7 +8,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 const ASKED_MAX: usize = 4_096;
 
 /// The forwarding core's end: asks for each operation when it is due.
-pub(super) struct Asker {
+pub(super) struct OperationRequester {
     /// When each was asked for.
     asked: Producer<u64>,
     at: usize,
@@ -21,13 +21,17 @@ pub(super) struct Asker {
 
 /// An asker of `count` operations, the first of them `start_ns` into the measured part and one
 /// every `each_ns` from there on; and the end that they are taken from.
-pub(super) fn asking(count: usize, start_ns: u64, each_ns: f64) -> (Asker, Consumer<u64>) {
+pub(super) fn requester(
+    count: usize,
+    start_ns: u64,
+    each_ns: f64,
+) -> (OperationRequester, Consumer<u64>) {
     let (asked, taken) = RingBuffer::new(ASKED_MAX);
     let clock = Clock::new();
-    (Asker { asked, at: 0, count, start_ns, each_ns, opened_ns: None, clock }, taken)
+    (OperationRequester { asked, at: 0, count, start_ns, each_ns, opened_ns: None, clock }, taken)
 }
 
-impl Asker {
+impl OperationRequester {
     /// The measured part has begun, at this time.
     pub(super) fn opened(&mut self, at_ns: u64) {
         self.opened_ns = Some(at_ns);
@@ -56,7 +60,7 @@ mod tests {
 
     #[test]
     fn due_operations_are_requested_once_and_retried_if_the_ring_is_full() {
-        let (mut asker, mut taken) = asking(10_000, 100, 10.0);
+        let (mut asker, mut taken) = requester(10_000, 100, 10.0);
         let mut ask = |now_ns: u64| {
             asker.ask(1_000, now_ns);
             std::iter::from_fn(|| taken.pop().ok()).collect::<Vec<u64>>()

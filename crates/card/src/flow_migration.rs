@@ -88,7 +88,11 @@ impl Completed {
     /// port leave by: how many have left so far, and how many are to leave. A frame that was taken
     /// is completed once all have left that were to leave then.
     #[cold]
-    pub(crate) fn tell(&mut self, progress: &Progress, queue_pair: impl Fn(usize) -> (u64, u64)) {
+    pub(crate) fn publish(
+        &mut self,
+        progress: &Progress,
+        queue_pair: impl Fn(usize) -> (u64, u64),
+    ) {
         let ports = self.marks.len();
         for port in 0..ports {
             let (left, waiting) = queue_pair(port);
@@ -114,15 +118,15 @@ impl Completed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// Nothing moves.
-    Calm,
+    Idle,
     /// Frames that moved are held for others to be completed.
     Waiting,
     /// Held frames are given on; those that come now go behind them.
-    Giving,
+    Releasing,
 }
 
 /// One port's flows on the move, as one core that receives them sees it.
-pub(crate) struct Moving {
+pub(crate) struct FlowMigration {
     place: usize,
     port: usize,
     state: State,
@@ -139,13 +143,13 @@ pub(crate) struct Moving {
     progress: Arc<Progress>,
 }
 
-impl Moving {
-    pub(crate) fn new(place: usize, port: usize, progress: Arc<Progress>) -> Moving {
+impl FlowMigration {
+    pub(crate) fn new(place: usize, port: usize, progress: Arc<Progress>) -> FlowMigration {
         let cores = progress.done.len();
-        Moving {
+        FlowMigration {
             place,
             port,
-            state: State::Calm,
+            state: State::Idle,
             stamp: RssStamp::default(),
             table: Box::new([0; INDIRECTION_LEN]),
             given: vec![0; cores].into(),
@@ -158,25 +162,25 @@ impl Moving {
 
     /// Whether nothing moves.
     #[inline]
-    pub(crate) fn is_calm(&self) -> bool {
-        self.state == State::Calm
+    pub(crate) fn is_idle(&self) -> bool {
+        self.state == State::Idle
     }
 
     /// The state of RSS that frames are spread by, once the change to it is over.
-    pub(crate) fn followed(&self) -> Option<u64> {
-        self.is_calm().then_some(self.stamp.state)
+    pub(crate) fn settled_state(&self) -> Option<u64> {
+        self.is_idle().then_some(self.stamp.state)
     }
 
     /// Frames were given to a core.
     #[inline]
-    pub(crate) fn give(&mut self, core: usize, frames: usize) {
+    pub(crate) fn count_dispatched(&mut self, core: usize, frames: usize) {
         self.given[core] += frames as u64;
     }
 
     /// Takes notice of the state of RSS that the next frames were spread by; whether it is another
     /// one.
     #[inline]
-    pub(crate) fn follow(&mut self, stamp: RssStamp, table: &Indirection) -> bool {
+    pub(crate) fn update(&mut self, stamp: RssStamp, table: &Indirection) -> bool {
         let is_other = stamp != self.stamp;
         if is_other {
             self.begin(stamp, table);
@@ -191,7 +195,7 @@ impl Moving {
         let core = |queue: u16| usize::from(queue) % cores;
         let is_same_hash = stamp.hash == self.stamp.hash;
         let is_first = self.stamp == RssStamp::default();
-        debug_assert!(self.is_calm(), "one change at a time");
+        debug_assert!(self.is_idle(), "one change at a time");
         self.until.fill(0);
         for (entry, moved) in self.moved.iter_mut().enumerate() {
             let old = core(self.table[entry]);
@@ -213,7 +217,7 @@ impl Moving {
 
     /// Whether a frame that the port's RSS spread has to wait.
     #[inline]
-    pub(crate) fn holds(&self, desc: &Desc) -> bool {
+    pub(crate) fn must_wait(&self, desc: &Desc) -> bool {
         self.moved[desc.hash as usize % INDIRECTION_LEN]
     }
 
@@ -228,26 +232,26 @@ impl Moving {
     }
 
     /// Looks whether the wait is over.
-    pub(crate) fn look(&mut self) {
+    pub(crate) fn poll(&mut self) {
         if self.state == State::Waiting {
             let done = |core| self.progress.of(core, self.place, self.port).load(Ordering::Acquire);
             if (0..self.until.len()).all(|core| done(core) >= self.until[core]) {
                 self.progress.waiting.fetch_sub(1, Ordering::Release);
-                self.state = State::Giving;
+                self.state = State::Releasing;
             }
         }
     }
 
     /// Whether held frames may be given on now.
-    pub(crate) fn gives(&self) -> bool {
-        self.state == State::Giving
+    pub(crate) fn is_releasing(&self) -> bool {
+        self.state == State::Releasing
     }
 
     /// The next held frame, and all is over with the last.
     pub(crate) fn next(&mut self) -> Option<Desc> {
         let next = self.held.pop_front();
         if next.is_none() {
-            self.state = State::Calm;
+            self.state = State::Idle;
         }
         next
     }
@@ -262,7 +266,7 @@ impl Moving {
         if self.state == State::Waiting {
             self.progress.waiting.fetch_sub(1, Ordering::Release);
         }
-        self.state = State::Calm;
+        self.state = State::Idle;
         self.held.drain(..)
     }
 }

@@ -4,11 +4,11 @@ use niclab_device::{Control, Load, Observation, Plan, Rate, RulesPlan, Task};
 use niclab_result::ResultError;
 
 use super::record::{NOTHING_DUE, failed, json, outcome};
-use super::{Bed, MeasuredPoint, Runner};
+use super::{MeasuredPoint, OpenedDevice, Runner};
 use crate::control::put_control;
-use crate::experiments::Offered;
-use crate::known::SampleFacts;
-use crate::measure::{self, Judged};
+use crate::device_samples::SampleFacts;
+use crate::experiments::LoadTrialResult;
+use crate::measure::{self, UnsentBasis};
 use crate::run::{PlannedRate, Trial, step};
 use crate::statistics;
 
@@ -16,7 +16,7 @@ impl Runner<'_> {
     /// Offers a load at the rate of its trial.
     pub(super) fn offer_at_rate(
         &mut self,
-        beds: &mut [Bed<'_>],
+        beds: &mut [OpenedDevice<'_>],
         trial: &Trial,
         (load, plan): (Load, Plan),
         place: &MeasuredPoint<'_>,
@@ -35,7 +35,7 @@ impl Runner<'_> {
     /// Carries a plan out alone and stores what came of it.
     pub(super) fn operate(
         &mut self,
-        beds: &mut [Bed<'_>],
+        beds: &mut [OpenedDevice<'_>],
         plan: RulesPlan,
         place: &MeasuredPoint<'_>,
     ) -> Result<(), ResultError> {
@@ -80,7 +80,7 @@ impl Runner<'_> {
         let trial = &self.experiment.trials[of];
         let known = &self.states[device].known;
         let repeats = 0..self.experiment.repeats;
-        let seen = repeats.filter_map(|r| known.seen(trial.kind.name(), r, &trial.point));
+        let seen = repeats.filter_map(|r| known.latest(trial.kind.name(), r, &trial.point));
         let seen: Vec<&SampleFacts> = seen.collect();
         let calm = seen.iter().any(|seen| !seen.disturbed);
         let kept = seen.iter().filter(|seen| !(calm && seen.disturbed));
@@ -91,7 +91,7 @@ impl Runner<'_> {
     /// Offers a load and stores what was seen; the throughput, where it was measured.
     pub(super) fn offer(
         &mut self,
-        beds: &mut [Bed<'_>],
+        beds: &mut [OpenedDevice<'_>],
         (load, plan): (Load, Plan),
         place: &MeasuredPoint<'_>,
     ) -> Result<Option<f64>, ResultError> {
@@ -120,7 +120,7 @@ impl Runner<'_> {
                     .map(|control| Control { each_begun_ns: Vec::new(), ..control.clone() });
                 sample.control = json(&control);
                 let of = self.experiment.kind.of().trial(place.trial);
-                let judged = of.map_or(Judged::Whole, |of| of.judged);
+                let judged = of.map_or(UnsentBasis::Whole, |of| of.judged);
                 sample.marks = measure::marks(&observation, judged);
                 sample.load = json(&load);
                 sample.counters = serde_json::json!({
@@ -129,7 +129,7 @@ impl Runner<'_> {
                     "sink": json(&observation.sink),
                 });
                 let state = &self.states[place.device];
-                let offered = Offered {
+                let offered = LoadTrialResult {
                     trial: place.trial,
                     load: &load,
                     observation: &observation,

@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rtrb::Producer;
 
 use super::Card;
-use crate::capture::{self, Capture, Captured};
+use crate::capture::{self, Capture, CaptureCounters};
 use crate::error::ChangeError;
 
 /// Captures that could not be written and that nobody asked about, at most: these are reported when
@@ -36,18 +36,18 @@ impl Card {
         let missing = ChangeError::Port { port: number, ports };
         let port = self.ports.get_mut(usize::from(number)).ok_or(missing)?;
         let is_under_way = port.capture.as_ref().is_some_and(|capture| !capture.is_done());
-        if is_under_way || port.taps.iter().any(Producer::is_full) {
+        if is_under_way || port.captures.iter().any(Producer::is_full) {
             return Err(ChangeError::Capturing { port: number });
         }
         // The error of the one before is reported at the end, where nobody asked.
         let before = port.capture.take().and_then(|capture| capture.end().err());
-        if self.trouble.len() < TROUBLE_MAX {
-            self.trouble.extend(before.map(|error| format!("capture: {error}")));
+        if self.errors.len() < TROUBLE_MAX {
+            self.errors.extend(before.map(|error| format!("capture: {error}")));
         }
         let failed = |source| ChangeError::Capture { path: path.to_owned(), source };
         let (capture, taps) =
             capture::begin((path, file), cores, frames_max, begun_ns).map_err(failed)?;
-        for (to, tap) in port.taps.iter_mut().zip(taps) {
+        for (to, tap) in port.captures.iter_mut().zip(taps) {
             // There is room, as was just seen.
             let _ = to.push(tap);
         }
@@ -58,15 +58,15 @@ impl Card {
 
     /// A core that has not started to capture yet, if any. `None` once every frame that comes from
     /// now on is captured, and where nothing is.
-    pub fn capture_waits_for(&self, port: u16) -> Option<u32> {
+    pub fn core_without_capture(&self, port: u16) -> Option<u32> {
         let capture = self.ports.get(usize::from(port))?.capture.as_ref()?;
-        capture.waits_for().and_then(|place| self.cores.get(place)).map(|(core, _)| *core)
+        capture.core_without_start().and_then(|place| self.cores.get(place)).map(|(core, _)| *core)
     }
 
     /// What the capture of a port has come to, and whether it goes on; `None` where there is none.
-    pub fn captured(&self, port: u16) -> Option<(Captured, bool)> {
+    pub fn capture_state(&self, port: u16) -> Option<(CaptureCounters, bool)> {
         let capture = self.ports.get(usize::from(port))?.capture.as_ref()?;
-        Some((capture.so_far(), !capture.is_done()))
+        Some((capture.counters(), !capture.is_done()))
     }
 
     /// Captures no more frames of a port, and waits for nothing; whether there is a capture. The
@@ -82,7 +82,7 @@ impl Card {
     ///
     /// # Errors
     /// What the system says of the file.
-    pub fn end_capture(&mut self, port: u16) -> io::Result<Option<Captured>> {
+    pub fn end_capture(&mut self, port: u16) -> io::Result<Option<CaptureCounters>> {
         let capture = self.ports.get_mut(usize::from(port)).and_then(|port| port.capture.take());
         capture.map(Capture::end).transpose()
     }

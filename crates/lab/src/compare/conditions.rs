@@ -1,6 +1,6 @@
 //! Whether two runs were made alike: machine, program, device and load.
 
-use niclab_device::About;
+use niclab_device::DeviceInfo;
 use niclab_result::Environment;
 
 use super::ComparedDevice;
@@ -19,7 +19,7 @@ const VALUE_LEN_MAX: usize = 60;
 
 /// A side, and what its directory says of how it was measured.
 #[derive(Clone, Copy, Debug)]
-pub struct Made<'a> {
+pub struct MeasuredSide<'a> {
     /// The side.
     pub side: ComparedDevice<'a>,
     /// The machine, where the directory says it.
@@ -29,7 +29,7 @@ pub struct Made<'a> {
 }
 
 /// What bears on a measurement and differs between two runs, a sentence each: the baseline first.
-pub fn differences(base: &Made<'_>, other: &Made<'_>) -> Vec<String> {
+pub fn differences(base: &MeasuredSide<'_>, other: &MeasuredSide<'_>) -> Vec<String> {
     let mut said = Vec::new();
     said.extend(differs("program", &base.side.run.program, &other.side.run.program));
     match (base.machine, other.machine) {
@@ -90,7 +90,7 @@ fn of_devices(base: &ComparedDevice<'_>, other: &ComparedDevice<'_>) -> Vec<Stri
 }
 
 /// Facts of a device, and the cores of what stands around it.
-fn facts(about: &About) -> Vec<(String, String)> {
+fn facts(about: &DeviceInfo) -> Vec<(String, String)> {
     let facts = about.facts.iter().map(|fact| (fact.name.clone(), fact.value.clone()));
     let cores = about.places.iter().filter_map(|place| Some((&place.role, place.core?)));
     let cores = cores.map(|(role, core)| (format!("core of the {role}"), core.to_string()));
@@ -98,7 +98,7 @@ fn facts(about: &About) -> Vec<(String, String)> {
 }
 
 /// Captures and files of rules: the same text under another name is the same.
-fn of_files(base: &Made<'_>, other: &Made<'_>) -> Vec<String> {
+fn of_files(base: &MeasuredSide<'_>, other: &MeasuredSide<'_>) -> Vec<String> {
     let mut said = Vec::new();
     let [base_trace, other_trace] = [base, other].map(|made| made.side.run.trace.as_ref());
     if base_trace.map(|trace| &trace.frames) != other_trace.map(|trace| &trace.frames) {
@@ -111,7 +111,7 @@ fn of_files(base: &Made<'_>, other: &Made<'_>) -> Vec<String> {
         said.push(format!("trace: {} against {}", word(base_trace), word(other_trace)));
     }
     if base.rules != other.rules {
-        let word = |made: &Made<'_>| {
+        let word = |made: &MeasuredSide<'_>| {
             made.side.run.rules.as_ref().map_or_else(none, |file| {
                 format!("{} ({})", file.path.display(), words::rules(file.rules_count.into()))
             })

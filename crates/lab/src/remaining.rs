@@ -2,13 +2,13 @@
 
 use niclab_result::{Outcome, Sample};
 
-use crate::known::Known;
+use crate::device_samples::DeviceSamples;
 use crate::run::{ExperimentRun, Run, RunDevice, Trial};
-use crate::runner::{Bed, search, throughput};
+use crate::runner::{OpenedDevice, search, throughput};
 
 /// What a run that goes on will measure, as far as its samples tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Left {
+pub struct RemainingWork {
     /// Trials that have not been made, those that failed among them.
     pub trials: usize,
     /// Trials that were made and failed.
@@ -17,7 +17,7 @@ pub struct Left {
     pub searches: usize,
 }
 
-impl Left {
+impl RemainingWork {
     /// Nothing at all.
     pub fn is_nothing(&self) -> bool {
         (self.trials, self.searches) == (0, 0)
@@ -25,8 +25,8 @@ impl Left {
 }
 
 /// Returns the remaining work of `run`, given its testbeds and the samples measured so far.
-pub fn left(run: &Run, beds: &[Bed<'_>], done: &[Sample]) -> Left {
-    let mut left = Left::default();
+pub fn remaining(run: &Run, beds: &[OpenedDevice<'_>], done: &[Sample]) -> RemainingWork {
+    let mut left = RemainingWork::default();
     for experiment in &run.experiments {
         let is_present = |at: &usize| beds.get(*at).is_some_and(Result::is_ok);
         let devices = run.devices.iter().zip(run.beds()).enumerate();
@@ -38,13 +38,18 @@ pub fn left(run: &Run, beds: &[Bed<'_>], done: &[Sample]) -> Left {
 }
 
 /// As the runner does: what failed is as good as missing.
-fn add(left: &mut Left, experiment: &ExperimentRun, of: (usize, &RunDevice), done: &[Sample]) {
+fn add(
+    left: &mut RemainingWork,
+    experiment: &ExperimentRun,
+    of: (usize, &RunDevice),
+    done: &[Sample],
+) {
     let (at, device) = of;
-    let all = Known::of(experiment, device, done);
+    let all = DeviceSamples::of(experiment, device, done);
     let whole = done.iter().filter(|s| !matches!(s.outcome, Outcome::Failed { .. }));
-    let whole = Known::of(experiment, device, whole);
+    let whole = DeviceSamples::of(experiment, device, whole);
     let has_failed = |trial: &Trial, repeat| {
-        let seen = all.seen(trial.kind.name(), repeat, &trial.point);
+        let seen = all.latest(trial.kind.name(), repeat, &trial.point);
         seen.is_some_and(|seen| matches!(seen.outcome, Outcome::Failed { .. }))
     };
     for visit in experiment.order.iter().filter(|visit| visit.device == at) {
@@ -69,11 +74,11 @@ mod tests {
     use crate::simulated::{ABSENT, Bench, Nature};
 
     /// What is left with the device there, and with it away.
-    fn found(bench: &mut Bench) -> (Left, Left) {
+    fn found(bench: &mut Bench) -> (RemainingWork, RemainingWork) {
         let (run, done) = (bench.run.clone(), bench.store.samples.clone());
-        let beds: Vec<Bed<'_>> =
+        let beds: Vec<OpenedDevice<'_>> =
             bench.devices.iter_mut().map(|bed| Ok(bed as &mut dyn Testbed)).collect();
-        (left(&run, &beds, &done), left(&run, &[Err(ABSENT.into())], &done))
+        (remaining(&run, &beds, &done), remaining(&run, &[Err(ABSENT.into())], &done))
     }
 
     /// Measures on until nothing is left, and counts what that took.

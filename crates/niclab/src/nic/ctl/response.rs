@@ -134,7 +134,7 @@ fn digests(records: &[Vec<DigestField>], untold: u64) -> Vec<String> {
 
 /// What a command on rules did.
 fn flow(done: &FlowDone) -> String {
-    let said = rules::told(done).unwrap_or_else(|| match done {
+    let said = rules::output(done).unwrap_or_else(|| match done {
         FlowDone::Created { rule, .. } => format!("rule {rule} created"),
         FlowDone::Destroyed { rule, .. } => format!("rule {rule} destroyed"),
         FlowDone::Updated { rule, .. } => format!("rule {rule} updated"),

@@ -1,11 +1,11 @@
 //! One look at all counters of a card, for its metrics.
 
-use niclab_card::{Card, Look};
+use niclab_card::{Card, ProgramView};
 use niclab_control::{CardCounters, FlowDone, ListedRule, TableState};
 use niclab_nic::rule::session::Record;
 
-use super::counting::counts;
-use super::shown;
+use super::rule_counters::counts;
+use super::table_contents;
 use crate::rules;
 
 /// A port with more rules has no counters of single rules: no database of metrics wants as many
@@ -55,9 +55,10 @@ pub struct ProgramCounts {
 /// Looks at a card.
 pub fn sample(card: &mut Card) -> CardSample {
     let counters = card.counters();
-    let of_card = card.look().map(|look| program("", &look));
+    let of_card = card.program_view().map(|look| program("", &look));
     let has_program = of_card.is_some();
-    let of_applications = card.applications().map(|of| program(of.name, &Look::at(of.pipeline)));
+    let of_applications =
+        card.applications().map(|of| program(of.name, &ProgramView::new(of.pipeline)));
     let programs: Vec<ProgramCounts> = of_card.into_iter().chain(of_applications).collect();
     let is_listed = |rules: u32| rules <= RULES_MAX;
     let ports = (0..).zip(&counters.ports);
@@ -92,7 +93,7 @@ fn rules_of(card: &mut Card, ports: &[u16]) -> Vec<RuleCounts> {
     counts.collect()
 }
 
-fn program(application: &str, look: &Look<'_>) -> ProgramCounts {
+fn program(application: &str, look: &ProgramView<'_>) -> ProgramCounts {
     let arrays = &look.program().counters;
     let all = (0..).zip(arrays).flat_map(|(array, of)| {
         let counter = move |index: usize| {
@@ -105,7 +106,7 @@ fn program(application: &str, look: &Look<'_>) -> ProgramCounts {
     let there: usize = arrays.iter().map(|of| of.len).sum();
     ProgramCounts {
         application: application.to_owned(),
-        tables: shown::states(look),
+        tables: table_contents::states(look),
         counters_left_out: (there - counters.len()) as u64,
         counters,
     }

@@ -8,16 +8,16 @@ const DEVICES: [&str; 5] = ["soft", "linux:veth", "linux-xdp:veth", "dpdk:--vdev
 
 /// The experiment that was meant, in words behind a message; empty where none is near.
 pub fn experiment(name: &str) -> String {
-    said(name, experiments::names().map(str::to_owned))
+    suggestion(name, experiments::names().map(str::to_owned))
 }
 
 /// The device that was meant, as [`experiment`].
 pub fn device(name: &str) -> String {
     let modelled = model::names().map(|profile| format!("model:{profile}"));
-    said(name, DEVICES.map(str::to_owned).into_iter().chain(modelled))
+    suggestion(name, DEVICES.map(str::to_owned).into_iter().chain(modelled))
 }
 
-fn said(name: &str, known: impl Iterator<Item = String>) -> String {
+fn suggestion(name: &str, known: impl Iterator<Item = String>) -> String {
     let near = known.map(|known| (strsim::damerau_levenshtein(name, &known), known)).min();
     // A letter in three may be wrong: `sfot`, `ocupancy`.
     let near = near.filter(|(changes, known)| 3 * changes <= known.len() + 2);

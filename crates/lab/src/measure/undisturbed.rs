@@ -12,21 +12,21 @@ const CALM_SHARE_MIN: f64 = 0.2;
 /// The slices of a trial that show the device alone: those without a stall, but for the one right
 /// behind a stall, which sees the backlog, and the first ones, in which frames of the warm-up still
 /// come back.
-pub(super) struct Calm {
+pub(super) struct UndisturbedSlices {
     time_ns: u64,
     pub(super) offered: u64,
     done: u64,
     pub(super) rx_missed: u64,
 }
 
-impl Calm {
+impl UndisturbedSlices {
     /// `None` where they are less than a fifth of all slices, or where all frames that were dealt
     /// with fell into others. Where frames come back before any of the measured part could, those
     /// of the warm-up are counted too, and no slice need be left out for what is under way.
     ///
     /// When a frame was dropped nobody saw: where rules drop, the calm slices have the share of
     /// what was dealt with that they have of the frames taken in.
-    pub(super) fn of(o: &LoadObservation) -> Option<Calm> {
+    pub(super) fn of(o: &LoadObservation) -> Option<UndisturbedSlices> {
         let slice_ns = slice_ns(o)?;
         let under_way_ns = o.latency.as_ref().map_or(0, |Latency(l)| l.value_at_quantile(0.75));
         let first_ns = o.latency.as_ref().map_or(0, |Latency(l)| l.min());
@@ -35,7 +35,7 @@ impl Calm {
         let under_way_ns = if is_warm { 0 } else { under_way_ns };
         let is_calm =
             |at: usize| windows::is_calm(&o.slices, at) && o.slices[at].start_ns >= under_way_ns;
-        let mut calm = Calm { time_ns: 0, offered: 0, done: 0, rx_missed: 0 };
+        let mut calm = UndisturbedSlices { time_ns: 0, offered: 0, done: 0, rx_missed: 0 };
         let mut count = 0;
         for (_, slice) in o.slices.iter().enumerate().filter(|(at, _)| is_calm(*at)) {
             count += 1;
@@ -65,7 +65,7 @@ mod tests {
 
     use super::*;
     use crate::measure::tests::sliced;
-    use crate::measure::{Judged, marks, metrics};
+    use crate::measure::{UnsentBasis, marks, metrics};
 
     #[test]
     fn the_throughput_is_that_of_slices_without_a_stall_or_its_backlog() {
@@ -77,7 +77,7 @@ mod tests {
         assert!((value("throughput_gbps_l2") - 298.0 * 64.0 * 8.0 / 3_000.0).abs() < 1e-9);
         assert_eq!(value("rx_missed_undisturbed_ratio"), 2.0 / 300.0);
         assert_eq!(value("disturbed_ratio"), 0.2);
-        assert!(!marks(&observation, Judged::Whole).contains(&Mark::Disturbed));
+        assert!(!marks(&observation, UnsentBasis::Whole).contains(&Mark::Disturbed));
     }
 
     #[test]
@@ -86,7 +86,10 @@ mod tests {
             let observation = sliced(received);
             let throughput_pps = metrics(&observation)["throughput_pps"].value;
             assert!((throughput_pps / expected_pps - 1.0).abs() < 1e-9, "{throughput_pps}");
-            assert_eq!(marks(&observation, Judged::Whole).contains(&Mark::Disturbed), is_marked);
+            assert_eq!(
+                marks(&observation, UnsentBasis::Whole).contains(&Mark::Disturbed),
+                is_marked
+            );
         };
         check(&[100, -20, -20, -20, -20], 100.0 / 1e-6, false);
         check(&[100, -20, -20, -20, -20, -20], 900.0 / 6e-6, true);
@@ -97,10 +100,13 @@ mod tests {
     fn slices_without_a_frame_are_not_calm_where_others_have_some() {
         let observation = sliced(&[0, 0, 0, -200, 0]);
         assert_eq!(metrics(&observation)["throughput_pps"].value, 900.0 / 5e-6);
-        assert!(marks(&observation, Judged::Whole).contains(&Mark::Disturbed));
+        assert!(marks(&observation, UnsentBasis::Whole).contains(&Mark::Disturbed));
         let nothing = LoadObservation { received: 0, ..sliced(&[0, 0, 0]) };
         assert_eq!(metrics(&nothing)["throughput_pps"].value, 0.0);
-        assert!(!marks(&nothing, Judged::Whole).contains(&Mark::Disturbed), "the device lost all");
+        assert!(
+            !marks(&nothing, UnsentBasis::Whole).contains(&Mark::Disturbed),
+            "the device lost all"
+        );
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::face::DeviceError;
 
 /// The number of pieces that the program writes for these gets and sets, and their bytes. It writes
 /// an event for each, with the word of the ring's slot, and an item for a set.
-pub fn of(gets: u64, sets: u64) -> (u64, u64) {
+pub fn count(gets: u64, sets: u64) -> (u64, u64) {
     let event = (WORD + HEAD_LEN) as u64;
     let item = item_len(KEY_LEN, VALUE_LEN) as u64;
     let bytes = gets * (event + KEY_LEN as u64) + sets * (event + PLACE_LEN as u64 + item);

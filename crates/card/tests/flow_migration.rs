@@ -158,7 +158,7 @@ fn world(window: usize) -> Arc<World> {
 
 fn settle(card: &mut Card, port: u16) {
     let until = Instant::now() + Duration::from_secs(20);
-    while let Some(core) = card.waits_for(port).unwrap() {
+    while let Some(core) = card.core_without_rss(port).unwrap() {
         assert!(Instant::now() < until, "core {core} does not follow: {:?}", card.counters());
         thread::yield_now();
     }
@@ -199,7 +199,7 @@ fn change_by(
             other => other.unwrap(),
         }
         settle(&mut card, port);
-        card.tend();
+        card.run_housekeeping();
     }
     assert!(cores == 1 || refused > changes / 10, "{refused} of {changes} met another");
     world.makes.store(false, Ordering::Relaxed);
@@ -207,7 +207,7 @@ fn change_by(
     while world.under_way.load(Ordering::Relaxed) > 0 && Instant::now() < until {
         thread::yield_now();
     }
-    let ended = card.end();
+    let ended = card.shut_down();
     let [made, left] = [&world.made, &world.left].map(|count| count.load(Ordering::Relaxed));
     assert_eq!((made - left, ended.frames_lost), (0, 0), "of {made}: {:?}", ended.counters);
     assert_eq!(world.overtaken.load(Ordering::Relaxed), 0, "of {made}");
@@ -282,7 +282,7 @@ fn balance(how: Balance) {
         }
     }
     assert_eq!(world.overtaken.load(Ordering::Relaxed), 0);
-    assert_eq!(card.end().frames_lost, 0);
+    assert_eq!(card.shut_down().frames_lost, 0);
 }
 
 #[test]

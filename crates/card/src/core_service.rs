@@ -10,15 +10,15 @@ use niclab_port::frame_pool::FramePool;
 use crate::port_context::PortContext;
 
 /// What a core has of a service.
-pub(crate) struct Serving {
+pub(crate) struct CoreService {
     service: Box<dyn Service>,
     /// Memory of the frames.
     region: Arc<Region>,
 }
 
-impl Serving {
-    pub(crate) fn new(service: Box<dyn Service>, region: Arc<Region>) -> Serving {
-        Serving { service, region }
+impl CoreService {
+    pub(crate) fn new(service: Box<dyn Service>, region: Arc<Region>) -> CoreService {
+        CoreService { service, region }
     }
 
     /// Serves a burst that came by a port, and gives its frames back.
@@ -28,7 +28,7 @@ impl Serving {
         pool: &mut FramePool,
         burst: &mut Burst,
     ) {
-        let mut out = Out { context, pool, last: None };
+        let mut out = AnswerOutput { context, pool, last: None };
         self.service.serve(&self.region, burst, &mut out);
         out.send();
         pool.give_all(burst);
@@ -37,7 +37,7 @@ impl Serving {
     /// Lets the service have its turn; whether it had anything to do.
     #[inline]
     pub(crate) fn turn(&mut self, context: &mut PortContext, pool: &mut FramePool) -> bool {
-        let mut out = Out { context, pool, last: None };
+        let mut out = AnswerOutput { context, pool, last: None };
         let is_busy = self.service.turn(&mut out);
         out.send();
         is_busy
@@ -50,30 +50,30 @@ impl Serving {
 }
 
 /// Where the answers to a burst go.
-struct Out<'a> {
+struct AnswerOutput<'a> {
     context: &'a mut PortContext,
     pool: &'a mut FramePool,
     /// The one that is being written.
     last: Option<Desc>,
 }
 
-impl Out<'_> {
+impl AnswerOutput<'_> {
     /// Lets the last one leave: it is written.
     #[inline]
     fn send(&mut self) {
         if let Some(desc) = self.last.take() {
-            self.context.leave(desc, self.pool);
+            self.context.transmit(desc, self.pool);
         }
     }
 }
 
-impl Answers for Out<'_> {
+impl Answers for AnswerOutput<'_> {
     #[inline]
     fn frame(&mut self, len: usize) -> Option<&mut [u8]> {
         self.send();
         let fits = len <= self.pool.region().frame_len_max();
         let Some(mut desc) = (if fits { self.pool.take() } else { None }) else {
-            self.context.seen.tx_dropped += 1;
+            self.context.tally.tx_dropped += 1;
             return None;
         };
         let region = self.pool.region();

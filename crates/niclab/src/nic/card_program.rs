@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use niclab_card::{Card, LoadedApplication, Look};
+use niclab_card::{Card, LoadedApplication, ProgramView};
 use niclab_control::{ApplicationStatus, DigestField, Response, RingShape, TextFile, WindowShape};
 use niclab_program::{Command, Field, Pipeline, Program, Replaced, TablesFile, read_tables};
 
 use super::memory::hex;
-use super::patience::wait;
-use super::shown;
+use super::table_contents;
+use super::wait::wait;
 use crate::failure::Failure;
 use crate::files::{self, PROGRAM_LEN_MAX, TABLES_LEN_MAX};
 use crate::program::fits;
@@ -47,37 +47,39 @@ pub(super) fn load(
 
 /// Whose program is meant: the card's, or an application's.
 #[derive(Clone, Copy)]
-pub(super) enum Whose<'a> {
+pub(super) enum ProgramOwner<'a> {
     /// The card's.
     Card,
     /// That of the application of this name.
     Application(&'a str),
 }
 
-impl<'a> Whose<'a> {
+impl<'a> ProgramOwner<'a> {
     /// The one that a request names.
-    pub(super) fn of(application: &'a Option<String>) -> Whose<'a> {
-        application.as_deref().map_or(Whose::Card, Whose::Application)
+    pub(super) fn of(application: &'a Option<String>) -> ProgramOwner<'a> {
+        application.as_deref().map_or(ProgramOwner::Card, ProgramOwner::Application)
     }
 
     /// It, to be changed.
     pub(super) fn pipeline(self, card: &mut Card) -> Result<&mut Pipeline, String> {
         match self {
-            Whose::Card => {
+            ProgramOwner::Card => {
                 let without = without_program(card);
                 card.program().ok_or(without)
             }
-            Whose::Application(name) => card.application(name).map_err(|error| error.to_string()),
+            ProgramOwner::Application(name) => {
+                card.application(name).map_err(|error| error.to_string())
+            }
         }
     }
 
     /// What it has, to be looked at: also where nobody may change it.
-    pub(super) fn look(self, card: &mut Card) -> Result<Look<'_>, String> {
+    pub(super) fn view(self, card: &mut Card) -> Result<ProgramView<'_>, String> {
         match self {
-            Whose::Card => card.look().ok_or_else(|| without_program(card)),
-            Whose::Application(name) => {
+            ProgramOwner::Card => card.program_view().ok_or_else(|| without_program(card)),
+            ProgramOwner::Application(name) => {
                 let of = card.application(name).map_err(|error| error.to_string())?;
-                Ok(Look::at(of))
+                Ok(ProgramView::new(of))
             }
         }
     }
@@ -85,7 +87,7 @@ impl<'a> Whose<'a> {
     /// Has another one, or none, take its place, and waits until no frame meets the last any more;
     /// whether none does.
     fn replace(self, card: &mut Card, by: Option<Pipeline>) -> Result<bool, String> {
-        if let (Whose::Application(name), None) = (self, &by) {
+        if let (ProgramOwner::Application(name), None) = (self, &by) {
             return Err(format!(
                 "an application has a program as long as the card runs: give {name} another one \
                  (application {name} program load FILE), or end the card (stop) and start it \
@@ -95,7 +97,7 @@ impl<'a> Whose<'a> {
         // One before it may not have come to all cores.
         self.wait(card)?;
         match (self, by) {
-            (Whose::Application(name), Some(by)) => {
+            (ProgramOwner::Application(name), Some(by)) => {
                 card.set_application(name, by).map_err(|error| error.to_string())
             }
             (_, by) => card.set_program(by).map_err(|error| error.to_string()),
@@ -106,8 +108,8 @@ impl<'a> Whose<'a> {
     /// Waits until all cores have the program; whether they do.
     fn wait(self, card: &mut Card) -> Result<bool, String> {
         let mut has_taken = || match self {
-            Whose::Card => Ok(card.program_waits_for().is_none()),
-            Whose::Application(name) => card.has_taken_application(name),
+            ProgramOwner::Card => Ok(card.core_without_program().is_none()),
+            ProgramOwner::Application(name) => card.is_application_current(name),
         };
         let lags = wait(|| has_taken().map(|has| (!has).then_some(())));
         lags.map(|lags| lags.is_none()).map_err(|error| error.to_string())
@@ -163,7 +165,11 @@ fn carry_out(
 }
 
 /// Carries out one command on tables.
-pub(super) fn command(card: &mut Card, whose: Whose<'_>, line: &str) -> Result<Response, String> {
+pub(super) fn command(
+    card: &mut Card,
+    whose: ProgramOwner<'_>,
+    line: &str,
+) -> Result<Response, String> {
     let now_ns = card.now_ns();
     let pipeline = whose.pipeline(card)?;
     let command = Command::read(pipeline.program(), line).map_err(|error| error.to_string())?;
@@ -173,7 +179,7 @@ pub(super) fn command(card: &mut Card, whose: Whose<'_>, line: &str) -> Result<R
 /// Carries out commands on tables together; one that is wrong is named by its number.
 pub(super) fn transaction(
     card: &mut Card,
-    whose: Whose<'_>,
+    whose: ProgramOwner<'_>,
     lines: &[String],
 ) -> Result<Response, String> {
     let now_ns = card.now_ns();
@@ -193,7 +199,7 @@ pub(super) fn transaction(
 /// Carries out a file of tables; with `replace`, the tables that it names have nothing else.
 pub(super) fn load_tables(
     card: &mut Card,
-    whose: Whose<'_>,
+    whose: ProgramOwner<'_>,
     text: &str,
     replace: bool,
 ) -> Result<Response, String> {
@@ -213,15 +219,15 @@ pub(super) fn load_tables(
 /// Loads another program, with a file of its tables or empty ones.
 pub(super) fn load_another(
     card: &mut Card,
-    whose: Whose<'_>,
+    whose: ProgramOwner<'_>,
     program: &TextFile,
     tables: Option<&TextFile>,
 ) -> Result<Response, String> {
     let TextFile { name, text } = program;
     let program = Program::read(text).map_err(|error| format!("{name}: {error}"))?;
-    if let Whose::Application(name) = whose {
+    if let ProgramOwner::Application(name) = whose {
         // Before memory is taken for it.
-        card.permits(name, &program).map_err(|error| error.to_string())?;
+        card.check_grant(name, &program).map_err(|error| error.to_string())?;
     }
     fits(&program).map_err(|error| format!("{name}: {error}"))?;
     let mut pipeline = Pipeline::new(program).map_err(|error| format!("{name}: {error}"))?;
@@ -235,18 +241,18 @@ pub(super) fn load_another(
 }
 
 /// Has no program decide any more.
-pub(super) fn remove(card: &mut Card, whose: Whose<'_>) -> Result<Response, String> {
+pub(super) fn remove(card: &mut Card, whose: ProgramOwner<'_>) -> Result<Response, String> {
     Ok(Response::ProgramChanged { is_in_effect: whose.replace(card, None)? })
 }
 
 /// How much the tables of a program have; that there is none, where there may be none.
-pub(super) fn show(card: &mut Card, whose: Whose<'_>) -> Result<Response, String> {
-    if let Whose::Card = whose
-        && card.look().is_none()
+pub(super) fn show(card: &mut Card, whose: ProgramOwner<'_>) -> Result<Response, String> {
+    if let ProgramOwner::Card = whose
+        && card.program_view().is_none()
     {
         return Ok(Response::Program { tables: None });
     }
-    Ok(Response::Program { tables: Some(shown::states(&whose.look(card)?)) })
+    Ok(Response::Program { tables: Some(table_contents::states(&whose.view(card)?)) })
 }
 
 /// Which of an array of so many.
@@ -258,7 +264,7 @@ fn index_of(name: &str, index: u64, len: usize) -> Result<u64, String> {
 }
 
 /// A register of a program.
-pub(super) fn register(look: &Look<'_>, name: &str, index: u64) -> Result<Response, String> {
+pub(super) fn register(look: &ProgramView<'_>, name: &str, index: u64) -> Result<Response, String> {
     let program = look.program();
     if program.counters.iter().any(|of| of.name == name) {
         return Err(format!("{name} is a countarray: program counter {name} {index}"));
@@ -269,7 +275,7 @@ pub(super) fn register(look: &Look<'_>, name: &str, index: u64) -> Result<Respon
 }
 
 /// A counter of a program.
-pub(super) fn counter(look: &Look<'_>, name: &str, index: u64) -> Result<Response, String> {
+pub(super) fn counter(look: &ProgramView<'_>, name: &str, index: u64) -> Result<Response, String> {
     let program = look.program();
     if program.registers.iter().any(|of| of.name == name) {
         return Err(format!("{name} is a regarray: program register {name} {index}"));

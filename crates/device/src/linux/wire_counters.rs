@@ -8,17 +8,17 @@ use crate::face::DeviceError;
 use crate::pair::judge_refused;
 
 /// Counters of both interfaces at one moment.
-pub(super) struct Counted {
+pub(super) struct WireCounters {
     tester: LinkCounters,
     device: LinkCounters,
     /// What the driver of the interface under test counts by itself.
     statistics: Statistics,
 }
 
-impl Counted {
-    pub(super) fn now(tester: &End, device: &End) -> Result<Counted, DeviceError> {
+impl WireCounters {
+    pub(super) fn now(tester: &End, device: &End) -> Result<WireCounters, DeviceError> {
         let statistics = Statistics::of(device);
-        Ok(Counted { tester: tester.counters()?, device: device.counters()?, statistics })
+        Ok(WireCounters { tester: tester.counters()?, device: device.counters()?, statistics })
     }
 
     /// Enters what was counted since into an observation, and balances it. `sink_missed` frames

@@ -4,14 +4,14 @@ use niclab_device::Task;
 use niclab_result::{Outcome, ResultError};
 
 use super::record::failed;
-use super::{Bed, MeasuredPoint, Runner, strange};
+use super::{MeasuredPoint, OpenedDevice, Runner, strange};
 
 impl Runner<'_> {
     /// Has a device carry out a task, and stores its answer. A measurement that ended before its
     /// time is kept, and speaks for nothing.
     pub(super) fn ask(
         &mut self,
-        beds: &mut [Bed<'_>],
+        beds: &mut [OpenedDevice<'_>],
         task: &Task,
         place: &MeasuredPoint<'_>,
     ) -> Result<(), ResultError> {

@@ -2,36 +2,36 @@
 //!
 //! The card is asked at most as often as its thread has time; whoever asks waits a while.
 
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{self, Receiver, Sender, SyncSender, sync_channel};
 use std::time::Duration;
 
-use crate::nic::sampled::CardSample;
+use crate::nic::sample::CardSample;
 
 /// How long an answer is waited for. The card may be at work on a long request.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The end that asks.
-pub struct Asker(Sender<SyncSender<CardSample>>);
+pub struct SampleRequester(Sender<SyncSender<CardSample>>);
 
 /// The end that answers.
-pub struct Questions(Receiver<SyncSender<CardSample>>);
+pub struct SampleRequests(Receiver<SyncSender<CardSample>>);
 
 /// Both ends.
-pub fn questions() -> (Asker, Questions) {
-    let (asker, questions) = channel();
-    (Asker(asker), Questions(questions))
+pub fn channel() -> (SampleRequester, SampleRequests) {
+    let (requester, requests) = mpsc::channel();
+    (SampleRequester(requester), SampleRequests(requests))
 }
 
-impl Asker {
+impl SampleRequester {
     /// The counters of the card; `None` where it gives none in time, or has ended.
-    pub fn ask(&self) -> Option<CardSample> {
+    pub fn request(&self) -> Option<CardSample> {
         let (reply, answer) = sync_channel(1);
         self.0.send(reply).ok()?;
         answer.recv_timeout(PATIENCE).ok()
     }
 }
 
-impl Questions {
+impl SampleRequests {
     /// Answers what was asked.
     pub fn answer(&self, mut sample: impl FnMut() -> CardSample) {
         while let Ok(reply) = self.0.try_recv() {
@@ -50,8 +50,8 @@ mod tests {
 
     #[test]
     fn an_answer_comes_and_the_end_of_a_card_ends_the_wait() {
-        let (asker, questions) = questions();
-        let asks = thread::spawn(move || (asker.ask(), asker));
+        let (asker, questions) = channel();
+        let asks = thread::spawn(move || (asker.request(), asker));
         let until = Instant::now() + PATIENCE;
         while !asks.is_finished() && Instant::now() < until {
             questions.answer(CardSample::default);
@@ -59,7 +59,7 @@ mod tests {
         }
         let (answer, asker) = asks.join().unwrap();
         assert_eq!(answer, Some(CardSample::default()));
-        let (begun, asks) = (Instant::now(), thread::spawn(move || asker.ask()));
+        let (begun, asks) = (Instant::now(), thread::spawn(move || asker.request()));
         thread::sleep(Duration::from_millis(20));
         drop(questions);
         assert_eq!(asks.join().unwrap(), None);

@@ -9,76 +9,76 @@ use niclab_nic::Nic;
 use niclab_port::frame_pool::{self, FramePool};
 
 use super::Card;
-use crate::counters::Shown;
+use crate::counters::PublishedPort;
 use crate::engine::Core;
-use crate::items::Told;
+use crate::items::ItemCounters;
 use crate::ports::Port;
 
 /// What is left of a card that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ended {
+pub struct CardResult {
     /// What it counted.
     pub counters: CardCounters,
     /// What it did for a store, where it writes items.
-    pub told: Option<Told>,
+    pub items: Option<ItemCounters>,
     /// Frames of its memory.
     pub frames: usize,
     /// Of them, those that did not come back: none, unless a core ended by a fault.
     pub frames_lost: usize,
     /// What kept a file from being written whole, such as a disk that is full; which core ended by
     /// a fault.
-    pub trouble: Vec<String>,
+    pub errors: Vec<String>,
 }
 
 impl Card {
     /// Whether no frame will come any more by any port, for all are files and read to their end, or
     /// a core has ended by a fault, which [`Card::end`] tells.
-    pub fn is_over(&self) -> bool {
+    pub fn is_finished(&self) -> bool {
         if self.threads.iter().any(JoinHandle::is_finished) {
             return true;
         }
         let is_over = |port: &Port| {
-            let is_ended = |shown: &Arc<Shown>| shown.is_ended.load(Ordering::Acquire);
-            let have_ended = port.shown.iter().all(is_ended);
-            !port.name.comes_back() && have_ended
+            let is_ended = |shown: &Arc<PublishedPort>| shown.is_ended.load(Ordering::Acquire);
+            let have_ended = port.published.iter().all(is_ended);
+            !port.name.can_reopen() && have_ended
         };
         self.ports.iter().all(is_over)
     }
 
     /// Stops the cores, lets what is under way leave, and closes the ports.
-    pub fn end(mut self) -> Ended {
+    pub fn shut_down(mut self) -> CardResult {
         let pools = self.stop();
-        self.ended(pools)
+        self.result(pools)
     }
 
     /// The same with the cores of a card that have no threads of their own; gives back rules and
     /// RSS of each port, for another card.
-    pub fn end_driven(mut self, cores: Vec<Core>) -> (Ended, Vec<Nic>) {
+    pub fn shut_down_driven(mut self, cores: Vec<Core>) -> (CardResult, Vec<Nic>) {
         // Each waits for the others: none gives it a frame any more.
         let pools = thread::scope(|scope| {
-            let ending = |core: Core| scope.spawn(move || core.end());
+            let ending = |core: Core| scope.spawn(move || core.shut_down());
             let threads: Vec<_> = cores.into_iter().map(ending).collect();
             threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
         });
-        let ended = self.ended(pools);
+        let ended = self.result(pools);
         (ended, self.ports.drain(..).map(|port| port.nic).collect())
     }
 
-    fn ended(&mut self, pools: Vec<FramePool>) -> Ended {
+    fn result(&mut self, pools: Vec<FramePool>) -> CardResult {
         let ends = self.ports.iter_mut().filter_map(|port| port.capture.take());
         let captures = ends.filter_map(|capture| capture.end().err());
-        self.trouble.extend(captures.map(|error| format!("capture: {error}")));
+        self.errors.extend(captures.map(|error| format!("capture: {error}")));
         let frames = self.region.frames();
         let frames_lost = frames - frame_pool::count(pools);
         // An interface that went away may have come back; a file was to be whole.
-        let files = self.ports.iter().filter(|port| !port.name.comes_back());
+        let files = self.ports.iter().filter(|port| !port.name.can_reopen());
         let named = |port: &Port| {
             let name = port.name.to_string();
-            port.trouble().into_iter().map(move |what| format!("{name}: {what}"))
+            port.errors().into_iter().map(move |what| format!("{name}: {what}"))
         };
-        let trouble = files.flat_map(named).chain(self.trouble.drain(..)).collect();
-        let told = self.told();
-        Ended { counters: self.counters(), told, frames, frames_lost, trouble }
+        let trouble = files.flat_map(named).chain(self.errors.drain(..)).collect();
+        let told = self.item_counters();
+        CardResult { counters: self.counters(), items: told, frames, frames_lost, errors: trouble }
     }
 
     fn stop(&mut self) -> Vec<FramePool> {
@@ -90,7 +90,7 @@ impl Card {
         for (core, pool) in ended {
             match pool {
                 Ok(pool) => pools.push(pool),
-                Err(_) => self.trouble.push(format!("core {core} ended by a fault of niclab")),
+                Err(_) => self.errors.push(format!("core {core} ended by a fault of niclab")),
             }
         }
         pools

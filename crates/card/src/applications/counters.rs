@@ -12,7 +12,7 @@ pub(super) type Numbers = [u64; 10];
 pub(super) const FRAMES: usize = 0;
 pub(super) const MISSED: usize = 1;
 pub(super) const DROPS: usize = 2;
-pub(super) const TOLD: usize = 3;
+pub(super) const REPORTED: usize = 3;
 pub(super) const FAULTS: usize = 4;
 pub(super) const OUTSIDE: usize = 5;
 pub(super) const RING_FULL: usize = 6;
@@ -22,11 +22,11 @@ pub(super) const BUSY_NS: usize = 9;
 
 /// Where a core shows them.
 #[derive(Debug, Default)]
-pub(super) struct Shown([AtomicU64; 10]);
+pub(super) struct PublishedCounters([AtomicU64; 10]);
 
-impl Shown {
+impl PublishedCounters {
     /// Shows what a core has seen.
-    pub(super) fn show(&self, seen: &Numbers) {
+    pub(super) fn publish(&self, seen: &Numbers) {
         for (slot, value) in self.0.iter().zip(seen) {
             slot.store(*value, Ordering::Relaxed);
         }
@@ -34,14 +34,14 @@ impl Shown {
 }
 
 /// What an application has counted on all cores.
-pub(super) fn sum(name: &str, shown: &[Arc<Shown>]) -> ApplicationCounters {
+pub(super) fn sum(name: &str, shown: &[Arc<PublishedCounters>]) -> ApplicationCounters {
     let sum = |at: usize| shown.iter().map(|shown| shown.0[at].load(Ordering::Relaxed)).sum();
     ApplicationCounters {
         name: name.to_owned(),
         frames: sum(FRAMES),
         missed: sum(MISSED),
         drops: sum(DROPS),
-        told: sum(TOLD),
+        reported: sum(REPORTED),
         faults: sum(FAULTS),
         outside: sum(OUTSIDE),
         ring_full: sum(RING_FULL),
@@ -55,9 +55,9 @@ pub(super) fn sum(name: &str, shown: &[Arc<Shown>]) -> ApplicationCounters {
 /// outside of its memory, that found a ring full, for which there is no way out, and those that it
 /// told of in a ring.
 #[derive(Debug, Default)]
-pub(crate) struct Losses([u64; 6]);
+pub(crate) struct LossCounters([u64; 6]);
 
-impl Losses {
+impl LossCounters {
     /// One more that goes nowhere.
     #[inline]
     pub(crate) fn add(&mut self, fate: Fate) {

@@ -5,12 +5,12 @@ use niclab_program::{Change, Invocation, Pipeline, Program};
 /// What a program has, to be looked at: also where it belongs to a store, which relies on that
 /// nobody else has its memory or its registers.
 #[derive(Clone, Copy, Debug)]
-pub struct Look<'a>(&'a Pipeline);
+pub struct ProgramView<'a>(&'a Pipeline);
 
-impl<'a> Look<'a> {
+impl<'a> ProgramView<'a> {
     /// At the program of somebody who may have it whole.
-    pub fn at(pipeline: &'a Pipeline) -> Look<'a> {
-        Look(pipeline)
+    pub fn new(pipeline: &'a Pipeline) -> ProgramView<'a> {
+        ProgramView(pipeline)
     }
 
     /// The program itself.

@@ -18,7 +18,7 @@ const NOTHING: epoll::Event =
 
 /// What can be waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum For {
+pub enum Interest {
     /// Something to receive, or the other side's end.
     Data,
     /// Room to send.
@@ -26,30 +26,30 @@ pub enum For {
 }
 
 /// Sockets that are waited for, by their places.
-pub struct Ready {
+pub struct ReadySockets {
     /// None where there is one socket alone, whose calls sleep themselves.
     epoll: Option<OwnedFd>,
     events: Vec<epoll::Event>,
     count: usize,
 }
 
-impl Ready {
+impl ReadySockets {
     /// Waits for these, once it is asked to.
-    pub fn new<S: AsFd>(sockets: &[S], what: For) -> io::Result<Ready> {
+    pub fn new<S: AsFd>(sockets: &[S], what: Interest) -> io::Result<ReadySockets> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let flags = match what {
-            For::Data => epoll::EventFlags::IN,
-            For::Room => epoll::EventFlags::OUT,
+            Interest::Data => epoll::EventFlags::IN,
+            Interest::Room => epoll::EventFlags::OUT,
         };
         for (at, socket) in sockets.iter().enumerate() {
             epoll::add(&epoll, socket, epoll::EventData::new_u64(at as u64), flags)?;
         }
-        Ok(Ready { epoll: Some(epoll), events: vec![NOTHING; EVENTS], count: 0 })
+        Ok(ReadySockets { epoll: Some(epoll), events: vec![NOTHING; EVENTS], count: 0 })
     }
 
     /// Waits for nothing: the one socket there is sleeps in its own calls.
-    pub fn alone() -> Ready {
-        Ready { epoll: None, events: vec![NOTHING], count: 1 }
+    pub fn alone() -> ReadySockets {
+        ReadySockets { epoll: None, events: vec![NOTHING], count: 1 }
     }
 
     /// Sleeps until one can go on, until `until_ns` has come, or a while has passed.

@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use niclab_port::error::PortError;
 
 use super::Card;
-use crate::counters::Shown;
-use crate::program_instance::ToCore;
+use crate::counters::PublishedPort;
+use crate::program_instance::InstanceSender;
 
 /// Steps of a change that are settled at a time.
 const HOUSEKEEPING_STEPS: usize = 1 << 16;
@@ -16,17 +16,17 @@ impl Card {
     /// What is to be done now and then, some times a second: changes are settled, ages told, and
     /// interfaces that are gone opened again where they are back. Why each port that is gone is not
     /// there is returned.
-    pub fn tend(&mut self) -> Vec<(String, PortError)> {
+    pub fn run_housekeeping(&mut self) -> Vec<(String, PortError)> {
         let now_ns = self.begun.elapsed().as_nanos() as u64;
         let (mut missing, mut is_changed) = (Vec::new(), false);
         self.program.iter_mut().for_each(|program| program.run_housekeeping(HOUSEKEEPING_STEPS));
-        self.to_cores.iter_mut().for_each(ToCore::tidy);
+        self.to_cores.iter_mut().for_each(InstanceSender::free_returned);
         self.applications.run_housekeeping(HOUSEKEEPING_STEPS);
         for port in &mut self.ports {
             port.nic.set_time_ns(now_ns);
             port.nic.run_housekeeping(HOUSEKEEPING_STEPS);
-            for door in &mut port.doors {
-                match door.look(&self.region) {
+            for door in &mut port.listeners {
+                match door.accept(&self.region) {
                     Ok(came) => is_changed |= came,
                     Err(error) => missing.push((
                         format!("the door of queue {} of {}", door.queue(), port.name),
@@ -34,19 +34,19 @@ impl Card {
                     )),
                 }
             }
-            let is_gone = |shown: &Arc<Shown>| shown.is_gone.load(Ordering::Acquire);
-            let gone = port.shown.iter().filter(|shown| is_gone(shown)).count();
+            let is_gone = |shown: &Arc<PublishedPort>| shown.is_gone.load(Ordering::Acquire);
+            let gone = port.published.iter().filter(|shown| is_gone(shown)).count();
             if gone == 0 {
                 continue;
             }
-            let has_all_closed = gone == port.shown.len();
+            let has_all_closed = gone == port.published.len();
             if !has_all_closed {
                 // It is opened again as a whole.
-                port.shown.iter().for_each(|shown| shown.closes.store(true, Ordering::Release));
+                port.published.iter().for_each(|shown| shown.closes.store(true, Ordering::Release));
                 is_changed = true;
             }
-            if !has_all_closed || !port.name.comes_back() {
-                let reason = port.trouble().join("; ");
+            if !has_all_closed || !port.name.can_reopen() {
+                let reason = port.errors().join("; ");
                 missing.push((port.name.to_string(), PortError::Ended { reason }));
                 continue;
             }
@@ -54,7 +54,7 @@ impl Card {
             match port.name.open(count, &self.region) {
                 Ok(queue_pairs) => {
                     for ((to, queue_pair), shown) in
-                        port.queue_pairs.iter_mut().zip(queue_pairs).zip(&port.shown)
+                        port.queue_pairs.iter_mut().zip(queue_pairs).zip(&port.published)
                     {
                         shown.closes.store(false, Ordering::Release);
                         shown.is_gone.store(false, Ordering::Release);

@@ -36,7 +36,7 @@ fn key(trial: &str, repeat: u32, point: &Point) -> MeasurementKey {
 }
 
 /// One device in one experiment.
-pub(crate) struct Known<'a> {
+pub(crate) struct DeviceSamples<'a> {
     /// The experiment.
     pub experiment: &'a ExperimentRun,
     /// It was absent or broke, and has done nothing since.
@@ -57,14 +57,14 @@ pub(crate) struct Known<'a> {
     points: BTreeSet<MeasurementKey>,
 }
 
-impl<'a> Known<'a> {
+impl<'a> DeviceSamples<'a> {
     /// What those of `samples` say that are of this device and experiment, the earliest first.
     pub fn of<'s>(
         experiment: &'a ExperimentRun,
         device: &RunDevice,
         samples: impl IntoIterator<Item = &'s Sample>,
-    ) -> Known<'a> {
-        let mut known = Known {
+    ) -> DeviceSamples<'a> {
+        let mut known = DeviceSamples {
             experiment,
             gone: false,
             no_rules: lacks_rules(device),
@@ -76,12 +76,12 @@ impl<'a> Known<'a> {
             points: BTreeSet::new(),
         };
         let is_of = |s: &&Sample| s.device == device.name && s.experiment == experiment.name;
-        samples.into_iter().filter(is_of).for_each(|sample| known.learn(sample));
+        samples.into_iter().filter(is_of).for_each(|sample| known.add(sample));
         known
     }
 
     /// Takes in one more sample of the device.
-    pub fn learn(&mut self, sample: &Sample) {
+    pub fn add(&mut self, sample: &Sample) {
         self.gone = matches!(sample.outcome, Outcome::Failed { dropped: true, .. });
         if self.gone {
             return;
@@ -145,7 +145,7 @@ impl<'a> Known<'a> {
     }
 
     /// The latest sample of a measurement.
-    pub fn seen(&self, trial: &str, repeat: u32, point: &Point) -> Option<&SampleFacts> {
+    pub fn latest(&self, trial: &str, repeat: u32, point: &Point) -> Option<&SampleFacts> {
         self.seen.get(&key(trial, repeat, point))
     }
 
@@ -188,6 +188,6 @@ impl<'a> Known<'a> {
 
     /// `true` where a planned trial has no sample, and nothing prevents it.
     pub fn is_missing(&self, trial: &Trial, repeat: u32) -> bool {
-        self.seen(trial.kind.name(), repeat, &trial.point).is_none() && self.is_able(trial)
+        self.latest(trial.kind.name(), repeat, &trial.point).is_none() && self.is_able(trial)
     }
 }

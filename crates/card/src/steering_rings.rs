@@ -12,13 +12,13 @@ use niclab_port::Burst;
 use niclab_port::inter_core::InterCoreRings;
 
 /// Frames that a ring between two of so many cores holds.
-fn ring_of(cores: usize) -> usize {
+fn ring_frames(cores: usize) -> usize {
     (1_024 / cores).clamp(BURST, 512)
 }
 
 /// Frames that wait in an application's rings to a core, at most.
 pub(crate) fn frames_max(cores: usize) -> usize {
-    (cores - 1) * ring_of(cores)
+    (cores - 1) * ring_frames(cores)
 }
 
 /// In the rings a frame's queue says the port that it came by, too, in the upper byte.
@@ -27,7 +27,7 @@ const PORT_SHIFT: u32 = 8;
 const _: () = assert!(QUEUES_MAX <= 1 << PORT_SHIFT && PORTS_MAX <= 1 << (16 - PORT_SHIFT));
 
 /// One core's ends of an application's rings.
-pub(crate) struct Steered {
+pub(crate) struct SteeringRings {
     rings: InterCoreRings,
     region: Arc<Region>,
     cores: usize,
@@ -35,18 +35,19 @@ pub(crate) struct Steered {
     next: usize,
 }
 
-impl Steered {
+impl SteeringRings {
     /// The ends of so many cores.
-    pub(crate) fn between(cores: usize, region: &Arc<Region>) -> Vec<Steered> {
-        let ends = InterCoreRings::between(cores, ring_of(cores)).into_iter();
-        ends.map(|rings| Steered { rings, region: Arc::clone(region), cores, next: 0 }).collect()
+    pub(crate) fn between(cores: usize, region: &Arc<Region>) -> Vec<SteeringRings> {
+        let ends = InterCoreRings::between(cores, ring_frames(cores)).into_iter();
+        ends.map(|rings| SteeringRings { rings, region: Arc::clone(region), cores, next: 0 })
+            .collect()
     }
 
     /// Gives another core frames that came by a port; those that find no room stay.
-    pub(crate) fn give(&mut self, core: usize, port: usize, burst: &mut Burst) -> usize {
+    pub(crate) fn send(&mut self, core: usize, port: usize, burst: &mut Burst) -> usize {
         burst.iter_mut().for_each(|desc| desc.queue |= (port as u16) << PORT_SHIFT);
-        let given = self.rings.give(core, burst);
-        burst.iter_mut().for_each(|desc| _ = came_by(desc));
+        let given = self.rings.send(core, burst);
+        burst.iter_mut().for_each(|desc| _ = take_port(desc));
         given
     }
 
@@ -55,11 +56,11 @@ impl Steered {
     pub(crate) fn take(&mut self, mut work: impl FnMut(usize, &mut Burst)) -> usize {
         let (mut burst, mut part) = (Burst::new(), Burst::new());
         self.next = (self.next + 1) % self.cores;
-        self.rings.take(self.next, &self.region, &mut burst);
+        self.rings.receive(self.next, &self.region, &mut burst);
         let count = burst.len();
         let mut last = None;
         for mut desc in burst.drain(..) {
-            let port = came_by(&mut desc);
+            let port = take_port(&mut desc);
             if let Some(other) = last.replace(port).filter(|last| *last != port) {
                 work(other, &mut part);
             }
@@ -85,13 +86,13 @@ impl Steered {
     }
 
     /// Whether nobody gives anything any more; what was given is there.
-    pub(crate) fn is_last(&self) -> bool {
-        self.rings.is_last()
+    pub(crate) fn is_producer_closed(&self) -> bool {
+        self.rings.is_producer_closed()
     }
 }
 
 /// The port that a frame came by, which its queue forgets.
-fn came_by(desc: &mut Desc) -> usize {
+fn take_port(desc: &mut Desc) -> usize {
     let port = desc.queue >> PORT_SHIFT;
     desc.queue &= (1 << PORT_SHIFT) - 1;
     port.into()
