@@ -51,11 +51,11 @@ impl Memcached {
     }
 
     /// What it answers to these bytes on a connection of their own, emptied before.
-    fn answer(&self, said: &[u8]) -> Vec<u8> {
+    fn answer(&self, message: &[u8]) -> Vec<u8> {
         let mut stream = self.connect().unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         let _ = stream.write_all(b"flush_all noreply\r\n");
-        let _ = stream.write_all(said);
+        let _ = stream.write_all(message);
         let _ = stream.shutdown(Shutdown::Write);
         let mut all = Vec::new();
         let _ = stream.read_to_end(&mut all);
@@ -63,11 +63,11 @@ impl Memcached {
     }
 
     /// What it answers while more could come, and whether it ends the connection then.
-    fn answer_open(&self, said: &[u8]) -> (Vec<u8>, bool) {
+    fn answer_open(&self, message: &[u8]) -> (Vec<u8>, bool) {
         let mut stream = self.connect().unwrap();
         stream.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
         let _ = stream.write_all(b"flush_all noreply\r\n");
-        let _ = stream.write_all(said);
+        let _ = stream.write_all(message);
         let mut all = Vec::new();
         let is_closed = match stream.read_to_end(&mut all) {
             Ok(_) => true,
@@ -77,10 +77,10 @@ impl Memcached {
     }
 
     /// The same of the binary protocol, which has no line before it.
-    fn framed(&self, said: &[u8]) -> Vec<u8> {
+    fn framed(&self, message: &[u8]) -> Vec<u8> {
         let mut stream = self.connect().unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        let _ = stream.write_all(said);
+        let _ = stream.write_all(message);
         let _ = stream.shutdown(Shutdown::Write);
         let mut all = Vec::new();
         let _ = stream.read_to_end(&mut all);
@@ -97,14 +97,14 @@ impl Drop for Memcached {
 }
 
 /// What an empty store answers to these bytes, and whether it ends the connection then.
-fn ours(said: &[u8]) -> (Vec<u8>, bool) {
+fn ours(message: &[u8]) -> (Vec<u8>, bool) {
     let store = Store::new(32 << 20, 1, 7).unwrap();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     let context = Context { store: &store, now: UnixTime(now as u32), host: &() };
     let (mut session, mut used, mut out) = (Session::default(), 0, Vec::new());
     loop {
         let room = out.len() + (1 << 20);
-        let progress = session.serve(&said[used..], &mut out, room, &context);
+        let progress = session.serve(&message[used..], &mut out, room, &context);
         used += progress.used;
         if progress.next != Next::Room {
             return (out, progress.next == Next::Close);
@@ -115,8 +115,8 @@ fn ours(said: &[u8]) -> (Vec<u8>, bool) {
 /// `|` is the end of a line, `K` a key that is too long, `V` a value of a byte more than 1 MiB, `Z`
 /// a NUL, `\u{2409}` a tab.
 fn spoken(talk: &str) -> Vec<u8> {
-    let said = talk.replace('K', &"k".repeat(251)).replace('Z', "\0").replace('\u{2409}', "\t");
-    (said.replace('V', &"v".repeat(1_048_577)) + "|mn|").replace('|', "\r\n").into_bytes()
+    let message = talk.replace('K', &"k".repeat(251)).replace('Z', "\0").replace('\u{2409}', "\t");
+    (message.replace('V', &"v".repeat(1_048_577)) + "|mn|").replace('|', "\r\n").into_bytes()
 }
 
 /// What an answer ends with where the last line of a talk, `mn`, was read as a command.
@@ -157,14 +157,14 @@ fn answers_are_held_with_each_other_to_their_ends() {
 fn differences(memcached: &Memcached, talks: impl Iterator<Item = String>) -> String {
     let mut all = String::new();
     for talk in talks {
-        let said = spoken(&talk);
+        let message = spoken(&talk);
         // Where ours has not come to the last line, it waits for more or has ended the connection:
         // then memcached has to do the same.
         let both = || {
-            let ours = ours(&said);
+            let ours = ours(&message);
             let theirs = match ours.0.ends_with(END) {
-                true => (memcached.answer(&said), false),
-                false => memcached.answer_open(&said),
+                true => (memcached.answer(&message), false),
+                false => memcached.answer_open(&message),
             };
             (ours, theirs)
         };
@@ -246,15 +246,15 @@ fn values_are_counted_as_memcached_counts_them() {
     for number in numbers {
         let value = number.replace('\u{2409}', "\t").replace('Z', "\0");
         let count = [&3_u64.to_be_bytes()[..], &[0; 12]].concat();
-        let said = [
+        let message = [
             frame(0x08, b"", b"", b""),
             frame(0x01, &[0; 8], b"n", value.as_bytes()),
             frame(0x05, &count, b"n", b""),
             frame(0x06, &count, b"n", b""),
             frame(0x00, b"", b"n", b""),
         ];
-        let said = said.concat();
-        let (ours, theirs) = (frames(&ours(&said).0), frames(&memcached.framed(&said)));
+        let message = message.concat();
+        let (ours, theirs) = (frames(&ours(&message).0), frames(&memcached.framed(&message)));
         assert_eq!(ours, theirs, "{number:?}");
     }
 }
@@ -307,9 +307,11 @@ fn frames_of_every_code_are_answered_as_memcached_does() {
                         continue;
                     }
                     let set = frame(0x01, &[0; 8], b"n", b"5");
-                    let said = [frame(0x08, b"", b"", b""), set, odd, frame(0x0a, b"", b"", b"")];
-                    let said = said.concat();
-                    let (ours, theirs) = (frames(&ours(&said).0), frames(&memcached.framed(&said)));
+                    let message =
+                        [frame(0x08, b"", b"", b""), set, odd, frame(0x0a, b"", b"", b"")];
+                    let message = message.concat();
+                    let (ours, theirs) =
+                        (frames(&ours(&message).0), frames(&memcached.framed(&message)));
                     let told = format!("{code:#x}, {} of extras, {key:?}, {value:?}", extras.len());
                     assert_eq!(ours, theirs, "{told}");
                 }

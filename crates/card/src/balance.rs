@@ -211,7 +211,7 @@ mod tests {
         (0..QUEUES).collect()
     }
 
-    fn seen(entries: impl Fn(usize) -> u64, busy: &[f64], missed: u64) -> PortLoad {
+    fn load(entries: impl Fn(usize) -> u64, busy: &[f64], missed: u64) -> PortLoad {
         let entries = Box::new(std::array::from_fn(entries));
         PortLoad { entries, busy: busy.to_vec(), missed }
     }
@@ -231,7 +231,7 @@ mod tests {
     fn a_busy_queue_gives_away_few_entries_and_all_have_their_share() {
         // Every entry of queue 2 is ten times as heavy.
         let entries = |entry: usize| if entry % 8 == 2 { 1_000 } else { 100 };
-        let (before, seen) = (evenly(0..QUEUES), seen(entries, &[0.2, 0.2, 0.9, 0.2], 0));
+        let (before, seen) = (evenly(0..QUEUES), load(entries, &[0.2, 0.2, 0.9, 0.2], 0));
         let after = table_of(moves(false).decide(&seen, &before));
         let share = |table| busiest_share(&seen.entries, table, &queues());
         assert!(share(&before) > 4.0 && share(&after) <= SHARE_MAX, "{}", share(&after));
@@ -243,14 +243,14 @@ mod tests {
     fn rss_stays_if_no_queue_fills_or_no_change_helps() {
         let before = evenly(0..QUEUES);
         let heavy = |entry: usize| if entry % 8 == 2 { 1_000 } else { 100 };
-        assert_eq!(moves(false).decide(&seen(heavy, &[0.5; 4], 0), &before), None, "idle");
-        assert!(moves(false).decide(&seen(heavy, &[0.5; 4], 1), &before).is_some(), "missed");
-        let even = seen(|_| 100, &[0.9; 4], 0);
+        assert_eq!(moves(false).decide(&load(heavy, &[0.5; 4], 0), &before), None, "idle");
+        assert!(moves(false).decide(&load(heavy, &[0.5; 4], 1), &before).is_some(), "missed");
+        let even = load(|_| 100, &[0.9; 4], 0);
         assert_eq!(moves(false).decide(&even, &before), None, "all have their share");
         // One flow that is heavier than all others together.
-        let one = seen(|entry| if entry == 2 { 100_000 } else { 0 }, &[0.9; 4], 9);
+        let one = load(|entry| if entry == 2 { 100_000 } else { 0 }, &[0.9; 4], 9);
         assert_eq!(moves(false).decide(&one, &before), None, "one flow has one core");
-        let few = seen(|entry| u64::from(entry == 2), &[0.9; 4], 0);
+        let few = load(|entry| u64::from(entry == 2), &[0.9; 4], 0);
         assert_eq!(moves(false).decide(&few, &before), None, "too few frames");
     }
 
@@ -265,16 +265,16 @@ mod tests {
             cores.len()
         };
         for left in [3, 2, 1] {
-            table = table_of(balancer.decide(&seen(|_| 10, &[0.05; 4], 0), &table));
+            table = table_of(balancer.decide(&load(|_| 10, &[0.05; 4], 0), &table));
             assert_eq!(cores(&table), left);
         }
-        assert_eq!(balancer.decide(&seen(|_| 10, &[0.2, 0.0, 0.0, 0.0], 0), &table), None);
+        assert_eq!(balancer.decide(&load(|_| 10, &[0.2, 0.0, 0.0, 0.0], 0), &table), None);
         // No frame says anything of the entries: they are spread all the same.
         for used in [2, 3, 4] {
-            table = table_of(balancer.decide(&seen(|_| 500, &[0.95, 0.0, 0.0, 0.0], 0), &table));
+            table = table_of(balancer.decide(&load(|_| 500, &[0.95, 0.0, 0.0, 0.0], 0), &table));
             assert_eq!(cores(&table), used);
         }
-        let share = busiest_share(&seen(|_| 500, &[], 0).entries, &table, &queues());
+        let share = busiest_share(&load(|_| 500, &[], 0).entries, &table, &queues());
         assert!(share <= SHARE_MAX, "{share}");
     }
 
@@ -291,7 +291,7 @@ mod tests {
         // Cores go, core 3 and with it queue 3 first, and come back with a queue that is heavy.
         let heavy = |entry: usize| if entry % 8 < 4 { 1_000 } else { 10 };
         for busy in [0.05, 0.05, 0.05, 0.95, 0.95, 0.95] {
-            if let Some(decision) = balancer.decide(&seen(heavy, &[busy; 4], 0), &table) {
+            if let Some(decision) = balancer.decide(&load(heavy, &[busy; 4], 0), &table) {
                 table = table_of(Some(decision));
             }
             assert_eq!(own(&table), before, "{busy}");
@@ -304,8 +304,8 @@ mod tests {
         let mut balancer = Balancer::new(Balance::Keys(keys.clone()), queues(), 4);
         let table = evenly(0..QUEUES);
         let skewed =
-            |by: u64| seen(move |entry| if entry % 8 == 2 { 100 * by } else { 100 }, &[0.9; 4], 1);
-        assert_eq!(balancer.decide(&seen(|_| 100, &[0.9; 4], 1), &table), None, "even");
+            |by: u64| load(move |entry| if entry % 8 == 2 { 100 * by } else { 100 }, &[0.9; 4], 1);
+        assert_eq!(balancer.decide(&load(|_| 100, &[0.9; 4], 1), &table), None, "even");
         for (by, key) in [(9, 0), (7, 1), (2, 2)] {
             let wanted = Some(Decision::Key(keys[key].clone()));
             assert_eq!(balancer.decide(&skewed(by), &table), wanted);

@@ -113,8 +113,8 @@ impl PublishedPort {
         }
     }
 
-    pub(crate) fn publish(&self, seen: &PortTally) {
-        let (queue_pair, before) = (&seen.queue_pair, &seen.before);
+    pub(crate) fn publish(&self, observed: &PortTally) {
+        let (queue_pair, before) = (&observed.queue_pair, &observed.before);
         let of_port = [
             queue_pair.rx_frames + before.rx_frames,
             queue_pair.rx_bytes + before.rx_bytes,
@@ -122,20 +122,20 @@ impl PublishedPort {
             queue_pair.rx_partial_checksums + before.rx_partial_checksums,
             queue_pair.tx_frames + before.tx_frames,
             queue_pair.tx_bytes + before.tx_bytes,
-            queue_pair.tx_dropped + before.tx_dropped + seen.tx_dropped,
-            seen.rule_drops,
-            seen.held_drops,
-            seen.program_drops,
-            seen.program_reported,
-            seen.program_faults,
-            seen.program_ring_full,
+            queue_pair.tx_dropped + before.tx_dropped + observed.tx_dropped,
+            observed.rule_drops,
+            observed.held_drops,
+            observed.program_drops,
+            observed.program_reported,
+            observed.program_faults,
+            observed.program_ring_full,
         ];
         let of_queues =
-            seen.queues.iter().flat_map(|queue| [queue.frames, queue.bytes, queue.missed]);
+            observed.queues.iter().flat_map(|queue| [queue.frames, queue.bytes, queue.missed]);
         for (slot, value) in self.numbers.iter().zip(of_port.into_iter().chain(of_queues)) {
             slot.store(value, Ordering::Relaxed);
         }
-        for (slot, value) in self.entries.iter().zip(seen.entries.iter()) {
+        for (slot, value) in self.entries.iter().zip(observed.entries.iter()) {
             slot.store(*value, Ordering::Relaxed);
         }
     }
@@ -206,7 +206,7 @@ mod tests {
         let queues = vec![QueueTally { frames: 8, bytes: 9, missed: 10 }; 2];
         let mut entries = Box::new([0; INDIRECTION_LEN]);
         entries[3] = 13;
-        let seen = PortTally {
+        let observed = PortTally {
             queue_pair,
             before,
             tx_dropped: 7,
@@ -219,7 +219,7 @@ mod tests {
             queues,
             entries,
         };
-        shown.publish(&seen);
+        shown.publish(&observed);
         let mut entries = [1; INDIRECTION_LEN];
         (0..2).for_each(|_| shown.add_entries(&mut entries));
         assert_eq!(entries[2..5], [1, 27, 1]);

@@ -45,7 +45,7 @@ impl PortContext {
         (queue_pairs, taps): (Consumer<Box<dyn QueuePair>>, Consumer<CoreCapture>),
         (moving, transmit): (FlowMigration, TransmitQueue),
     ) -> PortContext {
-        let seen = PortTally::new(queues);
+        let observed = PortTally::new(queues);
         let (queue_pair, tap, whose) = (Some(queue_pair), None, OWN);
         PortContext {
             queue_pair,
@@ -53,7 +53,7 @@ impl PortContext {
             transmit,
             owner: whose,
             migration: moving,
-            tally: seen,
+            tally: observed,
             published: shown,
             queue_pairs,
             capture: tap,

@@ -240,11 +240,11 @@ fn each_sees_its_own_flows_and_nobody_elses() {
     run_until(&mut card, |of| of.iter().all(|of| of.frames > 5_000));
     world.makes.store(false, Ordering::Relaxed);
     run_until(&mut card, |of| (0..2).all(|flow| all(&of[flow]) == load(&world.made[flow])));
-    let seen = |card: &mut Card, name: &str, port: u16| {
+    let observed = |card: &mut Card, name: &str, port: u16| {
         card.application(name).unwrap().counter(0, port.into()).unwrap().0
     };
-    let both = [seen(&mut card, "a", FLOWS[0]), seen(&mut card, "b", FLOWS[1])];
-    assert_eq!([seen(&mut card, "a", FLOWS[1]), seen(&mut card, "b", FLOWS[0])], [0, 0]);
+    let both = [observed(&mut card, "a", FLOWS[0]), observed(&mut card, "b", FLOWS[1])];
+    assert_eq!([observed(&mut card, "a", FLOWS[1]), observed(&mut card, "b", FLOWS[0])], [0, 0]);
     let counters = end(card, &world);
     for flow in [0, 1] {
         let of = &counters[flow];
@@ -493,9 +493,9 @@ fn programs_that_use_ports_of_others_are_refused_at_load_time() {
             "application b: flow `eth / ipv4 / udp dst is 1000 / end`: another application has it",
         ),
     ];
-    for (applications, said) in cases {
+    for (applications, message) in cases {
         let reason = refused(applications);
-        assert!(reason.starts_with(said), "{reason}\nin place of {said}");
+        assert!(reason.starts_with(message), "{reason}\nin place of {message}");
         assert!(!reason.contains("flow create"), "{reason}: nobody has written that");
     }
     let (mut card, [world, _]) = start(vec![plain(0)], [1, 0]);

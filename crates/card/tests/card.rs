@@ -551,9 +551,9 @@ fn received_and_sent_frames_are_captured_and_a_capture_delays_nothing() {
     assert_eq!((captured.frames, captured.missed), (6_000, 0));
     assert_eq!(card.end_capture(0).unwrap(), None);
     assert_eq!(card.shut_down().frames_lost, 0);
-    let (mut came, mut left) = (records(&input), records(&output));
-    let (seen, started_ns) = (records(&all), records(&all)[0].0);
-    assert!(seen.windows(2).all(|pair| pair[0].0 <= pair[1].0), "one core: in order of time");
+    let (mut received, mut left) = (records(&input), records(&output));
+    let (observed, started_ns) = (records(&all), records(&all)[0].0);
+    assert!(observed.windows(2).all(|pair| pair[0].0 <= pair[1].0), "one core: in order of time");
     let now_ns = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     let ago_ns = now_ns.as_nanos() as u64 - started_ns;
     assert!(ago_ns < 30_000_000_000, "{ago_ns} ns ago");
@@ -563,10 +563,13 @@ fn received_and_sent_frames_are_captured_and_a_capture_delays_nothing() {
         data
     };
     // The first came and left before.
-    came.remove(0);
+    received.remove(0);
     left.remove(0);
-    came.extend(left);
-    assert!(data(came) == data(seen), "what came, and what left with its addresses swapped");
+    received.extend(left);
+    assert!(
+        data(received) == data(observed),
+        "what came, and what left with its addresses swapped"
+    );
 
     let mut card = Card::start(&config, "").unwrap();
     card.capture(0, into(&few), 10).unwrap();

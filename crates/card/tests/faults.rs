@@ -87,25 +87,25 @@ fn card() -> (Arc<Fate>, Card) {
 /// Tends a card until something is so; what it said last that is missing.
 fn tended(card: &mut Card, is_so: impl Fn(&Card) -> bool) -> Vec<String> {
     let until = Instant::now() + Duration::from_secs(10);
-    let mut said = Vec::new();
+    let mut message = Vec::new();
     while !is_so(card) {
         assert!(Instant::now() < until, "for ever");
         let missing = card.run_housekeeping();
-        said.extend(missing.into_iter().map(|(name, error)| format!("{name}: {error}")));
+        message.extend(missing.into_iter().map(|(name, error)| format!("{name}: {error}")));
         thread::sleep(Duration::from_millis(5));
     }
-    said
+    message
 }
 
 #[test]
 fn a_port_of_which_one_queue_pair_fails_is_opened_again_whole() {
     let (fate, mut card) = card();
     fate.fails.store(true, Ordering::Relaxed);
-    let said = tended(&mut card, |card| {
+    let message = tended(&mut card, |card| {
         fate.opened.load(Ordering::Relaxed) == 2 && card.counters().ports[0].is_up
     });
     assert_eq!(fate.closed.load(Ordering::Relaxed), 2, "the queue pair beside it is closed, too");
-    assert!(said.iter().any(|what| what.contains("a queue fails")), "{said:?}");
+    assert!(message.iter().any(|what| what.contains("a queue fails")), "{message:?}");
     assert_eq!(card.shut_down().frames_lost, 0);
     assert_eq!(fate.closed.load(Ordering::Relaxed), 4);
 }

@@ -127,7 +127,7 @@ impl Stack {
                 break;
             }
         }
-        let mut said = Said::new();
+        let mut message = Said::new();
         for frame in self.wire.sent.lock().unwrap().drain(..) {
             let packet = ipv4::Packet::new_checked(&frame[14..]).unwrap();
             assert!(packet.is_checksum_valid() && packet.src() == US.ip);
@@ -143,12 +143,12 @@ impl Stack {
                 content[8 + 16..8 + 24].fill(0);
             }
             let to = [&frame[..6], &frame[30..34], &frame[36..38]].concat();
-            said.entry(id).or_default().push([to, content].concat());
+            message.entry(id).or_default().push([to, content].concat());
         }
-        said
+        message
     }
 
-    fn told(&self) -> ItemCounters {
+    fn counters(&self) -> ItemCounters {
         self.card.item_counters().unwrap_or_default()
     }
 
@@ -238,10 +238,10 @@ fn both_cards_lead_to_the_same_answers() {
             let asked = [frame(3 + (number % 200) as u8, 2_000 + id % 999, content)];
             assert_eq!(told.ask(&asked), steered.ask(&asked));
         }
-        let said = told.told();
+        let message = told.counters();
         assert!(
-            said.stored > 1_000 && said.requests > 2_000 && said.passed_through > 1_000,
-            "{said:?}"
+            message.stored > 1_000 && message.requests > 2_000 && message.passed_through > 1_000,
+            "{message:?}"
         );
         let (told, steered) = (told.end(), steered.end());
         let items = |of: &ServerTotals| of.statistics.curr_items;
@@ -251,7 +251,10 @@ fn both_cards_lead_to_the_same_answers() {
         assert_eq!((one.cmd_set, one.total_items), (other.cmd_set, other.total_items));
         assert_eq!((told.statistics.unfit, one.evictions), (0, 0));
         // All that the card took is counted, whoever came first.
-        assert_eq!((told.statistics.stored.items, told.frames.asked), (said.stored, said.requests));
+        assert_eq!(
+            (told.statistics.stored.items, told.frames.asked),
+            (message.stored, message.requests)
+        );
         let (one, other) = (told.server, steered.server);
         assert_eq!((one.datagrams, one.bytes_read), (other.datagrams, other.bytes_read));
         assert_eq!(one.bytes_written, other.bytes_written);
@@ -269,15 +272,15 @@ fn a_get_behind_a_set_sees_it() {
         let get = |id: u16| frame(9, 4_000, request(id, 0, b"", b"same", b""));
         let at = round.wrapping_mul(8);
         let frames = [set(at), get(at + 1), get(at + 2), set(at + 3), set(at + 4), get(at + 5)];
-        let left = told.told().passed_through;
-        let said = told.ask(&frames);
-        assert_eq!(said.len(), 6);
-        if told.told().passed_through > left {
+        let left = told.counters().passed_through;
+        let message = told.ask(&frames);
+        assert_eq!(message.len(), 6);
+        if told.counters().passed_through > left {
             full += 1;
             continue;
         }
         for (get, set) in [(at + 1, at), (at + 2, at), (at + 5, at + 4)] {
-            let answer = &said[&get][0];
+            let answer = &message[&get][0];
             assert!(answer.ends_with(&value(set)), "{get}: {}", String::from_utf8_lossy(answer));
         }
     }
@@ -295,8 +298,8 @@ fn items_that_the_card_answered_are_found_by_other_transports() {
         let text = [&b"get "[..], &key, b"\r\n"].concat();
         let head = [2 * id + 1, 0, 1, 0].map(u16::to_be_bytes);
         let get = frame(9, 4_000, [head.as_flattened(), &text].concat());
-        let said = told.ask(&[set, get]);
-        let answer = &said[&(2 * id + 1)][0];
+        let message = told.ask(&[set, get]);
+        let answer = &message[&(2 * id + 1)][0];
         assert!(answer.ends_with(b"value\r\nEND\r\n"), "{}", String::from_utf8_lossy(answer));
     }
 }
@@ -305,9 +308,9 @@ fn items_that_the_card_answered_are_found_by_other_transports() {
 #[test]
 fn numbers_go_up_whoever_stores() {
     let mut told = Stack::new(true, 16 << 20);
-    let text = |id: u16, said: &str| {
+    let text = |id: u16, message: &str| {
         let head = [id, 0, 1, 0].map(u16::to_be_bytes);
-        frame(9, 4_000, [head.as_flattened(), said.as_bytes()].concat())
+        frame(9, 4_000, [head.as_flattened(), message.as_bytes()].concat())
     };
     let (mut last, mut all) = ([0; 2], Vec::new());
     for id in 0..200_u16 {
@@ -317,9 +320,9 @@ fn numbers_go_up_whoever_stores() {
             _ => frame(9, 4_000, request(2 * id, 1, &[0; 8], key.as_bytes(), b"x")),
         };
         told.ask(&[store]);
-        let said = told.ask(&[text(2 * id + 1, &format!("gets {key}\r\n"))]);
-        let said = String::from_utf8_lossy(&said[&(2 * id + 1)][0]).into_owned();
-        let number = said.split("\r\n").next().and_then(|line| line.split(' ').next_back());
+        let message = told.ask(&[text(2 * id + 1, &format!("gets {key}\r\n"))]);
+        let message = String::from_utf8_lossy(&message[&(2 * id + 1)][0]).into_owned();
+        let number = message.split("\r\n").next().and_then(|line| line.split(' ').next_back());
         let number: u64 = number.unwrap().parse().unwrap();
         assert!(number > last[at], "{number} behind {}", last[at]);
         last[at] = number;
@@ -328,8 +331,8 @@ fn numbers_go_up_whoever_stores() {
     all.sort_unstable();
     all.dedup();
     assert_eq!(all.len(), 200, "no two are the same");
-    let said = told.told();
-    assert!(said.stored > 100 && said.passed_through > 250, "both have stored: {said:?}");
+    let message = told.counters();
+    assert!(message.stored > 100 && message.passed_through > 250, "both have stored: {message:?}");
 }
 
 #[test]
@@ -464,7 +467,7 @@ fn items_for_another_number_of_cores_are_refused() {
 fn too_little_memory_or_too_many_cores_are_refused() {
     let refused = |cores, bytes| Items::new(&US, cores, bytes, None).err().map(|e| e.to_string());
     assert_eq!(refused(CORES, CORES * DMA_PARTITION_BYTES_MIN), None);
-    let said = refused(CORES, CORES * DMA_PARTITION_BYTES_MIN - CORES).unwrap();
-    assert!(said.contains("too little memory"), "{said}");
+    let message = refused(CORES, CORES * DMA_PARTITION_BYTES_MIN - CORES).unwrap();
+    assert!(message.contains("too little memory"), "{message}");
     assert!(refused(17, 1 << 40).is_some());
 }

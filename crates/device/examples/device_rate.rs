@@ -64,22 +64,22 @@ fn measure(bed: &mut dyn Testbed, pps: f64) {
             seed: 1,
             trace: None,
         };
-        let seen = bed.measure(&Task::Load { load, plan: Plan::Rest });
-        match seen.and_then(Observation::into_load) {
-            Ok(seen) => tell(size, rate, &seen),
+        let observation = bed.measure(&Task::Load { load, plan: Plan::Rest });
+        match observation.and_then(Observation::into_load) {
+            Ok(observation) => tell(size, rate, &observation),
             Err(error) => println!("    {size} B {rate:?}: {error}"),
         }
     }
 }
 
-fn tell(size: u16, rate: Rate, seen: &LoadObservation) {
+fn tell(size: u16, rate: Rate, observation: &LoadObservation) {
     let mpps = |frames, span_ns| frames as f64 / span_ns as f64 * 1e3;
-    let best = seen.slices.iter().map(|slice| slice.received).max().unwrap_or(0);
-    let (mean, best) = (mpps(seen.received, seen.duration_ns), mpps(best, SLICE_NS));
-    let (lost, offered, missed) = (seen.lost, seen.offered, seen.rx_missed);
+    let best = observation.slices.iter().map(|slice| slice.received).max().unwrap_or(0);
+    let (mean, best) = (mpps(observation.received, observation.duration_ns), mpps(best, SLICE_NS));
+    let (lost, offered, missed) = (observation.lost, observation.offered, observation.rx_missed);
     println!("    {size} B {rate:?}: {mean:.3} Mpps, best slice {best:.3}");
-    println!("      lost {lost} of {offered}, missed {missed}, {:?}", seen.latency);
-    let h = &seen.honesty;
+    println!("      lost {lost} of {offered}, missed {missed}, {:?}", observation.latency);
+    let h = &observation.honesty;
     let idle = h.device_idle_ratio.unwrap_or(0.0);
     println!("      idle {idle:.3}, balanced {}, {:?}", h.balanced, h.reasons);
     println!("      stalls {:?} and {:?}", h.generator_stalls, h.device_stalls);

@@ -160,9 +160,9 @@ mod tests {
         rapl("intel-rapl:0", "package-0\n", "3500000\n");
         rapl("intel-rapl:0:0", "core\n", "900000\n");
         rapl("intel-rapl:1", "package-1\n", "500000\n");
-        let seen = Reading::below(class.path()).since(&before);
+        let observed = Reading::below(class.path()).since(&before);
         let meters = vec!["package-0".to_owned(), "package-1".to_owned()];
-        assert_eq!(seen, Energy::Measured { joules: 4.0, meters });
+        assert_eq!(observed, Energy::Measured { joules: 4.0, meters });
     }
 
     #[test]
@@ -183,9 +183,9 @@ mod tests {
         chip("1000000");
         let before = Reading::below(class.path());
         chip("1250000");
-        let seen = Reading::below(class.path()).since(&before);
+        let observed = Reading::below(class.path()).since(&before);
         let meters = vec!["amd_energy Esocket0".to_owned()];
-        assert_eq!(seen, Energy::Measured { joules: 0.25, meters });
+        assert_eq!(observed, Energy::Measured { joules: 0.25, meters });
     }
 
     #[test]

@@ -61,7 +61,7 @@ impl Sockets {
 pub struct Program {
     name: String,
     pid: u32,
-    said: File,
+    output: File,
     /// Its end tells the thread to end the program.
     stop: Option<Sender<()>>,
     ended: Receiver<io::Result<Option<i32>>>,
@@ -127,7 +127,7 @@ impl Program {
         let keeper = Some(keeper.map_err(failed)?);
         let gone = |_| io::Error::other("its thread ended");
         let pid = pid.recv().map_err(gone).and_then(|pid| pid).map_err(failed)?;
-        Ok(Program { name, pid, said, stop: Some(stop), ended, keeper })
+        Ok(Program { name, pid, output: said, stop: Some(stop), ended, keeper })
     }
 
     /// Waits until somebody listens at `address` over TCP, in the namespace of the program.
@@ -221,7 +221,7 @@ impl Program {
     /// The last of what it wrote.
     fn last_output(&mut self, most: usize) -> String {
         let mut text = Vec::new();
-        let _ = self.said.rewind().and_then(|()| self.said.read_to_end(&mut text));
+        let _ = self.output.rewind().and_then(|()| self.output.read_to_end(&mut text));
         let from = text.len().saturating_sub(most);
         String::from_utf8_lossy(&text[from..]).into_owned()
     }

@@ -26,9 +26,9 @@ fn started(script: &str) -> Option<Program> {
 fn it_runs_on_its_core_as_the_first_process_and_says_what_it_said() {
     let script = "echo $$; grep Cpus_allowed_list /proc/self/status";
     let Some(program) = started(script) else { return };
-    let said = program.wait(Duration::from_secs(10)).unwrap();
+    let message = program.wait(Duration::from_secs(10)).unwrap();
     let core = allowed()[0];
-    assert_eq!(said, format!("1\nCpus_allowed_list:\t{core}\n"));
+    assert_eq!(message, format!("1\nCpus_allowed_list:\t{core}\n"));
 }
 
 #[test]
@@ -42,8 +42,8 @@ fn its_files_are_seen_by_it_alone() {
         }
         program => program.unwrap(),
     };
-    let said = program.wait(Duration::from_secs(10)).unwrap();
-    assert_eq!(said, "by it alone\nmore.txt\nsaid.txt\n");
+    let message = program.wait(Duration::from_secs(10)).unwrap();
+    assert_eq!(message, "by it alone\nmore.txt\nsaid.txt\n");
     let is_here = |name: &str| Path::new(FILES).join(name).exists();
     assert!(!is_here("said.txt") && !is_here("more.txt"));
 }

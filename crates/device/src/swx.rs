@@ -117,7 +117,7 @@ impl Testbed for Swx {
 /// Passes for as long as was asked for.
 fn measure(
     peer: &mut Peer,
-    mut seen: ProgramObservation,
+    mut observation: ProgramObservation,
     processing: &Processing,
 ) -> Result<ProgramObservation, PeerError> {
     let pass = format!("pass {STRETCH}");
@@ -126,12 +126,12 @@ fn measure(
         warm_ns += peer.ask(&pass)?.ns;
     }
     let mut measured_ns = 0;
-    while measured_ns < processing.duration_ns || seen.stretches_ns.is_empty() {
+    while measured_ns < processing.duration_ns || observation.stretches_ns.is_empty() {
         let answer = peer.ask(&pass)?;
-        seen.stretches_ns.extend(answer.rest.iter().skip(STRETCHES_AT));
+        observation.stretches_ns.extend(answer.rest.iter().skip(STRETCHES_AT));
         measured_ns += answer.ns.max(1);
     }
-    Ok(seen)
+    Ok(observation)
 }
 
 /// Output ports of its program; in an answer what each sent comes first.
@@ -198,13 +198,13 @@ impl Swx {
 /// What is said of a program that the pipeline does not take.
 fn refused(of: Loaded, scratch: &Scratch, error: PeerError) -> DeviceError {
     let PeerError::Answer { answer, .. } = &error else { return broken(error) };
-    let said = answer.trim_start_matches("error ");
-    let said = said.replace(&scratch.path().join("program.spec").display().to_string(), "");
-    let said = said.trim_start_matches([':', ' ', '0']);
+    let message = answer.trim_start_matches("error ");
+    let message = message.replace(&scratch.path().join("program.spec").display().to_string(), "");
+    let message = message.trim_start_matches([':', ' ', '0']);
     DeviceError::lacks(format!(
         "program {} (SWX says: {})",
         of.case.name(),
-        said.trim_end_matches('.')
+        message.trim_end_matches('.')
     ))
 }
 

@@ -40,9 +40,9 @@ fn meters_that_it_has_no_words_for_are_refused() {
 #[test]
 fn a_directory_without_its_program_is_none() {
     let absent = open("swx:/no/such/directory").err().map(|error| error.to_string());
-    let said = "/no/such/directory/spec not found: benches/peers/build makes DPDK's SWX pipeline, \
+    let message = "/no/such/directory/spec not found: benches/peers/build makes DPDK's SWX pipeline, \
                 the peer of programs";
-    assert_eq!(absent.as_deref(), Some(said));
+    assert_eq!(absent.as_deref(), Some(message));
 }
 
 #[test]
@@ -77,6 +77,6 @@ fn both_send_the_same_packets() {
     let many = measured::program(&mut *swx, &asked(Case::Exact, 8, 8_193)).unwrap_err().to_string();
     assert_eq!(many, "not supported: more than 65536 entries of a program");
     let refused = measured::program(&mut *swx, &asked(Case::Acl, 1, 16)).unwrap_err().to_string();
-    let said = "not supported: program acl (SWX says: Table configuration error)";
-    assert_eq!(refused, said);
+    let message = "not supported: program acl (SWX says: Table configuration error)";
+    assert_eq!(refused, message);
 }

@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_line_is_read_by_its_fields() {
-        let seen = parse(TEXT, 1, 10).unwrap();
+        let observed = parse(TEXT, 1, 10).unwrap();
         let expected = CoreUse {
             core: 1,
             user_ns: 10,
@@ -135,9 +135,9 @@ mod tests {
             softirq_ns: 70,
             steal_ns: 80,
         };
-        assert_eq!(seen, expected);
-        assert_eq!((seen.busy_ns(), seen.total_ns()), (190, 360));
-        assert_eq!(seen.busy_ratio(), 190.0 / 280.0);
+        assert_eq!(observed, expected);
+        assert_eq!((observed.busy_ns(), observed.total_ns()), (190, 360));
+        assert_eq!(observed.busy_ratio(), 190.0 / 280.0);
         assert_eq!(parse(TEXT, 11, 10).unwrap().user_ns, 110);
     }
 

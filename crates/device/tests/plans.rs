@@ -81,15 +81,15 @@ fn operate(soft: &mut Soft, plan: &RulesPlan) -> Result<Control, DeviceError> {
 }
 
 fn run(soft: &mut Soft, plan: RulesPlan) -> (LoadObservation, Control) {
-    let seen = offer(soft, &load(), &Plan::Rules(Box::new(plan))).unwrap();
-    assert!(seen.honesty.balanced, "{:?}", seen.honesty.reasons);
-    let control = seen.control.clone().unwrap();
-    (seen, control)
+    let observation = offer(soft, &load(), &Plan::Rules(Box::new(plan))).unwrap();
+    assert!(observation.honesty.balanced, "{:?}", observation.honesty.reasons);
+    let control = observation.control.clone().unwrap();
+    (observation, control)
 }
 
 /// Frames at each of the two queues.
-fn at_queues(seen: &LoadObservation) -> [u64; 2] {
-    let queues = &seen.device.as_ref().unwrap().queues;
+fn at_queues(observation: &LoadObservation) -> [u64; 2] {
+    let queues = &observation.device.as_ref().unwrap().queues;
     [queues[0].rx_frames, queues[1].rx_frames]
 }
 
@@ -109,7 +109,7 @@ fn rules_are_created_under_load_in_every_way_and_go_with_the_trial() {
     soft.setup(&setup(vec![all_to(0, 1)])).unwrap();
     for (core, calls, slice) in ways() {
         let work = RuleWork::Create(each_to(1, FLOWS));
-        let (seen, control) = run(&mut soft, RulesPlan { core, calls, slice, ..plan(work) });
+        let (observation, control) = run(&mut soft, RulesPlan { core, calls, slice, ..plan(work) });
         let way = format!("{core:?} {calls:?} {slice:?}: {control:?}");
         let counts = (control.planned, control.done, control.refused);
         assert_eq!(counts, (FLOWS.into(), FLOWS.into(), 0), "{way}");
@@ -124,7 +124,7 @@ fn rules_are_created_under_load_in_every_way_and_go_with_the_trial() {
             CallMode::Queue => assert!(timed < u64::from(FLOWS), "{way}"),
         }
         assert!(control.first_call_ns > Some(0) && control.late.is_none(), "{way}");
-        let [before, after] = at_queues(&seen);
+        let [before, after] = at_queues(&observation);
         assert!(before > 0 && after > 0, "{before} frames before, {after} after: {way}");
         let rested = offer(&mut soft, &load(), &Plan::Rest).unwrap();
         assert_eq!((at_queues(&rested)[1], rested.control), (0, None), "{way}");
@@ -174,10 +174,10 @@ fn rules_are_changed_under_load_in_every_way_and_are_put_back() {
                 assert_eq!(refused, DeviceError::NotSupported { capability });
                 continue;
             }
-            let (seen, control) = run(&mut soft, plan);
+            let (observation, control) = run(&mut soft, plan);
             let way = format!("{kind:?} {core:?} {calls:?} {slice:?}: {control:?}");
             assert_eq!((control.done, control.refused), (FLOWS.into(), 0), "{way}");
-            let [after, before] = at_queues(&seen);
+            let [after, before] = at_queues(&observation);
             let meets_others = kind != RuleChangeKind::Mask;
             assert!(before > 0 && (after > 0) == meets_others, "{before}, {after} after: {way}");
             let rested = offer(&mut soft, &load(), &Plan::Rest).unwrap();
@@ -196,13 +196,13 @@ fn a_rule_with_a_wider_mask_meets_flows_of_every_source_port() {
     let (first, count, actions) = (0, 1, vec![Action::Queue(1)]);
     let rule = RuleBlock::FiveTuples { group: 0, priority: 0, flows, first, count, actions };
     soft.setup(&setup(vec![all_to(0, 1), rule])).unwrap();
-    let one_in = |seen: &LoadObservation| {
-        let [others, met] = at_queues(seen);
+    let one_in = |observation: &LoadObservation| {
+        let [others, met] = at_queues(observation);
         met as f64 / (others + met) as f64 * f64::from(FLOWS)
     };
     let plan = Plan::Rules(Box::new(plan(change(RuleChangeKind::Mask))));
-    let seen = offer(&mut soft, &load, &plan).unwrap();
-    assert!(one_in(&seen) > 100.0, "{:?}", at_queues(&seen));
+    let observation = offer(&mut soft, &load, &plan).unwrap();
+    assert!(one_in(&observation) > 100.0, "{:?}", at_queues(&observation));
     let rested = offer(&mut soft, &load, &Plan::Rest).unwrap();
     assert!((0.1..10.0).contains(&one_in(&rested)), "{:?}", at_queues(&rested));
 }
@@ -216,7 +216,7 @@ fn rules_are_renewed_at_a_rate_and_the_number_of_them_stays() {
     for core in [ControlCore::Same, ControlCore::Distinct] {
         for calls in [CallMode::Single, CallMode::Queue] {
             let plan = RulesPlan { core, calls, per_s, ..plan(work.clone()) };
-            let (seen, control) = run(&mut soft, plan);
+            let (observation, control) = run(&mut soft, plan);
             let way = format!("{core:?} {calls:?}: {control:?}");
             assert_eq!((control.planned, control.refused), (2_800, 0), "{way}");
             // A machine that takes a core away for long leaves some of them undone.
@@ -229,7 +229,7 @@ fn rules_are_renewed_at_a_rate_and_the_number_of_them_stays() {
             let busy_ns = control.busy_ns;
             assert!((1..280_000_000).contains(&busy_ns), "{way}");
             // Half of the time a flow of the load has a rule.
-            let [without, with] = at_queues(&seen);
+            let [without, with] = at_queues(&observation);
             assert!(without > 0 && with > 0, "{without} without a rule, {with} with one: {way}");
             let rested = offer(&mut soft, &load(), &Plan::Rest).unwrap();
             assert_eq!(at_queues(&rested)[0], 0, "{way}");
@@ -264,12 +264,12 @@ fn rules_change_beside_a_card_of_several_cores() {
     soft.setup(&Setup { cores: 2, ..setup(vec![all_to(0, 1), half_to(1)]) }).unwrap();
     let update = || change(RuleChangeKind::Actions(vec![Action::Queue(0)]));
     for calls in [CallMode::Single, CallMode::Queue, CallMode::Transaction] {
-        let (seen, control) = run(&mut soft, RulesPlan { calls, ..plan(update()) });
+        let (observation, control) = run(&mut soft, RulesPlan { calls, ..plan(update()) });
         assert_eq!((control.done, control.refused), (FLOWS.into(), 0), "{calls:?}");
-        let [after, before] = at_queues(&seen);
+        let [after, before] = at_queues(&observation);
         assert!(before > 0 && after > 0, "{before} frames before, {after} after: {calls:?}");
         // RSS brings half of the flows to each core, and rules send them to the other one.
-        let crossed = seen.crossed.unwrap();
+        let crossed = observation.crossed.unwrap();
         assert!((1..before + after).contains(&crossed), "{crossed} crossed: {calls:?}");
         let rested = offer(&mut soft, &load(), &Plan::Rest).unwrap();
         assert_eq!(at_queues(&rested)[0], 0, "the rules are as they were: {calls:?}");
@@ -278,13 +278,13 @@ fn rules_change_beside_a_card_of_several_cores() {
     let (_, control) = run(&mut soft, renewed);
     assert!(control.done > 1_000 && control.refused == 0, "{control:?}");
     let beside = RulesPlan { core: ControlCore::Distinct, ..plan(update()) };
-    let seen = offer(&mut soft, &load(), &Plan::Rules(Box::new(beside)));
+    let observation = offer(&mut soft, &load(), &Plan::Rules(Box::new(beside)));
     match allowed().len() {
         2 => {
             let capability = "a core beside the 2 of the card: there is none".to_owned();
-            assert_eq!(seen.unwrap_err(), DeviceError::NotSupported { capability });
+            assert_eq!(observation.unwrap_err(), DeviceError::NotSupported { capability });
         }
-        _ => assert_eq!(seen.unwrap().control.unwrap().done, u64::from(FLOWS)),
+        _ => assert_eq!(observation.unwrap().control.unwrap().done, u64::from(FLOWS)),
     }
 }
 
@@ -402,20 +402,20 @@ fn it_is_seen_until_when_each_flow_met_no_rule() {
         let per_s = Some(2_000);
         let plan = RulesPlan { core, per_s, ..plan(RuleWork::Create(block.clone())) };
         let load = Load { rate: Rate::Pps(500_000.0), ..load() };
-        let seen = offer(&mut soft, &load, &Plan::Rules(Box::new(plan))).unwrap();
-        let control = seen.control.as_ref().unwrap();
+        let observation = offer(&mut soft, &load, &Plan::Rules(Box::new(plan))).unwrap();
+        let control = observation.control.as_ref().unwrap();
         assert_eq!(control.each_begun_ns.len() as u64, control.done, "{core:?}");
-        assert_eq!(seen.latest_ns.len(), 500);
+        assert_eq!(observation.latest_ns.len(), 500);
         // A frame of each flow is due every millisecond. Where the machine stalls for long, the
         // frames of some may all be lost before their rules come.
-        let pairs = control.each_begun_ns.iter().zip(&seen.latest_ns);
+        let pairs = control.each_begun_ns.iter().zip(&observation.latest_ns);
         let seen_of: Vec<(u64, u64)> =
             pairs.filter_map(|(begun_ns, latest_ns)| Some((*begun_ns, (*latest_ns)?))).collect();
         let near = seen_of.iter().filter(|(begun, latest)| begun.abs_diff(*latest) < 20_000_000);
         assert!(near.count() as u64 * 2 > control.done, "{} done: {core:?}", control.done);
         let after = |(begun, latest): &&(u64, u64)| latest.saturating_sub(*begun) > 100_000_000;
         assert_eq!(seen_of.iter().filter(after).count(), 0, "{core:?}");
-        assert!(seen.dropped > 0, "{core:?}");
+        assert!(observation.dropped > 0, "{core:?}");
     }
 }
 

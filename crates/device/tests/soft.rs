@@ -64,16 +64,16 @@ fn offer(soft: &mut Soft, load: &Load, plan: &Plan) -> Result<LoadObservation, D
 
 fn run(soft: &mut Soft, rules: Vec<RuleBlock>, load: &Load) -> LoadObservation {
     soft.setup(&setup(rules)).unwrap();
-    let seen = offer(soft, load, &Plan::Rest).unwrap();
-    assert_eq!(seen.planned, seen.offered + seen.unsent);
-    assert_eq!(seen.offered, seen.received + seen.dropped + seen.lost);
-    assert!(seen.honesty.balanced, "{:?}", seen.honesty.reasons);
-    assert_eq!((seen.damaged, seen.duplicated, seen.reordered), (0, 0, 0));
+    let observation = offer(soft, load, &Plan::Rest).unwrap();
+    assert_eq!(observation.planned, observation.offered + observation.unsent);
+    assert_eq!(observation.offered, observation.received + observation.dropped + observation.lost);
+    assert!(observation.honesty.balanced, "{:?}", observation.honesty.reasons);
+    assert_eq!((observation.damaged, observation.duplicated, observation.reordered), (0, 0, 0));
     // A capture's checksums need not be right, so nobody looks at them.
-    assert_eq!(seen.checked > 0, load.trace.is_none(), "{} looked at", seen.checked);
-    let samples = seen.latency.as_ref().map(|latency| latency.0.len());
-    assert_eq!(samples, Some(seen.received));
-    seen
+    assert_eq!(observation.checked > 0, load.trace.is_none(), "{} looked at", observation.checked);
+    let samples = observation.latency.as_ref().map(|latency| latency.0.len());
+    assert_eq!(samples, Some(observation.received));
+    observation
 }
 
 #[test]
@@ -88,10 +88,14 @@ fn a_gentle_load_comes_back_whole_over_both_versions_and_transports() {
         let mut load = load(Rate::Pps(50_000.0));
         load.flows = FlowSpec { version, proto, ..load.flows };
         load.sizes = FrameSizes::Fixed(101);
-        let seen = run(&mut soft, vec![], &load);
-        assert!(seen.received > 0, "{seen:?}");
-        assert_eq!(seen.lost, seen.rx_missed + seen.late, "{version:?} {proto:?}");
-        let queues = seen.device.unwrap().queues;
+        let observation = run(&mut soft, vec![], &load);
+        assert!(observation.received > 0, "{observation:?}");
+        assert_eq!(
+            observation.lost,
+            observation.rx_missed + observation.late,
+            "{version:?} {proto:?}"
+        );
+        let queues = observation.device.unwrap().queues;
         assert!(queues.iter().all(|q| q.rx_frames > 0), "RSS uses both queues: {queues:?}");
     }
 }
@@ -106,8 +110,8 @@ fn frames_without_a_rule_come_to_the_queues_that_their_hash_says() {
         let report = soft.setup(&Setup { queues: 8, ..setup(Vec::new()) }).unwrap();
         let flows = FlowSet::new(&load.flows).unwrap();
         let shares = report.rss.unwrap().shares(&flows, 8).unwrap();
-        let seen = offer(&mut soft, &load, &Plan::Rest).unwrap();
-        let queues = seen.device.unwrap().queues;
+        let observation = offer(&mut soft, &load, &Plan::Rest).unwrap();
+        let queues = observation.device.unwrap().queues;
         let all: u64 = queues.iter().map(|queue| queue.rx_frames).sum();
         assert!(all > 0, "{queues:?}");
         for (queue, share) in queues.iter().zip(&shares) {
@@ -122,14 +126,24 @@ fn frames_without_a_rule_come_to_the_queues_that_their_hash_says() {
 /// One trial of a card on two cores.
 fn run_card(soft: &mut Soft, setup: &Setup, load: &Load) -> LoadObservation {
     soft.setup(setup).unwrap();
-    let seen = offer(soft, load, &Plan::Rest).unwrap();
-    assert!(seen.honesty.balanced, "{:?}", seen.honesty.reasons);
-    assert_eq!((seen.planned, seen.unsent), (seen.offered, 0), "none is ever late");
-    assert_eq!(seen.offered, seen.received + seen.lost);
-    assert_eq!((seen.damaged, seen.duplicated, seen.reordered, seen.foreign), (0, 0, 0, 0));
-    assert!(seen.checked > 0 && !seen.honesty.tester_limited);
-    assert_eq!(seen.latency.as_ref().map(|latency| latency.0.len()), Some(seen.received));
-    seen
+    let observation = offer(soft, load, &Plan::Rest).unwrap();
+    assert!(observation.honesty.balanced, "{:?}", observation.honesty.reasons);
+    assert_eq!(
+        (observation.planned, observation.unsent),
+        (observation.offered, 0),
+        "none is ever late"
+    );
+    assert_eq!(observation.offered, observation.received + observation.lost);
+    assert_eq!(
+        (observation.damaged, observation.duplicated, observation.reordered, observation.foreign),
+        (0, 0, 0, 0)
+    );
+    assert!(observation.checked > 0 && !observation.honesty.tester_limited);
+    assert_eq!(
+        observation.latency.as_ref().map(|latency| latency.0.len()),
+        Some(observation.received)
+    );
+    observation
 }
 
 #[test]
@@ -137,29 +151,32 @@ fn frames_come_to_a_card_by_the_clock_at_whatever_rate_and_each_to_its_core() {
     let Some((mut soft, _turn)) = soft("frames_come_to_a_card_by_the_clock") else { return };
     let two = Setup { cores: 2, ..setup(Vec::new()) };
     for rate in [Rate::Pps(100_000.0), Rate::Pps(100e6), Rate::Saturate] {
-        let seen = run_card(&mut soft, &two, &load(rate));
-        assert_eq!(seen.crossed, Some(0), "each core receives what it forwards");
-        let queues = seen.device.as_ref().map(|device| device.queues.clone()).unwrap();
+        let observation = run_card(&mut soft, &two, &load(rate));
+        assert_eq!(observation.crossed, Some(0), "each core receives what it forwards");
+        let queues = observation.device.as_ref().map(|device| device.queues.clone()).unwrap();
         assert!(queues.iter().all(|queue| queue.rx_frames > 0), "{queues:?}");
         match rate {
             Rate::Pps(pps) => {
                 let planned = pps / 10.0;
-                assert!((seen.planned as f64 / planned - 1.0).abs() < 0.05, "{seen:?}");
+                assert!(
+                    (observation.planned as f64 / planned - 1.0).abs() < 0.05,
+                    "{observation:?}"
+                );
             }
-            _ => assert_eq!(seen.lost, 0, "a full ring takes what has room"),
+            _ => assert_eq!(observation.lost, 0, "a full ring takes what has room"),
         }
         let is_beyond = rate == Rate::Pps(100e6);
-        assert!(!is_beyond || seen.rx_missed > 0, "no card of two cores forwards so much");
+        assert!(!is_beyond || observation.rx_missed > 0, "no card of two cores forwards so much");
     }
     let serial = Setup { receive: Receive::Serial, ..two.clone() };
-    let seen = run_card(&mut soft, &serial, &load(Rate::Pps(50_000.0)));
-    let received = seen.device.as_ref().map(|device| device.total().rx_frames);
-    assert_eq!(seen.crossed, received, "one core receives, the other forwards");
+    let observation = run_card(&mut soft, &serial, &load(Rate::Pps(50_000.0)));
+    let received = observation.device.as_ref().map(|device| device.total().rx_frames);
+    assert_eq!(observation.crossed, received, "one core receives, the other forwards");
     // Frames leave by the other port; each port has a queue, and each queue a core.
     let ports = Setup { ports: 2, queues: 1, ..two.clone() };
-    let seen = run_card(&mut soft, &ports, &load(Rate::Pps(50_000.0)));
-    assert_eq!(seen.device.map(|device| device.queues.len()), Some(2));
-    assert_eq!(seen.crossed, Some(0));
+    let observation = run_card(&mut soft, &ports, &load(Rate::Pps(50_000.0)));
+    assert_eq!(observation.device.map(|device| device.queues.len()), Some(2));
+    assert_eq!(observation.crossed, Some(0));
 }
 
 #[test]
@@ -170,8 +187,8 @@ fn a_card_that_there_is_not_is_refused() {
     let many = soft.setup(&Setup { cores: 9_999, ..card.clone() }).unwrap_err().to_string();
     assert!(many.starts_with("not supported: 9999 cores: there are "), "{many}");
     let three = Setup { ports: 3, ..card.clone() };
-    let said = "3 ports: a card has one, or an even number";
-    assert_eq!(soft.setup(&three).map(drop), lacks(said));
+    let message = "3 ports: a card has one, or an even number";
+    assert_eq!(soft.setup(&three).map(drop), lacks(message));
     let queues = Setup { ports: 2, queues: 200, ..card.clone() };
     assert_eq!(soft.setup(&queues).map(drop), lacks("400 queues of all ports on 1 cores"));
     // Rules name queues of one port, and RSS of one port changes.
@@ -183,8 +200,8 @@ fn a_card_that_there_is_not_is_refused() {
         soft.setup(&setup).unwrap();
         let (change, answer) = (None, None);
         let plan = RssPlan { change, per_s: 1, answer, work_ns: 0, seed: 1 };
-        let seen = offer(&mut soft, &load(Rate::Saturate), &Plan::Rss(plan));
-        assert_eq!(seen.map(drop), lacks(lack));
+        let observation = offer(&mut soft, &load(Rate::Saturate), &Plan::Rss(plan));
+        assert_eq!(observation.map(drop), lacks(lack));
     }
     // Older runs say nothing of either.
     let text = serde_json::to_string(&setup(Vec::new())).unwrap();
@@ -196,8 +213,8 @@ fn a_card_that_there_is_not_is_refused() {
 fn imix_and_jumbo_frames_keep_their_bytes() {
     let Some((mut soft, _turn)) = soft("imix_and_jumbo_frames") else { return };
     for (sizes, mean) in [(FrameSizes::Fixed(570), 570.0), (FrameSizes::Fixed(9_000), 9_000.0)] {
-        let seen = run(&mut soft, vec![], &Load { sizes, ..load(Rate::Pps(20_000.0)) });
-        let per_frame = seen.received_bytes as f64 / seen.received as f64;
+        let observation = run(&mut soft, vec![], &Load { sizes, ..load(Rate::Pps(20_000.0)) });
+        let per_frame = observation.received_bytes as f64 / observation.received as f64;
         assert!((per_frame - mean).abs() < 1e-9, "{per_frame} B a frame, {mean} expected");
     }
 }
@@ -208,9 +225,9 @@ fn rules_send_what_they_name_back_by_the_port() {
     let load = Load { sizes: FrameSizes::Fixed(64), ..load(Rate::Pps(50_000.0)) };
     let back = tuples(&load.flows, 100, vec![Action::Port(0)]);
     let any = RuleBlock::Any { group: 0, priority: 9, actions: vec![Action::Drop] };
-    let seen = run(&mut soft, vec![back, any], &load);
-    let device = seen.device.unwrap();
-    let share = seen.received as f64 / device.total().rx_frames as f64;
+    let observation = run(&mut soft, vec![back, any], &load);
+    let device = observation.device.unwrap();
+    let share = observation.received as f64 / device.total().rx_frames as f64;
     assert!((0.15..0.25).contains(&share), "{share} came back");
     assert_eq!(device.rule_drops + device.queues[0].tx_frames, device.total().rx_frames);
 }
@@ -222,11 +239,15 @@ fn rules_drop_what_they_name_and_nothing_else() {
     // 500 flows, the first 100 dropped: a fifth of the frames.
     let drop = tuples(&load.flows, 100, vec![Action::Drop]);
     let any = RuleBlock::Any { group: 0, priority: 9, actions: vec![Action::Queue(1)] };
-    let seen = run(&mut soft, vec![drop, any], &load);
-    let share = seen.dropped as f64 / seen.offered as f64;
+    let observation = run(&mut soft, vec![drop, any], &load);
+    let share = observation.dropped as f64 / observation.offered as f64;
     assert!((0.15..0.25).contains(&share), "{share} of the measured part dropped");
-    assert_eq!(seen.lost, seen.rx_missed + seen.late, "what a rule drops is no loss");
-    let device = seen.device.unwrap();
+    assert_eq!(
+        observation.lost,
+        observation.rx_missed + observation.late,
+        "what a rule drops is no loss"
+    );
+    let device = observation.device.unwrap();
     let share = device.rule_drops as f64 / device.total().rx_frames as f64;
     assert!((0.15..0.25).contains(&share), "{share} dropped");
     assert_eq!(device.queues[0].tx_frames, 0);
@@ -262,10 +283,10 @@ fn the_rules_of_a_file_that_the_traffic_matches_are_reported() {
 fn saturation_loses_nothing_and_overload_only_at_the_ring() {
     let Some((mut soft, _turn)) = soft("saturation_and_overload") else { return };
     let load = |rate| Load { sizes: FrameSizes::Fixed(64), ..load(rate) };
-    let seen = run(&mut soft, vec![], &load(Rate::Saturate));
-    assert_eq!((seen.lost, seen.unsent), (0, 0));
-    let seen = run(&mut soft, vec![], &load(Rate::Pps(400e6)));
-    assert_eq!(seen.lost, seen.rx_missed, "{seen:?}");
+    let observation = run(&mut soft, vec![], &load(Rate::Saturate));
+    assert_eq!((observation.lost, observation.unsent), (0, 0));
+    let observation = run(&mut soft, vec![], &load(Rate::Pps(400e6)));
+    assert_eq!(observation.lost, observation.rx_missed, "{observation:?}");
 }
 
 #[test]
@@ -348,9 +369,9 @@ fn the_frames_of_a_capture_come_back_whole() {
     let path = directory.path().join("kinds.pcap");
     fs::write(&path, capture()).unwrap();
     for rate in [Rate::Pps(30_000.0), Rate::Saturate] {
-        let seen = run(&mut soft, vec![], &trace_load(&path, rate));
-        assert!(seen.received > frames().len() as u64, "{seen:?}");
-        assert_eq!(seen.lost, seen.rx_missed);
+        let observation = run(&mut soft, vec![], &trace_load(&path, rate));
+        assert!(observation.received > frames().len() as u64, "{observation:?}");
+        assert_eq!(observation.lost, observation.rx_missed);
     }
 }
 

@@ -209,7 +209,8 @@ impl AdviceTrial<'_> {
         let mixed = |of: fn(&LoadObservation) -> f64| {
             share_works * of(&works) + (1.0 - share_works) * of(&others)
         };
-        let received = mixed(|seen| seen.received as f64 / seen.offered.max(1) as f64);
+        let received =
+            mixed(|observation| observation.received as f64 / observation.offered.max(1) as f64);
         let times = works.latency.as_ref().filter(|Latency(times)| !times.is_empty());
         let latency = times.map(|Latency(times)| {
             (times.value_at_quantile(0.5) as f64, times.value_at_quantile(0.99) as f64)
@@ -247,7 +248,9 @@ impl AdviceTrial<'_> {
     /// How many times the workload each limit allows, the least first.
     fn room(&self, asked_pps: f64) -> Result<Vec<(Limit, f64)>, DeviceError> {
         let workload = self.workload;
-        let per_s = |seen: &LoadObservation| seen.received as f64 * 1e9 / seen.duration_ns as f64;
+        let per_s = |observation: &LoadObservation| {
+            observation.received as f64 * 1e9 / observation.duration_ns as f64
+        };
         let classifier = per_s(&self.run(OmittedPart::Cores, Rate::Saturate, None)?) / asked_pps;
         let alone = per_s(&self.run(OmittedPart::Classifier, Rate::Saturate, None)?) / asked_pps;
         let rules = match workload.new_per_s {
@@ -259,8 +262,8 @@ impl AdviceTrial<'_> {
                 };
                 let short = most(SHORT_NS)?;
                 let is_few = short.control.as_ref().is_none_or(|control| control.done < FEW);
-                let seen = if is_few { most(DURATION_NS)? } else { short };
-                renewed(&seen) / f64::from(new_per_s)
+                let observation = if is_few { most(DURATION_NS)? } else { short };
+                renewed(&observation) / f64::from(new_per_s)
             }
         };
         // A core that also works on rules has for both what is left by the other.
@@ -377,9 +380,9 @@ impl AdviceTrial<'_> {
 }
 
 /// Rules renewed a second.
-fn renewed(seen: &LoadObservation) -> f64 {
-    let done = seen.control.as_ref().map_or(0, |control| control.done);
-    done as f64 * 1e9 / seen.duration_ns as f64
+fn renewed(observation: &LoadObservation) -> f64 {
+    let done = observation.control.as_ref().map_or(0, |control| control.done);
+    done as f64 * 1e9 / observation.duration_ns as f64
 }
 
 #[cfg(test)]

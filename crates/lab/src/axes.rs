@@ -32,7 +32,7 @@ const META: Action = Action::SetMeta { data: 5, mask: u32::MAX };
 const TAG: Action = Action::SetTag { index: 1, data: 9, mask: u32::MAX };
 
 /// What stands in the device: the default rule of group 0, or of group 1 with a jump to it.
-pub(crate) fn standing(group: u32, flows: u32) -> SweepPoint {
+pub(crate) fn default_rules(group: u32, flows: u32) -> SweepPoint {
     SweepPoint { groups: group, rules: 1, match_percent: 0, hits: Hits::Flows, flows }
 }
 

@@ -81,23 +81,28 @@ pub(crate) const BREAKDOWN: &[Metric] = &[
 ];
 
 /// The metrics of a breakdown.
-pub(crate) fn put_breakdown(metrics: &mut Metrics, seen: &BreakdownObservation) {
-    let parts = seen.parts.iter().flat_map(|parts| &parts.parts);
-    for term in seen.terms.iter().chain(parts) {
+pub(crate) fn put_breakdown(metrics: &mut Metrics, observation: &BreakdownObservation) {
+    let parts = observation.parts.iter().flat_map(|parts| &parts.parts);
+    for term in observation.terms.iter().chain(parts) {
         let name = &term.name;
         put(metrics, &format!("{name}_ns"), term.mean_ns, "ns");
         put(metrics, &format!("{name}_ns_p50"), term.median_ns, "ns");
         put(metrics, &format!("{name}_ns_p99"), term.tail_ns, "ns");
     }
-    put(metrics, RESIDUE, seen.residue_ratio, "1");
-    put_ratio(metrics, "stamped_ratio", seen.messages, seen.messages + seen.incomplete);
-    if let Some(parts) = &seen.parts {
+    put(metrics, RESIDUE, observation.residue_ratio, "1");
+    put_ratio(
+        metrics,
+        "stamped_ratio",
+        observation.messages,
+        observation.messages + observation.incomplete,
+    );
+    if let Some(parts) = &observation.parts {
         put(metrics, PARTS_RESIDUE, parts.residue_ratio, "1");
         let all = parts.messages + parts.incomplete;
         put_ratio(metrics, "parts_stamped_ratio", parts.messages, all);
     }
-    quantiles(metrics, "rtt_ns", &seen.with);
-    quantiles(metrics, "plain_rtt_ns", &seen.without);
+    quantiles(metrics, "rtt_ns", &observation.with);
+    quantiles(metrics, "plain_rtt_ns", &observation.without);
 }
 
 /// The terms that stand in a sample.

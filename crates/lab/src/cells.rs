@@ -156,7 +156,7 @@ impl Cell<'_> {
             (Mark::Bimodal, statistics::is_bimodal(&values)),
             (Mark::Drift, statistics::drifts(&values)),
         ];
-        marks.extend(shapes.iter().filter(|(_, seen)| *seen).map(|(mark, _)| *mark));
+        marks.extend(shapes.iter().filter(|(_, observed)| *observed).map(|(mark, _)| *mark));
         marks.sort();
         marks.dedup();
         marks
@@ -346,8 +346,8 @@ mod tests {
             let sample = bench.store.samples.iter_mut().find(|s| s.trial == "saturate").unwrap();
             sample.honesty["device_busy_ns"] = busy_ns.into();
             sample.honesty["device_stalls"] = serde_json::json!({ "total_ns": stalled_ns });
-            let told = value(sample, DEVICE_TIME).is_some();
-            assert_eq!(told, tells, "{busy_ns} ns of work, {stalled_ns} ns of stalls");
+            let reported = value(sample, DEVICE_TIME).is_some();
+            assert_eq!(reported, tells, "{busy_ns} ns of work, {stalled_ns} ns of stalls");
             assert!(value(sample, "throughput_pps").is_some(), "it is of the device alone");
         };
         check(190_000_000, 0, true);

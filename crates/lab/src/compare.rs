@@ -361,8 +361,8 @@ impl<'a> ExperimentPair<'a> {
         for cell in self.of(0).filter(|cell| cell.trial == trial && has(cell)) {
             match self.at(1, cell).map(|other| (other, refused(cell, other))) {
                 None => comparison.miss(self, cell, None, 0, self.why(1, cell)),
-                Some((_, Some((side, said)))) => {
-                    comparison.miss(self, cell, None, 1 - side, MissingReason::Refused(said));
+                Some((_, Some((side, message)))) => {
+                    comparison.miss(self, cell, None, 1 - side, MissingReason::Refused(message));
                 }
                 Some((other, None)) => both.push((cell, other)),
             }
@@ -434,7 +434,8 @@ impl<'a> ExperimentPair<'a> {
             None => statistics::unpaired_ratio(&values(other), &values(base))?,
         };
         let medians = [median(base, metric)?, median(other, metric)?];
-        let seen = MetricComparison { metric, better, ratio, cells: [base, other], pairs: &pairs };
+        let observed =
+            MetricComparison { metric, better, ratio, cells: [base, other], pairs: &pairs };
         Some(Row {
             point: base.point.clone(),
             base: worded(&medians[0]),
@@ -442,7 +443,7 @@ impl<'a> ExperimentPair<'a> {
             medians: Some(medians),
             ratio: ratio.median,
             interval: ratio.interval(),
-            verdict: judge::verdict(&seen, self.terms.tolerance),
+            verdict: judge::verdict(&observed, self.terms.tolerance),
         })
     }
 
@@ -458,7 +459,7 @@ impl<'a> ExperimentPair<'a> {
             }
             Some(Outcome::Failed { reason, .. }) => return MissingReason::Failed(reason.clone()),
             Some(Outcome::NotSupported { capability }) => {
-                return MissingReason::NotSupported(told(side, capability));
+                return MissingReason::NotSupported(lack_sentence(side, capability));
             }
             _ => {}
         }
@@ -473,7 +474,8 @@ impl<'a> ExperimentPair<'a> {
         match lacking.is_empty() {
             true => MissingReason::NotMeasured,
             false => {
-                let told: Vec<String> = lacking.iter().map(|what| told(side, what)).collect();
+                let told: Vec<String> =
+                    lacking.iter().map(|what| lack_sentence(side, what)).collect();
                 MissingReason::NotSupported(told.join(", "))
             }
         }
@@ -487,7 +489,7 @@ fn lacks<'a>(side: &'a ComparedDevice<'_>) -> impl Iterator<Item = &'a str> + Cl
 }
 
 /// What the device of a side lacks, with who lacks it.
-fn told(side: &ComparedDevice<'_>, capability: &str) -> String {
+fn lack_sentence(side: &ComparedDevice<'_>, capability: &str) -> String {
     let device = side.run.devices.iter().find(|device| device.name == side.device);
     device.map_or_else(|| capability.to_owned(), |device| device.about.lack(capability))
 }

@@ -184,7 +184,7 @@ fn a_capability_that_the_same_device_no_longer_has_is_lost() {
     let small = Nature { capacity: 10, ..nature("base", 10e6) };
     check(
         small,
-        |why| matches!(why, MissingReason::Refused(said) if said.contains("group 0 is full")),
+        |why| matches!(why, MissingReason::Refused(message) if message.contains("group 0 is full")),
     );
 }
 
@@ -292,13 +292,13 @@ fn a_batch_that_does_not_finish_any_more_is_lost_where_no_stall_explains_it() {
     let never = batches(|sample| drop(sample.metrics.remove("batch_ns")));
     assert_eq!(lost(&base, &never), [(Some("batch_ns".into()), MissingReason::NotReached)]);
     // Only a calm machine shows the time of the device's core.
-    let told = |sample: &mut Sample| {
+    let reported = |sample: &mut Sample| {
         let each = niclab_result::Quantity { value: 80.0, unit: "ns".into() };
         sample.metrics.insert(crate::measure::DEVICE_TIME.into(), each);
     };
     let tell = |bench: &mut Bench, is: fn(&Sample) -> bool| {
         let samples = bench.store.samples.iter_mut().filter(|sample| sample.trial == "saturate");
-        samples.filter(|sample| is(sample)).for_each(told);
+        samples.filter(|sample| is(sample)).for_each(reported);
     };
     let (mut base, mut other) = (batches(|_| {}), batches(|_| {}));
     tell(&mut base, |_| true);

@@ -97,7 +97,7 @@ const FAR: f64 = 8.0;
 
 /// Numbers as they are found, by section and key.
 struct FittedNumbers<'a> {
-    seen: &'a CardMeasurements,
+    measurements: &'a CardMeasurements,
     entries: Vec<(&'static str, &'static str, Entry)>,
 }
 
@@ -109,7 +109,7 @@ pub fn fit(
     lacks_groups: bool,
     inherits: Option<&Profile>,
 ) -> Profile {
-    let mut found = FittedNumbers { seen, entries: Vec::new() };
+    let mut found = FittedNumbers { measurements: seen, entries: Vec::new() };
     found.port();
     let near = found.root();
     found.groups();
@@ -153,8 +153,8 @@ impl FittedNumbers<'_> {
             return;
         }
         let source = match figure {
-            "" => self.seen.source.clone(),
-            figure => format!("{}: {}", self.seen.source, self.seen.name(figure)),
+            "" => self.measurements.source.clone(),
+            figure => format!("{}: {}", self.measurements.source, self.measurements.name(figure)),
         };
         self.push(section, key, value, basis, source);
     }
@@ -189,7 +189,7 @@ impl FittedNumbers<'_> {
     }
 
     fn port(&mut self) {
-        let seen = self.seen;
+        let seen = self.measurements;
         if let Some((gbps, basis)) = seen.rate_gbps {
             self.put("port", "rate_gbps", gbps, basis, "");
         }
@@ -202,7 +202,7 @@ impl FittedNumbers<'_> {
 
     /// Group 0; gives the rules of its near memory.
     fn root(&mut self) -> Option<f64> {
-        let seen = self.seen;
+        let seen = self.measurements;
         let tried = seen.root.iter().map(|(rules, _)| *rules).reduce(f64::max);
         let tried = tried.map(|rules| (rules.max(1.0), Basis::AtLeast));
         if let Some((rules, basis)) = seen.capacity.or(tried) {
@@ -252,7 +252,7 @@ impl FittedNumbers<'_> {
     }
 
     fn groups(&mut self) {
-        let seen = self.seen;
+        let seen = self.measurements;
         let limited = |(.., ns): &&(f64, f64, f64)| *ns > LIMITED * seen.line_ns;
         let limited: Vec<_> = seen.groups.iter().filter(limited).copied().collect();
         let Some(most) = seen.groups.iter().map(|(_, rules, _)| *rules).reduce(f64::max) else {
@@ -281,7 +281,7 @@ impl FittedNumbers<'_> {
     }
 
     fn host(&mut self) {
-        let seen = self.seen;
+        let seen = self.measurements;
         let Some((least, most)) = seen.idle_ns else { return };
         self.fitted("host", "base_ns", least, "2c");
         // From the first to the 99th percentile: 98 % of the whole.
@@ -322,7 +322,7 @@ impl FittedNumbers<'_> {
     }
 
     fn created(&mut self, near: Option<f64>) {
-        let seen = self.seen;
+        let seen = self.measurements;
         let of = |group: usize, stack: &str, actions: usize| -> Vec<(f64, f64)> {
             let is =
                 |one: &&Created| one.group == group && one.stack == stack && one.actions == actions;
@@ -385,7 +385,7 @@ impl FittedNumbers<'_> {
     }
 
     fn changed(&mut self) {
-        let seen = self.seen;
+        let seen = self.measurements;
         let times = |rates: &[(f64, f64)]| -> Vec<(f64, f64)> {
             rates.iter().map(|(rules, per_s)| (*rules, 1e9 / per_s)).collect()
         };
@@ -434,7 +434,7 @@ impl FittedNumbers<'_> {
     fn inherit(&mut self, from: &Profile) {
         let sections = from.sections().filter(|(section, _)| {
             section.name == "driver"
-                || (section.name == "group_rules" && !self.seen.groups.is_empty())
+                || (section.name == "group_rules" && !self.measurements.groups.is_empty())
         });
         for (section, part) in sections {
             let Part::Known(keys) = part else { continue };

@@ -166,8 +166,8 @@ fn every_number_of_a_steady_card_is_found_again() {
         let usual = key.name == "burst_frames";
         assert!(source.starts_with("a test") || usual, "{}: {source}", key.name);
     }
-    let said = ["occupancy", "room", "rule-rate", "rule-update", "update-rate"];
-    assert_eq!(found.fitted_to, said.map(|experiment| format!("a test: {experiment}")));
+    let message = ["occupancy", "room", "rule-rate", "rule-update", "update-rate"];
+    assert_eq!(found.fitted_to, message.map(|experiment| format!("a test: {experiment}")));
 }
 
 #[test]

@@ -177,9 +177,9 @@ mod tests {
         let hits = KneeSpec { match_percent: 100, ..spec(32) };
         assert_eq!(label(&hits), "throughput below 80 %, 100 % of the traffic on rules");
         assert_eq!(of(32), (32, "throughput below 80 %".into()));
-        let said = "throughput below 80 % of that with default rules only".to_string();
-        assert_eq!(of(0), (16, said.clone()));
-        assert_eq!(of(16), (16, said));
+        let message = "throughput below 80 % of that with default rules only".to_string();
+        assert_eq!(of(0), (16, message.clone()));
+        assert_eq!(of(16), (16, message));
     }
 
     #[test]

@@ -57,11 +57,11 @@ fn check(
     widths.sort_by(f64::total_cmp);
     let width = widths[CARDS / 2];
     missed.truncate(3);
-    let said = format!("{limit}: held in {held} of {CARDS}, median width {width:.5}");
-    println!("{said}");
+    let message = format!("{limit}: held in {held} of {CARDS}, median width {width:.5}");
+    println!("{message}");
     assert!(
         held >= HELD_MIN && width <= WIDTH_MAX,
-        "{said}; missed (low, value, high): {missed:?}"
+        "{message}; missed (low, value, high): {missed:?}"
     );
 }
 
@@ -294,15 +294,15 @@ fn find_loss(card: &mut Model) -> Interval {
     let measured = measure_for(card, "duration_ms=100");
     let of = |value: &dyn Fn(&Sample) -> f64| interval(&each(&measured, "latency", value));
     let (frame, _) = of(&|sample| 1.0 / metric(sample, "offered_frames"));
-    let said = [
+    let message = [
         of(&|sample| metric(sample, "loss_ratio")),
         of(&|sample| metric(sample, "undelivered_ratio")),
         of(&|sample| metric(sample, "lost_frames") / metric(sample, "planned_frames")),
         of(&|sample| 1.0 - metric(sample, "received_frames") / metric(sample, "offered_frames")),
         of(&|sample| 1.0 - metric(sample, "throughput_all_pps") / metric(sample, "offered_pps")),
     ];
-    let low = said.map(|(low, _)| low).into_iter().fold(f64::MIN, f64::max);
-    let high = said.map(|(_, high)| high).into_iter().fold(f64::MAX, f64::min);
+    let low = message.map(|(low, _)| low).into_iter().fold(f64::MIN, f64::max);
+    let high = message.map(|(_, high)| high).into_iter().fold(f64::MAX, f64::min);
     (low - frame, high + frame)
 }
 

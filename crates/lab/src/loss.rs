@@ -101,16 +101,17 @@ mod tests {
     fn a_stall_and_the_slice_behind_it_are_left_out() {
         let calm = [(0, 0, false); 6];
         let stall = [(70, 20, true), (30, 0, true), (15, 0, false), (0, 0, false)];
-        let seen = observation(&[&calm[..], &stall[..]].concat(), 0);
-        let loss = Loss::of(&seen).unwrap();
+        let observed = observation(&[&calm[..], &stall[..]].concat(), 0);
+        let loss = Loss::of(&observed).unwrap();
         assert_eq!((loss.ratio, loss.unsent_ratio), (0.0, 0.0));
         assert_eq!(loss.all_ratio, 0.135, "as counted");
     }
 
     #[test]
     fn losses_of_device_and_generator_in_undisturbed_slices_count() {
-        let seen = observation(&[(5, 0, false), (0, 3, false), (90, 10, true), (50, 0, false)], 0);
-        let loss = Loss::of(&seen).unwrap();
+        let observed =
+            observation(&[(5, 0, false), (0, 3, false), (90, 10, true), (50, 0, false)], 0);
+        let loss = Loss::of(&observed).unwrap();
         assert_eq!((loss.ratio, loss.unsent_ratio), (0.04, 0.015));
     }
 

@@ -144,8 +144,11 @@ fn ambiguous_and_empty_results_are_refused() {
     let [one, two] = two();
     let error = |parts: &[MergeInput]| merge(PROGRAM, parts).unwrap_err();
     let same = MergeInput { name: "same".to_owned(), ..one.clone() };
-    let said = error(&[one.clone(), same]).to_string();
-    assert!(said.starts_with("one and same both have `model:bluefield2, host, on-path`"), "{said}");
+    let message = error(&[one.clone(), same]).to_string();
+    assert!(
+        message.starts_with("one and same both have `model:bluefield2, host, on-path`"),
+        "{message}"
+    );
 
     let mut other = two.clone();
     other.run.schema = 0;

@@ -49,8 +49,8 @@ fn add(
     let whole = done.iter().filter(|s| !matches!(s.outcome, Outcome::Failed { .. }));
     let whole = DeviceSamples::of(experiment, device, whole);
     let has_failed = |trial: &Trial, repeat| {
-        let seen = all.latest(trial.kind.name(), repeat, &trial.point);
-        seen.is_some_and(|seen| matches!(seen.outcome, Outcome::Failed { .. }))
+        let observed = all.latest(trial.kind.name(), repeat, &trial.point);
+        observed.is_some_and(|observed| matches!(observed.outcome, Outcome::Failed { .. }))
     };
     for visit in experiment.order.iter().filter(|visit| visit.device == at) {
         let repeat = visit.repeat as u32;

@@ -108,9 +108,9 @@ fn equal_set_ups_are_shared_and_equal_points_measured_once() {
     let run = &resolved(&with(&["groups=0", "rules=0,100"]), three()).experiments[0];
     // Two numbers of rules; with matches asked for over all rules, one more.
     assert!(run.setups.len() <= 5, "{} set-ups", run.setups.len());
-    let mut seen = BTreeSet::new();
+    let mut observed = BTreeSet::new();
     for trial in &run.trials {
-        assert!(seen.insert(format!("{:?} {:?}", trial.kind, trial.point)), "{trial:?} twice");
+        assert!(observed.insert(format!("{:?} {:?}", trial.kind, trial.point)), "{trial:?} twice");
     }
 }
 
@@ -219,8 +219,8 @@ fn too_long_a_plan_is_cut_to_its_budget() {
     let run = resolve("x", &[spec.clone()], &Overrides::default(), three()).unwrap();
     let repeats = run.experiments[0].repeats;
     assert!(run.estimate_s() <= 40.0 && repeats < 6);
-    let said = [format!("{repeats} of 6 repeats, to fit the budget of 40 s")];
-    assert_eq!(run.experiments[0].taken_back, said);
+    let message = [format!("{repeats} of 6 repeats, to fit the budget of 40 s")];
+    assert_eq!(run.experiments[0].taken_back, message);
     assert_eq!(Run::from_toml(&run.to_toml().unwrap()).unwrap(), run);
     let asked = Overrides { repeats: Some(20), ..Default::default() };
     let run = resolve("x", &[spec], &asked, three()).unwrap();
@@ -252,8 +252,8 @@ fn repeats_are_kept_to_their_floor_and_what_does_not_fit_then_says_so() {
     let estimate_s = long.estimate_s.ceil() as u64;
     assert_eq!((long.repeats, long.end_s()), (5, Some(estimate_s as f64)), "it goes on to its end");
     let expected = format!("will take {estimate_s} s, longer than its budget of 60 s");
-    let said = long.plan_words();
-    assert_eq!((&said[0], &said[2]), (&repeats(60), &expected));
+    let message = long.plan_words();
+    assert_eq!((&message[0], &message[2]), (&repeats(60), &expected));
 }
 
 #[test]
@@ -276,8 +276,8 @@ fn a_device_that_joins_late_takes_its_time_and_the_budget_says_so() {
     assert!((joined.estimate_s / alone_s - 2.0).abs() < 0.01, "{}", joined.estimate_s);
     assert_eq!(joined.end_s(), Some(joined.estimate_s.ceil()), "it goes on to its end");
     let (estimate_s, budget_s) = (joined.estimate_s.ceil(), alone_s as u64 + 10);
-    let said = format!("will take {estimate_s} s, longer than its budget of {budget_s} s");
-    assert_eq!(joined.plan_words(), [said]);
+    let message = format!("will take {estimate_s} s, longer than its budget of {budget_s} s");
+    assert_eq!(joined.plan_words(), [message]);
 }
 
 #[test]
@@ -366,18 +366,18 @@ fn values_out_of_range_are_refused_before_anything_runs() {
 
 #[test]
 fn a_value_that_combines_with_no_other_is_reported() {
-    let said = |name: &str, set: &[&str]| {
+    let message = |name: &str, set: &[&str]| {
         let run = resolve("x", &[experiments::spec(name).unwrap()], &with(set), three()).unwrap();
         let words = run.experiments[0].plan_words().into_iter();
         words.filter(|words| !words.contains("to fit the budget")).collect::<Vec<String>>()
     };
     let of = |what: &str| format!("nothing is asked at {what}: it goes with no other");
-    assert_eq!(said("rule-rate", &["threads=1", "calls=single,queue"]), [of("calls=single")]);
+    assert_eq!(message("rule-rate", &["threads=1", "calls=single,queue"]), [of("calls=single")]);
     let changes = ["change=actions,values", "calls=queue", "traffic=none"];
-    assert_eq!(said("rule-update", &changes), [of("change=values")]);
+    assert_eq!(message("rule-update", &changes), [of("change=values")]);
     let alone = ["traffic=none", "core=distinct", "calls=single"];
-    assert_eq!(said("rule-update", &alone), [of("core=distinct")]);
-    assert_eq!(said("rule-rate", &["calls=single,queue"]), Vec::<String>::new());
+    assert_eq!(message("rule-update", &alone), [of("core=distinct")]);
+    assert_eq!(message("rule-rate", &["calls=single,queue"]), Vec::<String>::new());
 }
 
 #[test]
@@ -389,7 +389,7 @@ fn numbers_that_nothing_has_are_refused_with_their_place() {
         Run::from_toml(&run.to_toml().unwrap()).unwrap_err().to_string()
     };
     let name = &run.experiments[0].name;
-    let said =
+    let message =
         |what: &str| format!("run.toml: {name}: {what}, which is not there; start a new run");
     type Change = fn(&mut ExperimentRun);
     let changes: [(Change, &str); 5] = [
@@ -409,7 +409,7 @@ fn numbers_that_nothing_has_are_refused_with_their_place() {
         let error = refused(change);
         assert!(error.contains(what) && error.contains("which is not there"), "{error}");
     }
-    assert!(refused(changes[0].0).starts_with(&said(changes[0].1)));
+    assert!(refused(changes[0].0).starts_with(&message(changes[0].1)));
 }
 
 #[test]

@@ -401,8 +401,8 @@ impl Simulated {
 
     /// Rule churn beside a load: each is done 5 us after it was due. Another core takes it up 3 us
     /// after it was asked.
-    fn churn(&self, plan: &RulesPlan, mut seen: LoadObservation) -> LoadObservation {
-        let seconds = seen.duration_ns as f64 / 1e9;
+    fn churn(&self, plan: &RulesPlan, mut observed: LoadObservation) -> LoadObservation {
+        let seconds = observed.duration_ns as f64 / 1e9;
         let planned = (f64::from(plan.per_s.unwrap_or(0)) * seconds) as u64;
         let all = (self.done_per_s(plan) * seconds) as u64;
         let refused = (all as f64 * self.nature.refused_ratio) as u64;
@@ -410,32 +410,37 @@ impl Simulated {
         late.record_n(5_000, all);
         let mut waited = Latency::new();
         waited.record_n(3_000, all);
-        seen.control = Some(Control {
+        observed.control = Some(Control {
             planned,
             done: all - refused,
             refused,
             refusal: (refused > 0).then(|| "no room".into()),
             begun_ns: Some(0),
             ended_ns: (all == planned)
-                .then_some(seen.duration_ns - seen.duration_ns / planned.max(1)),
+                .then_some(observed.duration_ns - observed.duration_ns / planned.max(1)),
             busy_ns: all * self.nature.operation_ns,
             calls_ns: all * self.nature.operation_ns,
             late: Some(late),
             waited: (plan.core == ControlCore::Distinct).then_some(waited),
             ..Control::default()
         });
-        seen
+        observed
     }
 
     /// Rules that drop the frames of one flow each, one after the other.
-    fn probed(&self, plan: &RulesPlan, count: u32, mut seen: LoadObservation) -> LoadObservation {
+    fn probed(
+        &self,
+        plan: &RulesPlan,
+        count: u32,
+        mut observed: LoadObservation,
+    ) -> LoadObservation {
         let each_ns = 1_000_000_000 / u64::from(plan.per_s.unwrap_or(1));
         let begun: Vec<u64> =
             (0..u64::from(count)).map(|at| plan.start_ns + at * each_ns).collect();
         let mut late = Latency::new();
         late.record_n(self.nature.operation_ns, count.into());
-        seen.latest_ns = begun.iter().map(|ns| Some(ns + self.nature.effect_ns)).collect();
-        seen.control = Some(Control {
+        observed.latest_ns = begun.iter().map(|ns| Some(ns + self.nature.effect_ns)).collect();
+        observed.control = Some(Control {
             planned: count.into(),
             done: count.into(),
             begun_ns: Some(plan.start_ns),
@@ -444,23 +449,23 @@ impl Simulated {
             each_begun_ns: begun,
             ..Control::default()
         });
-        seen
+        observed
     }
 }
 
 impl Simulated {
     /// What a plan does to a trial without stalls: as long as operations keep packets waiting the
     /// device is dead, to the millisecond.
-    fn carry_out(&self, plan: &RulesPlan, mut seen: LoadObservation) -> LoadObservation {
+    fn carry_out(&self, plan: &RulesPlan, mut observed: LoadObservation) -> LoadObservation {
         let count = match &plan.work {
             RuleWork::Create(block) if plan.per_s.is_some() => {
-                return self.probed(plan, block.count(), seen);
+                return self.probed(plan, block.count(), observed);
             }
             RuleWork::Create(RuleBlock::FiveTuples { count, .. }) => count,
-            RuleWork::Create(_) => return seen,
-            RuleWork::Renew { .. } => return self.churn(plan, seen),
+            RuleWork::Create(_) => return observed,
+            RuleWork::Renew { .. } => return self.churn(plan, observed),
             RuleWork::Change { change, .. } => {
-                seen.device = Some(self.met(change, seen.received));
+                observed.device = Some(self.met(change, observed.received));
                 &(self.changed as u32)
             }
         };
@@ -468,9 +473,9 @@ impl Simulated {
         let busy_ns = u64::from(*count) * each_ns;
         let blocks = plan.core == ControlCore::Same && plan.slice.is_none();
         let dead_ns = plan.start_ns..plan.start_ns + if blocks { busy_ns } else { 0 };
-        let slices = seen.duration_ns.div_ceil(SLICE_NS);
-        let each = seen.received / slices;
-        seen.slices = (0..slices)
+        let slices = observed.duration_ns.div_ceil(SLICE_NS);
+        let each = observed.received / slices;
+        observed.slices = (0..slices)
             .map(|at| {
                 let start_ns = at * SLICE_NS;
                 let received = if dead_ns.contains(&start_ns) { 0 } else { each };
@@ -481,10 +486,11 @@ impl Simulated {
                 Slice { start_ns, offered: each, received, rx_missed, ..Slice::default() }
             })
             .collect();
-        seen.received = seen.slices.iter().map(|slice| slice.received).sum();
-        seen.offered = seen.slices.iter().map(|slice| slice.offered).sum();
-        (seen.planned, seen.unsent) = (each * slices, each * slices - seen.offered);
-        (seen.lost, seen.rx_missed) = (seen.offered - seen.received, seen.offered - seen.received);
+        observed.received = observed.slices.iter().map(|slice| slice.received).sum();
+        observed.offered = observed.slices.iter().map(|slice| slice.offered).sum();
+        (observed.planned, observed.unsent) = (each * slices, each * slices - observed.offered);
+        (observed.lost, observed.rx_missed) =
+            (observed.offered - observed.received, observed.offered - observed.received);
         let mut calls = Latency::new();
         calls.record_n(each_ns, u64::from(*count));
         let is_root = match &plan.work {
@@ -493,18 +499,18 @@ impl Simulated {
         };
         let planned = u64::from(*count);
         let done = if is_root { planned.min(self.nature.capacity) } else { planned };
-        seen.control = Some(Control {
+        observed.control = Some(Control {
             planned,
             done,
             refused: planned - done,
             begun_ns: Some(plan.start_ns),
-            ended_ns: Some(plan.start_ns + busy_ns).filter(|ns| *ns <= seen.duration_ns),
+            ended_ns: Some(plan.start_ns + busy_ns).filter(|ns| *ns <= observed.duration_ns),
             busy_ns,
             calls_ns: busy_ns,
             calls: Some(calls),
             ..Control::default()
         });
-        seen
+        observed
     }
 
     /// What a sink sees that stalls now and then. Meanwhile frames wait, as many as its ring holds,
@@ -524,7 +530,7 @@ impl Simulated {
         let due = planned_pps * STEP_NS as f64 / 1e9;
         let new = |at| Slice { start_ns: at * SLICE_NS, ..Slice::default() };
         let mut slices: Vec<Slice> = (0..duration_ns.div_ceil(SLICE_NS)).map(new).collect();
-        let (mut stalled, mut waiting, mut seen) = (0, 0.0f64, 0.0);
+        let (mut stalled, mut waiting, mut observed) = (0, 0.0f64, 0.0);
         let (mut offered, mut missed) = (0.0f64, 0.0f64);
         for step in under_way_ns / STEP_NS..duration_ns / STEP_NS {
             if stalled == 0 && self.random.random_bool(self.nature.stall_share) {
@@ -548,9 +554,9 @@ impl Simulated {
             }
             let taken = waiting.min(RING / 40.0);
             waiting -= taken;
-            let before = seen as u64;
-            seen += frames + taken;
-            slice.received += seen as u64 - before;
+            let before = observed as u64;
+            observed += frames + taken;
+            slice.received += observed as u64 - before;
         }
         slices
     }

@@ -326,9 +326,9 @@ fn lack_warning(results: &Results<'_>, device: &RunDevice) -> Option<String> {
         .collect();
     lacks.sort_unstable();
     lacks.dedup();
-    let told: Vec<String> = lacks.iter().map(|lacking| device.about.lack(lacking)).collect();
-    (!told.is_empty())
-        .then(|| format!("{}: {experiment}: not supported: {}.", device.name, told.join("; ")))
+    let reported: Vec<String> = lacks.iter().map(|lacking| device.about.lack(lacking)).collect();
+    (!reported.is_empty())
+        .then(|| format!("{}: {experiment}: not supported: {}.", device.name, reported.join("; ")))
 }
 
 /// Set-ups whose rules did not all find room, where that is not what is asked: points stand at

@@ -99,8 +99,8 @@ fn goals_of_two_searches_at_one_place_have_metrics_of_their_own() {
     };
     assert_eq!((add("N D", 0.1), add("PDR", 0.1)), (Ok(1), Ok(2)));
     for (name, width) in [("N D", 0.2), ("n-d", 0.1)] {
-        let said = add(name, width).unwrap_err();
-        assert!(said.contains("overwrite those of N D: both begin with n_d_"), "{said}");
+        let message = add(name, width).unwrap_err();
+        assert!(message.contains("overwrite those of N D: both begin with n_d_"), "{message}");
     }
 }
 
@@ -216,8 +216,8 @@ fn the_table_tells_goals_bounds_and_shares_and_the_finding_the_headline() {
     assert_eq!(cell(2, "asked for"), "0 % loss, one trial of 1,000 ms (there: 60 s), width 1 %");
     let finding =
         summary.findings.iter().find(|f| f.id == "simulated-searched-throughput").unwrap();
-    let said = ["by MLRsearch (RFC 9971)", "nothing without loss (NDR)", "at 0.5 % loss (PDR)"];
-    assert!(said.iter().all(|part| finding.sentence.contains(part)), "{}", finding.sentence);
+    let message = ["by MLRsearch (RFC 9971)", "nothing without loss (NDR)", "at 0.5 % loss (PDR)"];
+    assert!(message.iter().all(|part| finding.sentence.contains(part)), "{}", finding.sentence);
     assert!((finding.value.value / 9.99e6 - 1.0).abs() < 0.015, "{}", finding.value.value);
 }
 

@@ -191,13 +191,13 @@ fn tell_figures(text: &mut String, one: &Validated) {
 
 fn tell_findings(text: &mut String, one: &Validated) {
     text.push_str("| finding | published | model | |\n|---|---|---|---|\n");
-    for told in findings::told(one.card, &one.pairs) {
-        let basis = told.basis.word();
-        let [published, model] = [told.published, told.model].map(|number| {
-            let gap = if told.unit == "%" || told.unit == "x" { "" } else { " " };
-            format!("{}{gap}{}", digits(number), told.unit)
+    for reported in findings::told(one.card, &one.pairs) {
+        let basis = reported.basis.word();
+        let [published, model] = [reported.published, reported.model].map(|number| {
+            let gap = if reported.unit == "%" || reported.unit == "x" { "" } else { " " };
+            format!("{}{gap}{}", digits(number), reported.unit)
         });
-        let _ = writeln!(text, "| {} | {published} | {model} | {basis} |", told.sentence);
+        let _ = writeln!(text, "| {} | {published} | {model} | {basis} |", reported.sentence);
     }
     text.push('\n');
 }

@@ -200,7 +200,7 @@ fn variants_alternate_in_random_order_that_the_seed_decides_and_the_run_records(
     let visits = order(1);
     assert_eq!(visits, order(1));
     assert_ne!(visits, order(2));
-    let mut seen: BTreeSet<(usize, usize, usize)> = BTreeSet::new();
+    let mut observed: BTreeSet<(usize, usize, usize)> = BTreeSet::new();
     let mut orders: BTreeMap<Vec<usize>, usize> = BTreeMap::new();
     for round in visits.chunks(3) {
         let place = |visit: &Visit| (visit.repeat, visit.trials.clone(), visit.device / 3);
@@ -210,7 +210,7 @@ fn variants_alternate_in_random_order_that_the_seed_decides_and_the_run_records(
         assert_eq!(variants.iter().collect::<BTreeSet<_>>().len(), 3, "each variant once");
         *orders.entry(variants).or_default() += 1;
         let (repeat, trials, device) = place(&round[0]);
-        assert!(seen.insert((repeat, trials[0], device)), "twice: {round:?}");
+        assert!(observed.insert((repeat, trials[0], device)), "twice: {round:?}");
     }
     let rounds = visits.len() / 3;
     assert_eq!(orders.len(), 6, "all orders of three: {orders:?}");

@@ -490,18 +490,18 @@ mod tests {
         let ring = Rc::new(RefCell::new(Loop { room, keeps_each, count: 0, back: Vec::new() }));
         let mut outlet = End { ring, frames: Vec::new() };
         let mut inlet = outlet.clone();
-        let seen = drive(&load(rate), depth, &mut outlet, &mut inlet, window).unwrap();
-        assert_eq!(seen.planned, seen.offered + seen.unsent);
-        assert_eq!(seen.offered, seen.received + seen.lost);
-        seen
+        let observed = drive(&load(rate), depth, &mut outlet, &mut inlet, window).unwrap();
+        assert_eq!(observed.planned, observed.offered + observed.unsent);
+        assert_eq!(observed.offered, observed.received + observed.lost);
+        observed
     }
 
     #[test]
     fn every_frame_that_was_due_is_accounted_for() {
-        let seen = trial(64, usize::MAX, Rate::Pps(100_000.0));
-        assert_eq!((seen.planned, seen.unsent, seen.lost), (500, 0, 0));
-        let slices: u64 = seen.slices.iter().map(|slice| slice.offered).sum();
-        assert!(slices <= 500 && seen.slices.len() == 5);
+        let observed = trial(64, usize::MAX, Rate::Pps(100_000.0));
+        assert_eq!((observed.planned, observed.unsent, observed.lost), (500, 0, 0));
+        let slices: u64 = observed.slices.iter().map(|slice| slice.offered).sum();
+        assert!(slices <= 500 && observed.slices.len() == 5);
     }
 
     #[test]
@@ -524,34 +524,39 @@ mod tests {
     #[test]
     fn frames_that_the_generator_was_late_for_are_unsent_and_neither_offered_nor_lost() {
         // The ring covers 8 frames, 80 us, of the millisecond.
-        let seen = trial_beside(64, usize::MAX, Rate::Pps(100_000.0), (8, &mut Away::default()));
-        assert!((85..=500).contains(&seen.unsent), "{} unsent", seen.unsent);
-        assert_eq!((seen.planned, seen.lost, seen.rx_missed), (500, 0, 0));
-        assert_eq!(seen.offered_bytes, seen.offered * 64);
-        let said = format!("{} of 500 frames were not offered in time", seen.unsent);
-        assert_eq!(seen.honesty.reasons, [said]);
-        assert_eq!(seen.honesty.achieved_ratio, seen.offered as f64 / 500.0);
+        let observed =
+            trial_beside(64, usize::MAX, Rate::Pps(100_000.0), (8, &mut Away::default()));
+        assert!((85..=500).contains(&observed.unsent), "{} unsent", observed.unsent);
+        assert_eq!((observed.planned, observed.lost, observed.rx_missed), (500, 0, 0));
+        assert_eq!(observed.offered_bytes, observed.offered * 64);
+        let message = format!("{} of 500 frames were not offered in time", observed.unsent);
+        assert_eq!(observed.honesty.reasons, [message]);
+        assert_eq!(observed.honesty.achieved_ratio, observed.offered as f64 / 500.0);
     }
 
     #[test]
     fn frames_that_find_the_ring_full_are_the_devices_loss() {
-        let seen = trial(0, 1, Rate::Pps(100_000.0));
-        assert_eq!((seen.planned, seen.unsent), (500, 0));
-        assert_eq!((seen.rx_missed, seen.lost, seen.received), (500, 500, 0));
-        assert_eq!(seen.offered_bytes, 500 * 64);
+        let observed = trial(0, 1, Rate::Pps(100_000.0));
+        assert_eq!((observed.planned, observed.unsent), (500, 0));
+        assert_eq!((observed.rx_missed, observed.lost, observed.received), (500, 500, 0));
+        assert_eq!(observed.offered_bytes, 500 * 64);
     }
 
     #[test]
     fn frames_that_vanish_behind_the_ring_are_lost_but_not_missed() {
-        let seen = trial(64, 10, Rate::Pps(100_000.0));
-        assert_eq!((seen.planned, seen.rx_missed), (500, 0));
-        assert!((45..=55).contains(&seen.lost), "{} of 500 lost, a tenth expected", seen.lost);
+        let observed = trial(64, 10, Rate::Pps(100_000.0));
+        assert_eq!((observed.planned, observed.rx_missed), (500, 0));
+        assert!(
+            (45..=55).contains(&observed.lost),
+            "{} of 500 lost, a tenth expected",
+            observed.lost
+        );
     }
 
     #[test]
     fn saturation_plans_what_it_sends() {
-        let seen = trial(64, usize::MAX, Rate::Saturate);
-        assert_eq!((seen.unsent, seen.lost), (0, 0));
+        let observed = trial(64, usize::MAX, Rate::Saturate);
+        assert_eq!((observed.unsent, observed.lost), (0, 0));
         let nothing = trial(0, 1, Rate::Saturate);
         assert_eq!((nothing.planned, nothing.lost), (0, 0));
     }

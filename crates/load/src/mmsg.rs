@@ -205,8 +205,8 @@ impl Incoming {
     pub fn prepare_replies(&mut self, kept: &[usize]) -> usize {
         let count = kept.len().min(self.back.len());
         for (place, &at) in kept[..count].iter().enumerate() {
-            let came = &self.headers[at].msg_hdr;
-            let (name, len) = (came.msg_name, came.msg_namelen);
+            let received = &self.headers[at].msg_hdr;
+            let (name, len) = (received.msg_name, received.msg_namelen);
             self.back_vectors[place].iov_base = self.slots.vectors[at].iov_base;
             self.back_vectors[place].iov_len = self.lens[at];
             let back = &mut self.back[place].msg_hdr;

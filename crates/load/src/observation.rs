@@ -430,14 +430,14 @@ mod tests {
 
     #[test]
     fn frames_dropped_by_a_rule_are_no_loss() {
-        let mut seen = with_drops();
-        seen.balance(0);
-        assert!(seen.honesty.balanced, "{:?}", seen.honesty.reasons);
-        assert_eq!((seen.dropped, seen.lost), (15, 5));
+        let mut observed = with_drops();
+        observed.balance(0);
+        assert!(observed.honesty.balanced, "{:?}", observed.honesty.reasons);
+        assert_eq!((observed.dropped, observed.lost), (15, 5));
         // Of 20 that vanished 4 came back when the trial had ended.
-        let mut seen = LoadObservation { late: 4, ..with_drops() };
-        seen.balance(0);
-        assert_eq!((seen.dropped, seen.lost), (11, 9), "late frames stay lost");
+        let mut observed = LoadObservation { late: 4, ..with_drops() };
+        observed.balance(0);
+        assert_eq!((observed.dropped, observed.lost), (11, 9), "late frames stay lost");
     }
 
     #[test]
@@ -446,19 +446,19 @@ mod tests {
             counters.queues[0].rx_bytes += 40;
             counters.queues[0].tx_bytes += 40;
         };
-        let mut seen = with_drops();
-        seen.device.as_mut().map(longer);
-        longer(&mut seen.sink);
-        seen.device.as_mut().unwrap().rx_missed = 5;
-        seen.balance(0);
-        assert_eq!((seen.dropped, seen.lost), (15, 5));
+        let mut observed = with_drops();
+        observed.device.as_mut().map(longer);
+        longer(&mut observed.sink);
+        observed.device.as_mut().unwrap().rx_missed = 5;
+        observed.balance(0);
+        assert_eq!((observed.dropped, observed.lost), (15, 5));
         let mut whole = observation(100, (100, 100), 100);
         whole.device.as_mut().map(longer);
         longer(&mut whole.sink);
         whole.balance(0);
         assert!(whole.honesty.balanced, "{:?}", whole.honesty.reasons);
-        let said = "frames agree: rules changed the length of some";
-        assert_eq!(whole.honesty.reasons.last().map(String::as_str), Some(said));
+        let message = "frames agree: rules changed the length of some";
+        assert_eq!(whole.honesty.reasons.last().map(String::as_str), Some(message));
         whole.sink.queues[0].rx_bytes -= 1;
         whole.balance(0);
         assert!(!whole.honesty.balanced, "the wire lost a byte");
@@ -467,10 +467,10 @@ mod tests {
     #[test]
     fn frames_are_lost_if_another_receiver_may_have_taken_them() {
         let refuse = |what: &str, change: fn(&mut LoadObservation), sink_missed| {
-            let mut seen = with_drops();
-            change(&mut seen);
-            seen.balance(sink_missed);
-            assert_eq!((seen.dropped, seen.lost), (0, 20), "{what}");
+            let mut observed = with_drops();
+            change(&mut observed);
+            observed.balance(sink_missed);
+            assert_eq!((observed.dropped, observed.lost), (0, 20), "{what}");
         };
         refuse("no room to send", |o| o.device.as_mut().unwrap().tx_dropped = 1, 0);
         refuse("the sink's ring", |_| (), 1);

@@ -194,7 +194,7 @@ fn paired_within<'a>(run: &'a Loaded, devices: &[&'a str]) -> Result<Vec<Pair<'a
 /// Devices of the first run or of another that the other of the two has not measured.
 fn alone(runs: &[Loaded]) -> Vec<String> {
     let Some((base, others)) = runs.split_first() else { return Vec::new() };
-    let mut said = Vec::new();
+    let mut message = Vec::new();
     for other in others {
         let [ours, theirs] = [base, other].map(Loaded::devices);
         let found = pairs(&ours, &theirs);
@@ -202,12 +202,12 @@ fn alone(runs: &[Loaded]) -> Vec<String> {
             let is_alone = |d: &&&str| found.iter().all(|(one, two)| one != *d && two != *d);
             let (has, lacks) = (has.name(), lacks.name());
             let text = |device: &&str| format!("{device} of {has}: {lacks} has not measured it");
-            said.extend(devices.iter().filter(is_alone).map(text));
+            message.extend(devices.iter().filter(is_alone).map(text));
         };
         say(&ours, base, other);
         say(&theirs, other, base);
     }
-    said
+    message
 }
 
 /// Two sides without anything in common.

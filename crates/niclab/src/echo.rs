@@ -128,19 +128,20 @@ pub fn measure(arguments: &MeasureEchoArguments) -> Result<(), Failure> {
     let tuned = if arguments.tune { tune::devices(&names)? } else { Vec::new() };
     let [name] = names;
     let mut bed = niclab_device::open(&name)?;
-    let seen = bed.measure(&Task::RoundTrips(trips.clone()));
+    let observation = bed.measure(&Task::RoundTrips(trips.clone()));
     tune::end(tuned);
-    let seen = seen.and_then(Observation::into_round_trips).map_err(|error| match error {
-        DeviceError::NotSupported { capability } => {
-            DeviceError::NotSupported { capability: bed.about().lack(&capability) }
-        }
-        error => error,
-    })?;
+    let observation =
+        observation.and_then(Observation::into_round_trips).map_err(|error| match error {
+            DeviceError::NotSupported { capability } => {
+                DeviceError::NotSupported { capability: bed.about().lack(&capability) }
+            }
+            error => error,
+        })?;
     match arguments.json {
-        true => writeln!(stdout(), "{:#}", document(&trips, &seen))?,
-        false => print(&name, &trips, &seen)?,
+        true => writeln!(stdout(), "{:#}", document(&trips, &observation))?,
+        false => print(&name, &trips, &observation)?,
     }
-    let echoed = seen.echoed;
+    let echoed = observation.echoed;
     match echoed.ended {
         Some(reason) => Err(Failure::Lost { reason }),
         None if echoed.rtt.0.is_empty() => {
@@ -152,8 +153,8 @@ pub fn measure(arguments: &MeasureEchoArguments) -> Result<(), Failure> {
 }
 
 /// What was asked for and seen, with times in nanoseconds.
-fn document(trips: &RoundTrips, seen: &RoundTripsObservation) -> serde_json::Value {
-    let echoed = &seen.echoed;
+fn document(trips: &RoundTrips, observation: &RoundTripsObservation) -> serde_json::Value {
+    let echoed = &observation.echoed;
     json!({
         "round_trips": trips,
         "duration_ns": echoed.duration_ns,
@@ -170,7 +171,7 @@ fn document(trips: &RoundTrips, seen: &RoundTripsObservation) -> serde_json::Val
         "rtt_ns": percentiles(&echoed.rtt),
         "service_ns": echoed.service.as_ref().map(percentiles),
         "lateness_ns": echoed.lateness.as_ref().map(percentiles),
-        "server": seen.served,
+        "server": observation.served,
     })
 }
 
@@ -188,9 +189,13 @@ fn percentiles(latency: &Latency) -> serde_json::Value {
     all.into()
 }
 
-fn print(name: &str, trips: &RoundTrips, seen: &RoundTripsObservation) -> Result<(), Failure> {
+fn print(
+    name: &str,
+    trips: &RoundTrips,
+    observation: &RoundTripsObservation,
+) -> Result<(), Failure> {
     let mut out = stdout();
-    let (echo, echoed) = (&trips.echo, &seen.echoed);
+    let (echo, echoed) = (&trips.echo, &observation.echoed);
     let pace = match echo.pace {
         Pace::Closed => "closed loop".to_owned(),
         Pace::Open { per_s } => format!("{}/s", words::significant(per_s)),

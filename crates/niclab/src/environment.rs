@@ -115,9 +115,9 @@ fn timing(config: &str) -> String {
 fn mitigations() -> Option<String> {
     let flaws = fs::read_dir("/sys/devices/system/cpu/vulnerabilities").ok()?;
     let worked_around = |entry: fs::DirEntry| {
-        let said = fs::read_to_string(entry.path()).ok()?;
+        let message = fs::read_to_string(entry.path()).ok()?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        said.starts_with("Mitigation").then_some(name)
+        message.starts_with("Mitigation").then_some(name)
     };
     let mut names: Vec<String> = flaws.flatten().filter_map(worked_around).collect();
     names.sort();

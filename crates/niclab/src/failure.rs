@@ -489,9 +489,9 @@ fn named(files: &[PathBuf]) -> String {
 
 /// Failures, each with the name of the program before it but for the first, which gets its own.
 fn lines(failures: &[Failure]) -> String {
-    let said: Vec<String> =
+    let message: Vec<String> =
         failures.iter().map(|failure| failure.to_string().trim_end().to_owned()).collect();
-    said.join("\nniclab: ")
+    message.join("\nniclab: ")
 }
 
 impl Failure {

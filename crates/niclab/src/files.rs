@@ -165,12 +165,15 @@ mod tests {
         std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600))
             .unwrap();
         let of = |kind: ErrorKind| reason(&path, &FileError::System(kind.into()), "give another");
-        let said = of(ErrorKind::PermissionDenied);
-        assert!(said.contains("with mode 0600") && !said.contains("give another"), "{said}");
-        let said = of(ErrorKind::NotFound);
-        assert!(said.ends_with("; give another"), "{said}");
-        let said = reason(&path, &FileError::TooLong { len_max: 1 << 20 }, "give another");
-        assert_eq!(said, "longer than 1 MiB, the limit for such a file; shorten it");
+        let message = of(ErrorKind::PermissionDenied);
+        assert!(
+            message.contains("with mode 0600") && !message.contains("give another"),
+            "{message}"
+        );
+        let message = of(ErrorKind::NotFound);
+        assert!(message.ends_with("; give another"), "{message}");
+        let message = reason(&path, &FileError::TooLong { len_max: 1 << 20 }, "give another");
+        assert_eq!(message, "longer than 1 MiB, the limit for such a file; shorten it");
         assert_eq!(name_of("/etc/passwd", 0), "root");
         assert_eq!(name_of("/etc/passwd", 4_000_000_000), "4000000000");
         assert_eq!((group("root"), group("12"), group("no such group")), (Some(0), Some(12), None));

@@ -87,8 +87,8 @@ mod tests {
     fn the_share_of_gaps_is_of_the_time_that_has_passed() {
         // Stopped for 2 s after 0.3 s of the half second.
         let stalls = Stalls { count: 1, total_ns: 2_000_000_000, longest_ns: 2_000_000_000 };
-        let said = words(ObservedCore { stalls, passed_ns: 2_300_000_000 });
+        let message = words(ObservedCore { stalls, passed_ns: 2_300_000_000 });
         let right = "1 gaps over 10 us in 2300 ms, 86.96 % of the time, the longest 2000000 us";
-        assert_eq!(said, right);
+        assert_eq!(message, right);
     }
 }

@@ -119,8 +119,8 @@ pub fn fits(program: &Program) -> Result<(), String> {
     let windows = program.windows.iter().map(|window| window.len);
     let rings = program.rings.iter().map(|of| of.shape.bytes().saturating_mul(of.count));
     let takes = windows.chain(rings).fold(0, usize::saturating_add) as u64;
-    let said = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = said.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let message = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = message.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
     let words = line.and_then(|line| line.split_whitespace().next());
     let there = words.and_then(|word| word.parse::<u64>().ok()).map_or(u64::MAX, |kib| kib * 1024);
     match takes <= there {

@@ -18,17 +18,17 @@ impl ReferenceBed {
             bed.setup(&setup())?;
             Ok(ReferenceBed(bed))
         };
-        is_worth(run).then(open).and_then(said)
+        is_worth(run).then(open).and_then(or_warn)
     }
 
     /// Makes a trial.
     pub fn measure(&mut self) -> Option<LoadObservation> {
         let task = Task::Load { load: load(), plan: Plan::Rest };
-        said(self.0.measure(&task).and_then(Observation::into_load))
+        or_warn(self.0.measure(&task).and_then(Observation::into_load))
     }
 }
 
 /// The result, or `None` after saying what failed.
-fn said<T>(result: Result<T, DeviceError>) -> Option<T> {
+fn or_warn<T>(result: Result<T, DeviceError>) -> Option<T> {
     result.inspect_err(|error| say(&format!("reference trials stop here: {error}"))).ok()
 }

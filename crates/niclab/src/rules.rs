@@ -138,8 +138,8 @@ impl CheckedFile<'_> {
         writeln!(out, "{}: {counted}", self.path.display())?;
         for CheckedPort { port, records, report } in &self.ports {
             let port = if self.ports.len() > 1 { format!("port {port}: ") } else { String::new() };
-            let said = records.iter().filter_map(|record| output(&done(0, record.clone())));
-            said.into_iter().try_for_each(|line| writeln!(out, "  {port}{line}"))?;
+            let message = records.iter().filter_map(|record| output(&done(0, record.clone())));
+            message.into_iter().try_for_each(|line| writeln!(out, "  {port}{line}"))?;
             write_report(out, report, shown_max)?;
         }
         Ok(())

@@ -192,9 +192,9 @@ mod tests {
     #[test]
     fn constant_columns_are_printed_once() {
         let rows: [&[&str]; 2] = [&["soft", "0", "5.8"], &["soft", "16", "5.7"]];
-        let mut said = Vec::new();
-        let folded = grid(&["device", "rules", "Mpps"], &rows).folded(80, &mut said).unwrap();
-        assert_eq!(String::from_utf8(said).unwrap(), "in every row: device soft\n");
+        let mut message = Vec::new();
+        let folded = grid(&["device", "rules", "Mpps"], &rows).folded(80, &mut message).unwrap();
+        assert_eq!(String::from_utf8(message).unwrap(), "in every row: device soft\n");
         assert_eq!(folded, grid(&["rules", "Mpps"], &[&["0", "5.8"], &["16", "5.7"]]));
         let single = grid(&["device", "rules"], &[&["soft", "0"]]);
         assert_eq!(single.clone().folded(80, &mut Vec::new()).unwrap(), single);

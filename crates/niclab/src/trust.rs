@@ -79,8 +79,8 @@ fn named(run: &Run) -> Vec<String> {
     named.extend(files.map(|path| format!("rules {}", path.display())));
     // A name cannot pass for a line of the list.
     named.iter_mut().for_each(|name| *name = one_line(name));
-    let mut seen = std::collections::BTreeSet::new();
-    named.retain(|name| seen.insert(name.clone()));
+    let mut observed = std::collections::BTreeSet::new();
+    named.retain(|name| observed.insert(name.clone()));
     named
 }
 

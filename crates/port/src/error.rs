@@ -260,10 +260,10 @@ mod tests {
             (PortKind::Tap, "TAP", "XDP"),
             (PortKind::Xdp, "AF_XDP", "TAP"),
         ] {
-            let said = PortError::Mtu { kind, name: name.clone(), mtu: 9_000, longest: 1_774 };
-            let said = said.to_string();
-            assert!(said.contains(has) && !said.contains(has_not), "{said}");
-            assert!(said.ends_with("say `ip link set va mtu 1500`"), "{said}");
+            let message = PortError::Mtu { kind, name: name.clone(), mtu: 9_000, longest: 1_774 };
+            let message = message.to_string();
+            assert!(message.contains(has) && !message.contains(has_not), "{message}");
+            assert!(message.ends_with("say `ip link set va mtu 1500`"), "{message}");
         }
         let denied = |kind| {
             let source = io::ErrorKind::PermissionDenied.into();

@@ -138,12 +138,12 @@ mod tests {
                 (sent, none, sender)
             });
             let region = Arc::clone(receiver.region());
-            let mut seen = 0_u64;
+            let mut observed = 0_u64;
             loop {
                 let is_last = here.is_abandoned();
                 while let Ok(desc) = here.pop() {
-                    assert_eq!(region.frame(&desc), seen.to_le_bytes());
-                    seen += 1;
+                    assert_eq!(region.frame(&desc), observed.to_le_bytes());
+                    observed += 1;
                     receiver.give(desc);
                 }
                 if is_last {
@@ -151,7 +151,7 @@ mod tests {
                 }
             }
             let (sent, _, sender) = sending.join().unwrap();
-            assert_eq!(seen, sent);
+            assert_eq!(observed, sent);
             (sent, vec![sender, receiver])
         });
         assert_eq!((sent, count(pools)), (100_000, 1_024));

@@ -225,8 +225,8 @@ mod tests {
             (libc::ENODEV, "modprobe tun"),
             (libc::EACCES, "run as root"),
         ] {
-            let said = no_device(io::Error::from_raw_os_error(code)).to_string();
-            assert!(said.starts_with("/dev/net/tun: ") && said.contains(remedy), "{said}");
+            let text = no_device(io::Error::from_raw_os_error(code)).to_string();
+            assert!(text.starts_with("/dev/net/tun: ") && text.contains(remedy), "{text}");
         }
     }
 

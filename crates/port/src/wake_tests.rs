@@ -16,16 +16,16 @@ fn a_core_that_is_given_work_wakes() {
     let (doorbell, given, taken) = (Doorbell::new().unwrap(), AtomicU64::new(0), AtomicU64::new(0));
     let slept = std::thread::scope(|scope| {
         let sleeper = scope.spawn(|| {
-            let (mut longest, mut seen) = (Duration::ZERO, 0);
-            while seen < ROUNDS {
+            let (mut longest, mut observed) = (Duration::ZERO, 0);
+            while observed < ROUNDS {
                 let begun = Instant::now();
-                let has_work = || given.load(Ordering::Acquire) > seen;
+                let has_work = || given.load(Ordering::Acquire) > observed;
                 doorbell.sleep_unless(has_work, |event| {
                     let _ = poll(&mut [PollFd::new(&event, PollFlags::IN)], Some(&limit));
                 });
                 longest = longest.max(begun.elapsed());
-                seen = given.load(Ordering::Acquire);
-                taken.store(seen, Ordering::Release);
+                observed = given.load(Ordering::Acquire);
+                taken.store(observed, Ordering::Release);
             }
             longest
         });

@@ -92,8 +92,8 @@ fn frames_that_are_too_long_are_dropped_and_hold_up_no_other() {
             burst.extend((0..).zip(&lens).map(make).collect::<Vec<_>>());
             here.send(pool, &mut burst).unwrap();
             assert!(burst.is_empty(), "none stays");
-            let came = numbers(&mut there, pool, &region, 3);
-            assert_eq!(came, [1, 2, 5].map(|i| round * 10 + i));
+            let received = numbers(&mut there, pool, &region, 3);
+            assert_eq!(received, [1, 2, 5].map(|i| round * 10 + i));
         }
         let counters = here.counters();
         assert_eq!((counters.tx_frames, counters.tx_dropped), (3 * 400, 4 * 400));
@@ -122,9 +122,9 @@ fn a_receiver_that_does_not_poll_misses_frames_and_all_are_counted() {
         }
         let missed = there.counters().rx_missed;
         assert!(missed > 0, "seen while frames still wait");
-        let came = numbers(&mut there, pool, &region, sent as usize - missed as usize);
+        let received = numbers(&mut there, pool, &region, sent as usize - missed as usize);
         let counters = there.counters();
-        assert_eq!(counters.rx_frames, came.len() as u64);
+        assert_eq!(counters.rx_frames, received.len() as u64);
         assert_eq!(
             (counters.rx_frames + counters.rx_missed, counters.rx_missed),
             (u64::from(sent), missed,)
@@ -187,9 +187,9 @@ fn queue_pairs_share_what_arrives_with_each_other_and_with_nobody_else() {
             burst.push(datagram(&region, pool, number));
             here.send(pool, &mut burst).unwrap();
         }
-        let came = datagrams(&mut queue_pairs, pool, &region);
-        assert!(came.iter().all(|numbers| numbers.len() > 100), "every queue pair has some");
-        let mut all = came.concat();
+        let received = datagrams(&mut queue_pairs, pool, &region);
+        assert!(received.iter().all(|numbers| numbers.len() > 100), "every queue pair has some");
+        let mut all = received.concat();
         all.sort_unstable();
         assert_eq!(all, (0..1_000).collect::<Vec<u32>>(), "each came once");
         drop(others);
@@ -207,7 +207,7 @@ fn frames_that_come_while_queue_pairs_are_opened_come_once() {
         let mut here = open("va", &region);
         let stop = AtomicBool::new(false);
         let sent = AtomicU32::new(0);
-        let came = thread::scope(|scope| {
+        let received = thread::scope(|scope| {
             scope.spawn(|| {
                 let (mut number, mut burst) = (0, Burst::new());
                 while !stop.load(Ordering::Relaxed) {
@@ -226,7 +226,7 @@ fn frames_that_come_while_queue_pairs_are_opened_come_once() {
             stop.store(true, Ordering::Relaxed);
             datagrams(&mut queue_pairs, pool, &region)
         });
-        let mut all = came.concat();
+        let mut all = received.concat();
         all.sort_unstable();
         assert!(!all.is_empty());
         assert!(all.windows(2).all(|two| two[0] < two[1]), "none comes twice");
@@ -253,20 +253,20 @@ fn partial(
     for number in 0..10 {
         socket.send_to(&[number; 40], "10.5.0.2:9").unwrap();
     }
-    let (mut came, mut partial, mut burst) = (0, 0, Burst::new());
+    let (mut received, mut partial, mut burst) = (0, 0, Burst::new());
     let until = Instant::now() + Duration::from_secs(5);
-    while came < 10 && Instant::now() < until {
+    while received < 10 && Instant::now() < until {
         queue_pair.receive(pool, &mut burst).unwrap();
         for desc in burst.iter() {
             let frame = region.frame(desc);
             if frame[12..14] == [8, 0] && frame[23] == 17 {
-                came += 1;
+                received += 1;
                 partial += u32::from(!is_whole(frame));
             }
         }
         pool.give_all(&mut burst);
     }
-    (came, partial, queue_pair.counters().rx_partial_checksums - before)
+    (received, partial, queue_pair.counters().rx_partial_checksums - before)
 }
 
 #[test]

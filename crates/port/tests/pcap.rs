@@ -111,22 +111,22 @@ fn a_file_that_cannot_be_played_whole_is_refused() {
     let refused = |path: PathBuf| open(&files(path), &pools[0]).err().unwrap().to_string();
     let whole = fs::read(&path).unwrap();
     fs::write(&path, &whole[..whole.len() - 1]).unwrap();
-    let said = refused(path.clone());
-    assert!(said.contains("record 3 at byte"), "{said}");
+    let message = refused(path.clone());
+    assert!(message.contains("record 3 at byte"), "{message}");
     fs::write(&path, b"no trace at all").unwrap();
     assert!(refused(path).contains("not a pcap or pcapng file"));
-    let said = refused(file(&directory, &[60, 9_000]));
-    assert!(said.contains("record 2 at byte") && said.contains("ethtool -K"), "{said}");
+    let message = refused(file(&directory, &[60, 9_000]));
+    assert!(message.contains("record 2 at byte") && message.contains("ethtool -K"), "{message}");
     assert!(refused(directory.path().join("none")).contains("none: No such file"));
-    let said = refused("/dev/null".into());
-    assert!(said.contains("a device, not a file"), "{said}");
+    let message = refused("/dev/null".into());
+    assert!(message.contains("a device, not a file"), "{message}");
     for (name, phrases) in [
         ("headers-only-snaplen34", &["record 1 at byte 24: a frame of 60 B", "first 34 B"][..]),
         ("cooked", &["link type 113 (Linux cooked capture"]),
         ("empty-frame", &["record 1", "a frame of 0 B is shorter"]),
     ] {
-        let said = refused(input(&directory, name));
-        assert!(phrases.iter().all(|phrase| said.contains(phrase)), "{name}: {said}");
+        let message = refused(input(&directory, name));
+        assert!(phrases.iter().all(|phrase| message.contains(phrase)), "{name}: {message}");
     }
     let unwritable = directory.path().join("no/where");
     let output = Files { input: None, output: Some(unwritable), speed: Speed::Max };
@@ -208,10 +208,10 @@ fn a_file_that_is_read_is_not_written_to() {
         error.to_string()
     };
     for name in [&input, &symbolic, &hard] {
-        let said = refused(&files(Some(&input), Some(name)));
+        let message = refused(&files(Some(&input), Some(name)));
         let (name, input) = (name.display(), input.display());
         let wanted = "which is open here: give another one to write to";
-        assert_eq!(said, format!("{name} is the same file as {input}, {wanted}"));
+        assert_eq!(message, format!("{name} is the same file as {input}, {wanted}"));
     }
     // By two ports, whichever comes first; two may read, and none writes what another writes.
     let reads = open(&files(Some(&input), None), &pools[0]).unwrap();

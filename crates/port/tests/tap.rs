@@ -62,8 +62,8 @@ fn talk(queue_pair_count: u32) {
     let socket = UdpSocket::bind("10.9.0.1:0").unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     for len in [1, 18, 1_400] {
-        let said = vec![b'x'; len];
-        socket.send_to(&said, "10.9.0.2:9").unwrap();
+        let message = vec![b'x'; len];
+        socket.send_to(&message, "10.9.0.2:9").unwrap();
         if len == 1 {
             // Who has 10.9.0.2? We.
             let mut asked = await_type(&mut queue_pairs, pool, &region, ARP);
@@ -75,19 +75,19 @@ fn talk(queue_pair_count: u32) {
             bytes[22..28].copy_from_slice(&[2, 0, 0, 0, 0, 9]);
             send(&mut queue_pairs[0], pool, asked);
         }
-        let mut came = await_type(&mut queue_pairs, pool, &region, IPV4);
-        assert_eq!(usize::from(came.len()), 14 + 20 + 8 + len);
-        let bytes = region.frame_mut(&mut came);
-        assert_eq!(bytes[42..], said);
+        let mut received = await_type(&mut queue_pairs, pool, &region, IPV4);
+        assert_eq!(usize::from(received.len()), 14 + 20 + 8 + len);
+        let bytes = region.frame_mut(&mut received);
+        assert_eq!(bytes[42..], message);
         // Back to where it came from: checksums do not mind.
         swap(bytes, [0, 6], 6);
         swap(bytes, [26, 30], 4);
         swap(bytes, [34, 36], 2);
         let mut again = vec![0; 2_000];
         let last = queue_pairs.len() - 1;
-        send(&mut queue_pairs[last], pool, came);
+        send(&mut queue_pairs[last], pool, received);
         let (got, from) = socket.recv_from(&mut again).unwrap();
-        assert_eq!((&again[..got], from.to_string().as_str()), (&said[..], "10.9.0.2:9"));
+        assert_eq!((&again[..got], from.to_string().as_str()), (&message[..], "10.9.0.2:9"));
     }
     let counted = queue_pairs.iter().map(|queue_pair| queue_pair.counters());
     let sums = counted.fold([0; 4], |sum, one| {
@@ -133,11 +133,12 @@ fn an_open_failure_has_its_reason_and_a_vanished_interface_is_an_error() {
                 assert!(matches!(taken, PortError::TapTaken { .. }), "{count}, {wanted}: {taken}");
             }
             // The command in the message finds this process.
-            let said = refused("tp", 1).to_string();
-            let found = Command::new("sh").args(["-c", said.split('`').nth(1).unwrap()]).output();
+            let message = refused("tp", 1).to_string();
+            let found =
+                Command::new("sh").args(["-c", message.split('`').nth(1).unwrap()]).output();
             let found = String::from_utf8(found.unwrap().stdout).unwrap();
             let own = format!("/proc/{}/fdinfo/", std::process::id());
-            assert!(found.contains(&own), "{said}: {found}");
+            assert!(found.contains(&own), "{message}: {found}");
             drop(open);
         }
         let mut queue_pair = tap::open("tp", 1, &region).unwrap().remove(0);
@@ -146,9 +147,9 @@ fn an_open_failure_has_its_reason_and_a_vanished_interface_is_an_error() {
         burst.push(pool.take().unwrap());
         region.set_len(&mut burst[0], 60);
         // The kernel may have said something by it while it was on.
-        let mut came = Burst::new();
-        queue_pair.receive(pool, &mut came).unwrap();
-        pool.give_all(&mut came);
+        let mut received = Burst::new();
+        queue_pair.receive(pool, &mut received).unwrap();
+        pool.give_all(&mut received);
         queue_pair.send(pool, &mut burst).unwrap();
         assert_eq!((queue_pair.counters().tx_dropped, burst.len()), (1, 0), "it is off");
         ip("link del tp");
@@ -171,8 +172,8 @@ fn an_interface_of_another_number_of_queues_can_be_made_anew_as_it_is_said() {
             ip(&format!("tuntap add tp mode tap{made}"));
             let refused = tap::open("tp", count, pools[0].region()).err().unwrap();
             assert!(matches!(refused, PortError::NoTap { .. }), "{refused}");
-            let said = refused.to_string();
-            for command in said.split('`').nth(1).unwrap().split(" && ") {
+            let message = refused.to_string();
+            for command in message.split('`').nth(1).unwrap().split(" && ") {
                 ip(command.strip_prefix("ip ").unwrap());
             }
             drop(tap::open("tp", count, pools[0].region()).unwrap());

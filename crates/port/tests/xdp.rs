@@ -166,19 +166,19 @@ fn a_receiver_that_does_not_poll_misses_frames_and_leaks_none() {
                 here.send(pool, &mut burst).unwrap();
             }
         }
-        let mut seen = BTreeMap::new();
+        let mut observed = BTreeMap::new();
         let settled = Instant::now() + Duration::from_millis(300);
         while Instant::now() < settled {
             there.receive(pool, &mut burst).unwrap();
             here.send(pool, &mut Burst::new()).unwrap();
             for desc in burst.drain(..) {
-                *seen.entry(number(region.frame(&desc))).or_insert(0) += 1;
+                *observed.entry(number(region.frame(&desc))).or_insert(0) += 1;
                 pool.give(desc);
             }
         }
-        assert!(seen.values().all(|count| *count == 1), "none comes twice");
+        assert!(observed.values().all(|count| *count == 1), "none comes twice");
         let counters = there.counters();
-        assert_eq!(counters.rx_frames, seen.len() as u64);
+        assert_eq!(counters.rx_frames, observed.len() as u64);
         assert!(counters.rx_missed > 0 && counters.rx_frames < sent.into(), "{counters:?}");
         end([here, there], pools);
     });
@@ -261,8 +261,8 @@ fn queues_whose_frames_would_not_come_are_refused() {
         let region = pools[0].region();
         let refused = xdp::open("va", 3, region).err().unwrap();
         assert!(matches!(refused, PortError::QueuesLeft { queues: 4, count: 3, .. }), "{refused}");
-        let said = refused.to_string();
-        let remedy = said.split('`').nth(1).unwrap();
+        let message = refused.to_string();
+        let remedy = message.split('`').nth(1).unwrap();
         assert_eq!(remedy, "ethtool -L va rx 3");
         drop(xdp::open_first("va", 3, region).unwrap());
         drop(xdp::open("va", 4, region).unwrap());
@@ -286,10 +286,10 @@ fn an_open_interface_lets_in_what_is_addressed_to_others() {
         pair(1);
         let pools = frame_pools(1, xdp::FRAMES, 1_514).unwrap();
         let is_promiscuous = || {
-            let told = Command::new("ip").args(["-details", "link", "show", "va"]).output();
-            let told = String::from_utf8(told.unwrap().stdout).unwrap();
-            assert!(told.contains(" promiscuity "), "{told}");
-            told.contains(" promiscuity 1 ")
+            let reported = Command::new("ip").args(["-details", "link", "show", "va"]).output();
+            let reported = String::from_utf8(reported.unwrap().stdout).unwrap();
+            assert!(reported.contains(" promiscuity "), "{reported}");
+            reported.contains(" promiscuity 1 ")
         };
         let queue_pairs = xdp::open("va", 1, pools[0].region()).unwrap();
         assert!(is_promiscuous());
@@ -305,9 +305,9 @@ fn frames_counted_as_sent_leave_before_the_end_or_are_dropped() {
         let mut pools = frame_pools(1, 2 * xdp::FRAMES, 1_514).unwrap();
         let (region, pool) = (Arc::clone(pools[0].region()), &mut pools[0]);
         let mut there = xdp::open("vb", 1, &region).unwrap().remove(0);
-        let mut came = Burst::new();
-        there.receive(pool, &mut came).unwrap();
-        pool.give_all(&mut came);
+        let mut arrived = Burst::new();
+        there.receive(pool, &mut arrived).unwrap();
+        pool.give_all(&mut arrived);
         for goes in [true, false] {
             let mut here = xdp::open("va", 1, &region).unwrap().remove(0);
             // Nothing leaves an interface that is switched off.
@@ -323,10 +323,10 @@ fn frames_counted_as_sent_leave_before_the_end_or_are_dropped() {
             assert_eq!((counters.tx_frames, counters.tx_bytes), (sent, sent * 100));
             assert_eq!(counters.tx_dropped, 40 - sent);
             if goes {
-                let mut came = 0;
+                let mut arrived = 0;
                 receive(&mut there, pool, &region, |_| {
-                    came += 1;
-                    came == 40
+                    arrived += 1;
+                    arrived == 40
                 });
             }
         }

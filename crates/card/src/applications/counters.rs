@@ -26,8 +26,8 @@ pub(super) struct PublishedCounters([AtomicU64; 10]);
 
 impl PublishedCounters {
     /// Shows what a core has seen.
-    pub(super) fn publish(&self, seen: &Numbers) {
-        for (slot, value) in self.0.iter().zip(seen) {
+    pub(super) fn publish(&self, observed: &Numbers) {
+        for (slot, value) in self.0.iter().zip(observed) {
             slot.store(*value, Ordering::Relaxed);
         }
     }

@@ -151,9 +151,9 @@ impl ApplicationContext {
         self.seen[FRAMES] += count as u64;
         self.each_ns = ((7 * self.each_ns + took_ns / count as u64) / 8).max(1);
         if let Some(instance) = &mut self.program.instance {
-            let [drops, faults, outside, ring_full, no_way, told] = instance.lost.take();
+            let [drops, faults, outside, ring_full, no_way, reported] = instance.lost.take();
             self.seen[DROPS] += drops;
-            self.seen[REPORTED] += told;
+            self.seen[REPORTED] += reported;
             self.seen[FAULTS] += faults;
             self.seen[OUTSIDE] += outside + no_way;
             self.seen[RING_FULL] += ring_full;

@@ -27,7 +27,7 @@ impl Card {
             port.nic.run_housekeeping(HOUSEKEEPING_STEPS);
             for door in &mut port.listeners {
                 match door.accept(&self.region) {
-                    Ok(came) => is_changed |= came,
+                    Ok(received) => is_changed |= received,
                     Err(error) => missing.push((
                         format!("the door of queue {} of {}", door.queue(), port.name),
                         error,

@@ -80,14 +80,14 @@ impl Card {
         let port = self.ports.get_mut(usize::from(number))?;
         port.balancer.as_ref()?;
         let now = port.load_counters(&self.cores);
-        let seen = now.since(&port.before);
+        let observed = now.since(&port.before);
         port.before = now;
         if !matches!(waits, Ok(None)) {
             // Frames of two states of RSS are in it.
             return None;
         }
         let mut rss = port.nic.rss().clone();
-        let decision = port.balancer.as_mut()?.decide(&seen, &rss.indirection)?;
+        let decision = port.balancer.as_mut()?.decide(&observed, &rss.indirection)?;
         let balanced = match decision {
             Decision::Key(key) => {
                 rss.key = key;

@@ -77,8 +77,14 @@ impl Card {
             port.errors().into_iter().map(move |what| format!("{name}: {what}"))
         };
         let trouble = files.flat_map(named).chain(self.errors.drain(..)).collect();
-        let told = self.item_counters();
-        CardResult { counters: self.counters(), items: told, frames, frames_lost, errors: trouble }
+        let reported = self.item_counters();
+        CardResult {
+            counters: self.counters(),
+            items: reported,
+            frames,
+            frames_lost,
+            errors: trouble,
+        }
     }
 
     fn stop(&mut self) -> Vec<FramePool> {

@@ -125,13 +125,13 @@ impl Card {
         let doorbell = |&core| Doorbell::new().map_err(|source| CardError::Thread { core, source });
         let doorbells =
             config.cores.iter().map(doorbell).collect::<Result<Arc<[Doorbell]>, CardError>>()?;
-        let (threads, cores, told) = (Vec::new(), Vec::new(), Arc::default());
+        let (threads, cores, reported) = (Vec::new(), Vec::new(), Arc::default());
         let mut card = Card {
             ports,
             threads,
             cores,
             doorbells,
-            notifications: told,
+            notifications: reported,
             stop,
             region,
             queues: config.queues,

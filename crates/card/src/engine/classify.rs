@@ -88,12 +88,12 @@ impl Engine {
             });
         }
         self.dispatch(port);
-        let [drops, unfit, outside, ring_full, no_way, told] = instance.lost.take();
-        let seen = &mut self.contexts[port].tally;
-        seen.program_drops += drops + no_way;
-        seen.program_reported += told;
-        seen.program_faults += unfit + outside;
-        seen.program_ring_full += ring_full;
+        let [drops, unfit, outside, ring_full, no_way, reported] = instance.lost.take();
+        let observed = &mut self.contexts[port].tally;
+        observed.program_drops += drops + no_way;
+        observed.program_reported += reported;
+        observed.program_faults += unfit + outside;
+        observed.program_ring_full += ring_full;
         self.program.instance = Some(instance);
     }
 

@@ -27,8 +27,8 @@ impl Engine {
     /// Gives the frames of a burst to the cores of their queues, as far as there is room.
     pub(super) fn dispatch(&mut self, port: usize) {
         for (core, bound) in self.bound.iter_mut().enumerate() {
-            let PortContext { migration: moving, tally: seen, .. } = &mut self.contexts[port];
-            bound.iter().for_each(|desc| seen.queues[usize::from(desc.queue)].add(desc));
+            let PortContext { migration: moving, tally: observed, .. } = &mut self.contexts[port];
+            bound.iter().for_each(|desc| observed.queues[usize::from(desc.queue)].add(desc));
             if core == self.place {
                 moving.count_dispatched(core, bound.len());
                 self.completed.take(core, port, bound.len());
@@ -48,7 +48,7 @@ impl Engine {
             self.cores_to_wake[core] |= given > 0;
             moving.count_dispatched(core, given);
             for desc in bound.drain(..) {
-                seen.queues[usize::from(desc.queue)].undo_add(&desc);
+                observed.queues[usize::from(desc.queue)].undo_add(&desc);
                 self.pool.give(desc);
             }
         }
@@ -57,8 +57,8 @@ impl Engine {
     /// Gives a frame that was held to the core of its queue; back where there is no room.
     pub(super) fn dispatch_one(&mut self, port: usize, desc: Desc) -> Option<Desc> {
         let (core, queue) = (self.core_of(&desc), usize::from(desc.queue));
-        let mut seen = self.contexts[port].tally.queues[queue];
-        seen.add(&desc);
+        let mut observed = self.contexts[port].tally.queues[queue];
+        observed.add(&desc);
         if core == self.place {
             self.completed.take(core, port, 1);
             self.frames += 1;
@@ -78,7 +78,7 @@ impl Engine {
         self.cores_to_wake[core] |= core != self.place;
         let context = &mut self.contexts[port];
         context.migration.count_dispatched(core, 1);
-        context.tally.queues[queue] = seen;
+        context.tally.queues[queue] = observed;
         None
     }
 

@@ -130,12 +130,12 @@ fn packets_are_short_and_many() {
 
 #[test]
 fn numbers_out_of_range_are_refused() {
-    let said =
+    let message =
         |case, count, entries| Loaded { case, count, entries }.text().unwrap_err().to_string();
-    assert_eq!(said(Case::Headers, 9, 0), "headers: count = 9: use 1 to 8");
-    assert_eq!(said(Case::Headers, 1, 1), "headers: entries = 1: use 0 to 0");
-    assert_eq!(said(Case::Moves, 0, 0), "moves: count = 0: use 1 to 64");
-    assert_eq!(said(Case::Acl, 2, 1), "acl: count = 2: use 1 to 1");
-    assert_eq!(said(Case::Acl, 1, 4_097), "acl: entries = 4097: use 1 to 4096");
-    assert_eq!(said(Case::Exact, 1, 0), "exact: entries = 0: use 1 to 1048576");
+    assert_eq!(message(Case::Headers, 9, 0), "headers: count = 9: use 1 to 8");
+    assert_eq!(message(Case::Headers, 1, 1), "headers: entries = 1: use 0 to 0");
+    assert_eq!(message(Case::Moves, 0, 0), "moves: count = 0: use 1 to 64");
+    assert_eq!(message(Case::Acl, 2, 1), "acl: count = 2: use 1 to 1");
+    assert_eq!(message(Case::Acl, 1, 4_097), "acl: entries = 4097: use 1 to 4096");
+    assert_eq!(message(Case::Exact, 1, 0), "exact: entries = 0: use 1 to 1048576");
 }

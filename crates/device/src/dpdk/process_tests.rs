@@ -93,8 +93,8 @@ fn the_run_time_directory_is_where_dpdk_looks_and_ours_is_gone_while_it_runs() {
     };
     let helper = helper_of(std::process::id()).unwrap();
     let environment = fs::read_to_string(format!("/proc/{helper}/environ")).unwrap();
-    let told = environment.split('\0').find_map(|set| set.strip_prefix("RUNTIME_DIRECTORY="));
-    assert!(!fs::exists(told.unwrap()).unwrap(), "{told:?} is still there");
+    let reported = environment.split('\0').find_map(|set| set.strip_prefix("RUNTIME_DIRECTORY="));
+    assert!(!fs::exists(reported.unwrap()).unwrap(), "{reported:?} is still there");
     drop(bed);
     let elsewhere = tempfile::tempdir().unwrap();
     let script = elsewhere.path().join("niclab-dpdk");
@@ -155,14 +155,14 @@ fn arguments_that_dpdk_refuses_are_a_bad_name() {
         return;
     };
     drop(bed);
-    for (name, said) in [
+    for (name, message) in [
         ("dpdk:--no-such-option", "unrecognized option"),
         ("dpdk:--vdev=net_null0 --vdev=net_ring0", "give either net_ring0"),
         ("dpdk:--no-pci", "no port; bind two cards"),
     ] {
         let error = dpdk::open(name).map(|bed| bed.about().clone()).unwrap_err();
         assert!(matches!(error, DeviceError::BadName { .. }), "{error}");
-        assert!(error.to_string().contains(said), "{error}");
+        assert!(error.to_string().contains(message), "{error}");
     }
 }
 

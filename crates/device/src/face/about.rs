@@ -90,8 +90,8 @@ mod tests {
         let lacking = "niclab does not drive rte_flow".to_owned();
         let about = DeviceInfo { lacking, ..DeviceInfo::default() };
         assert_eq!(about.lack("rules"), "rules (niclab does not drive rte_flow)");
-        for told in ["rules (ntuple: driver veth has none)", "flower: the kernel lacks it"] {
-            assert_eq!(about.lack(told), told);
+        for reported in ["rules (ntuple: driver veth has none)", "flower: the kernel lacks it"] {
+            assert_eq!(about.lack(reported), reported);
         }
         assert_eq!(DeviceInfo::default().lack("rules"), "rules");
         for name in ["soft", "model:connectx-5", "peer:192.0.2.7"] {

@@ -46,8 +46,8 @@ pub fn program(bed: &mut dyn Testbed, of: &Processing) -> Result<ProgramObservat
 
 #[test]
 fn an_observation_of_another_task_is_an_error_and_no_panic() {
-    let seen = Observation::Load(LoadObservation::default());
-    let error = seen.clone().into_store().unwrap_err().to_string();
+    let observed = Observation::Load(LoadObservation::default());
+    let error = observed.clone().into_store().unwrap_err().to_string();
     assert_eq!(error, "testbed failed: it did not carry out Task::Store");
-    assert_eq!(seen.into_load(), Ok(LoadObservation::default()));
+    assert_eq!(observed.into_load(), Ok(LoadObservation::default()));
 }

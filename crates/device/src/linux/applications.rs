@@ -187,39 +187,40 @@ pub(super) fn all(
     let shares = split(asked, cores.len());
     let never = AtomicBool::new(false);
     let keeps = passed.is_some();
-    let seen: Vec<Result<(Requested, Vec<StreamPosition>), DeviceError>> = thread::scope(|scope| {
-        let started: Vec<_> = shares
-            .iter()
-            .zip(cores)
-            .map(|(share, &core)| {
-                let never = &never;
-                let ask = move || {
-                    let ran = netns.within(|| {
-                        let _pinned = Pinned::to(core);
-                        let mut passed = Vec::new();
-                        let kept = keeps.then_some(&mut passed);
-                        let ran = requests::run(share, address, never, begun, kept);
-                        ran.map_err(broken).map(|requested| (requested, passed))
-                    });
-                    ran.map_err(|e| super::refused("the client's namespace", &e))?
-                };
-                let started = thread::Builder::new().name("client".into());
-                let started = started.spawn_scoped(scope, ask);
-                started.inspect_err(|_| never.store(true, Ordering::Relaxed))
-            })
-            .collect();
-        let panicked = || DeviceError::Broken {
-            device: "a client".into(),
-            reason: "its thread panicked".into(),
-        };
-        let no_thread = |e| super::refused("starting a client's thread", &e);
-        let ended = |one: std::io::Result<ScopedJoinHandle<'_, _>>| {
-            one.map_err(no_thread)?.join().unwrap_or_else(|_| Err(panicked()))
-        };
-        started.into_iter().map(ended).collect()
-    });
+    let observation: Vec<Result<(Requested, Vec<StreamPosition>), DeviceError>> =
+        thread::scope(|scope| {
+            let started: Vec<_> = shares
+                .iter()
+                .zip(cores)
+                .map(|(share, &core)| {
+                    let never = &never;
+                    let ask = move || {
+                        let ran = netns.within(|| {
+                            let _pinned = Pinned::to(core);
+                            let mut passed = Vec::new();
+                            let kept = keeps.then_some(&mut passed);
+                            let ran = requests::run(share, address, never, begun, kept);
+                            ran.map_err(broken).map(|requested| (requested, passed))
+                        });
+                        ran.map_err(|e| super::refused("the client's namespace", &e))?
+                    };
+                    let started = thread::Builder::new().name("client".into());
+                    let started = started.spawn_scoped(scope, ask);
+                    started.inspect_err(|_| never.store(true, Ordering::Relaxed))
+                })
+                .collect();
+            let panicked = || DeviceError::Broken {
+                device: "a client".into(),
+                reason: "its thread panicked".into(),
+            };
+            let no_thread = |e| super::refused("starting a client's thread", &e);
+            let ended = |one: std::io::Result<ScopedJoinHandle<'_, _>>| {
+                one.map_err(no_thread)?.join().unwrap_or_else(|_| Err(panicked()))
+            };
+            started.into_iter().map(ended).collect()
+        });
     let mut sum: Option<Requested> = None;
-    for one in seen {
+    for one in observation {
         let (requested, kept) = one?;
         match &mut sum {
             Some(sum) => sum.merge(requested),
@@ -262,8 +263,8 @@ fn watched<T>(
         let done = work(&|| begun.send(()).unwrap_or_default());
         drop(begun);
         let panicked = |_| std::io::Error::other("its thread panicked");
-        let seen = watch.join().map_err(panicked).and_then(|seen| seen);
-        Ok((done, seen.map_err(|e| super::refused("reading what is used", &e))?))
+        let observation = watch.join().map_err(panicked).and_then(|observation| observation);
+        Ok((done, observation.map_err(|e| super::refused("reading what is used", &e))?))
     })
 }
 

@@ -42,23 +42,23 @@ fn real_servers_answer_clients_of_both_hosts() {
         for (client, family) in [(Host::Here, Family::V4), (Host::There, Family::V6)] {
             let mut asked = application(protocol, client);
             asked.family = family;
-            let seen = match measured::requests(&mut *bed, &asked) {
-                Ok(seen) => seen,
+            let observed = match measured::requests(&mut *bed, &asked) {
+                Ok(observed) => observed,
                 Err(DeviceError::NotSupported { capability }) => {
                     println!("SKIP real_servers_answer_clients_of_both_hosts: {capability}");
                     continue;
                 }
                 Err(error) => panic!("{asked:?}: {error}"),
             };
-            let requested = &seen.requested;
+            let requested = &observed.requested;
             assert!(requested.answered > 0, "{asked:?}: {requested:?}");
             let clean = (requested.lost, requested.refused, requested.foreign, requested.misses);
             assert_eq!(clean, (0, 0, 0, 0), "{asked:?}: {requested:?}");
             assert_eq!(requested.ended, None, "{asked:?}");
             // The hosts have a core each, and what goes over the wire is more than what is asked.
-            assert_eq!((seen.client.len(), seen.server.len()), (1, 1));
-            assert_ne!(seen.client[0].core, seen.server[0].core);
-            assert!(seen.link.unwrap().tx_bytes > 0, "{seen:?}");
+            assert_eq!((observed.client.len(), observed.server.len()), (1, 1));
+            assert_ne!(observed.client[0].core, observed.server[0].core);
+            assert!(observed.link.unwrap().tx_bytes > 0, "{observed:?}");
         }
     }
 }

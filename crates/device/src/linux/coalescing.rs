@@ -155,7 +155,7 @@ pub fn read(index: u32) -> io::Result<Option<Coalescing>> {
     match socket.ask(asked, 0) {
         Err(e) if e.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(None),
         Err(e) => Err(e),
-        Ok(told) => Ok(told.map(|told| told.values).filter(|values| !values.0.is_empty())),
+        Ok(reply) => Ok(reply.map(|reply| reply.values).filter(|values| !values.0.is_empty())),
     }
 }
 
@@ -178,11 +178,11 @@ impl Ethtool {
         socket.connect(&SocketAddr::new(0, 0))?;
         let name = vec![GenlCtrlAttrs::FamilyName(FAMILY.to_owned())];
         let asked = GenlCtrl { cmd: GenlCtrlCmd::GetFamily, nlas: name };
-        let told = match exchange(&socket, GenlMessage::from_payload(asked), 0) {
+        let reply = match exchange(&socket, GenlMessage::from_payload(asked), 0) {
             Err(e) if e.raw_os_error() == Some(libc::ENOENT) => return Ok(None),
-            told => told?.ok_or(io::ErrorKind::InvalidData)?,
+            reply => reply?.ok_or(io::ErrorKind::InvalidData)?,
         };
-        let family = told.payload.nlas.iter().find_map(|attribute| match attribute {
+        let family = reply.payload.nlas.iter().find_map(|attribute| match attribute {
             GenlCtrlAttrs::FamilyId(id) => Some(*id),
             _ => None,
         });
@@ -192,7 +192,7 @@ impl Ethtool {
     fn ask(&self, message: Message, flags: u16) -> io::Result<Option<Message>> {
         let mut message = GenlMessage::from_payload(message);
         message.set_resolved_family_id(self.family);
-        Ok(exchange(&self.socket, message, flags)?.map(|told| told.payload))
+        Ok(exchange(&self.socket, message, flags)?.map(|reply| reply.payload))
     }
 }
 
@@ -218,7 +218,7 @@ where
     match answer.payload {
         NetlinkPayload::Error(error) if error.raw_code() == 0 => Ok(None),
         NetlinkPayload::Error(error) => Err(error.to_io()),
-        NetlinkPayload::InnerMessage(told) => Ok(Some(told)),
+        NetlinkPayload::InnerMessage(reply) => Ok(Some(reply)),
         _ => Err(io::Error::new(io::ErrorKind::InvalidData, "unexpected netlink answer")),
     }
 }

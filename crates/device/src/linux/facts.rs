@@ -65,10 +65,10 @@ fn of_card(end: &End, whose: &str) -> Vec<Fact> {
     let fact = |name: &str, value: String| Fact { name: format!("{name}{whose}"), value };
     let mut facts = vec![fact("driver", driver(&end.link))];
     // What cannot be asked is not known: no fact.
-    let told = end.within("asking", |link| {
+    let reply = end.within("asking", |link| {
         Card::open(&link.name).and_then(|mut card| tell(&mut card, &fact))
     });
-    facts.extend(told.unwrap_or_default());
+    facts.extend(reply.unwrap_or_default());
     facts
 }
 
@@ -156,10 +156,10 @@ pub(super) struct Statistics(Vec<Statistic>);
 impl Statistics {
     /// Of an interface; nothing where its driver does not count.
     pub(super) fn of(end: &End) -> Statistics {
-        let told = end.within("reading the statistics of", |link| {
+        let reply = end.within("reading the statistics of", |link| {
             Card::open(&link.name).and_then(|mut card| card.statistics())
         });
-        Statistics(told.unwrap_or_default())
+        Statistics(reply.unwrap_or_default())
     }
 
     /// What was counted since `before`, where it was something: those that fell are no counters.

@@ -91,10 +91,11 @@ fn run(
     if output.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let said = said.lines().find(|line| !line.is_empty()).unwrap_or("it failed without a word");
-    let said = said.trim().trim_start_matches("Error: ").trim_end_matches('.');
-    let reason = format!("{feature}: {tool}: {said}");
+    let message = String::from_utf8_lossy(&output.stderr);
+    let message =
+        message.lines().find(|line| !line.is_empty()).unwrap_or("it failed without a word");
+    let message = message.trim().trim_start_matches("Error: ").trim_end_matches('.');
+    let reason = format!("{feature}: {tool}: {message}");
     Err(DeviceError::lacks(reason))
 }
 

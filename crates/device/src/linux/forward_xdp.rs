@@ -33,7 +33,7 @@ pub struct Forward {
     pool: FramePool,
     region: Arc<Region>,
     /// Frames that found no room, and that somebody was told of.
-    told: u64,
+    reported_missed: u64,
     /// Why nothing comes any more.
     gone: Option<io::Error>,
 }
@@ -58,7 +58,7 @@ impl Forward {
         let queue_pairs = xdp::open_first(&link.name, count.into(), &region)?;
         let queue = |queue_pair| Queue { queue_pair, waiting: Burst::new(), missed_before: 0 };
         let queues = queue_pairs.into_iter().map(queue).collect();
-        Ok(Forward { queues, pool, region, told: 0, gone: None })
+        Ok(Forward { queues, pool, region, reported_missed: 0, gone: None })
     }
 
     /// Why nothing came any more, where a queue failed since this was asked last.
@@ -84,7 +84,7 @@ impl Forward {
             }
             queue.missed_before = queue.queue_pair.counters().rx_missed;
         }
-        self.told = 0;
+        self.reported_missed = 0;
         Ok(())
     }
 
@@ -154,6 +154,6 @@ impl DeviceSide for Forward {
 
     fn missed(&mut self) -> u64 {
         let all = self.missed_by_queue().sum::<u64>();
-        all - std::mem::replace(&mut self.told, all)
+        all - std::mem::replace(&mut self.reported_missed, all)
     }
 }

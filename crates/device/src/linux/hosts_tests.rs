@@ -51,13 +51,13 @@ fn messages_come_back_over_both_protocols_both_families_both_ways() {
         for family in [Family::V4, Family::V6] {
             for client in [Host::Here, Host::There] {
                 let asked = messages(transport, family, client);
-                let seen = round_trips(&mut *bed, &asked).unwrap();
-                let (echoed, served) = (&seen.echoed, seen.served.unwrap());
-                assert!(echoed.answered > 0, "{asked:?}: {seen:?}");
+                let observed = round_trips(&mut *bed, &asked).unwrap();
+                let (echoed, served) = (&observed.echoed, observed.served.unwrap());
+                assert!(echoed.answered > 0, "{asked:?}: {observed:?}");
                 let clean = (echoed.lost, echoed.foreign, echoed.ended.clone());
-                assert_eq!(clean, (0, 0, None), "{asked:?}: {seen:?}");
-                assert_eq!(served.received, served.answered, "{asked:?}: {seen:?}");
-                assert!(served.received >= echoed.sent, "{asked:?}: {seen:?}");
+                assert_eq!(clean, (0, 0, None), "{asked:?}: {observed:?}");
+                assert_eq!(served.received, served.answered, "{asked:?}: {observed:?}");
+                assert!(served.received >= echoed.sent, "{asked:?}: {observed:?}");
             }
         }
     }
@@ -71,8 +71,11 @@ fn messages_longer_than_a_frame_come_back_whole() {
     for transport in [Transport::Udp, Transport::Tcp] {
         let mut asked = messages(transport, Family::V4, Host::Here);
         (asked.echo.size, asked.echo.batch) = (65_507, 1);
-        let seen = round_trips(&mut *bed, &asked).unwrap().echoed;
-        assert!(seen.answered > 0 && seen.lost == 0 && seen.foreign == 0, "{seen:?}");
+        let observed = round_trips(&mut *bed, &asked).unwrap().echoed;
+        assert!(
+            observed.answered > 0 && observed.lost == 0 && observed.foreign == 0,
+            "{observed:?}"
+        );
     }
 }
 
@@ -85,7 +88,9 @@ fn messages_pass_what_stands_in_their_path() {
                 let mut asked = messages(transport, Family::V4, client);
                 asked.feature = feature.parse().unwrap();
                 match round_trips(&mut *bed, &asked) {
-                    Ok(seen) => assert!(seen.echoed.answered > 0, "{asked:?}: {seen:?}"),
+                    Ok(observed) => {
+                        assert!(observed.echoed.answered > 0, "{asked:?}: {observed:?}")
+                    }
                     // Kernels differ in what they have: the name stands in what is said.
                     Err(DeviceError::NotSupported { capability }) => {
                         assert!(capability.starts_with(&format!("{feature}: ")), "{capability}");
@@ -113,8 +118,8 @@ fn rules_that_do_not_match_are_gone_through() {
     asked.feature = Feature::Nft { rules: 20_000 };
     match round_trips(&mut *bed, &asked) {
         // A rule takes a nanosecond at the very least.
-        Ok(seen) => {
-            let with_ns = seen.echoed.rtt.0.value_at_quantile(0.5);
+        Ok(observed) => {
+            let with_ns = observed.echoed.rtt.0.value_at_quantile(0.5);
             assert!(with_ns > plain_ns + 2 * 20_000, "{plain_ns} ns, with rules {with_ns} ns");
         }
         Err(DeviceError::NotSupported { capability }) => {
@@ -152,14 +157,14 @@ fn the_parts_inside_the_stacks_add_up_and_a_stream_has_none() {
         let mut trips = messages(Transport::Udp, family, client);
         (trips.echo.size, trips.echo.batch) = (size, 1);
         (trips.echo.receive, trips.deep) = (receive, true);
-        let seen = match breakdown(&mut *bed, &trips, 2) {
+        let observed = match breakdown(&mut *bed, &trips, 2) {
             Err(DeviceError::NotSupported { capability }) => {
                 return println!("SKIP {test}: {capability}");
             }
-            seen => seen.unwrap(),
+            observed => observed.unwrap(),
         };
-        let words = format!("{family:?} {size} {receive:?}: {seen:#?}");
-        let parts = seen.parts.unwrap();
+        let words = format!("{family:?} {size} {receive:?}: {observed:#?}");
+        let parts = observed.parts.unwrap();
         assert!(parts.messages > 10 * parts.incomplete, "{words}");
         assert!(parts.residue_ratio.abs() < 0.05, "{words}");
         let of = |name: &str| parts.parts.iter().find(|it| it.name == name).unwrap().mean_ns;
@@ -170,7 +175,7 @@ fn the_parts_inside_the_stacks_add_up_and_a_stream_has_none() {
         // Who polls need not be woken.
         let sleeps = receive != Receive::BusyPoll;
         assert_eq!(of("request_wake_up") > 200.0, sleeps, "{words}");
-        assert_eq!(seen.stamps, 20);
+        assert_eq!(observed.stamps, 20);
     }
     let mut stream = messages(Transport::Tcp, Family::V4, Host::Here);
     (stream.deep, stream.echo.batch) = (true, 1);
@@ -198,15 +203,15 @@ fn the_terms_of_a_round_trip_add_up_whatever_carries_their_stamps() {
     for (transport, family, size, client) in asked {
         let mut trips = messages(transport, family, client);
         (trips.echo.size, trips.echo.batch) = (size, 1);
-        let seen = breakdown(&mut *bed, &trips, 2).unwrap();
-        let words = format!("{transport} {size}: {seen:#?}");
-        assert_eq!(seen.pairs.len(), 2, "{words}");
-        assert!(seen.messages > 20 * seen.incomplete, "{words}");
-        assert!(seen.residue_ratio.abs() < 0.05, "{words}");
-        assert_eq!(seen.in_payload, transport == Transport::Udp && size == 1024, "{words}");
-        let sum: f64 = seen.terms.iter().map(|term| term.mean_ns).sum();
-        assert!((sum / seen.rtt_ns - 1.0).abs() < 0.05, "{words}");
-        let cores: Vec<Option<u16>> = seen.terms.iter().map(|term| term.core).collect();
+        let observed = breakdown(&mut *bed, &trips, 2).unwrap();
+        let words = format!("{transport} {size}: {observed:#?}");
+        assert_eq!(observed.pairs.len(), 2, "{words}");
+        assert!(observed.messages > 20 * observed.incomplete, "{words}");
+        assert!(observed.residue_ratio.abs() < 0.05, "{words}");
+        assert_eq!(observed.in_payload, transport == Transport::Udp && size == 1024, "{words}");
+        let sum: f64 = observed.terms.iter().map(|term| term.mean_ns).sum();
+        assert!((sum / observed.rtt_ns - 1.0).abs() < 0.05, "{words}");
+        let cores: Vec<Option<u16>> = observed.terms.iter().map(|term| term.core).collect();
         let (near, far) = match client {
             Host::Here => (cores[4], cores[1]),
             Host::There => (cores[1], cores[4]),
@@ -217,7 +222,7 @@ fn the_terms_of_a_round_trip_add_up_whatever_carries_their_stamps() {
         if size <= 1024 {
             assert_eq!((cores[0], cores[3]), (cores[4], cores[1]), "{words}");
         }
-        for term in &seen.terms[..5] {
+        for term in &observed.terms[..5] {
             assert!(term.mean_ns > 0.0 && term.tail_ns >= term.median_ns, "{words}");
         }
     }
@@ -266,12 +271,12 @@ fn a_breakdown_with_a_peer_has_what_travels_and_refuses_the_rest() {
         stop.store(true, Ordering::Relaxed);
         let unstamped = unstamped.unwrap_err().to_string();
         assert!(unstamped.contains("start it with --stamps"), "{unstamped}");
-        let seen = made.unwrap();
-        assert!(seen.messages > 20 * seen.incomplete, "{seen:#?}");
-        assert!(seen.residue_ratio.abs() < 0.05, "{seen:#?}");
-        assert_eq!((seen.stamps, seen.in_payload, seen.pairs.len()), (2, true, 2));
-        assert!(seen.terms[..5].iter().all(|term| term.mean_ns > 0.0), "{seen:#?}");
-        assert_ne!(seen.terms[1].core, seen.terms[4].core, "{seen:#?}");
+        let observed = made.unwrap();
+        assert!(observed.messages > 20 * observed.incomplete, "{observed:#?}");
+        assert!(observed.residue_ratio.abs() < 0.05, "{observed:#?}");
+        assert_eq!((observed.stamps, observed.in_payload, observed.pairs.len()), (2, true, 2));
+        assert!(observed.terms[..5].iter().all(|term| term.mean_ns > 0.0), "{observed:#?}");
+        assert_ne!(observed.terms[1].core, observed.terms[4].core, "{observed:#?}");
         for refused in refused.map(|refused| refused.unwrap_err().to_string()) {
             assert!(refused.contains("do not travel with their message"), "{refused}");
         }

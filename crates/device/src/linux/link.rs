@@ -96,12 +96,12 @@ pub fn of_address(address: IpAddr) -> io::Result<Option<String>> {
         return Ok(None);
     };
     let asked = LinkUnspec::new_with_index(index).build();
-    let told = request(RouteNetlinkMessage::GetLink(asked), 0)?;
+    let reply = request(RouteNetlinkMessage::GetLink(asked), 0)?;
     let name = |attribute: LinkAttribute| match attribute {
         LinkAttribute::IfName(name) => Some(name),
         _ => None,
     };
-    Ok(told.and_then(|told| told.attributes.into_iter().find_map(name)))
+    Ok(reply.and_then(|reply| reply.attributes.into_iter().find_map(name)))
 }
 
 #[cfg(test)]

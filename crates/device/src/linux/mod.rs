@@ -259,21 +259,21 @@ impl Testbed for LinuxBed {
             Task::Plan(plan) => self.operate(plan).map(Observation::Plan),
             Task::RoundTrips(trips) => {
                 let run = self.next_run();
-                let seen = self.hosts(&trips.feature)?.round_trips(trips, run);
-                seen.map(Observation::RoundTrips)
+                let found = self.hosts(&trips.feature)?.round_trips(trips, run);
+                found.map(Observation::RoundTrips)
             }
             Task::Breakdown { trips, pairs } => {
                 let mut run = self.runs;
-                let seen = self.hosts(&trips.feature)?.breakdown(trips, *pairs, &mut run);
+                let found = self.hosts(&trips.feature)?.breakdown(trips, *pairs, &mut run);
                 self.runs = run;
-                seen.map(Observation::Breakdown)
+                found.map(Observation::Breakdown)
             }
             Task::Requests(application) => {
                 let mut servers = std::mem::take(&mut self.servers);
                 let hosts = self.hosts(&Feature::None);
-                let seen = hosts.and_then(|hosts| hosts.apply(application, &mut servers));
+                let found = hosts.and_then(|hosts| hosts.apply(application, &mut servers));
                 self.servers = servers;
-                seen.map(Observation::Requests)
+                found.map(Observation::Requests)
             }
             Task::Stream(streaming) => {
                 let run = self.next_run();

@@ -61,8 +61,8 @@ impl<T: Serialize + DeserializeOwned> NoteKind<T> {
         };
         let mut note = Note { file, path };
         let left: Option<NoteContent<T>> = note.read().map_err(noting)?;
-        let left = left.filter(|said| said.interface == interface);
-        Ok(Some((note, left.map(|said| said.before))))
+        let left = left.filter(|message| message.interface == interface);
+        Ok(Some((note, left.map(|message| message.before))))
     }
 
     /// The notes of the calling thread's namespace that killed processes have left, with what they
@@ -86,7 +86,7 @@ impl<T: Serialize + DeserializeOwned> NoteKind<T> {
             let mut note = Note { file, path };
             match note.read().map_err(noting)? {
                 // Of an interface that is another by now nobody has changed anything.
-                Some(said) if is_there(&said, index)? => left.push((note, said, index)),
+                Some(message) if is_there(&message, index)? => left.push((note, message, index)),
                 _ => note.remove()?,
             }
         }
@@ -112,8 +112,9 @@ impl Note {
         interface: &str,
         before: &T,
     ) -> Result<(), DeviceError> {
-        let said = NoteContent { interface: interface.into(), process: std::process::id(), before };
-        self.put(&said).map_err(noting)
+        let message =
+            NoteContent { interface: interface.into(), process: std::process::id(), before };
+        self.put(&message).map_err(noting)
     }
 
     /// Removes it, and the directory with the last of them.
@@ -132,8 +133,8 @@ impl Note {
         Ok(serde_json::from_str(&text).ok())
     }
 
-    fn put<T: Serialize>(&mut self, said: &NoteContent<T>) -> io::Result<()> {
-        let text = serde_json::to_string(said)?;
+    fn put<T: Serialize>(&mut self, message: &NoteContent<T>) -> io::Result<()> {
+        let text = serde_json::to_string(message)?;
         self.file.set_len(0)?;
         self.file.rewind()?;
         self.file.write_all(text.as_bytes())?;
@@ -141,8 +142,8 @@ impl Note {
     }
 }
 
-fn is_there<T>(said: &NoteContent<T>, index: u32) -> Result<bool, DeviceError> {
-    let found = link::find(&said.interface).map_err(noting)?;
+fn is_there<T>(message: &NoteContent<T>, index: u32) -> Result<bool, DeviceError> {
+    let found = link::find(&message.interface).map_err(noting)?;
     Ok(found.is_some_and(|link| link.index == index))
 }
 

@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     /// A rule in the words of testpmd's users, translated to those of ethtool.
-    fn said(rule: &str) -> String {
+    fn error(rule: &str) -> String {
         let mut parser = Parser::default();
         let text = format!("flow create 0 {rule}");
         let parsed = parser.parse(1, &text).unwrap();
@@ -208,10 +208,10 @@ mod tests {
             ),
         ] {
             let rule = format!("ingress pattern {pattern} / end actions queue index 3 / end");
-            assert_eq!(said(&rule), format!("flow-type {expected} action 3"), "{pattern}");
+            assert_eq!(error(&rule), format!("flow-type {expected} action 3"), "{pattern}");
         }
         let drop = "ingress pattern eth / ipv4 / udp / end actions drop / end";
-        assert_eq!(said(drop), "flow-type udp4 action -1");
+        assert_eq!(error(drop), "flow-type udp4 action -1");
     }
 
     #[test]
@@ -234,7 +234,7 @@ mod tests {
             ),
         ] {
             let rule = format!("ingress pattern {pattern} / end actions queue index 3 / end");
-            assert_eq!(said(&rule), format!("not supported: {expected}"), "{pattern}");
+            assert_eq!(error(&rule), format!("not supported: {expected}"), "{pattern}");
         }
         let mut fragments = [0; 64];
         fragments[field::FRAGMENT].fill(1);
@@ -248,9 +248,9 @@ mod tests {
             ("jump group 1", "action jump group 1"),
         ] {
             let rule = format!("ingress pattern eth / ipv4 / end actions {actions} / end");
-            assert_eq!(said(&rule), format!("not supported: {expected}"), "{actions}");
+            assert_eq!(error(&rule), format!("not supported: {expected}"), "{actions}");
         }
         let rule = "group 1 ingress pattern eth / ipv4 / end actions drop / end";
-        assert_eq!(said(rule), "not supported: group 1");
+        assert_eq!(error(rule), "not supported: group 1");
     }
 }

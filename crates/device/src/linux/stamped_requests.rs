@@ -58,8 +58,8 @@ pub(super) fn breakdown(
         let probes = is_on.then(attach).transpose()?;
         let mut passed = Vec::new();
         let kept = is_on.then_some(&mut passed);
-        let seen = all(&client.netns, cores, &slice, address, &|| (), kept)?;
-        if let Some(reason) = seen.ended {
+        let observed = all(&client.netns, cores, &slice, address, &|| (), kept)?;
+        if let Some(reason) = observed.ended {
             return Err(DeviceError::Broken { device: "the client".into(), reason });
         }
         for one in &passed {
@@ -67,7 +67,7 @@ pub(super) fn breakdown(
             slices.passages.extend(passage.transpose()?);
         }
         // In an open loop what waits for its turn at the client has not left yet.
-        Ok(seen.service.unwrap_or(seen.latency))
+        Ok(observed.service.unwrap_or(observed.latency))
     })?;
     slices.with_terms(&OUTSIDE, STAMPS)
 }

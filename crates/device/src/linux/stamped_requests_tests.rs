@@ -71,21 +71,21 @@ fn the_time_of_a_server_is_the_servers_and_nobody_elses() {
         drop(last);
         made
     });
-    let seen = match made {
+    let observed = match made {
         Err(DeviceError::NotSupported { capability }) => {
             return println!("SKIP {test}: {capability}");
         }
         made => made.unwrap(),
     };
-    assert!(seen.messages > 20 && seen.incomplete == 0, "{seen:#?}");
-    let names: Vec<&str> = seen.terms.iter().map(|term| term.name.as_str()).collect();
+    assert!(observed.messages > 20 && observed.incomplete == 0, "{observed:#?}");
+    let names: Vec<&str> = observed.terms.iter().map(|term| term.name.as_str()).collect();
     assert_eq!(names, ["client_transmit", "server", "client_receive", "hardware"]);
-    let [transmit, server, receive, wire] = [0, 1, 2, 3].map(|at| seen.terms[at].median_ns);
-    assert!(server >= 3e6, "{seen:#?}");
-    assert!(transmit > 0.0 && receive > 0.0, "{seen:#?}");
-    assert!(transmit + receive + wire < 1e6, "{seen:#?}");
-    assert!(seen.residue_ratio.abs() < 0.02, "{seen:#?}");
-    assert_eq!((seen.pairs.len(), seen.stamps), (3, 4));
+    let [transmit, server, receive, wire] = [0, 1, 2, 3].map(|at| observed.terms[at].median_ns);
+    assert!(server >= 3e6, "{observed:#?}");
+    assert!(transmit > 0.0 && receive > 0.0, "{observed:#?}");
+    assert!(transmit + receive + wire < 1e6, "{observed:#?}");
+    assert!(observed.residue_ratio.abs() < 0.02, "{observed:#?}");
+    assert_eq!((observed.pairs.len(), observed.stamps), (3, 4));
 }
 
 #[test]
@@ -103,30 +103,33 @@ fn requests_to_real_servers_have_a_breakdown_or_a_reason_why_not() {
             1 => (Host::Here, Family::V4),
             _ => (Host::There, Family::V6),
         };
-        let seen = match asked(requests(protocol, connections), client, family) {
-            Ok(seen) => seen,
+        let observed = match asked(requests(protocol, connections), client, family) {
+            Ok(observed) => observed,
             Err(DeviceError::NotSupported { capability }) => {
                 println!("SKIP {test}: {capability}");
                 continue;
             }
             Err(error) => panic!("{protocol} {connections}: {error}"),
         };
-        let requested = &seen.requested;
+        let requested = &observed.requested;
         assert_eq!((requested.lost, requested.refused, requested.foreign), (0, 0, 0));
-        let seen = match seen.breakdown.unwrap() {
+        let observed = match observed.breakdown.unwrap() {
             Err(why) => {
                 println!("SKIP {test}: {why}");
                 continue;
             }
-            Ok(seen) => seen,
+            Ok(observed) => observed,
         };
         // Thousands of segments of several flows take some entries of each other.
-        assert!(seen.messages > 3 * seen.incomplete, "{protocol} {connections}: {seen:#?}");
-        assert!(seen.residue_ratio.abs() < 0.05, "{protocol} {connections}: {seen:#?}");
-        assert!(seen.terms[..3].iter().all(|term| term.mean_ns > 0.0), "{seen:#?}");
+        assert!(
+            observed.messages > 3 * observed.incomplete,
+            "{protocol} {connections}: {observed:#?}"
+        );
+        assert!(observed.residue_ratio.abs() < 0.05, "{protocol} {connections}: {observed:#?}");
+        assert!(observed.terms[..3].iter().all(|term| term.mean_ns > 0.0), "{observed:#?}");
         // The last piece of an answer in several may be sent by the core that frees the first one.
         if protocol != Protocol::Http {
-            assert_ne!(seen.terms[1].core, seen.terms[2].core, "{protocol}: {seen:#?}");
+            assert_ne!(observed.terms[1].core, observed.terms[2].core, "{protocol}: {observed:#?}");
         }
     }
     let mut deep = requests(Protocol::Redis, 2);
@@ -136,10 +139,10 @@ fn requests_to_real_servers_have_a_breakdown_or_a_reason_why_not() {
         (deep, "stamps of requests that wait behind others"),
     ] {
         match asked(requests, Host::Here, Family::V4) {
-            Ok(seen) => {
-                assert!(seen.requested.answered > 0);
-                let told = seen.breakdown.unwrap().unwrap_err();
-                assert!(told.starts_with(why), "{told}");
+            Ok(observed) => {
+                assert!(observed.requested.answered > 0);
+                let reply = observed.breakdown.unwrap().unwrap_err();
+                assert!(reply.starts_with(why), "{reply}");
             }
             Err(DeviceError::NotSupported { capability }) => println!("SKIP {test}: {capability}"),
             Err(error) => panic!("{error}"),

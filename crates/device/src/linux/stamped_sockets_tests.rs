@@ -31,12 +31,15 @@ fn the_terms_of_sockets_add_up_and_are_those_of_probes() {
     let mut run = 0;
     for (client, family) in [(Host::Here, Family::V4), (Host::There, Family::V6)] {
         let asked = RoundTrips { client, family, ..messages(1024, Receive::BusyPoll) };
-        let seen = hosts.breakdown(&asked, 3, &mut run).unwrap();
-        assert!(seen.messages > 100 && seen.messages > 20 * seen.incomplete, "{seen:#?}");
-        assert!(seen.residue_ratio.abs() < 0.05, "{seen:#?}");
-        assert!(seen.terms[..5].iter().all(|term| term.mean_ns > 0.0), "{seen:#?}");
-        assert_eq!(seen.by_sockets.as_deref(), Some("they were asked for"));
-        assert_eq!((seen.stamps, seen.in_payload, seen.pairs.len()), (6, true, 3));
+        let observed = hosts.breakdown(&asked, 3, &mut run).unwrap();
+        assert!(
+            observed.messages > 100 && observed.messages > 20 * observed.incomplete,
+            "{observed:#?}"
+        );
+        assert!(observed.residue_ratio.abs() < 0.05, "{observed:#?}");
+        assert!(observed.terms[..5].iter().all(|term| term.mean_ns > 0.0), "{observed:#?}");
+        assert_eq!(observed.by_sockets.as_deref(), Some("they were asked for"));
+        assert_eq!((observed.stamps, observed.in_payload, observed.pairs.len()), (6, true, 3));
         let probed = match hosts.breakdown(&RoundTrips { sockets: false, ..asked }, 3, &mut run) {
             Err(error) => panic!("where probes cannot be had there are those of sockets: {error}"),
             Ok(probed) if probed.by_sockets.is_some() => {
@@ -47,16 +50,17 @@ fn the_terms_of_sockets_add_up_and_are_those_of_probes() {
         };
         // What is sent is stamped at one place by both, however much this machine scatters.
         for at in [TermKind::ClientTransmit, TermKind::Application, TermKind::ServerTransmit] {
-            let [one, other] = [&seen, &probed].map(|seen| &seen.terms[at as usize]);
+            let [one, other] = [&observed, &probed].map(|observed| &observed.terms[at as usize]);
             assert_eq!(one.name, other.name);
             let apart_ns = (one.median_ns - other.median_ns).abs();
             let most_ns = 1_000.0 + one.median_ns.min(other.median_ns);
-            assert!(apart_ns < most_ns, "{}: {seen:#?} {probed:#?}", one.name);
+            assert!(apart_ns < most_ns, "{}: {observed:#?} {probed:#?}", one.name);
         }
         // What comes is stamped sooner for a socket: before its core is interrupted.
         for at in [TermKind::ServerReceive, TermKind::ClientReceive] {
-            let [one, other] = [&seen, &probed].map(|seen| seen.terms[at as usize].median_ns);
-            assert!(one > other, "{seen:#?} {probed:#?}");
+            let [one, other] =
+                [&observed, &probed].map(|observed| observed.terms[at as usize].median_ns);
+            assert!(one > other, "{observed:#?} {probed:#?}");
         }
     }
 }
@@ -73,9 +77,9 @@ fn sockets_stamp_messages_if_probes_are_refused() {
         let asked = RoundTrips { sockets: false, ..messages(size, Receive::Blocking) };
         hosts.or_by_sockets(Err(by_probes.clone()), &asked, 1, &mut 0)
     };
-    let seen = measured(&refused, 1024).unwrap();
-    assert_eq!(seen.by_sockets.as_deref(), Some("stamps: no BPF"));
-    assert!(seen.messages > 0, "{seen:#?}");
+    let observed = measured(&refused, 1024).unwrap();
+    assert_eq!(observed.by_sockets.as_deref(), Some("stamps: no BPF"));
+    assert!(observed.messages > 0, "{observed:#?}");
     assert_eq!(measured(&refused, 64), Err(refused.clone()), "what they cannot stamp");
     assert_eq!(measured(&broken, 1024), Err(broken.clone()), "a broken device is reported");
 }
@@ -92,7 +96,7 @@ fn messages_that_sockets_cannot_stamp_are_refused() {
     let deep = RoundTrips { deep: true, ..messages(1024, Receive::Blocking) };
     for asked in [short, stream, batch, deep, messages(1024, Receive::IoUring)] {
         let error = hosts.breakdown(&asked, 1, &mut 0).unwrap_err();
-        let told = error.to_string();
-        assert!(told.contains("not supported: stamps of sockets but"), "{told}");
+        let reply = error.to_string();
+        assert!(reply.contains("not supported: stamps of sockets but"), "{reply}");
     }
 }

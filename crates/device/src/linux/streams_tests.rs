@@ -29,15 +29,17 @@ fn open(test: &str) -> Option<(impl Drop, Box<dyn Testbed>)> {
 }
 
 /// Each side is accounted for on its own core.
-fn assert_accounted(seen: &StreamObservation, cores: [u32; 2]) {
-    for (used, core) in [&seen.sender_cores, &seen.receiver_cores].into_iter().zip(cores) {
-        let [used] = used.as_slice() else { panic!("{seen:?}") };
-        assert_eq!(used.core, core, "{seen:?}");
+fn assert_accounted(observation: &StreamObservation, cores: [u32; 2]) {
+    for (used, core) in
+        [&observation.sender_cores, &observation.receiver_cores].into_iter().zip(cores)
+    {
+        let [used] = used.as_slice() else { panic!("{observation:?}") };
+        assert_eq!(used.core, core, "{observation:?}");
         // Two readings apart by the window, in ticks.
-        assert!((100_000_000..2_000_000_000).contains(&used.total_ns()), "{seen:?}");
+        assert!((100_000_000..2_000_000_000).contains(&used.total_ns()), "{observation:?}");
     }
-    for time in [seen.sent.time, seen.received.time] {
-        assert!(time.total_ns() > 0 && time.total_ns() <= 300_000_000, "{seen:?}");
+    for time in [observation.sent.time, observation.received.time] {
+        assert!(time.total_ns() > 0 && time.total_ns() <= 300_000_000, "{observation:?}");
     }
 }
 
@@ -51,13 +53,16 @@ fn both_protocols_carry_data_both_ways() {
         for (client, cores) in [(Host::Here, [first, second]), (Host::There, [second, first])] {
             let mut asked = streaming(transport, client);
             (asked.stream.batch, asked.stream.connections) = (batch, connections);
-            let seen = stream(&mut *bed, &asked).unwrap();
-            let ends = (&seen.sent.ended, &seen.received.ended);
-            assert_eq!(ends, (&None, &None), "{asked:?}: {seen:?}");
-            assert_eq!(seen.received.duration_ns, asked.stream.duration_ns, "{seen:?}");
-            assert!(seen.received.bytes > 100_000, "{asked:?}: {seen:?}");
-            assert_eq!(seen.received.foreign, 0, "{seen:?}");
-            assert_accounted(&seen, cores);
+            let observation = stream(&mut *bed, &asked).unwrap();
+            let ends = (&observation.sent.ended, &observation.received.ended);
+            assert_eq!(ends, (&None, &None), "{asked:?}: {observation:?}");
+            assert_eq!(
+                observation.received.duration_ns, asked.stream.duration_ns,
+                "{observation:?}"
+            );
+            assert!(observation.received.bytes > 100_000, "{asked:?}: {observation:?}");
+            assert_eq!(observation.received.foreign, 0, "{observation:?}");
+            assert_accounted(&observation, cores);
         }
     }
 }
@@ -70,11 +75,15 @@ fn a_paced_sender_leaves_its_core_alone_and_loses_nothing() {
     };
     let mut asked = streaming(Transport::Udp, Host::Here);
     (asked.stream.per_s, asked.stream.batch) = (Some(4_000.0), 8);
-    let seen = stream(&mut *bed, &asked).unwrap();
-    assert_eq!((seen.received.lost, seen.received.foreign), (0, 0), "{seen:?}");
-    assert!(seen.received.messages > 0, "{seen:?}");
+    let observation = stream(&mut *bed, &asked).unwrap();
+    assert_eq!(
+        (observation.received.lost, observation.received.foreign),
+        (0, 0),
+        "{observation:?}"
+    );
+    assert!(observation.received.messages > 0, "{observation:?}");
     // 4,000 datagrams a second are at most a few percent of a core.
-    assert!(seen.sent.time.total_ns() < 150_000_000, "{seen:?}");
+    assert!(observation.sent.time.total_ns() < 150_000_000, "{observation:?}");
 }
 
 #[test]

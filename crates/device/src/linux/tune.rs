@@ -214,7 +214,7 @@ mod tests {
         NOTES.path(index).unwrap()
     }
 
-    fn told(index: u32) -> Coalescing {
+    fn coalescing_of(index: u32) -> Coalescing {
         coalescing::read(index).unwrap().unwrap()
     }
 
@@ -227,7 +227,7 @@ mod tests {
     fn coalescing_is_off_for_as_long_as_it_is_held() {
         with_tap("coalescing_is_off_for_as_long_as_it_is_held", 16, |index| {
             let tuned = tune("tap0").unwrap().unwrap();
-            assert_eq!(told(index), rx_frames(1));
+            assert_eq!(coalescing_of(index), rx_frames(1));
             let fact = Fact {
                 name: "coalescing of tap0 before it was turned off".into(),
                 value: "rx-frames 16".into(),
@@ -242,13 +242,13 @@ mod tests {
             assert_eq!(device, "interface tap0");
             assert!(reason.starts_with("another process of niclab has turned"), "{reason}");
             assert_eq!(clean().unwrap(), Vec::<String>::new(), "who is at work is let be");
-            assert_eq!(told(index), rx_frames(1));
+            assert_eq!(coalescing_of(index), rx_frames(1));
 
             tuned.end().unwrap();
-            assert_eq!(told(index), rx_frames(16));
+            assert_eq!(coalescing_of(index), rx_frames(16));
             assert!(!path(index).exists());
             drop(tune("tap0").unwrap().unwrap());
-            assert_eq!(told(index), rx_frames(16));
+            assert_eq!(coalescing_of(index), rx_frames(16));
         });
     }
 
@@ -256,14 +256,14 @@ mod tests {
     fn coalescing_that_a_killed_process_turned_off_is_restored() {
         with_tap("coalescing_that_a_killed_process_turned_off_is_restored", 16, |index| {
             kill(tune("tap0").unwrap().unwrap());
-            assert_eq!(told(index), rx_frames(1));
+            assert_eq!(coalescing_of(index), rx_frames(1));
             let process = std::process::id();
             let expected = format!(
                 "interface tap0: no coalescing, left by process {process}; it is set back to \
                  rx-frames 16"
             );
             assert_eq!(clean().unwrap(), [expected]);
-            assert_eq!(told(index), rx_frames(16));
+            assert_eq!(coalescing_of(index), rx_frames(16));
             assert_eq!(clean().unwrap(), Vec::<String>::new());
 
             // The next one that turns it off knows what there was before the killed one.
@@ -271,13 +271,13 @@ mod tests {
             let again = tune("tap0").unwrap().unwrap();
             assert_eq!(again.fact().value, "rx-frames 16");
             again.end().unwrap();
-            assert_eq!(told(index), rx_frames(16));
+            assert_eq!(coalescing_of(index), rx_frames(16));
 
             // Killed before the note was whole: nothing was changed then.
             fs::create_dir_all(path(index).parent().unwrap()).unwrap();
             fs::write(path(index), r#"{"interface":"tap0","process":1,"bef"#).unwrap();
             assert_eq!(clean().unwrap(), Vec::<String>::new());
-            assert_eq!(told(index), rx_frames(16));
+            assert_eq!(coalescing_of(index), rx_frames(16));
             assert!(!path(index).exists());
         });
     }

@@ -198,8 +198,8 @@ fn several_queues_share_the_flows_and_each_counts_its_own() {
                 assert_eq!(queue.rx_frames, queue.tx_frames, "{name} {queues} {device:?}");
                 if name.starts_with("linux-xdp") {
                     // The driver saw them on the very same queue.
-                    let seen = statistic(&format!("rx_queue_{at}_xdp_packets"));
-                    assert_eq!(queue.rx_frames, seen, "{name} {queues} {device:?}");
+                    let observed = statistic(&format!("rx_queue_{at}_xdp_packets"));
+                    assert_eq!(queue.rx_frames, observed, "{name} {queues} {device:?}");
                 }
             }
         }

@@ -121,7 +121,7 @@ pub(super) fn breakdown(
     scale: f64,
 ) -> Result<BreakdownObservation, DeviceError> {
     let parts = Parts::of(profile, trips)?.scaled(scale);
-    let seen = echoed(parts, trips.echo.duration_ns);
+    let observation = echoed(parts, trips.echo.duration_ns);
     let term = |name: &str, ns: f64| BreakdownTerm {
         name: name.to_owned(),
         mean_ns: ns,
@@ -131,15 +131,15 @@ pub(super) fn breakdown(
         core_share: 0.0,
     };
     Ok(BreakdownObservation {
-        messages: seen.answered,
+        messages: observation.answered,
         rtt_ns: parts.rtt_ns(),
         terms: vec![
             term("client_software", parts.client),
             term("server_software", parts.server),
             term("hardware", parts.hardware),
         ],
-        with: seen.rtt.clone(),
-        without: seen.rtt,
+        with: observation.rtt.clone(),
+        without: observation.rtt,
         ..BreakdownObservation::default()
     })
 }

@@ -40,7 +40,7 @@ fn a_round_trip_is_the_sum_of_its_parts_by_the_side_that_the_client_is_on() {
     let here = number("client_ns") + number("peer_server_ns") + number("hardware_ns");
     let there = number("peer_client_ns") + number("server_ns") + number("hardware_ns");
     let byte_ps = number("byte_ps");
-    let is_it = |seen: u64, expected: f64| (seen as f64 / expected - 1.0).abs() < 1e-3;
+    let is_it = |observed: u64, expected: f64| (observed as f64 / expected - 1.0).abs() < 1e-3;
     assert!(is_it(rtt_ns(&mut card, Host::Here, 1024), here));
     assert!(is_it(rtt_ns(&mut card, Host::There, 1024), there));
     assert!(is_it(rtt_ns(&mut card, Host::Here, 64), here - 960.0 * byte_ps / 1e3));
@@ -49,34 +49,37 @@ fn a_round_trip_is_the_sum_of_its_parts_by_the_side_that_the_client_is_on() {
 #[test]
 fn its_breakdown_has_the_terms_that_are_published_and_they_add_up() {
     let mut card = card("stingray-snic");
-    let seen = breakdown(&mut card, &asked(Host::There, 1024), 6).unwrap();
-    let names: Vec<&str> = seen.terms.iter().map(|term| term.name.as_str()).collect();
+    let observed = breakdown(&mut card, &asked(Host::There, 1024), 6).unwrap();
+    let names: Vec<&str> = observed.terms.iter().map(|term| term.name.as_str()).collect();
     assert_eq!(names, ["client_software", "server_software", "hardware"]);
-    let sum: f64 = seen.terms.iter().map(|term| term.mean_ns).sum();
-    assert!((sum - seen.rtt_ns).abs() < 1e-6);
-    assert_eq!(seen.terms[1].mean_ns, 7_700.0);
-    assert!(seen.pairs.is_empty() && seen.stamps == 0, "nobody stamps a computed message");
+    let sum: f64 = observed.terms.iter().map(|term| term.mean_ns).sum();
+    assert!((sum - observed.rtt_ns).abs() < 1e-6);
+    assert_eq!(observed.terms[1].mean_ns, 7_700.0);
+    assert!(observed.pairs.is_empty() && observed.stamps == 0, "nobody stamps a computed message");
 }
 
 #[test]
 fn messages_balance_and_are_as_many_as_there_is_time_for() {
-    let seen = round_trips(&mut card("connectx-4lx"), &asked(Host::Here, 1024)).unwrap().echoed;
-    assert_eq!((seen.planned, seen.sent, seen.answered), (seen.sent, seen.answered, seen.planned));
-    let rtt_ns = seen.rtt.0.value_at_quantile(0.5) as f64;
-    assert!((seen.answered as f64 * rtt_ns / 1e8 - 1.0).abs() < 1e-2, "{seen:?}");
+    let observed = round_trips(&mut card("connectx-4lx"), &asked(Host::Here, 1024)).unwrap().echoed;
+    assert_eq!(
+        (observed.planned, observed.sent, observed.answered),
+        (observed.sent, observed.answered, observed.planned)
+    );
+    let rtt_ns = observed.rtt.0.value_at_quantile(0.5) as f64;
+    assert!((observed.answered as f64 * rtt_ns / 1e8 - 1.0).abs() < 1e-2, "{observed:?}");
 }
 
 #[test]
 fn an_unpublished_figure_is_not_supported_and_named() {
     let mut card = card("stingray");
-    let mut check = |change: &dyn Fn(&mut RoundTrips), said: &str| {
+    let mut check = |change: &dyn Fn(&mut RoundTrips), message: &str| {
         let mut trips = asked(Host::Here, 1024);
         change(&mut trips);
         for error in [
             round_trips(&mut card, &trips).map(drop).unwrap_err(),
             breakdown(&mut card, &trips, 6).map(drop).unwrap_err(),
         ] {
-            assert!(error.to_string().contains(said), "{error}");
+            assert!(error.to_string().contains(message), "{error}");
         }
     };
     check(&|e| e.echo.transport = Transport::Tcp, "not supported: round trips over TCP");

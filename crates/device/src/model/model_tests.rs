@@ -117,29 +117,47 @@ fn plan(work: RuleWork) -> RulesPlan {
 }
 
 fn run(model: &mut Model, load: &Load, plan: RulesPlan) -> (LoadObservation, Control) {
-    let seen = model.offer(load, &Plan::Rules(Box::new(plan))).unwrap();
-    assert_whole(&seen, 1_512 + 32);
-    let control = seen.control.clone().unwrap();
-    (seen, control)
+    let observation = model.offer(load, &Plan::Rules(Box::new(plan))).unwrap();
+    assert_whole(&observation, 1_512 + 32);
+    let control = observation.control.clone().unwrap();
+    (observation, control)
 }
 
 /// Every frame is accounted for; `under_way` more of them were on their way at one end of the
 /// measured part than at the other.
 #[track_caller]
-fn assert_whole(seen: &LoadObservation, under_way: u64) {
-    assert!(seen.honesty.balanced, "{:?}", seen.honesty.reasons);
-    assert_eq!(seen.planned, seen.offered + seen.unsent);
-    assert_eq!(seen.offered, seen.received + seen.dropped + seen.lost);
-    assert!(seen.rx_missed <= seen.lost, "{} missed of {} lost", seen.rx_missed, seen.lost);
-    let slices = seen.slices.len() as u64;
-    let sum = |of: fn(&niclab_load::Slice) -> u64| seen.slices.iter().map(of).sum::<u64>();
-    assert_eq!(sum(|slice| slice.offered), seen.offered);
+fn assert_whole(observation: &LoadObservation, under_way: u64) {
+    assert!(observation.honesty.balanced, "{:?}", observation.honesty.reasons);
+    assert_eq!(observation.planned, observation.offered + observation.unsent);
+    assert_eq!(observation.offered, observation.received + observation.dropped + observation.lost);
+    assert!(
+        observation.rx_missed <= observation.lost,
+        "{} missed of {} lost",
+        observation.rx_missed,
+        observation.lost
+    );
+    let slices = observation.slices.len() as u64;
+    let sum = |of: fn(&niclab_load::Slice) -> u64| observation.slices.iter().map(of).sum::<u64>();
+    assert_eq!(sum(|slice| slice.offered), observation.offered);
     let near = |a: u64, b: u64| a.abs_diff(b) <= slices + under_way;
     let (received, missed) = (sum(|slice| slice.received), sum(|slice| slice.rx_missed));
-    assert!(near(received, seen.received), "{received} in slices, {} in all", seen.received);
-    assert!(near(missed, seen.rx_missed), "{missed} in slices, {} in all", seen.rx_missed);
-    let device = seen.device.as_ref().unwrap();
-    assert!(device.queues.iter().all(|queue| queue.rx_frames <= seen.generator.total().tx_frames));
+    assert!(
+        near(received, observation.received),
+        "{received} in slices, {} in all",
+        observation.received
+    );
+    assert!(
+        near(missed, observation.rx_missed),
+        "{missed} in slices, {} in all",
+        observation.rx_missed
+    );
+    let device = observation.device.as_ref().unwrap();
+    assert!(
+        device
+            .queues
+            .iter()
+            .all(|queue| queue.rx_frames <= observation.generator.total().tx_frames)
+    );
 }
 
 #[track_caller]
@@ -147,12 +165,12 @@ fn assert_near(value: f64, expected: f64, share: f64) {
     assert!((value / expected - 1.0).abs() <= share, "{value}, and {expected} was expected");
 }
 
-fn pps(seen: &LoadObservation) -> f64 {
-    seen.received as f64 * 1e9 / seen.duration_ns as f64
+fn pps(observation: &LoadObservation) -> f64 {
+    observation.received as f64 * 1e9 / observation.duration_ns as f64
 }
 
-fn latency_ns(seen: &LoadObservation, quantile: f64) -> f64 {
-    seen.latency.as_ref().unwrap().0.value_at_quantile(quantile) as f64
+fn latency_ns(observation: &LoadObservation, quantile: f64) -> f64 {
+    observation.latency.as_ref().unwrap().0.value_at_quantile(quantile) as f64
 }
 
 /// What is refused as a capability that there is not.
@@ -181,8 +199,8 @@ fn every_profile_that_comes_with_niclab_opens_and_says_what_it_is() {
         let about = card.about();
         assert_eq!(about.name, name);
         assert!(about.in_virtual_time);
-        let said = about.facts.iter().any(|fact| fact.value.contains("not measured"));
-        assert!(said, "{about:?}");
+        let message = about.facts.iter().any(|fact| fact.value.contains("not measured"));
+        assert!(message, "{about:?}");
         let lacks = about.not_supported == ["non-root groups"];
         assert_eq!(lacks, read(&name["model:".len()..]).unwrap().lacks("groups"), "{name}");
     }
@@ -249,17 +267,17 @@ fn every_trial_balances_however_extreme_the_load() {
             for (count, duration_ns) in [(1, MS), (100, MS + 1), (1_000_000, 20 * MS)] {
                 let flows = FlowSpec { count, ..load().flows };
                 let load = Load { flows, rate, sizes, duration_ns, ..load() };
-                let seen = model.offer(&load, &Plan::Rest).unwrap();
-                assert_whole(&seen, 2);
-                assert_eq!(seen.slices.len() as u64, duration_ns.div_ceil(MS));
+                let observation = model.offer(&load, &Plan::Rest).unwrap();
+                assert_whole(&observation, 2);
+                assert_eq!(observation.slices.len() as u64, duration_ns.div_ceil(MS));
                 let followed = if count <= 4_096 { count as usize } else { 0 };
-                assert_eq!(seen.latest_ns.len(), followed);
+                assert_eq!(observation.latest_ns.len(), followed);
                 if let Rate::Pps(pps) = rate {
                     let expected = pps * duration_ns as f64 / 1e9;
                     let line = model.profile.number("port", "rate_gbps").unwrap() * 1e9 / 8.0;
                     let most = line / (sizes.mean() + 20.0) * duration_ns as f64 / 1e9;
                     let expected = expected.min(most);
-                    assert!((seen.offered as f64 - expected).abs() <= 1.0, "{load:?}");
+                    assert!((observation.offered as f64 - expected).abs() <= 1.0, "{load:?}");
                 }
             }
         }
@@ -267,10 +285,13 @@ fn every_trial_balances_however_extreme_the_load() {
     // Nothing at all is whole too.
     let mut model = model(&[("injected", "loss_ratio", 1.0)]);
     model.setup(&setup(vec![any(0, Action::Queue(0))])).unwrap();
-    let seen = model.offer(&load(), &Plan::Rest).unwrap();
-    assert_whole(&seen, 0);
-    assert_eq!((seen.offered, seen.received, seen.lost), (100_000, 0, 100_000));
-    assert_eq!(seen.latest_ns, [None; 100]);
+    let observation = model.offer(&load(), &Plan::Rest).unwrap();
+    assert_whole(&observation, 0);
+    assert_eq!(
+        (observation.offered, observation.received, observation.lost),
+        (100_000, 0, 100_000)
+    );
+    assert_eq!(observation.latest_ns, [None; 100]);
 }
 
 #[test]
@@ -281,8 +302,8 @@ fn throughput_falls_with_the_rules_of_group_0_as_the_profile_says() {
     for (rules, frame_ns) in cases {
         let mut model = model(&[]);
         model.setup(&setup(vec![any(0, Action::Queue(0)), others(0, rules - 1)])).unwrap();
-        let seen = model.offer(&saturate, &Plan::Rest).unwrap();
-        assert_near(pps(&seen), 1e9 / frame_ns, 1e-4 + 2e-7 * frame_ns);
+        let observation = model.offer(&saturate, &Plan::Rest).unwrap();
+        assert_near(pps(&observation), 1e9 / frame_ns, 1e-4 + 2e-7 * frame_ns);
     }
     // The slowest stage alone counts: the wire, the card's frame rate, the bus, or the host.
     for (others, sizes, frame_ns) in [
@@ -298,8 +319,8 @@ fn throughput_falls_with_the_rules_of_group_0_as_the_profile_says() {
     ] {
         let mut model = model(others);
         model.setup(&setup(vec![any(0, Action::Queue(0)), any(0, Action::Queue(0))])).unwrap();
-        let seen = model.offer(&Load { sizes, ..saturate.clone() }, &Plan::Rest).unwrap();
-        assert_near(pps(&seen), 1e9 / frame_ns, 1e-3);
+        let observation = model.offer(&Load { sizes, ..saturate.clone() }, &Plan::Rest).unwrap();
+        assert_near(pps(&observation), 1e9 / frame_ns, 1e-3);
     }
 }
 
@@ -316,9 +337,10 @@ fn throughput_falls_with_the_groups_on_the_way_and_their_rules() {
         blocks.extend((1..=groups).map(|group| others(group, rules)));
         let mut model = model(&[]);
         model.setup(&setup(blocks)).unwrap();
-        let seen = model.offer(&Load { rate: Rate::Saturate, ..load() }, &Plan::Rest).unwrap();
+        let observation =
+            model.offer(&Load { rate: Rate::Saturate, ..load() }, &Plan::Rest).unwrap();
         let frame_ns = 100.01 + f64::from(groups) * of_group(f64::from(rules) + 1.0);
-        assert_near(pps(&seen), 1e9 / frame_ns, 1e-3);
+        assert_near(pps(&observation), 1e9 / frame_ns, 1e-3);
     }
 }
 
@@ -328,8 +350,8 @@ fn a_frame_beyond_capacity_waits_for_those_in_front_of_it() {
     // 200 ns a frame.
     model.setup(&setup(vec![any(0, Action::Queue(0)), others(0, 9_999)])).unwrap();
     let at = |model: &mut Model, rate| {
-        let seen = model.offer(&Load { rate, ..load() }, &Plan::Rest).unwrap();
-        [0.01, 0.5, 0.99].map(|quantile| latency_ns(&seen, quantile))
+        let observation = model.offer(&Load { rate, ..load() }, &Plan::Rest).unwrap();
+        [0.01, 0.5, 0.99].map(|quantile| latency_ns(&observation, quantile))
     };
     for rate in [Rate::Pps(5.5e6), Rate::Pps(20e6), Rate::Saturate] {
         for latency in at(&mut model, rate) {
@@ -362,28 +384,31 @@ fn a_batch_on_the_core_that_forwards_keeps_packets_waiting_and_on_another_one_do
         model.setup(&setup(vec![any(0, Action::Queue(0))])).unwrap();
         let work = RuleWork::Create(others(group, 1_000));
         let same = RulesPlan { core: ControlCore::Same, ..plan(work.clone()) };
-        let (seen, control) = run(&mut model, &load(), same);
+        let (observation, control) = run(&mut model, &load(), same);
         // 1000 operations of 2 us, from 10 ms on.
         assert_eq!((control.planned, control.done, control.refused), (1_000, 1_000, 0));
         assert_eq!((control.begun_ns, control.ended_ns), (Some(10 * MS), Some(12 * MS)));
         assert_eq!((control.busy_ns, control.calls_ns), (2 * MS, 2 * MS));
-        let without: Vec<usize> = (0..100).filter(|at| seen.slices[*at].received == 0).collect();
+        let without: Vec<usize> =
+            (0..100).filter(|at| observation.slices[*at].received == 0).collect();
         assert_eq!(without, [10, 11]);
         // The ring takes 512 of the 2000 frames that come meanwhile.
-        assert!(seen.lost.abs_diff(2_000 - 512) <= 2, "{} lost", seen.lost);
-        assert_near(latency_ns(&seen, 1.0), 2.0 * MS as f64 + 5_000.0, 0.01);
+        assert!(observation.lost.abs_diff(2_000 - 512) <= 2, "{} lost", observation.lost);
+        assert_near(latency_ns(&observation, 1.0), 2.0 * MS as f64 + 5_000.0, 0.01);
         // In slices of ten, each waits for no more than one of them.
         let sliced = RulesPlan { slice: Some(10), core: ControlCore::Same, ..plan(work.clone()) };
-        let (seen, control) = run(&mut model, &load(), sliced);
-        assert_eq!((control.busy_ns, seen.lost), (2 * MS, 0));
+        let (observation, control) = run(&mut model, &load(), sliced);
+        assert_eq!((control.busy_ns, observation.lost), (2 * MS, 0));
         // A burst of the core's other work between two of them: 32 frames of 10 ns.
         assert_eq!(control.ended_ns, Some(12 * MS + 99 * 320));
-        assert!(latency_ns(&seen, 1.0) < 30_000.0, "{}", latency_ns(&seen, 1.0));
-        let (seen, control) = run(&mut model, &load(), plan(work));
+        assert!(latency_ns(&observation, 1.0) < 30_000.0, "{}", latency_ns(&observation, 1.0));
+        let (observation, control) = run(&mut model, &load(), plan(work));
         assert_eq!((control.done, control.busy_ns), (1_000, MS));
         assert_eq!(control.ended_ns, Some(11 * MS));
-        assert!(seen.lost <= 1 && seen.slices.iter().all(|slice| slice.received >= 999));
-        assert_near(latency_ns(&seen, 1.0), 100.0 + 5_000.0, 0.005);
+        assert!(
+            observation.lost <= 1 && observation.slices.iter().all(|slice| slice.received >= 999)
+        );
+        assert_near(latency_ns(&observation, 1.0), 100.0 + 5_000.0, 0.005);
     }
 }
 
@@ -395,9 +420,9 @@ fn a_pause_is_kept_between_slices_on_either_core() {
     let of = |core| RulesPlan { core, slice: Some(16), pause_ns: Some(MS), ..plan(work.clone()) };
     // 90 ms, and a slice each 1016 us; on the core that forwards each 1032 us.
     for (core, slices) in [(ControlCore::Distinct, 89), (ControlCore::Same, 88)] {
-        let (seen, control) = run(&mut model, &load(), of(core));
+        let (observation, control) = run(&mut model, &load(), of(core));
         assert_eq!((control.planned, control.done), (100_000, 16 * slices), "{core:?}");
-        assert_eq!((control.ended_ns, seen.lost), (None, 0), "{core:?}");
+        assert_eq!((control.ended_ns, observation.lost), (None, 0), "{core:?}");
     }
     // Operations with a rate make up for none of the pause: 16 of the 100 due in it are done.
     let rate = RulesPlan { per_s: Some(100_000), ..of(ControlCore::Distinct) };
@@ -495,25 +520,25 @@ fn frames_of_changed_rules_go_to_their_new_queue_from_then_on() {
     let mut model = model(&[]);
     let rules = vec![any(0, Action::Jump(1)), any(1, Action::Queue(0)), each(1, Action::Queue(1))];
     model.setup(&setup(rules)).unwrap();
-    let at_queues = |seen: &LoadObservation| {
-        let queues = &seen.device.as_ref().unwrap().queues;
+    let at_queues = |observation: &LoadObservation| {
+        let queues = &observation.device.as_ref().unwrap().queues;
         [0, 1, 2, 3].map(|queue: usize| queues[queue].rx_frames as f64 / 110_000.0)
     };
-    let seen = model.offer(&load(), &Plan::Rest).unwrap();
-    assert_eq!(at_queues(&seen), [0.0, 1.0, 0.0, 0.0]);
+    let observation = model.offer(&load(), &Plan::Rest).unwrap();
+    assert_eq!(at_queues(&observation), [0.0, 1.0, 0.0, 0.0]);
     // With the warm-up, 65 of 110 ms before and 45 behind it.
     let new = vec![Action::Queue(2)];
     let change = |change| {
         let start_ns = 55 * MS;
         RulesPlan { start_ns, ..plan(RuleWork::Change { block: 2, change }) }
     };
-    let (seen, _) = run(&mut model, &load(), change(RuleChangeKind::Actions(new.clone())));
-    let [none, old, changed, _] = at_queues(&seen);
+    let (observation, _) = run(&mut model, &load(), change(RuleChangeKind::Actions(new.clone())));
+    let [none, old, changed, _] = at_queues(&observation);
     assert!(none == 0.0 && (old - 65.0 / 110.0).abs() < 1e-3, "{none}, {old}");
     assert!((changed - 45.0 / 110.0).abs() < 1e-3, "{changed}");
     // Between the old rule and the new one 1 us passes, for each of 100 flows.
-    let (seen, control) = run(&mut model, &load(), change(RuleChangeKind::Anew(new)));
-    let [none, ..] = at_queues(&seen);
+    let (observation, control) = run(&mut model, &load(), change(RuleChangeKind::Anew(new)));
+    let [none, ..] = at_queues(&observation);
     assert_near(none, 1e-3 / 110.0, 0.6);
     assert_eq!(control.done, 100);
 }
@@ -524,14 +549,17 @@ fn frames_that_rules_drop_are_counted_and_it_is_seen_until_when_each_flow_came_b
     model.setup(&setup(vec![any(0, Action::Queue(0))])).unwrap();
     let create = || RuleWork::Create(each(0, Action::Drop));
     let dropping = RulesPlan { start_ns: 0, per_s: Some(10_000), slice: Some(1), ..plan(create()) };
-    let (seen, control) = run(&mut model, &load(), dropping);
+    let (observation, control) = run(&mut model, &load(), dropping);
     assert_eq!((control.done, control.each_begun_ns.len()), (100, 100));
     // A flow each 100 us, done 1 us later: of 10 frames a millisecond and flow all others.
     let gone: f64 = (0..100).map(|flow| 100.0 - 0.1 * f64::from(flow) - 0.001).sum();
-    assert_near(seen.dropped as f64, 10.0 * gone, 1e-4);
-    assert_eq!((seen.lost, seen.device.as_ref().unwrap().rule_drops), (0, seen.dropped));
-    assert_eq!(seen.latest_ns.len(), 100);
-    for (flow, latest_ns) in seen.latest_ns.iter().enumerate() {
+    assert_near(observation.dropped as f64, 10.0 * gone, 1e-4);
+    assert_eq!(
+        (observation.lost, observation.device.as_ref().unwrap().rule_drops),
+        (0, observation.dropped)
+    );
+    assert_eq!(observation.latest_ns.len(), 100);
+    for (flow, latest_ns) in observation.latest_ns.iter().enumerate() {
         let there_ns = control.each_begun_ns[flow] + 1_000;
         assert_eq!(there_ns, 100_000 * flow as u64 + 1_000);
         // A frame of each flow leaves every 100 us: the first flow may have sent none before.
@@ -539,7 +567,7 @@ fn frames_that_rules_drop_are_counted_and_it_is_seen_until_when_each_flow_came_b
         let before_ns = there_ns.checked_sub(*latest_ns);
         assert!(before_ns.is_some_and(|ns| ns <= 100_001), "{flow}: {latest_ns}");
     }
-    assert!(seen.latest_ns[1..].iter().all(Option::is_some), "{:?}", seen.latest_ns);
+    assert!(observation.latest_ns[1..].iter().all(Option::is_some), "{:?}", observation.latest_ns);
     // Without rules that drop, each comes back until the end.
     let rested = model.offer(&load(), &Plan::Rest).unwrap();
     assert_eq!((rested.dropped, rested.lost), (0, 0));
@@ -640,15 +668,15 @@ fn spread_over(cores: u16, others: &[(&str, &str, f64)], rate: Option<f64>) -> L
     assert_eq!(report.rss.unwrap().indirection, evenly(0..4));
     let flows = FlowSpec { count: 64, ..FlowSpec::default() };
     let rate = rate.map_or(Rate::Saturate, Rate::Pps);
-    let seen = model.offer(&Load { flows, rate, ..load() }, &Plan::Rest).unwrap();
-    assert!(seen.honesty.balanced, "{:?}", seen.honesty.reasons);
-    seen
+    let observation = model.offer(&Load { flows, rate, ..load() }, &Plan::Rest).unwrap();
+    assert!(observation.honesty.balanced, "{:?}", observation.honesty.reasons);
+    observation
 }
 
 /// By queue, millions of frames a second: those that were taken, and those that were missed.
-fn by_queue(seen: &LoadObservation) -> Vec<[f64; 2]> {
+fn by_queue(observation: &LoadObservation) -> Vec<[f64; 2]> {
     let whole_us = 110_000.0;
-    let queues = &seen.device.as_ref().unwrap().queues;
+    let queues = &observation.device.as_ref().unwrap().queues;
     queues.iter().map(|q| [q.rx_frames as f64 / whole_us, q.rx_missed as f64 / whole_us]).collect()
 }
 
@@ -670,8 +698,9 @@ fn frames_that_no_rule_decides_are_spread_by_their_hash() {
     // A fifth of all goes to queue 0 from the others, and never more than these have.
     let first = hashed()[0];
     for (skew, want) in [(0.2, first + 0.2), (0.99, 1.0)] {
-        let seen = spread_over(1, &[("injected", "skew_ratio", skew)], Some(2e6));
-        let shares: Vec<f64> = by_queue(&seen).iter().map(|[taken, _]| taken / 2.0).collect();
+        let observation = spread_over(1, &[("injected", "skew_ratio", skew)], Some(2e6));
+        let shares: Vec<f64> =
+            by_queue(&observation).iter().map(|[taken, _]| taken / 2.0).collect();
         assert_near(shares[0], want, 0.01);
         assert!((shares[3] - hashed()[3] * (1.0 - want) / (1.0 - first)).abs() < 0.005);
     }
@@ -681,9 +710,9 @@ fn frames_that_no_rule_decides_are_spread_by_their_hash() {
 fn each_core_takes_what_it_can_of_its_own_queues() {
     // 5 Mpps a core; 64 B fill the wire at 148.8 Mpps, which the classifier cuts to 100.
     for cores in [1, 2, 4] {
-        let seen = spread_over(cores, &[], None);
-        assert_near(pps(&seen), 5e6 * f64::from(cores), 1e-3);
-        let queues = by_queue(&seen);
+        let observation = spread_over(cores, &[], None);
+        assert_near(pps(&observation), 5e6 * f64::from(cores), 1e-3);
+        let queues = by_queue(&observation);
         for core in 0..usize::from(cores) {
             let of_core = queues.iter().skip(core).step_by(usize::from(cores));
             assert_near(of_core.map(|[taken, _]| taken).sum(), 5.0, 0.01);
@@ -695,13 +724,13 @@ fn each_core_takes_what_it_can_of_its_own_queues() {
     let mut shares = hashed();
     shares.sort_by(f64::total_cmp);
     let rate = 10.0 / (shares[1] + shares[2]);
-    let seen = spread_over(4, &[], Some(rate * 1e6));
-    for ([taken, missed], share) in by_queue(&seen).into_iter().zip(hashed()) {
+    let observation = spread_over(4, &[], Some(rate * 1e6));
+    for ([taken, missed], share) in by_queue(&observation).into_iter().zip(hashed()) {
         assert_near(taken, (rate * share).min(5.0), 0.02);
         assert_eq!(missed > 0.0, rate * share > 5.0, "{share}");
     }
-    assert_near(latency_ns(&seen, 0.01), 5_010.0, 0.02);
-    assert_near(latency_ns(&seen, 0.99), 512.0 * 200.0 + 5_000.0, 0.02);
+    assert_near(latency_ns(&observation, 0.01), 5_010.0, 0.02);
+    assert_near(latency_ns(&observation, 0.99), 512.0 * 200.0 + 5_000.0, 0.02);
 }
 
 #[test]
@@ -713,8 +742,8 @@ fn a_slow_queue_is_the_last_one_and_slows_its_core() {
     assert_near(queues[3][1], 2.0 * hashed()[3] - 0.2, 0.05);
     assert!(queues[..3].iter().all(|[_, missed]| *missed == 0.0), "{queues:?}");
     // With one core for all, frames of the others wait behind its frames, one of each in turn.
-    let seen = spread_over(1, &slow, None);
-    assert_near(pps(&seen), 4.0 * 1e9 / (5_000.0 + 3.0 * 200.0), 0.02);
+    let observation = spread_over(1, &slow, None);
+    assert_near(pps(&observation), 4.0 * 1e9 / (5_000.0 + 3.0 * 200.0), 0.02);
 }
 
 #[test]
@@ -726,8 +755,8 @@ fn operations_keep_the_first_core_from_its_frames_and_a_stall_keeps_all() {
         let plan = RulesPlan { core, ..plan(RuleWork::Create(self::others(1, 10_000))) };
         let flows = FlowSpec { count: 64, ..FlowSpec::default() };
         let load = Load { flows, rate: Rate::Pps(2e6), ..load() };
-        let (seen, _) = run(&mut model, &load, plan);
-        by_queue(&seen).iter().map(|[_, missed]| missed * 110_000.0).collect::<Vec<f64>>()
+        let (observation, _) = run(&mut model, &load, plan);
+        by_queue(&observation).iter().map(|[_, missed]| missed * 110_000.0).collect::<Vec<f64>>()
     };
     // 20 ms, of which the ring covers 512 frames.
     let beside = lost(ControlCore::Same, &[]);

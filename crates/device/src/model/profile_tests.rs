@@ -180,14 +180,14 @@ fn a_bus_is_read_with_its_source_and_is_one_that_there_is() {
     assert_eq!(card.bus(), PciExpress::new(3, 16));
     assert_eq!(card.unknown().iter().filter(|of| of.starts_with("pcie")).count(), 2);
     assert_eq!(Profile::parse("card.toml", GOOD).unwrap().bus(), None);
-    for (generation, lanes, key, said) in [
+    for (generation, lanes, key, message) in [
         ("3", "12", "pcie.lanes", "use 1, 2, 4, 8, 16 or 32"),
         ("6", "16", "pcie.generation", "1 to 5"),
         ("2.5", "16", "pcie.generation", "whole"),
     ] {
         let error = error(&with_bus(generation, lanes));
         assert_eq!(error.key, key, "{error}");
-        assert!(error.reason.contains(said), "{error}");
+        assert!(error.reason.contains(message), "{error}");
     }
     let half = with_bus("3", "16").replace("generation = {", "age = {");
     assert_eq!(error(&half).key, "pcie.age");
@@ -320,8 +320,8 @@ fn numbers_that_contradict_each_other_are_told() {
         let text = without(GOOD, lacking);
         let error = error(&text.replace(pcie, &format!("{pcie}\n{lacking} = \"none\"")));
         assert_eq!((error.line, error.key.as_str()), (line_of(pcie) + 1, lacking), "{error}");
-        let said = format!("\"none\" contradicts {other}; both are \"none\", or neither");
-        assert_eq!(error.reason, said);
+        let message = format!("\"none\" contradicts {other}; both are \"none\", or neither");
+        assert_eq!(error.reason, message);
     }
     // What is unknown contradicts nothing.
     let unknown = |line: &str| GOOD.replacen(line, "", 1);

@@ -387,10 +387,14 @@ impl Trial {
 }
 
 /// Frames that one core received and another one forwarded.
-pub(super) fn cross_core_frames(seen: &LoadObservation, ended: &CardResult, cores: usize) -> u64 {
+pub(super) fn cross_core_frames(
+    observation: &LoadObservation,
+    ended: &CardResult,
+    cores: usize,
+) -> u64 {
     let forwarded = ended.counters.cores.iter().map(|core| core.frames);
     let more = forwarded.enumerate().map(|(core, forwarded)| {
-        let of_core = seen.generator.queues.iter().skip(core).step_by(cores);
+        let of_core = observation.generator.queues.iter().skip(core).step_by(cores);
         let received: u64 = of_core.map(|queue| queue.tx_frames - queue.rx_missed).sum();
         forwarded.saturating_sub(received)
     });
@@ -399,7 +403,11 @@ pub(super) fn cross_core_frames(seen: &LoadObservation, ended: &CardResult, core
 
 /// Lays what the card counted beside what generator and sink did. `queues` are those of the card
 /// that frames could come to: port and number.
-pub(super) fn enter(seen: &mut LoadObservation, ended: &CardResult, queues: &[(usize, u16)]) {
+pub(super) fn enter(
+    observation: &mut LoadObservation,
+    ended: &CardResult,
+    queues: &[(usize, u16)],
+) {
     let ports = &ended.counters.ports;
     let sum = |of: fn(&niclab_card::PortCounters) -> u64| ports.iter().map(of).sum::<u64>();
     let with_fcs = |bytes: u64, frames: u64| bytes + frames * u64::from(FCS_LEN);
@@ -417,12 +425,12 @@ pub(super) fn enter(seen: &mut LoadObservation, ended: &CardResult, queues: &[(u
     let mut queues: Vec<QueueCounters> = queues.iter().map(queue).collect();
     let taken: u64 = queues.iter().map(|queue| queue.rx_frames).sum();
     let missed: u64 = queues.iter().map(|queue| queue.rx_missed).sum();
-    let at_wires = seen.generator.rx_missed;
-    let offered = seen.generator.total().tx_frames - at_wires;
+    let at_wires = observation.generator.rx_missed;
+    let offered = observation.generator.total().tx_frames - at_wires;
     let (received, sent) = (sum(|port| port.rx_frames), sum(|port| port.tx_frames));
     let (rule_drops, tx_dropped) = (sum(|port| port.rule_drops), sum(|port| port.tx_dropped));
     let dropped = missed + sum(|port| port.held_drops) + rule_drops;
-    let came_back = seen.sink.total().rx_frames;
+    let came_back = observation.sink.total().rx_frames;
     if let Some(first) = queues.first_mut() {
         // What a rule dropped or sent out by a port was at no queue: it counts as queue 0's, and so
         // does what found no room to leave.
@@ -440,16 +448,16 @@ pub(super) fn enter(seen: &mut LoadObservation, ended: &CardResult, queues: &[(u
             ((ended.frames - ended.frames_lost) as u64, ended.frames as u64),
         ),
     ];
-    seen.honesty.balanced = equal.iter().all(|(_, (a, b))| a == b);
+    observation.honesty.balanced = equal.iter().all(|(_, (a, b))| a == b);
     let unequal = equal.iter().filter(|(_, (a, b))| a != b);
     let reason = |(what, (a, b)): &(&str, (u64, u64))| format!("{what}: {a} against {b}");
-    seen.honesty.reasons.extend(unequal.map(reason));
+    observation.honesty.reasons.extend(unequal.map(reason));
     let rx_missed = at_wires + missed;
-    seen.card_frames = Some(ended.counters.rx_frames());
+    observation.card_frames = Some(ended.counters.rx_frames());
     let device =
         PortCounters { queues, rx_missed, tx_dropped, rule_drops, ..PortCounters::default() };
-    seen.device = Some(device);
-    if seen.honesty.balanced {
-        seen.count_dropped();
+    observation.device = Some(device);
+    if observation.honesty.balanced {
+        observation.count_dropped();
     }
 }

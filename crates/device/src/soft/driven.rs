@@ -38,7 +38,7 @@ pub(super) type DrivenResult = (LoadObservation, Vec<Option<RuleId>>);
 pub(super) struct TrialSetup<'a> {
     pub(super) load: &'a Load,
     pub(super) setup: &'a Setup,
-    pub(super) seats: &'a TrialCores,
+    pub(super) trial_cores: &'a TrialCores,
     pub(super) plan: &'a Plan,
     /// The rules of the set-up, which a plan may work on.
     pub(super) blocks: &'a [InstalledBlock],
@@ -65,7 +65,7 @@ impl TrialSetup<'_> {
         &self,
         nics: Vec<Nic>,
     ) -> (Option<Vec<Nic>>, Result<DrivenResult, DeviceError>) {
-        let (trial, count) = (Arc::new(Trial::default()), self.seats.card.len());
+        let (trial, count) = (Arc::new(Trial::default()), self.trial_cores.card.len());
         let ports = match ports((self.load, self.plan), self.setup, &nics, count, &trial) {
             Ok(ports) => ports,
             Err(error) => return (Some(nics), Err(error)),
@@ -113,7 +113,7 @@ impl TrialSetup<'_> {
             // However this function ends, the cores end.
             let _end = EndOnDrop(stop);
             let mut workers = Vec::with_capacity(cores.len());
-            for (core, seat) in cores.into_iter().zip(&self.seats.card) {
+            for (core, pinned) in cores.into_iter().zip(&self.trial_cores.card) {
                 let turns = CoreTurns {
                     core,
                     control: same.take().map(|carrier| &mut **carrier),
@@ -121,10 +121,10 @@ impl TrialSetup<'_> {
                     warmup_ns: self.load.warmup_ns,
                     is_open: false,
                     passed: 0,
-                    yields: self.seats.control.is_none(),
+                    yields: self.trial_cores.control.is_none(),
                 };
                 let work = move || {
-                    let _pinned = seat.map(Pinned::to);
+                    let _pinned = pinned.map(Pinned::to);
                     ready.fetch_add(1, Ordering::Release);
                     turns.run(trial, stop)
                 };
@@ -174,7 +174,7 @@ impl TrialSetup<'_> {
         match beside {
             ControlSide::Rest => {}
             ControlSide::Rules(_, carrier) => {
-                let _pinned = self.seats.control.map(Pinned::to);
+                let _pinned = self.trial_cores.control.map(Pinned::to);
                 carrier.opened(opened_ns);
                 while clock.now_ns() < closed_ns {
                     carrier.turn();
@@ -183,7 +183,7 @@ impl TrialSetup<'_> {
             ControlSide::Rss(control) => control.work(opened_ns, closed_ns),
         }
         thread::sleep(until(closed_ns));
-        trial.drain(usize::from(self.setup.ports) * self.seats.card.len());
+        trial.drain(usize::from(self.setup.ports) * self.trial_cores.card.len());
         if let ControlSide::Rss(control) = beside {
             control.await_last();
         }
@@ -200,18 +200,18 @@ impl TrialSetup<'_> {
         if let Some(trouble) = ended.errors.first() {
             return Err(broken(trouble));
         }
-        let (mut seen, count) = (observe(trial.wires()), self.seats.card.len());
+        let (mut observed, count) = (observe(trial.wires()), self.trial_cores.card.len());
         let of_port = queue_numbers(self.setup, count)?;
         let queues = (0..).zip(&of_port);
         let queues = queues.flat_map(|(port, of)| of.iter().map(move |queue| (port, *queue)));
-        enter(&mut seen, ended, &queues.collect::<Vec<_>>());
-        seen.crossed = Some(cross_core_frames(&seen, ended, count));
+        enter(&mut observed, ended, &queues.collect::<Vec<_>>());
+        observed.crossed = Some(cross_core_frames(&observed, ended, count));
         if let Some(rss) = done.rss {
-            rss.enter(&mut seen, ended);
+            rss.enter(&mut observed, ended);
         }
         let (control, ids) = done.rules.unzip();
-        seen.control = control;
-        Ok((seen, ids.unwrap_or_default()))
+        observed.control = control;
+        Ok((observed, ids.unwrap_or_default()))
     }
 }
 
@@ -256,8 +256,8 @@ impl CoreTurns<'_, '_> {
     fn run(mut self, trial: &Trial, stop: &AtomicBool) -> Core {
         let clock = Clock::new();
         while !(stop.load(Ordering::Relaxed) && self.core.is_idle()) {
-            let came = self.core.turn();
-            if came == 0 {
+            let received = self.core.turn();
+            if received == 0 {
                 match self.yields && self.core.is_idle() {
                     true => thread::yield_now(),
                     false => std::hint::spin_loop(),
@@ -272,7 +272,7 @@ impl CoreTurns<'_, '_> {
             if let Some(asker) = &mut self.asker {
                 asker.turn();
             }
-            self.control(came, trial);
+            self.control(received, trial);
         }
         self.core
     }
@@ -287,9 +287,9 @@ impl CoreTurns<'_, '_> {
     }
 
     /// Carries out what is due, unless packets go first.
-    fn control(&mut self, came: usize, trial: &Trial) {
+    fn control(&mut self, received: usize, trial: &Trial) {
         let Some(control) = &mut self.control else { return };
-        let is_full = came == BURST && self.passed < PASSED_MAX;
+        let is_full = received == BURST && self.passed < PASSED_MAX;
         let waits = is_full && !control.is_behind();
         self.passed = if waits { self.passed + 1 } else { 0 };
         if !waits {

@@ -97,7 +97,7 @@ impl TrialCores {
 struct SoftState {
     /// Rules and RSS by port; rules are for cards of one port.
     nics: Vec<Nic>,
-    seats: TrialCores,
+    trial_cores: TrialCores,
     /// What was asked for.
     setup: Setup,
     /// The rules of each block of the set-up that were created one by one, and their actions.
@@ -161,17 +161,18 @@ impl Soft {
     fn offer(&mut self, load: &Load, plan: &Plan) -> Result<LoadObservation, DeviceError> {
         let state = self.state.take().ok_or_else(|| broken("run before set-up"))?;
         // Where the card broke, whatever rules there were are gone.
-        let (state, seen) = state.run(load, plan);
+        let (state, observed) = state.run(load, plan);
         self.state = state;
-        self.card_frames += seen.as_ref().ok().and_then(|seen| seen.card_frames).unwrap_or(0);
-        seen
+        self.card_frames +=
+            observed.as_ref().ok().and_then(|observed| observed.card_frames).unwrap_or(0);
+        observed
     }
 }
 
-fn about(seats: &TrialCores) -> DeviceInfo {
+fn about(trial_cores: &TrialCores) -> DeviceInfo {
     let fact = |name: &str, value: String| Fact { name: name.to_owned(), value };
     let place = |role: &str, label: String| PathNode { role: role.to_owned(), label, core: None };
-    let first = seats.card.first().copied().flatten();
+    let first = trial_cores.card.first().copied().flatten();
     let first = first.map(|core| fact("first core of the card", core.to_string()));
     let kind = "niclab's network card in software; its frames come from memory, without a wire";
     let facts = [
@@ -203,9 +204,9 @@ impl Testbed for Soft {
 
     fn setup(&mut self, setup: &Setup) -> Result<SetupReport, DeviceError> {
         check(setup)?;
-        let seats = TrialCores::choose(setup.cores, self.pinned)?;
+        let trial_cores = TrialCores::choose(setup.cores, self.pinned)?;
         self.state = None;
-        let mut nics = clocked::nics(setup, seats.card.len())?;
+        let mut nics = clocked::nics(setup, trial_cores.card.len())?;
         let nic = &mut nics[0];
         let mut report = SetupReport::default();
         let before = nic.rule_bytes();
@@ -216,8 +217,8 @@ impl Testbed for Soft {
         report.rules_installed = u64::from(nic.len());
         report.rule_bytes = Some((nic.rule_bytes() - before) as u64);
         report.rss = Some(nic.rss().clone());
-        self.about = about(&seats);
-        self.state = Some(SoftState { nics, seats, setup: setup.clone(), blocks });
+        self.about = about(&trial_cores);
+        self.state = Some(SoftState { nics, trial_cores, setup: setup.clone(), blocks });
         Ok(report)
     }
 
@@ -226,14 +227,14 @@ impl Testbed for Soft {
             Task::Load { load, plan } => self.offer(load, plan).map(Observation::Load),
             Task::Plan(plan) => self.operate(plan).map(Observation::Plan),
             Task::Program(processing) => {
-                let (seen, frames) = programs::process(processing, self.pinned)?;
+                let (observed, frames) = programs::process(processing, self.pinned)?;
                 self.card_frames += frames;
-                Ok(Observation::Program(seen))
+                Ok(Observation::Program(observed))
             }
             Task::Store(serving) => {
-                let (seen, frames) = kvs::serve(serving, self.pinned)?;
+                let (observed, frames) = kvs::serve(serving, self.pinned)?;
                 self.card_frames += frames;
-                Ok(Observation::Store(seen))
+                Ok(Observation::Store(observed))
             }
             _ => Err(task.not_supported()),
         }
@@ -257,16 +258,16 @@ fn check(setup: &Setup) -> Result<(), DeviceError> {
 /// # Errors
 /// [`DeviceError`].
 pub fn run_on(load: &Load, setup: &Setup, cores: Vec<u32>) -> Result<LoadObservation, DeviceError> {
-    let seats = TrialCores { control: None, card: cores.into_iter().map(Some).collect() };
-    let (nics, blocks) = (clocked::nics(setup, seats.card.len())?, Vec::new());
-    SoftState { nics, seats, setup: setup.clone(), blocks }.run(load, &Plan::Rest).1
+    let trial_cores = TrialCores { control: None, card: cores.into_iter().map(Some).collect() };
+    let (nics, blocks) = (clocked::nics(setup, trial_cores.card.len())?, Vec::new());
+    SoftState { nics, trial_cores, setup: setup.clone(), blocks }.run(load, &Plan::Rest).1
 }
 
 /// Which of the rules of a set-up's files a load meets: how many decide about at least one of the
 /// frames that are sent in a fifth of a second.
 pub fn rules_hit(setup: &Setup, load: &Load) -> Result<u32, DeviceError> {
-    let seats = TrialCores { control: None, card: vec![None] };
-    let mut nics = clocked::nics(setup, seats.card.len())?;
+    let trial_cores = TrialCores { control: None, card: vec![None] };
+    let mut nics = clocked::nics(setup, trial_cores.card.len())?;
     let nic = &mut nics[0];
     let mut session = Session::counting(0);
     for block in &setup.rules {
@@ -277,9 +278,9 @@ pub fn rules_hit(setup: &Setup, load: &Load) -> Result<u32, DeviceError> {
     }
     while !nic.run_housekeeping(HOUSEKEEPING_STEPS) {}
     let load = Load { rate: Rate::Saturate, duration_ns: MEETING_NS, warmup_ns: 0, ..load.clone() };
-    let state = SoftState { nics, seats, setup: setup.clone(), blocks: Vec::new() };
-    let (state, seen) = state.run(&load, &Plan::Rest);
-    seen?;
+    let state = SoftState { nics, trial_cores, setup: setup.clone(), blocks: Vec::new() };
+    let (state, observed) = state.run(&load, &Plan::Rest);
+    observed?;
     let state = state.ok_or_else(|| broken("the card is gone"))?;
     let is_met = |id: &RuleId| state.nics[0].query(*id).is_ok_and(|counts| counts.packets > 0);
     Ok(session.ids().filter(is_met).count() as u32)
@@ -294,28 +295,31 @@ impl SoftState {
     ) -> (Option<SoftState>, Result<LoadObservation, DeviceError>) {
         let checked = match plan {
             Plan::Rest => Ok(()),
-            Plan::Rules(rules) => self.setup.check_plain().and_then(|()| self.seats.check(rules)),
+            Plan::Rules(rules) => {
+                self.setup.check_plain().and_then(|()| self.trial_cores.check(rules))
+            }
             Plan::Rss(_) => self.setup.check_plain(),
         };
         if let Err(error) = checked {
             return (Some(self), Err(error));
         }
-        let SoftState { nics, seats, setup, blocks } = self;
+        let SoftState { nics, trial_cores, setup, blocks } = self;
         let rss = nics[0].rss().clone();
-        let offer = TrialSetup { load, setup: &setup, seats: &seats, plan, blocks: &blocks };
-        let (nics, seen) = offer.run(nics);
-        let Some(nics) = nics else { return (None, seen.map(|(seen, _)| seen)) };
-        self = SoftState { nics, seats, setup, blocks };
-        let seen = seen.and_then(|(seen, ids)| {
+        let offer =
+            TrialSetup { load, setup: &setup, trial_cores: &trial_cores, plan, blocks: &blocks };
+        let (nics, observed) = offer.run(nics);
+        let Some(nics) = nics else { return (None, observed.map(|(observed, _)| observed)) };
+        self = SoftState { nics, trial_cores, setup, blocks };
+        let observed = observed.and_then(|(observed, ids)| {
             let undone = match plan {
                 Plan::Rest => Ok(()),
                 Plan::Rules(plan) => self.undo(plan, ids),
                 Plan::Rss(_) => self.nics[0].set_rss(&rss),
             };
-            undone.map_err(broken).map(|()| seen)
+            undone.map_err(broken).map(|()| observed)
         });
-        let is_broken = matches!(seen, Err(DeviceError::Broken { .. }));
-        (Some(self).filter(|_| !is_broken), seen)
+        let is_broken = matches!(observed, Err(DeviceError::Broken { .. }));
+        (Some(self).filter(|_| !is_broken), observed)
     }
 
     /// Leaves the rules of the set-up, as they were; `ids` are those that stand where the plan
@@ -339,8 +343,8 @@ impl SoftState {
     /// same way.
     fn operate(&mut self, plan: &RulesPlan) -> Result<Control, DeviceError> {
         let _pinned = match plan.core {
-            ControlCore::Same => self.seats.card[0].map(Pinned::to),
-            ControlCore::Distinct => self.seats.control.map(Pinned::to),
+            ControlCore::Same => self.trial_cores.card[0].map(Pinned::to),
+            ControlCore::Distinct => self.trial_cores.control.map(Pinned::to),
         };
         let plan = &RulesPlan { start_ns: 0, per_s: None, ..plan.clone() };
         if let RuleWork::Renew { .. } = plan.work {

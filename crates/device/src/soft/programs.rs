@@ -37,23 +37,23 @@ pub(super) fn process(
     let of = processing.program;
     let prepared = of.prepare().map_err(|error| processing::refused("soft", of.case, error))?;
     let _pinned = processing::core().filter(|_| is_pinned).map(Pinned::to);
-    let mut seen = processing::initial_observation(&prepared);
+    let mut observed = processing::initial_observation(&prepared);
     let mut stage = ProgramBench::new(prepared)?;
-    seen.digest = stage.digest()?;
+    observed.digest = stage.digest()?;
     stage.pass()?;
-    seen.lost = stage.lost;
+    observed.lost = stage.lost;
     let mut warm_ns = 0;
     while warm_ns < processing.warmup_ns {
         stage.pass()?;
         warm_ns += stage.stretches_ns.iter().sum::<u64>();
     }
     let mut measured_ns = 0;
-    while measured_ns < processing.duration_ns || seen.stretches_ns.is_empty() {
+    while measured_ns < processing.duration_ns || observed.stretches_ns.is_empty() {
         stage.pass()?;
-        seen.stretches_ns.extend(&stage.stretches_ns);
+        observed.stretches_ns.extend(&stage.stretches_ns);
         measured_ns += stage.stretches_ns.iter().sum::<u64>();
     }
-    Ok((seen, stage.end()?))
+    Ok((observed, stage.end()?))
 }
 
 /// A card with a program and its tables, and the packets that come to it.
@@ -112,7 +112,7 @@ impl ProgramBench {
         self.port.begin(packets, burst);
         match self.core.turn() {
             0 => Ok(()),
-            came => Err(broken(format!("{came} packets that were not to come"))),
+            received => Err(broken(format!("{received} packets that were not to come"))),
         }
     }
 
@@ -123,12 +123,12 @@ impl ProgramBench {
         let (before, mut left) = (self.port.arrived(), self.packets);
         while left > 0 {
             let start = Instant::now();
-            let came: usize = (0..STRETCH / BURST).map(|_| self.core.turn()).sum();
+            let received: usize = (0..STRETCH / BURST).map(|_| self.core.turn()).sum();
             self.stretches_ns.push((start.elapsed().as_nanos() as u64).max(1));
-            if came != left.min(STRETCH) {
-                return Err(broken(format!("{came} packets of a stretch came to the card")));
+            if received != left.min(STRETCH) {
+                return Err(broken(format!("{received} packets of a stretch came to the card")));
             }
-            left -= came;
+            left -= received;
         }
         self.lost = (self.packets as u64).saturating_sub(self.port.arrived() - before);
         Ok(())

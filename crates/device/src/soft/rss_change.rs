@@ -79,7 +79,7 @@ pub(super) struct RssControl<'a> {
     looks: u64,
     /// The counters at the last end of a stretch.
     before: CardCounters,
-    seen: RssChanges,
+    changes: RssChanges,
     refusal: Option<String>,
 }
 
@@ -99,7 +99,7 @@ impl<'a> RssControl<'a> {
             settled: Latency::new(),
             looks: 0,
             before,
-            seen: RssChanges { stretch_ns: STRETCH_NS, ..RssChanges::default() },
+            changes: RssChanges { stretch_ns: STRETCH_NS, ..RssChanges::default() },
             refusal: None,
         }
     }
@@ -124,7 +124,7 @@ impl<'a> RssControl<'a> {
         let rss = changed(rss, change, queues, &mut self.random);
         match self.card.set_rss(0, &rss) {
             Ok(()) => {
-                self.seen.changes += 1;
+                self.changes.changes += 1;
                 self.asked_ns = Some(now_ns);
                 self.change_ns = now_ns + 1_000_000_000 / u64::from(self.plan.per_s.max(1));
             }
@@ -143,7 +143,7 @@ impl<'a> RssControl<'a> {
             self.asked_ns = Some(now_ns);
             let moved_entries = balanced.moved_entries.map(|count| count as u64);
             let at_ns = now_ns.saturating_sub(opened_ns);
-            self.seen.answers.push(QueueReaction { at_ns, moved_entries });
+            self.changes.answers.push(QueueReaction { at_ns, moved_entries });
         }
     }
 
@@ -151,9 +151,9 @@ impl<'a> RssControl<'a> {
     /// and of what it finds behind that each has the same share.
     fn end_stretches(&mut self, count: u64, now: CardCounters) {
         let share = |sum: u64, at: u64| sum * (at + 1) / count - sum * at / count;
-        self.seen.cpu_ns.resize_with(now.cores.len(), Vec::new);
-        self.seen.frames.resize_with(now.cores.len(), Vec::new);
-        let lists = self.seen.cpu_ns.iter_mut().zip(&mut self.seen.frames);
+        self.changes.cpu_ns.resize_with(now.cores.len(), Vec::new);
+        self.changes.frames.resize_with(now.cores.len(), Vec::new);
+        let lists = self.changes.cpu_ns.iter_mut().zip(&mut self.changes.frames);
         for ((cpu_ns, frames), (now, before)) in lists.zip(now.cores.iter().zip(&self.before.cores))
         {
             // The cores look for frames all the time, so that their processor time says nothing.
@@ -244,7 +244,7 @@ impl RssControl<'_> {
             self.turn(opened_ns);
             thread::sleep(LOOK_EVERY);
         }
-        self.seen.look_ns = self.clock.now_ns().saturating_sub(opened_ns) / self.looks.max(1);
+        self.changes.look_ns = self.clock.now_ns().saturating_sub(opened_ns) / self.looks.max(1);
     }
 
     /// Waits until the last change has settled.
@@ -261,7 +261,7 @@ impl RssControl<'_> {
         let unsettled = self.asked_ns.map(|_| "the last change has not settled".to_owned());
         let settled = Some(self.settled).filter(|settled| !settled.0.is_empty());
         let reasons = refusal.into_iter().chain(unsettled).collect();
-        RssPlanResult { seen: RssChanges { settled, ..self.seen }, reasons }
+        RssPlanResult { seen: RssChanges { settled, ..self.changes }, reasons }
     }
 }
 

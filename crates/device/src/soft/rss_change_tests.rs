@@ -97,11 +97,11 @@ fn core_time_between_two_samples_is_divided_among_the_stretches() {
     let mut now = control.card.counters();
     now.cores[0].frames += 10;
     control.end_stretches(4, now);
-    assert_eq!(control.seen.frames, [[2, 3, 2, 3]]);
+    assert_eq!(control.changes.frames, [[2, 3, 2, 3]]);
     // It comes back two stretches and a half behind the end of one.
     control.stretch_ns = now_ns - 5 * STRETCH_NS / 2;
     control.turn(now_ns);
-    assert_eq!((control.seen.frames[0].len(), control.seen.cpu_ns[0].len()), (7, 7));
+    assert_eq!((control.changes.frames[0].len(), control.changes.cpu_ns[0].len()), (7, 7));
     assert!(control.stretch_ns > now_ns && control.stretch_ns <= now_ns + STRETCH_NS);
     card.shut_down_driven(cores);
 }

@@ -30,26 +30,26 @@ pub struct MeasuredSide<'a> {
 
 /// What bears on a measurement and differs between two runs, a sentence each: the baseline first.
 pub fn differences(base: &MeasuredSide<'_>, other: &MeasuredSide<'_>) -> Vec<String> {
-    let mut said = Vec::new();
-    said.extend(differs("program", &base.side.run.program, &other.side.run.program));
+    let mut message = Vec::new();
+    message.extend(differs("program", &base.side.run.program, &other.side.run.program));
     match (base.machine, other.machine) {
-        (Some(base), Some(other)) => said.extend(of_facts("", &base.facts, &other.facts)),
+        (Some(base), Some(other)) => message.extend(of_facts("", &base.facts, &other.facts)),
         (None, None) => {}
-        (None, _) => said.push("machine: unknown against that of environment.json".into()),
-        (_, None) => said.push("machine: that of environment.json against unknown".into()),
+        (None, _) => message.push("machine: unknown against that of environment.json".into()),
+        (_, None) => message.push("machine: that of environment.json against unknown".into()),
     }
     if base.side.device == other.side.device {
-        said.extend(of_devices(&base.side, &other.side));
+        message.extend(of_devices(&base.side, &other.side));
     }
-    said.extend(of_files(base, other));
+    message.extend(of_files(base, other));
     let (base, other) = (base.side.run, other.side.run);
-    said.extend(differs("seed", &base.seed.to_string(), &other.seed.to_string()));
+    message.extend(differs("seed", &base.seed.to_string(), &other.seed.to_string()));
     for experiment in &base.experiments {
         if let Some(other) = other.experiments.iter().find(|o| o.name == experiment.name) {
-            said.extend(of_trials(experiment, other));
+            message.extend(of_trials(experiment, other));
         }
     }
-    said
+    message
 }
 
 /// `name: one against the other`; `None` where they are the same.
@@ -99,7 +99,7 @@ fn facts(about: &DeviceInfo) -> Vec<(String, String)> {
 
 /// Captures and files of rules: the same text under another name is the same.
 fn of_files(base: &MeasuredSide<'_>, other: &MeasuredSide<'_>) -> Vec<String> {
-    let mut said = Vec::new();
+    let mut message = Vec::new();
     let [base_trace, other_trace] = [base, other].map(|made| made.side.run.trace.as_ref());
     if base_trace.map(|trace| &trace.frames) != other_trace.map(|trace| &trace.frames) {
         let word = |trace: Option<&Trace>| {
@@ -108,7 +108,7 @@ fn of_files(base: &MeasuredSide<'_>, other: &MeasuredSide<'_>) -> Vec<String> {
                 format!("{} ({frames} frames)", trace.path.display())
             })
         };
-        said.push(format!("trace: {} against {}", word(base_trace), word(other_trace)));
+        message.push(format!("trace: {} against {}", word(base_trace), word(other_trace)));
     }
     if base.rules != other.rules {
         let word = |made: &MeasuredSide<'_>| {
@@ -116,9 +116,9 @@ fn of_files(base: &MeasuredSide<'_>, other: &MeasuredSide<'_>) -> Vec<String> {
                 format!("{} ({})", file.path.display(), words::rules(file.rules_count.into()))
             })
         };
-        said.push(format!("rules: {} against {}", word(base), word(other)));
+        message.push(format!("rules: {} against {}", word(base), word(other)));
     }
-    said
+    message
 }
 
 fn none() -> String {
@@ -127,19 +127,19 @@ fn none() -> String {
 
 /// Lengths and rates of the trials that both runs make, one sentence a difference.
 fn of_trials(base: &ExperimentRun, other: &ExperimentRun) -> Vec<String> {
-    let mut said: Vec<String> = Vec::new();
+    let mut message: Vec<String> = Vec::new();
     let whose = base.name.as_str();
     for trial in &base.trials {
         let same = |t: &&Trial| t.kind == trial.kind && t.point == trial.point;
         let Some(there) = other.trials.iter().find(same) else { continue };
         for (name, word) in LOADS {
             let [base, other] = [word(base, trial), word(other, there)];
-            said.extend(differs(&format!("{whose}, {name}"), &base, &other));
+            message.extend(differs(&format!("{whose}, {name}"), &base, &other));
         }
     }
-    said.sort();
-    said.dedup();
-    said
+    message.sort();
+    message.dedup();
+    message
 }
 
 /// What a load has, and its words.

@@ -82,12 +82,14 @@ pub(super) struct MetricComparison<'a> {
 }
 
 /// The verdict on two cells.
-pub(super) fn verdict(seen: &MetricComparison<'_>, tolerance: f64) -> Verdict {
-    let found = match seen.ratio.ends {
+pub(super) fn verdict(observed: &MetricComparison<'_>, tolerance: f64) -> Verdict {
+    let found = match observed.ratio.ends {
         Ends::Range => Verdict::Undecided(UndecidedReason::FewRepeats),
-        Ends::Interval => of_interval(seen.better, (seen.ratio.low, seen.ratio.high), tolerance),
+        Ends::Interval => {
+            of_interval(observed.better, (observed.ratio.low, observed.ratio.high), tolerance)
+        }
     };
-    let doubt = of_marks(seen, found).or_else(|| of_load(seen, found, tolerance));
+    let doubt = of_marks(observed, found).or_else(|| of_load(observed, found, tolerance));
     doubt.map_or(found, Verdict::Undecided)
 }
 
@@ -112,16 +114,16 @@ pub(crate) fn of_interval(better: Better, (low, high): (f64, f64), tolerance: f6
 ///
 /// Common changes of both sides of a pair cancel out. So two modes and drift are judged on the
 /// ratios of pairs.
-fn of_marks(seen: &MetricComparison<'_>, found: Verdict) -> Option<UndecidedReason> {
+fn of_marks(observed: &MetricComparison<'_>, found: Verdict) -> Option<UndecidedReason> {
     let is_of_ratios = |mark: &Mark| matches!(mark, Mark::Bimodal | Mark::Drift);
-    let [base, mut other] = seen.cells.map(|cell| {
-        let mut marks = cell.marks(seen.metric);
-        marks.retain(|mark| seen.pairs.is_empty() || !is_of_ratios(mark));
+    let [base, mut other] = observed.cells.map(|cell| {
+        let mut marks = cell.marks(observed.metric);
+        marks.retain(|mark| observed.pairs.is_empty() || !is_of_ratios(mark));
         marks
     });
     let shapes = [
-        (Mark::Bimodal, statistics::is_bimodal(seen.pairs)),
-        (Mark::Drift, statistics::drifts(seen.pairs)),
+        (Mark::Bimodal, statistics::is_bimodal(observed.pairs)),
+        (Mark::Drift, statistics::drifts(observed.pairs)),
     ];
     other.extend(shapes.iter().filter(|(_, is_seen)| *is_seen).map(|(mark, _)| *mark));
     let limits = [Mark::GeneratorLimited, Mark::Disturbed];
@@ -132,7 +134,7 @@ fn of_marks(seen: &MetricComparison<'_>, found: Verdict) -> Option<UndecidedReas
             Verdict::Better => !base,
             _ => false,
         };
-        let is_bound = limits.contains(mark) && is_throughput(seen.metric);
+        let is_bound = limits.contains(mark) && is_throughput(observed.metric);
         **mark != Mark::FewSamples && (base || other) && !(is_bound && stands)
     };
     // The limits first: they say most of why.
@@ -142,13 +144,17 @@ fn of_marks(seen: &MetricComparison<'_>, found: Verdict) -> Option<UndecidedReas
 
 /// A trial at a share of the measured maximum is offered what each side could take. More load makes
 /// nothing faster: a side is worse at no higher a load, and better at no lower one.
-fn of_load(seen: &MetricComparison<'_>, found: Verdict, tolerance: f64) -> Option<UndecidedReason> {
-    let [base, other] = seen.cells.map(paced_pps);
+fn of_load(
+    observed: &MetricComparison<'_>,
+    found: Verdict,
+    tolerance: f64,
+) -> Option<UndecidedReason> {
+    let [base, other] = observed.cells.map(paced_pps);
     let ratio = other? / base?;
     let (is_more, is_less) = (ratio > 1.0 + tolerance, ratio < 1.0 - tolerance);
     let stands = match found {
         Verdict::Undecided(_) => true,
-        _ if is_throughput(seen.metric) => !is_more && !is_less,
+        _ if is_throughput(observed.metric) => !is_more && !is_less,
         Verdict::Worse => !is_more,
         Verdict::Better => !is_less,
         Verdict::Same => !is_more && !is_less,

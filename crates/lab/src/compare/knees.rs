@@ -70,8 +70,8 @@ fn row(base: &FoundKnee, other: &FoundKnee, tolerance: f64) -> Row {
     let point = [("groups", number(spec.groups)), ("match_percent", number(spec.match_percent))];
     Row {
         point: at_axes(point),
-        base: said(base.found),
-        other: said(other.found),
+        base: label(base.found),
+        other: label(other.found),
         medians: None,
         ratio: if is_equal { 1.0 } else { middle(low, high) / middle(base_low, base_high) },
         interval: Some(interval),
@@ -92,7 +92,7 @@ fn ends(found: SearchResult) -> (f64, f64) {
     }
 }
 
-fn said(found: SearchResult) -> String {
+fn label(found: SearchResult) -> String {
     match found {
         SearchResult::Below { low } => format!("below {}", words::whole(low.into())),
         SearchResult::Bracket { low, .. } => words::whole(low.into()),

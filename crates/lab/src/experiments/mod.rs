@@ -113,12 +113,12 @@ pub(crate) trait Experiment: Sync {
     }
 
     /// The sample of such a task; `None` for a task that is none of this experiment.
-    fn answer(&self, _task: &Task, _seen: Observation) -> Option<TaskResult> {
+    fn task_result(&self, _task: &Task, _seen: Observation) -> Option<TaskResult> {
         None
     }
 
     /// Adds to the sample of a trial with a load what this experiment reads from it.
-    fn offered(&self, _offered: &LoadTrialResult<'_>, _sample: &mut Sample) {}
+    fn load_metrics(&self, _offered: &LoadTrialResult<'_>, _sample: &mut Sample) {}
 
     /// `true` where a device that cannot make a trial may be able to make it at another point,
     /// though it has no plan.

@@ -49,20 +49,20 @@ impl Testbed for Watched {
     fn measure(&mut self, task: &Task) -> Result<Observation, DeviceError> {
         self.is_enough()?;
         let before = self.soft.card_frames();
-        let seen = self.soft.measure(&short(task))?;
-        let received = match &seen {
-            Observation::Load(seen) => seen.received,
-            Observation::Program(seen) => seen.packets - seen.lost,
-            Observation::Store(seen) => seen.requests * seen.passes_ns.len() as u64,
+        let observed = self.soft.measure(&short(task))?;
+        let received = match &observed {
+            Observation::Load(observed) => observed.received,
+            Observation::Program(observed) => observed.packets - observed.lost,
+            Observation::Store(observed) => observed.requests * observed.passes_ns.len() as u64,
             _ => {
                 self.operations += 1;
-                return Ok(seen);
+                return Ok(observed);
             }
         };
         let taken = self.soft.card_frames() - before;
         assert!(received > 0 && taken >= received, "{received} received, {taken} by the engine");
         self.tasks += 1;
-        Ok(seen)
+        Ok(observed)
     }
 }
 

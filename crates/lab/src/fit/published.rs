@@ -80,10 +80,16 @@ pub fn fitted(card: PublishedCard) -> Profile {
         let at = if at.is_empty() { String::new() } else { format!(" at {}", at.join(", ")) };
         format!("PAM 2021 {figure}: {series}{at}")
     });
-    fit(title(card), &seen(&all), fitted_to.collect(), card == PublishedCard::Cx4, driver.as_ref())
+    fit(
+        title(card),
+        &measurements(&all),
+        fitted_to.collect(),
+        card == PublishedCard::Cx4,
+        driver.as_ref(),
+    )
 }
 
-fn seen(rows: &[Row<'_>]) -> CardMeasurements {
+fn measurements(rows: &[Row<'_>]) -> CardMeasurements {
     let of = |figure: &str, is: &dyn Fn(&Row<'_>) -> bool| -> Vec<(f64, f64)> {
         let found = rows.iter().filter(|row| row.figure == figure && row.statistic == "median");
         found.filter(|row| is(row)).map(|row| (row.x, row.y)).collect()

@@ -30,7 +30,7 @@ pub fn of_results(device: &str, source: &str, samples: &[Sample]) -> Result<Prof
     samples.retain(|sample| {
         sample.outcome == Outcome::Measured && !sample.marks.contains(&Mark::Disturbed)
     });
-    let seen = CardMeasurements { capacity, ..seen(source, &samples) };
+    let seen = CardMeasurements { capacity, ..measurements(source, &samples) };
     if seen.root.is_empty() {
         let reason = "no throughput over the rules of group 0: measure it with \
                       `niclab run occupancy --set groups=0`";
@@ -88,7 +88,7 @@ pub(crate) fn medians<K: PartialEq + Copy>(
     places.into_iter().filter_map(median).collect()
 }
 
-fn seen(source: &str, samples: &[&Sample]) -> CardMeasurements {
+fn measurements(source: &str, samples: &[&Sample]) -> CardMeasurements {
     let longest = samples.iter().filter_map(|sample| number(sample, "frame")).fold(64.0, f64::max);
     let is_longest = |sample: &Sample| number(sample, "frame") == Some(longest);
     let throughput = |sample: &Sample| metric(sample, "throughput_pps").filter(|pps| *pps > 0.0);

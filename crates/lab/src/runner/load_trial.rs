@@ -80,11 +80,11 @@ impl Runner<'_> {
         let trial = &self.experiment.trials[of];
         let known = &self.states[device].known;
         let repeats = 0..self.experiment.repeats;
-        let seen = repeats.filter_map(|r| known.latest(trial.kind.name(), r, &trial.point));
-        let seen: Vec<&SampleFacts> = seen.collect();
-        let calm = seen.iter().any(|seen| !seen.disturbed);
-        let kept = seen.iter().filter(|seen| !(calm && seen.disturbed));
-        let values: Vec<f64> = kept.filter_map(|seen| seen.throughput_pps).collect();
+        let observed = repeats.filter_map(|r| known.latest(trial.kind.name(), r, &trial.point));
+        let observed: Vec<&SampleFacts> = observed.collect();
+        let calm = observed.iter().any(|observed| !observed.disturbed);
+        let kept = observed.iter().filter(|observed| !(calm && observed.disturbed));
+        let values: Vec<f64> = kept.filter_map(|observed| observed.throughput_pps).collect();
         statistics::median(&values).filter(|maximum| *maximum > 0.0)
     }
 
@@ -137,7 +137,7 @@ impl Runner<'_> {
                     rss: state.rss.as_ref(),
                     is_generated: self.run.rules.is_none() && load.trace.is_none(),
                 };
-                self.experiment.kind.of().offered(&offered, &mut sample);
+                self.experiment.kind.of().load_metrics(&offered, &mut sample);
                 sample.honesty = json(&observation.honesty);
                 sample.slices = measure::slices(&observation);
                 let latency = observation.latency.as_ref().filter(|latency| !latency.0.is_empty());

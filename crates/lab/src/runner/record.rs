@@ -144,8 +144,8 @@ pub(super) fn measures(sample: &Sample) -> bool {
 
 pub(super) fn refusal(report: &SetupReport) -> Option<String> {
     let (refused, asked) = (report.rules_refused, report.rules_refused + report.rules_installed);
-    let said = report.refusal.as_deref().unwrap_or("no reason given");
-    (refused > 0).then(|| format!("{refused} of {asked} rules refused: {said}"))
+    let message = report.refusal.as_deref().unwrap_or("no reason given");
+    (refused > 0).then(|| format!("{refused} of {asked} rules refused: {message}"))
 }
 
 pub(super) fn outcome(refusal: &Option<String>) -> Outcome {

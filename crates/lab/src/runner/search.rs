@@ -173,14 +173,14 @@ pub(crate) fn is_missing(known: &DeviceSamples<'_>, knee: &Knee) -> bool {
 fn is_open_at(known: &DeviceSamples<'_>, knee: &Knee, rules: u32) -> bool {
     let outcomes: Vec<Option<&Outcome>> = match knee.spec.kind {
         KneeKind::Capacity => {
-            let seen = known.latest(CAPACITY, 0, &capacity_point(knee, rules));
-            vec![seen.map(|seen| &seen.outcome)]
+            let observed = known.latest(CAPACITY, 0, &capacity_point(knee, rules));
+            vec![observed.map(|observed| &observed.outcome)]
         }
         KneeKind::Throughput => {
             let point = knee_point(known.experiment, knee, rules);
             let pairs = (0..knee.spec.pairs.max(1)).flat_map(|n| [(PROBE, n), (PLATEAU, n)]);
-            let seen = pairs.map(|(trial, n)| known.latest(trial, n, &point));
-            seen.map(|seen| seen.map(|seen| &seen.outcome)).collect()
+            let observed = pairs.map(|(trial, n)| known.latest(trial, n, &point));
+            observed.map(|observed| observed.map(|observed| &observed.outcome)).collect()
         }
     };
     let is_refused = |outcome: &&Outcome| is_taken(outcome).is_none();

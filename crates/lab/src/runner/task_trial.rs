@@ -20,8 +20,10 @@ impl Runner<'_> {
         };
         let mut sample = self.sample(place, Outcome::Measured);
         let of = self.experiment.kind.of();
-        let seen = bed.measure(task);
-        match seen.and_then(|seen| of.answer(task, seen).ok_or_else(|| strange(task))) {
+        let observed = bed.measure(task);
+        match observed
+            .and_then(|observed| of.task_result(task, observed).ok_or_else(|| strange(task)))
+        {
             Err(error) => self.record_error(place, error),
             Ok(answer) => {
                 sample.load = answer.question;

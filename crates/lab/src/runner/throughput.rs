@@ -184,32 +184,32 @@ impl Runner<'_> {
         place: &MeasuredPoint<'_>,
         input: ControllerInput,
         output: ControllerOutput,
-        seen: SearchTrials,
+        trials: SearchTrials,
     ) -> Sample {
         let outcome = super::outcome(&self.states[place.device].refusal);
         let mut sample = self.sample(place, outcome);
         let goals = input.goals.iter().zip(&output.results);
         let generator_limited: Vec<bool> =
-            goals.map(|(goal, found)| is_limited(goal.loss_ratio, found, &seen.trials)).collect();
+            goals.map(|(goal, found)| is_limited(goal.loss_ratio, found, &trials.trials)).collect();
         if generator_limited.contains(&true) {
             sample.marks.push(Mark::GeneratorLimited);
         }
         // Where the generator was too slow its turns look like stalls: that has a mark of its own.
         let is_bound = |at: &usize| {
-            let load = Some(seen.trials.load_pps[*at]);
+            let load = Some(trials.trials.load_pps[*at]);
             let mut found = output.results.iter().zip(&generator_limited);
             found.any(|(of, limited)| of.lower_pps == load || of.upper_pps == load && !limited)
         };
-        if seen.trials.disturbed.iter().any(is_bound) {
+        if trials.trials.disturbed.iter().any(is_bound) {
             sample.marks.push(Mark::Disturbed);
         }
-        if seen.is_unbalanced {
+        if trials.is_unbalanced {
             sample.marks.push(Mark::Unbalanced);
         }
-        sample.metrics = metrics(&input, &output, seen.spoilt);
+        sample.metrics = metrics(&input, &output, trials.spoilt);
         let results = output.results;
         sample.search =
-            super::json(&SearchRecord { input, results, generator_limited, trials: seen.trials });
+            super::json(&SearchRecord { input, results, generator_limited, trials: trials.trials });
         sample
     }
 }

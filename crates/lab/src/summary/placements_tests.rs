@@ -32,10 +32,10 @@ fn the_published_table_is_laid_out_as_it_was_printed() {
     assert_eq!(at("BlueField2, SNIC", "memcached, 1,024 B, us"), "73.25 (75.81)");
     assert_eq!(at("BlueField2 (off-path mode), host", "Redis, 64 B, us"), "43.71 (39.49)");
     assert_eq!(at("Stingray, SNIC", "function, 64 B, us"), "- (2519.00)");
-    let told = |at: usize| (published[at].card.as_str(), published[at].cpu, published[at].way);
-    assert_eq!(told(2), ("Stingray", Some(Cpu::Snic), None));
-    assert_eq!(told(3), ("BlueField2", Some(Cpu::Host), Some(CpuPath::On)));
-    assert_eq!(told(6), ("BlueField2", Some(Cpu::Snic), Some(CpuPath::Off)));
+    let reported = |at: usize| (published[at].card.as_str(), published[at].cpu, published[at].way);
+    assert_eq!(reported(2), ("Stingray", Some(Cpu::Snic), None));
+    assert_eq!(reported(3), ("BlueField2", Some(Cpu::Host), Some(CpuPath::On)));
+    assert_eq!(reported(6), ("BlueField2", Some(Cpu::Snic), Some(CpuPath::Off)));
     assert_eq!(published.iter().map(|row| row.splits.len()).sum::<usize>(), 10);
 }
 

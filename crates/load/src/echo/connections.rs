@@ -442,11 +442,11 @@ impl<'a> Pool<'a> {
         let mut ring = ring.with(std::mem::take(&mut connection.inflow));
         let mut quiet = IdleTimer::default();
         while !self.is_stopped() {
-            let came = ring.receive(now_ns() + socket::TURN.as_nanos() as u64);
+            let arrived = ring.receive(now_ns() + socket::TURN.as_nanos() as u64);
             if !ring.is_behind() {
                 connection.count_answered(self.server);
             }
-            if !came? {
+            if !arrived? {
                 if quiet.is_over() {
                     break;
                 }

@@ -46,14 +46,14 @@ fn requests_that_a_ring_had_received_are_answered_behind_its_answers() {
     let held = [request(2), request(3)[..10].to_vec()].concat();
     connection.inflow.read(&mut held.as_slice()).unwrap();
     let mut connection = connection.rest(&server).unwrap();
-    let mut came = [0; 80];
-    client.read_exact(&mut came).unwrap();
-    assert_eq!(came.to_vec(), [reply(1), reply(2)].concat());
+    let mut arrived = [0; 80];
+    client.read_exact(&mut arrived).unwrap();
+    assert_eq!(arrived.to_vec(), [reply(1), reply(2)].concat());
     assert!(connection.has_asked && !connection.has_unsent());
     client.write_all(&request(3)[10..]).unwrap();
     while connection.serve_once(&server).is_err_and(|error| is_empty(&error)) {}
-    client.read_exact(&mut came[..40]).unwrap();
-    assert_eq!(came[..40], reply(3));
+    client.read_exact(&mut arrived[..40]).unwrap();
+    assert_eq!(arrived[..40], reply(3));
     let done = server.served();
     assert_eq!((done.received, done.answered), (2, 3), "the first was counted before: {done:?}");
 }

@@ -152,9 +152,9 @@ impl Stamped {
     pub fn receive(&mut self, bytes: &mut [u8], sleeps: bool) -> io::Result<ReceivedDatagram> {
         let flags = if sleeps { MsgFlags::empty() } else { MsgFlags::MSG_DONTWAIT };
         let ahead_ns = self.ahead_ns;
-        let seen = self.look(bytes, flags)?;
-        let ingress = seen.realtime_ns.map(|realtime_ns| told(realtime_ns, ahead_ns));
-        Ok(ReceivedDatagram { len: seen.len, from: seen.from, ingress })
+        let observed = self.look(bytes, flags)?;
+        let ingress = observed.realtime_ns.map(|realtime_ns| stamp_of(realtime_ns, ahead_ns));
+        Ok(ReceivedDatagram { len: observed.len, from: observed.from, ingress })
     }
 
     /// Calls `each` with the numbers of datagrams that have left, and when.
@@ -162,10 +162,12 @@ impl Stamped {
         let ahead_ns = self.ahead_ns;
         loop {
             match self.look(&mut [], MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT) {
-                Ok(seen) => {
+                Ok(observed) => {
                     // What has none of both is an error of another kind: the next call says it.
-                    if let (Some(number), Some(realtime_ns)) = (seen.number, seen.realtime_ns) {
-                        each(number, told(realtime_ns, ahead_ns));
+                    if let (Some(number), Some(realtime_ns)) =
+                        (observed.number, observed.realtime_ns)
+                    {
+                        each(number, stamp_of(realtime_ns, ahead_ns));
                     }
                 }
                 Err(e) if is_empty(&e) => return Ok(()),
@@ -205,7 +207,7 @@ impl Stamped {
 }
 
 /// A time of the kernel's in our clock. Nobody says on which core it was taken.
-fn told(realtime_ns: i64, ahead_ns: i64) -> Stamp {
+fn stamp_of(realtime_ns: i64, ahead_ns: i64) -> Stamp {
     Stamp { time_ns: (realtime_ns - ahead_ns).max(0) as u64, core: None }
 }
 

@@ -251,18 +251,18 @@ mod tests {
         let sent: Vec<u8> =
             lens.iter().enumerate().flat_map(|(at, len)| message(at as u32, *len)).collect();
         for cut in [1, 15, 16, 1000, 70_000] {
-            let (mut inflow, mut seen) = (ReceiveBuffer::new(), Vec::new());
+            let (mut inflow, mut observed) = (ReceiveBuffer::new(), Vec::new());
             for mut piece in sent.chunks(cut) {
                 while !piece.is_empty() {
                     inflow.read(&mut piece).unwrap();
                     each_of(inflow.messages().unwrap(), &mut |message| {
                         let head = MessageHeader::of_datagram(message).unwrap();
-                        seen.push((head.number, head.len));
+                        observed.push((head.number, head.len));
                     });
                 }
             }
             let all: Vec<(u32, u16)> = (0..).zip(lens).collect();
-            assert_eq!(seen, all, "cut into {cut}");
+            assert_eq!(observed, all, "cut into {cut}");
         }
     }
 

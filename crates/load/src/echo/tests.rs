@@ -80,10 +80,10 @@ fn go(echo: &Echo, server: SocketAddr) -> Echoed {
 }
 
 /// Every message is somewhere, and every answer is in the histogram.
-fn assert_balanced(seen: &Echoed) {
-    assert_eq!(seen.planned, seen.sent + seen.unsent, "{seen:?}");
-    assert_eq!(seen.sent, seen.answered + seen.lost, "{seen:?}");
-    assert_eq!(seen.rtt.0.len(), seen.answered, "{seen:?}");
+fn assert_balanced(observed: &Echoed) {
+    assert_eq!(observed.planned, observed.sent + observed.unsent, "{observed:?}");
+    assert_eq!(observed.sent, observed.answered + observed.lost, "{observed:?}");
+    assert_eq!(observed.rtt.0.len(), observed.answered, "{observed:?}");
 }
 
 #[test]
@@ -91,14 +91,14 @@ fn every_way_to_wait_brings_every_message_back() {
     for (transport, receive) in ways() {
         for host in ["127.0.0.1", "::1"] {
             let serve = Serve { receive, transport: Some(transport), ..SERVE };
-            let (seen, done) =
+            let (observed, done) =
                 served(host, serve, |to| go(&Echo { receive, ..echo(transport) }, to));
-            assert_balanced(&seen);
-            let clean = (seen.lost, seen.foreign, seen.duplicated, seen.reordered);
-            assert_eq!(clean, (0, 0, 0, 0), "{transport:?} {receive:?} {host}: {seen:?}");
-            assert!(seen.answered > 0, "{transport:?} {receive:?} {host}: {seen:?}");
+            assert_balanced(&observed);
+            let clean = (observed.lost, observed.foreign, observed.duplicated, observed.reordered);
+            assert_eq!(clean, (0, 0, 0, 0), "{transport:?} {receive:?} {host}: {observed:?}");
+            assert!(observed.answered > 0, "{transport:?} {receive:?} {host}: {observed:?}");
             assert_eq!((done.received, done.foreign), (done.answered, 0), "{done:?}");
-            assert!(done.received >= seen.answered);
+            assert!(done.received >= observed.answered);
         }
     }
 }
@@ -114,14 +114,17 @@ fn every_size_and_batch_comes_back() {
             }
             // Of a server of both, UDP would take a core of those that never sleep.
             let serve = Serve { receive, transport: Some(transport), ..SERVE };
-            let (seen, done) = served("127.0.0.1", serve, |to| go(&asked, to));
-            assert_balanced(&seen);
-            assert!(seen.answered >= u64::from(batch), "{transport:?} {size} {batch}: {seen:?}");
-            assert_eq!(seen.sent % u64::from(batch), 0, "whole batches: {seen:?}");
+            let (observed, done) = served("127.0.0.1", serve, |to| go(&asked, to));
+            assert_balanced(&observed);
+            assert!(
+                observed.answered >= u64::from(batch),
+                "{transport:?} {size} {batch}: {observed:?}"
+            );
+            assert_eq!(observed.sent % u64::from(batch), 0, "whole batches: {observed:?}");
             assert_eq!(done.foreign, 0);
             // Large batches may find the socket's buffer full, where nobody may widen it.
             if transport == Transport::Tcp || batch <= 16 {
-                assert_eq!(seen.lost, 0, "{transport:?} {size} {batch}: {seen:?}");
+                assert_eq!(observed.lost, 0, "{transport:?} {size} {batch}: {observed:?}");
             }
         }
     }
@@ -133,22 +136,23 @@ fn an_open_loop_keeps_its_rate_and_counts_from_the_plan() {
         let pace = Pace::Open { per_s: 2_000.0 };
         let asked = Echo { receive, pace, batch: 4, ..echo(transport) };
         let serve = Serve { receive, transport: Some(transport), ..SERVE };
-        let (seen, _) = served("127.0.0.1", serve, |to| go(&asked, to));
-        assert_balanced(&seen);
-        assert_eq!(seen.planned, 120, "{transport:?} {receive:?}: {seen:?}");
-        assert_eq!(seen.lost, 0, "{transport:?} {receive:?}: {seen:?}");
-        let (service, lateness) = (seen.service.unwrap(), seen.lateness.unwrap());
-        assert_eq!((service.0.len(), lateness.0.len()), (seen.answered, seen.sent));
-        assert!(service.0.max() <= seen.rtt.0.max());
+        let (observed, _) = served("127.0.0.1", serve, |to| go(&asked, to));
+        assert_balanced(&observed);
+        assert_eq!(observed.planned, 120, "{transport:?} {receive:?}: {observed:?}");
+        assert_eq!(observed.lost, 0, "{transport:?} {receive:?}: {observed:?}");
+        let (service, lateness) = (observed.service.unwrap(), observed.lateness.unwrap());
+        assert_eq!((service.0.len(), lateness.0.len()), (observed.answered, observed.sent));
+        assert!(service.0.max() <= observed.rtt.0.max());
     }
 }
 
 #[test]
 fn a_rate_that_cannot_be_kept_leaves_messages_unsent() {
     let pace = Pace::Open { per_s: 1e9 };
-    let (seen, _) = served("127.0.0.1", SERVE, |to| go(&Echo { pace, ..echo(Transport::Udp) }, to));
-    assert_balanced(&seen);
-    assert!(seen.unsent > seen.sent, "{seen:?}");
+    let (observed, _) =
+        served("127.0.0.1", SERVE, |to| go(&Echo { pace, ..echo(Transport::Udp) }, to));
+    assert_balanced(&observed);
+    assert!(observed.unsent > observed.sent, "{observed:?}");
 }
 
 /// A server of UDP that does with each request what `reply` says.
@@ -208,12 +212,12 @@ fn losses_of_messages_are_distinguished() {
             _ => send(&reply),
         }
     };
-    let seen = odd_server(reply, |to| go(&asked, to));
-    assert_balanced(&seen);
+    let observed = odd_server(reply, |to| go(&asked, to));
+    assert_balanced(&observed);
     assert_eq!(
-        (seen.lost, seen.duplicated, seen.reordered, seen.foreign),
+        (observed.lost, observed.duplicated, observed.reordered, observed.foreign),
         (1, 1, 1, 2),
-        "{seen:?}"
+        "{observed:?}"
     );
 }
 
@@ -225,10 +229,10 @@ fn a_server_that_goes_leaves_what_was_measured() {
             send(&turned(request));
         }
     };
-    let seen = odd_server(reply, |to| go(&asked, to));
-    assert_eq!(seen.answered, 50);
-    assert_balanced(&seen);
-    let ended = seen.ended.unwrap();
+    let observed = odd_server(reply, |to| go(&asked, to));
+    assert_eq!(observed.answered, 50);
+    assert_balanced(&observed);
+    let ended = observed.ended.unwrap();
     assert!(ended.contains("the server was lost after 2.") && ended.contains("no more"), "{ended}");
 }
 
@@ -257,9 +261,9 @@ fn an_address_that_is_taken_or_not_here_is_reported() {
 #[test]
 fn the_server_answers_no_more_than_it_got_and_only_requests() {
     let head = |kind, len| MessageHeader { kind, len, run: 1, number: 0 };
-    let message = |kind, said: u16, len: usize| {
+    let message = |kind, text: u16, len: usize| {
         let mut bytes = vec![0; len];
-        head(kind, said).write(&mut bytes);
+        head(kind, text).write(&mut bytes);
         bytes
     };
     let mut version = message(MessageKind::Request, 40, 40);
@@ -344,15 +348,15 @@ fn programs_stamp_before_and_after_their_calls() {
             let stop = AtomicBool::new(false);
             let mut passages = MessageStamps::default();
             let asked = Echo { size, ..echo(transport) };
-            let seen = thread::scope(|scope| {
+            let observed = thread::scope(|scope| {
                 scope.spawn(|| server.run(&stop));
                 let to = server.address();
                 let never = AtomicBool::new(false);
-                let seen = run(&asked, to, 9, &never, Some(&mut passages)).unwrap();
+                let observed = run(&asked, to, 9, &never, Some(&mut passages)).unwrap();
                 stop.store(true, Ordering::Relaxed);
-                seen
+                observed
             });
-            assert_eq!(passages.kept.len() as u64, seen.answered, "the measured part alone");
+            assert_eq!(passages.kept.len() as u64, observed.answered, "the measured part alone");
             assert_eq!(passages.client.unwrap().ip().to_string(), "127.0.0.1");
             let log = server.take_log();
             assert_eq!(log.is_empty(), size == 128, "{transport:?}");
@@ -396,7 +400,7 @@ fn sockets_have_the_kernels_stamps_between_those_of_the_programs() {
             let asked = Echo { size: 200, receive, pace, ..echo(Transport::Udp) };
             let mut passages = MessageStamps { by_socket: true, ..MessageStamps::default() };
             let (never, stop) = (AtomicBool::new(false), AtomicBool::new(false));
-            let seen = thread::scope(|scope| {
+            let observed = thread::scope(|scope| {
                 let running = scope.spawn(|| server.run(&stop));
                 let ending = Ending(&stop);
                 // What is none of its is dropped, and what is too long.
@@ -406,16 +410,17 @@ fn sockets_have_the_kernels_stamps_between_those_of_the_programs() {
                 MessageHeader { kind: MessageKind::Request, len: 300, run: 9, number: 0 }
                     .write(&mut long);
                 other.send_to(&long, server.address()).unwrap();
-                let seen = run(&asked, server.address(), 9, &never, Some(&mut passages)).unwrap();
+                let observed =
+                    run(&asked, server.address(), 9, &never, Some(&mut passages)).unwrap();
                 drop(ending);
                 running.join().unwrap().unwrap();
-                seen
+                observed
             });
-            assert_balanced(&seen);
-            assert_eq!((seen.lost, seen.foreign), (0, 0), "{seen:?}");
+            assert_balanced(&observed);
+            assert_eq!((observed.lost, observed.foreign), (0, 0), "{observed:?}");
             let done = server.served();
             assert_eq!((done.foreign, done.received), (2, done.answered), "{done:?}");
-            assert_eq!(passages.kept.len() as u64, seen.answered, "{host} {receive:?}");
+            assert_eq!(passages.kept.len() as u64, observed.answered, "{host} {receive:?}");
             let log = server.take_log();
             for (number, mut passage) in passages.kept {
                 let of = log.iter().find(|logged| (logged.run, logged.number) == (9, number));
@@ -432,7 +437,7 @@ fn sockets_have_the_kernels_stamps_between_those_of_the_programs() {
 
 #[test]
 fn messages_without_socket_stamps_are_refused() {
-    let told = "not supported: stamps of sockets but over UDP, one message a call";
+    let reported = "not supported: stamps of sockets but over UDP, one message a call";
     for (transport, receive, batch) in [
         (Transport::Tcp, Receive::Blocking, 1),
         (Transport::Udp, Receive::IoUring, 1),
@@ -442,11 +447,11 @@ fn messages_without_socket_stamps_are_refused() {
         let mut passages = MessageStamps { by_socket: true, ..MessageStamps::default() };
         let (nobody, never) = ("127.0.0.1:9".parse().unwrap(), AtomicBool::new(false));
         let error = run(&asked, nobody, 1, &never, Some(&mut passages)).unwrap_err();
-        assert!(error.to_string().starts_with(told), "{error}");
+        assert!(error.to_string().starts_with(reported), "{error}");
         let serve = Serve { transport: Some(transport), receive, batch, ..SERVE };
         let Ok(server) = Server::bind("127.0.0.1:0".parse().unwrap(), serve) else { continue };
         let error = server.stamped_by_socket().unwrap_err();
-        assert!(error.to_string().starts_with(told), "{error}");
+        assert!(error.to_string().starts_with(reported), "{error}");
     }
 }
 
@@ -506,9 +511,9 @@ fn a_ring_of_a_connection_takes_its_operations_back() {
     assert!(!ring.receive(now_ns() + 50_000_000).unwrap());
     drop(ring);
     drop(stream);
-    let mut came = Vec::new();
-    other.read_to_end(&mut came).unwrap();
-    assert!(came.len() < 64 << 20 && came.iter().all(|byte| *byte == 7), "{}", came.len());
+    let mut arrived = Vec::new();
+    other.read_to_end(&mut arrived).unwrap();
+    assert!(arrived.len() < 64 << 20 && arrived.iter().all(|byte| *byte == 7), "{}", arrived.len());
     let mut ring = StreamRing::new(&other, usize::MAX).unwrap();
     let closed = ring.receive(now_ns() + SILENCE_NS).unwrap_err();
     assert_eq!(closed.kind(), std::io::ErrorKind::UnexpectedEof);

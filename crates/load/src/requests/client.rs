@@ -104,7 +104,7 @@ impl ClientEnd {
                 "it has reset a connection".to_owned()
             }
             ClientEnd::Io(error) => error.to_string(),
-            ClientEnd::Odd(said) => said.clone(),
+            ClientEnd::Odd(message) => message.clone(),
             ClientEnd::Silent => {
                 format!("it answers no more, for {} s", SILENCE_NS / 1_000_000_000)
             }
@@ -483,12 +483,12 @@ impl<'a, L: Channels> Client<'a, L> {
         let protocol = requests.protocol;
         match gone {
             _ if self.tally.has_answers => None,
-            ClientEnd::Odd(said) => {
-                Some(RequestsError::Foreign { server, protocol, said: said.clone() })
+            ClientEnd::Odd(message) => {
+                Some(RequestsError::Foreign { server, protocol, message: message.clone() })
             }
             _ if gone.is_end() => {
-                let said = "it closes the connection".to_owned();
-                Some(RequestsError::Foreign { server, protocol, said })
+                let message = "it closes the connection".to_owned();
+                Some(RequestsError::Foreign { server, protocol, message })
             }
             _ => Some(RequestsError::Nobody { server, protocol }),
         }

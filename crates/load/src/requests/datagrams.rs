@@ -144,7 +144,7 @@ impl Datagrams {
     }
 
     /// A datagram that has come on this socket.
-    fn came(&mut self, at: usize, message: usize, now_ns: u64, tally: &mut Tally) {
+    fn receive_part(&mut self, at: usize, message: usize, now_ns: u64, tally: &mut Tally) {
         let datagram = self.back.message(message);
         let Some((frame, text)) = datagram.split_first_chunk::<FRAME_LEN>() else {
             return tally.seen.foreign += 1;
@@ -291,7 +291,7 @@ impl Channels for Datagrams {
         };
         let now_ns = now_ns();
         for message in 0..count {
-            self.came(at, message, now_ns, tally);
+            self.receive_part(at, message, now_ns, tally);
         }
         Ok(())
     }

@@ -181,11 +181,11 @@ impl HttpProgress {
         for field in response.headers.iter() {
             let is = |name: &str| field.name.eq_ignore_ascii_case(name);
             if is("content-length") {
-                let said = number(field.value).ok_or_else(|| unexpected(bytes))?;
-                if len.is_some_and(|before| before != said) {
+                let message = number(field.value).ok_or_else(|| unexpected(bytes))?;
+                if len.is_some_and(|before| before != message) {
                     return Err(unexpected(bytes));
                 }
-                len = Some(said);
+                len = Some(message);
             } else if is("transfer-encoding") {
                 is_coded = true;
                 is_chunked = tokens(field.value).last() == Some(b"chunked".as_slice());

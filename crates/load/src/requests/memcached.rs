@@ -69,7 +69,7 @@ impl Dialect for MemcachedText {
                         Some(head) => {
                             *reading = MemcachedProgress::Value(self.value(head, asked, workload)?)
                         }
-                        None => return Ok(ReadProgress::done(used, said(first, asked.kind)?)),
+                        None => return Ok(ReadProgress::done(used, outcome(first, asked.kind)?)),
                     }
                 }
                 MemcachedProgress::Value(value) => {
@@ -116,7 +116,7 @@ impl MemcachedText {
 
 /// What a line says that is the whole answer.
 #[inline]
-fn said(line: &[u8], asked: RequestKind) -> Result<Outcome, String> {
+fn outcome(line: &[u8], asked: RequestKind) -> Result<Outcome, String> {
     let is_error = || {
         let errors: [&[u8]; 5] =
             [b"ERROR", b"CLIENT_ERROR", b"SERVER_ERROR", b"NOT_STORED", b"EXISTS"];

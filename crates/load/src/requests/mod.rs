@@ -268,14 +268,14 @@ pub enum RequestsError {
         connections: u16,
     },
     /// Something answers that speaks another protocol.
-    #[error("{server} does not speak {protocol}: {said}")]
+    #[error("{server} does not speak {protocol}: {message}")]
     Foreign {
         /// Where.
         server: SocketAddr,
         /// What it should speak.
         protocol: Protocol,
         /// What it said.
-        said: String,
+        message: String,
     },
     /// Keys could not be stored.
     #[error("{server} stored {stored} of {keys} keys: {why}")]

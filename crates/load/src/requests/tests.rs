@@ -38,22 +38,29 @@ fn go(requests: &Requests, server: SocketAddr) -> Requested {
 }
 
 /// Every request is somewhere, and every answer is in the histogram.
-fn assert_balanced(seen: &Requested) {
-    assert_eq!(seen.planned, seen.sent + seen.unsent, "{seen:?}");
-    assert_eq!(seen.sent, seen.answered + seen.lost, "{seen:?}");
-    assert_eq!(seen.latency.0.len(), seen.answered, "{seen:?}");
-    assert!(seen.refused + seen.hits + seen.misses <= seen.answered, "{seen:?}");
-    if let Some(service) = &seen.service {
-        assert_eq!(service.0.len(), seen.answered, "{seen:?}");
+fn assert_balanced(observed: &Requested) {
+    assert_eq!(observed.planned, observed.sent + observed.unsent, "{observed:?}");
+    assert_eq!(observed.sent, observed.answered + observed.lost, "{observed:?}");
+    assert_eq!(observed.latency.0.len(), observed.answered, "{observed:?}");
+    assert!(
+        observed.refused + observed.hits + observed.misses <= observed.answered,
+        "{observed:?}"
+    );
+    if let Some(service) = &observed.service {
+        assert_eq!(service.0.len(), observed.answered, "{observed:?}");
     }
 }
 
 /// Nothing happened that should not.
-fn assert_clean(seen: &Requested) {
-    assert_balanced(seen);
-    assert_eq!((seen.lost, seen.refused, seen.foreign, seen.late), (0, 0, 0, 0), "{seen:?}");
-    assert_eq!((seen.duplicated, &seen.ended), (0, &None), "{seen:?}");
-    assert!(seen.answered > 0, "{seen:?}");
+fn assert_clean(observed: &Requested) {
+    assert_balanced(observed);
+    assert_eq!(
+        (observed.lost, observed.refused, observed.foreign, observed.late),
+        (0, 0, 0, 0),
+        "{observed:?}"
+    );
+    assert_eq!((observed.duplicated, &observed.ended), (0, &None), "{observed:?}");
+    assert!(observed.answered > 0, "{observed:?}");
 }
 
 /// A server of its own, which ends with this value.
@@ -188,7 +195,7 @@ fn requests_survive_the_way_through_json() {
 
 #[test]
 fn observations_of_two_threads_are_merged() {
-    let seen = |count: u64, latency_ns: u64| {
+    let observed = |count: u64, latency_ns: u64| {
         let mut latency = Latency::new();
         latency.record_n(latency_ns, count);
         Requested {
@@ -202,8 +209,8 @@ fn observations_of_two_threads_are_merged() {
             ..Requested::default()
         }
     };
-    let mut ours = seen(3, 100);
-    ours.merge(Requested { ended: Some("gone".to_owned()), ..seen(4, 900) });
+    let mut ours = observed(3, 100);
+    ours.merge(Requested { ended: Some("gone".to_owned()), ..observed(4, 900) });
     assert_eq!((ours.duration_ns, ours.planned, ours.received_bytes), (14, 7, 35));
     assert_eq!(ours.ended.as_deref(), Some("gone"));
     assert_eq!((ours.latency.0.len(), ours.latency.0.min(), ours.latency.0.max()), (7, 100, 900));

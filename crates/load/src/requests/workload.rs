@@ -235,12 +235,12 @@ mod tests {
     fn every_key_is_another_one_and_so_are_their_values() {
         let requests = keys(20_000, Order::Uniform, KeyLength::Etc);
         let workload = Workload::new(&requests);
-        let mut seen = HashSet::new();
+        let mut observed = HashSet::new();
         for key in 0..requests.keys.count {
             let mut text = Vec::new();
             workload.write_key(key, &mut text);
             assert!((5..=250).contains(&text.len()));
-            assert!(seen.insert(text));
+            assert!(observed.insert(text));
         }
         let long: Vec<&[u8]> =
             (0..20_000).map(|key| workload.value(key)).filter(|value| value.len() > 14).collect();
@@ -288,12 +288,12 @@ mod tests {
     #[test]
     fn a_fill_has_every_key_once() {
         let mut source = Source::fill(&keys(5, Order::Uniform, KeyLength::Fixed(1)));
-        let mut seen = Vec::new();
+        let mut observed = Vec::new();
         while !source.is_over() {
-            seen.push(source.next());
+            observed.push(source.next());
         }
         let all: Vec<PlannedRequest> =
             (0..5).map(|key| PlannedRequest { key, kind: RequestKind::Set }).collect();
-        assert_eq!(seen, all);
+        assert_eq!(observed, all);
     }
 }

@@ -49,9 +49,9 @@ mod tests {
     use super::*;
 
     fn of(numbers: &[u32]) -> (u64, u64) {
-        let mut seen = SequenceNumbers::default();
-        numbers.iter().for_each(|&number| seen.add(number));
-        (seen.lost(), seen.reordered)
+        let mut observed = SequenceNumbers::default();
+        numbers.iter().for_each(|&number| observed.add(number));
+        (observed.lost(), observed.reordered)
     }
 
     #[test]

@@ -52,15 +52,15 @@ impl Page {
         let worse = found.count(|verdict| *verdict == Verdict::Worse);
         let lost = found.lost(&pair.base.side, &pair.other.side);
         let lost: usize = lost.iter().map(|missing| missing.points.len()).sum();
-        let mut said = Vec::new();
+        let mut message = Vec::new();
         if worse > 0 {
             let all = found.count(|_| true);
-            said.push(format!("{worse} of {all} worse by more than {}", self.percent()));
+            message.push(format!("{worse} of {all} worse by more than {}", self.percent()));
         }
         if lost > 0 {
-            said.push(format!("{} can no longer be measured", plural(lost, "point", "points")));
+            message.push(format!("{} can no longer be measured", plural(lost, "point", "points")));
         }
-        (!said.is_empty()).then(|| format!("{}: {}", pair.name, said.join("; ")))
+        (!message.is_empty()).then(|| format!("{}: {}", pair.name, message.join("; ")))
     }
 
     /// The tolerance in words.
@@ -74,7 +74,7 @@ impl Page {
 
     /// What is compared, and where the runs were not made alike: each difference once.
     fn head(&self, compared: &Compared<'_>, out: &mut impl Write) -> io::Result<()> {
-        let told = |made: &conditions::MeasuredSide<'_>, name: &str| {
+        let report = |made: &conditions::MeasuredSide<'_>, name: &str| {
             let device = made.side.device;
             let device = if name.ends_with(device) { String::new() } else { format!("{device}, ") };
             let since = started(made.side.samples).unwrap_or_default();
@@ -84,12 +84,12 @@ impl Page {
         let mut bases: Vec<String> = Vec::new();
         let mut warnings: Vec<(String, Vec<&str>)> = Vec::new();
         for (pair, _) in compared {
-            let base = told(&pair.base, &pair.base_name);
+            let base = report(&pair.base, &pair.base_name);
             if !bases.contains(&base) {
                 self.line(out, &format!("baseline {base}"))?;
                 bases.push(base);
             }
-            self.line(out, &format!("compared {}", told(&pair.other, &pair.name)))?;
+            self.line(out, &format!("compared {}", report(&pair.other, &pair.name)))?;
             for text in conditions::differences(&pair.base, &pair.other) {
                 match warnings.iter_mut().find(|(known, _)| *known == text) {
                     Some((_, names)) => names.push(&pair.name),

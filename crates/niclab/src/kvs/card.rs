@@ -162,7 +162,7 @@ fn work(
     (mut control, metrics): (Option<Control>, Option<CardMetrics>),
     stop: &AtomicBool,
 ) {
-    let (mut said, mut tended_at) = (String::new(), Instant::now());
+    let (mut message, mut tended_at) = (String::new(), Instant::now());
     let mut is_stopped = false;
     while !is_stopped && !stop.load(Ordering::Relaxed) && !card.is_finished() {
         let rest = TEND.saturating_sub(tended_at.elapsed());
@@ -181,10 +181,10 @@ fn work(
         let reasons: Vec<String> =
             missing.iter().map(|(name, error)| format!("{name}: {error}")).collect();
         let now = reasons.join("; ");
-        if !now.is_empty() && now != said {
+        if !now.is_empty() && now != message {
             output::say(&format!("niclab: {now}"));
         }
-        said = now;
+        message = now;
     }
 }
 
@@ -256,16 +256,16 @@ pub fn print(served: &Totals) -> Result<(), Failure> {
         whole(counted.strange),
         whole(counted.unsent),
     )?;
-    if let Some(told) = &card.items {
+    if let Some(report) = &card.items {
         let ports = card.counters.ports.iter();
         let dropped: u64 = ports.map(|port| port.program_faults + port.program_ring_full).sum();
         writeln!(
             out,
             "the card stored {} items and told of {} keys asked for; {} frames as they came, {} \
              dropped; {} events unfit",
-            whole(told.stored),
-            whole(told.requests),
-            whole(told.passed_through),
+            whole(report.stored),
+            whole(report.requests),
+            whole(report.passed_through),
             whole(dropped),
             whole(server.statistics.unfit),
         )?;

@@ -30,13 +30,13 @@ pub fn start() -> Result<(), Failure> {
     let mut command = Command::new(env::current_exe()?);
     command.args(env::args_os().skip(1)).env(MARK, "1").stdin(Stdio::null());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-    let (mut said, mut complaints) = (String::new(), String::new());
+    let (mut message, mut complaints) = (String::new(), String::new());
     // It closes both when it listens, and has little to say until then.
     if let (Some(out), Some(err)) = (&mut child.stdout, &mut child.stderr) {
-        out.read_to_string(&mut said)?;
+        out.read_to_string(&mut message)?;
         err.read_to_string(&mut complaints)?;
     }
-    if said.is_empty() {
+    if message.is_empty() {
         let code = child.wait()?.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
         let reason = complaints.trim().trim_start_matches("niclab: ").to_owned();
         return Err(Failure::Background { reason, code });
@@ -44,7 +44,7 @@ pub fn start() -> Result<(), Failure> {
     if !complaints.is_empty() {
         say(complaints.trim_end());
     }
-    Ok(io::Write::write_all(&mut stdout(), said.as_bytes())?)
+    Ok(io::Write::write_all(&mut stdout(), message.as_bytes())?)
 }
 
 /// Leaves the terminal and the process that waits; and the working directory, if `may_move`.

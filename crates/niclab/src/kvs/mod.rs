@@ -251,8 +251,8 @@ mod tests {
         assert_eq!((on.len(), on[0], on[count - 1]), (count, there[0], there[0]));
         assert_eq!(threads(&typed("-t 1")).unwrap(), [there[0]]);
         let card = format!("-t {count} --mode rss --port tap:a --address 10.0.0.1/8");
-        let said = threads(&typed(&card)).unwrap_err().to_string();
-        assert!(said.contains("each thread has a core of its own"), "{said}");
+        let message = threads(&typed(&card)).unwrap_err().to_string();
+        assert!(message.contains("each thread has a core of its own"), "{message}");
     }
 
     #[test]

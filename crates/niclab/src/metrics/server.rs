@@ -328,16 +328,16 @@ mod tests {
             stream.write_all(&[*byte]).unwrap();
             thread::sleep(Duration::from_millis(1));
         }
-        let mut said = String::new();
-        stream.read_to_string(&mut said).unwrap();
-        assert!(said.starts_with("HTTP/1.1 200 "), "{said}");
+        let mut message = String::new();
+        stream.read_to_string(&mut message).unwrap();
+        assert!(message.starts_with("HTTP/1.1 200 "), "{message}");
         // An endless head, and content that nobody asked for.
         let mut stream = connected(&server);
         let line = format!("GET / HTTP/1.1\r\n{}", "a: b\r\n".repeat(2_000));
         let _ = stream.write_all(line.as_bytes());
-        let mut said = String::new();
-        stream.read_to_string(&mut said).unwrap();
-        assert!(said.starts_with("HTTP/1.1 431 "), "{said}");
+        let mut message = String::new();
+        stream.read_to_string(&mut message).unwrap();
+        assert!(message.starts_with("HTTP/1.1 431 "), "{message}");
         let mut long = b"POST /metrics HTTP/1.1\r\nContent-Length: 60000\r\n\r\n".to_vec();
         long.resize(60_000, b'x');
         assert!(answer(&server, &long).starts_with("HTTP/1.1 405 "));

@@ -50,24 +50,24 @@ fn one() -> u32 {
 pub(super) fn open(path: &Path, ports: usize, cores: usize) -> Result<Application, Failure> {
     let refused = |reason: String| Failure::Application { path: path.into(), reason };
     let text = files::text(path, PROGRAM_LEN_MAX)?;
-    let said: ApplicationEntry =
+    let message: ApplicationEntry =
         serde_json::from_str(&text).map_err(|error| refused(error.to_string()))?;
     let beside = |file: &Path| path.parent().unwrap_or(Path::new("")).join(file);
     let stem = || path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-    let name = said.name.clone().or_else(stem).unwrap_or_default();
+    let name = message.name.clone().or_else(stem).unwrap_or_default();
     if name.is_empty() || name.contains(char::is_whitespace) {
         return Err(refused(format!("the name `{name}`: write one word")));
     }
-    let program = beside(&said.program);
+    let program = beside(&message.program);
     let read = card_program::read(&program)?;
     // Before memory is taken for it.
-    let ApplicationEntry { windows, rings, memory, .. } = &said;
+    let ApplicationEntry { windows, rings, memory, .. } = &message;
     let (windows, rings) = (windows.clone(), rings.clone());
     let grant = Grant { windows, rings, memory: *memory };
     grant.check(&name, &read, cores).map_err(|error| refused(error.to_string()))?;
-    let tables = said.tables.as_deref().map(beside);
+    let tables = message.tables.as_deref().map(beside);
     let pipeline = card_program::load(&program, read, tables.as_deref())?;
-    let ports = said.ports.unwrap_or_else(|| (0..ports as u16).collect());
-    let ApplicationEntry { queues, flows, share, .. } = said;
+    let ports = message.ports.unwrap_or_else(|| (0..ports as u16).collect());
+    let ApplicationEntry { queues, flows, share, .. } = message;
     Ok(Application { name, pipeline, ports, queues, flows, share, grant })
 }

@@ -159,8 +159,8 @@ fn carry_out(
     now_ns: u64,
     number: impl Fn(usize) -> String,
 ) -> Result<Response, String> {
-    let told = pipeline.tell_together(commands, now_ns);
-    told.map_err(|refused| format!("{}{}", number(refused.at), refused.error))?;
+    let output = pipeline.tell_together(commands, now_ns);
+    output.map_err(|refused| format!("{}{}", number(refused.at), refused.error))?;
     Ok(Response::Done { commands: commands.len() as u64 })
 }
 
@@ -234,8 +234,8 @@ pub(super) fn load_another(
     if let Some(TextFile { name, text }) = tables {
         let commands = read_tables(pipeline.program(), text);
         let commands = commands.map_err(|error| format!("{name}: {error}"))?;
-        let told = pipeline.tell(&commands, card.now_ns());
-        told.map_err(|error| format!("{name}: {error}"))?;
+        let output = pipeline.tell(&commands, card.now_ns());
+        output.map_err(|error| format!("{name}: {error}"))?;
     }
     Ok(Response::ProgramChanged { is_in_effect: whose.replace(card, Some(pipeline))? })
 }

@@ -322,13 +322,13 @@ fn by_program(port: &PortCounters) -> String {
             format!(", {} by the program, {} unfit for it", whole(drops), whole(faults))
         }
     };
-    let told = match port.program_reported {
+    let report = match port.program_reported {
         0 => String::new(),
-        told => format!(", {} told of in a ring", whole(told)),
+        report => format!(", {} told of in a ring", whole(report)),
     };
     match port.program_ring_full {
-        0 => faults + &told,
-        full => format!("{faults}{told}, {} found a ring full", whole(full)),
+        0 => faults + &report,
+        full => format!("{faults}{report}, {} found a ring full", whole(full)),
     }
 }
 

@@ -36,9 +36,9 @@ impl RuleCounters {
 
     /// In words, a line each.
     pub(super) fn words(&self) -> String {
-        let told =
+        let text =
             |done: &FlowDone| Some(format!("port {}: {}\n", done.port(), rules::output(done)?));
-        let shown: String = self.0.iter().take(SHOWN_MAX).filter_map(told).collect();
+        let shown: String = self.0.iter().take(SHOWN_MAX).filter_map(text).collect();
         match self.0.len().saturating_sub(SHOWN_MAX) {
             0 => shown,
             more => format!("{shown}and {more} rules more: --json has all\n"),
@@ -47,13 +47,13 @@ impl RuleCounters {
 
     /// As JSON: port, rule, packets, and bytes with FCS.
     pub(super) fn json(&self) -> Value {
-        let told = |done: &FlowDone| match done {
+        let text = |done: &FlowDone| match done {
             FlowDone::Counted { port, rule, packets, bytes } => Some(json!({
                 "port": port, "rule": rule, "packets": packets, "bytes": bytes
             })),
             _ => None,
         };
-        self.0.iter().filter_map(told).collect()
+        self.0.iter().filter_map(text).collect()
     }
 }
 

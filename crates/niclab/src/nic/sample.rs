@@ -128,7 +128,7 @@ mod tests {
                      flow create 0 group 1 priority 3 ingress pattern ipv6 / end actions count / \
                      drop / end\n";
         let mut card = Card::start(&CardConfig::new(vec![port], 1, vec![0]), rules).unwrap();
-        let seen = sample(&mut card);
+        let observed = sample(&mut card);
         let of = |rule, group, priority| RuleCounts {
             port: 0,
             rule,
@@ -137,24 +137,24 @@ mod tests {
             packets: 0,
             bytes: 0,
         };
-        assert_eq!(seen.rules, [of(0, 0, 0), of(2, 1, 3)]);
-        let port = &seen.counters.ports[0];
+        assert_eq!(observed.rules, [of(0, 0, 0), of(2, 1, 3)]);
+        let port = &observed.counters.ports[0];
         assert_eq!((port.rules, port.rules_created, port.rules_destroyed), (3, 3, 0));
-        assert_eq!((seen.rules_left_out, seen.has_program), (0, false));
+        assert_eq!((observed.rules_left_out, observed.has_program), (0, false));
         // To look changes nothing, and what is refused is counted.
         card.apply("flow destroy 0 rule 7\n").unwrap_err();
         card.apply("flow update 0 1 actions count / drop / end\nflow destroy 0 rule 0\n").unwrap();
-        let seen = sample(&mut card);
-        let port = &seen.counters.ports[0];
+        let observed = sample(&mut card);
+        let port = &observed.counters.ports[0];
         let operations = [port.rules_created, port.rules_updated, port.rules_destroyed];
-        assert_eq!((operations, seen.counters.rule_texts_refused), ([3, 1, 1], 1));
-        assert_eq!(seen.rules, [of(1, 0, 2), of(2, 1, 3)]);
+        assert_eq!((operations, observed.counters.rule_texts_refused), ([3, 1, 1], 1));
+        assert_eq!(observed.rules, [of(1, 0, 2), of(2, 1, 3)]);
         let more = |rule: u32| {
             let pattern = format!("eth / ipv4 src is 10.0.{}.{} / end", rule / 256, rule % 256);
             format!("flow create 0 ingress pattern {pattern} actions count / drop / end\n")
         };
         card.apply(&(0..RULES_MAX).map(more).collect::<String>()).unwrap();
-        let seen = sample(&mut card);
-        assert_eq!((seen.rules.len(), seen.rules_left_out), (0, u64::from(RULES_MAX) + 2));
+        let observed = sample(&mut card);
+        assert_eq!((observed.rules.len(), observed.rules_left_out), (0, u64::from(RULES_MAX) + 2));
     }
 }

@@ -18,8 +18,8 @@ pub(super) fn show(look: &ProgramView<'_>, table: Option<&str>) -> Result<Respon
     let number = of_name(look, name)?;
     fits(look, number)?;
     let content = look.content(number);
-    let said = content.iter().filter(|change| !matches!(change, Change::Default { .. }));
-    let entries: Vec<String> = said.map(|change| change.written(look.program())).collect();
+    let message = content.iter().filter(|change| !matches!(change, Change::Default { .. }));
+    let entries: Vec<String> = message.map(|change| change.written(look.program())).collect();
     let quoted: usize = entries.iter().map(|entry| quoted(entry) + r#","""#.len()).sum();
     match quoted + LINE_LEN > LINE_LEN_MAX {
         true => Err(too_long(false)),

@@ -15,7 +15,7 @@ pub(super) fn wait<T, E>(mut look: impl FnMut() -> Result<Option<T>, E>) -> Resu
     loop {
         match look()? {
             Some(_) if Instant::now() < until => thread::sleep(LOOK),
-            said => return Ok(said),
+            message => return Ok(message),
         }
     }
 }

@@ -117,8 +117,8 @@ fn hosts_talk_through_a_card_that_changes() {
     command.env("NICLAB", env!("CARGO_BIN_EXE_niclab"));
     command.env("CORES", two.join(",")).env("SECONDS_LONG", &seconds);
     let ended = run(command);
-    let said = format!("{}{}", ended.out, ended.err);
-    println!("{said}");
+    let message = format!("{}{}", ended.out, ended.err);
+    println!("{message}");
     // They were killed a moment ago.
     let deadline = Instant::now() + Duration::from_secs(5);
     while !processes_in(scratch.path()).is_empty() && Instant::now() < deadline {
@@ -126,18 +126,18 @@ fn hosts_talk_through_a_card_that_changes() {
     }
     assert_eq!(processes_in(scratch.path()), Vec::<String>::new(), "they outlived the script");
     for phrase in ["iperf3: 0", ", 0 wrong", "ping: 0", "refused: 0", "card: 0"] {
-        assert!(said.contains(phrase), "`{phrase}` is missing in: {said}");
+        assert!(message.contains(phrase), "`{phrase}` is missing in: {message}");
     }
     let number = |before: &str| -> f64 {
-        let rest = said.split_once(before).map_or("", |(_, rest)| rest);
+        let rest = message.split_once(before).map_or("", |(_, rest)| rest);
         let digits = rest.trim_start_matches([':', ' ']);
         digits.split(|c: char| !c.is_ascii_digit() && c != '.').next().unwrap().parse().unwrap()
     };
     let long: f64 = seconds.parse().unwrap();
-    assert!(number("curl") >= long, "a file a second: {said}");
-    assert!(number("changes") >= 5.0 * long, "{said}");
-    assert!(number("received,") < 2.0, "loss in percent: {said}");
-    assert_eq!(number("\"held_drops\""), 0.0, "{said}");
+    assert!(number("curl") >= long, "a file a second: {message}");
+    assert!(number("changes") >= 5.0 * long, "{message}");
+    assert!(number("received,") < 2.0, "loss in percent: {message}");
+    assert_eq!(number("\"held_drops\""), 0.0, "{message}");
 }
 
 /// The command lines of processes that work in a directory.

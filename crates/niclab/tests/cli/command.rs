@@ -45,8 +45,8 @@ impl Ended {
     pub fn with(&self, code: i32, phrases: &[&str]) {
         assert_eq!(self.code, Some(code), "{self:?}");
         for phrase in phrases {
-            let said = self.err.contains(phrase) || unwrapped(&self.err).contains(phrase);
-            assert!(said, "`{phrase}` is missing in: {self:?}");
+            let message = self.err.contains(phrase) || unwrapped(&self.err).contains(phrase);
+            assert!(message, "`{phrase}` is missing in: {self:?}");
         }
         assert!(!self.err.contains("panicked"), "{self:?}");
     }

@@ -69,8 +69,8 @@ impl Server {
     fn assert_serves(&self) {
         let ended = run(measure(&self.address, &["--transport", "tcp", "--json"]));
         ended.with(0, &[]);
-        let seen: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
-        assert!(seen["answered"].as_u64() > Some(0), "{seen:#}");
+        let observed: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
+        assert!(observed["answered"].as_u64() > Some(0), "{observed:#}");
     }
 
     fn connect(&self, count: usize) -> Vec<TcpStream> {
@@ -110,8 +110,11 @@ fn idle_connections_keep_nobody_out_and_have_no_threads() {
             assert!(is_closed, "{receive}: open for longer than the time-out: {closed:?}");
         }
         server.assert_serves();
-        let said = server.stop();
-        assert!(said.contains("1,102 connections, 1,100 of them closed by the server"), "{said}");
+        let message = server.stop();
+        assert!(
+            message.contains("1,102 connections, 1,100 of them closed by the server"),
+            "{message}"
+        );
     }
 }
 
@@ -209,8 +212,11 @@ fn a_client_that_reads_no_answers_costs_no_time_and_is_closed_at_last() {
         assert!(spent_ms < 100, "{receive}: {spent_ms} of 500 ms of CPU");
         server.assert_serves();
         sleep(Duration::from_millis(2_500));
-        let said = server.stop();
-        assert!(said.contains("connections, 1 of them closed by the server"), "{receive}: {said}");
+        let message = server.stop();
+        assert!(
+            message.contains("connections, 1 of them closed by the server"),
+            "{receive}: {message}"
+        );
     }
 }
 

@@ -174,11 +174,11 @@ fn the_later_of_two_lines_of_one_measurement_is_exported() {
 #[test]
 fn a_run_that_is_no_run_is_a_fault_of_its_directory() {
     let (_scratch, path) = copied();
-    for (text, said) in [("", "run.toml is empty"), ("schema = 1\n", "missing field")] {
+    for (text, message) in [("", "run.toml is empty"), ("schema = 1\n", "missing field")] {
         fs::write(path.join("run.toml"), text).unwrap();
         for reader in &readers(&path)[..3] {
             let ended = call(reader);
-            ended.with(4, &[said, "restore the file", path.to_str().unwrap()]);
+            ended.with(4, &[message, "restore the file", path.to_str().unwrap()]);
             assert!(!ended.err.contains("new run"), "{ended:?}");
         }
     }

@@ -65,13 +65,13 @@ fn a_server_is_measured_over_both_protocols_and_says_what_it_did() {
             let options = ["--transport", transport, "--receive", receive, "--json"];
             let ended = run(measure(&server.address, &options));
             ended.with(0, &[]);
-            let seen: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
-            let count = |name: &str| seen[name].as_u64().unwrap();
-            assert!(count("answered") > 0, "{seen:#}");
-            assert_eq!((count("lost"), count("foreign")), (0, 0), "{seen:#}");
-            assert_eq!(seen["round_trips"]["echo"]["transport"], transport);
-            assert!(seen["rtt_ns"]["p50"].as_u64() <= seen["rtt_ns"]["p99"].as_u64());
-            assert_eq!(seen["ended"], serde_json::Value::Null);
+            let observed: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
+            let count = |name: &str| observed[name].as_u64().unwrap();
+            assert!(count("answered") > 0, "{observed:#}");
+            assert_eq!((count("lost"), count("foreign")), (0, 0), "{observed:#}");
+            assert_eq!(observed["round_trips"]["echo"]["transport"], transport);
+            assert!(observed["rtt_ns"]["p50"].as_u64() <= observed["rtt_ns"]["p99"].as_u64());
+            assert_eq!(observed["ended"], serde_json::Value::Null);
         }
     }
     let ended = run(measure(&server.address, &["--rate", "1000", "--batch", "2"]));
@@ -79,8 +79,11 @@ fn a_server_is_measured_over_both_protocols_and_says_what_it_did() {
     for phrase in ["round trip", "service", "left late", "200 sent, 0 lost"] {
         assert!(ended.out.contains(phrase), "`{phrase}` is missing in:\n{}", ended.out);
     }
-    let said = server.stop();
-    assert!(said.contains("requests, ") && said.contains("0 that were no requests; 3 connections"));
+    let message = server.stop();
+    assert!(
+        message.contains("requests, ")
+            && message.contains("0 that were no requests; 3 connections")
+    );
 }
 
 #[test]
@@ -130,8 +133,8 @@ fn a_server_that_is_not_there_or_goes_away_has_an_exit_code_of_its_own() {
         server.child.kill().unwrap();
         let ended = client.wait_with_output().unwrap();
         assert_eq!(ended.status.code(), Some(9), "{ended:?}");
-        let said = String::from_utf8_lossy(&ended.stderr);
-        assert!(said.contains("the server was lost after"), "{said}");
+        let message = String::from_utf8_lossy(&ended.stderr);
+        assert!(message.contains("the server was lost after"), "{message}");
         let out = String::from_utf8_lossy(&ended.stdout);
         assert!(out.contains("round trip"), "what was measured is printed: {out}");
     }

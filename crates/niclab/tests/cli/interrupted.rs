@@ -61,7 +61,7 @@ fn uninterrupted() -> &'static BTreeSet<Key> {
 }
 
 /// Starts a run and waits until it has measured something, but by far not all.
-fn begun(command: Command, directory: &Path) -> Running {
+fn started(command: Command, directory: &Path) -> Running {
     let mut running = start(command);
     let log = directory.join("samples.jsonl");
     let lines = || fs::read(&log).is_ok_and(|b| b.split(|b| *b == b'\n').count() > BEFORE);
@@ -93,7 +93,7 @@ fn ctrl_c_keeps_what_was_measured_and_writes_the_report() {
     let _cores = cores();
     let scratch = scratch();
     let path = scratch.path().join("run");
-    let running = begun(many(&path), &path);
+    let running = started(many(&path), &path);
     running.signal(Signal::INT);
     let ended = running.end();
     ended.with(130, &["stopped; go on with: niclab run --resume"]);
@@ -110,7 +110,7 @@ fn sigterm_is_ctrl_c() {
     let _cores = cores();
     let scratch = scratch();
     let path = scratch.path().join("run");
-    let running = begun(many(&path), &path);
+    let running = started(many(&path), &path);
     running.signal(Signal::TERM);
     running.end().with(130, &["--resume"]);
     assert!(path.join("report.html").is_file());
@@ -166,7 +166,7 @@ fn a_killed_run_goes_on_where_it_was() {
     let _cores = cores();
     let scratch = scratch();
     let path = scratch.path().join("run");
-    let running = begun(many(&path), &path);
+    let running = started(many(&path), &path);
     running.signal(Signal::KILL);
     assert_eq!(running.end().code, None);
     // What a kill in the middle of writing leaves.
@@ -249,7 +249,7 @@ fn two_runs_do_not_write_into_one_directory() {
     let scratch = scratch();
     let path = scratch.path().join("run");
     let text = path.to_str().unwrap();
-    let running = begun(many(&path), &path);
+    let running = started(many(&path), &path);
     let busy = ["another run is writing into", "wait until it ends"];
     call(&["run", "--resume", text]).with(4, &busy);
     call(&["report", text]).with(4, &busy);
@@ -309,7 +309,7 @@ fn leaves_nothing(device: &str) {
     let before = interfaces();
     let mut command = niclab(&["run", "occupancy", "--device", device, "--repeats", "1", "-o"]);
     command.arg(&path);
-    let running = begun(command, &path);
+    let running = started(command, &path);
     let family = family(running.pid());
     let processes = if device.starts_with("dpdk") { 2 } else { 1 };
     assert!(family.len() >= processes, "{device}: {family:?} while it ran");

@@ -137,7 +137,7 @@ fn a_process_killed_at_any_moment_leaves_nothing() {
     let _cores = cores();
     let scratch = scratch();
     let before = Machine::look();
-    let mut seen = [false; 4];
+    let mut observed = [false; 4];
     for kill in 0..KILLS {
         let run = |experiment: &str| {
             let mut command = niclab(&["run", experiment, "--device", "linux:veth"]);
@@ -171,10 +171,10 @@ fn a_process_killed_at_any_moment_leaves_nothing() {
         // Moments spread over the first two seconds, none twice: a run watches the cores for one.
         sleep(Duration::from_millis(kill * 389 % 2_000));
         let new = Machine::look().new_since(&before);
-        seen[0] |= !new.programs.is_empty();
-        seen[1] |= !new.namespaces.is_empty();
-        seen[2] |= !new.processes.is_empty();
-        seen[3] |= new.processes.len() > running.len();
+        observed[0] |= !new.programs.is_empty();
+        observed[1] |= !new.namespaces.is_empty();
+        observed[2] |= !new.processes.is_empty();
+        observed[3] |= new.processes.len() > running.len();
         if kill % 8 == 7 {
             running.reverse();
         }
@@ -186,9 +186,9 @@ fn a_process_killed_at_any_moment_leaves_nothing() {
     let has_servers = ["memcached", "redis-server"].map(is_installed);
     if has_servers == [false; 2] {
         println!("SKIP part of {test}: neither memcached nor redis-server is installed");
-        seen[3] = true;
+        observed[3] = true;
     }
-    assert_eq!(seen, [true; 4], "what is looked for was never there");
+    assert_eq!(observed, [true; 4], "what is looked for was never there");
     before.is_again();
     let ended = call(&["doctor", "--clean"]);
     assert_eq!(ended.out, "nothing was left over\n", "{ended:?}");

@@ -53,18 +53,18 @@ impl Server {
         rest
     }
 
-    fn answer(&self, said: &[u8]) -> String {
-        answer(&self.address, said)
+    fn answer(&self, message: &[u8]) -> String {
+        answer(&self.address, message)
     }
 }
 
 /// What is answered to these bytes on a connection of their own.
-fn answer(address: &str, said: &[u8]) -> String {
+fn answer(address: &str, message: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     // Behind everything stands a question whose answer is known, unless the talk ends before. Who
     // has ended it may say so by a reset, and what came until then counts.
-    let _ = stream.write_all(said);
+    let _ = stream.write_all(message);
     let _ = stream.write_all(b"\r\nmn\r\n");
     let _ = stream.shutdown(Shutdown::Write);
     let mut all = Vec::new();
@@ -103,11 +103,11 @@ fn memccapable_passes_in_full() {
     let server = Server::start(&[]);
     // Every protocol, each of its tests.
     let ended = command.args(["-h", "127.0.0.1", "-p", server.port()]).output().unwrap();
-    let said = String::from_utf8_lossy(&ended.stdout);
-    assert!(ended.status.success(), "{said}");
-    assert!(said.contains("All tests passed"), "{said}");
-    let passed = said.lines().filter(|line| line.ends_with("[pass]")).count();
-    assert_eq!(passed, 54, "27 of the text protocol and 27 of the binary one:\n{said}");
+    let message = String::from_utf8_lossy(&ended.stdout);
+    assert!(ended.status.success(), "{message}");
+    assert!(message.contains("All tests passed"), "{message}");
+    let passed = message.lines().filter(|line| line.ends_with("[pass]")).count();
+    assert_eq!(passed, 54, "27 of the text protocol and 27 of the binary one:\n{message}");
 }
 
 #[test]
@@ -120,17 +120,18 @@ fn memcaslap_finds_what_it_has_stored() {
         command.args(["-s", &server.address, "-T", "1", "-c", "16", "-t", "4s", "-v", "1"]);
         command.args(["-X", "256"]).args(more);
         let ended = command.output().unwrap();
-        let said = String::from_utf8_lossy(&ended.stdout);
+        let message = String::from_utf8_lossy(&ended.stdout);
         let figure = |name: &str| -> u64 {
-            let value = said.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
-            value.unwrap_or_else(|| panic!("no {name} in {said}")).trim().parse().unwrap()
+            let value =
+                message.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+            value.unwrap_or_else(|| panic!("no {name} in {message}")).trim().parse().unwrap()
         };
-        assert!(ended.status.success(), "{said}");
-        assert!(figure("cmd_get") > 1000 && figure("cmd_set") > 100, "{more:?}: {said}");
-        assert_eq!((figure("get_misses"), figure("verify_failed")), (0, 0), "{more:?}: {said}");
-        assert_eq!(figure("verify_misses"), 0, "{more:?}: {said}");
-        let told = server.stop(Signal::INT);
-        assert!(told.contains(", 0 refused") && told.contains(", 0 evicted"), "{told}");
+        assert!(ended.status.success(), "{message}");
+        assert!(figure("cmd_get") > 1000 && figure("cmd_set") > 100, "{more:?}: {message}");
+        assert_eq!((figure("get_misses"), figure("verify_failed")), (0, 0), "{more:?}: {message}");
+        assert_eq!(figure("verify_misses"), 0, "{more:?}: {message}");
+        let text = server.stop(Signal::INT);
+        assert!(text.contains(", 0 refused") && text.contains(", 0 evicted"), "{text}");
     }
 }
 
@@ -195,8 +196,8 @@ struct Memcached {
 impl Memcached {
     fn start(test: &str) -> Option<Memcached> {
         let version = Command::new("memcached").arg("-V").output();
-        let version = version.map(|told| String::from_utf8_lossy(&told.stdout).into_owned());
-        if !version.as_ref().is_ok_and(|told| told.contains("memcached 1.6.18")) {
+        let version = version.map(|text| String::from_utf8_lossy(&text.stdout).into_owned());
+        if !version.as_ref().is_ok_and(|text| text.contains("memcached 1.6.18")) {
             println!("SKIP {test}: needs memcached 1.6.18, found {version:?}");
             return None;
         }
@@ -228,10 +229,10 @@ fn memcached_answers_the_same() {
     let (key, value) = ("k".repeat(251), "v".repeat(1_048_577));
     let mut otherwise = String::new();
     for talk in TALKS {
-        let said = talk.replace('K', &key).replace('V', &value).replace('|', "\r\n");
-        let said = ["flush_all\r\n", &said].concat();
-        let [ours, theirs] =
-            [&server.address, &memcached.address].map(|address| answer(address, said.as_bytes()));
+        let message = talk.replace('K', &key).replace('V', &value).replace('|', "\r\n");
+        let message = ["flush_all\r\n", &message].concat();
+        let [ours, theirs] = [&server.address, &memcached.address]
+            .map(|address| answer(address, message.as_bytes()));
         if ours != theirs {
             otherwise += &format!("{talk}\n  kvs       {ours:?}\n  memcached {theirs:?}\n");
         }
@@ -339,8 +340,8 @@ fn it_goes_on_when_who_started_it_hangs_up() {
     let server = Server::start(&[]);
     kill_process(Pid::from_child(&server.child), Signal::HUP).unwrap();
     assert_eq!(server.answer(b"set a 0 0 1\r\nx"), "STORED\r\nMN\r\n");
-    let told = server.stop(Signal::TERM);
-    assert!(told.contains("1 stored"), "{told}");
+    let text = server.stop(Signal::TERM);
+    assert!(text.contains("1 stored"), "{text}");
 }
 
 /// Names that `stats` and `stats settings` tell, each with a value of its kind: what the exporter
@@ -375,24 +376,27 @@ const TOLD: [&str; 24] = [
 #[test]
 fn statistics_are_those_of_the_process() {
     let server = Server::start(&["--memory", "8MiB", "--connections", "9"]);
-    let figure = |said: &str, name: &str| {
+    let figure = |message: &str, name: &str| {
         let line = format!("STAT {name} ");
-        let value = said.lines().find_map(|told| told.strip_prefix(&line[..]));
-        value.unwrap_or_else(|| panic!("no {name} in {said}")).to_owned()
+        let value = message.lines().find_map(|text| text.strip_prefix(&line[..]));
+        value.unwrap_or_else(|| panic!("no {name} in {message}")).to_owned()
     };
     // A long talk, of which the rest waits until others had their turn, takes time.
     let busy = ["set a 0 0 50000\r\n", &"v".repeat(50_000), "\r\n"].concat();
     let busy = [busy, "get a\r\n".repeat(2_000)].concat();
     assert!(server.answer(busy.as_bytes()).len() > 100_000_000);
-    let said = server.answer(b"set b 0 0 1\r\nx\r\nget b\r\nmg b v\r\nstats");
-    TOLD.iter().for_each(|name| assert!(!figure(&said, name).is_empty()));
-    assert_eq!(figure(&said, "accepting_conns"), "1");
-    assert_eq!((figure(&said, "cmd_get"), figure(&said, "cmd_meta")), ("2002".into(), "1".into()));
-    assert_ne!(figure(&said, "conn_yields"), "0");
-    let seconds = |name| figure(&said, name).parse::<f64>().unwrap();
-    assert!(seconds("rusage_user") + seconds("rusage_system") > 0.0, "{said}");
-    assert_eq!(figure(&said, "rusage_user").split_once('.').unwrap().1.len(), 6);
-    let said = server.answer(b"verbosity 9\r\nstats detail on\r\nstats settings");
+    let message = server.answer(b"set b 0 0 1\r\nx\r\nget b\r\nmg b v\r\nstats");
+    TOLD.iter().for_each(|name| assert!(!figure(&message, name).is_empty()));
+    assert_eq!(figure(&message, "accepting_conns"), "1");
+    assert_eq!(
+        (figure(&message, "cmd_get"), figure(&message, "cmd_meta")),
+        ("2002".into(), "1".into())
+    );
+    assert_ne!(figure(&message, "conn_yields"), "0");
+    let seconds = |name| figure(&message, name).parse::<f64>().unwrap();
+    assert!(seconds("rusage_user") + seconds("rusage_system") > 0.0, "{message}");
+    assert_eq!(figure(&message, "rusage_user").split_once('.').unwrap().1.len(), 6);
+    let message = server.answer(b"verbosity 9\r\nstats detail on\r\nstats settings");
     for (name, value) in [
         ("verbosity", "2"),
         ("detail_enabled", "yes"),
@@ -401,16 +405,16 @@ fn statistics_are_those_of_the_process() {
         ("maxconns", "9"),
         ("maxbytes", "8388608"),
     ] {
-        assert_eq!(figure(&said, name), value);
+        assert_eq!(figure(&message, name), value);
     }
-    let lines = said.lines().filter(|line| line.starts_with("STAT "));
+    let lines = message.lines().filter(|line| line.starts_with("STAT "));
     assert!(lines.clone().count() > 20);
     // Readers split a line at its spaces.
-    assert!(lines.clone().all(|line| line.split(' ').count() == 3), "{said}");
-    let said = server.answer(b"stats items\r\nstats slabs");
-    assert_eq!(figure(&said, "items:1:number"), "2");
-    assert_eq!(figure(&said, "1:cmd_set"), "2");
-    assert_eq!(figure(&said, "active_slabs"), "1");
+    assert!(lines.clone().all(|line| line.split(' ').count() == 3), "{message}");
+    let message = server.answer(b"stats items\r\nstats slabs");
+    assert_eq!(figure(&message, "items:1:number"), "2");
+    assert_eq!(figure(&message, "1:cmd_set"), "2");
+    assert_eq!(figure(&message, "active_slabs"), "1");
 }
 
 /// What memcached answers to it, `MN` being the question behind.
@@ -436,14 +440,14 @@ fn malformed_requests_are_answered_as_memcached_does() {
     let server = Server::start(&[]);
     let long = [&b"get "[..], &[b'k'; 251]].concat();
     let bad = "CLIENT_ERROR bad command line format\r\nMN\r\n";
-    for (said, answered) in MALFORMED.into_iter().chain([(&long[..], bad)]) {
+    for (message, answered) in MALFORMED.into_iter().chain([(&long[..], bad)]) {
         // A line so long may be looked at before its end has come, and then the talk is over.
-        let told = server.answer(said);
-        let is_cut = said.len() > 2048 && told.is_empty();
-        assert!(told == answered || is_cut, "{}: {told}", String::from_utf8_lossy(said));
+        let text = server.answer(message);
+        let is_cut = message.len() > 2048 && text.is_empty();
+        assert!(text == answered || is_cut, "{}: {text}", String::from_utf8_lossy(message));
     }
-    let told = server.stop(Signal::TERM);
-    assert!(told.contains("15 connections, 0 refused"), "{told}");
+    let text = server.stop(Signal::TERM);
+    assert!(text.contains("15 connections, 0 refused"), "{text}");
 }
 
 #[test]
@@ -451,14 +455,14 @@ fn it_says_where_it_listens_and_what_it_did() {
     let server = Server::start(&["--memory", "8MiB", "--connections", "1", "--idle-timeout", "60"]);
     assert!(server.line.starts_with("kvs over TCP and UDP at 127.0.0.1:"), "{}", server.line);
     assert!(server.line.contains("8 MiB of memory; Ctrl-C ends it"), "{}", server.line);
-    let told = server.answer(b"set a 0 0 1\r\nx\r\nget a");
-    assert_eq!(told, "STORED\r\nVALUE a 0 1\r\nx\r\nEND\r\nMN\r\n");
+    let text = server.answer(b"set a 0 0 1\r\nx\r\nget a");
+    assert_eq!(text, "STORED\r\nVALUE a 0 1\r\nx\r\nEND\r\nMN\r\n");
     // What it says at its end is of all the time, as what it says of connections.
     assert_eq!(server.answer(b"stats reset"), "RESET\r\nMN\r\n");
     // A terminal and who started it may both hand on the same Ctrl-C.
     kill_process(Pid::from_child(&server.child), Signal::INT).unwrap();
-    let told = server.stop(Signal::TERM);
-    assert!(told.contains("1 keys read, 1 found; 1 stored; 1 items there, 0 evicted"), "{told}");
+    let text = server.stop(Signal::TERM);
+    assert!(text.contains("1 keys read, 1 found; 1 stored; 1 items there, 0 evicted"), "{text}");
     let quiet = Server::start(&["--udp", "off"]);
     assert!(quiet.line.starts_with("kvs over TCP at 127.0.0.1:"), "{}", quiet.line);
 }
@@ -500,7 +504,7 @@ fn the_options_of_memcached_mean_the_same_here() {
     command.args(["-m", "32", "-t", "2", "-c", "100"]).stdout(Stdio::piped());
     let server = Server::of(command);
     assert!(server.line.contains(&format!("TCP at 127.0.0.1:{tcp}, UDP at 127.0.0.1:{udp}; ")));
-    let told = server.answer(b"stats settings");
+    let text = server.answer(b"stats settings");
     for (name, value) in [
         ("inter", "127.0.0.1"),
         ("maxbytes", "33554432"),
@@ -509,7 +513,7 @@ fn the_options_of_memcached_mean_the_same_here() {
         ("tcpport", &*tcp),
         ("udpport", &*udp),
     ] {
-        assert!(told.contains(&format!("STAT {name} {value}\r\n")), "{name}: {told}");
+        assert!(text.contains(&format!("STAT {name} {value}\r\n")), "{name}: {text}");
     }
     let client = UdpSocket::bind("127.0.0.1:0").unwrap();
     client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -526,8 +530,8 @@ fn a_store_in_the_background_listens_when_the_command_returns() {
     let ended = call(&["kvs", "-d", "-l", "127.0.0.1", "-p", &port]);
     ended.with(0, &[]);
     let address = format!("127.0.0.1:{port}");
-    let told = answer(&address, b"stats");
-    let pid = told.split("STAT pid ").nth(1).unwrap().split("\r\n").next().unwrap();
+    let text = answer(&address, b"stats");
+    let pid = text.split("STAT pid ").nth(1).unwrap().split("\r\n").next().unwrap();
     assert!(ended.out.contains(&format!("; `kill {pid}` ends it\n")), "{ended:?}");
     // It has left the session, the terminal and the directory of the command.
     let link = |name: &str| std::fs::read_link(format!("/proc/{pid}/{name}")).unwrap();

@@ -37,10 +37,10 @@ fn the_readme_names_the_devices_that_the_experiments_have() {
         .map(|of| (of.name, of.devices.iter().map(ToString::to_string).collect()))
         .collect();
     assert_eq!(of_readme(), listed);
-    let said = run(niclab(&["list"]));
+    let message = run(niclab(&["list"]));
     for (name, devices) in experiments::list().unwrap().into_iter().map(|of| (of.name, of.devices))
     {
-        let part = said.out.split(&format!(" {name}: ")).nth(1).unwrap();
+        let part = message.out.split(&format!(" {name}: ")).nth(1).unwrap();
         let on = format!("    on {}", devices.join(", "));
         assert_eq!(part.lines().nth(1), Some(on.as_str()), "{name}");
     }
@@ -61,6 +61,6 @@ fn modelled_cards_measure_what_is_said_of_them_and_nothing_else() {
             measured.insert(sample["experiment"].as_str().unwrap().to_owned());
         }
     }
-    let said = of_readme().into_iter().filter(|(_, devices)| devices.contains("model:…"));
-    assert_eq!(measured, said.map(|(name, _)| name).collect());
+    let message = of_readme().into_iter().filter(|(_, devices)| devices.contains("model:…"));
+    assert_eq!(measured, message.map(|(name, _)| name).collect());
 }

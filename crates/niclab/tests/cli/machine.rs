@@ -58,8 +58,8 @@ fn a_run_of_rules_on_a_device_without_any_measures_nothing_and_fails() {
     let mut command =
         niclab(&["run", "occupancy", "--device", "linux:veth", "--repeats", "1", "-o"]);
     command.arg(&path).args(["--set", "groups=1", "--set", "rules=16"]);
-    let said = ["nothing was measured", "niclab show", "linux:veth: not supported: ", "rules"];
-    run(command).with(6, &said);
+    let message = ["nothing was measured", "niclab show", "linux:veth: not supported: ", "rules"];
+    run(command).with(6, &message);
     assert!(path.join("report.html").is_file());
 }
 

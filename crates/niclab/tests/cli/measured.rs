@@ -76,8 +76,8 @@ fn every_sample_is_whole_and_its_counters_balance() {
         assert!(!marks.contains(&"unbalanced".into()), "{sample}");
     }
     assert!(loads >= 20, "only {loads} loads were offered");
-    let seen = |trial: &str| typed.iter().any(|sample| sample.trial == trial);
-    assert!(["setup", "saturate", "latency", "light"].map(seen) == [true; 4]);
+    let observed = |trial: &str| typed.iter().any(|sample| sample.trial == trial);
+    assert!(["setup", "saturate", "latency", "light"].map(observed) == [true; 4]);
 }
 
 #[test]
@@ -124,11 +124,11 @@ fn a_reduction_to_fit_the_budget_is_reported_on_the_terminal_and_in_the_summary(
         command.args(["--set", set]);
     }
     command.arg("-o").arg(&path);
-    let said = "occupancy: 3 of 6 repeats, to fit the budget of 1 s";
-    run(command).with(0, &[said, "occupancy: will take ", " s, longer than its budget of 1 s"]);
+    let message = "occupancy: 3 of 6 repeats, to fit the budget of 1 s";
+    run(command).with(0, &[message, "occupancy: will take ", " s, longer than its budget of 1 s"]);
     let text = fs::read_to_string(path.join("summary.json")).unwrap();
     let summary: Summary = serde_json::from_str(&text).unwrap();
-    assert!(summary.warnings.contains(&format!("{said}.")), "{:?}", summary.warnings);
+    assert!(summary.warnings.contains(&format!("{message}.")), "{:?}", summary.warnings);
 }
 
 #[test]
@@ -212,12 +212,12 @@ fn the_placement_of_programs_is_kept_and_is_in_the_report_header() {
     let toml = fs::read_to_string(path.join("run.toml")).unwrap();
     let labels = "[placement]\nwhere = \"snic\"\nthere = \"peer\"\npath = \"on\"\n";
     assert!(toml.contains(labels), "{toml}");
-    let said = "this side on the SmartNIC's CPU, the other side on the peer";
+    let message = "this side on the SmartNIC's CPU, the other side on the peer";
     let page = fs::read_to_string(path.join("report.html")).unwrap();
     let head = &page[page.find("<header").unwrap()..page.find("</header>").unwrap()];
-    assert!(head.replace("&#39;", "'").contains(said), "{head}");
+    assert!(head.replace("&#39;", "'").contains(message), "{head}");
     let shown = call(&["show", path.to_str().unwrap()]);
-    assert!(shown.prose().contains(said), "{shown:?}");
+    assert!(shown.prose().contains(message), "{shown:?}");
     // Without options nothing is reported.
     let (plain, _) = shared();
     assert!(!fs::read_to_string(plain.join("run.toml")).unwrap().contains("[placement]"));

@@ -281,26 +281,26 @@ fn the_dashboard_asks_for_metrics_that_there_are() {
     let text = card.scrape("text/plain") + &store.scrape("text/plain");
     // These are there once somebody runs a program or an application.
     let later = ["niclab_application_", "niclab_program_"];
-    let mut seen = 0;
+    let mut observed = 0;
     for panel in dashboard["panels"].as_array().unwrap() {
         for target in panel["targets"].as_array().into_iter().flatten() {
             for name in names(target["expr"].as_str().unwrap()) {
                 let is_there = text.contains(&format!("# HELP {name} "));
                 assert!(is_there || later.iter().any(|of| name.starts_with(of)), "{name}");
-                seen += 1;
+                observed += 1;
             }
         }
     }
-    assert!(seen > 20, "only {seen} names found: the dashboard was not read");
+    assert!(observed > 20, "only {observed} names found: the dashboard was not read");
 }
 
 #[test]
 fn an_address_that_cannot_be_had_is_refused() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let said = format!("--metrics {address}: Address already in use");
+    let message = format!("--metrics {address}: Address already in use");
     let port = ["nic", "--port", "pcap:out=/dev/null"];
-    call(&[&port[..], &["--metrics", &address]].concat()).with(9, &[&said, "another port"]);
-    call(&["kvs", "--listen", "127.0.0.1:0", "--metrics", &address]).with(9, &[&said]);
+    call(&[&port[..], &["--metrics", &address]].concat()).with(9, &[&message, "another port"]);
+    call(&["kvs", "--listen", "127.0.0.1:0", "--metrics", &address]).with(9, &[&message]);
     call(&[&port[..], &["--metrics", "nowhere"]].concat()).with(2, &["write PORT or ADDRESS:PORT"]);
 }

@@ -172,10 +172,10 @@ fn a_card_takes_commands_and_leaves_nothing() {
     command.args(["-n", "bash", "-c", SCRIPT]).env("SCRATCH", scratch.path());
     command.env("NICLAB", env!("CARGO_BIN_EXE_niclab"));
     let ended = run(command);
-    let said = format!("{}{}", ended.out, ended.err);
+    let message = format!("{}{}", ended.out, ended.err);
     let live = fs::read_to_string(scratch.path().join("errors")).unwrap();
     for phrase in SAID {
-        assert!(said.contains(phrase), "`{phrase}` is missing in: {said}\n{live}");
+        assert!(message.contains(phrase), "`{phrase}` is missing in: {message}\n{live}");
     }
     assert!(live.is_empty(), "{live}");
 }
@@ -224,8 +224,8 @@ fn a_port_does_not_wait_for_the_reader_of_its_output() {
     let play = |output: &str| {
         call(&["nic", "--port", &format!("pcap:in={},out={output},speed=max", input.display())])
     };
-    let said = "a named pipe, not a file; give a regular file";
-    play(pipe.to_str().unwrap()).with(5, &[said]);
+    let message = "a named pipe, not a file; give a regular file";
+    play(pipe.to_str().unwrap()).with(5, &[message]);
     play(scratch.path().to_str().unwrap()).with(5, &["a directory, not a file"]);
     for output in ["/dev/null", "/dev/stdout"] {
         play(output).with(0, &[]);
@@ -242,8 +242,8 @@ fn a_trace_is_played_as_it_was_or_refused() {
     fs::write(&rules, rule).unwrap();
     fs::write(&input, cut(4, 60, 1)).unwrap();
     let play = ["nic", "--port", &port, "--rules", rules.to_str().unwrap()];
-    let said = "record 2 at byte 100: a frame of 60 B, of which the file has the first 46 B";
-    call(&play).with(5, &[said, "tcpdump -s 0"]);
+    let message = "record 2 at byte 100: a frame of 60 B, of which the file has the first 46 B";
+    call(&play).with(5, &[message, "tcpdump -s 0"]);
     // Two words of 16 bits behind each frame are its FCS.
     fs::write(&input, capture(3, 64, 0x2400_0001)).unwrap();
     let ended = call(&play);

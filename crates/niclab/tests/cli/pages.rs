@@ -46,9 +46,9 @@ pub fn commands(text: &str) -> Vec<Shown> {
         match line.strip_prefix("$ ") {
             Some(command) => commands.push((command.to_owned(), String::new())),
             None => {
-                let (_, said) = commands.last_mut().expect("a block begins with a command");
-                said.push_str(line);
-                said.push('\n');
+                let (_, message) = commands.last_mut().expect("a block begins with a command");
+                message.push_str(line);
+                message.push('\n');
             }
         }
     }
@@ -58,7 +58,7 @@ pub fn commands(text: &str) -> Vec<Shown> {
 /// Runs commands one behind the other in one shell, in namespaces of its own, and compares what
 /// each of them says.
 pub fn carry_out_as_root(commands: &[Shown], directory: &Path) {
-    let said = scratch();
+    let message = scratch();
     // Names of namespaces that are the test's own.
     let mut script = "mount -t tmpfs none /run && mkdir -p /run/netns\n".to_owned();
     for (number, (command, _)) in commands.iter().enumerate() {
@@ -72,36 +72,36 @@ pub fn carry_out_as_root(commands: &[Shown], directory: &Path) {
     shell.args(["timeout", "100", "bash", "-c", &script]);
     shell.current_dir(directory).stdin(Stdio::null());
     let ended = run({
-        shell.env("PATH", path).env("SAID", said.path());
+        shell.env("PATH", path).env("SAID", message.path());
         shell
     });
-    let said = |number: usize| fs::read_to_string(said.path().join(number.to_string()));
+    let message = |number: usize| fs::read_to_string(message.path().join(number.to_string()));
     for (number, (command, expected)) in commands.iter().enumerate() {
-        let said = said(number).unwrap_or_default();
+        let message = message(number).unwrap_or_default();
         let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
         assert!(
-            fits(&lines(expected), &lines(&said)),
-            "{command}\nis shown to say:\n{expected}\nand says:\n{said}\n{ended:?}"
+            fits(&lines(expected), &lines(&message)),
+            "{command}\nis shown to say:\n{expected}\nand says:\n{message}\n{ended:?}"
         );
     }
 }
 
 /// Whether lines are as they are shown.
-fn fits(shown: &[String], said: &[String]) -> bool {
+fn fits(shown: &[String], message: &[String]) -> bool {
     match shown.split_first() {
-        None => said.is_empty(),
+        None => message.is_empty(),
         Some((line, rest)) if line == ANY => {
-            (0..=said.len()).any(|count| fits(rest, &said[count..]))
+            (0..=message.len()).any(|count| fits(rest, &message[count..]))
         }
-        Some((line, rest)) => said
+        Some((line, rest)) => message
             .split_first()
             .is_some_and(|(first, more)| line_fits(line, first) && fits(rest, more)),
     }
 }
 
-fn line_fits(shown: &str, said: &str) -> bool {
-    let Some((front, rest)) = shown.split_once(ANY) else { return shown == said };
-    let Some(behind) = said.strip_prefix(front) else { return false };
+fn line_fits(shown: &str, message: &str) -> bool {
+    let Some((front, rest)) = shown.split_once(ANY) else { return shown == message };
+    let Some(behind) = message.strip_prefix(front) else { return false };
     let mut ends = behind.char_indices().map(|(at, _)| at).chain([behind.len()]);
     ends.any(|at| line_fits(rest, &behind[at..]))
 }
@@ -128,7 +128,7 @@ pub fn missing(programs: &[&str]) -> Option<String> {
 #[test]
 fn an_example_of_a_page_is_compared_with_the_output() {
     let of = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
-    for (shown, said) in [
+    for (shown, message) in [
         ("", ""),
         ("a", "a"),
         ("…", ""),
@@ -136,10 +136,11 @@ fn an_example_of_a_page_is_compared_with_the_output() {
         ("a … c…\n…", "a b c d"),
         ("…a…", "ba"),
     ] {
-        assert!(fits(&of(shown), &of(said)), "{shown}: {said}");
+        assert!(fits(&of(shown), &of(message)), "{shown}: {message}");
     }
-    for (shown, said) in [("", "a"), ("a", ""), ("a", "b"), ("…\nb", "b\nc"), ("a…c", "a b")] {
-        assert!(!fits(&of(shown), &of(said)), "{shown}: {said}");
+    for (shown, message) in [("", "a"), ("a", ""), ("a", "b"), ("…\nb", "b\nc"), ("a…c", "a b")]
+    {
+        assert!(!fits(&of(shown), &of(message)), "{shown}: {message}");
     }
     let page = "text\n```console,root\n$ one\n1\n…\n$ two\n```\n";
     let (info, text) = blocks(page).remove(0);

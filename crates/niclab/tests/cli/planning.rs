@@ -17,7 +17,7 @@ fn advise(device: &str, workload: &Path) -> crate::command::Ended {
 fn the_examples_of_the_book_are_what_advise_says() {
     let page = fs::read_to_string(docs("planning.md")).unwrap();
     let blocks = page.split("```console\n$ niclab advise ").skip(1);
-    let mut seen = 0;
+    let mut observed = 0;
     for block in blocks {
         let (command, rest) = block.split_once('\n').unwrap();
         let (shown, _) = rest.split_once("```").unwrap();
@@ -27,9 +27,9 @@ fn the_examples_of_the_book_are_what_advise_says() {
         let ended = advise(device, &docs(file.strip_prefix("docs/").unwrap()));
         ended.with(0, &[]);
         assert_eq!(ended.out, shown, "copy what it says into docs/planning.md");
-        seen += 1;
+        observed += 1;
     }
-    assert_eq!(seen, 3);
+    assert_eq!(observed, 3);
 }
 
 #[test]
@@ -39,8 +39,8 @@ fn a_workload_that_cannot_be_is_refused_with_its_file_line_and_key() {
     let good = fs::read_to_string(docs("workloads/nat.toml")).unwrap();
     let line = 1 + good.lines().position(|line| line.starts_with("cores")).unwrap();
     fs::write(&path, good.replace("cores = 2", "cores = 0")).unwrap();
-    let said = format!("bad.toml:{line}: cores: 0: use 1 to 1024");
-    advise("model:connectx-5", &path).with(3, &[&said]);
+    let message = format!("bad.toml:{line}: cores: 0: use 1 to 1024");
+    advise("model:connectx-5", &path).with(3, &[&message]);
     fs::write(&path, good.replace("cores = 2", "kores = 2")).unwrap();
     advise("model:connectx-5", &path).with(3, &[&format!("bad.toml:{line}: kores: unknown field")]);
     fs::write(&path, good.replace("rate_mpps = 6.0", "rate_mpps = 90.0")).unwrap();

@@ -52,13 +52,13 @@ fn a_slip_in_a_profile_is_reported_with_its_file_line_and_key() {
     let path = scratch.path().join("bad.toml");
     let line = spoilt(&path);
     let file = path.to_str().unwrap();
-    let said = format!("bad.toml:{line}: port.fifo_frames: -274: use 1 to 1000000000 frames");
+    let message = format!("bad.toml:{line}: port.fifo_frames: -274: use 1 to 1000000000 frames");
     let ended = call(&["profile", "check", "connectx-6", file]);
-    ended.with(3, &[&said]);
+    ended.with(3, &[&message]);
     assert!(ended.out.starts_with("connectx-6: "), "what came before it was checked: {ended:?}");
     call(&["profile", "show", file]).with(0, &[]);
     let device = format!("model:{file}");
-    call(&["run", "occupancy", "--device", &device]).with(5, &[&said]);
+    call(&["run", "occupancy", "--device", &device]).with(5, &[&message]);
     fs::write(&path, "title = \"A card\"\nsource = \n").unwrap();
     call(&["profile", "check", file]).with(3, &["bad.toml:2: profile: "]);
     fs::write(&path, "").unwrap();
@@ -202,8 +202,8 @@ fn unknown_figures_of_a_modelled_card_are_left_out_of_a_run() {
     let all = samples(&path);
     let of = |outcome: &str| {
         let is_it = |sample: &&serde_json::Value| {
-            let told = &sample["outcome"];
-            told == outcome || told.get(outcome).is_some()
+            let output = &sample["outcome"];
+            output == outcome || output.get(outcome).is_some()
         };
         all.iter().filter(is_it).count()
     };

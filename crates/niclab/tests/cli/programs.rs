@@ -132,7 +132,7 @@ fn programs_are_checked_shown_and_tested() {
 #[test]
 fn files_of_programs_are_read_up_to_a_limit_and_not_waited_for() {
     let scratch = files();
-    let said = script(
+    let message = script(
         scratch.path(),
         r#"
         mkfifo nobody.fifo
@@ -155,7 +155,7 @@ fn files_of_programs_are_read_up_to_a_limit_and_not_waited_for() {
         niclab: nobody.fifo: a named pipe, not a file; give a regular file\ncode 3\n\
         niclab: nobody.fifo: a named pipe, not a file; give a regular file\ncode 3\n\
         niclab: long.spec: longer than 4 MiB, the limit for such a file; shorten it\ncode 3\n";
-    assert_eq!(said, expected);
+    assert_eq!(message, expected);
 }
 
 #[test]
@@ -234,7 +234,7 @@ fn niclab_run_on(device: &str, directory: &Path) -> crate::command::Ended {
 #[test]
 fn a_program_decides_on_the_card_and_what_is_wrong_is_refused_before_a_port_is_opened() {
     let scratch = files();
-    let said = script(
+    let message = script(
         scratch.path(),
         r#"
         ports="--port pcap:in=in.pcap,out=back.pcap,speed=max --port pcap:out=out.pcap"
@@ -255,14 +255,14 @@ fn a_program_decides_on_the_card_and_what_is_wrong_is_refused_before_a_port_is_o
         "tables: 3",
         "no program: 2",
     ] {
-        assert!(said.contains(phrase), "`{phrase}` is missing in: {said}");
+        assert!(message.contains(phrase), "`{phrase}` is missing in: {message}");
     }
 }
 
 #[test]
 fn tables_change_and_programs_are_replaced_on_a_card_that_runs() {
     let scratch = files();
-    let said = script(
+    let message = script(
         scratch.path(),
         r#"
         "$NICLAB" nic --port pcap:in=slow.pcap,out=back.pcap --port pcap:out=out.pcap \
@@ -327,7 +327,7 @@ fn tables_change_and_programs_are_replaced_on_a_card_that_runs() {
         "no application: niclab nic --application FILE runs one",
         "ends: 0",
     ] {
-        assert!(said.contains(phrase), "`{phrase}` is missing in: {said}");
+        assert!(message.contains(phrase), "`{phrase}` is missing in: {message}");
     }
 }
 
@@ -464,7 +464,7 @@ const TABLES_SAY: &[&str] = &[
 fn table_contents_are_shown_and_another_card_loads_them() {
     let scratch = files();
     fs::write(scratch.path().join("kinds.spec"), KINDS).unwrap();
-    let said = script(
+    let message = script(
         scratch.path(),
         r#"
         "$NICLAB" nic --port pcap:in=slow.pcap,out=back.pcap --control one \
@@ -514,14 +514,14 @@ fn table_contents_are_shown_and_another_card_loads_them() {
         "#,
     );
     for phrase in TABLES_SAY {
-        assert!(said.contains(phrase), "`{phrase}` is missing in: {said}");
+        assert!(message.contains(phrase), "`{phrase}` is missing in: {message}");
     }
 }
 
 #[test]
 fn a_program_takes_over_with_its_tables_and_is_answered_once_it_has() {
     let scratch = files();
-    let said = script(
+    let message = script(
         scratch.path(),
         r#"
         "$NICLAB" nic --port pcap:in=slow.pcap,out=back.pcap --port pcap:out=out.pcap \
@@ -547,14 +547,14 @@ fn a_program_takes_over_with_its_tables_and_is_answered_once_it_has() {
         "unexpected argument 'tables.json' found",
         "three files: 2\n",
     ] {
-        assert!(said.contains(phrase), "`{phrase}` is missing in: {said}");
+        assert!(message.contains(phrase), "`{phrase}` is missing in: {message}");
     }
 }
 
 #[test]
 fn a_card_with_a_program_says_what_would_be_right() {
     let scratch = files();
-    let said = script(
+    let message = script(
         scratch.path(),
         r#"
         "$NICLAB" nic --port pcap:in=slow.pcap,out=back.pcap --port pcap:out=out.pcap \
@@ -596,7 +596,7 @@ fn a_card_with_a_program_says_what_would_be_right() {
         "port 0: rule 0 created\n\
          a program decides about frames: rules are idle until `program none`",
     ] {
-        assert!(said.contains(phrase), "`{phrase}` is missing in: {said}");
+        assert!(message.contains(phrase), "`{phrase}` is missing in: {message}");
     }
 }
 
@@ -706,7 +706,7 @@ const KEEPERS_SAY: &[&str] = &[
 #[test]
 fn an_application_has_what_its_file_says_and_is_asked_by_its_name() {
     let scratch = keepers();
-    let said = script(
+    let message = script(
         scratch.path(),
         r#"
         "$NICLAB" nic --port pcap:in=in.pcap,out=back.pcap,speed=max \
@@ -746,7 +746,7 @@ fn an_application_has_what_its_file_says_and_is_asked_by_its_name() {
         "#,
     );
     for phrase in KEEPERS_SAY {
-        assert!(said.contains(phrase), "`{phrase}` is missing in: {said}");
+        assert!(message.contains(phrase), "`{phrase}` is missing in: {message}");
     }
 }
 

@@ -41,13 +41,13 @@ fn is_apart(test: &str) -> bool {
     let mut command = Command::new("unshare");
     command.arg("-n").arg(program).args(["--exact", &name, "--nocapture"]).env(APART, "1");
     let ended = command.output().unwrap();
-    let said = format!(
+    let message = format!(
         "{}{}",
         String::from_utf8_lossy(&ended.stdout),
         String::from_utf8_lossy(&ended.stderr)
     );
-    said.lines().filter(|line| line.starts_with("SKIP ")).for_each(|line| println!("{line}"));
-    assert!(ended.status.success() && said.contains("1 passed"), "{said}");
+    message.lines().filter(|line| line.starts_with("SKIP ")).for_each(|line| println!("{line}"));
+    assert!(ended.status.success() && message.contains("1 passed"), "{message}");
     false
 }
 
@@ -96,8 +96,8 @@ impl Store {
             let rest = line.split(" at ").nth(1).unwrap_or_else(|| panic!("{line}"));
             (rest.split([';', ' ']).next().unwrap().to_owned(), line)
         };
-        let (tcp, (address, said)) = (at().0, at());
-        assert!(said.ends_with(&format!("; TCP at {tcp}\n")), "{said}");
+        let (tcp, (address, message)) = (at().0, at());
+        assert!(message.ends_with(&format!("; TCP at {tcp}\n")), "{message}");
         let store = Store { child, out, address, tcp };
         system("ip address add 10.9.0.1/24 dev kvs0 && ip link set kvs0 up");
         store
@@ -129,8 +129,8 @@ impl Drop for Store {
 }
 
 /// A datagram with memcached's frame header.
-fn framed(id: u16, count: u16, said: &[u8]) -> Vec<u8> {
-    [[id, 0, count, 0].map(u16::to_be_bytes).as_flattened(), said].concat()
+fn framed(id: u16, count: u16, message: &[u8]) -> Vec<u8> {
+    [[id, 0, count, 0].map(u16::to_be_bytes).as_flattened(), message].concat()
 }
 
 /// A request of the binary protocol.
@@ -144,8 +144,8 @@ fn request(code: u8, extras: &[u8], key: &[u8], value: &[u8]) -> Vec<u8> {
 
 /// What is answered to a datagram, put together of as many as there are.
 #[track_caller]
-fn ask(client: &UdpSocket, id: u16, said: &[u8]) -> Vec<u8> {
-    client.send(&framed(id, 1, said)).unwrap();
+fn ask(client: &UdpSocket, id: u16, message: &[u8]) -> Vec<u8> {
+    client.send(&framed(id, 1, message)).unwrap();
     let mut parts: Vec<Option<Vec<u8>>> = Vec::new();
     let mut room = [0; 2048];
     loop {
@@ -161,10 +161,10 @@ fn ask(client: &UdpSocket, id: u16, said: &[u8]) -> Vec<u8> {
 }
 
 /// What is answered to words over TCP.
-fn ask_tcp(store: &Store, said: &[u8], len: usize) -> Vec<u8> {
+fn ask_tcp(store: &Store, message: &[u8], len: usize) -> Vec<u8> {
     let mut stream = TcpStream::connect(&store.tcp).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.write_all(said).unwrap();
+    stream.write_all(message).unwrap();
     let mut answer = vec![0; len];
     stream.read_exact(&mut answer).unwrap();
     answer
@@ -177,48 +177,48 @@ fn everywhere() -> impl Iterator<Item = (&'static str, &'static str)> {
 
 /// Frames by queue, as the store says at its end; nothing was lost or malformed.
 #[track_caller]
-fn by_queue(told: &str) -> Vec<u64> {
+fn by_queue(report: &str) -> Vec<u64> {
     for none in [" 0 malformed", " 0 fragments", " 0 answers without a frame", " 0 missed"] {
-        assert!(told.contains(none), "{told}");
+        assert!(report.contains(none), "{report}");
     }
-    let queues = told.split("by queue ").nth(1).unwrap().split(';').next().unwrap();
+    let queues = report.split("by queue ").nth(1).unwrap().split(';').next().unwrap();
     queues.split(", ").map(|count| count.replace(',', "").parse().unwrap()).collect()
 }
 
 /// The number before these words in what the store says at its end.
 #[track_caller]
-fn figure(told: &str, words: &str) -> u64 {
-    let before = told.split(words).next().filter(|before| before.len() < told.len());
-    let before = before.unwrap_or_else(|| panic!("no {words} in {told}"));
+fn figure(report: &str, words: &str) -> u64 {
+    let before = report.split(words).next().filter(|before| before.len() < report.len());
+    let before = before.unwrap_or_else(|| panic!("no {words} in {report}"));
     let number = before.split([' ', '\n']).next_back();
-    number.unwrap().replace(',', "").parse().unwrap_or_else(|_| panic!("{words} in {told}"))
+    number.unwrap().replace(',', "").parse().unwrap_or_else(|_| panic!("{words} in {report}"))
 }
 
 /// That all that came is what was answered or dropped; the datagrams, and their bytes.
 #[track_caller]
-fn balance(told: &str, mode: &str) -> [u64; 3] {
-    let sum = |all: &[&str]| all.iter().map(|words| figure(told, words)).sum::<u64>();
-    let frames = figure(told, " frames by the card");
+fn balance(report: &str, mode: &str) -> [u64; 3] {
+    let sum = |all: &[&str]| all.iter().map(|words| figure(report, words)).sum::<u64>();
+    let frames = figure(report, " frames by the card");
     let answered = sum(&[" ARP", " echo", " TCP refused", " at other ports"]);
     let dropped = sum(&[" malformed", " fragments", " not to be answered", " for others"]);
     let others = answered + dropped;
-    let datagrams = figure(told, " datagrams; ");
+    let datagrams = figure(report, " datagrams; ");
     if mode == "dma" {
-        let came = frames + sum(&[" items and told of", " keys asked for"]);
-        assert_eq!(came, datagrams + others + figure(told, " events unfit"), "{told}");
-        let missed = figure(told, " at queues");
-        assert_eq!(figure(told, " frames as they came"), frames + missed, "{told}");
+        let received = frames + sum(&[" items and told of", " keys asked for"]);
+        assert_eq!(received, datagrams + others + figure(report, " events unfit"), "{report}");
+        let missed = figure(report, " at queues");
+        assert_eq!(figure(report, " frames as they came"), frames + missed, "{report}");
     } else {
-        assert_eq!(frames, datagrams + others, "{told}");
-        assert_eq!(figure(told, " datagrams, "), datagrams, "{told}");
+        assert_eq!(frames, datagrams + others, "{report}");
+        assert_eq!(figure(report, " datagrams, "), datagrams, "{report}");
     }
-    [datagrams, figure(told, " bytes in"), figure(told, " out\n")]
+    [datagrams, figure(report, " bytes in"), figure(report, " out\n")]
 }
 
 /// The queues that more than a few frames came by.
 #[track_caller]
-fn busy(told: &str) -> Vec<usize> {
-    let queues = by_queue(told);
+fn busy(report: &str) -> Vec<usize> {
+    let queues = by_queue(report);
     (0..queues.len()).filter(|&queue| queues[queue] > 500).collect()
 }
 
@@ -249,16 +249,17 @@ fn memcaslap_finds_what_it_has_stored_by_the_card() {
                 ended = run();
             }
         }
-        let said = String::from_utf8_lossy(&ended.stdout);
+        let message = String::from_utf8_lossy(&ended.stdout);
         let wrong = String::from_utf8_lossy(&ended.stderr);
         let figure = |name: &str| -> u64 {
-            let value = said.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
-            value.unwrap_or_else(|| panic!("no {name} in {said}")).trim().parse().unwrap()
+            let value =
+                message.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+            value.unwrap_or_else(|| panic!("no {name} in {message}")).trim().parse().unwrap()
         };
-        assert!(ended.status.success(), "{mode}, {}: {said}{wrong}", ended.status);
-        assert!(figure("cmd_get") > 1000 && figure("cmd_set") > 100, "{mode}: {said}");
+        assert!(ended.status.success(), "{mode}, {}: {message}{wrong}", ended.status);
+        assert!(figure("cmd_get") > 1000 && figure("cmd_set") > 100, "{mode}: {message}");
         for none in ["get_misses", "verify_misses", "verify_failed", "packet_drop"] {
-            assert_eq!(figure(none), 0, "{mode}: {said}");
+            assert_eq!(figure(none), 0, "{mode}: {message}");
         }
         assert_eq!(busy(&store.stop()), queues, "{mode}");
     }
@@ -313,23 +314,24 @@ fn binary_clients_find_what_they_have_stored() {
                 }
             }
         }
-        let told = store.stop();
+        let report = store.stop();
         let asked = (CLIENTS * 3_000) as u64;
-        assert_eq!(balance(&told, mode), [asked, bytes_in, bytes_out], "{mode}: {told}");
-        assert_eq!(figure(&told, " keys read"), asked - sets, "{told}");
-        assert_eq!(figure(&told, " stored;"), sets, "{told}");
+        assert_eq!(balance(&report, mode), [asked, bytes_in, bytes_out], "{mode}: {report}");
+        assert_eq!(figure(&report, " keys read"), asked - sets, "{report}");
+        assert_eq!(figure(&report, " stored;"), sets, "{report}");
         if mode == "dma" {
             // By queues come ARP, and what met a segment that was full.
-            let by_card = figure(&told, " items and told of") + figure(&told, " keys asked for");
+            let by_card =
+                figure(&report, " items and told of") + figure(&report, " keys asked for");
             let left = asked - by_card;
-            assert!(left < 200, "{told}");
-            assert!(by_queue(&told).iter().sum::<u64>() < left + 100, "{told}");
-            assert!(told.contains(" 0 dropped; 0 events unfit"), "{told}");
+            assert!(left < 200, "{report}");
+            assert!(by_queue(&report).iter().sum::<u64>() < left + 100, "{report}");
+            assert!(report.contains(" 0 dropped; 0 events unfit"), "{report}");
             continue;
         }
         // In both modes both cores have work; a card that steers has found every key.
-        assert_eq!(busy(&told), [0, 1], "{told}");
-        assert_eq!(by_queue(&told).len(), if mode == "rss" { 2 } else { 4 });
+        assert_eq!(busy(&report), [0, 1], "{report}");
+        assert_eq!(by_queue(&report).len(), if mode == "rss" { 2 } else { 4 });
     }
 }
 
@@ -363,9 +365,9 @@ fn all_ways_lead_to_the_same_items() {
             let got = ask(client, number, &request(0, b"", key.as_bytes(), b""));
             assert_eq!(got[28..], *format!("{value}!").as_bytes(), "{mode}");
         }
-        let told = store.stop();
-        balance(&told, mode);
-        assert!(told.contains("200 stored") || told.contains("400 stored"), "{told}");
+        let report = store.stop();
+        balance(&report, mode);
+        assert!(report.contains("200 stored") || report.contains("400 stored"), "{report}");
     }
 }
 
@@ -398,47 +400,47 @@ fn a_host_behind_a_card_answers_what_it_should_and_nothing_else() {
             Command::new("ping").args(["-c", "3", "-i", "0.2", "-W", "5", "10.9.0.2"]).output();
         match pinged {
             Ok(ended) => {
-                let said = String::from_utf8_lossy(&ended.stdout);
-                assert!(said.contains("3 received"), "{said}");
+                let message = String::from_utf8_lossy(&ended.stdout);
+                assert!(message.contains("3 received"), "{message}");
             }
             Err(_) => println!("SKIP a part of {test}: no ping"),
         }
         let client = store.client();
         // A value of 100 KiB comes in as many datagrams as it takes.
         let value = vec![b'v'; 100 << 10];
-        let said = [&b"set long 0 0 102400\r\n"[..], &value, b"\r\n"].concat();
-        assert_eq!(ask_tcp(&store, &said, 8), b"STORED\r\n");
+        let message = [&b"set long 0 0 102400\r\n"[..], &value, b"\r\n"].concat();
+        assert_eq!(ask_tcp(&store, &message, 8), b"STORED\r\n");
         let expected = [b"VALUE long 0 102400\r\n", &value[..], b"\r\nEND\r\n"].concat();
         assert!(ask(&client, 7, b"get long\r\n") == expected);
         assert!(ask(&client, 8, &request(0, b"", b"long", b""))[28..] == value[..]);
         // Several requests in a datagram; half ones; frame headers that are none.
-        let said = ask(&client, 9, b"set a 0 0 1\r\nx\r\nget a\r\n");
-        assert_eq!(said, b"STORED\r\nVALUE a 0 1\r\nx\r\nEND\r\n");
+        let message = ask(&client, 9, b"set a 0 0 1\r\nx\r\nget a\r\n");
+        assert_eq!(message, b"STORED\r\nVALUE a 0 1\r\nx\r\nEND\r\n");
         let two = [request(0, b"", b"a", b""), request(0, b"", b"a", b"")].concat();
         assert_eq!(ask(&client, 10, &two).len(), 2 * 29);
         let half = b"SERVER_ERROR incomplete request in a datagram\r\n";
-        for said in [&b"get a"[..], &request(0, b"", b"a", b"")[..24], &[0x80]] {
-            assert_eq!(ask(&client, 11, said), half);
+        for message in [&b"get a"[..], &request(0, b"", b"a", b"")[..24], &[0x80]] {
+            assert_eq!(ask(&client, 11, message), half);
         }
         client.send(&framed(12, 2, b"get a\r\n")).unwrap();
         let mut room = [0; 2048];
         let len = client.recv(&mut room).unwrap();
         assert_eq!(room[8..len], *b"SERVER_ERROR multi-packet request not supported\r\n");
         // None of these has an answer, and what follows is answered.
-        for said in [&b""[..], b"1234567", b"12345678", &framed(1, 1, b"")] {
-            client.send(said).unwrap();
+        for message in [&b""[..], b"1234567", b"12345678", &framed(1, 1, b"")] {
+            client.send(message).unwrap();
         }
         let long = vec![b'x'; 8000];
         client.send(&framed(13, 1, &long)).unwrap();
         assert_eq!(ask(&client, 14, b"mn\r\n"), b"MN\r\n");
         assert_eq!(ask(&client, 15, &request(0x7f, b"", b"a", b""))[6..8], [0, 0x81]);
         reports_what_is_not_there(&store);
-        let told = store.stop();
+        let report = store.stop();
         for refused in [" TCP refused", " at other ports"] {
-            assert!((1..20).contains(&figure(&told, refused)), "{told}");
+            assert!((1..20).contains(&figure(&report, refused)), "{report}");
         }
         // A datagram of 8,000 bytes comes in fragments.
-        assert!(!told.contains(" 0 fragments") && told.contains(" 0 malformed"), "{told}");
+        assert!(!report.contains(" 0 fragments") && report.contains(" 0 malformed"), "{report}");
     }
 }
 
@@ -455,9 +457,9 @@ fn the_card_of_a_store_answers_queries_and_refuses_changes() {
         let mut store = Store::start("tap:kvs0", mode, &["--control", &socket]);
         let set = request(1, &[0; 8], b"key", b"value");
         assert_eq!(ask(&store.client(), 1, &set)[..8], [0x81, 1, 0, 0, 0, 0, 0, 0]);
-        let told = ctl(&["--json", "counters"]);
-        let told: serde_json::Value = serde_json::from_str(&told.out).unwrap();
-        assert!(told["ports"][0]["tx_frames"].as_u64() > Some(0), "{mode}: {told}");
+        let report = ctl(&["--json", "counters"]);
+        let report: serde_json::Value = serde_json::from_str(&report.out).unwrap();
+        assert!(report["ports"][0]["tx_frames"].as_u64() > Some(0), "{mode}: {report}");
         let shown = ctl(&["program", "show"]);
         assert_eq!(shown.out.starts_with("no program"), mode == "rss", "{shown:?}");
         if mode == "dma" {
@@ -466,14 +468,14 @@ fn the_card_of_a_store_answers_queries_and_refuses_changes() {
             let until = Instant::now() + PATIENCE;
             loop {
                 // A core shows its counters when it has nothing else to do.
-                let told = ctl(&["--json", "counters"]);
-                let told: serde_json::Value = serde_json::from_str(&told.out).unwrap();
-                let port = &told["ports"][0];
-                assert_eq!(port["program_drops"], 0, "{told}");
+                let report = ctl(&["--json", "counters"]);
+                let report: serde_json::Value = serde_json::from_str(&report.out).unwrap();
+                let port = &report["ports"][0];
+                assert_eq!(port["program_drops"], 0, "{report}");
                 if port["program_reported"] == 1 {
                     break;
                 }
-                assert!(Instant::now() < until, "{told}");
+                assert!(Instant::now() < until, "{report}");
             }
             let stored = ["0", "1"].map(|core| ctl(&["program", "counter", "stored", core]).out);
             assert!(stored.iter().any(|of| of.starts_with("1 packets")), "{stored:?}");
@@ -516,11 +518,11 @@ fn a_card_on_an_interface_that_is_down_says_so_and_serves_once_it_is_up() {
         let (address, tcp) = (String::new(), String::new());
         let mut store = Store { child, out, address, tcp };
         let second = store.out.by_ref().lines().nth(1).unwrap().unwrap();
-        let said = fs::read_to_string(&errors).unwrap();
-        assert_eq!(said, line);
+        let message = fs::read_to_string(&errors).unwrap();
+        assert_eq!(message, line);
         store.address = second.split(" at ").nth(1).unwrap().split(' ').next().unwrap().to_owned();
         // What it names is done, and the store is there.
-        system(said.split('`').nth(1).unwrap());
+        system(message.split('`').nth(1).unwrap());
         assert_eq!(ask(&store.client(), 1, b"mn\r\n"), b"MN\r\n", "{port}");
         store.child.kill().unwrap();
         store.child.wait().unwrap();

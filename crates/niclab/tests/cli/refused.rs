@@ -131,8 +131,8 @@ fn options_that_a_trace_fixes_cannot_be_set() {
     for (axis, value) in [("flows", "5"), ("frame", "1500"), ("match_percent", "50")] {
         let set = format!("{axis}={value}");
         let arguments = ["--device", "soft", "--trace", path.to_str().unwrap(), "--set", &set];
-        let said = format!("--set {axis}: the frames of --trace bring their own {axis}");
-        refused(&arguments, 2, &[&said, "leave out one of the two"]);
+        let message = format!("--set {axis}: the frames of --trace bring their own {axis}");
+        refused(&arguments, 2, &[&message, "leave out one of the two"]);
     }
 }
 
@@ -194,8 +194,8 @@ fn rules_that_a_result_directory_cannot_keep_are_refused_before_a_run() {
     let scratch = scratch();
     let path = scratch.path().join("long.flow");
     fs::File::create(&path).unwrap().set_len((256 << 20) + 1).unwrap();
-    let said = "long.flow: longer than 256 MiB, the limit for such a file; shorten it";
-    refused(&["occupancy", "--device", "soft", "--rules", path.to_str().unwrap()], 3, &[said]);
+    let message = "long.flow: longer than 256 MiB, the limit for such a file; shorten it";
+    refused(&["occupancy", "--device", "soft", "--rules", path.to_str().unwrap()], 3, &[message]);
     // No rules at all.
     let output = scratch.path().join("run");
     let mut command = niclab(&["run", "occupancy", "--device", "soft", "--rules", "/dev/null"]);

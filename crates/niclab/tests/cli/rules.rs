@@ -59,9 +59,9 @@ fn all_files_are_checked_where_some_are_wrong() {
     ];
     let ended = check(&[], &all);
     ended.with(3, &wrong);
-    let said: Vec<_> = ended.err.lines().filter(|line| line.starts_with("niclab: ")).collect();
-    let is_said = |(said, wrong): (&&str, &&str)| said.contains(wrong);
-    assert!(said.len() == 3 && said.iter().zip(&wrong).all(is_said), "{said:?}");
+    let message: Vec<_> = ended.err.lines().filter(|line| line.starts_with("niclab: ")).collect();
+    let is_said = |(message, wrong): (&&str, &&str)| message.contains(wrong);
+    assert!(message.len() == 3 && message.iter().zip(&wrong).all(is_said), "{message:?}");
     for good in ["two.flow: 1 rule\n", "amiss.flow: 3 rules\n"] {
         assert!(ended.out.contains(good), "{}", ended.out);
     }
@@ -128,13 +128,13 @@ fn a_strict_check_fails_where_there_is_something_to_say() {
         format!("flow create 0 ingress pattern {pattern} / end actions drop / end\n")
     };
     fs::write(&amiss, (0..7).map(line).collect::<String>()).unwrap();
-    let told =
+    let output =
         |ended: &Ended| ended.out.lines().filter(|line| line.contains("has to be 0")).count();
     let ended = check(&[], &[&amiss]);
-    assert_eq!(told(&ended), 5);
+    assert_eq!(output(&ended), 5);
     assert!(ended.out.ends_with("    and 2 more: --all tells them\n"), "{}", ended.out);
     let ended = check(&["--all"], &[&amiss]);
-    assert_eq!(told(&ended), 7);
+    assert_eq!(output(&ended), 7);
     assert!(!ended.out.contains("more"), "{}", ended.out);
 }
 
@@ -151,8 +151,8 @@ fn a_strict_check_fails_where_a_range_was_not_compared() {
     };
     let ended = call(&["--strict"]);
     ended.with(7, &["--strict: there is something to mend in "]);
-    let said = "2 rules\n  1 rule has a range that is not compared with other rules\n";
-    assert_eq!(ended.out, format!("{}: {said}", path.display()));
+    let message = "2 rules\n  1 rule has a range that is not compared with other rules\n";
+    assert_eq!(ended.out, format!("{}: {message}", path.display()));
     call(&[]).with(0, &[]);
 }
 

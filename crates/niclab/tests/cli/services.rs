@@ -90,7 +90,7 @@ fn systemd_finds_no_fault_in_the_units() {
         println!("SKIP {test}: no systemd-analyze (apt-get install systemd)");
         return;
     };
-    let said = String::from_utf8_lossy(&ended.stderr);
-    let faults: Vec<&str> = said.lines().filter(|line| line.contains("niclab-")).collect();
-    assert!(faults.is_empty(), "{said}");
+    let message = String::from_utf8_lossy(&ended.stderr);
+    let faults: Vec<&str> = message.lines().filter(|line| line.contains("niclab-")).collect();
+    assert!(faults.is_empty(), "{message}");
 }

@@ -204,7 +204,7 @@ fn the_page_speaks_with_a_card_in_python() {
     }
     let card = card("");
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/nic-reference.md");
-    let said: Vec<Ended> = blocks(&fs::read_to_string(page).unwrap())
+    let message: Vec<Ended> = blocks(&fs::read_to_string(page).unwrap())
         .into_iter()
         .filter(|(language, _)| language == "python")
         .map(|(_, text)| {
@@ -214,7 +214,7 @@ fn the_page_speaks_with_a_card_in_python() {
             run(command)
         })
         .collect();
-    let [asked, captured] = &said[..] else { panic!("{said:?}") };
+    let [asked, captured] = &message[..] else { panic!("{message:?}") };
     assert_eq!(asked.out, "rule 0 on pcap:in=slow.pcap\n", "{asked:?}");
     assert!(captured.out.starts_with(r#"{"response":"capture_begun","port":0"#), "{captured:?}");
     card.ctl(&["capture", "0", "off"]).with(0, &[]);

@@ -27,8 +27,8 @@ fn connect(server: &Server) -> TcpStream {
 
 /// Says something and reads until the answer ends so.
 #[track_caller]
-fn ask(stream: &mut TcpStream, said: &[u8], end: &str) -> String {
-    stream.write_all(said).unwrap();
+fn ask(stream: &mut TcpStream, message: &[u8], end: &str) -> String {
+    stream.write_all(message).unwrap();
     let (mut all, mut piece) = (Vec::new(), vec![0; 64 << 10]);
     while !all.ends_with(end.as_bytes()) {
         let count = stream.read(&mut piece).unwrap();
@@ -41,9 +41,9 @@ fn ask(stream: &mut TcpStream, said: &[u8], end: &str) -> String {
 /// A figure of `stats`.
 #[track_caller]
 fn figure(stream: &mut TcpStream, name: &str) -> usize {
-    let told = ask(stream, b"stats\r\n", "END\r\n");
+    let output = ask(stream, b"stats\r\n", "END\r\n");
     let line = format!("STAT {name} ");
-    let value = told.split("\r\n").find_map(|told| told.strip_prefix(&line)).unwrap();
+    let value = output.split("\r\n").find_map(|output| output.strip_prefix(&line)).unwrap();
     value.parse().unwrap()
 }
 
@@ -125,9 +125,9 @@ fn ten_thousand_connections_are_served_and_go() {
         client.write_all(&half.whole[..half.cut]).unwrap();
     }
     wait_for(&mut observer, "curr_connections", COUNT + 1);
-    let mut told = String::new();
-    let _ = connect(&server).read_to_string(&mut told);
-    assert_eq!(told, "ERROR Too many open connections\r\n");
+    let mut output = String::new();
+    let _ = connect(&server).read_to_string(&mut output);
+    assert_eq!(output, "ERROR Too many open connections\r\n");
     // Somebody else is served meanwhile, and a stalled connection takes little.
     assert_eq!(ask(&mut observer, b"set a 0 0 1\r\nx\r\nget a\r\n", "END\r\n").len(), 29);
     let held = memory(&server).saturating_sub(before);
@@ -142,8 +142,8 @@ fn ten_thousand_connections_are_served_and_go() {
     drop(clients);
     wait_for(&mut observer, "curr_connections", 1);
     assert!(memory(&server) < before + 8 * MIB, "{before} before, {} after", memory(&server));
-    let told = server.stop(Signal::TERM);
-    assert!(told.contains("10,001 connections, 1 refused"), "{told}");
+    let output = server.stop(Signal::TERM);
+    assert!(output.contains("10,001 connections, 1 refused"), "{output}");
 }
 
 /// Who may not open as many files as he asks for connections hears so, and nobody is served.
@@ -217,21 +217,21 @@ fn memory_that_is_full_is_not_exceeded() {
     assert_eq!(figure(&mut client, "limit_maxbytes"), 4 * MIB);
     let before = memory(&server);
     for first in (0..COUNT).step_by(100) {
-        let mut said = String::new();
+        let mut message = String::new();
         for number in first..first + 100 {
             let value = value(number);
-            said += &format!("set k{number} 0 0 {}\r\n{value}\r\n", value.len());
+            message += &format!("set k{number} 0 0 {}\r\n{value}\r\n", value.len());
         }
-        let told = ask(&mut client, (said + "mn\r\n").as_bytes(), "MN\r\n");
-        assert_eq!(told, "STORED\r\n".repeat(100) + "MN\r\n");
+        let output = ask(&mut client, (message + "mn\r\n").as_bytes(), "MN\r\n");
+        assert_eq!(output, "STORED\r\n".repeat(100) + "MN\r\n");
     }
     let mut found = 0;
     for number in 0..COUNT {
-        let told = ask(&mut client, format!("get k{number}\r\n").as_bytes(), "END\r\n");
-        if told != "END\r\n" {
+        let output = ask(&mut client, format!("get k{number}\r\n").as_bytes(), "END\r\n");
+        if output != "END\r\n" {
             let value = value(number);
             let whole = format!("VALUE k{number} 0 {}\r\n{value}\r\nEND\r\n", value.len());
-            assert_eq!(told, whole);
+            assert_eq!(output, whole);
             found += 1;
         }
     }
@@ -240,9 +240,9 @@ fn memory_that_is_full_is_not_exceeded() {
     assert!(taken < 6 * MIB, "{taken} bytes were taken for 4 MiB");
     // A value that no segment has room for is refused in either protocol, and the talk goes on.
     let large = "v".repeat(MIB);
-    let said = format!("set l 0 0 {MIB}\r\n{large}\r\nms l {MIB}\r\n{large}\r\nget l\r\n");
+    let message = format!("set l 0 0 {MIB}\r\n{large}\r\nms l {MIB}\r\n{large}\r\nget l\r\n");
     let none = "SERVER_ERROR out of memory storing object\r\n";
-    assert_eq!(ask(&mut client, said.as_bytes(), "END\r\n"), format!("{none}{none}END\r\n"));
+    assert_eq!(ask(&mut client, message.as_bytes(), "END\r\n"), format!("{none}{none}END\r\n"));
     let mut binary = connect(&server);
     let head = [&[0x80, 1, 0, 1, 8, 0, 0, 0, 0, 0x10, 0, 9][..], &[0; 20], b"l"].concat();
     binary.write_all(&[&head, large.as_bytes(), &[0x80, 0xa], &[0; 22]].concat()).unwrap();
@@ -261,8 +261,8 @@ fn datagrams(port: &str) -> UdpSocket {
 }
 
 /// A datagram with memcached's frame header.
-fn framed(words: [u16; 4], said: &[u8]) -> Vec<u8> {
-    [words.map(u16::to_be_bytes).as_flattened(), said].concat()
+fn framed(words: [u16; 4], message: &[u8]) -> Vec<u8> {
+    [words.map(u16::to_be_bytes).as_flattened(), message].concat()
 }
 
 #[test]
@@ -283,22 +283,22 @@ fn datagrams_that_are_no_requests_are_refused_or_not_answered() {
         assert_eq!(hear(), (7, several.to_owned()));
     }
     let half = "SERVER_ERROR incomplete request in a datagram\r\n";
-    for said in [&b"get a"[..], b"set a 0 0 5\r\nab", &[0x80; 20], &[0x80]] {
-        client.send(&framed([8, 0, 1, 0], said)).unwrap();
+    for message in [&b"get a"[..], b"set a 0 0 5\r\nab", &[0x80; 20], &[0x80]] {
+        client.send(&framed([8, 0, 1, 0], message)).unwrap();
         assert_eq!(hear(), (8, half.to_owned()));
     }
     // The longest datagrams there are, of a line without an end; and those without a request.
     // None of them is answered, and what follows is.
     let (keys, line) = (b"get ".repeat(16_374), [b'x'; 65_499]);
-    let long = [&keys[..], &line].map(|said| framed([9, 0, 1, 0], said));
+    let long = [&keys[..], &line].map(|message| framed([9, 0, 1, 0], message));
     let none = [&b""[..], b"1234567", &framed([9, 0, 1, 0], b""), &[0xff; 8]];
-    for said in long.iter().map(Vec::as_slice).chain(none) {
-        client.send(said).unwrap();
+    for message in long.iter().map(Vec::as_slice).chain(none) {
+        client.send(message).unwrap();
         client.send(&framed([10, 0, 1, 0], b"mn\r\n")).unwrap();
         assert_eq!(hear(), (10, "MN\r\n".to_owned()));
     }
-    let told = server.stop(Signal::INT);
-    assert!(told.contains("20 datagrams"), "{told}");
+    let output = server.stop(Signal::INT);
+    assert!(output.contains("20 datagrams"), "{output}");
 }
 
 /// An answer over UDP goes to whomever the request names: a network is served only where somebody

@@ -96,8 +96,8 @@ fn coalescing_is_as_it_was_after_a_server_a_run_and_a_kill() {
 
 #[test]
 fn an_interface_without_coalescing_is_reported() {
-    let said = call(&["measure", "echo", "--server", "127.0.0.1:9", "--tune"]);
-    said.with(9, &["lo has no coalescing that could be turned off", "answered nothing: start"]);
+    let message = call(&["measure", "echo", "--server", "127.0.0.1:9", "--tune"]);
+    message.with(9, &["lo has no coalescing that could be turned off", "answered nothing: start"]);
     call(&["serve", "echo", "--bind", "0.0.0.0:0", "--tune"])
         .with(2, &["no single interface has 0.0.0.0", "give the address"]);
     // To stamp, the one interface must be known as well.

@@ -21,10 +21,10 @@ fn carry_out(command: &str, expected: &str, directory: &Path) {
     let mut started = niclab(&words[1..]);
     started.current_dir(directory);
     let ended = run(started);
-    let said = format!("{}{}", ended.out, ended.err);
+    let message = format!("{}{}", ended.out, ended.err);
     match expected.trim_end() {
         ANY => assert_eq!(ended.code, Some(0), "{command}: {ended:?}"),
-        _ => assert_eq!(said, expected, "{command}"),
+        _ => assert_eq!(message, expected, "{command}"),
     }
 }
 
@@ -78,7 +78,7 @@ fn the_chapter_about_programs_runs_as_written() {
         println!("SKIP {test}: {reason}");
         return;
     }
-    assert!(for_root.iter().filter(|(_, said)| said.contains("3 received")).count() == 4);
+    assert!(for_root.iter().filter(|(_, message)| message.contains("3 received")).count() == 4);
     carry_out_as_root(&for_root, scratch.path());
 }
 

@@ -153,9 +153,9 @@ fn a_setting_that_slows_the_path_is_found_end_to_end() {
     command.env("NICLAB", env!("CARGO_BIN_EXE_niclab")).env("SCRATCH", scratch.path());
     let ended = run(command);
     ended.with(8, &["[shaped]: ", "worse by more than 5 %"]);
-    let said = ended.prose();
-    let mut findings = said.lines().filter(|line| line.starts_with("- shaped is 0.0"));
-    assert!(findings.any(|of| of.contains(" x as fast as plain by ")), "{said}");
+    let message = ended.prose();
+    let mut findings = message.lines().filter(|line| line.starts_with("- shaped is 0.0"));
+    assert!(findings.any(|of| of.contains(" x as fast as plain by ")), "{message}");
 }
 
 #[test]
@@ -194,14 +194,14 @@ fn a_command_that_fails_or_is_late_is_a_failed_trial_that_says_why() {
 fn names_and_numbers_that_cannot_be_are_refused_before_anything_is_made() {
     let scratch = scratch();
     let path = scratch.path().join("run");
-    for (variants, said) in [
+    for (variants, message) in [
         (&["a=true"][..], "1 given: a comparison needs 2 to 8 variants"),
         (&["a=true", "a=false"], "a is given twice"),
         (&["a=true", "b c=true"], "letters, digits, `-` and `_`"),
         (&["a=true", "b"], "write NAME='COMMAND'"),
         (&["1=:", "2=:", "3=:", "4=:", "5=:", "6=:", "7=:", "8=:", "9=:"], "9 given"),
     ] {
-        run(modelled(&path, variants, &[])).with(2, &[said]);
+        run(modelled(&path, variants, &[])).with(2, &[message]);
         assert!(!path.exists());
     }
     run(modelled(&path, &["a=:", "b=:"], &["--variant-timeout", "0"])).with(2, &["1..="]);
@@ -242,13 +242,13 @@ fn a_run_goes_on_with_its_own_variants_and_no_others() {
     let (before, made, has_run) = (samples(&path).len(), trials(&path).len(), noted(&note).len());
     // It may have been stopped between a command and its trial.
     assert!(has_run == made || has_run == made + 1, "{has_run} commands, {made} trials");
-    for (given, said) in [
+    for (given, message) in [
         (&[][..], "command of variant a: echo a >> "),
         (&["--variant", a], "has other variants"),
         (&["--variant", b, "--variant", a], "has other variants"),
         (&["--variant", a, "--variant", "b=true"], "has other variants"),
     ] {
-        resume(&path, given).with(4, &[said]);
+        resume(&path, given).with(4, &[message]);
         assert_eq!((samples(&path).len(), noted(&note).len()), (before, has_run), "{given:?}");
     }
     let is_done = |ended: Ended| {

@@ -60,7 +60,7 @@ pub struct Jump {
 /// Takes over an index that the other end has stored: `from` was seen last, and it may have come
 /// `ahead` further.
 #[inline]
-fn seen(ring: &'static str, (from, to): (u32, u32), ahead: u32) -> Result<u32, Jump> {
+fn entries_ahead(ring: &'static str, (from, to): (u32, u32), ahead: u32) -> Result<u32, Jump> {
     match to.wrapping_sub(from) <= ahead {
         true => Ok(to),
         false => Err(Jump { ring, from, to, most: from.wrapping_add(ahead) }),
@@ -89,7 +89,7 @@ impl<const WORDS: usize> Producer<WORDS> {
         let waiting = self.produced.wrapping_sub(self.consumed);
         if self.at.count - waiting < want {
             let to = shared.index(self.at.consumer, Ordering::Acquire);
-            self.consumed = seen(self.at.name, (self.consumed, to), waiting)?;
+            self.consumed = entries_ahead(self.at.name, (self.consumed, to), waiting)?;
         }
         Ok(self.at.count - self.produced.wrapping_sub(self.consumed))
     }
@@ -134,7 +134,8 @@ impl<const WORDS: usize> Consumer<WORDS> {
         let known = self.produced.wrapping_sub(self.consumed);
         if known < want {
             let to = shared.index(self.at.producer, Ordering::Acquire);
-            self.produced = seen(self.at.name, (self.produced, to), self.at.count - known)?;
+            self.produced =
+                entries_ahead(self.at.name, (self.produced, to), self.at.count - known)?;
         }
         Ok(self.produced.wrapping_sub(self.consumed))
     }

@@ -177,8 +177,8 @@ impl QueuePair for PacketQueuePair {
     }
 
     fn counters(&self) -> QueuePairCounters {
-        let seen = self.rx.counters().unwrap_or_default();
-        self.dropped.set(self.dropped.get() + seen.dropped);
+        let observed = self.rx.counters().unwrap_or_default();
+        self.dropped.set(self.dropped.get() + observed.dropped);
         let rx_missed = self.counters.rx_missed + self.dropped.get();
         let rx_partial_checksums = self.rx.partial_checksums();
         QueuePairCounters { rx_missed, rx_partial_checksums, ..self.counters }

@@ -302,12 +302,13 @@ impl QueuePair for XdpQueuePair {
     }
 
     fn counters(&self) -> QueuePairCounters {
-        let seen = xdp_statistics(&self.socket).ok();
+        let observed = xdp_statistics(&self.socket).ok();
         // A frame for which the fill ring had none is among those that were dropped (`__xsk_rcv`),
         // and once more among the empty descriptors; a full receive ring is counted apart.
-        let rx_missed =
-            seen.as_ref().map_or(0, |seen| seen.rx_dropped + seen.rx_ring_full.unwrap_or(0));
-        let tx_dropped = seen.map_or(0, |seen| seen.tx_invalid_descs);
+        let rx_missed = observed
+            .as_ref()
+            .map_or(0, |observed| observed.rx_dropped + observed.rx_ring_full.unwrap_or(0));
+        let tx_dropped = observed.map_or(0, |observed| observed.tx_invalid_descs);
         QueuePairCounters { rx_missed, tx_dropped, ..self.counters }
     }
 

@@ -118,19 +118,19 @@ fn a_client_that_sleeps_is_woken_once_by_frames_and_by_slots_that_come_back() {
     peer.lend(0..8);
     let frame = bytes(1, 60);
     card.send(&mut queue_pair, [&frame[..]]);
-    assert_eq!(peer.told(), None, "it is awake");
+    assert_eq!(peer.message(), None, "it is awake");
     peer.set_index(peer.layout.asleep_at, 1);
     card.send(&mut queue_pair, [&frame[..]; 8]);
     card.send(&mut queue_pair, [&frame[..]; 3]);
-    assert_eq!((peer.told(), peer.told()), (Some(b"w".to_vec()), None));
+    assert_eq!((peer.message(), peer.message()), (Some(b"w".to_vec()), None));
     assert_eq!(peer.index(peer.layout.asleep_at), 0);
     peer.set_index(peer.layout.asleep_at, 7);
     card.send(&mut queue_pair, [&frame[..]; 3]);
     assert!(card.receive(&mut queue_pair).is_empty());
-    assert_eq!(peer.told(), None, "nothing came, for it has offered no slot");
+    assert_eq!(peer.message(), None, "nothing came, for it has offered no slot");
     peer.put(peer.layout.transmit, &[peer.write(20, 0, &frame)]);
     assert_eq!(card.receive(&mut queue_pair), [&frame[..]]);
-    assert_eq!((peer.told(), peer.told()), (Some(b"w".to_vec()), None));
+    assert_eq!((peer.message(), peer.message()), (Some(b"w".to_vec()), None));
     // One that says so again and again and never reads: the card does not wait for it.
     for _ in 0..2_000 {
         peer.set_index(peer.layout.asleep_at, 1);
@@ -141,11 +141,11 @@ fn a_client_that_sleeps_is_woken_once_by_frames_and_by_slots_that_come_back() {
     assert_eq!(queue_pair.counters().tx_frames, 2_008);
     // It is asleep as long as no message goes, and woken once it has read.
     assert_eq!(peer.index(peer.layout.asleep_at), 1);
-    let read = std::iter::from_fn(|| peer.told()).count();
+    let read = std::iter::from_fn(|| peer.message()).count();
     assert!(read > 10 && read < 2_000, "{read}");
     peer.lend(0..1);
     card.send(&mut queue_pair, [&frame[..]]);
-    assert_eq!((peer.told(), peer.told()), (Some(b"w".to_vec()), None));
+    assert_eq!((peer.message(), peer.message()), (Some(b"w".to_vec()), None));
     assert_eq!(peer.index(peer.layout.asleep_at), 0);
     card.end([queue_pair]);
 }
@@ -171,8 +171,8 @@ fn a_program_that_knows_another_layout_says_so_and_leaves() {
         let mut beside = SendAncillaryBuffer::new(&mut space);
         beside.push(SendAncillaryMessage::ScmRights(&files));
         sendmsg(&card, &[IoSlice::new(&header)], &mut beside, SendFlags::empty()).unwrap();
-        let said = format!("a card of layout {version}, and we know {VERSION}\n");
-        assert_eq!(running.end(), (Some(3), said));
+        let message = format!("a card of layout {version}, and we know {VERSION}\n");
+        assert_eq!(running.end(), (Some(3), message));
     }
 }
 

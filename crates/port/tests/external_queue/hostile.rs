@@ -177,13 +177,13 @@ fn an_index_that_cannot_be_ends_the_client_and_says_why() {
             send(90..91);
         }
         peer.set_index(at(&peer), to);
-        let said = turn(&mut card, &mut queue_pair).unwrap_or_default();
+        let message = turn(&mut card, &mut queue_pair).unwrap_or_default();
         let expected =
             format!("the client was disconnected: its index of the {ring} ring went {why} at most");
-        assert_eq!(said, expected);
-        let told = peer.told().unwrap();
-        assert_eq!((told[0], &told[1..]), (b'e', said.as_bytes()));
-        assert_eq!(turn(&mut card, &mut queue_pair), Some(said), "and it stays so");
+        assert_eq!(message, expected);
+        let reported = peer.message().unwrap();
+        assert_eq!((reported[0], &reported[1..]), (b'e', message.as_bytes()));
+        assert_eq!(turn(&mut card, &mut queue_pair), Some(message), "and it stays so");
         card.end([queue_pair]);
     }
 }

@@ -161,7 +161,7 @@ impl Peer {
     }
 
     /// A message of the card's that waits.
-    pub fn told(&self) -> Option<Vec<u8>> {
+    pub fn message(&self) -> Option<Vec<u8>> {
         let mut message = [0; 300];
         let got = recv(self.socket.as_fd(), &mut message, RecvFlags::DONTWAIT);
         got.ok().map(|(len, _)| message[..len].to_vec())

@@ -54,14 +54,14 @@ impl Running {
     /// Waits for its end: how, and what it said.
     pub fn end(mut self) -> (Option<i32>, String) {
         let status = until("the end", || self.0.try_wait().unwrap());
-        let mut said = String::new();
+        let mut message = String::new();
         for stream in [
             &mut self.0.stdout.take().unwrap() as &mut dyn Read,
             &mut self.0.stderr.take().unwrap(),
         ] {
-            stream.read_to_string(&mut said).unwrap();
+            stream.read_to_string(&mut message).unwrap();
         }
-        (status.code(), said)
+        (status.code(), message)
     }
 
     /// Waits until it sleeps for want of frames.

@@ -21,8 +21,9 @@ pub fn apart(test: &str, body: impl FnOnce()) {
         .env(INSIDE, "1")
         .output()
         .unwrap();
-    let said = [ran.stdout, ran.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    assert!(ran.status.success(), "{}", said.concat());
+    let message =
+        [ran.stdout, ran.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    assert!(ran.status.success(), "{}", message.concat());
 }
 
 /// Carries out a command of `ip`.

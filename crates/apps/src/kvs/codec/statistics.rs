@@ -187,13 +187,13 @@ mod tests {
     fn only_stats_alone_asks_for_the_time_of_the_process() {
         let (store, host) = (Store::new(32 << 20, 1, 7).unwrap(), Asked::default());
         let context = Context { store: &store, now: UnixTime(9), host: &host };
-        let mut told = String::new();
+        let mut reported = String::new();
         for of in [settings, items, slabs] {
-            of(&context, &mut |name, value| told += &format!("{name} {value}\n"));
+            of(&context, &mut |name, value| reported += &format!("{name} {value}\n"));
         }
-        assert!(host.0.get() == 0 && told.contains("item_size_max 1048576\n"), "{told}");
-        general(&context, &mut |name, value| told += &format!("{name} {value}\n"));
+        assert!(host.0.get() == 0 && reported.contains("item_size_max 1048576\n"), "{reported}");
+        general(&context, &mut |name, value| reported += &format!("{name} {value}\n"));
         assert_eq!(host.0.get(), 1);
-        assert!(told.contains("rusage_user 2.000001\nrusage_system 0.030000\n"), "{told}");
+        assert!(reported.contains("rusage_user 2.000001\nrusage_system 0.030000\n"), "{reported}");
     }
 }

@@ -237,10 +237,10 @@ mod tests {
     fn a_found_item_is_answered_like_any_other() {
         let head = RequestHeader { opaque: [1, 2, 3, 4], ..RequestHeader::default() };
         let extras = 0x0102_0304_u32.to_be_bytes();
-        let said = Answer { cas: 1 << 63 | 5, extras: &extras, value: b"value", ..DONE };
+        let message = Answer { cas: 1 << 63 | 5, extras: &extras, value: b"value", ..DONE };
         let mut out = Vec::new();
-        answer(&head, &said, &mut out);
-        assert_eq!(out[..FOUND_LEN], found(head.opaque, said.cas, 0x0102_0304, 5));
+        answer(&head, &message, &mut out);
+        assert_eq!(out[..FOUND_LEN], found(head.opaque, message.cas, 0x0102_0304, 5));
     }
 
     #[test]

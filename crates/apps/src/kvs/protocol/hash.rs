@@ -167,15 +167,15 @@ mod tests {
 
     #[test]
     fn length_content_and_seed_all_count() {
-        let mut seen = std::collections::HashSet::new();
+        let mut observed = std::collections::HashSet::new();
         for len in 0..40 {
-            assert!(seen.insert(hash(&vec![0; len], 1)), "zeros, {len}");
-            assert!(seen.insert(hash(&vec![0; len], 2)), "zeros, {len}, another seed");
+            assert!(observed.insert(hash(&vec![0; len], 1)), "zeros, {len}");
+            assert!(observed.insert(hash(&vec![0; len], 2)), "zeros, {len}, another seed");
         }
         for bit in 0..24 * 8 {
             let mut bytes = [0u8; 24];
             bytes[bit / 8] |= 1 << (bit % 8);
-            assert!(seen.insert(hash(&bytes, 1)), "bit {bit}");
+            assert!(observed.insert(hash(&bytes, 1)), "bit {bit}");
         }
     }
 }

@@ -188,7 +188,7 @@ impl World {
     fn hold(&mut self) {
         let (core, steps) = (self.random.below(CORES), self.random.below(60));
         let ring = Arc::clone(&self.card.ring);
-        let told = ring.fill(|shared, at| {
+        let reported = ring.fill(|shared, at| {
             self.holds = Some(core);
             (0..steps).for_each(|_| self.step());
             self.holds = None;
@@ -204,7 +204,7 @@ impl World {
             };
             shared.copy_in(at, &event);
         });
-        if told {
+        if reported {
             self.card.turns.end(core);
             self.counts[3] += 1;
         }

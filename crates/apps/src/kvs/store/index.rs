@@ -369,15 +369,15 @@ mod tests {
         for number in 1..=1700 {
             insert(&mut index, 5, LogAddress(number));
         }
-        let mut seen = Vec::new();
+        let mut observed = Vec::new();
         assert_eq!(
-            index.find(5, |p| !seen.contains(&p) && {
-                seen.push(p);
+            index.find(5, |p| !observed.contains(&p) && {
+                observed.push(p);
                 false
             }),
             None
         );
-        assert_eq!(seen.len(), 1700);
+        assert_eq!(observed.len(), 1700);
         assert!(index.replace(5, LogAddress(7), LogAddress(9000)));
         assert!(!index.replace(5, LogAddress(7), LogAddress(9001)));
         assert!(index.remove(5, LogAddress(9000)));

@@ -124,9 +124,9 @@ impl Card {
     /// A core tells of what it has under way; what is stored then.
     pub fn finish(&mut self, core: usize, is_dropped: bool) -> Option<(Vec<u8>, Vec<u8>)> {
         let Under { key, value, at, len, .. } = self.under_way[core].take()?;
-        let told = !is_dropped && self.tell(&encode_stored(key.len() as u8, at, len as u32));
+        let reported = !is_dropped && self.tell(&encode_stored(key.len() as u8, at, len as u32));
         self.turns.end(core);
-        told.then_some((key, value))
+        reported.then_some((key, value))
     }
 
     /// When a core has written what it has not told of.

@@ -435,14 +435,14 @@ fn partitions_share_the_memory_and_their_numbers_differ() {
     let too_little = Store::new(4 * PARTITION_BYTES_MIN - 1, 4, 1).unwrap_err();
     assert!(too_little.to_string().contains("use at least 1048576 bytes for 4 partitions"));
     let store = Store::new(4 * PARTITION_BYTES_MIN, 4, 1).unwrap();
-    let mut seen = std::collections::HashSet::new();
+    let mut observed = std::collections::HashSet::new();
     for number in 0..1000u32 {
         let name = number.to_le_bytes();
         let key = store.key(&name);
         let written =
             store.partition(&key).write(&StoreRequest { key, ..write(&name, b"v") }, START);
         let StoreOutcome::Stored { cas, .. } = written else { panic!("{written:?}") };
-        assert!(seen.insert(cas), "{cas} was given twice");
+        assert!(observed.insert(cas), "{cas} was given twice");
     }
     let all = store.statistics();
     assert_eq!((all.curr_items, all.limit_maxbytes), (1000, 4 * PARTITION_BYTES_MIN as u64));

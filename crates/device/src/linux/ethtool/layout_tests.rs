@@ -14,17 +14,17 @@ use super::{Card, layout};
 /// What the header says, by name.
 const SAID: &str = include_str!("layout_tests.txt");
 
-fn said(name: &str) -> &'static str {
+fn c_output(name: &str) -> &'static str {
     let lines = SAID.lines().filter_map(|line| line.split_once(' '));
     lines.collect::<HashMap<_, _>>().get(name).unwrap_or_else(|| panic!("no line {name}"))
 }
 
 fn number(name: &str) -> usize {
-    said(name).parse().unwrap()
+    c_output(name).parse().unwrap()
 }
 
 fn bytes(name: &str) -> Vec<u8> {
-    let text = said(name).as_bytes();
+    let text = c_output(name).as_bytes();
     text.chunks(2)
         .map(|two| u8::from_str_radix(str::from_utf8(two).unwrap(), 16).unwrap())
         .collect()
@@ -107,13 +107,13 @@ fn values_that_a_driver_fills_in_are_read() {
     assert_eq!(Driver::read(&bytes("driver")), driver);
     let rings = Rings { rx: 1_024, rx_most: 8_192, tx: 512, tx_most: 4_096 };
     assert_eq!(Rings::read(&bytes("rings")), rings);
-    let told = Channels::read(&bytes("told"));
+    let reply = Channels::read(&bytes("told"));
     let queues = |rx, tx, other, combined| Queues { rx, tx, other, combined };
-    assert_eq!(told, Channels { most: queues(1, 2, 3, 64), now: queues(5, 6, 7, 8) });
-    assert_eq!(told.now.receiving(), 13);
+    assert_eq!(reply, Channels { most: queues(1, 2, 3, 64), now: queues(5, 6, 7, 8) });
+    assert_eq!(reply.now.receiving(), 13);
     // A card whose queues do both is given those alone.
-    assert_eq!(told.with_receiving(12), Some(queues(0, 6, 7, 12)));
-    assert_eq!(told.with_receiving(65), None);
+    assert_eq!(reply.with_receiving(12), Some(queues(0, 6, 7, 12)));
+    assert_eq!(reply.with_receiving(65), None);
     let apart = Channels { most: queues(4, 2, 0, 0), now: queues(1, 1, 0, 0) };
     assert_eq!(apart.with_receiving(3), Some(queues(3, 2, 0, 0)));
     assert_eq!(apart.with_receiving(5), None);

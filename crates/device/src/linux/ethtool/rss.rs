@@ -228,7 +228,7 @@ impl Card {
             match self.if_known(&Fields::ask(flow), FIELDS_LEN, Fields::read) {
                 // A driver says so of packets that it does not know.
                 Err(e) if e.raw_os_error() == Some(libc::EINVAL) => {}
-                told => all.extend(told?),
+                reply => all.extend(reply?),
             }
         }
         Ok(all)
@@ -276,7 +276,7 @@ mod tests {
         let v6 = HashTypes::IPV6 | HashTypes::IPV6_FRAG | HashTypes::IPV6_OTHER;
         assert_eq!(rss.types, v6);
         // What it cannot: another hash, another table, a short key, half of the addresses.
-        for (config, told) in [
+        for (config, reply) in [
             (RssConfig { function: 2, ..config() }, fields(&[])),
             (RssConfig { transform: 2, ..config() }, fields(&[])),
             (RssConfig { indirection: vec![0; 3], ..config() }, fields(&[])),
@@ -287,7 +287,7 @@ mod tests {
             (config(), fields(&[(1, IP_SRC)])),
             (config(), fields(&[(0x77, ADDRESSES)])),
         ] {
-            assert_eq!(config.as_rss(&told), None, "{config:?} {told:?}");
+            assert_eq!(config.as_rss(&reply), None, "{config:?} {reply:?}");
         }
     }
 }

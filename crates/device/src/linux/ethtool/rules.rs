@@ -88,8 +88,8 @@ impl Card {
             return Ok(None);
         };
         let (command, len) = ask_all(count);
-        let told = self.if_known(&command, len.max(RXNFC_LEN), read_all)?;
-        let (places, mut taken) = told.unwrap_or_default();
+        let reply = self.if_known(&command, len.max(RXNFC_LEN), read_all)?;
+        let (places, mut taken) = reply.unwrap_or_default();
         taken.sort_unstable();
         Ok(Some(NtupleTable { places, finds_places, taken }))
     }

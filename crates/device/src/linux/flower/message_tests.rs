@@ -165,8 +165,8 @@ fn counts_are_found_in_what_the_kernel_tells() {
     let statistics = attribute(4, &attribute(1, &basic));
     let action = [attribute(1, b"gact\0\0\0\0"), statistics].concat();
     let options = attribute(2, &attribute(3 | 0x8000, &attribute(1, &action)));
-    let told = [vec![0; 20], attribute(1, b"flower\0\0"), options].concat();
-    assert_eq!(message::counts(&told), Some((3, 7)));
-    assert_eq!(message::counts(&told[..60]), None, "a message that is cut");
+    let reply = [vec![0; 20], attribute(1, b"flower\0\0"), options].concat();
+    assert_eq!(message::counts(&reply), Some((3, 7)));
+    assert_eq!(message::counts(&reply[..60]), None, "a message that is cut");
     assert_eq!(message::counts(&[0; 20]), None);
 }

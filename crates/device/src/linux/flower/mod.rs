@@ -182,8 +182,8 @@ impl Filters {
     /// What the kernel says.
     #[cfg(test)]
     fn counts(&self, id: FilterId) -> Result<Option<(u64, u64)>, Refusal> {
-        let told = ask(&self.socket, RTM_GETTFILTER, 0, &message::named(self.index, id))?;
-        Ok(told.and_then(|told| message::counts(&told)))
+        let reply = ask(&self.socket, RTM_GETTFILTER, 0, &message::named(self.index, id))?;
+        Ok(reply.and_then(|reply| message::counts(&reply)))
     }
 
     /// Takes all filters out.
@@ -353,7 +353,7 @@ fn ask(socket: &Socket, kind: u16, flags: u16, body: &[u8]) -> Result<Option<Vec
     bytes.extend([0; 8]);
     bytes.extend(body);
     socket.send(&bytes, 0)?;
-    let mut told = None;
+    let mut reply = None;
     loop {
         let (answer, _) = socket.recv_from_full()?;
         let mut rest = &answer[..];
@@ -363,11 +363,11 @@ fn ask(socket: &Socket, kind: u16, flags: u16, body: &[u8]) -> Result<Option<Vec
                 return Err(io::Error::from(io::ErrorKind::InvalidData).into());
             };
             match u16::from_ne_bytes([message[4], message[5]]) {
-                NLMSG_ERROR => return verdict(message).map(|()| told),
-                NLMSG_DONE => return Ok(told),
+                NLMSG_ERROR => return verdict(message).map(|()| reply),
+                NLMSG_DONE => return Ok(reply),
                 _ => {}
             }
-            told = Some(message[HEADER_LEN..].to_vec());
+            reply = Some(message[HEADER_LEN..].to_vec());
             rest = rest.get(len.next_multiple_of(4)..).unwrap_or_default();
         }
     }

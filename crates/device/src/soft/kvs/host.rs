@@ -171,20 +171,20 @@ impl SharedHost {
 
 impl StoreHost {
     /// The service that a core of the card runs.
-    pub fn service(seat: &Arc<SharedHost>) -> Box<dyn Service> {
-        Box::new(HostService(Arc::clone(seat)))
+    pub fn service(host: &Arc<SharedHost>) -> Box<dyn Service> {
+        Box::new(HostService(Arc::clone(host)))
     }
 
     /// Keeps frames.
     fn keep(&mut self, from: &Region, frames: &[Desc]) {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        for came in frames {
+        for received in frames {
             // There is a slot for each frame of the load.
             let Some(mut desc) = free.pop() else { return };
-            let frame = from.frame(came);
+            let frame = from.frame(received);
             self.region.slot_mut(&mut desc)[..frame.len()].copy_from_slice(frame);
             self.region.set_len(&mut desc, frame.len() as u16);
-            desc.queue = came.queue;
+            desc.queue = received.queue;
             self.kept.push(desc);
         }
     }
@@ -225,7 +225,7 @@ impl StoreHost {
     }
 }
 
-/// A core's end of a seat.
+/// The service of one core, which its host shares.
 struct HostService(Arc<SharedHost>);
 
 impl Service for HostService {

@@ -97,8 +97,8 @@ mod tests {
                 let asked = KeyWorkload { keys: KeyPopularity::Uniform, count, gets_percent };
                 let made = StagedStore::new(build, &asked, &vec![None; cores], 64);
                 if build == Build::Dma && gets_percent < 90 {
-                    let said = made.err().unwrap().to_string();
-                    assert!(said.contains("more sets in a pass"), "{said}");
+                    let message = made.err().unwrap().to_string();
+                    assert!(message.contains("more sets in a pass"), "{message}");
                     continue;
                 }
                 let mut staged = made.unwrap();

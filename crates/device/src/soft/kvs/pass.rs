@@ -82,7 +82,7 @@ pub struct StagedStore {
     /// By core: where its thread keeps to; none: wherever there is room.
     pinned: Vec<Option<u32>>,
     /// By core: what serves there.
-    seats: Vec<Arc<SharedHost>>,
+    hosts: Vec<Arc<SharedHost>>,
     port: Replay,
     frame_bytes: u64,
     /// So many requests are gets.
@@ -126,9 +126,10 @@ impl StagedStore {
         let frame_bytes = frames.iter().map(|frame| frame.len() as u64).sum();
         let memory = HostMemory::new(&frames)?;
         let store = Arc::new(store);
-        let seat = |place| SharedHost::new((build, burst.clamp(1, BURST), place), &store, &memory);
-        let seats: Vec<Arc<SharedHost>> = (0..cores.len()).map(seat).collect();
-        let services = seats.iter().map(|seat| StoreHost::service(seat)).collect();
+        let shared_host =
+            |place| SharedHost::new((build, burst.clamp(1, BURST), place), &store, &memory);
+        let hosts: Vec<Arc<SharedHost>> = (0..cores.len()).map(shared_host).collect();
+        let services = hosts.iter().map(|shared_host| StoreHost::service(shared_host)).collect();
         let ports = Replay::ports(frames, 1);
         let port = ports[0].clone();
         let queues = match build {
@@ -147,7 +148,7 @@ impl StagedStore {
             card,
             cores,
             pinned,
-            seats,
+            hosts,
             port,
             frame_bytes,
             gets,
@@ -171,12 +172,12 @@ impl StagedStore {
 
     /// Requests of each core.
     pub fn shares(&self) -> Vec<u64> {
-        self.seats.iter().map(|seat| seat.share()).collect()
+        self.hosts.iter().map(|shared_host| shared_host.share()).collect()
     }
 
     /// The share of requests that the first core has.
     pub fn share(&self) -> f64 {
-        self.seats[0].share() as f64 / FRAMES as f64
+        self.hosts[0].share() as f64 / FRAMES as f64
     }
 
     /// Has the card do its work on every request again, on this thread, and says what that took,
@@ -201,7 +202,7 @@ impl StagedStore {
     /// Lets the card take all requests; what that took without the writing of them, nanoseconds.
     fn stage(&mut self) -> Result<u64, DeviceError> {
         (0..self.cores.len()).try_for_each(|owner| self.make_room(owner))?;
-        self.seats.iter().for_each(|seat| seat.begin());
+        self.hosts.iter().for_each(|shared_host| shared_host.begin());
         self.port.begin(FRAMES, BURST);
         self.cores.iter_mut().for_each(|core| _ = core.turn());
         let begun_ns = self.clock.now_ns();
@@ -210,8 +211,10 @@ impl StagedStore {
             self.cores.iter_mut().for_each(|core| _ = core.turn());
         }
         let took_ns = self.clock.now_ns() - begun_ns;
-        match self.seats.iter().map(|seat| seat.end_staging()).sum::<u64>() {
-            _ if self.build == Build::Dma && self.seats.iter().any(|seat| seat.has_frames()) => {
+        match self.hosts.iter().map(|shared_host| shared_host.end_staging()).sum::<u64>() {
+            _ if self.build == Build::Dma
+                && self.hosts.iter().any(|shared_host| shared_host.has_frames()) =>
+            {
                 Err(dma_writes::too_many())
             }
             count if self.build != Build::Dma && count != FRAMES as u64 => {
@@ -240,12 +243,12 @@ impl StagedStore {
 
     /// Serves all that was staged on this thread.
     fn serve_all(&mut self) {
-        for (core, seat) in self.cores.iter_mut().zip(&self.seats) {
-            seat.serve(None);
-            while seat.remaining() > 0 {
+        for (core, shared_host) in self.cores.iter_mut().zip(&self.hosts) {
+            shared_host.serve(None);
+            while shared_host.remaining() > 0 {
                 core.turn();
             }
-            seat.stop();
+            shared_host.stop();
         }
     }
 
@@ -268,18 +271,18 @@ impl StagedStore {
     fn run(&mut self, is_watched: bool) -> Result<Pass, DeviceError> {
         let before = self.port.arrived();
         self.stage()?;
-        let StagedStore { cores, seats, pinned, clock, .. } = self;
+        let StagedStore { cores, hosts, pinned, clock, .. } = self;
         let (clock, waiting) = (*clock, [cores.len(); 2].map(AtomicUsize::new));
         let ended = thread::scope(|scope| {
-            let serving = |((core, seat), pinned): ((_, &Arc<SharedHost>), &Option<u32>)| {
-                let (seat, pinned, waiting) = (Arc::clone(seat), *pinned, &waiting);
+            let serving = |((core, shared_host), pinned): ((_, &Arc<SharedHost>), &Option<u32>)| {
+                let (shared_host, pinned, waiting) = (Arc::clone(shared_host), *pinned, &waiting);
                 scope.spawn(move || {
                     let _pinned = pinned.map(Pinned::to);
-                    serve(core, &seat, waiting, is_watched.then_some(clock), clock)
+                    serve(core, &shared_host, waiting, is_watched.then_some(clock), clock)
                 })
             };
             let threads: Vec<_> =
-                cores.iter_mut().zip(&*seats).zip(&*pinned).map(serving).collect();
+                cores.iter_mut().zip(&*hosts).zip(&*pinned).map(serving).collect();
             threads.into_iter().map(|thread| thread.join().ok()).collect::<Option<Vec<_>>>()
         });
         let ended = ended.ok_or_else(|| broken("a core broke off"))?;
@@ -366,27 +369,27 @@ struct CorePass {
 /// both parts at the same time as the other cores.
 fn serve(
     core: &mut Core,
-    seat: &SharedHost,
+    shared_host: &SharedHost,
     [cold, warm]: &[AtomicUsize; 2],
     watch: Option<Clock>,
     clock: Clock,
 ) -> CorePass {
     wait_at_barrier(cold);
-    seat.serve(None);
-    let timed = seat.remaining() - seat.remaining() / WARMING;
-    while seat.remaining() > timed {
+    shared_host.serve(None);
+    let timed = shared_host.remaining() - shared_host.remaining() / WARMING;
+    while shared_host.remaining() > timed {
         core.turn();
     }
-    seat.serve(watch);
+    shared_host.serve(watch);
     wait_at_barrier(warm);
-    let (requests, away_ns) = (seat.remaining() as u64, delayed_ns());
+    let (requests, away_ns) = (shared_host.remaining() as u64, delayed_ns());
     let begun_ns = clock.now_ns();
-    while seat.remaining() > 0 {
+    while shared_host.remaining() > 0 {
         core.turn();
     }
     let ended_ns = clock.now_ns();
     let away_ns = delayed_ns() - away_ns;
-    CorePass { begun_ns, ended_ns, away_ns, requests, steps_ns: seat.stop() }
+    CorePass { begun_ns, ended_ns, away_ns, requests, steps_ns: shared_host.stop() }
 }
 
 /// The program that steers requests in place of RSS.

@@ -60,16 +60,16 @@ pub(in crate::soft) fn serve(
         let capability = format!("{count} cores: there are {}", allowed.len());
         return Err(DeviceError::lacks(capability));
     }
-    let seats: Vec<Option<u32>> =
+    let pinned_cores: Vec<Option<u32>> =
         allowed.iter().take(count).map(|core| Some(*core).filter(|_| is_pinned)).collect();
     let mut staged =
-        StagedStore::new(serving.build, &serving.asked, &seats, usize::from(serving.burst))?;
+        StagedStore::new(serving.build, &serving.asked, &pinned_cores, usize::from(serving.burst))?;
     let judged = staged.check_answers()?;
     passes(serving.warmup_ns, 0, || staged.pass())?;
     let measured = passes(serving.duration_ns, 1, || staged.pass())?;
     let watched_ns = serving.duration_ns / TIMED_SHARE;
     let watched = passes(watched_ns, TIMED_PASSES_MIN, || staged.timed_pass())?;
-    let _pinned = seats[0].map(Pinned::to);
+    let _pinned = pinned_cores[0].map(Pinned::to);
     let card_ns =
         (0..TIMED_PASSES_MIN).map(|_| staged.card_ns()).collect::<Result<Vec<u64>, _>>()?;
     let dma = staged.dma_writes();
@@ -160,32 +160,42 @@ mod tests {
     #[test]
     fn served_requests_are_reported_with_their_steps_and_bus_traffic() {
         for build in [Build::Rss { partitions: 2 }, Build::Steer] {
-            let seen = serve(&serving(build), false).unwrap().0;
-            let of = (seen.requests, seen.timed, seen.wrong);
+            let observation = serve(&serving(build), false).unwrap().0;
+            let of = (observation.requests, observation.timed, observation.wrong);
             assert_eq!(of, (FRAMES as u64, FRAMES as u64 / 4 * 3, 0));
-            assert_eq!(seen.cores, [FRAMES as u64]);
-            assert_eq!((seen.passes_ns.len(), seen.worked_ns.len()), (1, 1), "a pass is enough");
-            let names: Vec<&str> = seen.steps.iter().map(|step| step.name.as_str()).collect();
+            assert_eq!(observation.cores, [FRAMES as u64]);
+            assert_eq!(
+                (observation.passes_ns.len(), observation.worked_ns.len()),
+                (1, 1),
+                "a pass is enough"
+            );
+            let names: Vec<&str> =
+                observation.steps.iter().map(|step| step.name.as_str()).collect();
             assert_eq!(names, NAMES.map(|(_, name)| name));
-            assert!(seen.steps.iter().all(|step| step.request_ns > 0.0), "{:?}", seen.steps);
-            assert!(seen.card_ns > 0.0);
+            assert!(
+                observation.steps.iter().all(|step| step.request_ns > 0.0),
+                "{:?}",
+                observation.steps
+            );
+            assert!(observation.card_ns > 0.0);
             // Headers, memcached's frame header and its own, a key of 32 B; of one in ten more.
             let get = (14 + 20 + 8 + 8 + 24 + 32) as f64;
-            let BusTraffic { frame_bytes, answer_bytes, .. } = seen.crossed;
+            let BusTraffic { frame_bytes, answer_bytes, .. } = observation.crossed;
             assert!((get + 6.0..get + 9.0).contains(&frame_bytes), "{frame_bytes}");
             // Flags and a value of 64 B, in nine of ten.
             let get = (14 + 20 + 8 + 8 + 24 + 4 + 64) as f64;
             assert!((get - 9.0..get - 5.0).contains(&answer_bytes), "{answer_bytes}");
-            assert_eq!((seen.crossed.frames, seen.crossed.answers), (1.0, 1.0));
-            assert_eq!((seen.crossed.dma_writes, seen.crossed.dma_bytes), (0.0, 0.0));
+            assert_eq!((observation.crossed.frames, observation.crossed.answers), (1.0, 1.0));
+            assert_eq!((observation.crossed.dma_writes, observation.crossed.dma_bytes), (0.0, 0.0));
         }
     }
 
     #[test]
     fn a_card_with_dma_sends_events_and_items() {
-        let seen = serve(&serving(Build::Dma), false).unwrap().0;
-        let BusTraffic { frames, frame_bytes, answers, dma_writes, dma_bytes, .. } = seen.crossed;
-        assert_eq!((frames, frame_bytes, seen.wrong), (0.0, 0.0, 0));
+        let observation = serve(&serving(Build::Dma), false).unwrap().0;
+        let BusTraffic { frames, frame_bytes, answers, dma_writes, dma_bytes, .. } =
+            observation.crossed;
+        assert_eq!((frames, frame_bytes, observation.wrong), (0.0, 0.0, 0));
         assert!((0.89..0.91).contains(&answers), "the card answers sets: {answers}");
         assert!((dma_writes - (2.0 - answers)).abs() < 1e-9, "an item more for each of them");
         // A key of 32 B behind 22, and the ring's word; or where it is, and the item.

@@ -80,8 +80,8 @@ pub(crate) const SERVER_TIME: &str = "server_ns_per_request";
 pub(crate) const ENERGY: &str = "joules_per_request";
 
 /// The metrics of an application.
-pub(crate) fn put_application(metrics: &mut Metrics, seen: &RequestsObservation) {
-    let r = &seen.requested;
+pub(crate) fn put_application(metrics: &mut Metrics, observation: &RequestsObservation) {
+    let r = &observation.requested;
     for (name, count) in [
         ("planned_requests", r.planned),
         ("sent_requests", r.sent),
@@ -114,41 +114,47 @@ pub(crate) fn put_application(metrics: &mut Metrics, seen: &RequestsObservation)
     if let Some(lateness) = &r.lateness {
         quantiles(metrics, "lateness_ns", lateness);
     }
-    put_use(metrics, seen);
-    if let Some(Ok(breakdown)) = &seen.breakdown {
+    put_use(metrics, observation);
+    if let Some(Ok(breakdown)) = &observation.breakdown {
         put_breakdown(metrics, breakdown);
     }
 }
 
-fn put_use(metrics: &mut Metrics, seen: &RequestsObservation) {
+fn put_use(metrics: &mut Metrics, observation: &RequestsObservation) {
     let share = |cores: &[CoreUse], of: fn(&CoreUse) -> u64| {
         let had: u64 = cores.iter().map(|core| core.busy_ns() + core.idle_ns).sum();
         (had > 0).then(|| cores.iter().map(of).sum::<u64>() as f64 / had as f64)
     };
     let shares = [
-        ("server_user_ratio", share(&seen.server, |core| core.user_ns + core.nice_ns)),
-        ("server_system_ratio", share(&seen.server, |core| core.system_ns)),
-        ("server_softirq_ratio", share(&seen.server, |core| core.softirq_ns + core.irq_ns)),
-        (SERVER_BUSY, share(&seen.server, CoreUse::busy_ns)),
-        (CLIENT_BUSY, share(&seen.client, CoreUse::busy_ns)),
+        ("server_user_ratio", share(&observation.server, |core| core.user_ns + core.nice_ns)),
+        ("server_system_ratio", share(&observation.server, |core| core.system_ns)),
+        ("server_softirq_ratio", share(&observation.server, |core| core.softirq_ns + core.irq_ns)),
+        (SERVER_BUSY, share(&observation.server, CoreUse::busy_ns)),
+        (CLIENT_BUSY, share(&observation.client, CoreUse::busy_ns)),
     ];
     for (name, share) in shares {
         if let Some(share) = share {
             put(metrics, name, share, "1");
         }
     }
-    let answered = seen.requested.answered as f64;
+    let answered = observation.requested.answered as f64;
     // The share is of a time that is not to the nanosecond that of the requests.
-    if let Some(busy) = share(&seen.server, CoreUse::busy_ns).filter(|_| answered > 0.0) {
-        let had_ns = seen.requested.duration_ns as f64 * seen.server.len() as f64;
+    if let Some(busy) = share(&observation.server, CoreUse::busy_ns).filter(|_| answered > 0.0) {
+        let had_ns = observation.requested.duration_ns as f64 * observation.server.len() as f64;
         put(metrics, SERVER_TIME, busy * had_ns / answered, "ns");
     }
-    let is_shared = |core: &&CoreUse| seen.client.iter().any(|client| client.core == core.core);
-    put(metrics, "shared_cores", seen.server.iter().filter(is_shared).count() as f64, "cores");
+    let is_shared =
+        |core: &&CoreUse| observation.client.iter().any(|client| client.core == core.core);
+    put(
+        metrics,
+        "shared_cores",
+        observation.server.iter().filter(is_shared).count() as f64,
+        "cores",
+    );
     // Link bytes and energy cover the time between the two readings, which is longer than that of
     // the requests if the machine stalled.
-    let watched_s = seen.watched_ns as f64 / 1e9;
-    if let Some(link) = seen.link {
+    let watched_s = observation.watched_ns as f64 / 1e9;
+    if let Some(link) = observation.link {
         let [tx, rx] = [link.tx_bytes, link.rx_bytes].map(|bytes| bytes as f64 * 8.0 / watched_s);
         put(metrics, "link_tx_gbps", tx / 1e9, "Gbps");
         put(metrics, "link_rx_gbps", rx / 1e9, "Gbps");
@@ -156,23 +162,23 @@ fn put_use(metrics: &mut Metrics, seen: &RequestsObservation) {
             put(metrics, "link_ratio", tx.max(rx) / speed as f64, "1");
         }
     }
-    if let Energy::Measured { joules, .. } = seen.energy
+    if let Energy::Measured { joules, .. } = observation.energy
         && answered > 0.0
     {
-        let part = seen.requested.duration_ns as f64 / seen.watched_ns as f64;
+        let part = observation.requested.duration_ns as f64 / observation.watched_ns as f64;
         put(metrics, ENERGY, joules * part / answered, "J");
     }
 }
 
 /// What stands beside the metrics of a sample.
-pub(crate) fn counters(seen: &RequestsObservation) -> serde_json::Value {
+pub(crate) fn counters(observation: &RequestsObservation) -> serde_json::Value {
     let mut counters = serde_json::json!({
-        "server": json(&seen.server),
-        "client": json(&seen.client),
-        "link": json(&seen.link),
-        "energy": json(&seen.energy),
+        "server": json(&observation.server),
+        "client": json(&observation.client),
+        "link": json(&observation.link),
+        "energy": json(&observation.energy),
     });
-    match &seen.breakdown {
+    match &observation.breakdown {
         Some(Ok(breakdown)) => {
             counters["terms"] = json(&breakdown.terms);
             counters["pairs"] = json(&breakdown.pairs);
@@ -185,13 +191,15 @@ pub(crate) fn counters(seen: &RequestsObservation) -> serde_json::Value {
 }
 
 /// The warnings that belong to an application.
-pub(crate) fn marks(seen: &RequestsObservation) -> Vec<Mark> {
-    let requested = &seen.requested;
+pub(crate) fn marks(observation: &RequestsObservation) -> Vec<Mark> {
+    let requested = &observation.requested;
     let mut marks = Vec::new();
     let busy =
         |cores: &[CoreUse]| !cores.is_empty() && cores.iter().all(|core| core.busy_ratio() >= BUSY);
     let is_unsent = requested.unsent as f64 > UNSENT_MAX * requested.planned as f64;
-    if busy(&seen.client) && !busy(&seen.server) || is_unsent && busy(&seen.client) {
+    if busy(&observation.client) && !busy(&observation.server)
+        || is_unsent && busy(&observation.client)
+    {
         marks.push(Mark::GeneratorLimited);
     }
     if requested.sent != requested.answered + requested.lost

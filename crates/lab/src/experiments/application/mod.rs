@@ -46,19 +46,20 @@ impl Experiment for Application {
         Some(application_s(application))
     }
 
-    fn answer(&self, task: &Task, seen: Observation) -> Option<TaskResult> {
-        let (Task::Requests(application), Observation::Requests(seen)) = (task, seen) else {
+    fn task_result(&self, task: &Task, observation: Observation) -> Option<TaskResult> {
+        let (Task::Requests(application), Observation::Requests(observation)) = (task, observation)
+        else {
             return None;
         };
         let mut metrics = Metrics::new();
-        put_application(&mut metrics, &seen);
+        put_application(&mut metrics, &observation);
         Some(TaskResult {
             question: json(application),
             metrics,
-            marks: marks(&seen),
-            counters: counters(&seen),
-            ended: seen.requested.ended,
-            latency: Some(seen.requested.latency),
+            marks: marks(&observation),
+            counters: counters(&observation),
+            ended: observation.requested.ended,
+            latency: Some(observation.requested.latency),
         })
     }
 

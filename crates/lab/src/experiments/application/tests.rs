@@ -120,9 +120,9 @@ impl Testbed for Servers {
             Some(why) => Err(why.to_owned()),
         });
         let (link, watched_ns) = (None, requested.duration_ns);
-        let seen =
+        let observation =
             RequestsObservation { requested, client, server, link, energy, watched_ns, breakdown };
-        Ok(Observation::Requests(seen))
+        Ok(Observation::Requests(observation))
     }
 }
 
@@ -158,7 +158,7 @@ fn measured(servers: &mut Servers, name: &str, set: &[&str]) -> MeasuredModel {
     measure(servers, name, GridName::Reduced, set, Some(6)).unwrap()
 }
 
-fn said(measured: &MeasuredModel, id: &str) -> (String, f64) {
+fn finding(measured: &MeasuredModel, id: &str) -> (String, f64) {
     let findings = measured.summary().findings;
     let found = findings.iter().find(|finding| finding.id == format!("known-{id}"));
     let found = found.unwrap_or_else(|| panic!("no {id} among {findings:#?}"));
@@ -173,10 +173,10 @@ fn near(value: f64, wanted: f64) -> bool {
 #[test]
 fn a_request_alone_the_most_of_them_and_what_bounds_them_are_found_as_they_are() {
     let measured = measured(&mut Servers::new(), "memcached", &[]);
-    let (sentence, value) = said(&measured, "memcached-memcached-udp-alone");
+    let (sentence, value) = finding(&measured, "memcached-memcached-udp-alone");
     assert!(sentence.starts_with("A set of 64 B takes 40.0 us with memcached over UDP"));
     assert!(near(value, 40_000.0), "{value}");
-    let (sentence, value) = said(&measured, "memcached-memcached-udp-most");
+    let (sentence, value) = finding(&measured, "memcached-memcached-udp-most");
     assert!(sentence.contains("limited by the server's cores"), "{sentence}");
     assert!(sentence.contains("is busy 100 % of the time, 5.00 us per request"), "{sentence}");
     assert!(near(value, 200_000.0), "{value}");
@@ -210,18 +210,18 @@ fn queued_requests_have_their_own_curve_and_curves_go_from_left_to_right() {
 
 #[test]
 fn the_breakdown_of_a_request_or_the_reason_for_its_absence_is_reported() {
-    let seen = measured(&mut Servers::new(), "redis", &[]);
-    let (sentence, value) = said(&seen, "redis-redis-inside");
-    let told = "The server's stack and program take 24.0 us (60.0 %) of the 40.0 us of a set of \
+    let observation = measured(&mut Servers::new(), "redis", &[]);
+    let (sentence, value) = finding(&observation, "redis-redis-inside");
+    let reported = "The server's stack and program take 24.0 us (60.0 %) of the 40.0 us of a set of \
                 64 B with Redis on known. Client transmit takes 4.00 us, client receive 8.00 us, \
                 the time between the interfaces 4.00 us";
-    assert!(sentence.starts_with(told), "{sentence}");
+    assert!(sentence.starts_with(reported), "{sentence}");
     assert!(near(value, 24_000.0), "{value}");
     let table = |measured: MeasuredModel| {
         let tables = measured.summary().experiments.remove(0).tables;
         tables.into_iter().find(|table| table.id == "redis-breakdown")
     };
-    let rows = table(seen).unwrap().rows;
+    let rows = table(observation).unwrap().rows;
     let asked: Vec<&str> = rows.iter().map(|row| row[1].as_str()).collect();
     let wanted = ["here, 64 B", "here, 1,024 B", "there, 64 B", "there, 1,024 B"];
     let wanted = wanted.map(|place| format!("clients {place}"));
@@ -231,16 +231,21 @@ fn the_breakdown_of_a_request_or_the_reason_for_its_absence_is_reported() {
         "{rows:?}"
     );
     let lacking = Servers { no_probes: Some("stamps: no BPF"), ..Servers::new() };
-    let seen = measured(&mut { lacking }, "redis", &[]);
-    assert!(seen.samples.iter().any(|sample| sample.counters["no_breakdown"] == "stamps: no BPF"));
-    let used = seen.summary().experiments.remove(0).tables;
+    let observation = measured(&mut { lacking }, "redis", &[]);
+    assert!(
+        observation
+            .samples
+            .iter()
+            .any(|sample| sample.counters["no_breakdown"] == "stamps: no BPF")
+    );
+    let used = observation.summary().experiments.remove(0).tables;
     let used = used.iter().find(|table| table.id == "redis-used").unwrap();
     assert!(
         used.title.ends_with(" No breakdown: not supported: stamps: no BPF."),
         "{}",
         used.title
     );
-    assert_eq!(table(seen), None);
+    assert_eq!(table(observation), None);
     let asked = |set: &str| {
         let error = measure(&mut Servers::new(), "redis", GridName::Reduced, &[set], Some(6));
         error.err().unwrap().to_string()
@@ -271,7 +276,7 @@ fn the_gain_of_more_cores_is_found() {
     let set = ["cores=1,2", "connections=50/core"];
     let measured = measured(&mut Servers::new(), "core-scaling", &set);
     for protocol in ["memcached-tcp", "redis", "http"] {
-        let (sentence, value) = said(&measured, &format!("core-scaling-{protocol}-scaling"));
+        let (sentence, value) = finding(&measured, &format!("core-scaling-{protocol}-scaling"));
         assert!(sentence.starts_with("2 cores of known "), "{sentence}");
         assert!(sentence.contains("answer 2.00 times as many requests"), "{sentence}");
         assert!(near(value, 2.0), "{value}");
@@ -289,7 +294,7 @@ fn a_client_at_its_limit_marks_what_it_measured() {
     let measured = measured(&mut servers, "redis", &[]);
     let samples = &measured.samples;
     assert!(samples.iter().all(|sample| sample.marks.contains(&Mark::GeneratorLimited)));
-    let (sentence, _) = said(&measured, "redis-redis-most");
+    let (sentence, _) = finding(&measured, "redis-redis-most");
     assert!(sentence.contains("limited by the clients' cores"), "{sentence}");
 }
 
@@ -298,7 +303,7 @@ fn missing_capabilities_are_named_and_early_ends_are_kept() {
     let mut servers = Servers { lacks: Some((Protocol::Http, "a function")), ..Servers::new() };
     let missing = measured(&mut servers, "core-scaling", &["cores=1"]);
     assert!(missing.summary().warnings.iter().any(|said| said.contains("a function")));
-    said(&missing, "core-scaling-redis-most");
+    finding(&missing, "core-scaling-redis-most");
 
     let mut servers = Servers { ended: Some("the server was lost"), ..Servers::new() };
     let lost = measured(&mut servers, "redis", &["size=64"]);
@@ -365,7 +370,7 @@ fn shares_are_of_the_time_that_was_watched_and_of_no_answers_there_are_no_times(
 fn busy_clients_keep_the_servers_cores_from_being_the_limit() {
     let mut servers = Servers { client_busy: 0.97, ..Servers::new() };
     let measured = measured(&mut servers, "memcached", &[]);
-    let (sentence, _) = said(&measured, "memcached-memcached-udp-most");
+    let (sentence, _) = finding(&measured, "memcached-memcached-udp-most");
     assert!(sentence.contains("limited by the cores of both sides"), "{sentence}");
     let found = measured.summary().findings.into_iter().find(|of| of.id.ends_with("udp-most"));
     let implication = found.unwrap().implication;

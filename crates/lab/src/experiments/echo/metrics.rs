@@ -53,8 +53,12 @@ const UNSENT_MAX: f64 = 0.005;
 pub(crate) const ANSWERED: &str = "answered_per_s";
 
 /// The metrics of round trips.
-pub(crate) fn put_round_trips(metrics: &mut Metrics, seen: &RoundTripsObservation, echo: &Echo) {
-    let e = &seen.echoed;
+pub(crate) fn put_round_trips(
+    metrics: &mut Metrics,
+    observation: &RoundTripsObservation,
+    echo: &Echo,
+) {
+    let e = &observation.echoed;
     for (name, count) in [
         ("planned_messages", e.planned),
         ("sent_messages", e.sent),

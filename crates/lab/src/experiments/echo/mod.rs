@@ -47,19 +47,20 @@ impl Experiment for Echo {
         Some(SERVER_S + (duration_ns + warmup_ns) as f64 / 1e9)
     }
 
-    fn answer(&self, task: &Task, seen: Observation) -> Option<TaskResult> {
-        let (Task::RoundTrips(trips), Observation::RoundTrips(seen)) = (task, seen) else {
+    fn task_result(&self, task: &Task, observation: Observation) -> Option<TaskResult> {
+        let (Task::RoundTrips(trips), Observation::RoundTrips(observation)) = (task, observation)
+        else {
             return None;
         };
         let mut metrics = Metrics::new();
-        put_round_trips(&mut metrics, &seen, &trips.echo);
+        put_round_trips(&mut metrics, &observation, &trips.echo);
         Some(TaskResult {
             question: json(trips),
             metrics,
-            marks: marks(&seen.echoed),
-            counters: serde_json::json!({ "server": json(&seen.served) }),
-            ended: ended(&seen.echoed),
-            latency: Some(seen.echoed.rtt),
+            marks: marks(&observation.echoed),
+            counters: serde_json::json!({ "server": json(&observation.served) }),
+            ended: ended(&observation.echoed),
+            latency: Some(observation.echoed.rtt),
         })
     }
 

@@ -101,7 +101,7 @@ fn measured(hosts: &mut Hosts, name: &str, set: &[&str]) -> MeasuredModel {
     measure(hosts, name, GridName::Reduced, set, Some(6)).unwrap()
 }
 
-fn said(measured: &MeasuredModel, id: &str) -> (String, f64) {
+fn finding(measured: &MeasuredModel, id: &str) -> (String, f64) {
     let findings = measured.summary().findings;
     let found = findings.iter().find(|finding| finding.id == format!("known-{id}"));
     let found = found.unwrap_or_else(|| panic!("no {id} among {findings:#?}"));
@@ -117,13 +117,13 @@ fn near(value: f64, wanted: f64) -> bool {
 fn the_costs_of_length_protocol_waiting_and_direction_are_found() {
     let measured = measured(&mut Hosts::new(), "echo-size", &[]);
     assert!(!measured.summary().partial);
-    let (sentence, value) = said(&measured, "echo-size-rtt");
+    let (sentence, value) = finding(&measured, "echo-size-rtt");
     assert!(
         sentence.starts_with("A UDP round trip of 64 B takes 20.1 us on known (p99 "),
         "{sentence}"
     );
     assert!(near(value, 20_064.0), "{value}");
-    let (sentence, value) = said(&measured, "echo-size-length");
+    let (sentence, value) = finding(&measured, "echo-size-length");
     assert!(sentence.contains("from 64 B to 65,507 B"), "{sentence}");
     assert!(near(value, 1_000.0), "{value}");
     for (id, words, ratio) in [
@@ -135,7 +135,7 @@ fn the_costs_of_length_protocol_waiting_and_direction_are_found() {
         ("echo-size-busy-poll", "takes 0.500 times as long as with blocking receives", 0.5),
         ("echo-size-there", "A round trip of 64 B from the other host takes 1.33 times", 4.0 / 3.0),
     ] {
-        let (sentence, value) = said(&measured, id);
+        let (sentence, value) = finding(&measured, id);
         assert!(sentence.contains(words), "{sentence}");
         assert!(near(value, ratio), "{value}");
     }
@@ -144,7 +144,7 @@ fn the_costs_of_length_protocol_waiting_and_direction_are_found() {
 #[test]
 fn the_best_batch_is_found_and_what_a_message_takes_in_it() {
     let measured = measured(&mut Hosts::new(), "echo-batch", &[]);
-    let (sentence, value) = said(&measured, "echo-batch-best");
+    let (sentence, value) = finding(&measured, "echo-batch-best");
     // 1024 in 21.472 + 1023 us, against one in 21.472 us.
     let gain = 1024.0 * 21_472.0 / (21_472.0 + 1_023_000.0);
     assert!(near(value, gain), "{value} for {gain}");
@@ -233,16 +233,16 @@ fn round_trips_that_sent_nothing_speak_for_nothing() {
 #[test]
 fn the_cost_of_features_in_the_path_is_found() {
     let measured = measured(&mut Hosts::new(), "echo-features", &[]);
-    let (sentence, value) = said(&measured, "echo-features-rule");
+    let (sentence, value) = finding(&measured, "echo-features-rule");
     assert!(sentence.starts_with("An nftables rule that does not match adds 3"), "{sentence}");
     assert!((value - 3.0).abs() < 0.05, "{value}");
-    let (sentence, value) = said(&measured, "echo-features-vxlan");
+    let (sentence, value) = finding(&measured, "echo-features-vxlan");
     assert!(
         sentence.contains("round trip of 64 B 2.5") && sentence.contains("longer"),
         "{sentence}"
     );
     assert!((value - 2_500.0).abs() < 60.0, "{value}");
-    let (sentence, _) = said(&measured, "echo-features-qdisc");
+    let (sentence, _) = finding(&measured, "echo-features-qdisc");
     assert!(
         sentence.contains("fq adds least") && sentence.contains("pfifo_fast most, 1"),
         "{sentence}"

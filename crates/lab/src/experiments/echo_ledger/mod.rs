@@ -52,20 +52,22 @@ impl Experiment for EchoLedger {
         Some(SERVER_S + f64::from(*pairs) * (2.0 * each_s + PROBES_S))
     }
 
-    fn answer(&self, task: &Task, seen: Observation) -> Option<TaskResult> {
-        let (Task::Breakdown { trips, .. }, Observation::Breakdown(seen)) = (task, seen) else {
+    fn task_result(&self, task: &Task, observation: Observation) -> Option<TaskResult> {
+        let (Task::Breakdown { trips, .. }, Observation::Breakdown(observation)) =
+            (task, observation)
+        else {
             return None;
         };
         let mut metrics = Metrics::new();
-        put_breakdown(&mut metrics, &seen);
+        put_breakdown(&mut metrics, &observation);
         let counters = serde_json::json!({
-            "terms": json(&seen.terms),
-            "pairs": json(&seen.pairs),
-            "stamps": seen.stamps,
-            "in_payload": seen.in_payload,
-            "by_sockets": seen.by_sockets,
+            "terms": json(&observation.terms),
+            "pairs": json(&observation.pairs),
+            "stamps": observation.stamps,
+            "in_payload": observation.in_payload,
+            "by_sockets": observation.by_sockets,
         });
-        let (question, latency) = (json(trips), Some(seen.with));
+        let (question, latency) = (json(trips), Some(observation.with));
         Some(TaskResult { question, metrics, counters, latency, ..TaskResult::default() })
     }
 

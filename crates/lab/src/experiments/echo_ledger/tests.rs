@@ -97,7 +97,7 @@ fn measured(hosts: &mut Hosts) -> MeasuredModel {
     measure(hosts, "echo-ledger", GridName::Reduced, &[], Some(6)).unwrap()
 }
 
-fn said(measured: &MeasuredModel, id: &str) -> (String, f64) {
+fn finding(measured: &MeasuredModel, id: &str) -> (String, f64) {
     let findings = measured.summary().findings;
     let found = findings.iter().find(|finding| finding.id == format!("known-echo-ledger-{id}"));
     let found = found.unwrap_or_else(|| panic!("no {id} among {findings:#?}"));
@@ -107,7 +107,7 @@ fn said(measured: &MeasuredModel, id: &str) -> (String, f64) {
 #[test]
 fn the_greatest_term_and_the_price_of_a_stamp_are_found() {
     let measured = measured(&mut Hosts::new());
-    let (words, value) = said(&measured, "greatest");
+    let (words, value) = finding(&measured, "greatest");
     assert_eq!(value, 20_000.0);
     assert!(
         words.contains(
@@ -118,10 +118,10 @@ fn the_greatest_term_and_the_price_of_a_stamp_are_found() {
     );
     assert!(words.contains("stacks and programs of both sides take 51.3 %"), "{words}");
     assert!(words.contains("between the two interfaces"), "{words}");
-    let (words, value) = said(&measured, "price");
+    let (words, value) = finding(&measured, "price");
     assert_eq!(value, 100.0);
     assert!(words.starts_with("A stamp costs 100 ns on known"), "{words}");
-    let (words, value) = said(&measured, "residue");
+    let (words, value) = finding(&measured, "residue");
     assert_eq!(value, 0.0);
     assert!(words.ends_with("All of the time is accounted for."), "{words}");
 }
@@ -129,7 +129,7 @@ fn the_greatest_term_and_the_price_of_a_stamp_are_found() {
 #[test]
 fn parts_inside_the_stacks_have_a_table_and_a_finding() {
     let measured = measured(&mut Hosts::new());
-    let (words, _) = said(&measured, "inside");
+    let (words, _) = finding(&measured, "inside");
     assert!(words.contains("socket, to the return of the call 1.81 us; "), "{words}");
     let summary = measured.summary();
     let table = summary.experiments[0].tables.iter().find(|it| it.id == "echo-ledger-parts");
@@ -151,7 +151,7 @@ fn word(word: &str) -> niclab_result::Coordinate {
 #[test]
 fn the_residue_is_named() {
     let measured = measured(&mut Hosts { residue_ratio: -0.02, ..Hosts::new() });
-    let (words, value) = said(&measured, "residue");
+    let (words, value) = finding(&measured, "residue");
     assert_eq!(value, -0.02);
     assert!(words.contains("within 2.00 %") && words.contains("vary"), "{words}");
 }
@@ -209,7 +209,7 @@ fn stamps_missing_at_one_point_are_taken_from_others() {
     let lacks = Some("stamps inside the stack over TCP (a stream has no numbers)");
     let mut hosts = Hosts { lacks, ..Hosts::new() };
     let measured = measure(&mut hosts, "echo-ledger", GridName::Reduced, &[], Some(6)).unwrap();
-    let (_, value) = said(&measured, "greatest");
+    let (_, value) = finding(&measured, "greatest");
     assert_eq!(value, 20_000.0);
     let summary = measured.summary();
     assert_eq!(summary.experiments[0].tables[0].rows.len(), 9, "all but those inside");
@@ -231,29 +231,29 @@ fn the_largest_residue_is_the_end_of_the_interval() {
         let of_repeat = [0.001, 0.002, -0.03, 0.001, 0.0, 0.004][sample.repeat as usize];
         sample.metrics.get_mut("residue_ratio").into_iter().for_each(|it| it.value = of_repeat);
     }
-    let (words, value) = said(&measured, "residue");
+    let (words, value) = finding(&measured, "residue");
     assert_eq!(value, -0.03);
     assert!(words.contains("within 3.00 %") && words.contains("vary"), "{words}");
 }
 
 #[test]
 fn between_hosts_of_one_machine_there_is_no_hardware() {
-    let told = |is_one_machine| {
+    let reported = |is_one_machine| {
         let mut hosts = Hosts::new();
         hosts.about.is_one_machine = is_one_machine;
         let measured = measured(&mut hosts);
-        let findings = ["greatest", "inside"].map(|id| said(&measured, id).0);
+        let findings = ["greatest", "inside"].map(|id| finding(&measured, id).0);
         let tables = measured.summary().experiments.remove(0).tables;
         let ours = [("host", "known"), ("side", "client here")];
         (findings.join(" "), cell_at(&tables[1], &ours, "hardware, us"))
     };
-    let (words, cell) = told(false);
+    let (words, cell) = reported(false);
     assert!(
         words.contains("drivers, cards and cable.") && words.contains("A faster card"),
         "{words}"
     );
     assert_eq!(cell, "20.0");
-    let (words, cell) = told(true);
+    let (words, cell) = reported(true);
     assert!(words.contains("the kernel interrupts another core"), "{words}");
     for word in ["hardware", "wire", "cable", "faster card"] {
         assert!(!words.contains(word), "{word}: {words}");

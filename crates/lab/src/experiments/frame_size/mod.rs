@@ -29,7 +29,7 @@ impl Experiment for FrameSize {
 
     in_its_files!();
 
-    fn offered(&self, offered: &LoadTrialResult<'_>, sample: &mut Sample) {
+    fn load_metrics(&self, offered: &LoadTrialResult<'_>, sample: &mut Sample) {
         put_limits(&mut sample.metrics, offered.observation);
     }
 }

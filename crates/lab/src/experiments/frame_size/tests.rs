@@ -100,14 +100,14 @@ fn losses_at_rings_come_after_earlier_losses() {
     };
     let mut sent = PortCounters { queues: vec![queue(0, 0)], ..PortCounters::default() };
     sent.queues[0].tx_frames = 1_000;
-    let seen = LoadObservation {
+    let observation = LoadObservation {
         generator: sent,
         device: Some(of(vec![queue(500, 100), queue(100, 50)], 400)),
         honesty: Honesty { device_idle_ratio: Some(0.25), ..Honesty::default() },
         ..LoadObservation::default()
     };
     let mut metrics = Metrics::new();
-    put_limits(&mut metrics, &seen);
+    put_limits(&mut metrics, &observation);
     let values: Vec<(&str, f64)> =
         metrics.iter().map(|(name, of)| (name.as_str(), of.value)).collect();
     assert_eq!(values, [(IDLE, 0.25), (EARLY_MISSED, 0.25), (RING_MISSED, 0.15)]);
@@ -162,7 +162,7 @@ fn found(profile: Profile, set: &[&str]) -> Summary {
 }
 
 /// What a finding about so many queues says, and its number.
-fn said(summary: &Summary, id: &str) -> (String, f64) {
+fn finding(summary: &Summary, id: &str) -> (String, f64) {
     let mut of = summary.findings.iter().filter(|finding| finding.id.starts_with(id));
     let (found, other) = (of.next(), of.next());
     assert!(other.is_none(), "{id} is no single finding");
@@ -172,17 +172,17 @@ fn said(summary: &Summary, id: &str) -> (String, f64) {
 #[test]
 fn the_card_of_the_study_fills_its_port_as_the_study_found() {
     let summary = found(read("82599").unwrap(), &[]);
-    let (sentence, bytes) = said(&summary, "card-line-rate-4-4-");
+    let (sentence, bytes) = finding(&summary, "card-line-rate-4-4-");
     assert!(sentence.contains("card forwards 11."), "{sentence}");
     // 10,000 flows are not quite even, which a search for half a percent of loss sees more of.
     assert!(sentence.contains("at a loss of 0.5 % or less, from"), "{sentence}");
     let published = crate::published::presto10::stated("saturating_average_packet_size").unwrap();
     assert!((bytes / published - 1.0).abs() < 0.03, "{bytes} B, {published} B published");
-    let (sentence, _) = said(&summary, "card-bound-4-4-");
+    let (sentence, _) = finding(&summary, "card-bound-4-4-");
     assert!(sentence.contains("the card's frame rate with 64 B frames"), "{sentence}");
     assert!(sentence.contains("then by the port with 128 B frames"), "{sentence}");
     // One core is the limit before the card is.
-    let (sentence, _) = said(&summary, "card-bound-1-1-");
+    let (sentence, _) = finding(&summary, "card-bound-1-1-");
     let expected = "card with one queue on one core is limited by the cores with 64 to 256 B \
                     frames";
     assert!(sentence.starts_with(expected), "{sentence}");
@@ -206,7 +206,7 @@ fn a_bus_is_distinguished_from_a_frame_rate_and_a_core_by_how_its_rate_falls() {
     let of = |profile: Profile| {
         let fast = profile.scaled("host", "frame_ns", 0.1);
         let summary = found(fast, &sizes);
-        (said(&summary, "card-bound-8-8-").0, said(&summary, "card-line-rate-8-8-"))
+        (finding(&summary, "card-bound-8-8-").0, finding(&summary, "card-line-rate-8-8-"))
     };
     let (bound, (line, _)) = of(bus);
     assert!(bound.contains("the cost per byte with 256 to 1518 B frames"), "{bound}");
@@ -219,7 +219,7 @@ fn a_bus_is_distinguished_from_a_frame_rate_and_a_core_by_how_its_rate_falls() {
     assert!((bytes / 605.0 - 1.0).abs() < 0.03, "{line}");
     // A slower core is no card.
     let summary = found(read("connectx-5").unwrap().scaled("host", "frame_ns", 4.0), &sizes);
-    let (bound, _) = said(&summary, "card-bound-8-8-");
+    let (bound, _) = finding(&summary, "card-bound-8-8-");
     assert!(bound.contains("the cores with 64 to"), "{bound}");
 }
 
@@ -229,7 +229,7 @@ fn a_device_without_a_line_rate_has_the_ports_that_it_would_fill() {
     let mut bench = Bench::of("frame-size", vec![Nature::default()], &["cores=1", "queues=1"], 6);
     bench.execute();
     let summary = summarize(&bench.run, &bench.store.samples, &Latencies::new());
-    let (sentence, _) = said(&summary, "simulated-line-rate-1-1-");
+    let (sentence, _) = finding(&summary, "simulated-line-rate-1-1-");
     assert!(sentence.contains("has no line rate"), "{sentence}: {:?}", summary.findings);
     assert!(sentence.contains("would fill a port of 10 Gbps"), "{sentence}");
 }
@@ -283,7 +283,7 @@ fn lengths_of_which_nothing_is_known_part_those_of_which_something_is() {
     let mut card = Partly(DeviceInfo { name: "card".into(), ..DeviceInfo::default() });
     let set = ["queues=1", "cores=1", "frame=64,128,256,512"];
     let found = measure(&mut card, "frame-size", GridName::Reduced, &set, Some(6)).unwrap();
-    let (bound, _) = said(&found.summary(), "card-bound-1-1-");
+    let (bound, _) = finding(&found.summary(), "card-bound-1-1-");
     let expected = "card with one queue on one core is limited by the cores with 64 B frames \
                     (rings are full), then by the cores with 256 to 512 B frames (rings are full, \
                     or the polling core is almost never idle).";
@@ -293,7 +293,7 @@ fn lengths_of_which_nothing_is_known_part_those_of_which_something_is() {
 #[test]
 fn a_length_by_search_is_of_searches_alone() {
     let summary = found(read("82599").unwrap(), &["queues=4", "cores=4"]);
-    let (whole, _) = said(&summary, "card-line-rate-4-4-");
+    let (whole, _) = finding(&summary, "card-line-rate-4-4-");
     assert!(whole.contains("at a loss of 0.5 % or less, from"), "{whole}");
     let mut card = Model::new("card", read("82599").unwrap(), 5);
     let set = ["queues=4", "cores=4"];
@@ -302,7 +302,7 @@ fn a_length_by_search_is_of_searches_alone() {
         of.trial == "mlrsearch" && of.point.get("frame") == Some(&Coordinate::Number(64.0))
     };
     found.samples.retain(|sample| !is_first(sample));
-    let (part, _) = said(&found.summary(), "card-line-rate-4-4-");
+    let (part, _) = finding(&found.summary(), "card-line-rate-4-4-");
     assert!(part.contains("Its 10 Gbps port is full from"), "{part}");
     assert!(!part.contains("at a loss of"), "{part}");
 }

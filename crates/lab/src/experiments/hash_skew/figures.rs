@@ -73,13 +73,13 @@ fn by_queue(results: &Results<'_>) -> ReportTable {
     for device in results.devices() {
         let Some(cell) = few(results, device) else { continue };
         let (queues, hashed) = (queues(cell), hash_shares(cell));
-        let all: u64 = queues.iter().map(Queue::came).sum();
+        let all: u64 = queues.iter().map(Queue::arrived).sum();
         for (at, queue) in queues.iter().enumerate() {
             rows.push(vec![
                 device.to_string(),
                 number_words(cell, "flows"),
                 at.to_string(),
-                words::percent(queue.came() as f64 / all.max(1) as f64),
+                words::percent(queue.arrived() as f64 / all.max(1) as f64),
                 hashed.get(at).map_or("-".into(), |share| words::percent(*share)),
                 words::whole(queue.taken as f64),
                 words::whole(queue.missed as f64),
@@ -186,8 +186,8 @@ fn shares(results: &Results<'_>) -> Figure {
     for device in results.devices() {
         let Some(cell) = few(results, device) else { continue };
         let queues = queues(cell);
-        let all: u64 = queues.iter().map(Queue::came).sum();
-        let of = |queue: &Queue| queue.came() as f64 / all.max(1) as f64;
+        let all: u64 = queues.iter().map(Queue::arrived).sum();
+        let of = |queue: &Queue| queue.arrived() as f64 / all.max(1) as f64;
         let measured = queues.iter().map(of).collect();
         let name = format!("{device}, {}", place_words(cell));
         for (origin, name, shares) in [

@@ -97,8 +97,8 @@ fn followed(results: &Results<'_>, cell: &Cell<'_>) -> Option<Finding> {
 /// The queue that gets most above its share, what it gets, and its share.
 fn fuller(cell: &Cell<'_>) -> Option<(usize, f64, f64)> {
     let (queues, hashed) = (queues(cell), hash_shares(cell));
-    let all: u64 = queues.iter().map(Queue::came).sum();
-    let of = queues.iter().map(|queue| queue.came() as f64 / all.max(1) as f64);
+    let all: u64 = queues.iter().map(Queue::arrived).sum();
+    let of = queues.iter().map(|queue| queue.arrived() as f64 / all.max(1) as f64);
     let each = of.zip(hashed).enumerate().map(|(at, (share, wanted))| (at, share, wanted));
     each.max_by(|(_, a, of_a), (_, b, of_b)| (a - of_a).total_cmp(&(b - of_b)))
 }
@@ -190,7 +190,7 @@ fn slow(cell: &Cell<'_>) -> Option<Finding> {
          ({}, {}, {}, saturating load of {}){}.",
         cell.device,
         words::pps(full.median),
-        words::percent(queue.missed as f64 / queue.came().max(1) as f64),
+        words::percent(queue.missed as f64 / queue.arrived().max(1) as f64),
         words::pps(fastest.median),
         place_words(cell),
         popularity(cell),

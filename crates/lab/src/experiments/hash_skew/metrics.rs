@@ -77,13 +77,13 @@ pub(crate) struct Queue {
 
 impl Queue {
     /// Frames that came to it.
-    pub fn came(&self) -> u64 {
+    pub fn arrived(&self) -> u64 {
         self.taken + self.missed
     }
 
     /// It missed so much that it takes no more than it did.
     pub fn is_full(&self) -> bool {
-        self.missed as f64 > FULL_MIN * self.came() as f64
+        self.missed as f64 > FULL_MIN * self.arrived() as f64
     }
 }
 
@@ -102,18 +102,18 @@ impl From<&QueueCounters> for Queue {
 pub(crate) fn put_queues(metrics: &mut Metrics, o: &LoadObservation, load: &Load, shares: &[f64]) {
     let Some(device) = &o.device else { return };
     let queues: Vec<Queue> = device.queues.iter().map(Queue::from).collect();
-    let all: u64 = queues.iter().map(Queue::came).sum();
+    let all: u64 = queues.iter().map(Queue::arrived).sum();
     if all == 0 {
         return;
     }
     let (all, count) = (all as f64, queues.len() as f64);
-    let busiest = queues.iter().map(Queue::came).max().unwrap_or(0);
+    let busiest = queues.iter().map(Queue::arrived).max().unwrap_or(0);
     put(metrics, BUSIEST, busiest as f64 * count / all, "1");
     if shares.len() == queues.len() {
         let most = shares.iter().copied().fold(0.0, f64::max);
         put(metrics, HASHED_BUSIEST, most * count, "1");
         let too_many =
-            |(queue, share): (&Queue, &f64)| (queue.came() as f64 / all - share).max(0.0);
+            |(queue, share): (&Queue, &f64)| (queue.arrived() as f64 / all - share).max(0.0);
         let misplaced: f64 = queues.iter().zip(shares).map(too_many).sum();
         put(metrics, MISPLACED, misplaced, "1");
         put(metrics, BY_CHANCE, by_chance(shares, all), "1");

@@ -38,10 +38,10 @@ impl Experiment for HashSkew {
         f64::from(load.flows.count) / SHARES_PER_S
     }
 
-    fn offered(&self, offered: &LoadTrialResult<'_>, sample: &mut Sample) {
+    fn load_metrics(&self, offered: &LoadTrialResult<'_>, sample: &mut Sample) {
         let LoadTrialResult { load, observation, .. } = *offered;
-        let told = offered.rss.zip(offered.setup);
-        let shares = told.and_then(|(rss, setup)| hash_shares(rss, setup, load));
+        let reported = offered.rss.zip(offered.setup);
+        let shares = reported.and_then(|(rss, setup)| hash_shares(rss, setup, load));
         let shares = shares.unwrap_or_default();
         put_queues(&mut sample.metrics, observation, load, &shares);
         sample.counters[HASH_SHARES] = json(&shares);

@@ -57,7 +57,7 @@ fn named(metrics: &[(&str, f64)]) -> Vec<(String, f64)> {
 #[test]
 fn frames_of_a_queue_are_those_received_and_those_missed() {
     let queues = [(100_000, 300_000), (200_000, 0), (190_000, 10_000), (200_000, 0)];
-    let seen = metrics(&queues, &[0.3, 0.25, 0.25, 0.2]);
+    let observation = metrics(&queues, &[0.3, 0.25, 0.25, 0.2]);
     let want = [
         ("busiest_queue_ratio", 1.6),
         // A full queue missed more than one of 20.
@@ -71,11 +71,15 @@ fn frames_of_a_queue_are_those_received_and_those_missed() {
     let is_near = |((name, a), (other, b)): (&(String, f64), &(&str, f64))| {
         name == other && ((a - b).abs() < 1e-9 || name.contains("chance"))
     };
-    assert!(seen.len() == want.len() && seen.iter().zip(&want).all(is_near), "{seen:?}");
+    assert!(
+        observation.len() == want.len() && observation.iter().zip(&want).all(is_near),
+        "{observation:?}"
+    );
     // Chance: sqrt(0.3 * 0.7 / 1e6) and so on, their sum by sqrt(2 pi).
     let deviations: f64 =
         [0.3, 0.25, 0.25, 0.2].iter().map(|p: &f64| (p * (1.0 - p) / 1e6).sqrt()).sum();
-    let chance = seen.iter().find(|(name, _)| name == "misplaced_by_chance_ratio").unwrap().1;
+    let chance =
+        observation.iter().find(|(name, _)| name == "misplaced_by_chance_ratio").unwrap().1;
     assert!((chance / (deviations / 2.506_628_27) - 1.0).abs() < 1e-6, "{chance}");
 }
 
@@ -141,17 +145,17 @@ fn measured(limits: &[(&str, f64)], set: &[&str]) -> MeasuredModel {
 #[test]
 fn a_model_that_agrees_with_its_own_computation_is_no_finding() {
     let mut measured = measured(&[], &[]);
-    assert_eq!(said(&measured.summary().findings, "followed"), None);
+    assert_eq!(finding(&measured.summary().findings, "followed"), None);
     // The same counters of a card that is measured are one.
     measured.run.devices[0].about.in_virtual_time = false;
-    let (sentence, _) = said(&measured.summary().findings, "followed").unwrap();
+    let (sentence, _) = finding(&measured.summary().findings, "followed").unwrap();
     assert!(
         sentence
             .starts_with("card puts the frames of 1,000,000 flows over 8 queues into the queues")
     );
 }
 
-fn said(findings: &[Finding], id: &str) -> Option<(String, f64)> {
+fn finding(findings: &[Finding], id: &str) -> Option<(String, f64)> {
     let of = findings.iter().find(|finding| finding.id == format!("card-{id}"));
     of.map(|finding| (finding.sentence.clone(), finding.value.value))
 }
@@ -159,14 +163,14 @@ fn said(findings: &[Finding], id: &str) -> Option<(String, f64)> {
 #[test]
 fn a_card_that_does_as_it_says_is_distinguished_from_one_that_does_not() {
     let (findings, summary) = found(&[], &[]);
-    let (sentence, value) = said(&findings, "evenness").unwrap();
+    let (sentence, value) = finding(&findings, "evenness").unwrap();
     assert!(
         sentence.contains("With 16 flows over 8 queues, the busiest queue of card"),
         "{sentence}"
     );
     assert!(sentence.contains(" by its hash). With 1,000,000 flows it gets 1.0"), "{sentence}");
     assert!(value > 1.5, "{value}");
-    let (sentence, value) = said(&findings, "popular").unwrap();
+    let (sentence, value) = finding(&findings, "popular").unwrap();
     // The first flow has 1/2.6 of the frames, as the sum over 1/i^1.5 is.
     assert!(sentence.contains("1 / i^1.5") && (3.0..4.0).contains(&value), "{sentence}");
     let implied = |findings: &[Finding], id: &str| {
@@ -179,7 +183,7 @@ fn a_card_that_does_as_it_says_is_distinguished_from_one_that_does_not() {
     assert!(implied(&even, "popular").contains("hardly change"), "{even:?}");
     assert!(implied(&even, "evenness").contains("about the same load"), "{even:?}");
     for id in ["misplaced", "slow-queue"] {
-        assert_eq!(said(&findings, id), None);
+        assert_eq!(finding(&findings, id), None);
     }
     let [experiment] = &summary.experiments[..] else { panic!("one experiment") };
     let ids: Vec<&str> = experiment.figures.iter().map(|figure| figure.id.as_str()).collect();
@@ -189,17 +193,17 @@ fn a_card_that_does_as_it_says_is_distinguished_from_one_that_does_not() {
     assert!(findings.iter().all(|finding| finding.figure.is_some()));
 
     let (findings, _) = found(&[("skew_ratio", 0.05)], &[]);
-    let (sentence, value) = said(&findings, "misplaced").unwrap();
+    let (sentence, value) = finding(&findings, "misplaced").unwrap();
     assert!(sentence.contains("Most of them are in queue 0, which gets 17"), "{sentence}");
     assert!((value - 0.05).abs() < 0.001, "{value}");
-    assert_eq!(said(&findings, "followed"), None);
+    assert_eq!(finding(&findings, "followed"), None);
 }
 
 #[test]
 fn a_queue_that_is_slow_is_reported_by_its_number_and_a_busy_one_is_not_slow() {
     let place = ["queues=4", "cores=each", "flows=64k", "zipf=0"];
     let (findings, _) = found(&[("slow_queue_pps", 0.5e6)], &place);
-    let (sentence, value) = said(&findings, "slow-queue").unwrap();
+    let (sentence, value) = finding(&findings, "slow-queue").unwrap();
     assert!(sentence.starts_with("Queue 3 of card receives 5"), "{sentence}");
     assert!(
         sentence.contains("64,000 flows over 4 queues, all equally often, 4 cores"),
@@ -208,11 +212,11 @@ fn a_queue_that_is_slow_is_reported_by_its_number_and_a_busy_one_is_not_slow() {
     assert!((value / 0.5e6 - 1.0).abs() < 0.05, "{value}");
     // The hash of popular flows fills one queue, whose core takes more than the others get.
     let (findings, _) = found(&[], &["queues=4", "cores=each", "flows=64k", "zipf=2"]);
-    assert_eq!(said(&findings, "slow-queue"), None);
+    assert_eq!(finding(&findings, "slow-queue"), None);
     // Queues that share a core are full before those that do not, and none is slow.
     for cores in ["cores=1", "cores=3"] {
         let (findings, _) = found(&[], &["queues=4", cores, "flows=64k", "zipf=0"]);
-        assert_eq!(said(&findings, "slow-queue"), None, "{cores}");
+        assert_eq!(finding(&findings, "slow-queue"), None, "{cores}");
     }
 }
 

@@ -65,38 +65,42 @@ pub(crate) fn step_metric(name: &str) -> String {
 }
 
 /// The metrics of a store.
-pub(crate) fn put_answered(metrics: &mut Metrics, seen: &StoreObservation) {
-    let (requests, timed) = (seen.requests.max(1) as f64, seen.timed.max(1) as f64);
+pub(crate) fn put_answered(metrics: &mut Metrics, observation: &StoreObservation) {
+    let (requests, timed) = (observation.requests.max(1) as f64, observation.timed.max(1) as f64);
     let median = |all: &[u64]| {
         let all: Vec<f64> = all.iter().map(|ns| *ns as f64).collect();
         statistics::median(&all).filter(|ns| *ns > 0.0)
     };
-    if let Some(pass_ns) = median(&seen.passes_ns) {
+    if let Some(pass_ns) = median(&observation.passes_ns) {
         put(metrics, ANSWERED, timed * 1e9 / pass_ns, "1/s");
     }
-    if let Some(worked_ns) = median(&seen.worked_ns) {
+    if let Some(worked_ns) = median(&observation.worked_ns) {
         put(metrics, REQUEST, worked_ns / timed, "ns");
     }
-    for step in &seen.steps {
+    for step in &observation.steps {
         put(metrics, &step_metric(&step.name), step.request_ns, "ns");
     }
-    put(metrics, CARD, seen.card_ns, "ns");
-    let busiest = seen.cores.iter().max().map_or(0.0, |most| *most as f64);
-    put(metrics, "busiest_ratio", busiest * seen.cores.len() as f64 / requests, "1");
-    put(metrics, "passes", seen.passes_ns.len() as f64, "passes");
-    for (way, [transactions, bytes]) in ways(&seen.crossed).iter().zip(BUS) {
+    put(metrics, CARD, observation.card_ns, "ns");
+    let busiest = observation.cores.iter().max().map_or(0.0, |most| *most as f64);
+    put(metrics, "busiest_ratio", busiest * observation.cores.len() as f64 / requests, "1");
+    put(metrics, "passes", observation.passes_ns.len() as f64, "passes");
+    for (way, [transactions, bytes]) in ways(&observation.crossed).iter().zip(BUS) {
         put(metrics, transactions, way.transactions, "transactions");
         put(metrics, bytes, way.bytes, "B");
     }
 }
 
 /// Why a trial speaks for nothing: what is answered wrong may be answered sooner.
-pub(crate) fn failure(seen: &StoreObservation) -> Option<String> {
-    (seen.wrong > 0)
-        .then(|| format!("{} of {} requests were not answered right", seen.wrong, seen.requests))
+pub(crate) fn failure(observation: &StoreObservation) -> Option<String> {
+    (observation.wrong > 0).then(|| {
+        format!(
+            "{} of {} requests were not answered right",
+            observation.wrong, observation.requests
+        )
+    })
 }
 
 /// Whether the machine took a core away in the passes that count.
-pub(crate) fn marks(seen: &StoreObservation) -> Vec<Mark> {
-    seen.is_disturbed.then_some(Mark::Disturbed).into_iter().collect()
+pub(crate) fn marks(observation: &StoreObservation) -> Vec<Mark> {
+    observation.is_disturbed.then_some(Mark::Disturbed).into_iter().collect()
 }

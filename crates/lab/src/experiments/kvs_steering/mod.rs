@@ -43,16 +43,18 @@ impl Experiment for KvsSteering {
         Some(passes_s + REQUESTS_S + f64::from(serving.asked.count) / ITEMS_PER_S)
     }
 
-    fn answer(&self, task: &Task, seen: Observation) -> Option<TaskResult> {
-        let (Task::Store(serving), Observation::Store(seen)) = (task, seen) else { return None };
+    fn task_result(&self, task: &Task, observation: Observation) -> Option<TaskResult> {
+        let (Task::Store(serving), Observation::Store(observation)) = (task, observation) else {
+            return None;
+        };
         let mut metrics = Metrics::new();
-        put_answered(&mut metrics, &seen);
+        put_answered(&mut metrics, &observation);
         Some(TaskResult {
             question: json(serving),
             metrics,
-            marks: marks(&seen),
-            counters: json(&seen),
-            ended: failure(&seen),
+            marks: marks(&observation),
+            counters: json(&observation),
+            ended: failure(&observation),
             latency: None,
         })
     }

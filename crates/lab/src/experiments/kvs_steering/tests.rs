@@ -139,7 +139,7 @@ fn measured(store: &mut Store, set: &[&str]) -> MeasuredModel {
     measure(store, "kvs-steering", GridName::Reduced, &set, Some(6)).unwrap()
 }
 
-fn said(measured: &MeasuredModel, id: &str) -> (String, f64) {
+fn finding(measured: &MeasuredModel, id: &str) -> (String, f64) {
     let findings = measured.summary().findings;
     let found = findings.iter().find(|finding| finding.id == id);
     let found = found.unwrap_or_else(|| panic!("no {id} among {findings:#?}"));
@@ -159,7 +159,7 @@ fn the_gain_of_card_help_and_its_cause_are_found() {
     let measured = measured(&mut Store::new(), &[]);
     let summary = measured.summary();
     assert!(!summary.partial && summary.warnings.is_empty(), "{:?}", summary.warnings);
-    let (words, value) = said(&measured, "box-kvs-steer-throughput");
+    let (words, value) = finding(&measured, "box-kvs-steer-throughput");
     assert!(near(value, 1.5), "{value}");
     let start = "box answers 10.0 M/s on 2 cores when the card steers requests by key: 1.50 times \
                  the 6.67 M/s with RSS (median of pairs), staged, with the study's workload; the \
@@ -168,7 +168,7 @@ fn the_gain_of_card_help_and_its_cause_are_found() {
     let memory = "Most of the time saved is memory: items and buckets are fetched from the core \
                   that wrote them last (100 ns).";
     assert!(words.ends_with(memory), "{words}");
-    let (words, value) = said(&measured, "box-kvs-steer-time");
+    let (words, value) = finding(&measured, "box-kvs-steer-time");
     assert!(near(value, 200.0 / 300.0), "{value}");
     let less = "A request takes 200 ns of core time with steer instead of 300 ns with rss on 2 \
                 cores of box: 33.3 % less (median of pairs); ";
@@ -176,7 +176,7 @@ fn the_gain_of_card_help_and_its_cause_are_found() {
     assert!(!words.contains("Only a hint"), "{words}");
     assert!(words.contains("states 310 ns instead of 510 ns, 39.2 % less"), "{words}");
     assert!(words.ends_with("Shorter steps: carry out, copy 70.0 ns; look-up 30.0 ns."), "{words}");
-    let (words, value) = said(&measured, "box-kvs-steer-workloads");
+    let (words, value) = finding(&measured, "box-kvs-steer-workloads");
     assert!(near(value, 2.0), "{value}");
     let most = "steer gains most with Zipf, otherwise the study's: 2.00 times the throughput with \
                 rss on 2 cores of box. It gains least with";
@@ -208,10 +208,10 @@ fn a_card_that_writes_items_stands_beside_the_studys() {
     let set = ["mode=rss,dma", "keys=uniform", "cores=2"];
     let mut store = Store::new();
     let measured = measure(&mut store, "kvs-steering", GridName::Reduced, &set, Some(6)).unwrap();
-    let (words, value) = said(&measured, "box-kvs-dma-time");
+    let (words, value) = finding(&measured, "box-kvs-dma-time");
     assert!(near(value, 200.0 / 300.0), "{value}");
     assert!(words.contains("states 200 ns instead of 510 ns, 60.8 % less"), "{words}");
-    let (words, _) = said(&measured, "box-kvs-dma-throughput");
+    let (words, _) = finding(&measured, "box-kvs-dma-throughput");
     assert!(words.contains("when the card writes items and passes requests to cores"), "{words}");
     assert!(!words.contains("the study states"), "it states none of this: {words}");
     assert!(store.asked.iter().any(|of| of.build == Build::Dma));
@@ -222,7 +222,7 @@ fn work_of_the_card_is_compared_with_its_savings() {
     let of = |card_ns| {
         let mut store = Store::new();
         store.card_ns = card_ns;
-        said(&measured(&mut store, &["keys=uniform", "cores=2"]), "box-kvs-steer-card")
+        finding(&measured(&mut store, &["keys=uniform", "cores=2"]), "box-kvs-steer-card")
     };
     let (words, value) = of(150.0);
     assert!(near(value, 130.0), "{value}");
@@ -246,42 +246,42 @@ fn the_cause_is_the_steps_that_are_shorter() {
     for id in ["throughput", "time", "workloads"] {
         assert!(!all.contains(&format!("box-kvs-steer-{id}")), "{all:?}");
     }
-    let (words, _) = said(&without, "box-kvs-steer-bus");
+    let (words, _) = finding(&without, "box-kvs-steer-bus");
     assert!(words.ends_with("This mode does not change the bus load."), "{words}");
     let mut store = Store::new();
     store.shared_ns = -50.0;
-    let (words, value) = said(&measured(&mut store, &[]), "box-kvs-steer-throughput");
+    let (words, value) = finding(&measured(&mut store, &[]), "box-kvs-steer-throughput");
     assert!(near(value, 0.75), "{value}");
     assert!(words.contains("This costs more than it saves here"), "{words}");
 }
 
 #[test]
 fn causes_and_steps_are_told_by_the_same_differences() {
-    let told = |change: fn(&mut Store)| {
+    let reported = |change: fn(&mut Store)| {
         let mut store = Store::new();
         change(&mut store);
         let measured = measured(&mut store, &["keys=uniform", "cores=2"]);
-        ["throughput", "time"].map(|id| said(&measured, &format!("box-kvs-steer-{id}")).0)
+        ["throughput", "time"].map(|id| finding(&measured, &format!("box-kvs-steer-{id}")).0)
     };
     // Of 100 ns that are saved the steps show 30.
-    let [why, steps] = told(|store| store.is_seen = false);
+    let [why, steps] = reported(|store| store.is_seen = false);
     let part = "The time saved, with no single main cause: memory: items and buckets are fetched \
                 from the core that wrote them last (30.0 ns).";
     assert!(why.ends_with(part), "{why}");
     assert!(steps.ends_with("Shorter steps: look-up 30.0 ns."), "{steps}");
     // Steps of which none is shorter: neither of the two knows more than the other.
-    let [why, steps] = told(|store| store.steered_ns = [0.0, 30.0, 70.0]);
+    let [why, steps] = reported(|store| store.steered_ns = [0.0, 30.0, 70.0]);
     for words in [why, steps] {
         assert!(words.ends_with("The repeats do not show which step saves time."), "{words}");
     }
     // Longer steps are reported as well.
-    let [why, steps] = told(|store| store.steered_ns = [-20.0, 30.0, 70.0]);
+    let [why, steps] = reported(|store| store.steered_ns = [-20.0, 30.0, 70.0]);
     assert!(
         why.contains("work that the card has already done on headers, requests or keys (20.0 ns)"),
         "{why}"
     );
     assert!(steps.ends_with("Shorter steps: receive, check 20.0 ns."), "{steps}");
-    let [_, steps] = told(|store| store.steered_ns = [15.0, 0.0, 0.0]);
+    let [_, steps] = reported(|store| store.steered_ns = [15.0, 0.0, 0.0]);
     let both = "carry out, copy 70.0 ns; look-up 30.0 ns. Longer steps: receive, check 15.0 ns.";
     assert!(steps.ends_with(both), "{steps}");
 }
@@ -295,19 +295,19 @@ fn the_spread_of_repeats_is_in_the_sentence_and_the_warnings() {
     let hint = "Only a hint: the point with steer is marked bimodal, the point with rss is marked \
                 bimodal. ";
     for id in ["throughput", "time", "card"] {
-        let (words, _) = said(&in_turns, &format!("box-kvs-steer-{id}"));
+        let (words, _) = finding(&in_turns, &format!("box-kvs-steer-{id}"));
         assert!(words.contains(hint), "{words}");
     }
-    let (words, _) = said(&in_turns, "box-kvs-steer-bus");
+    let (words, _) = finding(&in_turns, "box-kvs-steer-bus");
     assert!(words.contains("Only a hint: the point with steer is marked bimodal"), "{words}");
     let warnings = in_turns.summary().warnings;
     assert!(warnings.iter().any(|of| of.contains("2 of 2 store points have repeats in two")));
     let mut store = Store::new();
     store.is_disturbed = true;
     let disturbed = measured(&mut store, &[]);
-    let (words, _) = said(&disturbed, "box-kvs-steer-time");
+    let (words, _) = finding(&disturbed, "box-kvs-steer-time");
     assert!(words.contains("the point with steer is marked disturbed"), "{words}");
-    let (words, _) = said(&disturbed, "box-kvs-steer-workloads");
+    let (words, _) = finding(&disturbed, "box-kvs-steer-workloads");
     assert!(
         words.contains("the point with Zipf, otherwise the study's, rss is marked disturbed"),
         "{words}"
@@ -323,10 +323,10 @@ fn an_answer_is_compared_with_the_step_that_writes_it() {
     let set = ["mode=rss,dma", "keys=uniform", "cores=2"];
     let mut store = Store::new();
     let measured = measure(&mut store, "kvs-steering", GridName::Reduced, &set, Some(6)).unwrap();
-    let (words, _) = said(&measured, "box-kvs-dma-time");
+    let (words, _) = finding(&measured, "box-kvs-dma-time");
     let steps = "Shorter steps: carry out, copy and reply 70.0 ns; look-up 30.0 ns.";
     assert!(words.ends_with(steps), "{words}");
-    let (words, _) = said(&measured, "box-kvs-dma-throughput");
+    let (words, _) = finding(&measured, "box-kvs-dma-throughput");
     assert!(
         words.contains("copying items and answering") && words.ends_with("(70.0 ns)."),
         "{words}"
@@ -384,7 +384,7 @@ fn the_bus_and_the_cores_beyond_are_computed_and_say_so() {
     let (_, points) = curve("2 ports of 10 Gbps");
     let ports = 2.0 * 10e9 / 8.0 / (135.2 + 24.0) / 1e6;
     assert!(near(points[0].1, ports), "{points:?}");
-    let (words, value) = said(&measured, "box-kvs-steer-bus");
+    let (words, value) = finding(&measured, "box-kvs-steer-bus");
     assert!(near(value, ports * 0.2), "{value}");
     let first = "2 ports of 10 Gbps would be the first limit with steer, from 3.14 cores of box \
                  (rss: from 4.71). PCIe 2.0 x8 would follow at 3.94 (computed). The study";
@@ -435,7 +435,7 @@ fn the_bus_is_named_first_if_it_is_full_before_the_wire() {
     let mut store = Store::new();
     store.dma_bytes = 400.0;
     let measured = measured(&mut store, &["keys=uniform", "cores=2"]);
-    let (words, _) = said(&measured, "box-kvs-steer-bus");
+    let (words, _) = finding(&measured, "box-kvs-steer-bus");
     assert!(
         words.starts_with("PCIe 2.0 x8 would be the first limit with steer, from 1."),
         "{words}"
@@ -508,8 +508,8 @@ fn a_sweep_out_of_range_is_refused_with_what_would_be_right() {
         places(&sweep)
     };
     let all = sweep(|_| ()).unwrap();
-    let told: Vec<_> = all.iter().map(|of| (of.mode, of.cores)).collect();
-    assert_eq!(told, [(Mode::Rss, 1), (Mode::Steer, 1), (Mode::Rss, 2), (Mode::Steer, 2)]);
+    let reported: Vec<_> = all.iter().map(|of| (of.mode, of.cores)).collect();
+    assert_eq!(reported, [(Mode::Rss, 1), (Mode::Steer, 1), (Mode::Rss, 2), (Mode::Steer, 2)]);
     let refused = |change: fn(&mut ServingSweep)| sweep(change).unwrap_err().to_string();
     let mode = refused(|of| of.mode = Values::parse("kernel").unwrap());
     assert!(mode.contains("mode = kernel: use one of rss, steer, dma"), "{mode}");

@@ -37,28 +37,31 @@ const COSTS: &[Metric] = &[
 pub(crate) const PACKET: &str = "packet_ns";
 
 /// The metrics of a program.
-pub(crate) fn put_processed(metrics: &mut Metrics, seen: &ProgramObservation) {
-    let stretches: Vec<f64> = seen.stretches_ns.iter().map(|ns| *ns as f64).collect();
-    let packets = seen.stretch.max(1) as f64;
+pub(crate) fn put_processed(metrics: &mut Metrics, observation: &ProgramObservation) {
+    let stretches: Vec<f64> = observation.stretches_ns.iter().map(|ns| *ns as f64).collect();
+    let packets = observation.stretch.max(1) as f64;
     if let Some(stretch_ns) = statistics::median(&stretches).filter(|ns| *ns > 0.0) {
         put(metrics, PACKET, stretch_ns / packets, "ns");
         put(metrics, "throughput_pps", packets * 1e9 / stretch_ns, "pps");
     }
     put(metrics, "stretches", stretches.len() as f64, "stretches");
     for (name, count, unit) in [
-        ("worst_instructions", seen.worst.instructions, "instructions"),
-        ("worst_lookups", seen.worst.lookups, "look-ups"),
-        ("worst_key_bits", seen.worst.key_bits, "bit"),
-        ("worst_array_accesses", seen.worst.array_accesses, "accesses"),
-        ("worst_header_bytes", seen.worst.header_bytes, "B"),
+        ("worst_instructions", observation.worst.instructions, "instructions"),
+        ("worst_lookups", observation.worst.lookups, "look-ups"),
+        ("worst_key_bits", observation.worst.key_bits, "bit"),
+        ("worst_array_accesses", observation.worst.array_accesses, "accesses"),
+        ("worst_header_bytes", observation.worst.header_bytes, "B"),
     ] {
         put(metrics, name, count as f64, unit);
     }
 }
 
 /// Why a trial speaks for nothing: packets that are lost on the way cost less than others.
-pub(crate) fn failure(seen: &ProgramObservation) -> Option<String> {
-    (seen.lost > 0).then(|| {
-        format!("{} of {} packets did not come through the program", seen.lost, seen.packets)
+pub(crate) fn failure(observation: &ProgramObservation) -> Option<String> {
+    (observation.lost > 0).then(|| {
+        format!(
+            "{} of {} packets did not come through the program",
+            observation.lost, observation.packets
+        )
     })
 }

@@ -42,13 +42,15 @@ impl Experiment for ProgramCost {
         Some(passes_s + f64::from(count) * f64::from(entries) / RULES_PER_S)
     }
 
-    fn answer(&self, task: &Task, seen: Observation) -> Option<TaskResult> {
-        let (Task::Program(processing), Observation::Program(seen)) = (task, seen) else {
+    fn task_result(&self, task: &Task, observation: Observation) -> Option<TaskResult> {
+        let (Task::Program(processing), Observation::Program(observation)) = (task, observation)
+        else {
             return None;
         };
         let mut metrics = Metrics::new();
-        put_processed(&mut metrics, &seen);
-        let (question, counters, ended) = (json(processing), json(&seen), failure(&seen));
+        put_processed(&mut metrics, &observation);
+        let (question, counters, ended) =
+            (json(processing), json(&observation), failure(&observation));
         Some(TaskResult { question, metrics, counters, ended, ..TaskResult::default() })
     }
 

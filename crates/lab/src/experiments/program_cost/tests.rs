@@ -87,9 +87,9 @@ impl Testbed for Card {
         let worst = WorstCase { instructions: 42, lookups, key_bits: 64, ..WorstCase::default() };
         let (lost, bytes) = (self.lost, 64 * packets);
         let stretch = 100;
-        let seen =
+        let observation =
             ProgramObservation { packets, lost, bytes, stretch, stretches_ns, digest, worst };
-        Ok(Observation::Program(seen))
+        Ok(Observation::Program(observation))
     }
 }
 
@@ -97,7 +97,7 @@ fn measured(card: &mut Card, set: &[&str]) -> MeasuredModel {
     measure(card, "program-cost", GridName::Reduced, set, Some(6)).unwrap()
 }
 
-fn said(measured: &MeasuredModel, id: &str) -> (String, f64) {
+fn finding(measured: &MeasuredModel, id: &str) -> (String, f64) {
     let findings = measured.summary().findings;
     let found = findings.iter().find(|finding| finding.id == id);
     let found = found.unwrap_or_else(|| panic!("no {id} among {findings:#?}"));
@@ -118,23 +118,23 @@ fn the_costs_of_a_header_a_lookup_and_an_instruction_are_found() {
         assert!(!heads.iter().any(|head| head.contains("'s time")), "of one device: {heads:?}");
         assert!(table.rows.iter().all(|row| row.len() == heads.len()), "{table:?}");
     }
-    let (words, value) = said(&measured, "card-header");
+    let (words, value) = finding(&measured, "card-header");
     assert!(near(value, 3.0), "{value}");
     assert!(words.contains("takes card 3.00 ns per packet, from 1 to 8"), "{words}");
     assert!(words.contains("one core has time for 22.4 of them"), "{words}");
-    let (words, value) = said(&measured, "card-lookup-exact-1024");
+    let (words, value) = finding(&measured, "card-lookup-exact-1024");
     assert!(near(value, 10.0 + 10.0 / 6.0), "{value}");
     assert!(
         words.contains("Each further look-up (exact among 1,024 entries) takes card"),
         "{words}"
     );
-    let (words, value) = said(&measured, "card-instruction-adds");
+    let (words, value) = finding(&measured, "card-instruction-adds");
     assert!(near(value, 0.5), "{value}");
     assert!(
         words.contains("`adds` instruction takes card 0.500 ns per packet, from 4 to 64"),
         "{words}"
     );
-    let (words, value) = said(&measured, "card-entries-lpm");
+    let (words, value) = finding(&measured, "card-entries-lpm");
     // 16,384 entries are 64^(14/6), 1,024 are 64^(10/6).
     assert!(near(value, (30.0 + 14.0 / 6.0) / (30.0 + 10.0 / 6.0)), "{value}");
     assert!(
@@ -146,7 +146,7 @@ fn the_costs_of_a_header_a_lookup_and_an_instruction_are_found() {
 #[test]
 fn the_dearest_program_and_line_rate_are_told_with_what_the_text_says() {
     let measured = measured(&mut Card::new("card", 1.0), &[]);
-    let (words, value) = said(&measured, "card-dearest");
+    let (words, value) = finding(&measured, "card-dearest");
     assert!(near(value, 200.0), "{value}");
     let start = "rate-limiter with 4,096 entries is the most expensive of 7 programs on card: 200 \
                  ns of a core per packet, 5.00 Mpps on one core (at worst 42 instructions, 2 \
@@ -154,7 +154,7 @@ fn the_dearest_program_and_line_rate_are_told_with_what_the_text_says() {
     assert!(words.starts_with(start), "{words}");
     assert!(words.contains("The cheapest is router with 4,096 entries: 50.0 ns"), "{words}");
     assert!(words.ends_with("It has the most look-ups of all programs."), "{words}");
-    let (words, value) = said(&measured, "card-line-rate");
+    let (words, value) = finding(&measured, "card-line-rate");
     assert!(near(value, 200.0 / 67.2), "{value}");
     assert!(words.contains("14.9 Mpps of 64 B, 67.2 ns each"), "{words}");
     assert!(
@@ -163,13 +163,13 @@ fn the_dearest_program_and_line_rate_are_told_with_what_the_text_says() {
         ),
         "{words}"
     );
-    let (words, value) = said(&measured, "card-each");
+    let (words, value) = finding(&measured, "card-each");
     assert!(near(value, 200.0), "{value}");
     assert!(words.starts_with("Core time per packet on card: router 50.0 ns, "), "{words}");
     let end =
         ", rate-limiter 200 ns. One core has 67.2 ns per packet at 10 Gbps line rate of 64 B.";
     assert!(words.ends_with(end), "{words}");
-    let (words, _) = said(&self::measured(&mut Card::new("card", 2.0), &[]), "card-line-rate");
+    let (words, _) = finding(&self::measured(&mut Card::new("card", 2.0), &[]), "card-line-rate");
     assert!(
         words.starts_with("None of 7 programs reaches the line rate")
             && words.contains("The most expensive needs 5.95 cores"),
@@ -181,7 +181,7 @@ fn the_dearest_program_and_line_rate_are_told_with_what_the_text_says() {
 fn one_program_alone_reaches_line_rate_or_does_not() {
     let words = |factor| {
         let mut card = Card::new("card", factor);
-        said(&self::measured(&mut card, &["program=router"]), "card-line-rate").0
+        finding(&self::measured(&mut card, &["program=router"]), "card-line-rate").0
     };
     let [fast, slow] = [1.0, 2.0].map(words);
     assert!(fast.starts_with("router reaches the line rate of 10 Gbps"), "{fast}");
@@ -195,11 +195,11 @@ fn from_few_repeats_nothing_follows() {
     let set = ["program=lpm", "entries=1k,4k,16k"];
     let few =
         measure(&mut Card::new("card", 1.0), "program-cost", GridName::Reduced, &set, Some(3));
-    let (words, _) = said(&few.unwrap(), "card-entries-lpm");
+    let (words, _) = finding(&few.unwrap(), "card-entries-lpm");
     let end = "as among 1,000 entries (3 repeats only). A conclusion needs at least 6 repeats: \
                fewer give no interval.";
     assert!(words.ends_with(end), "{words}");
-    let (words, _) = said(&measured(&mut Card::new("card", 1.0), &set), "card-entries-lpm");
+    let (words, _) = finding(&measured(&mut Card::new("card", 1.0), &set), "card-entries-lpm");
     assert!(
         words.ends_with("as among 1,000 entries. The table size costs a packet almost nothing."),
         "{words}"
@@ -212,7 +212,7 @@ fn two_devices_are_compared_program_by_program_in_turn() {
     theirs.lacks = Some(Case::Acl);
     let beds: Vec<&mut dyn Testbed> = vec![&mut ours, &mut theirs];
     let measured = measure_beside(beds, "program-cost", GridName::Reduced, &[], Some(6)).unwrap();
-    let (words, value) = said(&measured, "ours-beside-theirs");
+    let (words, value) = finding(&measured, "ours-beside-theirs");
     assert!(near(value, 0.5), "{value}");
     let all = measured.run.experiments[0].trials.len();
     let start =
@@ -326,13 +326,13 @@ fn numbers_that_do_not_go_together_are_left_out() {
 
 #[test]
 fn numbers_that_were_asked_for_and_are_left_out_are_told() {
-    let told = |set: &[&str]| {
+    let reported = |set: &[&str]| {
         let measured = measured(&mut Card::new("card", 1.0), set);
         measured.run.experiments[0].left_out.clone()
     };
     let set = ["program=exact,lpm,moves,router", "count=1,20,64", "entries=64,70k"];
     assert_eq!(
-        told(&set),
+        reported(&set),
         [
             "count=20 is left out of exact, which has 1 to 8",
             "count=64 is left out of exact, which has 1 to 8",
@@ -342,7 +342,7 @@ fn numbers_that_were_asked_for_and_are_left_out_are_told() {
         ],
         "there is but one router, and none has entries of moves: that goes without saying"
     );
-    assert_eq!(told(&["program=acl,router"]), Vec::<String>::new(), "the file's own numbers");
+    assert_eq!(reported(&["program=acl,router"]), Vec::<String>::new(), "the file's own numbers");
 }
 
 /// What a finding says, where the time of a packet among `entries` entries is these multiples of

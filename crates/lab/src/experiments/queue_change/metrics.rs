@@ -57,42 +57,42 @@ pub(crate) const THIRDS: [&str; 3] = ["before", "step", "behind"];
 const IN_USE_MIN: f64 = 0.01;
 
 /// Adds the RSS changes and their effect.
-pub(crate) fn put_rss_change(metrics: &mut Metrics, o: &LoadObservation, seen: &RssChanges) {
-    put(metrics, "rss_changes", seen.changes as f64, "changes");
-    put(metrics, "held_drop_frames", seen.held_drops as f64, "frames");
-    put(metrics, "answers", seen.answers.len() as f64, "changes");
-    if let Some(settled) = seen.settled.as_ref().filter(|settled| !settled.0.is_empty()) {
+pub(crate) fn put_rss_change(metrics: &mut Metrics, o: &LoadObservation, observed: &RssChanges) {
+    put(metrics, "rss_changes", observed.changes as f64, "changes");
+    put(metrics, "held_drop_frames", observed.held_drops as f64, "frames");
+    put(metrics, "answers", observed.answers.len() as f64, "changes");
+    if let Some(settled) = observed.settled.as_ref().filter(|settled| !settled.0.is_empty()) {
         for (name, quantile) in [(SETTLED, 0.5), ("settled_ns_p99", 0.99)] {
             put(metrics, name, settled.0.value_at_quantile(quantile) as f64, "ns");
         }
         put(metrics, "settled_ns_max", settled.0.max() as f64, "ns");
-        put(metrics, LOOK, seen.look_ns as f64, "ns");
+        put(metrics, LOOK, observed.look_ns as f64, "ns");
     }
     let (from_ns, until_ns) = step(o.duration_ns);
     let is_in_step = |answer: &&QueueReaction| (from_ns..until_ns).contains(&answer.at_ns);
     let ends = [
-        (REACTION, seen.answers.iter().find(is_in_step)),
-        (REACTION_LAST, seen.answers.iter().rfind(is_in_step)),
+        (REACTION, observed.answers.iter().find(is_in_step)),
+        (REACTION_LAST, observed.answers.iter().rfind(is_in_step)),
     ];
     for (name, answer) in ends {
         answer.iter().for_each(|of| put(metrics, name, (of.at_ns - from_ns) as f64, "ns"));
     }
-    let stretches = seen.cpu_ns.first().map_or(0, Vec::len);
+    let stretches = observed.cpu_ns.first().map_or(0, Vec::len);
     let third = |at: usize| at * stretches / THIRDS.len()..(at + 1) * stretches / THIRDS.len();
     for (at, name) in THIRDS.iter().enumerate().filter(|_| stretches >= THIRDS.len()) {
         let all = third(at);
         let count = all.len() as f64;
-        let cpu_ns: u64 = seen.cpu_ns.iter().flat_map(|of| &of[all.clone()]).sum();
-        let used: usize = all.map(|stretch| used_cores(seen, stretch)).sum();
-        let busy = cpu_ns as f64 / (count * seen.stretch_ns as f64);
+        let cpu_ns: u64 = observed.cpu_ns.iter().flat_map(|of| &of[all.clone()]).sum();
+        let used: usize = all.map(|stretch| used_cores(observed, stretch)).sum();
+        let busy = cpu_ns as f64 / (count * observed.stretch_ns as f64);
         put(metrics, &format!("cpu_cores_{name}"), busy, "cores");
         put(metrics, &format!("used_cores_{name}"), used as f64 / count, "cores");
     }
 }
 
 /// Cores that dealt with frames in a stretch.
-pub(crate) fn used_cores(seen: &RssChanges, stretch: usize) -> usize {
+pub(crate) fn used_cores(observed: &RssChanges, stretch: usize) -> usize {
     let of = |frames: &Vec<u64>| frames.get(stretch).copied().unwrap_or(0) as f64;
-    let all: f64 = seen.frames.iter().map(of).sum();
-    seen.frames.iter().filter(|frames| of(frames) > IN_USE_MIN * all).count()
+    let all: f64 = observed.frames.iter().map(of).sum();
+    observed.frames.iter().filter(|frames| of(frames) > IN_USE_MIN * all).count()
 }

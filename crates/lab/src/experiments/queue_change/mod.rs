@@ -36,10 +36,10 @@ impl Experiment for QueueChange {
         of_repeat(plan, repeat)
     }
 
-    fn offered(&self, offered: &LoadTrialResult<'_>, sample: &mut Sample) {
-        if let Some(seen) = &offered.observation.rss_changes {
-            put_rss_change(&mut sample.metrics, offered.observation, seen);
-            sample.control = json(seen);
+    fn load_metrics(&self, offered: &LoadTrialResult<'_>, sample: &mut Sample) {
+        if let Some(observed) = &offered.observation.rss_changes {
+            put_rss_change(&mut sample.metrics, offered.observation, observed);
+            sample.control = json(observed);
         }
     }
 }

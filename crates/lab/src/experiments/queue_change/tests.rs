@@ -14,7 +14,7 @@ use crate::simulated::cell_at;
 use crate::spec::GridName;
 use crate::{measure, validation};
 
-fn seen() -> RssChanges {
+fn rss_changes() -> RssChanges {
     let mut settled = Latency::new();
     (1..=100).for_each(|at| settled.record(at * 1_000));
     RssChanges {
@@ -38,7 +38,7 @@ fn seen() -> RssChanges {
 fn a_sample_tells_of_each_third_and_of_the_answers_to_the_step() {
     let mut metrics = measure::Metrics::new();
     let o = LoadObservation { duration_ns: 900, ..LoadObservation::default() };
-    put_rss_change(&mut metrics, &o, &seen());
+    put_rss_change(&mut metrics, &o, &rss_changes());
     let value = |name: &str| metrics[name].value;
     assert_eq!(
         (value("rss_changes"), value("held_drop_frames"), value("answers")),
@@ -61,7 +61,7 @@ fn no_changes_and_no_reactions_give_no_times() {
     put_rss_change(&mut metrics, &o, &RssChanges::default());
     assert!(!metrics.contains_key(SETTLED) && !metrics.contains_key(REACTION));
     assert!(!metrics.contains_key("cpu_cores_step"), "no stretch was seen");
-    let mut late = seen();
+    let mut late = rss_changes();
     late.answers.retain(|answer| answer.at_ns < 300 || answer.at_ns >= 600);
     let mut metrics = measure::Metrics::new();
     put_rss_change(&mut metrics, &o, &late);
@@ -258,8 +258,8 @@ fn loads_are_told_apart_by_their_axes() {
 
 #[test]
 fn values_that_stalls_set_are_left_out_of_the_cost_of_changes() {
-    let told = Told { stalls: Some(RssChangeKind::Key), ..Told::default() };
-    let changed = sentence(&summary(told, &[], 6), "card-rss-changes");
+    let reported = Told { stalls: Some(RssChangeKind::Key), ..Told::default() };
+    let changed = sentence(&summary(reported, &[], 6), "card-rss-changes");
     // Four kinds of five.
     assert!(changed.contains("480,000 frames"), "{changed}");
     assert!(changed.contains("lost none of "), "{changed}");
@@ -278,8 +278,8 @@ fn cells_without_a_change_are_judged_by_what_they_have() {
     assert_eq!(cell_at(&enough.experiments[0].tables[0], &[("change of", "none")], "marks"), "");
     assert!(!enough.warnings.iter().any(|of| of.contains("fewer repeats")), "{enough:#?}");
     let few = summary_of(3).warnings;
-    let said = "card: 10 of 10 rss-change points have fewer repeats";
-    assert!(few.iter().any(|of| of.contains(said)), "{few:?}");
+    let message = "card: 10 of 10 rss-change points have fewer repeats";
+    assert!(few.iter().any(|of| of.contains(message)), "{few:?}");
 }
 
 #[test]

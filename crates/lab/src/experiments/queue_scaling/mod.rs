@@ -32,7 +32,7 @@ impl Experiment for QueueScaling {
 
     in_its_files!();
 
-    fn offered(&self, offered: &LoadTrialResult<'_>, sample: &mut Sample) {
+    fn load_metrics(&self, offered: &LoadTrialResult<'_>, sample: &mut Sample) {
         let cores = offered.setup.map_or(1, |setup| setup.cores);
         put_scaling(&mut sample.metrics, offered.observation, cores);
     }

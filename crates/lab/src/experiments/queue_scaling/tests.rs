@@ -61,13 +61,14 @@ fn each_core_has_its_part_of_what_all_forward() {
     let queues = [600, 400].map(|rx_frames| QueueCounters { rx_frames, ..Default::default() });
     let device = PortCounters { queues: queues.into(), ..PortCounters::default() };
     let (device, crossed) = (Some(device), Some(300));
-    let seen = LoadObservation { received: 900, device, crossed, ..LoadObservation::default() };
-    put_scaling(&mut metrics, &seen, 4);
+    let observation =
+        LoadObservation { received: 900, device, crossed, ..LoadObservation::default() };
+    put_scaling(&mut metrics, &observation, 4);
     let value = |name: &str| metrics[name].value;
     assert_eq!([value(PER_CORE), value(CORE_NS)], [10e6, 100.0]);
     assert_eq!(value(CROSSED), 0.3);
     let mut none = Metrics::new();
-    put_scaling(&mut none, &seen, 4);
+    put_scaling(&mut none, &observation, 4);
     assert!(none.is_empty());
 }
 
@@ -93,7 +94,7 @@ fn at(summary: &Summary, place: [&str; 4], column: &str) -> f64 {
     text.split(' ').next().unwrap().parse().unwrap_or_else(|_| panic!("{text} at {axes:?}"))
 }
 
-fn said(summary: &Summary, id: &str) -> (String, f64) {
+fn finding(summary: &Summary, id: &str) -> (String, f64) {
     let id = format!("card-{}-{id}", summary.experiments[0].name);
     let of = summary.findings.iter().find(|finding| finding.id == id);
     let of = of.unwrap_or_else(|| panic!("no {id}: {:#?}", summary.findings));
@@ -122,9 +123,9 @@ fn the_card_of_the_study_scales_as_the_study_found() {
     let of_ideal = at(&summary, ["multi-queue", "1", "8", "8"], "of ideal");
     let below = 100.0 - of_ideal;
     assert!((below - published("per_core_rate_below_ideal")).abs() < 4.0, "{below} % below");
-    let (sentence, ratio) = said(&summary, "serial-1-8-8");
+    let (sentence, ratio) = finding(&summary, "serial-1-8-8");
     assert!((0.3..0.38).contains(&ratio), "{sentence}");
-    let (sentence, _) = said(&summary, "cores-1-8-8");
+    let (sentence, _) = finding(&summary, "cores-1-8-8");
     assert!(sentence.starts_with("8 cores of card with a queue each forward 10."), "{sentence}");
     let [experiment] = &summary.experiments[..] else { panic!("one experiment") };
     let ids: Vec<&str> = experiment.figures.iter().map(|figure| figure.id.as_str()).collect();
@@ -142,7 +143,7 @@ fn the_card_of_the_study_scales_as_the_study_found() {
 #[test]
 fn queues_of_one_port_cost_what_the_profile_says_and_no_more_are_computed_than_it_has() {
     let summary = found(read("82599").unwrap(), "queue-overhead", &[]);
-    let (sentence, ratio) = said(&summary, "ports-1-8-8");
+    let (sentence, ratio) = finding(&summary, "ports-1-8-8");
     assert!((0.42..0.5).contains(&ratio), "{sentence}");
     // Two cores forward less where their port has more than one queue.
     let two = at(&summary, ["multi-queue", "1", "2", "2"], "throughput (interval)");
@@ -165,7 +166,7 @@ fn unpublished_figures_of_a_card_are_not_computed() {
     for words in ["2 ports: the profile has 1", "queues.serial_ns"] {
         assert!(lacks.iter().any(|lack| lack.contains(words)), "{words}: {lacks:?}");
     }
-    let (sentence, ratio) = said(&summary, "cores-1-8-8");
+    let (sentence, ratio) = finding(&summary, "cores-1-8-8");
     assert!((7.5..8.1).contains(&ratio), "{sentence}");
 }
 
@@ -273,7 +274,7 @@ fn cores_that_may_forward_more_than_one_or_less_are_no_finding() {
     // 1.25 times what one core does: 0.58 to 1.70 of it.
     let undecided = with_two_cores([0.82, 1.7, 0.58, 0.8, 0.7, 1.3].map(|ratio| ratio / 1.25));
     assert!(!has(&undecided), "{:#?}", undecided.findings);
-    let (sentence, ratio) = said(&with_two_cores([1.0; 6]), "cores-1-2-2");
+    let (sentence, ratio) = finding(&with_two_cores([1.0; 6]), "cores-1-2-2");
     assert!((ratio - 1.25).abs() < 1e-9, "{sentence}");
     let none = with_two_cores([0.99, 1.0, 1.01, 0.98, 1.02, 1.0].map(|ratio| ratio / 1.25));
     let of = none.findings.iter().find(|of| of.id.ends_with("cores-1-2-2")).unwrap();
@@ -283,12 +284,12 @@ fn cores_that_may_forward_more_than_one_or_less_are_no_finding() {
 #[test]
 fn one_core_forwards_and_two_cores_forward() {
     let set = |cores: &'static str| ["ports=1", "queues=2,4", cores, "frame=64"];
-    let (one, _) = said(&slower("queue-overhead", &set("cores=1")), "queues-1-4-1");
+    let (one, _) = finding(&slower("queue-overhead", &set("cores=1")), "queues-1-4-1");
     assert_eq!(
         one,
         "card with 4 queues on one core reaches 100 % of its throughput with 2 queues."
     );
-    let (two, _) = said(&slower("queue-overhead", &set("cores=2")), "queues-1-4-2");
+    let (two, _) = finding(&slower("queue-overhead", &set("cores=2")), "queues-1-4-2");
     assert!(two.starts_with("card with 4 queues on 2 cores reaches 100 %"), "{two}");
 }
 

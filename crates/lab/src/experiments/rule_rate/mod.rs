@@ -32,7 +32,7 @@ impl Experiment for RuleRate {
 
     in_its_files!();
 
-    fn offered(&self, offered: &LoadTrialResult<'_>, sample: &mut Sample) {
+    fn load_metrics(&self, offered: &LoadTrialResult<'_>, sample: &mut Sample) {
         if offered.trial == EFFECT.name() {
             put_effects(&mut sample.metrics, offered.observation);
         }

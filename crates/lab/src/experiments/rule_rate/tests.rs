@@ -238,10 +238,10 @@ fn refused_rules_are_data_and_give_no_rate() {
 fn a_device_without_rules_says_so_once() {
     let nature = Nature { not_supported: vec!["rules"], ..Nature::default() };
     let (bench, _) = measured(nature, &[]);
-    let told: Vec<_> = bench.store.samples.iter().map(|sample| &sample.outcome).collect();
+    let reported: Vec<_> = bench.store.samples.iter().map(|sample| &sample.outcome).collect();
     let lacks =
         |o: &&&Outcome| matches!(o, Outcome::NotSupported { capability } if capability == "rules");
-    assert_eq!(told.iter().filter(lacks).count(), 1, "{told:?}");
+    assert_eq!(reported.iter().filter(lacks).count(), 1, "{reported:?}");
     assert!(bench.samples("insert").is_empty());
 }
 

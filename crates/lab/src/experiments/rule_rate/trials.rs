@@ -9,7 +9,7 @@ use niclab_result::{Coordinate, Point};
 
 use super::metrics::{EFFECT, INSERT};
 use super::spec::{EffectSweep, RuleRateSweep};
-use crate::axes::{ACTIONS, CALLS, CORES, at_axes, name_of, numbers, standing, words};
+use crate::axes::{ACTIONS, CALLS, CORES, at_axes, default_rules, name_of, numbers, words};
 use crate::flows;
 use crate::place::{PRIORITY_RULES, RULES_MAX, SweepPoint};
 use crate::run::{PlannedRate, Resolver, TaskIndex, Trial, index_of};
@@ -118,7 +118,7 @@ pub(super) fn effects(sweep: &EffectSweep) -> Result<Vec<Effect>, SpecError> {
         for rules in numbers("rules", &sweep.rules, 1, FLOWS_PROBED_MAX)? {
             for per_s in numbers("per_s", &sweep.per_s, 1, OPERATIONS_PER_S_MAX)? {
                 for core in words("core", &sweep.core, &CORES)? {
-                    let place = standing(group, rules);
+                    let place = default_rules(group, rules);
                     all.push(Effect { place, rules, per_s, core });
                 }
             }

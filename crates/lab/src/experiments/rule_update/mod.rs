@@ -34,7 +34,7 @@ impl Experiment for RuleUpdate {
 
     in_its_files!();
 
-    fn offered(&self, offered: &LoadTrialResult<'_>, sample: &mut Sample) {
+    fn load_metrics(&self, offered: &LoadTrialResult<'_>, sample: &mut Sample) {
         if offered.trial == CHANGE.name() {
             windows::put_windows(&mut sample.metrics, offered.observation);
             if offered.is_generated {

@@ -17,7 +17,9 @@ use niclab_result::{Coordinate, Point};
 
 use super::metrics::CHANGE;
 use super::spec::RuleUpdateSweep;
-use crate::axes::{CALLS, CORES, at_axes, name_of, numbers, slice_at, slices, standing, words};
+use crate::axes::{
+    CALLS, CORES, at_axes, default_rules, name_of, numbers, slice_at, slices, words,
+};
 use crate::flows;
 use crate::place::{FRAME_LEN_COMMON, PRIORITY_RULES, SweepPoint};
 use crate::rule_matches::{NEW, OLD, to_change};
@@ -120,7 +122,7 @@ impl UpdateTask {
 
     /// The traffic: each flow has a rule.
     fn place(&self) -> SweepPoint {
-        standing(self.group, self.rules)
+        default_rules(self.group, self.rules)
     }
 
     /// The set-up, and which of its blocks is changed.

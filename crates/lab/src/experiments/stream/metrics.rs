@@ -66,8 +66,8 @@ pub(crate) const RECEIVER_BUSY: &str = "receiver_busy_ratio";
 pub(crate) const OTHERS: &str = "others_ratio";
 
 /// The metrics of a stream.
-pub(crate) fn put_stream(metrics: &mut Metrics, seen: &StreamObservation, stream: &Stream) {
-    let (sent, received) = (&seen.sent, &seen.received);
+pub(crate) fn put_stream(metrics: &mut Metrics, observation: &StreamObservation, stream: &Stream) {
+    let (sent, received) = (&observation.sent, &observation.received);
     put(metrics, CARRIED, received.bits_per_s(), "bit/s");
     put(metrics, "sent_bits_per_s", sent.bits_per_s(), "bit/s");
     put(metrics, "sent_messages", sent.messages as f64, "messages");
@@ -86,18 +86,23 @@ pub(crate) fn put_stream(metrics: &mut Metrics, seen: &StreamObservation, stream
     if let Some(segments) = sent.retransmits {
         put(metrics, "retransmitted_segments", segments as f64, "segments");
     }
-    put_use(metrics, seen, stream);
+    put_use(metrics, observation, stream);
 }
 
 /// A part of a core's time.
 type CoreTimePart = fn(&CoreUse) -> u64;
 
-fn put_use(metrics: &mut Metrics, seen: &StreamObservation, stream: &Stream) {
-    let gigabits = seen.received.bytes as f64 * 8e-9;
+fn put_use(metrics: &mut Metrics, observation: &StreamObservation, stream: &Stream) {
+    let gigabits = observation.received.bytes as f64 * 8e-9;
     let busy = |cores: &[CoreUse]| cores.iter().map(CoreUse::busy_ns).sum::<u64>() as f64;
     let sides = [
-        ("sender", &seen.sender_cores, seen.sent.time, seen.sent.duration_ns),
-        ("receiver", &seen.receiver_cores, seen.received.time, seen.received.duration_ns),
+        ("sender", &observation.sender_cores, observation.sent.time, observation.sent.duration_ns),
+        (
+            "receiver",
+            &observation.receiver_cores,
+            observation.received.time,
+            observation.received.duration_ns,
+        ),
     ];
     let mut others: f64 = 0.0;
     for (side, cores, time, duration_ns) in sides {
@@ -128,19 +133,19 @@ fn put_use(metrics: &mut Metrics, seen: &StreamObservation, stream: &Stream) {
     }
     put(metrics, OTHERS, others, "1");
     if gigabits > 0.0 {
-        let both = busy(&seen.sender_cores) + busy(&seen.receiver_cores);
+        let both = busy(&observation.sender_cores) + busy(&observation.receiver_cores);
         put(metrics, CPU, both / gigabits, "ns");
     }
 }
 
 /// Why a stream ended before its time; the receiver has the last word.
-pub(crate) fn ended(seen: &StreamObservation) -> Option<String> {
-    seen.received.ended.clone().or(seen.sent.ended.clone())
+pub(crate) fn ended(observation: &StreamObservation) -> Option<String> {
+    observation.received.ended.clone().or(observation.sent.ended.clone())
 }
 
 /// The warnings that belong to a stream.
-pub(crate) fn marks(seen: &StreamObservation) -> Vec<Mark> {
-    let due = seen.sent.messages + seen.sent.unsent;
-    let is_limited = seen.sent.unsent as f64 > UNSENT_MAX * due as f64;
+pub(crate) fn marks(observation: &StreamObservation) -> Vec<Mark> {
+    let due = observation.sent.messages + observation.sent.unsent;
+    let is_limited = observation.sent.unsent as f64 > UNSENT_MAX * due as f64;
     if is_limited { vec![Mark::GeneratorLimited] } else { Vec::new() }
 }

@@ -38,18 +38,19 @@ impl Experiment for Stream {
         Some(SERVER_S + (stream.duration_ns + stream.warmup_ns) as f64 / 1e9)
     }
 
-    fn answer(&self, task: &Task, seen: Observation) -> Option<TaskResult> {
-        let (Task::Stream(streaming), Observation::Stream(seen)) = (task, seen) else {
+    fn task_result(&self, task: &Task, observation: Observation) -> Option<TaskResult> {
+        let (Task::Stream(streaming), Observation::Stream(observation)) = (task, observation)
+        else {
             return None;
         };
         let mut metrics = Metrics::new();
-        put_stream(&mut metrics, &seen, &streaming.stream);
+        put_stream(&mut metrics, &observation, &streaming.stream);
         Some(TaskResult {
             question: json(streaming),
             metrics,
-            marks: marks(&seen),
-            counters: json(&seen),
-            ended: ended(&seen),
+            marks: marks(&observation),
+            counters: json(&observation),
+            ended: ended(&observation),
             latency: None,
         })
     }

@@ -121,7 +121,7 @@ fn measured(hosts: &mut Hosts, set: &[&str]) -> MeasuredModel {
     measure(hosts, "stream", GridName::Reduced, set, Some(6)).unwrap()
 }
 
-fn said(measured: &MeasuredModel, id: &str) -> (String, f64) {
+fn finding(measured: &MeasuredModel, id: &str) -> (String, f64) {
     let findings = measured.summary().findings;
     let found = findings.iter().find(|finding| finding.id == format!("known-stream-{id}"));
     let found = found.unwrap_or_else(|| panic!("no {id} among {findings:#?}"));
@@ -137,16 +137,16 @@ fn the_maximum_throughput_and_its_limit_are_found() {
     let measured = measured(&mut Hosts::new(), &[]);
     assert!(!measured.summary().partial);
     let tcp = 1.5 * 8.0 * 131_072.0 / (100.0 + 13_107.2);
-    let (words, value) = said(&measured, "tcp");
+    let (words, value) = finding(&measured, "tcp");
     assert!(near(value, tcp * 1e9), "{value} for {tcp}");
     assert!(words.starts_with("known carries 119 Gbps of payload over TCP"), "{words}");
     assert!(words.contains("The sender's core is busy 100 % of the time, the receiver's 50.0 %"));
     assert!(words.contains("The sender's core is the limit"), "{words}");
     let udp = 8.0 * 16_000.0 / (531.25 + 1_600.0);
-    let (words, value) = said(&measured, "udp");
+    let (words, value) = finding(&measured, "udp");
     assert!(near(value, udp * 1e9), "{value} for {udp}");
     assert!(words.contains("in datagrams of 16,000 B, 64 in a call, over 1 connection"), "{words}");
-    let (words, value) = said(&measured, "tcp-udp");
+    let (words, value) = finding(&measured, "tcp-udp");
     assert!(near(value, tcp / udp), "{value}");
     assert!(
         words.contains(
@@ -160,7 +160,7 @@ fn the_maximum_throughput_and_its_limit_are_found() {
         ([0.5, 0.9], "Neither core is always busy"),
     ] {
         let measured = self::measured(&mut Hosts { busy, ..Hosts::new() }, &[]);
-        let (words, _) = said(&measured, "tcp");
+        let (words, _) = finding(&measured, "tcp");
         assert!(words.contains(bound), "{words}");
     }
 }
@@ -168,7 +168,7 @@ fn the_maximum_throughput_and_its_limit_are_found() {
 #[test]
 fn time_that_other_programs_had_is_no_limit_of_the_stack() {
     let measured = measured(&mut Hosts { others: 0.2, ..Hosts::new() }, &[]);
-    let (words, _) = said(&measured, "tcp");
+    let (words, _) = finding(&measured, "tcp");
     assert!(words.contains("Other programs used the cores"), "{words}");
     let table = &measured.summary().experiments[0].tables[0];
     assert_eq!(
@@ -181,7 +181,7 @@ fn time_that_other_programs_had_is_no_limit_of_the_stack() {
 fn the_size_that_suffices_and_what_connections_and_batches_bring_is_found() {
     let measured = measured(&mut Hosts::new(), &[]);
     // 79.4 Gbps of one connection at 131,072 B, 71.1 at 8,000 B, 77.6 at 32,000 B.
-    let (words, value) = said(&measured, "tcp-size");
+    let (words, value) = finding(&measured, "tcp-size");
     assert_eq!(value, 32_000.0);
     assert!(
         words.contains("with messages of 32,000 B or more; with 64 B it reaches 6.06 %"),
@@ -190,10 +190,10 @@ fn the_size_that_suffices_and_what_connections_and_batches_bring_is_found() {
     // 48.1 Gbps at 8,000 B and 60.1 at 16,000 B, the largest: larger ones may carry more.
     let ids: Vec<String> = measured.summary().findings.into_iter().map(|of| of.id).collect();
     assert!(!ids.contains(&"known-stream-udp-size".to_owned()), "{ids:?}");
-    let (words, value) = said(&measured, "connections");
+    let (words, value) = finding(&measured, "connections");
     assert!(near(value, 1.5), "{value}");
     assert!(words.contains("connections carry 1.50 times as much as one"), "{words}");
-    let (words, value) = said(&measured, "batch");
+    let (words, value) = finding(&measured, "batch");
     let gain = (500.0 + 2_000.0 + 147.2) / (500.0 + 31.25 + 147.2);
     assert!(near(value, gain), "{value} for {gain}");
     assert!(words.starts_with("64 datagrams in a call carry 3.90"), "{words}");
@@ -310,7 +310,7 @@ fn the_host_that_sends_is_an_axis() {
 fn a_stream_that_ended_before_it_began_has_no_rate_and_no_share() {
     let sent = Sent { bytes: 1_000, ..Sent::default() };
     let received = Received { bytes: 1_000, ..Received::default() };
-    let seen =
+    let observation =
         StreamObservation { sent, received, sender_cores: Vec::new(), receiver_cores: Vec::new() };
     let stream = Stream {
         transport: Transport::Tcp,
@@ -323,7 +323,7 @@ fn a_stream_that_ended_before_it_began_has_no_rate_and_no_share() {
         warmup_ns: 0,
     };
     let mut metrics = Metrics::new();
-    put_stream(&mut metrics, &seen, &stream);
+    put_stream(&mut metrics, &observation, &stream);
     assert_eq!(metrics[CARRIED].value, 0.0);
     assert_eq!(metrics["sent_bits_per_s"].value, 0.0);
     assert!(metrics.values().all(|of| of.unit != "1" || of.value <= 1.0), "{metrics:?}");

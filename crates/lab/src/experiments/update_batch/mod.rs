@@ -32,7 +32,7 @@ impl Experiment for UpdateBatch {
 
     in_its_files!();
 
-    fn offered(&self, offered: &LoadTrialResult<'_>, sample: &mut Sample) {
+    fn load_metrics(&self, offered: &LoadTrialResult<'_>, sample: &mut Sample) {
         if [BATCH, REST].map(TrialKind::name).contains(&offered.trial) {
             windows::put_windows(&mut sample.metrics, offered.observation);
             if offered.is_generated {

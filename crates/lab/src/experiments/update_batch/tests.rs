@@ -132,8 +132,8 @@ fn the_cost_of_smaller_batches_is_compared_with_the_largest() {
     let (_, summary) = measured(&[&fixed[..], &["batch=10k,20k,2k"]].concat());
     let found = summary.findings.iter().find(|found| found.id == "simulated-batch-at-once-group0");
     let sentence = &found.unwrap().sentence;
-    let said = "loses 20.0 ms of traffic (2.00 ms with 2,000 rules, 10.0 ms with 10,000 rules)";
-    assert!(sentence.contains(said), "{sentence}");
+    let message = "loses 20.0 ms of traffic (2.00 ms with 2,000 rules, 10.0 ms with 10,000 rules)";
+    assert!(sentence.contains(message), "{sentence}");
 }
 
 #[test]

@@ -9,7 +9,9 @@ use niclab_result::{Coordinate, Point};
 
 use super::metrics::{BATCH, REST};
 use super::spec::BatchSweep;
-use crate::axes::{CALLS, CORES, at_axes, name_of, numbers, slice_at, slices, standing, words};
+use crate::axes::{
+    CALLS, CORES, at_axes, default_rules, name_of, numbers, slice_at, slices, words,
+};
 use crate::flows;
 use crate::place::{PRIORITY_RULES, RULES_MAX, SweepPoint};
 use crate::rule_matches::{NEW, OLD, to_change};
@@ -60,7 +62,7 @@ pub fn places(sweep: &BatchSweep, trace: Option<&Trace>) -> Result<Vec<Batch>, S
                 for calls in words("calls", &sweep.calls, &CALLS)? {
                     for slice in slices(&sweep.slice)? {
                         for flows in numbers("flows", &flows, 1, FLOWS_MAX)? {
-                            let (work, place) = (BatchWork::Create, standing(group, flows));
+                            let (work, place) = (BatchWork::Create, default_rules(group, flows));
                             batches.push(Batch { work, place, rules, core, calls, slice });
                         }
                     }

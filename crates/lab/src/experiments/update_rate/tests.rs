@@ -193,14 +193,14 @@ fn times_of_the_hand_over_are_of_the_trial_for_the_latency() {
         let times = times.filter(|(name, _)| name.starts_with("late_") || name.starts_with("wait"));
         times.for_each(|(_, metric)| metric.value *= 100.0);
     }
-    let told = |bench: &Bench| {
+    let reported = |bench: &Bench| {
         let summary = summary(bench);
         let columns = ["started after, p50", "started p99", "done after, p50", "done p99"];
         columns.map(|column| cell_at(&summary.experiments[0].tables[0], &ROW_100K, column))
     };
-    assert_eq!(told(&bench), ["3.00 us", "3.00 us", "5.00 us", "5.00 us"]);
+    assert_eq!(reported(&bench), ["3.00 us", "3.00 us", "5.00 us", "5.00 us"]);
     bench.store.samples.retain(|sample| sample.trial != "latency");
-    assert_eq!(told(&bench), ["-"; 4]);
+    assert_eq!(reported(&bench), ["-"; 4]);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use niclab_result::{Coordinate, Point};
 
 use super::spec::RuleChurnSweep;
 use crate::axes::{
-    CALLS, CORES, at_axes, name_of, numbers, refused, slice_at, slices, standing, words,
+    CALLS, CORES, at_axes, default_rules, name_of, numbers, refused, slice_at, slices, words,
 };
 use crate::flows;
 use crate::place::{PRIORITY_RULES, RULES_MAX, SweepPoint};
@@ -103,7 +103,7 @@ pub fn places(sweep: &RuleChurnSweep, trace: Option<&Trace>) -> Result<Vec<RuleC
                     for calls in words("calls", &sweep.calls, &CALLS[..2])? {
                         for slice in slices_or_ticks(&sweep.slice)? {
                             for flows in numbers("flows", &flows, 1, FLOWS_MAX)? {
-                                let place = standing(group, flows);
+                                let place = default_rules(group, flows);
                                 let rules = rules - 1;
                                 all.push(RuleChurn { place, rules, per_s, core, calls, slice });
                             }

@@ -72,9 +72,9 @@ impl StreamRing {
         if let Some(count @ 1..) = self.received.take() {
             self.inflow.filled(count as usize);
         }
-        let (mut came, mut went) = (0, 0);
+        let (mut arrived, mut went) = (0, 0);
         let is_back = self.operations.take_back(|number, result| match (number, result) {
-            (RECEIVED, 1..) => came = result as usize,
+            (RECEIVED, 1..) => arrived = result as usize,
             (SENT, 1..) => went = result as usize,
             _ => {}
         });
@@ -82,7 +82,7 @@ impl StreamRing {
             return None;
         }
         let mut inflow = std::mem::take(&mut *self.inflow);
-        inflow.filled(came);
+        inflow.filled(arrived);
         let mut rest = self.sending.split_off(self.sent + went);
         rest.append(&mut self.pending);
         Some((inflow, rest))

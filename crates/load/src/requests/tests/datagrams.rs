@@ -37,18 +37,25 @@ fn a_real_memcached_answers_every_datagram() {
         for (depth, pace) in
             [(1, Pace::Closed), (2, Pace::Closed), (2, Pace::Open { per_s: 500.0 })]
         {
-            let seen = go(&Requests { depth, pace, ..asked.clone() }, real.address);
-            assert_balanced(&seen);
-            assert_eq!((seen.foreign, seen.refused, seen.misses), (0, 0, 0), "{seen:?}");
-            assert!(seen.hits > 0 && seen.lost * 10 <= seen.sent, "{seen:?}");
+            let observed = go(&Requests { depth, pace, ..asked.clone() }, real.address);
+            assert_balanced(&observed);
+            assert_eq!(
+                (observed.foreign, observed.refused, observed.misses),
+                (0, 0, 0),
+                "{observed:?}"
+            );
+            assert!(observed.hits > 0 && observed.lost * 10 <= observed.sent, "{observed:?}");
         }
     }
     let other = KeySelection { length: KeyLength::Fixed(77), ..base().keys };
     let asked = Requests { keys: other, get_ratio: 1.0, depth: 40, connections: 3, ..base() };
-    let seen = go(&asked, real.address);
-    assert_balanced(&seen);
-    assert_eq!((seen.misses, seen.received_bytes), (seen.answered, 13 * seen.answered));
-    assert_eq!(seen.sent_bytes, 91 * seen.sent);
+    let observed = go(&asked, real.address);
+    assert_balanced(&observed);
+    assert_eq!(
+        (observed.misses, observed.received_bytes),
+        (observed.answered, 13 * observed.answered)
+    );
+    assert_eq!(observed.sent_bytes, 91 * observed.sent);
 }
 
 /// A server that does with each request what `reply` says: it gets the number of the request, that
@@ -89,11 +96,11 @@ fn losses_of_datagrams_are_distinguished() {
     let asked = Requests { connections: 1, depth: 4, warmup_ns: 0, ..base() };
     let held = Mutex::new(HashMap::new());
     let reply = |count: u32, id: u16, text: &str, send: &dyn Fn(&[u8])| {
-        let said = match text.starts_with("get ") {
+        let message = match text.starts_with("get ") {
             true => b"END\r\n".as_slice(),
             false => b"STORED\r\n",
         };
-        let answer = datagram(id, 0, 1, said);
+        let answer = datagram(id, 0, 1, message);
         match count {
             // Twice; cut short; without a frame; of a request that nobody made.
             10 => (0..2).for_each(|_| send(&answer)),
@@ -106,14 +113,14 @@ fn losses_of_datagrams_are_distinguished() {
                 send(&answer);
             }
             40 => {
-                send(&datagram(id.wrapping_add(9000), 0, 1, said));
+                send(&datagram(id.wrapping_add(9000), 0, 1, message));
                 send(&answer);
             }
             // One that comes in two, the later one first, and one of them twice.
             50 => {
-                send(&datagram(id, 1, 2, &said[3..]));
-                send(&datagram(id, 1, 2, &said[3..]));
-                send(&datagram(id, 0, 2, &said[..3]));
+                send(&datagram(id, 1, 2, &message[3..]));
+                send(&datagram(id, 1, 2, &message[3..]));
+                send(&datagram(id, 0, 2, &message[..3]));
             }
             // One that never comes, and one that comes when nobody waits any more.
             60 => {}
@@ -126,11 +133,11 @@ fn losses_of_datagrams_are_distinguished() {
         }
     };
     let asked = Requests { duration_ns: 1_500_000_000, ..asked };
-    let seen = odd_server(reply, |server| go(&asked, server));
-    assert_balanced(&seen);
-    assert_eq!((seen.lost, seen.late), (2, 1), "{seen:?}");
-    assert_eq!((seen.duplicated, seen.foreign), (2, 3), "{seen:?}");
-    assert!(seen.ended.is_none() && seen.hits == 0, "{seen:?}");
+    let observed = odd_server(reply, |server| go(&asked, server));
+    assert_balanced(&observed);
+    assert_eq!((observed.lost, observed.late), (2, 1), "{observed:?}");
+    assert_eq!((observed.duplicated, observed.foreign), (2, 3), "{observed:?}");
+    assert!(observed.ended.is_none() && observed.hits == 0, "{observed:?}");
 }
 
 #[test]
@@ -140,19 +147,19 @@ fn another_value_is_found() {
         let key = text.split_whitespace().nth(1).unwrap();
         send(&datagram(id, 0, 1, &found(key, &[b'x'; 100])));
     };
-    let seen = odd_server(reply, |server| go(&asked, server));
-    assert_balanced(&seen);
-    assert!(seen.foreign == seen.answered && seen.answered > 0, "{seen:?}");
+    let observed = odd_server(reply, |server| go(&asked, server));
+    assert_balanced(&observed);
+    assert!(observed.foreign == observed.answered && observed.answered > 0, "{observed:?}");
 }
 
 #[test]
 fn a_missing_server_is_reported() {
-    let told = |server| {
+    let reported = |server| {
         run(&base(), server, &AtomicBool::new(false), || (), None).unwrap_err().to_string()
     };
-    let free = told(free_port());
+    let free = reported(free_port());
     assert!(free.contains("nobody answers memcached-udp requests"), "{free}");
-    let silent = odd_server(|_, _, _, _| {}, told);
+    let silent = odd_server(|_, _, _, _| {}, reported);
     assert!(silent.contains("nobody answers memcached-udp requests"), "{silent}");
 }
 
@@ -164,8 +171,8 @@ fn a_server_that_falls_silent_ends_it() {
             send(&datagram(id, 0, 1, b"ERROR\r\n"));
         }
     };
-    let seen = odd_server(reply, |server| go(&asked, server));
-    assert_balanced(&seen);
-    assert_eq!((seen.answered, seen.refused), (50, 50), "{seen:?}");
-    assert!(seen.ended.unwrap().contains("it answers no more, for 5 s"));
+    let observed = odd_server(reply, |server| go(&asked, server));
+    assert_balanced(&observed);
+    assert_eq!((observed.answered, observed.refused), (50, 50), "{observed:?}");
+    assert!(observed.ended.unwrap().contains("it answers no more, for 5 s"));
 }

@@ -78,11 +78,11 @@ fn answers_end_where_the_standard_says() {
             let asked = Requests { depth: 3, duration_ns: 30_000_000, ..base() };
             let run = || served(always(answer, pieces), |server| go(&asked, server));
             // A busy machine may take all of the time away.
-            let seen = (0..10).map(|_| run()).find(|seen| seen.sent > 0).unwrap();
-            assert_clean(&seen);
-            assert_eq!(seen.reconnected, 0, "{seen:?}");
+            let observed = (0..10).map(|_| run()).find(|observed| observed.sent > 0).unwrap();
+            assert_clean(&observed);
+            assert_eq!(observed.reconnected, 0, "{observed:?}");
             let len = answer.len() as u64;
-            assert_eq!(seen.received_bytes, seen.answered * len, "{answer:?}");
+            assert_eq!(observed.received_bytes, observed.answered * len, "{answer:?}");
         }
     }
 }
@@ -94,10 +94,10 @@ fn errors_are_counted_as_refused() {
         (b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n", true),
         (b"HTTP/1.1 302 Found\r\nContent-Length: 0\r\n\r\n", false),
     ] {
-        let seen = served(always(answer, answer.len()), |server| go(&base(), server));
-        assert_balanced(&seen);
-        assert_eq!(seen.refused, if refused { seen.answered } else { 0 });
-        assert!(seen.answered > 0 && seen.ended.is_none(), "{seen:?}");
+        let observed = served(always(answer, answer.len()), |server| go(&base(), server));
+        assert_balanced(&observed);
+        assert_eq!(observed.refused, if refused { observed.answered } else { 0 });
+        assert!(observed.answered > 0 && observed.ended.is_none(), "{observed:?}");
     }
 }
 
@@ -113,10 +113,10 @@ fn a_malformed_answer_is_reported() {
         (&long, "it said \"HTTP/1.1 200 OK\\r\\nX: yyyy"),
     ];
     for (answer, words) in odd {
-        let told = served(always(answer, answer.len()), |server| {
+        let reported = served(always(answer, answer.len()), |server| {
             run(&base(), server, &AtomicBool::new(false), || (), None).unwrap_err().to_string()
         });
-        assert!(told.contains("does not speak http") && told.contains(words), "{told}");
+        assert!(reported.contains("does not speak http") && reported.contains(words), "{reported}");
     }
 }
 
@@ -132,10 +132,10 @@ fn connections_that_the_server_closes_are_made_anew() {
     for script in scripts {
         for depth in [1, 4] {
             let asked = Requests { depth, warmup_ns: 0, ..base() };
-            let seen = served(says(script), |server| go(&asked, server));
-            assert_clean(&seen);
-            let times = seen.answered / script.len() as u64;
-            assert!(seen.reconnected + 2 >= times && times > 2, "{seen:?}");
+            let observed = served(says(script), |server| go(&asked, server));
+            assert_clean(&observed);
+            let times = observed.answered / script.len() as u64;
+            assert!(observed.reconnected + 2 >= times && times > 2, "{observed:?}");
         }
     }
 }
@@ -154,9 +154,9 @@ fn a_server_that_closes_without_an_answer_is_reported() {
         b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nab",
         b"HTTP/1.1 200 OK\r\nContent-Length: 200\r\n\r\nab",
     ];
-    let seen = served(says(&half), |server| go(&base(), server));
-    assert_balanced(&seen);
-    assert!(seen.ended.unwrap().contains("it has closed a connection"));
+    let observed = served(says(&half), |server| go(&base(), server));
+    assert_balanced(&observed);
+    assert!(observed.ended.unwrap().contains("it has closed a connection"));
 }
 
 #[test]
@@ -174,16 +174,16 @@ fn requests_are_what_was_asked_for() {
     let asked = Requests { duration_ns: 20_000_000, ..base() };
     for values in [Values::Fixed(0), Values::Fixed(10_000), Values::Etc] {
         let host = served(keep, |server| {
-            let seen = go(&Requests { values, ..asked.clone() }, server);
-            assert_clean(&seen);
+            let observed = go(&Requests { values, ..asked.clone() }, server);
+            assert_clean(&observed);
             server
         });
-        let seen = std::mem::take(&mut *heads.lock().unwrap());
+        let observed = std::mem::take(&mut *heads.lock().unwrap());
         let method = if values == Values::Fixed(0) { "GET" } else { "POST" };
         let start = format!("{method} /a?b=c HTTP/1.1\r\nHost: {host}");
-        assert!(seen.len() > 2 && seen.iter().all(|(head, _)| head.starts_with(&start)));
+        assert!(observed.len() > 2 && observed.iter().all(|(head, _)| head.starts_with(&start)));
         let lens: std::collections::HashSet<usize> =
-            seen.iter().map(|(_, body)| body.len()).collect();
+            observed.iter().map(|(_, body)| body.len()).collect();
         match values {
             Values::Fixed(len) => assert_eq!(lens, [len as usize].into()),
             Values::Etc => assert!(lens.len() > 1),
@@ -210,13 +210,13 @@ fn a_real_nginx_answers_every_request() {
     let arguments = ["-p", place.to_str().unwrap(), "-c", file.to_str().unwrap()];
     if let Some(real) = Real::start_at(test, "nginx", &arguments, address) {
         for depth in [1, 8] {
-            let seen = go(&Requests { depth, ..base() }, real.address);
-            assert_clean(&seen);
+            let observed = go(&Requests { depth, ..base() }, real.address);
+            assert_clean(&observed);
             // Each connection is for 100 requests.
-            assert!(seen.reconnected >= seen.answered / 100 - 2, "{seen:?}");
+            assert!(observed.reconnected >= observed.answered / 100 - 2, "{observed:?}");
         }
-        let seen = go(&Requests { path: "/none".to_owned(), ..base() }, real.address);
-        assert_eq!((seen.refused, seen.lost), (seen.answered, 0));
+        let observed = go(&Requests { path: "/none".to_owned(), ..base() }, real.address);
+        assert_eq!((observed.refused, observed.lost), (observed.answered, 0));
     }
     std::fs::remove_dir_all(&place).unwrap();
 }

@@ -152,8 +152,8 @@ fn answers_are_read_however_they_are_cut() {
                 stored.insert(command.key, command.value);
                 return Reply::Say(b"STORED\r\n".to_vec());
             }
-            let said = found(&command.key, &stored[&command.key]);
-            for piece in said.chunks(1 + number % 9) {
+            let message = found(&command.key, &stored[&command.key]);
+            for piece in message.chunks(1 + number % 9) {
                 out.write_all(piece).unwrap();
             }
             Reply::Say(Vec::new())
@@ -201,34 +201,34 @@ fn a_server_that_goes_leaves_what_was_measured() {
 
 #[test]
 fn a_server_that_is_none_or_another_is_reported() {
-    let told = |asked: &Requests, server| {
+    let reported = |asked: &Requests, server| {
         run(asked, server, &AtomicBool::new(false), || (), None).unwrap_err().to_string()
     };
-    let nobody = told(&base(), free_port());
+    let nobody = reported(&base(), free_port());
     assert!(nobody.starts_with("nobody answers memcached-tcp requests at 127.0.0.1:"), "{nobody}");
     let silent = |_, stream: TcpStream| {
         memcached(stream, |_, _| Reply::Say(Vec::new()));
     };
-    let nobody = served(silent, |server| told(&base(), server));
+    let nobody = served(silent, |server| reported(&base(), server));
     assert!(nobody.starts_with("nobody answers"), "{nobody}");
     let shut = |_, stream: TcpStream| drop(stream);
-    let other = served(shut, |server| told(&base(), server));
+    let other = served(shut, |server| reported(&base(), server));
     assert!(other.contains("does not speak memcached-tcp: it closes"), "{other}");
     let redis = |_, stream| {
         memcached(stream, |_, _| Reply::Say(b"-ERR unknown command 'set'\r\n".to_vec()));
     };
-    let other = served(redis, |server| told(&base(), server));
+    let other = served(redis, |server| reported(&base(), server));
     assert!(other.contains("does not speak memcached-tcp: it said \"-ERR unknown"), "{other}");
     let endless = |_, stream| {
         memcached(stream, |_, _| Reply::Say(vec![b'x'; 100_000]));
     };
-    let other = served(endless, |server| told(&base(), server));
+    let other = served(endless, |server| reported(&base(), server));
     assert!(other.contains("it said \"xxxxxxxx"), "{other}");
     let huge = |_, stream| {
-        let said = b"VALUE 0000000000000001 0 99999999999999999999\r\n".to_vec();
-        memcached(stream, |_, _| Reply::Say(said.clone()));
+        let message = b"VALUE 0000000000000001 0 99999999999999999999\r\n".to_vec();
+        memcached(stream, |_, _| Reply::Say(message.clone()));
     };
-    let other = served(huge, |server| told(&base(), server));
+    let other = served(huge, |server| reported(&base(), server));
     assert!(other.contains("it said \"0000000000000001 0 9999"), "{other}");
 }
 

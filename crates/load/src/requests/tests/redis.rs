@@ -84,13 +84,13 @@ fn a_malformed_answer_is_reported() {
     ];
     for (answer, words) in odd {
         let asked = Requests { get_ratio: 1.0, ..base() };
-        let told = served(says(&[answer]), |server| {
+        let reported = served(says(&[answer]), |server| {
             match run(&asked, server, &AtomicBool::new(false), || (), None) {
                 Ok(seen) => seen.ended.unwrap(),
                 Err(error) => error.to_string(),
             }
         });
-        assert!(told.contains(words), "{told}");
+        assert!(reported.contains(words), "{reported}");
     }
 }
 

@@ -81,14 +81,14 @@ pub fn memcached(stream: TcpStream, mut reply: impl FnMut(usize, Command) -> Rep
             assert!(command.value.ends_with(b"\r\n"));
             command.value.truncate(command.value.len() - 2);
         }
-        let said = match reply(number, command) {
-            Reply::Say(said) => out.write_all(&said),
-            Reply::Close(said) => {
-                let _ = out.write_all(&said);
+        let message = match reply(number, command) {
+            Reply::Say(message) => out.write_all(&message),
+            Reply::Close(message) => {
+                let _ = out.write_all(&message);
                 return;
             }
         };
-        if said.is_err() {
+        if message.is_err() {
             return;
         }
     }

@@ -21,10 +21,10 @@ fn stalled(asked: &Requests) -> Requested {
             Reply::Say(b"STORED\r\n".to_vec())
         });
     };
-    let seen = served(reply, |server| go(asked, server));
-    assert_balanced(&seen);
-    assert!(seen.ended.is_none() && seen.refused == 0, "{seen:?}");
-    seen
+    let observed = served(reply, |server| go(asked, server));
+    assert_balanced(&observed);
+    assert!(observed.ended.is_none() && observed.refused == 0, "{observed:?}");
+    observed
 }
 
 /// A stall of 100 ms in a second: a tenth of all that is due.
@@ -36,20 +36,20 @@ fn an_open_loop_counts_all_that_was_due_while_the_server_stood_still() {
         duration_ns: 1_000_000_000,
         ..requests(Protocol::MemcachedTcp)
     };
-    let seen = stalled(&open);
+    let observed = stalled(&open);
     let p99 = |latency: &Latency| latency.0.value_at_quantile(0.99);
     // Of 200 requests due in the stall, evenly, the last of 2000 hundredths waited 90 ms.
-    assert!(p99(&seen.latency) > 80_000_000, "{seen:?}");
-    assert!(seen.latency.0.value_at_quantile(0.95) > 30_000_000, "{seen:?}");
+    assert!(p99(&observed.latency) > 80_000_000, "{observed:?}");
+    assert!(observed.latency.0.value_at_quantile(0.95) > 30_000_000, "{observed:?}");
     // Four connections cannot have more than four requests that waited all of it.
-    let service = seen.service.as_ref().unwrap();
-    assert!(p99(service) < 60_000_000, "{seen:?}");
-    let lateness = seen.lateness.as_ref().unwrap();
-    assert!(p99(lateness) > 80_000_000, "{seen:?}");
+    let service = observed.service.as_ref().unwrap();
+    assert!(p99(service) < 60_000_000, "{observed:?}");
+    let lateness = observed.lateness.as_ref().unwrap();
+    assert!(p99(lateness) > 80_000_000, "{observed:?}");
 
     let closed = Requests { pace: Pace::Closed, ..open };
-    let seen = stalled(&closed);
-    assert!(seen.sent > 1000, "{seen:?}");
-    assert!(p99(&seen.latency) < 60_000_000, "{seen:?}");
-    assert!(seen.latency.0.max() > 80_000_000, "{seen:?}");
+    let observed = stalled(&closed);
+    assert!(observed.sent > 1000, "{observed:?}");
+    assert!(p99(&observed.latency) < 60_000_000, "{observed:?}");
+    assert!(observed.latency.0.max() > 80_000_000, "{observed:?}");
 }

@@ -23,7 +23,7 @@ pub(super) struct ReceivedRequest {
 /// A client.
 pub(super) struct SocketClient {
     stream: UnixStream,
-    said: Vec<u8>,
+    received: Vec<u8>,
     /// The last file that came beside what was said.
     file: Option<OwnedFd>,
     /// Answer, and how many of its bytes were sent.
@@ -37,12 +37,12 @@ pub(super) struct SocketClient {
 impl SocketClient {
     pub(super) fn new(stream: UnixStream) -> SocketClient {
         let (came, since) = (Instant::now(), Instant::now());
-        SocketClient { stream, said: vec![], file: None, answer: vec![], taken: 0, came, since }
+        SocketClient { stream, received: vec![], file: None, answer: vec![], taken: 0, came, since }
     }
 
     /// Bytes of a request that it has said.
     pub(super) fn request_len(&self) -> usize {
-        self.said.len()
+        self.received.len()
     }
 
     /// Bytes of its answer that it has not taken yet.
@@ -63,7 +63,7 @@ impl SocketClient {
 
     /// Whether it has said or taken something in a while, and enough in all, and may go on.
     pub(super) fn is_active(&self) -> bool {
-        let moved = (self.said.len() + self.taken) as u64;
+        let moved = (self.received.len() + self.taken) as u64;
         let together = PATIENCE + Duration::from_millis(moved * 1_000 / RATE_MIN);
         self.idle_time() < PATIENCE && self.came.elapsed() < together
     }
@@ -109,7 +109,7 @@ impl SocketClient {
             let piece = &piece[..count];
             let end = piece.iter().position(|byte| *byte == b'\n');
             let own = &piece[..end.unwrap_or(count)];
-            let more = shared(self.said.len() + own.len()) - shared(self.said.len());
+            let more = shared(self.received.len() + own.len()) - shared(self.received.len());
             let Some(left) = room.checked_sub(more) else {
                 return Ok(Some(ReceivedRequest {
                     request: Err(ControlError::TooLong),
@@ -117,11 +117,11 @@ impl SocketClient {
                 }));
             };
             *room = left;
-            self.said.extend_from_slice(own);
+            self.received.extend_from_slice(own);
             self.since = Instant::now();
             if end.is_some() {
-                *room += shared(self.said.len());
-                let request = read(&std::mem::take(&mut self.said));
+                *room += shared(self.received.len());
+                let request = read(&std::mem::take(&mut self.received));
                 return Ok(Some(ReceivedRequest { request, file: self.file.take() }));
             }
         }
@@ -199,7 +199,7 @@ mod tests {
             let (stream, _) = UnixStream::pair().unwrap();
             let ago = |seconds| Instant::now().checked_sub(Duration::from_secs(seconds)).unwrap();
             let (said, came, since) = (vec![b'x'; moved], ago(came_s), ago(silent_s));
-            SocketClient { said, came, since, ..SocketClient::new(stream) }
+            SocketClient { received: said, came, since, ..SocketClient::new(stream) }
         };
         for (came_s, silent_s, moved, is_awake) in [
             (0, 0, 0, true),

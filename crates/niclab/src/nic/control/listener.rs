@@ -78,8 +78,8 @@ impl ListeningSocket {
                 refused(format!("{error}; --control takes the path of a socket to be made"))
             }
         })?;
-        let said = |error: Errno| refused(io::Error::from(error).to_string());
-        let file = identity(&lstat(path).map_err(said)?);
+        let message = |error: Errno| refused(io::Error::from(error).to_string());
+        let file = identity(&lstat(path).map_err(message)?);
         let listener = UnixListener::from(socket);
         let socket = ListeningSocket { listener, path: path.to_path_buf(), file };
         share(path, file, group).map_err(|error| match (error, group) {
@@ -87,9 +87,9 @@ impl ListeningSocket {
                 "--control-group: only root, and a member of the group, may give it the socket"
                     .to_owned(),
             ),
-            (error, _) => said(error),
+            (error, _) => message(error),
         })?;
-        listen(&socket.listener, WAITING_MAX).map_err(said)?;
+        listen(&socket.listener, WAITING_MAX).map_err(message)?;
         Ok(socket)
     }
 }
@@ -166,10 +166,10 @@ mod tests {
         assert_eq!(mode(&path), 0o600);
         drop(door);
         assert!(!path.exists());
-        let said = refusal(&path, Some("no such group"));
+        let message = refusal(&path, Some("no such group"));
         assert!(
-            said.contains("--control-group no such group: no such group in /etc/group"),
-            "{said}"
+            message.contains("--control-group no such group: no such group in /etc/group"),
+            "{message}"
         );
         assert!(!path.exists());
         let (group, number) = match geteuid().is_root() {
@@ -203,8 +203,8 @@ mod tests {
         symlink(&rules, &link).unwrap();
         symlink(directory.path().join("nothing"), &dangling).unwrap();
         for path in [&rules, &link, &dangling] {
-            let said = refusal(path, None);
-            assert!(said.contains("it is there already"), "{said}");
+            let message = refusal(path, None);
+            assert!(message.contains("it is there already"), "{message}");
             assert!(fs::symlink_metadata(path).is_ok());
         }
         assert!(!directory.path().join("nothing").exists());

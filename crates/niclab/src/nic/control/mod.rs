@@ -81,8 +81,8 @@ impl Control {
             if client.unsent_len() == 0 {
                 match client.receive(&mut room) {
                     Ok(None) => return client.is_active(),
-                    Ok(Some(said)) => {
-                        let (ends, took) = client.answer(card, access, said, &mut untaken);
+                    Ok(Some(message)) => {
+                        let (ends, took) = client.answer(card, access, message, &mut untaken);
                         is_end |= ends;
                         worked += took;
                     }
@@ -118,8 +118,8 @@ impl Control {
 }
 
 /// Bytes of what has been said that take room of all.
-fn shared(said: usize) -> usize {
-    said.saturating_sub(OWN_LEN)
+fn shared(message: usize) -> usize {
+    message.saturating_sub(OWN_LEN)
 }
 
 #[cfg(test)]
@@ -232,11 +232,11 @@ mod tests {
         for (more, answer) in [(0, "no request"), (0, "no request"), (1, "command too long")] {
             let mut text = vec![b'x'; OWN_LEN + room + more];
             text.push(b'\n');
-            let said = says(bench.connected(), text);
-            while !said.is_finished() {
+            let message = says(bench.connected(), text);
+            while !message.is_finished() {
                 bench.control.serve(&mut bench.card, Duration::from_millis(5));
             }
-            assert!(bench.answer(&mut said.join().unwrap()).contains(answer));
+            assert!(bench.answer(&mut message.join().unwrap()).contains(answer));
         }
         // One that is not whole has all the room: who says little is answered all the same.
         let waits = says(bench.connected(), vec![b'x'; OWN_LEN + room]);
@@ -282,8 +282,8 @@ mod tests {
         assert!(bench.answer(&mut client).contains("ports"));
         // They have all of it once they take it.
         for client in &mut slow {
-            let said = bench.answer(client);
-            assert!(said.len() > 1_000_000 && said.ends_with("}\n"), "{}", said.len());
+            let message = bench.answer(client);
+            assert!(message.len() > 1_000_000 && message.ends_with("}\n"), "{}", message.len());
         }
         assert!(bench.control.clients.is_empty());
     }
@@ -301,8 +301,8 @@ mod tests {
             let (stream, _other) = UnixStream::pair().unwrap();
             let mut client = SocketClient::new(stream);
             let mut untaken = UNTAKEN_MAX;
-            let said = ReceivedRequest { request: Ok(request), file: None };
-            client.answer(&mut bench.card, Access::Full, said, &mut untaken);
+            let message = ReceivedRequest { request: Ok(request), file: None };
+            client.answer(&mut bench.card, Access::Full, message, &mut untaken);
             client.answer_text()
         };
         assert!(asked(flow("flow list 0")).contains("ask again"));
@@ -337,8 +337,8 @@ mod tests {
         ] {
             let mut client = bench.connected();
             client.write_all(format!("{{\"request\":{request}}}\n").as_bytes()).unwrap();
-            let said = bench.answer(&mut client);
-            assert!(said.contains(answer), "{request}: {said}");
+            let message = bench.answer(&mut client);
+            assert!(message.contains(answer), "{request}: {message}");
         }
     }
 
@@ -355,9 +355,9 @@ mod tests {
         ] {
             let mut client = bench.connected();
             client.write_all(line).unwrap();
-            let said = bench.answer(&mut client);
-            assert!(said.starts_with("{\"response\":\"error\",\"reason\":\""), "{said}");
-            assert!(said.contains(answer), "{said}");
+            let message = bench.answer(&mut client);
+            assert!(message.starts_with("{\"response\":\"error\",\"reason\":\""), "{message}");
+            assert!(message.contains(answer), "{message}");
         }
     }
 
@@ -380,12 +380,12 @@ mod tests {
             assert!(begun.elapsed() < PATIENCE / 5, "{:?}", begun.elapsed());
         }
         // Who had to go was told why.
-        let said = slow.iter_mut().filter_map(|client| {
+        let message = slow.iter_mut().filter_map(|client| {
             client.set_nonblocking(true).unwrap();
-            let mut said = String::new();
-            let _ = client.read_to_string(&mut said);
-            said.contains("silent for longest").then_some(said)
+            let mut message = String::new();
+            let _ = client.read_to_string(&mut message);
+            message.contains("silent for longest").then_some(message)
         });
-        assert!(said.count() >= 2 * CLIENTS_MAX);
+        assert!(message.count() >= 2 * CLIENTS_MAX);
     }
 }

@@ -225,9 +225,9 @@ mod tests {
         let window = asked("program|window|items|0x10|1|u64").unwrap();
         let json = r#"{"request":"program_window","window":"items","offset":16,"count":1,"#;
         assert_eq!(window.line(), format!(r#"{json}"width":"u64"}}"#));
-        let said = asked("table|transaction| ; ").unwrap_err().to_string();
-        assert!(said.starts_with("no command in it"), "{said}");
-        let said = asked("application|table|show").unwrap_err().to_string();
-        assert!(said.starts_with("write application NAME"), "{said}");
+        let message = asked("table|transaction| ; ").unwrap_err().to_string();
+        assert!(message.starts_with("no command in it"), "{message}");
+        let message = asked("application|table|show").unwrap_err().to_string();
+        assert!(message.starts_with("write application NAME"), "{message}");
     }
 }

@@ -41,7 +41,9 @@ fn lines(request: &Request, response: &Response) -> Vec<String> {
             applications.iter().flat_map(application).collect()
         }
         Response::Capture { port, capture } => vec![captured(*port, *capture)],
-        Response::CaptureBegun { port, waits_for } => vec![begun(request, *port, *waits_for)],
+        Response::CaptureBegun { port, waits_for } => {
+            vec![capture_started(request, *port, *waits_for)]
+        }
         Response::Counter { packets, bytes } => vec![format!("{packets} packets, {bytes} B")],
         Response::Digests { records, untold } => digests(records, *untold),
         Response::Done { commands: 1 } => vec!["done".to_owned()],
@@ -113,7 +115,7 @@ fn captured(port: u16, capture: Option<CaptureState>) -> String {
     format!("port {port}: {count} frames captured {so_far}, {behind} missed")
 }
 
-fn begun(request: &Request, port: u16, waits_for: Option<u32>) -> String {
+fn capture_started(request: &Request, port: u16, waits_for: Option<u32>) -> String {
     let file = match request {
         Request::CaptureBegin { file, .. } => file,
         _ => "the file",
@@ -134,14 +136,14 @@ fn digests(records: &[Vec<DigestField>], untold: u64) -> Vec<String> {
 
 /// What a command on rules did.
 fn flow(done: &FlowDone) -> String {
-    let said = rules::output(done).unwrap_or_else(|| match done {
+    let message = rules::output(done).unwrap_or_else(|| match done {
         FlowDone::Created { rule, .. } => format!("rule {rule} created"),
         FlowDone::Destroyed { rule, .. } => format!("rule {rule} destroyed"),
         FlowDone::Updated { rule, .. } => format!("rule {rule} updated"),
         FlowDone::Validated { .. } => "the rule can be created".to_owned(),
         _ => "done".to_owned(),
     });
-    format!("port {}: {said}", done.port())
+    format!("port {}: {message}", done.port())
 }
 
 /// What became of the program.

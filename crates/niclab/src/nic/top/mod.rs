@@ -144,14 +144,14 @@ fn live(
     thread::Builder::new()
         .name("top".to_owned())
         .spawn(move || ask(watcher, interval, &asks, &to))?;
-    let mut seen = LiveState { now: first, before: None, trouble: None };
+    let mut observed = LiveState { now: first, before: None, trouble: None };
     let (mut controls, mut terminal) = (Controls::default(), output::Screen::open()?);
     while !stop.load(Ordering::Relaxed) {
-        seen.hear(&asked);
+        observed.hear(&asked);
         let screen = Screen {
             socket: socket(control),
-            state: seen.state(interval, controls.is_paused),
-            view: view(&seen.now, seen.before.as_ref(), controls.order),
+            state: observed.state(interval, controls.is_paused),
+            view: view(&observed.now, observed.before.as_ref(), controls.order),
             pane: controls.pane,
             offsets: controls.offsets,
             keys: KEYS,

@@ -298,14 +298,14 @@ pub mod tests {
     #[test]
     fn rates_are_between_two_looks_and_the_first_knows_none() {
         let [first, second] = looks();
-        let seen = view(&second, Some(&first), RuleOrder::HitRate);
+        let observed = view(&second, Some(&first), RuleOrder::HitRate);
         let port = ["0", "xdp:va", "1.50 M", "720 M", "2.50", "0", "5.00", "49.0"];
-        assert_eq!(seen.ports[0], port);
+        assert_eq!(observed.ports[0], port);
         // A TAP interface does not report what it missed, and its name cannot clear the screen.
         let tap = ["1", "gone: tap:nic0\\u001b[2J", "0", "0", "0", "0", NOT_KNOWN, "0"];
-        assert_eq!(seen.ports[1], tap);
-        assert_eq!(seen.queues[1], ["0", "1", "3", "500 k", "240 M", "2.00"]);
-        assert_eq!(seen.cores[0], ["2", "25 %", "100 %", "500"]);
+        assert_eq!(observed.ports[1], tap);
+        assert_eq!(observed.queues[1], ["0", "1", "3", "500 k", "240 M", "2.00"]);
+        assert_eq!(observed.cores[0], ["2", "25 %", "100 %", "500"]);
         let first_seen = view(&first, None, RuleOrder::HitRate);
         assert!(first_seen.ports[0][2..].iter().all(|cell| cell == NOT_KNOWN), "{first_seen:?}");
         assert!(first_seen.queues[0][3..].iter().all(|cell| cell == NOT_KNOWN), "{first_seen:?}");
@@ -318,9 +318,9 @@ pub mod tests {
     fn rules_are_sorted_and_those_without_a_counter_come_last() {
         let [first, second] = looks();
         let of = |order| {
-            let seen = view(&second, Some(&first), order);
-            let shapes: Vec<String> = seen.rules.iter().map(|row| row[6].clone()).collect();
-            (shapes, seen.rules_note)
+            let observed = view(&second, Some(&first), order);
+            let shapes: Vec<String> = observed.rules.iter().map(|row| row[6].clone()).collect();
+            (shapes, observed.rules_note)
         };
         let by_hits = ["ETH => COUNT DROP", "ETH IPV4 UDP => COUNT QUEUE", "ETH IPV4 => DROP"];
         assert_eq!(
@@ -329,10 +329,10 @@ pub mod tests {
         );
         assert_eq!(of(RuleOrder::Hits).0, by_hits);
         assert_eq!(of(RuleOrder::Number).0[0], "ETH IPV4 => DROP");
-        let seen = view(&second, Some(&first), RuleOrder::HitRate);
+        let observed = view(&second, Some(&first), RuleOrder::HitRate);
         let row = ["1", "0", "0", "1", "1.00 M", "4,000,000", "ETH => COUNT DROP"];
-        assert_eq!(seen.rules[0], row);
-        assert_eq!(seen.rules[2][4..6], [NOT_KNOWN, NOT_KNOWN]);
+        assert_eq!(observed.rules[0], row);
+        assert_eq!(observed.rules[2][4..6], [NOT_KNOWN, NOT_KNOWN]);
         let idle = CardSnapshot { has_program: true, ..second.clone() };
         let note = view(&idle, Some(&first), RuleOrder::Hits).rules_note;
         assert_eq!(note, "by hits; idle: a program processes the packets");
@@ -341,8 +341,8 @@ pub mod tests {
         other[2].rule.shape = "ETH VLAN => COUNT DROP".to_owned();
         let before = Arc::new(RuleSnapshot { at: first.at, rules: other });
         let renumbered = CardSnapshot { rules_before: Some(before), ..second };
-        let seen = view(&renumbered, Some(&first), RuleOrder::Number);
-        assert_eq!(seen.rules[2][4..6], [NOT_KNOWN, "4,000,000"]);
+        let observed = view(&renumbered, Some(&first), RuleOrder::Number);
+        assert_eq!(observed.rules[2][4..6], [NOT_KNOWN, "4,000,000"]);
     }
 
     #[test]

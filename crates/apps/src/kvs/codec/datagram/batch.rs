@@ -287,20 +287,20 @@ mod tests {
         [&bytes[..], extras, key, value].concat()
     }
 
-    fn text(id: u16, said: &[u8]) -> Vec<u8> {
-        [[id, 0, 1, 0].map(u16::to_be_bytes).as_flattened(), said].concat()
+    fn text(id: u16, message: &[u8]) -> Vec<u8> {
+        [[id, 0, 1, 0].map(u16::to_be_bytes).as_flattened(), message].concat()
     }
 
     /// Answers by request id, in the order in which they were given.
     fn serve(store: &Store, datagrams: &[Vec<u8>], knows_owner: bool) -> Vec<(u16, Vec<u8>)> {
         let context = Context { store, now: UnixTime(1000), host: &() };
-        let told = |datagram: &[u8]| {
+        let reported = |datagram: &[u8]| {
             let (_, _, key) = datagram::single(datagram)?;
             knows_owner.then(|| owner(steered(key), store.partitions()))
         };
         let asked: Vec<BatchDatagram<'_>> = datagrams
             .iter()
-            .map(|datagram| BatchDatagram { datagram, owner: told(datagram) })
+            .map(|datagram| BatchDatagram { datagram, owner: reported(datagram) })
             .collect();
         let mut given = Vec::new();
         AnswerBuffers::default().serve(&asked, &context, &mut (), |i, id, answer| {

@@ -84,11 +84,17 @@ mod tests {
     fn answers_go_in_numbered_parts() {
         let store = Store::new(32 << 20, 2, 7).unwrap();
         let one = |request: &[u8]| ask(&store, &framed([0xbeef, 0, 1, 0], request));
-        let said = |request: &[u8]| String::from_utf8(one(request).unwrap()).unwrap();
-        assert_eq!(said(b"set a 0 0 1\r\nx\r\nget a\r\n"), "STORED\r\nVALUE a 0 1\r\nx\r\nEND\r\n");
+        let message = |request: &[u8]| String::from_utf8(one(request).unwrap()).unwrap();
+        assert_eq!(
+            message(b"set a 0 0 1\r\nx\r\nget a\r\n"),
+            "STORED\r\nVALUE a 0 1\r\nx\r\nEND\r\n"
+        );
         let value = vec![b'v'; 5000];
-        assert_eq!(said(&[b"set long 0 0 5000\r\n", &value[..], b"\r\n"].concat()), "STORED\r\n");
-        let long = said(b"get long\r\n");
+        assert_eq!(
+            message(&[b"set long 0 0 5000\r\n", &value[..], b"\r\n"].concat()),
+            "STORED\r\n"
+        );
+        let long = message(b"get long\r\n");
         assert_eq!(long.len(), "VALUE long 0 5000\r\n\r\nEND\r\n".len() + 5000);
         assert_eq!(one(b"set a 0 0 1 noreply\r\nx\r\n"), Some(Vec::new()), "no datagram at all");
         let noop = [&[0x80, 0x0a][..], &[0; 22]].concat();
@@ -117,8 +123,12 @@ mod tests {
         let set = [&[0x80, 1, 0, 1, 8, 0, 0, 0, 0, 0, 0, 10][..], &[0; 20], b"kv"].concat();
         for whole in [&b"set k 0 0 1\r\nv\r\n"[..], b"ms k 1 c\r\nv\r\n", b"mg k N0 v\r\n", &set] {
             for len in 1..whole.len() {
-                let said = framed([1, 0, 1, 0], &whole[..len]);
-                assert_eq!(ask(&store, &said).as_deref(), Some(INCOMPLETE), "{len} of {whole:?}");
+                let message = framed([1, 0, 1, 0], &whole[..len]);
+                assert_eq!(
+                    ask(&store, &message).as_deref(),
+                    Some(INCOMPLETE),
+                    "{len} of {whole:?}"
+                );
                 assert_eq!(store.statistics().curr_items, 0, "{len} of {whole:?}");
             }
             assert_ne!(ask(&store, &framed([1, 0, 1, 0], whole)).as_deref(), Some(INCOMPLETE));
@@ -128,8 +138,8 @@ mod tests {
             );
         }
         // What stands before the half is carried out, and answered before it.
-        let said = framed([1, 0, 1, 0], b"set k 0 0 1\r\nv\r\nget");
-        assert_eq!(ask(&store, &said), Some([b"STORED\r\n", INCOMPLETE].concat()));
+        let message = framed([1, 0, 1, 0], b"set k 0 0 1\r\nv\r\nget");
+        assert_eq!(ask(&store, &message), Some([b"STORED\r\n", INCOMPLETE].concat()));
     }
 
     #[test]

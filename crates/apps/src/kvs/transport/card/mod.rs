@@ -146,11 +146,11 @@ impl Station {
         let (mut peers, mut count) = ([RequestSource::default(); BURST], 0);
         for desc in frames {
             let (frame, owner) = (region.frame(desc), owner(desc.queue));
-            let came = match owner {
+            let received = match owner {
                 Some(_) => self.steered(frame),
                 None => self.read(frame),
             };
-            match came {
+            match received {
                 Received::Datagram(peer, datagram) => {
                     (asked[count], peers[count]) = (BatchDatagram { datagram, owner }, peer);
                     count += 1;

@@ -22,8 +22,8 @@ fn segment_of(peer: &RequestSource, flags: tcp::Flags, content: &[u8]) -> Vec<u8
 
 /// A datagram to another port than the store's.
 fn unserved_of(peer: &RequestSource) -> Vec<u8> {
-    let said = datagram(peer, US.ip, US.port + 1, b"get a\r\n");
-    packet(peer, (US.mac, US.ip), IpProtocol::UDP, &said)
+    let message = datagram(peer, US.ip, US.port + 1, b"get a\r\n");
+    packet(peer, (US.mac, US.ip), IpProtocol::UDP, &message)
 }
 
 /// Peers to whom nothing is said.
@@ -107,13 +107,13 @@ fn a_datagram_to_another_port_gets_port_unreachable() {
     let sent = world.ask(asked.clone());
     let frame = ethernet::Frame::new_checked(&sent[0][..]).unwrap();
     assert_eq!((frame.dst(), frame.src(), sent[0].len()), (THEM.mac, US.mac, 70));
-    let told = ipv4::Packet::new_checked(frame.payload()).unwrap();
-    assert!(told.is_checksum_valid() && (told.src(), told.dst()) == (US.ip, THEM.ip));
-    let told = icmp::Message::new_checked(told.payload()).unwrap();
-    assert!(told.is_checksum_valid());
+    let reported = ipv4::Packet::new_checked(frame.payload()).unwrap();
+    assert!(reported.is_checksum_valid() && (reported.src(), reported.dst()) == (US.ip, THEM.ip));
+    let reported = icmp::Message::new_checked(reported.payload()).unwrap();
+    assert!(reported.is_checksum_valid());
     let unreachable = (icmp::MessageType::UNREACHABLE, 3, 0);
-    assert_eq!((told.message_type(), told.code(), told.rest()), unreachable);
-    assert_eq!(told.payload(), &asked[IP_AT..][..28], "its headers, and nothing else");
+    assert_eq!((reported.message_type(), reported.code(), reported.rest()), unreachable);
+    assert_eq!(reported.payload(), &asked[IP_AT..][..28], "its headers, and nothing else");
     // Whose checksum is not there is as good, from the store's own port, too.
     let mut bare = unserved_of(&RequestSource { port: US.port, ..THEM });
     bare[IP_AT + UDP_AT + 6..][..2].fill(0);
@@ -127,8 +127,8 @@ fn a_datagram_to_another_port_gets_port_unreachable() {
     *wrong.last_mut().unwrap() ^= 1;
     world.ignores(wrong, |of| of.malformed);
     // Not an error of ICMP, whatever it is about.
-    let told = told.as_bytes();
-    world.ignores(packet(&THEM, (US.mac, US.ip), IpProtocol::ICMP, told), |of| of.strange);
+    let reported = reported.as_bytes();
+    world.ignores(packet(&THEM, (US.mac, US.ip), IpProtocol::ICMP, reported), |of| of.strange);
 }
 
 #[test]

@@ -103,13 +103,13 @@ pub(super) fn datagram(peer: &RequestSource, to: Ipv4Addr, port: u16, content: &
     bytes
 }
 
-fn request_of(peer: &RequestSource, said: &[u8]) -> Vec<u8> {
-    let content = [&[0xbe, 0xef, 0, 0, 0, 1, 0, 0], said].concat();
+fn request_of(peer: &RequestSource, text: &[u8]) -> Vec<u8> {
+    let content = [&[0xbe, 0xef, 0, 0, 0, 1, 0, 0], text].concat();
     packet(peer, (US.mac, US.ip), IpProtocol::UDP, &datagram(peer, US.ip, US.port, &content))
 }
 
-fn request(said: &[u8]) -> Vec<u8> {
-    request_of(&THEM, said)
+fn request(text: &[u8]) -> Vec<u8> {
+    request_of(&THEM, text)
 }
 
 /// The content of a datagram to who asked, everything around which is right.
@@ -133,9 +133,9 @@ fn a_datagram_is_answered_to_who_sent_it() {
     let mut world = World::new();
     let sent = world.ask(request(b"set a 0 0 1\r\nx\r\nget a\r\n"));
     assert_eq!(sent.len(), 1);
-    let said = content(&sent[0]);
-    assert_eq!(said[..8], [0xbe, 0xef, 0, 0, 0, 1, 0, 0]);
-    assert_eq!(said[8..], *b"STORED\r\nVALUE a 0 1\r\nx\r\nEND\r\n");
+    let text = content(&sent[0]);
+    assert_eq!(text[..8], [0xbe, 0xef, 0, 0, 0, 1, 0, 0]);
+    assert_eq!(text[8..], *b"STORED\r\nVALUE a 0 1\r\nx\r\nEND\r\n");
     // Without a checksum it is as good, and bytes behind its end are not of it.
     let mut bare = request(b"get a\r\n");
     bare[IP_AT + UDP_AT + 6..][..2].fill(0);
@@ -161,10 +161,10 @@ fn a_long_answer_goes_in_parts_and_what_finds_no_frame_is_counted() {
     let sent = world.ask(request(b"get k\r\n"));
     let mut all = Vec::new();
     for (number, frame) in sent.iter().enumerate() {
-        let said = content(frame);
+        let text = content(frame);
         let head = [0xbeef, number as u16, sent.len() as u16, 0].map(u16::to_be_bytes);
-        assert_eq!(said[..8], *head.as_flattened());
-        all.extend_from_slice(&said[8..]);
+        assert_eq!(text[..8], *head.as_flattened());
+        all.extend_from_slice(&text[8..]);
     }
     let expected = [b"VALUE k 0 102400\r\n", &value[..], b"\r\nEND\r\n"].concat();
     assert!(all == expected && sent.len() == expected.len().div_ceil(1392));
@@ -191,9 +191,13 @@ fn addresses_and_echoes_are_answered() {
         let sent = world.ask(ask(THEM.mac, src_ip, US.ip, arp::REQUEST));
         let frame = ethernet::Frame::new_checked(&sent[0][..]).unwrap();
         assert_eq!((frame.dst(), frame.src(), sent[0].len()), (THEM.mac, US.mac, 60));
-        let told = arp::Repr::parse(&arp::Packet::new_checked(frame.payload()).unwrap()).unwrap();
-        assert_eq!((told.operation, told.src_mac, told.src_ip), (arp::REPLY, US.mac, US.ip));
-        assert_eq!((told.dst_mac, told.dst_ip), (THEM.mac, src_ip));
+        let reported =
+            arp::Repr::parse(&arp::Packet::new_checked(frame.payload()).unwrap()).unwrap();
+        assert_eq!(
+            (reported.operation, reported.src_mac, reported.src_ip),
+            (arp::REPLY, US.mac, US.ip)
+        );
+        assert_eq!((reported.dst_mac, reported.dst_ip), (THEM.mac, src_ip));
     }
     world.ignores(ask(THEM.mac, THEM.ip, THEM.ip, arp::REQUEST), |of| of.strange);
     world.ignores(ask(THEM.mac, THEM.ip, US.ip, arp::REPLY), |of| of.strange);
@@ -207,11 +211,14 @@ fn addresses_and_echoes_are_answered() {
     icmp::Message::new_unchecked(&mut message[..]).fill_checksum();
     let echo = |to, message: &[u8]| packet(&THEM, to, IpProtocol::ICMP, message);
     let sent = world.ask(echo((US.mac, US.ip), &message));
-    let told = ipv4::Packet::new_checked(&sent[0][IP_AT..]).unwrap();
-    assert!(told.is_checksum_valid() && told.payload().len() == message.len());
-    let told = icmp::Message::new_checked(told.payload()).unwrap();
-    assert!(told.is_checksum_valid() && told.payload() == b"abcdefghi");
-    assert_eq!((told.message_type(), told.rest()), (icmp::MessageType::ECHO_REPLY, 7 << 16 | 1));
+    let reported = ipv4::Packet::new_checked(&sent[0][IP_AT..]).unwrap();
+    assert!(reported.is_checksum_valid() && reported.payload().len() == message.len());
+    let reported = icmp::Message::new_checked(reported.payload()).unwrap();
+    assert!(reported.is_checksum_valid() && reported.payload() == b"abcdefghi");
+    assert_eq!(
+        (reported.message_type(), reported.rest()),
+        (icmp::MessageType::ECHO_REPLY, 7 << 16 | 1)
+    );
     world.ignores(echo((US.mac, Ipv4Addr::new(10, 9, 0, 255)), &message), |of| of.strange);
     message[9] ^= 1;
     world.ignores(echo((US.mac, US.ip), &message), |of| of.malformed);
@@ -287,7 +294,7 @@ fn no_answer_goes_to_an_address_that_it_would_harm() {
 
 #[test]
 fn steered_and_unsteered_requests_are_served_alike() {
-    let (mut told, mut untold) = (World::new(), World::new());
+    let (mut reported, mut untold) = (World::new(), World::new());
     let binary = |code: u8, extras: &[u8], key: &[u8], value: &[u8]| {
         let body_len = (extras.len() + key.len() + value.len()) as u32;
         let mut head = vec![0x80, code, 0, key.len() as u8, extras.len() as u8, 0, 0, 0];
@@ -300,7 +307,7 @@ fn steered_and_unsteered_requests_are_served_alike() {
     for number in 0..40 {
         let key = format!("key {number}").into_bytes();
         for frame in [binary(1, &[0; 8], &key, b"value"), binary(0, b"", &key, b"")] {
-            let sent = told.ask_by(std::slice::from_ref(&frame), Some(owner(&key)));
+            let sent = reported.ask_by(std::slice::from_ref(&frame), Some(owner(&key)));
             assert_eq!(sent, untold.ask(frame.clone()));
             let flipped = |at: usize| {
                 let mut bytes = frame.clone();
@@ -308,13 +315,13 @@ fn steered_and_unsteered_requests_are_served_alike() {
                 bytes
             };
             let last = frame.len() - 1;
-            assert!(told.ask_by(&[flipped(last)], Some(0)).is_empty(), "its checksum is wrong");
-            assert!(told.ask_by(&[frame[..last].to_vec()], Some(0)).is_empty(), "cut off");
+            assert!(reported.ask_by(&[flipped(last)], Some(0)).is_empty(), "its checksum is wrong");
+            assert!(reported.ask_by(&[frame[..last].to_vec()], Some(0)).is_empty(), "cut off");
         }
     }
-    assert_eq!(told.store.statistics().counters, untold.store.statistics().counters);
+    assert_eq!(reported.store.statistics().counters, untold.store.statistics().counters);
     for len in 0..60 {
-        told.ask_by(&[vec![0xff; len], vec![0; len]], Some(0));
+        reported.ask_by(&[vec![0xff; len], vec![0; len]], Some(0));
     }
 }
 
@@ -330,7 +337,10 @@ fn each_step_of_a_burst_is_reported() {
     let mut world = World::new();
     let (region, descs) = Region::new(1, 1536).unwrap();
     let context = Context { store: &world.store, now: UnixTime(1000), host: &() };
-    let (mut told, mut sent) = (Told::default(), Sent { frames: Vec::new(), room: 0 });
-    world.station.serve(&region, &descs, |_| None, &context, &mut told, &mut sent);
-    assert_eq!(told.0, [BatchStep::Receive, BatchStep::Parse, BatchStep::Hash, BatchStep::Reply]);
+    let (mut reported, mut sent) = (Told::default(), Sent { frames: Vec::new(), room: 0 });
+    world.station.serve(&region, &descs, |_| None, &context, &mut reported, &mut sent);
+    assert_eq!(
+        reported.0,
+        [BatchStep::Receive, BatchStep::Parse, BatchStep::Hash, BatchStep::Reply]
+    );
 }

@@ -64,9 +64,13 @@ impl Running {
     /// A figure of `stats`.
     fn figure(&self, name: &str) -> u64 {
         let mut stream = self.connect();
-        let told = ask(&mut stream, b"stats\r\n", b"END\r\n");
+        let reported = ask(&mut stream, b"stats\r\n", b"END\r\n");
         let line = format!("STAT {name} ");
-        let at = told.split("\r\n").find_map(|told| told.strip_prefix(&line)).unwrap().to_owned();
+        let at = reported
+            .split("\r\n")
+            .find_map(|reported| reported.strip_prefix(&line))
+            .unwrap()
+            .to_owned();
         at.parse().unwrap()
     }
 }
@@ -79,8 +83,8 @@ impl Drop for Running {
 
 /// Says something and reads until the answer ends so.
 #[track_caller]
-fn ask(stream: &mut TcpStream, said: &[u8], end: &[u8]) -> String {
-    stream.write_all(said).unwrap();
+fn ask(stream: &mut TcpStream, message: &[u8], end: &[u8]) -> String {
+    stream.write_all(message).unwrap();
     let (mut all, mut piece) = (Vec::new(), [0; 4096]);
     while !all.ends_with(end) {
         let count = stream.read(&mut piece).unwrap();
@@ -117,18 +121,18 @@ fn requests_are_answered_whole_half_and_many_at_once() {
     // others and comes back, though nothing more comes.
     let value = "v".repeat(60);
     ask(&mut other, format!("set v 0 0 60\r\n{value}\r\n").as_bytes(), b"\r\n");
-    let said = "get v\r\n".repeat(9_000) + "mn\r\n";
-    let told = ask(&mut one, said.as_bytes(), b"MN\r\n");
+    let message = "get v\r\n".repeat(9_000) + "mn\r\n";
+    let reported = ask(&mut one, message.as_bytes(), b"MN\r\n");
     let each = format!("VALUE v 0 60\r\n{value}\r\nEND\r\n");
-    assert!(told == each.repeat(9_000) + "MN\r\n");
+    assert!(reported == each.repeat(9_000) + "MN\r\n");
     let mut binary = server.connect();
     binary.write_all(&[&[0x80, 0x0a][..], &[0; 22]].concat()).unwrap();
     let mut answer = [0; 24];
     binary.read_exact(&mut answer).unwrap();
     assert_eq!(answer[..2], [0x81, 0x0a]);
     let large = vec![b'x'; 1 << 20];
-    let said = [&b"set l 0 0 1048576\r\n"[..], &large, b"\r\nget l\r\n"].concat();
-    assert_eq!(ask(&mut one, &said, b"END\r\n").len(), 8 + 19 + (1 << 20) + 2 + 5);
+    let message = [&b"set l 0 0 1048576\r\n"[..], &large, b"\r\nget l\r\n"].concat();
+    assert_eq!(ask(&mut one, &message, b"END\r\n").len(), 8 + 19 + (1 << 20) + 2 + 5);
     one.write_all(b"quit\r\n").unwrap();
     assert_eq!(one.read(&mut answer).unwrap(), 0);
     let ended = server.end();
@@ -144,11 +148,11 @@ fn a_client_that_does_not_read_its_answers_delays_no_other() {
     let large = vec![b'x'; 1 << 20];
     ask(&mut slow, &[&b"set l 0 0 1048576\r\n"[..], &large, b"\r\n"].concat(), b"STORED\r\n");
     // Answers of 4 GB are asked for: the server takes some, and then no more of what is said.
-    let said = "get l\r\n".repeat(4000);
-    slow.write_all(said.as_bytes()).unwrap();
+    let message = "get l\r\n".repeat(4000);
+    slow.write_all(message.as_bytes()).unwrap();
     slow.set_nonblocking(true).unwrap();
     wait_until(|| {
-        let more = (&slow).write(said.as_bytes());
+        let more = (&slow).write(message.as_bytes());
         more.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
     });
     let mut others: Vec<TcpStream> = (0..8).map(|_| server.connect()).collect();
@@ -197,8 +201,8 @@ fn concurrent_counts_add_up() {
         for _ in 0..CLIENTS {
             scope.spawn(|| {
                 let mut stream = server.connect();
-                let said = "incr n 1 noreply\r\n".repeat(EACH) + "mn\r\n";
-                assert_eq!(ask(&mut stream, said.as_bytes(), b"\r\n"), "MN\r\n");
+                let message = "incr n 1 noreply\r\n".repeat(EACH) + "mn\r\n";
+                assert_eq!(ask(&mut stream, message.as_bytes(), b"\r\n"), "MN\r\n");
                 // The same by comparing: whoever was too late tries again.
                 for _ in 0..EACH / 100 {
                     while !add_one(&mut stream) {}
@@ -206,17 +210,17 @@ fn concurrent_counts_add_up() {
             });
         }
     });
-    let told = ask(&mut server.connect(), b"incr n 0\r\nincr c 0\r\nmn\r\n", b"MN\r\n");
-    assert_eq!(told, format!("{}\r\n{}\r\nMN\r\n", CLIENTS * EACH, CLIENTS * EACH / 100));
+    let reported = ask(&mut server.connect(), b"incr n 0\r\nincr c 0\r\nmn\r\n", b"MN\r\n");
+    assert_eq!(reported, format!("{}\r\n{}\r\nMN\r\n", CLIENTS * EACH, CLIENTS * EACH / 100));
 }
 
 /// Reads the number under `c` and stores the next one, unless somebody was faster.
 fn add_one(stream: &mut TcpStream) -> bool {
-    let told = ask(stream, b"gets c\r\n", b"END\r\n");
-    let words: Vec<&str> = told.split_whitespace().collect();
+    let reported = ask(stream, b"gets c\r\n", b"END\r\n");
+    let words: Vec<&str> = reported.split_whitespace().collect();
     let (cas, next) = (words[4], (words[5].parse::<u64>().unwrap() + 1).to_string());
-    let said = format!("cas c 0 0 {} {cas}\r\n{next}\r\n", next.len());
-    ask(stream, said.as_bytes(), b"\r\n") == "STORED\r\n"
+    let message = format!("cas c 0 0 {} {cas}\r\n{next}\r\n", next.len());
+    ask(stream, message.as_bytes(), b"\r\n") == "STORED\r\n"
 }
 
 #[test]
@@ -231,8 +235,8 @@ fn ten_thousand_connections_are_served() {
     let server = start(ServerOptions { connections_max: COUNT + 1, ..options() });
     let mut clients: Vec<TcpStream> = (0..COUNT).map(|_| server.connect()).collect();
     for (number, client) in clients.iter_mut().enumerate() {
-        let said = format!("set k{number} 0 0 1\r\nx\r\n");
-        client.write_all(said.as_bytes()).unwrap();
+        let message = format!("set k{number} 0 0 1\r\nx\r\n");
+        client.write_all(message.as_bytes()).unwrap();
     }
     for client in &mut clients {
         assert_eq!(ask(client, b"", b"\r\n"), "STORED\r\n");
@@ -250,9 +254,9 @@ fn one_connection_too_many_is_reported() {
     for client in &mut clients {
         ask(client, b"mn\r\n", b"\r\n");
     }
-    let mut told = String::new();
-    server.connect().read_to_string(&mut told).unwrap();
-    assert_eq!(told, "ERROR Too many open connections\r\n");
+    let mut reported = String::new();
+    server.connect().read_to_string(&mut reported).unwrap();
+    assert_eq!(reported, "ERROR Too many open connections\r\n");
     let [first, mut second] = clients;
     drop(first);
     wait_until(|| {
@@ -318,13 +322,13 @@ fn unusable_options_are_refused() {
         refused(ServerOptions { listen: taken, ..options() }).contains("is in use: choose another")
     );
     let elsewhere = "192.0.2.1:0".parse().unwrap();
-    let told = refused(ServerOptions { listen: elsewhere, ..options() });
-    assert!(told.contains("192.0.2.1:0 is not an address of this machine"), "{told}");
+    let reported = refused(ServerOptions { listen: elsewhere, ..options() });
+    assert!(reported.contains("192.0.2.1:0 is not an address of this machine"), "{reported}");
     assert!(
         refused(ServerOptions { memory_bytes: 1000, ..options() }).contains("use at least 524288")
     );
     assert!(refused(ServerOptions { partitions: 0, ..options() }).contains("0 partitions"));
     let nowhere = ServerOptions { cores: vec![1023], ..options() };
-    let told = Server::bind(nowhere).unwrap().run(&AtomicBool::new(false)).unwrap_err();
-    assert!(told.to_string().contains("core 1023 cannot be used here"), "{told}");
+    let reported = Server::bind(nowhere).unwrap().run(&AtomicBool::new(false)).unwrap_err();
+    assert!(reported.to_string().contains("core 1023 cannot be used here"), "{reported}");
 }

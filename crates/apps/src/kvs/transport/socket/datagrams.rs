@@ -18,7 +18,7 @@ pub fn turn(udp: &UdpSocket, scratch: &mut Scratch, context: &Context<'_>, share
     let (mut read, mut written, mut count) = (0, 0, 0);
     for _ in 0..BATCH {
         let (len, from) = match udp.recv_from(&mut scratch.read) {
-            Ok(came) => came,
+            Ok(received) => received,
             Err(error) if error.kind() == ErrorKind::WouldBlock => break,
             // What a client that is gone leaves behind says nothing of the others.
             Err(_) => continue,

@@ -43,12 +43,12 @@ fn get(code: u8, key: &str) -> Vec<u8> {
 }
 
 /// Answers to what is said on a fresh connection, and whether it has ended.
-fn answers(said: &[u8], piece: usize) -> (Vec<Said>, bool) {
+fn answers(message: &[u8], piece: usize) -> (Vec<Said>, bool) {
     let store = Store::new(32 << 20, 1, 7).unwrap();
     let context = Context { store: &store, now: UnixTime(1_700_000_000), host: &() };
     let (mut session, mut kept, mut out) = (Session::default(), Vec::new(), Vec::new());
     let (mut needed, mut is_over) = (1, false);
-    for bytes in said.chunks(piece) {
+    for bytes in message.chunks(piece) {
         kept.extend_from_slice(bytes);
         if is_over || kept.len() < needed {
             continue;
@@ -89,20 +89,20 @@ fn read(mut out: &[u8]) -> Vec<Said> {
 /// Codes and statuses of the answers, which are the same however the talk is cut.
 #[track_caller]
 fn check(frames: &[Vec<u8>], expected: &[(u8, u16)]) -> Vec<Said> {
-    let said = frames.concat();
-    let (all, is_over) = answers(&said, said.len());
+    let message = frames.concat();
+    let (all, is_over) = answers(&message, message.len());
     assert!(!is_over, "it has ended the talk");
     for piece in [1, 23, 25] {
-        assert_eq!(answers(&said, piece).0, all, "in pieces of {piece}");
+        assert_eq!(answers(&message, piece).0, all, "in pieces of {piece}");
     }
-    let got: Vec<(u8, u16)> = all.iter().map(|said| (said.code, said.status)).collect();
+    let got: Vec<(u8, u16)> = all.iter().map(|message| (message.code, message.status)).collect();
     assert_eq!(got, expected);
     all
 }
 
 #[test]
 fn items_are_stored_read_and_taken_out() {
-    let said = check(
+    let message = check(
         &[
             set(1, "k", "value", 0),
             get(0, "k"),
@@ -113,16 +113,16 @@ fn items_are_stored_read_and_taken_out() {
         ],
         &[(1, 0), (0, 0), (0x0c, 0), (4, 0), (0, 1), (0x0c, 1)],
     );
-    assert_eq!(said[0].cas, 2);
+    assert_eq!(message[0].cas, 2);
     assert_eq!(
-        (&said[1].extras[..], &said[1].value[..], said[1].cas),
+        (&message[1].extras[..], &message[1].value[..], message[1].cas),
         (&[0, 0, 0, 5][..], &b"value"[..], 2)
     );
     assert_eq!(
-        (said[1].key.as_str(), said[2].key.as_str(), &said[2].value[..]),
+        (message[1].key.as_str(), message[2].key.as_str(), &message[2].value[..]),
         ("", "k", &b"value"[..])
     );
-    assert_eq!((&said[4].value[..], said[5].key.as_str()), (&b"Not found"[..], "k"));
+    assert_eq!((&message[4].value[..], message[5].key.as_str()), (&b"Not found"[..], "k"));
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn conditions_hold_or_not() {
         ],
         &[(3, 1), (2, 0), (2, 2), (3, 0), (1, 2), (1, 0), (1, 1), (4, 2), (4, 0)],
     );
-    let said = check(
+    let message = check(
         &[
             frame(0x0e, 0, b"", "k", b"x"),
             set(1, "k", "b", 0),
@@ -151,12 +151,12 @@ fn conditions_hold_or_not() {
         ],
         &[(0x0e, 5), (1, 0), (0x0e, 0), (0x0f, 0), (0, 0)],
     );
-    assert_eq!((&said[0].value[..], &said[4].value[..]), (&b"Not stored."[..], &b"abc"[..]));
+    assert_eq!((&message[0].value[..], &message[4].value[..]), (&b"Not stored."[..], &b"abc"[..]));
 }
 
 #[test]
 fn numbers_are_counted() {
-    let said = check(
+    let message = check(
         &[
             count(5, "n", 1, 7, 0xffff_ffff),
             count(5, "n", 1, 7, 0),
@@ -167,7 +167,7 @@ fn numbers_are_counted() {
         ],
         &[(5, 1), (5, 0), (5, 0), (6, 0), (1, 0), (6, 6)],
     );
-    let value = |at: usize| number(&said[at].value);
+    let value = |at: usize| number(&message[at].value);
     assert_eq!((value(1), value(2), value(3)), (7, 10, 0));
 }
 
@@ -196,7 +196,7 @@ fn quiet_requests_are_answered_where_something_went_wrong_or_was_found() {
         &[(0x12, 2), (9, 0), (0x0d, 0), (0x15, 1), (0x14, 1), (0x0a, 0)],
     );
     let touch = |code, key| frame(code, 0, &[0, 0, 0, 9], key, b"");
-    let said = check(
+    let message = check(
         &[
             set(1, "k", "v", 0),
             touch(0x1c, "k"),
@@ -212,14 +212,14 @@ fn quiet_requests_are_answered_where_something_went_wrong_or_was_found() {
         &[(1, 0), (0x1c, 0), (0x1d, 0), (0x1e, 0), (0x23, 0), (0x24, 0), (0x1c, 1), (0x23, 1)],
     );
     assert_eq!(
-        (said[1].value.len(), &said[2].value[..], said[4].key.as_str()),
+        (message[1].value.len(), &message[2].value[..], message[4].key.as_str()),
         (0, &b"v"[..], "k")
     );
 }
 
 #[test]
 fn requests_without_an_item_are_answered() {
-    let said = check(
+    let message = check(
         &[
             get(0x0b, ""),
             frame(0x08, 0, &[0, 0, 0, 0], "", b""),
@@ -231,10 +231,10 @@ fn requests_without_an_item_are_answered() {
         ],
         &[(0x0b, 0), (8, 0), (0x1b, 0x81), (0x1b, 0x81), (0x10, 1), (0x10, 0), (0x10, 0)],
     );
-    assert_eq!(said[0].value, b"1.6.18-niclab");
-    let (told, _) = answers(&get(0x10, ""), 1000);
-    assert!(told.iter().any(|said| said.key == "curr_items" && said.value == b"0"));
-    assert_eq!(told.last().map(|said| said.key.as_str()), Some(""));
+    assert_eq!(message[0].value, b"1.6.18-niclab");
+    let (reported, _) = answers(&get(0x10, ""), 1000);
+    assert!(reported.iter().any(|message| message.key == "curr_items" && message.value == b"0"));
+    assert_eq!(reported.last().map(|message| message.key.as_str()), Some(""));
     // As of a memcached without SASL; and what nobody knows.
     check(
         &[
@@ -259,7 +259,7 @@ fn frames_that_cannot_be_end_the_talk() {
     let mut huge = set(1, "k", "v", 0);
     huge[8..12].copy_from_slice(&[0xff; 4]);
     let long_key = "k".repeat(251);
-    for (said, status) in [
+    for (message, status) in [
         (short, 0x81),
         (extras, 0x81),
         (huge, 4),
@@ -275,9 +275,13 @@ fn frames_that_cannot_be_end_the_talk() {
         (frame(0x10, 0, b"x", "", b""), 4),
         (get(4, ""), 4),
     ] {
-        let (all, is_over) = answers(&[said.clone(), get(0x0a, "")].concat(), 10_000);
-        assert_eq!(all.iter().map(|said| said.status).collect::<Vec<_>>(), [status], "{said:?}");
-        assert!(is_over, "{said:?}");
+        let (all, is_over) = answers(&[message.clone(), get(0x0a, "")].concat(), 10_000);
+        assert_eq!(
+            all.iter().map(|message| message.status).collect::<Vec<_>>(),
+            [status],
+            "{message:?}"
+        );
+        assert!(is_over, "{message:?}");
     }
     let wrong = [get(0x0a, ""), vec![0x7f; 24], get(0x0a, "")].concat();
     let (all, is_over) = answers(&wrong, 10_000);
@@ -287,12 +291,18 @@ fn frames_that_cannot_be_end_the_talk() {
 #[test]
 fn a_value_that_is_too_long_is_passed_over() {
     let value = "v".repeat(VALUE_LEN_MAX + 1);
-    let said = [set(1, "k", "v", 0), set(1, "k", &value, 0), get(0, "k"), get(0x0a, "")].concat();
-    let (early, _) = answers(&said[..150], 150);
-    assert_eq!(early.last().map(|said| said.status), Some(3), "it does not wait for the value");
-    for piece in [1000, said.len()] {
-        let (all, is_over) = answers(&said, piece);
-        let got: Vec<(u8, u16)> = all.iter().map(|said| (said.code, said.status)).collect();
+    let message =
+        [set(1, "k", "v", 0), set(1, "k", &value, 0), get(0, "k"), get(0x0a, "")].concat();
+    let (early, _) = answers(&message[..150], 150);
+    assert_eq!(
+        early.last().map(|message| message.status),
+        Some(3),
+        "it does not wait for the value"
+    );
+    for piece in [1000, message.len()] {
+        let (all, is_over) = answers(&message, piece);
+        let got: Vec<(u8, u16)> =
+            all.iter().map(|message| (message.code, message.status)).collect();
         assert_eq!((got, is_over), (vec![(1, 0), (1, 3), (0, 1), (0x0a, 0)], false));
     }
 }

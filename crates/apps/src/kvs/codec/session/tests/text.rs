@@ -64,11 +64,11 @@ impl Talk {
 
 /// Says something on a fresh connection, at once and in pieces; what is answered, and `<end>` where
 /// the connection ends.
-pub(super) fn answers(said: &[u8]) -> String {
+pub(super) fn answers(message: &[u8]) -> String {
     let held = |piece: usize| {
         let mut talk = Talk::new();
         let mut all = Vec::new();
-        for bytes in said.chunks(piece) {
+        for bytes in message.chunks(piece) {
             all.extend(talk.say(bytes));
         }
         if talk.is_over {
@@ -76,9 +76,9 @@ pub(super) fn answers(said: &[u8]) -> String {
         }
         String::from_utf8_lossy(&all).into_owned()
     };
-    let whole = held(said.len());
+    let whole = held(message.len());
     for piece in [1, 3, 1000] {
-        let is_long = said.len() > 100_000 && piece < 1000;
+        let is_long = message.len() > 100_000 && piece < 1000;
         assert!(is_long || held(piece) == whole, "in pieces of {piece} it is answered otherwise");
     }
     whole
@@ -86,12 +86,12 @@ pub(super) fn answers(said: &[u8]) -> String {
 
 /// A talk of lines, each with `\r\n`, and the lines that are answered.
 #[track_caller]
-fn check(said: &str, answered: &str) {
+fn check(message: &str, answered: &str) {
     let lines = |text: &str| -> String {
         text.split('|').map(|line| format!("{line}\r\n")).collect::<String>()
     };
     let expected = if answered.is_empty() { String::new() } else { lines(answered) };
-    assert_eq!(answers(lines(said).as_bytes()), expected, "{said}");
+    assert_eq!(answers(lines(message).as_bytes()), expected, "{message}");
 }
 
 const BAD: &str = "CLIENT_ERROR bad command line format";
@@ -120,8 +120,8 @@ fn items_are_stored_and_read() {
 #[test]
 fn items_end() {
     let mut talk = Talk::new();
-    let ask = |talk: &mut Talk, said: &str| {
-        String::from_utf8(talk.say(said.replace('|', "\r\n").as_bytes())).unwrap()
+    let ask = |talk: &mut Talk, message: &str| {
+        String::from_utf8(talk.say(message.replace('|', "\r\n").as_bytes())).unwrap()
     };
     ask(&mut talk, "set a 0 10 1|a|set b 0 -1 1|b|set c 0 0 1|c|");
     assert_eq!(
@@ -263,7 +263,7 @@ fn malformed_numbers_and_usage_have_errors_of_their_own() {
 #[test]
 fn wrong_flags_of_meta_commands_get_the_error_that_memcached_gives() {
     const WHICH: &str = "invalid or duplicate flag";
-    for (said, error) in [
+    for (message, error) in [
         ("mg a F-1", "bad command line format"),
         ("mg a F-1 Tx", "bad token in command line format"),
         ("mg a Tx F-1", "bad token in command line format"),
@@ -285,7 +285,7 @@ fn wrong_flags_of_meta_commands_get_the_error_that_memcached_gives() {
         ("ma a !", WHICH),
         ("ma a k k", WHICH),
     ] {
-        check(&format!("{said}|mn"), &format!("CLIENT_ERROR {error}|MN"));
+        check(&format!("{message}|mn"), &format!("CLIENT_ERROR {error}|MN"));
     }
 }
 
@@ -294,7 +294,7 @@ fn wrong_flags_of_meta_commands_get_the_error_that_memcached_gives() {
 fn work_before_a_too_long_token_is_kept() {
     let long = format!("O{}", "2".repeat(32));
     let error = "CLIENT_ERROR opaque token too long";
-    for (said, answered) in [
+    for (message, answered) in [
         ("set n 0 0 1|5|ma n LONG|get n", "STORED|ERROR|VALUE n 0 1|6|END"),
         ("ma z LONG|ma z q LONG", "ERROR|ERROR"),
         ("set a 0 0 1|x|mg a T30 LONG|mg a t", "STORED|ERROR|HD t30"),
@@ -303,7 +303,7 @@ fn work_before_a_too_long_token_is_kept() {
         ("set a 0 0 1|x|md a LONG|get a", "STORED|ERROR|VALUE a 0 1|x|END"),
         ("ms a 1 LONG|x|get a", "ERROR|END"),
     ] {
-        check(&said.replace("LONG", &long), &answered.replace("ERROR", error));
+        check(&message.replace("LONG", &long), &answered.replace("ERROR", error));
     }
 }
 
@@ -491,9 +491,9 @@ fn md_takes_out_and_ma_counts() {
 
 #[test]
 fn statistics_have_memcacheds_names() {
-    let said = b"set a 0 0 1\r\nx\r\nget a b\r\nget a\r\ndelete a\r\nincr n 1\r\ntouch a 1\r\n\
+    let message = b"set a 0 0 1\r\nx\r\nget a b\r\nget a\r\ndelete a\r\nincr n 1\r\ntouch a 1\r\n\
         cas a 0 0 1 1\r\nx\r\nstats\r\n";
-    let told = answers(said);
+    let reported = answers(message);
     for line in [
         "cmd_get 3",
         "get_hits 2",
@@ -513,9 +513,9 @@ fn statistics_have_memcacheds_names() {
         "evictions 0",
         "lock_waits 0",
     ] {
-        assert!(told.contains(&format!("STAT {line}\r\n")), "{line} is missing in\n{told}");
+        assert!(reported.contains(&format!("STAT {line}\r\n")), "{line} is missing in\n{reported}");
     }
-    assert!(told.ends_with("END\r\n"));
+    assert!(reported.ends_with("END\r\n"));
     let settings = answers(b"stats settings\r\n");
     assert!(
         settings.contains("STAT item_size_max 1048576\r\n")

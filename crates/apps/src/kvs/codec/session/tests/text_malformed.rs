@@ -97,16 +97,16 @@ const FLAGS: [&str; 18] = [
 /// there is as it was.
 #[track_caller]
 fn is_refused(form: &str) {
-    let said = format!("set k 7 0 1\r\nv\r\n{form}\r\nmn\r\ngets k\r\n");
-    let told = answers(said.as_bytes());
-    let rest = told.strip_prefix("STORED\r\n");
+    let message = format!("set k 7 0 1\r\nv\r\n{form}\r\nmn\r\ngets k\r\n");
+    let reported = answers(message.as_bytes());
+    let rest = reported.strip_prefix("STORED\r\n");
     let errors = rest.and_then(|rest| rest.strip_suffix("MN\r\nVALUE k 7 1 2\r\nv\r\nEND\r\n"));
-    let errors = errors.unwrap_or_else(|| panic!("{form:?} is answered {told:?}"));
+    let errors = errors.unwrap_or_else(|| panic!("{form:?} is answered {reported:?}"));
     let is_error = |line: &str| {
         ["ERROR", "CLIENT_ERROR ", "SERVER_ERROR "].iter().any(|start| line.starts_with(start))
     };
     let is_right = !errors.is_empty() && errors.lines().all(is_error);
-    assert!(is_right, "{form:?} is answered {told:?}");
+    assert!(is_right, "{form:?} is answered {reported:?}");
 }
 
 #[test]

@@ -93,12 +93,12 @@ pub fn count(command: &MetaCommand<'_>, out: &mut Vec<u8>, context: &Context<'_>
     let code: &[u8] = match partition.count(&count, now) {
         CountOutcome::Now { value, place, is_made } => {
             let start = out.len();
-            let (expiry, told) =
+            let (expiry, reported) =
                 counted(command, value, (place, is_made), &partition, out, context);
             if partition.item(place).header.expiry != expiry {
                 partition.change(place, |header| header.expiry = expiry);
             }
-            told?;
+            reported?;
             if flags.is_quiet && !is_made {
                 out.truncate(start);
             }

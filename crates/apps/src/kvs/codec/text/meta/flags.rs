@@ -87,14 +87,14 @@ impl Flags {
     ) -> Result<(Flags, &'a [u8]), &'static [u8]> {
         let key = line.words.at(1);
         let (mut flags, mut decoded_len) = (NONE, 0);
-        let (mut seen, mut complaint) = (0u128, None);
+        let (mut observed, mut complaint) = (0u128, None);
         for word in each(line.text).skip(before) {
             let (letter, token) = (word[0], &word[1..]);
             let bit = 1u128.checked_shl(letter.into()).unwrap_or(0);
-            if letter >= 127 || seen & bit != 0 {
+            if letter >= 127 || observed & bit != 0 {
                 return Err(b"CLIENT_ERROR duplicate flag\r\n");
             }
-            seen |= bit;
+            observed |= bit;
             if letter == b'b' {
                 match base64::decode(key, room) {
                     Some(bytes) => decoded_len = bytes.len(),
@@ -105,7 +105,7 @@ impl Flags {
                 Ok(()) => {}
                 Err(UNKNOWN_FLAG) => return Err(UNKNOWN_FLAG),
                 Err(BAD_FORMAT) => complaint = complaint.or(Some(BAD_FORMAT)),
-                Err(told) => complaint = Some(told),
+                Err(reported) => complaint = Some(reported),
             }
         }
         let bytes = if flags.is_binary { &room[..decoded_len] } else { key };

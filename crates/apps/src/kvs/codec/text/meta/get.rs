@@ -38,12 +38,12 @@ pub fn get(command: &MetaCommand<'_>, out: &mut Vec<u8>, context: &Context<'_>) 
         }
         false => out.extend_from_slice(b"HD"),
     }
-    let (after, told) = tell(command, &answered, before, out, context);
+    let (after, reported) = tell(command, &answered, before, out, context);
     partition.change(answered.place, |header| {
         header.expiry = after.expiry;
         header.marks = after.marks;
     });
-    told?;
+    reported?;
     if !command.flags.is_idle {
         partition.bump(answered.place, context.now);
     }
