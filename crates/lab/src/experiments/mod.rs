@@ -225,27 +225,46 @@ pub(crate) struct BuiltIn {
     pub devices: &'static [&'static str],
 }
 
-/// The built-in experiment of this name, with its page and its devices.
-macro_rules! built_in {
-    ($name:literal, $page:literal, $devices:expr) => {
-        $crate::experiments::BuiltIn {
-            name: $name,
-            text: include_str!(concat!(
-                env!("CARGO_MANIFEST_DIR"),
-                "/../../experiments/",
-                $name,
-                ".toml"
-            )),
-            page: $page,
-            devices: $devices,
+/// The name of a kind, and its built-in experiments: name, page of the book, kinds of devices.
+macro_rules! named {
+    ($kind:literal, $(($name:literal, $page:literal, $devices:expr)),+ $(,)?) => {
+        fn name(&self) -> &'static str {
+            $kind
+        }
+
+        fn built_in(&self) -> &'static [$crate::experiments::BuiltIn] {
+            const ALL: &[$crate::experiments::BuiltIn] = &[$($crate::experiments::BuiltIn {
+                name: $name,
+                text: include_str!(concat!(
+                    env!("CARGO_MANIFEST_DIR"),
+                    "/../../experiments/",
+                    $name,
+                    ".toml"
+                )),
+                page: $page,
+                devices: $devices,
+            }),+];
+            ALL
         }
     };
 }
-use built_in;
+use named;
 
 /// What stands in the files of an experiment's folder, each in the file of its name; the tables
 /// stand beside the figures.
 macro_rules! in_its_files {
+    (published) => {
+        in_its_files!();
+
+        fn published(
+            &self,
+            results: &$crate::summary::Results<'_>,
+            device: &str,
+            card: $crate::published::PublishedCard,
+        ) -> Vec<$crate::summary::beside_published::PublishedPoint> {
+            analysis::published(results, device, card)
+        }
+    };
     () => {
         fn axes(&self) -> $crate::experiments::Axes {
             spec::AXES

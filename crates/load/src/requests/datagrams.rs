@@ -12,8 +12,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::event::epoll::{self, EventData, EventFlags};
 
 use super::client::{Channels, ClientEnd};
-use super::dialect::Dialect;
-use super::memcached::{MemcachedProgress, MemcachedText};
+use super::dialect::{Dialect, ValueProgress};
+use super::memcached::MemcachedText;
 use super::parts::{AnswerAssembly, DatagramRole};
 use super::tally::{PendingRequest, Tally};
 use super::workload::{PlannedRequest, RequestKind, Workload};
@@ -180,7 +180,7 @@ impl Datagrams {
                 DatagramRole::Foreign => return tally.seen.foreign += 1,
             }
         }
-        let mut reading = MemcachedProgress::default();
+        let mut reading = ValueProgress::default();
         let step = self.text.read(&mut reading, whole, &request.asked, &self.workload);
         let outcome = match step {
             Ok(step) if step.used == whole.len() => step.done,

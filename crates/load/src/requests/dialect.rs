@@ -72,6 +72,51 @@ impl ReadProgress {
     }
 }
 
+/// Where reading stands in an answer whose first line may announce a value.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum ValueProgress {
+    /// Before the first line.
+    #[default]
+    Head,
+    /// Inside the value.
+    Value(Value),
+    /// Behind it.
+    Tail(Outcome),
+}
+
+impl ValueProgress {
+    /// Reads on behind the first line, from `bytes[used..]`: the value, and `tail`, which follows
+    /// it.
+    ///
+    /// # Errors
+    /// The bytes in place of `tail`.
+    #[inline]
+    pub fn read(
+        &mut self,
+        bytes: &[u8],
+        mut used: usize,
+        stored: &[u8],
+        tail: &[u8],
+    ) -> Result<ReadProgress, String> {
+        if let ValueProgress::Value(value) = self {
+            used += value.take(&bytes[used..], stored);
+            if !value.is_whole() {
+                return Ok(ReadProgress::more(used));
+            }
+            *self = ValueProgress::Tail(value.outcome());
+        }
+        let end = bytes[used..].get(..tail.len());
+        let (Some(end), ValueProgress::Tail(outcome)) = (end, *self) else {
+            return Ok(ReadProgress::more(used));
+        };
+        if end != tail {
+            return Err(unexpected(end));
+        }
+        *self = ValueProgress::Head;
+        Ok(ReadProgress::done(used + tail.len(), outcome))
+    }
+}
+
 /// A value that comes piece by piece, and that is compared with what is stored.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Value {

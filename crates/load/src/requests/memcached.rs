@@ -1,6 +1,6 @@
 //! memcached's text protocol: `get` and `set` as its `protocol.txt` has them.
 
-use super::dialect::{Dialect, ReadProgress, Value, line, number, unexpected};
+use super::dialect::{Dialect, ReadProgress, Value, ValueProgress, line, number, unexpected};
 use super::tally::Outcome;
 use super::workload::{PlannedRequest, RequestKind, Workload, write_number};
 
@@ -10,23 +10,11 @@ pub struct MemcachedText {
     key: Vec<u8>,
 }
 
-/// Where reading stands.
-#[derive(Clone, Copy, Debug, Default)]
-pub enum MemcachedProgress {
-    /// Before the first line.
-    #[default]
-    Head,
-    /// Inside a value.
-    Value(Value),
-    /// Behind it.
-    Tail(Outcome),
-}
-
 /// What follows a value.
 const TAIL: &[u8] = b"\r\nEND\r\n";
 
 impl Dialect for MemcachedText {
-    type Reading = MemcachedProgress;
+    type Reading = ValueProgress;
 
     #[inline]
     fn write(&mut self, asked: &PlannedRequest, workload: &Workload, out: &mut Vec<u8>) {
@@ -51,47 +39,21 @@ impl Dialect for MemcachedText {
     #[inline]
     fn read(
         &mut self,
-        reading: &mut MemcachedProgress,
+        reading: &mut ValueProgress,
         bytes: &[u8],
         asked: &PlannedRequest,
         workload: &Workload,
     ) -> Result<ReadProgress, String> {
         let mut used = 0;
-        loop {
-            let rest = &bytes[used..];
-            match reading {
-                MemcachedProgress::Head => {
-                    let Some((first, len)) = line(rest)? else {
-                        return Ok(ReadProgress::more(used));
-                    };
-                    used += len;
-                    match first.strip_prefix(b"VALUE ") {
-                        Some(head) => {
-                            *reading = MemcachedProgress::Value(self.value(head, asked, workload)?)
-                        }
-                        None => return Ok(ReadProgress::done(used, outcome(first, asked.kind)?)),
-                    }
-                }
-                MemcachedProgress::Value(value) => {
-                    used += value.take(rest, workload.value(asked.key));
-                    if !value.is_whole() {
-                        return Ok(ReadProgress::more(used));
-                    }
-                    *reading = MemcachedProgress::Tail(value.outcome());
-                }
-                MemcachedProgress::Tail(outcome) => {
-                    let Some(tail) = rest.get(..TAIL.len()) else {
-                        return Ok(ReadProgress::more(used));
-                    };
-                    if tail != TAIL {
-                        return Err(unexpected(tail));
-                    }
-                    let outcome = *outcome;
-                    *reading = MemcachedProgress::Head;
-                    return Ok(ReadProgress::done(used + TAIL.len(), outcome));
-                }
+        if matches!(reading, ValueProgress::Head) {
+            let Some((first, len)) = line(bytes)? else { return Ok(ReadProgress::more(0)) };
+            used = len;
+            match first.strip_prefix(b"VALUE ") {
+                Some(head) => *reading = ValueProgress::Value(self.value(head, asked, workload)?),
+                None => return Ok(ReadProgress::done(used, outcome(first, asked.kind)?)),
             }
         }
+        reading.read(bytes, used, workload.value(asked.key), TAIL)
     }
 }
 

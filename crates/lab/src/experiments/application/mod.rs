@@ -14,30 +14,24 @@ use niclab_device::{DeviceInfo, Observation, PathNode, Task};
 
 use self::analysis::{is_back_to_back, published_name};
 use self::metrics::{LATENCY, counters, marks, put_application};
-use super::{BuiltIn, Experiment, PEER, TaskResult, VETH, built_in, in_its_files};
+use super::{Experiment, PEER, TaskResult, VETH, in_its_files, named};
 use crate::breakdown::PROBES_S;
 use crate::cells::Cell;
 use crate::estimate::SERVER_S;
 use crate::measure::Metrics;
 use crate::runner::json;
 
-/// What the lab knows of it.
+/// The experiment.
 pub(crate) struct Application;
 
 impl Experiment for Application {
-    fn name(&self) -> &'static str {
-        "application"
-    }
-
-    fn built_in(&self) -> &'static [BuiltIn] {
-        const ALL: &[BuiltIn] = &[
-            built_in!("memcached", "applications", &[VETH, PEER]),
-            built_in!("redis", "applications", &[VETH, PEER]),
-            built_in!("function", "applications", &[VETH, PEER]),
-            built_in!("core-scaling", "applications", &[VETH]),
-        ];
-        ALL
-    }
+    named!(
+        "application",
+        ("memcached", "applications", &[VETH, PEER]),
+        ("redis", "applications", &[VETH, PEER]),
+        ("function", "applications", &[VETH, PEER]),
+        ("core-scaling", "applications", &[VETH]),
+    );
 
     in_its_files!();
 

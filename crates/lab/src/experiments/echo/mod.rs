@@ -15,29 +15,23 @@ use niclab_device::{DeviceInfo, Observation, PathNode, Task};
 
 use self::analysis::is_plain;
 use self::metrics::{ended, marks, put_round_trips};
-use super::{BuiltIn, Experiment, MODEL, PEER, TaskResult, VETH, built_in, in_its_files};
+use super::{Experiment, MODEL, PEER, TaskResult, VETH, in_its_files, named};
 use crate::cells::Cell;
 use crate::estimate::SERVER_S;
 use crate::hosts::RTT;
 use crate::measure::Metrics;
 use crate::runner::json;
 
-/// What the lab knows of it.
+/// The experiment.
 pub(crate) struct Echo;
 
 impl Experiment for Echo {
-    fn name(&self) -> &'static str {
-        "echo"
-    }
-
-    fn built_in(&self) -> &'static [BuiltIn] {
-        const ALL: &[BuiltIn] = &[
-            built_in!("echo-size", "echo", &[MODEL, VETH, PEER]),
-            built_in!("echo-batch", "echo", &[MODEL, VETH, PEER]),
-            built_in!("echo-features", "echo", &[VETH]),
-        ];
-        ALL
-    }
+    named!(
+        "echo",
+        ("echo-size", "echo", &[MODEL, VETH, PEER]),
+        ("echo-batch", "echo", &[MODEL, VETH, PEER]),
+        ("echo-features", "echo", &[VETH]),
+    );
 
     in_its_files!();
 

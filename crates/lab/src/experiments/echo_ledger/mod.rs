@@ -15,7 +15,7 @@ use niclab_device::{DeviceInfo, Observation, PathNode, Task};
 
 use self::analysis::{is_deep, is_published_place, software_and_hardware};
 use self::trials::PAIRS;
-use super::{BuiltIn, Experiment, MODEL, PEER, TaskResult, VETH, built_in, in_its_files};
+use super::{Experiment, MODEL, PEER, TaskResult, VETH, in_its_files, named};
 use crate::breakdown::{PROBES_S, put_breakdown};
 use crate::cells::Cell;
 use crate::estimate::SERVER_S;
@@ -23,18 +23,11 @@ use crate::measure::Metrics;
 use crate::run::{ExperimentRun, Trial};
 use crate::runner::json;
 
-/// What the lab knows of it.
+/// The experiment.
 pub(crate) struct EchoLedger;
 
 impl Experiment for EchoLedger {
-    fn name(&self) -> &'static str {
-        "ledger"
-    }
-
-    fn built_in(&self) -> &'static [BuiltIn] {
-        const ALL: &[BuiltIn] = &[built_in!("echo-ledger", "echo-ledger", &[MODEL, VETH, PEER])];
-        ALL
-    }
+    named!("ledger", ("echo-ledger", "echo-ledger", &[MODEL, VETH, PEER]));
 
     in_its_files!();
 

@@ -12,20 +12,13 @@ pub(crate) mod trials;
 use niclab_result::Sample;
 
 use self::metrics::put_limits;
-use super::{BuiltIn, CARDS, Experiment, LoadTrialResult, built_in, in_its_files};
+use super::{CARDS, Experiment, LoadTrialResult, in_its_files, named};
 
-/// What the lab knows of it.
+/// The experiment.
 pub(crate) struct FrameSize;
 
 impl Experiment for FrameSize {
-    fn name(&self) -> &'static str {
-        "frame_size"
-    }
-
-    fn built_in(&self) -> &'static [BuiltIn] {
-        const ALL: &[BuiltIn] = &[built_in!("frame-size", "frame-size", CARDS)];
-        ALL
-    }
+    named!("frame_size", ("frame-size", "frame-size", CARDS));
 
     in_its_files!();
 

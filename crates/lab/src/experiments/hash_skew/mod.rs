@@ -13,24 +13,17 @@ use niclab_device::Load;
 use niclab_result::Sample;
 
 use self::metrics::{HASH_SHARES, hash_shares, put_queues};
-use super::{BuiltIn, Experiment, LINUX, LoadTrialResult, MODEL, built_in, in_its_files};
+use super::{Experiment, LINUX, LoadTrialResult, MODEL, in_its_files, named};
 use crate::runner::json;
 
 /// Flows whose hashes are computed a second, once by the lab and once by a model.
 const SHARES_PER_S: f64 = 2_000_000.0;
 
-/// What the lab knows of it.
+/// The experiment.
 pub(crate) struct HashSkew;
 
 impl Experiment for HashSkew {
-    fn name(&self) -> &'static str {
-        "hash_skew"
-    }
-
-    fn built_in(&self) -> &'static [BuiltIn] {
-        const ALL: &[BuiltIn] = &[built_in!("hash-skew", "hash-skew", &["soft", MODEL, LINUX])];
-        ALL
-    }
+    named!("hash_skew", ("hash-skew", "hash-skew", &["soft", MODEL, LINUX]));
 
     in_its_files!();
 

@@ -12,7 +12,7 @@ pub(crate) mod trials;
 use niclab_device::{DeviceInfo, Observation, PathNode, Task};
 
 use self::metrics::{failure, marks, put_answered};
-use super::{BuiltIn, Experiment, TaskResult, built_in, in_its_files};
+use super::{Experiment, TaskResult, in_its_files, named};
 use crate::measure::Metrics;
 use crate::runner::json;
 
@@ -21,18 +21,11 @@ const REQUESTS_S: f64 = 0.1;
 /// Items that are put into a store, a second.
 const ITEMS_PER_S: f64 = 1_500_000.0;
 
-/// What the lab knows of it.
+/// The experiment.
 pub(crate) struct KvsSteering;
 
 impl Experiment for KvsSteering {
-    fn name(&self) -> &'static str {
-        "kvs_steering"
-    }
-
-    fn built_in(&self) -> &'static [BuiltIn] {
-        const ALL: &[BuiltIn] = &[built_in!("kvs-steering", "kvs-steering", &["soft"])];
-        ALL
-    }
+    named!("kvs_steering", ("kvs-steering", "kvs-steering", &["soft"]));
 
     in_its_files!();
 

@@ -8,25 +8,15 @@ pub(crate) mod spec;
 pub(crate) mod tables;
 pub(crate) mod trials;
 
-use super::{BuiltIn, CARDS, Experiment, built_in, in_its_files};
-use crate::published::PublishedCard;
-use crate::summary::Results;
-use crate::summary::beside_published::PublishedPoint;
+use super::{CARDS, Experiment, in_its_files, named};
 
-/// What the lab knows of it.
+/// The experiment.
 pub(crate) struct Occupancy;
 
 impl Experiment for Occupancy {
-    fn name(&self) -> &'static str {
-        "occupancy"
-    }
+    named!("occupancy", ("occupancy", "occupancy", CARDS));
 
-    fn built_in(&self) -> &'static [BuiltIn] {
-        const ALL: &[BuiltIn] = &[built_in!("occupancy", "occupancy", CARDS)];
-        ALL
-    }
-
-    in_its_files!();
+    in_its_files!(published);
 
     fn takes_rules(&self) -> bool {
         true
@@ -35,15 +25,6 @@ impl Experiment for Occupancy {
     /// The rules of the other experiments stand beside those of the file.
     fn axes_of_rules(&self) -> &'static [&'static str] {
         &["groups", "rules", "match_percent"]
-    }
-
-    fn published(
-        &self,
-        results: &Results<'_>,
-        device: &str,
-        card: PublishedCard,
-    ) -> Vec<PublishedPoint> {
-        analysis::published(results, device, card)
     }
 
     /// Points stand at more rules than there are.

@@ -13,24 +13,17 @@ use niclab_device::cases::Loaded;
 use niclab_device::{DeviceInfo, Observation, PathNode, Task};
 
 use self::metrics::{failure, put_processed};
-use super::{BuiltIn, Experiment, TaskResult, built_in, in_its_files};
+use super::{Experiment, TaskResult, in_its_files, named};
 use crate::estimate::RULES_PER_S;
 use crate::measure::Metrics;
 use crate::runner::json;
 use crate::summary::Results;
 
-/// What the lab knows of it.
+/// The experiment.
 pub(crate) struct ProgramCost;
 
 impl Experiment for ProgramCost {
-    fn name(&self) -> &'static str {
-        "program_cost"
-    }
-
-    fn built_in(&self) -> &'static [BuiltIn] {
-        const ALL: &[BuiltIn] = &[built_in!("program-cost", "program-cost", &["soft", "swx"])];
-        ALL
-    }
+    named!("program_cost", ("program-cost", "program-cost", &["soft", "swx"]));
 
     in_its_files!();
 

@@ -14,21 +14,14 @@ use niclab_result::Sample;
 
 use self::metrics::put_rss_change;
 use self::trials::of_repeat;
-use super::{BuiltIn, Experiment, LoadTrialResult, built_in, in_its_files};
+use super::{Experiment, LoadTrialResult, in_its_files, named};
 use crate::runner::json;
 
-/// What the lab knows of it.
+/// The experiment.
 pub(crate) struct QueueChange;
 
 impl Experiment for QueueChange {
-    fn name(&self) -> &'static str {
-        "queue_change"
-    }
-
-    fn built_in(&self) -> &'static [BuiltIn] {
-        const ALL: &[BuiltIn] = &[built_in!("queue-change", "queue-change", &["soft"])];
-        ALL
-    }
+    named!("queue_change", ("queue-change", "queue-change", &["soft"]));
 
     in_its_files!();
 

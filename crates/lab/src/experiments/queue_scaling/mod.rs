@@ -12,23 +12,17 @@ pub(crate) mod trials;
 use niclab_result::Sample;
 
 use self::metrics::put_scaling;
-use super::{BuiltIn, Experiment, LoadTrialResult, MODEL, built_in, in_its_files};
+use super::{Experiment, LoadTrialResult, MODEL, in_its_files, named};
 
-/// What the lab knows of it.
+/// The experiment.
 pub(crate) struct QueueScaling;
 
 impl Experiment for QueueScaling {
-    fn name(&self) -> &'static str {
-        "queue_scaling"
-    }
-
-    fn built_in(&self) -> &'static [BuiltIn] {
-        const ALL: &[BuiltIn] = &[
-            built_in!("queue-scaling", "queue-scaling", &["soft", MODEL]),
-            built_in!("queue-overhead", "queue-scaling", &["soft", MODEL]),
-        ];
-        ALL
-    }
+    named!(
+        "queue_scaling",
+        ("queue-scaling", "queue-scaling", &["soft", MODEL]),
+        ("queue-overhead", "queue-scaling", &["soft", MODEL]),
+    );
 
     in_its_files!();
 

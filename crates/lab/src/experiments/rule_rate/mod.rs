@@ -12,39 +12,20 @@ pub(crate) mod trials;
 use niclab_result::Sample;
 
 use self::metrics::{EFFECT, put_effects};
-use super::{BuiltIn, Experiment, LINUX, LoadTrialResult, MODEL, built_in, in_its_files};
-use crate::published::PublishedCard;
-use crate::summary::Results;
-use crate::summary::beside_published::PublishedPoint;
+use super::{Experiment, LINUX, LoadTrialResult, MODEL, in_its_files, named};
 
-/// What the lab knows of it.
+/// The experiment.
 pub(crate) struct RuleRate;
 
 impl Experiment for RuleRate {
-    fn name(&self) -> &'static str {
-        "rule_rate"
-    }
+    named!("rule_rate", ("rule-rate", "rule-rate", &["soft", MODEL, LINUX]));
 
-    fn built_in(&self) -> &'static [BuiltIn] {
-        const ALL: &[BuiltIn] = &[built_in!("rule-rate", "rule-rate", &["soft", MODEL, LINUX])];
-        ALL
-    }
-
-    in_its_files!();
+    in_its_files!(published);
 
     fn load_metrics(&self, offered: &LoadTrialResult<'_>, sample: &mut Sample) {
         if offered.trial == EFFECT.name() {
             put_effects(&mut sample.metrics, offered.observation);
         }
-    }
-
-    fn published(
-        &self,
-        results: &Results<'_>,
-        device: &str,
-        card: PublishedCard,
-    ) -> Vec<PublishedPoint> {
-        analysis::published(results, device, card)
     }
 
     fn takes_rules(&self) -> bool {

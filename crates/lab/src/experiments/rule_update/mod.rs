@@ -12,27 +12,17 @@ pub(crate) mod trials;
 use niclab_result::Sample;
 
 use self::metrics::CHANGE;
-use super::{BuiltIn, Experiment, LoadTrialResult, MODEL, built_in, in_its_files};
-use crate::published::PublishedCard;
+use super::{Experiment, LoadTrialResult, MODEL, in_its_files, named};
 use crate::rule_matches::put_matched;
-use crate::summary::Results;
-use crate::summary::beside_published::PublishedPoint;
 use crate::windows;
 
-/// What the lab knows of it.
+/// The experiment.
 pub(crate) struct RuleUpdate;
 
 impl Experiment for RuleUpdate {
-    fn name(&self) -> &'static str {
-        "rule_update"
-    }
+    named!("rule_update", ("rule-update", "rule-update", &["soft", MODEL]));
 
-    fn built_in(&self) -> &'static [BuiltIn] {
-        const ALL: &[BuiltIn] = &[built_in!("rule-update", "rule-update", &["soft", MODEL])];
-        ALL
-    }
-
-    in_its_files!();
+    in_its_files!(published);
 
     fn load_metrics(&self, offered: &LoadTrialResult<'_>, sample: &mut Sample) {
         if offered.trial == CHANGE.name() {
@@ -41,15 +31,6 @@ impl Experiment for RuleUpdate {
                 put_matched(&mut sample.metrics, offered.observation);
             }
         }
-    }
-
-    fn published(
-        &self,
-        results: &Results<'_>,
-        device: &str,
-        card: PublishedCard,
-    ) -> Vec<PublishedPoint> {
-        analysis::published(results, device, card)
     }
 
     fn takes_rules(&self) -> bool {

@@ -12,23 +12,16 @@ pub(crate) mod trials;
 use niclab_device::{DeviceInfo, Observation, PathNode, Task};
 
 use self::metrics::{ended, marks, put_stream};
-use super::{BuiltIn, Experiment, TaskResult, VETH, built_in, in_its_files};
+use super::{Experiment, TaskResult, VETH, in_its_files, named};
 use crate::estimate::SERVER_S;
 use crate::measure::Metrics;
 use crate::runner::json;
 
-/// What the lab knows of it.
+/// The experiment.
 pub(crate) struct Stream;
 
 impl Experiment for Stream {
-    fn name(&self) -> &'static str {
-        "stream"
-    }
-
-    fn built_in(&self) -> &'static [BuiltIn] {
-        const ALL: &[BuiltIn] = &[built_in!("stream", "stream", &[VETH])];
-        ALL
-    }
+    named!("stream", ("stream", "stream", &[VETH]));
 
     in_its_files!();
 

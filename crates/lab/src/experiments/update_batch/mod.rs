@@ -12,23 +12,16 @@ pub(crate) mod trials;
 use niclab_result::Sample;
 
 use self::metrics::{BATCH, REST};
-use super::{BuiltIn, Experiment, LoadTrialResult, MODEL, built_in, in_its_files};
+use super::{Experiment, LoadTrialResult, MODEL, in_its_files, named};
 use crate::rule_matches::put_matched;
 use crate::spec::TrialKind;
 use crate::windows;
 
-/// What the lab knows of it.
+/// The experiment.
 pub(crate) struct UpdateBatch;
 
 impl Experiment for UpdateBatch {
-    fn name(&self) -> &'static str {
-        "update_batch"
-    }
-
-    fn built_in(&self) -> &'static [BuiltIn] {
-        const ALL: &[BuiltIn] = &[built_in!("update-batch", "update-batch", &["soft", MODEL])];
-        ALL
-    }
+    named!("update_batch", ("update-batch", "update-batch", &["soft", MODEL]));
 
     in_its_files!();
 

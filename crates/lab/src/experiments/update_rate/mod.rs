@@ -9,34 +9,15 @@ pub(crate) mod spec;
 mod tests;
 pub(crate) mod trials;
 
-use super::{BuiltIn, Experiment, MODEL, built_in, in_its_files};
-use crate::published::PublishedCard;
-use crate::summary::Results;
-use crate::summary::beside_published::PublishedPoint;
+use super::{Experiment, MODEL, in_its_files, named};
 
-/// What the lab knows of it.
+/// The experiment.
 pub(crate) struct UpdateRate;
 
 impl Experiment for UpdateRate {
-    fn name(&self) -> &'static str {
-        "update_rate"
-    }
+    named!("update_rate", ("update-rate", "update-rate", &["soft", MODEL]));
 
-    fn built_in(&self) -> &'static [BuiltIn] {
-        const ALL: &[BuiltIn] = &[built_in!("update-rate", "update-rate", &["soft", MODEL])];
-        ALL
-    }
-
-    in_its_files!();
-
-    fn published(
-        &self,
-        results: &Results<'_>,
-        device: &str,
-        card: PublishedCard,
-    ) -> Vec<PublishedPoint> {
-        analysis::published(results, device, card)
-    }
+    in_its_files!(published);
 
     fn takes_rules(&self) -> bool {
         true
