@@ -23,7 +23,7 @@ const SHARE_MAX: f64 = 1.1;
 /// Frames below which nothing is decided: they would say little.
 const FRAMES_MIN: u64 = 1_000;
 
-/// What is done about a queue that fills.
+/// The reaction to a queue that fills.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Balance {
     /// The next of these keys is taken, in turn; once all were tried, the best of them.
@@ -35,7 +35,7 @@ pub enum Balance {
     },
 }
 
-/// What was counted since the last decision.
+/// Counts since the last decision.
 #[derive(Clone, Debug)]
 pub(crate) struct PortLoad {
     /// Frames by entry of the indirection table.
@@ -46,7 +46,7 @@ pub(crate) struct PortLoad {
     pub(crate) missed: u64,
 }
 
-/// What is to change.
+/// A change of RSS.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Decision {
     /// This key.
@@ -55,7 +55,7 @@ pub(crate) enum Decision {
     Table(Box<Indirection>),
 }
 
-/// What decides for one port.
+/// Makes the decisions for one port.
 #[derive(Debug)]
 pub(crate) struct Balancer {
     how: Balance,
@@ -75,7 +75,7 @@ impl Balancer {
         Balancer { how, queues, cores, used: cores, tried: Vec::new(), is_decided: false }
     }
 
-    /// What is to change now, if anything.
+    /// The change to make now, if any.
     pub(crate) fn decide(&mut self, seen: &PortLoad, table: &Indirection) -> Option<Decision> {
         let frames: u64 = seen.entries.iter().sum();
         let busiest = seen.busy.iter().copied().fold(0.0, f64::max);

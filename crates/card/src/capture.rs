@@ -39,7 +39,7 @@ pub(crate) struct CoreCapture {
     shared: Arc<CaptureShared>,
     /// The core's place.
     place: usize,
-    /// What the time is, nanoseconds since the card was started.
+    /// Time, nanoseconds since the card was started.
     pub(crate) now_ns: u64,
 }
 
@@ -107,7 +107,7 @@ fn next(ring: &mut Consumer<u8>, frame: &mut Vec<u8>) -> Option<u64> {
     Some(u64::from_ne_bytes(at_ns))
 }
 
-/// What a capture has come to.
+/// Counters of a capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CaptureCounters {
     /// Frames in the trace.
@@ -163,7 +163,7 @@ pub(crate) fn begin(
     Ok((Capture { writer: Some(writer), shared }, taps))
 }
 
-/// What the system says of a file, or why another one is to be taken.
+/// The system's error, or the reason why another file is needed.
 fn io_error(error: PortError) -> io::Error {
     match error {
         PortError::File { source, .. } => source,
@@ -208,7 +208,7 @@ fn write(
 }
 
 impl Capture {
-    /// What it has come to so far.
+    /// Its counters so far.
     pub(crate) fn counters(&self) -> CaptureCounters {
         let [frames, missed] =
             [&self.shared.written, &self.shared.missed].map(|count| count.load(Ordering::Relaxed));

@@ -56,13 +56,13 @@ pub struct Card {
     region: Arc<Region>,
     queues: u16,
     begun: Instant,
-    /// What decides about frames in place of rules and RSS, and the way to each core.
+    /// The program that classifies frames in place of rules and RSS, and the channel to each core.
     program: Option<PacketProcessor>,
     to_cores: Vec<InstanceSender>,
     applications: Applications,
     /// Texts of rules that were refused.
     rule_texts_refused: u64,
-    /// What went wrong and is to be told at the end.
+    /// Errors to report at the end.
     errors: Vec<String>,
 }
 
@@ -76,7 +76,7 @@ impl Card {
         }
     }
 
-    /// What decides about frames, to be looked at; `None` where rules and RSS do.
+    /// A view of the program that classifies frames; `None` if rules and RSS do.
     pub fn program_view(&self) -> Option<ProgramView<'_>> {
         Some(match self.program.as_ref()? {
             PacketProcessor::Items(items) => ProgramView::new(items.pipeline()),
@@ -84,7 +84,8 @@ impl Card {
         })
     }
 
-    /// What the program that writes items for a store has counted, where it decides.
+    /// Counters of the program that writes items for a store; `None` if another one classifies
+    /// frames.
     pub fn item_counters(&self) -> Option<ItemCounters> {
         match &self.program {
             Some(PacketProcessor::Items(items)) => Some(items.counters()),
@@ -168,7 +169,8 @@ impl Card {
         self.applications.pipeline(name)
     }
 
-    /// That a program may run for an application: to be asked before memory is taken for it.
+    /// Checks that a program may run for an application. Call it before you allocate memory for the
+    /// program.
     ///
     /// # Errors
     /// [`ApplicationError`].
@@ -210,8 +212,7 @@ impl Card {
         self.doorbells.iter().for_each(Doorbell::ring);
     }
 
-    /// What the card has counted so far; a core shows what it sees with a delay of a millisecond or
-    /// so.
+    /// The counters so far. A core publishes its counters with a delay of about a millisecond.
     pub fn counters(&self) -> CardCounters {
         let ports = self.ports.iter().map(|port| {
             let core = |queue: usize| queue % port.published.len();

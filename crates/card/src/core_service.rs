@@ -9,7 +9,7 @@ use niclab_port::frame_pool::FramePool;
 
 use crate::port_context::PortContext;
 
-/// What a core has of a service.
+/// A service on a core.
 pub(crate) struct CoreService {
     service: Box<dyn Service>,
     /// Memory of the frames.
@@ -49,7 +49,7 @@ impl CoreService {
     }
 }
 
-/// Where the answers to a burst go.
+/// The output of the answers to a burst.
 struct AnswerOutput<'a> {
     context: &'a mut PortContext,
     pool: &'a mut FramePool,

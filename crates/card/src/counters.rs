@@ -8,7 +8,7 @@ use niclab_nic::limits::INDIRECTION_LEN;
 use niclab_nic::memory::Desc;
 use niclab_port::queue_pair::QueuePairCounters;
 
-/// Where a core shows its own counters.
+/// Counters that a core publishes.
 #[derive(Debug, Default)]
 pub(crate) struct PublishedCoreCounters {
     pub(crate) rx_frames: AtomicU64,
@@ -17,7 +17,7 @@ pub(crate) struct PublishedCoreCounters {
     pub(crate) busy_ns: AtomicU64,
 }
 
-/// What one core has seen of one port.
+/// Counts of one core at one port.
 #[derive(Clone, Debug)]
 pub(crate) struct PortTally {
     pub(crate) queue_pair: QueuePairCounters,
@@ -79,8 +79,8 @@ impl QueueTally {
 const OF_PORT: usize = 13;
 const OF_QUEUE: usize = 3;
 
-/// Where one core shows what it has seen of one port, and how its queue pair does. The core alone
-/// writes numbers; who reads may see some older than others.
+/// Counters and state that one core publishes of one port. Only the core writes numbers; a reader
+/// may see some older than others.
 #[derive(Debug)]
 pub(crate) struct PublishedPort {
     numbers: Vec<AtomicU64>,

@@ -52,10 +52,10 @@ pub(crate) struct Engine {
     pub(crate) bound: Vec<Burst>,
     /// External queues of this core.
     pub(crate) external_queues: Vec<ExternalQueueEnd>,
-    /// What answers frames in place of forwarding them.
+    /// The service that answers frames instead of forwarding them.
     pub(crate) service: Option<CoreService>,
     pub(crate) pool: FramePool,
-    /// What decides about frames in place of rules and RSS, where there is a program.
+    /// The program that classifies frames in place of rules and RSS, if there is one.
     pub(crate) program: InstanceReceiver,
     /// Applications that have flows of their own.
     pub(crate) host: Option<Box<Host>>,
@@ -74,11 +74,11 @@ pub(crate) struct Engine {
     pub(crate) rx_frames: u64,
     /// Frames that the function here has had.
     pub(crate) frames: u64,
-    /// Where that is shown.
+    /// The published counters.
     pub(crate) published: Arc<PublishedCoreCounters>,
-    /// What it does while no frame comes.
+    /// How it waits for frames.
     pub(crate) receive: Receive,
-    /// Where each core sleeps.
+    /// The doorbell of each core.
     pub(crate) doorbells: Arc<[Doorbell]>,
     /// How often the control side told the cores something, and how often this one has looked.
     pub(crate) notifications: Arc<AtomicU64>,
@@ -213,7 +213,8 @@ impl Engine {
         self.forward(burst) | is_busy
     }
 
-    /// What other cores gave, then out, and what was held; whether there was any.
+    /// Handles frames from other cores, transmits, and dispatches held frames. Returns whether
+    /// there was any.
     fn forward(&mut self, burst: &mut Burst) -> bool {
         self.program.instance.iter().for_each(|instance| instance.end_turn());
         let mut is_busy = self.receive_from_cores(burst);

@@ -36,7 +36,7 @@ pub enum CardError {
     /// A program that comes with the card.
     #[error("the program of the card: {reason}")]
     Program {
-        /// What is wrong.
+        /// The defect.
         reason: String,
     },
     /// A store's items on a card that has not as many cores.
@@ -84,7 +84,7 @@ pub enum CardError {
         port: u16,
         /// The queue.
         queue: u16,
-        /// What is wrong.
+        /// The defect.
         source: PortError,
     },
     /// An application.
@@ -107,7 +107,7 @@ pub enum CardError {
     Port {
         /// Its name.
         name: String,
-        /// What is wrong.
+        /// The defect.
         source: PortError,
     },
     /// A thread could not be made, or had nothing to be woken by.
@@ -115,7 +115,7 @@ pub enum CardError {
     Thread {
         /// For which core.
         core: u32,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
 }
@@ -142,7 +142,7 @@ pub enum ChangeError {
     Capture {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// The last change is not over.
@@ -162,7 +162,7 @@ pub enum ChangeError {
         /// The core, by its number.
         core: u32,
     },
-    /// What is asked for cannot be.
+    /// An invalid RSS state.
     #[error("port {port}: {source}")]
     Unfit {
         /// The port.

@@ -32,7 +32,7 @@ pub struct ExternalQueueConfig {
     pub path: PathBuf,
 }
 
-/// Where a core shows what it has seen of a client.
+/// Counters that a core publishes of a client.
 #[derive(Debug, Default)]
 struct PublishedClient {
     /// Nobody is there, or on the way.

@@ -60,7 +60,7 @@ impl Progress {
     }
 }
 
-/// What one core has completed.
+/// Frames that one core has completed.
 pub(crate) struct Completed {
     place: usize,
     /// By giver and port: frames that it took.
@@ -114,7 +114,7 @@ impl Completed {
     }
 }
 
-/// What a frame that spreads is to do.
+/// What happens to frames of moving flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// Nothing moves.
@@ -135,7 +135,7 @@ pub(crate) struct FlowMigration {
     table: Box<Indirection>,
     /// Frames given so far, by core.
     given: Box<[u64]>,
-    /// Of these, those that must be completed, by core.
+    /// Frames that must be completed, by core.
     until: Box<[u64]>,
     /// Entries of the table whose flows have another core now.
     moved: Box<[bool; INDIRECTION_LEN]>,

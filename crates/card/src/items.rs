@@ -29,7 +29,7 @@ pub const CORES_MAX: usize = 16;
 /// The bits of register `next` that say where in a segment.
 const WITHIN: u64 = (1 << 40) - 1;
 
-/// What the card has done for a store.
+/// Counters of a card that writes items for a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ItemCounters {
     /// Items that it has written and answered.
@@ -138,7 +138,7 @@ impl Items {
         self.pipeline.set_register(self.clock, 0, now.0.into());
     }
 
-    /// What the program has counted.
+    /// The counters of the program.
     pub fn counters(&self) -> ItemCounters {
         let counters = &self.pipeline.program().counters;
         let count = |name: &str, index: u64| {
@@ -180,7 +180,7 @@ impl Items {
         self.pipeline.run_housekeeping(steps);
     }
 
-    /// Where cores say that they have nothing under way.
+    /// The quiescence counters of the cores.
     pub(crate) fn quiescence(&self) -> &Arc<QuiescenceCounters> {
         &self.quiescence
     }

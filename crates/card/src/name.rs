@@ -144,7 +144,7 @@ impl fmt::Display for PortName {
     }
 }
 
-/// Where queue pairs come from: what a [`PortName`] names, or what somebody else has.
+/// A source of queue pairs: a [`PortName`], or a source of the caller.
 pub trait PortSource: fmt::Display + Send + Sync {
     /// Frames that one of its queue pairs may hold.
     fn queue_pair_frames(&self) -> usize;

@@ -23,7 +23,7 @@ pub(crate) struct PortContext {
     pub(crate) worker: Worker,
     /// Frames that are to leave by it.
     pub(crate) transmit: TransmitQueue,
-    /// Whose frames are worked on: what is to leave is theirs.
+    /// The owner of the frames that are transmitted now.
     pub(crate) owner: usize,
     /// Flows that come by it and change their core.
     pub(crate) migration: FlowMigration,

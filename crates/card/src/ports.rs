@@ -38,12 +38,12 @@ pub(crate) struct Port {
     /// Frames that go into a trace, and where cores get their part of it.
     pub(crate) capture: Option<Capture>,
     pub(crate) captures: Vec<Producer<CoreCapture>>,
-    /// What is done about a queue that fills, and what had been counted when that was last decided.
+    /// The reaction to a queue that fills, and the counters at the last decision.
     pub(crate) balancer: Option<Balancer>,
     pub(crate) before: LoadCounters,
 }
 
-/// What a decision about a port's spread is made of, since the start of the card.
+/// The counters that RSS decisions are made from, since the start of the card.
 #[derive(Clone)]
 pub(crate) struct LoadCounters {
     pub(crate) at: Instant,
@@ -53,7 +53,7 @@ pub(crate) struct LoadCounters {
 }
 
 impl LoadCounters {
-    /// What was counted after `before`.
+    /// Counts after `before`.
     pub(crate) fn since(&self, before: &LoadCounters) -> PortLoad {
         let passed_ns = self.at.duration_since(before.at).as_nanos().max(1) as f64;
         let later = |entry: usize| self.entries[entry].saturating_sub(before.entries[entry]);
@@ -67,7 +67,7 @@ impl LoadCounters {
 }
 
 impl Port {
-    /// What was counted so far, by the cores of these.
+    /// The counts so far on these cores.
     pub(crate) fn load_counters(
         &self,
         cores: &[(u32, Arc<PublishedCoreCounters>)],

@@ -36,14 +36,13 @@ pub(crate) struct ProgramInstance {
     pub(crate) copies: Vec<(usize, Desc)>,
     /// Copies that were not made, by the port that they were to leave by.
     pub(crate) missed: Vec<u64>,
-    /// What it may send by.
+    /// The ports and queues that it may send by.
     pub(crate) outputs: OwnedOutputs,
     /// Work of a packet at worst, in instructions.
     pub(crate) worst_work: u64,
     /// Frames that it did not let through, until somebody takes the numbers.
     pub(crate) lost: LossCounters,
-    /// Where this core, of that number, says that it has nothing under way, where a store waits for
-    /// it.
+    /// The quiescence counters and the number of this core, if a store waits for it.
     quiescence: Option<(Arc<QuiescenceCounters>, usize)>,
 }
 
@@ -116,7 +115,7 @@ impl ProgramInstance {
         });
     }
 
-    /// Where the frame of this place in the burst goes.
+    /// The fate of frame `i` of the burst.
     #[inline]
     pub(crate) fn fate(&self, i: usize) -> Fate {
         self.fates[i]
@@ -133,7 +132,7 @@ pub(crate) struct InstanceSender {
 pub(crate) struct InstanceReceiver {
     from: Consumer<Option<Box<ProgramInstance>>>,
     back: Producer<Box<ProgramInstance>>,
-    /// What runs.
+    /// The running program.
     pub(crate) instance: Option<Box<ProgramInstance>>,
 }
 

@@ -2,8 +2,8 @@
 
 use niclab_program::{Change, Invocation, Pipeline, Program};
 
-/// What a program has, to be looked at: also where it belongs to a store, which relies on that
-/// nobody else has its memory or its registers.
+/// A read-only view of a program. It is also given for the program of a store, which relies on
+/// exclusive access to its memory and registers.
 #[derive(Clone, Copy, Debug)]
 pub struct ProgramView<'a>(&'a Pipeline);
 
@@ -26,7 +26,7 @@ impl<'a> ProgramView<'a> {
         self.0.entries(table)
     }
 
-    /// What the table of a number has, as the changes that would make an empty one the same
+    /// The content of a table, as the changes that recreate it from an empty one
     /// ([`Pipeline::content`]).
     pub fn content(&self, table: usize) -> Vec<Change> {
         self.0.content(table)
@@ -37,7 +37,7 @@ impl<'a> ProgramView<'a> {
         self.0.groups(table).len()
     }
 
-    /// What packets do that no entry of the table of a number matches; `None` of a selector.
+    /// The default action of a table; `None` for a selector.
     pub fn default_of(&self, table: usize) -> Option<Invocation> {
         self.0.default_of(table)
     }

@@ -111,7 +111,7 @@ mod tests {
         .unwrap()
     }
 
-    /// Where the program has each of these frames go.
+    /// The queue that the program chooses for each of these frames.
     fn queues_of(frames: &[Vec<u8>], partitions: usize) -> Vec<Option<u64>> {
         let pipeline = pipeline(&US, partitions).unwrap();
         let (mut worker, mut queues) = (pipeline.worker(), Vec::new());
@@ -157,7 +157,7 @@ mod tests {
         }
     }
 
-    /// Whatever a frame is, the program takes a key from it only where the host finds the same one.
+    /// For any frame, the program extracts a key only if the host finds the same key.
     #[test]
     fn the_card_steers_by_the_same_hash_as_the_host() {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(8);

@@ -20,7 +20,8 @@ pub(crate) const BACKLOG_MAX: usize = 1_024;
 /// it evenly; each has room for a burst at least.
 const SENDING_MAX: usize = 512;
 
-/// Whose frames are no application's: those of the application of number n are `n + 1`'s.
+/// The owner of frames that belong to no application. Frames of application n have the owner `n +
+/// 1`.
 pub(crate) const OWN: usize = 0;
 
 /// Frames that an application may have waiting at one of so many ports.
@@ -39,7 +40,7 @@ pub(crate) struct TransmitQueue {
     queues: Box<[VecDeque<Desc>]>,
     /// Room of each application.
     room: usize,
-    /// Whose turn is next.
+    /// The owner whose turn is next.
     next: usize,
     count: usize,
     /// Frames of the card's own that were among these, and are not any more.

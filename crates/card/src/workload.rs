@@ -31,7 +31,7 @@ impl From<Pipeline> for PacketProcessor {
 }
 
 impl PacketProcessor {
-    /// That it can run on so many cores.
+    /// Checks that it can run on `cores` cores.
     pub(crate) fn fits(&self, cores: usize) -> Result<(), CardError> {
         match self {
             // Who is not counted would not be waited for.

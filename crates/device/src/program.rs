@@ -35,7 +35,7 @@ const START: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(5);
 
 /// What is kept of what a program said at its end, bytes.
-const SAID_MAX: usize = 400;
+const OUTPUT_MAX: usize = 400;
 
 /// Which of the kernel's tables has a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,10 +210,10 @@ impl Program {
     }
 
     fn broken(&mut self, reason: &str) -> DeviceError {
-        let said = self.last_output(SAID_MAX);
-        let reason = match said.trim() {
+        let output = self.last_output(OUTPUT_MAX);
+        let reason = match output.trim() {
             "" => reason.to_owned(),
-            said => format!("{reason}; it said: {said}"),
+            output => format!("{reason}; its output: {output}"),
         };
         DeviceError::Broken { device: self.name.clone(), reason }
     }

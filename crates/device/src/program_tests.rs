@@ -76,7 +76,10 @@ fn each_error_has_its_own_message() {
     let nowhere = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 1);
     let error = program.wait_for_listener(&NetNs::current(), nowhere).unwrap_err();
     let DeviceError::Broken { device, reason } = error else { panic!("{error:?}") };
-    assert_eq!((device.as_str(), reason.as_str()), ("sh", "it ended with 3; it said: cannot bind"));
+    assert_eq!(
+        (device.as_str(), reason.as_str()),
+        ("sh", "it ended with 3; its output: cannot bind")
+    );
 
     let late = started("sleep 1000").unwrap().wait(Duration::from_millis(50)).unwrap_err();
     assert!(late.to_string().contains("has not ended"), "{late}");

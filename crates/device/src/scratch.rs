@@ -28,7 +28,7 @@ impl Scratch {
         }
     }
 
-    /// Where it is.
+    /// The index now.
     pub fn path(&self) -> &Path {
         &self.0
     }

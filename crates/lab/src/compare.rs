@@ -95,7 +95,7 @@ pub struct Row {
     pub verdict: Verdict,
 }
 
-/// What one side has and the other has not.
+/// Points that only one side has.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Missing {
     /// The experiment.

@@ -69,7 +69,7 @@ pub enum LoadError {
     Trace {
         /// Its path.
         path: String,
-        /// What is wrong with it.
+        /// The defect.
         reason: String,
     },
 }

@@ -79,7 +79,7 @@ fn write(
     Ok(())
 }
 
-/// What of the card's costs the profile does not know.
+/// The costs that the profile does not have.
 fn not_modelled(profile: &Profile) -> Vec<&'static str> {
     let unknown = profile.unknown();
     let costs = ["pcie", "pcie.frame_ns", "pcie.byte_ps", "port.frame_rate_max"];

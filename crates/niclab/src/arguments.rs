@@ -31,7 +31,7 @@ pub struct Arguments {
     pub command: Command,
 }
 
-/// What `failure` gives, for those who never read it.
+/// The exit codes of `failure`, for the help page.
 const EXIT_CODES: &str = "\
 Exit codes:
   0    done
@@ -305,7 +305,7 @@ pub enum ServeCommand {
     Echo(ServeEchoArguments),
 }
 
-/// What `niclab measure echo` takes.
+/// Arguments of `niclab measure echo`.
 #[derive(Args, Debug)]
 pub struct MeasureEchoArguments {
     /// Where `niclab serve echo` runs, such as 192.0.2.7, `[2001:db8::7]:17007`, fe80::7%eth0 or a
@@ -355,7 +355,7 @@ pub struct MeasureEchoArguments {
     pub json: bool,
 }
 
-/// What `niclab serve echo` takes.
+/// Arguments of `niclab serve echo`.
 #[derive(Args, Debug)]
 pub struct ServeEchoArguments {
     /// Address to listen at; 0.0.0.0 or `[::]` stand for all; the port may be left out; a
@@ -390,7 +390,7 @@ pub struct ServeEchoArguments {
     pub stamps: bool,
 }
 
-/// What `niclab kvs` takes.
+/// Arguments of `niclab kvs`.
 #[derive(Args, Debug)]
 pub struct KvsArguments {
     /// By what UDP comes: the system's sockets (kernel), or a card of niclab's that spreads clients
@@ -510,7 +510,7 @@ fn tcp_port(text: &str) -> Result<u16, &'static str> {
     }
 }
 
-/// What `niclab nic` takes.
+/// Arguments of `niclab nic`.
 #[derive(Args, Debug)]
 pub struct NicArguments {
     /// What to do with a card that runs
@@ -584,7 +584,7 @@ fn external_queue(text: &str) -> Result<ExternalQueueConfig, &'static str> {
     read().ok_or("write PORT.QUEUE=PATH, such as 0.3=/run/niclab/queue.sock")
 }
 
-/// What `niclab nic` does about a queue that fills.
+/// The reaction of `niclab nic` to a queue that fills.
 #[derive(Clone, Debug)]
 pub enum BalanceBy {
     /// The keys of this file.
@@ -620,7 +620,7 @@ pub enum NicCommand {
     Top(TopArguments),
 }
 
-/// What `niclab nic top` takes.
+/// Arguments of `niclab nic top`.
 #[derive(Args, Debug)]
 pub struct TopArguments {
     /// Its socket, as `niclab nic --control` was given it
@@ -698,7 +698,7 @@ pub enum RulesCommand {
     },
 }
 
-/// What `niclab rules check` takes.
+/// Arguments of `niclab rules check`.
 #[derive(Args, Debug)]
 pub struct CheckArguments {
     /// One `flow` command a line
@@ -726,7 +726,7 @@ pub enum RulesFormat {
     Tc,
 }
 
-/// What `niclab compare` takes.
+/// Arguments of `niclab compare`.
 #[derive(Args, Debug)]
 pub struct CompareArguments {
     /// Result directories, as `niclab run` printed them; of a single one its devices are compared
@@ -750,7 +750,7 @@ pub struct CompareArguments {
     pub github: bool,
 }
 
-/// What `niclab merge` takes.
+/// Arguments of `niclab merge`.
 #[derive(Args, Debug)]
 pub struct MergeArguments {
     /// Result directories, as `niclab run` or `niclab merge` printed them
@@ -768,7 +768,7 @@ fn share(text: &str) -> Result<f64, String> {
     share.ok_or_else(|| "give a percentage below 100, such as 5%".to_owned())
 }
 
-/// What `niclab export` takes.
+/// Arguments of `niclab export`.
 #[derive(Args, Debug)]
 pub struct ExportArguments {
     /// Result directory, as `niclab run` printed it
@@ -778,7 +778,7 @@ pub struct ExportArguments {
     pub csv: bool,
 }
 
-/// What `niclab run` takes.
+/// Arguments of `niclab run`.
 #[derive(Args, Debug)]
 pub struct RunArguments {
     /// Experiments: names (see `niclab list`) or TOML files [default: the seven of the grid

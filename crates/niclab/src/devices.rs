@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::files;
 use crate::output::{one_line, say};
 
-/// What a run without `--device` measures: our NIC, and devices that are not ours.
+/// The devices of a run without `--device`: our NIC, and devices of others.
 pub const DEFAULT: [&str; 5] =
     ["soft", "linux:veth", "model:connectx-5", "dpdk:--vdev=net_ring0", "swx"];
 

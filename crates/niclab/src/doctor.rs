@@ -13,7 +13,7 @@ use crate::output::{json, stdout};
 use crate::preflight;
 use crate::rules::plural;
 
-/// What there is to say of a machine.
+/// The facts about a machine.
 #[derive(Serialize)]
 struct Machine {
     environment: Environment,

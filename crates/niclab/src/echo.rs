@@ -152,7 +152,7 @@ pub fn measure(arguments: &MeasureEchoArguments) -> Result<(), Failure> {
     }
 }
 
-/// What was asked for and seen, with times in nanoseconds.
+/// The task and its observation, with times in nanoseconds.
 fn document(trips: &RoundTrips, observation: &RoundTripsObservation) -> serde_json::Value {
     let echoed = &observation.echoed;
     json!({
@@ -228,7 +228,7 @@ fn print(
     Ok(())
 }
 
-/// What became of the messages; what did not happen is left out, but for losses.
+/// The outcome of the messages. Zero counts are left out, except losses.
 fn counted(echoed: &Echoed) -> String {
     let whole = |count: u64| words::whole(count as f64);
     let mut text = format!("{} sent, {} lost", whole(echoed.sent), whole(echoed.lost));

@@ -124,7 +124,7 @@ fn mitigations() -> Option<String> {
     Some(if names.is_empty() { "none".to_owned() } else { names.join(", ") })
 }
 
-/// What packets of this network namespace pass beside the stack.
+/// Packet filters of this network namespace.
 fn netfilter() -> String {
     let tables = ["ip_tables_names", "ip6_tables_names"].map(|name| {
         let names = fs::read_to_string(format!("/proc/net/{name}")).unwrap_or_default();
@@ -156,7 +156,7 @@ fn steal() -> Option<f64> {
     Some(ticks.get(7)? / all)
 }
 
-/// What may disturb a measurement, each with what would mend it.
+/// Sources of noise, each with its remedy.
 pub fn noise() -> Vec<String> {
     let busy = text("/proc/loadavg")
         .and_then(|load| load.split(' ').next()?.parse::<f64>().ok())

@@ -57,7 +57,7 @@ pub enum Failure {
     /// An address that cannot be read.
     #[error("{reason}")]
     Address {
-        /// What would be right.
+        /// A valid value.
         reason: String,
     },
     /// A device of `measure` cannot do it.
@@ -71,7 +71,7 @@ pub enum Failure {
     FramesLost {
         /// Those that are missing.
         lost: usize,
-        /// Of so many.
+        /// All frames.
         frames: usize,
     },
     /// The socket of a card that is to be talked to, or to be made.
@@ -79,13 +79,13 @@ pub enum Failure {
     Control {
         /// Its path.
         path: PathBuf,
-        /// What is wrong, and what would be right.
+        /// The defect, and a valid value.
         reason: String,
     },
     /// A store that was to run in the background has ended at once.
     #[error("{reason}")]
     Background {
-        /// What it said.
+        /// Its message.
         reason: String,
         /// Its exit code.
         code: u8,
@@ -95,7 +95,7 @@ pub enum Failure {
     Metrics {
         /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
     /// A view has no terminal to draw on.
@@ -124,7 +124,7 @@ pub enum Failure {
     Program {
         /// The file.
         path: PathBuf,
-        /// Where and what is wrong, and what was expected.
+        /// Place, defect, and the expected text.
         error: TextError,
     },
     /// A file of an application that cannot be used.
@@ -132,13 +132,13 @@ pub enum Failure {
     Application {
         /// The file.
         path: PathBuf,
-        /// Where and what is wrong.
+        /// Place and defect.
         reason: String,
     },
     /// A program that no experiment measures.
     #[error("{reason}")]
     Case {
-        /// What is wrong, and what there is.
+        /// The defect, and the available values.
         reason: String,
     },
     /// A file of tables that cannot be used; nothing of it was.
@@ -146,7 +146,7 @@ pub enum Failure {
     Tables {
         /// The file.
         path: PathBuf,
-        /// Where and what is wrong.
+        /// Place and defect.
         reason: String,
     },
     /// A packet test that did not hold.
@@ -162,7 +162,7 @@ pub enum Failure {
     ProgramMemory {
         /// Its file.
         path: PathBuf,
-        /// What is missing.
+        /// The missing part.
         error: SingleError,
     },
     /// A single run of a single device is to be compared.
@@ -188,9 +188,9 @@ pub enum Failure {
          devices of the same names\n  {base}\n  {other}"
     )]
     Apart {
-        /// What the baseline has.
+        /// The value of the baseline.
         base: String,
-        /// What the other one has.
+        /// The value of the other side.
         other: String,
     },
     /// There is nothing to compute of a device that is no model.
@@ -218,9 +218,9 @@ pub enum Failure {
     /// A core that is not there, or that this process may not use.
     #[error("core {core}: choose one of the cores this process may use: {}", listed(there))]
     Core {
-        /// What was asked for.
+        /// The requested value.
         core: usize,
-        /// What may be used.
+        /// The cores that may be used.
         there: Vec<u32>,
     },
     /// Results that cannot be merged.
@@ -234,13 +234,13 @@ pub enum Failure {
     Merged {
         /// Its directory.
         directory: PathBuf,
-        /// What it was merged of.
+        /// The results that it was merged from.
         of: Vec<String>,
     },
     /// Results would be written into a directory that is to stay as it is.
     #[error("--output {} lies in {}: choose another place", output.display(), of.display())]
     Within {
-        /// What was asked for.
+        /// The requested value.
         output: PathBuf,
         /// The directory that is to stay as it is.
         of: PathBuf,
@@ -248,7 +248,7 @@ pub enum Failure {
     /// A merged result cannot be written where it was to be.
     #[error("{} {reason}", path.display())]
     Unwritten {
-        /// What was asked for.
+        /// The requested value.
         path: PathBuf,
         /// Why not, and what to do.
         reason: &'static str,
@@ -256,15 +256,15 @@ pub enum Failure {
     /// A metric that cannot be compared.
     #[error("--metric {name}: choose one of {}", known.join(", "))]
     Metric {
-        /// What was asked for.
+        /// The requested value.
         name: String,
-        /// What can be compared.
+        /// The metrics that can be compared.
         known: Vec<String>,
     },
     /// A device, an experiment, a directory or a core is named twice.
     #[error("{name} is named twice: name each once")]
     Twice {
-        /// What is named.
+        /// The name.
         name: String,
     },
     /// A name that is no device's.
@@ -275,13 +275,13 @@ pub enum Failure {
     Trace {
         /// The file.
         path: PathBuf,
-        /// What is wrong and what would be right.
+        /// The defect, and a valid value.
         reason: String,
     },
     /// None of the devices could be opened.
     #[error("no device could be opened:\n  {}", reasons.join("\n  "))]
     NoDevice {
-        /// What each of them said.
+        /// The error of each.
         reasons: Vec<String>,
     },
     /// A run came to its end, and no device could do what was asked.
@@ -290,9 +290,9 @@ pub enum Failure {
         reasons.iter().map(|reason| format!("\n  {reason}")).collect::<String>()
     )]
     Nothing {
-        /// Where it is written down.
+        /// The directory of the note.
         directory: PathBuf,
-        /// What devices lack.
+        /// The missing capabilities of devices.
         reasons: Vec<String>,
     },
     /// The terminal or the pipe is gone, or what is behind it is full.
@@ -301,7 +301,7 @@ pub enum Failure {
     /// A profile that is not there, or cannot be used.
     #[error("{}", of_profile(.0))]
     Profile(#[from] UnreadProfile),
-    /// What was measured is not enough for a profile.
+    /// The measurements do not suffice for a profile.
     #[error("{}", one_line(&.0.to_string()))]
     NoFit(#[from] FitError),
     /// A name that is no published card's.
@@ -351,7 +351,7 @@ pub enum Failure {
     Keys {
         /// The file.
         path: PathBuf,
-        /// Where and what is wrong.
+        /// Place and defect.
         reason: String,
     },
     /// A file of rules that cannot be read.
@@ -359,7 +359,7 @@ pub enum Failure {
     Rules {
         /// The file.
         path: PathBuf,
-        /// Where and what is wrong, and what was expected.
+        /// Place, defect, and the expected text.
         error: ReadError,
     },
     /// The rules that a run began with are others now.
@@ -380,16 +380,16 @@ pub enum Failure {
     /// More than one thing went wrong, in their order; the first says how it ends.
     #[error("{}", lines(failures))]
     Several {
-        /// What they are.
+        /// The failures.
         failures: Vec<Failure>,
     },
-    /// What was asked for makes no run.
+    /// The specification gives no run.
     #[error("{}", of_spec(.0))]
     Spec(#[from] SpecError),
     /// The user stopped it.
     #[error("stopped; go on with: {command}")]
     Stopped {
-        /// What goes on with it.
+        /// The command that resumes it.
         command: String,
     },
     /// A run is to go on with other variants.
@@ -413,7 +413,7 @@ pub enum Failure {
     Untrusted {
         /// Its directory.
         directory: PathBuf,
-        /// What it names.
+        /// The devices and commands that it names.
         named: Vec<String>,
     },
 }

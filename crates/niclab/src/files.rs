@@ -68,7 +68,7 @@ pub fn reason_of_profile(absent: &NoProfile) -> String {
     format!("profile `{}`: {reason}", one_line(name))
 }
 
-/// Whose something is, and what the owner can do, for who may not use it.
+/// The owner of a file, and his remedy.
 pub fn who_may(path: &Path) -> String {
     let about = match std::fs::metadata(path) {
         Ok(about) => about,
@@ -82,7 +82,7 @@ pub fn who_may(path: &Path) -> String {
     format!("it is {}: {remedy}", whose(&about))
 }
 
-/// Whose the directory is that nothing can be made in.
+/// The owner of a directory without the right to create files.
 fn who_may_make(path: &Path) -> String {
     let above = directory_of(path);
     match std::fs::metadata(above) {
@@ -104,7 +104,7 @@ fn directory_of(path: &Path) -> &Path {
     }
 }
 
-/// Whose the directory is that cannot be entered.
+/// The owner of a directory that cannot be entered.
 fn who_may_enter(path: &Path) -> String {
     // Of a closed working directory `.` tells nothing; its path does.
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());

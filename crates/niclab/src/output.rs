@@ -112,7 +112,7 @@ impl<W: Write> EscapingWriter<W> {
         EscapingWriter { inner, begun: Vec::with_capacity(CHAR_LEN_MAX) }
     }
 
-    /// What of `bytes`, behind what has begun, can be printed now.
+    /// The printable part of `bytes`, behind an incomplete character.
     fn shown(&mut self, bytes: &[u8]) -> String {
         let all = [&std::mem::take(&mut self.begun), bytes].concat();
         let mut shown = String::with_capacity(all.len());

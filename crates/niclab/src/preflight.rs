@@ -35,7 +35,7 @@ pub fn watch_cores(environment: &mut Environment) {
     }
 }
 
-/// What a core did while it was watched.
+/// The activity of a core during the observation.
 #[derive(Clone, Copy, Debug)]
 struct ObservedCore {
     stalls: Stalls,

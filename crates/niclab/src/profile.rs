@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::output::stdout;
 use crate::stored;
 
-/// What `fit` takes in place of a result directory: a published card.
+/// The prefix of a published card, which `fit` accepts in place of a result directory.
 const PUBLISHED: &str = "published:";
 
 /// Reads each profile and says what is known of the card.

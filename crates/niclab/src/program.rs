@@ -113,8 +113,8 @@ pub fn make(name: &str, count: u32, entries: Option<u32>) -> Result<(), Failure>
     Ok(())
 }
 
-/// That the machine has the memory that a program takes for its application at once: asking for
-/// more would have the system end some process.
+/// Checks that the machine has the memory that a program needs for its application. Otherwise the
+/// system would kill some process.
 pub fn fits(program: &Program) -> Result<(), String> {
     let windows = program.windows.iter().map(|window| window.len);
     let rings = program.rings.iter().map(|of| of.shape.bytes().saturating_mul(of.count));

@@ -35,7 +35,7 @@ pub struct Screen {
     terminal: bool,
     interim: InterimReport,
     reference: Option<ReferenceBed>,
-    /// What was said of devices that were left out: of all experiments once.
+    /// Messages about left-out devices, each once for all experiments.
     left_out: Vec<String>,
 }
 
@@ -174,7 +174,7 @@ impl RunEstimate {
     }
 }
 
-/// What runs before trials, and how often.
+/// The commands that run before trials, and how often.
 pub fn variant_words(run: &Run) -> Vec<String> {
     let words = run.variants.list.iter().map(|Variant { name, command }| {
         let is_of = |device: &RunDevice| device.variant.as_ref().is_some_and(|of| of.name == *name);
@@ -186,7 +186,7 @@ pub fn variant_words(run: &Run) -> Vec<String> {
     words.collect()
 }
 
-/// What is sent of a capture.
+/// The part of a capture that is sent.
 fn trace_words(Trace { path, frames }: &Trace) -> String {
     let TraceFrames { frames, flows, frame_len_min, frame_len_max, .. } = frames;
     format!(

@@ -12,7 +12,7 @@ use crate::output;
 /// The variable with the socket: a path, or an abstract name behind `@`.
 const VARIABLE: &str = "NOTIFY_SOCKET";
 
-/// Who is to be notified. The end is reported with the end of this, if readiness was.
+/// Notifies systemd. The drop of this reports the end, if readiness was reported.
 #[derive(Debug)]
 pub struct Readiness {
     manager: Option<SocketAddr>,

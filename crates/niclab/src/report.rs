@@ -86,7 +86,7 @@ pub fn write_by(
     ReadResult::open(path)?.write(writer, earlier)
 }
 
-/// What makes such a result again.
+/// The command that repeats the run.
 fn command(run: &Run) -> String {
     match run.parts.is_empty() {
         true => trust::command(Path::new("DIRECTORY"), run),

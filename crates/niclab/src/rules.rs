@@ -73,7 +73,7 @@ struct CheckedFile<'a> {
     ports: Vec<CheckedPort>,
 }
 
-/// What was done at a port, and what there is to say of its rules.
+/// The operations at a port, and the remarks on its rules.
 struct CheckedPort {
     port: u16,
     records: Vec<Record>,
@@ -222,8 +222,8 @@ fn utf8(path: &Path, bytes: Vec<u8>) -> Result<String, Failure> {
     })
 }
 
-/// What a text does to a port of a card that has so many of them and as many queues as there can
-/// be, and which of its rules meet.
+/// Carries out a text at a port of a card with `ports` ports and the most queues, and finds
+/// overlapping rules.
 fn checked(text: &str, port: u16, ports: u16) -> Result<(Vec<Record>, Report), ReadError> {
     let config = NicConfig { queues: QUEUES_MAX, ports, ..NicConfig::default() };
     let mut nic = Nic::new(&config).map_err(|error| ReadError::Io(std::io::Error::other(error)))?;
@@ -243,7 +243,7 @@ pub fn plural(count: usize, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-/// What a command did at a port, as the control socket says it.
+/// The result of a command at a port, as the control protocol has it.
 pub fn done(port: u16, record: Record) -> FlowDone {
     match record {
         Record::Age { rule, age: Age { idle_ns, timeout_s } } => {
@@ -272,7 +272,7 @@ pub fn done(port: u16, record: Record) -> FlowDone {
     }
 }
 
-/// What a command says, if it is asked to say something.
+/// The output of a command, if it has any.
 pub fn output(done: &FlowDone) -> Option<String> {
     Some(match done {
         FlowDone::Age { rule, idle_ns, timeout_s, .. } => {
@@ -380,7 +380,7 @@ fn write_kind<T>(
         writeln!(out, "    {}", line(found))?;
     }
     if found.len() > shown_max {
-        writeln!(out, "    and {} more: --all tells them", found.len() - shown_max)?;
+        writeln!(out, "    and {} more: --all prints them", found.len() - shown_max)?;
     }
     Ok(())
 }

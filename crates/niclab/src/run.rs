@@ -82,7 +82,7 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What a run that goes on will measure.
+/// The remaining work of a resumed run.
 fn remaining_words(remaining: RemainingWork) -> String {
     if remaining.is_nothing() {
         return "nothing is left to measure".into();

@@ -62,7 +62,7 @@ fn commands(run: &Run, typed: &[Variant]) -> Vec<String> {
     of.map(|of| one_line(&format!("command of variant {}: {}", of.name, of.command))).collect()
 }
 
-/// What a run names that is not niclab's own, each once.
+/// The devices and commands of a run that are not niclab's own, each once.
 fn named(run: &Run) -> Vec<String> {
     let devices = run.asked().into_iter().filter(|device| !is_own(device));
     let mut named: Vec<String> = devices.map(|device| format!("device {device}")).collect();

@@ -18,7 +18,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 /// How often it is looked whether a command has ended.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// What is kept of each of its outputs, bytes.
+/// Bytes that are kept of each of its outputs.
 const KEPT_MAX: u64 = 1024;
 
 /// Runs a command and waits for its end.

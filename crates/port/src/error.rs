@@ -21,7 +21,7 @@ pub enum PortError {
     NotAllowed {
         /// Kind of the port.
         kind: PortKind,
-        /// What was to be done.
+        /// The operation.
         what: &'static str,
         /// To which interface.
         name: String,
@@ -101,7 +101,7 @@ pub enum PortError {
         queues: u32,
         /// How many were to be opened.
         count: u32,
-        /// What ethtool calls them.
+        /// Their name in ethtool.
         word: &'static str,
     },
     /// No name that an interface can have.
@@ -126,15 +126,15 @@ pub enum PortError {
     /// There are no TAP interfaces.
     #[error("/dev/net/tun: {source}: {remedy}")]
     NoTun {
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
-        /// What to do.
+        /// The remedy.
         remedy: &'static str,
     },
     /// A file that could not be gone on with.
     #[error("{reason}; frames for it are dropped from here on")]
     Ended {
-        /// What went wrong.
+        /// The error.
         reason: String,
     },
     /// A file that cannot be opened or made.
@@ -142,7 +142,7 @@ pub enum PortError {
     File {
         /// Which.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A file that would be written while it is read, or by two.
@@ -174,17 +174,17 @@ pub enum PortError {
     Trace {
         /// The file.
         path: PathBuf,
-        /// Where and what is wrong.
+        /// Place and defect.
         error: Box<TraceError>,
     },
     /// The kernel refused.
     #[error("{what} {name}: {source}")]
     System {
-        /// What was to be done.
+        /// The operation.
         what: &'static str,
         /// To which interface.
         name: String,
-        /// What it said.
+        /// Its message.
         source: io::Error,
     },
 }
@@ -208,7 +208,7 @@ pub enum PortKind {
 }
 
 impl PortKind {
-    /// What the kernel calls it.
+    /// Its name in the kernel.
     fn name(self) -> &'static str {
         match self {
             PortKind::Packet => "AF_PACKET",
@@ -228,12 +228,12 @@ impl PortKind {
 }
 
 impl PortError {
-    /// That an interface has an MTU for which frames have no room.
+    /// The error that an interface's MTU is too long for the frames.
     pub(crate) fn mtu(kind: PortKind, link: &Link, longest: u32) -> PortError {
         PortError::Mtu { kind, name: link.name.clone(), mtu: link.mtu, longest }
     }
 
-    /// What an error of the kernel means here.
+    /// Converts an error of the kernel.
     pub(crate) fn of(
         kind: PortKind,
         what: &'static str,

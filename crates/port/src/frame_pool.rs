@@ -15,7 +15,7 @@ use crate::burst::Burst;
 /// Frames that a pool keeps for itself, at most: more go to the shelf.
 const KEPT_MAX: usize = 4 * BURST;
 
-/// What the pools of a region share: bursts of free frames.
+/// Bursts of free frames that the pools of a region share.
 #[derive(Debug)]
 struct SharedBursts(ArrayQueue<Burst>);
 

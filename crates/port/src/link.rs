@@ -59,7 +59,7 @@ pub struct LinkCounters {
 }
 
 impl LinkCounters {
-    /// What was counted since `before`.
+    /// Counts since `before`.
     pub fn since(&self, before: &LinkCounters) -> LinkCounters {
         LinkCounters {
             rx_frames: self.rx_frames.wrapping_sub(before.rx_frames),

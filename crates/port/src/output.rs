@@ -15,7 +15,7 @@ use niclab_packet::trace::{Endian, Format, Resolution, Writer};
 
 use crate::error::PortError;
 
-/// What is claimed, the newest last.
+/// The claimed files, the newest last.
 static CLAIMED: Mutex<Vec<OpenFile>> = Mutex::new(Vec::new());
 
 struct OpenFile {

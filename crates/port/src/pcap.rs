@@ -36,15 +36,15 @@ pub enum Speed {
 /// The files of a port.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Files {
-    /// Where frames come from; none: no frame ever comes.
+    /// The file that frames come from; none: no frame ever comes.
     pub input: Option<PathBuf>,
-    /// Where frames go; none: they are counted and forgotten.
+    /// The file that frames go to; none: they are counted and dropped.
     pub output: Option<PathBuf>,
     /// When frames come.
     pub speed: Speed,
 }
 
-/// Where frames go.
+/// The output of frames.
 enum Sink {
     /// A file that is to be begun anew.
     Waiting(Output),
@@ -55,7 +55,7 @@ enum Sink {
 pub struct PcapQueuePair {
     region: Arc<Region>,
     input: Option<TraceReader<BufReader<File>>>,
-    /// That it is not written to: as long as the queue pair is there.
+    /// Keeps others from writing to the file while the queue pair exists.
     _claim: Option<Claim>,
     output: Option<Sink>,
     speed: Speed,

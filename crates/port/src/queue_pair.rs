@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use crate::burst::Burst;
 use crate::frame_pool::FramePool;
 
-/// What one core receives from a port and sends by it: a queue of an interface, say.
+/// A receive and a transmit queue of a port, such as those of an interface, for one core.
 ///
 /// Frames are of the region of the pool that a queue pair is used with, always the same.
 pub trait QueuePair: Send {
@@ -23,8 +23,8 @@ pub trait QueuePair: Send {
     /// As of [`QueuePair::receive`].
     fn send(&mut self, pool: &mut FramePool, burst: &mut Burst) -> io::Result<()>;
 
-    /// What becomes readable when a frame has come, for a core that sleeps until then; `None` where
-    /// nothing does, so that somebody has to look.
+    /// The descriptor that becomes readable when a frame arrives; `None` if there is none, and the
+    /// queue must be polled.
     fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
@@ -34,7 +34,7 @@ pub trait QueuePair: Send {
         false
     }
 
-    /// What the queue pair has seen so far.
+    /// The counters so far.
     fn counters(&self) -> QueuePairCounters;
 
     /// Ends, and gives back every frame that it has: those that wait to be sent too, which do not
@@ -45,7 +45,7 @@ pub trait QueuePair: Send {
     fn close(self: Box<Self>, pool: &mut FramePool) -> io::Result<QueuePairCounters>;
 }
 
-/// What went through a queue pair since it was opened; bytes are without FCS.
+/// Counters of a queue pair since it was opened; bytes are without FCS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueuePairCounters {
     /// Frames received.

@@ -128,8 +128,7 @@ fn join(file: &File, name: &str, is_one_of_many: bool) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// What an error of a call means: that nothing is there now, that the interface is switched off, or
-/// that it is gone.
+/// Errors of a call: nothing is there now, the interface is down, or it is gone.
 enum ErrorKind {
     Nothing,
     Off,

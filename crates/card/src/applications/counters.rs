@@ -20,7 +20,7 @@ pub(super) const QUEUE_MISSED: usize = 7;
 pub(super) const TX_DROPPED: usize = 8;
 pub(super) const BUSY_NS: usize = 9;
 
-/// Where a core shows them.
+/// Counters that a core publishes.
 #[derive(Debug, Default)]
 pub(super) struct PublishedCounters([AtomicU64; 10]);
 
@@ -33,7 +33,7 @@ impl PublishedCounters {
     }
 }
 
-/// What an application has counted on all cores.
+/// The counters of an application on all cores.
 pub(super) fn sum(name: &str, shown: &[Arc<PublishedCounters>]) -> ApplicationCounters {
     let sum = |at: usize| shown.iter().map(|shown| shown.0[at].load(Ordering::Relaxed)).sum();
     ApplicationCounters {

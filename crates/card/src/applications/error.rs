@@ -42,7 +42,7 @@ pub enum ApplicationError {
         name: String,
         /// The pattern.
         flow: String,
-        /// What is wrong with it.
+        /// The defect.
         reason: String,
     },
     /// Its program sends where it may not.
@@ -66,9 +66,9 @@ pub enum ApplicationError {
         what: &'static str,
         /// Which.
         memory: String,
-        /// What the program takes.
+        /// Memory that the program needs.
         bytes: u64,
-        /// What it may take.
+        /// Memory that it may use.
         most: u64,
     },
     /// The last program has not come to all cores.
@@ -80,7 +80,7 @@ pub enum ApplicationError {
     /// There is none of this name.
     #[error("no application {name}; there are: {there}")]
     Unknown {
-        /// What was asked for.
+        /// The requested value.
         name: String,
         /// The names.
         there: String,

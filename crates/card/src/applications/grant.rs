@@ -25,7 +25,7 @@ impl Default for Grant {
 }
 
 impl Grant {
-    /// That a program takes no more memory than this on so many cores.
+    /// Checks that a program needs no more memory than this on `cores` cores.
     ///
     /// # Errors
     /// [`ApplicationError::Memory`], of the application of this name.
@@ -56,7 +56,7 @@ impl Grant {
     }
 }
 
-/// What an application may send by.
+/// The ports and queues that an application may send by.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnedOutputs {
     ports: Vec<bool>,
@@ -69,7 +69,7 @@ impl OwnedOutputs {
         OwnedOutputs { ports: vec![true; ports], queues: vec![true; queues.into()] }
     }
 
-    /// What an application owns, of a card of so many ports and queues.
+    /// The ports and queues of an application, on a card with `ports` ports and `queues` queues.
     pub(super) fn of(
         of: &Application,
         ports: usize,

@@ -41,13 +41,13 @@ pub(super) struct ApplicationContext {
     turn_ns: i64,
     /// Time that it may still work, or has worked too long.
     credit_ns: i64,
-    /// What a frame takes it, as far as was seen.
+    /// Estimated time of a frame.
     each_ns: u64,
     seen: Numbers,
     shown: Arc<PublishedCounters>,
 }
 
-/// What a core does for an application.
+/// The services of a core for an application.
 pub(crate) trait CoreServices {
     /// Has the program decide about a burst of a port, and hands each frame on: some to other cores
     /// by `steered`. What was lost on the way.

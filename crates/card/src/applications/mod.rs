@@ -200,7 +200,7 @@ impl Applications {
         }
     }
 
-    /// That a program may run for an application.
+    /// Checks that a program may run for an application.
     ///
     /// # Errors
     /// [`ApplicationError`].
@@ -246,7 +246,7 @@ impl Applications {
         }
     }
 
-    /// What they have counted.
+    /// Their counters.
     pub(crate) fn counters(&self) -> Vec<ApplicationCounters> {
         let of = |of: &HostedApplication| counters::sum(&of.name, &of.shown);
         self.all.iter().map(of).collect()
@@ -261,7 +261,7 @@ impl HostedApplication {
         self.to_cores.iter().all(InstanceSender::is_free)
     }
 
-    /// That a program names no port or queue but the application's, and takes no more memory.
+    /// Checks that a program uses only the application's ports, queues and memory.
     fn permits(&self, program: &Program) -> Result<(), ApplicationError> {
         let codes = program.actions.iter().map(|action| &action.code).chain([&program.apply]);
         for step in codes.flat_map(|code| &code.steps) {

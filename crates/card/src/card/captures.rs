@@ -63,7 +63,7 @@ impl Card {
         capture.core_without_start().and_then(|place| self.cores.get(place)).map(|(core, _)| *core)
     }
 
-    /// What the capture of a port has come to, and whether it goes on; `None` where there is none.
+    /// The counters of a port's capture, and whether it goes on; `None` without a capture.
     pub fn capture_state(&self, port: u16) -> Option<(CaptureCounters, bool)> {
         let capture = self.ports.get(usize::from(port))?.capture.as_ref()?;
         Some((capture.counters(), !capture.is_done()))

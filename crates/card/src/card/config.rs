@@ -9,7 +9,7 @@ use crate::name::PortName;
 
 use super::FRAME_LEN_MAX;
 
-/// What a card is made of.
+/// The configuration of a card.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CardConfig<P = PortName> {
     /// Its ports: one, or an even number.
@@ -18,9 +18,9 @@ pub struct CardConfig<P = PortName> {
     pub queues: u16,
     /// The cores it runs on, by their numbers; each has a queue pair of each port.
     pub cores: Vec<u32>,
-    /// What they do while no frame comes.
+    /// How cores wait for frames.
     pub receive: Receive,
-    /// What is done about a queue that fills; nothing where there is nothing said.
+    /// The reaction to a queue that fills, if any.
     pub balance: Option<Balance>,
     /// Queues that other processes serve.
     pub external_queues: Vec<ExternalQueueConfig>,

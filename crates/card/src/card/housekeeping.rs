@@ -13,9 +13,9 @@ use crate::program_instance::InstanceSender;
 const HOUSEKEEPING_STEPS: usize = 1 << 16;
 
 impl Card {
-    /// What is to be done now and then, some times a second: changes are settled, ages told, and
-    /// interfaces that are gone opened again where they are back. Why each port that is gone is not
-    /// there is returned.
+    /// Runs the background work of the card; call it some times a second. It reclaims memory, ages
+    /// rules, accepts clients, and reopens interfaces that have come back. Returns the ports that
+    /// are down, with the reason.
     pub fn run_housekeeping(&mut self) -> Vec<(String, PortError)> {
         let now_ns = self.begun.elapsed().as_nanos() as u64;
         let (mut missing, mut is_changed) = (Vec::new(), false);

@@ -10,7 +10,7 @@ use crate::balance::Decision;
 use crate::counters::PublishedPort;
 use crate::error::ChangeError;
 
-/// What was done about a queue that filled.
+/// A change of RSS because a queue filled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RssAdjustment {
     /// The port whose RSS has changed.

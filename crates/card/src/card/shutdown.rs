@@ -14,19 +14,18 @@ use crate::engine::Core;
 use crate::items::ItemCounters;
 use crate::ports::Port;
 
-/// What is left of a card that has ended.
+/// The result of a card that has been shut down.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CardResult {
-    /// What it counted.
+    /// Its counters.
     pub counters: CardCounters,
-    /// What it did for a store, where it writes items.
+    /// Item counters, if it wrote items for a store.
     pub items: Option<ItemCounters>,
     /// Frames of its memory.
     pub frames: usize,
-    /// Of them, those that did not come back: none, unless a core ended by a fault.
+    /// Frames that did not come back: 0, unless a core ended by a fault.
     pub frames_lost: usize,
-    /// What kept a file from being written whole, such as a disk that is full; which core ended by
-    /// a fault.
+    /// Errors, such as a full disk that cut a file off, or a core that ended by a fault.
     pub errors: Vec<String>,
 }
 

@@ -34,7 +34,7 @@ fn ring_frames(cores: usize) -> usize {
     (8_192 / cores).clamp(1_024, 4_096)
 }
 
-/// What one core is made of.
+/// The parts of one core.
 struct CoreParts {
     contexts: Vec<PortContext>,
     pool: FramePool,

@@ -238,7 +238,11 @@ impl Process {
         // The pipe may hold lines that the reader has not seen yet; after the end it has.
         let messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
         let lines: Vec<&str> = messages.iter().map(String::as_str).collect();
-        if lines.is_empty() { String::new() } else { format!("; it said: {}", lines.join(" | ")) }
+        if lines.is_empty() {
+            String::new()
+        } else {
+            format!("; its output: {}", lines.join(" | "))
+        }
     }
 
     /// Ends and reaps the process; says how it ended.
@@ -349,7 +353,7 @@ mod tests {
     fn a_dead_process_is_reported_with_its_status_and_last_output() {
         assert_eq!(
             open_script("echo EAL: no memory >&2; exit 3"),
-            "dpdk:--vdev=net_ring0 failed: niclab-dpdk ended: exit status: 3; it said: \
+            "dpdk:--vdev=net_ring0 failed: niclab-dpdk ended: exit status: 3; its output: \
              EAL: no memory"
         );
         assert_eq!(

@@ -25,7 +25,7 @@ pub enum DeviceError {
     Absent {
         /// The interface, library or program.
         what: String,
-        /// What to do.
+        /// The remedy.
         remedy: String,
     },
     /// Nobody listens where a server is to answer, or nothing can be sent there.
@@ -45,7 +45,7 @@ pub enum DeviceError {
     Rights {
         /// What was refused.
         what: String,
-        /// What to do.
+        /// The remedy.
         remedy: String,
     },
     /// The machine is too small.
@@ -57,7 +57,7 @@ pub enum DeviceError {
         needed: u32,
         /// How many there are.
         available: u32,
-        /// What to do.
+        /// The remedy.
         remedy: String,
     },
     /// The load cannot be generated as declared.

@@ -122,7 +122,7 @@ fn driver(link: &Link) -> String {
 
 fn hash(config: &RssConfig) -> String {
     let function = match config.function {
-        0 => "not told".into(),
+        0 => "not reported".into(),
         1 => "toeplitz".to_owned(),
         2 => "xor".into(),
         4 => "crc32".into(),

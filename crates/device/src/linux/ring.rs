@@ -68,7 +68,7 @@ impl RxRing {
         self.0.slots()
     }
 
-    /// What the socket counted since the last call.
+    /// Counters of the socket since the last call.
     pub fn counters(&self) -> io::Result<RxCounters> {
         self.0.counters()
     }

@@ -119,7 +119,7 @@ impl HeldCard {
     pub fn receive_by(&mut self, count: u32) -> Result<(), DeviceError> {
         let channels = self.ask("queues", Card::channels)?;
         let Some(channels) = channels else {
-            let why = format!("queues ({} tells of none, and {count} are asked for)", self.driver);
+            let why = format!("queues ({} reports none, and {count} are needed)", self.driver);
             return if count == 1 { Ok(()) } else { Err(DeviceError::lacks(why)) };
         };
         let config = self.ask("rss indirection", Card::rss_config)?;
@@ -456,7 +456,7 @@ mod tests {
             }
             assert_eq!((queues(), held.rss()), ((2, 2), None));
             let lo = link::find("lo").unwrap().unwrap();
-            let why = "queues (driver of lo tells of none, and 2 are asked for)";
+            let why = "queues (driver of lo reports none, and 2 are needed)";
             let mut held = HeldCard::hold(&lo, true).unwrap();
             assert_eq!(held.receive_by(2), Err(DeviceError::lacks(why)));
             assert_eq!(held.receive_by(1), Ok(()));

@@ -58,9 +58,9 @@ impl Polling {
         }
         match known("queues_max").filter(|most| f64::from(polling.queues) > *most) {
             None => Ok(polling),
-            Some(most) => Err(DeviceError::lacks(format!(
-                "more than {most} queues a port: nobody has tried them"
-            ))),
+            Some(most) => {
+                Err(DeviceError::lacks(format!("more than {most} queues a port: untested")))
+            }
         }
     }
 

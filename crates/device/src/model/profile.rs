@@ -108,7 +108,7 @@ pub struct ProfileError {
     pub line: usize,
     /// `section.key`, as far as there is one.
     pub key: String,
-    /// What is wrong and what would be right.
+    /// The defect, and a valid value.
     pub reason: String,
 }
 

@@ -161,7 +161,7 @@ impl Rules {
         match block.group == 0 && *basis != Basis::AtLeast {
             true => Ok(room),
             false => {
-                let reason = format!("more than {most} rules in {section}: nobody has tried them");
+                let reason = format!("more than {most} rules in {section}: untested");
                 Err(DeviceError::lacks(reason))
             }
         }

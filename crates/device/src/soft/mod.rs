@@ -98,7 +98,7 @@ struct SoftState {
     /// Rules and RSS by port; rules are for cards of one port.
     nics: Vec<Nic>,
     trial_cores: TrialCores,
-    /// What was asked for.
+    /// The requested value.
     setup: Setup,
     /// The rules of each block of the set-up that were created one by one, and their actions.
     blocks: Vec<InstalledBlock>,

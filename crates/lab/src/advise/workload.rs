@@ -50,7 +50,7 @@ pub struct WorkloadError {
     pub line: usize,
     /// The key.
     pub key: String,
-    /// What is wrong and what would be right.
+    /// The defect, and a valid value.
     pub reason: String,
 }
 

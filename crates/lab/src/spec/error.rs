@@ -11,7 +11,7 @@ pub enum SpecError {
     /// No experiment has this name, and no file either.
     #[error("no experiment `{name}`: there are {known}; or give the path of a TOML file")]
     Unknown {
-        /// What was asked for.
+        /// The requested value.
         name: String,
         /// The names there are.
         known: String,
@@ -89,7 +89,7 @@ pub enum SpecError {
         field: String,
         /// What stands there.
         value: String,
-        /// What would be right.
+        /// A valid value.
         remedy: String,
     },
     /// A value outside the range of its axis.
@@ -97,9 +97,9 @@ pub enum SpecError {
     OutOfRange {
         /// The axis.
         axis: &'static str,
-        /// What was asked for.
+        /// The requested value.
         value: String,
-        /// What would be right.
+        /// A valid value.
         remedy: String,
     },
     /// What is wrong with the values of one experiment of a run.
@@ -107,7 +107,7 @@ pub enum SpecError {
     Of {
         /// Its name.
         experiment: String,
-        /// What is wrong.
+        /// The defect.
         source: Box<SpecError>,
     },
     /// A run without devices.
@@ -128,7 +128,7 @@ pub enum SpecError {
     /// `run.toml` cannot be written or read again.
     #[error("run.toml: {reason}; start a new run with -o")]
     BadRun {
-        /// What is wrong.
+        /// The defect.
         reason: String,
     },
     /// `run.toml` was written by a later version.

@@ -151,9 +151,9 @@ pub enum EchoError {
     Range {
         /// Which.
         field: &'static str,
-        /// What was asked for.
+        /// The requested value.
         value: String,
-        /// What would be right.
+        /// A valid value.
         range: String,
     },
     /// Nobody listens there.
@@ -182,7 +182,7 @@ pub enum EchoError {
     Unreachable {
         /// Where.
         server: SocketAddr,
-        /// What it said.
+        /// Its message.
         source: std::io::Error,
     },
     /// Somebody else has the address.
@@ -209,21 +209,21 @@ pub enum EchoError {
     /// The system lets this user have no more threads.
     #[error("no thread for the server ({source}): raise the limit with `ulimit -u`")]
     NoThread {
-        /// What it said.
+        /// Its message.
         source: std::io::Error,
     },
     /// Not built.
     #[error("not supported: {what}")]
     NotSupported {
-        /// What was asked for.
+        /// The requested value.
         what: &'static str,
     },
     /// The kernel refused a call.
     #[error("{call}: {source}")]
     Socket {
-        /// What was to be done.
+        /// The operation.
         call: &'static str,
-        /// What it said.
+        /// Its message.
         source: std::io::Error,
     },
 }

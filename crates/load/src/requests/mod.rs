@@ -232,9 +232,9 @@ pub enum RequestsError {
     Range {
         /// Which.
         field: &'static str,
-        /// What was asked for.
+        /// The requested value.
         value: String,
-        /// What would be right.
+        /// A valid value.
         range: String,
     },
     /// Nobody answers there.
@@ -258,7 +258,7 @@ pub enum RequestsError {
         server: SocketAddr,
         /// So many were made.
         made: usize,
-        /// Of so many.
+        /// All frames.
         asked: usize,
     },
     /// This process may not have so many open files.
@@ -274,7 +274,7 @@ pub enum RequestsError {
         server: SocketAddr,
         /// What it should speak.
         protocol: Protocol,
-        /// What it said.
+        /// Its message.
         message: String,
     },
     /// Keys could not be stored.
@@ -284,7 +284,7 @@ pub enum RequestsError {
         server: SocketAddr,
         /// So many are stored.
         stored: u64,
-        /// Of so many.
+        /// All frames.
         keys: u32,
         /// What happened.
         why: String,
@@ -292,9 +292,9 @@ pub enum RequestsError {
     /// The kernel refused a call.
     #[error("{call}: {source}")]
     Socket {
-        /// What was to be done.
+        /// The operation.
         call: &'static str,
-        /// What it said.
+        /// Its message.
         source: std::io::Error,
     },
 }

@@ -114,17 +114,17 @@ pub enum StreamError {
     Range {
         /// Which.
         field: &'static str,
-        /// What was asked for.
+        /// The requested value.
         value: String,
-        /// What would be right.
+        /// A valid value.
         range: String,
     },
     /// The kernel refused a call.
     #[error("{call}: {source}")]
     Socket {
-        /// What was to be done.
+        /// The operation.
         call: &'static str,
-        /// What it said.
+        /// Its message.
         source: io::Error,
     },
 }

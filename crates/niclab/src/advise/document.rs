@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{is_destroying_unknown, not_modelled};
 
-/// What `advise --json` prints.
+/// The document of `advise --json`.
 #[derive(Serialize)]
 pub struct AdviceDocument<'a> {
     device: &'a str,
@@ -32,7 +32,7 @@ struct CandidateDocument<'a> {
     forecast: Option<ForecastDocument<'a>>,
 }
 
-/// What the model computes.
+/// The forecast of the model.
 #[derive(Serialize)]
 struct ForecastDocument<'a> {
     throughput_pps: f64,
@@ -53,7 +53,7 @@ struct LimitDocument {
 }
 
 impl<'a> AdviceDocument<'a> {
-    /// Of all layouts that were tried, best first.
+    /// The document of all layouts, best first.
     pub fn of(
         device: &'a str,
         profile: &'a Profile,

@@ -6,7 +6,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use niclab_control::Width;
 
-/// What `niclab nic ctl` takes.
+/// Arguments of `niclab nic ctl`.
 #[derive(Args, Debug)]
 pub struct CtlArguments {
     /// Its socket, as `niclab nic --control` was given it
@@ -95,7 +95,7 @@ pub enum CtlCommand {
     },
 }
 
-/// What an application can be asked.
+/// Commands on an application.
 #[derive(Debug, Subcommand)]
 pub enum CtlApplicationCommand {
     /// Commands of `program` for an application
@@ -112,7 +112,7 @@ pub enum CtlApplicationCommand {
     },
 }
 
-/// What a program can be asked.
+/// Commands on a program.
 #[derive(Debug, Subcommand)]
 pub enum CtlProgramCommand {
     /// Read a counter
@@ -173,7 +173,7 @@ pub enum CtlProgramCommand {
     },
 }
 
-/// What can be done to tables.
+/// Commands on tables.
 #[derive(Debug, Subcommand)]
 pub enum CtlTablesCommand {
     /// Add an entry

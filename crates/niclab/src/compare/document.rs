@@ -9,11 +9,11 @@ use serde::Serialize;
 
 use super::{CompareOptions, Pair};
 
-/// What `compare --json` prints.
+/// The document of `compare --json`.
 #[derive(Serialize)]
 pub struct ComparisonDocument<'a> {
     tolerance: f64,
-    /// What a gate says of each pair with a regression.
+    /// The gate's sentence for each pair with a regression.
     regressions: &'a [String],
     /// Devices that only one of two runs has measured.
     not_compared: &'a [String],
@@ -85,7 +85,7 @@ struct MedianDocument<'a> {
     words: &'a str,
 }
 
-/// What one side has and the other has not.
+/// Points that only one side has.
 #[derive(Serialize)]
 struct MissingDocument<'a> {
     experiment: &'a str,
@@ -101,7 +101,7 @@ struct MissingDocument<'a> {
 }
 
 impl<'a> ComparisonDocument<'a> {
-    /// Of all pairs.
+    /// The document of all pairs.
     pub fn of(
         terms: &CompareOptions,
         compared: &'a [(Pair<'a>, Comparison)],

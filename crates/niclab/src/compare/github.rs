@@ -94,7 +94,7 @@ fn rows<'a>(compared: &'a Compared<'_>) -> Vec<TableRow<'a>> {
     rows.into_iter().map(|(_, _, row)| row).collect()
 }
 
-/// What a reader of a list of pull requests sees.
+/// The headline, for a list of pull requests.
 fn headline(page: &Page, compared: &Compared<'_>) -> &'static str {
     let is_regression =
         |(pair, found): &(Pair<'_>, Comparison)| page.regression(pair, found).is_some();
@@ -119,7 +119,7 @@ fn summary(page: &Page, pair: &Pair<'_>, found: &Comparison) -> String {
     )
 }
 
-/// What the device could on the baseline and cannot any more.
+/// Capabilities that the device has lost since the baseline.
 fn lost(page: &Page, compared: &Compared<'_>, comment: &mut Comment) {
     let all: Vec<String> = compared
         .iter()

@@ -24,7 +24,7 @@ pub struct Page {
     pub width: usize,
     /// Every row, not those that differ.
     pub all: bool,
-    /// What two sides may differ by, as a share of one.
+    /// The tolerance, as a share of one.
     pub tolerance: f64,
     /// Devices that only one run has measured, in words.
     pub alone: Vec<String>,
@@ -47,7 +47,7 @@ impl Page {
         compared.iter().try_for_each(|(pair, comparison)| self.end(pair, comparison, out))
     }
 
-    /// What a gate says of a pair with a regression.
+    /// The gate's sentence for a pair with a regression.
     pub fn regression(&self, pair: &Pair<'_>, found: &Comparison) -> Option<String> {
         let worse = found.count(|verdict| *verdict == Verdict::Worse);
         let lost = found.lost(&pair.base.side, &pair.other.side);
@@ -72,7 +72,7 @@ impl Page {
         writeln!(out, "{}", wrapped(text, self.width))
     }
 
-    /// What is compared, and where the runs were not made alike: each difference once.
+    /// The compared runs, and the differences of their conditions, each once.
     fn head(&self, compared: &Compared<'_>, out: &mut impl Write) -> io::Result<()> {
         let report = |made: &conditions::MeasuredSide<'_>, name: &str| {
             let device = made.side.device;
@@ -163,7 +163,7 @@ impl Page {
         }
     }
 
-    /// What was not compared, and the sum of what was.
+    /// Points that were not compared, and the sum of the verdicts.
     fn end(
         &self,
         pair: &Pair<'_>,
@@ -190,7 +190,7 @@ impl Page {
         self.line(out, &sum)
     }
 
-    /// What one side has, and why the other one has it not.
+    /// Points that only one side has, with the reason.
     pub fn missing_words(&self, pair: &Pair<'_>, missing: &Missing) -> String {
         let (has, lacks) = match missing.of_base {
             true => (&pair.base_name, &pair.name),

@@ -50,7 +50,7 @@ pub struct CardSettings {
     control: Option<Control>,
 }
 
-/// What server and card have done.
+/// The counters of server and card.
 pub struct Totals {
     /// The server.
     pub server: ServerTotals,
@@ -58,7 +58,7 @@ pub struct Totals {
 }
 
 impl CardSettings {
-    /// What was asked for; `None` where UDP comes by the system's sockets.
+    /// The settings of the card; `None` if UDP comes by the system's sockets.
     pub fn new(
         arguments: &KvsArguments,
         options: &ServerOptions,
@@ -188,7 +188,7 @@ fn work(
     }
 }
 
-/// That a card can write items for so many cores, of so much memory.
+/// Checks that a card can write items for `cores` cores with `bytes` of memory.
 fn check(cores: usize, bytes: usize) -> Result<(), Failure> {
     if cores > items::CORES_MAX {
         let most = items::CORES_MAX;
@@ -232,7 +232,7 @@ fn mac(port: &PortName, ip: Ipv4Addr) -> Result<MacAddress, Failure> {
     Ok(port.mac()?.ok_or_else(absent)?)
 }
 
-/// What became of the card's frames.
+/// Prints the outcome of the card's frames.
 pub fn print(served: &Totals) -> Result<(), Failure> {
     let Totals { server, card } = served;
     let counted = &server.frames;
@@ -261,8 +261,8 @@ pub fn print(served: &Totals) -> Result<(), Failure> {
         let dropped: u64 = ports.map(|port| port.program_faults + port.program_ring_full).sum();
         writeln!(
             out,
-            "the card stored {} items and told of {} keys asked for; {} frames as they came, {} \
-             dropped; {} events unfit",
+            "the card stored {} items and reported {} requested keys; {} frames passed \
+             unchanged, {} dropped; {} events unfit",
             whole(report.stored),
             whole(report.requests),
             whole(report.passed_through),

@@ -24,7 +24,7 @@ pub enum MetricValue {
     Seconds(f64),
 }
 
-/// What a family is; the suffix `_total` of counters and `_info` is added where it is written.
+/// The kind of a family. The suffixes `_total` and `_info` are added when it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricKind {
     /// It only grows.

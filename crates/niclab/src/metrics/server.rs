@@ -105,7 +105,7 @@ impl<S: FnMut() -> Option<Families>> Page<S> {
     }
 }
 
-/// What the thread has.
+/// The state of the thread.
 struct Serving<S> {
     listener: TcpListener,
     /// Its other end goes when the server is to end.

@@ -10,7 +10,7 @@ use super::card_program;
 use crate::failure::Failure;
 use crate::files::{self, PROGRAM_LEN_MAX};
 
-/// What a file says of an application.
+/// An application in a file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ApplicationEntry {

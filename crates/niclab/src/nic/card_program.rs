@@ -45,7 +45,7 @@ pub(super) fn load(
     Ok(pipeline)
 }
 
-/// Whose program is meant: the card's, or an application's.
+/// The owner of a program: the card, or an application.
 #[derive(Clone, Copy)]
 pub(super) enum ProgramOwner<'a> {
     /// The card's.
@@ -73,7 +73,7 @@ impl<'a> ProgramOwner<'a> {
         }
     }
 
-    /// What it has, to be looked at: also where nobody may change it.
+    /// A read-only view of it, also if it may not be changed.
     pub(super) fn view(self, card: &mut Card) -> Result<ProgramView<'_>, String> {
         match self {
             ProgramOwner::Card => card.program_view().ok_or_else(|| without_program(card)),
@@ -116,7 +116,7 @@ impl<'a> ProgramOwner<'a> {
     }
 }
 
-/// That the card has no program of its own, and whose there are.
+/// The error that the card has no program of its own, with the applications that have one.
 fn without_program(card: &Card) -> String {
     let names: Vec<&str> = card.applications().map(|of| of.name).collect();
     let others = match names.is_empty() {
@@ -128,7 +128,7 @@ fn without_program(card: &Card) -> String {
     format!("the card has no program of its own: program load FILE{others}")
 }
 
-/// What applications own, and the memory of their programs: of all, or of one.
+/// The resources of all applications or of one, and the memory of their programs.
 pub(super) fn applications(card: &mut Card, name: Option<&str>) -> Result<Response, String> {
     if let Some(name) = name {
         card.application(name).map_err(|error| error.to_string())?;

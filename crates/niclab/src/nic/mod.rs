@@ -153,12 +153,12 @@ fn say_hidden(ports: &[PortName]) {
     }
 }
 
-/// What became of the frames of an application.
+/// The outcome of an application's frames.
 fn of_application(of: &ApplicationCounters) -> String {
     let whole = |value: u64| words::whole(value as f64);
     format!(
         "application {}: {} frames, {} missed beyond its share; {} dropped by its program, {} \
-         told of in its rings, {} unfit for it, {} outside of what it has, {} found its ring full; \
+         reported through its rings, {} unfit for it, {} outside of what it has, {} found its ring full; \
          {} too many for the core of a queue, {} for a port; {} ms of work",
         of.name,
         whole(of.frames),
@@ -174,7 +174,7 @@ fn of_application(of: &ApplicationCounters) -> String {
     )
 }
 
-/// What became of the frames of a queue that another process serves.
+/// The outcome of an external queue's frames.
 fn of_external_queue(of: &ExternalQueueCounters) -> String {
     let whole = |value: u64| words::whole(value as f64);
     let state = match (&of.ended, of.is_there) {
@@ -192,7 +192,7 @@ fn of_external_queue(of: &ExternalQueueCounters) -> String {
     )
 }
 
-/// What is done about a queue that fills; the keys of a file are read.
+/// The reaction to a queue that fills; reads the keys of a file.
 fn balance(by: &BalanceBy) -> Result<Balance, Failure> {
     let path = match by {
         BalanceBy::Moves { save_cores } => return Ok(Balance::Moves { save_cores: *save_cores }),
@@ -223,12 +223,12 @@ fn say(balanced: &RssAdjustment) {
     output::say(&format!("niclab: port {}: {how}", balanced.port));
 }
 
-/// What is printed while a card runs.
+/// The output of a running card.
 struct Live {
     json: bool,
     before: CardCounters,
     shown_at: Instant,
-    /// What stood in the way of the ports that are gone.
+    /// The errors of the ports that are down.
     said: Vec<String>,
     /// By port: it was said that frames come without whole checksums.
     has_said_partial: Vec<bool>,
@@ -292,7 +292,7 @@ impl Live {
     }
 }
 
-/// That frames come by a port without whole checksums, and what to do.
+/// The warning that frames of a port have partial checksums, with the remedy.
 fn partial(name: &str) -> String {
     format!(
         "{name}: TCP or UDP frames arrive with incomplete checksums (CHECKSUM_PARTIAL) and leave \
@@ -313,7 +313,7 @@ fn at_queues(port: &PortCounters) -> u64 {
     port.queues.iter().map(|queue| queue.rx_missed).sum()
 }
 
-/// What a program did not let through, where there is anything of that.
+/// The frames that a program dropped, if any.
 fn by_program(port: &PortCounters) -> String {
     let whole = |value: u64| words::whole(value as f64);
     let faults = match (port.program_drops, port.program_faults) {
@@ -324,7 +324,7 @@ fn by_program(port: &PortCounters) -> String {
     };
     let report = match port.program_reported {
         0 => String::new(),
-        report => format!(", {} told of in a ring", whole(report)),
+        report => format!(", {} reported through a ring", whole(report)),
     };
     match port.program_ring_full {
         0 => faults + &report,

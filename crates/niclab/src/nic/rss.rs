@@ -20,7 +20,7 @@ pub(super) fn answer(card: &mut Card, port: u16, change: Option<&str>) -> Result
     answer.map_err(|error| error.to_string())
 }
 
-/// What a port's state of RSS is.
+/// Reports the RSS of a port.
 fn shown(card: &Card, port: u16) -> Result<Response, ChangeError> {
     card.core_without_rss(port)?;
     // A port that can be waited for has one.

@@ -10,7 +10,7 @@ use crate::rules;
 /// Rules that are told of in words; JSON has all.
 const SHOWN_MAX: usize = 100;
 
-/// What each rule has counted that has the action `count`, by port; none where a program decides.
+/// Counters of the rules with the action `count`, by port; none if a program classifies frames.
 pub(super) struct RuleCounters(Vec<FlowDone>);
 
 impl RuleCounters {

@@ -15,20 +15,20 @@ const RULES_MAX: u32 = 1_000;
 /// Counters of a program that are read, over all of its arrays.
 const COUNTERS_MAX: usize = 1_000;
 
-/// What a card has counted.
+/// The counters of a card.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CardSample {
     pub counters: CardCounters,
     /// A program of the card's own decides about frames.
     pub has_program: bool,
-    /// Of each rule that counts.
+    /// Counters of each rule that counts.
     pub rules: Vec<RuleCounts>,
     /// Rules of ports that have too many for [`rules`](CardSample::rules).
     pub rules_left_out: u64,
     pub programs: Vec<ProgramCounts>,
 }
 
-/// What a rule has counted.
+/// The counters of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleCounts {
     pub port: u16,
@@ -40,7 +40,7 @@ pub struct RuleCounts {
     pub bytes: u64,
 }
 
-/// What a program has and has counted.
+/// Tables and counters of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramCounts {
     /// Empty for the program of the card itself.

@@ -32,7 +32,7 @@ pub(super) fn states(look: &ProgramView<'_>) -> Vec<TableState> {
     (0..look.program().tables.len()).map(|number| state(look, number)).collect()
 }
 
-/// What one or all tables have, as a file of tables.
+/// The content of one table or all, as a file of tables.
 pub(super) fn file(look: &ProgramView<'_>, table: Option<&str>) -> Result<Response, String> {
     let all = 0..look.program().tables.len();
     let only = table.map(|name| of_name(look, name)).transpose()?;
@@ -61,7 +61,7 @@ fn quoted(text: &str) -> usize {
     text.len() + text.bytes().filter(|byte| matches!(byte, b'"' | b'\\')).count()
 }
 
-/// That entries of a table are not too many before they are copied.
+/// Checks that a table has not too many entries to copy.
 fn fits(look: &ProgramView<'_>, number: usize) -> Result<(), String> {
     let entries = match look.program().tables[number].kind {
         Kind::Match { .. } => look.entries(number),

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{arrays, entries};
 use crate::failure::Failure;
 
-/// What `program check --json` prints.
+/// The document of `program check --json`.
 #[derive(Serialize)]
 pub struct CheckedPrograms {
     /// In the order of the arguments.

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::{CheckedFile, CheckedPort, done, output};
 use crate::failure::Failure;
 
-/// What `rules check --json` prints.
+/// The document of `rules check --json`.
 #[derive(Serialize)]
 pub struct CheckedFiles {
     /// In the order of the arguments.

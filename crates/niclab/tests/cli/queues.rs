@@ -204,10 +204,10 @@ fn balance(report: &str, mode: &str) -> [u64; 3] {
     let others = answered + dropped;
     let datagrams = figure(report, " datagrams; ");
     if mode == "dma" {
-        let received = frames + sum(&[" items and told of", " keys asked for"]);
+        let received = frames + sum(&[" items and reported", " requested keys"]);
         assert_eq!(received, datagrams + others + figure(report, " events unfit"), "{report}");
         let missed = figure(report, " at queues");
-        assert_eq!(figure(report, " frames as they came"), frames + missed, "{report}");
+        assert_eq!(figure(report, " frames passed unchanged"), frames + missed, "{report}");
     } else {
         assert_eq!(frames, datagrams + others, "{report}");
         assert_eq!(figure(report, " datagrams, "), datagrams, "{report}");
@@ -322,7 +322,7 @@ fn binary_clients_find_what_they_have_stored() {
         if mode == "dma" {
             // By queues come ARP, and what met a segment that was full.
             let by_card =
-                figure(&report, " items and told of") + figure(&report, " keys asked for");
+                figure(&report, " items and reported") + figure(&report, " requested keys");
             let left = asked - by_card;
             assert!(left < 200, "{report}");
             assert!(by_queue(&report).iter().sum::<u64>() < left + 100, "{report}");

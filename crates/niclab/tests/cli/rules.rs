@@ -132,7 +132,7 @@ fn a_strict_check_fails_where_there_is_something_to_say() {
         |ended: &Ended| ended.out.lines().filter(|line| line.contains("has to be 0")).count();
     let ended = check(&[], &[&amiss]);
     assert_eq!(output(&ended), 5);
-    assert!(ended.out.ends_with("    and 2 more: --all tells them\n"), "{}", ended.out);
+    assert!(ended.out.ends_with("    and 2 more: --all prints them\n"), "{}", ended.out);
     let ended = check(&["--all"], &[&amiss]);
     assert_eq!(output(&ended), 7);
     assert!(!ended.out.contains("more"), "{}", ended.out);

@@ -6,7 +6,7 @@ use niclab_nic::limits::BURST;
 
 use super::ring::RingAt;
 
-/// What a header begins with.
+/// The first bytes of a header.
 pub const MAGIC: [u8; 8] = *b"NICLABQ\0";
 
 /// Changes whenever a client that knows the old layout would go wrong.

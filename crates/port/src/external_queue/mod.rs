@@ -17,7 +17,7 @@ mod ring;
 mod ring_tests;
 mod socket;
 
-/// What the rings stand in; `tests/rings.rs` has loom's in its place.
+/// The memory of the rings. `tests/rings.rs` replaces it by loom's.
 mod shared {
     pub use niclab_nic::shared_memory::{SharedMemory, WORD, fence};
 }
@@ -76,7 +76,8 @@ pub struct ExternalQueueRefusals {
     pub lens: u64,
 }
 
-/// Where [`ExternalQueueRefusals`] is counted by the core of the queue pair and read by others.
+/// Shared counters of refusals: written by the core of the queue pair, read by others as
+/// [`ExternalQueueRefusals`].
 #[derive(Clone, Debug, Default)]
 pub struct Refusals(Arc<[AtomicU64; 3]>);
 
@@ -93,7 +94,7 @@ impl Refusals {
         self.0[what as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What was refused so far.
+    /// The refusals so far.
     pub fn counters(&self) -> ExternalQueueRefusals {
         let [addresses, held, lens] = [0, 1, 2].map(|at: usize| self.0[at].load(Ordering::Relaxed));
         ExternalQueueRefusals { addresses, held, lens }
@@ -151,7 +152,7 @@ impl ExternalQueue {
         }
     }
 
-    /// Where others see what was refused.
+    /// The shared counters of refusals.
     pub fn refusals(&self) -> Refusals {
         self.refusals.clone()
     }

@@ -49,9 +49,9 @@ impl RingAt {
 pub struct Jump {
     /// Which of the four rings.
     pub ring: &'static str,
-    /// Where the index was when it was last looked at.
+    /// The index at the last look.
     pub from: u32,
-    /// Where it is.
+    /// The index now.
     pub to: u32,
     /// How far it may go; indices wrap.
     pub most: u32,
@@ -71,14 +71,14 @@ fn entries_ahead(ring: &'static str, (from, to): (u32, u32), ahead: u32) -> Resu
 #[derive(Clone, Debug)]
 pub struct Producer<const WORDS: usize> {
     at: RingAt,
-    /// What lies before it is put in; the other end sees it once it is published.
+    /// Entries before it are written; the other end sees them once they are published.
     produced: u32,
     /// The other's index when it was last looked at.
     consumed: u32,
 }
 
 impl<const WORDS: usize> Producer<WORDS> {
-    /// Of an empty ring, whose indices are both `start`.
+    /// The end of an empty ring whose indices are both `start`.
     pub fn new(at: RingAt, start: u32) -> Producer<WORDS> {
         Producer { at, produced: start, consumed: start }
     }
@@ -116,14 +116,14 @@ impl<const WORDS: usize> Producer<WORDS> {
 #[derive(Clone, Debug)]
 pub struct Consumer<const WORDS: usize> {
     at: RingAt,
-    /// What lies before it is taken; the other end may use its place once it is released.
+    /// Entries before it are taken; the other end may reuse their places once they are released.
     consumed: u32,
     /// The other's index when it was last looked at.
     produced: u32,
 }
 
 impl<const WORDS: usize> Consumer<WORDS> {
-    /// Of an empty ring, whose indices are both `start`.
+    /// The end of an empty ring whose indices are both `start`.
     pub fn new(at: RingAt, start: u32) -> Consumer<WORDS> {
         Consumer { at, consumed: start, produced: start }
     }

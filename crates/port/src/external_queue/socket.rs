@@ -55,7 +55,7 @@ pub struct Listener {
     shape: ExternalQueueSize,
     /// Device and number of the file that was made.
     file: (u64, u64),
-    /// Who has the file of its memory, and has not mapped it as far as is known.
+    /// A client that has the memory's file, and may not have mapped it yet.
     coming: Option<Coming>,
 }
 

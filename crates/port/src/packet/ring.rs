@@ -30,7 +30,7 @@ const RING_LEN_MAX: usize = 32 << 20;
 /// Slots of a transmit ring; a send is finished when its call returns, so that it never grows full.
 pub const TX_SLOTS: usize = 1024;
 
-/// What a slot holds beside the frame: header, address and alignment (netoff in `tpacket_rcv`), and
+/// Bytes of a slot beside the frame: header, address and alignment (netoff in `tpacket_rcv`), and
 /// room for a VLAN tag that is put back.
 const SLOT_OVERHEAD: usize = 128;
 
@@ -259,7 +259,7 @@ pub struct RxRing {
     partial_checksums: u64,
 }
 
-/// What the socket of a receive ring counted since it was last asked.
+/// Counters of a receive ring's socket since they were last read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RxCounters {
     /// Frames that arrived, the dropped ones among them.
@@ -322,7 +322,7 @@ impl RxRing {
         self.partial_checksums
     }
 
-    /// What the socket counted since the last call.
+    /// Counters of the socket since the last call.
     pub fn counters(&self) -> io::Result<RxCounters> {
         let mut stats = Statistics::default();
         option(self.ring.socket.as_fd(), libc::PACKET_STATISTICS, &mut stats)?;

@@ -68,7 +68,7 @@ pub struct XdpQueuePair {
     /// Dropped in this order: the socket, then the program.
     socket: Xsk,
     _interface: Arc<Interface>,
-    /// Of the frames that the kernel has, those to be filled.
+    /// Frames that the kernel has, to be filled.
     filling: u32,
     /// And those to be sent, which count as sent already, with their bytes.
     sending: (u64, u64),
@@ -77,7 +77,7 @@ pub struct XdpQueuePair {
     looked_ms: i64,
 }
 
-/// What all queue pairs of an interface need.
+/// State that all queue pairs of an interface share.
 struct Interface {
     redirect: Redirect,
     /// The filter of a card lets in what is addressed to others.

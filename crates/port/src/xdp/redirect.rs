@@ -73,7 +73,7 @@ fn link(program: BorrowedFd<'_>, index: u32, flags: u32) -> io::Result<OwnedFd> 
     Ok(unsafe { OwnedFd::from_raw_fd(link) })
 }
 
-/// What libbpf's error says by its number.
+/// Converts libbpf's error by its number.
 fn os(error: libbpf_rs::Error) -> io::Error {
     match error.kind() {
         libbpf_rs::ErrorKind::PermissionDenied => io::Error::from_raw_os_error(libc::EPERM),

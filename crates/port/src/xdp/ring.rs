@@ -35,7 +35,7 @@ struct SharedRing<T> {
 // SAFETY: the memory is this ring's and the kernel's alone, and bound to no thread.
 unsafe impl<T: Send> Send for SharedRing<T> {}
 
-/// What stands in a ring: any bytes are one, and all of its bytes are written.
+/// An entry of a ring: any bytes are valid, and all of its bytes are written.
 pub trait RingEntry: Copy + FromBytes + Immutable + IntoBytes {}
 
 impl<T: Copy + FromBytes + Immutable + IntoBytes> RingEntry for T {}

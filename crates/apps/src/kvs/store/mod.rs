@@ -56,7 +56,7 @@ pub enum StoreError {
         if *partitions == 1 { "" } else { "s" }
     )]
     Memory {
-        /// What was asked for.
+        /// The requested value.
         bytes: usize,
         /// What they need.
         least: usize,
@@ -66,7 +66,7 @@ pub enum StoreError {
     /// No partition, or too many.
     #[error("{partitions} partitions: use 1 to {PARTITIONS_MAX}")]
     Partitions {
-        /// What was asked for.
+        /// The requested value.
         partitions: usize,
     },
 }

@@ -152,7 +152,7 @@ fn queues_of_one_port_cost_what_the_profile_says_and_no_more_are_computed_than_i
     let published = crate::published::presto10::stated("queue_overhead").unwrap();
     assert!((lost - published).abs() < 4.0, "{lost} % less, {published} % published");
     let lacks = &summary.devices[0].not_supported;
-    let words = "more than 8 queues a port: nobody has tried them";
+    let words = "more than 8 queues a port: untested";
     assert!(lacks.iter().any(|lack| lack == words), "{lacks:?}");
     let summary = found(read("82599").unwrap(), "queue-overhead", &["ports=4", "queues=4"]);
     let lacks = &summary.devices[0].not_supported;

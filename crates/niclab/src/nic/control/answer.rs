@@ -43,11 +43,11 @@ fn asks_only(text: &str) -> bool {
     !text.is_empty() && text.lines().all(asks)
 }
 
-/// That a request may not be made here, where it may not.
+/// The refusal of a request that is not allowed here.
 pub(super) fn refused(request: &Request, access: Access) -> Option<Response> {
     let is_allowed = access == Access::Full || is_read_only(request);
     (!is_allowed).then(|| {
-        let whose = "this card serves a store, which tells it what to do";
+        let whose = "this card serves a store, which controls it";
         Response::error(format!("{whose}; it can be asked: {READ_ONLY}"))
     })
 }

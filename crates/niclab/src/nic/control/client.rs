@@ -50,7 +50,7 @@ impl SocketClient {
         self.answer.len() - self.taken
     }
 
-    /// What it is waited for to do.
+    /// The poll flags it waits for.
     pub(super) fn poll_flags(&self) -> (BorrowedFd<'_>, PollFlags) {
         let what = if self.unsent_len() > 0 { PollFlags::OUT } else { PollFlags::IN };
         (self.stream.as_fd(), what)

@@ -34,12 +34,12 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Bytes a second that a client says or takes at least.
 const RATE_MIN: u64 = 1 << 20;
 
-/// What may be asked by a socket.
+/// The rights of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Everything.
     Full,
-    /// What changes nothing: rules, tables and the program are somebody else's.
+    /// Queries only: another program controls rules, tables and program.
     ReadOnly,
 }
 

@@ -41,7 +41,7 @@ impl CaptureFile {
         }
     }
 
-    /// What goes beside the request.
+    /// The file that is sent with the request.
     pub(super) fn attachment(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }

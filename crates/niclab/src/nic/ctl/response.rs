@@ -14,17 +14,17 @@ use crate::rules::{self, plural};
 /// Bytes of memory that are shown on a line.
 const LINE_BYTES: usize = 16;
 
-/// That rules are there and decide about nothing.
+/// The note that rules exist and are idle.
 const IDLE: &str = "a program decides about frames: rules are idle until `program none`";
 
-/// What is said where a core has not come to look in time.
+/// The note that a core has not applied the change in time.
 const LATER: &str = "a core has not come to look yet: the last program decides there until it does";
 
-/// That what packets have learnt is not among what is shown.
+/// The note that learnt entries are not shown.
 const LEARNT: &str = "what it has learnt is not shown: each core has its own, where it alone can \
     read, and would have to leave its packets waiting to copy it";
 
-/// What is printed of an answer to a request.
+/// The text of a response.
 pub(super) fn words(request: &Request, response: &Response) -> String {
     match response {
         Response::Counters(counters) => table(counters),
@@ -89,7 +89,7 @@ fn lines(request: &Request, response: &Response) -> Vec<String> {
     }
 }
 
-/// What an application owns, and the memory of its program.
+/// The resources of an application, and the memory of its program.
 fn application(of: &ApplicationStatus) -> Vec<String> {
     let listed = |numbers: &[u16]| match numbers {
         [] => "none".to_owned(),
@@ -130,11 +130,11 @@ fn digests(records: &[Vec<DigestField>], untold: u64) -> Vec<String> {
     let field = |DigestField { name, value }: &DigestField| format!("{name} {value}");
     let record =
         |fields: &Vec<DigestField>| fields.iter().map(field).collect::<Vec<_>>().join(", ");
-    let more = (untold > 0).then(|| format!("{untold} were not told: too many waited"));
+    let more = (untold > 0).then(|| format!("{untold} were lost: too many waited"));
     records.iter().map(record).chain(more).collect()
 }
 
-/// What a command on rules did.
+/// The result of a command on rules.
 fn flow(done: &FlowDone) -> String {
     let message = rules::output(done).unwrap_or_else(|| match done {
         FlowDone::Created { rule, .. } => format!("rule {rule} created"),
@@ -146,7 +146,7 @@ fn flow(done: &FlowDone) -> String {
     format!("port {}: {message}", done.port())
 }
 
-/// What became of the program.
+/// The result of a program change.
 fn changed(request: &Request, is_in_effect: bool) -> String {
     let its = match request {
         Request::ProgramLoad { tables: None, .. } => "; its tables are empty",

@@ -12,7 +12,7 @@ pub const KEYS: &str =
 /// Rows of a page.
 const PAGE: usize = 10;
 
-/// What the keys have set.
+/// The settings that keys change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Controls {
     pub is_paused: bool,

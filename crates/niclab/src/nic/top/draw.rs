@@ -21,12 +21,12 @@ pub enum Pane {
     Rules,
 }
 
-/// What a frame shows.
+/// The content of a frame.
 #[derive(Clone, Debug, Default)]
 pub struct Screen {
     /// The card's control socket.
     pub socket: String,
-    /// What its rates are over, and whether they are still made.
+    /// The interval of its rates, and whether the view is paused.
     pub state: String,
     pub view: TopView,
     /// The part that scrolls, and how far each has.

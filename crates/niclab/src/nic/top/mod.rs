@@ -80,7 +80,7 @@ fn rates_over(interval: Duration) -> String {
     format!(", rates over {} s", interval.as_secs_f64())
 }
 
-/// What the thread that asks has to say.
+/// The result of the polling thread.
 type PollResult = Result<CardSnapshot, ControlError>;
 
 /// Asks the card at every interval while nobody has paused it, until nobody listens.

@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// A look at the rules takes the card some time: it is idle of that for so many times as long.
 const REST: u32 = 10;
 
-/// What a card has counted at one time.
+/// A snapshot of a card's counters.
 #[derive(Clone, Debug)]
 pub struct CardSnapshot {
     pub at: Instant,
@@ -25,7 +25,7 @@ pub struct CardSnapshot {
     pub rules_before: Option<Arc<RuleSnapshot>>,
 }
 
-/// What rules have counted at one time. A card with many of them is asked less often.
+/// A snapshot of rule counters. A card with many rules is polled less often.
 #[derive(Clone, Debug)]
 pub struct RuleSnapshot {
     pub at: Instant,
@@ -41,7 +41,7 @@ pub struct RuleState {
     pub hits: Option<u64>,
 }
 
-/// Who looks at a card again and again.
+/// Polls a card.
 pub struct CardPoller {
     client: Client,
     rules: Option<Arc<RuleSnapshot>>,

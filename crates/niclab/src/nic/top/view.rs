@@ -11,7 +11,7 @@ use niclab_lab::words;
 use super::snapshot::{CardSnapshot, RuleSnapshot};
 use crate::output::one_line;
 
-/// What a cell has where the card does not know.
+/// The text of a cell without a known value.
 const NOT_KNOWN: &str = "not known";
 
 /// The order of rules.
@@ -56,7 +56,7 @@ pub struct TopView {
     pub cores: Vec<[String; 4]>,
     /// Port, number, group, priority, hits a second, hits, items and actions.
     pub rules: Vec<[String; 7]>,
-    /// What there is to know about the rules.
+    /// A note on the rules.
     pub rules_note: String,
 }
 
@@ -74,7 +74,7 @@ pub fn view(now: &CardSnapshot, before: Option<&CardSnapshot>, order: RuleOrder)
     }
 }
 
-/// What was counted before, and how long ago that was.
+/// The previous counters, and the time since.
 struct Rates<'a> {
     before: Option<&'a CardCounters>,
     seconds: f64,

@@ -57,9 +57,9 @@ pub enum ServerError {
     /// The kernel refused something else.
     #[error("{call}: {source}")]
     System {
-        /// What was asked for.
+        /// The requested value.
         call: &'static str,
-        /// What it said.
+        /// Its message.
         source: io::Error,
     },
 }
